@@ -1,0 +1,93 @@
+#pragma once
+// Scenario: one file that says what is cabled how, what runs on it, what goes wrong and what must come out.
+//
+// TOML, read by scenario_read.cpp through one table of fields (scenario_fields.cpp) from which scenarios/README.md is
+// generated as well. Unknown keys are refused with the accepted names; every error carries file, line and column.
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "models/cluster.h"
+
+namespace meshbed::cli {
+
+enum class WorkloadKind { kCollective, kNcclCalls, kIdle };
+
+struct Workload {
+  WorkloadKind kind = WorkloadKind::kCollective;
+  // kCollective
+  std::string collective = "all_reduce";  // all_reduce all_gather reduce_scatter broadcast sendrecv
+  std::uint64_t bytes = 0;                // as nccl-tests counts it: all_reduce S, all_gather the whole output ...
+  std::string dtype = "float";
+  std::string op = "sum";
+  int iterations = 1;
+  int warmup = 0;
+  bool in_place = true;
+  int channels = 1;
+  std::vector<int> channel_devices;  // empty: channel c opens device c % devices
+  std::uint64_t slice_bytes = 0;     // 0: the engine's default
+  int root = 0;
+  // kNcclCalls
+  std::string recording;             // file of recorded calls (JSON lines); relative to the scenario file
+  // all
+  int ranks_per_node = 1;
+  std::string net_plugin;            // empty: the project's own
+  int net_version = 0;               // 0: the newest that the plugin has
+};
+
+/// Read now, executed by a later release; validated for form and for the names it refers to.
+struct Fault {
+  std::string kind;      // loss delay rate reorder cable_down cable_up port_down port_up node_stop node_continue node_kill
+  Picoseconds at_ps = 0;
+  Picoseconds duration_ps = 0;  // 0: for ever
+  std::string target;    // name of a cable, switch or node, or "node/device"
+  double amount = 0;     // loss: fraction; delay: ps; rate: bits/s
+};
+
+/// What the scenario promises; empty members are not checked.
+struct Expect {
+  std::optional<std::uint64_t> wrong;
+  std::optional<double> max_over_bound;          // time / closed-form lower bound
+  std::optional<double> min_busbw_GBps;
+  std::optional<double> rail_balance;            // largest relative difference of bytes between a node's used rails
+  std::optional<std::uint64_t> connections;
+  std::vector<std::pair<std::string, std::string>> unreachable;  // node pairs that must have no direct path
+  std::optional<std::string> error;              // the run must fail, and its error must contain this text
+};
+
+struct Scenario {
+  std::string name;         // the file's stem unless `name` is given
+  std::string path;
+  std::string description;
+  std::uint64_t seed = 1;
+  models::Cluster cluster;
+  Workload workload;
+  std::string fabric = "auto";        // auto fluid chunk
+  double time_limit_s = 3600;         // simulated
+  std::vector<Fault> faults;
+  Expect expect;
+  std::vector<std::string> overrides; // the --set arguments, as given
+};
+
+/// Names file, line and column, what is wrong, what is accepted: "FILE:LINE:COLUMN: message". what() may hold several
+/// lines, one error each.
+class ScenarioError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// Reads `path`, applies `overrides` ("section.key=value", TOML values; bare words are taken as strings), generates the
+/// topology where [topology] asks for one, derives GID tables and rates, validates all. Throws ScenarioError.
+Scenario read_scenario(const std::string& path, const std::vector<std::string>& overrides);
+/// The same from memory; `name_for_errors` stands for the file. Never crashes, whatever the text (it is fuzzed).
+Scenario parse_scenario(const std::string& text, const std::string& name_for_errors,
+                        const std::vector<std::string>& overrides);
+
+/// The field dictionary as Markdown: what scenarios/README.md must hold.
+std::string scenario_dictionary();
+
+}  // namespace meshbed::cli

@@ -1,0 +1,132 @@
+#pragma once
+// A cluster as a value: nodes, their NICs and GPUs, the cables and switches between them.
+//
+// Pure data, read from a scenario file (cli/) and consumed by every world. Nothing here knows a simulator, a socket
+// or a file. All indices are positions in the vectors below; a scenario's names are unique within their vector.
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "plugin/base/result.h"
+#include "plugin/base/units.h"
+
+namespace meshbed::models {
+
+enum class IpFamily : std::uint8_t { kIpv4, kIpv6 };
+
+/// An address; IPv4 occupies the first 4 bytes. Network byte order.
+struct IpAddress {
+  IpFamily family = IpFamily::kIpv4;
+  std::array<std::uint8_t, 16> bytes{};
+
+  bool operator==(const IpAddress&) const = default;
+  auto operator<=>(const IpAddress&) const = default;
+};
+
+/// An interface address with the length of its prefix: 192.168.100.1/24.
+struct IpPrefix {
+  IpAddress address;
+  std::uint8_t length_bits = 0;
+
+  bool operator==(const IpPrefix&) const = default;
+};
+
+Result<IpAddress> parse_ip(const std::string& text);
+/// "ADDRESS/LENGTH"; an error says what is wrong with the text.
+Result<IpPrefix> parse_prefix(const std::string& text);
+std::string to_string(const IpAddress& address);
+std::string to_string(const IpPrefix& prefix);      // host address and length: 192.168.100.1/24
+std::string subnet_string(const IpPrefix& prefix);  // host bits cleared: 192.168.100.0/24
+bool contains(const IpPrefix& prefix, const IpAddress& address);
+bool same_subnet(const IpPrefix& left, const IpPrefix& right);
+/// True where two different subnets share addresses (one holds the other).
+bool overlaps(const IpPrefix& left, const IpPrefix& right);
+
+/// 16 raw bytes as ibv_gid. IPv4 is mapped (::ffff:a.b.c.d), as RoCE v2 does it.
+using RawGid = std::array<std::uint8_t, 16>;
+RawGid gid_of(const IpAddress& address);
+
+enum class GidType : std::uint8_t { kRoceV1, kRoceV2 };
+
+struct GidEntry {
+  std::uint32_t index = 0;
+  GidType type = GidType::kRoceV2;
+  RawGid gid{};
+  bool operator==(const GidEntry&) const = default;
+};
+
+struct Nic {
+  std::string device;                // RDMA device name, as ibv_get_device_name gives it: rocep1s0f0
+  std::string netdev;                // kernel network interface: enp1s0f0np0
+  std::vector<IpPrefix> addresses;   // of the netdev
+  std::uint64_t rate_bps = 0;        // the port's rate
+  std::uint32_t mtu_bytes = 9000;    // of the netdev; the RDMA active MTU is the largest 256 << n that fits with headers
+  std::uint8_t port = 1;             // RDMA port number
+  std::vector<GidEntry> gids;        // sorted by index; complete (the reader derives it where the file is silent)
+  std::string pci_path;              // sysfs path of the PCI function, for ncclNetProperties::pciPath
+  bool link_up = true;               // administrative state at the start
+};
+
+struct Gpu {
+  std::string model;
+};
+
+/// The node's place on the management network: ordinary TCP, never RDMA.
+struct ManagementPort {
+  std::string netdev = "mgmt0";
+  IpPrefix address;
+};
+
+struct Node {
+  std::string name;
+  std::vector<Nic> nics;  // in the order in which the node enumerates its devices
+  std::vector<Gpu> gpus;
+  std::optional<ManagementPort> management;
+  std::vector<std::pair<std::string, std::string>> environment;  // for every rank on this node
+};
+
+struct PortRef {
+  int node = -1;
+  int nic = -1;
+  bool operator==(const PortRef&) const = default;
+  auto operator<=>(const PortRef&) const = default;
+};
+
+/// Full duplex; both directions have the same rate and propagation delay.
+struct Cable {
+  std::string name;
+  PortRef a, b;
+  std::uint64_t rate_bps = 0;       // the slower of the two ports where the file is silent
+  Picoseconds propagation_ps = 0;   // one way, NIC to NIC
+};
+
+/// An output-queued, non-blocking switch: every port full duplex at its own rate.
+struct Switch {
+  std::string name;
+  std::vector<PortRef> ports;
+  std::uint64_t rate_bps = 0;       // of each port
+  Picoseconds latency_ps = 0;       // forwarding delay
+  Picoseconds propagation_ps = 0;   // of each cable, one way
+};
+
+struct ManagementNetwork {
+  std::uint64_t rate_bps = 10'000'000'000;
+  Picoseconds latency_ps = 20 * kPicosecondsPerMicrosecond;  // one way
+};
+
+struct Cluster {
+  std::vector<Node> nodes;
+  std::vector<Cable> cables;
+  std::vector<Switch> switches;
+  std::optional<ManagementNetwork> management;
+};
+
+/// RDMA active MTU (bytes) for a netdev MTU: the largest of 256..4096 whose RoCE v2 packet fits
+/// (rdma-core reports the same step function; Linux ib_mtu_int_to_enum over netdev MTU less RoCE headers).
+std::uint32_t rdma_mtu_bytes(std::uint32_t netdev_mtu_bytes);
+
+}  // namespace meshbed::models

@@ -1,0 +1,84 @@
+/* meshcoll.h: the collective engine's C interface (libmeshcoll.so).
+ *
+ * One communicator per rank and thread of control; calls on one communicator are serialised by the caller, different
+ * communicators are independent. All calls are blocking in this version. Buffers are host memory.
+ * Every function returns MESHCOLL_OK or an error; meshcoll_last_error() then says what, where and what to do.
+ * The data travel through an ncclNet table (any NCCL net plugin), loaded and driven as NCCL does it: a service thread
+ * that listens, connects and accepts, and a progress thread that sends, receives and tests.
+ */
+#ifndef MESHCOLL_H
+#define MESHCOLL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define MESHCOLL_VERSION 1
+
+typedef struct meshcoll_comm meshcoll_comm;
+
+typedef enum {
+  MESHCOLL_OK = 0,
+  MESHCOLL_INVALID_ARGUMENT = 1, /* the caller's mistake */
+  MESHCOLL_SYSTEM = 2,           /* the operating system said no */
+  MESHCOLL_NET = 3,              /* the net plugin said no: unreachable peer, lost connection */
+  MESHCOLL_TIMEOUT = 4,          /* a deadline passed; the error names who is missing */
+  MESHCOLL_UNSUPPORTED = 5,
+  MESHCOLL_INTERNAL = 6
+} meshcoll_result;
+
+typedef enum { MESHCOLL_FLOAT32 = 7 /* ncclFloat32's number */ } meshcoll_dtype;
+typedef enum { MESHCOLL_SUM = 0 } meshcoll_op;
+
+/* Set struct_bytes = sizeof(meshcoll_options); zero means the default everywhere. */
+typedef struct {
+  size_t struct_bytes;
+  int rank, world;
+  const char* bootstrap;         /* "ADDRESS:PORT" of rank 0 on the management network */
+  const char* net_plugin;        /* as NCCL_NET_PLUGIN: a path, or NAME for libnccl-net-NAME.so */
+  int net_version;               /* 8..12; 0: the newest that the plugin has */
+  int channels;                  /* connections per neighbour and direction; channel c opens device c % devices */
+  const int* channel_devices;    /* `channels` device indices, or NULL for c % devices */
+  uint64_t slice_bytes;          /* largest single message; default 1 MiB */
+  int steps;                     /* messages in flight per connection; default 8 (NCCL_STEPS) */
+  int64_t connect_timeout_ms;    /* default 30000 */
+  int64_t operation_timeout_ms;  /* default 0: none */
+} meshcoll_options;
+
+typedef struct {
+  size_t struct_bytes;
+  uint64_t messages_sent, messages_received;
+  uint64_t bytes_sent, bytes_received;
+  uint64_t copied_bytes;         /* between user and staging memory by the engine */
+} meshcoll_stats;
+
+int meshcoll_version(void);
+meshcoll_result meshcoll_init(const meshcoll_options* options, meshcoll_comm** comm);
+meshcoll_result meshcoll_destroy(meshcoll_comm* comm);
+/* Of `comm`, or of the last failed meshcoll_init of this copy where comm is NULL. Valid until the next call. */
+const char* meshcoll_last_error(meshcoll_comm* comm);
+meshcoll_result meshcoll_get_stats(meshcoll_comm* comm, meshcoll_stats* stats);
+/* The clock that the engine itself uses: CLOCK_MONOTONIC, virtual in a simulation. */
+int64_t meshcoll_now_ns(void);
+
+/* Counts are elements of `dtype`. send == recv is in place where the two have one size; for all-gather in place is
+ * send == recv + rank * count, for reduce-scatter recv == send + rank * count (elements), as in NCCL. */
+meshcoll_result meshcoll_all_reduce(meshcoll_comm*, const void* send, void* recv, size_t count, meshcoll_dtype,
+                                    meshcoll_op);
+meshcoll_result meshcoll_all_gather(meshcoll_comm*, const void* send, void* recv, size_t send_count, meshcoll_dtype);
+meshcoll_result meshcoll_reduce_scatter(meshcoll_comm*, const void* send, void* recv, size_t recv_count, meshcoll_dtype,
+                                        meshcoll_op);
+meshcoll_result meshcoll_broadcast(meshcoll_comm*, const void* send, void* recv, size_t count, meshcoll_dtype, int root);
+/* A pair that may call in either order; both directions of one call may be open: send to `to`, receive from `from`
+ * (-1: neither). */
+meshcoll_result meshcoll_send_recv(meshcoll_comm*, const void* send, size_t send_count, int to, void* recv,
+                                   size_t recv_count, int from, meshcoll_dtype);
+meshcoll_result meshcoll_barrier(meshcoll_comm*);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

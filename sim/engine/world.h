@@ -1,0 +1,182 @@
+#pragma once
+// World: virtual time, simulated processes (one a rank) and their threads. The only room that knows SimGrid.
+//
+// Owned by whoever runs a simulation (cli/, a test); one World at a time in a process. Everything below runs on one
+// operating-system thread, except under SimGrid's "thread" context factory, where exactly one runs at a time.
+//
+// Time is integer picoseconds. All that happens later is an Event in one queue, ordered by (time, host, sequence) -
+// strictly, checked on push and on pop. Events run outside any simulated thread and must not block; they change state
+// and wake threads. Between two events every runnable thread runs until it blocks.
+//
+// A simulated thread blocks only through block(), block_until() and spin(). Never put `catch (...)` or `noexcept`
+// around them: SimGrid ends a thread by an exception that must pass through.
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "models/cluster.h"
+#include "plugin/base/units.h"
+
+namespace meshbed::sim {
+
+class Thread;
+class Fabric;
+class Network;
+
+/// What a blocked thread waits for; printed when nothing can ever wake it. `what` is a string literal ("ibv_poll_cq",
+/// "recv", "pthread_cond_wait"); the numbers and the describe function add what only the waiter knows (QP, fd, peer).
+struct WaitNote {
+  const char* what = "";
+  std::uint64_t object = 0;
+  std::string (*describe)(std::uint64_t object) = nullptr;
+};
+
+/// One simulated process: a rank, or a tool without a rank (rank = -1). Lives as long as its World.
+struct Process {
+  int index = 0;  // position in World::processes()
+  int rank = -1;
+  int node = 0;   // index in the cluster
+  std::string name;
+  std::map<std::string, std::string> environment;
+  std::uint64_t epoch = 0;            // counts what happened to this process from outside: see signal()
+  std::uint64_t next_stamp = 0;
+  std::vector<Thread*> spinning;      // its threads blocked in spin()
+  std::shared_ptr<void> host_state;   // sim/host keeps its descriptors, threads and mutexes here
+  std::shared_ptr<void> verbs_state;  // sim/verbs keeps its devices and objects here
+};
+
+/// An event's code: a plain function with two words of state, so that scheduling allocates nothing.
+using EventFunction = void (*)(void* self, std::uint64_t argument);
+
+enum class FabricKind { kFluid, kChunk };
+
+struct WorldOptions {
+  models::Cluster cluster;
+  FabricKind fabric = FabricKind::kChunk;
+  std::uint64_t seed = 1;
+  Picoseconds time_limit_ps = 0;  // 0: none. Past it the run ends in Outcome::kTimeLimit
+  Picoseconds stall_limit_ps = 600 * kPicosecondsPerSecond;  // simulated time in which threads spin and nothing happens
+  std::uint32_t stack_bytes = 256 * 1024;                    // of each simulated thread
+  std::string contexts;           // SimGrid context factory: "", "raw", "ucontext", "boost", "thread"
+};
+
+enum class OutcomeKind { kFinished, kDeadlock, kStall, kTimeLimit };
+
+/// How a simulation ended. For a deadlock or stall: one line per thread that waits, with what it waits for.
+struct Outcome {
+  OutcomeKind kind = OutcomeKind::kFinished;
+  std::vector<std::string> waiters;
+};
+
+class World {
+ public:
+  explicit World(WorldOptions options);
+  ~World();
+  World(const World&) = delete;
+  World& operator=(const World&) = delete;
+
+  /// The one World; must exist.
+  static World& get();
+  static bool exists();
+
+  // --- time and events ---
+  Picoseconds now() const { return now_ps_; }
+  /// Runs function(self, argument) at `when` (>= now). `host` is the node index that the event belongs to: events of
+  /// equal time run in order of host, then of scheduling.
+  void at(Picoseconds when, int host, EventFunction function, void* self, std::uint64_t argument);
+  void after(Picoseconds delay, int host, EventFunction function, void* self, std::uint64_t argument) {
+    at(now_ps_ + delay, host, function, self, argument);
+  }
+  /// Tells the stall watchdog that something real happened (bytes moved, a completion, a connection).
+  void progress() { last_progress_ps_ = now_ps_; }
+
+  // --- processes and threads ---
+  Process& add_process(int rank, int node, std::string name);
+  const std::vector<std::unique_ptr<Process>>& processes() const { return processes_; }
+  /// Starts a thread of `process`; it runs at the current time. A daemon does not keep the simulation alive.
+  Thread& spawn(Process& process, std::string name, std::function<void()> body, bool daemon = false);
+  /// The thread that is running, or nullptr (events, main, before run()).
+  static Thread* current();
+  /// The process that is running, or nullptr.
+  static Process* current_process();
+
+  /// Blocks the current thread until wake(). Consumes one wake that came before it (a wake is never lost).
+  void block(const WaitNote& note);
+  /// As block(), but no longer than until `deadline`; false where the deadline came first.
+  bool block_until(Picoseconds deadline, const WaitNote& note);
+  /// Makes a blocked thread runnable at the current time; remembered where it is not blocked yet.
+  void wake(Thread& thread);
+  void sleep(Picoseconds duration);  // of the current thread
+  void yield();                      // lets all other runnable threads run first, at the same time
+
+  // --- polling loops ---
+  /// Called where a program polls and found nothing (empty ibv_poll_cq, EAGAIN, sched_yield). `what` identifies the
+  /// thing polled. The first empty look at it since anything happened returns at once, so that the program may look at
+  /// its other things; the second one blocks until something happens to the process (or a capped back-off passes).
+  void spin(const void* what, const WaitNote& note);
+  /// The current thread got something done (a successful post, poll, read ...): its polling starts anew.
+  void note_activity();
+  /// Something happened to `process` from outside of the current thread: bytes, a completion, a signal, an unlock.
+  void signal(Process& process);
+
+  // --- run ---
+  /// Runs until every non-daemon thread has ended, or nothing can happen any more.
+  Outcome run();
+
+  const models::Cluster& cluster() const { return options_.cluster; }
+  const WorldOptions& options() const { return options_; }
+  Network& network() { return *network_; }
+  Fabric& fabric() { return *fabric_; }
+  std::uint64_t events_run() const { return events_run_; }
+
+ private:
+  friend class Thread;
+  struct Impl;
+  Picoseconds now_ps_ = 0;
+  Picoseconds last_progress_ps_ = 0;
+  std::uint64_t events_run_ = 0;
+  WorldOptions options_;
+  std::vector<std::unique_ptr<Process>> processes_;
+  std::unique_ptr<Network> network_;
+  std::unique_ptr<Fabric> fabric_;
+  std::unique_ptr<Impl> impl_;
+};
+
+/// A simulated operating-system thread (a SimGrid actor). Owned by the World; stays valid after it ended.
+class Thread {
+ public:
+  Process& process() const { return *process_; }
+  const std::string& name() const { return name_; }
+  int id() const { return id_; }  // unique in the World, from 1
+  bool ended() const { return ended_; }
+  /// Blocks the current thread until this one has ended.
+  void join();
+
+ private:
+  friend class World;
+  struct Impl;
+  Process* process_ = nullptr;
+  std::string name_;
+  int id_ = 0;
+  bool daemon_ = false;
+  bool ended_ = false;
+  bool blocked_ = false;
+  bool wake_pending_ = false;
+  std::uint64_t block_generation_ = 0;  // tells a late timeout from the current one
+  std::uint64_t stamp_ = 0;             // of its last activity, see World::spin
+  std::uint64_t clock_reads_ = 0;
+  std::vector<Thread*> joiners_;
+  WaitNote note_;
+  std::unique_ptr<Impl> impl_;
+
+ public:
+  Thread();
+  ~Thread();
+};
+
+}  // namespace meshbed::sim

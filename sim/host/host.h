@@ -1,0 +1,41 @@
+#pragma once
+// Host services: what a rank's own files (net plugin, collective engine) see instead of libc's sockets, threads,
+// clocks, interfaces, sysfs and environment. cli/ and tests meet sim/host here.
+//
+// Each rank gets its own copy of a file through a memfd and dlopen(RTLD_LOCAL); only that copy's GOT entries are
+// redirected, in memory. The bytes loaded are the bytes on disk (loaded_sha256 proves it).
+
+#include <cstdint>
+#include <string>
+
+#include "sim/engine/world.h"
+
+namespace meshbed::sim {
+
+struct HostOptions {
+  /// Names that a rank's dlopen() may ask for, and the files they stand for: "libnccl-net-mesh.so" -> build/...
+  /// Any absolute path is loaded as it is (copied and redirected likewise).
+  std::map<std::string, std::string> libraries;
+};
+
+struct HostCounters {
+  std::uint64_t copies = 0;              // files loaded for ranks
+  std::uint64_t redirected_symbols = 0;  // GOT entries changed
+  std::uint64_t management_bytes = 0;    // payload over simulated sockets
+};
+
+/// Prepares host services for `world`; must outlive it.
+void install_host(World& world, HostOptions options);
+
+/// Loads a copy of `path` for the current process (call from one of its threads) or for `process`, redirects it, and
+/// returns the dlopen handle; throws std::runtime_error with dlerror()'s text. The same path again gives the same copy.
+void* load_for(Process& process, const std::string& path);
+/// dlsym on such a handle; nullptr where it has no such symbol.
+void* symbol_of(void* handle, const char* name);
+
+/// SHA-256 (hex) of the bytes that were loaded for `path`, as read back from the mapping's own memfd. Empty: not loaded.
+std::string loaded_sha256(const std::string& path);
+
+const HostCounters& host_counters();
+
+}  // namespace meshbed::sim
