@@ -31,6 +31,7 @@ struct Workload {
   std::vector<int> channel_devices;  // empty: channel c opens device c % devices
   std::uint64_t slice_bytes = 0;     // 0: the engine's default
   int root = 0;
+  int shift = 1;                     // sendrecv: rank r sends to (r + shift) % ranks
   // kNcclCalls
   std::string recording;             // file of recorded calls (JSON lines); relative to the scenario file
   // all
@@ -86,6 +87,9 @@ Scenario read_scenario(const std::string& path, const std::vector<std::string>& 
 /// The same from memory; `name_for_errors` stands for the file. Never crashes, whatever the text (it is fuzzed).
 Scenario parse_scenario(const std::string& text, const std::string& name_for_errors,
                         const std::vector<std::string>& overrides);
+
+/// Where the recording of a kNcclCalls workload lies: Workload::recording, seen from the scenario file's folder.
+std::string recording_path(const Scenario& scenario);
 
 /// The field dictionary as Markdown: what scenarios/README.md must hold.
 std::string scenario_dictionary();

@@ -126,7 +126,7 @@ struct Cluster {
 };
 
 /// RDMA active MTU (bytes) for a netdev MTU: the largest of 256..4096 whose RoCE v2 packet fits
-/// (rdma-core reports the same step function; Linux ib_mtu_int_to_enum over netdev MTU less RoCE headers).
+/// (Linux iboe_get_mtu, include/rdma/ib_addr.h); 0 where not even 256 fits, which the scenario reader refuses.
 std::uint32_t rdma_mtu_bytes(std::uint32_t netdev_mtu_bytes);
 
 }  // namespace meshbed::models
