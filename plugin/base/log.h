@@ -15,11 +15,12 @@ void set_log_sink(LogSink sink);  // nullptr: standard error, kWarn and above
 /// Lines above `level` are dropped before they are formatted.
 void set_log_level(LogLevel level);
 bool log_enabled(LogLevel level);
-void log_line(LogLevel level, const char* file, int line, const char* format, ...) __attribute__((format(printf, 4, 5)));
+void log_line(LogLevel level, const char* file, int line, const char* format, ...)
+    __attribute__((format(printf, 4, 5)));
 
 }  // namespace meshbed
 
-#define MESHBED_LOG(level, ...)                                                                         \
+#define MESHBED_LOG(level, ...) \
   (::meshbed::log_enabled(level) ? ::meshbed::log_line((level), __FILE__, __LINE__, __VA_ARGS__) : void(0))
 #define MESHBED_WARN(...) MESHBED_LOG(::meshbed::LogLevel::kWarn, __VA_ARGS__)
 #define MESHBED_INFO(...) MESHBED_LOG(::meshbed::LogLevel::kInfo, __VA_ARGS__)

@@ -6,7 +6,9 @@
 // nothing here routes between subnets.
 
 #include <cstdint>
+#include <deque>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "models/cluster.h"
@@ -17,7 +19,6 @@ namespace meshbed::sim {
 struct Link {
   std::string name;  // "node0/rocep1s0f0>node1/rocep1s0f1", "node0/rocep1s0f0>switch0"
   std::uint64_t rate_bps = 0;
-  bool up = true;
   // What the run's proof reads: bytes that entered and left, and the time during which the link was busy.
   std::uint64_t bytes_in = 0;
   std::uint64_t bytes_out = 0;
@@ -26,7 +27,7 @@ struct Link {
 
 /// Directed links from one port to another, in order, with the one-way delay that is not serialisation.
 struct Path {
-  std::vector<int> links;
+  std::vector<int> links = {};
   Picoseconds latency_ps = 0;
   models::PortRef source, destination;
   int index = 0;  // dense, for tables
@@ -34,38 +35,55 @@ struct Path {
 
 class Network {
  public:
+  /// `cluster` must outlive the network.
   explicit Network(const models::Cluster& cluster);
 
-  /// nullptr where no cable or switch joins the two ports. Ignores link states.
+  /// nullptr where no cable or switch joins the two ports (or they are one). Ignores link states. The pointer stays
+  /// valid as long as the network. O(1) after the first call for a pair.
   const Path* path(models::PortRef source, models::PortRef destination) const;
-  /// Both ports up and every link on the way up.
+  /// Both ports are up.
   bool usable(const Path& path) const;
 
-  /// Physical link of the port: a cable or switch is attached, and both it and the port are up.
+  /// Physical link of the port: a cable or switch is attached, the port is up, and at a cable the other end is too.
   bool port_up(models::PortRef port) const;
   void set_port_up(models::PortRef port, bool up);
 
   /// The port that owns `address` on the subnet that `from` is cabled to, if it answers there (ARP, neighbour
   /// discovery); {-1,-1} where nobody does.
   models::PortRef neighbour(models::PortRef from, const models::IpAddress& address) const;
+  /// All ports that one cable or switch joins with `from`, `from` itself not included; in order of node and NIC.
+  std::vector<models::PortRef> neighbours(models::PortRef from) const;
 
   std::vector<Link>& links() { return links_; }
   const std::vector<Link>& links() const { return links_; }
-  const std::vector<Path>& paths() const { return paths_; }
+  /// The paths that were asked for so far.
+  const std::deque<Path>& paths() const { return paths_; }
 
  private:
   struct PortState {
-    bool attached = false;
     bool up = true;
-    std::vector<int> out_paths;  // indices into paths_, sorted by destination
-    std::vector<models::PortRef> neighbours;
+    int cable = -1;         // index in Cluster::cables, or
+    int switch_index = -1;  // index in Cluster::switches
+    int link_out = -1, link_in = -1;
+    models::PortRef peer;  // the other end of the cable
   };
-  const PortState& state(models::PortRef port) const;
+  const PortState& state(models::PortRef port) const {
+    return ports_[static_cast<std::size_t>(port.node)][static_cast<std::size_t>(port.nic)];
+  }
+  PortState& state(models::PortRef port) {
+    return ports_[static_cast<std::size_t>(port.node)][static_cast<std::size_t>(port.nic)];
+  }
+  int add_link(std::string name, std::uint64_t rate_bps);
+  bool owns(models::PortRef port, const models::IpAddress& address) const;
 
   const models::Cluster& cluster_;
   std::vector<Link> links_;
-  std::vector<Path> paths_;
   std::vector<std::vector<PortState>> ports_;
+  mutable std::deque<Path> paths_;
+  mutable std::unordered_map<std::uint64_t, const Path*> path_cache_;
 };
+
+/// "node0/rocep1s0f0"
+std::string port_name(const models::Cluster& cluster, models::PortRef port);
 
 }  // namespace meshbed::sim

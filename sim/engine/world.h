@@ -40,11 +40,10 @@ struct WaitNote {
 struct Process {
   int index = 0;  // position in World::processes()
   int rank = -1;
-  int node = 0;   // index in the cluster
+  int node = 0;  // index in the cluster
   std::string name;
   std::map<std::string, std::string> environment;
   std::uint64_t epoch = 0;            // counts what happened to this process from outside: see signal()
-  std::uint64_t next_stamp = 0;
   std::vector<Thread*> spinning;      // its threads blocked in spin()
   std::shared_ptr<void> host_state;   // sim/host keeps its descriptors, threads and mutexes here
   std::shared_ptr<void> verbs_state;  // sim/verbs keeps its devices and objects here
@@ -59,10 +58,10 @@ struct WorldOptions {
   models::Cluster cluster;
   FabricKind fabric = FabricKind::kChunk;
   std::uint64_t seed = 1;
-  Picoseconds time_limit_ps = 0;  // 0: none. Past it the run ends in Outcome::kTimeLimit
+  Picoseconds time_limit_ps = 0;                             // 0: none. Past it the run ends in Outcome::kTimeLimit
   Picoseconds stall_limit_ps = 600 * kPicosecondsPerSecond;  // simulated time in which threads spin and nothing happens
   std::uint32_t stack_bytes = 256 * 1024;                    // of each simulated thread
-  std::string contexts;           // SimGrid context factory: "", "raw", "ucontext", "boost", "thread"
+  std::string contexts = {};  // SimGrid context factory: "", "raw", "ucontext", "boost", "thread"
 };
 
 enum class OutcomeKind { kFinished, kDeadlock, kStall, kTimeLimit };
@@ -134,9 +133,11 @@ class World {
   Fabric& fabric() { return *fabric_; }
   std::uint64_t events_run() const { return events_run_; }
 
+  struct Impl;  // sim/engine's own
+
  private:
-  friend class Thread;
-  struct Impl;
+  static void timer_due(void* self, std::uint64_t argument);
+  void resume(Thread& thread);
   Picoseconds now_ps_ = 0;
   Picoseconds last_progress_ps_ = 0;
   std::uint64_t events_run_ = 0;
@@ -150,6 +151,7 @@ class World {
 /// A simulated operating-system thread (a SimGrid actor). Owned by the World; stays valid after it ended.
 class Thread {
  public:
+  ~Thread();
   Process& process() const { return *process_; }
   const std::string& name() const { return name_; }
   int id() const { return id_; }  // unique in the World, from 1
@@ -159,7 +161,9 @@ class Thread {
 
  private:
   friend class World;
-  struct Impl;
+  struct Actor;  // SimGrid's side of it
+  Thread();
+
   Process* process_ = nullptr;
   std::string name_;
   int id_ = 0;
@@ -167,16 +171,18 @@ class Thread {
   bool ended_ = false;
   bool blocked_ = false;
   bool wake_pending_ = false;
-  std::uint64_t block_generation_ = 0;  // tells a late timeout from the current one
-  std::uint64_t stamp_ = 0;             // of its last activity, see World::spin
-  std::uint64_t clock_reads_ = 0;
+  bool timed_out_ = false;
+  Picoseconds blocked_since_ps_ = 0;
+  Picoseconds deadline_ps_ = -1;  // of the current block_until; -1: none
+  Picoseconds timer_ps_ = -1;     // when the thread's timer event is due; -1: none is queued
+  std::uint64_t activity_ = 0;    // counts what the thread got done: see World::spin
+  const void* spin_first_ = nullptr;
+  std::uint64_t spin_epoch_ = ~0ULL, spin_activity_ = 0;
+  int spin_looks_ = 0;
+  Picoseconds spin_pause_ps_ = 0;
   std::vector<Thread*> joiners_;
   WaitNote note_;
-  std::unique_ptr<Impl> impl_;
-
- public:
-  Thread();
-  ~Thread();
+  std::unique_ptr<Actor> actor_;
 };
 
 }  // namespace meshbed::sim

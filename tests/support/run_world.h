@@ -12,9 +12,9 @@ namespace meshbed::test {
 struct WorldResult {
   bool checks_passed = false;  // no CHECK failed in the child, and it did not crash
   sim::OutcomeKind outcome = sim::OutcomeKind::kFinished;
-  std::string waiters;         // lines of Outcome::waiters
-  std::string output;          // whatever `body` and the child printed to standard error
-  std::string value;           // what report() was given: lets a child hand a digest to its parent
+  std::string waiters;  // lines of Outcome::waiters
+  std::string output;   // whatever `body` and the child printed to standard error
+  std::string value;    // what report() was given: lets a child hand a digest to its parent
 };
 
 /// Forks; in the child builds a World from `options`, calls set_up(world) (add processes, spawn threads) and runs it.

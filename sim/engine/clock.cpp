@@ -1,0 +1,196 @@
+#include "sim/engine/clock.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "plugin/base/check.h"
+#include "sim/engine/world_impl.h"
+
+namespace meshbed::sim {
+namespace {
+
+namespace s4u = simgrid::s4u;
+
+constexpr Picoseconds kNever = std::numeric_limits<Picoseconds>::max();
+
+// Leaves Engine::run() from maestro, so that blocked threads are left alone rather than killed by an exception.
+struct Stop {};
+
+double to_seconds(Picoseconds time) { return static_cast<double>(time) * 1e-12; }
+Picoseconds simgrid_now() { return std::llround(s4u::Engine::get_clock() * 1e12); }
+
+/// SimGrid's options, as it would take them on a command line.
+std::vector<std::string> configuration(const WorldOptions& options) {
+  std::vector<std::string> arguments = {
+      "meshbed",
+      // CM02 with bandwidth only: latency is a timer above the fabric, for SimGrid weights shares by it. Without
+      // cross-traffic and window limits a lone flow takes exactly its bytes over its rate.
+      "--cfg=network/model:CM02",
+      "--cfg=network/crosstraffic:0",
+      "--cfg=network/TCP-gamma:0",
+      "--cfg=surf/precision:1e-12",
+      "--cfg=contexts/nthreads:1",
+      "--cfg=contexts/stack-size:" + std::to_string(std::max(options.stack_bytes / 1024U, 16U)),
+      // Guard pages cost two kernel mappings a stack, and a process has 65 530: leave them off where there are many.
+      options.cluster.nodes.size() > 2048 ? "--cfg=contexts/guard-size:0" : "--cfg=contexts/guard-size:1",
+      // Its INFO lines would stand between a user and the report.
+      "--log=root.thres:warning",
+  };
+  if (!options.contexts.empty()) arguments.push_back("--cfg=contexts/factory:" + options.contexts);
+  return arguments;
+}
+
+}  // namespace
+
+// --- SimGrid's side of a thread ---
+
+void Thread::Actor::start(Thread& thread, std::function<void()> body) {
+  actor = s4u::Actor::init(thread.name_, s4u::Host::by_name("meshbed"));
+  actor->set_data(&thread);
+  actor->start(std::move(body));
+}
+
+void Thread::Actor::suspend() { s4u::this_actor::suspend(); }
+void Thread::Actor::resume() { actor->resume(); }
+void Thread::Actor::yield() { s4u::this_actor::yield(); }
+
+Thread* Thread::Actor::current() {
+  // SimGrid answers maestro, or nothing at all, outside of actors; only ours carry data.
+  const s4u::Actor* self = s4u::Actor::self();
+  return self != nullptr ? self->get_data<Thread>() : nullptr;
+}
+
+// --- the clock ---
+
+struct Clock::State {
+  explicit State(World& owner) : world(owner) {}
+
+  World& world;
+  std::unique_ptr<s4u::Engine> engine;
+  s4u::SemaphorePtr bell;  // rung when an event is queued before the time for which the pacer sleeps
+  bool fluid = false;
+  bool sleeping = false;
+  bool rung = false;
+  bool stopping = false;
+  Picoseconds armed_ps = kNever;  // when the sleeping pacer wakes
+  int activities = 0;
+  Outcome outcome;
+
+  void pace();
+  void run_due_events();
+  void on_time_advance();
+  void sleep_until(Picoseconds when);
+  bool over();
+};
+
+Clock::Clock(World& world) : state_(std::make_unique<State>(world)) {
+  std::vector<std::string> words = configuration(world.options());
+  std::vector<char*> arguments;
+  for (auto& word : words) arguments.push_back(word.data());
+  int count = static_cast<int>(arguments.size());
+  arguments.push_back(nullptr);
+  state_->engine = std::make_unique<s4u::Engine>(&count, arguments.data());
+  state_->fluid = world.options().fabric == FabricKind::kFluid;
+  auto* root = s4u::create_full_zone("world");
+  root->create_host("meshbed", 1e9);
+}
+
+Clock::~Clock() = default;
+
+void Clock::event_added(Picoseconds when) {
+  State& state = *state_;
+  if (!state.sleeping || when >= state.armed_ps || state.rung) return;
+  state.rung = true;
+  state.bell->release();
+}
+
+void Clock::activity(int change) { state_->activities += change; }
+
+void Clock::State::run_due_events() {
+  auto& queue = World::Impl::of(world).queue;
+  while (!queue.empty() && queue.next_ps() <= world.now()) World::Impl::run_event(world, queue.pop());
+}
+
+void Clock::State::on_time_advance() {
+  if (stopping) throw Stop{};
+  Picoseconds now = simgrid_now();
+  // Doubles cannot say every picosecond; the queue's own time is the truth where the two are within rounding.
+  if (sleeping && std::llabs(now - armed_ps) <= 1) now = armed_ps;
+  if (now > world.now()) World::Impl::set_now(world, now);
+  if (sleeping && now >= armed_ps) armed_ps = kNever;  // its sleep is over: nothing can be too early for it
+  run_due_events();
+}
+
+void Clock::State::sleep_until(Picoseconds when) {
+  armed_ps = when;
+  rung = false;
+  sleeping = true;
+  const double duration = when == kNever ? -1.0 : to_seconds(when) - s4u::Engine::get_clock();
+  if (fluid) {
+    if (when == kNever) {
+      bell->acquire();
+    } else if (duration > 0) {
+      static_cast<void>(bell->acquire_timeout(duration));
+    }
+    while (!bell->would_block()) bell->acquire();
+  } else if (duration > 0) {
+    s4u::this_actor::sleep_for(duration);
+  }
+  sleeping = false;
+  if (when != kNever && !rung && world.now() < when) {
+    // The step was below SimGrid's precision: time did not advance there, but it does here.
+    World::Impl::set_now(world, when);
+    run_due_events();
+  }
+}
+
+bool Clock::State::over() {
+  const auto& impl = World::Impl::of(world);
+  const auto& options = world.options();
+  const auto end = [&](OutcomeKind kind) {
+    outcome.kind = kind;
+    if (kind != OutcomeKind::kFinished) outcome.waiters = impl.waiters();
+    return true;
+  };
+  if (impl.live == 0) return end(OutcomeKind::kFinished);
+  if (impl.queue.empty()) return activities == 0 && end(OutcomeKind::kDeadlock);
+  const Picoseconds next = impl.queue.next_ps();
+  if (options.time_limit_ps > 0 && next > options.time_limit_ps) return end(OutcomeKind::kTimeLimit);
+  return next - World::Impl::last_progress(world) > options.stall_limit_ps && end(OutcomeKind::kStall);
+}
+
+void Clock::State::pace() {
+  auto& impl = World::Impl::of(world);
+  for (;;) {
+    while (impl.runnable > 0) s4u::this_actor::yield();
+    if (over()) break;
+    const Picoseconds next = impl.queue.empty() ? kNever : impl.queue.next_ps();
+    if (next <= world.now()) {
+      run_due_events();
+    } else {
+      sleep_until(next);
+    }
+  }
+  stopping = true;
+  s4u::this_actor::sleep_for(1e-9);
+}
+
+Outcome Clock::run() {
+  State& state = *state_;
+  state.engine->get_netzone_root()->seal();
+  state.bell = s4u::Semaphore::create(0);
+  s4u::Engine::on_time_advance_cb([&state](double) { state.on_time_advance(); });
+  s4u::Actor::create("pacer", s4u::Host::by_name("meshbed"), [&state] { state.pace(); });
+  try {
+    state.engine->run();
+    MESHBED_CHECK_MSG(false, "SimGrid ended the run by itself");
+  } catch (const Stop&) {
+    return state.outcome;
+  }
+  return state.outcome;
+}
+
+}  // namespace meshbed::sim

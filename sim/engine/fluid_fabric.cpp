@@ -1,0 +1,139 @@
+// The fluid fabric: every transfer is a SimGrid flow over links that carry bandwidth only.
+//
+// A flow is waited for by a worker actor (detached communications never tell that they are complete); workers are
+// pooled, so there are as many as there were flows at one time. Cost: about 5 us of CPU a flow, and a max-min solution
+// whose cost grows with the flows that share links.
+
+#include <simgrid/s4u.hpp>
+#include <string>
+#include <vector>
+
+#include "plugin/base/check.h"
+#include "sim/engine/fabric.h"
+#include "sim/engine/link_usage.h"
+#include "sim/engine/world_impl.h"
+
+namespace meshbed::sim {
+namespace {
+
+namespace s4u = simgrid::s4u;
+
+class FluidFabric final : public Fabric {
+ public:
+  FluidFabric(World& world, Network& network) : world_(world), network_(network), usage_(network) { build_platform(); }
+
+  void transfer(const Path& path, std::uint64_t wire_bytes, std::uint64_t, EventFunction done, void* self,
+                std::uint64_t argument) override {
+    MESHBED_CHECK(wire_bytes > 0);
+    usage_.begin(path, wire_bytes, world_.now());
+    World::Impl::of(world_).clock.activity(+1);
+    const Job job{&path, wire_bytes, done, self, argument};
+    if (idle_.empty()) {
+      start_worker(job);
+    } else {
+      Worker* worker = idle_.back();
+      idle_.pop_back();
+      worker->job = job;
+      worker->actor->resume();
+    }
+  }
+
+ private:
+  struct Job {
+    const Path* path;
+    std::uint64_t wire_bytes;
+    EventFunction done;
+    void* self;
+    std::uint64_t argument;
+  };
+  struct Worker {
+    Job job;
+    s4u::ActorPtr actor;
+  };
+
+  /// One SimGrid host a port. A port belongs to one cable or one switch, so each of those is a zone of its own, and
+  /// memory grows with the ports, not with their pairs.
+  void build_platform() {
+    const auto& cluster = world_.cluster();
+    auto* root = s4u::Engine::get_instance()->get_netzone_root();
+    hosts_.resize(cluster.nodes.size());
+    for (std::size_t node = 0; node < cluster.nodes.size(); ++node)
+      hosts_[node].resize(cluster.nodes[node].nics.size());
+    for (std::size_t index = 0; index < cluster.cables.size(); ++index) {
+      const auto& cable = cluster.cables[index];
+      auto* zone = s4u::create_full_zone("cable" + std::to_string(index))->set_parent(root);
+      s4u::Host* a = add_host(zone, cable.a);
+      s4u::Host* b = add_host(zone, cable.b);
+      zone->add_route(a->get_netpoint(), b->get_netpoint(), nullptr, nullptr,
+                      {link(zone, network_.path(cable.a, cable.b)->links.front())}, false);
+      zone->add_route(b->get_netpoint(), a->get_netpoint(), nullptr, nullptr,
+                      {link(zone, network_.path(cable.b, cable.a)->links.front())}, false);
+      zone->seal();
+    }
+    for (std::size_t index = 0; index < cluster.switches.size(); ++index) {
+      const auto& ports = cluster.switches[index].ports;
+      auto* zone = s4u::create_star_zone("switch" + std::to_string(index))->set_parent(root);
+      for (const auto port : ports) {
+        s4u::Host* host = add_host(zone, port);
+        if (ports.size() < 2) continue;  // nobody to talk to: no links
+        const auto other = port == ports.front() ? ports.back() : ports.front();
+        const int out = network_.path(port, other)->links.front();
+        const int in = network_.path(other, port)->links.back();
+        zone->add_route(host->get_netpoint(), nullptr, nullptr, nullptr, {link(zone, out)}, false);
+        zone->add_route(nullptr, host->get_netpoint(), nullptr, nullptr, {link(zone, in)}, false);
+      }
+      zone->seal();
+    }
+  }
+
+  s4u::Host* add_host(s4u::NetZone* zone, models::PortRef port) {
+    auto* host = zone->create_host(port_name(world_.cluster(), port), 1e9);
+    hosts_[static_cast<std::size_t>(port.node)][static_cast<std::size_t>(port.nic)] = host;
+    return host;
+  }
+
+  s4u::LinkInRoute link(s4u::NetZone* zone, int index) {
+    const Link& link = network_.links()[static_cast<std::size_t>(index)];
+    // Bandwidth in bytes per second; latency nought, for it is a timer above the fabric.
+    auto* made = zone->create_link("link" + std::to_string(index), static_cast<double>(link.rate_bps) / 8.0);
+    made->set_latency(0.0)->seal();
+    return s4u::LinkInRoute(made);
+  }
+
+  void start_worker(const Job& job) {
+    auto* worker = workers_.emplace_back(std::make_unique<Worker>(Worker{job, nullptr})).get();
+    worker->actor = s4u::Actor::init("flow", s4u::Host::by_name("meshbed"));
+    worker->actor->start([this, worker] {
+      for (;;) {
+        carry(worker->job);
+        idle_.push_back(worker);
+        s4u::this_actor::suspend();
+      }
+    });
+  }
+
+  void carry(const Job job) {
+    const auto host = [&](models::PortRef port) {
+      return hosts_[static_cast<std::size_t>(port.node)][static_cast<std::size_t>(port.nic)];
+    };
+    s4u::Comm::sendto(host(job.path->source), host(job.path->destination), job.wire_bytes);
+    usage_.end(*job.path, job.wire_bytes, world_.now());
+    World::Impl::of(world_).clock.activity(-1);
+    world_.at(world_.now(), job.path->source.node, job.done, job.self, job.argument);
+  }
+
+  World& world_;
+  Network& network_;
+  LinkUsage usage_;
+  std::vector<std::vector<s4u::Host*>> hosts_;
+  std::vector<std::unique_ptr<Worker>> workers_;
+  std::vector<Worker*> idle_;
+};
+
+}  // namespace
+
+std::unique_ptr<Fabric> make_fluid_fabric(World& world, Network& network) {
+  return std::make_unique<FluidFabric>(world, network);
+}
+
+}  // namespace meshbed::sim

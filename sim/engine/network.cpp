@@ -1,0 +1,123 @@
+#include "sim/engine/network.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "plugin/base/check.h"
+
+namespace meshbed::sim {
+
+using models::PortRef;
+
+std::string port_name(const models::Cluster& cluster, PortRef port) {
+  const auto& node = cluster.nodes[static_cast<std::size_t>(port.node)];
+  return node.name + "/" + node.nics[static_cast<std::size_t>(port.nic)].device;
+}
+
+Network::Network(const models::Cluster& cluster) : cluster_(cluster) {
+  ports_.reserve(cluster.nodes.size());
+  for (const auto& node : cluster.nodes) {
+    auto& states = ports_.emplace_back(node.nics.size());
+    for (std::size_t nic = 0; nic < node.nics.size(); ++nic) states[nic].up = node.nics[nic].link_up;
+  }
+  for (std::size_t index = 0; index < cluster.cables.size(); ++index) {
+    const auto& cable = cluster.cables[index];
+    MESHBED_CHECK(state(cable.a).link_out < 0 && state(cable.b).link_out < 0);
+    const std::string a = port_name(cluster, cable.a);
+    const std::string b = port_name(cluster, cable.b);
+    const int forward = add_link(a + ">" + b, cable.rate_bps);
+    const int backward = add_link(b + ">" + a, cable.rate_bps);
+    auto& state_a = state(cable.a);
+    auto& state_b = state(cable.b);
+    state_a.cable = state_b.cable = static_cast<int>(index);
+    state_a.link_out = state_b.link_in = forward;
+    state_b.link_out = state_a.link_in = backward;
+    state_a.peer = cable.b;
+    state_b.peer = cable.a;
+  }
+  for (std::size_t index = 0; index < cluster.switches.size(); ++index) {
+    const auto& sw = cluster.switches[index];
+    for (const PortRef port : sw.ports) {
+      MESHBED_CHECK(state(port).link_out < 0);
+      const auto& nic = cluster.nodes[static_cast<std::size_t>(port.node)].nics[static_cast<std::size_t>(port.nic)];
+      const std::uint64_t rate = sw.rate_bps != 0 ? std::min(sw.rate_bps, nic.rate_bps) : nic.rate_bps;
+      const std::string name = port_name(cluster, port);
+      auto& port_state = state(port);
+      port_state.switch_index = static_cast<int>(index);
+      port_state.link_out = add_link(name + ">" + sw.name, rate);
+      port_state.link_in = add_link(sw.name + ">" + name, rate);
+    }
+  }
+}
+
+int Network::add_link(std::string name, std::uint64_t rate_bps) {
+  MESHBED_CHECK(rate_bps > 0);
+  links_.push_back({.name = std::move(name), .rate_bps = rate_bps});
+  return static_cast<int>(links_.size()) - 1;
+}
+
+const Path* Network::path(PortRef source, PortRef destination) const {
+  const auto key = [](PortRef port) {
+    return (static_cast<std::uint64_t>(port.node) << 8U) | static_cast<std::uint64_t>(port.nic);
+  };
+  const std::uint64_t pair = (key(source) << 32U) | key(destination);
+  if (const auto found = path_cache_.find(pair); found != path_cache_.end()) return found->second;
+
+  const PortState& from = state(source);
+  const PortState& to = state(destination);
+  const bool by_cable = from.cable >= 0 && from.peer == destination;
+  const bool by_switch = from.switch_index >= 0 && from.switch_index == to.switch_index && source != destination;
+  const Path* result = nullptr;
+  if (by_cable || by_switch) {
+    Path path{.source = source, .destination = destination, .index = static_cast<int>(paths_.size())};
+    if (by_cable) {
+      path.links = {from.link_out};
+      path.latency_ps = cluster_.cables[static_cast<std::size_t>(from.cable)].propagation_ps;
+    } else {
+      const auto& sw = cluster_.switches[static_cast<std::size_t>(from.switch_index)];
+      path.links = {from.link_out, to.link_in};
+      path.latency_ps = 2 * sw.propagation_ps + sw.latency_ps;
+    }
+    result = &paths_.emplace_back(std::move(path));
+  }
+  path_cache_.emplace(pair, result);
+  return result;
+}
+
+bool Network::usable(const Path& path) const { return state(path.source).up && state(path.destination).up; }
+
+bool Network::port_up(PortRef port) const {
+  const PortState& own = state(port);
+  if (!own.up || own.link_out < 0) return false;
+  return own.cable < 0 || state(own.peer).up;
+}
+
+void Network::set_port_up(PortRef port, bool up) { state(port).up = up; }
+
+bool Network::owns(PortRef port, const models::IpAddress& address) const {
+  const auto& nic = cluster_.nodes[static_cast<std::size_t>(port.node)].nics[static_cast<std::size_t>(port.nic)];
+  return std::any_of(nic.addresses.begin(), nic.addresses.end(),
+                     [&](const models::IpPrefix& prefix) { return prefix.address == address; });
+}
+
+std::vector<PortRef> Network::neighbours(PortRef from) const {
+  const PortState& own = state(from);
+  if (own.cable >= 0) return {own.peer};
+  if (own.switch_index < 0) return {};
+  std::vector<PortRef> ports = cluster_.switches[static_cast<std::size_t>(own.switch_index)].ports;
+  std::erase(ports, from);
+  std::sort(ports.begin(), ports.end());
+  return ports;
+}
+
+PortRef Network::neighbour(PortRef from, const models::IpAddress& address) const {
+  if (!port_up(from)) return {};
+  const PortState& own = state(from);
+  if (own.cable >= 0) return state(own.peer).up && owns(own.peer, address) ? own.peer : PortRef{};
+  const auto& ports = cluster_.switches[static_cast<std::size_t>(own.switch_index)].ports;
+  const auto found = std::find_if(ports.begin(), ports.end(),
+                                  [&](PortRef port) { return port != from && state(port).up && owns(port, address); });
+  return found != ports.end() ? *found : PortRef{};
+}
+
+}  // namespace meshbed::sim

@@ -1,0 +1,45 @@
+#pragma once
+// What the sources of World share: its queue, its threads, its clock, and SimGrid's side of a thread.
+
+#include <functional>
+#include <memory>
+#include <simgrid/s4u.hpp>
+#include <string>
+#include <vector>
+
+#include "sim/engine/clock.h"
+#include "sim/engine/event_queue.h"
+#include "sim/engine/world.h"
+
+namespace meshbed::sim {
+
+struct Thread::Actor {
+  void start(Thread& thread, std::function<void()> body);
+  void suspend();
+  void resume();
+  void yield();
+  static Thread* current();
+
+  simgrid::s4u::ActorPtr actor;
+};
+
+struct World::Impl {
+  explicit Impl(World& world) : clock(world) {}
+  std::vector<std::string> waiters() const;
+
+  EventQueue queue;
+  std::vector<std::unique_ptr<Thread>> threads;
+  int runnable = 0;  // threads that are not blocked and have not ended
+  int live = 0;      // threads that are no daemons and have not ended
+  Clock clock;
+
+  static Impl& of(World& world) { return *world.impl_; }
+  static void set_now(World& world, Picoseconds now) { world.now_ps_ = now; }
+  static Picoseconds last_progress(const World& world) { return world.last_progress_ps_; }
+  static void run_event(World& world, const Event& event) {
+    ++world.events_run_;
+    event.function(event.self, event.argument);
+  }
+};
+
+}  // namespace meshbed::sim

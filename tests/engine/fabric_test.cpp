@@ -1,0 +1,145 @@
+// Both fabrics against closed forms, and against one another.
+#include "sim/engine/fabric.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <vector>
+
+#include "tests/support/run_world.h"
+
+using namespace meshbed;
+using models::PortRef;
+using sim::FabricKind;
+using sim::World;
+
+namespace {
+
+struct Flow {
+  PortRef source, destination;
+  std::uint64_t bytes;
+  Picoseconds start_ps;
+  Picoseconds end_ps = -1;
+};
+
+void flow_done(void* self, std::uint64_t) { static_cast<Flow*>(self)->end_ps = World::get().now(); }
+
+void flow_begins(void* self, std::uint64_t) {
+  auto& flow = *static_cast<Flow*>(self);
+  auto& world = World::get();
+  const sim::Path* path = world.network().path(flow.source, flow.destination);
+  REQUIRE(path != nullptr);
+  world.fabric().transfer(*path, flow.bytes, 1, flow_done, self, 0);
+}
+
+/// Runs the flows on `cluster`; returns the times at which they ended.
+std::vector<Picoseconds> run_flows(FabricKind fabric, const models::Cluster& cluster, std::vector<Flow> flows) {
+  sim::WorldOptions options{.cluster = cluster, .fabric = fabric};
+  const auto result = test::run_world(options, [&flows](World& world) {
+    auto& process = world.add_process(0, 0, "test");
+    for (auto& flow : flows) world.at(flow.start_ps, flow.source.node, flow_begins, &flow, 0);
+    world.spawn(process, "main", [&world, &flows] {
+      world.sleep(kPicosecondsPerSecond);
+      std::string text;
+      for (const auto& flow : flows) text += std::to_string(flow.end_ps) + " ";
+      for (const auto& link : world.network().links()) {
+        CHECK(link.bytes_in == link.bytes_out);
+        CHECK(link.busy_ps <= world.now());
+        CHECK(link.bytes_out <= link.rate_bps / 8);
+      }
+      test::report(text);
+    });
+  });
+  std::vector<Picoseconds> ends;
+  for (std::size_t at = 0, next; (next = result.value.find(' ', at)) != std::string::npos; at = next + 1) {
+    ends.push_back(std::stoll(result.value.substr(at, next - at)));
+  }
+  return ends;
+}
+
+void check_close(Picoseconds actual, double expected_ps, double tolerance) {
+  CHECK(std::abs(static_cast<double>(actual) - expected_ps) <= tolerance * expected_ps + 1.0);
+}
+
+constexpr std::uint64_t kRate = 100'000'000'000;
+
+}  // namespace
+
+TEST_CASE("a lone transfer takes its bytes over the rate, on a cable and through a switch") {
+  for (const FabricKind fabric : {FabricKind::kFluid, FabricKind::kChunk}) {
+    CAPTURE(static_cast<int>(fabric));
+    for (const std::uint64_t bytes : {std::uint64_t{1}, 4 * kKiB, 64 * kMiB, 3 * kGiB}) {
+      const double expected = static_cast<double>(bytes) * 8.0 * 1e12 / kRate;
+      const auto cable = run_flows(fabric, test::ring_cluster(3), {{{0, 0}, {1, 0}, bytes, 0}});
+      REQUIRE(cable.size() == 1);
+      check_close(cable[0], expected, 1e-9);
+      const auto through = run_flows(fabric, test::switch_cluster(4), {{{0, 0}, {3, 0}, bytes, 0}});
+      REQUIRE(through.size() == 1);
+      check_close(through[0], expected, 1e-9);
+    }
+  }
+}
+
+TEST_CASE("every cable of a ring carries its own transfer at full rate") {
+  for (const FabricKind fabric : {FabricKind::kFluid, FabricKind::kChunk}) {
+    std::vector<Flow> flows;
+    // Node i's last NIC leads to node i+1's first (node 0's first cable is its NIC 0).
+    const auto cluster = test::ring_cluster(4);
+    for (const auto& cable : cluster.cables) flows.push_back({cable.a, cable.b, 10 * kMiB, 1000});
+    for (const Picoseconds end : run_flows(fabric, cluster, flows)) {
+      check_close(end - 1000, 10.0 * kMiB * 8e12 / kRate, 1e-9);
+    }
+  }
+}
+
+TEST_CASE("two transfers into one port share it: the fabrics agree within a chunk each") {
+  const auto cluster = test::switch_cluster(3);
+  const std::vector<Flow> flows = {{{0, 0}, {2, 0}, 8 * kMiB, 0}, {{1, 0}, {2, 0}, 2 * kMiB, 100'000'000}};
+  const auto fluid = run_flows(FabricKind::kFluid, cluster, flows);
+  const auto chunk = run_flows(FabricKind::kChunk, cluster, flows);
+  REQUIRE(fluid.size() == 2);
+  REQUIRE(chunk.size() == 2);
+  // Together 10 MiB through one link; the second has half of the link while both are there.
+  check_close(fluid[0], 10.0 * kMiB * 8e12 / kRate, 1e-9);
+  check_close(fluid[1], 100'000'000 + 2 * 2.0 * kMiB * 8e12 / kRate, 1e-9);
+  CHECK(chunk[0] == doctest::Approx(static_cast<double>(fluid[0])).epsilon(0.01));
+  CHECK(chunk[1] == doctest::Approx(static_cast<double>(fluid[1])).epsilon(0.03));
+}
+
+TEST_CASE("incast of seven into one: both fabrics end when the last bit has left the shared link") {
+  const auto cluster = test::switch_cluster(8);
+  std::vector<Flow> flows;
+  for (int source = 0; source < 7; ++source) flows.push_back({{source, 0}, {7, 0}, 4 * kMiB, 0});
+  for (const FabricKind fabric : {FabricKind::kFluid, FabricKind::kChunk}) {
+    const auto ends = run_flows(fabric, cluster, flows);
+    REQUIRE(ends.size() == 7);
+    Picoseconds last = 0;
+    for (const Picoseconds end : ends) last = std::max(last, end);
+    check_close(last, 7 * 4.0 * kMiB * 8e12 / kRate, 0.002);
+  }
+}
+
+TEST_CASE("no cable, no path") {
+  const auto cluster = test::ring_cluster(4);
+  const sim::Network network(cluster);
+  for (int a = 0; a < 2; ++a) {
+    for (int b = 0; b < 2; ++b) CHECK(network.path({0, a}, {2, b}) == nullptr);
+  }
+  CHECK(network.path(cluster.cables[0].a, cluster.cables[0].b) != nullptr);
+  CHECK(network.path(cluster.cables[0].a, cluster.cables[1].b) == nullptr);
+}
+
+TEST_CASE("a neighbour answers only on its own cable and only while both ends are up") {
+  const auto cluster = test::ring_cluster(3);
+  sim::Network network(cluster);
+  const PortRef a = cluster.cables[0].a;
+  const PortRef b = cluster.cables[0].b;
+  const auto address =
+      cluster.nodes[static_cast<std::size_t>(b.node)].nics[static_cast<std::size_t>(b.nic)].addresses[0].address;
+  CHECK(network.neighbour(a, address) == b);
+  const PortRef other{a.node, 1 - a.nic};
+  CHECK(network.neighbour(other, address) == PortRef{});
+  network.set_port_up(b, false);
+  CHECK(network.neighbour(a, address) == PortRef{});
+  CHECK_FALSE(network.port_up(a));
+}

@@ -1,0 +1,213 @@
+// Threads, waiting, polling and the ends of a run.
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include "tests/support/run_world.h"
+
+using namespace meshbed;
+using sim::OutcomeKind;
+using sim::World;
+
+namespace {
+
+sim::WorldOptions two_nodes() { return {.cluster = test::ring_cluster(2)}; }
+
+void signal_process(void* self, std::uint64_t) {
+  World::get().signal(*static_cast<sim::Process*>(self));
+  World::get().progress();
+}
+
+struct Log {
+  std::string text;
+};
+void append(void* self, std::uint64_t argument) { static_cast<Log*>(self)->text += static_cast<char>(argument); }
+
+}  // namespace
+
+TEST_CASE("a sleep takes its time to the picosecond") {
+  test::run_world(two_nodes(), [](World& world) {
+    world.spawn(world.add_process(0, 0, "rank 0"), "main", [&world] {
+      for (const Picoseconds step : {1LL, 999LL, 1'000'000'000'007LL, 3LL}) {
+        const Picoseconds before = world.now();
+        world.sleep(step);
+        CHECK(world.now() - before == step);
+      }
+    });
+  });
+}
+
+TEST_CASE("events of one time run in order of host, then of scheduling") {
+  test::run_world(two_nodes(), [](World& world) {
+    auto* log = new Log;
+    world.at(100, 1, append, log, 'c');
+    world.at(100, 0, append, log, 'a');
+    world.at(100, 0, append, log, 'b');
+    world.at(99, 1, append, log, '-');
+    world.spawn(world.add_process(0, 0, "rank 0"), "main", [&world, log] {
+      world.sleep(200);
+      CHECK(log->text == "-abc");
+    });
+  });
+}
+
+TEST_CASE("a wake that comes before the block is not lost") {
+  test::run_world(two_nodes(), [](World& world) {
+    auto& process = world.add_process(0, 0, "rank 0");
+    auto& sleeper = world.spawn(process, "sleeper", [&world] {
+      world.yield();
+      world.yield();
+      world.block({.what = "test"});
+      CHECK(world.now() == 0);
+    });
+    world.spawn(process, "waker", [&world, &sleeper] { world.wake(sleeper); });
+  });
+}
+
+TEST_CASE("block_until answers which came first") {
+  test::run_world(two_nodes(), [](World& world) {
+    auto& process = world.add_process(0, 0, "rank 0");
+    auto& sleeper = world.spawn(process, "sleeper", [&world] {
+      CHECK(world.block_until(1000, {.what = "test"}));
+      CHECK(world.now() == 500);
+      CHECK_FALSE(world.block_until(1000, {.what = "test"}));
+      CHECK(world.now() == 1000);
+      CHECK_FALSE(world.block_until(700, {.what = "test"}));  // already past
+      CHECK(world.now() == 1000);
+    });
+    world.spawn(process, "waker", [&world, &sleeper] {
+      world.sleep(500);
+      world.wake(sleeper);
+    });
+  });
+}
+
+TEST_CASE("join waits for the end, and returns at once after it") {
+  test::run_world(two_nodes(), [](World& world) {
+    auto& process = world.add_process(0, 0, "rank 0");
+    world.spawn(process, "main", [&world, &process] {
+      auto& child = world.spawn(process, "child", [&world] { world.sleep(777); });
+      child.join();
+      CHECK(world.now() == 777);
+      child.join();
+      CHECK(child.ended());
+    });
+  });
+}
+
+TEST_CASE("a polling thread wakes at the very time of the event it polls for") {
+  test::run_world(two_nodes(), [](World& world) {
+    auto& process = world.add_process(0, 0, "rank 0");
+    world.at(123'456, 0, signal_process, &process, 0);
+    world.spawn(process, "main", [&world, &process] {
+      int first = 0;
+      int second = 0;
+      int looks = 0;
+      while (process.epoch == 0) {  // two things are polled in turn
+        world.spin(++looks % 2 == 0 ? &first : &second, {.what = "poll"});
+      }
+      CHECK(world.now() == 123'456);
+      CHECK(looks < 8);
+    });
+  });
+}
+
+TEST_CASE("work that was ready before is found without waiting: a whole circle is looked at first") {
+  test::run_world(two_nodes(), [](World& world) {
+    world.spawn(world.add_process(0, 0, "rank 0"), "main", [&world] {
+      int objects[5] = {};
+      for (auto& object : objects) world.spin(&object, {.what = "poll"});  // four empty, the fifth has work
+      CHECK(world.now() == 0);
+      world.note_activity();
+      for (auto& object : objects) world.spin(&object, {.what = "poll"});
+      CHECK(world.now() == 0);
+    });
+  });
+}
+
+TEST_CASE("a deadlock names every waiter and what it waits for") {
+  const auto result = test::run_world(
+      two_nodes(),
+      [](World& world) {
+        for (int rank = 0; rank < 2; ++rank) {
+          world.spawn(world.add_process(rank, rank, "rank " + std::to_string(rank)), "main", [&world] {
+            world.sleep(5'000);
+            world.block({.what = "recv", .object = 7, .describe = [](std::uint64_t fd) {
+                           return "descriptor " + std::to_string(fd);
+                         }});
+          });
+        }
+      },
+      true);
+  CHECK(result.outcome == OutcomeKind::kDeadlock);
+  CHECK(result.waiters ==
+        "rank 0 thread main: waits in recv for descriptor 7 since 5 ns\n"
+        "rank 1 thread main: waits in recv for descriptor 7 since 5 ns\n");
+}
+
+TEST_CASE("an endless poll becomes a stall, with its name") {
+  auto options = two_nodes();
+  options.stall_limit_ps = kPicosecondsPerSecond;
+  const auto result = test::run_world(
+      options,
+      [](World& world) {
+        world.spawn(world.add_process(0, 0, "rank 0"), "main", [&world] {
+          for (;;) world.spin(&world, {.what = "ibv_poll_cq"});
+        });
+      },
+      true);
+  CHECK(result.outcome == OutcomeKind::kStall);
+  CHECK(result.waiters.find("ibv_poll_cq") != std::string::npos);
+}
+
+TEST_CASE("the time limit ends a run that would go on") {
+  auto options = two_nodes();
+  options.time_limit_ps = 1'000'000;
+  const auto result = test::run_world(
+      options,
+      [](World& world) {
+        world.spawn(world.add_process(0, 0, "rank 0"), "main", [&world] {
+          for (;;) {
+            world.sleep(1000);
+            world.progress();
+          }
+        });
+      },
+      true);
+  CHECK(result.outcome == OutcomeKind::kTimeLimit);
+}
+
+TEST_CASE("daemons do not keep a run alive") {
+  test::run_world(two_nodes(), [](World& world) {
+    auto& process = world.add_process(0, 0, "rank 0");
+    world.spawn(
+        process, "daemon", [&world] { world.block({.what = "for ever"}); }, true);
+    world.spawn(process, "main", [&world] { world.sleep(10); });
+  });
+}
+
+TEST_CASE("threads interleave the same way under every context factory") {
+  std::string first;
+  for (const char* factory : {"raw", "ucontext", "boost", "thread"}) {
+    auto options = two_nodes();
+    options.contexts = factory;
+    const auto result = test::run_world(options, [](World& world) {
+      auto* log = new Log;
+      for (int rank = 0; rank < 2; ++rank) {
+        auto& process = world.add_process(rank, rank, "rank");
+        for (int thread = 0; thread < 3; ++thread) {
+          world.spawn(process, "t", [&world, log, rank, thread] {
+            for (int step = 0; step < 20; ++step) {
+              log->text += static_cast<char>('a' + 3 * rank + thread);
+              world.sleep(100 * (1 + (step * (thread + 1)) % 3));
+            }
+            if (world.now() > 3'500 && log->text.size() == 120) test::report(log->text);
+          });
+        }
+      }
+    });
+    CHECK(result.value.size() >= 120);
+    if (first.empty()) first = result.value;
+    CHECK_MESSAGE(result.value == first, factory);
+  }
+}
