@@ -1,0 +1,89 @@
+#include "models/algorithm.h"
+
+#include <doctest/doctest.h>
+
+#include "models/link.h"
+
+using namespace meshbed;
+using namespace meshbed::models;
+
+namespace {
+
+constexpr std::uint64_t k100G = 100'000'000'000;
+
+std::vector<RingHop> ring(std::size_t ranks, Picoseconds latency_ps = 1'000'000) {
+  return std::vector<RingHop>(ranks, RingHop{.rate_bps = k100G, .latency_ps = latency_ps, .pmtu_bytes = 4096});
+}
+
+}  // namespace
+
+TEST_CASE("a ring all-reduce takes 2(n-1)/n of its bytes with headers over the rate, plus one latency") {
+  // 3 ranks, 48 MiB: 64 MiB leave every rank, as 16384 packets of 4 KiB with 82 bytes of headers each.
+  const Picoseconds expected = wire_time_ps(64 * kMiB + 16384 * 82, k100G) + 1'000'000;
+  CHECK(ring_bound_ps(Collective::kAllReduce, 48 * kMiB, ring(3)) == expected);
+}
+
+TEST_CASE("a ring all-reduce of a few bytes takes 2(n-1) latencies") {
+  CHECK(ring_bound_ps(Collective::kAllReduce, 8, ring(8)) == 14 * 1'000'000);
+}
+
+TEST_CASE("one slow hop among fast ones lowers the whole ring's bound no further than the sum of the rates says") {
+  auto hops = ring(2, 0);
+  hops[1].rate_bps = k100G / 4;
+  const Picoseconds bound = ring_bound_ps(Collective::kSendRecv, kMiB, hops);
+  CHECK(bound == wire_time_ps(wire_bytes(2 * kMiB, 4096, 0), k100G + k100G / 4));
+}
+
+TEST_CASE("a broadcast does not use the hop into its root") {
+  auto hops = ring(3, 0);
+  hops[2].rate_bps = 1;  // 2 -> 0, the hop into root 0
+  CHECK(ring_bound_ps(Collective::kBroadcast, kMiB, hops, 0) == wire_time_ps(wire_bytes(2 * kMiB, 4096, 0), 2 * k100G));
+}
+
+TEST_CASE("a ring of one rank, and a collective of no bytes, take no time") {
+  CHECK(ring_bound_ps(Collective::kAllReduce, kMiB, ring(1)) == 0);
+  CHECK(ring_bound_ps(Collective::kAllReduce, 0, ring(3)) == 0);
+  CHECK(any_algorithm_bound_ps(Collective::kAllReduce, kMiB, {NodePort{k100G, 1}}) == 0);
+}
+
+TEST_CASE("no algorithm gathers faster than the slowest node can take in the others' bytes") {
+  const std::vector<NodePort> nodes{{2 * k100G, 1}, {2 * k100G, 1}, {k100G, 1}};
+  CHECK(any_algorithm_bound_ps(Collective::kAllGather, 3 * kMiB, nodes) == wire_time_ps(2 * kMiB, k100G));
+}
+
+TEST_CASE("no algorithm reduces faster than all NICs together can carry 2(N-1)S") {
+  const std::vector<NodePort> nodes(3, NodePort{2 * k100G, 1});
+  CHECK(any_algorithm_bound_ps(Collective::kAllReduce, kMiB, nodes) == wire_time_ps(4 * kMiB, 6 * k100G));
+}
+
+TEST_CASE("ranks that share a node need no NIC between them") {
+  const std::vector<NodePort> nodes(2, NodePort{k100G, 2});
+  CHECK(any_algorithm_bound_ps(Collective::kAllGather, 4 * kMiB, nodes) == wire_time_ps(2 * kMiB, k100G));
+  CHECK(any_algorithm_bound_ps(Collective::kSendRecv, 4 * kMiB, nodes) == 0);
+}
+
+TEST_CASE("the ring's bound is never below the bound of all algorithms with the same ports") {
+  for (int ranks = 2; ranks <= 9; ++ranks) {
+    for (const std::uint64_t bytes : {std::uint64_t{64}, 3 * kKiB, kMiB, 100 * kMiB}) {
+      for (int op = 0; op < 5; ++op) {
+        const std::vector<NodePort> nodes(static_cast<std::size_t>(ranks), NodePort{k100G, 1});
+        CHECK(ring_bound_ps(static_cast<Collective>(op), bytes, ring(static_cast<std::size_t>(ranks))) >=
+              any_algorithm_bound_ps(static_cast<Collective>(op), bytes, nodes));
+      }
+    }
+  }
+}
+
+TEST_CASE("bus bandwidth factors are those of nccl-tests") {
+  CHECK(bus_factor(Collective::kAllReduce, 4) == doctest::Approx(1.5));
+  CHECK(bus_factor(Collective::kAllGather, 4) == doctest::Approx(0.75));
+  CHECK(bus_factor(Collective::kReduceScatter, 4) == doctest::Approx(0.75));
+  CHECK(bus_factor(Collective::kBroadcast, 4) == doctest::Approx(1.0));
+  CHECK(bus_factor(Collective::kSendRecv, 4) == doctest::Approx(1.0));
+}
+
+TEST_CASE("names of collectives are read back as they are written, and nothing else is") {
+  for (int op = 0; op < 5; ++op)
+    CHECK(parse_collective(name_of(static_cast<Collective>(op))) == static_cast<Collective>(op));
+  CHECK_FALSE(parse_collective("alltoall"));
+}
