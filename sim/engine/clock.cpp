@@ -48,20 +48,30 @@ std::vector<std::string> configuration(const WorldOptions& options) {
 // --- SimGrid's side of a thread ---
 
 void Thread::Actor::start(Thread& thread, std::function<void()> body) {
+  const SimgridCall call;
   actor = s4u::Actor::init(thread.name_, s4u::Host::by_name("meshbed"));
-  actor->set_data(&thread);
-  actor->start(std::move(body));
+  actor->start([&thread, body = std::move(body)] {
+    SimgridCall::running = &thread;
+    body();
+  });
 }
 
-void Thread::Actor::suspend() { s4u::this_actor::suspend(); }
-void Thread::Actor::resume() { actor->resume(); }
-void Thread::Actor::yield() { s4u::this_actor::yield(); }
-
-Thread* Thread::Actor::current() {
-  // SimGrid answers maestro, or nothing at all, outside of actors; only ours carry data.
-  const s4u::Actor* self = s4u::Actor::self();
-  return self != nullptr ? self->get_data<Thread>() : nullptr;
+void Thread::Actor::suspend() {
+  const SimgridCall call;
+  s4u::this_actor::suspend();
 }
+
+void Thread::Actor::resume() {
+  const SimgridCall call;
+  actor->resume();
+}
+
+void Thread::Actor::yield() {
+  const SimgridCall call;
+  s4u::this_actor::yield();
+}
+
+Thread* World::current() { return SimgridCall::running; }
 
 // --- the clock ---
 
@@ -104,6 +114,7 @@ void Clock::event_added(Picoseconds when) {
   State& state = *state_;
   if (!state.sleeping || when >= state.armed_ps || state.rung) return;
   state.rung = true;
+  const SimgridCall call;
   state.bell->release();
 }
 
@@ -115,6 +126,7 @@ void Clock::State::run_due_events() {
 }
 
 void Clock::State::on_time_advance() {
+  SimgridCall::running = nullptr;  // maestro
   if (stopping) throw Stop{};
   Picoseconds now = simgrid_now();
   // Doubles cannot say every picosecond; the queue's own time is the truth where the two are within rounding.
@@ -129,6 +141,7 @@ void Clock::State::sleep_until(Picoseconds when) {
   rung = false;
   sleeping = true;
   const double duration = when == kNever ? -1.0 : to_seconds(when) - s4u::Engine::get_clock();
+  const SimgridCall call;
   if (fluid) {
     if (when == kNever) {
       bell->acquire();
@@ -164,8 +177,12 @@ bool Clock::State::over() {
 
 void Clock::State::pace() {
   auto& impl = World::Impl::of(world);
+  SimgridCall::running = nullptr;
   for (;;) {
-    while (impl.runnable > 0) s4u::this_actor::yield();
+    while (impl.runnable > 0) {
+      const SimgridCall call;
+      s4u::this_actor::yield();
+    }
     if (over()) break;
     const Picoseconds next = impl.queue.empty() ? kNever : impl.queue.next_ps();
     if (next <= world.now()) {

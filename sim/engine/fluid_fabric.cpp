@@ -34,6 +34,7 @@ class FluidFabric final : public Fabric {
       Worker* worker = idle_.back();
       idle_.pop_back();
       worker->job = job;
+      const SimgridCall call;
       worker->actor->resume();
     }
   }
@@ -101,12 +102,15 @@ class FluidFabric final : public Fabric {
   }
 
   void start_worker(const Job& job) {
+    const SimgridCall call;
     auto* worker = workers_.emplace_back(std::make_unique<Worker>(Worker{job, nullptr})).get();
     worker->actor = s4u::Actor::init("flow", s4u::Host::by_name("meshbed"));
     worker->actor->start([this, worker] {
+      SimgridCall::running = nullptr;
       for (;;) {
         carry(worker->job);
         idle_.push_back(worker);
+        const SimgridCall call;
         s4u::this_actor::suspend();
       }
     });
@@ -116,7 +120,10 @@ class FluidFabric final : public Fabric {
     const auto host = [&](models::PortRef port) {
       return hosts_[static_cast<std::size_t>(port.node)][static_cast<std::size_t>(port.nic)];
     };
-    s4u::Comm::sendto(host(job.path->source), host(job.path->destination), job.wire_bytes);
+    {
+      const SimgridCall call;
+      s4u::Comm::sendto(host(job.path->source), host(job.path->destination), job.wire_bytes);
+    }
     usage_.end(*job.path, job.wire_bytes, world_.now());
     World::Impl::of(world_).clock.activity(-1);
     world_.at(world_.now(), job.path->source.node, job.done, job.self, job.argument);

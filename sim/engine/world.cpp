@@ -85,8 +85,6 @@ Thread& World::spawn(Process& process, std::string name, std::function<void()> b
   return thread;
 }
 
-Thread* World::current() { return Thread::Actor::current(); }
-
 Process* World::current_process() {
   const Thread* thread = current();
   return thread != nullptr ? thread->process_ : nullptr;

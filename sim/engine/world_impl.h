@@ -18,9 +18,23 @@ struct Thread::Actor {
   void suspend();
   void resume();
   void yield();
-  static Thread* current();
 
   simgrid::s4u::ActorPtr actor;
+};
+
+/// Stands around every call into SimGrid from which control may go to other actors: whoever gets it back is the running
+/// thread again. (Asking SimGrid who runs costs ten times a load, and the redirected calls of a rank ask all the time.)
+class SimgridCall {
+ public:
+  SimgridCall() : self_(running) {}
+  ~SimgridCall() { running = self_; }
+  SimgridCall(const SimgridCall&) = delete;
+  SimgridCall& operator=(const SimgridCall&) = delete;
+
+  static inline Thread* running = nullptr;  // nullptr: maestro, the pacer, a flow's worker, or no simulation
+
+ private:
+  Thread* self_;
 };
 
 struct World::Impl {
