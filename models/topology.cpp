@@ -1,0 +1,248 @@
+// Costs: analyse O(ports); neighbours O(sum of its segments' ports); pairs and shape O(sum of squared segment sizes)
+// at worst, O(nodes) where one segment holds every node, which is what makes a switch of thousands cheap.
+
+#include "models/topology.h"
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <tuple>
+
+namespace meshbed::models {
+namespace {
+
+const Nic& nic_of(const Cluster& cluster, PortRef port) {
+  return cluster.nodes[static_cast<std::size_t>(port.node)].nics[static_cast<std::size_t>(port.nic)];
+}
+
+/// The addresses by which two ends of a cable can talk: each lies in the other's prefix.
+const IpPrefix* common_subnet(const Nic& a, const Nic& b) {
+  for (const auto& left : a.addresses) {
+    for (const auto& right : b.addresses) {
+      if (contains(left, right.address) && contains(right, left.address)) return &left;
+    }
+  }
+  return nullptr;
+}
+
+std::string subnets_text(const Nic& nic) {
+  std::string text;
+  for (const auto& prefix : nic.addresses) text += (text.empty() ? "" : ", ") + subnet_string(prefix);
+  return text.empty() ? "no address" : text;
+}
+
+void add_segment(Topology& topology, Segment segment) {
+  const int index = static_cast<int>(topology.segments.size());
+  for (const auto& port : segment.ports) {
+    auto& mine = topology.segments_of_node[static_cast<std::size_t>(port.node)];
+    if (mine.empty() || mine.back() != index) mine.push_back(index);
+  }
+  topology.segments.push_back(std::move(segment));
+}
+
+void add_cable(Topology& topology, const Cluster& cluster, int index) {
+  const Cable& cable = cluster.cables[static_cast<std::size_t>(index)];
+  const Nic& a = nic_of(cluster, cable.a);
+  const Nic& b = nic_of(cluster, cable.b);
+  const IpPrefix* subnet = common_subnet(a, b);
+  if (subnet == nullptr) {
+    topology.crossed.push_back({index, subnets_text(a), subnets_text(b)});
+  } else if (a.link_up && b.link_up) {
+    add_segment(topology, {.cable = index,
+                           .switch_index = -1,
+                           .subnet = *subnet,
+                           .ports = {cable.a, cable.b},
+                           .rate_bps = cable.rate_bps});
+  }
+}
+
+void add_switch(Topology& topology, const Cluster& cluster, int index) {
+  const Switch& box = cluster.switches[static_cast<std::size_t>(index)];
+  // By subnet in order of first appearance, so that the answer follows the file.
+  std::map<std::string, std::size_t> place;
+  std::vector<Segment> found;
+  for (const auto& port : box.ports) {
+    const Nic& nic = nic_of(cluster, port);
+    if (!nic.link_up) continue;
+    for (const auto& prefix : nic.addresses) {
+      const auto [entry, is_new] = place.emplace(subnet_string(prefix), found.size());
+      if (is_new) found.push_back({.switch_index = index, .subnet = prefix, .ports = {}, .rate_bps = box.rate_bps});
+      auto& ports = found[entry->second].ports;
+      // Two addresses of one NIC in one subnet are one port.
+      if (ports.empty() || ports.back() != port) ports.push_back(port);
+    }
+  }
+  for (auto& segment : found) {
+    if (segment.ports.size() > 1) add_segment(topology, std::move(segment));
+  }
+}
+
+/// True where one segment holds a port of every node.
+bool one_segment_holds_all(const Topology& topology) {
+  std::vector<std::size_t> seen(topology.segments_of_node.size(), 0);
+  std::size_t number = 0;
+  for (const auto& segment : topology.segments) {
+    ++number;
+    std::size_t nodes = 0;
+    for (const auto& port : segment.ports) {
+      auto& mark = seen[static_cast<std::size_t>(port.node)];
+      if (mark != number) ++nodes;
+      mark = number;
+    }
+    if (nodes == topology.segments_of_node.size()) return true;
+  }
+  return false;
+}
+
+/// Breadth first; predecessor of each node, -1 unreached, itself at the start. Each segment is expanded once: after
+/// that all its nodes are known.
+std::vector<int> predecessors(const Topology& topology, int from) {
+  std::vector<int> previous(topology.segments_of_node.size(), -1);
+  std::vector<bool> expanded(topology.segments.size(), false);
+  std::vector<int> queue{from};
+  previous[static_cast<std::size_t>(from)] = from;
+  for (std::size_t head = 0; head < queue.size(); ++head) {
+    const int node = queue[head];
+    std::vector<int> reached;
+    for (const int index : topology.segments_of_node[static_cast<std::size_t>(node)]) {
+      if (expanded[static_cast<std::size_t>(index)]) continue;
+      expanded[static_cast<std::size_t>(index)] = true;
+      for (const auto& port : topology.segments[static_cast<std::size_t>(index)].ports) {
+        auto& mine = previous[static_cast<std::size_t>(port.node)];
+        if (mine != -1) continue;
+        mine = node;
+        reached.push_back(port.node);
+      }
+    }
+    std::sort(reached.begin(), reached.end());
+    queue.insert(queue.end(), reached.begin(), reached.end());
+  }
+  return previous;
+}
+
+}  // namespace
+
+Topology analyse(const Cluster& cluster) {
+  Topology topology;
+  topology.segments_of_node.resize(cluster.nodes.size());
+  for (std::size_t i = 0; i < cluster.cables.size(); ++i) add_cable(topology, cluster, static_cast<int>(i));
+  for (std::size_t i = 0; i < cluster.switches.size(); ++i) add_switch(topology, cluster, static_cast<int>(i));
+  return topology;
+}
+
+std::vector<DirectPath> direct_paths(const Topology& topology, int from, int to) {
+  std::vector<DirectPath> paths;
+  if (from == to) return paths;
+  const auto& mine = topology.segments_of_node[static_cast<std::size_t>(from)];
+  const auto& theirs = topology.segments_of_node[static_cast<std::size_t>(to)];
+  std::vector<int> shared;
+  std::set_intersection(mine.begin(), mine.end(), theirs.begin(), theirs.end(), std::back_inserter(shared));
+  for (const int index : shared) {
+    const auto& ports = topology.segments[static_cast<std::size_t>(index)].ports;
+    for (const auto& a : ports) {
+      if (a.node != from) continue;
+      for (const auto& b : ports) {
+        if (b.node == to) paths.push_back({a, b, index});
+      }
+    }
+  }
+  std::sort(paths.begin(), paths.end(), [](const DirectPath& left, const DirectPath& right) {
+    return std::tie(left.segment, left.from, left.to) < std::tie(right.segment, right.from, right.to);
+  });
+  return paths;
+}
+
+std::vector<int> neighbours(const Topology& topology, int node) {
+  std::vector<int> found;
+  for (const int index : topology.segments_of_node[static_cast<std::size_t>(node)]) {
+    for (const auto& port : topology.segments[static_cast<std::size_t>(index)].ports) {
+      if (port.node != node) found.push_back(port.node);
+    }
+  }
+  std::sort(found.begin(), found.end());
+  found.erase(std::unique(found.begin(), found.end()), found.end());
+  return found;
+}
+
+std::vector<int> hop_counts(const Topology& topology, int from) {
+  const auto previous = predecessors(topology, from);
+  std::vector<int> hops(previous.size(), -1);
+  hops[static_cast<std::size_t>(from)] = 0;
+  for (std::size_t node = 0; node < previous.size(); ++node) {
+    // Walk back to a node whose count is known, then fill in the way: every node is written once.
+    std::vector<std::size_t> way;
+    std::size_t at = node;
+    while (hops[at] < 0 && previous[at] >= 0) {
+      way.push_back(at);
+      at = static_cast<std::size_t>(previous[at]);
+    }
+    for (int hop = hops[at]; !way.empty(); way.pop_back()) hops[way.back()] = ++hop;
+  }
+  return hops;
+}
+
+std::vector<int> shortest_path(const Topology& topology, int from, int to) {
+  const auto previous = predecessors(topology, from);
+  std::vector<int> path;
+  if (previous[static_cast<std::size_t>(to)] < 0) return path;
+  for (int at = to; at != from; at = previous[static_cast<std::size_t>(at)]) path.push_back(at);
+  path.push_back(from);
+  std::reverse(path.begin(), path.end());
+  return path;
+}
+
+MissingPairs pairs_without_direct_path(const Topology& topology, std::size_t limit) {
+  MissingPairs missing;
+  const std::size_t nodes = topology.segments_of_node.size();
+  if (one_segment_holds_all(topology)) return missing;
+  for (std::size_t i = 0; i < nodes; ++i) {
+    const auto near = neighbours(topology, static_cast<int>(i));
+    auto next = std::upper_bound(near.begin(), near.end(), static_cast<int>(i));
+    missing.count += (nodes - 1 - i) - static_cast<std::size_t>(near.end() - next);
+    for (std::size_t j = i + 1; j < nodes && missing.first.size() < limit; ++j) {
+      if (next != near.end() && *next == static_cast<int>(j)) {
+        ++next;
+      } else {
+        missing.first.emplace_back(i, j);
+      }
+    }
+  }
+  return missing;
+}
+
+Shape classify(const Topology& topology) {
+  const std::size_t nodes = topology.segments_of_node.size();
+  Shape shape;
+  if (nodes == 0) return shape;
+  const auto hops = hop_counts(topology, 0);
+  shape.connected = std::none_of(hops.begin(), hops.end(), [](int hop) { return hop < 0; });
+  if (nodes == 1 || !shape.connected) return shape;
+  if (nodes > 3 && one_segment_holds_all(topology)) {
+    shape.full_mesh = true;
+    return shape;
+  }
+  std::map<std::size_t, std::size_t> nodes_by_degree;
+  for (std::size_t i = 0; i < nodes; ++i) ++nodes_by_degree[neighbours(topology, static_cast<int>(i)).size()];
+  // Connected from here on, so degrees alone tell a cycle, a path and a star from everything else.
+  shape.full_mesh = nodes_by_degree[nodes - 1] == nodes;
+  shape.ring = nodes >= 3 && nodes_by_degree[2] == nodes;
+  shape.line = nodes_by_degree[1] == 2 && nodes_by_degree[2] == nodes - 2;
+  shape.star = nodes >= 3 && nodes_by_degree[1] == nodes - 1 && nodes_by_degree[nodes - 1] == 1;
+  return shape;
+}
+
+std::string describe(const Shape& shape, std::size_t nodes) {
+  if (nodes == 1) return "one node";
+  if (!shape.connected) return "disconnected";
+  std::string text;
+  const auto add = [&text](bool holds, const char* name) {
+    if (holds) text += (text.empty() ? "" : ", ") + std::string(name);
+  };
+  add(shape.full_mesh, "full mesh");
+  add(shape.ring, "ring");
+  add(shape.line, "line");
+  add(shape.star, "star");
+  return text.empty() ? "partial" : text;
+}
+
+}  // namespace meshbed::models

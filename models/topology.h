@@ -1,0 +1,77 @@
+#pragma once
+// Topology: who reaches whom without a relay, and what shape that makes. Pure functions of a Cluster.
+//
+// Nomenclature: segment - the ports that reach one another directly: they hang on one cable or switch, their links are
+// up, and they share a subnet. A cable whose ends are in different subnets carries no segment: that is a crossed cable.
+// Neighbours - nodes with ports in one segment. Hop - a step from a node to a neighbour.
+// Link-local IPv6 is not counted: it is on every cable and says nothing about who is at the other end.
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "models/cluster.h"
+
+namespace meshbed::models {
+
+struct Segment {
+  int cable = -1;         // index in Cluster::cables, or -1
+  int switch_index = -1;  // index in Cluster::switches, or -1
+  IpPrefix subnet;        // of the first port; for a cable the two lengths may differ
+  std::vector<PortRef> ports;
+  std::uint64_t rate_bps = 0;
+};
+
+/// A way from one node to another without a relay.
+struct DirectPath {
+  PortRef from, to;
+  int segment = -1;  // index in Topology::segments
+};
+
+/// A cable whose two ends share no subnet: each end's address belongs to another cable, or is mistyped.
+struct CrossedCable {
+  int cable = -1;
+  std::string a_subnets, b_subnets;  // as subnet_string; "no address" where there is none
+};
+
+struct Topology {
+  std::vector<Segment> segments;
+  std::vector<std::vector<int>> segments_of_node;  // [node] -> indices of segments, ascending
+  std::vector<CrossedCable> crossed;
+};
+
+/// O(ports). The other functions take its answer together with the number of nodes that it holds.
+Topology analyse(const Cluster& cluster);
+
+/// Every direct path between two nodes, in order of (segment, from's NIC, to's NIC).
+std::vector<DirectPath> direct_paths(const Topology& topology, int from, int to);
+
+/// The node's neighbours, ascending, without itself.
+std::vector<int> neighbours(const Topology& topology, int node);
+
+/// Hops from `from` to every node by relaying; -1 where there is no way.
+std::vector<int> hop_counts(const Topology& topology, int from);
+
+/// Nodes of a shortest relay path, both ends included; empty where there is none. Lower node indices win ties.
+std::vector<int> shortest_path(const Topology& topology, int from, int to);
+
+/// How many pairs of nodes have no direct path, and the first `limit` of them in order.
+struct MissingPairs {
+  std::uint64_t count = 0;
+  std::vector<std::pair<int, int>> first;
+};
+MissingPairs pairs_without_direct_path(const Topology& topology, std::size_t limit);
+
+/// What the neighbour graph looks like. Several can hold: a triangle is a full mesh and a ring, a pair also a line.
+struct Shape {
+  bool connected = false;
+  bool full_mesh = false;
+  bool ring = false;  // one cycle through all nodes; two triangles side by side are none
+  bool line = false;
+  bool star = false;  // one hub, and leaves that only know the hub; three nodes or more
+};
+Shape classify(const Topology& topology);
+/// "full mesh, ring", "line", "partial", "disconnected", "one node", ...
+std::string describe(const Shape& shape, std::size_t nodes);
+
+}  // namespace meshbed::models
