@@ -1,0 +1,113 @@
+#include "sim/trace/proof.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace meshbed::sim {
+namespace {
+
+/// True where one cable, or one switch, joins the two ports.
+bool joined(const models::Cluster& cluster, const models::PortRef& left, const models::PortRef& right) {
+  const bool by_cable = std::any_of(cluster.cables.begin(), cluster.cables.end(), [&](const models::Cable& cable) {
+    return (cable.a == left && cable.b == right) || (cable.a == right && cable.b == left);
+  });
+  if (by_cable) return true;
+  return std::any_of(cluster.switches.begin(), cluster.switches.end(), [&](const models::Switch& one) {
+    return std::count(one.ports.begin(), one.ports.end(), left) > 0 &&
+           std::count(one.ports.begin(), one.ports.end(), right) > 0;
+  });
+}
+
+double nanoseconds(Picoseconds time_ps) { return static_cast<double>(time_ps) / 1e3; }
+
+}  // namespace
+
+Proof bound_kept(std::string_view label, Picoseconds time_ps, Picoseconds bound_ps) {
+  const std::string over =
+      bound_ps > 0 ? fmt::format(", {:.4f} of it", static_cast<double>(time_ps) / static_cast<double>(bound_ps)) : "";
+  return {std::string(label), time_ps >= bound_ps,
+          fmt::format("{:.3f} ns against a bound of {:.3f} ns{}", nanoseconds(time_ps), nanoseconds(bound_ps), over)};
+}
+
+Proof bytes_conserved(const std::vector<Link>& links) {
+  std::uint64_t total_bytes = 0;
+  for (const Link& link : links) {
+    if (link.bytes_in != link.bytes_out) {
+      return {"bytes in = bytes out", false,
+              fmt::format("{}: {} bytes in, {} bytes out", link.name, link.bytes_in, link.bytes_out)};
+    }
+    total_bytes += link.bytes_out;
+  }
+  return {"bytes in = bytes out", true, fmt::format("{} wire bytes over {} links", total_bytes, links.size())};
+}
+
+Proof utilisation_possible(const std::vector<Link>& links, Picoseconds elapsed_ps, std::uint64_t transfers) {
+  const char* const name = "utilisation <= 100 %";
+  const auto slack_ps = static_cast<Picoseconds>(transfers);
+  double highest = 0;
+  std::string highest_link = "none";
+  for (const Link& link : links) {
+    if (link.bytes_out == 0) continue;
+    if (link.busy_ps > elapsed_ps) {
+      return {name, false, fmt::format("{}: busy {} ps of {} ps", link.name, link.busy_ps, elapsed_ps)};
+    }
+    const Picoseconds needed_ps = wire_time_ps(link.bytes_out, link.rate_bps);
+    if (needed_ps > link.busy_ps + slack_ps) {
+      return {name, false,
+              fmt::format("{}: {} bytes need {} ps at {} bit/s, busy only {} ps", link.name, link.bytes_out, needed_ps,
+                          link.rate_bps, link.busy_ps)};
+    }
+    const double used = static_cast<double>(needed_ps) / static_cast<double>(std::max<Picoseconds>(elapsed_ps, 1));
+    if (used > highest) {
+      highest = used;
+      highest_link = link.name;
+    }
+  }
+  return {name, true, fmt::format("highest {:.2f} % ({})", highest * 100.0, highest_link)};
+}
+
+Proof sends_matched(const MessageTotals& totals, std::uint64_t in_flight) {
+  const char* const name = "every send matched once";
+  if (totals.unmatched > 0) {
+    return {name, false, fmt::format("{} of {}: {}", totals.unmatched, totals.messages, totals.first_unmatched)};
+  }
+  if (in_flight > 0) return {name, false, fmt::format("{} messages posted and never completed", in_flight)};
+  return {name, true,
+          fmt::format("{} messages, {} acknowledged, {} retransmitted", totals.messages, totals.succeeded,
+                      totals.retransmitted)};
+}
+
+Proof subnets_true(const models::Cluster& cluster, const std::map<PairKey, PairUsage>& pairs) {
+  const char* const name = "subnet truth";
+  for (const auto& [key, usage] : pairs) {
+    if (!joined(cluster, key.source, key.destination)) {
+      return {name, false,
+              fmt::format("{} messages from rank {} {} to rank {} {}: no cable or switch joins them", usage.messages,
+                          key.source_rank, endpoint_name(cluster, key.source), key.destination_rank,
+                          endpoint_name(cluster, key.destination))};
+    }
+  }
+  return {name, true, fmt::format("{} pairs of ports, each on one cable or switch", pairs.size())};
+}
+
+Proof data_right(std::uint64_t wrong, std::uint64_t checked, bool checks_expected) {
+  const char* const name = "data right";
+  if (wrong > 0) return {name, false, fmt::format("{} of {} elements are wrong", wrong, checked)};
+  if (checks_expected && checked == 0) return {name, false, "nothing was checked"};
+  return {name, true, fmt::format("{} elements checked", checked)};
+}
+
+Proof same_file(std::string_view sha256_on_disk, std::string_view sha256_as_loaded) {
+  const char* const name = "the plugin is the file on disk";
+  if (sha256_on_disk.empty() || sha256_on_disk != sha256_as_loaded) {
+    return {name, false, fmt::format("on disk {}, loaded {}", sha256_on_disk, sha256_as_loaded)};
+  }
+  return {name, true, fmt::format("SHA-256 {}", sha256_as_loaded.substr(0, 16))};
+}
+
+bool all_ok(const std::vector<Proof>& proofs) {
+  return std::all_of(proofs.begin(), proofs.end(), [](const Proof& proof) { return proof.ok; });
+}
+
+}  // namespace meshbed::sim

@@ -1,0 +1,72 @@
+#include "sim/trace/recorder.h"
+
+#include <fmt/format.h>
+#include <infiniband/verbs.h>
+
+#include <iterator>
+#include <stdexcept>
+
+#include "sim/engine/network.h"
+
+namespace meshbed::sim {
+
+std::string endpoint_name(const models::Cluster& cluster, const models::PortRef& port) {
+  const bool known =
+      port.node >= 0 && static_cast<std::size_t>(port.node) < cluster.nodes.size() && port.nic >= 0 &&
+      static_cast<std::size_t>(port.nic) < cluster.nodes[static_cast<std::size_t>(port.node)].nics.size();
+  return known ? port_name(cluster, port) : "nowhere";
+}
+
+std::string message_name(const models::Cluster& cluster, const MessageRecord& record) {
+  return fmt::format("rank {} {} -> rank {} {}, message {} of QP {:#x}", record.source_rank,
+                     endpoint_name(cluster, record.source), record.destination_rank,
+                     endpoint_name(cluster, record.destination), record.sequence, record.source_qp);
+}
+
+Recorder::Recorder(const models::Cluster& cluster, const std::string& trace_path) : cluster_(cluster) {
+  if (trace_path.empty()) return;
+  trace_.open(trace_path);
+  if (!trace_) throw std::runtime_error("cannot write " + trace_path);
+  trace_ << "posted_ps,started_ps,delivered_ps,completed_ps,source_rank,destination_rank,source,destination,source_qp,"
+            "destination_qp,sequence,opcode,payload_bytes,wire_bytes,status,tries,deliveries\n";
+}
+
+void Recorder::message(const MessageRecord& record) {
+  digest_.add(record);
+  ++totals_.messages;
+  totals_.payload_bytes += record.payload_bytes;
+  if (record.tries > 1) ++totals_.retransmitted;
+  if (record.status == IBV_WC_SUCCESS) {
+    ++totals_.succeeded;
+    if (record.deliveries != 1) {
+      if (totals_.unmatched++ == 0) {
+        totals_.first_unmatched =
+            fmt::format("{} was executed {} times", message_name(cluster_, record), record.deliveries);
+      }
+    }
+  }
+
+  PairUsage& usage = pairs_[{record.source_rank, record.destination_rank, record.source, record.destination}];
+  ++usage.messages;
+  usage.payload_bytes += record.payload_bytes;
+  usage.wire_bytes += record.wire_bytes;
+
+  const QueuePairId source{record.source, record.source_qp};
+  const QueuePairId destination{record.destination, record.destination_qp};
+  connections_.insert(source < destination ? std::pair{source, destination} : std::pair{destination, source});
+
+  if (trace_.is_open()) write_line(record);
+}
+
+void Recorder::write_line(const MessageRecord& record) {
+  fmt::memory_buffer line;
+  fmt::format_to(std::back_inserter(line), "{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", record.posted_ps,
+                 record.started_ps, record.delivered_ps, record.completed_ps, record.source_rank,
+                 record.destination_rank, endpoint_name(cluster_, record.source),
+                 endpoint_name(cluster_, record.destination), record.source_qp, record.destination_qp, record.sequence,
+                 record.opcode, record.payload_bytes, record.wire_bytes, record.status, record.tries,
+                 record.deliveries);
+  trace_.write(line.data(), static_cast<std::streamsize>(line.size()));
+}
+
+}  // namespace meshbed::sim

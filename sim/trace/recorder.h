@@ -1,0 +1,76 @@
+#pragma once
+// Recorder: sees each message once, as it completes; keeps the digest, what each pair of ports carried, the first
+// message that breaks a promise, and (where asked) writes one line of messages.csv for each.
+//
+// Owned by whoever runs a simulation; must outlive the World's run. Does not block and keeps no message.
+
+#include <cstdint>
+#include <fstream>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "models/cluster.h"
+#include "sim/trace/digest.h"
+#include "sim/verbs/verbs_host.h"
+
+namespace meshbed::sim {
+
+/// One direction between two ranks over one pair of ports.
+struct PairKey {
+  int source_rank = -1, destination_rank = -1;
+  models::PortRef source, destination;
+  auto operator<=>(const PairKey&) const = default;
+};
+
+struct PairUsage {
+  std::uint64_t messages = 0;
+  std::uint64_t payload_bytes = 0;
+  std::uint64_t wire_bytes = 0;
+};
+
+/// What the proofs read about the messages of a run.
+struct MessageTotals {
+  std::uint64_t messages = 0;
+  std::uint64_t succeeded = 0;      // IBV_WC_SUCCESS at the requester
+  std::uint64_t payload_bytes = 0;  // of all
+  std::uint64_t retransmitted = 0;  // took more than one try
+  std::uint64_t unmatched = 0;      // succeeded, and was not executed exactly once at the responder
+  std::string first_unmatched;      // names it
+};
+
+class Recorder : public MessageSink {
+ public:
+  /// `trace_path`: where messages.csv goes; empty: nowhere. Throws std::runtime_error where it cannot be opened.
+  Recorder(const models::Cluster& cluster, const std::string& trace_path);
+
+  void message(const MessageRecord& record) override;
+
+  Digest& digest() { return digest_; }
+  const MessageTotals& totals() const { return totals_; }
+  const std::map<PairKey, PairUsage>& pairs() const { return pairs_; }
+  /// Queue pair connections that carried anything.
+  std::uint64_t connections() const { return connections_.size(); }
+
+ private:
+  void write_line(const MessageRecord& record);
+
+  using QueuePairId = std::pair<models::PortRef, std::uint32_t>;
+
+  const models::Cluster& cluster_;
+  std::ofstream trace_;
+  Digest digest_;
+  MessageTotals totals_;
+  std::map<PairKey, PairUsage> pairs_;
+  std::set<std::pair<QueuePairId, QueuePairId>> connections_;
+};
+
+/// "node0/rocep1s0f0"; "nowhere" where the cluster has no such port (a message that never found its responder).
+std::string endpoint_name(const models::Cluster& cluster, const models::PortRef& port);
+/// "rank 0 node0/a -> rank 1 node1/b, message 7 of QP 0x12": names one message in reports and proofs.
+std::string message_name(const models::Cluster& cluster, const MessageRecord& record);
+
+}  // namespace meshbed::sim
