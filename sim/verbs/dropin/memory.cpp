@@ -1,0 +1,53 @@
+// Protection domains and memory regions: ibv_alloc_pd(3), ibv_reg_mr(3).
+
+#include "sim/verbs/dropin/objects.h"
+#include "sim/verbs/dropin/table.h"
+
+namespace meshbed::dropin {
+namespace {
+
+ibv_mr* reg_mr(ibv_pd* pd, void* address, std::size_t length, std::uint64_t iova, unsigned access) {
+  std::uint32_t lkey = 0, rkey = 0;
+  if (const int error = backend().reg_mr(pd->handle, reinterpret_cast<std::uint64_t>(address), length, iova,
+                                         access & ~unsigned{IBV_ACCESS_OPTIONAL_RANGE}, &lkey, &rkey)) {
+    return null_with<ibv_mr>(error);
+  }
+  return new ibv_mr{
+      .context = pd->context, .pd = pd, .addr = address, .length = length, .handle = lkey, .lkey = lkey, .rkey = rkey};
+}
+
+}  // namespace
+}  // namespace meshbed::dropin
+
+using namespace meshbed::dropin;
+
+MESHBED_VERB ibv_pd* ibv_alloc_pd(ibv_context* context) {
+  std::uint32_t handle = 0;
+  if (const int error = backend().alloc_pd(context_of(context).handle, &handle)) return null_with<ibv_pd>(error);
+  return new ibv_pd{.context = context, .handle = handle};
+}
+
+MESHBED_VERB int ibv_dealloc_pd(ibv_pd* pd) {
+  if (const int error = backend().dealloc_pd(pd->handle)) return error;
+  delete pd;
+  return 0;
+}
+
+MESHBED_VERB ibv_mr* ibv_reg_mr(ibv_pd* pd, void* address, std::size_t length, int access) {
+  return reg_mr(pd, address, length, reinterpret_cast<std::uint64_t>(address), static_cast<unsigned>(access));
+}
+
+MESHBED_VERB ibv_mr* ibv_reg_mr_iova(ibv_pd* pd, void* address, std::size_t length, std::uint64_t iova, int access) {
+  return reg_mr(pd, address, length, iova, static_cast<unsigned>(access));
+}
+
+MESHBED_VERB ibv_mr* ibv_reg_mr_iova2(ibv_pd* pd, void* address, std::size_t length, std::uint64_t iova,
+                                      unsigned access) {
+  return reg_mr(pd, address, length, iova, access);
+}
+
+MESHBED_VERB int ibv_dereg_mr(ibv_mr* mr) {
+  if (const int error = backend().dereg_mr(mr->lkey)) return error;
+  delete mr;
+  return 0;
+}
