@@ -80,7 +80,8 @@ struct Clock::State {
 
   World& world;
   std::unique_ptr<s4u::Engine> engine;
-  s4u::SemaphorePtr bell;  // rung when an event is queued before the time for which the pacer sleeps
+  s4u::Link* door = nullptr;  // into maestro, see enter_maestro
+  s4u::SemaphorePtr bell;     // rung when an event is queued before the time for which the pacer sleeps
   bool fluid = false;
   bool sleeping = false;
   bool rung = false;
@@ -92,6 +93,8 @@ struct Clock::State {
   void pace();
   void run_due_events();
   void on_time_advance();
+  void enter_maestro();
+  void advance_to(Picoseconds when);
   void sleep_until(Picoseconds when);
   bool over();
 };
@@ -106,6 +109,7 @@ Clock::Clock(World& world) : state_(std::make_unique<State>(world)) {
   state_->fluid = world.options().fabric == FabricKind::kFluid;
   auto* root = s4u::create_full_zone("world");
   root->create_host("meshbed", 1e9);
+  state_->door = root->create_link("door", 1.0);
 }
 
 Clock::~Clock() = default;
@@ -136,22 +140,35 @@ void Clock::State::on_time_advance() {
   run_due_events();
 }
 
+/// Runs the due events in maestro. A change of a link's bandwidth is the cheapest call of SimGrid's API whose signal is
+/// emitted there (measured: 150 ns, against 800 ns for a sleep); this link carries nothing.
+void Clock::State::enter_maestro() {
+  const SimgridCall call;
+  door->set_bandwidth(1.0);
+}
+
+/// Without flows nobody needs SimGrid's own clock: time advances here alone.
+void Clock::State::advance_to(Picoseconds when) {
+  if (fluid) {
+    sleep_until(when);
+    return;
+  }
+  World::Impl::set_now(world, when);
+  enter_maestro();
+}
+
 void Clock::State::sleep_until(Picoseconds when) {
   armed_ps = when;
   rung = false;
   sleeping = true;
   const double duration = when == kNever ? -1.0 : to_seconds(when) - s4u::Engine::get_clock();
   const SimgridCall call;
-  if (fluid) {
-    if (when == kNever) {
-      bell->acquire();
-    } else if (duration > 0) {
-      static_cast<void>(bell->acquire_timeout(duration));
-    }
-    while (!bell->would_block()) bell->acquire();
+  if (when == kNever) {
+    bell->acquire();
   } else if (duration > 0) {
-    s4u::this_actor::sleep_for(duration);
+    static_cast<void>(bell->acquire_timeout(duration));
   }
+  while (!bell->would_block()) bell->acquire();
   sleeping = false;
   if (when != kNever && !rung && world.now() < when) {
     // The step was below SimGrid's precision: time did not advance there, but it does here.
@@ -188,7 +205,7 @@ void Clock::State::pace() {
     if (next <= world.now()) {
       run_due_events();
     } else {
-      sleep_until(next);
+      advance_to(next);
     }
   }
   stopping = true;
@@ -200,6 +217,11 @@ Outcome Clock::run() {
   state.engine->get_netzone_root()->seal();
   state.bell = s4u::Semaphore::create(0);
   s4u::Engine::on_time_advance_cb([&state](double) { state.on_time_advance(); });
+  s4u::Link::on_bandwidth_change_cb([&state](const s4u::Link& link) {
+    if (&link != state.door) return;
+    SimgridCall::running = nullptr;
+    state.run_due_events();
+  });
   s4u::Actor::create("pacer", s4u::Host::by_name("meshbed"), [&state] { state.pace(); });
   try {
     state.engine->run();

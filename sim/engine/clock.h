@@ -1,10 +1,10 @@
 #pragma once
 // Clock: drives a World over SimGrid's clock.
 //
-// One SimGrid actor, the pacer, lets every runnable thread run until it blocks, then sleeps until the next event is
-// due. Events run in SimGrid's maestro context when time has advanced (Engine::on_time_advance): there, resuming an
-// actor is a plain call (measured: 98 ns a wake against 312 ns from an actor, 64 actors, SimGrid 3.32). Flows of the
-// fluid fabric also advance SimGrid's time; then the pacer may be woken before its sleep is over.
+// One SimGrid actor, the pacer, lets every runnable thread run until it blocks, then goes on to the next event's time.
+// Events run in SimGrid's maestro context: there, resuming an actor is a plain call (measured: 98 ns a wake against
+// 312 ns from an actor; 64 actors, SimGrid 3.32). With the fluid fabric the pacer sleeps in SimGrid's time, which flows
+// advance as well; then it may be woken before its sleep is over. Without it time is the World's own.
 
 #include <memory>
 
