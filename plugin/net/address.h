@@ -1,0 +1,58 @@
+#pragma once
+// IP addresses and subnets as values, and how they stand in socket addresses and GIDs. A cable is a subnet: two ports
+// can speak when each finds the other inside its own prefix.
+
+#include <sys/socket.h>
+
+#include <array>
+#include <compare>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "plugin/verbs/gid.h"
+
+namespace meshbed::net {
+
+enum class Family : std::uint8_t { kIpv4 = 4, kIpv6 = 6 };
+
+/// Network byte order; IPv4 occupies the first 4 bytes, the others are zero.
+struct IpAddress {
+  Family family = Family::kIpv4;
+  std::array<std::uint8_t, 16> bytes{};
+  bool operator==(const IpAddress&) const = default;
+};
+
+/// An interface's address with the length of its prefix: 192.168.100.1/24.
+struct IpPrefix {
+  IpAddress address;
+  std::uint8_t length_bits = 0;
+  bool operator==(const IpPrefix&) const = default;
+};
+
+/// 32 or 128.
+unsigned address_bits(Family family);
+bool contains(const IpPrefix& prefix, const IpAddress& address);
+/// Both ends find each other on link: the shorter one of the two prefix lengths. nullopt: no shared subnet.
+std::optional<unsigned> shared_bits(const IpPrefix& left, const IpPrefix& right);
+/// fe80::/10 or 169.254.0.0/16.
+bool is_link_local(const IpAddress& address);
+
+std::string to_text(const IpAddress& address);
+std::string to_text(const IpPrefix& prefix);      // 192.168.100.1/24
+std::string subnet_text(const IpPrefix& prefix);  // 192.168.100.0/24
+
+/// As RoCE v2 writes an address: IPv4 is mapped, ::ffff:a.b.c.d.
+verbs::Gid gid_of(const IpAddress& address);
+
+/// An address with a TCP port, host order.
+struct SocketAddress {
+  IpAddress address;
+  std::uint16_t port = 0;
+};
+/// Fills `storage`, returns the length that goes with it.
+socklen_t to_sockaddr(const SocketAddress& from, sockaddr_storage& storage);
+/// nullopt: neither IPv4 nor IPv6. A mapped IPv6 address comes back as IPv4.
+std::optional<SocketAddress> from_sockaddr(const sockaddr* from);
+
+}  // namespace meshbed::net

@@ -1,0 +1,84 @@
+#include "plugin/net/config.h"
+
+#include <unistd.h>
+
+#include "plugin/base/log.h"
+
+namespace meshbed::net {
+namespace {
+
+constexpr std::int64_t kFastTimeout = 14;  // 67 ms
+constexpr std::int64_t kFastRetries = 3;
+
+void warn_about(const Setting& setting) {
+  const VariableInfo& variable = *setting.variable;
+  if (setting.source == ValueSource::kRefused) {
+    MESHBED_WARN("%s: using %s", setting.problem.c_str(), setting.text.c_str());
+  }
+  // NCCL_SOCKET_IFNAME and the like are for others, too; only our own names deserve a warning.
+  const bool changed = setting.source == ValueSource::kEnvironment &&
+                       (variable.kind == ValueKind::kText || setting.number != variable.default_value);
+  if (changed && !variable.effective && std::string_view(variable.name).substr(0, 10) == "NCCL_MESH_") {
+    MESHBED_WARN("%s=%s has no effect: %s", variable.name, setting.text.c_str(), variable.meaning);
+  }
+}
+
+}  // namespace
+
+Config::Config() {
+  for (const VariableInfo& variable : kVariables) set(variable, nullptr);
+}
+
+void Config::set(const VariableInfo& variable, const char* raw) {
+  settings_[static_cast<std::size_t>(variable.id)] = evaluate(variable, raw);
+}
+
+Config Config::from_environment() {
+  Config config;
+  for (const VariableInfo& variable : kVariables) {
+    config.set(variable, std::getenv(variable.name));
+    warn_about(config.at(variable.id));
+  }
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    const std::string_view line = *entry;
+    const std::string name(line.substr(0, line.find('=')));
+    if (is_unknown_mesh_variable(name)) {
+      MESHBED_WARN("%s is not a variable of this plugin; `meshbed env` lists them", name.c_str());
+    }
+  }
+  return config;
+}
+
+std::uint8_t Config::queue_pair_timeout() const {
+  const bool fast = flag(Variable::kFastFail) && at(Variable::kIbTimeout).source != ValueSource::kEnvironment;
+  return static_cast<std::uint8_t>(fast ? kFastTimeout : number(Variable::kIbTimeout));
+}
+
+std::uint8_t Config::queue_pair_retries() const {
+  const bool fast = flag(Variable::kFastFail) && at(Variable::kIbRetryCount).source != ValueSource::kEnvironment;
+  return static_cast<std::uint8_t>(fast ? kFastRetries : number(Variable::kIbRetryCount));
+}
+
+bool hca_allowed(std::string_view list, std::string_view device, int port) {
+  const bool excludes = !list.empty() && list.front() == '^';
+  if (excludes) list.remove_prefix(1);
+  const bool whole_names = !list.empty() && list.front() == '=';
+  if (whole_names) list.remove_prefix(1);
+  if (list.empty()) return true;
+
+  bool listed = false;
+  while (!list.empty()) {
+    const std::size_t comma = std::min(list.find(','), list.size());
+    std::string_view entry = list.substr(0, comma);
+    list.remove_prefix(std::min(comma + 1, list.size()));
+    const std::size_t colon = entry.find(':');
+    const bool port_fits = colon == std::string_view::npos || entry.substr(colon + 1) == std::to_string(port);
+    entry = entry.substr(0, colon);
+    if (entry.empty()) continue;
+    const bool name_fits = whole_names ? device == entry : device.substr(0, entry.size()) == entry;
+    listed = listed || (name_fits && port_fits);
+  }
+  return listed != excludes;
+}
+
+}  // namespace meshbed::net

@@ -1,0 +1,215 @@
+#pragma once
+// Every environment variable that the net plugin reads, as one table: name, default, range, meaning, and what it does
+// here. Header-only and free of verbs, so that `meshbed env` can print it with the values in force.
+
+#include <array>
+#include <cerrno>
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+
+namespace meshbed::net {
+
+enum class Variable : std::uint8_t {
+  kDebug,
+  kSeed,
+  kConnectTimeoutSec,
+  kAcceptTimeoutSec,
+  kTimeoutMs,
+  kRetryCount,
+  kTimeoutSec,
+  kFatalOnTimeout,
+  kFastFail,
+  kMeshGidIndex,
+  kIbHca,
+  kIbGidIndex,
+  kIbRoceVersion,
+  kIbTimeout,
+  kIbRetryCount,
+  kIbTrafficClass,
+  kIbServiceLevel,
+  kIbRelaxedOrdering,
+  kSocketIfname,
+  kDisableRdma,
+  kConnPool,
+  kAsyncConnect,
+  kEnableRelay,
+  kMaxRelayHops,
+  kMaxHops,
+  kRingLoadBalance,
+  kRingPreferShort,
+  kRingBalanceThreshold,
+  kHybridTcp,
+  kHealthCheckIntervalMs,
+  kMetrics,
+  kMetricsIntervalSec,
+  kTopology,
+  kCount
+};
+
+enum class ValueKind : std::uint8_t { kNumber, kText };
+
+struct VariableInfo {
+  Variable id;
+  const char* name;
+  ValueKind kind;
+  std::int64_t default_value;  // numbers
+  std::int64_t min, max;
+  bool effective;  // false: read and checked for the ancestor's sake, changes nothing
+  const char* meaning;
+};
+
+inline constexpr std::int64_t kLargestNumber = INT64_MAX;
+inline constexpr std::int64_t kUnset = -1;
+
+inline constexpr std::array<VariableInfo, static_cast<std::size_t>(Variable::kCount)> kVariables{{
+    {Variable::kDebug, "NCCL_MESH_DEBUG", ValueKind::kNumber, 0, 0, 2, true,
+     "2 adds trace lines to the log; NCCL_DEBUG decides what NCCL prints"},
+    {Variable::kSeed, "NCCL_MESH_SEED", ValueKind::kNumber, kUnset, kUnset, kLargestNumber, true,
+     "seed of sequence numbers and cookies; -1: from the system"},
+    {Variable::kConnectTimeoutSec, "NCCL_MESH_CONNECT_TIMEOUT_SEC", ValueKind::kNumber, 10, 0, 86400, true,
+     "to reach the peer's address over TCP; 0: for ever"},
+    {Variable::kAcceptTimeoutSec, "NCCL_MESH_ACCEPT_TIMEOUT_SEC", ValueKind::kNumber, 30, 0, 86400, true,
+     "for the handshake once TCP stands, at both ends; 0: for ever"},
+    {Variable::kTimeoutMs, "NCCL_MESH_TIMEOUT_MS", ValueKind::kNumber, 5000, 100, 3600000, true,
+     "one attempt to reach the peer's address over TCP"},
+    {Variable::kRetryCount, "NCCL_MESH_RETRY_COUNT", ValueKind::kNumber, 3, 1, 1000, true,
+     "attempts to reach the peer's address over TCP"},
+    {Variable::kTimeoutSec, "NCCL_MESH_TIMEOUT_SEC", ValueKind::kNumber, 0, 0, 86400, true,
+     "a send or receive without completion is reported after this; 0: never (model loading takes minutes)"},
+    {Variable::kFatalOnTimeout, "NCCL_MESH_FATAL_ON_TIMEOUT", ValueKind::kNumber, 1, 0, 1, true,
+     "1: the report is an error; 0: it is one warning"},
+    {Variable::kFastFail, "NCCL_MESH_FAST_FAIL", ValueKind::kNumber, 0, 0, 1, true,
+     "1: queue pairs give up early (timeout 14, 3 retries) unless NCCL_IB_TIMEOUT or NCCL_IB_RETRY_CNT say otherwise"},
+    {Variable::kMeshGidIndex, "NCCL_MESH_GID_INDEX", ValueKind::kNumber, 3, 0, 255, true,
+     "last resort where no GID holds the NIC's address"},
+    {Variable::kIbHca, "NCCL_IB_HCA", ValueKind::kText, 0, 0, 0, true,
+     "devices to use: [^][=]name[:port],...; empty: all"},
+    {Variable::kIbGidIndex, "NCCL_IB_GID_INDEX", ValueKind::kNumber, kUnset, kUnset, 255, true,
+     "this GID on every port; -1: the one that holds the NIC's address"},
+    {Variable::kIbRoceVersion, "NCCL_IB_ROCE_VERSION_NUM", ValueKind::kNumber, 2, 1, 2, true,
+     "preferred among GIDs with the same address"},
+    {Variable::kIbTimeout, "NCCL_IB_TIMEOUT", ValueKind::kNumber, 18, 1, 31, true,
+     "acknowledgement timeout, 4.096 us * 2^n"},
+    {Variable::kIbRetryCount, "NCCL_IB_RETRY_CNT", ValueKind::kNumber, 6, 0, 7, true,
+     "transport retries; soft-RoCE takes 7 for ever"},
+    {Variable::kIbTrafficClass, "NCCL_IB_TC", ValueKind::kNumber, 0, 0, 255, true, "traffic class of the packets"},
+    {Variable::kIbServiceLevel, "NCCL_IB_SL", ValueKind::kNumber, 0, 0, 15, true, "service level of the packets"},
+    {Variable::kIbRelaxedOrdering, "NCCL_IB_PCI_RELAXED_ORDERING", ValueKind::kNumber, 2, 0, 2, true,
+     "PCI relaxed ordering for users' buffers: 0 off, 1 and 2 where the device has it"},
+    {Variable::kSocketIfname, "NCCL_SOCKET_IFNAME", ValueKind::kText, 0, 0, 0, false,
+     "names the management network; connections are made over the cables themselves"},
+    {Variable::kDisableRdma, "NCCL_MESH_DISABLE_RDMA", ValueKind::kNumber, 0, 0, 1, false,
+     "there is no TCP data path; use NCCL_NET=Socket"},
+    {Variable::kConnPool, "NCCL_MESH_CONN_POOL", ValueKind::kNumber, 1, 0, 1, false,
+     "every connection has its own handshake"},
+    {Variable::kAsyncConnect, "NCCL_MESH_ASYNC_CONNECT", ValueKind::kNumber, 1, 0, 1, false,
+     "connect and accept never block"},
+    {Variable::kEnableRelay, "NCCL_MESH_ENABLE_RELAY", ValueKind::kNumber, 1, 0, 1, false,
+     "there is no relay yet: peers without a shared subnet are refused"},
+    {Variable::kMaxRelayHops, "NCCL_MESH_MAX_RELAY_HOPS", ValueKind::kNumber, 4, 1, 8, false, "see ENABLE_RELAY"},
+    {Variable::kMaxHops, "NCCL_MESH_MAX_HOPS", ValueKind::kNumber, 4, 1, 8, false, "other name of MAX_RELAY_HOPS"},
+    {Variable::kRingLoadBalance, "NCCL_MESH_RING_LOAD_BALANCE", ValueKind::kNumber, 1, 0, 1, false, "see ENABLE_RELAY"},
+    {Variable::kRingPreferShort, "NCCL_MESH_RING_PREFER_SHORT", ValueKind::kNumber, 0, 0, 1, false, "see ENABLE_RELAY"},
+    {Variable::kRingBalanceThreshold, "NCCL_MESH_RING_BALANCE_THRESHOLD", ValueKind::kNumber, 1048576, 0,
+     kLargestNumber, false, "see ENABLE_RELAY"},
+    {Variable::kHybridTcp, "NCCL_MESH_HYBRID_TCP", ValueKind::kNumber, 0, 0, 1, false,
+     "data never travel over the management network"},
+    {Variable::kHealthCheckIntervalMs, "NCCL_MESH_HEALTH_CHECK_INTERVAL_MS", ValueKind::kNumber, 1000, 100, 3600000,
+     false, "failures are seen on the connection itself"},
+    {Variable::kMetrics, "NCCL_MESH_METRICS", ValueKind::kNumber, 1, 0, 1, false, "the plugin runs no threads"},
+    {Variable::kMetricsIntervalSec, "NCCL_MESH_METRICS_INTERVAL_SEC", ValueKind::kNumber, 10, 1, 86400, false,
+     "see METRICS"},
+    {Variable::kTopology, "NCCL_MESH_TOPOLOGY", ValueKind::kText, 0, 0, 0, false,
+     "the topology is what the subnets say"},
+}};
+
+enum class ValueSource : std::uint8_t { kDefault, kEnvironment, kRefused };  // refused: the default is in force
+
+struct Setting {
+  const VariableInfo* variable = nullptr;
+  ValueSource source = ValueSource::kDefault;
+  std::int64_t number = 0;
+  std::string text;     // as it is in force; numbers too
+  std::string problem;  // kRefused: what is wrong
+};
+
+inline const char* to_text(ValueSource source) {
+  switch (source) {
+    case ValueSource::kDefault:
+      return "default";
+    case ValueSource::kEnvironment:
+      return "environment";
+    case ValueSource::kRefused:
+      return "default (environment refused)";
+  }
+  return "";
+}
+
+/// The value in force where the environment holds `raw` (nullptr: unset).
+inline Setting evaluate(const VariableInfo& variable, const char* raw) {
+  Setting setting{.variable = &variable,
+                  .source = ValueSource::kDefault,
+                  .number = variable.default_value,
+                  .text = variable.kind == ValueKind::kNumber ? std::to_string(variable.default_value) : "",
+                  .problem = ""};
+  if (raw == nullptr || raw[0] == '\0') return setting;
+  if (variable.kind == ValueKind::kText) {
+    setting.source = ValueSource::kEnvironment;
+    setting.text = raw;
+    return setting;
+  }
+  char* end = nullptr;
+  errno = 0;
+  const long long number = std::strtoll(raw, &end, 0);
+  if (*end != '\0' || errno != 0 || number < variable.min || number > variable.max) {
+    setting.source = ValueSource::kRefused;
+    setting.problem = std::string(variable.name) + "=" + raw + " is not a number from " + std::to_string(variable.min) +
+                      " to " + std::to_string(variable.max);
+    return setting;
+  }
+  setting.source = ValueSource::kEnvironment;
+  setting.number = number;
+  setting.text = std::to_string(number);
+  return setting;
+}
+
+/// True for names that start with NCCL_MESH_ and are not in the table: a typo, most likely.
+inline bool is_unknown_mesh_variable(std::string_view name) {
+  if (name.substr(0, 10) != "NCCL_MESH_") return false;
+  for (const VariableInfo& variable : kVariables) {
+    if (name == variable.name) return false;
+  }
+  return true;
+}
+
+/// All settings of this process, read once.
+class Config {
+ public:
+  /// From the environment; one WARN for each unknown NCCL_MESH_ name, each refused value and each value that has no
+  /// effect here.
+  static Config from_environment();
+  /// As if the environment held nothing but the given values.
+  Config();
+
+  std::int64_t number(Variable variable) const { return at(variable).number; }
+  bool flag(Variable variable) const { return number(variable) != 0; }
+  const std::string& text(Variable variable) const { return at(variable).text; }
+  const Setting& at(Variable variable) const { return settings_[static_cast<std::size_t>(variable)]; }
+  const auto& all() const { return settings_; }
+
+  std::uint8_t queue_pair_timeout() const;
+  std::uint8_t queue_pair_retries() const;
+
+ private:
+  void set(const VariableInfo& variable, const char* raw);
+
+  std::array<Setting, static_cast<std::size_t>(Variable::kCount)> settings_;
+};
+
+/// NCCL_IB_HCA: does the list let this port in? "^" at its start excludes, "=" asks for whole names instead of
+/// beginnings, ":port" narrows an entry.
+bool hca_allowed(std::string_view list, std::string_view device, int port);
+
+}  // namespace meshbed::net

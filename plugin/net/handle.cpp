@@ -1,0 +1,138 @@
+#include "plugin/net/handle.h"
+
+#include <algorithm>
+#include <string>
+
+#include "plugin/net/bytes.h"
+
+namespace meshbed::net {
+namespace {
+
+constexpr std::uint32_t kMagic = 0x4d534842;  // "MSHB"
+constexpr std::size_t kAddressesAt = 32;
+constexpr std::size_t kChecksumAt = 116;
+constexpr std::size_t kTokenAt = 120;
+constexpr std::uint8_t kIpv6Bit = 0x80;
+
+std::size_t address_bytes(const PeerAddress& address) { return 2 + address_bits(address.prefix.address.family) / 8; }
+
+std::uint32_t checksum(std::span<const std::uint8_t, kHandleBytes> handle) {
+  std::uint32_t hash = 0x811c9dc5;
+  for (std::size_t at = 0; at < kChecksumAt; ++at) hash = (hash ^ handle[at]) * 0x01000193;
+  return hash;
+}
+
+Error refuse(std::string text) {
+  return {.code = ErrorCode::kInvalidArgument, .scope = Scope::kRequest, .text = std::move(text), .os_errno = 0};
+}
+
+/// The order in which addresses claim their place: the listener's NIC first, IPv4 before IPv6, else as they stand.
+std::vector<PeerAddress> by_importance(const Handle& handle) {
+  std::vector<PeerAddress> addresses = handle.addresses;
+  std::stable_sort(addresses.begin(), addresses.end(), [&](const PeerAddress& a, const PeerAddress& b) {
+    const bool a_first = a.nic == handle.dev;
+    const bool b_first = b.nic == handle.dev;
+    if (a_first != b_first) return a_first;
+    return a.prefix.address.family < b.prefix.address.family;
+  });
+  return addresses;
+}
+
+Result<PeerAddress> read_address(ByteReader& reader) {
+  PeerAddress address;
+  const std::uint8_t nic = reader.u8();
+  address.nic = nic & ~kIpv6Bit;
+  address.prefix.address.family = (nic & kIpv6Bit) != 0 ? Family::kIpv6 : Family::kIpv4;
+  address.prefix.length_bits = reader.u8();
+  const unsigned bits = address_bits(address.prefix.address.family);
+  reader.bytes(std::span(address.prefix.address.bytes).first(bits / 8));
+  if (!reader.good()) return refuse("the handle's address list is cut off");
+  if (address.prefix.length_bits > bits) return refuse("the handle has a prefix longer than its address");
+  return address;
+}
+
+}  // namespace
+
+void encode_handle(const Handle& handle, std::span<std::uint8_t, kHandleBytes> target) {
+  std::vector<PeerAddress> listed;
+  std::size_t bytes = 0;
+  std::size_t not_listed = handle.not_listed;
+  for (const PeerAddress& address : by_importance(handle)) {
+    if (bytes + address_bytes(address) <= kChecksumAt - kAddressesAt) {
+      bytes += address_bytes(address);
+      listed.push_back(address);
+    } else {
+      ++not_listed;
+    }
+  }
+  ByteWriter writer(target);
+  writer.u32(kMagic);
+  writer.u8(kHandleVersion);
+  writer.u8(0);
+  writer.u8(handle.dev);
+  writer.u8(static_cast<std::uint8_t>(listed.size()));
+  writer.u64(handle.node);
+  writer.u64(handle.cookie);
+  writer.u16(handle.tcp_port);
+  writer.u8(static_cast<std::uint8_t>(bytes));
+  writer.u8(static_cast<std::uint8_t>(std::min<std::size_t>(not_listed, 255)));
+  writer.u32(handle.process);
+  for (const PeerAddress& address : listed) {
+    const bool ipv6 = address.prefix.address.family == Family::kIpv6;
+    writer.u8(static_cast<std::uint8_t>(address.nic | (ipv6 ? kIpv6Bit : 0)));
+    writer.u8(address.prefix.length_bits);
+    writer.bytes(std::span(address.prefix.address.bytes).first(ipv6 ? 16 : 4));
+  }
+  writer.fill_to(kHandleBytes);
+  seal_handle(target);
+}
+
+Result<Handle> decode_handle(std::span<const std::uint8_t, kHandleBytes> source) {
+  ByteReader reader(source);
+  if (reader.u32() != kMagic) {
+    return refuse(
+        "this is not a handle of the Mesh plugin: the peer uses another net plugin, use NCCL_NET=Mesh on all nodes");
+  }
+  if (const std::uint8_t version = reader.u8(); version != kHandleVersion) {
+    return refuse("handle version " + std::to_string(version) + ", but this library speaks version " +
+                  std::to_string(kHandleVersion) + ": install the same plugin on all nodes");
+  }
+  ByteReader check(source.subspan<kChecksumAt>());
+  if (check.u32() != checksum(source)) return refuse("the handle is damaged: its checksum does not fit");
+
+  Handle handle;
+  if (reader.u8() != 0) return refuse("the handle has flags that this version does not know");
+  handle.dev = reader.u8();
+  const std::size_t count = reader.u8();
+  handle.node = reader.u64();
+  handle.cookie = reader.u64();
+  handle.tcp_port = reader.u16();
+  const std::size_t bytes = reader.u8();
+  handle.not_listed = reader.u8();
+  handle.process = reader.u32();
+  if (bytes > kChecksumAt - kAddressesAt) return refuse("the handle's address list is longer than the handle");
+  if (handle.tcp_port == 0) return refuse("the handle has no TCP port");
+
+  ByteReader list(source.subspan(kAddressesAt, bytes));
+  for (std::size_t index = 0; index < count; ++index) {
+    auto address = read_address(list);
+    if (!address) return address.error();
+    handle.addresses.push_back(*address);
+  }
+  if (list.offset() != bytes) return refuse("the handle's address list does not fill its length");
+  return handle;
+}
+
+std::uint64_t handle_token(std::span<const std::uint8_t, kHandleBytes> handle) {
+  return ByteReader(handle.subspan<kTokenAt>()).u64();
+}
+
+void set_handle_token(std::span<std::uint8_t, kHandleBytes> handle, std::uint64_t token) {
+  ByteWriter(handle.subspan<kTokenAt>()).u64(token);
+}
+
+void seal_handle(std::span<std::uint8_t, kHandleBytes> handle) {
+  ByteWriter(handle.subspan<kChecksumAt>()).u32(checksum(handle));
+}
+
+}  // namespace meshbed::net

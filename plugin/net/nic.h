@@ -1,0 +1,45 @@
+#pragma once
+// A NIC as the transport sees it: one port of one RDMA device with the addresses of its network interface. A value;
+// routing reads it, discovery fills it. A NIC's position in the table is the `dev` of the ncclNet table.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "plugin/net/address.h"
+#include "plugin/verbs/gid.h"
+
+namespace meshbed::net {
+
+struct Nic {
+  int device = 0;  // position in the list of open devices
+  std::uint8_t port = 1;
+  std::string device_name;  // rocep1s0f0
+  std::string netdev;       // enp1s0f0np0; empty where sysfs hides it
+  std::string pci_path;     // below /sys/devices; empty: unknown
+  std::uint64_t guid = 0;
+  std::vector<IpPrefix> addresses;
+  std::vector<verbs::GidEntry> gids;
+  bool link_up = false;
+  std::uint8_t mtu = 3;  // ibv_mtu
+  std::uint32_t rate_mbps = 0;
+  std::uint32_t max_message_bytes = 0;
+  int max_queue_pairs = 0;
+};
+
+/// How to choose among the GIDs that carry an address.
+struct GidPreference {
+  bool roce_v2 = true;    // else v1
+  int forced_index = -1;  // >= 0: this entry, whatever it holds
+  int last_resort = -1;   // >= 0: this entry where none holds the address
+};
+
+/// The GID of `nic` that stands for `address`: same address, preferred type, lowest index. A GID index must fit the
+/// 8 bits that ibv_global_route has for it.
+std::optional<verbs::GidEntry> find_gid(const Nic& nic, const IpAddress& address, const GidPreference& preference);
+
+/// "192.168.100.0/24 on rocep1s0f0 (up)" for every address, joined by ", ".
+std::string describe_subnets(const std::vector<Nic>& nics);
+
+}  // namespace meshbed::net

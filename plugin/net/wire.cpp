@@ -1,0 +1,156 @@
+#include "plugin/net/wire.h"
+
+#include <algorithm>
+
+#include "plugin/base/check.h"
+#include "plugin/net/bytes.h"
+
+namespace meshbed::net {
+namespace {
+
+constexpr std::uint32_t kMagic = 0x4d534857;  // "MSHW"
+constexpr std::size_t kNicNameBytes = 32;
+constexpr std::size_t kReasonBytes = kWireRefuseBytes - kWireHeaderBytes;
+constexpr std::uint32_t k24Bits = 0xffffff;
+
+Error refuse(std::string text) {
+  return {.code = ErrorCode::kRemote, .scope = Scope::kQueuePair, .text = std::move(text), .os_errno = 0};
+}
+
+std::size_t length_of(WireType type) {
+  switch (type) {
+    case WireType::kRequest:
+    case WireType::kReply:
+      return kWireEndBytes;
+    case WireType::kRefuse:
+      return kWireRefuseBytes;
+    case WireType::kReady:
+      return kWireHeaderBytes;
+  }
+  return 0;
+}
+
+void write_text(ByteWriter& writer, const std::string& text, std::size_t field_bytes) {
+  const std::size_t end = writer.offset() + field_bytes;
+  const auto* first = reinterpret_cast<const std::uint8_t*>(text.data());
+  writer.bytes({first, std::min(text.size(), field_bytes - 1)});
+  writer.fill_to(end);
+}
+
+/// Text up to the first zero; whatever is not printable ASCII turns into '?', because it goes into a log line.
+std::string read_text(ByteReader& reader, std::size_t field_bytes) {
+  std::string text;
+  bool ended = false;
+  for (std::size_t at = 0; at < field_bytes; ++at) {
+    const std::uint8_t byte = reader.u8();
+    ended = ended || byte == 0;
+    if (!ended) text.push_back(byte >= 0x20 && byte < 0x7f ? static_cast<char>(byte) : '?');
+  }
+  return text;
+}
+
+void write_end(ByteWriter& writer, const WireEnd& end) {
+  writer.u32(end.qp_number);
+  writer.u32(end.psn);
+  writer.bytes(end.gid);
+  writer.u8(static_cast<std::uint8_t>(end.gid_type));
+  writer.u8(end.mtu);
+  writer.u8(end.max_recvs);
+  writer.u8(static_cast<std::uint8_t>(end.address.address.family));
+  writer.u8(end.address.length_bits);
+  writer.fill_to(kWireHeaderBytes + 32);
+  writer.bytes(end.address.address.bytes);
+  writer.u64(end.memory_address);
+  writer.u32(end.memory_rkey);
+  writer.u32(end.memory_entries);
+  writer.u64(end.node);
+  write_text(writer, end.nic, kNicNameBytes);
+}
+
+Result<WireEnd> read_end(ByteReader& reader) {
+  WireEnd end;
+  end.qp_number = reader.u32();
+  end.psn = reader.u32();
+  reader.bytes(end.gid);
+  const std::uint8_t gid_type = reader.u8();
+  end.mtu = reader.u8();
+  end.max_recvs = reader.u8();
+  const std::uint8_t family = reader.u8();
+  end.address.length_bits = reader.u8();
+  reader.skip_to(kWireHeaderBytes + 32);
+  reader.bytes(end.address.address.bytes);
+  end.memory_address = reader.u64();
+  end.memory_rkey = reader.u32();
+  end.memory_entries = reader.u32();
+  end.node = reader.u64();
+  end.nic = read_text(reader, kNicNameBytes);
+
+  if (end.qp_number == 0 || end.qp_number > k24Bits) return refuse("handshake with a queue pair number beyond 24 bits");
+  if (end.psn > k24Bits) return refuse("handshake with a packet sequence number beyond 24 bits");
+  if (gid_type != 1 && gid_type != 2) return refuse("handshake with an unknown GID type");
+  if (end.mtu < 1 || end.mtu > 5) return refuse("handshake with an MTU that does not exist");
+  if (end.max_recvs < 1 || end.max_recvs > 8) return refuse("handshake with a bad count of grouped receives");
+  if (family != 4 && family != 6) return refuse("handshake with an unknown address family");
+  end.gid_type = static_cast<verbs::GidType>(gid_type);
+  end.address.address.family = static_cast<Family>(family);
+  if (end.address.length_bits > address_bits(end.address.address.family)) {
+    return refuse("handshake with a prefix longer than its address");
+  }
+  return end;
+}
+
+}  // namespace
+
+std::size_t encode_message(const WireMessage& message, std::span<std::uint8_t> target) {
+  const std::size_t length = length_of(message.type);
+  MESHBED_CHECK(length <= target.size());
+  ByteWriter writer(target.first(length));
+  writer.u32(kMagic);
+  writer.u16(kWireVersion);
+  writer.u16(static_cast<std::uint16_t>(message.type));
+  writer.u32(static_cast<std::uint32_t>(length));
+  writer.u32(0);
+  writer.u64(message.cookie);
+  if (message.type == WireType::kRequest || message.type == WireType::kReply) write_end(writer, message.end);
+  if (message.type == WireType::kRefuse) write_text(writer, message.reason, kReasonBytes);
+  MESHBED_CHECK(writer.good() && writer.offset() == length);
+  return length;
+}
+
+Result<std::size_t> message_bytes(std::span<const std::uint8_t, kWireHeaderBytes> header) {
+  ByteReader reader(header);
+  if (reader.u32() != kMagic) return refuse("what came is not a Mesh handshake");
+  if (const std::uint16_t version = reader.u16(); version != kWireVersion) {
+    return refuse("the peer's handshake has version " + std::to_string(version) + ", this library speaks version " +
+                  std::to_string(kWireVersion) + ": install the same plugin on all nodes");
+  }
+  const std::uint16_t type = reader.u16();
+  if (type < 1 || type > 4) return refuse("handshake message of unknown type " + std::to_string(type));
+  const std::uint32_t length = reader.u32();
+  if (length != length_of(static_cast<WireType>(type))) return refuse("handshake message of wrong length");
+  if (reader.u32() != 0) return refuse("handshake message with unknown flags");
+  return static_cast<std::size_t>(length);
+}
+
+Result<WireMessage> decode_message(std::span<const std::uint8_t> source) {
+  if (source.size() < kWireHeaderBytes) return refuse("handshake message is cut off");
+  auto length = message_bytes(source.first<kWireHeaderBytes>());
+  if (!length) return length.error();
+  if (*length != source.size()) return refuse("handshake message is cut off");
+
+  ByteReader reader(source);
+  WireMessage message;
+  reader.skip_to(6);
+  message.type = static_cast<WireType>(reader.u16());
+  reader.skip_to(16);
+  message.cookie = reader.u64();
+  if (message.type == WireType::kRequest || message.type == WireType::kReply) {
+    auto end = read_end(reader);
+    if (!end) return end.error();
+    message.end = std::move(*end);
+  }
+  if (message.type == WireType::kRefuse) message.reason = read_text(reader, kReasonBytes);
+  return message;
+}
+
+}  // namespace meshbed::net

@@ -1,0 +1,58 @@
+#pragma once
+// The messages of the handshake on the control connection, in order:
+//   REQUEST  connecting -> listening   who I am and where my clear-to-send ring is
+//   REPLY    listening -> connecting   who I am, the path MTU for both, where my size records are
+//   READY    connecting -> listening   my queue pair receives: you may write
+//   REFUSE   listening -> connecting   instead of REPLY, with the reason as text
+// Fixed layouts, big-endian, each with magic, version, type, its own length and the listener's cookie.
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "plugin/base/result.h"
+#include "plugin/net/address.h"
+#include "plugin/verbs/gid.h"
+
+namespace meshbed::net {
+
+inline constexpr std::uint16_t kWireVersion = 1;
+inline constexpr std::size_t kWireHeaderBytes = 24;
+inline constexpr std::size_t kWireEndBytes = 128;     // REQUEST and REPLY, with header
+inline constexpr std::size_t kWireRefuseBytes = 512;  // with header
+inline constexpr std::size_t kWireLargestBytes = kWireRefuseBytes;
+
+enum class WireType : std::uint16_t { kRequest = 1, kReply = 2, kReady = 3, kRefuse = 4 };
+
+/// One end of a connection, as the other one must know it.
+struct WireEnd {
+  std::uint32_t qp_number = 0;  // 24 bits, not 0
+  std::uint32_t psn = 0;        // 24 bits
+  verbs::Gid gid{};
+  verbs::GidType gid_type = verbs::GidType::kRoceV2;
+  std::uint8_t mtu = 0;              // ibv_mtu; in REPLY the one that both use
+  std::uint8_t max_recvs = 0;        // grouped receives, 1..8
+  IpPrefix address;                  // of the NIC
+  std::uint64_t memory_address = 0;  // REQUEST: clear-to-send ring; REPLY: size records
+  std::uint32_t memory_rkey = 0;
+  std::uint32_t memory_entries = 0;  // of the ring; both must agree
+  std::uint64_t node = 0;
+  std::string nic;  // device name, at most 31 characters
+  bool operator==(const WireEnd&) const = default;
+};
+
+struct WireMessage {
+  WireType type = WireType::kReady;
+  std::uint64_t cookie = 0;
+  WireEnd end;         // REQUEST, REPLY
+  std::string reason;  // REFUSE
+};
+
+/// Writes the message; returns its length. `target` holds at least kWireLargestBytes.
+std::size_t encode_message(const WireMessage& message, std::span<std::uint8_t> target);
+/// The whole length that a message with this header has; an error where it is none of ours.
+Result<std::size_t> message_bytes(std::span<const std::uint8_t, kWireHeaderBytes> header);
+/// `source` is exactly one message. Every field is checked.
+Result<WireMessage> decode_message(std::span<const std::uint8_t> source);
+
+}  // namespace meshbed::net
