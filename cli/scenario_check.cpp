@@ -1,0 +1,189 @@
+#include "cli/scenario_check.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <map>
+#include <set>
+
+#include "models/topology_generate.h"
+
+namespace meshbed::cli {
+namespace {
+
+std::string port_name(const models::Cluster& cluster, models::PortRef port) {
+  const auto& node = cluster.nodes[static_cast<std::size_t>(port.node)];
+  return fmt::format("{}/{}", node.name, node.nics[static_cast<std::size_t>(port.nic)].device);
+}
+
+void check_netdevs(const models::Node& node, const std::vector<Place>& places, Diagnostics& diagnostics) {
+  std::set<std::string> netdevs;
+  if (node.management) netdevs.insert(node.management->netdev);
+  for (std::size_t i = 0; i < node.nics.size(); ++i) {
+    if (netdevs.insert(node.nics[i].netdev).second) continue;
+    diagnostics.add(places[i], fmt::format("netdev: '{}' is there twice on {}", node.nics[i].netdev, node.name));
+  }
+}
+
+/// Ports that are taken, and by what.
+class PortUse {
+ public:
+  PortUse(const Built& built, Diagnostics& diagnostics) : built_(built), diagnostics_(diagnostics) {}
+
+  void take(models::PortRef port, const std::string& owner, const Place& place) {
+    const auto [entry, is_new] = owner_.emplace(port, owner);
+    if (is_new) return;
+    diagnostics_.add(place, fmt::format("{} is on two cables: '{}' and '{}'; a NIC has one",
+                                        port_name(built_.cluster, port), entry->second, owner));
+  }
+
+ private:
+  const Built& built_;
+  Diagnostics& diagnostics_;
+  std::map<models::PortRef, std::string> owner_;
+};
+
+void check_workload(const Scenario& scenario, const ScenarioSpec& spec, Diagnostics& diagnostics) {
+  const Workload& workload = scenario.workload;
+  const WorkloadSpec& said = spec.workload;
+  const auto nodes = static_cast<std::int64_t>(scenario.cluster.nodes.size());
+  const std::int64_t ranks = nodes * workload.ranks_per_node;
+  if (ranks > models::kNodesMax) {
+    diagnostics.add(said.at("ranks_per_node"), fmt::format("ranks_per_node: {} nodes make {} ranks; the most is {}",
+                                                           nodes, ranks, models::kNodesMax));
+  }
+  if (workload.root >= ranks && nodes > 0) {
+    diagnostics.add(said.at("root"), fmt::format("root: {} is no rank; there are {} ranks", workload.root, ranks));
+  }
+  if (workload.collective == "sendrecv" && ranks > 1 && workload.shift % ranks == 0) {
+    diagnostics.add(said.at("shift"),
+                    fmt::format("shift: with {} ranks a shift of {} sends to oneself", ranks, workload.shift));
+  }
+  if (workload.net_version != 0 && workload.net_version < 8) {
+    diagnostics.add(said.at("net_version"),
+                    fmt::format("net_version: {} is not supported; accepted: 0, 8 to 12", workload.net_version));
+  }
+  const auto& devices = workload.channel_devices;
+  if (!devices.empty() && devices.size() != static_cast<std::size_t>(workload.channels)) {
+    diagnostics.add(said.at("channel_devices"),
+                    fmt::format("channel_devices: {} devices for {} channels", devices.size(), workload.channels));
+  }
+  for (const auto& node : scenario.cluster.nodes) {
+    for (const int device : devices) {
+      if (static_cast<std::size_t>(device) < node.nics.size()) continue;
+      return diagnostics.add(said.at("channel_devices"),
+                             fmt::format("channel_devices: there is no device {} on {}, which has {}", device,
+                                         node.name, node.nics.size()));
+    }
+  }
+}
+
+void check_recording(const Scenario& scenario, const ScenarioSpec& spec, Diagnostics& diagnostics) {
+  const bool replays = scenario.workload.kind == WorkloadKind::kNcclCalls;
+  if (replays && scenario.workload.recording.empty()) {
+    return diagnostics.add(spec.workload.at("kind"), "kind = \"nccl-calls\" needs recording");
+  }
+  if (!replays) return;
+  const std::string path = recording_path(scenario);
+  std::error_code error;
+  if (path.find('\0') != std::string::npos || !std::filesystem::is_regular_file(path, error)) {
+    diagnostics.add(spec.workload.at("recording"), fmt::format("recording: there is no file '{}'", path));
+  }
+}
+
+enum class TargetKind { kCable, kSwitch, kNode, kPort, kUnknown };
+
+TargetKind target_kind(const models::Cluster& cluster, const std::string& target) {
+  for (const auto& cable : cluster.cables) {
+    if (cable.name == target) return TargetKind::kCable;
+  }
+  for (const auto& box : cluster.switches) {
+    if (box.name == target) return TargetKind::kSwitch;
+  }
+  const auto slash = target.find('/');
+  const int node = find_node(cluster, target.substr(0, slash));
+  if (node < 0) return TargetKind::kUnknown;
+  if (slash == std::string::npos) return TargetKind::kNode;
+  const int nic = find_nic(cluster.nodes[static_cast<std::size_t>(node)], target.substr(slash + 1));
+  return nic < 0 ? TargetKind::kUnknown : TargetKind::kPort;
+}
+
+void check_fault(const Scenario& scenario, const FaultSpec& said, Diagnostics& diagnostics) {
+  const Fault& fault = said.value;
+  if (!said.has("kind") || !said.has("target")) {
+    return diagnostics.add(said.place, "[[fault]] needs kind and target");
+  }
+  if (fault.kind.empty()) return;  // refused when it was read
+  const TargetKind target = target_kind(scenario.cluster, fault.target);
+  const std::string& kind = fault.kind;
+  const bool on_node = kind.rfind("node_", 0) == 0;
+  const bool on_cable = kind.rfind("cable_", 0) == 0;
+  const bool on_port = kind.rfind("port_", 0) == 0;
+  const bool fits = on_node    ? target == TargetKind::kNode
+                    : on_cable ? target == TargetKind::kCable
+                    : on_port  ? target == TargetKind::kPort
+                               : target != TargetKind::kUnknown && target != TargetKind::kNode;
+  if (!fits) {
+    diagnostics.add(said.at("target"), fmt::format("target: {} wants {}, and '{}' is none here", kind,
+                                                   on_node    ? "a node"
+                                                   : on_cable ? "a cable"
+                                                   : on_port  ? "NODE/DEVICE"
+                                                              : "a cable, a switch or NODE/DEVICE",
+                                                   fault.target.substr(0, 80)));
+  }
+  if ((kind == "loss" || kind == "reorder") && (fault.amount <= 0 || fault.amount > 1)) {
+    diagnostics.add(said.at("amount"), fmt::format("amount: {} needs a fraction above 0, up to 1", kind));
+  }
+  if ((kind == "rate" || kind == "delay") && fault.amount <= 0) {
+    diagnostics.add(said.at("amount"),
+                    fmt::format("amount: {} needs a {} above 0", kind, kind == "rate" ? "rate" : "time"));
+  }
+}
+
+}  // namespace
+
+void check_cluster(const Built& built, Diagnostics& diagnostics) {
+  const auto& cluster = built.cluster;
+  if (cluster.nodes.empty()) {
+    diagnostics.add("the scenario has no nodes; say [topology] kind = \"ring\", nodes = 3, or list [[node]]");
+  }
+  std::int64_t nics = 0;
+  for (std::size_t i = 0; i < cluster.nodes.size(); ++i) {
+    nics += static_cast<std::int64_t>(cluster.nodes[i].nics.size());
+    check_netdevs(cluster.nodes[i], built.nic_places[i], diagnostics);
+  }
+  if (static_cast<std::int64_t>(cluster.nodes.size()) > models::kNodesMax || nics > models::kNicsMax) {
+    diagnostics.add(fmt::format("{} nodes and {} NICs; the most are {} and {}", cluster.nodes.size(), nics,
+                                models::kNodesMax, models::kNicsMax));
+  }
+  PortUse use(built, diagnostics);
+  for (std::size_t i = 0; i < cluster.cables.size(); ++i) {
+    use.take(cluster.cables[i].a, cluster.cables[i].name, built.cable_places[i]);
+    use.take(cluster.cables[i].b, cluster.cables[i].name, built.cable_places[i]);
+  }
+  for (std::size_t i = 0; i < cluster.switches.size(); ++i) {
+    for (const auto& port : cluster.switches[i].ports) use.take(port, cluster.switches[i].name, built.switch_places[i]);
+  }
+}
+
+void check_run(const Scenario& scenario, const ScenarioSpec& spec, Diagnostics& diagnostics) {
+  check_workload(scenario, spec, diagnostics);
+  check_recording(scenario, spec, diagnostics);
+  for (const auto& fault : spec.faults) check_fault(scenario, fault, diagnostics);
+  for (const auto& [left, right] : scenario.expect.unreachable) {
+    for (const auto& name : {left, right}) {
+      if (find_node(scenario.cluster, name) >= 0) continue;
+      diagnostics.add(spec.expect.at("unreachable"),
+                      fmt::format("unreachable: there is no node '{}'; nodes are: {}", name.substr(0, 64),
+                                  list_names(node_names(scenario.cluster))));
+    }
+    if (left == right) {
+      diagnostics.add(spec.expect.at("unreachable"),
+                      fmt::format("unreachable: '{}' is paired with itself", left.substr(0, 64)));
+    }
+  }
+  if (spec.limits.time_ps <= 0)
+    diagnostics.add(spec.limits.at("time"), "time: a limit of 0 ends every run; leave it out");
+}
+
+}  // namespace meshbed::cli

@@ -1,0 +1,92 @@
+#include "cli/scenario_diagnostics.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <tuple>
+
+#include "cli/scenario.h"
+
+namespace meshbed::cli {
+namespace {
+
+/// Levenshtein distance, O(left * right); names are short.
+std::size_t edit_distance(const std::string& left, const std::string& right) {
+  std::vector<std::size_t> row(right.size() + 1);
+  for (std::size_t j = 0; j < row.size(); ++j) row[j] = j;
+  for (std::size_t i = 1; i <= left.size(); ++i) {
+    std::size_t diagonal = row[0];
+    row[0] = i;
+    for (std::size_t j = 1; j <= right.size(); ++j) {
+      const std::size_t replaced = diagonal + (left[i - 1] == right[j - 1] ? 0 : 1);
+      diagonal = row[j];
+      row[j] = std::min({row[j] + 1, row[j - 1] + 1, replaced});
+    }
+  }
+  return row.back();
+}
+
+/// Text from a file may hold control characters, which would garble a terminal.
+std::string printable(const std::string& text) {
+  std::string clean;
+  for (const char letter : text) {
+    const auto byte = static_cast<unsigned char>(letter);
+    if (byte < 0x20 || byte == 0x7f) {
+      clean += fmt::format("\\x{:02x}", byte);
+    } else {
+      clean += letter;
+    }
+  }
+  return clean;
+}
+
+}  // namespace
+
+std::string to_string(const Place& place, const std::string& file) {
+  const std::string path = place.path ? *place.path : file;
+  if (path.rfind(kOverridePrefix, 0) == 0 || !place.begin) return path;
+  return fmt::format("{}:{}:{}", path, place.begin.line, place.begin.column);
+}
+
+void Diagnostics::add(const Place& place, const std::string& message) {
+  lines_.push_back(
+      {place.begin.line, place.begin.column, printable(fmt::format("{}: {}", to_string(place, file_), message))});
+}
+
+void Diagnostics::add(const std::string& message) { add(Place{}, message); }
+
+void Diagnostics::throw_if_any() const {
+  if (lines_.empty()) return;
+  auto sorted = lines_;
+  std::stable_sort(sorted.begin(), sorted.end(), [](const Line& left, const Line& right) {
+    return std::tie(left.line, left.column) < std::tie(right.line, right.column);
+  });
+  std::string text;
+  for (std::size_t i = 0; i < std::min(sorted.size(), kShownMax); ++i) text += (i == 0 ? "" : "\n") + sorted[i].text;
+  if (sorted.size() > kShownMax) text += fmt::format("\n{}: and {} more errors", file_, sorted.size() - kShownMax);
+  throw ScenarioError(text);
+}
+
+std::string closest_name(const std::string& word, const std::vector<std::string>& accepted) {
+  if (word.size() > 64) return "";
+  std::string best;
+  std::size_t best_distance = std::max<std::size_t>(1, word.size() / 3) + 1;
+  for (const auto& name : accepted) {
+    const std::size_t distance = edit_distance(word, name);
+    if (distance < best_distance) {
+      best = name;
+      best_distance = distance;
+    }
+  }
+  return best;
+}
+
+std::string list_names(const std::vector<std::string>& names) {
+  constexpr std::size_t kNamesMax = 24;
+  std::string text;
+  for (std::size_t i = 0; i < std::min(names.size(), kNamesMax); ++i) text += (i == 0 ? "" : ", ") + names[i];
+  if (names.size() > kNamesMax) text += fmt::format(" and {} more", names.size() - kNamesMax);
+  return names.empty() ? "none" : text;
+}
+
+}  // namespace meshbed::cli

@@ -1,0 +1,48 @@
+#pragma once
+// Diagnostics: the errors of one scenario file, collected so that one reading tells them all.
+
+#include <toml++/toml.h>
+
+#include <string>
+#include <vector>
+
+namespace meshbed::cli {
+
+/// Where a value was written: a file with line and column, or a --set argument.
+using Place = toml::source_region;
+
+/// What stands for the file in the places of values given by "--set ARGUMENT".
+inline constexpr const char* kOverridePrefix = "--set ";
+
+class Diagnostics {
+ public:
+  explicit Diagnostics(std::string file) : file_(std::move(file)) {}
+
+  void add(const Place& place, const std::string& message);
+  /// An error of the file as a whole.
+  void add(const std::string& message);
+  bool empty() const { return lines_.empty(); }
+  std::size_t count() const { return lines_.size(); }
+  /// Throws ScenarioError with one line per error, in order of their places (at most kShownMax; the rest is counted).
+  void throw_if_any() const;
+
+  static constexpr std::size_t kShownMax = 20;
+
+ private:
+  struct Line {
+    std::size_t line, column;
+    std::string text;
+  };
+  std::string file_;
+  std::vector<Line> lines_;
+};
+
+/// "FILE:LINE:COLUMN" or "--set ARGUMENT"; `file` where the place is unknown.
+std::string to_string(const Place& place, const std::string& file);
+
+/// The accepted name closest to `word` where it is close enough to be a slip of the finger, or "".
+std::string closest_name(const std::string& word, const std::vector<std::string>& accepted);
+/// "a, b, c"; those behind the 24th are only counted.
+std::string list_names(const std::vector<std::string>& names);
+
+}  // namespace meshbed::cli

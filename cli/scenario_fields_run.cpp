@@ -1,0 +1,192 @@
+// The field tables, second half: what runs on the cluster, what goes wrong, what must come out; and the whole file.
+
+#include <limits>
+
+#include "cli/scenario_section.h"
+#include "models/topology_generate.h"
+
+namespace meshbed::cli {
+namespace {
+
+constexpr IntegerRange kAnyCount{0, std::numeric_limits<std::int64_t>::max()};
+
+const Section<FabricSpec> kFabric{
+    "[fabric]",
+    "How bytes on links are simulated.",
+    {
+        {"kind", "text", "'auto'", "auto, fluid (SimGrid flows) or chunk (own event core, FIFO links)",
+         [](const Value& v, FabricSpec& s) {
+           v.choice(s.kind, {"auto", "fluid", "chunk"});
+         }},
+    }};
+
+void read_kind(const Value& v, WorkloadSpec& s) {
+  std::string kind;
+  v.choice(kind, {"collective", "nccl-calls", "idle"});
+  s.value.kind = kind == "nccl-calls" ? WorkloadKind::kNcclCalls
+                 : kind == "idle"     ? WorkloadKind::kIdle
+                                      : WorkloadKind::kCollective;
+}
+
+const Section<WorkloadSpec> kWorkload{
+    "[workload]",
+    "What the ranks do.",
+    {
+        {"kind", "text", "'collective'", "collective; nccl-calls: replay recorded calls of NCCL; idle", read_kind},
+        {"collective", "text", "'all_reduce'", "all_reduce, all_gather, reduce_scatter, broadcast or sendrecv",
+         [](const Value& v, WorkloadSpec& s) {
+           v.choice(s.value.collective, {"all_reduce", "all_gather", "reduce_scatter", "broadcast", "sendrecv"});
+         }},
+        {"bytes", "size", "'64M'", "as nccl-tests counts it: all_reduce the buffer, all_gather the whole output",
+         [](const Value& v, WorkloadSpec& s) { v.size(s.value.bytes); }},
+        {"dtype", "text", "'float'", "float",
+         [](const Value& v, WorkloadSpec& s) { v.choice(s.value.dtype, {"float"}); }},
+        {"op", "text", "'sum'", "sum", [](const Value& v, WorkloadSpec& s) { v.choice(s.value.op, {"sum"}); }},
+        {"iterations", "integer", "1", "",
+         [](const Value& v, WorkloadSpec& s) {
+           v.integer(s.value.iterations, {1, 1'000'000});
+         }},
+        {"warmup", "integer", "0", "iterations before those that are timed",
+         [](const Value& v, WorkloadSpec& s) {
+           v.integer(s.value.warmup, {0, 1'000'000});
+         }},
+        {"in_place", "boolean", "true", "the result overwrites the input",
+         [](const Value& v, WorkloadSpec& s) { v.boolean(s.value.in_place); }},
+        {"channels", "integer", "1", "connections to each neighbour",
+         [](const Value& v, WorkloadSpec& s) {
+           v.integer(s.value.channels, {1, 64});
+         }},
+        {"channel_devices", "list of integers", "(channel c opens device c % devices)",
+         "device index that each channel opens",
+         [](const Value& v, WorkloadSpec& s) {
+           v.integers(s.value.channel_devices, {0, models::kNicsPerNodeMax - 1});
+         }},
+        {"slice_bytes", "size", "0", "largest single message; 0: the engine's default",
+         [](const Value& v, WorkloadSpec& s) { v.size(s.value.slice_bytes); }},
+        {"root", "integer", "0", "broadcast: the rank that has the data",
+         [](const Value& v, WorkloadSpec& s) {
+           v.integer(s.value.root, {0, models::kNodesMax});
+         }},
+        {"shift", "integer", "1", "sendrecv: rank r sends to (r + shift) % ranks",
+         [](const Value& v, WorkloadSpec& s) {
+           v.integer(s.value.shift, {0, models::kNodesMax});
+         }},
+        {"recording", "text", "", "nccl-calls: file of recorded calls, relative to the scenario file",
+         [](const Value& v, WorkloadSpec& s) { v.text(s.value.recording); }},
+        {"ranks_per_node", "integer", "1", "",
+         [](const Value& v, WorkloadSpec& s) {
+           v.integer(s.value.ranks_per_node, {1, 1024});
+         }},
+        {"net_plugin", "text", "''", "path of another net plugin; empty: Meshbed's own",
+         [](const Value& v, WorkloadSpec& s) { v.text(s.value.net_plugin); }},
+        {"net_version", "integer", "0", "ncclNet table version, 8 to 12; 0: the newest that the plugin has",
+         [](const Value& v, WorkloadSpec& s) {
+           v.integer(s.value.net_version, {0, 12});
+         }},
+    }};
+
+const Section<LimitsSpec> kLimits{
+    "[limits]",
+    "When a run is given up.",
+    {
+        {"time", "time", "'3600s'", "simulated", [](const Value& v, LimitsSpec& s) { v.time(s.time_ps); }},
+    }};
+
+const Section<FaultSpec> kFault{
+    "[[fault]]",
+    "Something that goes wrong. Checked now, carried out by a later release.",
+    {
+        {"kind", "text", "",
+         "loss, delay, rate, reorder, cable_down, cable_up, port_down, port_up, node_stop, node_continue or node_kill; "
+         "required",
+         [](const Value& v, FaultSpec& s) {
+           v.choice(s.value.kind, {"loss", "delay", "rate", "reorder", "cable_down", "cable_up", "port_down", "port_up",
+                                   "node_stop", "node_continue", "node_kill"});
+         }},
+        {"at", "time", "'0s'", "simulated time of its beginning",
+         [](const Value& v, FaultSpec& s) { v.time(s.value.at_ps); }},
+        {"duration", "time", "'0s'", "0: for ever", [](const Value& v, FaultSpec& s) { v.time(s.value.duration_ps); }},
+        {"target", "text", "", "name of a cable, switch or node, or NODE/DEVICE; required",
+         [](const Value& v, FaultSpec& s) { v.text(s.value.target); }},
+        {"amount", "number, time or rate", "0", "loss, reorder: fraction; delay: time; rate: rate",
+         [](const Value& v, FaultSpec& s) { v.amount(s.value.amount); }},
+    }};
+
+const Section<ExpectSpec> kExpect{
+    "[expect]",
+    "What the run promises; a broken promise is a non-zero exit.",
+    {
+        {"wrong", "integer", "", "elements that differ from the serial result",
+         [](const Value& v, ExpectSpec& s) { v.integer(s.value.wrong, kAnyCount); }},
+        {"max_over_bound", "number", "", "time over its closed-form lower bound, at most",
+         [](const Value& v, ExpectSpec& s) {
+           v.number(s.value.max_over_bound, {1.0, 1e9});
+         }},
+        {"min_busbw_GBps", "number", "", "bus bandwidth as nccl-tests counts it, at least",
+         [](const Value& v, ExpectSpec& s) {
+           v.number(s.value.min_busbw_GBps, {0.0, 1e9});
+         }},
+        {"rail_balance", "number", "", "largest relative difference of bytes between the rails that a node uses",
+         [](const Value& v, ExpectSpec& s) {
+           v.number(s.value.rail_balance, {0.0, 1.0});
+         }},
+        {"connections", "integer", "", "connections made, over all ranks",
+         [](const Value& v, ExpectSpec& s) { v.integer(s.value.connections, kAnyCount); }},
+        {"unreachable", "list of pairs", "", "pairs of nodes without a direct path, as in [[\"node0\", \"node2\"]]",
+         [](const Value& v, ExpectSpec& s) { v.name_pairs(s.value.unreachable); }},
+        {"error", "text", "", "the run must fail with an error that contains this",
+         [](const Value& v, ExpectSpec& s) { v.text(s.value.error); }},
+    }};
+
+// A section that is missing is read as an empty one, so that its own defaults hold.
+const Section<ScenarioSpec> kScenario{
+    "the file",
+    "Keys at the top of the file, and its sections.",
+    {
+        {"name", "name", "(the file's name)", "names results/NAME/",
+         [](const Value& v, ScenarioSpec& s) { v.name(s.name); }},
+        {"description", "text", "''", "one line", [](const Value& v, ScenarioSpec& s) { v.text(s.description); }},
+        {"seed", "integer", "1", "all randomness descends from it",
+         [](const Value& v, ScenarioSpec& s) { v.integer(s.seed, kAnyCount); }},
+        {"topology", "[topology]", "{}", "", [](const Value& v, ScenarioSpec& s) { v.table(s.topology); }},
+        {"node", "[[node]]", "", "", [](const Value& v, ScenarioSpec& s) { v.tables(s.nodes); }},
+        {"cable", "[[cable]]", "", "", [](const Value& v, ScenarioSpec& s) { v.tables(s.cables); }},
+        {"switch", "[[switch]]", "", "", [](const Value& v, ScenarioSpec& s) { v.tables(s.switches); }},
+        {"management", "[management]", "{}", "", [](const Value& v, ScenarioSpec& s) { v.table(s.management); }},
+        {"environment", "table", "", "variables for every rank, as in NCCL_DEBUG = \"INFO\"",
+         [](const Value& v, ScenarioSpec& s) { v.environment(s.environment); }},
+        {"fabric", "[fabric]", "{}", "", [](const Value& v, ScenarioSpec& s) { v.table(s.fabric); }},
+        {"workload", "[workload]", "{}", "", [](const Value& v, ScenarioSpec& s) { v.table(s.workload); }},
+        {"limits", "[limits]", "{}", "", [](const Value& v, ScenarioSpec& s) { v.table(s.limits); }},
+        {"fault", "[[fault]]", "", "", [](const Value& v, ScenarioSpec& s) { v.tables(s.faults); }},
+        {"expect", "[expect]", "{}", "", [](const Value& v, ScenarioSpec& s) { v.table(s.expect); }},
+    }};
+
+}  // namespace
+
+template <>
+const Section<FabricSpec>& section_of<FabricSpec>() {
+  return kFabric;
+}
+template <>
+const Section<WorkloadSpec>& section_of<WorkloadSpec>() {
+  return kWorkload;
+}
+template <>
+const Section<LimitsSpec>& section_of<LimitsSpec>() {
+  return kLimits;
+}
+template <>
+const Section<FaultSpec>& section_of<FaultSpec>() {
+  return kFault;
+}
+template <>
+const Section<ExpectSpec>& section_of<ExpectSpec>() {
+  return kExpect;
+}
+template <>
+const Section<ScenarioSpec>& section_of<ScenarioSpec>() {
+  return kScenario;
+}
+
+}  // namespace meshbed::cli
