@@ -2,6 +2,8 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "plugin/base/log.h"
 
 namespace meshbed::net {

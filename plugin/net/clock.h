@@ -1,0 +1,31 @@
+#pragma once
+// The one door to time.
+
+#include <cstdint>
+#include <ctime>
+
+namespace meshbed::net {
+
+/// CLOCK_MONOTONIC in nanoseconds.
+inline std::int64_t now_ns() {
+  timespec now{};
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  return std::int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
+}
+
+/// A moment to give up at; default: never.
+class Deadline {
+ public:
+  Deadline() = default;
+  static Deadline in_ms(std::int64_t duration_ms) {
+    Deadline deadline;
+    if (duration_ms > 0) deadline.at_ns_ = now_ns() + duration_ms * 1'000'000;
+    return deadline;
+  }
+  bool passed() const { return at_ns_ != 0 && now_ns() >= at_ns_; }
+
+ private:
+  std::int64_t at_ns_ = 0;
+};
+
+}  // namespace meshbed::net

@@ -1,0 +1,43 @@
+#pragma once
+// What crosses the C ABI as void*: every such object begins with a tag, so that a foreign, a freed or a swapped pointer
+// is refused instead of followed.
+
+#include <cstdint>
+
+namespace meshbed::net {
+
+enum class ObjectKind : std::uint16_t { kDead = 0, kContext, kListener, kSend, kReceive, kRequest, kMemory };
+
+class Object {
+ public:
+  explicit Object(ObjectKind kind) : tag_(kMagic | static_cast<std::uint64_t>(kind)) {}
+  ~Object() { bury(); }
+  Object(const Object&) = delete;
+  Object& operator=(const Object&) = delete;
+
+  bool is(ObjectKind kind) const { return tag_ == (kMagic | static_cast<std::uint64_t>(kind)); }
+  /// From now on every entry point refuses the object.
+  void bury() { tag_ = kMagic; }
+  /// For pooled objects, which live many lives.
+  void revive(ObjectKind kind) { tag_ = kMagic | static_cast<std::uint64_t>(kind); }
+
+ private:
+  static constexpr std::uint64_t kMagic = 0x4d4f424a'00000000ULL;  // "MOBJ"
+  // Volatile, because the store in the destructor is meant for whoever holds a stale pointer.
+  volatile std::uint64_t tag_;
+};
+
+/// The T behind `pointer`, or nullptr where it is none (any more).
+template <typename T>
+T* object_cast(void* pointer) {
+  auto* object = static_cast<Object*>(pointer);
+  return object != nullptr && object->is(T::kKind) ? static_cast<T*>(object) : nullptr;
+}
+
+/// What to hand out for an object: the address that object_cast() takes back.
+template <typename T>
+void* to_pointer(T* object) {
+  return static_cast<Object*>(object);
+}
+
+}  // namespace meshbed::net

@@ -1,0 +1,173 @@
+#include "plugin/net/receive.h"
+
+#include <arpa/inet.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "plugin/base/log.h"
+#include "plugin/net/memory.h"
+
+namespace meshbed::net {
+namespace {
+
+/// Clear-to-send writes are signalled this often: seldom enough to be free, often enough to drain the send queue.
+constexpr std::uint64_t kSignalEvery = 32;
+constexpr std::uint32_t kSendDepth = kRingEntries + 2 * kSignalEvery;
+constexpr std::uint32_t kInlineBytes = 2 * sizeof(ClearToSend);
+
+}  // namespace
+
+ReceiveConnection::ReceiveConnection(LocalEnd local, const ConnectionSettings& settings)
+    : Connection(kKind, std::move(local), settings) {}
+
+ReceiveConnection::~ReceiveConnection() { release_parts(0, kRingSlots); }
+
+Result<std::unique_ptr<ReceiveConnection>> ReceiveConnection::create(LocalEnd local,
+                                                                     const ConnectionSettings& settings) {
+  std::unique_ptr<ReceiveConnection> receive(new ReceiveConnection(std::move(local), settings));
+  auto ring = verbs::RegisteredBuffer::create(receive->device().pd(), kRingBytes);
+  if (!ring) return ring.error();
+  receive->ring_ = std::move(*ring);
+  const auto limit = static_cast<std::uint32_t>(receive->device().attributes().max_qp_wr);
+  receive->depth_ = std::min(kSendDepth, limit);
+  auto opened = receive->open({.sends = static_cast<std::uint32_t>(receive->depth_),
+                               .receives = std::min(kRingEntries, limit),
+                               .inline_bytes = kInlineBytes});
+  if (!opened) return opened.error();
+  return receive;
+}
+
+void ReceiveConnection::describe_memory(WireEnd& end) const {
+  end.memory_address = ring_.address();
+  end.memory_rkey = ring_.rkey();
+}
+
+Result<Request*> ReceiveConnection::post(std::span<const ReceivePart> parts) {
+  if (failed()) return failure();
+  if (auto fine = check_arguments(parts); !fine) return fine.error();
+  if (!has_room(parts.size())) {
+    poll();
+    if (failed()) return failure();
+    if (!has_room(parts.size())) return nullptr;
+  }
+  // A free request, room in the ring and in both queues: from here on the receive happens.
+
+  Request& request = take_request();
+  request.parts = static_cast<std::uint8_t>(parts.size());
+  request.slot = static_cast<std::uint16_t>(slot_of(next_entry_));
+  ibv_recv_wr work{};
+  work.wr_id = request.work_id();
+  if (!post_receive(work)) return failure();
+  stage(parts, request.slot);
+  if (!announce(request.slot, parts.size())) return failure();
+  next_entry_ += parts.size();
+  return &request;
+}
+
+bool ReceiveConnection::has_room(std::size_t parts) const {
+  return !pool_.empty() && next_entry_ - oldest_entry_ + parts <= kRingEntries && announced_ - announced_done_ < depth_;
+}
+
+Result<void> ReceiveConnection::check_arguments(std::span<const ReceivePart> parts) {
+  const char* problem = parts.empty() || parts.size() > kMaxGroup ? "has a part count beyond 1..8" : nullptr;
+  for (const ReceivePart& part : parts) {
+    if (part.size_bytes == 0) continue;
+    if (part.memory == nullptr) {
+      problem = "has no registered memory";
+    } else if (part.memory->device() != &device()) {
+      problem = "has memory that is registered on another device";
+    } else if (!part.memory->covers(part.data, part.size_bytes)) {
+      problem = "leaves its registered memory";
+    }
+  }
+  if (problem == nullptr) return ok();
+  Error error{.code = ErrorCode::kInvalidArgument,
+              .scope = Scope::kRequest,
+              .text = ends_text() + ": a receive of " + std::to_string(parts.size()) + " parts " + problem,
+              .os_errno = 0};
+  MESHBED_WARN("%s", error.text.c_str());
+  return error;
+}
+
+void ReceiveConnection::stage(std::span<const ReceivePart> parts, std::uint32_t slot) {
+  for (std::size_t index = 0; index < parts.size(); ++index) {
+    const ReceivePart& part = parts[index];
+    ClearToSend& entry = ring_.as<ClearToSend>()[slot + index];
+    entry.address = reinterpret_cast<std::uintptr_t>(part.data);
+    entry.rkey = part.memory != nullptr ? part.memory->rkey() : 0;
+    entry.capacity_bytes = static_cast<std::uint32_t>(std::min<std::size_t>(part.size_bytes, kMaxMessageBytes));
+    entry.tag = part.tag;
+    entry.count = static_cast<std::uint16_t>(parts.size());
+    entry.position = static_cast<std::uint16_t>(index);
+    entry.sequence = sequence_of(next_entry_ + index);
+    if (part.memory != nullptr) {
+      part.memory->hold();
+      memories_[slot + index] = part.memory;
+    }
+  }
+}
+
+bool ReceiveConnection::announce(std::uint32_t slot, std::size_t parts) {
+  const auto bytes = static_cast<std::uint32_t>(parts * sizeof(ClearToSend));
+  const std::uint64_t offset = slot * sizeof(ClearToSend);
+  ibv_sge entries{.addr = ring_.address() + offset, .length = bytes, .lkey = ring_.lkey()};
+  ibv_send_wr work{};
+  ++announced_;
+  work.wr_id = RequestPool::kControlBit | announced_;
+  work.sg_list = &entries;
+  work.num_sge = 1;
+  work.opcode = IBV_WR_RDMA_WRITE;
+  work.send_flags = (announced_ % kSignalEvery == 0 ? IBV_SEND_SIGNALED : 0U) |
+                    (bytes <= pair().inline_bytes() ? IBV_SEND_INLINE : 0U);
+  work.wr.rdma.remote_addr = peer().memory_address + offset;
+  work.wr.rdma.rkey = peer().memory_rkey;
+  return post_send(work);
+}
+
+void ReceiveConnection::completed(const ibv_wc& completion) {
+  if ((completion.wr_id & RequestPool::kControlBit) != 0) {
+    announced_done_ = completion.wr_id & ~RequestPool::kControlBit;
+    return;
+  }
+  Request* request = pool_.find(completion.wr_id);
+  if (request == nullptr) return;  // it ended with the connection
+  if (!take_sizes(*request, ntohl(completion.imm_data))) return;
+  release_parts(request->slot, request->parts);
+  oldest_entry_ += request->parts;
+  std::uint64_t bytes = 0;
+  for (std::size_t part = 0; part < request->parts; ++part) bytes += request->sizes[part];
+  finish(*request, bytes);
+}
+
+bool ReceiveConnection::take_sizes(Request& request, std::uint32_t immediate) {
+  if (immediate == kRefusedSize) {
+    fail({.code = ErrorCode::kRemote,
+          .scope = Scope::kQueuePair,
+          .text = ends_text() + ": the peer's message is longer than this receive; the connection ends here",
+          .os_errno = 0});
+    return false;
+  }
+  const ClearToSend* entries = ring_.as<ClearToSend>() + request.slot;
+  const std::uint32_t* records = ring_.as<std::uint32_t>() + kSizesAt / sizeof(std::uint32_t) + request.slot;
+  for (std::size_t part = 0; part < request.parts; ++part) {
+    request.sizes[part] = request.parts == 1 ? immediate : records[part];
+    if (request.sizes[part] > entries[part].capacity_bytes) {
+      fail({.code = ErrorCode::kRemote,
+            .scope = Scope::kQueuePair,
+            .text = ends_text() + ": the peer reports " + std::to_string(request.sizes[part]) +
+                    " bytes in a receive of " + std::to_string(entries[part].capacity_bytes),
+            .os_errno = 0});
+      return false;
+    }
+  }
+  return true;
+}
+
+void ReceiveConnection::release_parts(std::uint32_t slot, std::size_t parts) {
+  for (std::size_t index = slot; index < slot + parts; ++index) {
+    if (memories_[index] != nullptr) std::exchange(memories_[index], nullptr)->drop();
+  }
+}
+
+}  // namespace meshbed::net

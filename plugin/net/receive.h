@@ -1,0 +1,52 @@
+#pragma once
+// The receiving end. A (grouped) receive posts one empty receive work request, for the immediate value that will end
+// it, and writes one clear-to-send entry per part into the sender's ring. Receives complete in the order of posting.
+// Cost of a receive: one ibv_post_recv, one ibv_post_send, one ibv_poll_cq.
+
+#include <array>
+#include <memory>
+#include <span>
+
+#include "plugin/net/connection.h"
+#include "plugin/verbs/registration.h"
+
+namespace meshbed::net {
+
+struct ReceivePart {
+  void* data = nullptr;
+  std::size_t size_bytes = 0;  // the largest message that may come
+  int tag = 0;
+  Memory* memory = nullptr;  // may be nullptr where size_bytes is 0
+};
+
+class ReceiveConnection : public Connection {
+ public:
+  static constexpr ObjectKind kKind = ObjectKind::kReceive;
+  static Result<std::unique_ptr<ReceiveConnection>> create(LocalEnd local, const ConnectionSettings& settings);
+  ~ReceiveConnection() override;
+
+  /// One request for all parts (1..8). nullptr: not now, 256 parts are outstanding; call again.
+  Result<Request*> post(std::span<const ReceivePart> parts);
+
+ private:
+  ReceiveConnection(LocalEnd local, const ConnectionSettings& settings);
+  void completed(const ibv_wc& completion) override;
+  void describe_memory(WireEnd& end) const override;
+
+  bool has_room(std::size_t parts) const;
+  Result<void> check_arguments(std::span<const ReceivePart> parts);
+  void stage(std::span<const ReceivePart> parts, std::uint32_t slot);
+  bool announce(std::uint32_t slot, std::size_t parts);
+  bool take_sizes(Request& request, std::uint32_t immediate);
+  void release_parts(std::uint32_t slot, std::size_t parts);
+
+  verbs::RegisteredBuffer ring_;  // we stage clear-to-sends, the peer writes sizes
+  std::uint64_t next_entry_ = 0;
+  std::uint64_t oldest_entry_ = 0;  // not received yet
+  std::uint64_t announced_ = 0;     // clear-to-send writes posted
+  std::uint64_t announced_done_ = 0;
+  std::uint64_t depth_ = 0;
+  std::array<Memory*, kRingSlots> memories_{};  // held while in flight
+};
+
+}  // namespace meshbed::net

@@ -1,0 +1,50 @@
+#pragma once
+// The clear-to-send ring: how a receiver tells a sender where to write.
+//
+// It lies in the sender's memory; the receiver RDMA-writes one entry for each part of a (grouped) receive. Entries are
+// counted from 0 for ever; entry i stands in slot i mod 256, but a group never wraps: its parts follow its first slot
+// into an overhang. An entry is valid when its sequence is i + 1 (32 bits). The sender polls the sequence with an
+// acquire load in plain memory; 32-byte aligned entries arrive whole.
+//
+// Sizes go back as the immediate value (groups of one) or as records next to it: u32 per part, same slots, in the
+// receiver's memory. At most 256 entries are outstanding: 32 grouped receives of 8.
+
+#include <atomic>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+
+namespace meshbed::net {
+
+inline constexpr std::uint32_t kMaxGroup = 8;
+inline constexpr std::uint32_t kRingEntries = 32 * kMaxGroup;
+inline constexpr std::uint32_t kRingSlots = kRingEntries + kMaxGroup;  // with the overhang
+/// Largest message: what an int in the ncclNet table and 32 bits on the wire can say, with room for the mark below.
+inline constexpr std::uint64_t kMaxMessageBytes = std::uint64_t{1} << 30U;
+/// Immediate value in place of a size: the sender will not send, its message is longer than the receive.
+inline constexpr std::uint32_t kRefusedSize = 0xffffffff;
+
+struct alignas(32) ClearToSend {
+  std::uint64_t address = 0;
+  std::uint32_t rkey = 0;
+  std::uint32_t capacity_bytes = 0;
+  std::int32_t tag = 0;
+  std::uint16_t count = 0;     // parts in this group
+  std::uint16_t position = 0;  // of this part
+  std::uint32_t reserved = 0;
+  std::uint32_t sequence = 0;  // last, since it says that the others have arrived
+};
+static_assert(sizeof(ClearToSend) == 32 && offsetof(ClearToSend, sequence) == 28);
+static_assert(std::endian::native == std::endian::little, "ring entries travel in host order");
+
+inline std::uint32_t sequence_of(std::uint64_t entry) { return static_cast<std::uint32_t>(entry + 1); }
+inline std::uint32_t slot_of(std::uint64_t entry) { return static_cast<std::uint32_t>(entry % kRingEntries); }
+inline bool has_arrived(ClearToSend& slot, std::uint64_t entry) {
+  return std::atomic_ref(slot.sequence).load(std::memory_order_acquire) == sequence_of(entry);
+}
+
+/// Both ends' shared memory: the ring, then a u32 size per slot.
+inline constexpr std::size_t kSizesAt = kRingSlots * sizeof(ClearToSend);
+inline constexpr std::size_t kRingBytes = kSizesAt + kRingSlots * sizeof(std::uint32_t);
+
+}  // namespace meshbed::net
