@@ -3,6 +3,9 @@
  * One communicator per rank and thread of control; calls on one communicator are serialised by the caller, different
  * communicators are independent. All calls are blocking in this version. Buffers are host memory.
  * Every function returns MESHCOLL_OK or an error; meshcoll_last_error() then says what, where and what to do.
+ * An error of a call (other than INVALID_ARGUMENT and UNSUPPORTED, which touch nothing) breaks the communicator for all
+ * of its ranks: they are told, none is left waiting, and every later call answers with the first reason. One exception:
+ * a send_recv with a single peer that could not be connected; both ends get the reason, and the communicator lives on.
  * The data travel through an ncclNet table (any NCCL net plugin), loaded and driven as NCCL does it: a service thread
  * that listens, connects and accepts, and a progress thread that sends, receives and tests.
  */
@@ -15,6 +18,7 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#pragma GCC visibility push(default)
 
 #define MESHCOLL_VERSION 1
 
@@ -37,47 +41,58 @@ typedef enum { MESHCOLL_SUM = 0 } meshcoll_op;
 typedef struct {
   size_t struct_bytes;
   int rank, world;
-  const char* bootstrap;         /* "ADDRESS:PORT" of rank 0 on the management network */
-  const char* net_plugin;        /* as NCCL_NET_PLUGIN: a path, or NAME for libnccl-net-NAME.so */
-  int net_version;               /* 8..12; 0: the newest that the plugin has */
-  int channels;                  /* connections per neighbour and direction; channel c opens device c % devices */
-  const int* channel_devices;    /* `channels` device indices, or NULL for c % devices */
-  uint64_t slice_bytes;          /* largest single message; default 1 MiB */
-  int steps;                     /* messages in flight per connection; default 8 (NCCL_STEPS) */
-  int64_t connect_timeout_ms;    /* default 30000 */
-  int64_t operation_timeout_ms;  /* default 0: none */
+  const char* bootstrap;        /* "ADDRESS:PORT" of rank 0 on the management network */
+  const char* net_plugin;       /* as NCCL_NET_PLUGIN: a path, or NAME for libnccl-net-NAME.so */
+  int net_version;              /* 8..12; 0: the newest that the plugin has */
+  int channels;                 /* connections per neighbour and direction; channel c opens device c % devices */
+  const int* channel_devices;   /* `channels` device indices, or NULL for c % devices */
+  uint64_t slice_bytes;         /* largest single message; default 1 MiB */
+  int steps;                    /* messages in flight per connection; default 8 (NCCL_STEPS) */
+  int64_t connect_timeout_ms;   /* default 30000 */
+  int64_t operation_timeout_ms; /* default 0: none */
 } meshcoll_options;
 
 typedef struct {
   size_t struct_bytes;
   uint64_t messages_sent, messages_received;
   uint64_t bytes_sent, bytes_received;
-  uint64_t copied_bytes;         /* between user and staging memory by the engine */
+  uint64_t copied_bytes; /* between user and staging memory by the engine */
 } meshcoll_stats;
 
 int meshcoll_version(void);
+/* Returns when all ranks are there, with the same world, channels, steps and slice_bytes. */
 meshcoll_result meshcoll_init(const meshcoll_options* options, meshcoll_comm** comm);
+/* For every rank, in any state of the communicator. Rank 0 keeps the rendezvous until the others have left, at most
+ * connect_timeout_ms. */
 meshcoll_result meshcoll_destroy(meshcoll_comm* comm);
 /* Of `comm`, or of the last failed meshcoll_init of this copy where comm is NULL. Valid until the next call. */
 const char* meshcoll_last_error(meshcoll_comm* comm);
 meshcoll_result meshcoll_get_stats(meshcoll_comm* comm, meshcoll_stats* stats);
+/* Keeps [data, data + size_bytes) registered with the net plugin until deregistered or destroyed; it must stay mapped
+ * as long. Buffers that are not registered are registered for each operation anew. */
+meshcoll_result meshcoll_register(meshcoll_comm* comm, void* data, size_t size_bytes);
+meshcoll_result meshcoll_deregister(meshcoll_comm* comm, void* data);
 /* The clock that the engine itself uses: CLOCK_MONOTONIC, virtual in a simulation. */
 int64_t meshcoll_now_ns(void);
 
 /* Counts are elements of `dtype`. send == recv is in place where the two have one size; for all-gather in place is
- * send == recv + rank * count, for reduce-scatter recv == send + rank * count (elements), as in NCCL. */
+ * send == recv + rank * count, for reduce-scatter recv == send + rank * count (elements), as in NCCL.
+ * The first collective makes the ring's connections; one of zero elements does only that. A sum is formed in ring
+ * order, fixed by rank: the same bits on every rank and in every world. */
 meshcoll_result meshcoll_all_reduce(meshcoll_comm*, const void* send, void* recv, size_t count, meshcoll_dtype,
                                     meshcoll_op);
 meshcoll_result meshcoll_all_gather(meshcoll_comm*, const void* send, void* recv, size_t send_count, meshcoll_dtype);
 meshcoll_result meshcoll_reduce_scatter(meshcoll_comm*, const void* send, void* recv, size_t recv_count, meshcoll_dtype,
                                         meshcoll_op);
-meshcoll_result meshcoll_broadcast(meshcoll_comm*, const void* send, void* recv, size_t count, meshcoll_dtype, int root);
+meshcoll_result meshcoll_broadcast(meshcoll_comm*, const void* send, void* recv, size_t count, meshcoll_dtype,
+                                   int root);
 /* A pair that may call in either order; both directions of one call may be open: send to `to`, receive from `from`
  * (-1: neither). */
 meshcoll_result meshcoll_send_recv(meshcoll_comm*, const void* send, size_t send_count, int to, void* recv,
                                    size_t recv_count, int from, meshcoll_dtype);
 meshcoll_result meshcoll_barrier(meshcoll_comm*);
 
+#pragma GCC visibility pop
 #ifdef __cplusplus
 }
 #endif

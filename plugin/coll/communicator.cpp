@@ -1,0 +1,100 @@
+// A communicator's beginning and end; communicator_run.cpp has what happens between.
+#include "plugin/coll/communicator.h"
+
+namespace meshbed::coll {
+namespace {
+
+// All ranks of a communicator share the rendezvous address; NCCL likewise derives commId from its unique id. FNV-1a.
+std::uint64_t hash_of(const std::string& text) {
+  std::uint64_t hash = 0xcbf29ce484222325ULL;
+  for (const char letter : text) hash = (hash ^ static_cast<unsigned char>(letter)) * 0x100000001b3ULL;
+  return hash;
+}
+
+Identity identity_of(const CommunicatorOptions& options) {
+  return {.world = static_cast<std::uint32_t>(options.world),
+          .rank = static_cast<std::uint32_t>(options.rank),
+          .channels = static_cast<std::uint32_t>(options.channels),
+          .steps = static_cast<std::uint32_t>(options.steps),
+          .slice_bytes = options.slice_bytes};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Communicator>> Communicator::create(const CommunicatorOptions& options) {
+  std::unique_ptr<Communicator> communicator(new Communicator(options));
+  auto started = communicator->start();
+  if (!started) return started.error();
+  return communicator;
+}
+
+Result<void> Communicator::start() {
+  service_ = std::make_unique<Worker>();
+  progress_ = std::make_unique<Worker>();
+  if (options_.world == 1) return ok();  // nobody to talk to: neither store nor plugin
+  if (options_.rank == 0) {
+    auto server = StoreServer::start(
+        {.address = options_.bootstrap, .identity = identity_of(options_), .linger_ms = options_.connect_timeout_ms});
+    if (!server) return server.error();
+    server_ = std::move(*server);
+  }
+  auto store =
+      StoreClient::connect(options_.bootstrap, identity_of(options_), Deadline::after_ms(options_.connect_timeout_ms));
+  if (!store) return store.error();
+  store_ = std::move(*store);
+  auto opened = open_transport();
+  if (!opened) {
+    store_->announce_failure(opened.error().text);
+    return opened.error();
+  }
+  return store_->barrier(options_.connect_timeout_ms);
+}
+
+Result<void> Communicator::open_transport() {
+  auto transport = Transport::load(
+      {.plugin = options_.net_plugin, .version = options_.net_version, .comm_id = hash_of(options_.bootstrap)});
+  if (!transport) return transport.error();
+  transport_ = std::move(*transport);
+  auto chosen = choose_devices();
+  if (!chosen) return chosen;
+  memory_ = std::make_unique<MemoryTable>(transport_->table());
+  connections_ = std::make_unique<ConnectionTable>(
+      ConnectContext{transport_->table(), *store_, options_.rank, channel_devices_}, *memory_);
+  return ok();
+}
+
+Result<void> Communicator::choose_devices() {
+  const auto& devices = transport_->devices();
+  const int count = static_cast<int>(devices.size());
+  for (int channel = 0; channel < options_.channels; ++channel) {
+    const int device = options_.channel_devices.empty() ? channel % count
+                                                        : options_.channel_devices[static_cast<std::size_t>(channel)];
+    if (device < 0 || device >= count) {
+      return Error{ErrorCode::kInvalidArgument, Scope::kJob,
+                   "channel " + std::to_string(channel) + " wants device " + std::to_string(device) + " of " +
+                       std::to_string(count)};
+    }
+    const DeviceProperties& properties = devices[static_cast<std::size_t>(device)];
+    if (properties.message_bytes_max < options_.slice_bytes) {
+      return Error{ErrorCode::kInvalidArgument, Scope::kJob,
+                   "slice_bytes is " + std::to_string(options_.slice_bytes) + ", but a message on " + properties.name +
+                       " is at most " + std::to_string(properties.message_bytes_max) + " bytes"};
+    }
+    channel_devices_.push_back(device);
+  }
+  return ok();
+}
+
+Communicator::~Communicator() {
+  // Nothing runs: calls are blocking. Connections are the service thread's to close, even now.
+  if (service_ != nullptr && connections_ != nullptr) service_->call([this] { connections_->close_all(); });
+  progress_.reset();
+  service_.reset();
+  connections_.reset();
+  memory_.reset();
+  transport_.reset();
+  store_.reset();  // goodbye; only then may the server wait for everybody's
+  server_.reset();
+}
+
+}  // namespace meshbed::coll

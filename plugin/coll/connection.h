@@ -1,0 +1,79 @@
+#pragma once
+// Connection: one direction to one peer on one channel, and how it comes about. Service thread only.
+//
+// An edge is made by both of its ends in the same operation; the plan tells each that the other does so. They meet in
+// the store (s: sender, r: receiver, c: channel, n: how often they have tried):
+//   receiver  listen, publishes h/s/r/c/n = handle    accept until there, closeListen, publishes a/s/r/c/n
+//   sender    reads the handle                        connect until there, publishes c/s/r/c/n
+// Each end watches the other's outcome, so that "no path" on one side is an error with the same reason on the other,
+// at once, instead of a wait. All edges of an operation are polled in turn, none waits for another.
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "plugin/base/result.h"
+#include "plugin/coll/memory.h"
+#include "plugin/coll/store_client.h"
+#include "plugin/coll/transport.h"
+
+namespace meshbed::coll {
+
+enum class Direction : std::uint8_t { kSend, kReceive };
+
+struct Edge {
+  int peer = -1;
+  int channel = 0;
+  Direction direction = Direction::kSend;
+  bool operator<(const Edge& other) const {
+    return std::tie(peer, channel, direction) < std::tie(other.peer, other.channel, other.direction);
+  }
+};
+
+struct Connection {
+  Edge edge;
+  void* comm = nullptr;
+  // kReceive: slots for what must be reduced; registered, grown between operations.
+  std::unique_ptr<char, void (*)(void*)> staging{nullptr, nullptr};
+  std::uint64_t staging_bytes = 0;
+};
+
+/// What an attempt needs of its communicator.
+struct ConnectContext {
+  NetTable& net;
+  StoreClient& store;
+  int rank;
+  const std::vector<int>& channel_devices;  // device index of each channel
+};
+
+class ConnectionTable {
+ public:
+  ConnectionTable(const ConnectContext& context, MemoryTable& memory) : context_(context), memory_(memory) {}
+  ~ConnectionTable() { close_all(); }
+  ConnectionTable(const ConnectionTable&) = delete;
+  ConnectionTable& operator=(const ConnectionTable&) = delete;
+
+  /// Makes those of `edges` that are not there yet. All or none: where one fails, this call's others are closed again,
+  /// here and (through the outcomes above) at their peers. kUnreachable: we were refused or refused; kTimeout: names
+  /// peer and channel.
+  Result<void> establish(const std::vector<Edge>& edges, std::int64_t timeout_ms);
+  /// nullptr: not connected.
+  Connection* find(const Edge& edge);
+  /// At least `size_bytes` of page-aligned staging memory, registered lazily like any kept region.
+  Result<char*> staging_of(Connection& connection, std::uint64_t size_bytes);
+  /// Drops all registrations and closes all connections, with transfers in flight or not.
+  void close_all();
+
+ private:
+  void close(Connection& connection);
+
+  ConnectContext context_;
+  MemoryTable& memory_;
+  std::map<Edge, Connection> connections_;
+  std::map<Edge, std::uint32_t> tries_;
+};
+
+}  // namespace meshbed::coll

@@ -1,0 +1,53 @@
+#include "plugin/coll/executor.h"
+
+namespace meshbed::coll {
+namespace {
+
+// The clock and the store are looked at after this many passes in which nothing moved, ...
+constexpr std::uint32_t kIdlePassesPerLook = 16;
+// ... and the store, which costs a system call, no more often than this.
+constexpr std::int64_t kStorePeriodNs = 10 * kNanosecondsPerMillisecond;
+
+Error late(const std::vector<Lane>& lanes, std::int64_t timeout_ms) {
+  std::string text = "not finished after " + std::to_string(timeout_ms) + " ms;";
+  for (const Lane& lane : lanes) {
+    if (!lane.finished()) text += " " + lane.waiting_for() + ";";
+  }
+  text.pop_back();
+  return {ErrorCode::kTimeout, Scope::kJob, text};
+}
+
+Result<void> look_around(StoreClient* store, std::int64_t* next_look_ns) {
+  if (store == nullptr) return ok();
+  const std::int64_t now = now_ns();
+  if (now < *next_look_ns) return ok();
+  *next_look_ns = now + kStorePeriodNs;
+  auto polled = store->poll(0);
+  if (!polled) return polled.error();
+  if (store->failure()) return Error{ErrorCode::kRemote, Scope::kJob, *store->failure()};
+  return ok();
+}
+
+}  // namespace
+
+Result<void> execute(std::vector<Lane>& lanes, const ExecuteOptions& options) {
+  const Deadline deadline = Deadline::after_ms_or_never(options.timeout_ms);
+  std::int64_t next_look_ns = 0;
+  for (std::uint32_t idle_passes = 0;;) {
+    bool moved = false, finished = true;
+    for (Lane& lane : lanes) {
+      if (lane.finished()) continue;
+      auto advanced = lane.advance();
+      if (!advanced) return advanced.error();
+      moved |= *advanced;
+      finished &= lane.finished();
+    }
+    if (finished) return ok();
+    if (moved || ++idle_passes % kIdlePassesPerLook != 0) continue;
+    if (deadline.passed()) return late(lanes, options.timeout_ms);
+    auto looked = look_around(options.store, &next_look_ns);
+    if (!looked) return looked.error();
+  }
+}
+
+}  // namespace meshbed::coll

@@ -1,0 +1,218 @@
+#include "plugin/coll/lane.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "plugin/base/check.h"
+#include "plugin/coll/plugin_log.h"
+#include "plugin/coll/reduce.h"
+
+namespace meshbed::coll {
+namespace {
+
+// Copied per pass, so that a large copy does not keep the network waiting.
+constexpr std::uint64_t kCopyBytes = 1U << 20U;
+
+}  // namespace
+
+Lane::Lane(NetTable* net, const Plan& plan, const LaneMemory& memory)
+    : net_(net),
+      plan_(plan),
+      memory_(memory),
+      window_(static_cast<std::uint64_t>(plan.request.slots)),
+      warns_before_(warn_count()) {
+  MESHBED_CHECK(window_ >= 1 && window_ <= kWindowMax);
+  if (plan_.send_steps > 0) send_ = send_step(plan_, 0);
+  if (plan_.recv_steps > 0) recv_ = recv_step(plan_, 0);
+  // An empty first step has no slice.
+  if (plan_.send_steps > 0 && send_.size_bytes == 0) next_send_step();
+  if (plan_.recv_steps > 0 && recv_.size_bytes == 0) next_recv_step();
+}
+
+Result<bool> Lane::advance() {
+  bool moved = false;
+  for (const auto phase : {&Lane::complete_receives, &Lane::post_receives, &Lane::complete_sends, &Lane::post_sends}) {
+    auto result = (this->*phase)();
+    if (!result) return result;
+    moved |= *result;
+  }
+  return copy_some() || moved;
+}
+
+void Lane::next_send_step() {
+  send_offset_ = 0;
+  while (++send_index_ < plan_.send_steps) {
+    send_ = send_step(plan_, send_index_);
+    if (send_.size_bytes > 0) return;
+  }
+}
+
+void Lane::next_recv_step() {
+  recv_offset_ = 0;
+  while (++recv_index_ < plan_.recv_steps) {
+    recv_ = recv_step(plan_, recv_index_);
+    if (recv_.size_bytes > 0) return;
+  }
+}
+
+Result<bool> Lane::complete_receives() {
+  bool moved = false;
+  while (receives_done_ < receives_posted_) {
+    const PendingReceive& oldest = pending_receives_[receives_done_ % window_];
+    bool done = false;
+    std::uint64_t size_bytes = 0;
+    const int code = net_->test(oldest.request, &done, &size_bytes);
+    if (code != nccl::kNcclSuccess) {
+      return failed("receive from", plan_.recv_peer, receives_done_, explain_net_error(code, warns_before_));
+    }
+    if (!done) break;
+    if (size_bytes != oldest.slice.size_bytes) {
+      return failed("receive from", plan_.recv_peer, receives_done_,
+                    std::to_string(size_bytes) + " bytes arrived where " + std::to_string(oldest.slice.size_bytes) +
+                        " are due; do both ranks call the same operation with the same counts?");
+    }
+    digest(oldest);
+    ++receives_done_;
+    ++counters_.messages_received;
+    counters_.bytes_received += size_bytes;
+    moved = true;
+  }
+  return moved;
+}
+
+void Lane::digest(const PendingReceive& receive) {
+  const RecvStep& slice = receive.slice;
+  if (slice.arrival != Arrival::kStore) {
+    const bool in_slot = slice.arrival == Arrival::kReduceInSlot;
+    char* result = in_slot ? receive.data : memory_.output + slice.output_offset_bytes;
+    sum_float32(reinterpret_cast<float*>(result), reinterpret_cast<const float*>(receive.data),
+                reinterpret_cast<const float*>(memory_.input + slice.input_offset_bytes),
+                slice.size_bytes / sizeof(float));
+    if (!in_slot) counters_.copied_bytes += slice.size_bytes;
+  }
+  const bool keeps_slot = slice.arrival == Arrival::kReduceInSlot;
+  if (receive.slot >= 0 && !keeps_slot) slots_busy_ &= ~(1U << static_cast<unsigned>(receive.slot));
+  if (!slice.forward) return;
+  if (keeps_slot) forward_slots_[forwards_ready_ % window_] = receive.slot;
+  ++forwards_ready_;
+}
+
+Result<bool> Lane::post_receives() {
+  bool moved = false;
+  while (recv_index_ < plan_.recv_steps && receives_posted_ - receives_done_ < window_) {
+    PendingReceive& next = pending_receives_[receives_posted_ % window_];
+    next.slice = recv_;
+    next.slice.size_bytes = std::min(recv_.size_bytes - recv_offset_, plan_.recv_slice_bytes);
+    next.slice.output_offset_bytes += recv_offset_;
+    next.slice.input_offset_bytes += recv_offset_;
+    const bool staged = recv_.arrival != Arrival::kStore;
+    next.slot = staged ? static_cast<int>(slots_posted_ % window_) : -1;
+    if (staged && (slots_busy_ >> static_cast<unsigned>(next.slot) & 1U) != 0) break;
+    next.data = staged ? memory_.staging + static_cast<std::uint64_t>(next.slot) * memory_.slot_bytes
+                       : memory_.output + next.slice.output_offset_bytes;
+    next.request = nullptr;
+    const int code = net_->receive(memory_.recv_comm, next.data, next.slice.size_bytes, plan_.recv_peer,
+                                   staged ? memory_.staging_handle : memory_.output_handle, &next.request);
+    if (code != nccl::kNcclSuccess) {
+      return failed("receive from", plan_.recv_peer, receives_posted_, explain_net_error(code, warns_before_));
+    }
+    if (next.request == nullptr) break;
+    if (staged) {
+      slots_busy_ |= 1U << static_cast<unsigned>(next.slot);
+      ++slots_posted_;
+    }
+    ++receives_posted_;
+    recv_offset_ += next.slice.size_bytes;
+    if (recv_offset_ == recv_.size_bytes) next_recv_step();
+    moved = true;
+  }
+  return moved;
+}
+
+Result<bool> Lane::complete_sends() {
+  bool moved = false;
+  while (sends_done_ < sends_posted_) {
+    const PendingSend& oldest = pending_sends_[sends_done_ % window_];
+    bool done = false;
+    std::uint64_t size_bytes = 0;
+    const int code = net_->test(oldest.request, &done, &size_bytes);
+    if (code != nccl::kNcclSuccess) {
+      return failed("send to", plan_.send_peer, sends_done_, explain_net_error(code, warns_before_));
+    }
+    if (!done) break;
+    if (oldest.slot >= 0) slots_busy_ &= ~(1U << static_cast<unsigned>(oldest.slot));
+    ++sends_done_;
+    ++counters_.messages_sent;
+    counters_.bytes_sent += oldest.size_bytes;
+    moved = true;
+  }
+  return moved;
+}
+
+Result<bool> Lane::post_sends() {
+  bool moved = false;
+  while (send_index_ < plan_.send_steps && sends_posted_ - sends_done_ < window_) {
+    if (send_.forwarded && forwards_posted_ == forwards_ready_) break;
+    PendingSend& next = pending_sends_[sends_posted_ % window_];
+    next.size_bytes = std::min(send_.size_bytes - send_offset_, plan_.slice_bytes);
+    next.slot = send_.source == Source::kPartial ? forward_slots_[forwards_posted_ % window_] : -1;
+    const std::uint64_t offset = send_.offset_bytes + send_offset_;
+    // The table takes void*; a send only reads.
+    char* data = send_.source == Source::kInput ? const_cast<char*>(memory_.input) + offset
+                 : send_.source == Source::kOutput
+                     ? memory_.output + offset
+                     : memory_.staging + static_cast<std::uint64_t>(next.slot) * memory_.slot_bytes;
+    next.request = nullptr;
+    const int code = net_->send(memory_.send_comm, data, next.size_bytes, plan_.request.rank,
+                                memory_.send_handles[static_cast<std::size_t>(send_.source)], &next.request);
+    if (code != nccl::kNcclSuccess) {
+      return failed("send to", plan_.send_peer, sends_posted_, explain_net_error(code, warns_before_));
+    }
+    if (next.request == nullptr) break;
+    if (send_.forwarded) ++forwards_posted_;
+    ++sends_posted_;
+    send_offset_ += next.size_bytes;
+    if (send_offset_ == send_.size_bytes) next_send_step();
+    moved = true;
+  }
+  return moved;
+}
+
+bool Lane::copy_some() {
+  const LocalCopy& copy = plan_.copy;
+  if (copied_bytes_ == copy.size_bytes) return false;
+  const char* from = memory_.input + copy.input_offset_bytes;
+  char* to = memory_.output + copy.output_offset_bytes;
+  if (from == to) {  // in place
+    copied_bytes_ = copy.size_bytes;
+    return true;
+  }
+  const std::uint64_t bytes = std::min(kCopyBytes, copy.size_bytes - copied_bytes_);
+  std::memcpy(to + copied_bytes_, from + copied_bytes_, bytes);
+  copied_bytes_ += bytes;
+  counters_.copied_bytes += bytes;
+  return true;
+}
+
+Error Lane::failed(const char* what, int peer, std::uint64_t slice, const std::string& why) const {
+  return {ErrorCode::kRemote, Scope::kQueuePair,
+          std::string(what) + " rank " + std::to_string(peer) + ", channel " + std::to_string(plan_.request.channel) +
+              ", slice " + std::to_string(slice) + ": " + why};
+}
+
+std::string Lane::waiting_for() const {
+  std::string text = "channel " + std::to_string(plan_.request.channel) + ":";
+  const auto counts = [](std::uint64_t done, std::uint64_t posted) {
+    return " (" + std::to_string(done) + " slices done, " + std::to_string(posted) + " posted)";
+  };
+  if (!receives_finished()) {
+    text += " receive from rank " + std::to_string(plan_.recv_peer) + counts(receives_done_, receives_posted_);
+  }
+  if (!sends_finished()) {
+    text += receives_finished() ? "" : ",";
+    text += " send to rank " + std::to_string(plan_.send_peer) + counts(sends_done_, sends_posted_);
+  }
+  return text;
+}
+
+}  // namespace meshbed::coll

@@ -1,0 +1,107 @@
+#pragma once
+// Lane: one channel of one operation while it runs. Progress thread only.
+//
+// Nomenclature as in plan.h; in addition: window - messages in flight per direction; slot - staging memory of one
+// received slice. A slot is taken when its receive is posted and free again when its slice has been reduced into the
+// output, or, where it is forwarded from the slot itself, when that send has completed.
+//
+// Receives are posted up to a window ahead of their data. Requests complete in order (the ncclNet table is FIFO per
+// connection), so only the oldest of each direction is tested: one or two calls a pass, each of which yields.
+// The data path allocates nothing.
+
+#include <array>
+#include <cstdint>
+#include <string>
+
+#include "plugin/base/result.h"
+#include "plugin/coll/plan.h"
+#include "plugin/coll/transport.h"
+
+namespace meshbed::coll {
+
+struct LaneCounters {
+  std::uint64_t messages_sent = 0, messages_received = 0;
+  std::uint64_t bytes_sent = 0, bytes_received = 0;
+  std::uint64_t copied_bytes = 0;
+};
+
+/// Everything that a lane needs and does not own. Handles are registrations on the connection they are used with; those
+/// that the plan does not need are null.
+struct LaneMemory {
+  const char* input = nullptr;
+  char* output = nullptr;
+  char* staging = nullptr;
+  std::uint64_t slot_bytes = 0;  // distance of two slots
+  void* send_comm = nullptr;
+  void* recv_comm = nullptr;
+  std::array<void*, 3> send_handles{};  // by Source
+  void* output_handle = nullptr;
+  void* staging_handle = nullptr;
+};
+
+class Lane {
+ public:
+  /// `net` may be null where the plan has no steps.
+  Lane(NetTable* net, const Plan& plan, const LaneMemory& memory);
+
+  /// One pass: completes, reduces and posts what can be. True where anything moved; an error names peer and slice.
+  Result<bool> advance();
+  bool finished() const { return sends_finished() && receives_finished() && copied_bytes_ == plan_.copy.size_bytes; }
+  /// "channel 0: receive from rank 2 (3 slices done, 8 posted), ...", for a deadline's message.
+  std::string waiting_for() const;
+  const LaneCounters& counters() const { return counters_; }
+
+ private:
+  struct PendingSend {
+    void* request;
+    std::uint64_t size_bytes;
+    int slot;  // -1: sent from a user's buffer
+  };
+  struct PendingReceive {
+    void* request;
+    char* data;
+    RecvStep slice;  // offsets and size of this slice
+    int slot;        // -1: lands in the output
+  };
+  static constexpr std::size_t kWindowMax = nccl::kMaxRequests;
+
+  bool sends_finished() const { return send_index_ == plan_.send_steps && sends_done_ == sends_posted_; }
+  bool receives_finished() const { return recv_index_ == plan_.recv_steps && receives_done_ == receives_posted_; }
+  void next_send_step();
+  void next_recv_step();
+
+  Result<bool> complete_receives();
+  Result<bool> post_receives();
+  Result<bool> complete_sends();
+  Result<bool> post_sends();
+  bool copy_some();
+  void digest(const PendingReceive& receive);
+  Error failed(const char* what, int peer, std::uint64_t slice, const std::string& why) const;
+
+  NetTable* net_;
+  const Plan plan_;
+  const LaneMemory memory_;
+  const std::uint64_t window_;
+  const std::uint64_t warns_before_;
+  LaneCounters counters_;
+  std::uint64_t copied_bytes_ = 0;
+
+  // Sends: the step under way, how far into it, and counts of slices.
+  SendStep send_{};
+  std::uint64_t send_index_ = 0, send_offset_ = 0;
+  std::uint64_t sends_posted_ = 0, sends_done_ = 0;
+  // Receives, likewise.
+  RecvStep recv_{};
+  std::uint64_t recv_index_ = 0, recv_offset_ = 0;
+  std::uint64_t receives_posted_ = 0, receives_done_ = 0;
+  // Forwarding: slices that have arrived to be sent on, and that have been.
+  std::uint64_t forwards_ready_ = 0, forwards_posted_ = 0;
+  std::uint64_t slots_posted_ = 0;
+  std::uint32_t slots_busy_ = 0;  // bit per slot
+
+  std::array<PendingSend, kWindowMax> pending_sends_;        // by slice % window
+  std::array<PendingReceive, kWindowMax> pending_receives_;  // by slice % window
+  std::array<int, kWindowMax> forward_slots_{};              // by forward % window; kPartial only
+};
+
+}  // namespace meshbed::coll

@@ -1,0 +1,121 @@
+#pragma once
+// Plan: what one rank does on one channel of one operation, as a pure function of numbers. No buffers, no network.
+//
+// Nomenclature. Part: the channel's share of every rank's block (or of the whole buffer, for operations without
+// blocks). Chunk: what travels in one step. Slice: one message; a chunk is cut into slices of Plan::slice_bytes, the
+// last one shorter, and an empty chunk has none. Round: a pass over the ring with at most `round_bytes` of each chunk,
+// which bounds the memory for partial sums. Forwarded: a send whose data an earlier receive brought; the i-th forwarded
+// slice carries what the i-th forwarding receive brought, so that two counters say what may be sent.
+//
+// Ring of n ranks, block b of S bytes in all; data go from rank r to r + 1:
+//   all_reduce      2(n-1) steps, 2 S (n-1)/n bytes per rank     reduce-scatter, then all-gather
+//   all_gather      n-1 steps,    (n-1) b bytes per rank
+//   reduce_scatter  n-1 steps,    (n-1) b bytes per rank
+//   broadcast       1 step,       S bytes per rank               a chain from the root; the last rank only receives
+//   send_recv       1 step,       as asked
+// Sums are formed in ring order, fixed by rank: chunk c starts at rank c + 1 and ends at rank c; each rank adds
+// (what arrived) + (its own). The result is therefore the same bits on every rank, in every world.
+//
+// Both ends of a connection must derive the same slices: everything here depends only on what all ranks of the
+// operation share (counts, sizes, channel, ring order), never on local state.
+
+#include <cstdint>
+#include <vector>
+
+namespace meshbed::coll {
+
+enum class Collective : std::uint8_t { kAllReduce, kAllGather, kReduceScatter, kBroadcast, kSendRecv };
+const char* name_of(Collective collective);
+
+enum class Source : std::uint8_t {
+  kInput,    // the caller's send buffer
+  kOutput,   // the caller's receive buffer
+  kPartial,  // the staging slot that the matching receive filled
+};
+
+enum class Arrival : std::uint8_t {
+  kStore,           // lands in output; nothing else to do
+  kReduceToOutput,  // lands in a staging slot; output = slot + input
+  kReduceInSlot,    // lands in a staging slot; slot = slot + input, forwarded from there
+};
+
+struct SendStep {
+  Source source = Source::kInput;
+  bool forwarded = false;
+  std::uint64_t offset_bytes = 0;  // in input or output; unused for kPartial
+  std::uint64_t size_bytes = 0;
+};
+
+struct RecvStep {
+  Arrival arrival = Arrival::kStore;
+  bool forward = false;                   // a later send carries it on
+  std::uint64_t output_offset_bytes = 0;  // kStore, kReduceToOutput
+  std::uint64_t input_offset_bytes = 0;   // kReduce*: our own contribution
+  std::uint64_t size_bytes = 0;
+};
+
+/// Input to output on this rank, unless the two are the same memory.
+struct LocalCopy {
+  std::uint64_t input_offset_bytes = 0;
+  std::uint64_t output_offset_bytes = 0;
+  std::uint64_t size_bytes = 0;
+};
+
+/// What all ranks agree on, and who we are.
+struct PlanRequest {
+  Collective collective = Collective::kAllReduce;
+  int rank = 0, ranks = 1;
+  int root = 0;                     // broadcast
+  int to = -1, from = -1;           // send_recv; -1: neither
+  std::uint64_t count = 0;          // elements: all_reduce and broadcast of the buffer, the others of one rank's block
+  std::uint64_t receive_count = 0;  // send_recv: elements received
+  std::uint64_t element_bytes = 4;
+  int channel = 0, channels = 1;
+  std::uint64_t slice_bytes_max = 1 << 20;
+  int slots = 8;  // messages in flight per direction
+};
+
+struct Plan {
+  PlanRequest request;
+  int send_peer = -1, recv_peer = -1;  // -1: nobody, and no steps in that direction
+  std::uint64_t send_steps = 0, recv_steps = 0;
+  std::uint64_t slice_bytes = 1;       // of the largest slice sent
+  std::uint64_t recv_slice_bytes = 1;  // of the largest slice received; differs from slice_bytes for send_recv only
+  std::uint64_t slot_bytes = 0;        // of one staging slot; 0: nothing is staged
+  LocalCopy copy;
+
+  // Derived by make_plan, read by the step functions.
+  std::uint64_t part_begin = 0, part_count = 0;  // elements
+  std::uint64_t round_count = 0;                 // elements of a chunk in one round
+};
+
+Plan make_plan(const PlanRequest& request);
+/// Step `index` of 0 .. send_steps-1; O(1).
+SendStep send_step(const Plan& plan, std::uint64_t index);
+RecvStep recv_step(const Plan& plan, std::uint64_t index);
+
+/// The caller's buffers as a whole.
+std::uint64_t input_bytes_of(const PlanRequest& request);
+std::uint64_t output_bytes_of(const PlanRequest& request);
+
+/// Slices of a step: how many, and how large the one at `offset_bytes` is.
+constexpr std::uint64_t slices_of(std::uint64_t size_bytes, std::uint64_t slice_bytes) {
+  return (size_bytes + slice_bytes - 1) / slice_bytes;
+}
+
+/// The ring's edges are made whole by its first collective, whatever that one needs: peers never wonder who connects.
+struct Peers {
+  int send = -1, recv = -1;
+};
+Peers peers_of(const PlanRequest& request);
+
+/// Element range `index` of `parts` nearly equal ones; the first count % parts are one longer.
+struct Range {
+  std::uint64_t begin = 0, count = 0;
+};
+constexpr Range part_of(std::uint64_t count, std::uint64_t parts, std::uint64_t index) {
+  const std::uint64_t base = count / parts, rest = count % parts;
+  return {index * base + (index < rest ? index : rest), base + (index < rest ? 1U : 0U)};
+}
+
+}  // namespace meshbed::coll

@@ -1,0 +1,160 @@
+#include "plugin/coll/store_client.h"
+
+#include <poll.h>
+
+#include <algorithm>
+#include <limits>
+
+namespace meshbed::coll {
+namespace {
+
+// The store answers or expires a request by itself; past this margin it is the store that is gone.
+constexpr std::int64_t kAnswerMarginMs = 5000;
+// A store that does not take a small frame for this long does not read any more.
+constexpr std::int64_t kSendTimeoutMs = 10000;
+
+}  // namespace
+
+Result<std::unique_ptr<StoreClient>> StoreClient::connect(const std::string& address, const Identity& identity,
+                                                          Deadline deadline) {
+  auto parsed = parse_address(address);
+  if (!parsed) return parsed.error();
+  auto socket = Socket::connect(*parsed, deadline);
+  if (!socket) {
+    return Error{ErrorCode::kTimeout, Scope::kJob, "rank 0 does not answer at " + address + ": " + socket.error().text,
+                 socket.error().os_errno};
+  }
+  std::unique_ptr<StoreClient> client(new StoreClient(address, std::move(*socket)));
+  auto sent = client->send({FrameType::kHello, 0, encode_hello(identity)});
+  if (!sent) return sent.error();
+  auto welcome = client->await_welcome(deadline);
+  if (!welcome) return welcome.error();
+  return client;
+}
+
+StoreClient::~StoreClient() {
+  std::string bye = encode({FrameType::kBye, 0, {}});
+  if (socket_.valid()) socket_.write_from(&bye);
+}
+
+Error StoreClient::lost() const {
+  return {ErrorCode::kRemote, Scope::kJob, "the connection to rank 0's store at " + address_ + " is lost"};
+}
+
+Result<void> StoreClient::send(const Frame& frame) {
+  std::string bytes = encode(frame);
+  const Deadline deadline = Deadline::after_ms(kSendTimeoutMs);
+  for (;;) {
+    const Socket::Outcome outcome = socket_.write_from(&bytes);
+    if (outcome == Socket::Outcome::kMoved) return ok();
+    if (outcome == Socket::Outcome::kClosed || deadline.passed()) return lost();
+    socket_.wait_for(POLLOUT, deadline.remaining_ms());
+  }
+}
+
+Result<void> StoreClient::await_welcome(Deadline deadline) {
+  while (!welcome_) {
+    if (deadline.passed()) {
+      return Error{ErrorCode::kTimeout, Scope::kJob, "rank 0 at " + address_ + " took our call but does not speak"};
+    }
+    auto polled = poll(deadline.remaining_ms());
+    if (!polled) return polled.error();
+  }
+  return ok();
+}
+
+Result<void> StoreClient::poll(int timeout_ms) {
+  if (timeout_ms != 0 && !socket_.wait_for(POLLIN, timeout_ms)) return ok();
+  const Socket::Outcome outcome = socket_.read_into(&received_);
+  bool broken = false;
+  while (auto frame = take_frame(&received_, &broken)) {
+    auto handled = handle(std::move(*frame));
+    if (!handled) return handled.error();
+  }
+  if (broken) {
+    return Error{ErrorCode::kRemote, Scope::kJob, "whoever listens at " + address_ + " is not a meshcoll store"};
+  }
+  if (outcome == Socket::Outcome::kClosed) return lost();
+  return ok();
+}
+
+Result<void> StoreClient::handle(Frame frame) {
+  switch (frame.type) {
+    case FrameType::kWelcome:
+      welcome_ = true;
+      return ok();
+    case FrameType::kRefused:
+      return Error{ErrorCode::kInvalidArgument, Scope::kJob, "rank 0 at " + address_ + " refuses us: " + frame.body};
+    case FrameType::kValue:
+    case FrameType::kExpired:
+      answers_.push_back({frame.request, frame.type == FrameType::kExpired, std::move(frame.body)});
+      return ok();
+    case FrameType::kFailed:
+      if (!failure_) failure_ = std::move(frame.body);
+      return ok();
+    default:
+      return Error{ErrorCode::kRemote, Scope::kJob, "the store at " + address_ + " sent a frame that is not for us"};
+  }
+}
+
+Result<void> StoreClient::set(const std::string& key, const std::string& value) {
+  return send({FrameType::kSet, 0, encode_pair(key, value)});
+}
+
+Result<std::uint32_t> StoreClient::begin_get(const std::string& key) {
+  const std::uint32_t request = next_request_++;
+  auto sent = send({FrameType::kGet, request, key});
+  if (!sent) return sent.error();
+  return request;
+}
+
+std::optional<std::string> StoreClient::take(std::uint32_t request) {
+  const auto found =
+      std::find_if(answers_.begin(), answers_.end(), [&](const Answer& answer) { return answer.request == request; });
+  if (found == answers_.end()) return std::nullopt;
+  std::string text = std::move(found->text);
+  answers_.erase(found);
+  return text;
+}
+
+Result<std::string> StoreClient::get(const std::string& key, Deadline deadline) {
+  auto request = begin_get(key);
+  if (!request) return request.error();
+  for (;;) {
+    if (auto value = take(*request)) return std::move(*value);
+    if (failure_) return Error{ErrorCode::kRemote, Scope::kJob, *failure_};
+    if (deadline.passed()) return Error{ErrorCode::kTimeout, Scope::kJob, "nobody has set \"" + key + "\""};
+    auto polled = poll(deadline.remaining_ms());
+    if (!polled) return polled.error();
+  }
+}
+
+Result<void> StoreClient::barrier(std::int64_t timeout_ms) {
+  const std::uint32_t request = next_request_++;
+  const auto limit = static_cast<std::int64_t>(std::numeric_limits<std::uint32_t>::max());
+  auto sent = send({FrameType::kBarrier, request, encode_u32(static_cast<std::uint32_t>(std::min(timeout_ms, limit)))});
+  if (!sent) return sent.error();
+  const Deadline deadline = timeout_ms > 0 ? Deadline::after_ms(timeout_ms + kAnswerMarginMs) : Deadline::never();
+  for (;;) {
+    const auto found =
+        std::find_if(answers_.begin(), answers_.end(), [&](const Answer& answer) { return answer.request == request; });
+    if (found != answers_.end()) {
+      const Answer answer = std::move(*found);
+      answers_.erase(found);
+      if (answer.expired) return Error{ErrorCode::kTimeout, Scope::kJob, answer.text};
+      return ok();
+    }
+    if (failure_) return Error{ErrorCode::kRemote, Scope::kJob, *failure_};
+    if (deadline.passed()) return lost();
+    auto polled = poll(deadline.remaining_ms());
+    if (!polled) return polled.error();
+  }
+}
+
+void StoreClient::announce_failure(const std::string& text) {
+  // A store that cannot be told is itself gone, which every rank sees on its own connection.
+  auto sent = send({FrameType::kFail, 0, text.substr(0, kFrameBodyBytesMax)});
+  if (!sent) socket_.close();
+}
+
+}  // namespace meshbed::coll

@@ -1,0 +1,71 @@
+#pragma once
+// Store client: a rank's connection to the store. Used by one thread at a time (the service thread; the progress
+// thread looks for failures while the service thread is idle, handed over by the command queue).
+//
+// Requests may be left open (begin_get) and their answers collected later (take), so that many connections can be
+// made at once. A failure that any rank announced shows in failure(), whatever we were waiting for.
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "plugin/base/result.h"
+#include "plugin/coll/deadline.h"
+#include "plugin/coll/frame.h"
+#include "plugin/coll/socket.h"
+
+namespace meshbed::coll {
+
+class StoreClient {
+ public:
+  /// Connects to rank 0 at `address` (its text, for errors) and introduces itself.
+  static Result<std::unique_ptr<StoreClient>> connect(const std::string& address, const Identity& identity,
+                                                      Deadline deadline);
+  /// Says goodbye, so that our absence is not taken for an accident.
+  ~StoreClient();
+  StoreClient(const StoreClient&) = delete;
+  StoreClient& operator=(const StoreClient&) = delete;
+
+  Result<void> set(const std::string& key, const std::string& value);
+  /// Asks for a key's value, which may come much later. A value is read once, by whoever asked first.
+  Result<std::uint32_t> begin_get(const std::string& key);
+  /// The answer to that request, if it has been received. No I/O.
+  std::optional<std::string> take(std::uint32_t request);
+  /// begin_get and take until the deadline; kTimeout where the value never came.
+  Result<std::string> get(const std::string& key, Deadline deadline);
+  /// Returns when every rank has called it; on timeout the error names who has not.
+  Result<void> barrier(std::int64_t timeout_ms);
+  /// Tells every rank that the communicator is broken; the first text wins.
+  void announce_failure(const std::string& text);
+
+  /// Receives what has arrived, waiting at most `timeout_ms` (0: not at all) where nothing has.
+  Result<void> poll(int timeout_ms);
+  /// The first announced failure ("rank 2: ..."), once poll() has received it.
+  const std::optional<std::string>& failure() const { return failure_; }
+
+ private:
+  struct Answer {
+    std::uint32_t request;
+    bool expired;
+    std::string text;
+  };
+
+  StoreClient(std::string address, Socket socket) : address_(std::move(address)), socket_(std::move(socket)) {}
+  Result<void> send(const Frame& frame);
+  Result<void> await_welcome(Deadline deadline);
+  Result<void> handle(Frame frame);
+  Error lost() const;
+
+  std::string address_;
+  Socket socket_;
+  std::string received_;
+  std::uint32_t next_request_ = 1;
+  bool welcome_ = false;
+  std::vector<Answer> answers_;
+  std::optional<std::string> failure_;
+};
+
+}  // namespace meshbed::coll

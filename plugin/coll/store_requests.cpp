@@ -1,0 +1,166 @@
+// What the store's frames mean.
+#include <algorithm>
+
+#include "plugin/base/log.h"
+#include "plugin/coll/store_server.h"
+
+namespace meshbed::coll {
+namespace {
+
+constexpr std::size_t kNamedRanksMax = 16;
+
+std::string differs(const char* what, std::uint64_t theirs, std::uint64_t ours) {
+  return theirs == ours
+             ? std::string()
+             : std::string(what) + " " + std::to_string(theirs) + " where rank 0 has " + std::to_string(ours);
+}
+
+std::string list_of(const std::vector<int>& ranks) {
+  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
+  for (std::size_t i = 0; i < ranks.size() && i < kNamedRanksMax; ++i) {
+    text += (i == 0 ? "" : ", ") + std::to_string(ranks[i]);
+  }
+  if (ranks.size() > kNamedRanksMax) text += " and " + std::to_string(ranks.size() - kNamedRanksMax) + " more";
+  return text;
+}
+
+}  // namespace
+
+void StoreServer::handle(Client& client, Frame frame) {
+  if (client.rank < 0) {
+    introduce(client, frame);
+    return;
+  }
+  switch (frame.type) {
+    case FrameType::kSet:
+      return set(client, frame);
+    case FrameType::kGet:
+      return get(client, frame);
+    case FrameType::kBarrier:
+      return arrive(client, frame);
+    case FrameType::kFail:
+      return fail("rank " + std::to_string(client.rank) + ": " + frame.body);
+    case FrameType::kBye:
+      left_[static_cast<std::size_t>(client.rank)] = true;
+      client.gone = true;
+      return;
+    default:
+      return refuse(client, "a frame of type " + std::to_string(static_cast<int>(frame.type)) + " is not for rank 0");
+  }
+}
+
+void StoreServer::introduce(Client& client, const Frame& frame) {
+  const auto identity = frame.type == FrameType::kHello ? decode_hello(frame.body) : std::nullopt;
+  if (!identity) {
+    MESHBED_INFO("rank 0's store: a client that did not introduce itself was dropped");
+    client.gone = true;
+    return;
+  }
+  if (linger_) return refuse(client, "rank 0 has left");
+  const Identity& ours = options_.identity;
+  for (const std::string& difference :
+       {differs("world", identity->world, ours.world), differs("channels", identity->channels, ours.channels),
+        differs("steps", identity->steps, ours.steps),
+        differs("slice_bytes", identity->slice_bytes, ours.slice_bytes)}) {
+    if (!difference.empty()) return refuse(client, "it has " + difference);
+  }
+  if (identity->rank >= ours.world) return refuse(client, "there is no rank " + std::to_string(identity->rank));
+  if (by_rank_[identity->rank] != nullptr || left_[identity->rank]) {
+    return refuse(client, "rank " + std::to_string(identity->rank) + " is here already");
+  }
+  client.rank = static_cast<int>(identity->rank);
+  client.introduce_by = Deadline::never();
+  by_rank_[identity->rank] = &client;
+  answer(client.rank, FrameType::kWelcome, 0, {});
+  if (failure_) answer(client.rank, FrameType::kFailed, 0, *failure_);
+}
+
+void StoreServer::refuse(Client& client, const std::string& text) {
+  client.close_when_sent = true;
+  client.to_send += encode({FrameType::kRefused, 0, text});
+  flush(client);
+}
+
+void StoreServer::set(Client& client, const Frame& frame) {
+  std::string key, value;
+  if (!decode_pair(frame.body, &key, &value)) return refuse(client, "a key is longer than its frame");
+  const auto waiter = waiters_.find(key);
+  if (waiter == waiters_.end()) {
+    values_[key] = std::move(value);
+    return;
+  }
+  answer(waiter->second.rank, FrameType::kValue, waiter->second.request, value);
+  waiters_.erase(waiter);
+}
+
+void StoreServer::get(Client& client, const Frame& frame) {
+  const auto value = values_.find(frame.body);
+  if (value == values_.end()) {
+    waiters_[frame.body] = {client.rank, frame.request};
+    return;
+  }
+  answer(client.rank, FrameType::kValue, frame.request, value->second);
+  values_.erase(value);
+}
+
+void StoreServer::arrive(Client& client, const Frame& frame) {
+  const auto timeout_ms = decode_u32(frame.body);
+  if (!timeout_ms) return refuse(client, "a barrier has no timeout");
+  Arrival& arrival = barrier_[static_cast<std::size_t>(client.rank)];
+  if (arrival.here) return refuse(client, "it is in the barrier already");
+  arrival = {frame.request, true};
+  const Deadline until = Deadline::after_ms_or_never(*timeout_ms);
+  if (until < next_expiry_) next_expiry_ = until;
+  if (++arrived_count_ < static_cast<int>(barrier_.size())) return;
+  arrived_count_ = 0;
+  next_expiry_ = Deadline::never();
+  for (std::size_t rank = 0; rank < barrier_.size(); ++rank) {
+    barrier_[rank].here = false;
+    answer(static_cast<int>(rank), FrameType::kValue, barrier_[rank].request, {});
+  }
+}
+
+void StoreServer::expire() {
+  for (const auto& client : clients_) {
+    if (client->introduce_by.passed()) client->gone = true;
+  }
+  if (!next_expiry_.passed()) return;
+  // Without those who are missing the barrier cannot open for anybody: all who wait learn it at once, in one voice.
+  const std::string text = missing_ranks();
+  next_expiry_ = Deadline::never();
+  arrived_count_ = 0;
+  for (std::size_t rank = 0; rank < barrier_.size(); ++rank) {
+    if (!barrier_[rank].here) continue;
+    barrier_[rank].here = false;
+    answer(static_cast<int>(rank), FrameType::kExpired, barrier_[rank].request, text);
+  }
+}
+
+std::string StoreServer::missing_ranks() const {
+  std::vector<int> absent, late;
+  for (std::size_t rank = 0; rank < barrier_.size(); ++rank) {
+    if (barrier_[rank].here) continue;
+    (by_rank_[rank] == nullptr ? absent : late).push_back(static_cast<int>(rank));
+  }
+  std::string text;
+  if (!absent.empty()) text = list_of(absent) + " never reached rank 0 at " + options_.address;
+  if (!late.empty()) text += (text.empty() ? "" : "; ") + list_of(late) + " did not come to the barrier";
+  return text;
+}
+
+void StoreServer::fail(const std::string& text) {
+  if (failure_) return;
+  failure_ = text;
+  for (std::size_t rank = 0; rank < by_rank_.size(); ++rank) {
+    answer(static_cast<int>(rank), FrameType::kFailed, 0, text);
+  }
+}
+
+void StoreServer::answer(int rank, FrameType type, std::uint32_t request, const std::string& body) {
+  Client* client = by_rank_[static_cast<std::size_t>(rank)];
+  if (client == nullptr || client->gone) return;  // it left before its answer came
+  client->to_send += encode({type, request, body.substr(0, kFrameBodyBytesMax)});
+  flush(*client);
+}
+
+}  // namespace meshbed::coll

@@ -1,0 +1,96 @@
+#pragma once
+// Store server: rank 0's rendezvous on the management network. One thread, one poll(2) over all clients.
+//
+// Holds values that ranks hand to each other (connection handles), counts barriers, and spreads the first failure. A
+// client that is slow, silent or speaks rubbish costs a descriptor until its introduction is overdue, and delays
+// nobody: no read or write blocks. A rank whose connection ends without a goodbye is announced to all others as lost.
+// Cost: O(clients) a wake-up for poll's array; memory O(values not yet read).
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <unordered_map>
+#include <vector>
+
+#include "plugin/base/result.h"
+#include "plugin/coll/deadline.h"
+#include "plugin/coll/frame.h"
+#include "plugin/coll/socket.h"
+
+namespace meshbed::coll {
+
+class StoreServer {
+ public:
+  struct Options {
+    std::string address;             // "ADDRESS:PORT"
+    Identity identity;               // rank 0's own, which all others must match
+    std::int64_t linger_ms = 30000;  // how long the destructor waits for the other ranks to leave
+  };
+  static Result<std::unique_ptr<StoreServer>> start(const Options& options);
+  /// Serves on until every rank that came has left, at most linger_ms.
+  ~StoreServer();
+  StoreServer(const StoreServer&) = delete;
+  StoreServer& operator=(const StoreServer&) = delete;
+
+ private:
+  struct Client {
+    Socket socket;
+    std::string received, to_send;
+    int rank = -1;  // -1: has not introduced itself
+    Deadline introduce_by = Deadline::never();
+    bool close_when_sent = false;
+    bool gone = false;
+  };
+  struct Waiter {
+    int rank;
+    std::uint32_t request;
+  };
+  struct Arrival {
+    std::uint32_t request = 0;
+    bool here = false;
+  };
+
+  StoreServer(const Options& options, const SocketAddress& address, Socket listener);
+  void run();
+  bool finished();
+  int wait_ms() const;
+  void wait_and_serve();
+  void accept_clients();
+  void serve(Client& client, short events);
+  void flush(Client& client);
+  void remove_gone();
+
+  void handle(Client& client, Frame frame);
+  void introduce(Client& client, const Frame& frame);
+  void refuse(Client& client, const std::string& text);
+  void set(Client& client, const Frame& frame);
+  void get(Client& client, const Frame& frame);
+  void arrive(Client& client, const Frame& frame);
+  void expire();
+  void fail(const std::string& text);
+  void answer(int rank, FrameType type, std::uint32_t request, const std::string& body);
+  std::string missing_ranks() const;
+
+  const Options options_;
+  const SocketAddress address_;
+  std::atomic<bool> stopping_{false};
+
+  // The thread's own from here on.
+  Socket listener_;
+  std::vector<std::unique_ptr<Client>> clients_;
+  std::vector<Client*> by_rank_;  // nullptr: not here
+  std::vector<bool> left_;        // said goodbye
+  std::unordered_map<std::string, std::string> values_;
+  std::unordered_map<std::string, Waiter> waiters_;
+  std::vector<Arrival> barrier_;
+  int arrived_count_ = 0;
+  Deadline next_expiry_ = Deadline::never();  // of the barrier under way
+  std::optional<std::string> failure_;
+  std::optional<Deadline> linger_;
+  std::thread thread_;  // last: starts when all else is there
+};
+
+}  // namespace meshbed::coll

@@ -1,0 +1,85 @@
+#pragma once
+// Transport: an NCCL net plugin behind one interface, whatever version of the table it has.
+//
+// Loaded as NCCL loads it: the name taken literally with dlopen(RTLD_NOW | RTLD_LOCAL), then as libnccl-net-NAME.so;
+// "STATIC_PLUGIN" means the symbols of the program itself. The newest of v12..v8 wins unless a version is asked for.
+// Then init, devices, getProperties twice. Functions return ncclResult_t values (0: success) on the data path; the
+// caller adds the words. Threads: as in nccl/net_abi.h. The file is never unloaded: v8 to v10 have no finalize, so
+// their threads may outlive us.
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "plugin/base/result.h"
+#include "plugin/nccl/net_abi.h"
+
+namespace meshbed::coll {
+
+struct DeviceProperties {
+  std::string name;
+  int speed_mbps = 0;
+  int receives_max = 1;  // grouped
+  std::uint64_t message_bytes_max = 0;
+};
+
+/// One version's table. Handles are nccl::kHandleBytes long.
+class NetTable {
+ public:
+  virtual ~NetTable() = default;
+  virtual int version() const = 0;
+  virtual const char* name() const = 0;
+  virtual int init(std::uint64_t comm_id) = 0;
+  virtual int finalize() = 0;
+  virtual int devices(int* count) = 0;
+  virtual int properties(int device, DeviceProperties* properties) = 0;
+
+  virtual int listen(int device, void* handle, void** listen_comm) = 0;
+  virtual int connect(int device, void* handle, void** send_comm) = 0;  // NULL comm: call again
+  virtual int accept(void* listen_comm, void** recv_comm) = 0;          // NULL comm: call again
+  virtual int close_send(void* comm) = 0;
+  virtual int close_receive(void* comm) = 0;
+  virtual int close_listen(void* comm) = 0;
+  virtual int register_memory(void* comm, void* data, std::uint64_t size_bytes, void** handle) = 0;
+  virtual int deregister_memory(void* comm, void* handle) = 0;
+
+  // NULL request: no room now, call again.
+  virtual int send(void* comm, void* data, std::uint64_t size_bytes, int tag, void* handle, void** request) = 0;
+  virtual int receive(void* comm, void* data, std::uint64_t size_bytes, int tag, void* handle, void** request) = 0;
+  virtual int test(void* request, bool* done, std::uint64_t* size_bytes) = 0;
+};
+
+struct TransportOptions {
+  std::string plugin;         // as NCCL_NET_PLUGIN
+  int version = 0;            // 8..12; 0: the newest
+  std::uint64_t comm_id = 0;  // the same on all ranks of a communicator
+};
+
+/// A plugin that has been initialised for one communicator. Finalised with it.
+class Transport {
+ public:
+  static Result<std::unique_ptr<Transport>> load(const TransportOptions& options);
+  ~Transport();
+  Transport(const Transport&) = delete;
+  Transport& operator=(const Transport&) = delete;
+
+  NetTable& table() { return *table_; }
+  const std::vector<DeviceProperties>& devices() const { return devices_; }
+
+ private:
+  explicit Transport(std::unique_ptr<NetTable> table) : table_(std::move(table)) {}
+  Result<void> start(std::uint64_t comm_id);
+
+  std::unique_ptr<NetTable> table_;
+  std::vector<DeviceProperties> devices_;
+  bool initialised_ = false;
+};
+
+/// Wraps the table found as ncclNetPlugin_v<version>; nullptr where we do not know that version.
+std::unique_ptr<NetTable> wrap_table(int version, void* symbol);
+
+/// "ncclSystemError: <the plugin's last WARN since `warns_before`>".
+std::string explain_net_error(int code, std::uint64_t warns_before);
+
+}  // namespace meshbed::coll
