@@ -5,6 +5,8 @@
 
 namespace meshbed::cli {
 
+inline constexpr const char* kVersion = "0.1.0";
+
 struct BuiltFiles {
   std::string net_plugin;  // libnccl-net-mesh.so
   std::string engine;      // libmeshcoll.so

@@ -1,0 +1,35 @@
+#pragma once
+// Bounds: the closed forms of models/algorithm.h on the ports that a run really used.
+
+#include <map>
+#include <vector>
+
+#include "cli/simulate.h"
+#include "models/algorithm.h"
+
+namespace meshbed::cli {
+
+struct Bounds {
+  Picoseconds ring_ps = 0;           // for the ring that the engine runs; 0: nothing can be said
+  Picoseconds any_algorithm_ps = 0;  // for every algorithm on these NICs
+};
+
+class BoundTable {
+ public:
+  /// Reads who was joined with whom from the recorder's pairs: hop r is all ports that carried messages from rank r to
+  /// its neighbour (r + 1; sendrecv: r + shift).
+  BoundTable(const Scenario& scenario, const Simulation& simulation,
+             const std::map<sim::PairKey, sim::PairUsage>& pairs);
+
+  Bounds of(models::Collective op, std::uint64_t bytes, int root, int shift) const;
+
+ private:
+  /// Empty where a hop stays within a node, or carried nothing.
+  std::vector<models::RingHop> hops(int shift) const;
+
+  std::map<std::pair<int, int>, models::RingHop> hops_;  // by source and destination rank
+  std::vector<models::NodePort> nodes_;
+  int ranks_ = 0;
+};
+
+}  // namespace meshbed::cli

@@ -1,0 +1,73 @@
+#pragma once
+// Collective: one operation, timed and checked on every iteration, as nccl-tests counts sizes and elements.
+//
+// Each iteration starts with all ranks at one instant (as after a perfect barrier) and ends when the last rank has its
+// result. Filling and checking the buffers takes no simulated time.
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cli/engine.h"
+#include "models/algorithm.h"
+
+namespace meshbed::cli {
+
+struct CollectiveCase {
+  models::Collective op = models::Collective::kAllReduce;
+  std::uint64_t bytes = 0;  // as asked for; see CollectiveShape
+  bool in_place = true;
+  int iterations = 1;
+  bool check = true;
+  int root = 0;
+  int shift = 1;  // sendrecv: rank r sends to (r + shift) % ranks
+};
+
+/// What a case comes to in float elements. all_gather and reduce_scatter round down to shares of 16 bytes a rank, as
+/// nccl-tests does.
+struct CollectiveShape {
+  std::uint64_t count = 0;       // nccl-tests' `count` column: what the caller passes
+  std::uint64_t send_count = 0;  // elements that one rank gives
+  std::uint64_t recv_count = 0;  // elements that one rank gets
+  std::uint64_t bytes = 0;       // nccl-tests' `size` column: the larger of the two
+};
+CollectiveShape shape_of(models::Collective op, std::uint64_t bytes, int ranks);
+
+struct IterationTime {
+  Picoseconds start_ps = -1;
+  Picoseconds end_ps = -1;  // of the last rank
+};
+
+/// What the ranks found out together; one board a case, written by all ranks.
+struct CaseBoard {
+  std::vector<IterationTime> iterations;
+  std::uint64_t wrong = 0;  // elements, over all ranks and iterations
+  std::uint64_t checked = 0;
+  std::string first_wrong;  // "rank 1, iteration 0, element 17: 3 instead of 4"
+
+  Picoseconds total_ps() const;
+  Picoseconds average_ps() const;
+  Picoseconds fastest_ps() const;
+};
+
+/// The buffers of one rank, large enough for every case that it will run; reused from case to case.
+class CollectiveBuffers {
+ public:
+  CollectiveBuffers(std::uint64_t largest_bytes, int ranks, bool out_of_place);
+  float* send() { return send_.get(); }  // nullptr where everything is in place
+  float* recv() { return recv_.get(); }
+
+ private:
+  // Left uninitialised: every case writes what it reads, and untouched pages cost nothing.
+  std::unique_ptr<float[]> send_;
+  std::unique_ptr<float[]> recv_;
+};
+
+/// Runs the case on this rank; all ranks call it with the same case. `salt` differs from case to case, so that a result
+/// of an earlier one cannot pass for this one's. Rank 0 calls `after_iteration` (where there is one) after each.
+Result<void> run_case(RankHost& host, Engine& engine, CollectiveBuffers& buffers, const CollectiveCase& wanted,
+                      std::uint32_t salt, CaseBoard& board, const std::function<void()>& after_iteration = {});
+
+}  // namespace meshbed::cli

@@ -1,0 +1,141 @@
+#include "cli/doctor.h"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+#include <fmt/ostream.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <ostream>
+#include <sstream>
+
+#include "cli/files.h"
+#include "cli/result.h"
+
+namespace meshbed::cli {
+namespace {
+
+namespace fs = std::filesystem;
+namespace po = boost::program_options;
+
+struct Finding {
+  std::string what;
+  bool present = false;
+  std::string detail;
+};
+
+struct WorldReport {
+  std::string world;
+  bool can_run = false;
+  std::string verdict;
+  std::vector<Finding> findings;
+};
+
+Finding find_file(const std::string& what, const std::string& path) {
+  std::error_code problem;
+  return {what, fs::exists(path, problem), path};
+}
+
+/// Can it be loaded, as the program that needs it would load it?
+Finding find_library(const std::string& what, const std::string& name) {
+  void* handle = dlopen(name.c_str(), RTLD_LAZY | RTLD_LOCAL);
+  if (handle == nullptr) return {what, false, dlerror()};
+  dlclose(handle);
+  return {what, true, name};
+}
+
+Finding find_program(const std::string& name) {
+  const char* path = std::getenv("PATH");
+  std::istringstream folders(path != nullptr ? path : "");
+  for (std::string folder; std::getline(folders, folder, ':');) {
+    const std::string candidate = folder + "/" + name;
+    if (access(candidate.c_str(), X_OK) == 0) return {name, true, candidate};
+  }
+  return {name, false, "not in PATH"};
+}
+
+/// Loaded, built in, or on disk for the kernel that runs.
+Finding find_kernel_module(const std::string& name) {
+  std::error_code problem;
+  if (fs::exists("/sys/module/" + name, problem)) return {name, true, "loaded"};
+  utsname kernel{};
+  uname(&kernel);
+  const fs::path tree = fs::path("/lib/modules") / kernel.release;
+  for (fs::recursive_directory_iterator at(tree, problem), end; !problem && at != end; at.increment(problem)) {
+    if (at->path().filename().string().rfind(name + ".ko", 0) == 0) return {name, true, at->path().string()};
+  }
+  return {name, false, fmt::format("no module for kernel {}", kernel.release)};
+}
+
+Finding find_devices(const std::string& what, const std::string& folder) {
+  std::error_code problem;
+  std::vector<std::string> names;
+  for (const auto& entry : fs::directory_iterator(folder, problem)) names.push_back(entry.path().filename());
+  std::sort(names.begin(), names.end());
+  return {what, !names.empty(), names.empty() ? "none in " + folder : fmt::format("{}", fmt::join(names, ", "))};
+}
+
+Finding find_access(const std::string& path) {
+  const bool usable = access(path.c_str(), R_OK | W_OK) == 0;
+  return {path, usable, usable ? "readable and writable" : "missing, or no permission"};
+}
+
+bool all_present(const std::vector<Finding>& findings) {
+  return std::all_of(findings.begin(), findings.end(), [](const Finding& finding) { return finding.present; });
+}
+
+WorldReport look_at_sim() {
+  const BuiltFiles files = built_files();
+  WorldReport report{.world = "sim", .can_run = false, .verdict = "", .findings = {}};
+  report.findings = {find_file("net plugin", files.net_plugin), find_file("engine", files.engine),
+                     find_file("drop-in verbs", files.libibverbs)};
+  report.can_run = all_present(report.findings);
+  report.verdict = report.can_run ? "can run" : "cannot run: build it with ./meshbed";
+  return report;
+}
+
+WorldReport look_at_emu() {
+  WorldReport report{.world = "emu", .can_run = false, .verdict = "", .findings = {}};
+  report.findings = {find_kernel_module("rdma_rxe"), find_program("qemu-system-x86_64"), find_access("/dev/kvm")};
+  report.verdict = "cannot run: this version has no emu world; what it would use here:";
+  return report;
+}
+
+WorldReport look_at_metal() {
+  WorldReport report{.world = "metal", .can_run = false, .verdict = "", .findings = {}};
+  report.findings = {find_devices("RDMA devices", "/sys/class/infiniband"),
+                     find_library("rdma-core", "libibverbs.so.1"), find_library("CUDA driver", "libcuda.so.1")};
+  report.verdict = "cannot run: this version has no metal world; what it would use here:";
+  return report;
+}
+
+}  // namespace
+
+int doctor_command(const Arguments& arguments, std::ostream& out, std::ostream&) {
+  bool json = false;
+  po::options_description described("options");
+  described.add_options()("json", po::bool_switch(&json), "print JSON");
+  add_help(described);
+  if (!parse_arguments(arguments, "doctor [--json]", described, {}, out)) return kExitOk;
+
+  const std::vector<WorldReport> reports{look_at_sim(), look_at_emu(), look_at_metal()};
+  nlohmann::ordered_json object;
+  for (const WorldReport& report : reports) {
+    if (!json) fmt::print(out, "{:<6} {}\n", report.world, report.verdict);
+    auto findings = nlohmann::ordered_json::array();
+    for (const Finding& finding : report.findings) {
+      if (!json)
+        fmt::print(out, "  {:<8} {}: {}\n", finding.present ? "found" : "missing", finding.what, finding.detail);
+      findings.push_back({{"what", finding.what}, {"present", finding.present}, {"detail", finding.detail}});
+    }
+    object[report.world] = {{"can_run", report.can_run}, {"verdict", report.verdict}, {"findings", findings}};
+  }
+  if (json) out << object.dump(2) << "\n";
+  return reports.front().can_run ? kExitOk : kExitBroken;
+}
+
+}  // namespace meshbed::cli

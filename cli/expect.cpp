@@ -1,0 +1,112 @@
+#include "cli/expect.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace meshbed::cli {
+namespace {
+
+class Checker {
+ public:
+  Checker(const Scenario& scenario, RunResult& result)
+      : scenario_(scenario), expect_(scenario.expect), result_(result) {}
+
+  void error() {
+    if (!expect_.error) return;
+    const auto& errors = result_.simulation.errors;
+    const auto seen = std::find_if(errors.begin(), errors.end(), [&](const RankError& error) {
+      return error.text.find(*expect_.error) != std::string::npos;
+    });
+    result_.expected_error_seen = seen != errors.end();
+    add("an error with \"" + *expect_.error + "\"", result_.expected_error_seen,
+        result_.expected_error_seen ? fmt::format("seen at rank {}", seen->rank)
+        : errors.empty()            ? "the run succeeded"
+                                    : "the error was: " + errors.front().text);
+  }
+
+  void unreachable() {
+    for (const auto& [left, right] : expect_.unreachable) {
+      const bool joined = directly_joined(scenario_.cluster, index_of(left), index_of(right));
+      add(fmt::format("no direct path between {} and {}", left, right), !joined, joined ? "they are joined" : "none");
+    }
+  }
+
+  void data_and_speed() {
+    if (expect_.wrong) {
+      add(fmt::format("wrong = {}", *expect_.wrong), result_.wrong == *expect_.wrong, fmt::format("{}", result_.wrong));
+    }
+    if (expect_.max_over_bound) {
+      const double over = result_.over_bound();
+      add(fmt::format("time at most {} of the bound", *expect_.max_over_bound),
+          over > 0 && over <= *expect_.max_over_bound, over > 0 ? fmt::format("{:.4f}", over) : "there is no bound");
+    }
+    if (expect_.min_busbw_GBps) {
+      add(fmt::format("bus bandwidth at least {} GB/s", *expect_.min_busbw_GBps),
+          result_.busbw_GBps() >= *expect_.min_busbw_GBps, fmt::format("{:.3f} GB/s", result_.busbw_GBps()));
+    }
+    if (expect_.rail_balance) {
+      const double imbalance = rail_imbalance(result_.pairs);
+      add(fmt::format("rails within {} of each other", *expect_.rail_balance), imbalance <= *expect_.rail_balance,
+          fmt::format("{:.4f}", imbalance));
+    }
+    if (expect_.connections) {
+      add(fmt::format("{} connections", *expect_.connections), result_.connections == *expect_.connections,
+          fmt::format("{}", result_.connections));
+    }
+  }
+
+ private:
+  void add(std::string name, bool kept, std::string detail) {
+    result_.expectations.push_back({std::move(name), kept, std::move(detail)});
+  }
+
+  int index_of(const std::string& node) const {
+    const auto& nodes = scenario_.cluster.nodes;
+    const auto found = std::find_if(nodes.begin(), nodes.end(), [&](const auto& one) { return one.name == node; });
+    return static_cast<int>(found - nodes.begin());
+  }
+
+  const Scenario& scenario_;
+  const Expect& expect_;
+  RunResult& result_;
+};
+
+}  // namespace
+
+double rail_imbalance(const std::map<sim::PairKey, sim::PairUsage>& pairs) {
+  std::map<int, std::map<int, std::uint64_t>> bytes;  // node, then NIC
+  for (const auto& [key, usage] : pairs) {
+    bytes[key.source.node][key.source.nic] += usage.payload_bytes;
+    bytes[key.destination.node][key.destination.nic] += usage.payload_bytes;
+  }
+  double worst = 0;
+  for (const auto& [node, rails] : bytes) {
+    const auto [least, most] = std::minmax_element(
+        rails.begin(), rails.end(), [](const auto& left, const auto& right) { return left.second < right.second; });
+    if (most->second > 0) {
+      worst = std::max(worst, 1.0 - static_cast<double>(least->second) / static_cast<double>(most->second));
+    }
+  }
+  return worst;
+}
+
+bool directly_joined(const models::Cluster& cluster, int left, int right) {
+  const auto touches = [](const std::vector<models::PortRef>& ports, int node) {
+    return std::any_of(ports.begin(), ports.end(), [&](const models::PortRef& port) { return port.node == node; });
+  };
+  for (const models::Cable& cable : cluster.cables) {
+    if ((cable.a.node == left && cable.b.node == right) || (cable.a.node == right && cable.b.node == left)) return true;
+  }
+  return std::any_of(cluster.switches.begin(), cluster.switches.end(),
+                     [&](const models::Switch& one) { return touches(one.ports, left) && touches(one.ports, right); });
+}
+
+void check_expectations(const Scenario& scenario, RunResult& result) {
+  Checker checker(scenario, result);
+  checker.error();
+  checker.unreachable();
+  if (!scenario.expect.error) checker.data_and_speed();
+}
+
+}  // namespace meshbed::cli

@@ -1,0 +1,21 @@
+#pragma once
+// Expect: holds a run against its scenario's [expect]; one line for each promise, kept or not.
+
+#include <vector>
+
+#include "cli/result.h"
+
+namespace meshbed::cli {
+
+/// Checks all fields that are set. An expected error that was seen satisfies the run: the promises about data are then
+/// not asked. Sets RunResult::expected_error_seen and RunResult::expectations.
+void check_expectations(const Scenario& scenario, RunResult& result);
+
+/// The largest relative difference of payload bytes (sent and received) between the NICs of one node that carried any;
+/// 0 where no node used two.
+double rail_imbalance(const std::map<sim::PairKey, sim::PairUsage>& pairs);
+
+/// True where one cable, or one switch, joins a NIC of the one node with a NIC of the other.
+bool directly_joined(const models::Cluster& cluster, int left, int right);
+
+}  // namespace meshbed::cli

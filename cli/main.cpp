@@ -1,0 +1,73 @@
+// meshbed: contents. Each command is a file of its own; this one finds it and turns exceptions into one line.
+
+#include <exception>
+#include <iomanip>
+#include <iostream>
+
+#include "cli/doctor.h"
+#include "cli/env.h"
+#include "cli/files.h"
+#include "cli/lint.h"
+#include "cli/perf.h"
+#include "cli/result.h"
+#include "cli/run.h"
+#include "cli/topo.h"
+
+namespace {
+
+using namespace meshbed::cli;
+
+struct Subcommand {
+  const char* name;
+  CommandFunction function;
+  const char* summary;
+};
+
+constexpr Subcommand kSubcommands[] = {
+    {"run", run_command, "run a scenario and prove the result"},
+    {"perf", perf_command, "sweep a collective over sizes, as nccl-tests prints it"},
+    {"lint", lint_command, "check scenario files"},
+    {"topo", topo_command, "who reaches whom: topo check, topo draw"},
+    {"env", env_command, "every variable with its value in force and its source"},
+    {"doctor", doctor_command, "which worlds this machine can run"},
+};
+
+void print_usage(std::ostream& out) {
+  out << "meshbed " << kVersion << ": try an RDMA mesh before you cable it\n\n"
+      << "usage: meshbed COMMAND [arguments]; meshbed COMMAND --help says more\n\n";
+  for (const Subcommand& command : kSubcommands) {
+    out << "  " << std::left << std::setw(8) << command.name << command.summary << "\n";
+  }
+  out << "  " << std::left << std::setw(8) << "test"
+      << "build and run the tests (only through ./meshbed)\n\n"
+      << "exit status: 0 as promised, 1 a broken promise or proof, 2 usage, 3 no progress\n";
+}
+
+int dispatch(const Arguments& words) {
+  if (words.empty() || words.front() == "--help" || words.front() == "-h" || words.front() == "help") {
+    print_usage(words.empty() ? std::cerr : std::cout);
+    return words.empty() ? kExitUsage : kExitOk;
+  }
+  if (words.front() == "--version") {
+    std::cout << "meshbed " << kVersion << "\n";
+    return kExitOk;
+  }
+  for (const Subcommand& command : kSubcommands) {
+    if (words.front() == command.name) {
+      return command.function(Arguments(words.begin() + 1, words.end()), std::cout, std::cerr);
+    }
+  }
+  std::cerr << "meshbed: no command \"" << words.front() << "\"; meshbed --help lists them\n";
+  return kExitUsage;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return dispatch(Arguments(argv + 1, argv + argc));
+  } catch (const std::exception& error) {
+    std::cerr << "meshbed: " << error.what() << "\n";
+    return kExitUsage;
+  }
+}

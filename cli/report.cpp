@@ -1,0 +1,254 @@
+#include "cli/report.h"
+
+#include <fmt/format.h>
+
+#include <iterator>
+
+namespace meshbed::cli {
+namespace {
+
+constexpr std::size_t kPairsShown = 24;
+
+const char* describe(sim::OutcomeKind kind) {
+  switch (kind) {
+    case sim::OutcomeKind::kFinished:
+      return "finished";
+    case sim::OutcomeKind::kDeadlock:
+      return "deadlock: nothing can happen any more";
+    case sim::OutcomeKind::kStall:
+      return "stall: ranks poll and nothing happens";
+    case sim::OutcomeKind::kTimeLimit:
+      return "the scenario's time limit has passed";
+  }
+  return "";
+}
+
+class Text {
+ public:
+  template <typename... Arguments>
+  void line(fmt::format_string<Arguments...> format, Arguments&&... arguments) {
+    fmt::format_to(std::back_inserter(buffer_), format, std::forward<Arguments>(arguments)...);
+    buffer_.push_back('\n');
+  }
+  std::string take() const { return fmt::to_string(buffer_); }
+
+ private:
+  fmt::memory_buffer buffer_;
+};
+
+/// The subnet of the source port's first address that the destination port shares; "-" where they share none.
+std::string shared_subnet(const models::Cluster& cluster, const sim::PairKey& key) {
+  const auto nic = [&](const models::PortRef& port) -> const models::Nic& {
+    return cluster.nodes[static_cast<std::size_t>(port.node)].nics[static_cast<std::size_t>(port.nic)];
+  };
+  if (key.source.node < 0 || key.destination.node < 0) return "-";
+  for (const models::IpPrefix& left : nic(key.source).addresses) {
+    for (const models::IpPrefix& right : nic(key.destination).addresses) {
+      if (models::same_subnet(left, right)) return models::subnet_string(left);
+    }
+  }
+  return "-";
+}
+
+void write_pairs(Text& text, const Scenario& scenario, const RunResult& result) {
+  if (result.pairs.empty()) return;
+  text.line("");
+  text.line("{:>4} -> {:<4} {:<20} {:<24} {:<24} {:>9} {:>14}", "rank", "rank", "subnet", "from", "to", "messages",
+            "payload (B)");
+  std::size_t shown = 0;
+  for (const auto& [key, usage] : result.pairs) {
+    if (shown++ == kPairsShown) {
+      text.line("  ... and {} more, all in summary.json", result.pairs.size() - kPairsShown);
+      break;
+    }
+    text.line("{:>4} -> {:<4} {:<20} {:<24} {:<24} {:>9} {:>14}", key.source_rank, key.destination_rank,
+              shared_subnet(scenario.cluster, key), sim::endpoint_name(scenario.cluster, key.source),
+              sim::endpoint_name(scenario.cluster, key.destination), usage.messages, usage.payload_bytes);
+  }
+}
+
+void write_result(Text& text, const RunResult& result) {
+  text.line("");
+  text.line("{:<16} {:>12} {:>12} {:>9} {:>9} {:>8} {:>10}", "workload", "size (B)", "time (us)", "algbw", "busbw",
+            "#wrong", "messages");
+  text.line("{:<16} {:>12} {:>12.3f} {:>9.3f} {:>9.3f} {:>8} {:>10}", result.workload, result.bytes,
+            static_cast<double>(result.time_ps) / 1e6, result.algbw_GBps(), result.busbw_GBps(), result.wrong,
+            result.messages.messages);
+  if (!result.first_wrong.empty()) text.line("first wrong element: {}", result.first_wrong);
+}
+
+void write_checks(Text& text, const char* title, const std::vector<sim::Proof>& checks) {
+  if (checks.empty()) return;
+  text.line("");
+  text.line("{}", title);
+  for (const sim::Proof& check : checks)
+    text.line("  {:<6} {}: {}", check.ok ? "ok" : "BROKEN", check.name, check.detail);
+}
+
+void write_failures(Text& text, const RunResult& result) {
+  const Simulation& simulation = result.simulation;
+  for (const RankError& error : simulation.errors) {
+    text.line("");
+    text.line("{} at {}: rank {}: {}", result.expected_error_seen ? "expected error seen" : "error",
+              time_text(error.at_ps), error.rank, error.text);
+  }
+  if (simulation.outcome.kind != sim::OutcomeKind::kFinished) {
+    text.line("");
+    text.line("{}; who waits for what:", describe(simulation.outcome.kind));
+    for (const std::string& waiter : simulation.outcome.waiters) text.line("  {}", waiter);
+  }
+}
+
+nlohmann::ordered_json checks_json(const std::vector<sim::Proof>& checks) {
+  auto list = nlohmann::ordered_json::array();
+  for (const sim::Proof& check : checks) {
+    list.push_back({{"name", check.name}, {"ok", check.ok}, {"detail", check.detail}});
+  }
+  return list;
+}
+
+nlohmann::ordered_json pairs_json(const Scenario& scenario, const RunResult& result) {
+  auto list = nlohmann::ordered_json::array();
+  for (const auto& [key, usage] : result.pairs) {
+    list.push_back({{"source_rank", key.source_rank},
+                    {"destination_rank", key.destination_rank},
+                    {"source", sim::endpoint_name(scenario.cluster, key.source)},
+                    {"destination", sim::endpoint_name(scenario.cluster, key.destination)},
+                    {"subnet", shared_subnet(scenario.cluster, key)},
+                    {"messages", usage.messages},
+                    {"payload_bytes", usage.payload_bytes},
+                    {"wire_bytes", usage.wire_bytes}});
+  }
+  return list;
+}
+
+nlohmann::ordered_json links_json(const Simulation& simulation) {
+  auto list = nlohmann::ordered_json::array();
+  for (const sim::Link& link : simulation.links) {
+    list.push_back(
+        {{"name", link.name}, {"rate_bps", link.rate_bps}, {"wire_bytes", link.bytes_out}, {"busy_ps", link.busy_ps}});
+  }
+  return list;
+}
+
+}  // namespace
+
+std::string size_text(std::uint64_t bytes) {
+  if (bytes >= kGiB && bytes % kGiB == 0) return fmt::format("{} GiB", bytes / kGiB);
+  if (bytes >= kMiB && bytes % kMiB == 0) return fmt::format("{} MiB", bytes / kMiB);
+  if (bytes >= kKiB && bytes % kKiB == 0) return fmt::format("{} KiB", bytes / kKiB);
+  return fmt::format("{} B", bytes);
+}
+
+std::string time_text(Picoseconds time_ps) {
+  const auto time = static_cast<double>(time_ps);
+  if (time_ps < kPicosecondsPerMicrosecond) return fmt::format("{:.3f} ns", time / 1e3);
+  if (time_ps < kPicosecondsPerMillisecond) return fmt::format("{:.3f} us", time / 1e6);
+  if (time_ps < kPicosecondsPerSecond) return fmt::format("{:.3f} ms", time / 1e9);
+  return fmt::format("{:.3f} s", time / 1e12);
+}
+
+std::string topology_line(const Scenario& scenario) {
+  std::size_t nics = 0;
+  for (const models::Node& node : scenario.cluster.nodes) nics += node.nics.size();
+  const auto plural = [](std::size_t count, const char* one, const char* many) {
+    return fmt::format("{} {}", count, count == 1 ? one : many);
+  };
+  return fmt::format("{}, {}, {}, {}; {}, fabric {}", plural(scenario.cluster.nodes.size(), "node", "nodes"),
+                     plural(nics, "NIC", "NICs"), plural(scenario.cluster.cables.size(), "cable", "cables"),
+                     plural(scenario.cluster.switches.size(), "switch", "switches"),
+                     plural(static_cast<std::size_t>(ranks_of(scenario)), "rank", "ranks"), fabric_name(scenario));
+}
+
+std::string text_report(const Scenario& scenario, const RunResult& result, const std::string& results_folder) {
+  Text text;
+  text.line("{}", topology_line(scenario));
+  write_pairs(text, scenario, result);
+  if (result.simulation.errors.empty()) write_result(text, result);
+  write_failures(text, result);
+  write_checks(text, "proofs", result.proofs);
+  write_checks(text, "expected", result.expectations);
+  text.line("");
+  text.line("simulated {}, {:.2f} CPU s, {} MiB", time_text(result.simulation.elapsed_ps), result.cpu_s,
+            result.peak_rss_bytes / kMiB);
+  if (!results_folder.empty()) text.line("results in {}", results_folder);
+  text.line("digest {}", result.digest);
+  return text.take();
+}
+
+std::string failure_line(const RunResult& result) {
+  const Simulation& simulation = result.simulation;
+  if (!simulation.errors.empty() && !result.expected_error_seen) {
+    const RankError& error = simulation.errors.front();
+    return fmt::format("error at {}: rank {}: {}", time_text(error.at_ps), error.rank, error.text);
+  }
+  for (const auto* checks : {&result.proofs, &result.expectations}) {
+    for (const sim::Proof& check : *checks) {
+      if (!check.ok) return fmt::format("broken: {}: {}", check.name, check.detail);
+    }
+  }
+  if (simulation.outcome.kind == sim::OutcomeKind::kFinished || result.expected_error_seen) return "";
+  const auto& waiters = simulation.outcome.waiters;
+  return fmt::format("{}{}", describe(simulation.outcome.kind),
+                     waiters.empty() ? "" : "; " + fmt::format("{}", fmt::join(waiters, "; ")));
+}
+
+nlohmann::ordered_json summary(const Scenario& scenario, const RunResult& result) {
+  const Simulation& simulation = result.simulation;
+  nlohmann::ordered_json json{
+      {"scenario", scenario.name},
+      {"world", "sim"},
+      {"seed", scenario.seed},
+      {"plugin_sha256", simulation.plugin_sha256},
+      {"ranks", ranks_of(scenario)},
+      {"collective", result.workload},
+      {"bytes", result.bytes},
+      {"time_ns", static_cast<double>(result.time_ps) / 1e3},
+      {"algbw_GBps", result.algbw_GBps()},
+      {"busbw_GBps", result.busbw_GBps()},
+      {"wrong", result.wrong},
+      {"messages", result.messages.messages},
+      {"cpu_s", result.cpu_s},
+      {"peak_rss_bytes", result.peak_rss_bytes},
+      {"proofs", checks_json(result.proofs)},
+      {"digest", result.digest},
+      // beyond what every tool reads
+      {"fabric", fabric_name(scenario)},
+      {"engine_sha256", simulation.engine_sha256},
+      {"iterations", result.iterations},
+      {"checked", result.checked},
+      {"bound_ns", static_cast<double>(result.bound_ps) / 1e3},
+      {"over_bound", result.over_bound()},
+      {"connections", result.connections},
+      {"retransmissions", simulation.verbs.retransmissions},
+      {"management_bytes", simulation.host.management_bytes},
+      {"simulated_ns", static_cast<double>(simulation.elapsed_ps) / 1e3},
+      {"outcome", describe(simulation.outcome.kind)},
+      {"expected", checks_json(result.expectations)},
+      {"pairs", pairs_json(scenario, result)},
+      {"links", links_json(simulation)},
+  };
+  json["errors"] = nlohmann::ordered_json::array();
+  for (const RankError& error : simulation.errors) {
+    json["errors"].push_back({{"rank", error.rank}, {"at_ps", error.at_ps}, {"text", error.text}});
+  }
+  json["waiters"] = simulation.outcome.waiters;
+  return json;
+}
+
+nlohmann::ordered_json provenance(const Scenario& scenario, const RunResult& result,
+                                  const std::vector<std::string>& command_line) {
+  return {{"meshbed", kVersion},
+          {"command_line", command_line},
+          {"scenario_file", scenario.path},
+          {"scenario_sha256", sha256_of_file(scenario.path)},
+          {"overrides", scenario.overrides},
+          {"seed", scenario.seed},
+          {"fabric", fabric_name(scenario)},
+          {"plugin_sha256", result.simulation.plugin_sha256},
+          {"engine_sha256", result.simulation.engine_sha256},
+          {"compiler", __VERSION__},
+          {"digest", result.digest}};
+}
+
+}  // namespace meshbed::cli

@@ -1,0 +1,32 @@
+#pragma once
+// Report: a RunResult for people (text) and for programs (summary.json, provenance.json). Seed first, digest last.
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "cli/result.h"
+
+namespace meshbed::cli {
+
+/// "3 nodes, 6 NICs, 3 cables, 0 switches; 3 ranks, fabric chunk"
+std::string topology_line(const Scenario& scenario);
+
+/// Everything but the seed line, which is printed before the run; ends with the digest. `results_folder` may be empty.
+std::string text_report(const Scenario& scenario, const RunResult& result, const std::string& results_folder);
+
+/// The first thing that went wrong, in one line; empty where nothing did.
+std::string failure_line(const RunResult& result);
+
+/// What summary.json holds and --json prints.
+nlohmann::ordered_json summary(const Scenario& scenario, const RunResult& result);
+
+/// How the result was made: files, hashes, overrides, options. The same for two runs of the same thing.
+nlohmann::ordered_json provenance(const Scenario& scenario, const RunResult& result,
+                                  const std::vector<std::string>& command_line);
+
+/// 67108864 -> "64 MiB", 1000 -> "1000 B": exact, or bytes.
+std::string size_text(std::uint64_t bytes);
+/// 7162345000 ps -> "7.162 ms".
+std::string time_text(Picoseconds time_ps);
+
+}  // namespace meshbed::cli

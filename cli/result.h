@@ -1,0 +1,50 @@
+#pragma once
+// RunResult: all that a run has to say, gathered once; the text report, summary.json and the exit status read it.
+
+#include <string>
+#include <vector>
+
+#include "cli/simulate.h"
+#include "sim/trace/proof.h"
+
+namespace meshbed::cli {
+
+/// Exit statuses of every command.
+inline constexpr int kExitOk = 0;
+inline constexpr int kExitBroken = 1;      // a broken proof, wrong data, an unmet [expect], a rank's error
+inline constexpr int kExitUsage = 2;       // the command line, the scenario, a missing file
+inline constexpr int kExitNoProgress = 3;  // deadlock, stall, time limit
+
+struct RunResult {
+  std::string workload;  // "all_reduce", "nccl-calls pair-all-reduce", "idle"
+  std::uint64_t bytes = 0;
+  int iterations = 0;
+  Picoseconds time_ps = 0;  // of one iteration, on average; nccl-calls: of the whole replay
+  double busbw_factor = 1;
+  Picoseconds bound_ps = 0;  // closed-form lower bound of time_ps; 0: none
+  std::uint64_t wrong = 0;
+  std::uint64_t checked = 0;
+  std::string first_wrong;
+  std::uint64_t connections = 0;
+  Simulation simulation;
+  std::map<sim::PairKey, sim::PairUsage> pairs;
+  sim::MessageTotals messages;
+  std::vector<sim::Proof> proofs;
+  std::vector<sim::Proof> expectations;
+  bool expected_error_seen = false;
+  std::string digest;
+  double cpu_s = 0;
+  std::uint64_t peak_rss_bytes = 0;
+
+  double algbw_GBps() const;
+  double busbw_GBps() const { return algbw_GBps() * busbw_factor; }
+  double over_bound() const;  // 0: no bound
+};
+
+/// The proofs that hold for every workload; the caller adds those of its own.
+void add_common_proofs(RunResult& result, const Scenario& scenario, const BuiltFiles& files);
+/// CPU time and peak memory of this process so far.
+void add_process_usage(RunResult& result);
+int exit_status(const RunResult& result);
+
+}  // namespace meshbed::cli

@@ -1,0 +1,69 @@
+#include "cli/run.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <ostream>
+
+#include "cli/expect.h"
+#include "cli/report.h"
+#include "cli/workload.h"
+
+namespace meshbed::cli {
+namespace {
+
+namespace po = boost::program_options;
+
+struct Options {
+  RunOptions run;
+  std::string results = "results";
+  bool no_trace = false;
+};
+
+void write_results(const std::string& folder, const Scenario& scenario, const RunResult& result,
+                   const Arguments& arguments) {
+  std::vector<std::string> command_line{"meshbed", "run"};
+  command_line.insert(command_line.end(), arguments.begin(), arguments.end());
+  write_text_file(folder + "/summary.json", summary(scenario, result).dump(2) + "\n");
+  write_text_file(folder + "/provenance.json", provenance(scenario, result, command_line).dump(2) + "\n");
+}
+
+}  // namespace
+
+int run_command(const Arguments& arguments, std::ostream& out, std::ostream& err) {
+  Options options;
+  po::options_description described("options");
+  described.add_options()                                                                                         //
+      ("scenario", po::value(&options.run.scenario_path)->required()->value_name("FILE"), "the scenario to run")  //
+      ("results", po::value(&options.results)->value_name("DIR")->default_value("results"),
+       "where DIR/<scenario>/sim/ is written")  //
+      ("no-trace", po::bool_switch(&options.no_trace), "leave out messages.csv");
+  add_run_options(described, options.run);
+  add_help(described);
+  po::positional_options_description positional;
+  positional.add("scenario", 1);
+  if (!parse_arguments(arguments, "run SCENARIO [options]", described, positional, out)) return kExitOk;
+
+  const Scenario scenario = scenario_for(options.run);
+  const std::string folder = options.results + "/" + scenario.name + "/sim";
+  std::filesystem::create_directories(folder);
+  const std::string seed_line = fmt::format("seed {}  scenario {}  world sim\n", scenario.seed, scenario.name);
+  (options.run.json ? err : out) << seed_line << std::flush;
+
+  sim::Recorder recorder(scenario.cluster, options.no_trace ? "" : folder + "/messages.csv");
+  RunResult result = run_workload(scenario, {.files = built_files(), .contexts = options.run.contexts}, recorder);
+  check_expectations(scenario, result);
+  add_process_usage(result);
+
+  write_results(folder, scenario, result, arguments);
+  if (options.run.json) {
+    out << summary(scenario, result).dump(2) << "\n";
+  } else {
+    out << text_report(scenario, result, folder);
+  }
+  const int status = exit_status(result);
+  if (options.run.json && status != kExitOk) err << failure_line(result) << "\n";
+  return status;
+}
+
+}  // namespace meshbed::cli

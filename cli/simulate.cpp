@@ -1,0 +1,167 @@
+#include "cli/simulate.h"
+
+#include <algorithm>
+#include <memory>
+#include <stdexcept>
+#include <string_view>
+
+namespace meshbed::cli {
+namespace {
+
+constexpr int kBootstrapPort = 29'500;
+
+/// Where ranks wait for each other. A failed rank opens it for good.
+struct Gate {
+  int ranks = 0;
+  int arrived = 0;
+  std::uint64_t round = 0;
+  bool broken = false;
+  std::vector<sim::Thread*> waiting;
+
+  void open(sim::World& world) {
+    ++round;
+    arrived = 0;
+    std::vector<sim::Thread*> leaving;
+    leaving.swap(waiting);
+    for (sim::Thread* thread : leaving) world.wake(*thread);
+  }
+};
+
+class SimulatedHost final : public RankHost {
+ public:
+  SimulatedHost(sim::World& world, sim::Process& process, Gate& gate, std::string bootstrap)
+      : world_(world), process_(process), gate_(gate), bootstrap_(std::move(bootstrap)) {}
+
+  int rank() const override { return process_.rank; }
+  int ranks() const override { return gate_.ranks; }
+  const std::string& bootstrap() const override { return bootstrap_; }
+  Picoseconds now_ps() const override { return world_.now(); }
+
+  void idle(const void* what, const char* why) override { world_.spin(what, {.what = why}); }
+
+  Result<void> rendezvous() override {
+    if (!gate_.broken && ++gate_.arrived == gate_.ranks) {
+      gate_.open(world_);
+      return ok();
+    }
+    const std::uint64_t round = gate_.round;
+    while (!gate_.broken && gate_.round == round) {
+      gate_.waiting.push_back(sim::World::current());
+      world_.block({.what = "rendezvous of all ranks"});
+    }
+    if (gate_.broken) return Error{.code = ErrorCode::kClosed, .scope = Scope::kJob, .text = "another rank failed"};
+    return ok();
+  }
+
+  void run_together(std::vector<RankThread> threads) override {
+    std::vector<sim::Thread*> running;
+    for (RankThread& thread : threads) {
+      running.push_back(&world_.spawn(process_, process_.name + "." + thread.name, std::move(thread.body)));
+    }
+    for (sim::Thread* thread : running) thread->join();
+  }
+
+  Result<void*> load(const std::string& path) override {
+    try {
+      return sim::load_for(process_, path);
+    } catch (const std::runtime_error& error) {
+      return Error{.code = ErrorCode::kSystem, .scope = Scope::kJob, .text = error.what()};
+    }
+  }
+
+  void* symbol(void* library, const char* name) override { return sim::symbol_of(library, name); }
+
+ private:
+  sim::World& world_;
+  sim::Process& process_;
+  Gate& gate_;
+  std::string bootstrap_;
+};
+
+sim::WorldOptions world_options(const Scenario& scenario, const SimulateOptions& options) {
+  sim::WorldOptions world{.cluster = scenario.cluster};
+  world.fabric = std::string_view(fabric_name(scenario)) == "fluid" ? sim::FabricKind::kFluid : sim::FabricKind::kChunk;
+  world.seed = scenario.seed;
+  world.time_limit_ps = static_cast<Picoseconds>(scenario.time_limit_s * static_cast<double>(kPicosecondsPerSecond));
+  world.contexts = options.contexts;
+  return world;
+}
+
+std::string bootstrap_of(const Scenario& scenario) {
+  const models::Cluster& cluster = scenario.cluster;
+  if (cluster.nodes.empty() || !cluster.nodes.front().management) {
+    throw std::runtime_error(scenario.path + ": ranks meet over a management network; the scenario has none");
+  }
+  return models::to_string(cluster.nodes.front().management->address.address) + ":" + std::to_string(kBootstrapPort);
+}
+
+/// The body of a rank's main thread. Failures are kept, never thrown across the simulator.
+void run_rank(sim::World& world, SimulatedHost& host, Gate& gate, const RankProgram& program, Simulation& result) {
+  const auto fail = [&](const Error& error) {
+    // A rank that only heard of another one's failure has nothing to add.
+    if (!gate.broken || error.code != ErrorCode::kClosed) {
+      result.errors.push_back({host.rank(), world.now(), error.text});
+    }
+    gate.broken = true;
+    gate.open(world);
+  };
+  try {
+    const Result<void> outcome = program(host);
+    if (!outcome) fail(outcome.error());
+  } catch (const std::exception& error) {
+    fail({.code = ErrorCode::kInternal, .scope = Scope::kJob, .text = error.what()});
+  }
+  result.elapsed_ps = std::max(result.elapsed_ps, world.now());
+}
+
+}  // namespace
+
+std::string net_plugin_of(const Scenario& scenario, const BuiltFiles& files) {
+  return scenario.workload.net_plugin.empty() ? files.net_plugin : scenario.workload.net_plugin;
+}
+
+int ranks_of(const Scenario& scenario) {
+  return static_cast<int>(scenario.cluster.nodes.size()) * scenario.workload.ranks_per_node;
+}
+
+int node_of(const Scenario& scenario, int rank) { return rank / scenario.workload.ranks_per_node; }
+
+const char* fabric_name(const Scenario& scenario) { return scenario.fabric == "fluid" ? "fluid" : "chunk"; }
+
+Simulation simulate(const Scenario& scenario, const SimulateOptions& options, sim::Recorder& recorder,
+                    const RankProgram& program) {
+  const std::string bootstrap = bootstrap_of(scenario);
+  const std::string net_plugin = net_plugin_of(scenario, options.files);
+  Simulation result;
+  Gate gate;
+  gate.ranks = ranks_of(scenario);
+
+  sim::World world(world_options(scenario, options));
+  sim::install_host(world, {.libraries = {{"libnccl-net-mesh.so", options.files.net_plugin},
+                                          {"libmeshcoll.so", options.files.engine}}});
+  sim::install_verbs(world, options.files.libibverbs, &recorder);
+
+  std::vector<std::unique_ptr<SimulatedHost>> hosts;
+  for (int rank = 0; rank < gate.ranks; ++rank) {
+    const int node = node_of(scenario, rank);
+    sim::Process& process = world.add_process(rank, node, "rank" + std::to_string(rank));
+    for (const auto& [name, value] : scenario.cluster.nodes[static_cast<std::size_t>(node)].environment) {
+      process.environment[name] = value;
+    }
+    hosts.push_back(std::make_unique<SimulatedHost>(world, process, gate, bootstrap));
+    SimulatedHost& host = *hosts.back();
+    world.spawn(process, process.name + ".main",
+                [&world, &host, &gate, &program, &result] { run_rank(world, host, gate, program, result); });
+  }
+
+  result.outcome = world.run();
+  result.links = world.network().links();
+  result.paths.assign(world.network().paths().begin(), world.network().paths().end());
+  result.verbs = sim::verbs_counters();
+  result.host = sim::host_counters();
+  result.plugin_sha256 = sim::loaded_sha256(net_plugin);
+  result.engine_sha256 = sim::loaded_sha256(options.files.engine);
+  return result;
+}
+
+}  // namespace meshbed::cli

@@ -1,0 +1,56 @@
+#pragma once
+// Simulate: runs one program on every rank of a scenario's cluster in virtual time, and hands back what happened.
+//
+// One simulation a process (SimGrid allows one engine).
+
+#include <string>
+#include <vector>
+
+#include "cli/files.h"
+#include "cli/rank_host.h"
+#include "cli/scenario.h"
+#include "sim/engine/network.h"
+#include "sim/engine/world.h"
+#include "sim/host/host.h"
+#include "sim/trace/recorder.h"
+#include "sim/verbs/verbs_host.h"
+
+namespace meshbed::cli {
+
+struct RankError {
+  int rank = 0;
+  Picoseconds at_ps = 0;
+  std::string text;
+};
+
+struct Simulation {
+  sim::Outcome outcome;
+  std::vector<RankError> errors;  // in the order in which they happened
+  std::vector<sim::Link> links;
+  std::vector<sim::Path> paths;  // those that were used
+  Picoseconds elapsed_ps = 0;    // simulated, from the start to the end of the last rank
+  sim::VerbsCounters verbs;
+  sim::HostCounters host;
+  std::string plugin_sha256;  // of the net plugin as the ranks loaded it; empty where nobody did
+  std::string engine_sha256;  // of libmeshcoll.so likewise
+};
+
+struct SimulateOptions {
+  BuiltFiles files;
+  std::string contexts;  // SimGrid's context factory; empty: its default
+};
+
+/// The net plugin that the scenario's ranks use: its own file, or the project's.
+std::string net_plugin_of(const Scenario& scenario, const BuiltFiles& files);
+int ranks_of(const Scenario& scenario);
+/// The node that holds `rank`: ranks are placed in blocks of workload.ranks_per_node.
+int node_of(const Scenario& scenario, int rank);
+
+/// The fabric that a run uses: what the scenario says, "chunk" for auto.
+const char* fabric_name(const Scenario& scenario);
+
+/// Throws std::runtime_error where the simulation cannot be set up (a missing library, no management network).
+Simulation simulate(const Scenario& scenario, const SimulateOptions& options, sim::Recorder& recorder,
+                    const RankProgram& program);
+
+}  // namespace meshbed::cli

@@ -1,0 +1,89 @@
+// Runs a scenario's collective: warm-up, then the timed and checked iterations; proofs against the closed forms.
+
+#include <stdexcept>
+
+#include "cli/bounds.h"
+#include "cli/collective.h"
+#include "cli/progress.h"
+#include "cli/workload.h"
+
+namespace meshbed::cli {
+namespace {
+
+models::Collective collective_of(const Scenario& scenario) {
+  const auto op = models::parse_collective(scenario.workload.collective);
+  if (!op) throw std::runtime_error("no collective \"" + scenario.workload.collective + "\"");
+  return *op;
+}
+
+Result<void> run_rank(RankHost& host, const EngineOptions& options, const CollectiveCase& warmup,
+                      const CollectiveCase& timed, CaseBoard& board, Progress& progress) {
+  Result<Engine> engine = Engine::open(host, options);
+  if (!engine) return engine.error();
+  CollectiveBuffers buffers(timed.bytes, host.ranks(), !timed.in_place);
+  CaseBoard unread;
+  const auto step = [&] { progress.step(); };
+  if (const Result<void> warm = run_case(host, *engine, buffers, warmup, 1, unread, step); !warm) return warm;
+  if (const Result<void> done = run_case(host, *engine, buffers, timed, 1'000'003, board, step); !done) return done;
+  // Nobody closes a connection that a slower rank still needs.
+  if (const Result<void> all = host.rendezvous(); !all) return all;
+  return engine->close();
+}
+
+}  // namespace
+
+EngineOptions engine_options(const Scenario& scenario, const BuiltFiles& files) {
+  const Workload& workload = scenario.workload;
+  return {.library = files.engine,
+          .net_plugin = net_plugin_of(scenario, files),
+          .net_version = workload.net_version,
+          .channels = workload.channels,
+          .channel_devices = workload.channel_devices,
+          .slice_bytes = workload.slice_bytes};
+}
+
+void run_collective(const Scenario& scenario, const SimulateOptions& options, sim::Recorder& recorder,
+                    RunResult& result) {
+  const Workload& workload = scenario.workload;
+  const CollectiveCase timed{.op = collective_of(scenario),
+                             .bytes = workload.bytes,
+                             .in_place = workload.in_place,
+                             .iterations = workload.iterations,
+                             .check = true,
+                             .root = workload.root,
+                             .shift = workload.shift};
+  CollectiveCase warmup = timed;
+  warmup.iterations = workload.warmup;
+  CaseBoard board;
+  {
+    Progress progress(workload.collective, workload.warmup + workload.iterations);
+    const EngineOptions engine = engine_options(scenario, options.files);
+    result.simulation = simulate(scenario, options, recorder, [&](RankHost& host) {
+      return run_rank(host, engine, warmup, timed, board, progress);
+    });
+  }
+
+  const CollectiveShape shape = shape_of(timed.op, timed.bytes, ranks_of(scenario));
+  result.workload = models::name_of(timed.op);
+  result.bytes = shape.bytes;
+  result.iterations = timed.iterations;
+  result.wrong = board.wrong;
+  result.checked = board.checked;
+  result.first_wrong = board.first_wrong;
+  result.busbw_factor = models::bus_factor(timed.op, ranks_of(scenario));
+  const bool finished =
+      result.simulation.errors.empty() && result.simulation.outcome.kind == sim::OutcomeKind::kFinished;
+  if (!finished) return;
+
+  result.time_ps = board.average_ps();
+  const BoundTable table(scenario, result.simulation, recorder.pairs());
+  const Bounds bounds = table.of(timed.op, shape.bytes, timed.root, timed.shift);
+  result.bound_ps = bounds.ring_ps > 0 ? bounds.ring_ps : bounds.any_algorithm_ps;
+  if (bounds.ring_ps > 0) {
+    result.proofs.push_back(sim::bound_kept("no ring is faster", board.fastest_ps(), bounds.ring_ps));
+  }
+  result.proofs.push_back(sim::bound_kept("no algorithm is faster", board.fastest_ps(), bounds.any_algorithm_ps));
+  result.proofs.push_back(sim::data_right(board.wrong, board.checked, shape.recv_count > 0));
+}
+
+}  // namespace meshbed::cli
