@@ -35,9 +35,9 @@ struct BackendSendWr {
   std::uint64_t compare_add;
   std::uint64_t swap;
   std::uint32_t sge_count;
-  std::uint32_t inline_bytes;          // > 0 or IBV_SEND_INLINE: the data stand in `inline_data`, sge unused
+  std::uint32_t inline_bytes;  // > 0 or IBV_SEND_INLINE: the data stand in `inline_data`, sge unused
   BackendSge sge[kBackendMaxSge];
-  const void* inline_data;             // valid during the call
+  const void* inline_data;  // valid during the call
 };
 
 struct BackendRecvWr {
@@ -49,14 +49,14 @@ struct BackendRecvWr {
 struct BackendQpInit {
   std::uint32_t qp_type;  // ibv_qp_type
   std::uint32_t send_cq, recv_cq, pd;
-  std::uint32_t srq;      // 0: none
+  std::uint32_t srq;  // 0: none
   bool signal_all;
-  ibv_qp_cap cap;         // in: asked for; out: granted
+  ibv_qp_cap cap;  // in: asked for; out: granted
 };
 
 struct BackendAsyncEvent {
-  std::uint32_t type;     // ibv_event_type
-  std::uint32_t object;   // QP number, CQ handle or port number
+  std::uint32_t type;    // ibv_event_type
+  std::uint32_t object;  // QP number, CQ handle or port number
 };
 
 struct VerbsBackend {
@@ -72,8 +72,9 @@ struct VerbsBackend {
   int (*query_gid)(int device, std::uint8_t port, int index, ibv_gid_entry* entry);  // ENODATA: empty entry
   int (*open_device)(int device, std::uint32_t* context);
   int (*close_device)(std::uint32_t context);
-  int (*get_async_event)(std::uint32_t context, bool block, BackendAsyncEvent* event);  // EAGAIN where it must not block
-  int (*async_fd)(std::uint32_t context);  // a simulated descriptor for poll() and fcntl()
+  int (*get_async_event)(std::uint32_t context, bool block,
+                         BackendAsyncEvent* event);  // EAGAIN where it must not block
+  int (*async_fd)(std::uint32_t context);            // a simulated descriptor for poll() and fcntl()
 
   // objects; handles are never 0
   int (*alloc_pd)(std::uint32_t context, std::uint32_t* pd);

@@ -20,14 +20,14 @@ struct MessageRecord {
   Picoseconds completed_ps = -1;  // acknowledged at the requester
   std::uint64_t payload_bytes = 0;
   std::uint64_t wire_bytes = 0;
-  std::uint64_t sequence = 0;     // of the message on its queue pair
+  std::uint64_t sequence = 0;  // of the message on its queue pair
   std::int32_t source_rank = -1, destination_rank = -1;
   models::PortRef source, destination;
   std::uint32_t source_qp = 0, destination_qp = 0;
-  std::uint32_t opcode = 0;       // ibv_wr_opcode
-  std::uint32_t status = 0;       // ibv_wc_status at the requester
-  std::uint32_t tries = 0;        // 1: no retransmission
-  std::uint32_t deliveries = 0;   // times executed at the responder: 1 where all is well
+  std::uint32_t opcode = 0;      // ibv_wr_opcode
+  std::uint32_t status = 0;      // ibv_wc_status at the requester
+  std::uint32_t tries = 0;       // 1: no retransmission
+  std::uint32_t deliveries = 0;  // times executed at the responder: 1 where all is well
 };
 
 /// Receives each message once, when it completes (or is flushed). Must not block.
@@ -38,20 +38,25 @@ class MessageSink {
 };
 
 struct VerbsCounters {
-  std::uint64_t messages = 0;           // completed or flushed
+  std::uint64_t messages = 0;  // completed or flushed
   std::uint64_t delivered = 0;
   std::uint64_t retransmissions = 0;
   std::uint64_t rnr_naks = 0;
-  std::uint64_t copied_bytes = 0;       // memory really copied by the simulator
+  std::uint64_t copied_bytes = 0;  // memory really copied by the simulator
   std::uint64_t payload_bytes = 0;
-  std::uint64_t in_flight = 0;          // posted and not completed
+  std::uint64_t in_flight = 0;  // posted and not completed
 };
 
-/// Makes `world`'s ranks see RDMA devices. Loads the drop-in at `libibverbs_path` (RTLD_NOW | RTLD_GLOBAL) and fills its
-/// table; must run before any plugin copy is loaded, so that their DT_NEEDED libibverbs.so.1 resolves to it.
-/// `sink` may be nullptr; it and `world` must outlive all calls. Throws std::runtime_error where the file does not load.
+/// Makes `world`'s ranks see RDMA devices. Loads the drop-in at `libibverbs_path` (RTLD_NOW | RTLD_GLOBAL) and fills
+/// its table; must run before any plugin copy is loaded, so that their DT_NEEDED libibverbs.so.1 resolves to it. `sink`
+/// may be nullptr; it and `world` must outlive all calls. Throws std::runtime_error where the file does not load.
 void install_verbs(World& world, const std::string& libibverbs_path, MessageSink* sink);
 
+/// To be called after Network::set_port_up: loses what is on the way over the port, raises IBV_EVENT_PORT_ERR and
+/// IBV_EVENT_PORT_ACTIVE wherever a link's state changed (both ends of a cable).
+void port_changed(models::PortRef port);
+
+/// Of the verbs that are installed.
 const VerbsCounters& verbs_counters();
 
 }  // namespace meshbed::sim

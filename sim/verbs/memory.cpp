@@ -1,0 +1,137 @@
+#include "sim/verbs/memory.h"
+
+#include <infiniband/verbs.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "sim/verbs/system.h"
+
+namespace meshbed::sim::verbs {
+namespace {
+
+constexpr unsigned kGenerationBits = 8;
+constexpr std::uint32_t slot_of(std::uint32_t key) { return (key >> kGenerationBits) - 1; }  // key 0 is never valid
+constexpr std::uint32_t key_of(std::uint32_t slot, std::uint8_t generation) {
+  return ((slot + 1) << kGenerationBits) | generation;
+}
+
+constexpr unsigned kAccessSupported = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
+                                      IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_HUGETLB;
+
+}  // namespace
+
+std::uint32_t MemoryTable::add(const MemoryRegion& region) {
+  std::uint32_t slot = 0;
+  if (!free_.empty()) {
+    slot = free_.back();
+    free_.pop_back();
+  } else {
+    if (slots_.size() == static_cast<std::size_t>(kMemoryRegionsMax)) return 0;
+    slot = static_cast<std::uint32_t>(slots_.size());
+    slots_.emplace_back();
+  }
+  const std::uint8_t generation = slots_[slot].generation;
+  slots_[slot] = region;
+  slots_[slot].generation = generation;
+  return key_of(slot, generation);
+}
+
+void MemoryTable::remove(std::uint32_t key) {
+  MemoryRegion& region = slots_[slot_of(key)];
+  region.domain = nullptr;
+  ++region.generation;
+  free_.push_back(slot_of(key));
+}
+
+MemoryRegion* MemoryTable::find(std::uint32_t key) {
+  const std::uint32_t slot = slot_of(key);
+  if (slot >= slots_.size()) return nullptr;
+  MemoryRegion& region = slots_[slot];
+  return region.domain != nullptr && key == key_of(slot, region.generation) ? &region : nullptr;
+}
+
+char* MemoryTable::locate(std::uint32_t key, const ProtectionDomain& domain, std::uint64_t iova, std::uint64_t length,
+                          unsigned access) {
+  const MemoryRegion* region = find(key);
+  if (region == nullptr || region->domain != &domain || (region->access & access) != access) return nullptr;
+  const std::uint64_t offset = iova - region->iova;
+  if (iova < region->iova || offset > region->length || length > region->length - offset) return nullptr;
+  return reinterpret_cast<char*>(region->address + offset);
+}
+
+std::vector<std::uint32_t> MemoryTable::keys_of(const Context& context) const {
+  std::vector<std::uint32_t> keys;
+  for (std::uint32_t slot = 0; slot < slots_.size(); ++slot) {
+    const MemoryRegion& region = slots_[slot];
+    if (region.domain != nullptr && region.domain->context == &context) keys.push_back(key_of(slot, region.generation));
+  }
+  return keys;
+}
+
+bool spans_of(MemoryTable& memory, const ProtectionDomain& domain, const BackendSge* sges, std::uint32_t count,
+              unsigned access, SpanList& list) {
+  list.count = 0;
+  for (std::uint32_t index = 0; index < count; ++index) {
+    const BackendSge& sge = sges[index];
+    if (sge.length == 0) continue;
+    char* bytes = memory.locate(sge.lkey, domain, sge.address, sge.length, access);
+    if (bytes == nullptr) return false;
+    list.spans[list.count++] = {bytes, sge.length};
+  }
+  return true;
+}
+
+void copy_spans(const SpanList& from, const SpanList& to, std::uint64_t bytes) {
+  const Span* source = from.spans;
+  const Span* target = to.spans;
+  std::uint32_t source_offset = 0, target_offset = 0;
+  while (bytes > 0) {
+    const std::uint64_t piece =
+        std::min({bytes, std::uint64_t{source->length - source_offset}, std::uint64_t{target->length - target_offset}});
+    // memmove: both lists may lie in one buffer where a queue pair is connected within a rank.
+    std::memmove(target->bytes + target_offset, source->bytes + source_offset, piece);
+    bytes -= piece;
+    source_offset += static_cast<std::uint32_t>(piece);
+    target_offset += static_cast<std::uint32_t>(piece);
+    if (source_offset == source->length) ++source, source_offset = 0;
+    if (target_offset == target->length) ++target, target_offset = 0;
+  }
+}
+
+int alloc_pd(System& system, Context& context, std::uint32_t& handle) {
+  handle = system.domains.next();
+  ProtectionDomain& domain = system.domains.add(std::make_unique<ProtectionDomain>());
+  domain.handle = handle;
+  domain.context = &context;
+  return 0;
+}
+
+int dealloc_pd(System& system, ProtectionDomain& domain) {
+  if (domain.users != 0) return EBUSY;
+  system.domains.remove(domain.handle);
+  return 0;
+}
+
+int reg_mr(System& system, ProtectionDomain& domain, std::uint64_t address, std::uint64_t length, std::uint64_t iova,
+           unsigned access, std::uint32_t& key) {
+  if (length == 0 || address + length < address || iova + length < iova) return EINVAL;
+  if ((access & ~kAccessSupported) != 0) return EOPNOTSUPP;  // windows, on-demand paging, zero-based addresses
+  const bool remote_writes = (access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)) != 0;
+  if (remote_writes && (access & IBV_ACCESS_LOCAL_WRITE) == 0) return EINVAL;  // ibv_reg_mr(3)
+  key = system.memory.add({.domain = &domain, .address = address, .length = length, .iova = iova, .access = access});
+  if (key == 0) return ENOMEM;
+  ++domain.users;
+  return 0;
+}
+
+int dereg_mr(System& system, std::uint32_t key) {
+  MemoryRegion* region = system.memory.find(key);
+  if (region == nullptr) return EINVAL;
+  --region->domain->users;
+  system.memory.remove(key);
+  return 0;
+}
+
+}  // namespace meshbed::sim::verbs

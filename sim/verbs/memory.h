@@ -1,0 +1,72 @@
+#pragma once
+// Memory: protection domains, memory regions and the checks that every access passes.
+//
+// A key is (slot << 8 | generation): slots are reused, and a key of a region that is gone fails on its generation. The
+// local and the remote key of a region are one number, as on most devices; what a peer may do is in the access flags.
+
+#include <cstdint>
+#include <vector>
+
+#include "sim/verbs/backend.h"
+
+namespace meshbed::sim::verbs {
+
+struct System;
+struct Context;
+
+struct ProtectionDomain {
+  std::uint32_t handle = 0;
+  Context* context = nullptr;
+  int users = 0;  // memory regions and queue pairs
+};
+
+struct MemoryRegion {
+  ProtectionDomain* domain = nullptr;  // nullptr: a free slot
+  std::uint64_t address = 0;
+  std::uint64_t length = 0;
+  std::uint64_t iova = 0;  // what `address` is called in work requests
+  unsigned access = 0;
+  std::uint8_t generation = 0;
+};
+
+class MemoryTable {
+ public:
+  /// 0 where no key is left.
+  std::uint32_t add(const MemoryRegion& region);
+  void remove(std::uint32_t key);
+  MemoryRegion* find(std::uint32_t key);
+  /// Where `length` bytes at `iova` lie in memory, if the key is valid in `domain`, covers them and allows all of
+  /// `access`; nullptr otherwise.
+  char* locate(std::uint32_t key, const ProtectionDomain& domain, std::uint64_t iova, std::uint64_t length,
+               unsigned access);
+  std::vector<std::uint32_t> keys_of(const Context& context) const;
+
+ private:
+  std::vector<MemoryRegion> slots_;
+  std::vector<std::uint32_t> free_;
+};
+
+struct Span {
+  char* bytes;
+  std::uint32_t length;
+};
+
+/// A scatter or gather list as it lies in memory. Filled by spans_of; never larger than a work request's own list.
+struct SpanList {
+  Span spans[kBackendMaxSge];
+  std::uint32_t count = 0;
+};
+
+/// False where a key, its bounds or its access flags do not hold. Empty elements are not checked (they touch nothing).
+bool spans_of(MemoryTable& memory, const ProtectionDomain& domain, const BackendSge* sges, std::uint32_t count,
+              unsigned access, SpanList& list);
+/// Copies the first `bytes` of `from` to `to`; both must hold as many.
+void copy_spans(const SpanList& from, const SpanList& to, std::uint64_t bytes);
+
+int alloc_pd(System& system, Context& context, std::uint32_t& handle);
+int dealloc_pd(System& system, ProtectionDomain& domain);
+int reg_mr(System& system, ProtectionDomain& domain, std::uint64_t address, std::uint64_t length, std::uint64_t iova,
+           unsigned access, std::uint32_t& key);
+int dereg_mr(System& system, std::uint32_t key);
+
+}  // namespace meshbed::sim::verbs

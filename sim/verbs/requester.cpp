@@ -1,0 +1,211 @@
+// The requester: send queue to wire, answers to completions.
+
+#include <algorithm>
+
+#include "sim/verbs/psn.h"
+#include "sim/verbs/system.h"
+
+namespace meshbed::sim::verbs {
+namespace {
+
+/// May the request start now? A fence waits for all reads and atomics before it (ibv_post_send(3), IBV_SEND_FENCE); no
+/// more of them may be outstanding than max_rd_atomic (ibv_modify_qp(3)).
+bool may_start(const QueuePair& qp, const SendEntry& entry) {
+  if ((entry.send_flags & IBV_SEND_FENCE) != 0 && qp.reads_outstanding > 0) return false;
+  return !has_response(entry.opcode) || qp.reads_outstanding < qp.attr.max_rd_atomic;
+}
+
+/// The local error with which a request ends before it is sent; IBV_WC_SUCCESS: none.
+ibv_wc_status local_error(System& system, const QueuePair& qp, const SendEntry& entry) {
+  if (entry.payload_bytes > kMessageBytesMax) return IBV_WC_LOC_LEN_ERR;
+  if (has_response(entry.opcode) && qp.attr.max_rd_atomic == 0) return IBV_WC_LOC_QP_OP_ERR;
+  SpanList spans;
+  return local_spans(system, qp, entry, spans) ? IBV_WC_SUCCESS : IBV_WC_LOC_PROT_ERR;
+}
+
+void request_sent(void* self, std::uint64_t) {
+  System& owner = system();
+  Flight& flight = *static_cast<Flight*>(self);
+  QueuePair* qp = owner.queue_pairs.find(flight.source_qp);
+  if (qp == nullptr) return release(owner, flight);
+  qp->wire_busy = false;
+  const bool unfinished = qp->send.holds(flight.sequence);
+  if (unfinished && qp->round == flight.round) {
+    qp->send[flight.sequence].sent = true;
+    ensure_timer(owner, *qp);
+  }
+  if (unfinished && path_usable(owner, *qp) && flaps_of(owner, *qp) == flight.flaps) {
+    owner.world.after(path_latency_ps(*qp), qp->route.peer.node, request_arrives, &flight, 0);
+  } else {
+    release(owner, flight);
+  }
+  pump(owner, *qp);
+}
+
+void start(System& system, QueuePair& qp, std::uint64_t sequence) {
+  SendEntry& entry = qp.send[sequence];
+  if (entry.tries++ > 0) ++system.counters.retransmissions;
+  entry.started_ps = system.world.now();
+  if (has_response(entry.opcode) && !entry.counted) {
+    entry.counted = true;
+    ++qp.reads_outstanding;
+  }
+  qp.next = sequence + 1;
+  qp.reached = std::max(qp.reached, qp.next);
+  if (!path_usable(system, qp)) {  // nothing leaves a port whose link is down
+    entry.sent = true;
+    ensure_timer(system, qp);
+    return;
+  }
+  Flight& flight = *system.flights.take();
+  flight.source_qp = qp.number;
+  flight.sequence = sequence;
+  flight.round = qp.round;
+  flight.flaps = flaps_of(system, qp);
+  flight.snapshot = nullptr;
+  qp.wire_busy = true;
+  put_on_wire(system, qp, entry.wire_bytes, qp.number, request_sent, flight);
+}
+
+/// Everything up to `psn` is acknowledged; reads and atomics still need their responses.
+void acknowledge(QueuePair& qp, std::uint32_t psn) {
+  for (std::uint64_t sequence = qp.send.begin(); sequence < qp.reached; ++sequence) {
+    SendEntry& entry = qp.send[sequence];
+    if (psn_ahead(psn, psn_add(entry.first_psn, entry.packet_count - 1)) < 0) break;
+    if (!has_response(entry.opcode)) entry.done = true;
+  }
+}
+
+/// Is `psn` one of those that are on the way? Anything else comes from another connection and is ignored.
+bool outstanding(const QueuePair& qp, std::uint32_t psn) {
+  if (qp.send.begin() >= qp.reached) return false;
+  const SendEntry& newest = qp.send[qp.reached - 1];
+  return psn_ahead(psn, qp.send[qp.send.begin()].first_psn) >= 0 &&
+         psn_ahead(psn, psn_add(newest.first_psn, newest.packet_count)) < 0;
+}
+
+}  // namespace
+
+bool local_spans(System& system, const QueuePair& qp, const SendEntry& entry, SpanList& list) {
+  if ((entry.send_flags & IBV_SEND_INLINE) != 0) {
+    list.count = entry.payload_bytes > 0 ? 1 : 0;
+    if (list.count > 0) list.spans[0] = {entry.block->bytes, static_cast<std::uint32_t>(entry.payload_bytes)};
+    return true;
+  }
+  const BackendSge* sges = entry.sge_count > 1 ? entry.block->sges : &entry.sge;
+  const unsigned access = has_response(entry.opcode) ? IBV_ACCESS_LOCAL_WRITE : 0;
+  return spans_of(system.memory, *qp.domain, sges, entry.sge_count, access, list);
+}
+
+void pump(System& system, QueuePair& qp) {
+  while (qp.state == IBV_QPS_RTS && !qp.wire_busy && qp.rnr_until_ps < 0 && qp.next < qp.send.end()) {
+    SendEntry& entry = qp.send[qp.next];
+    if (entry.done && entry.status != IBV_WC_SUCCESS) return;  // it ends the queue pair when its turn comes
+    if (entry.done || entry.responding) {                      // behind a go-back: need not be sent again
+      ++qp.next;
+      continue;
+    }
+    if (const ibv_wc_status error = local_error(system, qp, entry); error != IBV_WC_SUCCESS) {
+      fail_request(system, qp, qp.next, error);
+      return;
+    }
+    if (!may_start(qp, entry)) return;
+    start(system, qp, qp.next);
+  }
+}
+
+void settle(System& system, QueuePair& qp) {
+  bool progress = false;
+  while (!qp.send.empty() && qp.send.front().done) {
+    const ibv_wc_status status = qp.send.front().status;
+    finish_send(system, qp, status);
+    if (status != IBV_WC_SUCCESS) return enter_error(system, qp);
+    progress = true;
+  }
+  if (!progress) return;
+  qp.retries_left = qp.attr.retry_cnt;
+  qp.rnr_retries_left = qp.attr.rnr_retry;
+  restart_timer(system, qp);
+}
+
+void advance(System& system, QueuePair& qp) {
+  settle(system, qp);
+  pump(system, qp);
+}
+
+void fail_request(System& system, QueuePair& qp, std::uint64_t sequence, ibv_wc_status status) {
+  SendEntry& entry = qp.send[sequence];
+  entry.done = true;
+  entry.status = status;
+  advance(system, qp);
+}
+
+void answer_arrives(void* self, std::uint64_t) {
+  System& owner = system();
+  const Flight flight = *static_cast<Flight*>(self);
+  release(owner, *static_cast<Flight*>(self));
+  QueuePair* qp = owner.queue_pairs.find(flight.source_qp);
+  if (qp == nullptr || qp->state != IBV_QPS_RTS || flaps_of(owner, *qp) != flight.flaps) return;
+  switch (flight.answer) {
+    case Answer::kAck:
+      if (!outstanding(*qp, flight.psn)) return;
+      acknowledge(*qp, flight.psn);
+      return advance(owner, *qp);
+    case Answer::kSequenceNak:
+      if (!outstanding(*qp, flight.psn) || flight.round != qp->round) return;
+      acknowledge(*qp, psn_before(flight.psn));
+      settle(owner, *qp);
+      return retry(owner, *qp);
+    case Answer::kRnrNak:
+      if (flight.round != qp->round || !qp->send.holds(flight.sequence)) return;
+      return wait_for_receiver(owner, *qp, flight.sequence, flight.code);
+    case Answer::kErrorNak:
+      if (!qp->send.holds(flight.sequence) || qp->send[flight.sequence].done) return;
+      acknowledge(*qp, psn_before(flight.psn));
+      return fail_request(owner, *qp, flight.sequence, static_cast<ibv_wc_status>(flight.code));
+  }
+}
+
+void response_arrives(void* self, std::uint64_t) {
+  System& owner = system();
+  Flight& flight = *static_cast<Flight*>(self);
+  QueuePair* qp = owner.queue_pairs.find(flight.source_qp);
+  if (qp == nullptr || !qp->send.holds(flight.sequence) || qp->send[flight.sequence].done) {
+    return release(owner, flight);
+  }
+  SendEntry& entry = qp->send[flight.sequence];
+  entry.responding = false;
+  const QueuePair* responder = owner.queue_pairs.find(flight.responder_qp);
+  if (flaps_of(owner, *qp) != flight.flaps || (responder == nullptr && flight.snapshot == nullptr)) {
+    release(owner, flight);
+    return restart_timer(owner, *qp);
+  }
+  SpanList to;
+  if (!local_spans(owner, *qp, entry, to)) {
+    release(owner, flight);
+    return fail_request(owner, *qp, flight.sequence, IBV_WC_LOC_PROT_ERR);
+  }
+  SpanList from;
+  from.count = entry.payload_bytes > 0 ? 1 : 0;
+  from.spans[0].length = static_cast<std::uint32_t>(entry.payload_bytes);
+  if (flight.snapshot != nullptr) {
+    from.spans[0].bytes = flight.snapshot->bytes;
+  } else if (from.count > 0) {
+    from.spans[0].bytes = owner.memory.locate(entry.rkey, *responder->domain, entry.remote_address, entry.payload_bytes,
+                                              IBV_ACCESS_REMOTE_READ);
+    if (from.spans[0].bytes == nullptr) {  // deregistered while the response was under way
+      release(owner, flight);
+      return fail_request(owner, *qp, flight.sequence, IBV_WC_REM_ACCESS_ERR);
+    }
+  }
+  copy_spans(from, to, entry.payload_bytes);
+  owner.counters.copied_bytes += entry.payload_bytes;
+  entry.done = true;
+  entry.counted = false;
+  --qp->reads_outstanding;
+  release(owner, flight);
+  deliver(owner, *qp->context->process);
+  advance(owner, *qp);
+}
+
+}  // namespace meshbed::sim::verbs

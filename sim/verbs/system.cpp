@@ -1,0 +1,49 @@
+#include "sim/verbs/system.h"
+
+#include <dlfcn.h>
+
+#include <memory>
+#include <stdexcept>
+
+namespace meshbed::sim {
+namespace verbs {
+namespace {
+
+std::unique_ptr<System> g_system;  // of the one World
+
+}  // namespace
+
+System::System(World& owner, MessageSink* messages)
+    : world(owner), network(owner.network()), fabric(owner.fabric()), sink(messages) {
+  const auto& nodes = world.cluster().nodes;
+  ports.resize(nodes.size());
+  for (std::size_t node = 0; node < nodes.size(); ++node) {
+    for (std::size_t nic = 0; nic < nodes[node].nics.size(); ++nic) {
+      ports[node].push_back({network.port_up({static_cast<int>(node), static_cast<int>(nic)}), 0});
+    }
+  }
+}
+
+System& system() { return *g_system; }
+
+std::string describe(const System& system, const Context& context) {
+  return context.process->name + " on " + port_name(system.world.cluster(), context.port);
+}
+
+}  // namespace verbs
+
+void install_verbs(World& world, const std::string& libibverbs_path, MessageSink* sink) {
+  void* library = dlopen(libibverbs_path.c_str(), RTLD_NOW | RTLD_GLOBAL);
+  if (library == nullptr) throw std::runtime_error(dlerror());
+  void* symbol = dlsym(library, kSetBackendSymbol);
+  if (symbol == nullptr) throw std::runtime_error(libibverbs_path + " is not the simulator's libibverbs");
+  verbs::g_system = std::make_unique<verbs::System>(world, sink);
+  const auto set_backend = reinterpret_cast<int (*)(const VerbsBackend*)>(symbol);
+  if (set_backend(&verbs::backend_table()) != 0) {
+    throw std::runtime_error(libibverbs_path + " was built for another version of the back end");
+  }
+}
+
+const VerbsCounters& verbs_counters() { return verbs::system().counters; }
+
+}  // namespace meshbed::sim

@@ -1,0 +1,69 @@
+#pragma once
+// System: everything that the in-process verbs back end of one World owns. Events and verbs reach it through system().
+
+#include <cstdint>
+#include <vector>
+
+#include "models/cluster.h"
+#include "sim/engine/fabric.h"
+#include "sim/engine/network.h"
+#include "sim/engine/world.h"
+#include "sim/verbs/completion.h"
+#include "sim/verbs/device.h"
+#include "sim/verbs/memory.h"
+#include "sim/verbs/pools.h"
+#include "sim/verbs/queue_pair.h"
+#include "sim/verbs/transport.h"
+#include "sim/verbs/verbs_host.h"
+
+namespace meshbed::sim::verbs {
+
+/// What verbs last told about a port.
+struct PortWatch {
+  bool up = false;
+  std::uint32_t flaps = 0;  // times it went down
+};
+
+struct System {
+  System(World& world, MessageSink* sink);
+
+  World& world;
+  Network& network;
+  Fabric& fabric;
+  MessageSink* sink;  // may be nullptr
+  VerbsCounters counters;
+  std::vector<std::vector<PortWatch>> ports;  // by node and NIC
+  HandleTable<Context> contexts;
+  HandleTable<ProtectionDomain> domains;
+  HandleTable<Channel> channels;
+  HandleTable<CompletionQueue> completion_queues;
+  HandleTable<QueuePair> queue_pairs{kFirstQueuePair};
+  MemoryTable memory;
+  Pool<Flight> flights;
+  Pool<Block> blocks;
+  std::uint32_t opcodes_refused = 0;  // one WARN each: bit 1 << opcode
+
+  PortWatch& port(models::PortRef port) {
+    return ports[static_cast<std::size_t>(port.node)][static_cast<std::size_t>(port.nic)];
+  }
+  const PortWatch& port(models::PortRef port) const {
+    return ports[static_cast<std::size_t>(port.node)][static_cast<std::size_t>(port.nic)];
+  }
+};
+
+/// The installed one; must exist.
+System& system();
+
+/// Something reached `process`: bytes, a completion, an event.
+inline void deliver(System& system, Process& process) {
+  system.world.progress();
+  system.world.signal(process);
+}
+
+/// The table for the drop-in, filled with functions of this room (table.cpp).
+const VerbsBackend& backend_table();
+
+/// "rank 3 node1/rocep1s0f0"
+std::string describe(const System& system, const Context& context);
+
+}  // namespace meshbed::sim::verbs

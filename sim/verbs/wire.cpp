@@ -1,0 +1,84 @@
+// What requests and responses are on the wire: bytes, packets, times, and whether they get through.
+
+#include <algorithm>
+#include <array>
+
+#include "models/link.h"
+#include "sim/verbs/system.h"
+
+namespace meshbed::sim::verbs {
+namespace {
+
+constexpr std::uint32_t kAtomicAckBytes = 8;  // the original value
+
+std::uint32_t packet_overhead(const QueuePair& qp) {
+  return qp.route.gid_type == models::GidType::kRoceV1 ? models::kRoceV1PacketOverheadBytes
+                                                       : models::kRoceV2PacketOverheadBytes;
+}
+
+}  // namespace
+
+std::uint64_t request_wire_bytes(const QueuePair& qp, unsigned opcode, std::uint64_t payload_bytes) {
+  const std::uint32_t pmtu = mtu_bytes(qp.attr.path_mtu);
+  const std::uint32_t overhead = packet_overhead(qp);
+  if (is_read(opcode)) return models::wire_bytes(0, pmtu, models::kRethBytes, overhead);
+  if (is_atomic(opcode)) return models::wire_bytes(0, pmtu, models::kAtomicBytes, overhead);
+  const bool write = opcode == IBV_WR_RDMA_WRITE || opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
+  const std::uint32_t extended = (write ? models::kRethBytes : 0) + (has_imm(opcode) ? models::kImmBytes : 0);
+  return models::wire_bytes(payload_bytes, pmtu, extended, overhead);
+}
+
+std::uint64_t response_wire_bytes(const QueuePair& responder, const SendEntry& entry) {
+  const std::uint32_t pmtu = mtu_bytes(responder.attr.path_mtu);
+  const std::uint32_t overhead = packet_overhead(responder);
+  if (is_atomic(entry.opcode)) return models::wire_bytes(0, pmtu, models::kAethBytes + kAtomicAckBytes, overhead);
+  // The first and the last packet of a read response carry the acknowledgement header; they may be the same packet.
+  const std::uint32_t headers = models::packets(entry.payload_bytes, pmtu) == 1 ? 1 : 2;
+  return models::wire_bytes(entry.payload_bytes, pmtu, headers * models::kAethBytes, overhead);
+}
+
+std::uint32_t packets_of(const QueuePair& qp, unsigned opcode, std::uint64_t payload_bytes) {
+  if (is_atomic(opcode)) return 1;
+  return static_cast<std::uint32_t>(models::packets(payload_bytes, mtu_bytes(qp.attr.path_mtu)));
+}
+
+Picoseconds rnr_timer_ps(std::uint8_t code) {
+  constexpr Picoseconds kUnit = 10 * kPicosecondsPerMicrosecond;
+  constexpr std::array<std::int32_t, 32> kUnits{65536, 1,    2,    3,    4,    6,     8,     12,    16,    24,   32,
+                                                48,    64,   96,   128,  192,  256,   384,   512,   768,   1024, 1536,
+                                                2048,  3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152};
+  return kUnits[code % kUnits.size()] * kUnit;
+}
+
+Picoseconds ack_timeout_ps(std::uint8_t timeout) {
+  constexpr Picoseconds kUnit = 4096 * kPicosecondsPerNanosecond;
+  return timeout == 0 ? -1 : kUnit << timeout;
+}
+
+std::uint32_t flaps_of(const System& system, const QueuePair& qp) {
+  return system.port(qp.context->port).flaps + system.port(qp.route.peer).flaps;
+}
+
+bool path_usable(const System& system, const QueuePair& qp) {
+  return qp.route.path != nullptr ? system.network.usable(*qp.route.path) : system.network.port_up(qp.context->port);
+}
+
+Picoseconds path_latency_ps(const QueuePair& qp) { return qp.route.path != nullptr ? qp.route.path->latency_ps : 0; }
+
+void put_on_wire(System& system, const QueuePair& qp, std::uint64_t wire_bytes, std::uint64_t flow, EventFunction done,
+                 Flight& flight) {
+  if (qp.route.path != nullptr) {
+    system.fabric.transfer(*qp.route.path, wire_bytes, flow, done, &flight, 0);
+    return;
+  }
+  // Loopback stays within the adapter, at its port's rate.
+  const models::PortRef port = qp.context->port;
+  system.world.after(wire_time_ps(wire_bytes, nic_of(system, port).rate_bps), port.node, done, &flight, 0);
+}
+
+void release(System& system, Flight& flight) {
+  if (flight.snapshot != nullptr) system.blocks.give(flight.snapshot);
+  system.flights.give(&flight);
+}
+
+}  // namespace meshbed::sim::verbs
