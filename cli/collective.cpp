@@ -151,6 +151,12 @@ CollectiveBuffers::CollectiveBuffers(std::uint64_t largest_bytes, int ranks, boo
   if (out_of_place) send_ = std::make_unique_for_overwrite<float[]>(elements);
 }
 
+std::vector<CollectiveBuffers> buffers_for(int ranks, std::uint64_t largest_bytes, bool out_of_place) {
+  std::vector<CollectiveBuffers> buffers;
+  for (int rank = 0; rank < ranks; ++rank) buffers.emplace_back(largest_bytes, ranks, out_of_place);
+  return buffers;
+}
+
 Result<void> run_case(RankHost& host, Engine& engine, CollectiveBuffers& buffers, const CollectiveCase& wanted,
                       std::uint32_t salt, CaseBoard& board, const std::function<void()>& after_iteration) {
   const CollectiveShape shape = shape_of(wanted.op, wanted.bytes, host.ranks());

@@ -65,6 +65,10 @@ class CollectiveBuffers {
   std::unique_ptr<float[]> recv_;
 };
 
+/// One for each rank. Owned by whoever runs the simulation, and kept until it is over: what a failed rank leaves
+/// registered may still be written to.
+std::vector<CollectiveBuffers> buffers_for(int ranks, std::uint64_t largest_bytes, bool out_of_place);
+
 /// Runs the case on this rank; all ranks call it with the same case. `salt` differs from case to case, so that a result
 /// of an earlier one cannot pass for this one's. Rank 0 calls `after_iteration` (where there is one) after each.
 Result<void> run_case(RankHost& host, Engine& engine, CollectiveBuffers& buffers, const CollectiveCase& wanted,

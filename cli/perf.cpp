@@ -96,11 +96,10 @@ CollectiveCase case_of(const Options& options, const Scenario& scenario, std::ui
 }
 
 /// The whole sweep on one rank, in the order of nccl-tests: warm-up with the largest and the smallest size, then each.
-Result<void> run_rank(RankHost& host, const EngineOptions& engine_options, int warmup, std::vector<SizeRun>& runs,
-                      Progress& progress) {
+Result<void> run_rank(RankHost& host, CollectiveBuffers& buffers, const EngineOptions& engine_options, int warmup,
+                      std::vector<SizeRun>& runs, Progress& progress) {
   Result<Engine> engine = Engine::open(host, engine_options);
   if (!engine) return engine.error();
-  CollectiveBuffers buffers(runs.back().in_place.bytes, host.ranks(), true);
   std::uint32_t salt = 1;
   const auto run = [&](CollectiveCase wanted, CaseBoard& board) {
     return run_case(host, *engine, buffers, wanted, salt++, board);
@@ -219,10 +218,11 @@ int perf_command(const Arguments& arguments, std::ostream& out, std::ostream& er
   const EngineOptions engine = engine_options(scenario, simulate_options.files);
   sim::Recorder recorder(scenario.cluster, "");
   RunResult result;
+  std::vector<CollectiveBuffers> buffers = buffers_for(ranks, runs.back().in_place.bytes, true);
   {
     Progress progress(options.op_name, static_cast<int>(runs.size()));
     result.simulation = simulate(scenario, simulate_options, recorder, [&](RankHost& host) {
-      return run_rank(host, engine, options.warmup, runs, progress);
+      return run_rank(host, buffers[static_cast<std::size_t>(host.rank())], engine, options.warmup, runs, progress);
     });
   }
   result.workload = models::name_of(options.op);

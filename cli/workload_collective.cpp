@@ -16,11 +16,10 @@ models::Collective collective_of(const Scenario& scenario) {
   return *op;
 }
 
-Result<void> run_rank(RankHost& host, const EngineOptions& options, const CollectiveCase& warmup,
-                      const CollectiveCase& timed, CaseBoard& board, Progress& progress) {
+Result<void> run_rank(RankHost& host, CollectiveBuffers& buffers, const EngineOptions& options,
+                      const CollectiveCase& warmup, const CollectiveCase& timed, CaseBoard& board, Progress& progress) {
   Result<Engine> engine = Engine::open(host, options);
   if (!engine) return engine.error();
-  CollectiveBuffers buffers(timed.bytes, host.ranks(), !timed.in_place);
   CaseBoard unread;
   const auto step = [&] { progress.step(); };
   if (const Result<void> warm = run_case(host, *engine, buffers, warmup, 1, unread, step); !warm) return warm;
@@ -55,11 +54,12 @@ void run_collective(const Scenario& scenario, const SimulateOptions& options, si
   CollectiveCase warmup = timed;
   warmup.iterations = workload.warmup;
   CaseBoard board;
+  std::vector<CollectiveBuffers> buffers = buffers_for(ranks_of(scenario), timed.bytes, !timed.in_place);
   {
     Progress progress(workload.collective, workload.warmup + workload.iterations);
     const EngineOptions engine = engine_options(scenario, options.files);
     result.simulation = simulate(scenario, options, recorder, [&](RankHost& host) {
-      return run_rank(host, engine, warmup, timed, board, progress);
+      return run_rank(host, buffers[static_cast<std::size_t>(host.rank())], engine, warmup, timed, board, progress);
     });
   }
 

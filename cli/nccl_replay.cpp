@@ -1,0 +1,153 @@
+#include "cli/nccl_replay.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdarg>
+#include <cstdio>
+#include <cstring>
+
+#include "plugin/base/prng.h"
+
+namespace meshbed::cli {
+namespace {
+
+// The last WARN of any rank. NCCL's log callback carries no context, so the reason of a failed call can only be taken
+// from here; the call that fails is the one that logged last, because one thread runs at a time.
+std::string g_last_warning;
+
+__attribute__((format(printf, 5, 6))) void log_from_plugin(int level, unsigned long, const char*, int,
+                                                           const char* format, ...) {
+  if (level != nccl::kNcclLogWarn) return;
+  char text[1024];
+  va_list arguments;
+  va_start(arguments, format);
+  std::vsnprintf(text, sizeof text, format, arguments);
+  va_end(arguments);
+  g_last_warning = text;
+}
+
+const char* result_name(int result) {
+  constexpr const char* kNames[]{"success",          "unhandled CUDA error", "system error", "internal error",
+                                 "invalid argument", "invalid usage",        "remote error", "in progress"};
+  return result >= 0 && result < 8 ? kNames[result] : "unknown result";
+}
+
+}  // namespace
+
+Replay::Replay(RankHost& host, const RankRecording& calls, ReplayBoard& board)
+    : host_(host), calls_(calls), board_(board), comms_(static_cast<std::size_t>(calls.comms)) {
+  listen_comms_.resize(board.handles.size());
+  int registrations = 0;
+  for (const RecordedCall& call : calls.service) registrations = std::max(registrations, call.mr + 1);
+  registrations_.resize(static_cast<std::size_t>(registrations));
+  for (const RecordedCall& call : calls.progress) {
+    if (call.comm < 0) continue;
+    Comm& comm = comm_of(call);
+    ++comm.messages;
+    // Slots start on cache lines, so that each payload is aligned as NCCL's are.
+    comm.slot_bytes = std::max(comm.slot_bytes, (call.size_bytes + 63) / 64 * 64);
+  }
+}
+
+Result<void> Replay::check(int result, const RecordedCall& call, const char* name) const {
+  if (result == nccl::kNcclSuccess) return ok();
+  return Error{.code = ErrorCode::kRemote,
+               .scope = Scope::kJob,
+               .text = fmt::format("{} of line {} (device {}, listener {}, comm {}): {}{}", name, call.line,
+                                   call.device, call.listener, call.comm, result_name(result),
+                                   g_last_warning.empty() ? "" : ": " + g_last_warning)};
+}
+
+void Replay::fail(const Error& error) {
+  if (!error_) error_ = error;
+  board_.stop = true;
+}
+
+Result<void> Replay::open(const std::string& plugin_path) {
+  const Result<void*> library = host_.load(plugin_path);
+  if (!library) return library.error();
+  net_ = static_cast<nccl::NetV11*>(host_.symbol(*library, "ncclNetPlugin_v11"));
+  if (net_ == nullptr) {
+    return Error{.code = ErrorCode::kUnsupported,
+                 .scope = Scope::kJob,
+                 .text = plugin_path + " has no ncclNetPlugin_v11, the version that was recorded"};
+  }
+  return ok();
+}
+
+Result<void> Replay::issue_main(const RecordedCall& call) {
+  switch (call.call) {
+    case NetCall::kInit: {
+      nccl::CommConfig config{.trafficClass = nccl::kTrafficClassUndefined};
+      return check(net_->init(&context_, 0, &config, log_from_plugin, nullptr), call, "init");
+    }
+    case NetCall::kDevices: {
+      int count = 0;
+      if (const Result<void> done = check(net_->devices(&count), call, "devices"); !done) return done;
+      if (count == call.count) return ok();
+      return Error{.code = ErrorCode::kInvalidArgument,
+                   .scope = Scope::kJob,
+                   .text = fmt::format("the plugin has {} devices, {} were recorded", count, call.count)};
+    }
+    case NetCall::kGetProperties: {
+      nccl::PropertiesV11 properties{};
+      return check(net_->getProperties(call.device, &properties), call, "getProperties");
+    }
+    case NetCall::kFinalize:
+      return check(net_->finalize(context_), call, "finalize");
+    default:
+      return Error{.code = ErrorCode::kUnsupported,
+                   .scope = Scope::kJob,
+                   .text = fmt::format("line {}: not a call of the main thread", call.line)};
+  }
+}
+
+Result<void> Replay::run(const std::string& plugin_path) {
+  if (const Result<void> opened = open(plugin_path); !opened) return opened;
+  const auto finalize = std::find_if(calls_.main.begin(), calls_.main.end(),
+                                     [](const RecordedCall& call) { return call.call == NetCall::kFinalize; });
+  for (auto call = calls_.main.begin(); call != finalize; ++call) {
+    if (const Result<void> done = issue_main(*call); !done) return done;
+  }
+  if (const Result<void> ready = host_.rendezvous(); !ready) return ready;
+  board_.started_ps = host_.now_ps();
+
+  const auto guarded = [this](Result<void> (Replay::*body)()) {
+    if (const Result<void> done = (this->*body)(); !done) fail(done.error());
+  };
+  host_.run_together(
+      {{"service", [&] { guarded(&Replay::run_service); }}, {"progress", [&] { guarded(&Replay::run_progress); }}});
+  if (error_) return *error_;
+  board_.ended_ps = std::max(board_.ended_ps, host_.now_ps());
+  for (auto call = finalize; call != calls_.main.end(); ++call) {
+    if (const Result<void> done = issue_main(*call); !done) return done;
+  }
+  return ok();
+}
+
+void generate_payload(int listener, std::uint64_t message, std::uint8_t* bytes, std::uint64_t size_bytes) {
+  Prng random(mix64(static_cast<std::uint64_t>(listener)) ^ message);
+  std::uint64_t at = 0;
+  for (; at + sizeof(std::uint64_t) <= size_bytes; at += sizeof(std::uint64_t)) {
+    const std::uint64_t word = random.next();
+    std::memcpy(bytes + at, &word, sizeof word);
+  }
+  const std::uint64_t last = random.next();
+  std::memcpy(bytes + at, &last, size_bytes - at);
+}
+
+std::uint64_t first_wrong_byte(int listener, std::uint64_t message, const std::uint8_t* bytes,
+                               std::uint64_t size_bytes) {
+  Prng random(mix64(static_cast<std::uint64_t>(listener)) ^ message);
+  for (std::uint64_t at = 0; at < size_bytes; at += sizeof(std::uint64_t)) {
+    const std::uint64_t word = random.next();
+    const std::uint64_t here = std::min<std::uint64_t>(sizeof word, size_bytes - at);
+    if (std::memcmp(bytes + at, &word, here) == 0) continue;
+    const auto* expected = reinterpret_cast<const std::uint8_t*>(&word);
+    return at + static_cast<std::uint64_t>(std::mismatch(bytes + at, bytes + at + here, expected).first - (bytes + at));
+  }
+  return size_bytes;
+}
+
+}  // namespace meshbed::cli
