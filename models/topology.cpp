@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
-#include <tuple>
+#include <span>
 
 namespace meshbed::models {
 namespace {
@@ -33,6 +33,7 @@ std::string subnets_text(const Nic& nic) {
 
 void add_segment(Topology& topology, Segment segment) {
   const int index = static_cast<int>(topology.segments.size());
+  std::sort(segment.ports.begin(), segment.ports.end());
   for (const auto& port : segment.ports) {
     auto& mine = topology.segments_of_node[static_cast<std::size_t>(port.node)];
     if (mine.empty() || mine.back() != index) mine.push_back(index);
@@ -75,6 +76,13 @@ void add_switch(Topology& topology, const Cluster& cluster, int index) {
   for (auto& segment : found) {
     if (segment.ports.size() > 1) add_segment(topology, std::move(segment));
   }
+}
+
+/// The segment's ports on one node: a run within the ascending list.
+std::span<const PortRef> ports_of(const Segment& segment, int node) {
+  const auto begin = std::lower_bound(segment.ports.begin(), segment.ports.end(), PortRef{node, -1});
+  const auto end = std::lower_bound(begin, segment.ports.end(), PortRef{node + 1, -1});
+  return {begin, end};
 }
 
 /// True where one segment holds a port of every node.
@@ -138,17 +146,11 @@ std::vector<DirectPath> direct_paths(const Topology& topology, int from, int to)
   std::vector<int> shared;
   std::set_intersection(mine.begin(), mine.end(), theirs.begin(), theirs.end(), std::back_inserter(shared));
   for (const int index : shared) {
-    const auto& ports = topology.segments[static_cast<std::size_t>(index)].ports;
-    for (const auto& a : ports) {
-      if (a.node != from) continue;
-      for (const auto& b : ports) {
-        if (b.node == to) paths.push_back({a, b, index});
-      }
+    const auto& segment = topology.segments[static_cast<std::size_t>(index)];
+    for (const auto& a : ports_of(segment, from)) {
+      for (const auto& b : ports_of(segment, to)) paths.push_back({a, b, index});
     }
   }
-  std::sort(paths.begin(), paths.end(), [](const DirectPath& left, const DirectPath& right) {
-    return std::tie(left.segment, left.from, left.to) < std::tie(right.segment, right.from, right.to);
-  });
   return paths;
 }
 

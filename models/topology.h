@@ -15,10 +15,10 @@
 namespace meshbed::models {
 
 struct Segment {
-  int cable = -1;         // index in Cluster::cables, or -1
-  int switch_index = -1;  // index in Cluster::switches, or -1
-  IpPrefix subnet;        // of the first port; for a cable the two lengths may differ
-  std::vector<PortRef> ports;
+  int cable = -1;              // index in Cluster::cables, or -1
+  int switch_index = -1;       // index in Cluster::switches, or -1
+  IpPrefix subnet;             // of a cable's end a (the two lengths may differ), of a switch's first port
+  std::vector<PortRef> ports;  // ascending
   std::uint64_t rate_bps = 0;
 };
 

@@ -1,0 +1,221 @@
+#include "cli/lint.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <ostream>
+#include <set>
+
+#include "cli/command.h"
+#include "cli/scenario_build.h"
+#include "cli/scenario_units.h"
+#include "models/topology.h"
+
+namespace meshbed::cli {
+namespace {
+
+using models::PortRef;
+
+class Linter {
+ public:
+  explicit Linter(const Scenario& scenario)
+      : scenario_(scenario), cluster_(scenario.cluster), topology_(models::analyse(scenario.cluster)) {
+    for (const auto& segment : topology_.segments) joined_.insert(segment.ports.begin(), segment.ports.end());
+  }
+
+  std::vector<std::string> run() {
+    crossed_cables();
+    for (const auto& cable : cluster_.cables) cable_ends(cable);
+    switches();
+    nics();
+    reach();
+    promises();
+    return std::move(findings_);
+  }
+
+ private:
+  const models::Node& node(int index) const { return cluster_.nodes[static_cast<std::size_t>(index)]; }
+  const models::Nic& nic(PortRef port) const { return node(port.node).nics[static_cast<std::size_t>(port.nic)]; }
+  std::string name(PortRef port) const { return node(port.node).name + "/" + nic(port).device; }
+
+  template <typename... Parts>
+  void add(const char* format, const Parts&... parts) {
+    findings_.push_back(fmt::format(fmt::runtime(format), parts...));
+  }
+
+  void crossed_cables() {
+    for (const auto& crossed : topology_.crossed) {
+      const auto& cable = cluster_.cables[static_cast<std::size_t>(crossed.cable)];
+      add("cable '{}' joins different subnets: {} is in {}, {} in {}; nothing can pass over it{}", cable.name,
+          name(cable.a), crossed.a_subnets, name(cable.b), crossed.b_subnets, meant_for(cable));
+    }
+  }
+
+  /// "; NODE/NIC is in SUBNET, too: ..." where another NIC of one end's node has the other end's subnet.
+  std::string meant_for(const models::Cable& cable) const {
+    for (const auto& [here, there] : {std::pair{cable.a, cable.b}, std::pair{cable.b, cable.a}}) {
+      for (const auto& other : node(there.node).nics) {
+        for (const auto& theirs : other.addresses) {
+          for (const auto& ours : nic(here).addresses) {
+            if (!models::same_subnet(ours, theirs)) continue;
+            return fmt::format("; {}/{} is in {}, too: are two plugs swapped?", node(there.node).name, other.device,
+                               models::subnet_string(theirs));
+          }
+        }
+      }
+    }
+    return "";
+  }
+
+  void cable_ends(const models::Cable& cable) {
+    const auto& a = nic(cable.a);
+    const auto& b = nic(cable.b);
+    for (const auto& left : a.addresses) {
+      for (const auto& right : b.addresses) {
+        if (models::overlaps(left, right)) {
+          add("cable '{}': its ends have prefix lengths /{} and /{}; they must be equal", cable.name,
+              static_cast<int>(left.length_bits), static_cast<int>(right.length_bits));
+        }
+      }
+    }
+    if (a.mtu_bytes != b.mtu_bytes) {
+      add("cable '{}': the MTU is {} at {} and {} at {}; larger packets are lost", cable.name, a.mtu_bytes,
+          name(cable.a), b.mtu_bytes, name(cable.b));
+    }
+    if (a.rate_bps != b.rate_bps) {
+      add("cable '{}': {} runs at {}, {} at {}; the slower one counts", cable.name, name(cable.a),
+          rate_text(a.rate_bps), name(cable.b), rate_text(b.rate_bps));
+    } else if (cable.rate_bps > a.rate_bps) {
+      add("cable '{}' is set to {}, above its ports' {}", cable.name, rate_text(cable.rate_bps), rate_text(a.rate_bps));
+    }
+  }
+
+  void switches() {
+    for (const auto& box : cluster_.switches) {
+      std::set<std::uint32_t> mtus;
+      for (const auto& port : box.ports) mtus.insert(nic(port).mtu_bytes);
+      if (mtus.size() > 1) add("switch '{}': its ports have {} different MTUs", box.name, mtus.size());
+      for (const auto& port : box.ports) {
+        if (nic(port).addresses.empty() || !nic(port).link_up || joined_.count(port) != 0) continue;
+        add("switch '{}': {} is alone in its subnet {} there", box.name, name(port),
+            models::subnet_string(nic(port).addresses.front()));
+      }
+    }
+  }
+
+  void nics() {
+    std::set<PortRef> cabled;
+    for (const auto& cable : cluster_.cables) cabled.insert({cable.a, cable.b});
+    for (const auto& box : cluster_.switches) cabled.insert(box.ports.begin(), box.ports.end());
+    for (std::size_t n = 0; n < cluster_.nodes.size(); ++n) {
+      for (std::size_t i = 0; i < cluster_.nodes[n].nics.size(); ++i) {
+        const PortRef port{static_cast<int>(n), static_cast<int>(i)};
+        one_nic(port, cabled.count(port) != 0);
+      }
+    }
+  }
+
+  void one_nic(PortRef port, bool is_cabled) {
+    const auto& one = nic(port);
+    if (!is_cabled && !one.addresses.empty()) {
+      add("{} has {} but no cable", name(port), models::to_string(one.addresses.front()));
+    }
+    if (is_cabled && one.addresses.empty()) add("{} is cabled but has no address; only link-local is left", name(port));
+    if (is_cabled && !one.link_up) add("{} is down from the start", name(port));
+    for (const auto& prefix : one.addresses) {
+      const auto gid = models::gid_of(prefix.address);
+      const bool found = std::any_of(one.gids.begin(), one.gids.end(), [&](const models::GidEntry& entry) {
+        return entry.type == models::GidType::kRoceV2 && entry.gid == gid;
+      });
+      if (!found)
+        add("{} has no RoCE v2 GID for {}; peers that expect one cannot connect", name(port),
+            models::to_string(prefix.address));
+    }
+  }
+
+  void reach() {
+    if (cluster_.nodes.size() > 1 && !models::classify(topology_).connected) {
+      add("the cluster falls apart: not every node reaches every other, not even by relay");
+    }
+    const Workload& workload = scenario_.workload;
+    if (workload.kind != WorkloadKind::kCollective || scenario_.expect.error) return;
+    const int ranks = static_cast<int>(cluster_.nodes.size()) * workload.ranks_per_node;
+    const int step = workload.collective == "sendrecv" ? workload.shift : 1;
+    for (int rank = 0; rank < ranks; ++rank) {
+      const int from = rank / workload.ranks_per_node;
+      const int to = (rank + step) % ranks / workload.ranks_per_node;
+      if (from == to || !models::direct_paths(topology_, from, to).empty()) continue;
+      add("{} sends from {} to {}, which have no direct path; without a relay the run fails (promise it by "
+          "expect.error)",
+          workload.collective, node(from).name, node(to).name);
+      return;  // one is enough to say
+    }
+  }
+
+  void promises() {
+    for (const auto& [left, right] : scenario_.expect.unreachable) {
+      const auto paths = models::direct_paths(topology_, find_node(cluster_, left), find_node(cluster_, right));
+      if (!paths.empty()) {
+        add("expect.unreachable: {} and {} do have a direct path, {} to {}", left, right, name(paths.front().from),
+            name(paths.front().to));
+      }
+    }
+  }
+
+  const Scenario& scenario_;
+  const models::Cluster& cluster_;
+  models::Topology topology_;
+  std::set<PortRef> joined_;  // ports that reach another one
+  std::vector<std::string> findings_;
+};
+
+/// Errors and findings of one file, printed; their number.
+std::size_t lint_file(const std::string& path, const std::vector<std::string>& overrides, std::ostream& out) {
+  try {
+    const auto findings = lint_findings(read_scenario(path, overrides));
+    for (const auto& finding : findings) out << path << ": finding: " << finding << "\n";
+    if (findings.empty()) out << path << ": ok\n";
+    return findings.size();
+  } catch (const ScenarioError& error) {
+    const std::string text = error.what();
+    out << text << "\n";
+    return 1 + static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n'));
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> lint_findings(const Scenario& scenario) { return Linter(scenario).run(); }
+
+int lint_command(const std::vector<std::string>& arguments, std::ostream& out, std::ostream& err) {
+  namespace po = boost::program_options;
+  std::vector<std::string> files;
+  std::vector<std::string> overrides;
+  bool dictionary = false;
+  po::options_description options("options");
+  add_help(options);
+  options.add_options()                                                                                         //
+      ("set", po::value(&overrides)->value_name("KEY=VALUE"), "override a key of every file; may be repeated")  //
+      ("dictionary", po::bool_switch(&dictionary), "print what a scenario file may say (scenarios/README.md)");
+  po::options_description all(options);
+  all.add_options()("file", po::value(&files), "scenario files");
+  po::positional_options_description positional;
+  positional.add("file", -1);
+  const auto values = parse_arguments(arguments, "lint [--set KEY=VALUE] FILE...", all, positional, out);
+  if (!values) return 0;
+  if (dictionary) {
+    out << scenario_dictionary();
+    return 0;
+  }
+  if (files.empty()) {
+    err << "meshbed lint: name at least one scenario file\n";
+    return 2;
+  }
+  std::size_t findings = 0;
+  for (const auto& file : files) findings += lint_file(file, overrides, out);
+  out << fmt::format("{} {}, {} {}\n", files.size(), files.size() == 1 ? "file" : "files", findings,
+                     findings == 1 ? "finding" : "findings");
+  return findings == 0 ? 0 : 1;
+}
+
+}  // namespace meshbed::cli

@@ -1,0 +1,29 @@
+#pragma once
+// meshbed topo: looks at a scenario's cluster without running anything.
+
+#include <iosfwd>
+#include <string>
+#include <vector>
+
+#include "cli/scenario.h"
+
+namespace meshbed::cli {
+
+/// Which pair of nodes is joined by which NICs in which subnet, every pair that has no direct path, and every cable
+/// whose ends are in different subnets. Above kMatrixPairsMax pairs the matrix is one line a cable or switch instead;
+/// above kMissingPairsMax missing pairs the rest is counted - unless `all`.
+std::string topology_report(const Scenario& scenario, bool all);
+inline constexpr std::uint64_t kMatrixPairsMax = 66;  // twelve nodes, each with each
+inline constexpr std::uint64_t kMissingPairsMax = 64;
+
+/// The cluster as an SVG picture: nodes on a circle, cables with subnet and rate, switches in the middle. The text of
+/// labels shrinks to what fits once there are more than 16 nodes. Throws ScenarioError above kDrawnNodesMax nodes.
+std::string topology_svg(const Scenario& scenario);
+inline constexpr std::size_t kDrawnNodesMax = 128;
+
+/// meshbed topo check FILE [--all] [--set KEY=VALUE]..., meshbed topo draw FILE [-o FILE.svg].
+/// 0: done, and every cable joins one subnet; 1: a crossed cable was found; 2: usage. Throws ScenarioError for a file
+/// that cannot be read.
+int topo_command(const std::vector<std::string>& arguments, std::ostream& out, std::ostream& err);
+
+}  // namespace meshbed::cli
