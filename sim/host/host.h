@@ -33,7 +33,8 @@ void* load_for(Process& process, const std::string& path);
 /// dlsym on such a handle; nullptr where it has no such symbol.
 void* symbol_of(void* handle, const char* name);
 
-/// SHA-256 (hex) of the bytes that were loaded for `path`, as read back from the mapping's own memfd. Empty: not loaded.
+/// SHA-256 (hex) of the bytes that were loaded for `path`, as read back from the mapping's own memfd. Empty: not
+/// loaded.
 std::string loaded_sha256(const std::string& path);
 
 const HostCounters& host_counters();

@@ -4,7 +4,6 @@
 
 #include <array>
 #include <cstdint>
-#include <string>
 
 #include "models/cluster.h"
 
@@ -33,6 +32,16 @@ constexpr std::uint64_t node_guid_of(models::PortRef port) {
     guid = (guid << 8U) | byte;
   }
   return guid;
+}
+
+/// Interface indices of a node: 1 is the loopback interface, then the NICs in order, then the management port.
+constexpr unsigned interface_index_of(models::PortRef port) { return static_cast<unsigned>(port.nic) + 2; }
+
+/// Length of the port's GID table. Linux tables are longer than their content; programs probe a few entries past it.
+inline std::uint32_t gid_table_length(const models::Nic& nic) {
+  constexpr std::uint32_t kMin = 16;
+  const std::uint32_t used = nic.gids.empty() ? 0 : nic.gids.back().index + 1;
+  return used > kMin ? used : kMin;
 }
 
 }  // namespace meshbed::sim

@@ -1,0 +1,56 @@
+#pragma once
+// ElfImage: a loaded shared object as its program headers and its dynamic section describe it (System V ABI, AMD64
+// supplement). Reads the memory of the object; owns nothing.
+
+#include <link.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+namespace meshbed::sim {
+
+/// A loadable segment, in whole pages.
+struct Segment {
+  std::byte* address = nullptr;
+  std::size_t size_bytes = 0;
+  std::uint64_t file_offset = 0;
+  bool writable = false;
+  bool executable = false;
+};
+
+class ElfImage {
+ public:
+  /// `handle` is dlopen()'s. The object's file must begin with the page that its first segment maps, as linkers have
+  /// it.
+  explicit ElfImage(void* handle);
+
+  const std::vector<Segment>& segments() const { return segments_; }
+  /// Pages that the loader made read-only after relocation; size 0 where there are none.
+  const Segment& relro() const { return relro_; }
+  /// Relocations that change read-only segments (DT_TEXTREL).
+  bool has_text_relocations() const { return text_relocations_; }
+
+  /// Every slot that the loader fills with the address of an imported function or object, with the symbol's name:
+  /// R_X86_64_JUMP_SLOT, GLOB_DAT and 64 against undefined symbols.
+  void each_import(const std::function<void(void** slot, const char* name)>& visit) const;
+
+ private:
+  void read_program_headers();
+  void read_dynamic_section();
+
+  const link_map* map_ = nullptr;
+  std::vector<Segment> segments_;
+  Segment relro_;
+  bool text_relocations_ = false;
+  const char* strings_ = nullptr;
+  const ElfW(Sym) * symbols_ = nullptr;
+  struct Relocations {
+    const ElfW(Rela) * first = nullptr;
+    std::size_t count = 0;
+  };
+  Relocations plt_, other_;
+};
+
+}  // namespace meshbed::sim

@@ -1,0 +1,97 @@
+#pragma once
+// What the host services keep: for a simulated process (descriptors, threads, names), and for the World (options,
+// counters, the TCP stacks, the sysfs trees).
+
+#include <cstdint>
+#include <cstdio>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "plugin/base/prng.h"
+#include "sim/host/file.h"
+#include "sim/host/host.h"
+#include "sim/host/tcp_stack.h"
+#include "sim/host/wait_queue.h"
+
+namespace meshbed::sim {
+
+class SysfsTree;
+
+/// A thread as pthreads sees it; also made for the threads that World::spawn started, when they first ask.
+struct ThreadRecord {
+  unsigned long id = 0;  // the pthread_t: 1, 2, ... within the process, never used again
+  std::string name;
+  void* result = nullptr;
+  bool ended = false;
+  bool detached = false;
+  WaitQueue joiners{};
+  std::vector<void*> specific;  // by pthread_key_t
+  std::string dl_error;         // what dlerror() will say; empty: nothing
+  std::string dl_error_told;    // keeps the text of the last dlerror() alive
+  // A loop that does nothing but read the clock must not stop time: see clocks.cpp.
+  Picoseconds last_clock_read_ps = -1;
+  int clock_reads = 0;
+};
+
+struct ThreadKey {
+  bool used = false;
+  void (*destructor)(void*) = nullptr;
+};
+
+struct ProcessState {
+  explicit ProcessState(Process& owner);
+
+  Process& process;
+  DescriptorTable descriptors;
+  Prng random;
+
+  std::unordered_map<unsigned long, std::unique_ptr<ThreadRecord>> threads;
+  std::unordered_map<const Thread*, ThreadRecord*> record_of_thread;
+  unsigned long next_thread_id = 1;
+  std::vector<ThreadKey> keys;
+  std::map<const void*, WaitQueue> once_waiters;   // by pthread_once_t
+  std::map<const void*, WaitQueue> futex_waiters;  // by futex word
+
+  std::map<std::string, void*> libraries;  // path -> dlopen handle of this process's copy
+  std::set<std::string> strings;           // what getenv() handed out: stays valid for ever
+  std::map<std::FILE*, int> streams;       // fopen() of a simulated file -> its descriptor
+  std::set<const void*> directories;       // opendir() of a simulated directory
+  std::set<std::string> warned;            // things said once
+
+  // Unlocks told to polling threads at this instant: see tell_pollers().
+  Picoseconds told_ps = -1;
+  int told_count = 0;
+};
+
+ProcessState& state_of(Process& process);
+/// Of the running thread's process; there must be one.
+ProcessState& current_state();
+ThreadRecord& current_record();
+/// No simulated thread runs (static constructors and destructors, main): the real libc must answer.
+inline bool outside() { return World::current() == nullptr; }
+
+/// The current thread changed memory that polling threads of its process may look at (an unlock, a signal, a post).
+/// Bounded for each instant, so that two polling loops that share a mutex do not wake each other for ever.
+void tell_pollers();
+
+/// True the first time for this process and text.
+bool first_time(ProcessState& state, const std::string& text);
+
+struct Host {
+  Host();
+  ~Host();
+
+  HostOptions options;
+  HostCounters counters;
+  TcpStack tcp;
+  std::map<int, std::unique_ptr<SysfsTree>> sysfs;  // by node, made on first use
+};
+
+/// The current World's; made on first use.
+Host& host();
+
+}  // namespace meshbed::sim

@@ -1,0 +1,23 @@
+#pragma once
+// Network interfaces of a node, as ordinary network calls list them.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "models/cluster.h"
+
+namespace meshbed::sim {
+
+struct Interface {
+  std::string name;
+  unsigned index = 0;  // 1: loopback
+  bool loopback = false;
+  bool running = true;  // carrier
+  std::vector<models::IpPrefix> addresses;
+};
+
+/// Loopback first, then the NICs in order, then the management port.
+std::vector<Interface> interfaces_of(int node);
+
+}  // namespace meshbed::sim

@@ -1,0 +1,224 @@
+#include "sim/host/loader.h"
+
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <openssl/evp.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <stdexcept>
+#include <system_error>
+#include <utility>
+
+#include "sim/host/elf_image.h"
+#include "sim/host/redirection.h"
+
+namespace meshbed::sim {
+namespace {
+
+[[noreturn]] void throw_errno(const std::string& what) {
+  throw std::system_error(errno, std::generic_category(), what);
+}
+
+class FileDescriptor {
+ public:
+  FileDescriptor(int number, const std::string& what) : number_(number) {
+    if (number < 0) throw_errno(what);
+  }
+  FileDescriptor(const FileDescriptor&) = delete;
+  FileDescriptor& operator=(const FileDescriptor&) = delete;
+  ~FileDescriptor() {
+    if (number_ >= 0) ::close(number_);
+  }
+  int get() const { return number_; }
+  int release() { return std::exchange(number_, -1); }
+
+ private:
+  int number_;
+};
+
+/// A file's bytes, mapped for reading.
+class MappedFile {
+ public:
+  MappedFile(int descriptor, std::size_t size_bytes)
+      : data_(::mmap(nullptr, size_bytes, PROT_READ, MAP_SHARED, descriptor, 0)), size_bytes_(size_bytes) {
+    if (data_ == MAP_FAILED) throw_errno("mmap");
+  }
+  MappedFile(const MappedFile&) = delete;
+  MappedFile& operator=(const MappedFile&) = delete;
+  ~MappedFile() { ::munmap(data_, size_bytes_); }
+  const std::byte* data() const { return static_cast<const std::byte*>(data_); }
+  std::size_t size_bytes() const { return size_bytes_; }
+
+ private:
+  void* data_;
+  std::size_t size_bytes_;
+};
+
+std::string sha256_hex(const MappedFile& file) {
+  std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
+  unsigned size = 0;
+  if (EVP_Digest(file.data(), file.size_bytes(), digest.data(), &size, EVP_sha256(), nullptr) != 1) {
+    throw std::runtime_error("SHA-256 failed");
+  }
+  std::string text;
+  for (unsigned index = 0; index < size; ++index) {
+    constexpr const char* kHex = "0123456789abcdef";
+    text += {kHex[digest[index] >> 4U], kHex[digest[index] & 15U]};
+  }
+  return text;
+}
+
+void write_all(int descriptor, const std::byte* data, std::size_t size_bytes) {
+  while (size_bytes > 0) {
+    const ssize_t count = ::write(descriptor, data, size_bytes);
+    if (count <= 0) throw_errno("write to memfd");
+    data += count;
+    size_bytes -= static_cast<std::size_t>(count);
+  }
+}
+
+/// The file as it was when the first rank loaded it: a later change on disk does not reach a run under way.
+struct Master {
+  explicit Master(const std::string& path) : descriptor(::memfd_create("meshbed-master", MFD_CLOEXEC), "memfd_create") {
+    const FileDescriptor disk(::open(path.c_str(), O_RDONLY | O_CLOEXEC), path);
+    struct stat status {};
+    if (::fstat(disk.get(), &status) != 0) throw_errno(path);
+    if (status.st_size == 0) throw std::runtime_error(path + ": file too short");
+    const MappedFile bytes(disk.get(), static_cast<std::size_t>(status.st_size));
+    write_all(descriptor.get(), bytes.data(), bytes.size_bytes());
+    file.emplace(descriptor.get(), bytes.size_bytes());
+  }
+
+  FileDescriptor descriptor;
+  std::optional<MappedFile> file;
+  std::string sha256;  // of the first copy's memfd, before it was loaded; later copies are compared with the master
+};
+
+std::map<std::string, std::unique_ptr<Master>>& masters() {
+  // Copies are never unloaded, so their master lives as long as the program.
+  static auto* all = new std::map<std::string, std::unique_ptr<Master>>;
+  return *all;
+}
+
+Master& master_of(const std::string& path) {
+  auto& master = masters()[path];
+  if (master == nullptr) master = std::make_unique<Master>(path);
+  return *master;
+}
+
+/// A descriptor stays open for each copy: its number makes the copy's name, and dlopen() takes an equal name for the
+/// same object.
+void raise_descriptor_limit() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == limit.rlim_max) return;
+  limit.rlim_cur = limit.rlim_max;
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+int protection_of(const Segment& segment) { return segment.executable ? PROT_READ | PROT_EXEC : PROT_READ; }
+
+/// Maps the read-only segments from the master.
+void share_read_only_segments(const ElfImage& image, const Master& master) {
+  for (const Segment& segment : image.segments()) {
+    if (segment.writable || segment.size_bytes == 0) continue;
+    const std::size_t in_file = std::min(segment.size_bytes, master.file->size_bytes() - segment.file_offset);
+    if (std::memcmp(segment.address, master.file->data() + segment.file_offset, in_file) != 0) {
+      throw std::runtime_error("a read-only segment differs from its file");
+    }
+    const void* mapped = ::mmap(segment.address, segment.size_bytes, protection_of(segment), MAP_PRIVATE | MAP_FIXED,
+                                master.descriptor.get(), static_cast<off_t>(segment.file_offset));
+    if (mapped == MAP_FAILED) throw_errno("mmap of a shared segment");
+  }
+}
+
+/// Writes one byte of each page with its own value: after that the page no longer needs the file.
+void make_writable_pages_private(const ElfImage& image) {
+  const auto page_bytes = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  for (const Segment& segment : image.segments()) {
+    if (!segment.writable) continue;
+    for (std::size_t offset = 0; offset < segment.size_bytes; offset += page_bytes) {
+      auto* byte = reinterpret_cast<volatile std::byte*>(segment.address + offset);
+      *byte = *byte;
+    }
+  }
+}
+
+std::uint64_t redirect_imports(const ElfImage& image) {
+  std::uint64_t changed = 0;
+  image.each_import([&](void** slot, const char* name) {
+    void* function = redirection_of(name);
+    if (function == nullptr) return;
+    *slot = function;
+    ++changed;
+  });
+  return changed;
+}
+
+/// Redirects the copy's imports and frees its memfd of all pages.
+void settle(void* handle, int descriptor, const Master& master) {
+  const ElfImage image(handle);
+  const Segment& relro = image.relro();
+  if (relro.size_bytes > 0 && ::mprotect(relro.address, relro.size_bytes, PROT_READ | PROT_WRITE) != 0) {
+    throw_errno("mprotect");
+  }
+  host().counters.redirected_symbols += redirect_imports(image);
+  if (!image.has_text_relocations()) {
+    make_writable_pages_private(image);
+    share_read_only_segments(image, master);
+    if (::fallocate(descriptor, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0,
+                    static_cast<off_t>(master.file->size_bytes())) != 0) {
+      throw_errno("fallocate");
+    }
+  }
+  if (relro.size_bytes > 0 && ::mprotect(relro.address, relro.size_bytes, PROT_READ) != 0) throw_errno("mprotect");
+}
+
+void* load_new_copy(Master& master, const std::string& path) {
+  raise_descriptor_limit();
+  FileDescriptor copy(::memfd_create("meshbed-copy", MFD_CLOEXEC), "memfd_create (open files: see ulimit -n)");
+  write_all(copy.get(), master.file->data(), master.file->size_bytes());
+  {
+    const MappedFile written(copy.get(), master.file->size_bytes());
+    if (master.sha256.empty()) master.sha256 = sha256_hex(written);
+    if (std::memcmp(written.data(), master.file->data(), written.size_bytes()) != 0) {
+      throw std::runtime_error(path + ": the copy differs from the file");
+    }
+  }
+  void* handle = ::dlopen(("/proc/self/fd/" + std::to_string(copy.get())).c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (handle == nullptr) throw std::runtime_error(path + ": " + ::dlerror());
+  settle(handle, copy.release(), master);
+  ++host().counters.copies;
+  return handle;
+}
+
+}  // namespace
+
+void* load_copy(ProcessState& state, const std::string& path) {
+  if (const auto found = state.libraries.find(path); found != state.libraries.end()) return found->second;
+  void* handle = load_new_copy(master_of(path), path);
+  state.libraries[path] = handle;
+  return handle;
+}
+
+bool is_copy(const ProcessState& state, void* handle) {
+  return std::any_of(state.libraries.begin(), state.libraries.end(),
+                     [handle](const auto& entry) { return entry.second == handle; });
+}
+
+void* load_for(Process& process, const std::string& path) { return load_copy(state_of(process), path); }
+
+void* symbol_of(void* handle, const char* name) { return ::dlsym(handle, name); }
+
+std::string loaded_sha256(const std::string& path) {
+  const auto found = masters().find(path);
+  return found != masters().end() ? found->second->sha256 : std::string();
+}
+
+}  // namespace meshbed::sim

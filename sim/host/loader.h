@@ -1,0 +1,21 @@
+#pragma once
+// Loader: a rank's own copy of a shared object, with only the copy's own GOT redirected.
+//
+// glibc tells objects apart by device and inode, so each copy is a memfd of its own that is loaded with
+// dlopen(RTLD_LOCAL). To keep copies small, the read-only segments are then mapped again from one master memfd that all
+// copies share (same bytes, compared first), the writable pages are made private, and the copy's memfd is emptied.
+// What is left of a copy is its writable pages and the dynamic linker's books.
+// Cost: one copy and one comparison of the file's bytes, plus what dlopen does.
+
+#include <string>
+
+#include "sim/host/host_state.h"
+
+namespace meshbed::sim {
+
+/// As load_for(); `handle` of the process's copy. Throws std::runtime_error.
+void* load_copy(ProcessState& state, const std::string& path);
+/// True where `handle` is a copy that some process was given.
+bool is_copy(const ProcessState& state, void* handle);
+
+}  // namespace meshbed::sim

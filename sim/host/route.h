@@ -1,0 +1,45 @@
+#pragma once
+// Route: how a node's ordinary (TCP) traffic leaves towards an address. Subnet truth: only the subnets of the node's
+// own interfaces are reachable, each over its own cable, switch or the management network; nothing is forwarded.
+
+#include <cstdint>
+#include <optional>
+
+#include "models/cluster.h"
+#include "plugin/base/units.h"
+
+namespace meshbed::sim {
+
+enum class RouteKind { kLocal, kPort, kManagement };
+
+struct Route {
+  RouteKind kind = RouteKind::kLocal;
+  int node = 0;              // where it begins
+  models::PortRef port;      // kPort: the interface that it leaves by
+  models::IpAddress source;  // the source address that the route prefers
+  models::IpAddress destination;
+};
+
+/// The far end of a route, once somebody answers there.
+struct Neighbour {
+  int node = 0;
+  models::PortRef port;        // kPort: its port
+  Picoseconds latency_ps = 0;  // one way: cable, switch; not the stacks
+  std::uint64_t rate_bps = 0;  // of the slowest link on the way
+};
+
+/// The node's route to `destination`: its own addresses first, then the longest prefix that holds it; among equals the
+/// interface that owns `preferred_source`, then the first. nullopt: no route (ENETUNREACH).
+std::optional<Route> find_route(int node, const models::IpAddress& destination,
+                                const models::IpAddress& preferred_source);
+
+/// Who answers for the destination now (ARP, neighbour discovery); nullopt where nobody does.
+std::optional<Neighbour> resolve(const Route& route);
+
+/// A packet that leaves now would arrive.
+bool passes(const Route& route, const Neighbour& neighbour);
+
+/// True where `address` is one of the node's own, loopback included.
+bool is_own_address(int node, const models::IpAddress& address);
+
+}  // namespace meshbed::sim

@@ -1,0 +1,59 @@
+#pragma once
+// SysfsTree: what one node's /sys shows of its RDMA devices and network interfaces (Documentation/ABI/stable/
+// sysfs-class-infiniband, testing/sysfs-class-net), plus /proc/sys/kernel/random/boot_id, by which programs tell hosts
+// apart. Content is made when it is read, so that link states are those of that moment.
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "models/cluster.h"
+
+namespace meshbed::sim {
+
+struct SysfsNode {
+  enum class Kind { kDirectory, kFile, kLink };
+
+  Kind kind = Kind::kDirectory;
+  std::map<std::string, std::unique_ptr<SysfsNode>> children;
+  std::function<std::string()> read;  // of a file
+  int read_error = 0;                 // a file that opens but cannot be read: EINVAL for the type of an empty GID
+  std::string target;                 // of a link, relative as in Linux
+};
+
+class SysfsTree {
+ public:
+  explicit SysfsTree(int node);
+
+  struct Found {
+    const SysfsNode* node = nullptr;
+    std::string path = {};  // with all links followed
+    int error = 0;          // ENOENT, ENOTDIR, ELOOP
+  };
+  /// `path` is absolute. Follows links on the way, and at its end where `follow_last`.
+  Found find(std::string_view path, bool follow_last) const;
+
+ private:
+  void add_port(models::PortRef port);
+  void add_rdma_device(models::PortRef port, const std::string& directory);
+  void add_gids(models::PortRef port, const std::string& directory);
+  void add_netdev(const std::string& directory, const std::string& name, const std::string& mac, unsigned index,
+                  std::uint32_t mtu_bytes, std::function<bool()> up, std::uint64_t rate_bps);
+  SysfsNode& at(const std::string& path);
+  void add_file(const std::string& path, std::function<std::string()> read);
+  void add_text(const std::string& path, std::string text);
+  void add_link(const std::string& path, const std::string& absolute_target);
+
+  int node_;
+  SysfsNode root_;
+};
+
+/// Paths that the tree answers for; all others are the real file system's.
+bool is_sysfs_path(std::string_view path);
+/// The tree of the current process's node.
+SysfsTree& current_sysfs();
+
+}  // namespace meshbed::sim
