@@ -101,7 +101,7 @@ class Connection : public Object {
   std::uint64_t bytes_ = 0;
 };
 
-/// The smaller of two ibv_mtu values.
-inline std::uint8_t smaller_mtu(std::uint8_t left, std::uint8_t right) { return left < right ? left : right; }
+/// `flag` where `wanted`, else none.
+constexpr unsigned flag_if(bool wanted, ibv_send_flags flag) { return wanted ? static_cast<unsigned>(flag) : 0U; }
 
 }  // namespace meshbed::net

@@ -118,8 +118,8 @@ bool ReceiveConnection::announce(std::uint32_t slot, std::size_t parts) {
   work.sg_list = &entries;
   work.num_sge = 1;
   work.opcode = IBV_WR_RDMA_WRITE;
-  work.send_flags = (announced_ % kSignalEvery == 0 ? IBV_SEND_SIGNALED : 0U) |
-                    (bytes <= pair().inline_bytes() ? IBV_SEND_INLINE : 0U);
+  work.send_flags = flag_if(announced_ % kSignalEvery == 0, IBV_SEND_SIGNALED) |
+                    flag_if(bytes <= pair().inline_bytes(), IBV_SEND_INLINE);
   work.wr.rdma.remote_addr = peer().memory_address + offset;
   work.wr.rdma.rkey = peer().memory_rkey;
   return post_send(work);

@@ -155,7 +155,7 @@ bool SendConnection::write_message(const SendArguments& send, const ClearToSend&
     work.opcode = alone && final_chunk ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_RDMA_WRITE;
     work.imm_data = htonl(request.sizes[0]);
     // Signalled where it is the request's last work request; a larger group's last part is followed by the sizes.
-    work.send_flags = final_chunk && (alone || !on_last_part()) ? IBV_SEND_SIGNALED : 0;
+    work.send_flags = flag_if(final_chunk && (alone || !on_last_part()), IBV_SEND_SIGNALED);
     work.wr.rdma.remote_addr = slot.address + done;
     work.wr.rdma.rkey = slot.rkey;
     if (!post_send(work)) return false;
@@ -175,7 +175,7 @@ bool SendConnection::write_sizes(Request& request) {
   work.num_sge = 1;
   work.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
   work.imm_data = htonl(group_parts_);
-  work.send_flags = IBV_SEND_SIGNALED | (bytes <= pair().inline_bytes() ? IBV_SEND_INLINE : 0U);
+  work.send_flags = IBV_SEND_SIGNALED | flag_if(bytes <= pair().inline_bytes(), IBV_SEND_INLINE);
   work.wr.rdma.remote_addr = peer().memory_address + kSizesAt + offset;
   work.wr.rdma.rkey = peer().memory_rkey;
   if (!post_send(work)) return false;

@@ -1,0 +1,31 @@
+#pragma once
+// The C boundary: what goes over it is an ncclResult_t and out-parameters that are set only on success. Nothing that
+// this library throws crosses it; what others throw (a simulator ends a rank that way) passes through untouched.
+
+#include <exception>
+
+#include "plugin/base/log.h"
+#include "plugin/base/result.h"
+#include "plugin/nccl/net_abi.h"
+
+namespace meshbed::nccl {
+
+/// Every ErrorCode has one ncclResult_t.
+NcclResult to_nccl(ErrorCode code);
+
+/// Sends the log to NCCL's logger, which filters by NCCL_DEBUG and NCCL_DEBUG_SUBSYS; nullptr: standard error.
+void send_log_to(LogFunction logger);
+
+/// Runs `body`, which returns a Result<void>. Errors were logged where they were found.
+template <typename Body>
+int at_boundary(const char* entry, Body&& body) {
+  try {
+    const Result<void> result = body();
+    return result ? kNcclSuccess : to_nccl(result.error().code);
+  } catch (const std::exception& problem) {
+    MESHBED_WARN("%s: %s", entry, problem.what());
+    return kNcclInternalError;
+  }
+}
+
+}  // namespace meshbed::nccl

@@ -1,0 +1,72 @@
+#include "plugin/nccl/process.h"
+
+#include <mutex>
+#include <utility>
+
+#include "plugin/base/log.h"
+
+namespace meshbed::nccl {
+namespace {
+
+// constinit and trivially destroyed: nothing runs when the library is loaded or when the process exits.
+constinit std::mutex g_mutex;
+constinit net::Transport* g_transport = nullptr;
+constinit int g_contexts = 0;
+constinit net::Context* g_shared = nullptr;
+
+Result<net::Context*> add_locked(int traffic_class) {
+  if (g_transport == nullptr) {
+    const net::Config config = net::Config::from_environment();
+    if (config.number(net::Variable::kDebug) >= 2) set_log_level(LogLevel::kTrace);
+    auto opened = net::Transport::open(config);
+    if (!opened) {
+      MESHBED_WARN("%s", opened.error().text.c_str());
+      return opened.error();
+    }
+    g_transport = opened->release();
+  }
+  ++g_contexts;
+  return new net::Context(*g_transport, traffic_class);
+}
+
+}  // namespace
+
+Result<net::Context*> add_context(int traffic_class) {
+  const std::lock_guard lock(g_mutex);
+  return add_locked(traffic_class);
+}
+
+Result<void> remove_context(net::Context* context) {
+  const std::lock_guard lock(g_mutex);
+  g_transport->abandon(*context);
+  delete context;
+  if (--g_contexts > 0) return ok();
+  if (const std::size_t open = g_transport->open_objects(); open > 0) {
+    MESHBED_WARN("finalize: %zu connections or listeners are still open, so the devices stay open too", open);
+    return ok();
+  }
+  delete std::exchange(g_transport, nullptr);
+  return ok();
+}
+
+Result<net::Context*> shared_process_context() {
+  const std::lock_guard lock(g_mutex);
+  if (g_shared == nullptr) {
+    auto context = add_locked(kTrafficClassUndefined);
+    if (!context) return context.error();
+    g_shared = *context;
+  }
+  return g_shared;
+}
+
+net::Context* shared_process_context_if_any() {
+  const std::lock_guard lock(g_mutex);
+  return g_shared;
+}
+
+net::Transport* transport() {
+  const std::lock_guard lock(g_mutex);
+  return g_transport;
+}
+
+}  // namespace meshbed::nccl

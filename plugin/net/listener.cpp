@@ -1,0 +1,204 @@
+#include "plugin/net/listener.h"
+
+#include <algorithm>
+
+#include "plugin/base/log.h"
+#include "plugin/net/transport.h"
+
+namespace meshbed::net {
+namespace {
+
+Error reason(std::string text) {
+  return {.code = ErrorCode::kRemote, .scope = Scope::kQueuePair, .text = std::move(text), .os_errno = 0};
+}
+
+}  // namespace
+
+Listener::Listener(Transport& transport, int dev, int traffic_class)
+    : Object(kKind), transport_(transport), dev_(dev), traffic_class_(traffic_class), cookie_(transport.random()) {}
+
+Result<std::unique_ptr<Listener>> Listener::create(Transport& transport, int dev, int traffic_class) {
+  std::unique_ptr<Listener> listener(new Listener(transport, dev, traffic_class));
+  bool ipv6 = false;
+  for (const Nic& nic : transport.nics()) {
+    for (const IpPrefix& address : nic.addresses) ipv6 = ipv6 || address.address.family == Family::kIpv6;
+  }
+  auto socket = Socket::listen_anywhere(ipv6);
+  if (!socket) return socket.error();
+  listener->socket_ = std::move(*socket);
+  auto port = listener->socket_.local_port();
+  if (!port) return port.error();
+  listener->port_ = *port;
+  return listener;
+}
+
+Handle Listener::handle() const {
+  Handle handle;
+  handle.node = transport_.node();
+  handle.process = transport_.process();
+  handle.cookie = cookie_;
+  handle.tcp_port = port_;
+  handle.dev = static_cast<std::uint8_t>(dev_);
+  for (std::size_t nic = 0; nic < transport_.nics().size(); ++nic) {
+    for (const IpPrefix& address : transport_.nics()[nic].addresses) {
+      handle.addresses.push_back(
+          {.prefix = address, .nic = static_cast<std::uint8_t>(std::min<std::size_t>(nic, 127))});
+    }
+  }
+  return handle;
+}
+
+Result<std::unique_ptr<ReceiveConnection>> Listener::take() {
+  const std::lock_guard lock(mutex_);
+  if (finished_.empty()) {
+    if (auto advanced = advance(); !advanced) return advanced.error();
+  }
+  if (finished_.empty()) return std::unique_ptr<ReceiveConnection>();
+  auto connection = std::move(finished_.front());
+  finished_.erase(finished_.begin());
+  return connection;
+}
+
+void Listener::advance_if_idle() {
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  // A socket that fails now still fails when accept() looks at it, and is reported there.
+  if (lock.owns_lock()) (void)advance();
+}
+
+Result<void> Listener::advance() {
+  if (auto admitted = admit_clients(); !admitted) return admitted;
+  for (auto& client : clients_) {
+    const Progress progress = advance(*client);
+    if (progress == Progress::kWaits) continue;
+    if (progress == Progress::kFinished) finished_.push_back(std::move(client->connection));
+    client.reset();
+  }
+  clients_.erase(std::remove(clients_.begin(), clients_.end(), nullptr), clients_.end());
+  return ok();
+}
+
+Result<void> Listener::admit_clients() {
+  for (;;) {
+    auto arrived = socket_.accept_client();
+    if (!arrived) {
+      MESHBED_WARN("listener on port %u: %s", port_, arrived.error().text.c_str());
+      return arrived.error();
+    }
+    if (!*arrived) return ok();
+    auto client = std::make_unique<Client>();
+    client->socket = std::move((*arrived)->socket);
+    client->local = (*arrived)->local;
+    client->remote = (*arrived)->remote;
+    client->deadline = Deadline::in_ms(transport_.config().number(Variable::kAcceptTimeoutSec) * 1000);
+    clients_.push_back(std::move(client));
+  }
+}
+
+Listener::Progress Listener::advance(Client& client) {
+  Progress progress = Progress::kWaits;
+  if (client.state == State::kRequest) progress = read_request(client);
+  if (progress == Progress::kWaits && client.state == State::kReply) progress = write_reply(client);
+  if (progress == Progress::kWaits && client.state == State::kReady) progress = read_ready(client);
+  if (progress == Progress::kWaits && client.state == State::kRefusing) {
+    auto written = client.writer.write(client.socket);
+    if (!written || *written) progress = Progress::kGone;
+  }
+  if (progress == Progress::kWaits && client.deadline.passed()) {
+    return drop(client, "it did not finish its handshake in time (NCCL_MESH_ACCEPT_TIMEOUT_SEC)");
+  }
+  return progress;
+}
+
+Listener::Progress Listener::drop(const Client& client, const std::string& why) {
+  MESHBED_WARN("client %s port %u on %s is dropped: %s", to_text(client.remote.address).c_str(), client.remote.port,
+               to_text(client.local.address).c_str(), why.c_str());
+  return Progress::kGone;
+}
+
+Listener::Progress Listener::refuse(Client& client, const std::string& why) {
+  MESHBED_WARN("client %s port %u on %s is refused: %s", to_text(client.remote.address).c_str(), client.remote.port,
+               to_text(client.local.address).c_str(), why.c_str());
+  client.writer.start({.type = WireType::kRefuse, .cookie = cookie_, .end = {}, .reason = why});
+  client.state = State::kRefusing;
+  return Progress::kWaits;
+}
+
+Listener::Progress Listener::read_request(Client& client) {
+  auto message = client.reader.read(client.socket);
+  if (!message) return drop(client, message.error().text);
+  if (!*message) return Progress::kWaits;
+  if ((*message)->type != WireType::kRequest) return drop(client, "it did not begin with a request");
+  if ((*message)->cookie != cookie_) return drop(client, "its cookie is not that of this listener: a stale handle?");
+  if (auto welcomed = welcome(client, **message); !welcomed) return refuse(client, welcomed.error().text);
+  client.state = State::kReply;
+  return Progress::kWaits;
+}
+
+Result<void> Listener::welcome(Client& client, const WireMessage& request) {
+  auto local = local_end_for(client, request.end);
+  if (!local) return local.error();
+  const std::uint8_t mtu = std::min(local->nic.mtu, request.end.mtu);
+  auto connection = ReceiveConnection::create(std::move(*local), transport_.settings_for(traffic_class_));
+  if (!connection) return connection.error();
+  client.connection = std::move(*connection);
+  if (auto joined = client.connection->join(request.end, mtu); !joined) return joined;
+  WireMessage reply{.type = WireType::kReply, .cookie = cookie_, .end = client.connection->describe(), .reason = ""};
+  reply.end.mtu = mtu;
+  client.writer.start(reply);
+  return ok();
+}
+
+Result<LocalEnd> Listener::local_end_for(const Client& client, const WireEnd& peer) const {
+  if (client.remote.address != peer.address.address) {
+    return reason("it says that it is " + to_text(peer.address.address) + ", but it came from " +
+                  to_text(client.remote.address));
+  }
+  if (peer.memory_entries != kRingEntries) {
+    return reason("its ring has " + std::to_string(peer.memory_entries) + " entries, ours " +
+                  std::to_string(kRingEntries));
+  }
+  const std::vector<Nic> nics = transport_.current_nics();
+  for (const Nic& nic : nics) {
+    for (const IpPrefix& address : nic.addresses) {
+      if (address.address != client.local.address) continue;
+      if (!shared_bits(address, peer.address)) {
+        return reason("it is in " + subnet_text(peer.address) + ", but " + nic.device_name + " is in " +
+                      subnet_text(address) + ": both prefixes must agree");
+      }
+      GidPreference preference = transport_.gid_preference();
+      preference.roce_v2 = peer.gid_type == verbs::GidType::kRoceV2;
+      const auto gid = find_gid(nic, address.address, preference);
+      if (!gid || gid->type != peer.gid_type) {
+        return reason("it uses a " + std::string(verbs::to_text(peer.gid_type)) + " GID, but " + nic.device_name +
+                      " has none for " + to_text(address.address));
+      }
+      return LocalEnd{.device = &transport_.device_of(nic),
+                      .nic = nic,
+                      .address = address,
+                      .gid = *gid,
+                      .node = transport_.node(),
+                      .psn = static_cast<std::uint32_t>(transport_.random() & 0xffffffU)};
+    }
+  }
+  return reason("it came in on " + to_text(client.local.address) +
+                ", which is no RDMA address of this node: " + describe_subnets(nics));
+}
+
+Listener::Progress Listener::write_reply(Client& client) {
+  auto written = client.writer.write(client.socket);
+  if (!written) return drop(client, written.error().text);
+  if (*written) client.state = State::kReady;
+  return Progress::kWaits;
+}
+
+Listener::Progress Listener::read_ready(Client& client) {
+  auto message = client.reader.read(client.socket);
+  if (!message) return drop(client, message.error().text);
+  if (!*message) return Progress::kWaits;
+  if ((*message)->type != WireType::kReady || (*message)->cookie != cookie_) {
+    return drop(client, "it did not end its handshake properly");
+  }
+  return Progress::kFinished;
+}
+
+}  // namespace meshbed::net

@@ -1,0 +1,74 @@
+#pragma once
+// The accepting side of the handshake: one TCP socket on an ephemeral port of every address, any number of clients,
+// each with its own state and deadline. A slow, silent or confused client costs one warning and nobody else's time.
+//
+// A client is served by the NIC whose address it dialled: that TCP arrived there is the proof of the cable.
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "plugin/base/result.h"
+#include "plugin/net/clock.h"
+#include "plugin/net/connection.h"
+#include "plugin/net/handle.h"
+#include "plugin/net/object.h"
+#include "plugin/net/receive.h"
+#include "plugin/net/socket.h"
+
+namespace meshbed::net {
+
+class Transport;
+
+class Listener : public Object {
+ public:
+  static constexpr ObjectKind kKind = ObjectKind::kListener;
+  static Result<std::unique_ptr<Listener>> create(Transport& transport, int dev, int traffic_class);
+
+  Handle handle() const;
+  /// Advances all clients; hands out one finished connection, or nullptr.
+  Result<std::unique_ptr<ReceiveConnection>> take();
+  /// Advances all clients, unless another thread does it right now. A failure waits for take().
+  void advance_if_idle();
+
+  Transport& transport() const { return transport_; }
+
+ private:
+  enum class State { kRequest, kReply, kReady, kRefusing };
+  enum class Progress { kWaits, kFinished, kGone };
+  struct Client {
+    Socket socket;
+    SocketAddress local, remote;
+    Deadline deadline;
+    State state = State::kRequest;
+    MessageReader reader;
+    MessageWriter writer;
+    std::unique_ptr<ReceiveConnection> connection;
+  };
+
+  Listener(Transport& transport, int dev, int traffic_class);
+  Result<void> advance();
+  Result<void> admit_clients();
+  Progress advance(Client& client);
+  Progress read_request(Client& client);
+  Progress write_reply(Client& client);
+  Progress read_ready(Client& client);
+  Progress drop(const Client& client, const std::string& reason);
+  Progress refuse(Client& client, const std::string& reason);
+  /// Our end for a client; an error is the reason to refuse it.
+  Result<LocalEnd> local_end_for(const Client& client, const WireEnd& peer) const;
+  Result<void> welcome(Client& client, const WireMessage& request);
+
+  Transport& transport_;
+  int dev_;
+  int traffic_class_;
+  std::uint64_t cookie_;
+  std::uint16_t port_ = 0;
+  std::mutex mutex_;
+  Socket socket_;
+  std::vector<std::unique_ptr<Client>> clients_;
+  std::vector<std::unique_ptr<ReceiveConnection>> finished_;
+};
+
+}  // namespace meshbed::net
