@@ -47,7 +47,7 @@ const Section<TopologySpec> kTopology{
          "subnet of the first cable; each further cable takes the next one. Switches widen it as needed",
          [](const Value& v, TopologySpec& s) { v.prefix(s.first_subnet); }},
         {"gpus", "integer", "1", "GPUs a node", [](const Value& v, TopologySpec& s) { v.integer(s.gpus, kGpus); }},
-        {"gpu_model", "text", "'GB10'", "", [](const Value& v, TopologySpec& s) { v.text(s.gpu_model); }},
+        {"gpu_model", "text", "'GB10'", "of every GPU", [](const Value& v, TopologySpec& s) { v.text(s.gpu_model); }},
     }};
 
 const Section<GidSpec> kGid{"gids = [{...}]",
@@ -98,12 +98,15 @@ const Section<NodeSpec> kNode{
     "[[node]]",
     "A node. One with the name of a generated node changes only what it says.",
     {
-        {"name", "name", "", "required", [](const Value& v, NodeSpec& s) { v.name(s.name); }},
-        {"gpus", "integer", "(topology.gpus)", "", [](const Value& v, NodeSpec& s) { v.integer(s.gpus, kGpus); }},
-        {"gpu_model", "text", "(topology.gpu_model)", "", [](const Value& v, NodeSpec& s) { v.text(s.gpu_model); }},
+        {"name", "name", "", "as cables and reports name it; required",
+         [](const Value& v, NodeSpec& s) { v.name(s.name); }},
+        {"gpus", "integer", "(topology.gpus)", "number of GPUs",
+         [](const Value& v, NodeSpec& s) { v.integer(s.gpus, kGpus); }},
+        {"gpu_model", "text", "(topology.gpu_model)", "of its GPUs",
+         [](const Value& v, NodeSpec& s) { v.text(s.gpu_model); }},
         {"management", "address", "(the next in management.subnet)", "on the management network",
          [](const Value& v, NodeSpec& s) { v.address(s.management); }},
-        {"environment", "table", "", "variables for every rank on this node; they go before [environment]",
+        {"environment", "table", "", "variables for every rank on this node; they win over [environment]",
          [](const Value& v, NodeSpec& s) { v.environment(s.environment); }},
         {"device_order", "list of names, or \"reversed\"", "(as listed)", "in which order the node enumerates its NICs",
          [](const Value& v, NodeSpec& s) { v.device_order(s); }},
@@ -115,12 +118,13 @@ const Section<CableSpec> kCable{
     "A full-duplex cable between two NICs. One with the name of a generated cable (node0-node1) changes only what it "
     "says.",
     {
-        {"name", "name", "(cableN)", "", [](const Value& v, CableSpec& s) { v.name(s.name); }},
+        {"name", "name", "(cableN)", "for faults and reports", [](const Value& v, CableSpec& s) { v.name(s.name); }},
         {"ends", "list of two", "", "NODE/DEVICE twice, as in [\"node0/rocep1s0f0\", \"node1/rocep1s0f1\"]; required",
          [](const Value& v, CableSpec& s) { v.texts(s.ends); }},
         {"subnet", "prefix", "", "gives ends without addresses the first two; addresses outside it are refused",
          [](const Value& v, CableSpec& s) { v.prefix(s.subnet); }},
-        {"rate", "rate", "(the slower port's)", "", [](const Value& v, CableSpec& s) { v.rate(s.rate_bps); }},
+        {"rate", "rate", "(the slower port's)", "of each direction",
+         [](const Value& v, CableSpec& s) { v.rate(s.rate_bps); }},
         {"latency", "time", "(topology.latency)", "propagation, one way",
          [](const Value& v, CableSpec& s) { v.time(s.latency_ps); }},
     }};
@@ -129,7 +133,7 @@ const Section<SwitchSpec> kSwitch{
     "[[switch]]",
     "A non-blocking switch; every port is full duplex at the switch's rate.",
     {
-        {"name", "name", "(switchN)", "", [](const Value& v, SwitchSpec& s) { v.name(s.name); }},
+        {"name", "name", "(switchN)", "for faults and reports", [](const Value& v, SwitchSpec& s) { v.name(s.name); }},
         {"ports", "list of texts", "", "NODE/DEVICE of every NIC on it",
          [](const Value& v, SwitchSpec& s) { v.texts(s.ports); }},
         {"subnet", "prefix", "", "gives ports without addresses the next free one; addresses outside it are refused",
@@ -145,10 +149,12 @@ const Section<ManagementSpec> kManagement{
     "[management]",
     "The management network (netdev mgmt0): ordinary TCP between all nodes, never RDMA.",
     {
-        {"enabled", "boolean", "true", "", [](const Value& v, ManagementSpec& s) { v.boolean(s.enabled); }},
+        {"enabled", "boolean", "true", "false: there is none, and nothing can be set up over it",
+         [](const Value& v, ManagementSpec& s) { v.boolean(s.enabled); }},
         {"subnet", "prefix", "'10.0.0.0/16'", "node i is host i + 1",
          [](const Value& v, ManagementSpec& s) { v.prefix(s.subnet); }},
-        {"rate", "rate", "'10Gb/s'", "", [](const Value& v, ManagementSpec& s) { v.rate(s.rate_bps); }},
+        {"rate", "rate", "'10Gb/s'", "of each node's port",
+         [](const Value& v, ManagementSpec& s) { v.rate(s.rate_bps); }},
         {"latency", "time", "'20us'", "one way", [](const Value& v, ManagementSpec& s) { v.time(s.latency_ps); }},
     }};
 

@@ -42,7 +42,7 @@ const Section<WorkloadSpec> kWorkload{
         {"dtype", "text", "'float'", "float",
          [](const Value& v, WorkloadSpec& s) { v.choice(s.value.dtype, {"float"}); }},
         {"op", "text", "'sum'", "sum", [](const Value& v, WorkloadSpec& s) { v.choice(s.value.op, {"sum"}); }},
-        {"iterations", "integer", "1", "",
+        {"iterations", "integer", "1", "timed and checked, every one",
          [](const Value& v, WorkloadSpec& s) {
            v.integer(s.value.iterations, {1, 1'000'000});
          }},
@@ -73,7 +73,7 @@ const Section<WorkloadSpec> kWorkload{
          }},
         {"recording", "text", "", "nccl-calls: file of recorded calls, relative to the scenario file",
          [](const Value& v, WorkloadSpec& s) { v.text(s.value.recording); }},
-        {"ranks_per_node", "integer", "1", "",
+        {"ranks_per_node", "integer", "1", "rank r runs on node r / ranks_per_node",
          [](const Value& v, WorkloadSpec& s) {
            v.integer(s.value.ranks_per_node, {1, 1024});
          }},
@@ -148,18 +148,21 @@ const Section<ScenarioSpec> kScenario{
         {"description", "text", "''", "one line", [](const Value& v, ScenarioSpec& s) { v.text(s.description); }},
         {"seed", "integer", "1", "all randomness descends from it",
          [](const Value& v, ScenarioSpec& s) { v.integer(s.seed, kAnyCount); }},
-        {"topology", "[topology]", "{}", "", [](const Value& v, ScenarioSpec& s) { v.table(s.topology); }},
-        {"node", "[[node]]", "", "", [](const Value& v, ScenarioSpec& s) { v.tables(s.nodes); }},
-        {"cable", "[[cable]]", "", "", [](const Value& v, ScenarioSpec& s) { v.tables(s.cables); }},
-        {"switch", "[[switch]]", "", "", [](const Value& v, ScenarioSpec& s) { v.tables(s.switches); }},
-        {"management", "[management]", "{}", "", [](const Value& v, ScenarioSpec& s) { v.table(s.management); }},
+        {"topology", "[topology]", "{}", "what is generated",
+         [](const Value& v, ScenarioSpec& s) { v.table(s.topology); }},
+        {"node", "[[node]]", "", "nodes and their NICs", [](const Value& v, ScenarioSpec& s) { v.tables(s.nodes); }},
+        {"cable", "[[cable]]", "", "cables", [](const Value& v, ScenarioSpec& s) { v.tables(s.cables); }},
+        {"switch", "[[switch]]", "", "switches", [](const Value& v, ScenarioSpec& s) { v.tables(s.switches); }},
+        {"management", "[management]", "{}", "the management network",
+         [](const Value& v, ScenarioSpec& s) { v.table(s.management); }},
         {"environment", "table", "", "variables for every rank, as in NCCL_DEBUG = \"INFO\"",
          [](const Value& v, ScenarioSpec& s) { v.environment(s.environment); }},
-        {"fabric", "[fabric]", "{}", "", [](const Value& v, ScenarioSpec& s) { v.table(s.fabric); }},
-        {"workload", "[workload]", "{}", "", [](const Value& v, ScenarioSpec& s) { v.table(s.workload); }},
-        {"limits", "[limits]", "{}", "", [](const Value& v, ScenarioSpec& s) { v.table(s.limits); }},
-        {"fault", "[[fault]]", "", "", [](const Value& v, ScenarioSpec& s) { v.tables(s.faults); }},
-        {"expect", "[expect]", "{}", "", [](const Value& v, ScenarioSpec& s) { v.table(s.expect); }},
+        {"fabric", "[fabric]", "{}", "the network model", [](const Value& v, ScenarioSpec& s) { v.table(s.fabric); }},
+        {"workload", "[workload]", "{}", "what the ranks do",
+         [](const Value& v, ScenarioSpec& s) { v.table(s.workload); }},
+        {"limits", "[limits]", "{}", "when to give up", [](const Value& v, ScenarioSpec& s) { v.table(s.limits); }},
+        {"fault", "[[fault]]", "", "what goes wrong", [](const Value& v, ScenarioSpec& s) { v.tables(s.faults); }},
+        {"expect", "[expect]", "{}", "what must come out", [](const Value& v, ScenarioSpec& s) { v.table(s.expect); }},
     }};
 
 }  // namespace

@@ -37,11 +37,6 @@ class Table {
   std::vector<std::vector<std::string>> rows_;
 };
 
-std::string counted(std::uint64_t count, const std::string& noun) {
-  const bool hissing = noun.size() > 1 && noun.compare(noun.size() - 2, 2, "ch") == 0;
-  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : hissing ? "es" : "s");
-}
-
 class Report {
  public:
   Report(const Scenario& scenario, bool all)

@@ -7,6 +7,7 @@
 #include <array>
 #include <iterator>
 
+#include "cli/scenario_units.h"
 #include "cli/topo.h"
 #include "cli/topo_layout.h"
 
@@ -15,11 +16,11 @@ namespace {
 
 constexpr std::array<const char*, 6> kPalette = {"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"};
 constexpr std::array<const char*, 4> kDashes = {"none", "10 5", "3 4", "12 4 3 4"};
-constexpr const char* kInk = "#1f2933";
+constexpr const char* kAlarm = "#b00020";  // a crossed cable; also dotted, and its label says so
 constexpr const char* kFaint = "#8895a1";
 
 const char* colour_text(int colour) {
-  return colour < 0 ? kInk : kPalette[static_cast<std::size_t>(colour) % kPalette.size()];
+  return colour < 0 ? kAlarm : kPalette[static_cast<std::size_t>(colour) % kPalette.size()];
 }
 
 const char* dash_text(int colour) {
@@ -118,6 +119,16 @@ void draw_switch(Svg& svg, const DrawnSwitch& box) {
   }
 }
 
+/// A line may pass behind another switch; the dot says where it ends.
+void draw_switches(Svg& svg, const Layout& layout) {
+  for (const auto& uplink : layout.uplinks) svg.line(uplink.from, uplink.to, uplink.colour, 2);
+  for (const auto& box : layout.switches) draw_switch(svg, box);
+  for (const auto& uplink : layout.uplinks) {
+    svg.add(R"(<circle cx="{:.1f}" cy="{:.1f}" r="4" fill="{}"/>)", uplink.to.x, uplink.to.y,
+            colour_text(uplink.colour));
+  }
+}
+
 }  // namespace
 
 std::string topology_svg(const Scenario& scenario) {
@@ -129,8 +140,10 @@ std::string topology_svg(const Scenario& scenario) {
   const models::Topology topology = models::analyse(cluster);
   const Layout layout = lay_out(cluster, topology);
   const std::string shape = models::describe(models::classify(topology), cluster.nodes.size());
-  const std::string summary = fmt::format("{} nodes, {} cables, {} switches: {}", cluster.nodes.size(),
-                                          cluster.cables.size(), cluster.switches.size(), shape);
+  std::string summary = counted(cluster.nodes.size(), "node");
+  if (!cluster.cables.empty()) summary += ", " + counted(cluster.cables.size(), "cable");
+  if (!cluster.switches.empty()) summary += ", " + counted(cluster.switches.size(), "switch");
+  summary += ": " + shape;
   // The header's text may be wider than a small picture.
   const auto header_letters = std::max({scenario.name.size() * 3 / 2, scenario.description.size(), summary.size()});
   const double width = std::max(layout.width, 60 + 8.0 * static_cast<double>(header_letters));
@@ -143,9 +156,8 @@ std::string topology_svg(const Scenario& scenario) {
   svg.words({28, 38}, "name", scenario.name);
   svg.words({28, 60}, "about", scenario.description);
   svg.words({28, 79}, "about", summary);
-  for (const auto& uplink : layout.uplinks) svg.line(uplink.from, uplink.to, uplink.colour, 2);
   for (const auto& cable : layout.cables) svg.line(cable.from, cable.to, cable.colour, 3);
-  for (const auto& box : layout.switches) draw_switch(svg, box);
+  draw_switches(svg, layout);
   for (const auto& card : layout.cards) draw_card(svg, card);
   for (const auto& cable : layout.cables) draw_label(svg, cable);
   for (const auto& line : layout.legend) {

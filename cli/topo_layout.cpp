@@ -19,8 +19,8 @@ namespace {
 constexpr double kMonospaceWidth = 6.7;  // of one letter at 11 px, DejaVu Sans Mono
 constexpr double kTitleLetterWidth = 8.6;
 constexpr double kMargin = 28;
-constexpr double kGap = 10;             // between any two things that carry text
-constexpr double kLaneDistance = 46;    // so that the labels of two level lanes can stand above one another
+constexpr double kGap = 16;             // between any two things that carry text
+constexpr double kLaneDistance = 54;    // so that the labels of two level lanes can stand above one another
 constexpr std::size_t kLabelsMax = 24;  // more cables than that carry a number, and the legend the text
 
 std::string subnet_key(const models::Nic& nic) {
@@ -96,11 +96,10 @@ class Planner {
       const int colour_b = colours_.of(subnet_key(nic(cable.b)));
       colour_of_[cable.a] = colour_a;
       colour_of_[cable.b] = colour_b;
-      const std::string subnet = subnet_key(nic(cable.a));
       DrawnCable drawn;
       drawn.colour = crossed[i] ? -1 : colour_a;
-      drawn.text = {crossed[i] ? "crossed" : subnet, rate_text(cable.rate_bps)};
-      if (crossed[i]) drawn.text = {subnet + " !", subnet_key(nic(cable.b)) + " !", rate_text(cable.rate_bps)};
+      if (crossed[i]) drawn.text = {"crossed!", subnet_key(nic(cable.a)), subnet_key(nic(cable.b))};
+      if (!crossed[i]) drawn.text = {subnet_key(nic(cable.a)), rate_text(cable.rate_bps)};
       layout_.cables.push_back(std::move(drawn));
     }
     for (const auto& box : cluster_.switches) {

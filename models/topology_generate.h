@@ -28,7 +28,7 @@ struct TopologyOptions {
   Picoseconds latency_ps = 0;  // one way over one cable
   Picoseconds switch_latency_ps = 0;
   std::uint32_t mtu_bytes = 9000;
-  IpPrefix first_subnet;
+  IpPrefix first_subnet{};
 };
 
 /// More than these are a mistake in the file, not a cluster: a run would need more memory than a machine has.
