@@ -28,7 +28,7 @@ struct RouteRequest {
   bool same_node = false;  // the peer is a process of this node: our own addresses are its addresses
   int dev = 0;             // asked for by the caller
   int peer_dev = 0;        // that the peer listens on
-  GidPreference gids;
+  GidPreference gids{};
 };
 
 struct Route {

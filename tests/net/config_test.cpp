@@ -1,0 +1,127 @@
+// Environment variables.
+#include "plugin/net/config.h"
+
+#include <doctest/doctest.h>
+
+#include <cstdlib>
+#include <set>
+
+#include "plugin/base/log.h"
+
+using namespace meshbed;
+using namespace meshbed::net;
+
+namespace {
+
+const VariableInfo& info(Variable variable) { return kVariables[static_cast<std::size_t>(variable)]; }
+
+std::string g_warnings;
+
+std::string warnings_of(const char* name, const char* value) {
+  g_warnings.clear();
+  set_log_sink([](LogLevel, const char*, int, const char* text) { g_warnings += std::string(text) + "\n"; });
+  ::setenv(name, value, 1);
+  (void)Config::from_environment();
+  ::unsetenv(name);
+  set_log_sink(nullptr);
+  return g_warnings;
+}
+
+}  // namespace
+
+TEST_CASE("the table is complete: ids in order, names unique, defaults in range, every line explained") {
+  std::set<std::string> names;
+  for (std::size_t index = 0; index < kVariables.size(); ++index) {
+    const VariableInfo& variable = kVariables[index];
+    CAPTURE(variable.name);
+    CHECK(static_cast<std::size_t>(variable.id) == index);
+    CHECK(names.insert(variable.name).second);
+    CHECK(std::string(variable.meaning).size() > 5);
+    if (variable.kind == ValueKind::kNumber) {
+      CHECK(variable.default_value >= variable.min);
+      CHECK(variable.default_value <= variable.max);
+    }
+  }
+  for (const char* name : {"GID_INDEX",
+                           "DEBUG",
+                           "FAST_FAIL",
+                           "TIMEOUT_MS",
+                           "RETRY_COUNT",
+                           "DISABLE_RDMA",
+                           "CONN_POOL",
+                           "ASYNC_CONNECT",
+                           "ENABLE_RELAY",
+                           "MAX_RELAY_HOPS",
+                           "RING_LOAD_BALANCE",
+                           "RING_PREFER_SHORT",
+                           "RING_BALANCE_THRESHOLD",
+                           "HYBRID_TCP",
+                           "TIMEOUT_SEC",
+                           "CONNECT_TIMEOUT_SEC",
+                           "ACCEPT_TIMEOUT_SEC",
+                           "HEALTH_CHECK_INTERVAL_MS",
+                           "FATAL_ON_TIMEOUT",
+                           "METRICS",
+                           "METRICS_INTERVAL_SEC",
+                           "MAX_HOPS",
+                           "TOPOLOGY"}) {
+    CAPTURE(name);
+    CHECK(names.count(std::string("NCCL_MESH_") + name) == 1);
+  }
+}
+
+TEST_CASE("a value is taken from the environment, refused out of range, or the default; and says which") {
+  const VariableInfo& variable = info(Variable::kConnectTimeoutSec);
+  CHECK(evaluate(variable, nullptr).number == 10);
+  CHECK(evaluate(variable, nullptr).source == ValueSource::kDefault);
+  CHECK(evaluate(variable, "").source == ValueSource::kDefault);
+  CHECK(evaluate(variable, "0").number == 0);
+  CHECK(evaluate(variable, "25").source == ValueSource::kEnvironment);
+  for (const char* bad : {"ten", "10s", "-1", "99999999999999999999", "1e3"}) {
+    CAPTURE(bad);
+    const Setting setting = evaluate(variable, bad);
+    CHECK(setting.source == ValueSource::kRefused);
+    CHECK(setting.number == 10);
+    CHECK(setting.problem.find("NCCL_MESH_CONNECT_TIMEOUT_SEC=" + std::string(bad)) == 0);
+    CHECK(setting.problem.find("from 0 to 86400") != std::string::npos);
+  }
+  CHECK(evaluate(info(Variable::kSeed), "0x10").number == 16);
+  CHECK(evaluate(info(Variable::kIbHca), "mlx5").text == "mlx5");
+}
+
+TEST_CASE("a typo, a refused value and a value without effect cost one warning each") {
+  CHECK(warnings_of("NCCL_MESH_CONECT_TIMEOUT", "3") ==
+        "NCCL_MESH_CONECT_TIMEOUT is not a variable of this plugin; `meshbed env` lists them\n");
+  CHECK(warnings_of("NCCL_MESH_RETRY_COUNT", "0") ==
+        "NCCL_MESH_RETRY_COUNT=0 is not a number from 1 to 1000: using 3\n");
+  CHECK(warnings_of("NCCL_MESH_HYBRID_TCP", "1") ==
+        "NCCL_MESH_HYBRID_TCP=1 has no effect: data never travel over the management network\n");
+  CHECK(warnings_of("NCCL_MESH_HYBRID_TCP", "0").empty());
+  CHECK(warnings_of("NCCL_SOCKET_IFNAME", "mgmt0").empty());
+}
+
+TEST_CASE("fast-fail shortens retries, unless the retries are given") {
+  CHECK(Config().queue_pair_timeout() == 18);
+  CHECK(Config().queue_pair_retries() == 6);
+  ::setenv("NCCL_MESH_FAST_FAIL", "1", 1);
+  CHECK(Config::from_environment().queue_pair_timeout() == 14);
+  CHECK(Config::from_environment().queue_pair_retries() == 3);
+  ::setenv("NCCL_IB_RETRY_CNT", "5", 1);
+  CHECK(Config::from_environment().queue_pair_retries() == 5);
+  CHECK(Config::from_environment().queue_pair_timeout() == 14);
+  ::unsetenv("NCCL_MESH_FAST_FAIL");
+  ::unsetenv("NCCL_IB_RETRY_CNT");
+}
+
+TEST_CASE("NCCL_IB_HCA: prefixes, whole names, ports, exclusion") {
+  CHECK(hca_allowed("", "mlx5_0", 1));
+  CHECK(hca_allowed("mlx5", "mlx5_0", 1));
+  CHECK_FALSE(hca_allowed("=mlx5", "mlx5_0", 1));
+  CHECK(hca_allowed("=mlx5_0,mlx5_1", "mlx5_1", 1));
+  CHECK(hca_allowed("mlx5_0:2", "mlx5_0", 2));
+  CHECK_FALSE(hca_allowed("mlx5_0:2", "mlx5_0", 1));
+  CHECK_FALSE(hca_allowed("^mlx5_0", "mlx5_0", 1));
+  CHECK(hca_allowed("^mlx5_0", "mlx5_1", 1));
+  CHECK(hca_allowed("^=mlx5_1", "mlx5_10", 1));
+  CHECK_FALSE(hca_allowed("a,,b", "c", 1));
+}

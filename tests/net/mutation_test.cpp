@@ -1,0 +1,107 @@
+// A million mutated handles and handshake messages each: clear errors or valid values, no crash. Run under ASan and
+// UBSan too; tests/fuzz/handle_fuzz.cpp goes on from here.
+#include <doctest/doctest.h>
+
+#include <array>
+
+#include "plugin/base/prng.h"
+#include "plugin/net/handle.h"
+#include "plugin/net/routing.h"
+#include "plugin/net/wire.h"
+#include "tests/net/addresses.h"
+
+using namespace meshbed;
+using namespace meshbed::net;
+
+namespace {
+
+constexpr int kMutations = 1'000'000;
+
+/// Flips, sets or copies a few bytes.
+void mutate(std::span<std::uint8_t> bytes, Prng& prng) {
+  for (std::uint64_t change = 0, changes = 1 + prng.below(4); change < changes; ++change) {
+    const std::size_t at = prng.below(bytes.size());
+    switch (prng.below(4)) {
+      case 0:
+        bytes[at] ^= static_cast<std::uint8_t>(1U << prng.below(8));
+        break;
+      case 1:
+        bytes[at] = static_cast<std::uint8_t>(prng.next());
+        break;
+      case 2:
+        bytes[at] = prng.below(2) == 0 ? 0 : 0xff;
+        break;
+      default:
+        bytes[at] = bytes[prng.below(bytes.size())];
+        break;
+    }
+  }
+}
+
+}  // namespace
+
+TEST_CASE("a million mutated handles: refused with a reason, or decoded to something that routing survives") {
+  const std::vector<Nic> nics{test::nic("a0", {"192.168.100.1/24", "fd00:1::1/64"}), test::nic("a1", {"10.0.0.1/8"})};
+  Handle sample;
+  sample.tcp_port = 4000;
+  sample.addresses =
+      test::as_peer({test::nic("b0", {"192.168.100.2/24", "fd00:1::2/64"}), test::nic("b1", {"10.0.0.2/8"})});
+  std::array<std::uint8_t, kHandleBytes> original;
+  encode_handle(sample, original);
+
+  Prng prng(20);
+  int accepted = 0, refused = 0;
+  for (int round = 0; round < kMutations; ++round) {
+    auto bytes = original;
+    mutate(bytes, prng);
+    if (prng.below(2) == 0) seal_handle(bytes);  // gets past the checksum, into the parser
+    const auto handle = decode_handle(bytes);
+    if (!handle) {
+      ++refused;
+      REQUIRE_FALSE(handle.error().text.empty());
+      continue;
+    }
+    ++accepted;
+    const auto route =
+        choose_route({.nics = &nics, .peer = handle->addresses, .dev = round % 2, .peer_dev = handle->dev});
+    REQUIRE((route || !route.error().text.empty()));
+  }
+  // Both paths were walked, or the test proves nothing.
+  CHECK(accepted > kMutations / 10);
+  CHECK(refused > kMutations / 10);
+}
+
+TEST_CASE("a million mutated handshake messages: refused with a reason, or decoded to fields in range") {
+  WireEnd end;
+  end.qp_number = 17;
+  end.mtu = 5;
+  end.max_recvs = 8;
+  end.address = test::prefix("192.168.100.1/24");
+  end.memory_entries = 256;
+  end.nic = "rocep1s0f0";
+  const WireMessage samples[] = {{.type = WireType::kRequest, .cookie = 1, .end = end, .reason = ""},
+                                 {.type = WireType::kReply, .cookie = 2, .end = end, .reason = ""},
+                                 {.type = WireType::kReady, .cookie = 3, .end = {}, .reason = ""},
+                                 {.type = WireType::kRefuse, .cookie = 4, .end = {}, .reason = "why"}};
+  Prng prng(21);
+  int accepted = 0, refused = 0;
+  for (int round = 0; round < kMutations; ++round) {
+    std::array<std::uint8_t, kWireLargestBytes> buffer{};
+    std::size_t length = encode_message(samples[round % 4], buffer);
+    mutate(std::span(buffer).first(length), prng);
+    if (prng.below(8) == 0) length = prng.below(length + 1);
+    const auto message = decode_message(std::span<const std::uint8_t>(buffer).first(length));
+    if (!message) {
+      ++refused;
+      REQUIRE_FALSE(message.error().text.empty());
+      continue;
+    }
+    ++accepted;
+    REQUIRE(message->end.qp_number <= 0xffffff);
+    REQUIRE(message->end.psn <= 0xffffff);
+    REQUIRE(message->end.mtu <= 5);
+    REQUIRE(message->end.nic.size() < 32);
+  }
+  CHECK(accepted > kMutations / 10);
+  CHECK(refused > kMutations / 10);
+}

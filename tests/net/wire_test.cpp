@@ -1,0 +1,101 @@
+// The handshake's messages.
+#include "plugin/net/wire.h"
+
+#include <doctest/doctest.h>
+
+#include <array>
+
+#include "tests/net/addresses.h"
+
+using namespace meshbed;
+using namespace meshbed::net;
+
+namespace {
+
+using Buffer = std::array<std::uint8_t, kWireLargestBytes>;
+
+WireEnd sample_end() {
+  WireEnd end;
+  end.qp_number = 0xabcdef;
+  end.psn = 0x123456;
+  end.address = test::prefix("192.168.100.1/24");
+  end.gid = gid_of(end.address.address);
+  end.gid_type = verbs::GidType::kRoceV2;
+  end.mtu = 5;
+  end.max_recvs = 8;
+  end.memory_address = 0x7f0011223344;
+  end.memory_rkey = 0x99;
+  end.memory_entries = 256;
+  end.node = 77;
+  end.nic = "rocep1s0f0";
+  return end;
+}
+
+std::span<const std::uint8_t> encode(const WireMessage& message, Buffer& buffer) {
+  buffer.fill(0xee);
+  return std::span<const std::uint8_t>(buffer).first(encode_message(message, buffer));
+}
+
+Result<WireMessage> decode_with(std::size_t at, std::uint8_t value) {
+  Buffer buffer;
+  const auto bytes = encode({.type = WireType::kRequest, .cookie = 1, .end = sample_end(), .reason = ""}, buffer);
+  buffer[at] = value;
+  return decode_message(bytes);
+}
+
+}  // namespace
+
+TEST_CASE("D18: every message says after decoding what it said before encoding, with a 24-bit QPN and PSN") {
+  for (const WireType type : {WireType::kRequest, WireType::kReply, WireType::kReady, WireType::kRefuse}) {
+    WireMessage message{.type = type, .cookie = 0xfeedfacecafebeef, .end = {}, .reason = ""};
+    if (type == WireType::kRequest || type == WireType::kReply) message.end = sample_end();
+    if (type == WireType::kRefuse) message.reason = "both prefixes must agree";
+    Buffer buffer;
+    const auto decoded = decode_message(encode(message, buffer));
+    REQUIRE(decoded);
+    CHECK(decoded->type == type);
+    CHECK(decoded->cookie == message.cookie);
+    CHECK(decoded->end == message.end);
+    CHECK(decoded->reason == message.reason);
+  }
+}
+
+TEST_CASE("the header tells the length before the rest has come") {
+  Buffer buffer;
+  encode({.type = WireType::kReply, .cookie = 1, .end = sample_end(), .reason = ""}, buffer);
+  CHECK(*message_bytes(std::span<const std::uint8_t>(buffer).first<kWireHeaderBytes>()) == kWireEndBytes);
+}
+
+TEST_CASE("D18: a wrong magic, version, type, length or flag is refused at the header") {
+  CHECK(decode_with(0, 'X').error().text == "what came is not a Mesh handshake");
+  CHECK(decode_with(5, 9).error().text.find("version 9") != std::string::npos);
+  CHECK(decode_with(7, 9).error().text.find("unknown type 9") != std::string::npos);
+  CHECK(decode_with(11, 9).error().text.find("wrong length") != std::string::npos);
+  CHECK(decode_with(15, 9).error().text.find("unknown flags") != std::string::npos);
+}
+
+TEST_CASE("D17: every field of an end is checked for its range; nothing silently becomes 0") {
+  CHECK_FALSE(decode_with(24, 1));          // QPN beyond 24 bits
+  CHECK_FALSE(decode_with(28, 1));          // PSN beyond 24 bits
+  CHECK_FALSE(decode_with(48, 3));          // GID type
+  CHECK_FALSE(decode_with(49, 0));          // MTU
+  CHECK_FALSE(decode_with(49, 6));          // MTU
+  CHECK_FALSE(decode_with(50, 9));          // grouped receives
+  CHECK_FALSE(decode_with(51, 5));          // address family
+  CHECK_FALSE(decode_with(52, 33));         // prefix length
+  CHECK(decode_with(60, 200).has_value());  // an address may be any
+}
+
+TEST_CASE("a message of any shorter length is refused") {
+  Buffer buffer;
+  const auto bytes = encode({.type = WireType::kRequest, .cookie = 1, .end = sample_end(), .reason = ""}, buffer);
+  for (std::size_t length = 0; length < bytes.size(); ++length) CHECK_FALSE(decode_message(bytes.first(length)));
+}
+
+TEST_CASE("text from the network is printable when it reaches a log line") {
+  WireMessage message{.type = WireType::kRefuse, .cookie = 1, .end = {}, .reason = "line\nbreak \x1b[31m \xff"};
+  Buffer buffer;
+  CHECK(decode_message(encode(message, buffer))->reason == "line?break ?[31m ?");
+  message.reason = std::string(10'000, 'x');
+  CHECK(decode_message(encode(message, buffer))->reason.size() == kWireRefuseBytes - kWireHeaderBytes - 1);
+}
