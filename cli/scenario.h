@@ -31,47 +31,47 @@ struct Workload {
   std::vector<int> channel_devices;  // empty: channel c opens device c % devices
   std::uint64_t slice_bytes = 0;     // 0: the engine's default
   int root = 0;
-  int shift = 1;                     // sendrecv: rank r sends to (r + shift) % ranks
+  int shift = 1;  // sendrecv: rank r sends to (r + shift) % ranks
   // kNcclCalls
-  std::string recording;             // file of recorded calls (JSON lines); relative to the scenario file
+  std::string recording;  // file of recorded calls (JSON lines); relative to the scenario file
   // all
   int ranks_per_node = 1;
-  std::string net_plugin;            // empty: the project's own
-  int net_version = 0;               // 0: the newest that the plugin has
+  std::string net_plugin;  // empty: the project's own
+  int net_version = 0;     // 0: the newest that the plugin has
 };
 
 /// Read now, executed by a later release; validated for form and for the names it refers to.
 struct Fault {
-  std::string kind;      // loss delay rate reorder cable_down cable_up port_down port_up node_stop node_continue node_kill
+  std::string kind;  // loss delay rate reorder cable_down cable_up port_down port_up node_stop node_continue node_kill
   Picoseconds at_ps = 0;
   Picoseconds duration_ps = 0;  // 0: for ever
-  std::string target;    // name of a cable, switch or node, or "node/device"
-  double amount = 0;     // loss: fraction; delay: ps; rate: bits/s
+  std::string target;           // name of a cable, switch or node, or "node/device"
+  double amount = 0;            // loss: fraction; delay: ps; rate: bits/s
 };
 
 /// What the scenario promises; empty members are not checked.
 struct Expect {
   std::optional<std::uint64_t> wrong;
-  std::optional<double> max_over_bound;          // time / closed-form lower bound
+  std::optional<double> max_over_bound;  // time / closed-form lower bound
   std::optional<double> min_busbw_GBps;
-  std::optional<double> rail_balance;            // largest relative difference of bytes between a node's used rails
+  std::optional<double> rail_balance;  // largest relative difference of bytes between a node's used rails
   std::optional<std::uint64_t> connections;
   std::vector<std::pair<std::string, std::string>> unreachable;  // node pairs that must have no direct path
-  std::optional<std::string> error;              // the run must fail, and its error must contain this text
+  std::optional<std::string> error;  // the run must fail, and its error must contain this text
 };
 
 struct Scenario {
-  std::string name;         // the file's stem unless `name` is given
+  std::string name;  // the file's stem unless `name` is given
   std::string path;
   std::string description;
   std::uint64_t seed = 1;
   models::Cluster cluster;
   Workload workload;
-  std::string fabric = "auto";        // auto fluid chunk
-  double time_limit_s = 3600;         // simulated
+  std::string fabric = "auto";  // auto fluid chunk
+  double time_limit_s = 3600;   // simulated
   std::vector<Fault> faults;
   Expect expect;
-  std::vector<std::string> overrides; // the --set arguments, as given
+  std::vector<std::string> overrides;  // the --set arguments, as given
 };
 
 /// Names file, line and column, what is wrong, what is accepted: "FILE:LINE:COLUMN: message". what() may hold several

@@ -26,6 +26,11 @@ struct Holder {
 
 using Group = std::vector<const Holder*>;
 
+/// The one that was written later: a generated holder has only its section's place, a listed one its own line.
+const Place& later_place(const Holder& left, const Holder& right) {
+  return right.place.begin.line >= left.place.begin.line ? right.place : left.place;
+}
+
 models::IpAddress network_of(const models::IpPrefix& prefix) {
   return models::parse_prefix(models::subnet_string(prefix))->address;
 }
@@ -65,7 +70,7 @@ void check_duplicates(const std::vector<Holder>& holders, Diagnostics& diagnosti
   for (const auto& holder : holders) {
     const auto [entry, is_new] = owner.emplace(holder.prefix.address, &holder);
     if (is_new) continue;
-    diagnostics.add(holder.place,
+    diagnostics.add(later_place(*entry->second, holder),
                     fmt::format("duplicate address: {} is on {} and on {}", models::to_string(holder.prefix.address),
                                 entry->second->name, holder.name));
   }
@@ -83,7 +88,7 @@ void check_group(const Group& group, Diagnostics& diagnostics) {
     const Holder* other = first_on_node.emplace(holder->node, holder).first->second;
     if (other->name != holder->name && !reported) {
       reported = true;
-      diagnostics.add(holder->place,
+      diagnostics.add(later_place(*other, *holder),
                       fmt::format("prefix overlap: {} and {} are both in {}; a node needs one subnet per NIC, "
                                   "or its kernel sends everything through the first",
                                   other->name, holder->name, subnet));
@@ -98,7 +103,7 @@ void check_group(const Group& group, Diagnostics& diagnostics) {
     const Holder* holder = first_on_medium[medium];
     if (used != nullptr && !reported) {
       reported = true;
-      diagnostics.add(holder->place,
+      diagnostics.add(later_place(*used, *holder),
                       fmt::format("prefix overlap: {} is the subnet of two cables ({} and {} are on different "
                                   "ones); give each cable its own",
                                   subnet, used->name, holder->name));
@@ -115,9 +120,8 @@ bool on_one_medium(const Group& left, const Group& right) {
 }
 
 void report_overlap(const Holder& left, const Holder& right, Diagnostics& diagnostics) {
-  const Holder& later = right.medium == kManagement ? left : right;
   diagnostics.add(
-      later.place,
+      later_place(left, right),
       fmt::format("prefix overlap: {} of {} and {} of {} share addresses; give each its own subnet",
                   models::subnet_string(left.prefix), left.name, models::subnet_string(right.prefix), right.name));
 }

@@ -20,10 +20,10 @@ enum class TopologyKind { kRing, kLine, kFullMesh, kStar, kSwitch, kTorus };
 
 struct TopologyOptions {
   TopologyKind kind = TopologyKind::kRing;
-  int nodes = 2;           // of a torus: the product of `shape`
-  std::vector<int> shape;  // torus only: the length of each dimension
-  int nics = 0;            // a node; 0: as many as are cabled. Those left over have neither cable nor address
-  int rails = 0;           // parallel cables per neighbour; 0: as many as `nics` allows, or 1
+  int nodes = 2;             // of a torus: the product of `shape`
+  std::vector<int> shape{};  // torus only: the length of each dimension
+  int nics = 0;              // a node; 0: as many as are cabled. Those left over have neither cable nor address
+  int rails = 0;             // parallel cables per neighbour; 0: as many as `nics` allows, or 1
   std::uint64_t rate_bps = 0;
   Picoseconds latency_ps = 0;  // one way over one cable
   Picoseconds switch_latency_ps = 0;

@@ -1,0 +1,286 @@
+#include <doctest/doctest.h>
+
+#include <sstream>
+
+#include "cli/scenario.h"
+
+using namespace meshbed::cli;
+
+namespace {
+
+/// Everything that the reader says about `text`; "" where it accepts it.
+std::string errors_of(const std::string& text, const std::vector<std::string>& overrides = {}) {
+  try {
+    (void)parse_scenario(text, "test.toml", overrides);
+  } catch (const ScenarioError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+std::string on_triangle(const std::string& rest, const std::vector<std::string>& overrides = {}) {
+  return errors_of("[topology]\nkind = \"ring\"\nnodes = 3\n" + rest, overrides);  // `rest` begins in line 4
+}
+
+/// Two nodes with one NIC each (lines 1 to 11: addresses in 5 and 10), then `rest` from line 11.
+std::string on_nodes(const std::string& left, const std::string& right, const std::string& rest) {
+  return errors_of("[[node]]\nname = \"a\"\n[[node.nic]]\ndevice = \"mlx5_0\"\naddresses = [" + left +
+                   "]\n[[node]]\nname = \"b\"\n[[node.nic]]\ndevice = \"mlx5_0\"\naddresses = [" + right + "]\n" +
+                   rest);
+}
+
+constexpr const char* kCable = "[[cable]]\nname = \"c\"\nends = [\"a/mlx5_0\", \"b/mlx5_0\"]\n";
+
+}  // namespace
+
+TEST_CASE("an unknown key is refused with its place, the likely one and all accepted ones") {
+  CHECK(errors_of("[topology]\nkind = \"ring\"\nnodez = 3\n") ==
+        "test.toml:3:1: unknown key 'nodez' in [topology] (did you mean 'nodes'?); accepted: kind, nodes, shape, nics, "
+        "rails, rate, latency, switch_latency, mtu, first_subnet, gpus, gpu_model");
+  CHECK(on_triangle("[limits]\nbanana = 1\n") == "test.toml:5:1: unknown key 'banana' in [limits]; accepted: time");
+  CHECK(on_triangle("[expct]\n").find("test.toml:4:2: unknown key 'expct' in the file (did you mean 'expect'?)") == 0);
+  CHECK(on_triangle("[[node]]\nname = \"node0\"\n[[node.nic]]\ndevice = \"rocep1s0f0\"\nadresses = []\n")
+            .find("test.toml:8:1: unknown key 'adresses' in [[node.nic]] (did you mean 'addresses'?)") == 0);
+}
+
+TEST_CASE("a wrong type says what was expected and what was found") {
+  CHECK(errors_of("[topology]\nkind = 5\n") == "test.toml:2:8: kind: expects text, got integer 5");
+  CHECK(errors_of("[topology]\nkind = \"ring\"\nnodes = \"three\"\n") ==
+        "test.toml:3:9: nodes: expects an integer, got text 'three'");
+  CHECK(errors_of("topology = 3\n") == "test.toml:1:12: topology: expects a table, got integer 3");
+  CHECK(errors_of("node = 3\n") == "test.toml:1:8: node: expects a list of tables, got integer 3");
+  CHECK(errors_of("node = [3]\n") == "test.toml:1:9: node: expects a table, got integer 3");
+  CHECK(on_triangle("rate = true\n") ==
+        "test.toml:4:8: rate: expects a rate such as \"100Gb/s\" or an integer (bits per second), got true");
+  CHECK(on_triangle("latency = 5\n") == "test.toml:4:11: latency: expects a time such as \"1us\", got integer 5");
+  CHECK(on_triangle("[workload]\nbytes = 1.5\n") ==
+        "test.toml:5:9: bytes: expects a size such as \"64M\" or an integer (bytes), got number 1.5");
+  CHECK(on_triangle("[workload]\nin_place = 1\n") == "test.toml:5:12: in_place: expects true or false, got integer 1");
+  CHECK(on_triangle("[workload]\nchannel_devices = 1\n") ==
+        "test.toml:5:19: channel_devices: expects a list of integers, got integer 1");
+  CHECK(on_triangle("[expect]\nmax_over_bound = \"1\"\n") ==
+        "test.toml:5:18: max_over_bound: expects a number, got text '1'");
+  CHECK(on_triangle("[expect]\nunreachable = [\"node0\"]\n") ==
+        "test.toml:5:16: unreachable: expects pairs of two node names, as in [[\"node0\", \"node2\"]]");
+  CHECK(on_triangle("[environment]\nA = true\n") ==
+        "test.toml:5:5: environment.A: expects text or an integer, got true");
+}
+
+TEST_CASE("a value out of range names the range") {
+  CHECK(on_triangle("mtu = 100\n") == "test.toml:4:7: mtu: 100 is out of range; accepted: 352 to 65535");
+  CHECK(on_triangle("rate = 5\n") == "test.toml:4:8: rate: 5 b/s is out of range; accepted: 1 kb/s to 100000 Gb/s");
+  CHECK(on_triangle("rate = \"12GB/s\"\n") ==
+        "test.toml:4:8: rate: '12GB/s' is in bytes; a rate is in bits per second, such as \"100Gb/s\"");
+  CHECK(on_triangle("[workload]\nbytes = -1\n") == "test.toml:5:9: bytes: a size cannot be negative");
+  CHECK(on_triangle("[workload]\nbytes = \"2T\"\n") == "test.toml:5:9: bytes: out of range; accepted: up to 1T");
+  CHECK(on_triangle("[workload]\nranks_per_node = 0\n") ==
+        "test.toml:5:18: ranks_per_node: 0 is out of range; accepted: 1 to 1024");
+  CHECK(on_triangle("[expect]\nmax_over_bound = nan\n") ==
+        "test.toml:5:18: max_over_bound: nan is out of range; accepted: 1 to 1000000000");
+  CHECK(on_triangle("[limits]\ntime = \"0s\"\n") == "test.toml:5:8: time: a limit of 0 ends every run; leave it out");
+  CHECK(on_nodes("", "", "[[node]]\nname = \"c\"\n[[node.nic]]\ndevice = \"d\"\nport = 255\n") ==
+        "test.toml:15:8: port: 255 is out of range; accepted: 1 to 254");
+}
+
+TEST_CASE("a value that is none of the accepted words lists them") {
+  CHECK(errors_of("[topology]\nkind = \"rign\"\nnodes = 3\n") ==
+        "test.toml:2:8: kind: 'rign' is unknown; accepted: none, ring, line, full-mesh, star, switch, torus");
+  CHECK(on_triangle("[workload]\ncollective = \"all_reduse\"\n") ==
+        "test.toml:5:14: collective: 'all_reduse' is unknown (did you mean 'all_reduce'?); accepted: all_reduce, "
+        "all_gather, reduce_scatter, broadcast, sendrecv");
+}
+
+TEST_CASE("several errors are told in one go, in the order of their lines") {
+  CHECK(errors_of("[topology]\nkind = \"ring\"\nnodes = \"x\"\nmtu = 1\n[workload]\nbytez = 1\n")
+            .find("test.toml:3:9: nodes: expects an integer, got text 'x'\n"
+                  "test.toml:4:7: mtu: 1 is out of range; accepted: 352 to 65535\n"
+                  "test.toml:6:1: unknown key 'bytez' in [workload]") == 0);
+}
+
+TEST_CASE("names that come twice are refused") {
+  CHECK(on_triangle("[[node]]\nname = \"node0\"\n[[node]]\nname = \"node0\"\n") ==
+        "test.toml:7:8: name: two [[node]] are called 'node0'");
+  CHECK(on_nodes("", "", std::string(kCable) + kCable).find("test.toml:15:8: name: two [[cable]] are called 'c'") == 0);
+  CHECK(on_nodes("", "", "[[node]]\nname = \"c\"\n[[node.nic]]\ndevice = \"d\"\n[[node.nic]]\ndevice = \"d\"\n") ==
+        "test.toml:16:10: device: 'd' is listed twice on c");
+  CHECK(on_nodes("", "", "[[node]]\nname = \"c\"\n[[node.nic]]\ndevice = \"d\"\nnetdev = \"mgmt0\"\n") ==
+        "test.toml:13:1: netdev: 'mgmt0' is there twice on c");
+  CHECK(on_triangle("[[node]]\nname = \"a/b\"\n")
+            .find("test.toml:5:8: name: 'a/b' has a character that is not a letter") == 0);
+  CHECK(on_triangle("[[node]]\nname = \"other\"\n") ==
+        "test.toml:5:8: name: 'other' is none of the generated nodes (node0, node1, node2) and has no [[node.nic]]");
+}
+
+TEST_CASE("a cable to what is not there lists what is") {
+  CHECK(on_nodes("", "", "[[cable]]\nends = [\"a/mlx5_0\", \"b/mlx5_7\"]\n") ==
+        "test.toml:12:21: 'b/mlx5_7': there is no such NIC; b has: mlx5_0");
+  CHECK(on_nodes("", "", "[[cable]]\nends = [\"a/mlx5_0\", \"z/mlx5_0\"]\n") ==
+        "test.toml:12:21: 'z/mlx5_0': there is no node 'z'; nodes are: a, b");
+  CHECK(on_nodes("", "", "[[cable]]\nends = [\"a\", \"b/mlx5_0\"]\n") ==
+        "test.toml:12:9: 'a': expects NODE/DEVICE; a has: mlx5_0");
+  CHECK(on_nodes("", "", "[[cable]]\nends = [\"a/mlx5_0\"]\n") ==
+        "test.toml:12:8: ends: a [[cable]] has two ends, as in [\"node0/rocep1s0f0\", \"node1/rocep1s0f1\"]");
+  CHECK(on_nodes("", "", "[[cable]]\nends = [\"a/mlx5_0\", \"a/mlx5_0\"]\n") ==
+        "test.toml:12:21: ends: both are 'a/mlx5_0'");
+  CHECK(on_nodes("", "", "[[cable]]\nrate = \"1Gb/s\"\n") == "test.toml:11:1: [[cable]] needs ends");
+  CHECK(on_nodes("", "", "[[switch]]\nports = [\"a/x\"]\n") ==
+        "test.toml:12:10: 'a/x': there is no such NIC; a has: mlx5_0");
+}
+
+TEST_CASE("a NIC on two cables is refused, also where one of them is a switch") {
+  CHECK(on_triangle("[[cable]]\nname = \"extra\"\nends = [\"node0/rocep1s0f0\", \"node1/rocep1s0f1\"]\n") ==
+        "test.toml:4:1: node0/rocep1s0f0 is on two cables: 'node2-node0' and 'extra'; a NIC has one\n"
+        "test.toml:4:1: node1/rocep1s0f1 is on two cables: 'node1-node2' and 'extra'; a NIC has one");
+  CHECK(on_triangle("[[switch]]\nports = [\"node0/rocep1s0f0\"]\n") ==
+        "test.toml:4:1: node0/rocep1s0f0 is on two cables: 'node2-node0' and 'switch0'; a NIC has one");
+}
+
+TEST_CASE("an address outside its prefix is refused") {
+  CHECK(on_nodes("\"192.168.1.0/24\"", "", "") ==
+        "test.toml:5:14: addresses: 192.168.1.0/24 is outside the host addresses of its prefix: it is the network "
+        "address of 192.168.1.0/24");
+  CHECK(on_nodes("\"192.168.1.255/24\"", "", "") ==
+        "test.toml:5:14: addresses: 192.168.1.255/24 is outside the host addresses of its prefix: it is the broadcast "
+        "address of 192.168.1.0/24");
+  CHECK(on_nodes("\"192.168.1.1/24\"", "\"192.168.2.2/24\"", std::string(kCable) + "subnet = \"192.168.1.0/24\"\n") ==
+        "test.toml:14:10: subnet: 192.168.2.2/24 of b/mlx5_0 is outside c's prefix 192.168.1.0/24");
+  CHECK(on_triangle("[[node]]\nname = \"node0\"\nmanagement = \"10.1.0.1\"\n") ==
+        "test.toml:6:14: management: 10.1.0.1 is no host address of the management subnet 10.0.0.0/16");
+  CHECK(on_nodes("\"192.168.1.1\"", "", "") ==
+        "test.toml:5:14: addresses: '192.168.1.1' has no prefix length; write ADDRESS/LENGTH");
+  CHECK(on_nodes("\"192.168.1.0/31\"", "\"192.168.1.1/31\"", kCable).empty());
+}
+
+TEST_CASE("prefix overlap: one subnet within another, on two cables, or twice on a node") {
+  const std::string third = "[[node]]\nname = \"c\"\n[[node.nic]]\ndevice = \"d0\"\naddresses = [\"192.168.1.9/16\"]\n";
+  CHECK(on_nodes("\"192.168.1.1/24\"", "\"192.168.1.2/24\"", kCable + third) ==
+        "test.toml:18:13: prefix overlap: 192.168.0.0/16 of c/d0 and 192.168.1.0/24 of a/mlx5_0 share addresses; give "
+        "each its own subnet");
+  // On one cable it is a wrong length, which lint reports.
+  CHECK(on_nodes("\"192.168.1.1/24\"", "\"192.168.1.2/16\"", kCable).empty());
+  CHECK(on_triangle("[[node]]\nname = \"node0\"\n[[node.nic]]\ndevice = \"rocep1s0f0\"\n"
+                    "addresses = [\"192.168.100.9/24\"]\n") ==
+        "test.toml:8:13: prefix overlap: node0/rocep1s0f0 and node0/rocep1s0f1 are both in 192.168.100.0/24; a node "
+        "needs "
+        "one subnet per NIC, or its kernel sends everything through the first");
+  CHECK(on_triangle("[management]\nsubnet = \"192.168.0.0/16\"\n")
+            .find("test.toml:5:10: prefix overlap: 192.168.0.0/16 of "
+                  "node0/mgmt0 and 192.168.100.0/24 of") == 0);
+}
+
+TEST_CASE("duplicate addresses are refused with both owners") {
+  CHECK(on_nodes("\"192.168.1.1/24\"", "\"192.168.1.1/24\"", "") ==
+        "test.toml:10:13: duplicate address: 192.168.1.1 is on a/mlx5_0 and on b/mlx5_0");
+}
+
+TEST_CASE("two cables with one subnet are refused though every address is unique") {
+  const std::string more =
+      "[[node]]\nname = \"c\"\n[[node.nic]]\ndevice = \"d\"\naddresses = [\"192.168.1.3/24\"]\n"
+      "[[node]]\nname = \"d\"\n[[node.nic]]\ndevice = \"d\"\naddresses = [\"192.168.1.4/24\"]\n"
+      "[[cable]]\nname = \"e\"\nends = [\"c/d\", \"d/d\"]\n";
+  CHECK(
+      on_nodes("\"192.168.1.1/24\"", "\"192.168.1.2/24\"", kCable + more) ==
+      "test.toml:18:13: prefix overlap: 192.168.1.0/24 is the subnet of two cables (a/mlx5_0 and c/d are on different "
+      "ones); give each cable its own");
+}
+
+TEST_CASE("a GID table is checked: indices once, entries complete") {
+  const std::string nic = "[[node]]\nname = \"node0\"\n[[node.nic]]\ndevice = \"rocep1s0f0\"\n";
+  CHECK(on_triangle(nic + "gids = [{index = 3, address = \"1.2.3.4\"}, {index = 3, address = \"1.2.3.5\"}]\n") ==
+        "test.toml:8:52: gids: index 3 is listed twice");
+  CHECK(on_triangle(nic + "gids = [{address = \"1.2.3.4\"}]\n") ==
+        "test.toml:8:9: gids: an entry needs index and address");
+  CHECK(on_triangle(nic + "gids = [{index = 0, type = \"v3\", address = \"1.2.3.4\"}]\n") ==
+        "test.toml:8:28: type: 'v3' is unknown (did you mean 'v1'?); accepted: v1, v2");
+}
+
+TEST_CASE("a topology that cannot be is refused where it is asked for") {
+  CHECK(errors_of("[topology]\nkind = \"ring\"\nnodes = 999999999\n") ==
+        "test.toml:3:9: a ring has 2 to 65536 nodes, not 999999999");
+  CHECK(errors_of("[topology]\nkind = \"ring\"\n") == "test.toml:1:1: [topology] kind = \"ring\" needs nodes");
+  CHECK(errors_of("[topology]\nnodes = 3\n")
+            .find("test.toml:2:9: nodes does nothing without topology.kind = \"ring\" or the like") == 0);
+  CHECK(on_triangle("nics = 1\n") == "test.toml:4:8: a ring of 3 nodes with 1 rail needs 2 NICs a node, but nics = 1");
+  CHECK(on_triangle("[management]\nsubnet = \"10.0.0.0/30\"\n") ==
+        "test.toml:5:10: [management] subnet 10.0.0.0/30 has room for 2 nodes, not for 3");
+}
+
+TEST_CASE("workload, faults and promises must fit the cluster") {
+  CHECK(on_triangle("[workload]\nroot = 3\n") == "test.toml:5:8: root: 3 is no rank; there are 3 ranks");
+  CHECK(on_triangle("[workload]\ncollective = \"sendrecv\"\nshift = 3\n") ==
+        "test.toml:6:9: shift: with 3 ranks a shift of 3 sends to oneself");
+  CHECK(on_triangle("[workload]\nchannels = 2\nchannel_devices = [0]\n") ==
+        "test.toml:6:19: channel_devices: 1 devices for 2 channels");
+  CHECK(on_triangle("[workload]\nchannel_devices = [2]\n") ==
+        "test.toml:5:19: channel_devices: there is no device 2 on node0, which has 2");
+  CHECK(on_triangle("[workload]\nnet_version = 7\n") ==
+        "test.toml:5:15: net_version: 7 is not supported; accepted: 0, 8 to 12");
+  CHECK(on_triangle("[workload]\nkind = \"nccl-calls\"\n") == "test.toml:5:8: kind = \"nccl-calls\" needs recording");
+  CHECK(on_triangle("[workload]\nkind = \"nccl-calls\"\nrecording = \"no/such.jsonl\"\n") ==
+        "test.toml:6:13: recording: there is no file 'no/such.jsonl'");
+  CHECK(on_triangle("[expect]\nunreachable = [[\"node0\", \"node9\"]]\n") ==
+        "test.toml:5:15: unreachable: there is no node 'node9'; nodes are: node0, node1, node2");
+  CHECK(on_triangle("[[fault]]\nkind = \"cable_down\"\ntarget = \"node0\"\n") ==
+        "test.toml:6:10: target: cable_down wants a cable, and 'node0' is none here");
+  CHECK(on_triangle("[[fault]]\nkind = \"port_down\"\ntarget = \"node0/nope\"\n") ==
+        "test.toml:6:10: target: port_down wants NODE/DEVICE, and 'node0/nope' is none here");
+  CHECK(on_triangle("[[fault]]\nkind = \"loss\"\ntarget = \"node0-node1\"\namount = 2\n") ==
+        "test.toml:7:10: amount: loss needs a fraction above 0, up to 1");
+  CHECK(on_triangle("[[fault]]\nkind = \"loss\"\n") == "test.toml:4:1: [[fault]] needs kind and target");
+}
+
+TEST_CASE("a truncated file is an error with its place, at whatever byte it ends") {
+  CHECK(errors_of("[topology]\nkind = \"ri").find("test.toml:2:11: not TOML: ") == 0);
+  CHECK(errors_of("[topol").find("test.toml:1:7: not TOML: ") == 0);
+  CHECK(errors_of("a = [1, 2").find("test.toml:1:10: not TOML: ") == 0);
+}
+
+TEST_CASE("empty files, files without nodes and files that are not text are refused") {
+  CHECK(errors_of("") == "test.toml: the file is empty; a scenario has at least [topology] or [[node]]");
+  CHECK(errors_of(" \n\n") == "test.toml: the file is empty; a scenario has at least [topology] or [[node]]");
+  CHECK(errors_of("seed = 1\n") ==
+        "test.toml: the scenario has no nodes; say [topology] kind = \"ring\", nodes = 3, or list [[node]]");
+  CHECK(
+      errors_of("description = \"\xff\xfe\"\n").find("test.toml:1:15: not TOML: Encountered invalid utf-8 sequence") ==
+      0);
+  CHECK(errors_of("seed = 1\nseed = 2\n").find("test.toml:2:") == 0);
+}
+
+TEST_CASE("an error of a --set names the argument") {
+  CHECK(on_triangle("", {"topology.nodes=0x"}) == "--set topology.nodes=0x: nodes: expects an integer, got text '0x'");
+  CHECK(on_triangle("", {"workload.bytez=1"}).find("--set workload.bytez=1: unknown key 'bytez' in [workload]") == 0);
+  CHECK(on_triangle("", {"nonsense"}) == "--set nonsense: expects SECTION.KEY=VALUE, as in workload.bytes=64M");
+  CHECK(on_triangle("", {"=3"}) == "--set =3: expects SECTION.KEY=VALUE, as in workload.bytes=64M");
+  CHECK(on_triangle("", {"topology..nodes=3"}) == "--set topology..nodes=3: has an empty key; write SECTION.KEY=VALUE");
+  CHECK(on_triangle("", {"topology.nodes.x=3"}) == "--set topology.nodes.x=3: 'nodes' is not a section");
+  CHECK(on_triangle("", {"cable.3.rate=1Gb/s"}) ==
+        "--set cable.3.rate=1Gb/s: 'cable' has 0 entries in the file; count from 0, or use an entry's name");
+  CHECK(on_triangle("", {"cable.nope.rate=1Gb/s"}) ==
+        "--set cable.nope.rate=1Gb/s: [[cable]] 'nope' needs ends, or the name of a generated cable");
+  CHECK(on_triangle("", {"node.nope.gpus=1"}) ==
+        "--set node.nope.gpus=1: name: 'nope' is none of the generated nodes (node0, node1, node2) and has no "
+        "[[node.nic]]");
+  // A line break must not smuggle a second key in.
+  CHECK(on_triangle("", {"seed=1\nname='x'"}) ==
+        "--set seed=1\\x0aname='x': seed: expects an integer, got text '1\\x0aname='x''");
+}
+
+TEST_CASE("a file that is not there, or is a folder, is an error that names it") {
+  const auto error_of = [](const std::string& path) -> std::string {
+    try {
+      (void)read_scenario(path, {});
+    } catch (const ScenarioError& error) {
+      return error.what();
+    }
+    return "";
+  };
+  CHECK(error_of("/no/such.toml") == "/no/such.toml: there is no such file");
+  CHECK(error_of("/") == "/: there is no such file");
+}
+
+TEST_CASE("a file with hundreds of errors shows the first ones and counts the rest") {
+  std::ostringstream text;
+  for (int i = 0; i < 300; ++i) text << "key" << i << " = 1\n";
+  const std::string errors = errors_of(text.str());
+  CHECK(errors.find("test.toml: and 280 more errors") != std::string::npos);
+}
