@@ -1,0 +1,118 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <sstream>
+
+#include "cli/lint.h"
+
+using namespace meshbed::cli;
+
+namespace {
+
+using Lines = std::vector<std::string>;
+
+Lines findings_of(const std::string& topology, const std::vector<std::string>& overrides = {}) {
+  return lint_findings(parse_scenario("[topology]\n" + topology, "test.toml", overrides));
+}
+
+constexpr const char* kTriangle = "kind = \"ring\"\nnodes = 3\n";
+constexpr const char* kPair = "kind = \"ring\"\nnodes = 2\n";
+const std::string kScenarios = std::string(MESHBED_SOURCE_DIR) + "/scenarios/";
+
+}  // namespace
+
+TEST_CASE("two swapped plugs are found on both cables, with where they belong") {
+  const Lines findings = findings_of(kTriangle, {R"(cable.node0-node1.ends=["node0/rocep1s0f1", "node2/rocep1s0f0"])",
+                                                 R"(cable.node1-node2.ends=["node1/rocep1s0f1", "node1/rocep1s0f0"])"});
+  REQUIRE(findings.size() >= 2);
+  CHECK(findings[0] ==
+        "cable 'node0-node1' joins different subnets: node0/rocep1s0f1 is in 192.168.100.0/24, node2/rocep1s0f0 in "
+        "192.168.101.0/24; nothing can pass over it");
+  CHECK(findings[1].find("cable 'node1-node2' joins different subnets") == 0);
+  const Lines ring = findings_of("kind = \"ring\"\nnodes = 4\n",
+                                 {R"(cable.node0-node1.ends=["node0/rocep1s0f0", "node1/rocep1s0f0"])",
+                                  R"(cable.node3-node0.ends=["node3/rocep1s0f1", "node0/rocep1s0f1"])"});
+  REQUIRE(ring.size() >= 2);
+  CHECK(ring[0].find("node0/rocep1s0f1 is in 192.168.100.0/24, too: are two plugs swapped?") != std::string::npos);
+  CHECK(ring[1].find("node0/rocep1s0f0 is in 192.168.103.0/24, too: are two plugs swapped?") != std::string::npos);
+}
+
+TEST_CASE("ends that differ in MTU, rate or prefix length are findings") {
+  CHECK(
+      findings_of(kPair, {"node.node1.nic.rocep1s0f0.mtu=1500"}) ==
+      Lines{"cable 'node0-node1': the MTU is 9000 at node0/rocep1s0f0 and 1500 at node1/rocep1s0f0; larger packets are "
+            "lost"});
+  CHECK(findings_of(kPair, {"node.node1.nic.rocep1s0f0.rate=25Gb/s"}) ==
+        Lines{"cable 'node0-node1': node0/rocep1s0f0 runs at 100 Gb/s, node1/rocep1s0f0 at 25 Gb/s; the slower one "
+              "counts"});
+  CHECK(findings_of(kPair, {"cable.node0-node1.rate=200Gb/s"}) ==
+        Lines{"cable 'node0-node1' is set to 200 Gb/s, above its ports' 100 Gb/s"});
+  CHECK(findings_of(kPair, {R"(node.node1.nic.rocep1s0f0.addresses=["192.168.100.2/16"])"}) ==
+        Lines{"cable 'node0-node1': its ends have prefix lengths /24 and /16; they must be equal"});
+}
+
+TEST_CASE("NICs that are down, without cable, without address or without a RoCE v2 GID are findings") {
+  const Lines down = findings_of(kTriangle, {"node.node1.nic.rocep1s0f0.link=down"});
+  REQUIRE(down.size() == 2);
+  CHECK(down[0] == "node1/rocep1s0f0 is down from the start");
+  CHECK(down[1] ==
+        "all_reduce sends from node0 to node1, which have no direct path; without a relay the run fails (promise it by "
+        "expect.error)");
+  CHECK(findings_of(std::string(kPair) + "nics = 1\n[[node]]\nname = \"node0\"\n[[node.nic]]\ndevice = \"x\"\n"
+                                         "addresses = [\"172.16.0.1/24\"]\n") ==
+        Lines{"node0/x has 172.16.0.1/24 but no cable"});
+  const Lines bare = findings_of(kTriangle, {"node.node1.nic.rocep1s0f0.addresses=[]"});
+  CHECK(std::count(bare.begin(), bare.end(),
+                   "node1/rocep1s0f0 is cabled but has no address; only link-local is left") == 1);
+  CHECK(findings_of(kPair, {R"(node.node1.nic.rocep1s0f0.gids=[{index=0, type="v1", address="192.168.100.2"}])"}) ==
+        Lines{"node1/rocep1s0f0 has no RoCE v2 GID for 192.168.100.2; peers that expect one cannot connect"});
+}
+
+TEST_CASE("a switch's lonely port and mixed MTUs are findings") {
+  const Lines findings =
+      findings_of("kind = \"switch\"\nnodes = 3\n",
+                  {R"(node.node1.nic.rocep1s0f0.addresses=["172.16.0.1/24"])", "node.node2.nic.rocep1s0f0.mtu=1500"});
+  REQUIRE(findings.size() >= 2);
+  CHECK(findings[0] == "switch 'switch0': its ports have 2 different MTUs");
+  CHECK(findings[1] == "switch 'switch0': node1/rocep1s0f0 is alone in its subnet 172.16.0.0/24 there");
+}
+
+TEST_CASE("a workload over pairs without a path is a finding unless its error is promised") {
+  const std::string line = "kind = \"line\"\nnodes = 3\n";
+  CHECK(
+      findings_of(line) ==
+      Lines{
+          "all_reduce sends from node2 to node0, which have no direct path; without a relay the run fails (promise it "
+          "by expect.error)"});
+  CHECK(findings_of(line, {"expect.error=no path"}).empty());
+  CHECK(findings_of(line, {"workload.kind=idle"}).empty());
+}
+
+TEST_CASE("a promise of no path between joined nodes is a finding") {
+  CHECK(findings_of(kTriangle, {R"(expect.unreachable=[["node0", "node2"]])"}) ==
+        Lines{"expect.unreachable: node0 and node2 do have a direct path, node0/rocep1s0f0 to node2/rocep1s0f1"});
+}
+
+TEST_CASE("lint: exit 0 for clean files, 1 for findings and errors, 2 for no file") {
+  const auto lint = [](const Lines& arguments, std::string& output) {
+    std::ostringstream out;
+    std::ostringstream err;
+    const int status = lint_command(arguments, out, err);
+    output = out.str() + err.str();
+    return status;
+  };
+  std::string output;
+  CHECK(lint({kScenarios + "pair.toml", kScenarios + "ring4.toml"}, output) == 0);
+  CHECK(output == kScenarios + "pair.toml: ok\n" + kScenarios + "ring4.toml: ok\n2 files, 0 findings\n");
+  CHECK(lint({kScenarios + "pair.toml", "--set", "cable.node0-node1.rate=200Gb/s"}, output) == 1);
+  CHECK(output.find("pair.toml: finding: cable 'node0-node1' is set to 200 Gb/s") != std::string::npos);
+  CHECK(lint({"/no/such.toml", kScenarios + "pair.toml"}, output) == 1);
+  CHECK(output.find("/no/such.toml: there is no such file\n") == 0);
+  CHECK(output.find("2 files, 1 finding\n") != std::string::npos);
+  CHECK(lint({}, output) == 2);
+  CHECK(lint({"--help"}, output) == 0);
+  CHECK(output.find("usage: meshbed lint") == 0);
+  CHECK(lint({"--dictionary"}, output) == 0);
+  CHECK(output == scenario_dictionary());
+  CHECK_THROWS_AS(lint({"--bogus"}, output), std::exception);
+}

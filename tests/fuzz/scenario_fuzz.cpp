@@ -1,0 +1,29 @@
+// libFuzzer target: a scenario file. The first line may hold a --set argument after "#!set ", so that the fuzzer
+// reaches overrides as well. Seeds: scenarios/*.toml.
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "cli/lint.h"
+#include "cli/scenario.h"
+#include "cli/topo.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string text(reinterpret_cast<const char*>(data), size);
+  const std::string mark = "#!set ";
+  std::vector<std::string> overrides;
+  if (text.rfind(mark, 0) == 0) overrides.push_back(text.substr(mark.size(), text.find('\n') - mark.size()));
+  try {
+    const auto scenario = meshbed::cli::parse_scenario(text, "fuzz.toml", overrides);
+    // Small clusters go the whole way; what costs seconds would only slow the search down.
+    if (scenario.cluster.nodes.size() > 16) return 0;
+    (void)meshbed::cli::lint_findings(scenario);
+    (void)meshbed::cli::topology_report(scenario, false);
+    if (scenario.cluster.cables.size() <= 32) (void)meshbed::cli::topology_svg(scenario);
+  } catch (const meshbed::cli::ScenarioError&) {
+    return 0;  // the only exception that a file may cause
+  }
+  return 0;
+}
