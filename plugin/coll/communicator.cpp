@@ -87,10 +87,9 @@ Result<void> Communicator::choose_devices() {
 
 Communicator::~Communicator() {
   // Nothing runs: calls are blocking. Connections are the service thread's to close, even now.
-  if (service_ != nullptr && connections_ != nullptr) service_->call([this] { connections_->close_all(); });
+  if (service_ != nullptr) service_->call([this] { connections_.reset(); });
   progress_.reset();
   service_.reset();
-  connections_.reset();
   memory_.reset();
   transport_.reset();
   store_.reset();  // goodbye; only then may the server wait for everybody's

@@ -28,11 +28,11 @@ namespace meshbed::coll {
 
 struct CommunicatorOptions {
   int rank = 0, world = 1;
-  std::string bootstrap;
-  std::string net_plugin;
+  std::string bootstrap{};
+  std::string net_plugin{};
   int net_version = 0;
   int channels = 1;
-  std::vector<int> channel_devices;  // empty: channel c opens device c % devices
+  std::vector<int> channel_devices{};  // empty: channel c opens device c % devices
   std::uint64_t slice_bytes = 1 << 20;
   int steps = 8;
   std::int64_t connect_timeout_ms = 30000;

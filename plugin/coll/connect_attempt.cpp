@@ -128,7 +128,7 @@ Result<bool> ConnectAttempt::poll_plugin() {
   const int code =
       sends ? context_.net.connect(device, handle_.data(), &comm_) : context_.net.accept(listen_comm_, &comm_);
   if (code != nccl::kNcclSuccess) {
-    return refuse((sends ? "connect: " : "accept: ") + explain_net_error(code, warns_before_));
+    return plugin_refused(sends ? "connect" : "accept", code);
   }
   if (comm_ == nullptr) return false;
   if (!sends) {  // as NCCL: the listener lives for one connection
@@ -140,6 +140,17 @@ Result<bool> ConnectAttempt::poll_plugin() {
   if (!published) return published.error();
   state_ = State::kAwaitPeer;
   return true;
+}
+
+Error ConnectAttempt::plugin_refused(const char* call, int code) {
+  // A peer that gave up first closes its end; its own reason, if it is here, says more than what we met there.
+  auto polled = context_.store.poll(0);
+  if (polled) {
+    auto looked = look_at_peer();
+    if (!looked) return looked.error();
+    if (context_.store.failure()) return {ErrorCode::kRemote, Scope::kJob, *context_.store.failure()};
+  }
+  return refuse(std::string(call) + ": " + explain_net_error(code, warns_before_));
 }
 
 Result<bool> ConnectAttempt::await_peer() {

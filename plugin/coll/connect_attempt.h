@@ -43,6 +43,7 @@ class ConnectAttempt {
   std::string key(char kind) const;
   std::string name() const;
   Error refuse(const std::string& reason);
+  Error plugin_refused(const char* call, int code);
 
   const ConnectContext& context_;
   Edge edge_;

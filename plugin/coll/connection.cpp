@@ -51,7 +51,13 @@ Result<void> drive(std::vector<ConnectAttempt>& attempts, StoreClient& store, st
 
 }  // namespace
 
+ConnectionTable::ConnectionTable(const ConnectContext& context, MemoryTable& memory)
+    : context_(context), memory_(memory) {}
+
+ConnectionTable::~ConnectionTable() { close_all(); }
+
 Result<void> ConnectionTable::establish(const std::vector<Edge>& edges, std::int64_t timeout_ms) {
+  abandoned_.clear();
   std::vector<ConnectAttempt> attempts;
   for (const Edge& edge : edges) {
     if (connections_.count(edge) == 0) attempts.emplace_back(context_, edge, tries_[edge]++);
@@ -60,6 +66,7 @@ Result<void> ConnectionTable::establish(const std::vector<Edge>& edges, std::int
   auto driven = drive(attempts, context_.store, timeout_ms);
   if (!driven) {
     for (ConnectAttempt& attempt : attempts) attempt.abandon(driven.error().text);
+    abandoned_ = std::move(attempts);
     return driven.error();
   }
   for (ConnectAttempt& attempt : attempts) {

@@ -49,10 +49,12 @@ struct ConnectContext {
   const std::vector<int>& channel_devices;  // device index of each channel
 };
 
+class ConnectAttempt;
+
 class ConnectionTable {
  public:
-  ConnectionTable(const ConnectContext& context, MemoryTable& memory) : context_(context), memory_(memory) {}
-  ~ConnectionTable() { close_all(); }
+  ConnectionTable(const ConnectContext& context, MemoryTable& memory);
+  ~ConnectionTable();
   ConnectionTable(const ConnectionTable&) = delete;
   ConnectionTable& operator=(const ConnectionTable&) = delete;
 
@@ -74,6 +76,9 @@ class ConnectionTable {
   MemoryTable& memory_;
   std::map<Edge, Connection> connections_;
   std::map<Edge, std::uint32_t> tries_;
+  // Attempts that failed keep their listeners until the next ones begin: a peer that is just connecting should read our
+  // reason in the store, not find a closed door.
+  std::vector<ConnectAttempt> abandoned_;
 };
 
 }  // namespace meshbed::coll

@@ -34,8 +34,10 @@ typedef enum {
   MESHCOLL_INTERNAL = 6
 } meshcoll_result;
 
-typedef enum { MESHCOLL_FLOAT32 = 7 /* ncclFloat32's number */ } meshcoll_dtype;
-typedef enum { MESHCOLL_SUM = 0 } meshcoll_op;
+/* Numbers as in ncclDataType_t and ncclRedOp_t. The last ones only make room for every int, so that a number that we do
+ * not know can be passed, and refused. */
+typedef enum { MESHCOLL_FLOAT32 = 7, MESHCOLL_DTYPE_INT = 0x7fffffff } meshcoll_dtype;
+typedef enum { MESHCOLL_SUM = 0, MESHCOLL_OP_INT = 0x7fffffff } meshcoll_op;
 
 /* Set struct_bytes = sizeof(meshcoll_options); zero means the default everywhere. */
 typedef struct {

@@ -13,6 +13,11 @@ constexpr std::int64_t kAnswerMarginMs = 5000;
 // A store that does not take a small frame for this long does not read any more.
 constexpr std::int64_t kSendTimeoutMs = 10000;
 
+// How long rank 0 may take to pass a failure on.
+constexpr std::int64_t kEchoTimeoutMs = 2000;
+// Room for rank 0 to say whose failure it is.
+constexpr std::size_t kAnnouncementBytesMax = kFrameBodyBytesMax / 2;
+
 }  // namespace
 
 Result<std::unique_ptr<StoreClient>> StoreClient::connect(const std::string& address, const Identity& identity,
@@ -153,8 +158,10 @@ Result<void> StoreClient::barrier(std::int64_t timeout_ms) {
 
 void StoreClient::announce_failure(const std::string& text) {
   // A store that cannot be told is itself gone, which every rank sees on its own connection.
-  auto sent = send({FrameType::kFail, 0, text.substr(0, kFrameBodyBytesMax)});
-  if (!sent) socket_.close();
+  Result<void> told = send({FrameType::kFail, 0, text.substr(0, kAnnouncementBytesMax)});
+  const Deadline deadline = Deadline::after_ms(kEchoTimeoutMs);
+  while (told && !failure_ && !deadline.passed()) told = poll(deadline.remaining_ms());
+  if (!told) socket_.close();
 }
 
 }  // namespace meshbed::coll

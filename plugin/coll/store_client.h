@@ -38,7 +38,8 @@ class StoreClient {
   Result<std::string> get(const std::string& key, Deadline deadline);
   /// Returns when every rank has called it; on timeout the error names who has not.
   Result<void> barrier(std::int64_t timeout_ms);
-  /// Tells every rank that the communicator is broken; the first text wins.
+  /// Tells every rank that the communicator is broken (the first text wins), and waits, within reason, until rank 0 has
+  /// passed it on.
   void announce_failure(const std::string& text);
 
   /// Receives what has arrived, waiting at most `timeout_ms` (0: not at all) where nothing has.

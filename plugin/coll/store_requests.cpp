@@ -43,6 +43,7 @@ void StoreServer::handle(Client& client, Frame frame) {
     case FrameType::kBye:
       left_[static_cast<std::size_t>(client.rank)] = true;
       client.gone = true;
+      if (arrived_count_ > 0) expire_barrier();
       return;
     default:
       return refuse(client, "a frame of type " + std::to_string(static_cast<int>(frame.type)) + " is not for rank 0");
@@ -111,7 +112,9 @@ void StoreServer::arrive(Client& client, const Frame& frame) {
   arrival = {frame.request, true};
   const Deadline until = Deadline::after_ms_or_never(*timeout_ms);
   if (until < next_expiry_) next_expiry_ = until;
-  if (++arrived_count_ < static_cast<int>(barrier_.size())) return;
+  ++arrived_count_;
+  if (has_left()) return expire_barrier();
+  if (arrived_count_ < static_cast<int>(barrier_.size())) return;
   arrived_count_ = 0;
   next_expiry_ = Deadline::never();
   for (std::size_t rank = 0; rank < barrier_.size(); ++rank) {
@@ -124,7 +127,12 @@ void StoreServer::expire() {
   for (const auto& client : clients_) {
     if (client->introduce_by.passed()) client->gone = true;
   }
-  if (!next_expiry_.passed()) return;
+  if (next_expiry_.passed()) expire_barrier();
+}
+
+bool StoreServer::has_left() const { return std::find(left_.begin(), left_.end(), true) != left_.end(); }
+
+void StoreServer::expire_barrier() {
   // Without those who are missing the barrier cannot open for anybody: all who wait learn it at once, in one voice.
   const std::string text = missing_ranks();
   next_expiry_ = Deadline::never();
@@ -137,14 +145,18 @@ void StoreServer::expire() {
 }
 
 std::string StoreServer::missing_ranks() const {
-  std::vector<int> absent, late;
+  std::vector<int> gone, absent, late;
   for (std::size_t rank = 0; rank < barrier_.size(); ++rank) {
     if (barrier_[rank].here) continue;
-    (by_rank_[rank] == nullptr ? absent : late).push_back(static_cast<int>(rank));
+    (left_[rank] ? gone : by_rank_[rank] == nullptr ? absent : late).push_back(static_cast<int>(rank));
   }
   std::string text;
-  if (!absent.empty()) text = list_of(absent) + " never reached rank 0 at " + options_.address;
-  if (!late.empty()) text += (text.empty() ? "" : "; ") + list_of(late) + " did not come to the barrier";
+  const auto add = [&](const std::vector<int>& ranks, const std::string& what) {
+    if (!ranks.empty()) text += (text.empty() ? "" : "; ") + list_of(ranks) + " " + what;
+  };
+  add(gone, "left");
+  add(absent, "never reached rank 0 at " + options_.address);
+  add(late, "did not come to the barrier");
   return text;
 }
 

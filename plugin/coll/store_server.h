@@ -70,6 +70,8 @@ class StoreServer {
   void get(Client& client, const Frame& frame);
   void arrive(Client& client, const Frame& frame);
   void expire();
+  void expire_barrier();
+  bool has_left() const;
   void fail(const std::string& text);
   void answer(int rank, FrameType type, std::uint32_t request, const std::string& body);
   std::string missing_ranks() const;

@@ -1,0 +1,118 @@
+#include <doctest/doctest.h>
+
+#include <cstdint>
+
+#include "tests/coll/rank_threads.h"
+
+using namespace meshbed::test;
+
+namespace {
+
+meshcoll_comm* alone() {
+  meshcoll_options options{};
+  options.struct_bytes = sizeof options;
+  options.world = 1;
+  meshcoll_comm* comm = nullptr;
+  REQUIRE(meshcoll_init(&options, &comm) == MESHCOLL_OK);
+  return comm;
+}
+
+}  // namespace
+
+TEST_CASE("options out of range are refused by name") {
+  const auto refused = [](const AdjustOptions& adjust, const char* text) {
+    meshcoll_options options{};
+    options.struct_bytes = sizeof options;
+    options.world = 2;
+    options.bootstrap = "127.0.0.1:1";
+    options.net_plugin = "STATIC_PLUGIN";
+    adjust(options);
+    meshcoll_comm* comm = nullptr;
+    CHECK(meshcoll_init(&options, &comm) == MESHCOLL_INVALID_ARGUMENT);
+    CHECK(comm == nullptr);
+    CHECK_MESSAGE(contains(error_of(nullptr), text), error_of(nullptr));
+  };
+  refused([](auto& options) { options.struct_bytes = 8; }, "struct_bytes is 8");
+  refused([](auto& options) { options.world = 0; }, "world is 0");
+  refused([](auto& options) { options.rank = 2; }, "rank is 2 in a world of 2");
+  refused([](auto& options) { options.rank = -1; }, "rank is -1");
+  refused([](auto& options) { options.bootstrap = nullptr; }, "bootstrap and options.net_plugin are needed");
+  refused([](auto& options) { options.bootstrap = "localhost"; }, "no port");
+  refused([](auto& options) { options.bootstrap = "127.0.0.1:70000"; }, "the port is not 1 .. 65535");
+  refused([](auto& options) { options.bootstrap = "rank0:29500"; }, "not an IPv4 address");
+  refused([](auto& options) { options.bootstrap = "[10.0.0.1]:29500"; }, "not an IPv6 address");
+  refused([](auto& options) { options.net_version = 7; }, "net_version is 7");
+  refused([](auto& options) { options.channels = 65; }, "channels is 65");
+  refused([](auto& options) { options.steps = 1; }, "steps is 1");
+  refused([](auto& options) { options.steps = 33; }, "steps is 33");
+  refused([](auto& options) { options.slice_bytes = 1ULL << 31U; }, "slice_bytes is more than 1 GiB");
+  CHECK(meshcoll_init(nullptr, nullptr) == MESHCOLL_INVALID_ARGUMENT);
+}
+
+TEST_CASE("a device or a table version that the plugin does not have is refused by name") {
+  loopback::configure({});
+  const auto refused = [](const AdjustOptions& adjust, meshcoll_result result, const char* text) {
+    const std::string address = free_address();
+    meshcoll_options options{};
+    options.struct_bytes = sizeof options;
+    options.world = 2;
+    options.bootstrap = address.c_str();
+    options.net_plugin = "STATIC_PLUGIN";
+    adjust(options);
+    meshcoll_comm* comm = nullptr;
+    CHECK(meshcoll_init(&options, &comm) == result);
+    CHECK_MESSAGE(contains(error_of(nullptr), text), error_of(nullptr));
+  };
+  static const int kDevices[] = {4};
+  refused([](auto& options) { options.channel_devices = kDevices; }, MESHCOLL_INVALID_ARGUMENT,
+          "channel 0 wants device 4 of 4");
+  refused([](auto& options) { options.net_version = 12; }, MESHCOLL_SYSTEM, "has no table ncclNetPlugin_v12");
+}
+
+TEST_CASE("arguments that cannot be meant are refused before anything moves") {
+  meshcoll_comm* comm = alone();
+  float data[4] = {1, 2, 3, 4};
+  const auto dtype = MESHCOLL_FLOAT32;
+  const auto sum = MESHCOLL_SUM;
+  CHECK(meshcoll_all_reduce(comm, nullptr, data, 4, dtype, sum) == MESHCOLL_INVALID_ARGUMENT);
+  CHECK(contains(error_of(comm), "send is null"));
+  CHECK(meshcoll_all_reduce(comm, data, nullptr, 4, dtype, sum) == MESHCOLL_INVALID_ARGUMENT);
+  CHECK(contains(error_of(comm), "recv is null"));
+  CHECK(meshcoll_all_reduce(comm, nullptr, nullptr, 0, dtype, sum) == MESHCOLL_OK);
+  CHECK(meshcoll_all_reduce(comm, data, data, SIZE_MAX / 4, dtype, sum) == MESHCOLL_INVALID_ARGUMENT);
+  CHECK(contains(error_of(comm), "overflows"));
+  CHECK(meshcoll_broadcast(comm, data, data, 4, dtype, 1) == MESHCOLL_INVALID_ARGUMENT);
+  CHECK(contains(error_of(comm), "root is 1 in a world of 1"));
+  CHECK(meshcoll_send_recv(comm, data, 4, 5, nullptr, 0, -1, dtype) == MESHCOLL_INVALID_ARGUMENT);
+  CHECK(meshcoll_send_recv(comm, data, 4, 0, nullptr, 0, -1, dtype) == MESHCOLL_INVALID_ARGUMENT);
+  CHECK(contains(error_of(comm), "must come from ourselves"));
+  CHECK(meshcoll_all_reduce(nullptr, data, data, 4, dtype, sum) == MESHCOLL_INVALID_ARGUMENT);
+  meshcoll_stats stats{};
+  CHECK(meshcoll_get_stats(comm, &stats) == MESHCOLL_INVALID_ARGUMENT);
+  CHECK(meshcoll_destroy(comm) == MESHCOLL_OK);
+}
+
+TEST_CASE("other data types and reductions are unsupported, by number") {
+  meshcoll_comm* comm = alone();
+  float data[4] = {1, 2, 3, 4};
+  const auto half = static_cast<meshcoll_dtype>(6);
+  const auto maximum = static_cast<meshcoll_op>(2);
+  CHECK(meshcoll_all_reduce(comm, data, data, 4, half, MESHCOLL_SUM) == MESHCOLL_UNSUPPORTED);
+  CHECK(contains(error_of(comm), "data type 6"));
+  CHECK(meshcoll_reduce_scatter(comm, data, data, 4, MESHCOLL_FLOAT32, maximum) == MESHCOLL_UNSUPPORTED);
+  CHECK(contains(error_of(comm), "reduction 2"));
+  CHECK(meshcoll_destroy(comm) == MESHCOLL_OK);
+}
+
+TEST_CASE("a world of one copies and needs neither plugin nor network") {
+  meshcoll_comm* comm = alone();
+  const float in[3] = {1, 2, 3};
+  float out[3] = {0, 0, 0};
+  CHECK(meshcoll_all_reduce(comm, in, out, 3, MESHCOLL_FLOAT32, MESHCOLL_SUM) == MESHCOLL_OK);
+  CHECK(out[2] == 3);
+  CHECK(meshcoll_barrier(comm) == MESHCOLL_OK);
+  CHECK(meshcoll_destroy(comm) == MESHCOLL_OK);
+  CHECK(meshcoll_destroy(nullptr) == MESHCOLL_OK);
+  CHECK(meshcoll_version() == MESHCOLL_VERSION);
+  CHECK(meshcoll_now_ns() > 0);
+}

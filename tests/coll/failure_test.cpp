@@ -1,0 +1,224 @@
+// Failures as stories: every rank gets an answer that names the reason, nobody hangs, nothing stays open.
+#include <dlfcn.h>
+#include <doctest/doctest.h>
+
+#include <thread>
+#include <vector>
+
+#include "plugin/coll/communicator.h"
+#include "tests/coll/rank_threads.h"
+
+using namespace meshbed;
+using namespace meshbed::test;
+
+namespace {
+
+constexpr std::size_t kCount = 1000;
+
+meshcoll_result reduce(meshcoll_comm* comm) {
+  std::vector<float> data(kCount, 1);
+  return meshcoll_all_reduce(comm, data.data(), data.data(), kCount, MESHCOLL_FLOAT32, MESHCOLL_SUM);
+}
+
+meshcoll_result exchange(meshcoll_comm* comm, int peer) {
+  std::vector<float> sent(kCount, 1), received(kCount);
+  return meshcoll_send_recv(comm, sent.data(), kCount, peer, received.data(), kCount, peer, MESHCOLL_FLOAT32);
+}
+
+/// Rank `odd` opens device 3, all others device 0.
+AdjustOptions odd_device(int odd) {
+  static const int kOdd[] = {3}, kOther[] = {0};
+  return [odd](meshcoll_options& options) { options.channel_devices = options.rank == odd ? kOdd : kOther; };
+}
+
+meshcoll_options options_of(int rank, int world, const std::string& address) {
+  meshcoll_options options{};
+  options.struct_bytes = sizeof options;
+  options.rank = rank;
+  options.world = world;
+  options.bootstrap = address.c_str();
+  options.net_plugin = "STATIC_PLUGIN";
+  options.connect_timeout_ms = 20000;
+  return options;
+}
+
+}  // namespace
+
+TEST_CASE("a refused connect fails an all_reduce on every rank with the plugin's own reason") {
+  loopback::configure({.refuse_connect_device = 3});
+  run_ranks(4, odd_device(2), [](meshcoll_comm* comm, int rank) {
+    CHECK(reduce(comm) == MESHCOLL_NET);
+    CHECK_MESSAGE(contains(error_of(comm), "no path: device 3 has no cable"), error_of(comm));
+    CHECK_MESSAGE(contains(error_of(comm), rank == 2 ? "no connection to rank 3" : "rank 2"), error_of(comm));
+    CHECK(reduce(comm) == MESHCOLL_NET);
+    CHECK_MESSAGE(contains(error_of(comm), "broken since an earlier error"), error_of(comm));
+    CHECK(meshcoll_barrier(comm) == MESHCOLL_NET);
+  });
+}
+
+TEST_CASE("listen and accept that fail reach every rank as well") {
+  for (const bool listens : {true, false}) {
+    loopback::configure({.refuse_listen_device = listens ? 3 : -1, .refuse_accept_device = listens ? -1 : 3});
+    run_ranks(3, odd_device(1), [&](meshcoll_comm* comm, int) {
+      CHECK(reduce(comm) == MESHCOLL_NET);
+      const std::string error = error_of(comm);
+      CHECK_MESSAGE(contains(error, listens ? "device 3 does not listen" : "device 3 is full"), error);
+    });
+  }
+}
+
+TEST_CASE("a send_recv that is refused tells both ends, and the communicator lives on") {
+  loopback::configure({.refuse_connect_device = 3});
+  run_ranks(4, odd_device(3), [](meshcoll_comm* comm, int rank) {
+    // Rank 3 cannot connect to anybody; ranks 0 and 2 do not mind.
+    if (rank == 3 || rank == 1) {
+      CHECK(exchange(comm, 4 - rank) == MESHCOLL_NET);
+      const std::string error = error_of(comm);
+      CHECK_MESSAGE(contains(error, "no path: device 3 has no cable"), error);
+      CHECK_MESSAGE(contains(error, rank == 1 ? "peer rank 3 refused" : "no connection to rank 1"), error);
+    } else {
+      CHECK(exchange(comm, 2 - rank) == MESHCOLL_OK);
+    }
+    CHECK(meshcoll_barrier(comm) == MESHCOLL_OK);
+    if (rank < 2) CHECK_MESSAGE(exchange(comm, 1 - rank) == MESHCOLL_OK, error_of(comm));
+  });
+}
+
+TEST_CASE("a refusal in a circle of send_recv reaches those who only wait for somebody who waits") {
+  loopback::configure({.refuse_connect_device = 3});
+  run_ranks(6, odd_device(5), [](meshcoll_comm* comm, int rank) {
+    std::vector<float> sent(kCount, 1), received(kCount);
+    CHECK(meshcoll_send_recv(comm, sent.data(), kCount, (rank + 1) % 6, received.data(), kCount, (rank + 5) % 6,
+                             MESHCOLL_FLOAT32) == MESHCOLL_NET);
+    CHECK_MESSAGE(contains(error_of(comm), "device 3 has no cable"), error_of(comm));
+  });
+}
+
+TEST_CASE("a transfer that fails on one rank ends the operation on all, and names peer, channel and slice") {
+  loopback::configure({.seed = 3, .delay_percent = 20, .fail_send_device = 3, .fail_send_after = 5});
+  run_ranks(
+      3,
+      [](meshcoll_options& options) {
+        odd_device(1)(options);
+        options.slice_bytes = 64;
+      },
+      [](meshcoll_comm* comm, int rank) {
+        CHECK(reduce(comm) == MESHCOLL_NET);
+        const std::string error = error_of(comm);
+        CHECK_MESSAGE(contains(error, "send to rank 2, channel 0, slice 5"), error);
+        CHECK_MESSAGE(contains(error, "cable of device 3 was pulled"), error);
+        CHECK_MESSAGE(contains(error, "rank 1: ") == (rank != 1), error);
+      });
+}
+
+TEST_CASE("a connection that never comes is a timeout that names the peer and the channel") {
+  loopback::configure({.stall_connect_device = 3});
+  run_ranks(
+      2,
+      [](meshcoll_options& options) {
+        odd_device(1)(options);
+        options.connect_timeout_ms = 200;
+      },
+      [](meshcoll_comm* comm, int rank) {
+        CHECK(reduce(comm) != MESHCOLL_OK);
+        const std::string error = error_of(comm);
+        CHECK_MESSAGE(contains(error, "200 ms"), error);
+        CHECK_MESSAGE(contains(error, "channel 0"), error);
+        CHECK_MESSAGE(contains(error, rank == 0 ? "rank 1" : "rank 0"), error);
+      });
+}
+
+TEST_CASE("a peer that does not take part is a timeout that says what each channel waits for") {
+  loopback::configure({});
+  run_ranks(
+      2, [](meshcoll_options& options) { options.operation_timeout_ms = 300; },
+      [](meshcoll_comm* comm, int rank) {
+        CHECK(reduce(comm) == MESHCOLL_OK);
+        if (rank == 1) {
+          CHECK(meshcoll_barrier(comm) != MESHCOLL_OK);
+          return;
+        }
+        CHECK(reduce(comm) == MESHCOLL_TIMEOUT);
+        CHECK_MESSAGE(contains(error_of(comm), "channel 0: receive from rank 1 (0 slices done"), error_of(comm));
+      });
+}
+
+TEST_CASE("counts that differ between two ranks are an error, not silence") {
+  loopback::configure({});
+  run_ranks(2, nullptr, [](meshcoll_comm* comm, int rank) {
+    std::vector<float> data(20, 1);
+    const auto result = rank == 0 ? meshcoll_send_recv(comm, data.data(), 10, 1, nullptr, 0, -1, MESHCOLL_FLOAT32)
+                                  : meshcoll_send_recv(comm, nullptr, 0, -1, data.data(), 20, 0, MESHCOLL_FLOAT32);
+    if (rank == 0) return;  // all its bytes were taken
+    CHECK(result == MESHCOLL_NET);
+    CHECK_MESSAGE(contains(error_of(comm), "40 bytes arrived where 80 are due"), error_of(comm));
+  });
+}
+
+TEST_CASE("a missing rank is named by all who wait for it") {
+  loopback::configure({});
+  const std::string address = free_address();
+  std::vector<std::string> errors(4);
+  std::vector<std::thread> threads;
+  for (const int rank : {0, 3}) {
+    threads.emplace_back([&, rank] {
+      meshcoll_options options = options_of(rank, 4, address);
+      options.connect_timeout_ms = 300;
+      meshcoll_comm* comm = nullptr;
+      CHECK(meshcoll_init(&options, &comm) == MESHCOLL_TIMEOUT);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  const std::string error = error_of(nullptr);
+  CHECK_MESSAGE(contains(error, "ranks 1, 2 never reached rank 0 at 127.0.0.1:"), error);
+  CHECK(loopback::open_objects() == 0);
+}
+
+TEST_CASE("ranks with different options do not start, and hear what differs") {
+  loopback::configure({});
+  const std::string address = free_address();
+  const auto start = [&](int rank, int channels) {
+    return coll::Communicator::create({.rank = rank,
+                                       .world = 2,
+                                       .bootstrap = address,
+                                       .net_plugin = "STATIC_PLUGIN",
+                                       .channels = channels,
+                                       .connect_timeout_ms = 1000});
+  };
+  std::thread zero([&] {
+    const auto alone = start(0, 1);
+    CHECK(alone.error().code == ErrorCode::kTimeout);
+  });
+  const auto other = start(1, 2);
+  zero.join();
+  REQUIRE_FALSE(other.has_value());
+  CHECK_MESSAGE(contains(other.error().text, "channels 2 where rank 0 has 1"), other.error().text);
+}
+
+TEST_CASE("a plugin that one rank cannot load ends init on all of them") {
+  loopback::configure({});
+  const std::string address = free_address();
+  std::thread zero([&] {
+    const meshcoll_options options = options_of(0, 2, address);
+    meshcoll_comm* comm = nullptr;
+    CHECK(meshcoll_init(&options, &comm) == MESHCOLL_NET);
+  });
+  meshcoll_options options = options_of(1, 2, address);
+  options.net_plugin = "nosuchnet";
+  meshcoll_comm* comm = nullptr;
+  CHECK(meshcoll_init(&options, &comm) == MESHCOLL_SYSTEM);
+  zero.join();
+  const std::string error = error_of(nullptr);  // of either rank: both hold the reason
+  CHECK_MESSAGE(contains(error, "net plugin \"nosuchnet\" does not load"), error);
+  CHECK_MESSAGE(contains(error, "libnccl-net-nosuchnet.so"), error);
+}
+
+TEST_CASE("a barrier that a rank has left fails at once, and says who left") {
+  loopback::configure({});
+  run_ranks(3, nullptr, [](meshcoll_comm* comm, int rank) {
+    CHECK(reduce(comm) == MESHCOLL_OK);
+    if (rank == 2) return;
+    CHECK(meshcoll_barrier(comm) != MESHCOLL_OK);  // TIMEOUT, or NET where the other rank announced it first
+    CHECK_MESSAGE(contains(error_of(comm), "2 left"), error_of(comm));
+  });
+}

@@ -1,0 +1,193 @@
+// The rendezvous over real sockets on this machine.
+#include <doctest/doctest.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "plugin/base/prng.h"
+#include "plugin/coll/store_client.h"
+#include "plugin/coll/store_server.h"
+#include "tests/coll/rank_threads.h"
+
+using namespace meshbed;
+using namespace meshbed::coll;
+using namespace meshbed::test;
+
+namespace {
+
+Identity identity(int rank, int world) {
+  return {.world = static_cast<std::uint32_t>(world),
+          .rank = static_cast<std::uint32_t>(rank),
+          .channels = 1,
+          .steps = 8,
+          .slice_bytes = 1 << 20};
+}
+
+std::unique_ptr<StoreServer> serve(const std::string& address, int world) {
+  auto server = StoreServer::start({.address = address, .identity = identity(0, world), .linger_ms = 2000});
+  REQUIRE_MESSAGE(server.has_value(), server.error().text);
+  return std::move(*server);
+}
+
+std::unique_ptr<StoreClient> join(const std::string& address, int rank, int world) {
+  auto client = StoreClient::connect(address, identity(rank, world), Deadline::after_ms(5000));
+  REQUIRE_MESSAGE(client.has_value(), client.error().text);
+  return std::move(*client);
+}
+
+Socket raw_client(const std::string& address) {
+  auto socket = Socket::connect(*parse_address(address), Deadline::after_ms(5000));
+  REQUIRE(socket.has_value());
+  return std::move(*socket);
+}
+
+}  // namespace
+
+TEST_CASE("a value reaches whoever asks for it, before or after it is set, and once") {
+  const std::string address = free_address();
+  auto server = serve(address, 2);
+  auto zero = join(address, 0, 2), one = join(address, 1, 2);
+  CHECK(zero->set("early", std::string("a\0b", 3)).has_value());
+  CHECK(*one->get("early", Deadline::after_ms(5000)) == std::string("a\0b", 3));
+  const auto asked = one->begin_get("late");
+  CHECK(zero->set("late", "value").has_value());
+  while (!one->failure()) {
+    REQUIRE(one->poll(5000).has_value());
+    if (const auto value = one->take(*asked)) {
+      CHECK(*value == "value");
+      break;
+    }
+  }
+  const auto nothing = one->get("early", Deadline::after_ms(50));
+  REQUIRE_FALSE(nothing.has_value());
+  CHECK(nothing.error().code == ErrorCode::kTimeout);
+}
+
+TEST_CASE("a barrier of 64 ranks opens for all, again and again") {
+  const std::string address = free_address();
+  auto server = serve(address, 64);
+  std::atomic<int> here{0};
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < 64; ++rank) {
+    threads.emplace_back([&, rank] {
+      auto client = join(address, rank, 64);
+      for (int round = 1; round <= 5; ++round) {
+        ++here;
+        CHECK(client->barrier(20000).has_value());
+        CHECK(here.load() >= 64 * round);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST_CASE("a barrier that times out names who never came and who came but does not take part") {
+  const std::string address = free_address();
+  auto server = serve(address, 4);
+  auto zero = join(address, 0, 4), two = join(address, 2, 4);
+  const auto result = zero->barrier(100);
+  REQUIRE_FALSE(result.has_value());
+  CHECK(result.error().code == ErrorCode::kTimeout);
+  CHECK(contains(result.error().text, "ranks 1, 3 never reached rank 0"));
+  CHECK(contains(result.error().text, "rank 2 did not come to the barrier"));
+}
+
+TEST_CASE("rubbish, silence and half a frame delay nobody") {
+  const std::string address = free_address();
+  auto server = serve(address, 2);
+  const Socket silent = raw_client(address), half = raw_client(address), rubbish = raw_client(address);
+  std::string bytes(5, '\1');
+  half.write_from(&bytes);
+  bytes = "GET / HTTP/1.1\r\nHost: rank0\r\n\r\n";
+  rubbish.write_from(&bytes);
+  auto zero = join(address, 0, 2), one = join(address, 1, 2);
+  std::thread other([&] { CHECK(one->barrier(5000).has_value()); });
+  CHECK(zero->barrier(5000).has_value());
+  other.join();
+  // The one that spoke rubbish was shown the door.
+  CHECK(rubbish.wait_for(POLLIN, 5000));
+  std::string answer;
+  CHECK(rubbish.read_into(&answer) == Socket::Outcome::kClosed);
+}
+
+TEST_CASE("100 000 random and mutated frames from unknown clients crash nothing") {
+  const std::string address = free_address();
+  auto server = serve(address, 2);
+  auto zero = join(address, 0, 2);
+  Prng prng(11);
+  const std::string hello = encode({FrameType::kHello, 0, encode_hello(identity(1, 2))});
+  int frames = 0;
+  while (frames < 100000) {
+    const Socket client = raw_client(address);
+    std::string bytes;
+    for (int i = 0; i < 200; ++i, ++frames) {
+      std::string frame = hello;
+      // The first frame of some clients is good, so that the other requests are reached as well.
+      const std::uint64_t flips = i == 0 ? prng.below(2) : 1 + prng.below(4);
+      if (i > 0) {
+        frame = encode({static_cast<FrameType>(1 + prng.below(11)), static_cast<std::uint32_t>(prng.next()),
+                        std::string(prng.below(60), static_cast<char>(prng.below(256)))});
+      }
+      for (std::uint64_t flip = 0; flip < flips && prng.below(4) != 0; ++flip) {
+        frame[prng.below(frame.size())] = static_cast<char>(prng.below(256));
+      }
+      bytes += frame;
+    }
+    client.write_from(&bytes);
+  }
+  // Still there, and still itself.
+  CHECK(zero->set("key", "value").has_value());
+  const auto value = zero->begin_get("key");
+  CHECK(value.has_value());
+}
+
+TEST_CASE("a rank that is lost is announced to all others; one that says goodbye is not") {
+  const std::string address = free_address();
+  auto server = serve(address, 3);
+  auto zero = join(address, 0, 3);
+  join(address, 1, 3).reset();
+  {
+    const Socket lost = raw_client(address);
+    std::string hello = encode({FrameType::kHello, 0, encode_hello(identity(2, 3))});
+    lost.write_from(&hello);
+    REQUIRE(lost.wait_for(POLLIN, 5000));
+  }
+  while (!zero->failure()) REQUIRE(zero->poll(5000).has_value());
+  CHECK(contains(*zero->failure(), "rank 2 is lost"));
+}
+
+TEST_CASE("a rank that comes twice, or that nobody knows, is refused with the reason") {
+  const std::string address = free_address();
+  auto server = serve(address, 2);
+  auto one = join(address, 1, 2);
+  const auto twice = StoreClient::connect(address, identity(1, 2), Deadline::after_ms(5000));
+  REQUIRE_FALSE(twice.has_value());
+  CHECK(contains(twice.error().text, "rank 1 is here already"));
+  const auto unknown = StoreClient::connect(address, identity(2, 2), Deadline::after_ms(5000));
+  REQUIRE_FALSE(unknown.has_value());
+  CHECK(contains(unknown.error().text, "there is no rank 2"));
+}
+
+TEST_CASE("nobody at the rendezvous is a timeout that names the address") {
+  const std::string address = free_address();
+  const auto client = StoreClient::connect(address, identity(1, 2), Deadline::after_ms(100));
+  REQUIRE_FALSE(client.has_value());
+  CHECK(client.error().code == ErrorCode::kTimeout);
+  CHECK(contains(client.error().text, "rank 0 does not answer at " + address));
+}
+
+TEST_CASE("the rendezvous stands on IPv6 as well") {
+  const std::string ipv4 = free_address();
+  const std::string address = "[::1]" + ipv4.substr(ipv4.find(':'));
+  auto started = StoreServer::start({.address = address, .identity = identity(0, 2), .linger_ms = 2000});
+  if (!started) {
+    WARN_MESSAGE(started.has_value(), "skipped: no IPv6 loopback here: " << started.error().text);
+    return;
+  }
+  auto one = join(address, 1, 2);
+  CHECK(one->set("key", "value").has_value());
+  CHECK(one->get("key", Deadline::after_ms(5000)).has_value());
+}
