@@ -90,7 +90,7 @@ void write_failures(Text& text, const RunResult& result) {
   for (const RankError& error : simulation.errors) {
     text.line("");
     text.line("{} at {}: rank {}: {}", result.expected_error_seen ? "expected error seen" : "error",
-              time_text(error.at_ps), error.rank, error.text);
+              duration_text(error.at_ps), error.rank, error.text);
   }
   if (simulation.outcome.kind != sim::OutcomeKind::kFinished) {
     text.line("");
@@ -140,7 +140,7 @@ std::string size_text(std::uint64_t bytes) {
   return fmt::format("{} B", bytes);
 }
 
-std::string time_text(Picoseconds time_ps) {
+std::string duration_text(Picoseconds time_ps) {
   const auto time = static_cast<double>(time_ps);
   if (time_ps < kPicosecondsPerMicrosecond) return fmt::format("{:.3f} ns", time / 1e3);
   if (time_ps < kPicosecondsPerMillisecond) return fmt::format("{:.3f} us", time / 1e6);
@@ -169,7 +169,7 @@ std::string text_report(const Scenario& scenario, const RunResult& result, const
   write_checks(text, "proofs", result.proofs);
   write_checks(text, "expected", result.expectations);
   text.line("");
-  text.line("simulated {}, {:.2f} CPU s, {} MiB", time_text(result.simulation.elapsed_ps), result.cpu_s,
+  text.line("simulated {}, {:.2f} CPU s, {} MiB", duration_text(result.simulation.elapsed_ps), result.cpu_s,
             result.peak_rss_bytes / kMiB);
   if (!results_folder.empty()) text.line("results in {}", results_folder);
   text.line("digest {}", result.digest);
@@ -180,7 +180,7 @@ std::string failure_line(const RunResult& result) {
   const Simulation& simulation = result.simulation;
   if (!simulation.errors.empty() && !result.expected_error_seen) {
     const RankError& error = simulation.errors.front();
-    return fmt::format("error at {}: rank {}: {}", time_text(error.at_ps), error.rank, error.text);
+    return fmt::format("error at {}: rank {}: {}", duration_text(error.at_ps), error.rank, error.text);
   }
   for (const auto* checks : {&result.proofs, &result.expectations}) {
     for (const sim::Proof& check : *checks) {

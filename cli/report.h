@@ -27,6 +27,6 @@ nlohmann::ordered_json provenance(const Scenario& scenario, const RunResult& res
 /// 67108864 -> "64 MiB", 1000 -> "1000 B": exact, or bytes.
 std::string size_text(std::uint64_t bytes);
 /// 7162345000 ps -> "7.162 ms".
-std::string time_text(Picoseconds time_ps);
+std::string duration_text(Picoseconds time_ps);
 
 }  // namespace meshbed::cli
