@@ -108,6 +108,7 @@ int modify_qp(System& system, Process& process, std::uint32_t number, const ibv_
     if (qp == nullptr || qp->state != from) return EINVAL;
   }
   if (to == IBV_QPS_ERR) {
+    drop_responses(system, *qp);
     enter_error(system, *qp);
   } else if (to == IBV_QPS_RESET) {
     reset(system, *qp);

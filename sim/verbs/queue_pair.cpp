@@ -66,12 +66,11 @@ void drop_recv(System& system, QueuePair& qp) {
   qp.recv.pop();
 }
 
-/// Neither timer nor peer has anything to say to this queue pair any more.
-void stop(System& system, QueuePair& qp) {
+/// No timer has anything to say to this queue pair's requester any more.
+void stop(QueuePair& qp) {
   qp.timer_ps = -1;
   qp.rnr_until_ps = -1;
   ++qp.round;
-  drop_responses(system, qp);
 }
 
 }  // namespace
@@ -149,7 +148,7 @@ void finish_recv(System& system, QueuePair& qp, ibv_wc wc, bool solicited) {
 void enter_error(System& system, QueuePair& qp) {
   if (qp.state == IBV_QPS_ERR) return;
   qp.state = IBV_QPS_ERR;
-  stop(system, qp);
+  stop(qp);
   while (!qp.send.empty()) finish_send(system, qp, IBV_WC_WR_FLUSH_ERR);
   while (!qp.recv.empty()) finish_recv(system, qp, wc_with(IBV_WC_WR_FLUSH_ERR), false);
   deliver(system, *qp.context->process);
@@ -157,7 +156,8 @@ void enter_error(System& system, QueuePair& qp) {
 
 void reset(System& system, QueuePair& qp) {
   qp.state = IBV_QPS_RESET;
-  stop(system, qp);
+  stop(qp);
+  drop_responses(system, qp);
   while (!qp.send.empty()) drop_send(system, qp, IBV_WC_WR_FLUSH_ERR);
   while (!qp.recv.empty()) drop_recv(system, qp);
   qp.attr = {};

@@ -123,7 +123,8 @@ int modify_qp(System& system, Process& process, std::uint32_t number, const ibv_
 int post_send(System& system, QueuePair& qp, const BackendSendWr& wr);
 int post_recv(System& system, QueuePair& qp, const BackendRecvWr& wr);
 
-/// To ERR: flushes the send queue, then the receive queue, each in order.
+/// To ERR: flushes the send queue, then the receive queue, each in order. Reads that were accepted before are still
+/// answered: a fault's NAK is behind them.
 void enter_error(System& system, QueuePair& qp);
 /// To RESET: forgets all work requests without completions.
 void reset(System& system, QueuePair& qp);
