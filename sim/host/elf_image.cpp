@@ -81,6 +81,11 @@ void ElfImage::read_dynamic_section() {
   }
 }
 
+bool ElfImage::holds(const void* address) const {
+  const auto* byte = static_cast<const std::byte*>(address);
+  return byte >= segments_.front().address && byte < segments_.back().address + segments_.back().size_bytes;
+}
+
 void ElfImage::each_import(const std::function<void(void** slot, const char* name)>& visit) const {
   for (const Relocations& relocations : {plt_, other_}) {
     for (std::size_t index = 0; index < relocations.count; ++index) {
@@ -88,8 +93,9 @@ void ElfImage::each_import(const std::function<void(void** slot, const char* nam
       const auto type = ELF64_R_TYPE(relocation.r_info);
       if (type != R_X86_64_JUMP_SLOT && type != R_X86_64_GLOB_DAT && type != R_X86_64_64) continue;
       const ElfW(Sym)& symbol = symbols_[ELF64_R_SYM(relocation.r_info)];
-      if (symbol.st_shndx != SHN_UNDEF) continue;
-      visit(reinterpret_cast<void**>(map_->l_addr + relocation.r_offset), strings_ + symbol.st_name);
+      auto** slot = reinterpret_cast<void**>(map_->l_addr + relocation.r_offset);
+      if (symbol.st_shndx != SHN_UNDEF && holds(*slot)) continue;
+      visit(slot, strings_ + symbol.st_name);
     }
   }
 }

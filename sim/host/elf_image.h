@@ -32,11 +32,13 @@ class ElfImage {
   /// Relocations that change read-only segments (DT_TEXTREL).
   bool has_text_relocations() const { return text_relocations_; }
 
-  /// Every slot that the loader fills with the address of an imported function or object, with the symbol's name:
-  /// R_X86_64_JUMP_SLOT, GLOB_DAT and 64 against undefined symbols.
+  /// Every slot that the loader fills with the address of another object's function or variable, with the symbol's
+  /// name: R_X86_64_JUMP_SLOT, GLOB_DAT and 64 against symbols that are undefined here, or defined here too but bound
+  /// elsewhere.
   void each_import(const std::function<void(void** slot, const char* name)>& visit) const;
 
  private:
+  bool holds(const void* address) const;
   void read_program_headers();
   void read_dynamic_section();
 

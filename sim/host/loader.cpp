@@ -13,6 +13,7 @@
 #include <cerrno>
 #include <cstring>
 #include <stdexcept>
+#include <string_view>
 #include <system_error>
 #include <utility>
 
@@ -150,10 +151,20 @@ void make_writable_pages_private(const ElfImage& image) {
   }
 }
 
-std::uint64_t redirect_imports(const ElfImage& image) {
+/// libstdc++'s functions that call libc's threads themselves. Bound to the simulator's own libstdc++.so.6 they would
+/// start real threads, and block the simulator.
+bool escapes_redirection(std::string_view name) {
+  return name.starts_with("_ZNSt6thread15_M_start_thread") || name.starts_with("_ZNSt18condition_variable4wait");
+}
+
+std::uint64_t redirect_imports(const ElfImage& image, const std::string& path) {
   std::uint64_t changed = 0;
   image.each_import([&](void** slot, const char* name) {
     void* function = redirection_of(name);
+    if (escapes_redirection(name)) {
+      throw std::runtime_error(path + ": threads of the shared libstdc++ cannot be simulated (" + name +
+                               "); link with -static-libstdc++ -Wl,--exclude-libs,ALL");
+    }
     if (function == nullptr) return;
     *slot = function;
     ++changed;
@@ -162,13 +173,13 @@ std::uint64_t redirect_imports(const ElfImage& image) {
 }
 
 /// Redirects the copy's imports and frees its memfd of all pages.
-void settle(void* handle, int descriptor, const Master& master) {
+void settle(void* handle, int descriptor, const Master& master, const std::string& path) {
   const ElfImage image(handle);
   const Segment& relro = image.relro();
   if (relro.size_bytes > 0 && ::mprotect(relro.address, relro.size_bytes, PROT_READ | PROT_WRITE) != 0) {
     throw_errno("mprotect");
   }
-  host().counters.redirected_symbols += redirect_imports(image);
+  host().counters.redirected_symbols += redirect_imports(image, path);
   if (!image.has_text_relocations()) {
     make_writable_pages_private(image);
     share_read_only_segments(image, master);
@@ -193,7 +204,7 @@ void* load_new_copy(Master& master, const std::string& path) {
   }
   void* handle = ::dlopen(("/proc/self/fd/" + std::to_string(copy.get())).c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) throw std::runtime_error(path + ": " + ::dlerror());
-  settle(handle, copy.release(), master);
+  settle(handle, copy.release(), master, path);
   ++host().counters.copies;
   return handle;
 }

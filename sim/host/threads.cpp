@@ -18,6 +18,10 @@ namespace {
 constexpr int kDestructorRounds = 4;       // PTHREAD_DESTRUCTOR_ITERATIONS of glibc
 constexpr std::size_t kNameBytesMax = 16;  // with the final zero: pthread_setname_np(3)
 
+// Behind glibc's variable of this meaning, which is true in the simulator: libstdc++ takes a second thread at a static
+// local that is being made for a recursion of the first where it believes that there is only one.
+constexpr char kSingleThreaded = 0;
+
 /// What pthread_exit() throws; caught where the thread began.
 struct ThreadExit {
   void* result;
@@ -146,12 +150,19 @@ int yield_processor() {
 
 std::span<const Redirection> thread_redirections() {
   static const std::array table{
-      redirect("pthread_create", &thread_create),      redirect("pthread_join", &thread_join),
-      redirect("pthread_detach", &thread_detach),      redirect("pthread_self", &thread_self),
-      redirect("thrd_current", &thread_self),          redirect("pthread_equal", &thread_equal),
-      redirect("pthread_exit", &thread_exit),          redirect("pthread_setname_np", &thread_setname),
-      redirect("pthread_getname_np", &thread_getname), redirect("sched_yield", &yield_processor),
-      redirect("pthread_yield", &yield_processor),     redirect("thrd_yield", &yield_processor),
+      redirect("__libc_single_threaded", const_cast<char*>(&kSingleThreaded)),
+      redirect("pthread_create", &thread_create),
+      redirect("pthread_join", &thread_join),
+      redirect("pthread_detach", &thread_detach),
+      redirect("pthread_self", &thread_self),
+      redirect("thrd_current", &thread_self),
+      redirect("pthread_equal", &thread_equal),
+      redirect("pthread_exit", &thread_exit),
+      redirect("pthread_setname_np", &thread_setname),
+      redirect("pthread_getname_np", &thread_getname),
+      redirect("sched_yield", &yield_processor),
+      redirect("pthread_yield", &yield_processor),
+      redirect("thrd_yield", &yield_processor),
   };
   return table;
 }

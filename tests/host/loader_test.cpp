@@ -1,0 +1,146 @@
+#include <doctest/doctest.h>
+#include <link.h>
+#include <openssl/evp.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <fstream>
+#include <iterator>
+#include <map>
+
+#include "sim/host/descriptors.h"
+#include "sim/host/elf_image.h"
+#include "tests/host/probe_world.h"
+
+using namespace meshbed;
+using namespace meshbed::test;
+
+namespace {
+
+std::string sha256_of_file(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  const std::string bytes((std::istreambuf_iterator<char>(file)), {});
+  unsigned char digest[EVP_MAX_MD_SIZE];
+  unsigned size = 0;
+  EVP_Digest(bytes.data(), bytes.size(), digest, &size, EVP_sha256(), nullptr);
+  std::string text;
+  for (unsigned index = 0; index < size; ++index) {
+    char hex[3];
+    std::snprintf(hex, sizeof(hex), "%02x", digest[index]);
+    text += hex;
+  }
+  return text;
+}
+
+/// Every imported slot of every object that is loaded now, with its value.
+std::map<void**, void*> all_imports() {
+  std::map<void**, void*> slots;
+  for (const link_map* map = _r_debug.r_map; map != nullptr; map = map->l_next) {
+    if (map->l_name == nullptr || *map->l_name != '/') continue;
+    void* handle = dlopen(map->l_name, RTLD_NOW | RTLD_NOLOAD);
+    if (handle == nullptr) continue;
+    sim::ElfImage(handle).each_import([&](void** slot, const char*) { slots[slot] = *slot; });
+  }
+  return slots;
+}
+
+long resident_kib() {
+  std::ifstream file("/proc/self/statm");
+  long total = 0, resident = 0;
+  file >> total >> resident;
+  return resident * (sysconf(_SC_PAGESIZE) / 1024);
+}
+
+}  // namespace
+
+TEST_CASE("each rank's copy has its own globals") {
+  run_probe(ring_cluster(3), 3, [](const ProbeTable& probe, int rank) {
+    for (int call = 0; call <= rank; ++call) CHECK(probe.next_global() == call + 1);
+  });
+}
+
+TEST_CASE("the same path again gives a rank the same copy") {
+  run_probe(ring_cluster(2), 1, [](const ProbeTable& probe, int) {
+    CHECK(&load_probe() == &probe);
+    CHECK(sim::host_counters().copies == 1);
+  });
+}
+
+TEST_CASE("the bytes loaded are the bytes on disk") {
+  run_probe(ring_cluster(3), 3, [](const ProbeTable&, int) {
+    CHECK(sim::loaded_sha256(kProbePath) == sha256_of_file(kProbePath));
+    CHECK(sim::loaded_sha256("/not/loaded") == "");
+  });
+}
+
+TEST_CASE("loading a copy changes no other object's imports") {
+  run_world({.cluster = ring_cluster(2)}, [](sim::World& world) {
+    sim::install_host(world, {});
+    const auto before = all_imports();
+    CHECK(before.size() > 100);
+    auto& process = world.add_process(0, 0, "rank0");
+    sim::load_for(process, kProbePath);
+    CHECK(sim::host_counters().redirected_symbols > 50);
+    auto after = all_imports();
+    for (const auto& [slot, value] : before) CHECK(after[slot] == value);
+    CHECK(socket(AF_UNIX, SOCK_STREAM, 0) < sim::kFirstDescriptor);  // ours is still the kernel's
+  });
+}
+
+TEST_CASE("the relocated pages of a copy are read-only again") {
+  run_world({.cluster = ring_cluster(2)}, [](sim::World& world) {
+    sim::install_host(world, {});
+    void* handle = sim::load_for(world.add_process(0, 0, "rank0"), kProbePath);
+    const sim::ElfImage image(handle);
+    REQUIRE(image.relro().size_bytes > 0);
+    std::ifstream maps("/proc/self/maps");
+    bool found = false;
+    for (std::string line; std::getline(maps, line);) {
+      unsigned long begin = 0, end = 0;
+      char rights[5]{};
+      REQUIRE(std::sscanf(line.c_str(), "%lx-%lx %4s", &begin, &end, rights) == 3);
+      const auto relro = reinterpret_cast<unsigned long>(image.relro().address);
+      if (relro < begin || relro >= end) continue;
+      found = true;
+      CHECK(std::string(rights).substr(0, 2) == "r-");
+    }
+    CHECK(found);
+  });
+}
+
+TEST_CASE("a copy costs less than 100 KB") {
+  run_world({.cluster = switch_cluster(64)}, [](sim::World& world) {
+    sim::install_host(world, {});
+    sim::load_for(world.add_process(0, 0, "rank0"), kProbePath);
+    const long before = resident_kib();
+    constexpr int kCopies = 50;
+    for (int rank = 1; rank <= kCopies; ++rank) {
+      sim::load_for(world.add_process(rank, rank, "rank" + std::to_string(rank)), kProbePath);
+    }
+    CHECK((resident_kib() - before) / kCopies < 100);
+  });
+}
+
+TEST_CASE("a missing file is an error with its name") {
+  run_world({.cluster = ring_cluster(2)}, [](sim::World& world) {
+    sim::install_host(world, {});
+    auto& process = world.add_process(0, 0, "rank0");
+    CHECK_THROWS_WITH_AS(sim::load_for(process, "/no/such/library.so"), doctest::Contains("/no/such/library.so"),
+                         std::runtime_error);
+  });
+}
+
+TEST_CASE("a rank's dlopen knows the listed names and answers the others as the linker does") {
+  run_probe(ring_cluster(2), 2, [](const ProbeTable& probe, int) {
+    char error[256];
+    CHECK(probe.open_library("libprobe-by-name.so", "probe_table", error, sizeof(error)) != nullptr);
+    CHECK(probe.open_library("libcudart.so", "cudaMalloc", error, sizeof(error)) == nullptr);
+    CHECK(std::string(error).find("libcudart.so: cannot open shared object file") == 0);
+    CHECK(probe.open_library("libprobe-by-name.so", "no_such_symbol", error, sizeof(error)) == nullptr);
+    CHECK(std::string(error).find("no_such_symbol") != std::string::npos);
+    // What a rank looks up in libc is redirected like what it imports.
+    auto* getpid = reinterpret_cast<int (*)()>(probe.open_library("libc.so.6", "getpid", error, sizeof(error)));
+    CHECK((getpid != nullptr && getpid() == probe.process_id()));
+  });
+}
