@@ -38,6 +38,8 @@ std::vector<std::string> configuration(const WorldOptions& options) {
       options.cluster.nodes.size() > 2048 ? "--cfg=contexts/guard-size:0" : "--cfg=contexts/guard-size:1",
       // Its INFO lines would stand between a user and the report.
       "--log=root.thres:warning",
+      // Nor would its remark, at every normal exit, that the process ends.
+      "--log=ker_engine.thres:error",
   };
   if (!options.contexts.empty()) arguments.push_back("--cfg=contexts/factory:" + options.contexts);
   return arguments;
