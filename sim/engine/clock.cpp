@@ -138,7 +138,7 @@ void Clock::State::on_time_advance() {
   // Doubles cannot say every picosecond; the queue's own time is the truth where the two are within rounding.
   if (sleeping && std::llabs(now - armed_ps) <= 1) now = armed_ps;
   if (now > world.now()) World::Impl::set_now(world, now);
-  if (sleeping && now >= armed_ps) armed_ps = kNever;  // its sleep is over: nothing can be too early for it
+  if (sleeping && now >= armed_ps) armed_ps = now;  // its sleep is over: no event can be too early for it
   run_due_events();
 }
 
