@@ -7,7 +7,6 @@
 #include <stdexcept>
 
 namespace meshbed::sim {
-namespace {
 
 std::uintptr_t page_bytes() {
   static const auto size = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
@@ -15,8 +14,6 @@ std::uintptr_t page_bytes() {
 }
 std::uintptr_t page_down(std::uintptr_t value) { return value & ~(page_bytes() - 1); }
 std::uintptr_t page_up(std::uintptr_t value) { return page_down(value + page_bytes() - 1); }
-
-}  // namespace
 
 ElfImage::ElfImage(void* handle) {
   link_map* map = nullptr;

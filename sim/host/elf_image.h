@@ -11,6 +11,11 @@
 
 namespace meshbed::sim {
 
+/// The kernel's page, and addresses or offsets rounded to it.
+std::uintptr_t page_bytes();
+std::uintptr_t page_down(std::uintptr_t value);
+std::uintptr_t page_up(std::uintptr_t value);
+
 /// A loadable segment, in whole pages.
 struct Segment {
   std::byte* address = nullptr;

@@ -2,6 +2,7 @@
 // What the host services keep: for a simulated process (descriptors, threads, names), and for the World (options,
 // counters, the TCP stacks, the sysfs trees).
 
+#include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <map>
@@ -9,6 +10,7 @@
 #include <set>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "plugin/base/prng.h"
@@ -21,6 +23,8 @@ namespace meshbed::sim {
 
 class SysfsTree;
 
+using TlsBlock = std::unique_ptr<std::byte, void (*)(void*)>;
+
 /// A thread as pthreads sees it; also made for the threads that World::spawn started, when they first ask.
 struct ThreadRecord {
   unsigned long id = 0;  // the pthread_t: 1, 2, ... within the process, never used again
@@ -29,9 +33,11 @@ struct ThreadRecord {
   bool ended = false;
   bool detached = false;
   WaitQueue joiners{};
-  std::vector<void*> specific;  // by pthread_key_t
-  std::string dl_error;         // what dlerror() will say; empty: nothing
-  std::string dl_error_told;    // keeps the text of the last dlerror() alive
+  std::vector<void*> specific;                                // by pthread_key_t
+  std::map<unsigned long, TlsBlock> tls_blocks;               // by the dynamic linker's module number
+  std::vector<std::pair<void (*)(void*), void*>> exit_calls;  // destructors of thread_local objects
+  std::string dl_error;                                       // what dlerror() will say; empty: nothing
+  std::string dl_error_told;                                  // keeps the text of the last dlerror() alive
   // A loop that does nothing but read the clock must not stop time: see clocks.cpp.
   Picoseconds last_clock_read_ps = -1;
   int clock_reads = 0;
@@ -73,6 +79,9 @@ ProcessState& current_state();
 ThreadRecord& current_record();
 /// No simulated thread runs (static constructors and destructors, main): the real libc must answer.
 inline bool outside() { return World::current() == nullptr; }
+
+/// Destroys the thread's thread_local objects, the last made first: thread_local.cpp.
+void run_thread_exit_calls(ThreadRecord& record);
 
 /// The current thread changed memory that polling threads of its process may look at (an unlock, a signal, a post).
 /// Bounded for each instant, so that two polling loops that share a mutex do not wake each other for ever.

@@ -1,7 +1,9 @@
 #include "sim/host/loader.h"
 
 #include <dlfcn.h>
+#include <elf.h>
 #include <fcntl.h>
+#include <link.h>
 #include <openssl/evp.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -16,6 +18,7 @@
 #include <string_view>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "sim/host/elf_image.h"
 #include "sim/host/redirection.h"
@@ -76,13 +79,40 @@ std::string sha256_hex(const MappedFile& file) {
   return text;
 }
 
-void write_all(int descriptor, const std::byte* data, std::size_t size_bytes) {
-  while (size_bytes > 0) {
-    const ssize_t count = ::write(descriptor, data, size_bytes);
+struct FileRange {
+  std::size_t offset = 0;
+  std::size_t size_bytes = 0;
+};
+
+void write_range(int descriptor, const MappedFile& from, FileRange range) {
+  while (range.size_bytes > 0) {
+    const ssize_t count =
+        ::pwrite(descriptor, from.data() + range.offset, range.size_bytes, static_cast<off_t>(range.offset));
     if (count <= 0) throw_errno("write to memfd");
-    data += count;
-    size_bytes -= static_cast<std::size_t>(count);
+    range.offset += static_cast<std::size_t>(count);
+    range.size_bytes -= static_cast<std::size_t>(count);
   }
+}
+
+/// What the dynamic linker reads of an ELF file: its headers and loadable segments. The rest (debug information,
+/// section names) is most of a file, and none of its copies' business.
+std::vector<FileRange> loaded_ranges(const MappedFile& file, const std::string& path) {
+  const auto* header = reinterpret_cast<const ElfW(Ehdr)*>(file.data());
+  const bool is_elf = file.size_bytes() >= sizeof(*header) && std::memcmp(header->e_ident, ELFMAG, SELFMAG) == 0;
+  if (!is_elf || header->e_phoff + header->e_phnum * sizeof(ElfW(Phdr)) > file.size_bytes()) {
+    throw std::runtime_error(path + ": not an ELF file");
+  }
+  const auto* first = reinterpret_cast<const ElfW(Phdr)*>(file.data() + header->e_phoff);
+  std::vector<FileRange> ranges{{0, header->e_phoff + header->e_phnum * sizeof(ElfW(Phdr))}};
+  for (const ElfW(Phdr)* program = first; program != first + header->e_phnum; ++program) {
+    if (program->p_type != PT_LOAD) continue;
+    // The linker maps whole pages: what stands around the segment in them is seen as well.
+    const std::size_t begin = page_down(program->p_offset);
+    const std::size_t end = std::min(page_up(program->p_offset + program->p_filesz), file.size_bytes());
+    if (begin > end) throw std::runtime_error(path + ": a segment lies beyond the end of the file");
+    ranges.push_back({begin, end - begin});
+  }
+  return ranges;
 }
 
 /// The file as it was when the first rank loaded it: a later change on disk does not reach a run under way.
@@ -93,13 +123,16 @@ struct Master {
     if (::fstat(disk.get(), &status) != 0) throw_errno(path);
     if (status.st_size == 0) throw std::runtime_error(path + ": file too short");
     const MappedFile bytes(disk.get(), static_cast<std::size_t>(status.st_size));
-    write_all(descriptor.get(), bytes.data(), bytes.size_bytes());
+    write_range(descriptor.get(), bytes, {0, bytes.size_bytes()});
     file.emplace(descriptor.get(), bytes.size_bytes());
+    ranges = loaded_ranges(*file, path);
+    sha256 = sha256_hex(*file);
   }
 
   FileDescriptor descriptor;
   std::optional<MappedFile> file;
-  std::string sha256;  // of the first copy's memfd, before it was loaded; later copies are compared with the master
+  std::vector<FileRange> ranges;
+  std::string sha256;  // of the memfd that the copies' read-only segments are mapped from
 };
 
 std::map<std::string, std::unique_ptr<Master>>& masters() {
@@ -108,7 +141,7 @@ std::map<std::string, std::unique_ptr<Master>>& masters() {
   return *all;
 }
 
-Master& master_of(const std::string& path) {
+const Master& master_of(const std::string& path) {
   auto& master = masters()[path];
   if (master == nullptr) master = std::make_unique<Master>(path);
   return *master;
@@ -141,10 +174,9 @@ void share_read_only_segments(const ElfImage& image, const Master& master) {
 
 /// Writes one byte of each page with its own value: after that the page no longer needs the file.
 void make_writable_pages_private(const ElfImage& image) {
-  const auto page_bytes = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
   for (const Segment& segment : image.segments()) {
     if (!segment.writable) continue;
-    for (std::size_t offset = 0; offset < segment.size_bytes; offset += page_bytes) {
+    for (std::size_t offset = 0; offset < segment.size_bytes; offset += page_bytes()) {
       auto* byte = reinterpret_cast<volatile std::byte*>(segment.address + offset);
       *byte = *byte;
     }
@@ -191,15 +223,17 @@ void settle(void* handle, int descriptor, const Master& master, const std::strin
   if (relro.size_bytes > 0 && ::mprotect(relro.address, relro.size_bytes, PROT_READ) != 0) throw_errno("mprotect");
 }
 
-void* load_new_copy(Master& master, const std::string& path) {
+void* load_new_copy(const Master& master, const std::string& path) {
   raise_descriptor_limit();
   FileDescriptor copy(::memfd_create("meshbed-copy", MFD_CLOEXEC), "memfd_create (open files: see ulimit -n)");
-  write_all(copy.get(), master.file->data(), master.file->size_bytes());
+  if (::ftruncate(copy.get(), static_cast<off_t>(master.file->size_bytes())) != 0) throw_errno("ftruncate");
   {
     const MappedFile written(copy.get(), master.file->size_bytes());
-    if (master.sha256.empty()) master.sha256 = sha256_hex(written);
-    if (std::memcmp(written.data(), master.file->data(), written.size_bytes()) != 0) {
-      throw std::runtime_error(path + ": the copy differs from the file");
+    for (const FileRange& range : master.ranges) {
+      write_range(copy.get(), *master.file, range);
+      if (std::memcmp(written.data() + range.offset, master.file->data() + range.offset, range.size_bytes) != 0) {
+        throw std::runtime_error(path + ": the copy differs from the file");
+      }
     }
   }
   void* handle = ::dlopen(("/proc/self/fd/" + std::to_string(copy.get())).c_str(), RTLD_NOW | RTLD_LOCAL);

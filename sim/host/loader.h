@@ -5,7 +5,7 @@
 // dlopen(RTLD_LOCAL). To keep copies small, the read-only segments are then mapped again from one master memfd that all
 // copies share (same bytes, compared first), the writable pages are made private, and the copy's memfd is emptied.
 // What is left of a copy is its writable pages and the dynamic linker's books.
-// Cost: one copy and one comparison of the file's bytes, plus what dlopen does.
+// Cost: one copy and one comparison of the loaded segments' bytes, plus what dlopen does.
 
 #include <string>
 

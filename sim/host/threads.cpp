@@ -58,6 +58,7 @@ void run_thread(ProcessState& state, ThreadRecord& record, void* (*function)(voi
   } catch (const ThreadExit& exit) {
     record.result = exit.result;
   }
+  run_thread_exit_calls(record);
   run_key_destructors(state, record);
   record.ended = true;
   wake_all(record.joiners);

@@ -48,6 +48,10 @@ TEST_CASE("thread-specific data belongs to the simulated thread, and is destroye
   run_probe(ring_cluster(2), 2, [](const ProbeTable& probe, int) { CHECK(probe.thread_data(4) == 0); });
 }
 
+TEST_CASE("thread_local values and exceptions being handled belong to the simulated thread") {
+  run_probe(ring_cluster(2), 2, [](const ProbeTable& probe, int) { CHECK(probe.thread_locals(4) == 0); });
+}
+
 TEST_CASE("call_once and static locals run once where their routine sleeps") {
   run_probe(ring_cluster(2), 2, [](const ProbeTable& probe, int) { CHECK(probe.once_runs(4) == 11); });
 }

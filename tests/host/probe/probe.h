@@ -24,6 +24,7 @@ struct ProbeTable {
   int (*lock_order)(int threads, int* order);          // order in which waiting threads got a mutex
   int (*mutex_errors)();                               // number of wrong answers of recursive and errorcheck mutexes
   int (*thread_data)(int threads);                     // number of threads that saw another's pthread_getspecific value
+  int (*thread_locals)(int threads);                   // number of wrong thread_local values and caught exceptions
   int (*once_runs)(int threads);     // runs of a std::call_once routine that sleeps, and a static local
   int (*semaphores_and_barriers)();  // number of wrong answers
   int (*readers_and_writers)();      // number of wrong answers

@@ -144,6 +144,39 @@ int thread_data(int count) {
   return wrong + (destroyed == count ? 0 : 1);
 }
 
+struct Counted {
+  ~Counted() { ++destroyed; }
+  int value = 5;
+  static inline int destroyed = 0;
+};
+
+thread_local Counted counted;
+
+int thread_locals(int count) {
+  Counted::destroyed = 0;
+  int wrong = 0;
+  std::vector<std::thread> threads;
+  for (int index = 0; index < count; ++index) {
+    threads.emplace_back([&, index] {
+      wrong += counted.value == 5 ? 0 : 1;
+      counted.value = index;
+      try {
+        throw index;
+      } catch (int caught) {
+        std::this_thread::sleep_for(1us);  // the others throw and catch in the meantime
+        wrong += caught == index && counted.value == index ? 0 : 1;
+        try {
+          throw;
+        } catch (int again) {
+          wrong += again == index ? 0 : 1;
+        }
+      }
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  return wrong + (Counted::destroyed == count ? 0 : 1);
+}
+
 struct SlowToMake {
   SlowToMake() {
     std::this_thread::sleep_for(5us);
@@ -281,6 +314,7 @@ void add_threads(ProbeTable& table) {
   table.lock_order = &lock_order;
   table.mutex_errors = &mutex_errors;
   table.thread_data = &thread_data;
+  table.thread_locals = &thread_locals;
   table.once_runs = &once_runs;
   table.semaphores_and_barriers = &semaphores_and_barriers;
   table.readers_and_writers = &readers_and_writers;
