@@ -1,0 +1,256 @@
+// Clusters of more than one cable: which one a connection takes, and what is refused.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+#include "sim/engine/world.h"
+#include "tests/net/mesh_ranks.h"
+
+using namespace meshbed;
+using namespace meshbed::test;
+using sim::OutcomeKind;
+
+namespace {
+
+/// A pair with `rails` cables, each its own subnet 192.168.(100+rail).0/24.
+models::Cluster rails_cluster(int rails) {
+  models::Cluster cluster = ring_cluster(2);
+  for (int rail = 1; rail < rails; ++rail) {
+    for (int node = 0; node < 2; ++node) {
+      models::Nic nic = cluster.nodes[node].nics[0];
+      nic.device = "rocep1s0f" + std::to_string(rail);
+      nic.netdev += "_" + std::to_string(rail);
+      nic.addresses[0].address.bytes[2] = static_cast<std::uint8_t>(100 + rail);
+      for (models::GidEntry& gid : nic.gids) gid.gid = models::gid_of(nic.addresses[0].address);
+      cluster.nodes[node].nics.push_back(nic);
+    }
+    models::Cable cable = cluster.cables[0];
+    cable.name += "_" + std::to_string(rail);
+    cable.a.nic = cable.b.nic = rail;
+    cluster.cables.push_back(cable);
+  }
+  return cluster;
+}
+
+/// Sends one message each way and checks it.
+void ping(MeshRank& rank, const Comms& comms) {
+  const Buffer out = rank.buffer(comms.send, 3000, 8);
+  Buffer in = rank.buffer(comms.receive, 4000, 9);
+  void* receive = rank.receive(comms.receive, in);
+  void* send = rank.send(comms.send, out, 3000);
+  CHECK(rank.finish(receive) == 3000);
+  CHECK(rank.finish(send) == 3000);
+  CHECK(std::equal(out.bytes.begin(), out.bytes.end(), in.bytes.begin()));
+  rank.release(comms.send, out);
+  rank.release(comms.receive, in);
+}
+
+std::size_t count_of(const std::string& text, const std::string& part) {
+  std::size_t count = 0;
+  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
+  return count;
+}
+
+}  // namespace
+
+TEST_CASE("D26: triangle, two channels to each neighbour on devices 0 and 1, device order reversed on one node") {
+  auto cluster = ring_cluster(3);
+  std::swap(cluster.nodes[1].nics[0], cluster.nodes[1].nics[1]);
+  for (models::Cable& cable : cluster.cables) {
+    for (models::PortRef* end : {&cable.a, &cable.b}) end->nic = end->node == 1 ? 1 - end->nic : end->nic;
+  }
+  const auto result = run_mesh(cluster, [](MeshRank& rank) {
+    for (int other = 1; other < 3; ++other) {
+      // Pairs meet in an order that all agree on: 0-1, 0-2, 1-2.
+      for (int channel = 0; channel < 2; ++channel) {
+        const int peer = other == 1 ? (rank.rank() == 0       ? 1
+                                       : rank.rank() - 1 == 0 ? 0
+                                                              : 1)
+                                    : (rank.rank() == 2 ? 0 : 2);
+        if (peer == rank.rank()) continue;
+        const Comms comms = rank.connect_both(peer, channel, "/" + std::to_string(channel));
+        ping(rank, comms);
+        rank.close(comms);
+      }
+    }
+    CHECK(rank.warnings().empty());
+  });
+  CHECK(result.outcome == OutcomeKind::kFinished);
+}
+
+TEST_CASE("D4: three ranks that connect to both neighbours before anybody accepts still meet") {
+  const auto result = run_mesh(ring_cluster(3), [](MeshRank& rank) {
+    const int next = (rank.rank() + 1) % 3;
+    void* listener = rank.listen(0, std::to_string(rank.rank()));
+    HandleBytes handle = rank.look_up(std::to_string(next));
+    void *send = nullptr, *receive = nullptr;
+    while (send == nullptr) CHECK(rank.net().connect(rank.context, 0, handle.data(), &send, nullptr) == 0);
+    while (receive == nullptr) CHECK(rank.net().accept(listener, &receive, nullptr) == 0);
+    CHECK(rank.net().closeListen(listener) == 0);
+    rank.close({.send = send, .receive = receive});
+    CHECK(rank.warnings().empty());
+  });
+  CHECK(result.outcome == OutcomeKind::kFinished);
+}
+
+TEST_CASE("D4: connect and accept return at once, however long the peer takes") {
+  run_mesh(ring_cluster(2), [](MeshRank& rank) {
+    void* listener = rank.listen(0, std::to_string(rank.rank()));
+    if (rank.rank() == 0) {
+      HandleBytes handle = rank.look_up("1");
+      void *send = nullptr, *receive = nullptr;
+      for (int call = 0; call < 50; ++call) {
+        const Picoseconds before = sim::World::get().now();
+        CHECK(rank.net().connect(rank.context, 0, handle.data(), &send, nullptr) == 0);
+        CHECK(rank.net().accept(listener, &receive, nullptr) == 0);
+        CHECK(sim::World::get().now() - before < 100 * kPicosecondsPerMillisecond);
+        CHECK(send == nullptr);
+        CHECK(receive == nullptr);
+      }
+    }
+    rank.meet("enough", 2);
+    CHECK(rank.net().closeListen(listener) == 0);
+  });
+}
+
+TEST_CASE("ring of four: neighbours connect, the diagonal is refused at once with both sides' subnets") {
+  const auto result = run_mesh(ring_cluster(4), [](MeshRank& rank) {
+    void* listener = rank.listen(0, std::to_string(rank.rank()));
+    HandleBytes handle = rank.look_up(std::to_string((rank.rank() + 2) % 4));
+    void* send = nullptr;
+    const Picoseconds before = sim::World::get().now();
+    CHECK(rank.net().connect(rank.context, 0, handle.data(), &send, nullptr) == nccl::kNcclRemoteError);
+    CHECK(sim::World::get().now() - before < kPicosecondsPerMillisecond);
+    CHECK(send == nullptr);
+    CHECK(rank.warnings().find("no path: this node has 192.168.") != std::string::npos);
+    CHECK(rank.warnings().find("the peer has 192.168.") != std::string::npos);
+    CHECK(rank.warnings().find("no shared subnet: a cable or a relay is needed") != std::string::npos);
+    CHECK(count_of(rank.warnings(), "\n") == 1);
+    rank.forget_warnings();
+    CHECK(rank.net().closeListen(listener) == 0);
+    for (int step = 0; step < 2; ++step) {
+      // 0-1 and 2-3, then 1-2 and 3-0.
+      const int peer = (rank.rank() + 4 + ((rank.rank() + step) % 2 == 0 ? 1 : -1)) % 4;
+      const Comms comms = rank.connect_both(peer, 0, "/neighbours");
+      ping(rank, comms);
+      rank.close(comms);
+    }
+    CHECK(rank.warnings().empty());
+  });
+  CHECK(result.outcome == OutcomeKind::kFinished);
+}
+
+TEST_CASE("D26: two rails: each channel stays on its device, and nothing is overridden") {
+  run_mesh(rails_cluster(2), [](MeshRank& rank) {
+    for (int dev = 0; dev < 2; ++dev) {
+      const Comms comms = rank.connect_both(1 - rank.rank(), dev, "/" + std::to_string(dev));
+      ping(rank, comms);
+      rank.close(comms);
+    }
+    CHECK(rank.infos().find("has no path to the peer") == std::string::npos);
+    CHECK(count_of(rank.infos(), "send rocep1s0f0") == 1);
+    CHECK(count_of(rank.infos(), "send rocep1s0f1") == 1);
+    CHECK(rank.warnings().empty());
+  });
+}
+
+TEST_CASE("D27: a rail whose link is down is not taken, and one line says so") {
+  auto cluster = rails_cluster(2);
+  cluster.nodes[0].nics[0].link_up = false;
+  run_mesh(cluster, [](MeshRank& rank) {
+    const Comms comms = rank.connect_both(1 - rank.rank(), 0);
+    ping(rank, comms);
+    CHECK(count_of(rank.infos(), "send rocep1s0f1") == 1);
+    if (rank.rank() == 0) CHECK(count_of(rank.infos(), "device 0 (rocep1s0f0) has no path to the peer") == 1);
+    rank.close(comms);
+  });
+}
+
+TEST_CASE("D19: netdevs of MTU 9000 and 1500: both ends use 1024") {
+  auto cluster = ring_cluster(2);
+  cluster.nodes[1].nics[0].mtu_bytes = 1500;
+  run_mesh(cluster, [](MeshRank& rank) {
+    const Comms comms = rank.connect_both(1 - rank.rank(), 0);
+    ping(rank, comms);
+    CHECK(count_of(rank.infos(), "path MTU 1024") == 2);
+    rank.close(comms);
+    CHECK(rank.warnings().empty());
+  });
+}
+
+TEST_CASE("D30: a RoCE v1 peer and a v2 peer are told apart before any queue pair waits for packets") {
+  auto cluster = ring_cluster(2);
+  auto& gids = cluster.nodes[1].nics[0].gids;
+  gids.erase(std::remove_if(gids.begin(), gids.end(),
+                            [](const models::GidEntry& gid) { return gid.type == models::GidType::kRoceV2; }),
+             gids.end());
+  run_mesh(cluster, [](MeshRank& rank) {
+    void* listener = rank.listen(0, std::to_string(rank.rank()));
+    if (rank.rank() == 0) {
+      HandleBytes handle = rank.look_up("1");
+      void* send = nullptr;
+      int result = 0;
+      while (result == 0 && send == nullptr)
+        result = rank.net().connect(rank.context, 0, handle.data(), &send, nullptr);
+      CHECK(result == nccl::kNcclRemoteError);
+      CHECK(rank.warnings().find("the peer refuses: it uses a RoCE v2 GID, but rocep1s0f0 has none") !=
+            std::string::npos);
+      rank.meet("refused", 1);
+    } else {
+      void* receive = nullptr;
+      for (int call = 0; call < 1000 && rank.warnings().empty(); ++call) {
+        CHECK(rank.net().accept(listener, &receive, nullptr) == 0);
+        CHECK(receive == nullptr);
+        MeshRank::pause();
+      }
+      CHECK(count_of(rank.warnings(), "is refused: it uses a RoCE v2 GID") == 1);
+      for (int call = 0; call < 1000; ++call) CHECK(rank.net().accept(listener, &receive, nullptr) == 0);
+    }
+    rank.meet("both", 2);
+    CHECK(rank.net().closeListen(listener) == 0);
+  });
+}
+
+TEST_CASE("two ranks of one node meet through their own NIC, polled by one thread") {
+  run_mesh(ring_cluster(2), [](MeshRank& rank) {
+    if (rank.rank() != 0) return;
+    void* listener = rank.listen(0, "self");
+    HandleBytes handle = rank.look_up("self");
+    void *send = nullptr, *receive = nullptr;
+    while (send == nullptr || receive == nullptr) {
+      if (send == nullptr) CHECK(rank.net().connect(rank.context, 0, handle.data(), &send, nullptr) == 0);
+      if (receive == nullptr) CHECK(rank.net().accept(listener, &receive, nullptr) == 0);
+    }
+    CHECK(rank.net().closeListen(listener) == 0);
+    ping(rank, {.send = send, .receive = receive});
+    rank.close({.send = send, .receive = receive});
+    CHECK(rank.warnings().empty());
+  });
+}
+
+TEST_CASE("one listener serves many connections") {
+  run_mesh(ring_cluster(2), [](MeshRank& rank) {
+    constexpr int kConnections = 20;
+    if (rank.rank() == 1) {
+      void* listener = rank.listen(0, "many");
+      for (int index = 0; index < kConnections; ++index) {
+        void* receive = nullptr;
+        while (receive == nullptr) CHECK(rank.net().accept(listener, &receive, nullptr) == 0);
+        CHECK(rank.net().closeRecv(receive) == 0);
+      }
+      CHECK(rank.net().closeListen(listener) == 0);
+    } else {
+      std::vector<HandleBytes> handles(kConnections, rank.look_up("many"));
+      std::vector<void*> sends(kConnections, nullptr);
+      for (int open = 0; open < kConnections;) {
+        for (int index = 0; index < kConnections; ++index) {
+          if (sends[index] != nullptr) continue;
+          CHECK(rank.net().connect(rank.context, 0, handles[index].data(), &sends[index], nullptr) == 0);
+          open += sends[index] != nullptr ? 1 : 0;
+        }
+      }
+      for (void* send : sends) CHECK(rank.net().closeSend(send) == 0);
+    }
+    CHECK(rank.warnings().empty());
+  });
+}
