@@ -84,17 +84,20 @@ TEST_CASE("crosswise locks are a deadlock that names the mutex waiter") {
         std::string::npos);
 }
 
-TEST_CASE("threads run alike in every run") {
-  const auto digest = [] {
-    return run_probe(ring_cluster(2), 2,
-                     [](const ProbeTable& probe, int rank) {
-                       probe.queue_sum(50);
-                       probe.count_with_threads(3 + rank, 5);
-                       report(std::to_string(rank) + ":" + std::to_string(sim::World::get().now()) + " ");
-                     })
-        .value;
+TEST_CASE("threads run alike in every run and with every context factory") {
+  const auto digest = [](const std::string& contexts) {
+    const auto set_up = probe_ranks(2, [](const ProbeTable& probe, int rank) {
+      probe.queue_sum(50);
+      probe.count_with_threads(3 + rank, 5);
+      CHECK(probe.thread_locals(3) == 0);
+      report(std::to_string(rank) + ":" + std::to_string(sim::World::get().now()) + " ");
+    });
+    return run_world({.cluster = ring_cluster(2), .contexts = contexts}, set_up).value;
   };
-  const auto first = digest();
+  const auto first = digest("");
   CHECK(!first.empty());
-  CHECK(first == digest());
+  for (const char* contexts : {"", "raw", "ucontext", "thread"}) {
+    INFO(contexts);
+    CHECK(first == digest(contexts));
+  }
 }
