@@ -17,6 +17,7 @@ PlanRequest Communicator::request_of(const Operation& operation, int channel) co
           .from = operation.from,
           .count = operation.count,
           .receive_count = operation.receive_count,
+          .in_place = operation.input == operation.output,
           .element_bytes = operation.element_bytes,
           .channel = channel,
           .channels = options_.channels,
@@ -120,7 +121,7 @@ Result<void> Communicator::register_for_receives(const Plan& plan, const Operati
   memory->recv_comm = connection->comm;
   // The first and the last step show every kind of step that a plan has.
   for (const std::uint64_t index : {std::uint64_t{0}, plan.recv_steps - 1}) {
-    if (recv_step(plan, index).arrival != Arrival::kStore) continue;
+    if (recv_step(plan, index).arrival != Arrival::kStore) continue;  // through a slot
     auto handle = memory_->handle_of(connection->comm, operation.output, output_bytes_of(plan.request));
     if (!handle) return handle.error();
     memory->output_handle = *handle;

@@ -59,6 +59,7 @@ Result<bool> Lane::complete_receives() {
   bool moved = false;
   while (receives_done_ < receives_posted_) {
     const PendingReceive& oldest = pending_receives_[receives_done_ % window_];
+    if (oldest.slice.arrival == Arrival::kStoreBehindSend && !sent_beyond(oldest.slice)) break;
     bool done = false;
     std::uint64_t size_bytes = 0;
     const int code = net_->test(oldest.request, &done, &size_bytes);
@@ -80,9 +81,19 @@ Result<bool> Lane::complete_receives() {
   return moved;
 }
 
+// send_recv sends one contiguous part, in order: what has been sent is a length.
+bool Lane::sent_beyond(const RecvStep& slice) const {
+  if (sends_finished()) return true;
+  return plan_.part_begin * plan_.request.element_bytes + counters_.bytes_sent >=
+         slice.output_offset_bytes + slice.size_bytes;
+}
+
 void Lane::digest(const PendingReceive& receive) {
   const RecvStep& slice = receive.slice;
-  if (slice.arrival != Arrival::kStore) {
+  if (slice.arrival == Arrival::kStoreBehindSend) {
+    std::memcpy(memory_.output + slice.output_offset_bytes, receive.data, slice.size_bytes);
+    counters_.copied_bytes += slice.size_bytes;
+  } else if (slice.arrival != Arrival::kStore) {
     const bool in_slot = slice.arrival == Arrival::kReduceInSlot;
     char* result = in_slot ? receive.data : memory_.output + slice.output_offset_bytes;
     sum_float32(reinterpret_cast<float*>(result), reinterpret_cast<const float*>(receive.data),

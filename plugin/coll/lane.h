@@ -75,6 +75,7 @@ class Lane {
   Result<bool> complete_sends();
   Result<bool> post_sends();
   bool copy_some();
+  bool sent_beyond(const RecvStep& slice) const;
   void digest(const PendingReceive& receive);
   Error failed(const char* what, int peer, std::uint64_t slice, const std::string& why) const;
 

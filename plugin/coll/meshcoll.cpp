@@ -104,6 +104,15 @@ Result<void> check_rank(const char* name, int rank, int lowest, int world) {
   return invalid(std::string(name) + " is " + std::to_string(rank) + " in a world of " + std::to_string(world));
 }
 
+// Two buffers that are one memory, or share none. Counts of float32.
+Result<void> check_apart(const void* send, std::size_t send_count, const void* recv, std::size_t recv_count) {
+  if (send_count == 0 || recv_count == 0 || (send == recv && send_count == recv_count)) return meshbed::ok();
+  const auto send_begin = reinterpret_cast<std::uintptr_t>(send), recv_begin = reinterpret_cast<std::uintptr_t>(recv);
+  const bool apart =
+      send_begin + send_count * sizeof(float) <= recv_begin || recv_begin + recv_count * sizeof(float) <= send_begin;
+  return apart ? meshbed::ok() : invalid("send and recv overlap, but are not the same buffer with the same count");
+}
+
 // Every check in turn; the first that fails is the answer.
 template <typename... Checks>
 Result<void> all_of(Checks... checks) {
@@ -272,6 +281,8 @@ meshcoll_result meshcoll_send_recv(meshcoll_comm* comm, const void* send, size_t
     if (to_self != from_self || (to_self && send_count != recv_count)) {
       return invalid("what goes to ourselves must come from ourselves, and be as long");
     }
+    auto apart = check_apart(send, to < 0 ? 0 : send_count, recv, from < 0 ? 0 : recv_count);
+    if (!apart) return apart;
     return comm->communicator->run({.collective = Collective::kSendRecv,
                                     .input = send,
                                     .output = recv,

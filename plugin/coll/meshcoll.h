@@ -89,7 +89,7 @@ meshcoll_result meshcoll_reduce_scatter(meshcoll_comm*, const void* send, void* 
 meshcoll_result meshcoll_broadcast(meshcoll_comm*, const void* send, void* recv, size_t count, meshcoll_dtype,
                                    int root);
 /* A pair that may call in either order; both directions of one call may be open: send to `to`, receive from `from`
- * (-1: neither). */
+ * (-1: neither). In place (send == recv) costs one copy of what arrives. */
 meshcoll_result meshcoll_send_recv(meshcoll_comm*, const void* send, size_t send_count, int to, void* recv,
                                    size_t recv_count, int from, meshcoll_dtype);
 meshcoll_result meshcoll_barrier(meshcoll_comm*);

@@ -113,6 +113,11 @@ void plan_send_recv(Plan& plan) {
   }
   plan.send_steps = request.to >= 0 && plan.part_count > 0 ? 1 : 0;
   plan.recv_steps = request.from >= 0 && received.count > 0 ? 1 : 0;
+  // In place: what arrives must not overwrite what has not been sent. A window of slots takes the first slices, so that
+  // the peers' sends (and with them ours) get going whatever waits here.
+  if (request.in_place && plan.recv_steps > 0) {
+    plan.slot_bytes = std::min(plan.recv_slice_bytes, received.count * request.element_bytes);
+  }
 }
 
 }  // namespace
@@ -216,7 +221,9 @@ RecvStep recv_step(const Plan& plan, std::uint64_t index) {
   if (request.collective == Collective::kSendRecv) {
     const Range received = part_of(request.receive_count, static_cast<std::uint64_t>(request.channels),
                                    static_cast<std::uint64_t>(request.channel));
-    return {.output_offset_bytes = received.begin * element_bytes, .size_bytes = received.count * element_bytes};
+    return {.arrival = request.in_place ? Arrival::kStoreBehindSend : Arrival::kStore,
+            .output_offset_bytes = received.begin * element_bytes,
+            .size_bytes = received.count * element_bytes};
   }
   const std::uint64_t steps = ring_steps(request);
   const std::uint64_t round = index / steps, step = index % steps;

@@ -34,9 +34,10 @@ enum class Source : std::uint8_t {
 };
 
 enum class Arrival : std::uint8_t {
-  kStore,           // lands in output; nothing else to do
-  kReduceToOutput,  // lands in a staging slot; output = slot + input
-  kReduceInSlot,    // lands in a staging slot; slot = slot + input, forwarded from there
+  kStore,            // lands in output; nothing else to do
+  kReduceToOutput,   // lands in a staging slot; output = slot + input
+  kReduceInSlot,     // lands in a staging slot; slot = slot + input, forwarded from there
+  kStoreBehindSend,  // lands in a staging slot; stored in output once our own send of those bytes has completed
 };
 
 struct SendStep {
@@ -69,6 +70,7 @@ struct PlanRequest {
   int to = -1, from = -1;           // send_recv; -1: neither
   std::uint64_t count = 0;          // elements: all_reduce and broadcast of the buffer, the others of one rank's block
   std::uint64_t receive_count = 0;  // send_recv: elements received
+  bool in_place = false;            // send_recv: input is output; local, changes nothing on the wire
   std::uint64_t element_bytes = 4;
   int channel = 0, channels = 1;
   std::uint64_t slice_bytes_max = 1 << 20;

@@ -86,6 +86,8 @@ TEST_CASE("arguments that cannot be meant are refused before anything moves") {
   CHECK(meshcoll_send_recv(comm, data, 4, 5, nullptr, 0, -1, dtype) == MESHCOLL_INVALID_ARGUMENT);
   CHECK(meshcoll_send_recv(comm, data, 4, 0, nullptr, 0, -1, dtype) == MESHCOLL_INVALID_ARGUMENT);
   CHECK(contains(error_of(comm), "must come from ourselves"));
+  CHECK(meshcoll_send_recv(comm, data, 3, 0, data + 1, 3, 0, dtype) == MESHCOLL_INVALID_ARGUMENT);
+  CHECK(contains(error_of(comm), "overlap"));
   CHECK(meshcoll_all_reduce(nullptr, data, data, 4, dtype, sum) == MESHCOLL_INVALID_ARGUMENT);
   meshcoll_stats stats{};
   CHECK(meshcoll_get_stats(comm, &stats) == MESHCOLL_INVALID_ARGUMENT);

@@ -83,6 +83,9 @@ void all_operations(meshcoll_comm* comm, int rank, const World& world, std::size
   std::vector<float> received(count, -1);
   run(meshcoll_send_recv(comm, mine.data(), count, to, received.data(), count, from, MESHCOLL_FLOAT32));
   expect(received, 0, count, [&](std::size_t i) { return value_of(seed, from, i); });
+  std::vector<float> replaced = mine;
+  run(meshcoll_send_recv(comm, replaced.data(), count, to, replaced.data(), count, from, MESHCOLL_FLOAT32));
+  expect(replaced, 0, count, [&](std::size_t i) { return value_of(seed, from, i); });
   run(meshcoll_barrier(comm));
   CHECK_MESSAGE(wrong == 0, "rank ", rank, " of ", world.ranks, ", ", count, " elements");
 }
