@@ -6,6 +6,8 @@
 #include <optional>
 #include <vector>
 
+#include "cli/scenario_characters.h"
+
 namespace meshbed::cli {
 namespace {
 
@@ -30,7 +32,7 @@ std::optional<std::size_t> index_of(const std::string& key) {
 
 /// Parses "value = TEXT"; a table with exactly that key, or nothing where TEXT is not a TOML value.
 std::optional<toml::table> parse_value(const std::string& text, const std::string& source) {
-  if (text.find_first_of("\r\n") != std::string::npos) return std::nullopt;
+  if (text.find_first_of("\r\n") != std::string::npos || misplaced_character(text)) return std::nullopt;
   try {
     return toml::parse("value = " + text, std::string(source));
   } catch (const toml::parse_error&) {

@@ -9,6 +9,7 @@
 
 #include "cli/scenario.h"
 #include "cli/scenario_build.h"
+#include "cli/scenario_characters.h"
 #include "cli/scenario_check.h"
 #include "cli/scenario_override.h"
 #include "cli/scenario_section.h"
@@ -22,6 +23,11 @@ constexpr std::size_t kFileBytesMax = 16 * kMiB;
 toml::table parse_text(const std::string& text, const std::string& file) {
   if (text.find_first_not_of(" \t\r\n") == std::string::npos) {
     throw ScenarioError(file + ": the file is empty; a scenario has at least [topology] or [[node]]");
+  }
+  if (const auto place = misplaced_character(text)) {
+    Diagnostics diagnostics(file);
+    diagnostics.add(*place, "not TOML: a character that is not ASCII, outside of one-line texts and comments");
+    diagnostics.throw_if_any();
   }
   try {
     return toml::parse(text, std::string(file));

@@ -246,6 +246,18 @@ TEST_CASE("empty files, files without nodes and files that are not text are refu
   CHECK(errors_of("seed = 1\nseed = 2\n").find("test.toml:2:") == 0);
 }
 
+TEST_CASE("characters beyond ASCII belong into one-line texts and comments, and nowhere else") {
+  const std::string triangle = "[topology]\nkind = \"ring\"\nnodes = 3\n";
+  CHECK(errors_of("\xef\xbb\xbf# Köln\ndescription = \"Düsseldorf \\\" – Ҍ\"\n[environment]\nA = 'ö'\n" + triangle)
+            .empty());
+  const std::string message = "not TOML: a character that is not ASCII, outside of one-line texts and comments";
+  CHECK(errors_of(triangle + "f\xd2\x8cink = 1\n") == "test.toml:4:2: " + message);
+  CHECK(errors_of(triangle + "a = \"ö\" # ö\nb = 1\xc3\xa9\n") == "test.toml:5:6: " + message);
+  CHECK(errors_of("description = \"\"\"x\\\n\xc3\xa9\"\"\"\n" + triangle) == "test.toml:2:1: " + message);
+  CHECK(errors_of("description = \"\"\"x\\\ny\"\"\"\n" + triangle).empty());
+  CHECK(on_triangle("", {"description=é"}).empty());
+}
+
 TEST_CASE("an error of a --set names the argument") {
   CHECK(on_triangle("", {"topology.nodes=0x"}) == "--set topology.nodes=0x: nodes: expects an integer, got text '0x'");
   CHECK(on_triangle("", {"workload.bytez=1"}).find("--set workload.bytez=1: unknown key 'bytez' in [workload]") == 0);
