@@ -4,6 +4,7 @@
 #include <iomanip>
 #include <iostream>
 
+#include "cli/bench.h"
 #include "cli/doctor.h"
 #include "cli/env.h"
 #include "cli/files.h"
@@ -26,6 +27,7 @@ struct Subcommand {
 constexpr Subcommand kSubcommands[] = {
     {"run", run_command, "run a scenario and prove the result"},
     {"perf", perf_command, "sweep a collective over sizes, as nccl-tests prints it"},
+    {"bench", bench_command, "what a simulated message, rank and library copy cost here"},
     {"lint", lint_command, "check scenario files"},
     {"topo", topo_command, "who reaches whom: topo check, topo draw"},
     {"env", env_command, "every variable with its value in force and its source"},

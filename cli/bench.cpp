@@ -1,0 +1,229 @@
+// Each case runs in a child process of its own: SimGrid allows one engine a process, and peak memory is a process's.
+
+#include "cli/bench.h"
+
+#include <fmt/format.h>
+#include <sys/utsname.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <ctime>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <ostream>
+#include <stdexcept>
+
+#include "cli/collective.h"
+#include "cli/simulate.h"
+#include "cli/workload.h"
+
+namespace meshbed::cli {
+namespace {
+
+namespace options_library = boost::program_options;
+
+struct BenchCase {
+  int ranks = 8;
+  std::uint64_t message_bytes = 4 * kKiB;
+  int iterations = 1;
+};
+
+double cpu_seconds() {
+  timespec now{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+
+/// Proportional set size of this process: its memory with shared pages counted once. Copies of a library share their
+/// read-only pages, which a resident set counts once a copy.
+std::uint64_t memory_bytes() {
+  std::ifstream rollup("/proc/self/smaps_rollup");
+  for (std::string key; rollup >> key;) {
+    std::uint64_t kibibytes = 0;
+    if (key == "Pss:" && rollup >> kibibytes) return kibibytes * kKiB;
+  }
+  throw std::runtime_error("bench: /proc/self/smaps_rollup has no Pss; it needs Linux 4.14");
+}
+
+/// A ring all-reduce on one switch whose every step is one message of `message_bytes`.
+Scenario bench_scenario(const BenchCase& bench, const std::string& fabric) {
+  return parse_scenario(fmt::format("[topology]\nkind = \"switch\"\nnodes = {}\n[fabric]\nkind = \"{}\"\n"
+                                    "[workload]\nkind = \"collective\"\ncollective = \"all_reduce\"\nbytes = {}\n",
+                                    bench.ranks, fabric, bench.message_bytes * static_cast<std::uint64_t>(bench.ranks)),
+                        "bench", {});
+}
+
+struct Marks {
+  double start_s = 0, end_s = 0;
+  std::uint64_t messages = 0;
+  double load_s = 0;
+  std::uint64_t memory_bytes = 0;
+};
+
+/// Loads the rank's two libraries ahead of the engine, to time just that.
+Result<void> timed_load(RankHost& host, const EngineOptions& options, Marks& marks) {
+  const double start = cpu_seconds();
+  for (const std::string& path : {options.library, options.net_plugin}) {
+    if (const Result<void*> loaded = host.load(path); !loaded) return loaded.error();
+  }
+  marks.load_s += cpu_seconds() - start;
+  return ok();
+}
+
+Result<void> bench_rank(RankHost& host, const EngineOptions& options, const CollectiveCase& wanted, Marks& marks) {
+  if (const Result<void> loaded = timed_load(host, options, marks); !loaded) return loaded;
+  Result<Engine> engine = Engine::open(host, options);
+  if (!engine) return engine.error();
+  CollectiveBuffers buffers(wanted.bytes, host.ranks(), false);
+  CollectiveCase warmup = wanted;
+  warmup.iterations = 1;
+  CaseBoard unread;
+  if (const Result<void> warm = run_case(host, *engine, buffers, warmup, 1, unread); !warm) return warm;
+  const Result<meshcoll_stats> before = engine->stats();
+  if (!before) return before.error();
+  if (host.rank() == 0) marks.start_s = cpu_seconds();
+  CaseBoard board;
+  if (const Result<void> done = run_case(host, *engine, buffers, wanted, 2, board); !done) return done;
+  if (const Result<void> all = host.rendezvous(); !all) return all;
+  if (host.rank() == 0) {
+    marks.end_s = cpu_seconds();
+    marks.memory_bytes = memory_bytes();
+  }
+  const Result<meshcoll_stats> after = engine->stats();
+  if (!after) return after.error();
+  marks.messages += after->messages_sent - before->messages_sent;
+  if (const Result<void> all = host.rendezvous(); !all) return all;
+  return engine->close();
+}
+
+nlohmann::json run_bench_case(const BenchCase& bench, const std::string& fabric) {
+  const Scenario scenario = bench_scenario(bench, fabric);
+  const SimulateOptions options{.files = built_files(), .contexts = ""};
+  sim::Recorder recorder(scenario.cluster, "");
+  const EngineOptions engine = engine_options(scenario, options.files);
+  const CollectiveCase wanted{.op = models::Collective::kAllReduce,
+                              .bytes = scenario.workload.bytes,
+                              .in_place = true,
+                              .iterations = bench.iterations,
+                              .check = false};
+  Marks marks;
+  const std::uint64_t before = memory_bytes();
+  const Simulation simulation =
+      simulate(scenario, options, recorder, [&](RankHost& host) { return bench_rank(host, engine, wanted, marks); });
+  if (!simulation.errors.empty()) throw std::runtime_error(simulation.errors.front().text);
+  if (simulation.outcome.kind != sim::OutcomeKind::kFinished) throw std::runtime_error("the run made no progress");
+  const double cpu = marks.end_s - marks.start_s;
+  const std::uint64_t data = wanted.bytes * static_cast<std::uint64_t>(bench.ranks);  // the callers' own buffers
+  const std::uint64_t grown = marks.memory_bytes - before;
+  return {{"ranks", bench.ranks},
+          {"message_bytes", bench.message_bytes},
+          {"messages", marks.messages},
+          {"cpu_s", cpu},
+          {"messages_per_cpu_s", static_cast<double>(marks.messages) / cpu},
+          {"memory_per_rank_bytes", (grown > data ? grown - data : 0) / static_cast<std::uint64_t>(bench.ranks)},
+          {"copies", simulation.host.copies},
+          {"load_ms_per_copy", marks.load_s * 1e3 / static_cast<double>(simulation.host.copies)}};
+}
+
+/// What the figures were measured on, and with.
+nlohmann::json bench_provenance() {
+  std::string cpu = "unknown";
+  std::ifstream info("/proc/cpuinfo");
+  for (std::string line; std::getline(info, line);) {
+    if (line.rfind("model name", 0) != 0) continue;
+    cpu = line.substr(line.find(':') + 2);
+    break;
+  }
+  utsname system{};
+  uname(&system);
+  std::array<char, 32> date{};
+  const std::time_t now = std::time(nullptr);
+  std::strftime(date.data(), date.size(), "%Y-%m-%dT%H:%M:%SZ", std::gmtime(&now));
+  const BuiltFiles files = built_files();
+  return {{"date", date.data()},
+          {"meshbed", kVersion},
+          {"cpu", cpu},
+          {"kernel", fmt::format("{} {}", system.sysname, system.release)},
+          {"compiler", __VERSION__},
+          {"plugin_sha256", sha256_of_file(files.net_plugin)},
+          {"engine_sha256", sha256_of_file(files.engine)}};
+}
+
+/// Runs `bench` in a child and reads its JSON; throws with the child's own words where it fails.
+nlohmann::json in_child(const BenchCase& bench, const std::string& fabric) {
+  std::array<int, 2> ends{};
+  if (pipe(ends.data()) != 0) throw std::runtime_error("pipe: no descriptors left");
+  const pid_t child = fork();
+  if (child < 0) throw std::runtime_error("fork failed: no memory or processes left");
+  if (child == 0) {
+    std::string text;
+    try {
+      text = run_bench_case(bench, fabric).dump();
+    } catch (const std::exception& error) {
+      text = nlohmann::json{{"error", error.what()}}.dump();
+    }
+    const bool written = write(ends[1], text.data(), text.size()) == static_cast<ssize_t>(text.size());
+    _exit(written ? 0 : 1);
+  }
+  close(ends[1]);
+  std::string text;
+  std::array<char, 4096> buffer;
+  for (ssize_t count; (count = read(ends[0], buffer.data(), buffer.size())) > 0;) {
+    text.append(buffer.data(), static_cast<std::size_t>(count));
+  }
+  close(ends[0]);
+  int status = 0;
+  waitpid(child, &status, 0);
+  const auto parsed = nlohmann::json::parse(text, nullptr, false);
+  if (status != 0 || parsed.is_discarded()) {
+    throw std::runtime_error(fmt::format("bench: the case of {} ranks ended with status {}", bench.ranks, status));
+  }
+  if (parsed.contains("error")) throw std::runtime_error("bench: " + parsed["error"].get<std::string>());
+  return parsed;
+}
+
+}  // namespace
+
+int bench_command(const Arguments& arguments, std::ostream& out, std::ostream&) {
+  options_library::options_description options("Options");
+  std::string fabric = "chunk";
+  std::string keep;
+  bool json = false;
+  // clang-format off
+  options.add_options()
+      ("fabric", options_library::value(&fabric), "chunk (default) or fluid")
+      ("keep", options_library::value(&keep), "also write the result, with its provenance, to this file")
+      ("json", options_library::bool_switch(&json), "print JSON instead of the table");
+  // clang-format on
+  add_help(options);
+  if (!parse_arguments(arguments, "meshbed bench [options]", options, {}, out)) return kExitOk;
+
+  const std::array<BenchCase, 3> cases = {
+      {{.ranks = 8, .iterations = 2000}, {.ranks = 64, .iterations = 60}, {.ranks = 512, .iterations = 1}}};
+  nlohmann::json rows = nlohmann::json::array();
+  if (!json) {
+    out << "ring all-reduce on one switch, 4 KiB a message, real plugin and engine; CPU time, fabric " << fabric << "\n"
+        << " ranks    messages   CPU s   messages/CPU s   KiB/rank   copies   ms/copy\n"
+        << std::flush;  // a child must not print it again
+  }
+  for (const BenchCase& bench : cases) {
+    const nlohmann::json row = in_child(bench, fabric);
+    if (!json) {
+      out << fmt::format("{:6d} {:11d} {:7.2f} {:16.0f} {:10d} {:8d} {:9.3f}\n", bench.ranks,
+                         row["messages"].get<std::uint64_t>(), row["cpu_s"].get<double>(),
+                         row["messages_per_cpu_s"].get<double>(),
+                         row["memory_per_rank_bytes"].get<std::uint64_t>() / kKiB, row["copies"].get<std::uint64_t>(),
+                         row["load_ms_per_copy"].get<double>())
+          << std::flush;
+    }
+    rows.push_back(row);
+  }
+  const nlohmann::json result = {
+      {"benchmark", "messages"}, {"fabric", fabric}, {"cases", rows}, {"provenance", bench_provenance()}};
+  if (json) out << result.dump(2) << "\n";
+  if (!keep.empty()) write_text_file(keep, result.dump(2) + "\n");
+  return kExitOk;
+}
+
+}  // namespace meshbed::cli
