@@ -55,7 +55,7 @@ void drop_send(System& system, QueuePair& qp, ibv_wc_status status) {
   if (system.sink != nullptr) record(system, qp, entry, status);
   ++system.counters.messages;
   --system.counters.in_flight;
-  if (entry.counted) --qp.reads_outstanding;
+  uncount(qp, entry);
   if (entry.block != nullptr) system.blocks.give(entry.block);
   qp.send.pop();
   qp.next = std::max(qp.next, qp.send.begin());

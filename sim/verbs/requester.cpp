@@ -1,6 +1,7 @@
 // The requester: send queue to wire, answers to completions.
 
 #include <algorithm>
+#include <optional>
 
 #include "sim/verbs/psn.h"
 #include "sim/verbs/system.h"
@@ -84,7 +85,35 @@ bool outstanding(const QueuePair& qp, std::uint32_t psn) {
          psn_ahead(psn, psn_add(newest.first_psn, newest.packet_count)) < 0;
 }
 
+/// Puts a response's bytes into the requester's memory. No value: there is nothing to take them from any more.
+std::optional<ibv_wc_status> take_response(System& system, const QueuePair& qp, const SendEntry& entry,
+                                           const Flight& flight) {
+  SpanList from, to;
+  if (!local_spans(system, qp, entry, to)) return IBV_WC_LOC_PROT_ERR;
+  if (entry.payload_bytes == 0) return IBV_WC_SUCCESS;
+  from.count = 1;
+  from.spans[0].length = static_cast<std::uint32_t>(entry.payload_bytes);
+  if (flight.snapshot != nullptr) {
+    from.spans[0].bytes = flight.snapshot->bytes;
+  } else {
+    const QueuePair* responder = system.queue_pairs.find(flight.responder_qp);
+    if (responder == nullptr) return std::nullopt;
+    from.spans[0].bytes = system.memory.locate(entry.rkey, *responder->domain, entry.remote_address,
+                                               entry.payload_bytes, IBV_ACCESS_REMOTE_READ);
+    if (from.spans[0].bytes == nullptr) return IBV_WC_REM_ACCESS_ERR;  // deregistered while it was under way
+  }
+  copy_spans(from, to, entry.payload_bytes);
+  system.counters.copied_bytes += entry.payload_bytes;
+  return IBV_WC_SUCCESS;
+}
+
 }  // namespace
+
+void uncount(QueuePair& qp, SendEntry& entry) {
+  if (!entry.counted) return;
+  entry.counted = false;
+  --qp.reads_outstanding;
+}
 
 bool local_spans(System& system, const QueuePair& qp, const SendEntry& entry, SpanList& list) {
   if ((entry.send_flags & IBV_SEND_INLINE) != 0) {
@@ -169,41 +198,18 @@ void answer_arrives(void* self, std::uint64_t) {
 void response_arrives(void* self, std::uint64_t) {
   System& owner = system();
   Flight& flight = *static_cast<Flight*>(self);
+  const std::uint64_t sequence = flight.sequence;
   QueuePair* qp = owner.queue_pairs.find(flight.source_qp);
-  if (qp == nullptr || !qp->send.holds(flight.sequence) || qp->send[flight.sequence].done) {
-    return release(owner, flight);
-  }
-  SendEntry& entry = qp->send[flight.sequence];
+  if (qp == nullptr || !qp->send.holds(sequence) || qp->send[sequence].done) return release(owner, flight);
+  SendEntry& entry = qp->send[sequence];
   entry.responding = false;
-  const QueuePair* responder = owner.queue_pairs.find(flight.responder_qp);
-  if (flaps_of(owner, *qp) != flight.flaps || (responder == nullptr && flight.snapshot == nullptr)) {
-    release(owner, flight);
-    return restart_timer(owner, *qp);
-  }
-  SpanList to;
-  if (!local_spans(owner, *qp, entry, to)) {
-    release(owner, flight);
-    return fail_request(owner, *qp, flight.sequence, IBV_WC_LOC_PROT_ERR);
-  }
-  SpanList from;
-  from.count = entry.payload_bytes > 0 ? 1 : 0;
-  from.spans[0].length = static_cast<std::uint32_t>(entry.payload_bytes);
-  if (flight.snapshot != nullptr) {
-    from.spans[0].bytes = flight.snapshot->bytes;
-  } else if (from.count > 0) {
-    from.spans[0].bytes = owner.memory.locate(entry.rkey, *responder->domain, entry.remote_address, entry.payload_bytes,
-                                              IBV_ACCESS_REMOTE_READ);
-    if (from.spans[0].bytes == nullptr) {  // deregistered while the response was under way
-      release(owner, flight);
-      return fail_request(owner, *qp, flight.sequence, IBV_WC_REM_ACCESS_ERR);
-    }
-  }
-  copy_spans(from, to, entry.payload_bytes);
-  owner.counters.copied_bytes += entry.payload_bytes;
-  entry.done = true;
-  entry.counted = false;
-  --qp->reads_outstanding;
+  const bool lost = flaps_of(owner, *qp) != flight.flaps;
+  const std::optional<ibv_wc_status> status = lost ? std::nullopt : take_response(owner, *qp, entry, flight);
   release(owner, flight);
+  if (!status) return restart_timer(owner, *qp);
+  if (*status != IBV_WC_SUCCESS) return fail_request(owner, *qp, sequence, *status);
+  entry.done = true;
+  uncount(*qp, entry);
   deliver(owner, *qp->context->process);
   advance(owner, *qp);
 }

@@ -3,8 +3,6 @@
 // The timer belongs to the oldest unfinished request and runs from when its last bit left, or from the last progress.
 // Its event is lazy: it is queued once, and looks again at the deadline of that moment.
 
-#include <cerrno>
-
 #include "sim/verbs/system.h"
 
 namespace meshbed::sim::verbs {
@@ -41,10 +39,7 @@ void go_back(QueuePair& qp) {
     SendEntry& entry = qp.send[sequence];
     if (entry.done || entry.responding) continue;
     entry.sent = false;
-    if (entry.counted) {
-      entry.counted = false;
-      --qp.reads_outstanding;
-    }
+    uncount(qp, entry);
   }
   qp.next = qp.send.begin();
 }

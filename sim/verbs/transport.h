@@ -76,6 +76,8 @@ void settle(System& system, QueuePair& qp);
 void advance(System& system, QueuePair& qp);
 /// The request ends with `status` when its turn comes; nothing behind it is sent.
 void fail_request(System& system, QueuePair& qp, std::uint64_t sequence, ibv_wc_status status);
+/// A read or atomic that is no longer outstanding.
+void uncount(QueuePair& qp, SendEntry& entry);
 /// The memory that a request's bytes come from (or a response's go to); false where a local key does not hold.
 bool local_spans(System& system, const QueuePair& qp, const SendEntry& entry, SpanList& list);
 /// An answer, or a response, is back at the requester.
