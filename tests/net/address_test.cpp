@@ -85,7 +85,7 @@ TEST_CASE("a reader that passes the end turns bad, gives zeros and stays bad") {
 
 TEST_CASE("a writer never writes past its end") {
   std::array<std::uint8_t, 4> bytes{9, 9, 9, 9};
-  ByteWriter writer(std::span(bytes).first(3));
+  ByteWriter writer{std::span(bytes).first(3)};
   writer.u16(0x0102);
   writer.u32(5);
   CHECK_FALSE(writer.good());

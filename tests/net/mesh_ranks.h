@@ -102,11 +102,13 @@ class MeshRank {
     Comms comms;
     while (comms.send == nullptr || comms.receive == nullptr) {
       if (comms.send == nullptr) {
-        const int result = net().connect(context, dev, handle.data(), &comms.send, nullptr);
-        CHECK(result == nccl::kNcclSuccess);
-        if (result != nccl::kNcclSuccess) break;
+        last_result_ = net().connect(context, dev, handle.data(), &comms.send, nullptr);
       }
-      if (comms.receive == nullptr) CHECK(net().accept(listener, &comms.receive, nullptr) == nccl::kNcclSuccess);
+      if (last_result_ == nccl::kNcclSuccess && comms.receive == nullptr) {
+        last_result_ = net().accept(listener, &comms.receive, nullptr);
+      }
+      CHECK(last_result_ == nccl::kNcclSuccess);
+      if (last_result_ != nccl::kNcclSuccess) break;
     }
     CHECK(net().closeListen(listener) == nccl::kNcclSuccess);
     return comms;
@@ -137,25 +139,33 @@ class MeshRank {
 
   void* send_once(void* comm, const Buffer& buffer, std::size_t size, int tag = 0) {
     void* request = nullptr;
-    CHECK(net().isend(comm, const_cast<std::uint8_t*>(buffer.bytes.data()), size, tag, buffer.memory, nullptr,
-                      &request) == nccl::kNcclSuccess);
+    last_result_ =
+        net().isend(comm, const_cast<std::uint8_t*>(buffer.bytes.data()), size, tag, buffer.memory, nullptr, &request);
+    CHECK(last_result_ == nccl::kNcclSuccess);
     return request;
   }
+  /// nullptr only after an error.
   void* send(void* comm, const Buffer& buffer, std::size_t size, int tag = 0) {
     void* request = nullptr;
-    while (request == nullptr) request = send_once(comm, buffer, size, tag);
+    do {
+      request = send_once(comm, buffer, size, tag);
+    } while (request == nullptr && last_result_ == nccl::kNcclSuccess);
     return request;
   }
   void* receive_once(void* comm, Buffer& buffer, int tag = 0) {
     void* data = buffer.bytes.data();
     std::size_t size = buffer.bytes.size();
     void* request = nullptr;
-    CHECK(net().irecv(comm, 1, &data, &size, &tag, &buffer.memory, nullptr, &request) == nccl::kNcclSuccess);
+    last_result_ = net().irecv(comm, 1, &data, &size, &tag, &buffer.memory, nullptr, &request);
+    CHECK(last_result_ == nccl::kNcclSuccess);
     return request;
   }
+  /// nullptr only after an error.
   void* receive(void* comm, Buffer& buffer, int tag = 0) {
     void* request = nullptr;
-    while (request == nullptr) request = receive_once(comm, buffer, tag);
+    do {
+      request = receive_once(comm, buffer, tag);
+    } while (request == nullptr && last_result_ == nccl::kNcclSuccess);
     return request;
   }
   /// Polls until done; the size of the first part, or -1 for an error.
@@ -173,6 +183,7 @@ class MeshRank {
  private:
   Shared& shared_;
   int rank_;
+  int last_result_ = nccl::kNcclSuccess;
   void* handle_ = nullptr;
   const nccl::NetV11* net_ = nullptr;
 };
