@@ -4,17 +4,16 @@
 
 namespace meshbed::net {
 
-RequestPool::RequestPool(Connection* owner) {
-  for (std::size_t index = 0; index < kRequests; ++index) {
-    requests_[index].connection = owner;
-    requests_[index].index = static_cast<std::uint16_t>(index);
-    free_[index] = static_cast<std::uint16_t>(kRequests - 1 - index);
-  }
-}
-
 Request& RequestPool::take() {
-  MESHBED_CHECK(free_count_ > 0);
-  Request& request = requests_[free_[--free_count_]];
+  MESHBED_CHECK(!empty());
+  if (free_count_ == 0) {
+    Request* newborn = new (storage_ + born_ * sizeof(Request)) Request;
+    newborn->connection = owner_;
+    newborn->index = static_cast<std::uint16_t>(born_);
+    free_[free_count_++] = newborn->index;
+    ++born_;
+  }
+  Request& request = at(free_[--free_count_]);
   request.revive(ObjectKind::kRequest);
   ++request.generation;
   request.in_use = true;
@@ -34,8 +33,8 @@ void RequestPool::give_back(Request& request) {
 
 Request* RequestPool::find(std::uint64_t work_id) {
   const std::uint64_t index = work_id & 0xffffU;
-  if ((work_id & kControlBit) != 0 || index >= kRequests) return nullptr;
-  Request& request = requests_[index];
+  if ((work_id & kControlBit) != 0 || index >= born_) return nullptr;
+  Request& request = at(index);
   return request.in_use && request.generation == work_id >> 16U ? &request : nullptr;
 }
 

@@ -4,7 +4,9 @@
 // completion of a request that is gone hits nobody.
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
+#include <new>
 
 #include "plugin/net/object.h"
 #include "plugin/net/ring.h"
@@ -40,10 +42,10 @@ class RequestPool {
   /// Set in the ids of work requests that belong to no Request.
   static constexpr std::uint64_t kControlBit = std::uint64_t{1} << 63U;
 
-  explicit RequestPool(Connection* owner);
+  explicit RequestPool(Connection* owner) : owner_(owner) {}
 
-  bool empty() const { return free_count_ == 0; }
-  std::size_t in_use() const { return kRequests - free_count_; }
+  bool empty() const { return free_count_ == 0 && born_ == kRequests; }
+  std::size_t in_use() const { return born_ - free_count_; }
   /// Must not be empty.
   Request& take();
   void give_back(Request& request);
@@ -52,15 +54,21 @@ class RequestPool {
 
   template <typename Action>
   void for_each_in_use(Action action) {
-    for (Request& request : requests_) {
-      if (request.in_use) action(request);
+    for (std::size_t index = 0; index < born_; ++index) {
+      if (at(index).in_use) action(at(index));
     }
   }
 
  private:
-  std::array<Request, kRequests> requests_;
-  std::array<std::uint16_t, kRequests> free_;  // a stack: few requests in flight touch little memory
-  std::size_t free_count_ = kRequests;
+  Request& at(std::size_t index) { return *std::launder(reinterpret_cast<Request*>(storage_) + index); }
+
+  Connection* owner_;
+  // Requests are born when they are first needed and the free ones are a stack: a connection with few requests in
+  // flight touches little memory, however many it may have.
+  alignas(Request) std::byte storage_[kRequests * sizeof(Request)];
+  std::uint16_t free_[kRequests];
+  std::size_t free_count_ = 0;
+  std::size_t born_ = 0;
 };
 
 }  // namespace meshbed::net
