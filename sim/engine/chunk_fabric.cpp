@@ -125,10 +125,26 @@ class ChunkFabric final : public Fabric {
       serve_in_one_piece(transfer);
       return;
     }
-    idle.serving = &hop;
-    idle.start_ps = world_.now();
-    idle.service_bytes = transfer.sendable_bytes(hop.index);
-    end_service_at(world_.now() + wire_time_ps(idle.service_bytes, rate(link)), link);
+    const std::uint64_t bytes = transfer.sendable_bytes(hop.index);
+    send_chunk(hop, bytes, world_.now());
+  }
+
+  /// The chunk goes on over later hops at the same time as long as their links are idle and it is next there: cutting
+  /// through keeps a path full after another transfer's short visit to one of its links.
+  void send_chunk(Hop& hop, std::uint64_t bytes, Picoseconds end) {
+    const int link = link_of(hop);
+    Server& each = server(link);
+    each.serving = &hop;
+    each.start_ps = world_.now();
+    each.service_bytes = bytes;
+    hop.engaged = true;
+    end = std::max(end, world_.now() + wire_time_ps(bytes, rate(link)));
+    end_service_at(end, link);
+    if (hop.index + 1 == hop.transfer->hop_count()) return;
+    Hop& next = hop.transfer->hops[hop.index + 1];
+    const Server& later = server(link_of(next));
+    const bool is_next = !next.engaged && next.sent_bytes == hop.sent_bytes;
+    if (is_next && later.serving == nullptr && later.first == nullptr) send_chunk(next, bytes, end);
   }
 
   void end_service_at(Picoseconds when, int link) {
