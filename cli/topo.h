@@ -16,8 +16,8 @@ std::string topology_report(const Scenario& scenario, bool all);
 inline constexpr std::uint64_t kMatrixPairsMax = 66;  // twelve nodes, each with each
 inline constexpr std::uint64_t kMissingPairsMax = 64;
 
-/// The cluster as an SVG picture: nodes on a circle, cables with subnet and rate, switches in the middle. The text of
-/// labels shrinks to what fits once there are more than 16 nodes. Throws ScenarioError above kDrawnNodesMax nodes.
+/// The cluster as an SVG picture: nodes on a circle, cables with subnet and rate, switches in the middle. In a crowded
+/// picture cables carry numbers, and a legend explains them. Throws ScenarioError above kDrawnNodesMax nodes.
 std::string topology_svg(const Scenario& scenario);
 inline constexpr std::size_t kDrawnNodesMax = 128;
 

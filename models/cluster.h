@@ -60,15 +60,15 @@ struct GidEntry {
 };
 
 struct Nic {
-  std::string device;                // RDMA device name, as ibv_get_device_name gives it: rocep1s0f0
-  std::string netdev;                // kernel network interface: enp1s0f0np0
-  std::vector<IpPrefix> addresses;   // of the netdev
-  std::uint64_t rate_bps = 0;        // the port's rate
-  std::uint32_t mtu_bytes = 9000;    // of the netdev; the RDMA active MTU is the largest 256 << n that fits with headers
-  std::uint8_t port = 1;             // RDMA port number
-  std::vector<GidEntry> gids;        // sorted by index; complete (the reader derives it where the file is silent)
-  std::string pci_path;              // sysfs path of the PCI function, for ncclNetProperties::pciPath
-  bool link_up = true;               // administrative state at the start
+  std::string device;               // RDMA device name, as ibv_get_device_name gives it: rocep1s0f0
+  std::string netdev;               // kernel network interface: enp1s0f0np0
+  std::vector<IpPrefix> addresses;  // of the netdev
+  std::uint64_t rate_bps = 0;       // the port's rate
+  std::uint32_t mtu_bytes = 9000;   // of the netdev; the RDMA active MTU is the largest 256 << n that fits with headers
+  std::uint8_t port = 1;            // RDMA port number
+  std::vector<GidEntry> gids;       // sorted by index; complete (the reader derives it where the file is silent)
+  std::string pci_path;             // sysfs path of the PCI function, for ncclNetProperties::pciPath
+  bool link_up = true;              // administrative state at the start
 };
 
 struct Gpu {
@@ -100,17 +100,17 @@ struct PortRef {
 struct Cable {
   std::string name;
   PortRef a, b;
-  std::uint64_t rate_bps = 0;       // the slower of the two ports where the file is silent
-  Picoseconds propagation_ps = 0;   // one way, NIC to NIC
+  std::uint64_t rate_bps = 0;      // the slower of the two ports where the file is silent
+  Picoseconds propagation_ps = 0;  // one way, NIC to NIC
 };
 
 /// An output-queued, non-blocking switch: every port full duplex at its own rate.
 struct Switch {
   std::string name;
   std::vector<PortRef> ports;
-  std::uint64_t rate_bps = 0;       // of each port
-  Picoseconds latency_ps = 0;       // forwarding delay
-  Picoseconds propagation_ps = 0;   // of each cable, one way
+  std::uint64_t rate_bps = 0;      // of each port
+  Picoseconds latency_ps = 0;      // forwarding delay
+  Picoseconds propagation_ps = 0;  // of each cable, one way
 };
 
 struct ManagementNetwork {
