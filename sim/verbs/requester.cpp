@@ -9,11 +9,18 @@
 namespace meshbed::sim::verbs {
 namespace {
 
-/// May the request start now? A fence waits for all reads and atomics before it (ibv_post_send(3), IBV_SEND_FENCE); no
-/// more of them may be outstanding than max_rd_atomic (ibv_modify_qp(3)).
-bool may_start(const QueuePair& qp, const SendEntry& entry) {
-  if ((entry.send_flags & IBV_SEND_FENCE) != 0 && qp.reads_outstanding > 0) return false;
-  return !has_response(entry.opcode) || qp.reads_outstanding < qp.attr.max_rd_atomic;
+/// A fence waits for all reads and atomics before it (ibv_post_send(3), IBV_SEND_FENCE).
+bool fence_holds(const QueuePair& qp, std::uint64_t sequence) {
+  if ((qp.send[sequence].send_flags & IBV_SEND_FENCE) == 0) return false;
+  for (std::uint64_t before = qp.send.begin(); before < sequence; ++before) {
+    if (has_response(qp.send[before].opcode) && !qp.send[before].done) return true;
+  }
+  return false;
+}
+
+/// No more reads and atomics may be outstanding than max_rd_atomic (ibv_modify_qp(3)).
+bool too_many_reads(const QueuePair& qp, const SendEntry& entry) {
+  return has_response(entry.opcode) && !entry.counted && qp.reads_outstanding >= qp.attr.max_rd_atomic;
 }
 
 /// The local error with which a request ends before it is sent; IBV_WC_SUCCESS: none.
@@ -109,6 +116,12 @@ std::optional<ibv_wc_status> take_response(System& system, const QueuePair& qp, 
 
 }  // namespace
 
+void response_lost(System& system, QueuePair& qp, SendEntry& entry) {
+  entry.responding = false;
+  uncount(qp, entry);
+  restart_timer(system, qp);
+}
+
 void uncount(QueuePair& qp, SendEntry& entry) {
   if (!entry.counted) return;
   entry.counted = false;
@@ -138,7 +151,7 @@ void pump(System& system, QueuePair& qp) {
       fail_request(system, qp, qp.next, error);
       return;
     }
-    if (!may_start(qp, entry)) return;
+    if (fence_holds(qp, qp.next) || too_many_reads(qp, entry)) return;
     start(system, qp, qp.next);
   }
 }
@@ -202,11 +215,11 @@ void response_arrives(void* self, std::uint64_t) {
   QueuePair* qp = owner.queue_pairs.find(flight.source_qp);
   if (qp == nullptr || !qp->send.holds(sequence) || qp->send[sequence].done) return release(owner, flight);
   SendEntry& entry = qp->send[sequence];
-  entry.responding = false;
   const bool lost = flaps_of(owner, *qp) != flight.flaps;
   const std::optional<ibv_wc_status> status = lost ? std::nullopt : take_response(owner, *qp, entry, flight);
   release(owner, flight);
-  if (!status) return restart_timer(owner, *qp);
+  if (!status) return response_lost(owner, *qp, entry);
+  entry.responding = false;
   if (*status != IBV_WC_SUCCESS) return fail_request(owner, *qp, sequence, *status);
   entry.done = true;
   uncount(*qp, entry);

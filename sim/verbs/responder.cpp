@@ -209,12 +209,11 @@ void duplicate(System& system, QueuePair& target, QueuePair& source, SendEntry& 
   if (verdict) answer(system, source, flight, *verdict, entry.first_psn);
 }
 
-/// A response that will not come: the requester's timer finds out.
+/// A response that will not come.
 void lose_response(System& system, Flight& flight) {
   QueuePair* source = system.queue_pairs.find(flight.source_qp);
   if (source != nullptr && source->send.holds(flight.sequence)) {
-    source->send[flight.sequence].responding = false;
-    restart_timer(system, *source);
+    response_lost(system, *source, source->send[flight.sequence]);
   }
   release(system, flight);
 }

@@ -76,6 +76,8 @@ void settle(System& system, QueuePair& qp);
 void advance(System& system, QueuePair& qp);
 /// The request ends with `status` when its turn comes; nothing behind it is sent.
 void fail_request(System& system, QueuePair& qp, std::uint64_t sequence, ibv_wc_status status);
+/// The response to a read or atomic will not come: the timer finds out.
+void response_lost(System& system, QueuePair& qp, SendEntry& entry);
 /// A read or atomic that is no longer outstanding.
 void uncount(QueuePair& qp, SendEntry& entry);
 /// The memory that a request's bytes come from (or a response's go to); false where a local key does not hold.
