@@ -95,21 +95,6 @@ Result<std::vector<InterfaceAddress>> read_interfaces() {
   return interfaces;
 }
 
-std::vector<IpPrefix> addresses_of(const Nic& nic, const std::vector<InterfaceAddress>& interfaces) {
-  std::vector<IpPrefix> addresses;
-  for (const InterfaceAddress& candidate : interfaces) {
-    const verbs::Gid gid = gid_of(candidate.prefix.address);
-    const bool in_table =
-        std::any_of(nic.gids.begin(), nic.gids.end(), [&](const verbs::GidEntry& entry) { return entry.gid == gid; });
-    if (in_table || (!nic.netdev.empty() && candidate.netdev == nic.netdev)) addresses.push_back(candidate.prefix);
-  }
-  const auto proper = [](const IpPrefix& prefix) { return !is_link_local(prefix.address); };
-  if (std::any_of(addresses.begin(), addresses.end(), proper)) {
-    addresses.erase(std::stable_partition(addresses.begin(), addresses.end(), proper), addresses.end());
-  }
-  return addresses;
-}
-
 Result<std::vector<Nic>> discover(const Devices& devices, const Config& config) {
   auto interfaces = read_interfaces();
   if (!interfaces) return interfaces.error();

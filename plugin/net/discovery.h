@@ -15,18 +15,8 @@ namespace meshbed::net {
 
 using Devices = std::vector<std::unique_ptr<verbs::Device>>;
 
-/// An address of a network interface, as getifaddrs() tells it.
-struct InterfaceAddress {
-  std::string netdev;
-  IpPrefix prefix;
-};
-
 /// IPv4 and IPv6 addresses; no loopback, no IPv6 link-local.
 Result<std::vector<InterfaceAddress>> read_interfaces();
-
-/// The addresses that belong to a port: those of its network interface and those that stand in its GID table (VLANs).
-/// IPv4 link-local ones only where there is no other: every cable would have the same subnet.
-std::vector<IpPrefix> addresses_of(const Nic& nic, const std::vector<InterfaceAddress>& interfaces);
 
 /// All RoCE ports with at least one address that the configuration lets in, in the order of the devices. Ports that are
 /// left out are logged with the reason.

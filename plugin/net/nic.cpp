@@ -1,5 +1,7 @@
 #include "plugin/net/nic.h"
 
+#include <algorithm>
+
 namespace meshbed::net {
 namespace {
 
@@ -26,6 +28,21 @@ std::optional<verbs::GidEntry> find_gid(const Nic& nic, const IpAddress& address
   }
   if (other_type) return other_type;
   return entry_at(nic, preference.last_resort);
+}
+
+std::vector<IpPrefix> addresses_of(const Nic& nic, const std::vector<InterfaceAddress>& interfaces) {
+  std::vector<IpPrefix> addresses;
+  for (const InterfaceAddress& candidate : interfaces) {
+    const verbs::Gid gid = gid_of(candidate.prefix.address);
+    const bool in_table =
+        std::any_of(nic.gids.begin(), nic.gids.end(), [&](const verbs::GidEntry& entry) { return entry.gid == gid; });
+    if (in_table || (!nic.netdev.empty() && candidate.netdev == nic.netdev)) addresses.push_back(candidate.prefix);
+  }
+  const auto proper = [](const IpPrefix& prefix) { return !is_link_local(prefix.address); };
+  if (std::any_of(addresses.begin(), addresses.end(), proper)) {
+    addresses.erase(std::stable_partition(addresses.begin(), addresses.end(), proper), addresses.end());
+  }
+  return addresses;
 }
 
 std::string describe_subnets(const std::vector<Nic>& nics) {

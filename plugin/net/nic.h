@@ -28,6 +28,16 @@ struct Nic {
   int max_queue_pairs = 0;
 };
 
+/// An address of a network interface, as getifaddrs() tells it.
+struct InterfaceAddress {
+  std::string netdev;
+  IpPrefix prefix;
+};
+
+/// The addresses that belong to a port: those of its network interface and those that stand in its GID table (VLANs).
+/// IPv4 link-local ones only where there is no other: every cable would have the same subnet.
+std::vector<IpPrefix> addresses_of(const Nic& nic, const std::vector<InterfaceAddress>& interfaces);
+
 /// How to choose among the GIDs that carry an address.
 struct GidPreference {
   bool roce_v2 = true;    // else v1

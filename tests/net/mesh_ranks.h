@@ -28,10 +28,12 @@ struct Shared {
   std::map<std::string, int> arrivals;
   std::map<int, std::string> warnings;  // by rank: WARN lines
   std::map<int, std::string> infos;
+  int lines_without_flags = 0;
 };
 inline Shared* g_shared = nullptr;  // of the child; the log function has no other way to it
 
-inline void keep_line(int level, unsigned long, const char*, int, const char* format, ...) {
+inline void keep_line(int level, unsigned long flags, const char*, int, const char* format, ...) {
+  g_shared->lines_without_flags += flags == 0 ? 1 : 0;
   char text[2048];
   va_list arguments;
   va_start(arguments, format);
@@ -72,6 +74,7 @@ class MeshRank {
   int rank() const { return rank_; }
   const std::string& warnings() const { return shared_.warnings[rank_]; }
   const std::string& infos() const { return shared_.infos[rank_]; }
+  int lines_without_flags() const { return shared_.lines_without_flags; }
   void forget_warnings() { shared_.warnings[rank_].clear(); }
 
   // --- the management network ---

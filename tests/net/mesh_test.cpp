@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <set>
 
 #include "sim/engine/world.h"
 #include "tests/net/mesh_ranks.h"
@@ -228,29 +229,102 @@ TEST_CASE("two ranks of one node meet through their own NIC, polled by one threa
   });
 }
 
-TEST_CASE("one listener serves many connections") {
-  run_mesh(ring_cluster(2), [](MeshRank& rank) {
-    constexpr int kConnections = 20;
+TEST_CASE("D5, D16: forty clients wait before the first accept; each gets a connection of its own") {
+  const auto result = run_mesh(ring_cluster(2), [](MeshRank& rank) {
+    constexpr int kConnections = 40;
+    std::vector<void*> comms(kConnections, nullptr);
     if (rank.rank() == 1) {
       void* listener = rank.listen(0, "many");
-      for (int index = 0; index < kConnections; ++index) {
-        void* receive = nullptr;
+      rank.meet("all dialled", 2);
+      for (void*& receive : comms) {
         while (receive == nullptr) CHECK(rank.net().accept(listener, &receive, nullptr) == 0);
-        CHECK(rank.net().closeRecv(receive) == 0);
       }
       CHECK(rank.net().closeListen(listener) == 0);
     } else {
       std::vector<HandleBytes> handles(kConnections, rank.look_up("many"));
-      std::vector<void*> sends(kConnections, nullptr);
-      for (int open = 0; open < kConnections;) {
+      int open = 0;
+      for (int turn = 0; open < kConnections; ++turn) {
         for (int index = 0; index < kConnections; ++index) {
-          if (sends[index] != nullptr) continue;
-          CHECK(rank.net().connect(rank.context, 0, handles[index].data(), &sends[index], nullptr) == 0);
-          open += sends[index] != nullptr ? 1 : 0;
+          if (comms[index] != nullptr) continue;
+          CHECK(rank.net().connect(rank.context, 0, handles[index].data(), &comms[index], nullptr) == 0);
+          open += comms[index] != nullptr ? 1 : 0;
         }
+        if (turn == 5) rank.meet("all dialled", 2);
       }
-      for (void* send : sends) CHECK(rank.net().closeSend(send) == 0);
     }
+    rank.meet("all connected", 2);
+    // Which of the connections met which is the network's business: each carries its own size.
+    Buffer bytes = rank.buffer(comms[0], 64, 1);
+    std::vector<void*> requests;
+    for (int index = 0; index < kConnections; ++index) {
+      requests.push_back(rank.rank() == 0 ? rank.send(comms[index], bytes, static_cast<std::size_t>(index))
+                                          : rank.receive(comms[index], bytes));
+    }
+    std::set<int> sizes;
+    for (void* request : requests) sizes.insert(rank.finish(request));
+    CHECK(sizes.size() == kConnections);
+    CHECK(*sizes.rbegin() == kConnections - 1);
+    rank.release(comms[0], bytes);
+    for (void* comm : comms) {
+      CHECK((rank.rank() == 0 ? rank.net().closeSend(comm) : rank.net().closeRecv(comm)) == 0);
+    }
+    // D29: what is counted is what came, not what was posted.
+    CHECK(rank.infos().find("ops=1 bytes=39 unfinished=0 errors=0") != std::string::npos);
     CHECK(rank.warnings().empty());
   });
+  CHECK(result.outcome == OutcomeKind::kFinished);
+}
+
+TEST_CASE("crossed cables: links are up, subnets are shared, nobody answers: connect gives up and asks for the cable") {
+  auto cluster = ring_cluster(3);
+  std::swap(cluster.cables[0].b, cluster.cables[1].b);
+  run_mesh(cluster, [](MeshRank& rank) {
+    void* listener = rank.listen(0, std::to_string(rank.rank()));
+    if (rank.rank() < 2) {
+      HandleBytes handle = rank.look_up(std::to_string(1 - rank.rank()));
+      void* send = nullptr;
+      int result = 0;
+      while (result == 0 && send == nullptr) {
+        result = rank.net().connect(rank.context, 0, handle.data(), &send, nullptr);
+      }
+      CHECK(result == nccl::kNcclRemoteError);
+      CHECK(sim::World::get().now() < 12 * kPicosecondsPerSecond);
+      CHECK(rank.warnings().find("no connection rocep1s0f") != std::string::npos);
+      CHECK(rank.warnings().find("is the cable in these two ports, and is the link up?") != std::string::npos);
+      CHECK(count_of(rank.warnings(), "\n") == 1);
+    }
+    rank.meet("all", 3);
+    CHECK(rank.net().closeListen(listener) == 0);
+  });
+}
+
+TEST_CASE("a port without a cable has no link: connect is refused at once and says so") {
+  auto cluster = ring_cluster(2);
+  cluster.cables.clear();
+  run_mesh(cluster, [](MeshRank& rank) {
+    void* listener = rank.listen(0, std::to_string(rank.rank()));
+    HandleBytes handle = rank.look_up(std::to_string(1 - rank.rank()));
+    void* send = nullptr;
+    CHECK(rank.net().connect(rank.context, 0, handle.data(), &send, nullptr) == nccl::kNcclRemoteError);
+    CHECK(rank.warnings().find("192.168.100.0/24 on rocep1s0f0 has its link down") != std::string::npos);
+    rank.meet("both", 2);
+    CHECK(rank.net().closeListen(listener) == 0);
+  });
+}
+
+TEST_CASE("D30: a cable with IPv6 addresses only") {
+  auto cluster = ring_cluster(2);
+  for (std::size_t node = 0; node < 2; ++node) {
+    models::Nic& nic = cluster.nodes[node].nics[0];
+    nic.addresses = {*models::parse_prefix("fd00:100::" + std::to_string(node + 1) + "/64")};
+    for (models::GidEntry& gid : nic.gids) gid.gid = models::gid_of(nic.addresses[0].address);
+  }
+  const auto result = run_mesh(cluster, [](MeshRank& rank) {
+    const Comms comms = rank.connect_both(1 - rank.rank(), 0);
+    ping(rank, comms);
+    rank.close(comms);
+    CHECK(rank.infos().find("fd00:100::") != std::string::npos);
+    CHECK(rank.warnings().empty());
+  });
+  CHECK(result.outcome == OutcomeKind::kFinished);
 }
