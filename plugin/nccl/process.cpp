@@ -8,23 +8,29 @@
 namespace meshbed::nccl {
 namespace {
 
+constexpr int kTraceFrom = 2;  // of NCCL_MESH_DEBUG
+
 // constinit and trivially destroyed: nothing runs when the library is loaded or when the process exits.
 constinit std::mutex g_mutex;
 constinit net::Transport* g_transport = nullptr;
 constinit int g_contexts = 0;
 constinit net::Context* g_shared = nullptr;
 
+/// Each init() starts the log anew; NCCL_MESH_DEBUG holds for all of them.
+void apply_debug_level() {
+  if (g_transport->config().number(net::Variable::kDebug) >= kTraceFrom) set_log_level(LogLevel::kTrace);
+}
+
 Result<net::Context*> add_locked(int traffic_class) {
   if (g_transport == nullptr) {
-    const net::Config config = net::Config::from_environment();
-    if (config.number(net::Variable::kDebug) >= 2) set_log_level(LogLevel::kTrace);
-    auto opened = net::Transport::open(config);
+    auto opened = net::Transport::open(net::Config::from_environment());
     if (!opened) {
       MESHBED_WARN("%s", opened.error().text.c_str());
       return opened.error();
     }
     g_transport = opened->release();
   }
+  apply_debug_level();
   ++g_contexts;
   return new net::Context(*g_transport, traffic_class);
 }
@@ -56,6 +62,7 @@ Result<net::Context*> shared_process_context() {
     if (!context) return context.error();
     g_shared = *context;
   }
+  apply_debug_level();
   return g_shared;
 }
 

@@ -65,7 +65,7 @@ inline constexpr std::int64_t kUnset = -1;
 
 inline constexpr std::array<VariableInfo, static_cast<std::size_t>(Variable::kCount)> kVariables{{
     {Variable::kDebug, "NCCL_MESH_DEBUG", ValueKind::kNumber, 0, 0, 2, true,
-     "2 adds trace lines to the log; NCCL_DEBUG decides what NCCL prints"},
+     "2 adds a line for each step of a handshake, at NCCL_DEBUG=TRACE"},
     {Variable::kSeed, "NCCL_MESH_SEED", ValueKind::kNumber, kUnset, kUnset, kLargestNumber, true,
      "seed of sequence numbers and cookies; -1: from the system"},
     {Variable::kConnectTimeoutSec, "NCCL_MESH_CONNECT_TIMEOUT_SEC", ValueKind::kNumber, 10, 0, 86400, true,

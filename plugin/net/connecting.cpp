@@ -91,6 +91,7 @@ Result<bool> Connecting::dial() {
     return false;
   }
   ++attempts_;
+  MESHBED_LOG(LogLevel::kTrace, "%s: dialling, attempt %d", ends_text().c_str(), attempts_);
   attempt_deadline_ = Deadline::in_ms(transport_.config().number(Variable::kTimeoutMs));
   auto socket =
       Socket::begin_connect(route_.local.address, {.address = route_.remote.prefix.address, .port = peer_.tcp_port});
@@ -106,6 +107,7 @@ Result<bool> Connecting::await_dialling() {
   if (*connected) {
     WireMessage request{
         .type = WireType::kRequest, .cookie = peer_.cookie, .end = connection_->describe(), .reason = ""};
+    MESHBED_LOG(LogLevel::kTrace, "%s: TCP stands, sending the request", ends_text().c_str());
     writer_.start(request);
     reply_deadline_ = Deadline::in_ms(transport_.config().number(Variable::kAcceptTimeoutSec) * 1000);
     state_ = State::kRequest;

@@ -89,6 +89,8 @@ Result<void> Listener::admit_clients() {
     client->socket = std::move((*arrived)->socket);
     client->local = (*arrived)->local;
     client->remote = (*arrived)->remote;
+    MESHBED_LOG(LogLevel::kTrace, "client %s port %u came in on %s port %u", to_text(client->remote.address).c_str(),
+                client->remote.port, to_text(client->local.address).c_str(), port_);
     client->deadline = Deadline::in_ms(transport_.config().number(Variable::kAcceptTimeoutSec) * 1000);
     clients_.push_back(std::move(client));
   }

@@ -153,3 +153,45 @@ TEST_CASE("D31: every line goes to NCCL's logger with a subsystem, or NCCL would
     CHECK_FALSE(rank.warnings().empty());
   });
 }
+
+TEST_CASE("NCCL_MESH_DEBUG=2 tells each step of a handshake, for every init") {
+  auto cluster = ring_cluster(2);
+  for (models::Node& node : cluster.nodes) node.environment.emplace_back("NCCL_MESH_DEBUG", "2");
+  run_mesh(cluster, [](MeshRank& rank) {
+    void* second = nullptr;
+    CHECK(rank.net().init(&second, 2, nullptr, &keep_line, nullptr) == 0);
+    rank.close(rank.connect_both(1 - rank.rank(), 0));
+    CHECK(rank.infos().find("dialling, attempt 1") != std::string::npos);
+    CHECK(rank.infos().find("TCP stands, sending the request") != std::string::npos);
+    CHECK(rank.infos().find("came in on 192.168.100.") != std::string::npos);
+    CHECK(rank.net().finalize(second) == 0);
+  });
+}
+
+TEST_CASE("two threads of one process that connect, send and close at the same time do not disturb one another") {
+  run_mesh(ring_cluster(2), [](MeshRank& rank) {
+    const auto work = [&rank](const std::string& channel) {
+      void* context = nullptr;
+      CHECK(rank.net().init(&context, 3, nullptr, &keep_line, nullptr) == 0);
+      for (int round = 0; round < 5; ++round) {
+        const Comms comms = rank.connect_both(1 - rank.rank(), 0, channel + std::to_string(round));
+        Buffer in = rank.buffer(comms.receive, 5000, 1);
+        const Buffer out = rank.buffer(comms.send, 5000, 2);
+        void* receive = rank.receive(comms.receive, in);
+        void* send = rank.send(comms.send, out, 5000);
+        CHECK(rank.finish(receive) == 5000);
+        CHECK(rank.finish(send) == 5000);
+        CHECK(in.bytes == out.bytes);
+        rank.release(comms.receive, in);
+        rank.release(comms.send, out);
+        rank.close(comms);
+      }
+      CHECK(rank.net().finalize(context) == 0);
+    };
+    auto& world = sim::World::get();
+    sim::Thread& other = world.spawn(*sim::World::current_process(), "second", [&work] { work("/second"); });
+    work("/first");
+    other.join();
+    CHECK(rank.warnings().empty());
+  });
+}
