@@ -39,14 +39,6 @@ RateCode rate_code(std::uint64_t rate_bps) {
   return best;
 }
 
-// Linux tables are longer than their content; programs probe a few entries past it.
-constexpr std::uint32_t kGidTableMin = 16;
-
-int gid_table_length(const models::Nic& nic) {
-  const std::uint32_t used = nic.gids.empty() ? 0 : nic.gids.back().index + 1;
-  return static_cast<int>(std::max(used, kGidTableMin));
-}
-
 }  // namespace
 
 const models::Nic& nic_of(const System& system, models::PortRef port) {
@@ -99,7 +91,7 @@ int query_port(const System& system, models::PortRef port, std::uint8_t number, 
   attr.state = up ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
   attr.max_mtu = IBV_MTU_4096;
   attr.active_mtu = active_mtu(nic);
-  attr.gid_tbl_len = gid_table_length(nic);
+  attr.gid_tbl_len = static_cast<int>(gid_table_length(nic));
   attr.port_cap_flags = IBV_PORT_CM_SUP | IBV_PORT_IP_BASED_GIDS;
   attr.max_msg_sz = kMessageBytesMax;
   attr.pkey_tbl_len = 1;
@@ -114,7 +106,7 @@ int query_port(const System& system, models::PortRef port, std::uint8_t number, 
 
 int query_gid(const System& system, models::PortRef port, std::uint8_t number, int index, ibv_gid_entry& entry) {
   const models::Nic& nic = nic_of(system, port);
-  if (number != nic.port || index < 0 || index >= gid_table_length(nic)) return EINVAL;
+  if (number != nic.port || index < 0 || index >= static_cast<int>(gid_table_length(nic))) return EINVAL;
   const models::GidEntry* found = gid_at(nic, static_cast<std::uint32_t>(index));
   if (found == nullptr) return ENODATA;
   entry = {};
@@ -122,7 +114,7 @@ int query_gid(const System& system, models::PortRef port, std::uint8_t number, i
   entry.gid_index = found->index;
   entry.port_num = number;
   entry.gid_type = found->type == models::GidType::kRoceV1 ? IBV_GID_TYPE_ROCE_V1 : IBV_GID_TYPE_ROCE_V2;
-  entry.ndev_ifindex = static_cast<std::uint32_t>(port.nic) + 2;  // 1 is the loopback interface
+  entry.ndev_ifindex = interface_index_of(port);
   return 0;
 }
 
