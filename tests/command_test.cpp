@@ -1,0 +1,161 @@
+// What the user types: exit statuses, one-line errors, and what goes to which stream.
+#include "tests/support/command.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+using namespace meshbed::test;
+
+namespace {
+
+CommandResult command(const std::string& arguments) { return run_command_line(meshbed_program() + " " + arguments); }
+/// Both streams together.
+CommandResult command_all(const std::string& arguments) { return command(arguments + " 2>&1"); }
+
+bool has(const CommandResult& result, const std::string& text) { return result.output.find(text) != std::string::npos; }
+
+bool is_one_line(const std::string& text) { return std::count(text.begin(), text.end(), '\n') == 1; }
+
+std::string results_option(const char* name) { return " --results '" + scratch_folder(name) + "' "; }
+
+}  // namespace
+
+TEST_CASE("a wrong command, option or file is one line and status 2") {
+  for (const char* arguments :
+       {"dance", "run", "run nowhere.toml", "run --dance", "perf all_reduce", "perf dance --scenario x.toml",
+        "run nowhere.toml --world moon", "run nowhere.toml --fabric rubber", "run nowhere.toml --contexts soup",
+        "perf all_reduce -b 9X --scenario x.toml", "perf all_reduce -d half --scenario x.toml", "env --dance",
+        "doctor --dance"}) {
+    const CommandResult result = command_all(arguments);
+    CHECK_MESSAGE(result.status == 2, arguments);
+    CHECK_MESSAGE(is_one_line(result.output), arguments, ": ", result.output);
+  }
+}
+
+TEST_CASE("an abbreviated option is refused, not guessed") {
+  CHECK(command_all("run x.toml --scen y.toml").status == 2);
+}
+
+TEST_CASE("help and version are success, no arguments at all is usage") {
+  CHECK(has(command("--help"), "usage: meshbed COMMAND"));
+  CHECK(command("--help").status == 0);
+  CHECK(command("--version").output == "meshbed 0.1.0\n");
+  CHECK(command("2>/dev/null").status == 2);
+  for (const char* name : {"run", "perf", "env", "doctor"}) {
+    const CommandResult result = command(std::string(name) + " --help");
+    CHECK(result.status == 0);
+    CHECK(has(result, std::string("usage: meshbed ") + name));
+  }
+}
+
+TEST_CASE("run prints the seed first and the digest last") {
+  const CommandResult result = command("run " + scenario_file("pair") + results_option("command"));
+  CHECK(result.status == 0);
+  CHECK(result.output.rfind("seed 1 ", 0) == 0);
+  const std::size_t last = result.output.rfind('\n', result.output.size() - 2);
+  CHECK(result.output.substr(last + 1).rfind("digest ", 0) == 0);
+}
+
+TEST_CASE("run --json prints the summary and nothing else, and writes the same to summary.json") {
+  const std::string folder = scratch_folder("json");
+  const CommandResult result =
+      command("run " + scenario_file("pair") + " --json --results '" + folder + "' 2>/dev/null");
+  REQUIRE(result.status == 0);
+  const auto printed = nlohmann::ordered_json::parse(result.output);
+  std::vector<std::string> keys;
+  for (const auto& item : printed.items()) keys.push_back(item.key());
+  keys.resize(16);
+  CHECK(keys == std::vector<std::string>{"scenario", "world", "seed", "plugin_sha256", "ranks", "collective", "bytes",
+                                         "time_ns", "algbw_GBps", "busbw_GBps", "wrong", "messages", "cpu_s",
+                                         "peak_rss_bytes", "proofs", "digest"});
+  std::ifstream file(folder + "/pair/sim/summary.json");
+  CHECK(nlohmann::ordered_json::parse(file) == printed);
+  CHECK(std::filesystem::exists(folder + "/pair/sim/messages.csv"));
+  CHECK(std::filesystem::exists(folder + "/pair/sim/provenance.json"));
+}
+
+TEST_CASE("--no-trace leaves out messages.csv") {
+  const std::string folder = scratch_folder("no_trace");
+  CHECK(command("run " + scenario_file("pair") + " --no-trace --results '" + folder + "'").status == 0);
+  CHECK_FALSE(std::filesystem::exists(folder + "/pair/sim/messages.csv"));
+}
+
+TEST_CASE("an expectation that is not met is status 1 and named") {
+  const CommandResult result =
+      command_all("run " + scenario_file("pair") + results_option("unmet") + "--set expect.min_busbw_GBps=1000");
+  CHECK(result.status == 1);
+  CHECK(has(result, "BROKEN bus bandwidth at least 1000 GB/s"));
+}
+
+TEST_CASE("a time limit that passes is status 3, and says who waited for what") {
+  const CommandResult result =
+      command_all("run " + scenario_file("pair") + results_option("limit") + "--set limits.time=1us");
+  CHECK(result.status == 3);
+  CHECK(has(result, "time limit"));
+}
+
+TEST_CASE("a diagonal without a cable is an error with both sides' subnets, unless it is expected") {
+  const std::string refused = "run " + scenario_file("ring4-refused") + results_option("refused");
+  CHECK(command_all(refused).status == 0);
+  const CommandResult result = command_all(refused + "--set expect.error=dance");
+  CHECK(result.status == 1);
+  CHECK(has(result, "192.168.103.0/24"));
+  CHECK(has(result, "192.168.101.0/24"));
+  CHECK(has(result, "BROKEN an error with \"dance\""));
+}
+
+TEST_CASE("perf prints nccl-tests' columns, checks every iteration and ends with the digest") {
+  const CommandResult result =
+      command("perf all_reduce_perf -b 8 -e 64K -f 4 -n 3 --scenario " + scenario_file("spark-triangle"));
+  CHECK(result.status == 0);
+  CHECK(has(result, "#       size         count      type   redop    root     time   algbw   busbw  #wrong"));
+  CHECK(has(result, "       32768          8192     float     sum      -1  "));
+  CHECK(has(result, "# Out of bounds values : 0 OK\n# Avg bus bandwidth    : "));
+  CHECK(has(result, "# digest "));
+}
+
+TEST_CASE("every operation of perf is right on a ring of four and on a dual-rail pair") {
+  for (const char* operation : {"all_reduce", "all_gather", "reduce_scatter", "broadcast", "sendrecv"}) {
+    for (const char* scenario : {"ring4", "pair-dual-rail"}) {
+      const CommandResult result =
+          command(std::string("perf ") + operation + " -b 4 -e 3M -f 7 --json --scenario " + scenario_file(scenario));
+      CHECK_MESSAGE(result.status == 0, operation, " on ", scenario);
+      const auto summary = nlohmann::json::parse(result.output);
+      CHECK(summary.at("wrong") == 0);
+      CHECK(summary.at("checked") > 0);
+    }
+  }
+}
+
+TEST_CASE("env shows each variable with its value in force and where it comes from") {
+  const auto shell = nlohmann::json::parse(
+      run_command_line("NCCL_MESH_RETRY_COUNT=5 NCCL_IB_TC=999 " + meshbed_program() + " env --json").output);
+  const auto row = [&](const std::string& name) {
+    return *std::find_if(shell.begin(), shell.end(), [&](const auto& one) { return one.at("name") == name; });
+  };
+  CHECK(row("NCCL_MESH_RETRY_COUNT").at("value") == "5");
+  CHECK(row("NCCL_MESH_RETRY_COUNT").at("source") == "environment");
+  CHECK(row("NCCL_MESH_TIMEOUT_MS").at("source") == "default");
+  CHECK(row("NCCL_IB_TC").at("value") == "0");
+  CHECK(row("NCCL_IB_TC").at("problem") != "");
+}
+
+TEST_CASE("a variable of the shell does not reach the simulated ranks") {
+  const auto ranks = nlohmann::json::parse(run_command_line("NCCL_MESH_RETRY_COUNT=5 " + meshbed_program() +
+                                                            " env --json --scenario " + scenario_file("pair"))
+                                               .output);
+  for (const auto& variable : ranks.at("node0")) CHECK(variable.at("source") == "default");
+}
+
+TEST_CASE("doctor says that sim can run, and does not claim what there is not") {
+  const CommandResult result = command("doctor --json");
+  CHECK(result.status == 0);
+  const auto worlds = nlohmann::json::parse(result.output);
+  CHECK(worlds.at("sim").at("can_run") == true);
+  CHECK(worlds.at("emu").at("can_run") == false);
+  CHECK(worlds.at("metal").at("can_run") == false);
+}

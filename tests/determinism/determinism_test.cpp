@@ -1,0 +1,111 @@
+// A run repeats: same scenario and seed, same digest, whatever else is different.
+#include <doctest/doctest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "tests/support/command.h"
+
+using namespace meshbed::test;
+
+namespace {
+
+constexpr const char* kScenarios[]{"pair", "spark-triangle", "nccl-calls-triangle-sendrecv"};
+
+/// `prefix` stands before the program ("LC_ALL=C ", "setarch -R "), `arguments` after the scenario.
+std::string digest_of(const std::string& prefix, const std::string& program, const std::string& scenario,
+                      const std::string& arguments = "") {
+  const std::string results = scratch_folder("determinism");
+  const CommandResult result = run_command_line(prefix + program + " run " + scenario_file(scenario) +
+                                                " --no-trace --json --results '" + results + "' " + arguments);
+  REQUIRE_MESSAGE(result.status == 0, prefix, " ", scenario, " ", arguments);
+  return nlohmann::json::parse(result.output).at("digest");
+}
+
+std::string digest_of(const std::string& scenario) { return digest_of("", meshbed_program(), scenario); }
+
+}  // namespace
+
+TEST_CASE("same scenario and seed, same digest: three runs") {
+  for (const char* scenario : kScenarios) {
+    const std::string first = digest_of(scenario);
+    CHECK(first.size() == 16);
+    CHECK(digest_of(scenario) == first);
+    CHECK(digest_of(scenario) == first);
+  }
+}
+
+TEST_CASE("another scenario has another digest") { CHECK(digest_of("pair") != digest_of("spark-triangle")); }
+
+TEST_CASE("same digest without address space randomisation") {
+  if (run_command_line("setarch -R true 2>/dev/null").status != 0) {
+    MESSAGE("skipped: setarch -R is not permitted here");
+    return;
+  }
+  for (const char* scenario : kScenarios)
+    CHECK(digest_of("setarch -R ", meshbed_program(), scenario) == digest_of(scenario));
+}
+
+TEST_CASE("same digest with every context factory") {
+  for (const char* scenario : kScenarios) {
+    const std::string expected = digest_of(scenario);
+    for (const char* contexts : {"raw", "ucontext", "boost", "thread"}) {
+      CHECK_MESSAGE(digest_of("", meshbed_program(), scenario, std::string("--contexts ") + contexts) == expected,
+                    contexts);
+    }
+  }
+}
+
+TEST_CASE("same digest in another locale, another time zone and another folder") {
+  for (const char* scenario : kScenarios) {
+    const std::string expected = digest_of(scenario);
+    CHECK(digest_of("LC_ALL=POSIX ", meshbed_program(), scenario) == expected);
+    CHECK(digest_of("LC_ALL=C.UTF-8 TZ=Asia/Kolkata ", meshbed_program(), scenario) == expected);
+    CHECK(digest_of("cd /tmp && ", meshbed_program(), scenario) == expected);
+  }
+}
+
+TEST_CASE("same digest where numbers are written with a comma") {
+  if (run_command_line("locale -a | grep -qix 'de_DE.utf8'").status != 0) {
+    MESSAGE("skipped: the locale de_DE.UTF-8 is not installed");
+    return;
+  }
+  CHECK(digest_of("LC_ALL=de_DE.UTF-8 ", meshbed_program(), "pair") == digest_of("pair"));
+}
+
+TEST_CASE("same digest where fresh and freed memory is filled with rubbish") {
+  for (const char* scenario : kScenarios) {
+    const std::string expected = digest_of(scenario);
+    CHECK(digest_of("MALLOC_PERTURB_=165 ", meshbed_program(), scenario) == expected);
+    CHECK(digest_of("MALLOC_PERTURB_=90 MALLOC_ARENA_MAX=1 ", meshbed_program(), scenario) == expected);
+  }
+}
+
+TEST_CASE("same digest under load") {
+  const std::string expected = digest_of("spark-triangle");
+  CHECK(digest_of("nice -n 19 ", meshbed_program(), "spark-triangle") == expected);
+}
+
+TEST_CASE("same digest with -O0 and with clang") {
+  // The launcher builds them for the whole test and says where they are.
+  const char* folders = std::getenv("MESHBED_OTHER_BUILDS");
+  if (folders == nullptr) {
+    MESSAGE("skipped: the other builds are made by ./meshbed test without --quick");
+    return;
+  }
+  std::istringstream list(folders);
+  for (std::string folder; std::getline(list, folder, ':');) {
+    for (const char* scenario : kScenarios) {
+      CHECK_MESSAGE(digest_of("", "'" + folder + "/bin/meshbed'", scenario) == digest_of(scenario), folder);
+    }
+  }
+}
+
+TEST_CASE("a seed given on the command line repeats its run") {
+  const auto digest = [](const char* seed) {
+    return digest_of("", meshbed_program(), "pair", std::string("--seed ") + seed);
+  };
+  CHECK(digest("7") == digest("7"));
+}

@@ -1,0 +1,123 @@
+# The test command of the launcher; sourced by ./meshbed, whose functions it uses.
+#
+#   ./meshbed test --quick    every room's tests with the ordinary build
+#   ./meshbed test            the same, and: other compilers and levels (same digest), AddressSanitizer and UBSan over the
+#                             rooms that read foreign bytes, clang-format, clang-tidy, every header alone
+#
+# One line for each suite; the last line of standard output is "N passed, N failed, N skipped", in doctest test cases.
+
+passed=0 failed=0 skipped=0
+
+# Reads ctest's log: "NAME PASSED FAILED SKIPPED" for each suite, then its skips as "- NAME: reason". A suite that ended
+# without doctest's summary, or badly in spite of it, has failed.
+read_ctest_log() {
+  awk '
+    function flush_suite() {
+      if (name == "") return
+      if (!summary) { good = 0; bad = bad > 0 ? bad : 1 }
+      if (summary && bad == 0 && broken) bad = 1
+      print name, good - skips, bad, skips
+      for (i = 0; i < skips; ++i) print "- " name ": " reason[i]
+      name = ""
+    }
+    /^[0-9]+\/[0-9]+ Testing: / { flush_suite(); name = $3; good = bad = skips = summary = broken = 0 }
+    /^TEST CASE:/ { test_case = $0; sub(/^TEST CASE: */, "", test_case) }
+    /(MESSAGE|logged): skipped: / { text = $0; sub(/.*skipped: /, "", text); reason[skips++] = test_case ": " text }
+    /^\[doctest\] test cases:/ { gsub(/\|/, " "); good = $5; bad = $7; summary = 1 }
+    /^Test Failed\.$|^Test timeout/ { broken = 1 }
+    END { flush_suite() }
+  ' "$1"
+}
+
+# run_suites FOLDER PREFIX SUITE_PATTERN: runs them with ctest and adds up what they say.
+run_suites() {
+  local folder=$1 prefix=$2 pattern=$3 name good bad skips
+  local log=$folder/Testing/Temporary/LastTest.log
+  rm -f "$log"
+  ctest --test-dir "$folder" -j "$jobs" -R "$pattern" --timeout 1500 >"$folder/ctest.out" 2>&1 || true
+  [[ -f $log ]] || { cat "$folder/ctest.out" >&2; die "ctest did not run"; }
+  while read -r name good bad skips; do
+    if [[ $name == - ]]; then
+      printf '  skipped  %s\n' "$good $bad $skips"
+      continue
+    fi
+    count "$prefix$name" "$good" "$bad" "$skips"
+  done < <(read_ctest_log "$log")
+  # What failed is shown in full.
+  grep -q 'Failed  \|\*\*\*' "$folder/ctest.out" && cat "$log" >&2
+  return 0
+}
+
+count() {
+  printf '%-24s %4d passed, %d failed, %d skipped\n' "$1" "$2" "$3" "$4"
+  ((passed += $2, failed += $3, skipped += $4)) || true
+}
+
+# check LABEL COMMAND...: one more test case, outside doctest.
+check() {
+  local label=$1 log
+  shift
+  log=$(mktemp)
+  if "$@" >"$log" 2>&1; then
+    count "$label" 1 0 0
+  else
+    cat "$log" >&2
+    count "$label" 0 1 0
+  fi
+  rm -f "$log"
+}
+
+project_files() { (cd "$root" && git ls-files -- "$@" | grep -v '^tests/golden/'); }
+
+format_is_clean() {
+  (cd "$root" && project_files '*.cpp' '*.h' | xargs clang-format --dry-run --Werror)
+}
+
+tidy_is_clean() {
+  # One process a file: clang-tidy works through compile_commands.json, which knows the flags.
+  (cd "$root" && project_files '*.cpp' | grep -v '^tests/' |
+     xargs -P "$jobs" -n 4 clang-tidy --quiet -p "$build" --warnings-as-errors='*')
+}
+
+headers_stand_alone() {
+  (cd "$root" && project_files '*.h' |
+     xargs -P "$jobs" -I{} g++ -std=gnu++20 -fsyntax-only -Wall -Wextra -I. -DTOML_HEADER_ONLY=0 -x c++ {})
+}
+
+run_tests() {
+  local quick=0
+  case "${1:-}" in
+    '') ;;
+    --quick) quick=1 ;;
+    *) die "usage: ./meshbed test [--quick]" ;;
+  esac
+  ((quick)) || require .meshbed-test-packages "${build_packages[@]}" "${test_packages[@]}"
+
+  build "$build"
+  if ((quick)); then
+    run_suites "$build" "" '.*'
+  else
+    run_whole_test
+  fi
+  printf '%d passed, %d failed, %d skipped\n' "$passed" "$failed" "$skipped"
+  ((failed == 0))
+}
+
+run_whole_test() {
+  local o0=$build-o0 clang=$build-clang asan=$build-asan
+  local -a product=(bin/meshbed)
+  configure "$o0" -DCMAKE_BUILD_TYPE=Debug -DMESHBED_TESTS=OFF -DMESHBED_BENCHMARKS=OFF
+  configure "$clang" -DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++ -DMESHBED_TESTS=OFF -DMESHBED_BENCHMARKS=OFF
+  configure "$asan" -DMESHBED_SANITIZE=address,undefined -DMESHBED_BENCHMARKS=OFF
+  build "$o0" "${product[@]}"
+  build "$clang" "${product[@]}"
+  MESHBED_TEST_FULL=1 MESHBED_OTHER_BUILDS=$o0:$clang run_suites "$build" "" '.*'
+
+  # The rooms that read bytes from elsewhere: scenario files, recordings, handles, handshakes.
+  build "$asan" cli_tests net_tests base_tests models_tests trace_tests
+  ASAN_OPTIONS=detect_leaks=0 run_suites "$asan" "asan/" '^(cli|net|base|models|trace)$'
+
+  check "format" format_is_clean
+  check "headers alone" headers_stand_alone
+  check "clang-tidy" tidy_is_clean
+}

@@ -1,0 +1,69 @@
+// A scenario keeps its word: every file in scenarios/ runs and meets its [expect].
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "tests/support/command.h"
+
+using namespace meshbed::test;
+
+namespace {
+
+nlohmann::json run_scenario(const std::string& name, int& status) {
+  const std::string results = scratch_folder("scenarios");
+  const CommandResult result = run_command_line(meshbed_program() + " run " + scenario_file(name) +
+                                                " --no-trace --json --results '" + results + "'");
+  status = result.status;
+  return nlohmann::json::parse(result.output);
+}
+
+}  // namespace
+
+TEST_CASE("every scenario runs, keeps its proofs and meets its expectations") {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(std::string(MESHBED_SOURCE_DIR) + "/scenarios")) {
+    if (entry.path().extension() == ".toml") names.push_back(entry.path().stem());
+  }
+  std::sort(names.begin(), names.end());
+  REQUIRE(names.size() >= 7);
+  for (const std::string& name : names) {
+    CAPTURE(name);
+    int status = -1;
+    const nlohmann::json summary = run_scenario(name, status);
+    CHECK(status == 0);
+    CHECK(summary.at("scenario") == name);
+    for (const char* list : {"proofs", "expected"}) {
+      for (const auto& item : summary.at(list)) CHECK_MESSAGE(item.at("ok") == true, item.dump());
+    }
+  }
+}
+
+TEST_CASE("on the triangle each pair of ranks talks over its own subnet, within 3 % of the closed form") {
+  int status = -1;
+  const nlohmann::json summary = run_scenario("spark-triangle", status);
+  CHECK(summary.at("ranks") == 3);
+  CHECK(summary.at("wrong") == 0);
+  CHECK(summary.at("over_bound") >= 1.0);
+  CHECK(summary.at("over_bound") <= 1.03);
+  std::map<std::pair<int, int>, std::string> subnets;
+  for (const auto& pair : summary.at("pairs")) {
+    const int left = pair.at("source_rank"), right = pair.at("destination_rank");
+    const std::string subnet = pair.at("subnet");
+    const auto [entry, is_new] = subnets.try_emplace({std::min(left, right), std::max(left, right)}, subnet);
+    CHECK(entry->second == subnet);
+  }
+  CHECK(subnets == std::map<std::pair<int, int>, std::string>{
+                       {{0, 1}, "192.168.100.0/24"}, {{1, 2}, "192.168.101.0/24"}, {{0, 2}, "192.168.102.0/24"}});
+}
+
+TEST_CASE("64 ranks and 1 MiB take under 5 CPU seconds and 200 MB") {
+  int status = -1;
+  const nlohmann::json summary = run_scenario("switch64", status);
+  CHECK(status == 0);
+  CHECK(summary.at("ranks") == 64);
+  CHECK(summary.at("cpu_s") < 5.0);
+  CHECK(summary.at("peak_rss_bytes") < 200'000'000);
+}

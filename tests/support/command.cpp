@@ -1,0 +1,38 @@
+#include "tests/support/command.h"
+
+#include <sys/wait.h>
+
+#include <array>
+#include <cstdio>
+#include <filesystem>
+#include <stdexcept>
+
+namespace meshbed::test {
+
+CommandResult run_command_line(const std::string& command_line) {
+  std::FILE* pipe = popen(command_line.c_str(), "r");
+  if (pipe == nullptr) throw std::runtime_error("cannot start " + command_line);
+  CommandResult result;
+  std::array<char, 4096> block{};
+  for (std::size_t size = 0; (size = std::fread(block.data(), 1, block.size(), pipe)) > 0;) {
+    result.output.append(block.data(), size);
+  }
+  const int status = pclose(pipe);
+  result.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  return result;
+}
+
+std::string meshbed_program() { return "'" + std::string(MESHBED_BINARY_DIR) + "/bin/meshbed'"; }
+
+std::string scenario_file(const std::string& name) {
+  return "'" + std::string(MESHBED_SOURCE_DIR) + "/scenarios/" + name + ".toml'";
+}
+
+std::string scratch_folder(const std::string& name) {
+  const std::filesystem::path folder = std::filesystem::path(MESHBED_BINARY_DIR) / "scratch" / name;
+  std::filesystem::remove_all(folder);
+  std::filesystem::create_directories(folder);
+  return folder;
+}
+
+}  // namespace meshbed::test
