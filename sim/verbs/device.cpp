@@ -5,7 +5,6 @@
 #include <bit>
 #include <cerrno>
 #include <cstdio>
-#include <cstring>
 
 #include "sim/host/descriptors.h"
 #include "sim/host/identity.h"
@@ -14,7 +13,7 @@
 namespace meshbed::sim::verbs {
 namespace {
 
-// libibverbs' Ethernet link flags that have no name in verbs.h (ib_user_verbs.h, rdma/ib_verbs.h of Linux).
+// Physical port states and the lane count, which verbs.h does not name (ibv_query_port(3); Linux rdma/ib_verbs.h).
 constexpr std::uint8_t kPhysicalDisabled = 3, kPhysicalLinkUp = 5;
 constexpr std::uint8_t kOneVirtualLane = 1;
 

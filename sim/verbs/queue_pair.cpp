@@ -2,8 +2,10 @@
 
 #include "sim/verbs/queue_pair.h"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstdio>
 
 #include "sim/verbs/system.h"
 

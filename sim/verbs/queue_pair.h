@@ -9,6 +9,7 @@
 
 #include <array>
 #include <cstdint>
+#include <string>
 
 #include "models/cluster.h"
 #include "sim/engine/network.h"
