@@ -19,8 +19,6 @@ World* g_world = nullptr;  // one World at a time: SimGrid itself allows one eng
 // another of its threads writes without any call that the simulator sees. Doubles up to the maximum while idle.
 constexpr Picoseconds kSpinPauseMin = 100 * kPicosecondsPerMicrosecond;
 constexpr Picoseconds kSpinPauseMax = 10 * kPicosecondsPerMillisecond;
-// A program that never looks at its first object again would never close the circle; then the circle starts anew.
-constexpr int kSpinLooksMax = 4096;
 
 }  // namespace
 
@@ -176,17 +174,21 @@ void World::spin(const void* what, const WaitNote& note) {
     if (thread.spin_activity_ != thread.activity_) thread.spin_pause_ps_ = 0;
     thread.spin_epoch_ = process.epoch;
     thread.spin_activity_ = thread.activity_;
-    thread.spin_first_ = what;
-    thread.spin_looks_ = 0;
+    thread.circle_.assign(1, what);
+    thread.circle_repeats_ = 0;
     return;
   }
-  if (what != thread.spin_first_) {
-    if (++thread.spin_looks_ > kSpinLooksMax) {
-      thread.spin_first_ = what;
-      thread.spin_looks_ = 0;
-    }
+  const bool back_at_first = thread.circle_.front() == what;
+  if (!back_at_first && std::find(thread.circle_.begin(), thread.circle_.end(), what) == thread.circle_.end()) {
+    thread.circle_.push_back(what);
     return;
   }
+  // A program may look at one thing twice before the next (then the circle before was larger), and may never look at
+  // the first again (then the others have been round twice).
+  const std::size_t expected = std::max(thread.circle_.size(), thread.circle_before_);
+  const bool closed = back_at_first && thread.circle_.size() == expected;
+  if (!closed && ++thread.circle_repeats_ < 2 * expected) return;
+  thread.circle_before_ = thread.circle_.size();
   // The circle is closed: everything was looked at, and nothing is there.
   thread.spin_pause_ps_ = std::clamp(2 * thread.spin_pause_ps_, kSpinPauseMin, kSpinPauseMax);
   process.spinning.push_back(&thread);

@@ -173,12 +173,13 @@ class Thread {
   bool wake_pending_ = false;
   bool timed_out_ = false;
   Picoseconds blocked_since_ps_ = 0;
-  Picoseconds deadline_ps_ = -1;  // of the current block_until; -1: none
-  Picoseconds timer_ps_ = -1;     // when the thread's timer event is due; -1: none is queued
-  std::uint64_t activity_ = 0;    // counts what the thread got done: see World::spin
-  const void* spin_first_ = nullptr;
+  Picoseconds deadline_ps_ = -1;     // of the current block_until; -1: none
+  Picoseconds timer_ps_ = -1;        // when the thread's timer event is due; -1: none is queued
+  std::uint64_t activity_ = 0;       // counts what the thread got done: see World::spin
+  std::vector<const void*> circle_;  // what was found empty since anything happened, in order: see World::spin
+  std::size_t circle_before_ = 0;    // size of the circle before
+  std::size_t circle_repeats_ = 0;   // looks at things that are in the circle already
   std::uint64_t spin_epoch_ = ~0ULL, spin_activity_ = 0;
-  int spin_looks_ = 0;
   Picoseconds spin_pause_ps_ = 0;
   std::vector<Thread*> joiners_;
   WaitNote note_;

@@ -125,6 +125,41 @@ TEST_CASE("work that was ready before is found without waiting: a whole circle i
   });
 }
 
+TEST_CASE("a thing that is looked at only once does not keep the others from waiting") {
+  test::run_world(two_nodes(), [](World& world) {
+    auto& process = world.add_process(0, 0, "rank 0");
+    world.at(123'456, 0, signal_process, &process, 0);
+    world.spawn(process, "main", [&world, &process] {
+      int objects[3] = {};
+      int looks = 0;
+      world.spin(&objects[0], {.what = "once"});
+      while (process.epoch == 0) world.spin(&objects[1 + ++looks % 2], {.what = "poll"});
+      CHECK(world.now() == 123'456);
+      CHECK(looks < 12);
+    });
+  });
+}
+
+TEST_CASE("a thing that is looked at twice in a row does not close the circle before the others were looked at") {
+  test::run_world(two_nodes(), [](World& world) {
+    world.spawn(world.add_process(0, 0, "rank 0"), "main", [&world] {
+      int objects[3] = {};
+      const auto look_at_all = [&] {
+        for (auto& object : objects) world.spin(&object, {.what = "poll"});
+      };
+      look_at_all();
+      look_at_all();  // closes a circle of three, and waits
+      const Picoseconds before = world.now();
+      CHECK(before > 0);
+      world.note_activity();
+      world.spin(&objects[0], {.what = "poll"});
+      world.spin(&objects[0], {.what = "poll"});
+      world.spin(&objects[1], {.what = "poll"});
+      CHECK(world.now() == before);
+    });
+  });
+}
+
 TEST_CASE("a deadlock names every waiter and what it waits for") {
   const auto result = test::run_world(
       two_nodes(),
