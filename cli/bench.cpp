@@ -25,7 +25,7 @@ namespace options_library = boost::program_options;
 
 struct BenchCase {
   int ranks = 8;
-  std::uint64_t message_bytes = 4 * kKiB;
+  std::uint64_t message_bytes = 0;
   int iterations = 1;
 };
 
@@ -188,26 +188,33 @@ nlohmann::json in_child(const BenchCase& bench, const std::string& fabric) {
 int bench_command(const Arguments& arguments, std::ostream& out, std::ostream&) {
   options_library::options_description options("Options");
   std::string fabric = "chunk";
+  std::uint64_t message_bytes = 4 * kKiB;
   std::string keep;
   bool json = false;
   // clang-format off
   options.add_options()
       ("fabric", options_library::value(&fabric), "chunk (default) or fluid")
+      ("message-bytes", options_library::value(&message_bytes), "size of a message (default 4096)")
       ("keep", options_library::value(&keep), "also write the result, with its provenance, to this file")
       ("json", options_library::bool_switch(&json), "print JSON instead of the table");
   // clang-format on
   add_help(options);
   if (!parse_arguments(arguments, "meshbed bench [options]", options, {}, out)) return kExitOk;
+  if (message_bytes < 4 || message_bytes > 64 * kMiB) {
+    throw std::runtime_error("bench: --message-bytes takes 4 to 67108864 bytes");
+  }
 
   const std::array<BenchCase, 3> cases = {
       {{.ranks = 8, .iterations = 2000}, {.ranks = 64, .iterations = 60}, {.ranks = 512, .iterations = 1}}};
   nlohmann::json rows = nlohmann::json::array();
   if (!json) {
-    out << "ring all-reduce on one switch, 4 KiB a message, real plugin and engine; CPU time, fabric " << fabric << "\n"
+    out << "ring all-reduce on one switch, " << message_bytes
+        << " bytes a message, real plugin and engine; CPU time, fabric " << fabric << "\n"
         << " ranks    messages   CPU s   messages/CPU s   KiB/rank   copies   ms/copy\n"
         << std::flush;  // a child must not print it again
   }
-  for (const BenchCase& bench : cases) {
+  for (BenchCase bench : cases) {
+    bench.message_bytes = message_bytes;
     const nlohmann::json row = in_child(bench, fabric);
     if (!json) {
       out << fmt::format("{:6d} {:11d} {:7.2f} {:16.0f} {:10d} {:8d} {:9.3f}\n", bench.ranks,
