@@ -79,11 +79,6 @@ tidy_is_clean() {
      xargs -P "$jobs" -n 4 clang-tidy --quiet -p "$build" --warnings-as-errors='*')
 }
 
-headers_stand_alone() {
-  (cd "$root" && project_files '*.h' |
-     xargs -P "$jobs" -I{} g++ -std=gnu++20 -fsyntax-only -Wall -Wextra -I. -DTOML_HEADER_ONLY=0 -x c++ {})
-}
-
 run_tests() {
   local quick=0
   case "${1:-}" in
@@ -118,6 +113,5 @@ run_whole_test() {
   ASAN_OPTIONS=detect_leaks=0 run_suites "$asan" "asan/" '^(cli|net|base|models|trace)$'
 
   check "format" format_is_clean
-  check "headers alone" headers_stand_alone
   check "clang-tidy" tidy_is_clean
 }

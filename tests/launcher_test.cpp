@@ -1,0 +1,86 @@
+// The launcher: from any folder, through a link, and on a machine where something is missing.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/support/command.h"
+
+using namespace meshbed::test;
+
+namespace {
+
+namespace fs = std::filesystem;
+
+const std::string kLauncher = std::string(MESHBED_SOURCE_DIR) + "/meshbed";
+// The launcher works on the build that this test belongs to.
+const std::string kWithThisBuild = "MESHBED_BUILD_DIR='" + std::string(MESHBED_BINARY_DIR) + "' ";
+
+/// A folder with stand-ins for programs of the system, to be put before PATH.
+std::string stand_ins(const std::string& name, const std::vector<std::pair<std::string, std::string>>& scripts) {
+  const std::string folder = scratch_folder(name);
+  for (const auto& [program, script] : scripts) {
+    const fs::path path = fs::path(folder) / program;
+    std::ofstream(path) << "#!/bin/sh\n" << script << "\n";
+    fs::permissions(path, fs::perms::owner_all);
+  }
+  return folder;
+}
+
+}  // namespace
+
+TEST_CASE("the launcher works from another folder and through a link") {
+  const std::string folder = scratch_folder("launcher");
+  fs::create_symlink(kLauncher, folder + "/try");
+  const CommandResult result =
+      run_command_line("cd '" + folder + "' && " + kWithThisBuild + "./try --version 2>/dev/null");
+  CHECK(result.status == 0);
+  CHECK(result.output == "meshbed 0.1.0\n");
+}
+
+TEST_CASE("relative paths are the caller's, and standard output is the command's alone") {
+  const std::string folder = scratch_folder("launcher_paths");
+  fs::copy_file(std::string(MESHBED_SOURCE_DIR) + "/scenarios/pair.toml", folder + "/here.toml");
+  const CommandResult result = run_command_line("cd '" + folder + "' && " + kWithThisBuild + "'" + kLauncher +
+                                                "' run here.toml --json --no-trace 2>/dev/null");
+  CHECK(result.status == 0);
+  CHECK(result.output.rfind("{\n  \"scenario\": \"here\"", 0) == 0);
+  CHECK(fs::exists(folder + "/results/here/sim/summary.json"));
+}
+
+TEST_CASE("--no-install names what is missing with the line that installs it, and touches nothing") {
+  const std::string programs = stand_ins("launcher_missing", {{"dpkg-query", "exit 1"}, {"apt-get", "touch called"}});
+  const std::string build = scratch_folder("launcher_missing_build");
+  const CommandResult result =
+      run_command_line("cd '" + programs + "' && PATH='" + programs + "':$PATH MESHBED_BUILD_DIR='" + build + "' '" +
+                       kLauncher + "' --no-install --version 2>&1");
+  CHECK(result.status == 2);
+  CHECK(result.output.find("needs these packages: g++ cmake ninja-build libsimgrid-dev") != std::string::npos);
+  CHECK(result.output.find("apt-get install -y --no-install-recommends g++ cmake") != std::string::npos);
+  CHECK_FALSE(fs::exists(programs + "/called"));
+  CHECK(fs::is_empty(build));
+}
+
+TEST_CASE("missing packages are installed, as root or through sudo") {
+  const std::string programs = stand_ins(
+      "launcher_install",
+      {{"dpkg-query", "case \"$*\" in *ninja-build) [ -e \"$0.done\" ] || exit 1;; esac; echo installed"},
+       {"apt-get", "echo apt-get \"$@\" >>\"$(dirname \"$0\")/log\"; touch \"$(dirname \"$0\")/dpkg-query.done\""},
+       {"sudo", "exec \"$@\""},
+       {"cmake", "exit 7"}});
+  const std::string build = scratch_folder("launcher_install_build");
+  const CommandResult result = run_command_line("PATH='" + programs + "':$PATH MESHBED_BUILD_DIR='" + build + "' '" +
+                                                kLauncher + "' --version 2>&1");
+  CHECK(result.status == 2);  // the stand-in for cmake fails, and that is said
+  CHECK(result.output.find("configure failed") != std::string::npos);
+  std::ifstream log(programs + "/log");
+  std::string update, install;
+  std::getline(log, update);
+  std::getline(log, install);
+  CHECK(update == "apt-get update -qq");
+  CHECK(install == "apt-get install -y --no-install-recommends ninja-build");
+}

@@ -1,0 +1,287 @@
+// The house stands: who may include whom, what nobody may call, and files that read in one sitting.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <regex>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "tests/support/command.h"
+
+using namespace meshbed::test;
+
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Source {
+  std::string path;  // seen from the root: "sim/engine/world.h"
+  std::string text;
+};
+
+/// Text without comments and string literals (rest unchanged, line numbers kept), so that prose may say what code may
+/// not. Raw strings are not used in the project's product code.
+std::string code_of(const std::string& text) {
+  std::string code = text;
+  enum class State { kCode, kLine, kBlock, kString, kCharacter } state = State::kCode;
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    const char now = text[at];
+    const char next = at + 1 < text.size() ? text[at + 1] : '\0';
+    const bool was_code = state == State::kCode;
+    if (was_code) {
+      if (now == '/' && next == '/') state = State::kLine;
+      if (now == '/' && next == '*') state = State::kBlock;
+      if (now == '"') state = State::kString;
+      // An apostrophe after a digit separates digits.
+      if (now == '\'' && (at == 0 || std::isalnum(static_cast<unsigned char>(text[at - 1])) == 0))
+        state = State::kCharacter;
+      if (state != State::kCode) continue;
+    }
+    if (state == State::kCode) continue;
+    const bool ends_string = (state == State::kString && now == '"') || (state == State::kCharacter && now == '\'');
+    if ((state == State::kLine && now == '\n') || ends_string) {
+      state = State::kCode;
+      continue;
+    }
+    if (state == State::kBlock && now == '/' && at > 0 && text[at - 1] == '*') state = State::kCode;
+    if ((state == State::kString || state == State::kCharacter) && now == '\\' && next != '\n') code[at++] = ' ';
+    if (now != '\n') code[at] = ' ';
+  }
+  return code;
+}
+
+std::vector<Source> sources(const std::vector<std::string>& folders) {
+  std::vector<Source> found;
+  const fs::path root = MESHBED_SOURCE_DIR;
+  for (const std::string& folder : folders) {
+    for (const auto& entry : fs::recursive_directory_iterator(root / folder)) {
+      const std::string extension = entry.path().extension();
+      if (extension != ".h" && extension != ".cpp") continue;
+      std::ifstream file(entry.path(), std::ios::binary);
+      found.push_back(
+          {fs::relative(entry.path(), root), {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()}});
+    }
+  }
+  std::sort(found.begin(), found.end(), [](const Source& left, const Source& right) { return left.path < right.path; });
+  return found;
+}
+
+std::vector<Source> product_sources() { return sources({"plugin", "models", "sim", "cli"}); }
+
+bool starts_with(const std::string& text, const std::string& start) { return text.rfind(start, 0) == 0; }
+
+std::string place(const Source& source, std::size_t at) {
+  return source.path + ":" +
+         std::to_string(1 +
+                        std::count(source.text.begin(), source.text.begin() + static_cast<std::ptrdiff_t>(at), '\n'));
+}
+
+std::vector<std::string> project_includes(const std::string& text) {
+  static const std::regex kInclude("#include \"([^\"]+)\"");
+  std::vector<std::string> includes;
+  for (std::sregex_iterator at(text.begin(), text.end(), kInclude), end; at != end; ++at) includes.push_back((*at)[1]);
+  return includes;
+}
+
+/// A room, and the folders whose headers it may include beside its own.
+struct Arrow {
+  const char* room;
+  std::vector<std::string> allowed;
+  const char* reason;
+};
+
+const std::vector<Arrow>& arrows() {
+  static const std::vector<Arrow> all{
+      {"plugin/base/", {}, "base is the ground floor: standard library only"},
+      {"plugin/verbs/", {"plugin/base/"}, "the owners of verbs objects stand on base alone"},
+      {"plugin/net/", {"plugin/base/", "plugin/verbs/"}, "the transport stands on verbs; it does not know its ABI"},
+      {"plugin/nccl/", {"plugin/base/", "plugin/verbs/", "plugin/net/"}, "the ABI is a thin skin over net"},
+      {"plugin/coll/",
+       {"plugin/base/", "plugin/nccl/net_abi.h"},
+       "the engine meets the transport only at the ncclNet table"},
+      {"models/", {"plugin/base/"}, "models are pure functions of values"},
+      {"sim/", {"models/", "plugin/base/"}, "the simulator does not know what runs in it"},
+      {"cli/", {"sim/", "models/", "plugin/"}, "the command line is the roof: nothing stands on it"},
+  };
+  return all;
+}
+
+/// Pattern over code without comments and strings, where it is allowed, and what to do instead.
+struct Ban {
+  const char* pattern;
+  std::vector<std::string> allowed;  // folders or files
+  const char* instead;
+};
+
+const std::vector<Ban>& bans() {
+  static const std::vector<Ban> all{
+      {R"(catch\s*\(\s*\.\.\.)",
+       {},
+       "catch const std::exception&: the simulator ends a thread by an exception that must pass through"},
+      {R"(\bsleep_for\b|\busleep\s*\(|\bnanosleep\s*\()",
+       {"sim/host/", "sim/engine/"},
+       "wait for what you wait for (completion.poll, a deadline, World::block): a sleep hides a race"},
+      {R"(\b(s?rand|[dl]rand48)\s*\(|std::random_device|std::mt19937)",
+       {},
+       "take a Prng from plugin/base/prng.h, seeded from the run's seed: randomness has one door"},
+      {R"(std::chrono::(system|steady|high_resolution)_clock)",
+       {"plugin/net/clock.h"},
+       "use the room's clock door, so that simulated time moves there"},
+      {R"(\bclock_gettime\s*\(|\bgettimeofday\s*\()",
+       {"plugin/", "sim/host/", "cli/bench.cpp"},
+       "only the plugin's clock doors and the host that stands in for them read clocks"},
+      {R"(\bgetenv\s*\()",
+       {"plugin/net/config.cpp", "plugin/coll/", "sim/host/", "sim/engine/", "cli/env.cpp", "cli/doctor.cpp"},
+       "read the variable in the room's configuration file, once"},
+      {R"((^|[^_\w:.>])printf\s*\(|std::printf\s*\(|std::puts\s*\(|std::cout)",
+       {"cli/main.cpp"},
+       "log through plugin/base/log.h, or write to the stream that you were given: standard output is the result's"},
+      {R"(\bthread_local\b)",
+       {"sim/"},
+       "keep it in an object: many ranks share one process and one thread in a simulation"},
+      {R"(std::(exit|abort|quick_exit|terminate)\b|(^|[^\w.>:])_?exit\s*\()",
+       {"plugin/base/check.cpp", "cli/bench.cpp", "sim/host/"},
+       "return an Error: a library does not end the process"},
+      {R"(\b__rdtsc\b|\b_mm_pause\b|\basm\s+volatile\b)",
+       {},
+       "the plugin reads no cycle counter and spins on nothing that cannot yield"},
+      {R"(\busing namespace std\b)", {}, "name what you use"},
+      {R"(#\s*ifdef\s+SIM)", {}, "the plugin does not know which world it runs in"},
+  };
+  return all;
+}
+
+bool is_allowed(const std::string& path, const std::vector<std::string>& allowed) {
+  return std::any_of(allowed.begin(), allowed.end(),
+                     [&](const std::string& start) { return starts_with(path, start); });
+}
+
+bool whole_test() { return std::getenv("MESHBED_TEST_FULL") != nullptr; }
+
+}  // namespace
+
+TEST_CASE("comments and strings are not code, code stays where it was") {
+  CHECK(code_of("a; // throw\nb;") == "a; /       \nb;");
+  CHECK(code_of("f(\"rand()\"); 1'000;") == "f(\"      \"); 1'000;");
+  CHECK(code_of("/* x */ y; 'z' w") == "/       y; ' ' w");
+}
+
+TEST_CASE("include arrows only go down") {
+  for (const Source& source : product_sources()) {
+    const auto arrow = std::find_if(arrows().begin(), arrows().end(),
+                                    [&](const Arrow& one) { return starts_with(source.path, one.room); });
+    REQUIRE_MESSAGE(arrow != arrows().end(), source.path,
+                    " stands in no room: add it to arrows() in tests/tidy_test.cpp");
+    for (const std::string& include : project_includes(source.text)) {
+      const bool own = starts_with(include, arrow->room);
+      CHECK_MESSAGE((own || is_allowed(include, arrow->allowed)), source.path, " includes ", include, ": ",
+                    arrow->reason);
+    }
+  }
+}
+
+TEST_CASE("project headers are included by their whole path") {
+  for (const Source& source : sources({"plugin", "models", "sim", "cli", "tests"})) {
+    for (const std::string& include : project_includes(source.text)) {
+      CHECK_MESSAGE(fs::exists(fs::path(MESHBED_SOURCE_DIR) / include), source.path, " includes \"", include,
+                    "\": write it as seen from the root");
+    }
+  }
+}
+
+TEST_CASE("SimGrid is known to sim/engine alone, by its public headers") {
+  for (const Source& source : sources({"plugin", "models", "sim", "cli", "tests"})) {
+    if (source.path == "tests/tidy_test.cpp") continue;
+    const bool includes = source.text.find("#include <simgrid/") != std::string::npos;
+    CHECK_MESSAGE((!includes || starts_with(source.path, "sim/engine/")), source.path,
+                  " includes SimGrid: go through sim/engine/world.h");
+    CHECK_MESSAGE(source.text.find("#include <simgrid/src") == std::string::npos, source.path,
+                  " includes a private header of SimGrid");
+  }
+}
+
+TEST_CASE("nobody calls what has a better replacement") {
+  for (const Source& source : product_sources()) {
+    const std::string code = code_of(source.text);
+    for (const Ban& ban : bans()) {
+      if (is_allowed(source.path, ban.allowed)) continue;
+      const std::regex pattern(ban.pattern);
+      for (std::sregex_iterator at(code.begin(), code.end(), pattern), end; at != end; ++at) {
+        FAIL_CHECK(place(source, static_cast<std::size_t>(at->position())), ": ", at->str(), ": ",
+                   std::string(ban.instead));
+      }
+    }
+  }
+}
+
+TEST_CASE("every header has its guard, every source includes its own header first") {
+  for (const Source& source : product_sources()) {
+    if (source.path.size() > 2 && source.path.substr(source.path.size() - 2) == ".h") {
+      CHECK_MESSAGE((source.text.find("#pragma once") != std::string::npos || source.path == "plugin/coll/meshcoll.h"),
+                    source.path, ": begin with #pragma once");
+      continue;
+    }
+    const std::string own = source.path.substr(0, source.path.size() - 4) + ".h";
+    const std::vector<std::string> includes = project_includes(source.text);
+    if (std::find(includes.begin(), includes.end(), own) == includes.end()) continue;
+    const std::size_t first = source.text.find("#include");
+    CHECK_MESSAGE(source.text.compare(first, own.size() + 11, "#include \"" + own + "\"") == 0, source.path,
+                  ": include ", own, " first, so that it is seen to stand alone");
+  }
+}
+
+TEST_CASE("every file reads in one sitting, and nothing is left for later") {
+  constexpr std::ptrdiff_t kMostLines = 500;
+  const std::regex later("TO[D]O|FIX[M]E|X[X]X|not implemented [y]et");
+  for (const Source& source : sources({"plugin", "models", "sim", "cli", "tests"})) {
+    const auto lines = std::count(source.text.begin(), source.text.end(), '\n');
+    CHECK_MESSAGE(lines <= kMostLines, source.path, " has ", lines, " lines: split it by what it does");
+    CHECK_MESSAGE(!std::regex_search(source.text, later), source.path,
+                  ": finish it, or say in the README that it is missing");
+  }
+}
+
+TEST_CASE("the plugin is the same bytes on disk and as the ranks loaded it") {
+  const std::string results = scratch_folder("tidy");
+  const CommandResult run = run_command_line(meshbed_program() + " run " + scenario_file("pair") +
+                                             " --no-trace --json --results '" + results + "' 2>/dev/null");
+  REQUIRE(run.status == 0);
+  const CommandResult disk =
+      run_command_line("sha256sum < '" + std::string(MESHBED_BINARY_DIR) + "/lib/libnccl-net-mesh.so'");
+  CHECK(run.output.find("\"plugin_sha256\": \"" + disk.output.substr(0, 64) + "\"") != std::string::npos);
+}
+
+TEST_CASE("the plugin exports its tables and needs nothing but libibverbs and libc") {
+  const std::string plugin = "'" + std::string(MESHBED_BINARY_DIR) + "/lib/libnccl-net-mesh.so'";
+  const CommandResult symbols = run_command_line("nm -D --defined-only " + plugin + " | awk '{print $3}' | sort");
+  std::string expected;
+  for (const char* version : {"10", "11", "12", "8", "9"}) expected += std::string("ncclNetPlugin_v") + version + "\n";
+  CHECK(symbols.output == expected);
+  const CommandResult needed = run_command_line("readelf -d " + plugin + " | grep NEEDED | sed 's/.*\\[//; s/\\].*//'");
+  std::istringstream list(needed.output);
+  for (std::string library; std::getline(list, library);) {
+    const bool expected_library = library == "libibverbs.so.1" || library == "libc.so.6" || library == "libm.so.6" ||
+                                  starts_with(library, "ld-linux");
+    CHECK_MESSAGE(expected_library, "libnccl-net-mesh.so needs ", library);
+  }
+}
+
+TEST_CASE("every header compiles alone") {
+  if (!whole_test()) {
+    MESSAGE("skipped: checked by ./meshbed test without --quick");
+    return;
+  }
+  for (const Source& source : sources({"plugin", "models", "sim", "cli", "tests"})) {
+    if (source.path.substr(source.path.size() - 2) != ".h") continue;
+    const CommandResult result = run_command_line("cd '" + std::string(MESHBED_SOURCE_DIR) +
+                                                  "' && g++ -std=gnu++20 -fsyntax-only -Wall -Wextra -I. "
+                                                  "-DTOML_HEADER_ONLY=0 -x c++ " +
+                                                  source.path + " 2>&1");
+    CHECK_MESSAGE(result.status == 0, source.path, ":\n", result.output);
+  }
+}
