@@ -1,0 +1,128 @@
+#include "cli/expect.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+using namespace meshbed;
+using namespace meshbed::cli;
+
+namespace {
+
+/// Three nodes in a line: node0 - node1 - node2; one rank each.
+Scenario line() {
+  Scenario scenario;
+  for (const char* name : {"node0", "node1", "node2"}) {
+    models::Node node;
+    node.name = name;
+    node.nics.resize(2);
+    scenario.cluster.nodes.push_back(node);
+  }
+  scenario.cluster.cables.push_back({.name = "cable0", .a = {0, 1}, .b = {1, 0}});
+  scenario.cluster.cables.push_back({.name = "cable1", .a = {1, 1}, .b = {2, 0}});
+  return scenario;
+}
+
+RunResult good_run() {
+  RunResult result;
+  result.bytes = 1'000'000;
+  result.time_ps = 100 * kPicosecondsPerMicrosecond;  // 10 GB/s
+  result.bound_ps = 98 * kPicosecondsPerMicrosecond;
+  result.connections = 4;
+  return result;
+}
+
+/// Which promises are broken, by name.
+std::vector<std::string> broken(const Scenario& scenario, RunResult& result) {
+  check_expectations(scenario, result);
+  std::vector<std::string> names;
+  for (const sim::Proof& promise : result.expectations) {
+    if (!promise.ok) names.push_back(promise.name);
+  }
+  return names;
+}
+
+}  // namespace
+
+TEST_CASE("a run that does what was promised keeps every promise") {
+  Scenario scenario = line();
+  scenario.expect = {.wrong = 0,
+                     .max_over_bound = 1.03,
+                     .min_busbw_GBps = 9.9,
+                     .rail_balance = 0.05,
+                     .connections = 4,
+                     .unreachable = {{"node0", "node2"}},
+                     .error = std::nullopt};
+  RunResult result = good_run();
+  CHECK(broken(scenario, result).empty());
+  CHECK(result.expectations.size() == 6);
+  CHECK(exit_status(result) == kExitOk);
+}
+
+TEST_CASE("each broken promise is named and makes the exit status 1") {
+  Scenario scenario = line();
+  scenario.expect = {.wrong = 1,
+                     .max_over_bound = 1.01,
+                     .min_busbw_GBps = 10.1,
+                     .rail_balance = std::nullopt,
+                     .connections = 5,
+                     .unreachable = {{"node0", "node1"}},
+                     .error = std::nullopt};
+  RunResult result = good_run();
+  CHECK(broken(scenario, result) == std::vector<std::string>{"no direct path between node0 and node1", "wrong = 1",
+                                                             "time at most 1.01 of the bound",
+                                                             "bus bandwidth at least 10.1 GB/s", "5 connections"});
+  CHECK(exit_status(result) == kExitBroken);
+}
+
+TEST_CASE("a promise about a bound is broken where there is no bound") {
+  Scenario scenario = line();
+  scenario.expect.max_over_bound = 1.03;
+  RunResult result = good_run();
+  result.bound_ps = 0;
+  CHECK(broken(scenario, result).size() == 1);
+}
+
+TEST_CASE("an expected error satisfies the run; another error, or none, does not") {
+  Scenario scenario = line();
+  scenario.expect.error = "no path";
+  scenario.expect.wrong = 0;
+
+  RunResult refused = good_run();
+  refused.simulation.errors.push_back({.rank = 0, .at_ps = 1, .text = "connect: no path between subnets"});
+  CHECK(broken(scenario, refused).empty());
+  CHECK(exit_status(refused) == kExitOk);
+
+  RunResult other = good_run();
+  other.simulation.errors.push_back({.rank = 0, .at_ps = 1, .text = "out of memory"});
+  CHECK(broken(scenario, other).size() == 1);
+  CHECK(exit_status(other) == kExitBroken);
+
+  RunResult none = good_run();
+  CHECK(broken(scenario, none).size() == 1);
+  CHECK(exit_status(none) == kExitBroken);
+}
+
+TEST_CASE("an error that nobody expected, a deadlock and a broken proof have their exit statuses") {
+  RunResult failed = good_run();
+  failed.simulation.errors.push_back({.rank = 0, .at_ps = 1, .text = "out of memory"});
+  CHECK(exit_status(failed) == kExitBroken);
+
+  RunResult stuck = good_run();
+  stuck.simulation.outcome.kind = sim::OutcomeKind::kDeadlock;
+  CHECK(exit_status(stuck) == kExitNoProgress);
+
+  RunResult wrong = good_run();
+  wrong.proofs.push_back({"data right", false, "3 wrong"});
+  CHECK(exit_status(wrong) == kExitBroken);
+}
+
+TEST_CASE("rails are compared within a node, in both directions, and only where two are used") {
+  std::map<sim::PairKey, sim::PairUsage> pairs;
+  pairs[{0, 1, {0, 0}, {1, 0}}].payload_bytes = 100;
+  CHECK(rail_imbalance(pairs) == 0);
+  pairs[{0, 1, {0, 1}, {1, 1}}].payload_bytes = 96;
+  CHECK(rail_imbalance(pairs) == doctest::Approx(0.04));
+  pairs[{1, 0, {1, 1}, {0, 1}}].payload_bytes = 4;
+  CHECK(rail_imbalance(pairs) == 0);
+}

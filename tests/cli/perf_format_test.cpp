@@ -1,0 +1,77 @@
+#include <doctest/doctest.h>
+
+#include "cli/perf.h"
+
+using namespace meshbed;
+using namespace meshbed::cli;
+
+TEST_CASE("sizes are read as nccl-tests reads them") {
+  CHECK(parse_size("8") == 8);
+  CHECK(parse_size("64K") == 64 * kKiB);
+  CHECK(parse_size("256M") == 256 * kMiB);
+  CHECK(parse_size("1g") == kGiB);
+  for (const char* text : {"", "K", "-1", "8 K", "8KB", "1.5M", "99999999999999999999", "18446744073709551615K"}) {
+    CHECK_THROWS_AS(parse_size(text), std::runtime_error);
+  }
+}
+
+TEST_CASE("a sweep multiplies by the factor, or adds the step, up to the largest size") {
+  CHECK(sweep_sizes({.min_bytes = 8, .max_bytes = 64, .step_factor = 2}) == std::vector<std::uint64_t>{8, 16, 32, 64});
+  CHECK(sweep_sizes({.min_bytes = 8, .max_bytes = 30, .step_bytes = 8}) == std::vector<std::uint64_t>{8, 16, 24});
+  CHECK(sweep_sizes({.min_bytes = 5, .max_bytes = 5}) == std::vector<std::uint64_t>{5});
+  CHECK(sweep_sizes({.min_bytes = 8, .max_bytes = 256 * kMiB, .step_factor = 2}).size() == 26);
+}
+
+TEST_CASE("a sweep without end or without a size is refused") {
+  CHECK_THROWS_AS(sweep_sizes({.min_bytes = 0, .max_bytes = 64, .step_factor = 2}), std::runtime_error);
+  CHECK_THROWS_AS(sweep_sizes({.min_bytes = 8, .max_bytes = 64, .step_bytes = 0}), std::runtime_error);
+  CHECK_THROWS_AS(sweep_sizes({.min_bytes = 64, .max_bytes = 8}), std::runtime_error);
+  CHECK_THROWS_AS(sweep_sizes({.min_bytes = 0, .max_bytes = kGiB, .step_bytes = 1}), std::runtime_error);
+}
+
+TEST_CASE("a figure has two decimals where they fit, then one, then none") {
+  CHECK(figure(0, 7) == "   0.00");
+  CHECK(figure(6.04, 7) == "   6.04");
+  CHECK(figure(7304.75, 7) == "7304.75");
+  CHECK(figure(14606.52, 7) == "14606.5");
+  CHECK(figure(128000.4, 7) == " 128000");
+  CHECK(figure(1234567.8, 7) == "1234568");
+  CHECK(figure(12345678.0, 7) == "1.2e+07");
+  CHECK(figure(12.249, 6) == " 12.25");
+  CHECK(figure(1234.5, 6) == "1234.5");
+}
+
+TEST_CASE("a row has the columns of nccl-tests 2.19") {
+  const CollectiveShape shape = shape_of(models::Collective::kAllReduce, 1 * kMiB, 3);
+  CaseBoard board;
+  board.iterations = {{.start_ps = 0, .end_ps = 100'000'000}, {.start_ps = 0, .end_ps = 134'300'000}};
+  CHECK(perf_row(models::Collective::kAllReduce, shape, 0, board, board, 4.0 / 3.0, true) ==
+        "     1048576        262144     float     sum      -1   117.15    8.95   11.93       0   117.15    8.95   11.93"
+        "       0\n");
+  CHECK(perf_row(models::Collective::kBroadcast, shape, 2, board, board, 1, false) ==
+        "     1048576        262144     float    none       2   117.15    8.95    8.95     N/A   117.15    8.95    8.95"
+        "     N/A\n");
+}
+
+TEST_CASE("counts and sizes are those of nccl-tests: shares are rounded down to 16 bytes a rank") {
+  const auto gather = shape_of(models::Collective::kAllGather, 1000, 3);
+  CHECK(gather.count == 80);  // 250 elements, 83 a rank
+  CHECK(gather.recv_count == 240);
+  CHECK(gather.bytes == 960);
+  const auto scatter = shape_of(models::Collective::kReduceScatter, 1000, 3);
+  CHECK(scatter.count == 80);
+  CHECK(scatter.send_count == 240);
+  const auto reduce = shape_of(models::Collective::kAllReduce, 1000, 3);
+  CHECK(reduce.count == 250);
+  CHECK(reduce.bytes == 1000);
+  CHECK(shape_of(models::Collective::kAllGather, 8, 3).bytes == 0);
+}
+
+TEST_CASE("an iteration lasts until its last rank is done; the fastest and the average are of whole iterations") {
+  CaseBoard board;
+  board.iterations = {{.start_ps = 10, .end_ps = 40}, {.start_ps = 100, .end_ps = 110}};
+  CHECK(board.total_ps() == 40);
+  CHECK(board.average_ps() == 20);
+  CHECK(board.fastest_ps() == 10);
+  CHECK(CaseBoard{}.average_ps() == 0);
+}
