@@ -52,6 +52,17 @@ TEST_CASE("help and version are success, no arguments at all is usage") {
   }
 }
 
+TEST_CASE("ranks see the scenario's variables, a misspelt one with a warning, and never the shell's") {
+  const CommandResult misspelt =
+      command_all("run " + scenario_file("pair") + " --set environment.NCCL_MESH_TIPO=1" + results_option("command"));
+  CHECK(misspelt.status == 0);
+  CHECK(has(misspelt, "NCCL_MESH_TIPO"));
+  const CommandResult shell = run_command_line("NCCL_MESH_TIPO=1 NCCL_MESH_CONNECT_TIMEOUT_SEC=x " + meshbed_program() +
+                                               " run " + scenario_file("pair") + results_option("command") + " 2>&1");
+  CHECK(shell.status == 0);
+  CHECK_FALSE(has(shell, "NCCL_MESH"));
+}
+
 TEST_CASE("run prints the seed first and the digest last") {
   const CommandResult result = command("run " + scenario_file("pair") + results_option("command"));
   CHECK(result.status == 0);

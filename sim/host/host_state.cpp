@@ -19,14 +19,15 @@ constexpr int kTellsPerInstant = 8;
 }  // namespace
 
 ProcessState::ProcessState(Process& owner)
-    : process(owner), random(mix64(World::get().options().seed ^ mix64(static_cast<std::uint64_t>(owner.index) + 1))) {
-  // Of the real environment a rank sees NCCL_*, where the scenario does not say otherwise.
-  for (char** variable = environ; *variable != nullptr; ++variable) {
-    const std::string_view text(*variable);
-    const std::size_t equals = text.find('=');
-    if (!text.starts_with("NCCL_") || equals == std::string_view::npos) continue;
-    owner.environment.try_emplace(std::string(text.substr(0, equals)), text.substr(equals + 1));
+    : process(owner), random(mix64(World::get().options().seed ^ mix64(static_cast<std::uint64_t>(owner.index) + 1))) {}
+
+void ProcessState::refresh_environ() {
+  variables.clear();
+  for (const auto& [name, value] : process.environment) {
+    variables.push_back(const_cast<char*>(strings.insert(name + "=" + value).first->c_str()));
   }
+  variables.push_back(nullptr);
+  environ_block = variables.data();
 }
 
 ProcessState& state_of(Process& process) {

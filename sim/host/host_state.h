@@ -50,6 +50,8 @@ struct ThreadKey {
 
 struct ProcessState {
   explicit ProcessState(Process& owner);
+  /// Rebuilds `environ_block` from the process's environment.
+  void refresh_environ();
 
   Process& process;
   DescriptorTable descriptors;
@@ -64,6 +66,8 @@ struct ProcessState {
 
   std::map<std::string, void*> libraries;  // path -> dlopen handle of this process's copy
   std::set<std::string> strings;           // what getenv() handed out: stays valid for ever
+  std::vector<char*> variables;            // environ(7), into `strings`
+  char** environ_block = nullptr;          // what a copy's `environ` is
   std::map<std::FILE*, int> streams;       // fopen() of a simulated file -> its descriptor
   std::set<const void*> directories;       // opendir() of a simulated directory
   std::set<std::string> warned;            // things said once

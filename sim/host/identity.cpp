@@ -51,8 +51,7 @@ int get_system_name(utsname* result) {
   return 0;
 }
 
-/// Only the process's own variables (NCCL_* of the real environment are among them, see ProcessState), so that a run
-/// does not depend on who starts it.
+/// Only the process's own variables: a run does not depend on who starts it.
 char* get_variable(const char* name) {
   if (outside()) return ::getenv(name);
   ProcessState& state = current_state();
@@ -66,6 +65,7 @@ int set_variable(const char* name, const char* value, int overwrite) {
   if (outside()) return ::setenv(name, value, overwrite);
   if (name == nullptr || *name == 0 || std::strchr(name, '=') != nullptr) return fail(EINVAL);
   if (overwrite != 0 || get_variable(name) == nullptr) World::current_process()->environment[name] = value;
+  current_state().refresh_environ();
   return 0;
 }
 
@@ -73,6 +73,7 @@ int unset_variable(const char* name) {
   if (outside()) return ::unsetenv(name);
   if (name == nullptr || *name == 0 || std::strchr(name, '=') != nullptr) return fail(EINVAL);
   World::current_process()->environment.erase(name);
+  current_state().refresh_environ();
   return 0;
 }
 

@@ -189,7 +189,7 @@ bool escapes_redirection(std::string_view name) {
   return name.starts_with("_ZNSt6thread15_M_start_thread") || name.starts_with("_ZNSt18condition_variable4wait");
 }
 
-std::uint64_t redirect_imports(const ElfImage& image, const std::string& path) {
+std::uint64_t redirect_imports(const ElfImage& image, ProcessState& state, const std::string& path) {
   std::uint64_t changed = 0;
   image.each_import([&](void** slot, const char* name) {
     void* function = redirection_of(name);
@@ -197,6 +197,8 @@ std::uint64_t redirect_imports(const ElfImage& image, const std::string& path) {
       throw std::runtime_error(path + ": threads of the shared libstdc++ cannot be simulated (" + name +
                                "); link with -static-libstdc++ -Wl,--exclude-libs,ALL");
     }
+    const std::string_view symbol(name);
+    if (symbol == "environ" || symbol == "__environ") function = &state.environ_block;
     if (function == nullptr) return;
     *slot = function;
     ++changed;
@@ -205,13 +207,13 @@ std::uint64_t redirect_imports(const ElfImage& image, const std::string& path) {
 }
 
 /// Redirects the copy's imports and frees its memfd of all pages.
-void settle(void* handle, int descriptor, const Master& master, const std::string& path) {
+void settle(void* handle, int descriptor, const Master& master, ProcessState& state, const std::string& path) {
   const ElfImage image(handle);
   const Segment& relro = image.relro();
   if (relro.size_bytes > 0 && ::mprotect(relro.address, relro.size_bytes, PROT_READ | PROT_WRITE) != 0) {
     throw_errno("mprotect");
   }
-  host().counters.redirected_symbols += redirect_imports(image, path);
+  host().counters.redirected_symbols += redirect_imports(image, state, path);
   if (!image.has_text_relocations()) {
     make_writable_pages_private(image);
     share_read_only_segments(image, master);
@@ -223,7 +225,7 @@ void settle(void* handle, int descriptor, const Master& master, const std::strin
   if (relro.size_bytes > 0 && ::mprotect(relro.address, relro.size_bytes, PROT_READ) != 0) throw_errno("mprotect");
 }
 
-void* load_new_copy(const Master& master, const std::string& path) {
+void* load_new_copy(const Master& master, ProcessState& state, const std::string& path) {
   raise_descriptor_limit();
   FileDescriptor copy(::memfd_create("meshbed-copy", MFD_CLOEXEC), "memfd_create (open files: see ulimit -n)");
   if (::ftruncate(copy.get(), static_cast<off_t>(master.file->size_bytes())) != 0) throw_errno("ftruncate");
@@ -238,7 +240,7 @@ void* load_new_copy(const Master& master, const std::string& path) {
   }
   void* handle = ::dlopen(("/proc/self/fd/" + std::to_string(copy.get())).c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) throw std::runtime_error(path + ": " + ::dlerror());
-  settle(handle, copy.release(), master, path);
+  settle(handle, copy.release(), master, state, path);
   ++host().counters.copies;
   return handle;
 }
@@ -247,7 +249,8 @@ void* load_new_copy(const Master& master, const std::string& path) {
 
 void* load_copy(ProcessState& state, const std::string& path) {
   if (const auto found = state.libraries.find(path); found != state.libraries.end()) return found->second;
-  void* handle = load_new_copy(master_of(path), path);
+  state.refresh_environ();
+  void* handle = load_new_copy(master_of(path), state, path);
   state.libraries[path] = handle;
   return handle;
 }
