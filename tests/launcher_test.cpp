@@ -84,3 +84,28 @@ TEST_CASE("missing packages are installed, as root or through sudo") {
   CHECK(update == "apt-get update -qq");
   CHECK(install == "apt-get install -y --no-install-recommends ninja-build");
 }
+
+TEST_CASE("the test command counts what ctest and doctest say, crashes and skips included") {
+  const std::string folder = scratch_folder("launcher_counts");
+  std::ofstream(folder + "/log") << R"(1/3 Testing: good
+[doctest] test cases:  5 |  5 passed | 0 failed | 2 skipped
+TEST CASE:  it needs a locale
+
+./tests/x.cpp:9: MESSAGE: skipped: no such locale
+
+Test Passed.
+2/3 Testing: bad
+[doctest] test cases:  4 |  3 passed | 1 failed | 0 skipped
+Test Failed.
+3/3 Testing: crashed
+Segmentation fault
+Test Failed.
+)";
+  const CommandResult result = run_command_line(
+      "bash -c '. \"" MESHBED_SOURCE_DIR "/tests/run_tests.sh\"; read_ctest_log \"" + folder + "/log\"'");
+  CHECK(result.output ==
+        "good 4 0 1\n"
+        "- good: it needs a locale: no such locale\n"
+        "bad 3 1 0\n"
+        "crashed 0 1 0\n");
+}
