@@ -34,7 +34,10 @@ class Checker {
 
   void data_and_speed() {
     if (expect_.wrong) {
-      add(fmt::format("wrong = {}", *expect_.wrong), result_.wrong == *expect_.wrong, fmt::format("{}", result_.wrong));
+      // Nothing is right where nothing ran.
+      const bool ran = result_.simulation.errors.empty();
+      add(fmt::format("wrong = {}", *expect_.wrong), ran && result_.wrong == *expect_.wrong,
+          ran ? fmt::format("{}", result_.wrong) : "the run failed");
     }
     if (expect_.max_over_bound) {
       const double over = result_.over_bound();

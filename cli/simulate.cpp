@@ -155,6 +155,8 @@ Simulation simulate(const Scenario& scenario, const SimulateOptions& options, si
   }
 
   result.outcome = world.run();
+  // Where ranks are left waiting, the run lasted until nothing could happen any more.
+  if (result.outcome.kind != sim::OutcomeKind::kFinished) result.elapsed_ps = world.now();
   result.links = world.network().links();
   result.paths.assign(world.network().paths().begin(), world.network().paths().end());
   result.verbs = sim::verbs_counters();

@@ -63,6 +63,21 @@ TEST_CASE("ranks see the scenario's variables, a misspelt one with a warning, an
   CHECK_FALSE(has(shell, "NCCL_MESH"));
 }
 
+TEST_CASE("a net plugin that is not there fails the run by name, and nothing is said to be right") {
+  const CommandResult result = command_all("run " + scenario_file("pair") + " --set workload.net_plugin=/nowhere.so" +
+                                           results_option("command"));
+  CHECK(result.status == 1);
+  CHECK(has(result, "/nowhere.so"));
+  CHECK_FALSE(has(result, "ok     wrong"));
+}
+
+TEST_CASE("a run that is cut short says how long it was, and breaks no proof by it") {
+  const CommandResult result =
+      command_all("run " + scenario_file("pair") + " --set limits.time=1ms" + results_option("command"));
+  CHECK(result.status == 3);
+  CHECK_FALSE(has(result, "BROKEN utilisation"));
+}
+
 TEST_CASE("run prints the seed first and the digest last") {
   const CommandResult result = command("run " + scenario_file("pair") + results_option("command"));
   CHECK(result.status == 0);

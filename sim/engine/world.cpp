@@ -212,7 +212,7 @@ void World::signal(Process& process) {
 std::vector<std::string> World::Impl::waiters() const {
   std::vector<std::string> lines;
   for (const auto& thread : threads) {
-    if (thread->ended_ || thread->daemon_) continue;
+    if (thread->ended_) continue;  // daemons too: a library's own threads are where a hang shows
     const WaitNote& note = thread->note_;
     std::string line = thread->process_->name + " thread " + thread->name_ + ": ";
     if (!thread->blocked_) {

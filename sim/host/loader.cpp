@@ -142,9 +142,8 @@ std::map<std::string, std::unique_ptr<Master>>& masters() {
 }
 
 const Master& master_of(const std::string& path) {
-  auto& master = masters()[path];
-  if (master == nullptr) master = std::make_unique<Master>(path);
-  return *master;
+  if (const auto found = masters().find(path); found != masters().end()) return *found->second;
+  return *masters().emplace(path, std::make_unique<Master>(path)).first->second;
 }
 
 /// A descriptor stays open for each copy: its number makes the copy's name, and dlopen() takes an equal name for the

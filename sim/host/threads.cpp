@@ -61,8 +61,12 @@ void run_thread(ProcessState& state, ThreadRecord& record, void* (*function)(voi
   run_thread_exit_calls(record);
   run_key_destructors(state, record);
   record.ended = true;
-  wake_all(record.joiners);
-  if (record.detached) forget(state, record);
+  // Waking lets the joiner run, and it frees the record: nothing of it is touched afterwards. There is one joiner.
+  if (record.detached) {
+    forget(state, record);
+  } else {
+    wake_one(record.joiners);
+  }
 }
 
 int thread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*function)(void*), void* argument) {
