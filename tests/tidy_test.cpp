@@ -278,10 +278,10 @@ TEST_CASE("every header compiles alone") {
   }
   for (const Source& source : sources({"plugin", "models", "sim", "cli", "tests"})) {
     if (source.path.substr(source.path.size() - 2) != ".h") continue;
-    const CommandResult result = run_command_line("cd '" + std::string(MESHBED_SOURCE_DIR) +
-                                                  "' && g++ -std=gnu++20 -fsyntax-only -Wall -Wextra -I. "
-                                                  "-DTOML_HEADER_ONLY=0 -x c++ " +
-                                                  source.path + " 2>&1");
+    const CommandResult result = run_command_line("cd '" MESHBED_SOURCE_DIR "' && echo '#include \"" + source.path +
+                                                  "\"' | g++ -std=gnu++20 -fsyntax-only -Wall -Wextra -I. "
+                                                  "-DTOML_HEADER_ONLY=0 -DMESHBED_BINARY_DIR='\"b\"' "
+                                                  "-DMESHBED_SOURCE_DIR='\"s\"' -x c++ - 2>&1");
     CHECK_MESSAGE(result.status == 0, source.path, ":\n", result.output);
   }
 }
