@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <cstdlib>
@@ -58,7 +59,13 @@ std::string read_file(std::FILE* file) {
 }
 
 [[noreturn]] void run_child(const sim::WorldOptions& options, const std::function<void(sim::World&)>& set_up) {
-  sim::World world(options);
+  sim::WorldOptions used = options;
+#ifdef __SANITIZE_ADDRESS__
+  // AddressSanitizer does not know the stacks that SimGrid switches to by itself; those of threads it does.
+  if (used.contexts.empty()) used.contexts = "thread";
+  used.stack_bytes = std::max(used.stack_bytes, 1024U * 1024U);
+#endif
+  sim::World world(used);
   set_up(world);
   const sim::Outcome outcome = world.run();
   std::string waiters;
