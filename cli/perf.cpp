@@ -166,7 +166,7 @@ nlohmann::ordered_json placement_json(const CollectiveShape& shape, const CaseBo
           {"wrong", board.wrong}};
 }
 
-nlohmann::ordered_json to_json(const Options& options, const Scenario& scenario, RunResult& result,
+nlohmann::ordered_json to_json(const Options& options, const Scenario& scenario, const RunResult& result,
                                const std::vector<SizeRun>& runs) {
   nlohmann::ordered_json json = summary(scenario, result);
   json["rows"] = nlohmann::ordered_json::array();
@@ -192,33 +192,25 @@ double average_busbw(const std::vector<SizeRun>& runs, double bus_factor) {
   return sum / (2.0 * static_cast<double>(runs.size()));
 }
 
-}  // namespace
-
-int perf_command(const Arguments& arguments, std::ostream& out, std::ostream& err) {
-  const std::optional<Options> parsed = parse(arguments, out);
-  if (!parsed) return kExitOk;
-  const Options& options = *parsed;
-  const Scenario scenario = scenario_for(options.run);
-  const int ranks = ranks_of(scenario);
-  if (options.root < 0 || options.root >= ranks) {
-    throw std::runtime_error(fmt::format("-r {}: the scenario has ranks 0 to {}", options.root, ranks - 1));
-  }
-
+std::vector<SizeRun> plan(const Options& options, const Scenario& scenario) {
   std::vector<SizeRun> runs;
   for (const std::uint64_t bytes : sweep_sizes(options.sweep)) {
     SizeRun run;
-    run.shape = shape_of(options.op, bytes, ranks);
+    run.shape = shape_of(options.op, bytes, ranks_of(scenario));
     run.out_of_place = case_of(options, scenario, bytes, false);
     run.in_place = case_of(options, scenario, bytes, true);
     runs.push_back(std::move(run));
   }
-  (options.run.json ? err : out) << preamble(options, scenario) << std::flush;
+  return runs;
+}
 
+/// Runs and proves the sweep; fills the boards of `runs`.
+RunResult run_sweep(const Options& options, const Scenario& scenario, std::vector<SizeRun>& runs) {
   const SimulateOptions simulate_options{.files = built_files(), .contexts = options.run.contexts};
   const EngineOptions engine = engine_options(scenario, simulate_options.files);
   sim::Recorder recorder(scenario.cluster, "");
+  std::vector<CollectiveBuffers> buffers = buffers_for(ranks_of(scenario), runs.back().in_place.bytes, true);
   RunResult result;
-  std::vector<CollectiveBuffers> buffers = buffers_for(ranks, runs.back().in_place.bytes, true);
   {
     Progress progress(options.op_name, static_cast<int>(runs.size()));
     result.simulation = simulate(scenario, simulate_options, recorder, [&](RankHost& host) {
@@ -229,7 +221,7 @@ int perf_command(const Arguments& arguments, std::ostream& out, std::ostream& er
   result.bytes = runs.back().shape.bytes;
   result.iterations = options.iterations;
   result.time_ps = runs.back().in_place_board.average_ps();
-  result.busbw_factor = models::bus_factor(options.op, ranks);
+  result.busbw_factor = models::bus_factor(options.op, ranks_of(scenario));
   result.pairs = recorder.pairs();
   result.messages = recorder.totals();
   result.connections = recorder.connections();
@@ -245,24 +237,45 @@ int perf_command(const Arguments& arguments, std::ostream& out, std::ostream& er
   }
   result.digest = recorder.digest().hex();
   add_process_usage(result);
+  return result;
+}
 
-  const int status = exit_status(result);
-  if (options.run.json) {
-    out << to_json(options, scenario, result, runs).dump(2) << "\n";
-  } else if (result.simulation.errors.empty() && result.simulation.outcome.kind == sim::OutcomeKind::kFinished) {
-    out << perf_heading();
-    for (const SizeRun& run : runs) {
-      out << perf_row(options.op, run.shape, options.root, run.out_of_place_board, run.in_place_board,
-                      result.busbw_factor, options.check);
-    }
-    out << fmt::format("# {:<20} : {} {}\n# {:<20} : {:g} \n#\n", "Out of bounds values", result.wrong,
-                       result.wrong == 0 ? "OK" : "FAILED", "Avg bus bandwidth",
-                       average_busbw(runs, result.busbw_factor));
-    for (const sim::Proof& proof : result.proofs) {
-      out << fmt::format("# proof {} {}: {}\n", proof.ok ? "ok" : "BROKEN", proof.name, proof.detail);
-    }
-    out << fmt::format("# {:.2f} CPU s\n# digest {}\n", result.cpu_s, result.digest);
+std::string table(const Options& options, const RunResult& result, const std::vector<SizeRun>& runs) {
+  std::string text = perf_heading();
+  for (const SizeRun& run : runs) {
+    text += perf_row(options.op, run.shape, options.root, run.out_of_place_board, run.in_place_board,
+                     result.busbw_factor, options.check);
   }
+  text +=
+      fmt::format("# {:<20} : {} {}\n# {:<20} : {:g} \n#\n", "Out of bounds values", result.wrong,
+                  result.wrong == 0 ? "OK" : "FAILED", "Avg bus bandwidth", average_busbw(runs, result.busbw_factor));
+  for (const sim::Proof& proof : result.proofs) {
+    text += fmt::format("# proof {} {}: {}\n", proof.ok ? "ok" : "BROKEN", proof.name, proof.detail);
+  }
+  return text + fmt::format("# {:.2f} CPU s\n# digest {}\n", result.cpu_s, result.digest);
+}
+
+}  // namespace
+
+int perf_command(const Arguments& arguments, std::ostream& out, std::ostream& err) {
+  const std::optional<Options> options = parse(arguments, out);
+  if (!options) return kExitOk;
+  const Scenario scenario = scenario_for(options->run);
+  if (options->root < 0 || options->root >= ranks_of(scenario)) {
+    throw std::runtime_error(
+        fmt::format("-r {}: the scenario has ranks 0 to {}", options->root, ranks_of(scenario) - 1));
+  }
+  std::vector<SizeRun> runs = plan(*options, scenario);
+  (options->run.json ? err : out) << preamble(*options, scenario) << std::flush;
+
+  RunResult result = run_sweep(*options, scenario, runs);
+  const Simulation& simulation = result.simulation;
+  if (options->run.json) {
+    out << to_json(*options, scenario, result, runs).dump(2) << "\n";
+  } else if (simulation.errors.empty() && simulation.outcome.kind == sim::OutcomeKind::kFinished) {
+    out << table(*options, result, runs);
+  }
+  const int status = exit_status(result);
   if (status != kExitOk) err << "meshbed: " << failure_line(result) << "\n";
   return status;
 }

@@ -133,13 +133,6 @@ nlohmann::ordered_json links_json(const Simulation& simulation) {
 
 }  // namespace
 
-std::string size_text(std::uint64_t bytes) {
-  if (bytes >= kGiB && bytes % kGiB == 0) return fmt::format("{} GiB", bytes / kGiB);
-  if (bytes >= kMiB && bytes % kMiB == 0) return fmt::format("{} MiB", bytes / kMiB);
-  if (bytes >= kKiB && bytes % kKiB == 0) return fmt::format("{} KiB", bytes / kKiB);
-  return fmt::format("{} B", bytes);
-}
-
 std::string duration_text(Picoseconds time_ps) {
   const auto time = static_cast<double>(time_ps);
   if (time_ps < kPicosecondsPerMicrosecond) return fmt::format("{:.3f} ns", time / 1e3);

@@ -24,8 +24,6 @@ nlohmann::ordered_json summary(const Scenario& scenario, const RunResult& result
 nlohmann::ordered_json provenance(const Scenario& scenario, const RunResult& result,
                                   const std::vector<std::string>& command_line);
 
-/// 67108864 -> "64 MiB", 1000 -> "1000 B": exact, or bytes.
-std::string size_text(std::uint64_t bytes);
 /// 7162345000 ps -> "7.162 ms".
 std::string duration_text(Picoseconds time_ps);
 

@@ -62,7 +62,7 @@ int run_command(const Arguments& arguments, std::ostream& out, std::ostream& err
     out << text_report(scenario, result, folder);
   }
   const int status = exit_status(result);
-  if (options.run.json && status != kExitOk) err << failure_line(result) << "\n";
+  if (options.run.json && status != kExitOk) err << "meshbed: " << failure_line(result) << "\n";
   return status;
 }
 
