@@ -1,9 +1,11 @@
 // Route: from a source GID index and a destination GID to the port at the other end, as Linux resolves the Ethernet
 // address of a RoCE destination (ib_resolve_eth_dmac, rdma_resolve_ip in drivers/infiniband/core).
 //
-// A cable is a subnet. Only an address in a subnet of the GID's own interface is asked for, on that interface's cable;
-// if nobody answers there the call lasts as long as the kernel's resolver and ends in ETIMEDOUT. Anything else has no
-// route through that interface: ENETUNREACH at once, which soft-RoCE also gives while the own link is down.
+// The kernel looks for a route through the source GID's own interface only. IPv4 takes an address without such a route
+// to be on the link (ip_route_output_key_hash_rcu: "Apparently, routing tables are wrong"), so that an address of a
+// foreign subnet is asked for on this interface's cable like any other; if nobody answers there the call lasts as long
+// as the kernel's resolver and ends in ETIMEDOUT, the field's "error 110". IPv6 has no such rule: ENETUNREACH at once,
+// which soft-RoCE also gives while the own link is down.
 
 #include <algorithm>
 #include <cerrno>
@@ -69,9 +71,11 @@ int resolve_route(System& system, models::PortRef port, const ibv_ah_attr& attr,
     route.path = nullptr;
     return 0;
   }
-  if (!is_link_local(destination) && !in_own_subnet(nic, address_of(destination))) return ENETUNREACH;
+  const bool routed = is_link_local(destination) || in_own_subnet(nic, address_of(destination));
+  if (!routed && !is_ipv4(destination)) return ENETUNREACH;
 
-  const models::PortRef peer = ask_wire(system, port, destination);
+  // Nobody answers for a foreign subnet: even the address's owner at the other end would need a route back to reply.
+  const models::PortRef peer = routed ? ask_wire(system, port, destination) : models::PortRef{};
   if (peer.node < 0) {
     system.world.sleep(kResolveTimeoutPs);
     return ETIMEDOUT;

@@ -60,17 +60,45 @@ TEST_CASE("an address of the cable's subnet that nobody owns: ETIMEDOUT after on
   });
 }
 
-TEST_CASE("an address in no subnet of the interface: ENETUNREACH at once, even where another cable leads there") {
+// The kernel's IPv4 takes it to be on the link: what owners of a mesh see as "error 110".
+TEST_CASE("an IPv4 address in no subnet of the interface: ETIMEDOUT, even where another cable leads there") {
   PairOptions options = unconnected();
   options.cluster = ring_cluster(3);
   run_pair(options, [](Side& side) {
     if (side.index != 0) return;
     Picoseconds took = 0;
     // Device 0 of node 0 is the cable to node 1, 192.168.100.0/24; 192.168.102.1 is node 2, on device 1's cable.
-    CHECK(connect_to(side, "192.168.102.1", took) == ENETUNREACH);
-    CHECK(took == 0);
-    CHECK(connect_to(side, "10.0.0.2", took) == ENETUNREACH);  // the management network is no way either
+    CHECK(connect_to(side, "192.168.102.1", took) == ETIMEDOUT);
+    CHECK(took == kPicosecondsPerSecond);
+    CHECK(connect_to(side, "10.0.0.2", took) == ETIMEDOUT);  // the management network is no way either
     CHECK(side.state() == IBV_QPS_INIT);
+  });
+}
+
+// IPv6 needs a route through the interface.
+TEST_CASE("an IPv6 address in no subnet of the interface: ENETUNREACH at once; one without an owner: ETIMEDOUT") {
+  auto cluster = ring_cluster(2);
+  for (std::size_t node = 0; node < 2; ++node) {
+    auto& nic = cluster.nodes[node].nics[0];
+    const auto prefix = models::parse_prefix("fd00:1::" + std::to_string(node + 1) + "/64");
+    REQUIRE(prefix);
+    nic.addresses.push_back(*prefix);
+    nic.gids.push_back({.index = 2, .gid = models::gid_of(prefix->address)});
+  }
+  PairOptions options = unconnected();
+  options.cluster = cluster;
+  options.configure = [](Setup& setup, int) {
+    setup.until = IBV_QPS_INIT;
+    setup.gid_index = 2;
+  };
+  run_pair(options, [](Side& side) {
+    if (side.index != 0) return;
+    Picoseconds took = 0;
+    CHECK(connect_to(side, "fd00:2::2", took) == ENETUNREACH);
+    CHECK(took == 0);
+    CHECK(connect_to(side, "fd00:1::77", took) == ETIMEDOUT);
+    CHECK(took == kPicosecondsPerSecond);
+    CHECK(connect_to(side, "fd00:1::2", took) == 0);
   });
 }
 
