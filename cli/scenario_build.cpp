@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
 
 #include "cli/scenario_builder.h"
 #include "models/gid_table.h"
@@ -87,6 +88,67 @@ void Builder::generate() {
   built_.cable_places.assign(built_.cluster.cables.size(), topology.place);
   built_.switch_places.assign(built_.cluster.switches.size(), topology.place);
   cable_rate_given_.assign(built_.cluster.cables.size(), false);
+}
+
+namespace {
+
+/// Adds the names that the file itself lists; an entry that a --set made is no name to propose.
+template <typename Spec>
+void add_listed(std::vector<std::string>& names, const std::vector<Spec>& listed, std::string Spec::*name) {
+  for (const Spec& spec : listed) {
+    const bool by_set = spec.place.path && spec.place.path->rfind(kOverridePrefix, 0) == 0;
+    const bool is_known = std::find(names.begin(), names.end(), spec.*name) != names.end();
+    if (!by_set && !is_known && !(spec.*name).empty()) names.push_back(spec.*name);
+  }
+}
+
+template <typename Part>
+std::vector<std::string> generated_names(const std::vector<Part>& parts) {
+  std::vector<std::string> names;
+  for (const Part& part : parts) names.push_back(part.name);
+  return names;
+}
+
+}  // namespace
+
+std::vector<std::string> Builder::names_for(const GeneratedName& wanted) const {
+  const models::Cluster& cluster = built_.cluster;
+  std::vector<std::string> names;
+  if (wanted.list == "cable") {
+    names = generated_names(cluster.cables);
+    add_listed(names, spec_.cables, &CableSpec::name);
+  } else if (wanted.list == "switch") {
+    names = generated_names(cluster.switches);
+    add_listed(names, spec_.switches, &SwitchSpec::name);
+  } else if (wanted.list == "node") {
+    names = generated_names(cluster.nodes);
+    add_listed(names, spec_.nodes, &NodeSpec::name);
+  } else {
+    const int node = find_node(cluster, wanted.owner);
+    if (node >= 0) names = device_names(cluster.nodes[static_cast<std::size_t>(node)]);
+    for (const NodeSpec& spec : spec_.nodes) {
+      if (spec.name == wanted.owner) add_listed(names, spec.nics, &NicSpec::device);
+    }
+  }
+  return names;
+}
+
+void Builder::refuse_unknown_names() {
+  std::set<std::string> refused_nodes;  // their NICs are not looked up
+  for (const GeneratedName& wanted : spec_.generated_names) {
+    const bool is_nic = wanted.list == "nic";
+    if (is_nic && refused_nodes.count(wanted.owner) != 0) continue;
+    const std::vector<std::string> names = names_for(wanted);
+    if (std::find(names.begin(), names.end(), wanted.name) != names.end()) continue;
+    if (wanted.list == "node") refused_nodes.insert(wanted.name);
+    const std::string what = is_nic ? "NIC" : wanted.list;
+    const std::string name = wanted.name.substr(0, 64);
+    const std::string close = closest_name(name, names);
+    diagnostics_.add(wanted.place, fmt::format("there is no {} '{}'{}{}; --set changes {} that are there: {}", what,
+                                               name, is_nic ? " on " + wanted.owner : "",
+                                               close.empty() ? "" : fmt::format(" (did you mean '{}'?)", close),
+                                               what + (wanted.list == "switch" ? "es" : "s"), list_names(names)));
+  }
 }
 
 void Builder::add_gpus() {
@@ -218,6 +280,10 @@ void Builder::derive() {
 Built build_cluster(const ScenarioSpec& spec, Diagnostics& diagnostics) {
   Builder builder(spec, diagnostics);
   builder.generate();
+  if (diagnostics.empty()) {
+    builder.refuse_unknown_names();
+    if (!diagnostics.empty()) return builder.take();
+  }
   builder.add_nodes();
   builder.add_cables();
   builder.add_switches();

@@ -18,6 +18,8 @@ class Builder {
   Builder(const ScenarioSpec& spec, Diagnostics& diagnostics) : spec_(spec), diagnostics_(diagnostics) {}
 
   void generate();
+  /// Names that only a --set holds must be generated ones: a misspelt name makes no hardware.
+  void refuse_unknown_names();
   void add_nodes();     // scenario_build_nodes.cpp
   void add_cables();    // scenario_build_cables.cpp
   void add_switches();  // scenario_build_cables.cpp
@@ -29,6 +31,8 @@ class Builder {
   Built take() { return std::move(built_); }
 
  private:
+  /// What there is of the kind that a --set named: generated and listed.
+  std::vector<std::string> names_for(const GeneratedName& wanted) const;
   models::Node& node_at(int node) { return built_.cluster.nodes[static_cast<std::size_t>(node)]; }
   models::Nic& nic_at(models::PortRef port) { return node_at(port.node).nics[static_cast<std::size_t>(port.nic)]; }
 

@@ -22,7 +22,8 @@ This page is generated from the reader's own tables (`meshbed lint --dictionary`
 - **prefix**: `"192.168.100.1/24"`. **name**: letters, digits and `_ . : + -`.
 - Every command takes `--set SECTION.KEY=VALUE`: `--set workload.bytes=1M`, `--set topology.nodes=64`,
   `--set cable.0.rate=25Gb/s` (first `[[cable]]` of the file), `--set cable.node0-node1.rate=25Gb/s` (by name, generated
-  ones, too), `--set node.node1.device_order=reversed`, `--set node.node0.nic.rocep1s0f0.link=down`.
+  ones, too), `--set node.node1.device_order=reversed`, `--set node.node0.nic.rocep1s0f0.link=down`. A name that nothing
+  has is an error: `--set` changes hardware, and makes none.
 - Defaults in (brackets) depend on something else.
 )";
 

@@ -40,19 +40,30 @@ std::optional<toml::table> parse_value(const std::string& text, const std::strin
   }
 }
 
-/// What identifies an entry of a list of tables: NICs by device, everything else by name.
-const char* identity_key(const std::string& list) { return list == "nic" ? "device" : "name"; }
+/// What identifies an entry of a list of tables; nullptr where only its index does.
+const char* identity_key(const std::string& list) {
+  if (list == "nic") return "device";
+  return list == "node" || list == "cable" || list == "switch" ? "name" : nullptr;
+}
 
-/// One step into a list of tables. A name that no entry has adds one. nullptr: refused, with the reason in `problem`.
+std::string index_hint(const std::string& list, std::size_t entries) {
+  const std::string count =
+      fmt::format("'{}' has {} {} in the file; count from 0", list, entries, entries == 1 ? "entry" : "entries");
+  return identity_key(list) == nullptr ? count : count + ", or use an entry's name";
+}
+
+/// One step into a list of tables, by index or name; `is_new`: the list had no entry of that name, and has one now.
+/// nullptr: refused, with the reason in `problem`.
 toml::table* enter(toml::array& list, const std::string& list_name, const std::string& key, const Place& place,
-                   std::string& problem) {
-  if (const auto index = index_of(key)) {
-    if (*index < list.size() && list.get(*index)->is_table()) return list.get(*index)->as_table();
-    problem =
-        fmt::format("'{}' has {} entries in the file; count from 0, or use an entry's name", list_name, list.size());
+                   bool& is_new, std::string& problem) {
+  is_new = false;
+  const char* identity = identity_key(list_name);
+  const auto index = index_of(key);
+  if (index && *index < list.size() && list.get(*index)->is_table()) return list.get(*index)->as_table();
+  if (index || identity == nullptr) {
+    problem = index_hint(list_name, list.size());
     return nullptr;
   }
-  const char* identity = identity_key(list_name);
   for (auto& element : list) {
     toml::table* entry = element.as_table();
     const toml::node* name = entry == nullptr ? nullptr : entry->get(identity);
@@ -64,8 +75,15 @@ toml::table* enter(toml::array& list, const std::string& list_name, const std::s
     problem = fmt::format("'{}' cannot be a name", key);
     return nullptr;
   }
+  is_new = true;
   list.push_back(std::move(*added->get("value")));
   return list.get(list.size() - 1)->as_table();
+}
+
+/// The name of the table that a list lies in, as of [[node]] around its NICs.
+std::string name_of(const toml::table& table) {
+  const toml::node* name = table.get("name");
+  return name != nullptr && name->is_string() ? name->as_string()->get() : "";
 }
 
 /// Sections that are lists of tables even where the file has none.
@@ -75,7 +93,8 @@ bool is_list(const std::string& key) {
 
 }  // namespace
 
-void apply_override(toml::table& root, const std::string& argument, Diagnostics& diagnostics) {
+void apply_override(toml::table& root, const std::string& argument, std::vector<GeneratedName>& generated,
+                    Diagnostics& diagnostics) {
   const std::string source = kOverridePrefix + argument;
   const Place place{{}, {}, std::make_shared<const std::string>(source)};
   const auto equals = argument.find('=');
@@ -95,8 +114,10 @@ void apply_override(toml::table& root, const std::string& argument, Diagnostics&
     toml::node* next = at->get(keys[i]);
     if (toml::array* list = next->as_array(); list != nullptr && i + 2 < keys.size()) {
       std::string problem;
-      next = enter(*list, keys[i], keys[i + 1], place, problem);
+      bool is_new = false;
+      next = enter(*list, keys[i], keys[i + 1], place, is_new, problem);
       if (next == nullptr) return diagnostics.add(place, problem);
+      if (is_new) generated.push_back({keys[i], name_of(*at), keys[i + 1], place});
       ++i;
     }
     at = next->as_table();

@@ -3,6 +3,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -36,6 +39,35 @@ toml::table parse_text(const std::string& text, const std::string& file) {
     diagnostics.add(error.source(), fmt::format("not TOML: {}", error.description()));
     diagnostics.throw_if_any();
     throw;  // not reached: there is an error now
+  }
+}
+
+/// The scenario files that lie in a folder, by name.
+std::vector<std::string> scenario_files_in(const std::string& folder) {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+    if (entry.path().extension() == ".toml") names.push_back(entry.path().filename());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+void refuse_unless_file(const std::string& path) {
+  std::error_code error;
+  const std::filesystem::file_status status = std::filesystem::status(path, error);
+  switch (status.type()) {
+    case std::filesystem::file_type::regular:
+      return;
+    case std::filesystem::file_type::directory:
+      throw ScenarioError(fmt::format("{}: this is a folder; name one of its scenario files: {}", path,
+                                      list_names(scenario_files_in(path))));
+    case std::filesystem::file_type::not_found:
+      throw ScenarioError(path + ": there is no such file");
+    case std::filesystem::file_type::none:
+      throw ScenarioError(path + ": cannot be read: " + error.message());
+    default:
+      throw ScenarioError(path + ": this is no regular file; a scenario is a TOML file");
   }
 }
 
@@ -81,10 +113,10 @@ Scenario parse_scenario(const std::string& text, const std::string& name_for_err
                         const std::vector<std::string>& overrides) {
   toml::table table = parse_text(text, name_for_errors);
   Diagnostics diagnostics(name_for_errors);
-  for (const auto& argument : overrides) apply_override(table, argument, diagnostics);
+  ScenarioSpec spec;
+  for (const auto& argument : overrides) apply_override(table, argument, spec.generated_names, diagnostics);
   diagnostics.throw_if_any();
 
-  ScenarioSpec spec;
   read_section(table, spec, diagnostics);
   diagnostics.throw_if_any();
 
@@ -102,15 +134,15 @@ Scenario parse_scenario(const std::string& text, const std::string& name_for_err
 }
 
 Scenario read_scenario(const std::string& path, const std::vector<std::string>& overrides) {
+  refuse_unless_file(path);
   std::error_code error;
-  if (!std::filesystem::is_regular_file(path, error)) throw ScenarioError(path + ": there is no such file");
   if (std::filesystem::file_size(path, error) > kFileBytesMax) {
     throw ScenarioError(path + ": larger than 16 MiB; this is no scenario");
   }
   std::ifstream file(path, std::ios::binary);
   std::ostringstream text;
   text << file.rdbuf();
-  if (!file) throw ScenarioError(path + ": cannot be read");
+  if (!file) throw ScenarioError(path + ": cannot be read: " + std::strerror(errno));
   return parse_scenario(text.str(), path, overrides);
 }
 

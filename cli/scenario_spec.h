@@ -119,6 +119,14 @@ struct ExpectSpec : Entry {
   Expect value;
 };
 
+/// Something that a --set changes by its name and that the file does not list, so that it must be generated.
+struct GeneratedName {
+  std::string list;   // node, nic, cable or switch
+  std::string owner;  // of a NIC: its node
+  std::string name;
+  Place place;
+};
+
 struct ScenarioSpec : Entry {
   std::string name;
   std::string description;
@@ -134,6 +142,7 @@ struct ScenarioSpec : Entry {
   LimitsSpec limits;
   std::vector<FaultSpec> faults;
   ExpectSpec expect;
+  std::vector<GeneratedName> generated_names;
 };
 
 }  // namespace meshbed::cli

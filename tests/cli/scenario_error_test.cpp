@@ -1,5 +1,7 @@
 #include <doctest/doctest.h>
 
+#include <filesystem>
+#include <fstream>
 #include <sstream>
 
 #include "cli/scenario.h"
@@ -267,14 +269,35 @@ TEST_CASE("an error of a --set names the argument") {
   CHECK(on_triangle("", {"topology.nodes.x=3"}) == "--set topology.nodes.x=3: 'nodes' is not a section");
   CHECK(on_triangle("", {"cable.3.rate=1Gb/s"}) ==
         "--set cable.3.rate=1Gb/s: 'cable' has 0 entries in the file; count from 0, or use an entry's name");
-  CHECK(on_triangle("", {"cable.nope.rate=1Gb/s"}) ==
-        "--set cable.nope.rate=1Gb/s: [[cable]] 'nope' needs ends, or the name of a generated cable");
-  CHECK(on_triangle("", {"node.nope.gpus=1"}) ==
-        "--set node.nope.gpus=1: name: 'nope' is none of the generated nodes (node0, node1, node2) and has no "
-        "[[node.nic]]");
   // A line break must not smuggle a second key in.
   CHECK(on_triangle("", {"seed=1\nname='x'"}) ==
         "--set seed=1\\x0aname='x': seed: expects an integer, got text '1\\x0aname='x''");
+}
+
+TEST_CASE("a --set makes no hardware: a misspelt name is refused with the likely one and all there are") {
+  CHECK(on_triangle("", {"node.nodo1.gpus=1"}) ==
+        "--set node.nodo1.gpus=1: there is no node 'nodo1' (did you mean 'node1'?); --set changes nodes that are "
+        "there: node0, node1, node2");
+  CHECK(on_triangle("", {"node.node0.nic.rocep1s0f9.rate=1Gb/s"}) ==
+        "--set node.node0.nic.rocep1s0f9.rate=1Gb/s: there is no NIC 'rocep1s0f9' on node0 (did you mean "
+        "'rocep1s0f0'?); --set changes NICs that are there: rocep1s0f0, rocep1s0f1");
+  CHECK(on_triangle("", {"cable.banana.ends=[\"node0/rocep1s0f0\", \"node1/rocep1s0f1\"]"})
+            .find("there is no cable 'banana'; --set changes cables that are there: node0-node1, node1-node2, "
+                  "node2-node0") != std::string::npos);
+  CHECK(on_triangle("", {"switch.leaf.rate=1Gb/s"}) ==
+        "--set switch.leaf.rate=1Gb/s: there is no switch 'leaf'; --set changes switches that are there: none");
+  // A misspelt node is said once, not once more for its NIC.
+  CHECK(on_triangle("", {"node.nodo1.nic.rocep1s0f0.rate=1Gb/s"}).find("NIC") == std::string::npos);
+  CHECK(errors_of("[[node]]\nname = \"alpha\"\n[[node.nic]]\ndevice = \"mlx5_0\"\n", {"node.alpho.gpus=1"}) ==
+        "--set node.alpho.gpus=1: there is no node 'alpho' (did you mean 'alpha'?); --set changes nodes that are "
+        "there: alpha");
+  CHECK(errors_of("[[node]]\nname = \"alpha\"\n[[node.nic]]\ndevice = \"mlx5_0\"\n", {"node.alpha.nic.mlx5_1.mtu=9000"})
+            .find("there is no NIC 'mlx5_1' on alpha (did you mean 'mlx5_0'?)") != std::string::npos);
+}
+
+TEST_CASE("--set reaches a fault by its index, because faults have no names") {
+  CHECK(on_triangle("", {"fault.first.at=1ms"}) ==
+        "--set fault.first.at=1ms: 'fault' has 0 entries in the file; count from 0");
 }
 
 TEST_CASE("a file that is not there, or is a folder, is an error that names it") {
@@ -287,7 +310,11 @@ TEST_CASE("a file that is not there, or is a folder, is an error that names it")
     return "";
   };
   CHECK(error_of("/no/such.toml") == "/no/such.toml: there is no such file");
-  CHECK(error_of("/") == "/: there is no such file");
+  const std::string folder = std::string(MESHBED_BINARY_DIR) + "/scratch/folder_of_scenarios";
+  std::filesystem::create_directories(folder);
+  for (const char* name : {"/ring.toml", "/pair.toml", "/notes.md"}) std::ofstream(folder + name) << "x";
+  CHECK(error_of(folder) == folder + ": this is a folder; name one of its scenario files: pair.toml, ring.toml");
+  CHECK(error_of("/dev/null") == "/dev/null: this is no regular file; a scenario is a TOML file");
 }
 
 TEST_CASE("a file with hundreds of errors shows the first ones and counts the rest") {
