@@ -27,14 +27,14 @@ class EventQueue {
     MESHBED_CHECK_MSG(event.when_ps >= last_popped_ps_, "time never runs back");
     event.sequence = next_sequence_++;
     heap_.push_back(event);
-    std::push_heap(heap_.begin(), heap_.end(), later);
+    std::push_heap(heap_.begin(), heap_.end(), Later{});
   }
 
   bool empty() const { return heap_.empty(); }
   Picoseconds next_ps() const { return heap_.front().when_ps; }
 
   Event pop() {
-    std::pop_heap(heap_.begin(), heap_.end(), later);
+    std::pop_heap(heap_.begin(), heap_.end(), Later{});
     const Event event = heap_.back();
     heap_.pop_back();
     MESHBED_CHECK_MSG(event.when_ps >= last_popped_ps_, "time never runs back");
@@ -43,11 +43,14 @@ class EventQueue {
   }
 
  private:
-  static bool later(const Event& left, const Event& right) {
-    if (left.when_ps != right.when_ps) return left.when_ps > right.when_ps;
-    if (left.host != right.host) return left.host > right.host;
-    return left.sequence > right.sequence;
-  }
+  // An object, not a function: the heap's algorithms inline it.
+  struct Later {
+    bool operator()(const Event& left, const Event& right) const {
+      if (left.when_ps != right.when_ps) return left.when_ps > right.when_ps;
+      if (left.host != right.host) return left.host > right.host;
+      return left.sequence > right.sequence;
+    }
+  };
 
   std::vector<Event> heap_;
   std::uint64_t next_sequence_ = 0;
