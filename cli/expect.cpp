@@ -21,8 +21,8 @@ class Checker {
     result_.expected_error_seen = seen != errors.end();
     add("an error with \"" + *expect_.error + "\"", result_.expected_error_seen,
         result_.expected_error_seen ? fmt::format("seen at rank {}", seen->rank)
-        : errors.empty()            ? "the run succeeded"
-                                    : "the error was: " + errors.front().text);
+        : errors.empty()            ? "no rank failed"
+                                    : fmt::format("none of the {} errors above has it", errors.size()));
   }
 
   void unreachable() {
@@ -35,14 +35,19 @@ class Checker {
   void data_and_speed() {
     if (expect_.wrong) {
       // Nothing is right where nothing ran.
-      const bool ran = result_.simulation.errors.empty();
-      add(fmt::format("wrong = {}", *expect_.wrong), ran && result_.wrong == *expect_.wrong,
-          ran ? fmt::format("{}", result_.wrong) : "the run failed");
+      const bool ran = result_.simulation.ended_well();
+      add(fmt::format("wrong = {}", *expect_.wrong), ran && result_.checked > 0 && result_.wrong == *expect_.wrong,
+          !ran                   ? "the run failed"
+          : result_.checked == 0 ? "nothing was checked"
+                                 : fmt::format("{}", result_.wrong));
     }
     if (expect_.max_over_bound) {
       const double over = result_.over_bound();
       add(fmt::format("time at most {} of the bound", *expect_.max_over_bound),
-          over > 0 && over <= *expect_.max_over_bound, over > 0 ? fmt::format("{:.4f}", over) : "there is no bound");
+          over > 0 && over <= *expect_.max_over_bound,
+          over > 0                          ? fmt::format("{:.4f}", over)
+          : result_.simulation.ended_well() ? "there is no bound"
+                                            : "the run failed");
     }
     if (expect_.min_busbw_GBps) {
       add(fmt::format("bus bandwidth at least {} GB/s", *expect_.min_busbw_GBps),

@@ -2,7 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <iterator>
+
+#include "cli/scenario_units.h"
 
 namespace meshbed::cli {
 namespace {
@@ -21,6 +24,11 @@ const char* describe(sim::OutcomeKind kind) {
       return "the scenario's time limit has passed";
   }
   return "";
+}
+
+/// How the run ended, in one word or a few.
+const char* outcome_of(const Simulation& simulation) {
+  return simulation.errors.empty() ? describe(simulation.outcome.kind) : "failed";
 }
 
 class Text {
@@ -75,14 +83,17 @@ void write_result(Text& text, const RunResult& result) {
             static_cast<double>(result.time_ps) / 1e6, result.algbw_GBps(), result.busbw_GBps(), result.wrong,
             result.messages.messages);
   if (!result.first_wrong.empty()) text.line("first wrong element: {}", result.first_wrong);
+  if (result.warmup > 0) {
+    text.line("messages, payload and wire bytes are of the whole run: {} and {} that is timed",
+              counted(static_cast<std::uint64_t>(result.warmup), "warm-up iteration"), result.iterations);
+  }
 }
 
 void write_checks(Text& text, const char* title, const std::vector<sim::Proof>& checks) {
   if (checks.empty()) return;
   text.line("");
   text.line("{}", title);
-  for (const sim::Proof& check : checks)
-    text.line("  {:<6} {}: {}", check.ok ? "ok" : "BROKEN", check.name, check.detail);
+  for (const sim::Proof& check : checks) text.line("  {:<6} {}: {}", mark_of(check), check.name, check.detail);
 }
 
 void write_failures(Text& text, const RunResult& result) {
@@ -99,12 +110,27 @@ void write_failures(Text& text, const RunResult& result) {
   }
 }
 
+/// Those that were checked; a proof without anything to check is in nothing_to_check_json instead.
 nlohmann::ordered_json checks_json(const std::vector<sim::Proof>& checks) {
   auto list = nlohmann::ordered_json::array();
   for (const sim::Proof& check : checks) {
-    list.push_back({{"name", check.name}, {"ok", check.ok}, {"detail", check.detail}});
+    if (check.checked) list.push_back({{"name", check.name}, {"ok", check.ok}, {"detail", check.detail}});
   }
   return list;
+}
+
+nlohmann::ordered_json nothing_to_check_json(const std::vector<sim::Proof>& checks) {
+  auto list = nlohmann::ordered_json::array();
+  for (const sim::Proof& check : checks) {
+    if (!check.checked) list.push_back({{"name", check.name}, {"detail", check.detail}});
+  }
+  return list;
+}
+
+/// null where there is no such time.
+nlohmann::ordered_json nanoseconds_json(Picoseconds time_ps) {
+  if (time_ps <= 0) return nullptr;
+  return static_cast<double>(time_ps) / 1e3;
 }
 
 nlohmann::ordered_json pairs_json(const Scenario& scenario, const RunResult& result) {
@@ -144,20 +170,17 @@ std::string duration_text(Picoseconds time_ps) {
 std::string topology_line(const Scenario& scenario) {
   std::size_t nics = 0;
   for (const models::Node& node : scenario.cluster.nodes) nics += node.nics.size();
-  const auto plural = [](std::size_t count, const char* one, const char* many) {
-    return fmt::format("{} {}", count, count == 1 ? one : many);
-  };
-  return fmt::format("{}, {}, {}, {}; {}, fabric {}", plural(scenario.cluster.nodes.size(), "node", "nodes"),
-                     plural(nics, "NIC", "NICs"), plural(scenario.cluster.cables.size(), "cable", "cables"),
-                     plural(scenario.cluster.switches.size(), "switch", "switches"),
-                     plural(static_cast<std::size_t>(ranks_of(scenario)), "rank", "ranks"), fabric_name(scenario));
+  return fmt::format("{}, {}, {}, {}; {}, fabric {}", counted(scenario.cluster.nodes.size(), "node"),
+                     counted(nics, "NIC"), counted(scenario.cluster.cables.size(), "cable"),
+                     counted(scenario.cluster.switches.size(), "switch"),
+                     counted(static_cast<std::uint64_t>(ranks_of(scenario)), "rank"), fabric_name(scenario));
 }
 
 std::string text_report(const Scenario& scenario, const RunResult& result, const std::string& results_folder) {
   Text text;
   text.line("{}", topology_line(scenario));
   write_pairs(text, scenario, result);
-  if (result.simulation.errors.empty()) write_result(text, result);
+  if (result.simulation.ended_well()) write_result(text, result);
   write_failures(text, result);
   write_checks(text, "proofs", result.proofs);
   write_checks(text, "expected", result.expectations);
@@ -165,8 +188,29 @@ std::string text_report(const Scenario& scenario, const RunResult& result, const
   text.line("simulated {}, {:.2f} CPU s, {} MiB", duration_text(result.simulation.elapsed_ps), result.cpu_s,
             result.peak_rss_bytes / kMiB);
   if (!results_folder.empty()) text.line("results in {}", results_folder);
+  if (const std::string verdict = verdict_line(result); !verdict.empty()) text.line("{}", verdict);
   text.line("digest {}", result.digest);
   return text.take();
+}
+
+std::string verdict_line(const RunResult& result) {
+  const auto broken = [](const std::vector<sim::Proof>& checks) {
+    return static_cast<std::uint64_t>(
+        std::count_if(checks.begin(), checks.end(), [](const sim::Proof& check) { return !check.ok; }));
+  };
+  std::vector<std::string> parts;
+  const auto add = [&](std::uint64_t count, const char* noun) {
+    if (count > 0) parts.push_back(counted(count, noun));
+  };
+  if (!result.expected_error_seen) {
+    add(result.simulation.errors.size(), "error");
+    if (result.simulation.outcome.kind != sim::OutcomeKind::kFinished) {
+      parts.emplace_back(describe(result.simulation.outcome.kind));
+    }
+  }
+  add(broken(result.proofs), "broken proof");
+  add(broken(result.expectations), "broken promise");
+  return parts.empty() ? "" : fmt::format("FAILED: {}", fmt::join(parts, ", "));
 }
 
 std::string failure_line(const RunResult& result) {
@@ -199,7 +243,7 @@ nlohmann::ordered_json summary(const Scenario& scenario, const RunResult& result
       {"time_ns", static_cast<double>(result.time_ps) / 1e3},
       {"algbw_GBps", result.algbw_GBps()},
       {"busbw_GBps", result.busbw_GBps()},
-      {"wrong", result.wrong},
+      {"wrong", result.checked > 0 ? nlohmann::ordered_json(result.wrong) : nullptr},
       {"messages", result.messages.messages},
       {"cpu_s", result.cpu_s},
       {"peak_rss_bytes", result.peak_rss_bytes},
@@ -209,14 +253,17 @@ nlohmann::ordered_json summary(const Scenario& scenario, const RunResult& result
       {"fabric", fabric_name(scenario)},
       {"engine_sha256", simulation.engine_sha256},
       {"iterations", result.iterations},
+      {"warmup_iterations", result.warmup},
       {"checked", result.checked},
-      {"bound_ns", static_cast<double>(result.bound_ps) / 1e3},
-      {"over_bound", result.over_bound()},
+      {"bound_ns", nanoseconds_json(result.bound_ps)},
+      {"over_bound", result.bound_ps > 0 ? nlohmann::ordered_json(result.over_bound()) : nullptr},
       {"connections", result.connections},
       {"retransmissions", simulation.verbs.retransmissions},
       {"management_bytes", simulation.host.management_bytes},
       {"simulated_ns", static_cast<double>(simulation.elapsed_ps) / 1e3},
-      {"outcome", describe(simulation.outcome.kind)},
+      {"outcome", outcome_of(simulation)},
+      {"passed", exit_status(result) == kExitOk},
+      {"nothing_to_check", nothing_to_check_json(result.proofs)},
       {"expected", checks_json(result.expectations)},
       {"pairs", pairs_json(scenario, result)},
       {"links", links_json(simulation)},

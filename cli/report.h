@@ -14,6 +14,9 @@ std::string topology_line(const Scenario& scenario);
 /// Everything but the seed line, which is printed before the run; ends with the digest. `results_folder` may be empty.
 std::string text_report(const Scenario& scenario, const RunResult& result, const std::string& results_folder);
 
+/// "FAILED: 2 errors, 1 broken promise"; empty where the run did what it promised.
+std::string verdict_line(const RunResult& result);
+
 /// The first thing that went wrong, in one line; empty where nothing did.
 std::string failure_line(const RunResult& result);
 

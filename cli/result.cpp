@@ -20,11 +20,15 @@ double RunResult::over_bound() const {
   return bound_ps > 0 ? static_cast<double>(time_ps) / static_cast<double>(bound_ps) : 0;
 }
 
+const char* mark_of(const sim::Proof& proof) {
+  if (!proof.checked) return "-";
+  return proof.ok ? "ok" : "BROKEN";
+}
+
 void add_common_proofs(RunResult& result, const Scenario& scenario, const BuiltFiles& files) {
   const Simulation& simulation = result.simulation;
-  const bool ended_well = simulation.errors.empty() && simulation.outcome.kind == sim::OutcomeKind::kFinished;
   // What a run that broke off left on its way is not held against it; where it went is.
-  if (ended_well) {
+  if (simulation.ended_well()) {
     result.proofs.push_back(sim::bytes_conserved(simulation.links));
     result.proofs.push_back(sim::sends_matched(result.messages, simulation.verbs.in_flight));
   }

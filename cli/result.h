@@ -19,6 +19,7 @@ struct RunResult {
   std::string workload;  // "all_reduce", "nccl-calls pair-all-reduce", "idle"
   std::uint64_t bytes = 0;
   int iterations = 0;
+  int warmup = 0;           // iterations before those: not timed, but in messages, pairs and links
   Picoseconds time_ps = 0;  // of one iteration, on average; nccl-calls: of the whole replay
   double busbw_factor = 1;
   Picoseconds bound_ps = 0;  // closed-form lower bound of time_ps; 0: none
@@ -40,6 +41,9 @@ struct RunResult {
   double busbw_GBps() const { return algbw_GBps() * busbw_factor; }
   double over_bound() const;  // 0: no bound
 };
+
+/// "ok", "BROKEN", or "-" where there was nothing to check.
+const char* mark_of(const sim::Proof& proof);
 
 /// The proofs that hold for every workload; the caller adds those of its own.
 void add_common_proofs(RunResult& result, const Scenario& scenario, const BuiltFiles& files);

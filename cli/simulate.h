@@ -33,6 +33,9 @@ struct Simulation {
   sim::HostCounters host;
   std::string plugin_sha256;  // of the net plugin as the ranks loaded it; empty where nobody did
   std::string engine_sha256;  // of libmeshcoll.so likewise
+
+  /// Every rank came to its end, and none with an error.
+  bool ended_well() const { return errors.empty() && outcome.kind == sim::OutcomeKind::kFinished; }
 };
 
 struct SimulateOptions {

@@ -67,13 +67,12 @@ void run_collective(const Scenario& scenario, const SimulateOptions& options, si
   result.workload = models::name_of(timed.op);
   result.bytes = shape.bytes;
   result.iterations = timed.iterations;
+  result.warmup = workload.warmup;
   result.wrong = board.wrong;
   result.checked = board.checked;
   result.first_wrong = board.first_wrong;
   result.busbw_factor = models::bus_factor(timed.op, ranks_of(scenario));
-  const bool finished =
-      result.simulation.errors.empty() && result.simulation.outcome.kind == sim::OutcomeKind::kFinished;
-  if (!finished) return;
+  if (!result.simulation.ended_well()) return;
 
   result.time_ps = board.average_ps();
   const BoundTable table(scenario, result.simulation, recorder.pairs());

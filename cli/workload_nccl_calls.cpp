@@ -63,9 +63,7 @@ void run_nccl_calls(const Scenario& scenario, const SimulateOptions& options, si
   result.checked = board.checked_bytes;
   result.first_wrong = board.first_wrong;
   result.connections = board.connections;
-  const bool finished =
-      result.simulation.errors.empty() && result.simulation.outcome.kind == sim::OutcomeKind::kFinished;
-  if (!finished) return;
+  if (!result.simulation.ended_well()) return;
   result.proofs.push_back(all_happened(recording, board));
   result.proofs.push_back(payloads_right(recording, board));
 }

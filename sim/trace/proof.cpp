@@ -23,30 +23,35 @@ double nanoseconds(Picoseconds time_ps) { return static_cast<double>(time_ps) / 
 
 }  // namespace
 
+Proof nothing_to_check(std::string_view name, std::string_view why) {
+  return {std::string(name), true, fmt::format("nothing to check: {}", why), false};
+}
+
 Proof bound_kept(std::string_view label, Picoseconds time_ps, Picoseconds bound_ps) {
-  const std::string over =
-      bound_ps > 0 ? fmt::format(", {:.4f} of it", static_cast<double>(time_ps) / static_cast<double>(bound_ps)) : "";
+  if (bound_ps <= 0) return nothing_to_check(label, "the closed forms give no bound here");
   return {std::string(label), time_ps >= bound_ps,
-          fmt::format("{:.3f} ns against a bound of {:.3f} ns{}", nanoseconds(time_ps), nanoseconds(bound_ps), over)};
+          fmt::format("{:.3f} ns against a bound of {:.3f} ns, {:.4f} of it", nanoseconds(time_ps),
+                      nanoseconds(bound_ps), static_cast<double>(time_ps) / static_cast<double>(bound_ps))};
 }
 
 Proof bytes_conserved(const std::vector<Link>& links) {
+  const char* const name = "bytes in = bytes out";
   std::uint64_t total_bytes = 0;
   for (const Link& link : links) {
     if (link.bytes_in != link.bytes_out) {
-      return {"bytes in = bytes out", false,
-              fmt::format("{}: {} bytes in, {} bytes out", link.name, link.bytes_in, link.bytes_out)};
+      return {name, false, fmt::format("{}: {} bytes in, {} bytes out", link.name, link.bytes_in, link.bytes_out)};
     }
     total_bytes += link.bytes_out;
   }
-  return {"bytes in = bytes out", true, fmt::format("{} wire bytes over {} links", total_bytes, links.size())};
+  if (total_bytes == 0) return nothing_to_check(name, "no link carried anything");
+  return {name, true, fmt::format("{} wire bytes over {} links", total_bytes, links.size())};
 }
 
 Proof utilisation_possible(const std::vector<Link>& links, Picoseconds elapsed_ps, std::uint64_t transfers) {
   const char* const name = "utilisation <= 100 %";
   const auto slack_ps = static_cast<Picoseconds>(transfers);
   double highest = 0;
-  std::string highest_link = "none";
+  std::string highest_link;
   for (const Link& link : links) {
     if (link.bytes_out == 0) continue;
     if (link.busy_ps > elapsed_ps) {
@@ -64,6 +69,7 @@ Proof utilisation_possible(const std::vector<Link>& links, Picoseconds elapsed_p
       highest_link = link.name;
     }
   }
+  if (highest_link.empty()) return nothing_to_check(name, "no link carried anything");
   return {name, true, fmt::format("highest {:.2f} % ({})", highest * 100.0, highest_link)};
 }
 
@@ -73,6 +79,7 @@ Proof sends_matched(const MessageTotals& totals, std::uint64_t in_flight) {
     return {name, false, fmt::format("{} of {}: {}", totals.unmatched, totals.messages, totals.first_unmatched)};
   }
   if (in_flight > 0) return {name, false, fmt::format("{} messages posted and never completed", in_flight)};
+  if (totals.messages == 0) return nothing_to_check(name, "no message was sent");
   return {name, true,
           fmt::format("{} messages, {} acknowledged, {} retransmitted", totals.messages, totals.succeeded,
                       totals.retransmitted)};
@@ -89,6 +96,7 @@ Proof subnets_true(const models::Cluster& cluster, const std::map<PairKey, PairU
                           endpoint_name(cluster, key.destination))};
     }
   }
+  if (pairs.empty()) return nothing_to_check(name, "no message was sent");
   return {name, true, fmt::format("{} pairs of ports, each on one cable or switch", pairs.size())};
 }
 
@@ -96,6 +104,7 @@ Proof data_right(std::uint64_t wrong, std::uint64_t checked, bool checks_expecte
   const char* const name = "data right";
   if (wrong > 0) return {name, false, fmt::format("{} of {} elements are wrong", wrong, checked)};
   if (checks_expected && checked == 0) return {name, false, "nothing was checked"};
+  if (checked == 0) return nothing_to_check(name, "no element was to be checked");
   return {name, true, fmt::format("{} elements checked", checked)};
 }
 

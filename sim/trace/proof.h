@@ -16,8 +16,14 @@ namespace meshbed::sim {
 struct Proof {
   std::string name;  // "bytes in = bytes out"
   bool ok = false;
-  std::string detail;  // one line: the figures, or the offending item
+  std::string detail;   // one line: the figures, or the offending item
+  bool checked = true;  // false: there was nothing to check; neither kept nor broken, and `detail` says why
 };
+
+/// A proof that says nothing, because of `why`.
+Proof nothing_to_check(std::string_view name, std::string_view why);
+
+// Each of the following has nothing to check where nothing happened that it could look at.
 
 /// `time_ps` >= `bound_ps`. `label` says which bound: "no ring is faster".
 Proof bound_kept(std::string_view label, Picoseconds time_ps, Picoseconds bound_ps);
@@ -41,6 +47,7 @@ Proof data_right(std::uint64_t wrong, std::uint64_t checked, bool checks_expecte
 /// The plugin file as loaded has the hash of the file on disk.
 Proof same_file(std::string_view sha256_on_disk, std::string_view sha256_as_loaded);
 
+/// True where none is broken.
 bool all_ok(const std::vector<Proof>& proofs);
 
 }  // namespace meshbed::sim

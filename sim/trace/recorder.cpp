@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <infiniband/verbs.h>
 
+#include <cerrno>
+#include <cstring>
 #include <iterator>
 #include <stdexcept>
 
@@ -23,10 +25,11 @@ std::string message_name(const models::Cluster& cluster, const MessageRecord& re
                      endpoint_name(cluster, record.destination), record.sequence, record.source_qp);
 }
 
-Recorder::Recorder(const models::Cluster& cluster, const std::string& trace_path) : cluster_(cluster) {
+Recorder::Recorder(const models::Cluster& cluster, const std::string& trace_path)
+    : cluster_(cluster), trace_path_(trace_path) {
   if (trace_path.empty()) return;
   trace_.open(trace_path);
-  if (!trace_) throw std::runtime_error("cannot write " + trace_path);
+  if (!trace_) throw std::runtime_error(fmt::format("cannot write {}: {}", trace_path, std::strerror(errno)));
   trace_ << "posted_ps,started_ps,delivered_ps,completed_ps,source_rank,destination_rank,source,destination,source_qp,"
             "destination_qp,sequence,opcode,payload_bytes,wire_bytes,status,tries,deliveries\n";
 }
@@ -56,6 +59,15 @@ void Recorder::message(const MessageRecord& record) {
   connections_.insert(source < destination ? std::pair{source, destination} : std::pair{destination, source});
 
   if (trace_.is_open()) write_line(record);
+}
+
+void Recorder::close() {
+  if (!trace_.is_open()) return;
+  errno = 0;
+  trace_.close();
+  if (trace_) return;
+  throw std::runtime_error(
+      fmt::format("cannot write {}: {}", trace_path_, errno != 0 ? std::strerror(errno) : "not all of it was taken"));
 }
 
 void Recorder::write_line(const MessageRecord& record) {

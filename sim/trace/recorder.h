@@ -48,6 +48,8 @@ class Recorder : public MessageSink {
   Recorder(const models::Cluster& cluster, const std::string& trace_path);
 
   void message(const MessageRecord& record) override;
+  /// Ends messages.csv; throws std::runtime_error where it could not be written in full.
+  void close();
 
   Digest& digest() { return digest_; }
   const MessageTotals& totals() const { return totals_; }
@@ -61,6 +63,7 @@ class Recorder : public MessageSink {
   using QueuePairId = std::pair<models::PortRef, std::uint32_t>;
 
   const models::Cluster& cluster_;
+  std::string trace_path_;
   std::ofstream trace_;
   Digest digest_;
   MessageTotals totals_;

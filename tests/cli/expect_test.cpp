@@ -28,6 +28,7 @@ RunResult good_run() {
   result.bytes = 1'000'000;
   result.time_ps = 100 * kPicosecondsPerMicrosecond;  // 10 GB/s
   result.bound_ps = 98 * kPicosecondsPerMicrosecond;
+  result.checked = 250'000;
   result.connections = 4;
   return result;
 }

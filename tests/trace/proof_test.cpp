@@ -98,6 +98,18 @@ TEST_CASE("wrong elements break the proof, and so does a check that never happen
   CHECK_FALSE(data_right(0, 0, true).ok);
 }
 
+TEST_CASE("a proof without anything to look at is neither kept nor broken, and says why") {
+  const Link idle{.name = "node0/a>node1/b", .rate_bps = 100'000'000'000};
+  for (const Proof& proof :
+       {bound_kept("bound", 1000, 0), bytes_conserved({idle}), utilisation_possible({idle}, 1000, 0),
+        sends_matched(MessageTotals{}, 0), subnets_true(two_nodes(), {}), data_right(0, 0, false)}) {
+    CHECK_MESSAGE(!proof.checked, proof.name);
+    CHECK_MESSAGE(names(proof, "nothing to check"), proof.name, ": ", proof.detail);
+    CHECK(all_ok({proof}));
+  }
+  CHECK(bound_kept("bound", 1000, 1000).checked);
+}
+
 TEST_CASE("a plugin that is not the file on disk breaks the proof") {
   CHECK(same_file("aa", "aa").ok);
   CHECK_FALSE(same_file("aa", "ab").ok);

@@ -146,6 +146,9 @@ TEST_CASE("messages.csv has one line for each message under its heading") {
 
 TEST_CASE("a trace that cannot be written is an error, not a run without a trace") {
   const models::Cluster cluster = pair_cluster();
-  CHECK_THROWS_WITH_AS(Recorder(cluster, "/nowhere/at/all.csv"), "cannot write /nowhere/at/all.csv",
-                       std::runtime_error);
+  CHECK_THROWS_WITH_AS(Recorder(cluster, "/nowhere/at/all.csv"),
+                       "cannot write /nowhere/at/all.csv: No such file or directory", std::runtime_error);
+  Recorder full(cluster, "/dev/full");
+  full.message(good_message());
+  CHECK_THROWS_AS(full.close(), std::runtime_error);
 }
