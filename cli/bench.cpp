@@ -21,7 +21,7 @@
 namespace meshbed::cli {
 namespace {
 
-namespace options_library = boost::program_options;
+namespace po = boost::program_options;
 
 struct BenchCase {
   int ranks = 8;
@@ -186,22 +186,25 @@ nlohmann::json in_child(const BenchCase& bench, const std::string& fabric) {
 }  // namespace
 
 int bench_command(const Arguments& arguments, std::ostream& out, std::ostream&) {
-  options_library::options_description options("Options");
+  Syntax syntax("bench [options]");
   std::string fabric = "chunk";
-  std::uint64_t message_bytes = 4 * kKiB;
+  std::string message_text = "4096";
   std::string keep;
   bool json = false;
-  // clang-format off
-  options.add_options()
-      ("fabric", options_library::value(&fabric), "chunk (default) or fluid")
-      ("message-bytes", options_library::value(&message_bytes), "size of a message (default 4096)")
-      ("keep", options_library::value(&keep), "also write the result, with its provenance, to this file")
-      ("json", options_library::bool_switch(&json), "print JSON instead of the table");
-  // clang-format on
-  add_help(options);
-  if (!parse_arguments(arguments, "meshbed bench [options]", options, {}, out)) return kExitOk;
-  if (message_bytes < 4 || message_bytes > 64 * kMiB) {
-    throw std::runtime_error("bench: --message-bytes takes 4 to 67108864 bytes");
+  syntax.options.add_options()                                                                                       //
+      ("fabric", po::value(&fabric)->value_name("fluid|chunk")->default_value(fabric), "how the network is shared")  //
+      ("message-bytes", po::value(&message_text)->value_name("N")->default_value(message_text),
+       "size of a message; a multiple of 4")                                                                      //
+      ("keep", po::value(&keep)->value_name("FILE"), "also write the result, with its provenance, to this file")  //
+      ("json", po::bool_switch(&json), "print JSON instead of the table");
+  if (!parse_arguments(arguments, syntax, out)) return kExitOk;
+  const std::uint64_t message_bytes = parse_count("--message-bytes", message_text, 4, 64 * kMiB);
+  if (message_bytes % sizeof(float) != 0) {
+    throw std::runtime_error(
+        fmt::format("--message-bytes {}: not a multiple of 4, the bytes of a float", message_bytes));
+  }
+  if (fabric != "fluid" && fabric != "chunk") {
+    throw std::runtime_error("--fabric " + fabric + ": there is no such fabric; accepted: fluid, chunk");
   }
 
   const std::array<BenchCase, 3> cases = {

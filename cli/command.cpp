@@ -1,37 +1,93 @@
 #include "cli/command.h"
 
+#include <fmt/format.h>
+#include <fmt/ostream.h>
+
+#include <algorithm>
+#include <charconv>
+#include <limits>
 #include <ostream>
 #include <stdexcept>
 
+#include "cli/scenario_diagnostics.h"
+
 namespace meshbed::cli {
+namespace {
 
 namespace po = boost::program_options;
 
-void add_help(po::options_description& options) { options.add_options()("help,h", "print this text"); }
+std::string command_of(const Syntax& syntax) { return syntax.usage.substr(0, syntax.usage.find(' ')); }
 
-std::optional<po::variables_map> parse_arguments(const Arguments& arguments, const std::string& usage,
-                                                 const po::options_description& options,
-                                                 const po::positional_options_description& positional,
-                                                 std::ostream& out) {
+void print_help(const Syntax& syntax, const po::options_description& options, std::ostream& out) {
+  fmt::print(out, "usage: meshbed {}\n\n", syntax.usage);
+  if (!syntax.operands.options().empty()) out << "arguments:\n";
+  for (const auto& operand : syntax.operands.options()) {
+    fmt::print(out, "  {:<20} {}\n", operand->format_parameter(), operand->description());
+  }
+  if (!syntax.operands.options().empty()) out << "\n";
+  out << options;
+}
+
+/// "--sed" and the options that there are: what the user may have meant, in brackets with a space before.
+std::string suggestion(const std::string& given, const po::options_description& options) {
+  std::vector<std::string> names;
+  for (const auto& option : options.options()) names.push_back("--" + option->long_name());
+  const std::string close = closest_name(given.substr(0, given.find('=')), names);
+  return close.empty() ? "" : fmt::format(" (did you mean '{}'?)", close);
+}
+
+}  // namespace
+
+bool parse_arguments(const Arguments& arguments, const Syntax& syntax, std::ostream& out) {
   // No guessing: an abbreviation that works today would break when an option is added.
   constexpr int kStyle = po::command_line_style::unix_style & ~po::command_line_style::allow_guessing;
-  po::variables_map values;
-  po::store(po::command_line_parser(arguments).options(options).positional(positional).style(kStyle).run(), values);
-  if (values.count("help") > 0) {
-    out << "usage: meshbed " << usage << "\n\n" << options;
-    return std::nullopt;
+  po::options_description options(syntax.options);
+  options.add_options()("help,h", "print this text");
+  po::options_description all(options);
+  all.add(syntax.operands);
+  try {
+    po::variables_map values;
+    po::store(po::command_line_parser(arguments).options(all).positional(syntax.positions).style(kStyle).run(), values);
+    if (values.count("help") > 0) {
+      print_help(syntax, options, out);
+      return false;
+    }
+    po::notify(values);
+    return true;
+  } catch (const po::unknown_option& error) {
+    throw std::runtime_error(fmt::format("{0}: there is no option '{1}'{2}; meshbed {0} --help lists them",
+                                         command_of(syntax), error.get_option_name(),
+                                         suggestion(error.get_option_name(), options)));
+  } catch (const po::too_many_positional_options_error&) {
+    throw std::runtime_error(
+        fmt::format("{}: too many arguments; usage: meshbed {}", command_of(syntax), syntax.usage));
+  } catch (const po::required_option& error) {
+    const std::string name = error.get_option_name();
+    const auto* operand = syntax.operands.find_nothrow(name.substr(name.find_first_not_of('-')), false);
+    throw std::runtime_error(fmt::format("{}: {} is missing; usage: meshbed {}", command_of(syntax),
+                                         operand == nullptr ? name : operand->format_parameter(), syntax.usage));
+  } catch (const po::error& error) {
+    throw std::runtime_error(command_of(syntax) + ": " + error.what());
   }
-  po::notify(values);
-  return values;
+}
+
+std::uint64_t parse_count(const std::string& option, const std::string& text, std::uint64_t least, std::uint64_t most) {
+  std::uint64_t value = 0;
+  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (problem != std::errc() || end != text.data() + text.size() || value < least || value > most) {
+    throw std::runtime_error(fmt::format("{} {}: expects a whole number from {} to {}", option, text, least, most));
+  }
+  return value;
 }
 
 void add_run_options(po::options_description& options, RunOptions& values) {
   options.add_options()  //
       ("set", po::value(&values.overrides)->value_name("KEY=VALUE"),
        "override a key of the scenario; may be repeated")  //
-      ("seed",
-       po::value<std::uint64_t>()->value_name("N")->notifier([&values](std::uint64_t seed) { values.seed = seed; }),
-       "seed of every random number; default: the scenario's")  //
+      ("seed", po::value<std::string>()->value_name("N")->notifier([&values](const std::string& text) {
+        values.seed = parse_count("--seed", text, 0, std::numeric_limits<std::uint64_t>::max());
+      }),
+       "the data and every random number descend from it; default: the scenario's")  //
       ("fabric", po::value(&values.fabric)->value_name("fluid|chunk"),
        "how the network is shared; default: the scenario's")                                        //
       ("world", po::value(&values.world)->value_name("sim")->default_value("sim"), "where to run")  //
@@ -41,15 +97,22 @@ void add_run_options(po::options_description& options, RunOptions& values) {
 }
 
 Scenario scenario_for(const RunOptions& options) {
+  if (options.world == "emu" || options.world == "metal") {
+    throw std::runtime_error(fmt::format(
+        "--world {}: not built yet; this version runs in sim only (meshbed doctor shows what {} would need here)",
+        options.world, options.world));
+  }
   if (options.world != "sim") {
-    throw std::runtime_error("no world \"" + options.world + "\": this version runs in sim (see meshbed doctor)");
+    throw std::runtime_error("--world " + options.world +
+                             ": there is no such world; sim runs, emu and metal are to come");
   }
   if (!options.fabric.empty() && options.fabric != "fluid" && options.fabric != "chunk") {
-    throw std::runtime_error("no fabric \"" + options.fabric + "\": fluid or chunk");
+    throw std::runtime_error("--fabric " + options.fabric + ": there is no such fabric; accepted: fluid, chunk");
   }
   if (!options.contexts.empty() && options.contexts != "raw" && options.contexts != "ucontext" &&
       options.contexts != "boost" && options.contexts != "thread") {
-    throw std::runtime_error("no context factory \"" + options.contexts + "\": raw, ucontext, boost or thread");
+    throw std::runtime_error("--contexts " + options.contexts +
+                             ": there is no such context factory; accepted: raw, ucontext, boost, thread");
   }
   Scenario scenario = read_scenario(options.scenario_path, options.overrides);
   if (options.seed) scenario.seed = *options.seed;

@@ -5,9 +5,11 @@
 // one line and ends with status 2.
 
 #include <boost/program_options.hpp>
+#include <cstdint>
 #include <iosfwd>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cli/scenario.h"
@@ -17,14 +19,25 @@ namespace meshbed::cli {
 using Arguments = std::vector<std::string>;
 using CommandFunction = int (*)(const Arguments& arguments, std::ostream& out, std::ostream& err);
 
-/// Adds --help, which a command answers by printing `usage` and the options.
-void add_help(boost::program_options::options_description& options);
+/// What a command takes. `operands` are the words without a dash, in their order in `positions`; the others are
+/// options.
+struct Syntax {
+  explicit Syntax(std::string usage_text, const std::string& options_title = "options")
+      : usage(std::move(usage_text)), options(options_title) {}
 
-/// Parses `arguments`; nothing where --help was asked for (it is then printed to `out`). Throws on unknown options,
-/// missing and surplus arguments.
-std::optional<boost::program_options::variables_map> parse_arguments(
-    const Arguments& arguments, const std::string& usage, const boost::program_options::options_description& options,
-    const boost::program_options::positional_options_description& positional, std::ostream& out);
+  std::string usage;  // "run SCENARIO [options]"
+  boost::program_options::options_description options;
+  boost::program_options::options_description operands{"arguments"};
+  boost::program_options::positional_options_description positions;
+};
+
+/// Parses `arguments`. False where --help was asked for: usage, operands and options are then printed to `out`. Throws
+/// on unknown options (with the likely one), missing and surplus arguments.
+bool parse_arguments(const Arguments& arguments, const Syntax& syntax, std::ostream& out);
+
+/// A whole number of `least` to `most`, for an option whose argument is text; throws naming `option` and the range.
+/// (Boost would read -1 into an unsigned number as 2^64 - 1.)
+std::uint64_t parse_count(const std::string& option, const std::string& text, std::uint64_t least, std::uint64_t most);
 
 /// What run and perf have in common.
 struct RunOptions {

@@ -117,10 +117,9 @@ WorldReport look_at_metal() {
 
 int doctor_command(const Arguments& arguments, std::ostream& out, std::ostream&) {
   bool json = false;
-  po::options_description described("options");
-  described.add_options()("json", po::bool_switch(&json), "print JSON");
-  add_help(described);
-  if (!parse_arguments(arguments, "doctor [--json]", described, {}, out)) return kExitOk;
+  Syntax syntax("doctor [--json]");
+  syntax.options.add_options()("json", po::bool_switch(&json), "print JSON");
+  if (!parse_arguments(arguments, syntax, out)) return kExitOk;
 
   const std::vector<WorldReport> reports{look_at_sim(), look_at_emu(), look_at_metal()};
   nlohmann::ordered_json object;

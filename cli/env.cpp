@@ -92,14 +92,13 @@ void show_scenario(std::ostream& out, const Scenario& scenario, bool json) {
 
 int env_command(const Arguments& arguments, std::ostream& out, std::ostream& err) {
   RunOptions options;
-  po::options_description described("options");
-  described.add_options()  //
+  Syntax syntax("env [--scenario FILE] [--json]");
+  syntax.options.add_options()  //
       ("scenario", po::value(&options.scenario_path)->value_name("FILE"),
        "show what the scenario's ranks see; default: what a process of this shell sees")                 //
       ("set", po::value(&options.overrides)->value_name("KEY=VALUE"), "override a key of the scenario")  //
       ("json", po::bool_switch(&options.json), "print JSON");
-  add_help(described);
-  if (!parse_arguments(arguments, "env [--scenario FILE] [--json]", described, {}, out)) return kExitOk;
+  if (!parse_arguments(arguments, syntax, out)) return kExitOk;
 
   if (!options.scenario_path.empty()) {
     show_scenario(out, scenario_for(options), options.json);

@@ -4,6 +4,8 @@
 #include <openssl/evp.h>
 
 #include <array>
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -20,7 +22,7 @@ BuiltFiles built_files() {
 
 std::string read_text_file(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
-  if (!file) throw std::runtime_error("cannot read " + path);
+  if (!file) throw std::runtime_error(fmt::format("cannot read {}: {}", path, std::strerror(errno)));
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
 
@@ -40,10 +42,13 @@ void write_text_file(const std::string& path, const std::string& text) {
   const std::filesystem::path folder = std::filesystem::path(path).parent_path();
   std::error_code problem;
   if (!folder.empty()) std::filesystem::create_directories(folder, problem);
+  errno = 0;
   std::ofstream file(path, std::ios::binary);
   file << text;
   file.close();
-  if (!file) throw std::runtime_error("cannot write " + path);
+  if (file) return;
+  throw std::runtime_error(
+      fmt::format("cannot write {}: {}", path, errno != 0 ? std::strerror(errno) : "not all of it was taken"));
 }
 
 }  // namespace meshbed::cli

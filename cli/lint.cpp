@@ -192,17 +192,13 @@ int lint_command(const std::vector<std::string>& arguments, std::ostream& out, s
   std::vector<std::string> files;
   std::vector<std::string> overrides;
   bool dictionary = false;
-  po::options_description options("options");
-  add_help(options);
-  options.add_options()                                                                                         //
+  Syntax syntax("lint [options] FILE...");
+  syntax.operands.add_options()("file", po::value(&files)->value_name("FILE..."), "scenario files to check");
+  syntax.positions.add("file", -1);
+  syntax.options.add_options()                                                                                  //
       ("set", po::value(&overrides)->value_name("KEY=VALUE"), "override a key of every file; may be repeated")  //
       ("dictionary", po::bool_switch(&dictionary), "print what a scenario file may say (scenarios/README.md)");
-  po::options_description all(options);
-  all.add_options()("file", po::value(&files), "scenario files");
-  po::positional_options_description positional;
-  positional.add("file", -1);
-  const auto values = parse_arguments(arguments, "lint [--set KEY=VALUE] FILE...", all, positional, out);
-  if (!values) return 0;
+  if (!parse_arguments(arguments, syntax, out)) return 0;
   if (dictionary) {
     out << scenario_dictionary();
     return 0;

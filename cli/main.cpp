@@ -1,5 +1,8 @@
 // meshbed: contents. Each command is a file of its own; this one finds it and turns exceptions into one line.
 
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
 #include <exception>
 #include <iomanip>
 #include <iostream>
@@ -12,6 +15,7 @@
 #include "cli/perf.h"
 #include "cli/result.h"
 #include "cli/run.h"
+#include "cli/scenario_diagnostics.h"
 #include "cli/topo.h"
 
 namespace {
@@ -42,7 +46,8 @@ void print_usage(std::ostream& out) {
   }
   out << "  " << std::left << std::setw(8) << "test"
       << "build and run the tests (only through ./meshbed)\n\n"
-      << "exit status: 0 as promised, 1 a broken promise or proof, 2 usage, 3 no progress\n";
+      << "exit status: 0 as promised, 1 a broken promise or proof, 2 usage, or a file that cannot be read or written,\n"
+      << "             3 no progress\n";
 }
 
 int dispatch(const Arguments& words) {
@@ -59,15 +64,33 @@ int dispatch(const Arguments& words) {
       return command.function(Arguments(words.begin() + 1, words.end()), std::cout, std::cerr);
     }
   }
-  std::cerr << "meshbed: no command \"" << words.front() << "\"; meshbed --help lists them\n";
+  if (words.front() == "test") {
+    std::cerr << "meshbed: the launcher builds and runs the tests: ./meshbed test\n";
+    return kExitUsage;
+  }
+  std::vector<std::string> names{"test", "help"};
+  for (const Subcommand& command : kSubcommands) names.emplace_back(command.name);
+  const std::string close = closest_name(words.front(), names);
+  std::cerr << "meshbed: there is no command \"" << words.front() << "\""
+            << (close.empty() ? "" : " (did you mean \"" + close + "\"?)") << "; meshbed --help lists them\n";
   return kExitUsage;
+}
+
+/// What a full disk or a closed pipe swallowed was not said: that is no success.
+int with_output_written(int status) {
+  errno = 0;
+  std::cout.flush();
+  if (std::fflush(stdout) == 0 && std::cout && std::ferror(stdout) == 0) return status;
+  std::cerr << "meshbed: standard output could not be written"
+            << (errno != 0 ? std::string(": ") + std::strerror(errno) : "") << "\n";
+  return status == kExitOk ? kExitUsage : status;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
   try {
-    return dispatch(Arguments(argv + 1, argv + argc));
+    return with_output_written(dispatch(Arguments(argv + 1, argv + argc)));
   } catch (const std::exception& error) {
     std::cerr << "meshbed: " << error.what() << "\n";
     return kExitUsage;

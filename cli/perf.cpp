@@ -6,10 +6,13 @@
 #include <nlohmann/json.hpp>
 #include <ostream>
 #include <stdexcept>
+#include <string_view>
 
 #include "cli/bounds.h"
 #include "cli/progress.h"
 #include "cli/report.h"
+#include "cli/scenario_diagnostics.h"
+#include "cli/scenario_units.h"
 #include "cli/workload.h"
 
 namespace meshbed::cli {
@@ -19,7 +22,6 @@ namespace po = boost::program_options;
 
 struct Options {
   RunOptions run;
-  std::string op_name;
   SweepOptions sweep;
   int iterations = 2;
   int warmup = 1;
@@ -33,55 +35,64 @@ struct SizeRun {
   CollectiveShape shape;
   CollectiveCase out_of_place, in_place;
   CaseBoard out_of_place_board, in_place_board;
+  Picoseconds bound_ps = 0;  // no iteration can be faster; 0: nothing is known
 };
+
+/// The operation, with or without nccl-tests' "_perf" behind its name.
+models::Collective parse_operation(const std::string& text) {
+  constexpr std::string_view kSuffix = "_perf";
+  std::string name = text;
+  if (const auto at = name.rfind(kSuffix); at != std::string::npos && at + kSuffix.size() == name.size()) {
+    name.resize(at);
+  }
+  if (const auto op = models::parse_collective(name)) return *op;
+  const std::vector<std::string> accepted{"all_reduce", "all_gather", "reduce_scatter", "broadcast", "sendrecv"};
+  const std::string close = closest_name(name, accepted);
+  throw std::runtime_error(fmt::format("perf: there is no operation \"{}\"{}; accepted: {}", text,
+                                       close.empty() ? "" : fmt::format(" (did you mean \"{}\"?)", close),
+                                       list_names(accepted)));
+}
 
 std::optional<Options> parse(const Arguments& arguments, std::ostream& out) {
   Options options;
-  std::string min_text = "32M", max_text = "32M", step_text = "1M", type = "float", reduction = "sum";
+  std::string op_text, min_text = "32M", max_text = "32M", step_text = "1M", factor_text, type = "float",
+                       reduction = "sum";
   int check = 1, threads = 1, gpus = 1;
-  po::options_description described("options (nccl-tests' names)");
-  described.add_options()  //
-      ("op", po::value(&options.op_name)->required()->value_name("OP"),
-       "all_reduce all_gather reduce_scatter broadcast sendrecv; OP_perf means the same")                     //
+  Syntax syntax("perf OP --scenario FILE [options]", "options (nccl-tests' names)");
+  syntax.operands.add_options()("op", po::value(&op_text)->required()->value_name("OP"),
+                                "all_reduce, all_gather, reduce_scatter, broadcast or sendrecv; OP_perf is the same");
+  syntax.positions.add("op", 1);
+  syntax.options.add_options()                                                                                //
       ("scenario", po::value(&options.run.scenario_path)->required()->value_name("FILE"), "where to run it")  //
-      ("minbytes,b", po::value(&min_text)->default_value(min_text), "smallest size; K, M, G")                 //
-      ("maxbytes,e", po::value(&max_text)->default_value(max_text), "largest size")                           //
-      ("stepfactor,f", po::value(&options.sweep.step_factor)->default_value(1), "multiply the size by this")  //
-      ("stepbytes,i", po::value(&step_text)->default_value(step_text), "or add this to it")                   //
-      ("iters,n", po::value(&options.iterations)->default_value(options.iterations),
+      ("minbytes,b", po::value(&min_text)->value_name("SIZE")->default_value(min_text), "smallest; K, M, G")  //
+      ("maxbytes,e", po::value(&max_text)->value_name("SIZE")->default_value(max_text), "largest")            //
+      ("stepfactor,f", po::value(&factor_text)->value_name("N"), "multiply the size by this, at least 2")     //
+      ("stepbytes,i", po::value(&step_text)->value_name("SIZE")->default_value(step_text), "or add this")     //
+      ("iters,n", po::value(&options.iterations)->value_name("N")->default_value(options.iterations),
        "timed iterations; virtual time repeats exactly, so 2 show all that 20 would")  //
-      ("warmup_iters,w", po::value(&options.warmup)->default_value(options.warmup),
-       "iterations before, of the largest and the smallest size")                               //
-      ("check,c", po::value(&check)->default_value(1), "check every iteration; 0: never")       //
-      ("datatype,d", po::value(&type)->default_value(type), "float")                            //
-      ("op_reduction,o", po::value(&reduction)->default_value(reduction), "sum")                //
-      ("root,r", po::value(&options.root)->default_value(0), "of a broadcast")                  //
-      ("nthreads,t", po::value(&threads)->default_value(1), "1: ranks come from the scenario")  //
-      ("ngpus,g", po::value(&gpus)->default_value(1), "1: ranks come from the scenario");
-  add_run_options(described, options.run);
-  add_help(described);
-  po::positional_options_description positional;
-  positional.add("op", 1);
-  if (!parse_arguments(arguments, "perf OP --scenario FILE [options]", described, positional, out)) return std::nullopt;
+      ("warmup_iters,w", po::value(&options.warmup)->value_name("N")->default_value(options.warmup),
+       "iterations before, of the largest and the smallest size")                                                //
+      ("check,c", po::value(&check)->value_name("0|1")->default_value(1), "check every iteration; 0: never")     //
+      ("datatype,d", po::value(&type)->value_name("TYPE")->default_value(type), "float")                         //
+      ("op_reduction,o", po::value(&reduction)->value_name("OP")->default_value(reduction), "sum")               //
+      ("root,r", po::value(&options.root)->value_name("RANK")->default_value(0), "of a broadcast")               //
+      ("nthreads,t", po::value(&threads)->value_name("N")->default_value(1), "1: ranks come from the scenario")  //
+      ("ngpus,g", po::value(&gpus)->value_name("N")->default_value(1), "1: ranks come from the scenario");
+  add_run_options(syntax.options, options.run);
+  if (!parse_arguments(arguments, syntax, out)) return std::nullopt;
 
-  std::string name = options.op_name;
-  if (const auto suffix = name.rfind("_perf"); suffix != std::string::npos && suffix + 5 == name.size()) {
-    name.resize(suffix);
-  }
-  const auto op = models::parse_collective(name);
-  if (!op) {
-    throw std::runtime_error("no operation \"" + options.op_name +
-                             "\": all_reduce, all_gather, reduce_scatter, broadcast or sendrecv");
-  }
-  if (type != "float") throw std::runtime_error("no data type \"" + type + "\": float");
-  if (reduction != "sum") throw std::runtime_error("no reduction \"" + reduction + "\": sum");
+  options.op = parse_operation(op_text);
+  if (type != "float") throw std::runtime_error("-d " + type + ": there is no such data type; accepted: float");
+  if (reduction != "sum") throw std::runtime_error("-o " + reduction + ": there is no such reduction; accepted: sum");
   if (threads != 1 || gpus != 1) throw std::runtime_error("-t and -g are 1 here: ranks come from the scenario");
-  if (options.iterations < 1 || options.warmup < 0) throw std::runtime_error("-n is at least 1, -w at least 0");
-  options.op = *op;
+  if (options.iterations < 1) throw std::runtime_error(fmt::format("-n {}: at least 1", options.iterations));
+  if (options.warmup < 0) throw std::runtime_error(fmt::format("-w {}: at least 0", options.warmup));
   options.check = check != 0;
   options.sweep.min_bytes = parse_size(min_text);
   options.sweep.max_bytes = parse_size(max_text);
   options.sweep.step_bytes = parse_size(step_text);
+  constexpr std::uint64_t kFactorMax = 1 << 20;
+  if (!factor_text.empty()) options.sweep.step_factor = parse_count("-f", factor_text, 2, kFactorMax);
   return options;
 }
 
@@ -130,7 +141,7 @@ std::string preamble(const Options& options, const Scenario& scenario) {
   constexpr int kRanksShown = 16;
   for (int rank = 0; rank < std::min(ranks_of(scenario), kRanksShown); ++rank) {
     const models::Node& node = scenario.cluster.nodes[static_cast<std::size_t>(node_of(scenario, rank))];
-    text += fmt::format("#  Rank {:>2} on {:>10} with {} NICs\n", rank, node.name, node.nics.size());
+    text += fmt::format("#  Rank {:>2} on {:>10} with {}\n", rank, node.name, counted(node.nics.size(), "NIC"));
   }
   if (ranks_of(scenario) > kRanksShown) text += fmt::format("#  ... and {} more\n", ranks_of(scenario) - kRanksShown);
   return text;
@@ -138,19 +149,27 @@ std::string preamble(const Options& options, const Scenario& scenario) {
 
 /// Proofs over the whole sweep: each size against its bounds, all data, and what holds for every run.
 void prove(RunResult& result, const Options& options, const Scenario& scenario, const BuiltFiles& files,
-           const std::vector<SizeRun>& runs, const BoundTable& bounds) {
-  result.proofs.push_back({"no size beats its bound", true, fmt::format("{} sizes, both placements", runs.size())});
-  sim::Proof& bound_proof = result.proofs.back();
-  for (const SizeRun& run : runs) {
+           std::vector<SizeRun>& runs, const BoundTable& bounds) {
+  const char* const name = "no size beats its bound";
+  std::size_t bounded = 0;
+  std::optional<sim::Proof> broken;
+  for (SizeRun& run : runs) {
     const Bounds bound = bounds.of(options.op, run.shape.bytes, options.root, run.in_place.shift);
+    run.bound_ps = std::max(bound.ring_ps, bound.any_algorithm_ps);
+    bounded += run.bound_ps > 0 ? 1 : 0;
     for (const CaseBoard* board : {&run.out_of_place_board, &run.in_place_board}) {
-      const sim::Proof proof = sim::bound_kept(fmt::format("{} bytes", run.shape.bytes), board->fastest_ps(),
-                                               std::max(bound.ring_ps, bound.any_algorithm_ps));
-      if (!proof.ok && bound_proof.ok) bound_proof = {bound_proof.name, false, proof.name + ": " + proof.detail};
-      result.wrong += board->wrong;
-      result.checked += board->checked;
-      if (result.first_wrong.empty()) result.first_wrong = board->first_wrong;
+      const sim::Proof proof =
+          sim::bound_kept(fmt::format("{} bytes", run.shape.bytes), board->fastest_ps(), run.bound_ps);
+      if (!proof.ok && !broken) broken = {name, false, proof.name + ": " + proof.detail};
     }
+  }
+  result.bound_ps = runs.back().bound_ps;
+  if (broken) {
+    result.proofs.push_back(*broken);
+  } else if (bounded == 0) {
+    result.proofs.push_back(sim::nothing_to_check(name, "the closed forms give no bound here"));
+  } else {
+    result.proofs.push_back({name, true, fmt::format("{}, both placements", counted(bounded, "size"))});
   }
   result.proofs.push_back(
       sim::data_right(result.wrong, result.checked, options.check && runs.back().shape.recv_count > 0));
@@ -163,7 +182,7 @@ nlohmann::ordered_json placement_json(const CollectiveShape& shape, const CaseBo
   return {{"time_ns", time_ps / 1e3},
           {"algbw_GBps", algbw_GBps},
           {"busbw_GBps", algbw_GBps * bus_factor},
-          {"wrong", board.wrong}};
+          {"wrong", board.checked > 0 ? nlohmann::ordered_json(board.wrong) : nullptr}};
 }
 
 nlohmann::ordered_json to_json(const Options& options, const Scenario& scenario, const RunResult& result,
@@ -171,12 +190,14 @@ nlohmann::ordered_json to_json(const Options& options, const Scenario& scenario,
   nlohmann::ordered_json json = summary(scenario, result);
   json["rows"] = nlohmann::ordered_json::array();
   for (const SizeRun& run : runs) {
-    json["rows"].push_back({{"size", run.shape.bytes},
-                            {"count", run.shape.count},
-                            {"type", "float"},
-                            {"root", options.root},
-                            {"out_of_place", placement_json(run.shape, run.out_of_place_board, result.busbw_factor)},
-                            {"in_place", placement_json(run.shape, run.in_place_board, result.busbw_factor)}});
+    json["rows"].push_back(
+        {{"size", run.shape.bytes},
+         {"count", run.shape.count},
+         {"type", "float"},
+         {"root", options.root},
+         {"bound_ns", run.bound_ps > 0 ? nlohmann::ordered_json(static_cast<double>(run.bound_ps) / 1e3) : nullptr},
+         {"out_of_place", placement_json(run.shape, run.out_of_place_board, result.busbw_factor)},
+         {"in_place", placement_json(run.shape, run.in_place_board, result.busbw_factor)}});
   }
   return json;
 }
@@ -212,7 +233,7 @@ RunResult run_sweep(const Options& options, const Scenario& scenario, std::vecto
   std::vector<CollectiveBuffers> buffers = buffers_for(ranks_of(scenario), runs.back().in_place.bytes, true);
   RunResult result;
   {
-    Progress progress(options.op_name, static_cast<int>(runs.size()));
+    Progress progress(models::name_of(options.op), static_cast<int>(runs.size()));
     result.simulation = simulate(scenario, simulate_options, recorder, [&](RankHost& host) {
       return run_rank(host, buffers[static_cast<std::size_t>(host.rank())], engine, options.warmup, runs, progress);
     });
@@ -220,12 +241,20 @@ RunResult run_sweep(const Options& options, const Scenario& scenario, std::vecto
   result.workload = models::name_of(options.op);
   result.bytes = runs.back().shape.bytes;
   result.iterations = options.iterations;
+  result.warmup = options.warmup;
+  for (const SizeRun& run : runs) {
+    for (const CaseBoard* board : {&run.out_of_place_board, &run.in_place_board}) {
+      result.wrong += board->wrong;
+      result.checked += board->checked;
+      if (result.first_wrong.empty()) result.first_wrong = board->first_wrong;
+    }
+  }
   result.time_ps = runs.back().in_place_board.average_ps();
   result.busbw_factor = models::bus_factor(options.op, ranks_of(scenario));
   result.pairs = recorder.pairs();
   result.messages = recorder.totals();
   result.connections = recorder.connections();
-  if (exit_status(result) == kExitOk) {
+  if (result.simulation.ended_well()) {
     prove(result, options, scenario, simulate_options.files, runs,
           BoundTable(scenario, result.simulation, result.pairs));
   }
@@ -246,13 +275,21 @@ std::string table(const Options& options, const RunResult& result, const std::ve
     text += perf_row(options.op, run.shape, options.root, run.out_of_place_board, run.in_place_board,
                      result.busbw_factor, options.check);
   }
-  text +=
-      fmt::format("# {:<20} : {} {}\n# {:<20} : {:g} \n#\n", "Out of bounds values", result.wrong,
-                  result.wrong == 0 ? "OK" : "FAILED", "Avg bus bandwidth", average_busbw(runs, result.busbw_factor));
+  text += fmt::format("# {:<20} : {}\n# {:<20} : {:g} \n#\n", "Out of bounds values",
+                      result.checked == 0 ? "N/A (not checked)"
+                                          : fmt::format("{} {}", result.wrong, result.wrong == 0 ? "OK" : "FAILED"),
+                      "Avg bus bandwidth", average_busbw(runs, result.busbw_factor));
   for (const sim::Proof& proof : result.proofs) {
-    text += fmt::format("# proof {} {}: {}\n", proof.ok ? "ok" : "BROKEN", proof.name, proof.detail);
+    text += fmt::format("# proof {} {}: {}\n", mark_of(proof), proof.name, proof.detail);
   }
-  return text + fmt::format("# {:.2f} CPU s\n# digest {}\n", result.cpu_s, result.digest);
+  return text;
+}
+
+/// The last lines of every sweep: cost, what went wrong, the digest.
+std::string closing(const RunResult& result) {
+  std::string text = fmt::format("# {:.2f} CPU s\n", result.cpu_s);
+  if (const std::string verdict = verdict_line(result); !verdict.empty()) text += "# " + verdict + "\n";
+  return text + fmt::format("# digest {}\n", result.digest);
 }
 
 }  // namespace
@@ -269,11 +306,11 @@ int perf_command(const Arguments& arguments, std::ostream& out, std::ostream& er
   (options->run.json ? err : out) << preamble(*options, scenario) << std::flush;
 
   RunResult result = run_sweep(*options, scenario, runs);
-  const Simulation& simulation = result.simulation;
   if (options->run.json) {
     out << to_json(*options, scenario, result, runs).dump(2) << "\n";
-  } else if (simulation.errors.empty() && simulation.outcome.kind == sim::OutcomeKind::kFinished) {
-    out << table(*options, result, runs);
+  } else {
+    if (result.simulation.ended_well()) out << table(*options, result, runs);
+    out << closing(result) << std::flush;
   }
   const int status = exit_status(result);
   if (status != kExitOk) err << "meshbed: " << failure_line(result) << "\n";

@@ -10,17 +10,20 @@
 namespace meshbed::cli {
 namespace {
 
-/// Levenshtein distance, O(left * right); names are short.
+/// Insertions, deletions, replacements and swaps of neighbours that make `right` of `left` (optimal string alignment).
+/// O(left * right); names are short.
 std::size_t edit_distance(const std::string& left, const std::string& right) {
-  std::vector<std::size_t> row(right.size() + 1);
+  std::vector<std::size_t> before, last(right.size() + 1), row(right.size() + 1);
   for (std::size_t j = 0; j < row.size(); ++j) row[j] = j;
   for (std::size_t i = 1; i <= left.size(); ++i) {
-    std::size_t diagonal = row[0];
+    before = last;
+    last = row;
     row[0] = i;
     for (std::size_t j = 1; j <= right.size(); ++j) {
-      const std::size_t replaced = diagonal + (left[i - 1] == right[j - 1] ? 0 : 1);
-      diagonal = row[j];
-      row[j] = std::min({row[j] + 1, row[j - 1] + 1, replaced});
+      const std::size_t replaced = last[j - 1] + (left[i - 1] == right[j - 1] ? 0 : 1);
+      row[j] = std::min({last[j] + 1, row[j - 1] + 1, replaced});
+      const bool swapped = i > 1 && j > 1 && left[i - 1] == right[j - 2] && left[i - 2] == right[j - 1];
+      if (swapped) row[j] = std::min(row[j], before[j - 2] + 1);
     }
   }
   return row.back();

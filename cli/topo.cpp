@@ -16,18 +16,17 @@ int topo_command(const std::vector<std::string>& arguments, std::ostream& out, s
   std::string output;
   std::vector<std::string> overrides;
   bool all = false;
-  po::options_description options("options");
-  add_help(options);
-  options.add_options()                                                                                           //
+  Syntax syntax("topo check|draw FILE [options]");
+  syntax.operands.add_options()  //
+      ("action", po::value(&action)->value_name("check|draw"),
+       "check: who reaches whom over which subnet; draw: a picture (SVG)")  //
+      ("file", po::value(&file)->value_name("FILE"), "scenario file");
+  syntax.positions.add("action", 1).add("file", 1);
+  syntax.options.add_options()                                                                                    //
       ("set", po::value(&overrides)->value_name("KEY=VALUE"), "override a key of the scenario; may be repeated")  //
       ("all", po::bool_switch(&all), "check: every pair, however many there are")                                 //
       ("output,o", po::value(&output)->value_name("FILE"), "draw: where the SVG goes; default: standard output");
-  po::options_description everything(options);
-  everything.add_options()("action", po::value(&action), "check or draw")("file", po::value(&file), "scenario file");
-  po::positional_options_description positional;
-  positional.add("action", 1).add("file", 1);
-  const auto values = parse_arguments(arguments, "topo check|draw FILE", everything, positional, out);
-  if (!values) return 0;
+  if (!parse_arguments(arguments, syntax, out)) return 0;
   if ((action != "check" && action != "draw") || file.empty()) {
     err << "usage: meshbed topo check|draw FILE\n";
     return 2;

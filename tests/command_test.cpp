@@ -27,9 +27,9 @@ std::string results_option(const char* name) { return " --results '" + scratch_f
 TEST_CASE("a wrong command, option or file is one line and status 2") {
   for (const char* arguments :
        {"dance", "run", "run nowhere.toml", "run --dance", "perf all_reduce", "perf dance --scenario x.toml",
-        "run nowhere.toml --world moon", "run nowhere.toml --fabric rubber", "run nowhere.toml --contexts soup",
-        "perf all_reduce -b 9X --scenario x.toml", "perf all_reduce -d half --scenario x.toml", "env --dance",
-        "doctor --dance"}) {
+        "run nowhere.toml --world moon", "run nowhere.toml --world emu", "run nowhere.toml --fabric rubber",
+        "run nowhere.toml --contexts soup", "perf all_reduce -b 9X --scenario x.toml",
+        "perf all_reduce -d half --scenario x.toml", "env --dance", "doctor --dance"}) {
     const CommandResult result = command_all(arguments);
     CHECK_MESSAGE(result.status == 2, arguments);
     CHECK_MESSAGE(is_one_line(result.output), arguments, ": ", result.output);
@@ -40,16 +40,79 @@ TEST_CASE("an abbreviated option is refused, not guessed") {
   CHECK(command_all("run x.toml --scen y.toml").status == 2);
 }
 
+TEST_CASE("a misspelt command, option or operation is answered with the likely one") {
+  CHECK(has(command_all("rnu x.toml"), "(did you mean \"run\"?)"));
+  CHECK(has(command_all("run x.toml --sede=3"), "run: there is no option '--sede=3' (did you mean '--seed'?)"));
+  CHECK(has(command_all("perf allreduce --scenario x.toml"), "(did you mean \"all_reduce\"?); accepted: all_reduce, "));
+  CHECK(has(command_all("test"), "./meshbed test"));
+}
+
+TEST_CASE("a world that is not built yet is not one that does not exist") {
+  CHECK(has(command_all("run x.toml --world emu"), "--world emu: not built yet; this version runs in sim only"));
+  CHECK(has(command_all("run x.toml --world moon"), "--world moon: there is no such world; sim runs"));
+}
+
+TEST_CASE("a number out of range is refused with the range, and never wraps round") {
+  const std::string perf = "perf all_reduce -b 8 -e 8 --scenario " + scenario_file("pair");
+  for (const char* factor : {"-2", "0", "1", "x"}) {
+    const CommandResult result = command_all(perf + " -f " + factor);
+    CHECK(result.status == 2);
+    CHECK_MESSAGE(has(result, "expects a whole number from 2 to"), result.output);
+  }
+  for (const char* seed : {"-1", "18446744073709551616", "1.5", "''"}) {
+    const CommandResult result = command_all("run x.toml --seed " + std::string(seed));
+    CHECK(result.status == 2);
+    CHECK_MESSAGE(has(result, "expects a whole number from 0 to 18446744073709551615"), result.output);
+  }
+}
+
+TEST_CASE("data that nobody checked is not said to be right") {
+  const std::string perf = "perf all_reduce -c 0 -b 8 -e 8 --scenario " + scenario_file("pair");
+  const CommandResult text = command(perf);
+  CHECK(text.status == 0);
+  CHECK(has(text, "# Out of bounds values : N/A (not checked)\n"));
+  CHECK(has(text, "# proof - data right: nothing to check"));
+  const auto summary = nlohmann::json::parse(command(perf + " --json 2>/dev/null").output);
+  CHECK(summary.at("wrong").is_null());
+  CHECK(summary.at("rows").at(0).at("in_place").at("wrong").is_null());
+  CHECK(summary.at("bound_ns") > 0);
+  for (const auto& proof : summary.at("proofs")) CHECK(proof.at("name") != "data right");
+  CHECK(summary.at("nothing_to_check").at(0).at("name") == "data right");
+}
+
+TEST_CASE("output that a full disk swallows is no success") {
+  for (const std::string& arguments :
+       {std::string("--version"), std::string("env"), std::string("run --help"), "lint " + scenario_file("pair"),
+        "topo draw " + scenario_file("pair"), "run --no-trace " + scenario_file("pair") + results_option("full")}) {
+    const CommandResult result = command(arguments + " 2>&1 >/dev/full");
+    CHECK_MESSAGE(result.status == 2, arguments);
+    CHECK_MESSAGE(has(result, "meshbed: standard output could not be written"), arguments);
+  }
+}
+
+TEST_CASE("a results folder that cannot be is refused before the run, with the cause and the option") {
+  const std::string run = "run --no-trace " + scenario_file("pair") + " --results ";
+  CHECK(command_all(run + "''").output == "meshbed: --results is empty; name a folder, as in --results results\n");
+  const CommandResult file = command_all(run + scenario_file("pair"));
+  CHECK(file.status == 2);
+  CHECK(has(file, "pair/sim: Not a directory; name a folder that you may write to"));
+  CHECK(is_one_line(file.output));
+}
+
 TEST_CASE("help and version are success, no arguments at all is usage") {
   CHECK(has(command("--help"), "usage: meshbed COMMAND"));
   CHECK(command("--help").status == 0);
   CHECK(command("--version").output == "meshbed 0.1.0\n");
   CHECK(command("2>/dev/null").status == 2);
-  for (const char* name : {"run", "perf", "env", "doctor"}) {
+  for (const char* name : {"run", "perf", "env", "doctor", "bench", "lint", "topo"}) {
     const CommandResult result = command(std::string(name) + " --help");
     CHECK(result.status == 0);
     CHECK(has(result, std::string("usage: meshbed ") + name));
+    CHECK(has(result, "--help"));
+    // What stands without a dash is no option.
+    for (const char* operand : {"--op OP", "--action", "--file"}) CHECK_FALSE(has(result, operand));
   }
+  CHECK(has(command("topo --help"), "arguments:\n  check|draw "));
 }
 
 TEST_CASE("ranks see the scenario's variables, a misspelt one with a warning, and never the shell's") {
@@ -69,6 +132,22 @@ TEST_CASE("a net plugin that is not there fails the run by name, and nothing is 
   CHECK(result.status == 1);
   CHECK(has(result, "/nowhere.so"));
   CHECK_FALSE(has(result, "ok     wrong"));
+  CHECK_FALSE(has(result, "ok     subnet truth"));
+  CHECK(has(result, "\nFAILED: 2 errors, 2 broken promises\ndigest "));
+}
+
+TEST_CASE("a failed run says so in its summary, and lists no proof that had nothing to look at") {
+  const auto summary =
+      nlohmann::json::parse(command("run --json " + scenario_file("pair") +
+                                    " --set workload.net_plugin=/nowhere.so 2>/dev/null" + results_option("command"))
+                                .output);
+  CHECK(summary.at("outcome") == "failed");
+  CHECK(summary.at("passed") == false);
+  CHECK(summary.at("wrong").is_null());
+  CHECK(summary.at("bound_ns").is_null());
+  CHECK(summary.at("over_bound").is_null());
+  CHECK(summary.at("proofs").empty());
+  CHECK(summary.at("nothing_to_check").size() == 2);
 }
 
 TEST_CASE("a run that is cut short says how long it was, and breaks no proof by it") {
