@@ -85,6 +85,26 @@ TEST_CASE("missing packages are installed, as root or through sudo") {
   CHECK(install == "apt-get install -y --no-install-recommends ninja-build");
 }
 
+TEST_CASE("the test command explains itself, and refuses what it does not know") {
+  const CommandResult help = run_command_line(kWithThisBuild + "'" + kLauncher + "' test --help");
+  CHECK(help.status == 0);
+  CHECK(help.output.rfind("usage: ./meshbed test [--quick]\n", 0) == 0);
+  const CommandResult wrong = run_command_line(kWithThisBuild + "'" + kLauncher + "' test --fast 2>&1");
+  CHECK(wrong.status == 2);
+  CHECK(wrong.output == "meshbed: test: there is no option '--fast'; usage: ./meshbed test [--quick]\n");
+}
+
+TEST_CASE("a build folder that cannot be written to is named, with the variable that moves it") {
+  // Nobody, root included, can make a folder below a file.
+  const std::string build = scratch_folder("launcher_foreign") + "/file";
+  std::ofstream(build) << "x";
+  const CommandResult result =
+      run_command_line("MESHBED_BUILD_DIR='" + build + "/build' '" + kLauncher + "' --version 2>&1");
+  CHECK(result.status == 2);
+  CHECK(result.output.rfind("meshbed: cannot write to the build folder " + build + "/build (owner: ", 0) == 0);
+  CHECK(result.output.find("Set MESHBED_BUILD_DIR to a folder of your own") != std::string::npos);
+}
+
 TEST_CASE("the test command counts what ctest and doctest say, crashes and skips included") {
   const std::string folder = scratch_folder("launcher_counts");
   std::ofstream(folder + "/log") << R"(1/3 Testing: good

@@ -81,12 +81,26 @@ tidy_is_clean() {
      xargs -P "$jobs" -n 4 clang-tidy --quiet -p "$build" --warnings-as-errors='*')
 }
 
+test_usage() {
+  cat <<'END'
+usage: ./meshbed test [--quick]
+
+Builds and runs the tests; the last line is "N passed, N failed, N skipped".
+
+options:
+  --quick      every room's tests with the ordinary build only
+  -h, --help   print this text
+
+Without --quick also: other compilers and levels (same digest), sanitizers, clang-format, clang-tidy.
+END
+}
+
 run_tests() {
   local quick=0
   case "${1:-}" in
     '') ;;
     --quick) quick=1 ;;
-    *) die "usage: ./meshbed test [--quick]" ;;
+    *) die "test: there is no option '$1'; usage: ./meshbed test [--quick]" ;;
   esac
   ((quick)) || require .meshbed-test-packages "${build_packages[@]}" "${test_packages[@]}"
 
