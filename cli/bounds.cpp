@@ -21,7 +21,7 @@ std::uint32_t pmtu_of(const models::Cluster& cluster, const models::PortRef& por
 
 BoundTable::BoundTable(const Scenario& scenario, const Simulation& simulation,
                        const std::map<sim::PairKey, sim::PairUsage>& pairs)
-    : ranks_(ranks_of(scenario)) {
+    : ranks_(ranks_of(scenario)), ranks_per_node_(scenario.workload.ranks_per_node) {
   for (const auto& [key, usage] : pairs) {
     const sim::Path* path = path_of(simulation, key);
     if (path == nullptr || path->links.empty()) continue;
@@ -43,19 +43,26 @@ BoundTable::BoundTable(const Scenario& scenario, const Simulation& simulation,
   }
 }
 
-std::vector<models::RingHop> BoundTable::hops(int shift) const {
+std::vector<models::RingHop> BoundTable::hops(int shift, int idle_rank) const {
   std::vector<models::RingHop> found;
   for (int rank = 0; rank < ranks_; ++rank) {
-    const auto hop = hops_.find({rank, ((rank + shift) % ranks_ + ranks_) % ranks_});
-    if (hop == hops_.end()) return {};
-    found.push_back(hop->second);
+    const int next = ((rank + shift) % ranks_ + ranks_) % ranks_;
+    if (rank / ranks_per_node_ == next / ranks_per_node_) {
+      found.push_back({.rate_bps = 0});
+      continue;
+    }
+    const auto hop = hops_.find({rank, next});
+    if (hop == hops_.end() && rank != idle_rank) return {};
+    found.push_back(hop == hops_.end() ? models::RingHop{.rate_bps = 0} : hop->second);
   }
   return found;
 }
 
 Bounds BoundTable::of(models::Collective op, std::uint64_t bytes, int root, int shift) const {
   const bool is_sendrecv = op == models::Collective::kSendRecv;
-  return {.ring_ps = models::ring_bound_ps(op, bytes, hops(is_sendrecv ? shift : 1), root),
+  // A broadcast never goes on into its root.
+  const int idle_rank = op == models::Collective::kBroadcast ? (root + ranks_ - 1) % ranks_ : -1;
+  return {.ring_ps = models::ring_bound_ps(op, bytes, hops(is_sendrecv ? shift : 1, idle_rank), root),
           .any_algorithm_ps = models::any_algorithm_bound_ps(op, bytes, nodes_)};
 }
 

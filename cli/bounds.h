@@ -24,12 +24,13 @@ class BoundTable {
   Bounds of(models::Collective op, std::uint64_t bytes, int root, int shift) const;
 
  private:
-  /// Empty where a hop stays within a node, or carried nothing.
-  std::vector<models::RingHop> hops(int shift) const;
+  /// Empty where a hop between nodes carried nothing, other than the one out of `idle_rank` (-1: none).
+  std::vector<models::RingHop> hops(int shift, int idle_rank) const;
 
   std::map<std::pair<int, int>, models::RingHop> hops_;  // by source and destination rank
   std::vector<models::NodePort> nodes_;
   int ranks_ = 0;
+  int ranks_per_node_ = 1;
 };
 
 }  // namespace meshbed::cli

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <ostream>
 #include <set>
 
@@ -29,6 +30,7 @@ class Linter {
     switches();
     nics();
     reach();
+    net_plugin();
     promises();
     return std::move(findings_);
   }
@@ -150,6 +152,14 @@ class Linter {
           workload.collective, node(from).name, node(to).name);
       return;  // one is enough to say
     }
+  }
+
+  /// A name without a slash is looked up by the loader when the ranks run.
+  void net_plugin() {
+    const std::string& plugin = scenario_.workload.net_plugin;
+    std::error_code error;
+    if (plugin.find('/') == std::string::npos || std::filesystem::is_regular_file(plugin, error)) return;
+    add("workload.net_plugin: there is no file '{}'; the run fails on every rank", plugin);
   }
 
   void promises() {

@@ -129,6 +129,19 @@ void draw_switches(Svg& svg, const Layout& layout) {
   }
 }
 
+/// The file's description speaks of the file's cluster; a changed cluster is described by its changes.
+std::string about(const Scenario& scenario) {
+  std::string changes;
+  for (const std::string& argument : scenario.overrides) {
+    const std::string section = argument.substr(0, argument.find_first_of(".="));
+    if (section == "description") return scenario.description;
+    if (section == "topology" || section == "node" || section == "cable" || section == "switch") {
+      changes += " --set " + argument;
+    }
+  }
+  return changes.empty() ? scenario.description : "changed by" + changes;
+}
+
 }  // namespace
 
 std::string topology_svg(const Scenario& scenario) {
@@ -144,8 +157,9 @@ std::string topology_svg(const Scenario& scenario) {
   if (!cluster.cables.empty()) summary += ", " + counted(cluster.cables.size(), "cable");
   if (!cluster.switches.empty()) summary += ", " + counted(cluster.switches.size(), "switch");
   summary += ": " + shape;
+  const std::string description = about(scenario);
   // The header's text may be wider than a small picture.
-  const auto header_letters = std::max({scenario.name.size() * 3 / 2, scenario.description.size(), summary.size()});
+  const auto header_letters = std::max({scenario.name.size() * 3 / 2, description.size(), summary.size()});
   const double width = std::max(layout.width, 60 + 8.0 * static_cast<double>(header_letters));
   Svg svg;
   svg.add(R"(<?xml version="1.0" encoding="UTF-8"?>)");
@@ -154,7 +168,7 @@ std::string topology_svg(const Scenario& scenario) {
   svg.add("<title>{}</title>\n{}", escaped(scenario.name), kStyle);
   svg.add(R"(<rect width="100%" height="100%" fill="#ffffff"/>)");
   svg.words({28, 38}, "name", scenario.name);
-  svg.words({28, 60}, "about", scenario.description);
+  svg.words({28, 60}, "about", description);
   svg.words({28, 79}, "about", summary);
   for (const auto& cable : layout.cables) svg.line(cable.from, cable.to, cable.colour, 3);
   draw_switches(svg, layout);

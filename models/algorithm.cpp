@@ -17,23 +17,30 @@ constexpr std::array<std::pair<Collective, const char*>, 5> kNames{{{Collective:
                                                                     {Collective::kBroadcast, "broadcast"},
                                                                     {Collective::kSendRecv, "sendrecv"}}};
 
-/// Payload of all hops together, and the number of hops that the longest chain of dependent messages crosses.
+/// Payload of all hops between nodes together, and how many of them the longest chain of dependent messages crosses.
 struct RingTraffic {
   std::uint64_t payload_bytes = 0;
   std::uint64_t chain_hops = 0;
 };
 
-RingTraffic ring_traffic(Collective op, std::uint64_t bytes, std::uint64_t ranks) {
-  const std::uint64_t steps = ranks - 1;
+/// Shares of an all_reduce differ by an element a channel, of which there are 64 at most.
+constexpr std::uint64_t kShareSlackBytes = 64 * sizeof(float);
+
+/// n ranks, k of whose hops leave a node (for a broadcast: k of the n-1 that it uses).
+RingTraffic ring_traffic(Collective op, std::uint64_t bytes, std::uint64_t n, std::uint64_t k) {
   switch (op) {
-    case Collective::kAllReduce:
-      return {2 * steps * bytes, 2 * steps};
+    case Collective::kAllReduce: {
+      if (k == n) return {2 * (n - 1) * bytes, 2 * (n - 1)};
+      const std::uint64_t share_bytes = std::min(bytes, bytes / n + kShareSlackBytes);
+      return {2 * k * (bytes - share_bytes), 2 * (k - 1)};
+    }
     case Collective::kAllGather:
     case Collective::kReduceScatter:
+      return {k * (n - 1) * (bytes / n), k - 1};
     case Collective::kBroadcast:
-      return {steps * bytes, steps};
+      return {k * bytes, k};
     case Collective::kSendRecv:
-      return {ranks * bytes, 1};
+      return {k * bytes, 1};
   }
   return {};
 }
@@ -67,20 +74,23 @@ double bus_factor(Collective op, int ranks) {
 Picoseconds ring_bound_ps(Collective op, std::uint64_t bytes, const std::vector<RingHop>& hops, int root) {
   const std::size_t ranks = hops.size();
   if (ranks < 2 || bytes == 0) return 0;
-  const RingTraffic traffic = ring_traffic(op, bytes, ranks);
 
   // A broadcast leaves out the hop from the root's predecessor into the root.
   const std::size_t idle_hop =
       op == Collective::kBroadcast ? (static_cast<std::size_t>(root) + ranks - 1) % ranks : ranks;
+  std::uint64_t between_nodes = 0;
   std::uint64_t rate_bps = 0;
   std::uint32_t pmtu_bytes = 0;
   Picoseconds least_latency_ps = std::numeric_limits<Picoseconds>::max();
   for (std::size_t hop = 0; hop < ranks; ++hop) {
-    if (hop == idle_hop) continue;
+    if (hop == idle_hop || hops[hop].rate_bps == 0) continue;
+    ++between_nodes;
     rate_bps += hops[hop].rate_bps;
     pmtu_bytes = std::max(pmtu_bytes, hops[hop].pmtu_bytes);
     least_latency_ps = std::min(least_latency_ps, hops[hop].latency_ps);
   }
+  if (between_nodes == 0) return 0;
+  const RingTraffic traffic = ring_traffic(op, bytes, ranks, between_nodes);
   // The last bit still has to arrive; the chain has to be walked even where the payload is nothing.
   const Picoseconds by_rate =
       wire_time_ps(wire_bytes(traffic.payload_bytes, pmtu_bytes, 0), rate_bps) + least_latency_ps;

@@ -27,7 +27,7 @@ double bus_factor(Collective op, int ranks);
 
 /// From one rank to the next: all parallel links together.
 struct RingHop {
-  std::uint64_t rate_bps = 0;
+  std::uint64_t rate_bps = 0;  // 0: within a node, which is taken to cost nothing
   Picoseconds latency_ps = 0;  // one way: propagation and switch
   std::uint32_t pmtu_bytes = 4096;
 };
@@ -37,6 +37,9 @@ struct RingHop {
 /// one rank the bound is 0.
 ///   all_reduce 2(n-1)S over n hops, chain 2(n-1); all_gather and reduce_scatter (n-1)S, chain n-1;
 ///   broadcast (n-1)S over the n-1 hops that do not lead into the root, chain n-1; sendrecv nS, chain 1.
+/// Where k < n hops leave a node, only these count: all_gather and reduce_scatter k(n-1)S/n, chain k-1; broadcast its
+/// share of (n-1)S; sendrecv kS. all_reduce is then the ring whose n shares are equal to within 64 elements, as those
+/// of the engine are: 2k(n-1)S/n less that rounding, chain 2(k-1). (Of uneven shares a few could spare the k hops.)
 Picoseconds ring_bound_ps(Collective op, std::uint64_t bytes, const std::vector<RingHop>& hops, int root = 0);
 
 /// A node's NICs together, one direction.

@@ -212,6 +212,47 @@ MissingPairs pairs_without_direct_path(const Topology& topology, std::size_t lim
   return missing;
 }
 
+namespace {
+
+using Neighbourhood = std::vector<std::vector<int>>;  // [node] -> its neighbours, ascending
+
+/// Neighbours of `node` in a torus of these lengths, ascending. A dimension of two has one cable.
+std::vector<int> torus_neighbours(int node, const std::vector<int>& lengths) {
+  std::vector<int> found;
+  int stride = 1;
+  for (const int length : lengths) {
+    const int place = node / stride % length;
+    const int base = node - place * stride;
+    for (const int next : {(place + 1) % length, (place + length - 1) % length}) found.push_back(base + next * stride);
+    stride *= length;
+  }
+  std::sort(found.begin(), found.end());
+  found.erase(std::unique(found.begin(), found.end()), found.end());
+  return found;
+}
+
+bool is_torus(const Neighbourhood& near, const std::vector<int>& lengths) {
+  for (std::size_t node = 0; node < near.size(); ++node) {
+    if (near[node] != torus_neighbours(static_cast<int>(node), lengths)) return false;
+  }
+  return true;
+}
+
+/// Tries every way to write `rest` as a product of lengths behind those given. Most fail at node 0.
+std::vector<int> find_torus(const Neighbourhood& near, int rest, std::vector<int>& lengths) {
+  if (rest == 1) return lengths.size() > 1 && is_torus(near, lengths) ? lengths : std::vector<int>();
+  for (int length = 2; length <= rest; ++length) {
+    if (rest % length != 0) continue;
+    lengths.push_back(length);
+    auto found = find_torus(near, rest / length, lengths);
+    lengths.pop_back();
+    if (!found.empty()) return found;
+  }
+  return {};
+}
+
+}  // namespace
+
 Shape classify(const Topology& topology) {
   const std::size_t nodes = topology.segments_of_node.size();
   Shape shape;
@@ -224,12 +265,22 @@ Shape classify(const Topology& topology) {
     return shape;
   }
   std::map<std::size_t, std::size_t> nodes_by_degree;
-  for (std::size_t i = 0; i < nodes; ++i) ++nodes_by_degree[neighbours(topology, static_cast<int>(i)).size()];
+  Neighbourhood near;
+  for (std::size_t i = 0; i < nodes; ++i) {
+    near.push_back(neighbours(topology, static_cast<int>(i)));
+    ++nodes_by_degree[near.back().size()];
+  }
   // Connected from here on, so degrees alone tell a cycle, a path and a star from everything else.
   shape.full_mesh = nodes_by_degree[nodes - 1] == nodes;
   shape.ring = nodes >= 3 && nodes_by_degree[2] == nodes;
   shape.line = nodes_by_degree[1] == 2 && nodes_by_degree[2] == nodes - 2;
   shape.star = nodes >= 3 && nodes_by_degree[1] == nodes - 1 && nodes_by_degree[nodes - 1] == 1;
+  const bool has_a_name = shape.full_mesh || shape.ring || shape.line || shape.star;
+  // Every node of a torus has as many neighbours as any other.
+  if (!has_a_name && nodes_by_degree[near.front().size()] == nodes) {
+    std::vector<int> lengths;
+    shape.torus = find_torus(near, static_cast<int>(nodes), lengths);
+  }
   return shape;
 }
 
@@ -244,6 +295,9 @@ std::string describe(const Shape& shape, std::size_t nodes) {
   add(shape.ring, "ring");
   add(shape.line, "line");
   add(shape.star, "star");
+  std::string lengths;
+  for (const int length : shape.torus) lengths += (lengths.empty() ? "" : "x") + std::to_string(length);
+  add(!shape.torus.empty(), ("torus " + lengths).c_str());
   return text.empty() ? "partial" : text;
 }
 

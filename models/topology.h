@@ -69,9 +69,12 @@ struct Shape {
   bool ring = false;  // one cycle through all nodes; two triangles side by side are none
   bool line = false;
   bool star = false;  // one hub, and leaves that only know the hub; three nodes or more
+  /// Lengths of a torus of two dimensions or more whose nodes are numbered along the first, then the second, ... ;
+  /// empty for all else. Not looked for where one of the above holds.
+  std::vector<int> torus;
 };
 Shape classify(const Topology& topology);
-/// "full mesh, ring", "line", "partial", "disconnected", "one node", ...
+/// "full mesh, ring", "line", "torus 3x3", "partial", "disconnected", "one node", ...
 std::string describe(const Shape& shape, std::size_t nodes);
 
 }  // namespace meshbed::models

@@ -93,6 +93,12 @@ TEST_CASE("a promise of no path between joined nodes is a finding") {
         Lines{"expect.unreachable: node0 and node2 do have a direct path, node0/rocep1s0f0 to node2/rocep1s0f1"});
 }
 
+TEST_CASE("a net plugin that is not there is a finding; one that the loader looks up is none") {
+  CHECK(findings_of(kTriangle, {"workload.net_plugin=/nowhere/libnccl-net.so"}) ==
+        Lines{"workload.net_plugin: there is no file '/nowhere/libnccl-net.so'; the run fails on every rank"});
+  CHECK(findings_of(kTriangle, {"workload.net_plugin=mesh"}).empty());
+}
+
 TEST_CASE("lint: exit 0 for clean files, 1 for findings and errors, 2 for no file") {
   const auto lint = [](const Lines& arguments, std::string& output) {
     std::ostringstream out;

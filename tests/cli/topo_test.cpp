@@ -157,6 +157,18 @@ TEST_CASE("text from the file cannot break the SVG") {
   CHECK(svg.find("&lt;b&gt; &amp; &quot;quotes&quot;  &lt;/svg&gt;") != std::string::npos);
 }
 
+TEST_CASE("a changed cluster is described by its changes, not by what the file said of another one") {
+  const std::vector<std::string> changes{"topology.kind=torus", "topology.shape=[3, 3]", "topology.nodes=9"};
+  const std::string svg = topology_svg(read_scenario(kScenarios + "pair.toml", changes));
+  CHECK(svg.find("two nodes on one cable") == std::string::npos);
+  CHECK(svg.find(">changed by --set topology.kind=torus --set topology.shape=[3, 3] --set topology.nodes=9<") !=
+        std::string::npos);
+  CHECK(svg.find(">9 nodes, 18 cables: torus 3x3<") != std::string::npos);
+  // What changes only the workload leaves the description as it is.
+  CHECK(topology_svg(read_scenario(kScenarios + "pair.toml", {"workload.channels=2"})).find("two nodes on one cable") !=
+        std::string::npos);
+}
+
 TEST_CASE("a crossed cable is dotted in the alarm colour and says so") {
   const std::string svg =
       topology_svg(make("ring", 2, {R"(node.node1.nic.rocep1s0f0.addresses=["192.168.200.2/24"])"}));

@@ -40,6 +40,26 @@ TEST_CASE("a broadcast does not use the hop into its root") {
   CHECK(ring_bound_ps(Collective::kBroadcast, kMiB, hops, 0) == wire_time_ps(wire_bytes(2 * kMiB, 4096, 0), 2 * k100G));
 }
 
+TEST_CASE("of a ring over two nodes of two ranks, only the two hops between the nodes count") {
+  auto hops = ring(4);
+  hops[0].rate_bps = hops[2].rate_bps = 0;  // 0 -> 1 and 2 -> 3 stay within their nodes
+  const auto over_two = [](std::uint64_t payload_bytes) {
+    return wire_time_ps(wire_bytes(payload_bytes, 4096, 0), 2 * k100G) + 1'000'000;
+  };
+  // Equal shares: each hop carries 2 * 3/4 of the bytes, less the rounding of a share.
+  CHECK(ring_bound_ps(Collective::kAllReduce, 4 * kMiB, hops) == over_two(4 * (3 * kMiB - 256)));
+  CHECK(ring_bound_ps(Collective::kAllGather, 4 * kMiB, hops) == over_two(2 * 3 * kMiB));
+  CHECK(ring_bound_ps(Collective::kReduceScatter, 4 * kMiB, hops) == over_two(2 * 3 * kMiB));
+  CHECK(ring_bound_ps(Collective::kSendRecv, 4 * kMiB, hops) == over_two(2 * 4 * kMiB));
+  // 3 -> 0 leads into the root: one hop is left. From root 1 on, both are used.
+  CHECK(ring_bound_ps(Collective::kBroadcast, 4 * kMiB, hops, 0) ==
+        wire_time_ps(wire_bytes(4 * kMiB, 4096, 0), k100G) + 1'000'000);
+  CHECK(ring_bound_ps(Collective::kBroadcast, 4 * kMiB, hops, 1) == over_two(2 * 4 * kMiB));
+  // A few bytes still walk the chain.
+  CHECK(ring_bound_ps(Collective::kAllReduce, 8, hops) == 2 * 1'000'000);
+  CHECK(ring_bound_ps(Collective::kAllReduce, kMiB, std::vector<RingHop>(4)) == 0);
+}
+
 TEST_CASE("a ring of one rank, and a collective of no bytes, take no time") {
   CHECK(ring_bound_ps(Collective::kAllReduce, kMiB, ring(1)) == 0);
   CHECK(ring_bound_ps(Collective::kAllReduce, 0, ring(3)) == 0);

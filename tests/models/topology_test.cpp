@@ -44,7 +44,10 @@ TEST_CASE("shapes: a triangle is a full mesh and a ring, a pair a full mesh and 
   CHECK(shape_of(make(TopologyKind::kSwitch, 3)) == "full mesh, ring");
   CHECK(shape_of(make(TopologyKind::kSwitch, 16)) == "full mesh");
   CHECK(shape_of(make(TopologyKind::kSwitch, 1)) == "one node");
-  CHECK(shape_of(make(TopologyKind::kTorus, 9, 1, {3, 3})) == "partial");
+  CHECK(shape_of(make(TopologyKind::kTorus, 9, 1, {3, 3})) == "torus 3x3");
+  CHECK(shape_of(make(TopologyKind::kTorus, 12, 1, {4, 3})) == "torus 4x3");
+  CHECK(shape_of(make(TopologyKind::kTorus, 24, 1, {2, 3, 4})) == "torus 2x3x4");
+  CHECK(shape_of(make(TopologyKind::kTorus, 4, 1, {2, 2})) == "ring");
 }
 
 TEST_CASE("two triangles side by side are disconnected, not a ring") {
@@ -116,6 +119,12 @@ TEST_CASE("hops are symmetric and obey the triangle inequality in every generate
       }
     }
   }
+}
+
+TEST_CASE("a torus that lacks one cable is none") {
+  Cluster cluster = make(TopologyKind::kTorus, 9, 1, {3, 3});
+  cluster.cables.pop_back();
+  CHECK(shape_of(cluster) == "partial");
 }
 
 TEST_CASE("two swapped plugs make two crossed cables, and nothing passes over them") {
