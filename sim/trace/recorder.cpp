@@ -34,7 +34,23 @@ Recorder::Recorder(const models::Cluster& cluster, const std::string& trace_path
             "destination_qp,sequence,opcode,payload_bytes,wire_bytes,status,tries,deliveries\n";
 }
 
-void Recorder::message(const MessageRecord& record) {
+MessageRecord Recorder::completed(const MessageRecord& record) {
+  const QueuePairId source{record.source, record.source_qp};
+  const QueuePairId destination{record.destination, record.destination_qp};
+  const bool forth = source < destination;
+  auto& ends = connections_.try_emplace(forth ? std::pair{source, destination} : std::pair{destination, source}, -1, -1)
+                   .first->second;
+  int& source_rank = forth ? ends.first : ends.second;
+  int& destination_rank = forth ? ends.second : ends.first;
+  if (record.source_rank >= 0) source_rank = record.source_rank;
+  if (record.destination_rank >= 0) destination_rank = record.destination_rank;
+  MessageRecord complete = record;
+  complete.destination_rank = destination_rank;
+  return complete;
+}
+
+void Recorder::message(const MessageRecord& told) {
+  const MessageRecord record = completed(told);
   digest_.add(record);
   ++totals_.messages;
   totals_.payload_bytes += record.payload_bytes;
@@ -53,10 +69,6 @@ void Recorder::message(const MessageRecord& record) {
   ++usage.messages;
   usage.payload_bytes += record.payload_bytes;
   usage.wire_bytes += record.wire_bytes;
-
-  const QueuePairId source{record.source, record.source_qp};
-  const QueuePairId destination{record.destination, record.destination_qp};
-  connections_.insert(source < destination ? std::pair{source, destination} : std::pair{destination, source});
 
   if (trace_.is_open()) write_line(record);
 }

@@ -8,7 +8,6 @@
 #include <fstream>
 #include <map>
 #include <optional>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -58,9 +57,11 @@ class Recorder : public MessageSink {
   std::uint64_t connections() const { return connections_.size(); }
 
  private:
-  void write_line(const MessageRecord& record);
-
   using QueuePairId = std::pair<models::PortRef, std::uint32_t>;
+  /// The record with the destination's rank, where another message of the connection has told it: a queue pair that
+  /// is gone before its last message is acknowledged no longer says whose it was.
+  MessageRecord completed(const MessageRecord& record);
+  void write_line(const MessageRecord& record);
 
   const models::Cluster& cluster_;
   std::string trace_path_;
@@ -68,7 +69,7 @@ class Recorder : public MessageSink {
   Digest digest_;
   MessageTotals totals_;
   std::map<PairKey, PairUsage> pairs_;
-  std::set<std::pair<QueuePairId, QueuePairId>> connections_;
+  std::map<std::pair<QueuePairId, QueuePairId>, std::pair<int, int>> connections_;  // ranks of its ends; -1: not told
 };
 
 /// "node0/rocep1s0f0"; "nowhere" where the cluster has no such port (a message that never found its responder).

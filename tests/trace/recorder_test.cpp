@@ -113,6 +113,28 @@ TEST_CASE("both directions of one queue pair are one connection and two pairs") 
   CHECK(recorder.totals().messages == 3);
 }
 
+TEST_CASE("a message whose responder is gone when it is acknowledged still belongs to that rank") {
+  const models::Cluster cluster = pair_cluster();
+  Recorder recorder(cluster, "");
+  MessageRecord last = good_message();
+  last.destination_rank = -1;
+  recorder.message(good_message());
+  recorder.message(last);
+  REQUIRE(recorder.pairs().size() == 1);
+  CHECK(recorder.pairs().begin()->first.destination_rank == 1);
+  CHECK(recorder.pairs().begin()->second.messages == 2);
+
+  // Also where only the other direction has told it.
+  Recorder other(cluster, "");
+  MessageRecord back = good_message();
+  std::swap(back.source, back.destination);
+  std::swap(back.source_qp, back.destination_qp);
+  std::swap(back.source_rank, back.destination_rank);
+  other.message(back);
+  other.message(last);
+  CHECK(other.pairs().count({0, 1, {0, 0}, {1, 0}}) == 1);
+}
+
 TEST_CASE("an acknowledged message that was executed twice is named; a flushed one is not held against the run") {
   const models::Cluster cluster = pair_cluster();
   Recorder recorder(cluster, "");
