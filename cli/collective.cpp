@@ -1,11 +1,14 @@
 #include "cli/collective.h"
 
 #include <fmt/format.h>
+#include <xxhash.h>
 
 #include <algorithm>
 #include <limits>
 
+#include "cli/memory.h"
 #include "cli/pattern.h"
+#include "plugin/base/prng.h"
 
 namespace meshbed::cli {
 namespace {
@@ -128,6 +131,13 @@ CollectiveShape shape_of(Collective op, std::uint64_t bytes, int ranks) {
   return shape;
 }
 
+std::uint64_t smallest_bytes(Collective op, int ranks) {
+  const bool has_shares = op == Collective::kAllGather || op == Collective::kReduceScatter;
+  return sizeof(float) * (has_shares ? kShareAlignment * static_cast<std::uint64_t>(ranks) : 1);
+}
+
+std::uint32_t first_salt(std::uint64_t seed) { return static_cast<std::uint32_t>(mix64(seed) >> 32U); }
+
 Picoseconds CaseBoard::total_ps() const {
   Picoseconds total = 0;
   for (const IterationTime& time : iterations) total += time.end_ps - time.start_ps;
@@ -151,7 +161,10 @@ CollectiveBuffers::CollectiveBuffers(std::uint64_t largest_bytes, int ranks, boo
   if (out_of_place) send_ = std::make_unique_for_overwrite<float[]>(elements);
 }
 
-std::vector<CollectiveBuffers> buffers_for(int ranks, std::uint64_t largest_bytes, bool out_of_place) {
+std::vector<CollectiveBuffers> buffers_for(int ranks, std::uint64_t largest_bytes, bool out_of_place,
+                                           const std::string& option) {
+  refuse_too_large({.ranks = ranks, .buffers_per_rank = out_of_place ? 2 : 1, .buffer_bytes = largest_bytes},
+                   available_memory_bytes(), option);
   std::vector<CollectiveBuffers> buffers;
   for (int rank = 0; rank < ranks; ++rank) buffers.emplace_back(largest_bytes, ranks, out_of_place);
   return buffers;
@@ -175,6 +188,11 @@ Result<void> run_case(RankHost& host, Engine& engine, CollectiveBuffers& buffers
 
     if (wanted.check) {
       check_result(host, wanted, shape, iteration, fmt::format("rank {}, iteration {}", host.rank(), index), board);
+      if (index + 1 == wanted.iterations) {
+        board.results.resize(static_cast<std::size_t>(host.ranks()));
+        board.results[static_cast<std::size_t>(host.rank())] =
+            XXH3_64bits(iteration.recv, shape.recv_count * sizeof(float));
+      }
     }
     if (host.rank() == 0 && after_iteration) after_iteration();
   }

@@ -34,6 +34,8 @@ struct CollectiveShape {
   std::uint64_t bytes = 0;       // nccl-tests' `size` column: the larger of the two
 };
 CollectiveShape shape_of(models::Collective op, std::uint64_t bytes, int ranks);
+/// The fewest bytes of which every rank has an element.
+std::uint64_t smallest_bytes(models::Collective op, int ranks);
 
 struct IterationTime {
   Picoseconds start_ps = -1;
@@ -43,7 +45,8 @@ struct IterationTime {
 /// What the ranks found out together; one board a case, written by all ranks.
 struct CaseBoard {
   std::vector<IterationTime> iterations;
-  std::uint64_t wrong = 0;  // elements, over all ranks and iterations
+  std::vector<std::uint64_t> results;  // by rank: XXH3-64 of its result of the last iteration; empty: not checked
+  std::uint64_t wrong = 0;             // elements, over all ranks and iterations
   std::uint64_t checked = 0;
   std::string first_wrong;  // "rank 1, iteration 0, element 17: 3 instead of 4"
 
@@ -67,7 +70,13 @@ class CollectiveBuffers {
 
 /// One for each rank. Owned by whoever runs the simulation, and kept until it is over: what a failed rank leaves
 /// registered may still be written to.
-std::vector<CollectiveBuffers> buffers_for(int ranks, std::uint64_t largest_bytes, bool out_of_place);
+/// Throws std::runtime_error where they would not fit into the memory that this machine has left; `option` is what the
+/// user has to lower.
+std::vector<CollectiveBuffers> buffers_for(int ranks, std::uint64_t largest_bytes, bool out_of_place,
+                                           const std::string& option);
+
+/// Where the salts of a run's cases start. The data descend from the seed: another seed, other results.
+std::uint32_t first_salt(std::uint64_t seed);
 
 /// Runs the case on this rank; all ranks call it with the same case. `salt` differs from case to case, so that a result
 /// of an earlier one cannot pass for this one's. Rank 0 calls `after_iteration` (where there is one) after each.

@@ -33,6 +33,11 @@ const char* result_name(int result) {
   return result >= 0 && result < 8 ? kNames[result] : "unknown result";
 }
 
+/// The words of a payload, one after the other.
+Prng words_of(const PayloadKey& key) {
+  return Prng(mix64(mix64(key.seed) ^ static_cast<std::uint64_t>(key.listener)) ^ key.message);
+}
+
 }  // namespace
 
 Replay::Replay(RankHost& host, const RankRecording& calls, ReplayBoard& board)
@@ -126,8 +131,8 @@ Result<void> Replay::run(const std::string& plugin_path) {
   return ok();
 }
 
-void generate_payload(int listener, std::uint64_t message, std::uint8_t* bytes, std::uint64_t size_bytes) {
-  Prng random(mix64(static_cast<std::uint64_t>(listener)) ^ message);
+void generate_payload(const PayloadKey& key, std::uint8_t* bytes, std::uint64_t size_bytes) {
+  Prng random = words_of(key);
   std::uint64_t at = 0;
   for (; at + sizeof(std::uint64_t) <= size_bytes; at += sizeof(std::uint64_t)) {
     const std::uint64_t word = random.next();
@@ -137,9 +142,8 @@ void generate_payload(int listener, std::uint64_t message, std::uint8_t* bytes, 
   std::memcpy(bytes + at, &last, size_bytes - at);
 }
 
-std::uint64_t first_wrong_byte(int listener, std::uint64_t message, const std::uint8_t* bytes,
-                               std::uint64_t size_bytes) {
-  Prng random(mix64(static_cast<std::uint64_t>(listener)) ^ message);
+std::uint64_t first_wrong_byte(const PayloadKey& key, const std::uint8_t* bytes, std::uint64_t size_bytes) {
+  Prng random = words_of(key);
   for (std::uint64_t at = 0; at < size_bytes; at += sizeof(std::uint64_t)) {
     const std::uint64_t word = random.next();
     const std::uint64_t here = std::min<std::uint64_t>(sizeof word, size_bytes - at);

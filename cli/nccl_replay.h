@@ -7,7 +7,8 @@
 // whatever order they do. That a recording says "done" before the next call orders nothing: the clocks of the recorded
 // machines were not one clock, and waiting for it can deadlock ranks that NCCL did not.
 //
-// Message k over listener L has payload(L, k); the receiver generates it again and compares every byte that arrived.
+// Message k over listener L has payload(seed, L, k); the receiver generates it again and compares every byte that
+// arrived.
 
 #include <array>
 #include <memory>
@@ -27,6 +28,7 @@ struct ReplayBoard {
     alignas(16) std::array<std::uint8_t, nccl::kHandleBytes> bytes{};
   };
 
+  std::uint64_t seed = 1;
   std::vector<Handle> handles;  // by listener
   bool stop = false;            // a rank failed: the others give up
   std::uint64_t connections = 0;
@@ -35,6 +37,7 @@ struct ReplayBoard {
   std::uint64_t checked_bytes = 0;
   std::uint64_t wrong = 0;  // requests with another size than recorded, or another payload
   std::string first_wrong;
+  std::vector<std::uint64_t> data;  // by rank: XXH3-64 of each payload that arrived, chained in order of completion
   Picoseconds started_ps = -1, ended_ps = -1;
 };
 
@@ -105,10 +108,14 @@ class Replay {
   std::optional<Error> error_;  // the first of any thread
 };
 
-/// The bytes of message `message` over `listener`.
-void generate_payload(int listener, std::uint64_t message, std::uint8_t* bytes, std::uint64_t size_bytes);
+/// Which message a payload belongs to.
+struct PayloadKey {
+  std::uint64_t seed = 1;  // the run's
+  int listener = 0;
+  std::uint64_t message = 0;  // over that listener
+};
+void generate_payload(const PayloadKey& key, std::uint8_t* bytes, std::uint64_t size_bytes);
 /// Index of the first byte that differs from generate_payload; `size_bytes` where none does.
-std::uint64_t first_wrong_byte(int listener, std::uint64_t message, const std::uint8_t* bytes,
-                               std::uint64_t size_bytes);
+std::uint64_t first_wrong_byte(const PayloadKey& key, const std::uint8_t* bytes, std::uint64_t size_bytes);
 
 }  // namespace meshbed::cli

@@ -1,10 +1,12 @@
 // The progress thread: issues sends and receives in the recorded order and tests what is under way.
 
 #include <fmt/format.h>
+#include <xxhash.h>
 
 #include <algorithm>
 
 #include "cli/nccl_replay.h"
+#include "plugin/base/prng.h"
 
 namespace meshbed::cli {
 
@@ -43,7 +45,7 @@ Result<Replay::Step> Replay::issue_progress(const RecordedCall& call) {
   void* request = nullptr;
   Result<void> posted = ok();
   if (call.call == NetCall::kIsend) {
-    generate_payload(comm.listener, comm.started, payload, call.size_bytes);
+    generate_payload({board_.seed, comm.listener, comm.started}, payload, call.size_bytes);
     posted = check(net_->isend(comm.handle, payload, call.size_bytes, call.tag, comm.arena_mr, nullptr, &request), call,
                    "isend");
   } else {
@@ -95,7 +97,9 @@ void Replay::check_finished(const Request& request, std::uint64_t size_bytes) {
   } else {
     board_.checked_bytes += size_bytes;
     const std::uint8_t* payload = comm.arena.get() + slot * comm.slot_bytes;
-    const std::uint64_t wrong_at = first_wrong_byte(comm.listener, request.message, payload, size_bytes);
+    const std::uint64_t wrong_at = first_wrong_byte({board_.seed, comm.listener, request.message}, payload, size_bytes);
+    std::uint64_t& data = board_.data[static_cast<std::size_t>(host_.rank())];
+    data = mix64(data ^ XXH3_64bits(payload, size_bytes));
     if (wrong_at < size_bytes) problem = fmt::format("byte {} of {} is wrong", wrong_at, size_bytes);
   }
   if (problem.empty()) return;

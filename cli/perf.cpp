@@ -108,10 +108,9 @@ CollectiveCase case_of(const Options& options, const Scenario& scenario, std::ui
 
 /// The whole sweep on one rank, in the order of nccl-tests: warm-up with the largest and the smallest size, then each.
 Result<void> run_rank(RankHost& host, CollectiveBuffers& buffers, const EngineOptions& engine_options, int warmup,
-                      std::vector<SizeRun>& runs, Progress& progress) {
+                      std::uint32_t salt, std::vector<SizeRun>& runs, Progress& progress) {
   Result<Engine> engine = Engine::open(host, engine_options);
   if (!engine) return engine.error();
-  std::uint32_t salt = 1;
   const auto run = [&](CollectiveCase wanted, CaseBoard& board) {
     return run_case(host, *engine, buffers, wanted, salt++, board);
   };
@@ -230,12 +229,13 @@ RunResult run_sweep(const Options& options, const Scenario& scenario, std::vecto
   const SimulateOptions simulate_options{.files = built_files(), .contexts = options.run.contexts};
   const EngineOptions engine = engine_options(scenario, simulate_options.files);
   sim::Recorder recorder(scenario.cluster, "");
-  std::vector<CollectiveBuffers> buffers = buffers_for(ranks_of(scenario), runs.back().in_place.bytes, true);
+  std::vector<CollectiveBuffers> buffers = buffers_for(ranks_of(scenario), runs.back().in_place.bytes, true, "-e");
   RunResult result;
   {
     Progress progress(models::name_of(options.op), static_cast<int>(runs.size()));
     result.simulation = simulate(scenario, simulate_options, recorder, [&](RankHost& host) {
-      return run_rank(host, buffers[static_cast<std::size_t>(host.rank())], engine, options.warmup, runs, progress);
+      return run_rank(host, buffers[static_cast<std::size_t>(host.rank())], engine, options.warmup,
+                      first_salt(scenario.seed), runs, progress);
     });
   }
   result.workload = models::name_of(options.op);
@@ -262,6 +262,7 @@ RunResult run_sweep(const Options& options, const Scenario& scenario, std::vecto
     for (const CaseBoard* board : {&run.out_of_place_board, &run.in_place_board}) {
       recorder.digest().add(static_cast<std::uint64_t>(board->total_ps()));
       recorder.digest().add(board->wrong);
+      for (const std::uint64_t hash : board->results) recorder.digest().add(hash);
     }
   }
   result.digest = recorder.digest().hex();

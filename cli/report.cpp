@@ -84,8 +84,8 @@ void write_result(Text& text, const RunResult& result) {
             result.messages.messages);
   if (!result.first_wrong.empty()) text.line("first wrong element: {}", result.first_wrong);
   if (result.warmup > 0) {
-    text.line("messages, payload and wire bytes are of the whole run: {} and {} that is timed",
-              counted(static_cast<std::uint64_t>(result.warmup), "warm-up iteration"), result.iterations);
+    text.line("messages, payload and wire bytes are of the whole run: {} warm-up and {}", result.warmup,
+              counted(static_cast<std::uint64_t>(result.iterations), "timed iteration"));
   }
 }
 

@@ -26,6 +26,7 @@ struct RunResult {
   std::uint64_t wrong = 0;
   std::uint64_t checked = 0;
   std::string first_wrong;
+  std::vector<std::uint64_t> data;  // by rank: XXH3-64 of what it got, in order; empty where nothing was checked
   std::uint64_t connections = 0;
   Simulation simulation;
   std::map<sim::PairKey, sim::PairUsage> pairs;

@@ -6,6 +6,9 @@
 #include <map>
 #include <set>
 
+#include "cli/collective.h"
+#include "cli/scenario_units.h"
+#include "cli/simulate.h"
 #include "models/topology_generate.h"
 
 namespace meshbed::cli {
@@ -43,6 +46,26 @@ class PortUse {
   std::map<models::PortRef, std::string> owner_;
 };
 
+/// A size that would be rounded to another one, or to nothing, is not what was asked for.
+void check_bytes(const Scenario& scenario, const ScenarioSpec& spec, Diagnostics& diagnostics) {
+  const Workload& workload = scenario.workload;
+  const auto op = models::parse_collective(workload.collective);
+  const int ranks = ranks_of(scenario);
+  if (workload.kind != WorkloadKind::kCollective || !op || ranks == 0) return;
+  const std::uint64_t least = smallest_bytes(*op, ranks);
+  if (workload.bytes < least) {
+    return diagnostics.add(spec.workload.at("bytes"),
+                           fmt::format("bytes: {} is too few: the smallest {} on {} is {}", workload.bytes,
+                                       workload.collective, counted(static_cast<std::uint64_t>(ranks), "rank"), least));
+  }
+  if (const std::uint64_t rest = workload.bytes % sizeof(float); rest != 0) {
+    const std::uint64_t below = workload.bytes - rest;
+    diagnostics.add(spec.workload.at("bytes"),
+                    fmt::format("bytes: {} is not a multiple of 4, the bytes of a float; the nearest are {} and {}",
+                                workload.bytes, below, below + sizeof(float)));
+  }
+}
+
 void check_workload(const Scenario& scenario, const ScenarioSpec& spec, Diagnostics& diagnostics) {
   const Workload& workload = scenario.workload;
   const WorkloadSpec& said = spec.workload;
@@ -52,6 +75,7 @@ void check_workload(const Scenario& scenario, const ScenarioSpec& spec, Diagnost
     diagnostics.add(said.at("ranks_per_node"), fmt::format("ranks_per_node: {} nodes make {} ranks; the most is {}",
                                                            nodes, ranks, models::kNodesMax));
   }
+  if (ranks <= models::kNodesMax) check_bytes(scenario, spec, diagnostics);
   if (workload.root >= ranks && nodes > 0) {
     diagnostics.add(said.at("root"), fmt::format("root: {} is no rank; there are {} ranks", workload.root, ranks));
   }

@@ -37,7 +37,8 @@ const Section<WorkloadSpec> kWorkload{
          [](const Value& v, WorkloadSpec& s) {
            v.choice(s.value.collective, {"all_reduce", "all_gather", "reduce_scatter", "broadcast", "sendrecv"});
          }},
-        {"bytes", "size", "'64M'", "as nccl-tests counts it: all_reduce the buffer, all_gather the whole output",
+        {"bytes", "size", "'64M'",
+         "as nccl-tests counts it: all_reduce the buffer, all_gather the whole output; a multiple of 4",
          [](const Value& v, WorkloadSpec& s) { v.size(s.value.bytes); }},
         {"dtype", "text", "'float'", "float",
          [](const Value& v, WorkloadSpec& s) { v.choice(s.value.dtype, {"float"}); }},

@@ -140,6 +140,11 @@ std::string rate_text(std::uint64_t rate_bps) {
   return scaled_text(rate_bps, kShown);
 }
 
+std::string size_text(std::uint64_t size_bytes) {
+  static constexpr Unit kShown[] = {{"B", 1}, {"KiB", kKiB}, {"MiB", kMiB}, {"GiB", kGiB}, {"TiB", kTiB}};
+  return scaled_text(size_bytes, kShown);
+}
+
 std::string time_text(Picoseconds time_ps) { return scaled_text(static_cast<std::uint64_t>(time_ps), kTimes); }
 
 std::string counted(std::uint64_t count, const std::string& noun) {

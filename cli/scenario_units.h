@@ -20,6 +20,7 @@ Result<Picoseconds> parse_time_ps(const std::string& text);
 Result<std::uint64_t> parse_size_bytes(const std::string& text);
 
 std::string rate_text(std::uint64_t rate_bps);                      // "100 Gb/s"
+std::string size_text(std::uint64_t size_bytes);                    // "1 TiB", "12.5 GiB"
 std::string time_text(Picoseconds time_ps);                         // "1 us"
 std::string counted(std::uint64_t count, const std::string& noun);  // "1 node", "2 nodes", "2 switches"
 

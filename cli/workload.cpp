@@ -20,6 +20,7 @@ void finish_digest(sim::Digest& digest, const RunResult& result) {
   digest.add(static_cast<std::uint64_t>(result.time_ps));
   digest.add(result.wrong);
   digest.add(result.checked);
+  for (const std::uint64_t hash : result.data) digest.add(hash);
   digest.add(static_cast<std::uint64_t>(result.simulation.outcome.kind));
   digest.add(static_cast<std::uint64_t>(result.simulation.elapsed_ps));
   for (const RankError& error : result.simulation.errors) {

@@ -44,6 +44,8 @@ void run_nccl_calls(const Scenario& scenario, const SimulateOptions& options, si
   const Recording recording = read_recording(recording_path(scenario));
   check_fits(scenario, recording);
   ReplayBoard board;
+  board.seed = scenario.seed;
+  board.data.resize(recording.ranks.size());
   board.handles.resize(static_cast<std::size_t>(recording.listeners));
   const std::string plugin = net_plugin_of(scenario, options.files);
 
@@ -62,6 +64,7 @@ void run_nccl_calls(const Scenario& scenario, const SimulateOptions& options, si
   result.wrong = board.wrong;
   result.checked = board.checked_bytes;
   result.first_wrong = board.first_wrong;
+  result.data = board.data;
   result.connections = board.connections;
   if (!result.simulation.ended_well()) return;
   result.proofs.push_back(all_happened(recording, board));

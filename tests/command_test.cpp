@@ -80,6 +80,56 @@ TEST_CASE("data that nobody checked is not said to be right") {
   CHECK(summary.at("nothing_to_check").at(0).at("name") == "data right");
 }
 
+TEST_CASE("more data than this machine can hold is refused before it is asked for, with what would fit") {
+  const CommandResult run =
+      command_all("run " + scenario_file("pair") + " --set workload.bytes=1T" + results_option("memory"));
+  CHECK(run.status == 2);
+  CHECK_MESSAGE(has(run, "meshbed: workload.bytes: 2 ranks with 1 buffer each of 1 TiB need 2 TiB of memory, and this"),
+                run.output);
+  const CommandResult perf = command_all("perf all_reduce -b 1024G -e 1024G --scenario " + scenario_file("pair"));
+  CHECK(perf.status == 2);
+  CHECK(has(perf, "-e: 2 ranks with 2 buffers each of "));
+}
+
+TEST_CASE("perf rounds a size down to whole floats, as nccl-tests does, and prints what it ran") {
+  const CommandResult result = command("perf all_reduce -b 10 -e 10 --scenario " + scenario_file("pair"));
+  CHECK(result.status == 0);
+  CHECK(has(result, "\n           8             2     float     sum "));
+}
+
+TEST_CASE("a report names the warm-up that its messages and bytes include") {
+  const std::string run = "run " + scenario_file("pair") + " --set workload.bytes=1M" + results_option("warmup");
+  CHECK(has(command(run), "are of the whole run: 1 warm-up and 1 timed iteration\n"));
+  CHECK_FALSE(has(command(run + " --set workload.warmup=0 --set expect.max_over_bound=2"), "warm-up"));
+  const auto summary = nlohmann::json::parse(command(run + " --json 2>/dev/null").output);
+  CHECK(summary.at("warmup_iterations") == 1);
+  CHECK(summary.at("iterations") == 1);
+}
+
+TEST_CASE("two ranks a node: the ring is held against the bound of its hops between the nodes") {
+  const CommandResult result =
+      command("run " + scenario_file("pair") + " --set workload.ranks_per_node=2" + results_option("two_ranks"));
+  CHECK_MESSAGE(result.status == 0, result.output);
+  CHECK(has(result, "ok     no ring of equal shares is faster: "));
+  CHECK(has(result, "ok     time at most 1.03 of the bound: 1.0"));
+}
+
+TEST_CASE("a broadcast is held against its ring, though nothing passes the hop into its root") {
+  const CommandResult result =
+      command("run " + scenario_file("spark-triangle") + " --set workload.collective=broadcast --set workload.root=1" +
+              results_option("broadcast"));
+  CHECK(has(result, "ok     no ring is faster: "));
+}
+
+TEST_CASE("every message of a replay belongs to two ranks, and each pair of ports of two ranks is one row") {
+  const auto summary =
+      nlohmann::json::parse(command("run --json " + scenario_file("nccl-calls-two-nodes-two-gpus-alltoall") +
+                                    " 2>/dev/null" + results_option("replay"))
+                                .output);
+  CHECK(summary.at("pairs").size() == 8);
+  for (const auto& pair : summary.at("pairs")) CHECK(pair.at("destination_rank") >= 0);
+}
+
 TEST_CASE("output that a full disk swallows is no success") {
   for (const std::string& arguments :
        {std::string("--version"), std::string("env"), std::string("run --help"), "lint " + scenario_file("pair"),

@@ -126,15 +126,16 @@ TEST_CASE("2,000 mutated recordings are read or refused, never worse") {
 TEST_CASE("a payload is right in every byte, or its first wrong byte is named") {
   for (const std::uint64_t size : {0, 1, 7, 8, 9, 4096, 4099}) {
     std::vector<std::uint8_t> bytes(size + 1);
-    generate_payload(3, 17, bytes.data(), size);
-    CHECK(first_wrong_byte(3, 17, bytes.data(), size) == size);
+    generate_payload({1, 3, 17}, bytes.data(), size);
+    CHECK(first_wrong_byte({1, 3, 17}, bytes.data(), size) == size);
     for (std::uint64_t at = 0; at < size; at += 5) {
       bytes[at] ^= 1U;
-      CHECK(first_wrong_byte(3, 17, bytes.data(), size) == at);
+      CHECK(first_wrong_byte({1, 3, 17}, bytes.data(), size) == at);
       bytes[at] ^= 1U;
     }
     if (size < 8) continue;
-    CHECK(first_wrong_byte(3, 18, bytes.data(), size) < size);  // another message
-    CHECK(first_wrong_byte(4, 17, bytes.data(), size) < size);  // another connection
+    CHECK(first_wrong_byte({1, 3, 18}, bytes.data(), size) < size);  // another message
+    CHECK(first_wrong_byte({1, 4, 17}, bytes.data(), size) < size);  // another connection
+    CHECK(first_wrong_byte({2, 3, 17}, bytes.data(), size) < size);  // another seed
   }
 }

@@ -86,7 +86,8 @@ TEST_CASE("a value out of range names the range") {
 
 TEST_CASE("a value that is none of the accepted words lists them") {
   CHECK(errors_of("[topology]\nkind = \"rign\"\nnodes = 3\n") ==
-        "test.toml:2:8: kind: 'rign' is unknown; accepted: none, ring, line, full-mesh, star, switch, torus");
+        "test.toml:2:8: kind: 'rign' is unknown (did you mean 'ring'?); accepted: none, ring, line, full-mesh, star, "
+        "switch, torus");
   CHECK(on_triangle("[workload]\ncollective = \"all_reduse\"\n") ==
         "test.toml:5:14: collective: 'all_reduse' is unknown (did you mean 'all_reduce'?); accepted: all_reduce, "
         "all_gather, reduce_scatter, broadcast, sendrecv");
@@ -272,6 +273,17 @@ TEST_CASE("an error of a --set names the argument") {
   // A line break must not smuggle a second key in.
   CHECK(on_triangle("", {"seed=1\nname='x'"}) ==
         "--set seed=1\\x0aname='x': seed: expects an integer, got text '1\\x0aname='x''");
+}
+
+TEST_CASE("bytes that no rank would get, or that would be rounded, are refused with those that are right") {
+  CHECK(on_triangle("[workload]\nbytes = 0\n") ==
+        "test.toml:5:9: bytes: 0 is too few: the smallest all_reduce on 3 ranks is 4");
+  CHECK(on_triangle("[workload]\nbytes = 47\ncollective = \"all_gather\"\n") ==
+        "test.toml:5:9: bytes: 47 is too few: the smallest all_gather on 3 ranks is 48");
+  CHECK(on_triangle("[workload]\nbytes = 48\ncollective = \"reduce_scatter\"\n").empty());
+  CHECK(on_triangle("", {"workload.bytes=10"}) ==
+        "--set workload.bytes=10: bytes: 10 is not a multiple of 4, the bytes of a float; the nearest are 8 and 12");
+  CHECK(on_triangle("[workload]\nkind = \"idle\"\nbytes = 0\n").empty());
 }
 
 TEST_CASE("a --set makes no hardware: a misspelt name is refused with the likely one and all there are") {

@@ -111,9 +111,26 @@ TEST_CASE("same digest with -O0 and with clang") {
   }
 }
 
-TEST_CASE("a seed given on the command line repeats its run") {
-  const auto digest = [](const char* seed) {
-    return digest_of("", meshbed_program(), "pair", std::string("--seed ") + seed);
+TEST_CASE("a seed repeats its run, and another seed shows in the digest, because it gives the ranks other data") {
+  for (const char* scenario : kScenarios) {
+    const auto digest = [&](const char* seed) {
+      return digest_of("", meshbed_program(), scenario, std::string("--seed ") + seed);
+    };
+    CHECK(digest("7") == digest("7"));
+    CHECK_MESSAGE(digest("7") != digest("8"), scenario);
+    CHECK(digest("1") == digest_of(scenario));  // the default
+    CHECK(digest("18446744073709551615") != digest("0"));
+  }
+}
+
+TEST_CASE("the digest hashes what the ranks got, not the seed: where nothing is checked, the seed changes nothing") {
+  const auto digest = [](const std::string& arguments) {
+    const CommandResult result =
+        run_command_line(meshbed_program() + " perf all_reduce -b 4K -e 4K --json --scenario " + scenario_file("pair") +
+                         " 2>/dev/null " + arguments);
+    REQUIRE(result.status == 0);
+    return nlohmann::json::parse(result.output).at("digest").get<std::string>();
   };
-  CHECK(digest("7") == digest("7"));
+  CHECK(digest("--seed 1") != digest("--seed 2"));
+  CHECK(digest("-c 0 --seed 1") == digest("-c 0 --seed 2"));
 }
