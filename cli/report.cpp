@@ -58,6 +58,9 @@ std::string shared_subnet(const models::Cluster& cluster, const sim::PairKey& ke
   return "-";
 }
 
+/// "-" for the rank of a message that never found its responder.
+std::string rank_text(int rank) { return rank < 0 ? "-" : fmt::format("{}", rank); }
+
 void write_pairs(Text& text, const Scenario& scenario, const RunResult& result) {
   if (result.pairs.empty()) return;
   text.line("");
@@ -69,9 +72,10 @@ void write_pairs(Text& text, const Scenario& scenario, const RunResult& result) 
       text.line("  ... and {} more, all in summary.json", result.pairs.size() - kPairsShown);
       break;
     }
-    text.line("{:>4} -> {:<4} {:<20} {:<24} {:<24} {:>9} {:>14}", key.source_rank, key.destination_rank,
-              shared_subnet(scenario.cluster, key), sim::endpoint_name(scenario.cluster, key.source),
-              sim::endpoint_name(scenario.cluster, key.destination), usage.messages, usage.payload_bytes);
+    text.line("{:>4} -> {:<4} {:<20} {:<24} {:<24} {:>9} {:>14}", rank_text(key.source_rank),
+              rank_text(key.destination_rank), shared_subnet(scenario.cluster, key),
+              sim::endpoint_name(scenario.cluster, key.source), sim::endpoint_name(scenario.cluster, key.destination),
+              usage.messages, usage.payload_bytes);
   }
 }
 

@@ -1,5 +1,7 @@
 #include "cli/topo.h"
 
+#include <cerrno>
+#include <cstring>
 #include <fstream>
 #include <ostream>
 #include <stdexcept>
@@ -41,10 +43,13 @@ int topo_command(const std::vector<std::string>& arguments, std::ostream& out, s
     out << svg;
     return 0;
   }
+  errno = 0;
   std::ofstream picture(output, std::ios::binary);
   picture << svg;
   picture.close();
-  if (!picture) throw std::runtime_error(output + ": cannot be written");
+  if (!picture) {
+    throw std::runtime_error("cannot write " + output + (errno != 0 ? std::string(": ") + std::strerror(errno) : ""));
+  }
   out << output << "\n";
   return 0;
 }
