@@ -84,8 +84,6 @@ const Path* Network::path(PortRef source, PortRef destination) const {
   return result;
 }
 
-bool Network::usable(const Path& path) const { return state(path.source).up && state(path.destination).up; }
-
 bool Network::port_up(PortRef port) const {
   const PortState& own = state(port);
   if (!own.up || own.link_out < 0) return false;

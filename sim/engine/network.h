@@ -42,7 +42,7 @@ class Network {
   /// valid as long as the network. O(1) after the first call for a pair.
   const Path* path(models::PortRef source, models::PortRef destination) const;
   /// Both ports are up.
-  bool usable(const Path& path) const;
+  bool usable(const Path& path) const { return state(path.source).up && state(path.destination).up; }
 
   /// Physical link of the port: a cable or switch is attached, the port is up, and at a cable the other end is too.
   bool port_up(models::PortRef port) const;

@@ -166,7 +166,7 @@ void Thread::join() {
   }
 }
 
-void World::spin(const void* what, const WaitNote& note) {
+bool World::spin(const void* what, const WaitNote& note) {
   Thread& thread = *current();
   Process& process = *thread.process_;
   if (thread.spin_epoch_ != process.epoch || thread.spin_activity_ != thread.activity_) {
@@ -176,18 +176,18 @@ void World::spin(const void* what, const WaitNote& note) {
     thread.spin_activity_ = thread.activity_;
     thread.circle_.assign(1, what);
     thread.circle_repeats_ = 0;
-    return;
+    return false;
   }
   const bool back_at_first = thread.circle_.front() == what;
   if (!back_at_first && std::find(thread.circle_.begin(), thread.circle_.end(), what) == thread.circle_.end()) {
     thread.circle_.push_back(what);
-    return;
+    return false;
   }
   // A program may look at one thing twice before the next (then the circle before was larger), and may never look at
   // the first again (then the others have been round twice).
   const std::size_t expected = std::max(thread.circle_.size(), thread.circle_before_);
   const bool closed = back_at_first && thread.circle_.size() == expected;
-  if (!closed && ++thread.circle_repeats_ < 2 * expected) return;
+  if (!closed && ++thread.circle_repeats_ < 2 * expected) return false;
   thread.circle_before_ = thread.circle_.size();
   // The circle is closed: everything was looked at, and nothing is there.
   thread.spin_pause_ps_ = std::clamp(2 * thread.spin_pause_ps_, kSpinPauseMin, kSpinPauseMax);
@@ -195,6 +195,7 @@ void World::spin(const void* what, const WaitNote& note) {
   const bool woken = block_until(now_ps_ + thread.spin_pause_ps_, note);
   std::erase(process.spinning, &thread);
   if (!woken) ++thread.spin_epoch_;  // look at everything once more before the next pause
+  return true;
 }
 
 void World::note_activity() {
@@ -204,9 +205,15 @@ void World::note_activity() {
 void World::signal(Process& process) {
   ++process.epoch;
   if (process.spinning.empty()) return;
-  for (Thread* thread : std::exchange(process.spinning, {})) {
+  // A resumed thread may run at once and spin again: only those that spin now are meant. Two vectors change places, so
+  // that nothing is allocated.
+  std::vector<Thread*> woken = std::move(impl_->signalled);
+  woken.swap(process.spinning);
+  for (Thread* thread : woken) {
     if (thread->blocked_) resume(*thread);
   }
+  woken.clear();
+  impl_->signalled = std::move(woken);
 }
 
 std::vector<std::string> World::Impl::waiters() const {

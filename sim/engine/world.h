@@ -117,7 +117,8 @@ class World {
   /// Called where a program polls and found nothing (empty ibv_poll_cq, EAGAIN, sched_yield). `what` identifies the
   /// thing polled. The first empty look at it since anything happened returns at once, so that the program may look at
   /// its other things; the second one blocks until something happens to the process (or a capped back-off passes).
-  void spin(const void* what, const WaitNote& note);
+  /// False where it has not blocked: nothing has changed.
+  bool spin(const void* what, const WaitNote& note);
   /// The current thread got something done (a successful post, poll, read ...): its polling starts anew.
   void note_activity();
   /// Something happened to `process` from outside of the current thread: bytes, a completion, a signal, an unlock.

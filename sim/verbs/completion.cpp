@@ -165,7 +165,7 @@ int poll_cq(System& system, std::uint32_t handle, int count, ibv_wc* completions
   int taken = drain(system, *queue, count, completions);
   if (taken == 0 && count > 0) {
     if (queue->failed) return -1;
-    system.world.spin(queue, {.what = "ibv_poll_cq", .object = handle, .describe = describe_poller});
+    if (!system.world.spin(queue, {.what = "ibv_poll_cq", .object = handle, .describe = describe_poller})) return 0;
     queue = system.completion_queues.find(handle);  // another thread may have destroyed it meanwhile
     if (queue == nullptr) return -1;
     taken = drain(system, *queue, count, completions);

@@ -60,6 +60,21 @@ inline void deliver(System& system, Process& process) {
   system.world.signal(process);
 }
 
+// --- wire: what every request asks, see transport.h ---
+inline std::uint32_t flaps_of(const System& system, const QueuePair& qp) {
+  return system.port(qp.context->port).flaps + system.port(qp.route.peer).flaps;
+}
+inline bool path_usable(const System& system, const QueuePair& qp) {
+  return qp.route.path != nullptr ? system.network.usable(*qp.route.path) : system.network.port_up(qp.context->port);
+}
+inline Picoseconds path_latency_ps(const QueuePair& qp) {
+  return qp.route.path != nullptr ? qp.route.path->latency_ps : 0;
+}
+inline void release(System& system, Flight& flight) {
+  if (flight.snapshot != nullptr) system.blocks.give(flight.snapshot);
+  system.flights.give(&flight);
+}
+
 /// The table for the drop-in, filled with functions of this room (table.cpp).
 const VerbsBackend& backend_table();
 

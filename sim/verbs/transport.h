@@ -60,12 +60,8 @@ Picoseconds rnr_timer_ps(std::uint8_t code);
 Picoseconds ack_timeout_ps(std::uint8_t timeout);
 
 // --- wire ---
-std::uint32_t flaps_of(const System& system, const QueuePair& qp);
-bool path_usable(const System& system, const QueuePair& qp);
-Picoseconds path_latency_ps(const QueuePair& qp);
 void put_on_wire(System& system, const QueuePair& qp, std::uint64_t wire_bytes, std::uint64_t flow, EventFunction done,
                  Flight& flight);
-void release(System& system, Flight& flight);
 
 // --- requester ---
 /// Puts the next requests on the wire, as far as order, fences, limits and timers allow.

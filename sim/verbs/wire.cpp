@@ -55,16 +55,6 @@ Picoseconds ack_timeout_ps(std::uint8_t timeout) {
   return timeout == 0 ? -1 : kUnit << timeout;
 }
 
-std::uint32_t flaps_of(const System& system, const QueuePair& qp) {
-  return system.port(qp.context->port).flaps + system.port(qp.route.peer).flaps;
-}
-
-bool path_usable(const System& system, const QueuePair& qp) {
-  return qp.route.path != nullptr ? system.network.usable(*qp.route.path) : system.network.port_up(qp.context->port);
-}
-
-Picoseconds path_latency_ps(const QueuePair& qp) { return qp.route.path != nullptr ? qp.route.path->latency_ps : 0; }
-
 void put_on_wire(System& system, const QueuePair& qp, std::uint64_t wire_bytes, std::uint64_t flow, EventFunction done,
                  Flight& flight) {
   if (qp.route.path != nullptr) {
@@ -74,11 +64,6 @@ void put_on_wire(System& system, const QueuePair& qp, std::uint64_t wire_bytes, 
   // Loopback stays within the adapter, at its port's rate.
   const models::PortRef port = qp.context->port;
   system.world.after(wire_time_ps(wire_bytes, nic_of(system, port).rate_bps), port.node, done, &flight, 0);
-}
-
-void release(System& system, Flight& flight) {
-  if (flight.snapshot != nullptr) system.blocks.give(flight.snapshot);
-  system.flights.give(&flight);
 }
 
 }  // namespace meshbed::sim::verbs
