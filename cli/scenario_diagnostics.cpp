@@ -52,8 +52,9 @@ std::string to_string(const Place& place, const std::string& file) {
 }
 
 void Diagnostics::add(const Place& place, const std::string& message) {
-  lines_.push_back(
-      {place.begin.line, place.begin.column, printable(fmt::format("{}: {}", to_string(place, file_), message))});
+  ++count_;
+  std::string text = printable(fmt::format("{}: {}", to_string(place, file_), message));
+  if (said_.insert(text).second) lines_.push_back({place.begin.line, place.begin.column, std::move(text)});
 }
 
 void Diagnostics::add(const std::string& message) { add(Place{}, message); }

@@ -3,6 +3,7 @@
 
 #include <toml++/toml.h>
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -18,11 +19,13 @@ class Diagnostics {
  public:
   explicit Diagnostics(std::string file) : file_(std::move(file)) {}
 
+  /// The same message at the same place is shown once.
   void add(const Place& place, const std::string& message);
   /// An error of the file as a whole.
   void add(const std::string& message);
   bool empty() const { return lines_.empty(); }
-  std::size_t count() const { return lines_.size(); }
+  /// How often add was called.
+  std::size_t count() const { return count_; }
   /// Throws ScenarioError with one line per error, in order of their places (at most kShownMax; the rest is counted).
   void throw_if_any() const;
 
@@ -35,6 +38,8 @@ class Diagnostics {
   };
   std::string file_;
   std::vector<Line> lines_;
+  std::set<std::string> said_;  // the texts of lines_
+  std::size_t count_ = 0;
 };
 
 /// "FILE:LINE:COLUMN" or "--set ARGUMENT"; `file` where the place is unknown.

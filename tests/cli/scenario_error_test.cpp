@@ -307,6 +307,12 @@ TEST_CASE("a --set makes no hardware: a misspelt name is refused with the likely
             .find("there is no NIC 'mlx5_1' on alpha (did you mean 'mlx5_0'?)") != std::string::npos);
 }
 
+TEST_CASE("an error is said once, however often it is met") {
+  CHECK(on_triangle("", {"expect.unreachable=[[\"a\", \"a\"]]"}) ==
+        "--set expect.unreachable=[[\"a\", \"a\"]]: unreachable: there is no node 'a'; nodes are: node0, node1, node2\n"
+        "--set expect.unreachable=[[\"a\", \"a\"]]: unreachable: 'a' is paired with itself");
+}
+
 TEST_CASE("--set reaches a fault by its index, because faults have no names") {
   CHECK(on_triangle("", {"fault.first.at=1ms"}) ==
         "--set fault.first.at=1ms: 'fault' has 0 entries in the file; count from 0");
