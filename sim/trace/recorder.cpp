@@ -1,5 +1,6 @@
 #include "sim/trace/recorder.h"
 
+#include <fmt/compile.h>
 #include <fmt/format.h>
 #include <infiniband/verbs.h>
 
@@ -34,23 +35,34 @@ Recorder::Recorder(const models::Cluster& cluster, const std::string& trace_path
             "destination_qp,sequence,opcode,payload_bytes,wire_bytes,status,tries,deliveries\n";
 }
 
-MessageRecord Recorder::completed(const MessageRecord& record) {
+Recorder::Flow& Recorder::flow_of(const MessageRecord& record) {
+  Flow& flow = flows_[record.source_qp];
+  if (flow.destination_rank != nullptr && flow.source == record.source && flow.destination == record.destination &&
+      flow.destination_qp == record.destination_qp) {
+    return flow;
+  }
   const QueuePairId source{record.source, record.source_qp};
   const QueuePairId destination{record.destination, record.destination_qp};
   const bool forth = source < destination;
   auto& ends = connections_.try_emplace(forth ? std::pair{source, destination} : std::pair{destination, source}, -1, -1)
                    .first->second;
-  int& source_rank = forth ? ends.first : ends.second;
-  int& destination_rank = forth ? ends.second : ends.first;
-  if (record.source_rank >= 0) source_rank = record.source_rank;
-  if (record.destination_rank >= 0) destination_rank = record.destination_rank;
-  MessageRecord complete = record;
-  complete.destination_rank = destination_rank;
-  return complete;
+  flow = {.source = record.source,
+          .destination = record.destination,
+          .destination_qp = record.destination_qp,
+          .destination_rank = forth ? &ends.second : &ends.first,
+          .usage = nullptr,
+          .usage_rank = -1,
+          .ports = fmt::format("{},{}", endpoint_name(cluster_, record.source),
+                               endpoint_name(cluster_, record.destination))};
+  if (record.source_rank >= 0) (forth ? ends.first : ends.second) = record.source_rank;
+  return flow;
 }
 
 void Recorder::message(const MessageRecord& told) {
-  const MessageRecord record = completed(told);
+  Flow& flow = flow_of(told);
+  MessageRecord record = told;
+  if (told.destination_rank >= 0) *flow.destination_rank = told.destination_rank;
+  record.destination_rank = *flow.destination_rank;
   digest_.add(record);
   ++totals_.messages;
   totals_.payload_bytes += record.payload_bytes;
@@ -65,12 +77,16 @@ void Recorder::message(const MessageRecord& told) {
     }
   }
 
-  PairUsage& usage = pairs_[{record.source_rank, record.destination_rank, record.source, record.destination}];
+  if (flow.usage == nullptr || flow.usage_rank != record.destination_rank) {
+    flow.usage = &pairs_[{record.source_rank, record.destination_rank, record.source, record.destination}];
+    flow.usage_rank = record.destination_rank;
+  }
+  PairUsage& usage = *flow.usage;
   ++usage.messages;
   usage.payload_bytes += record.payload_bytes;
   usage.wire_bytes += record.wire_bytes;
 
-  if (trace_.is_open()) write_line(record);
+  if (trace_.is_open()) write_line(record, flow.ports);
 }
 
 void Recorder::close() {
@@ -82,12 +98,11 @@ void Recorder::close() {
       fmt::format("cannot write {}: {}", trace_path_, errno != 0 ? std::strerror(errno) : "not all of it was taken"));
 }
 
-void Recorder::write_line(const MessageRecord& record) {
+void Recorder::write_line(const MessageRecord& record, const std::string& ports) {
   fmt::memory_buffer line;
-  fmt::format_to(std::back_inserter(line), "{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", record.posted_ps,
-                 record.started_ps, record.delivered_ps, record.completed_ps, record.source_rank,
-                 record.destination_rank, endpoint_name(cluster_, record.source),
-                 endpoint_name(cluster_, record.destination), record.source_qp, record.destination_qp, record.sequence,
+  fmt::format_to(std::back_inserter(line), FMT_COMPILE("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n"),
+                 record.posted_ps, record.started_ps, record.delivered_ps, record.completed_ps, record.source_rank,
+                 record.destination_rank, ports, record.source_qp, record.destination_qp, record.sequence,
                  record.opcode, record.payload_bytes, record.wire_bytes, record.status, record.tries,
                  record.deliveries);
   trace_.write(line.data(), static_cast<std::streamsize>(line.size()));

@@ -9,6 +9,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -58,10 +59,19 @@ class Recorder : public MessageSink {
 
  private:
   using QueuePairId = std::pair<models::PortRef, std::uint32_t>;
-  /// The record with the destination's rank, where another message of the connection has told it: a queue pair that
-  /// is gone before its last message is acknowledged no longer says whose it was.
-  MessageRecord completed(const MessageRecord& record);
-  void write_line(const MessageRecord& record);
+  /// What was found for a queue pair's message before: the next one mostly goes the same way.
+  struct Flow {
+    models::PortRef source, destination;
+    std::uint32_t destination_qp = 0;
+    // In connections_: the rank at the other end, where any message of the connection has told it. A queue pair that is
+    // gone before its last message is acknowledged no longer says whose it was.
+    int* destination_rank = nullptr;
+    PairUsage* usage = nullptr;  // in pairs_, for usage_rank
+    int usage_rank = -1;
+    std::string ports;  // "node0/rocep1s0f0,node1/rocep1s0f0"
+  };
+  Flow& flow_of(const MessageRecord& record);
+  void write_line(const MessageRecord& record, const std::string& ports);
 
   const models::Cluster& cluster_;
   std::string trace_path_;
@@ -70,6 +80,7 @@ class Recorder : public MessageSink {
   MessageTotals totals_;
   std::map<PairKey, PairUsage> pairs_;
   std::map<std::pair<QueuePairId, QueuePairId>, std::pair<int, int>> connections_;  // ranks of its ends; -1: not told
+  std::unordered_map<std::uint32_t, Flow> flows_;  // by the source's queue pair number, unique in a World
 };
 
 /// "node0/rocep1s0f0"; "nowhere" where the cluster has no such port (a message that never found its responder).
