@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <vector>
@@ -12,17 +13,17 @@ using namespace meshbed::test;
 
 namespace {
 
-nlohmann::json run_scenario(const std::string& name, int& status) {
+nlohmann::json run_scenario(const std::string& name, int& status, const std::string& options = "") {
   const std::string results = scratch_folder("scenarios");
   const CommandResult result = run_command_line(meshbed_program() + " run " + scenario_file(name) +
-                                                " --no-trace --json --results '" + results + "'");
+                                                " --no-trace --json --results '" + results + "' " + options);
   status = result.status;
   return nlohmann::json::parse(result.output);
 }
 
 }  // namespace
 
-TEST_CASE("every scenario runs, keeps its proofs and meets its expectations") {
+TEST_CASE("every scenario runs, keeps its proofs and meets its expectations; the fabrics agree within 2 %") {
   std::vector<std::string> names;
   for (const auto& entry : std::filesystem::directory_iterator(std::string(MESHBED_SOURCE_DIR) + "/scenarios")) {
     if (entry.path().extension() == ".toml") names.push_back(entry.path().stem());
@@ -38,6 +39,9 @@ TEST_CASE("every scenario runs, keeps its proofs and meets its expectations") {
     for (const char* list : {"proofs", "expected"}) {
       for (const auto& item : summary.at(list)) CHECK_MESSAGE(item.at("ok") == true, item.dump());
     }
+    const double chunk_ns = summary.at("time_ns");
+    const double fluid_ns = run_scenario(name, status, "--fabric fluid").at("time_ns");
+    CHECK(std::abs(chunk_ns - fluid_ns) <= 0.02 * fluid_ns);
   }
 }
 

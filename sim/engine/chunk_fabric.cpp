@@ -4,8 +4,11 @@
 // which a link sends a chunk; window - how far a hop may run ahead of the next one (a switch's buffer for the transfer,
 // returned by credits: nothing is lost, and a transfer that is held up further on does not hold up others here).
 // Links serve the transfers that have a chunk for them in turn, one chunk each: max-min sharing, a chunk coarse.
+// Adapters take turns packet by packet, which small messages feel: a transfer of one packet therefore waits for no more
+// than the packet that is on the wire, not for its chunk, and where such transfers queue, they and single packets of
+// the others go alternately.
 // A transfer that has all its links to itself goes in one piece over all of them at once, cutting through, at the rate
-// of its slowest link; when another transfer comes to one of its links, the piece ends at each link's next chunk
+// of its slowest link; when another transfer comes to one of its links, the piece ends at each link's next packet
 // boundary. Cost: one event a transfer where nothing is shared, one event a chunk and hop elsewhere; nothing is
 // allocated once warm.
 
@@ -23,6 +26,8 @@ namespace {
 
 // 16 KiB at 100 Gb/s is 1.3 us: fairness is that coarse. Smaller chunks cost events in proportion.
 constexpr std::uint64_t kChunkBytes = 16 * kKiB;
+// One packet of the largest path MTU, 4096 bytes, with room for its headers.
+constexpr std::uint64_t kPacketBytes = 4352;
 constexpr std::uint64_t kWindowBytes = 4 * kChunkBytes;
 constexpr std::size_t kHopsMax = 8;
 
@@ -45,35 +50,52 @@ struct Transfer {
   std::array<Hop, kHopsMax> hops;
 
   std::size_t hop_count() const { return path->links.size(); }
-  /// What hop `index` may send now: what has come in, less what has left, as far as the next hop's window allows.
-  std::uint64_t sendable_bytes(std::size_t index) const {
-    const std::uint64_t arrived = index == 0 ? wire_bytes : hops[index - 1].sent_bytes;
-    const std::uint64_t sent = hops[index].sent_bytes;
-    if (index + 1 < hop_count() && sent - hops[index + 1].sent_bytes >= kWindowBytes) return 0;
-    return std::min(arrived - sent, kChunkBytes);
+  bool is_packet() const { return wire_bytes <= kPacketBytes; }
+};
+
+/// Hops that wait for a link, the first come first.
+class Line {
+ public:
+  bool empty() const { return first_ == nullptr; }
+  void clear() { first_ = last_ = nullptr; }
+  void join(Hop& hop) {
+    hop.next = nullptr;
+    (last_ != nullptr ? last_->next : first_) = &hop;
+    last_ = &hop;
   }
+  Hop* take() {
+    Hop* hop = first_;
+    first_ = hop->next;
+    if (first_ == nullptr) last_ = nullptr;
+    return hop;
+  }
+
+ private:
+  Hop* first_ = nullptr;
+  Hop* last_ = nullptr;
 };
 
 struct Server {  // of a link
-  Hop* first = nullptr;
-  Hop* last = nullptr;
+  Line packets;  // transfers of one packet
+  Line chunks;   // the others
+  bool packet_was_last = false;
   Hop* serving = nullptr;
   bool in_one_piece = false;
-  Picoseconds start_ps = 0;         // of the service
+  Picoseconds start_ps = 0;  // of the service
+  Picoseconds end_ps = 0;
   std::uint64_t service_bytes = 0;  // of a chunk; unused in one piece
   std::uint64_t generation = 0;     // a service that was changed leaves a stale event behind
 
+  bool nobody_waits() const { return packets.empty() && chunks.empty(); }
   void join(Hop& hop) {
     hop.engaged = true;
-    hop.next = nullptr;
-    (last != nullptr ? last->next : first) = &hop;
-    last = &hop;
+    (hop.transfer->is_packet() ? packets : chunks).join(hop);
   }
+  /// The next in turn: a packet and a chunk alternately.
   Hop* take() {
-    Hop* hop = first;
-    first = hop->next;
-    if (first == nullptr) last = nullptr;
-    return hop;
+    const bool packet = chunks.empty() || (!packets.empty() && !packet_was_last);
+    packet_was_last = packet;
+    return (packet ? packets : chunks).take();
   }
 };
 
@@ -87,7 +109,7 @@ class ChunkFabric final : public Fabric {
     MESHBED_CHECK(wire_bytes > 0);
     MESHBED_CHECK(path.links.size() <= kHopsMax);
     for (const int link : path.links) {
-      if (server(link).in_one_piece) cut(*server(link).serving->transfer);
+      if (server(link).in_one_piece) cut(*server(link).serving->transfer, 0);
     }
     usage_.begin(path, wire_bytes, world_.now());
     Transfer& transfer = take();
@@ -106,49 +128,77 @@ class ChunkFabric final : public Fabric {
   static constexpr unsigned kLinkBits = 24;
 
   Server& server(int link) { return servers_[static_cast<std::size_t>(link)]; }
+  const Server& server(int link) const { return servers_[static_cast<std::size_t>(link)]; }
   static int link_of(const Hop& hop) { return hop.transfer->path->links[hop.index]; }
   std::uint64_t rate(int link) const { return network_.links()[static_cast<std::size_t>(link)].rate_bps; }
 
+  /// What a hop may send now, and when the last of it has come in.
+  struct Supply {
+    std::uint64_t bytes = 0;
+    Picoseconds arrival_ps = 0;
+  };
+
+  /// At most `limit` bytes: what has come in, or what is coming in, cutting through. A hop may wait for what is coming
+  /// in only if that holds up nobody else (`may_hold`); otherwise it starts late enough not to wait.
+  Supply supply_of(const Hop& hop, std::uint64_t limit, bool may_hold) const {
+    const Transfer& transfer = *hop.transfer;
+    const std::uint64_t sent = hop.sent_bytes;
+    const Picoseconds now = world_.now();
+    const bool last = hop.index + 1 == transfer.hop_count();
+    if (!last && sent >= transfer.hops[hop.index + 1].sent_bytes + kWindowBytes) return {};
+    if (hop.index == 0) return {std::min(transfer.wire_bytes - sent, limit), now};
+    const Hop& before = transfer.hops[hop.index - 1];
+    const Server& feeding = server(link_of(before));
+    const std::uint64_t coming = before.sent_bytes + (feeding.serving == &before ? feeding.service_bytes : 0);
+    if (coming <= sent) return {};
+    const std::uint64_t bytes = std::min(coming - sent, limit);
+    if (sent + bytes <= before.sent_bytes) return {bytes, now};
+    const Picoseconds arrival = feeding.end_ps - wire_time_ps(coming - sent - bytes, rate(link_of(before)));
+    if (may_hold || arrival <= now + wire_time_ps(bytes, rate(link_of(hop)))) return {bytes, arrival};
+    return {before.sent_bytes > sent ? before.sent_bytes - sent : 0, now};
+  }
+
+  /// The hop has something to send, or soon will have.
   void engage(Hop& hop) {
-    server(link_of(hop)).join(hop);
+    Server& joined = server(link_of(hop));
+    joined.join(hop);
+    if (joined.serving != nullptr && hop.transfer->is_packet() && !joined.serving->transfer->is_packet()) {
+      cut(*joined.serving->transfer, joined.serving->index);
+    }
     serve(link_of(hop));
+  }
+  void engage_if_supplied(Hop& hop) {
+    if (!hop.engaged && supply_of(hop, kChunkBytes, true).bytes > 0) engage(hop);
   }
 
   /// Starts the next service on an idle link.
   void serve(int link) {
     Server& idle = server(link);
-    if (idle.serving != nullptr || idle.first == nullptr) return;
-    Hop& hop = *idle.take();
-    Transfer& transfer = *hop.transfer;
-    const auto& links = transfer.path->links;
-    if (std::all_of(links.begin(), links.end(), [&](int each) { return usage_.active(each) == 1; })) {
-      serve_in_one_piece(transfer);
-      return;
+    while (idle.serving == nullptr && !idle.nobody_waits()) {
+      Hop& hop = *idle.take();
+      Transfer& transfer = *hop.transfer;
+      const auto& links = transfer.path->links;
+      if (std::all_of(links.begin(), links.end(), [&](int each) { return usage_.active(each) == 1; })) {
+        serve_in_one_piece(transfer);
+        return;
+      }
+      const std::uint64_t limit = idle.packets.empty() ? kChunkBytes : kPacketBytes;
+      const Supply supply = supply_of(hop, limit, idle.nobody_waits());
+      if (supply.bytes == 0) {  // what comes in will engage it again
+        hop.engaged = false;
+        continue;
+      }
+      idle.serving = &hop;
+      idle.start_ps = world_.now();
+      idle.service_bytes = supply.bytes;
+      end_service_at(std::max(supply.arrival_ps, world_.now() + wire_time_ps(supply.bytes, rate(link))), link);
+      if (hop.index + 1 < transfer.hop_count()) engage_if_supplied(transfer.hops[hop.index + 1]);
     }
-    const std::uint64_t bytes = transfer.sendable_bytes(hop.index);
-    send_chunk(hop, bytes, world_.now());
-  }
-
-  /// The chunk goes on over later hops at the same time as long as their links are idle and it is next there: cutting
-  /// through keeps a path full after another transfer's short visit to one of its links.
-  void send_chunk(Hop& hop, std::uint64_t bytes, Picoseconds end) {
-    const int link = link_of(hop);
-    Server& each = server(link);
-    each.serving = &hop;
-    each.start_ps = world_.now();
-    each.service_bytes = bytes;
-    hop.engaged = true;
-    end = std::max(end, world_.now() + wire_time_ps(bytes, rate(link)));
-    end_service_at(end, link);
-    if (hop.index + 1 == hop.transfer->hop_count()) return;
-    Hop& next = hop.transfer->hops[hop.index + 1];
-    const Server& later = server(link_of(next));
-    const bool is_next = !next.engaged && next.sent_bytes == hop.sent_bytes;
-    if (is_next && later.serving == nullptr && later.first == nullptr) send_chunk(next, bytes, end);
   }
 
   void end_service_at(Picoseconds when, int link) {
     Server& busy = server(link);
+    busy.end_ps = when;
     const std::uint64_t argument = (++busy.generation << kLinkBits) | static_cast<std::uint64_t>(link);
     world_.at(when, busy.serving->transfer->path->source.node, &ChunkFabric::service_due, this, argument);
   }
@@ -161,7 +211,8 @@ class ChunkFabric final : public Fabric {
       Hop& hop = transfer.hops[index];
       Server& each = server(link_of(hop));
       if (each.serving == nullptr) each.start_ps = world_.now();
-      each.first = each.last = nullptr;
+      each.packets.clear();
+      each.chunks.clear();
       each.serving = &hop;
       each.in_one_piece = true;
       ++each.generation;
@@ -172,22 +223,27 @@ class ChunkFabric final : public Fabric {
     end_service_at(end, transfer.path->links.front());
   }
 
-  /// Another transfer has come to a link of `transfer`: its one piece ends at the next chunk boundary of each link.
-  void cut(Transfer& transfer) {
-    std::uint64_t limit = transfer.wire_bytes;  // no hop is ahead of the one before
-    for (std::size_t index = 0; index < transfer.hop_count(); ++index) {
+  /// Another transfer has come to a link of `transfer`: what hop `from` is sending of it ends at the next packet
+  /// boundary, and so does what later hops are sending of the same bytes.
+  void cut(Transfer& transfer, std::size_t from) {
+    std::uint64_t boundary = 0;
+    Picoseconds end = world_.now();
+    for (std::size_t index = from; index < transfer.hop_count(); ++index) {
       Hop& hop = transfer.hops[index];
       const int link = link_of(hop);
       Server& each = server(link);
+      if (each.serving != &hop) return;
+      const std::uint64_t planned = each.in_one_piece ? transfer.wire_bytes : hop.sent_bytes + each.service_bytes;
       const auto flown = static_cast<__int128_t>(world_.now() - each.start_ps) * rate(link) /
                          (8 * static_cast<__int128_t>(kPicosecondsPerSecond));
-      const std::uint64_t position = std::min<std::uint64_t>(hop.sent_bytes + static_cast<std::uint64_t>(flown), limit);
-      const std::uint64_t boundary =
-          std::min((position + kChunkBytes - 1) / kChunkBytes * kChunkBytes, transfer.wire_bytes);
-      limit = position;
+      const std::uint64_t position = std::min(hop.sent_bytes + static_cast<std::uint64_t>(flown), planned);
+      boundary = index > from ? boundary : (position + kPacketBytes - 1) / kPacketBytes * kPacketBytes;
+      boundary = std::min(boundary, planned);
+      if (boundary == planned && !each.in_one_piece) return;
+      end = std::max(end, world_.now() + wire_time_ps(boundary - std::min(position, boundary), rate(link)));
       each.in_one_piece = false;
-      each.service_bytes = std::max(boundary, hop.sent_bytes) - hop.sent_bytes;
-      end_service_at(world_.now() + wire_time_ps(boundary - std::min(boundary, position), rate(link)), link);
+      each.service_bytes = boundary - hop.sent_bytes;
+      end_service_at(end, link);
     }
   }
 
@@ -223,8 +279,7 @@ class ChunkFabric final : public Fabric {
       const std::size_t from = hop.index == 0 ? 0 : hop.index - 1;
       const std::size_t to = std::min(hop.index + 1, transfer.hop_count() - 1);
       for (std::size_t index = from; index <= to; ++index) {
-        Hop& each = transfer.hops[index];
-        if (!each.engaged && transfer.sendable_bytes(index) > 0) engage(each);
+        engage_if_supplied(transfer.hops[index]);
       }
     }
     serve(link);

@@ -151,8 +151,8 @@ void Clock::State::on_time_advance() {
   run_due_events();
 }
 
-/// Runs run_events_until_wake() there. A change of a link's bandwidth is the cheapest call of SimGrid's API whose signal
-/// is emitted in maestro (measured: 150 ns, against 800 ns for a sleep); this link carries nothing.
+/// Runs run_events_until_wake() there. A change of a link's bandwidth is the cheapest call of SimGrid's API whose
+/// signal is emitted in maestro (measured: 150 ns, against 800 ns for a sleep); this link carries nothing.
 void Clock::State::enter_maestro() {
   const SimgridCall call;
   door->set_bandwidth(1.0);

@@ -44,8 +44,8 @@ struct World::Impl {
   EventQueue queue;
   std::vector<std::unique_ptr<Thread>> threads;
   std::vector<Thread*> signalled;  // room for World::signal
-  int runnable = 0;  // threads that are not blocked and have not ended
-  int live = 0;      // threads that are no daemons and have not ended
+  int runnable = 0;                // threads that are not blocked and have not ended
+  int live = 0;                    // threads that are no daemons and have not ended
   Clock clock;
 
   static Impl& of(World& world) { return *world.impl_; }

@@ -197,3 +197,80 @@ TEST_CASE("short visitors on a long transfer's links cost it their own wire time
   CHECK(static_cast<double>(ends[0]) <= alone + visitors + 2 * chunk);
   CHECK(static_cast<double>(ends[0]) >= alone);
 }
+
+namespace {
+
+constexpr double kPacketPs = 4352 * 8e12 / kRate;  // the fabric's packet on a link of kRate
+
+}  // namespace
+
+TEST_CASE("a message of one packet waits for a packet, not for a chunk, however many long transfers are before it") {
+  const auto cluster = test::switch_cluster(6);
+  // Three long transfers leave port 0; every 100 us a message of 114 bytes does too, for a port that is idle.
+  std::vector<Flow> flows;
+  for (int to = 1; to <= 3; ++to) flows.push_back({{0, 0}, {to, 0}, 16 * kMiB, 0});
+  for (int index = 1; index <= 30; ++index) {
+    flows.push_back({{0, 0}, {5, 0}, 114, index * 100 * kPicosecondsPerMicrosecond + index * 37'000});
+  }
+  const auto ends = run_flows(FabricKind::kChunk, cluster, flows);
+  REQUIRE(ends.size() == flows.size());
+  const double own = 2 * 114 * 8e12 / kRate;
+  for (std::size_t index = 3; index < flows.size(); ++index) {
+    CHECK(static_cast<double>(ends[index] - flows[index].start_ps) <= kPacketPs + own);
+  }
+}
+
+TEST_CASE("short visitors on the later link of a path cost the long transfer their own wire time and one packet's") {
+  // As above, but where the long transfer comes out of the switch: it must not fall back to whole chunks.
+  const auto cluster = test::switch_cluster(4);
+  std::vector<Flow> flows = {{{0, 0}, {1, 0}, 32 * kMiB, 0}};
+  for (int index = 1; index <= 20; ++index) {
+    flows.push_back({{2, 0}, {1, 0}, 114, index * 100 * kPicosecondsPerMicrosecond + 777});
+  }
+  const auto ends = run_flows(FabricKind::kChunk, cluster, flows);
+  REQUIRE(ends.size() == flows.size());
+  const double alone = 32.0 * kMiB * 8e12 / kRate;
+  CHECK(static_cast<double>(ends[0]) >= alone);
+  CHECK(static_cast<double>(ends[0]) <= alone + 20 * 114 * 8e12 / kRate + kPacketPs);
+}
+
+TEST_CASE("messages of one packet do not starve a long transfer: packet for packet") {
+  // Two ports send 4 KiB messages without a pause into the port that a long transfer goes to.
+  const auto cluster = test::switch_cluster(4);
+  std::vector<Flow> flows = {{{0, 0}, {3, 0}, 4 * kMiB, 0}};
+  for (int index = 0; index < 1000; ++index) {
+    const auto start = static_cast<Picoseconds>(index * 4096 * 8e12 / kRate);
+    flows.push_back({{1, 0}, {3, 0}, 4096, start});
+    flows.push_back({{2, 0}, {3, 0}, 4096, start});
+  }
+  const auto ends = run_flows(FabricKind::kChunk, cluster, flows);
+  REQUIRE(ends.size() == flows.size());
+  const double alone = 4.0 * kMiB * 8e12 / kRate;
+  CHECK(static_cast<double>(ends[0]) <= 2.1 * alone);
+}
+
+TEST_CASE("random messages over links of different rates: all end, none sooner than its slowest link allows") {
+  auto cluster = test::switch_cluster(6);
+  for (std::size_t node = 0; node < 6; ++node) {
+    cluster.nodes[node].nics[0].rate_bps = node % 2 == 0 ? kRate : kRate / 4;
+  }
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    CAPTURE(seed);
+    Prng prng(seed);
+    std::vector<Flow> flows;
+    for (int index = 0; index < 300; ++index) {
+      const int source = static_cast<int>(prng.below(6));
+      const int destination = (source + 1 + static_cast<int>(prng.below(5))) % 6;
+      const std::uint64_t bytes = 1 + prng.below(prng.below(2) == 0 ? 300 : 300'000);
+      flows.push_back(
+          {{source, 0}, {destination, 0}, bytes, static_cast<Picoseconds>(prng.below(2 * kPicosecondsPerMillisecond))});
+    }
+    const auto ends = run_flows(FabricKind::kChunk, cluster, flows);
+    REQUIRE(ends.size() == flows.size());
+    for (std::size_t index = 0; index < flows.size(); ++index) {
+      const bool slow = flows[index].source.node % 2 == 1 || flows[index].destination.node % 2 == 1;
+      const double least = static_cast<double>(flows[index].bytes) * 8e12 / (slow ? kRate / 4 : kRate);
+      CHECK(static_cast<double>(ends[index] - flows[index].start_ps) >= least - 2);
+    }
+  }
+}
