@@ -134,7 +134,11 @@ void World::timer_due(void* self, std::uint64_t argument) {
 void World::resume(Thread& thread) {
   thread.blocked_ = false;
   ++impl_->runnable;
-  thread.actor_->resume();
+  if (impl_->in_maestro) {
+    thread.actor_->resume();
+  } else {
+    impl_->woken.push_back(&thread);
+  }
 }
 
 void World::wake(Thread& thread) {
@@ -205,15 +209,10 @@ void World::note_activity() {
 void World::signal(Process& process) {
   ++process.epoch;
   if (process.spinning.empty()) return;
-  // A resumed thread may run at once and spin again: only those that spin now are meant. Two vectors change places, so
-  // that nothing is allocated.
-  std::vector<Thread*> woken = std::move(impl_->signalled);
-  woken.swap(process.spinning);
-  for (Thread* thread : woken) {
+  for (Thread* thread : process.spinning) {
     if (thread->blocked_) resume(*thread);
   }
-  woken.clear();
-  impl_->signalled = std::move(woken);
+  process.spinning.clear();
 }
 
 std::vector<std::string> World::Impl::waiters() const {

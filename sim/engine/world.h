@@ -108,7 +108,8 @@ class World {
   void block(const WaitNote& note);
   /// As block(), but no longer than until `deadline`; false where the deadline came first.
   bool block_until(Picoseconds deadline, const WaitNote& note);
-  /// Makes a blocked thread runnable at the current time; remembered where it is not blocked yet.
+  /// Makes a blocked thread runnable at the current time; remembered where it is not blocked yet. The thread runs only
+  /// after the caller has blocked, or its event has ended.
   void wake(Thread& thread);
   void sleep(Picoseconds duration);  // of the current thread
   void yield();                      // lets all other runnable threads run first, at the same time

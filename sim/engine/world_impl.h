@@ -43,7 +43,10 @@ struct World::Impl {
 
   EventQueue queue;
   std::vector<std::unique_ptr<Thread>> threads;
-  std::vector<Thread*> signalled;  // room for World::signal
+  // Woken by threads or the pacer, to be resumed from maestro: from an actor, SimGrid's resume would let the woken one
+  // run before the call returns, in the middle of whatever woke it.
+  std::vector<Thread*> woken;
+  bool in_maestro = false;
   int runnable = 0;                // threads that are not blocked and have not ended
   int live = 0;                    // threads that are no daemons and have not ended
   Clock clock;
@@ -51,6 +54,7 @@ struct World::Impl {
   static Impl& of(World& world) { return *world.impl_; }
   static void set_now(World& world, Picoseconds now) { world.now_ps_ = now; }
   static Picoseconds last_progress(const World& world) { return world.last_progress_ps_; }
+  static void resume_actor(Thread& thread) { thread.actor_->resume(); }
   static void run_event(World& world, const Event& event) {
     ++world.events_run_;
     event.function(event.self, event.argument);

@@ -46,15 +46,7 @@ bool wake_one(WaitQueue& queue) {
 }
 
 void wake_all(WaitQueue& queue) {
-  // The first thread woken may run at once and free what holds the queue: empty it before.
-  std::vector<Thread*> woken;
-  while (!queue.empty()) {
-    Waiter& waiter = *queue.first;
-    waiter.woken_ = true;
-    waiter.leave();
-    woken.push_back(&waiter.thread_);
-  }
-  for (Thread* thread : woken) World::get().wake(*thread);
+  while (wake_one(queue)) continue;
 }
 
 Thread& first_waiter(const WaitQueue& queue) { return queue.first->thread(); }

@@ -36,7 +36,6 @@ class Waiter {
 
  private:
   friend bool wake_one(WaitQueue& queue);
-  friend void wake_all(WaitQueue& queue);
   void leave();
 
   WaitQueue* queue_;  // nullptr once it left

@@ -246,3 +246,26 @@ TEST_CASE("threads interleave the same way under every context factory") {
     CHECK_MESSAGE(result.value == first, factory);
   }
 }
+
+// Whoever wakes a thread goes on first: it may still be in the middle of what the other waits for.
+TEST_CASE("a woken thread runs after the thread that woke it has blocked, on both fabrics") {
+  for (const sim::FabricKind fabric : {sim::FabricKind::kChunk, sim::FabricKind::kFluid}) {
+    sim::WorldOptions options = two_nodes();
+    options.fabric = fabric;
+    test::run_world(options, [](World& world) {
+      auto& process = world.add_process(0, 0, "rank 0");
+      auto* order = new std::string;
+      auto& sleeper = world.spawn(process, "sleeper", [&world, order] {
+        world.block({.what = "test"});
+        *order += "sleeper ";
+      });
+      world.spawn(process, "waker", [&world, &sleeper, order] {
+        world.sleep(10);
+        world.wake(sleeper);
+        *order += "waker ";
+        world.sleep(10);
+        CHECK(*order == "waker sleeper ");
+      });
+    });
+  }
+}
