@@ -109,7 +109,7 @@ class ChunkFabric final : public Fabric {
     MESHBED_CHECK(wire_bytes > 0);
     MESHBED_CHECK(path.links.size() <= kHopsMax);
     for (const int link : path.links) {
-      if (server(link).in_one_piece) cut(*server(link).serving->transfer, 0);
+      if (server(link).in_one_piece) break_up(*server(link).serving->transfer);
     }
     usage_.begin(path, wire_bytes, world_.now());
     Transfer& transfer = take();
@@ -223,27 +223,59 @@ class ChunkFabric final : public Fabric {
     end_service_at(end, transfer.path->links.front());
   }
 
-  /// Another transfer has come to a link of `transfer`: what hop `from` is sending of it ends at the next packet
+  /// How far hop has come with what it is sending.
+  std::uint64_t position_of(const Hop& hop) const {
+    const int link = link_of(hop);
+    const Server& busy = server(link);
+    const auto flown = static_cast<__int128_t>(world_.now() - busy.start_ps) * rate(link) /
+                       (8 * static_cast<__int128_t>(kPicosecondsPerSecond));
+    const std::uint64_t planned = busy.in_one_piece ? hop.transfer->wire_bytes : hop.sent_bytes + busy.service_bytes;
+    return std::min(hop.sent_bytes + static_cast<std::uint64_t>(flown), planned);
+  }
+
+  static std::uint64_t packet_boundary(std::uint64_t position) {
+    return (position + kPacketBytes - 1) / kPacketBytes * kPacketBytes;
+  }
+
+  /// The service of `hop` ends at `boundary`, which is not before `position`, and not before `earliest`.
+  void end_service_at_boundary(Hop& hop, std::uint64_t position, std::uint64_t boundary, Picoseconds earliest) {
+    const int link = link_of(hop);
+    server(link).in_one_piece = false;
+    server(link).service_bytes = boundary - hop.sent_bytes;
+    end_service_at(std::max(earliest, world_.now() + wire_time_ps(boundary - position, rate(link))), link);
+  }
+
+  /// Another transfer has come to a link of `transfer`, which goes in one piece: each hop goes on to its own next
+  /// packet boundary. A hop before a slower one is as far ahead of it as its window allows.
+  void break_up(Transfer& transfer) {
+    const std::size_t count = transfer.hop_count();
+    std::array<std::uint64_t, kHopsMax> position{};
+    for (std::size_t index = 0; index < count; ++index) {
+      position[index] = position_of(transfer.hops[index]);
+      if (index > 0) position[index] = std::min(position[index], position[index - 1]);
+    }
+    for (std::size_t index = count - 1; index > 0; --index) {
+      const std::uint64_t ahead = std::max(position[index] + kWindowBytes, transfer.hops[index - 1].sent_bytes);
+      position[index - 1] = std::min(position[index - 1], ahead);
+    }
+    for (std::size_t index = 0; index < count; ++index) {
+      const std::uint64_t boundary = std::min(packet_boundary(position[index]), transfer.wire_bytes);
+      const bool cuts_through = index > 0 && boundary > position[index - 1];
+      const Picoseconds earliest = cuts_through ? server(link_of(transfer.hops[index - 1])).end_ps : world_.now();
+      end_service_at_boundary(transfer.hops[index], position[index], boundary, earliest);
+    }
+  }
+
+  /// A message of one packet has come to the link that serves a chunk of hop `from`: the chunk ends at the next packet
   /// boundary, and so does what later hops are sending of the same bytes.
   void cut(Transfer& transfer, std::size_t from) {
-    std::uint64_t boundary = 0;
-    Picoseconds end = world_.now();
+    std::uint64_t boundary = packet_boundary(position_of(transfer.hops[from]));
     for (std::size_t index = from; index < transfer.hop_count(); ++index) {
       Hop& hop = transfer.hops[index];
-      const int link = link_of(hop);
-      Server& each = server(link);
-      if (each.serving != &hop) return;
-      const std::uint64_t planned = each.in_one_piece ? transfer.wire_bytes : hop.sent_bytes + each.service_bytes;
-      const auto flown = static_cast<__int128_t>(world_.now() - each.start_ps) * rate(link) /
-                         (8 * static_cast<__int128_t>(kPicosecondsPerSecond));
-      const std::uint64_t position = std::min(hop.sent_bytes + static_cast<std::uint64_t>(flown), planned);
-      boundary = index > from ? boundary : (position + kPacketBytes - 1) / kPacketBytes * kPacketBytes;
-      boundary = std::min(boundary, planned);
-      if (boundary == planned && !each.in_one_piece) return;
-      end = std::max(end, world_.now() + wire_time_ps(boundary - std::min(position, boundary), rate(link)));
-      each.in_one_piece = false;
-      each.service_bytes = boundary - hop.sent_bytes;
-      end_service_at(end, link);
+      const Server& busy = server(link_of(hop));
+      if (busy.serving != &hop || hop.sent_bytes + busy.service_bytes <= boundary) return;
+      const Picoseconds earliest = index > from ? server(link_of(transfer.hops[index - 1])).end_ps : world_.now();
+      end_service_at_boundary(hop, std::min(position_of(hop), boundary), boundary, earliest);
     }
   }
 

@@ -47,8 +47,8 @@ struct World::Impl {
   // run before the call returns, in the middle of whatever woke it.
   std::vector<Thread*> woken;
   bool in_maestro = false;
-  int runnable = 0;                // threads that are not blocked and have not ended
-  int live = 0;                    // threads that are no daemons and have not ended
+  int runnable = 0;  // threads that are not blocked and have not ended
+  int live = 0;      // threads that are no daemons and have not ended
   Clock clock;
 
   static Impl& of(World& world) { return *world.impl_; }

@@ -274,3 +274,32 @@ TEST_CASE("random messages over links of different rates: all end, none sooner t
     }
   }
 }
+
+TEST_CASE("a newcomer at a slow port of the switch gets its share at once, whatever the rate of the port") {
+  // Without the switch's window the first transfer would be megabytes ahead at the fast link, all of it before the
+  // newcomer.
+  for (const std::uint64_t percent : {100, 90, 50, 25, 10}) {
+    CAPTURE(percent);
+    auto cluster = test::switch_cluster(3);
+    cluster.nodes[2].nics[0].rate_bps = kRate / 100 * percent;
+    const std::vector<Flow> flows = {{{0, 0}, {2, 0}, 64 * kMiB, 0},
+                                     {{1, 0}, {2, 0}, 64 * kKiB, kPicosecondsPerMillisecond}};
+    const auto fluid = run_flows(FabricKind::kFluid, cluster, flows);
+    const auto chunk = run_flows(FabricKind::kChunk, cluster, flows);
+    REQUIRE(chunk.size() == 2);
+    const double chunk_ps = 16.0 * kKiB * 8e12 / static_cast<double>(cluster.nodes[2].nics[0].rate_bps);
+    CHECK(std::abs(static_cast<double>(chunk[1] - fluid[1])) <= 2 * chunk_ps);
+    CHECK(std::abs(static_cast<double>(chunk[0] - fluid[0])) <= 2 * chunk_ps);
+  }
+}
+
+TEST_CASE("a long transfer and a shorter newcomer share a slow port of the switch as the fluid fabric says") {
+  auto cluster = test::switch_cluster(3);
+  cluster.nodes[2].nics[0].rate_bps = kRate / 4;
+  const std::vector<Flow> flows = {{{0, 0}, {2, 0}, 8 * kMiB, 0}, {{1, 0}, {2, 0}, 2 * kMiB, 300'000'000}};
+  const auto fluid = run_flows(FabricKind::kFluid, cluster, flows);
+  const auto chunk = run_flows(FabricKind::kChunk, cluster, flows);
+  REQUIRE(chunk.size() == 2);
+  check_close(chunk[0], static_cast<double>(fluid[0]), 0.01);
+  check_close(chunk[1], static_cast<double>(fluid[1]), 0.01);
+}
