@@ -2,8 +2,8 @@
 # The test command of the launcher; sourced by ./meshbed, whose functions it uses.
 #
 #   ./meshbed test --quick    every room's tests with the ordinary build
-#   ./meshbed test            the same, and: other compilers and levels (same digest), AddressSanitizer and UBSan over the
-#                             rooms that read foreign bytes, clang-format, clang-tidy, every header alone
+#   ./meshbed test            the same, and: other compilers and levels (same digest), Valgrind over the simulations,
+#                             AddressSanitizer and UBSan over the rooms that read foreign bytes, clang-format, clang-tidy
 #
 # One line for each suite; the last line of standard output is "N passed, N failed, N skipped", in doctest test cases.
 
@@ -30,12 +30,12 @@ read_ctest_log() {
   ' "$1"
 }
 
-# run_suites FOLDER PREFIX SUITE_PATTERN: runs them with ctest and adds up what they say.
+# run_suites FOLDER PREFIX SUITE_PATTERN [CONFIGURATION]: runs them with ctest and adds up what they say.
 run_suites() {
-  local folder=$1 prefix=$2 pattern=$3 name good bad skips
+  local folder=$1 prefix=$2 pattern=$3 configuration=${4:-} name good bad skips
   local log=$folder/Testing/Temporary/LastTest.log
   rm -f "$log"
-  ctest --test-dir "$folder" -j "$jobs" -R "$pattern" --timeout 1500 >"$folder/ctest.out" 2>&1 || true
+  ctest --test-dir "$folder" -C "$configuration" -j "$jobs" -R "$pattern" --timeout 1500 >"$folder/ctest.out" 2>&1 || true
   # No test is no success.
   grep -q '^[0-9]*/[0-9]* Testing: ' "$log" 2>/dev/null || { cat "$folder/ctest.out" >&2; die "ctest ran nothing"; }
   while read -r name good bad skips; do
@@ -91,7 +91,7 @@ options:
   --quick      every room's tests with the ordinary build only
   -h, --help   print this text
 
-Without --quick also: other compilers and levels (same digest), sanitizers, clang-format, clang-tidy.
+Without --quick also: other compilers and levels (same digest), Valgrind, sanitizers, clang-format, clang-tidy.
 END
 }
 
@@ -124,9 +124,11 @@ run_whole_test() {
   build "$clang" "${product[@]}"
   MESHBED_TEST_FULL=1 MESHBED_OTHER_BUILDS=$o0:$clang run_suites "$build" "" '.*'
 
+  run_suites "$build" "" '^memcheck/' Memcheck
+
   # The rooms that read bytes from elsewhere: scenario files, recordings, handles, handshakes.
   build "$asan" cli_tests net_tests base_tests models_tests trace_tests
-  # Not the tests that run whole simulations: AddressSanitizer loses its way on stacks that SimGrid switches to by itself.
+  # Whole simulations ran under Valgrind above.
   ASAN_OPTIONS=detect_leaks=0 run_suites "$asan" "asan/" '^(cli|base|models|trace)$'
   check "asan/net, pure parts" env ASAN_OPTIONS=detect_leaks=0 "$asan/bin/net_tests" \
     -sf='*mutation_test*,*handle_test*,*wire_test*,*routing_test*,*config_test*,*request_test*,*address_test*,*nic_test*'

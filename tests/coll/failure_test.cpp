@@ -88,8 +88,12 @@ TEST_CASE("a refusal in a circle of send_recv reaches those who only wait for so
   loopback::configure({.refuse_connect_device = 3});
   run_ranks(6, odd_device(5), [](meshcoll_comm* comm, int rank) {
     std::vector<float> sent(kCount, 1), received(kCount);
-    CHECK(meshcoll_send_recv(comm, sent.data(), kCount, (rank + 1) % 6, received.data(), kCount, (rank + 5) % 6,
-                             MESHCOLL_FLOAT32) == MESHCOLL_NET);
+    const int code = meshcoll_send_recv(comm, sent.data(), kCount, (rank + 1) % 6, received.data(), kCount,
+                                        (rank + 5) % 6, MESHCOLL_FLOAT32);
+    // Rank 5 is refused by rank 0, rank 4 sends to 5, and rank 1 waits for what rank 0 will never send. Ranks 2 and 3
+    // may have exchanged all they had to before the news came.
+    if ((rank == 2 || rank == 3) && code == MESHCOLL_OK) return;
+    CHECK(code == MESHCOLL_NET);
     CHECK_MESSAGE(contains(error_of(comm), "device 3 has no cable"), error_of(comm));
   });
 }
