@@ -10,6 +10,7 @@
 #include <stdexcept>
 
 #include "cli/scenario_diagnostics.h"
+#include "cli/scenario_units.h"
 
 namespace meshbed::cli {
 namespace {
@@ -118,6 +119,11 @@ Scenario scenario_for(const RunOptions& options) {
   if (options.seed) scenario.seed = *options.seed;
   if (!options.fabric.empty()) scenario.fabric = options.fabric;
   return scenario;
+}
+
+std::string not_carried_out(const Scenario& scenario) {
+  if (scenario.faults.empty()) return "";
+  return counted(scenario.faults.size(), "fault") + " read, not carried out by this version";
 }
 
 }  // namespace meshbed::cli

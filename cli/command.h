@@ -55,4 +55,8 @@ void add_run_options(boost::program_options::options_description& options, RunOp
 /// that there is not.
 Scenario scenario_for(const RunOptions& options);
 
+/// What the scenario asks for and this version leaves out, as one line without its end: "2 faults read, not carried out
+/// by this version". Empty where there is nothing.
+std::string not_carried_out(const Scenario& scenario);
+
 }  // namespace meshbed::cli

@@ -305,6 +305,7 @@ int perf_command(const Arguments& arguments, std::ostream& out, std::ostream& er
   }
   std::vector<SizeRun> runs = plan(*options, scenario);
   (options->run.json ? err : out) << preamble(*options, scenario) << std::flush;
+  if (const std::string left_out = not_carried_out(scenario); !left_out.empty()) err << "meshbed: " << left_out << "\n";
 
   RunResult result = run_sweep(*options, scenario, runs);
   if (options->run.json) {

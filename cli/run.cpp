@@ -65,6 +65,7 @@ int run_command(const Arguments& arguments, std::ostream& out, std::ostream& err
   const std::string folder = make_results_folder(options.results, scenario);
   const std::string seed_line = fmt::format("seed {}  scenario {}  world sim\n", scenario.seed, scenario.name);
   (options.run.json ? err : out) << seed_line << std::flush;
+  if (const std::string left_out = not_carried_out(scenario); !left_out.empty()) err << "meshbed: " << left_out << "\n";
 
   sim::Recorder recorder(scenario.cluster, options.no_trace ? "" : folder + "/messages.csv");
   RunResult result = run_workload(scenario, {.files = built_files(), .contexts = options.run.contexts}, recorder);
