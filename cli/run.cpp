@@ -1,15 +1,12 @@
 #include "cli/run.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
-#include <cerrno>
-#include <filesystem>
 #include <ostream>
-#include <stdexcept>
 
 #include "cli/expect.h"
 #include "cli/report.h"
+#include "cli/results_folder.h"
 #include "cli/workload.h"
 
 namespace meshbed::cli {
@@ -23,26 +20,13 @@ struct Options {
   bool no_trace = false;
 };
 
-/// DIR/<scenario>/sim, made where it is missing; throws where nothing can be written there.
-std::string make_results_folder(const std::string& results, const Scenario& scenario) {
-  if (results.empty()) throw std::runtime_error("--results is empty; name a folder, as in --results results");
-  const std::string folder = results + "/" + scenario.name + "/sim";
-  std::error_code problem;
-  std::filesystem::create_directories(folder, problem);
-  if (!problem && access(folder.c_str(), W_OK) != 0) problem.assign(errno, std::generic_category());
-  if (problem) {
-    throw std::runtime_error(fmt::format("--results {}: cannot write to {}: {}; name a folder that you may write to",
-                                         results, folder, problem.message()));
-  }
-  return folder;
-}
-
-void write_results(const std::string& folder, const Scenario& scenario, const RunResult& result,
+void write_results(ResultsFolder& folder, const Scenario& scenario, const RunResult& result,
                    const Arguments& arguments) {
   std::vector<std::string> command_line{"meshbed", "run"};
   command_line.insert(command_line.end(), arguments.begin(), arguments.end());
-  write_text_file(folder + "/summary.json", summary(scenario, result).dump(2) + "\n");
-  write_text_file(folder + "/provenance.json", provenance(scenario, result, command_line).dump(2) + "\n");
+  write_text_file(folder.aside("summary.json"), summary(scenario, result).dump(2) + "\n");
+  write_text_file(folder.aside("provenance.json"), provenance(scenario, result, command_line).dump(2) + "\n");
+  folder.publish();
 }
 
 }  // namespace
@@ -62,12 +46,12 @@ int run_command(const Arguments& arguments, std::ostream& out, std::ostream& err
   if (!parse_arguments(arguments, syntax, out)) return kExitOk;
 
   const Scenario scenario = scenario_for(options.run);
-  const std::string folder = make_results_folder(options.results, scenario);
+  ResultsFolder folder(options.results, scenario.name);
   const std::string seed_line = fmt::format("seed {}  scenario {}  world sim\n", scenario.seed, scenario.name);
   (options.run.json ? err : out) << seed_line << std::flush;
   if (const std::string left_out = not_carried_out(scenario); !left_out.empty()) err << "meshbed: " << left_out << "\n";
 
-  sim::Recorder recorder(scenario.cluster, options.no_trace ? "" : folder + "/messages.csv");
+  sim::Recorder recorder(scenario.cluster, options.no_trace ? "" : folder.aside("messages.csv"));
   RunResult result = run_workload(scenario, {.files = built_files(), .contexts = options.run.contexts}, recorder);
   recorder.close();
   check_expectations(scenario, result);
@@ -77,7 +61,7 @@ int run_command(const Arguments& arguments, std::ostream& out, std::ostream& err
   if (options.run.json) {
     out << summary(scenario, result).dump(2) << "\n";
   } else {
-    out << text_report(scenario, result, folder);
+    out << text_report(scenario, result, folder.path());
   }
   const int status = exit_status(result);
   if (options.run.json && status != kExitOk) err << "meshbed: " << failure_line(result) << "\n";

@@ -233,10 +233,34 @@ TEST_CASE("run --json prints the summary and nothing else, and writes the same t
   CHECK(std::filesystem::exists(folder + "/pair/sim/provenance.json"));
 }
 
-TEST_CASE("--no-trace leaves out messages.csv") {
+TEST_CASE("--no-trace leaves no messages.csv, not even that of the run before") {
   const std::string folder = scratch_folder("no_trace");
-  CHECK(command("run " + scenario_file("pair") + " --no-trace --results '" + folder + "'").status == 0);
+  const std::string run = "run " + scenario_file("pair") + " --results '" + folder + "'";
+  REQUIRE(command(run).status == 0);
+  REQUIRE(std::filesystem::exists(folder + "/pair/sim/messages.csv"));
+  CHECK(command(run + " --no-trace").status == 0);
   CHECK_FALSE(std::filesystem::exists(folder + "/pair/sim/messages.csv"));
+  CHECK(std::filesystem::exists(folder + "/pair/sim/summary.json"));
+}
+
+TEST_CASE("an interrupted run leaves the results of the run before, and the next run removes what it left") {
+  const std::string folder = scratch_folder("interrupted");
+  const std::string results = " --results '" + folder + "'";
+  const auto digest_of = [](const std::string& files) { return run_command_line("cat " + files + " | md5sum").output; };
+  const std::string files = "'" + folder + "'/pair/sim/*";
+  REQUIRE(command("run " + scenario_file("pair") + results).status == 0);
+  const std::string before = digest_of(files + ".json " + files + ".csv");
+  for (const char* signal : {"INT", "TERM"}) {
+    // Far longer than the time that it gets.
+    const CommandResult cut = run_command_line("timeout --signal=" + std::string(signal) + " --kill-after=5 0.7 " +
+                                               meshbed_program() + " run " + scenario_file("pair") +
+                                               " --set workload.iterations=1000000" + results + " >/dev/null 2>&1");
+    CHECK(cut.status == 124);  // it was running
+    CHECK(digest_of(files + ".json " + files + ".csv") == before);
+  }
+  REQUIRE(command("run " + scenario_file("pair") + results).status == 0);
+  const auto sim = std::filesystem::directory_iterator(folder + "/pair/sim");
+  CHECK(std::distance(begin(sim), end(sim)) == 3);
 }
 
 TEST_CASE("an expectation that is not met is status 1 and named") {
