@@ -62,7 +62,7 @@ Bounds BoundTable::of(models::Collective op, std::uint64_t bytes, int root, int 
   const bool is_sendrecv = op == models::Collective::kSendRecv;
   // A broadcast never goes on into its root.
   const int idle_rank = op == models::Collective::kBroadcast ? (root + ranks_ - 1) % ranks_ : -1;
-  return {.ring_ps = models::ring_bound_ps(op, bytes, hops(is_sendrecv ? shift : 1, idle_rank), root),
+  return {.ring = models::ring_bound(op, bytes, hops(is_sendrecv ? shift : 1, idle_rank), root),
           .any_algorithm_ps = models::any_algorithm_bound_ps(op, bytes, nodes_)};
 }
 

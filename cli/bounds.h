@@ -10,7 +10,7 @@
 namespace meshbed::cli {
 
 struct Bounds {
-  Picoseconds ring_ps = 0;           // for the ring that the engine runs; 0: nothing can be said
+  models::RingBound ring;            // on the hops that the engine uses; 0: nothing can be said
   Picoseconds any_algorithm_ps = 0;  // for every algorithm on these NICs
 };
 

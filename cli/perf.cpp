@@ -154,7 +154,7 @@ void prove(RunResult& result, const Options& options, const Scenario& scenario, 
   std::optional<sim::Proof> broken;
   for (SizeRun& run : runs) {
     const Bounds bound = bounds.of(options.op, run.shape.bytes, options.root, run.in_place.shift);
-    run.bound_ps = std::max(bound.ring_ps, bound.any_algorithm_ps);
+    run.bound_ps = std::max(bound.ring.time_ps, bound.any_algorithm_ps);
     bounded += run.bound_ps > 0 ? 1 : 0;
     for (const CaseBoard* board : {&run.out_of_place_board, &run.in_place_board}) {
       const sim::Proof proof =

@@ -84,10 +84,11 @@ void run_collective(const Scenario& scenario, const SimulateOptions& options, si
   result.time_ps = board.average_ps();
   const BoundTable table(scenario, result.simulation, recorder.pairs());
   const Bounds bounds = table.of(timed.op, shape.bytes, timed.root, timed.shift);
-  result.bound_ps = bounds.ring_ps > 0 ? bounds.ring_ps : bounds.any_algorithm_ps;
-  if (bounds.ring_ps > 0) {
-    const char* const ring = workload.ranks_per_node == 1 ? "no ring is faster" : "no ring of equal shares is faster";
-    result.proofs.push_back(sim::bound_kept(ring, board.fastest_ps(), bounds.ring_ps));
+  const models::RingBound& ring = bounds.ring;
+  result.bound_ps = ring.time_ps > 0 ? ring.time_ps : bounds.any_algorithm_ps;
+  if (ring.time_ps > 0) {
+    const char* const label = ring.equal_shares ? "no ring of equal shares is faster" : "no ring is faster";
+    result.proofs.push_back(sim::bound_kept(label, board.fastest_ps(), ring.time_ps));
   }
   result.proofs.push_back(sim::bound_kept("no algorithm is faster", board.fastest_ps(), bounds.any_algorithm_ps));
   result.proofs.push_back(sim::data_right(board.wrong, board.checked, shape.recv_count > 0));

@@ -17,32 +17,44 @@ constexpr std::array<std::pair<Collective, const char*>, 5> kNames{{{Collective:
                                                                     {Collective::kBroadcast, "broadcast"},
                                                                     {Collective::kSendRecv, "sendrecv"}}};
 
-/// Payload of all hops between nodes together, and how many of them the longest chain of dependent messages crosses.
-struct RingTraffic {
-  std::uint64_t payload_bytes = 0;
-  std::uint64_t chain_hops = 0;
-};
-
 /// Shares of an all_reduce differ by an element a channel, of which there are 64 at most.
 constexpr std::uint64_t kShareSlackBytes = 64 * sizeof(float);
 
-/// n ranks, k of whose hops leave a node (for a broadcast: k of the n-1 that it uses).
-RingTraffic ring_traffic(Collective op, std::uint64_t bytes, std::uint64_t n, std::uint64_t k) {
+/// What crosses each hop that is used, at least, in a ring of n ranks; all_reduce: of equal shares.
+std::uint64_t hop_payload_bytes(Collective op, std::uint64_t bytes, std::uint64_t n) {
   switch (op) {
-    case Collective::kAllReduce: {
-      if (k == n) return {2 * (n - 1) * bytes, 2 * (n - 1)};
-      const std::uint64_t share_bytes = std::min(bytes, bytes / n + kShareSlackBytes);
-      return {2 * k * (bytes - share_bytes), 2 * (k - 1)};
-    }
+    case Collective::kAllReduce:
+      return 2 * (bytes - std::min(bytes, bytes / n + kShareSlackBytes));
     case Collective::kAllGather:
     case Collective::kReduceScatter:
-      return {k * (n - 1) * (bytes / n), k - 1};
+      return (n - 1) * (bytes / n);
     case Collective::kBroadcast:
-      return {k * bytes, k};
     case Collective::kSendRecv:
-      return {k * bytes, 1};
+      return bytes;
   }
-  return {};
+  return 0;
+}
+
+/// How many of the k hops between nodes the longest chain of dependent messages crosses, of n hops in all.
+std::uint64_t chain_hops(Collective op, std::uint64_t n, std::uint64_t k) {
+  switch (op) {
+    case Collective::kAllReduce:
+      return k == n ? 2 * (n - 1) : 2 * (k - 1);
+    case Collective::kAllGather:
+    case Collective::kReduceScatter:
+      return k - 1;
+    case Collective::kBroadcast:
+      return k;
+    case Collective::kSendRecv:
+      return 1;
+  }
+  return 0;
+}
+
+/// The last bit of the payload, sent as full packets, arrives at the other end. Nothing to send takes no time.
+Picoseconds crossing_ps(std::uint64_t payload_bytes, const RingHop& hop) {
+  if (payload_bytes == 0) return 0;
+  return wire_time_ps(wire_bytes(payload_bytes, hop.pmtu_bytes, 0), hop.rate_bps) + hop.latency_ps;
 }
 
 }  // namespace
@@ -71,31 +83,35 @@ double bus_factor(Collective op, int ranks) {
   return 1.0;
 }
 
-Picoseconds ring_bound_ps(Collective op, std::uint64_t bytes, const std::vector<RingHop>& hops, int root) {
+RingBound ring_bound(Collective op, std::uint64_t bytes, const std::vector<RingHop>& hops, int root) {
   const std::size_t ranks = hops.size();
-  if (ranks < 2 || bytes == 0) return 0;
+  if (ranks < 2 || bytes == 0) return {};
 
   // A broadcast leaves out the hop from the root's predecessor into the root.
   const std::size_t idle_hop =
       op == Collective::kBroadcast ? (static_cast<std::size_t>(root) + ranks - 1) % ranks : ranks;
+  const std::uint64_t payload_bytes = hop_payload_bytes(op, bytes, ranks);
   std::uint64_t between_nodes = 0;
-  std::uint64_t rate_bps = 0;
-  std::uint32_t pmtu_bytes = 0;
-  Picoseconds least_latency_ps = std::numeric_limits<Picoseconds>::max();
-  for (std::size_t hop = 0; hop < ranks; ++hop) {
-    if (hop == idle_hop || hops[hop].rate_bps == 0) continue;
+  Picoseconds slowest_hop_ps = 0;
+  RingHop together{.rate_bps = 0, .latency_ps = std::numeric_limits<Picoseconds>::max(), .pmtu_bytes = 0};
+  for (std::size_t index = 0; index < ranks; ++index) {
+    const RingHop& hop = hops[index];
+    if (index == idle_hop || hop.rate_bps == 0) continue;
     ++between_nodes;
-    rate_bps += hops[hop].rate_bps;
-    pmtu_bytes = std::max(pmtu_bytes, hops[hop].pmtu_bytes);
-    least_latency_ps = std::min(least_latency_ps, hops[hop].latency_ps);
+    slowest_hop_ps = std::max(slowest_hop_ps, crossing_ps(payload_bytes, hop));
+    together.rate_bps += hop.rate_bps;
+    together.pmtu_bytes = std::max(together.pmtu_bytes, hop.pmtu_bytes);
+    together.latency_ps = std::min(together.latency_ps, hop.latency_ps);
   }
-  if (between_nodes == 0) return 0;
-  const RingTraffic traffic = ring_traffic(op, bytes, ranks, between_nodes);
-  // The last bit still has to arrive; the chain has to be walked even where the payload is nothing.
-  const Picoseconds by_rate =
-      wire_time_ps(wire_bytes(traffic.payload_bytes, pmtu_bytes, 0), rate_bps) + least_latency_ps;
-  const Picoseconds by_chain = static_cast<Picoseconds>(traffic.chain_hops) * least_latency_ps;
-  return std::max(by_rate, by_chain);
+  if (between_nodes == 0) return {};
+
+  const auto chain = static_cast<Picoseconds>(chain_hops(op, ranks, between_nodes));
+  Picoseconds others_ps = chain * together.latency_ps;
+  if (op != Collective::kAllReduce) return {.time_ps = std::max(slowest_hop_ps, others_ps)};
+  // Within a node a share moves for nothing: there only equal shares give a bound at all.
+  if (between_nodes < ranks) return {.time_ps = std::max(slowest_hop_ps, others_ps), .equal_shares = true};
+  others_ps = std::max(others_ps, crossing_ps(2 * (ranks - 1) * bytes, together));
+  return {.time_ps = std::max(slowest_hop_ps, others_ps), .equal_shares = slowest_hop_ps > others_ps};
 }
 
 Picoseconds any_algorithm_bound_ps(Collective op, std::uint64_t bytes, const std::vector<NodePort>& nodes) {

@@ -32,15 +32,28 @@ struct RingHop {
   std::uint32_t pmtu_bytes = 4096;
 };
 
-/// What no ring algorithm can beat: the hops together carry the op's traffic however it is cut into chunks, and the
-/// longest chain of dependent messages crosses that many hops. `hops`: one for each rank, in ring order; for a ring of
-/// one rank the bound is 0.
-///   all_reduce 2(n-1)S over n hops, chain 2(n-1); all_gather and reduce_scatter (n-1)S, chain n-1;
-///   broadcast (n-1)S over the n-1 hops that do not lead into the root, chain n-1; sendrecv nS, chain 1.
-/// Where k < n hops leave a node, only these count: all_gather and reduce_scatter k(n-1)S/n, chain k-1; broadcast its
-/// share of (n-1)S; sendrecv kS. all_reduce is then the ring whose n shares are equal to within 64 elements, as those
-/// of the engine are: 2k(n-1)S/n less that rounding, chain 2(k-1). (Of uneven shares a few could spare the k hops.)
-Picoseconds ring_bound_ps(Collective op, std::uint64_t bytes, const std::vector<RingHop>& hops, int root = 0);
+/// What no ring algorithm can beat whose data go one way round, from rank to rank + 1 (plugin/coll: on every channel).
+struct RingBound {
+  Picoseconds time_ps = 0;    // 0: nothing is said
+  bool equal_shares = false;  // holds only for rings whose n shares of an all_reduce are equal to within 64 elements
+};
+
+/// `hops`: one for each rank, in ring order; k of them (those with a rate) leave a node. The largest of three:
+///   slowest hop: each hop for itself, B_hop with headers over its rate, plus its latency. What crosses every hop:
+///     all_gather      (n-1)S/n: every block but the one that the hop's end starts with
+///     reduce_scatter  (n-1)S/n: sums of every block but the one that ends at the hop's start
+///     broadcast       S, but nothing into the root
+///     sendrecv        S
+///     all_reduce      share c starts as a sum at rank c+1, is whole at rank c and goes round from there: it crosses
+///                     hop c (c to c+1) only whole, hop c-1 only as a sum, and all others twice. Hop r therefore
+///                     carries 2S less shares r and r+1. Equal shares: 2(S - s) at least, s = S/n + 64 elements (an
+///                     element a channel is rounding). Of uneven shares, large ones could spare a slow hop, which is
+///                     why this one is said of equal shares only.
+///   all hops together: an all_reduce of whatever shares, where k = n: 2(n-1)S with headers over the sum of the rates,
+///     plus the least latency. (For all else the slowest hop says at least as much.)
+///   chain of dependent messages, times the least latency: all_reduce 2(n-1) where k = n, else 2(k-1);
+///     all_gather and reduce_scatter k-1; broadcast as many hops as it uses; sendrecv 1.
+RingBound ring_bound(Collective op, std::uint64_t bytes, const std::vector<RingHop>& hops, int root = 0);
 
 /// A node's NICs together, one direction.
 struct NodePort {

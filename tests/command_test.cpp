@@ -121,6 +121,20 @@ TEST_CASE("a broadcast is held against its ring, though nothing passes the hop i
   CHECK(has(result, "ok     no ring is faster: "));
 }
 
+TEST_CASE("one slow cable sets the pace of every collective's ring, and the run needs no more than its bound") {
+  for (const char* operation : {"all_reduce", "all_gather", "reduce_scatter", "broadcast", "sendrecv"}) {
+    for (const char* cable : {"node0-node1", "node2-node0"}) {
+      const CommandResult result =
+          command("run --json " + scenario_file("spark-triangle") + " --set cable." + cable +
+                  ".rate=25Gb/s --set workload.collective=" + operation + results_option("slow_cable") + "2>/dev/null");
+      CHECK_MESSAGE(result.status == 0, operation, " over ", cable);
+      const double over = nlohmann::json::parse(result.output).at("over_bound");
+      CHECK_MESSAGE(over >= 1.0, operation, " over ", cable);
+      CHECK_MESSAGE(over < 1.02, operation, " over ", cable);
+    }
+  }
+}
+
 TEST_CASE("every message of a replay belongs to two ranks, and each pair of ports of two ranks is one row") {
   const auto summary =
       nlohmann::json::parse(command("run --json " + scenario_file("nccl-calls-two-nodes-two-gpus-alltoall") +

@@ -15,29 +15,90 @@ std::vector<RingHop> ring(std::size_t ranks, Picoseconds latency_ps = 1'000'000)
   return std::vector<RingHop>(ranks, RingHop{.rate_bps = k100G, .latency_ps = latency_ps, .pmtu_bytes = 4096});
 }
 
+/// What no ring can beat.
+Picoseconds ring_ps(Collective op, std::uint64_t bytes, const std::vector<RingHop>& hops, int root = 0) {
+  return ring_bound(op, bytes, hops, root).time_ps;
+}
+
 }  // namespace
 
 TEST_CASE("a ring all-reduce takes 2(n-1)/n of its bytes with headers over the rate, plus one latency") {
   // 3 ranks, 48 MiB: 64 MiB leave every rank, as 16384 packets of 4 KiB with 82 bytes of headers each.
   const Picoseconds expected = wire_time_ps(64 * kMiB + 16384 * 82, k100G) + 1'000'000;
-  CHECK(ring_bound_ps(Collective::kAllReduce, 48 * kMiB, ring(3)) == expected);
+  CHECK(ring_ps(Collective::kAllReduce, 48 * kMiB, ring(3)) == expected);
 }
 
 TEST_CASE("a ring all-reduce of a few bytes takes 2(n-1) latencies") {
-  CHECK(ring_bound_ps(Collective::kAllReduce, 8, ring(8)) == 14 * 1'000'000);
+  CHECK(ring_ps(Collective::kAllReduce, 8, ring(8)) == 14 * 1'000'000);
 }
 
-TEST_CASE("one slow hop among fast ones lowers the whole ring's bound no further than the sum of the rates says") {
-  auto hops = ring(2, 0);
-  hops[1].rate_bps = k100G / 4;
-  const Picoseconds bound = ring_bound_ps(Collective::kSendRecv, kMiB, hops);
-  CHECK(bound == wire_time_ps(wire_bytes(2 * kMiB, 4096, 0), k100G + k100G / 4));
+TEST_CASE("every hop of a ring carries the same, so that the slowest one sets the pace of the whole ring") {
+  constexpr std::uint64_t kSlow = k100G / 4;
+  auto hops = ring(4, 1'000);
+  hops[1].rate_bps = kSlow;
+  hops[1].latency_ps = 5'000;
+  const auto over_slow = [](std::uint64_t payload_bytes) {
+    return wire_time_ps(wire_bytes(payload_bytes, 4096, 0), kSlow) + 5'000;
+  };
+  CHECK(ring_ps(Collective::kAllGather, 4 * kMiB, hops) == over_slow(3 * kMiB));
+  CHECK(ring_ps(Collective::kReduceScatter, 4 * kMiB, hops) == over_slow(3 * kMiB));
+  CHECK(ring_ps(Collective::kBroadcast, 4 * kMiB, hops) == over_slow(4 * kMiB));
+  CHECK(ring_ps(Collective::kSendRecv, 4 * kMiB, hops) == over_slow(4 * kMiB));
+  CHECK(ring_ps(Collective::kAllReduce, 4 * kMiB, hops) == over_slow(2 * (3 * kMiB - 256)));
+  CHECK(ring_bound(Collective::kAllReduce, 4 * kMiB, hops).equal_shares);
+  CHECK_FALSE(ring_bound(Collective::kAllGather, 4 * kMiB, hops).equal_shares);
+}
+
+TEST_CASE("where all hops are alike, an all_reduce of whatever shares has the bound of equal ones") {
+  for (int ranks = 2; ranks <= 9; ++ranks) {
+    for (const std::uint64_t bytes : {std::uint64_t{4}, std::uint64_t{8}, 3 * kKiB, kMiB, 100 * kMiB}) {
+      CHECK_FALSE(ring_bound(Collective::kAllReduce, bytes, ring(static_cast<std::size_t>(ranks))).equal_shares);
+    }
+  }
+}
+
+TEST_CASE("a hop that is a little slower leaves the bound to all hops together, or to itself, whichever says more") {
+  // 2(n-1)S over n hops against 2(n-1)S/n over the slow one: n rates together against n times the slowest.
+  auto hops = ring(3, 0);
+  hops[0].rate_bps = k100G - 1'000'000;
+  CHECK(ring_bound(Collective::kAllReduce, kMiB, hops).time_ps ==
+        wire_time_ps(wire_bytes(4 * kMiB, 4096, 0), 3 * k100G - 1'000'000));
+  hops[0].rate_bps = k100G / 2;
+  CHECK(ring_bound(Collective::kAllReduce, kMiB, hops).time_ps ==
+        wire_time_ps(wire_bytes(2 * (kMiB - kMiB / 3 - 256), 4096, 0), k100G / 2));
+}
+
+TEST_CASE("no hop carries less than the bound says: the engine's shares, walked for 2..9 ranks and 1..64 channels") {
+  for (std::uint64_t ranks = 2; ranks <= 9; ++ranks) {
+    for (const std::uint64_t channels : {1, 2, 5, 64}) {
+      for (const std::uint64_t count : {1, 2, 63, 1000, 65'537}) {
+        std::vector<std::uint64_t> carried_bytes(ranks, 0);
+        for (std::uint64_t channel = 0; channel < channels; ++channel) {
+          const std::uint64_t part = count / channels + (channel < count % channels ? 1 : 0);
+          for (std::uint64_t share = 0; share < ranks; ++share) {
+            const std::uint64_t share_bytes = 4 * (part / ranks + (share < part % ranks ? 1 : 0));
+            // As sums from rank share + 1 to rank share, whole from there on: n - 1 hops each.
+            for (std::uint64_t step = 0; step + 1 < ranks; ++step) {
+              carried_bytes[(share + 1 + step) % ranks] += share_bytes;
+              carried_bytes[(share + step) % ranks] += share_bytes;
+            }
+          }
+        }
+        for (std::size_t hop = 0; hop < ranks; ++hop) {
+          auto hops = ring(ranks, 0);
+          hops[hop].rate_bps = 1'000'000;  // so slow that nothing else counts
+          CHECK(ring_ps(Collective::kAllReduce, 4 * count, hops) <=
+                wire_time_ps(wire_bytes(carried_bytes[hop], 4096, 0), hops[hop].rate_bps));
+        }
+      }
+    }
+  }
 }
 
 TEST_CASE("a broadcast does not use the hop into its root") {
   auto hops = ring(3, 0);
   hops[2].rate_bps = 1;  // 2 -> 0, the hop into root 0
-  CHECK(ring_bound_ps(Collective::kBroadcast, kMiB, hops, 0) == wire_time_ps(wire_bytes(2 * kMiB, 4096, 0), 2 * k100G));
+  CHECK(ring_ps(Collective::kBroadcast, kMiB, hops, 0) == wire_time_ps(wire_bytes(2 * kMiB, 4096, 0), 2 * k100G));
 }
 
 TEST_CASE("of a ring over two nodes of two ranks, only the two hops between the nodes count") {
@@ -47,22 +108,22 @@ TEST_CASE("of a ring over two nodes of two ranks, only the two hops between the 
     return wire_time_ps(wire_bytes(payload_bytes, 4096, 0), 2 * k100G) + 1'000'000;
   };
   // Equal shares: each hop carries 2 * 3/4 of the bytes, less the rounding of a share.
-  CHECK(ring_bound_ps(Collective::kAllReduce, 4 * kMiB, hops) == over_two(4 * (3 * kMiB - 256)));
-  CHECK(ring_bound_ps(Collective::kAllGather, 4 * kMiB, hops) == over_two(2 * 3 * kMiB));
-  CHECK(ring_bound_ps(Collective::kReduceScatter, 4 * kMiB, hops) == over_two(2 * 3 * kMiB));
-  CHECK(ring_bound_ps(Collective::kSendRecv, 4 * kMiB, hops) == over_two(2 * 4 * kMiB));
+  CHECK(ring_ps(Collective::kAllReduce, 4 * kMiB, hops) == over_two(4 * (3 * kMiB - 256)));
+  CHECK(ring_ps(Collective::kAllGather, 4 * kMiB, hops) == over_two(2 * 3 * kMiB));
+  CHECK(ring_ps(Collective::kReduceScatter, 4 * kMiB, hops) == over_two(2 * 3 * kMiB));
+  CHECK(ring_ps(Collective::kSendRecv, 4 * kMiB, hops) == over_two(2 * 4 * kMiB));
   // 3 -> 0 leads into the root: one hop is left. From root 1 on, both are used.
-  CHECK(ring_bound_ps(Collective::kBroadcast, 4 * kMiB, hops, 0) ==
+  CHECK(ring_ps(Collective::kBroadcast, 4 * kMiB, hops, 0) ==
         wire_time_ps(wire_bytes(4 * kMiB, 4096, 0), k100G) + 1'000'000);
-  CHECK(ring_bound_ps(Collective::kBroadcast, 4 * kMiB, hops, 1) == over_two(2 * 4 * kMiB));
+  CHECK(ring_ps(Collective::kBroadcast, 4 * kMiB, hops, 1) == over_two(2 * 4 * kMiB));
   // A few bytes still walk the chain.
-  CHECK(ring_bound_ps(Collective::kAllReduce, 8, hops) == 2 * 1'000'000);
-  CHECK(ring_bound_ps(Collective::kAllReduce, kMiB, std::vector<RingHop>(4)) == 0);
+  CHECK(ring_ps(Collective::kAllReduce, 8, hops) == 2 * 1'000'000);
+  CHECK(ring_ps(Collective::kAllReduce, kMiB, std::vector<RingHop>(4)) == 0);
 }
 
 TEST_CASE("a ring of one rank, and a collective of no bytes, take no time") {
-  CHECK(ring_bound_ps(Collective::kAllReduce, kMiB, ring(1)) == 0);
-  CHECK(ring_bound_ps(Collective::kAllReduce, 0, ring(3)) == 0);
+  CHECK(ring_ps(Collective::kAllReduce, kMiB, ring(1)) == 0);
+  CHECK(ring_ps(Collective::kAllReduce, 0, ring(3)) == 0);
   CHECK(any_algorithm_bound_ps(Collective::kAllReduce, kMiB, {NodePort{k100G, 1}}) == 0);
 }
 
@@ -87,7 +148,7 @@ TEST_CASE("the ring's bound is never below the bound of all algorithms with the 
     for (const std::uint64_t bytes : {std::uint64_t{64}, 3 * kKiB, kMiB, 100 * kMiB}) {
       for (int op = 0; op < 5; ++op) {
         const std::vector<NodePort> nodes(static_cast<std::size_t>(ranks), NodePort{k100G, 1});
-        CHECK(ring_bound_ps(static_cast<Collective>(op), bytes, ring(static_cast<std::size_t>(ranks))) >=
+        CHECK(ring_ps(static_cast<Collective>(op), bytes, ring(static_cast<std::size_t>(ranks))) >=
               any_algorithm_bound_ps(static_cast<Collective>(op), bytes, nodes));
       }
     }
