@@ -51,8 +51,10 @@ Result<void> Communicator::start() {
 }
 
 Result<void> Communicator::open_transport() {
-  auto transport = Transport::load(
-      {.plugin = options_.net_plugin, .version = options_.net_version, .comm_id = hash_of(options_.bootstrap)});
+  auto transport = Transport::load({.plugin = options_.net_plugin,
+                                    .version = options_.net_version,
+                                    .comm_id = hash_of(options_.bootstrap),
+                                    .rank = options_.rank});
   if (!transport) return transport.error();
   transport_ = std::move(*transport);
   auto chosen = choose_devices();

@@ -1,7 +1,11 @@
 #include "plugin/coll/plugin_log.h"
 
+#include <strings.h>
+
+#include <atomic>
 #include <cstdarg>
 #include <cstdio>
+#include <cstdlib>
 #include <mutex>
 
 #include "plugin/base/log.h"
@@ -16,6 +20,7 @@ struct WarnBoard {
   std::string last;
 };
 WarnBoard g_warns;
+std::atomic<int> g_rank{0};
 
 void log_from_plugin(int level, unsigned long /*flags*/, const char* file, int line, const char* format, ...)
     __attribute__((format(printf, 5, 6)));
@@ -35,10 +40,19 @@ void log_from_plugin(int level, unsigned long /*flags*/, const char* file, int l
     ++g_warns.count;
     g_warns.last = text;
   }
-  if (log_enabled(ours)) log_line(ours, file, line, "%s", text);
+  if (log_enabled(ours)) log_line(ours, file, line, "rank %d: %s", g_rank.load(std::memory_order_relaxed), text);
 }
 
 }  // namespace
+
+void begin_plugin_log(int rank) {
+  g_rank.store(rank, std::memory_order_relaxed);
+  // NCCL's levels; case does not matter there either.
+  const char* wanted = std::getenv("NCCL_DEBUG");
+  if (wanted == nullptr) return;
+  if (strcasecmp(wanted, "INFO") == 0) set_log_level(LogLevel::kInfo);
+  if (strcasecmp(wanted, "TRACE") == 0) set_log_level(LogLevel::kTrace);
+}
 
 nccl::LogFunction plugin_logger() { return &log_from_plugin; }
 

@@ -10,6 +10,9 @@
 
 namespace meshbed::coll {
 
+/// Lines of plugins come with `rank`, at the level of NCCL_DEBUG: INFO and TRACE admit more than warnings.
+void begin_plugin_log(int rank);
+
 /// An ncclDebugLogger_t.
 nccl::LogFunction plugin_logger();
 

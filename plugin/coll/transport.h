@@ -30,6 +30,8 @@ class NetTable {
   virtual ~NetTable() = default;
   virtual int version() const = 0;
   virtual const char* name() const = 0;
+  /// The first entry that every plugin must have and this one lacks; nullptr: all are there.
+  virtual const char* missing_entry() const = 0;
   virtual int init(std::uint64_t comm_id) = 0;
   virtual int finalize() = 0;
   virtual int devices(int* count) = 0;
@@ -54,6 +56,7 @@ struct TransportOptions {
   std::string plugin;         // as NCCL_NET_PLUGIN
   int version = 0;            // 8..12; 0: the newest
   std::uint64_t comm_id = 0;  // the same on all ranks of a communicator
+  int rank = 0;               // for the log
 };
 
 /// A plugin that has been initialised for one communicator. Finalised with it.

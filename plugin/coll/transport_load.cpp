@@ -76,6 +76,11 @@ Result<std::unique_ptr<Transport>> Transport::load(const TransportOptions& optio
     return net_error("net plugin \"" + options.plugin + "\" has no table ncclNetPlugin_v" +
                      (options.version != 0 ? std::to_string(options.version) : std::string("12 .. v8")));
   }
+  if (const char* missing = table->missing_entry()) {
+    return net_error("net plugin \"" + options.plugin + "\": its table ncclNetPlugin_v" +
+                     std::to_string(table->version()) + " has no " + missing);
+  }
+  begin_plugin_log(options.rank);
   std::unique_ptr<Transport> transport(new Transport(std::move(table)));
   auto started = transport->start(options.comm_id);
   if (!started) return started.error();

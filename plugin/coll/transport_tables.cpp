@@ -1,6 +1,7 @@
 // The five table versions behind NetTable. What differs: v8 has int sizes; v10 takes a profiler and a configuration;
 // v11 has a context object per communicator.
 #include <cstdint>
+#include <utility>
 
 #include "plugin/coll/plugin_log.h"
 #include "plugin/coll/transport.h"
@@ -18,6 +19,27 @@ class TableOf final : public NetTable {
 
   int version() const override { return kVersion; }
   const char* name() const override { return table_.name != nullptr ? table_.name : "unnamed"; }
+
+  const char* missing_entry() const override {
+    const std::pair<const char*, bool> required[] = {{"init", table_.init != nullptr},
+                                                     {"devices", table_.devices != nullptr},
+                                                     {"getProperties", table_.getProperties != nullptr},
+                                                     {"listen", table_.listen != nullptr},
+                                                     {"connect", table_.connect != nullptr},
+                                                     {"accept", table_.accept != nullptr},
+                                                     {"regMr", table_.regMr != nullptr},
+                                                     {"deregMr", table_.deregMr != nullptr},
+                                                     {"isend", table_.isend != nullptr},
+                                                     {"irecv", table_.irecv != nullptr},
+                                                     {"test", table_.test != nullptr},
+                                                     {"closeSend", table_.closeSend != nullptr},
+                                                     {"closeRecv", table_.closeRecv != nullptr},
+                                                     {"closeListen", table_.closeListen != nullptr}};
+    for (const auto& [entry, is_there] : required) {
+      if (!is_there) return entry;
+    }
+    return nullptr;
+  }
 
   int init(std::uint64_t comm_id) override {
     if constexpr (kVersion >= 11) {

@@ -65,6 +65,18 @@ verbs::Gid gid_of(const IpAddress& address) {
   return gid;
 }
 
+IpAddress address_of(const verbs::Gid& gid) {
+  IpAddress address;
+  if (std::equal(kMapped.begin(), kMapped.end(), gid.begin())) {
+    address.family = Family::kIpv4;
+    std::copy_n(gid.begin() + 12, 4, address.bytes.begin());
+  } else {
+    address.family = Family::kIpv6;
+    address.bytes = gid;
+  }
+  return address;
+}
+
 socklen_t to_sockaddr(const SocketAddress& from, sockaddr_storage& storage) {
   std::memset(&storage, 0, sizeof storage);
   if (from.address.family == Family::kIpv4) {

@@ -44,6 +44,7 @@ std::string subnet_text(const IpPrefix& prefix);  // 192.168.100.0/24
 
 /// As RoCE v2 writes an address: IPv4 is mapped, ::ffff:a.b.c.d.
 verbs::Gid gid_of(const IpAddress& address);
+IpAddress address_of(const verbs::Gid& gid);
 
 /// An address with a TCP port, host order.
 struct SocketAddress {

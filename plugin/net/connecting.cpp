@@ -176,6 +176,9 @@ Result<void> Connecting::check_reply(const WireMessage& reply) const {
     problem = "the peer chose a path MTU that our port does not have";
   } else if (reply.end.gid_type != route_.gid.type) {
     problem = "the peer's GID is of another RoCE version";
+  } else if (!gid_may_answer(connection_->local().nic, reply.end.gid, reply.end.address.address,
+                             transport_.gid_preference())) {
+    return remote(ends_text() + ": " + foreign_gid_text(reply.end.gid, reply.end.address.address));
   } else {
     return ok();
   }

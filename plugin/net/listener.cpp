@@ -168,6 +168,9 @@ Result<LocalEnd> Listener::local_end_for(const Client& client, const WireEnd& pe
                       subnet_text(address) + ": both prefixes must agree");
       }
       GidPreference preference = transport_.gid_preference();
+      if (!gid_may_answer(nic, peer.gid, peer.address.address, preference)) {
+        return reason(foreign_gid_text(peer.gid, peer.address.address));
+      }
       preference.roce_v2 = peer.gid_type == verbs::GidType::kRoceV2;
       const auto gid = find_gid(nic, address.address, preference);
       if (!gid || gid->type != peer.gid_type) {

@@ -30,6 +30,19 @@ std::optional<verbs::GidEntry> find_gid(const Nic& nic, const IpAddress& address
   return entry_at(nic, preference.last_resort);
 }
 
+bool gid_may_answer(const Nic& nic, const verbs::Gid& gid, const IpAddress& address, const GidPreference& preference) {
+  if (gid == gid_of(address)) return true;
+  if (preference.forced_index < 0 && preference.last_resort < 0) return false;
+  const IpAddress named = address_of(gid);
+  return is_link_local(named) || std::any_of(nic.addresses.begin(), nic.addresses.end(),
+                                             [&](const IpPrefix& own) { return contains(own, named); });
+}
+
+std::string foreign_gid_text(const verbs::Gid& gid, const IpAddress& address) {
+  return "the peer's GID " + verbs::to_text(gid) + " is not that of its address " + to_text(address) +
+         ": nobody would answer for it here (is NCCL_IB_GID_INDEX the right one there?)";
+}
+
 std::vector<IpPrefix> addresses_of(const Nic& nic, const std::vector<InterfaceAddress>& interfaces) {
   std::vector<IpPrefix> addresses;
   for (const InterfaceAddress& candidate : interfaces) {

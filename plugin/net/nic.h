@@ -49,6 +49,14 @@ struct GidPreference {
 /// 8 bits that ibv_global_route has for it.
 std::optional<verbs::GidEntry> find_gid(const Nic& nic, const IpAddress& address, const GidPreference& preference);
 
+/// May a peer at `address` be reached by `gid`? Where nobody answers for a GID, ibv_modify_qp() blocks for a second,
+/// and with it everything that waits for the handshake. The address is known to answer, for the control connection came
+/// over it; so the GID must be that address. Where an index is forced it may be another one of `nic`'s subnets, or
+/// link-local.
+bool gid_may_answer(const Nic& nic, const verbs::Gid& gid, const IpAddress& address, const GidPreference& preference);
+/// Why not, for the one who is told.
+std::string foreign_gid_text(const verbs::Gid& gid, const IpAddress& address);
+
 /// "192.168.100.0/24 on rocep1s0f0 (up)" for every address, joined by ", ".
 std::string describe_subnets(const std::vector<Nic>& nics);
 

@@ -1,5 +1,6 @@
 #include "sim/verbs/memory.h"
 
+#include <fmt/format.h>
 #include <infiniband/verbs.h>
 
 #include <algorithm>
@@ -117,7 +118,9 @@ int dealloc_pd(System& system, ProtectionDomain& domain) {
 int reg_mr(System& system, ProtectionDomain& domain, std::uint64_t address, std::uint64_t length, std::uint64_t iova,
            unsigned access, std::uint32_t& key) {
   if (length == 0 || address + length < address || iova + length < iova) return EINVAL;
-  if ((access & ~kAccessSupported) != 0) return EOPNOTSUPP;  // windows, on-demand paging, zero-based addresses
+  if ((access & ~kAccessSupported) != 0) {  // windows, on-demand paging, zero-based addresses
+    return refuse(system, fmt::format("ibv_reg_mr with access flags {:#x}", access & ~kAccessSupported));
+  }
   const bool remote_writes = (access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)) != 0;
   if (remote_writes && (access & IBV_ACCESS_LOCAL_WRITE) == 0) return EINVAL;  // ibv_reg_mr(3)
   key = system.memory.add({.domain = &domain, .address = address, .length = length, .iova = iova, .access = access});

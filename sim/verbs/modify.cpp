@@ -4,6 +4,8 @@
 // verbs.c), less what this device does not have: alternate paths, send queue drain, resizing. If anything is invalid,
 // nothing is modified.
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -38,11 +40,14 @@ constexpr unsigned kAccessFlags =
 constexpr std::uint8_t kFiveBits = 31, kThreeBits = 7;
 
 /// 0 where the transition exists and its mask is right.
-int check_mask(ibv_qp_state from, ibv_qp_state to, int mask) {
+int check_mask(System& system, ibv_qp_state from, ibv_qp_state to, int mask) {
   if (to == IBV_QPS_RESET || to == IBV_QPS_ERR) {
     return (mask & ~(IBV_QP_STATE | IBV_QP_CUR_STATE)) == 0 ? 0 : EINVAL;
   }
-  if (to == IBV_QPS_SQD || to == IBV_QPS_SQE || (mask & kAbsent) != 0) return EOPNOTSUPP;
+  if (to == IBV_QPS_SQD || to == IBV_QPS_SQE) {
+    return refuse(system, to == IBV_QPS_SQD ? "ibv_modify_qp to IBV_QPS_SQD" : "ibv_modify_qp to IBV_QPS_SQE");
+  }
+  if ((mask & kAbsent) != 0) return refuse(system, fmt::format("ibv_modify_qp with mask {:#x}", mask & kAbsent));
   const auto found = std::find_if(kTransitions.begin(), kTransitions.end(), [&](const Transition& transition) {
     return transition.from == from && transition.to == to;
   });
@@ -99,7 +104,7 @@ int modify_qp(System& system, Process& process, std::uint32_t number, const ibv_
   const ibv_qp_state from = qp->state;
   const ibv_qp_state to = (mask & IBV_QP_STATE) != 0 ? attr.qp_state : from;
   if ((mask & IBV_QP_CUR_STATE) != 0 && attr.cur_qp_state != from) return EINVAL;
-  if (const int error = check_mask(from, to, mask)) return error;
+  if (const int error = check_mask(system, from, to, mask)) return error;
   if (const int error = check_values(nic_of(system, qp->context->port), attr, mask)) return error;
   Route route = qp->route;
   if (to == IBV_QPS_RTR) {

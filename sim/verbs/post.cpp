@@ -14,16 +14,6 @@ constexpr std::uint32_t kAtomicBytes = 8;
 
 constexpr bool supported(std::uint32_t opcode) { return opcode <= IBV_WR_ATOMIC_FETCH_AND_ADD; }
 
-int refuse_opcode(System& system, std::uint32_t opcode) {
-  const std::uint32_t bit = 1U << std::min(opcode, 31U);
-  if ((system.opcodes_refused & bit) == 0) {
-    system.opcodes_refused |= bit;
-    const std::string name = "ibv_post_send with opcode " + std::to_string(opcode);
-    backend_table().unsupported(name.c_str());
-  }
-  return EOPNOTSUPP;
-}
-
 std::uint64_t payload_of(const BackendSendWr& wr) {
   if ((wr.send_flags & IBV_SEND_INLINE) != 0) return wr.inline_bytes;
   std::uint64_t bytes = 0;
@@ -53,7 +43,7 @@ Block* keep(System& system, const BackendSge* sges, std::uint32_t count) {
 
 int post_send(System& system, QueuePair& qp, const BackendSendWr& wr) {
   if (qp.state != IBV_QPS_RTS && qp.state != IBV_QPS_ERR) return EINVAL;
-  if (!supported(wr.opcode)) return refuse_opcode(system, wr.opcode);
+  if (!supported(wr.opcode)) return refuse(system, "ibv_post_send with opcode " + std::to_string(wr.opcode));
   const std::uint64_t payload_bytes = payload_of(wr);
   if (!valid(qp, wr, payload_bytes)) return EINVAL;
   if (qp.send.end() - qp.send_reclaimed >= qp.cap.max_send_wr) return ENOMEM;

@@ -78,7 +78,10 @@ void stop(QueuePair& qp) {
 }  // namespace
 
 int create_qp(System& system, Context& context, ProtectionDomain& domain, BackendQpInit& init, std::uint32_t& number) {
-  if (init.qp_type != IBV_QPT_RC || init.srq != 0) return EOPNOTSUPP;  // reliable connections only
+  if (init.qp_type != IBV_QPT_RC) {
+    return refuse(system, "ibv_create_qp with type " + std::to_string(init.qp_type) + " (not IBV_QPT_RC)");
+  }
+  if (init.srq != 0) return refuse(system, "ibv_create_qp with a shared receive queue");
   CompletionQueue* send_cq = system.completion_queues.find(init.send_cq);
   CompletionQueue* recv_cq = system.completion_queues.find(init.recv_cq);
   if (send_cq == nullptr || recv_cq == nullptr) return EINVAL;

@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 
+#include <cerrno>
 #include <memory>
 #include <stdexcept>
 
@@ -25,6 +26,11 @@ System::System(World& owner, MessageSink* messages)
 }
 
 System& system() { return *g_system; }
+
+int refuse(System& system, const std::string& what) {
+  if (system.refused.insert(what).second) backend_table().unsupported(what.c_str());
+  return EOPNOTSUPP;
+}
 
 std::string describe(const System& system, const Context& context) {
   return context.process->name + " on " + port_name(system.world.cluster(), context.port);

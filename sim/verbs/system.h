@@ -2,6 +2,8 @@
 // System: everything that the in-process verbs back end of one World owns. Events and verbs reach it through system().
 
 #include <cstdint>
+#include <set>
+#include <string>
 #include <vector>
 
 #include "models/cluster.h"
@@ -41,7 +43,7 @@ struct System {
   MemoryTable memory;
   Pool<Flight> flights;
   Pool<Block> blocks;
-  std::uint32_t opcodes_refused = 0;  // one WARN each: bit 1 << opcode
+  std::set<std::string> refused;  // what was asked for and is not implemented: one WARN each
 
   PortWatch& port(models::PortRef port) {
     return ports[static_cast<std::size_t>(port.node)][static_cast<std::size_t>(port.nic)];
@@ -53,6 +55,9 @@ struct System {
 
 /// The installed one; must exist.
 System& system();
+
+/// EOPNOTSUPP, with one WARN that names `what` in its verb: "ibv_post_send with opcode 9".
+int refuse(System& system, const std::string& what);
 
 /// Something reached `process`: bytes, a completion, an event.
 inline void deliver(System& system, Process& process) {

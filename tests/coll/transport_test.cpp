@@ -230,6 +230,18 @@ TEST_CASE("tables v8 to v12 receive every argument where their version expects i
   CHECK(wrap_table(13, &v12) == nullptr);
 }
 
+TEST_CASE("a table without an entry that NCCL would call names it") {
+  auto v12 = table_with_context<nccl::NetV12, nccl::PropertiesV12>();
+  const auto missing = [&v12] { return wrap_table(12, &v12)->missing_entry(); };
+  v12.deregMr = [](void*, void*) { return 0; };
+  v12.closeSend = v12.closeRecv = [](void*) { return 0; };
+  CHECK(std::string(missing()) == "closeListen");
+  v12.closeListen = v12.closeSend;
+  CHECK(missing() == nullptr);
+  v12.isend = nullptr;
+  CHECK(std::string(missing()) == "isend");
+}
+
 TEST_CASE("the reason for an error code is the plugin's last WARN since the call began") {
   plugin_logger()(nccl::kNcclLogWarn, nccl::kNcclLogNet, "file", 1, "old news");
   const std::uint64_t before = warn_count();

@@ -4,6 +4,8 @@
 #include <algorithm>
 
 #include "plugin/net/handle.h"
+#include "plugin/net/ring.h"
+#include "plugin/net/wire.h"
 #include "sim/engine/world.h"
 #include "tests/host/probe/probe.h"
 #include "tests/net/mesh_ranks.h"
@@ -66,6 +68,53 @@ TEST_CASE("D15: silent, half-spoken and talkative strangers delay nobody; each c
     while (send == nullptr) CHECK(rank.net().connect(rank.context, 0, handle.data(), &send, nullptr) == 0);
     CHECK(rank.net().closeSend(send) == 0);
     for (int descriptor : {silent, half, talkative}) sockets.close_descriptor(descriptor);
+  });
+  CHECK(result.outcome == OutcomeKind::kFinished);
+}
+
+TEST_CASE("D15: strangers whose GID nobody answers for are refused at once, and delay nobody") {
+  const auto result = run_mesh(ring_cluster(2), [](MeshRank& rank) {
+    if (rank.rank() == 1) {
+      void* listener = rank.listen(0, "door");
+      rank.meet("strangers came", 2);
+      void* receive = nullptr;
+      const Picoseconds before = sim::World::get().now();
+      // ibv_modify_qp() towards such a GID would block for a second each.
+      while (receive == nullptr) CHECK(rank.net().accept(listener, &receive, nullptr) == 0);
+      CHECK(sim::World::get().now() - before < kPicosecondsPerMillisecond);
+      CHECK(rank.warnings().find("is not that of its address 192.168.100.1") != std::string::npos);
+      CHECK(rank.net().closeRecv(receive) == 0);
+      CHECK(rank.net().closeListen(listener) == 0);
+      return;
+    }
+    HandleBytes handle = rank.look_up("door");
+    std::array<std::uint8_t, net::kHandleBytes> bytes;
+    std::copy(handle.begin(), handle.end(), bytes.begin());
+    net::WireMessage request;
+    request.type = net::WireType::kRequest;
+    request.cookie = net::decode_handle(bytes)->cookie;
+    request.end.qp_number = 0x123;
+    request.end.mtu = 3;
+    request.end.max_recvs = 1;
+    request.end.memory_address = 4096;
+    request.end.memory_rkey = 7;
+    request.end.gid = net::gid_of({.family = net::Family::kIpv4, .bytes = {192, 168, 100, 77}});
+    request.end.address = {.address = {.family = net::Family::kIpv4, .bytes = {192, 168, 100, 1}}, .length_bits = 24};
+    request.end.memory_entries = net::kRingEntries;
+    request.end.nic = "rocep1s0f0";
+    std::array<std::uint8_t, net::kWireLargestBytes> message{};
+    const std::size_t length = net::encode_message(request, message);
+    std::array<int, 5> strangers{};
+    for (int& descriptor : strangers) {
+      CHECK(stranger().connect_to("192.168.100.2", port_of(handle), &descriptor).error == 0);
+      CHECK(stranger().send_all(descriptor, reinterpret_cast<char*>(message.data()), length) ==
+            static_cast<long>(length));
+    }
+    rank.meet("strangers came", 2);
+    void* send = nullptr;
+    while (send == nullptr) CHECK(rank.net().connect(rank.context, 0, handle.data(), &send, nullptr) == 0);
+    CHECK(rank.net().closeSend(send) == 0);
+    for (const int descriptor : strangers) stranger().close_descriptor(descriptor);
   });
   CHECK(result.outcome == OutcomeKind::kFinished);
 }
