@@ -77,6 +77,14 @@ class Report {
                               : cluster_.switches[static_cast<std::size_t>(segment.switch_index)].name;
   }
 
+  /// "100 Gb/s"; "25 Gb/s to 100 Gb/s" where the ports of a switch differ.
+  static std::string rates(const models::Segment& segment) {
+    const auto [least, most] = std::minmax_element(segment.port_rates_bps.begin(), segment.port_rates_bps.end());
+    // Of two ports the slower one counts.
+    if (*least == *most || segment.ports.size() == 2) return rate_text(*least);
+    return rate_text(*least) + " to " + rate_text(*most);
+  }
+
   std::string pair_matrix() const {
     Table table;
     table.row({"pair", "", "NICs", "", "subnet", "rate", "over"});
@@ -90,7 +98,7 @@ class Report {
         for (const auto& path : paths) {
           const auto& segment = topology_.segments[static_cast<std::size_t>(path.segment)];
           table.row({left, right, device(path.from), device(path.to), models::subnet_string(segment.subnet),
-                     rate_text(segment.rate_bps), medium(segment)});
+                     rate_text(path.rate_bps), medium(segment)});
           left = right = "";  // further rails of the pair stand below it
         }
       }
@@ -110,7 +118,7 @@ class Report {
                                     ? port_text(segment.ports.front()) + ", " + port_text(segment.ports.back())
                                     : fmt::format("{}: {} ... {}", counted(segment.ports.size(), "NIC"),
                                                   port_text(segment.ports.front()), port_text(segment.ports.back()));
-      table.row({models::subnet_string(segment.subnet), rate_text(segment.rate_bps), medium(segment), ports});
+      table.row({models::subnet_string(segment.subnet), rates(segment), medium(segment), ports});
     }
     std::string text = table.text();
     if (topology_.segments.size() > kLinesMax) {

@@ -31,10 +31,13 @@ std::string subnets_text(const Nic& nic) {
   return text.empty() ? "no address" : text;
 }
 
-void add_segment(Topology& topology, Segment segment) {
+/// `rate_of`: what a port carries there.
+template <typename RateOf>
+void add_segment(Topology& topology, Segment segment, const RateOf& rate_of) {
   const int index = static_cast<int>(topology.segments.size());
   std::sort(segment.ports.begin(), segment.ports.end());
   for (const auto& port : segment.ports) {
+    segment.port_rates_bps.push_back(rate_of(port));
     auto& mine = topology.segments_of_node[static_cast<std::size_t>(port.node)];
     if (mine.empty() || mine.back() != index) mine.push_back(index);
   }
@@ -49,11 +52,10 @@ void add_cable(Topology& topology, const Cluster& cluster, int index) {
   if (subnet == nullptr) {
     topology.crossed.push_back({index, subnets_text(a), subnets_text(b)});
   } else if (a.link_up && b.link_up) {
-    add_segment(topology, {.cable = index,
-                           .switch_index = -1,
-                           .subnet = *subnet,
-                           .ports = {cable.a, cable.b},
-                           .rate_bps = cable.rate_bps});
+    add_segment(
+        topology,
+        {.cable = index, .switch_index = -1, .subnet = *subnet, .ports = {cable.a, cable.b}, .port_rates_bps = {}},
+        [&](PortRef) { return cable.rate_bps; });
   }
 }
 
@@ -67,14 +69,18 @@ void add_switch(Topology& topology, const Cluster& cluster, int index) {
     if (!nic.link_up) continue;
     for (const auto& prefix : nic.addresses) {
       const auto [entry, is_new] = place.emplace(subnet_string(prefix), found.size());
-      if (is_new) found.push_back({.switch_index = index, .subnet = prefix, .ports = {}, .rate_bps = box.rate_bps});
+      if (is_new) found.push_back({.switch_index = index, .subnet = prefix, .ports = {}, .port_rates_bps = {}});
       auto& ports = found[entry->second].ports;
       // Two addresses of one NIC in one subnet are one port.
       if (ports.empty() || ports.back() != port) ports.push_back(port);
     }
   }
+  const auto rate_of = [&](PortRef port) {
+    const std::uint64_t own = nic_of(cluster, port).rate_bps;
+    return box.rate_bps == 0 ? own : std::min(box.rate_bps, own);
+  };
   for (auto& segment : found) {
-    if (segment.ports.size() > 1) add_segment(topology, std::move(segment));
+    if (segment.ports.size() > 1) add_segment(topology, std::move(segment), rate_of);
   }
 }
 
@@ -147,8 +153,11 @@ std::vector<DirectPath> direct_paths(const Topology& topology, int from, int to)
   std::set_intersection(mine.begin(), mine.end(), theirs.begin(), theirs.end(), std::back_inserter(shared));
   for (const int index : shared) {
     const auto& segment = topology.segments[static_cast<std::size_t>(index)];
+    const auto rate_of = [&](const PortRef& port) {
+      return segment.port_rates_bps[static_cast<std::size_t>(&port - segment.ports.data())];
+    };
     for (const auto& a : ports_of(segment, from)) {
-      for (const auto& b : ports_of(segment, to)) paths.push_back({a, b, index});
+      for (const auto& b : ports_of(segment, to)) paths.push_back({a, b, index, std::min(rate_of(a), rate_of(b))});
     }
   }
   return paths;

@@ -19,13 +19,16 @@ struct Segment {
   int switch_index = -1;       // index in Cluster::switches, or -1
   IpPrefix subnet;             // of a cable's end a (the two lengths may differ), of a switch's first port
   std::vector<PortRef> ports;  // ascending
-  std::uint64_t rate_bps = 0;
+  // [place in ports] what the port carries there: the cable's rate (which follows from its two ends unless the scenario
+  // gives it), or the lower of the switch's (0: any) and the port's own.
+  std::vector<std::uint64_t> port_rates_bps;
 };
 
 /// A way from one node to another without a relay.
 struct DirectPath {
   PortRef from, to;
-  int segment = -1;  // index in Topology::segments
+  int segment = -1;            // index in Topology::segments
+  std::uint64_t rate_bps = 0;  // of the slower port
 };
 
 /// A cable whose two ends share no subnet: each end's address belongs to another cable, or is mistyped.

@@ -53,6 +53,20 @@ const std::string kScenarios = std::string(MESHBED_SOURCE_DIR) + "/scenarios/";
 
 }  // namespace
 
+TEST_CASE("behind a switch, a pair has the rate of its slower port, and never more than the switch") {
+  const std::string slow_port = "node.node1.nic.rocep1s0f0.rate=25Gb/s";
+  const std::string mixed = topology_report(make("switch", 3, {slow_port}), false);
+  CHECK_MESSAGE(
+      mixed.find("node0  node1  rocep1s0f0  rocep1s0f0  192.168.100.0/24  25 Gb/s   switch0\n") != std::string::npos,
+      mixed);
+  CHECK(mixed.find("node0  node2  rocep1s0f0  rocep1s0f0  192.168.100.0/24  100 Gb/s  switch0\n") != std::string::npos);
+  CHECK(mixed.find("node1  node2  rocep1s0f0  rocep1s0f0  192.168.100.0/24  25 Gb/s   switch0\n") != std::string::npos);
+  const std::string large = topology_report(make("switch", 64, {slow_port}), false);
+  CHECK_MESSAGE(large.find("192.168.100.0/24  25 Gb/s to 100 Gb/s  switch0  64 NICs: ") != std::string::npos, large);
+  const std::string slow_switch = topology_report(make("switch", 3, {"switch.switch0.rate=10Gb/s"}), false);
+  CHECK(occurrences(slow_switch, "  10 Gb/s  switch0\n") == 3);
+}
+
 TEST_CASE("topo check prints each pair with its NICs, subnet, rate and cable in columns") {
   CHECK(topology_report(make("ring", 4), false) ==
         "ring4: 4 nodes, 8 NICs, 4 cables, 0 switches; shape: ring\n"
