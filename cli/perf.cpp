@@ -303,6 +303,11 @@ int perf_command(const Arguments& arguments, std::ostream& out, std::ostream& er
     throw std::runtime_error(
         fmt::format("-r {}: the scenario has ranks 0 to {}", options->root, ranks_of(scenario) - 1));
   }
+  if (!scenario.cluster.management) {
+    throw std::runtime_error(fmt::format(
+        "{}: perf's ranks meet over the management network, and [management] enabled is false here; leave it on",
+        scenario.path));
+  }
   std::vector<SizeRun> runs = plan(*options, scenario);
   (options->run.json ? err : out) << preamble(*options, scenario) << std::flush;
   if (const std::string left_out = not_carried_out(scenario); !left_out.empty()) err << "meshbed: " << left_out << "\n";

@@ -102,6 +102,14 @@ void check_workload(const Scenario& scenario, const ScenarioSpec& spec, Diagnost
   }
 }
 
+/// The engine's ranks find each other by TCP on the management network; recordings bring their own handles.
+void check_management(const Scenario& scenario, const ScenarioSpec& spec, Diagnostics& diagnostics) {
+  if (spec.management.enabled || scenario.workload.kind != WorkloadKind::kCollective) return;
+  diagnostics.add(spec.management.at("enabled"),
+                  "enabled: the ranks of a collective meet over the management network; leave it on, or say [workload] "
+                  "kind = \"nccl-calls\" or \"idle\"");
+}
+
 void check_recording(const Scenario& scenario, const ScenarioSpec& spec, Diagnostics& diagnostics) {
   const bool replays = scenario.workload.kind == WorkloadKind::kNcclCalls;
   if (replays && scenario.workload.recording.empty()) {
@@ -193,6 +201,7 @@ void check_cluster(const Built& built, Diagnostics& diagnostics) {
 void check_run(const Scenario& scenario, const ScenarioSpec& spec, Diagnostics& diagnostics) {
   check_workload(scenario, spec, diagnostics);
   check_recording(scenario, spec, diagnostics);
+  check_management(scenario, spec, diagnostics);
   for (const auto& fault : spec.faults) check_fault(scenario, fault, diagnostics);
   for (const auto& [left, right] : scenario.expect.unreachable) {
     for (const auto& name : {left, right}) {

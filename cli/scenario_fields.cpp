@@ -149,7 +149,7 @@ const Section<ManagementSpec> kManagement{
     "[management]",
     "The management network (netdev mgmt0): ordinary TCP between all nodes, never RDMA.",
     {
-        {"enabled", "boolean", "true", "false: there is none, and nothing can be set up over it",
+        {"enabled", "boolean", "true", "false: there is none; only where workload.kind is nccl-calls or idle",
          [](const Value& v, ManagementSpec& s) { v.boolean(s.enabled); }},
         {"subnet", "prefix", "'10.0.0.0/16'", "node i is host i + 1",
          [](const Value& v, ManagementSpec& s) { v.prefix(s.subnet); }},

@@ -52,7 +52,7 @@ int node_of(const Scenario& scenario, int rank);
 /// The fabric that a run uses: what the scenario says, "chunk" for auto.
 const char* fabric_name(const Scenario& scenario);
 
-/// Throws std::runtime_error where the simulation cannot be set up (a missing library, no management network).
+/// Throws std::runtime_error where the simulation cannot be set up (a missing library).
 Simulation simulate(const Scenario& scenario, const SimulateOptions& options, sim::Recorder& recorder,
                     const RankProgram& program);
 

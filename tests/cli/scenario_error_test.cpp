@@ -45,6 +45,15 @@ TEST_CASE("an unknown key is refused with its place, the likely one and all acce
             .find("test.toml:8:1: unknown key 'adresses' in [[node.nic]] (did you mean 'addresses'?)") == 0);
 }
 
+TEST_CASE("a collective without a management network is refused where it was switched off") {
+  CHECK(on_triangle("[management]\nenabled = false\n") ==
+        "test.toml:5:11: enabled: the ranks of a collective meet over the management network; leave it on, or say "
+        "[workload] kind = \"nccl-calls\" or \"idle\"");
+  CHECK(on_triangle("", {"management.enabled=false"}).find("--set management.enabled=false: enabled: the ranks of") ==
+        0);
+  CHECK(on_triangle("[management]\nenabled = false\n[workload]\nkind = \"idle\"\n").empty());
+}
+
 TEST_CASE("a wrong type says what was expected and what was found") {
   CHECK(errors_of("[topology]\nkind = 5\n") == "test.toml:2:8: kind: expects text, got integer 5");
   CHECK(errors_of("[topology]\nkind = \"ring\"\nnodes = \"three\"\n") ==
