@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <ostream>
+#include <stdexcept>
 
 #include "cli/result.h"
 #include "plugin/net/config.h"
@@ -100,6 +101,10 @@ int env_command(const Arguments& arguments, std::ostream& out, std::ostream& err
       ("json", po::bool_switch(&options.json), "print JSON");
   if (!parse_arguments(arguments, syntax, out)) return kExitOk;
 
+  if (options.scenario_path.empty() && !options.overrides.empty()) {
+    throw std::runtime_error(fmt::format("env: --set {} changes a scenario, and none is named; add --scenario FILE",
+                                         options.overrides.front()));
+  }
   if (!options.scenario_path.empty()) {
     show_scenario(out, scenario_for(options), options.json);
     err << "simulated ranks see the scenario's variables, never this shell's\n";

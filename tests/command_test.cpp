@@ -337,6 +337,25 @@ TEST_CASE("env shows each variable with its value in force and where it comes fr
   CHECK(row("NCCL_IB_TC").at("problem") != "");
 }
 
+TEST_CASE("env --set without a scenario is refused, since there is nothing that it could change") {
+  const CommandResult result = command_all("env --set environment.NCCL_MESH_RETRY_COUNT=5");
+  CHECK(result.status == 2);
+  CHECK(result.output ==
+        "meshbed: env: --set environment.NCCL_MESH_RETRY_COUNT=5 changes a scenario, and none is named; add --scenario "
+        "FILE\n");
+}
+
+TEST_CASE("a recording needs no management network; a sweep does, and says so") {
+  const std::string off = " --set management.enabled=false";
+  CHECK(command("run " + scenario_file("nccl-calls-pair-all-reduce") + off + results_option("no_management")).status ==
+        0);
+  const CommandResult perf =
+      command_all("perf all_reduce -b 8 -e 8 --scenario " + scenario_file("nccl-calls-pair-all-reduce") + off);
+  CHECK(perf.status == 2);
+  CHECK_MESSAGE(has(perf, "perf's ranks meet over the management network"), perf.output);
+  CHECK(is_one_line(perf.output));
+}
+
 TEST_CASE("a variable of the shell does not reach the simulated ranks") {
   const auto ranks = nlohmann::json::parse(run_command_line("NCCL_MESH_RETRY_COUNT=5 " + meshbed_program() +
                                                             " env --json --scenario " + scenario_file("pair"))
