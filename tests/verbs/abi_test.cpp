@@ -39,6 +39,7 @@ Function* function_of(void* library, const char* name) {
 
 }  // namespace
 
+// rdma-core 44's libibverbs/libibverbs.map.in: symbols of libibverbs.so.1 and the version of each.
 TEST_CASE("the drop-in exports the installed library's default symbols, each in its version, and no others") {
   const auto ours = default_symbols(libibverbs_path());
   CHECK(ours.size() == 146);
@@ -85,6 +86,7 @@ TEST_CASE("texts and rates are the installed library's own") {
   CHECK(differences == 0);
 }
 
+// ibv_get_device_list(3): ENOSYS, "No kernel support for RDMA."; sim/verbs/backend.h: the table carries its version.
 TEST_CASE("without a back end there are no devices, and a table of another version is refused") {
   int count = -1;
   CHECK(ibv_get_device_list(&count) == nullptr);
@@ -101,6 +103,7 @@ TEST_CASE("without a back end there are no devices, and a table of another versi
   CHECK(set_backend(nullptr) == EINVAL);
 }
 
+// rdma-core's libibverbs/dummy_ops.c: a verb that a provider lacks answers EOPNOTSUPP.
 TEST_CASE("a verb that is not implemented answers EOPNOTSUPP and logs one WARN with its name") {
   const auto result = run_pair({}, [](Side& side) {
     if (side.index != 0) return;

@@ -56,6 +56,7 @@ TEST_CASE("a completion queue that overruns fails: CQ_ERR, its queue pairs to ER
   });
 }
 
+// ibv_resize_cq(3): "cqe must be at least the number of unpolled entries in the CQ"; "at least cqe entries".
 TEST_CASE("a completion queue can be resized, not below what it holds") {
   run_pair({.configure = [](Setup& setup, int) { setup.cqe = 2; }}, [](Side& side) {
     if (side.index != 0) return;
@@ -71,6 +72,7 @@ TEST_CASE("a completion queue can be resized, not below what it holds") {
   });
 }
 
+// ibv_req_notify_cq(3): "Only one completion event will be generated for each call to ibv_req_notify_cq()."
 TEST_CASE("a thread sleeps in ibv_get_cq_event until the completion it asked for, one event a request") {
   run_pair(with_channel(), [](Side& side) {
     if (side.index != 0) return;
@@ -91,6 +93,7 @@ TEST_CASE("a thread sleeps in ibv_get_cq_event until the completion it asked for
   });
 }
 
+// ibv_req_notify_cq(3): with solicited_only an event needs "a message with the Solicited Event header bit set".
 TEST_CASE("solicited only: a send without IBV_SEND_SOLICITED completes and announces nothing") {
   run_pair(with_channel(), [](Side& side) {
     if (side.index == 1) {
@@ -111,6 +114,7 @@ TEST_CASE("solicited only: a send without IBV_SEND_SOLICITED completes and annou
   });
 }
 
+// ibv_req_notify_cq(3): a completion is solicited also "if the status is not successful".
 TEST_CASE("an error is announced although only solicited completions were asked for") {
   run_pair(with_channel(), [](Side& side) {
     if (side.index != 0) return;
@@ -142,6 +146,7 @@ TEST_CASE("a cable that is pulled and put back: PORT_ERR and PORT_ACTIVE at both
   });
 }
 
+// ibv_get_async_event(3): IBV_EVENT_COMM_EST; destroying waits for acknowledgements there, is EBUSY here.
 TEST_CASE("the first message before RTS raises COMM_EST") {
   const auto receiver_waits = [](Setup& setup, int index) { setup.until = index == 0 ? IBV_QPS_RTS : IBV_QPS_RTR; };
   run_pair({.configure = receiver_waits}, [](Side& side) {
@@ -161,6 +166,7 @@ TEST_CASE("the first message before RTS raises COMM_EST") {
   });
 }
 
+// ibv_create_comp_channel(3): a channel is "essentially file descriptor"; an event that one thread reads is gone.
 TEST_CASE("two threads in ibv_get_cq_event share the events between them") {
   run_pair(with_channel(), [](Side& side) {
     if (side.index != 0) return;
@@ -183,6 +189,7 @@ TEST_CASE("two threads in ibv_get_cq_event share the events between them") {
   });
 }
 
+// ibv_get_cq_event(3): it "waits for the next completion event"; where none can come, virtual time cannot go on.
 TEST_CASE("waiting for a completion that cannot come is a deadlock that names queue pairs and peers") {
   PairOptions options = with_channel();
   const auto waiting = run_world(

@@ -7,6 +7,7 @@
 using namespace meshbed;
 using namespace meshbed::test;
 
+// ibv_alloc_pd(3), ibv_create_cq(3), ibv_create_comp_channel(3), notes: destroying what is still in use fails.
 TEST_CASE("what others still use cannot be destroyed: EBUSY, and it works on") {
   run_pair({.configure = [](Setup& setup, int) { setup.channel = true; }}, [](Side& side) {
     CHECK(ibv_dealloc_pd(side.pd) == EBUSY);  // a memory region and a queue pair
@@ -26,6 +27,7 @@ TEST_CASE("what others still use cannot be destroyed: EBUSY, and it works on") {
   });
 }
 
+// ibv_create_qp(3): ibv_destroy_qp; packets for a queue pair that is gone are dropped (Linux rxe's hdr_check).
 TEST_CASE("a queue pair that is destroyed with requests in flight: none is delivered later, the peer notices nothing") {
   run_pair([](Side& side) {
     if (side.index != 0) return;
@@ -40,6 +42,7 @@ TEST_CASE("a queue pair that is destroyed with requests in flight: none is deliv
   });
 }
 
+// Linux rxe's hdr_check drops packets that no queue pair matches; InfiniBand Architecture, 9.7.6.1.3: timeout.
 TEST_CASE("the responder's queue pair is destroyed: the requester retries, then RETRY_EXC_ERR") {
   run_pair({.configure = [](Setup& setup, int) { setup.timeout = 10, setup.retry_cnt = 2; }}, [](Side& side) {
     if (side.index == 1) {
@@ -54,6 +57,7 @@ TEST_CASE("the responder's queue pair is destroyed: the requester retries, then 
   });
 }
 
+// ibv_open_device(3) leaves objects to the caller; Linux destroys them with the file (uverbs_destroy_ufile_hw).
 TEST_CASE("closing a device destroys all that is left on it, and what was in flight goes nowhere") {
   run_pair({.configure = [](Setup& setup, int) { setup.timeout = 8, setup.retry_cnt = 1; }}, [](Side& side) {
     if (side.index == 1) {
@@ -68,6 +72,7 @@ TEST_CASE("closing a device destroys all that is left on it, and what was in fli
   });
 }
 
+// Linux rxe's lookup_mr refuses a key whose slot is free, or whose low 8 bits, drawn at each registration, differ.
 TEST_CASE("keys of regions that are gone never work again, although slots are used again") {
   run_pair([](Side& side) {
     if (side.index != 0) return;
@@ -89,6 +94,7 @@ TEST_CASE("keys of regions that are gone never work again, although slots are us
   });
 }
 
+// Linux: a handle means an object of the caller's own open file (rdma_lookup_get_uobject in ib_core's rdma_core.c).
 TEST_CASE("a process cannot use another's objects") {
   run_pair([](Side& side) {
     if (side.index != 0) return;

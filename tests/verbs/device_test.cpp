@@ -62,6 +62,7 @@ TEST_CASE("port attributes follow the scenario: rate, MTU, state, Ethernet") {
   });
 }
 
+// ibv_query_port(3): state, phys_state; Linux mlx5_query_port_roce: DOWN and 3 (disabled) without a carrier.
 TEST_CASE("a port without link is DOWN on both ends of the cable") {
   run_pair([](Side& side) {
     side.barrier();

@@ -68,6 +68,7 @@ const auto kNothing = [](Side&) {};
 
 }  // namespace
 
+// InfiniBand Architecture, volume 1, 11.6.2: Local Protection Error, Work Request Flushed Error.
 TEST_CASE("a wrong local key: LOC_PROT_ERR in its turn, the rest flushed in order") {
   run_pair([](Side& side) {
     if (side.index != 0) return;
@@ -86,6 +87,7 @@ TEST_CASE("a wrong local key: LOC_PROT_ERR in its turn, the rest flushed in orde
   });
 }
 
+// InfiniBand Architecture, volume 1, 11.6.2: Local Protection Error; ibv_reg_mr(3): IBV_ACCESS_LOCAL_WRITE.
 TEST_CASE("local memory outside of its region, and read data into a region without local write: LOC_PROT_ERR") {
   run_pair([](Side& side) {
     if (side.index != 0) return;
@@ -109,6 +111,7 @@ TEST_CASE("local memory outside of its region, and read data into a region witho
   });
 }
 
+// ibv_query_port(3): max_msg_sz, "Maximum message size"; InfiniBand Architecture, volume 1, 11.6.2: Local Length Error.
 TEST_CASE("more than max_msg_sz: LOC_LEN_ERR") {
   run_pair([](Side& side) {
     if (side.index != 0) return;
@@ -119,6 +122,7 @@ TEST_CASE("more than max_msg_sz: LOC_LEN_ERR") {
   });
 }
 
+// Linux rxe's check_rkey: class C, NAK remote access error; ibv_get_async_event(3): IBV_EVENT_QP_ACCESS_ERR.
 TEST_CASE("a wrong remote key: REM_ACCESS_ERR, and the responder's queue pair fails with QP_ACCESS_ERR") {
   expect_remote_fault({}, IBV_WC_REM_ACCESS_ERR, IBV_EVENT_QP_ACCESS_ERR, kNothing, [](Side& side) {
     ibv_sge sge = side.sge(0, 64);
@@ -126,6 +130,7 @@ TEST_CASE("a wrong remote key: REM_ACCESS_ERR, and the responder's queue pair fa
   });
 }
 
+// Linux rxe's check_rkey: mr_check_range over the whole length of the request, before anything is written.
 TEST_CASE("a write one byte past the end of the region: REM_ACCESS_ERR, and not a byte is written") {
   expect_remote_fault({}, IBV_WC_REM_ACCESS_ERR, IBV_EVENT_QP_ACCESS_ERR, kNothing, [](Side& side) {
     ibv_sge sge = side.sge(0, 64);
@@ -137,6 +142,7 @@ TEST_CASE("a write one byte past the end of the region: REM_ACCESS_ERR, and not 
   });
 }
 
+// ibv_reg_mr(3): IBV_ACCESS_REMOTE_WRITE, IBV_ACCESS_REMOTE_READ; Linux rxe's lookup_mr.
 TEST_CASE("the region's access flags decide what a peer may do: REM_ACCESS_ERR") {
   const auto region_with = [](unsigned access) {
     return PairOptions{.configure = [access](Setup& setup, int) { setup.access = access; }};
@@ -147,6 +153,7 @@ TEST_CASE("the region's access flags decide what a peer may do: REM_ACCESS_ERR")
                       IBV_EVENT_QP_ACCESS_ERR, kNothing, [](Side& side) { CHECK(side.post_read(1, 0, 8) == 0); });
 }
 
+// Linux rxe's lookup_mr: "verify that the (qp) pd matches the mr pd".
 TEST_CASE("a key of another protection domain: REM_ACCESS_ERR") {
   ibv_mr* foreign = nullptr;
   expect_remote_fault(
@@ -187,6 +194,7 @@ TEST_CASE("more reads than the responder has resources for: REM_INV_REQ_ERR for 
   });
 }
 
+// InfiniBand Architecture, volume 1, 11.6.2: Local Length Error, Remote Invalid Request Error.
 TEST_CASE("a receive that is too small: LOC_LEN_ERR there, REM_INV_REQ_ERR here, later receives flushed") {
   run_pair([](Side& side) {
     if (side.index == 1) {
@@ -206,6 +214,7 @@ TEST_CASE("a receive that is too small: LOC_LEN_ERR there, REM_INV_REQ_ERR here,
   });
 }
 
+// InfiniBand Architecture, volume 1, 11.6.2: Local Protection Error, Remote Operation Error.
 TEST_CASE("a receive with a wrong key: LOC_PROT_ERR there, REM_OP_ERR here") {
   run_pair([](Side& side) {
     if (side.index == 1) {
@@ -227,6 +236,7 @@ TEST_CASE("a receive with a wrong key: LOC_PROT_ERR there, REM_OP_ERR here") {
   });
 }
 
+// Linux rxe's check_length: a packet's payload above the responder's path MTU is a length error, class C.
 TEST_CASE("a sender with a larger path MTU: REM_INV_REQ_ERR for messages that need it, smaller ones get through") {
   const auto mismatched = [](Setup& setup, int index) { setup.path_mtu = index == 0 ? IBV_MTU_4096 : IBV_MTU_1024; };
   expect_remote_fault({.configure = mismatched}, IBV_WC_REM_INV_REQ_ERR, IBV_EVENT_QP_REQ_ERR, kNothing,
@@ -237,6 +247,7 @@ TEST_CASE("a sender with a larger path MTU: REM_INV_REQ_ERR for messages that ne
                       });
 }
 
+// InfiniBand Architecture, volume 1, 10.3.1.7 (Error state) and 10.7.3.1: errors complete although unsignalled.
 TEST_CASE("moving to ERR flushes both queues in order, signalled or not") {
   const auto quiet = [](Setup& setup, int index) {
     setup.signal_all = false;
@@ -253,6 +264,7 @@ TEST_CASE("moving to ERR flushes both queues in order, signalled or not") {
   });
 }
 
+// Linux rxe's write_data_in: a region that cannot be written any more is an R_Key violation.
 TEST_CASE("a region that is deregistered while a write is on its way: REM_ACCESS_ERR, its memory untouched") {
   run_pair([](Side& side) {
     if (side.index == 1) {
@@ -269,6 +281,7 @@ TEST_CASE("a region that is deregistered while a write is on its way: REM_ACCESS
   });
 }
 
+// InfiniBand Architecture, volume 1, 11.6.2: Local Protection Error; ibv_reg_mr(3): ibv_dereg_mr ends the L_Key.
 TEST_CASE("a source region that is deregistered while its write is on its way: LOC_PROT_ERR") {
   run_pair([](Side& side) {
     if (side.index != 0) return;

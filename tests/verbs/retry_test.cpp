@@ -32,6 +32,7 @@ PairOptions silent_peer(std::uint8_t timeout, std::uint8_t retry_cnt) {
 
 }  // namespace
 
+// InfiniBand Architecture, volume 1, 9.7.6.1.3: transport timer; ibv_modify_qp(3): timeout, retry_cnt.
 TEST_CASE("nobody answers: RETRY_EXC_ERR after retry_cnt + 1 tries of 4.096 us * 2^timeout each, the rest flushed") {
   for (const auto& [timeout, retry_cnt] : {std::pair{14, 7}, {14, 1}, {10, 3}, {1, 0}, {20, 2}}) {
     CAPTURE(timeout);
@@ -48,6 +49,7 @@ TEST_CASE("nobody answers: RETRY_EXC_ERR after retry_cnt + 1 tries of 4.096 us *
   }
 }
 
+// InfiniBand Architecture, volume 1, 9.9.2 (requester errors) and 10.3.1.7 (Error state: the rest is flushed).
 TEST_CASE("the oldest request gets RETRY_EXC_ERR, those behind it are flushed in order") {
   run_pair(silent_peer(8, 2), [](Side& side) {
     if (side.index != 0) return;
@@ -61,6 +63,7 @@ TEST_CASE("the oldest request gets RETRY_EXC_ERR, those behind it are flushed in
   });
 }
 
+// Linux rxe_qp_from_attr and rxe_completer: with timeout 0 no retransmission timer is set.
 TEST_CASE("timeout 0 waits for ever") {
   run_pair(silent_peer(0, 1), [](Side& side) {
     if (side.index != 0) return;
@@ -70,6 +73,7 @@ TEST_CASE("timeout 0 waits for ever") {
   });
 }
 
+// InfiniBand Architecture, volume 1, 9.7.6.1.3: transport timer; a response restarts it (sim/verbs/retry.cpp).
 TEST_CASE("a long message is timed from its last bit: no retry while it is still on the wire") {
   const auto short_timeout = [](Setup& setup, int) {
     setup.timeout = 1;  // 8.2 us; 1 MiB takes 85 us
@@ -85,6 +89,7 @@ TEST_CASE("a long message is timed from its last bit: no retry while it is still
   });
 }
 
+// Linux rxe's hdr_check and check_addr: packets of an unknown queue pair or sender are dropped without an answer.
 TEST_CASE("a destination queue pair that does not exist, or is another's peer, never answers") {
   for (const int offset : {1000, 0}) {  // 0: side 0's own number
     run_pair({.configure =
@@ -124,6 +129,7 @@ TEST_CASE("a wrong rq_psn, ahead or behind: RETRY_EXC_ERR, and nothing is execut
   }
 }
 
+// InfiniBand Architecture, volume 1, 9.7.1: packet sequence numbers count modulo 2^24.
 TEST_CASE("sequence numbers wrap at 24 bits") {
   run_pair({.configure = [](Setup& setup, int) { setup.sq_psn = 0xfffffe; }}, [](Side& side) {
     if (side.index != 0) return;
@@ -138,6 +144,7 @@ TEST_CASE("sequence numbers wrap at 24 bits") {
   });
 }
 
+// InfiniBand Architecture, volume 1, 9.7.5.2.8: RNR NAK and table 45; ibv_modify_qp(3): rnr_retry, min_rnr_timer.
 TEST_CASE("no posted receive: RNR_RETRY_EXC_ERR after rnr_retry tries more, each after the responder's timer") {
   // Code 12 is 0.64 ms, 1 is 0.01 ms, 0 is 655.36 ms.
   for (const auto& [code, timer_us] : {std::pair{12, 640}, {1, 10}, {0, 655'360}, {31, 491'520}}) {
@@ -164,6 +171,7 @@ TEST_CASE("no posted receive: RNR_RETRY_EXC_ERR after rnr_retry tries more, each
   }
 }
 
+// Linux rxe's rxe_completer, COMPST_RNR_RETRY: an rnr_retry of 7 is not counted down.
 TEST_CASE("rnr_retry 7 waits for a receive as long as it takes; order is kept") {
   run_pair([](Side& side) {
     if (side.index == 1) {
@@ -189,6 +197,7 @@ TEST_CASE("rnr_retry 7 waits for a receive as long as it takes; order is kept") 
   });
 }
 
+// InfiniBand Architecture, volume 1, 9.7.6.1.3: what is not acknowledged in time is sent again; 9.5: in order.
 TEST_CASE("a link that goes down and comes back: sent again, executed once, in order") {
   run_pair([](Side& side) {
     if (side.index != 0) return;
@@ -211,6 +220,7 @@ TEST_CASE("a link that goes down and comes back: sent again, executed once, in o
   });
 }
 
+// Linux rxe's duplicate_request: "SEND. Ack again and cleanup. C9-105."
 TEST_CASE("a lost acknowledgement: the duplicate is acknowledged again and not executed again") {
   run_pair([](Side& side) {
     if (side.index == 1) {
@@ -233,6 +243,7 @@ TEST_CASE("a lost acknowledgement: the duplicate is acknowledged again and not e
   });
 }
 
+// Linux rxe's duplicate_request: an atomic is answered from the kept result (find_resource, replay).
 TEST_CASE("an atomic whose answer was lost is answered again and not applied again") {
   run_pair([](Side& side) {
     if (side.index == 1) {
@@ -264,6 +275,7 @@ TEST_CASE("an atomic whose answer was lost is answered again and not applied aga
   });
 }
 
+// Linux rxe's duplicate_request: "Replay the RDMA read reply."
 TEST_CASE("a read whose response was lost is read again") {
   run_pair([](Side& side) {
     if (side.index != 0) return;

@@ -69,6 +69,7 @@ TEST_CASE("each transition to INIT, RTR and RTS fails without any one of its req
   });
 }
 
+// Linux ib_modify_qp_is_ok and its qp_state_table, drivers/infiniband/core/verbs.c.
 TEST_CASE("attributes that a transition does not take are EINVAL, states may not be skipped") {
   run_pair(up_to(IBV_QPS_RESET), [](Side& side) {
     CHECK(side.to_rtr() == EINVAL);  // from RESET
@@ -95,6 +96,7 @@ TEST_CASE("attributes that a transition does not take are EINVAL, states may not
   });
 }
 
+// InfiniBand Architecture, volume 1, 10.3.1; Linux qp_state_table: RESET and ERR may follow INIT, RTR and RTS.
 TEST_CASE("RESET and ERR can be reached from every state, and a reset queue pair connects again") {
   run_pair(up_to(IBV_QPS_RESET), [](Side& side) {
     const auto go = [&](ibv_qp_state state) {
@@ -120,6 +122,7 @@ TEST_CASE("RESET and ERR can be reached from every state, and a reset queue pair
   });
 }
 
+// ibv_modify_qp(3): if any attribute is invalid "none of the attributes will be modified"; Linux rxe_qp_chk_attr.
 TEST_CASE("values that the port cannot take are EINVAL: MTU, port, partition key, GID index, read depth, timers") {
   auto cluster = ring_cluster(2);
   for (auto& node : cluster.nodes) node.nics[0].mtu_bytes = 1500;  // active MTU 1024

@@ -113,6 +113,7 @@ void flap(const bool& finished, std::uint64_t seed) {
 
 }  // namespace
 
+// InfiniBand Architecture, volume 1, 9.7: reliable service; 9.5: transaction ordering.
 TEST_CASE("under random traffic and a flapping cable every request completes once, in order, and is executed once") {
   for (std::uint64_t seed = 1; seed <= 12; ++seed) {
     CAPTURE(seed);
@@ -150,6 +151,7 @@ TEST_CASE("under random traffic and a flapping cable every request completes onc
   }
 }
 
+// InfiniBand Architecture, volume 1, 10.3.1.1 (Reset) and 10.3.1.7 (Error); ibv_create_qp(3): ibv_destroy_qp.
 TEST_CASE("queue pairs that are destroyed, reset or failed at any moment leave nothing behind") {
   for (std::uint64_t seed = 1; seed <= 40; ++seed) {
     CAPTURE(seed);

@@ -30,6 +30,7 @@ class Log final : public sim::MessageSink {
 
 }  // namespace
 
+// models/link.h: wire bytes of a message, then its acknowledgement (InfiniBand Architecture, volume 1, 9.7).
 TEST_CASE("a 64 MiB write takes its wire bytes over the rate, plus one latency there and one back") {
   run_pair(large(), [](Side& side) {
     if (side.index != 0) return;
@@ -42,6 +43,7 @@ TEST_CASE("a 64 MiB write takes its wire bytes over the rate, plus one latency t
   });
 }
 
+// models/link.h: wire bytes of the request and of its response (InfiniBand Architecture, volume 1, 9.4.4: RDMA READ).
 TEST_CASE("a 64 MiB read takes its request, its response's wire bytes over the rate, and two latencies") {
   run_pair(large(), [](Side& side) {
     if (side.index != 0) return;
@@ -54,6 +56,7 @@ TEST_CASE("a 64 MiB read takes its request, its response's wire bytes over the r
   });
 }
 
+// models/cluster.h: Switch::latency_ps, "forwarding delay", and the propagation of two cables.
 TEST_CASE("through a switch the latency is both cables and the switch") {
   auto cluster = switch_cluster(2);
   cluster.switches[0].latency_ps = 300 * kPicosecondsPerNanosecond;
@@ -68,6 +71,7 @@ TEST_CASE("through a switch the latency is both cables and the switch") {
   });
 }
 
+// InfiniBand Architecture, volume 1, 9.5: requests are sent in the order in which they were posted.
 TEST_CASE("work requests of one queue pair follow one another on the wire without a gap") {
   for (const sim::FabricKind fabric : {sim::FabricKind::kChunk, sim::FabricKind::kFluid}) {
     PairOptions options = large(1 << 20);
@@ -85,6 +89,7 @@ TEST_CASE("work requests of one queue pair follow one another on the wire withou
   }
 }
 
+// sim/engine/fabric.h: fluid shares a cable max-min, chunk serves the waiting flows in turn.
 TEST_CASE("two queue pairs on one cable share it: both take twice as long") {
   for (const sim::FabricKind fabric : {sim::FabricKind::kChunk, sim::FabricKind::kFluid}) {
     PairOptions options = large(1 << 20);
@@ -114,6 +119,7 @@ TEST_CASE("two queue pairs on one cable share it: both take twice as long") {
   }
 }
 
+// IEEE 802.3, full duplex: a cable's two directions are independent.
 TEST_CASE("traffic both ways does not slow down: a cable is full duplex") {
   run_pair(large(1 << 20), [](Side& side) {
     const Picoseconds start = now();
@@ -123,6 +129,7 @@ TEST_CASE("traffic both ways does not slow down: a cable is full duplex") {
   });
 }
 
+// sim/verbs/verbs_host.h: MessageRecord and MessageSink; times from models/link.h.
 TEST_CASE("every message is told once, with its times, its ends and its outcome") {
   Log log;
   PairOptions options = large(1 << 20);
@@ -163,6 +170,7 @@ TEST_CASE("every message is told once, with its times, its ends and its outcome"
   });
 }
 
+// README.md: one digest over every message, the same on every machine, compiler and optimisation level.
 TEST_CASE("the same program gives the same messages at the same times, run after run") {
   const auto run = [] {
     Log log;

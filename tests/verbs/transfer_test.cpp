@@ -22,6 +22,7 @@ std::uint64_t& word_at(Side& side, std::size_t offset) {
 
 }  // namespace
 
+// InfiniBand Architecture, volume 1, 9.4.3: an RDMA WRITE without immediate data takes no receive.
 TEST_CASE("a write puts the bytes there and completes at the writer only") {
   run_pair([](Side& side) {
     if (side.index == 1) {
@@ -41,6 +42,7 @@ TEST_CASE("a write puts the bytes there and completes at the writer only") {
   });
 }
 
+// ibv_poll_cq(3): byte_len, src_qp (which it promises "only for UD QPs"; mlx5 fills it for RC too).
 TEST_CASE("a send meets the oldest receive, whose completion has the length and the sender's queue pair") {
   run_pair([](Side& side) {
     if (side.index == 1) {
@@ -69,6 +71,7 @@ TEST_CASE("a send meets the oldest receive, whose completion has the length and 
   });
 }
 
+// ibv_post_send(3), ibv_poll_cq(3): imm_data, "Immediate data (in network byte order)"; IBV_WC_WITH_IMM.
 TEST_CASE("immediate data arrives in network order with a send and with a write") {
   run_pair([](Side& side) {
     if (side.index == 1) {
@@ -141,6 +144,7 @@ TEST_CASE("inline data are taken when posted, from memory that need not be regis
   });
 }
 
+// Linux rxe's check_rkey: "A zero-byte op is not required to set an addr or rkey."
 TEST_CASE("zero-length messages: a send completes its receive with 0 bytes, a write needs no valid key") {
   run_pair([](Side& side) {
     if (side.index == 1) {
@@ -164,6 +168,7 @@ TEST_CASE("zero-length messages: a send completes its receive with 0 bytes, a wr
   });
 }
 
+// ibv_post_send(3), ibv_post_recv(3): sg_list, num_sge, "Size of the s/g array".
 TEST_CASE("gather and scatter lists split the bytes differently and lose none") {
   run_pair([](Side& side) {
     if (side.index == 1) {
@@ -194,6 +199,7 @@ TEST_CASE("gather and scatter lists split the bytes differently and lose none") 
   });
 }
 
+// InfiniBand Architecture, volume 1, 9.4.4: RDMA READ; ibv_poll_cq(3): byte_len, "Number of bytes transferred".
 TEST_CASE("a read fetches the peer's bytes") {
   run_pair([](Side& side) {
     if (side.index != 0) return;
@@ -210,6 +216,7 @@ TEST_CASE("a read fetches the peer's bytes") {
   });
 }
 
+// InfiniBand Architecture, volume 1, 9.4.5: atomic operations; EINVAL: Linux rxe's validate_send_wr, 8 aligned bytes.
 TEST_CASE("atomics return the value before and change it once, in host byte order") {
   run_pair([](Side& side) {
     if (side.index != 0) return;
@@ -300,6 +307,7 @@ TEST_CASE("a full queue is ENOMEM until completions are polled") {
   });
 }
 
+// ibv_create_qp(3): max_send_sge, max_recv_sge; Linux rxe's validate_send_wr and post_one_recv: EINVAL.
 TEST_CASE("longer lists than the queue pair has are EINVAL, unknown opcodes EOPNOTSUPP") {
   run_pair([](Side& side) {
     if (side.index != 0) return;
