@@ -3,7 +3,8 @@
 #
 #   ./meshbed test --quick    every room's tests with the ordinary build
 #   ./meshbed test            the same, and: other compilers and levels (same digest), Valgrind over the simulations,
-#                             AddressSanitizer and UBSan over the rooms that read foreign bytes, clang-format, clang-tidy
+#                             AddressSanitizer and UBSan over the rooms that read foreign bytes, ThreadSanitizer over the
+#                             engine's threads, clang-format, clang-tidy
 #
 # One line for each suite; the last line of standard output is "N passed, N failed, N skipped", in doctest test cases.
 
@@ -115,11 +116,12 @@ run_tests() {
 }
 
 run_whole_test() {
-  local o0=$build-o0 clang=$build-clang asan=$build-asan
+  local o0=$build-o0 clang=$build-clang asan=$build-asan tsan=$build-tsan
   local -a product=(bin/meshbed)
   configure "$o0" -DCMAKE_BUILD_TYPE=Debug -DMESHBED_TESTS=OFF -DMESHBED_BENCHMARKS=OFF
   configure "$clang" -DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++ -DMESHBED_TESTS=OFF -DMESHBED_BENCHMARKS=OFF
   configure "$asan" -DMESHBED_SANITIZE=address,undefined -DMESHBED_BENCHMARKS=OFF
+  configure "$tsan" -DMESHBED_SANITIZE=thread -DMESHBED_BENCHMARKS=OFF
   build "$o0" "${product[@]}"
   build "$clang" "${product[@]}"
   MESHBED_TEST_FULL=1 MESHBED_OTHER_BUILDS=$o0:$clang run_suites "$build" "" '.*'
@@ -132,6 +134,10 @@ run_whole_test() {
   ASAN_OPTIONS=detect_leaks=0 run_suites "$asan" "asan/" '^(cli|base|models|trace)$'
   check "asan/net, pure parts" env ASAN_OPTIONS=detect_leaks=0 "$asan/bin/net_tests" \
     -sf='*mutation_test*,*handle_test*,*wire_test*,*routing_test*,*config_test*,*request_test*,*address_test*,*nic_test*'
+
+  # The engine's own threads, as they run outside the simulator.
+  build "$tsan" coll_tests
+  run_suites "$tsan" "tsan/" '^coll$'
 
   check "format" format_is_clean
   check "clang-tidy" tidy_is_clean
