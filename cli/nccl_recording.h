@@ -65,8 +65,9 @@ struct Recording {
   std::uint64_t connections() const;  // connect; as many as accept
 };
 
-/// Throws std::runtime_error("FILE:LINE: ...") for text that is not JSON, a call that is not known, a missing field, a
-/// request that never finished, a connection with one end only, a grouped receive (the recordings hold none).
+/// Throws std::runtime_error("FILE:LINE: ...") for text that is not JSON, a call that is not known, a field that is
+/// missing or of another type (with the fields that such a line has), a request that never finished, a connection with
+/// one end only, a grouped receive (the recordings hold none).
 Recording read_recording(const std::string& path);
 Recording parse_recording(const std::string& text, const std::string& path);
 

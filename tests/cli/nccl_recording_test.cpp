@@ -108,6 +108,37 @@ TEST_CASE("a recording that is wrong is refused with its line") {
       "calls.jsonl:2: \"1-3\" is not a range"));
 }
 
+TEST_CASE("a broken line is said in words: what is missing or ill-typed, and which fields such a line has") {
+  const std::string meta_form =
+      "; the first line is {\"meta\": {...}} with ranks, gpus_per_node and net_devices_per_node";
+  CHECK(error_of("{}\n") == "calls.jsonl:1: field 'meta' is missing" + meta_form);
+  CHECK(error_of("[]\n") == "calls.jsonl:1: expects a JSON object with 'meta', got array" + meta_form);
+  CHECK(error_of(R"({"meta": {"ranks": "two"}})") ==
+        "calls.jsonl:1: field 'ranks' expects a whole number, got string \"two\"" + meta_form);
+  CHECK(error_of(R"({"meta": {"ranks": 2}})") == "calls.jsonl:1: field 'gpus_per_node' is missing" + meta_form);
+  CHECK(error_of(kMeta + R"({"rank": 0, "thread")") ==
+        "calls.jsonl:2: column 21: no JSON; each line is one object in braces");
+  CHECK(error_of(kMeta + R"({"rank": 0, "thread": "main"})") ==
+        "calls.jsonl:2: field 'call' is missing; a line has rank, thread, call and the call's own fields");
+  CHECK(error_of(kMeta + R"({"thread": "main", "call": "init"})") ==
+        "calls.jsonl:2: field 'rank' is missing; init has rank, thread, call");
+  CHECK(error_of(kMeta + R"({"rank": 1.5, "thread": "main", "call": "init"})") ==
+        "calls.jsonl:2: field 'rank' expects a whole number, got number 1.5; init has rank, thread, call");
+  CHECK(error_of(kMeta + R"({"rank": 0, "thread": "progress", "call": "isend", "req": 1, "size": 1, "tag": 0})") ==
+        "calls.jsonl:2: field 'comm' is missing; isend has rank, thread, call, comm, req, size, tag");
+  CHECK(error_of(kMeta + R"({"rank": 0, "thread": "progress", "call": "done", "req": 1})") ==
+        "calls.jsonl:2: this request was never started, or is done already");
+  CHECK(error_of(kMeta + R"({"rank": 0, "thread": "service", "call": "connect", "listener": 0, "dev": 0})") ==
+        "calls.jsonl:2: field 'comm' is missing; connect has rank, thread, call, listener, dev, and either comm or "
+        "\"result\": \"pending\"");
+  CHECK(error_of(kMeta + R"({"rank": 0, "thread": "service", "call": "regMr", "comm": 0, "mr": 0, "size": -1})") ==
+        "calls.jsonl:2: size is -1, not in 0..9223372036854775807");
+  CHECK(error_of(kMeta + R"({"rank": 0, "thread": "progress", "call": "irecv", "comm": 0, "req": 1, "n": 1,)" +
+                 R"( "sizes": 4, "tags": [0]})") ==
+        "calls.jsonl:2: field 'sizes' expects a list of one whole number, got number 4; irecv has rank, thread, call, "
+        "comm, req, n, sizes, tags");
+}
+
 TEST_CASE("2,000 mutated recordings are read or refused, never worse") {
   const std::string original = read_text_file(kFolder + "triangle-broadcast.jsonl").substr(0, 40'000);
   Prng random(1);
@@ -118,7 +149,9 @@ TEST_CASE("2,000 mutated recordings are read or refused, never worse") {
     for (int change = 0; change < 3; ++change) {
       text[random.below(text.size())] = static_cast<char>(random.below(256));
     }
-    refused += error_of(text).empty() ? 0 : 1;
+    const std::string error = error_of(text);
+    CHECK_MESSAGE(error.find("json.exception") == std::string::npos, error);
+    refused += error.empty() ? 0 : 1;
   }
   CHECK(refused > 1'000);
 }
