@@ -13,6 +13,7 @@
 #include <nlohmann/json.hpp>
 #include <ostream>
 #include <stdexcept>
+#include <utility>
 
 #include "cli/collective.h"
 #include "cli/simulate.h"
@@ -183,18 +184,34 @@ nlohmann::json in_child(const BenchCase& bench, const std::string& fabric) {
   return parsed;
 }
 
+/// The repetition with the lowest CPU time: what else runs on the machine only ever adds to it. All rates are kept.
+nlohmann::json best_of(const BenchCase& bench, const std::string& fabric, int repetitions) {
+  nlohmann::json best;
+  nlohmann::json rates = nlohmann::json::array();
+  for (int repetition = 0; repetition < repetitions; ++repetition) {
+    nlohmann::json row = in_child(bench, fabric);
+    rates.push_back(row["messages_per_cpu_s"]);
+    if (best.is_null() || row["cpu_s"] < best["cpu_s"]) best = std::move(row);
+  }
+  best["messages_per_cpu_s_of_all_repetitions"] = std::move(rates);
+  return best;
+}
+
 }  // namespace
 
 int bench_command(const Arguments& arguments, std::ostream& out, std::ostream&) {
   Syntax syntax("bench [options]");
   std::string fabric = "chunk";
   std::string message_text = "4096";
+  std::string repetitions_text = "3";
   std::string keep;
   bool json = false;
   syntax.options.add_options()                                                                                       //
       ("fabric", po::value(&fabric)->value_name("fluid|chunk")->default_value(fabric), "how the network is shared")  //
       ("message-bytes", po::value(&message_text)->value_name("N")->default_value(message_text),
-       "size of a message; a multiple of 4")                                                                      //
+       "size of a message; a multiple of 4")  //
+      ("repetitions", po::value(&repetitions_text)->value_name("N")->default_value(repetitions_text),
+       "runs of each case; the one of the least CPU time counts")                                                 //
       ("keep", po::value(&keep)->value_name("FILE"), "also write the result, with its provenance, to this file")  //
       ("json", po::bool_switch(&json), "print JSON instead of the table");
   if (!parse_arguments(arguments, syntax, out)) return kExitOk;
@@ -207,18 +224,21 @@ int bench_command(const Arguments& arguments, std::ostream& out, std::ostream&) 
     throw std::runtime_error("--fabric " + fabric + ": there is no such fabric; accepted: fluid, chunk");
   }
 
+  const auto repetitions = static_cast<int>(parse_count("--repetitions", repetitions_text, 1, 1000));
+
   const std::array<BenchCase, 3> cases = {
       {{.ranks = 8, .iterations = 2000}, {.ranks = 64, .iterations = 60}, {.ranks = 512, .iterations = 1}}};
   nlohmann::json rows = nlohmann::json::array();
   if (!json) {
     out << "ring all-reduce on one switch, " << message_bytes
-        << " bytes a message, real plugin and engine; CPU time, fabric " << fabric << "\n"
+        << " bytes a message, real plugin and engine; CPU time, best of " << repetitions << ", fabric " << fabric
+        << "\n"
         << " ranks    messages   CPU s   messages/CPU s   KiB/rank   copies   ms/copy\n"
         << std::flush;  // a child must not print it again
   }
   for (BenchCase bench : cases) {
     bench.message_bytes = message_bytes;
-    const nlohmann::json row = in_child(bench, fabric);
+    const nlohmann::json row = best_of(bench, fabric, repetitions);
     if (!json) {
       out << fmt::format("{:6d} {:11d} {:7.2f} {:16.0f} {:10d} {:8d} {:9.3f}\n", bench.ranks,
                          row["messages"].get<std::uint64_t>(), row["cpu_s"].get<double>(),

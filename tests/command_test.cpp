@@ -179,6 +179,15 @@ TEST_CASE("help and version are success, no arguments at all is usage") {
   CHECK(has(command("topo --help"), "arguments:\n  check|draw "));
 }
 
+TEST_CASE("bench refuses numbers that it cannot use") {
+  for (const char* option : {"--repetitions 0", "--repetitions -1", "--message-bytes 6", "--message-bytes many"}) {
+    CAPTURE(option);
+    const CommandResult refused = command_all(std::string("bench ") + option);
+    CHECK(refused.status == 2);
+    CHECK(is_one_line(refused.output));
+  }
+}
+
 TEST_CASE("ranks see the scenario's variables, a misspelt one with a warning, and never the shell's") {
   const CommandResult misspelt =
       command_all("run " + scenario_file("pair") + " --set environment.NCCL_MESH_TIPO=1" + results_option("command"));
