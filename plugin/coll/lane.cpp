@@ -30,12 +30,11 @@ Lane::Lane(NetTable* net, const Plan& plan, const LaneMemory& memory)
 }
 
 Result<bool> Lane::advance() {
-  bool moved = false;
-  for (const auto phase : {&Lane::complete_receives, &Lane::post_receives, &Lane::complete_sends, &Lane::post_sends}) {
-    auto result = (this->*phase)();
-    if (!result) return result;
-    moved |= *result;
-  }
+  bool moved = complete_receives();
+  if (!failure_) moved |= post_receives();
+  if (!failure_) moved |= complete_sends();
+  if (!failure_) moved |= post_sends();
+  if (failure_) return *failure_;
   return copy_some() || moved;
 }
 
@@ -55,7 +54,7 @@ void Lane::next_recv_step() {
   }
 }
 
-Result<bool> Lane::complete_receives() {
+bool Lane::complete_receives() {
   bool moved = false;
   while (receives_done_ < receives_posted_) {
     const PendingReceive& oldest = pending_receives_[receives_done_ % window_];
@@ -64,13 +63,13 @@ Result<bool> Lane::complete_receives() {
     std::uint64_t size_bytes = 0;
     const int code = net_->test(oldest.request, &done, &size_bytes);
     if (code != nccl::kNcclSuccess) {
-      return failed("receive from", plan_.recv_peer, receives_done_, explain_net_error(code, warns_before_));
+      return fail("receive from", plan_.recv_peer, receives_done_, explain_net_error(code, warns_before_));
     }
     if (!done) break;
     if (size_bytes != oldest.slice.size_bytes) {
-      return failed("receive from", plan_.recv_peer, receives_done_,
-                    std::to_string(size_bytes) + " bytes arrived where " + std::to_string(oldest.slice.size_bytes) +
-                        " are due; do both ranks call the same operation with the same counts?");
+      return fail("receive from", plan_.recv_peer, receives_done_,
+                  std::to_string(size_bytes) + " bytes arrived where " + std::to_string(oldest.slice.size_bytes) +
+                      " are due; do both ranks call the same operation with the same counts?");
     }
     digest(oldest);
     ++receives_done_;
@@ -108,7 +107,7 @@ void Lane::digest(const PendingReceive& receive) {
   ++forwards_ready_;
 }
 
-Result<bool> Lane::post_receives() {
+bool Lane::post_receives() {
   bool moved = false;
   while (recv_index_ < plan_.recv_steps && receives_posted_ - receives_done_ < window_) {
     PendingReceive& next = pending_receives_[receives_posted_ % window_];
@@ -125,7 +124,7 @@ Result<bool> Lane::post_receives() {
     const int code = net_->receive(memory_.recv_comm, next.data, next.slice.size_bytes, plan_.recv_peer,
                                    staged ? memory_.staging_handle : memory_.output_handle, &next.request);
     if (code != nccl::kNcclSuccess) {
-      return failed("receive from", plan_.recv_peer, receives_posted_, explain_net_error(code, warns_before_));
+      return fail("receive from", plan_.recv_peer, receives_posted_, explain_net_error(code, warns_before_));
     }
     if (next.request == nullptr) break;
     if (staged) {
@@ -140,7 +139,7 @@ Result<bool> Lane::post_receives() {
   return moved;
 }
 
-Result<bool> Lane::complete_sends() {
+bool Lane::complete_sends() {
   bool moved = false;
   while (sends_done_ < sends_posted_) {
     const PendingSend& oldest = pending_sends_[sends_done_ % window_];
@@ -148,7 +147,7 @@ Result<bool> Lane::complete_sends() {
     std::uint64_t size_bytes = 0;
     const int code = net_->test(oldest.request, &done, &size_bytes);
     if (code != nccl::kNcclSuccess) {
-      return failed("send to", plan_.send_peer, sends_done_, explain_net_error(code, warns_before_));
+      return fail("send to", plan_.send_peer, sends_done_, explain_net_error(code, warns_before_));
     }
     if (!done) break;
     if (oldest.slot >= 0) slots_busy_ &= ~(1U << static_cast<unsigned>(oldest.slot));
@@ -160,7 +159,7 @@ Result<bool> Lane::complete_sends() {
   return moved;
 }
 
-Result<bool> Lane::post_sends() {
+bool Lane::post_sends() {
   bool moved = false;
   while (send_index_ < plan_.send_steps && sends_posted_ - sends_done_ < window_) {
     if (send_.forwarded && forwards_posted_ == forwards_ready_) break;
@@ -177,7 +176,7 @@ Result<bool> Lane::post_sends() {
     const int code = net_->send(memory_.send_comm, data, next.size_bytes, plan_.request.rank,
                                 memory_.send_handles[static_cast<std::size_t>(send_.source)], &next.request);
     if (code != nccl::kNcclSuccess) {
-      return failed("send to", plan_.send_peer, sends_posted_, explain_net_error(code, warns_before_));
+      return fail("send to", plan_.send_peer, sends_posted_, explain_net_error(code, warns_before_));
     }
     if (next.request == nullptr) break;
     if (send_.forwarded) ++forwards_posted_;
@@ -205,10 +204,11 @@ bool Lane::copy_some() {
   return true;
 }
 
-Error Lane::failed(const char* what, int peer, std::uint64_t slice, const std::string& why) const {
-  return {ErrorCode::kRemote, Scope::kQueuePair,
-          std::string(what) + " rank " + std::to_string(peer) + ", channel " + std::to_string(plan_.request.channel) +
-              ", slice " + std::to_string(slice) + ": " + why};
+bool Lane::fail(const char* what, int peer, std::uint64_t slice, const std::string& why) {
+  failure_ = {ErrorCode::kRemote, Scope::kQueuePair,
+              std::string(what) + " rank " + std::to_string(peer) + ", channel " +
+                  std::to_string(plan_.request.channel) + ", slice " + std::to_string(slice) + ": " + why};
+  return false;
 }
 
 std::string Lane::waiting_for() const {

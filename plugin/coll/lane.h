@@ -11,6 +11,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "plugin/base/result.h"
@@ -70,20 +71,23 @@ class Lane {
   void next_send_step();
   void next_recv_step();
 
-  Result<bool> complete_receives();
-  Result<bool> post_receives();
-  Result<bool> complete_sends();
-  Result<bool> post_sends();
+  // The phases of a pass: true where something moved.
+  bool complete_receives();
+  bool post_receives();
+  bool complete_sends();
+  bool post_sends();
   bool copy_some();
   bool sent_beyond(const RecvStep& slice) const;
   void digest(const PendingReceive& receive);
-  Error failed(const char* what, int peer, std::uint64_t slice, const std::string& why) const;
+  /// Keeps the failure; false.
+  bool fail(const char* what, int peer, std::uint64_t slice, const std::string& why);
 
   NetTable* net_;
   const Plan plan_;
   const LaneMemory memory_;
   const std::uint64_t window_;
   const std::uint64_t warns_before_;
+  std::optional<Error> failure_;
   LaneCounters counters_;
   std::uint64_t copied_bytes_ = 0;
 

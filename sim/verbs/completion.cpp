@@ -162,14 +162,13 @@ int req_notify_cq(CompletionQueue& queue, bool solicited_only) {
 int poll_cq(System& system, std::uint32_t handle, int count, ibv_wc* completions) {
   CompletionQueue* queue = system.completion_queues.find(handle);
   if (queue == nullptr || count < 0) return -1;
-  int taken = drain(system, *queue, count, completions);
-  if (taken == 0 && count > 0) {
+  if (queue->entries.empty() && count > 0) {
     if (queue->failed) return -1;
     if (!system.world.spin(queue, {.what = "ibv_poll_cq", .object = handle, .describe = describe_poller})) return 0;
     queue = system.completion_queues.find(handle);  // another thread may have destroyed it meanwhile
     if (queue == nullptr) return -1;
-    taken = drain(system, *queue, count, completions);
   }
+  const int taken = drain(system, *queue, count, completions);
   if (taken > 0) system.world.note_activity();
   return taken;
 }
