@@ -220,10 +220,7 @@ int bench_command(const Arguments& arguments, std::ostream& out, std::ostream&) 
     throw std::runtime_error(
         fmt::format("--message-bytes {}: not a multiple of 4, the bytes of a float", message_bytes));
   }
-  if (fabric != "fluid" && fabric != "chunk") {
-    throw std::runtime_error("--fabric " + fabric + ": there is no such fabric; accepted: fluid, chunk");
-  }
-
+  require_fabric(fabric);
   const auto repetitions = static_cast<int>(parse_count("--repetitions", repetitions_text, 1, 1000));
 
   const std::array<BenchCase, 3> cases = {

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <fmt/ostream.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <charconv>
@@ -97,6 +98,15 @@ void add_run_options(po::options_description& options, RunOptions& values) {
       ("json", po::bool_switch(&values.json), "print the summary as JSON, and nothing else");
 }
 
+void require_choice(const std::string& option, const std::string& what, const std::string& value,
+                    const std::vector<std::string>& accepted) {
+  if (std::find(accepted.begin(), accepted.end(), value) != accepted.end()) return;
+  throw std::runtime_error(
+      fmt::format("{} {}: there is no such {}; accepted: {}", option, value, what, fmt::join(accepted, ", ")));
+}
+
+void require_fabric(const std::string& value) { require_choice("--fabric", "fabric", value, {"fluid", "chunk"}); }
+
 Scenario scenario_for(const RunOptions& options) {
   if (options.world == "emu" || options.world == "metal") {
     throw std::runtime_error(fmt::format(
@@ -107,13 +117,9 @@ Scenario scenario_for(const RunOptions& options) {
     throw std::runtime_error("--world " + options.world +
                              ": there is no such world; sim runs, emu and metal are to come");
   }
-  if (!options.fabric.empty() && options.fabric != "fluid" && options.fabric != "chunk") {
-    throw std::runtime_error("--fabric " + options.fabric + ": there is no such fabric; accepted: fluid, chunk");
-  }
-  if (!options.contexts.empty() && options.contexts != "raw" && options.contexts != "ucontext" &&
-      options.contexts != "boost" && options.contexts != "thread") {
-    throw std::runtime_error("--contexts " + options.contexts +
-                             ": there is no such context factory; accepted: raw, ucontext, boost, thread");
+  if (!options.fabric.empty()) require_fabric(options.fabric);
+  if (!options.contexts.empty()) {
+    require_choice("--contexts", "context factory", options.contexts, {"raw", "ucontext", "boost", "thread"});
   }
   Scenario scenario = read_scenario(options.scenario_path, options.overrides);
   if (options.seed) scenario.seed = *options.seed;

@@ -39,6 +39,12 @@ bool parse_arguments(const Arguments& arguments, const Syntax& syntax, std::ostr
 /// (Boost would read -1 into an unsigned number as 2^64 - 1.)
 std::uint64_t parse_count(const std::string& option, const std::string& text, std::uint64_t least, std::uint64_t most);
 
+/// Throws std::runtime_error unless `value` is one of `accepted`: "--fabric x: there is no such fabric; accepted: ...".
+void require_choice(const std::string& option, const std::string& what, const std::string& value,
+                    const std::vector<std::string>& accepted);
+/// As require_choice(), of "--fabric".
+void require_fabric(const std::string& value);
+
 /// What run and perf have in common.
 struct RunOptions {
   std::string scenario_path;

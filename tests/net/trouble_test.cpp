@@ -37,21 +37,34 @@ models::Cluster pair_with(const std::string& name, const std::string& value) {
   return cluster;
 }
 
+/// Listens at "door", and accepts the one rank that means it, before `limit` is over; `warning` was said of the others.
+void accept_among_strangers(MeshRank& rank, Picoseconds limit, const std::string& warning) {
+  void* listener = rank.listen(0, "door");
+  rank.meet("strangers came", 2);
+  void* receive = nullptr;
+  const Picoseconds before = sim::World::get().now();
+  while (receive == nullptr) CHECK(rank.net().accept(listener, &receive, nullptr) == 0);
+  CHECK(sim::World::get().now() - before < limit);
+  CHECK(rank.warnings().find(warning) != std::string::npos);
+  CHECK(rank.net().closeRecv(receive) == 0);
+  CHECK(rank.net().closeListen(listener) == 0);
+}
+
+/// The other side of it: the strangers have come, now we do.
+void connect_after_strangers(MeshRank& rank, HandleBytes& handle) {
+  rank.meet("strangers came", 2);
+  void* send = nullptr;
+  while (send == nullptr) CHECK(rank.net().connect(rank.context, 0, handle.data(), &send, nullptr) == 0);
+  CHECK(rank.net().closeSend(send) == 0);
+}
+
 }  // namespace
 
 TEST_CASE("D15: silent, half-spoken and talkative strangers delay nobody; each costs at most one warning") {
   const auto result = run_mesh(ring_cluster(2), [](MeshRank& rank) {
     if (rank.rank() == 1) {
-      void* listener = rank.listen(0, "door");
-      rank.meet("strangers came", 2);
-      void* receive = nullptr;
-      const Picoseconds before = sim::World::get().now();
-      while (receive == nullptr) CHECK(rank.net().accept(listener, &receive, nullptr) == 0);
-      CHECK(sim::World::get().now() - before < kPicosecondsPerSecond);
-      CHECK(rank.warnings().find("is dropped: what came is not a Mesh handshake") != std::string::npos);
+      accept_among_strangers(rank, kPicosecondsPerSecond, "is dropped: what came is not a Mesh handshake");
       CHECK(std::count(rank.warnings().begin(), rank.warnings().end(), '\n') <= 3);
-      CHECK(rank.net().closeRecv(receive) == 0);
-      CHECK(rank.net().closeListen(listener) == 0);
       return;
     }
     HandleBytes handle = rank.look_up("door");
@@ -63,10 +76,7 @@ TEST_CASE("D15: silent, half-spoken and talkative strangers delay nobody; each c
     CHECK(sockets.send_all(half, "MSHW\0\1\0", 7) == 7);
     CHECK(sockets.connect_to("192.168.100.2", port_of(handle), &talkative).error == 0);
     CHECK(sockets.send_all(talkative, rubbish.data(), rubbish.size()) > 0);
-    rank.meet("strangers came", 2);
-    void* send = nullptr;
-    while (send == nullptr) CHECK(rank.net().connect(rank.context, 0, handle.data(), &send, nullptr) == 0);
-    CHECK(rank.net().closeSend(send) == 0);
+    connect_after_strangers(rank, handle);
     for (int descriptor : {silent, half, talkative}) sockets.close_descriptor(descriptor);
   });
   CHECK(result.outcome == OutcomeKind::kFinished);
@@ -75,16 +85,8 @@ TEST_CASE("D15: silent, half-spoken and talkative strangers delay nobody; each c
 TEST_CASE("D15: strangers whose GID nobody answers for are refused at once, and delay nobody") {
   const auto result = run_mesh(ring_cluster(2), [](MeshRank& rank) {
     if (rank.rank() == 1) {
-      void* listener = rank.listen(0, "door");
-      rank.meet("strangers came", 2);
-      void* receive = nullptr;
-      const Picoseconds before = sim::World::get().now();
       // ibv_modify_qp() towards such a GID would block for a second each.
-      while (receive == nullptr) CHECK(rank.net().accept(listener, &receive, nullptr) == 0);
-      CHECK(sim::World::get().now() - before < kPicosecondsPerMillisecond);
-      CHECK(rank.warnings().find("is not that of its address 192.168.100.1") != std::string::npos);
-      CHECK(rank.net().closeRecv(receive) == 0);
-      CHECK(rank.net().closeListen(listener) == 0);
+      accept_among_strangers(rank, kPicosecondsPerMillisecond, "is not that of its address 192.168.100.1");
       return;
     }
     HandleBytes handle = rank.look_up("door");
@@ -110,10 +112,7 @@ TEST_CASE("D15: strangers whose GID nobody answers for are refused at once, and 
       CHECK(stranger().send_all(descriptor, reinterpret_cast<char*>(message.data()), length) ==
             static_cast<long>(length));
     }
-    rank.meet("strangers came", 2);
-    void* send = nullptr;
-    while (send == nullptr) CHECK(rank.net().connect(rank.context, 0, handle.data(), &send, nullptr) == 0);
-    CHECK(rank.net().closeSend(send) == 0);
+    connect_after_strangers(rank, handle);
     for (const int descriptor : strangers) stranger().close_descriptor(descriptor);
   });
   CHECK(result.outcome == OutcomeKind::kFinished);

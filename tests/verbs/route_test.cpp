@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "sim/engine/network.h"
 #include "tests/verbs/pair.h"
@@ -14,6 +15,17 @@ namespace {
 
 PairOptions unconnected() {
   return {.configure = [](Setup& setup, int) { setup.until = IBV_QPS_INIT; }};
+}
+
+/// As unconnected(), on `cluster` and from the third GID of each port.
+PairOptions unconnected_from_third_gid(models::Cluster cluster) {
+  PairOptions options;
+  options.cluster = std::move(cluster);
+  options.configure = [](Setup& setup, int) {
+    setup.until = IBV_QPS_INIT;
+    setup.gid_index = 2;
+  };
+  return options;
 }
 
 union ibv_gid gid_from(const std::string& address) {
@@ -86,13 +98,7 @@ TEST_CASE("an IPv6 address in no subnet of the interface: ENETUNREACH at once; o
     nic.addresses.push_back(*prefix);
     nic.gids.push_back({.index = 2, .gid = models::gid_of(prefix->address)});
   }
-  PairOptions options = unconnected();
-  options.cluster = cluster;
-  options.configure = [](Setup& setup, int) {
-    setup.until = IBV_QPS_INIT;
-    setup.gid_index = 2;
-  };
-  run_pair(options, [](Side& side) {
+  run_pair(unconnected_from_third_gid(cluster), [](Side& side) {
     if (side.index != 0) return;
     Picoseconds took = 0;
     CHECK(connect_to(side, "fd00:2::2", took) == ENETUNREACH);
@@ -145,13 +151,7 @@ TEST_CASE("link-local GIDs are found at the other end of the cable, and only the
       cluster.nodes[node].nics[nic].gids.push_back({.index = 2, .gid = models::gid_of(*address)});
     }
   }
-  PairOptions options;
-  options.cluster = cluster;
-  options.configure = [](Setup& setup, int) {
-    setup.until = IBV_QPS_INIT;
-    setup.gid_index = 2;
-  };
-  run_pair(options, [](Side& side) {
+  run_pair(unconnected_from_third_gid(cluster), [](Side& side) {
     if (side.index != 0) return;
     Picoseconds took = 0;
     CHECK(connect_to(side, "fe80::3:1", took) == ETIMEDOUT);  // node 2, not on this cable
