@@ -1,10 +1,10 @@
 #include <doctest/doctest.h>
 
-#include <filesystem>
 #include <fstream>
 #include <sstream>
 
 #include "cli/scenario.h"
+#include "tests/support/command.h"
 
 using namespace meshbed::cli;
 
@@ -337,8 +337,7 @@ TEST_CASE("a file that is not there, or is a folder, is an error that names it")
     return "";
   };
   CHECK(error_of("/no/such.toml") == "/no/such.toml: there is no such file");
-  const std::string folder = std::string(MESHBED_BINARY_DIR) + "/scratch/folder_of_scenarios";
-  std::filesystem::create_directories(folder);
+  const std::string folder = meshbed::test::scratch_folder("folder_of_scenarios");
   for (const char* name : {"/ring.toml", "/pair.toml", "/notes.md"}) std::ofstream(folder + name) << "x";
   CHECK(error_of(folder) == folder + ": this is a folder; name one of its scenario files: pair.toml, ring.toml");
   CHECK(error_of("/dev/null") == "/dev/null: this is no regular file; a scenario is a TOML file");

@@ -1,11 +1,13 @@
 #include "tests/support/command.h"
 
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <array>
 #include <cstdio>
 #include <filesystem>
 #include <stdexcept>
+#include <system_error>
 
 namespace meshbed::test {
 
@@ -29,9 +31,19 @@ std::string scenario_file(const std::string& name) {
 }
 
 std::string scratch_folder(const std::string& name) {
-  const std::filesystem::path folder = std::filesystem::path(MESHBED_BINARY_DIR) / "scratch" / name;
-  std::filesystem::remove_all(folder);
-  std::filesystem::create_directories(folder);
+  namespace fs = std::filesystem;
+  // Of this process: two runs of one suite do not share it, and it goes when the suite ends.
+  struct Root {
+    fs::path path = fs::path(MESHBED_BINARY_DIR) / "scratch" / std::to_string(getpid());
+    ~Root() {
+      std::error_code ignored;
+      fs::remove_all(path, ignored);
+    }
+  };
+  static const Root root;
+  const fs::path folder = root.path / name;
+  fs::remove_all(folder);
+  fs::create_directories(folder);
   return folder;
 }
 

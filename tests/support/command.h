@@ -17,7 +17,7 @@ CommandResult run_command_line(const std::string& command_line);
 std::string meshbed_program();
 std::string scenario_file(const std::string& name);
 
-/// An empty folder for this test's results, below the build folder.
+/// An empty folder for this test's results, below the build folder; gone when the process ends.
 std::string scratch_folder(const std::string& name);
 
 }  // namespace meshbed::test
