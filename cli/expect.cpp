@@ -54,9 +54,12 @@ class Checker {
           result_.busbw_GBps() >= *expect_.min_busbw_GBps, fmt::format("{:.3f} GB/s", result_.busbw_GBps()));
     }
     if (expect_.rail_balance) {
-      const double imbalance = rail_imbalance(result_.pairs);
-      add(fmt::format("rails within {} of each other", *expect_.rail_balance), imbalance <= *expect_.rail_balance,
-          fmt::format("{:.4f}", imbalance));
+      const std::optional<double> imbalance = rail_imbalance(scenario_.cluster, result_.pairs);
+      add(fmt::format("rails within {} of each other", *expect_.rail_balance),
+          result_.simulation.ended_well() && imbalance && *imbalance <= *expect_.rail_balance,
+          !result_.simulation.ended_well() ? "the run failed"
+          : imbalance                      ? fmt::format("{:.4f}", *imbalance)
+                                           : "no node that took part has two cabled NICs");
     }
     if (expect_.connections) {
       add(fmt::format("{} connections", *expect_.connections), result_.connections == *expect_.connections,
@@ -82,19 +85,25 @@ class Checker {
 
 }  // namespace
 
-double rail_imbalance(const std::map<sim::PairKey, sim::PairUsage>& pairs) {
-  std::map<int, std::map<int, std::uint64_t>> bytes;  // node, then NIC
+std::optional<double> rail_imbalance(const models::Cluster& cluster,
+                                     const std::map<sim::PairKey, sim::PairUsage>& pairs) {
+  std::map<models::PortRef, std::uint64_t> bytes;
   for (const auto& [key, usage] : pairs) {
-    bytes[key.source.node][key.source.nic] += usage.payload_bytes;
-    bytes[key.destination.node][key.destination.nic] += usage.payload_bytes;
+    bytes[key.source] += usage.payload_bytes;
+    bytes[key.destination] += usage.payload_bytes;
   }
-  double worst = 0;
-  for (const auto& [node, rails] : bytes) {
-    const auto [least, most] = std::minmax_element(
-        rails.begin(), rails.end(), [](const auto& left, const auto& right) { return left.second < right.second; });
-    if (most->second > 0) {
-      worst = std::max(worst, 1.0 - static_cast<double>(least->second) / static_cast<double>(most->second));
-    }
+  std::map<int, std::vector<std::uint64_t>> rails;  // by node: the bytes of each cabled NIC, idle ones too
+  const auto add = [&](const models::PortRef& port) { rails[port.node].push_back(bytes[port]); };
+  for (const models::Cable& cable : cluster.cables) {
+    add(cable.a);
+    add(cable.b);
+  }
+  for (const models::Switch& one : cluster.switches) std::for_each(one.ports.begin(), one.ports.end(), add);
+  std::optional<double> worst;
+  for (const auto& [node, each] : rails) {
+    const auto [least, most] = std::minmax_element(each.begin(), each.end());
+    if (each.size() < 2 || *most == 0) continue;
+    worst = std::max(worst.value_or(0), 1.0 - static_cast<double>(*least) / static_cast<double>(*most));
   }
   return worst;
 }

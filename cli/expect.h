@@ -1,6 +1,8 @@
 #pragma once
 // Expect: holds a run against its scenario's [expect]; one line for each promise, kept or not.
 
+#include <map>
+#include <optional>
 #include <vector>
 
 #include "cli/result.h"
@@ -11,9 +13,10 @@ namespace meshbed::cli {
 /// not asked. Sets RunResult::expected_error_seen and RunResult::expectations.
 void check_expectations(const Scenario& scenario, RunResult& result);
 
-/// The largest relative difference of payload bytes (sent and received) between the NICs of one node that carried any;
-/// 0 where no node used two.
-double rail_imbalance(const std::map<sim::PairKey, sim::PairUsage>& pairs);
+/// The largest relative difference of payload bytes (sent and received) between the cabled NICs of one node that took
+/// part, 1 where one of them carried nothing; nullopt where no such node has two.
+std::optional<double> rail_imbalance(const models::Cluster& cluster,
+                                     const std::map<sim::PairKey, sim::PairUsage>& pairs);
 
 /// True where one cable, or one switch, joins a NIC of the one node with a NIC of the other.
 bool directly_joined(const models::Cluster& cluster, int left, int right);

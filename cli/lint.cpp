@@ -215,6 +215,7 @@ int lint_command(const std::vector<std::string>& arguments, std::ostream& out, s
       ("dictionary", po::bool_switch(&dictionary), "print what a scenario file may say (scenarios/README.md)");
   if (!parse_arguments(arguments, syntax, out)) return 0;
   if (dictionary) {
+    if (!files.empty()) throw std::runtime_error("lint --dictionary: takes no files");
     out << scenario_dictionary();
     return 0;
   }

@@ -1,5 +1,8 @@
 // meshbed: contents. Each command is a file of its own; this one finds it and turns exceptions into one line.
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -86,9 +89,22 @@ int with_output_written(int status) {
   return status == kExitOk ? kExitUsage : status;
 }
 
+/// A standard descriptor that is closed would become the next file that is opened, and take in what is written to it.
+/// One that can only be read from keeps the error that writing gave.
+void occupy_closed_descriptors() {
+  while (true) {
+    const int descriptor = open("/dev/null", O_RDONLY);
+    if (descriptor > STDERR_FILENO || descriptor < 0) {
+      if (descriptor >= 0) close(descriptor);
+      return;
+    }
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
+  occupy_closed_descriptors();
   try {
     return with_output_written(dispatch(Arguments(argv + 1, argv + argc)));
   } catch (const std::exception& error) {

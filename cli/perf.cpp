@@ -55,8 +55,7 @@ models::Collective parse_operation(const std::string& text) {
 
 std::optional<Options> parse(const Arguments& arguments, std::ostream& out) {
   Options options;
-  std::string op_text, min_text = "32M", max_text = "32M", step_text = "1M", factor_text, type = "float",
-                       reduction = "sum";
+  std::string op_text, min_text = "32M", max_text = "32M", step_text, factor_text, type = "float", reduction = "sum";
   int check = 1, threads = 1, gpus = 1;
   Syntax syntax("perf OP --scenario FILE [options]", "options (nccl-tests' names)");
   syntax.operands.add_options()("op", po::value(&op_text)->required()->value_name("OP"),
@@ -67,7 +66,7 @@ std::optional<Options> parse(const Arguments& arguments, std::ostream& out) {
       ("minbytes,b", po::value(&min_text)->value_name("SIZE")->default_value(min_text), "smallest; K, M, G")  //
       ("maxbytes,e", po::value(&max_text)->value_name("SIZE")->default_value(max_text), "largest")            //
       ("stepfactor,f", po::value(&factor_text)->value_name("N"), "multiply the size by this, at least 2")     //
-      ("stepbytes,i", po::value(&step_text)->value_name("SIZE")->default_value(step_text), "or add this")     //
+      ("stepbytes,i", po::value(&step_text)->value_name("SIZE"), "or add this; without either: 1M")           //
       ("iters,n", po::value(&options.iterations)->value_name("N")->default_value(options.iterations),
        "timed iterations; virtual time repeats exactly, so 2 show all that 20 would")  //
       ("warmup_iters,w", po::value(&options.warmup)->value_name("N")->default_value(options.warmup),
@@ -87,10 +86,12 @@ std::optional<Options> parse(const Arguments& arguments, std::ostream& out) {
   if (threads != 1 || gpus != 1) throw std::runtime_error("-t and -g are 1 here: ranks come from the scenario");
   if (options.iterations < 1) throw std::runtime_error(fmt::format("-n {}: at least 1", options.iterations));
   if (options.warmup < 0) throw std::runtime_error(fmt::format("-w {}: at least 0", options.warmup));
+  if (check != 0 && check != 1) throw std::runtime_error(fmt::format("-c {}: 0 or 1", check));
+  if (!factor_text.empty() && !step_text.empty()) throw std::runtime_error("-f and -i: the sizes grow by one of them");
   options.check = check != 0;
   options.sweep.min_bytes = parse_size(min_text);
   options.sweep.max_bytes = parse_size(max_text);
-  options.sweep.step_bytes = parse_size(step_text);
+  options.sweep.step_bytes = parse_size(step_text.empty() ? "1M" : step_text);
   constexpr std::uint64_t kFactorMax = 1 << 20;
   if (!factor_text.empty()) options.sweep.step_factor = parse_count("-f", factor_text, 2, kFactorMax);
   return options;

@@ -1,7 +1,9 @@
 #include "cli/results_folder.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <signal.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,6 +12,7 @@
 #include <charconv>
 #include <filesystem>
 #include <stdexcept>
+#include <system_error>
 
 namespace meshbed::cli {
 namespace {
@@ -37,6 +40,16 @@ bool is_left_over(const std::string& file_name) {
   // Our own number is that of an earlier process: we have written nothing yet.
   return process == getpid() || (kill(process, 0) != 0 && errno == ESRCH);
 }
+
+struct Descriptor {
+  explicit Descriptor(int descriptor) : number(descriptor) {}
+  ~Descriptor() {
+    if (number >= 0) close(number);
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  int number;
+};
 
 void remove_left_over(const std::string& folder) {
   std::error_code problem;
@@ -78,6 +91,14 @@ void ResultsFolder::publish() {
         fmt::format("cannot {} {}/{}: {}; this run's results are not kept", verb, path_, name, problem.message()));
   };
   std::error_code problem;
+  // One publisher at a time: two would mix their files. The lock goes with the descriptor.
+  const Descriptor folder(open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (folder.number < 0 || flock(folder.number, LOCK_EX) != 0) problem.assign(errno, std::generic_category());
+  done("lock", ".", problem);
+  for (const std::string name : kNames) {
+    // Before anything goes: a folder in a file's place would stop us half way.
+    if (fs::is_directory(path_ + "/" + name)) done("replace", name, std::make_error_code(std::errc::is_a_directory));
+  }
   for (const std::string name : kNames) {
     fs::remove(path_ + "/" + name, problem);
     done("replace", name, problem);

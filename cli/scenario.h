@@ -54,7 +54,7 @@ struct Expect {
   std::optional<std::uint64_t> wrong;
   std::optional<double> max_over_bound;  // time / closed-form lower bound
   std::optional<double> min_busbw_GBps;
-  std::optional<double> rail_balance;  // largest relative difference of bytes between a node's used rails
+  std::optional<double> rail_balance;  // largest relative difference of bytes between a node's cabled NICs
   std::optional<std::uint64_t> connections;
   std::vector<std::pair<std::string, std::string>> unreachable;  // node pairs that must have no direct path
   std::optional<std::string> error;  // the run must fail, and its error must contain this text

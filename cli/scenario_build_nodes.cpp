@@ -61,6 +61,9 @@ void Builder::overlay_nic(models::Nic& nic, const NicSpec& spec) {
   if (spec.has("link")) nic.link_up = spec.link != "down";
   if (spec.has("pci_path")) nic.pci_path = spec.pci_path;
   if (!spec.has("gids")) return;
+  if (spec.gids.empty()) {
+    diagnostics_.add(spec.at("gids"), "gids: is empty; leave it out for the table that Linux fills");
+  }
   std::set<std::uint32_t> indices;
   for (const auto& gid : spec.gids) {
     if (!gid.has("index") || !gid.has("address")) {

@@ -23,6 +23,13 @@ void check_netdevs(const models::Node& node, const std::vector<Place>& places, D
   std::set<std::string> netdevs;
   if (node.management) netdevs.insert(node.management->netdev);
   for (std::size_t i = 0; i < node.nics.size(); ++i) {
+    if (node.nics[i].netdev == "lo") {
+      diagnostics.add(places[i], fmt::format("netdev: 'lo' on {} is the loopback interface", node.name));
+    }
+    const std::string& pci = node.nics[i].pci_path;
+    if (pci.rfind("/sys/devices/", 0) != 0 || pci.find("/..") != std::string::npos) {
+      diagnostics.add(places[i], fmt::format("pci_path: '{}' does not lie in /sys/devices/", pci));
+    }
     if (netdevs.insert(node.nics[i].netdev).second) continue;
     diagnostics.add(places[i], fmt::format("netdev: '{}' is there twice on {}", node.nics[i].netdev, node.name));
   }
@@ -63,6 +70,10 @@ void check_bytes(const Scenario& scenario, const ScenarioSpec& spec, Diagnostics
     diagnostics.add(spec.workload.at("bytes"),
                     fmt::format("bytes: {} is not a multiple of 4, the bytes of a float; the nearest are {} and {}",
                                 workload.bytes, below, below + sizeof(float)));
+  }
+  if (workload.slice_bytes % sizeof(float) != 0) {
+    diagnostics.add(spec.workload.at("slice_bytes"),
+                    fmt::format("slice_bytes: {} is not a multiple of 4, the bytes of a float", workload.slice_bytes));
   }
 }
 

@@ -65,6 +65,37 @@ std::vector<Holder> holders_of(const Built& built, const ScenarioSpec& spec) {
   return holders;
 }
 
+/// What an address is that no interface is given for others to reach it by; nullptr: nothing of the kind.
+/// Sources: RFC 6890 (IPv4), RFC 4291 2.5 to 2.7 (IPv6).
+const char* special_kind(const models::IpAddress& address) {
+  const auto& bytes = address.bytes;
+  const auto zero = [&bytes](std::size_t from, std::size_t to) {
+    return std::all_of(bytes.begin() + static_cast<std::ptrdiff_t>(from),
+                       bytes.begin() + static_cast<std::ptrdiff_t>(to), [](std::uint8_t byte) { return byte == 0; });
+  };
+  if (address.family == models::IpFamily::kIpv4) {
+    if (bytes[0] == 0) return "of \"this network\"";
+    if (bytes[0] == 127) return "a loopback address";
+    if (bytes[0] == 169 && bytes[1] == 254) return "link-local";
+    return bytes[0] >= 224 ? "multicast or reserved" : nullptr;
+  }
+  if (bytes[0] == 0xff) return "multicast";
+  if (bytes[0] == 0xfe && (bytes[1] & 0xc0U) == 0x80) return "link-local, which every interface has anyway";
+  if (zero(0, 10) && bytes[10] == 0xff && bytes[11] == 0xff) return "an IPv4 address in IPv6's clothes";
+  if (zero(0, 15) && bytes[15] <= 1) return bytes[15] == 0 ? "unspecified" : "the loopback address";
+  return nullptr;
+}
+
+void check_kinds(const std::vector<Holder>& holders, Diagnostics& diagnostics) {
+  for (const Holder& holder : holders) {
+    const char* kind = special_kind(holder.prefix.address);
+    if (kind == nullptr) continue;
+    diagnostics.add(holder.place, fmt::format("{} of {} is {}; give it a unicast address, as 192.168.100.1/24 or "
+                                              "fd00:1::1/64",
+                                              models::to_string(holder.prefix.address), holder.name, kind));
+  }
+}
+
 void check_duplicates(const std::vector<Holder>& holders, Diagnostics& diagnostics) {
   std::map<models::IpAddress, const Holder*> owner;
   for (const auto& holder : holders) {
@@ -130,6 +161,7 @@ void report_overlap(const Holder& left, const Holder& right, Diagnostics& diagno
 
 void check_addresses(const Built& built, const ScenarioSpec& spec, Diagnostics& diagnostics) {
   const auto holders = holders_of(built, spec);
+  check_kinds(holders, diagnostics);
   check_duplicates(holders, diagnostics);
 
   // Families come apart by the address' own order, so that no IPv4 subnet meets an IPv6 one.

@@ -62,7 +62,7 @@ const Section<WorkloadSpec> kWorkload{
          [](const Value& v, WorkloadSpec& s) {
            v.integers(s.value.channel_devices, {0, models::kNicsPerNodeMax - 1});
          }},
-        {"slice_bytes", "size", "0", "largest single message; 0: the engine's default",
+        {"slice_bytes", "size", "0", "largest single message, a multiple of 4; 0: the engine's default",
          [](const Value& v, WorkloadSpec& s) { v.size(s.value.slice_bytes); }},
         {"root", "integer", "0", "broadcast: the rank that has the data",
          [](const Value& v, WorkloadSpec& s) {
@@ -127,7 +127,7 @@ const Section<ExpectSpec> kExpect{
          [](const Value& v, ExpectSpec& s) {
            v.number(s.value.min_busbw_GBps, {0.0, 1e9});
          }},
-        {"rail_balance", "number", "", "largest relative difference of bytes between the rails that a node uses",
+        {"rail_balance", "number", "", "largest relative difference of bytes between a node's cabled NICs",
          [](const Value& v, ExpectSpec& s) {
            v.number(s.value.rail_balance, {0.0, 1.0});
          }},

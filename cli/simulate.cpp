@@ -91,7 +91,10 @@ sim::WorldOptions world_options(const Scenario& scenario, const SimulateOptions&
 std::string bootstrap_of(const Scenario& scenario) {
   const models::Cluster& cluster = scenario.cluster;
   if (cluster.nodes.empty() || !cluster.nodes.front().management) return "";
-  return models::to_string(cluster.nodes.front().management->address.address) + ":" + std::to_string(kBootstrapPort);
+  const models::IpAddress& address = cluster.nodes.front().management->address.address;
+  const std::string text = models::to_string(address);
+  const bool bare = address.family == models::IpFamily::kIpv4;
+  return (bare ? text : "[" + text + "]") + ":" + std::to_string(kBootstrapPort);
 }
 
 /// The body of a rank's main thread. Failures are kept, never thrown across the simulator.

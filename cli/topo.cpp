@@ -39,7 +39,7 @@ int topo_command(const std::vector<std::string>& arguments, std::ostream& out, s
     return models::analyse(scenario.cluster).crossed.empty() ? 0 : 1;
   }
   const std::string svg = topology_svg(scenario);
-  if (output.empty()) {
+  if (output.empty() || output == "-") {
     out << svg;
     return 0;
   }

@@ -31,6 +31,10 @@ Result<IpPrefix> host_in_subnet(const IpPrefix& subnet, std::uint64_t subnets, s
   const Number network = number_of(subnet.address, bits) & ~mask;
   const Number last = bits == 32 ? Number{0xffffffffU} : ~Number{0};
   const Number room = last - network;  // addresses behind the network's own
+  if (subnets == 0 && host > mask) {
+    return Error{ErrorCode::kInvalidArgument, Scope::kJob,
+                 subnet_string(subnet) + " has no room for host " + std::to_string(host)};
+  }
   if (host > mask || (subnets != 0 && (host_bits == 128 || subnets > (room >> host_bits)))) {
     return Error{ErrorCode::kInvalidArgument, Scope::kJob, "the addresses after " + subnet_string(subnet) + " run out"};
   }

@@ -154,6 +154,40 @@ TEST_CASE("output that a full disk swallows is no success") {
   }
 }
 
+TEST_CASE("with standard descriptors closed, output is an error or lost, and never lands in a file of the run") {
+  const std::string results = scratch_folder("closed");
+  const std::string run = meshbed_program() + " run " + scenario_file("pair") + " --set workload.bytes=4M " +
+                          "--set environment.NCCL_DEBUG=INFO --results '" + results + "' ";
+  CHECK(run_command_line(run + "2>&-").status == 0);
+  CHECK(run_command_line("cut -d, -f1 '" + results + "/pair/sim/messages.csv' | grep -c meshbed").output == "0\n");
+  CHECK(run_command_line("exec 2>&1; " + run + ">&-").status == 2);
+  CHECK(run_command_line(meshbed_program() + " perf all_reduce -b 8 -e 8 --json --scenario " + scenario_file("pair") +
+                         " 2>/dev/null >&-")
+            .status == 2);
+  CHECK(run_command_line(run + "<&- >/dev/null").status == 0);
+}
+
+TEST_CASE("a NIC whose cable is on its second port, and a management network of IPv6") {
+  for (const char* setting : {"node.node1.nic.rocep1s0f0.port=2", "management.subnet=fd01::/64"}) {
+    const CommandResult result =
+        run_command_line(meshbed_program() + " run " + scenario_file("pair") + " --set workload.bytes=4M --results '" +
+                         scratch_folder("second_port") + "' --set " + setting + " 2>&1");
+    CHECK_MESSAGE(result.status == 0, result.output);
+  }
+}
+
+TEST_CASE("a rail that carries nothing breaks the promise that rails are balanced, and so does a failed run") {
+  const auto run = [](const std::string& arguments) {
+    return run_command_line(meshbed_program() + " run " + scenario_file("pair-dual-rail") + " --results '" +
+                            scratch_folder("rails") + "' " + arguments + " 2>&1");
+  };
+  const CommandResult idle = run("--set workload.channels=1");
+  CHECK(idle.status == 1);
+  CHECK(idle.output.find("BROKEN rails within 0.05 of each other: 1.0000") != std::string::npos);
+  CHECK(run("--set limits.time=1us").output.find("BROKEN rails within 0.05 of each other: the run failed") !=
+        std::string::npos);
+}
+
 TEST_CASE("a results folder that cannot be is refused before the run, with the cause and the option") {
   const std::string run = "run --no-trace " + scenario_file("pair") + " --results ";
   CHECK(command_all(run + "''").output == "meshbed: --results is empty; name a folder, as in --results results\n");

@@ -105,6 +105,41 @@ TEST_CASE("a build folder that cannot be written to is named, with the variable 
   CHECK(result.output.find("Set MESHBED_BUILD_DIR to a folder of your own") != std::string::npos);
 }
 
+TEST_CASE("a build folder of another checkout, or from another place, is configured afresh") {
+  const std::string folder = scratch_folder("launcher_moved");
+  // Stand-ins that write what the launcher reads: nothing is built here.
+  const std::string tools = stand_ins(
+      "launcher_moved_tools",
+      {{"cmake",
+        "while [ \"$1\" != -S ]; do shift; done; mkdir -p \"$4\"; touch \"$4/build.ninja\"; echo \"$2\" >>'" + folder +
+            "/log'; printf 'CMAKE_HOME_DIRECTORY:INTERNAL=%s\nCMAKE_CACHEFILE_DIR:INTERNAL=%s\n' \"$2\" \"$4\" "
+            ">\"$4/CMakeCache.txt\""},
+       {"ninja", "exit 0"}});
+  for (const char* checkout : {"/a", "/b"}) {
+    fs::create_directories(folder + checkout + "/tests");
+    fs::copy_file(kLauncher, folder + checkout + "/meshbed");
+    fs::copy_file(std::string(MESHBED_SOURCE_DIR) + "/tests/run_tests.sh", folder + checkout + "/tests/run_tests.sh");
+  }
+  fs::create_directories(folder + "/build/bin");
+  fs::copy_file("/bin/true", folder + "/build/bin/meshbed");
+  const auto run = [&](const std::string& checkout, const std::string& build) {
+    return run_command_line("PATH='" + tools + "':$PATH MESHBED_BUILD_DIR='" + folder + build + "' '" + folder +
+                            checkout + "/meshbed' --version 2>&1");
+  };
+  const std::string afresh = "was configured for another checkout or in another place: it is configured afresh";
+  const auto starts_afresh = [&](const CommandResult& result) {
+    CHECK_MESSAGE(result.status == 0, result.output);
+    return result.output.find(afresh) != std::string::npos;
+  };
+  CHECK_FALSE(starts_afresh(run("/a", "/build")));
+  CHECK_FALSE(starts_afresh(run("/a", "/build")));
+  CHECK(starts_afresh(run("/b", "/build")));
+  fs::rename(folder + "/build", folder + "/moved");
+  CHECK(starts_afresh(run("/b", "/moved")));
+  CHECK_FALSE(starts_afresh(run("/b", "/moved")));
+  CHECK(run_command_line("wc -l <'" + folder + "/log'").output == "3\n");
+}
+
 TEST_CASE("the test command counts what ctest and doctest say, crashes and skips included") {
   const std::string folder = scratch_folder("launcher_counts");
   std::ofstream(folder + "/log") << R"(1/3 Testing: good

@@ -21,6 +21,14 @@ constexpr std::uint32_t kUnknownRateMbps = 10'000;
 
 std::string class_path(const verbs::Device& device) { return "/sys/class/infiniband/" + device.name(); }
 
+/// Whether a network interface of the device's PCI function is this port's. Where a device has several ports, the
+/// interface says its own in dev_port, from 0 (Linux, Documentation/ABI/testing/sysfs-class-net).
+bool is_of_port(const verbs::Device& device, const Nic& nic, const std::string& netdev) {
+  if (device.attributes().phys_port_cnt == 1) return true;
+  const auto number = verbs::read_line("/sys/class/net/" + netdev + "/dev_port");
+  return !number || std::strtol(number->c_str(), nullptr, 10) == nic.port - 1;
+}
+
 /// The port's network interface: from the GID attributes, which know ports; else from the PCI function, where it has
 /// only one; else from soft-RoCE's "parent".
 std::string netdev_of(const verbs::Device& device, const Nic& nic) {
@@ -29,7 +37,7 @@ std::string netdev_of(const verbs::Device& device, const Nic& nic) {
     if (auto name = verbs::read_line(ndevs + std::to_string(gid.index)); name && !name->empty()) return *name;
   }
   const auto functions = verbs::list_directory(class_path(device) + "/device/net");
-  if (functions.size() == 1) return functions.front();
+  if (functions.size() == 1 && is_of_port(device, nic, functions.front())) return functions.front();
   return verbs::read_line(class_path(device) + "/parent").value_or("");
 }
 

@@ -87,6 +87,7 @@ void SysfsTree::add_port(models::PortRef port) {
       netdev, nic.netdev, mac_text(mac_of(port)), interface_index_of(port), nic.mtu_bytes,
       [port] { return port_up(port); }, nic.rate_bps);
   add_link(netdev + "/device", pci);
+  add_text(netdev + "/dev_port", std::to_string(nic.port - 1));
 }
 
 void SysfsTree::add_rdma_device(models::PortRef port, const std::string& directory) {

@@ -54,7 +54,7 @@ ibv_mtu active_mtu(const models::Nic& nic) {
   return static_cast<ibv_mtu>(std::bit_width(models::rdma_mtu_bytes(nic.mtu_bytes)) - std::bit_width(128U));
 }
 
-int query_device(const System&, models::PortRef port, ibv_device_attr& attr) {
+int query_device(const System& system, models::PortRef port, ibv_device_attr& attr) {
   attr = {};
   std::snprintf(attr.fw_ver, sizeof(attr.fw_ver), "meshbed");
   attr.node_guid = __builtin_bswap64(node_guid_of(port));
@@ -77,20 +77,22 @@ int query_device(const System&, models::PortRef port, ibv_device_attr& attr) {
   attr.max_res_rd_atom = kQueuePairsMax;
   attr.atomic_cap = IBV_ATOMIC_HCA;
   attr.max_pkeys = 1;
-  attr.phys_port_cnt = 1;
+  attr.phys_port_cnt = nic_of(system, port).port;
   return 0;
 }
 
 int query_port(const System& system, models::PortRef port, std::uint8_t number, ibv_port_attr& attr) {
   const models::Nic& nic = nic_of(system, port);
-  if (number != nic.port) return EINVAL;
-  const bool up = system.network.port_up(port);
+  if (number < 1 || number > nic.port) return EINVAL;
+  // A scenario says which port is the cabled one; the device's lower ones are there, and down.
+  const bool ours = number == nic.port;
+  const bool up = ours && system.network.port_up(port);
   const RateCode rate = rate_code(nic.rate_bps);
   attr = {};
   attr.state = up ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
   attr.max_mtu = IBV_MTU_4096;
   attr.active_mtu = active_mtu(nic);
-  attr.gid_tbl_len = static_cast<int>(gid_table_length(nic));
+  attr.gid_tbl_len = ours ? static_cast<int>(gid_table_length(nic)) : 0;
   attr.port_cap_flags = IBV_PORT_CM_SUP | IBV_PORT_IP_BASED_GIDS;
   attr.max_msg_sz = kMessageBytesMax;
   attr.pkey_tbl_len = 1;

@@ -55,6 +55,8 @@ TEST_CASE("a run that does what was promised keeps every promise") {
                      .unreachable = {{"node0", "node2"}},
                      .error = std::nullopt};
   RunResult result = good_run();
+  result.pairs[{0, 1, {0, 1}, {1, 0}}].payload_bytes = 100;
+  result.pairs[{1, 2, {1, 1}, {2, 0}}].payload_bytes = 98;
   CHECK(broken(scenario, result).empty());
   CHECK(result.expectations.size() == 6);
   CHECK(exit_status(result) == kExitOk);
@@ -118,12 +120,17 @@ TEST_CASE("an error that nobody expected, a deadlock and a broken proof have the
   CHECK(exit_status(wrong) == kExitBroken);
 }
 
-TEST_CASE("rails are compared within a node, in both directions, and only where two are used") {
+TEST_CASE("rails are compared within a node, in both directions; an idle one counts as one that carried nothing") {
+  models::Cluster cluster;
+  cluster.cables = {{.name = "left", .a = {0, 0}, .b = {1, 0}}, {.name = "right", .a = {0, 1}, .b = {1, 1}}};
   std::map<sim::PairKey, sim::PairUsage> pairs;
+  CHECK_FALSE(rail_imbalance(cluster, pairs).has_value());  // nobody took part
   pairs[{0, 1, {0, 0}, {1, 0}}].payload_bytes = 100;
-  CHECK(rail_imbalance(pairs) == 0);
+  CHECK(rail_imbalance(cluster, pairs) == 1.0);
   pairs[{0, 1, {0, 1}, {1, 1}}].payload_bytes = 96;
-  CHECK(rail_imbalance(pairs) == doctest::Approx(0.04));
+  CHECK(*rail_imbalance(cluster, pairs) == doctest::Approx(0.04));
   pairs[{1, 0, {1, 1}, {0, 1}}].payload_bytes = 4;
-  CHECK(rail_imbalance(pairs) == 0);
+  CHECK(rail_imbalance(cluster, pairs) == 0.0);
+  cluster.cables.pop_back();
+  CHECK_FALSE(rail_imbalance(cluster, pairs).has_value());  // one rail is not two
 }

@@ -196,6 +196,36 @@ TEST_CASE("two cables with one subnet are refused though every address is unique
       "ones); give each cable its own");
 }
 
+TEST_CASE("an address that no interface is given is refused: loopback, link-local, multicast, unspecified, mapped") {
+  for (const char* subnet :
+       {"127.0.0.0/24", "169.254.0.0/24", "224.0.0.0/24", "0.0.0.0/24", "fe80::/64", "ff02::/64", "::/64",
+        "::ffff:10.0.0.0/120"}) {
+    const std::string errors = on_triangle("first_subnet = \"" + std::string(subnet) + "\"\n");
+    CHECK_MESSAGE(errors.find("give it a unicast address, as 192.168.100.1/24") != std::string::npos, subnet, errors);
+  }
+  CHECK(on_triangle("first_subnet = \"fd00::/64\"\n").empty());
+}
+
+TEST_CASE("an interface named lo, and a PCI function outside /sys/devices, are refused") {
+  const auto with_nic = [](const std::string& field) {
+    return errors_of("[[node]]\nname = \"n\"\nnic = [{device = \"a\", netdev = \"e\", " + field + "}]\n");
+  };
+  CHECK(with_nic("mtu = 1500").find("pci_path") == std::string::npos);
+  CHECK(with_nic("pci_path = \"/etc\"").find("pci_path: '/etc' does not lie in /sys/devices/") != std::string::npos);
+  CHECK(with_nic("pci_path = \"/sys/devices/../../etc\"").find("does not lie in") != std::string::npos);
+  CHECK(errors_of("[[node]]\nname = \"n\"\nnic = [{device = \"a\", netdev = \"lo\"}]\n")
+            .find("netdev: 'lo' on n is the loopback interface") != std::string::npos);
+  CHECK(with_nic("gids = []").find("gids: is empty; leave it out for the table that Linux fills") !=
+        std::string::npos);
+}
+
+TEST_CASE("a slice that cuts floats in two, and a management subnet that is too small, are refused with the cause") {
+  CHECK(on_triangle("[workload]\nslice_bytes = 6\n") ==
+        "test.toml:5:15: slice_bytes: 6 is not a multiple of 4, the bytes of a float");
+  CHECK(errors_of("[topology]\nkind = \"ring\"\nnodes = 2\n[management]\nsubnet = \"10.0.0.0/31\"\n")
+            .find("10.0.0.0/31 has no room for host 2") != std::string::npos);
+}
+
 TEST_CASE("a GID table is checked: indices once, entries complete") {
   const std::string nic = "[[node]]\nname = \"node0\"\n[[node.nic]]\ndevice = \"rocep1s0f0\"\n";
   CHECK(on_triangle(nic + "gids = [{index = 3, address = \"1.2.3.4\"}, {index = 3, address = \"1.2.3.5\"}]\n") ==
