@@ -42,7 +42,8 @@ Prng words_of(const PayloadKey& key) {
 
 Replay::Replay(RankHost& host, const RankRecording& calls, ReplayBoard& board)
     : host_(host), calls_(calls), board_(board), comms_(static_cast<std::size_t>(calls.comms)) {
-  listen_comms_.resize(board.handles.size());
+  handles_.resize(board.listeners);
+  listen_comms_.resize(board.listeners);
   int registrations = 0;
   for (const RecordedCall& call : calls.service) registrations = std::max(registrations, call.mr + 1);
   registrations_.resize(static_cast<std::size_t>(registrations));

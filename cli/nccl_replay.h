@@ -21,16 +21,11 @@
 
 namespace meshbed::cli {
 
-/// What the ranks share: handles as NCCL's bootstrap would carry them, and what came out.
+/// What came out, for all ranks of this process.
 struct ReplayBoard {
-  struct Handle {
-    bool ready = false;
-    alignas(16) std::array<std::uint8_t, nccl::kHandleBytes> bytes{};
-  };
-
   std::uint64_t seed = 1;
-  std::vector<Handle> handles;  // by listener
-  bool stop = false;            // a rank failed: the others give up
+  std::size_t listeners = 0;  // of the recording
+  bool stop = false;          // a rank failed: the others give up
   std::uint64_t connections = 0;
   std::uint64_t requests = 0;  // completed
   std::uint64_t sent_bytes = 0;
@@ -102,7 +97,11 @@ class Replay {
   nccl::NetV11* net_ = nullptr;
   void* context_ = nullptr;
   std::vector<Comm> comms_;
-  std::vector<void*> listen_comms_;  // by listener; nullptr where it is another rank's, or closed
+  struct Handle {
+    alignas(16) std::array<std::uint8_t, nccl::kHandleBytes> bytes{};
+  };
+  std::vector<std::optional<Handle>> handles_;  // by listener; what another rank published, as it has come
+  std::vector<void*> listen_comms_;             // by listener; nullptr where it is another rank's, or closed
   std::vector<Registration> registrations_;
   std::vector<Request> requests_;
   std::optional<Error> error_;  // the first of any thread

@@ -13,7 +13,7 @@ namespace meshbed::cli {
 Result<void> Replay::run_progress() {
   std::size_t next = 0;
   while (next < calls_.progress.size() || !requests_.empty()) {
-    if (board_.stop) return ok();  // whoever failed has said why
+    if (board_.stop || host_.others_failed()) return ok();  // whoever failed has said why
     bool moved = false;
     while (next < calls_.progress.size()) {
       const Result<Step> step = issue_progress(calls_.progress[next]);

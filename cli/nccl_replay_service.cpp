@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <set>
 
 #include "cli/nccl_replay.h"
@@ -18,13 +19,15 @@ bool names_comm(NetCall call) {
          call == NetCall::kDeregMr || call == NetCall::kCloseSend || call == NetCall::kCloseRecv;
 }
 
+std::string handle_key(int listener) { return fmt::format("listener {}", listener); }
+
 }  // namespace
 
 Result<void> Replay::run_service() {
   std::vector<bool> done(calls_.service.size(), false);
   std::size_t first_open = 0;
   while (first_open < done.size()) {
-    if (board_.stop) return ok();  // whoever failed has said why
+    if (board_.stop || host_.others_failed()) return ok();  // whoever failed has said why
     bool moved = false;
     std::set<int> waiting_comms, waiting_listeners;
     for (std::size_t index = first_open; index < done.size(); ++index) {
@@ -63,12 +66,12 @@ Result<Replay::Step> Replay::issue_service(const RecordedCall& call) {
       return finished(check(net_->setNetAttr(context_, &attributes), call, "setNetAttr"));
     }
     case NetCall::kListen: {
-      ReplayBoard::Handle& handle = board_.handles.at(static_cast<std::size_t>(call.listener));
+      Handle handle;
       void*& listen_comm = listen_comms_.at(static_cast<std::size_t>(call.listener));
       const Result<void> listening =
           check(net_->listen(context_, call.device, handle.bytes.data(), &listen_comm), call, "listen");
-      handle.ready = listening.has_value();
-      return finished(listening);
+      if (!listening) return listening.error();
+      return finished(host_.publish(handle_key(call.listener), std::string(handle.bytes.begin(), handle.bytes.end())));
     }
     case NetCall::kConnect:
       return connect(call);
@@ -94,13 +97,19 @@ Result<Replay::Step> Replay::issue_service(const RecordedCall& call) {
 }
 
 Result<Replay::Step> Replay::connect(const RecordedCall& call) {
-  ReplayBoard::Handle& shared = board_.handles.at(static_cast<std::size_t>(call.listener));
-  if (!shared.ready) return Step::kNotYet;
-  // The plugin may keep state in the handle between polls: one connect a handle, so the shared bytes can hold it.
+  std::optional<Handle>& listener = handles_.at(static_cast<std::size_t>(call.listener));
+  if (!listener) {
+    const Result<std::optional<std::string>> published = host_.look_up(handle_key(call.listener));
+    if (!published) return published.error();
+    if (!*published) return Step::kNotYet;
+    listener.emplace();
+    std::copy_n((*published)->begin(), std::min((*published)->size(), listener->bytes.size()), listener->bytes.begin());
+  }
+  // The plugin may keep state in the handle between polls, so it is ours for good.
   void* handle = nullptr;
   nccl::NetDeviceHandle* device_handle = nullptr;
   const Result<void> polled =
-      check(net_->connect(context_, call.device, shared.bytes.data(), &handle, &device_handle), call, "connect");
+      check(net_->connect(context_, call.device, listener->bytes.data(), &handle, &device_handle), call, "connect");
   if (!polled) return polled.error();
   if (handle == nullptr) return Step::kNotYet;
   if (const Result<void> opened = open_comm(comm_of(call), handle, true, call); !opened) return opened.error();

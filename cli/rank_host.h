@@ -6,6 +6,7 @@
 // or `noexcept` code: a simulated thread is ended by an exception that must pass through.
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -37,7 +38,15 @@ class RankHost {
   /// has failed: nobody waits for the dead.
   virtual Result<void> rendezvous() = 0;
 
-  /// Runs the threads side by side as threads of this rank; returns when all have ended.
+  /// Hands `value` to the one rank that will look `key` up; costs no simulated time.
+  virtual Result<void> publish(const std::string& key, const std::string& value) = 0;
+  /// nullopt: not published yet. A value is handed out once.
+  virtual Result<std::optional<std::string>> look_up(const std::string& key) = 0;
+  /// Another rank has failed: nothing that this one waits for will come.
+  virtual bool others_failed() = 0;
+
+  /// Runs the threads as threads of this rank, one at a time: they change over in idle() and, in the simulated world,
+  /// wherever one waits. Returns when all have ended.
   virtual void run_together(std::vector<RankThread> threads) = 0;
 
   /// Loads the rank's own copy of a library. An error carries the loader's text.

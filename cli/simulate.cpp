@@ -1,6 +1,7 @@
 #include "cli/simulate.h"
 
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <stdexcept>
 #include <string_view>
@@ -17,6 +18,7 @@ struct Gate {
   std::uint64_t round = 0;
   bool broken = false;
   std::vector<sim::Thread*> waiting;
+  std::map<std::string, std::string> published;
 
   void open(sim::World& world) {
     ++round;
@@ -52,6 +54,21 @@ class SimulatedHost final : public RankHost {
     if (gate_.broken) return Error{.code = ErrorCode::kClosed, .scope = Scope::kJob, .text = "another rank failed"};
     return ok();
   }
+
+  Result<void> publish(const std::string& key, const std::string& value) override {
+    gate_.published[key] = value;
+    return ok();
+  }
+
+  Result<std::optional<std::string>> look_up(const std::string& key) override {
+    const auto found = gate_.published.find(key);
+    if (found == gate_.published.end()) return std::optional<std::string>();
+    std::optional<std::string> value(std::move(found->second));
+    gate_.published.erase(found);
+    return value;
+  }
+
+  bool others_failed() override { return gate_.broken; }
 
   void run_together(std::vector<RankThread> threads) override {
     std::vector<sim::Thread*> running;

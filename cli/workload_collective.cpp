@@ -1,6 +1,9 @@
 // Runs a scenario's collective: warm-up, then the timed and checked iterations; proofs against the closed forms.
 
+#include <algorithm>
+#include <optional>
 #include <stdexcept>
+#include <utility>
 
 #include "cli/bounds.h"
 #include "cli/collective.h"
@@ -18,19 +21,122 @@ models::Collective collective_of(const Scenario& scenario) {
 
 constexpr std::uint32_t kTimedSalt = 1'000'003;  // away from every warm-up's
 
-Result<void> run_rank(RankHost& host, CollectiveBuffers& buffers, const EngineOptions& options,
-                      const CollectiveCase& warmup, const CollectiveCase& timed, std::uint32_t salt, CaseBoard& board,
-                      Progress& progress) {
-  Result<Engine> engine = Engine::open(host, options);
+class CollectiveRun final : public WorkloadRun {
+ public:
+  CollectiveRun(const Scenario& scenario, const BuiltFiles& files, RankRange ranks)
+      : ranks_(ranks),
+        world_(ranks_of(scenario)),
+        salt_(first_salt(scenario.seed)),
+        engine_(engine_options(scenario, files)),
+        timed_{.op = collective_of(scenario),
+               .bytes = scenario.workload.bytes,
+               .in_place = scenario.workload.in_place,
+               .iterations = scenario.workload.iterations,
+               .check = true,
+               .root = scenario.workload.root,
+               .shift = scenario.workload.shift},
+        warmup_(timed_),
+        buffers_(buffers_for(ranks.count, timed_.bytes, !timed_.in_place, "workload.bytes")),
+        progress_(std::in_place, scenario.workload.collective,
+                  scenario.workload.warmup + scenario.workload.iterations) {
+    warmup_.iterations = scenario.workload.warmup;
+  }
+
+  Result<void> run_rank(RankHost& host) override;
+  nlohmann::json findings() const override;
+  void take_in(const nlohmann::json& findings) override;
+  void conclude(RunResult& result) override;
+  void prove_times(const Scenario& scenario, RunResult& result) const override;
+
+ private:
+  RankRange ranks_;
+  int world_;
+  std::uint32_t salt_;
+  EngineOptions engine_;
+  CollectiveCase timed_, warmup_;
+  // Kept until the run is over: what a failed rank leaves registered may still be written to.
+  std::vector<CollectiveBuffers> buffers_;
+  CaseBoard board_;
+  std::optional<Progress> progress_;  // until conclude()
+};
+
+Result<void> CollectiveRun::run_rank(RankHost& host) {
+  Result<Engine> engine = Engine::open(host, engine_);
   if (!engine) return engine.error();
+  CollectiveBuffers& buffers = buffers_[static_cast<std::size_t>(host.rank() - ranks_.first)];
   CaseBoard unread;
-  const auto step = [&] { progress.step(); };
-  if (const Result<void> warm = run_case(host, *engine, buffers, warmup, salt, unread, step); !warm) return warm;
-  if (const Result<void> done = run_case(host, *engine, buffers, timed, salt + kTimedSalt, board, step); !done)
+  const auto step = [this] { progress_->step(); };
+  if (const Result<void> warm = run_case(host, *engine, buffers, warmup_, salt_, unread, step); !warm) return warm;
+  if (const Result<void> done = run_case(host, *engine, buffers, timed_, salt_ + kTimedSalt, board_, step); !done)
     return done;
   // Nobody closes a connection that a slower rank still needs.
   if (const Result<void> all = host.rendezvous(); !all) return all;
   return engine->close();
+}
+
+nlohmann::json CollectiveRun::findings() const {
+  nlohmann::json durations = nlohmann::json::array();
+  for (const IterationTime& time : board_.iterations) durations.push_back(time.end_ps - time.start_ps);
+  nlohmann::json data = nlohmann::json::object();
+  for (int rank = ranks_.first; rank < ranks_.first + ranks_.count; ++rank) {
+    if (static_cast<std::size_t>(rank) < board_.results.size()) {
+      data[std::to_string(rank)] = board_.results[static_cast<std::size_t>(rank)];
+    }
+  }
+  return {{"durations_ps", durations},
+          {"data", data},
+          {"wrong", board_.wrong},
+          {"checked", board_.checked},
+          {"first_wrong", board_.first_wrong}};
+}
+
+/// Clocks of different machines are not one clock: an iteration lasts as long as it did for the rank that it took
+/// longest.
+void CollectiveRun::take_in(const nlohmann::json& findings) {
+  const auto& durations = findings.at("durations_ps");
+  board_.iterations.resize(std::max(board_.iterations.size(), durations.size()));
+  for (std::size_t index = 0; index < durations.size(); ++index) {
+    IterationTime& time = board_.iterations[index];
+    time.end_ps = time.start_ps + std::max(time.end_ps - time.start_ps, durations[index].get<Picoseconds>());
+  }
+  board_.results.resize(static_cast<std::size_t>(world_));
+  for (const auto& [rank, hash] : findings.at("data").items()) {
+    board_.results.at(static_cast<std::size_t>(std::stoi(rank))) = hash.get<std::uint64_t>();
+  }
+  if (board_.wrong == 0) board_.first_wrong = findings.at("first_wrong").get<std::string>();
+  board_.wrong += findings.at("wrong").get<std::uint64_t>();
+  board_.checked += findings.at("checked").get<std::uint64_t>();
+}
+
+void CollectiveRun::conclude(RunResult& result) {
+  progress_.reset();
+  const CollectiveShape shape = shape_of(timed_.op, timed_.bytes, world_);
+  result.workload = models::name_of(timed_.op);
+  result.bytes = shape.bytes;
+  result.iterations = timed_.iterations;
+  result.warmup = warmup_.iterations;
+  result.wrong = board_.wrong;
+  result.checked = board_.checked;
+  result.first_wrong = board_.first_wrong;
+  result.data = board_.results;
+  result.busbw_factor = models::bus_factor(timed_.op, world_);
+  if (!result.simulation.ended_well()) return;
+  result.time_ps = board_.average_ps();
+  result.proofs.push_back(sim::data_right(board_.wrong, board_.checked, shape.recv_count > 0));
+}
+
+void CollectiveRun::prove_times(const Scenario& scenario, RunResult& result) const {
+  const BoundTable table(scenario, result.simulation, result.pairs);
+  const Bounds bounds = table.of(timed_.op, shape_of(timed_.op, timed_.bytes, world_).bytes, timed_.root, timed_.shift);
+  const models::RingBound& ring = bounds.ring;
+  result.bound_ps = ring.time_ps > 0 ? ring.time_ps : bounds.any_algorithm_ps;
+  std::vector<sim::Proof> proofs;
+  if (ring.time_ps > 0) {
+    const char* const label = ring.equal_shares ? "no ring of equal shares is faster" : "no ring is faster";
+    proofs.push_back(sim::bound_kept(label, board_.fastest_ps(), ring.time_ps));
+  }
+  proofs.push_back(sim::bound_kept("no algorithm is faster", board_.fastest_ps(), bounds.any_algorithm_ps));
+  result.proofs.insert(result.proofs.begin(), proofs.begin(), proofs.end());
 }
 
 }  // namespace
@@ -45,53 +151,8 @@ EngineOptions engine_options(const Scenario& scenario, const BuiltFiles& files) 
           .slice_bytes = workload.slice_bytes};
 }
 
-void run_collective(const Scenario& scenario, const SimulateOptions& options, sim::Recorder& recorder,
-                    RunResult& result) {
-  const Workload& workload = scenario.workload;
-  const CollectiveCase timed{.op = collective_of(scenario),
-                             .bytes = workload.bytes,
-                             .in_place = workload.in_place,
-                             .iterations = workload.iterations,
-                             .check = true,
-                             .root = workload.root,
-                             .shift = workload.shift};
-  CollectiveCase warmup = timed;
-  warmup.iterations = workload.warmup;
-  CaseBoard board;
-  std::vector<CollectiveBuffers> buffers =
-      buffers_for(ranks_of(scenario), timed.bytes, !timed.in_place, "workload.bytes");
-  {
-    Progress progress(workload.collective, workload.warmup + workload.iterations);
-    const EngineOptions engine = engine_options(scenario, options.files);
-    result.simulation = simulate(scenario, options, recorder, [&](RankHost& host) {
-      return run_rank(host, buffers[static_cast<std::size_t>(host.rank())], engine, warmup, timed,
-                      first_salt(scenario.seed), board, progress);
-    });
-  }
-
-  const CollectiveShape shape = shape_of(timed.op, timed.bytes, ranks_of(scenario));
-  result.workload = models::name_of(timed.op);
-  result.bytes = shape.bytes;
-  result.iterations = timed.iterations;
-  result.warmup = workload.warmup;
-  result.wrong = board.wrong;
-  result.checked = board.checked;
-  result.first_wrong = board.first_wrong;
-  result.data = board.results;
-  result.busbw_factor = models::bus_factor(timed.op, ranks_of(scenario));
-  if (!result.simulation.ended_well()) return;
-
-  result.time_ps = board.average_ps();
-  const BoundTable table(scenario, result.simulation, recorder.pairs());
-  const Bounds bounds = table.of(timed.op, shape.bytes, timed.root, timed.shift);
-  const models::RingBound& ring = bounds.ring;
-  result.bound_ps = ring.time_ps > 0 ? ring.time_ps : bounds.any_algorithm_ps;
-  if (ring.time_ps > 0) {
-    const char* const label = ring.equal_shares ? "no ring of equal shares is faster" : "no ring is faster";
-    result.proofs.push_back(sim::bound_kept(label, board.fastest_ps(), ring.time_ps));
-  }
-  result.proofs.push_back(sim::bound_kept("no algorithm is faster", board.fastest_ps(), bounds.any_algorithm_ps));
-  result.proofs.push_back(sim::data_right(board.wrong, board.checked, shape.recv_count > 0));
+std::unique_ptr<WorkloadRun> make_collective(const Scenario& scenario, const BuiltFiles& files, RankRange ranks) {
+  return std::make_unique<CollectiveRun>(scenario, files, ranks);
 }
 
 }  // namespace meshbed::cli
