@@ -92,7 +92,7 @@ void add_run_options(po::options_description& options, RunOptions& values) {
        "the data and every random number descend from it; default: the scenario's")  //
       ("fabric", po::value(&values.fabric)->value_name("fluid|chunk"),
        "how the network is shared; default: the scenario's")                                        //
-      ("world", po::value(&values.world)->value_name("sim")->default_value("sim"), "where to run")  //
+      ("world", po::value(&values.world)->value_name("WORLD")->default_value("sim"), "sim, or metal (run)")  //
       ("contexts", po::value(&values.contexts)->value_name("raw|ucontext|boost|thread"),
        "SimGrid's context factory")  //
       ("json", po::bool_switch(&values.json), "print the summary as JSON, and nothing else");
@@ -108,14 +108,14 @@ void require_choice(const std::string& option, const std::string& what, const st
 void require_fabric(const std::string& value) { require_choice("--fabric", "fabric", value, {"fluid", "chunk"}); }
 
 Scenario scenario_for(const RunOptions& options) {
-  if (options.world == "emu" || options.world == "metal") {
-    throw std::runtime_error(fmt::format(
-        "--world {}: not built yet; this version runs in sim only (meshbed doctor shows what {} would need here)",
-        options.world, options.world));
+  if (options.world == "emu") {
+    throw std::runtime_error(
+        "--world emu: not built yet; sim and metal run (meshbed doctor shows what emu would need here)");
   }
-  if (options.world != "sim") {
-    throw std::runtime_error("--world " + options.world +
-                             ": there is no such world; sim runs, emu and metal are to come");
+  require_choice("--world", "world", options.world, {"sim", "metal"});
+  if (options.world != "sim" && !(options.fabric.empty() && options.contexts.empty())) {
+    throw std::runtime_error("--fabric and --contexts are the simulated world's; --world " + options.world +
+                             " has a real network");
   }
   if (!options.fabric.empty()) require_fabric(options.fabric);
   if (!options.contexts.empty()) {

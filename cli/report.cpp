@@ -174,22 +174,23 @@ std::string duration_text(Picoseconds time_ps) {
 std::string topology_line(const Scenario& scenario) {
   std::size_t nics = 0;
   for (const models::Node& node : scenario.cluster.nodes) nics += node.nics.size();
-  return fmt::format("{}, {}, {}, {}; {}, fabric {}", counted(scenario.cluster.nodes.size(), "node"),
+  return fmt::format("{}, {}, {}, {}; {}", counted(scenario.cluster.nodes.size(), "node"),
                      counted(nics, "NIC"), counted(scenario.cluster.cables.size(), "cable"),
                      counted(scenario.cluster.switches.size(), "switch"),
-                     counted(static_cast<std::uint64_t>(ranks_of(scenario)), "rank"), fabric_name(scenario));
+                     counted(static_cast<std::uint64_t>(ranks_of(scenario)), "rank"));
 }
 
 std::string text_report(const Scenario& scenario, const RunResult& result, const std::string& results_folder) {
   Text text;
-  text.line("{}", topology_line(scenario));
+  const bool simulated = result.world == "sim";
+  text.line("{}{}", topology_line(scenario), simulated ? fmt::format(", fabric {}", fabric_name(scenario)) : "");
   write_pairs(text, scenario, result);
   if (result.simulation.ended_well()) write_result(text, result);
   write_failures(text, result);
   write_checks(text, "proofs", result.proofs);
   write_checks(text, "expected", result.expectations);
   text.line("");
-  text.line("simulated {}, {:.2f} CPU s, {} MiB", duration_text(result.simulation.elapsed_ps), result.cpu_s,
+  text.line("{} {}, {:.2f} CPU s, {} MiB", simulated ? "simulated" : "took", duration_text(result.simulation.elapsed_ps), result.cpu_s,
             result.peak_rss_bytes / kMiB);
   if (!results_folder.empty()) text.line("results in {}", results_folder);
   if (const std::string verdict = verdict_line(result); !verdict.empty()) text.line("{}", verdict);
@@ -238,7 +239,7 @@ nlohmann::ordered_json summary(const Scenario& scenario, const RunResult& result
   const Simulation& simulation = result.simulation;
   nlohmann::ordered_json json{
       {"scenario", scenario.name},
-      {"world", "sim"},
+      {"world", result.world},
       {"seed", scenario.seed},
       {"plugin_sha256", simulation.plugin_sha256},
       {"ranks", ranks_of(scenario)},
@@ -254,7 +255,7 @@ nlohmann::ordered_json summary(const Scenario& scenario, const RunResult& result
       {"proofs", checks_json(result.proofs)},
       {"digest", result.digest},
       // beyond what every tool reads
-      {"fabric", fabric_name(scenario)},
+      {"fabric", result.world == "sim" ? nlohmann::ordered_json(fabric_name(scenario)) : nullptr},
       {"engine_sha256", simulation.engine_sha256},
       {"iterations", result.iterations},
       {"warmup_iterations", result.warmup},
@@ -288,7 +289,7 @@ nlohmann::ordered_json provenance(const Scenario& scenario, const RunResult& res
           {"scenario_sha256", sha256_of_file(scenario.path)},
           {"overrides", scenario.overrides},
           {"seed", scenario.seed},
-          {"fabric", fabric_name(scenario)},
+          {"fabric", result.world == "sim" ? nlohmann::ordered_json(fabric_name(scenario)) : nullptr},
           {"plugin_sha256", result.simulation.plugin_sha256},
           {"engine_sha256", result.simulation.engine_sha256},
           {"compiler", __VERSION__},

@@ -8,7 +8,7 @@
 
 namespace meshbed::cli {
 
-/// "3 nodes, 6 NICs, 3 cables, 0 switches; 3 ranks, fabric chunk"
+/// "3 nodes, 6 NICs, 3 cables, 0 switches; 3 ranks"
 std::string topology_line(const Scenario& scenario);
 
 /// Everything but the seed line, which is printed before the run; ends with the digest. `results_folder` may be empty.

@@ -16,6 +16,7 @@ inline constexpr int kExitUsage = 2;       // the command line, the scenario, a 
 inline constexpr int kExitNoProgress = 3;  // deadlock, stall, time limit
 
 struct RunResult {
+  std::string world = "sim";
   std::string workload;  // "all_reduce", "nccl-calls pair-all-reduce", "idle"
   std::uint64_t bytes = 0;
   int iterations = 0;

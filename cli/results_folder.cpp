@@ -61,8 +61,8 @@ void remove_left_over(const std::string& folder) {
 
 }  // namespace
 
-ResultsFolder::ResultsFolder(const std::string& results, const std::string& scenario_name)
-    : path_(results + "/" + scenario_name + "/sim") {
+ResultsFolder::ResultsFolder(const std::string& results, const std::string& scenario_name, const std::string& world)
+    : path_(results + "/" + scenario_name + "/" + world) {
   if (results.empty()) throw std::runtime_error("--results is empty; name a folder, as in --results results");
   std::error_code problem;
   fs::create_directories(path_, problem);

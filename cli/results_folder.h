@@ -1,5 +1,5 @@
 #pragma once
-// ResultsFolder: DIR/<scenario>/sim, which at every instant holds files of one run only.
+// ResultsFolder: DIR/<scenario>/<world>, which at every instant holds files of one run only.
 //
 // A run writes aside, into files named messages.csv.partial-PID beside the finished ones, and takes their places when
 // all are complete: first what the previous run left goes, summary.json before everything else, then the new files
@@ -16,7 +16,7 @@ class ResultsFolder {
  public:
   /// Makes the folder where it is missing and removes what killed runs left; throws std::runtime_error where nothing
   /// can be written there. `results`: the argument of --results.
-  ResultsFolder(const std::string& results, const std::string& scenario_name);
+  ResultsFolder(const std::string& results, const std::string& scenario_name, const std::string& world = "sim");
   /// Removes what was written aside and not published.
   ~ResultsFolder();
   ResultsFolder(const ResultsFolder&) = delete;

@@ -5,6 +5,7 @@
 #include <ostream>
 
 #include "cli/expect.h"
+#include "cli/metal.h"
 #include "cli/report.h"
 #include "cli/results_folder.h"
 #include "cli/workload.h"
@@ -18,6 +19,7 @@ struct Options {
   RunOptions run;
   std::string results = "results";
   bool no_trace = false;
+  std::string time_limit_text = "300";
 };
 
 void write_results(ResultsFolder& folder, const Scenario& scenario, const RunResult& result,
@@ -27,6 +29,60 @@ void write_results(ResultsFolder& folder, const Scenario& scenario, const RunRes
   write_text_file(folder.aside("summary.json"), summary(scenario, result).dump(2) + "\n");
   write_text_file(folder.aside("provenance.json"), provenance(scenario, result, command_line).dump(2) + "\n");
   folder.publish();
+}
+
+/// What a run has come to, in its folder and for the user; returns the exit status.
+int conclude(ResultsFolder& folder, const Scenario& scenario, RunResult& result, const Options& options,
+             const Arguments& arguments, std::ostream& out, std::ostream& err) {
+  check_expectations(scenario, result);
+  write_results(folder, scenario, result, arguments);
+  if (options.run.json) {
+    out << summary(scenario, result).dump(2) << "\n";
+  } else {
+    out << text_report(scenario, result, folder.path());
+  }
+  const int status = exit_status(result);
+  if (options.run.json && status != kExitOk) err << "meshbed: " << failure_line(result) << "\n";
+  return status;
+}
+
+std::string seed_line(const Scenario& scenario, const std::string& world) {
+  return fmt::format("seed {}  scenario {}  world {}\n", scenario.seed, scenario.name, world);
+}
+
+int run_simulated(const Scenario& scenario, const Options& options, const Arguments& arguments, std::ostream& out,
+                  std::ostream& err) {
+  ResultsFolder folder(options.results, scenario.name, "sim");
+  (options.run.json ? err : out) << seed_line(scenario, "sim") << std::flush;
+  if (const std::string left_out = not_carried_out(scenario); !left_out.empty()) err << "meshbed: " << left_out << "\n";
+
+  sim::Recorder recorder(scenario.cluster, options.no_trace ? "" : folder.aside("messages.csv"));
+  RunResult result = run_workload(scenario, {.files = built_files(), .contexts = options.run.contexts}, recorder);
+  recorder.close();
+  add_process_usage(result);
+  return conclude(folder, scenario, result, options, arguments, out, err);
+}
+
+/// One rank of the run. Rank 0 speaks for all; the others say what went wrong with them, and nothing else.
+int run_on_metal(const Scenario& scenario, const Options& options, const Arguments& arguments, std::ostream& out,
+                 std::ostream& err) {
+  const MetalPlace place = metal_place(from_environment);
+  const MetalOptions metal{
+      .files = built_files(),
+      .time_limit_s = static_cast<double>(parse_count("--time-limit", options.time_limit_text, 1, 1'000'000))};
+  if (place.rank != 0) {
+    const RunResult result = run_metal(scenario, place, metal, nullptr);
+    for (const RankError& error : result.simulation.errors) {
+      err << "meshbed: rank " << error.rank << ": " << error.text << "\n";
+    }
+    return result.simulation.errors.empty() || scenario.expect.error ? kExitOk : kExitBroken;
+  }
+  ResultsFolder folder(options.results, scenario.name, "metal");
+  (options.run.json ? err : out) << seed_line(scenario, "metal") << std::flush;
+  sim::Recorder recorder(scenario.cluster, options.no_trace ? "" : folder.aside("messages.csv"));
+  RunResult result = run_metal(scenario, place, metal, &recorder);
+  recorder.close();
+  return conclude(folder, scenario, result, options, arguments, out, err);
 }
 
 }  // namespace
@@ -40,32 +96,16 @@ int run_command(const Arguments& arguments, std::ostream& out, std::ostream& err
   syntax.positions.add("scenario", 1);
   syntax.options.add_options()  //
       ("results", po::value(&options.results)->value_name("DIR")->default_value("results"),
-       "where DIR/<scenario>/sim/ is written")  //
-      ("no-trace", po::bool_switch(&options.no_trace), "leave out messages.csv");
+       "where DIR/<scenario>/<world>/ is written")                                //
+      ("no-trace", po::bool_switch(&options.no_trace), "leave out messages.csv")  //
+      ("time-limit", po::value(&options.time_limit_text)->value_name("SECONDS")->default_value("300"),
+       "metal: the run is given up after this; sim has [limits] time");
   add_run_options(syntax.options, options.run);
   if (!parse_arguments(arguments, syntax, out)) return kExitOk;
 
   const Scenario scenario = scenario_for(options.run);
-  ResultsFolder folder(options.results, scenario.name);
-  const std::string seed_line = fmt::format("seed {}  scenario {}  world sim\n", scenario.seed, scenario.name);
-  (options.run.json ? err : out) << seed_line << std::flush;
-  if (const std::string left_out = not_carried_out(scenario); !left_out.empty()) err << "meshbed: " << left_out << "\n";
-
-  sim::Recorder recorder(scenario.cluster, options.no_trace ? "" : folder.aside("messages.csv"));
-  RunResult result = run_workload(scenario, {.files = built_files(), .contexts = options.run.contexts}, recorder);
-  recorder.close();
-  check_expectations(scenario, result);
-  add_process_usage(result);
-
-  write_results(folder, scenario, result, arguments);
-  if (options.run.json) {
-    out << summary(scenario, result).dump(2) << "\n";
-  } else {
-    out << text_report(scenario, result, folder.path());
-  }
-  const int status = exit_status(result);
-  if (options.run.json && status != kExitOk) err << "meshbed: " << failure_line(result) << "\n";
-  return status;
+  if (options.run.world == "metal") return run_on_metal(scenario, options, arguments, out, err);
+  return run_simulated(scenario, options, arguments, out, err);
 }
 
 }  // namespace meshbed::cli

@@ -1,0 +1,21 @@
+#pragma once
+// Metal: one rank of a scenario's workload on this machine, over whatever RDMA devices it has. Started once a rank.
+
+#include "cli/metal_place.h"
+#include "cli/result.h"
+
+namespace meshbed::cli {
+
+struct MetalOptions {
+  BuiltFiles files;
+  double time_limit_s = 300;  // for the whole run; then the process says so and ends with kExitNoProgress
+};
+
+/// Runs this process's rank. At rank 0 the result is that of all ranks, whose messages the recorder sees; elsewhere
+/// there is no recorder, and only the result's errors mean anything.
+/// Throws std::runtime_error where the run cannot be set up: ranks that do not fit the scenario, no rank 0, a missing
+/// library.
+RunResult run_metal(const Scenario& scenario, const MetalPlace& place, const MetalOptions& options,
+                    sim::Recorder* recorder);
+
+}  // namespace meshbed::cli

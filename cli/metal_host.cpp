@@ -1,0 +1,151 @@
+#include "cli/metal_host.h"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <ctime>
+#include <thread>
+
+namespace meshbed::cli {
+namespace {
+
+constexpr int kMeetingPort = 1, kEnginePort = 2;  // beyond MASTER_PORT
+constexpr std::size_t kPieceBytes = 4096;         // of a text that is handed over; a frame of the store holds 8 KiB
+constexpr int kFailurePollEvery = 1024;           // idle turns
+
+std::string port_of(const MetalPlace& place, int beyond) {
+  return fmt::format("{}:{}", place.address, place.port + beyond);
+}
+
+// Held by the thread of run_together() that runs.
+thread_local std::unique_lock<std::mutex>* held_baton = nullptr;
+
+}  // namespace
+
+Result<std::unique_ptr<MetalHost>> MetalHost::meet(const MetalPlace& place, coll::Deadline deadline) {
+  std::unique_ptr<MetalHost> host(new MetalHost(place, deadline));
+  host->bootstrap_ = port_of(place, kEnginePort);
+  const std::string meeting = port_of(place, kMeetingPort);
+  const coll::Identity identity{.world = static_cast<std::uint32_t>(place.ranks),
+                                .rank = static_cast<std::uint32_t>(place.rank)};
+  if (place.rank == 0) {
+    auto server = coll::StoreServer::start({.address = meeting, .identity = identity, .linger_ms = 5000});
+    if (!server) return server.error();
+    host->server_ = std::move(*server);
+  }
+  auto client = coll::StoreClient::connect(meeting, identity, deadline);
+  if (!client) return client.error();
+  host->client_ = std::move(*client);
+  if (const Result<void> all = host->rendezvous(); !all) return all.error();
+  return host;
+}
+
+Picoseconds MetalHost::now_ps() const {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<Picoseconds>(now.tv_sec) * kPicosecondsPerSecond +
+         static_cast<Picoseconds>(now.tv_nsec) * kPicosecondsPerNanosecond;
+}
+
+void MetalHost::idle(const void*, const char*) {
+  thread_local int turns = 0;
+  if (++turns % kFailurePollEvery == 0) static_cast<void>(failure());
+  if (held_baton != nullptr) held_baton->unlock();
+  // Two that poll on one core would otherwise trade turns once a timer tick.
+  sched_yield();
+  if (held_baton != nullptr) held_baton->lock();
+}
+
+Error MetalHost::broken() { return {.code = ErrorCode::kClosed, .scope = Scope::kJob, .text = *client_->failure()}; }
+
+Result<void> MetalHost::rendezvous() {
+  const std::lock_guard lock(store_);
+  if (client_->failure()) return broken();
+  const int left_ms = deadline_.remaining_ms();
+  const Result<void> all = client_->barrier(std::max(left_ms, 1));
+  if (!all && client_->failure()) return broken();
+  return all;
+}
+
+Result<void> MetalHost::publish(const std::string& key, const std::string& value) {
+  const std::lock_guard lock(store_);
+  return client_->set(key, value);
+}
+
+Result<std::optional<std::string>> MetalHost::look_up(const std::string& key) {
+  const std::lock_guard lock(store_);
+  auto request = asked_.find(key);
+  if (request == asked_.end()) {
+    const Result<std::uint32_t> begun = client_->begin_get(key);
+    if (!begun) return begun.error();
+    request = asked_.emplace(key, *begun).first;
+  }
+  if (const Result<void> polled = client_->poll(0); !polled) return polled.error();
+  std::optional<std::string> value = client_->take(request->second);
+  if (value) asked_.erase(request);
+  return value;
+}
+
+bool MetalHost::others_failed() {
+  const std::lock_guard lock(store_);
+  return client_->failure().has_value();
+}
+
+std::string MetalHost::failure() {
+  const std::lock_guard lock(store_);
+  static_cast<void>(client_->poll(0));  // a lost store shows at the next wait
+  return client_->failure().value_or("");
+}
+
+void MetalHost::announce_failure(const std::string& text) {
+  const std::lock_guard lock(store_);
+  client_->announce_failure(text);
+}
+
+void MetalHost::run_together(std::vector<RankThread> threads) {
+  std::vector<std::thread> running;
+  for (RankThread& thread : threads) {
+    running.emplace_back([this, body = std::move(thread.body)] {
+      std::unique_lock lock(baton_);
+      held_baton = &lock;
+      body();
+      held_baton = nullptr;
+    });
+  }
+  for (std::thread& thread : running) thread.join();
+}
+
+Result<void*> MetalHost::load(const std::string& path) {
+  void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (library != nullptr) return library;
+  return Error{.code = ErrorCode::kSystem, .scope = Scope::kJob, .text = fmt::format("cannot load {}", dlerror())};
+}
+
+void* MetalHost::symbol(void* library, const char* name) { return dlsym(library, name); }
+
+Result<void> MetalHost::hand_over(const std::string& key, const std::string& text) {
+  const std::size_t pieces = text.size() / kPieceBytes + 1;
+  if (const Result<void> told = publish(key + " pieces", std::to_string(pieces)); !told) return told;
+  for (std::size_t piece = 0; piece < pieces; ++piece) {
+    const Result<void> sent = publish(fmt::format("{} {}", key, piece), text.substr(piece * kPieceBytes, kPieceBytes));
+    if (!sent) return sent;
+  }
+  return ok();
+}
+
+Result<std::string> MetalHost::take_over(const std::string& key) {
+  const std::lock_guard lock(store_);
+  const Result<std::string> pieces = client_->get(key + " pieces", deadline_);
+  if (!pieces) return pieces.error();
+  std::string text;
+  for (std::size_t piece = 0; piece < std::stoul(*pieces); ++piece) {
+    const Result<std::string> part = client_->get(fmt::format("{} {}", key, piece), deadline_);
+    if (!part) return part.error();
+    text += *part;
+  }
+  return text;
+}
+
+}  // namespace meshbed::cli
