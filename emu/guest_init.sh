@@ -62,6 +62,7 @@ mount -t proc proc /host/proc
 mount -t sysfs sys /host/sys
 # /run holds what belongs to the host's processes. /tmp stays the host's: a build may lie there, the overlay takes writes.
 mount -t tmpfs run /host/run
+mkdir /host/run/home
 mkdir -p /host/dev/shm /host/dev/pts
 mount -t tmpfs shm /host/dev/shm
 mount -t devpts pts /host/dev/pts
@@ -130,7 +131,7 @@ read -r go || fail "the host went away"
 command=0
 processes=
 while [ "$command" -lt "$COMMANDS" ]; do
-  in_root HOME=/root HOSTNAME="$NODE_NAME" /bin/sh "$JOB_PATH/command-$command" \
+  in_root HOME=/run/home HOSTNAME="$NODE_NAME" /bin/sh "$JOB_PATH/command-$command" \
     </dev/null >"/job/command-$command.stdout" 2>"/job/command-$command.stderr" &
   processes="$processes $!"
   command=$((command + 1))

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
@@ -141,11 +142,19 @@ void MicroVms::State::start() {
     for (std::size_t node = 0; node < vms.size(); ++node) start_vm(vms[node], plan.nodes[node], lines);
     lines.clear();  // the QEMUs hold them now: when one ends, the other sees it
     if (hub) set_going(*hub, nullptr);
-    for (std::size_t node = 0; node < vms.size(); ++node) set_going(vms[node], &cluster.nodes[node]);
+    for (std::size_t node = 0; node < vms.size(); ++node) {
+      if (stop_requested()) return;  // advance() ends it
+      set_going(vms[node], &cluster.nodes[node]);
+    }
   } catch (const std::runtime_error&) {
     kill_all(NodeEnd::kFailed);
     throw;
   }
+}
+
+bool MicroVms::State::stop_requested() const {
+  pollfd event{.fd = stop_event.number(), .events = POLLIN, .revents = 0};
+  return poll(&event, 1, 0) == 1;
 }
 
 void MicroVms::State::kill(Vm& vm, NodeEnd end) {

@@ -40,15 +40,21 @@ bool MicroVms::State::advance(double seconds) {
     std::vector<pollfd> wanted{{.fd = stop_event.number(), .events = POLLIN, .revents = 0}};
     // poll() ignores negative descriptors, which are those of consoles that are closed.
     for (const Vm& vm : vms) wanted.push_back({.fd = vm.console.number(), .events = POLLIN, .revents = 0});
+    if (hub) wanted.push_back({.fd = hub->console.number(), .events = POLLIN, .revents = 0});
     if (poll(wanted.data(), wanted.size(), std::min(slice.left_ms(), limit.left_ms())) < 0 && errno != EINTR) break;
     if (wanted.front().revents != 0) {
       troubles.push_back("stopped before the end");
       break;
     }
     for (std::size_t node = 0; node < vms.size(); ++node) {
-      if (wanted[node + 1].revents != 0) read_console(vms[node]);
+      // One that failed may have taken the others with it.
+      if (wanted[node + 1].revents != 0 && !vms[node].over) read_console(vms[node]);
     }
-    if (ready_s == 0 && std::all_of(vms.begin(), vms.end(), [](const Vm& vm) { return vm.ready; })) {
+    if (hub && wanted.back().revents != 0) {
+      troubles.push_back("the QEMU that joins wires ended: " + last_line(read_file(hub->folder + "/qemu.log")));
+      kill_all(NodeEnd::kFailed);
+    }
+    if (ready_s == 0 && std::all_of(vms.begin(), vms.end(), [](const Vm& vm) { return vm.ready || vm.over; })) {
       let_commands_begin();
     }
   }

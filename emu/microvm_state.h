@@ -39,6 +39,7 @@ struct MicroVms::State {
 
   // ---- start and end of QEMUs (microvm.cpp)
   void start();
+  bool stop_requested() const;
   void kill(Vm& vm, NodeEnd end);
   void kill_all(NodeEnd end);
   Vm& running(const std::string& node);
