@@ -3,7 +3,7 @@
 #
 # It turns the bare kernel into a node: the host's own file system below an overlay in memory, the NICs of the scenario
 # with their names and addresses, a soft-RoCE device on each; then it says @@READY on the console, waits for a line from
-# the host (which it sends when all nodes are ready), runs the node's commands, and powers off.
+# the host (which it sends when all nodes are ready), runs the node's commands, and stays until it is switched off.
 #
 # What it is given, in the 9p share "job" (one folder of the host for each node, writable):
 #   node          shell variables: NODE_NAME, JOB_PATH (the folder's path on the host), COMMANDS (their number)
@@ -22,11 +22,14 @@ mark() {
   echo "@@$* up=$up"
 }
 
-# The last mark comes when everything is in the job folder: the host need not wait for the power to go off.
+# The last mark comes when everything is in the job folder. The node stays up for its peers, who may still speak to it,
+# until the host switches it off.
 end() {
   dmesg >/job/dmesg 2>/dev/null
   sync
   mark "$@"
+  # shellcheck disable=SC2034
+  read -r off
   exec poweroff -f
 }
 
@@ -36,9 +39,9 @@ fail() {
 }
 
 load() {
-  for module in $(cat "$1"); do
+  while read -r module; do
     insmod "$module" || fail "the kernel does not take $module"
-  done
+  done <"$1"
 }
 
 mount -t devtmpfs dev /dev
@@ -51,6 +54,7 @@ load /lib/early.list
 # The job folder is not cached: the host reads results while they come. The root is: nobody changes it meanwhile.
 share=trans=virtio,version=9p2000.L,msize=262144
 mount -t 9p -o $share,cache=none job /job || fail "no job folder"
+# shellcheck disable=SC1091
 . /job/node
 mount -t 9p -o ro,$share,cache=loose host /lower || fail "the host's file system cannot be mounted"
 mount -t tmpfs -o size=50% writes /writes
@@ -109,7 +113,7 @@ waited_too_long() {
 read -r up rest </proc/uptime
 give_up=$((${up%.*} + 120))
 while read -r mac netdev mtu wired rdma addresses; do
-  [ "$rdma" != - ] && [ "$wired" = 1 ] || continue
+  if [ "$rdma" = - ] || [ "$wired" = 0 ]; then continue; fi
   port=/sys/class/infiniband/$rdma/ports/1
   until grep -q ACTIVE "$port/state"; do
     waited_too_long && fail "the port of $rdma is not active: $(cat "$port/state")"
@@ -127,6 +131,7 @@ done </job/gids
 
 # ---- the commands --------------------------------------------------------------------------------------------------
 mark READY
+# shellcheck disable=SC2034  # the line itself is of no interest
 read -r go || fail "the host went away"
 command=0
 processes=

@@ -48,7 +48,7 @@ bool MicroVms::State::advance(double seconds) {
     }
     for (std::size_t node = 0; node < vms.size(); ++node) {
       // One that failed may have taken the others with it.
-      if (wanted[node + 1].revents != 0 && !vms[node].over) read_console(vms[node]);
+      if (wanted[node + 1].revents != 0 && vms[node].process > 0) read_console(vms[node]);
     }
     if (hub && wanted.back().revents != 0) {
       troubles.push_back("the QEMU that joins wires ended: " + last_line(read_file(hub->folder + "/qemu.log")));
@@ -74,7 +74,7 @@ void MicroVms::State::read_console(Vm& vm) {
     for (const char one : std::string_view(block.data(), static_cast<std::size_t>(size))) {
       if (one == '\n' || vm.line.size() >= kLineBytesMax) {
         take_line(vm, std::exchange(vm.line, {}));
-        if (vm.over) return;
+        if (vm.process < 0) return;
       } else if (one != '\r') {
         vm.line += one;
       }
@@ -93,7 +93,10 @@ void MicroVms::State::take_mark(Vm& vm, const std::string& text) {
   vm.marks.push_back({.text = text.substr(0, text.rfind(" up=")), .at_s = since_start_s()});
   const Mark mark = vm.marks.back();
   if (begins(mark.text, "READY")) vm.ready = true;
-  if (begins(mark.text, "DONE")) kill(vm, NodeEnd::kDone);
+  if (begins(mark.text, "DONE")) {
+    vm.over = true;  // its machine stays up: others may still speak to it
+    vm.end = NodeEnd::kDone;
+  }
   if (begins(mark.text, "FAIL")) {
     vm.trouble = mark.text.substr(std::min<std::size_t>(mark.text.size(), 5));
     kill(vm, NodeEnd::kFailed);
@@ -103,6 +106,7 @@ void MicroVms::State::take_mark(Vm& vm, const std::string& text) {
 }
 
 void MicroVms::State::console_closed(Vm& vm) {
+  if (vm.over) return kill(vm, vm.end);
   const std::string words = last_line(read_file(vm.folder + "/qemu.log"));
   vm.trouble = words.empty() ? "its virtual machine ended before its commands" : "QEMU ended: " + words;
   kill(vm, NodeEnd::kFailed);
@@ -128,9 +132,9 @@ void MicroVms::State::give_up(const Vm& because) {
 void MicroVms::State::time_out() {
   for (const Vm& vm : vms) {
     if (vm.over) continue;
-    troubles.push_back(
-        fmt::format("node '{}' is not done after {:.0f} s; it was at {}{}", vm.name, options.time_limit_s,
-                    vm.marks.empty() ? "the start of its kernel" : vm.marks.back().text, console_end(vm)));
+    troubles.push_back(fmt::format("node '{}' is not done after {} s; it was at {}{}", vm.name, options.time_limit_s,
+                                   vm.marks.empty() ? "the start of its kernel" : vm.marks.back().text,
+                                   console_end(vm)));
   }
   kill_all(NodeEnd::kTimedOut);
 }

@@ -28,7 +28,7 @@ struct Vm {
   std::string line;  // of the console, up to now
   std::vector<Mark> marks;
   bool ready = false;
-  bool over = false;  // nothing more will come
+  bool over = false;  // its end is known; a node that is done still runs
   NodeEnd end = NodeEnd::kStopped;
   std::string trouble;  // why it failed
   int memory_mib = 0;

@@ -20,7 +20,7 @@ struct Mark {
 };
 
 enum class NodeEnd {
-  kDone,      // its commands ended, all results are there
+  kDone,      // its commands ended, all results are there; it stayed up until all nodes were done
   kFailed,    // the guest could not be made ready, or QEMU ended by itself
   kTimedOut,  // the time limit came first
   kKilled,    // by kill_vm()

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <linux/close_range.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -42,6 +43,8 @@ int become(const SpawnOptions& options, char* const* argv, int null, pid_t paren
   for (int at = 0; at < 3 + count; ++at) {
     if (dup2(moved[at], at) < 0) return errno;
   }
+  // What others in this process left open is not for the child: it would hold their pipes and sockets open.
+  close_range(static_cast<unsigned>(kFirstDescriptor + count), ~0U, CLOSE_RANGE_CLOEXEC);
   if (!options.directory.empty() && chdir(options.directory.c_str()) != 0) return errno;
   // What the caller blocks or ignores is not the program's.
   sigset_t none;

@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <stdexcept>
@@ -103,8 +104,8 @@ TEST_CASE("two virtual machines on one cable have their devices, GIDs, names and
         "rdma link | grep -q '^link loose/1 state DOWN .*netdev eth0'; "
         "grep -q ffff:c0a8:640{1} /sys/class/infiniband/{0}/ports/1/gids/*; "
         "test \"$(hostname)\" = {2}; pwd; printf %s \"$HOSTILE\" >hostile; "
-        "ping -c 2 -W 20 192.168.100.{3} || echo no ping; ip -6 neigh; ip addr show mgmt0 | grep 10.0.0.{1}",
-        device, node + 1, one.name, 2 - node)));
+        "busybox ping -c 2 -w 60 192.168.100.{3}; busybox ping -c 1 -w 60 {4}; ip -6 addr show cable0 | grep fd00:64",
+        device, node + 1, one.name, 2 - node, node == 0 ? "right" : "left")));
     if (!pingpong) continue;
     // The server may not listen yet when the client asks: it asks again.
     const std::string program = fmt::format("ibv_rc_pingpong -d {} -g 1 -n 50", device);
@@ -122,4 +123,78 @@ TEST_CASE("two virtual machines on one cable have their devices, GIDs, names and
   CHECK(outcome.succeeded());
   CHECK(outcome.troubles.empty());
   for (const NodeOutcome& node : outcome.nodes) CHECK(text_of(node.folder + "/hostile") == "a'b \"$HOME\" `x`\nnext\\");
+}
+
+TEST_CASE("a cable is pulled and plugged in, one node stops and goes on, another loses its power") {
+  if (const std::string why = why_not(); !why.empty()) {
+    MESSAGE("skipped: ", why);
+    return;
+  }
+  EmuCluster cluster = pair();
+  // Says what its port does until it is told to end.
+  const std::string watcher =
+      "while ! test -e end; do cut -d' ' -f2 </sys/class/infiniband/rocep0/ports/1/state >state.new; mv state.new "
+      "state; "
+      "sleep 0.1; done; exit 7";
+  cluster.nodes[0].commands = {shell(watcher), {"true"}};
+  cluster.nodes[1].commands = {{"sleep", "1000"}};
+  MicroVms vms(cluster, options_for(240));
+  CHECK_THROWS_AS(vms.stop_vm("left"), std::out_of_range);  // nothing is there yet
+  vms.start();
+  while (vms.ready_s() == 0 && !vms.advance(0.1)) {
+  }
+  REQUIRE(vms.ready_s() > 0);
+  const auto wait_for_state = [&](const std::string& state) {
+    bool over = false;
+    while (!over && text_of(vms.folder() + "/left/state") != state + "\n") over = vms.advance(0.05);
+    return !over;
+  };
+  CHECK(wait_for_state("ACTIVE"));
+  vms.set_link("left", "cable0", false);
+  CHECK(wait_for_state("DOWN"));
+  vms.set_link("left", "cable0", true);
+  CHECK(wait_for_state("ACTIVE"));
+  vms.stop_vm("left");
+  std::ofstream(vms.folder() + "/left/end") << "\n";
+  CHECK_FALSE(vms.advance(1));  // it does not see it
+  vms.continue_vm("left");
+  vms.kill_vm("right");
+  CHECK_THROWS_WITH_AS(vms.kill_vm("right"), "node 'right' is not running", std::runtime_error);
+  CHECK_THROWS_AS(vms.set_link("left", "cable7", false), std::out_of_range);
+  const Outcome outcome = vms.wait();
+  show(outcome);
+  CHECK_FALSE(outcome.succeeded());
+  CHECK(outcome.troubles.empty());
+  CHECK(outcome.nodes[0].end == NodeEnd::kDone);
+  CHECK(outcome.nodes[0].exit_code == 7);
+  CHECK(outcome.nodes[0].commands[1].exit_code == 0);
+  CHECK(outcome.nodes[1].end == NodeEnd::kKilled);
+  CHECK_FALSE(outcome.nodes[1].exit_code.has_value());
+}
+
+TEST_CASE("nodes that are not done in time are named with the end of their consoles; a request to stop is heard") {
+  if (const std::string why = why_not(); !why.empty()) {
+    MESSAGE("skipped: ", why);
+    return;
+  }
+  std::string folder;
+  {
+    MicroVms vms(pair(), options_for(0.5));
+    folder = vms.folder();
+    vms.start();
+    const Outcome outcome = vms.wait();
+    REQUIRE(outcome.troubles.size() == 2);
+    CHECK(outcome.troubles[1].rfind("node 'right' is not done after 0.5 s; it was at ", 0) == 0);
+    CHECK(outcome.troubles[1].find("; its console ") != std::string::npos);
+    CHECK(outcome.nodes[0].end == NodeEnd::kTimedOut);
+    CHECK_THROWS_AS(vms.continue_vm("left"), std::runtime_error);
+  }
+  CHECK_FALSE(std::filesystem::exists(folder));
+  MicroVms vms(pair(), options_for(100));
+  vms.request_stop();
+  vms.start();
+  const Outcome outcome = vms.wait();
+  CHECK(outcome.troubles == std::vector<std::string>{"stopped before the end"});
+  CHECK(outcome.nodes[0].end == NodeEnd::kStopped);
+  CHECK(outcome.total_s < 60);
 }
