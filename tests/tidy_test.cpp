@@ -71,7 +71,7 @@ std::vector<Source> sources(const std::vector<std::string>& folders) {
   return found;
 }
 
-std::vector<Source> product_sources() { return sources({"plugin", "models", "sim", "cli"}); }
+std::vector<Source> product_sources() { return sources({"plugin", "models", "sim", "emu", "cli"}); }
 
 bool starts_with(const std::string& text, const std::string& start) { return text.rfind(start, 0) == 0; }
 
@@ -106,7 +106,8 @@ const std::vector<Arrow>& arrows() {
        "the engine meets the transport only at the ncclNet table"},
       {"models/", {"plugin/base/"}, "models are pure functions of values"},
       {"sim/", {"models/", "plugin/base/"}, "the simulator does not know what runs in it"},
-      {"cli/", {"sim/", "models/", "plugin/"}, "the command line is the roof: nothing stands on it"},
+      {"emu/", {"plugin/base/"}, "the emulated world takes plain values; it knows neither scenarios nor the simulator"},
+      {"cli/", {"sim/", "emu/", "models/", "plugin/"}, "the command line is the roof: nothing stands on it"},
   };
   return all;
 }
@@ -130,13 +131,14 @@ const std::vector<Ban>& bans() {
        {},
        "take a Prng from plugin/base/prng.h, seeded from the run's seed: randomness has one door"},
       {R"(std::chrono::(system|steady|high_resolution)_clock)",
-       {"plugin/net/clock.h"},
+       {"plugin/net/clock.h", "emu/clock.h"},
        "use the room's clock door, so that simulated time moves there"},
       {R"(\bclock_gettime\s*\(|\bgettimeofday\s*\()",
        {"plugin/", "sim/host/", "cli/bench.cpp"},
        "only the plugin's clock doors and the host that stands in for them read clocks"},
       {R"(\bgetenv\s*\()",
-       {"plugin/net/config.cpp", "plugin/coll/", "sim/host/", "sim/engine/", "cli/env.cpp", "cli/doctor.cpp"},
+       {"plugin/net/config.cpp", "plugin/coll/", "sim/host/", "sim/engine/", "emu/config.cpp", "cli/env.cpp",
+        "cli/doctor.cpp"},
        "read the variable in the room's configuration file, once"},
       {R"((^|[^_\w:.>])printf\s*\(|std::printf\s*\(|std::puts\s*\(|std::cout)",
        {"cli/main.cpp"},
@@ -145,7 +147,7 @@ const std::vector<Ban>& bans() {
        {"sim/"},
        "keep it in an object: many ranks share one process and one thread in a simulation"},
       {R"(std::(exit|abort|quick_exit|terminate)\b|(^|[^\w.>:])_?exit\s*\()",
-       {"plugin/base/check.cpp", "cli/bench.cpp", "sim/host/"},
+       {"plugin/base/check.cpp", "cli/bench.cpp", "sim/host/", "emu/process.cpp"},
        "return an Error: a library does not end the process"},
       {R"(\b__rdtsc\b|\b_mm_pause\b|\basm\s+volatile\b)",
        {},
@@ -186,7 +188,7 @@ TEST_CASE("include arrows only go down") {
 }
 
 TEST_CASE("project headers are included by their whole path") {
-  for (const Source& source : sources({"plugin", "models", "sim", "cli", "tests"})) {
+  for (const Source& source : sources({"plugin", "models", "sim", "emu", "cli", "tests"})) {
     for (const std::string& include : project_includes(source.text)) {
       CHECK_MESSAGE(fs::exists(fs::path(MESHBED_SOURCE_DIR) / include), source.path, " includes \"", include,
                     "\": write it as seen from the root");
@@ -195,7 +197,7 @@ TEST_CASE("project headers are included by their whole path") {
 }
 
 TEST_CASE("SimGrid is known to sim/engine alone, by its public headers") {
-  for (const Source& source : sources({"plugin", "models", "sim", "cli", "tests"})) {
+  for (const Source& source : sources({"plugin", "models", "sim", "emu", "cli", "tests"})) {
     if (source.path == "tests/tidy_test.cpp") continue;
     const bool includes = source.text.find("#include <simgrid/") != std::string::npos;
     CHECK_MESSAGE((!includes || starts_with(source.path, "sim/engine/")), source.path,
@@ -238,7 +240,7 @@ TEST_CASE("every header has its guard, every source includes its own header firs
 TEST_CASE("every file reads in one sitting, and nothing is left for later") {
   constexpr std::ptrdiff_t kMostLines = 500;
   const std::regex later("TO[D]O|FIX[M]E|X[X]X|not implemented [y]et");
-  for (const Source& source : sources({"plugin", "models", "sim", "cli", "tests"})) {
+  for (const Source& source : sources({"plugin", "models", "sim", "emu", "cli", "tests"})) {
     const auto lines = std::count(source.text.begin(), source.text.end(), '\n');
     CHECK_MESSAGE(lines <= kMostLines, source.path, " has ", lines, " lines: split it by what it does");
     CHECK_MESSAGE(!std::regex_search(source.text, later), source.path,
@@ -276,7 +278,7 @@ TEST_CASE("every header compiles alone") {
     MESSAGE("skipped: checked by ./meshbed test without --quick");
     return;
   }
-  for (const Source& source : sources({"plugin", "models", "sim", "cli", "tests"})) {
+  for (const Source& source : sources({"plugin", "models", "sim", "emu", "cli", "tests"})) {
     if (source.path.substr(source.path.size() - 2) != ".h") continue;
     const CommandResult result = run_command_line("cd '" MESHBED_SOURCE_DIR "' && echo '#include \"" + source.path +
                                                   "\"' | g++ -std=gnu++20 -fsyntax-only -Wall -Wextra -I. "

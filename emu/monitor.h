@@ -1,0 +1,30 @@
+#pragma once
+// Monitor: a QEMU's QMP connection (docs/interop/qmp-spec.txt of QEMU): one command at a time, its answer awaited.
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "emu/clock.h"
+#include "emu/descriptor.h"
+
+namespace meshbed::emu {
+
+class Monitor {
+ public:
+  /// `name`: whose it is, for errors.
+  Monitor(std::string name, Descriptor socket) : name_(std::move(name)), socket_(std::move(socket)) {}
+
+  /// Waits for QEMU's greeting and answers it. Throws std::runtime_error.
+  void greet();
+  /// Throws std::runtime_error where QEMU refuses, is gone, or does not answer within 60 s.
+  void execute(const std::string& command, const nlohmann::json& arguments = nlohmann::json::object());
+
+ private:
+  nlohmann::json next_object(const Deadline& deadline, const std::string& awaited);
+
+  std::string name_;
+  Descriptor socket_;
+  std::string received_;  // not yet a whole line
+};
+
+}  // namespace meshbed::emu
