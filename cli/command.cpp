@@ -91,8 +91,8 @@ void add_run_options(po::options_description& options, RunOptions& values) {
       }),
        "the data and every random number descend from it; default: the scenario's")  //
       ("fabric", po::value(&values.fabric)->value_name("fluid|chunk"),
-       "how the network is shared; default: the scenario's")                                        //
-      ("world", po::value(&values.world)->value_name("WORLD")->default_value("sim"), "sim, or metal (run)")  //
+       "how the network is shared; default: the scenario's")                                               //
+      ("world", po::value(&values.world)->value_name("WORLD")->default_value("sim"), "sim, emu or metal")  //
       ("contexts", po::value(&values.contexts)->value_name("raw|ucontext|boost|thread"),
        "SimGrid's context factory")  //
       ("json", po::bool_switch(&values.json), "print the summary as JSON, and nothing else");
@@ -108,11 +108,7 @@ void require_choice(const std::string& option, const std::string& what, const st
 void require_fabric(const std::string& value) { require_choice("--fabric", "fabric", value, {"fluid", "chunk"}); }
 
 Scenario scenario_for(const RunOptions& options) {
-  if (options.world == "emu") {
-    throw std::runtime_error(
-        "--world emu: not built yet; sim and metal run (meshbed doctor shows what emu would need here)");
-  }
-  require_choice("--world", "world", options.world, {"sim", "metal"});
+  require_choice("--world", "world", options.world, {"sim", "emu", "metal"});
   if (options.world != "sim" && !(options.fabric.empty() && options.contexts.empty())) {
     throw std::runtime_error("--fabric and --contexts are the simulated world's; --world " + options.world +
                              " has a real network");

@@ -11,6 +11,7 @@
 #include <iostream>
 
 #include "cli/bench.h"
+#include "cli/compare.h"
 #include "cli/doctor.h"
 #include "cli/env.h"
 #include "cli/files.h"
@@ -34,6 +35,7 @@ struct Subcommand {
 constexpr Subcommand kSubcommands[] = {
     {"run", run_command, "run a scenario and prove the result"},
     {"perf", perf_command, "sweep a collective over sizes, as nccl-tests prints it"},
+    {"compare", compare_command, "two runs of a scenario, joined message by message"},
     {"bench", bench_command, "what a simulated message, rank and library copy cost here"},
     {"lint", lint_command, "check scenario files"},
     {"topo", topo_command, "who reaches whom: topo check, topo draw"},

@@ -145,6 +145,8 @@ Result<void> run_rank(MetalHost& host, Gathering& gathering, const nlohmann::jso
 
 }  // namespace
 
+std::string metal_world_name() { return from_environment(kWorldNameVariable).value_or("metal"); }
+
 RunResult run_metal(const Scenario& scenario, const MetalPlace& place, const MetalOptions& options,
                     sim::Recorder* recorder) {
   check_ranks(scenario, place);
@@ -161,7 +163,7 @@ RunResult run_metal(const Scenario& scenario, const MetalPlace& place, const Met
   if (!host) throw std::runtime_error("--world metal: the ranks do not meet: " + host.error().text);
 
   RunResult result;
-  result.world = "metal";
+  result.world = metal_world_name();
   const Picoseconds start_ps = (*host)->now_ps();
   Result<void> outcome = ok();
   try {

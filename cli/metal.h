@@ -6,6 +6,11 @@
 
 namespace meshbed::cli {
 
+/// What the run's world is called in its results; set by the emulated world, whose nodes run this.
+inline constexpr const char* kWorldNameVariable = "MESHBED_WORLD_NAME";
+/// "metal", or what that variable says.
+std::string metal_world_name();
+
 struct MetalOptions {
   BuiltFiles files;
   double time_limit_s = 300;  // for the whole run; then the process says so and ends with kExitNoProgress

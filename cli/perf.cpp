@@ -133,7 +133,8 @@ Result<void> run_rank(RankHost& host, CollectiveBuffers& buffers, const EngineOp
 std::string preamble(const Options& options, const Scenario& scenario) {
   const SweepOptions& sweep = options.sweep;
   std::string text = fmt::format(
-      "# seed {}  scenario {}  world sim\n# {}, fabric {}\n# nThread 1 nGpus 1 minBytes {} maxBytes {} step: {}({}) warmup iters: "
+      "# seed {}  scenario {}  world sim\n# {}, fabric {}\n# nThread 1 nGpus 1 minBytes {} maxBytes {} step: {}({}) "
+      "warmup iters: "
       "{} iters: {} agg iters: 1 validation: {} graph: 0 unalign: 0\n#\n# Using devices\n",
       scenario.seed, scenario.name, topology_line(scenario), fabric_name(scenario), sweep.min_bytes, sweep.max_bytes,
       sweep.step_factor > 1 ? sweep.step_factor : sweep.step_bytes, sweep.step_factor > 1 ? "factor" : "bytes",

@@ -174,8 +174,8 @@ std::string duration_text(Picoseconds time_ps) {
 std::string topology_line(const Scenario& scenario) {
   std::size_t nics = 0;
   for (const models::Node& node : scenario.cluster.nodes) nics += node.nics.size();
-  return fmt::format("{}, {}, {}, {}; {}", counted(scenario.cluster.nodes.size(), "node"),
-                     counted(nics, "NIC"), counted(scenario.cluster.cables.size(), "cable"),
+  return fmt::format("{}, {}, {}, {}; {}", counted(scenario.cluster.nodes.size(), "node"), counted(nics, "NIC"),
+                     counted(scenario.cluster.cables.size(), "cable"),
                      counted(scenario.cluster.switches.size(), "switch"),
                      counted(static_cast<std::uint64_t>(ranks_of(scenario)), "rank"));
 }
@@ -190,8 +190,8 @@ std::string text_report(const Scenario& scenario, const RunResult& result, const
   write_checks(text, "proofs", result.proofs);
   write_checks(text, "expected", result.expectations);
   text.line("");
-  text.line("{} {}, {:.2f} CPU s, {} MiB", simulated ? "simulated" : "took", duration_text(result.simulation.elapsed_ps), result.cpu_s,
-            result.peak_rss_bytes / kMiB);
+  text.line("{} {}, {:.2f} CPU s, {} MiB", simulated ? "simulated" : "took",
+            duration_text(result.simulation.elapsed_ps), result.cpu_s, result.peak_rss_bytes / kMiB);
   if (!results_folder.empty()) text.line("results in {}", results_folder);
   if (const std::string verdict = verdict_line(result); !verdict.empty()) text.line("{}", verdict);
   text.line("digest {}", result.digest);
@@ -273,6 +273,9 @@ nlohmann::ordered_json summary(const Scenario& scenario, const RunResult& result
       {"pairs", pairs_json(scenario, result)},
       {"links", links_json(simulation)},
   };
+  // What each rank got, by rank: XXH3-64 as 16 hex digits.
+  json["data"] = nlohmann::ordered_json::array();
+  for (const std::uint64_t hash : result.data) json["data"].push_back(fmt::format("{:016x}", hash));
   json["errors"] = nlohmann::ordered_json::array();
   for (const RankError& error : simulation.errors) {
     json["errors"].push_back({{"rank", error.rank}, {"at_ps", error.at_ps}, {"text", error.text}});

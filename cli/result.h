@@ -11,9 +11,10 @@ namespace meshbed::cli {
 
 /// Exit statuses of every command.
 inline constexpr int kExitOk = 0;
-inline constexpr int kExitBroken = 1;      // a broken proof, wrong data, an unmet [expect], a rank's error
-inline constexpr int kExitUsage = 2;       // the command line, the scenario, a missing file
-inline constexpr int kExitNoProgress = 3;  // deadlock, stall, time limit
+inline constexpr int kExitBroken = 1;         // a broken proof, wrong data, an unmet [expect], a rank's error
+inline constexpr int kExitUsage = 2;          // the command line, the scenario, a missing file
+inline constexpr int kExitNoProgress = 3;     // deadlock, stall, time limit
+inline constexpr int kExitInterrupted = 130;  // by SIGINT or SIGTERM, as a shell says it
 
 struct RunResult {
   std::string world = "sim";

@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <ostream>
 
+#include "cli/emulate.h"
 #include "cli/expect.h"
 #include "cli/metal.h"
 #include "cli/report.h"
@@ -77,12 +79,66 @@ int run_on_metal(const Scenario& scenario, const Options& options, const Argumen
     }
     return result.simulation.errors.empty() || scenario.expect.error ? kExitOk : kExitBroken;
   }
-  ResultsFolder folder(options.results, scenario.name, "metal");
-  (options.run.json ? err : out) << seed_line(scenario, "metal") << std::flush;
+  const std::string world = metal_world_name();
+  ResultsFolder folder(options.results, scenario.name, world);
+  (options.run.json ? err : out) << seed_line(scenario, world) << std::flush;
   sim::Recorder recorder(scenario.cluster, options.no_trace ? "" : folder.aside("messages.csv"));
   RunResult result = run_metal(scenario, place, metal, &recorder);
   recorder.close();
   return conclude(folder, scenario, result, options, arguments, out, err);
+}
+
+/// The options that change what runs, as they were given.
+std::vector<std::string> handed_on(const RunOptions& run) {
+  std::vector<std::string> words;
+  for (const std::string& each : run.overrides) words.insert(words.end(), {"--set", each});
+  if (run.seed) words.insert(words.end(), {"--seed", std::to_string(*run.seed)});
+  return words;
+}
+
+int run_emulated(const Scenario& scenario, const Options& options, const Arguments& arguments, std::ostream& out,
+                 std::ostream& err) {
+  ResultsFolder folder(options.results, scenario.name, "emu");
+  (options.run.json ? err : out) << seed_line(scenario, "emu") << std::flush;
+  const Emulation emulation =
+      emulate(scenario,
+              {.arguments = handed_on(options.run),
+               .time_limit_s = static_cast<double>(parse_count("--time-limit", options.time_limit_text, 1, 1'000'000)),
+               .trace = !options.no_trace,
+               .say = [&err](const std::string& line) { err << "meshbed: " << line << "\n"
+                                                            << std::flush; }});
+  for (const std::string& trouble : emulation.troubles) err << "meshbed: " << trouble << "\n";
+  if (emulation.interrupted) {
+    err << "meshbed: interrupted; nothing is left running\n";
+    return kExitInterrupted;
+  }
+  if (emulation.summary.is_null()) {
+    err << "meshbed: rank 0 wrote no summary: the run never came to its end\n";
+    return emulation.exit_code == kExitOk ? kExitBroken : emulation.exit_code;
+  }
+  auto summary = emulation.summary;
+  summary["emu"] = emulation.machines;
+  auto provenance = emulation.provenance;
+  provenance["emu"] = emulation.machines;
+  provenance["emu"]["command_line"] = arguments;
+  write_text_file(folder.aside("summary.json"), summary.dump(2) + "\n");
+  write_text_file(folder.aside("provenance.json"), provenance.dump(2) + "\n");
+  if (!options.no_trace) write_text_file(folder.aside("messages.csv"), emulation.messages_csv);
+  folder.publish();
+  if (options.run.json) {
+    out << summary.dump(2) << "\n";
+  } else {
+    // The seed line has been printed, and the results are not where the node wrote them.
+    const std::string report = emulation.report.substr(emulation.report.find('\n') + 1);
+    const std::size_t from = report.find("results in "), to = report.find('\n', from);
+    out << report.substr(0, from)
+        << fmt::format("{} virtual machines ({}): ready after {:.1f} s, {:.1f} s in all\nresults in {}",
+                       scenario.cluster.nodes.size(), emulation.machines["accelerator"].get<std::string>(),
+                       emulation.machines["ready_s"].get<double>(), emulation.machines["total_s"].get<double>(),
+                       folder.path())
+        << report.substr(std::min(to, report.size()));
+  }
+  return emulation.exit_code;
 }
 
 }  // namespace
@@ -99,12 +155,13 @@ int run_command(const Arguments& arguments, std::ostream& out, std::ostream& err
        "where DIR/<scenario>/<world>/ is written")                                //
       ("no-trace", po::bool_switch(&options.no_trace), "leave out messages.csv")  //
       ("time-limit", po::value(&options.time_limit_text)->value_name("SECONDS")->default_value("300"),
-       "metal: the run is given up after this; sim has [limits] time");
+       "emu, metal: the run is given up after this; sim has [limits] time");
   add_run_options(syntax.options, options.run);
   if (!parse_arguments(arguments, syntax, out)) return kExitOk;
 
   const Scenario scenario = scenario_for(options.run);
   if (options.run.world == "metal") return run_on_metal(scenario, options, arguments, out, err);
+  if (options.run.world == "emu") return run_emulated(scenario, options, arguments, out, err);
   return run_simulated(scenario, options, arguments, out, err);
 }
 

@@ -1,0 +1,250 @@
+#include "cli/compare.h"
+
+#include <fmt/format.h>
+#include <fmt/ostream.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <ostream>
+#include <stdexcept>
+#include <tuple>
+
+#include "cli/files.h"
+#include "cli/report.h"
+#include "cli/result.h"
+#include "cli/scenario_units.h"
+
+namespace meshbed::cli {
+namespace {
+
+namespace fs = std::filesystem;
+namespace po = boost::program_options;
+
+using json = nlohmann::json;
+
+// --- messages ---
+
+/// One direction of one connection.
+using Stream = std::vector<const TracedMessage*>;
+
+/// Who sends to whom over which ports.
+struct Route {
+  int source_rank, destination_rank;
+  std::string source, destination;
+  auto operator<=>(const Route&) const = default;
+};
+
+std::string text_of(const Route& route) {
+  return fmt::format("rank {} {} -> rank {} {}", route.source_rank, route.source, route.destination_rank,
+                     route.destination);
+}
+
+std::map<Route, std::vector<Stream>> streams_of(const std::vector<TracedMessage>& messages) {
+  std::map<Route, std::map<std::pair<std::uint32_t, std::uint32_t>, Stream>> by_pair;
+  for (const TracedMessage& each : messages) {
+    by_pair[{each.source_rank, each.destination_rank, each.source, each.destination}]
+           [{each.source_qp, each.destination_qp}]
+               .push_back(&each);
+  }
+  std::map<Route, std::vector<Stream>> streams;
+  for (auto& [route, pairs] : by_pair) {
+    for (auto& [numbers, stream] : pairs) {
+      std::stable_sort(stream.begin(), stream.end(), [](const TracedMessage* left, const TracedMessage* right) {
+        return left->sequence < right->sequence;
+      });
+      streams[route].push_back(std::move(stream));
+    }
+  }
+  return streams;
+}
+
+bool same_end(const TracedMessage& one, const TracedMessage& other) {
+  const bool told = one.status != kStatusNotTold && other.status != kStatusNotTold;
+  return !told || one.status == other.status;
+}
+
+bool same(const TracedMessage& one, const TracedMessage& other) {
+  return one.opcode == other.opcode && one.payload_bytes == other.payload_bytes && same_end(one, other);
+}
+
+std::size_t first_difference(const Stream& one, const Stream& other) {
+  const std::size_t both = std::min(one.size(), other.size());
+  for (std::size_t index = 0; index < both; ++index) {
+    if (!same(*one[index], *other[index])) return index;
+  }
+  return both;
+}
+
+std::string text_of(const Stream& stream, std::size_t index) {
+  if (index >= stream.size()) return fmt::format("nothing more ({} messages)", stream.size());
+  const TracedMessage& message = *stream[index];
+  const std::string end = message.status == 0                ? ""
+                          : message.status == kStatusNotTold ? ", its end not told"
+                                                             : fmt::format(", status {}", message.status);
+  return fmt::format("{} of {} bytes{}", opcode_name(message.opcode), message.payload_bytes, end);
+}
+
+/// Takes out of both lists what matches.
+void drop_matches(std::vector<Stream>& one, std::vector<Stream>& other) {
+  std::erase_if(one, [&](const Stream& stream) {
+    const auto match = std::find_if(other.begin(), other.end(), [&](const Stream& candidate) {
+      return candidate.size() == stream.size() && first_difference(stream, candidate) == stream.size();
+    });
+    if (match == other.end()) return false;
+    other.erase(match);
+    return true;
+  });
+}
+
+// --- results ---
+
+struct Run {
+  std::string name;  // "sim"
+  std::string folder;
+  json summary, provenance;
+};
+
+Run read_run(const std::string& name, const std::string& folder, const std::string& how) {
+  const auto read = [&](const char* file) {
+    const std::string path = folder + "/" + file;
+    if (!fs::exists(path)) {
+      throw std::runtime_error(fmt::format("compare: there is no {}{}", path, how.empty() ? "" : "; first: " + how));
+    }
+    try {
+      return json::parse(read_text_file(path));
+    } catch (const json::exception& problem) {
+      throw std::runtime_error(fmt::format("compare: {} is no result: {}", path, problem.what()));
+    }
+  };
+  return {name, folder, read("summary.json"), read("provenance.json")};
+}
+
+class Comparison {
+ public:
+  Comparison(Run left, Run right) : left_(std::move(left)), right_(std::move(right)) {}
+
+  void run() {
+    for (const char* field : {"scenario_sha256", "overrides", "seed", "plugin_sha256", "engine_sha256"}) {
+      equal(field, left_.provenance, right_.provenance);
+    }
+    for (const char* field : {"scenario", "ranks", "collective", "bytes", "iterations", "wrong", "checked", "data"}) {
+      equal(field, left_.summary, right_.summary);
+    }
+    compare_errors();
+    const auto one = read_trace_file(left_.folder + "/messages.csv");
+    const auto other = read_trace_file(right_.folder + "/messages.csv");
+    messages_ = one.size();
+    for (std::string& each : compare_messages(one, other, left_.name, right_.name)) {
+      differences_.push_back(std::move(each));
+    }
+  }
+
+  const std::vector<std::string>& differences() const { return differences_; }
+
+  std::string text() const {
+    std::string text;
+    const auto time = [](const Run& run) { return run.summary.value("time_ns", 0.0) / 1e6; };
+    text += fmt::format("{:<10} {:>14} {:>10} {:>12}\n", "run", "time (ms)", "messages", "#wrong");
+    for (const Run* run : {&left_, &right_}) {
+      text += fmt::format("{:<10} {:>14.3f} {:>10} {:>12}\n", run->name, time(*run), run->summary.value("messages", 0),
+                          run->summary.value("wrong", json()).dump());
+    }
+    text += "times are shown, never compared\n\n";
+    constexpr std::size_t kShown = 20;
+    for (std::size_t each = 0; each < std::min(kShown, differences_.size()); ++each) {
+      text += "differs: " + differences_[each] + "\n";
+    }
+    if (differences_.size() > kShown) text += fmt::format("... and {} more\n", differences_.size() - kShown);
+    text += differences_.empty()
+                ? fmt::format(
+                      "{} and {} agree: same files, NICs, routes, result bytes, and {} messages in the same order\n",
+                      left_.name, right_.name, messages_)
+                : fmt::format("{} and {} differ: {}\n", left_.name, right_.name,
+                              counted(differences_.size(), "difference"));
+    return text;
+  }
+
+ private:
+  void equal(const char* field, const json& one, const json& other) {
+    const json left = one.value(field, json()), right = other.value(field, json());
+    if (left == right) return;
+    differences_.push_back(
+        fmt::format("{}: {} has {}, {} has {}", field, left_.name, left.dump(), right_.name, right.dump()));
+  }
+
+  /// Which ranks failed; their words differ between worlds (times, QP numbers), so they are shown, not compared.
+  void compare_errors() {
+    const auto failed = [](const Run& run) { return !run.summary.value("errors", json::array()).empty(); };
+    if (failed(left_) == failed(right_)) return;
+    const Run& bad = failed(left_) ? left_ : right_;
+    differences_.push_back(fmt::format("errors: only {} failed: {}", bad.name, bad.summary["errors"][0].dump()));
+  }
+
+  Run left_, right_;
+  std::size_t messages_ = 0;
+  std::vector<std::string> differences_;
+};
+
+bool is_world(const std::string& word) { return word == "sim" || word == "emu" || word == "metal"; }
+
+}  // namespace
+
+std::vector<std::string> compare_messages(const std::vector<TracedMessage>& one,
+                                          const std::vector<TracedMessage>& other, const std::string& left,
+                                          const std::string& right) {
+  auto ours = streams_of(one), theirs = streams_of(other);
+  for (const auto& [route, streams] : theirs) ours[route];  // routes that only they have
+  std::vector<std::string> differences;
+  for (auto& [route, streams] : ours) {
+    auto& others = theirs[route];
+    drop_matches(streams, others);
+    for (std::size_t each = 0; each < std::max(streams.size(), others.size()); ++each) {
+      const Stream mine = each < streams.size() ? streams[each] : Stream();
+      const Stream yours = each < others.size() ? others[each] : Stream();
+      const std::size_t at = first_difference(mine, yours);
+      differences.push_back(fmt::format("{}, message {}: {} has {}, {} has {}", text_of(route), at, left,
+                                        text_of(mine, at), right, text_of(yours, at)));
+    }
+  }
+  return differences;
+}
+
+int compare_command(const Arguments& arguments, std::ostream& out, std::ostream&) {
+  std::string left, right, scenario, results = "results";
+  bool as_json = false;
+  Syntax syntax("compare LEFT RIGHT [--scenario FILE] [options]");
+  syntax.operands.add_options()  //
+      ("left", po::value(&left)->required()->value_name("LEFT"),
+       "sim, emu or metal, with --scenario; or a results folder")(
+          "right", po::value(&right)->required()->value_name("RIGHT"), "likewise");
+  syntax.positions.add("left", 1).add("right", 1);
+  syntax.options.add_options()                                                                                    //
+      ("scenario", po::value(&scenario)->value_name("FILE"), "whose runs, where worlds are named")                //
+      ("results", po::value(&results)->value_name("DIR")->default_value(results), "where the runs wrote theirs")  //
+      ("json", po::bool_switch(&as_json), "print JSON");
+  if (!parse_arguments(arguments, syntax, out)) return kExitOk;
+
+  const auto run_of = [&](const std::string& word) {
+    if (!is_world(word)) return read_run(word, word, "");
+    if (scenario.empty()) throw std::runtime_error("compare " + word + ": name the scenario with --scenario FILE");
+    const std::string name = read_scenario(scenario, {}).name;
+    return read_run(word, fmt::format("{}/{}/{}", results, name, word),
+                    fmt::format("meshbed run --world {} {}", word, scenario));
+  };
+  Comparison comparison(run_of(left), run_of(right));
+  comparison.run();
+  if (as_json) {
+    const nlohmann::ordered_json object{{"left", left},
+                                        {"right", right},
+                                        {"agree", comparison.differences().empty()},
+                                        {"differences", comparison.differences()}};
+    out << object.dump(2) << "\n";
+  } else {
+    out << comparison.text();
+  }
+  return comparison.differences().empty() ? kExitOk : kExitBroken;
+}
+
+}  // namespace meshbed::cli

@@ -1,0 +1,219 @@
+#include "cli/emulate.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <csignal>
+#include <filesystem>
+#include <stdexcept>
+
+#include "cli/files.h"
+#include "cli/metal.h"
+#include "cli/simulate.h"
+#include "emu/boot_image.h"
+#include "emu/config.h"
+#include "emu/microvm.h"
+#include "emu/probe.h"
+#include "sim/host/identity.h"
+
+namespace meshbed::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kResults = "results";  // in the node's job folder, where its commands start
+constexpr int kMasterPort = 29'500;
+constexpr int kSystemMib = 192;           // Debian's kernel, the tools and the page cache of what they load
+constexpr double kBootAllowance_s = 120;  // on top of the run's own limit: TCG boots slowly on a busy machine
+
+std::string mac_text(models::PortRef port) {
+  std::string text;
+  for (const std::uint8_t byte : sim::mac_of(port)) text += fmt::format("{}{:02x}", text.empty() ? "" : ":", byte);
+  return text;
+}
+
+/// By port; -1: no cable.
+int wire_of(const models::Cluster& cluster, models::PortRef port) {
+  for (std::size_t index = 0; index < cluster.cables.size(); ++index) {
+    if (cluster.cables[index].a == port || cluster.cables[index].b == port) return static_cast<int>(index);
+  }
+  for (std::size_t index = 0; index < cluster.switches.size(); ++index) {
+    const auto& ports = cluster.switches[index].ports;
+    if (std::find(ports.begin(), ports.end(), port) != ports.end()) {
+      return static_cast<int>(cluster.cables.size() + index);
+    }
+  }
+  return -1;
+}
+
+/// What the ranks' buffers need, and the engine's staging memory beside them.
+int memory_mib(const Scenario& scenario) {
+  const Workload& workload = scenario.workload;
+  const std::uint64_t copies = workload.in_place ? 1 : 2;
+  const std::uint64_t bytes =
+      (copies * workload.bytes + 64 * kMiB) * static_cast<std::uint64_t>(workload.ranks_per_node);
+  return kSystemMib + static_cast<int>((bytes + kMiB - 1) / kMiB);
+}
+
+std::vector<std::string> rank_command(const Scenario& scenario, const EmulateOptions& options, int rank) {
+  const std::string address = models::to_string(scenario.cluster.nodes.front().management->address.address);
+  const std::string limit = fmt::format("{:.0f}", options.time_limit_s);
+  std::vector<std::string> command{"/usr/bin/env",
+                                   fmt::format("RANK={}", rank),
+                                   fmt::format("WORLD_SIZE={}", ranks_of(scenario)),
+                                   fmt::format("MASTER_ADDR={}", address),
+                                   fmt::format("MASTER_PORT={}", kMasterPort),
+                                   fmt::format("{}=emu", kWorldNameVariable),
+                                   fs::read_symlink("/proc/self/exe").string(),
+                                   "run",
+                                   fs::absolute(scenario.path).string(),
+                                   "--world",
+                                   "metal",
+                                   "--results",
+                                   kResults,
+                                   "--time-limit",
+                                   limit};
+  if (!options.trace) command.emplace_back("--no-trace");
+  command.insert(command.end(), options.arguments.begin(), options.arguments.end());
+  return command;
+}
+
+std::atomic<emu::MicroVms*> g_running{nullptr};
+std::atomic<bool> g_interrupted{false};
+
+void on_signal(int) {
+  g_interrupted = true;
+  if (emu::MicroVms* running = g_running) running->request_stop();
+}
+
+/// SIGINT and SIGTERM end the machines, and then us, in good order.
+class SignalGuard {
+ public:
+  explicit SignalGuard(emu::MicroVms& machines) {
+    g_running = &machines;
+    struct sigaction action {};
+    action.sa_handler = on_signal;
+    sigaction(SIGINT, &action, &interrupt_);
+    sigaction(SIGTERM, &action, &terminate_);
+  }
+  ~SignalGuard() {
+    sigaction(SIGINT, &interrupt_, nullptr);
+    sigaction(SIGTERM, &terminate_, nullptr);
+    g_running = nullptr;
+  }
+  SignalGuard(const SignalGuard&) = delete;
+  SignalGuard& operator=(const SignalGuard&) = delete;
+
+ private:
+  struct sigaction interrupt_ {};
+  struct sigaction terminate_ {};
+};
+
+std::string text_if_there(const std::string& path) {
+  std::error_code problem;
+  return fs::exists(path, problem) ? read_text_file(path) : "";
+}
+
+nlohmann::ordered_json json_if_there(const std::string& path) {
+  const std::string text = text_if_there(path);
+  return text.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json::parse(text);
+}
+
+void collect(const Scenario& scenario, const emu::Outcome& outcome, Emulation& result) {
+  const emu::NodeOutcome& first = outcome.nodes.front();
+  const std::string folder = fmt::format("{}/{}/{}/emu/", first.folder, kResults, scenario.name);
+  result.summary = json_if_there(folder + "summary.json");
+  result.provenance = json_if_there(folder + "provenance.json");
+  result.messages_csv = text_if_there(folder + "messages.csv");
+  result.report = text_if_there(first.commands.front().stdout_path);
+  if (const auto code = first.commands.front().exit_code) result.exit_code = *code;
+  result.troubles = outcome.troubles;
+  for (const emu::NodeOutcome& node : outcome.nodes) {
+    for (const emu::CommandOutcome& command : node.commands) {
+      const std::string said = text_if_there(command.stderr_path);
+      if (!said.empty()) result.troubles.push_back(node.name + ": " + said.substr(0, said.find_last_not_of('\n') + 1));
+      if (result.exit_code == kExitOk && command.exit_code != kExitOk) result.exit_code = kExitBroken;
+    }
+    if (node.end == emu::NodeEnd::kTimedOut) result.exit_code = kExitNoProgress;
+  }
+}
+
+nlohmann::ordered_json describe_machines(const emu::Accelerator& accelerator, const emu::BootImage& image,
+                                         const emu::Outcome& outcome) {
+  auto nodes = nlohmann::ordered_json::array();
+  for (const emu::NodeOutcome& node : outcome.nodes) {
+    nodes.push_back({{"name", node.name}, {"memory_mib", node.memory_mib}});
+  }
+  return {{"accelerator", accelerator.kvm ? "kvm" : "tcg"},
+          {"why", accelerator.reason},
+          {"kernel", image.kernel_version},
+          {"ready_s", outcome.ready_s},
+          {"total_s", outcome.total_s},
+          {"nodes", nodes}};
+}
+
+}  // namespace
+
+emu::EmuCluster emulated_cluster(const Scenario& scenario, const EmulateOptions& options) {
+  const models::Cluster& cluster = scenario.cluster;
+  if (cluster.nodes.empty() || !cluster.nodes.front().management) {
+    throw std::runtime_error("--world emu: the ranks meet on the management network, and " + scenario.name +
+                             " has none; leave out management.enabled = false");
+  }
+  emu::EmuCluster result;
+  result.wires = static_cast<int>(cluster.cables.size() + cluster.switches.size());
+  for (std::size_t index = 0; index < cluster.nodes.size(); ++index) {
+    const models::Node& node = cluster.nodes[index];
+    emu::EmuNode one;
+    one.name = node.name;
+    one.memory_mib = memory_mib(scenario);
+    one.management_address = models::to_string(node.management->address);
+    for (std::size_t nic = 0; nic < node.nics.size(); ++nic) {
+      const models::Nic& from = node.nics[nic];
+      const models::PortRef port{static_cast<int>(index), static_cast<int>(nic)};
+      emu::EmuNic to{.netdev = from.netdev,
+                     .rdma_device = from.device,
+                     .mac = mac_text(port),
+                     .addresses = {},
+                     .mtu = static_cast<int>(from.mtu_bytes),
+                     .rdma = true,
+                     .wire = from.link_up ? wire_of(cluster, port) : -1};
+      for (const models::IpPrefix& prefix : from.addresses) to.addresses.push_back(models::to_string(prefix));
+      one.nics.push_back(std::move(to));
+    }
+    for (int rank = 0; rank < ranks_of(scenario); ++rank) {
+      if (node_of(scenario, rank) == static_cast<int>(index)) {
+        one.commands.push_back(rank_command(scenario, options, rank));
+      }
+    }
+    result.nodes.push_back(std::move(one));
+  }
+  return result;
+}
+
+Emulation emulate(const Scenario& scenario, const EmulateOptions& options) {
+  const emu::EmuCluster cluster = emulated_cluster(scenario, options);
+  const emu::Accelerator accelerator = emu::probe_accelerator();
+  const emu::BootImage image = emu::make_boot_image(emu::cache_folder(), options.say);
+  options.say(fmt::format("{} virtual machines, kernel {}; {}", cluster.nodes.size(), image.kernel_version,
+                          accelerator.reason));
+  emu::MicroVms machines(cluster, {.image = image,
+                                   .accelerator = accelerator,
+                                   .work_dir = "",
+                                   .keep_folder = false,
+                                   .time_limit_s = options.time_limit_s + kBootAllowance_s,
+                                   .on_progress = [&](const std::string& node, const emu::Mark& mark) {
+                                     options.say(fmt::format("{:6.1f} s  {}: {}", mark.at_s, node, mark.text));
+                                   }});
+  const SignalGuard guard(machines);
+  machines.start();
+  const emu::Outcome outcome = machines.wait();
+  Emulation result;
+  result.interrupted = g_interrupted;
+  collect(scenario, outcome, result);
+  result.machines = describe_machines(accelerator, image, outcome);
+  return result;
+}
+
+}  // namespace meshbed::cli

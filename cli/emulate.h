@@ -1,0 +1,42 @@
+#pragma once
+// Emulate: a scenario's run in the emulated world: one small virtual machine a node, and in each `meshbed run --world
+// metal` over the real rdma-core and the kernel's soft-RoCE.
+
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "cli/result.h"
+#include "cli/scenario.h"
+#include "emu/cluster.h"
+
+namespace meshbed::cli {
+
+struct EmulateOptions {
+  std::vector<std::string> arguments;  // of `meshbed run SCENARIO` in the nodes, beyond world and results
+  double time_limit_s = 300;
+  bool trace = true;
+  std::function<void(const std::string& line)> say;  // progress, one line each
+};
+
+struct Emulation {
+  int exit_code = kExitBroken;        // rank 0's, or what stands for a run that never came to its end
+  std::string report;                 // what rank 0 printed
+  std::vector<std::string> troubles;  // nodes that failed, timed out or were interrupted; what other ranks said
+  nlohmann::ordered_json summary;     // null where rank 0 wrote none
+  nlohmann::ordered_json provenance;
+  std::string messages_csv;         // its content
+  nlohmann::ordered_json machines;  // accelerator, times, memory: for summary.json
+  bool interrupted = false;
+};
+
+/// The cluster in the emulator's terms, with the commands that run on each node.
+/// Throws std::runtime_error where the scenario has what the emulator cannot be given.
+emu::EmuCluster emulated_cluster(const Scenario& scenario, const EmulateOptions& options);
+
+/// Boots, runs, collects. SIGINT and SIGTERM end it early; nothing is left running. Throws std::runtime_error, one
+/// line, where nodes cannot be emulated here.
+Emulation emulate(const Scenario& scenario, const EmulateOptions& options);
+
+}  // namespace meshbed::cli

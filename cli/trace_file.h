@@ -1,0 +1,29 @@
+#pragma once
+// TraceFile: messages.csv of a results folder, read back.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace meshbed::cli {
+
+struct TracedMessage {
+  int source_rank = -1, destination_rank = -1;
+  std::string source, destination;  // "node0/rocep1s0f0"
+  std::uint32_t source_qp = 0, destination_qp = 0;
+  std::uint64_t sequence = 0;
+  std::uint32_t opcode = 0;  // ibv_wr_opcode
+  std::uint64_t payload_bytes = 0;
+  std::uint32_t status = 0;  // ibv_wc_status; kStatusNotTold
+};
+
+/// A send that was posted unsignalled and not followed by a signalled one: real hardware says nothing of its end.
+inline constexpr std::uint32_t kStatusNotTold = 0xffffffffU;
+
+/// Columns are found by their names. Throws std::runtime_error with file, line and what is wrong there.
+std::vector<TracedMessage> read_trace_file(const std::string& path);
+
+/// "RDMA_WRITE_WITH_IMM", "SEND", ...; "opcode 77" for what the field does not know.
+std::string opcode_name(std::uint32_t opcode);
+
+}  // namespace meshbed::cli
