@@ -28,6 +28,7 @@ struct EmuNode {
   /// The argument vectors of the node's commands (one a rank, as a rule). All start together, once every node of the
   /// cluster is ready; the node is done when all have ended. The first that is not 0, in this order, is its exit code.
   std::vector<std::vector<std::string>> commands;
+  bool terminal = false;  // a shell on MicroVms::terminal() too; the node is not done before it has ended
   std::string directory;  // where the commands start; empty: the node's job folder
   int memory_mib = 256;
   int cpus = 1;

@@ -6,10 +6,12 @@
 # the host (which it sends when all nodes are ready), runs the node's commands, and stays until it is switched off.
 #
 # What it is given, in the 9p share "job" (one folder of the host for each node, writable):
-#   node          shell variables: NODE_NAME, JOB_PATH (the folder's path on the host), COMMANDS (their number)
+#   node          shell variables: NODE_NAME, JOB_PATH (the folder's path on the host), COMMANDS (their number),
+#                 TERMINAL
 #   hosts         becomes /etc/hosts
 #   nics          lines "MAC NETDEV MTU WIRED RDMA_DEVICE ADDRESS...": WIRED 0 or 1, RDMA_DEVICE "-" for none
 #   gids          lines "RDMA_DEVICE GID": what has to be in the tables before a command may start
+#   terminal      the shell script that runs on the second serial line, where TERMINAL is 1
 #   command-K     a shell script that becomes the K-th command
 # What it leaves there: command-K.stdout, command-K.stderr, command-K.exit, dmesg, and fail where it could not go on.
 # Marks on the console, with the guest's uptime: @@INIT @@ROOT @@READY @@EXIT K rc @@DONE rc=N, or @@FAIL why.
@@ -61,7 +63,7 @@ mount -t tmpfs -o size=50% writes /writes
 mkdir /writes/upper /writes/work
 mount -t overlay -o lowerdir=/lower,upperdir=/writes/upper,workdir=/writes/work overlay /host ||
   fail "no overlay over the host's file system"
-mount -o move /dev /host/dev
+mount -t devtmpfs dev /host/dev
 mount -t proc proc /host/proc
 mount -t sysfs sys /host/sys
 # /run holds what belongs to the host's processes. /tmp stays the host's: a build may lie there, the overlay takes writes.
@@ -141,6 +143,13 @@ while [ "$command" -lt "$COMMANDS" ]; do
   processes="$processes $!"
   command=$((command + 1))
 done
+# shellcheck disable=SC2153
+if [ "$TERMINAL" = 1 ]; then
+  # A session of its own on that line, so that the keyboard's signals go to what runs there.
+  in_root HOME=/run/home HOSTNAME="$NODE_NAME" TERM=linux setsid -c /bin/sh "$JOB_PATH/terminal" \
+    </dev/ttyS1 >/dev/ttyS1 2>&1 &
+  shell=$!
+fi
 mark START
 command=0
 result=0
@@ -152,4 +161,6 @@ for process in $processes; do
   [ "$result" = 0 ] && result=$status
   command=$((command + 1))
 done
+# The shell's own exit status is that of the last line that somebody typed: no result.
+[ "$TERMINAL" = 1 ] && wait "$shell"
 end "DONE rc=$result"

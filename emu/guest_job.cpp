@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cctype>
 #include <set>
+#include <vector>
 
 #include "emu/scratch.h"
 #include "emu/shell_quote.h"
@@ -13,6 +14,8 @@ namespace meshbed::emu {
 namespace {
 
 constexpr int kManagementMtu = 1500;
+/// What a terminal runs: the host's own bash; POSIX asks for none, so sh where it is missing.
+const std::vector<std::string> kShell{"/bin/sh", "-c", "command -v bash >/dev/null && exec bash; exec sh"};
 
 std::string lower_case(std::string text) {
   std::transform(text.begin(), text.end(), text.begin(), [](unsigned char one) { return std::tolower(one); });
@@ -24,8 +27,8 @@ std::string host_of(const std::string& address) { return address.substr(0, addre
 }  // namespace
 
 std::string node_text(const EmuNode& node, const std::string& folder) {
-  return fmt::format("NODE_NAME={}\nJOB_PATH={}\nCOMMANDS={}\n", shell_quote(node.name), shell_quote(folder),
-                     node.commands.size());
+  return fmt::format("NODE_NAME={}\nJOB_PATH={}\nCOMMANDS={}\nTERMINAL={}\n", shell_quote(node.name),
+                     shell_quote(folder), node.commands.size(), node.terminal ? 1 : 0);
 }
 
 std::string hosts_text(const EmuCluster& cluster) {
@@ -80,11 +83,11 @@ std::string gids_text(const EmuNode& node) {
   return text;
 }
 
-std::string command_text(const EmuNode& node, int command, const std::string& folder) {
+std::string command_text(const EmuNode& node, const std::vector<std::string>& command, const std::string& folder) {
   std::string text = "#!/bin/sh\n";
   for (const auto& [name, value] : node.environment) text += fmt::format("export {}={}\n", name, shell_quote(value));
   text += fmt::format("cd {} || exit 126\n", shell_quote(node.directory.empty() ? folder : node.directory));
-  return text + fmt::format("exec {}\n", shell_command(node.commands[static_cast<std::size_t>(command)]));
+  return text + fmt::format("exec {}\n", shell_command(command));
 }
 
 std::string command_file(const std::string& folder, int command, const std::string& suffix) {
@@ -97,8 +100,10 @@ void write_job(const EmuCluster& cluster, int index, const std::string& folder) 
   write_file(folder + "/nics", nics_text(cluster, index));
   write_file(folder + "/gids", gids_text(node));
   for (int command = 0; command < static_cast<int>(node.commands.size()); ++command) {
-    write_file(command_file(folder, command, ""), command_text(node, command, folder));
+    write_file(command_file(folder, command, ""),
+               command_text(node, node.commands[static_cast<std::size_t>(command)], folder));
   }
+  if (node.terminal) write_file(folder + "/terminal", command_text(node, kShell, folder));
   write_file(folder + "/node", node_text(node, folder));
 }
 

@@ -2,6 +2,7 @@
 // The job folder: what a node is told, file by file (read by emu/guest_init.sh, which lists them), and what it leaves.
 
 #include <string>
+#include <vector>
 
 #include "emu/cluster.h"
 
@@ -12,7 +13,7 @@ std::string node_text(const EmuNode& node, const std::string& folder);
 std::string hosts_text(const EmuCluster& cluster);
 std::string nics_text(const EmuCluster& cluster, int index);
 std::string gids_text(const EmuNode& node);
-std::string command_text(const EmuNode& node, int command, const std::string& folder);
+std::string command_text(const EmuNode& node, const std::vector<std::string>& command, const std::string& folder);
 
 /// The management NIC's address, unlike all of the cluster's other MAC addresses.
 std::string management_mac(const EmuCluster& cluster, int index);

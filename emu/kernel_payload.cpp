@@ -6,8 +6,6 @@
 namespace meshbed::emu {
 namespace {
 
-using namespace std::string_view_literals;
-
 // Offsets of the setup header.
 constexpr std::size_t kSetupSectors = 0x1f1;
 constexpr std::size_t kMagic = 0x202;  // "HdrS"
@@ -17,6 +15,11 @@ constexpr std::size_t kPayloadLength = 0x24c;
 constexpr std::size_t kHeaderEnd = 0x250;
 constexpr std::size_t kSector = 512;
 constexpr std::uint32_t kVersionWithPayload = 0x0208;
+
+// How each format begins.
+constexpr std::string_view kXzMagic("\xfd\x37zXZ\0", 6);
+constexpr std::string_view kZstdMagic("\x28\xb5\x2f\xfd", 4);
+constexpr std::string_view kGzipMagic("\x1f\x8b", 2);
 
 std::uint32_t little_endian(std::string_view image, std::size_t at, int bytes) {
   std::uint32_t value = 0;
@@ -44,14 +47,13 @@ KernelPayload find_kernel_payload(std::string_view image) {
   }
   KernelPayload payload{.compression = Compression::kXz, .bytes = image.substr(start, size)};
   // The kernel's build appends the size of the ELF file, 4 bytes; in gzip they are part of the format.
-  if (payload.bytes.substr(0, 6) ==
-      "\xfd"
-      "7zXZ\0"sv) {
+  const auto begins = [&](std::string_view magic) { return payload.bytes.substr(0, magic.size()) == magic; };
+  if (begins(kXzMagic)) {
     payload.bytes.remove_suffix(4);
-  } else if (payload.bytes.substr(0, 4) == "\x28\xb5\x2f\xfd"sv) {
+  } else if (begins(kZstdMagic)) {
     payload.compression = Compression::kZstd;
     payload.bytes.remove_suffix(4);
-  } else if (payload.bytes.substr(0, 2) == "\x1f\x8b"sv) {
+  } else if (begins(kGzipMagic)) {
     payload.compression = Compression::kGzip;
   } else {
     throw std::runtime_error("its kernel is compressed with neither xz nor zstd nor gzip");

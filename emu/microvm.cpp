@@ -66,7 +66,13 @@ void start_vm(Vm& vm, const QemuPlan& plan, std::vector<SocketPair>& lines) {
     options.descriptors.push_back(
         lines[static_cast<std::size_t>(end.line)][static_cast<std::size_t>(end.side)].number());
   }
+  SocketPair terminal;
+  if (plan.terminal) {
+    terminal = connected_sockets();
+    options.descriptors.push_back(terminal[1].number());
+  }
   vm.process = spawn(options);
+  vm.terminal = std::move(terminal[0]);
   vm.console = std::move(console[0]);
   fcntl(vm.console.number(), F_SETFL, O_NONBLOCK);
   vm.monitor = std::make_unique<Monitor>(vm.name, std::move(monitor[0]));
@@ -217,6 +223,8 @@ void MicroVms::set_link(const std::string& node, const std::string& netdev, bool
   const int nic = nic_index(state_->cluster.nodes[index], netdev);
   vm.monitor->execute("set_link", {{"name", line_name(nic)}, {"up", up}});
 }
+
+int MicroVms::terminal(const std::string& node) const { return state_->running(node).terminal.number(); }
 
 void MicroVms::stop_vm(const std::string& node) { state_->running(node).monitor->execute("stop"); }
 void MicroVms::continue_vm(const std::string& node) { state_->running(node).monitor->execute("cont"); }

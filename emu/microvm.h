@@ -58,6 +58,10 @@ class MicroVms {
   /// All nodes are ready, their commands were let go; seconds since start(), 0: not yet.
   double ready_s() const;
 
+  /// The terminal of a running node that has one: a stream socket, whose bytes are those of a serial line. Read it
+  /// while the node runs, or the shell on it waits. -1: the node has none. Throws as set_link() does.
+  int terminal(const std::string& node) const;
+
   // Faults; names as in the cluster. They throw std::runtime_error where the node is not running (or its QEMU refuses)
   // and std::out_of_range for a name that the cluster does not have.
   /// Plugs a NIC's cable out or in at this end; the other end's link stays up, as its own cable is in.

@@ -20,9 +20,10 @@ namespace meshbed::emu {
 /// One QEMU. The hubs' QEMU is one too, without a node.
 struct Vm {
   std::string name;
-  std::string folder;  // the job folder; the run's folder for the hubs
-  pid_t process = -1;  // -1: not running
-  Descriptor console;  // closed: QEMU closed it
+  std::string folder;   // the job folder; the run's folder for the hubs
+  pid_t process = -1;   // -1: not running
+  Descriptor console;   // closed: QEMU closed it
+  Descriptor terminal;  // where the node has one
   Descriptor console_log;
   std::unique_ptr<Monitor> monitor;
   std::string line;  // of the console, up to now

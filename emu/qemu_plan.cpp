@@ -33,7 +33,7 @@ class Planner {
 
   ClusterPlan plan() {
     for (int node = 0; node < static_cast<int>(cluster_.nodes.size()); ++node) {
-      plan_.nodes.push_back({.argv = machine(node), .lines = {}});
+      plan_.nodes.push_back({.argv = machine(node), .terminal = false, .lines = {}});
     }
     for (int wire = 0; wire < cluster_.wires; ++wire) {
       const auto& ends = ends_[static_cast<std::size_t>(wire)];
@@ -46,7 +46,10 @@ class Planner {
         add(node, {"-netdev", stream(line_name(nic), plug, of(node))});
       }
     }
-    for (int node = 0; node < static_cast<int>(cluster_.nodes.size()); ++node) add_nics(node);
+    for (int node = 0; node < static_cast<int>(cluster_.nodes.size()); ++node) {
+      add_nics(node);
+      if (cluster_.nodes[static_cast<std::size_t>(node)].terminal) add_terminal(node);
+    }
     return std::move(plan_);
   }
 
@@ -108,6 +111,12 @@ class Planner {
                 device(kManagementLine, management_mac(cluster_, index), kEthernetMtu)});
   }
 
+  void add_terminal(int index) {
+    const int descriptor = kFirstLineDescriptor + static_cast<int>(of(index).lines.size());
+    add(index, {"-chardev", fmt::format("socket,id=terminal,fd={}", descriptor), "-serial", "chardev:terminal"});
+    of(index).terminal = true;
+  }
+
   /// romfile= (empty): the NIC's boot program lies in a package that is only recommended, and is of no use here.
   static std::string device(const std::string& line, const std::string& mac, int mtu) {
     return fmt::format("virtio-net-pci,netdev={},mac={},romfile={}", line, mac,
@@ -122,7 +131,7 @@ class Planner {
 
   /// Another end for hub `number`; the node's side of its line.
   LineEnd hub_line(int number, const std::string& id) {
-    if (!plan_.hub) plan_.hub = QemuPlan{.argv = bare_machine("none", "meshbed-hubs"), .lines = {}};
+    if (!plan_.hub) plan_.hub = QemuPlan{.argv = bare_machine("none", "meshbed-hubs"), .terminal = false, .lines = {}};
     const int line = plan_.lines++;
     append(plan_.hub->argv, {"-netdev", stream(id, {.line = line, .side = 1}, *plan_.hub), "-netdev",
                              fmt::format("hubport,id=hub-{0},hubid={1},netdev={0}", id, number)});

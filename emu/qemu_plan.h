@@ -26,6 +26,7 @@ struct LineEnd {
 
 struct QemuPlan {
   std::vector<std::string> argv;
+  bool terminal = false;       // it has a second serial line: the descriptor after those of the lines
   std::vector<LineEnd> lines;  // become kFirstLineDescriptor and those above
 };
 

@@ -38,7 +38,7 @@ Scratch::Scratch(const std::string& folder, const std::string& purpose) {
     std::error_code ignored;  // another process may be removing it too
     if (is_left_over(entry.path().filename(), purpose)) fs::remove_all(entry.path(), ignored);
   }
-  std::string name = fmt::format("{}/{}.{}.XXXXXX", folder, purpose, getpid());
+  std::string name = fmt::format("{}/{}.{}.{}", folder, purpose, getpid(), std::string(6, 'X'));
   if (mkdtemp(name.data()) == nullptr) {
     throw std::runtime_error(fmt::format("cannot make a folder in {}: {}; is it writable, and is there space?", folder,
                                          std::generic_category().message(errno)));

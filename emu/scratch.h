@@ -8,7 +8,7 @@ namespace meshbed::emu {
 
 class Scratch {
  public:
-  /// FOLDER/PURPOSE.PID.XXXXXX. Throws std::runtime_error where it cannot be made.
+  /// FOLDER/PURPOSE.PID.<six random characters>. Throws std::runtime_error where it cannot be made.
   Scratch(const std::string& folder, const std::string& purpose);
   ~Scratch();
   Scratch(const Scratch&) = delete;

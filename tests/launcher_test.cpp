@@ -85,6 +85,27 @@ TEST_CASE("missing packages are installed, as root or through sudo") {
   CHECK(install == "apt-get install -y --no-install-recommends ninja-build");
 }
 
+TEST_CASE("what only the emulated world needs is asked for by its commands alone") {
+  const std::string programs = stand_ins("launcher_emu", {{"dpkg-query",
+                                                           "case \"$*\" in *qemu-system-x86) exit 1;; esac; "
+                                                           "echo installed"},
+                                                          {"cmake", "exit 7"}});
+  const std::string build = scratch_folder("launcher_emu_build");
+  const auto said_to = [&](const std::string& arguments) {
+    return run_command_line("PATH='" + programs + "':$PATH MESHBED_BUILD_DIR='" + build + "' '" + kLauncher +
+                            "' --no-install " + arguments + " 2>&1")
+        .output;
+  };
+  for (const char* emu : {"run x.toml --world emu", "perf --world=emu", "compare sim emu", "shell node0"}) {
+    CHECK(said_to(emu).rfind("meshbed: needs these packages: qemu-system-x86\n", 0) == 0);
+  }
+  // The stand-in for cmake is as far as these come.
+  for (const char* other :
+       {"run x.toml", "run emu.toml --world sim", "perf emu", "compare a b", "shell --help", "emu"}) {
+    CHECK(said_to(other).rfind("meshbed: configure failed", 0) == 0);
+  }
+}
+
 TEST_CASE("the test command explains itself, and refuses what it does not know") {
   const CommandResult help = run_command_line(kWithThisBuild + "'" + kLauncher + "' test --help");
   CHECK(help.status == 0);

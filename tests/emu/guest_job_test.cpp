@@ -41,8 +41,8 @@ TEST_CASE("a command has its environment, its folder and its arguments, byte for
   EmuNode node;
   for (const std::string& text : hostile_texts()) {
     node.environment = {{"VALUE", text}};
-    node.commands = {{"/bin/sh", "-c", "printf '%s|%s|' \"$VALUE\" \"$1\"; pwd", "sh", text}};
-    write_file(folder + "/command", command_text(node, 0, folder));
+    const std::vector<std::string> command{"/bin/sh", "-c", "printf '%s|%s|' \"$VALUE\" \"$1\"; pwd", "sh", text};
+    write_file(folder + "/command", command_text(node, command, folder));
     CHECK(run_command_line("sh " + shell_quote(folder + "/command")).output == text + "|" + text + "|" + folder + "\n");
   }
 }
@@ -52,7 +52,7 @@ TEST_CASE("what the guest's init sources holds the node's name and folder") {
   node.name = "left";
   node.commands = {{"true"}, {"true"}};
   const std::string text = node_text(node, "/tmp/it's here");
-  CHECK(text == "NODE_NAME='left'\nJOB_PATH='/tmp/it'\\''s here'\nCOMMANDS=2\n");
+  CHECK(text == "NODE_NAME='left'\nJOB_PATH='/tmp/it'\\''s here'\nCOMMANDS=2\nTERMINAL=0\n");
 }
 
 TEST_CASE("interfaces, GIDs and hosts are one line each") {

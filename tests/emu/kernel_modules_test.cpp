@@ -10,6 +10,7 @@
 #include <vector>
 
 using namespace meshbed::emu;
+using namespace std::string_literals;
 
 namespace {
 
@@ -26,7 +27,7 @@ using Paths = std::vector<std::string>;
 
 /// The smallest ELF file with a .modinfo.
 std::string module_file(const std::string& info) {
-  const std::string names("\0.modinfo\0.shstrtab\0", 20);
+  const std::string names = "\0.modinfo\0.shstrtab\0"s;
   Elf64_Ehdr header{};
   std::memcpy(header.e_ident, ELFMAG, SELFMAG);
   header.e_ident[EI_CLASS] = ELFCLASS64;
@@ -79,8 +80,8 @@ TEST_CASE("modules that need each other, and lines that are none, are refused") 
 }
 
 TEST_CASE("a module's own words give what it needs and what it is asked for as") {
-  const ModuleInfo info = read_module_info(
-      module_file(std::string("license=GPL\0alias=rdma-link-rxe\0depends=ib_core,udp-tunnel\0name=rdma_rxe\0", 75)));
+  const ModuleInfo info =
+      read_module_info(module_file("license=GPL\0alias=rdma-link-rxe\0depends=ib_core,udp-tunnel\0name=rdma_rxe\0"s));
   CHECK(info.depends == std::vector<std::string>{"ib_core", "udp_tunnel"});
   CHECK(info.aliases == std::vector<std::string>{"rdma-link-rxe"});
   KernelModules modules;
@@ -89,7 +90,7 @@ TEST_CASE("a module's own words give what it needs and what it is asked for as")
 }
 
 TEST_CASE("no file of any other kind, or cut off anywhere, is taken for a module") {
-  const std::string whole = module_file(std::string("depends=\0", 9));
+  const std::string whole = module_file("depends=\0"s);
   CHECK(read_module_info(whole).depends.empty());
   for (std::size_t size = 0; size < whole.size(); ++size) {
     CHECK_THROWS_AS(read_module_info(std::string_view(whole).substr(0, size)), std::runtime_error);

@@ -1,6 +1,8 @@
 // Two real virtual machines on one cable: soft-RoCE between them.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -115,7 +117,7 @@ TEST_CASE("two virtual machines on one cable have their devices, GIDs, names and
                                                    "done; exit 1",
                                                    program)));
   }
-  MicroVms vms(cluster, options_for(240));
+  MicroVms vms(cluster, options_for(120));
   vms.start();
   const Outcome outcome = vms.wait();
   show(outcome);
@@ -138,7 +140,8 @@ TEST_CASE("a cable is pulled and plugged in, one node stops and goes on, another
       "sleep 0.1; done; exit 7";
   cluster.nodes[0].commands = {shell(watcher), {"true"}};
   cluster.nodes[1].commands = {{"sleep", "1000"}};
-  MicroVms vms(cluster, options_for(240));
+  cluster.nodes[1].terminal = true;
+  MicroVms vms(cluster, options_for(120));
   CHECK_THROWS_AS(vms.stop_vm("left"), std::out_of_range);  // nothing is there yet
   vms.start();
   while (vms.ready_s() == 0 && !vms.advance(0.1)) {
@@ -150,6 +153,16 @@ TEST_CASE("a cable is pulled and plugged in, one node stops and goes on, another
     return !over;
   };
   CHECK(wait_for_state("ACTIVE"));
+  const std::string typed = "echo said-$((6 * 7))-by-$(hostname)-on-$(tty)\n";
+  REQUIRE(write(vms.terminal("right"), typed.data(), typed.size()) == static_cast<ssize_t>(typed.size()));
+  std::string shown;
+  while (shown.find("said-42-by-right-on-/dev/ttyS1") == std::string::npos && !vms.advance(0.05)) {
+    char block[4096];
+    const ssize_t size = recv(vms.terminal("right"), block, sizeof block, MSG_DONTWAIT);
+    if (size > 0) shown.append(block, static_cast<std::size_t>(size));
+  }
+  CHECK(shown.find("said-42-by-right-on-/dev/ttyS1") != std::string::npos);
+  CHECK(vms.terminal("left") == -1);
   vms.set_link("left", "cable0", false);
   CHECK(wait_for_state("DOWN"));
   vms.set_link("left", "cable0", true);
