@@ -3,18 +3,15 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 #include <fmt/ostream.h>
-#include <sys/utsname.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <ostream>
-#include <sstream>
 
 #include "cli/files.h"
 #include "cli/result.h"
+#include "emu/probe.h"
 
 namespace meshbed::cli {
 namespace {
@@ -48,40 +45,12 @@ Finding find_library(const std::string& what, const std::string& name) {
   return {what, true, name};
 }
 
-Finding find_program(const std::string& name) {
-  const char* path = std::getenv("PATH");
-  std::istringstream folders(path != nullptr ? path : "");
-  for (std::string folder; std::getline(folders, folder, ':');) {
-    const std::string candidate = folder + "/" + name;
-    if (access(candidate.c_str(), X_OK) == 0) return {name, true, candidate};
-  }
-  return {name, false, "not in PATH"};
-}
-
-/// Loaded, built in, or on disk for the kernel that runs.
-Finding find_kernel_module(const std::string& name) {
-  std::error_code problem;
-  if (fs::exists("/sys/module/" + name, problem)) return {name, true, "loaded"};
-  utsname kernel{};
-  uname(&kernel);
-  const fs::path tree = fs::path("/lib/modules") / kernel.release;
-  for (fs::recursive_directory_iterator at(tree, problem), end; !problem && at != end; at.increment(problem)) {
-    if (at->path().filename().string().rfind(name + ".ko", 0) == 0) return {name, true, at->path().string()};
-  }
-  return {name, false, fmt::format("no module for kernel {}", kernel.release)};
-}
-
 Finding find_devices(const std::string& what, const std::string& folder) {
   std::error_code problem;
   std::vector<std::string> names;
   for (const auto& entry : fs::directory_iterator(folder, problem)) names.push_back(entry.path().filename());
   std::sort(names.begin(), names.end());
   return {what, !names.empty(), names.empty() ? "none in " + folder : fmt::format("{}", fmt::join(names, ", "))};
-}
-
-Finding find_access(const std::string& path) {
-  const bool usable = access(path.c_str(), R_OK | W_OK) == 0;
-  return {path, usable, usable ? "readable and writable" : "missing, or no permission"};
 }
 
 bool all_present(const std::vector<Finding>& findings) {
@@ -100,16 +69,20 @@ WorldReport look_at_sim() {
 
 WorldReport look_at_emu() {
   WorldReport report{.world = "emu", .can_run = false, .verdict = "", .findings = {}};
-  report.findings = {find_kernel_module("rdma_rxe"), find_program("qemu-system-x86_64"), find_access("/dev/kvm")};
-  report.verdict = "cannot run: this version has no emu world; what it would use here:";
+  for (const emu::Part& part : emu::look_at_parts()) report.findings.push_back({part.what, part.present, part.detail});
+  report.can_run = all_present(report.findings);
+  report.verdict = report.can_run ? "can run, in virtual machines: " + emu::probe_accelerator().reason
+                                  : "cannot run: ./meshbed run --world emu SCENARIO installs what is missing";
   return report;
 }
 
 WorldReport look_at_metal() {
   WorldReport report{.world = "metal", .can_run = false, .verdict = "", .findings = {}};
   report.findings = {find_devices("RDMA devices", "/sys/class/infiniband"),
-                     find_library("rdma-core", "libibverbs.so.1"), find_library("CUDA driver", "libcuda.so.1")};
-  report.verdict = "cannot run: this version has no metal world; what it would use here:";
+                     find_library("rdma-core", "libibverbs.so.1")};
+  report.can_run = all_present(report.findings);
+  report.verdict = report.can_run ? "can run: one process a rank, over these devices; nothing here is changed"
+                                  : "cannot run: it needs a NIC with RDMA";
   return report;
 }
 

@@ -181,7 +181,7 @@ RunResult run_metal(const Scenario& scenario, const MetalPlace& place, const Met
         parse_failure(first.empty() ? outcome.error().text : first, place.rank, result.simulation.elapsed_ps));
   }
   result.simulation.plugin_sha256 = identity.at("net plugin");
-  result.simulation.engine_sha256 = identity.at("engine");
+  if (scenario.workload.kind == WorkloadKind::kCollective) result.simulation.engine_sha256 = identity.at("engine");
   if (recorder != nullptr) {
     result.messages = recorder->totals();
     result.pairs = recorder->pairs();

@@ -5,7 +5,6 @@
 #include <sched.h>
 
 #include <algorithm>
-#include <ctime>
 #include <thread>
 
 namespace meshbed::cli {
@@ -18,9 +17,6 @@ constexpr int kFailurePollEvery = 1024;           // idle turns
 std::string port_of(const MetalPlace& place, int beyond) {
   return fmt::format("{}:{}", place.address, place.port + beyond);
 }
-
-// Held by the thread of run_together() that runs.
-thread_local std::unique_lock<std::mutex>* held_baton = nullptr;
 
 }  // namespace
 
@@ -42,20 +38,15 @@ Result<std::unique_ptr<MetalHost>> MetalHost::meet(const MetalPlace& place, coll
   return host;
 }
 
-Picoseconds MetalHost::now_ps() const {
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<Picoseconds>(now.tv_sec) * kPicosecondsPerSecond +
-         static_cast<Picoseconds>(now.tv_nsec) * kPicosecondsPerNanosecond;
-}
+Picoseconds MetalHost::now_ps() const { return coll::now_ns() * kPicosecondsPerNanosecond; }
 
 void MetalHost::idle(const void*, const char*) {
-  thread_local int turns = 0;
-  if (++turns % kFailurePollEvery == 0) static_cast<void>(failure());
-  if (held_baton != nullptr) held_baton->unlock();
+  if (++idle_turns_ % kFailurePollEvery == 0) static_cast<void>(failure());
+  // While threads run together, whoever runs holds the baton.
+  if (together_) baton_.unlock();
   // Two that poll on one core would otherwise trade turns once a timer tick.
   sched_yield();
-  if (held_baton != nullptr) held_baton->lock();
+  if (together_) baton_.lock();
 }
 
 Error MetalHost::broken() { return {.code = ErrorCode::kClosed, .scope = Scope::kJob, .text = *client_->failure()}; }
@@ -106,15 +97,15 @@ void MetalHost::announce_failure(const std::string& text) {
 
 void MetalHost::run_together(std::vector<RankThread> threads) {
   std::vector<std::thread> running;
+  together_ = true;
   for (RankThread& thread : threads) {
     running.emplace_back([this, body = std::move(thread.body)] {
-      std::unique_lock lock(baton_);
-      held_baton = &lock;
+      const std::lock_guard lock(baton_);
       body();
-      held_baton = nullptr;
     });
   }
   for (std::thread& thread : running) thread.join();
+  together_ = false;
 }
 
 Result<void*> MetalHost::load(const std::string& path) {

@@ -54,7 +54,9 @@ class MetalHost final : public RankHost {
   std::mutex store_;                           // of the client, which serves one thread at a time
   std::unique_ptr<coll::StoreClient> client_;
   std::map<std::string, std::uint32_t> asked_;  // look_up() requests under way
-  std::mutex baton_;                            // of run_together()
+  std::mutex baton_;                            // of run_together(): one thread runs at a time
+  bool together_ = false;                       // set while no such thread runs
+  int idle_turns_ = 0;
 };
 
 }  // namespace meshbed::cli

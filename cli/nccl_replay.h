@@ -32,7 +32,8 @@ struct ReplayBoard {
   std::uint64_t checked_bytes = 0;
   std::uint64_t wrong = 0;  // requests with another size than recorded, or another payload
   std::string first_wrong;
-  std::vector<std::uint64_t> data;  // by rank: XXH3-64 of each payload that arrived, chained in order of completion
+  std::vector<std::uint64_t> data;  // by rank: of each payload that arrived its XXH3-64, mixed with which it was;
+                                    // summed, for the order in which they complete is no one's promise
   Picoseconds started_ps = -1, ended_ps = -1;
 };
 

@@ -99,7 +99,8 @@ void Replay::check_finished(const Request& request, std::uint64_t size_bytes) {
     const std::uint8_t* payload = comm.arena.get() + slot * comm.slot_bytes;
     const std::uint64_t wrong_at = first_wrong_byte({board_.seed, comm.listener, request.message}, payload, size_bytes);
     std::uint64_t& data = board_.data[static_cast<std::size_t>(host_.rank())];
-    data = mix64(data ^ XXH3_64bits(payload, size_bytes));
+    const std::uint64_t which = mix64(static_cast<std::uint64_t>(comm.listener) << 32U ^ request.message);
+    data += mix64(which ^ XXH3_64bits(payload, size_bytes));
     if (wrong_at < size_bytes) problem = fmt::format("byte {} of {} is wrong", wrong_at, size_bytes);
   }
   if (problem.empty()) return;

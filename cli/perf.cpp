@@ -300,6 +300,11 @@ std::string closing(const RunResult& result) {
 int perf_command(const Arguments& arguments, std::ostream& out, std::ostream& err) {
   const std::optional<Options> options = parse(arguments, out);
   if (!options) return kExitOk;
+  if (options->run.world != "sim") {
+    throw std::runtime_error(
+        fmt::format("perf: --world {}: not built yet; one size at a time: meshbed run --world {} {}",
+                    options->run.world, options->run.world, options->run.scenario_path));
+  }
   const Scenario scenario = scenario_for(options->run);
   if (options->root < 0 || options->root >= ranks_of(scenario)) {
     throw std::runtime_error(

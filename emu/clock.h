@@ -4,12 +4,19 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
 
 namespace meshbed::emu {
 
 /// Seconds since an arbitrary start.
 inline double now_s() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+/// Nanoseconds since the same start as CLOCK_MONOTONIC's.
+inline std::int64_t now_ns() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
+      .count();
 }
 
 /// A moment to wait for at most, as poll(2) wants it.

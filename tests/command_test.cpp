@@ -12,9 +12,13 @@ using namespace meshbed::test;
 
 namespace {
 
-CommandResult command(const std::string& arguments) { return run_command_line(meshbed_program() + " " + arguments); }
+CommandResult command(const std::string& arguments, const std::string& environment = "") {
+  return run_command_line(environment + meshbed_program() + " " + arguments);
+}
 /// Both streams together.
-CommandResult command_all(const std::string& arguments) { return command(arguments + " 2>&1"); }
+CommandResult command_all(const std::string& arguments, const std::string& environment = "") {
+  return command(arguments + " 2>&1", environment);
+}
 
 bool has(const CommandResult& result, const std::string& text) { return result.output.find(text) != std::string::npos; }
 
@@ -25,11 +29,11 @@ std::string results_option(const char* name) { return " --results '" + scratch_f
 }  // namespace
 
 TEST_CASE("a wrong command, option or file is one line and status 2") {
-  for (const char* arguments :
-       {"dance", "run", "run nowhere.toml", "run --dance", "perf all_reduce", "perf dance --scenario x.toml",
-        "run nowhere.toml --world moon", "run nowhere.toml --world emu", "run nowhere.toml --fabric rubber",
-        "run nowhere.toml --contexts soup", "perf all_reduce -b 9X --scenario x.toml",
-        "perf all_reduce -d half --scenario x.toml", "env --dance", "doctor --dance"}) {
+  for (const char* arguments : {"dance", "run", "run nowhere.toml", "run --dance", "perf all_reduce",
+                                "perf dance --scenario x.toml", "run nowhere.toml --world moon",
+                                "run nowhere.toml --world emu", "compare sim emu", "run nowhere.toml --fabric rubber",
+                                "run nowhere.toml --contexts soup", "perf all_reduce -b 9X --scenario x.toml",
+                                "perf all_reduce -d half --scenario x.toml", "env --dance", "doctor --dance"}) {
     const CommandResult result = command_all(arguments);
     CHECK_MESSAGE(result.status == 2, arguments);
     CHECK_MESSAGE(is_one_line(result.output), arguments, ": ", result.output);
@@ -47,9 +51,38 @@ TEST_CASE("a misspelt command, option or operation is answered with the likely o
   CHECK(has(command_all("test"), "./meshbed test"));
 }
 
-TEST_CASE("a world that is not built yet is not one that does not exist") {
-  CHECK(has(command_all("run x.toml --world emu"), "--world emu: not built yet; this version runs in sim only"));
-  CHECK(has(command_all("run x.toml --world moon"), "--world moon: there is no such world; sim runs"));
+TEST_CASE("a world that does not exist is answered with those that do, and each option with the world that it is for") {
+  CHECK(command_all("run x.toml --world moon").output ==
+        "meshbed: --world moon: there is no such world; accepted: sim, emu, metal\n");
+  CHECK(has(command_all("run x.toml --world emu --fabric fluid"), "--fabric and --contexts are the simulated world's"));
+  CHECK(
+      has(command_all("perf all_reduce --scenario x.toml --world emu"), "perf: --world emu: not built yet; one size"));
+  CHECK(
+      has(command_all("run --world metal " + scenario_file("pair")), "does not know its rank; start one a rank with"));
+  const CommandResult few =
+      command_all("run --world metal " + scenario_file("pair") + " 2>&1", "RANK=0 WORLD_SIZE=3 MASTER_ADDR=127.0.0.1 ");
+  CHECK(few.status == 2);
+  CHECK(has(few, "pair has 2 ranks (2 nodes, 1 a node), RANK and WORLD_SIZE say 3"));
+}
+
+TEST_CASE("two ranks of metal meet, agree on their files, and end together where there is no RDMA device") {
+  const std::string folder = scratch_folder("metal");
+  const std::string scenario = folder + "/idle.toml";
+  std::ofstream(scenario) << "[topology]\nkind = \"ring\"\nnodes = 2\n[workload]\nkind = \"idle\"\n";
+  const std::string run =
+      meshbed_program() + " run --world metal '" + scenario + "' --results '" + folder + "' --time-limit 60 ";
+  const std::string rank = "MASTER_ADDR=127.0.0.1 MASTER_PORT=28600 WORLD_SIZE=2 RANK=";
+  const auto both = [&](const std::string& zero, const std::string& one) {
+    return run_command_line("(" + rank + "1 " + run + one + ") & " + rank + "0 " + run + zero +
+                            " 2>&1; status=$?; wait; exit $status");
+  };
+  // An idle run loads the real plugin over the real rdma-core, and needs no device.
+  const CommandResult idle = both("", "");
+  CHECK_MESSAGE(idle.status == 0, idle.output);
+  CHECK(has(idle, "one plugin file: every rank has SHA-256 "));
+  const CommandResult other = both("", "--seed 3 2>/dev/null");
+  CHECK(other.status == 1);
+  CHECK(has(other, "rank 1 has another seed: 3 where rank 0 has 1; give all ranks the same files and options"));
 }
 
 TEST_CASE("a number out of range is refused with the range, and never wraps round") {
@@ -406,13 +439,17 @@ TEST_CASE("a variable of the shell does not reach the simulated ranks") {
   for (const auto& variable : ranks.at("node0")) CHECK(variable.at("source") == "default");
 }
 
-TEST_CASE("doctor says that sim can run, and does not claim what there is not") {
+TEST_CASE("doctor says which worlds can run, with what each of them needs") {
   const CommandResult result = command("doctor --json");
   CHECK(result.status == 0);
   const auto worlds = nlohmann::json::parse(result.output);
   CHECK(worlds.at("sim").at("can_run") == true);
-  CHECK(worlds.at("emu").at("can_run") == false);
-  CHECK(worlds.at("metal").at("can_run") == false);
+  for (const char* world : {"emu", "metal"}) {
+    const auto& findings = worlds.at(world).at("findings");
+    const bool all = std::all_of(findings.begin(), findings.end(), [](const auto& one) { return one.at("present"); });
+    CHECK(findings.size() >= 2);
+    CHECK(worlds.at(world).at("can_run") == all);
+  }
 }
 
 TEST_CASE("faults that this version does not carry out are said on standard error, and noted by lint") {

@@ -2,7 +2,7 @@
 # The test command of the launcher; sourced by ./meshbed, whose functions it uses.
 #
 #   ./meshbed test --quick    every room's tests with the ordinary build
-#   ./meshbed test            the same, and: other compilers and levels (same digest), Valgrind over the simulations,
+#   ./meshbed test            the same, and: the emulated world joined with the simulated one, other compilers and levels (same digest), Valgrind over the simulations,
 #                             AddressSanitizer and UBSan over the rooms that read foreign bytes, ThreadSanitizer over the
 #                             engine's threads, clang-format, clang-tidy
 #
@@ -103,7 +103,7 @@ run_tests() {
     --quick) quick=1 ;;
     *) die "test: there is no option '$1'; usage: ./meshbed test [--quick]" ;;
   esac
-  ((quick)) || require .meshbed-test-packages "${build_packages[@]}" "${test_packages[@]}"
+  ((quick)) || require .meshbed-test-packages "${build_packages[@]}" "${test_packages[@]}" "${emu_packages[@]}"
 
   build "$build"
   if ((quick)); then

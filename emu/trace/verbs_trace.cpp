@@ -6,15 +6,17 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
-#include <ctime>
 #include <deque>
 #include <mutex>
 #include <unordered_map>
 #include <vector>
 
+#include "emu/clock.h"
+
 namespace {
+
+using meshbed::emu::now_ns;
 
 struct Pending {
   std::uint64_t wr_id;
@@ -48,12 +50,7 @@ Trace& trace() {
   return the;
 }
 
-std::int64_t now_ns() {
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return std::int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
-}
-
+/// rdma-core's own; nullptr, once said, where there is none.
 template <typename Function>
 Function real(const char* name, const char* version) {
   // The one that the plugin itself needs: loaded with it, under the name that rdma-core gives it.
@@ -61,7 +58,6 @@ Function real(const char* name, const char* version) {
   void* const symbol = library != nullptr ? dlvsym(library, name, version) : nullptr;
   if (symbol == nullptr) {
     std::fprintf(stderr, "meshbed: libibverbs.so.1 has no %s@%s: %s\n", name, version, dlerror());
-    std::abort();
   }
   return reinterpret_cast<Function>(symbol);
 }
@@ -152,6 +148,10 @@ extern "C" {
 
 __attribute__((visibility("default"))) ibv_context* ibv_open_device(ibv_device* device) {
   static const auto open = real<ibv_context* (*)(ibv_device*)>("ibv_open_device", "IBVERBS_1.1");
+  if (open == nullptr) {
+    errno = ENOSYS;
+    return nullptr;
+  }
   ibv_context* context = open(device);
   if (context == nullptr) return nullptr;
   const std::lock_guard lock(trace().mutex);
@@ -164,6 +164,7 @@ __attribute__((visibility("default"))) ibv_context* ibv_open_device(ibv_device* 
 __attribute__((visibility("default"))) int ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int mask) {
   static const auto modify = real<int (*)(ibv_qp*, ibv_qp_attr*, int)>("ibv_modify_qp", "IBVERBS_1.1");
   static const auto query = real<int (*)(ibv_context*, std::uint8_t, int, ibv_gid*)>("ibv_query_gid", "IBVERBS_1.1");
+  if (modify == nullptr || query == nullptr) return ENOSYS;
   const int error = modify(qp, attr, mask);
   if (error != 0 || (mask & IBV_QP_AV) == 0) return error;
   ibv_gid own{};
@@ -179,6 +180,7 @@ __attribute__((visibility("default"))) int ibv_modify_qp(ibv_qp* qp, ibv_qp_attr
 
 __attribute__((visibility("default"))) int ibv_destroy_qp(ibv_qp* qp) {
   static const auto destroy = real<int (*)(ibv_qp*)>("ibv_destroy_qp", "IBVERBS_1.1");
+  if (destroy == nullptr) return ENOSYS;
   ibv_context* const context = qp->context;
   const std::uint32_t number = qp->qp_num;
   // Held while the real call runs: the next queue pair may get the same address and number.

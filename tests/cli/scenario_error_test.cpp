@@ -197,9 +197,8 @@ TEST_CASE("two cables with one subnet are refused though every address is unique
 }
 
 TEST_CASE("an address that no interface is given is refused: loopback, link-local, multicast, unspecified, mapped") {
-  for (const char* subnet :
-       {"127.0.0.0/24", "169.254.0.0/24", "224.0.0.0/24", "0.0.0.0/24", "fe80::/64", "ff02::/64", "::/64",
-        "::ffff:10.0.0.0/120"}) {
+  for (const char* subnet : {"127.0.0.0/24", "169.254.0.0/24", "224.0.0.0/24", "0.0.0.0/24", "fe80::/64", "ff02::/64",
+                             "::/64", "::ffff:10.0.0.0/120"}) {
     const std::string errors = on_triangle("first_subnet = \"" + std::string(subnet) + "\"\n");
     CHECK_MESSAGE(errors.find("give it a unicast address, as 192.168.100.1/24") != std::string::npos, subnet, errors);
   }
@@ -215,8 +214,7 @@ TEST_CASE("an interface named lo, and a PCI function outside /sys/devices, are r
   CHECK(with_nic("pci_path = \"/sys/devices/../../etc\"").find("does not lie in") != std::string::npos);
   CHECK(errors_of("[[node]]\nname = \"n\"\nnic = [{device = \"a\", netdev = \"lo\"}]\n")
             .find("netdev: 'lo' on n is the loopback interface") != std::string::npos);
-  CHECK(with_nic("gids = []").find("gids: is empty; leave it out for the table that Linux fills") !=
-        std::string::npos);
+  CHECK(with_nic("gids = []").find("gids: is empty; leave it out for the table that Linux fills") != std::string::npos);
 }
 
 TEST_CASE("a slice that cuts floats in two, and a management subnet that is too small, are refused with the cause") {

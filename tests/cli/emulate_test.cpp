@@ -1,0 +1,63 @@
+// A scenario in the emulator's terms.
+#include "cli/emulate.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <stdexcept>
+
+using namespace meshbed::cli;
+namespace emu = meshbed::emu;
+
+namespace {
+
+emu::EmuCluster cluster_of(const std::string& text) {
+  Scenario scenario = parse_scenario(text, "here.toml", {});
+  scenario.path = "/somewhere/here.toml";
+  return emulated_cluster(scenario, {.arguments = {"--seed", "7"}, .time_limit_s = 60, .trace = true, .say = {}});
+}
+
+bool has(const std::vector<std::string>& words, const std::string& word) {
+  return std::find(words.begin(), words.end(), word) != words.end();
+}
+
+}  // namespace
+
+TEST_CASE("nodes, NICs, addresses and cables are the scenario's, and each rank is one command in its node") {
+  const emu::EmuCluster cluster =
+      cluster_of("[topology]\nkind = \"ring\"\nnodes = 3\n[workload]\nranks_per_node = 2\n");
+  emu::check_cluster(cluster);
+  REQUIRE(cluster.nodes.size() == 3);
+  CHECK(cluster.wires == 3);
+  for (const auto& ends : emu::wire_ends(cluster)) CHECK(ends.size() == 2);
+  const emu::EmuNode& node = cluster.nodes[1];
+  CHECK(node.management_address.value_or("") == "10.0.0.2/16");
+  REQUIRE(node.nics.size() == 2);
+  CHECK(node.nics[0].rdma_device == "rocep1s0f0");
+  CHECK(node.nics[0].mtu == 9000);
+  CHECK(node.nics[0].addresses == std::vector<std::string>{"192.168.100.2/24"});
+  REQUIRE(node.commands.size() == 2);
+  for (const char* word :
+       {"RANK=2", "WORLD_SIZE=6", "MASTER_ADDR=10.0.0.1", "metal", "/somewhere/here.toml", "--seed", "7"})
+    CHECK_MESSAGE(has(node.commands[0], word), word);
+  CHECK(has(node.commands[1], "RANK=3"));
+}
+
+TEST_CASE("a switch is one wire with all its ports, and a NIC whose link is down has none") {
+  const emu::EmuCluster cluster = cluster_of(
+      "[topology]\nkind = \"switch\"\nnodes = 4\n[[node]]\nname = \"node3\"\nnic = [{device = \"rocep1s0f0\", link = "
+      "\"down\"}]\n");
+  CHECK(cluster.wires == 1);
+  CHECK(emu::wire_ends(cluster).at(0).size() == 3);
+  CHECK(cluster.nodes[3].nics[0].wire == -1);
+}
+
+TEST_CASE("larger buffers get larger machines; no management network, no emulation") {
+  const std::string pair = "[topology]\nkind = \"ring\"\nnodes = 2\n[workload]\nbytes = ";
+  CHECK(cluster_of(pair + "\"512M\"\n").nodes[0].memory_mib - cluster_of(pair + "\"256M\"\n").nodes[0].memory_mib ==
+        256);
+  CHECK_THROWS_WITH_AS(
+      cluster_of(
+          "[topology]\nkind = \"ring\"\nnodes = 2\n[management]\nenabled = false\n[workload]\nkind = \"idle\"\n"),
+      doctest::Contains("the ranks meet on the management network"), std::runtime_error);
+}

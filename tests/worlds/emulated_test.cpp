@@ -1,0 +1,67 @@
+// The same files over real verbs: what ran in virtual time runs in virtual machines, and the two runs are joined.
+//
+// It boots machines and downloads their kernel once (70 MB), so it is part of the whole test only.
+#include <doctest/doctest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/support/command.h"
+#include "tests/support/emulation.h"
+
+using namespace meshbed::test;
+using nlohmann::json;
+
+namespace {
+
+/// Runs it in both worlds and joins them.
+void runs_alike(const std::string& scenario, const std::string& arguments = "") {
+  const std::string results = " --results '" + scratch_folder("worlds_" + scenario) + "' ";
+  json summaries[2];
+  int index = 0;
+  for (const char* world : {"sim", "emu"}) {
+    const CommandResult run = run_command_line(meshbed_program() + " run --world " + world + " " +
+                                               scenario_file(scenario) + results + " --json " + arguments);
+    REQUIRE_MESSAGE(run.status == 0, scenario, " in ", world, ": ", run.output);
+    summaries[index++] = json::parse(run.output);
+  }
+  const auto& [sim, emu] = summaries;
+  CHECK(emu.at("world") == "emu");
+  CHECK(emu.at("wrong") == 0);
+  CHECK(emu.at("plugin_sha256") == sim.at("plugin_sha256"));
+  CHECK(emu.at("engine_sha256") == sim.at("engine_sha256"));
+  const CommandResult joined =
+      run_command_line(meshbed_program() + " compare sim emu --scenario " + scenario_file(scenario) + results);
+  CHECK_MESSAGE(joined.status == 0, joined.output);
+}
+
+}  // namespace
+
+TEST_CASE("the triangle runs over soft-RoCE as it does in virtual time, message by message") {
+  if (const std::string why = why_not_emulated(); !why.empty()) {
+    MESSAGE("skipped: ", why);
+    return;
+  }
+  runs_alike("spark-triangle", "--set workload.bytes=4M");
+}
+
+TEST_CASE("what NCCL called between two nodes is called over soft-RoCE alike") {
+  if (const std::string why = why_not_emulated(); !why.empty()) {
+    MESSAGE("skipped: ", why);
+    return;
+  }
+  runs_alike("nccl-calls-pair-all-reduce");
+}
+
+TEST_CASE("an emulated run that is interrupted leaves nothing running and says so") {
+  if (const std::string why = why_not_emulated(); !why.empty()) {
+    MESSAGE("skipped: ", why);
+    return;
+  }
+  const CommandResult result =
+      run_command_line("timeout --preserve-status -s INT 6 " + meshbed_program() + " run --world emu " +
+                       scenario_file("pair") + " --results '" + scratch_folder("worlds_interrupted") +
+                       "' 2>&1; echo status $?; sleep 1; pgrep -f " + "'[q]emu-system.*meshbed' | wc -l");
+  CHECK_MESSAGE(
+      result.output.find("meshbed: interrupted; nothing is left running\nstatus 130\n0\n") != std::string::npos,
+      result.output);
+}
