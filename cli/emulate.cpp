@@ -3,12 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
-#include <csignal>
 #include <filesystem>
 #include <stdexcept>
 
 #include "cli/files.h"
+#include "cli/machine_signals.h"
 #include "cli/metal.h"
 #include "cli/simulate.h"
 #include "emu/boot_image.h"
@@ -78,37 +77,6 @@ std::vector<std::string> rank_command(const Scenario& scenario, const EmulateOpt
   command.insert(command.end(), options.arguments.begin(), options.arguments.end());
   return command;
 }
-
-std::atomic<emu::MicroVms*> g_running{nullptr};
-std::atomic<bool> g_interrupted{false};
-
-void on_signal(int) {
-  g_interrupted = true;
-  if (emu::MicroVms* running = g_running) running->request_stop();
-}
-
-/// SIGINT and SIGTERM end the machines, and then us, in good order.
-class SignalGuard {
- public:
-  explicit SignalGuard(emu::MicroVms& machines) {
-    g_running = &machines;
-    struct sigaction action {};
-    action.sa_handler = on_signal;
-    sigaction(SIGINT, &action, &interrupt_);
-    sigaction(SIGTERM, &action, &terminate_);
-  }
-  ~SignalGuard() {
-    sigaction(SIGINT, &interrupt_, nullptr);
-    sigaction(SIGTERM, &terminate_, nullptr);
-    g_running = nullptr;
-  }
-  SignalGuard(const SignalGuard&) = delete;
-  SignalGuard& operator=(const SignalGuard&) = delete;
-
- private:
-  struct sigaction interrupt_ {};
-  struct sigaction terminate_ {};
-};
 
 std::string text_if_there(const std::string& path) {
   std::error_code problem;
@@ -206,11 +174,11 @@ Emulation emulate(const Scenario& scenario, const EmulateOptions& options) {
                                    .on_progress = [&](const std::string& node, const emu::Mark& mark) {
                                      options.say(fmt::format("{:6.1f} s  {}: {}", mark.at_s, node, mark.text));
                                    }});
-  const SignalGuard guard(machines);
+  const MachineSignals signals(machines);
   machines.start();
   const emu::Outcome outcome = machines.wait();
   Emulation result;
-  result.interrupted = g_interrupted;
+  result.interrupted = MachineSignals::interrupted();
   collect(scenario, outcome, result);
   result.machines = describe_machines(accelerator, image, outcome);
   return result;

@@ -20,6 +20,7 @@
 #include "cli/result.h"
 #include "cli/run.h"
 #include "cli/scenario_diagnostics.h"
+#include "cli/shell.h"
 #include "cli/topo.h"
 
 namespace {
@@ -36,6 +37,7 @@ constexpr Subcommand kSubcommands[] = {
     {"run", run_command, "run a scenario and prove the result"},
     {"perf", perf_command, "sweep a collective over sizes, as nccl-tests prints it"},
     {"compare", compare_command, "two runs of a scenario, joined message by message"},
+    {"shell", shell_command, "a shell in a node of the emulated cluster"},
     {"bench", bench_command, "what a simulated message, rank and library copy cost here"},
     {"lint", lint_command, "check scenario files"},
     {"topo", topo_command, "who reaches whom: topo check, topo draw"},

@@ -29,11 +29,12 @@ std::string results_option(const char* name) { return " --results '" + scratch_f
 }  // namespace
 
 TEST_CASE("a wrong command, option or file is one line and status 2") {
-  for (const char* arguments : {"dance", "run", "run nowhere.toml", "run --dance", "perf all_reduce",
-                                "perf dance --scenario x.toml", "run nowhere.toml --world moon",
-                                "run nowhere.toml --world emu", "compare sim emu", "run nowhere.toml --fabric rubber",
-                                "run nowhere.toml --contexts soup", "perf all_reduce -b 9X --scenario x.toml",
-                                "perf all_reduce -d half --scenario x.toml", "env --dance", "doctor --dance"}) {
+  for (const char* arguments :
+       {"dance", "run", "run nowhere.toml", "run --dance", "perf all_reduce", "perf dance --scenario x.toml",
+        "run nowhere.toml --world moon", "run nowhere.toml --world emu", "compare sim emu", "shell node0",
+        "shell nobody --scenario nowhere.toml", "run nowhere.toml --fabric rubber", "run nowhere.toml --contexts soup",
+        "perf all_reduce -b 9X --scenario x.toml", "perf all_reduce -d half --scenario x.toml", "env --dance",
+        "doctor --dance"}) {
     const CommandResult result = command_all(arguments);
     CHECK_MESSAGE(result.status == 2, arguments);
     CHECK_MESSAGE(is_one_line(result.output), arguments, ": ", result.output);

@@ -52,15 +52,32 @@ TEST_CASE("what NCCL called between two nodes is called over soft-RoCE alike") {
   runs_alike("nccl-calls-pair-all-reduce");
 }
 
+TEST_CASE("a shell in a node has the node's devices, its cable and the way to its peer") {
+  if (const std::string why = why_not_emulated(); !why.empty()) {
+    MESSAGE("skipped: ", why);
+    return;
+  }
+  const CommandResult result = run_command_line(
+      "printf 'hostname\\nls /sys/class/infiniband\\nbusybox ping -c 1 -W 5 192.168.100.2 | grep -c ttl | sed "
+      "s/^/replies:/\\n' | " +
+      meshbed_program() + " shell node0 --scenario " + scenario_file("pair"));
+  CHECK(result.status == 0);
+  for (const std::string line : {"node0\r\n", "rocep1s0f0\r\n", "replies:1\r\n"}) {
+    CHECK_MESSAGE(result.output.find(line) != std::string::npos, line, result.output);
+  }
+}
+
 TEST_CASE("an emulated run that is interrupted leaves nothing running and says so") {
   if (const std::string why = why_not_emulated(); !why.empty()) {
     MESSAGE("skipped: ", why);
     return;
   }
+  // Every QEMU of the run names the run's folder, which lies in the folder for temporary files.
+  const std::string folder = scratch_folder("worlds_temporary");
   const CommandResult result =
-      run_command_line("timeout --preserve-status -s INT 6 " + meshbed_program() + " run --world emu " +
-                       scenario_file("pair") + " --results '" + scratch_folder("worlds_interrupted") +
-                       "' 2>&1; echo status $?; sleep 1; pgrep -f " + "'[q]emu-system.*meshbed' | wc -l");
+      run_command_line("TMPDIR='" + folder + "' timeout --preserve-status -s INT 6 " + meshbed_program() +
+                       " run --world emu " + scenario_file("pair") + " --results '" + folder +
+                       "' 2>&1; echo status $?; ps ax -o args | grep '[q]emu-system' | grep -c '" + folder + "'");
   CHECK_MESSAGE(
       result.output.find("meshbed: interrupted; nothing is left running\nstatus 130\n0\n") != std::string::npos,
       result.output);

@@ -1,0 +1,25 @@
+#pragma once
+// MachineSignals: while it lives, SIGINT and SIGTERM end the virtual machines, and then us, in good order.
+
+#include <csignal>
+
+#include "emu/microvm.h"
+
+namespace meshbed::cli {
+
+class MachineSignals {
+ public:
+  explicit MachineSignals(emu::MicroVms& machines);
+  ~MachineSignals();
+  MachineSignals(const MachineSignals&) = delete;
+  MachineSignals& operator=(const MachineSignals&) = delete;
+
+  /// One of them has come, in this process.
+  static bool interrupted();
+
+ private:
+  struct sigaction interrupt_ {};
+  struct sigaction terminate_ {};
+};
+
+}  // namespace meshbed::cli
