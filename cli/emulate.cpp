@@ -22,15 +22,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kResults = "results";  // in the node's job folder, where its commands start
-constexpr int kMasterPort = 29'500;
-constexpr int kSystemMib = 192;           // Debian's kernel, the tools and the page cache of what they load
-constexpr double kBootAllowance_s = 120;  // on top of the run's own limit: TCG boots slowly on a busy machine
-
-std::string mac_text(models::PortRef port) {
-  std::string text;
-  for (const std::uint8_t byte : sim::mac_of(port)) text += fmt::format("{}{:02x}", text.empty() ? "" : ":", byte);
-  return text;
-}
+constexpr int kSystemMib = 192;              // Debian's kernel, the tools and the page cache of what they load
+constexpr double kBootAllowance_s = 120;     // on top of the run's own limit: TCG boots slowly on a busy machine
 
 /// By port; -1: no cable.
 int wire_of(const models::Cluster& cluster, models::PortRef port) {
@@ -62,7 +55,7 @@ std::vector<std::string> rank_command(const Scenario& scenario, const EmulateOpt
                                    fmt::format("RANK={}", rank),
                                    fmt::format("WORLD_SIZE={}", ranks_of(scenario)),
                                    fmt::format("MASTER_ADDR={}", address),
-                                   fmt::format("MASTER_PORT={}", kMasterPort),
+                                   fmt::format("MASTER_PORT={}", MetalPlace().port),
                                    fmt::format("{}=emu", kWorldNameVariable),
                                    fs::read_symlink("/proc/self/exe").string(),
                                    "run",
@@ -142,7 +135,7 @@ emu::EmuCluster emulated_cluster(const Scenario& scenario, const EmulateOptions&
       const models::PortRef port{static_cast<int>(index), static_cast<int>(nic)};
       emu::EmuNic to{.netdev = from.netdev,
                      .rdma_device = from.device,
-                     .mac = mac_text(port),
+                     .mac = sim::mac_text(sim::mac_of(port)),
                      .addresses = {},
                      .mtu = static_cast<int>(from.mtu_bytes),
                      .rdma = true,

@@ -55,7 +55,7 @@ class Checker {
       add(fmt::format("bus bandwidth at least {} GB/s", *expect_.min_busbw_GBps),
           result_.busbw_GBps() >= *expect_.min_busbw_GBps, fmt::format("{:.3f} GB/s", result_.busbw_GBps()));
     }
-    if (timed && expect_.rail_balance) {
+    if (expect_.rail_balance) {
       const std::optional<double> imbalance = rail_imbalance(scenario_.cluster, result_.pairs);
       add(fmt::format("rails within {} of each other", *expect_.rail_balance),
           result_.simulation.ended_well() && imbalance && *imbalance <= *expect_.rail_balance,
@@ -63,7 +63,7 @@ class Checker {
           : imbalance                      ? fmt::format("{:.4f}", *imbalance)
                                            : "no node that took part has two cabled NICs");
     }
-    if (timed && expect_.connections) {
+    if (expect_.connections) {
       add(fmt::format("{} connections", *expect_.connections), result_.connections == *expect_.connections,
           fmt::format("{}", result_.connections));
     }

@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <charconv>
 #include <chrono>
 #include <condition_variable>
@@ -102,7 +101,7 @@ RankError parse_failure(const std::string& text, int own_rank, Picoseconds at_ps
   return {rank, at_ps, text.substr(from)};
 }
 
-/// What rank 0 gathers of a run: of a failed one only the traces.
+/// What is gathered at rank 0 after a run that came to its end.
 struct Gathering {
   const Scenario& scenario;
   WorkloadRun& run;

@@ -15,7 +15,7 @@ constexpr std::size_t kPieceBytes = 4096;         // of a text that is handed ov
 constexpr int kFailurePollEvery = 1024;           // idle turns
 
 std::string port_of(const MetalPlace& place, int beyond) {
-  return fmt::format("{}:{}", place.address, place.port + beyond);
+  return address_and_port(place.address, place.port + beyond);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <span>
 #include <tuple>
 
 #include "cli/simulate.h"
@@ -21,13 +22,7 @@ struct Calls {
 };
 Calls g_calls;
 
-std::string hex(const std::uint8_t (&bytes)[16]) {
-  std::string text;
-  for (const std::uint8_t byte : bytes) text += fmt::format("{:02x}", byte);
-  return text;
-}
-
-std::string hex(const models::RawGid& gid) {
+std::string hex(std::span<const std::uint8_t> gid) {
   std::string text;
   for (const std::uint8_t byte : gid) text += fmt::format("{:02x}", byte);
   return text;

@@ -15,6 +15,12 @@
 
 namespace meshbed::cli {
 
+/// "10.0.0.1:29500", "[fd01::1]:29500".
+inline std::string address_and_port(const std::string& address, int port) {
+  const bool bare = address.find(':') == std::string::npos || address.front() == '[';
+  return (bare ? address : "[" + address + "]") + ":" + std::to_string(port);
+}
+
 struct RankThread {
   const char* name = "";  // "service"
   std::function<void()> body;

@@ -14,6 +14,8 @@
 #include <stdexcept>
 #include <system_error>
 
+#include "emu/descriptor.h"
+
 namespace meshbed::cli {
 namespace {
 
@@ -40,16 +42,6 @@ bool is_left_over(const std::string& file_name) {
   // Our own number is that of an earlier process: we have written nothing yet.
   return process == getpid() || (kill(process, 0) != 0 && errno == ESRCH);
 }
-
-struct Descriptor {
-  explicit Descriptor(int descriptor) : number(descriptor) {}
-  ~Descriptor() {
-    if (number >= 0) close(number);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int number;
-};
 
 void remove_left_over(const std::string& folder) {
   std::error_code problem;
@@ -92,8 +84,8 @@ void ResultsFolder::publish() {
   };
   std::error_code problem;
   // One publisher at a time: two would mix their files. The lock goes with the descriptor.
-  const Descriptor folder(open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (folder.number < 0 || flock(folder.number, LOCK_EX) != 0) problem.assign(errno, std::generic_category());
+  const emu::Descriptor folder(open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!folder.is_open() || flock(folder.number(), LOCK_EX) != 0) problem.assign(errno, std::generic_category());
   done("lock", ".", problem);
   for (const std::string name : kNames) {
     // Before anything goes: a folder in a file's place would stop us half way.

@@ -108,10 +108,7 @@ sim::WorldOptions world_options(const Scenario& scenario, const SimulateOptions&
 std::string bootstrap_of(const Scenario& scenario) {
   const models::Cluster& cluster = scenario.cluster;
   if (cluster.nodes.empty() || !cluster.nodes.front().management) return "";
-  const models::IpAddress& address = cluster.nodes.front().management->address.address;
-  const std::string text = models::to_string(address);
-  const bool bare = address.family == models::IpFamily::kIpv4;
-  return (bare ? text : "[" + text + "]") + ":" + std::to_string(kBootstrapPort);
+  return address_and_port(models::to_string(cluster.nodes.front().management->address.address), kBootstrapPort);
 }
 
 /// The body of a rank's main thread. Failures are kept, never thrown across the simulator.

@@ -2,8 +2,11 @@
 // Identity: hardware addresses that are not in a scenario file, derived from a port's place in the cluster.
 // sysfs (here) and verbs (ibv_get_device_guid) must agree on them.
 
+#include <fmt/format.h>
+
 #include <array>
 #include <cstdint>
+#include <string>
 
 #include "models/cluster.h"
 
@@ -21,6 +24,11 @@ constexpr MacAddress mac_of(models::PortRef port) {
           static_cast<std::uint8_t>(node),
           static_cast<std::uint8_t>(nic >> 8U),
           static_cast<std::uint8_t>(nic)};
+}
+
+/// "02:4d:00:01:00:00"
+inline std::string mac_text(const MacAddress& mac) {
+  return fmt::format("{:02x}:{:02x}:{:02x}:{:02x}:{:02x}:{:02x}", mac[0], mac[1], mac[2], mac[3], mac[4], mac[5]);
 }
 
 /// Node GUID of the RDMA device in host order: the MAC address as EUI-64 (ff:fe in the middle, universal bit flipped),

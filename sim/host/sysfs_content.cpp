@@ -36,10 +36,6 @@ std::string guid_text(std::uint64_t guid) {
                      guid & 0xffffU);
 }
 
-std::string mac_text(const MacAddress& mac) {
-  return fmt::format("{:02x}:{:02x}:{:02x}:{:02x}:{:02x}:{:02x}", mac[0], mac[1], mac[2], mac[3], mac[4], mac[5]);
-}
-
 /// A UUID that is the same in each run of one seed.
 std::string boot_id(int node) {
   const std::uint64_t high = mix64(World::get().options().seed ^ mix64(static_cast<std::uint64_t>(node)));
