@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 #include <infiniband/verbs.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -20,6 +22,13 @@ constexpr std::uint32_t key_of(std::uint32_t slot, std::uint8_t generation) {
 
 constexpr unsigned kAccessSupported = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
                                       IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_HUGETLB;
+
+/// Is there memory at all these addresses? msync(2): ENOMEM where some is not mapped; MS_ASYNC does nothing else.
+bool mapped(std::uint64_t address, std::uint64_t length) {
+  const auto page_bytes = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+  const std::uint64_t begin = address / page_bytes * page_bytes;
+  return ::msync(reinterpret_cast<void*>(begin), address + length - begin, MS_ASYNC) == 0;
+}
 
 }  // namespace
 
@@ -118,11 +127,13 @@ int dealloc_pd(System& system, ProtectionDomain& domain) {
 int reg_mr(System& system, ProtectionDomain& domain, std::uint64_t address, std::uint64_t length, std::uint64_t iova,
            unsigned access, std::uint32_t& key) {
   if (length == 0 || address + length < address || iova + length < iova) return EINVAL;
-  if ((access & ~kAccessSupported) != 0) {  // windows, on-demand paging, zero-based addresses
+  if ((access & IBV_ACCESS_ON_DEMAND) != 0) return EINVAL;  // Linux ib_check_mr_access, of a device that has none
+  if ((access & ~kAccessSupported) != 0) {                  // windows, zero-based addresses
     return refuse(system, fmt::format("ibv_reg_mr with access flags {:#x}", access & ~kAccessSupported));
   }
   const bool remote_writes = (access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)) != 0;
   if (remote_writes && (access & IBV_ACCESS_LOCAL_WRITE) == 0) return EINVAL;  // ibv_reg_mr(3)
+  if (!mapped(address, length)) return EFAULT;  // as Linux answers that cannot pin it (ib_umem_get)
   key = system.memory.add({.domain = &domain, .address = address, .length = length, .iova = iova, .access = access});
   if (key == 0) return ENOMEM;
   ++domain.users;

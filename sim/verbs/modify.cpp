@@ -42,7 +42,8 @@ constexpr std::uint8_t kFiveBits = 31, kThreeBits = 7;
 /// 0 where the transition exists and its mask is right.
 int check_mask(System& system, ibv_qp_state from, ibv_qp_state to, int mask) {
   if (to == IBV_QPS_RESET || to == IBV_QPS_ERR) {
-    return (mask & ~(IBV_QP_STATE | IBV_QP_CUR_STATE)) == 0 ? 0 : EINVAL;
+    const bool exists = from != IBV_QPS_RESET || to == IBV_QPS_RESET;  // an error is no way out of RESET
+    return exists && mask == IBV_QP_STATE ? 0 : EINVAL;
   }
   if (to == IBV_QPS_SQD || to == IBV_QPS_SQE) {
     return refuse(system, to == IBV_QPS_SQD ? "ibv_modify_qp to IBV_QPS_SQD" : "ibv_modify_qp to IBV_QPS_SQE");

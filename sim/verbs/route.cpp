@@ -4,12 +4,14 @@
 // The kernel looks for a route through the source GID's own interface only. IPv4 takes an address without such a route
 // to be on the link (ip_route_output_key_hash_rcu: "Apparently, routing tables are wrong"), so that an address of a
 // foreign subnet is asked for on this interface's cable like any other; if nobody answers there the call lasts as long
-// as the kernel's resolver and ends in ETIMEDOUT, the field's "error 110". IPv6 has no such rule: ENETUNREACH at once,
-// which soft-RoCE also gives while the own link is down.
+// as the kernel's resolver and ends in ETIMEDOUT, the field's "error 110". IPv6 has no such rule: ENETUNREACH at once.
+// A cable that is not plugged in takes no route away (only the interface that is set down loses its routes): nobody
+// answers, ETIMEDOUT.
 
 #include <algorithm>
 #include <cerrno>
 
+#include "sim/host/identity.h"
 #include "sim/verbs/system.h"
 
 namespace meshbed::sim::verbs {
@@ -59,13 +61,12 @@ models::PortRef ask_wire(const System& system, models::PortRef port, const model
 int resolve_route(System& system, models::PortRef port, const ibv_ah_attr& attr, Route& route) {
   const models::Nic& nic = nic_of(system, port);
   const models::GidEntry* source = gid_at(nic, attr.grh.sgid_index);
-  if (source == nullptr) return EINVAL;
+  if (source == nullptr) return attr.grh.sgid_index < gid_table_length(nic) ? ENODATA : EINVAL;  // rdma_get_gid_attr
   std::copy_n(attr.grh.dgid.raw, route.destination_gid.size(), route.destination_gid.begin());
   route.source_gid = source->gid;
   route.gid_type = source->type;
   const models::RawGid& destination = route.destination_gid;
   if (is_ipv4(destination) != is_ipv4(source->gid)) return EINVAL;  // two address families
-  if (!system.network.port_up(port)) return ENETUNREACH;
   if (has_gid(nic, destination)) {
     route.peer = port;
     route.path = nullptr;
@@ -75,7 +76,8 @@ int resolve_route(System& system, models::PortRef port, const ibv_ah_attr& attr,
   if (!routed && !is_ipv4(destination)) return ENETUNREACH;
 
   // Nobody answers for a foreign subnet: even the address's owner at the other end would need a route back to reply.
-  const models::PortRef peer = routed ? ask_wire(system, port, destination) : models::PortRef{};
+  const bool answered = routed && system.network.port_up(port);
+  const models::PortRef peer = answered ? ask_wire(system, port, destination) : models::PortRef{};
   if (peer.node < 0) {
     system.world.sleep(kResolveTimeoutPs);
     return ETIMEDOUT;

@@ -124,7 +124,7 @@ TEST_CASE("memory registration checks its access flags") {
     CHECK(ibv_reg_mr(side.pd, bytes, sizeof(bytes), IBV_ACCESS_REMOTE_WRITE) == nullptr);
     CHECK(errno == EINVAL);
     CHECK(ibv_reg_mr(side.pd, bytes, sizeof(bytes), IBV_ACCESS_ON_DEMAND) == nullptr);
-    CHECK(errno == EOPNOTSUPP);
+    CHECK(errno == EINVAL);  // as Linux answers for a device that has none
     ibv_mr* relaxed = ibv_reg_mr(side.pd, bytes, sizeof(bytes), IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_RELAXED_ORDERING);
     REQUIRE(relaxed != nullptr);
     CHECK(relaxed->addr == bytes);

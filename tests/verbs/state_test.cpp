@@ -138,10 +138,10 @@ TEST_CASE("values that the port cannot take are EINVAL: MTU, port, partition key
     attr.pkey_index = 1;
     CHECK(modify(side, attr, kInit) == EINVAL);
     CHECK(side.to_init() == 0);
-    const auto refused = [&](auto change) {
+    const auto refused = [&](auto change, int error = EINVAL) {
       ibv_qp_attr rtr = rtr_attr(side);
       change(rtr);
-      CHECK(modify(side, rtr, kRtrMask) == EINVAL);
+      CHECK(modify(side, rtr, kRtrMask) == error);
       CHECK(side.state() == IBV_QPS_INIT);
     };
     refused([](ibv_qp_attr& rtr) { rtr.path_mtu = IBV_MTU_2048; });
@@ -150,7 +150,9 @@ TEST_CASE("values that the port cannot take are EINVAL: MTU, port, partition key
     refused([](ibv_qp_attr& rtr) { rtr.dest_qp_num = 1U << 24U; });
     refused([](ibv_qp_attr& rtr) { rtr.ah_attr.is_global = 0; });
     refused([](ibv_qp_attr& rtr) { rtr.ah_attr.port_num = 0; });
-    refused([](ibv_qp_attr& rtr) { rtr.ah_attr.grh.sgid_index = 7; });  // an empty entry
+    // An empty entry of the GID table, and one past it: Linux rdma_get_gid_attr.
+    refused([](ibv_qp_attr& rtr) { rtr.ah_attr.grh.sgid_index = 7; }, ENODATA);
+    refused([](ibv_qp_attr& rtr) { rtr.ah_attr.grh.sgid_index = 200; });
     CHECK(modify(side, rtr_attr(side), kRtrMask) == 0);
     ibv_qp_attr rts{};
     rts.qp_state = IBV_QPS_RTS;

@@ -142,7 +142,7 @@ MESHBED_VERB int ibv_query_gid(ibv_context* context, std::uint8_t port, int inde
 
 MESHBED_VERB int _ibv_query_gid_ex(ibv_context* context, std::uint32_t port, std::uint32_t index, ibv_gid_entry* entry,
                                    std::uint32_t flags, std::size_t size) {
-  if (flags != 0) return EOPNOTSUPP;
+  if (flags != 0) return EINVAL;  // Linux uverbs_get_flags32: none are known
   ibv_gid_entry answer{};
   if (const int error = query_gid(context, port, index, &answer)) return error;
   std::memset(static_cast<void*>(entry), 0, size);
@@ -152,7 +152,7 @@ MESHBED_VERB int _ibv_query_gid_ex(ibv_context* context, std::uint32_t port, std
 
 MESHBED_VERB ssize_t _ibv_query_gid_table(ibv_context* context, ibv_gid_entry* entries, std::size_t count_max,
                                           std::uint32_t flags, std::size_t size) {
-  if (flags != 0 || count_max == 0) return -(flags != 0 ? EOPNOTSUPP : EINVAL);
+  if (flags != 0 || count_max == 0) return -EINVAL;
   ibv_device_attr device{};
   if (const int error = ibv_query_device(context, &device)) return -error;
   std::size_t count = 0;
