@@ -95,6 +95,8 @@ void add_run_options(po::options_description& options, RunOptions& values) {
       ("world", po::value(&values.world)->value_name("WORLD")->default_value("sim"), "sim, emu or metal")  //
       ("contexts", po::value(&values.contexts)->value_name("raw|ucontext|boost|thread"),
        "SimGrid's context factory")  //
+      ("time-limit", po::value(&values.time_limit_text)->value_name("SECONDS")->default_value(values.time_limit_text),
+       "emu, metal: the run is given up after this; sim has [limits] time")  //
       ("json", po::bool_switch(&values.json), "print the summary as JSON, and nothing else");
 }
 
@@ -106,6 +108,17 @@ void require_choice(const std::string& option, const std::string& what, const st
 }
 
 void require_fabric(const std::string& value) { require_choice("--fabric", "fabric", value, {"fluid", "chunk"}); }
+
+double time_limit_of(const RunOptions& options) {
+  return static_cast<double>(parse_count("--time-limit", options.time_limit_text, 1, 1'000'000));
+}
+
+std::vector<std::string> metal_words(const RunOptions& options) {
+  std::vector<std::string> words{"--world", "metal", "--time-limit", options.time_limit_text};
+  for (const std::string& each : options.overrides) words.insert(words.end(), {"--set", each});
+  if (options.seed) words.insert(words.end(), {"--seed", std::to_string(*options.seed)});
+  return words;
+}
 
 Scenario scenario_for(const RunOptions& options) {
   require_choice("--world", "world", options.world, {"sim", "emu", "metal"});

@@ -53,10 +53,16 @@ struct RunOptions {
   std::string fabric;  // empty: the scenario's
   std::string world = "sim";
   std::string contexts;
+  std::string time_limit_text = "300";
   bool json = false;
 };
-/// --set --seed --fabric --world --contexts --json
+/// --set --seed --fabric --world --contexts --time-limit --json
 void add_run_options(boost::program_options::options_description& options, RunOptions& values);
+/// --time-limit in seconds; throws where it is none.
+double time_limit_of(const RunOptions& options);
+/// Those that change what runs, in the words of a rank's command in an emulated node: "--world metal --seed 7
+/// --time-limit 300".
+std::vector<std::string> metal_words(const RunOptions& options);
 /// Reads the scenario and applies the options to it; throws ScenarioError, or std::runtime_error for a world or fabric
 /// that there is not.
 Scenario scenario_for(const RunOptions& options);

@@ -21,9 +21,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kResults = "results";  // in the node's job folder, where its commands start
-constexpr int kSystemMib = 192;              // Debian's kernel, the tools and the page cache of what they load
-constexpr double kBootAllowance_s = 120;     // on top of the run's own limit: TCG boots slowly on a busy machine
+constexpr int kSystemMib = 192;           // Debian's kernel, the tools and the page cache of what they load
+constexpr double kBootAllowance_s = 120;  // on top of the run's own limit: TCG boots slowly on a busy machine
 
 /// By port; -1: no cable.
 int wire_of(const models::Cluster& cluster, models::PortRef port) {
@@ -40,34 +39,21 @@ int wire_of(const models::Cluster& cluster, models::PortRef port) {
 }
 
 /// What the ranks' buffers need, and the engine's staging memory beside them.
-int memory_mib(const Scenario& scenario) {
-  const Workload& workload = scenario.workload;
-  const std::uint64_t copies = workload.in_place ? 1 : 2;
-  const std::uint64_t bytes =
-      (copies * workload.bytes + 64 * kMiB) * static_cast<std::uint64_t>(workload.ranks_per_node);
+int memory_mib(const Scenario& scenario, std::uint64_t rank_bytes) {
+  const std::uint64_t bytes = (rank_bytes + 64 * kMiB) * static_cast<std::uint64_t>(scenario.workload.ranks_per_node);
   return kSystemMib + static_cast<int>((bytes + kMiB - 1) / kMiB);
 }
 
 std::vector<std::string> rank_command(const Scenario& scenario, const EmulateOptions& options, int rank) {
   const std::string address = models::to_string(scenario.cluster.nodes.front().management->address.address);
-  const std::string limit = fmt::format("{:.0f}", options.time_limit_s);
   std::vector<std::string> command{"/usr/bin/env",
                                    fmt::format("RANK={}", rank),
                                    fmt::format("WORLD_SIZE={}", ranks_of(scenario)),
                                    fmt::format("MASTER_ADDR={}", address),
                                    fmt::format("MASTER_PORT={}", MetalPlace().port),
                                    fmt::format("{}=emu", kWorldNameVariable),
-                                   fs::read_symlink("/proc/self/exe").string(),
-                                   "run",
-                                   fs::absolute(scenario.path).string(),
-                                   "--world",
-                                   "metal",
-                                   "--results",
-                                   kResults,
-                                   "--time-limit",
-                                   limit};
-  if (!options.trace) command.emplace_back("--no-trace");
-  command.insert(command.end(), options.arguments.begin(), options.arguments.end());
+                                   fs::read_symlink("/proc/self/exe").string()};
+  command.insert(command.end(), options.command.begin(), options.command.end());
   return command;
 }
 
@@ -76,25 +62,37 @@ std::string text_if_there(const std::string& path) {
   return fs::exists(path, problem) ? read_text_file(path) : "";
 }
 
-nlohmann::ordered_json json_if_there(const std::string& path) {
-  const std::string text = text_if_there(path);
-  return text.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json::parse(text);
+/// Waits for the end; what rank 0 says on standard error is said here, line by line, as it comes.
+emu::Outcome wait_and_follow(emu::MicroVms& machines, const EmulateOptions& options) {
+  constexpr double kTurn_s = 0.2;
+  const emu::NodeOutcome first = machines.outcome().nodes.front();
+  std::size_t said = 0;
+  const auto follow = [&] {
+    const std::string text = text_if_there(first.commands.front().stderr_path);
+    for (std::size_t end; (end = text.find('\n', said)) != std::string::npos; said = end + 1) {
+      options.say(first.name + ": " + text.substr(said, end - said));
+    }
+  };
+  while (!machines.advance(kTurn_s)) follow();
+  follow();
+  return machines.wait();
 }
 
-void collect(const Scenario& scenario, const emu::Outcome& outcome, Emulation& result) {
+void collect(const EmulateOptions& options, const emu::Outcome& outcome, Emulation& result) {
   const emu::NodeOutcome& first = outcome.nodes.front();
-  const std::string folder = fmt::format("{}/{}/{}/emu/", first.folder, kResults, scenario.name);
-  result.summary = json_if_there(folder + "summary.json");
-  result.provenance = json_if_there(folder + "provenance.json");
-  result.messages_csv = text_if_there(folder + "messages.csv");
+  if (options.collect) options.collect(first.folder);
   result.report = text_if_there(first.commands.front().stdout_path);
   if (const auto code = first.commands.front().exit_code) result.exit_code = *code;
   result.troubles = outcome.troubles;
   for (const emu::NodeOutcome& node : outcome.nodes) {
     for (const emu::CommandOutcome& command : node.commands) {
+      const bool followed = &command == &first.commands.front();
       const std::string said = text_if_there(command.stderr_path);
-      if (!said.empty()) result.troubles.push_back(node.name + ": " + said.substr(0, said.find_last_not_of('\n') + 1));
+      if (!said.empty() && !followed)
+        result.troubles.push_back(node.name + ": " + said.substr(0, said.find_last_not_of('\n') + 1));
       if (result.exit_code == kExitOk && command.exit_code != kExitOk) result.exit_code = kExitBroken;
+      // Whoever's time is over first is missed by the others, who may end with an error of their own.
+      if (command.exit_code == kExitNoProgress) result.exit_code = kExitNoProgress;
     }
     if (node.end == emu::NodeEnd::kTimedOut) result.exit_code = kExitNoProgress;
   }
@@ -128,7 +126,7 @@ emu::EmuCluster emulated_cluster(const Scenario& scenario, const EmulateOptions&
     const models::Node& node = cluster.nodes[index];
     emu::EmuNode one;
     one.name = node.name;
-    one.memory_mib = memory_mib(scenario);
+    one.memory_mib = memory_mib(scenario, options.rank_bytes);
     one.management_address = models::to_string(node.management->address);
     for (std::size_t nic = 0; nic < node.nics.size(); ++nic) {
       const models::Nic& from = node.nics[nic];
@@ -169,12 +167,18 @@ Emulation emulate(const Scenario& scenario, const EmulateOptions& options) {
                                    }});
   const MachineSignals signals(machines);
   machines.start();
-  const emu::Outcome outcome = machines.wait();
+  const emu::Outcome outcome = wait_and_follow(machines, options);
   Emulation result;
   result.interrupted = MachineSignals::interrupted();
-  collect(scenario, outcome, result);
+  collect(options, outcome, result);
   result.machines = describe_machines(accelerator, image, outcome);
   return result;
+}
+
+std::string machines_line(const Emulation& emulation) {
+  return fmt::format("{} virtual machines ({}): ready after {:.1f} s, {:.1f} s in all",
+                     emulation.machines["nodes"].size(), emulation.machines["accelerator"].get<std::string>(),
+                     emulation.machines["ready_s"].get<double>(), emulation.machines["total_s"].get<double>());
 }
 
 }  // namespace meshbed::cli

@@ -14,20 +14,20 @@
 namespace meshbed::cli {
 
 struct EmulateOptions {
-  std::vector<std::string> arguments;  // of `meshbed run SCENARIO` in the nodes, beyond world and results
-  double time_limit_s = 300;
-  bool trace = true;
+  std::vector<std::string>
+      command;                   // what every rank runs: `meshbed` with these words; its place is in its environment
+  std::uint64_t rank_bytes = 0;  // the buffers of a rank
+  double time_limit_s = 300;     // of the command; booting comes on top
   std::function<void(const std::string& line)> say;  // progress, one line each
+  /// Sees rank 0's folder, where its command started, before it is removed.
+  std::function<void(const std::string& folder)> collect;
 };
 
 struct Emulation {
   int exit_code = kExitBroken;        // rank 0's, or what stands for a run that never came to its end
   std::string report;                 // what rank 0 printed
-  std::vector<std::string> troubles;  // nodes that failed, timed out or were interrupted; what other ranks said
-  nlohmann::ordered_json summary;     // null where rank 0 wrote none
-  nlohmann::ordered_json provenance;
-  std::string messages_csv;         // its content
-  nlohmann::ordered_json machines;  // accelerator, times, memory: for summary.json
+  std::vector<std::string> troubles;  // nodes that failed, timed out or were interrupted; what ranks beyond 0 said
+  nlohmann::ordered_json machines;    // accelerator, times, memory: for summary.json
   bool interrupted = false;
 };
 
@@ -38,5 +38,8 @@ emu::EmuCluster emulated_cluster(const Scenario& scenario, const EmulateOptions&
 /// Boots, runs, collects. SIGINT and SIGTERM end it early; nothing is left running. Throws std::runtime_error, one
 /// line, where nodes cannot be emulated here.
 Emulation emulate(const Scenario& scenario, const EmulateOptions& options);
+
+/// "3 virtual machines (tcg): ready after 5.1 s, 12.0 s in all"
+std::string machines_line(const Emulation& emulation);
 
 }  // namespace meshbed::cli

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <ostream>
 
 #include "cli/emulate.h"
@@ -17,11 +18,12 @@ namespace {
 
 namespace po = boost::program_options;
 
+constexpr const char* kNodeResults = "results";  // in a node's folder
+
 struct Options {
   RunOptions run;
   std::string results = "results";
   bool no_trace = false;
-  std::string time_limit_text = "300";
 };
 
 void write_results(ResultsFolder& folder, const Scenario& scenario, const RunResult& result,
@@ -69,9 +71,7 @@ int run_simulated(const Scenario& scenario, const Options& options, const Argume
 int run_on_metal(const Scenario& scenario, const Options& options, const Arguments& arguments, std::ostream& out,
                  std::ostream& err) {
   const MetalPlace place = metal_place(from_environment);
-  const MetalOptions metal{
-      .files = built_files(),
-      .time_limit_s = static_cast<double>(parse_count("--time-limit", options.time_limit_text, 1, 1'000'000))};
+  const MetalOptions metal{.files = built_files(), .time_limit_s = time_limit_of(options.run)};
   if (place.rank != 0) {
     const RunResult result = run_metal(scenario, place, metal, nullptr);
     for (const RankError& error : result.simulation.errors) {
@@ -88,11 +88,27 @@ int run_on_metal(const Scenario& scenario, const Options& options, const Argumen
   return conclude(folder, scenario, result, options, arguments, out, err);
 }
 
-/// The options that change what runs, as they were given.
-std::vector<std::string> handed_on(const RunOptions& run) {
-  std::vector<std::string> words;
-  for (const std::string& each : run.overrides) words.insert(words.end(), {"--set", each});
-  if (run.seed) words.insert(words.end(), {"--seed", std::to_string(*run.seed)});
+/// What rank 0 left behind in its node.
+struct NodeResults {
+  nlohmann::ordered_json summary, provenance;  // null where it wrote none
+  std::string messages_csv;
+};
+
+NodeResults read_node_results(const std::string& folder, bool trace) {
+  NodeResults results;
+  // The summary is there when all is: the folder appears as a whole.
+  if (!std::filesystem::exists(folder + "summary.json")) return results;
+  results.summary = nlohmann::ordered_json::parse(read_text_file(folder + "summary.json"));
+  results.provenance = nlohmann::ordered_json::parse(read_text_file(folder + "provenance.json"));
+  if (trace) results.messages_csv = read_text_file(folder + "messages.csv");
+  return results;
+}
+
+/// What every rank runs in its node.
+std::vector<std::string> rank_words(const Scenario& scenario, const Options& options) {
+  std::vector<std::string> words{"run", std::filesystem::absolute(scenario.path).string(), "--results", kNodeResults};
+  if (options.no_trace) words.emplace_back("--no-trace");
+  for (const std::string& each : metal_words(options.run)) words.push_back(each);
   return words;
 }
 
@@ -100,30 +116,35 @@ int run_emulated(const Scenario& scenario, const Options& options, const Argumen
                  std::ostream& err) {
   ResultsFolder folder(options.results, scenario.name, "emu");
   (options.run.json ? err : out) << seed_line(scenario, "emu") << std::flush;
-  const Emulation emulation =
-      emulate(scenario,
-              {.arguments = handed_on(options.run),
-               .time_limit_s = static_cast<double>(parse_count("--time-limit", options.time_limit_text, 1, 1'000'000)),
-               .trace = !options.no_trace,
-               .say = [&err](const std::string& line) { err << "meshbed: " << line << "\n"
-                                                            << std::flush; }});
+  NodeResults results;
+  const Workload& workload = scenario.workload;
+  const Emulation emulation = emulate(
+      scenario, {.command = rank_words(scenario, options),
+                 .rank_bytes = (workload.in_place ? 1 : 2) * workload.bytes,
+                 .time_limit_s = time_limit_of(options.run),
+                 .say = [&err](const std::string& line) { err << "meshbed: " << line << "\n"
+                                                              << std::flush; },
+                 .collect =
+                     [&](const std::string& folder) {
+                       const std::string inner = fmt::format("{}/{}/{}/emu/", folder, kNodeResults, scenario.name);
+                       results = read_node_results(inner, !options.no_trace);
+                     }});
   for (const std::string& trouble : emulation.troubles) err << "meshbed: " << trouble << "\n";
   if (emulation.interrupted) {
     err << "meshbed: interrupted; nothing is left running\n";
     return kExitInterrupted;
   }
-  if (emulation.summary.is_null()) {
+  if (results.summary.is_null()) {
     err << "meshbed: rank 0 wrote no summary: the run never came to its end\n";
     return emulation.exit_code == kExitOk ? kExitBroken : emulation.exit_code;
   }
-  auto summary = emulation.summary;
+  auto& [summary, provenance, messages_csv] = results;
   summary["emu"] = emulation.machines;
-  auto provenance = emulation.provenance;
   provenance["emu"] = emulation.machines;
   provenance["emu"]["command_line"] = arguments;
   write_text_file(folder.aside("summary.json"), summary.dump(2) + "\n");
   write_text_file(folder.aside("provenance.json"), provenance.dump(2) + "\n");
-  if (!options.no_trace) write_text_file(folder.aside("messages.csv"), emulation.messages_csv);
+  if (!options.no_trace) write_text_file(folder.aside("messages.csv"), messages_csv);
   folder.publish();
   if (options.run.json) {
     out << summary.dump(2) << "\n";
@@ -131,11 +152,7 @@ int run_emulated(const Scenario& scenario, const Options& options, const Argumen
     // The seed line has been printed, and the results are not where the node wrote them.
     const std::string report = emulation.report.substr(emulation.report.find('\n') + 1);
     const std::size_t from = report.find("results in "), to = report.find('\n', from);
-    out << report.substr(0, from)
-        << fmt::format("{} virtual machines ({}): ready after {:.1f} s, {:.1f} s in all\nresults in {}",
-                       scenario.cluster.nodes.size(), emulation.machines["accelerator"].get<std::string>(),
-                       emulation.machines["ready_s"].get<double>(), emulation.machines["total_s"].get<double>(),
-                       folder.path())
+    out << report.substr(0, from) << machines_line(emulation) << "\nresults in " << folder.path()
         << report.substr(std::min(to, report.size()));
   }
   return emulation.exit_code;
@@ -152,10 +169,8 @@ int run_command(const Arguments& arguments, std::ostream& out, std::ostream& err
   syntax.positions.add("scenario", 1);
   syntax.options.add_options()  //
       ("results", po::value(&options.results)->value_name("DIR")->default_value("results"),
-       "where DIR/<scenario>/<world>/ is written")                                //
-      ("no-trace", po::bool_switch(&options.no_trace), "leave out messages.csv")  //
-      ("time-limit", po::value(&options.time_limit_text)->value_name("SECONDS")->default_value("300"),
-       "emu, metal: the run is given up after this; sim has [limits] time");
+       "where DIR/<scenario>/<world>/ is written")  //
+      ("no-trace", po::bool_switch(&options.no_trace), "leave out messages.csv");
   add_run_options(syntax.options, options.run);
   if (!parse_arguments(arguments, syntax, out)) return kExitOk;
 

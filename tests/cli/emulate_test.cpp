@@ -14,7 +14,11 @@ namespace {
 emu::EmuCluster cluster_of(const std::string& text) {
   Scenario scenario = parse_scenario(text, "here.toml", {});
   scenario.path = "/somewhere/here.toml";
-  return emulated_cluster(scenario, {.arguments = {"--seed", "7"}, .time_limit_s = 60, .trace = true, .say = {}});
+  return emulated_cluster(scenario, {.command = {"run", "--seed", "7"},
+                                     .rank_bytes = scenario.workload.bytes,
+                                     .time_limit_s = 60,
+                                     .say = {},
+                                     .collect = {}});
 }
 
 bool has(const std::vector<std::string>& words, const std::string& word) {
@@ -38,7 +42,7 @@ TEST_CASE("nodes, NICs, addresses and cables are the scenario's, and each rank i
   CHECK(node.nics[0].addresses == std::vector<std::string>{"192.168.100.2/24"});
   REQUIRE(node.commands.size() == 2);
   for (const char* word :
-       {"RANK=2", "WORLD_SIZE=6", "MASTER_ADDR=10.0.0.1", "metal", "/somewhere/here.toml", "--seed", "7"})
+       {"RANK=2", "WORLD_SIZE=6", "MASTER_ADDR=10.0.0.1", "MESHBED_WORLD_NAME=emu", "run", "--seed", "7"})
     CHECK_MESSAGE(has(node.commands[0], word), word);
   CHECK(has(node.commands[1], "RANK=3"));
 }
