@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -54,6 +55,11 @@ struct CaseBoard {
   Picoseconds average_ps() const;
   Picoseconds fastest_ps() const;
 };
+
+/// What the ranks of this process wrote on a board, and the taking in of what another process's did; case_board.cpp.
+nlohmann::json board_findings(const CaseBoard& board);
+/// Throws nlohmann::json::exception where these are none.
+void take_in_findings(CaseBoard& board, const nlohmann::json& findings);
 
 /// The buffers of one rank, large enough for every case that it will run; reused from case to case.
 class CollectiveBuffers {

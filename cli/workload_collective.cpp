@@ -43,8 +43,8 @@ class CollectiveRun final : public WorkloadRun {
   }
 
   Result<void> run_rank(RankHost& host) override;
-  nlohmann::json findings() const override;
-  void take_in(const nlohmann::json& findings) override;
+  nlohmann::json findings() const override { return board_findings(board_); }
+  void take_in(const nlohmann::json& findings) override { take_in_findings(board_, findings); }
   void conclude(RunResult& result) override;
   void prove_times(const Scenario& scenario, RunResult& result) const override;
 
@@ -72,40 +72,6 @@ Result<void> CollectiveRun::run_rank(RankHost& host) {
   // Nobody closes a connection that a slower rank still needs.
   if (const Result<void> all = host.rendezvous(); !all) return all;
   return engine->close();
-}
-
-nlohmann::json CollectiveRun::findings() const {
-  nlohmann::json durations = nlohmann::json::array();
-  for (const IterationTime& time : board_.iterations) durations.push_back(time.end_ps - time.start_ps);
-  nlohmann::json data = nlohmann::json::object();
-  for (int rank = ranks_.first; rank < ranks_.first + ranks_.count; ++rank) {
-    if (static_cast<std::size_t>(rank) < board_.results.size()) {
-      data[std::to_string(rank)] = board_.results[static_cast<std::size_t>(rank)];
-    }
-  }
-  return {{"durations_ps", durations},
-          {"data", data},
-          {"wrong", board_.wrong},
-          {"checked", board_.checked},
-          {"first_wrong", board_.first_wrong}};
-}
-
-/// Clocks of different machines are not one clock: an iteration lasts as long as it did for the rank that it took
-/// longest.
-void CollectiveRun::take_in(const nlohmann::json& findings) {
-  const auto& durations = findings.at("durations_ps");
-  board_.iterations.resize(std::max(board_.iterations.size(), durations.size()));
-  for (std::size_t index = 0; index < durations.size(); ++index) {
-    IterationTime& time = board_.iterations[index];
-    time.end_ps = time.start_ps + std::max(time.end_ps - time.start_ps, durations[index].get<Picoseconds>());
-  }
-  board_.results.resize(static_cast<std::size_t>(world_));
-  for (const auto& [rank, hash] : findings.at("data").items()) {
-    board_.results.at(static_cast<std::size_t>(std::stoi(rank))) = hash.get<std::uint64_t>();
-  }
-  if (board_.wrong == 0) board_.first_wrong = findings.at("first_wrong").get<std::string>();
-  board_.wrong += findings.at("wrong").get<std::uint64_t>();
-  board_.checked += findings.at("checked").get<std::uint64_t>();
 }
 
 void CollectiveRun::conclude(RunResult& result) {

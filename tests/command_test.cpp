@@ -56,8 +56,8 @@ TEST_CASE("a world that does not exist is answered with those that do, and each 
   CHECK(command_all("run x.toml --world moon").output ==
         "meshbed: --world moon: there is no such world; accepted: sim, emu, metal\n");
   CHECK(has(command_all("run x.toml --world emu --fabric fluid"), "--fabric and --contexts are the simulated world's"));
-  CHECK(
-      has(command_all("perf all_reduce --scenario x.toml --world emu"), "perf: --world emu: not built yet; one size"));
+  CHECK(has(command_all("perf all_reduce --world metal --scenario " + scenario_file("pair")),
+            "does not know its rank; start one a rank with"));
   CHECK(
       has(command_all("run --world metal " + scenario_file("pair")), "does not know its rank; start one a rank with"));
   const CommandResult few =

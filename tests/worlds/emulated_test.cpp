@@ -52,6 +52,39 @@ TEST_CASE("what NCCL called between two nodes is called over soft-RoCE alike") {
   runs_alike("nccl-calls-pair-all-reduce");
 }
 
+TEST_CASE("perf sweeps over soft-RoCE as over the simulated cables: every size right, one boot for all of them") {
+  if (const std::string why = why_not_emulated(); !why.empty()) {
+    MESSAGE("skipped: ", why);
+    return;
+  }
+  const CommandResult run =
+      run_command_line(meshbed_program() + " perf all_reduce -b 8 -e 1M -f 64 -n 2 --world emu --json --scenario " +
+                       scenario_file("spark-triangle"));
+  REQUIRE_MESSAGE(run.status == 0, run.output);
+  const json summary = json::parse(run.output);
+  CHECK(summary.at("world") == "emu");
+  CHECK(summary.at("emu").at("nodes").size() == 3);
+  REQUIRE(summary.at("rows").size() == 3);
+  for (const json& row : summary.at("rows")) {
+    for (const char* placement : {"out_of_place", "in_place"}) {
+      CHECK(row.at(placement).at("wrong") == 0);
+      CHECK(row.at(placement).at("time_ns") > 0);
+    }
+  }
+}
+
+TEST_CASE("a sweep that does not end in its time is given up with status 3 and says so") {
+  if (const std::string why = why_not_emulated(); !why.empty()) {
+    MESSAGE("skipped: ", why);
+    return;
+  }
+  const CommandResult run =
+      run_command_line(meshbed_program() + " perf all_reduce -b 64M -e 64M -n 1000 --time-limit 3 --world emu " +
+                       "--scenario " + scenario_file("pair") + " 2>&1");
+  CHECK_MESSAGE(run.status == 3, run.output);
+  CHECK_MESSAGE(run.output.find("the run has not ended in 3 s (--time-limit)") != std::string::npos, run.output);
+}
+
 TEST_CASE("a shell in a node has the node's devices, its cable and the way to its peer") {
   if (const std::string why = why_not_emulated(); !why.empty()) {
     MESSAGE("skipped: ", why);
