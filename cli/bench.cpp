@@ -15,6 +15,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "cli/bench_perftest.h"
 #include "cli/collective.h"
 #include "cli/simulate.h"
 #include "cli/workload.h"
@@ -127,30 +128,6 @@ nlohmann::json run_bench_case(const BenchCase& bench, const std::string& fabric)
           {"load_ms_per_copy", marks.load_s * 1e3 / static_cast<double>(simulation.host.copies)}};
 }
 
-/// What the figures were measured on, and with.
-nlohmann::json bench_provenance() {
-  std::string cpu = "unknown";
-  std::ifstream info("/proc/cpuinfo");
-  for (std::string line; std::getline(info, line);) {
-    if (line.rfind("model name", 0) != 0) continue;
-    cpu = line.substr(line.find(':') + 2);
-    break;
-  }
-  utsname system{};
-  uname(&system);
-  std::array<char, 32> date{};
-  const std::time_t now = std::time(nullptr);
-  std::strftime(date.data(), date.size(), "%Y-%m-%dT%H:%M:%SZ", std::gmtime(&now));
-  const BuiltFiles files = built_files();
-  return {{"date", date.data()},
-          {"meshbed", kVersion},
-          {"cpu", cpu},
-          {"kernel", fmt::format("{} {}", system.sysname, system.release)},
-          {"compiler", __VERSION__},
-          {"plugin_sha256", sha256_of_file(files.net_plugin)},
-          {"engine_sha256", sha256_of_file(files.engine)}};
-}
-
 /// Runs `bench` in a child and reads its JSON; throws with the child's own words where it fails.
 nlohmann::json in_child(const BenchCase& bench, const std::string& fabric) {
   std::array<int, 2> ends{};
@@ -199,8 +176,34 @@ nlohmann::json best_of(const BenchCase& bench, const std::string& fabric, int re
 
 }  // namespace
 
-int bench_command(const Arguments& arguments, std::ostream& out, std::ostream&) {
-  Syntax syntax("bench [options]");
+nlohmann::json bench_provenance() {
+  std::string cpu = "unknown";
+  std::ifstream info("/proc/cpuinfo");
+  for (std::string line; std::getline(info, line);) {
+    if (line.rfind("model name", 0) != 0) continue;
+    cpu = line.substr(line.find(':') + 2);
+    break;
+  }
+  utsname system{};
+  uname(&system);
+  std::array<char, 32> date{};
+  const std::time_t now = std::time(nullptr);
+  std::strftime(date.data(), date.size(), "%Y-%m-%dT%H:%M:%SZ", std::gmtime(&now));
+  const BuiltFiles files = built_files();
+  return {{"date", date.data()},
+          {"meshbed", kVersion},
+          {"cpu", cpu},
+          {"kernel", fmt::format("{} {}", system.sysname, system.release)},
+          {"compiler", __VERSION__},
+          {"plugin_sha256", sha256_of_file(files.net_plugin)},
+          {"engine_sha256", sha256_of_file(files.engine)}};
+}
+
+int bench_command(const Arguments& arguments, std::ostream& out, std::ostream& err) {
+  if (!arguments.empty() && arguments.front() == "perftest") {
+    return bench_perftest_command({arguments.begin() + 1, arguments.end()}, out, err);
+  }
+  Syntax syntax("bench [options], or bench perftest SCENARIO [options]");
   std::string fabric = "chunk";
   std::string message_text = "4096";
   std::string repetitions_text = "3";

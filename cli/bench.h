@@ -3,9 +3,14 @@
 //
 // Speed is CPU time (never wall time) and comes with its provenance; nothing here is a test.
 
+#include <nlohmann/json_fwd.hpp>
+
 #include "cli/command.h"
 
 namespace meshbed::cli {
+
+/// What figures were measured on, and with.
+nlohmann::json bench_provenance();
 
 int bench_command(const Arguments& arguments, std::ostream& out, std::ostream& err);
 

@@ -96,12 +96,13 @@ TEST_CASE("what only the emulated world needs is asked for by its commands alone
                             "' --no-install " + arguments + " 2>&1")
         .output;
   };
-  for (const char* emu : {"run x.toml --world emu", "perf --world=emu", "compare sim emu", "shell node0"}) {
+  for (const char* emu :
+       {"run x.toml --world emu", "perf --world=emu", "compare sim emu", "shell node0", "bench perftest x.toml"}) {
     CHECK(said_to(emu).rfind("meshbed: needs these packages: qemu-system-x86\n", 0) == 0);
   }
   // The stand-in for cmake is as far as these come.
-  for (const char* other :
-       {"run x.toml", "run emu.toml --world sim", "perf emu", "compare a b", "shell --help", "emu"}) {
+  for (const char* other : {"run x.toml", "run emu.toml --world sim", "perf emu", "compare a b", "shell --help", "emu",
+                            "bench", "bench perftest x.toml --world metal"}) {
     CHECK(said_to(other).rfind("meshbed: configure failed", 0) == 0);
   }
 }
