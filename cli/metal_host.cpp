@@ -49,6 +49,12 @@ void MetalHost::idle(const void*, const char*) {
   if (together_) baton_.lock();
 }
 
+void MetalHost::rest() {
+  constexpr int kRest_ms = 1;
+  const std::lock_guard lock(store_);
+  static_cast<void>(client_->poll(kRest_ms));
+}
+
 Error MetalHost::broken() { return {.code = ErrorCode::kClosed, .scope = Scope::kJob, .text = *client_->failure()}; }
 
 Result<void> MetalHost::rendezvous() {

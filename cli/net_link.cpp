@@ -13,12 +13,13 @@ namespace {
 
 constexpr const char* kHandleKey = "net link handle";
 constexpr int kTag = 0;
+constexpr int kTurnsBeforeRest = 100;
 
 Error broken(std::string text) { return {.code = ErrorCode::kRemote, .scope = Scope::kJob, .text = std::move(text)}; }
 
 }  // namespace
 
-NetLink::NetLink(RankHost& host, std::unique_ptr<coll::Transport> transport, std::uint64_t largest_bytes)
+NetLink::NetLink(MetalHost& host, std::unique_ptr<coll::Transport> transport, std::uint64_t largest_bytes)
     : host_(host), transport_(std::move(transport)), buffer_(largest_bytes) {}
 
 NetLink::~NetLink() {
@@ -28,7 +29,8 @@ NetLink::~NetLink() {
   if (listen_ != nullptr) table.close_listen(listen_);
 }
 
-Result<std::unique_ptr<NetLink>> NetLink::open(RankHost& host, const std::string& plugin, std::uint64_t largest_bytes) {
+Result<std::unique_ptr<NetLink>> NetLink::open(MetalHost& host, const std::string& plugin,
+                                               std::uint64_t largest_bytes) {
   auto transport = coll::Transport::load({.plugin = plugin, .comm_id = 1, .rank = host.rank()});
   if (!transport) return transport.error();
   std::unique_ptr<NetLink> link(new NetLink(host, std::move(*transport), largest_bytes));
@@ -94,15 +96,17 @@ Result<bool> NetLink::finished(void* request, std::uint64_t size_bytes) {
   return done;
 }
 
-Result<void> NetLink::transfer(std::uint64_t size_bytes, std::uint64_t count, std::uint64_t depth,
-                               std::vector<std::int64_t>* times_ns) {
+Result<void> NetLink::transfer(const Transfer& wanted) {
+  const auto& [size_bytes, count, depth, rests, times_ns] = wanted;
   std::deque<void*> under_way;
   std::uint64_t posted = 0, done = 0;
   Picoseconds posted_ps = 0;
+  int idle_turns = 0;
   while (done < count) {
     bool moved = false;
     while (posted < count && under_way.size() < depth) {
-      if (times_ns != nullptr) posted_ps = host_.now_ps();
+      posted_ps = host_.now_ps();
+      if (posted == 0) first_posted_ps_ = posted_ps;
       void* request = nullptr;
       const Result<bool> taken = post(size_bytes, &request);
       if (!taken) return taken.error();
@@ -120,18 +124,23 @@ Result<void> NetLink::transfer(std::uint64_t size_bytes, std::uint64_t count, st
       ++done;
       moved = true;
     }
-    if (moved) continue;
+    if (moved) {
+      idle_turns = 0;
+      continue;
+    }
     if (host_.others_failed()) return broken("the other rank has failed");
-    host_.idle(&under_way, "net link: messages");
+    ++idle_turns;
+    rests&& idle_turns > kTurnsBeforeRest ? host_.rest() : host_.idle(&under_way, "net link: messages");
   }
   return ok();
 }
 
 Result<double> NetLink::stream(std::uint64_t size_bytes, std::uint64_t count) {
   if (const Result<void> all = host_.rendezvous(); !all) return all.error();
-  const Picoseconds start_ps = host_.now_ps();
-  if (const Result<void> moved = transfer(size_bytes, count, kDepth, nullptr); !moved) return moved.error();
-  const double seconds = static_cast<double>(host_.now_ps() - start_ps) / static_cast<double>(kPicosecondsPerSecond);
+  const Result<void> moved = transfer({.size_bytes = size_bytes, .count = count, .rests = !sends()});
+  if (!moved) return moved.error();
+  const double seconds =
+      static_cast<double>(host_.now_ps() - first_posted_ps_) / static_cast<double>(kPicosecondsPerSecond);
   return static_cast<double>(size_bytes * count) / seconds;
 }
 
@@ -140,7 +149,10 @@ Result<std::vector<std::int64_t>> NetLink::one_by_one(std::uint64_t size_bytes, 
   std::vector<std::int64_t> times_ns;
   times_ns.reserve(count);
   // The sender may be ahead by what is not acknowledged yet; the receiver never posts a receive ahead.
-  const Result<void> moved = transfer(size_bytes, count, sends() ? kDepth : 1, sends() ? nullptr : &times_ns);
+  const Result<void> moved = transfer({.size_bytes = size_bytes,
+                                       .count = count,
+                                       .depth = sends() ? kDepth : 1,
+                                       .times_ns = sends() ? nullptr : &times_ns});
   if (!moved) return moved.error();
   return times_ns;
 }
