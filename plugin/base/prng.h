@@ -38,6 +38,11 @@ class Prng {
     return static_cast<std::uint64_t>((static_cast<__uint128_t>(next()) * bound) >> 64U);
   }
 
+  /// True with this probability, in steps of 2^-53.
+  constexpr bool chance(double probability) {
+    return static_cast<double>(next() >> 11U) < probability * static_cast<double>(std::uint64_t{1} << 53U);
+  }
+
  private:
   static constexpr std::uint64_t rotate(std::uint64_t value, unsigned bits) {
     return (value << bits) | (value >> (64U - bits));

@@ -102,7 +102,9 @@ struct Server {  // of a link
 class ChunkFabric final : public Fabric {
  public:
   ChunkFabric(World& world, Network& network)
-      : world_(world), network_(network), usage_(network), servers_(network.links().size()) {}
+      : world_(world), network_(network), usage_(network), servers_(network.links().size()) {
+    world.never_hold(&ChunkFabric::service_due);
+  }
 
   void transfer(const Path& path, std::uint64_t wire_bytes, std::uint64_t, EventFunction done, void* self,
                 std::uint64_t argument) override {
@@ -124,13 +126,18 @@ class ChunkFabric final : public Fabric {
     engage(transfer.hops[0]);
   }
 
+  void set_rate(int link, std::uint64_t rate_bps) override {
+    if (server(link).in_one_piece) break_up(*server(link).serving->transfer);
+    network_.links()[static_cast<std::size_t>(link)].shaped_bps = rate_bps;
+  }
+
  private:
   static constexpr unsigned kLinkBits = 24;
 
   Server& server(int link) { return servers_[static_cast<std::size_t>(link)]; }
   const Server& server(int link) const { return servers_[static_cast<std::size_t>(link)]; }
   static int link_of(const Hop& hop) { return hop.transfer->path->links[hop.index]; }
-  std::uint64_t rate(int link) const { return network_.links()[static_cast<std::size_t>(link)].rate_bps; }
+  std::uint64_t rate(int link) const { return network_.links()[static_cast<std::size_t>(link)].shaped_bps; }
 
   /// What a hop may send now, and when the last of it has come in.
   struct Supply {

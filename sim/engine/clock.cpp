@@ -212,7 +212,7 @@ bool Clock::State::over() {
   const auto& options = world.options();
   const auto end = [&](OutcomeKind kind) {
     outcome.kind = kind;
-    if (kind != OutcomeKind::kFinished) outcome.waiters = impl.waiters();
+    if (kind != OutcomeKind::kFinished) outcome.waiters = impl.waiters(world);
     return true;
   };
   if (impl.live == 0) return end(OutcomeKind::kFinished);

@@ -22,6 +22,11 @@ class Fabric {
   /// queue pair; fairness is between flows.
   virtual void transfer(const Path& path, std::uint64_t wire_bytes, std::uint64_t flow, EventFunction done, void* self,
                         std::uint64_t argument) = 0;
+
+  /// From now on the link carries `rate_bps` (> 0). What it is sending at this moment may end at the old rate, a chunk
+  /// at most. (Fluid: a transfer that is under way never gets faster, for SimGrid bounds a flow by the bandwidth that
+  /// it met at its start.)
+  virtual void set_rate(int link, std::uint64_t rate_bps) = 0;
 };
 
 std::unique_ptr<Fabric> make_fluid_fabric(World& world, Network& network);

@@ -39,6 +39,14 @@ class FluidFabric final : public Fabric {
     }
   }
 
+  void set_rate(int link, std::uint64_t rate_bps) override {
+    network_.links()[static_cast<std::size_t>(link)].shaped_bps = rate_bps;
+    s4u::Link* shaped = links_[static_cast<std::size_t>(link)];
+    if (shaped == nullptr) return;
+    const SimgridCall call;
+    shaped->set_bandwidth(static_cast<double>(rate_bps) / 8.0);
+  }
+
  private:
   struct Job {
     const Path* path;
@@ -57,6 +65,7 @@ class FluidFabric final : public Fabric {
   void build_platform() {
     const auto& cluster = world_.cluster();
     auto* root = s4u::Engine::get_instance()->get_netzone_root();
+    links_.resize(network_.links().size());
     hosts_.resize(cluster.nodes.size());
     for (std::size_t node = 0; node < cluster.nodes.size(); ++node)
       hosts_[node].resize(cluster.nodes[node].nics.size());
@@ -98,6 +107,7 @@ class FluidFabric final : public Fabric {
     // Bandwidth in bytes per second; latency nought, for it is a timer above the fabric.
     auto* made = zone->create_link("link" + std::to_string(index), static_cast<double>(link.rate_bps) / 8.0);
     made->set_latency(0.0)->seal();
+    links_[static_cast<std::size_t>(index)] = made;
     return s4u::LinkInRoute(made);
   }
 
@@ -133,6 +143,7 @@ class FluidFabric final : public Fabric {
   Network& network_;
   LinkUsage usage_;
   std::vector<std::vector<s4u::Host*>> hosts_;
+  std::vector<s4u::Link*> links_;  // as in the network; nullptr: a switch port with nobody to talk to
   std::vector<std::unique_ptr<Worker>> workers_;
   std::vector<Worker*> idle_;
 };

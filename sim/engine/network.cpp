@@ -52,7 +52,7 @@ Network::Network(const models::Cluster& cluster) : cluster_(cluster) {
 
 int Network::add_link(std::string name, std::uint64_t rate_bps) {
   MESHBED_CHECK(rate_bps > 0);
-  links_.push_back({.name = std::move(name), .rate_bps = rate_bps});
+  links_.push_back({.name = std::move(name), .rate_bps = rate_bps, .shaped_bps = rate_bps});
   return static_cast<int>(links_.size()) - 1;
 }
 

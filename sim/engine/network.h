@@ -19,10 +19,20 @@ namespace meshbed::sim {
 struct Link {
   std::string name;  // "node0/rocep1s0f0>node1/rocep1s0f1", "node0/rocep1s0f0>switch0"
   std::uint64_t rate_bps = 0;
+  std::uint64_t shaped_bps = 0;  // rate_bps, or what a Shape leaves of it; to be changed by Fabric::set_rate() alone
   // What the run's proof reads: bytes that entered and left, and the time during which the link was busy.
   std::uint64_t bytes_in = 0;
   std::uint64_t bytes_out = 0;
   Picoseconds busy_ps = 0;
+};
+
+/// What a port does to the packets that it sends, as tc-netem(8) on its interface would. All 0: nothing.
+struct Shape {
+  double loss = 0;     // fraction of the packets that are never seen again
+  double reorder = 0;  // fraction of the packets that go ahead of those before them
+  Picoseconds delay_ps = 0;
+  std::uint64_t rate_bps = 0;  // the port sends no faster; 0: as fast as its link
+  bool operator==(const Shape&) const = default;
 };
 
 /// Directed links from one port to another, in order, with the one-way delay that is not serialisation.
@@ -48,6 +58,12 @@ class Network {
   bool port_up(models::PortRef port) const;
   void set_port_up(models::PortRef port, bool up);
 
+  const Shape& shape(models::PortRef port) const { return state(port).shape; }
+  /// Loss, order and delay, for what is sent from now on; the rate is the fabric's (Fabric::set_rate).
+  void set_shape(models::PortRef port, const Shape& shape) { state(port).shape = shape; }
+  /// The port's own directed link; -1: it has no cable.
+  int link_out(models::PortRef port) const { return state(port).link_out; }
+
   /// The port that owns `address` on the subnet that `from` is cabled to, if it answers there (ARP, neighbour
   /// discovery); {-1,-1} where nobody does.
   models::PortRef neighbour(models::PortRef from, const models::IpAddress& address) const;
@@ -62,6 +78,7 @@ class Network {
  private:
   struct PortState {
     bool up = true;
+    Shape shape;
     int cable = -1;         // index in Cluster::cables, or
     int switch_index = -1;  // index in Cluster::switches
     int link_out = -1, link_in = -1;

@@ -132,6 +132,10 @@ void World::timer_due(void* self, std::uint64_t argument) {
 }
 
 void World::resume(Thread& thread) {
+  if (stopped(thread.process_->node)) {
+    if (!std::exchange(thread.held_, true)) impl_->held_threads.push_back(&thread);
+    return;
+  }
   thread.blocked_ = false;
   ++impl_->runnable;
   if (impl_->in_maestro) {
@@ -215,13 +219,15 @@ void World::signal(Process& process) {
   process.spinning.clear();
 }
 
-std::vector<std::string> World::Impl::waiters() const {
+std::vector<std::string> World::Impl::waiters(const World& world) const {
   std::vector<std::string> lines;
   for (const auto& thread : threads) {
     if (thread->ended_) continue;  // daemons too: a library's own threads are where a hang shows
     const WaitNote& note = thread->note_;
     std::string line = thread->process_->name + " thread " + thread->name_ + ": ";
-    if (!thread->blocked_) {
+    if (world.stopped(thread->process_->node)) {
+      line += "its node stands still";
+    } else if (!thread->blocked_) {
       line += "running";
     } else {
       line += std::string("waits in ") + note.what;

@@ -125,6 +125,18 @@ class World {
   /// Something happened to `process` from outside of the current thread: bytes, a completion, a signal, an unlock.
   void signal(Process& process);
 
+  // --- nodes that stop ---
+  /// From now on nothing happens on the node: its threads stand still, and so does every event that belongs to it,
+  /// until continue_node(); then all that was held up happens at once, in its order, and time has gone on meanwhile (a
+  /// suspended machine whose clock goes on). Nothing where it stands still already. From events only.
+  void stop_node(int node);
+  void continue_node(int node);
+  /// As stop_node(), for good: the run does not wait for the node's threads.
+  void kill_node(int node);
+  bool stopped(int node) const { return !stopped_.empty() && stopped_[static_cast<std::size_t>(node)] != Stop::kNo; }
+  /// Events of this function happen even on nodes that stand still: what is on a wire is on its way.
+  void never_hold(EventFunction function) { never_held_.push_back(function); }
+
   // --- run ---
   /// Runs until every non-daemon thread has ended, or nothing can happen any more.
   Outcome run();
@@ -140,9 +152,13 @@ class World {
  private:
   static void timer_due(void* self, std::uint64_t argument);
   void resume(Thread& thread);
+  enum class Stop : std::uint8_t { kNo, kStopped, kKilled };
+  void stop(int node, Stop how);
   Picoseconds now_ps_ = 0;
   Picoseconds last_progress_ps_ = 0;
   std::uint64_t events_run_ = 0;
+  std::vector<Stop> stopped_;  // by node; empty until the first stop
+  std::vector<EventFunction> never_held_;
   WorldOptions options_;
   std::vector<std::unique_ptr<Process>> processes_;
   std::unique_ptr<Network> network_;
@@ -174,6 +190,7 @@ class Thread {
   bool blocked_ = false;
   bool wake_pending_ = false;
   bool timed_out_ = false;
+  bool held_ = false;  // woken while its node stands still
   Picoseconds blocked_since_ps_ = 0;
   Picoseconds deadline_ps_ = -1;     // of the current block_until; -1: none
   Picoseconds timer_ps_ = -1;        // when the thread's timer event is due; -1: none is queued

@@ -39,13 +39,18 @@ class SimgridCall {
 
 struct World::Impl {
   explicit Impl(World& world) : clock(world) {}
-  std::vector<std::string> waiters() const;
+  std::vector<std::string> waiters(const World& world) const;
+  /// False where the event happens although its node stands still.
+  bool hold(const World& world, const Event& event);
 
   EventQueue queue;
   std::vector<std::unique_ptr<Thread>> threads;
   // Woken by threads or the pacer, to be resumed from maestro: from an actor, SimGrid's resume would let the woken one
   // run before the call returns, in the middle of whatever woke it.
   std::vector<Thread*> woken;
+  // Of nodes that stand still, in the order in which they were held up.
+  std::vector<Event> held_events;
+  std::vector<Thread*> held_threads;
   bool in_maestro = false;
   int runnable = 0;  // threads that are not blocked and have not ended
   int live = 0;      // threads that are no daemons and have not ended
@@ -56,6 +61,7 @@ struct World::Impl {
   static Picoseconds last_progress(const World& world) { return world.last_progress_ps_; }
   static void resume_actor(Thread& thread) { thread.actor_->resume(); }
   static void run_event(World& world, const Event& event) {
+    if (world.stopped(event.host) && of(world).hold(world, event)) return;
     ++world.events_run_;
     event.function(event.self, event.argument);
   }

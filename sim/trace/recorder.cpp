@@ -13,6 +13,15 @@
 
 namespace meshbed::sim {
 
+namespace {
+
+/// "::ffff:192.168.100.1"
+std::string gid_text(const models::RawGid& gid) {
+  return models::to_string(models::IpAddress{.family = models::IpFamily::kIpv6, .bytes = gid});
+}
+
+}  // namespace
+
 std::string endpoint_name(const models::Cluster& cluster, const models::PortRef& port) {
   const bool known =
       port.node >= 0 && static_cast<std::size_t>(port.node) < cluster.nodes.size() && port.nic >= 0 &&
@@ -31,8 +40,9 @@ Recorder::Recorder(const models::Cluster& cluster, const std::string& trace_path
   if (trace_path.empty()) return;
   trace_.open(trace_path);
   if (!trace_) throw std::runtime_error(fmt::format("cannot write {}: {}", trace_path, std::strerror(errno)));
-  trace_ << "posted_ps,started_ps,delivered_ps,completed_ps,source_rank,destination_rank,source,destination,source_qp,"
-            "destination_qp,sequence,opcode,payload_bytes,wire_bytes,status,tries,deliveries\n";
+  trace_
+      << "posted_ps,started_ps,delivered_ps,completed_ps,source_rank,destination_rank,source,destination,source_gid,"
+         "destination_gid,source_qp,destination_qp,sequence,opcode,payload_bytes,wire_bytes,status,tries,deliveries\n";
 }
 
 Recorder::Flow& Recorder::flow_of(const MessageRecord& record) {
@@ -52,8 +62,9 @@ Recorder::Flow& Recorder::flow_of(const MessageRecord& record) {
           .destination_rank = forth ? &ends.second : &ends.first,
           .usage = nullptr,
           .usage_rank = -1,
-          .ports = fmt::format("{},{}", endpoint_name(cluster_, record.source),
-                               endpoint_name(cluster_, record.destination))};
+          .ends = fmt::format("{},{},{},{}", endpoint_name(cluster_, record.source),
+                              endpoint_name(cluster_, record.destination), gid_text(record.source_gid),
+                              gid_text(record.destination_gid))};
   if (record.source_rank >= 0) (forth ? ends.first : ends.second) = record.source_rank;
   return flow;
 }
@@ -86,7 +97,7 @@ void Recorder::message(const MessageRecord& told) {
   usage.payload_bytes += record.payload_bytes;
   usage.wire_bytes += record.wire_bytes;
 
-  if (trace_.is_open()) write_line(record, flow.ports);
+  if (trace_.is_open()) write_line(record, flow.ends);
 }
 
 void Recorder::close() {
@@ -98,13 +109,12 @@ void Recorder::close() {
       fmt::format("cannot write {}: {}", trace_path_, errno != 0 ? std::strerror(errno) : "not all of it was taken"));
 }
 
-void Recorder::write_line(const MessageRecord& record, const std::string& ports) {
+void Recorder::write_line(const MessageRecord& record, const std::string& ends) {
   fmt::memory_buffer line;
   fmt::format_to(std::back_inserter(line), FMT_COMPILE("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n"),
                  record.posted_ps, record.started_ps, record.delivered_ps, record.completed_ps, record.source_rank,
-                 record.destination_rank, ports, record.source_qp, record.destination_qp, record.sequence,
-                 record.opcode, record.payload_bytes, record.wire_bytes, record.status, record.tries,
-                 record.deliveries);
+                 record.destination_rank, ends, record.source_qp, record.destination_qp, record.sequence, record.opcode,
+                 record.payload_bytes, record.wire_bytes, record.status, record.tries, record.deliveries);
   trace_.write(line.data(), static_cast<std::streamsize>(line.size()));
 }
 

@@ -68,10 +68,10 @@ class Recorder : public MessageSink {
     int* destination_rank = nullptr;
     PairUsage* usage = nullptr;  // in pairs_, for usage_rank
     int usage_rank = -1;
-    std::string ports;  // "node0/rocep1s0f0,node1/rocep1s0f0"
+    std::string ends;  // ports and GIDs: "node0/rocep1s0f0,node1/rocep1s0f0,::ffff:192.168.100.1,..."
   };
   Flow& flow_of(const MessageRecord& record);
-  void write_line(const MessageRecord& record, const std::string& ports);
+  void write_line(const MessageRecord& record, const std::string& ends);
 
   const models::Cluster& cluster_;
   std::string trace_path_;

@@ -42,6 +42,8 @@ void record(System& system, const QueuePair& qp, const SendEntry& entry, ibv_wc_
   record.destination_rank = peer != nullptr ? peer->context->process->rank : -1;
   record.source = qp.context->port;
   record.destination = qp.route.peer;
+  record.source_gid = qp.route.source_gid;
+  record.destination_gid = qp.route.destination_gid;
   record.source_qp = qp.number;
   record.destination_qp = qp.attr.dest_qp_num;
   record.opcode = entry.opcode;

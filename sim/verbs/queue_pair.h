@@ -43,6 +43,7 @@ struct SendEntry {
   std::uint32_t rkey;
   std::uint32_t imm_data;
   std::uint32_t first_psn, packet_count;
+  std::uint32_t resume;  // packets of it (of its response) that the other end is known to have: not to be sent again
   std::uint32_t tries, deliveries;
   ibv_wc_status status;     // meaningful once done
   std::uint8_t opcode;      // ibv_wr_opcode

@@ -42,8 +42,9 @@ void request_sent(void* self, std::uint64_t) {
     qp->send[flight.sequence].sent = true;
     ensure_timer(owner, *qp);
   }
-  if (unfinished && path_usable(owner, *qp) && flaps_of(owner, *qp) == flight.flaps) {
-    owner.world.after(path_latency_ps(*qp), qp->route.peer.node, request_arrives, &flight, 0);
+  if (unfinished && path_usable(owner, *qp) && flaps_of(owner, *qp) == flight.flaps && !vanishes(flight)) {
+    owner.world.after(one_way_ps(owner, qp->route.path, qp->context->port), qp->route.peer.node, request_arrives,
+                      &flight, 0);
   } else {
     release(owner, flight);
   }
@@ -71,15 +72,32 @@ void start(System& system, QueuePair& qp, std::uint64_t sequence) {
   flight.round = qp.round;
   flight.flaps = flaps_of(system, qp);
   flight.snapshot = nullptr;
+  // A read's or atomic's request is one packet; what it resumes is its response.
+  flight.from = has_response(entry.opcode) ? 0 : entry.resume;
+  flight.left = has_response(entry.opcode) ? 1 : entry.packet_count - entry.resume;
+  flight.through = packets_through(system, qp, flight.left);
   qp.wire_busy = true;
-  put_on_wire(system, qp, entry.wire_bytes, qp.number, request_sent, flight);
+  const std::uint64_t payload_bytes = has_response(entry.opcode) ? 0 : entry.payload_bytes;
+  put_on_wire(system, qp, flight_wire_bytes(qp, flight, payload_bytes, entry.wire_bytes), qp.number, request_sent,
+              flight);
+}
+
+/// So many packets of the request, or of its response, have got through: progress, which brings all retries back.
+void resume_from(QueuePair& qp, SendEntry& entry, std::uint32_t packets) {
+  if (packets <= entry.resume) return;
+  entry.resume = packets;
+  qp.retries_left = qp.attr.retry_cnt;
 }
 
 /// Everything up to `psn` is acknowledged; reads and atomics still need their responses.
 void acknowledge(QueuePair& qp, std::uint32_t psn) {
   for (std::uint64_t sequence = qp.send.begin(); sequence < qp.reached; ++sequence) {
     SendEntry& entry = qp.send[sequence];
-    if (psn_ahead(psn, psn_add(entry.first_psn, entry.packet_count - 1)) < 0) break;
+    if (psn_ahead(psn, psn_add(entry.first_psn, entry.packet_count - 1)) < 0) {
+      const std::int32_t arrived = psn_ahead(psn, entry.first_psn) + 1;
+      if (!has_response(entry.opcode) && arrived > 0) resume_from(qp, entry, static_cast<std::uint32_t>(arrived));
+      break;
+    }
     if (!has_response(entry.opcode)) entry.done = true;
   }
 }
@@ -140,6 +158,7 @@ bool local_spans(System& system, const QueuePair& qp, const SendEntry& entry, Sp
 }
 
 void pump(System& system, QueuePair& qp) {
+  if (system.world.stopped(qp.context->port.node)) return;
   while (qp.state == IBV_QPS_RTS && !qp.wire_busy && qp.rnr_until_ps < 0 && qp.next < qp.send.end()) {
     SendEntry& entry = qp.send[qp.next];
     if (entry.done && entry.status != IBV_WC_SUCCESS) return;  // it ends the queue pair when its turn comes
@@ -216,6 +235,14 @@ void response_arrives(void* self, std::uint64_t) {
   if (qp == nullptr || !qp->send.holds(sequence) || qp->send[sequence].done) return release(owner, flight);
   SendEntry& entry = qp->send[sequence];
   const bool lost = flaps_of(owner, *qp) != flight.flaps;
+  if (!lost && flight.through < flight.left) {
+    const bool gap = shows_gap(flight);
+    resume_from(*qp, entry, flight.from + flight.through);
+    release(owner, flight);
+    response_lost(owner, *qp, entry);
+    if (gap) retry(owner, *qp);
+    return;
+  }
   const std::optional<ibv_wc_status> status = lost ? std::nullopt : take_response(owner, *qp, entry, flight);
   release(owner, flight);
   if (!status) return response_lost(owner, *qp, entry);

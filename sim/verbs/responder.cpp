@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <optional>
+#include <utility>
 
 #include "sim/verbs/psn.h"
 #include "sim/verbs/system.h"
@@ -166,7 +167,11 @@ void answer(System& system, const QueuePair& source, Flight& flight, Verdict ver
   flight.answer = verdict.answer;
   flight.code = verdict.code;
   flight.psn = psn;
-  system.world.after(path_latency_ps(source), source.context->port.node, answer_arrives, &flight, 0);
+  const models::PortRef port = source.route.peer;
+  const double loss = source.route.path != nullptr ? system.network.shape(port).loss : 0;
+  if (loss > 0 && system.port(port).dice.chance(loss)) return release(system, flight);
+  system.world.after(one_way_ps(system, source.route.path, port), source.context->port.node, answer_arrives, &flight,
+                     0);
 }
 
 /// The request that the responder expects.
@@ -209,6 +214,25 @@ void duplicate(System& system, QueuePair& target, QueuePair& source, SendEntry& 
   if (verdict) answer(system, source, flight, *verdict, entry.first_psn);
 }
 
+/// A packet is missing: says so once, and waits for it.
+void out_of_sequence(System& system, QueuePair& target, QueuePair& source, Flight& flight) {
+  if (std::exchange(target.nak_sent, true)) return release(system, flight);
+  answer(system, source, flight, {Answer::kSequenceNak, 0}, target.expected_psn);
+}
+
+/// The first packets of a message, whose others have not come through.
+void accept_part(System& system, QueuePair& target, QueuePair& source, const SendEntry& entry, Flight& flight) {
+  const bool send = entry.opcode == IBV_WR_SEND || entry.opcode == IBV_WR_SEND_WITH_IMM;
+  if (send && target.recv.empty()) {
+    target.nak_sent = true;
+    return answer(system, source, flight, {Answer::kRnrNak, target.attr.min_rnr_timer}, entry.first_psn);
+  }
+  target.expected_psn = psn_add(entry.first_psn, flight.from + flight.through);
+  target.nak_sent = false;
+  if (!shows_gap(flight)) return release(system, flight);
+  out_of_sequence(system, target, source, flight);
+}
+
 /// A response that will not come.
 void lose_response(System& system, Flight& flight) {
   QueuePair* source = system.queue_pairs.find(flight.source_qp);
@@ -235,11 +259,12 @@ void response_sent(void* self, std::uint64_t) {
   }
   const QueuePair* source = owner.queue_pairs.find(flight.source_qp);
   const bool lost = flight.aborted || responder == nullptr || source == nullptr ||
-                    flaps_of(owner, *responder) != flight.flaps || !path_usable(owner, *responder);
+                    flaps_of(owner, *responder) != flight.flaps || !path_usable(owner, *responder) || vanishes(flight);
   if (lost) {
     lose_response(owner, flight);
   } else {
-    owner.world.after(path_latency_ps(*responder), source->context->port.node, response_arrives, &flight, 0);
+    owner.world.after(one_way_ps(owner, responder->route.path, responder->context->port), source->context->port.node,
+                      response_arrives, &flight, 0);
   }
   if (responder != nullptr) start_response(owner, *responder);
 }
@@ -250,6 +275,7 @@ constexpr std::uint64_t kResponseFlow = std::uint64_t{kLastQueuePair} + 1;
 }  // namespace
 
 void start_response(System& system, QueuePair& responder) {
+  if (system.world.stopped(responder.context->port.node)) return;
   while (!responder.response_busy && responder.responses_first != nullptr) {
     Flight& flight = *responder.responses_first;
     const QueuePair* source = system.queue_pairs.find(flight.source_qp);
@@ -257,8 +283,13 @@ void start_response(System& system, QueuePair& responder) {
       lose_response(system, pop_response(responder));
       continue;
     }
+    const SendEntry& entry = source->send[flight.sequence];
+    flight.from = entry.resume;
+    flight.left = entry.packet_count - entry.resume;
+    flight.through = packets_through(system, responder, flight.left);
     responder.response_busy = true;
-    put_on_wire(system, responder, response_wire_bytes(responder, source->send[flight.sequence]),
+    put_on_wire(system, responder,
+                flight_wire_bytes(responder, flight, entry.payload_bytes, response_wire_bytes(responder, entry)),
                 kResponseFlow | responder.number, response_sent, flight);
   }
 }
@@ -282,12 +313,16 @@ void request_arrives(void* self, std::uint64_t) {
     target->established = true;
     raise_event(owner, *target->context, IBV_EVENT_COMM_EST, target->number);
   }
-  const std::int32_t ahead = psn_ahead(entry.first_psn, target->expected_psn);
-  if (ahead == 0) return in_sequence(owner, *target, *source, entry, flight);
-  if (ahead < 0) return duplicate(owner, *target, *source, entry, flight);
-  if (target->nak_sent) return release(owner, flight);
-  target->nak_sent = true;
-  answer(owner, *source, flight, {Answer::kSequenceNak, 0}, target->expected_psn);
+  const std::uint32_t first = psn_add(entry.first_psn, flight.from);
+  const std::uint32_t arriving = psn_add(first, flight.through > 0 ? 0 : 1);  // where its first packet is missing
+  if (psn_ahead(arriving, target->expected_psn) > 0) return out_of_sequence(owner, *target, *source, flight);
+  // Of a message of many packets some may have come before.
+  const std::uint32_t packets = has_response(entry.opcode) ? entry.packet_count : flight.through;
+  if (psn_ahead(psn_add(first, packets), target->expected_psn) <= 0) {
+    return duplicate(owner, *target, *source, entry, flight);
+  }
+  if (flight.through == flight.left) return in_sequence(owner, *target, *source, entry, flight);
+  accept_part(owner, *target, *source, entry, flight);
 }
 
 }  // namespace meshbed::sim::verbs

@@ -22,7 +22,7 @@ void timer_due(void*, std::uint64_t number) {
   System& owner = system();
   QueuePair* qp = owner.queue_pairs.find(static_cast<std::uint32_t>(number));
   if (qp == nullptr) return;
-  if (qp->timer_event_ps == owner.world.now()) qp->timer_event_ps = -1;
+  if (qp->timer_event_ps <= owner.world.now()) qp->timer_event_ps = -1;  // earlier: the node stood still
   if (qp->timer_ps < 0) return;
   if (qp->timer_ps > owner.world.now()) return queue_timer_event(owner, *qp);
   qp->timer_ps = -1;
@@ -47,7 +47,7 @@ void go_back(QueuePair& qp) {
 void receiver_wait_over(void*, std::uint64_t number) {
   System& owner = system();
   QueuePair* qp = owner.queue_pairs.find(static_cast<std::uint32_t>(number));
-  if (qp == nullptr || qp->rnr_until_ps != owner.world.now()) return;  // it was reset meanwhile
+  if (qp == nullptr || qp->rnr_until_ps < 0 || qp->rnr_until_ps > owner.world.now()) return;  // reset meanwhile
   qp->rnr_until_ps = -1;
   pump(owner, *qp);
 }

@@ -20,7 +20,8 @@ System::System(World& owner, MessageSink* messages)
   ports.resize(nodes.size());
   for (std::size_t node = 0; node < nodes.size(); ++node) {
     for (std::size_t nic = 0; nic < nodes[node].nics.size(); ++nic) {
-      ports[node].push_back({network.port_up({static_cast<int>(node), static_cast<int>(nic)}), 0});
+      ports[node].push_back({.up = network.port_up({static_cast<int>(node), static_cast<int>(nic)}),
+                             .dice = Prng(mix64(world.options().seed ^ mix64(node << 8U | nic)))});
     }
   }
 }
@@ -48,6 +49,15 @@ void install_verbs(World& world, const std::string& libibverbs_path, MessageSink
   if (set_backend(&verbs::backend_table()) != 0) {
     throw std::runtime_error(libibverbs_path + " was built for another version of the back end");
   }
+}
+
+void node_continued(int node) {
+  verbs::System& system = verbs::system();
+  system.queue_pairs.for_each([&](verbs::QueuePair& qp) {
+    if (qp.context->port.node != node) return;
+    verbs::pump(system, qp);
+    verbs::start_response(system, qp);
+  });
 }
 
 const VerbsCounters& verbs_counters() { return verbs::system().counters; }

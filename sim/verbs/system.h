@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "models/cluster.h"
+#include "plugin/base/prng.h"
 #include "sim/engine/fabric.h"
 #include "sim/engine/network.h"
 #include "sim/engine/world.h"
@@ -24,6 +25,7 @@ namespace meshbed::sim::verbs {
 struct PortWatch {
   bool up = false;
   std::uint32_t flaps = 0;  // times it went down
+  Prng dice = Prng(0);      // which packets its Shape loses
 };
 
 struct System {
@@ -71,9 +73,6 @@ inline std::uint32_t flaps_of(const System& system, const QueuePair& qp) {
 }
 inline bool path_usable(const System& system, const QueuePair& qp) {
   return qp.route.path != nullptr ? system.network.usable(*qp.route.path) : system.network.port_up(qp.context->port);
-}
-inline Picoseconds path_latency_ps(const QueuePair& qp) {
-  return qp.route.path != nullptr ? qp.route.path->latency_ps : 0;
 }
 inline void release(System& system, Flight& flight) {
   if (flight.snapshot != nullptr) system.blocks.give(flight.snapshot);

@@ -9,9 +9,13 @@
 // queue pair. Cost: three events a request (last bit, arrival, answer); nothing is allocated once the pools are warm.
 //
 // Lost is what was on the way when a port at either end went down: its flights compare the ports' flap counts.
-// A request whose queue pair left RTS before the arrival is not delivered, and memory is read when a message arrives,
-// not when it starts: until then its owner must leave it alone anyway. Only the values of small reads and of atomics
-// are taken at the responder when the request arrives there, because programs poll flags with them.
+// Packets that a port's Shape loses or lets be overtaken cut a flight short: the packets before the first such one
+// arrive; the one behind it, if the message has one, shows the gap and is answered with a NAK (rxe, like adapters,
+// sends everything again from there), else the timer finds out. What arrived of a message need not be sent again. The
+// wire carries the flight up to the packet that shows the gap; that adapters go on sending until the NAK is back is
+// left out. A request whose queue pair left RTS before the arrival is not delivered, and memory is read when a message
+// arrives, not when it starts: until then its owner must leave it alone anyway. Only the values of small reads and of
+// atomics are taken at the responder when the request arrives there, because programs poll flags with them.
 
 #include <cstdint>
 
@@ -26,8 +30,11 @@ struct Flight {
   std::uint32_t responder_qp;  // of a response
   std::uint64_t sequence;      // of the request on its queue pair
   std::uint32_t round;
-  std::uint32_t flaps;  // of both ports, when it started
-  std::uint32_t psn;    // acknowledged; of a NAK: the one that the responder expects, all before it have arrived
+  std::uint32_t flaps;    // of both ports, when it started
+  std::uint32_t psn;      // acknowledged; of a NAK: the one that the responder expects, all before it have arrived
+  std::uint32_t from;     // first packet of the message (of its response) that is sent this time
+  std::uint32_t left;     // packets from there on, and
+  std::uint32_t through;  // how many of them arrive in order
   Answer answer;
   std::uint8_t code;  // RNR timer field, or ibv_wc_status of an error NAK
   bool aborted;       // a response whose queue pair left the connected states while it was on the wire
@@ -60,6 +67,17 @@ Picoseconds rnr_timer_ps(std::uint8_t code);
 Picoseconds ack_timeout_ps(std::uint8_t timeout);
 
 // --- wire ---
+/// Packets of `from` on that a port's Shape lets through before the first that is lost or overtaken; `left`: all.
+std::uint32_t packets_through(System& system, const QueuePair& sender, std::uint32_t left);
+/// The packet behind the first that is missing arrives and shows it.
+inline bool shows_gap(const Flight& flight) { return flight.through + 1 < flight.left; }
+/// Nothing of it arrives.
+inline bool vanishes(const Flight& flight) { return flight.through == 0 && !shows_gap(flight) && flight.left > 0; }
+/// Wire bytes of the flight's packets, of a message or response whose packets take `whole` altogether.
+std::uint64_t flight_wire_bytes(const QueuePair& sender, const Flight& flight, std::uint64_t payload_bytes,
+                                std::uint64_t whole);
+/// From a port to its peer: the path's latency and the delay of the port's Shape.
+Picoseconds one_way_ps(const System& system, const Path* path, models::PortRef from);
 void put_on_wire(System& system, const QueuePair& qp, std::uint64_t wire_bytes, std::uint64_t flow, EventFunction done,
                  Flight& flight);
 

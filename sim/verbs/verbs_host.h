@@ -23,6 +23,7 @@ struct MessageRecord {
   std::uint64_t sequence = 0;  // of the message on its queue pair
   std::int32_t source_rank = -1, destination_rank = -1;
   models::PortRef source, destination;
+  models::RawGid source_gid{}, destination_gid{};  // of the address vector; all 0: not told
   std::uint32_t source_qp = 0, destination_qp = 0;
   std::uint32_t opcode = 0;      // ibv_wr_opcode
   std::uint32_t status = 0;      // ibv_wc_status at the requester
@@ -55,6 +56,9 @@ void install_verbs(World& world, const std::string& libibverbs_path, MessageSink
 /// To be called after Network::set_port_up: loses what is on the way over the port, raises IBV_EVENT_PORT_ERR and
 /// IBV_EVENT_PORT_ACTIVE wherever a link's state changed (both ends of a cable).
 void port_changed(models::PortRef port);
+
+/// To be called after World::continue_node: its adapters go on with what they were told before.
+void node_continued(int node);
 
 /// Of the verbs that are installed.
 const VerbsCounters& verbs_counters();

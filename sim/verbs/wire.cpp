@@ -55,6 +55,33 @@ Picoseconds ack_timeout_ps(std::uint8_t timeout) {
   return timeout == 0 ? -1 : kUnit << timeout;
 }
 
+std::uint32_t packets_through(System& system, const QueuePair& sender, std::uint32_t left) {
+  if (sender.route.path == nullptr) return left;
+  const models::PortRef port = sender.context->port;
+  const Shape& shape = system.network.shape(port);
+  if (shape.loss <= 0 && shape.reorder <= 0) return left;
+  const double passes = (1 - shape.loss) * (1 - shape.reorder);
+  Prng& dice = system.port(port).dice;
+  for (std::uint32_t packet = 0; packet < left; ++packet) {
+    if (!dice.chance(passes)) return packet;
+  }
+  return left;
+}
+
+std::uint64_t flight_wire_bytes(const QueuePair& sender, const Flight& flight, std::uint64_t payload_bytes,
+                                std::uint64_t whole) {
+  const std::uint32_t sent = std::min(flight.left, flight.through + 2);
+  if (flight.from == 0 && sent == flight.left) return whole;
+  const std::uint64_t pmtu = mtu_bytes(sender.attr.path_mtu);
+  const std::uint64_t begin = std::min(payload_bytes, flight.from * pmtu);
+  const std::uint64_t end = std::min(payload_bytes, (std::uint64_t{flight.from} + sent) * pmtu);
+  return models::wire_bytes(end - begin, static_cast<std::uint32_t>(pmtu), 0, packet_overhead(sender));
+}
+
+Picoseconds one_way_ps(const System& system, const Path* path, models::PortRef from) {
+  return path != nullptr ? path->latency_ps + system.network.shape(from).delay_ps : 0;
+}
+
 void put_on_wire(System& system, const QueuePair& qp, std::uint64_t wire_bytes, std::uint64_t flow, EventFunction done,
                  Flight& flight) {
   if (qp.route.path != nullptr) {

@@ -186,7 +186,7 @@ ibv_qp_state Side::state() const {
 
 WorldResult run_pair(const PairOptions& options, const std::function<void(Side&)>& first,
                      const std::function<void(Side&)>& second) {
-  sim::WorldOptions world_options{.cluster = options.cluster, .fabric = options.fabric};
+  sim::WorldOptions world_options{.cluster = options.cluster, .fabric = options.fabric, .seed = options.seed};
   auto pair = std::make_unique<Pair>();
   return run_world(world_options, [&](World& world) {
     sim::install_verbs(world, libibverbs_path(), options.sink);
@@ -196,13 +196,13 @@ WorldResult run_pair(const PairOptions& options, const std::function<void(Side&)
       side.pair = pair.get();
       options.configure(side.setup, index);
       side.process = &world.add_process(index, index, "rank " + std::to_string(index));
-      world.spawn(*side.process, "main", [&side, &first, &second] {
+      world.spawn(*side.process, "main", [&side, &first, &second, meet = options.meet_at_end] {
         side.open();
         side.barrier();
         side.connect();
         side.barrier();
         (side.index == 0 ? first : second)(side);
-        side.barrier();
+        if (meet) side.barrier();
       });
     }
   });

@@ -85,6 +85,8 @@ struct PairOptions {
   sim::FabricKind fabric = sim::FabricKind::kChunk;
   std::function<void(Setup& setup, int index)> configure = [](Setup&, int) {};
   sim::MessageSink* sink = nullptr;
+  std::uint64_t seed = 1;
+  bool meet_at_end = true;  // no side closes its objects before the other is done
 };
 
 /// Runs body(side) in both ranks once they are open and connected.
