@@ -171,7 +171,8 @@ std::vector<CollectiveBuffers> buffers_for(int ranks, std::uint64_t largest_byte
 }
 
 Result<void> run_case(RankHost& host, Engine& engine, CollectiveBuffers& buffers, const CollectiveCase& wanted,
-                      std::uint32_t salt, CaseBoard& board, const std::function<void()>& after_iteration) {
+                      std::uint32_t salt, CaseBoard& board, const std::function<void()>& after_iteration,
+                      const std::function<Result<void>(int)>& before_iteration) {
   const CollectiveShape shape = shape_of(wanted.op, wanted.bytes, host.ranks());
   board.iterations.resize(static_cast<std::size_t>(wanted.iterations));
   for (int index = 0; index < wanted.iterations; ++index) {
@@ -179,9 +180,11 @@ Result<void> run_case(RankHost& host, Engine& engine, CollectiveBuffers& buffers
         place(host, buffers, wanted, shape, salt + static_cast<std::uint32_t>(index) * 0x9e3779b9U);
     fill_input(host, wanted, shape, iteration);
     if (const Result<void> ready = host.rendezvous(); !ready) return ready;
-
     IterationTime& time = board.iterations[static_cast<std::size_t>(index)];
     time.start_ps = host.now_ps();
+    if (before_iteration) {
+      if (const Result<void> ready = before_iteration(index); !ready) return ready;
+    }
     const Result<void> done = engine.outcome(call(host, engine, wanted, shape, iteration));
     if (!done) return done;
     time.end_ps = std::max(time.end_ps, host.now_ps());

@@ -85,8 +85,10 @@ std::vector<CollectiveBuffers> buffers_for(int ranks, std::uint64_t largest_byte
 std::uint32_t first_salt(std::uint64_t seed);
 
 /// Runs the case on this rank; all ranks call it with the same case. `salt` differs from case to case, so that a result
-/// of an earlier one cannot pass for this one's. Rank 0 calls `after_iteration` (where there is one) after each.
+/// of an earlier one cannot pass for this one's. Each rank calls `before_iteration` (where there is one) with the
+/// iteration's number before it, rank 0 `after_iteration` after it.
 Result<void> run_case(RankHost& host, Engine& engine, CollectiveBuffers& buffers, const CollectiveCase& wanted,
-                      std::uint32_t salt, CaseBoard& board, const std::function<void()>& after_iteration = {});
+                      std::uint32_t salt, CaseBoard& board, const std::function<void()>& after_iteration = {},
+                      const std::function<Result<void>(int)>& before_iteration = {});
 
 }  // namespace meshbed::cli

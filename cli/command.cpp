@@ -136,9 +136,4 @@ Scenario scenario_for(const RunOptions& options) {
   return scenario;
 }
 
-std::string not_carried_out(const Scenario& scenario) {
-  if (scenario.faults.empty()) return "";
-  return counted(scenario.faults.size(), "fault") + " read, not carried out by this version";
-}
-
 }  // namespace meshbed::cli

@@ -67,8 +67,4 @@ std::vector<std::string> metal_words(const RunOptions& options);
 /// that there is not.
 Scenario scenario_for(const RunOptions& options);
 
-/// What the scenario asks for and this version leaves out, as one line without its end: "2 faults read, not carried out
-/// by this version". Empty where there is nothing.
-std::string not_carried_out(const Scenario& scenario);
-
 }  // namespace meshbed::cli

@@ -5,9 +5,11 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <iterator>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <ostream>
+#include <set>
 #include <stdexcept>
 #include <tuple>
 
@@ -29,24 +31,25 @@ using json = nlohmann::json;
 /// One direction of one connection.
 using Stream = std::vector<const TracedMessage*>;
 
-/// Who sends to whom over which ports.
+/// Who sends to whom over which ports, with which GIDs.
 struct Route {
   int source_rank, destination_rank;
   std::string source, destination;
+  std::string source_gid, destination_gid;
   auto operator<=>(const Route&) const = default;
 };
 
 std::string text_of(const Route& route) {
-  return fmt::format("rank {} {} -> rank {} {}", route.source_rank, route.source, route.destination_rank,
-                     route.destination);
+  return fmt::format("rank {} {} ({}) -> rank {} {} ({})", route.source_rank, route.source, route.source_gid,
+                     route.destination_rank, route.destination, route.destination_gid);
 }
 
 std::map<Route, std::vector<Stream>> streams_of(const std::vector<TracedMessage>& messages) {
   std::map<Route, std::map<std::pair<std::uint32_t, std::uint32_t>, Stream>> by_pair;
   for (const TracedMessage& each : messages) {
-    by_pair[{each.source_rank, each.destination_rank, each.source, each.destination}]
-           [{each.source_qp, each.destination_qp}]
-               .push_back(&each);
+    by_pair[{each.source_rank, each.destination_rank, each.source, each.destination, each.source_gid,
+             each.destination_gid}][{each.source_qp, each.destination_qp}]
+        .push_back(&each);
   }
   std::map<Route, std::vector<Stream>> streams;
   for (auto& [route, pairs] : by_pair) {
@@ -129,10 +132,14 @@ class Comparison {
     for (const char* field : {"scenario_sha256", "overrides", "seed", "plugin_sha256", "engine_sha256"}) {
       equal(field, left_.provenance, right_.provenance);
     }
-    for (const char* field : {"scenario", "ranks", "collective", "bytes", "iterations", "wrong", "checked", "data"}) {
+    for (const char* field : {"scenario", "ranks", "collective", "bytes", "iterations"}) {
       equal(field, left_.summary, right_.summary);
     }
     compare_errors();
+    compare_faults();
+    // How far a run that fails has come is chance.
+    if (failed(left_) && failed(right_)) return;
+    for (const char* field : {"wrong", "checked", "data"}) equal(field, left_.summary, right_.summary);
     const auto one = read_trace_file(left_.folder + "/messages.csv");
     const auto other = read_trace_file(right_.folder + "/messages.csv");
     messages_ = one.size();
@@ -157,16 +164,24 @@ class Comparison {
       text += "differs: " + differences_[each] + "\n";
     }
     if (differences_.size() > kShown) text += fmt::format("... and {} more\n", differences_.size() - kShown);
-    text += differences_.empty()
-                ? fmt::format(
-                      "{} and {} agree: same files, NICs, routes, result bytes, and {} messages in the same order\n",
-                      left_.name, right_.name, messages_)
-                : fmt::format("{} and {} differ: {}\n", left_.name, right_.name,
-                              counted(differences_.size(), "difference"));
+    text += differences_.empty() ? agreement()
+                                 : fmt::format("{} and {} differ: {}\n", left_.name, right_.name,
+                                               counted(differences_.size(), "difference"));
     return text;
   }
 
  private:
+  std::string agreement() const {
+    const std::string faults = faults_ == 0 ? "" : fmt::format(", {} carried out", counted(faults_, "fault"));
+    if (failed(left_)) {
+      return fmt::format("{} and {} agree: same files{}; both failed with '{}'\n", left_.name, right_.name, faults,
+                         left_.summary["errors"][0].value("class", ""));
+    }
+    return fmt::format(
+        "{} and {} agree: same files{}, NICs, GIDs, routes, result bytes, and {} messages in the same order\n",
+        left_.name, right_.name, faults, messages_);
+  }
+
   void equal(const char* field, const json& one, const json& other) {
     const json left = one.value(field, json()), right = other.value(field, json());
     if (left == right) return;
@@ -174,16 +189,53 @@ class Comparison {
         fmt::format("{}: {} has {}, {} has {}", field, left_.name, left.dump(), right_.name, right.dump()));
   }
 
-  /// Which ranks failed; their words differ between worlds (times, QP numbers), so they are shown, not compared.
+  /// Failures by class; their words differ between worlds (times, QP numbers), and which rank is the first to fail is
+  /// chance.
   void compare_errors() {
-    const auto failed = [](const Run& run) { return !run.summary.value("errors", json::array()).empty(); };
-    if (failed(left_) == failed(right_)) return;
-    const Run& bad = failed(left_) ? left_ : right_;
-    differences_.push_back(fmt::format("errors: only {} failed: {}", bad.name, bad.summary["errors"][0].dump()));
+    const auto classes = [](const Run& run) {
+      std::set<std::string> found;
+      for (const json& error : run.summary.value("errors", json::array())) found.insert(error.value("class", ""));
+      return found;
+    };
+    const std::set<std::string> one = classes(left_), other = classes(right_);
+    if (one == other) return;
+    const auto told = [](const Run& run, const std::set<std::string>& found) {
+      if (found.empty()) return run.name + " came to its end";
+      return fmt::format("{} failed with '{}' ({})", run.name, fmt::join(found, "', '"),
+                         run.summary["errors"][0].value("text", ""));
+    };
+    differences_.push_back(fmt::format("errors: {}; {}", told(left_, one), told(right_, other)));
+  }
+
+  bool failed(const Run& run) const { return !run.summary.value("errors", json::array()).empty(); }
+
+  /// The beginnings of faults that were carried out. Two that are due at one time may change places.
+  void compare_faults() {
+    const auto begun = [](const Run& run) {
+      std::multiset<std::string> found;
+      for (const json& fault : run.summary.value("faults", json::array())) {
+        if (fault.value("begins", false))
+          found.insert(fault.value("fault", "") + " (" + fault.value("point", "") + ")");
+      }
+      return found;
+    };
+    const auto one = begun(left_), other = begun(right_);
+    faults_ = one.size();
+    const auto missing = [this](const auto& from, const auto& in, const Run& with, const Run& without) {
+      std::vector<std::string> only;
+      std::set_difference(from.begin(), from.end(), in.begin(), in.end(), std::back_inserter(only));
+      for (const std::string& each : only) {
+        differences_.push_back(
+            fmt::format("faults: {} had {}; {} ended before it, or has no such fault", with.name, each, without.name));
+      }
+    };
+    missing(one, other, left_, right_);
+    missing(other, one, right_, left_);
   }
 
   Run left_, right_;
   std::size_t messages_ = 0;
+  std::size_t faults_ = 0;
   std::vector<std::string> differences_;
 };
 

@@ -6,9 +6,11 @@
 #include <filesystem>
 #include <stdexcept>
 
+#include "cli/emulated_faults.h"
 #include "cli/files.h"
 #include "cli/machine_signals.h"
 #include "cli/metal.h"
+#include "cli/report.h"
 #include "cli/simulate.h"
 #include "emu/boot_image.h"
 #include "emu/config.h"
@@ -22,6 +24,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int kSystemMib = 192;           // Debian's kernel, the tools and the page cache of what they load
+constexpr double kTurn_s = 0.2;           // between two looks at what rank 0 says
+constexpr double kFaultsTurn_s = 0.01;    // and at what its ranks wait for, while they may
 constexpr double kBootAllowance_s = 120;  // on top of the run's own limit: TCG boots slowly on a busy machine
 
 /// By port; -1: no cable.
@@ -52,6 +56,7 @@ std::vector<std::string> rank_command(const Scenario& scenario, const EmulateOpt
                                    fmt::format("MASTER_ADDR={}", address),
                                    fmt::format("MASTER_PORT={}", MetalPlace().port),
                                    fmt::format("{}=emu", kWorldNameVariable),
+                                   fmt::format("{}=.", kFaultFolderVariable),
                                    fs::read_symlink("/proc/self/exe").string()};
   command.insert(command.end(), options.command.begin(), options.command.end());
   return command;
@@ -63,8 +68,7 @@ std::string text_if_there(const std::string& path) {
 }
 
 /// Waits for the end; what rank 0 says on standard error is said here, line by line, as it comes.
-emu::Outcome wait_and_follow(emu::MicroVms& machines, const EmulateOptions& options) {
-  constexpr double kTurn_s = 0.2;
+emu::Outcome wait_and_follow(emu::MicroVms& machines, const EmulateOptions& options, EmulatedFaults& faults) {
   const emu::NodeOutcome first = machines.outcome().nodes.front();
   std::size_t said = 0;
   const auto follow = [&] {
@@ -73,7 +77,10 @@ emu::Outcome wait_and_follow(emu::MicroVms& machines, const EmulateOptions& opti
       options.say(first.name + ": " + text.substr(said, end - said));
     }
   };
-  while (!machines.advance(kTurn_s)) follow();
+  while (!machines.advance(faults.pending() ? kFaultsTurn_s : kTurn_s)) {
+    for (const std::string& line : faults.serve()) options.say("fault: " + line);
+    follow();
+  }
   follow();
   return machines.wait();
 }
@@ -167,8 +174,12 @@ Emulation emulate(const Scenario& scenario, const EmulateOptions& options) {
                                    }});
   const MachineSignals signals(machines);
   machines.start();
-  const emu::Outcome outcome = wait_and_follow(machines, options);
+  std::vector<std::string> folders;
+  for (const emu::NodeOutcome& node : machines.outcome().nodes) folders.push_back(node.folder);
+  EmulatedFaults faults(scenario, machines, folders);
+  const emu::Outcome outcome = wait_and_follow(machines, options, faults);
   Emulation result;
+  result.faults = faults.taken();
   result.interrupted = MachineSignals::interrupted();
   collect(options, outcome, result);
   result.machines = describe_machines(accelerator, image, outcome);

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/fault_board.h"
 #include "cli/result.h"
 #include "cli/scenario.h"
 #include "emu/cluster.h"
@@ -27,6 +28,7 @@ struct Emulation {
   int exit_code = kExitBroken;        // rank 0's, or what stands for a run that never came to its end
   std::string report;                 // what rank 0 printed
   std::vector<std::string> troubles;  // nodes that failed, timed out or were interrupted; what ranks beyond 0 said
+  std::vector<FaultEvent> faults;     // the steps that were taken, in order
   nlohmann::ordered_json machines;    // accelerator, times, memory: for summary.json
   bool interrupted = false;
 };

@@ -15,8 +15,7 @@ namespace meshbed::cli {
 std::vector<std::string> lint_findings(const Scenario& scenario);
 
 /// meshbed lint [--set KEY=VALUE]... FILE..., or --dictionary. Reads every file, prints all errors and findings.
-/// 0: nothing found; 1: findings or errors; 2: no file named. What this version does not carry out (faults) is a note,
-/// which is no finding. Throws on options that do not exist.
+/// 0: nothing found; 1: findings or errors; 2: no file named. Throws on options that do not exist.
 int lint_command(const std::vector<std::string>& arguments, std::ostream& out, std::ostream& err);
 
 }  // namespace meshbed::cli

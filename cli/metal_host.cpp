@@ -3,9 +3,13 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 #include <sched.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <thread>
+
+#include "cli/files.h"
+#include "cli/metal.h"
 
 namespace meshbed::cli {
 namespace {
@@ -64,6 +68,25 @@ Result<void> MetalHost::rendezvous() {
   const Result<void> all = client_->barrier(std::max(left_ms, 1));
   if (!all && client_->failure()) return broken();
   return all;
+}
+
+Result<void> MetalHost::reach(const std::string& point) {
+  const std::optional<std::string> folder = from_environment(kFaultFolderVariable);
+  if (!folder) return ok();
+  if (const Result<void> all = rendezvous(); !all) return all;
+  const std::string file = *folder + "/" + fault_point_file(point);
+  if (place_.rank == 0) write_text_file(file, "");
+  // A share of the host's file system tells nobody that a file has come.
+  while (access((file + kFaultsDone).c_str(), F_OK) != 0) {
+    if (!failure().empty()) return broken();
+    if (deadline_.remaining_ms() == 0) {
+      return Error{.code = ErrorCode::kTimeout,
+                   .scope = Scope::kJob,
+                   .text = fmt::format("nobody carried out the faults of point '{}' in time", point)};
+    }
+    sched_yield();
+  }
+  return ok();
 }
 
 Result<void> MetalHost::publish(const std::string& key, const std::string& value) {

@@ -32,6 +32,7 @@ class MetalHost final : public RankHost {
   /// its peer.
   void rest();
   Result<void> rendezvous() override;
+  Result<void> reach(const std::string& point) override;
   Result<void> publish(const std::string& key, const std::string& value) override;
   Result<std::optional<std::string>> look_up(const std::string& key) override;
   bool others_failed() override;

@@ -8,6 +8,8 @@
 #include <cstdlib>
 #include <stdexcept>
 
+#include "cli/fault_board.h"
+
 namespace meshbed::cli {
 namespace {
 
@@ -39,18 +41,29 @@ Result<void> agree(MetalHost& host, const nlohmann::json& ours) {
   return ok();
 }
 
-Result<void> run_rank(MetalHost& host, const nlohmann::json& common,
+Result<void> run_rank(MetalHost& host, const nlohmann::json& common, const std::set<std::string>& points,
                       const std::function<Result<void>(MetalHost&)>& program) {
   try {
     if (const Result<void> same = agree(host, common); !same) return same;
     if (const Result<void> all = host.rendezvous(); !all) return all;
+    if (const Result<void> started = reach_if_used(host, points, kPointStart); !started) return started;
     return program(host);
   } catch (const std::exception& error) {
     return Error{.code = ErrorCode::kInternal, .scope = Scope::kJob, .text = error.what()};
   }
 }
 
-/// "rank 2: text" as the store passes a failure on.
+bool is_error_class(const std::string& word) {
+  for (int code = 0; code <= static_cast<int>(ErrorCode::kInternal); ++code) {
+    if (word == class_of(static_cast<ErrorCode>(code))) return true;
+  }
+  return false;
+}
+
+/// What the store passes on of a failure: "remote: text".
+std::string failure_text(const Error& error) { return fmt::format("{}: {}", class_of(error.code), error.text); }
+
+/// "rank 2: remote: text" as the store passes a failure on.
 RankError parse_failure(const std::string& text, int own_rank, Picoseconds at_ps) {
   int rank = own_rank;
   constexpr std::string_view kRank = "rank ";
@@ -61,7 +74,12 @@ RankError parse_failure(const std::string& text, int own_rank, Picoseconds at_ps
       from = static_cast<std::size_t>(end - text.data()) + 2;
     }
   }
-  return {rank, at_ps, text.substr(from)};
+  const std::string rest = text.substr(from);
+  // The store's own failures (a rank that is lost) have no class before them.
+  const std::size_t colon = rest.find(": ");
+  const std::string word = rest.substr(0, colon);
+  if (colon == std::string::npos || !is_error_class(word)) return {rank, at_ps, rest, class_of(ErrorCode::kClosed)};
+  return {rank, at_ps, rest.substr(colon + 2), word};
 }
 
 }  // namespace
@@ -99,7 +117,7 @@ sim::Proof one_plugin_file(const Simulation& simulation) {
 }
 
 MetalSession::MetalSession(const Scenario& scenario, const MetalPlace& place, double time_limit_s)
-    : place_(place), watchdog_(place.rank, time_limit_s) {
+    : place_(place), points_(points_of(scenario)), watchdog_(place.rank, time_limit_s) {
   check_ranks(scenario, place);
   const models::Node& node = scenario.cluster.nodes[static_cast<std::size_t>(node_of(scenario, place.rank))];
   for (const auto& [name, value] : node.environment) setenv(name.c_str(), value.c_str(), 1);
@@ -111,12 +129,12 @@ MetalSession::MetalSession(const Scenario& scenario, const MetalPlace& place, do
 
 std::vector<RankError> MetalSession::run(const nlohmann::json& common,
                                          const std::function<Result<void>(MetalHost&)>& program) {
-  const Result<void> outcome = run_rank(*host_, common, program);
+  const Result<void> outcome = run_rank(*host_, common, points_, program);
   if (outcome) return {};
   // Who only heard of another rank's failure has nothing to add, and the store keeps the first.
-  if (!host_->others_failed()) host_->announce_failure(outcome.error().text);
+  if (!host_->others_failed()) host_->announce_failure(failure_text(outcome.error()));
   const std::string first = host_->failure();
-  return {parse_failure(first.empty() ? outcome.error().text : first, place_.rank, elapsed_ps())};
+  return {parse_failure(first.empty() ? failure_text(outcome.error()) : first, place_.rank, elapsed_ps())};
 }
 
 }  // namespace meshbed::cli

@@ -49,6 +49,7 @@ class MetalSession {
 
  private:
   MetalPlace place_;
+  std::set<std::string> points_;  // from which faults count
   Watchdog watchdog_;
   std::unique_ptr<MetalHost> host_;
   Picoseconds start_ps_ = 0;

@@ -28,6 +28,15 @@ std::string hex(std::span<const std::uint8_t> gid) {
   return text;
 }
 
+/// What hex() made into text.
+models::RawGid raw_gid(const std::string& text) {
+  models::RawGid gid{};
+  for (std::size_t byte = 0; byte < gid.size() && 2 * byte + 1 < text.size(); ++byte) {
+    gid[byte] = static_cast<std::uint8_t>(std::stoul(text.substr(2 * byte, 2), nullptr, 16));
+  }
+  return gid;
+}
+
 /// One queue pair of one rank.
 struct End {
   int rank = -1;
@@ -135,6 +144,8 @@ void replay_traces(const Scenario& scenario, const std::vector<nlohmann::json>& 
       record.status = message.at(4);
       record.source_rank = source.rank;
       record.source = source.port;
+      record.source_gid = raw_gid(source.gid);
+      record.destination_gid = raw_gid(source.remote_gid);
       record.source_qp = source.number;
       record.destination_qp = source.remote_number;
       record.destination = {-1, -1};

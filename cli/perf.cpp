@@ -110,6 +110,7 @@ int perf_emulated(const PerfOptions& options, const Scenario& scenario, std::ost
                                                  .say = say,
                                                  .collect = {}});
   for (const std::string& trouble : emulation.troubles) say(trouble);
+  err << not_taken_lines(scenario, emulation.faults);
   if (emulation.interrupted) {
     say("interrupted; nothing is left running");
     return kExitInterrupted;
@@ -158,9 +159,9 @@ int perf_command(const Arguments& arguments, std::ostream& out, std::ostream& er
     (options->run.json ? err : out) << sweep_preamble(*options, scenario, metal ? metal_world_name() : "sim")
                                     << std::flush;
   }
-  const std::string left_out = not_carried_out(scenario);
-  if (speaks && !left_out.empty()) err << "meshbed: " << left_out << "\n";
+  if (speaks && metal && metal_world_name() == "metal") err << left_to_hands_line(scenario);
   const RunResult result = run_sweep(*options, scenario, runs, err);
+  if (!metal) err << not_taken_lines(scenario, result.simulation.faults);
   if (speaks && options->run.json) {
     out << sweep_json(*options, scenario, result, runs).dump(2) << "\n";
   } else if (speaks) {

@@ -44,6 +44,11 @@ class RankHost {
   /// has failed: nobody waits for the dead.
   virtual Result<void> rendezvous() = 0;
 
+  /// This rank has come to a point of its program from which faults of the scenario count (cli/fault_board.h). All
+  /// ranks call it; it returns when all have, and what is to happen there at once has happened. Points from which no
+  /// fault counts need not be told.
+  virtual Result<void> reach(const std::string& point) = 0;
+
   /// Hands `value` to the one rank that will look `key` up; costs no simulated time.
   virtual Result<void> publish(const std::string& key, const std::string& value) = 0;
   /// nullopt: not published yet. A value is handed out once.

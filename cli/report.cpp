@@ -100,6 +100,20 @@ void write_checks(Text& text, const char* title, const std::vector<sim::Proof>& 
   for (const sim::Proof& check : checks) text.line("  {:<6} {}: {}", mark_of(check), check.name, check.detail);
 }
 
+void write_faults(Text& text, const Scenario& scenario, const RunResult& result) {
+  const std::vector<FaultEvent>& taken = result.simulation.faults;
+  const std::vector<FaultStep> left = not_taken(scenario, taken);
+  if (result.world != "sim" || (taken.empty() && left.empty())) return;
+  text.line("");
+  text.line("faults");
+  for (const FaultEvent& event : taken) {
+    text.line("  {:>14}  {}", duration_text(event.at_ps), text_of(scenario, event.step));
+  }
+  for (const FaultStep& step : left) {
+    text.line("  {:>14}  {}: the run ended before", "not reached", text_of(scenario, step));
+  }
+}
+
 void write_failures(Text& text, const RunResult& result) {
   const Simulation& simulation = result.simulation;
   for (const RankError& error : simulation.errors) {
@@ -171,6 +185,20 @@ std::string duration_text(Picoseconds time_ps) {
   return fmt::format("{:.3f} s", time / 1e12);
 }
 
+nlohmann::ordered_json faults_json(const Scenario& scenario, const std::vector<FaultEvent>& taken) {
+  auto list = nlohmann::ordered_json::array();
+  for (const FaultEvent& event : taken) {
+    const Fault& fault = scenario.faults[event.step.fault];
+    list.push_back({{"fault", text_of(scenario, event.step)},
+                    {"kind", fault.kind},
+                    {"target", fault.target},
+                    {"point", point_of(fault)},
+                    {"begins", event.step.begins},
+                    {"at_ns", static_cast<double>(event.at_ps) / 1e3}});
+  }
+  return list;
+}
+
 std::string topology_line(const Scenario& scenario) {
   std::size_t nics = 0;
   for (const models::Node& node : scenario.cluster.nodes) nics += node.nics.size();
@@ -186,6 +214,7 @@ std::string text_report(const Scenario& scenario, const RunResult& result, const
   text.line("{}{}", topology_line(scenario), simulated ? fmt::format(", fabric {}", fabric_name(scenario)) : "");
   write_pairs(text, scenario, result);
   if (result.simulation.ended_well()) write_result(text, result);
+  write_faults(text, scenario, result);
   write_failures(text, result);
   write_checks(text, "proofs", result.proofs);
   write_checks(text, "expected", result.expectations);
@@ -278,9 +307,11 @@ nlohmann::ordered_json summary(const Scenario& scenario, const RunResult& result
   for (const std::uint64_t hash : result.data) json["data"].push_back(fmt::format("{:016x}", hash));
   json["errors"] = nlohmann::ordered_json::array();
   for (const RankError& error : simulation.errors) {
-    json["errors"].push_back({{"rank", error.rank}, {"at_ps", error.at_ps}, {"text", error.text}});
+    json["errors"].push_back(
+        {{"rank", error.rank}, {"at_ps", error.at_ps}, {"class", error.error_class}, {"text", error.text}});
   }
   json["waiters"] = simulation.outcome.waiters;
+  json["faults"] = faults_json(scenario, simulation.faults);
   return json;
 }
 

@@ -8,6 +8,9 @@
 
 namespace meshbed::cli {
 
+/// The steps that were taken, in order: what happened, where, and when in the world's own time.
+nlohmann::ordered_json faults_json(const Scenario& scenario, const std::vector<FaultEvent>& taken);
+
 /// "3 nodes, 6 NICs, 3 cables, 0 switches; 3 ranks"
 std::string topology_line(const Scenario& scenario);
 

@@ -58,7 +58,6 @@ int run_simulated(const Scenario& scenario, const Options& options, const Argume
                   std::ostream& err) {
   ResultsFolder folder(options.results, scenario.name, "sim");
   (options.run.json ? err : out) << seed_line(scenario, "sim") << std::flush;
-  if (const std::string left_out = not_carried_out(scenario); !left_out.empty()) err << "meshbed: " << left_out << "\n";
 
   sim::Recorder recorder(scenario.cluster, options.no_trace ? "" : folder.aside("messages.csv"));
   RunResult result = run_workload(scenario, {.files = built_files(), .contexts = options.run.contexts}, recorder);
@@ -80,6 +79,7 @@ int run_on_metal(const Scenario& scenario, const Options& options, const Argumen
     return result.simulation.errors.empty() || scenario.expect.error ? kExitOk : kExitBroken;
   }
   const std::string world = metal_world_name();
+  if (world == "metal") err << left_to_hands_line(scenario);
   ResultsFolder folder(options.results, scenario.name, world);
   (options.run.json ? err : out) << seed_line(scenario, world) << std::flush;
   sim::Recorder recorder(scenario.cluster, options.no_trace ? "" : folder.aside("messages.csv"));
@@ -130,6 +130,7 @@ int run_emulated(const Scenario& scenario, const Options& options, const Argumen
                        results = read_node_results(inner, !options.no_trace);
                      }});
   for (const std::string& trouble : emulation.troubles) err << "meshbed: " << trouble << "\n";
+  err << not_taken_lines(scenario, emulation.faults);
   if (emulation.interrupted) {
     err << "meshbed: interrupted; nothing is left running\n";
     return kExitInterrupted;
@@ -140,6 +141,7 @@ int run_emulated(const Scenario& scenario, const Options& options, const Argumen
   }
   auto& [summary, provenance, messages_csv] = results;
   summary["emu"] = emulation.machines;
+  summary["faults"] = faults_json(scenario, emulation.faults);
   provenance["emu"] = emulation.machines;
   provenance["emu"]["command_line"] = arguments;
   write_text_file(folder.aside("summary.json"), summary.dump(2) + "\n");

@@ -40,13 +40,19 @@ struct Workload {
   int net_version = 0;     // 0: the newest that the plugin has
 };
 
-/// Read now, executed by a later release; validated for form and for the names it refers to.
+/// What a fault's amount was said in.
+enum class AmountUnit { kFraction, kTime, kRate };
+
+/// What goes wrong, when and where. Carried out by cli/fault_board.h in the simulated and in the emulated world.
 struct Fault {
   std::string kind;  // loss delay rate reorder cable_down cable_up port_down port_up node_stop node_continue node_kill
-  Picoseconds at_ps = 0;
+  std::string point = "start";  // start iteration: what at_ps counts from
+  int iteration = 0;            // of that point
+  Picoseconds at_ps = 0;        // in the world's own time
   Picoseconds duration_ps = 0;  // 0: for ever
   std::string target;           // name of a cable, switch or node, or "node/device"
-  double amount = 0;            // loss: fraction; delay: ps; rate: bits/s
+  double amount = 0;            // in its unit: a fraction, ps, bits/s
+  AmountUnit unit = AmountUnit::kFraction;
 };
 
 /// What the scenario promises; empty members are not checked.

@@ -174,12 +174,35 @@ void check_fault(const Scenario& scenario, const FaultSpec& said, Diagnostics& d
                                                               : "a cable, a switch or NODE/DEVICE",
                                                    fault.target.substr(0, 80)));
   }
-  if ((kind == "loss" || kind == "reorder") && (fault.amount <= 0 || fault.amount > 1)) {
+  if (fault.point == "iteration") {
+    const int last = scenario.workload.iterations - 1;
+    if (scenario.workload.kind == WorkloadKind::kCollective && fault.iteration > last) {
+      diagnostics.add(said.has("iteration") ? said.at("iteration") : said.at("point"),
+                      fmt::format("iteration: {} never comes; the last is {} (workload.iterations = {})",
+                                  fault.iteration, last, scenario.workload.iterations));
+    }
+  } else if (said.has("iteration")) {
+    diagnostics.add(said.at("iteration"), "iteration: goes with point = \"iteration\"");
+  }
+  if (fault.point != "start" && scenario.workload.kind != WorkloadKind::kCollective) {
+    diagnostics.add(said.at("point"),
+                    fmt::format("point: '{}' is a collective's; other workloads have 'start'", fault.point));
+  }
+  if (fault.duration_ps > 0 &&
+      (kind == "cable_up" || kind == "port_up" || kind == "node_continue" || kind == "node_kill")) {
+    diagnostics.add(said.at("duration"), fmt::format("duration: {} has none", kind));
+  }
+  if (said.has("amount") && (on_node || on_cable || on_port)) {
+    diagnostics.add(said.at("amount"), fmt::format("amount: {} has none", kind));
+  }
+  const bool fraction = kind == "loss" || kind == "reorder";
+  if (fraction && (fault.unit != AmountUnit::kFraction || fault.amount <= 0 || fault.amount > 1)) {
     diagnostics.add(said.at("amount"), fmt::format("amount: {} needs a fraction above 0, up to 1", kind));
   }
-  if ((kind == "rate" || kind == "delay") && fault.amount <= 0) {
-    diagnostics.add(said.at("amount"),
-                    fmt::format("amount: {} needs a {} above 0", kind, kind == "rate" ? "rate" : "time"));
+  const AmountUnit unit = kind == "rate" ? AmountUnit::kRate : AmountUnit::kTime;
+  if ((kind == "rate" || kind == "delay") && (fault.unit != unit || fault.amount <= 0)) {
+    diagnostics.add(said.at("amount"), fmt::format("amount: {} needs a {} above 0", kind,
+                                                   kind == "rate" ? "rate, as in '10Gb/s'," : "time, as in '1ms',"));
   }
 }
 

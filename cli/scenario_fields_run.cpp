@@ -95,7 +95,7 @@ const Section<LimitsSpec> kLimits{
 
 const Section<FaultSpec> kFault{
     "[[fault]]",
-    "Something that goes wrong. Checked now, carried out by a later release.",
+    "Something that goes wrong, in the simulated and in the emulated world. Several may hold at one time and add up.",
     {
         {"kind", "text", "",
          "loss, delay, rate, reorder, cable_down, cable_up, port_down, port_up, node_stop, node_continue or node_kill; "
@@ -104,13 +104,26 @@ const Section<FaultSpec> kFault{
            v.choice(s.value.kind, {"loss", "delay", "rate", "reorder", "cable_down", "cable_up", "port_down", "port_up",
                                    "node_stop", "node_continue", "node_kill"});
          }},
-        {"at", "time", "'0s'", "simulated time of its beginning",
+        {"point", "text", "'start'",
+         "what `at` counts from: start, or iteration (all ranks of a collective stand before it)",
+         [](const Value& v, FaultSpec& s) {
+           v.choice(s.value.point, {"start", "iteration"});
+         }},
+        {"iteration", "integer", "0", "of point = 'iteration'; the first that is timed is 0",
+         [](const Value& v, FaultSpec& s) {
+           v.integer(s.value.iteration, {0, 1'000'000});
+         }},
+        {"at", "time", "'0s'",
+         "after the point, in the world's own time: simulated, or what a clock on the wall says; 0: before the ranks "
+         "go "
+         "on",
          [](const Value& v, FaultSpec& s) { v.time(s.value.at_ps); }},
         {"duration", "time", "'0s'", "0: for ever", [](const Value& v, FaultSpec& s) { v.time(s.value.duration_ps); }},
         {"target", "text", "", "name of a cable, switch or node, or NODE/DEVICE; required",
          [](const Value& v, FaultSpec& s) { v.text(s.value.target); }},
-        {"amount", "number, time or rate", "0", "loss, reorder: fraction; delay: time; rate: rate",
-         [](const Value& v, FaultSpec& s) { v.amount(s.value.amount); }},
+        {"amount", "number, percentage, time or rate", "0",
+         "loss, reorder: fraction of the packets, 0.01 or '1%'; delay: time; rate: rate; in each direction",
+         [](const Value& v, FaultSpec& s) { v.amount(s.value.amount, s.value.unit); }},
     }};
 
 const Section<ExpectSpec> kExpect{

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cctype>
+#include <charconv>
 #include <limits>
 #include <span>
 #include <string_view>
@@ -101,6 +102,16 @@ Result<std::uint64_t> parse_rate_bps(const std::string& text) {
         fmt::format("'{}' is in bytes; a rate is in bits per second, such as \"100Gb/s\"", text.substr(0, 40)));
   }
   return parse_quantity(text, {"rate", "\"100Gb/s\"", kRates, std::numeric_limits<std::uint64_t>::max()});
+}
+
+Result<double> parse_percent(const std::string& text) {
+  double value = 0;
+  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const std::string_view rest(end, static_cast<std::size_t>(text.data() + text.size() - end));
+  if (problem != std::errc() || (rest != "%" && rest != " %")) {
+    return refuse(fmt::format("expects a percentage, as in \"1%\", got '{}'", text.substr(0, 40)));
+  }
+  return value;
 }
 
 Result<Picoseconds> parse_time_ps(const std::string& text) {

@@ -14,6 +14,8 @@ namespace meshbed::cli {
 /// bits per second: "100Gb/s", "25 Gbit/s", "10Gbps"; prefixes k M G T are powers of 1000. "GB/s" is refused: too
 /// easily mistyped.
 Result<std::uint64_t> parse_rate_bps(const std::string& text);
+/// "1%", "0.5 %": the number before the sign.
+Result<double> parse_percent(const std::string& text);
 /// "1us", "500ns", "3ms", "2s", "80ps".
 Result<Picoseconds> parse_time_ps(const std::string& text);
 /// Bytes as nccl-tests reads them: K M G T are powers of 1024 ("64M", "64MiB", "1K", "512"). "64MB" is refused.

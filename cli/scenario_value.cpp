@@ -173,17 +173,23 @@ void Value::address(models::IpAddress& out) const {
   out = *parsed;
 }
 
-void Value::amount(double& out) const {
+void Value::amount(double& out, AmountUnit& unit) const {
   if (const auto* text = node_.as_string()) {
-    if (const auto rate_bps = parse_rate_bps(text->get())) {
+    if (const auto percent = parse_percent(text->get())) {
+      out = *percent / 100;
+      unit = AmountUnit::kFraction;
+    } else if (const auto rate_bps = parse_rate_bps(text->get())) {
       out = static_cast<double>(*rate_bps);
+      unit = AmountUnit::kRate;
     } else if (const auto time_ps = parse_time_ps(text->get())) {
       out = static_cast<double>(*time_ps);
+      unit = AmountUnit::kTime;
     } else {
-      refuse(fmt::format("expects a fraction, a time or a rate, got '{}'", text->get().substr(0, 40)));
+      refuse(fmt::format("expects a fraction, a percentage, a time or a rate, got '{}'", text->get().substr(0, 40)));
     }
     return;
   }
+  unit = AmountUnit::kFraction;
   std::optional<double> value;
   number(value, {0.0, 1e18});
   if (value) out = *value;

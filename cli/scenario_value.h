@@ -42,8 +42,8 @@ class Value {
   void size(std::uint64_t& out) const;
   void prefix(models::IpPrefix& out) const;
   void address(models::IpAddress& out) const;
-  /// A number, a rate or a time: what a fault's amount may be.
-  void amount(double& out) const;
+  /// A number, a percentage, a rate or a time: what a fault's amount may be.
+  void amount(double& out, AmountUnit& unit) const;
   void addresses(std::vector<Located<models::IpPrefix>>& out) const;
   void texts(std::vector<Located<std::string>>& out) const;
   void name_pairs(std::vector<std::pair<std::string, std::string>>& out) const;

@@ -6,6 +6,8 @@
 #include <stdexcept>
 #include <string_view>
 
+#include "cli/simulated_faults.h"
+
 namespace meshbed::cli {
 namespace {
 
@@ -31,8 +33,8 @@ struct Gate {
 
 class SimulatedHost final : public RankHost {
  public:
-  SimulatedHost(sim::World& world, sim::Process& process, Gate& gate, std::string bootstrap)
-      : world_(world), process_(process), gate_(gate), bootstrap_(std::move(bootstrap)) {}
+  SimulatedHost(sim::World& world, sim::Process& process, Gate& gate, SimulatedFaults& faults, std::string bootstrap)
+      : world_(world), process_(process), gate_(gate), faults_(faults), bootstrap_(std::move(bootstrap)) {}
 
   int rank() const override { return process_.rank; }
   int ranks() const override { return gate_.ranks; }
@@ -52,6 +54,12 @@ class SimulatedHost final : public RankHost {
       world_.block({.what = "rendezvous of all ranks"});
     }
     if (gate_.broken) return Error{.code = ErrorCode::kClosed, .scope = Scope::kJob, .text = "another rank failed"};
+    return ok();
+  }
+
+  Result<void> reach(const std::string& point) override {
+    if (const Result<void> all = rendezvous(); !all) return all;
+    faults_.reach(point);
     return ok();
   }
 
@@ -92,6 +100,7 @@ class SimulatedHost final : public RankHost {
   sim::World& world_;
   sim::Process& process_;
   Gate& gate_;
+  SimulatedFaults& faults_;
   std::string bootstrap_;
 };
 
@@ -112,17 +121,19 @@ std::string bootstrap_of(const Scenario& scenario) {
 }
 
 /// The body of a rank's main thread. Failures are kept, never thrown across the simulator.
-void run_rank(sim::World& world, SimulatedHost& host, Gate& gate, const RankProgram& program, Simulation& result) {
+void run_rank(sim::World& world, SimulatedHost& host, Gate& gate, const std::set<std::string>& points,
+              const RankProgram& program, Simulation& result) {
   const auto fail = [&](const Error& error) {
     // A rank that only heard of another one's failure has nothing to add.
     if (!gate.broken || error.code != ErrorCode::kClosed) {
-      result.errors.push_back({host.rank(), world.now(), error.text});
+      result.errors.push_back({host.rank(), world.now(), error.text, class_of(error.code)});
     }
     gate.broken = true;
     gate.open(world);
   };
   try {
-    const Result<void> outcome = program(host);
+    Result<void> outcome = reach_if_used(host, points, kPointStart);
+    if (outcome) outcome = program(host);
     if (!outcome) fail(outcome.error());
   } catch (const std::exception& error) {
     fail({.code = ErrorCode::kInternal, .scope = Scope::kJob, .text = error.what()});
@@ -157,6 +168,17 @@ Simulation simulate(const Scenario& scenario, const SimulateOptions& options, si
                                           {"libmeshcoll.so", options.files.engine}}});
   sim::install_verbs(world, options.files.libibverbs, &recorder);
 
+  const std::set<std::string> points = points_of(scenario);
+  SimulatedFaults faults(scenario, world, [&](int node) {
+    for (int rank = 0; rank < gate.ranks; ++rank) {
+      if (node_of(scenario, rank) != node) continue;
+      const std::string& name = scenario.cluster.nodes[static_cast<std::size_t>(node)].name;
+      result.errors.push_back(
+          {rank, world.now(), name + " has lost its power (node_kill)", class_of(ErrorCode::kClosed)});
+    }
+    gate.broken = true;
+    gate.open(world);
+  });
   std::vector<std::unique_ptr<SimulatedHost>> hosts;
   for (int rank = 0; rank < gate.ranks; ++rank) {
     const int node = node_of(scenario, rank);
@@ -164,15 +186,17 @@ Simulation simulate(const Scenario& scenario, const SimulateOptions& options, si
     for (const auto& [name, value] : scenario.cluster.nodes[static_cast<std::size_t>(node)].environment) {
       process.environment[name] = value;
     }
-    hosts.push_back(std::make_unique<SimulatedHost>(world, process, gate, bootstrap));
+    hosts.push_back(std::make_unique<SimulatedHost>(world, process, gate, faults, bootstrap));
     SimulatedHost& host = *hosts.back();
-    world.spawn(process, process.name + ".main",
-                [&world, &host, &gate, &program, &result] { run_rank(world, host, gate, program, result); });
+    world.spawn(process, process.name + ".main", [&world, &host, &gate, &points, &program, &result] {
+      run_rank(world, host, gate, points, program, result);
+    });
   }
 
   result.outcome = world.run();
   // Where ranks are left waiting, the run lasted until nothing could happen any more.
   if (result.outcome.kind != sim::OutcomeKind::kFinished) result.elapsed_ps = world.now();
+  result.faults = faults.taken();
   result.links = world.network().links();
   result.paths.assign(world.network().paths().begin(), world.network().paths().end());
   result.verbs = sim::verbs_counters();

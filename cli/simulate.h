@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/fault_board.h"
 #include "cli/files.h"
 #include "cli/rank_host.h"
 #include "cli/scenario.h"
@@ -21,6 +22,7 @@ struct RankError {
   int rank = 0;
   Picoseconds at_ps = 0;
   std::string text;
+  std::string error_class;  // class_of() the error: the same in every world where the same goes wrong
 };
 
 struct Simulation {
@@ -31,8 +33,9 @@ struct Simulation {
   Picoseconds elapsed_ps = 0;    // simulated, from the start to the end of the last rank
   sim::VerbsCounters verbs;
   sim::HostCounters host;
-  std::string plugin_sha256;  // of the net plugin as the ranks loaded it; empty where nobody did
-  std::string engine_sha256;  // of libmeshcoll.so likewise
+  std::vector<FaultEvent> faults;  // the steps that were taken, in order
+  std::string plugin_sha256;       // of the net plugin as the ranks loaded it; empty where nobody did
+  std::string engine_sha256;       // of libmeshcoll.so likewise
 
   /// Every rank came to its end, and none with an error.
   bool ended_well() const { return errors.empty() && outcome.kind == sim::OutcomeKind::kFinished; }

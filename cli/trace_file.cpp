@@ -78,6 +78,8 @@ std::vector<TracedMessage> read_trace_file(const std::string& path) {
     reader.read("destination_rank", message.destination_rank);
     message.source = reader.text("source");
     message.destination = reader.text("destination");
+    message.source_gid = reader.text("source_gid");
+    message.destination_gid = reader.text("destination_gid");
     reader.read("source_qp", message.source_qp);
     reader.read("destination_qp", message.destination_qp);
     reader.read("sequence", message.sequence);

@@ -9,7 +9,8 @@ namespace meshbed::cli {
 
 struct TracedMessage {
   int source_rank = -1, destination_rank = -1;
-  std::string source, destination;  // "node0/rocep1s0f0"
+  std::string source, destination;          // "node0/rocep1s0f0"
+  std::string source_gid, destination_gid;  // "::ffff:192.168.100.1"
   std::uint32_t source_qp = 0, destination_qp = 0;
   std::uint64_t sequence = 0;
   std::uint32_t opcode = 0;  // ibv_wr_opcode

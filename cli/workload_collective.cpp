@@ -7,6 +7,7 @@
 
 #include "cli/bounds.h"
 #include "cli/collective.h"
+#include "cli/fault_board.h"
 #include "cli/progress.h"
 #include "cli/workload.h"
 
@@ -27,6 +28,7 @@ class CollectiveRun final : public WorkloadRun {
       : ranks_(ranks),
         world_(ranks_of(scenario)),
         salt_(first_salt(scenario.seed)),
+        points_(points_of(scenario)),
         engine_(engine_options(scenario, files)),
         timed_{.op = collective_of(scenario),
                .bytes = scenario.workload.bytes,
@@ -52,6 +54,7 @@ class CollectiveRun final : public WorkloadRun {
   RankRange ranks_;
   int world_;
   std::uint32_t salt_;
+  std::set<std::string> points_;
   EngineOptions engine_;
   CollectiveCase timed_, warmup_;
   // Kept until the run is over: what a failed rank leaves registered may still be written to.
@@ -66,9 +69,10 @@ Result<void> CollectiveRun::run_rank(RankHost& host) {
   CollectiveBuffers& buffers = buffers_[static_cast<std::size_t>(host.rank() - ranks_.first)];
   CaseBoard unread;
   const auto step = [this] { progress_->step(); };
+  const auto before = [&](int iteration) { return reach_if_used(host, points_, iteration_point(iteration)); };
   if (const Result<void> warm = run_case(host, *engine, buffers, warmup_, salt_, unread, step); !warm) return warm;
-  if (const Result<void> done = run_case(host, *engine, buffers, timed_, salt_ + kTimedSalt, board_, step); !done)
-    return done;
+  const Result<void> done = run_case(host, *engine, buffers, timed_, salt_ + kTimedSalt, board_, step, before);
+  if (!done) return done;
   // Nobody closes a connection that a slower rank still needs.
   if (const Result<void> all = host.rendezvous(); !all) return all;
   return engine->close();

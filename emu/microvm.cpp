@@ -224,6 +224,12 @@ void MicroVms::set_link(const std::string& node, const std::string& netdev, bool
   vm.monitor->execute("set_link", {{"name", line_name(nic)}, {"up", up}});
 }
 
+void MicroVms::shape(const std::string& node, const std::string& netdev, const Shaping& shaping) {
+  Vm& vm = state_->running(node);
+  static_cast<void>(nic_index(state_->cluster.nodes[static_cast<std::size_t>(&vm - state_->vms.data())], netdev));
+  if (!vm.over) state_->order(vm, shaping_command(netdev, shaping));
+}
+
 int MicroVms::terminal(const std::string& node) const { return state_->running(node).terminal.number(); }
 
 void MicroVms::stop_vm(const std::string& node) { state_->running(node).monitor->execute("stop"); }

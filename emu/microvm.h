@@ -18,6 +18,7 @@
 #include "emu/boot_image.h"
 #include "emu/cluster.h"
 #include "emu/outcome.h"
+#include "emu/shaping.h"
 
 namespace meshbed::emu {
 
@@ -66,6 +67,9 @@ class MicroVms {
   // and std::out_of_range for a name that the cluster does not have.
   /// Plugs a NIC's cable out or in at this end; the other end's link stays up, as its own cable is in.
   void set_link(const std::string& node, const std::string& netdev, bool up);
+  /// What the NIC's interface does to the packets that it sends, from now on (tc-netem(8)). Returns when the guest has
+  /// done it; throws std::runtime_error with its words where it has not within 30 s. Nothing on a node that is done.
+  void shape(const std::string& node, const std::string& netdev, const Shaping& shaping);
   /// Freezes the guest's processors and lets them go on.
   void stop_vm(const std::string& node);
   void continue_vm(const std::string& node);

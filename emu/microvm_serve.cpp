@@ -1,11 +1,14 @@
 // Serving the virtual machines: their consoles, the marks on them, and the end of it all.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <poll.h>
 #include <sys/socket.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstdio>
+#include <stdexcept>
 
 #include "emu/microvm_state.h"
 #include "emu/process.h"
@@ -93,6 +96,10 @@ void MicroVms::State::take_mark(Vm& vm, const std::string& text) {
   vm.marks.push_back({.text = text.substr(0, text.rfind(" up=")), .at_s = since_start_s()});
   const Mark mark = vm.marks.back();
   if (begins(mark.text, "READY")) vm.ready = true;
+  if (int number = 0, code = 0; std::sscanf(mark.text.c_str(), "DID %d %d", &number, &code) == 2) {
+    vm.did[number] = code;
+    return;
+  }
   if (begins(mark.text, "DONE")) {
     vm.over = true;  // its machine stays up: others may still speak to it
     vm.end = NodeEnd::kDone;
@@ -121,6 +128,25 @@ void MicroVms::State::let_commands_begin() {
       console_closed(vm);
     }
   }
+}
+
+/// Has the guest run one of the host's tools.
+void MicroVms::State::order(Vm& vm, const std::vector<std::string>& command) {
+  constexpr double kPatience_s = 30;
+  const int number = ++orders;
+  const std::string text = fmt::format("do {} {}\n", number, fmt::join(command, " "));
+  if (send(vm.console.number(), text.data(), text.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(text.size())) {
+    return console_closed(vm);
+  }
+  const Deadline deadline = Deadline::in_s(kPatience_s);
+  while (vm.did.count(number) == 0) {
+    if (deadline.passed() || advance(0.01) || vm.process < 0) {
+      throw std::runtime_error(fmt::format("node '{}' did not answer to: {}", vm.name, fmt::join(command, " ")));
+    }
+  }
+  if (vm.did.at(number) == 0) return;
+  throw std::runtime_error(fmt::format("node '{}': {}: {}", vm.name, fmt::join(command, " "),
+                                       last_line(read_file(fmt::format("{}/did-{}.stderr", vm.folder, number)))));
 }
 
 void MicroVms::State::give_up(const Vm& because) {

@@ -26,7 +26,8 @@ struct Vm {
   Descriptor terminal;  // where the node has one
   Descriptor console_log;
   std::unique_ptr<Monitor> monitor;
-  std::string line;  // of the console, up to now
+  std::string line;        // of the console, up to now
+  std::map<int, int> did;  // exit codes of what it was told to do, by number
   std::vector<Mark> marks;
   bool ready = false;
   bool over = false;  // its end is known; a node that is done still runs
@@ -44,6 +45,7 @@ struct MicroVms::State {
   void kill(Vm& vm, NodeEnd end);
   void kill_all(NodeEnd end);
   Vm& running(const std::string& node);
+  void order(Vm& vm, const std::vector<std::string>& command);
   // ---- serving them (microvm_serve.cpp)
   bool advance(double seconds);
   void read_console(Vm& vm);
@@ -71,6 +73,7 @@ struct MicroVms::State {
   double ready_s = 0;
   double total_s = 0;
   std::vector<std::string> troubles;
+  int orders = 0;  // given so far
 };
 
 }  // namespace meshbed::emu

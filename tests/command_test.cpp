@@ -456,23 +456,3 @@ TEST_CASE("doctor says which worlds can run, with what each of them needs") {
     CHECK(worlds.at(world).at("can_run") == all);
   }
 }
-
-TEST_CASE("faults that this version does not carry out are said on standard error, and noted by lint") {
-  const std::string folder = scratch_folder("faults");
-  const std::string file = "'" + folder + "/faults.toml'";
-  std::ofstream(folder + "/faults.toml") << "[topology]\nkind = \"ring\"\nnodes = 2\n[workload]\nbytes = \"4K\"\n"
-                                            "[[fault]]\nkind = \"cable_down\"\ntarget = \"node0-node1\"\n"
-                                            "[[fault]]\nkind = \"node_stop\"\ntarget = \"node1\"\n";
-  const std::string note = "2 faults read, not carried out by this version\n";
-  const CommandResult run = command("run " + file + results_option("faults_run") + "2>&1 >/dev/null");
-  CHECK(run.status == 0);
-  CHECK(run.output == "meshbed: " + note);
-  const CommandResult perf = command("perf all_reduce -b 8 -e 8 --scenario " + file + " 2>&1 >/dev/null");
-  CHECK(perf.status == 0);
-  CHECK(perf.output == "meshbed: " + note);
-  const CommandResult lint = command("lint " + file);
-  CHECK(lint.status == 0);
-  CHECK_MESSAGE(has(lint, "faults.toml: note: " + note), lint.output);
-  CHECK(has(lint, "1 file, 0 findings\n"));
-  CHECK(command("run " + scenario_file("pair") + results_option("faults_none") + "2>&1 >/dev/null").output.empty());
-}

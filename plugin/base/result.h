@@ -26,6 +26,29 @@ enum class ErrorCode {
   kInternal,
 };
 
+/// "remote": the class of an error, for reports.
+constexpr const char* class_of(ErrorCode code) {
+  switch (code) {
+    case ErrorCode::kInvalidArgument:
+      return "invalid-argument";
+    case ErrorCode::kSystem:
+      return "system";
+    case ErrorCode::kUnreachable:
+      return "unreachable";
+    case ErrorCode::kTimeout:
+      return "timeout";
+    case ErrorCode::kRemote:
+      return "remote";
+    case ErrorCode::kUnsupported:
+      return "unsupported";
+    case ErrorCode::kClosed:
+      return "closed";
+    case ErrorCode::kInternal:
+      return "internal";
+  }
+  return "internal";
+}
+
 struct Error {
   ErrorCode code = ErrorCode::kInternal;
   Scope scope = Scope::kRequest;

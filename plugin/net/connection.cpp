@@ -138,6 +138,13 @@ void Connection::handle(const ibv_wc& completion) {
   }
 }
 
+/// What the person in front of the machine should look at.
+std::string Connection::advice(ibv_wc_status status) const {
+  const Result<verbs::PortState> port = device().query_port(local_.nic.port);
+  if (port && !port->active) return "the port of " + local_.nic.device_name + " is down: is its cable in?";
+  return verbs::hint(status);
+}
+
 Error Connection::describe_failure(const ibv_wc& completion) const {
   char text[768];
   std::snprintf(text, sizeof text,
@@ -146,7 +153,7 @@ Error Connection::describe_failure(const ibv_wc& completion) const {
                 to_text(peer_.address.address).c_str(), peer_.nic.c_str(), local_.nic.device_name.c_str(),
                 verbs::to_text(local_.gid.gid).c_str(), pair_->number(), peer_.qp_number, direction(*this),
                 ibv_wc_status_str(completion.status), completion.vendor_err, (now_ns() - joined_ns_) / 1'000'000,
-                verbs::hint(completion.status));
+                advice(completion.status).c_str());
   return {.code = ErrorCode::kRemote, .scope = Scope::kQueuePair, .text = text, .os_errno = 0};
 }
 

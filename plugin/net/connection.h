@@ -87,6 +87,7 @@ class Connection : public Object {
 
  private:
   void handle(const ibv_wc& completion);
+  std::string advice(ibv_wc_status status) const;
   Error describe_failure(const ibv_wc& completion) const;
   std::optional<Error> check_lateness(Request& request);
 

@@ -18,6 +18,8 @@ TracedMessage message(std::uint32_t qp, std::uint64_t sequence, std::uint64_t by
           .destination_rank = 1,
           .source = "node0/a",
           .destination = "node1/a",
+          .source_gid = "::1",
+          .destination_gid = "::2",
           .source_qp = qp,
           .destination_qp = qp + 100,
           .sequence = sequence,
@@ -41,10 +43,10 @@ TEST_CASE("runs agree whatever their queue pairs are numbered, in whatever order
 
 TEST_CASE("the first message that differs is named: by its size, its opcode, its end, or that it is missing") {
   const std::vector<TracedMessage> sim{message(7, 0, 64), message(7, 1, 128)};
-  CHECK(
-      differences(sim, {message(17, 0, 64), message(17, 1, 127)}) ==
-      std::vector<std::string>{"rank 0 node0/a -> rank 1 node1/a, message 1: sim has RDMA_WRITE_WITH_IMM of 128 bytes, "
-                               "emu has RDMA_WRITE_WITH_IMM of 127 bytes"});
+  CHECK(differences(sim, {message(17, 0, 64), message(17, 1, 127)}) ==
+        std::vector<std::string>{
+            "rank 0 node0/a (::1) -> rank 1 node1/a (::2), message 1: sim has RDMA_WRITE_WITH_IMM of 128 bytes, "
+            "emu has RDMA_WRITE_WITH_IMM of 127 bytes"});
   std::vector<TracedMessage> other = sim;
   other[0].opcode = 2;
   CHECK(differences(sim, other).at(0).find("message 0: sim has RDMA_WRITE_WITH_IMM of 64 bytes, emu has SEND of 64") !=
@@ -64,8 +66,14 @@ TEST_CASE("another NIC is another route: both sides are named") {
   emu[0].source = "node0/b";
   const auto found = differences({message(7, 0, 64)}, emu);
   REQUIRE(found.size() == 2);
-  CHECK(found[0].rfind("rank 0 node0/a -> rank 1 node1/a, message 0: sim has", 0) == 0);
-  CHECK(found[1].rfind("rank 0 node0/b -> rank 1 node1/a, message 0: sim has nothing more", 0) == 0);
+  CHECK(found[0].rfind("rank 0 node0/a (::1) -> rank 1 node1/a (::2), message 0: sim has", 0) == 0);
+  CHECK(found[1].rfind("rank 0 node0/b (::1) -> rank 1 node1/a (::2), message 0: sim has nothing more", 0) == 0);
+}
+
+TEST_CASE("another GID of the same NIC is another route") {
+  std::vector<TracedMessage> emu{message(17, 0, 64)};
+  emu[0].destination_gid = "fe80::2";
+  CHECK(differences({message(7, 0, 64)}, emu).size() == 2);
 }
 
 TEST_CASE("an end that real hardware does not tell agrees with any") {
@@ -83,11 +91,13 @@ TEST_CASE("a trace file is read by the names of its columns, and its errors have
     }
   };
   const std::string header =
-      "opcode,payload_bytes,source_rank,destination_rank,source,destination,source_qp,destination_qp,sequence,status\n";
-  CHECK(read(header + "1,64,0,1,node0/a,node1/a,7,8,0,0\n") == "1");
+      "opcode,payload_bytes,source_rank,destination_rank,source,destination,source_gid,destination_gid,source_qp,"
+      "destination_qp,"
+      "sequence,status\n";
+  CHECK(read(header + "1,64,0,1,node0/a,node1/a,::1,::2,7,8,0,0\n") == "1");
   CHECK(read(header) == "0");
-  CHECK(read(header + "1,64,0\n") == ":2: 3 columns where the header has 10");
-  CHECK(read(header + "1,x,0,1,node0/a,node1/a,7,8,0,0\n") == ":2: payload_bytes: \"x\" is not such a number");
+  CHECK(read(header + "1,64,0\n") == ":2: 3 columns where the header has 12");
+  CHECK(read(header + "1,x,0,1,node0/a,node1/a,::1,::2,7,8,0,0\n") == ":2: payload_bytes: \"x\" is not such a number");
   CHECK(read("opcode\n1\n") == ":1: there is no column source_rank");
   CHECK(read("") == ": cannot be read; run it again without --no-trace");
 }

@@ -92,12 +92,13 @@ TEST_CASE("an expected error satisfies the run; another error, or none, does not
   scenario.expect.wrong = 0;
 
   RunResult refused = good_run();
-  refused.simulation.errors.push_back({.rank = 0, .at_ps = 1, .text = "connect: no path between subnets"});
+  refused.simulation.errors.push_back(
+      {.rank = 0, .at_ps = 1, .text = "connect: no path between subnets", .error_class = "remote"});
   CHECK(broken(scenario, refused).empty());
   CHECK(exit_status(refused) == kExitOk);
 
   RunResult other = good_run();
-  other.simulation.errors.push_back({.rank = 0, .at_ps = 1, .text = "out of memory"});
+  other.simulation.errors.push_back({.rank = 0, .at_ps = 1, .text = "out of memory", .error_class = "remote"});
   CHECK(broken(scenario, other).size() == 1);
   CHECK(exit_status(other) == kExitBroken);
 
@@ -108,7 +109,7 @@ TEST_CASE("an expected error satisfies the run; another error, or none, does not
 
 TEST_CASE("an error that nobody expected, a deadlock and a broken proof have their exit statuses") {
   RunResult failed = good_run();
-  failed.simulation.errors.push_back({.rank = 0, .at_ps = 1, .text = "out of memory"});
+  failed.simulation.errors.push_back({.rank = 0, .at_ps = 1, .text = "out of memory", .error_class = "remote"});
   CHECK(exit_status(failed) == kExitBroken);
 
   RunResult stuck = good_run();

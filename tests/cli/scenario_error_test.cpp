@@ -266,6 +266,21 @@ TEST_CASE("workload, faults and promises must fit the cluster") {
         "test.toml:6:10: target: port_down wants NODE/DEVICE, and 'node0/nope' is none here");
   CHECK(on_triangle("[[fault]]\nkind = \"loss\"\ntarget = \"node0-node1\"\namount = 2\n") ==
         "test.toml:7:10: amount: loss needs a fraction above 0, up to 1");
+  const std::string late = "[[fault]]\nkind = \"delay\"\ntarget = \"node0-node1\"\namount = ";
+  for (const std::string amount : {"5", "\"1Gb/s\"", "\"1%\""}) {
+    CHECK(on_triangle(late + amount + "\n") == "test.toml:7:10: amount: delay needs a time, as in '1ms', above 0");
+  }
+  CHECK(on_triangle(late + "\"1x\"\n").find("expects a fraction, a percentage, a time or a rate, got '1x'") !=
+        std::string::npos);
+  const std::string pulled = "[[fault]]\nkind = \"cable_down\"\ntarget = \"node0-node1\"\n";
+  CHECK(on_triangle(pulled + "point = \"iteration\"\niteration = 1\n") ==
+        "test.toml:8:13: iteration: 1 never comes; the last is 0 (workload.iterations = 1)");
+  CHECK(on_triangle(pulled + "iteration = 1\n") == "test.toml:7:13: iteration: goes with point = \"iteration\"");
+  CHECK(on_triangle("[workload]\nkind = \"idle\"\n" + pulled + "point = \"iteration\"\n") ==
+        "test.toml:9:9: point: 'iteration' is a collective's; other workloads have 'start'");
+  CHECK(on_triangle(pulled + "amount = 1\n") == "test.toml:7:10: amount: cable_down has none");
+  CHECK(on_triangle("[[fault]]\nkind = \"node_kill\"\ntarget = \"node0\"\nduration = \"1s\"\n") ==
+        "test.toml:7:12: duration: node_kill has none");
   CHECK(on_triangle("[[fault]]\nkind = \"loss\"\n") == "test.toml:4:1: [[fault]] needs kind and target");
 }
 

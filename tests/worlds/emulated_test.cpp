@@ -85,6 +85,28 @@ TEST_CASE("a sweep that does not end in its time is given up with status 3 and s
   CHECK_MESSAGE(run.output.find("the run has not ended in 3 s (--time-limit)") != std::string::npos, run.output);
 }
 
+TEST_CASE("faults: loss, delay, a machine that stops and goes on, and a pulled cable end alike in both worlds") {
+  if (const std::string why = why_not_emulated(); !why.empty()) {
+    MESSAGE("skipped: ", why);
+    return;
+  }
+  for (const std::string scenario : {"pair-loss", "pair-delay", "pair-node-stop", "pair-cable-pulled"}) {
+    const std::string results = " --results '" + scratch_folder("worlds_" + scenario) + "' ";
+    for (const std::string world : {"sim", "emu"}) {
+      const CommandResult run = run_command_line(meshbed_program() + " run --world " + world +
+                                                 " --json --time-limit 120 " + scenario_file(scenario) + results);
+      REQUIRE_MESSAGE(run.status == 0, scenario, " in ", world, ": ", run.output);
+      const json summary = json::parse(run.output);
+      CHECK_MESSAGE(summary.at("faults").size() >= 1, scenario, " in ", world);
+      CHECK(summary.at("errors").size() >= (scenario == "pair-cable-pulled" ? 1 : 0));
+    }
+    const CommandResult joined =
+        run_command_line(meshbed_program() + " compare sim emu --scenario " + scenario_file(scenario) + results);
+    CHECK_MESSAGE(joined.status == 0, joined.output);
+    CHECK_MESSAGE(joined.output.find("1 fault carried out") != std::string::npos, joined.output);
+  }
+}
+
 TEST_CASE("a shell in a node has the node's devices, its cable and the way to its peer") {
   if (const std::string why = why_not_emulated(); !why.empty()) {
     MESSAGE("skipped: ", why);

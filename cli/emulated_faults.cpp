@@ -1,0 +1,111 @@
+#include "cli/emulated_faults.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "cli/files.h"
+#include "cli/metal.h"
+#include "cli/report.h"
+#include "emu/clock.h"
+
+namespace meshbed::cli {
+
+EmulatedFaults::EmulatedFaults(const Scenario& scenario, emu::MicroVms& machines, std::vector<std::string> folders)
+    : scenario_(scenario),
+      machines_(machines),
+      folders_(std::move(folders)),
+      board_(scenario),
+      awaited_(points_of(scenario)) {}
+
+std::vector<std::string> EmulatedFaults::serve() {
+  const std::size_t before = taken_.size();
+  if (pending()) look_for_points();
+  while (!due_.empty() && due_.front().at_s <= emu::now_s()) {
+    const Due due = due_.front();
+    due_.erase(due_.begin());
+    take(due);
+  }
+  std::vector<std::string> said;
+  for (std::size_t index = before; index < taken_.size(); ++index) {
+    said.push_back(fmt::format("{}, {} after the first point", text_of(scenario_, taken_[index].step),
+                               duration_text(taken_[index].at_ps)));
+  }
+  return said;
+}
+
+void EmulatedFaults::look_for_points() {
+  for (auto point = awaited_.begin(); point != awaited_.end();) {
+    std::error_code problem;
+    if (!std::filesystem::exists(folders_.front() + "/" + fault_point_file(*point), problem)) {
+      ++point;
+      continue;
+    }
+    const double now_s = emu::now_s();
+    if (start_s_ == 0) start_s_ = now_s;
+    for (const FaultStep& step : board_.steps_from(*point)) {
+      const Due due{now_s + static_cast<double>(step.after_ps) / kPicosecondsPerSecond, step, *point};
+      if (step.after_ps == 0) {
+        take(due);
+      } else {
+        const auto later = [](const Due& one, const Due& other) { return one.at_s < other.at_s; };
+        due_.insert(std::upper_bound(due_.begin(), due_.end(), due, later), due);
+      }
+    }
+    answer(*point);
+    point = awaited_.erase(point);
+  }
+}
+
+void EmulatedFaults::take(const Due& due) {
+  board_.take(due.step, *this);
+  taken_.push_back(
+      {due.step, static_cast<Picoseconds>((emu::now_s() - start_s_) * static_cast<double>(kPicosecondsPerSecond))});
+}
+
+/// The ranks may go on.
+void EmulatedFaults::answer(const std::string& point) {
+  for (const std::string& folder : folders_) write_text_file(folder + "/" + fault_point_file(point) + kFaultsDone, "");
+}
+
+const std::string& EmulatedFaults::name_of(int node) const {
+  return scenario_.cluster.nodes[static_cast<std::size_t>(node)].name;
+}
+
+const std::string& EmulatedFaults::netdev_of(models::PortRef port) const {
+  const models::Node& node = scenario_.cluster.nodes[static_cast<std::size_t>(port.node)];
+  return node.nics[static_cast<std::size_t>(port.nic)].netdev;
+}
+
+void EmulatedFaults::shape(models::PortRef port, const sim::Shape& shape) {
+  if (const auto later = shaped_later_.find(port.node); later != shaped_later_.end()) {
+    later->second[port] = shape;
+    return;
+  }
+  machines_.shape(name_of(port.node), netdev_of(port),
+                  {.loss = shape.loss,
+                   .reorder = shape.reorder,
+                   .delay_us = static_cast<double>(shape.delay_ps) / kPicosecondsPerMicrosecond,
+                   .rate_bps = shape.rate_bps});
+}
+
+void EmulatedFaults::set_link(models::PortRef port, bool up) {
+  machines_.set_link(name_of(port.node), netdev_of(port), up);
+}
+
+void EmulatedFaults::stop(int node) {
+  machines_.stop_vm(name_of(node));
+  shaped_later_[node];
+}
+
+void EmulatedFaults::go_on(int node) {
+  machines_.continue_vm(name_of(node));
+  const auto later = shaped_later_.extract(node);
+  if (later.empty()) return;
+  for (const auto& [port, shaping] : later.mapped()) shape(port, shaping);
+}
+
+void EmulatedFaults::kill(int node) { machines_.kill_vm(name_of(node)); }
+
+}  // namespace meshbed::cli

@@ -1,0 +1,106 @@
+#pragma once
+// FaultBoard: a scenario's [[fault]] entries as steps to be taken, the same for every world.
+//
+// Nomenclature: point - a moment in the ranks' program from which a fault's `at` counts ("start", "iteration
+// 3"); step - a fault's beginning or its end; site - what a world can do to itself. The board knows what is
+// in force and tells the site what follows from it: two faults on one port add up, and a port has a link only while
+// both ends of its cable are in.
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "cli/rank_host.h"
+#include "cli/scenario.h"
+#include "sim/engine/network.h"
+
+namespace meshbed::cli {
+
+// --- fault points: what RankHost::reach() is called with ---
+inline constexpr const char* kPointStart = "start";  // before anything else
+/// Before a timed iteration, from 0: "iteration 3".
+std::string iteration_point(int iteration);
+/// Of one fault.
+std::string point_of(const Fault& fault);
+/// From which any fault counts. A rank need not say that it has reached another.
+std::set<std::string> points_of(const Scenario& scenario);
+
+/// host.reach(point) where any fault counts from there.
+Result<void> reach_if_used(RankHost& host, const std::set<std::string>& points, const std::string& point);
+
+/// netem needs a delay to let some packets overtake others; what a reorder fault without one gets.
+inline constexpr Picoseconds kReorderDelay_ps = kPicosecondsPerMillisecond;
+
+/// What a world does. Calls come only where something changes.
+class FaultSite {
+ public:
+  virtual ~FaultSite() = default;
+  virtual void shape(models::PortRef port, const sim::Shape& shape) = 0;
+  /// The port's carrier.
+  virtual void set_link(models::PortRef port, bool up) = 0;
+  virtual void stop(int node) = 0;
+  virtual void go_on(int node) = 0;
+  virtual void kill(int node) = 0;
+};
+
+struct FaultStep {
+  std::size_t fault = 0;  // index in Scenario::faults
+  bool begins = true;
+  Picoseconds after_ps = 0;  // after the fault's point
+
+  bool operator==(const FaultStep&) const = default;
+};
+
+/// A step that was taken.
+struct FaultEvent {
+  FaultStep step;
+  Picoseconds at_ps = 0;  // since the run's start, in the world's own time
+};
+
+/// The beginnings that the run did not live to see.
+std::vector<FaultStep> not_taken(const Scenario& scenario, const std::vector<FaultEvent>& taken);
+
+/// The same for people, a line each: "meshbed: fault not reached: ...\n".
+std::string not_taken_lines(const Scenario& scenario, const std::vector<FaultEvent>& taken);
+/// On real machines nobody carries faults out: one line that says so; empty without faults.
+std::string left_to_hands_line(const Scenario& scenario);
+
+/// "cable_down on cable0", "end of loss 0.01 on node0/rocep1s0f0"
+std::string text_of(const Scenario& scenario, const FaultStep& step);
+
+class FaultBoard {
+ public:
+  /// `scenario` must outlive the board.
+  explicit FaultBoard(const Scenario& scenario);
+
+  /// Of the faults that count from `point`, by time; what comes first in the scenario comes first.
+  std::vector<FaultStep> steps_from(const std::string& point) const;
+  /// Takes one step at the site.
+  void take(const FaultStep& step, FaultSite& site);
+
+ private:
+  struct Port {
+    models::PortRef peer;  // of its cable; {-1, -1}: none
+    int cable = -1, switch_index = -1;
+    bool down = false;  // by port_down
+    bool carrier = false;
+    sim::Shape shape;
+  };
+  Port& port(models::PortRef port) {
+    return ports_[static_cast<std::size_t>(port.node)][static_cast<std::size_t>(port.nic)];
+  }
+  std::vector<models::PortRef> targets_of(const Fault& fault) const;
+  sim::Shape shape_of(models::PortRef port) const;
+  bool own_end_up(models::PortRef port);
+  bool carrier_of(models::PortRef port);
+  void tell_shapes(FaultSite& site);
+  void tell_links(FaultSite& site);
+
+  const Scenario& scenario_;
+  std::vector<std::vector<Port>> ports_;  // by node and NIC
+  std::vector<bool> in_force_;            // by fault
+  std::vector<bool> cable_out_;           // by cable
+  std::vector<bool> killed_;              // by node
+};
+
+}  // namespace meshbed::cli

@@ -1,0 +1,134 @@
+// [[fault]] entries as steps, and what follows from them for ports and nodes: the same for every world.
+#include "cli/fault_board.h"
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+using namespace meshbed;
+using namespace meshbed::cli;
+
+namespace {
+
+/// Writes down what it is told.
+class Site final : public FaultSite {
+ public:
+  void shape(models::PortRef port, const sim::Shape& shape) override {
+    told.push_back(fmt::format("shape {}.{} loss {:.4f} delay {} rate {} reorder {}", port.node, port.nic, shape.loss,
+                               shape.delay_ps, shape.rate_bps, shape.reorder));
+  }
+  void set_link(models::PortRef port, bool up) override {
+    told.push_back(fmt::format("{}.{} {}", port.node, port.nic, up ? "up" : "down"));
+  }
+  void stop(int node) override { told.push_back(fmt::format("stop {}", node)); }
+  void go_on(int node) override { told.push_back(fmt::format("go on {}", node)); }
+  void kill(int node) override { told.push_back(fmt::format("kill {}", node)); }
+
+  /// What it was told since the last call.
+  std::string take() { return fmt::format("{}", fmt::join(std::exchange(told, {}), "; ")); }
+
+ private:
+  std::vector<std::string> told;
+};
+
+/// Three nodes in a ring: node0/rocep1s0f1 - node1/rocep1s0f0, and so on.
+Scenario triangle(const std::string& faults) {
+  return parse_scenario("[topology]\nkind = \"ring\"\nnodes = 3\n[workload]\nbytes = \"4K\"\niterations = 4\n" + faults,
+                        "test.toml", {});
+}
+
+std::string fault(const std::string& kind, const std::string& target, const std::string& rest = "") {
+  return fmt::format("[[fault]]\nkind = \"{}\"\ntarget = \"{}\"\n{}\n", kind, target, rest);
+}
+
+}  // namespace
+
+TEST_CASE("steps count from their point, in order of time; a duration is a second step") {
+  const Scenario scenario = triangle(fault("loss", "node0-node1", "amount = 0.5\nat = \"2ms\"\nduration = \"1ms\"") +
+                                     fault("cable_down", "node1-node2", "at = \"1ms\"") +
+                                     fault("node_kill", "node2", "point = \"iteration\"\niteration = 3"));
+  const FaultBoard board(scenario);
+  constexpr Picoseconds kMs = kPicosecondsPerMillisecond;
+  CHECK(board.steps_from(kPointStart) ==
+        std::vector<FaultStep>{{1, true, kMs}, {0, true, 2 * kMs}, {0, false, 3 * kMs}});
+  CHECK(board.steps_from(iteration_point(3)) == std::vector<FaultStep>{{2, true, 0}});
+  CHECK(board.steps_from(iteration_point(2)).empty());
+  CHECK(points_of(scenario) == std::set<std::string>{"iteration 3", "start"});
+  CHECK(text_of(scenario, {0, false, 0}) == "end of loss 0.5 on node0-node1");
+  CHECK(not_taken(scenario, {{{1, true, kMs}, 5}, {{2, true, 0}, 6}}) == std::vector<FaultStep>{{0, true, 2 * kMs}});
+}
+
+TEST_CASE("faults on one port add up, and leave what is left when one ends") {
+  const Scenario scenario = triangle(
+      fault("loss", "node0-node1", "amount = 0.5") + fault("loss", "node0/rocep1s0f1", "amount = 0.5") +
+      fault("delay", "node0-node1", "amount = \"1us\"") + fault("rate", "node0/rocep1s0f1", "amount = \"1Gb/s\"") +
+      fault("reorder", "node2/rocep1s0f0", "amount = 0.25"));
+  FaultBoard board(scenario);
+  Site site;
+  const auto take = [&](std::size_t index, bool begins) {
+    board.take({index, begins, 0}, site);
+    return site.take();
+  };
+  CHECK(take(0, true) ==
+        "shape 0.1 loss 0.5000 delay 0 rate 0 reorder 0; shape 1.0 loss 0.5000 delay 0 rate 0 reorder 0");
+  CHECK(take(1, true) == "shape 0.1 loss 0.7500 delay 0 rate 0 reorder 0");
+  CHECK(take(2, true) ==
+        "shape 0.1 loss 0.7500 delay 1000000 rate 0 reorder 0; shape 1.0 loss 0.5000 delay 1000000 rate 0 reorder 0");
+  CHECK(take(3, true) == "shape 0.1 loss 0.7500 delay 1000000 rate 1000000000 reorder 0");
+  CHECK(take(0, false) ==
+        "shape 0.1 loss 0.5000 delay 1000000 rate 1000000000 reorder 0; shape 1.0 loss 0.0000 delay 1000000 rate 0 "
+        "reorder 0");
+  CHECK(take(0, false).empty());
+  CHECK(take(4, true) == fmt::format("shape 2.0 loss 0.0000 delay {} rate 0 reorder 0.25", kReorderDelay_ps));
+}
+
+TEST_CASE("a cable has a link while both ends are in, whatever was pulled first") {
+  const Scenario scenario =
+      triangle(fault("cable_down", "node0-node1", "duration = \"1ms\"") + fault("port_down", "node1/rocep1s0f0") +
+               fault("port_up", "node1/rocep1s0f0") + fault("cable_up", "node0-node1"));
+  FaultBoard board(scenario);
+  Site site;
+  const auto take = [&](std::size_t index, bool begins) {
+    board.take({index, begins, 0}, site);
+    return site.take();
+  };
+  CHECK(take(0, true) == "0.1 down; 1.0 down");
+  CHECK(take(1, true).empty());
+  CHECK(take(0, false).empty());  // the cable is in again, but the port is off
+  CHECK(take(2, true) == "0.1 up; 1.0 up");
+  CHECK(take(1, true) == "0.1 down; 1.0 down");
+  CHECK(take(3, true).empty());
+  CHECK(take(1, false) == "0.1 up; 1.0 up");
+}
+
+TEST_CASE("a node without power takes its peers' links with it, and hears of nothing more") {
+  const Scenario scenario =
+      triangle(fault("node_kill", "node1") + fault("loss", "node0-node1", "amount = 0.5") +
+               fault("node_continue", "node1") + fault("node_stop", "node2", "duration = \"1s\""));
+  FaultBoard board(scenario);
+  Site site;
+  const auto take = [&](std::size_t index, bool begins) {
+    board.take({index, begins, 0}, site);
+    return site.take();
+  };
+  CHECK(take(0, true) == "kill 1; 0.1 down; 2.0 down");
+  CHECK(take(1, true) == "shape 0.1 loss 0.5000 delay 0 rate 0 reorder 0");
+  CHECK(take(2, true).empty());
+  CHECK(take(3, true) == "stop 2");
+  CHECK(take(3, false) == "go on 2");
+}
+
+TEST_CASE("on a switch a port stands for itself") {
+  const Scenario scenario =
+      parse_scenario("[topology]\nkind = \"switch\"\nnodes = 3\n[workload]\nbytes = \"4K\"\n" +
+                         fault("port_down", "node1/rocep1s0f0") + fault("delay", "switch0", "amount = \"1us\""),
+                     "test.toml", {});
+  FaultBoard board(scenario);
+  Site site;
+  board.take({0, true, 0}, site);
+  CHECK(site.take() == "1.0 down");
+  board.take({1, true, 0}, site);
+  CHECK(site.take() ==
+        "shape 0.0 loss 0.0000 delay 1000000 rate 0 reorder 0; shape 1.0 loss 0.0000 delay 1000000 rate 0 reorder 0; "
+        "shape 2.0 loss 0.0000 delay 1000000 rate 0 reorder 0");
+}

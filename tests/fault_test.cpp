@@ -1,0 +1,65 @@
+// What a scenario's [[fault]] entries come to, seen from the command line.
+#include <doctest/doctest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/support/command.h"
+
+using namespace meshbed::test;
+
+namespace {
+
+CommandResult command(const std::string& arguments) { return run_command_line(meshbed_program() + " " + arguments); }
+bool has(const CommandResult& result, const std::string& text) { return result.output.find(text) != std::string::npos; }
+std::string results_option(const char* name) { return " --results '" + scratch_folder(name) + "' "; }
+
+}  // namespace
+
+TEST_CASE("faults are carried out where the scenario says, and a fault that never came is said") {
+  const CommandResult pulled = command("run " + scenario_file("pair-cable-pulled") + results_option("faults_pulled"));
+  CHECK_MESSAGE(pulled.status == 0, pulled.output);
+  CHECK(has(pulled, "  cable_down on node0-node1\n"));
+  CHECK(has(pulled, "the port of rocep1s0f0 is down: is its cable in?"));
+  // 704 us of work, then 7 tries of 4.096 us * 2^18 each: within the modelled retry time.
+  const nlohmann::json summary = nlohmann::json::parse(
+      command("run --json " + scenario_file("pair-cable-pulled") + results_option("faults_json") + "2>/dev/null")
+          .output);
+  REQUIRE(summary.at("faults").size() == 1);
+  const double pulled_ns = summary.at("faults")[0].at("at_ns"),
+               failed_ns = summary.at("errors")[0].at("at_ps").get<double>() / 1e3;
+  CHECK(failed_ns - pulled_ns >= 7 * 4096.0 * (1 << 18));
+  CHECK(failed_ns - pulled_ns < 7 * 4096.0 * (1 << 18) + 1e7);
+  CHECK(summary.at("errors")[0].at("class") == "remote");
+
+  const CommandResult late =
+      command("run " + scenario_file("pair-delay") + " --set fault.0.at=10s" + results_option("faults_late"));
+  CHECK(late.status == 0);
+  CHECK(has(late, "     not reached  delay 1000 us on node0-node1: the run ended before\n"));
+  const CommandResult perf =
+      command("perf all_reduce -b 8 -e 8 --scenario " + scenario_file("pair-node-stop") + " 2>&1 >/dev/null");
+  CHECK(perf.status == 0);
+  CHECK(perf.output == "meshbed: fault not reached: node_stop on node1\n");
+}
+
+TEST_CASE("a lossy, a slow and a stopping pair end with the right bytes, the same each time") {
+  for (const std::string name : {"pair-loss", "pair-delay", "pair-node-stop"}) {
+    const auto digest = [&] {
+      const CommandResult run =
+          command("run --json " + scenario_file(name) + results_option(("faults_" + name).c_str()));
+      REQUIRE_MESSAGE(run.status == 0, run.output);
+      const nlohmann::json summary = nlohmann::json::parse(run.output);
+      CHECK(summary.at("wrong") == 0);
+      CHECK(summary.at("faults").size() >= 1);
+      return summary.at("digest").get<std::string>();
+    };
+    CHECK(digest() == digest());
+  }
+}
+
+TEST_CASE("a node without power is an error of its rank, and nobody waits for it") {
+  const CommandResult killed =
+      command("run " + scenario_file("pair-node-stop") + " --set fault.0.kind=node_kill --set fault.0.duration=0s" +
+              results_option("faults_kill"));
+  CHECK(killed.status == 1);
+  CHECK_MESSAGE(has(killed, "rank 1: node1 has lost its power (node_kill)"), killed.output);
+}
