@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <stdexcept>
 
+#include "cli/emulate_namespaces.h"
 #include "cli/files.h"
 #include "cli/machine_signals.h"
 #include "cli/metal.h"
@@ -81,6 +82,23 @@ nlohmann::ordered_json json_if_there(const std::string& path) {
   return text.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json::parse(text);
 }
 
+nlohmann::ordered_json describe_machines(const emu::Accelerator& accelerator, const emu::BootImage& image,
+                                         const emu::Outcome& outcome) {
+  auto nodes = nlohmann::ordered_json::array();
+  for (const emu::NodeOutcome& node : outcome.nodes) {
+    nodes.push_back({{"name", node.name}, {"memory_mib", node.memory_mib}});
+  }
+  return {{"backend", "microvm"},
+          {"accelerator", accelerator.kvm ? "kvm" : "tcg"},
+          {"why", accelerator.reason},
+          {"kernel", image.kernel_version},
+          {"ready_s", outcome.ready_s},
+          {"total_s", outcome.total_s},
+          {"nodes", nodes}};
+}
+
+}  // namespace
+
 void collect(const Scenario& scenario, const emu::Outcome& outcome, Emulation& result) {
   const emu::NodeOutcome& first = outcome.nodes.front();
   const std::string folder = fmt::format("{}/{}/{}/emu/", first.folder, kResults, scenario.name);
@@ -99,22 +117,6 @@ void collect(const Scenario& scenario, const emu::Outcome& outcome, Emulation& r
     if (node.end == emu::NodeEnd::kTimedOut) result.exit_code = kExitNoProgress;
   }
 }
-
-nlohmann::ordered_json describe_machines(const emu::Accelerator& accelerator, const emu::BootImage& image,
-                                         const emu::Outcome& outcome) {
-  auto nodes = nlohmann::ordered_json::array();
-  for (const emu::NodeOutcome& node : outcome.nodes) {
-    nodes.push_back({{"name", node.name}, {"memory_mib", node.memory_mib}});
-  }
-  return {{"accelerator", accelerator.kvm ? "kvm" : "tcg"},
-          {"why", accelerator.reason},
-          {"kernel", image.kernel_version},
-          {"ready_s", outcome.ready_s},
-          {"total_s", outcome.total_s},
-          {"nodes", nodes}};
-}
-
-}  // namespace
 
 emu::EmuCluster emulated_cluster(const Scenario& scenario, const EmulateOptions& options) {
   const models::Cluster& cluster = scenario.cluster;
@@ -154,6 +156,9 @@ emu::EmuCluster emulated_cluster(const Scenario& scenario, const EmulateOptions&
 }
 
 Emulation emulate(const Scenario& scenario, const EmulateOptions& options) {
+  if (options.backend == "namespaces" || (options.backend == "auto" && stands_in_namespaces(scenario))) {
+    return emulate_in_namespaces(scenario, options);
+  }
   const emu::EmuCluster cluster = emulated_cluster(scenario, options);
   const emu::Accelerator accelerator = emu::probe_accelerator();
   const emu::BootImage image = emu::make_boot_image(emu::cache_folder(), options.say);
@@ -174,6 +179,9 @@ Emulation emulate(const Scenario& scenario, const EmulateOptions& options) {
   result.interrupted = MachineSignals::interrupted();
   collect(scenario, outcome, result);
   result.machines = describe_machines(accelerator, image, outcome);
+  result.machines_text =
+      fmt::format("{} virtual machines ({}): ready after {:.1f} s, {:.1f} s in all", cluster.nodes.size(),
+                  accelerator.kvm ? "kvm" : "tcg", outcome.ready_s, outcome.total_s);
   return result;
 }
 

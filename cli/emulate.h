@@ -1,6 +1,6 @@
 #pragma once
-// Emulate: a scenario's run in the emulated world: one small virtual machine a node, and in each `meshbed run --world
-// metal` over the real rdma-core and the kernel's soft-RoCE.
+// Emulate: a scenario's run in the emulated world: one small virtual machine a node, or all nodes in this host's
+// kernel, and in each `meshbed run --world metal` over the real rdma-core and the kernel's soft-RoCE.
 
 #include <functional>
 #include <nlohmann/json.hpp>
@@ -10,6 +10,7 @@
 #include "cli/result.h"
 #include "cli/scenario.h"
 #include "emu/cluster.h"
+#include "emu/outcome.h"
 
 namespace meshbed::cli {
 
@@ -17,6 +18,7 @@ struct EmulateOptions {
   std::vector<std::string> arguments;  // of `meshbed run SCENARIO` in the nodes, beyond world and results
   double time_limit_s = 300;
   bool trace = true;
+  std::string backend = "auto";  // "microvm", "namespaces"; auto: namespaces where `meshbed emu up` has set them up
   std::function<void(const std::string& line)> say;  // progress, one line each
 };
 
@@ -27,13 +29,17 @@ struct Emulation {
   nlohmann::ordered_json summary;     // null where rank 0 wrote none
   nlohmann::ordered_json provenance;
   std::string messages_csv;         // its content
-  nlohmann::ordered_json machines;  // accelerator, times, memory: for summary.json
+  nlohmann::ordered_json machines;  // backend, times, memory: for summary.json
+  std::string machines_text;        // the same as a line
   bool interrupted = false;
 };
 
 /// The cluster in the emulator's terms, with the commands that run on each node.
 /// Throws std::runtime_error where the scenario has what the emulator cannot be given.
 emu::EmuCluster emulated_cluster(const Scenario& scenario, const EmulateOptions& options);
+
+/// What the ranks left in their nodes' folders and said, into the result.
+void collect(const Scenario& scenario, const emu::Outcome& outcome, Emulation& result);
 
 /// Boots, runs, collects. SIGINT and SIGTERM end it early; nothing is left running. Throws std::runtime_error, one
 /// line, where nodes cannot be emulated here.

@@ -13,6 +13,7 @@
 #include <stdexcept>
 #include <thread>
 
+#include "cli/metal_devices.h"
 #include "cli/metal_host.h"
 #include "cli/metal_trace.h"
 #include "cli/workload.h"
@@ -105,6 +106,7 @@ RankError parse_failure(const std::string& text, int own_rank, Picoseconds at_ps
 struct Gathering {
   const Scenario& scenario;
   WorkloadRun& run;
+  const MetalDevices& devices;
   std::int64_t zero_ns = 0;
   sim::Recorder* recorder = nullptr;  // rank 0's
 };
@@ -112,7 +114,7 @@ struct Gathering {
 Result<void> share_findings(MetalHost& host, const Gathering& gathering, RunResult& result) {
   WorkloadRun& run = gathering.run;
   add_process_usage(result);
-  std::vector<nlohmann::json> traces{verbs_trace(gathering.zero_ns)};
+  std::vector<nlohmann::json> traces{verbs_trace(gathering.zero_ns, gathering.devices)};
   if (host.rank() != 0) {
     const nlohmann::json findings{{"workload", run.findings()},
                                   {"cpu_s", result.cpu_s},
@@ -151,6 +153,11 @@ RunResult run_metal(const Scenario& scenario, const MetalPlace& place, const Met
   check_ranks(scenario, place);
   const models::Node& node = scenario.cluster.nodes[static_cast<std::size_t>(node_of(scenario, place.rank))];
   for (const auto& [name, value] : node.environment) setenv(name.c_str(), value.c_str(), 1);
+  const MetalDevices devices = MetalDevices::parse(from_environment(kDevicesVariable).value_or(""));
+  if (!devices.empty()) {
+    const std::string asked = from_environment(kDeviceListVariable).value_or("");
+    setenv(kDeviceListVariable, devices.device_list(asked).c_str(), 1);
+  }
 
   if (const Result<void> traced = start_verbs_trace(options.files.verbs_trace); !traced) {
     throw std::runtime_error("--world metal: " + traced.error().text);
@@ -166,7 +173,7 @@ RunResult run_metal(const Scenario& scenario, const MetalPlace& place, const Met
   const Picoseconds start_ps = (*host)->now_ps();
   Result<void> outcome = ok();
   try {
-    Gathering gathering{.scenario = scenario, .run = *run, .recorder = recorder};
+    Gathering gathering{.scenario = scenario, .run = *run, .devices = devices, .recorder = recorder};
     outcome = run_rank(**host, gathering, identity, result);
   } catch (const std::exception& error) {
     outcome = Error{.code = ErrorCode::kInternal, .scope = Scope::kJob, .text = error.what()};

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <ostream>
+#include <stdexcept>
 
 #include "cli/emulate.h"
 #include "cli/expect.h"
@@ -22,6 +23,7 @@ struct Options {
   std::string results = "results";
   bool no_trace = false;
   std::string time_limit_text = "300";
+  std::string backend = "auto";
 };
 
 void write_results(ResultsFolder& folder, const Scenario& scenario, const RunResult& result,
@@ -105,6 +107,7 @@ int run_emulated(const Scenario& scenario, const Options& options, const Argumen
               {.arguments = handed_on(options.run),
                .time_limit_s = static_cast<double>(parse_count("--time-limit", options.time_limit_text, 1, 1'000'000)),
                .trace = !options.no_trace,
+               .backend = options.backend,
                .say = [&err](const std::string& line) { err << "meshbed: " << line << "\n"
                                                             << std::flush; }});
   for (const std::string& trouble : emulation.troubles) err << "meshbed: " << trouble << "\n";
@@ -131,11 +134,7 @@ int run_emulated(const Scenario& scenario, const Options& options, const Argumen
     // The seed line has been printed, and the results are not where the node wrote them.
     const std::string report = emulation.report.substr(emulation.report.find('\n') + 1);
     const std::size_t from = report.find("results in "), to = report.find('\n', from);
-    out << report.substr(0, from)
-        << fmt::format("{} virtual machines ({}): ready after {:.1f} s, {:.1f} s in all\nresults in {}",
-                       scenario.cluster.nodes.size(), emulation.machines["accelerator"].get<std::string>(),
-                       emulation.machines["ready_s"].get<double>(), emulation.machines["total_s"].get<double>(),
-                       folder.path())
+    out << report.substr(0, from) << emulation.machines_text << "\nresults in " << folder.path()
         << report.substr(std::min(to, report.size()));
   }
   return emulation.exit_code;
@@ -156,9 +155,18 @@ int run_command(const Arguments& arguments, std::ostream& out, std::ostream& err
       ("no-trace", po::bool_switch(&options.no_trace), "leave out messages.csv")  //
       ("time-limit", po::value(&options.time_limit_text)->value_name("SECONDS")->default_value("300"),
        "emu, metal: the run is given up after this; sim has [limits] time");
+  syntax.options.add_options()  //
+      ("backend", po::value(&options.backend)->value_name("BACKEND")->default_value("auto"),
+       "emu: microvm (one virtual machine a node; the host is not touched), namespaces (all nodes in this host's "
+       "kernel; "
+       "root; changes the host's routing while it runs), auto: microvm, unless meshbed emu up has set the scenario up");
   add_run_options(syntax.options, options.run);
   if (!parse_arguments(arguments, syntax, out)) return kExitOk;
 
+  require_choice("--backend", "backend", options.backend, {"auto", "microvm", "namespaces"});
+  if (options.backend != "auto" && options.run.world != "emu") {
+    throw std::runtime_error("--backend is the emulated world's; --world " + options.run.world + " has none");
+  }
   const Scenario scenario = scenario_for(options.run);
   if (options.run.world == "metal") return run_on_metal(scenario, options, arguments, out, err);
   if (options.run.world == "emu") return run_emulated(scenario, options, arguments, out, err);
