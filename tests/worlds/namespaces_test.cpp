@@ -177,3 +177,56 @@ same 'the commands by hand'
 )sh";
   in_a_machine("life", task);
 }
+
+TEST_CASE("switches, IPv6, a missing path and namespaces of their own stand and fall in one kernel too") {
+  if (const std::string why = why_not_emulated(); !why.empty()) {
+    MESSAGE("skipped: ", why);
+    return;
+  }
+  const std::string folder = scratch_folder("more_scenarios");
+  std::ofstream(folder + "/switch.toml") << "[topology]\nkind = \"switch\"\nnodes = 3\n[workload]\nbytes = \"64K\"\n"
+                                            "[expect]\nwrong = 0\n";
+  // The second NIC of each has no cable, and the variable would let in nothing else under the kernel's names.
+  std::ofstream(folder + "/six.toml") << R"([topology]
+kind = "ring"
+nodes = 2
+nics = 2
+[workload]
+bytes = "64K"
+[environment]
+NCCL_IB_HCA = "=rocep1s0f0"
+[[node]]
+name = "node0"
+nic = [{device = "rocep1s0f0", addresses = ["fd00:64::1/64"]}]
+[[node]]
+name = "node1"
+nic = [{device = "rocep1s0f0", addresses = ["fd00:64::2/64"]}]
+[expect]
+wrong = 0
+)";
+  const std::string task = R"sh(
+M=)sh" + meshbed_program() +
+                           R"sh(
+S=)sh" + folder + R"sh(
+for scenario in $S/switch.toml $S/six.toml; do
+  $M run $scenario --results results >/dev/null
+  $M run --world emu --backend namespaces $scenario --results results
+  $M compare sim emu --scenario $scenario --results results
+  same "$scenario"
+done
+
+$M run --world emu --backend namespaces )sh" +
+                           scenario_file("ring4-refused") + R"sh( --set workload.bytes=4K --no-trace
+same 'a refused connection'
+
+# This kernel's soft-RoCE does not send in them; all else stands.
+$M emu up $S/six.toml --layout network-namespaces
+ip netns exec mb0 busybox ping -c 1 -w 30 fd00:64::2
+ip netns exec mb1 busybox ping -c 1 -w 30 10.0.0.1
+rdma link | grep -c 'mb[01]p0/1 state ACTIVE' | grep 2
+$M emu down
+busybox umount /run/netns && rmdir /run/netns  # the folder is ip's own
+same 'network namespaces'
+)sh";
+  in_a_machine("more", task);
+}
