@@ -69,6 +69,10 @@ std::vector<std::string> rank_command(const Scenario& scenario, const EmulateOpt
                                    limit};
   if (!options.trace) command.emplace_back("--no-trace");
   command.insert(command.end(), options.arguments.begin(), options.arguments.end());
+  // The node starts elsewhere. A name without a slash is looked up by the loader, there as here.
+  if (const std::string& plugin = scenario.workload.net_plugin; plugin.find('/') != std::string::npos) {
+    command.insert(command.end(), {"--set", "workload.net_plugin=" + fs::absolute(plugin).string()});
+  }
   return command;
 }
 
@@ -161,6 +165,7 @@ Emulation emulate(const Scenario& scenario, const EmulateOptions& options) {
   }
   const emu::EmuCluster cluster = emulated_cluster(scenario, options);
   const emu::Accelerator accelerator = emu::probe_accelerator();
+  emu::require_machine_for(cluster, accelerator.kvm);
   const emu::BootImage image = emu::make_boot_image(emu::cache_folder(), options.say);
   options.say(fmt::format("{} virtual machines, kernel {}; {}", cluster.nodes.size(), image.kernel_version,
                           accelerator.reason));

@@ -79,3 +79,25 @@ TEST_CASE("a host without soft-RoCE, or without root, is told so before anything
   }
   CHECK(emu("emu status").output == "nothing is set up\n");
 }
+
+TEST_CASE("a machine that cannot run the virtual machines is told so before anything is downloaded") {
+  const std::string cache = scratch_folder("no_machines") + "/cache";
+  const auto said_to = [&](const std::string& environment, const std::string& arguments) {
+    return run_command_line(environment + " MESHBED_EMU_CACHE='" + cache + "' " + meshbed_program() +
+                            " run --world emu --backend microvm --json " + arguments + " --results '" +
+                            scratch_folder("no_machines_results") + "' 2>&1");
+  };
+  const CommandResult no_programs = said_to("PATH=/bin-of-nobody", scenario_file("pair"));
+  CHECK(no_programs.status == 2);
+  CHECK_MESSAGE(has(no_programs,
+                    "\nmeshbed: virtual machines cannot run here: qemu-system-x86_64: not in PATH: install "
+                    "qemu-system-x86\n"),
+                no_programs.output);
+  const CommandResult no_memory = said_to("", scenario_file("switch16") + " --set workload.bytes=64G");
+  CHECK(no_memory.status == 2);
+  // Where QEMU is not installed, that is said.
+  CHECK_MESSAGE((has(no_memory, "the nodes node0 to node15 (16 nodes) need 10") ||
+                 has(no_memory, "virtual machines cannot run here")),
+                no_memory.output);
+  CHECK(run_command_line("ls '" + cache + "' 2>/dev/null").output.empty());
+}
