@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <functional>
 #include <optional>
 #include <stdexcept>
 #include <utility>
@@ -41,7 +42,10 @@ void tell_devices(emu::EmuCluster& cluster) {
 /// Sets up where nothing is up, and then takes down, however it ends.
 class Standing {
  public:
-  Standing(const Scenario& scenario, const emu::NamespaceRun& run) : state_(emu::read_namespace_state()) {
+  using Say = std::function<void(const std::string& line)>;
+
+  Standing(const Scenario& scenario, const emu::NamespaceRun& run, const Say& say)
+      : say_(say), state_(emu::read_namespace_state()) {
     layout_ = is_up(state_) ? layout_of(*state_) : emu::probe_layout();
     const emu::NamespacePlan plan = namespace_plan(scenario, layout_, emu::kNamespacesByRun);
     if (!is_up(state_)) {
@@ -61,8 +65,7 @@ class Standing {
     try {
       take_down();
     } catch (const std::exception& problem) {
-      // The state stays: meshbed emu down tells it again, and whoever sets up next goes that way first.
-      static_cast<void>(problem);
+      say_(problem.what());  // which names the state file: it stays, and meshbed emu down tries again
     }
   }
   Standing(const Standing&) = delete;
@@ -75,6 +78,7 @@ class Standing {
   }
 
  private:
+  const Say& say_;
   std::optional<emu::NamespaceState> state_;
   emu::NamespaceLayout layout_ = emu::NamespaceLayout::kPolicyRouting;
   bool ours_ = false;
@@ -113,7 +117,7 @@ Emulation emulate_in_namespaces(const Scenario& scenario, const EmulateOptions& 
   Emulation result;
   try {
     const double started_s = emu::now_s();
-    Standing standing(scenario, run);
+    Standing standing(scenario, run, options.say);
     const double ready_s = emu::now_s() - started_s;
     const std::string kernel = kernel_release();
     options.say(fmt::format(
