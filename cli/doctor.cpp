@@ -11,6 +11,7 @@
 
 #include "cli/files.h"
 #include "cli/result.h"
+#include "emu/namespace_host.h"
 #include "emu/probe.h"
 
 namespace meshbed::cli {
@@ -76,6 +77,18 @@ WorldReport look_at_emu() {
   return report;
 }
 
+/// The emulated world's other backend, which the host may well do without.
+WorldReport look_at_namespaces() {
+  WorldReport report{.world = "emu/namespaces", .can_run = false, .verdict = "", .findings = {}};
+  for (const emu::Part& part : emu::look_at_namespace_parts()) {
+    report.findings.push_back({part.what, part.present, part.detail});
+  }
+  report.can_run = all_present(report.findings);
+  report.verdict = report.can_run ? "can run: --backend namespaces; it changes the host's routing rules while it runs"
+                                  : "cannot run; virtual machines (--backend microvm) need none of this";
+  return report;
+}
+
 WorldReport look_at_metal() {
   WorldReport report{.world = "metal", .can_run = false, .verdict = "", .findings = {}};
   report.findings = {find_devices("RDMA devices", "/sys/class/infiniband"),
@@ -94,7 +107,7 @@ int doctor_command(const Arguments& arguments, std::ostream& out, std::ostream&)
   syntax.options.add_options()("json", po::bool_switch(&json), "print JSON");
   if (!parse_arguments(arguments, syntax, out)) return kExitOk;
 
-  const std::vector<WorldReport> reports{look_at_sim(), look_at_emu(), look_at_metal()};
+  const std::vector<WorldReport> reports{look_at_sim(), look_at_emu(), look_at_namespaces(), look_at_metal()};
   nlohmann::ordered_json object;
   for (const WorldReport& report : reports) {
     if (!json) fmt::print(out, "{:<6} {}\n", report.world, report.verdict);

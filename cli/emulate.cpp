@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <stdexcept>
 
+#include "cli/emulate_namespaces.h"
 #include "cli/emulated_faults.h"
 #include "cli/files.h"
 #include "cli/machine_signals.h"
@@ -59,6 +60,10 @@ std::vector<std::string> rank_command(const Scenario& scenario, const EmulateOpt
                                    fmt::format("{}=.", kFaultFolderVariable),
                                    fs::read_symlink("/proc/self/exe").string()};
   command.insert(command.end(), options.command.begin(), options.command.end());
+  // The node starts elsewhere. A name without a slash is looked up by the loader, there as here.
+  if (const std::string& plugin = scenario.workload.net_plugin; plugin.find('/') != std::string::npos) {
+    command.insert(command.end(), {"--set", "workload.net_plugin=" + fs::absolute(plugin).string()});
+  }
   return command;
 }
 
@@ -85,33 +90,14 @@ emu::Outcome wait_and_follow(emu::MicroVms& machines, const EmulateOptions& opti
   return machines.wait();
 }
 
-void collect(const EmulateOptions& options, const emu::Outcome& outcome, Emulation& result) {
-  const emu::NodeOutcome& first = outcome.nodes.front();
-  if (options.collect) options.collect(first.folder);
-  result.report = text_if_there(first.commands.front().stdout_path);
-  if (const auto code = first.commands.front().exit_code) result.exit_code = *code;
-  result.troubles = outcome.troubles;
-  for (const emu::NodeOutcome& node : outcome.nodes) {
-    for (const emu::CommandOutcome& command : node.commands) {
-      const bool followed = &command == &first.commands.front();
-      const std::string said = text_if_there(command.stderr_path);
-      if (!said.empty() && !followed)
-        result.troubles.push_back(node.name + ": " + said.substr(0, said.find_last_not_of('\n') + 1));
-      if (result.exit_code == kExitOk && command.exit_code != kExitOk) result.exit_code = kExitBroken;
-      // Whoever's time is over first is missed by the others, who may end with an error of their own.
-      if (command.exit_code == kExitNoProgress) result.exit_code = kExitNoProgress;
-    }
-    if (node.end == emu::NodeEnd::kTimedOut) result.exit_code = kExitNoProgress;
-  }
-}
-
 nlohmann::ordered_json describe_machines(const emu::Accelerator& accelerator, const emu::BootImage& image,
                                          const emu::Outcome& outcome) {
   auto nodes = nlohmann::ordered_json::array();
   for (const emu::NodeOutcome& node : outcome.nodes) {
     nodes.push_back({{"name", node.name}, {"memory_mib", node.memory_mib}});
   }
-  return {{"accelerator", accelerator.kvm ? "kvm" : "tcg"},
+  return {{"backend", "microvm"},
+          {"accelerator", accelerator.kvm ? "kvm" : "tcg"},
           {"why", accelerator.reason},
           {"kernel", image.kernel_version},
           {"ready_s", outcome.ready_s},
@@ -120,6 +106,26 @@ nlohmann::ordered_json describe_machines(const emu::Accelerator& accelerator, co
 }
 
 }  // namespace
+
+void collect(const EmulateOptions& options, const emu::Outcome& outcome, bool followed, Emulation& result) {
+  const emu::NodeOutcome& first = outcome.nodes.front();
+  if (options.collect) options.collect(first.folder);
+  result.report = text_if_there(first.commands.front().stdout_path);
+  if (const auto code = first.commands.front().exit_code) result.exit_code = *code;
+  result.troubles = outcome.troubles;
+  for (const emu::NodeOutcome& node : outcome.nodes) {
+    for (const emu::CommandOutcome& command : node.commands) {
+      const bool heard = followed && &command == &first.commands.front();
+      const std::string said = text_if_there(command.stderr_path);
+      if (!said.empty() && !heard)
+        result.troubles.push_back(node.name + ": " + said.substr(0, said.find_last_not_of('\n') + 1));
+      if (result.exit_code == kExitOk && command.exit_code != kExitOk) result.exit_code = kExitBroken;
+      // Whoever's time is over first is missed by the others, who may end with an error of their own.
+      if (command.exit_code == kExitNoProgress) result.exit_code = kExitNoProgress;
+    }
+    if (node.end == emu::NodeEnd::kTimedOut) result.exit_code = kExitNoProgress;
+  }
+}
 
 emu::EmuCluster emulated_cluster(const Scenario& scenario, const EmulateOptions& options) {
   const models::Cluster& cluster = scenario.cluster;
@@ -159,8 +165,12 @@ emu::EmuCluster emulated_cluster(const Scenario& scenario, const EmulateOptions&
 }
 
 Emulation emulate(const Scenario& scenario, const EmulateOptions& options) {
+  if (options.backend == "namespaces" || (options.backend == "auto" && stands_in_namespaces(scenario))) {
+    return emulate_in_namespaces(scenario, options);
+  }
   const emu::EmuCluster cluster = emulated_cluster(scenario, options);
   const emu::Accelerator accelerator = emu::probe_accelerator();
+  emu::require_machine_for(cluster, accelerator.kvm);
   const emu::BootImage image = emu::make_boot_image(emu::cache_folder(), options.say);
   options.say(fmt::format("{} virtual machines, kernel {}; {}", cluster.nodes.size(), image.kernel_version,
                           accelerator.reason));
@@ -181,15 +191,12 @@ Emulation emulate(const Scenario& scenario, const EmulateOptions& options) {
   Emulation result;
   result.faults = faults.taken();
   result.interrupted = MachineSignals::interrupted();
-  collect(options, outcome, result);
+  collect(options, outcome, true, result);
   result.machines = describe_machines(accelerator, image, outcome);
+  result.machines_text =
+      fmt::format("{} virtual machines ({}): ready after {:.1f} s, {:.1f} s in all", cluster.nodes.size(),
+                  accelerator.kvm ? "kvm" : "tcg", outcome.ready_s, outcome.total_s);
   return result;
-}
-
-std::string machines_line(const Emulation& emulation) {
-  return fmt::format("{} virtual machines ({}): ready after {:.1f} s, {:.1f} s in all",
-                     emulation.machines["nodes"].size(), emulation.machines["accelerator"].get<std::string>(),
-                     emulation.machines["ready_s"].get<double>(), emulation.machines["total_s"].get<double>());
 }
 
 }  // namespace meshbed::cli

@@ -1,6 +1,6 @@
 #pragma once
-// Emulate: a scenario's run in the emulated world: one small virtual machine a node, and in each `meshbed run --world
-// metal` over the real rdma-core and the kernel's soft-RoCE.
+// Emulate: a scenario's run in the emulated world: one small virtual machine a node, or all nodes in this host's
+// kernel, and in each `meshbed run --world metal` over the real rdma-core and the kernel's soft-RoCE.
 
 #include <functional>
 #include <nlohmann/json.hpp>
@@ -11,6 +11,7 @@
 #include "cli/result.h"
 #include "cli/scenario.h"
 #include "emu/cluster.h"
+#include "emu/outcome.h"
 
 namespace meshbed::cli {
 
@@ -19,6 +20,7 @@ struct EmulateOptions {
       command;                   // what every rank runs: `meshbed` with these words; its place is in its environment
   std::uint64_t rank_bytes = 0;  // the buffers of a rank
   double time_limit_s = 300;     // of the command; booting comes on top
+  std::string backend = "auto";  // "microvm", "namespaces"; auto: namespaces where `meshbed emu up` has set them up
   std::function<void(const std::string& line)> say;  // progress, one line each
   /// Sees rank 0's folder, where its command started, before it is removed.
   std::function<void(const std::string& folder)> collect;
@@ -29,7 +31,8 @@ struct Emulation {
   std::string report;                 // what rank 0 printed
   std::vector<std::string> troubles;  // nodes that failed, timed out or were interrupted; what ranks beyond 0 said
   std::vector<FaultEvent> faults;     // the steps that were taken, in order
-  nlohmann::ordered_json machines;    // accelerator, times, memory: for summary.json
+  nlohmann::ordered_json machines;    // backend, times, memory: for summary.json
+  std::string machines_text;          // the same as a line: "3 virtual machines (tcg): ready after 5.1 s, ..."
   bool interrupted = false;
 };
 
@@ -37,11 +40,12 @@ struct Emulation {
 /// Throws std::runtime_error where the scenario has what the emulator cannot be given.
 emu::EmuCluster emulated_cluster(const Scenario& scenario, const EmulateOptions& options);
 
+/// What the ranks left in their nodes' folders and said, into the result. `followed`: what rank 0 said on standard
+/// error has been passed on already.
+void collect(const EmulateOptions& options, const emu::Outcome& outcome, bool followed, Emulation& result);
+
 /// Boots, runs, collects. SIGINT and SIGTERM end it early; nothing is left running. Throws std::runtime_error, one
 /// line, where nodes cannot be emulated here.
 Emulation emulate(const Scenario& scenario, const EmulateOptions& options);
-
-/// "3 virtual machines (tcg): ready after 5.1 s, 12.0 s in all"
-std::string machines_line(const Emulation& emulation);
 
 }  // namespace meshbed::cli

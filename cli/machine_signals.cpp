@@ -5,17 +5,17 @@
 namespace meshbed::cli {
 namespace {
 
-std::atomic<emu::MicroVms*> g_running{nullptr};
+std::atomic<emu::Stoppable*> g_running{nullptr};
 std::atomic<bool> g_interrupted{false};
 
 void on_signal(int) {
   g_interrupted = true;
-  if (emu::MicroVms* running = g_running) running->request_stop();
+  if (emu::Stoppable* running = g_running) running->request_stop();
 }
 
 }  // namespace
 
-MachineSignals::MachineSignals(emu::MicroVms& machines) {
+MachineSignals::MachineSignals(emu::Stoppable& machines) {
   g_running = &machines;
   struct sigaction action {};
   action.sa_handler = on_signal;

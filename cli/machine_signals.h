@@ -1,15 +1,16 @@
 #pragma once
-// MachineSignals: while it lives, SIGINT and SIGTERM end the virtual machines, and then us, in good order.
+// MachineSignals: while it lives, SIGINT and SIGTERM end what runs (virtual machines, ranks), and then us, in good
+// order.
 
 #include <csignal>
 
-#include "emu/microvm.h"
+#include "emu/stop_event.h"
 
 namespace meshbed::cli {
 
 class MachineSignals {
  public:
-  explicit MachineSignals(emu::MicroVms& machines);
+  explicit MachineSignals(emu::Stoppable& machines);
   ~MachineSignals();
   MachineSignals(const MachineSignals&) = delete;
   MachineSignals& operator=(const MachineSignals&) = delete;

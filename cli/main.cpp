@@ -13,6 +13,7 @@
 #include "cli/bench.h"
 #include "cli/compare.h"
 #include "cli/doctor.h"
+#include "cli/emu.h"
 #include "cli/env.h"
 #include "cli/files.h"
 #include "cli/lint.h"
@@ -38,6 +39,7 @@ constexpr Subcommand kSubcommands[] = {
     {"perf", perf_command, "sweep a collective over sizes, as nccl-tests prints it"},
     {"compare", compare_command, "two runs of a scenario, joined message by message"},
     {"shell", shell_command, "a shell in a node of the emulated cluster"},
+    {"emu", emu_command, "the emulated cluster in this host's own kernel: emu up, emu down, emu status"},
     {"bench", bench_command, "what a simulated message, rank and library copy cost here"},
     {"lint", lint_command, "check scenario files"},
     {"topo", topo_command, "who reaches whom: topo check, topo draw"},

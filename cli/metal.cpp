@@ -19,6 +19,7 @@ std::string findings_key(int rank) { return fmt::format("findings {}", rank); }
 struct Gathering {
   const Scenario& scenario;
   WorkloadRun& run;
+  const MetalDevices& devices;
   std::int64_t zero_ns = 0;
   sim::Recorder* recorder = nullptr;  // rank 0's
 };
@@ -26,7 +27,7 @@ struct Gathering {
 Result<void> share_findings(MetalHost& host, const Gathering& gathering, RunResult& result) {
   WorkloadRun& run = gathering.run;
   add_process_usage(result);
-  std::vector<nlohmann::json> traces{verbs_trace(gathering.zero_ns)};
+  std::vector<nlohmann::json> traces{verbs_trace(gathering.zero_ns, gathering.devices)};
   if (host.rank() != 0) {
     const nlohmann::json findings{{"workload", run.findings()},
                                   {"cpu_s", result.cpu_s},
@@ -75,7 +76,7 @@ RunResult run_metal(const Scenario& scenario, const MetalPlace& place, const Met
 
   RunResult result;
   result.world = metal_world_name();
-  Gathering gathering{.scenario = scenario, .run = *run, .recorder = recorder};
+  Gathering gathering{.scenario = scenario, .run = *run, .devices = session.devices(), .recorder = recorder};
   result.simulation.errors = session.run(common, [&](MetalHost& host) { return run_rank(host, gathering, result); });
   result.simulation.elapsed_ps = session.elapsed_ps();
   result.simulation.plugin_sha256 = common.at("net plugin");

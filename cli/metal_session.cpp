@@ -9,6 +9,7 @@
 #include <stdexcept>
 
 #include "cli/fault_board.h"
+#include "cli/metal_place.h"
 
 namespace meshbed::cli {
 namespace {
@@ -121,6 +122,11 @@ MetalSession::MetalSession(const Scenario& scenario, const MetalPlace& place, do
   check_ranks(scenario, place);
   const models::Node& node = scenario.cluster.nodes[static_cast<std::size_t>(node_of(scenario, place.rank))];
   for (const auto& [name, value] : node.environment) setenv(name.c_str(), value.c_str(), 1);
+  devices_ = MetalDevices::parse(from_environment(kDevicesVariable).value_or(""));
+  if (!devices_.empty()) {
+    const std::string asked = from_environment(kDeviceListVariable).value_or("");
+    setenv(kDeviceListVariable, devices_.device_list(asked).c_str(), 1);
+  }
   auto host = MetalHost::meet(place, coll::Deadline::after_ms(static_cast<std::int64_t>(time_limit_s * 1e3)));
   if (!host) throw std::runtime_error("--world metal: the ranks do not meet: " + host.error().text);
   host_ = std::move(*host);

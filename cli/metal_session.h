@@ -12,6 +12,7 @@
 #include <string>
 #include <thread>
 
+#include "cli/metal_devices.h"
 #include "cli/metal_host.h"
 #include "cli/result.h"
 
@@ -46,11 +47,15 @@ class MetalSession {
   /// whose, as rank 0 has passed it on: empty where all went well.
   std::vector<RankError> run(const nlohmann::json& common, const std::function<Result<void>(MetalHost&)>& program);
 
+  /// How this host's devices are called, where a set-up gave them other names than the scenario.
+  const MetalDevices& devices() const { return devices_; }
+
   /// Since the meeting.
   Picoseconds elapsed_ps() const { return host_->now_ps() - start_ps_; }
 
  private:
   MetalPlace place_;
+  MetalDevices devices_;
   std::set<std::string> points_;  // from which faults count
   Watchdog watchdog_;
   std::unique_ptr<MetalHost> host_;

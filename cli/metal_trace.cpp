@@ -97,7 +97,7 @@ Result<void> start_verbs_trace(const std::string& library) {
   return Error{.code = ErrorCode::kSystem, .scope = Scope::kJob, .text = library + " is no verbs trace"};
 }
 
-nlohmann::json verbs_trace(std::int64_t zero_ns) {
+nlohmann::json verbs_trace(std::int64_t zero_ns, const MetalDevices& devices) {
   nlohmann::json trace{{"qps", nlohmann::json::array()}, {"messages", nlohmann::json::array()}};
   if (g_calls.qps == nullptr) return trace;
   // The messages first: each names a queue pair that is there by then.
@@ -106,7 +106,7 @@ nlohmann::json verbs_trace(std::int64_t zero_ns) {
   std::vector<meshbed_traced_qp> qps(g_calls.qps(nullptr, 0));
   g_calls.qps(qps.data(), qps.size());
   for (const meshbed_traced_qp& qp : qps) {
-    trace["qps"].push_back({{"device", qp.device},
+    trace["qps"].push_back({{"device", devices.scenario_name(qp.device)},
                             {"number", qp.number},
                             {"remote_number", qp.remote_number},
                             {"gid", hex(qp.gid)},

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "cli/metal_devices.h"
 #include "cli/scenario.h"
 #include "plugin/base/result.h"
 #include "sim/trace/recorder.h"
@@ -14,8 +15,9 @@ namespace meshbed::cli {
 /// An error carries the loader's text.
 Result<void> start_verbs_trace(const std::string& library);
 
-/// What this process's trace holds; times are relative to `zero_ns` (CLOCK_MONOTONIC).
-nlohmann::json verbs_trace(std::int64_t zero_ns);
+/// What this process's trace holds; times are relative to `zero_ns` (CLOCK_MONOTONIC), devices by the scenario's
+/// names.
+nlohmann::json verbs_trace(std::int64_t zero_ns, const MetalDevices& devices);
 
 /// Joins the ranks' traces (by rank), and shows each message to the recorder in the order in which they were posted.
 /// The other end of a queue pair is the one with its number and GID. Times are each rank's own; what real hardware does

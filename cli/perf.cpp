@@ -122,7 +122,7 @@ int perf_emulated(const PerfOptions& options, const Scenario& scenario, std::ost
   } else {
     out << emulation.report;
   }
-  say(machines_line(emulation));
+  say(emulation.machines_text);
   return emulation.exit_code;
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <ostream>
+#include <stdexcept>
 
 #include "cli/emulate.h"
 #include "cli/expect.h"
@@ -24,6 +25,7 @@ struct Options {
   RunOptions run;
   std::string results = "results";
   bool no_trace = false;
+  std::string backend = "auto";
 };
 
 void write_results(ResultsFolder& folder, const Scenario& scenario, const RunResult& result,
@@ -122,6 +124,7 @@ int run_emulated(const Scenario& scenario, const Options& options, const Argumen
       scenario, {.command = rank_words(scenario, options),
                  .rank_bytes = (workload.in_place ? 1 : 2) * workload.bytes,
                  .time_limit_s = time_limit_of(options.run),
+                 .backend = options.backend,
                  .say = [&err](const std::string& line) { err << "meshbed: " << line << "\n"
                                                               << std::flush; },
                  .collect =
@@ -143,6 +146,7 @@ int run_emulated(const Scenario& scenario, const Options& options, const Argumen
   summary["emu"] = emulation.machines;
   summary["faults"] = faults_json(scenario, emulation.faults);
   provenance["emu"] = emulation.machines;
+  provenance["overrides"] = scenario.overrides;  // a rank's own has the net plugin's absolute path
   provenance["emu"]["command_line"] = arguments;
   write_text_file(folder.aside("summary.json"), summary.dump(2) + "\n");
   write_text_file(folder.aside("provenance.json"), provenance.dump(2) + "\n");
@@ -154,7 +158,7 @@ int run_emulated(const Scenario& scenario, const Options& options, const Argumen
     // The seed line has been printed, and the results are not where the node wrote them.
     const std::string report = emulation.report.substr(emulation.report.find('\n') + 1);
     const std::size_t from = report.find("results in "), to = report.find('\n', from);
-    out << report.substr(0, from) << machines_line(emulation) << "\nresults in " << folder.path()
+    out << report.substr(0, from) << emulation.machines_text << "\nresults in " << folder.path()
         << report.substr(std::min(to, report.size()));
   }
   return emulation.exit_code;
@@ -173,9 +177,18 @@ int run_command(const Arguments& arguments, std::ostream& out, std::ostream& err
       ("results", po::value(&options.results)->value_name("DIR")->default_value("results"),
        "where DIR/<scenario>/<world>/ is written")  //
       ("no-trace", po::bool_switch(&options.no_trace), "leave out messages.csv");
+  syntax.options.add_options()  //
+      ("backend", po::value(&options.backend)->value_name("BACKEND")->default_value("auto"),
+       "emu: microvm (one virtual machine a node; the host is not touched), namespaces (all nodes in this host's "
+       "kernel; root; changes the host's routing while it runs), auto: microvm, unless meshbed emu up has set the "
+       "scenario up");
   add_run_options(syntax.options, options.run);
   if (!parse_arguments(arguments, syntax, out)) return kExitOk;
 
+  require_choice("--backend", "backend", options.backend, {"auto", "microvm", "namespaces"});
+  if (options.backend != "auto" && options.run.world != "emu") {
+    throw std::runtime_error("--backend is the emulated world's; --world " + options.run.world + " has none");
+  }
   const Scenario scenario = scenario_for(options.run);
   if (options.run.world == "metal") return run_on_metal(scenario, options, arguments, out, err);
   if (options.run.world == "emu") return run_emulated(scenario, options, arguments, out, err);

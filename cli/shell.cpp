@@ -113,6 +113,7 @@ int shell_command(const Arguments& arguments, std::ostream& out, std::ostream& e
     throw std::runtime_error(fmt::format("shell: there is no node {}; nodes are: {}", node, names));
   }
   const emu::Accelerator accelerator = emu::probe_accelerator();
+  emu::require_machine_for(cluster, accelerator.kvm);
   constexpr double kNoLimit_s = 1e7;
   emu::MicroVms machines(cluster, {.image = emu::make_boot_image(emu::cache_folder(), say),
                                    .accelerator = accelerator,

@@ -18,6 +18,7 @@
 #include "emu/descriptor.h"
 #include "emu/guest_init.h"
 #include "emu/guest_modules.h"
+#include "emu/image_cache.h"
 #include "emu/kernel_modules.h"
 #include "emu/kernel_payload.h"
 #include "emu/process.h"
@@ -29,7 +30,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kLayout = "1";  // of the initramfs: another number makes new images
-constexpr const char* kImagePrefix = "image-";
 constexpr std::uintmax_t kNeededDiskBytes = 500'000'000;
 
 /// The programs that the guest's init calls, all of them busybox.
@@ -218,13 +218,25 @@ std::optional<BootImage> find_boot_image(const std::string& cache) {
   return newest;
 }
 
+namespace {
+
+/// The same, and it counts as used from now on; what nobody uses any more goes.
+std::optional<BootImage> find_used_image(const std::string& cache) {
+  const ImageCacheLock lock(cache);
+  auto found = find_boot_image(cache);
+  if (found && lock.is_held()) tidy_image_cache(cache, fs::path(found->kernel).parent_path());
+  return found;
+}
+
+}  // namespace
+
 BootImage make_boot_image(const std::string& cache, const Announce& announce) {
-  if (auto found = find_boot_image(cache)) return *found;
+  if (auto found = find_used_image(cache)) return *found;
   const std::string busybox = require_busybox();
   const std::string version = kernel_version_of_apt();
   make_folder(cache);
   require_space(cache);
-  const std::string package = kernel_package_file(cache + "/packages", version, announce);
+  const std::string package = kernel_package_file(cache + kPackagesFolder, version, announce);
   announce(fmt::format("making the boot image of kernel {} in {} (once)", version, cache));
   const Scratch scratch(cache, "building");
   const std::string tree = scratch.path() + "/package";
@@ -242,6 +254,7 @@ BootImage make_boot_image(const std::string& cache, const Announce& announce) {
   if (problem && !fs::exists(place)) {  // where it exists, another process was faster
     throw std::runtime_error(fmt::format("cannot write {}: {}", place, problem.message()));
   }
+  static_cast<void>(find_used_image(cache));
   return image_in(place, version);
 }
 

@@ -3,6 +3,7 @@
 //
 //   CACHE/packages/linux-image-VERSION_*.deb      Debian's own kernel package
 //   CACHE/image-VERSION-HASH/{vmlinux,initramfs}  HASH: of the guest's init script, the module lists and busybox
+//   CACHE/image-VERSION-HASH/used                 its date is that of the last use (emu/image_cache.h)
 //
 // An image is made aside and gets its name when it is complete, so an interrupted build leaves nothing half made, and
 // of two builders the first wins and both are served. Nothing needs root, nothing is installed.

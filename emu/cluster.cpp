@@ -49,6 +49,7 @@ std::string lower_case(std::string text) {
 struct Address {
   bool ipv6 = false;
   std::array<unsigned char, 16> bytes{};  // an IPv4 address as ::ffff:a.b.c.d
+  int prefix = 0;                         // bits, of 32 or 128
 };
 
 Address parse_address(const std::string& text) {
@@ -69,6 +70,7 @@ Address parse_address(const std::string& text) {
   const char* const end = text.data() + text.size();
   const auto [stop, problem] = std::from_chars(text.data() + slash + 1, end, bits);
   if (problem != std::errc() || stop != end || bits < 1 || bits > (address.ipv6 ? 128 : 32)) fail("its prefix length");
+  address.prefix = bits;
   return address;
 }
 
@@ -165,6 +167,19 @@ std::string gid_text(const std::string& address) {
   }
   return text;
 }
+
+std::string network_text(const std::string& address) {
+  Address parsed = parse_address(address);
+  const std::size_t from = parsed.ipv6 ? 0 : 12;
+  for (std::size_t bit = from * 8 + static_cast<std::size_t>(parsed.prefix); bit < 128; ++bit) {
+    parsed.bytes[bit / 8] &= static_cast<unsigned char>(~(0x80U >> (bit % 8)));
+  }
+  std::array<char, INET6_ADDRSTRLEN> text{};
+  inet_ntop(parsed.ipv6 ? AF_INET6 : AF_INET, parsed.bytes.data() + from, text.data(), text.size());
+  return fmt::format("{}/{}", text.data(), parsed.prefix);
+}
+
+bool is_ipv6(const std::string& address) { return address.find(':') != std::string::npos; }
 
 std::vector<std::vector<WireEnd>> wire_ends(const EmuCluster& cluster) {
   std::vector<std::vector<WireEnd>> ends(static_cast<std::size_t>(cluster.wires));

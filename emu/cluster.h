@@ -52,6 +52,10 @@ void check_cluster(const EmuCluster& cluster);
 /// "0000:0000:0000:0000:0000:ffff:c0a8:6401". Throws std::runtime_error where it is no address.
 std::string gid_text(const std::string& address);
 
+/// The network of such an address, "192.168.100.0/24"; throws likewise.
+std::string network_text(const std::string& address);
+bool is_ipv6(const std::string& address);
+
 /// An end of a wire: NIC `nic` of node `node`.
 struct WireEnd {
   int node = 0;

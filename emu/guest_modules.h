@@ -21,9 +21,9 @@ inline const std::vector<std::string>& network_modules() {
 
 /// There for whoever asks the guest's kernel for them, as tc does: shaping, faults, more interfaces.
 inline const std::vector<std::string>& optional_modules() {
-  static const std::vector<std::string> names{"sch_netem",  "sch_tbf",      "sch_prio",      "sch_ingress", "cls_u32",
-                                              "cls_flower", "cls_matchall", "act_mirred",    "ifb",         "veth",
-                                              "dummy",      "tcp_diag",     "virtio_console"};
+  static const std::vector<std::string> names{"sch_netem",  "sch_tbf",      "sch_prio",   "sch_ingress",   "cls_u32",
+                                              "cls_flower", "cls_matchall", "act_mirred", "ifb",           "veth",
+                                              "dummy",      "bridge",       "tcp_diag",   "virtio_console"};
   return names;
 }
 

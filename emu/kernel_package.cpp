@@ -8,6 +8,7 @@
 #include <stdexcept>
 #include <vector>
 
+#include "emu/image_cache.h"
 #include "emu/process.h"
 #include "emu/scratch.h"
 
@@ -17,7 +18,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kMetaPackage = "linux-image-amd64";
-constexpr std::string_view kPackagePrefix = "linux-image-";
 
 /// Half of the package, of hardware that QEMU does not emulate for us.
 constexpr const char* kLeftPacked[] = {
@@ -52,7 +52,10 @@ std::string kernel_version_of_apt() {
 std::string kernel_package_file(const std::string& folder, const std::string& version, const Announce& announce) {
   const std::string package = std::string(kPackagePrefix) + version;
   make_folder(folder);
-  if (std::string found = found_package(folder, package); !found.empty()) return found;
+  if (std::string found = found_package(folder, package); !found.empty()) {
+    mark_used(found);
+    return found;
+  }
   announce(fmt::format("downloading {} (70 MB, once)", package));
   // Aside, and into place when apt has checked it: another process may look for it now, or do the same.
   const Scratch scratch(folder, "download");
@@ -64,6 +67,7 @@ std::string kernel_package_file(const std::string& folder, const std::string& ve
         "recent (`apt-get update`)?",
         package, folder, last_line(result.errors)));
   }
+  mark_used(file);  // apt gives it the date of its making
   const std::string place = folder + "/" + fs::path(file).filename().string();
   std::error_code problem;
   fs::rename(file, place, problem);

@@ -3,8 +3,11 @@
 
 #include <functional>
 #include <string>
+#include <string_view>
 
 namespace meshbed::emu {
+
+inline constexpr std::string_view kPackagePrefix = "linux-image-";
 
 /// Called with one line for each step that takes a while.
 using Announce = std::function<void(const std::string&)>;

@@ -2,9 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <poll.h>
 #include <signal.h>
-#include <sys/eventfd.h>
 #include <sys/socket.h>
 
 #include <array>
@@ -33,14 +31,6 @@ SocketPair connected_sockets() {
         fmt::format("cannot connect the virtual machines: {}", std::generic_category().message(errno)));
   }
   return {Descriptor(ends[0]), Descriptor(ends[1])};
-}
-
-Descriptor create_file(const std::string& path) {
-  Descriptor file(open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0644));
-  if (!file.is_open()) {
-    throw std::runtime_error(fmt::format("cannot write {}: {}", path, std::generic_category().message(errno)));
-  }
-  return file;
 }
 
 /// The most memory that a process has held, in MiB; 0: not known.
@@ -113,8 +103,7 @@ std::string folder_for_runs(const std::string& asked) {
 MicroVms::State::State(EmuCluster cluster_in, MicroVmOptions options_in)
     : cluster(std::move(cluster_in)),
       options(std::move(options_in)),
-      scratch(folder_for_runs(options.work_dir), "meshbed-emu"),
-      stop_event(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+      scratch(folder_for_runs(options.work_dir), "meshbed-emu") {
   if (options.keep_folder) scratch.keep();
 }
 
@@ -149,18 +138,13 @@ void MicroVms::State::start() {
     lines.clear();  // the QEMUs hold them now: when one ends, the other sees it
     if (hub) set_going(*hub, nullptr);
     for (std::size_t node = 0; node < vms.size(); ++node) {
-      if (stop_requested()) return;  // advance() ends it
+      if (stop_event.is_requested()) return;  // advance() ends it
       set_going(vms[node], &cluster.nodes[node]);
     }
   } catch (const std::runtime_error&) {
     kill_all(NodeEnd::kFailed);
     throw;
   }
-}
-
-bool MicroVms::State::stop_requested() const {
-  pollfd event{.fd = stop_event.number(), .events = POLLIN, .revents = 0};
-  return poll(&event, 1, 0) == 1;
 }
 
 void MicroVms::State::kill(Vm& vm, NodeEnd end) {
@@ -211,11 +195,7 @@ Outcome MicroVms::wait() {
   return state_->outcome();
 }
 
-void MicroVms::request_stop() noexcept {
-  const std::uint64_t one = 1;
-  // A full counter is readable too: nothing is lost where this fails.
-  if (write(state_->stop_event.number(), &one, sizeof one) < 0) return;
-}
+void MicroVms::request_stop() noexcept { state_->stop_event.request(); }
 
 void MicroVms::set_link(const std::string& node, const std::string& netdev, bool up) {
   Vm& vm = state_->running(node);

@@ -19,6 +19,7 @@
 #include "emu/cluster.h"
 #include "emu/outcome.h"
 #include "emu/shaping.h"
+#include "emu/stop_event.h"
 
 namespace meshbed::emu {
 
@@ -32,12 +33,12 @@ struct MicroVmOptions {
   std::function<void(const std::string& node, const Mark& mark)> on_progress;
 };
 
-class MicroVms {
+class MicroVms final : public Stoppable {
  public:
   /// Throws std::runtime_error where the cluster cannot be emulated here, be it for want of memory.
   MicroVms(EmuCluster cluster, MicroVmOptions options);
   /// stop(), then removes the folder.
-  ~MicroVms();
+  ~MicroVms() override;
   MicroVms(const MicroVms&) = delete;
   MicroVms& operator=(const MicroVms&) = delete;
 
@@ -54,7 +55,7 @@ class MicroVms {
   /// Kills what still runs.
   void stop();
   /// Makes advance() and wait() stop() and return soon. For signal handlers and other threads.
-  void request_stop() noexcept;
+  void request_stop() noexcept override;
 
   /// All nodes are ready, their commands were let go; seconds since start(), 0: not yet.
   double ready_s() const;

@@ -40,7 +40,7 @@ bool MicroVms::State::advance(double seconds) {
       break;
     }
     if (slice.passed()) return false;
-    std::vector<pollfd> wanted{{.fd = stop_event.number(), .events = POLLIN, .revents = 0}};
+    std::vector<pollfd> wanted{{.fd = stop_event.descriptor(), .events = POLLIN, .revents = 0}};
     // poll() ignores negative descriptors, which are those of consoles that are closed.
     for (const Vm& vm : vms) wanted.push_back({.fd = vm.console.number(), .events = POLLIN, .revents = 0});
     if (hub) wanted.push_back({.fd = hub->console.number(), .events = POLLIN, .revents = 0});

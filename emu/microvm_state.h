@@ -14,6 +14,7 @@
 #include "emu/microvm.h"
 #include "emu/monitor.h"
 #include "emu/scratch.h"
+#include "emu/stop_event.h"
 
 namespace meshbed::emu {
 
@@ -41,7 +42,6 @@ struct MicroVms::State {
 
   // ---- start and end of QEMUs (microvm.cpp)
   void start();
-  bool stop_requested() const;
   void kill(Vm& vm, NodeEnd end);
   void kill_all(NodeEnd end);
   Vm& running(const std::string& node);
@@ -66,8 +66,8 @@ struct MicroVms::State {
   EmuCluster cluster;
   MicroVmOptions options;
   Scratch scratch;
-  Descriptor stop_event;  // readable: request_stop() was called
-  std::vector<Vm> vms;    // by node
+  StopEvent stop_event;
+  std::vector<Vm> vms;  // by node
   std::optional<Vm> hub;
   double started_s = 0;
   double ready_s = 0;

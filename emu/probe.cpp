@@ -65,6 +65,29 @@ Part find_memory_part() {
   return {"memory", available >= 2 * need, fmt::format("{} MiB left; a node takes {} MiB", available, need)};
 }
 
+std::vector<Part> look_at_programs() {
+  utsname machine{};
+  uname(&machine);
+  const bool x86 = std::string(machine.machine) == "x86_64";
+  return {{"processor", x86,
+           x86 ? "x86_64" : fmt::format("{}: the guests are x86_64, like the programs in them", machine.machine)},
+          find_program_part("qemu-system-x86_64", "qemu-system-x86"),
+          find_busybox_part(),
+          find_program_part("xz", "xz-utils"),
+          find_program_part("rdma", "iproute2")};
+}
+
+/// "node0, node1", or the first and the last of many.
+std::string names_of(const std::vector<EmuNode>& nodes) {
+  constexpr std::size_t kNamedMax = 8;
+  if (nodes.size() > kNamedMax) {
+    return fmt::format("{} to {} ({} nodes)", nodes.front().name, nodes.back().name, nodes.size());
+  }
+  std::string names;
+  for (const EmuNode& node : nodes) names += (names.empty() ? "" : ", ") + node.name;
+  return names;
+}
+
 }  // namespace
 
 Accelerator probe_accelerator() {
@@ -87,17 +110,19 @@ Accelerator probe_accelerator() {
 }
 
 std::vector<Part> look_at_parts() {
-  utsname machine{};
-  uname(&machine);
-  const bool x86 = std::string(machine.machine) == "x86_64";
-  return {{"processor", x86,
-           x86 ? "x86_64" : fmt::format("{}: the guests are x86_64, like the programs in them", machine.machine)},
-          find_program_part("qemu-system-x86_64", "qemu-system-x86"),
-          find_busybox_part(),
-          find_program_part("xz", "xz-utils"),
-          find_program_part("rdma", "iproute2"),
-          find_kernel_part(),
-          find_memory_part()};
+  std::vector<Part> parts = look_at_programs();
+  parts.push_back(find_kernel_part());
+  parts.push_back(find_memory_part());
+  return parts;
+}
+
+void require_machine_for(const EmuCluster& cluster, bool kvm) {
+  for (const Part& part : look_at_programs()) {
+    if (!part.present) {
+      throw std::runtime_error(fmt::format("virtual machines cannot run here: {}: {}", part.what, part.detail));
+    }
+  }
+  check_memory(cluster, kvm, available_memory_mib());
 }
 
 int available_memory_mib() {
@@ -115,11 +140,7 @@ int memory_need_mib(const EmuNode& node, bool kvm) {
 
 void check_memory(const EmuCluster& cluster, bool kvm, int available_mib) {
   long long need = 0;
-  std::string names;
-  for (const EmuNode& node : cluster.nodes) {
-    need += memory_need_mib(node, kvm);
-    names += (names.empty() ? "" : ", ") + node.name;
-  }
+  for (const EmuNode& node : cluster.nodes) need += memory_need_mib(node, kvm);
   bool hub = false;
   for (const auto& ends : wire_ends(cluster)) hub = hub || ends.size() > 2;
   for (const EmuNode& node : cluster.nodes) hub = hub || node.management_address.has_value();
@@ -128,7 +149,7 @@ void check_memory(const EmuCluster& cluster, bool kvm, int available_mib) {
   throw std::runtime_error(fmt::format(
       "the nodes {} need {} MiB of memory, and this machine has {} MiB left; give them less, take fewer, or end other "
       "programs",
-      names, need, available_mib));
+      names_of(cluster.nodes), need, available_mib));
 }
 
 }  // namespace meshbed::emu

@@ -26,6 +26,10 @@ struct Part {
 /// All parts, present or not, in the order in which they are needed. Runs apt-cache where no image is in the cache.
 std::vector<Part> look_at_parts();
 
+/// Throws std::runtime_error where virtual machines of this cluster cannot run here, for want of a program or of
+/// memory: the first that is missing, and what to do. To be asked before a kernel is downloaded for nothing.
+void require_machine_for(const EmuCluster& cluster, bool kvm);
+
 /// MiB that the host's kernel can give away now; a very large number where it does not say.
 int available_memory_mib();
 

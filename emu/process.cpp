@@ -113,17 +113,22 @@ int wait_for_exit(pid_t process) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-ProgramResult run_program(const std::vector<std::string>& argv, const std::string& directory, int output) {
-  const Descriptor own_output(memfd_create("output", MFD_CLOEXEC));
+ProgramResult run_program(SpawnOptions options) {
+  const Descriptor output(memfd_create("output", MFD_CLOEXEC));
   const Descriptor errors(memfd_create("errors", MFD_CLOEXEC));
-  SpawnOptions options{.argv = argv, .directory = directory, .descriptors = {}};
-  options.output = output < 0 ? own_output.number() : output;
-  options.errors = errors.number();
+  if (options.output < 0) options.output = output.number();
+  if (options.errors < 0) options.errors = errors.number();
   ProgramResult result;
   result.status = wait_for_exit(spawn(options));
-  result.output = contents_of(own_output.number());
+  result.output = contents_of(output.number());
   result.errors = contents_of(errors.number());
   return result;
+}
+
+ProgramResult run_program(const std::vector<std::string>& argv, const std::string& directory, int output) {
+  SpawnOptions options{.argv = argv, .directory = directory, .descriptors = {}};
+  options.output = output;
+  return run_program(std::move(options));
 }
 
 std::string last_line(const std::string& text) {

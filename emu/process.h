@@ -34,6 +34,9 @@ struct ProgramResult {
 /// none. Throws std::runtime_error where it cannot be started.
 ProgramResult run_program(const std::vector<std::string>& argv, const std::string& directory = "", int output = -1);
 
+/// Likewise; `output` and `errors` of the options, where they are none, are ProgramResult's.
+ProgramResult run_program(SpawnOptions options);
+
 /// Waits for a child's end; exit status, or 128 + the signal that ended it.
 int wait_for_exit(pid_t process);
 

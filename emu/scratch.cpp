@@ -1,5 +1,6 @@
 #include "emu/scratch.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -69,6 +70,14 @@ void write_file(const std::string& path, const std::string& text) {
   file.write(text.data(), static_cast<std::streamsize>(text.size()));
   file.close();
   if (!file) throw std::runtime_error(fmt::format("cannot write {}; is the disk full?", path));
+}
+
+Descriptor create_file(const std::string& path) {
+  Descriptor file(open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0644));
+  if (!file.is_open()) {
+    throw std::runtime_error(fmt::format("cannot write {}: {}", path, std::generic_category().message(errno)));
+  }
+  return file;
 }
 
 }  // namespace meshbed::emu

@@ -4,6 +4,8 @@
 
 #include <string>
 
+#include "emu/descriptor.h"
+
 namespace meshbed::emu {
 
 class Scratch {
@@ -28,5 +30,8 @@ void make_folder(const std::string& path);
 /// Whole files. Throw std::runtime_error, naming the file.
 std::string read_file(const std::string& path);
 void write_file(const std::string& path, const std::string& text);
+
+/// An empty file for a child's output, open for appending. Throws likewise.
+Descriptor create_file(const std::string& path);
 
 }  // namespace meshbed::emu

@@ -240,7 +240,7 @@ TEST_CASE("help and version are success, no arguments at all is usage") {
   CHECK(command("--help").status == 0);
   CHECK(command("--version").output == "meshbed 0.1.0\n");
   CHECK(command("2>/dev/null").status == 2);
-  for (const char* name : {"run", "perf", "env", "doctor", "bench", "lint", "topo"}) {
+  for (const char* name : {"run", "perf", "env", "doctor", "bench", "lint", "topo", "emu"}) {
     const CommandResult result = command(std::string(name) + " --help");
     CHECK(result.status == 0);
     CHECK(has(result, std::string("usage: meshbed ") + name));
@@ -449,7 +449,7 @@ TEST_CASE("doctor says which worlds can run, with what each of them needs") {
   CHECK(result.status == 0);
   const auto worlds = nlohmann::json::parse(result.output);
   CHECK(worlds.at("sim").at("can_run") == true);
-  for (const char* world : {"emu", "metal"}) {
+  for (const char* world : {"emu", "emu/namespaces", "metal"}) {
     const auto& findings = worlds.at(world).at("findings");
     const bool all = std::all_of(findings.begin(), findings.end(), [](const auto& one) { return one.at("present"); });
     CHECK(findings.size() >= 2);

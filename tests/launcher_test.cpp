@@ -86,10 +86,11 @@ TEST_CASE("missing packages are installed, as root or through sudo") {
 }
 
 TEST_CASE("what only the emulated world needs is asked for by its commands alone") {
-  const std::string programs = stand_ins("launcher_emu", {{"dpkg-query",
-                                                           "case \"$*\" in *qemu-system-x86) exit 1;; esac; "
-                                                           "echo installed"},
-                                                          {"cmake", "exit 7"}});
+  const std::string programs =
+      stand_ins("launcher_emu", {{"dpkg-query",
+                                  "case \"$*\" in *qemu-system-x86 | *iproute2) exit 1;; esac; "
+                                  "echo installed"},
+                                 {"cmake", "exit 7"}});
   const std::string build = scratch_folder("launcher_emu_build");
   const auto said_to = [&](const std::string& arguments) {
     return run_command_line("PATH='" + programs + "':$PATH MESHBED_BUILD_DIR='" + build + "' '" + kLauncher +
@@ -98,11 +99,15 @@ TEST_CASE("what only the emulated world needs is asked for by its commands alone
   };
   for (const char* emu :
        {"run x.toml --world emu", "perf --world=emu", "compare sim emu", "shell node0", "bench perftest x.toml"}) {
-    CHECK(said_to(emu).rfind("meshbed: needs these packages: qemu-system-x86\n", 0) == 0);
+    CHECK(said_to(emu).rfind("meshbed: needs these packages: qemu-system-x86 iproute2\n", 0) == 0);
+  }
+  // In the host's own kernel there are no virtual machines.
+  for (const char* namespaces : {"emu up x.toml", "run x.toml --world emu --backend namespaces"}) {
+    CHECK(said_to(namespaces).rfind("meshbed: needs these packages: iproute2\n", 0) == 0);
   }
   // The stand-in for cmake is as far as these come.
   for (const char* other : {"run x.toml", "run emu.toml --world sim", "perf emu", "compare a b", "shell --help", "emu",
-                            "bench", "bench perftest x.toml --world metal"}) {
+                            "bench", "bench perftest x.toml --world metal", "emu down", "emu up x.toml --dry-run"}) {
     CHECK(said_to(other).rfind("meshbed: configure failed", 0) == 0);
   }
 }

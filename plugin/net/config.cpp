@@ -2,8 +2,6 @@
 
 #include <unistd.h>
 
-#include <algorithm>
-
 #include "plugin/base/log.h"
 
 namespace meshbed::net {
@@ -59,28 +57,6 @@ std::uint8_t Config::queue_pair_timeout() const {
 std::uint8_t Config::queue_pair_retries() const {
   const bool fast = flag(Variable::kFastFail) && at(Variable::kIbRetryCount).source != ValueSource::kEnvironment;
   return static_cast<std::uint8_t>(fast ? kFastRetries : number(Variable::kIbRetryCount));
-}
-
-bool hca_allowed(std::string_view list, std::string_view device, int port) {
-  const bool excludes = !list.empty() && list.front() == '^';
-  if (excludes) list.remove_prefix(1);
-  const bool whole_names = !list.empty() && list.front() == '=';
-  if (whole_names) list.remove_prefix(1);
-  if (list.empty()) return true;
-
-  bool listed = false;
-  while (!list.empty()) {
-    const std::size_t comma = std::min(list.find(','), list.size());
-    std::string_view entry = list.substr(0, comma);
-    list.remove_prefix(std::min(comma + 1, list.size()));
-    const std::size_t colon = entry.find(':');
-    const bool port_fits = colon == std::string_view::npos || entry.substr(colon + 1) == std::to_string(port);
-    entry = entry.substr(0, colon);
-    if (entry.empty()) continue;
-    const bool name_fits = whole_names ? device == entry : device.substr(0, entry.size()) == entry;
-    listed = listed || (name_fits && port_fits);
-  }
-  return listed != excludes;
 }
 
 }  // namespace meshbed::net

@@ -2,6 +2,7 @@
 // Every environment variable that the net plugin reads, as one table: name, default, range, meaning, and what it does
 // here. Header-only and free of verbs, so that `meshbed env` can print it with the values in force.
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdint>
@@ -210,6 +211,26 @@ class Config {
 
 /// NCCL_IB_HCA: does the list let this port in? "^" at its start excludes, "=" asks for whole names instead of
 /// beginnings, ":port" narrows an entry.
-bool hca_allowed(std::string_view list, std::string_view device, int port);
+inline bool hca_allowed(std::string_view list, std::string_view device, int port) {
+  const bool excludes = !list.empty() && list.front() == '^';
+  if (excludes) list.remove_prefix(1);
+  const bool whole_names = !list.empty() && list.front() == '=';
+  if (whole_names) list.remove_prefix(1);
+  if (list.empty()) return true;
+
+  bool listed = false;
+  while (!list.empty()) {
+    const std::size_t comma = std::min(list.find(','), list.size());
+    std::string_view entry = list.substr(0, comma);
+    list.remove_prefix(std::min(comma + 1, list.size()));
+    const std::size_t colon = entry.find(':');
+    const bool port_fits = colon == std::string_view::npos || entry.substr(colon + 1) == std::to_string(port);
+    entry = entry.substr(0, colon);
+    if (entry.empty()) continue;
+    const bool name_fits = whole_names ? device == entry : device.substr(0, entry.size()) == entry;
+    listed = listed || (name_fits && port_fits);
+  }
+  return listed != excludes;
+}
 
 }  // namespace meshbed::net

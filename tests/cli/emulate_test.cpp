@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <stdexcept>
 
 using namespace meshbed::cli;
@@ -64,4 +65,16 @@ TEST_CASE("larger buffers get larger machines; no management network, no emulati
       cluster_of(
           "[topology]\nkind = \"ring\"\nnodes = 2\n[management]\nenabled = false\n[workload]\nkind = \"idle\"\n"),
       doctest::Contains("the ranks meet on the management network"), std::runtime_error);
+}
+
+TEST_CASE("a net plugin by a relative path is the same file in a node, which starts in another folder") {
+  const std::string head = "[topology]\nkind = \"ring\"\nnodes = 2\n[workload]\nnet_plugin = ";
+  const auto plugin_in = [&](const std::string& path) {
+    return cluster_of(head + "\"" + path + "\"\n").nodes[1].commands[0];
+  };
+  const std::string here = std::filesystem::current_path();
+  CHECK(plugin_in("lib/other.so").back() == "workload.net_plugin=" + here + "/lib/other.so");
+  CHECK(plugin_in("/lib/other.so").back() == "workload.net_plugin=/lib/other.so");
+  // The loader looks such a name up, there as here.
+  CHECK(plugin_in("other.so").back() == "7");
 }

@@ -29,6 +29,11 @@ TEST_CASE("more memory than there is, is refused before anything starts: which n
   CHECK_NOTHROW(check_memory(cluster, false, available_memory_mib() > 2000 ? available_memory_mib() : 2000));
 }
 
+TEST_CASE("of many nodes that need too much memory the first and the last are named") {
+  CHECK_THROWS_WITH_AS(check_memory(switch_cluster_of(64), false, 1000),
+                       doctest::Contains("the nodes node0 to node63 (64 nodes) need 23464 MiB"), std::runtime_error);
+}
+
 TEST_CASE("the accelerator is named with its reason") {
   const Accelerator accelerator = probe_accelerator();
   CHECK(accelerator.reason.rfind(accelerator.kvm ? "KVM, because " : "TCG (QEMU's translator), because ", 0) == 0);
