@@ -191,3 +191,10 @@ Test Failed.
         "bad 3 1 0\n"
         "crashed 0 1 0\n");
 }
+
+TEST_CASE("every shell script is one") {
+  for (const char* script : {"meshbed", "tests/run_tests.sh", "emu/guest_init.sh", ".ci/run"}) {
+    const CommandResult parsed = run_command_line("bash -n '" MESHBED_SOURCE_DIR "/" + std::string(script) + "' 2>&1");
+    CHECK_MESSAGE(parsed.status == 0, script, ": ", parsed.output);
+  }
+}
