@@ -12,6 +12,7 @@ namespace meshbed::net {
 namespace {
 
 constexpr std::uint32_t kSendDepth = 2 * kRingEntries;
+/// A group's sizes, and messages as short: the adapter gets them with the work request and need not fetch them.
 constexpr std::uint32_t kInlineBytes = kMaxGroup * sizeof(std::uint32_t);
 /// Writes are cut at multiples of a page, so that 128-byte lines stay whole.
 constexpr std::size_t kChunkAlignBytes = 4096;
@@ -155,7 +156,8 @@ bool SendConnection::write_message(const SendArguments& send, const ClearToSend&
     work.opcode = alone && final_chunk ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_RDMA_WRITE;
     work.imm_data = htonl(request.sizes[0]);
     // Signalled where it is the request's last work request; a larger group's last part is followed by the sizes.
-    work.send_flags = flag_if(final_chunk && (alone || !on_last_part()), IBV_SEND_SIGNALED);
+    work.send_flags = flag_if(final_chunk && (alone || !on_last_part()), IBV_SEND_SIGNALED) |
+                      flag_if(length > 0 && length <= pair().inline_bytes(), IBV_SEND_INLINE);
     work.wr.rdma.remote_addr = slot.address + done;
     work.wr.rdma.rkey = slot.rkey;
     if (!post_send(work)) return false;
