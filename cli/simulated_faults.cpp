@@ -18,6 +18,7 @@ SimulatedFaults::SimulatedFaults(const Scenario& scenario, sim::World& world, st
 }
 
 void SimulatedFaults::reach(const std::string& point) {
+  if (answered_.count(point) > 0) return;  // its node stood still meanwhile
   if (reached_.insert(point).second) {
     for (const FaultStep& step : board_.steps_from(point)) {
       due_.push_back({this, step});
@@ -32,6 +33,7 @@ void SimulatedFaults::reach(const std::string& point) {
 
 void SimulatedFaults::waiters_due(void* self, std::uint64_t) {
   auto& faults = *static_cast<SimulatedFaults*>(self);
+  faults.answered_ = faults.reached_;
   for (sim::Thread* thread : std::exchange(faults.waiting_, {})) faults.world_.wake(*thread);
 }
 

@@ -39,7 +39,7 @@ class SimulatedFaults final : private FaultSite {
 
   sim::World& world_;
   FaultBoard board_;
-  std::set<std::string> reached_;
+  std::set<std::string> reached_, answered_;  // points
   std::deque<Due> due_;
   std::vector<sim::Thread*> waiting_;  // for the steps that are due at once
   std::vector<FaultEvent> taken_;
