@@ -171,11 +171,18 @@ class Comparison {
   }
 
  private:
+  static std::string how_it_failed(const Run& run) {
+    const json errors = run.summary.value("errors", json::array());
+    return errors.empty() ? run.summary.value("outcome", "") : errors[0].value("class", "");
+  }
+
   std::string agreement() const {
     const std::string faults = faults_ == 0 ? "" : fmt::format(", {} carried out", counted(faults_, "fault"));
     if (failed(left_)) {
-      return fmt::format("{} and {} agree: same files{}; both failed with '{}'\n", left_.name, right_.name, faults,
-                         left_.summary["errors"][0].value("class", ""));
+      return fmt::format(
+          "{} and {} agree: same files{}; both failed with '{}' (how far a run that fails has come is "
+          "chance: its messages are not compared)\n",
+          left_.name, right_.name, faults, how_it_failed(left_));
     }
     return fmt::format(
         "{} and {} agree: same files{}, NICs, GIDs, routes, result bytes, and {} messages in the same order\n",
@@ -207,7 +214,11 @@ class Comparison {
     differences_.push_back(fmt::format("errors: {}; {}", told(left_, one), told(right_, other)));
   }
 
-  bool failed(const Run& run) const { return !run.summary.value("errors", json::array()).empty(); }
+  /// It ended with an error, or not at all.
+  bool failed(const Run& run) const {
+    return !run.summary.value("errors", json::array()).empty() ||
+           run.summary.value("outcome", "finished") != "finished";
+  }
 
   /// The beginnings of faults that were carried out. Two that are due at one time may change places.
   void compare_faults() {

@@ -27,6 +27,7 @@ namespace fs = std::filesystem;
 constexpr int kSystemMib = 192;           // Debian's kernel, the tools and the page cache of what they load
 constexpr double kTurn_s = 0.2;           // between two looks at what rank 0 says
 constexpr double kFaultsTurn_s = 0.01;    // and at what its ranks wait for, while they may
+constexpr double kLastWord_s = 10;        // for the ranks' own watchdogs to speak first
 constexpr double kBootAllowance_s = 120;  // on top of the run's own limit: TCG boots slowly on a busy machine
 
 /// By port; -1: no cable.
@@ -73,7 +74,8 @@ std::string text_if_there(const std::string& path) {
 }
 
 /// Waits for the end; what rank 0 says on standard error is said here, line by line, as it comes.
-emu::Outcome wait_and_follow(emu::MicroVms& machines, const EmulateOptions& options, EmulatedFaults& faults) {
+emu::Outcome wait_and_follow(emu::MicroVms& machines, const EmulateOptions& options, EmulatedFaults& faults,
+                             std::vector<std::string>& waiters) {
   const emu::NodeOutcome first = machines.outcome().nodes.front();
   std::size_t said = 0;
   const auto follow = [&] {
@@ -85,9 +87,35 @@ emu::Outcome wait_and_follow(emu::MicroVms& machines, const EmulateOptions& opti
   while (!machines.advance(faults.pending() ? kFaultsTurn_s : kTurn_s)) {
     for (const std::string& line : faults.serve()) options.say("fault: " + line);
     follow();
+    if (faults.waits_for_the_stopped()) {
+      options.say("nothing lets the nodes that stand still go on, and nobody else runs any more: it ends here");
+      waiters = faults.stopped();
+      machines.stop();
+    }
   }
   follow();
   return machines.wait();
+}
+
+/// What the ranks of a node left behind of their failures.
+void add_errors(const std::string& folder, std::vector<RankError>& errors) {
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    if (entry.path().filename().string().rfind(kRankErrorsPrefix, 0) != 0) continue;
+    const auto found = errors_from_json(nlohmann::ordered_json::parse(read_text_file(entry.path().string())));
+    errors.insert(errors.end(), found.begin(), found.end());
+  }
+}
+
+/// A rank on a node without power says nothing any more.
+void add_killed(const Scenario& scenario, const std::vector<FaultEvent>& faults, std::vector<RankError>& errors) {
+  for (const FaultEvent& event : faults) {
+    const Fault& fault = scenario.faults[event.step.fault];
+    for (int rank = 0; fault.kind == "node_kill" && rank < ranks_of(scenario); ++rank) {
+      const models::Node& node = scenario.cluster.nodes[static_cast<std::size_t>(node_of(scenario, rank))];
+      if (node.name != fault.target) continue;
+      errors.push_back({rank, event.at_ps, lost_power_text(node.name), class_of(ErrorCode::kClosed)});
+    }
+  }
 }
 
 nlohmann::ordered_json describe_machines(const emu::Accelerator& accelerator, const emu::BootImage& image,
@@ -124,6 +152,7 @@ void collect(const EmulateOptions& options, const emu::Outcome& outcome, bool fo
       if (command.exit_code == kExitNoProgress) result.exit_code = kExitNoProgress;
     }
     if (node.end == emu::NodeEnd::kTimedOut) result.exit_code = kExitNoProgress;
+    add_errors(node.folder, result.errors);
   }
 }
 
@@ -178,7 +207,8 @@ Emulation emulate(const Scenario& scenario, const EmulateOptions& options) {
                                    .accelerator = accelerator,
                                    .work_dir = "",
                                    .keep_folder = false,
-                                   .time_limit_s = options.time_limit_s + kBootAllowance_s,
+                                   .time_limit_s = options.time_limit_s + kBootAllowance_s + kLastWord_s,
+                                   .commands_s = options.time_limit_s + kLastWord_s,
                                    .on_progress = [&](const std::string& node, const emu::Mark& mark) {
                                      options.say(fmt::format("{:6.1f} s  {}: {}", mark.at_s, node, mark.text));
                                    }});
@@ -187,11 +217,12 @@ Emulation emulate(const Scenario& scenario, const EmulateOptions& options) {
   std::vector<std::string> folders;
   for (const emu::NodeOutcome& node : machines.outcome().nodes) folders.push_back(node.folder);
   EmulatedFaults faults(scenario, machines, folders);
-  const emu::Outcome outcome = wait_and_follow(machines, options, faults);
   Emulation result;
+  const emu::Outcome outcome = wait_and_follow(machines, options, faults, result.waiters);
   result.faults = faults.taken();
   result.interrupted = MachineSignals::interrupted();
   collect(options, outcome, true, result);
+  add_killed(scenario, result.faults, result.errors);
   result.machines = describe_machines(accelerator, image, outcome);
   result.machines_text =
       fmt::format("{} virtual machines ({}): ready after {:.1f} s, {:.1f} s in all", cluster.nodes.size(),

@@ -29,6 +29,8 @@ struct EmulateOptions {
 struct Emulation {
   int exit_code = kExitBroken;        // rank 0's, or what stands for a run that never came to its end
   std::string report;                 // what rank 0 printed
+  std::vector<RankError> errors;      // of ranks beyond 0, and of those whose node lost its power
+  std::vector<std::string> waiters;   // nodes that stand still for ever; empty: the run came to an end of its own
   std::vector<std::string> troubles;  // nodes that failed, timed out or were interrupted; what ranks beyond 0 said
   std::vector<FaultEvent> faults;     // the steps that were taken, in order
   nlohmann::ordered_json machines;    // backend, times, memory: for summary.json

@@ -35,6 +35,22 @@ std::vector<std::string> EmulatedFaults::serve() {
   return said;
 }
 
+bool EmulatedFaults::waits_for_the_stopped() const {
+  if (shaped_later_.empty() || !due_.empty()) return false;
+  const std::vector<emu::NodeOutcome> nodes = machines_.outcome().nodes;
+  for (std::size_t node = 0; node < nodes.size(); ++node) {
+    const bool ended = nodes[node].end == emu::NodeEnd::kDone || nodes[node].end == emu::NodeEnd::kKilled;
+    if (!ended && shaped_later_.count(static_cast<int>(node)) == 0) return false;
+  }
+  return true;
+}
+
+std::vector<std::string> EmulatedFaults::stopped() const {
+  std::vector<std::string> nodes;
+  for (const auto& [node, shapes] : shaped_later_) nodes.push_back(name_of(node) + " stands still (node_stop)");
+  return nodes;
+}
+
 void EmulatedFaults::look_for_points() {
   for (auto point = awaited_.begin(); point != awaited_.end();) {
     std::error_code problem;

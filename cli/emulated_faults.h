@@ -19,6 +19,11 @@ class EmulatedFaults final : private FaultSite {
   /// Takes the steps whose time has come; what they were, for people. To be called again and again while the machines
   /// run. Throws std::runtime_error where a machine refuses.
   std::vector<std::string> serve();
+  /// All nodes have ended or stand still, and no fault that is left lets one go on.
+  bool waits_for_the_stopped() const;
+  /// "node1 stands still (node_stop)", for each node that does.
+  std::vector<std::string> stopped() const;
+
   /// There is something left to look for.
   bool pending() const { return !awaited_.empty() || !due_.empty(); }
 

@@ -49,6 +49,8 @@ std::string text_of(const Scenario& scenario, const FaultStep& step) {
   return fmt::format("{}{}{} on {}", step.begins ? "" : "end of ", fault.kind, amount_text(fault), fault.target);
 }
 
+std::string lost_power_text(const std::string& node) { return node + " has lost its power (node_kill)"; }
+
 std::vector<FaultStep> not_taken(const Scenario& scenario, const std::vector<FaultEvent>& taken) {
   std::vector<FaultStep> left;
   for (std::size_t index = 0; index < scenario.faults.size(); ++index) {
@@ -77,7 +79,7 @@ std::string left_to_hands_line(const Scenario& scenario) {
 FaultBoard::FaultBoard(const Scenario& scenario)
     : scenario_(scenario),
       in_force_(scenario.faults.size()),
-      cable_out_(scenario.cluster.cables.size()),
+      stopped_(scenario.cluster.nodes.size()),
       killed_(scenario.cluster.nodes.size()) {
   const models::Cluster& cluster = scenario.cluster;
   for (const models::Node& node : cluster.nodes) ports_.emplace_back(node.nics.size());
@@ -153,14 +155,17 @@ bool FaultBoard::own_end_up(models::PortRef at) {
   const Port& end = port(at);
   if (end.cable < 0 && end.switch_index < 0) return false;
   const models::Node& node = scenario_.cluster.nodes[static_cast<std::size_t>(at.node)];
-  return node.nics[static_cast<std::size_t>(at.nic)].link_up && !end.down &&
-         !killed_[static_cast<std::size_t>(at.node)];
+  const models::Nic& nic = node.nics[static_cast<std::size_t>(at.nic)];
+  return nic.link_up && !killed_[static_cast<std::size_t>(at.node)] &&
+         !holds("port_down", node.name + "/" + nic.device);
 }
 
 bool FaultBoard::carrier_of(models::PortRef at) {
   const Port& end = port(at);
   if (!own_end_up(at)) return false;
-  return end.cable < 0 || (!cable_out_[static_cast<std::size_t>(end.cable)] && own_end_up(end.peer));
+  if (end.cable < 0) return true;
+  return !holds("cable_down", scenario_.cluster.cables[static_cast<std::size_t>(end.cable)].name) &&
+         own_end_up(end.peer);
 }
 
 void FaultBoard::tell_shapes(FaultSite& site) {
@@ -187,32 +192,50 @@ void FaultBoard::tell_links(FaultSite& site) {
   }
 }
 
+void FaultBoard::tell_nodes(FaultSite& site) {
+  for (std::size_t node = 0; node < stopped_.size(); ++node) {
+    const bool now = holds("node_stop", scenario_.cluster.nodes[node].name);
+    if (killed_[node] || now == stopped_[node]) continue;
+    stopped_[node] = now;
+    now ? site.stop(static_cast<int>(node)) : site.go_on(static_cast<int>(node));
+  }
+}
+
+bool FaultBoard::holds(const char* kind, const std::string& target) const {
+  for (std::size_t index = 0; index < in_force_.size(); ++index) {
+    const Fault& fault = scenario_.faults[index];
+    if (in_force_[index] && fault.kind == kind && fault.target == target) return true;
+  }
+  return false;
+}
+
+void FaultBoard::end_all(const std::string& kind, const std::string& target) {
+  for (std::size_t index = 0; index < in_force_.size(); ++index) {
+    const Fault& fault = scenario_.faults[index];
+    if (fault.kind == kind && fault.target == target) in_force_[index] = false;
+  }
+}
+
 void FaultBoard::take(const FaultStep& step, FaultSite& site) {
   const Fault& fault = scenario_.faults.at(step.fault);
-  const std::string& kind = fault.kind;
-  if (shapes(fault)) {
+  if (fault.kind == "cable_up") {
+    end_all("cable_down", fault.target);
+  } else if (fault.kind == "port_up") {
+    end_all("port_down", fault.target);
+  } else if (fault.kind == "node_continue") {
+    end_all("node_stop", fault.target);
+  } else {
     in_force_[step.fault] = step.begins;
-    return tell_shapes(site);
   }
-  if (kind.rfind("node_", 0) == 0) {
+  if (fault.kind == "node_kill") {
     const int node = find_node(scenario_.cluster, fault.target);
     if (killed_[static_cast<std::size_t>(node)]) return;
-    if (kind == "node_kill") {
-      killed_[static_cast<std::size_t>(node)] = true;
-      site.kill(node);
-      return tell_links(site);
-    }
-    return (kind == "node_stop") == step.begins ? site.stop(node) : site.go_on(node);
-  }
-  const bool out = kind.ends_with("_down") == step.begins;
-  for (const models::PortRef each : targets_of(fault)) {
-    if (kind.rfind("cable_", 0) == 0) {
-      cable_out_[static_cast<std::size_t>(port(each).cable)] = out;
-    } else {
-      port(each).down = out;
-    }
+    killed_[static_cast<std::size_t>(node)] = true;
+    site.kill(node);
   }
   tell_links(site);
+  tell_shapes(site);
+  tell_nodes(site);
 }
 
 }  // namespace meshbed::cli

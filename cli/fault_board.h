@@ -3,8 +3,9 @@
 //
 // Nomenclature: point - a moment in the ranks' program from which a fault's `at` counts ("start", "iteration
 // 3"); step - a fault's beginning or its end; site - what a world can do to itself. The board knows what is
-// in force and tells the site what follows from it: two faults on one port add up, and a port has a link only while
-// both ends of its cable are in.
+// in force and tells the site what follows from it: faults on one target add up (a cable is out until the last that
+// took it out has ended, or a cable_up has ended them all), and a port has a link only while both ends of its cable are
+// in.
 
 #include <set>
 #include <string>
@@ -57,6 +58,9 @@ struct FaultEvent {
   Picoseconds at_ps = 0;  // since the run's start, in the world's own time
 };
 
+/// What is wrong with a rank on a killed node.
+std::string lost_power_text(const std::string& node);
+
 /// The beginnings that the run did not live to see.
 std::vector<FaultStep> not_taken(const Scenario& scenario, const std::vector<FaultEvent>& taken);
 
@@ -82,24 +86,26 @@ class FaultBoard {
   struct Port {
     models::PortRef peer;  // of its cable; {-1, -1}: none
     int cable = -1, switch_index = -1;
-    bool down = false;  // by port_down
-    bool carrier = false;
+    bool carrier = false;  // as the site was told
     sim::Shape shape;
   };
   Port& port(models::PortRef port) {
     return ports_[static_cast<std::size_t>(port.node)][static_cast<std::size_t>(port.nic)];
   }
   std::vector<models::PortRef> targets_of(const Fault& fault) const;
+  bool holds(const char* kind, const std::string& target) const;
+  void end_all(const std::string& kind, const std::string& target);
   sim::Shape shape_of(models::PortRef port) const;
   bool own_end_up(models::PortRef port);
   bool carrier_of(models::PortRef port);
+  void tell_nodes(FaultSite& site);
   void tell_shapes(FaultSite& site);
   void tell_links(FaultSite& site);
 
   const Scenario& scenario_;
   std::vector<std::vector<Port>> ports_;  // by node and NIC
   std::vector<bool> in_force_;            // by fault
-  std::vector<bool> cable_out_;           // by cable
+  std::vector<bool> stopped_;             // by node, as the site was told
   std::vector<bool> killed_;              // by node
 };
 

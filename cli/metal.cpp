@@ -63,6 +63,8 @@ std::string fault_point_file(const std::string& point) {
   return name;
 }
 
+std::string rank_errors_file(int rank) { return fmt::format("{}{}.json", kRankErrorsPrefix, rank); }
+
 std::string metal_world_name() { return from_environment(kWorldNameVariable).value_or("metal"); }
 
 RunResult run_metal(const Scenario& scenario, const MetalPlace& place, const MetalOptions& options,

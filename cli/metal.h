@@ -13,6 +13,9 @@ inline constexpr const char* kWorldNameVariable = "MESHBED_WORLD_NAME";
 /// nobody carries faults out.
 inline constexpr const char* kFaultFolderVariable = "MESHBED_FAULT_FOLDER";
 inline constexpr const char* kFaultsDone = ".done";
+/// There too: what went wrong with a rank beyond 0, for those who outlive rank 0.
+inline constexpr const char* kRankErrorsPrefix = "errors-of-rank-";
+std::string rank_errors_file(int rank);
 /// "point-iteration-3"
 std::string fault_point_file(const std::string& point);
 

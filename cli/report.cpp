@@ -199,6 +199,21 @@ nlohmann::ordered_json faults_json(const Scenario& scenario, const std::vector<F
   return list;
 }
 
+nlohmann::ordered_json errors_json(const std::vector<RankError>& errors) {
+  auto list = nlohmann::ordered_json::array();
+  for (const RankError& error : errors) {
+    list.push_back({{"rank", error.rank}, {"at_ps", error.at_ps}, {"class", error.error_class}, {"text", error.text}});
+  }
+  return list;
+}
+
+std::vector<RankError> errors_from_json(const nlohmann::ordered_json& list) {
+  std::vector<RankError> errors;
+  for (const auto& error : list)
+    errors.push_back({error.at("rank"), error.at("at_ps"), error.at("text"), error.at("class")});
+  return errors;
+}
+
 std::string topology_line(const Scenario& scenario) {
   std::size_t nics = 0;
   for (const models::Node& node : scenario.cluster.nodes) nics += node.nics.size();
@@ -305,11 +320,7 @@ nlohmann::ordered_json summary(const Scenario& scenario, const RunResult& result
   // What each rank got, by rank: XXH3-64 as 16 hex digits.
   json["data"] = nlohmann::ordered_json::array();
   for (const std::uint64_t hash : result.data) json["data"].push_back(fmt::format("{:016x}", hash));
-  json["errors"] = nlohmann::ordered_json::array();
-  for (const RankError& error : simulation.errors) {
-    json["errors"].push_back(
-        {{"rank", error.rank}, {"at_ps", error.at_ps}, {"class", error.error_class}, {"text", error.text}});
-  }
+  json["errors"] = errors_json(simulation.errors);
   json["waiters"] = simulation.outcome.waiters;
   json["faults"] = faults_json(scenario, simulation.faults);
   return json;

@@ -11,6 +11,10 @@ namespace meshbed::cli {
 /// The steps that were taken, in order: what happened, where, and when in the world's own time.
 nlohmann::ordered_json faults_json(const Scenario& scenario, const std::vector<FaultEvent>& taken);
 
+nlohmann::ordered_json errors_json(const std::vector<RankError>& errors);
+/// What errors_json() made; throws nlohmann::json::exception for anything else.
+std::vector<RankError> errors_from_json(const nlohmann::ordered_json& list);
+
 /// "3 nodes, 6 NICs, 3 cables, 0 switches; 3 ranks"
 std::string topology_line(const Scenario& scenario);
 

@@ -78,6 +78,11 @@ int run_on_metal(const Scenario& scenario, const Options& options, const Argumen
     for (const RankError& error : result.simulation.errors) {
       err << "meshbed: rank " << error.rank << ": " << error.text << "\n";
     }
+    if (const auto errors_folder = from_environment(kFaultFolderVariable);
+        errors_folder && !result.simulation.errors.empty()) {
+      write_text_file(*errors_folder + "/" + rank_errors_file(place.rank),
+                      errors_json(result.simulation.errors).dump());
+    }
     return result.simulation.errors.empty() || scenario.expect.error ? kExitOk : kExitBroken;
   }
   const std::string world = metal_world_name();
@@ -114,6 +119,31 @@ std::vector<std::string> rank_words(const Scenario& scenario, const Options& opt
   return words;
 }
 
+/// Errors that rank 0 has not heard of.
+void add_errors(nlohmann::ordered_json& summary, const std::vector<RankError>& errors) {
+  auto& list = summary["errors"];
+  for (auto& error : errors_json(errors)) {
+    const bool known = std::any_of(list.begin(), list.end(), [&](const auto& each) {
+      return each.at("rank") == error.at("rank") && each.at("text") == error.at("text");
+    });
+    if (!known) list.push_back(std::move(error));
+  }
+}
+
+/// What is known of a run whose rank 0 has no last word: its node stands still or has lost its power.
+RunResult without_rank_0(const Scenario& scenario, const Emulation& emulation) {
+  const BuiltFiles files = built_files();
+  RunResult result;
+  result.world = "emu";
+  result.simulation.errors = emulation.errors;
+  result.simulation.faults = emulation.faults;
+  if (!emulation.waiters.empty()) result.simulation.outcome = {sim::OutcomeKind::kDeadlock, emulation.waiters};
+  result.simulation.plugin_sha256 = sha256_of_file(net_plugin_of(scenario, files));
+  result.simulation.engine_sha256 = sha256_of_file(files.engine);
+  make_workload(scenario, files, {0, 0})->conclude(result);
+  return result;
+}
+
 int run_emulated(const Scenario& scenario, const Options& options, const Arguments& arguments, std::ostream& out,
                  std::ostream& err) {
   ResultsFolder folder(options.results, scenario.name, "emu");
@@ -140,10 +170,16 @@ int run_emulated(const Scenario& scenario, const Options& options, const Argumen
   }
   if (results.summary.is_null()) {
     err << "meshbed: rank 0 wrote no summary: the run never came to its end\n";
+    if (!emulation.errors.empty() || !emulation.waiters.empty()) {
+      RunResult result = without_rank_0(scenario, emulation);
+      const int status = conclude(folder, scenario, result, options, arguments, out, err);
+      return emulation.exit_code == kExitNoProgress ? kExitNoProgress : status;
+    }
     return emulation.exit_code == kExitOk ? kExitBroken : emulation.exit_code;
   }
   auto& [summary, provenance, messages_csv] = results;
   summary["emu"] = emulation.machines;
+  add_errors(summary, emulation.errors);
   summary["faults"] = faults_json(scenario, emulation.faults);
   provenance["emu"] = emulation.machines;
   provenance["overrides"] = scenario.overrides;  // a rank's own has the net plugin's absolute path

@@ -173,8 +173,7 @@ Simulation simulate(const Scenario& scenario, const SimulateOptions& options, si
     for (int rank = 0; rank < gate.ranks; ++rank) {
       if (node_of(scenario, rank) != node) continue;
       const std::string& name = scenario.cluster.nodes[static_cast<std::size_t>(node)].name;
-      result.errors.push_back(
-          {rank, world.now(), name + " has lost its power (node_kill)", class_of(ErrorCode::kClosed)});
+      result.errors.push_back({rank, world.now(), lost_power_text(name), class_of(ErrorCode::kClosed)});
     }
     gate.broken = true;
     gate.open(world);

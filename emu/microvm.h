@@ -28,7 +28,8 @@ struct MicroVmOptions {
   Accelerator accelerator;
   std::string work_dir;       // where the run's folder is made; empty: the system's folder for temporary files
   bool keep_folder = false;   // leave the run's folder when the object goes
-  double time_limit_s = 300;  // from start() to the last exit code
+  double time_limit_s = 300;  // from start() to the last exit code, and
+  double commands_s = 0;      // from when the commands were let go; 0: no limit of its own
   /// A node passed a mark; called by start(), advance() and wait().
   std::function<void(const std::string& node, const Mark& mark)> on_progress;
 };

@@ -33,8 +33,8 @@ bool MicroVms::State::all_over() const {
 
 bool MicroVms::State::advance(double seconds) {
   const Deadline slice = Deadline::in_s(seconds);
-  const Deadline limit = Deadline::in_s(options.time_limit_s - since_start_s());
   while (!all_over()) {
+    const Deadline limit = Deadline::in_s(time_left_s());
     if (limit.passed()) {
       time_out();
       break;
@@ -155,10 +155,16 @@ void MicroVms::State::give_up(const Vm& because) {
   if (ready_s == 0) kill_all(NodeEnd::kStopped);
 }
 
+double MicroVms::State::time_left_s() const {
+  const double all_s = options.time_limit_s - since_start_s();
+  if (options.commands_s == 0 || ready_s == 0) return all_s;
+  return std::min(all_s, ready_s + options.commands_s - since_start_s());
+}
+
 void MicroVms::State::time_out() {
   for (const Vm& vm : vms) {
     if (vm.over) continue;
-    troubles.push_back(fmt::format("node '{}' is not done after {} s; it was at {}{}", vm.name, options.time_limit_s,
+    troubles.push_back(fmt::format("node '{}' is not done after {:.0f} s; it was at {}{}", vm.name, since_start_s(),
                                    vm.marks.empty() ? "the start of its kernel" : vm.marks.back().text,
                                    console_end(vm)));
   }

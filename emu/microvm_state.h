@@ -54,6 +54,7 @@ struct MicroVms::State {
   void console_closed(Vm& vm);
   void let_commands_begin();
   void give_up(const Vm& because);
+  double time_left_s() const;
   void time_out();
   bool all_over() const;
   // ---- what became of them (microvm_outcome.cpp)

@@ -70,7 +70,7 @@ int post_send(System& system, QueuePair& qp, const BackendSendWr& wr) {
   entry.imm_data = wr.imm_data;
   entry.first_psn = qp.send_psn;
   entry.packet_count = packets_of(qp, wr.opcode, payload_bytes);
-  entry.tries = entry.deliveries = 0;
+  entry.tries = entry.deliveries = entry.resume = 0;
   entry.status = IBV_WC_SUCCESS;
   entry.opcode = static_cast<std::uint8_t>(wr.opcode);
   entry.send_flags = static_cast<std::uint8_t>(wr.send_flags);

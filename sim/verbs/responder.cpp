@@ -319,6 +319,11 @@ void request_arrives(void* self, std::uint64_t) {
   // Of a message of many packets some may have come before.
   const std::uint32_t packets = has_response(entry.opcode) ? entry.packet_count : flight.through;
   if (psn_ahead(psn_add(first, packets), target->expected_psn) <= 0) {
+    // What was cut off behind the packets that are here already may be new: from there on, then.
+    const bool more = psn_ahead(psn_add(first, flight.left), target->expected_psn) > 0;
+    if (!has_response(entry.opcode) && shows_gap(flight) && more) {
+      return answer(owner, *source, flight, {Answer::kSequenceNak, 0}, target->expected_psn);
+    }
     return duplicate(owner, *target, *source, entry, flight);
   }
   if (flight.through == flight.left) return in_sequence(owner, *target, *source, entry, flight);

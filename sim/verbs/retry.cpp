@@ -26,8 +26,9 @@ void timer_due(void*, std::uint64_t number) {
   if (qp->timer_ps < 0) return;
   if (qp->timer_ps > owner.world.now()) return queue_timer_event(owner, *qp);
   qp->timer_ps = -1;
-  // A response that is coming in restarts the timer with every packet (specification, 9.7.6.1.3).
-  if (qp->send.front().responding) return restart_timer(owner, *qp);
+  // A response that is coming in restarts the timer with every packet (specification, 9.7.6.1.3). None comes from a
+  // node that stands still.
+  if (qp->send.front().responding && !owner.world.stopped(qp->route.peer.node)) return restart_timer(owner, *qp);
   retry(owner, *qp);
 }
 
@@ -73,6 +74,7 @@ void retry(System& system, QueuePair& qp) {
   --qp.retries_left;
   go_back(qp);
   pump(system, qp);
+  ensure_timer(system, qp);  // where the oldest is being answered, nothing was sent
 }
 
 void wait_for_receiver(System& system, QueuePair& qp, std::uint64_t sequence, std::uint8_t timer_code) {

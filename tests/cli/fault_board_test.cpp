@@ -132,3 +132,30 @@ TEST_CASE("on a switch a port stands for itself") {
         "shape 0.0 loss 0.0000 delay 1000000 rate 0 reorder 0; shape 1.0 loss 0.0000 delay 1000000 rate 0 reorder 0; "
         "shape 2.0 loss 0.0000 delay 1000000 rate 0 reorder 0");
 }
+
+TEST_CASE("faults that overlap hold until the last has ended, or until one that ends them all") {
+  const Scenario scenario = triangle(fault("cable_down", "node0-node1") + fault("cable_down", "node0-node1") +
+                                     fault("cable_up", "node0-node1") + fault("node_stop", "node2") +
+                                     fault("node_stop", "node2") + fault("node_continue", "node2"));
+  FaultBoard board(scenario);
+  Site site;
+  const auto take = [&](std::size_t index, bool begins) {
+    board.take({index, begins, 0}, site);
+    return site.take();
+  };
+  CHECK(take(0, true) == "0.1 down; 1.0 down");
+  CHECK(take(1, true).empty());
+  CHECK(take(0, false).empty());
+  CHECK(take(1, false) == "0.1 up; 1.0 up");
+  CHECK(take(0, true) == "0.1 down; 1.0 down");
+  CHECK(take(1, true).empty());
+  CHECK(take(2, true) == "0.1 up; 1.0 up");
+  CHECK(take(1, false).empty());
+  CHECK(take(3, true) == "stop 2");
+  CHECK(take(4, true).empty());
+  CHECK(take(3, false).empty());
+  CHECK(take(4, false) == "go on 2");
+  CHECK(take(3, true) == "stop 2");
+  CHECK(take(4, true).empty());
+  CHECK(take(5, true) == "go on 2");
+}

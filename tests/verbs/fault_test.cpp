@@ -289,3 +289,23 @@ TEST_CASE("a node without power: its peer's port goes down, its requests fail, a
   });
   CHECK(result.outcome == sim::OutcomeKind::kFinished);
 }
+
+TEST_CASE("a read whose responder stands still for ever, or has lost its power, runs out of retries") {
+  for (const bool killed : {false, true}) {
+    for (const sim::FabricKind fabric : {sim::FabricKind::kChunk, sim::FabricKind::kFluid}) {
+      CAPTURE(killed);
+      const PairOptions options{
+          .fabric = fabric, .configure = [](Setup& setup, int) { setup.timeout = 10; }, .meet_at_end = false};
+      run_pair(options, [killed](Side& side) {
+        if (side.index != 0) return;
+        for (std::uint64_t id = 1; id <= 3; ++id) CHECK(side.post_read(id, 0, kMessage) == 0);
+        sleep(20 * kPicosecondsPerMicrosecond);  // in the middle of the first response
+        inject([killed](World& world) { killed ? sim::kill_node(world, 1) : sim::stop_node(world, 1); });
+        ibv_wc wc = side.wait();
+        if (wc.status == IBV_WC_SUCCESS) wc = side.wait();  // what was on the wire may still have come
+        CHECK(wc.status == IBV_WC_RETRY_EXC_ERR);
+        CHECK(now() < kPicosecondsPerSecond);
+      });
+    }
+  }
+}

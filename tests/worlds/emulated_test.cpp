@@ -107,6 +107,28 @@ TEST_CASE("faults: loss, delay, a machine that stops and goes on, and a pulled c
   }
 }
 
+TEST_CASE(
+    "a machine that stops for ever or loses its power ends the run, with the same classes of errors in both worlds") {
+  if (const std::string why = why_not_emulated(); !why.empty()) {
+    MESSAGE("skipped: ", why);
+    return;
+  }
+  // Rank 0's machine without power: nobody is left to write the summary but the host.
+  for (const std::string fault : {"kind=node_stop", "kind=node_kill --set fault.0.target=node0"}) {
+    const std::string results = " --results '" + scratch_folder("worlds_for_ever") + "' ";
+    for (const std::string world : {"sim", "emu"}) {
+      const CommandResult run = run_command_line(meshbed_program() + " run --world " + world +
+                                                 " --json --time-limit 100 " + scenario_file("pair-node-stop") +
+                                                 results + "--set fault.0.duration=0s --set fault.0." + fault);
+      REQUIRE_MESSAGE(run.status == 1, fault, " in ", world, ": ", run.output);
+      CHECK(json::parse(run.output).at("errors").size() >= 1);
+    }
+    const CommandResult joined = run_command_line(meshbed_program() + " compare sim emu --scenario " +
+                                                  scenario_file("pair-node-stop") + results);
+    CHECK_MESSAGE(joined.status == 0, joined.output);
+  }
+}
+
 TEST_CASE("a shell in a node has the node's devices, its cable and the way to its peer") {
   if (const std::string why = why_not_emulated(); !why.empty()) {
     MESSAGE("skipped: ", why);
