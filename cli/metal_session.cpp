@@ -6,6 +6,7 @@
 #include <charconv>
 #include <chrono>
 #include <cstdlib>
+#include <filesystem>
 #include <stdexcept>
 
 #include "cli/fault_board.h"
@@ -83,6 +84,16 @@ RankError parse_failure(const std::string& text, int own_rank, Picoseconds at_ps
   return {rank, at_ps, rest.substr(colon + 2), word};
 }
 
+/// Before the others are waited for. An idle workload needs no device, and another net plugin may not need RDMA.
+void require_devices(const Scenario& scenario) {
+  constexpr const char* kDevices = "/sys/class/infiniband";
+  if (scenario.workload.kind == WorkloadKind::kIdle || !scenario.workload.net_plugin.empty()) return;
+  std::error_code none;
+  if (std::filesystem::directory_iterator(kDevices, none) != std::filesystem::directory_iterator()) return;
+  throw std::runtime_error(fmt::format(
+      "--world metal: this machine has no RDMA device (none in {}); meshbed doctor says what is missing", kDevices));
+}
+
 }  // namespace
 
 Watchdog::Watchdog(int rank, double limit_s)
@@ -120,6 +131,7 @@ sim::Proof one_plugin_file(const Simulation& simulation) {
 MetalSession::MetalSession(const Scenario& scenario, const MetalPlace& place, double time_limit_s)
     : place_(place), points_(points_of(scenario)), watchdog_(place.rank, time_limit_s) {
   check_ranks(scenario, place);
+  require_devices(scenario);
   const models::Node& node = scenario.cluster.nodes[static_cast<std::size_t>(node_of(scenario, place.rank))];
   for (const auto& [name, value] : node.environment) setenv(name.c_str(), value.c_str(), 1);
   devices_ = MetalDevices::parse(from_environment(kDevicesVariable).value_or(""));

@@ -90,6 +90,18 @@ TEST_CASE("two ranks of metal meet, agree on their files, and end together where
   CHECK(has(other, "rank 1 has another seed: 3 where rank 0 has 1; give all ranks the same files and options"));
 }
 
+TEST_CASE("a rank of metal without an RDMA device says so before it waits for the others") {
+  if (std::filesystem::exists("/sys/class/infiniband") && !std::filesystem::is_empty("/sys/class/infiniband")) {
+    MESSAGE("skipped: this machine has RDMA devices");
+    return;
+  }
+  const std::string place = "RANK=0 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 ";
+  const CommandResult run =
+      command("run --world metal " + scenario_file("pair") + " --time-limit 60 2>&1 >/dev/null", place);
+  CHECK(run.status == 2);
+  CHECK_MESSAGE(run.output.rfind("meshbed: --world metal: this machine has no RDMA device", 0) == 0, run.output);
+}
+
 TEST_CASE("a number out of range is refused with the range, and never wraps round") {
   const std::string perf = "perf all_reduce -b 8 -e 8 --scenario " + scenario_file("pair");
   for (const char* factor : {"-2", "0", "1", "x"}) {
