@@ -162,9 +162,10 @@ double MicroVms::State::time_left_s() const {
 }
 
 void MicroVms::State::time_out() {
+  const double limit_s = since_start_s() >= options.time_limit_s ? options.time_limit_s : options.commands_s;
   for (const Vm& vm : vms) {
     if (vm.over) continue;
-    troubles.push_back(fmt::format("node '{}' is not done after {:.0f} s; it was at {}{}", vm.name, since_start_s(),
+    troubles.push_back(fmt::format("node '{}' is not done after {} s; it was at {}{}", vm.name, limit_s,
                                    vm.marks.empty() ? "the start of its kernel" : vm.marks.back().text,
                                    console_end(vm)));
   }
