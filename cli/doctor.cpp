@@ -10,6 +10,7 @@
 #include <ostream>
 
 #include "cli/files.h"
+#include "cli/metal_devices.h"
 #include "cli/result.h"
 #include "emu/namespace_host.h"
 #include "emu/probe.h"
@@ -46,12 +47,10 @@ Finding find_library(const std::string& what, const std::string& name) {
   return {what, true, name};
 }
 
-Finding find_devices(const std::string& what, const std::string& folder) {
-  std::error_code problem;
-  std::vector<std::string> names;
-  for (const auto& entry : fs::directory_iterator(folder, problem)) names.push_back(entry.path().filename());
-  std::sort(names.begin(), names.end());
-  return {what, !names.empty(), names.empty() ? "none in " + folder : fmt::format("{}", fmt::join(names, ", "))};
+Finding find_devices() {
+  const std::vector<std::string> names = machine_devices();
+  return {"RDMA devices", !names.empty(),
+          names.empty() ? fmt::format("none in {}", kDevicesFolder) : fmt::format("{}", fmt::join(names, ", "))};
 }
 
 bool all_present(const std::vector<Finding>& findings) {
@@ -91,8 +90,7 @@ WorldReport look_at_namespaces() {
 
 WorldReport look_at_metal() {
   WorldReport report{.world = "metal", .can_run = false, .verdict = "", .findings = {}};
-  report.findings = {find_devices("RDMA devices", "/sys/class/infiniband"),
-                     find_library("rdma-core", "libibverbs.so.1")};
+  report.findings = {find_devices(), find_library("rdma-core", "libibverbs.so.1")};
   report.can_run = all_present(report.findings);
   report.verdict = report.can_run ? "can run: one process a rank, over these devices; nothing here is changed"
                                   : "cannot run: it needs a NIC with RDMA";

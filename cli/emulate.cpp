@@ -8,10 +8,11 @@
 
 #include "cli/emulate_namespaces.h"
 #include "cli/emulated_faults.h"
+#include "cli/fault_folder.h"
 #include "cli/files.h"
 #include "cli/machine_signals.h"
 #include "cli/metal.h"
-#include "cli/report.h"
+#include "cli/scenario_build.h"
 #include "cli/simulate.h"
 #include "emu/boot_image.h"
 #include "emu/config.h"
@@ -97,27 +98,6 @@ emu::Outcome wait_and_follow(emu::MicroVms& machines, const EmulateOptions& opti
   return machines.wait();
 }
 
-/// What the ranks of a node left behind of their failures.
-void add_errors(const std::string& folder, std::vector<RankError>& errors) {
-  for (const auto& entry : fs::directory_iterator(folder)) {
-    if (entry.path().filename().string().rfind(kRankErrorsPrefix, 0) != 0) continue;
-    const auto found = errors_from_json(nlohmann::ordered_json::parse(read_text_file(entry.path().string())));
-    errors.insert(errors.end(), found.begin(), found.end());
-  }
-}
-
-/// A rank on a node without power says nothing any more.
-void add_killed(const Scenario& scenario, const std::vector<FaultEvent>& faults, std::vector<RankError>& errors) {
-  for (const FaultEvent& event : faults) {
-    const Fault& fault = scenario.faults[event.step.fault];
-    for (int rank = 0; fault.kind == "node_kill" && rank < ranks_of(scenario); ++rank) {
-      const models::Node& node = scenario.cluster.nodes[static_cast<std::size_t>(node_of(scenario, rank))];
-      if (node.name != fault.target) continue;
-      errors.push_back({rank, event.at_ps, lost_power_text(node.name), class_of(ErrorCode::kClosed)});
-    }
-  }
-}
-
 nlohmann::ordered_json describe_machines(const emu::Accelerator& accelerator, const emu::BootImage& image,
                                          const emu::Outcome& outcome) {
   auto nodes = nlohmann::ordered_json::array();
@@ -152,7 +132,8 @@ void collect(const EmulateOptions& options, const emu::Outcome& outcome, bool fo
       if (command.exit_code == kExitNoProgress) result.exit_code = kExitNoProgress;
     }
     if (node.end == emu::NodeEnd::kTimedOut) result.exit_code = kExitNoProgress;
-    add_errors(node.folder, result.errors);
+    const std::vector<RankError> left = errors_left(node.folder);
+    result.errors.insert(result.errors.end(), left.begin(), left.end());
   }
 }
 
@@ -222,7 +203,13 @@ Emulation emulate(const Scenario& scenario, const EmulateOptions& options) {
   result.faults = faults.taken();
   result.interrupted = MachineSignals::interrupted();
   collect(options, outcome, true, result);
-  add_killed(scenario, result.faults, result.errors);
+  for (const FaultEvent& event : result.faults) {
+    const Fault& fault = scenario.faults[event.step.fault];
+    if (fault.kind != "node_kill") continue;
+    for (RankError& error : without_power(scenario, find_node(scenario.cluster, fault.target), event.at_ps)) {
+      result.errors.push_back(std::move(error));
+    }
+  }
   result.machines = describe_machines(accelerator, image, outcome);
   result.machines_text =
       fmt::format("{} virtual machines ({}): ready after {:.1f} s, {:.1f} s in all", cluster.nodes.size(),

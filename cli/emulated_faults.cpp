@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "cli/fault_folder.h"
 #include "cli/files.h"
-#include "cli/metal.h"
 #include "cli/report.h"
 #include "emu/clock.h"
 
@@ -54,14 +54,14 @@ std::vector<std::string> EmulatedFaults::stopped() const {
 void EmulatedFaults::look_for_points() {
   for (auto point = awaited_.begin(); point != awaited_.end();) {
     std::error_code problem;
-    if (!std::filesystem::exists(folders_.front() + "/" + fault_point_file(*point), problem)) {
+    if (!std::filesystem::exists(point_file(folders_.front(), *point), problem)) {
       ++point;
       continue;
     }
     const double now_s = emu::now_s();
     if (start_s_ == 0) start_s_ = now_s;
     for (const FaultStep& step : board_.steps_from(*point)) {
-      const Due due{now_s + static_cast<double>(step.after_ps) / kPicosecondsPerSecond, step, *point};
+      const Due due{now_s + static_cast<double>(step.after_ps) / kPicosecondsPerSecond, step};
       if (step.after_ps == 0) {
         take(due);
       } else {
@@ -82,7 +82,7 @@ void EmulatedFaults::take(const Due& due) {
 
 /// The ranks may go on.
 void EmulatedFaults::answer(const std::string& point) {
-  for (const std::string& folder : folders_) write_text_file(folder + "/" + fault_point_file(point) + kFaultsDone, "");
+  for (const std::string& folder : folders_) write_text_file(answer_file(folder, point), "");
 }
 
 const std::string& EmulatedFaults::name_of(int node) const {

@@ -13,7 +13,7 @@ namespace meshbed::cli {
 
 class EmulatedFaults final : private FaultSite {
  public:
-  /// All must outlive the object. `folders`: the nodes' job folders, in which their ranks tell (cli/metal.h).
+  /// All must outlive the object. `folders`: the nodes' job folders, in which their ranks tell (cli/fault_folder.h).
   EmulatedFaults(const Scenario& scenario, emu::MicroVms& machines, std::vector<std::string> folders);
 
   /// Takes the steps whose time has come; what they were, for people. To be called again and again while the machines
@@ -34,7 +34,6 @@ class EmulatedFaults final : private FaultSite {
   struct Due {
     double at_s = 0;  // of the host's clock
     FaultStep step;
-    std::string point;
   };
 
   void look_for_points();

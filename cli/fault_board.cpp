@@ -49,8 +49,6 @@ std::string text_of(const Scenario& scenario, const FaultStep& step) {
   return fmt::format("{}{}{} on {}", step.begins ? "" : "end of ", fault.kind, amount_text(fault), fault.target);
 }
 
-std::string lost_power_text(const std::string& node) { return node + " has lost its power (node_kill)"; }
-
 std::vector<FaultStep> not_taken(const Scenario& scenario, const std::vector<FaultEvent>& taken) {
   std::vector<FaultStep> left;
   for (std::size_t index = 0; index < scenario.faults.size(); ++index) {

@@ -58,9 +58,6 @@ struct FaultEvent {
   Picoseconds at_ps = 0;  // since the run's start, in the world's own time
 };
 
-/// What is wrong with a rank on a killed node.
-std::string lost_power_text(const std::string& node);
-
 /// The beginnings that the run did not live to see.
 std::vector<FaultStep> not_taken(const Scenario& scenario, const std::vector<FaultEvent>& taken);
 

@@ -57,14 +57,6 @@ Result<void> run_rank(MetalHost& host, Gathering& gathering, RunResult& result) 
 
 }  // namespace
 
-std::string fault_point_file(const std::string& point) {
-  std::string name = "point-" + point;
-  std::replace(name.begin(), name.end(), ' ', '-');
-  return name;
-}
-
-std::string rank_errors_file(int rank) { return fmt::format("{}{}.json", kRankErrorsPrefix, rank); }
-
 std::string metal_world_name() { return from_environment(kWorldNameVariable).value_or("metal"); }
 
 RunResult run_metal(const Scenario& scenario, const MetalPlace& place, const MetalOptions& options,

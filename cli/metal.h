@@ -8,17 +8,6 @@ namespace meshbed::cli {
 
 /// What the run's world is called in its results; set by the emulated world, whose nodes run this.
 inline constexpr const char* kWorldNameVariable = "MESHBED_WORLD_NAME";
-/// The folder in which the emulated world's nodes tell their host that a fault point has come, and wait for its answer:
-/// files named by fault_point_file() and, beside them, the same with kFaultsDone. Not set on real machines, where
-/// nobody carries faults out.
-inline constexpr const char* kFaultFolderVariable = "MESHBED_FAULT_FOLDER";
-inline constexpr const char* kFaultsDone = ".done";
-/// There too: what went wrong with a rank beyond 0, for those who outlive rank 0.
-inline constexpr const char* kRankErrorsPrefix = "errors-of-rank-";
-std::string rank_errors_file(int rank);
-/// "point-iteration-3"
-std::string fault_point_file(const std::string& point);
-
 /// "metal", or what that variable says.
 std::string metal_world_name();
 

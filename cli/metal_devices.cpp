@@ -2,12 +2,24 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <filesystem>
 #include <sstream>
 #include <stdexcept>
 
 #include "plugin/net/config.h"
 
 namespace meshbed::cli {
+
+std::vector<std::string> machine_devices() {
+  std::error_code none;
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(kDevicesFolder, none)) {
+    names.push_back(entry.path().filename());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
 
 MetalDevices MetalDevices::parse(const std::string& text) {
   Names names;

@@ -15,6 +15,10 @@ namespace meshbed::cli {
 inline constexpr const char* kDevicesVariable = "MESHBED_DEVICES";
 inline constexpr const char* kDeviceListVariable = "NCCL_IB_HCA";
 
+inline constexpr const char* kDevicesFolder = "/sys/class/infiniband";
+/// This machine's RDMA devices, sorted; none where the kernel has no such folder.
+std::vector<std::string> machine_devices();
+
 class MetalDevices {
  public:
   using Names = std::vector<std::pair<std::string, std::string>>;  // the scenario's, this machine's

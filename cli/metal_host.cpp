@@ -8,8 +8,8 @@
 #include <algorithm>
 #include <thread>
 
+#include "cli/fault_folder.h"
 #include "cli/files.h"
-#include "cli/metal.h"
 
 namespace meshbed::cli {
 namespace {
@@ -71,13 +71,12 @@ Result<void> MetalHost::rendezvous() {
 }
 
 Result<void> MetalHost::reach(const std::string& point) {
-  const std::optional<std::string> folder = from_environment(kFaultFolderVariable);
+  const std::optional<std::string> folder = fault_folder();
   if (!folder) return ok();
   if (const Result<void> all = rendezvous(); !all) return all;
-  const std::string file = *folder + "/" + fault_point_file(point);
-  if (place_.rank == 0) write_text_file(file, "");
+  if (place_.rank == 0) write_text_file(point_file(*folder, point), "");
   // A share of the host's file system tells nobody that a file has come.
-  while (access((file + kFaultsDone).c_str(), F_OK) != 0) {
+  while (access(answer_file(*folder, point).c_str(), F_OK) != 0) {
     if (!failure().empty()) return broken();
     if (deadline_.remaining_ms() == 0) {
       return Error{.code = ErrorCode::kTimeout,

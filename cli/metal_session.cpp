@@ -6,7 +6,6 @@
 #include <charconv>
 #include <chrono>
 #include <cstdlib>
-#include <filesystem>
 #include <stdexcept>
 
 #include "cli/fault_board.h"
@@ -86,12 +85,11 @@ RankError parse_failure(const std::string& text, int own_rank, Picoseconds at_ps
 
 /// Before the others are waited for. An idle workload needs no device, and another net plugin may not need RDMA.
 void require_devices(const Scenario& scenario) {
-  constexpr const char* kDevices = "/sys/class/infiniband";
   if (scenario.workload.kind == WorkloadKind::kIdle || !scenario.workload.net_plugin.empty()) return;
-  std::error_code none;
-  if (std::filesystem::directory_iterator(kDevices, none) != std::filesystem::directory_iterator()) return;
-  throw std::runtime_error(fmt::format(
-      "--world metal: this machine has no RDMA device (none in {}); meshbed doctor says what is missing", kDevices));
+  if (!machine_devices().empty()) return;
+  throw std::runtime_error(
+      fmt::format("--world metal: this machine has no RDMA device (none in {}); meshbed doctor says what is missing",
+                  kDevicesFolder));
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 
 #include "cli/emulate.h"
 #include "cli/expect.h"
+#include "cli/fault_folder.h"
 #include "cli/metal.h"
 #include "cli/report.h"
 #include "cli/results_folder.h"
@@ -78,11 +79,8 @@ int run_on_metal(const Scenario& scenario, const Options& options, const Argumen
     for (const RankError& error : result.simulation.errors) {
       err << "meshbed: rank " << error.rank << ": " << error.text << "\n";
     }
-    if (const auto errors_folder = from_environment(kFaultFolderVariable);
-        errors_folder && !result.simulation.errors.empty()) {
-      write_text_file(*errors_folder + "/" + rank_errors_file(place.rank),
-                      errors_json(result.simulation.errors).dump());
-    }
+    const auto folder = fault_folder();
+    if (folder && !result.simulation.errors.empty()) leave_errors(*folder, place.rank, result.simulation.errors);
     return result.simulation.errors.empty() || scenario.expect.error ? kExitOk : kExitBroken;
   }
   const std::string world = metal_world_name();

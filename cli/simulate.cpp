@@ -153,6 +153,16 @@ int ranks_of(const Scenario& scenario) {
 
 int node_of(const Scenario& scenario, int rank) { return rank / scenario.workload.ranks_per_node; }
 
+std::vector<RankError> without_power(const Scenario& scenario, int node, Picoseconds at_ps) {
+  const std::string& name = scenario.cluster.nodes[static_cast<std::size_t>(node)].name;
+  std::vector<RankError> errors;
+  for (int rank = 0; rank < ranks_of(scenario); ++rank) {
+    if (node_of(scenario, rank) != node) continue;
+    errors.push_back({rank, at_ps, name + " has lost its power (node_kill)", class_of(ErrorCode::kClosed)});
+  }
+  return errors;
+}
+
 const char* fabric_name(const Scenario& scenario) { return scenario.fabric == "fluid" ? "fluid" : "chunk"; }
 
 Simulation simulate(const Scenario& scenario, const SimulateOptions& options, sim::Recorder& recorder,
@@ -170,11 +180,7 @@ Simulation simulate(const Scenario& scenario, const SimulateOptions& options, si
 
   const std::set<std::string> points = points_of(scenario);
   SimulatedFaults faults(scenario, world, [&](int node) {
-    for (int rank = 0; rank < gate.ranks; ++rank) {
-      if (node_of(scenario, rank) != node) continue;
-      const std::string& name = scenario.cluster.nodes[static_cast<std::size_t>(node)].name;
-      result.errors.push_back({rank, world.now(), lost_power_text(name), class_of(ErrorCode::kClosed)});
-    }
+    for (RankError& error : without_power(scenario, node, world.now())) result.errors.push_back(std::move(error));
     gate.broken = true;
     gate.open(world);
   });

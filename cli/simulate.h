@@ -25,6 +25,9 @@ struct RankError {
   std::string error_class;  // class_of() the error: the same in every world where the same goes wrong
 };
 
+/// What is wrong with the ranks of a node that lost its power, in every world.
+std::vector<RankError> without_power(const Scenario& scenario, int node, Picoseconds at_ps);
+
 struct Simulation {
   sim::Outcome outcome;
   std::vector<RankError> errors;  // in the order in which they happened

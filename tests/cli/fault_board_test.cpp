@@ -31,6 +31,20 @@ class Site final : public FaultSite {
   std::vector<std::string> told;
 };
 
+/// A board and what its site is told at each step.
+class Told {
+ public:
+  explicit Told(const Scenario& scenario) : board_(scenario) {}
+  std::string operator()(std::size_t index, bool begins) {
+    board_.take({index, begins, 0}, site_);
+    return site_.take();
+  }
+
+ private:
+  FaultBoard board_;
+  Site site_;
+};
+
 /// Three nodes in a ring: node0/rocep1s0f1 - node1/rocep1s0f0, and so on.
 Scenario triangle(const std::string& faults) {
   return parse_scenario("[topology]\nkind = \"ring\"\nnodes = 3\n[workload]\nbytes = \"4K\"\niterations = 4\n" + faults,
@@ -63,12 +77,7 @@ TEST_CASE("faults on one port add up, and leave what is left when one ends") {
       fault("loss", "node0-node1", "amount = 0.5") + fault("loss", "node0/rocep1s0f1", "amount = 0.5") +
       fault("delay", "node0-node1", "amount = \"1us\"") + fault("rate", "node0/rocep1s0f1", "amount = \"1Gb/s\"") +
       fault("reorder", "node2/rocep1s0f0", "amount = 0.25"));
-  FaultBoard board(scenario);
-  Site site;
-  const auto take = [&](std::size_t index, bool begins) {
-    board.take({index, begins, 0}, site);
-    return site.take();
-  };
+  Told take(scenario);
   CHECK(take(0, true) ==
         "shape 0.1 loss 0.5000 delay 0 rate 0 reorder 0; shape 1.0 loss 0.5000 delay 0 rate 0 reorder 0");
   CHECK(take(1, true) == "shape 0.1 loss 0.7500 delay 0 rate 0 reorder 0");
@@ -86,12 +95,7 @@ TEST_CASE("a cable has a link while both ends are in, whatever was pulled first"
   const Scenario scenario =
       triangle(fault("cable_down", "node0-node1", "duration = \"1ms\"") + fault("port_down", "node1/rocep1s0f0") +
                fault("port_up", "node1/rocep1s0f0") + fault("cable_up", "node0-node1"));
-  FaultBoard board(scenario);
-  Site site;
-  const auto take = [&](std::size_t index, bool begins) {
-    board.take({index, begins, 0}, site);
-    return site.take();
-  };
+  Told take(scenario);
   CHECK(take(0, true) == "0.1 down; 1.0 down");
   CHECK(take(1, true).empty());
   CHECK(take(0, false).empty());  // the cable is in again, but the port is off
@@ -105,12 +109,7 @@ TEST_CASE("a node without power takes its peers' links with it, and hears of not
   const Scenario scenario =
       triangle(fault("node_kill", "node1") + fault("loss", "node0-node1", "amount = 0.5") +
                fault("node_continue", "node1") + fault("node_stop", "node2", "duration = \"1s\""));
-  FaultBoard board(scenario);
-  Site site;
-  const auto take = [&](std::size_t index, bool begins) {
-    board.take({index, begins, 0}, site);
-    return site.take();
-  };
+  Told take(scenario);
   CHECK(take(0, true) == "kill 1; 0.1 down; 2.0 down");
   CHECK(take(1, true) == "shape 0.1 loss 0.5000 delay 0 rate 0 reorder 0");
   CHECK(take(2, true).empty());
@@ -137,12 +136,7 @@ TEST_CASE("faults that overlap hold until the last has ended, or until one that 
   const Scenario scenario = triangle(fault("cable_down", "node0-node1") + fault("cable_down", "node0-node1") +
                                      fault("cable_up", "node0-node1") + fault("node_stop", "node2") +
                                      fault("node_stop", "node2") + fault("node_continue", "node2"));
-  FaultBoard board(scenario);
-  Site site;
-  const auto take = [&](std::size_t index, bool begins) {
-    board.take({index, begins, 0}, site);
-    return site.take();
-  };
+  Told take(scenario);
   CHECK(take(0, true) == "0.1 down; 1.0 down");
   CHECK(take(1, true).empty());
   CHECK(take(0, false).empty());

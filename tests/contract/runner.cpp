@@ -65,10 +65,7 @@ void set_link(void*, int up) {
   const std::string fresh = std::string(kLinkRequest) + ".new";
   std::ofstream(fresh) << number << " " << up << "\n";
   if (std::rename(fresh.c_str(), kLinkRequest) != 0) std::perror("contract_runner: the host cannot be asked");
-  if (!wait_for(kPatience_ms, [number] {
-        pause_ms(10);
-        return served(number);
-      })) {
+  if (!wait_for(kPatience_ms, [number] { return served(number); })) {
     write_line(std::string(1, kBrokenLine) + "\tthe host does not touch the cable");
   }
 }

@@ -117,17 +117,17 @@ TEST_CASE("Open MPI's mpirun starts the two ranks over ssh, and it is the emulat
   }
   const std::string ssh = fmt::format("dbclient -y -y -i {}/user", keys);
   const std::string node0 = fmt::format(
-      "until {0} node1 true 2>/dev/null; do sleep 0.2; done\n"
+      "until {0} node1 true 2>/dev/null; do :; done\n"
       "mpirun --allow-run-as-root -np 2 --host node0,node1 --mca plm_rsh_agent '{0}' --mca oob_tcp_if_include mgmt0 "
       "-x MASTER_ADDR=10.0.0.1 {1}\n"
-      "{0} node1 touch /run/over\n",
+      "{0} node1 'echo over >/run/over'\n",
       ssh, typed("results"));
   // mpirun starts the ranks where it was started, and that folder is node0's own.
   const std::string node1 = fmt::format(
-      "mount -t tmpfs home /root\nmkdir -m 700 /root/.ssh\ncp {0}/user.pub /root/.ssh/authorized_keys\n"
-      "chmod 700 /root\nchmod 600 /root/.ssh/authorized_keys\n"
+      "home=~root\nmount -t tmpfs home $home\nmkdir -m 700 $home/.ssh\ncp {0}/user.pub $home/.ssh/authorized_keys\n"
+      "chmod 700 $home\nchmod 600 $home/.ssh/authorized_keys\nmkfifo /run/over\n"
       "dropbear -F -E -s -r {0}/host -p 10.0.0.2:22 &\n"
-      "until test -e /run/over; do sleep 0.2; done\nkill $!\n",
+      "read over </run/over\nkill $!\n",
       keys);
   runs_alike_on_metal(node0, node1);
 }

@@ -51,14 +51,14 @@ int accept_peer(const sockaddr_in& address) {
 
 /// The peer may not listen yet: asks again.
 int connect_to_peer(const sockaddr_in& address) {
-  const Deadline deadline(kMeetingPatience_ms);
-  for (;;) {
-    const int peer = stream_socket();
-    if (::connect(peer, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) return peer;
-    ::close(peer);
-    if (deadline.passed()) fail("connect");
-    pause_ms(20);
-  }
+  int peer = -1;
+  const bool there = wait_for(kMeetingPatience_ms, [&] {
+    if (peer >= 0) ::close(peer);
+    peer = stream_socket();
+    return ::connect(peer, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
+  });
+  if (!there) fail("connect");
+  return peer;
 }
 
 }  // namespace

@@ -5,7 +5,6 @@
 #include <sched.h>
 
 #include <chrono>
-#include <thread>
 
 namespace meshbed::contract {
 
@@ -23,8 +22,6 @@ class Deadline {
   using Clock = std::chrono::steady_clock;
   Clock::time_point end_;
 };
-
-inline void pause_ms(int duration_ms) { std::this_thread::sleep_for(std::chrono::milliseconds(duration_ms)); }
 
 /// Looks again and again until look() is true; false where the time is over. Lets others run in between.
 template <typename Look>
