@@ -2,7 +2,8 @@
 # The test command of the launcher; sourced by ./meshbed, whose functions it uses.
 #
 #   ./meshbed test --quick    every room's tests with the ordinary build
-#   ./meshbed test            the same, and: the emulated world joined with the simulated one, other compilers and levels (same digest), Valgrind over the simulations,
+#   ./meshbed test            the same, and: the emulated world joined with the simulated one, another compiler at another
+#                             level (same digest), Valgrind over the simulations,
 #                             AddressSanitizer and UBSan over the rooms that read foreign bytes, ThreadSanitizer over the
 #                             engine's threads, clang-format, clang-tidy
 #
@@ -77,9 +78,10 @@ format_is_clean() {
 }
 
 tidy_is_clean() {
-  # One process a file: clang-tidy works through compile_commands.json, which knows the flags.
+  # One process a file: clang-tidy works through compile_commands.json, which knows the flags; clang's own, since it
+  # cannot read what g++ precompiled.
   (cd "$root" && project_files '*.cpp' | grep -v '^tests/' |
-     xargs -P "$jobs" -n 4 clang-tidy --quiet -p "$build" --warnings-as-errors='*')
+     xargs -P "$jobs" -n 4 clang-tidy --quiet -p "$other" --warnings-as-errors='*')
 }
 
 test_usage() {
@@ -92,7 +94,7 @@ options:
   --quick      every room's tests with the ordinary build only
   -h, --help   print this text
 
-Without --quick also: other compilers and levels (same digest), Valgrind, sanitizers, clang-format, clang-tidy.
+Without --quick also: another compiler and level (same digest), Valgrind, sanitizers, clang-format, clang-tidy.
 END
 }
 
@@ -116,15 +118,14 @@ run_tests() {
 }
 
 run_whole_test() {
-  local o0=$build-o0 clang=$build-clang asan=$build-asan tsan=$build-tsan
-  local -a product=(bin/meshbed)
-  configure "$o0" -DCMAKE_BUILD_TYPE=Debug -DMESHBED_TESTS=OFF -DMESHBED_BENCHMARKS=OFF
-  configure "$clang" -DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++ -DMESHBED_TESTS=OFF -DMESHBED_BENCHMARKS=OFF
+  local other=$build-other asan=$build-asan tsan=$build-tsan
+  # The other compiler at the other level; and without precompiled headers, so that each file includes what it uses.
+  configure "$other" -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++ \
+    -DMESHBED_PRECOMPILE=OFF -DMESHBED_TESTS=OFF -DMESHBED_BENCHMARKS=OFF
   configure "$asan" -DMESHBED_SANITIZE=address,undefined -DMESHBED_BENCHMARKS=OFF
   configure "$tsan" -DMESHBED_SANITIZE=thread -DMESHBED_BENCHMARKS=OFF
-  build "$o0" "${product[@]}"
-  build "$clang" "${product[@]}"
-  MESHBED_TEST_FULL=1 MESHBED_OTHER_BUILDS=$o0:$clang run_suites "$build" "" '.*'
+  build "$other" bin/meshbed
+  MESHBED_TEST_FULL=1 MESHBED_OTHER_BUILDS=$other run_suites "$build" "" '.*'
 
   run_suites "$build" "" '^memcheck/' Memcheck
 
