@@ -1,6 +1,6 @@
 #pragma once
 // What the host services keep: for a simulated process (descriptors, threads, names), and for the World (options,
-// counters, the TCP stacks, the sysfs trees).
+// counters, the TCP and UDP stacks, the sysfs trees).
 
 #include <cstddef>
 #include <cstdint>
@@ -17,6 +17,7 @@
 #include "sim/host/file.h"
 #include "sim/host/host.h"
 #include "sim/host/tcp_stack.h"
+#include "sim/host/udp_stack.h"
 #include "sim/host/wait_queue.h"
 
 namespace meshbed::sim {
@@ -101,6 +102,7 @@ struct Host {
   HostOptions options;
   HostCounters counters;
   TcpStack tcp;
+  UdpStack udp;
   std::map<int, std::unique_ptr<SysfsTree>> sysfs;  // by node, made on first use
 };
 

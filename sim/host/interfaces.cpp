@@ -14,6 +14,7 @@
 #include "sim/host/host_state.h"
 #include "sim/host/identity.h"
 #include "sim/host/redirection.h"
+#include "sim/host/udp_stack.h"
 
 namespace meshbed::sim {
 namespace {
@@ -31,15 +32,6 @@ models::IpAddress mask_of(const models::IpPrefix& prefix) {
     mask.bytes[bit / 8] = static_cast<std::uint8_t>(mask.bytes[bit / 8] | (0x80U >> (bit % 8)));
   }
   return mask;
-}
-
-models::IpAddress broadcast_of(const models::IpPrefix& prefix) {
-  const models::IpAddress mask = mask_of(prefix);
-  models::IpAddress broadcast = prefix.address;
-  for (std::size_t index = 0; index < 4; ++index) {
-    broadcast.bytes[index] = static_cast<std::uint8_t>(broadcast.bytes[index] | ~mask.bytes[index]);
-  }
-  return broadcast;
 }
 
 sockaddr* put(const models::IpAddress& address, sockaddr_storage& storage) {

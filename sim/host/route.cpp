@@ -112,11 +112,14 @@ std::optional<Neighbour> resolve(const Route& route) {
   if (far.node < 0) return std::nullopt;
   const Path* path = network.path(route.port, far);
   if (path == nullptr || !network.usable(*path)) return std::nullopt;
-  std::uint64_t rate_bps = network.links()[static_cast<std::size_t>(path->links.front())].rate_bps;
-  for (const int link : path->links) {
-    rate_bps = std::min(rate_bps, network.links()[static_cast<std::size_t>(link)].rate_bps);
-  }
-  return Neighbour{.node = far.node, .port = far, .latency_ps = path->latency_ps, .rate_bps = rate_bps};
+  return neighbour_at(*path);
+}
+
+Neighbour neighbour_at(const Path& path) {
+  const std::vector<Link>& links = World::get().network().links();
+  std::uint64_t rate_bps = links[static_cast<std::size_t>(path.links.front())].rate_bps;
+  for (const int link : path.links) rate_bps = std::min(rate_bps, links[static_cast<std::size_t>(link)].rate_bps);
+  return {.node = path.destination.node, .port = path.destination, .latency_ps = path.latency_ps, .rate_bps = rate_bps};
 }
 
 bool passes(const Route& route, const Neighbour& neighbour) {

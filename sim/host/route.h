@@ -10,6 +10,8 @@
 
 namespace meshbed::sim {
 
+struct Path;
+
 enum class RouteKind { kLocal, kPort, kManagement };
 
 struct Route {
@@ -35,6 +37,9 @@ std::optional<Route> find_route(int node, const models::IpAddress& destination,
 
 /// Who answers for the destination now (ARP, neighbour discovery); nullopt where nobody does.
 std::optional<Neighbour> resolve(const Route& route);
+
+/// The far end of a path between two ports.
+Neighbour neighbour_at(const Path& path);
 
 /// A packet that leaves now would arrive.
 bool passes(const Route& route, const Neighbour& neighbour);

@@ -10,13 +10,14 @@
 #include "sim/host/calls.h"
 #include "sim/host/redirection.h"
 #include "sim/host/tcp_socket.h"
+#include "sim/host/udp_socket.h"
 
 namespace meshbed::sim {
 namespace {
 
 int result_of(int error) { return error == 0 ? 0 : fail(error); }
 
-int add_socket(std::shared_ptr<TcpSocket> socket, int flags) {
+int add_socket(std::shared_ptr<Socket> socket, int flags) {
   socket->nonblocking = (flags & SOCK_NONBLOCK) != 0;
   return current_state().descriptors.add(std::move(socket), (flags & SOCK_CLOEXEC) != 0);
 }
@@ -25,13 +26,25 @@ int make_socket(int family, int type, int protocol) {
   if (outside()) return ::socket(family, type, protocol);
   if (family != AF_INET && family != AF_INET6) return fail(EAFNOSUPPORT);
   const int kind = type & ~(SOCK_NONBLOCK | SOCK_CLOEXEC);
-  if (kind != SOCK_STREAM || (protocol != 0 && protocol != IPPROTO_TCP)) {
+  const bool stream = kind == SOCK_STREAM, datagrams = kind == SOCK_DGRAM;
+  const int expected = stream ? IPPROTO_TCP : IPPROTO_UDP;
+  if ((!stream && !datagrams) || (protocol != 0 && protocol != expected)) {
     if (first_time(current_state(), "socket type")) {
-      MESHBED_WARN("%s: only TCP sockets are simulated", World::current_process()->name.c_str());
+      MESHBED_WARN("%s: only TCP and UDP sockets are simulated", World::current_process()->name.c_str());
     }
-    return fail(kind != SOCK_STREAM ? ESOCKTNOSUPPORT : EPROTONOSUPPORT);
+    return fail(stream || datagrams ? EPROTONOSUPPORT : ESOCKTNOSUPPORT);
   }
-  return add_socket(std::make_shared<TcpSocket>(*World::current_process(), family), type);
+  Process& process = *World::current_process();
+  if (datagrams) return add_socket(std::make_shared<UdpSocket>(process, family), type);
+  return add_socket(std::make_shared<TcpSocket>(process, family), type);
+}
+
+/// The TCP socket behind a descriptor; nullptr with errno EBADF, ENOTSOCK or EOPNOTSUPP.
+std::shared_ptr<TcpSocket> tcp_socket_at(int descriptor) {
+  const auto socket = socket_at(descriptor);
+  auto stream = std::dynamic_pointer_cast<TcpSocket>(socket);
+  if (socket != nullptr && stream == nullptr) errno = EOPNOTSUPP;
+  return stream;
 }
 
 int bind_socket(int descriptor, const sockaddr* address, socklen_t length) {
@@ -44,13 +57,13 @@ int bind_socket(int descriptor, const sockaddr* address, socklen_t length) {
 
 int listen_on(int descriptor, int backlog) {
   if (is_real(descriptor)) return ::listen(descriptor, backlog);
-  const auto socket = socket_at(descriptor);
+  const auto socket = tcp_socket_at(descriptor);
   return socket != nullptr ? result_of(socket->listen(backlog)) : -1;
 }
 
 int accept_with_flags(int descriptor, sockaddr* address, socklen_t* length, int flags) {
   if (is_real(descriptor)) return ::accept4(descriptor, address, length, flags);
-  const auto socket = socket_at(descriptor);
+  const auto socket = tcp_socket_at(descriptor);
   if (socket == nullptr) return -1;
   std::shared_ptr<TcpSocket> accepted;
   const auto attempt = [&] { return socket->try_accept(accepted); };
@@ -72,15 +85,13 @@ int connect_socket(int descriptor, const sockaddr* address, socklen_t length) {
   const int error = socket->connect(*endpoint);
   if (error != EINPROGRESS) return result_of(error);
   if (!may_block(*socket, 0)) return fail(EINPROGRESS);
-  const auto connected = [&]() -> Attempted {
-    return socket->state() == TcpSocket::State::kConnecting ? -EAGAIN : -socket->connect(*endpoint);
-  };
+  const auto connected = [&]() -> Attempted { return socket->connecting() ? -EAGAIN : -socket->connect(*endpoint); };
   return static_cast<int>(complete(*socket, true, kForever, "connect", connected));
 }
 
 int shutdown_socket(int descriptor, int how) {
   if (is_real(descriptor)) return ::shutdown(descriptor, how);
-  const auto socket = socket_at(descriptor);
+  const auto socket = tcp_socket_at(descriptor);
   return socket != nullptr ? result_of(socket->shutdown(how)) : -1;
 }
 
@@ -96,16 +107,16 @@ int get_peer_name(int descriptor, sockaddr* address, socklen_t* length) {
   if (is_real(descriptor)) return ::getpeername(descriptor, address, length);
   const auto socket = socket_at(descriptor);
   if (socket == nullptr) return -1;
-  if (socket->state() != TcpSocket::State::kConnected) return fail(ENOTCONN);
+  if (!socket->connected()) return fail(ENOTCONN);
   write_sockaddr(socket->family(), socket->remote, address, length);
   return 0;
 }
 
 }  // namespace
 
-std::shared_ptr<TcpSocket> socket_at(int descriptor) {
+std::shared_ptr<Socket> socket_at(int descriptor) {
   const auto file = file_at(descriptor);
-  auto socket = std::dynamic_pointer_cast<TcpSocket>(file);
+  auto socket = std::dynamic_pointer_cast<Socket>(file);
   if (socket == nullptr) errno = file == nullptr ? EBADF : ENOTSOCK;
   return socket;
 }

@@ -14,7 +14,7 @@
 #include "plugin/base/log.h"
 #include "sim/host/calls.h"
 #include "sim/host/redirection.h"
-#include "sim/host/tcp_socket.h"
+#include "sim/host/socket.h"
 
 namespace meshbed::sim {
 namespace {
@@ -67,14 +67,15 @@ int unknown_option(int level, int name) {
 }
 
 /// The flag in the socket that an option sets; nullptr where it is none.
-bool* flag_of(TcpSocket& socket, Option option) {
+bool* flag_of(Socket& socket, Option option) {
   if (option == Option{SOL_SOCKET, SO_REUSEADDR}) return &socket.reuse_address;
   if (option == Option{SOL_SOCKET, SO_REUSEPORT}) return &socket.reuse_port;
   if (option == Option{IPPROTO_IPV6, IPV6_V6ONLY}) return &socket.v6_only;
+  if (option == Option{SOL_SOCKET, SO_BROADCAST}) return &socket.broadcast;
   return nullptr;
 }
 
-int set_socket_option(TcpSocket& socket, Option option, const void* data, socklen_t length) {
+int set_socket_option(Socket& socket, Option option, const void* data, socklen_t length) {
   if (option == Option{SOL_SOCKET, SO_RCVTIMEO} || option == Option{SOL_SOCKET, SO_SNDTIMEO}) {
     timeval time{};
     if (const int error = read_value(data, length, time); error != 0) return error;
@@ -93,6 +94,10 @@ int set_socket_option(TcpSocket& socket, Option option, const void* data, sockle
     *flag = value != 0;
     return 0;
   }
+  if (option == Option{IPPROTO_IPV6, IPV6_MULTICAST_IF}) {
+    socket.multicast_interface = value;
+    return 0;
+  }
   if (std::find(kHints.begin(), kHints.end(), option) == kHints.end()) {
     return unknown_option(option.first, option.second);
   }
@@ -100,20 +105,21 @@ int set_socket_option(TcpSocket& socket, Option option, const void* data, sockle
   return 0;
 }
 
-int get_socket_option(TcpSocket& socket, Option option, void* data, socklen_t* length) {
+int get_socket_option(Socket& socket, Option option, void* data, socklen_t* length) {
   if (option == Option{SOL_SOCKET, SO_RCVTIMEO}) return write_value(timeout_to(socket.receive_timeout), data, length);
   if (option == Option{SOL_SOCKET, SO_SNDTIMEO}) return write_value(timeout_to(socket.send_timeout), data, length);
   if (option == Option{SOL_SOCKET, SO_LINGER}) {
     return write_value(linger{.l_onoff = socket.reset_on_close ? 1 : 0, .l_linger = 0}, data, length);
   }
   if (option == Option{SOL_SOCKET, SO_ERROR}) return write_value(socket.take_error(), data, length);
-  if (option == Option{SOL_SOCKET, SO_TYPE}) return write_value(int{SOCK_STREAM}, data, length);
+  if (option == Option{SOL_SOCKET, SO_TYPE}) return write_value(socket.type(), data, length);
   if (option == Option{SOL_SOCKET, SO_DOMAIN}) return write_value(socket.family(), data, length);
-  if (option == Option{SOL_SOCKET, SO_PROTOCOL}) return write_value(int{IPPROTO_TCP}, data, length);
+  if (option == Option{SOL_SOCKET, SO_PROTOCOL}) return write_value(socket.protocol(), data, length);
   if (option == Option{SOL_SOCKET, SO_ACCEPTCONN}) {
-    return write_value(socket.state() == TcpSocket::State::kListening ? 1 : 0, data, length);
+    return write_value(socket.listening() ? 1 : 0, data, length);
   }
   if (const bool* flag = flag_of(socket, option)) return write_value(*flag ? 1 : 0, data, length);
+  if (option == Option{IPPROTO_IPV6, IPV6_MULTICAST_IF}) return write_value(socket.multicast_interface, data, length);
   if (const auto found = socket.hints.find(option); found != socket.hints.end()) {
     return write_value(found->second, data, length);
   }

@@ -1,15 +1,18 @@
-// Sockets of ranks: moving bytes. A stream has no message boundaries, so that all of these are reads and writes.
+// Sockets of ranks: moving bytes. A stream has no message boundaries: for it all of these are reads and writes.
+// Datagrams go by sendto() and recvfrom().
 #include <sys/socket.h>
 #include <sys/uio.h>
 
 #include <array>
 #include <cerrno>
 #include <climits>
+#include <memory>
 
+#include "plugin/base/log.h"
 #include "sim/host/calls.h"
 #include "sim/host/redirection.h"
-#include "sim/host/tcp_socket.h"
 #include "sim/host/transfer.h"
+#include "sim/host/udp_socket.h"
 
 namespace meshbed::sim {
 namespace {
@@ -20,8 +23,18 @@ struct Timeouts {
 };
 
 Timeouts timeouts_of(const File& file) {
-  const auto* socket = dynamic_cast<const TcpSocket*>(&file);
+  const auto* socket = dynamic_cast<const Socket*>(&file);
   return socket != nullptr ? Timeouts{socket->receive_timeout, socket->send_timeout} : Timeouts{};
+}
+
+/// sendmsg() and recvmsg() of datagrams are not simulated.
+bool has_datagrams(const std::shared_ptr<File>& file) {
+  const bool yes = std::dynamic_pointer_cast<UdpSocket>(file) != nullptr;
+  if (yes && first_time(current_state(), "sendmsg, recvmsg")) {
+    MESHBED_WARN("%s: sendmsg() and recvmsg() of a UDP socket are not simulated",
+                 World::current_process()->name.c_str());
+  }
+  return yes;
 }
 
 ssize_t send_bytes(int descriptor, const void* data, std::size_t size, int flags) {
@@ -33,13 +46,16 @@ ssize_t send_bytes(int descriptor, const void* data, std::size_t size, int flags
 ssize_t send_to(int descriptor, const void* data, std::size_t size, int flags, const sockaddr* address,
                 socklen_t length) {
   if (is_real(descriptor)) return ::sendto(descriptor, data, size, flags, address, length);
-  return send_bytes(descriptor, data, size, flags);  // a connected stream ignores the address
+  const auto datagrams = std::dynamic_pointer_cast<UdpSocket>(file_at(descriptor));
+  if (datagrams == nullptr) return send_bytes(descriptor, data, size, flags);  // a connected stream ignores the address
+  const auto endpoint = read_sockaddr(datagrams->family(), address, length);
+  return endpoint ? answer(datagrams->send_to(data, size, *endpoint)) : fail(EINVAL);
 }
 
 ssize_t send_message(int descriptor, const msghdr* message, int flags) {
   if (is_real(descriptor)) return ::sendmsg(descriptor, message, flags);
-  if (message->msg_controllen != 0) return fail(EOPNOTSUPP);
   const auto file = file_at(descriptor);
+  if (message->msg_controllen != 0 || has_datagrams(file)) return fail(EOPNOTSUPP);
   return file != nullptr ? write_vector(*file, message->msg_iov, message->msg_iovlen, flags, "sendmsg") : fail(EBADF);
 }
 
@@ -51,14 +67,24 @@ ssize_t receive_bytes(int descriptor, void* data, std::size_t size, int flags) {
 
 ssize_t receive_from(int descriptor, void* data, std::size_t size, int flags, sockaddr* address, socklen_t* length) {
   if (is_real(descriptor)) return ::recvfrom(descriptor, data, size, flags, address, length);
-  if (length != nullptr) *length = 0;  // a stream does not say whom each byte came from
-  return receive_bytes(descriptor, data, size, flags);
+  const auto datagrams = std::dynamic_pointer_cast<UdpSocket>(file_at(descriptor));
+  if (datagrams == nullptr) {
+    if (length != nullptr) *length = 0;  // a stream does not say whom each byte came from
+    return receive_bytes(descriptor, data, size, flags);
+  }
+  Endpoint source;
+  const auto attempt = [&] { return datagrams->try_receive(data, size, (flags & MSG_PEEK) != 0, source); };
+  const ssize_t count =
+      complete(*datagrams, may_block(*datagrams, flags), datagrams->receive_timeout, "recvfrom", attempt);
+  if (count >= 0) write_sockaddr(datagrams->family(), source, address, length);
+  return count;
 }
 
 ssize_t receive_message(int descriptor, msghdr* message, int flags) {
   if (is_real(descriptor)) return ::recvmsg(descriptor, message, flags);
   const auto file = file_at(descriptor);
   if (file == nullptr) return fail(EBADF);
+  if (has_datagrams(file)) return fail(EOPNOTSUPP);
   message->msg_namelen = 0;
   message->msg_controllen = 0;
   message->msg_flags = 0;

@@ -1,7 +1,5 @@
 #include "sim/host/tcp_socket.h"
 
-#include <fcntl.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <utility>
@@ -11,38 +9,21 @@
 
 namespace meshbed::sim {
 
-TcpSocket::TcpSocket(Process& owner, int family) : File(owner), family_(family) {
-  status_flags = O_RDWR;
-  local.address = remote.address = any_address(family);
-}
+TcpSocket::TcpSocket(Process& owner, int family) : Socket(owner, family) {}
 
 TcpSocket::~TcpSocket() {
   if (!World::exists()) return;  // the end of the simulation closes nothing
   for (const auto& waiting : accept_queue_) waiting->reset_on_close = true;
   accept_queue_.clear();
-  if (bound_) host().tcp.unbind(process.node, *this);
+  if (bound_) host().tcp.ports.unbind(process.node, *this);
   if (connection_ != nullptr) connection_->close(end_, reset_on_close);
-}
-
-bool TcpSocket::takes(const models::IpAddress& address) const {
-  if (!is_any(local.address)) return local.address == address;
-  if (family_ == AF_INET) return address.family == models::IpFamily::kIpv4;
-  return !v6_only || address.family == models::IpFamily::kIpv6;
-}
-
-bool TcpSocket::conflicts(const TcpSocket& other) const {
-  if (reuse_port && other.reuse_port) return false;
-  if (reuse_address && other.reuse_address && state_ != State::kListening && other.state_ != State::kListening) {
-    return false;
-  }
-  return takes(other.local.address) || other.takes(local.address);
 }
 
 int TcpSocket::bind(const Endpoint& endpoint) {
   if (bound_ || state_ != State::kFresh) return EINVAL;
   if (!is_any(endpoint.address) && !is_own_address(process.node, endpoint.address)) return EADDRNOTAVAIL;
   local.address = endpoint.address;
-  if (const int error = host().tcp.bind(process.node, *this, endpoint.port); error != 0) return error;
+  if (const int error = host().tcp.ports.bind(process.node, *this, endpoint.port); error != 0) return error;
   bound_ = true;
   return 0;
 }

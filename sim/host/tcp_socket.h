@@ -2,22 +2,20 @@
 // TcpSocket: one end of TCP as tcp(7) and connect(2) describe it, in virtual time. Only its own process's threads and
 // events call it.
 
+#include <netinet/in.h>
 #include <sys/socket.h>
 
 #include <deque>
-#include <map>
 #include <memory>
 #include <string>
-#include <utility>
 
-#include "sim/host/endpoint.h"
-#include "sim/host/file.h"
+#include "sim/host/socket.h"
 
 namespace meshbed::sim {
 
 class Connection;
 
-class TcpSocket : public File {
+class TcpSocket : public Socket {
  public:
   enum class State { kFresh, kListening, kConnecting, kConnected, kBroken };
 
@@ -31,16 +29,22 @@ class TcpSocket : public File {
   std::size_t available_bytes() const override;
   std::string describe() const override;
 
+  // --- Socket ---
+  int type() const override { return SOCK_STREAM; }
+  int protocol() const override { return IPPROTO_TCP; }
+  int bind(const Endpoint& endpoint) override;
+  /// Begins. What an earlier, unfinished call came to is told here too.
+  int connect(const Endpoint& endpoint) override;
+  int take_error() override;
+  bool listening() const override { return state_ == State::kListening; }
+  bool connecting() const override { return state_ == State::kConnecting; }
+  bool connected() const override { return state_ == State::kConnected; }
+
   // --- calls; 0 or an errno value ---
-  int bind(const Endpoint& endpoint);
   int listen(int backlog);
-  /// Begins; EINPROGRESS where the answer is still to come. What an earlier, unfinished call came to is told here too.
-  int connect(const Endpoint& endpoint);
   int shutdown(int how);
   /// The next accepted socket; EAGAIN where there is none, EINVAL where this does not listen.
   Attempted try_accept(std::shared_ptr<TcpSocket>& accepted);
-  /// The pending error, which is cleared: SO_ERROR.
-  int take_error();
 
   // --- from the connection's events ---
   void established();
@@ -50,29 +54,11 @@ class TcpSocket : public File {
   void enqueue(std::shared_ptr<TcpSocket> accepted);
   bool accept_queue_full() const { return accept_queue_.size() > static_cast<std::size_t>(backlog_); }
 
-  /// True where a packet to `address` is for this bound socket.
-  bool takes(const models::IpAddress& address) const;
-  /// True where both may not have one port.
-  bool conflicts(const TcpSocket& other) const;
-
-  int family() const { return family_; }
-  State state() const { return state_; }
   Connection* connection() const { return connection_; }
-
-  Endpoint local, remote;
-  // Options that have an effect.
-  bool reuse_address = false;
-  bool reuse_port = false;
-  bool v6_only = false;
-  bool reset_on_close = false;  // SO_LINGER with no time
-  Picoseconds receive_timeout = kForever;
-  Picoseconds send_timeout = kForever;
-  std::map<std::pair<int, int>, int> hints;  // (level, name) of the options that the model has no use for
 
  private:
   int choose_route(const Endpoint& endpoint);
 
-  int family_;
   State state_ = State::kFresh;
   bool bound_ = false;
   bool connect_untold_ = false;  // connected, and no call has said so yet
@@ -84,8 +70,5 @@ class TcpSocket : public File {
   Connection* connection_ = nullptr;  // owned by TcpStack, at least as long as an end holds it
   int end_ = 0;
 };
-
-/// The TCP socket behind a simulated descriptor of the current process; nullptr with errno EBADF or ENOTSOCK.
-std::shared_ptr<TcpSocket> socket_at(int descriptor);
 
 }  // namespace meshbed::sim

@@ -98,6 +98,7 @@ extern "C" const ProbeTable* probe_table() {
     made.refused = &refused;
     add_threads(made);
     add_sockets(made);
+    add_datagrams(made);
     add_files(made);
     return made;
   }();

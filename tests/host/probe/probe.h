@@ -59,6 +59,13 @@ struct ProbeTable {
   int (*peer_text)(int descriptor, char* text, std::size_t size);  // "address:port"
   int (*pipes)();  // number of wrong answers of pipe, eventfd, socketpair
 
+  // --- datagrams; -errno where it fails ---
+  int (*open_datagrams)(const char* address, int port);  // shares its port, may broadcast
+  std::int64_t (*send_datagram)(int descriptor, const char* text, const char* address, int port);
+  std::int64_t (*receive_datagram)(int descriptor, char* text, std::size_t size, char* source, std::size_t source_size);
+  int (*multicast_through)(int descriptor, const char* interface);
+  int (*datagram_errors)();  // number of wrong answers
+
   // --- interfaces, names, files ---
   int (*interfaces)(char* text, std::size_t size);  // "name address/mask flags\n" each
   int (*resolve)(const char* host, const char* service, char* text, std::size_t size);  // "address:port", EAI_ code

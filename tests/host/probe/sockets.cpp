@@ -16,13 +16,6 @@
 #include "tests/host/probe/parts.h"
 
 namespace probe {
-namespace {
-
-struct Name {
-  sockaddr_storage storage{};
-  socklen_t length = 0;
-  int family = AF_INET;
-};
 
 Name name_of(const char* address, int port) {
   Name name;
@@ -42,7 +35,17 @@ Name name_of(const char* address, int port) {
   return name;
 }
 
-const sockaddr* raw(const Name& name) { return reinterpret_cast<const sockaddr*>(&name.storage); }
+void write_name(const sockaddr_storage& storage, char* text, std::size_t size) {
+  char address[INET6_ADDRSTRLEN]{};
+  const auto* in = reinterpret_cast<const sockaddr_in*>(&storage);
+  const auto* in6 = reinterpret_cast<const sockaddr_in6*>(&storage);
+  const bool v4 = storage.ss_family == AF_INET;
+  inet_ntop(storage.ss_family, v4 ? static_cast<const void*>(&in->sin_addr) : &in6->sin6_addr, address,
+            sizeof(address));
+  std::snprintf(text, size, "%s:%d", address, ntohs(in->sin_port));
+}
+
+namespace {
 
 int listen_on(const char* address, int port, int backlog) {
   const Name name = name_of(address, port);
@@ -136,13 +139,7 @@ int peer_text(int descriptor, char* text, std::size_t size) {
   sockaddr_storage storage{};
   socklen_t length = sizeof(storage);
   if (::getpeername(descriptor, reinterpret_cast<sockaddr*>(&storage), &length) != 0) return -errno;
-  char address[INET6_ADDRSTRLEN]{};
-  const auto* in = reinterpret_cast<const sockaddr_in*>(&storage);
-  const auto* in6 = reinterpret_cast<const sockaddr_in6*>(&storage);
-  const bool v4 = storage.ss_family == AF_INET;
-  inet_ntop(storage.ss_family, v4 ? static_cast<const void*>(&in->sin_addr) : &in6->sin6_addr, address,
-            sizeof(address));
-  std::snprintf(text, size, "%s:%d", address, ntohs(in->sin_port));
+  write_name(storage, text, size);
   return 0;
 }
 
