@@ -147,11 +147,20 @@ class Linter {
       const int from = rank / workload.ranks_per_node;
       const int to = (rank + step) % ranks / workload.ranks_per_node;
       if (from == to || !models::direct_paths(topology_, from, to).empty()) continue;
-      add("{} sends from {} to {}, which have no direct path; without a relay the run fails (promise it by "
-          "expect.error)",
-          workload.collective, node(from).name, node(to).name);
+      const bool relayed = !models::shortest_path(topology_, from, to).empty();
+      if (relayed && may_relay(from)) continue;
+      add("{} sends from {} to {}, which have no direct path{}; the run fails (promise it by expect.error)",
+          workload.collective, node(from).name, node(to).name,
+          relayed ? ", and relays are off (NCCL_MESH_ENABLE_RELAY=0)" : ", not even by relay");
       return;  // one is enough to say
     }
+  }
+
+  bool may_relay(int from) const {
+    const auto& variables = node(from).environment;
+    return std::none_of(variables.begin(), variables.end(), [](const auto& variable) {
+      return variable.first == "NCCL_MESH_ENABLE_RELAY" && variable.second == "0";
+    });
   }
 
   /// A name without a slash is looked up by the loader when the ranks run.

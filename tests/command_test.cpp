@@ -384,7 +384,7 @@ TEST_CASE("a time limit that passes is status 3, and says who waited for what") 
   CHECK(has(result, "time limit"));
 }
 
-TEST_CASE("a diagonal without a cable is an error with both sides' subnets, unless it is expected") {
+TEST_CASE("a diagonal with relays off is an error with both sides' subnets, unless it is expected") {
   const std::string refused = "run " + scenario_file("ring4-refused") + results_option("refused");
   CHECK(command_all(refused).status == 0);
   const CommandResult result = command_all(refused + "--set expect.error=dance");

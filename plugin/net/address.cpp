@@ -95,6 +95,11 @@ socklen_t to_sockaddr(const SocketAddress& from, sockaddr_storage& storage) {
   return sizeof raw;
 }
 
+socklen_t to_mapped_sockaddr(const SocketAddress& from, sockaddr_storage& storage) {
+  SocketAddress mapped{.address = {.family = Family::kIpv6, .bytes = gid_of(from.address)}, .port = from.port};
+  return to_sockaddr(mapped, storage);
+}
+
 std::optional<SocketAddress> from_sockaddr(const sockaddr* from) {
   if (from == nullptr) return std::nullopt;
   SocketAddress result;

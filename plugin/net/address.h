@@ -53,6 +53,8 @@ struct SocketAddress {
 };
 /// Fills `storage`, returns the length that goes with it.
 socklen_t to_sockaddr(const SocketAddress& from, sockaddr_storage& storage);
+/// As an IPv6 socket must be told of it: IPv4 mapped.
+socklen_t to_mapped_sockaddr(const SocketAddress& from, sockaddr_storage& storage);
 /// nullopt: neither IPv4 nor IPv6. A mapped IPv6 address comes back as IPv4.
 std::optional<SocketAddress> from_sockaddr(const sockaddr* from);
 

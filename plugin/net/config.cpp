@@ -49,6 +49,11 @@ Config Config::from_environment() {
   return config;
 }
 
+int Config::max_relay_hops() const {
+  const std::int64_t hops = number(Variable::kMaxRelayHops);
+  return static_cast<int>(hops > 0 ? hops : number(Variable::kMaxHops));
+}
+
 std::uint8_t Config::queue_pair_timeout() const {
   const bool fast = flag(Variable::kFastFail) && at(Variable::kIbTimeout).source != ValueSource::kEnvironment;
   return static_cast<std::uint8_t>(fast ? kFastTimeout : number(Variable::kIbTimeout));

@@ -38,6 +38,7 @@ enum class Variable : std::uint8_t {
   kEnableRelay,
   kMaxRelayHops,
   kMaxHops,
+  kRelayPort,
   kRingLoadBalance,
   kRingPreferShort,
   kRingBalanceThreshold,
@@ -107,10 +108,13 @@ inline constexpr std::array<VariableInfo, static_cast<std::size_t>(Variable::kCo
      "every connection has its own handshake"},
     {Variable::kAsyncConnect, "NCCL_MESH_ASYNC_CONNECT", ValueKind::kNumber, 1, 0, 1, false,
      "connect and accept never block"},
-    {Variable::kEnableRelay, "NCCL_MESH_ENABLE_RELAY", ValueKind::kNumber, 1, 0, 1, false,
-     "there is no relay yet: peers without a shared subnet are refused"},
-    {Variable::kMaxRelayHops, "NCCL_MESH_MAX_RELAY_HOPS", ValueKind::kNumber, 4, 1, 8, false, "see ENABLE_RELAY"},
-    {Variable::kMaxHops, "NCCL_MESH_MAX_HOPS", ValueKind::kNumber, 4, 1, 8, false, "other name of MAX_RELAY_HOPS"},
+    {Variable::kEnableRelay, "NCCL_MESH_ENABLE_RELAY", ValueKind::kNumber, 1, 0, 1, true,
+     "1: peers without a shared subnet are reached through other nodes of the job; 0: they are refused"},
+    {Variable::kMaxRelayHops, "NCCL_MESH_MAX_RELAY_HOPS", ValueKind::kNumber, kUnset, kUnset, 8, true,
+     "cables from sender to receiver at most, 2 to 8; -1: as NCCL_MESH_MAX_HOPS says"},
+    {Variable::kMaxHops, "NCCL_MESH_MAX_HOPS", ValueKind::kNumber, 4, 1, 8, true, "other name of MAX_RELAY_HOPS"},
+    {Variable::kRelayPort, "NCCL_MESH_RELAY_PORT", ValueKind::kNumber, 27180, 1, 65535, true,
+     "UDP port on which nodes look for chains of cables; the same on all nodes of a job"},
     {Variable::kRingLoadBalance, "NCCL_MESH_RING_LOAD_BALANCE", ValueKind::kNumber, 1, 0, 1, false, "see ENABLE_RELAY"},
     {Variable::kRingPreferShort, "NCCL_MESH_RING_PREFER_SHORT", ValueKind::kNumber, 0, 0, 1, false, "see ENABLE_RELAY"},
     {Variable::kRingBalanceThreshold, "NCCL_MESH_RING_BALANCE_THRESHOLD", ValueKind::kNumber, 1048576, 0,
@@ -200,6 +204,8 @@ class Config {
   const Setting& at(Variable variable) const { return settings_[static_cast<std::size_t>(variable)]; }
   const auto& all() const { return settings_; }
 
+  /// Cables from sender to receiver at most.
+  int max_relay_hops() const;
   std::uint8_t queue_pair_timeout() const;
   std::uint8_t queue_pair_retries() const;
 

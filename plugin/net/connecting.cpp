@@ -1,10 +1,9 @@
 #include "plugin/net/connecting.h"
 
-#include <poll.h>
-
 #include <cerrno>
 
 #include "plugin/base/log.h"
+#include "plugin/net/piece.h"
 #include "plugin/net/transport.h"
 
 namespace meshbed::net {
@@ -23,47 +22,24 @@ Error remote(std::string text) {
 
 }  // namespace
 
-Connecting::Connecting(Transport& transport, const Handle& peer, const Route& route)
-    : transport_(transport), peer_(peer), route_(route) {}
+Connecting::Connecting(Transport& transport, Leg leg, std::unique_ptr<Connection> connection)
+    : transport_(transport),
+      leg_(std::move(leg)),
+      dial_deadline_(Deadline::in_ms(transport.config().number(Variable::kConnectTimeoutSec) * 1000)),
+      connection_(std::move(connection)) {}
 
-Result<std::unique_ptr<Connecting>> Connecting::begin(Transport& transport, const Handle& peer, int dev,
-                                                      int traffic_class) {
-  const std::vector<Nic> nics = transport.current_nics();
-  auto route = choose_route({.nics = &nics,
-                             .peer = peer.addresses,
-                             .same_node = peer.node == transport.node(),
-                             .dev = dev,
-                             .peer_dev = peer.dev,
-                             .gids = transport.gid_preference()});
-  if (!route) return logged(route.error());
-  const Nic& nic = nics[static_cast<std::size_t>(route->nic)];
-  if (route->overridden) {
-    MESHBED_INFO("device %d (%s) has no path to the peer: using device %d (%s), whose %s reaches %s", dev,
-                 nics[static_cast<std::size_t>(dev)].device_name.c_str(), route->nic, nic.device_name.c_str(),
-                 subnet_text(route->local).c_str(), to_text(route->remote.prefix.address).c_str());
-  }
-  std::unique_ptr<Connecting> connecting(new Connecting(transport, peer, *route));
-  connecting->nic_name_ = nic.device_name;
-  auto connection = SendConnection::create({.device = &transport.device_of(nic),
-                                            .nic = nic,
-                                            .address = route->local,
-                                            .gid = route->gid,
-                                            .node = transport.node(),
-                                            .psn = static_cast<std::uint32_t>(transport.random() & 0xffffffU)},
-                                           transport.settings_for(traffic_class));
-  if (!connection) return logged(connection.error());
-  connecting->connection_ = std::move(*connection);
-  connecting->dial_deadline_ = Deadline::in_ms(transport.config().number(Variable::kConnectTimeoutSec) * 1000);
-  return connecting;
-}
-
-Result<std::unique_ptr<SendConnection>> Connecting::advance() {
+Result<bool> Connecting::advance() {
   while (state_ != State::kDone) {
     auto moved = step();
     if (!moved) return logged(moved.error());
-    if (!*moved) return std::unique_ptr<SendConnection>();
+    if (!*moved) return false;
   }
-  return std::move(connection_);
+  return true;
+}
+
+pollfd Connecting::watched() const {
+  const bool reads = state_ == State::kReply;
+  return {.fd = socket_.descriptor(), .events = static_cast<short>(reads ? POLLIN : POLLOUT), .revents = 0};
 }
 
 Result<bool> Connecting::step() {
@@ -72,6 +48,8 @@ Result<bool> Connecting::step() {
       return dial();
     case State::kDialling:
       return await_dialling();
+    case State::kRoute:
+      return write_route();
     case State::kRequest:
       return write(State::kReply);
     case State::kReply:
@@ -93,8 +71,7 @@ Result<bool> Connecting::dial() {
   ++attempts_;
   MESHBED_LOG(LogLevel::kTrace, "%s: dialling, attempt %d", ends_text().c_str(), attempts_);
   attempt_deadline_ = Deadline::in_ms(transport_.config().number(Variable::kTimeoutMs));
-  auto socket =
-      Socket::begin_connect(route_.local.address, {.address = route_.remote.prefix.address, .port = peer_.tcp_port});
+  auto socket = Socket::begin_connect(leg_.route.local.address, leg_.target);
   if (!socket) return retry_or_fail(socket.error());
   socket_ = std::move(*socket);
   state_ = State::kDialling;
@@ -105,12 +82,14 @@ Result<bool> Connecting::await_dialling() {
   auto connected = socket_.finish_connect();
   if (!connected) return retry_or_fail(connected.error());
   if (*connected) {
-    WireMessage request{
-        .type = WireType::kRequest, .cookie = peer_.cookie, .end = connection_->describe(), .reason = ""};
     MESHBED_LOG(LogLevel::kTrace, "%s: TCP stands, sending the request", ends_text().c_str());
-    writer_.start(request);
+    if (leg_.onward) {
+      writer_.start({.type = WireType::kRoute, .cookie = leg_.cookie, .end = {}, .reason = "", .route = *leg_.onward});
+    } else {
+      writer_.start(request());
+    }
     reply_deadline_ = Deadline::in_ms(transport_.config().number(Variable::kAcceptTimeoutSec) * 1000);
-    state_ = State::kRequest;
+    state_ = leg_.onward ? State::kRoute : State::kRequest;
     return true;
   }
   if (dial_deadline_.passed()) {
@@ -136,6 +115,16 @@ Result<bool> Connecting::retry_or_fail(const Error& error) {
   return false;
 }
 
+WireMessage Connecting::request() const {
+  return {.type = WireType::kRequest, .cookie = leg_.cookie, .end = connection_->describe(), .reason = ""};
+}
+
+Result<bool> Connecting::write_route() {
+  auto written = write(State::kRequest);
+  if (written && *written) writer_.start(request());
+  return written;
+}
+
 Result<bool> Connecting::write(State next) {
   auto written = writer_.write(socket_);
   if (!written) return remote(ends_text() + ": " + written.error().text);
@@ -158,7 +147,7 @@ Result<bool> Connecting::read_reply() {
   const WireMessage& reply = **message;
   if (auto fine = check_reply(reply); !fine) return fine.error();
   if (auto joined = connection_->join(reply.end, reply.end.mtu); !joined) return joined.error();
-  writer_.start({.type = WireType::kReady, .cookie = peer_.cookie, .end = {}, .reason = ""});
+  writer_.start({.type = WireType::kReady, .cookie = leg_.cookie, .end = {}, .reason = ""});
   state_ = State::kReady;
   return true;
 }
@@ -166,15 +155,15 @@ Result<bool> Connecting::read_reply() {
 Result<void> Connecting::check_reply(const WireMessage& reply) const {
   if (reply.type == WireType::kRefuse) return remote(ends_text() + ": the peer refuses: " + reply.reason);
   const char* problem = nullptr;
-  if (reply.type != WireType::kReply || reply.cookie != peer_.cookie) {
+  if (reply.type != WireType::kReply || reply.cookie != leg_.cookie) {
     problem = "the answer does not belong to this connection";
-  } else if (reply.end.memory_entries != kRingEntries) {
+  } else if (reply.end.memory_entries != (leg_.onward ? kPieceSlots : kRingEntries)) {
     problem = "the peer's ring has another size: install the same plugin on all nodes";
-  } else if (reply.end.address.address != route_.remote.prefix.address) {
+  } else if (reply.end.address.address != leg_.target.address) {
     problem = "the peer answered for another address than the one that was dialled";
   } else if (reply.end.mtu > connection_->local().nic.mtu) {
     problem = "the peer chose a path MTU that our port does not have";
-  } else if (reply.end.gid_type != route_.gid.type) {
+  } else if (reply.end.gid_type != leg_.route.gid.type) {
     problem = "the peer's GID is of another RoCE version";
   } else if (!gid_may_answer(connection_->local().nic, reply.end.gid, reply.end.address.address,
                              transport_.gid_preference())) {
@@ -188,14 +177,15 @@ Result<void> Connecting::check_reply(const WireMessage& reply) const {
 Error Connecting::unreachable(const std::string& why) const {
   return {.code = ErrorCode::kUnreachable,
           .scope = Scope::kPort,
-          .text = "no connection " + ends_text() + ": " + why + "; both are in " + subnet_text(route_.local) +
+          .text = "no connection " + ends_text() + ": " + why + "; both are in " + subnet_text(leg_.route.local) +
                   ": is the cable in these two ports, and is the link up?",
           .os_errno = 0};
 }
 
 std::string Connecting::ends_text() const {
-  return nic_name_ + " " + to_text(route_.local) + " -> peer's " + to_text(route_.remote.prefix) + " port " +
-         std::to_string(peer_.tcp_port);
+  return connection_->local().nic.device_name + " " + to_text(leg_.route.local) + " -> " +
+         (leg_.onward ? "relay's " : "peer's ") + to_text(leg_.route.remote.prefix) + " port " +
+         std::to_string(leg_.target.port);
 }
 
 }  // namespace meshbed::net

@@ -1,50 +1,63 @@
 #pragma once
-// The connecting side of the handshake, as a state machine that connect() polls:
-//   dial the peer's address on the chosen subnet -> REQUEST -> wait for REPLY -> queue pair to RTS -> READY
+// The connecting side of one handshake, as a state machine that is polled:
+//   dial the address on the chosen subnet -> [ROUTE] -> REQUEST -> wait for REPLY -> queue pair to RTS -> READY
 // The control connection runs over the cable itself, from our address on it to the peer's: where TCP cannot go, RDMA
 // could not either, and the error says so before any queue pair is lost in time-outs.
 
+#include <poll.h>
+
 #include <memory>
+#include <optional>
+#include <string>
 
 #include "plugin/base/result.h"
 #include "plugin/net/clock.h"
-#include "plugin/net/handle.h"
+#include "plugin/net/connection.h"
 #include "plugin/net/routing.h"
-#include "plugin/net/send.h"
 #include "plugin/net/socket.h"
 
 namespace meshbed::net {
 
 class Transport;
 
+/// One cable of the way: from which NIC, to whom.
+struct Leg {
+  Route route;
+  SocketAddress target;
+  std::uint64_t cookie = 0;         // the listener's, or the circuit's number
+  std::optional<WireRoute> onward;  // to a relay: how it goes on
+};
+
 class Connecting {
  public:
-  /// Chooses the route and creates the queue pair. Errors (kUnreachable names both sides' subnets) are logged.
-  static Result<std::unique_ptr<Connecting>> begin(Transport& transport, const Handle& peer, int dev,
-                                                   int traffic_class);
+  /// `connection` is our end, ready to join().
+  Connecting(Transport& transport, Leg leg, std::unique_ptr<Connection> connection);
 
-  /// The connection, or nullptr: not yet. After an error the object is of no use. Errors are logged.
-  Result<std::unique_ptr<SendConnection>> advance();
+  /// True: connected. After an error the object is of no use. Errors are logged.
+  Result<bool> advance();
+  /// What poll(2) should look for before the next advance().
+  pollfd watched() const;
+  std::unique_ptr<Connection> take_connection() { return std::move(connection_); }
+  Socket take_control() { return std::move(socket_); }
 
  private:
-  enum class State { kDial, kDialling, kRequest, kReply, kReady, kDone };
+  enum class State { kDial, kDialling, kRoute, kRequest, kReply, kReady, kDone };
 
-  Connecting(Transport& transport, const Handle& peer, const Route& route);
   /// True: the state changed, look again; false: wait.
   Result<bool> step();
   Result<bool> dial();
   Result<bool> await_dialling();
   Result<bool> retry_or_fail(const Error& error);
+  Result<bool> write_route();
   Result<bool> write(State next);
   Result<bool> read_reply();
   Result<void> check_reply(const WireMessage& reply) const;
+  WireMessage request() const;
   Error unreachable(const std::string& why) const;
   std::string ends_text() const;
 
   Transport& transport_;
-  Handle peer_;
-  Route route_;
-  std::string nic_name_;
+  Leg leg_;
   State state_ = State::kDial;
   int attempts_ = 0;
   Deadline dial_deadline_;     // for all attempts
@@ -54,7 +67,7 @@ class Connecting {
   Socket socket_;
   MessageReader reader_;
   MessageWriter writer_;
-  std::unique_ptr<SendConnection> connection_;
+  std::unique_ptr<Connection> connection_;
 };
 
 }  // namespace meshbed::net

@@ -29,10 +29,10 @@ Connection::~Connection() {
   });
 }
 
-Result<void> Connection::open(const verbs::QueuePairDepths& depths) {
+Result<void> Connection::open(const verbs::QueuePairDepths& depths, ibv_comp_channel* channel) {
   // Room for every work request, since in ERR each of them leaves a completion.
   const int entries = static_cast<int>(depths.sends + depths.receives) + 1;
-  auto queue = verbs::CompletionQueue::create(device(), entries);
+  auto queue = verbs::CompletionQueue::create(device(), entries, channel);
   if (!queue) return queue.error();
   queue_ = std::move(*queue);
   auto pair = verbs::QueuePair::create(device(), *queue_, local_.nic.port, depths);
@@ -102,6 +102,7 @@ Result<bool> Connection::test(Request& request, int* sizes) {
 
 void Connection::close() {
   const std::size_t unfinished = pool_.in_use();
+  closing();
   if (pair_) {
     pair_->abort();
     // Flushed work is no failure now; nothing is logged for it.
@@ -127,6 +128,7 @@ int Connection::poll() {
           .text = ends_text() + ": the completion queue cannot be polled any more",
           .os_errno = 0});
   }
+  polled(count);
   return count;
 }
 

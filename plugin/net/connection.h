@@ -60,11 +60,17 @@ class Connection : public Object {
 
  protected:
   Connection(ObjectKind kind, LocalEnd local, const ConnectionSettings& settings);
-  Result<void> open(const verbs::QueuePairDepths& depths);
+  /// `channel` (may be nullptr) announces completions after completions().arm().
+  Result<void> open(const verbs::QueuePairDepths& depths, ibv_comp_channel* channel = nullptr);
+  verbs::CompletionQueue& completions() { return *queue_; }
 
   /// One ibv_poll_cq; how many completions it brought. May leave the connection failed.
   int poll();
   virtual void completed(const ibv_wc& completion) = 0;
+  /// After each poll of the completion queue, which brought `count` completions.
+  virtual void polled(int /*count*/) {}
+  /// close() begins; the queue pair still works.
+  virtual void closing() {}
   /// Address and rkey of the memory that the peer writes into.
   virtual void describe_memory(WireEnd& end) const = 0;
 

@@ -12,14 +12,9 @@ constexpr std::uint32_t kMagic = 0x4d534842;  // "MSHB"
 constexpr std::size_t kAddressesAt = 32;
 constexpr std::size_t kChecksumAt = 116;
 constexpr std::size_t kTokenAt = 120;
-constexpr std::uint8_t kIpv6Bit = 0x80;
-
-std::size_t address_bytes(const PeerAddress& address) { return 2 + address_bits(address.prefix.address.family) / 8; }
 
 std::uint32_t checksum(std::span<const std::uint8_t, kHandleBytes> handle) {
-  std::uint32_t hash = 0x811c9dc5;
-  for (std::size_t at = 0; at < kChecksumAt; ++at) hash = (hash ^ handle[at]) * 0x01000193;
-  return hash;
+  return checksum_of(handle.first<kChecksumAt>());
 }
 
 Error refuse(std::string text) {
@@ -38,19 +33,6 @@ std::vector<PeerAddress> by_importance(const Handle& handle) {
   return addresses;
 }
 
-Result<PeerAddress> read_address(ByteReader& reader) {
-  PeerAddress address;
-  const std::uint8_t nic = reader.u8();
-  address.nic = nic & ~kIpv6Bit;
-  address.prefix.address.family = (nic & kIpv6Bit) != 0 ? Family::kIpv6 : Family::kIpv4;
-  address.prefix.length_bits = reader.u8();
-  const unsigned bits = address_bits(address.prefix.address.family);
-  reader.bytes(std::span(address.prefix.address.bytes).first(bits / 8));
-  if (!reader.good()) return refuse("the handle's address list is cut off");
-  if (address.prefix.length_bits > bits) return refuse("the handle has a prefix longer than its address");
-  return address;
-}
-
 }  // namespace
 
 void encode_handle(const Handle& handle, std::span<std::uint8_t, kHandleBytes> target) {
@@ -58,8 +40,8 @@ void encode_handle(const Handle& handle, std::span<std::uint8_t, kHandleBytes> t
   std::size_t bytes = 0;
   std::size_t not_listed = handle.not_listed;
   for (const PeerAddress& address : by_importance(handle)) {
-    if (bytes + address_bytes(address) <= kChecksumAt - kAddressesAt) {
-      bytes += address_bytes(address);
+    if (bytes + encoded_bytes(address) <= kChecksumAt - kAddressesAt) {
+      bytes += encoded_bytes(address);
       listed.push_back(address);
     } else {
       ++not_listed;
@@ -77,12 +59,7 @@ void encode_handle(const Handle& handle, std::span<std::uint8_t, kHandleBytes> t
   writer.u8(static_cast<std::uint8_t>(bytes));
   writer.u8(static_cast<std::uint8_t>(std::min<std::size_t>(not_listed, 255)));
   writer.u32(handle.process);
-  for (const PeerAddress& address : listed) {
-    const bool ipv6 = address.prefix.address.family == Family::kIpv6;
-    writer.u8(static_cast<std::uint8_t>(address.nic | (ipv6 ? kIpv6Bit : 0)));
-    writer.u8(address.prefix.length_bits);
-    writer.bytes(std::span(address.prefix.address.bytes).first(ipv6 ? 16 : 4));
-  }
+  for (const PeerAddress& address : listed) write_address(writer, address);
   writer.fill_to(kHandleBytes);
   seal_handle(target);
 }
@@ -115,7 +92,7 @@ Result<Handle> decode_handle(std::span<const std::uint8_t, kHandleBytes> source)
 
   ByteReader list(source.subspan(kAddressesAt, bytes));
   for (std::size_t index = 0; index < count; ++index) {
-    auto address = read_address(list);
+    auto address = read_address(list, "the handle");
     if (!address) return address.error();
     handle.addresses.push_back(*address);
   }

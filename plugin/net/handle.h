@@ -15,19 +15,12 @@
 #include <vector>
 
 #include "plugin/base/result.h"
-#include "plugin/net/address.h"
+#include "plugin/net/peer_address.h"
 
 namespace meshbed::net {
 
 inline constexpr std::size_t kHandleBytes = 128;
 inline constexpr std::uint8_t kHandleVersion = 1;
-
-/// One address of the listening node and the NIC (its `dev`) that holds it; 0..127.
-struct PeerAddress {
-  IpPrefix prefix;
-  std::uint8_t nic = 0;
-  bool operator==(const PeerAddress&) const = default;
-};
 
 struct Handle {
   std::uint64_t node = 0;     // equal for all processes of a node

@@ -3,17 +3,10 @@
 #include <algorithm>
 
 #include "plugin/base/log.h"
+#include "plugin/net/answering.h"
 #include "plugin/net/transport.h"
 
 namespace meshbed::net {
-namespace {
-
-Error reason(std::string text) {
-  return {.code = ErrorCode::kRemote, .scope = Scope::kQueuePair, .text = std::move(text), .os_errno = 0};
-}
-
-}  // namespace
-
 Listener::Listener(Transport& transport, int dev, int traffic_class)
     : Object(kKind), transport_(transport), dev_(dev), traffic_class_(traffic_class), cookie_(transport.random()) {}
 
@@ -137,7 +130,7 @@ Listener::Progress Listener::read_request(Client& client) {
 }
 
 Result<void> Listener::welcome(Client& client, const WireMessage& request) {
-  auto local = local_end_for(client, request.end);
+  auto local = local_end_for(transport_, client.local.address, client.remote.address, request.end);
   if (!local) return local.error();
   const std::uint8_t mtu = std::min(local->nic.mtu, request.end.mtu);
   auto connection = ReceiveConnection::create(std::move(*local), transport_.settings_for(traffic_class_));
@@ -148,45 +141,6 @@ Result<void> Listener::welcome(Client& client, const WireMessage& request) {
   reply.end.mtu = mtu;
   client.writer.start(reply);
   return ok();
-}
-
-Result<LocalEnd> Listener::local_end_for(const Client& client, const WireEnd& peer) const {
-  if (client.remote.address != peer.address.address) {
-    return reason("it says that it is " + to_text(peer.address.address) + ", but it came from " +
-                  to_text(client.remote.address));
-  }
-  if (peer.memory_entries != kRingEntries) {
-    return reason("its ring has " + std::to_string(peer.memory_entries) + " entries, ours " +
-                  std::to_string(kRingEntries));
-  }
-  const std::vector<Nic> nics = transport_.current_nics();
-  for (const Nic& nic : nics) {
-    for (const IpPrefix& address : nic.addresses) {
-      if (address.address != client.local.address) continue;
-      if (!shared_bits(address, peer.address)) {
-        return reason("it is in " + subnet_text(peer.address) + ", but " + nic.device_name + " is in " +
-                      subnet_text(address) + ": both prefixes must agree");
-      }
-      GidPreference preference = transport_.gid_preference();
-      if (!gid_may_answer(nic, peer.gid, peer.address.address, preference)) {
-        return reason(foreign_gid_text(peer.gid, peer.address.address));
-      }
-      preference.roce_v2 = peer.gid_type == verbs::GidType::kRoceV2;
-      const auto gid = find_gid(nic, address.address, preference);
-      if (!gid || gid->type != peer.gid_type) {
-        return reason("it uses a " + std::string(verbs::to_text(peer.gid_type)) + " GID, but " + nic.device_name +
-                      " has none for " + to_text(address.address));
-      }
-      return LocalEnd{.device = &transport_.device_of(nic),
-                      .nic = nic,
-                      .address = address,
-                      .gid = *gid,
-                      .node = transport_.node(),
-                      .psn = static_cast<std::uint32_t>(transport_.random() & 0xffffffU)};
-    }
-  }
-  return reason("it came in on " + to_text(client.local.address) +
-                ", which is no RDMA address of this node: " + describe_subnets(nics));
 }
 
 Listener::Progress Listener::write_reply(Client& client) {

@@ -56,8 +56,6 @@ class Listener : public Object {
   Progress read_ready(Client& client);
   Progress drop(const Client& client, const std::string& reason);
   Progress refuse(Client& client, const std::string& reason);
-  /// Our end for a client; an error is the reason to refuse it.
-  Result<LocalEnd> local_end_for(const Client& client, const WireEnd& peer) const;
   Result<void> welcome(Client& client, const WireMessage& request);
 
   Transport& transport_;

@@ -117,7 +117,8 @@ bool ReceiveConnection::announce(std::uint32_t slot, std::size_t parts) {
   work.wr_id = RequestPool::kControlBit | announced_;
   work.sg_list = &entries;
   work.num_sge = 1;
-  work.opcode = IBV_WR_RDMA_WRITE;
+  // A relay sleeps until its completion queue wakes it.
+  work.opcode = peer().wants_notice ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_RDMA_WRITE;
   work.send_flags = flag_if(announced_ % kSignalEvery == 0, IBV_SEND_SIGNALED) |
                     flag_if(bytes <= pair().inline_bytes(), IBV_SEND_INLINE);
   work.wr.rdma.remote_addr = peer().memory_address + offset;

@@ -1,14 +1,8 @@
 #pragma once
-// The sending end. A send waits for the first clear-to-send group in the ring to have a part with its tag, then
-// RDMA-writes into that part's memory. Groups are served strictly in order.
-//
-//   group of one  the last (usually only) write carries the size as immediate value
-//   larger group  each part is written as it comes; the last one is followed by a write of all sizes with an immediate
-//
-// Messages longer than the port's limit are cut into several writes. Every send has exactly one signalled work
-// request, so the send queue drains by itself. Cost of a send: one acquire load, one ibv_post_send, one ibv_poll_cq.
+// The sending end. A send waits for the first clear-to-send group in the ring to have a part with its tag; what happens
+// then depends on the way: DirectSend writes into the receiver's memory, RelayedSend hands pieces to a relay. Groups
+// are served strictly in order.
 
-#include <array>
 #include <memory>
 
 #include "plugin/net/connection.h"
@@ -26,36 +20,47 @@ struct SendArguments {
 class SendConnection : public Connection {
  public:
   static constexpr ObjectKind kKind = ObjectKind::kSend;
-  static Result<std::unique_ptr<SendConnection>> create(LocalEnd local, const ConnectionSettings& settings);
 
   /// nullptr: not now (no clear-to-send, or no free request); call again. A message longer than the receive that it
   /// meets is an error for both ends: bytes are never cut off silently.
   Result<Request*> post(const SendArguments& send);
 
- private:
-  SendConnection(LocalEnd local, const ConnectionSettings& settings);
-  void completed(const ibv_wc& completion) override;
-  void describe_memory(WireEnd& end) const override;
+ protected:
+  /// Where in the group in turn a message goes.
+  struct Place {
+    std::uint64_t group = 0;  // first entry
+    std::uint32_t part = 0;
+    std::uint32_t parts = 0;
+    bool last = false;  // the others of its group have gone
+    const ClearToSend* entry = nullptr;
+  };
 
+  SendConnection(LocalEnd local, const ConnectionSettings& settings);
+  Result<void> create_ring(std::size_t size_bytes);
+  void describe_memory(WireEnd& end) const override;
+  const verbs::RegisteredBuffer& ring() const { return ring_; }
+
+  /// nullptr, or why a message of this size can never be sent here.
+  virtual const char* size_problem(std::size_t size_bytes) const = 0;
+  virtual bool has_room(std::size_t size_bytes) const = 0;
+  /// Sends the message, now or bit by bit; finish() follows. False: the connection has failed.
+  virtual bool carry(const SendArguments& send, const Place& place, Request& request) = 0;
+  /// Tells the peer that no message comes for this receive.
+  virtual bool carry_refusal(const Place& place) = 0;
+
+ private:
   /// The part of the group in turn that waits for `tag`; nullptr: none, or the group has not arrived.
   const ClearToSend* find_slot(int tag);
   ClearToSend* first_slot() const;
-  bool on_last_part() const;
+  Place place_of(const ClearToSend& slot) const;
   void finish_part(std::uint32_t part);
   Result<void> check_arguments(const SendArguments& send);
-  Result<Request*> refuse_oversized(const SendArguments& send, const ClearToSend& slot);
-  std::uint32_t chunks_of(std::size_t size_bytes) const;
-  bool write_message(const SendArguments& send, const ClearToSend& slot, Request& request);
-  bool write_sizes(Request& request);
-  bool write_refusal();
+  Result<Request*> refuse_oversized(const SendArguments& send, const Place& place);
 
-  verbs::RegisteredBuffer ring_;   // the peer writes clear-to-sends, we stage sizes
+  verbs::RegisteredBuffer ring_;   // the peer writes clear-to-sends, we stage what goes with a message
   std::uint64_t group_ = 0;        // first entry of the group that is being served
   std::uint32_t group_parts_ = 0;  // 0: its first entry has not been seen
   std::uint32_t matched_ = 0;      // bit per part
-  std::uint32_t queued_ = 0;       // places taken in the send queue
-  std::uint32_t depth_ = 0;
-  std::size_t chunk_bytes_ = 0;
 };
 
 }  // namespace meshbed::net

@@ -3,14 +3,16 @@
 #include <sys/random.h>
 
 #include <algorithm>
+#include <set>
 #include <string>
 
 #include "plugin/base/log.h"
 #include "plugin/net/clock.h"
-#include "plugin/net/connecting.h"
 #include "plugin/net/listener.h"
 #include "plugin/net/memory.h"
+#include "plugin/net/reaching.h"
 #include "plugin/net/receive.h"
+#include "plugin/net/relay_service.h"
 #include "plugin/net/send.h"
 
 namespace meshbed::net {
@@ -51,7 +53,29 @@ Result<std::unique_ptr<Transport>> Transport::open(const Config& config) {
   transport->prng_ = Prng(seed == kUnset ? system_seed() : mix64(static_cast<std::uint64_t>(seed)) ^ transport->node_);
   transport->process_ = static_cast<std::uint32_t>(transport->prng_.next());
   transport->log_summary();
+  if (config.flag(Variable::kEnableRelay) && transport->subnets() > 1) {
+    // Without it everything else works; who needs us as a relay is told that there is no chain.
+    if (auto relays = transport->relays(); !relays) MESHBED_WARN("no relay here: %s", relays.error().text.c_str());
+  }
   return transport;
+}
+
+std::size_t Transport::subnets() const {
+  std::set<std::string> subnets;
+  for (const Nic& nic : nics_) {
+    for (const IpPrefix& address : nic.addresses) subnets.insert(subnet_text(address));
+  }
+  return subnets.size();
+}
+
+Result<RelayService*> Transport::relays() {
+  const std::lock_guard lock(relays_mutex_);
+  if (!relays_) {
+    auto started = RelayService::start(*this);
+    if (!started) return started.error();
+    relays_ = std::move(*started);
+  }
+  return relays_.get();
 }
 
 void Transport::log_summary() const {
@@ -124,9 +148,9 @@ void Transport::close(Listener* listener) {
 
 Result<SendConnection*> Transport::connect(const ConnectCall& call, std::span<std::uint8_t, kHandleBytes> handle) {
   if (auto fine = check_dev(call.dev); !fine) return fine.error();
-  auto connecting = take_or_begin(call, handle);
-  if (!connecting) return connecting.error();
-  auto connection = (*connecting)->advance();
+  auto reaching = take_or_begin(call, handle);
+  if (!reaching) return reaching.error();
+  auto connection = (*reaching)->advance();
   if (!connection) return connection.error();
   if (*connection) {
     ++open_objects_;
@@ -136,13 +160,13 @@ Result<SendConnection*> Transport::connect(const ConnectCall& call, std::span<st
   const std::uint64_t token = random() | 1U;
   set_handle_token(handle, token);
   const std::lock_guard lock(pending_mutex_);
-  pending_.push_back({.token = token, .owner = call.context, .connecting = std::move(*connecting)});
+  pending_.push_back({.token = token, .owner = call.context, .reaching = std::move(*reaching)});
   return nullptr;
 }
 
 /// The connection that the handle's note names, taken out of the table, or a new one.
-Result<std::unique_ptr<Connecting>> Transport::take_or_begin(const ConnectCall& call,
-                                                             std::span<std::uint8_t, kHandleBytes> handle) {
+Result<std::unique_ptr<Reaching>> Transport::take_or_begin(const ConnectCall& call,
+                                                           std::span<std::uint8_t, kHandleBytes> handle) {
   const std::uint64_t token = handle_token(handle);
   set_handle_token(handle, 0);
   if (token != 0) {
@@ -150,16 +174,16 @@ Result<std::unique_ptr<Connecting>> Transport::take_or_begin(const ConnectCall& 
     const auto found =
         std::find_if(pending_.begin(), pending_.end(), [&](const Pending& entry) { return entry.token == token; });
     if (found == pending_.end()) return invalid("connect: the handle names a connection that is not under way here");
-    auto connecting = std::move(found->connecting);
+    auto reaching = std::move(found->reaching);
     pending_.erase(found);
-    return connecting;
+    return reaching;
   }
   auto decoded = decode_handle(handle);
   if (!decoded) {
     MESHBED_WARN("connect: %s", decoded.error().text.c_str());
     return decoded.error();
   }
-  return Connecting::begin(*this, *decoded, call.dev, call.traffic_class);
+  return Reaching::begin(*this, *decoded, call.dev, call.traffic_class);
 }
 
 void Transport::advance_listeners() {

@@ -2,8 +2,9 @@
 // The transport of one process: its devices and NICs, its listeners, and the connections that are being made.
 //
 // Opened by the first init() and shared by all communicators. Any thread may call it; connections, once made, belong
-// to their callers. No threads of its own: connect() and accept() advance their state machines when they are polled,
-// and a connect() that waits advances every listener too, so that two processes that only connect still meet.
+// to their callers. connect() and accept() advance their state machines when they are polled, and a connect() that
+// waits advances every listener too, so that two processes that only connect still meet. The one thread is the relay
+// service's, on nodes that have more than one neighbour or need a relay themselves.
 
 #include <atomic>
 #include <cstdint>
@@ -23,7 +24,8 @@
 
 namespace meshbed::net {
 
-class Connecting;
+class Reaching;
+class RelayService;
 class Listener;
 class Memory;
 class ReceiveConnection;
@@ -61,11 +63,14 @@ class Transport {
   /// The NICs with link state, MTU and GIDs as they are now.
   std::vector<Nic> current_nics() const;
   verbs::Device& device_of(const Nic& nic) const { return *devices_[static_cast<std::size_t>(nic.device)]; }
+  const Devices& devices() const { return devices_; }
   std::uint64_t node() const { return node_; }
   std::uint32_t process() const { return process_; }
   GidPreference gid_preference() const;
   ConnectionSettings settings_for(int traffic_class) const;
   std::uint64_t random();
+  /// The service that relays for others and finds chains for us; started when it is first needed.
+  Result<RelayService*> relays();
 
   /// Fills `handle` for the other side. Never blocks.
   Result<Listener*> listen(const Context& context, int dev, std::span<std::uint8_t, kHandleBytes> handle);
@@ -88,13 +93,14 @@ class Transport {
   struct Pending {
     std::uint64_t token = 0;
     const Context* owner = nullptr;
-    std::unique_ptr<Connecting> connecting;
+    std::unique_ptr<Reaching> reaching;
   };
-  Result<std::unique_ptr<Connecting>> take_or_begin(const ConnectCall& call,
-                                                    std::span<std::uint8_t, kHandleBytes> handle);
+  Result<std::unique_ptr<Reaching>> take_or_begin(const ConnectCall& call,
+                                                  std::span<std::uint8_t, kHandleBytes> handle);
   void advance_listeners();
   Result<void> check_dev(int dev) const;
   void log_summary() const;
+  std::size_t subnets() const;
 
   Config config_;
   Devices devices_;
@@ -109,6 +115,8 @@ class Transport {
   std::mutex listeners_mutex_;
   std::vector<std::unique_ptr<Listener>> listeners_;
   std::atomic<std::size_t> open_objects_{0};
+  std::mutex relays_mutex_;
+  std::unique_ptr<RelayService> relays_;  // last: its thread uses all of the above
 };
 
 }  // namespace meshbed::net

@@ -26,6 +26,10 @@ std::size_t length_of(WireType type) {
       return kWireRefuseBytes;
     case WireType::kReady:
       return kWireHeaderBytes;
+    case WireType::kRoute:
+      return kWireRouteBytes;
+    case WireType::kEnd:
+      return kWireNumberBytes;
   }
   return 0;
 }
@@ -58,6 +62,7 @@ void write_end(ByteWriter& writer, const WireEnd& end) {
   writer.u8(end.max_recvs);
   writer.u8(static_cast<std::uint8_t>(end.address.address.family));
   writer.u8(end.address.length_bits);
+  writer.u8(end.wants_notice ? 1 : 0);
   writer.fill_to(kWireHeaderBytes + 32);
   writer.bytes(end.address.address.bytes);
   writer.u64(end.memory_address);
@@ -77,6 +82,7 @@ Result<WireEnd> read_end(ByteReader& reader) {
   end.max_recvs = reader.u8();
   const std::uint8_t family = reader.u8();
   end.address.length_bits = reader.u8();
+  const std::uint8_t notice = reader.u8();
   reader.skip_to(kWireHeaderBytes + 32);
   reader.bytes(end.address.address.bytes);
   end.memory_address = reader.u64();
@@ -91,12 +97,53 @@ Result<WireEnd> read_end(ByteReader& reader) {
   if (end.mtu < 1 || end.mtu > 5) return refuse("handshake with an MTU that does not exist");
   if (end.max_recvs < 1 || end.max_recvs > 8) return refuse("handshake with a bad count of grouped receives");
   if (family != 4 && family != 6) return refuse("handshake with an unknown address family");
+  if (notice > 1) return refuse("handshake with flags that this version does not know");
+  end.wants_notice = notice == 1;
   end.gid_type = static_cast<verbs::GidType>(gid_type);
   end.address.address.family = static_cast<Family>(family);
   if (end.address.length_bits > address_bits(end.address.address.family)) {
     return refuse("handshake with a prefix longer than its address");
   }
   return end;
+}
+
+void write_route(ByteWriter& writer, const WireRoute& route) {
+  writer.u64(route.origin);
+  writer.u8(route.hop);
+  writer.u8(route.hop_limit);
+  writer.u8(static_cast<std::uint8_t>(route.onward.size()));
+  writer.u8(0);
+  writer.bytes(route.handle);
+  for (const Hop& hop : route.onward) {
+    writer.u64(hop.node);
+    writer.u16(hop.port);
+    write_address(writer, {.prefix = hop.address, .nic = 0});
+  }
+  writer.fill_to(kWireRouteBytes);
+}
+
+Result<WireRoute> read_route(ByteReader& reader) {
+  WireRoute route;
+  route.origin = reader.u64();
+  route.hop = reader.u8();
+  route.hop_limit = reader.u8();
+  const std::size_t count = reader.u8();
+  if (reader.u8() != 0) return refuse("a route with flags that this version does not know");
+  reader.bytes(route.handle);
+  if (count > kWireHopsMax) return refuse("a route of more than 8 relays");
+  for (std::size_t index = 0; index < count; ++index) {
+    Hop hop;
+    hop.node = reader.u64();
+    hop.port = reader.u16();
+    auto address = read_address(reader, "the route");
+    if (!address) return refuse(address.error().text);
+    hop.address = address->prefix;
+    if (hop.port == 0) return refuse("a route to a relay without a port");
+    route.onward.push_back(hop);
+  }
+  // So many relays come after the ones that were passed, and one more cable.
+  if (route.hop < 1 || route.hop + count + 1 > route.hop_limit) return refuse("a route beyond its hop limit");
+  return route;
 }
 
 }  // namespace
@@ -113,6 +160,8 @@ std::size_t encode_message(const WireMessage& message, std::span<std::uint8_t> t
   writer.u64(message.cookie);
   if (message.type == WireType::kRequest || message.type == WireType::kReply) write_end(writer, message.end);
   if (message.type == WireType::kRefuse) write_text(writer, message.reason, kReasonBytes);
+  if (message.type == WireType::kRoute) write_route(writer, message.route);
+  if (message.type == WireType::kEnd) writer.u64(message.pieces);
   MESHBED_CHECK(writer.good() && writer.offset() == length);
   return length;
 }
@@ -125,7 +174,7 @@ Result<std::size_t> message_bytes(std::span<const std::uint8_t, kWireHeaderBytes
                   std::to_string(kWireVersion) + ": install the same plugin on all nodes");
   }
   const std::uint16_t type = reader.u16();
-  if (type < 1 || type > 4) return refuse("handshake message of unknown type " + std::to_string(type));
+  if (type < 1 || type > 6) return refuse("handshake message of unknown type " + std::to_string(type));
   const std::uint32_t length = reader.u32();
   if (length != length_of(static_cast<WireType>(type))) return refuse("handshake message of wrong length");
   if (reader.u32() != 0) return refuse("handshake message with unknown flags");
@@ -150,6 +199,12 @@ Result<WireMessage> decode_message(std::span<const std::uint8_t> source) {
     message.end = std::move(*end);
   }
   if (message.type == WireType::kRefuse) message.reason = read_text(reader, kReasonBytes);
+  if (message.type == WireType::kRoute) {
+    auto route = read_route(reader);
+    if (!route) return route.error();
+    message.route = std::move(*route);
+  }
+  if (message.type == WireType::kEnd) message.pieces = reader.u64();
   return message;
 }
 

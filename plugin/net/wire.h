@@ -4,14 +4,22 @@
 //   REPLY    listening -> connecting   who I am, the path MTU for both, where my size records are
 //   READY    connecting -> listening   my queue pair receives: you may write
 //   REFUSE   listening -> connecting   instead of REPLY, with the reason as text
+// Through relays (piece.h), with one control connection a hop, which stays open as long as the circuit:
+//   ROUTE    connecting -> relay       before REQUEST: which way to go on, and the handle at its end
+//   END      connecting -> relay       this many pieces were sent; deliver them, then close
+//   REFUSE   relay -> connecting       also later: why the circuit broke
 // Fixed layouts, big-endian, each with magic, version, type, its own length and the listener's cookie.
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "plugin/base/result.h"
 #include "plugin/net/address.h"
+#include "plugin/net/atlas.h"
+#include "plugin/net/handle.h"
 #include "plugin/verbs/gid.h"
 
 namespace meshbed::net {
@@ -20,9 +28,12 @@ inline constexpr std::uint16_t kWireVersion = 1;
 inline constexpr std::size_t kWireHeaderBytes = 24;
 inline constexpr std::size_t kWireEndBytes = 128;     // REQUEST and REPLY, with header
 inline constexpr std::size_t kWireRefuseBytes = 512;  // with header
+inline constexpr std::size_t kWireRouteBytes = 512;   // with header
+inline constexpr std::size_t kWireNumberBytes = 32;   // END, with header
 inline constexpr std::size_t kWireLargestBytes = kWireRefuseBytes;
+inline constexpr std::size_t kWireHopsMax = 8;
 
-enum class WireType : std::uint16_t { kRequest = 1, kReply = 2, kReady = 3, kRefuse = 4 };
+enum class WireType : std::uint16_t { kRequest = 1, kReply = 2, kReady = 3, kRefuse = 4, kRoute = 5, kEnd = 6 };
 
 /// One end of a connection, as the other one must know it.
 struct WireEnd {
@@ -35,17 +46,30 @@ struct WireEnd {
   IpPrefix address;                  // of the NIC
   std::uint64_t memory_address = 0;  // REQUEST: clear-to-send ring; REPLY: size records
   std::uint32_t memory_rkey = 0;
-  std::uint32_t memory_entries = 0;  // of the ring; both must agree
+  std::uint32_t memory_entries = 0;  // of the ring; both must agree. A relay's REPLY: of its window
+  bool wants_notice = false;         // it sleeps: clear-to-sends shall come with an immediate value
   std::uint64_t node = 0;
   std::string nic;  // device name, at most 31 characters
   bool operator==(const WireEnd&) const = default;
 };
 
+/// What a relay needs to go on.
+struct WireRoute {
+  std::uint64_t origin = 0;    // node identity of the sender
+  std::uint8_t hop = 0;        // relays passed, this one included
+  std::uint8_t hop_limit = 0;  // cables at most
+  std::vector<Hop> onward;     // the relays after this one, the nearest first
+  std::array<std::uint8_t, kHandleBytes> handle{};
+  bool operator==(const WireRoute&) const = default;
+};
+
 struct WireMessage {
   WireType type = WireType::kReady;
   std::uint64_t cookie = 0;
-  WireEnd end;         // REQUEST, REPLY
-  std::string reason;  // REFUSE
+  WireEnd end;               // REQUEST, REPLY
+  std::string reason;        // REFUSE
+  WireRoute route{};         // ROUTE
+  std::uint64_t pieces = 0;  // END
 };
 
 /// Writes the message; returns its length. `target` holds at least kWireLargestBytes.

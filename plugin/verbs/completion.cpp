@@ -1,13 +1,15 @@
 #include "plugin/verbs/completion.h"
 
+#include <fcntl.h>
+
 #include <cerrno>
 #include <cstring>
 
 namespace meshbed::verbs {
 
-Result<CompletionQueue> CompletionQueue::create(const Device& device, int entries) {
+Result<CompletionQueue> CompletionQueue::create(const Device& device, int entries, ibv_comp_channel* channel) {
   CompletionQueue queue;
-  queue.queue_.reset(ibv_create_cq(device.context(), entries, nullptr, nullptr, 0));
+  queue.queue_.reset(ibv_create_cq(device.context(), entries, nullptr, channel, 0));
   if (!queue.queue_) {
     return Error{.code = ErrorCode::kSystem,
                  .scope = Scope::kDevice,
@@ -16,6 +18,25 @@ Result<CompletionQueue> CompletionQueue::create(const Device& device, int entrie
                  .os_errno = errno};
   }
   return queue;
+}
+
+Result<CompletionChannel> CompletionChannel::create(const Device& device) {
+  CompletionChannel channel;
+  channel.channel_.reset(ibv_create_comp_channel(device.context()));
+  // Non-blocking, so that drain() ends when nothing is left.
+  if (!channel.channel_ || ::fcntl(channel.channel_->fd, F_SETFL, O_NONBLOCK) != 0) {
+    return Error{.code = ErrorCode::kSystem,
+                 .scope = Scope::kDevice,
+                 .text = "cannot create a completion channel on " + device.name() + ": " + std::strerror(errno),
+                 .os_errno = errno};
+  }
+  return channel;
+}
+
+void CompletionChannel::drain() {
+  ibv_cq* queue = nullptr;
+  void* context = nullptr;
+  while (ibv_get_cq_event(channel_.get(), &queue, &context) == 0) ibv_ack_cq_events(queue, 1);
 }
 
 const char* hint(ibv_wc_status status) {

@@ -13,12 +13,16 @@ namespace meshbed::verbs {
 
 class CompletionQueue {
  public:
-  static Result<CompletionQueue> create(const Device& device, int entries);
+  /// `channel` (may be nullptr) announces completions after arm().
+  static Result<CompletionQueue> create(const Device& device, int entries, ibv_comp_channel* channel = nullptr);
 
   /// Up to completions.size() of them; 0: none now; negative: the queue is lost.
   int poll(std::span<ibv_wc> completions) {
     return ibv_poll_cq(queue_.get(), static_cast<int>(completions.size()), completions.data());
   }
+  /// The next completion makes the channel readable, once. ibv_req_notify_cq(3): what came before does not count, so
+  /// poll again afterwards.
+  void arm() { ibv_req_notify_cq(queue_.get(), 0); }
   ibv_cq* raw() const { return queue_.get(); }
 
  private:
@@ -26,6 +30,23 @@ class CompletionQueue {
     void operator()(ibv_cq* queue) const { ibv_destroy_cq(queue); }
   };
   std::unique_ptr<ibv_cq, Destroy> queue_;
+};
+
+/// Makes completions visible to poll(2). ibv_create_comp_channel(3).
+class CompletionChannel {
+ public:
+  static Result<CompletionChannel> create(const Device& device);
+
+  ibv_comp_channel* raw() const { return channel_.get(); }
+  int descriptor() const { return channel_->fd; }
+  /// Takes in all announcements that wait; never blocks.
+  void drain();
+
+ private:
+  struct Destroy {
+    void operator()(ibv_comp_channel* channel) const { ibv_destroy_comp_channel(channel); }
+  };
+  std::unique_ptr<ibv_comp_channel, Destroy> channel_;
 };
 
 /// What the user should look at when a work request ends with `status`.

@@ -40,7 +40,7 @@ Result<QueuePair> QueuePair::create(const Device& device, const CompletionQueue&
   init.qp_type = IBV_QPT_RC;
   init.cap.max_send_wr = depths.sends;
   init.cap.max_recv_wr = depths.receives;
-  init.cap.max_send_sge = 1;
+  init.cap.max_send_sge = depths.send_pieces;
   init.cap.max_recv_sge = 1;
   init.cap.max_inline_data = depths.inline_bytes;
   QueuePair pair;

@@ -18,6 +18,7 @@ namespace meshbed::verbs {
 struct QueuePairDepths {
   std::uint32_t sends = 64;
   std::uint32_t receives = 64;
+  std::uint32_t send_pieces = 1;   // memory ranges in one send
   std::uint32_t inline_bytes = 0;  // asked for; inline_bytes() says what was granted
 };
 

@@ -52,12 +52,8 @@ TEST_CASE("ends that differ in MTU, rate or prefix length are findings") {
 }
 
 TEST_CASE("NICs that are down, without cable, without address or without a RoCE v2 GID are findings") {
-  const Lines down = findings_of(kTriangle, {"node.node1.nic.rocep1s0f0.link=down"});
-  REQUIRE(down.size() == 2);
-  CHECK(down[0] == "node1/rocep1s0f0 is down from the start");
-  CHECK(down[1] ==
-        "all_reduce sends from node0 to node1, which have no direct path; without a relay the run fails (promise it by "
-        "expect.error)");
+  CHECK(findings_of(kTriangle, {"node.node1.nic.rocep1s0f0.link=down"}) ==
+        Lines{"node1/rocep1s0f0 is down from the start"});
   CHECK(findings_of(std::string(kPair) + "nics = 1\n[[node]]\nname = \"node0\"\n[[node.nic]]\ndevice = \"x\"\n"
                                          "addresses = [\"172.16.0.1/24\"]\n") ==
         Lines{"node0/x has 172.16.0.1/24 but no cable"});
@@ -77,15 +73,19 @@ TEST_CASE("a switch's lonely port and mixed MTUs are findings") {
   CHECK(findings[1] == "switch 'switch0': node1/rocep1s0f0 is alone in its subnet 172.16.0.0/24 there");
 }
 
-TEST_CASE("a workload over pairs without a path is a finding unless its error is promised") {
+TEST_CASE("a workload over pairs that not even a relay joins is a finding unless its error is promised") {
   const std::string line = "kind = \"line\"\nnodes = 3\n";
-  CHECK(
-      findings_of(line) ==
-      Lines{
-          "all_reduce sends from node2 to node0, which have no direct path; without a relay the run fails (promise it "
-          "by expect.error)"});
-  CHECK(findings_of(line, {"expect.error=no path"}).empty());
-  CHECK(findings_of(line, {"workload.kind=idle"}).empty());
+  CHECK(findings_of(line).empty());
+  const std::string off = "environment.NCCL_MESH_ENABLE_RELAY=0";
+  CHECK(findings_of(line, {off}) ==
+        Lines{"all_reduce sends from node2 to node0, which have no direct path, and relays are off "
+              "(NCCL_MESH_ENABLE_RELAY=0); the run fails (promise it by expect.error)"});
+  CHECK(findings_of(line, {off, "expect.error=no path"}).empty());
+  CHECK(findings_of(line, {off, "workload.kind=idle"}).empty());
+  const Lines apart = findings_of(line, {"node.node1.nic.rocep1s0f0.link=down"});
+  CHECK(std::count(apart.begin(), apart.end(),
+                   "all_reduce sends from node0 to node1, which have no direct path, not even by relay; the run fails "
+                   "(promise it by expect.error)") == 1);
 }
 
 TEST_CASE("a promise of no path between joined nodes is a finding") {

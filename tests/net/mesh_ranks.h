@@ -191,6 +191,12 @@ class MeshRank {
   const nccl::NetV11* net_ = nullptr;
 };
 
+/// The same cluster with a variable for every rank.
+inline models::Cluster with(models::Cluster cluster, const std::string& name, const std::string& value) {
+  for (models::Node& node : cluster.nodes) node.environment.emplace_back(name, value);
+  return cluster;
+}
+
 using RankBody = std::function<void(MeshRank&)>;
 
 /// One rank a node; runs body(rank) in each, with init and finalize around it unless `bare`.

@@ -114,8 +114,8 @@ TEST_CASE("D4: connect and accept return at once, however long the peer takes") 
   });
 }
 
-TEST_CASE("ring of four: neighbours connect, the diagonal is refused at once with both sides' subnets") {
-  const auto result = run_mesh(ring_cluster(4), [](MeshRank& rank) {
+TEST_CASE("ring of four without relays: neighbours connect, the diagonal is refused at once with both sides' subnets") {
+  const auto result = run_mesh(with(ring_cluster(4), "NCCL_MESH_ENABLE_RELAY", "0"), [](MeshRank& rank) {
     void* listener = rank.listen(0, std::to_string(rank.rank()));
     HandleBytes handle = rank.look_up(std::to_string((rank.rank() + 2) % 4));
     void* send = nullptr;
@@ -298,8 +298,8 @@ TEST_CASE("crossed cables: links are up, subnets are shared, nobody answers: con
   });
 }
 
-TEST_CASE("a port without a cable has no link: connect is refused at once and says so") {
-  auto cluster = ring_cluster(2);
+TEST_CASE("a port without a cable has no link: without relays connect is refused at once and says so") {
+  auto cluster = with(ring_cluster(2), "NCCL_MESH_ENABLE_RELAY", "0");
   cluster.cables.clear();
   run_mesh(cluster, [](MeshRank& rank) {
     void* listener = rank.listen(0, std::to_string(rank.rank()));

@@ -1,10 +1,12 @@
-// A million mutated handles and handshake messages each: clear errors or valid values, no crash. Run under ASan and
-// UBSan too; tests/fuzz/handle_fuzz.cpp goes on from here.
+// A million mutated handles, beacons and handshake messages each: clear errors or valid values, no crash. Run under
+// ASan and UBSan too; tests/fuzz/handle_fuzz.cpp goes on from here.
 #include <doctest/doctest.h>
 
 #include <array>
 
 #include "plugin/base/prng.h"
+#include "plugin/net/atlas.h"
+#include "plugin/net/beacon.h"
 #include "plugin/net/handle.h"
 #include "plugin/net/routing.h"
 #include "plugin/net/wire.h"
@@ -71,6 +73,48 @@ TEST_CASE("a million mutated handles: refused with a reason, or decoded to somet
   CHECK(refused > kMutations / 10);
 }
 
+TEST_CASE("a million mutated beacons: refused with a reason, or decoded to something that a search survives") {
+  const std::vector<Nic> nics{test::nic("a0", {"192.168.100.1/24", "fd00:1::1/64"}), test::nic("a1", {"10.0.0.1/8"})};
+  const Beacon sample{
+      .type = BeaconType::kAnswer,
+      .hops = 1,
+      .hop_limit = 4,
+      .query = 1,
+      .node = 2,
+      .process = 3,
+      .circuit_port = 4,
+      .addresses = test::as_peer({test::nic("b0", {"192.168.100.2/24"}), test::nic("b1", {"10.0.0.2/8"})})};
+  std::array<std::uint8_t, kBeaconLargestBytes> original{};
+  const std::size_t size = encode_beacon(sample, original);
+  Prng prng(22);
+  int accepted = 0, refused = 0;
+  for (int round = 0; round < kMutations; ++round) {
+    auto bytes = original;
+    mutate(std::span(bytes).first(size), prng);
+    // Gets past the checksum, into the parser.
+    if (prng.below(2) == 0)
+      ByteWriter(std::span(bytes).subspan(size - 4)).u32(checksum_of(std::span(bytes).first(size - 4)));
+    const auto beacon = decode_beacon(std::span<const std::uint8_t>(bytes).first(size));
+    if (!beacon) {
+      ++refused;
+      REQUIRE_FALSE(beacon.error().text.empty());
+      continue;
+    }
+    ++accepted;
+    Atlas atlas;
+    atlas.add(beacon->node, {beacon->process, beacon->circuit_port}, beacon->addresses);
+    const auto chain = atlas.chain({.nics = &nics,
+                                    .node = 1,
+                                    .target = 9,
+                                    .target_addresses = sample.addresses,
+                                    .hop_limit = beacon->hop_limit,
+                                    .dev = round % 2});
+    REQUIRE((!chain || chain->size() == 1));
+  }
+  CHECK(accepted > kMutations / 10);
+  CHECK(refused > kMutations / 10);
+}
+
 TEST_CASE("a million mutated handshake messages: refused with a reason, or decoded to fields in range") {
   WireEnd end;
   end.qp_number = 17;
@@ -79,15 +123,19 @@ TEST_CASE("a million mutated handshake messages: refused with a reason, or decod
   end.address = test::prefix("192.168.100.1/24");
   end.memory_entries = 256;
   end.nic = "rocep1s0f0";
+  WireRoute route{.origin = 1, .hop = 1, .hop_limit = 4, .onward = {}, .handle = {}};
+  route.onward.push_back({.node = 2, .address = test::prefix("192.168.101.2/24"), .port = 4000});
   const WireMessage samples[] = {{.type = WireType::kRequest, .cookie = 1, .end = end, .reason = ""},
                                  {.type = WireType::kReply, .cookie = 2, .end = end, .reason = ""},
                                  {.type = WireType::kReady, .cookie = 3, .end = {}, .reason = ""},
-                                 {.type = WireType::kRefuse, .cookie = 4, .end = {}, .reason = "why"}};
+                                 {.type = WireType::kRefuse, .cookie = 4, .end = {}, .reason = "why"},
+                                 {.type = WireType::kRoute, .cookie = 5, .end = {}, .reason = "", .route = route},
+                                 {.type = WireType::kEnd, .cookie = 6, .end = {}, .reason = "", .pieces = 7}};
   Prng prng(21);
   int accepted = 0, refused = 0;
   for (int round = 0; round < kMutations; ++round) {
     std::array<std::uint8_t, kWireLargestBytes> buffer{};
-    std::size_t length = encode_message(samples[round % 4], buffer);
+    std::size_t length = encode_message(samples[round % 6], buffer);
     mutate(std::span(buffer).first(length), prng);
     if (prng.below(8) == 0) length = prng.below(length + 1);
     const auto message = decode_message(std::span<const std::uint8_t>(buffer).first(length));
@@ -101,6 +149,7 @@ TEST_CASE("a million mutated handshake messages: refused with a reason, or decod
     REQUIRE(message->end.psn <= 0xffffff);
     REQUIRE(message->end.mtu <= 5);
     REQUIRE(message->end.nic.size() < 32);
+    REQUIRE(message->route.onward.size() <= kWireHopsMax);
   }
   CHECK(accepted > kMutations / 10);
   CHECK(refused > kMutations / 10);

@@ -32,9 +32,7 @@ int port_of(const HandleBytes& handle) {
 }
 
 models::Cluster pair_with(const std::string& name, const std::string& value) {
-  auto cluster = ring_cluster(2);
-  for (models::Node& node : cluster.nodes) node.environment.emplace_back(name, value);
-  return cluster;
+  return with(ring_cluster(2), name, value);
 }
 
 /// Listens at "door", and accepts the one rank that means it, before `limit` is over; `warning` was said of the others.

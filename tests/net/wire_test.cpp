@@ -36,6 +36,14 @@ std::span<const std::uint8_t> encode(const WireMessage& message, Buffer& buffer)
   return std::span<const std::uint8_t>(buffer).first(encode_message(message, buffer));
 }
 
+WireRoute sample_route() {
+  WireRoute route{.origin = 1, .hop = 1, .hop_limit = 4, .onward = {}, .handle = {}};
+  route.onward.push_back({.node = 2, .address = test::prefix("192.168.101.2/24"), .port = 4000});
+  route.onward.push_back({.node = 3, .address = test::prefix("fd00:1::3/64"), .port = 4001});
+  route.handle.fill(0x5a);
+  return route;
+}
+
 Result<WireMessage> decode_with(std::size_t at, std::uint8_t value) {
   Buffer buffer;
   const auto bytes = encode({.type = WireType::kRequest, .cookie = 1, .end = sample_end(), .reason = ""}, buffer);
@@ -46,10 +54,13 @@ Result<WireMessage> decode_with(std::size_t at, std::uint8_t value) {
 }  // namespace
 
 TEST_CASE("D18: every message says after decoding what it said before encoding, with a 24-bit QPN and PSN") {
-  for (const WireType type : {WireType::kRequest, WireType::kReply, WireType::kReady, WireType::kRefuse}) {
+  for (const WireType type :
+       {WireType::kRequest, WireType::kReply, WireType::kReady, WireType::kRefuse, WireType::kRoute, WireType::kEnd}) {
     WireMessage message{.type = type, .cookie = 0xfeedfacecafebeef, .end = {}, .reason = ""};
     if (type == WireType::kRequest || type == WireType::kReply) message.end = sample_end();
     if (type == WireType::kRefuse) message.reason = "both prefixes must agree";
+    if (type == WireType::kRoute) message.route = sample_route();
+    if (type == WireType::kEnd) message.pieces = 0x123456789abcdef0;
     Buffer buffer;
     const auto decoded = decode_message(encode(message, buffer));
     REQUIRE(decoded);
@@ -57,7 +68,24 @@ TEST_CASE("D18: every message says after decoding what it said before encoding, 
     CHECK(decoded->cookie == message.cookie);
     CHECK(decoded->end == message.end);
     CHECK(decoded->reason == message.reason);
+    CHECK(decoded->route == message.route);
+    CHECK(decoded->pieces == message.pieces);
   }
+}
+
+TEST_CASE("D22: a route that would pass its hop limit is refused; the limit counts cables") {
+  Buffer buffer;
+  WireMessage message{.type = WireType::kRoute, .cookie = 1, .end = {}, .reason = "", .route = sample_route()};
+  const auto with = [&](std::uint8_t hop, std::uint8_t hop_limit) {
+    message.route.hop = hop;
+    message.route.hop_limit = hop_limit;
+    return decode_message(encode(message, buffer)).has_value();
+  };
+  // This relay, two more, and the receiver: four cables.
+  CHECK(with(1, 4));
+  CHECK_FALSE(with(1, 3));
+  CHECK_FALSE(with(2, 4));
+  CHECK_FALSE(with(0, 4));
 }
 
 TEST_CASE("the header tells the length before the rest has come") {

@@ -1,0 +1,79 @@
+#include "plugin/net/beacon.h"
+
+#include <algorithm>
+#include <string>
+
+#include "plugin/base/check.h"
+
+namespace meshbed::net {
+namespace {
+
+constexpr std::uint32_t kMagic = 0x4d534851;  // "MSHQ"
+constexpr std::size_t kAddressesAt = 32;
+constexpr std::size_t kChecksumBytes = 4;
+
+Error refuse(std::string text) {
+  return {.code = ErrorCode::kRemote, .scope = Scope::kRequest, .text = std::move(text), .os_errno = 0};
+}
+
+}  // namespace
+
+std::size_t encode_beacon(const Beacon& beacon, std::span<std::uint8_t, kBeaconLargestBytes> target) {
+  std::size_t fitting = 0, bytes = kAddressesAt + kChecksumBytes;
+  for (const PeerAddress& address : beacon.addresses) {
+    if (fitting == 255 || bytes + encoded_bytes(address) > target.size()) break;
+    bytes += encoded_bytes(address);
+    ++fitting;
+  }
+  ByteWriter writer(target);
+  writer.u32(kMagic);
+  writer.u8(kBeaconVersion);
+  writer.u8(static_cast<std::uint8_t>(beacon.type));
+  writer.u8(beacon.hops);
+  writer.u8(beacon.hop_limit);
+  writer.u64(beacon.query);
+  writer.u64(beacon.node);
+  writer.u32(beacon.process);
+  writer.u16(beacon.circuit_port);
+  writer.u8(static_cast<std::uint8_t>(fitting));
+  writer.u8(0);
+  for (std::size_t index = 0; index < fitting; ++index) write_address(writer, beacon.addresses[index]);
+  writer.u32(checksum_of(target.first(writer.offset())));
+  MESHBED_CHECK(writer.good() && writer.offset() == bytes);
+  return bytes;
+}
+
+Result<Beacon> decode_beacon(std::span<const std::uint8_t> source) {
+  if (source.size() < kAddressesAt + kChecksumBytes || source.size() > kBeaconLargestBytes) {
+    return refuse("a beacon of wrong length");
+  }
+  const auto body = source.first(source.size() - kChecksumBytes);
+  if (ByteReader(source.last(kChecksumBytes)).u32() != checksum_of(body)) return refuse("a damaged beacon");
+  ByteReader reader(body);
+  if (reader.u32() != kMagic) return refuse("this is no beacon");
+  if (reader.u8() != kBeaconVersion) return refuse("a beacon of another version: install the same plugin on all nodes");
+  const std::uint8_t type = reader.u8();
+  if (type != static_cast<std::uint8_t>(BeaconType::kQuery) && type != static_cast<std::uint8_t>(BeaconType::kAnswer)) {
+    return refuse("a beacon of unknown type");
+  }
+  Beacon beacon;
+  beacon.type = static_cast<BeaconType>(type);
+  beacon.hops = reader.u8();
+  beacon.hop_limit = reader.u8();
+  beacon.query = reader.u64();
+  beacon.node = reader.u64();
+  beacon.process = reader.u32();
+  beacon.circuit_port = reader.u16();
+  const std::size_t count = reader.u8();
+  if (reader.u8() != 0) return refuse("a beacon with flags that this version does not know");
+  for (std::size_t index = 0; index < count; ++index) {
+    auto address = read_address(reader, "the beacon");
+    if (!address) return refuse(address.error().text);
+    beacon.addresses.push_back(*address);
+  }
+  if (reader.offset() != body.size()) return refuse("a beacon with bytes behind its end");
+  if (beacon.type == BeaconType::kAnswer && beacon.circuit_port == 0) return refuse("an answer without a port");
+  return beacon;
+}
+
+}  // namespace meshbed::net

@@ -1,0 +1,37 @@
+#pragma once
+// A sending end with a cable to the receiver: RDMA-writes into the memory that the clear-to-send names.
+//
+//   group of one  the last (usually only) write carries the size as immediate value
+//   larger group  each part is written as it comes; the last one is followed by a write of all sizes with an immediate
+//
+// Messages longer than the port's limit are cut into several writes. Every send has exactly one signalled work
+// request, so the send queue drains by itself. Cost of a send: one acquire load, one ibv_post_send, one ibv_poll_cq.
+
+#include <memory>
+
+#include "plugin/net/send.h"
+
+namespace meshbed::net {
+
+class DirectSend : public SendConnection {
+ public:
+  static Result<std::unique_ptr<DirectSend>> create(LocalEnd local, const ConnectionSettings& settings);
+
+ private:
+  DirectSend(LocalEnd local, const ConnectionSettings& settings) : SendConnection(std::move(local), settings) {}
+  void completed(const ibv_wc& completion) override;
+  const char* size_problem(std::size_t size_bytes) const override;
+  bool has_room(std::size_t size_bytes) const override;
+  bool carry(const SendArguments& send, const Place& place, Request& request) override;
+  bool carry_refusal(const Place& place) override;
+
+  std::uint32_t chunks_of(std::size_t size_bytes) const;
+  bool write_message(const SendArguments& send, const Place& place, Request& request);
+  bool write_sizes(const Place& place, Request& request);
+
+  std::uint32_t queued_ = 0;  // places taken in the send queue
+  std::uint32_t depth_ = 0;
+  std::size_t chunk_bytes_ = 0;
+};
+
+}  // namespace meshbed::net

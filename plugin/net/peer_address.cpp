@@ -1,0 +1,48 @@
+#include "plugin/net/peer_address.h"
+
+#include <string>
+
+namespace meshbed::net {
+namespace {
+
+constexpr std::uint8_t kIpv6Bit = 0x80;
+
+Error refuse(std::string text) {
+  return {.code = ErrorCode::kInvalidArgument, .scope = Scope::kRequest, .text = std::move(text), .os_errno = 0};
+}
+
+std::span<const std::uint8_t> used_bytes(const IpAddress& address) {
+  return std::span(address.bytes).first(address_bits(address.family) / 8);
+}
+
+}  // namespace
+
+std::size_t encoded_bytes(const PeerAddress& address) { return 2 + used_bytes(address.prefix.address).size(); }
+
+void write_address(ByteWriter& writer, const PeerAddress& address) {
+  const bool ipv6 = address.prefix.address.family == Family::kIpv6;
+  writer.u8(static_cast<std::uint8_t>(address.nic | (ipv6 ? kIpv6Bit : 0)));
+  writer.u8(address.prefix.length_bits);
+  writer.bytes(used_bytes(address.prefix.address));
+}
+
+Result<PeerAddress> read_address(ByteReader& reader, const char* where) {
+  PeerAddress address;
+  const std::uint8_t nic = reader.u8();
+  address.nic = nic & ~kIpv6Bit;
+  address.prefix.address.family = (nic & kIpv6Bit) != 0 ? Family::kIpv6 : Family::kIpv4;
+  address.prefix.length_bits = reader.u8();
+  const unsigned bits = address_bits(address.prefix.address.family);
+  reader.bytes(std::span(address.prefix.address.bytes).first(bits / 8));
+  if (!reader.good()) return refuse(std::string(where) + "'s address list is cut off");
+  if (address.prefix.length_bits > bits) return refuse(std::string(where) + " has a prefix longer than its address");
+  return address;
+}
+
+std::uint32_t checksum_of(std::span<const std::uint8_t> bytes) {
+  std::uint32_t hash = 0x811c9dc5;
+  for (const std::uint8_t byte : bytes) hash = (hash ^ byte) * 0x01000193;
+  return hash;
+}
+
+}  // namespace meshbed::net

@@ -1,0 +1,163 @@
+#include "plugin/net/reaching.h"
+
+#include <poll.h>
+
+#include "plugin/base/log.h"
+#include "plugin/net/direct_send.h"
+#include "plugin/net/relay_service.h"
+#include "plugin/net/relayed_send.h"
+#include "plugin/net/transport.h"
+
+namespace meshbed::net {
+namespace {
+
+/// Questions get lost, and neighbours start later than we do: first after this, then after twice as long each time.
+constexpr std::int64_t kFirstPauseMs = 50, kLongestPauseMs = 1000;
+/// After the first chain was found, so that a shorter or better one may still show.
+constexpr std::int64_t kSettleMs = 2;
+
+Error logged(Error error) {
+  MESHBED_WARN("%s", error.text.c_str());
+  return error;
+}
+
+}  // namespace
+
+Reaching::Reaching(Transport& transport, const Handle& peer, int dev, int traffic_class)
+    : transport_(transport), peer_(peer), dev_(dev), traffic_class_(traffic_class), nics_(transport.current_nics()) {}
+
+Result<std::unique_ptr<Reaching>> Reaching::begin(Transport& transport, const Handle& peer, int dev,
+                                                  int traffic_class) {
+  std::unique_ptr<Reaching> reaching(new Reaching(transport, peer, dev, traffic_class));
+  auto route = choose_route({.nics = &reaching->nics_,
+                             .peer = peer.addresses,
+                             .same_node = peer.node == transport.node(),
+                             .dev = dev,
+                             .peer_dev = peer.dev,
+                             .gids = transport.gid_preference()});
+  if (route) {
+    if (auto straight = reaching->go_straight(*route); !straight) return logged(straight.error());
+    return reaching;
+  }
+  if (!transport.config().flag(Variable::kEnableRelay)) {
+    Error error = route.error();
+    error.text += " (relays are off: NCCL_MESH_ENABLE_RELAY=0)";
+    return logged(std::move(error));
+  }
+  auto relays = transport.relays();
+  if (!relays) return logged(relays.error());
+  reaching->relays_ = *relays;
+  reaching->no_path_ = route.error();
+  reaching->give_up_ = Deadline::in_ms(transport.config().number(Variable::kConnectTimeoutSec) * 1000);
+  reaching->question_pause_ms_ = kFirstPauseMs;
+  return reaching;
+}
+
+LocalEnd Reaching::local_end(const Route& route) const {
+  const Nic& nic = nics_[static_cast<std::size_t>(route.nic)];
+  return {.device = &transport_.device_of(nic),
+          .nic = nic,
+          .address = route.local,
+          .gid = route.gid,
+          .node = transport_.node(),
+          .psn = static_cast<std::uint32_t>(transport_.random() & 0xffffffU)};
+}
+
+Result<void> Reaching::go_straight(const Route& route) {
+  if (route.overridden) {
+    MESHBED_INFO("device %d (%s) has no path to the peer: using device %d (%s), whose %s reaches %s", dev_,
+                 nics_[static_cast<std::size_t>(dev_)].device_name.c_str(), route.nic,
+                 nics_[static_cast<std::size_t>(route.nic)].device_name.c_str(), subnet_text(route.local).c_str(),
+                 to_text(route.remote.prefix.address).c_str());
+  }
+  auto connection = DirectSend::create(local_end(route), transport_.settings_for(traffic_class_));
+  if (!connection) return connection.error();
+  Leg leg{.route = route,
+          .target = {.address = route.remote.prefix.address, .port = peer_.tcp_port},
+          .cookie = peer_.cookie,
+          .onward = std::nullopt};
+  leg_ = std::make_unique<Connecting>(transport_, std::move(leg), std::move(*connection));
+  return ok();
+}
+
+Result<std::unique_ptr<SendConnection>> Reaching::advance() {
+  for (;;) {
+    if (leg_ == nullptr) {
+      auto begun = search();
+      if (!begun) return logged(begun.error());
+      if (!*begun) return std::unique_ptr<SendConnection>();
+    }
+    auto connected = leg_->advance();
+    if (connected && !*connected) return std::unique_ptr<SendConnection>();
+    if (connected) break;
+    if (relays_ == nullptr || give_up_.passed()) return connected.error();
+    // The map may be older than a cable that was pulled: draw it anew.
+    leg_.reset();
+    found_ = false;
+    relays_->scout().forget();
+  }
+  auto* connection = static_cast<SendConnection*>(leg_->take_connection().release());
+  if (relays_ != nullptr) static_cast<RelayedSend*>(connection)->attach(leg_->take_control());
+  return std::unique_ptr<SendConnection>(connection);
+}
+
+Result<bool> Reaching::search() {
+  const auto hops = relays_->scout().chain({.nics = &nics_,
+                                            .node = transport_.node(),
+                                            .target = peer_.node,
+                                            .target_addresses = peer_.addresses,
+                                            .hop_limit = transport_.config().max_relay_hops(),
+                                            .dev = dev_});
+  if (hops && !found_) {
+    found_ = true;
+    settled_ = Deadline::in_ms(kSettleMs);
+  }
+  if (hops && settled_.passed()) {
+    if (auto through = go_through(*hops); !through) return through.error();
+    return true;
+  }
+  if (give_up_.passed()) {
+    Error error = no_path_;
+    error.text += "; and no chain of at most " + std::to_string(transport_.config().max_relay_hops()) +
+                  " cables (NCCL_MESH_MAX_RELAY_HOPS) was found within " +
+                  transport_.config().text(Variable::kConnectTimeoutSec) +
+                  " s: " + std::to_string(relays_->scout().known_nodes()) + " nodes answered on UDP port " +
+                  transport_.config().text(Variable::kRelayPort) + " (NCCL_MESH_RELAY_PORT)";
+    return error;
+  }
+  if (next_question_.passed() || next_question_.never()) {
+    relays_->scout().ask();
+    next_question_ = Deadline::in_ms(question_pause_ms_);
+    question_pause_ms_ = std::min(2 * question_pause_ms_, kLongestPauseMs);
+  }
+  // Nothing to look at here; the relay service reads the answers.
+  ::poll(nullptr, 0, 0);
+  return false;
+}
+
+Result<void> Reaching::go_through(const std::vector<Hop>& hops) {
+  const Hop& first = hops.front();
+  const std::vector<PeerAddress> there{{.prefix = first.address, .nic = 0}};
+  auto route = choose_route({.nics = &nics_, .peer = there, .dev = dev_, .gids = transport_.gid_preference()});
+  if (!route) return route.error();
+  const auto hop_limit = static_cast<std::uint8_t>(transport_.config().max_relay_hops());
+  const std::uint64_t circuit = transport_.random();
+  auto connection = RelayedSend::create(local_end(*route), transport_.settings_for(traffic_class_), circuit, hop_limit);
+  if (!connection) return connection.error();
+  WireRoute onward{.origin = transport_.node(),
+                   .hop = 1,
+                   .hop_limit = hop_limit,
+                   .onward = {hops.begin() + 1, hops.end()},
+                   .handle = {}};
+  encode_handle(peer_, onward.handle);
+  MESHBED_INFO("no subnet shared with the peer: through %zu relays, the first at %s by %s", hops.size(),
+               to_text(first.address.address).c_str(), nics_[static_cast<std::size_t>(route->nic)].device_name.c_str());
+  Leg leg{.route = *route,
+          .target = {.address = first.address.address, .port = first.port},
+          .cookie = circuit,
+          .onward = std::move(onward)};
+  leg_ = std::make_unique<Connecting>(transport_, std::move(leg), std::move(*connection));
+  return ok();
+}
+
+}  // namespace meshbed::net

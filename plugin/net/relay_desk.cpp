@@ -1,0 +1,231 @@
+#include "plugin/net/relay_desk.h"
+
+#include <algorithm>
+
+#include "plugin/base/log.h"
+#include "plugin/net/answering.h"
+#include "plugin/net/transport.h"
+
+namespace meshbed::net {
+namespace {
+
+Error reason(std::string text) {
+  return {.code = ErrorCode::kRemote, .scope = Scope::kQueuePair, .text = std::move(text), .os_errno = 0};
+}
+
+}  // namespace
+
+Result<void> RelayDesk::open() {
+  bool ipv6 = false;
+  for (const Nic& nic : transport_.nics()) {
+    for (const IpPrefix& address : nic.addresses) ipv6 = ipv6 || address.address.family == Family::kIpv6;
+  }
+  auto socket = Socket::listen_anywhere(ipv6);
+  if (!socket) return socket.error();
+  socket_ = std::move(*socket);
+  auto port = socket_.local_port();
+  if (!port) return port.error();
+  port_ = *port;
+  return ok();
+}
+
+void RelayDesk::advance(std::vector<std::unique_ptr<Circuit>>& circuits) {
+  admit_clients();
+  for (auto& client : clients_) {
+    auto stays = advance(*client);
+    if (!stays) {
+      MESHBED_WARN("relay: client %s is dropped: %s", to_text(client->remote.address).c_str(),
+                   stays.error().text.c_str());
+      client.reset();
+    } else if (!*stays) {
+      if (client->state == State::kReady) circuits.push_back(to_circuit(*client));
+      client.reset();
+    }
+  }
+  std::erase(clients_, nullptr);
+}
+
+void RelayDesk::admit_clients() {
+  for (;;) {
+    auto arrived = socket_.accept_client();
+    if (!arrived) MESHBED_WARN("relay: %s", arrived.error().text.c_str());
+    if (!arrived || !*arrived) return;
+    auto client = std::make_unique<Client>();
+    client->socket = std::move((*arrived)->socket);
+    client->local = (*arrived)->local;
+    client->remote = (*arrived)->remote;
+    client->deadline = Deadline::in_ms(transport_.config().number(Variable::kAcceptTimeoutSec) * 1000);
+    clients_.push_back(std::move(client));
+  }
+}
+
+void RelayDesk::watch(std::vector<pollfd>& watched) const {
+  for (const auto& client : clients_) {
+    const bool writes = client->state == State::kReply || client->state == State::kRefusing;
+    if (client->state == State::kOnward) {
+      watched.push_back(client->leg->watched());
+    } else {
+      watched.push_back(
+          {.fd = client->socket.descriptor(), .events = static_cast<short>(writes ? POLLOUT : POLLIN), .revents = 0});
+    }
+  }
+}
+
+Result<bool> RelayDesk::advance(Client& client) {
+  if (client.deadline.passed()) return reason("it did not finish its handshake in time (NCCL_MESH_ACCEPT_TIMEOUT_SEC)");
+  // Each step says true where the next one may follow at once.
+  Result<bool> moved = true;
+  while (moved && *moved) {
+    switch (client.state) {
+      case State::kRoute:
+        moved = read_route(client);
+        break;
+      case State::kRequest:
+        moved = read_request(client);
+        break;
+      case State::kOnward:
+        moved = connect_onward(client);
+        break;
+      case State::kReply:
+        moved = client.writer.write(client.socket);
+        if (moved && *moved) client.state = State::kReady;
+        break;
+      case State::kReady:
+        moved = read_ready(client);
+        if (moved && *moved) return false;
+        break;
+      case State::kRefusing:
+        moved = client.writer.write(client.socket);
+        if (moved && *moved) return false;
+        break;
+    }
+  }
+  if (!moved) return moved.error();
+  return true;
+}
+
+Result<bool> RelayDesk::read_route(Client& client) {
+  auto message = client.reader.read(client.socket);
+  if (!message) return message.error();
+  if (!*message) return false;
+  if ((*message)->type != WireType::kRoute) return reason("it did not begin with a route");
+  client.circuit = (*message)->cookie;
+  client.route = (*message)->route;
+  client.state = State::kRequest;
+  return true;
+}
+
+Result<bool> RelayDesk::read_request(Client& client) {
+  auto message = client.reader.read(client.socket);
+  if (!message) return message.error();
+  if (!*message) return false;
+  if ((*message)->type != WireType::kRequest || (*message)->cookie != client.circuit) {
+    return reason("its request does not belong to its route");
+  }
+  client.peer = (*message)->end;
+  if (auto gone = go_onward(client); !gone) refuse(client, gone.error().text);
+  return true;
+}
+
+/// Our end for the one before us, and the first step towards the one after us.
+Result<void> RelayDesk::go_onward(Client& client) {
+  auto local = local_end_for(transport_, client.local.address, client.remote.address, client.peer);
+  if (!local) return local.error();
+  const ConnectionSettings settings = transport_.settings_for(-1);
+  auto entry = RelayEntry::create(*local, settings, channel_of(local->nic), client.circuit);
+  if (!entry) return entry.error();
+  client.entry = std::move(*entry);
+
+  const bool to_receiver = client.route.onward.empty();
+  auto handle = decode_handle(client.route.handle);
+  if (!handle) return handle.error();
+  const std::vector<Nic> nics = transport_.current_nics();
+  std::vector<PeerAddress> there = handle->addresses;
+  if (!to_receiver) there = {{.prefix = client.route.onward.front().address, .nic = 0}};
+  // By another cable than the one it came from where there is one; that is what a chain is for.
+  auto route = choose_route({.nics = &nics,
+                             .peer = there,
+                             .dev = 0,
+                             .peer_dev = to_receiver ? handle->dev : 0,
+                             .gids = transport_.gid_preference()});
+  if (!route) return route.error();
+  const Nic& nic = nics[static_cast<std::size_t>(route->nic)];
+  auto leaving = RelayExit::create({.device = &transport_.device_of(nic),
+                                    .nic = nic,
+                                    .address = route->local,
+                                    .gid = route->gid,
+                                    .node = transport_.node(),
+                                    .psn = static_cast<std::uint32_t>(transport_.random() & 0xffffffU)},
+                                   settings, channel_of(nic), to_receiver);
+  if (!leaving) return leaving.error();
+  if (auto mapped = (*leaving)->map_window(client.entry->window_address()); !mapped) return mapped;
+  client.name =
+      to_text(client.remote.address) + " -> " + to_text(route->remote.prefix.address) + (to_receiver ? "" : " (relay)");
+  Leg leg{.route = *route,
+          .target = {.address = route->remote.prefix.address,
+                     .port = to_receiver ? handle->tcp_port : client.route.onward.front().port},
+          .cookie = to_receiver ? handle->cookie : client.circuit,
+          .onward = std::nullopt};
+  if (!to_receiver) {
+    leg.onward = client.route;
+    leg.onward->onward.erase(leg.onward->onward.begin());
+    ++leg.onward->hop;
+  }
+  client.leg = std::make_unique<Connecting>(transport_, std::move(leg), std::move(*leaving));
+  client.state = State::kOnward;
+  return ok();
+}
+
+Result<bool> RelayDesk::connect_onward(Client& client) {
+  auto connected = client.leg->advance();
+  if (!connected) {
+    refuse(client, connected.error().text);
+    return true;
+  }
+  if (!*connected) return false;
+  const std::uint8_t mtu = std::min(client.entry->local().nic.mtu, client.peer.mtu);
+  if (auto joined = client.entry->join(client.peer, mtu); !joined) {
+    refuse(client, joined.error().text);
+    return true;
+  }
+  WireMessage reply{.type = WireType::kReply, .cookie = client.circuit, .end = client.entry->describe(), .reason = ""};
+  reply.end.mtu = mtu;
+  client.writer.start(reply);
+  client.state = State::kReply;
+  return true;
+}
+
+Result<bool> RelayDesk::read_ready(Client& client) {
+  auto message = client.reader.read(client.socket);
+  if (!message) return message.error();
+  if (!*message) return false;
+  if ((*message)->type != WireType::kReady || (*message)->cookie != client.circuit) {
+    return reason("it did not end its handshake properly");
+  }
+  return true;
+}
+
+std::unique_ptr<Circuit> RelayDesk::to_circuit(Client& client) {
+  const bool to_receiver = client.route.onward.empty();
+  std::unique_ptr<RelayExit> leaving(static_cast<RelayExit*>(client.leg->take_connection().release()));
+  Socket downstream = client.leg->take_control();
+  if (to_receiver) downstream.close();  // a receiver has no use for it
+  return std::make_unique<Circuit>(Circuit::Parts{.number = client.circuit,
+                                                  .name = client.name,
+                                                  .entry = std::move(client.entry),
+                                                  .exit = std::move(leaving),
+                                                  .upstream = std::move(client.socket),
+                                                  .downstream = std::move(downstream)});
+}
+
+void RelayDesk::refuse(Client& client, const std::string& why) {
+  MESHBED_WARN("relay: client %s is refused: %s", to_text(client.remote.address).c_str(), why.c_str());
+  client.writer.start({.type = WireType::kRefuse, .cookie = client.circuit, .end = {}, .reason = why});
+  client.state = State::kRefusing;
+}
+
+ibv_comp_channel* RelayDesk::channel_of(const Nic& nic) const {
+  return channels_[static_cast<std::size_t>(nic.device)].raw();
+}
+
+}  // namespace meshbed::net

@@ -1,0 +1,70 @@
+#pragma once
+// Where circuits through this node begin: takes ROUTE and REQUEST from the one before us, connects to the one after us,
+// and only then answers, so that a chain stands as a whole or not at all. Belongs to the relay service's thread.
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "plugin/base/result.h"
+#include "plugin/net/circuit.h"
+#include "plugin/net/clock.h"
+#include "plugin/net/connecting.h"
+
+namespace meshbed::net {
+
+class Transport;
+
+class RelayDesk {
+ public:
+  /// `channels`: one a device, in the order of the transport's devices.
+  RelayDesk(Transport& transport, std::span<const verbs::CompletionChannel> channels)
+      : transport_(transport), channels_(channels) {}
+
+  Result<void> open();
+  std::uint16_t port() const { return port_; }
+  /// Advances all clients; what has become a circuit is appended.
+  void advance(std::vector<std::unique_ptr<Circuit>>& circuits);
+  bool busy() const { return !clients_.empty(); }
+  /// Adds what poll(2) should look for while it is busy.
+  void watch(std::vector<pollfd>& watched) const;
+  int descriptor() const { return socket_.descriptor(); }
+
+ private:
+  enum class State { kRoute, kRequest, kOnward, kReply, kReady, kRefusing };
+  struct Client {
+    Socket socket;
+    SocketAddress local, remote;
+    Deadline deadline;
+    State state = State::kRoute;
+    MessageReader reader;
+    MessageWriter writer;
+    std::uint64_t circuit = 0;
+    WireRoute route;
+    WireEnd peer;
+    std::string name;
+    std::unique_ptr<RelayEntry> entry;
+    std::unique_ptr<Connecting> leg;
+  };
+
+  void admit_clients();
+  /// False: the client is done with, one way or the other.
+  Result<bool> advance(Client& client);
+  Result<bool> read_route(Client& client);
+  Result<bool> read_request(Client& client);
+  Result<void> go_onward(Client& client);
+  Result<bool> connect_onward(Client& client);
+  Result<bool> read_ready(Client& client);
+  std::unique_ptr<Circuit> to_circuit(Client& client);
+  void refuse(Client& client, const std::string& why);
+  ibv_comp_channel* channel_of(const Nic& nic) const;
+
+  Transport& transport_;
+  std::span<const verbs::CompletionChannel> channels_;
+  Socket socket_;
+  std::uint16_t port_ = 0;
+  std::vector<std::unique_ptr<Client>> clients_;
+};
+
+}  // namespace meshbed::net

@@ -1,0 +1,120 @@
+#include "plugin/net/relay_entry.h"
+
+#include <arpa/inet.h>
+
+#include <cstring>
+
+namespace meshbed::net {
+namespace {
+
+/// One signalled write for so many, so that the send queue drains.
+constexpr std::uint32_t kSignalEvery = 16;
+constexpr std::uint32_t kInlineBytes = kMaxGroup * sizeof(std::uint32_t);
+constexpr std::uint64_t kTellEvery = kPieceSlots / 4;
+
+}  // namespace
+
+Result<std::unique_ptr<RelayEntry>> RelayEntry::create(LocalEnd local, const ConnectionSettings& settings,
+                                                       ibv_comp_channel* channel, std::uint64_t circuit) {
+  std::unique_ptr<RelayEntry> entry(new RelayEntry(std::move(local), settings, circuit));
+  auto window = verbs::RegisteredBuffer::create(entry->device().pd(), kPieceWindowBytes);
+  if (!window) return window.error();
+  entry->window_ = std::move(*window);
+  auto staging = verbs::RegisteredBuffer::create(entry->device().pd(), kRelayedRingBytes);
+  if (!staging) return staging.error();
+  entry->staging_ = std::move(*staging);
+  auto opened = entry->open({.sends = kSendDepth, .receives = kPieceSlots, .inline_bytes = kInlineBytes}, channel);
+  if (!opened) return opened.error();
+  for (std::uint32_t slot = 0; slot < kPieceSlots; ++slot) {
+    if (!entry->post_slot(slot)) return entry->failure();
+  }
+  return entry;
+}
+
+void RelayEntry::describe_memory(WireEnd& end) const {
+  end.memory_address = window_.address();
+  end.memory_rkey = window_.rkey();
+  end.memory_entries = kPieceSlots;
+}
+
+bool RelayEntry::post_slot(std::uint32_t slot) {
+  ibv_recv_wr work{};
+  work.wr_id = slot;
+  return post_receive(work);
+}
+
+std::uint64_t RelayEntry::slot_address(std::uint64_t piece) const {
+  return window_.address() + piece % kPieceSlots * kPieceStride + kPieceHeaderAt;
+}
+
+PieceHeader& RelayEntry::header(std::uint64_t piece) {
+  return *reinterpret_cast<PieceHeader*>(window_.as<std::uint8_t>() + piece % kPieceSlots * kPieceStride +
+                                         kPieceHeaderAt);
+}
+
+const PieceHeader& RelayEntry::header(std::uint64_t piece) const {
+  return const_cast<RelayEntry*>(this)->header(piece);
+}
+
+void RelayEntry::completed(const ibv_wc& completion) {
+  if ((completion.wr_id & RequestPool::kControlBit) != 0) {
+    queued_ -= static_cast<std::uint32_t>(completion.wr_id & 0xffffU);
+    return;
+  }
+  // Pieces arrive in order, so that the immediate value only confirms what the count says.
+  const char* problem = ntohl(completion.imm_data) != arrived_ % kPieceSlots || arrived_ - released_ >= kPieceSlots
+                            ? "a piece in the wrong slot"
+                            : problem_of(header(arrived_), circuit_, arrived_);
+  if (problem != nullptr) {
+    fail({.code = ErrorCode::kRemote,
+          .scope = Scope::kQueuePair,
+          .text = ends_text() + ": the peer sent " + problem,
+          .os_errno = 0});
+    return;
+  }
+  ++arrived_;
+}
+
+bool RelayEntry::release_up_to(std::uint64_t pieces) {
+  for (; released_ < pieces; ++released_) {
+    if (!post_slot(static_cast<std::uint32_t>(released_ % kPieceSlots))) return false;
+  }
+  // Told for every quarter of the window, no more and no less: as many writes in every run, and the sender, who keeps
+  // three quarters, never runs dry for it.
+  while (released_ - told_ >= kTellEvery) {
+    if (!can_announce()) return false;
+    auto* credits = staging_.as<std::uint64_t>() + kCreditsAt / sizeof(std::uint64_t);
+    *credits = told_ + kTellEvery;
+    const ibv_sge source{
+        .addr = staging_.address() + kCreditsAt, .length = sizeof(std::uint64_t), .lkey = staging_.lkey()};
+    if (!write_back(kCreditsAt, source)) return false;
+    told_ += kTellEvery;
+  }
+  return true;
+}
+
+bool RelayEntry::announce(const ClearToSend* entries, std::uint32_t first, std::uint32_t parts) {
+  const std::uint64_t offset = first * sizeof(ClearToSend);
+  const auto bytes = static_cast<std::uint32_t>(parts * sizeof(ClearToSend));
+  std::memcpy(staging_.as<std::uint8_t>() + offset, entries, bytes);
+  return write_back(offset, {.addr = staging_.address() + offset, .length = bytes, .lkey = staging_.lkey()});
+}
+
+bool RelayEntry::write_back(std::uint64_t offset, const ibv_sge& source) {
+  ibv_sge copy = source;
+  ibv_send_wr work{};
+  ++queued_;
+  const bool signalled = ++unsignalled_ == kSignalEvery;
+  work.wr_id = RequestPool::kControlBit | unsignalled_;
+  work.sg_list = &copy;
+  work.num_sge = 1;
+  work.opcode = peer().wants_notice ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_RDMA_WRITE;
+  work.send_flags =
+      flag_if(signalled, IBV_SEND_SIGNALED) | flag_if(source.length <= pair().inline_bytes(), IBV_SEND_INLINE);
+  work.wr.rdma.remote_addr = peer().memory_address + offset;
+  work.wr.rdma.rkey = peer().memory_rkey;
+  if (signalled) unsignalled_ = 0;
+  return post_send(work);
+}
+
+}  // namespace meshbed::net

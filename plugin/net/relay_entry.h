@@ -1,0 +1,58 @@
+#pragma once
+// Where a circuit comes into a relay: the window of slots that the one before us writes pieces into, and the way back,
+// on which clear-to-sends and credits are written into its ring.
+
+#include <cstdint>
+#include <memory>
+
+#include "plugin/net/connection.h"
+#include "plugin/net/piece.h"
+#include "plugin/verbs/registration.h"
+
+namespace meshbed::net {
+
+class RelayEntry : public Connection {
+ public:
+  static Result<std::unique_ptr<RelayEntry>> create(LocalEnd local, const ConnectionSettings& settings,
+                                                    ibv_comp_channel* channel, std::uint64_t circuit);
+
+  /// Takes completions in; how many.
+  int progress() { return poll(); }
+  void arm() { completions().arm(); }
+  bool broken() const { return failed(); }
+  const Error& what_broke() const { return failure(); }
+
+  std::uint64_t arrived() const { return arrived_; }
+  /// Piece number `piece`, which has arrived and was not released. Its header is checked.
+  const PieceHeader& header(std::uint64_t piece) const;
+  PieceHeader& header(std::uint64_t piece);
+  std::uint64_t window_address() const { return window_.address(); }
+  std::uint64_t slot_address(std::uint64_t piece) const;
+  /// The slots of all pieces below `pieces` may be written again. False: no room for it now; nothing is lost.
+  bool release_up_to(std::uint64_t pieces);
+
+  bool can_announce() const { return queued_ + 1 < kSendDepth; }
+  /// Hands on a group of clear-to-sends, which lie in slots first..first+parts of everybody's ring.
+  bool announce(const ClearToSend* entries, std::uint32_t first, std::uint32_t parts);
+
+  void break_off(Error error) { fail(std::move(error)); }
+
+ private:
+  static constexpr std::uint32_t kSendDepth = 128;
+
+  RelayEntry(LocalEnd local, const ConnectionSettings& settings, std::uint64_t circuit)
+      : Connection(ObjectKind::kReceive, std::move(local), settings), circuit_(circuit) {}
+  void completed(const ibv_wc& completion) override;
+  void describe_memory(WireEnd& end) const override;
+  bool post_slot(std::uint32_t slot);
+  bool write_back(std::uint64_t offset, const ibv_sge& source);
+
+  std::uint64_t circuit_;
+  verbs::RegisteredBuffer window_;
+  verbs::RegisteredBuffer staging_;  // a ring as the sender's, and the credits behind it
+  std::uint64_t arrived_ = 0, released_ = 0, told_ = 0;
+  std::uint32_t queued_ = 0;  // places taken in the send queue
+  std::uint32_t unsignalled_ = 0;
+};
+
+}  // namespace meshbed::net

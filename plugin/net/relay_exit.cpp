@@ -1,0 +1,162 @@
+#include "plugin/net/relay_exit.h"
+
+#include <arpa/inet.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+namespace meshbed::net {
+namespace {
+
+constexpr std::uint32_t kInlineBytes = kMaxGroup * sizeof(std::uint32_t);
+/// A piece takes at most so many places in the send queue: payload and sizes.
+constexpr std::uint32_t kPlacesOfPiece = 2;
+
+}  // namespace
+
+Result<std::unique_ptr<RelayExit>> RelayExit::create(LocalEnd local, const ConnectionSettings& settings,
+                                                     ibv_comp_channel* channel, bool to_receiver) {
+  std::unique_ptr<RelayExit> made(new RelayExit(std::move(local), settings, to_receiver));
+  auto ring = verbs::RegisteredBuffer::create(made->device().pd(), kRelayedRingBytes);
+  if (!ring) return ring.error();
+  made->ring_ = std::move(*ring);
+  made->next_ = std::make_unique<PieceWindow>(made->ring_.as<std::uint64_t>() + kCreditsAt / sizeof(std::uint64_t));
+  auto opened = made->open({.sends = kSendDepth, .receives = kNotices, .inline_bytes = kInlineBytes}, channel);
+  if (!opened) return opened.error();
+  for (std::uint32_t notice = 0; notice < kNotices; ++notice) {
+    if (!made->post_notice()) return made->failure();
+  }
+  return made;
+}
+
+Result<void> RelayExit::map_window(std::uint64_t address) {
+  window_.reset(ibv_reg_mr(device().pd(), reinterpret_cast<void*>(address), kPieceWindowBytes, 0));
+  if (window_) return ok();
+  return Error{.code = ErrorCode::kSystem,
+               .scope = Scope::kDevice,
+               .text = "cannot register a relay's window on " + device().name() + ": " + std::strerror(errno),
+               .os_errno = errno};
+}
+
+void RelayExit::describe_memory(WireEnd& end) const {
+  end.memory_address = ring_.address();
+  end.memory_rkey = ring_.rkey();
+  end.wants_notice = true;
+}
+
+bool RelayExit::post_notice() {
+  ibv_recv_wr work{};
+  work.wr_id = RequestPool::kControlBit;
+  return post_receive(work);
+}
+
+void RelayExit::completed(const ibv_wc& completion) {
+  if (completion.opcode == IBV_WC_RECV_RDMA_WITH_IMM) {
+    post_notice();  // what it announces lies in the ring
+    return;
+  }
+  --queued_;
+  forwarded_ = std::max(forwarded_, completion.wr_id);  // in order; 0: the piece goes on
+}
+
+bool RelayExit::can_forward() const {
+  return queued_ + kPlacesOfPiece <= kSendDepth && (to_receiver_ || next_->has_room());
+}
+
+RelayExit::Announcement RelayExit::next_announcement() {
+  auto* ring = ring_.as<ClearToSend>();
+  const std::uint32_t first = slot_of(taken_);
+  if (!has_arrived(ring[first], taken_)) return {};
+  const std::uint32_t parts = ring[first].count;
+  if (parts < 1 || parts > kMaxGroup) {
+    refuse("announced a receive of " + std::to_string(parts) + " parts");
+    return {};
+  }
+  for (std::uint32_t part = 1; part < parts; ++part) {
+    if (!has_arrived(ring[first + part], taken_ + part)) return {};
+  }
+  return {.entries = ring + first, .first = first, .parts = parts};
+}
+
+bool RelayExit::forward(const PieceInMemory& piece) {
+  return to_receiver_ ? forward_to_receiver(piece) : forward_to_relay(piece);
+}
+
+bool RelayExit::forward_to_relay(const PieceInMemory& piece) {
+  const std::uint32_t slot = next_->next_slot();
+  ibv_sge source{
+      .addr = piece.address, .length = kPieceHeaderBytes + piece.header->payload_bytes, .lkey = window_->lkey};
+  ibv_send_wr work{};
+  work.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
+  work.imm_data = htonl(slot);
+  work.wr.rdma.remote_addr = peer().memory_address + slot * std::uint64_t{kPieceStride} + kPieceHeaderAt;
+  work.wr.rdma.rkey = peer().memory_rkey;
+  if (!post(work, &source, piece.header->sequence + 1)) return false;
+  next_->took_one();
+  return true;
+}
+
+bool RelayExit::forward_to_receiver(const PieceInMemory& piece) {
+  const PieceHeader& header = *piece.header;
+  // Only groups that were announced and not finished; else the ring has other entries there, or none yet.
+  const auto* entry = ring_.as<ClearToSend>() + slot_of(header.group) + header.part;
+  if (header.group + header.part >= taken_ || entry->sequence != sequence_of(header.group + header.part)) {
+    return refuse("is meant by a piece, but has no such receive");
+  }
+  const bool refuses = (header.flags & kPieceRefuses) != 0;
+  if (!refuses && header.message_bytes > entry->capacity_bytes) return refuse("is meant by a piece that is too long");
+  const bool ends = (header.flags & kPieceEndsMessage) != 0;
+  const bool alone = header.parts == 1;
+  const bool sizes_follow = (header.flags & kPieceEndsGroup) != 0;
+  sizes_[header.part] = header.message_bytes;
+  const bool immediate = refuses || (alone && ends);
+  if (header.payload_bytes > 0 || immediate) {
+    ibv_sge source{.addr = piece.address + kPieceHeaderBytes, .length = header.payload_bytes, .lkey = window_->lkey};
+    ibv_send_wr work{};
+    work.opcode = immediate ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_RDMA_WRITE;
+    work.imm_data = htonl(refuses ? kRefusedSize : header.message_bytes);
+    work.wr.rdma.remote_addr = entry->address + header.offset_bytes;
+    work.wr.rdma.rkey = entry->rkey;
+    if (!post(work, &source, sizes_follow ? 0 : header.sequence + 1)) return false;
+  } else if (queued_ == 0) {
+    forwarded_ = header.sequence + 1;  // an empty part of a group: nothing goes out for it
+  }
+  return !sizes_follow || write_sizes(header);
+}
+
+bool RelayExit::write_sizes(const PieceHeader& header) {
+  const std::uint32_t first = slot_of(header.group);
+  auto* records = ring_.as<std::uint32_t>() + kSizesAt / sizeof(std::uint32_t) + first;
+  std::memcpy(records, sizes_.data(), header.parts * sizeof(std::uint32_t));
+  const std::uint64_t offset = kSizesAt + first * sizeof(std::uint32_t);
+  ibv_sge source{.addr = ring_.address() + offset,
+                 .length = static_cast<std::uint32_t>(header.parts * sizeof(std::uint32_t)),
+                 .lkey = ring_.lkey()};
+  ibv_send_wr work{};
+  work.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
+  work.imm_data = htonl(header.parts);
+  work.wr.rdma.remote_addr = peer().memory_address + offset;
+  work.wr.rdma.rkey = peer().memory_rkey;
+  return post(work, &source, header.sequence + 1);
+}
+
+bool RelayExit::post(ibv_send_wr& work, ibv_sge* source, std::uint64_t done_pieces) {
+  work.wr_id = done_pieces;
+  work.sg_list = source;
+  work.num_sge = source->length > 0 ? 1 : 0;
+  work.send_flags = IBV_SEND_SIGNALED;
+  if (!post_send(work)) return false;
+  ++queued_;
+  return true;
+}
+
+bool RelayExit::refuse(const std::string& what) {
+  fail({.code = ErrorCode::kRemote,
+        .scope = Scope::kQueuePair,
+        .text = ends_text() + ": the peer " + what,
+        .os_errno = 0});
+  return false;
+}
+
+}  // namespace meshbed::net

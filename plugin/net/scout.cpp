@@ -1,0 +1,224 @@
+#include "plugin/net/scout.h"
+
+#include <net/if.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "plugin/base/log.h"
+#include "plugin/net/transport.h"
+
+namespace meshbed::net {
+namespace {
+
+Error socket_error(const std::string& what, int error_number) {
+  return {.code = ErrorCode::kSystem,
+          .scope = Scope::kJob,
+          .text = what + ": " + std::strerror(error_number),
+          .os_errno = error_number};
+}
+
+bool has_ipv6(const std::vector<Nic>& nics) {
+  return std::any_of(nics.begin(), nics.end(), [](const Nic& nic) {
+    return std::any_of(nic.addresses.begin(), nic.addresses.end(),
+                       [](const IpPrefix& prefix) { return prefix.address.family == Family::kIpv6; });
+  });
+}
+
+/// Non-blocking, on every address; `port` 0: one that the system chooses, else one that is shared.
+Result<Socket> open_datagrams(bool ipv6, std::uint16_t port) {
+  Socket socket(::socket(ipv6 ? AF_INET6 : AF_INET, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (!socket.is_open()) return socket_error("no UDP socket", errno);
+  const int on = 1, off = 0;
+  ::setsockopt(socket.descriptor(), SOL_SOCKET, SO_BROADCAST, &on, sizeof on);
+  if (port != 0) ::setsockopt(socket.descriptor(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  if (ipv6) ::setsockopt(socket.descriptor(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
+  SocketAddress any;
+  any.address.family = ipv6 ? Family::kIpv6 : Family::kIpv4;
+  any.port = port;
+  sockaddr_storage name{};
+  const socklen_t length = to_sockaddr(any, name);
+  if (::bind(socket.descriptor(), reinterpret_cast<const sockaddr*>(&name), length) != 0) {
+    return socket_error("cannot use UDP port " + std::to_string(port) + " (NCCL_MESH_RELAY_PORT)", errno);
+  }
+  return socket;
+}
+
+/// Where a datagram for the neighbours on this subnet goes. nullopt: a subnet for one.
+std::optional<IpAddress> everybody_on(const IpPrefix& prefix) {
+  IpAddress address = prefix.address;
+  if (address.family == Family::kIpv6) {
+    address.bytes = {};
+    address.bytes[0] = 0xff;  // ff02::1, all nodes of the link: RFC 4291
+    address.bytes[1] = 0x02;
+    address.bytes[15] = 0x01;
+    return address;
+  }
+  if (prefix.length_bits >= 32) return std::nullopt;
+  if (prefix.length_bits == 31) {  // two addresses, no broadcast: RFC 3021
+    address.bytes[3] ^= 1U;
+    return address;
+  }
+  for (unsigned bit = prefix.length_bits; bit < 32; ++bit) {
+    address.bytes[bit / 8] = static_cast<std::uint8_t>(address.bytes[bit / 8] | (0x80U >> (bit % 8)));
+  }
+  return address;
+}
+
+}  // namespace
+
+Result<void> Scout::open(std::uint16_t circuit_port) {
+  circuit_port_ = circuit_port;
+  const bool ipv6 = has_ipv6(transport_.nics());
+  auto beacon = open_datagrams(ipv6, static_cast<std::uint16_t>(transport_.config().number(Variable::kRelayPort)));
+  if (!beacon) return beacon.error();
+  auto mail = open_datagrams(ipv6, 0);
+  if (!mail) return mail.error();
+  beacon_ = std::move(*beacon);
+  mail_ = std::move(*mail);
+  return ok();
+}
+
+void Scout::ask() {
+  const std::uint64_t query = transport_.random() | 1U;
+  {
+    const std::lock_guard lock(mutex_);
+    asked_[next_asked_++ % asked_.size()] = query;
+  }
+  flood({.type = BeaconType::kQuery,
+         .hop_limit = static_cast<std::uint8_t>(transport_.config().max_relay_hops()),
+         .query = query,
+         .node = transport_.node(),
+         .addresses = {}},
+        std::nullopt);
+}
+
+bool Scout::advance() {
+  bool any = false;
+  for (const Socket* socket : {&beacon_, &mail_}) {
+    for (;;) {
+      std::array<std::uint8_t, kBeaconLargestBytes + 1> buffer{};  // one more, so that a longer one shows
+      sockaddr_storage name{};
+      socklen_t length = sizeof name;
+      const ssize_t count = ::recvfrom(socket->descriptor(), buffer.data(), buffer.size(), 0,
+                                       reinterpret_cast<sockaddr*>(&name), &length);
+      if (count < 0) break;
+      any = true;
+      const auto from = from_sockaddr(reinterpret_cast<const sockaddr*>(&name));
+      const auto beacon = decode_beacon(std::span<const std::uint8_t>(buffer).first(static_cast<std::size_t>(count)));
+      if (from && beacon) take_in(*beacon, *from);
+    }
+  }
+  return any;
+}
+
+void Scout::take_in(const Beacon& beacon, const SocketAddress& from) {
+  const std::vector<Nic>& nics = transport_.nics();
+  const bool neighbour = std::any_of(nics.begin(), nics.end(), [&](const Nic& nic) {
+    return std::any_of(nic.addresses.begin(), nic.addresses.end(),
+                       [&](const IpPrefix& prefix) { return contains(prefix, from.address); });
+  });
+  // Only cables count: what comes in from elsewhere, over the management network for one, is none of ours.
+  if (!neighbour && !is_link_local(from.address)) return;
+  if (beacon.type == BeaconType::kQuery) {
+    take_query(beacon, from);
+  } else {
+    take_answer(beacon);
+  }
+}
+
+void Scout::take_query(const Beacon& query, const SocketAddress& from) {
+  if (query.node == transport_.node() || query.hops >= query.hop_limit) return;
+  {
+    const std::lock_guard lock(mutex_);
+    const bool known =
+        std::any_of(heard_.begin(), heard_.end(), [&](const Heard& heard) { return heard.query == query.query; });
+    if (known) return;
+    heard_[next_heard_++ % heard_.size()] = {query.query, from};
+  }
+  send(own_answer(query), from);
+  Beacon onward = query;
+  if (++onward.hops < onward.hop_limit) flood(onward, from.address);
+}
+
+void Scout::take_answer(const Beacon& answer) {
+  std::optional<SocketAddress> onward;
+  {
+    const std::lock_guard lock(mutex_);
+    if (std::find(asked_.begin(), asked_.end(), answer.query) != asked_.end()) {
+      atlas_.add(answer.node, {.process = answer.process, .port = answer.circuit_port}, answer.addresses);
+      return;
+    }
+    for (const Heard& heard : heard_) {
+      if (heard.query == answer.query) onward = heard.asker;
+    }
+  }
+  if (onward) send(answer, *onward);
+}
+
+Beacon Scout::own_answer(const Beacon& query) const {
+  Beacon answer{.type = BeaconType::kAnswer,
+                .hops = query.hops,
+                .hop_limit = query.hop_limit,
+                .query = query.query,
+                .node = transport_.node(),
+                .process = transport_.process(),
+                .circuit_port = circuit_port_,
+                .addresses = {}};
+  const std::vector<Nic> nics = transport_.current_nics();
+  for (std::size_t nic = 0; nic < nics.size(); ++nic) {
+    if (!nics[nic].link_up) continue;  // nobody gets through there
+    for (const IpPrefix& prefix : nics[nic].addresses) {
+      answer.addresses.push_back({.prefix = prefix, .nic = static_cast<std::uint8_t>(std::min<std::size_t>(nic, 127))});
+    }
+  }
+  return answer;
+}
+
+void Scout::send(const Beacon& beacon, const SocketAddress& to) {
+  std::array<std::uint8_t, kBeaconLargestBytes> buffer{};
+  const std::size_t size = encode_beacon(beacon, buffer);
+  sockaddr_storage name{};
+  socklen_t length = to_sockaddr(to, name);
+  if (to.address.family == Family::kIpv4 && has_ipv6(transport_.nics())) length = to_mapped_sockaddr(to, name);
+  // Lost datagrams are asked for again; why one was lost helps whoever looks for a chain that does not appear.
+  if (::sendto(mail_.descriptor(), buffer.data(), size, 0, reinterpret_cast<const sockaddr*>(&name), length) < 0) {
+    MESHBED_LOG(LogLevel::kTrace, "beacon to %s: %s", to_text(to.address).c_str(), std::strerror(errno));
+  }
+}
+
+void Scout::flood(const Beacon& beacon, const std::optional<IpAddress>& except) {
+  const auto port = static_cast<std::uint16_t>(transport_.config().number(Variable::kRelayPort));
+  for (const Nic& nic : transport_.current_nics()) {
+    if (!nic.link_up) continue;
+    for (const IpPrefix& prefix : nic.addresses) {
+      const auto everybody = everybody_on(prefix);
+      if (!everybody || (except && contains(prefix, *except))) continue;
+      if (everybody->family == Family::kIpv6) {
+        const int index = static_cast<int>(::if_nametoindex(nic.netdev.c_str()));
+        ::setsockopt(mail_.descriptor(), IPPROTO_IPV6, IPV6_MULTICAST_IF, &index, sizeof index);
+      }
+      send(beacon, {.address = *everybody, .port = port});
+    }
+  }
+}
+
+std::optional<std::vector<Hop>> Scout::chain(const ChainRequest& request) const {
+  const std::lock_guard lock(mutex_);
+  return atlas_.chain(request);
+}
+
+void Scout::forget() {
+  const std::lock_guard lock(mutex_);
+  atlas_ = {};
+}
+
+std::size_t Scout::known_nodes() const {
+  const std::lock_guard lock(mutex_);
+  return atlas_.nodes().size();
+}
+
+}  // namespace meshbed::net

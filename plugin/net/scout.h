@@ -1,0 +1,67 @@
+#pragma once
+// The scout: asks the nodes around for their addresses, answers when others ask, and keeps the map. Two UDP sockets:
+// the beacon listens on a port that all nodes know, and that all processes of a node share; the mail socket has a port
+// of its own, from which everything is sent, so that an answer finds the process that asked.
+//
+// Loss is expected: whoever needs a chain asks again. Any thread.
+
+#include <array>
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "plugin/base/result.h"
+#include "plugin/net/atlas.h"
+#include "plugin/net/beacon.h"
+#include "plugin/net/socket.h"
+
+namespace meshbed::net {
+
+class Transport;
+
+class Scout {
+ public:
+  explicit Scout(Transport& transport) : transport_(transport) {}
+
+  /// `circuit_port`: where this process takes circuits. Errors name the port and its variable.
+  Result<void> open(std::uint16_t circuit_port);
+  /// Broadcasts a query on every live subnet of this node.
+  void ask();
+  /// Takes in and deals with everything that has arrived; true where there was something.
+  bool advance();
+
+  std::optional<std::vector<Hop>> chain(const ChainRequest& request) const;
+  /// Draws the map anew.
+  void forget();
+  /// Who answered so far, for an error's text.
+  std::size_t known_nodes() const;
+  /// Readable when advance() has something to do.
+  std::array<int, 2> descriptors() const { return {beacon_.descriptor(), mail_.descriptor()}; }
+
+ private:
+  struct Heard {
+    std::uint64_t query = 0;
+    SocketAddress asker;  // the neighbour who handed it on
+  };
+  void take_in(const Beacon& beacon, const SocketAddress& from);
+  void take_query(const Beacon& query, const SocketAddress& from);
+  void take_answer(const Beacon& answer);
+  Beacon own_answer(const Beacon& query) const;
+  void send(const Beacon& beacon, const SocketAddress& to);
+  /// To the neighbours on every subnet but the one that `except` is in.
+  void flood(const Beacon& beacon, const std::optional<IpAddress>& except);
+
+  Transport& transport_;
+  std::uint16_t circuit_port_ = 0;
+  Socket beacon_, mail_;
+  mutable std::mutex mutex_;  // guards what follows
+  Atlas atlas_;
+  std::array<Heard, 256> heard_{};
+  std::size_t next_heard_ = 0;
+  std::array<std::uint64_t, 16> asked_{};
+  std::size_t next_asked_ = 0;
+};
+
+}  // namespace meshbed::net

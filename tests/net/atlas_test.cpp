@@ -1,0 +1,140 @@
+// Chains of cables over other nodes. Subnets of the ancestor's fixtures: ring A{100,103} B{100,101} C{101,102}
+// D{102,103}, line A{100} B{100,101} C{101,102} D{102} (its 1.10).
+#include "plugin/net/atlas.h"
+
+#include <doctest/doctest.h>
+
+#include "tests/net/addresses.h"
+
+using namespace meshbed;
+using namespace meshbed::net;
+using test::as_peer;
+using test::nic;
+
+namespace {
+
+/// A node by its subnets: node n has 192.168.SUBNET.n/24.
+struct Place {
+  std::uint64_t node = 0;
+  std::vector<int> subnets;
+};
+
+std::vector<Nic> nics_of(const Place& place) {
+  std::vector<Nic> nics;
+  for (const int subnet : place.subnets) {
+    nics.push_back(nic("r" + std::to_string(nics.size()),
+                       {"192.168." + std::to_string(subnet) + "." + std::to_string(place.node) + "/24"}));
+  }
+  return nics;
+}
+
+constexpr std::uint16_t port_of(std::uint64_t node) { return static_cast<std::uint16_t>(5000 + node); }
+
+/// The nodes of the chain from `from` to `to`; empty: none. Everybody but `from` has answered.
+std::vector<std::uint64_t> chain_of(const std::vector<Place>& places, std::size_t from, std::size_t to, int dev = 0,
+                                    int hop_limit = 4) {
+  Atlas atlas;
+  for (std::size_t at = 0; at < places.size(); ++at) {
+    if (at != from) atlas.add(places[at].node, {1, port_of(places[at].node)}, as_peer(nics_of(places[at])));
+  }
+  const std::vector<Nic> own = nics_of(places[from]);
+  const auto hops = atlas.chain({.nics = &own,
+                                 .node = places[from].node,
+                                 .target = places[to].node,
+                                 .target_addresses = as_peer(nics_of(places[to])),
+                                 .hop_limit = hop_limit,
+                                 .dev = dev});
+  std::vector<std::uint64_t> nodes;
+  for (const Hop& hop : hops.value_or(std::vector<Hop>{})) {
+    CHECK(hop.port == port_of(hop.node));
+    nodes.push_back(hop.node);
+  }
+  return nodes;
+}
+
+using Nodes = std::vector<std::uint64_t>;
+
+const std::vector<Place> kRing{{1, {100, 103}}, {2, {100, 101}}, {3, {101, 102}}, {4, {102, 103}}};
+const std::vector<Place> kLine{{1, {100}}, {2, {100, 101}}, {3, {101, 102}}, {4, {102}}};
+
+}  // namespace
+
+TEST_CASE("a ring's diagonal: the neighbour behind the NIC that was asked for relays") {
+  CHECK(chain_of(kRing, 0, 2, 0) == Nodes{2});  // NIC 0 is on 100, where node 2 is
+  CHECK(chain_of(kRing, 0, 2, 1) == Nodes{4});
+  CHECK(chain_of(kRing, 1, 3, 0) == Nodes{1});
+  CHECK(chain_of(kRing, 1, 3, 1) == Nodes{3});
+}
+
+TEST_CASE("a line: every node between, in order, seen from both ends") {
+  CHECK(chain_of(kLine, 0, 2) == Nodes{2});
+  CHECK(chain_of(kLine, 0, 3) == Nodes{2, 3});
+  CHECK(chain_of(kLine, 3, 0) == Nodes{3, 2});
+}
+
+TEST_CASE("D22: the hop limit counts cables, not nodes") {
+  CHECK(chain_of(kLine, 0, 3, 0, 3) == Nodes{2, 3});  // three cables
+  CHECK(chain_of(kLine, 0, 3, 0, 2).empty());
+  std::vector<Place> longer{{1, {100}}, {2, {100, 101}}, {3, {101, 102}}, {4, {102, 103}}, {5, {103}}};
+  CHECK(chain_of(longer, 0, 4, 0, 4) == Nodes{2, 3, 4});
+  CHECK(chain_of(longer, 0, 4, 0, 3).empty());
+}
+
+TEST_CASE("a star: the hub; two disjoint rings: nobody") {
+  const std::vector<Place> star{{1, {100}}, {2, {101}}, {3, {102}}, {9, {100, 101, 102}}};
+  CHECK(chain_of(star, 0, 1) == Nodes{9});
+  CHECK(chain_of(star, 2, 1) == Nodes{9});
+  const std::vector<Place> apart{{1, {100, 102}}, {2, {100, 101}}, {3, {101, 102}},
+                                 {4, {103, 105}}, {5, {103, 104}}, {6, {104, 105}}};
+  CHECK(chain_of(apart, 0, 4, 0, 8).empty());
+}
+
+TEST_CASE("the shortest chain wins over the NIC that was asked for") {
+  // 1 - 2 - 5 by subnet 100, and 1 - 3 - 4 - 5 by subnet 110.
+  const std::vector<Place> places{{1, {110, 100}}, {2, {100, 101}}, {3, {110, 111}}, {4, {111, 112}}, {5, {101, 112}}};
+  CHECK(chain_of(places, 0, 4, 0) == Nodes{2});
+}
+
+TEST_CASE("equal chains are spread by the device that was asked for, the same way every time") {
+  // All relays stand behind NIC 0, a switch.
+  const std::vector<Place> places{{1, {100}}, {2, {100, 101}}, {3, {100, 101}}, {4, {100, 101}}, {5, {101}}};
+  CHECK(chain_of(places, 0, 4, 0) == Nodes{2});
+  CHECK(chain_of(places, 0, 4, 1) == Nodes{3});
+  CHECK(chain_of(places, 0, 4, 2) == Nodes{4});
+  CHECK(chain_of(places, 0, 4, 3) == Nodes{2});
+}
+
+TEST_CASE("a port that is down relays nothing") {
+  Atlas atlas;
+  atlas.add(2, {1, 5002}, as_peer(nics_of(kRing[1])));
+  atlas.add(4, {1, 5004}, as_peer(nics_of(kRing[3])));
+  std::vector<Nic> own = nics_of(kRing[0]);
+  own[0].link_up = false;
+  const auto hops = atlas.chain(
+      {.nics = &own, .node = 1, .target = 3, .target_addresses = as_peer(nics_of(kRing[2])), .hop_limit = 4, .dev = 0});
+  REQUIRE(hops);
+  CHECK(hops->front().node == 4);
+}
+
+TEST_CASE("several processes of a relay take turns; who answers again replaces what it said") {
+  Atlas atlas;
+  const auto addresses = as_peer(nics_of(kRing[1]));
+  atlas.add(2, {7, 5007}, {});
+  atlas.add(2, {3, 5003}, addresses);
+  atlas.add(2, {7, 5008}, addresses);
+  REQUIRE(atlas.nodes().size() == 1);
+  CHECK(atlas.nodes()[0].doors == std::vector<RelayDoor>{{3, 5003}, {7, 5008}});
+  const std::vector<Nic> own = nics_of(kRing[0]);
+  std::vector<std::uint16_t> ports;
+  for (const int dev : {0, 1}) {
+    const auto hops = atlas.chain({.nics = &own,
+                                   .node = 1,
+                                   .target = 3,
+                                   .target_addresses = as_peer(nics_of(kRing[2])),
+                                   .hop_limit = 4,
+                                   .dev = dev});
+    REQUIRE(hops);
+    ports.push_back(hops->front().port);
+  }
+  CHECK(ports == std::vector<std::uint16_t>{5003, 5008});
+}

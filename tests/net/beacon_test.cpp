@@ -1,0 +1,81 @@
+#include "plugin/net/beacon.h"
+
+#include <doctest/doctest.h>
+
+#include <array>
+
+#include "tests/net/addresses.h"
+
+using namespace meshbed;
+using namespace meshbed::net;
+
+namespace {
+
+using Buffer = std::array<std::uint8_t, kBeaconLargestBytes>;
+
+Beacon sample() {
+  return {.type = BeaconType::kAnswer,
+          .hops = 1,
+          .hop_limit = 4,
+          .query = 0x1122334455667788,
+          .node = 0x99aabbccddeeff00,
+          .process = 77,
+          .circuit_port = 40'001,
+          .addresses = test::as_peer({test::nic("a0", {"192.168.100.1/24", "fd00:1::1/64"})})};
+}
+
+std::span<const std::uint8_t> encode(const Beacon& beacon, Buffer& buffer) {
+  buffer.fill(0xee);
+  return std::span<const std::uint8_t>(buffer).first(encode_beacon(beacon, buffer));
+}
+
+/// As decode_beacon() sees it with one byte changed and the checksum made good.
+Result<Beacon> decode_with(std::size_t at, std::uint8_t value) {
+  Buffer buffer;
+  const std::size_t size = encode(sample(), buffer).size();
+  buffer[at] = value;
+  const std::uint32_t sum = checksum_of(std::span<const std::uint8_t>(buffer).first(size - 4));
+  for (std::size_t byte = 0; byte < 4; ++byte) buffer[size - 1 - byte] = static_cast<std::uint8_t>(sum >> (8 * byte));
+  return decode_beacon(std::span<const std::uint8_t>(buffer).first(size));
+}
+
+}  // namespace
+
+TEST_CASE("a beacon says after decoding what it said before encoding") {
+  Buffer buffer;
+  const auto decoded = decode_beacon(encode(sample(), buffer));
+  REQUIRE(decoded);
+  CHECK(*decoded == sample());
+  const Beacon query{.type = BeaconType::kQuery, .hop_limit = 4, .query = 5, .node = 6, .addresses = {}};
+  const auto again = decode_beacon(encode(query, buffer));
+  REQUIRE(again);
+  CHECK(*again == query);
+}
+
+TEST_CASE("addresses that do not fit are left out, and what is left is valid") {
+  Beacon many = sample();
+  many.addresses.assign(300, sample().addresses[1]);
+  Buffer buffer;
+  const auto decoded = decode_beacon(encode(many, buffer));
+  REQUIRE(decoded);
+  CHECK(decoded->addresses.size() == (kBeaconLargestBytes - 36) / 18);
+}
+
+TEST_CASE("anybody may send to a UDP port: what is not exactly a beacon is refused") {
+  CHECK(decode_with(0, 'X').error().text == "this is no beacon");
+  CHECK(decode_with(4, 9).error().text.find("another version") != std::string::npos);
+  CHECK(decode_with(5, 3).error().text == "a beacon of unknown type");
+  CHECK(decode_with(30, 1).error().text == "a beacon with bytes behind its end");
+  CHECK(decode_with(30, 3).error().text.find("cut off") != std::string::npos);
+  CHECK(decode_with(31, 1).error().text.find("flags") != std::string::npos);
+  CHECK(decode_with(33, 33).error().text.find("prefix") != std::string::npos);
+  Buffer buffer;
+  const auto bytes = encode(sample(), buffer);
+  for (std::size_t length = 0; length < bytes.size(); ++length) CHECK_FALSE(decode_beacon(bytes.first(length)));
+  std::vector<std::uint8_t> damaged(bytes.begin(), bytes.end());
+  damaged[40] ^= 1U;
+  CHECK(decode_beacon(damaged).error().text == "a damaged beacon");
+  Beacon without_port = sample();
+  without_port.circuit_port = 0;
+  CHECK(decode_beacon(encode(without_port, buffer)).error().text == "an answer without a port");
+}

@@ -1,0 +1,263 @@
+// Peers without a cable between them: the real plugin on every node of a ring or a line, and its relay service.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+#include "plugin/net/piece.h"
+#include "sim/engine/network.h"
+#include "sim/engine/world.h"
+#include "tests/net/mesh_ranks.h"
+
+using namespace meshbed;
+using namespace meshbed::test;
+using sim::OutcomeKind;
+
+namespace {
+
+/// A ring without its last cable: the ports that it joined are there, with their addresses, and down.
+models::Cluster line_cluster(int nodes) {
+  models::Cluster cluster = ring_cluster(nodes);
+  cluster.cables.pop_back();
+  return cluster;
+}
+
+/// Ranks `first` and `second` are connected both ways and run the body; the others only are there.
+WorldResult run_apart(const models::Cluster& cluster, int first, int second,
+                      const std::function<void(MeshRank&, const Comms&, int peer)>& body) {
+  const int ranks = static_cast<int>(cluster.nodes.size());
+  return run_mesh(cluster, [=](MeshRank& rank) {
+    if (rank.rank() == first || rank.rank() == second) {
+      const int peer = first + second - rank.rank();
+      const Comms comms = rank.connect_both(peer, 0);
+      CHECK(rank.infos().find("no subnet shared with the peer: through") != std::string::npos);
+      body(rank, comms, peer);
+    }
+    rank.meet("end", ranks);
+  });
+}
+
+void expect_pattern(const Buffer& buffer, std::size_t size, std::uint32_t seed) {
+  std::size_t wrong = 0;
+  for (std::size_t at = 0; at < size; ++at) wrong += buffer.bytes[at] != MeshRank::pattern(at, seed) ? 1 : 0;
+  CHECK(wrong == 0);
+}
+
+/// Sends messages of these sizes and receives as many from the peer, one at a time.
+void exchange(MeshRank& rank, const Comms& comms, const std::vector<std::size_t>& sizes) {
+  for (const std::size_t size : sizes) {
+    const auto seed = static_cast<std::uint32_t>(size);
+    Buffer out = rank.buffer(comms.send, size, seed);
+    Buffer in = rank.buffer(comms.receive, size + 10, 99);
+    void* receive = rank.receive(comms.receive, in);
+    void* send = rank.send(comms.send, out, size);
+    CHECK(rank.finish(send) == static_cast<int>(size));
+    CHECK(rank.finish(receive) == static_cast<int>(size));
+    expect_pattern(in, size, seed);
+    rank.release(comms.send, out);
+    rank.release(comms.receive, in);
+  }
+}
+
+const std::vector<std::size_t> kSizes{0,
+                                      1,
+                                      8,
+                                      net::kPieceBytes - 1,
+                                      net::kPieceBytes,
+                                      net::kPieceBytes + 1,
+                                      std::size_t{net::kPieceBytes} * net::kPieceSlots + 5,
+                                      5'000'003};
+
+}  // namespace
+
+TEST_CASE("a ring's diagonal: messages of every size arrive through a neighbour, both ways at once") {
+  run_apart(ring_cluster(4), 0, 2, [](MeshRank& rank, const Comms& comms, int) {
+    exchange(rank, comms, kSizes);
+    rank.close(comms);
+  });
+}
+
+TEST_CASE("a line's ends: three cables, two relays") {
+  run_apart(line_cluster(4), 0, 3, [](MeshRank& rank, const Comms& comms, int) {
+    CHECK(rank.infos().find("through 2 relays") != std::string::npos);
+    exchange(rank, comms, kSizes);
+    rank.close(comms);
+  });
+}
+
+TEST_CASE("grouped receives through a relay: parts by tag in any order, an empty one among them") {
+  run_apart(ring_cluster(4), 0, 2, [](MeshRank& rank, const Comms& comms, int) {
+    constexpr int kParts = 8;
+    const auto size_of = [](int part) {
+      return part == 3 ? std::size_t{0} : static_cast<std::size_t>(30'000 * part + 1);
+    };
+    std::vector<Buffer> in, out;
+    void* data[kParts];
+    std::size_t sizes[kParts];
+    int tags[kParts];
+    void* memories[kParts];
+    for (int part = 0; part < kParts; ++part) {
+      in.push_back(rank.buffer(comms.receive, 300'000, 1));
+      out.push_back(rank.buffer(comms.send, 300'000, static_cast<std::uint32_t>(part)));
+      data[part] = in.back().bytes.data();
+      sizes[part] = in.back().bytes.size();
+      tags[part] = 100 + part;
+      memories[part] = in.back().memory;
+    }
+    void* receive = nullptr;
+    CHECK(rank.net().irecv(comms.receive, kParts, data, sizes, tags, memories, nullptr, &receive) == 0);
+    std::vector<void*> sends;
+    for (int part = kParts - 1; part >= 0; --part) {
+      sends.push_back(rank.send(comms.send, out[static_cast<std::size_t>(part)], size_of(part), 100 + part));
+    }
+    for (void* send : sends) CHECK(rank.finish(send) >= 0);
+    int got[kParts];
+    CHECK(rank.finish(receive, got) >= 0);
+    for (int part = 0; part < kParts; ++part) {
+      CHECK(got[part] == static_cast<int>(size_of(part)));
+      expect_pattern(in[static_cast<std::size_t>(part)], size_of(part), static_cast<std::uint32_t>(part));
+    }
+    rank.close(comms);
+  });
+}
+
+TEST_CASE("no receive, no send: clear-to-sends travel to the sender, and nothing piles up in the relay") {
+  run_apart(ring_cluster(4), 0, 2, [](MeshRank& rank, const Comms& comms, int) {
+    constexpr std::size_t kBytes = 3'000'000;
+    if (rank.rank() == 0) {
+      Buffer out = rank.buffer(comms.send, kBytes, 5);
+      for (int look = 0; look < 100; ++look) CHECK(rank.send_once(comms.send, out, kBytes) == nullptr);
+      rank.meet("nothing went", 2);
+      // Eight of them at a time, more than the relay can hold.
+      std::vector<void*> sends;
+      for (int message = 0; message < 8; ++message) sends.push_back(rank.send(comms.send, out, kBytes));
+      for (void* send : sends) CHECK(rank.finish(send) == static_cast<int>(kBytes));
+    } else {
+      rank.meet("nothing went", 2);
+      for (int message = 0; message < 8; ++message) {
+        sim::World::get().sleep(kPicosecondsPerMillisecond);  // a slow receiver
+        Buffer in = rank.buffer(comms.receive, kBytes, 1);
+        CHECK(rank.finish(rank.receive(comms.receive, in)) == static_cast<int>(kBytes));
+        expect_pattern(in, kBytes, 5);
+        rank.release(comms.receive, in);
+      }
+    }
+    rank.close(comms);
+  });
+}
+
+TEST_CASE("a message longer than its receive ends both ends through a relay too; nothing is cut off") {
+  run_apart(ring_cluster(4), 0, 2, [](MeshRank& rank, const Comms& comms, int) {
+    int done = 0, size = 0;
+    if (rank.rank() == 0) {
+      Buffer out = rank.buffer(comms.send, 200'000, 5);
+      void* request = nullptr;
+      int result = 0;
+      while (result == 0 && request == nullptr) {
+        result = rank.net().isend(comms.send, out.bytes.data(), 200'000, 0, out.memory, nullptr, &request);
+      }
+      CHECK(result != 0);
+      CHECK(rank.warnings().find("a send of 200000 bytes meets a receive of 100000 bytes") != std::string::npos);
+    } else {
+      Buffer in = rank.buffer(comms.receive, 100'000, 1);
+      void* receive = rank.receive(comms.receive, in);
+      int result = 0;
+      while (result == 0 && done == 0) result = rank.net().test(receive, &done, &size);
+      CHECK(result != 0);
+      CHECK(rank.warnings().find("longer than this receive") != std::string::npos);
+    }
+    rank.meet("failed", 2);
+    rank.close(comms);
+  });
+}
+
+TEST_CASE("bytes that a relay has taken arrive although the sender has closed") {
+  run_apart(line_cluster(4), 0, 3, [](MeshRank& rank, const Comms& comms, int) {
+    constexpr std::size_t kBytes = 900'000;
+    if (rank.rank() == 0) {
+      Buffer out = rank.buffer(comms.send, kBytes, 5);
+      CHECK(rank.finish(rank.send(comms.send, out, kBytes)) == static_cast<int>(kBytes));
+      rank.close(comms);
+    } else {
+      Buffer in = rank.buffer(comms.receive, kBytes, 1);
+      CHECK(rank.finish(rank.receive(comms.receive, in)) == static_cast<int>(kBytes));
+      expect_pattern(in, kBytes, 5);
+      rank.close(comms);
+    }
+  });
+}
+
+TEST_CASE("a relay that has finalized serves those who still use it") {
+  run_mesh(line_cluster(3), [](MeshRank& rank) {
+    if (rank.rank() == 1) {
+      rank.meet("connected", 3);
+      return;  // finalize follows
+    }
+    const Comms comms = rank.connect_both(2 - rank.rank(), 0);
+    rank.meet("connected", 3);
+    exchange(rank, comms, kSizes);
+    rank.close(comms);
+  });
+}
+
+TEST_CASE("a cable beyond the relay is pulled: the sender's error names the relay and what it met") {
+  run_mesh(with(line_cluster(3), "NCCL_IB_TIMEOUT", "10"), [](MeshRank& rank) {
+    if (rank.rank() == 1) {
+      rank.meet("over", 3);
+      return;
+    }
+    const Comms comms = rank.connect_both(2 - rank.rank(), 0);
+    constexpr int kBytes = 100'000;
+    if (rank.rank() == 2) {
+      Buffer in = rank.buffer(comms.receive, kBytes, 1);
+      void* first = rank.receive(comms.receive, in);
+      for (int more = 0; more < 4; ++more) CHECK(rank.receive(comms.receive, in) != nullptr);
+      rank.meet("announced", 2);
+      CHECK(rank.finish(first) == kBytes);
+      rank.meet("one came", 2);
+    } else {
+      Buffer out = rank.buffer(comms.send, kBytes, 5);
+      rank.meet("announced", 2);
+      CHECK(rank.finish(rank.send(comms.send, out, kBytes)) == kBytes);
+      rank.meet("one came", 2);
+      sim::World::get().network().set_port_up({1, 1}, false);
+      int result = 0;
+      while (result == 0) {
+        void* request = nullptr;
+        result = rank.net().isend(comms.send, out.bytes.data(), kBytes, 0, out.memory, nullptr, &request);
+        for (int done = 0; result == 0 && request != nullptr && done == 0;) {
+          result = rank.net().test(request, &done, nullptr);
+        }
+      }
+      INFO(rank.warnings());
+      CHECK(rank.warnings().find("the relay gave up: failure peer=192.168.101.2") != std::string::npos);
+    }
+    rank.meet("over", 3);
+    rank.close(comms);
+  });
+}
+
+TEST_CASE("where relays are off, or there is no chain, the error says so and why") {
+  const auto refused = [](const models::Cluster& cluster, const std::string& text) {
+    run_mesh(cluster, [text](MeshRank& rank) {
+      if (rank.rank() == 2) rank.listen(0, "door");
+      if (rank.rank() == 0) {
+        HandleBytes handle = rank.look_up("door");
+        void* send = nullptr;
+        int result = 0;
+        while (result == 0 && send == nullptr) {
+          result = rank.net().connect(rank.context, 0, handle.data(), &send, nullptr);
+        }
+        CHECK(result != 0);
+        CHECK(send == nullptr);
+        INFO(rank.warnings());
+        CHECK(rank.warnings().find("no path") != std::string::npos);
+        CHECK(rank.warnings().find(text) != std::string::npos);
+      }
+      rank.meet("end", 4);
+    });
+  };
+  refused(with(ring_cluster(4), "NCCL_MESH_ENABLE_RELAY", "0"), "relays are off: NCCL_MESH_ENABLE_RELAY=0");
+  models::Cluster apart = with(ring_cluster(4), "NCCL_MESH_CONNECT_TIMEOUT_SEC", "1");
+  std::erase_if(apart.cables, [](const models::Cable& cable) { return cable.a.node % 2 == 1; });  // 1-2, 3-0
+  refused(apart, "no chain of at most 4 cables");
+}
