@@ -51,6 +51,10 @@ Result<void> remove_context(net::Context* context) {
     MESHBED_WARN("finalize: %zu connections or listeners are still open, so the devices stay open too", open);
     return ok();
   }
+  if (!g_transport->wait_for_others()) {
+    MESHBED_INFO("finalize: others still send through this process, so its relay stays while the process lives");
+    return ok();
+  }
   delete std::exchange(g_transport, nullptr);
   return ok();
 }

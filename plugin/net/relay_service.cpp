@@ -15,9 +15,11 @@ namespace {
 
 /// While a chain is being made its steps have deadlines and retries of their own.
 constexpr int kHandshakePauseMs = 1;
-/// After finalize(): others may still send through us.
-constexpr std::int64_t kLingerNs = 1'000'000'000;
-constexpr int kLingerPauseMs = 20;
+/// Between two looks at the sockets while pieces keep moving.
+constexpr int kRoundsAtOnce = 64;
+/// Others who send through us have gone when nothing has moved for so long; and so long we wait for that at most.
+constexpr std::int64_t kQuietNs = 1'000'000'000, kLongestWaitNs = 10'000'000'000;
+constexpr int kWaitPauseMs = 5;
 
 }  // namespace
 
@@ -42,7 +44,6 @@ Result<std::unique_ptr<RelayService>> RelayService::start(Transport& transport) 
 }
 
 RelayService::~RelayService() {
-  stop_at_ns_ = now_ns();
   stop_.store(true);
   if (thread_.joinable()) {
     const char byte = 0;
@@ -57,32 +58,40 @@ RelayService::~RelayService() {
 }
 
 void RelayService::run() {
-  while (!may_stop()) {
-    move_circuits();
-    // What arrives after this look wakes us; what came before is found by it.
-    for (const auto& circuit : circuits_) circuit->arm();
-    move_circuits();
-    wait();
+  while (!stop_.load()) {
+    bool moving = move_circuits();
+    if (!moving) {
+      // What arrives after this look wakes us; what came before is found by it.
+      for (const auto& circuit : circuits_) circuit->arm();
+      moving = move_circuits();
+    }
+    look_around(moving);
+    in_use_.store(!circuits_.empty() || desk_->busy());
   }
 }
 
-void RelayService::move_circuits() {
-  bool moved = true;
-  while (moved) {
-    moved = false;
+bool RelayService::move_circuits() {
+  for (int round = 0; round < kRoundsAtOnce; ++round) {
+    bool moved = false;
     for (const auto& circuit : circuits_) moved = circuit->progress() || moved;
-    if (moved) last_move_ns_ = now_ns();
+    if (!moved) return false;
+    last_move_ns_.store(now_ns());
     std::erase_if(circuits_, [](const auto& circuit) { return circuit->over(); });
   }
+  return true;
 }
 
-bool RelayService::may_stop() const {
-  if (!stop_.load()) return false;
-  const bool idle = circuits_.empty() && !desk_->busy();
-  return idle || now_ns() - std::max(last_move_ns_, stop_at_ns_) > kLingerNs;
+bool RelayService::wait_for_others() const {
+  const std::int64_t begun_ns = now_ns();
+  for (;;) {
+    const std::int64_t now = now_ns();
+    if (!in_use_.load() || now - std::max(last_move_ns_.load(), begun_ns) > kQuietNs) return true;
+    if (now - begun_ns > kLongestWaitNs) return false;
+    ::poll(nullptr, 0, kWaitPauseMs);
+  }
 }
 
-void RelayService::wait() {
+void RelayService::look_around(bool moving) {
   watched_.clear();
   const auto watch = [this](int descriptor) { watched_.push_back({.fd = descriptor, .events = POLLIN, .revents = 0}); };
   watch(wake_[0]);
@@ -94,13 +103,8 @@ void RelayService::wait() {
   }
   const std::size_t first_socket = 1 + channels_.size();
   desk_->watch(watched_);
-  const int pause_ms = stop_.load() ? kLingerPauseMs : desk_->busy() ? kHandshakePauseMs : -1;
+  const int pause_ms = moving ? 0 : desk_->busy() ? kHandshakePauseMs : -1;
   if (::poll(watched_.data(), watched_.size(), pause_ms) < 0) return;
-  if (watched_[0].revents != 0) {
-    char bytes[8];
-    (void)!::read(wake_[0], bytes, sizeof bytes);  // it has done its work
-  }
-
   for (std::size_t device = 0; device < channels_.size(); ++device) {
     if (watched_[1 + device].revents != 0) channels_[device].drain();
   }

@@ -20,19 +20,21 @@ namespace meshbed::net {
 class RelayService {
  public:
   static Result<std::unique_ptr<RelayService>> start(Transport& transport);
-  /// Waits for circuits that others still use: until they are closed, or nothing has moved for a second.
   ~RelayService();
+
+  /// Before the end: until no circuit is left, or nothing has moved for a second. False: others go on sending through
+  /// this process, and go on after ten seconds too.
+  bool wait_for_others() const;
 
   Scout& scout() { return scout_; }
 
  private:
   explicit RelayService(Transport& transport) : scout_(transport) {}
   void run();
-  /// Moves pieces until nothing moves any more.
-  void move_circuits();
-  void wait();
-  /// Told to stop, and nothing is under way for others any more, or has been for too long.
-  bool may_stop() const;
+  /// Moves pieces until nothing moves any more; true: it still does, but others want to be looked at too.
+  bool move_circuits();
+  /// Sleeps until something happens, unless pieces are moving; deals with sockets.
+  void look_around(bool moving);
 
   Scout scout_;
   std::vector<verbs::CompletionChannel> channels_;
@@ -41,8 +43,8 @@ class RelayService {
   std::vector<pollfd> watched_;
   int wake_[2] = {-1, -1};
   std::atomic<bool> stop_{false};
-  std::int64_t stop_at_ns_ = 0;  // written before stop_
-  std::int64_t last_move_ns_ = 0;
+  std::atomic<bool> in_use_{false};
+  std::atomic<std::int64_t> last_move_ns_{0};
   std::thread thread_;
 };
 

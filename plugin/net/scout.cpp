@@ -192,6 +192,7 @@ void Scout::send(const Beacon& beacon, const SocketAddress& to) {
 
 void Scout::flood(const Beacon& beacon, const std::optional<IpAddress>& except) {
   const auto port = static_cast<std::uint16_t>(transport_.config().number(Variable::kRelayPort));
+  const std::lock_guard lock(flood_mutex_);
   for (const Nic& nic : transport_.current_nics()) {
     if (!nic.link_up) continue;
     for (const IpPrefix& prefix : nic.addresses) {

@@ -121,6 +121,11 @@ Result<void> Transport::check_dev(int dev) const {
   return invalid("there is no device " + std::to_string(dev) + ", only " + std::to_string(nics_.size()));
 }
 
+bool Transport::wait_for_others() {
+  const std::lock_guard lock(relays_mutex_);
+  return !relays_ || relays_->wait_for_others();
+}
+
 Result<Listener*> Transport::listen(const Context& context, int dev, std::span<std::uint8_t, kHandleBytes> handle) {
   if (auto fine = check_dev(dev); !fine) return fine.error();
   auto listener = Listener::create(*this, dev, context.traffic_class);

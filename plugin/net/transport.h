@@ -71,6 +71,8 @@ class Transport {
   std::uint64_t random();
   /// The service that relays for others and finds chains for us; started when it is first needed.
   Result<RelayService*> relays();
+  /// Waits a little for those who send through this process. False: they do not stop, so it should stay open.
+  bool wait_for_others();
 
   /// Fills `handle` for the other side. Never blocks.
   Result<Listener*> listen(const Context& context, int dev, std::span<std::uint8_t, kHandleBytes> handle);

@@ -84,6 +84,37 @@ TEST_CASE("a line's ends: three cables, two relays") {
   });
 }
 
+TEST_CASE("pieces travel on all cables of a chain at once: 4 MiB over two to four within 10 % of one") {
+  constexpr std::size_t kBytes = 4U << 20U;
+  // The worlds run in child processes, so the limit is a closed form: the bits at 100 Gb/s with their headers (1.03).
+  constexpr Picoseconds kOneCable = kBytes * 8 * 10 * 103 / 100;
+  for (const int nodes : {3, 4, 5}) {
+    run_apart(line_cluster(nodes), 0, nodes - 1, [=](MeshRank& rank, const Comms& comms, int) {
+      if (rank.rank() == 0) {
+        Buffer out = rank.buffer(comms.send, kBytes, 5);
+        rank.meet("posted", 2);
+        sim::World::get().sleep(kPicosecondsPerMillisecond);  // until the clear-to-send is here
+        const Picoseconds before = sim::World::get().now();
+        void* send = rank.send(comms.send, out, kBytes);
+        rank.finish(send);
+        rank.meet("arrived", 2);
+        const Picoseconds taken = sim::World::get().now() - before;
+        CAPTURE(nodes);
+        CHECK(taken > kOneCable * 95 / 100);
+        CHECK(taken < kOneCable * 110 / 100);
+      } else {
+        Buffer in = rank.buffer(comms.receive, kBytes, 1);
+        void* receive = rank.receive(comms.receive, in);
+        rank.meet("posted", 2);
+        CHECK(rank.finish(receive) == static_cast<int>(kBytes));
+        rank.meet("arrived", 2);
+        expect_pattern(in, kBytes, 5);
+      }
+      rank.close(comms);
+    });
+  }
+}
+
 TEST_CASE("grouped receives through a relay: parts by tag in any order, an empty one among them") {
   run_apart(ring_cluster(4), 0, 2, [](MeshRank& rank, const Comms& comms, int) {
     constexpr int kParts = 8;
@@ -196,6 +227,28 @@ TEST_CASE("a relay that has finalized serves those who still use it") {
     rank.meet("connected", 3);
     exchange(rank, comms, kSizes);
     rank.close(comms);
+  });
+}
+
+TEST_CASE("a relay that nobody leaves in peace stays open when it finalizes, and nobody notices") {
+  run_mesh(line_cluster(3), [](MeshRank& rank) {
+    if (rank.rank() == 1) {
+      rank.meet("connected", 3);
+      rank.stop();
+      CHECK(rank.infos().find("so its relay stays") != std::string::npos);
+      CHECK(sim::World::get().now() > 10 * kPicosecondsPerSecond);
+      rank.start();  // what is still there is used again
+      rank.meet("end", 3);
+      return;
+    }
+    const Comms comms = rank.connect_both(2 - rank.rank(), 0);
+    rank.meet("connected", 3);
+    while (sim::World::get().now() < 12 * kPicosecondsPerSecond) {
+      exchange(rank, comms, {1000});
+      sim::World::get().sleep(100 * kPicosecondsPerMillisecond);
+    }
+    rank.close(comms);
+    rank.meet("end", 3);
   });
 }
 

@@ -1,0 +1,56 @@
+// libFuzzer target: what relays take from others. The first byte chooses: a beacon as it is, one with a fitting
+// checksum, a route in front of a handshake, or the header of a piece.
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+
+#include "plugin/net/atlas.h"
+#include "plugin/net/beacon.h"
+#include "plugin/net/piece.h"
+#include "plugin/net/wire.h"
+
+using namespace meshbed::net;
+
+namespace {
+
+void try_beacon(std::span<const std::uint8_t> bytes) {
+  const auto beacon = decode_beacon(bytes);
+  if (!beacon) return;
+  Atlas atlas;
+  atlas.add(beacon->node, {.process = beacon->process, .port = beacon->circuit_port}, beacon->addresses);
+  const std::vector<Nic> nics;
+  (void)atlas.chain({.nics = &nics, .node = 1, .target = 2, .target_addresses = beacon->addresses});
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  if (size == 0) return 0;
+  const std::span<const std::uint8_t> input(data + 1, size - 1);
+  std::array<std::uint8_t, kBeaconLargestBytes> copy{};
+  const std::size_t length = std::min(input.size(), copy.size());
+  std::copy_n(input.begin(), length, copy.begin());
+  switch (data[0] % 4) {
+    case 0:
+      try_beacon(input);
+      break;
+    case 1:
+      if (length < sizeof(std::uint32_t)) break;
+      ByteWriter(std::span(copy).subspan(length - 4)).u32(checksum_of(std::span(copy).first(length - 4)));
+      try_beacon(std::span<const std::uint8_t>(copy).first(length));
+      break;
+    case 2:
+      (void)decode_message(input);
+      break;
+    default: {
+      PieceHeader header;
+      std::memcpy(&header, copy.data(), sizeof header);
+      (void)problem_of(header, header.circuit, header.sequence);
+      break;
+    }
+  }
+  return 0;
+}
