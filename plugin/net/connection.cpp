@@ -29,21 +29,29 @@ Connection::~Connection() {
   });
 }
 
-Result<void> Connection::open(const verbs::QueuePairDepths& depths, ibv_comp_channel* channel) {
+Result<void> Connection::open(const verbs::QueuePairDepths& depths, ibv_comp_channel* channel,
+                              const verbs::QueuePairDepths* lane) {
   // Room for every work request, since in ERR each of them leaves a completion.
-  const int entries = static_cast<int>(depths.sends + depths.receives) + 1;
+  std::uint32_t work_requests = depths.sends + depths.receives;
+  if (lane != nullptr) work_requests += lane->sends + lane->receives;
+  const int entries = static_cast<int>(work_requests) + 1;
   auto queue = verbs::CompletionQueue::create(device(), entries, channel);
   if (!queue) return queue.error();
   queue_ = std::move(*queue);
   auto pair = verbs::QueuePair::create(device(), *queue_, local_.nic.port, depths);
   if (!pair) return pair.error();
   pair_ = std::move(*pair);
+  if (lane == nullptr) return ok();
+  auto second = verbs::QueuePair::create(device(), *queue_, local_.nic.port, *lane);
+  if (!second) return second.error();
+  lane_ = std::move(*second);
   return ok();
 }
 
 WireEnd Connection::describe() const {
   WireEnd end;
   end.qp_number = pair_->number();
+  end.lane_qp_number = lane_ ? lane_->number() : 0;
   end.psn = local_.psn;
   end.gid = local_.gid.gid;
   end.gid_type = local_.gid.type;
@@ -77,6 +85,10 @@ Result<void> Connection::join(const WireEnd& peer, std::uint8_t mtu) {
     error.text = ends_text() + ": " + error.text + "; our subnet is " + subnet_text(local_.address);
     return error;
   }
+  if (lane_) {
+    path.remote_qp_number = peer.lane_qp_number;
+    if (auto joined = lane_->connect(path); !joined) return joined;
+  }
   MESHBED_INFO("%s %s: connected, GID %s (index %u, %s), path MTU %u", direction(*this), ends_text().c_str(),
                verbs::to_text(local_.gid.gid).c_str(), local_.gid.index, verbs::to_text(local_.gid.type),
                verbs::mtu_bytes(mtu));
@@ -105,6 +117,7 @@ void Connection::close() {
   closing();
   if (pair_) {
     pair_->abort();
+    if (lane_) lane_->abort();
     // Flushed work is no failure now; nothing is logged for it.
     if (!failed())
       failure_ = Error{.code = ErrorCode::kClosed, .scope = Scope::kQueuePair, .text = "closed", .os_errno = 0};
@@ -171,6 +184,7 @@ const Error& Connection::fail(Error error) {
   const bool first = !failed();
   const Error& kept = keep_failure(std::move(error));
   if (first) pair_->abort();
+  if (first && lane_) lane_->abort();
   return kept;
 }
 
@@ -202,9 +216,9 @@ void Connection::finish(Request& request, std::uint64_t bytes) {
   if (request.memory != nullptr) std::exchange(request.memory, nullptr)->drop();
 }
 
-bool Connection::post_send(ibv_send_wr& work) {
+bool Connection::post_send(ibv_send_wr& work, const verbs::QueuePair& pair) {
   ibv_send_wr* refused = nullptr;
-  const int error = ibv_post_send(pair_->raw(), &work, &refused);
+  const int error = ibv_post_send(pair.raw(), &work, &refused);
   if (error == 0) return true;
   fail({.code = ErrorCode::kSystem,
         .scope = Scope::kQueuePair,
@@ -213,9 +227,9 @@ bool Connection::post_send(ibv_send_wr& work) {
   return false;
 }
 
-bool Connection::post_receive(ibv_recv_wr& work) {
+bool Connection::post_receive(ibv_recv_wr& work, const verbs::QueuePair& pair) {
   ibv_recv_wr* refused = nullptr;
-  const int error = ibv_post_recv(pair_->raw(), &work, &refused);
+  const int error = ibv_post_recv(pair.raw(), &work, &refused);
   if (error == 0) return true;
   fail({.code = ErrorCode::kSystem,
         .scope = Scope::kQueuePair,

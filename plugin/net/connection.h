@@ -60,8 +60,10 @@ class Connection : public Object {
 
  protected:
   Connection(ObjectKind kind, LocalEnd local, const ConnectionSettings& settings);
-  /// `channel` (may be nullptr) announces completions after completions().arm().
-  Result<void> open(const verbs::QueuePairDepths& depths, ibv_comp_channel* channel = nullptr);
+  /// `channel` (may be nullptr) announces completions after completions().arm(). `lane`: of a second queue pair with
+  /// the same completion queue.
+  Result<void> open(const verbs::QueuePairDepths& depths, ibv_comp_channel* channel = nullptr,
+                    const verbs::QueuePairDepths* lane = nullptr);
   verbs::CompletionQueue& completions() { return *queue_; }
 
   /// One ibv_poll_cq; how many completions it brought. May leave the connection failed.
@@ -83,9 +85,13 @@ class Connection : public Object {
   Request& take_request();
   void finish(Request& request, std::uint64_t bytes);
   /// Posts one send work request; a refusal fails the connection.
-  bool post_send(ibv_send_wr& work);
-  bool post_receive(ibv_recv_wr& work);
+  bool post_send(ibv_send_wr& work) { return post_send(work, *pair_); }
+  bool post_send(ibv_send_wr& work, const verbs::QueuePair& pair);
+  bool post_receive(ibv_recv_wr& work) { return post_receive(work, *pair_); }
+  bool post_receive(ibv_recv_wr& work, const verbs::QueuePair& pair);
   const verbs::QueuePair& pair() const { return *pair_; }
+  /// The second one; only where open() made it.
+  const verbs::QueuePair& lane() const { return *lane_; }
   const WireEnd& peer() const { return peer_; }
   std::string ends_text() const;
 
@@ -101,7 +107,7 @@ class Connection : public Object {
   ConnectionSettings settings_;
   WireEnd peer_;
   std::optional<verbs::CompletionQueue> queue_;
-  std::optional<verbs::QueuePair> pair_;  // after the queue, so that it goes first
+  std::optional<verbs::QueuePair> pair_, lane_;  // after the queue, so that they go first
   std::optional<Error> failure_;
   std::int64_t joined_ns_ = 0;
   std::uint64_t operations_ = 0;

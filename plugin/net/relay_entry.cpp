@@ -23,7 +23,9 @@ Result<std::unique_ptr<RelayEntry>> RelayEntry::create(LocalEnd local, const Con
   auto staging = verbs::RegisteredBuffer::create(entry->device().pd(), kRelayedRingBytes);
   if (!staging) return staging.error();
   entry->staging_ = std::move(*staging);
-  auto opened = entry->open({.sends = kSendDepth, .receives = kPieceSlots, .inline_bytes = kInlineBytes}, channel);
+  const verbs::QueuePairDepths lane{.sends = kSendDepth, .receives = 1, .inline_bytes = kInlineBytes};
+  auto opened =
+      entry->open({.sends = kSendDepth, .receives = kPieceSlots, .inline_bytes = kInlineBytes}, channel, &lane);
   if (!opened) return opened.error();
   for (std::uint32_t slot = 0; slot < kPieceSlots; ++slot) {
     if (!entry->post_slot(slot)) return entry->failure();
@@ -58,7 +60,8 @@ const PieceHeader& RelayEntry::header(std::uint64_t piece) const {
 
 void RelayEntry::completed(const ibv_wc& completion) {
   if ((completion.wr_id & RequestPool::kControlBit) != 0) {
-    queued_ -= static_cast<std::uint32_t>(completion.wr_id & 0xffffU);
+    WayBack& way = completion.qp_num == lane().number() ? credits_ : announcements_;
+    way.queued -= static_cast<std::uint32_t>(completion.wr_id & 0xffffU);
     return;
   }
   // Pieces arrive in order, so that the immediate value only confirms what the count says.
@@ -82,12 +85,12 @@ bool RelayEntry::release_up_to(std::uint64_t pieces) {
   // Told for every quarter of the window, no more and no less: as many writes in every run, and the sender, who keeps
   // three quarters, never runs dry for it.
   while (released_ - told_ >= kTellEvery) {
-    if (!can_announce()) return false;
+    if (!credits_.has_room()) return false;
     auto* credits = staging_.as<std::uint64_t>() + kCreditsAt / sizeof(std::uint64_t);
     *credits = told_ + kTellEvery;
     const ibv_sge source{
         .addr = staging_.address() + kCreditsAt, .length = sizeof(std::uint64_t), .lkey = staging_.lkey()};
-    if (!write_back(kCreditsAt, source)) return false;
+    if (!write_back(credits_, kCreditsAt, source)) return false;
     told_ += kTellEvery;
   }
   return true;
@@ -97,15 +100,16 @@ bool RelayEntry::announce(const ClearToSend* entries, std::uint32_t first, std::
   const std::uint64_t offset = first * sizeof(ClearToSend);
   const auto bytes = static_cast<std::uint32_t>(parts * sizeof(ClearToSend));
   std::memcpy(staging_.as<std::uint8_t>() + offset, entries, bytes);
-  return write_back(offset, {.addr = staging_.address() + offset, .length = bytes, .lkey = staging_.lkey()});
+  return write_back(announcements_, offset,
+                    {.addr = staging_.address() + offset, .length = bytes, .lkey = staging_.lkey()});
 }
 
-bool RelayEntry::write_back(std::uint64_t offset, const ibv_sge& source) {
+bool RelayEntry::write_back(WayBack& way, std::uint64_t offset, const ibv_sge& source) {
   ibv_sge copy = source;
   ibv_send_wr work{};
-  ++queued_;
-  const bool signalled = ++unsignalled_ == kSignalEvery;
-  work.wr_id = RequestPool::kControlBit | unsignalled_;
+  ++way.queued;
+  const bool signalled = ++way.unsignalled == kSignalEvery;
+  work.wr_id = RequestPool::kControlBit | way.unsignalled;
   work.sg_list = &copy;
   work.num_sge = 1;
   work.opcode = peer().wants_notice ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_RDMA_WRITE;
@@ -113,8 +117,8 @@ bool RelayEntry::write_back(std::uint64_t offset, const ibv_sge& source) {
       flag_if(signalled, IBV_SEND_SIGNALED) | flag_if(source.length <= pair().inline_bytes(), IBV_SEND_INLINE);
   work.wr.rdma.remote_addr = peer().memory_address + offset;
   work.wr.rdma.rkey = peer().memory_rkey;
-  if (signalled) unsignalled_ = 0;
-  return post_send(work);
+  if (signalled) way.unsignalled = 0;
+  return post_send(work, &way == &credits_ ? lane() : pair());
 }
 
 }  // namespace meshbed::net

@@ -31,7 +31,7 @@ class RelayEntry : public Connection {
   /// The slots of all pieces below `pieces` may be written again. False: no room for it now; nothing is lost.
   bool release_up_to(std::uint64_t pieces);
 
-  bool can_announce() const { return queued_ + 1 < kSendDepth; }
+  bool can_announce() const { return announcements_.has_room(); }
   /// Hands on a group of clear-to-sends, which lie in slots first..first+parts of everybody's ring.
   bool announce(const ClearToSend* entries, std::uint32_t first, std::uint32_t parts);
 
@@ -40,19 +40,26 @@ class RelayEntry : public Connection {
  private:
   static constexpr std::uint32_t kSendDepth = 128;
 
+  /// What is under way on one of the two queue pairs that lead back. Announcements and credits have one each: which of
+  /// them comes first is chance, and so each has an order of its own, the same in every run.
+  struct WayBack {
+    std::uint32_t queued = 0;  // places taken in the send queue
+    std::uint32_t unsignalled = 0;
+    bool has_room() const { return queued + 1 < kSendDepth; }
+  };
+
   RelayEntry(LocalEnd local, const ConnectionSettings& settings, std::uint64_t circuit)
       : Connection(ObjectKind::kReceive, std::move(local), settings), circuit_(circuit) {}
   void completed(const ibv_wc& completion) override;
   void describe_memory(WireEnd& end) const override;
   bool post_slot(std::uint32_t slot);
-  bool write_back(std::uint64_t offset, const ibv_sge& source);
+  bool write_back(WayBack& way, std::uint64_t offset, const ibv_sge& source);
 
   std::uint64_t circuit_;
   verbs::RegisteredBuffer window_;
   verbs::RegisteredBuffer staging_;  // a ring as the sender's, and the credits behind it
   std::uint64_t arrived_ = 0, released_ = 0, told_ = 0;
-  std::uint32_t queued_ = 0;  // places taken in the send queue
-  std::uint32_t unsignalled_ = 0;
+  WayBack announcements_, credits_;
 };
 
 }  // namespace meshbed::net

@@ -22,10 +22,15 @@ Result<std::unique_ptr<RelayExit>> RelayExit::create(LocalEnd local, const Conne
   if (!ring) return ring.error();
   made->ring_ = std::move(*ring);
   made->next_ = std::make_unique<PieceWindow>(made->ring_.as<std::uint64_t>() + kCreditsAt / sizeof(std::uint64_t));
-  auto opened = made->open({.sends = kSendDepth, .receives = kNotices, .inline_bytes = kInlineBytes}, channel);
+  const verbs::QueuePairDepths lane{.sends = 1, .receives = kPieceSlots};
+  auto opened = made->open({.sends = kSendDepth, .receives = kRingEntries, .inline_bytes = kInlineBytes}, channel,
+                           to_receiver ? nullptr : &lane);
   if (!opened) return opened.error();
-  for (std::uint32_t notice = 0; notice < kNotices; ++notice) {
-    if (!made->post_notice()) return made->failure();
+  for (std::uint32_t notice = 0; notice < kRingEntries; ++notice) {
+    if (!made->post_notice(made->pair())) return made->failure();
+  }
+  for (std::uint32_t notice = 0; !to_receiver && notice < kPieceSlots; ++notice) {
+    if (!made->post_notice(made->lane())) return made->failure();
   }
   return made;
 }
@@ -45,15 +50,16 @@ void RelayExit::describe_memory(WireEnd& end) const {
   end.wants_notice = true;
 }
 
-bool RelayExit::post_notice() {
+bool RelayExit::post_notice(const verbs::QueuePair& pair) {
   ibv_recv_wr work{};
   work.wr_id = RequestPool::kControlBit;
-  return post_receive(work);
+  return post_receive(work, pair);
 }
 
 void RelayExit::completed(const ibv_wc& completion) {
   if (completion.opcode == IBV_WC_RECV_RDMA_WITH_IMM) {
-    post_notice();  // what it announces lies in the ring
+    // What it announces lies in the ring, or in the credits behind it.
+    post_notice(completion.qp_num == pair().number() ? pair() : lane());
     return;
   }
   --queued_;

@@ -51,13 +51,12 @@ class RelayExit : public Connection {
 
  private:
   static constexpr std::uint32_t kSendDepth = 4 * kPieceSlots;
-  static constexpr std::uint32_t kNotices = kRingEntries + kPieceSlots;  // clear-to-sends and credits
 
   RelayExit(LocalEnd local, const ConnectionSettings& settings, bool to_receiver)
       : Connection(ObjectKind::kSend, std::move(local), settings), to_receiver_(to_receiver) {}
   void completed(const ibv_wc& completion) override;
   void describe_memory(WireEnd& end) const override;
-  bool post_notice();
+  bool post_notice(const verbs::QueuePair& pair);
   bool forward_to_relay(const PieceInMemory& piece);
   bool forward_to_receiver(const PieceInMemory& piece);
   bool write_sizes(const PieceHeader& header);

@@ -65,6 +65,7 @@ void RelayService::run() {
       for (const auto& circuit : circuits_) circuit->arm();
       moving = move_circuits();
     }
+    in_use_.store(!circuits_.empty() || desk_->busy());
     look_around(moving);
     in_use_.store(!circuits_.empty() || desk_->busy());
   }

@@ -27,7 +27,8 @@ Result<std::unique_ptr<RelayedSend>> RelayedSend::create(LocalEnd local, const C
   auto headers = verbs::RegisteredBuffer::create(send->device().pd(), kPieceSlots * sizeof(PieceHeader));
   if (!headers) return headers.error();
   send->headers_ = std::move(*headers);
-  auto opened = send->open({.sends = kSendDepth, .receives = 1, .send_pieces = 2});
+  const verbs::QueuePairDepths lane{.sends = 1, .receives = 1};
+  auto opened = send->open({.sends = kSendDepth, .receives = 1, .send_pieces = 2}, nullptr, &lane);
   if (!opened) return opened.error();
   return send;
 }

@@ -9,7 +9,7 @@ namespace meshbed::net {
 namespace {
 
 constexpr std::uint32_t kMagic = 0x4d534857;  // "MSHW"
-constexpr std::size_t kNicNameBytes = 32;
+constexpr std::size_t kNicNameBytes = 28;
 constexpr std::size_t kReasonBytes = kWireRefuseBytes - kWireHeaderBytes;
 constexpr std::uint32_t k24Bits = 0xffffff;
 
@@ -70,6 +70,7 @@ void write_end(ByteWriter& writer, const WireEnd& end) {
   writer.u32(end.memory_entries);
   writer.u64(end.node);
   write_text(writer, end.nic, kNicNameBytes);
+  writer.u32(end.lane_qp_number);
 }
 
 Result<WireEnd> read_end(ByteReader& reader) {
@@ -90,8 +91,10 @@ Result<WireEnd> read_end(ByteReader& reader) {
   end.memory_entries = reader.u32();
   end.node = reader.u64();
   end.nic = read_text(reader, kNicNameBytes);
+  end.lane_qp_number = reader.u32();
 
   if (end.qp_number == 0 || end.qp_number > k24Bits) return refuse("handshake with a queue pair number beyond 24 bits");
+  if (end.lane_qp_number > k24Bits) return refuse("handshake with a second queue pair beyond 24 bits");
   if (end.psn > k24Bits) return refuse("handshake with a packet sequence number beyond 24 bits");
   if (gid_type != 1 && gid_type != 2) return refuse("handshake with an unknown GID type");
   if (end.mtu < 1 || end.mtu > 5) return refuse("handshake with an MTU that does not exist");

@@ -24,7 +24,7 @@
 
 namespace meshbed::net {
 
-inline constexpr std::uint16_t kWireVersion = 1;
+inline constexpr std::uint16_t kWireVersion = 2;
 inline constexpr std::size_t kWireHeaderBytes = 24;
 inline constexpr std::size_t kWireEndBytes = 128;     // REQUEST and REPLY, with header
 inline constexpr std::size_t kWireRefuseBytes = 512;  // with header
@@ -37,8 +37,9 @@ enum class WireType : std::uint16_t { kRequest = 1, kReply = 2, kReady = 3, kRef
 
 /// One end of a connection, as the other one must know it.
 struct WireEnd {
-  std::uint32_t qp_number = 0;  // 24 bits, not 0
-  std::uint32_t psn = 0;        // 24 bits
+  std::uint32_t qp_number = 0;       // 24 bits, not 0
+  std::uint32_t psn = 0;             // 24 bits
+  std::uint32_t lane_qp_number = 0;  // through relays: of the queue pair for credits; else 0
   verbs::Gid gid{};
   verbs::GidType gid_type = verbs::GidType::kRoceV2;
   std::uint8_t mtu = 0;              // ibv_mtu; in REPLY the one that both use
@@ -49,7 +50,7 @@ struct WireEnd {
   std::uint32_t memory_entries = 0;  // of the ring; both must agree. A relay's REPLY: of its window
   bool wants_notice = false;         // it sleeps: clear-to-sends shall come with an immediate value
   std::uint64_t node = 0;
-  std::string nic;  // device name, at most 31 characters
+  std::string nic;  // device name, at most 27 characters
   bool operator==(const WireEnd&) const = default;
 };
 

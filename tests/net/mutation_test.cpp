@@ -148,7 +148,7 @@ TEST_CASE("a million mutated handshake messages: refused with a reason, or decod
     REQUIRE(message->end.qp_number <= 0xffffff);
     REQUIRE(message->end.psn <= 0xffffff);
     REQUIRE(message->end.mtu <= 5);
-    REQUIRE(message->end.nic.size() < 32);
+    REQUIRE(message->end.nic.size() < 28);
     REQUIRE(message->route.onward.size() <= kWireHopsMax);
   }
   CHECK(accepted > kMutations / 10);

@@ -27,6 +27,8 @@ WireEnd sample_end() {
   end.memory_rkey = 0x99;
   end.memory_entries = 256;
   end.node = 77;
+  end.lane_qp_number = 0x123457;
+  end.wants_notice = true;
   end.nic = "rocep1s0f0";
   return end;
 }
