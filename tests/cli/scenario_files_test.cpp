@@ -111,5 +111,5 @@ TEST_CASE("each recording is there, fits its cluster and is under 1 MiB") {
     CHECK(meta.find("\"net_devices_per_node\": " + std::to_string(scenario.cluster.nodes[0].nics.size())) !=
           std::string::npos);
   }
-  CHECK(recordings == 8);
+  CHECK(recordings == 10);
 }
