@@ -76,7 +76,6 @@ TEST_CASE("a subnet's broadcast reaches the neighbour on that cable, and every s
 TEST_CASE("a neighbour with another prefix does not take a subnet's broadcast") {
   models::Cluster cluster = ring_cluster(2);
   cluster.nodes[1].nics[0].addresses = {*models::parse_prefix("192.168.100.2/25")};
-  cluster.nodes[1].nics[1].addresses.clear();
   run_probe(cluster, 2, [](const ProbeTable& probe, int rank) {
     const int socket = probe.open_datagrams("0.0.0.0", kPort);
     int revents = 0;
