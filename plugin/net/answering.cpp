@@ -4,50 +4,40 @@
 #include "plugin/net/transport.h"
 
 namespace meshbed::net {
-namespace {
-
-Error reason(std::string text) {
-  return {.code = ErrorCode::kRemote, .scope = Scope::kQueuePair, .text = std::move(text), .os_errno = 0};
-}
-
-}  // namespace
 
 Result<LocalEnd> local_end_for(Transport& transport, const IpAddress& own, const IpAddress& client,
                                const WireEnd& peer) {
   if (client != peer.address.address) {
-    return reason("it says that it is " + to_text(peer.address.address) + ", but it came from " + to_text(client));
+    return handshake_error("it says that it is " + to_text(peer.address.address) + ", but it came from " +
+                           to_text(client));
   }
   if (peer.memory_entries != kRingEntries) {
-    return reason("its ring has " + std::to_string(peer.memory_entries) + " entries, ours " +
-                  std::to_string(kRingEntries));
+    return handshake_error("its ring has " + std::to_string(peer.memory_entries) + " entries, ours " +
+                           std::to_string(kRingEntries));
   }
   const std::vector<Nic> nics = transport.current_nics();
   for (const Nic& nic : nics) {
     for (const IpPrefix& address : nic.addresses) {
       if (address.address != own) continue;
       if (!shared_bits(address, peer.address)) {
-        return reason("it is in " + subnet_text(peer.address) + ", but " + nic.device_name + " is in " +
-                      subnet_text(address) + ": both prefixes must agree");
+        return handshake_error("it is in " + subnet_text(peer.address) + ", but " + nic.device_name + " is in " +
+                               subnet_text(address) + ": both prefixes must agree");
       }
       GidPreference preference = transport.gid_preference();
       if (!gid_may_answer(nic, peer.gid, peer.address.address, preference)) {
-        return reason(foreign_gid_text(peer.gid, peer.address.address));
+        return handshake_error(foreign_gid_text(peer.gid, peer.address.address));
       }
       preference.roce_v2 = peer.gid_type == verbs::GidType::kRoceV2;
       const auto gid = find_gid(nic, address.address, preference);
       if (!gid || gid->type != peer.gid_type) {
-        return reason("it uses a " + std::string(verbs::to_text(peer.gid_type)) + " GID, but " + nic.device_name +
-                      " has none for " + to_text(address.address));
+        return handshake_error("it uses a " + std::string(verbs::to_text(peer.gid_type)) + " GID, but " +
+                               nic.device_name + " has none for " + to_text(address.address));
       }
-      return LocalEnd{.device = &transport.device_of(nic),
-                      .nic = nic,
-                      .address = address,
-                      .gid = *gid,
-                      .node = transport.node(),
-                      .psn = static_cast<std::uint32_t>(transport.random() & 0xffffffU)};
+      return transport.local_end(nic, address, *gid);
     }
   }
-  return reason("it came in on " + to_text(own) + ", which is no RDMA address of this node: " + describe_subnets(nics));
+  return handshake_error("it came in on " + to_text(own) +
+                         ", which is no RDMA address of this node: " + describe_subnets(nics));
 }
 
 }  // namespace meshbed::net

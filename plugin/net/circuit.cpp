@@ -53,12 +53,11 @@ bool Circuit::move_announcements() {
 bool Circuit::move_pieces() {
   bool moved = false;
   while (next_ < parts_.entry->arrived() && parts_.exit->can_forward()) {
-    PieceHeader& header = parts_.entry->header(next_);
-    ++header.hops;
-    const std::uint64_t bytes = header.payload_bytes;
-    if (!parts_.exit->forward({.header = &header, .address = parts_.entry->slot_address(next_)})) break;
+    PieceHeader& piece = parts_.entry->piece(next_);
+    ++piece.hops;
+    if (!parts_.exit->forward(piece)) break;
     ++next_;
-    bytes_ += bytes;
+    bytes_ += piece.payload_bytes;
     moved = true;
   }
   parts_.entry->release_up_to(parts_.exit->forwarded());

@@ -22,7 +22,6 @@ class Deadline {
     if (duration_ms > 0) deadline.at_ns_ = now_ns() + duration_ms * 1'000'000;
     return deadline;
   }
-  bool never() const { return at_ns_ == 0; }
   bool passed() const { return at_ns_ != 0 && now_ns() >= at_ns_; }
 
  private:

@@ -16,10 +16,6 @@ Error logged(Error error) {
   return error;
 }
 
-Error remote(std::string text) {
-  return {.code = ErrorCode::kRemote, .scope = Scope::kQueuePair, .text = std::move(text), .os_errno = 0};
-}
-
 }  // namespace
 
 Connecting::Connecting(Transport& transport, Leg leg, std::unique_ptr<Connection> connection)
@@ -127,14 +123,14 @@ Result<bool> Connecting::write_route() {
 
 Result<bool> Connecting::write(State next) {
   auto written = writer_.write(socket_);
-  if (!written) return remote(ends_text() + ": " + written.error().text);
+  if (!written) return handshake_error(ends_text() + ": " + written.error().text);
   if (*written) state_ = next;
   return *written;
 }
 
 Result<bool> Connecting::read_reply() {
   auto message = reader_.read(socket_);
-  if (!message) return remote(ends_text() + ": " + message.error().text + ": see the peer's log");
+  if (!message) return handshake_error(ends_text() + ": " + message.error().text + ": see the peer's log");
   if (!*message) {
     if (!reply_deadline_.passed()) return false;
     return Error{.code = ErrorCode::kTimeout,
@@ -153,7 +149,7 @@ Result<bool> Connecting::read_reply() {
 }
 
 Result<void> Connecting::check_reply(const WireMessage& reply) const {
-  if (reply.type == WireType::kRefuse) return remote(ends_text() + ": the peer refuses: " + reply.reason);
+  if (reply.type == WireType::kRefuse) return handshake_error(ends_text() + ": the peer refuses: " + reply.reason);
   const char* problem = nullptr;
   if (reply.type != WireType::kReply || reply.cookie != leg_.cookie) {
     problem = "the answer does not belong to this connection";
@@ -167,11 +163,11 @@ Result<void> Connecting::check_reply(const WireMessage& reply) const {
     problem = "the peer's GID is of another RoCE version";
   } else if (!gid_may_answer(connection_->local().nic, reply.end.gid, reply.end.address.address,
                              transport_.gid_preference())) {
-    return remote(ends_text() + ": " + foreign_gid_text(reply.end.gid, reply.end.address.address));
+    return handshake_error(ends_text() + ": " + foreign_gid_text(reply.end.gid, reply.end.address.address));
   } else {
     return ok();
   }
-  return remote(ends_text() + ": " + problem);
+  return handshake_error(ends_text() + ": " + problem);
 }
 
 Error Connecting::unreachable(const std::string& why) const {

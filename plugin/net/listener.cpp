@@ -7,16 +7,13 @@
 #include "plugin/net/transport.h"
 
 namespace meshbed::net {
+
 Listener::Listener(Transport& transport, int dev, int traffic_class)
     : Object(kKind), transport_(transport), dev_(dev), traffic_class_(traffic_class), cookie_(transport.random()) {}
 
 Result<std::unique_ptr<Listener>> Listener::create(Transport& transport, int dev, int traffic_class) {
   std::unique_ptr<Listener> listener(new Listener(transport, dev, traffic_class));
-  bool ipv6 = false;
-  for (const Nic& nic : transport.nics()) {
-    for (const IpPrefix& address : nic.addresses) ipv6 = ipv6 || address.address.family == Family::kIpv6;
-  }
-  auto socket = Socket::listen_anywhere(ipv6);
+  auto socket = Socket::listen_anywhere(has_ipv6(transport.nics()));
   if (!socket) return socket.error();
   listener->socket_ = std::move(*socket);
   auto port = listener->socket_.local_port();

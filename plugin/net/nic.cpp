@@ -58,6 +58,13 @@ std::vector<IpPrefix> addresses_of(const Nic& nic, const std::vector<InterfaceAd
   return addresses;
 }
 
+bool has_ipv6(const std::vector<Nic>& nics) {
+  return std::any_of(nics.begin(), nics.end(), [](const Nic& nic) {
+    return std::any_of(nic.addresses.begin(), nic.addresses.end(),
+                       [](const IpPrefix& prefix) { return prefix.address.family == Family::kIpv6; });
+  });
+}
+
 std::string describe_subnets(const std::vector<Nic>& nics) {
   std::string text;
   for (const Nic& nic : nics) {

@@ -57,6 +57,8 @@ bool gid_may_answer(const Nic& nic, const verbs::Gid& gid, const IpAddress& addr
 /// Why not, for the one who is told.
 std::string foreign_gid_text(const verbs::Gid& gid, const IpAddress& address);
 
+bool has_ipv6(const std::vector<Nic>& nics);
+
 /// "192.168.100.0/24 on rocep1s0f0 (up)" for every address, joined by ", ".
 std::string describe_subnets(const std::vector<Nic>& nics);
 

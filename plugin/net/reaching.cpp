@@ -11,8 +11,7 @@
 namespace meshbed::net {
 namespace {
 
-/// Questions get lost, and neighbours start later than we do: first after this, then after twice as long each time.
-constexpr std::int64_t kFirstPauseMs = 50, kLongestPauseMs = 1000;
+constexpr std::int64_t kLongestPauseMs = 1000;
 /// After the first chain was found, so that a shorter or better one may still show.
 constexpr std::int64_t kSettleMs = 2;
 
@@ -49,18 +48,18 @@ Result<std::unique_ptr<Reaching>> Reaching::begin(Transport& transport, const Ha
   reaching->relays_ = *relays;
   reaching->no_path_ = route.error();
   reaching->give_up_ = Deadline::in_ms(transport.config().number(Variable::kConnectTimeoutSec) * 1000);
-  reaching->question_pause_ms_ = kFirstPauseMs;
+  reaching->ask();
   return reaching;
 }
 
-LocalEnd Reaching::local_end(const Route& route) const {
-  const Nic& nic = nics_[static_cast<std::size_t>(route.nic)];
-  return {.device = &transport_.device_of(nic),
-          .nic = nic,
-          .address = route.local,
-          .gid = route.gid,
-          .node = transport_.node(),
-          .psn = static_cast<std::uint32_t>(transport_.random() & 0xffffffU)};
+void Reaching::ask() {
+  relays_->scout().ask();
+  next_question_ = Deadline::in_ms(question_pause_ms_);
+  question_pause_ms_ = std::min(2 * question_pause_ms_, kLongestPauseMs);
+}
+
+LocalEnd Reaching::local_end(const Route& route) {
+  return transport_.local_end(nics_[static_cast<std::size_t>(route.nic)], route.local, route.gid);
 }
 
 Result<void> Reaching::go_straight(const Route& route) {
@@ -95,6 +94,7 @@ Result<std::unique_ptr<SendConnection>> Reaching::advance() {
     leg_.reset();
     found_ = false;
     relays_->scout().forget();
+    ask();
   }
   auto* connection = static_cast<SendConnection*>(leg_->take_connection().release());
   if (relays_ != nullptr) static_cast<RelayedSend*>(connection)->attach(leg_->take_control());
@@ -125,11 +125,7 @@ Result<bool> Reaching::search() {
                   transport_.config().text(Variable::kRelayPort) + " (NCCL_MESH_RELAY_PORT)";
     return error;
   }
-  if (next_question_.passed() || next_question_.never()) {
-    relays_->scout().ask();
-    next_question_ = Deadline::in_ms(question_pause_ms_);
-    question_pause_ms_ = std::min(2 * question_pause_ms_, kLongestPauseMs);
-  }
+  if (next_question_.passed()) ask();
   // Nothing to look at here; the relay service reads the answers.
   ::poll(nullptr, 0, 0);
   return false;

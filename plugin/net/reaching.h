@@ -28,8 +28,9 @@ class Reaching {
   Result<void> go_straight(const Route& route);
   /// True: a chain was found, and its first leg has begun.
   Result<bool> search();
+  void ask();
   Result<void> go_through(const std::vector<Hop>& hops);
-  LocalEnd local_end(const Route& route) const;
+  LocalEnd local_end(const Route& route);
 
   Transport& transport_;
   Handle peer_;
@@ -41,7 +42,8 @@ class Reaching {
   RelayService* relays_ = nullptr;
   Error no_path_;
   Deadline give_up_, next_question_, settled_;
-  std::int64_t question_pause_ms_ = 0;
+  /// Questions get lost, and neighbours start later than we do: asked again after this, then after twice as long.
+  std::int64_t question_pause_ms_ = 50;
   bool found_ = false;
 };
 

@@ -7,20 +7,9 @@
 #include "plugin/net/transport.h"
 
 namespace meshbed::net {
-namespace {
-
-Error reason(std::string text) {
-  return {.code = ErrorCode::kRemote, .scope = Scope::kQueuePair, .text = std::move(text), .os_errno = 0};
-}
-
-}  // namespace
 
 Result<void> RelayDesk::open() {
-  bool ipv6 = false;
-  for (const Nic& nic : transport_.nics()) {
-    for (const IpPrefix& address : nic.addresses) ipv6 = ipv6 || address.address.family == Family::kIpv6;
-  }
-  auto socket = Socket::listen_anywhere(ipv6);
+  auto socket = Socket::listen_anywhere(has_ipv6(transport_.nics()));
   if (!socket) return socket.error();
   socket_ = std::move(*socket);
   auto port = socket_.local_port();
@@ -72,7 +61,8 @@ void RelayDesk::watch(std::vector<pollfd>& watched) const {
 }
 
 Result<bool> RelayDesk::advance(Client& client) {
-  if (client.deadline.passed()) return reason("it did not finish its handshake in time (NCCL_MESH_ACCEPT_TIMEOUT_SEC)");
+  if (client.deadline.passed())
+    return handshake_error("it did not finish its handshake in time (NCCL_MESH_ACCEPT_TIMEOUT_SEC)");
   // Each step says true where the next one may follow at once.
   Result<bool> moved = true;
   while (moved && *moved) {
@@ -108,7 +98,7 @@ Result<bool> RelayDesk::read_route(Client& client) {
   auto message = client.reader.read(client.socket);
   if (!message) return message.error();
   if (!*message) return false;
-  if ((*message)->type != WireType::kRoute) return reason("it did not begin with a route");
+  if ((*message)->type != WireType::kRoute) return handshake_error("it did not begin with a route");
   client.circuit = (*message)->cookie;
   client.route = (*message)->route;
   client.state = State::kRequest;
@@ -120,7 +110,7 @@ Result<bool> RelayDesk::read_request(Client& client) {
   if (!message) return message.error();
   if (!*message) return false;
   if ((*message)->type != WireType::kRequest || (*message)->cookie != client.circuit) {
-    return reason("its request does not belong to its route");
+    return handshake_error("its request does not belong to its route");
   }
   client.peer = (*message)->end;
   if (auto gone = go_onward(client); !gone) refuse(client, gone.error().text);
@@ -142,7 +132,6 @@ Result<void> RelayDesk::go_onward(Client& client) {
   const std::vector<Nic> nics = transport_.current_nics();
   std::vector<PeerAddress> there = handle->addresses;
   if (!to_receiver) there = {{.prefix = client.route.onward.front().address, .nic = 0}};
-  // By another cable than the one it came from where there is one; that is what a chain is for.
   auto route = choose_route({.nics = &nics,
                              .peer = there,
                              .dev = 0,
@@ -150,15 +139,9 @@ Result<void> RelayDesk::go_onward(Client& client) {
                              .gids = transport_.gid_preference()});
   if (!route) return route.error();
   const Nic& nic = nics[static_cast<std::size_t>(route->nic)];
-  auto leaving = RelayExit::create({.device = &transport_.device_of(nic),
-                                    .nic = nic,
-                                    .address = route->local,
-                                    .gid = route->gid,
-                                    .node = transport_.node(),
-                                    .psn = static_cast<std::uint32_t>(transport_.random() & 0xffffffU)},
-                                   settings, channel_of(nic), to_receiver);
+  auto leaving = RelayExit::create(transport_.local_end(nic, route->local, route->gid), settings, channel_of(nic),
+                                   {.window = client.entry->window(), .to_receiver = to_receiver});
   if (!leaving) return leaving.error();
-  if (auto mapped = (*leaving)->map_window(client.entry->window_address()); !mapped) return mapped;
   client.name =
       to_text(client.remote.address) + " -> " + to_text(route->remote.prefix.address) + (to_receiver ? "" : " (relay)");
   Leg leg{.route = *route,
@@ -200,7 +183,7 @@ Result<bool> RelayDesk::read_ready(Client& client) {
   if (!message) return message.error();
   if (!*message) return false;
   if ((*message)->type != WireType::kReady || (*message)->cookie != client.circuit) {
-    return reason("it did not end its handshake properly");
+    return handshake_error("it did not end its handshake properly");
   }
   return true;
 }

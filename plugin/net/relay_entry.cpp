@@ -45,17 +45,9 @@ bool RelayEntry::post_slot(std::uint32_t slot) {
   return post_receive(work);
 }
 
-std::uint64_t RelayEntry::slot_address(std::uint64_t piece) const {
-  return window_.address() + piece % kPieceSlots * kPieceStride + kPieceHeaderAt;
-}
-
-PieceHeader& RelayEntry::header(std::uint64_t piece) {
-  return *reinterpret_cast<PieceHeader*>(window_.as<std::uint8_t>() + piece % kPieceSlots * kPieceStride +
-                                         kPieceHeaderAt);
-}
-
-const PieceHeader& RelayEntry::header(std::uint64_t piece) const {
-  return const_cast<RelayEntry*>(this)->header(piece);
+PieceHeader& RelayEntry::piece(std::uint64_t number) {
+  const std::uint64_t slot = number % kPieceSlots;
+  return *reinterpret_cast<PieceHeader*>(window_.as<std::uint8_t>() + slot * kPieceStride + kPieceHeaderAt);
 }
 
 void RelayEntry::completed(const ibv_wc& completion) {
@@ -67,7 +59,7 @@ void RelayEntry::completed(const ibv_wc& completion) {
   // Pieces arrive in order, so that the immediate value only confirms what the count says.
   const char* problem = ntohl(completion.imm_data) != arrived_ % kPieceSlots || arrived_ - released_ >= kPieceSlots
                             ? "a piece in the wrong slot"
-                            : problem_of(header(arrived_), circuit_, arrived_);
+                            : problem_of(piece(arrived_), circuit_, arrived_);
   if (problem != nullptr) {
     fail({.code = ErrorCode::kRemote,
           .scope = Scope::kQueuePair,
@@ -78,22 +70,20 @@ void RelayEntry::completed(const ibv_wc& completion) {
   ++arrived_;
 }
 
-bool RelayEntry::release_up_to(std::uint64_t pieces) {
+void RelayEntry::release_up_to(std::uint64_t pieces) {
   for (; released_ < pieces; ++released_) {
-    if (!post_slot(static_cast<std::uint32_t>(released_ % kPieceSlots))) return false;
+    if (!post_slot(static_cast<std::uint32_t>(released_ % kPieceSlots))) return;
   }
   // Told for every quarter of the window, no more and no less: as many writes in every run, and the sender, who keeps
   // three quarters, never runs dry for it.
-  while (released_ - told_ >= kTellEvery) {
-    if (!credits_.has_room()) return false;
+  while (released_ - told_ >= kTellEvery && credits_.has_room()) {
     auto* credits = staging_.as<std::uint64_t>() + kCreditsAt / sizeof(std::uint64_t);
     *credits = told_ + kTellEvery;
     const ibv_sge source{
         .addr = staging_.address() + kCreditsAt, .length = sizeof(std::uint64_t), .lkey = staging_.lkey()};
-    if (!write_back(credits_, kCreditsAt, source)) return false;
+    if (!write_back(credits_, kCreditsAt, source)) return;
     told_ += kTellEvery;
   }
-  return true;
 }
 
 bool RelayEntry::announce(const ClearToSend* entries, std::uint32_t first, std::uint32_t parts) {

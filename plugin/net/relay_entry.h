@@ -5,37 +5,29 @@
 #include <cstdint>
 #include <memory>
 
-#include "plugin/net/connection.h"
 #include "plugin/net/piece.h"
+#include "plugin/net/relay_end.h"
 #include "plugin/verbs/registration.h"
 
 namespace meshbed::net {
 
-class RelayEntry : public Connection {
+class RelayEntry : public RelayEnd {
  public:
   static Result<std::unique_ptr<RelayEntry>> create(LocalEnd local, const ConnectionSettings& settings,
                                                     ibv_comp_channel* channel, std::uint64_t circuit);
 
-  /// Takes completions in; how many.
-  int progress() { return poll(); }
-  void arm() { completions().arm(); }
-  bool broken() const { return failed(); }
-  const Error& what_broke() const { return failure(); }
-
   std::uint64_t arrived() const { return arrived_; }
-  /// Piece number `piece`, which has arrived and was not released. Its header is checked.
-  const PieceHeader& header(std::uint64_t piece) const;
-  PieceHeader& header(std::uint64_t piece);
-  std::uint64_t window_address() const { return window_.address(); }
-  std::uint64_t slot_address(std::uint64_t piece) const;
-  /// The slots of all pieces below `pieces` may be written again. False: no room for it now; nothing is lost.
-  bool release_up_to(std::uint64_t pieces);
+  /// The piece of this number, which has arrived and was not released: its header, which is checked, and then its
+  /// payload.
+  PieceHeader& piece(std::uint64_t number);
+  /// Where pieces lie: kPieceWindowBytes.
+  void* window() const { return window_.as<void>(); }
+  /// The slots of all pieces below `pieces` may be written again. To be called until it has room to say so.
+  void release_up_to(std::uint64_t pieces);
 
   bool can_announce() const { return announcements_.has_room(); }
   /// Hands on a group of clear-to-sends, which lie in slots first..first+parts of everybody's ring.
   bool announce(const ClearToSend* entries, std::uint32_t first, std::uint32_t parts);
-
-  void break_off(Error error) { fail(std::move(error)); }
 
  private:
   static constexpr std::uint32_t kSendDepth = 128;
@@ -49,7 +41,7 @@ class RelayEntry : public Connection {
   };
 
   RelayEntry(LocalEnd local, const ConnectionSettings& settings, std::uint64_t circuit)
-      : Connection(ObjectKind::kReceive, std::move(local), settings), circuit_(circuit) {}
+      : RelayEnd(ObjectKind::kReceive, std::move(local), settings), circuit_(circuit) {}
   void completed(const ibv_wc& completion) override;
   void describe_memory(WireEnd& end) const override;
   bool post_slot(std::uint32_t slot);

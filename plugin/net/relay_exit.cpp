@@ -16,32 +16,30 @@ constexpr std::uint32_t kPlacesOfPiece = 2;
 }  // namespace
 
 Result<std::unique_ptr<RelayExit>> RelayExit::create(LocalEnd local, const ConnectionSettings& settings,
-                                                     ibv_comp_channel* channel, bool to_receiver) {
-  std::unique_ptr<RelayExit> made(new RelayExit(std::move(local), settings, to_receiver));
+                                                     ibv_comp_channel* channel, const Job& job) {
+  std::unique_ptr<RelayExit> made(new RelayExit(std::move(local), settings, job.to_receiver));
+  made->window_.reset(ibv_reg_mr(made->device().pd(), job.window, kPieceWindowBytes, 0));
+  if (!made->window_) {
+    return Error{.code = ErrorCode::kSystem,
+                 .scope = Scope::kDevice,
+                 .text = "cannot register a relay's window on " + made->device().name() + ": " + std::strerror(errno),
+                 .os_errno = errno};
+  }
   auto ring = verbs::RegisteredBuffer::create(made->device().pd(), kRelayedRingBytes);
   if (!ring) return ring.error();
   made->ring_ = std::move(*ring);
-  made->next_ = std::make_unique<PieceWindow>(made->ring_.as<std::uint64_t>() + kCreditsAt / sizeof(std::uint64_t));
+  made->next_.emplace(made->ring_.as<std::uint64_t>() + kCreditsAt / sizeof(std::uint64_t));
   const verbs::QueuePairDepths lane{.sends = 1, .receives = kPieceSlots};
   auto opened = made->open({.sends = kSendDepth, .receives = kRingEntries, .inline_bytes = kInlineBytes}, channel,
-                           to_receiver ? nullptr : &lane);
+                           job.to_receiver ? nullptr : &lane);
   if (!opened) return opened.error();
   for (std::uint32_t notice = 0; notice < kRingEntries; ++notice) {
     if (!made->post_notice(made->pair())) return made->failure();
   }
-  for (std::uint32_t notice = 0; !to_receiver && notice < kPieceSlots; ++notice) {
+  for (std::uint32_t notice = 0; !job.to_receiver && notice < kPieceSlots; ++notice) {
     if (!made->post_notice(made->lane())) return made->failure();
   }
   return made;
-}
-
-Result<void> RelayExit::map_window(std::uint64_t address) {
-  window_.reset(ibv_reg_mr(device().pd(), reinterpret_cast<void*>(address), kPieceWindowBytes, 0));
-  if (window_) return ok();
-  return Error{.code = ErrorCode::kSystem,
-               .scope = Scope::kDevice,
-               .text = "cannot register a relay's window on " + device().name() + ": " + std::strerror(errno),
-               .os_errno = errno};
 }
 
 void RelayExit::describe_memory(WireEnd& end) const {
@@ -85,50 +83,51 @@ RelayExit::Announcement RelayExit::next_announcement() {
   return {.entries = ring + first, .first = first, .parts = parts};
 }
 
-bool RelayExit::forward(const PieceInMemory& piece) {
+bool RelayExit::forward(const PieceHeader& piece) {
   return to_receiver_ ? forward_to_receiver(piece) : forward_to_relay(piece);
 }
 
-bool RelayExit::forward_to_relay(const PieceInMemory& piece) {
+bool RelayExit::forward_to_relay(const PieceHeader& piece) {
   const std::uint32_t slot = next_->next_slot();
-  ibv_sge source{
-      .addr = piece.address, .length = kPieceHeaderBytes + piece.header->payload_bytes, .lkey = window_->lkey};
+  ibv_sge source{.addr = reinterpret_cast<std::uintptr_t>(&piece),
+                 .length = kPieceHeaderBytes + piece.payload_bytes,
+                 .lkey = window_->lkey};
   ibv_send_wr work{};
   work.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
   work.imm_data = htonl(slot);
   work.wr.rdma.remote_addr = peer().memory_address + slot * std::uint64_t{kPieceStride} + kPieceHeaderAt;
   work.wr.rdma.rkey = peer().memory_rkey;
-  if (!post(work, &source, piece.header->sequence + 1)) return false;
+  if (!post(work, &source, piece.sequence + 1)) return false;
   next_->took_one();
   return true;
 }
 
-bool RelayExit::forward_to_receiver(const PieceInMemory& piece) {
-  const PieceHeader& header = *piece.header;
+bool RelayExit::forward_to_receiver(const PieceHeader& piece) {
   // Only groups that were announced and not finished; else the ring has other entries there, or none yet.
-  const auto* entry = ring_.as<ClearToSend>() + slot_of(header.group) + header.part;
-  if (header.group + header.part >= taken_ || entry->sequence != sequence_of(header.group + header.part)) {
+  const auto* entry = ring_.as<ClearToSend>() + slot_of(piece.group) + piece.part;
+  if (piece.group + piece.part >= taken_ || entry->sequence != sequence_of(piece.group + piece.part)) {
     return refuse("is meant by a piece, but has no such receive");
   }
-  const bool refuses = (header.flags & kPieceRefuses) != 0;
-  if (!refuses && header.message_bytes > entry->capacity_bytes) return refuse("is meant by a piece that is too long");
-  const bool ends = (header.flags & kPieceEndsMessage) != 0;
-  const bool alone = header.parts == 1;
-  const bool sizes_follow = (header.flags & kPieceEndsGroup) != 0;
-  sizes_[header.part] = header.message_bytes;
+  const bool refuses = (piece.flags & kPieceRefuses) != 0;
+  if (!refuses && piece.message_bytes > entry->capacity_bytes) return refuse("is meant by a piece that is too long");
+  const bool ends = (piece.flags & kPieceEndsMessage) != 0;
+  const bool alone = piece.parts == 1;
+  const bool sizes_follow = (piece.flags & kPieceEndsGroup) != 0;
+  sizes_[piece.part] = piece.message_bytes;
   const bool immediate = refuses || (alone && ends);
-  if (header.payload_bytes > 0 || immediate) {
-    ibv_sge source{.addr = piece.address + kPieceHeaderBytes, .length = header.payload_bytes, .lkey = window_->lkey};
+  if (piece.payload_bytes > 0 || immediate) {
+    ibv_sge source{
+        .addr = reinterpret_cast<std::uintptr_t>(&piece + 1), .length = piece.payload_bytes, .lkey = window_->lkey};
     ibv_send_wr work{};
     work.opcode = immediate ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_RDMA_WRITE;
-    work.imm_data = htonl(refuses ? kRefusedSize : header.message_bytes);
-    work.wr.rdma.remote_addr = entry->address + header.offset_bytes;
+    work.imm_data = htonl(refuses ? kRefusedSize : piece.message_bytes);
+    work.wr.rdma.remote_addr = entry->address + piece.offset_bytes;
     work.wr.rdma.rkey = entry->rkey;
-    if (!post(work, &source, sizes_follow ? 0 : header.sequence + 1)) return false;
+    if (!post(work, &source, sizes_follow ? 0 : piece.sequence + 1)) return false;
   } else if (queued_ == 0) {
-    forwarded_ = header.sequence + 1;  // an empty part of a group: nothing goes out for it
+    forwarded_ = piece.sequence + 1;  // an empty part of a group: nothing goes out for it
   }
-  return !sizes_follow || write_sizes(header);
+  return !sizes_follow || write_sizes(piece);
 }
 
 bool RelayExit::write_sizes(const PieceHeader& header) {

@@ -5,38 +5,28 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 
-#include "plugin/net/connection.h"
 #include "plugin/net/piece.h"
+#include "plugin/net/relay_end.h"
 #include "plugin/verbs/registration.h"
 
 namespace meshbed::net {
 
-/// A piece as it lies in the relay's memory: header, then payload.
-struct PieceInMemory {
-  const PieceHeader* header = nullptr;
-  std::uint64_t address = 0;  // of the header
-};
-
-class RelayExit : public Connection {
+class RelayExit : public RelayEnd {
  public:
-  /// `to_receiver`: the next one is the end of the chain. Pieces lie in [window, window + window_bytes).
+  struct Job {
+    void* window = nullptr;    // of the circuit's entry, where pieces lie
+    bool to_receiver = false;  // the next one is the end of the chain
+  };
   static Result<std::unique_ptr<RelayExit>> create(LocalEnd local, const ConnectionSettings& settings,
-                                                   ibv_comp_channel* channel, bool to_receiver);
-  /// Makes the window of the circuit's entry readable for this device; once, before the first piece.
-  Result<void> map_window(std::uint64_t address);
-
-  int progress() { return poll(); }
-  void arm() { completions().arm(); }
-  bool broken() const { return failed(); }
-  const Error& what_broke() const { return failure(); }
-  void break_off(Error error) { fail(std::move(error)); }
+                                                   ibv_comp_channel* channel, const Job& job);
 
   /// There is room for one more piece, here and at the other end.
   bool can_forward() const;
   bool idle() const { return queued_ == 0; }
-  /// Sends the piece on. False: the circuit is broken.
-  bool forward(const PieceInMemory& piece);
+  /// Sends the piece, which lies in the entry's window, on. False: the circuit is broken.
+  bool forward(const PieceHeader& piece);
   /// Pieces whose memory is no longer read.
   std::uint64_t forwarded() const { return forwarded_; }
 
@@ -53,12 +43,12 @@ class RelayExit : public Connection {
   static constexpr std::uint32_t kSendDepth = 4 * kPieceSlots;
 
   RelayExit(LocalEnd local, const ConnectionSettings& settings, bool to_receiver)
-      : Connection(ObjectKind::kSend, std::move(local), settings), to_receiver_(to_receiver) {}
+      : RelayEnd(ObjectKind::kSend, std::move(local), settings), to_receiver_(to_receiver) {}
   void completed(const ibv_wc& completion) override;
   void describe_memory(WireEnd& end) const override;
   bool post_notice(const verbs::QueuePair& pair);
-  bool forward_to_relay(const PieceInMemory& piece);
-  bool forward_to_receiver(const PieceInMemory& piece);
+  bool forward_to_relay(const PieceHeader& piece);
+  bool forward_to_receiver(const PieceHeader& piece);
   bool write_sizes(const PieceHeader& header);
   bool refuse(const std::string& what);
   bool post(ibv_send_wr& work, ibv_sge* source, std::uint64_t done_pieces);
@@ -66,7 +56,7 @@ class RelayExit : public Connection {
   bool to_receiver_;
   verbs::RegisteredBuffer ring_;
   verbs::MrPointer window_;  // the entry's slots, for this device to read
-  std::unique_ptr<PieceWindow> next_;
+  std::optional<PieceWindow> next_;
   std::uint64_t taken_ = 0;  // clear-to-send entries handed back
   std::uint64_t forwarded_ = 0;
   std::uint32_t queued_ = 0;

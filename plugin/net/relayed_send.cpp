@@ -23,7 +23,7 @@ Result<std::unique_ptr<RelayedSend>> RelayedSend::create(LocalEnd local, const C
   send->circuit_ = circuit;
   send->hop_limit_ = hop_limit;
   if (auto ring = send->create_ring(kRelayedRingBytes); !ring) return ring.error();
-  send->window_ = std::make_unique<PieceWindow>(send->ring().as<std::uint64_t>() + kCreditsAt / sizeof(std::uint64_t));
+  send->window_.emplace(send->ring().as<std::uint64_t>() + kCreditsAt / sizeof(std::uint64_t));
   auto headers = verbs::RegisteredBuffer::create(send->device().pd(), kPieceSlots * sizeof(PieceHeader));
   if (!headers) return headers.error();
   send->headers_ = std::move(*headers);

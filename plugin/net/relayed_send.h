@@ -7,6 +7,7 @@
 
 #include <array>
 #include <memory>
+#include <optional>
 
 #include "plugin/net/piece.h"
 #include "plugin/net/send.h"
@@ -48,7 +49,7 @@ class RelayedSend : public SendConnection {
   std::uint64_t circuit_ = 0;
   std::uint8_t hop_limit_ = 0;
   verbs::RegisteredBuffer headers_;  // one a slot
-  std::unique_ptr<PieceWindow> window_;
+  std::optional<PieceWindow> window_;
   // Every request is one job; both count for ever. Below begun_: all pieces are out.
   std::array<Job, RequestPool::kRequests + 1> jobs_;  // and the refusal
   std::uint64_t queued_ = 0, begun_ = 0;

@@ -21,13 +21,6 @@ Error socket_error(const std::string& what, int error_number) {
           .os_errno = error_number};
 }
 
-bool has_ipv6(const std::vector<Nic>& nics) {
-  return std::any_of(nics.begin(), nics.end(), [](const Nic& nic) {
-    return std::any_of(nic.addresses.begin(), nic.addresses.end(),
-                       [](const IpPrefix& prefix) { return prefix.address.family == Family::kIpv6; });
-  });
-}
-
 /// Non-blocking, on every address; `port` 0: one that the system chooses, else one that is shared.
 Result<Socket> open_datagrams(bool ipv6, std::uint16_t port) {
   Socket socket(::socket(ipv6 ? AF_INET6 : AF_INET, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
@@ -72,10 +65,10 @@ std::optional<IpAddress> everybody_on(const IpPrefix& prefix) {
 
 Result<void> Scout::open(std::uint16_t circuit_port) {
   circuit_port_ = circuit_port;
-  const bool ipv6 = has_ipv6(transport_.nics());
-  auto beacon = open_datagrams(ipv6, static_cast<std::uint16_t>(transport_.config().number(Variable::kRelayPort)));
+  ipv6_ = has_ipv6(transport_.nics());
+  auto beacon = open_datagrams(ipv6_, static_cast<std::uint16_t>(transport_.config().number(Variable::kRelayPort)));
   if (!beacon) return beacon.error();
-  auto mail = open_datagrams(ipv6, 0);
+  auto mail = open_datagrams(ipv6_, 0);
   if (!mail) return mail.error();
   beacon_ = std::move(*beacon);
   mail_ = std::move(*mail);
@@ -183,7 +176,7 @@ void Scout::send(const Beacon& beacon, const SocketAddress& to) {
   const std::size_t size = encode_beacon(beacon, buffer);
   sockaddr_storage name{};
   socklen_t length = to_sockaddr(to, name);
-  if (to.address.family == Family::kIpv4 && has_ipv6(transport_.nics())) length = to_mapped_sockaddr(to, name);
+  if (to.address.family == Family::kIpv4 && ipv6_) length = to_mapped_sockaddr(to, name);
   // Lost datagrams are asked for again; why one was lost helps whoever looks for a chain that does not appear.
   if (::sendto(mail_.descriptor(), buffer.data(), size, 0, reinterpret_cast<const sockaddr*>(&name), length) < 0) {
     MESHBED_LOG(LogLevel::kTrace, "beacon to %s: %s", to_text(to.address).c_str(), std::strerror(errno));

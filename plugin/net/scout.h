@@ -55,6 +55,7 @@ class Scout {
 
   Transport& transport_;
   std::uint16_t circuit_port_ = 0;
+  bool ipv6_ = false;  // of both sockets
   Socket beacon_, mail_;
   std::mutex flood_mutex_;    // the interface of a multicast is a state of the socket
   mutable std::mutex mutex_;  // guards what follows

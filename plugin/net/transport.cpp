@@ -101,6 +101,15 @@ GidPreference Transport::gid_preference() const {
           .last_resort = static_cast<int>(config_.number(Variable::kMeshGidIndex))};
 }
 
+LocalEnd Transport::local_end(const Nic& nic, const IpPrefix& address, const verbs::GidEntry& gid) {
+  return {.device = &device_of(nic),
+          .nic = nic,
+          .address = address,
+          .gid = gid,
+          .node = node_,
+          .psn = static_cast<std::uint32_t>(random() & 0xffffffU)};
+}
+
 ConnectionSettings Transport::settings_for(int traffic_class) const {
   const std::int64_t configured = config_.number(Variable::kIbTrafficClass);
   return {.queue_pair_timeout = config_.queue_pair_timeout(),

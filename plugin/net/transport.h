@@ -67,6 +67,8 @@ class Transport {
   std::uint64_t node() const { return node_; }
   std::uint32_t process() const { return process_; }
   GidPreference gid_preference() const;
+  /// Our end of a new connection by `nic`.
+  LocalEnd local_end(const Nic& nic, const IpPrefix& address, const verbs::GidEntry& gid);
   ConnectionSettings settings_for(int traffic_class) const;
   std::uint64_t random();
   /// The service that relays for others and finds chains for us; started when it is first needed.

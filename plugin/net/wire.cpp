@@ -13,10 +13,6 @@ constexpr std::size_t kNicNameBytes = 28;
 constexpr std::size_t kReasonBytes = kWireRefuseBytes - kWireHeaderBytes;
 constexpr std::uint32_t k24Bits = 0xffffff;
 
-Error refuse(std::string text) {
-  return {.code = ErrorCode::kRemote, .scope = Scope::kQueuePair, .text = std::move(text), .os_errno = 0};
-}
-
 std::size_t length_of(WireType type) {
   switch (type) {
     case WireType::kRequest:
@@ -93,19 +89,20 @@ Result<WireEnd> read_end(ByteReader& reader) {
   end.nic = read_text(reader, kNicNameBytes);
   end.lane_qp_number = reader.u32();
 
-  if (end.qp_number == 0 || end.qp_number > k24Bits) return refuse("handshake with a queue pair number beyond 24 bits");
-  if (end.lane_qp_number > k24Bits) return refuse("handshake with a second queue pair beyond 24 bits");
-  if (end.psn > k24Bits) return refuse("handshake with a packet sequence number beyond 24 bits");
-  if (gid_type != 1 && gid_type != 2) return refuse("handshake with an unknown GID type");
-  if (end.mtu < 1 || end.mtu > 5) return refuse("handshake with an MTU that does not exist");
-  if (end.max_recvs < 1 || end.max_recvs > 8) return refuse("handshake with a bad count of grouped receives");
-  if (family != 4 && family != 6) return refuse("handshake with an unknown address family");
-  if (notice > 1) return refuse("handshake with flags that this version does not know");
+  if (end.qp_number == 0 || end.qp_number > k24Bits)
+    return handshake_error("handshake with a queue pair number beyond 24 bits");
+  if (end.lane_qp_number > k24Bits) return handshake_error("handshake with a second queue pair beyond 24 bits");
+  if (end.psn > k24Bits) return handshake_error("handshake with a packet sequence number beyond 24 bits");
+  if (gid_type != 1 && gid_type != 2) return handshake_error("handshake with an unknown GID type");
+  if (end.mtu < 1 || end.mtu > 5) return handshake_error("handshake with an MTU that does not exist");
+  if (end.max_recvs < 1 || end.max_recvs > 8) return handshake_error("handshake with a bad count of grouped receives");
+  if (family != 4 && family != 6) return handshake_error("handshake with an unknown address family");
+  if (notice > 1) return handshake_error("handshake with flags that this version does not know");
   end.wants_notice = notice == 1;
   end.gid_type = static_cast<verbs::GidType>(gid_type);
   end.address.address.family = static_cast<Family>(family);
   if (end.address.length_bits > address_bits(end.address.address.family)) {
-    return refuse("handshake with a prefix longer than its address");
+    return handshake_error("handshake with a prefix longer than its address");
   }
   return end;
 }
@@ -131,25 +128,29 @@ Result<WireRoute> read_route(ByteReader& reader) {
   route.hop = reader.u8();
   route.hop_limit = reader.u8();
   const std::size_t count = reader.u8();
-  if (reader.u8() != 0) return refuse("a route with flags that this version does not know");
+  if (reader.u8() != 0) return handshake_error("a route with flags that this version does not know");
   reader.bytes(route.handle);
-  if (count > kWireHopsMax) return refuse("a route of more than 8 relays");
+  if (count > kWireHopsMax) return handshake_error("a route of more than 8 relays");
   for (std::size_t index = 0; index < count; ++index) {
     Hop hop;
     hop.node = reader.u64();
     hop.port = reader.u16();
     auto address = read_address(reader, "the route");
-    if (!address) return refuse(address.error().text);
+    if (!address) return handshake_error(address.error().text);
     hop.address = address->prefix;
-    if (hop.port == 0) return refuse("a route to a relay without a port");
+    if (hop.port == 0) return handshake_error("a route to a relay without a port");
     route.onward.push_back(hop);
   }
   // So many relays come after the ones that were passed, and one more cable.
-  if (route.hop < 1 || route.hop + count + 1 > route.hop_limit) return refuse("a route beyond its hop limit");
+  if (route.hop < 1 || route.hop + count + 1 > route.hop_limit) return handshake_error("a route beyond its hop limit");
   return route;
 }
 
 }  // namespace
+
+Error handshake_error(std::string text) {
+  return {.code = ErrorCode::kRemote, .scope = Scope::kQueuePair, .text = std::move(text), .os_errno = 0};
+}
 
 std::size_t encode_message(const WireMessage& message, std::span<std::uint8_t> target) {
   const std::size_t length = length_of(message.type);
@@ -171,24 +172,25 @@ std::size_t encode_message(const WireMessage& message, std::span<std::uint8_t> t
 
 Result<std::size_t> message_bytes(std::span<const std::uint8_t, kWireHeaderBytes> header) {
   ByteReader reader(header);
-  if (reader.u32() != kMagic) return refuse("what came is not a Mesh handshake");
+  if (reader.u32() != kMagic) return handshake_error("what came is not a Mesh handshake");
   if (const std::uint16_t version = reader.u16(); version != kWireVersion) {
-    return refuse("the peer's handshake has version " + std::to_string(version) + ", this library speaks version " +
-                  std::to_string(kWireVersion) + ": install the same plugin on all nodes");
+    return handshake_error("the peer's handshake has version " + std::to_string(version) +
+                           ", this library speaks version " + std::to_string(kWireVersion) +
+                           ": install the same plugin on all nodes");
   }
   const std::uint16_t type = reader.u16();
-  if (type < 1 || type > 6) return refuse("handshake message of unknown type " + std::to_string(type));
+  if (type < 1 || type > 6) return handshake_error("handshake message of unknown type " + std::to_string(type));
   const std::uint32_t length = reader.u32();
-  if (length != length_of(static_cast<WireType>(type))) return refuse("handshake message of wrong length");
-  if (reader.u32() != 0) return refuse("handshake message with unknown flags");
+  if (length != length_of(static_cast<WireType>(type))) return handshake_error("handshake message of wrong length");
+  if (reader.u32() != 0) return handshake_error("handshake message with unknown flags");
   return static_cast<std::size_t>(length);
 }
 
 Result<WireMessage> decode_message(std::span<const std::uint8_t> source) {
-  if (source.size() < kWireHeaderBytes) return refuse("handshake message is cut off");
+  if (source.size() < kWireHeaderBytes) return handshake_error("handshake message is cut off");
   auto length = message_bytes(source.first<kWireHeaderBytes>());
   if (!length) return length.error();
-  if (*length != source.size()) return refuse("handshake message is cut off");
+  if (*length != source.size()) return handshake_error("handshake message is cut off");
 
   ByteReader reader(source);
   WireMessage message;

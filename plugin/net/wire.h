@@ -73,6 +73,9 @@ struct WireMessage {
   std::uint64_t pieces = 0;  // END
 };
 
+/// What is wrong with the one at the other end, or with what it sent.
+Error handshake_error(std::string text);
+
 /// Writes the message; returns its length. `target` holds at least kWireLargestBytes.
 std::size_t encode_message(const WireMessage& message, std::span<std::uint8_t> target);
 /// The whole length that a message with this header has; an error where it is none of ours.

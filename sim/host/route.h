@@ -12,6 +12,9 @@ namespace meshbed::sim {
 
 struct Path;
 
+/// What both kernels together add to a packet's way, TCP or UDP.
+inline constexpr Picoseconds kStackDelay = 5 * kPicosecondsPerMicrosecond;
+
 enum class RouteKind { kLocal, kPort, kManagement };
 
 struct Route {

@@ -21,8 +21,6 @@ class TcpSocket;
 
 /// Bytes that one direction holds, on the wire and unread, before its writer must wait.
 inline constexpr std::size_t kTcpWindowBytes = std::size_t{4} << 20U;
-/// Both kernels together, one way.
-inline constexpr Picoseconds kTcpStackDelay = 5 * kPicosecondsPerMicrosecond;
 
 struct TcpSegment {
   std::string bytes = {};
@@ -46,7 +44,7 @@ struct TcpStream {
 
   std::size_t unread_bytes() const { return inbox.size() - inbox_read; }
   std::size_t room_bytes() const { return kTcpWindowBytes - held_bytes; }
-  Picoseconds one_way_ps() const { return far.latency_ps + kTcpStackDelay; }
+  Picoseconds one_way_ps() const { return far.latency_ps + kStackDelay; }
 };
 
 class Connection {

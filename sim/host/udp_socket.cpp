@@ -78,27 +78,21 @@ Attempted UdpSocket::send_to(const void* data, std::size_t size, const Endpoint&
   }
   Datagram datagram{
       .source = local, .destination = endpoint, .bytes = std::string(static_cast<const char*>(data), size)};
-  if (is_all_nodes(endpoint.address) || broadcast_segment(process.node, endpoint.address)) {
-    const int error = send_to_everybody(datagram);
-    return error == 0 ? static_cast<Attempted>(size) : -error;
+  const bool multicast = is_all_nodes(endpoint.address);
+  const auto segment = multicast ? multicast_segment(process.node, multicast_interface)
+                                 : broadcast_segment(process.node, endpoint.address);
+  if (multicast && !segment) return -ENETUNREACH;
+  if (segment) {
+    if (!multicast && !broadcast) return -EACCES;
+    if (is_any(datagram.source.address)) datagram.source.address = segment->source;
+    host().udp.send_to_all(segment->port, datagram);
+    return static_cast<Attempted>(size);
   }
   const auto route = find_route(process.node, endpoint.address, local.address);
   if (!route) return -ENETUNREACH;
   if (is_any(datagram.source.address)) datagram.source.address = route->source;
   host().udp.send(*route, datagram);
   return static_cast<Attempted>(size);
-}
-
-int UdpSocket::send_to_everybody(const Datagram& datagram) {
-  const bool multicast = is_all_nodes(datagram.destination.address);
-  if (!multicast && !broadcast) return EACCES;
-  const auto segment = multicast ? multicast_segment(process.node, multicast_interface)
-                                 : broadcast_segment(process.node, datagram.destination.address);
-  if (!segment) return ENETUNREACH;
-  Datagram from_there = datagram;
-  if (is_any(from_there.source.address)) from_there.source.address = segment->source;
-  host().udp.send_to_all(segment->port, from_there);
-  return 0;
 }
 
 void UdpSocket::deliver(const Datagram& datagram) {

@@ -39,9 +39,6 @@ class UdpSocket : public Socket {
   void deliver(const Datagram& datagram);
 
  private:
-  /// The port whose cable or switch an address for everybody is meant for; EACCES, ENETUNREACH.
-  int send_to_everybody(const Datagram& datagram);
-
   bool bound_ = false;
   std::deque<Datagram> inbox_;
   std::size_t inbox_bytes_ = 0;

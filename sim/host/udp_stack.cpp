@@ -61,7 +61,7 @@ void UdpStack::send_to_all(models::PortRef port, const Datagram& datagram) {
 
 void UdpStack::put_on_wire(InFlight packet) {
   const Picoseconds delay =
-      wire_time_ps(packet.datagram.bytes.size(), packet.far.rate_bps) + packet.far.latency_ps + kTcpStackDelay;
+      wire_time_ps(packet.datagram.bytes.size(), packet.far.rate_bps) + packet.far.latency_ps + kStackDelay;
   const std::uint64_t number = next_number_++;
   World::get().after(delay, packet.far.node, &UdpStack::arrival_due, this, number);
   in_flight_.emplace(number, std::move(packet));

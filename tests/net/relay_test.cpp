@@ -58,6 +58,19 @@ void exchange(MeshRank& rank, const Comms& comms, const std::vector<std::size_t>
   }
 }
 
+void send_one(MeshRank& rank, const Comms& comms, std::size_t size) {
+  Buffer out = rank.buffer(comms.send, size, 5);
+  CHECK(rank.finish(rank.send(comms.send, out, size)) == static_cast<int>(size));
+  rank.release(comms.send, out);
+}
+
+void receive_one(MeshRank& rank, const Comms& comms, std::size_t size) {
+  Buffer in = rank.buffer(comms.receive, size, 1);
+  CHECK(rank.finish(rank.receive(comms.receive, in)) == static_cast<int>(size));
+  expect_pattern(in, size, 5);
+  rank.release(comms.receive, in);
+}
+
 const std::vector<std::size_t> kSizes{0,
                                       1,
                                       8,
@@ -166,10 +179,7 @@ TEST_CASE("no receive, no send: clear-to-sends travel to the sender, and nothing
       rank.meet("nothing went", 2);
       for (int message = 0; message < 8; ++message) {
         sim::World::get().sleep(kPicosecondsPerMillisecond);  // a slow receiver
-        Buffer in = rank.buffer(comms.receive, kBytes, 1);
-        CHECK(rank.finish(rank.receive(comms.receive, in)) == static_cast<int>(kBytes));
-        expect_pattern(in, kBytes, 5);
-        rank.release(comms.receive, in);
+        receive_one(rank, comms, kBytes);
       }
     }
     rank.close(comms);
@@ -205,15 +215,11 @@ TEST_CASE("bytes that a relay has taken arrive although the sender has closed") 
   run_apart(line_cluster(4), 0, 3, [](MeshRank& rank, const Comms& comms, int) {
     constexpr std::size_t kBytes = 900'000;
     if (rank.rank() == 0) {
-      Buffer out = rank.buffer(comms.send, kBytes, 5);
-      CHECK(rank.finish(rank.send(comms.send, out, kBytes)) == static_cast<int>(kBytes));
-      rank.close(comms);
+      send_one(rank, comms, kBytes);
     } else {
-      Buffer in = rank.buffer(comms.receive, kBytes, 1);
-      CHECK(rank.finish(rank.receive(comms.receive, in)) == static_cast<int>(kBytes));
-      expect_pattern(in, kBytes, 5);
-      rank.close(comms);
+      receive_one(rank, comms, kBytes);
     }
+    rank.close(comms);
   });
 }
 
