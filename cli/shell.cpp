@@ -63,11 +63,14 @@ void serve_terminal(emu::MicroVms& machines, int terminal) {
   const RawTerminal raw;
   bool typing = true;
   bool talking = true;
+  // What comes before the guest has opened its serial line is lost, for that empties the line's buffer; the shell's
+  // prompt says that it listens.
+  bool listening = false;
   int turns = 0;
   std::array<char, 4096> block{};
   // Short turns: the machines are served in between.
   for (bool over = false; !over || talking;) {
-    pollfd wait[2] = {{talking ? terminal : -1, POLLIN, 0}, {typing ? STDIN_FILENO : -1, POLLIN, 0}};
+    pollfd wait[2] = {{talking ? terminal : -1, POLLIN, 0}, {typing && listening ? STDIN_FILENO : -1, POLLIN, 0}};
     const int ready = poll(wait, 2, 0);
     // Again and again: a Ctrl-D that comes while the shell changes the terminal's mode is lost.
     if (!typing && !over && ++turns % kTurnsPerEnd == 0) {
@@ -75,6 +78,7 @@ void serve_terminal(emu::MicroVms& machines, int terminal) {
     }
     if (ready > 0 && wait[0].revents != 0) {
       const ssize_t size = recv(terminal, block.data(), block.size(), MSG_DONTWAIT);
+      listening = true;
       talking = size > 0 && write_all(STDOUT_FILENO, block.data(), static_cast<std::size_t>(size));
     } else if (over) {
       return;
