@@ -4,6 +4,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdarg>
 #include <cstdint>
@@ -80,15 +81,22 @@ class MeshRank {
   // --- the management network ---
   void publish(const std::string& key, const HandleBytes& handle) { shared_.handles[key] = handle; }
   HandleBytes look_up(const std::string& key) const {
-    while (shared_.handles.count(key) == 0) pause();
+    wait_until([&] { return shared_.handles.count(key) != 0; });
     return shared_.handles[key];
   }
   /// Returns once `count` ranks have come.
   void meet(const std::string& place, int count) const {
     ++shared_.arrivals[place];
-    while (shared_.arrivals[place] < count) pause();
+    wait_until([&] { return shared_.arrivals[place] >= count; });
   }
   static void pause() { sim::World::get().sleep(kPicosecondsPerMicrosecond); }
+  /// Late by 2 % of the wait at most: looking every microsecond through a deadline of ten seconds is work.
+  template <typename Condition>
+  static void wait_until(const Condition& holds) {
+    sim::World& world = sim::World::get();
+    const Picoseconds begun = world.now();
+    while (!holds()) world.sleep(std::max(kPicosecondsPerMicrosecond, (world.now() - begun) / 64));
+  }
 
   // --- connections ---
   void* listen(int dev, const std::string& key) {
