@@ -157,6 +157,7 @@ int accept(void* listen_comm, void** recv_comm, NetDeviceHandle** /*recv_dev_com
 
 int close_send(void* send_comm) {
   return at_boundary("closeSend", [&]() -> Result<void> {
+    if (send_comm == nullptr) return ok();  // what is left of a set-up that failed half-way
     auto* connection = net::object_cast<net::SendConnection>(send_comm);
     if (connection == nullptr) return refuse("closeSend", "this is no sending connection");
     transport()->close(connection);
@@ -166,6 +167,7 @@ int close_send(void* send_comm) {
 
 int close_recv(void* recv_comm) {
   return at_boundary("closeRecv", [&]() -> Result<void> {
+    if (recv_comm == nullptr) return ok();  // what is left of a set-up that failed half-way
     auto* connection = net::object_cast<net::ReceiveConnection>(recv_comm);
     if (connection == nullptr) return refuse("closeRecv", "this is no receiving connection");
     transport()->close(connection);
@@ -175,6 +177,7 @@ int close_recv(void* recv_comm) {
 
 int close_listen(void* listen_comm) {
   return at_boundary("closeListen", [&]() -> Result<void> {
+    if (listen_comm == nullptr) return ok();  // what is left of a set-up that failed half-way
     auto* listener = net::object_cast<net::Listener>(listen_comm);
     if (listener == nullptr) return refuse("closeListen", "this is no listener");
     listener->transport().close(listener);

@@ -320,7 +320,9 @@ TEST_CASE("foreign pointers, dead pointers and pointers of another kind are refu
     CHECK(net.closeSend(comms.receive) == kRefused);
     CHECK(net.closeRecv(comms.send) == kRefused);
     CHECK(net.closeListen(comms.send) == kRefused);
-    CHECK(net.closeSend(nullptr) == kRefused);
+    CHECK(net.closeSend(nullptr) == nccl::kNcclSuccess);  // as net_ib: what is left of a set-up that failed half-way
+    CHECK(net.closeRecv(nullptr) == nccl::kNcclSuccess);
+    CHECK(net.closeListen(nullptr) == nccl::kNcclSuccess);
     CHECK(net.test(foreign.data(), &done, nullptr) == kRefused);
     CHECK(net.regMr(foreign.data(), foreign.data(), 8, nccl::kPtrHost, &out) == kRefused);
     CHECK(net.isend(comms.receive, foreign.data(), 8, 0, nullptr, nullptr, &out) == kRefused);
