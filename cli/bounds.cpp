@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "models/relay.h"
+
 namespace meshbed::cli {
 namespace {
 
@@ -36,8 +38,14 @@ BoundTable::BoundTable(const Scenario& scenario, const Simulation& simulation,
     const std::uint32_t pmtu_bytes = pmtu_of(scenario.cluster, key.source);
     hop.pmtu_bytes = is_new ? pmtu_bytes : std::max(hop.pmtu_bytes, pmtu_bytes);
   }
-  for (const models::Node& node : scenario.cluster.nodes) {
-    models::NodePort port{.ranks = scenario.workload.ranks_per_node};
+  models::Cluster cabled = scenario.cluster;
+  for (models::Node& node : cabled.nodes) {
+    for (models::Nic& nic : node.nics) nic.link_up = true;
+  }
+  topology_ = models::analyse(cabled);
+  for (int index = 0; index < ranks_ / ranks_per_node_; ++index) {
+    const models::Node& node = scenario.cluster.nodes[static_cast<std::size_t>(index)];
+    models::NodePort port{.ranks = ranks_per_node_};
     for (const models::Nic& nic : node.nics) port.rate_bps += nic.rate_bps;
     nodes_.push_back(port);
   }
@@ -58,12 +66,29 @@ std::vector<models::RingHop> BoundTable::hops(int shift, int idle_rank) const {
   return found;
 }
 
+Picoseconds BoundTable::relay_bound_ps(models::Collective op, std::uint64_t bytes, int shift) const {
+  const bool to_all = op == models::Collective::kAllToAll;
+  if (!to_all && op != models::Collective::kSendRecv) return 0;
+  if (models::pairs_without_direct_path(topology_, 0).count == 0) return 0;
+  std::vector<models::Flow> flows;
+  for (int rank = 0; rank < ranks_; ++rank) {
+    for (int step = to_all ? 1 : shift; step <= (to_all ? ranks_ - 1 : shift); ++step) {
+      const int target = ((rank + step) % ranks_ + ranks_) % ranks_;
+      flows.push_back({.from = rank / ranks_per_node_,
+                       .to = target / ranks_per_node_,
+                       .bytes = to_all ? bytes / static_cast<std::uint64_t>(ranks_) : bytes});
+    }
+  }
+  return models::relay_bound_ps(topology_, flows);
+}
+
 Bounds BoundTable::of(models::Collective op, std::uint64_t bytes, int root, int shift) const {
   const bool is_sendrecv = op == models::Collective::kSendRecv;
   // A broadcast never goes on into its root.
   const int idle_rank = op == models::Collective::kBroadcast ? (root + ranks_ - 1) % ranks_ : -1;
   return {.ring = models::ring_bound(op, bytes, hops(is_sendrecv ? shift : 1, idle_rank), root),
-          .any_algorithm_ps = models::any_algorithm_bound_ps(op, bytes, nodes_)};
+          .any_algorithm_ps =
+              std::max(models::any_algorithm_bound_ps(op, bytes, nodes_), relay_bound_ps(op, bytes, shift))};
 }
 
 }  // namespace meshbed::cli

@@ -6,6 +6,7 @@
 
 #include "cli/simulate.h"
 #include "models/algorithm.h"
+#include "models/topology.h"
 
 namespace meshbed::cli {
 
@@ -27,6 +28,10 @@ class BoundTable {
   /// Empty where a hop between nodes carried nothing, other than the one out of `idle_rank` (-1: none).
   std::vector<models::RingHop> hops(int shift, int idle_rank) const;
 
+  /// Where some have no cable to where they send: what the cables on the way cost at least. Else 0.
+  Picoseconds relay_bound_ps(models::Collective op, std::uint64_t bytes, int shift) const;
+
+  models::Topology topology_;                            // with all links up
   std::map<std::pair<int, int>, models::RingHop> hops_;  // by source and destination rank
   std::vector<models::NodePort> nodes_;
   int ranks_ = 0;

@@ -47,6 +47,22 @@ void fill_input(RankHost& host, const CollectiveCase& wanted, const CollectiveSh
   fill(rank_pattern(host.rank(), 0, iteration.salt), iteration.send, shape.send_count);
 }
 
+/// In as many rounds as there are ranks, in each of which pairs exchange their blocks: in round s ranks a and b with
+/// a + b = s (mod n), so that each pair meets once and a block can be exchanged in place. As nccl-tests it is made of
+/// sends and receives.
+meshcoll_result all_to_all(RankHost& host, Engine& engine, const CollectiveShape& shape, const Iteration& iteration) {
+  const int ranks = host.ranks();
+  for (int round = 0; round < ranks; ++round) {
+    const int partner = (round - host.rank() + ranks) % ranks;
+    const std::uint64_t block = static_cast<std::uint64_t>(partner) * shape.count;
+    const meshcoll_result result =
+        engine.calls().send_recv(engine.comm(), iteration.send + block, shape.count, partner, iteration.recv + block,
+                                 shape.count, partner, MESHCOLL_FLOAT32);
+    if (result != MESHCOLL_OK) return result;
+  }
+  return MESHCOLL_OK;
+}
+
 meshcoll_result call(RankHost& host, Engine& engine, const CollectiveCase& wanted, const CollectiveShape& shape,
                      const Iteration& iteration) {
   const EngineCalls& calls = engine.calls();
@@ -64,6 +80,8 @@ meshcoll_result call(RankHost& host, Engine& engine, const CollectiveCase& wante
     case Collective::kSendRecv:
       return calls.send_recv(engine.comm(), send, shape.count, target_of(wanted, host.rank(), host.ranks()), recv,
                              shape.count, source_of(wanted, host.rank(), host.ranks()), MESHCOLL_FLOAT32);
+    case Collective::kAllToAll:
+      return all_to_all(host, engine, shape, iteration);
   }
   return MESHCOLL_UNSUPPORTED;
 }
@@ -99,6 +117,14 @@ void check_result(RankHost& host, const CollectiveCase& wanted, const Collective
                     shape.count, fmt::format("{}, share of rank {}", where, source), board);
       }
       return;
+    case Collective::kAllToAll:
+      for (int source = 0; source < ranks; ++source) {
+        const auto first = static_cast<std::uint32_t>(static_cast<std::uint64_t>(rank) * shape.count);
+        check_block(rank_pattern(source, first, salt),
+                    iteration.recv + static_cast<std::uint64_t>(source) * shape.count, shape.count,
+                    fmt::format("{}, block of rank {}", where, source), board);
+      }
+      return;
     case Collective::kBroadcast:
       return check_block(rank_pattern(wanted.root, 0, salt), iteration.recv, shape.count, where, board);
     case Collective::kSendRecv:
@@ -121,6 +147,9 @@ CollectiveShape shape_of(Collective op, std::uint64_t bytes, int ranks) {
     case Collective::kReduceScatter:
       shape = {.count = share, .send_count = share * n, .recv_count = share};
       break;
+    case Collective::kAllToAll:
+      shape = {.count = share, .send_count = share * n, .recv_count = share * n};
+      break;
     case Collective::kAllReduce:
     case Collective::kBroadcast:
     case Collective::kSendRecv:
@@ -132,7 +161,8 @@ CollectiveShape shape_of(Collective op, std::uint64_t bytes, int ranks) {
 }
 
 std::uint64_t smallest_bytes(Collective op, int ranks) {
-  const bool has_shares = op == Collective::kAllGather || op == Collective::kReduceScatter;
+  const bool has_shares =
+      op == Collective::kAllGather || op == Collective::kReduceScatter || op == Collective::kAllToAll;
   return sizeof(float) * (has_shares ? kShareAlignment * static_cast<std::uint64_t>(ranks) : 1);
 }
 

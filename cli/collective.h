@@ -26,8 +26,8 @@ struct CollectiveCase {
   int shift = 1;  // sendrecv: rank r sends to (r + shift) % ranks
 };
 
-/// What a case comes to in float elements. all_gather and reduce_scatter round down to shares of 16 bytes a rank, as
-/// nccl-tests does.
+/// What a case comes to in float elements. all_gather, reduce_scatter and alltoall round down to shares of 16 bytes a
+/// rank, as nccl-tests does.
 struct CollectiveShape {
   std::uint64_t count = 0;       // nccl-tests' `count` column: what the caller passes
   std::uint64_t send_count = 0;  // elements that one rank gives

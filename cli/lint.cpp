@@ -4,12 +4,14 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <optional>
 #include <ostream>
 #include <set>
 
 #include "cli/command.h"
 #include "cli/scenario_build.h"
 #include "cli/scenario_units.h"
+#include "cli/simulate.h"
 #include "models/topology.h"
 
 namespace meshbed::cli {
@@ -141,19 +143,27 @@ class Linter {
     }
     const Workload& workload = scenario_.workload;
     if (workload.kind != WorkloadKind::kCollective || scenario_.expect.error) return;
-    const int ranks = static_cast<int>(cluster_.nodes.size()) * workload.ranks_per_node;
-    const int step = workload.collective == "sendrecv" ? workload.shift : 1;
-    for (int rank = 0; rank < ranks; ++rank) {
-      const int from = rank / workload.ranks_per_node;
-      const int to = (rank + step) % ranks / workload.ranks_per_node;
-      if (from == to || !models::direct_paths(topology_, from, to).empty()) continue;
-      const bool relayed = !models::shortest_path(topology_, from, to).empty();
-      if (relayed && may_relay(from)) continue;
-      add("{} sends from {} to {}, which have no direct path{}; the run fails (promise it by expect.error)",
-          workload.collective, node(from).name, node(to).name,
-          relayed ? ", and relays are off (NCCL_MESH_ENABLE_RELAY=0)" : ", not even by relay");
-      return;  // one is enough to say
+    const int ranks = ranks_of(scenario_);
+    const bool to_all = workload.collective == "alltoall";
+    const int first = workload.collective == "sendrecv" ? workload.shift : 1;
+    for (int step = first; step <= (to_all ? ranks - 1 : first); ++step) {
+      for (int rank = 0; rank < ranks; ++rank) {
+        const int from = rank / workload.ranks_per_node;
+        const int to = (rank + step) % ranks / workload.ranks_per_node;
+        if (from == to || !cannot_reach(from, to)) continue;
+        add("{} sends from {} to {}, which have no direct path{}; the run fails (promise it by expect.error)",
+            workload.collective, node(from).name, node(to).name, *cannot_reach(from, to));
+        return;  // one is enough to say
+      }
     }
+  }
+
+  /// Why a message cannot go, behind "which have no direct path"; nullopt: it can.
+  std::optional<const char*> cannot_reach(int from, int to) const {
+    if (!models::direct_paths(topology_, from, to).empty()) return std::nullopt;
+    if (models::shortest_path(topology_, from, to).empty()) return ", not even by relay";
+    if (!may_relay(from)) return ", and relays are off (NCCL_MESH_ENABLE_RELAY=0)";
+    return std::nullopt;
   }
 
   bool may_relay(int from) const {

@@ -40,8 +40,12 @@ Prng words_of(const PayloadKey& key) {
 
 }  // namespace
 
-Replay::Replay(RankHost& host, const RankRecording& calls, ReplayBoard& board)
-    : host_(host), calls_(calls), board_(board), comms_(static_cast<std::size_t>(calls.comms)) {
+Replay::Replay(RankHost& host, const RankRecording& calls, ReplayBoard& board, bool other_devices)
+    : host_(host),
+      calls_(calls),
+      board_(board),
+      other_devices_(other_devices),
+      comms_(static_cast<std::size_t>(calls.comms)) {
   handles_.resize(board.listeners);
   listen_comms_.resize(board.listeners);
   int registrations = 0;
@@ -82,23 +86,27 @@ Result<void> Replay::open(const std::string& plugin_path) {
   return ok();
 }
 
+Result<void> Replay::count_devices(const RecordedCall& call) {
+  if (const Result<void> done = check(net_->devices(&devices_), call, "devices"); !done) return done;
+  if (devices_ == call.count || (other_devices_ && devices_ > 0)) return ok();
+  return Error{.code = ErrorCode::kInvalidArgument,
+               .scope = Scope::kJob,
+               .text = fmt::format("the plugin has {} devices, {} were recorded (workload.other_devices = true takes "
+                                   "device d for d % devices)",
+                                   devices_, call.count)};
+}
+
 Result<void> Replay::issue_main(const RecordedCall& call) {
   switch (call.call) {
     case NetCall::kInit: {
       nccl::CommConfig config{.trafficClass = nccl::kTrafficClassUndefined};
       return check(net_->init(&context_, 0, &config, log_from_plugin, nullptr), call, "init");
     }
-    case NetCall::kDevices: {
-      int count = 0;
-      if (const Result<void> done = check(net_->devices(&count), call, "devices"); !done) return done;
-      if (count == call.count) return ok();
-      return Error{.code = ErrorCode::kInvalidArgument,
-                   .scope = Scope::kJob,
-                   .text = fmt::format("the plugin has {} devices, {} were recorded", count, call.count)};
-    }
+    case NetCall::kDevices:
+      return count_devices(call);
     case NetCall::kGetProperties: {
       nccl::PropertiesV11 properties{};
-      return check(net_->getProperties(call.device, &properties), call, "getProperties");
+      return check(net_->getProperties(device_of(call), &properties), call, "getProperties");
     }
     case NetCall::kFinalize:
       return check(net_->finalize(context_), call, "finalize");

@@ -39,7 +39,8 @@ struct ReplayBoard {
 
 class Replay {
  public:
-  Replay(RankHost& host, const RankRecording& calls, ReplayBoard& board);
+  /// `other_devices`: the node may have another number of them than was recorded; device d is then d % devices.
+  Replay(RankHost& host, const RankRecording& calls, ReplayBoard& board, bool other_devices);
 
   /// All of the rank's calls, from init to finalize.
   Result<void> run(const std::string& plugin_path);
@@ -72,6 +73,8 @@ class Replay {
   // nccl_replay.cpp: loading, the main thread, what the threads share
   Result<void> open(const std::string& plugin_path);
   Result<void> issue_main(const RecordedCall& call);
+  Result<void> count_devices(const RecordedCall& call);
+  int device_of(const RecordedCall& call) const { return other_devices_ ? call.device % devices_ : call.device; }
   Result<void> check(int result, const RecordedCall& call, const char* name) const;
   Comm& comm_of(const RecordedCall& call) { return comms_.at(static_cast<std::size_t>(call.comm)); }
   void fail(const Error& error);
@@ -95,6 +98,8 @@ class Replay {
   RankHost& host_;
   const RankRecording& calls_;
   ReplayBoard& board_;
+  bool other_devices_;
+  int devices_ = 1;
   nccl::NetV11* net_ = nullptr;
   void* context_ = nullptr;
   std::vector<Comm> comms_;

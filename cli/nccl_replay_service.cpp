@@ -69,7 +69,7 @@ Result<Replay::Step> Replay::issue_service(const RecordedCall& call) {
       Handle handle;
       void*& listen_comm = listen_comms_.at(static_cast<std::size_t>(call.listener));
       const Result<void> listening =
-          check(net_->listen(context_, call.device, handle.bytes.data(), &listen_comm), call, "listen");
+          check(net_->listen(context_, device_of(call), handle.bytes.data(), &listen_comm), call, "listen");
       if (!listening) return listening.error();
       return finished(host_.publish(handle_key(call.listener), std::string(handle.bytes.begin(), handle.bytes.end())));
     }
@@ -109,7 +109,7 @@ Result<Replay::Step> Replay::connect(const RecordedCall& call) {
   void* handle = nullptr;
   nccl::NetDeviceHandle* device_handle = nullptr;
   const Result<void> polled =
-      check(net_->connect(context_, call.device, listener->bytes.data(), &handle, &device_handle), call, "connect");
+      check(net_->connect(context_, device_of(call), listener->bytes.data(), &handle, &device_handle), call, "connect");
   if (!polled) return polled.error();
   if (handle == nullptr) return Step::kNotYet;
   if (const Result<void> opened = open_comm(comm_of(call), handle, true, call); !opened) return opened.error();

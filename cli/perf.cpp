@@ -28,7 +28,7 @@ models::Collective parse_operation(const std::string& text) {
     name.resize(at);
   }
   if (const auto op = models::parse_collective(name)) return *op;
-  const std::vector<std::string> accepted{"all_reduce", "all_gather", "reduce_scatter", "broadcast", "sendrecv"};
+  const std::vector<std::string> accepted = models::collective_names();
   const std::string close = closest_name(name, accepted);
   throw std::runtime_error(fmt::format("perf: there is no operation \"{}\"{}; accepted: {}", text,
                                        close.empty() ? "" : fmt::format(" (did you mean \"{}\"?)", close),
@@ -42,7 +42,7 @@ std::optional<PerfOptions> parse(const Arguments& arguments, std::ostream& out) 
   int check = 1, threads = 1, gpus = 1;
   Syntax syntax("perf OP --scenario FILE [options]", "options (nccl-tests' names)");
   syntax.operands.add_options()("op", po::value(&op_text)->required()->value_name("OP"),
-                                "all_reduce, all_gather, reduce_scatter, broadcast or sendrecv; OP_perf is the same");
+                                "all_reduce, all_gather, reduce_scatter, broadcast, alltoall or sendrecv; OP_perf too");
   syntax.positions.add("op", 1);
   syntax.options.add_options()                                                                                //
       ("scenario", po::value(&options.run.scenario_path)->required()->value_name("FILE"), "where to run it")  //

@@ -20,7 +20,7 @@ enum class WorkloadKind { kCollective, kNcclCalls, kIdle };
 struct Workload {
   WorkloadKind kind = WorkloadKind::kCollective;
   // kCollective
-  std::string collective = "all_reduce";  // all_reduce all_gather reduce_scatter broadcast sendrecv
+  std::string collective = "all_reduce";  // one of models::collective_names()
   std::uint64_t bytes = 0;                // as nccl-tests counts it: all_reduce S, all_gather the whole output ...
   std::string dtype = "float";
   std::string op = "sum";
@@ -33,8 +33,10 @@ struct Workload {
   int root = 0;
   int shift = 1;  // sendrecv: rank r sends to (r + shift) % ranks
   // kNcclCalls
-  std::string recording;  // file of recorded calls (JSON lines); relative to the scenario file
+  std::string recording;       // file of recorded calls (JSON lines); relative to the scenario file
+  bool other_devices = false;  // nodes may have more or fewer devices than were recorded: d is d % devices
   // all
+  int nodes = 0;  // that run ranks, from the first on; 0: all
   int ranks_per_node = 1;
   std::string net_plugin;  // empty: the project's own
   int net_version = 0;     // 0: the newest that the plugin has

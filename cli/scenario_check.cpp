@@ -81,7 +81,12 @@ void check_workload(const Scenario& scenario, const ScenarioSpec& spec, Diagnost
   const Workload& workload = scenario.workload;
   const WorkloadSpec& said = spec.workload;
   const auto nodes = static_cast<std::int64_t>(scenario.cluster.nodes.size());
-  const std::int64_t ranks = nodes * workload.ranks_per_node;
+  if (workload.nodes > nodes) {
+    diagnostics.add(said.at("nodes"),
+                    fmt::format("nodes: {} are to run ranks, but there are {}", workload.nodes, nodes));
+    return;
+  }
+  const std::int64_t ranks = ranks_of(scenario);
   if (ranks > models::kNodesMax) {
     diagnostics.add(said.at("ranks_per_node"), fmt::format("ranks_per_node: {} nodes make {} ranks; the most is {}",
                                                            nodes, ranks, models::kNodesMax));

@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "cli/scenario_section.h"
+#include "models/algorithm.h"
 #include "models/topology_generate.h"
 
 namespace meshbed::cli {
@@ -33,10 +34,9 @@ const Section<WorkloadSpec> kWorkload{
     "What the ranks do.",
     {
         {"kind", "text", "'collective'", "collective; nccl-calls: replay recorded calls of NCCL; idle", read_kind},
-        {"collective", "text", "'all_reduce'", "all_reduce, all_gather, reduce_scatter, broadcast or sendrecv",
-         [](const Value& v, WorkloadSpec& s) {
-           v.choice(s.value.collective, {"all_reduce", "all_gather", "reduce_scatter", "broadcast", "sendrecv"});
-         }},
+        {"collective", "text", "'all_reduce'",
+         "all_reduce, all_gather, reduce_scatter, broadcast, alltoall or sendrecv",
+         [](const Value& v, WorkloadSpec& s) { v.choice(s.value.collective, models::collective_names()); }},
         {"bytes", "size", "'64M'",
          "as nccl-tests counts it: all_reduce the buffer, all_gather the whole output; a multiple of 4",
          [](const Value& v, WorkloadSpec& s) { v.size(s.value.bytes); }},
@@ -74,6 +74,13 @@ const Section<WorkloadSpec> kWorkload{
          }},
         {"recording", "text", "", "nccl-calls: file of recorded calls, relative to the scenario file",
          [](const Value& v, WorkloadSpec& s) { v.text(s.value.recording); }},
+        {"other_devices", "boolean", "false",
+         "nccl-calls: nodes may have more or fewer devices than were recorded; device d is then d % devices",
+         [](const Value& v, WorkloadSpec& s) { v.boolean(s.value.other_devices); }},
+        {"nodes", "integer", "(all)", "so many run ranks, from the first on; the others only hang on their cables",
+         [](const Value& v, WorkloadSpec& s) {
+           v.integer(s.value.nodes, {1, models::kNodesMax});
+         }},
         {"ranks_per_node", "integer", "1", "rank r runs on node r / ranks_per_node",
          [](const Value& v, WorkloadSpec& s) {
            v.integer(s.value.ranks_per_node, {1, 1024});

@@ -148,7 +148,8 @@ std::string net_plugin_of(const Scenario& scenario, const BuiltFiles& files) {
 }
 
 int ranks_of(const Scenario& scenario) {
-  return static_cast<int>(scenario.cluster.nodes.size()) * scenario.workload.ranks_per_node;
+  const int nodes = scenario.workload.nodes;
+  return (nodes > 0 ? nodes : static_cast<int>(scenario.cluster.nodes.size())) * scenario.workload.ranks_per_node;
 }
 
 int node_of(const Scenario& scenario, int rank) { return rank / scenario.workload.ranks_per_node; }

@@ -41,7 +41,10 @@ sim::Proof payloads_right(const Recording& recording, const ReplayBoard& board) 
 class NcclCallsRun final : public WorkloadRun {
  public:
   NcclCallsRun(const Scenario& scenario, const BuiltFiles& files, RankRange ranks)
-      : ranks_(ranks), recording_(read_recording(recording_path(scenario))), plugin_(net_plugin_of(scenario, files)) {
+      : ranks_(ranks),
+        recording_(read_recording(recording_path(scenario))),
+        plugin_(net_plugin_of(scenario, files)),
+        other_devices_(scenario.workload.other_devices) {
     check_fits(scenario, recording_);
     board_.seed = scenario.seed;
     board_.data.resize(recording_.ranks.size());
@@ -52,7 +55,7 @@ class NcclCallsRun final : public WorkloadRun {
   Result<void> run_rank(RankHost& host) override {
     const auto rank = static_cast<std::size_t>(host.rank());
     auto& replay = replays_[rank - static_cast<std::size_t>(ranks_.first)];
-    replay = std::make_unique<Replay>(host, recording_.ranks[rank], board_);
+    replay = std::make_unique<Replay>(host, recording_.ranks[rank], board_, other_devices_);
     return replay->run(plugin_);
   }
 
@@ -105,6 +108,7 @@ class NcclCallsRun final : public WorkloadRun {
   RankRange ranks_;
   Recording recording_;
   std::string plugin_;
+  bool other_devices_;
   ReplayBoard board_;
   // Kept until the run is over: what a failed rank leaves registered may still be written to.
   std::vector<std::unique_ptr<Replay>> replays_;

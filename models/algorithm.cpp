@@ -11,10 +11,11 @@
 namespace meshbed::models {
 namespace {
 
-constexpr std::array<std::pair<Collective, const char*>, 5> kNames{{{Collective::kAllReduce, "all_reduce"},
+constexpr std::array<std::pair<Collective, const char*>, 6> kNames{{{Collective::kAllReduce, "all_reduce"},
                                                                     {Collective::kAllGather, "all_gather"},
                                                                     {Collective::kReduceScatter, "reduce_scatter"},
                                                                     {Collective::kBroadcast, "broadcast"},
+                                                                    {Collective::kAllToAll, "alltoall"},
                                                                     {Collective::kSendRecv, "sendrecv"}}};
 
 /// Shares of an all_reduce differ by an element a channel, of which there are 64 at most.
@@ -31,6 +32,8 @@ std::uint64_t hop_payload_bytes(Collective op, std::uint64_t bytes, std::uint64_
     case Collective::kBroadcast:
     case Collective::kSendRecv:
       return bytes;
+    case Collective::kAllToAll:
+      break;
   }
   return 0;
 }
@@ -47,6 +50,8 @@ std::uint64_t chain_hops(Collective op, std::uint64_t n, std::uint64_t k) {
       return k;
     case Collective::kSendRecv:
       return 1;
+    case Collective::kAllToAll:
+      break;
   }
   return 0;
 }
@@ -58,6 +63,12 @@ Picoseconds crossing_ps(std::uint64_t payload_bytes, const RingHop& hop) {
 }
 
 }  // namespace
+
+std::vector<std::string> collective_names() {
+  std::vector<std::string> names;
+  for (const auto& [op, text] : kNames) names.emplace_back(text);
+  return names;
+}
 
 std::optional<Collective> parse_collective(std::string_view name) {
   for (const auto& [op, text] : kNames) {
@@ -75,6 +86,7 @@ double bus_factor(Collective op, int ranks) {
       return 2.0 * (n - 1.0) / n;
     case Collective::kAllGather:
     case Collective::kReduceScatter:
+    case Collective::kAllToAll:
       return (n - 1.0) / n;
     case Collective::kBroadcast:
     case Collective::kSendRecv:
@@ -85,7 +97,7 @@ double bus_factor(Collective op, int ranks) {
 
 RingBound ring_bound(Collective op, std::uint64_t bytes, const std::vector<RingHop>& hops, int root) {
   const std::size_t ranks = hops.size();
-  if (ranks < 2 || bytes == 0) return {};
+  if (ranks < 2 || bytes == 0 || op == Collective::kAllToAll) return {};
 
   // A broadcast leaves out the hop from the root's predecessor into the root.
   const std::size_t idle_hop =
@@ -133,8 +145,11 @@ Picoseconds any_algorithm_bound_ps(Collective op, std::uint64_t bytes, const std
     }
     case Collective::kAllGather:
     case Collective::kReduceScatter:
-      return slowest(
-          [&](const NodePort& node) { return bytes / ranks * (ranks - static_cast<std::uint64_t>(node.ranks)); });
+    case Collective::kAllToAll:
+      return slowest([&](const NodePort& node) {
+        const auto here = static_cast<std::uint64_t>(node.ranks);
+        return bytes / ranks * (ranks - here) * (op == Collective::kAllToAll ? here : 1);
+      });
     case Collective::kBroadcast: {
       // The root receives nothing; without knowing it, the fastest node is taken for it.
       const auto fastest = std::max_element(

@@ -2,13 +2,14 @@
 // Algorithm: what a collective must cost on given links, as closed forms. A run that is faster than one of these is
 // wrong, whatever it says.
 //
-// Nomenclature: n - ranks; N - nodes that hold them; S - bytes as nccl-tests counts them: all_reduce, broadcast and
-// sendrecv the buffer of one rank, all_gather the whole output, reduce_scatter the whole input; hop - one step around
-// the ring, over all cables that join the two nodes; wire bytes - payload with headers (models/link.h).
+// Nomenclature: n - ranks; N - nodes that hold them; S - bytes as nccl-tests counts them: all_reduce, broadcast,
+// alltoall and sendrecv the buffer of one rank, all_gather the whole output, reduce_scatter the whole input; hop - one
+// step around the ring, over all cables that join the two nodes; wire bytes - payload with headers (models/link.h).
 // Cost of every function: O(hops) or O(nodes).
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -16,9 +17,10 @@
 
 namespace meshbed::models {
 
-enum class Collective : std::uint8_t { kAllReduce, kAllGather, kReduceScatter, kBroadcast, kSendRecv };
+enum class Collective : std::uint8_t { kAllReduce, kAllGather, kReduceScatter, kBroadcast, kAllToAll, kSendRecv };
 
-/// all_reduce all_gather reduce_scatter broadcast sendrecv; nothing for any other word.
+/// all_reduce all_gather reduce_scatter broadcast alltoall sendrecv: what parse_collective() takes.
+std::vector<std::string> collective_names();
 std::optional<Collective> parse_collective(std::string_view name);
 const char* name_of(Collective op);
 
@@ -53,6 +55,7 @@ struct RingBound {
 ///     plus the least latency. (For all else the slowest hop says at least as much.)
 ///   chain of dependent messages, times the least latency: all_reduce 2(n-1) where k = n, else 2(k-1);
 ///     all_gather and reduce_scatter k-1; broadcast as many hops as it uses; sendrecv 1.
+/// alltoall: nothing is said; it goes round no ring.
 RingBound ring_bound(Collective op, std::uint64_t bytes, const std::vector<RingHop>& hops, int root = 0);
 
 /// A node's NICs together, one direction.
@@ -63,8 +66,8 @@ struct NodePort {
 
 /// What no algorithm at all can beat: bytes that must cross the NICs (without headers) over their rates.
 ///   all_reduce: each element crosses at least 2(N-1) times, over all nodes' rates; all_gather and reduce_scatter:
-///   S less the node's own share into or out of each node; broadcast: S into each node; sendrecv: nothing is said
-///   where a node holds several ranks, else S out of each node.
+///   S less the node's own share into or out of each node; alltoall: that of each of its ranks; broadcast: S into each
+///   node; sendrecv: nothing is said where a node holds several ranks, else S out of each node.
 Picoseconds any_algorithm_bound_ps(Collective op, std::uint64_t bytes, const std::vector<NodePort>& nodes);
 
 }  // namespace meshbed::models

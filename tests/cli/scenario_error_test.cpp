@@ -99,7 +99,7 @@ TEST_CASE("a value that is none of the accepted words lists them") {
         "switch, torus");
   CHECK(on_triangle("[workload]\ncollective = \"all_reduse\"\n") ==
         "test.toml:5:14: collective: 'all_reduse' is unknown (did you mean 'all_reduce'?); accepted: all_reduce, "
-        "all_gather, reduce_scatter, broadcast, sendrecv");
+        "all_gather, reduce_scatter, broadcast, alltoall, sendrecv");
 }
 
 TEST_CASE("several errors are told in one go, in the order of their lines") {

@@ -10,6 +10,7 @@
 
 #include "cli/lint.h"
 #include "cli/scenario.h"
+#include "cli/simulate.h"
 #include "models/topology.h"
 
 using namespace meshbed::cli;
@@ -106,10 +107,10 @@ TEST_CASE("each recording is there, fits its cluster and is under 1 MiB") {
     std::ifstream recording(recording_path(scenario));
     std::string meta;
     std::getline(recording, meta);
-    const auto ranks = scenario.cluster.nodes.size() * static_cast<std::size_t>(scenario.workload.ranks_per_node);
-    CHECK(meta.find("\"ranks\": " + std::to_string(ranks)) != std::string::npos);
+    CHECK(meta.find("\"ranks\": " + std::to_string(ranks_of(scenario))) != std::string::npos);
+    if (scenario.workload.other_devices) continue;
     CHECK(meta.find("\"net_devices_per_node\": " + std::to_string(scenario.cluster.nodes[0].nics.size())) !=
           std::string::npos);
   }
-  CHECK(recordings == 10);
+  CHECK(recordings == 16);
 }

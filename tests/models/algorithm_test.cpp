@@ -141,12 +141,15 @@ TEST_CASE("ranks that share a node need no NIC between them") {
   const std::vector<NodePort> nodes(2, NodePort{k100G, 2});
   CHECK(any_algorithm_bound_ps(Collective::kAllGather, 4 * kMiB, nodes) == wire_time_ps(2 * kMiB, k100G));
   CHECK(any_algorithm_bound_ps(Collective::kSendRecv, 4 * kMiB, nodes) == 0);
+  // Each of a node's two ranks gives a quarter to each of the two ranks over there.
+  CHECK(any_algorithm_bound_ps(Collective::kAllToAll, 4 * kMiB, nodes) == wire_time_ps(4 * kMiB, k100G));
 }
 
 TEST_CASE("the ring's bound is never below the bound of all algorithms with the same ports") {
   for (int ranks = 2; ranks <= 9; ++ranks) {
     for (const std::uint64_t bytes : {std::uint64_t{64}, 3 * kKiB, kMiB, 100 * kMiB}) {
-      for (int op = 0; op < 5; ++op) {
+      for (int op = 0; op < 6; ++op) {
+        if (static_cast<Collective>(op) == Collective::kAllToAll) continue;  // goes round no ring
         const std::vector<NodePort> nodes(static_cast<std::size_t>(ranks), NodePort{k100G, 1});
         CHECK(ring_ps(static_cast<Collective>(op), bytes, ring(static_cast<std::size_t>(ranks))) >=
               any_algorithm_bound_ps(static_cast<Collective>(op), bytes, nodes));
@@ -159,12 +162,14 @@ TEST_CASE("bus bandwidth factors are those of nccl-tests") {
   CHECK(bus_factor(Collective::kAllReduce, 4) == doctest::Approx(1.5));
   CHECK(bus_factor(Collective::kAllGather, 4) == doctest::Approx(0.75));
   CHECK(bus_factor(Collective::kReduceScatter, 4) == doctest::Approx(0.75));
+  CHECK(bus_factor(Collective::kAllToAll, 4) == doctest::Approx(0.75));
   CHECK(bus_factor(Collective::kBroadcast, 4) == doctest::Approx(1.0));
   CHECK(bus_factor(Collective::kSendRecv, 4) == doctest::Approx(1.0));
 }
 
 TEST_CASE("names of collectives are read back as they are written, and nothing else is") {
-  for (int op = 0; op < 5; ++op)
+  for (int op = 0; op < 6; ++op)
     CHECK(parse_collective(name_of(static_cast<Collective>(op))) == static_cast<Collective>(op));
-  CHECK_FALSE(parse_collective("alltoall"));
+  CHECK(models::collective_names().size() == 6);
+  CHECK_FALSE(parse_collective("gather"));
 }

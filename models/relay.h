@@ -1,0 +1,23 @@
+#pragma once
+// Relay: what traffic between nodes that share no cable must cost. Pure functions of a Topology.
+
+#include <cstdint>
+#include <vector>
+
+#include "models/topology.h"
+#include "plugin/base/units.h"
+
+namespace meshbed::models {
+
+/// Bytes that one node has for another.
+struct Flow {
+  int from = 0, to = 0;
+  std::uint64_t bytes = 0;
+};
+
+/// What no relaying can beat, whichever ways it chooses: each byte crosses as many hops as lie between its ends, and
+/// all ports together send no more than their rates (no headers counted). Flows without a way at all are left out. 0:
+/// nothing is said. Cost: a search over the topology for each node that sends.
+Picoseconds relay_bound_ps(const Topology& topology, const std::vector<Flow>& flows);
+
+}  // namespace meshbed::models

@@ -1,0 +1,43 @@
+#include "models/relay.h"
+
+#include <doctest/doctest.h>
+
+#include "models/topology_generate.h"
+
+using namespace meshbed;
+using namespace meshbed::models;
+
+namespace {
+
+constexpr std::uint64_t k100G = 100'000'000'000;
+
+Topology generated(TopologyKind kind, int nodes) {
+  const auto cluster = generate_topology({.kind = kind,
+                                          .nodes = nodes,
+                                          .rate_bps = k100G,
+                                          .latency_ps = kPicosecondsPerMicrosecond,
+                                          .switch_latency_ps = 300 * kPicosecondsPerNanosecond,
+                                          .first_subnet = *parse_prefix("192.168.100.0/24")});
+  REQUIRE(cluster.has_value());
+  return analyse(*cluster);
+}
+
+}  // namespace
+
+TEST_CASE("a ring's four diagonals cross two cables each, and eight directions of cables share them") {
+  std::vector<Flow> flows;
+  for (int node = 0; node < 4; ++node) flows.push_back({.from = node, .to = (node + 2) % 4, .bytes = kMiB});
+  CHECK(relay_bound_ps(generated(TopologyKind::kRing, 4), flows) == wire_time_ps(4 * 2 * kMiB, 8 * k100G));
+}
+
+TEST_CASE("a line's ends are as far apart as it has cables") {
+  CHECK(relay_bound_ps(generated(TopologyKind::kLine, 5), {{.from = 0, .to = 4, .bytes = kMiB}}) ==
+        wire_time_ps(4 * kMiB, 8 * k100G));
+}
+
+TEST_CASE("what never leaves its node, and what has no way, costs no cable anything") {
+  const Topology topology = generated(TopologyKind::kRing, 4);
+  CHECK(relay_bound_ps(topology, {{.from = 1, .to = 1, .bytes = kMiB}}) == 0);
+  CHECK(relay_bound_ps(topology, {}) == 0);
+  CHECK(relay_bound_ps(Topology{}, {}) == 0);
+}
