@@ -12,6 +12,7 @@
 
 #include "cli/bench.h"
 #include "cli/compare.h"
+#include "cli/conformance.h"
 #include "cli/doctor.h"
 #include "cli/emu.h"
 #include "cli/env.h"
@@ -38,6 +39,7 @@ constexpr Subcommand kSubcommands[] = {
     {"run", run_command, "run a scenario and prove the result"},
     {"perf", perf_command, "sweep a collective over sizes, as nccl-tests prints it"},
     {"compare", compare_command, "two runs of a scenario, joined message by message"},
+    {"conformance", conformance_command, "does a net plugin keep the rules that NCCL relies on?"},
     {"shell", shell_command, "a shell in a node of the emulated cluster"},
     {"emu", emu_command, "the emulated cluster in this host's own kernel: emu up, emu down, emu status"},
     {"bench", bench_command, "what a simulated message, rank and library copy cost here"},
@@ -51,9 +53,9 @@ void print_usage(std::ostream& out) {
   out << "meshbed " << kVersion << ": try an RDMA mesh before you cable it\n\n"
       << "usage: meshbed COMMAND [arguments]; meshbed COMMAND --help says more\n\n";
   for (const Subcommand& command : kSubcommands) {
-    out << "  " << std::left << std::setw(8) << command.name << command.summary << "\n";
+    out << "  " << std::left << std::setw(13) << command.name << command.summary << "\n";
   }
-  out << "  " << std::left << std::setw(8) << "test"
+  out << "  " << std::left << std::setw(13) << "test"
       << "build and run the tests (only through ./meshbed)\n\n"
       << "exit status: 0 as promised, 1 a broken promise or proof, 2 usage, or a file that cannot be read or written,\n"
       << "             3 no progress\n";

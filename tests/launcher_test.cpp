@@ -97,8 +97,8 @@ TEST_CASE("what only the emulated world needs is asked for by its commands alone
                             "' --no-install " + arguments + " 2>&1")
         .output;
   };
-  for (const char* emu :
-       {"run x.toml --world emu", "perf --world=emu", "compare sim emu", "shell node0", "bench perftest x.toml"}) {
+  for (const char* emu : {"run x.toml --world emu", "perf --world=emu", "conformance x.so --world emu",
+                          "compare sim emu", "shell node0", "bench perftest x.toml"}) {
     CHECK(said_to(emu).rfind("meshbed: needs these packages: qemu-system-x86 iproute2\n", 0) == 0);
   }
   // In the host's own kernel there are no virtual machines.

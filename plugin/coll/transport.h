@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,20 @@ struct DeviceProperties {
   int speed_mbps = 0;
   int receives_max = 1;  // grouped
   std::uint64_t message_bytes_max = 0;
+  int pointer_support = 0;  // nccl::kPtrHost | ...
+  int port = 0;
+  int connections_max = 0;
+  int offload_type = 0;            // nccl::NetDeviceType
+  std::vector<int> physical = {};  // v9 on: the devices that this one is made of
+  bool operator==(const DeviceProperties&) const = default;
+};
+
+/// One part of a grouped receive.
+struct ReceivePart {
+  void* data = nullptr;
+  std::uint64_t size_bytes = 0;
+  int tag = 0;
+  void* handle = nullptr;
 };
 
 /// One version's table. Handles are nccl::kHandleBytes long.
@@ -50,6 +65,15 @@ class NetTable {
   virtual int send(void* comm, void* data, std::uint64_t size_bytes, int tag, void* handle, void** request) = 0;
   virtual int receive(void* comm, void* data, std::uint64_t size_bytes, int tag, void* handle, void** request) = 0;
   virtual int test(void* request, bool* done, std::uint64_t* size_bytes) = 0;
+
+  /// Up to nccl::kMaxGroupedReceives parts, one request for all.
+  virtual int receive_group(void* comm, std::span<const ReceivePart> parts, void** request) = 0;
+  /// `sizes` has room for each part.
+  virtual int test_group(void* request, bool* done, int* sizes) = 0;
+  /// Success and no request where the plugin has no iflush.
+  virtual int flush(void* comm, std::span<const ReceivePart> parts, void** request) = 0;
+  /// What NCCL tells before a transfer; v11 on, and only where the plugin takes it.
+  virtual int set_attributes(nccl::NetAttr* attributes) = 0;
 };
 
 struct TransportOptions {

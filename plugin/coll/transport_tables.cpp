@@ -1,6 +1,9 @@
 // The five table versions behind NetTable. What differs: v8 has int sizes; v10 takes a profiler and a configuration;
 // v11 has a context object per communicator.
+#include <algorithm>
+#include <array>
 #include <cstdint>
+#include <type_traits>
 #include <utility>
 
 #include "plugin/coll/plugin_log.h"
@@ -65,9 +68,20 @@ class TableOf final : public NetTable {
     Properties properties{};
     const int code = table_.getProperties(device, &properties);
     if (code != nccl::kNcclSuccess) return code;
-    *out = {properties.name != nullptr ? properties.name : "unnamed", properties.speed, properties.maxRecvs,
-            kV8MessageBytesMax};
-    if constexpr (kVersion >= 9) out->message_bytes_max = properties.maxP2pBytes;
+    *out = {.name = properties.name != nullptr ? properties.name : "unnamed",
+            .speed_mbps = properties.speed,
+            .receives_max = properties.maxRecvs,
+            .message_bytes_max = kV8MessageBytesMax,
+            .pointer_support = properties.ptrSupport,
+            .port = properties.port,
+            .connections_max = properties.maxComms,
+            .offload_type = properties.netDeviceType};
+    if constexpr (kVersion >= 9) {
+      out->message_bytes_max = properties.maxP2pBytes;
+      const auto& virtual_device = properties.vProps;
+      const int devices = std::clamp(virtual_device.ndevs, 0, static_cast<int>(std::size(virtual_device.devs)));
+      out->physical.assign(virtual_device.devs, virtual_device.devs + devices);
+    }
     return code;
   }
 
@@ -138,7 +152,61 @@ class TableOf final : public NetTable {
     return code;
   }
 
+  int receive_group(void* comm, std::span<const ReceivePart> parts, void** request) override {
+    Arrays arrays(parts);
+    const int count = static_cast<int>(parts.size());
+    if constexpr (kVersion >= 10) {
+      std::array<void*, nccl::kMaxGroupedReceives> events{};  // no profiler
+      return table_.irecv(comm, count, arrays.data.data(), arrays.sizes.data(), arrays.tags.data(),
+                          arrays.handles.data(), events.data(), request);
+    } else {
+      return table_.irecv(comm, count, arrays.data.data(), arrays.sizes.data(), arrays.tags.data(),
+                          arrays.handles.data(), request);
+    }
+  }
+
+  int test_group(void* request, bool* done, int* sizes) override {
+    int finished = 0;
+    const int code = table_.test(request, &finished, sizes);
+    *done = finished != 0;
+    return code;
+  }
+
+  int flush(void* comm, std::span<const ReceivePart> parts, void** request) override {
+    *request = nullptr;
+    if (table_.iflush == nullptr) return nccl::kNcclSuccess;
+    Arrays arrays(parts);
+    std::array<int, nccl::kMaxGroupedReceives> sizes{};
+    for (std::size_t part = 0; part < parts.size(); ++part) sizes[part] = static_cast<int>(parts[part].size_bytes);
+    return table_.iflush(comm, static_cast<int>(parts.size()), arrays.data.data(), sizes.data(), arrays.handles.data(),
+                         request);
+  }
+
+  int set_attributes(nccl::NetAttr* attributes) override {
+    if constexpr (kVersion >= 11) {
+      if (table_.setNetAttr != nullptr) return table_.setNetAttr(context_, attributes);
+    }
+    return nccl::kNcclSuccess;
+  }
+
  private:
+  /// The parts of a grouped receive as the table takes them.
+  struct Arrays {
+    using Size = std::conditional_t<kVersion >= 9, std::size_t, int>;
+    explicit Arrays(std::span<const ReceivePart> parts) {
+      for (std::size_t part = 0; part < parts.size(); ++part) {
+        data[part] = parts[part].data;
+        sizes[part] = static_cast<Size>(parts[part].size_bytes);
+        tags[part] = parts[part].tag;
+        handles[part] = parts[part].handle;
+      }
+    }
+    std::array<void*, nccl::kMaxGroupedReceives> data{};
+    std::array<Size, nccl::kMaxGroupedReceives> sizes{};
+    std::array<int, nccl::kMaxGroupedReceives> tags{};
+    std::array<void*, nccl::kMaxGroupedReceives> handles{};
+  };
+
   const Table& table_;
   void* context_ = nullptr;
 };

@@ -40,6 +40,7 @@ inline constexpr unsigned long kNcclLogNet = 0x10;
 
 inline constexpr std::size_t kHandleBytes = 128;   // NCCL_NET_HANDLE_MAXSIZE
 inline constexpr int kMaxRequests = 32;            // NCCL_NET_MAX_REQUESTS: outstanding per comm and grouped receive
+inline constexpr int kMaxGroupedReceives = 8;      // NCCL_NET_IB_MAX_RECVS: what NCCL groups at most
 inline constexpr int kPtrHost = 1;                 // NCCL_PTR_HOST
 inline constexpr int kPtrCuda = 2;                 // NCCL_PTR_CUDA
 inline constexpr int kPtrDmaBuf = 4;               // NCCL_PTR_DMABUF

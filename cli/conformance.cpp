@@ -1,0 +1,235 @@
+#include "cli/conformance.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <ostream>
+#include <stdexcept>
+
+#include "cli/conformance_cases.h"
+#include "cli/conformance_run.h"
+#include "cli/emulate.h"
+#include "cli/metal.h"
+#include "cli/metal_session.h"
+#include "cli/scenario_units.h"
+#include "cli/simulate.h"
+#include "plugin/base/log.h"
+
+namespace meshbed::cli {
+namespace {
+
+namespace po = boost::program_options;
+
+constexpr int kOldestVersion = 8, kNewestVersion = 12;
+
+/// Two nodes with two cables, each a subnet of its own; the second node counts its devices the other way round.
+constexpr const char* kDefaultCluster = R"(
+[topology]
+kind = "ring"
+nodes = 2
+rails = 2
+[[node]]
+name = "node1"
+device_order = "reversed"
+[workload]
+kind = "idle"
+)";
+
+struct Options {
+  RunOptions run;
+  ConformancePlan plan;
+  bool list = false;
+};
+
+std::optional<Options> parse(const Arguments& arguments, std::ostream& out) {
+  Options options;
+  std::string plugin;
+  int version = 0;
+  Syntax syntax("conformance PLUGIN.so [options]");
+  syntax.operands.add_options()("plugin", po::value(&plugin)->value_name("PLUGIN.so"), "an NCCL net plugin");
+  syntax.positions.add("plugin", 1);
+  syntax.options.add_options()                                                                                   //
+      ("scenario", po::value(&options.run.scenario_path)->value_name("FILE"), "two nodes; default: two cables")  //
+      ("net-version", po::value(&version)->value_name("N"), "8 to 12; default: all that the plugin has")         //
+      ("only", po::value(&options.plan.only)->value_name("CASE"), "this case; may be repeated")                  //
+      ("list", po::bool_switch(&options.list), "the cases and their rules");
+  add_run_options(syntax.options, options.run);
+  if (!parse_arguments(arguments, syntax, out)) return std::nullopt;
+  if (options.list) return options;
+  if (plugin.empty()) throw std::runtime_error("conformance: which plugin? meshbed conformance PLUGIN.so");
+  if (!std::filesystem::is_regular_file(plugin)) throw std::runtime_error(plugin + ": there is no such file");
+  options.plan.plugin = std::filesystem::absolute(plugin).string();
+  if (version != 0 && (version < kOldestVersion || version > kNewestVersion)) {
+    throw std::runtime_error(
+        fmt::format("--net-version {}: accepted: {} to {}", version, kOldestVersion, kNewestVersion));
+  }
+  for (int each = kNewestVersion; each >= kOldestVersion; --each) {
+    if (version == 0 || version == each) options.plan.versions.push_back(each);
+  }
+  std::vector<std::string> names;
+  for (const ConformanceCase& one : conformance_cases()) names.emplace_back(one.name);
+  for (const std::string& wanted : options.plan.only) require_choice("--only", "case", wanted, names);
+  return options;
+}
+
+Scenario cluster_for(const Options& options) {
+  RunOptions run = options.run;
+  Scenario scenario;
+  if (run.scenario_path.empty()) {
+    scenario = parse_scenario(kDefaultCluster, "conformance", run.overrides);
+    if (!run.fabric.empty()) {
+      require_fabric(run.fabric);
+      scenario.fabric = run.fabric;
+    }
+    if (run.seed) scenario.seed = *run.seed;
+  } else {
+    scenario = scenario_for(run);
+  }
+  if (ranks_of(scenario) != 2 || scenario.cluster.nodes.size() != 2) {
+    throw std::runtime_error(fmt::format("conformance: two ranks on two nodes are needed; {} has {} on {}",
+                                         scenario.name, ranks_of(scenario), scenario.cluster.nodes.size()));
+  }
+  return scenario;
+}
+
+ConformanceFindings run_on_metal(const Options& options) {
+  const MetalPlace place = metal_place(from_environment);
+  Scenario scenario = cluster_for(options);
+  scenario.workload.net_plugin = options.plan.plugin;
+  MetalSession session(scenario, place, time_limit_of(options.run));
+  nlohmann::json common{{"meshbed", kVersion},
+                        {"net plugin", sha256_of_file(options.plan.plugin)},
+                        {"--only", options.plan.only},
+                        {"--net-version", options.plan.versions}};
+  ConformanceFindings findings;
+  const std::vector<RankError> errors = session.run(common, [&](MetalHost& host) -> Result<void> {
+    for (const int version : options.plan.versions) {
+      const VersionRun run{
+          .plan = options.plan,
+          .version = version,
+          .begun = [](std::size_t) {},
+          .ended = [&](std::size_t, const CaseOutcome& outcome) { findings.outcomes.push_back(outcome); },
+          .absent = [&] { findings.absent.push_back(version); }};
+      if (const Result<void> done = run_version(host, run); !done) return done;
+    }
+    return ok();
+  });
+  if (!errors.empty()) findings.trouble = fmt::format("rank {}: {}", errors.front().rank, errors.front().text);
+  return findings;
+}
+
+int emulate_conformance(const Options& options, std::ostream& out, std::ostream& err) {
+  const auto say = [&err](const std::string& line) { err << "meshbed: " << line << "\n" << std::flush; };
+  std::vector<std::string> words{"conformance", options.plan.plugin};
+  if (!options.run.scenario_path.empty()) {
+    words.insert(words.end(), {"--scenario", std::filesystem::absolute(options.run.scenario_path).string()});
+  }
+  if (options.plan.versions.size() == 1) {
+    words.insert(words.end(), {"--net-version", std::to_string(options.plan.versions.front())});
+  }
+  for (const std::string& name : options.plan.only) words.insert(words.end(), {"--only", name});
+  for (const std::string& each : metal_words(options.run)) words.push_back(each);
+  if (options.run.json) words.emplace_back("--json");
+  const Emulation emulation = emulate(cluster_for(options), {.command = words,
+                                                             .rank_bytes = 256 * kMiB,
+                                                             .time_limit_s = time_limit_of(options.run),
+                                                             .say = say,
+                                                             .collect = {}});
+  for (const std::string& trouble : emulation.troubles) say(trouble);
+  if (emulation.interrupted) {
+    say("interrupted; nothing is left running");
+    return kExitInterrupted;
+  }
+  out << emulation.report;
+  say(emulation.machines_text);
+  return emulation.exit_code;
+}
+
+// ---- what is said
+
+std::size_t failures_of(const ConformanceFindings& findings) {
+  return static_cast<std::size_t>(std::count_if(findings.outcomes.begin(), findings.outcomes.end(),
+                                                [](const CaseOutcome& outcome) { return !outcome.finding.empty(); }));
+}
+
+int exit_code_of(const ConformanceFindings& findings) {
+  if (findings.no_progress) return kExitNoProgress;
+  const bool good = findings.trouble.empty() && !findings.outcomes.empty() && failures_of(findings) == 0;
+  return good ? kExitOk : kExitBroken;
+}
+
+std::string closing_line(const ConformanceFindings& findings) {
+  std::vector<int> versions;
+  for (const CaseOutcome& outcome : findings.outcomes) {
+    if (versions.empty() || versions.back() != outcome.version) versions.push_back(outcome.version);
+  }
+  const std::size_t cases = findings.outcomes.size(), failed = failures_of(findings);
+  return fmt::format("{} on {} of the table: {} kept, {} broken", counted(cases, "case"),
+                     counted(versions.size(), "version"), cases - failed, failed);
+}
+
+std::string world_of(const Options& options) { return options.run.world == "metal" ? metal_world_name() : "sim"; }
+
+void print_text(const Options& options, const ConformanceFindings& findings, std::ostream& out) {
+  out << fmt::format("conformance of {}, SHA-256 {}, world {}\n", options.plan.plugin,
+                     sha256_of_file(options.plan.plugin).substr(0, 16), world_of(options));
+  int version = 0;
+  for (const CaseOutcome& outcome : findings.outcomes) {
+    if (outcome.version != version) out << fmt::format("\nncclNetPlugin_v{}\n", version = outcome.version);
+    out << fmt::format("  {:<6} {:<21} {}\n", outcome.finding.empty() ? "ok" : "BROKEN", outcome.name, outcome.rule);
+    if (!outcome.finding.empty()) out << fmt::format("         {:<21} {}\n", "", outcome.finding);
+  }
+  out << "\n";
+  for (const int absent : findings.absent) out << fmt::format("v{}: the file does not export it; skipped\n", absent);
+  if (!findings.trouble.empty()) out << "error: " << findings.trouble << "\n";
+  out << closing_line(findings) << "\n";
+}
+
+void print_json(const Options& options, const ConformanceFindings& findings, std::ostream& out) {
+  auto cases = nlohmann::ordered_json::array();
+  for (const CaseOutcome& outcome : findings.outcomes) {
+    cases.push_back({{"version", outcome.version},
+                     {"name", outcome.name},
+                     {"rule", outcome.rule},
+                     {"kept", outcome.finding.empty()},
+                     {"finding", outcome.finding},
+                     {"time_ns", outcome.time_ns}});
+  }
+  const nlohmann::ordered_json report{
+      {"plugin", options.plan.plugin},      {"sha256", sha256_of_file(options.plan.plugin)},
+      {"world", world_of(options)},         {"cases", cases},
+      {"absent_versions", findings.absent}, {"error", findings.trouble},
+      {"broken", failures_of(findings)}};
+  out << report.dump(2) << "\n";
+}
+
+}  // namespace
+
+int conformance_command(const Arguments& arguments, std::ostream& out, std::ostream& err) {
+  const std::optional<Options> options = parse(arguments, out);
+  if (!options) return kExitOk;
+  if (options->list) {
+    for (const ConformanceCase& one : conformance_cases()) out << fmt::format("{:<21} {}\n", one.name, one.rule);
+    return kExitOk;
+  }
+  if (options->run.world == "emu") return emulate_conformance(*options, out, err);
+  require_choice("--world", "world", options->run.world, {"sim", "emu", "metal"});
+  // Cases provoke warnings; what matters of them is in the findings.
+  if (!from_environment("NCCL_DEBUG")) set_log_level(LogLevel::kError);
+  ConformanceFindings findings;
+  if (options->run.world == "metal") {
+    findings = run_on_metal(*options);
+    if (metal_place(from_environment).rank != 0) return findings.trouble.empty() ? kExitOk : kExitBroken;
+  } else {
+    findings =
+        simulate_conformance(options->plan, cluster_for(*options), options->run.contexts, time_limit_of(options->run));
+    if (findings.trouble.empty() && findings.absent.size() == options->plan.versions.size()) {
+      findings.trouble = options->plan.plugin + " exports no ncclNetPlugin_v8 to v12 that was asked for";
+    }
+  }
+  options->run.json ? print_json(*options, findings, out) : print_text(*options, findings, out);
+  return exit_code_of(findings);
+}
+
+}  // namespace meshbed::cli

@@ -1,0 +1,89 @@
+#include "cli/conformance_run.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "cli/conformance_cases.h"
+#include "plugin/coll/plugin_log.h"
+
+namespace meshbed::cli {
+namespace {
+
+constexpr const char* kNothingFound = "kept";
+
+/// The case's body; what this rank found, empty where the rule is kept or the other rank has found something.
+std::string find(CaseRank& rank, const ConformanceCase& one) {
+  try {
+    one.body(rank);
+    return "";
+  } catch (const CaseFailed& failed) {
+    return failed.text;
+  } catch (const PeerFailed&) {
+    return "";
+  }
+}
+
+/// What both ranks found, at rank 0; each waits until the other is through.
+std::string join_findings(CaseRank& rank, const std::string& finding) {
+  try {
+    if (!finding.empty()) rank.tell_failure();
+    rank.tell("finding", finding.empty() ? kNothingFound : finding);
+    const std::string other = rank.hear("finding");
+    if (!finding.empty()) return fmt::format("rank {}: {}", rank.rank(), finding);
+    return other == kNothingFound ? "" : fmt::format("rank {}: {}", 1 - rank.rank(), other);
+  } catch (const CaseFailed& failed) {
+    return fmt::format("rank {} does not come to the end of the case ({})", 1 - rank.rank(), failed.text);
+  } catch (const PeerFailed&) {
+    return "the other rank has failed";
+  }
+}
+
+bool is_wanted(const ConformancePlan& plan, const ConformanceCase& one) {
+  return plan.only.empty() || std::find(plan.only.begin(), plan.only.end(), one.name) != plan.only.end();
+}
+
+Error not_usable(std::string text) {
+  return {.code = ErrorCode::kInvalidArgument, .scope = Scope::kJob, .text = std::move(text)};
+}
+
+}  // namespace
+
+Result<void> run_version(RankHost& host, const VersionRun& run) {
+  const Result<void*> library = host.load(run.plan.plugin);
+  if (!library) return library.error();
+  const std::string symbol_name = fmt::format("ncclNetPlugin_v{}", run.version);
+  void* symbol = host.symbol(*library, symbol_name.c_str());
+  if (symbol == nullptr) {
+    if (host.rank() == 0) run.absent();
+    return ok();
+  }
+  const std::unique_ptr<coll::NetTable> table = coll::wrap_table(run.version, symbol);
+  if (const char* missing = table->missing_entry()) return not_usable(symbol_name + " has no " + missing);
+  coll::begin_plugin_log(host.rank());
+  const std::uint64_t warns = coll::warn_count();
+  if (const int code = table->init(1); code != nccl::kNcclSuccess) {
+    return not_usable(symbol_name + ": init: " + coll::explain_net_error(code, warns));
+  }
+  const std::vector<ConformanceCase> cases = conformance_cases();
+  for (std::size_t index = run.first_case; index < cases.size(); ++index) {
+    const ConformanceCase& one = cases[index];
+    if (!is_wanted(run.plan, one)) continue;
+    if (host.rank() == 0) run.begun(index);
+    CaseRank rank(host, *table, fmt::format("v{} {}", run.version, one.name), symbol);
+    const Picoseconds before_ps = host.now_ps();
+    const std::string finding = join_findings(rank, find(rank, one));
+    if (host.rank() != 0) continue;
+    run.ended(index, {.version = run.version,
+                      .name = one.name,
+                      .rule = one.rule,
+                      .finding = finding,
+                      .time_ns = (host.now_ps() - before_ps) / kPicosecondsPerNanosecond});
+  }
+  if (const int code = table->finalize(); code != nccl::kNcclSuccess) {
+    return not_usable(symbol_name + ": finalize: " + coll::explain_net_error(code, warns));
+  }
+  return ok();
+}
+
+}  // namespace meshbed::cli

@@ -1,0 +1,158 @@
+// The conformance suite in the simulated world.
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <csignal>
+#include <cstring>
+#include <optional>
+#include <stdexcept>
+
+#include "cli/conformance_cases.h"
+#include "cli/conformance_run.h"
+#include "cli/result.h"
+#include "cli/simulate.h"
+#include "emu/clock.h"
+
+namespace meshbed::cli {
+namespace {
+
+struct Simulated {
+  const ConformancePlan& plan;
+  const Scenario& scenario;
+  const std::string& contexts;
+  double limit_s;
+};
+
+/// In the child: what happens goes into `pipe`, a line of JSON each.
+void simulate_version(const Simulated& world, int version, std::size_t first_case, int pipe) {
+  const auto say = [pipe](const nlohmann::json& line) {
+    const std::string text = line.dump() + "\n";
+    if (write(pipe, text.data(), text.size()) != static_cast<ssize_t>(text.size())) _exit(kExitUsage);
+  };
+  try {
+    sim::Recorder recorder(world.scenario.cluster, "");
+    const VersionRun run{.plan = world.plan,
+                         .version = version,
+                         .first_case = first_case,
+                         .begun =
+                             [&](std::size_t index) {
+                               say({{"begun", index}});
+                             },
+                         .ended =
+                             [&](std::size_t index, const CaseOutcome& outcome) {
+                               say({{"ended", index}, {"finding", outcome.finding}, {"time_ns", outcome.time_ns}});
+                             },
+                         .absent =
+                             [&] {
+                               say({{"absent", version}});
+                             }};
+    const Simulation simulation = simulate(world.scenario, {.files = built_files(), .contexts = world.contexts},
+                                           recorder, [&run](RankHost& host) { return run_version(host, run); });
+    std::string trouble;
+    if (!simulation.errors.empty()) trouble = simulation.errors.front().text;
+    if (trouble.empty() && simulation.outcome.kind != sim::OutcomeKind::kFinished) {
+      trouble = "nothing moves any more";
+      for (const std::string& waiter : simulation.outcome.waiters) trouble += "; " + waiter;
+    }
+    if (!trouble.empty()) say({{"trouble", trouble}});
+    say({{"over", true}});
+  } catch (const std::exception& error) {
+    say({{"trouble", error.what()}});
+  }
+}
+
+/// What a child said before it ended.
+struct ChildReport {
+  std::vector<nlohmann::json> lines;
+  std::string end;  // empty: of its own
+  bool killed = false;
+};
+
+ChildReport run_child(const Simulated& world, int version, std::size_t first_case) {
+  std::array<int, 2> ends{};
+  if (pipe2(ends.data(), O_CLOEXEC) != 0) throw std::runtime_error("pipe: no descriptors left");
+  const pid_t child = fork();
+  if (child < 0) throw std::runtime_error("fork failed: no memory or processes left");
+  if (child == 0) {
+    close(ends[0]);
+    simulate_version(world, version, first_case, ends[1]);
+    _exit(kExitOk);
+  }
+  close(ends[1]);
+  ChildReport report;
+  std::string text;
+  std::array<char, 4096> block{};
+  const emu::Deadline give_up = emu::Deadline::in_s(world.limit_s);
+  for (;;) {
+    pollfd wait{.fd = ends[0], .events = POLLIN, .revents = 0};
+    if (poll(&wait, 1, give_up.left_ms()) == 0) {
+      report.killed = true;
+      kill(child, SIGKILL);
+    }
+    const ssize_t count = read(ends[0], block.data(), block.size());
+    if (count <= 0) break;
+    text.append(block.data(), static_cast<std::size_t>(count));
+  }
+  close(ends[0]);
+  int status = 0;
+  waitpid(child, &status, 0);
+  for (std::size_t at = 0, end; (end = text.find('\n', at)) != std::string::npos; at = end + 1) {
+    report.lines.push_back(nlohmann::json::parse(text.substr(at, end - at)));
+  }
+  if (report.killed) {
+    report.end = fmt::format("it has not ended in {} s (--time-limit), and is given up", world.limit_s);
+  } else if (WIFSIGNALED(status)) {
+    report.end = fmt::format("the process crashed: {}", strsignal(WTERMSIG(status)));
+  } else if (WEXITSTATUS(status) != kExitOk) {
+    report.end = fmt::format("the process ended with status {}", WEXITSTATUS(status));
+  }
+  return report;
+}
+
+/// All cases of a version; a case that takes its process with it costs only itself.
+void simulate_all(const Simulated& world, int version, ConformanceFindings& findings) {
+  const std::vector<ConformanceCase> cases = conformance_cases();
+  std::size_t next = 0;
+  while (next < cases.size()) {
+    const ChildReport report = run_child(world, version, next);
+    std::optional<std::size_t> open;
+    std::string trouble = report.end;
+    bool over = false;
+    for (const nlohmann::json& line : report.lines) {
+      if (line.contains("absent")) return findings.absent.push_back(version);
+      if (line.contains("trouble")) trouble = line.at("trouble").get<std::string>();
+      if (line.contains("over")) over = true;
+      if (line.contains("begun")) open = line.at("begun").get<std::size_t>();
+      if (!line.contains("ended")) continue;
+      open.reset();
+      const auto index = line.at("ended").get<std::size_t>();
+      next = index + 1;
+      findings.outcomes.push_back(
+          {version, cases[index].name, cases[index].rule, line.at("finding"), line.at("time_ns")});
+    }
+    findings.no_progress = findings.no_progress || report.killed;
+    if (!open) {
+      if (!trouble.empty()) findings.trouble = fmt::format("v{}: {}", version, trouble);
+      if (trouble.empty() && !over) findings.trouble = fmt::format("v{}: its process ended early", version);
+      return;
+    }
+    findings.outcomes.push_back({version, cases[*open].name, cases[*open].rule, trouble, 0});
+    next = *open + 1;
+  }
+}
+
+}  // namespace
+
+ConformanceFindings simulate_conformance(const ConformancePlan& plan, const Scenario& scenario,
+                                         const std::string& contexts, double limit_s) {
+  ConformanceFindings findings;
+  for (const int version : plan.versions) simulate_all({plan, scenario, contexts, limit_s}, version, findings);
+  return findings;
+}
+
+}  // namespace meshbed::cli

@@ -1,0 +1,116 @@
+// `meshbed conformance` on Meshbed's own plugin, and on one that breaks the rule that it is told to.
+#include <doctest/doctest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/support/command.h"
+
+using namespace meshbed::test;
+using nlohmann::json;
+
+namespace {
+
+const std::string kLibraries = MESHBED_BINARY_DIR "/lib/";
+
+CommandResult conformance(const std::string& plugin, const std::string& options) {
+  return run_command_line(meshbed_program() + " conformance " + kLibraries + plugin + " " + options);
+}
+
+CommandResult with_fault(const std::string& fault, const std::string& options) {
+  return conformance("libfaulty-net.so",
+                     "--net-version 12 --set 'environment.FAULTY_NET=\"" + fault + "\"' " + options);
+}
+
+}  // namespace
+
+TEST_CASE("Meshbed's own plugin keeps every rule with all five versions of the table, and twice in the same time") {
+  const CommandResult first = conformance("libnccl-net-mesh.so", "--json");
+  CHECK_MESSAGE(first.status == 0, first.output);
+  const json report = json::parse(first.output);
+  CHECK(report.at("absent_versions").empty());
+  CHECK(report.at("broken") == 0);
+  CHECK(report.at("cases").size() == 5 * 35);
+  for (const json& one : report.at("cases")) CHECK_MESSAGE(one.at("kept") == true, one.dump());
+  CHECK(conformance("libnccl-net-mesh.so", "--json").output == first.output);
+}
+
+TEST_CASE("the plugin that is faulty on demand has no fault without it") {
+  const CommandResult result = with_fault("none", "");
+  CHECK_MESSAGE(result.status == 0, result.output);
+}
+
+TEST_CASE("each fault is found by the case whose rule it breaks") {
+  struct Fault {
+    const char* fault;
+    const char* found_by;
+    const char* finding;
+  };
+  const std::vector<Fault> faults{
+      {"no host pointers", "devices", "ptrSupport has NCCL_PTR_HOST"},
+      {"other properties each time", "devices", "says the same when it is asked again"},
+      {"no physical device", "devices", "vProps.ndevs is 1 at least"},
+      {"any device will do", "no-such-device", "listen on a device that is not there is an error"},
+      {"handle of 140 bytes", "handles", "no more than the 128 bytes of a handle"},
+      {"connect waits", "connect-polled", "connect does not wait"},
+      {"accept waits", "accept-polled", "accept does not wait"},
+      {"dev is ignored backwards", "every-device", "connect"},
+      {"close_listen fails", "listener-closed", "closeListen: ncclInvalidUsage"},
+      {"second init fails", "initialised-twice", "init for a second communicator: ncclSystemError"},
+      {"attributes are refused", "attributes", "setNetAttr, all undefined: ncclInvalidArgument"},
+      {"first byte is wrong", "sizes", "what arrives is what was sent: byte 0"},
+      {"a byte too many", "sizes", "nothing is written outside a message"},
+      {"sizes are those posted", "longer-receives", "where 0 were sent"},
+      {"empty messages stay", "empty-messages", "isend of 1000 bytes"},
+      {"first byte is wrong", "in-order", "messages come in the order"},
+      {"full is an error", "send-first", "isend of 10000 bytes: ncclSystemError"},
+      {"full is an error", "more-than-fits", "ncclSystemError"},
+      {"tags are mixed up", "tags", "of tag"},
+      {"done too early", "part-missing", "a grouped receive is done when all its parts are"},
+      {"flush fails", "flush", "iflush: ncclInternalError"},
+      {"optional receives have no request", "optional-completion", "a request of its own"},
+      {"close(NULL) crashes", "close-nothing", "the process crashed: Aborted"},
+  };
+  for (const Fault& fault : faults) {
+    CAPTURE(fault.fault);
+    const CommandResult result =
+        with_fault(fault.fault, std::string("--json --only ") + fault.found_by + " 2>/dev/null");
+    CHECK(result.status == 1);
+    const json report = json::parse(result.output);
+    REQUIRE(report.at("cases").size() == 1);
+    const json& one = report.at("cases").at(0);
+    CHECK(one.at("kept") == false);
+    const std::string finding = one.at("finding");
+    CHECK_MESSAGE(finding.find(fault.finding) != std::string::npos, finding);
+  }
+}
+
+TEST_CASE("a case that takes its process with it costs only itself") {
+  const CommandResult result =
+      with_fault("close(NULL) crashes", "--only close-nothing --only sent-is-sent 2>/dev/null");
+  CHECK(result.status == 1);
+  CHECK_MESSAGE(result.output.find("BROKEN close-nothing") != std::string::npos, result.output);
+  CHECK_MESSAGE(result.output.find("ok     sent-is-sent") != std::string::npos, result.output);
+  CHECK_MESSAGE(result.output.find("2 cases on 1 version of the table: 1 kept, 1 broken\n") != std::string::npos,
+                result.output);
+}
+
+TEST_CASE("a plugin that never returns is given up, and named") {
+  const CommandResult result = with_fault("isend never returns", "--time-limit 3 --only sizes 2>/dev/null");
+  CHECK(result.status == 3);
+  CHECK_MESSAGE(result.output.find("it has not ended in 3 s (--time-limit), and is given up") != std::string::npos,
+                result.output);
+}
+
+TEST_CASE("a file without a table, no file and cases that there are not are told as what they are") {
+  const CommandResult other = conformance("libmeshcoll.so", "2>&1");
+  CHECK(other.status == 1);
+  CHECK_MESSAGE(other.output.find("exports no ncclNetPlugin_v8 to v12 that was asked for") != std::string::npos,
+                other.output);
+  const CommandResult only_v12 = conformance("libfaulty-net.so", "--net-version 9 2>&1");
+  CHECK(only_v12.status == 1);
+  CHECK(only_v12.output.find("v9: the file does not export it; skipped") != std::string::npos);
+  CHECK(run_command_line(meshbed_program() + " conformance /nowhere.so 2>&1").status == 2);
+  const CommandResult unknown = conformance("libnccl-net-mesh.so", "--only size 2>&1");
+  CHECK(unknown.status == 2);
+  CHECK_MESSAGE(unknown.output.find("sizes") != std::string::npos, unknown.output);
+}

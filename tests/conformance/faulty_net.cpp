@@ -1,0 +1,168 @@
+// A net plugin that breaks one rule: Meshbed's own, with the fault that FAULTY_NET names in between. So that each case
+// of the conformance suite is seen to find something.
+#include <poll.h>
+
+#include <array>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "plugin/nccl/entry.h"
+#include "plugin/nccl/exports.h"
+
+using namespace meshbed::nccl;
+
+namespace {
+
+bool faulty(const char* fault) {
+  const char* wanted = std::getenv("FAULTY_NET");
+  return wanted != nullptr && std::strcmp(wanted, fault) == 0;
+}
+
+/// What a receive was posted with.
+struct Posted {
+  std::vector<void*> data;
+  std::vector<std::size_t> sizes;
+  int looks = 0;
+};
+std::map<void*, Posted> g_receives;
+int g_empty_send = 0;
+int g_inits = 0;
+
+int faulty_init(void** context, std::uint64_t comm_id, CommConfig* config, LogFunction log, ProfilerFunction profiler) {
+  if (faulty("second init fails") && ++g_inits > 1) return kNcclSystemError;
+  return init(context, comm_id, config, log, profiler);
+}
+
+int faulty_properties(int dev, PropertiesV12* props) {
+  static int calls = 0;
+  const int code = properties(dev, props);
+  if (faulty("no host pointers")) props->ptrSupport = 0;
+  if (faulty("other properties each time")) props->speed += ++calls;
+  if (faulty("no physical device")) props->vProps.ndevs = 0;
+  return code;
+}
+
+int faulty_listen(void* context, int dev, void* handle, void** listen_comm) {
+  if (faulty("any device will do")) dev = 0;
+  const int code = listen(context, dev, handle, listen_comm);
+  if (faulty("handle of 140 bytes")) std::memset(static_cast<char*>(handle) + kHandleBytes, 1, 12);
+  return code;
+}
+
+int faulty_connect(void* context, int dev, void* handle, void** comm, NetDeviceHandle** device) {
+  if (faulty("dev is ignored backwards")) dev = 7;
+  int code = connect(context, dev, handle, comm, device);
+  for (int wait_ms = 0; faulty("connect waits") && code == kNcclSuccess && *comm == nullptr && wait_ms < 2000;
+       ++wait_ms) {
+    ::poll(nullptr, 0, 1);
+    code = connect(context, dev, handle, comm, device);
+  }
+  return code;
+}
+
+int faulty_accept(void* listener, void** comm, NetDeviceHandle** device) {
+  int code = accept(listener, comm, device);
+  for (int wait_ms = 0; faulty("accept waits") && code == kNcclSuccess && *comm == nullptr && wait_ms < 2000;
+       ++wait_ms) {
+    ::poll(nullptr, 0, 1);
+    code = accept(listener, comm, device);
+  }
+  return code;
+}
+
+int faulty_isend(void* comm, void* data, std::size_t size, int tag, void* memory, void* event, void** request) {
+  if (faulty("empty messages stay") && size == 0) {
+    *request = &g_empty_send;
+    return kNcclSuccess;
+  }
+  if (faulty("isend never returns")) {
+    for (volatile int forever = 0;; forever = 0) continue;
+  }
+  if (faulty("tags are mixed up") && tag >= 100) tag ^= 1;
+  if (faulty("first byte is wrong") && size > 0) static_cast<char*>(data)[0] = 77;
+  const int code = isend(comm, data, size, tag, memory, event, request);
+  return faulty("full is an error") && code == kNcclSuccess && *request == nullptr ? int{kNcclSystemError} : code;
+}
+
+int faulty_irecv(void* comm, int n, void** data, std::size_t* sizes, int* tags, void** memories, void** events,
+                 void** request) {
+  const bool optional = *request != nullptr;
+  const int code = irecv(comm, n, data, sizes, tags, memories, events, request);
+  if (code != kNcclSuccess || *request == nullptr) return code;
+  Posted posted;
+  posted.data.assign(data, data + n);
+  posted.sizes.assign(sizes, sizes + n);
+  g_receives[*request] = posted;
+  if (faulty("optional receives have no request") && optional) *request = reinterpret_cast<void*>(1);
+  return code;
+}
+
+int faulty_test(void* request, int* done, int* sizes) {
+  if (request == &g_empty_send) {
+    *done = 1;
+    return kNcclSuccess;
+  }
+  const auto found = g_receives.find(request);
+  const bool receives = found != g_receives.end();
+  if (receives && faulty("done too early") && ++found->second.looks > 2) {
+    *done = 1;
+    return kNcclSuccess;
+  }
+  const int code = test(request, done, sizes);
+  if (code != kNcclSuccess || *done == 0 || !receives) return code;
+  if (faulty("sizes are those posted")) {
+    for (std::size_t part = 0; part < found->second.sizes.size(); ++part) {
+      sizes[part] = static_cast<int>(found->second.sizes[part]);
+    }
+  }
+  if (faulty("a byte too many")) static_cast<char*>(found->second.data[0])[found->second.sizes[0]] = 0;
+  g_receives.erase(found);
+  return code;
+}
+
+int faulty_iflush(void* comm, int n, void** data, int* sizes, void** memories, void** request) {
+  return faulty("flush fails") ? int{kNcclInternalError} : iflush(comm, n, data, sizes, memories, request);
+}
+
+int faulty_close_send(void* comm) {
+  if (faulty("close(NULL) crashes") && comm == nullptr) std::abort();
+  return close_send(comm);
+}
+
+int faulty_close_listen(void* listener) {
+  return faulty("close_listen fails") ? int{kNcclInvalidUsage} : close_listen(listener);
+}
+
+int faulty_set_net_attr(void* context, NetAttr* attributes) {
+  return faulty("attributes are refused") ? int{kNcclInvalidArgument} : set_net_attr(context, attributes);
+}
+
+}  // namespace
+
+const NetV12 ncclNetPlugin_v12 = {
+    .name = "Faulty",
+    .init = &faulty_init,
+    .devices = &devices,
+    .getProperties = &faulty_properties,
+    .listen = &faulty_listen,
+    .connect = &faulty_connect,
+    .accept = &faulty_accept,
+    .regMr = &reg_mr,
+    .regMrDmaBuf = nullptr,
+    .deregMr = &dereg_mr,
+    .isend = &faulty_isend,
+    .irecv = &faulty_irecv,
+    .iflush = &faulty_iflush,
+    .test = &faulty_test,
+    .closeSend = &faulty_close_send,
+    .closeRecv = &close_recv,
+    .closeListen = &faulty_close_listen,
+    .getDeviceMr = nullptr,
+    .irecvConsumed = nullptr,
+    .makeVDevice = nullptr,
+    .finalize = &finalize,
+    .setNetAttr = &faulty_set_net_attr,
+};
