@@ -186,34 +186,25 @@ void listener_closed_at_once(CaseRank& rank) {
   rank.close(pair);
 }
 
-void every_device(CaseRank& rank) {
+/// Device i to the other side's device i, or N-1-i; all carry messages.
+void over_devices(CaseRank& rank, bool reversed) {
   const int devices = rank.devices();
   rank.tell("devices", std::to_string(devices));
-  const int there = std::stoi(rank.hear("devices"));
+  const int common = std::min(devices, std::stoi(rank.hear("devices")));
   std::vector<CasePair> pairs;
-  for (int device = 0; device < std::min(devices, there); ++device) {
-    pairs.push_back(rank.connect_both(device, device, fmt::format("listener {}", device)));
+  for (int device = 0; device < common; ++device) {
+    pairs.push_back(
+        rank.connect_both(device, reversed ? common - 1 - device : device, fmt::format("listener {}", device)));
   }
   for (std::size_t index = 0; index < pairs.size(); ++index) rank.exchange(pairs[index], 50'000, 10 * index);
   rank.meet("exchanged");
   for (const CasePair& pair : pairs) rank.close(pair);
 }
 
-void reversed_devices(CaseRank& rank) {
-  // NCCL opens device c on both nodes, whatever hangs on it. Where nodes count their devices in another order, device i
-  // has to get to device N-1-i.
-  const int devices = rank.devices();
-  rank.tell("devices", std::to_string(devices));
-  const int there = std::stoi(rank.hear("devices"));
-  const int common = std::min(devices, there);
-  std::vector<CasePair> pairs;
-  for (int device = 0; device < common; ++device) {
-    pairs.push_back(rank.connect_both(device, common - 1 - device, fmt::format("listener {}", device)));
-  }
-  for (std::size_t index = 0; index < pairs.size(); ++index) rank.exchange(pairs[index], 50'000, 10 * index);
-  rank.meet("exchanged");
-  for (const CasePair& pair : pairs) rank.close(pair);
-}
+void every_device(CaseRank& rank) { over_devices(rank, false); }
+
+// NCCL opens device c on both nodes, whatever hangs on it, and nodes may count their devices in another order.
+void reversed_devices(CaseRank& rank) { over_devices(rank, true); }
 
 void made_again(CaseRank& rank) {
   constexpr int kTimes = 32;

@@ -32,7 +32,7 @@ Cluster crossed(Cluster cluster, std::size_t left, std::size_t right) {
 
 }  // namespace
 
-TEST_CASE("shapes: a triangle is a full mesh and a ring, a pair a full mesh and a line") {
+TEST_CASE("D23: a triangle is a full mesh and a ring, a pair a full mesh and a line") {
   CHECK(shape_of(make(TopologyKind::kRing, 2)) == "full mesh, line");
   CHECK(shape_of(make(TopologyKind::kRing, 3)) == "full mesh, ring");
   CHECK(shape_of(make(TopologyKind::kRing, 4)) == "ring");
@@ -50,7 +50,7 @@ TEST_CASE("shapes: a triangle is a full mesh and a ring, a pair a full mesh and 
   CHECK(shape_of(make(TopologyKind::kTorus, 4, 1, {2, 2})) == "ring");
 }
 
-TEST_CASE("two triangles side by side are disconnected, not a ring") {
+TEST_CASE("D23: two triangles side by side are disconnected, not a ring") {
   // Every node has degree 2, which a count of degrees alone takes for a ring.
   Cluster cluster = make(TopologyKind::kRing, 3);
   const Cluster other = make(TopologyKind::kRing, 3);

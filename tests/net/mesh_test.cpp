@@ -275,6 +275,40 @@ TEST_CASE("D5, D16: forty clients wait before the first accept; each gets a conn
   CHECK(result.outcome == OutcomeKind::kFinished);
 }
 
+TEST_CASE("D14: a connect that fails holds up no other, and none remembers where its handle stood") {
+  run_mesh(with(ring_cluster(2), "NCCL_MESH_CONNECT_TIMEOUT_SEC", "1"), [](MeshRank& rank) {
+    void* gone = rank.listen(0, "gone" + std::to_string(rank.rank()));
+    void* listener = rank.listen(0, std::to_string(rank.rank()));
+    CHECK(rank.net().closeListen(gone) == 0);
+    rank.meet("one is gone", 2);
+    const int peer = 1 - rank.rank();
+    HandleBytes bad = rank.look_up("gone" + std::to_string(peer));
+    std::vector<HandleBytes> places(64, rank.look_up(std::to_string(peer)));
+    HandleBytes note = places[0];
+    Comms comms;
+    void* never = nullptr;
+    int failed = 0;
+    for (std::size_t step = 0; comms.send == nullptr || comms.receive == nullptr || failed == 0; ++step) {
+      if (failed == 0) failed = rank.net().connect(rank.context, 0, bad.data(), &never, nullptr);
+      if (comms.send == nullptr) {
+        // The handle is handed on from place to place, and the last place is written over.
+        HandleBytes& place = places[step % places.size()];
+        place = note;
+        CHECK(rank.net().connect(rank.context, 0, place.data(), &comms.send, nullptr) == 0);
+        note = place;
+        place.fill('x');
+      }
+      if (comms.receive == nullptr) CHECK(rank.net().accept(listener, &comms.receive, nullptr) == 0);
+    }
+    CHECK(failed == nccl::kNcclRemoteError);
+    CHECK(never == nullptr);
+    CHECK(rank.warnings().find("Connection refused (attempt 3)") != std::string::npos);
+    rank.meet("both", 2);
+    rank.close(comms);
+    CHECK(rank.net().closeListen(listener) == 0);
+  });
+}
+
 TEST_CASE("crossed cables: links are up, subnets are shared, nobody answers: connect gives up and asks for the cable") {
   auto cluster = ring_cluster(3);
   std::swap(cluster.cables[0].b, cluster.cables[1].b);

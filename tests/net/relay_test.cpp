@@ -320,3 +320,45 @@ TEST_CASE("where relays are off, or there is no chain, the error says so and why
   std::erase_if(apart.cables, [](const models::Cable& cable) { return cable.a.node % 2 == 1; });  // 1-2, 3-0
   refused(apart, "no chain of at most 4 cables");
 }
+
+TEST_CASE("D21: everybody looks for chains and relays for others at once, and nobody waits for himself") {
+  constexpr int kNodes = 5;
+  run_mesh(ring_cluster(kNodes), [](MeshRank& rank) {
+    std::vector<int> peers;
+    for (int peer = 0; peer < kNodes; ++peer) {
+      if (peer != rank.rank()) peers.push_back(peer);
+    }
+    std::vector<void*> listeners;
+    std::vector<HandleBytes> handles;
+    for (const int peer : peers) listeners.push_back(rank.listen(0, MeshRank::name(rank.rank(), peer, "")));
+    for (const int peer : peers) handles.push_back(rank.look_up(MeshRank::name(peer, rank.rank(), "")));
+    std::vector<Comms> comms(peers.size());
+    // All of them a step at a time, neighbours and others.
+    for (bool all = false; !all;) {
+      all = true;
+      for (std::size_t index = 0; index < peers.size(); ++index) {
+        Comms& pair = comms[index];
+        int result = 0;
+        if (pair.send == nullptr) {
+          result = rank.net().connect(rank.context, 0, handles[index].data(), &pair.send, nullptr);
+        }
+        if (result == 0 && pair.receive == nullptr) {
+          result = rank.net().accept(listeners[index], &pair.receive, nullptr);
+        }
+        REQUIRE(result == 0);
+        all = all && pair.send != nullptr && pair.receive != nullptr;
+      }
+    }
+    // In rounds of pairs, as all-to-all.
+    for (int round = 0; round < kNodes; ++round) {
+      const int peer = (round - rank.rank() + kNodes) % kNodes;
+      const auto found = std::find(peers.begin(), peers.end(), peer);
+      if (found == peers.end()) continue;
+      exchange(rank, comms[static_cast<std::size_t>(found - peers.begin())], {1, 200'000});
+    }
+    rank.meet("exchanged", kNodes);
+    for (const Comms& pair : comms) rank.close(pair);
+    for (void* listener : listeners) CHECK(rank.net().closeListen(listener) == 0);
+    rank.meet("end", kNodes);
+  });
+}
