@@ -46,8 +46,9 @@ std::optional<Options> parse(const Arguments& arguments, std::ostream& out) {
   Options options;
   std::string plugin;
   int version = 0;
-  Syntax syntax("conformance PLUGIN.so [options]");
-  syntax.operands.add_options()("plugin", po::value(&plugin)->value_name("PLUGIN.so"), "an NCCL net plugin");
+  Syntax syntax("conformance [PLUGIN.so] [options]");
+  syntax.operands.add_options()("plugin", po::value(&plugin)->value_name("PLUGIN.so"),
+                                "an NCCL net plugin; default: Meshbed's own");
   syntax.positions.add("plugin", 1);
   syntax.options.add_options()                                                                                   //
       ("scenario", po::value(&options.run.scenario_path)->value_name("FILE"), "two nodes; default: two cables")  //
@@ -57,7 +58,7 @@ std::optional<Options> parse(const Arguments& arguments, std::ostream& out) {
   add_run_options(syntax.options, options.run);
   if (!parse_arguments(arguments, syntax, out)) return std::nullopt;
   if (options.list) return options;
-  if (plugin.empty()) throw std::runtime_error("conformance: which plugin? meshbed conformance PLUGIN.so");
+  if (plugin.empty()) plugin = built_files().net_plugin;
   if (!std::filesystem::is_regular_file(plugin)) throw std::runtime_error(plugin + ": there is no such file");
   options.plan.plugin = std::filesystem::absolute(plugin).string();
   if (version != 0 && (version < kOldestVersion || version > kNewestVersion)) {

@@ -260,7 +260,7 @@ TEST_CASE("help and version are success, no arguments at all is usage") {
     // What stands without a dash is no option.
     for (const char* operand : {"--op OP", "--action", "--file"}) CHECK_FALSE(has(result, operand));
   }
-  CHECK(has(command("topo --help"), "arguments:\n  check|draw "));
+  CHECK(has(command("topo --help"), "arguments:\n  check|draw|rules "));
 }
 
 TEST_CASE("bench refuses numbers that it cannot use") {

@@ -39,7 +39,7 @@ struct ChainRequest {
   std::uint64_t node = 0;                  // ours
   std::uint64_t target = 0;
   std::vector<PeerAddress> target_addresses;
-  int hop_limit = 4;  // cables from here to the target
+  int hop_limit = 8;  // cables from here to the target
   int dev = 0;        // asked for by the caller
 };
 

@@ -110,6 +110,7 @@ TEST_CASE("a file without a table, no file and cases that there are not are told
   CHECK(only_v12.status == 1);
   CHECK(only_v12.output.find("v9: the file does not export it; skipped") != std::string::npos);
   CHECK(run_command_line(meshbed_program() + " conformance /nowhere.so 2>&1").status == 2);
+  CHECK(run_command_line(meshbed_program() + " conformance --net-version 12 --only devices").status == 0);
   const CommandResult unknown = conformance("libnccl-net-mesh.so", "--only size 2>&1");
   CHECK(unknown.status == 2);
   CHECK_MESSAGE(unknown.output.find("sizes") != std::string::npos, unknown.output);

@@ -318,7 +318,7 @@ TEST_CASE("where relays are off, or there is no chain, the error says so and why
   refused(with(ring_cluster(4), "NCCL_MESH_ENABLE_RELAY", "0"), "relays are off: NCCL_MESH_ENABLE_RELAY=0");
   models::Cluster apart = with(ring_cluster(4), "NCCL_MESH_CONNECT_TIMEOUT_SEC", "1");
   std::erase_if(apart.cables, [](const models::Cable& cable) { return cable.a.node % 2 == 1; });  // 1-2, 3-0
-  refused(apart, "no chain of at most 4 cables");
+  refused(apart, "no chain of at most 8 cables");
 }
 
 TEST_CASE("D21: everybody looks for chains and relays for others at once, and nobody waits for himself") {

@@ -1,0 +1,269 @@
+#include "cli/topo_rules.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <functional>
+#include <memory>
+
+#include "plugin/net/atlas.h"
+#include "plugin/net/config.h"
+#include "plugin/net/routing.h"
+
+namespace meshbed::cli {
+namespace {
+
+using models::Aim;
+using models::RoutingRule;
+
+constexpr std::array kOtherRules{RoutingRule::kAncestor, RoutingRule::kNccl, RoutingRule::kNcclSubnetAware,
+                                 RoutingRule::kNcclSubnetAwareFused};
+constexpr int kDevices = 2;
+
+net::IpPrefix to_net(const models::IpPrefix& prefix) {
+  return {
+      .address = {.family = prefix.address.family == models::IpFamily::kIpv4 ? net::Family::kIpv4 : net::Family::kIpv6,
+                  .bytes = prefix.address.bytes},
+      .length_bits = prefix.length_bits};
+}
+
+/// The NIC as the plugin's discovery would tell it.
+net::Nic to_net(const models::Nic& nic) {
+  net::Nic result;
+  result.device_name = nic.device;
+  result.netdev = nic.netdev;
+  result.link_up = true;
+  for (const models::IpPrefix& address : nic.addresses) result.addresses.push_back(to_net(address));
+  for (const models::GidEntry& gid : nic.gids) {
+    const bool roce_v2 = gid.type == models::GidType::kRoceV2;
+    result.gids.push_back(
+        {.index = gid.index, .type = roce_v2 ? verbs::GidType::kRoceV2 : verbs::GidType::kRoceV1, .gid = gid.gid});
+  }
+  return result;
+}
+
+std::uint64_t identity_of(int node) { return static_cast<std::uint64_t>(node) + 1; }
+
+}  // namespace
+
+/// One node as the plugin knows it: its NICs, and what it tells others of them.
+struct MeshRules::State {
+  struct Node {
+    std::vector<int> live;  // positions in models::Node::nics
+    std::vector<net::Nic> nics;
+    std::vector<net::PeerAddress> addresses;
+  };
+  const models::Topology& topology;
+  std::vector<Node> nodes;
+  net::Atlas atlas;
+};
+
+MeshRules::MeshRules(const models::Cluster& cluster, const models::Topology& topology)
+    : state_(new State{.topology = topology, .nodes = {}, .atlas = {}}) {
+  for (std::size_t index = 0; index < cluster.nodes.size(); ++index) {
+    State::Node node;
+    node.live = models::live_nics(cluster, topology, static_cast<int>(index));
+    for (const int nic : node.live) {
+      const auto position = static_cast<std::uint8_t>(node.nics.size());
+      node.nics.push_back(to_net(cluster.nodes[index].nics[static_cast<std::size_t>(nic)]));
+      for (const net::IpPrefix& address : node.nics.back().addresses) node.addresses.push_back({address, position});
+    }
+    state_->atlas.add(identity_of(static_cast<int>(index)), {.process = 1, .port = 1}, node.addresses);
+    state_->nodes.push_back(std::move(node));
+  }
+}
+
+MeshRules::~MeshRules() = default;
+
+MeshAim MeshRules::aim(int from, int to, int device) const {
+  const State::Node& own = state_->nodes[static_cast<std::size_t>(from)];
+  const State::Node& theirs = state_->nodes[static_cast<std::size_t>(to)];
+  if (own.nics.empty() || theirs.nics.empty()) return {};
+  const int dev = device % static_cast<int>(own.nics.size());
+  const auto route = net::choose_route({.nics = &own.nics,
+                                        .peer = theirs.addresses,
+                                        .dev = dev,
+                                        .peer_dev = device % static_cast<int>(theirs.nics.size())});
+  if (route) {
+    const int nic = own.live[static_cast<std::size_t>(route->nic)];
+    const auto paths = models::direct_paths(state_->topology, from, to);
+    const bool there =
+        std::any_of(paths.begin(), paths.end(), [&](const models::DirectPath& path) { return path.from.nic == nic; });
+    // Where an address lies and its cable does not, TCP over that cable is refused before any queue pair is made.
+    return {there ? Aim::kReached : Aim::kRefused, nic, 1};
+  }
+  const auto chain = state_->atlas.chain({.nics = &own.nics,
+                                          .node = identity_of(from),
+                                          .target = identity_of(to),
+                                          .target_addresses = theirs.addresses,
+                                          .hop_limit = net::Config().max_relay_hops(),
+                                          .dev = dev});
+  if (!chain) return {};
+  for (std::size_t nic = 0; nic < own.nics.size(); ++nic) {
+    for (const net::IpPrefix& address : own.nics[nic].addresses) {
+      if (net::shared_bits(address, chain->front().address)) {
+        return {Aim::kReached, own.live[nic], static_cast<int>(chain->size()) + 1};
+      }
+    }
+  }
+  return {};
+}
+
+namespace {
+
+std::string cell(const models::Cluster& cluster, int node, Aim aim, int nic, int cables) {
+  if (aim == Aim::kRefused) return "refused";
+  const std::string& device = cluster.nodes[static_cast<std::size_t>(node)].nics[static_cast<std::size_t>(nic)].device;
+  if (aim == Aim::kLost) return "LOST " + device;
+  return cables > 1 ? fmt::format("{}, {} cables", device, cables) : device;
+}
+
+}  // namespace
+
+std::string rules_report(const models::Cluster& cluster, const std::string& name) {
+  const models::Topology topology = models::analyse(cluster);
+  const MeshRules mesh(cluster, topology);
+  const int nodes = static_cast<int>(cluster.nodes.size());
+  std::string text = fmt::format(
+      "{}: by whose rules a channel gets from node to node, and by which NIC\n"
+      "LOST: aims with a NIC that has no cable to there, and times out; refused: an error at once, which says why\n\n",
+      name);
+  text += fmt::format("{:<16} {:>3}  {:<18} {:<18} {:<22} {:<22} {}\n", "node -> node", "dev", "nccl-mesh-plugin",
+                      "NCCL 2.30.7", "NCCL, subnet-aware", "NCCL, s.-a., fused", "Mesh");
+  for (int from = 0; from < nodes; ++from) {
+    for (int to = 0; to < nodes; ++to) {
+      if (from == to) continue;
+      const int devices = static_cast<int>(models::live_nics(cluster, topology, from).size());
+      for (int device = 0; device < devices; ++device) {
+        std::array<std::string, kOtherRules.size()> others;
+        for (std::size_t index = 0; index < kOtherRules.size(); ++index) {
+          const models::Aimed aimed = models::aim_of(kOtherRules[index], cluster, topology, from, to, device);
+          others[index] = cell(cluster, from, aimed.aim, aimed.nic, 1);
+        }
+        const MeshAim ours = mesh.aim(from, to, device);
+        text += fmt::format("{:<16} {:>3}  {:<18} {:<18} {:<22} {:<22} {}\n",
+                            cluster.nodes[static_cast<std::size_t>(from)].name + " -> " +
+                                cluster.nodes[static_cast<std::size_t>(to)].name,
+                            device, others[0], others[1], others[2], others[3],
+                            cell(cluster, from, ours.aim, ours.nic, ours.cables));
+      }
+    }
+  }
+  return text;
+}
+
+namespace {
+
+/// Nodes with two NICs each, a cable as the list says, each cable a subnet of its own.
+models::Cluster cabled(int nodes, const std::vector<std::pair<int, int>>& cables) {
+  models::Cluster cluster;
+  for (int node = 0; node < nodes; ++node) {
+    models::Node one;
+    one.name = fmt::format("node{}", node);
+    for (int nic = 0; nic < kDevices; ++nic) {
+      models::Nic port;
+      port.device = fmt::format("rocep1s0f{}", nic);
+      port.rate_bps = 100'000'000'000;
+      one.nics.push_back(port);
+    }
+    cluster.nodes.push_back(one);
+  }
+  for (std::size_t index = 0; index < cables.size(); ++index) {
+    const auto [left, right] = cables[index];
+    models::Cable cable;
+    cable.a = {left / kDevices, left % kDevices};
+    cable.b = {right / kDevices, right % kDevices};
+    cable.rate_bps = 100'000'000'000;
+    std::uint8_t host = 0;
+    for (const models::PortRef& port : {cable.a, cable.b}) {
+      models::Nic& nic = cluster.nodes[static_cast<std::size_t>(port.node)].nics[static_cast<std::size_t>(port.nic)];
+      models::IpPrefix address{.address = {}, .length_bits = 24};
+      address.address.bytes = {10, 0, static_cast<std::uint8_t>(index + 1), ++host};
+      nic.addresses.push_back(address);
+      nic.gids.push_back({.index = 0, .type = models::GidType::kRoceV2, .gid = models::gid_of(address.address)});
+    }
+    cluster.cables.push_back(cable);
+  }
+  return cluster;
+}
+
+/// Each way to put cables between ports of different nodes, at most one into a port; ports are numbered through.
+void for_each_cabling(int ports, std::vector<std::pair<int, int>>& cables, std::vector<bool>& used, int port,
+                      const std::function<void()>& visit) {
+  while (port < ports && used[static_cast<std::size_t>(port)]) ++port;
+  if (port == ports) return visit();
+  for_each_cabling(ports, cables, used, port + 1, visit);  // no cable
+  for (int other = port + 1; other < ports; ++other) {
+    if (used[static_cast<std::size_t>(other)] || other / kDevices == port / kDevices) continue;
+    used[static_cast<std::size_t>(other)] = true;
+    cables.emplace_back(port, other);
+    for_each_cabling(ports, cables, used, port + 1, visit);
+    cables.pop_back();
+    used[static_cast<std::size_t>(other)] = false;
+  }
+}
+
+void count(RuleTally& tally, Aim aim, bool relayed, bool connected) {
+  (aim == Aim::kReached ? tally.reached : aim == Aim::kRefused ? tally.refused : tally.lost) += 1;
+  if (aim == Aim::kReached && relayed) ++tally.relayed;
+  if (aim != Aim::kReached && connected) ++tally.cut_off;
+}
+
+void tally_one(const models::Cluster& cluster, CablingTally& tally) {
+  const models::Topology topology = models::analyse(cluster);
+  const MeshRules mesh(cluster, topology);
+  const int nodes = static_cast<int>(cluster.nodes.size());
+  ++tally.cablings;
+  for (int from = 0; from < nodes; ++from) {
+    if (models::live_nics(cluster, topology, from).empty()) continue;
+    const std::vector<int> hops = models::hop_counts(topology, from);
+    for (int to = 0; to < nodes; ++to) {
+      if (from == to || models::live_nics(cluster, topology, to).empty()) continue;
+      const bool connected = hops[static_cast<std::size_t>(to)] > 0;
+      for (int device = 0; device < kDevices; ++device) {
+        ++tally.channels;
+        if (connected) ++tally.connected;
+        for (std::size_t index = 0; index < kOtherRules.size(); ++index) {
+          const models::Aimed aimed = models::aim_of(kOtherRules[index], cluster, topology, from, to, device);
+          count(tally.rules[index], aimed.aim, false, connected);
+        }
+        const MeshAim ours = mesh.aim(from, to, device);
+        count(tally.rules.back(), ours.aim, ours.cables > 1, connected);
+      }
+    }
+  }
+}
+
+}  // namespace
+
+CablingTally tally_cablings(int nodes) {
+  CablingTally tally{.nodes = nodes, .rules = {}};
+  for (const RoutingRule rule : kOtherRules) tally.rules.push_back({.rule = models::describe(rule)});
+  tally.rules.push_back({.rule = "Mesh"});
+  std::vector<std::pair<int, int>> cables;
+  std::vector<bool> used(static_cast<std::size_t>(nodes * kDevices));
+  for_each_cabling(nodes * kDevices, cables, used, 0, [&] { tally_one(cabled(nodes, cables), tally); });
+  return tally;
+}
+
+std::string cablings_report(int least, int most) {
+  std::string text =
+      "all cablings of nodes with two NICs each: what becomes of a channel from node to node\n"
+      "lost: aims with a NIC that has no cable to there, and times out; refused: an error at once, which says why\n"
+      "cut off: lost or refused, although cables lead there\n";
+  for (int nodes = least; nodes <= most; ++nodes) {
+    const CablingTally tally = tally_cablings(nodes);
+    text += fmt::format("\n{} nodes, {} cablings, {} channels, cables lead there for {}\n", nodes, tally.cablings,
+                        tally.channels, tally.connected);
+    text += fmt::format("  {:<38} {:>9} {:>9} {:>9} {:>9} {:>9}\n", "", "reached", "by relay", "refused", "lost",
+                        "cut off");
+    for (const RuleTally& rule : tally.rules) {
+      text += fmt::format("  {:<38} {:>9} {:>9} {:>9} {:>9} {:>9}\n", rule.rule, rule.reached, rule.relayed,
+                          rule.refused, rule.lost, rule.cut_off);
+    }
+  }
+  return text;
+}
+
+}  // namespace meshbed::cli
