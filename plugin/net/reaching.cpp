@@ -2,6 +2,8 @@
 
 #include <poll.h>
 
+#include <algorithm>
+
 #include "plugin/base/log.h"
 #include "plugin/net/direct_send.h"
 #include "plugin/net/relay_service.h"
@@ -12,8 +14,9 @@ namespace meshbed::net {
 namespace {
 
 constexpr std::int64_t kLongestPauseMs = 1000;
-/// After the first chain was found, so that a shorter or better one may still show.
-constexpr std::int64_t kSettleMs = 2;
+/// After the first chain was found, so that a shorter or better one may still show: a few times as long as that one
+/// took, since the others are about as far away, on slow machines as on fast ones.
+constexpr std::int64_t kSettleLeastMs = 2, kSettleMostMs = 200, kSettleFactor = 4;
 
 Error logged(Error error) {
   MESHBED_WARN("%s", error.text.c_str());
@@ -48,6 +51,7 @@ Result<std::unique_ptr<Reaching>> Reaching::begin(Transport& transport, const Ha
   reaching->relays_ = *relays;
   reaching->no_path_ = route.error();
   reaching->give_up_ = Deadline::in_ms(transport.config().number(Variable::kConnectTimeoutSec) * 1000);
+  reaching->search_began_ns_ = now_ns();
   reaching->ask();
   return reaching;
 }
@@ -94,6 +98,7 @@ Result<std::unique_ptr<SendConnection>> Reaching::advance() {
     leg_.reset();
     found_ = false;
     relays_->scout().forget();
+    search_began_ns_ = now_ns();
     ask();
   }
   auto* connection = static_cast<SendConnection*>(leg_->take_connection().release());
@@ -110,7 +115,8 @@ Result<bool> Reaching::search() {
                                             .dev = dev_});
   if (hops && !found_) {
     found_ = true;
-    settled_ = Deadline::in_ms(kSettleMs);
+    const std::int64_t took_ms = (now_ns() - search_began_ns_) / 1'000'000;
+    settled_ = Deadline::in_ms(std::clamp(kSettleFactor * took_ms, kSettleLeastMs, kSettleMostMs));
   }
   if (hops && settled_.passed()) {
     if (auto through = go_through(*hops); !through) return through.error();

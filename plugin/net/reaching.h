@@ -44,6 +44,7 @@ class Reaching {
   Deadline give_up_, next_question_, settled_;
   /// Questions get lost, and neighbours start later than we do: asked again after this, then after twice as long.
   std::int64_t question_pause_ms_ = 50;
+  std::int64_t search_began_ns_ = 0;
   bool found_ = false;
 };
 
