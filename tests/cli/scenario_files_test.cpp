@@ -49,7 +49,13 @@ TEST_CASE("every scenario file reads, begins with a comment, says what it is and
     CHECK_FALSE(scenario.description.empty());
     const Expect& expect = scenario.expect;
     CHECK((expect.wrong || expect.error || !expect.unreachable.empty()));
-    for (const auto& finding : lint_findings(scenario)) FAIL_CHECK(finding);
+    // Some show what a mistake does; lint finds it.
+    const std::set<std::string> mistakes{"crossed-cable", "mtu-mismatch", "wrong-prefix"};
+    if (mistakes.count(std::filesystem::path(file).stem().string()) == 1) {
+      CHECK_FALSE(lint_findings(scenario).empty());
+    } else {
+      for (const auto& finding : lint_findings(scenario)) FAIL_CHECK(finding);
+    }
   }
 }
 
