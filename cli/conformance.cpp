@@ -12,6 +12,7 @@
 #include "cli/emulate.h"
 #include "cli/metal.h"
 #include "cli/metal_session.h"
+#include "cli/rank_table.h"
 #include "cli/scenario_units.h"
 #include "cli/simulate.h"
 #include "plugin/base/log.h"
@@ -20,8 +21,6 @@ namespace meshbed::cli {
 namespace {
 
 namespace po = boost::program_options;
-
-constexpr int kOldestVersion = 8, kNewestVersion = 12;
 
 /// Two nodes with two cables, each a subnet of its own; the second node counts its devices the other way round.
 constexpr const char* kDefaultCluster = R"(
@@ -61,11 +60,11 @@ std::optional<Options> parse(const Arguments& arguments, std::ostream& out) {
   if (plugin.empty()) plugin = built_files().net_plugin;
   if (!std::filesystem::is_regular_file(plugin)) throw std::runtime_error(plugin + ": there is no such file");
   options.plan.plugin = std::filesystem::absolute(plugin).string();
-  if (version != 0 && (version < kOldestVersion || version > kNewestVersion)) {
+  if (version != 0 && (version < kOldestNetVersion || version > kNewestNetVersion)) {
     throw std::runtime_error(
-        fmt::format("--net-version {}: accepted: {} to {}", version, kOldestVersion, kNewestVersion));
+        fmt::format("--net-version {}: accepted: {} to {}", version, kOldestNetVersion, kNewestNetVersion));
   }
-  for (int each = kNewestVersion; each >= kOldestVersion; --each) {
+  for (int each = kNewestNetVersion; each >= kOldestNetVersion; --each) {
     if (version == 0 || version == each) options.plan.versions.push_back(each);
   }
   std::vector<std::string> names;

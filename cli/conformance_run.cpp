@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "cli/conformance_cases.h"
+#include "cli/rank_table.h"
 #include "plugin/coll/plugin_log.h"
 
 namespace meshbed::cli {
@@ -43,34 +44,24 @@ bool is_wanted(const ConformancePlan& plan, const ConformanceCase& one) {
   return plan.only.empty() || std::find(plan.only.begin(), plan.only.end(), one.name) != plan.only.end();
 }
 
-Error not_usable(std::string text) {
-  return {.code = ErrorCode::kInvalidArgument, .scope = Scope::kJob, .text = std::move(text)};
-}
-
 }  // namespace
 
 Result<void> run_version(RankHost& host, const VersionRun& run) {
-  const Result<void*> library = host.load(run.plan.plugin);
-  if (!library) return library.error();
-  const std::string symbol_name = fmt::format("ncclNetPlugin_v{}", run.version);
-  void* symbol = host.symbol(*library, symbol_name.c_str());
-  if (symbol == nullptr) {
+  const Result<RankTable> opened = open_rank_table(host, run.plan.plugin, run.version);
+  if (!opened) return opened.error();
+  if (opened->table == nullptr) {
     if (host.rank() == 0) run.absent();
     return ok();
   }
-  const std::unique_ptr<coll::NetTable> table = coll::wrap_table(run.version, symbol);
-  if (const char* missing = table->missing_entry()) return not_usable(symbol_name + " has no " + missing);
-  coll::begin_plugin_log(host.rank());
+  coll::NetTable& table = *opened->table;
   const std::uint64_t warns = coll::warn_count();
-  if (const int code = table->init(1); code != nccl::kNcclSuccess) {
-    return not_usable(symbol_name + ": init: " + coll::explain_net_error(code, warns));
-  }
+  if (const int code = table.init(1); code != nccl::kNcclSuccess) return table_error(table, "init", code, warns);
   const std::vector<ConformanceCase> cases = conformance_cases();
   for (std::size_t index = run.first_case; index < cases.size(); ++index) {
     const ConformanceCase& one = cases[index];
     if (!is_wanted(run.plan, one)) continue;
     if (host.rank() == 0) run.begun(index);
-    CaseRank rank(host, *table, fmt::format("v{} {}", run.version, one.name), symbol);
+    CaseRank rank(host, table, fmt::format("v{} {}", run.version, one.name), opened->symbol);
     const Picoseconds before_ps = host.now_ps();
     const std::string finding = join_findings(rank, find(rank, one));
     if (host.rank() != 0) continue;
@@ -80,9 +71,7 @@ Result<void> run_version(RankHost& host, const VersionRun& run) {
                       .finding = finding,
                       .time_ns = (host.now_ps() - before_ps) / kPicosecondsPerNanosecond});
   }
-  if (const int code = table->finalize(); code != nccl::kNcclSuccess) {
-    return not_usable(symbol_name + ": finalize: " + coll::explain_net_error(code, warns));
-  }
+  if (const int code = table.finalize(); code != nccl::kNcclSuccess) return table_error(table, "finalize", code, warns);
   return ok();
 }
 

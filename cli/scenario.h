@@ -15,7 +15,7 @@
 
 namespace meshbed::cli {
 
-enum class WorkloadKind { kCollective, kNcclCalls, kIdle };
+enum class WorkloadKind { kCollective, kNcclCalls, kReconnect, kIdle };
 
 struct Workload {
   WorkloadKind kind = WorkloadKind::kCollective;

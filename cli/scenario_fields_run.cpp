@@ -23,17 +23,22 @@ const Section<FabricSpec> kFabric{
 
 void read_kind(const Value& v, WorkloadSpec& s) {
   std::string kind;
-  v.choice(kind, {"collective", "nccl-calls", "idle"});
-  s.value.kind = kind == "nccl-calls" ? WorkloadKind::kNcclCalls
-                 : kind == "idle"     ? WorkloadKind::kIdle
-                                      : WorkloadKind::kCollective;
+  v.choice(kind, {"collective", "nccl-calls", "reconnect", "idle"});
+  s.value.kind = kind == "nccl-calls"  ? WorkloadKind::kNcclCalls
+                 : kind == "reconnect" ? WorkloadKind::kReconnect
+                 : kind == "idle"      ? WorkloadKind::kIdle
+                                       : WorkloadKind::kCollective;
 }
 
 const Section<WorkloadSpec> kWorkload{
     "[workload]",
     "What the ranks do.",
     {
-        {"kind", "text", "'collective'", "collective; nccl-calls: replay recorded calls of NCCL; idle", read_kind},
+        {"kind", "text", "'collective'",
+         "collective; nccl-calls: replay recorded calls of NCCL; reconnect: each rank connects to the next, sends "
+         "`bytes`, "
+         "closes, `iterations` times; idle",
+         read_kind},
         {"collective", "text", "'all_reduce'",
          "all_reduce, all_gather, reduce_scatter, broadcast, alltoall or sendrecv",
          [](const Value& v, WorkloadSpec& s) { v.choice(s.value.collective, models::collective_names()); }},

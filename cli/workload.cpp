@@ -43,6 +43,8 @@ std::unique_ptr<WorkloadRun> make_workload(const Scenario& scenario, const Built
       return make_collective(scenario, files, ranks);
     case WorkloadKind::kNcclCalls:
       return make_nccl_calls(scenario, files, ranks);
+    case WorkloadKind::kReconnect:
+      return make_reconnect(scenario, files, ranks);
     case WorkloadKind::kIdle:
       break;
   }

@@ -34,6 +34,8 @@ int DescriptorTable::add(std::shared_ptr<File> file, bool close_on_exec) {
     ++descriptor;
   }
   entries_[descriptor] = {std::move(file), close_on_exec};
+  HostCounters& counters = host().counters;
+  counters.peak_descriptors = std::max(counters.peak_descriptors, ++counters.open_descriptors);
   return descriptor;
 }
 
@@ -48,6 +50,7 @@ bool DescriptorTable::close(int descriptor) {
   // The file goes after its entry: its destructor may look at the table through an event.
   const Entry entry = std::move(found->second);
   entries_.erase(found);
+  --host().counters.open_descriptors;
   return true;
 }
 

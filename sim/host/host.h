@@ -22,6 +22,8 @@ struct HostCounters {
   std::uint64_t copies = 0;              // files loaded for ranks
   std::uint64_t redirected_symbols = 0;  // GOT entries changed
   std::uint64_t management_bytes = 0;    // payload over simulated sockets
+  std::uint64_t open_descriptors = 0;    // of all ranks, now and at most
+  std::uint64_t peak_descriptors = 0;
 };
 
 /// Prepares host services for `world`; must outlive it.

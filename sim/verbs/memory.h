@@ -40,6 +40,8 @@ class MemoryTable {
   char* locate(std::uint32_t key, const ProtectionDomain& domain, std::uint64_t iova, std::uint64_t length,
                unsigned access);
   std::vector<std::uint32_t> keys_of(const Context& context) const;
+  std::size_t live() const { return slots_.size() - free_.size(); }
+  std::size_t peak() const { return slots_.size(); }
 
  private:
   std::vector<MemoryRegion> slots_;

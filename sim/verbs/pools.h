@@ -1,6 +1,7 @@
 #pragma once
 // Containers of the verbs room. They grow while a run warms up and allocate nothing afterwards.
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -70,12 +71,21 @@ class HandleTable {
   explicit HandleTable(std::uint32_t first = 1) : first_(first) {}
 
   std::uint32_t next() const { return first_ + static_cast<std::uint32_t>(objects_.size()); }
-  T& add(std::unique_ptr<T> object) { return *objects_.emplace_back(std::move(object)); }
+  T& add(std::unique_ptr<T> object) {
+    peak_ = std::max(peak_, ++live_);
+    return *objects_.emplace_back(std::move(object));
+  }
   T* find(std::uint32_t handle) const {
     const std::uint32_t position = handle - first_;
     return position < objects_.size() ? objects_[position].get() : nullptr;
   }
-  void remove(std::uint32_t handle) { objects_[handle - first_].reset(); }
+  void remove(std::uint32_t handle) {
+    objects_[handle - first_].reset();
+    --live_;
+  }
+  std::size_t live() const { return live_; }
+  /// The most that were alive at one time.
+  std::size_t peak() const { return peak_; }
 
   template <typename Function>
   void for_each(Function function) const {
@@ -87,6 +97,7 @@ class HandleTable {
  private:
   std::uint32_t first_;
   std::vector<std::unique_ptr<T>> objects_;
+  std::size_t live_ = 0, peak_ = 0;
 };
 
 }  // namespace meshbed::sim::verbs

@@ -60,6 +60,19 @@ void node_continued(int node) {
   });
 }
 
-const VerbsCounters& verbs_counters() { return verbs::system().counters; }
+VerbsCounters verbs_counters() {
+  const verbs::System& system = verbs::system();
+  VerbsCounters counters = system.counters;
+  const auto add = [&counters](const auto& table) {
+    counters.live_objects += table.live();
+    counters.peak_objects += table.peak();
+  };
+  add(system.domains);
+  add(system.channels);
+  add(system.completion_queues);
+  add(system.queue_pairs);
+  add(system.memory);
+  return counters;
+}
 
 }  // namespace meshbed::sim

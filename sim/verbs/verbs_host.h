@@ -46,6 +46,9 @@ struct VerbsCounters {
   std::uint64_t copied_bytes = 0;  // memory really copied by the simulator
   std::uint64_t payload_bytes = 0;
   std::uint64_t in_flight = 0;  // posted and not completed
+  // Protection domains, completion channels and queues, queue pairs and memory regions of all ranks:
+  std::uint64_t live_objects = 0;
+  std::uint64_t peak_objects = 0;  // at most, each kind for itself
 };
 
 /// Makes `world`'s ranks see RDMA devices. Loads the drop-in at `libibverbs_path` (RTLD_NOW | RTLD_GLOBAL) and fills
@@ -61,6 +64,6 @@ void port_changed(models::PortRef port);
 void node_continued(int node);
 
 /// Of the verbs that are installed.
-const VerbsCounters& verbs_counters();
+VerbsCounters verbs_counters();
 
 }  // namespace meshbed::sim
