@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <functional>
+#include <optional>
 #include <ostream>
 #include <stdexcept>
 
@@ -58,7 +60,8 @@ std::optional<Options> parse(const Arguments& arguments, std::ostream& out) {
   if (!parse_arguments(arguments, syntax, out)) return std::nullopt;
   if (options.list) return options;
   if (plugin.empty()) plugin = built_files().net_plugin;
-  if (!std::filesystem::is_regular_file(plugin)) throw std::runtime_error(plugin + ": there is no such file");
+  if (!std::filesystem::is_regular_file(plugin))
+    throw std::runtime_error(plugin + ": there is no such file, or it is no regular one");
   options.plan.plugin = std::filesystem::absolute(plugin).string();
   if (version != 0 && (version < kOldestNetVersion || version > kNewestNetVersion)) {
     throw std::runtime_error(
@@ -90,10 +93,85 @@ Scenario cluster_for(const Options& options) {
     throw std::runtime_error(fmt::format("conformance: two ranks on two nodes are needed; {} has {} on {}",
                                          scenario.name, ranks_of(scenario), scenario.cluster.nodes.size()));
   }
+  for (const Fault& fault : scenario.faults) {
+    if (fault.point == "start") continue;
+    throw std::runtime_error(
+        fmt::format("conformance: {} has a fault that counts from point = \"{}\", which its cases do "
+                    "not come to; only those from the start act here",
+                    scenario.name, fault.point));
+  }
   return scenario;
 }
 
-ConformanceFindings run_on_metal(const Options& options) {
+// ---- what is said
+
+std::size_t failures_of(const ConformanceFindings& findings) {
+  return static_cast<std::size_t>(std::count_if(findings.outcomes.begin(), findings.outcomes.end(),
+                                                [](const CaseOutcome& outcome) { return !outcome.finding.empty(); }));
+}
+
+int exit_code_of(const ConformanceFindings& findings) {
+  if (findings.no_progress) return kExitNoProgress;
+  const bool good = findings.trouble.empty() && !findings.outcomes.empty() && failures_of(findings) == 0;
+  return good ? kExitOk : kExitBroken;
+}
+
+std::string closing_line(const ConformanceFindings& findings) {
+  std::vector<int> versions;
+  for (const CaseOutcome& outcome : findings.outcomes) {
+    if (versions.empty() || versions.back() != outcome.version) versions.push_back(outcome.version);
+  }
+  const std::size_t cases = findings.outcomes.size(), failed = failures_of(findings);
+  return fmt::format("{} on {} of the table: {} kept, {} broken", counted(cases, "case"),
+                     counted(versions.size(), "version"), cases - failed, failed);
+}
+
+std::string world_of(const Options& options) { return options.run.world == "metal" ? metal_world_name() : "sim"; }
+
+/// The report as text, case by case as they end: a plugin that takes its process with it leaves what was found before.
+class TextReport {
+ public:
+  TextReport(const Options& options, std::ostream& out) : out_(out) {
+    out_ << fmt::format("conformance of {}, SHA-256 {}, world {}\n", options.plan.plugin,
+                        sha256_of_file(options.plan.plugin).substr(0, 16), world_of(options));
+  }
+  void add(const CaseOutcome& outcome) {
+    if (outcome.version != version_) out_ << fmt::format("\nncclNetPlugin_v{}\n", version_ = outcome.version);
+    out_ << fmt::format("  {:<6} {:<21} {}\n", outcome.finding.empty() ? "ok" : "BROKEN", outcome.name, outcome.rule);
+    if (!outcome.finding.empty()) out_ << fmt::format("         {:<21} {}\n", "", outcome.finding);
+    out_ << std::flush;
+  }
+  void close(const ConformanceFindings& findings) {
+    out_ << "\n";
+    for (const int absent : findings.absent) out_ << fmt::format("v{}: the file does not export it; skipped\n", absent);
+    if (!findings.trouble.empty()) out_ << "error: " << findings.trouble << "\n";
+    out_ << closing_line(findings) << "\n";
+  }
+
+ private:
+  std::ostream& out_;
+  int version_ = 0;
+};
+
+void print_json(const Options& options, const ConformanceFindings& findings, std::ostream& out) {
+  auto cases = nlohmann::ordered_json::array();
+  for (const CaseOutcome& outcome : findings.outcomes) {
+    cases.push_back({{"version", outcome.version},
+                     {"name", outcome.name},
+                     {"rule", outcome.rule},
+                     {"kept", outcome.finding.empty()},
+                     {"finding", outcome.finding},
+                     {"time_ns", outcome.time_ns}});
+  }
+  const nlohmann::ordered_json report{
+      {"plugin", options.plan.plugin},      {"sha256", sha256_of_file(options.plan.plugin)},
+      {"world", world_of(options)},         {"cases", cases},
+      {"absent_versions", findings.absent}, {"error", findings.trouble},
+      {"broken", failures_of(findings)}};
+  out << report.dump(2) << "\n";
+}
+
+ConformanceFindings run_on_metal(const Options& options, const std::function<void(const CaseOutcome&)>& ended) {
   const MetalPlace place = metal_place(from_environment);
   Scenario scenario = cluster_for(options);
   scenario.workload.net_plugin = options.plan.plugin;
@@ -105,12 +183,15 @@ ConformanceFindings run_on_metal(const Options& options) {
   ConformanceFindings findings;
   const std::vector<RankError> errors = session.run(common, [&](MetalHost& host) -> Result<void> {
     for (const int version : options.plan.versions) {
-      const VersionRun run{
-          .plan = options.plan,
-          .version = version,
-          .begun = [](std::size_t) {},
-          .ended = [&](std::size_t, const CaseOutcome& outcome) { findings.outcomes.push_back(outcome); },
-          .absent = [&] { findings.absent.push_back(version); }};
+      const VersionRun run{.plan = options.plan,
+                           .version = version,
+                           .begun = [](std::size_t) {},
+                           .ended =
+                               [&](std::size_t, const CaseOutcome& outcome) {
+                                 findings.outcomes.push_back(outcome);
+                                 ended(outcome);
+                               },
+                           .absent = [&] { findings.absent.push_back(version); }};
       if (const Result<void> done = run_version(host, run); !done) return done;
     }
     return ok();
@@ -142,66 +223,14 @@ int emulate_conformance(const Options& options, std::ostream& out, std::ostream&
     return kExitInterrupted;
   }
   out << emulation.report;
+  // Both ranks end with 0 or 1 of their own.
+  const bool ended = emulation.exit_code == kExitOk || emulation.exit_code == kExitBroken;
+  if (!ended) {
+    say(options.run.json ? "a rank's process ended before it could report; without --json the cases so far are shown"
+                         : "a rank's process ended, or was given up, in the case after the last one that is listed");
+  }
   say(emulation.machines_text);
-  return emulation.exit_code;
-}
-
-// ---- what is said
-
-std::size_t failures_of(const ConformanceFindings& findings) {
-  return static_cast<std::size_t>(std::count_if(findings.outcomes.begin(), findings.outcomes.end(),
-                                                [](const CaseOutcome& outcome) { return !outcome.finding.empty(); }));
-}
-
-int exit_code_of(const ConformanceFindings& findings) {
-  if (findings.no_progress) return kExitNoProgress;
-  const bool good = findings.trouble.empty() && !findings.outcomes.empty() && failures_of(findings) == 0;
-  return good ? kExitOk : kExitBroken;
-}
-
-std::string closing_line(const ConformanceFindings& findings) {
-  std::vector<int> versions;
-  for (const CaseOutcome& outcome : findings.outcomes) {
-    if (versions.empty() || versions.back() != outcome.version) versions.push_back(outcome.version);
-  }
-  const std::size_t cases = findings.outcomes.size(), failed = failures_of(findings);
-  return fmt::format("{} on {} of the table: {} kept, {} broken", counted(cases, "case"),
-                     counted(versions.size(), "version"), cases - failed, failed);
-}
-
-std::string world_of(const Options& options) { return options.run.world == "metal" ? metal_world_name() : "sim"; }
-
-void print_text(const Options& options, const ConformanceFindings& findings, std::ostream& out) {
-  out << fmt::format("conformance of {}, SHA-256 {}, world {}\n", options.plan.plugin,
-                     sha256_of_file(options.plan.plugin).substr(0, 16), world_of(options));
-  int version = 0;
-  for (const CaseOutcome& outcome : findings.outcomes) {
-    if (outcome.version != version) out << fmt::format("\nncclNetPlugin_v{}\n", version = outcome.version);
-    out << fmt::format("  {:<6} {:<21} {}\n", outcome.finding.empty() ? "ok" : "BROKEN", outcome.name, outcome.rule);
-    if (!outcome.finding.empty()) out << fmt::format("         {:<21} {}\n", "", outcome.finding);
-  }
-  out << "\n";
-  for (const int absent : findings.absent) out << fmt::format("v{}: the file does not export it; skipped\n", absent);
-  if (!findings.trouble.empty()) out << "error: " << findings.trouble << "\n";
-  out << closing_line(findings) << "\n";
-}
-
-void print_json(const Options& options, const ConformanceFindings& findings, std::ostream& out) {
-  auto cases = nlohmann::ordered_json::array();
-  for (const CaseOutcome& outcome : findings.outcomes) {
-    cases.push_back({{"version", outcome.version},
-                     {"name", outcome.name},
-                     {"rule", outcome.rule},
-                     {"kept", outcome.finding.empty()},
-                     {"finding", outcome.finding},
-                     {"time_ns", outcome.time_ns}});
-  }
-  const nlohmann::ordered_json report{
-      {"plugin", options.plan.plugin},      {"sha256", sha256_of_file(options.plan.plugin)},
-      {"world", world_of(options)},         {"cases", cases},
-      {"absent_versions", findings.absent}, {"error", findings.trouble},
-      {"broken", failures_of(findings)}};
-  out << report.dump(2) << "\n";
+  return emulation.exit_code == kExitNoProgress || ended ? emulation.exit_code : kExitBroken;
 }
 
 }  // namespace
@@ -219,16 +248,28 @@ int conformance_command(const Arguments& arguments, std::ostream& out, std::ostr
   if (!from_environment("NCCL_DEBUG")) set_log_level(LogLevel::kError);
   ConformanceFindings findings;
   if (options->run.world == "metal") {
-    findings = run_on_metal(*options);
-    if (metal_place(from_environment).rank != 0) return findings.trouble.empty() ? kExitOk : kExitBroken;
-  } else {
-    findings =
-        simulate_conformance(options->plan, cluster_for(*options), options->run.contexts, time_limit_of(options->run));
-    if (findings.trouble.empty() && findings.absent.size() == options->plan.versions.size()) {
-      findings.trouble = options->plan.plugin + " exports no ncclNetPlugin_v8 to v12 that was asked for";
-    }
+    std::optional<TextReport> report;
+    const bool reports = metal_place(from_environment).rank == 0;
+    if (reports && !options->run.json) report.emplace(*options, out);
+    findings = run_on_metal(*options, [&report](const CaseOutcome& outcome) {
+      if (report) report->add(outcome);
+    });
+    if (!reports) return findings.trouble.empty() ? kExitOk : kExitBroken;
+    report ? report->close(findings) : print_json(*options, findings, out);
+    return exit_code_of(findings);
   }
-  options->run.json ? print_json(*options, findings, out) : print_text(*options, findings, out);
+  findings =
+      simulate_conformance(options->plan, cluster_for(*options), options->run.contexts, time_limit_of(options->run));
+  if (findings.trouble.empty() && findings.absent.size() == options->plan.versions.size()) {
+    findings.trouble = options->plan.plugin + " exports no ncclNetPlugin_v8 to v12 that was asked for";
+  }
+  if (options->run.json) {
+    print_json(*options, findings, out);
+  } else {
+    TextReport report(*options, out);
+    for (const CaseOutcome& outcome : findings.outcomes) report.add(outcome);
+    report.close(findings);
+  }
   return exit_code_of(findings);
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <deque>
 
 #include "cli/conformance_cases.h"
@@ -280,7 +281,7 @@ void threads(CaseRank& rank) {
     pairs.push_back(rank.connect_both(0, 0, fmt::format("listener {}", index)));
   }
   std::vector<std::string> failures(kThreads);
-  bool peer_failed = false;
+  std::atomic<bool> peer_failed = false;
   std::vector<RankThread> bodies;
   for (int index = 0; index < kThreads; ++index) {
     bodies.push_back({"progress", [&, index] {
@@ -298,7 +299,7 @@ void threads(CaseRank& rank) {
                       }});
   }
   rank.host().run_together(std::move(bodies));
-  if (peer_failed) throw PeerFailed{};
+  if (peer_failed.load()) throw PeerFailed{};
   for (const std::string& failure : failures) rank.require(failure.empty(), failure);
   rank.meet("carried");
   std::string failure;

@@ -16,6 +16,8 @@ constexpr const char* kNothingFound = "kept";
 /// The case's body; what this rank found, empty where the rule is kept or the other rank has found something.
 std::string find(CaseRank& rank, const ConformanceCase& one) {
   try {
+    // Neither begins before both have ended the last one, and rank 0 has said that this one begins.
+    rank.meet("begin");
     one.body(rank);
     return "";
   } catch (const CaseFailed& failed) {

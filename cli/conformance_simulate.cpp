@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -80,6 +81,7 @@ ChildReport run_child(const Simulated& world, int version, std::size_t first_cas
   if (child < 0) throw std::runtime_error("fork failed: no memory or processes left");
   if (child == 0) {
     close(ends[0]);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);  // a plugin that never returns must not outlive us
     simulate_version(world, version, first_case, ends[1]);
     _exit(kExitOk);
   }
@@ -137,8 +139,8 @@ void simulate_all(const Simulated& world, int version, ConformanceFindings& find
     }
     findings.no_progress = findings.no_progress || report.killed;
     if (!open) {
-      if (!trouble.empty()) findings.trouble = fmt::format("v{}: {}", version, trouble);
-      if (trouble.empty() && !over) findings.trouble = fmt::format("v{}: its process ended early", version);
+      if (!trouble.empty()) findings.trouble = trouble;
+      if (trouble.empty() && !over) findings.trouble = fmt::format("the process for v{} ended early", version);
       return;
     }
     findings.outcomes.push_back({version, cases[*open].name, cases[*open].rule, trouble, 0});
@@ -151,7 +153,10 @@ void simulate_all(const Simulated& world, int version, ConformanceFindings& find
 ConformanceFindings simulate_conformance(const ConformancePlan& plan, const Scenario& scenario,
                                          const std::string& contexts, double limit_s) {
   ConformanceFindings findings;
-  for (const int version : plan.versions) simulate_all({plan, scenario, contexts, limit_s}, version, findings);
+  for (const int version : plan.versions) {
+    simulate_all({plan, scenario, contexts, limit_s}, version, findings);
+    if (!findings.trouble.empty() && findings.outcomes.empty()) break;  // it does not load: one reason will do
+  }
   return findings;
 }
 

@@ -181,7 +181,9 @@ Simulation simulate(const Scenario& scenario, const SimulateOptions& options, si
 
   const std::set<std::string> points = points_of(scenario);
   SimulatedFaults faults(scenario, world, [&](int node) {
-    for (RankError& error : without_power(scenario, node, world.now())) result.errors.push_back(std::move(error));
+    std::vector<RankError> errors = without_power(scenario, node, world.now());
+    if (errors.empty()) return;  // no rank ran there: nobody is missed
+    for (RankError& error : errors) result.errors.push_back(std::move(error));
     gate.broken = true;
     gate.open(world);
   });

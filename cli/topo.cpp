@@ -46,7 +46,7 @@ int topo_command(const std::vector<std::string>& arguments, std::ostream& out, s
   }
   const Scenario scenario = read_scenario(file, overrides);
   if (action == "rules") {
-    out << rules_report(scenario.cluster, scenario.name);
+    out << rules_report(scenario);
     return 0;
   }
   if (action == "check") {

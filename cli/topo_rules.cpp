@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 
+#include "cli/simulate.h"
 #include "plugin/net/atlas.h"
 #include "plugin/net/config.h"
 #include "plugin/net/routing.h"
@@ -43,6 +44,15 @@ net::Nic to_net(const models::Nic& nic) {
   return result;
 }
 
+/// A number as the plugin on this node reads it.
+std::int64_t setting(const models::Node& node, net::Variable variable) {
+  const net::VariableInfo& info = *std::find_if(net::kVariables.begin(), net::kVariables.end(),
+                                                [&](const auto& each) { return each.id == variable; });
+  const auto given = std::find_if(node.environment.begin(), node.environment.end(),
+                                  [&](const auto& entry) { return entry.first == info.name; });
+  return net::evaluate(info, given != node.environment.end() ? given->second.c_str() : nullptr).number;
+}
+
 std::uint64_t identity_of(int node) { return static_cast<std::uint64_t>(node) + 1; }
 
 }  // namespace
@@ -53,13 +63,15 @@ struct MeshRules::State {
     std::vector<int> live;  // positions in models::Node::nics
     std::vector<net::Nic> nics;
     std::vector<net::PeerAddress> addresses;
+    bool relays = true;
+    int hop_limit = 8;
   };
   const models::Topology& topology;
   std::vector<Node> nodes;
   net::Atlas atlas;
 };
 
-MeshRules::MeshRules(const models::Cluster& cluster, const models::Topology& topology)
+MeshRules::MeshRules(const models::Cluster& cluster, const models::Topology& topology, int job_nodes)
     : state_(new State{.topology = topology, .nodes = {}, .atlas = {}}) {
   for (std::size_t index = 0; index < cluster.nodes.size(); ++index) {
     State::Node node;
@@ -69,7 +81,12 @@ MeshRules::MeshRules(const models::Cluster& cluster, const models::Topology& top
       node.nics.push_back(to_net(cluster.nodes[index].nics[static_cast<std::size_t>(nic)]));
       for (const net::IpPrefix& address : node.nics.back().addresses) node.addresses.push_back({address, position});
     }
-    state_->atlas.add(identity_of(static_cast<int>(index)), {.process = 1, .port = 1}, node.addresses);
+    node.relays = setting(cluster.nodes[index], net::Variable::kEnableRelay) != 0;
+    const std::int64_t hops = setting(cluster.nodes[index], net::Variable::kMaxRelayHops);
+    node.hop_limit = static_cast<int>(hops > 0 ? hops : setting(cluster.nodes[index], net::Variable::kMaxHops));
+    if (node.relays && (job_nodes == 0 || static_cast<int>(index) < job_nodes)) {
+      state_->atlas.add(identity_of(static_cast<int>(index)), {.process = 1, .port = 1}, node.addresses);
+    }
     state_->nodes.push_back(std::move(node));
   }
 }
@@ -93,11 +110,12 @@ MeshAim MeshRules::aim(int from, int to, int device) const {
     // Where an address lies and its cable does not, TCP over that cable is refused before any queue pair is made.
     return {there ? Aim::kReached : Aim::kRefused, nic, 1};
   }
+  if (!own.relays) return {};
   const auto chain = state_->atlas.chain({.nics = &own.nics,
                                           .node = identity_of(from),
                                           .target = identity_of(to),
                                           .target_addresses = theirs.addresses,
-                                          .hop_limit = net::Config().max_relay_hops(),
+                                          .hop_limit = own.hop_limit,
                                           .dev = dev});
   if (!chain) return {};
   for (std::size_t nic = 0; nic < own.nics.size(); ++nic) {
@@ -121,14 +139,16 @@ std::string cell(const models::Cluster& cluster, int node, Aim aim, int nic, int
 
 }  // namespace
 
-std::string rules_report(const models::Cluster& cluster, const std::string& name) {
+std::string rules_report(const Scenario& scenario) {
+  const models::Cluster& cluster = scenario.cluster;
   const models::Topology topology = models::analyse(cluster);
-  const MeshRules mesh(cluster, topology);
-  const int nodes = static_cast<int>(cluster.nodes.size());
+  const int nodes = ranks_of(scenario) / scenario.workload.ranks_per_node;
+  const MeshRules mesh(cluster, topology, nodes);
   std::string text = fmt::format(
       "{}: by whose rules a channel gets from node to node, and by which NIC\n"
-      "LOST: aims with a NIC that has no cable to there, and times out; refused: an error at once, which says why\n\n",
-      name);
+      "LOST: aims with a NIC at another one to which it has no cable, and times out; refused: an error at once, which\n"
+      "says why. Devices are NICs with a cable and an address.\n\n",
+      scenario.name);
   text += fmt::format("{:<16} {:>3}  {:<18} {:<18} {:<22} {:<22} {}\n", "node -> node", "dev", "nccl-mesh-plugin",
                       "NCCL 2.30.7", "NCCL, subnet-aware", "NCCL, s.-a., fused", "Mesh");
   for (int from = 0; from < nodes; ++from) {
@@ -250,8 +270,8 @@ CablingTally tally_cablings(int nodes) {
 std::string cablings_report(int least, int most) {
   std::string text =
       "all cablings of nodes with two NICs each: what becomes of a channel from node to node\n"
-      "lost: aims with a NIC that has no cable to there, and times out; refused: an error at once, which says why\n"
-      "cut off: lost or refused, although cables lead there\n";
+      "lost: aims with a NIC at another one to which it has no cable, and times out; refused: an error at once, which\n"
+      "says why; cut off: lost or refused, although cables lead there\n";
   for (int nodes = least; nodes <= most; ++nodes) {
     const CablingTally tally = tally_cablings(nodes);
     text += fmt::format("\n{} nodes, {} cablings, {} channels, cables lead there for {}\n", nodes, tally.cablings,

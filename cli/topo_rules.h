@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/scenario.h"
 #include "models/cluster.h"
 #include "models/routing_rules.h"
 
@@ -19,10 +20,11 @@ struct MeshAim {
   int cables = 0;  // on the way; above 1: through relays
 };
 
-/// The plugin's rules on one cluster.
+/// The plugin's rules on one cluster, with the settings that its nodes' environments make.
 class MeshRules {
  public:
-  MeshRules(const models::Cluster& cluster, const models::Topology& topology);
+  /// `job_nodes`: so many run ranks, from the first on; only they relay. 0: all.
+  MeshRules(const models::Cluster& cluster, const models::Topology& topology, int job_nodes = 0);
   ~MeshRules();
   MeshAim aim(int from, int to, int device) const;
 
@@ -31,8 +33,8 @@ class MeshRules {
   std::unique_ptr<State> state_;
 };
 
-/// For each pair of nodes and each device, in the order of the scenario: what every rule does.
-std::string rules_report(const models::Cluster& cluster, const std::string& name);
+/// For each pair of nodes that run ranks and each device, in the order of the scenario: what every rule does.
+std::string rules_report(const Scenario& scenario);
 
 /// How often each outcome came, over all cablings of a number of nodes with two NICs each.
 struct RuleTally {

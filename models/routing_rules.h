@@ -20,7 +20,7 @@ const char* describe(RoutingRule rule);
 enum class Aim {
   kReached,
   kRefused,  // an error at once, which says so
-  kLost,     // aims with a NIC that has no cable to there: a time-out, minutes later
+  kLost,     // aims with a NIC at another one to which it has no cable: a time-out, minutes later
 };
 
 struct Aimed {

@@ -63,3 +63,13 @@ TEST_CASE("a node without power is an error of its rank, and nobody waits for it
   CHECK(killed.status == 1);
   CHECK_MESSAGE(has(killed, "rank 1: node1 has lost its power (node_kill)"), killed.output);
 }
+
+TEST_CASE("a node without ranks may lose its power: nobody is missed, and the run ends well") {
+  const CommandResult result =
+      command("run " + scenario_file("slow-peer") + results_option("faults_nobody") +
+              "--set topology.kind=line --set workload.nodes=2 --set fault.0.kind=node_kill --set "
+              "fault.0.target=node2 --set fault.0.duration=0s");
+  CHECK_MESSAGE(result.status == 0, result.output);
+  CHECK(has(result, "  node_kill on node2\n"));
+  CHECK(has(result, "wrong = 0: 0"));
+}

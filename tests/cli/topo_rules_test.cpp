@@ -24,7 +24,9 @@ meshbed::models::Aimed aim(RoutingRule rule, const std::string& scenario, int fr
 
 }  // namespace
 
-TEST_CASE("over all cablings of 2 to 5 (in the whole test 6) nodes with two NICs each Mesh reaches every pair that cables join, and no other") {
+TEST_CASE(
+    "over all cablings of 2 to 5 (in the whole test 6) nodes with two NICs each Mesh reaches every pair that cables "
+    "join, and no other") {
   // How many ways there are to cable so many nodes: 7, 51, 513, ... (no cable within a node, at most one into a NIC).
   const std::vector<std::uint64_t> cablings{7, 51, 513, 6345, 93255};
   const int most = std::getenv("MESHBED_TEST_FULL") != nullptr ? 6 : 5;  // six take 13 s
@@ -82,6 +84,15 @@ TEST_CASE("topo rules prints a line for each pair and device, and refuses what i
   CHECK(topo_command({"rules", kScenarios + "line4.toml"}, out, err) == 0);
   CHECK(out.str().find("node0 -> node3     0  refused            LOST rocep1s0f0    LOST rocep1s0f0        LOST "
                        "rocep1s0f0        rocep1s0f0, 3 cables\n") != std::string::npos);
+  // As the nodes are set: relays off, and a chain that is too long.
+  std::ostringstream off;
+  CHECK(topo_command({"rules", kScenarios + "ring4-refused.toml"}, off, err) == 0);
+  CHECK(off.str().find("2 cables") == std::string::npos);
+  std::ostringstream limited;
+  CHECK(topo_command({"rules", kScenarios + "line4.toml", "--set", "environment.NCCL_MESH_MAX_HOPS=2"}, limited, err) ==
+        0);
+  CHECK(limited.str().find("2 cables") != std::string::npos);
+  CHECK(limited.str().find("3 cables") == std::string::npos);
   CHECK_THROWS(topo_command({"rules", "--cablings", "7"}, out, err));
   CHECK(topo_command({"rules"}, out, err) == 2);
   CHECK(topo_command({"check", kScenarios + "line4.toml", "--cablings", "3"}, out, err) == 2);
