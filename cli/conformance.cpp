@@ -63,11 +63,11 @@ std::optional<Options> parse(const Arguments& arguments, std::ostream& out) {
   if (!std::filesystem::is_regular_file(plugin))
     throw std::runtime_error(plugin + ": there is no such file, or it is no regular one");
   options.plan.plugin = std::filesystem::absolute(plugin).string();
-  if (version != 0 && (version < kOldestNetVersion || version > kNewestNetVersion)) {
+  if (version != 0 && (version < coll::kOldestNetVersion || version > coll::kNewestNetVersion)) {
     throw std::runtime_error(
-        fmt::format("--net-version {}: accepted: {} to {}", version, kOldestNetVersion, kNewestNetVersion));
+        fmt::format("--net-version {}: accepted: {} to {}", version, coll::kOldestNetVersion, coll::kNewestNetVersion));
   }
-  for (int each = kNewestNetVersion; each >= kOldestNetVersion; --each) {
+  for (int each = coll::kNewestNetVersion; each >= coll::kOldestNetVersion; --each) {
     if (version == 0 || version == each) options.plan.versions.push_back(each);
   }
   std::vector<std::string> names;

@@ -10,7 +10,8 @@ Result<RankTable> open_rank_table(RankHost& host, const std::string& plugin, int
   const Result<void*> library = host.load(plugin);
   if (!library) return library.error();
   RankTable result;
-  for (int candidate = kNewestNetVersion; candidate >= kOldestNetVersion && result.symbol == nullptr; --candidate) {
+  for (int candidate = coll::kNewestNetVersion; candidate >= coll::kOldestNetVersion && result.symbol == nullptr;
+       --candidate) {
     if (version != 0 && version != candidate) continue;
     result.symbol = host.symbol(*library, fmt::format("ncclNetPlugin_v{}", candidate).c_str());
     if (result.symbol != nullptr) result.table = coll::wrap_table(candidate, result.symbol);

@@ -9,8 +9,6 @@
 
 namespace meshbed::cli {
 
-inline constexpr int kOldestNetVersion = 8, kNewestNetVersion = 12;
-
 struct RankTable {
   std::unique_ptr<coll::NetTable> table;  // nullptr: the file has no such version
   void* symbol = nullptr;                 // what it was wrapped from

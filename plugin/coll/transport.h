@@ -18,6 +18,9 @@
 
 namespace meshbed::coll {
 
+/// Of the table, as far as we know them.
+inline constexpr int kOldestNetVersion = 8, kNewestNetVersion = 12;
+
 struct DeviceProperties {
   std::string name;
   int speed_mbps = 0;

@@ -6,8 +6,6 @@
 namespace meshbed::coll {
 namespace {
 
-constexpr int kOldestVersion = 8, kNewestVersion = 12;
-
 Error net_error(std::string text) { return {ErrorCode::kSystem, Scope::kDevice, std::move(text)}; }
 
 const char* name_of_result(int code) {
@@ -52,7 +50,7 @@ Result<void*> open_plugin(const std::string& plugin) {
 }
 
 std::unique_ptr<NetTable> find_table(void* library, int version) {
-  for (int candidate = kNewestVersion; candidate >= kOldestVersion; --candidate) {
+  for (int candidate = kNewestNetVersion; candidate >= kOldestNetVersion; --candidate) {
     if (version != 0 && version != candidate) continue;
     const std::string symbol = "ncclNetPlugin_v" + std::to_string(candidate);
     if (void* table = dlsym(library, symbol.c_str())) return wrap_table(candidate, table);

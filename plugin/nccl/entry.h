@@ -12,7 +12,7 @@
 namespace meshbed::nccl {
 
 inline constexpr const char* kPluginName = "Mesh";
-inline constexpr int kMaxRecvs = 8;
+inline constexpr int kMaxRecvs = kMaxGroupedReceives;
 
 // ---- process and communicator
 // -----------------------------------------------------------------------------------------
