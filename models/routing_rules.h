@@ -9,12 +9,16 @@
 // 24 bits, whatever the interfaces say (NCCL_IB_SUBNET_PREFIX_LEN). Without NCCL_IB_SUBNET_AWARE_ROUTING, as it comes,
 // device d aims at device d.
 
+#include <array>
+
 #include "models/cluster.h"
 #include "models/topology.h"
 
 namespace meshbed::models {
 
 enum class RoutingRule { kAncestor, kNccl, kNcclSubnetAware, kNcclSubnetAwareFused };
+inline constexpr std::array kRoutingRules{RoutingRule::kAncestor, RoutingRule::kNccl, RoutingRule::kNcclSubnetAware,
+                                          RoutingRule::kNcclSubnetAwareFused};
 const char* describe(RoutingRule rule);
 
 enum class Aim {
