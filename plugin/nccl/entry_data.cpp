@@ -27,7 +27,7 @@ net::Connection* connection_of(void* comm) {
 
 int reg_mr(void* comm, void* data, std::size_t size, int type, void** mhandle) {
   return at_boundary("regMr", [&]() -> Result<void> {
-    const net::Connection* connection = connection_of(comm);
+    net::Connection* connection = connection_of(comm);
     if (connection == nullptr || mhandle == nullptr) return refuse("regMr", "bad arguments");
     if (type != kPtrHost) {
       MESHBED_WARN("regMr: memory of type %d; only host memory (%d) is offered in ptrSupport", type, kPtrHost);

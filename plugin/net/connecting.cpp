@@ -18,11 +18,11 @@ Error logged(Error error) {
 
 }  // namespace
 
-Connecting::Connecting(Transport& transport, Leg leg, std::unique_ptr<Connection> connection)
+Connecting::Connecting(Transport& transport, Destination destination, Leg& leg)
     : transport_(transport),
-      leg_(std::move(leg)),
-      dial_deadline_(Deadline::in_ms(transport.config().number(Variable::kConnectTimeoutSec) * 1000)),
-      connection_(std::move(connection)) {}
+      destination_(std::move(destination)),
+      leg_(leg),
+      dial_deadline_(Deadline::in_ms(transport.config().number(Variable::kConnectTimeoutSec) * 1000)) {}
 
 Result<bool> Connecting::advance() {
   while (state_ != State::kDone) {
@@ -67,7 +67,7 @@ Result<bool> Connecting::dial() {
   ++attempts_;
   MESHBED_LOG(LogLevel::kTrace, "%s: dialling, attempt %d", ends_text().c_str(), attempts_);
   attempt_deadline_ = Deadline::in_ms(transport_.config().number(Variable::kTimeoutMs));
-  auto socket = Socket::begin_connect(leg_.route.local.address, leg_.target);
+  auto socket = Socket::begin_connect(destination_.route.local.address, destination_.target);
   if (!socket) return retry_or_fail(socket.error());
   socket_ = std::move(*socket);
   state_ = State::kDialling;
@@ -79,13 +79,17 @@ Result<bool> Connecting::await_dialling() {
   if (!connected) return retry_or_fail(connected.error());
   if (*connected) {
     MESHBED_LOG(LogLevel::kTrace, "%s: TCP stands, sending the request", ends_text().c_str());
-    if (leg_.onward) {
-      writer_.start({.type = WireType::kRoute, .cookie = leg_.cookie, .end = {}, .reason = "", .route = *leg_.onward});
+    if (destination_.onward) {
+      writer_.start({.type = WireType::kRoute,
+                     .cookie = destination_.cookie,
+                     .end = {},
+                     .reason = "",
+                     .route = *destination_.onward});
     } else {
       writer_.start(request());
     }
     reply_deadline_ = Deadline::in_ms(transport_.config().number(Variable::kAcceptTimeoutSec) * 1000);
-    state_ = leg_.onward ? State::kRoute : State::kRequest;
+    state_ = destination_.onward ? State::kRoute : State::kRequest;
     return true;
   }
   if (dial_deadline_.passed()) {
@@ -112,7 +116,7 @@ Result<bool> Connecting::retry_or_fail(const Error& error) {
 }
 
 WireMessage Connecting::request() const {
-  return {.type = WireType::kRequest, .cookie = leg_.cookie, .end = connection_->describe(), .reason = ""};
+  return {.type = WireType::kRequest, .cookie = destination_.cookie, .end = leg_.describe(), .reason = ""};
 }
 
 Result<bool> Connecting::write_route() {
@@ -142,8 +146,8 @@ Result<bool> Connecting::read_reply() {
   }
   const WireMessage& reply = **message;
   if (auto fine = check_reply(reply); !fine) return fine.error();
-  if (auto joined = connection_->join(reply.end, reply.end.mtu); !joined) return joined.error();
-  writer_.start({.type = WireType::kReady, .cookie = leg_.cookie, .end = {}, .reason = ""});
+  if (auto joined = leg_.join(reply.end, reply.end.mtu); !joined) return joined.error();
+  writer_.start({.type = WireType::kReady, .cookie = destination_.cookie, .end = {}, .reason = ""});
   state_ = State::kReady;
   return true;
 }
@@ -151,18 +155,17 @@ Result<bool> Connecting::read_reply() {
 Result<void> Connecting::check_reply(const WireMessage& reply) const {
   if (reply.type == WireType::kRefuse) return handshake_error(ends_text() + ": the peer refuses: " + reply.reason);
   const char* problem = nullptr;
-  if (reply.type != WireType::kReply || reply.cookie != leg_.cookie) {
+  if (reply.type != WireType::kReply || reply.cookie != destination_.cookie) {
     problem = "the answer does not belong to this connection";
-  } else if (reply.end.memory_entries != (leg_.onward ? kPieceSlots : kRingEntries)) {
+  } else if (reply.end.memory_entries != (destination_.onward ? kPieceSlots : kRingEntries)) {
     problem = "the peer's ring has another size: install the same plugin on all nodes";
-  } else if (reply.end.address.address != leg_.target.address) {
+  } else if (reply.end.address.address != destination_.target.address) {
     problem = "the peer answered for another address than the one that was dialled";
-  } else if (reply.end.mtu > connection_->local().nic.mtu) {
+  } else if (reply.end.mtu > leg_.local().nic.mtu) {
     problem = "the peer chose a path MTU that our port does not have";
-  } else if (reply.end.gid_type != leg_.route.gid.type) {
+  } else if (reply.end.gid_type != destination_.route.gid.type) {
     problem = "the peer's GID is of another RoCE version";
-  } else if (!gid_may_answer(connection_->local().nic, reply.end.gid, reply.end.address.address,
-                             transport_.gid_preference())) {
+  } else if (!gid_may_answer(leg_.local().nic, reply.end.gid, reply.end.address.address, transport_.gid_preference())) {
     return handshake_error(ends_text() + ": " + foreign_gid_text(reply.end.gid, reply.end.address.address));
   } else {
     return ok();
@@ -173,15 +176,15 @@ Result<void> Connecting::check_reply(const WireMessage& reply) const {
 Error Connecting::unreachable(const std::string& why) const {
   return {.code = ErrorCode::kUnreachable,
           .scope = Scope::kPort,
-          .text = "no connection " + ends_text() + ": " + why + "; both are in " + subnet_text(leg_.route.local) +
-                  ": is the cable in these two ports, and is the link up?",
+          .text = "no connection " + ends_text() + ": " + why + "; both are in " +
+                  subnet_text(destination_.route.local) + ": is the cable in these two ports, and is the link up?",
           .os_errno = 0};
 }
 
 std::string Connecting::ends_text() const {
-  return connection_->local().nic.device_name + " " + to_text(leg_.route.local) + " -> " +
-         (leg_.onward ? "relay's " : "peer's ") + to_text(leg_.route.remote.prefix) + " port " +
-         std::to_string(leg_.target.port);
+  return leg_.local().nic.device_name + " " + to_text(destination_.route.local) + " -> " +
+         (destination_.onward ? "relay's " : "peer's ") + to_text(destination_.route.remote.prefix) + " port " +
+         std::to_string(destination_.target.port);
 }
 
 }  // namespace meshbed::net

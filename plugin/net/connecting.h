@@ -6,13 +6,12 @@
 
 #include <poll.h>
 
-#include <memory>
 #include <optional>
 #include <string>
 
 #include "plugin/base/result.h"
 #include "plugin/net/clock.h"
-#include "plugin/net/connection.h"
+#include "plugin/net/leg.h"
 #include "plugin/net/routing.h"
 #include "plugin/net/socket.h"
 
@@ -21,7 +20,7 @@ namespace meshbed::net {
 class Transport;
 
 /// One cable of the way: from which NIC, to whom.
-struct Leg {
+struct Destination {
   Route route;
   SocketAddress target;
   std::uint64_t cookie = 0;         // the listener's, or the circuit's number
@@ -30,14 +29,13 @@ struct Leg {
 
 class Connecting {
  public:
-  /// `connection` is our end, ready to join().
-  Connecting(Transport& transport, Leg leg, std::unique_ptr<Connection> connection);
+  /// `leg` is our end, ready to join(); it must outlive this.
+  Connecting(Transport& transport, Destination destination, Leg& leg);
 
   /// True: connected. After an error the object is of no use. Errors are logged.
   Result<bool> advance();
   /// What poll(2) should look for before the next advance().
   pollfd watched() const;
-  std::unique_ptr<Connection> take_connection() { return std::move(connection_); }
   Socket take_control() { return std::move(socket_); }
 
  private:
@@ -57,7 +55,8 @@ class Connecting {
   std::string ends_text() const;
 
   Transport& transport_;
-  Leg leg_;
+  Destination destination_;
+  Leg& leg_;
   State state_ = State::kDial;
   int attempts_ = 0;
   Deadline dial_deadline_;     // for all attempts
@@ -67,7 +66,6 @@ class Connecting {
   Socket socket_;
   MessageReader reader_;
   MessageWriter writer_;
-  std::unique_ptr<Connection> connection_;
 };
 
 }  // namespace meshbed::net

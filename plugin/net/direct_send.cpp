@@ -18,15 +18,16 @@ constexpr std::size_t kChunkAlignBytes = 4096;
 }  // namespace
 
 Result<std::unique_ptr<DirectSend>> DirectSend::create(LocalEnd local, const ConnectionSettings& settings) {
-  std::unique_ptr<DirectSend> send(new DirectSend(std::move(local), settings));
-  const auto limit = static_cast<std::uint32_t>(send->device().attributes().max_qp_wr);
-  send->depth_ = std::min(kSendDepth, limit);
+  const auto limit = static_cast<std::uint32_t>(local.device->attributes().max_qp_wr);
+  const LegShape shape{.sends = true,
+                       .depths = {.sends = std::min(kSendDepth, limit), .receives = 1, .inline_bytes = kInlineBytes},
+                       .memory_bytes = kRingBytes};
+  auto leg = Leg::open(std::move(local), settings.leg, shape);
+  if (!leg) return leg.error();
+  std::unique_ptr<DirectSend> send(new DirectSend(std::move(*leg), settings));
+  send->depth_ = shape.depths.sends;
   const std::size_t port_limit = std::min<std::size_t>(send->local().nic.max_message_bytes, kMaxMessageBytes);
   send->chunk_bytes_ = std::max(port_limit / kChunkAlignBytes * kChunkAlignBytes, kChunkAlignBytes);
-  if (auto ring = send->create_ring(kRingBytes); !ring) return ring.error();
-  if (auto opened = send->open({.sends = send->depth_, .receives = 1, .inline_bytes = kInlineBytes}); !opened) {
-    return opened.error();
-  }
   return send;
 }
 

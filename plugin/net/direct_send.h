@@ -18,7 +18,7 @@ class DirectSend : public SendConnection {
   static Result<std::unique_ptr<DirectSend>> create(LocalEnd local, const ConnectionSettings& settings);
 
  private:
-  DirectSend(LocalEnd local, const ConnectionSettings& settings) : SendConnection(std::move(local), settings) {}
+  using SendConnection::SendConnection;
   void completed(const ibv_wc& completion) override;
   const char* size_problem(std::size_t size_bytes) const override;
   bool has_room(std::size_t size_bytes) const override;

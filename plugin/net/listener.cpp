@@ -133,8 +133,9 @@ Result<void> Listener::welcome(Client& client, const WireMessage& request) {
   auto connection = ReceiveConnection::create(std::move(*local), transport_.settings_for(traffic_class_));
   if (!connection) return connection.error();
   client.connection = std::move(*connection);
-  if (auto joined = client.connection->join(request.end, mtu); !joined) return joined;
-  WireMessage reply{.type = WireType::kReply, .cookie = cookie_, .end = client.connection->describe(), .reason = ""};
+  if (auto joined = client.connection->leg().join(request.end, mtu); !joined) return joined;
+  WireMessage reply{
+      .type = WireType::kReply, .cookie = cookie_, .end = client.connection->leg().describe(), .reason = ""};
   reply.end.mtu = mtu;
   client.writer.start(reply);
   return ok();

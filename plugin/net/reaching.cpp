@@ -75,35 +75,37 @@ Result<void> Reaching::go_straight(const Route& route) {
   }
   auto connection = DirectSend::create(local_end(route), transport_.settings_for(traffic_class_));
   if (!connection) return connection.error();
-  Leg leg{.route = route,
-          .target = {.address = route.remote.prefix.address, .port = peer_.tcp_port},
-          .cookie = peer_.cookie,
-          .onward = std::nullopt};
-  leg_ = std::make_unique<Connecting>(transport_, std::move(leg), std::move(*connection));
+  connection_ = std::move(*connection);
+  Destination destination{.route = route,
+                          .target = {.address = route.remote.prefix.address, .port = peer_.tcp_port},
+                          .cookie = peer_.cookie,
+                          .onward = std::nullopt};
+  connecting_ = std::make_unique<Connecting>(transport_, std::move(destination), connection_->leg());
   return ok();
 }
 
 Result<std::unique_ptr<SendConnection>> Reaching::advance() {
   for (;;) {
-    if (leg_ == nullptr) {
+    if (connecting_ == nullptr) {
       auto begun = search();
       if (!begun) return logged(begun.error());
       if (!*begun) return std::unique_ptr<SendConnection>();
     }
-    auto connected = leg_->advance();
+    auto connected = connecting_->advance();
     if (connected && !*connected) return std::unique_ptr<SendConnection>();
     if (connected) break;
     if (relays_ == nullptr || give_up_.passed()) return connected.error();
     // The map may be older than a cable that was pulled: draw it anew.
-    leg_.reset();
+    connecting_.reset();
+    connection_.reset();
     found_ = false;
     relays_->scout().forget();
     search_began_ns_ = now_ns();
     ask();
   }
-  auto* connection = static_cast<SendConnection*>(leg_->take_connection().release());
-  if (relays_ != nullptr) static_cast<RelayedSend*>(connection)->attach(leg_->take_control());
-  return std::unique_ptr<SendConnection>(connection);
+  if (relays_ != nullptr) static_cast<RelayedSend&>(*connection_).attach(connecting_->take_control());
+  connecting_.reset();
+  return std::move(connection_);
 }
 
 Result<bool> Reaching::search() {
@@ -154,11 +156,12 @@ Result<void> Reaching::go_through(const std::vector<Hop>& hops) {
   encode_handle(peer_, onward.handle);
   MESHBED_INFO("no subnet shared with the peer: through %zu relays, the first at %s by %s", hops.size(),
                to_text(first.address.address).c_str(), nics_[static_cast<std::size_t>(route->nic)].device_name.c_str());
-  Leg leg{.route = *route,
-          .target = {.address = first.address.address, .port = first.port},
-          .cookie = circuit,
-          .onward = std::move(onward)};
-  leg_ = std::make_unique<Connecting>(transport_, std::move(leg), std::move(*connection));
+  connection_ = std::move(*connection);
+  Destination destination{.route = *route,
+                          .target = {.address = first.address.address, .port = first.port},
+                          .cookie = circuit,
+                          .onward = std::move(onward)};
+  connecting_ = std::make_unique<Connecting>(transport_, std::move(destination), connection_->leg());
   return ok();
 }
 

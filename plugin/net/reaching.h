@@ -37,7 +37,8 @@ class Reaching {
   int dev_;
   int traffic_class_;
   std::vector<Nic> nics_;
-  std::unique_ptr<Connecting> leg_;
+  std::unique_ptr<SendConnection> connection_;
+  std::unique_ptr<Connecting> connecting_;  // its leg
   // Only where relays are needed:
   RelayService* relays_ = nullptr;
   Error no_path_;

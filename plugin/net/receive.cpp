@@ -18,29 +18,23 @@ constexpr std::uint32_t kInlineBytes = 2 * sizeof(ClearToSend);
 
 }  // namespace
 
-ReceiveConnection::ReceiveConnection(LocalEnd local, const ConnectionSettings& settings)
-    : Connection(kKind, std::move(local), settings) {}
+ReceiveConnection::ReceiveConnection(std::unique_ptr<Leg> leg, const ConnectionSettings& settings)
+    : Connection(kKind, std::move(leg), settings) {}
 
 ReceiveConnection::~ReceiveConnection() { release_parts(0, kRingSlots); }
 
 Result<std::unique_ptr<ReceiveConnection>> ReceiveConnection::create(LocalEnd local,
                                                                      const ConnectionSettings& settings) {
-  std::unique_ptr<ReceiveConnection> receive(new ReceiveConnection(std::move(local), settings));
-  auto ring = verbs::RegisteredBuffer::create(receive->device().pd(), kRingBytes);
-  if (!ring) return ring.error();
-  receive->ring_ = std::move(*ring);
-  const auto limit = static_cast<std::uint32_t>(receive->device().attributes().max_qp_wr);
-  receive->depth_ = std::min(kSendDepth, limit);
-  auto opened = receive->open({.sends = static_cast<std::uint32_t>(receive->depth_),
-                               .receives = std::min(kRingEntries, limit),
-                               .inline_bytes = kInlineBytes});
-  if (!opened) return opened.error();
+  const auto limit = static_cast<std::uint32_t>(local.device->attributes().max_qp_wr);
+  const LegShape shape{.depths = {.sends = std::min(kSendDepth, limit),
+                                  .receives = std::min(kRingEntries, limit),
+                                  .inline_bytes = kInlineBytes},
+                       .memory_bytes = kRingBytes};
+  auto leg = Leg::open(std::move(local), settings.leg, shape);
+  if (!leg) return leg.error();
+  std::unique_ptr<ReceiveConnection> receive(new ReceiveConnection(std::move(*leg), settings));
+  receive->depth_ = shape.depths.sends;
   return receive;
-}
-
-void ReceiveConnection::describe_memory(WireEnd& end) const {
-  end.memory_address = ring_.address();
-  end.memory_rkey = ring_.rkey();
 }
 
 Result<Request*> ReceiveConnection::post(std::span<const ReceivePart> parts) {
@@ -93,7 +87,7 @@ Result<void> ReceiveConnection::check_arguments(std::span<const ReceivePart> par
 void ReceiveConnection::stage(std::span<const ReceivePart> parts, std::uint32_t slot) {
   for (std::size_t index = 0; index < parts.size(); ++index) {
     const ReceivePart& part = parts[index];
-    ClearToSend& entry = ring_.as<ClearToSend>()[slot + index];
+    ClearToSend& entry = ring().as<ClearToSend>()[slot + index];
     entry.address = reinterpret_cast<std::uintptr_t>(part.data);
     entry.rkey = part.memory != nullptr ? part.memory->rkey() : 0;
     entry.capacity_bytes = static_cast<std::uint32_t>(std::min<std::size_t>(part.size_bytes, kMaxMessageBytes));
@@ -111,7 +105,7 @@ void ReceiveConnection::stage(std::span<const ReceivePart> parts, std::uint32_t 
 bool ReceiveConnection::announce(std::uint32_t slot, std::size_t parts) {
   const auto bytes = static_cast<std::uint32_t>(parts * sizeof(ClearToSend));
   const std::uint64_t offset = slot * sizeof(ClearToSend);
-  ibv_sge entries{.addr = ring_.address() + offset, .length = bytes, .lkey = ring_.lkey()};
+  ibv_sge entries{.addr = ring().address() + offset, .length = bytes, .lkey = ring().lkey()};
   ibv_send_wr work{};
   ++announced_;
   work.wr_id = RequestPool::kControlBit | announced_;
@@ -149,8 +143,8 @@ bool ReceiveConnection::take_sizes(Request& request, std::uint32_t immediate) {
           .os_errno = 0});
     return false;
   }
-  const ClearToSend* entries = ring_.as<ClearToSend>() + request.slot;
-  const std::uint32_t* records = ring_.as<std::uint32_t>() + kSizesAt / sizeof(std::uint32_t) + request.slot;
+  const ClearToSend* entries = ring().as<ClearToSend>() + request.slot;
+  const std::uint32_t* records = ring().as<std::uint32_t>() + kSizesAt / sizeof(std::uint32_t) + request.slot;
   for (std::size_t part = 0; part < request.parts; ++part) {
     request.sizes[part] = request.parts == 1 ? immediate : records[part];
     if (request.sizes[part] > entries[part].capacity_bytes) {

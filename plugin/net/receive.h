@@ -29,9 +29,10 @@ class ReceiveConnection : public Connection {
   Result<Request*> post(std::span<const ReceivePart> parts);
 
  private:
-  ReceiveConnection(LocalEnd local, const ConnectionSettings& settings);
+  ReceiveConnection(std::unique_ptr<Leg> leg, const ConnectionSettings& settings);
   void completed(const ibv_wc& completion) override;
-  void describe_memory(WireEnd& end) const override;
+  /// The leg's memory: we stage clear-to-sends, the peer writes sizes.
+  const verbs::RegisteredBuffer& ring() { return leg().memory(); }
 
   bool has_room(std::size_t parts) const;
   Result<void> check_arguments(std::span<const ReceivePart> parts);
@@ -40,7 +41,6 @@ class ReceiveConnection : public Connection {
   bool take_sizes(Request& request, std::uint32_t immediate);
   void release_parts(std::uint32_t slot, std::size_t parts);
 
-  verbs::RegisteredBuffer ring_;  // we stage clear-to-sends, the peer writes sizes
   std::uint64_t next_entry_ = 0;
   std::uint64_t oldest_entry_ = 0;  // not received yet
   std::uint64_t announced_ = 0;     // clear-to-send writes posted

@@ -52,7 +52,7 @@ void RelayDesk::watch(std::vector<pollfd>& watched) const {
   for (const auto& client : clients_) {
     const bool writes = client->state == State::kReply || client->state == State::kRefusing;
     if (client->state == State::kOnward) {
-      watched.push_back(client->leg->watched());
+      watched.push_back(client->connecting->watched());
     } else {
       watched.push_back(
           {.fd = client->socket.descriptor(), .events = static_cast<short>(writes ? POLLOUT : POLLIN), .revents = 0});
@@ -144,34 +144,36 @@ Result<void> RelayDesk::go_onward(Client& client) {
   if (!leaving) return leaving.error();
   client.name =
       to_text(client.remote.address) + " -> " + to_text(route->remote.prefix.address) + (to_receiver ? "" : " (relay)");
-  Leg leg{.route = *route,
-          .target = {.address = route->remote.prefix.address,
-                     .port = to_receiver ? handle->tcp_port : client.route.onward.front().port},
-          .cookie = to_receiver ? handle->cookie : client.circuit,
-          .onward = std::nullopt};
+  client.exit = std::move(*leaving);
+  Destination destination{.route = *route,
+                          .target = {.address = route->remote.prefix.address,
+                                     .port = to_receiver ? handle->tcp_port : client.route.onward.front().port},
+                          .cookie = to_receiver ? handle->cookie : client.circuit,
+                          .onward = std::nullopt};
   if (!to_receiver) {
-    leg.onward = client.route;
-    leg.onward->onward.erase(leg.onward->onward.begin());
-    ++leg.onward->hop;
+    destination.onward = client.route;
+    destination.onward->onward.erase(destination.onward->onward.begin());
+    ++destination.onward->hop;
   }
-  client.leg = std::make_unique<Connecting>(transport_, std::move(leg), std::move(*leaving));
+  client.connecting = std::make_unique<Connecting>(transport_, std::move(destination), client.exit->leg());
   client.state = State::kOnward;
   return ok();
 }
 
 Result<bool> RelayDesk::connect_onward(Client& client) {
-  auto connected = client.leg->advance();
+  auto connected = client.connecting->advance();
   if (!connected) {
     refuse(client, connected.error().text);
     return true;
   }
   if (!*connected) return false;
   const std::uint8_t mtu = std::min(client.entry->local().nic.mtu, client.peer.mtu);
-  if (auto joined = client.entry->join(client.peer, mtu); !joined) {
+  if (auto joined = client.entry->leg().join(client.peer, mtu); !joined) {
     refuse(client, joined.error().text);
     return true;
   }
-  WireMessage reply{.type = WireType::kReply, .cookie = client.circuit, .end = client.entry->describe(), .reason = ""};
+  WireMessage reply{
+      .type = WireType::kReply, .cookie = client.circuit, .end = client.entry->leg().describe(), .reason = ""};
   reply.end.mtu = mtu;
   client.writer.start(reply);
   client.state = State::kReply;
@@ -190,13 +192,12 @@ Result<bool> RelayDesk::read_ready(Client& client) {
 
 std::unique_ptr<Circuit> RelayDesk::to_circuit(Client& client) {
   const bool to_receiver = client.route.onward.empty();
-  std::unique_ptr<RelayExit> leaving(static_cast<RelayExit*>(client.leg->take_connection().release()));
-  Socket downstream = client.leg->take_control();
+  Socket downstream = client.connecting->take_control();
   if (to_receiver) downstream.close();  // a receiver has no use for it
   return std::make_unique<Circuit>(Circuit::Parts{.number = client.circuit,
                                                   .name = client.name,
                                                   .entry = std::move(client.entry),
-                                                  .exit = std::move(leaving),
+                                                  .exit = std::move(client.exit),
                                                   .upstream = std::move(client.socket),
                                                   .downstream = std::move(downstream)});
 }

@@ -45,7 +45,8 @@ class RelayDesk {
     WireEnd peer;
     std::string name;
     std::unique_ptr<RelayEntry> entry;
-    std::unique_ptr<Connecting> leg;
+    std::unique_ptr<RelayExit> exit;
+    std::unique_ptr<Connecting> connecting;  // its leg
   };
 
   void admit_clients();

@@ -16,27 +16,21 @@ constexpr std::uint64_t kTellEvery = kPieceSlots / 4;
 
 Result<std::unique_ptr<RelayEntry>> RelayEntry::create(LocalEnd local, const ConnectionSettings& settings,
                                                        ibv_comp_channel* channel, std::uint64_t circuit) {
-  std::unique_ptr<RelayEntry> entry(new RelayEntry(std::move(local), settings, circuit));
-  auto window = verbs::RegisteredBuffer::create(entry->device().pd(), kPieceWindowBytes);
-  if (!window) return window.error();
-  entry->window_ = std::move(*window);
+  const LegShape shape{.depths = {.sends = kSendDepth, .receives = kPieceSlots, .inline_bytes = kInlineBytes},
+                       .lane = verbs::QueuePairDepths{.sends = kSendDepth, .receives = 1, .inline_bytes = kInlineBytes},
+                       .channel = channel,
+                       .memory_bytes = kPieceWindowBytes,
+                       .memory_entries = kPieceSlots};
+  auto leg = Leg::open(std::move(local), settings.leg, shape);
+  if (!leg) return leg.error();
+  std::unique_ptr<RelayEntry> entry(new RelayEntry(std::move(*leg), settings, circuit));
   auto staging = verbs::RegisteredBuffer::create(entry->device().pd(), kRelayedRingBytes);
   if (!staging) return staging.error();
   entry->staging_ = std::move(*staging);
-  const verbs::QueuePairDepths lane{.sends = kSendDepth, .receives = 1, .inline_bytes = kInlineBytes};
-  auto opened =
-      entry->open({.sends = kSendDepth, .receives = kPieceSlots, .inline_bytes = kInlineBytes}, channel, &lane);
-  if (!opened) return opened.error();
   for (std::uint32_t slot = 0; slot < kPieceSlots; ++slot) {
     if (!entry->post_slot(slot)) return entry->failure();
   }
   return entry;
-}
-
-void RelayEntry::describe_memory(WireEnd& end) const {
-  end.memory_address = window_.address();
-  end.memory_rkey = window_.rkey();
-  end.memory_entries = kPieceSlots;
 }
 
 bool RelayEntry::post_slot(std::uint32_t slot) {
@@ -47,7 +41,7 @@ bool RelayEntry::post_slot(std::uint32_t slot) {
 
 PieceHeader& RelayEntry::piece(std::uint64_t number) {
   const std::uint64_t slot = number % kPieceSlots;
-  return *reinterpret_cast<PieceHeader*>(window_.as<std::uint8_t>() + slot * kPieceStride + kPieceHeaderAt);
+  return *reinterpret_cast<PieceHeader*>(leg().memory().as<std::uint8_t>() + slot * kPieceStride + kPieceHeaderAt);
 }
 
 void RelayEntry::completed(const ibv_wc& completion) {

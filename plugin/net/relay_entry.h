@@ -21,7 +21,7 @@ class RelayEntry : public RelayEnd {
   /// payload.
   PieceHeader& piece(std::uint64_t number);
   /// Where pieces lie: kPieceWindowBytes.
-  void* window() const { return window_.as<void>(); }
+  void* window() { return leg().memory().as<void>(); }
   /// The slots of all pieces below `pieces` may be written again. To be called until it has room to say so.
   void release_up_to(std::uint64_t pieces);
 
@@ -40,15 +40,13 @@ class RelayEntry : public RelayEnd {
     bool has_room() const { return queued + 1 < kSendDepth; }
   };
 
-  RelayEntry(LocalEnd local, const ConnectionSettings& settings, std::uint64_t circuit)
-      : RelayEnd(ObjectKind::kReceive, std::move(local), settings), circuit_(circuit) {}
+  RelayEntry(std::unique_ptr<Leg> leg, const ConnectionSettings& settings, std::uint64_t circuit)
+      : RelayEnd(ObjectKind::kReceive, std::move(leg), settings), circuit_(circuit) {}
   void completed(const ibv_wc& completion) override;
-  void describe_memory(WireEnd& end) const override;
   bool post_slot(std::uint32_t slot);
   bool write_back(WayBack& way, std::uint64_t offset, const ibv_sge& source);
 
   std::uint64_t circuit_;
-  verbs::RegisteredBuffer window_;
   verbs::RegisteredBuffer staging_;  // a ring as the sender's, and the credits behind it
   std::uint64_t arrived_ = 0, released_ = 0, told_ = 0;
   WayBack announcements_, credits_;

@@ -17,7 +17,15 @@ constexpr std::uint32_t kPlacesOfPiece = 2;
 
 Result<std::unique_ptr<RelayExit>> RelayExit::create(LocalEnd local, const ConnectionSettings& settings,
                                                      ibv_comp_channel* channel, const Job& job) {
-  std::unique_ptr<RelayExit> made(new RelayExit(std::move(local), settings, job.to_receiver));
+  LegShape shape{.sends = true,
+                 .depths = {.sends = kSendDepth, .receives = kRingEntries, .inline_bytes = kInlineBytes},
+                 .channel = channel,
+                 .memory_bytes = kRelayedRingBytes,
+                 .wants_notice = true};
+  if (!job.to_receiver) shape.lane = verbs::QueuePairDepths{.sends = 1, .receives = kPieceSlots};
+  auto leg = Leg::open(std::move(local), settings.leg, shape);
+  if (!leg) return leg.error();
+  std::unique_ptr<RelayExit> made(new RelayExit(std::move(*leg), settings, job.to_receiver));
   made->window_.reset(ibv_reg_mr(made->device().pd(), job.window, kPieceWindowBytes, 0));
   if (!made->window_) {
     return Error{.code = ErrorCode::kSystem,
@@ -25,14 +33,7 @@ Result<std::unique_ptr<RelayExit>> RelayExit::create(LocalEnd local, const Conne
                  .text = "cannot register a relay's window on " + made->device().name() + ": " + std::strerror(errno),
                  .os_errno = errno};
   }
-  auto ring = verbs::RegisteredBuffer::create(made->device().pd(), kRelayedRingBytes);
-  if (!ring) return ring.error();
-  made->ring_ = std::move(*ring);
-  made->next_.emplace(made->ring_.as<std::uint64_t>() + kCreditsAt / sizeof(std::uint64_t));
-  const verbs::QueuePairDepths lane{.sends = 1, .receives = kPieceSlots};
-  auto opened = made->open({.sends = kSendDepth, .receives = kRingEntries, .inline_bytes = kInlineBytes}, channel,
-                           job.to_receiver ? nullptr : &lane);
-  if (!opened) return opened.error();
+  made->next_.emplace(made->ring().as<std::uint64_t>() + kCreditsAt / sizeof(std::uint64_t));
   for (std::uint32_t notice = 0; notice < kRingEntries; ++notice) {
     if (!made->post_notice(made->pair())) return made->failure();
   }
@@ -40,12 +41,6 @@ Result<std::unique_ptr<RelayExit>> RelayExit::create(LocalEnd local, const Conne
     if (!made->post_notice(made->lane())) return made->failure();
   }
   return made;
-}
-
-void RelayExit::describe_memory(WireEnd& end) const {
-  end.memory_address = ring_.address();
-  end.memory_rkey = ring_.rkey();
-  end.wants_notice = true;
 }
 
 bool RelayExit::post_notice(const verbs::QueuePair& pair) {
@@ -69,18 +64,18 @@ bool RelayExit::can_forward() const {
 }
 
 RelayExit::Announcement RelayExit::next_announcement() {
-  auto* ring = ring_.as<ClearToSend>();
+  auto* announced = ring().as<ClearToSend>();
   const std::uint32_t first = slot_of(taken_);
-  if (!has_arrived(ring[first], taken_)) return {};
-  const std::uint32_t parts = ring[first].count;
+  if (!has_arrived(announced[first], taken_)) return {};
+  const std::uint32_t parts = announced[first].count;
   if (parts < 1 || parts > kMaxGroup) {
     refuse("announced a receive of " + std::to_string(parts) + " parts");
     return {};
   }
   for (std::uint32_t part = 1; part < parts; ++part) {
-    if (!has_arrived(ring[first + part], taken_ + part)) return {};
+    if (!has_arrived(announced[first + part], taken_ + part)) return {};
   }
-  return {.entries = ring + first, .first = first, .parts = parts};
+  return {.entries = announced + first, .first = first, .parts = parts};
 }
 
 bool RelayExit::forward(const PieceHeader& piece) {
@@ -104,7 +99,7 @@ bool RelayExit::forward_to_relay(const PieceHeader& piece) {
 
 bool RelayExit::forward_to_receiver(const PieceHeader& piece) {
   // Only groups that were announced and not finished; else the ring has other entries there, or none yet.
-  const auto* entry = ring_.as<ClearToSend>() + slot_of(piece.group) + piece.part;
+  const auto* entry = ring().as<ClearToSend>() + slot_of(piece.group) + piece.part;
   if (piece.group + piece.part >= taken_ || entry->sequence != sequence_of(piece.group + piece.part)) {
     return refuse("is meant by a piece, but has no such receive");
   }
@@ -132,12 +127,12 @@ bool RelayExit::forward_to_receiver(const PieceHeader& piece) {
 
 bool RelayExit::write_sizes(const PieceHeader& header) {
   const std::uint32_t first = slot_of(header.group);
-  auto* records = ring_.as<std::uint32_t>() + kSizesAt / sizeof(std::uint32_t) + first;
+  auto* records = ring().as<std::uint32_t>() + kSizesAt / sizeof(std::uint32_t) + first;
   std::memcpy(records, sizes_.data(), header.parts * sizeof(std::uint32_t));
   const std::uint64_t offset = kSizesAt + first * sizeof(std::uint32_t);
-  ibv_sge source{.addr = ring_.address() + offset,
+  ibv_sge source{.addr = ring().address() + offset,
                  .length = static_cast<std::uint32_t>(header.parts * sizeof(std::uint32_t)),
-                 .lkey = ring_.lkey()};
+                 .lkey = ring().lkey()};
   ibv_send_wr work{};
   work.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
   work.imm_data = htonl(header.parts);

@@ -42,10 +42,10 @@ class RelayExit : public RelayEnd {
  private:
   static constexpr std::uint32_t kSendDepth = 4 * kPieceSlots;
 
-  RelayExit(LocalEnd local, const ConnectionSettings& settings, bool to_receiver)
-      : RelayEnd(ObjectKind::kSend, std::move(local), settings), to_receiver_(to_receiver) {}
+  RelayExit(std::unique_ptr<Leg> leg, const ConnectionSettings& settings, bool to_receiver)
+      : RelayEnd(ObjectKind::kSend, std::move(leg), settings), to_receiver_(to_receiver) {}
+  const verbs::RegisteredBuffer& ring() { return leg().memory(); }
   void completed(const ibv_wc& completion) override;
-  void describe_memory(WireEnd& end) const override;
   bool post_notice(const verbs::QueuePair& pair);
   bool forward_to_relay(const PieceHeader& piece);
   bool forward_to_receiver(const PieceHeader& piece);
@@ -54,7 +54,6 @@ class RelayExit : public RelayEnd {
   bool post(ibv_send_wr& work, ibv_sge* source, std::uint64_t done_pieces);
 
   bool to_receiver_;
-  verbs::RegisteredBuffer ring_;
   verbs::MrPointer window_;  // the entry's slots, for this device to read
   std::optional<PieceWindow> next_;
   std::uint64_t taken_ = 0;  // clear-to-send entries handed back

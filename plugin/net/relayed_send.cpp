@@ -19,17 +19,19 @@ constexpr std::uint32_t kSendDepth = 2 * kPieceSlots;
 
 Result<std::unique_ptr<RelayedSend>> RelayedSend::create(LocalEnd local, const ConnectionSettings& settings,
                                                          std::uint64_t circuit, std::uint8_t hop_limit) {
-  std::unique_ptr<RelayedSend> send(new RelayedSend(std::move(local), settings));
+  const LegShape shape{.sends = true,
+                       .depths = {.sends = kSendDepth, .receives = 1, .send_pieces = 2},
+                       .lane = verbs::QueuePairDepths{.sends = 1, .receives = 1},
+                       .memory_bytes = kRelayedRingBytes};
+  auto leg = Leg::open(std::move(local), settings.leg, shape);
+  if (!leg) return leg.error();
+  std::unique_ptr<RelayedSend> send(new RelayedSend(std::move(*leg), settings));
   send->circuit_ = circuit;
   send->hop_limit_ = hop_limit;
-  if (auto ring = send->create_ring(kRelayedRingBytes); !ring) return ring.error();
   send->window_.emplace(send->ring().as<std::uint64_t>() + kCreditsAt / sizeof(std::uint64_t));
   auto headers = verbs::RegisteredBuffer::create(send->device().pd(), kPieceSlots * sizeof(PieceHeader));
   if (!headers) return headers.error();
   send->headers_ = std::move(*headers);
-  const verbs::QueuePairDepths lane{.sends = 1, .receives = 1};
-  auto opened = send->open({.sends = kSendDepth, .receives = 1, .send_pieces = 2}, nullptr, &lane);
-  if (!opened) return opened.error();
   return send;
 }
 

@@ -30,7 +30,7 @@ class RelayedSend : public SendConnection {
     PieceHeader header;  // of the next piece
   };
 
-  RelayedSend(LocalEnd local, const ConnectionSettings& settings) : SendConnection(std::move(local), settings) {}
+  using SendConnection::SendConnection;
   void completed(const ibv_wc& completion) override;
   void polled(int count) override;
   void closing() override;

@@ -7,21 +7,6 @@
 
 namespace meshbed::net {
 
-SendConnection::SendConnection(LocalEnd local, const ConnectionSettings& settings)
-    : Connection(kKind, std::move(local), settings) {}
-
-Result<void> SendConnection::create_ring(std::size_t size_bytes) {
-  auto ring = verbs::RegisteredBuffer::create(device().pd(), size_bytes);
-  if (!ring) return ring.error();
-  ring_ = std::move(*ring);
-  return ok();
-}
-
-void SendConnection::describe_memory(WireEnd& end) const {
-  end.memory_address = ring_.address();
-  end.memory_rkey = ring_.rkey();
-}
-
 Result<Request*> SendConnection::post(const SendArguments& send) {
   if (failed()) return failure();
   const ClearToSend* slot = pool_.empty() ? nullptr : find_slot(send.tag);
@@ -109,9 +94,9 @@ Result<Request*> SendConnection::refuse_oversized(const SendArguments& send, con
       {.code = ErrorCode::kInvalidArgument, .scope = Scope::kQueuePair, .text = std::move(text), .os_errno = 0});
 }
 
-ClearToSend* SendConnection::first_slot() const { return ring_.as<ClearToSend>() + slot_of(group_); }
+ClearToSend* SendConnection::first_slot() { return ring().as<ClearToSend>() + slot_of(group_); }
 
-SendConnection::Place SendConnection::place_of(const ClearToSend& slot) const {
+SendConnection::Place SendConnection::place_of(const ClearToSend& slot) {
   return {.group = group_,
           .part = static_cast<std::uint32_t>(&slot - first_slot()),
           .parts = group_parts_,

@@ -4,6 +4,7 @@
 // are served strictly in order.
 
 #include <memory>
+#include <utility>
 
 #include "plugin/net/connection.h"
 #include "plugin/verbs/registration.h"
@@ -35,10 +36,10 @@ class SendConnection : public Connection {
     const ClearToSend* entry = nullptr;
   };
 
-  SendConnection(LocalEnd local, const ConnectionSettings& settings);
-  Result<void> create_ring(std::size_t size_bytes);
-  void describe_memory(WireEnd& end) const override;
-  const verbs::RegisteredBuffer& ring() const { return ring_; }
+  SendConnection(std::unique_ptr<Leg> leg, const ConnectionSettings& settings)
+      : Connection(kKind, std::move(leg), settings) {}
+  /// The leg's memory: the peer writes clear-to-sends, we stage what goes with a message.
+  const verbs::RegisteredBuffer& ring() { return leg().memory(); }
 
   /// nullptr, or why a message of this size can never be sent here.
   virtual const char* size_problem(std::size_t size_bytes) const = 0;
@@ -51,13 +52,12 @@ class SendConnection : public Connection {
  private:
   /// The part of the group in turn that waits for `tag`; nullptr: none, or the group has not arrived.
   const ClearToSend* find_slot(int tag);
-  ClearToSend* first_slot() const;
-  Place place_of(const ClearToSend& slot) const;
+  ClearToSend* first_slot();
+  Place place_of(const ClearToSend& slot);
   void finish_part(std::uint32_t part);
   Result<void> check_arguments(const SendArguments& send);
   Result<Request*> refuse_oversized(const SendArguments& send, const Place& place);
 
-  verbs::RegisteredBuffer ring_;   // the peer writes clear-to-sends, we stage what goes with a message
   std::uint64_t group_ = 0;        // first entry of the group that is being served
   std::uint32_t group_parts_ = 0;  // 0: its first entry has not been seen
   std::uint32_t matched_ = 0;      // bit per part

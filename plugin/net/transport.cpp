@@ -112,10 +112,10 @@ LocalEnd Transport::local_end(const Nic& nic, const IpPrefix& address, const ver
 
 ConnectionSettings Transport::settings_for(int traffic_class) const {
   const std::int64_t configured = config_.number(Variable::kIbTrafficClass);
-  return {.queue_pair_timeout = config_.queue_pair_timeout(),
-          .queue_pair_retries = config_.queue_pair_retries(),
-          .traffic_class = static_cast<std::uint8_t>(traffic_class >= 0 ? traffic_class : configured),
-          .service_level = static_cast<std::uint8_t>(config_.number(Variable::kIbServiceLevel)),
+  return {.leg = {.queue_pair_timeout = config_.queue_pair_timeout(),
+                  .queue_pair_retries = config_.queue_pair_retries(),
+                  .traffic_class = static_cast<std::uint8_t>(traffic_class >= 0 ? traffic_class : configured),
+                  .service_level = static_cast<std::uint8_t>(config_.number(Variable::kIbServiceLevel))},
           .operation_timeout_ns = config_.number(Variable::kTimeoutSec) * 1'000'000'000,
           .fatal_on_timeout = config_.flag(Variable::kFatalOnTimeout)};
 }

@@ -59,7 +59,7 @@ void write_end(ByteWriter& writer, const WireEnd& end) {
   writer.u8(static_cast<std::uint8_t>(end.address.address.family));
   writer.u8(end.address.length_bits);
   writer.u8(end.wants_notice ? 1 : 0);
-  writer.fill_to(kWireHeaderBytes + 32);
+  writer.u16(end.service_port);
   writer.bytes(end.address.address.bytes);
   writer.u64(end.memory_address);
   writer.u32(end.memory_rkey);
@@ -80,7 +80,7 @@ Result<WireEnd> read_end(ByteReader& reader) {
   const std::uint8_t family = reader.u8();
   end.address.length_bits = reader.u8();
   const std::uint8_t notice = reader.u8();
-  reader.skip_to(kWireHeaderBytes + 32);
+  end.service_port = reader.u16();
   reader.bytes(end.address.address.bytes);
   end.memory_address = reader.u64();
   end.memory_rkey = reader.u32();

@@ -48,6 +48,7 @@ struct WireEnd {
   std::uint64_t memory_address = 0;  // REQUEST: clear-to-send ring; REPLY: size records
   std::uint32_t memory_rkey = 0;
   std::uint32_t memory_entries = 0;  // of the ring; both must agree. A relay's REPLY: of its window
+  std::uint16_t service_port = 0;    // TCP, of its process: where the connection is taken up again (resuming.h)
   bool wants_notice = false;         // it sleeps: clear-to-sends shall come with an immediate value
   std::uint64_t node = 0;
   std::string nic;  // device name, at most 27 characters

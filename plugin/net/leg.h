@@ -1,0 +1,92 @@
+#pragma once
+// A leg: what a connection stands on. One end of one cable's way to the peer: a completion queue, a queue pair (or
+// two), the memory that the peer writes into, and the names of both ends.
+
+#include <infiniband/verbs.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "plugin/base/result.h"
+#include "plugin/net/nic.h"
+#include "plugin/net/ring.h"
+#include "plugin/net/wire.h"
+#include "plugin/verbs/completion.h"
+#include "plugin/verbs/device.h"
+#include "plugin/verbs/queue_pair.h"
+#include "plugin/verbs/registration.h"
+
+namespace meshbed::net {
+
+/// Our end of a leg-to-be.
+struct LocalEnd {
+  verbs::Device* device = nullptr;
+  Nic nic;
+  IpPrefix address;
+  verbs::GidEntry gid;
+  std::uint64_t node = 0;
+  std::uint32_t psn = 0;
+  std::uint16_t service_port = 0;  // WireEnd::service_port
+};
+
+/// How patient queue pairs are, and how their packets are marked.
+struct LegSettings {
+  std::uint8_t queue_pair_timeout = 18;
+  std::uint8_t queue_pair_retries = 6;
+  std::uint8_t traffic_class = 0;
+  std::uint8_t service_level = 0;
+};
+
+/// What a connection of some kind needs its leg to be like.
+struct LegShape {
+  bool sends = false;  // the data's direction, for the names of the ends
+  verbs::QueuePairDepths depths;
+  std::optional<verbs::QueuePairDepths> lane{};  // of a second queue pair with the same completion queue
+  ibv_comp_channel* channel = nullptr;           // announces completions after completions().arm()
+  std::size_t memory_bytes = 0;                  // that the peer writes into
+  std::uint32_t memory_entries = kRingEntries;
+  bool wants_notice = false;
+};
+
+class Leg {
+ public:
+  static Result<std::unique_ptr<Leg>> open(LocalEnd local, const LegSettings& settings, const LegShape& shape);
+
+  /// What the other end must know; mtu is that of our port.
+  WireEnd describe() const;
+  /// After the other end's description came: leads the queue pairs there. `mtu` is the one both agreed on.
+  Result<void> join(const WireEnd& peer, std::uint8_t mtu);
+  /// To ERR: everything that is posted is flushed, and nothing that comes from the peer is taken any more.
+  void abort();
+
+  verbs::Device& device() const { return *local_.device; }
+  const LocalEnd& local() const { return local_; }
+  const WireEnd& peer() const { return peer_; }
+  verbs::CompletionQueue& completions() { return queue_; }
+  const verbs::QueuePair& pair() const { return pair_; }
+  /// The second one; only where the shape has it.
+  const verbs::QueuePair& lane() const { return *lane_; }
+  const verbs::RegisteredBuffer& memory() const { return memory_; }
+  std::int64_t joined_ns() const { return joined_ns_; }
+  /// "rocep1s0f0 192.168.100.1 QP 17 -> rocep1s0f1 192.168.100.2 QP 18"
+  std::string ends_text() const;
+
+ private:
+  Leg(LocalEnd local, const LegSettings& settings, const LegShape& shape);
+
+  LocalEnd local_;
+  LegSettings settings_;
+  bool sends_, wants_notice_;
+  std::uint32_t memory_entries_;
+  WireEnd peer_;
+  std::int64_t joined_ns_ = 0;
+  verbs::RegisteredBuffer memory_;
+  verbs::CompletionQueue queue_;
+  // After the queue and the memory, so that they go first.
+  verbs::QueuePair pair_;
+  std::optional<verbs::QueuePair> lane_;
+};
+
+}  // namespace meshbed::net
