@@ -11,23 +11,20 @@ namespace {
 
 constexpr std::int64_t kFirstPauseMs = 100;  // doubles with every attempt
 
-Error logged(Error error) {
-  MESHBED_WARN("%s", error.text.c_str());
-  return error;
-}
-
 }  // namespace
 
 Connecting::Connecting(Transport& transport, Destination destination, Leg& leg)
     : transport_(transport),
       destination_(std::move(destination)),
       leg_(leg),
-      dial_deadline_(Deadline::in_ms(transport.config().number(Variable::kConnectTimeoutSec) * 1000)) {}
+      dial_deadline_(Deadline::in_ms(destination_.patience_ms > 0
+                                         ? destination_.patience_ms
+                                         : transport.config().number(Variable::kConnectTimeoutSec) * 1000)) {}
 
 Result<bool> Connecting::advance() {
   while (state_ != State::kDone) {
     auto moved = step();
-    if (!moved) return logged(moved.error());
+    if (!moved) return moved.error();
     if (!*moved) return false;
   }
   return true;
@@ -88,15 +85,17 @@ Result<bool> Connecting::await_dialling() {
     } else {
       writer_.start(request());
     }
-    reply_deadline_ = Deadline::in_ms(transport_.config().number(Variable::kAcceptTimeoutSec) * 1000);
+    reply_deadline_ = destination_.patience_ms > 0
+                          ? Deadline::in_ms(destination_.patience_ms)
+                          : Deadline::in_ms(transport_.config().number(Variable::kAcceptTimeoutSec) * 1000);
     state_ = destination_.onward ? State::kRoute : State::kRequest;
     return true;
   }
-  if (dial_deadline_.passed()) {
+  if (dial_deadline_.passed() && destination_.patience_ms == 0) {
     return unreachable("nobody answered within " + transport_.config().text(Variable::kConnectTimeoutSec) +
                        " s (NCCL_MESH_CONNECT_TIMEOUT_SEC)");
   }
-  if (attempt_deadline_.passed()) {
+  if (attempt_deadline_.passed() || dial_deadline_.passed()) {
     return retry_or_fail({.code = ErrorCode::kTimeout,
                           .scope = Scope::kQueuePair,
                           .text = "nobody answered within " + transport_.config().text(Variable::kTimeoutMs) + " ms",
@@ -106,7 +105,9 @@ Result<bool> Connecting::await_dialling() {
 }
 
 Result<bool> Connecting::retry_or_fail(const Error& error) {
-  if (attempts_ >= transport_.config().number(Variable::kRetryCount) || dial_deadline_.passed()) {
+  if (has_no_more_attempts()) {
+    // Somebody is there and knows nothing of this port: the process that had it has ended.
+    final_ = error.os_errno == ECONNREFUSED;
     return unreachable(error.text + " (attempt " + std::to_string(attempts_) + ")");
   }
   next_attempt_ = Deadline::in_ms(kFirstPauseMs << (attempts_ - 1 < 8 ? attempts_ - 1 : 8));
@@ -115,8 +116,16 @@ Result<bool> Connecting::retry_or_fail(const Error& error) {
   return false;
 }
 
+bool Connecting::has_no_more_attempts() const {
+  return destination_.patience_ms > 0 || attempts_ >= transport_.config().number(Variable::kRetryCount) ||
+         dial_deadline_.passed();
+}
+
 WireMessage Connecting::request() const {
-  return {.type = WireType::kRequest, .cookie = destination_.cookie, .end = leg_.describe(), .reason = ""};
+  return {.type = destination_.resumes ? WireType::kResume : WireType::kRequest,
+          .cookie = destination_.cookie,
+          .end = leg_.describe(),
+          .reason = ""};
 }
 
 Result<bool> Connecting::write_route() {
@@ -146,16 +155,20 @@ Result<bool> Connecting::read_reply() {
   }
   const WireMessage& reply = **message;
   if (auto fine = check_reply(reply); !fine) return fine.error();
+  served_ = reply.served;
   if (auto joined = leg_.join(reply.end, reply.end.mtu); !joined) return joined.error();
   writer_.start({.type = WireType::kReady, .cookie = destination_.cookie, .end = {}, .reason = ""});
   state_ = State::kReady;
   return true;
 }
 
-Result<void> Connecting::check_reply(const WireMessage& reply) const {
+Result<void> Connecting::check_reply(const WireMessage& reply) {
+  final_ = reply.type == WireType::kGone;
+  if (final_) return handshake_error(ends_text() + ": the peer's connection is gone: " + reply.reason);
   if (reply.type == WireType::kRefuse) return handshake_error(ends_text() + ": the peer refuses: " + reply.reason);
   const char* problem = nullptr;
-  if (reply.type != WireType::kReply || reply.cookie != destination_.cookie) {
+  const WireType wanted = destination_.resumes ? WireType::kResumed : WireType::kReply;
+  if (reply.type != wanted || reply.cookie != destination_.cookie) {
     problem = "the answer does not belong to this connection";
   } else if (reply.end.memory_entries != (destination_.onward ? kPieceSlots : kRingEntries)) {
     problem = "the peer's ring has another size: install the same plugin on all nodes";

@@ -23,8 +23,10 @@ class Transport;
 struct Destination {
   Route route;
   SocketAddress target;
-  std::uint64_t cookie = 0;         // the listener's, or the circuit's number
-  std::optional<WireRoute> onward;  // to a relay: how it goes on
+  std::uint64_t cookie = 0;           // the listener's, or the circuit's or the session's number
+  std::optional<WireRoute> onward{};  // to a relay: how it goes on
+  bool resumes = false;               // RESUME instead of REQUEST
+  std::int64_t patience_ms = 0;       // one attempt, and no longer than this; 0: as the configuration says
 };
 
 class Connecting {
@@ -32,11 +34,15 @@ class Connecting {
   /// `leg` is our end, ready to join(); it must outlive this.
   Connecting(Transport& transport, Destination destination, Leg& leg);
 
-  /// True: connected. After an error the object is of no use. Errors are logged.
+  /// True: connected. After an error the object is of no use.
   Result<bool> advance();
   /// What poll(2) should look for before the next advance().
   pollfd watched() const;
   Socket take_control() { return std::move(socket_); }
+  /// RESUMED: what the receiver has served.
+  std::uint64_t served() const { return served_; }
+  /// After an error: it would be the same next time, for the peer's connection or process is gone.
+  bool is_final() const { return final_; }
 
  private:
   enum class State { kDial, kDialling, kRoute, kRequest, kReply, kReady, kDone };
@@ -49,7 +55,8 @@ class Connecting {
   Result<bool> write_route();
   Result<bool> write(State next);
   Result<bool> read_reply();
-  Result<void> check_reply(const WireMessage& reply) const;
+  Result<void> check_reply(const WireMessage& reply);
+  bool has_no_more_attempts() const;
   WireMessage request() const;
   Error unreachable(const std::string& why) const;
   std::string ends_text() const;
@@ -57,6 +64,8 @@ class Connecting {
   Transport& transport_;
   Destination destination_;
   Leg& leg_;
+  std::uint64_t served_ = 0;
+  bool final_ = false;
   State state_ = State::kDial;
   int attempts_ = 0;
   Deadline dial_deadline_;     // for all attempts

@@ -1,5 +1,8 @@
 #include "plugin/net/connection.h"
 
+#include <poll.h>
+
+#include <algorithm>
 #include <cinttypes>
 #include <cstdio>
 #include <cstring>
@@ -13,6 +16,8 @@ namespace meshbed::net {
 namespace {
 
 constexpr int kPollAtOnce = 16;
+/// So many between two looks at the clock.
+constexpr std::uint32_t kPollsBetweenClocks = 16;
 /// Empty polls that close() grants the device to flush what is posted.
 constexpr int kDrainPolls = 2;
 
@@ -21,7 +26,7 @@ const char* direction(const Object& connection) { return connection.is(ObjectKin
 }  // namespace
 
 Connection::Connection(ObjectKind kind, std::unique_ptr<Leg> leg, const ConnectionSettings& settings)
-    : Object(kind), pool_(this), leg_(std::move(leg)), settings_(settings) {}
+    : Object(kind), pool_(this), leg_(std::move(leg)), home_(leg_->device()), settings_(settings) {}
 
 Connection::~Connection() {
   pool_.for_each_in_use([](Request& request) {
@@ -29,13 +34,21 @@ Connection::~Connection() {
   });
 }
 
+void Connection::Turn::pass() { ::poll(nullptr, 0, 0); }
+
 Result<bool> Connection::test(Request& request, int* sizes) {
-  if (!request.done) {
-    if (failed()) return failure();
-    poll();
+  const Turn turn(*this);
+  if (!turn) {
+    Turn::pass();
+    return false;
   }
   if (!request.done) {
-    if (failed()) return failure();
+    if (!impaired()) poll();
+    if (impaired() && !request.done) {
+      if (auto attended = attend(); !attended) return attended.error();
+    }
+  }
+  if (!request.done) {
     if (auto late = check_lateness(request)) return *late;
     return false;
   }
@@ -47,19 +60,33 @@ Result<bool> Connection::test(Request& request, int* sizes) {
 }
 
 void Connection::close() {
+  for (;;) {
+    const Turn turn(*this, false);  // who means to take it up again finds it closed
+    if (turn) {
+      finish_all();
+      return;
+    }
+    Turn::pass();
+  }
+}
+
+void Connection::finish_all() {
   const std::size_t unfinished = pool_.in_use();
-  closing();
+  if (!impaired()) closing();
   leg_->abort();
   // Flushed work is no failure now; nothing is logged for it.
-  if (!failed())
+  const bool broke = failed() || suspended();
+  if (!failed()) {
     failure_ = Error{.code = ErrorCode::kClosed, .scope = Scope::kQueuePair, .text = "closed", .os_errno = 0};
+    impaired_ = true;
+  }
   for (int empty = 0; unfinished > 0 && empty < kDrainPolls;) {
     if (poll() <= 0) ++empty;
   }
   MESHBED_INFO("connection-summary transport=rdma direction=%s peer=%s nic=%s ops=%" PRIu64 " bytes=%" PRIu64
-               " unfinished=%zu errors=%d",
+               " unfinished=%zu errors=%d resumed=%u",
                direction(*this), to_text(peer().address.address).c_str(), local().nic.device_name.c_str(), operations_,
-               bytes_, unfinished, failed() && failure().code != ErrorCode::kClosed ? 1 : 0);
+               bytes_, unfinished, broke ? 1 : 0, resumed_);
 }
 
 int Connection::poll() {
@@ -79,9 +106,17 @@ int Connection::poll() {
 void Connection::handle(const ibv_wc& completion) {
   if (completion.status == IBV_WC_SUCCESS) {
     completed(completion);
-  } else if (!failed()) {
-    fail(describe_failure(completion));
+    return;
   }
+  if (!impaired()) {
+    // The way is lost, and nothing else: other statuses tell of mistakes, which would come again.
+    if (completion.status == IBV_WC_RETRY_EXC_ERR && can_resume()) {
+      suspend(describe_failure(completion));
+    } else {
+      fail(describe_failure(completion));
+    }
+  }
+  flushed(completion);
 }
 
 /// What the person in front of the machine should look at.
@@ -107,6 +142,7 @@ const Error& Connection::keep_failure(Error error) {
   if (!failed()) {
     MESHBED_WARN("%s", error.text.c_str());
     failure_ = std::move(error);
+    impaired_ = true;
   }
   return *failure_;
 }
@@ -116,6 +152,52 @@ const Error& Connection::fail(Error error) {
   const Error& kept = keep_failure(std::move(error));
   if (first) leg_->abort();
   return kept;
+}
+
+void Connection::suspend(Error why, LogLevel level) {
+  if (impaired()) return;
+  MESHBED_LOG(level,
+              "%s; it is taken up again over any cable between the two nodes within %" PRId64
+              " s (NCCL_MESH_FAILOVER_TIMEOUT_SEC)",
+              why.text.c_str(), settings_.failover_ms / 1000);
+  suspension_ = std::move(why);
+  impaired_ = true;
+  suspended_ns_ = now_ns();
+  give_up_ = Deadline::in_ms(settings_.failover_ms);
+  leg_->abort();
+}
+
+void Connection::listen_to_silence() {
+  if (++empty_polls_ % kPollsBetweenClocks != 0 || !can_resume()) return;
+  const std::int64_t now = now_ns();
+  if (silent_since_ns_ == 0) silent_since_ns_ = now;
+  if (now - silent_since_ns_ < patience_ns_) return;
+  patience_ns_ *= 2;
+  probe();
+}
+
+void Connection::go_on() {
+  end_silence();
+  ++resumed_;
+  suspension_.reset();
+  impaired_ = false;
+  MESHBED_WARN("%s: taken up again after %" PRId64 " ms", ends_text().c_str(), (now_ns() - suspended_ns_) / 1'000'000);
+}
+
+Result<void> Connection::attend() {
+  if (!failed() && suspended()) {
+    if (give_up_.passed()) {
+      Error error = suspension();
+      error.text += "; nor could it be taken up again within " + std::to_string(settings_.failover_ms / 1000) +
+                    " s (NCCL_MESH_FAILOVER_TIMEOUT_SEC)";
+      if (const std::string what = obstacle(); !what.empty()) error.text += ": " + what;
+      fail(std::move(error));
+    } else {
+      resume();
+    }
+  }
+  if (failed()) return failure();
+  return ok();
 }
 
 std::optional<Error> Connection::check_lateness(Request& request) {
@@ -133,6 +215,17 @@ std::optional<Error> Connection::check_lateness(Request& request) {
   return fail({.code = ErrorCode::kTimeout, .scope = Scope::kQueuePair, .text = std::move(text), .os_errno = 0});
 }
 
+std::vector<Request*> Connection::unfinished() {
+  std::vector<Request*> requests;
+  pool_.for_each_in_use([&](Request& request) {
+    if (!request.done) requests.push_back(&request);
+  });
+  std::sort(requests.begin(), requests.end(), [](const Request* one, const Request* other) {
+    return std::pair(one->group, one->part) < std::pair(other->group, other->part);
+  });
+  return requests;
+}
+
 Request& Connection::take_request() {
   Request& request = pool_.take();
   if (settings_.operation_timeout_ns != 0) request.posted_ns = now_ns();
@@ -141,6 +234,7 @@ Request& Connection::take_request() {
 
 void Connection::finish(Request& request, std::uint64_t bytes) {
   request.done = true;
+  end_silence();
   ++operations_;
   bytes_ += bytes;
   if (request.memory != nullptr) std::exchange(request.memory, nullptr)->drop();

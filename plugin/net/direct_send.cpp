@@ -17,18 +17,27 @@ constexpr std::size_t kChunkAlignBytes = 4096;
 
 }  // namespace
 
+LegShape DirectSend::shape_on(const verbs::Device& device) {
+  const auto limit = static_cast<std::uint32_t>(device.attributes().max_qp_wr);
+  return {.sends = true,
+          .depths = {.sends = std::min(kSendDepth, limit), .receives = 1, .inline_bytes = kInlineBytes},
+          .memory_bytes = kRingBytes};
+}
+
 Result<std::unique_ptr<DirectSend>> DirectSend::create(LocalEnd local, const ConnectionSettings& settings) {
-  const auto limit = static_cast<std::uint32_t>(local.device->attributes().max_qp_wr);
-  const LegShape shape{.sends = true,
-                       .depths = {.sends = std::min(kSendDepth, limit), .receives = 1, .inline_bytes = kInlineBytes},
-                       .memory_bytes = kRingBytes};
+  const LegShape shape = shape_on(*local.device);
   auto leg = Leg::open(std::move(local), settings.leg, shape);
   if (!leg) return leg.error();
   std::unique_ptr<DirectSend> send(new DirectSend(std::move(*leg), settings));
-  send->depth_ = shape.depths.sends;
-  const std::size_t port_limit = std::min<std::size_t>(send->local().nic.max_message_bytes, kMaxMessageBytes);
-  send->chunk_bytes_ = std::max(port_limit / kChunkAlignBytes * kChunkAlignBytes, kChunkAlignBytes);
+  send->measure();
   return send;
+}
+
+/// What the leg's device and port allow.
+void DirectSend::measure() {
+  depth_ = shape_on(device()).depths.sends;
+  const std::size_t port_limit = std::min<std::size_t>(local().nic.max_message_bytes, kMaxMessageBytes);
+  chunk_bytes_ = std::max(port_limit / kChunkAlignBytes * kChunkAlignBytes, kChunkAlignBytes);
 }
 
 std::uint32_t DirectSend::chunks_of(std::size_t size_bytes) const {
@@ -43,6 +52,7 @@ bool DirectSend::has_room(std::size_t size_bytes) const { return queued_ + chunk
 
 bool DirectSend::carry(const SendArguments& send, const Place& place, Request& request) {
   ring().as<std::uint32_t>()[kSizesAt / sizeof(std::uint32_t) + slot_of(place.group) + place.part] = request.sizes[0];
+  request.closes = place.parts == 1 || place.last ? place.group + place.parts : 0;
   bool posted = write_message(send, place, request);
   if (posted && place.parts > 1 && place.last) posted = write_sizes(place, request);
   if (!posted) return false;
@@ -60,7 +70,7 @@ bool DirectSend::write_message(const SendArguments& send, const Place& place, Re
     const bool final_chunk = done + length == send.size_bytes;
     ibv_sge piece{.addr = reinterpret_cast<std::uintptr_t>(send.data) + done,
                   .length = static_cast<std::uint32_t>(length),
-                  .lkey = send.memory != nullptr ? send.memory->lkey() : 0};
+                  .lkey = send.memory != nullptr ? send.memory->on(device())->lkey() : 0};
     ibv_send_wr work{};
     work.wr_id = request.work_id();
     work.sg_list = &piece;
@@ -110,9 +120,15 @@ bool DirectSend::carry_refusal(const Place&) {
 }
 
 void DirectSend::completed(const ibv_wc& completion) {
+  if (completion.wr_id == kProbeId) {
+    probing_ = false;
+    --queued_;
+    return;
+  }
   Request* request = pool_.find(completion.wr_id);
   if (request == nullptr) return;  // the refusal above, or a request that ended with the connection
   queued_ -= request->work_requests;
+  confirmed_ = std::max(confirmed_, request->closes);
   finish(*request, request->sizes[0]);
 }
 

@@ -155,6 +155,7 @@ Listener::Progress Listener::read_ready(Client& client) {
   if ((*message)->type != WireType::kReady || (*message)->cookie != cookie_) {
     return drop(client, "it did not end its handshake properly");
   }
+  client.connection->enroll(transport_.sessions());
   return Progress::kFinished;
 }
 

@@ -6,8 +6,8 @@
 
 #include "plugin/base/log.h"
 #include "plugin/net/direct_send.h"
-#include "plugin/net/relay_service.h"
 #include "plugin/net/relayed_send.h"
+#include "plugin/net/service.h"
 #include "plugin/net/transport.h"
 
 namespace meshbed::net {
@@ -46,9 +46,10 @@ Result<std::unique_ptr<Reaching>> Reaching::begin(Transport& transport, const Ha
     error.text += " (relays are off: NCCL_MESH_ENABLE_RELAY=0)";
     return logged(std::move(error));
   }
-  auto relays = transport.relays();
-  if (!relays) return logged(relays.error());
-  reaching->relays_ = *relays;
+  Service* service = transport.service();
+  if (service == nullptr) return logged(route.error());
+  if (service->scout() == nullptr) return logged(service->scout_problem());
+  reaching->scout_ = service->scout();
   reaching->no_path_ = route.error();
   reaching->give_up_ = Deadline::in_ms(transport.config().number(Variable::kConnectTimeoutSec) * 1000);
   reaching->search_began_ns_ = now_ns();
@@ -57,7 +58,7 @@ Result<std::unique_ptr<Reaching>> Reaching::begin(Transport& transport, const Ha
 }
 
 void Reaching::ask() {
-  relays_->scout().ask();
+  scout_->ask();
   next_question_ = Deadline::in_ms(question_pause_ms_);
   question_pause_ms_ = std::min(2 * question_pause_ms_, kLongestPauseMs);
 }
@@ -94,27 +95,35 @@ Result<std::unique_ptr<SendConnection>> Reaching::advance() {
     auto connected = connecting_->advance();
     if (connected && !*connected) return std::unique_ptr<SendConnection>();
     if (connected) break;
-    if (relays_ == nullptr || give_up_.passed()) return connected.error();
+    if (scout_ == nullptr || give_up_.passed()) return logged(connected.error());
+    MESHBED_INFO("%s", connected.error().text.c_str());
     // The map may be older than a cable that was pulled: draw it anew.
     connecting_.reset();
     connection_.reset();
     found_ = false;
-    relays_->scout().forget();
+    scout_->forget();
     search_began_ns_ = now_ns();
     ask();
   }
-  if (relays_ != nullptr) static_cast<RelayedSend&>(*connection_).attach(connecting_->take_control());
+  if (scout_ != nullptr) static_cast<RelayedSend&>(*connection_).attach(connecting_->take_control());
+  if (scout_ == nullptr) {
+    static_cast<DirectSend&>(*connection_)
+        .remember({.transport = &transport_,
+                   .peer = peer_,
+                   .dev = dev_,
+                   .session = session_number(connection_->leg().describe(), connection_->leg().peer())});
+  }
   connecting_.reset();
   return std::move(connection_);
 }
 
 Result<bool> Reaching::search() {
-  const auto hops = relays_->scout().chain({.nics = &nics_,
-                                            .node = transport_.node(),
-                                            .target = peer_.node,
-                                            .target_addresses = peer_.addresses,
-                                            .hop_limit = transport_.config().max_relay_hops(),
-                                            .dev = dev_});
+  const auto hops = scout_->chain({.nics = &nics_,
+                                   .node = transport_.node(),
+                                   .target = peer_.node,
+                                   .target_addresses = peer_.addresses,
+                                   .hop_limit = transport_.config().max_relay_hops(),
+                                   .dev = dev_});
   if (hops && !found_) {
     found_ = true;
     const std::int64_t took_ms = (now_ns() - search_began_ns_) / 1'000'000;
@@ -129,7 +138,7 @@ Result<bool> Reaching::search() {
     error.text += "; and no chain of at most " + std::to_string(transport_.config().max_relay_hops()) +
                   " cables (NCCL_MESH_MAX_RELAY_HOPS) was found within " +
                   transport_.config().text(Variable::kConnectTimeoutSec) +
-                  " s: " + std::to_string(relays_->scout().known_nodes()) + " nodes answered on UDP port " +
+                  " s: " + std::to_string(scout_->known_nodes()) + " nodes answered on UDP port " +
                   transport_.config().text(Variable::kRelayPort) + " (NCCL_MESH_RELAY_PORT)";
     return error;
   }

@@ -13,7 +13,7 @@
 
 namespace meshbed::net {
 
-class RelayService;
+class Scout;
 
 class Reaching {
  public:
@@ -40,7 +40,7 @@ class Reaching {
   std::unique_ptr<SendConnection> connection_;
   std::unique_ptr<Connecting> connecting_;  // its leg
   // Only where relays are needed:
-  RelayService* relays_ = nullptr;
+  Scout* scout_ = nullptr;
   Error no_path_;
   Deadline give_up_, next_question_, settled_;
   /// Questions get lost, and neighbours start later than we do: asked again after this, then after twice as long.

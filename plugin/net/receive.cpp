@@ -7,6 +7,7 @@
 
 #include "plugin/base/log.h"
 #include "plugin/net/memory.h"
+#include "plugin/net/sessions.h"
 
 namespace meshbed::net {
 namespace {
@@ -21,15 +22,22 @@ constexpr std::uint32_t kInlineBytes = 2 * sizeof(ClearToSend);
 ReceiveConnection::ReceiveConnection(std::unique_ptr<Leg> leg, const ConnectionSettings& settings)
     : Connection(kKind, std::move(leg), settings) {}
 
-ReceiveConnection::~ReceiveConnection() { release_parts(0, kRingSlots); }
+ReceiveConnection::~ReceiveConnection() {
+  if (sessions_ != nullptr) sessions_->remove(session_);
+  release_parts(0, kRingSlots);
+}
+
+LegShape ReceiveConnection::shape_on(const verbs::Device& device) {
+  const auto limit = static_cast<std::uint32_t>(device.attributes().max_qp_wr);
+  return {.depths = {.sends = std::min(kSendDepth, limit),
+                     .receives = std::min(kRingEntries, limit),
+                     .inline_bytes = kInlineBytes},
+          .memory_bytes = kRingBytes};
+}
 
 Result<std::unique_ptr<ReceiveConnection>> ReceiveConnection::create(LocalEnd local,
                                                                      const ConnectionSettings& settings) {
-  const auto limit = static_cast<std::uint32_t>(local.device->attributes().max_qp_wr);
-  const LegShape shape{.depths = {.sends = std::min(kSendDepth, limit),
-                                  .receives = std::min(kRingEntries, limit),
-                                  .inline_bytes = kInlineBytes},
-                       .memory_bytes = kRingBytes};
+  const LegShape shape = shape_on(*local.device);
   auto leg = Leg::open(std::move(local), settings.leg, shape);
   if (!leg) return leg.error();
   std::unique_ptr<ReceiveConnection> receive(new ReceiveConnection(std::move(*leg), settings));
@@ -38,23 +46,27 @@ Result<std::unique_ptr<ReceiveConnection>> ReceiveConnection::create(LocalEnd lo
 }
 
 Result<Request*> ReceiveConnection::post(std::span<const ReceivePart> parts) {
-  if (failed()) return failure();
-  if (auto fine = check_arguments(parts); !fine) return fine.error();
-  if (!has_room(parts.size())) {
-    poll();
-    if (failed()) return failure();
-    if (!has_room(parts.size())) return nullptr;
+  const Turn turn(*this);
+  if (!turn) {
+    Turn::pass();
+    return nullptr;
   }
+  if (!impaired() && !has_room(parts.size())) poll();
+  if (impaired()) {
+    if (auto attended = attend(); !attended) return attended.error();
+    return nullptr;
+  }
+  if (auto fine = check_arguments(parts); !fine) return fine.error();
+  if (!has_room(parts.size())) return nullptr;
   // A free request, room in the ring and in both queues: from here on the receive happens.
 
   Request& request = take_request();
   request.parts = static_cast<std::uint8_t>(parts.size());
-  request.slot = static_cast<std::uint16_t>(slot_of(next_entry_));
-  ibv_recv_wr work{};
-  work.wr_id = request.work_id();
-  if (!post_receive(work)) return failure();
-  stage(parts, request.slot);
-  if (!announce(request.slot, parts.size())) return failure();
+  request.group = next_entry_;
+  if (!await(request)) return failure();
+  const std::uint32_t slot = slot_of(next_entry_);
+  stage(parts, slot);
+  if (!announce(slot, parts.size())) return failure();
   next_entry_ += parts.size();
   return &request;
 }
@@ -69,10 +81,12 @@ Result<void> ReceiveConnection::check_arguments(std::span<const ReceivePart> par
     if (part.size_bytes == 0) continue;
     if (part.memory == nullptr) {
       problem = "has no registered memory";
-    } else if (part.memory->device() != &device()) {
+    } else if (part.memory->device() != &home()) {
       problem = "has memory that is registered on another device";
     } else if (!part.memory->covers(part.data, part.size_bytes)) {
       problem = "leaves its registered memory";
+    } else if (part.memory->on(device()) == nullptr) {
+      problem = "cannot be registered on the device that the connection goes on over";
     }
   }
   if (problem == nullptr) return ok();
@@ -89,7 +103,7 @@ void ReceiveConnection::stage(std::span<const ReceivePart> parts, std::uint32_t 
     const ReceivePart& part = parts[index];
     ClearToSend& entry = ring().as<ClearToSend>()[slot + index];
     entry.address = reinterpret_cast<std::uintptr_t>(part.data);
-    entry.rkey = part.memory != nullptr ? part.memory->rkey() : 0;
+    entry.rkey = part.memory != nullptr ? part.memory->on(device())->rkey() : 0;
     entry.capacity_bytes = static_cast<std::uint32_t>(std::min<std::size_t>(part.size_bytes, kMaxMessageBytes));
     entry.tag = part.tag;
     entry.count = static_cast<std::uint16_t>(parts.size());
@@ -120,15 +134,25 @@ bool ReceiveConnection::announce(std::uint32_t slot, std::size_t parts) {
   return post_send(work);
 }
 
+/// Posts the receive for the immediate value that will end the request.
+bool ReceiveConnection::await(const Request& request) {
+  ibv_recv_wr work{};
+  work.wr_id = request.work_id();
+  if (!post_receive(work)) return false;
+  ++awaited_;
+  return true;
+}
+
 void ReceiveConnection::completed(const ibv_wc& completion) {
   if ((completion.wr_id & RequestPool::kControlBit) != 0) {
     announced_done_ = completion.wr_id & ~RequestPool::kControlBit;
     return;
   }
+  --awaited_;
   Request* request = pool_.find(completion.wr_id);
   if (request == nullptr) return;  // it ended with the connection
   if (!take_sizes(*request, ntohl(completion.imm_data))) return;
-  release_parts(request->slot, request->parts);
+  release_parts(slot_of(request->group), request->parts);
   oldest_entry_ += request->parts;
   std::uint64_t bytes = 0;
   for (std::size_t part = 0; part < request->parts; ++part) bytes += request->sizes[part];
@@ -143,8 +167,8 @@ bool ReceiveConnection::take_sizes(Request& request, std::uint32_t immediate) {
           .os_errno = 0});
     return false;
   }
-  const ClearToSend* entries = ring().as<ClearToSend>() + request.slot;
-  const std::uint32_t* records = ring().as<std::uint32_t>() + kSizesAt / sizeof(std::uint32_t) + request.slot;
+  const ClearToSend* entries = ring().as<ClearToSend>() + slot_of(request.group);
+  const std::uint32_t* records = ring().as<std::uint32_t>() + kSizesAt / sizeof(std::uint32_t) + slot_of(request.group);
   for (std::size_t part = 0; part < request.parts; ++part) {
     request.sizes[part] = request.parts == 1 ? immediate : records[part];
     if (request.sizes[part] > entries[part].capacity_bytes) {

@@ -1,6 +1,7 @@
 #include "plugin/net/relay_desk.h"
 
 #include <algorithm>
+#include <cerrno>
 
 #include "plugin/base/log.h"
 #include "plugin/net/answering.h"
@@ -18,16 +19,24 @@ Result<void> RelayDesk::open() {
   return ok();
 }
 
-void RelayDesk::advance(std::vector<std::unique_ptr<Circuit>>& circuits) {
+void RelayDesk::advance(std::vector<std::unique_ptr<Circuit>>& circuits, std::vector<Arrival>& others) {
   admit_clients();
   for (auto& client : clients_) {
     auto stays = advance(*client);
     if (!stays) {
-      MESHBED_WARN("relay: client %s is dropped: %s", to_text(client->remote.address).c_str(),
-                   stays.error().text.c_str());
+      // Who comes and goes without a word only wanted to know whether the way stands (homecoming.h).
+      const bool silent = client->state == State::kRoute && stays.error().os_errno == ECONNRESET;
+      MESHBED_LOG(silent ? LogLevel::kTrace : LogLevel::kWarn, "relay: client %s is dropped: %s",
+                  to_text(client->remote.address).c_str(), stays.error().text.c_str());
       client.reset();
     } else if (!*stays) {
       if (client->state == State::kReady) circuits.push_back(to_circuit(*client));
+      if (client->state == State::kOther) {
+        others.push_back({.socket = std::move(client->socket),
+                          .local = client->local,
+                          .remote = client->remote,
+                          .message = std::move(*client->other)});
+      }
       client.reset();
     }
   }
@@ -88,6 +97,8 @@ Result<bool> RelayDesk::advance(Client& client) {
         moved = client.writer.write(client.socket);
         if (moved && *moved) return false;
         break;
+      case State::kOther:
+        return false;
     }
   }
   if (!moved) return moved.error();
@@ -98,10 +109,17 @@ Result<bool> RelayDesk::read_route(Client& client) {
   auto message = client.reader.read(client.socket);
   if (!message) return message.error();
   if (!*message) return false;
+  if ((*message)->type == WireType::kResume) {
+    client.other = std::move(**message);
+    client.state = State::kOther;
+    return true;
+  }
   if ((*message)->type != WireType::kRoute) return handshake_error("it did not begin with a route");
   client.circuit = (*message)->cookie;
   client.route = (*message)->route;
   client.state = State::kRequest;
+  if (!transport_.config().flag(Variable::kEnableRelay))
+    refuse(client, "relays are off here (NCCL_MESH_ENABLE_RELAY=0)");
   return true;
 }
 

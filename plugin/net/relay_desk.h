@@ -1,8 +1,10 @@
 #pragma once
-// Where circuits through this node begin: takes ROUTE and REQUEST from the one before us, connects to the one after us,
-// and only then answers, so that a chain stands as a whole or not at all. Belongs to the relay service's thread.
+// The service's door, and where circuits through this node begin: takes ROUTE and REQUEST from the one before us,
+// connects to the one after us, and only then answers, so that a chain stands as a whole or not at all. Belongs to the
+// relay service's thread.
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -11,6 +13,7 @@
 #include "plugin/net/circuit.h"
 #include "plugin/net/clock.h"
 #include "plugin/net/connecting.h"
+#include "plugin/net/resume_desk.h"
 
 namespace meshbed::net {
 
@@ -24,15 +27,16 @@ class RelayDesk {
 
   Result<void> open();
   std::uint16_t port() const { return port_; }
-  /// Advances all clients; what has become a circuit is appended.
-  void advance(std::vector<std::unique_ptr<Circuit>>& circuits);
+  /// Advances all clients; what has become a circuit is appended, and so are those who want something else than a
+  /// circuit.
+  void advance(std::vector<std::unique_ptr<Circuit>>& circuits, std::vector<Arrival>& others);
   bool busy() const { return !clients_.empty(); }
   /// Adds what poll(2) should look for while it is busy.
   void watch(std::vector<pollfd>& watched) const;
   int descriptor() const { return socket_.descriptor(); }
 
  private:
-  enum class State { kRoute, kRequest, kOnward, kReply, kReady, kRefusing };
+  enum class State { kRoute, kRequest, kOnward, kReply, kReady, kRefusing, kOther };
   struct Client {
     Socket socket;
     SocketAddress local, remote;
@@ -44,6 +48,7 @@ class RelayDesk {
     WireRoute route;
     WireEnd peer;
     std::string name;
+    std::optional<WireMessage> other;  // what it said instead of ROUTE
     std::unique_ptr<RelayEntry> entry;
     std::unique_ptr<RelayExit> exit;
     std::unique_ptr<Connecting> connecting;  // its leg

@@ -48,7 +48,7 @@ bool RelayedSend::carry(const SendArguments& send, const Place& place, Request& 
   Job& job = jobs_[queued_++ % jobs_.size()];
   job.request = &request;
   job.data = static_cast<const std::uint8_t*>(send.data);
-  job.lkey = send.memory != nullptr ? send.memory->lkey() : 0;
+  job.lkey = send.memory != nullptr ? send.memory->on(device())->lkey() : 0;
   job.header = header_for(place);
   job.header.message_bytes = static_cast<std::uint32_t>(send.size_bytes);
   if (place.parts > 1 && place.last) job.header.flags |= kPieceEndsGroup;
@@ -111,7 +111,7 @@ void RelayedSend::completed(const ibv_wc& completion) {
 }
 
 void RelayedSend::polled(int count) {
-  if (failed()) return;
+  if (impaired()) return;
   push();
   empty_polls_ = count > 0 ? 0 : empty_polls_ + 1;
   if (empty_polls_ % kPollsBetweenLooks == kPollsBetweenLooks - 1) look_at_control();

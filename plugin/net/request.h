@@ -23,13 +23,16 @@ struct Request : Object {
   Connection* connection = nullptr;
   std::uint32_t generation = 0;
   std::uint16_t index = 0;
-  std::uint16_t slot = 0;           // receives: first slot in the ring
   std::uint16_t work_requests = 0;  // sends: places taken in the send queue
+  std::uint64_t group = 0;          // first entry in the clear-to-send ring
+  std::uint64_t closes = 0;         // sends: the entries below are served when it completes; 0: it closes no group
+  std::uint8_t part = 0;            // sends: of the group
   std::uint8_t parts = 1;
   bool in_use = false;
   bool done = false;
   bool reported = false;       // its lateness, once
   Memory* memory = nullptr;    // sends: held while in flight
+  void* data = nullptr;        // sends
   std::int64_t posted_ns = 0;  // only where operations have a time limit
   std::array<std::uint32_t, kMaxGroup> sizes{};
 

@@ -92,13 +92,8 @@ Error no_path(const RouteRequest& request, const NearMisses& misses) {
   return {.code = ErrorCode::kUnreachable, .scope = Scope::kPort, .text = std::move(text), .os_errno = 0};
 }
 
-}  // namespace
-
-Result<Route> choose_route(const RouteRequest& request) {
-  NearMisses misses;
-  std::vector<Route> routes = candidates(request, misses);
-  if (routes.empty()) return no_path(request, misses);
-
+/// By the rules in the header. There must be some.
+Route best_of(std::vector<Route> routes, const RouteRequest& request) {
   keep_if_any(routes, [&](const Route& route) { return route.nic == request.dev; });
   const unsigned longest = std::max_element(routes.begin(), routes.end(), [](const Route& a, const Route& b) {
                              return a.shared_bits < b.shared_bits;
@@ -106,6 +101,25 @@ Result<Route> choose_route(const RouteRequest& request) {
   keep_if_any(routes, [&](const Route& route) { return route.shared_bits == longest; });
   keep_if_any(routes, [&](const Route& route) { return route.remote.nic == request.peer_dev; });
   return routes[static_cast<std::size_t>(std::max(request.dev, 0)) % routes.size()];
+}
+
+}  // namespace
+
+Result<Route> choose_route(const RouteRequest& request) {
+  NearMisses misses;
+  std::vector<Route> routes = candidates(request, misses);
+  if (routes.empty()) return no_path(request, misses);
+  return best_of(std::move(routes), request);
+}
+
+Result<std::vector<Route>> all_routes(const RouteRequest& request) {
+  NearMisses misses;
+  std::vector<Route> routes = candidates(request, misses);
+  if (routes.empty()) return no_path(request, misses);
+  const Route best = best_of(routes, request);
+  std::stable_partition(routes.begin(), routes.end(),
+                        [&](const Route& route) { return route.local == best.local && route.remote == best.remote; });
+  return routes;
 }
 
 }  // namespace meshbed::net

@@ -42,5 +42,7 @@ struct Route {
 
 /// An error (kUnreachable) names both sides' subnets and the reason. It never falls back to another network.
 Result<Route> choose_route(const RouteRequest& request);
+/// The same one first, then all other candidates.
+Result<std::vector<Route>> all_routes(const RouteRequest& request);
 
 }  // namespace meshbed::net

@@ -8,54 +8,82 @@
 namespace meshbed::net {
 
 Result<Request*> SendConnection::post(const SendArguments& send) {
-  if (failed()) return failure();
-  const ClearToSend* slot = pool_.empty() ? nullptr : find_slot(send.tag);
+  const Turn turn(*this);
+  if (!turn) {
+    Turn::pass();
+    return nullptr;
+  }
+  const ClearToSend* slot = ready_slot(send.tag);
   if (slot == nullptr) {
     // The one look that may yield: completions free requests, and time passes until the peer's clear-to-send comes.
-    poll();
-    if (failed()) return failure();
-    slot = pool_.empty() ? nullptr : find_slot(send.tag);
-    if (slot == nullptr) return failed() ? Result<Request*>(failure()) : Result<Request*>(nullptr);
+    if (!impaired()) poll();
+    slot = ready_slot(send.tag);
+    if (slot == nullptr) return not_now();
   }
   if (auto fine = check_arguments(send); !fine) return fine.error();
   const Place place = place_of(*slot);
   if (send.size_bytes > slot->capacity_bytes) return refuse_oversized(send, place);
   if (!has_room(send.size_bytes)) {
     poll();
-    return failed() ? Result<Request*>(failure()) : Result<Request*>(nullptr);
+    return not_now();
   }
   // There is a receive, a free request and room in the send queue: from here on the send happens.
 
   Request& request = take_request();
   request.sizes[0] = static_cast<std::uint32_t>(send.size_bytes);
   request.work_requests = 0;
+  request.group = place.group;
+  request.part = static_cast<std::uint8_t>(place.part);
+  request.data = send.data;
   if (send.memory != nullptr) {
     send.memory->hold();
     request.memory = send.memory;
   }
   if (!carry(send, place, request)) return failure();
+  end_silence();
   finish_part(place.part);
   return &request;
 }
 
-const ClearToSend* SendConnection::find_slot(int tag) {
-  ClearToSend* first = first_slot();
-  if (group_parts_ == 0) {
-    if (!has_arrived(first[0], group_)) return nullptr;
-    const std::uint32_t count = first[0].count;
-    if (count < 1 || count > kMaxGroup) {
-      fail({.code = ErrorCode::kRemote,
-            .scope = Scope::kQueuePair,
-            .text = ends_text() + ": the peer announced a receive of " + std::to_string(count) + " parts",
-            .os_errno = 0});
-      return nullptr;
-    }
-    for (std::uint32_t part = 1; part < count; ++part) {
-      if (!has_arrived(first[part], group_ + part)) return nullptr;
-    }
-    group_parts_ = count;
-    matched_ = 0;
+Result<Request*> SendConnection::not_now() {
+  if (impaired()) {
+    if (auto attended = attend(); !attended) return attended.error();
   }
+  return nullptr;
+}
+
+const ClearToSend* SendConnection::ready_slot(int tag) {
+  return impaired() || held_back_ || pool_.empty() ? nullptr : find_slot(tag);
+}
+
+std::uint32_t SendConnection::parts_arrived(std::uint64_t group) {
+  ClearToSend* first = first_slot(group);
+  if (!has_arrived(first[0], group)) return 0;
+  const std::uint32_t count = first[0].count;
+  if (count < 1 || count > kMaxGroup) {
+    fail({.code = ErrorCode::kRemote,
+          .scope = Scope::kQueuePair,
+          .text = ends_text() + ": the peer announced a receive of " + std::to_string(count) + " parts",
+          .os_errno = 0});
+    return 0;
+  }
+  for (std::uint32_t part = 1; part < count; ++part) {
+    if (!has_arrived(first[part], group + part)) return 0;
+  }
+  return count;
+}
+
+bool SendConnection::see_group() {
+  const std::uint32_t parts = parts_arrived(group_);
+  if (parts == 0) return false;
+  group_parts_ = parts;
+  group_seen_ = true;
+  return true;
+}
+
+const ClearToSend* SendConnection::find_slot(int tag) {
+  if (!group_seen_ && !see_group()) return nullptr;
+  const ClearToSend* first = first_slot(group_);
   for (std::uint32_t part = 0; part < group_parts_; ++part) {
     if ((matched_ >> part & 1U) == 0 && first[part].tag == tag) return &first[part];
   }
@@ -68,10 +96,12 @@ Result<void> SendConnection::check_arguments(const SendArguments& send) {
     problem = "is longer than 1 GiB, the largest message";
   } else if (send.size_bytes > 0 && send.memory == nullptr) {
     problem = "has no registered memory";
-  } else if (send.size_bytes > 0 && send.memory->device() != &device()) {
+  } else if (send.size_bytes > 0 && send.memory->device() != &home()) {
     problem = "has memory that is registered on another device";
   } else if (send.size_bytes > 0 && !send.memory->covers(send.data, send.size_bytes)) {
     problem = "leaves its registered memory";
+  } else if (send.size_bytes > 0 && send.memory->on(device()) == nullptr) {
+    problem = "cannot be registered on the device that the connection goes on over";
   } else {
     problem = size_problem(send.size_bytes);
     if (problem == nullptr) return ok();
@@ -94,11 +124,9 @@ Result<Request*> SendConnection::refuse_oversized(const SendArguments& send, con
       {.code = ErrorCode::kInvalidArgument, .scope = Scope::kQueuePair, .text = std::move(text), .os_errno = 0});
 }
 
-ClearToSend* SendConnection::first_slot() { return ring().as<ClearToSend>() + slot_of(group_); }
-
 SendConnection::Place SendConnection::place_of(const ClearToSend& slot) {
   return {.group = group_,
-          .part = static_cast<std::uint32_t>(&slot - first_slot()),
+          .part = static_cast<std::uint32_t>(&slot - first_slot(group_)),
           .parts = group_parts_,
           .last = std::popcount(matched_) + 1 == static_cast<int>(group_parts_),
           .entry = &slot};
@@ -109,6 +137,8 @@ void SendConnection::finish_part(std::uint32_t part) {
   if (std::popcount(matched_) < static_cast<int>(group_parts_)) return;
   group_ += group_parts_;
   group_parts_ = 0;
+  matched_ = 0;
+  group_seen_ = false;
 }
 
 }  // namespace meshbed::net

@@ -49,18 +49,35 @@ class SendConnection : public Connection {
   /// Tells the peer that no message comes for this receive.
   virtual bool carry_refusal(const Place& place) = 0;
 
+  // --- for taking up again ---
+  /// No new sends while true: earlier ones go first.
+  void hold_back(bool hold) { held_back_ = hold; }
+  /// The first entry that was not served in full.
+  std::uint64_t group_in_turn() const { return group_; }
+  /// The ring is another one, in which all entries from group_in_turn() on appear once more.
+  void expect_ring_anew() { group_seen_ = false; }
+  /// The whole group that begins with this entry, where it has arrived in the ring; 0: not yet. An error: failed().
+  std::uint32_t parts_arrived(std::uint64_t group);
+
  private:
   /// The part of the group in turn that waits for `tag`; nullptr: none, or the group has not arrived.
   const ClearToSend* find_slot(int tag);
-  ClearToSend* first_slot();
+  /// As find_slot(), and there may be sends just now.
+  const ClearToSend* ready_slot(int tag);
+  bool see_group();
+  ClearToSend* first_slot(std::uint64_t group) { return ring().as<ClearToSend>() + slot_of(group); }
   Place place_of(const ClearToSend& slot);
   void finish_part(std::uint32_t part);
+  /// nullptr, or the failure; takes a step towards being taken up again where the connection is suspended.
+  Result<Request*> not_now();
   Result<void> check_arguments(const SendArguments& send);
   Result<Request*> refuse_oversized(const SendArguments& send, const Place& place);
 
   std::uint64_t group_ = 0;        // first entry of the group that is being served
-  std::uint32_t group_parts_ = 0;  // 0: its first entry has not been seen
+  std::uint32_t group_parts_ = 0;  // 0: not known yet
   std::uint32_t matched_ = 0;      // bit per part
+  bool group_seen_ = false;        // all its entries are in the ring
+  bool held_back_ = false;
 };
 
 }  // namespace meshbed::net

@@ -3,7 +3,6 @@
 #include <sys/random.h>
 
 #include <algorithm>
-#include <set>
 #include <string>
 
 #include "plugin/base/log.h"
@@ -12,8 +11,8 @@
 #include "plugin/net/memory.h"
 #include "plugin/net/reaching.h"
 #include "plugin/net/receive.h"
-#include "plugin/net/relay_service.h"
 #include "plugin/net/send.h"
+#include "plugin/net/service.h"
 
 namespace meshbed::net {
 namespace {
@@ -53,29 +52,15 @@ Result<std::unique_ptr<Transport>> Transport::open(const Config& config) {
   transport->prng_ = Prng(seed == kUnset ? system_seed() : mix64(static_cast<std::uint64_t>(seed)) ^ transport->node_);
   transport->process_ = static_cast<std::uint32_t>(transport->prng_.next());
   transport->log_summary();
-  if (config.flag(Variable::kEnableRelay) && transport->subnets() > 1) {
-    // Without it everything else works; who needs us as a relay is told that there is no chain.
-    if (auto relays = transport->relays(); !relays) MESHBED_WARN("no relay here: %s", relays.error().text.c_str());
+  if (transport->nics_.empty()) return transport;
+  auto service = Service::start(*transport);
+  if (service) {
+    transport->service_ = std::move(*service);
+  } else {
+    // Everything else works; whoever asks for a relay, or lost a leg, is told.
+    MESHBED_WARN("no relay and no failover here: %s", service.error().text.c_str());
   }
   return transport;
-}
-
-std::size_t Transport::subnets() const {
-  std::set<std::string> subnets;
-  for (const Nic& nic : nics_) {
-    for (const IpPrefix& address : nic.addresses) subnets.insert(subnet_text(address));
-  }
-  return subnets.size();
-}
-
-Result<RelayService*> Transport::relays() {
-  const std::lock_guard lock(relays_mutex_);
-  if (!relays_) {
-    auto started = RelayService::start(*this);
-    if (!started) return started.error();
-    relays_ = std::move(*started);
-  }
-  return relays_.get();
 }
 
 void Transport::log_summary() const {
@@ -91,7 +76,11 @@ void Transport::log_summary() const {
 
 std::vector<Nic> Transport::current_nics() const {
   std::vector<Nic> nics = nics_;
-  for (Nic& nic : nics) refresh(nic, device_of(nic));
+  const auto interfaces = read_interfaces();
+  for (Nic& nic : nics) {
+    refresh(nic, device_of(nic));
+    if (interfaces) nic.addresses = addresses_of(nic, *interfaces);
+  }
   return nics;
 }
 
@@ -107,7 +96,8 @@ LocalEnd Transport::local_end(const Nic& nic, const IpPrefix& address, const ver
           .address = address,
           .gid = gid,
           .node = node_,
-          .psn = static_cast<std::uint32_t>(random() & 0xffffffU)};
+          .psn = static_cast<std::uint32_t>(random() & 0xffffffU),
+          .service_port = service_ ? service_->port() : std::uint16_t{0}};
 }
 
 ConnectionSettings Transport::settings_for(int traffic_class) const {
@@ -117,7 +107,8 @@ ConnectionSettings Transport::settings_for(int traffic_class) const {
                   .traffic_class = static_cast<std::uint8_t>(traffic_class >= 0 ? traffic_class : configured),
                   .service_level = static_cast<std::uint8_t>(config_.number(Variable::kIbServiceLevel))},
           .operation_timeout_ns = config_.number(Variable::kTimeoutSec) * 1'000'000'000,
-          .fatal_on_timeout = config_.flag(Variable::kFatalOnTimeout)};
+          .fatal_on_timeout = config_.flag(Variable::kFatalOnTimeout),
+          .failover_ms = config_.number(Variable::kFailoverTimeoutSec) * 1000};
 }
 
 std::uint64_t Transport::random() {
@@ -130,10 +121,7 @@ Result<void> Transport::check_dev(int dev) const {
   return invalid("there is no device " + std::to_string(dev) + ", only " + std::to_string(nics_.size()));
 }
 
-bool Transport::wait_for_others() {
-  const std::lock_guard lock(relays_mutex_);
-  return !relays_ || relays_->wait_for_others();
-}
+bool Transport::wait_for_others() { return !service_ || service_->wait_for_others(); }
 
 Result<Listener*> Transport::listen(const Context& context, int dev, std::span<std::uint8_t, kHandleBytes> handle) {
   if (auto fine = check_dev(dev); !fine) return fine.error();
@@ -221,13 +209,13 @@ void Transport::close(Connection* connection) {
 }
 
 Result<Memory*> Transport::register_memory(const Connection& connection, void* data, std::size_t size_bytes) {
-  verbs::Device& device = connection.device();
+  verbs::Device& device = connection.home();
   auto registration = device.registrations().acquire(data, size_bytes);
   if (!registration) {
     MESHBED_WARN("%s: %s", device.name().c_str(), registration.error().text.c_str());
     return registration.error();
   }
-  return new Memory(device, *registration);
+  return new Memory(device, *registration, data, size_bytes);
 }
 
 void Transport::abandon(const Context& context) {

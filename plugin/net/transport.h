@@ -21,11 +21,12 @@
 #include "plugin/net/handle.h"
 #include "plugin/net/nic.h"
 #include "plugin/net/object.h"
+#include "plugin/net/sessions.h"
 
 namespace meshbed::net {
 
 class Reaching;
-class RelayService;
+class Service;
 class Listener;
 class Memory;
 class ReceiveConnection;
@@ -60,7 +61,7 @@ class Transport {
 
   const Config& config() const { return config_; }
   const std::vector<Nic>& nics() const { return nics_; }
-  /// The NICs with link state, MTU and GIDs as they are now.
+  /// The NICs with link state, MTU, GIDs and addresses as they are now.
   std::vector<Nic> current_nics() const;
   verbs::Device& device_of(const Nic& nic) const { return *devices_[static_cast<std::size_t>(nic.device)]; }
   const Devices& devices() const { return devices_; }
@@ -71,8 +72,12 @@ class Transport {
   LocalEnd local_end(const Nic& nic, const IpPrefix& address, const verbs::GidEntry& gid);
   ConnectionSettings settings_for(int traffic_class) const;
   std::uint64_t random();
-  /// The service that relays for others and finds chains for us; started when it is first needed.
-  Result<RelayService*> relays();
+  /// Relays for others, finds chains for us, takes up connections that lost their leg. nullptr: it could not start.
+  Service* service() { return service_.get(); }
+  Sessions& sessions() { return sessions_; }
+  /// Changes whenever a device told of something: a port, a GID.
+  std::uint32_t port_events() const { return events_.load(std::memory_order_relaxed); }
+  void note_event() { events_.fetch_add(1, std::memory_order_relaxed); }
   /// Waits a little for those who send through this process. False: they do not stop, so it should stay open.
   bool wait_for_others();
 
@@ -104,7 +109,6 @@ class Transport {
   void advance_listeners();
   Result<void> check_dev(int dev) const;
   void log_summary() const;
-  std::size_t subnets() const;
 
   Config config_;
   Devices devices_;
@@ -119,8 +123,9 @@ class Transport {
   std::mutex listeners_mutex_;
   std::vector<std::unique_ptr<Listener>> listeners_;
   std::atomic<std::size_t> open_objects_{0};
-  std::mutex relays_mutex_;
-  std::unique_ptr<RelayService> relays_;  // last: its thread uses all of the above
+  Sessions sessions_;
+  std::atomic<std::uint32_t> events_{0};
+  std::unique_ptr<Service> service_;  // last: its thread uses all of the above
 };
 
 }  // namespace meshbed::net

@@ -13,12 +13,23 @@ constexpr std::size_t kNicNameBytes = 28;
 constexpr std::size_t kReasonBytes = kWireRefuseBytes - kWireHeaderBytes;
 constexpr std::uint32_t k24Bits = 0xffffff;
 
+bool has_end(WireType type) {
+  return type == WireType::kRequest || type == WireType::kReply || type == WireType::kResume ||
+         type == WireType::kResumed;
+}
+
+bool has_reason(WireType type) { return type == WireType::kRefuse || type == WireType::kGone; }
+
 std::size_t length_of(WireType type) {
   switch (type) {
     case WireType::kRequest:
     case WireType::kReply:
+    case WireType::kResume:
       return kWireEndBytes;
+    case WireType::kResumed:
+      return kWireResumedBytes;
     case WireType::kRefuse:
+    case WireType::kGone:
       return kWireRefuseBytes;
     case WireType::kReady:
       return kWireHeaderBytes;
@@ -162,8 +173,9 @@ std::size_t encode_message(const WireMessage& message, std::span<std::uint8_t> t
   writer.u32(static_cast<std::uint32_t>(length));
   writer.u32(0);
   writer.u64(message.cookie);
-  if (message.type == WireType::kRequest || message.type == WireType::kReply) write_end(writer, message.end);
-  if (message.type == WireType::kRefuse) write_text(writer, message.reason, kReasonBytes);
+  if (has_end(message.type)) write_end(writer, message.end);
+  if (message.type == WireType::kResumed) writer.u64(message.served);
+  if (has_reason(message.type)) write_text(writer, message.reason, kReasonBytes);
   if (message.type == WireType::kRoute) write_route(writer, message.route);
   if (message.type == WireType::kEnd) writer.u64(message.pieces);
   MESHBED_CHECK(writer.good() && writer.offset() == length);
@@ -179,7 +191,8 @@ Result<std::size_t> message_bytes(std::span<const std::uint8_t, kWireHeaderBytes
                            ": install the same plugin on all nodes");
   }
   const std::uint16_t type = reader.u16();
-  if (type < 1 || type > 6) return handshake_error("handshake message of unknown type " + std::to_string(type));
+  if (type < 1 || type > static_cast<std::uint16_t>(WireType::kGone))
+    return handshake_error("handshake message of unknown type " + std::to_string(type));
   const std::uint32_t length = reader.u32();
   if (length != length_of(static_cast<WireType>(type))) return handshake_error("handshake message of wrong length");
   if (reader.u32() != 0) return handshake_error("handshake message with unknown flags");
@@ -198,12 +211,13 @@ Result<WireMessage> decode_message(std::span<const std::uint8_t> source) {
   message.type = static_cast<WireType>(reader.u16());
   reader.skip_to(16);
   message.cookie = reader.u64();
-  if (message.type == WireType::kRequest || message.type == WireType::kReply) {
+  if (has_end(message.type)) {
     auto end = read_end(reader);
     if (!end) return end.error();
     message.end = std::move(*end);
   }
-  if (message.type == WireType::kRefuse) message.reason = read_text(reader, kReasonBytes);
+  if (message.type == WireType::kResumed) message.served = reader.u64();
+  if (has_reason(message.type)) message.reason = read_text(reader, kReasonBytes);
   if (message.type == WireType::kRoute) {
     auto route = read_route(reader);
     if (!route) return route.error();

@@ -8,6 +8,12 @@
 //   ROUTE    connecting -> relay       before REQUEST: which way to go on, and the handle at its end
 //   END      connecting -> relay       this many pieces were sent; deliver them, then close
 //   REFUSE   relay -> connecting       also later: why the circuit broke
+// When a connection lost its leg (resumption.h), to the service port of the receiver's process; the cookie is the
+// session's:
+//   RESUME   sending -> receiving      like REQUEST: my new end
+//   RESUMED  receiving -> sending      like REPLY, and which clear-to-send entries have been served; READY follows
+//   GONE     receiving -> sending      instead of RESUMED: there is no such connection any more, with the reason as
+//   text
 // Fixed layouts, big-endian, each with magic, version, type, its own length and the listener's cookie.
 
 #include <array>
@@ -26,14 +32,25 @@ namespace meshbed::net {
 
 inline constexpr std::uint16_t kWireVersion = 2;
 inline constexpr std::size_t kWireHeaderBytes = 24;
-inline constexpr std::size_t kWireEndBytes = 128;     // REQUEST and REPLY, with header
-inline constexpr std::size_t kWireRefuseBytes = 512;  // with header
+inline constexpr std::size_t kWireEndBytes = 128;  // REQUEST and REPLY, with header
+inline constexpr std::size_t kWireResumedBytes = kWireEndBytes + 8;
+inline constexpr std::size_t kWireRefuseBytes = 512;  // with header; GONE too
 inline constexpr std::size_t kWireRouteBytes = 512;   // with header
 inline constexpr std::size_t kWireNumberBytes = 32;   // END, with header
 inline constexpr std::size_t kWireLargestBytes = kWireRefuseBytes;
 inline constexpr std::size_t kWireHopsMax = 8;
 
-enum class WireType : std::uint16_t { kRequest = 1, kReply = 2, kReady = 3, kRefuse = 4, kRoute = 5, kEnd = 6 };
+enum class WireType : std::uint16_t {
+  kRequest = 1,
+  kReply = 2,
+  kReady = 3,
+  kRefuse = 4,
+  kRoute = 5,
+  kEnd = 6,
+  kResume,
+  kResumed,
+  kGone
+};
 
 /// One end of a connection, as the other one must know it.
 struct WireEnd {
@@ -68,10 +85,11 @@ struct WireRoute {
 struct WireMessage {
   WireType type = WireType::kReady;
   std::uint64_t cookie = 0;
-  WireEnd end;               // REQUEST, REPLY
-  std::string reason;        // REFUSE
+  WireEnd end;               // REQUEST, REPLY, RESUME, RESUMED
+  std::string reason;        // REFUSE, GONE
   WireRoute route{};         // ROUTE
   std::uint64_t pieces = 0;  // END
+  std::uint64_t served = 0;  // RESUMED: all entries below are
 };
 
 /// What is wrong with the one at the other end, or with what it sent.

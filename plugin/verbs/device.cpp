@@ -1,5 +1,7 @@
 #include "plugin/verbs/device.h"
 
+#include <fcntl.h>
+
 #include <cerrno>
 #include <cstring>
 
@@ -91,7 +93,32 @@ Result<std::unique_ptr<Device>> Device::open(ibv_device* raw, bool relaxed_order
   device->pd_.reset(ibv_alloc_pd(device->context()));
   if (!device->pd_) return device_error("no protection domain on " + device->name_, errno);
   device->registrations_ = std::make_unique<RegistrationCache>(device->pd(), relaxed_ordering);
+  const int flags = ::fcntl(device->event_descriptor(), F_GETFL);
+  if (flags < 0 || ::fcntl(device->event_descriptor(), F_SETFL, flags | O_NONBLOCK) != 0) {
+    return device_error("cannot read the events of " + device->name_, errno);
+  }
   return device;
+}
+
+std::optional<DeviceEvent> Device::next_event() const {
+  ibv_async_event event{};
+  if (ibv_get_async_event(context(), &event) != 0) return std::nullopt;
+  ibv_ack_async_event(&event);
+  DeviceEvent taken{.type = event.event_type};
+  switch (event.event_type) {
+    case IBV_EVENT_PORT_ACTIVE:
+    case IBV_EVENT_PORT_ERR:
+    case IBV_EVENT_LID_CHANGE:
+    case IBV_EVENT_PKEY_CHANGE:
+    case IBV_EVENT_SM_CHANGE:
+    case IBV_EVENT_CLIENT_REREGISTER:
+    case IBV_EVENT_GID_CHANGE:
+      taken.port = static_cast<std::uint8_t>(event.element.port_num);
+      break;
+    default:
+      break;
+  }
+  return taken;
 }
 
 Result<PortState> Device::query_port(std::uint8_t port) const {

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,12 @@ struct PortState {
   int gid_entries = 0;
 };
 
+/// An asynchronous event, which is acknowledged already.
+struct DeviceEvent {
+  ibv_event_type type = IBV_EVENT_PORT_ACTIVE;
+  std::uint8_t port = 0;  // of events about a port; else 0
+};
+
 class Device {
  public:
   /// All devices that open; those that do not are logged and left out. An error where the list itself fails.
@@ -39,6 +46,11 @@ class Device {
   ibv_pd* pd() const { return pd_.get(); }
   const ibv_device_attr& attributes() const { return attributes_; }
   RegistrationCache& registrations() { return *registrations_; }
+
+  /// Readable while events wait. ibv_get_async_event(3).
+  int event_descriptor() const { return context_->async_fd; }
+  /// nullopt: none waits. Never blocks. Any event is taken, those of queue pairs too: one reader a process.
+  std::optional<DeviceEvent> next_event() const;
 
   Result<PortState> query_port(std::uint8_t port) const;
   std::vector<GidEntry> gids(const PortState& port) const;

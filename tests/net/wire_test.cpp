@@ -99,7 +99,7 @@ TEST_CASE("the header tells the length before the rest has come") {
 TEST_CASE("D18: a wrong magic, version, type, length or flag is refused at the header") {
   CHECK(decode_with(0, 'X').error().text == "what came is not a Mesh handshake");
   CHECK(decode_with(5, 9).error().text.find("version 9") != std::string::npos);
-  CHECK(decode_with(7, 9).error().text.find("unknown type 9") != std::string::npos);
+  CHECK(decode_with(7, 10).error().text.find("unknown type 10") != std::string::npos);
   CHECK(decode_with(11, 9).error().text.find("wrong length") != std::string::npos);
   CHECK(decode_with(15, 9).error().text.find("unknown flags") != std::string::npos);
 }

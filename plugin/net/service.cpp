@@ -1,4 +1,4 @@
-#include "plugin/net/relay_service.h"
+#include "plugin/net/service.h"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -23,8 +23,8 @@ constexpr int kWaitPauseMs = 5;
 
 }  // namespace
 
-Result<std::unique_ptr<RelayService>> RelayService::start(Transport& transport) {
-  std::unique_ptr<RelayService> service(new RelayService(transport));
+Result<std::unique_ptr<Service>> Service::start(Transport& transport) {
+  std::unique_ptr<Service> service(new Service(transport));
   for (const auto& device : transport.devices()) {
     auto channel = verbs::CompletionChannel::create(*device);
     if (!channel) return channel.error();
@@ -32,23 +32,28 @@ Result<std::unique_ptr<RelayService>> RelayService::start(Transport& transport) 
   }
   service->desk_ = std::make_unique<RelayDesk>(transport, service->channels_);
   if (auto opened = service->desk_->open(); !opened) return opened.error();
-  if (auto opened = service->scout_.open(service->desk_->port()); !opened) return opened.error();
+  if (!transport.config().flag(Variable::kEnableRelay)) {
+    service->scout_problem_ = handshake_error("relays are off: NCCL_MESH_ENABLE_RELAY=0");
+  } else if (auto opened = service->scout_.open(service->port()); !opened) {
+    MESHBED_WARN("no relay here: %s", opened.error().text.c_str());
+    service->scout_problem_ = opened.error();
+  }
   if (::pipe2(service->wake_, O_NONBLOCK | O_CLOEXEC) != 0) {
     return Error{.code = ErrorCode::kSystem,
                  .scope = Scope::kJob,
-                 .text = std::string("no pipe for the relay service: ") + std::strerror(errno),
+                 .text = std::string("no pipe for the service: ") + std::strerror(errno),
                  .os_errno = errno};
   }
   service->thread_ = std::thread([raw = service.get()] { raw->run(); });
   return service;
 }
 
-RelayService::~RelayService() {
+Service::~Service() {
   stop_.store(true);
   if (thread_.joinable()) {
     const char byte = 0;
     // A full pipe has woken the thread already.
-    if (::write(wake_[1], &byte, 1) < 0) MESHBED_LOG(LogLevel::kTrace, "relay: %s", std::strerror(errno));
+    if (::write(wake_[1], &byte, 1) < 0) MESHBED_LOG(LogLevel::kTrace, "service: %s", std::strerror(errno));
     thread_.join();
   }
   circuits_.clear();
@@ -57,7 +62,7 @@ RelayService::~RelayService() {
   }
 }
 
-void RelayService::run() {
+void Service::run() {
   while (!stop_.load()) {
     bool moving = move_circuits();
     if (!moving) {
@@ -65,13 +70,13 @@ void RelayService::run() {
       for (const auto& circuit : circuits_) circuit->arm();
       moving = move_circuits();
     }
-    in_use_.store(!circuits_.empty() || desk_->busy());
+    in_use_.store(in_use());
     look_around(moving);
-    in_use_.store(!circuits_.empty() || desk_->busy());
+    in_use_.store(in_use());
   }
 }
 
-bool RelayService::move_circuits() {
+bool Service::move_circuits() {
   for (int round = 0; round < kRoundsAtOnce; ++round) {
     bool moved = false;
     for (const auto& circuit : circuits_) moved = circuit->progress() || moved;
@@ -82,7 +87,7 @@ bool RelayService::move_circuits() {
   return true;
 }
 
-bool RelayService::wait_for_others() const {
+bool Service::wait_for_others() const {
   const std::int64_t begun_ns = now_ns();
   for (;;) {
     const std::int64_t now = now_ns();
@@ -92,7 +97,7 @@ bool RelayService::wait_for_others() const {
   }
 }
 
-void RelayService::look_around(bool moving) {
+void Service::look_around(bool moving) {
   watched_.clear();
   const auto watch = [this](int descriptor) { watched_.push_back({.fd = descriptor, .events = POLLIN, .revents = 0}); };
   watch(wake_[0]);
@@ -102,9 +107,13 @@ void RelayService::look_around(bool moving) {
   for (const auto& circuit : circuits_) {
     for (const int descriptor : circuit->descriptors()) watch(descriptor);
   }
+  const std::size_t first_event = watched_.size();
+  for (const auto& device : transport_.devices()) watch(device->event_descriptor());
   const std::size_t first_socket = 1 + channels_.size();
   desk_->watch(watched_);
-  const int pause_ms = moving ? 0 : desk_->busy() ? kHandshakePauseMs : -1;
+  resume_desk_.watch(watched_);
+  const bool shaking_hands = desk_->busy() || resume_desk_.busy();
+  const int pause_ms = moving ? 0 : shaking_hands ? kHandshakePauseMs : -1;
   if (::poll(watched_.data(), watched_.size(), pause_ms) < 0) return;
   for (std::size_t device = 0; device < channels_.size(); ++device) {
     if (watched_[1 + device].revents != 0) channels_[device].drain();
@@ -115,7 +124,20 @@ void RelayService::look_around(bool moving) {
     if (ready(first_control + 2 * index) || ready(first_control + 2 * index + 1)) circuits_[index]->look_at_controls();
   }
   if (ready(first_socket) || ready(first_socket + 1)) scout_.advance();
-  if (ready(first_control - 1) || desk_->busy()) desk_->advance(circuits_);
+  if (ready(first_control - 1) || desk_->busy()) desk_->advance(circuits_, arrivals_);
+  for (Arrival& arrival : arrivals_) resume_desk_.take(std::move(arrival));
+  arrivals_.clear();
+  if (resume_desk_.busy()) resume_desk_.advance();
+  for (std::size_t device = 0; device < channels_.size(); ++device) {
+    if (ready(first_event + device)) read_events(*transport_.devices()[device]);
+  }
+}
+
+void Service::read_events(const verbs::Device& device) {
+  while (const auto event = device.next_event()) {
+    MESHBED_INFO("%s port %u: %s", device.name().c_str(), event->port, ibv_event_type_str(event->type));
+    transport_.note_event();
+  }
 }
 
 }  // namespace meshbed::net

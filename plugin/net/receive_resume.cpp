@@ -1,0 +1,96 @@
+// How a receiving connection is taken up again. Receives complete in the order of their posting, so that one number
+// says what has arrived: the first entry that was not served. It is taken when nothing can arrive on the old leg any
+// more, and every completion that the old leg left has been looked at; so nothing is delivered twice, and nothing that
+// was acknowledged is lost.
+#include "plugin/net/memory.h"
+#include "plugin/net/receive.h"
+#include "plugin/net/sessions.h"
+
+namespace meshbed::net {
+
+void ReceiveConnection::enroll(Sessions& sessions) {
+  session_ = session_number(peer(), leg().describe());
+  sessions_ = &sessions;
+  sessions.add(session_, *this);
+}
+
+bool ReceiveConnection::can_resume() const {
+  // A relay keeps no message: what it took and lost is nowhere.
+  return settings().failover_ms > 0 && sessions_ != nullptr && local().service_port != 0 && !peer().wants_notice;
+}
+
+void ReceiveConnection::polled(int count) {
+  if (count == 0 && !impaired()) listen_to_silence();
+}
+
+void ReceiveConnection::probe() {
+  if (announced_ - announced_done_ >= depth_) return;
+  ibv_send_wr work{};
+  ++announced_;
+  work.wr_id = RequestPool::kControlBit | announced_;
+  work.opcode = IBV_WR_RDMA_WRITE;
+  work.send_flags = IBV_SEND_SIGNALED;
+  work.wr.rdma.remote_addr = peer().memory_address;
+  work.wr.rdma.rkey = peer().memory_rkey;
+  post_send(work);
+}
+
+void ReceiveConnection::flushed(const ibv_wc& completion) {
+  if ((completion.wr_id & RequestPool::kControlBit) == 0) --awaited_;
+}
+
+Result<std::optional<WireEnd>> ReceiveConnection::take_up(const LocalEnd& local, const WireEnd& sender,
+                                                          std::uint8_t mtu) {
+  suspend({.code = ErrorCode::kRemote,
+           .scope = Scope::kQueuePair,
+           .text = ends_text() + ": the sender lost its way to us",
+           .os_errno = 0},
+          LogLevel::kInfo);
+  if (failed()) return failure();
+  leg().abort();  // where it was suspended before, and stands on a leg that came to nothing
+  // Every receive leaves a completion: its own, or a flushed one.
+  if (awaited_ > 0) poll();
+  if (failed()) return failure();
+  if (awaited_ > 0) return std::optional<WireEnd>();
+
+  const LegShape shape = shape_on(*local.device);
+  auto fresh = Leg::open(local, settings().leg, shape);
+  if (!fresh) return fresh.error();
+  if (auto joined = (*fresh)->join(sender, mtu); !joined) return joined.error();
+  if (!copy_ring(leg(), **fresh)) {
+    return fail({.code = ErrorCode::kSystem,
+                 .scope = Scope::kQueuePair,
+                 .text = ends_text() + ": a receive's memory cannot be registered on " + local.device->name(),
+                 .os_errno = 0});
+  }
+  stand_on(std::move(*fresh));
+  depth_ = shape.depths.sends;
+  announced_ = announced_done_ = 0;
+  for (const Request* request : unfinished()) {
+    if (!await(*request)) return failure();
+  }
+  return std::optional(leg().describe());
+}
+
+/// The entries of what is still awaited, with the keys of the new leg's device.
+bool ReceiveConnection::copy_ring(const Leg& from, const Leg& to) {
+  for (std::uint64_t slot = 0; slot < kRingSlots; ++slot) {
+    ClearToSend& entry = to.memory().as<ClearToSend>()[slot];
+    entry = from.memory().as<ClearToSend>()[slot];
+    if (memories_[slot] == nullptr) continue;
+    const verbs::Registration* registration = memories_[slot]->on(to.device());
+    if (registration == nullptr) return false;
+    entry.rkey = registration->rkey();
+  }
+  return true;
+}
+
+void ReceiveConnection::announce_anew() {
+  if (!suspended() || failed()) return;
+  go_on();
+  for (const Request* request : unfinished()) {
+    if (!announce(slot_of(request->group), request->parts)) return;
+  }
+}
+
+}  // namespace meshbed::net

@@ -1,0 +1,67 @@
+#pragma once
+// Where senders that lost their leg come to be taken up again (resumption.h): the receiving side, for all receiving
+// connections of the process, whether their owners look at them right now or not. Belongs to the service's thread.
+
+#include <poll.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "plugin/base/result.h"
+#include "plugin/net/clock.h"
+#include "plugin/net/leg.h"
+#include "plugin/net/socket.h"
+
+namespace meshbed::net {
+
+class ReceiveConnection;
+class Transport;
+
+/// A client of the service's port, and what it said first.
+struct Arrival {
+  Socket socket;
+  SocketAddress local, remote;
+  WireMessage message;
+};
+
+class ResumeDesk {
+ public:
+  explicit ResumeDesk(Transport& transport) : transport_(transport) {}
+  ~ResumeDesk();
+
+  /// `arrival` said RESUME.
+  void take(Arrival arrival);
+  void advance();
+  bool busy() const { return !clients_.empty(); }
+  /// Adds what poll(2) should look for while it is busy.
+  void watch(std::vector<pollfd>& watched) const;
+
+ private:
+  enum class State { kTakeUp, kReply, kReady, kRefusing };
+  struct Client {
+    Arrival arrival;
+    std::uint64_t session = 0;
+    LocalEnd local;
+    std::uint8_t mtu = 0;
+    Deadline deadline;
+    State state = State::kTakeUp;
+    MessageReader reader;
+    MessageWriter writer;
+  };
+
+  /// False: the client is done with.
+  bool advance(Client& client);
+  bool take_up(Client& client);
+  bool read_ready(Client& client);
+  void try_to_take_up(Client& client, ReceiveConnection& connection);
+  void refuse(Client& client, WireType type, const std::string& why);
+  bool drop(const Client& client, const std::string& why);
+  /// The connection's owner may come back.
+  void release(const Client& client);
+
+  Transport& transport_;
+  std::vector<std::unique_ptr<Client>> clients_;
+};
+
+}  // namespace meshbed::net

@@ -1,0 +1,64 @@
+#pragma once
+// The service: the one thread of a process, for others and for what happens to its ports. It answers who we are
+// (scout), opens circuits (relay desk) and moves their pieces, takes connections up again that lost their leg (resume
+// desk), and reads the devices' asynchronous events. Asleep unless there is something to do: completion channels,
+// sockets, events and a pipe wake it.
+
+#include <poll.h>
+
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "plugin/base/result.h"
+#include "plugin/net/relay_desk.h"
+#include "plugin/net/resume_desk.h"
+#include "plugin/net/scout.h"
+#include "plugin/verbs/completion.h"
+
+namespace meshbed::net {
+
+class Service {
+ public:
+  static Result<std::unique_ptr<Service>> start(Transport& transport);
+  ~Service();
+
+  /// Before the end: until no circuit is left, or nothing has moved for a second. False: others go on sending through
+  /// this process, and go on after ten seconds too.
+  bool wait_for_others() const;
+
+  /// For chains of relays; nullptr: there can be none, and `scout_problem()` says why.
+  Scout* scout() { return scout_problem_ ? nullptr : &scout_; }
+  const Error& scout_problem() const { return *scout_problem_; }
+  /// TCP, on every address: where circuits begin and connections are taken up again.
+  std::uint16_t port() const { return desk_->port(); }
+
+ private:
+  explicit Service(Transport& transport) : transport_(transport), scout_(transport), resume_desk_(transport) {}
+  void run();
+  /// Moves pieces until nothing moves any more; true: it still does, but others want to be looked at too.
+  bool move_circuits();
+  /// Sleeps until something happens, unless pieces are moving; deals with sockets.
+  void look_around(bool moving);
+  void read_events(const verbs::Device& device);
+  bool in_use() const { return !circuits_.empty() || desk_->busy() || resume_desk_.busy(); }
+
+  Transport& transport_;
+  Scout scout_;
+  std::optional<Error> scout_problem_;
+  ResumeDesk resume_desk_;
+  std::vector<verbs::CompletionChannel> channels_;
+  std::unique_ptr<RelayDesk> desk_;
+  std::vector<std::unique_ptr<Circuit>> circuits_;
+  std::vector<Arrival> arrivals_;
+  std::vector<pollfd> watched_;
+  int wake_[2] = {-1, -1};
+  std::atomic<bool> stop_{false};
+  std::atomic<bool> in_use_{false};
+  std::atomic<std::int64_t> last_move_ns_{0};
+  std::thread thread_;
+};
+
+}  // namespace meshbed::net
