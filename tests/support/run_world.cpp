@@ -153,10 +153,10 @@ WorldResult run_world(const sim::WorldOptions& options, const std::function<void
   return result;
 }
 
-models::Cluster ring_cluster(int nodes, std::uint64_t rate_bps, Picoseconds propagation_ps) {
+models::Cluster ring_cluster(int nodes, std::uint64_t rate_bps, Picoseconds propagation_ps, int rails) {
   models::Cluster cluster;
   cluster.management = models::ManagementNetwork{};
-  const int cables = nodes == 2 ? 1 : nodes;
+  const int cables = rails * (nodes == 2 ? 1 : nodes);
   for (int index = 0; index < nodes; ++index) cluster.nodes.push_back(make_node(index));
   const auto add_nic = [&](int node, int subnet, int host) {
     auto& nics = cluster.nodes[static_cast<std::size_t>(node)].nics;
@@ -166,9 +166,9 @@ models::Cluster ring_cluster(int nodes, std::uint64_t rate_bps, Picoseconds prop
     return models::PortRef{node, static_cast<int>(nics.size()) - 1};
   };
   for (int cable = 0; cable < cables; ++cable) {
-    const int next = (cable + 1) % nodes;
+    const int first = nodes == 2 ? 0 : cable % nodes, next = (first + 1) % nodes;
     cluster.cables.push_back({.name = "cable" + std::to_string(cable),
-                              .a = add_nic(cable, cable, 1),
+                              .a = add_nic(first, cable, 1),
                               .b = add_nic(next, cable, 2),
                               .rate_bps = rate_bps,
                               .propagation_ps = propagation_ps});

@@ -25,9 +25,9 @@ WorldResult run_world(const sim::WorldOptions& options, const std::function<void
 void report(const std::string& text);
 
 /// `nodes` nodes in a ring (2: a pair; 1 cable a pair of neighbours), each cable its own 192.168.(100+i).0/24,
-/// two NICs a node (one for the ends of a pair), rate and propagation as given.
+/// two NICs a node (one for the ends of a pair), rate and propagation as given; all of that once a rail.
 models::Cluster ring_cluster(int nodes, std::uint64_t rate_bps = 100'000'000'000,
-                             Picoseconds propagation_ps = 1 * kPicosecondsPerMicrosecond);
+                             Picoseconds propagation_ps = 1 * kPicosecondsPerMicrosecond, int rails = 1);
 /// `nodes` nodes with one NIC each on one switch, one subnet 192.168.100.0/24 (or /16 where it must be larger).
 models::Cluster switch_cluster(int nodes, std::uint64_t rate_bps = 100'000'000'000,
                                Picoseconds propagation_ps = 1 * kPicosecondsPerMicrosecond);
