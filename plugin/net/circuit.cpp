@@ -26,8 +26,8 @@ bool Circuit::progress() {
     break_off(parts_.entry->what_broke().text);
   } else if (parts_.exit->broken()) {
     break_off(parts_.exit->what_broke().text);
-  } else if (end_at_ && next_ >= *end_at_ && parts_.exit->idle()) {
-    finish();
+  } else if (end_at_ && next_ >= *end_at_ && parts_.exit->idle() && !handed_over_) {
+    hand_over();
   }
   return moved || over_;
 }
@@ -84,6 +84,12 @@ void Circuit::look_upstream() {
 void Circuit::look_downstream() {
   auto message = downstream_reader_.read(parts_.downstream);
   if (message && !*message) return;
+  if (handed_over_ && (!message || (*message)->type == WireType::kEnd)) {
+    // Its END says that all of it is delivered; without one nobody knows, and nobody is told anything.
+    over_ = true;
+    if (message) finish();
+    return;
+  }
   break_off(message ? (*message)->reason : message.error().text);
 }
 
@@ -96,13 +102,23 @@ void Circuit::break_off(const std::string& why) {
   if (parts_.upstream.is_open()) (void)writer.write(parts_.upstream);
 }
 
+void Circuit::hand_over() {
+  handed_over_ = true;
+  // A receiver that is next has everything: its adapter said so.
+  parts_.downstream.is_open() ? send_end(parts_.downstream) : finish();
+}
+
 void Circuit::finish() {
   over_ = true;
-  if (!parts_.downstream.is_open()) return;
+  if (parts_.upstream.is_open()) send_end(parts_.upstream);
+}
+
+void Circuit::send_end(Socket& socket) {
   MessageWriter writer;
   writer.start(
       {.type = WireType::kEnd, .cookie = parts_.number, .end = {}, .reason = "", .route = {}, .pieces = next_});
-  (void)writer.write(parts_.downstream);
+  // Where it cannot be told, the end of the control connection follows.
+  (void)writer.write(socket);
 }
 
 }  // namespace meshbed::net

@@ -107,7 +107,7 @@ Result<bool> Connecting::await_dialling() {
 Result<bool> Connecting::retry_or_fail(const Error& error) {
   if (has_no_more_attempts()) {
     // Somebody is there and knows nothing of this port: the process that had it has ended.
-    final_ = error.os_errno == ECONNREFUSED;
+    final_ = error.os_errno == ECONNREFUSED && !destination_.onward;
     return unreachable(error.text + " (attempt " + std::to_string(attempts_) + ")");
   }
   next_attempt_ = Deadline::in_ms(kFirstPauseMs << (attempts_ - 1 < 8 ? attempts_ - 1 : 8));
@@ -122,7 +122,7 @@ bool Connecting::has_no_more_attempts() const {
 }
 
 WireMessage Connecting::request() const {
-  return {.type = destination_.resumes ? WireType::kResume : WireType::kRequest,
+  return {.type = destination_.resumes && !destination_.onward ? WireType::kResume : WireType::kRequest,
           .cookie = destination_.cookie,
           .end = leg_.describe(),
           .reason = ""};

@@ -157,7 +157,7 @@ const Error& Connection::fail(Error error) {
 void Connection::suspend(Error why, LogLevel level) {
   if (impaired()) return;
   MESHBED_LOG(level,
-              "%s; it is taken up again over any cable between the two nodes within %" PRId64
+              "%s; it is taken up again, over another way or when this one is back, within %" PRId64
               " s (NCCL_MESH_FAILOVER_TIMEOUT_SEC)",
               why.text.c_str(), settings_.failover_ms / 1000);
   suspension_ = std::move(why);

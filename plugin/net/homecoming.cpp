@@ -14,7 +14,7 @@ constexpr std::uint32_t kCallsBetweenClocks = 16;
 
 }  // namespace
 
-bool Homecoming::advance(std::uint16_t service_port) {
+bool Homecoming::advance() {
   if (trial_.is_open()) {
     auto connected = trial_.finish_connect();
     if (connected && !*connected && !trial_ends_.passed()) return false;
@@ -31,7 +31,7 @@ bool Homecoming::advance(std::uint16_t service_port) {
   };
   if (ways && leads_home(ways->front())) {
     const Route& way = ways->front();
-    auto trial = Socket::begin_connect(way.local.address, {.address = peer_, .port = service_port});
+    auto trial = Socket::begin_connect(way.local.address, {.address = peer_, .port = origin_.service_port});
     if (trial) {
       trial_ = std::move(*trial);
       trial_ends_ = Deadline::in_ms(kTrialMs);

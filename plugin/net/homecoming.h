@@ -23,9 +23,9 @@ class Homecoming {
   bool is_home(const LocalEnd& local, const WireEnd& peer) const {
     return local.nic.device == device_ && local.nic.port == port_ && peer.address.address == peer_;
   }
-  /// One step; to be called again and again while away. True: the way home stands, over which the peer's `service_port`
-  /// answered.
-  bool advance(std::uint16_t service_port);
+  /// One step; to be called again and again while away. True: the way home stands, for the peer's service answered over
+  /// it.
+  bool advance();
   /// A port changed: look at once.
   void hurry() {
     looks_later_ = false;

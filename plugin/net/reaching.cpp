@@ -5,18 +5,12 @@
 #include <algorithm>
 
 #include "plugin/base/log.h"
-#include "plugin/net/direct_send.h"
-#include "plugin/net/relayed_send.h"
+#include "plugin/net/scout.h"
 #include "plugin/net/service.h"
 #include "plugin/net/transport.h"
 
 namespace meshbed::net {
 namespace {
-
-constexpr std::int64_t kLongestPauseMs = 1000;
-/// After the first chain was found, so that a shorter or better one may still show: a few times as long as that one
-/// took, since the others are about as far away, on slow machines as on fast ones.
-constexpr std::int64_t kSettleLeastMs = 2, kSettleMostMs = 200, kSettleFactor = 4;
 
 Error logged(Error error) {
   MESHBED_WARN("%s", error.text.c_str());
@@ -49,18 +43,11 @@ Result<std::unique_ptr<Reaching>> Reaching::begin(Transport& transport, const Ha
   Service* service = transport.service();
   if (service == nullptr) return logged(route.error());
   if (service->scout() == nullptr) return logged(service->scout_problem());
-  reaching->scout_ = service->scout();
+  reaching->search_ = std::make_unique<ChainSearch>(transport, *service->scout(), peer, dev);
   reaching->no_path_ = route.error();
   reaching->give_up_ = Deadline::in_ms(transport.config().number(Variable::kConnectTimeoutSec) * 1000);
-  reaching->search_began_ns_ = now_ns();
-  reaching->ask();
+  reaching->search_->begin(false);
   return reaching;
-}
-
-void Reaching::ask() {
-  scout_->ask();
-  next_question_ = Deadline::in_ms(question_pause_ms_);
-  question_pause_ms_ = std::min(2 * question_pause_ms_, kLongestPauseMs);
 }
 
 LocalEnd Reaching::local_end(const Route& route) {
@@ -74,7 +61,7 @@ Result<void> Reaching::go_straight(const Route& route) {
                  nics_[static_cast<std::size_t>(route.nic)].device_name.c_str(), subnet_text(route.local).c_str(),
                  to_text(route.remote.prefix.address).c_str());
   }
-  auto connection = DirectSend::create(local_end(route), transport_.settings_for(traffic_class_));
+  auto connection = SendConnection::create(local_end(route), transport_.settings_for(traffic_class_));
   if (!connection) return connection.error();
   connection_ = std::move(*connection);
   Destination destination{.route = route,
@@ -95,41 +82,27 @@ Result<std::unique_ptr<SendConnection>> Reaching::advance() {
     auto connected = connecting_->advance();
     if (connected && !*connected) return std::unique_ptr<SendConnection>();
     if (connected) break;
-    if (scout_ == nullptr || give_up_.passed()) return logged(connected.error());
+    if (search_ == nullptr || give_up_.passed()) return logged(connected.error());
     MESHBED_INFO("%s", connected.error().text.c_str());
     // The map may be older than a cable that was pulled: draw it anew.
     connecting_.reset();
     connection_.reset();
-    found_ = false;
-    scout_->forget();
-    search_began_ns_ = now_ns();
-    ask();
+    search_->begin(true);
   }
-  if (scout_ != nullptr) static_cast<RelayedSend&>(*connection_).attach(connecting_->take_control());
-  if (scout_ == nullptr) {
-    static_cast<DirectSend&>(*connection_)
-        .remember({.transport = &transport_,
-                   .peer = peer_,
-                   .dev = dev_,
-                   .session = session_number(connection_->leg().describe(), connection_->leg().peer())});
+  if (search_ != nullptr) {
+    connection_->attach(connecting_->take_control());
+  } else {
+    connection_->remember({.transport = &transport_,
+                           .peer = peer_,
+                           .dev = dev_,
+                           .session = session_number(connection_->leg().describe(), connection_->leg().peer())});
   }
   connecting_.reset();
   return std::move(connection_);
 }
 
 Result<bool> Reaching::search() {
-  const auto hops = scout_->chain({.nics = &nics_,
-                                   .node = transport_.node(),
-                                   .target = peer_.node,
-                                   .target_addresses = peer_.addresses,
-                                   .hop_limit = transport_.config().max_relay_hops(),
-                                   .dev = dev_});
-  if (hops && !found_) {
-    found_ = true;
-    const std::int64_t took_ms = (now_ns() - search_began_ns_) / 1'000'000;
-    settled_ = Deadline::in_ms(std::clamp(kSettleFactor * took_ms, kSettleLeastMs, kSettleMostMs));
-  }
-  if (hops && settled_.passed()) {
+  if (const auto hops = search_->advance(nics_)) {
     if (auto through = go_through(*hops); !through) return through.error();
     return true;
   }
@@ -138,39 +111,24 @@ Result<bool> Reaching::search() {
     error.text += "; and no chain of at most " + std::to_string(transport_.config().max_relay_hops()) +
                   " cables (NCCL_MESH_MAX_RELAY_HOPS) was found within " +
                   transport_.config().text(Variable::kConnectTimeoutSec) +
-                  " s: " + std::to_string(scout_->known_nodes()) + " nodes answered on UDP port " +
-                  transport_.config().text(Variable::kRelayPort) + " (NCCL_MESH_RELAY_PORT)";
+                  " s: " + std::to_string(transport_.service()->scout()->known_nodes()) +
+                  " nodes answered on UDP port " + transport_.config().text(Variable::kRelayPort) +
+                  " (NCCL_MESH_RELAY_PORT)";
     return error;
   }
-  if (next_question_.passed()) ask();
   // Nothing to look at here; the relay service reads the answers.
   ::poll(nullptr, 0, 0);
   return false;
 }
 
 Result<void> Reaching::go_through(const std::vector<Hop>& hops) {
-  const Hop& first = hops.front();
-  const std::vector<PeerAddress> there{{.prefix = first.address, .nic = 0}};
-  auto route = choose_route({.nics = &nics_, .peer = there, .dev = dev_, .gids = transport_.gid_preference()});
-  if (!route) return route.error();
-  const auto hop_limit = static_cast<std::uint8_t>(transport_.config().max_relay_hops());
-  const std::uint64_t circuit = transport_.random();
-  auto connection = RelayedSend::create(local_end(*route), transport_.settings_for(traffic_class_), circuit, hop_limit);
+  auto start = start_of(transport_, hops, peer_, dev_, nics_);
+  if (!start) return start.error();
+  auto connection = SendConnection::create(local_end(start->destination.route), transport_.settings_for(traffic_class_),
+                                           start->circuit);
   if (!connection) return connection.error();
-  WireRoute onward{.origin = transport_.node(),
-                   .hop = 1,
-                   .hop_limit = hop_limit,
-                   .onward = {hops.begin() + 1, hops.end()},
-                   .handle = {}};
-  encode_handle(peer_, onward.handle);
-  MESHBED_INFO("no subnet shared with the peer: through %zu relays, the first at %s by %s", hops.size(),
-               to_text(first.address.address).c_str(), nics_[static_cast<std::size_t>(route->nic)].device_name.c_str());
   connection_ = std::move(*connection);
-  Destination destination{.route = *route,
-                          .target = {.address = first.address.address, .port = first.port},
-                          .cookie = circuit,
-                          .onward = std::move(onward)};
-  connecting_ = std::make_unique<Connecting>(transport_, std::move(destination), connection_->leg());
+  connecting_ = std::make_unique<Connecting>(transport_, std::move(start->destination), connection_->leg());
   return ok();
 }
 

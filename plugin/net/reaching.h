@@ -6,14 +6,13 @@
 #include <vector>
 
 #include "plugin/base/result.h"
+#include "plugin/net/chain_search.h"
 #include "plugin/net/clock.h"
 #include "plugin/net/connecting.h"
 #include "plugin/net/handle.h"
 #include "plugin/net/send.h"
 
 namespace meshbed::net {
-
-class Scout;
 
 class Reaching {
  public:
@@ -28,7 +27,6 @@ class Reaching {
   Result<void> go_straight(const Route& route);
   /// True: a chain was found, and its first leg has begun.
   Result<bool> search();
-  void ask();
   Result<void> go_through(const std::vector<Hop>& hops);
   LocalEnd local_end(const Route& route);
 
@@ -40,13 +38,9 @@ class Reaching {
   std::unique_ptr<SendConnection> connection_;
   std::unique_ptr<Connecting> connecting_;  // its leg
   // Only where relays are needed:
-  Scout* scout_ = nullptr;
+  std::unique_ptr<ChainSearch> search_;
   Error no_path_;
-  Deadline give_up_, next_question_, settled_;
-  /// Questions get lost, and neighbours start later than we do: asked again after this, then after twice as long.
-  std::int64_t question_pause_ms_ = 50;
-  std::int64_t search_began_ns_ = 0;
-  bool found_ = false;
+  Deadline give_up_;
 };
 
 }  // namespace meshbed::net

@@ -167,7 +167,7 @@ Result<void> RelayDesk::go_onward(Client& client) {
                           .target = {.address = route->remote.prefix.address,
                                      .port = to_receiver ? handle->tcp_port : client.route.onward.front().port},
                           .cookie = to_receiver ? handle->cookie : client.circuit,
-                          .onward = std::nullopt};
+                          .resumes = client.route.resumes};
   if (!to_receiver) {
     destination.onward = client.route;
     destination.onward->onward.erase(destination.onward->onward.begin());
@@ -181,17 +181,21 @@ Result<void> RelayDesk::go_onward(Client& client) {
 Result<bool> RelayDesk::connect_onward(Client& client) {
   auto connected = client.connecting->advance();
   if (!connected) {
-    refuse(client, connected.error().text);
+    refuse(client, connected.error().text, client.connecting->is_final() ? WireType::kGone : WireType::kRefuse);
     return true;
   }
   if (!*connected) return false;
+  client.exit->begin_at(client.connecting->served());
   const std::uint8_t mtu = std::min(client.entry->local().nic.mtu, client.peer.mtu);
   if (auto joined = client.entry->leg().join(client.peer, mtu); !joined) {
     refuse(client, joined.error().text);
     return true;
   }
-  WireMessage reply{
-      .type = WireType::kReply, .cookie = client.circuit, .end = client.entry->leg().describe(), .reason = ""};
+  WireMessage reply{.type = client.route.resumes ? WireType::kResumed : WireType::kReply,
+                    .cookie = client.circuit,
+                    .end = client.entry->leg().describe(),
+                    .reason = ""};
+  reply.served = client.connecting->served();
   reply.end.mtu = mtu;
   client.writer.start(reply);
   client.state = State::kReply;
@@ -220,9 +224,9 @@ std::unique_ptr<Circuit> RelayDesk::to_circuit(Client& client) {
                                                   .downstream = std::move(downstream)});
 }
 
-void RelayDesk::refuse(Client& client, const std::string& why) {
+void RelayDesk::refuse(Client& client, const std::string& why, WireType type) {
   MESHBED_WARN("relay: client %s is refused: %s", to_text(client.remote.address).c_str(), why.c_str());
-  client.writer.start({.type = WireType::kRefuse, .cookie = client.circuit, .end = {}, .reason = why});
+  client.writer.start({.type = type, .cookie = client.circuit, .end = {}, .reason = why});
   client.state = State::kRefusing;
 }
 

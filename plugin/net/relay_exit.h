@@ -22,6 +22,8 @@ class RelayExit : public RelayEnd {
   static Result<std::unique_ptr<RelayExit>> create(LocalEnd local, const ConnectionSettings& settings,
                                                    ibv_comp_channel* channel, const Job& job);
 
+  /// The receiver announces from this entry on: what came before was served over other ways.
+  void begin_at(std::uint64_t entry) { taken_ = entry; }
   /// There is room for one more piece, here and at the other end.
   bool can_forward() const;
   bool idle() const { return queued_ == 0; }

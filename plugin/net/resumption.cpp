@@ -5,6 +5,9 @@
 #include <algorithm>
 
 #include "plugin/base/log.h"
+#include "plugin/net/direct_carrier.h"
+#include "plugin/net/scout.h"
+#include "plugin/net/service.h"
 #include "plugin/net/transport.h"
 
 namespace meshbed::net {
@@ -13,6 +16,10 @@ namespace {
 /// One attempt on one way. A peer that is there answers within a round trip; its adapter may take a second to find
 /// ours.
 constexpr std::int64_t kAttemptMs = 2500;
+/// Through relays, each of which has to find the next one.
+constexpr std::int64_t kChainAttemptMs = 10'000;
+/// Until the next round, in which cables that are back by then are tried first.
+constexpr std::int64_t kSearchMs = 1000;
 constexpr std::int64_t kLongestPauseMs = 1000;
 
 }  // namespace
@@ -26,8 +33,38 @@ Result<std::vector<Route>> ways_to(const Origin& origin, const std::vector<Nic>&
                      .gids = origin.transport->gid_preference()});
 }
 
+Result<ChainStart> start_of(Transport& transport, const std::vector<Hop>& hops, const Handle& peer, int dev,
+                            const std::vector<Nic>& nics) {
+  const Hop& first = hops.front();
+  const std::vector<PeerAddress> there{{.prefix = first.address, .nic = 0}};
+  auto route = choose_route({.nics = &nics, .peer = there, .dev = dev, .gids = transport.gid_preference()});
+  if (!route) return route.error();
+  ChainStart start{.destination = {.route = *route,
+                                   .target = {.address = first.address.address, .port = first.port},
+                                   .cookie = transport.random()},
+                   .circuit = {}};
+  start.circuit = {.number = start.destination.cookie,
+                   .hop_limit = static_cast<std::uint8_t>(transport.config().max_relay_hops())};
+  WireRoute onward{.origin = transport.node(),
+                   .hop = 1,
+                   .hop_limit = start.circuit.hop_limit,
+                   .onward = {hops.begin() + 1, hops.end()},
+                   .handle = {}};
+  encode_handle(peer, onward.handle);
+  start.destination.onward = std::move(onward);
+  MESHBED_INFO("no subnet shared with the peer: through %zu relays, the first at %s by %s", hops.size(),
+               to_text(first.address.address).c_str(), nics[static_cast<std::size_t>(route->nic)].device_name.c_str());
+  return start;
+}
+
+Resumption::Resumption(const Origin& origin, const LegSettings& settings) : origin_(origin), settings_(settings) {
+  // As the last relay of a chain reads it: who takes the connection up again, and under which number.
+  origin_.peer.tcp_port = origin.service_port;
+  origin_.peer.cookie = origin.session;
+}
+
 Result<std::optional<Resumption::Resumed>> Resumption::advance() {
-  if (connecting_ == nullptr && ((waits_ && !next_attempt_.passed()) || !begin_attempt())) {
+  if (connecting_ == nullptr && ((waits_ && !next_round_.passed()) || !begin_attempt())) {
     // Nothing to look at here; whoever runs us may use the moment.
     ::poll(nullptr, 0, 0);
     return std::optional<Resumed>();
@@ -39,51 +76,101 @@ Result<std::optional<Resumption::Resumed>> Resumption::advance() {
     connecting_.reset();
     leg_.reset();
     if (is_final) return connected.error();
-    put_off(connected.error().text);
+    note(connected.error().text);
     return std::optional<Resumed>();
   }
-  Resumed resumed{.leg = std::move(leg_), .served = connecting_->served()};
+  Resumed resumed{.leg = std::move(leg_), .served = connecting_->served(), .circuit = circuit_};
+  if (circuit_) resumed.control = connecting_->take_control();
   connecting_.reset();
   return std::optional(std::move(resumed));
 }
 
+/// The next way of this round: each cable once, then a chain. False: none just now.
 bool Resumption::begin_attempt() {
-  const std::vector<Nic> nics = origin_.transport->current_nics();
-  auto ways = ways_to(origin_, nics);
-  ways_ = ways ? ways->size() : 1;
-  const std::size_t attempt = attempts_++;
   waits_ = false;
-  if (!ways) {
-    put_off(ways.error().text);
-    return false;
+  const std::vector<Nic> nics = origin_.transport->current_nics();
+  const auto ways = ways_to(origin_, nics);
+  if (ways && tried_ < ways->size()) {
+    const Route& way = (*ways)[tried_++];
+    return go_straight(way, nics[static_cast<std::size_t>(way.nic)]);
   }
-  const Route& way = (*ways)[attempt % ways->size()];
-  const Nic& nic = nics[static_cast<std::size_t>(way.nic)];
-  const LocalEnd local = origin_.transport->local_end(nic, way.local, way.gid);
-  auto leg = Leg::open(local, settings_, shape_on_(*local.device));
-  if (!leg) {
-    put_off(leg.error().text);
-    return false;
-  }
-  leg_ = std::move(*leg);
-  connecting_ =
-      std::make_unique<Connecting>(*origin_.transport,
-                                   Destination{.route = way,
-                                               .target = {.address = way.remote.prefix.address, .port = service_port_},
-                                               .cookie = origin_.session,
-                                               .resumes = true,
-                                               .patience_ms = kAttemptMs},
-                                   *leg_);
+  if (!ways) note(ways.error().text);
+  return search(nics);
+}
+
+bool Resumption::go_straight(const Route& way, const Nic& nic) {
+  circuit_.reset();
+  if (!open_leg(way, nic, &DirectCarrier::shape_on)) return false;
+  begin({.route = way,
+         .target = {.address = way.remote.prefix.address, .port = origin_.service_port},
+         .cookie = origin_.session,
+         .patience_ms = kAttemptMs});
   return true;
 }
 
-void Resumption::put_off(const std::string& why) {
-  MESHBED_INFO("not taken up again yet: %s", why.c_str());
+/// No cable leads there: perhaps relays do, or the peer has other addresses by now.
+bool Resumption::search(const std::vector<Nic>& nics) {
+  Service* service = origin_.transport->service();
+  Scout* scout = service != nullptr ? service->scout() : nullptr;
+  if (scout == nullptr || (search_ != nullptr && search_ends_.passed())) return end_round();
+  if (search_ == nullptr) {
+    search_ = std::make_unique<ChainSearch>(*origin_.transport, *scout, origin_.peer, origin_.dev);
+    search_->begin(true);
+    search_ends_ = Deadline::in_ms(kSearchMs);
+  }
+  if (const auto heard = scout->find(origin_.peer.node); heard && heard->addresses != origin_.peer.addresses) {
+    origin_.peer.addresses = heard->addresses;
+    tried_ = 0;
+    return false;
+  }
+  const auto hops = search_->advance(nics);
+  return hops && go_through(*hops, nics);
+}
+
+bool Resumption::go_through(const std::vector<Hop>& hops, const std::vector<Nic>& nics) {
+  search_ends_ = Deadline::in_ms(1);  // if this one fails the round is over
+  auto start = start_of(*origin_.transport, hops, origin_.peer, origin_.dev, nics);
+  if (!start) {
+    note(start.error().text);
+    return false;
+  }
+  circuit_ = start->circuit;
+  const Route& route = start->destination.route;
+  if (!open_leg(route, nics[static_cast<std::size_t>(route.nic)], &RelayedCarrier::shape_on)) return false;
+  start->destination.onward->resumes = true;
+  start->destination.patience_ms = kChainAttemptMs;
+  begin(std::move(start->destination));
+  return true;
+}
+
+bool Resumption::open_leg(const Route& route, const Nic& nic, LegShape (*shape_on)(const verbs::Device&)) {
+  const LocalEnd local = origin_.transport->local_end(nic, route.local, route.gid);
+  auto leg = Leg::open(local, settings_, shape_on(*local.device));
+  if (leg) {
+    leg_ = std::move(*leg);
+  } else {
+    note(leg.error().text);
+  }
+  return leg_ != nullptr;
+}
+
+void Resumption::begin(Destination destination) {
+  destination.resumes = true;
+  connecting_ = std::make_unique<Connecting>(*origin_.transport, std::move(destination), *leg_);
+}
+
+void Resumption::note(const std::string& why) {
+  if (why != obstacle_) MESHBED_INFO("not taken up again yet: %s", why.c_str());
   obstacle_ = why;
-  if (attempts_ % ways_ != 0) return;  // another way waits to be tried
+}
+
+bool Resumption::end_round() {
+  search_.reset();
+  tried_ = 0;
   waits_ = true;
-  next_attempt_ = Deadline::in_ms(pause_ms_);
+  next_round_ = Deadline::in_ms(pause_ms_);
   pause_ms_ = std::min(2 * pause_ms_, kLongestPauseMs);
+  return false;
 }
 
 }  // namespace meshbed::net

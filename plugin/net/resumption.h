@@ -1,17 +1,19 @@
 #pragma once
 // How a sending connection that lost its leg gets another one: over any cable that still leads to the peer, the one it
-// was asked for first, each in turn, until one stands or the connection gives up. The peer's service (resume_desk.h)
-// says what has arrived.
+// was asked for first, each in turn; where none does, through relays; until one stands or the connection gives up. The
+// peer's service (resume_desk.h) says what has arrived.
 
 #include <memory>
 #include <optional>
 #include <string>
 
 #include "plugin/base/result.h"
+#include "plugin/net/chain_search.h"
 #include "plugin/net/clock.h"
 #include "plugin/net/connecting.h"
 #include "plugin/net/handle.h"
 #include "plugin/net/leg.h"
+#include "plugin/net/relayed_carrier.h"
 
 namespace meshbed::net {
 
@@ -21,20 +23,21 @@ class Transport;
 struct Origin {
   Transport* transport = nullptr;
   Handle peer;
-  int dev = 0;                // asked for by the caller
-  std::uint64_t session = 0;  // session_number()
+  int dev = 0;                     // asked for by the caller
+  std::uint64_t session = 0;       // session_number()
+  std::uint16_t service_port = 0;  // of the peer's process
 };
 
 class Resumption {
  public:
-  /// `service_port` of the peer's process. `origin` must outlive this.
-  Resumption(const Origin& origin, std::uint16_t service_port, const LegSettings& settings,
-             LegShape (*shape_on)(const verbs::Device&))
-      : origin_(origin), service_port_(service_port), settings_(settings), shape_on_(shape_on) {}
+  /// `origin` must outlive this.
+  Resumption(const Origin& origin, const LegSettings& settings);
 
   struct Resumed {
     std::unique_ptr<Leg> leg;
-    std::uint64_t served = 0;  // clear-to-send entries below have been served
+    std::uint64_t served = 0;               // clear-to-send entries below have been served
+    std::optional<CircuitStart> circuit{};  // through relays
+    Socket control{};                       // to the first of them
   };
   /// nullopt: not yet. An error: the peer's connection is gone, and no attempt would bring it back.
   Result<std::optional<Resumed>> advance();
@@ -42,25 +45,38 @@ class Resumption {
   const std::string& obstacle() const { return obstacle_; }
 
  private:
-  /// False: there is no way just now.
   bool begin_attempt();
-  void put_off(const std::string& why);
+  bool go_straight(const Route& way, const Nic& nic);
+  bool search(const std::vector<Nic>& nics);
+  bool go_through(const std::vector<Hop>& hops, const std::vector<Nic>& nics);
+  bool open_leg(const Route& route, const Nic& nic, LegShape (*shape_on)(const verbs::Device&));
+  void begin(Destination destination);
+  void note(const std::string& why);
+  bool end_round();
 
-  const Origin& origin_;
-  std::uint16_t service_port_;
+  Origin origin_;  // with the peer's addresses as they were last heard of
   LegSettings settings_;
-  LegShape (*shape_on_)(const verbs::Device&);
+  std::unique_ptr<ChainSearch> search_;  // after all cables of this round were tried
+  Deadline search_ends_;
+  std::optional<CircuitStart> circuit_;  // of leg_
   std::unique_ptr<Leg> leg_;
   std::unique_ptr<Connecting> connecting_;  // of leg_
-  std::size_t attempts_ = 0;
-  std::size_t ways_ = 1;  // of the last look; a pause after so many attempts
-  Deadline next_attempt_;
-  bool waits_ = false;  // for next_attempt_
+  std::size_t tried_ = 0;                   // cables, in this round
+  Deadline next_round_;
+  bool waits_ = false;  // for next_round_
   std::int64_t pause_ms_ = 1;
   std::string obstacle_;
 };
 
 /// The ways from here to where a sender's peer was, as links and addresses are now.
 Result<std::vector<Route>> ways_to(const Origin& origin, const std::vector<Nic>& nics);
+
+/// The first leg of a chain of relays to `peer`, and what the first relay must know.
+struct ChainStart {
+  Destination destination;
+  CircuitStart circuit;
+};
+Result<ChainStart> start_of(Transport& transport, const std::vector<Hop>& hops, const Handle& peer, int dev,
+                            const std::vector<Nic>& nics);
 
 }  // namespace meshbed::net

@@ -205,6 +205,14 @@ std::optional<std::vector<Hop>> Scout::chain(const ChainRequest& request) const 
   return atlas_.chain(request);
 }
 
+std::optional<AtlasNode> Scout::find(std::uint64_t node) const {
+  const std::lock_guard lock(mutex_);
+  for (const AtlasNode& known : atlas_.nodes()) {
+    if (known.node == node) return known;
+  }
+  return std::nullopt;
+}
+
 void Scout::forget() {
   const std::lock_guard lock(mutex_);
   atlas_ = {};

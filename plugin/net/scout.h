@@ -33,6 +33,8 @@ class Scout {
   bool advance();
 
   std::optional<std::vector<Hop>> chain(const ChainRequest& request) const;
+  /// What a node has answered.
+  std::optional<AtlasNode> find(std::uint64_t node) const;
   /// Draws the map anew.
   void forget();
   /// Who answered so far, for an error's text.

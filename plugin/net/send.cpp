@@ -3,9 +3,34 @@
 #include <bit>
 
 #include "plugin/base/log.h"
+#include "plugin/net/direct_carrier.h"
 #include "plugin/net/memory.h"
+#include "plugin/net/relayed_carrier.h"
 
 namespace meshbed::net {
+
+Result<std::unique_ptr<SendConnection>> SendConnection::create(LocalEnd local, const ConnectionSettings& settings) {
+  const LegShape shape = DirectCarrier::shape_on(*local.device);
+  auto leg = Leg::open(std::move(local), settings.leg, shape);
+  if (!leg) return leg.error();
+  std::unique_ptr<SendConnection> send(new SendConnection(std::move(*leg), settings));
+  send->carrier_ = std::make_unique<DirectCarrier>(*send);
+  return send;
+}
+
+Result<std::unique_ptr<SendConnection>> SendConnection::create(LocalEnd local, const ConnectionSettings& settings,
+                                                               const CircuitStart& circuit) {
+  const LegShape shape = RelayedCarrier::shape_on(*local.device);
+  auto leg = Leg::open(std::move(local), settings.leg, shape);
+  if (!leg) return leg.error();
+  std::unique_ptr<SendConnection> send(new SendConnection(std::move(*leg), settings));
+  auto carrier = RelayedCarrier::create(*send, circuit);
+  if (!carrier) return carrier.error();
+  send->carrier_ = std::move(*carrier);
+  return send;
+}
+
+void SendConnection::attach(Socket control) { static_cast<RelayedCarrier&>(*carrier_).attach(std::move(control)); }
 
 Result<Request*> SendConnection::post(const SendArguments& send) {
   const Turn turn(*this);
@@ -23,7 +48,7 @@ Result<Request*> SendConnection::post(const SendArguments& send) {
   if (auto fine = check_arguments(send); !fine) return fine.error();
   const Place place = place_of(*slot);
   if (send.size_bytes > slot->capacity_bytes) return refuse_oversized(send, place);
-  if (!has_room(send.size_bytes)) {
+  if (!carrier_->has_room(send.size_bytes)) {
     poll();
     return not_now();
   }
@@ -39,7 +64,7 @@ Result<Request*> SendConnection::post(const SendArguments& send) {
     send.memory->hold();
     request.memory = send.memory;
   }
-  if (!carry(send, place, request)) return failure();
+  if (!carrier_->carry(send, place, request)) return not_now();
   end_silence();
   finish_part(place.part);
   return &request;
@@ -78,7 +103,7 @@ bool SendConnection::see_group() {
   if (parts == 0) return false;
   group_parts_ = parts;
   group_seen_ = true;
-  return true;
+  return known_carried_ || carry_what_is_known(group_, parts);
 }
 
 const ClearToSend* SendConnection::find_slot(int tag) {
@@ -103,7 +128,7 @@ Result<void> SendConnection::check_arguments(const SendArguments& send) {
   } else if (send.size_bytes > 0 && send.memory->on(device()) == nullptr) {
     problem = "cannot be registered on the device that the connection goes on over";
   } else {
-    problem = size_problem(send.size_bytes);
+    problem = carrier_->size_problem(send.size_bytes);
     if (problem == nullptr) return ok();
   }
   Error error{.code = ErrorCode::kInvalidArgument,
@@ -119,12 +144,12 @@ Result<Request*> SendConnection::refuse_oversized(const SendArguments& send, con
                      std::to_string(place.entry->capacity_bytes) + " bytes (tag " + std::to_string(send.tag) +
                      "): nothing is cut off, the connection ends here";
   // The peer must not wait for ever: its receive fails when this arrives, so the queue pair stays up until close().
-  if (!carry_refusal(place)) return failure();
+  if (!carrier_->carry_refusal(place)) return not_now();
   return keep_failure(
       {.code = ErrorCode::kInvalidArgument, .scope = Scope::kQueuePair, .text = std::move(text), .os_errno = 0});
 }
 
-SendConnection::Place SendConnection::place_of(const ClearToSend& slot) {
+Place SendConnection::place_of(const ClearToSend& slot) {
   return {.group = group_,
           .part = static_cast<std::uint32_t>(&slot - first_slot(group_)),
           .parts = group_parts_,

@@ -1,70 +1,60 @@
 #pragma once
 // The sending end. A send waits for the first clear-to-send group in the ring to have a part with its tag; what happens
-// then depends on the way: DirectSend writes into the receiver's memory, RelayedSend hands pieces to a relay. Groups
-// are served strictly in order.
+// then is the carrier's. Groups are served strictly in order.
+//
+// A lost leg is replaced (resumption.h): everything that was sent and, as the receiver says, not served is sent once
+// more, in the same order, before anything new.
 
 #include <memory>
-#include <utility>
+#include <optional>
+#include <string>
+#include <vector>
 
+#include "plugin/net/carrier.h"
 #include "plugin/net/connection.h"
+#include "plugin/net/homecoming.h"
+#include "plugin/net/resumption.h"
 #include "plugin/verbs/registration.h"
 
 namespace meshbed::net {
 
-struct SendArguments {
-  void* data = nullptr;
-  std::size_t size_bytes = 0;
-  int tag = 0;
-  Memory* memory = nullptr;  // may be nullptr where size_bytes is 0
-};
-
 class SendConnection : public Connection {
  public:
   static constexpr ObjectKind kKind = ObjectKind::kSend;
+  /// With a cable to the receiver.
+  static Result<std::unique_ptr<SendConnection>> create(LocalEnd local, const ConnectionSettings& settings);
+  /// Through relays; attach() follows when the handshake is over.
+  static Result<std::unique_ptr<SendConnection>> create(LocalEnd local, const ConnectionSettings& settings,
+                                                        const CircuitStart& circuit);
+  void attach(Socket control);
+  /// After the handshake: where to look for the receiver when this leg is lost.
+  void remember(Origin origin);
 
   /// nullptr: not now (no clear-to-send, or no free request); call again. A message longer than the receive that it
   /// meets is an error for both ends: bytes are never cut off silently.
   Result<Request*> post(const SendArguments& send);
 
- protected:
-  /// Where in the group in turn a message goes.
-  struct Place {
-    std::uint64_t group = 0;  // first entry
-    std::uint32_t part = 0;
-    std::uint32_t parts = 0;
-    bool last = false;  // the others of its group have gone
-    const ClearToSend* entry = nullptr;
-  };
-
+ private:
+  friend class Carrier;
   SendConnection(std::unique_ptr<Leg> leg, const ConnectionSettings& settings)
       : Connection(kKind, std::move(leg), settings) {}
+  void completed(const ibv_wc& completion) override { carrier_->completed(completion); }
+  void polled(int count) override;
+  void closing() override { carrier_->closing(); }
+  bool can_resume() const override;
+  void resume() override;
+  std::string obstacle() const override { return resumption_ != nullptr ? resumption_->obstacle() : ""; }
+  void probe() override { carrier_->probe(); }
+
   /// The leg's memory: the peer writes clear-to-sends, we stage what goes with a message.
   const verbs::RegisteredBuffer& ring() { return leg().memory(); }
-
-  /// nullptr, or why a message of this size can never be sent here.
-  virtual const char* size_problem(std::size_t size_bytes) const = 0;
-  virtual bool has_room(std::size_t size_bytes) const = 0;
-  /// Sends the message, now or bit by bit; finish() follows. False: the connection has failed.
-  virtual bool carry(const SendArguments& send, const Place& place, Request& request) = 0;
-  /// Tells the peer that no message comes for this receive.
-  virtual bool carry_refusal(const Place& place) = 0;
-
-  // --- for taking up again ---
-  /// No new sends while true: earlier ones go first.
-  void hold_back(bool hold) { held_back_ = hold; }
-  /// The first entry that was not served in full.
-  std::uint64_t group_in_turn() const { return group_; }
-  /// The ring is another one, in which all entries from group_in_turn() on appear once more.
-  void expect_ring_anew() { group_seen_ = false; }
-  /// The whole group that begins with this entry, where it has arrived in the ring; 0: not yet. An error: failed().
-  std::uint32_t parts_arrived(std::uint64_t group);
-
- private:
   /// The part of the group in turn that waits for `tag`; nullptr: none, or the group has not arrived.
   const ClearToSend* find_slot(int tag);
   /// As find_slot(), and there may be sends just now.
   const ClearToSend* ready_slot(int tag);
   bool see_group();
+  /// The whole group that begins with this entry, where it has arrived in the ring; 0: not yet. An error: failed().
+  std::uint32_t parts_arrived(std::uint64_t group);
   ClearToSend* first_slot(std::uint64_t group) { return ring().as<ClearToSend>() + slot_of(group); }
   Place place_of(const ClearToSend& slot);
   void finish_part(std::uint32_t part);
@@ -73,11 +63,33 @@ class SendConnection : public Connection {
   Result<void> check_arguments(const SendArguments& send);
   Result<Request*> refuse_oversized(const SendArguments& send, const Place& place);
 
+  // --- taking up again (send_resume.cpp) ---
+  void look_at_port();
+  void look_homewards();
+  void look_for_detour();
+  void continue_on(Resumption::Resumed resumed);
+  void replay();
+  bool replay(Request& request, bool last_of_group);
+  bool carry_what_is_known(std::uint64_t group, std::uint32_t parts);
+
+  std::unique_ptr<Carrier> carrier_;
   std::uint64_t group_ = 0;        // first entry of the group that is being served
   std::uint32_t group_parts_ = 0;  // 0: not known yet
   std::uint32_t matched_ = 0;      // bit per part
   bool group_seen_ = false;        // all its entries are in the ring
-  bool held_back_ = false;
+  bool known_carried_ = true;      // what was matched on an earlier leg is known to this one's carrier
+  bool held_back_ = false;         // no new sends: earlier ones go first
+  std::uint64_t confirmed_ = 0;    // the entries below are served, says the adapter
+
+  std::optional<Origin> origin_;
+  std::unique_ptr<Resumption> resumption_;  // while suspended
+  std::unique_ptr<Homecoming> homecoming_;
+  std::unique_ptr<ChainSearch> detour_;  // while our port is down, and no other cable leads to the peer
+  bool away_ = false;                    // not on the first leg's way
+  bool going_home_ = false;              // as soon as nothing is under way here
+  std::vector<Request*> replays_;        // sent on a lost leg and not served, in order
+  std::size_t replayed_ = 0;             // of them
+  std::uint32_t events_seen_ = 0;        // Transport::port_events()
 };
 
 }  // namespace meshbed::net

@@ -80,9 +80,10 @@ bool Service::move_circuits() {
   for (int round = 0; round < kRoundsAtOnce; ++round) {
     bool moved = false;
     for (const auto& circuit : circuits_) moved = circuit->progress() || moved;
+    // Also those that ended with a word of their neighbours.
+    std::erase_if(circuits_, [](const auto& circuit) { return circuit->over(); });
     if (!moved) return false;
     last_move_ns_.store(now_ns());
-    std::erase_if(circuits_, [](const auto& circuit) { return circuit->over(); });
   }
   return true;
 }

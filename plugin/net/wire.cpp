@@ -123,7 +123,7 @@ void write_route(ByteWriter& writer, const WireRoute& route) {
   writer.u8(route.hop);
   writer.u8(route.hop_limit);
   writer.u8(static_cast<std::uint8_t>(route.onward.size()));
-  writer.u8(0);
+  writer.u8(route.resumes ? 1 : 0);
   writer.bytes(route.handle);
   for (const Hop& hop : route.onward) {
     writer.u64(hop.node);
@@ -139,7 +139,9 @@ Result<WireRoute> read_route(ByteReader& reader) {
   route.hop = reader.u8();
   route.hop_limit = reader.u8();
   const std::size_t count = reader.u8();
-  if (reader.u8() != 0) return handshake_error("a route with flags that this version does not know");
+  const std::uint8_t resumes = reader.u8();
+  if (resumes > 1) return handshake_error("a route with flags that this version does not know");
+  route.resumes = resumes == 1;
   reader.bytes(route.handle);
   if (count > kWireHopsMax) return handshake_error("a route of more than 8 relays");
   for (std::size_t index = 0; index < count; ++index) {

@@ -79,6 +79,7 @@ struct WireRoute {
   std::uint8_t hop_limit = 0;  // cables at most
   std::vector<Hop> onward;     // the relays after this one, the nearest first
   std::array<std::uint8_t, kHandleBytes> handle{};
+  bool resumes = false;  // the handle's port and cookie are those of RESUME
   bool operator==(const WireRoute&) const = default;
 };
 

@@ -1,9 +1,10 @@
-#include "plugin/net/direct_send.h"
+#include "plugin/net/direct_carrier.h"
 
 #include <arpa/inet.h>
 
 #include <algorithm>
 
+#include "plugin/net/connection.h"
 #include "plugin/net/memory.h"
 
 namespace meshbed::net {
@@ -17,51 +18,51 @@ constexpr std::size_t kChunkAlignBytes = 4096;
 
 }  // namespace
 
-LegShape DirectSend::shape_on(const verbs::Device& device) {
+LegShape DirectCarrier::shape_on(const verbs::Device& device) {
   const auto limit = static_cast<std::uint32_t>(device.attributes().max_qp_wr);
   return {.sends = true,
           .depths = {.sends = std::min(kSendDepth, limit), .receives = 1, .inline_bytes = kInlineBytes},
           .memory_bytes = kRingBytes};
 }
 
-Result<std::unique_ptr<DirectSend>> DirectSend::create(LocalEnd local, const ConnectionSettings& settings) {
-  const LegShape shape = shape_on(*local.device);
-  auto leg = Leg::open(std::move(local), settings.leg, shape);
-  if (!leg) return leg.error();
-  std::unique_ptr<DirectSend> send(new DirectSend(std::move(*leg), settings));
-  send->measure();
-  return send;
-}
-
-/// What the leg's device and port allow.
-void DirectSend::measure() {
-  depth_ = shape_on(device()).depths.sends;
-  const std::size_t port_limit = std::min<std::size_t>(local().nic.max_message_bytes, kMaxMessageBytes);
+DirectCarrier::DirectCarrier(SendConnection& connection)
+    : Carrier(connection), depth_(shape_on(leg().device()).depths.sends) {
+  const std::size_t port_limit = std::min<std::size_t>(leg().local().nic.max_message_bytes, kMaxMessageBytes);
   chunk_bytes_ = std::max(port_limit / kChunkAlignBytes * kChunkAlignBytes, kChunkAlignBytes);
 }
 
-std::uint32_t DirectSend::chunks_of(std::size_t size_bytes) const {
+std::uint32_t DirectCarrier::chunks_of(std::size_t size_bytes) const {
   return static_cast<std::uint32_t>((size_bytes + chunk_bytes_ - 1) / chunk_bytes_);
 }
 
-const char* DirectSend::size_problem(std::size_t size_bytes) const {
+const char* DirectCarrier::size_problem(std::size_t size_bytes) const {
   return chunks_of(size_bytes) + 1 > depth_ ? "needs more work requests than the device's queue has" : nullptr;
 }
 
-bool DirectSend::has_room(std::size_t size_bytes) const { return queued_ + chunks_of(size_bytes) + 1 <= depth_; }
+bool DirectCarrier::has_room(std::size_t size_bytes) const { return queued_ + chunks_of(size_bytes) + 1 <= depth_; }
 
-bool DirectSend::carry(const SendArguments& send, const Place& place, Request& request) {
-  ring().as<std::uint32_t>()[kSizesAt / sizeof(std::uint32_t) + slot_of(place.group) + place.part] = request.sizes[0];
+/// Staged for the write that ends a group.
+std::uint32_t& DirectCarrier::size_record(const Place& place) {
+  return ring().as<std::uint32_t>()[kSizesAt / sizeof(std::uint32_t) + slot_of(place.group) + place.part];
+}
+
+bool DirectCarrier::carry_known(const Place& place, std::uint32_t size_bytes) {
+  size_record(place) = size_bytes;
+  return true;
+}
+
+bool DirectCarrier::carry(const SendArguments& send, const Place& place, Request& request) {
+  size_record(place) = request.sizes[0];
   request.closes = place.parts == 1 || place.last ? place.group + place.parts : 0;
   bool posted = write_message(send, place, request);
   if (posted && place.parts > 1 && place.last) posted = write_sizes(place, request);
   if (!posted) return false;
   queued_ += request.work_requests;
-  if (request.work_requests == 0) finish(request, 0);  // an empty part of a group: nothing goes out for it
+  if (request.work_requests == 0) finish(request);  // an empty part of a group: nothing goes out for it
   return true;
 }
 
-bool DirectSend::write_message(const SendArguments& send, const Place& place, Request& request) {
+bool DirectCarrier::write_message(const SendArguments& send, const Place& place, Request& request) {
   const bool alone = place.parts == 1;
   std::size_t done = 0;
   // A group of one sends at least its immediate value; an empty part of a larger group sends nothing.
@@ -70,7 +71,7 @@ bool DirectSend::write_message(const SendArguments& send, const Place& place, Re
     const bool final_chunk = done + length == send.size_bytes;
     ibv_sge piece{.addr = reinterpret_cast<std::uintptr_t>(send.data) + done,
                   .length = static_cast<std::uint32_t>(length),
-                  .lkey = send.memory != nullptr ? send.memory->on(device())->lkey() : 0};
+                  .lkey = send.memory != nullptr ? send.memory->on(leg().device())->lkey() : 0};
     ibv_send_wr work{};
     work.wr_id = request.work_id();
     work.sg_list = &piece;
@@ -79,7 +80,7 @@ bool DirectSend::write_message(const SendArguments& send, const Place& place, Re
     work.imm_data = htonl(request.sizes[0]);
     // Signalled where it is the request's last work request; a larger group's last part is followed by the sizes.
     work.send_flags = flag_if(final_chunk && (alone || !place.last), IBV_SEND_SIGNALED) |
-                      flag_if(length > 0 && length <= pair().inline_bytes(), IBV_SEND_INLINE);
+                      flag_if(length > 0 && length <= leg().pair().inline_bytes(), IBV_SEND_INLINE);
     work.wr.rdma.remote_addr = place.entry->address + done;
     work.wr.rdma.rkey = place.entry->rkey;
     if (!post_send(work)) return false;
@@ -89,7 +90,7 @@ bool DirectSend::write_message(const SendArguments& send, const Place& place, Re
   return true;
 }
 
-bool DirectSend::write_sizes(const Place& place, Request& request) {
+bool DirectCarrier::write_sizes(const Place& place, Request& request) {
   const std::uint32_t offset = slot_of(place.group) * static_cast<std::uint32_t>(sizeof(std::uint32_t));
   const auto bytes = static_cast<std::uint32_t>(place.parts * sizeof(std::uint32_t));
   ibv_sge sizes{.addr = ring().address() + kSizesAt + offset, .length = bytes, .lkey = ring().lkey()};
@@ -99,7 +100,7 @@ bool DirectSend::write_sizes(const Place& place, Request& request) {
   work.num_sge = 1;
   work.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
   work.imm_data = htonl(place.parts);
-  work.send_flags = IBV_SEND_SIGNALED | flag_if(bytes <= pair().inline_bytes(), IBV_SEND_INLINE);
+  work.send_flags = IBV_SEND_SIGNALED | flag_if(bytes <= leg().pair().inline_bytes(), IBV_SEND_INLINE);
   work.wr.rdma.remote_addr = peer().memory_address + kSizesAt + offset;
   work.wr.rdma.rkey = peer().memory_rkey;
   if (!post_send(work)) return false;
@@ -108,7 +109,7 @@ bool DirectSend::write_sizes(const Place& place, Request& request) {
 }
 
 /// An immediate value instead of a message: kRefusedSize.
-bool DirectSend::carry_refusal(const Place&) {
+bool DirectCarrier::carry_refusal(const Place&) {
   ibv_send_wr work{};
   work.wr_id = RequestPool::kControlBit;
   work.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
@@ -119,17 +120,30 @@ bool DirectSend::carry_refusal(const Place&) {
   return post_send(work);
 }
 
-void DirectSend::completed(const ibv_wc& completion) {
+void DirectCarrier::completed(const ibv_wc& completion) {
   if (completion.wr_id == kProbeId) {
     probing_ = false;
     --queued_;
     return;
   }
-  Request* request = pool_.find(completion.wr_id);
+  Request* request = find(completion.wr_id);
   if (request == nullptr) return;  // the refusal above, or a request that ended with the connection
   queued_ -= request->work_requests;
-  confirmed_ = std::max(confirmed_, request->closes);
-  finish(*request, request->sizes[0]);
+  confirm(request->closes);
+  finish(*request);
+}
+
+void DirectCarrier::probe() {
+  if (probing_ || !has_room(0)) return;
+  ibv_send_wr work{};
+  work.wr_id = kProbeId;
+  work.opcode = IBV_WR_RDMA_WRITE;
+  work.send_flags = IBV_SEND_SIGNALED;
+  work.wr.rdma.remote_addr = peer().memory_address;
+  work.wr.rdma.rkey = peer().memory_rkey;
+  if (!post_send(work)) return;
+  probing_ = true;
+  ++queued_;
 }
 
 }  // namespace meshbed::net

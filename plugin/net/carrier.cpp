@@ -1,0 +1,25 @@
+#include "plugin/net/carrier.h"
+
+#include <algorithm>
+
+#include "plugin/net/send.h"
+
+namespace meshbed::net {
+
+Leg& Carrier::leg() { return connection_.leg(); }
+
+Request* Carrier::find(std::uint64_t work_id) { return connection_.pool_.find(work_id); }
+
+void Carrier::finish(Request& request) { connection_.finish(request, request.sizes[0]); }
+
+bool Carrier::post_send(ibv_send_wr& work) { return connection_.post_send(work); }
+
+void Carrier::fail(Error error) { connection_.fail(std::move(error)); }
+
+bool Carrier::impaired() const { return connection_.impaired(); }
+
+void Carrier::confirm(std::uint64_t entry) { connection_.confirmed_ = std::max(connection_.confirmed_, entry); }
+
+std::uint64_t Carrier::group_in_turn() const { return connection_.group_; }
+
+}  // namespace meshbed::net

@@ -1,0 +1,50 @@
+#include "plugin/net/chain_search.h"
+
+#include <algorithm>
+
+#include "plugin/net/scout.h"
+#include "plugin/net/transport.h"
+
+namespace meshbed::net {
+namespace {
+
+constexpr std::int64_t kLongestPauseMs = 1000;
+/// After the first chain was found, so that a shorter or better one may still show: a few times as long as that one
+/// took, since the others are about as far away, on slow machines as on fast ones.
+constexpr std::int64_t kSettleLeastMs = 2, kSettleMostMs = 200, kSettleFactor = 4;
+
+}  // namespace
+
+void ChainSearch::begin(bool anew) {
+  if (anew) scout_.forget();
+  found_ = false;
+  began_ns_ = now_ns();
+  ask();
+}
+
+void ChainSearch::ask() {
+  scout_.ask();
+  next_question_ = Deadline::in_ms(question_pause_ms_);
+  question_pause_ms_ = std::min(2 * question_pause_ms_, kLongestPauseMs);
+}
+
+std::optional<std::vector<Hop>> ChainSearch::advance(const std::vector<Nic>& nics) {
+  // What the peer itself has answered is newer than its handle.
+  const auto peer = scout_.find(peer_.node);
+  auto hops = scout_.chain({.nics = &nics,
+                            .node = transport_.node(),
+                            .target = peer_.node,
+                            .target_addresses = peer ? peer->addresses : peer_.addresses,
+                            .hop_limit = transport_.config().max_relay_hops(),
+                            .dev = dev_});
+  if (hops && !found_) {
+    found_ = true;
+    const std::int64_t took_ms = (now_ns() - began_ns_) / 1'000'000;
+    settled_ = Deadline::in_ms(std::clamp(kSettleFactor * took_ms, kSettleLeastMs, kSettleMostMs));
+  }
+  if (hops && settled_.passed()) return hops;
+  if (next_question_.passed()) ask();
+  return std::nullopt;
+}
+
+}  // namespace meshbed::net

@@ -1,0 +1,43 @@
+#pragma once
+// The search for a chain of relays to a peer that no cable leads to: asks around, again and again since questions get
+// lost and neighbours start later than we do, and takes the best chain a little after the first one showed.
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "plugin/net/atlas.h"
+#include "plugin/net/clock.h"
+#include "plugin/net/handle.h"
+
+namespace meshbed::net {
+
+class Scout;
+class Transport;
+
+class ChainSearch {
+ public:
+  /// `dev`: asked for by the caller.
+  ChainSearch(Transport& transport, Scout& scout, const Handle& peer, int dev)
+      : transport_(transport), scout_(scout), peer_(peer), dev_(dev) {}
+
+  /// Begins, or begins anew with an empty map: the old one may be older than a cable that was pulled.
+  void begin(bool anew);
+  /// nullopt: none yet. `nics`: ours, as they are now.
+  std::optional<std::vector<Hop>> advance(const std::vector<Nic>& nics);
+
+ private:
+  void ask();
+
+  Transport& transport_;
+  Scout& scout_;
+  Handle peer_;
+  int dev_;
+  Deadline next_question_, settled_;
+  /// Asked again after this, then after twice as long.
+  std::int64_t question_pause_ms_ = 50;
+  std::int64_t began_ns_ = 0;
+  bool found_ = false;
+};
+
+}  // namespace meshbed::net

@@ -1,0 +1,217 @@
+// How a sending connection goes on after its leg was lost: everything that was sent and, as the receiver says, not
+// served is sent once more, in the same order, as soon as the receiver has announced its memory anew; only then come
+// new messages.
+#include <algorithm>
+#include <cstring>
+
+#include "plugin/base/log.h"
+#include "plugin/net/direct_carrier.h"
+#include "plugin/net/memory.h"
+#include "plugin/net/relayed_carrier.h"
+#include "plugin/net/scout.h"
+#include "plugin/net/send.h"
+#include "plugin/net/service.h"
+#include "plugin/net/transport.h"
+
+namespace meshbed::net {
+
+void SendConnection::remember(Origin origin) {
+  origin_ = std::move(origin);
+  origin_->service_port = peer().service_port;
+  events_seen_ = origin_->transport->port_events();
+  homecoming_ = std::make_unique<Homecoming>(*origin_, local(), peer());
+}
+
+bool SendConnection::can_resume() const {
+  return settings().failover_ms > 0 && origin_ && origin_->service_port != 0 && carrier_->can_be_lost();
+}
+
+void SendConnection::resume() {
+  if (resumption_ == nullptr) {
+    resumption_ = std::make_unique<Resumption>(*origin_, settings().leg);
+  }
+  auto resumed = resumption_->advance();
+  if (!resumed) {
+    Error error = suspension();
+    error.text += "; " + resumed.error().text;
+    fail(std::move(error));
+    return;
+  }
+  if (!*resumed) return;
+  resumption_.reset();
+  continue_on(std::move(**resumed));
+}
+
+void SendConnection::continue_on(Resumption::Resumed resumed) {
+  const std::uint64_t served = resumed.served;
+  if (served < confirmed_ || served > group_) {
+    fail({.code = ErrorCode::kRemote,
+          .scope = Scope::kQueuePair,
+          .text = ends_text() + ": the peer has served " + std::to_string(served) + " receives, but " +
+                  std::to_string(confirmed_) + " were acknowledged and " + std::to_string(group_) +
+                  " were sent to: a message is lost",
+          .os_errno = 0});
+    return;
+  }
+  // The sizes of parts that need not be sent again.
+  std::memcpy(resumed.leg->memory().as<std::uint8_t>() + kSizesAt, ring().as<std::uint8_t>() + kSizesAt,
+              kRingBytes - kSizesAt);
+  carrier_.reset();
+  stand_on(std::move(resumed.leg));
+  if (resumed.circuit) {
+    auto carrier = RelayedCarrier::create(*this, *resumed.circuit);
+    if (!carrier) {
+      fail(carrier.error());
+      return;
+    }
+    (*carrier)->attach(std::move(resumed.control));
+    carrier_ = std::move(*carrier);
+  } else {
+    carrier_ = std::make_unique<DirectCarrier>(*this);
+  }
+  replays_.clear();
+  replayed_ = 0;
+  for (Request* request : unfinished()) {
+    if (request->group < served) {
+      finish(*request, request->sizes[0]);
+      continue;
+    }
+    if (const char* problem = carrier_->size_problem(request->sizes[0])) {
+      fail({.code = ErrorCode::kSystem,
+            .scope = Scope::kQueuePair,
+            .text = ends_text() + ": a send of " + std::to_string(request->sizes[0]) + " bytes " + problem,
+            .os_errno = 0});
+      return;
+    }
+    request->work_requests = 0;
+    replays_.push_back(request);
+  }
+  away_ = !homecoming_->is_home(local(), peer());
+  going_home_ = false;
+  group_seen_ = false;
+  known_carried_ = matched_ == 0;
+  detour_.reset();
+  held_back_ = !replays_.empty();
+  events_seen_ = origin_->transport->port_events();
+  go_on();
+}
+
+void SendConnection::replay() {
+  for (; replayed_ < replays_.size(); ++replayed_) {
+    Request& request = *replays_[replayed_];
+    // Of the group in turn some parts have not been sent to yet: another one will close it.
+    const bool last_of_group =
+        request.group < group_ && (replayed_ + 1 == replays_.size() || replays_[replayed_ + 1]->group != request.group);
+    if (!replay(request, last_of_group)) return;
+  }
+  replays_.clear();
+  replayed_ = 0;
+  held_back_ = false;
+}
+
+/// False: not now.
+bool SendConnection::replay(Request& request, bool last_of_group) {
+  const std::uint32_t parts = parts_arrived(request.group);
+  if (parts == 0 || !carrier_->has_room(request.sizes[0])) return false;
+  const bool first_of_group = replayed_ == 0 || replays_[replayed_ - 1]->group != request.group;
+  if (first_of_group && parts > 1 && !carry_what_is_known(request.group, parts)) return false;
+  const Place place{.group = request.group,
+                    .part = request.part,
+                    .parts = parts,
+                    .last = last_of_group,
+                    .entry = first_slot(request.group) + request.part};
+  const SendArguments send{
+      .data = request.data, .size_bytes = request.sizes[0], .tag = place.entry->tag, .memory = request.memory};
+  if (send.memory != nullptr && send.memory->on(device()) == nullptr) {
+    fail({.code = ErrorCode::kSystem,
+          .scope = Scope::kQueuePair,
+          .text = ends_text() + ": a send's memory cannot be registered on " + device().name(),
+          .os_errno = 0});
+    return false;
+  }
+  return carrier_->carry(send, place, request);
+}
+
+/// The parts of a group that were acknowledged on an earlier leg, and so need not be sent again: their sizes still have
+/// to go out with the group's.
+bool SendConnection::carry_what_is_known(std::uint64_t group, std::uint32_t parts) {
+  if (group == group_) known_carried_ = true;
+  std::uint32_t unknown = group < group_ ? 0 : ~matched_;
+  for (std::size_t at = replayed_; at < replays_.size() && replays_[at]->group == group; ++at) {
+    unknown |= 1U << replays_[at]->part;
+  }
+  const std::uint32_t* sizes = ring().as<std::uint32_t>() + kSizesAt / sizeof(std::uint32_t) + slot_of(group);
+  for (std::uint32_t part = 0; part < parts; ++part) {
+    const Place place{.group = group, .part = part, .parts = parts, .entry = first_slot(group) + part};
+    if ((unknown >> part & 1U) == 0 && !carrier_->carry_known(place, sizes[part])) return false;
+  }
+  return true;
+}
+
+void SendConnection::polled(int count) {
+  if (impaired()) return;
+  carrier_->polled(count);
+  if (!impaired() && !replays_.empty()) replay();
+  if (away_ && !impaired()) look_homewards();
+  if (count > 0 || !origin_ || impaired()) return;
+  if (events_seen_ != origin_->transport->port_events()) look_at_port();
+  if (detour_ != nullptr && !impaired()) look_for_detour();
+  if (!impaired()) listen_to_silence();
+}
+
+void SendConnection::look_homewards() {
+  if (!going_home_ && homecoming_->advance()) {
+    going_home_ = true;
+    held_back_ = true;
+  }
+  if (!going_home_ || !replays_.empty() || !carrier_->settled() || impaired()) return;
+  MESHBED_INFO("%s: going back to the first cable", ends_text().c_str());
+  suspend({.code = ErrorCode::kRemote,
+           .scope = Scope::kPort,
+           .text = ends_text() + ": its first cable is back",
+           .os_errno = 0},
+          LogLevel::kInfo);
+}
+
+/// Our port is down, and no other cable leads to the peer: relays may.
+void SendConnection::look_for_detour() {
+  if (!detour_->advance(origin_->transport->current_nics())) return;
+  suspend({.code = ErrorCode::kRemote,
+           .scope = Scope::kPort,
+           .text = ends_text() + ": the port of " + local().nic.device_name +
+                   " is down, and other nodes lead to the peer: is its cable in?",
+           .os_errno = 0});
+}
+
+/// A port changed, perhaps ours. Where another way leads to the peer it is taken at once; where none does, the
+/// adapter's retries may well outlast a short interruption, and nothing is lost by waiting for them.
+void SendConnection::look_at_port() {
+  events_seen_ = origin_->transport->port_events();
+  homecoming_->hurry();
+  if (!can_resume()) return;
+  const std::vector<Nic> nics = origin_->transport->current_nics();
+  const auto ours = std::find_if(nics.begin(), nics.end(), [this](const Nic& nic) {
+    return nic.device == local().nic.device && nic.port == local().nic.port;
+  });
+  if (ours == nics.end()) return;
+  const bool has_gid = std::any_of(ours->gids.begin(), ours->gids.end(), [this](const verbs::GidEntry& entry) {
+    return entry.index == local().gid.index && entry.gid == local().gid.gid;
+  });
+  detour_.reset();
+  if (ours->link_up && has_gid) return;
+  if (!ways_to(*origin_, nics)) {
+    Service* service = origin_->transport->service();
+    if (service == nullptr || service->scout() == nullptr) return;
+    detour_ = std::make_unique<ChainSearch>(*origin_->transport, *service->scout(), origin_->peer, origin_->dev);
+    detour_->begin(true);
+    return;
+  }
+  suspend({.code = ErrorCode::kRemote,
+           .scope = Scope::kPort,
+           .text = ends_text() + ": the port of " + local().nic.device_name +
+                   (ours->link_up ? " has another GID than " + verbs::to_text(local().gid.gid) + " now"
+                                  : " is down: is its cable in?"),
+           .os_errno = 0});
+}
+
+}  // namespace meshbed::net
