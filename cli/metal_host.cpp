@@ -53,6 +53,11 @@ void MetalHost::idle(const void*, const char*) {
   if (together_) baton_.lock();
 }
 
+void MetalHost::be_elsewhere(Picoseconds duration_ps) {
+  const Picoseconds back_ps = now_ps() + duration_ps;
+  while (now_ps() < back_ps) rest();
+}
+
 void MetalHost::rest() {
   constexpr int kRest_ms = 1;
   const std::lock_guard lock(store_);

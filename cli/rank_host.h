@@ -40,6 +40,9 @@ class RankHost {
   /// `why` is a string literal, shown where nothing ever happens again.
   virtual void idle(const void* what, const char* why) = 0;
 
+  /// This rank does something else for so long, as one that loads a model does: no call of any library meanwhile.
+  virtual void be_elsewhere(Picoseconds duration_ps) = 0;
+
   /// Waits until all ranks are here and lets them go at one instant; costs no time of its own. An error once any rank
   /// has failed: nobody waits for the dead.
   virtual Result<void> rendezvous() = 0;

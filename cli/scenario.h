@@ -32,6 +32,9 @@ struct Workload {
   std::uint64_t slice_bytes = 0;     // 0: the engine's default
   int root = 0;
   int shift = 1;  // sendrecv: rank r sends to (r + shift) % ranks
+  int late_rank = 0;
+  int late_iteration = 0;
+  Picoseconds late_by_ps = 0;  // 0: nobody is late
   // kNcclCalls
   std::string recording;       // file of recorded calls (JSON lines); relative to the scenario file
   bool other_devices = false;  // nodes may have more or fewer devices than were recorded: d is d % devices

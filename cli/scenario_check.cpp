@@ -95,6 +95,14 @@ void check_workload(const Scenario& scenario, const ScenarioSpec& spec, Diagnost
   if (workload.root >= ranks && nodes > 0) {
     diagnostics.add(said.at("root"), fmt::format("root: {} is no rank; there are {} ranks", workload.root, ranks));
   }
+  if (workload.late_by_ps > 0 && workload.late_rank >= ranks && nodes > 0) {
+    diagnostics.add(said.at("late_rank"),
+                    fmt::format("late_rank: {} is no rank; there are {} ranks", workload.late_rank, ranks));
+  }
+  if (workload.late_by_ps > 0 && workload.late_iteration >= workload.iterations) {
+    diagnostics.add(said.at("late_iteration"), fmt::format("late_iteration: {} never comes; there are {} iterations",
+                                                           workload.late_iteration, workload.iterations));
+  }
   if (workload.collective == "sendrecv" && ranks > 1 && workload.shift % ranks == 0) {
     diagnostics.add(said.at("shift"),
                     fmt::format("shift: with {} ranks a shift of {} sends to oneself", ranks, workload.shift));

@@ -77,6 +77,18 @@ const Section<WorkloadSpec> kWorkload{
          [](const Value& v, WorkloadSpec& s) {
            v.integer(s.value.shift, {0, models::kNodesMax});
          }},
+        {"late_by", "time", "'0s'",
+         "the late rank does something else for so long, as one that loads a model, while the others wait in the "
+         "collective",
+         [](const Value& v, WorkloadSpec& s) { v.time(s.value.late_by_ps); }},
+        {"late_rank", "integer", "0", "with late_by",
+         [](const Value& v, WorkloadSpec& s) {
+           v.integer(s.value.late_rank, {0, models::kNodesMax});
+         }},
+        {"late_iteration", "integer", "0", "with late_by; the first that is timed is 0",
+         [](const Value& v, WorkloadSpec& s) {
+           v.integer(s.value.late_iteration, {0, 1'000'000});
+         }},
         {"recording", "text", "", "nccl-calls: file of recorded calls, relative to the scenario file",
          [](const Value& v, WorkloadSpec& s) { v.text(s.value.recording); }},
         {"other_devices", "boolean", "false",

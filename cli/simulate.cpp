@@ -42,6 +42,7 @@ class SimulatedHost final : public RankHost {
   Picoseconds now_ps() const override { return world_.now(); }
 
   void idle(const void* what, const char* why) override { world_.spin(what, {.what = why}); }
+  void be_elsewhere(Picoseconds duration_ps) override { world_.sleep(duration_ps); }
 
   Result<void> rendezvous() override {
     if (!gate_.broken && ++gate_.arrived == gate_.ranks) {

@@ -29,6 +29,7 @@ class CollectiveRun final : public WorkloadRun {
         world_(ranks_of(scenario)),
         salt_(first_salt(scenario.seed)),
         points_(points_of(scenario)),
+        late_(scenario.workload),
         engine_(engine_options(scenario, files)),
         timed_{.op = collective_of(scenario),
                .bytes = scenario.workload.bytes,
@@ -55,6 +56,7 @@ class CollectiveRun final : public WorkloadRun {
   int world_;
   std::uint32_t salt_;
   std::set<std::string> points_;
+  Workload late_;  // late_rank, late_iteration, late_by_ps
   EngineOptions engine_;
   CollectiveCase timed_, warmup_;
   // Kept until the run is over: what a failed rank leaves registered may still be written to.
@@ -69,7 +71,13 @@ Result<void> CollectiveRun::run_rank(RankHost& host) {
   CollectiveBuffers& buffers = buffers_[static_cast<std::size_t>(host.rank() - ranks_.first)];
   CaseBoard unread;
   const auto step = [this] { progress_->step(); };
-  const auto before = [&](int iteration) { return reach_if_used(host, points_, iteration_point(iteration)); };
+  const auto before = [&](int iteration) -> Result<void> {
+    if (auto reached = reach_if_used(host, points_, iteration_point(iteration)); !reached) return reached;
+    if (late_.late_by_ps > 0 && host.rank() == late_.late_rank && iteration == late_.late_iteration) {
+      host.be_elsewhere(late_.late_by_ps);
+    }
+    return ok();
+  };
   if (const Result<void> warm = run_case(host, *engine, buffers, warmup_, salt_, unread, step); !warm) return warm;
   const Result<void> done = run_case(host, *engine, buffers, timed_, salt_ + kTimedSalt, board_, step, before);
   if (!done) return done;

@@ -23,7 +23,7 @@ constexpr int kWaitPauseMs = 5;
 
 }  // namespace
 
-Result<std::unique_ptr<Service>> Service::start(Transport& transport) {
+Result<std::unique_ptr<Service>> Service::open(Transport& transport) {
   std::unique_ptr<Service> service(new Service(transport));
   for (const auto& device : transport.devices()) {
     auto channel = verbs::CompletionChannel::create(*device);
@@ -44,8 +44,11 @@ Result<std::unique_ptr<Service>> Service::start(Transport& transport) {
                  .text = std::string("no pipe for the service: ") + std::strerror(errno),
                  .os_errno = errno};
   }
-  service->thread_ = std::thread([raw = service.get()] { raw->run(); });
   return service;
+}
+
+void Service::start() {
+  thread_ = std::thread([this] { run(); });
 }
 
 Service::~Service() {

@@ -22,8 +22,10 @@ namespace meshbed::net {
 
 class Service {
  public:
-  static Result<std::unique_ptr<Service>> start(Transport& transport);
+  /// With its sockets; the thread waits for start().
+  static Result<std::unique_ptr<Service>> open(Transport& transport);
   ~Service();
+  void start();
 
   /// Before the end: until no circuit is left, or nothing has moved for a second. False: others go on sending through
   /// this process, and go on after ten seconds too.

@@ -53,9 +53,10 @@ Result<std::unique_ptr<Transport>> Transport::open(const Config& config) {
   transport->process_ = static_cast<std::uint32_t>(transport->prng_.next());
   transport->log_summary();
   if (transport->nics_.empty()) return transport;
-  auto service = Service::start(*transport);
+  auto service = Service::open(*transport);
   if (service) {
     transport->service_ = std::move(*service);
+    transport->service_->start();
   } else {
     // Everything else works; whoever asks for a relay, or lost a leg, is told.
     MESHBED_WARN("no relay and no failover here: %s", service.error().text.c_str());
