@@ -17,6 +17,7 @@
 #include "cli/emu.h"
 #include "cli/env.h"
 #include "cli/files.h"
+#include "cli/fuzz.h"
 #include "cli/lint.h"
 #include "cli/perf.h"
 #include "cli/result.h"
@@ -40,6 +41,7 @@ constexpr Subcommand kSubcommands[] = {
     {"perf", perf_command, "sweep a collective over sizes, as nccl-tests prints it"},
     {"compare", compare_command, "two runs of a scenario, joined message by message"},
     {"conformance", conformance_command, "does a net plugin keep the rules that NCCL relies on?"},
+    {"fuzz", fuzz_command, "random fault schedules: right data, or a reason"},
     {"shell", shell_command, "a shell in a node of the emulated cluster"},
     {"emu", emu_command, "the emulated cluster in this host's own kernel: emu up, emu down, emu status"},
     {"bench", bench_command, "what a simulated message, rank and library copy cost here"},

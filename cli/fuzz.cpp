@@ -1,0 +1,191 @@
+#include "cli/fuzz.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <csignal>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <ostream>
+#include <thread>
+#include <vector>
+
+#include "cli/expect.h"
+#include "cli/fault_schedule.h"
+#include "cli/report.h"
+#include "cli/workload.h"
+
+namespace meshbed::cli {
+namespace {
+
+namespace po = boost::program_options;
+
+constexpr unsigned kLimit_s = 60;      // of one run, on the wall
+constexpr std::uint64_t kTold = 20;  // broken ones; the others are only counted
+
+/// How a run ended, from the outside.
+enum class Verdict { kRight, kExcused, kBroken };
+
+struct Ending {
+  Verdict verdict = Verdict::kBroken;
+  std::string text;
+  std::uint64_t steps = 0;  // of faults, that were taken
+};
+
+/// The run, in a child.
+nlohmann::json run_schedule(const FaultSchedule& schedule) {
+  const Scenario scenario = parse_scenario(schedule.toml, "schedule", {});
+  sim::Recorder recorder(scenario.cluster, "");
+  RunResult result = run_workload(scenario, {.files = built_files(), .contexts = ""}, recorder);
+  recorder.close();
+  check_expectations(scenario, result);
+  nlohmann::json said{{"digest", result.digest}, {"faults", result.simulation.faults.size()}};
+  for (const auto* proofs : {&result.proofs, &result.expectations}) {
+    for (const sim::Proof& proof : *proofs) {
+      // With an error there are no results to be proved.
+      if (!proof.ok && result.simulation.ended_well()) said["broken"] = proof.name + ": " + proof.detail;
+    }
+  }
+  if (result.wrong > 0) said["broken"] = result.first_wrong;
+  if (result.simulation.outcome.kind != sim::OutcomeKind::kFinished) said["broken"] = failure_line(result);
+  if (!result.simulation.errors.empty()) said["error"] = result.simulation.errors.front().text;
+  return said;
+}
+
+struct Child {
+  std::uint64_t seed = 0;
+  bool may_fail = false;
+  pid_t process = -1;
+  int end = -1;
+  std::string text;
+};
+
+Child start(std::uint64_t seed) {
+  const FaultSchedule schedule = fault_schedule(seed);
+  std::array<int, 2> ends{};
+  if (pipe2(ends.data(), O_CLOEXEC) != 0) throw std::runtime_error("pipe: no descriptors left");
+  const pid_t process = fork();
+  if (process < 0) throw std::runtime_error("fork failed: no memory or processes left");
+  if (process == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    alarm(kLimit_s);
+    // What the plugin says of faults is told for one schedule at a time, by `meshbed run`.
+    const int nowhere = open("/dev/null", O_WRONLY);
+    dup2(nowhere, STDOUT_FILENO);
+    dup2(nowhere, STDERR_FILENO);
+    std::string text;
+    try {
+      text = run_schedule(schedule).dump();
+    } catch (const std::exception& error) {
+      text = nlohmann::json{{"broken", error.what()}}.dump();
+    }
+    const bool written = write(ends[1], text.data(), text.size()) == static_cast<ssize_t>(text.size());
+    _exit(written ? kExitOk : kExitBroken);
+  }
+  close(ends[1]);
+  return {.seed = seed, .may_fail = schedule.may_fail, .process = process, .end = ends[0], .text = ""};
+}
+
+Ending ending_of(const Child& child, int status) {
+  if (WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM) {
+    return {Verdict::kBroken, fmt::format("it has not ended within {} s", kLimit_s)};
+  }
+  if (WIFSIGNALED(status)) return {Verdict::kBroken, fmt::format("it crashed: {}", strsignal(WTERMSIG(status)))};
+  const auto said = nlohmann::json::parse(child.text, nullptr, false);
+  if (said.is_discarded()) return {Verdict::kBroken, fmt::format("it ended with status {}", WEXITSTATUS(status))};
+  if (said.contains("broken")) return {Verdict::kBroken, said["broken"].get<std::string>()};
+  if (!said.contains("error")) return {Verdict::kRight, "", said["faults"].get<std::uint64_t>()};
+  return {child.may_fail ? Verdict::kExcused : Verdict::kBroken, said["error"].get<std::string>()};
+}
+
+/// Runs the schedules `first`, `first` + 1, ...; `jobs` at a time.
+class Fuzz {
+ public:
+  Fuzz(std::uint64_t first, std::uint64_t count, std::size_t jobs, std::ostream& out)
+      : next_(first), end_(first + count), jobs_(jobs), out_(out) {}
+
+  int run() {
+    while (next_ < end_ || !children_.empty()) {
+      while (next_ < end_ && children_.size() < jobs_) children_.push_back(start(next_++));
+      look();
+    }
+    out_ << fmt::format("{} schedules: {} right, {} ended with an error that a broken chain of relays excuses, {} broken; "
+                        "{} steps of faults\n",
+                        right_ + excused_ + broken_, right_, excused_, broken_, steps_);
+    return broken_ == 0 ? kExitOk : kExitBroken;
+  }
+
+ private:
+  void look() {
+    std::vector<pollfd> watched;
+    for (const Child& child : children_) watched.push_back({.fd = child.end, .events = POLLIN, .revents = 0});
+    if (poll(watched.data(), watched.size(), -1) < 0) return;
+    for (std::size_t index = children_.size(); index-- > 0;) {
+      if (watched[index].revents != 0) read_from(index);
+    }
+  }
+
+  void read_from(std::size_t index) {
+    Child& child = children_[index];
+    std::array<char, 4096> block;
+    const ssize_t count = read(child.end, block.data(), block.size());
+    if (count > 0) {
+      child.text.append(block.data(), static_cast<std::size_t>(count));
+      return;
+    }
+    close(child.end);
+    int status = 0;
+    waitpid(child.process, &status, 0);
+    count_in(child, ending_of(child, status));
+    children_.erase(children_.begin() + static_cast<std::ptrdiff_t>(index));
+  }
+
+  void count_in(const Child& child, const Ending& ending) {
+    steps_ += ending.steps;
+    if (ending.verdict == Verdict::kRight) ++right_;
+    if (ending.verdict == Verdict::kExcused) ++excused_;
+    if (ending.verdict != Verdict::kBroken) return;
+    if (++broken_ > kTold) return;
+    out_ << fmt::format("schedule {}: {}\n  again: meshbed fuzz --faults --print {} > schedule.toml && meshbed run "
+                        "schedule.toml\n",
+                        child.seed, ending.text, child.seed)
+         << std::flush;
+  }
+
+  std::uint64_t next_, end_;
+  std::size_t jobs_;
+  std::ostream& out_;
+  std::vector<Child> children_;
+  std::uint64_t right_ = 0, excused_ = 0, broken_ = 0, steps_ = 0;
+};
+
+}  // namespace
+
+int fuzz_command(const Arguments& arguments, std::ostream& out, std::ostream&) {
+  bool faults = false;
+  std::string first = "1", count = "1000", print;
+  std::string jobs = std::to_string(std::max(1U, std::thread::hardware_concurrency()));
+  Syntax syntax("fuzz --faults [options]");
+  syntax.options.add_options()("faults", po::bool_switch(&faults), "random fault schedules, in the simulated world")(
+      "first", po::value(&first)->value_name("N")->default_value(first), "number of the first schedule")(
+      "count", po::value(&count)->value_name("N")->default_value(count), "so many, one after the other")(
+      "jobs", po::value(&jobs)->value_name("N")->default_value(jobs), "so many at a time")(
+      "print", po::value(&print)->value_name("N"), "print this schedule as a scenario file, and run nothing");
+  if (!parse_arguments(arguments, syntax, out)) return kExitOk;
+  if (!faults) throw std::runtime_error("fuzz: what shall be fuzzed? There is --faults");
+  constexpr std::uint64_t kMost = 1'000'000'000'000;
+  if (!print.empty()) {
+    out << fault_schedule(parse_count("--print", print, 0, kMost)).toml;
+    return kExitOk;
+  }
+  return Fuzz(parse_count("--first", first, 0, kMost), parse_count("--count", count, 1, kMost),
+              parse_count("--jobs", jobs, 1, 1024), out)
+      .run();
+}
+
+}  // namespace meshbed::cli
