@@ -74,6 +74,26 @@ std::string left_to_hands_line(const Scenario& scenario) {
                      counted(scenario.faults.size(), "fault"));
 }
 
+std::vector<models::PortRef> ports_of(const models::Cluster& cluster, const Fault& fault) {
+  if (const int cable = index_named(cluster.cables, fault.target); cable >= 0) {
+    return {cluster.cables[static_cast<std::size_t>(cable)].a, cluster.cables[static_cast<std::size_t>(cable)].b};
+  }
+  if (const int box = index_named(cluster.switches, fault.target); box >= 0) {
+    return cluster.switches[static_cast<std::size_t>(box)].ports;
+  }
+  const auto slash = fault.target.find('/');
+  const int node = find_node(cluster, fault.target.substr(0, slash));
+  const models::Node& owner = cluster.nodes.at(static_cast<std::size_t>(node));
+  if (slash != std::string::npos) return {{node, find_nic(owner, fault.target.substr(slash + 1))}};
+  std::vector<models::PortRef> ports;
+  for (std::size_t nic = 0; nic < owner.nics.size(); ++nic) ports.push_back({node, static_cast<int>(nic)});
+  return ports;
+}
+
+bool cuts(const Fault& fault) {
+  return fault.kind == "cable_down" || fault.kind == "port_down" || fault.kind == "node_kill";
+}
+
 FaultBoard::FaultBoard(const Scenario& scenario)
     : scenario_(scenario),
       in_force_(scenario.faults.size()),
@@ -111,21 +131,6 @@ std::vector<FaultStep> FaultBoard::steps_from(const std::string& point) const {
   return steps;
 }
 
-/// A cable's ends, a switch's ports, or the one port.
-std::vector<models::PortRef> FaultBoard::targets_of(const Fault& fault) const {
-  const models::Cluster& cluster = scenario_.cluster;
-  if (const int cable = index_named(cluster.cables, fault.target); cable >= 0) {
-    return {cluster.cables[static_cast<std::size_t>(cable)].a, cluster.cables[static_cast<std::size_t>(cable)].b};
-  }
-  if (const int box = index_named(cluster.switches, fault.target); box >= 0) {
-    return cluster.switches[static_cast<std::size_t>(box)].ports;
-  }
-  const auto slash = fault.target.find('/');
-  const int node = find_node(cluster, fault.target.substr(0, slash));
-  const models::Node& owner = cluster.nodes.at(static_cast<std::size_t>(node));
-  return {{node, find_nic(owner, fault.target.substr(slash + 1))}};
-}
-
 /// Losses multiply, delays add up, and the lowest rate counts.
 sim::Shape FaultBoard::shape_of(models::PortRef port) const {
   double kept = 1, in_order = 1;
@@ -133,7 +138,7 @@ sim::Shape FaultBoard::shape_of(models::PortRef port) const {
   for (std::size_t index = 0; index < in_force_.size(); ++index) {
     const Fault& fault = scenario_.faults[index];
     if (!in_force_[index] || !shapes(fault)) continue;
-    const std::vector<models::PortRef> targets = targets_of(fault);
+    const std::vector<models::PortRef> targets = ports_of(scenario_.cluster, fault);
     if (std::find(targets.begin(), targets.end(), port) == targets.end()) continue;
     if (fault.kind == "loss") kept *= 1 - fault.amount;
     if (fault.kind == "reorder") in_order *= 1 - fault.amount;

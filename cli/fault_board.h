@@ -66,6 +66,11 @@ std::string not_taken_lines(const Scenario& scenario, const std::vector<FaultEve
 /// On real machines nobody carries faults out: one line that says so; empty without faults.
 std::string left_to_hands_line(const Scenario& scenario);
 
+/// A cable's ends, a switch's or a node's ports, or the one port.
+std::vector<models::PortRef> ports_of(const models::Cluster& cluster, const Fault& fault);
+/// It takes its ports' link away, and with it the connections over them.
+bool cuts(const Fault& fault);
+
 /// "cable_down on cable0", "end of loss 0.01 on node0/rocep1s0f0"
 std::string text_of(const Scenario& scenario, const FaultStep& step);
 
@@ -89,7 +94,6 @@ class FaultBoard {
   Port& port(models::PortRef port) {
     return ports_[static_cast<std::size_t>(port.node)][static_cast<std::size_t>(port.nic)];
   }
-  std::vector<models::PortRef> targets_of(const Fault& fault) const;
   bool holds(const char* kind, const std::string& target) const;
   void end_all(const std::string& kind, const std::string& target);
   sim::Shape shape_of(models::PortRef port) const;
