@@ -36,18 +36,18 @@ std::vector<std::string> EmulatedFaults::serve() {
 }
 
 bool EmulatedFaults::waits_for_the_stopped() const {
-  if (shaped_later_.empty() || !due_.empty()) return false;
+  if (later_.empty() || !due_.empty()) return false;
   const std::vector<emu::NodeOutcome> nodes = machines_.outcome().nodes;
   for (std::size_t node = 0; node < nodes.size(); ++node) {
     const bool ended = nodes[node].end == emu::NodeEnd::kDone || nodes[node].end == emu::NodeEnd::kKilled;
-    if (!ended && shaped_later_.count(static_cast<int>(node)) == 0) return false;
+    if (!ended && later_.count(static_cast<int>(node)) == 0) return false;
   }
   return true;
 }
 
 std::vector<std::string> EmulatedFaults::stopped() const {
   std::vector<std::string> nodes;
-  for (const auto& [node, shapes] : shaped_later_) nodes.push_back(name_of(node) + " stands still (node_stop)");
+  for (const auto& [node, changes] : later_) nodes.push_back(name_of(node) + " stands still (node_stop)");
   return nodes;
 }
 
@@ -95,8 +95,8 @@ const std::string& EmulatedFaults::netdev_of(models::PortRef port) const {
 }
 
 void EmulatedFaults::shape(models::PortRef port, const sim::Shape& shape) {
-  if (const auto later = shaped_later_.find(port.node); later != shaped_later_.end()) {
-    later->second[port] = shape;
+  if (const auto stopped = later_.find(port.node); stopped != later_.end()) {
+    stopped->second.emplace_back([this, port, shape] { this->shape(port, shape); });
     return;
   }
   machines_.shape(name_of(port.node), netdev_of(port),
@@ -106,20 +106,28 @@ void EmulatedFaults::shape(models::PortRef port, const sim::Shape& shape) {
                    .rate_bps = shape.rate_bps});
 }
 
+void EmulatedFaults::change_address(models::PortRef port, const models::IpPrefix& from, const models::IpPrefix& to) {
+  if (const auto stopped = later_.find(port.node); stopped != later_.end()) {
+    stopped->second.emplace_back([this, port, from, to] { change_address(port, from, to); });
+    return;
+  }
+  machines_.change_address(name_of(port.node), netdev_of(port), models::to_string(from), models::to_string(to));
+}
+
 void EmulatedFaults::set_link(models::PortRef port, bool up) {
   machines_.set_link(name_of(port.node), netdev_of(port), up);
 }
 
 void EmulatedFaults::stop(int node) {
   machines_.stop_vm(name_of(node));
-  shaped_later_[node];
+  later_[node];
 }
 
 void EmulatedFaults::go_on(int node) {
   machines_.continue_vm(name_of(node));
-  const auto later = shaped_later_.extract(node);
+  const auto later = later_.extract(node);
   if (later.empty()) return;
-  for (const auto& [port, shaping] : later.mapped()) shape(port, shaping);
+  for (const auto& change : later.mapped()) change();
 }
 
 void EmulatedFaults::kill(int node) { machines_.kill_vm(name_of(node)); }

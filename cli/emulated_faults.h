@@ -1,6 +1,7 @@
 #pragma once
 // EmulatedFaults: carries out a scenario's faults on virtual machines, when their ranks say that a point has come.
 
+#include <functional>
 #include <map>
 #include <string>
 #include <utility>
@@ -42,6 +43,7 @@ class EmulatedFaults final : private FaultSite {
 
   void shape(models::PortRef port, const sim::Shape& shape) override;
   void set_link(models::PortRef port, bool up) override;
+  void change_address(models::PortRef port, const models::IpPrefix& from, const models::IpPrefix& to) override;
   void stop(int node) override;
   void go_on(int node) override;
   void kill(int node) override;
@@ -57,7 +59,8 @@ class EmulatedFaults final : private FaultSite {
   std::vector<Due> due_;           // by time
   std::vector<FaultEvent> taken_;
   double start_s_ = 0;
-  std::map<int, std::map<models::PortRef, sim::Shape>> shaped_later_;  // of nodes that stand still, which cannot do it
+  // What nodes that stand still, and cannot do it, will do when they go on.
+  std::map<int, std::vector<std::function<void()>>> later_;
 };
 
 }  // namespace meshbed::cli

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "cli/scenario_build.h"
 #include "cli/scenario_units.h"
@@ -23,6 +24,7 @@ int index_named(const List& list, const std::string& name) {
 std::string amount_text(const Fault& fault) {
   if (fault.kind == "delay") return fmt::format(" {} us", fault.amount / 1e6);
   if (fault.kind == "rate") return fmt::format(" {} Gb/s", fault.amount / 1e9);
+  if (fault.kind == "address_change") return " to " + models::to_string(fault.address);
   return shapes(fault) ? fmt::format(" {}", fault.amount) : "";
 }
 
@@ -74,6 +76,27 @@ std::string left_to_hands_line(const Scenario& scenario) {
                      counted(scenario.faults.size(), "fault"));
 }
 
+std::vector<models::PortRef> ports_of(const models::Cluster& cluster, const Fault& fault) {
+  if (const int cable = index_named(cluster.cables, fault.target); cable >= 0) {
+    return {cluster.cables[static_cast<std::size_t>(cable)].a, cluster.cables[static_cast<std::size_t>(cable)].b};
+  }
+  if (const int box = index_named(cluster.switches, fault.target); box >= 0) {
+    return cluster.switches[static_cast<std::size_t>(box)].ports;
+  }
+  const auto slash = fault.target.find('/');
+  const int node = find_node(cluster, fault.target.substr(0, slash));
+  const models::Node& owner = cluster.nodes.at(static_cast<std::size_t>(node));
+  if (slash != std::string::npos) return {{node, find_nic(owner, fault.target.substr(slash + 1))}};
+  std::vector<models::PortRef> ports;
+  for (std::size_t nic = 0; nic < owner.nics.size(); ++nic) ports.push_back({node, static_cast<int>(nic)});
+  return ports;
+}
+
+bool cuts(const Fault& fault) {
+  return fault.kind == "cable_down" || fault.kind == "port_down" || fault.kind == "node_kill" ||
+         fault.kind == "address_change";
+}
+
 FaultBoard::FaultBoard(const Scenario& scenario)
     : scenario_(scenario),
       in_force_(scenario.faults.size()),
@@ -94,6 +117,7 @@ FaultBoard::FaultBoard(const Scenario& scenario)
     for (std::size_t nic = 0; nic < ports_[node].size(); ++nic) {
       const models::PortRef each{static_cast<int>(node), static_cast<int>(nic)};
       port(each).carrier = carrier_of(each);
+      port(each).addresses = cluster.nodes[node].nics[nic].addresses;
     }
   }
 }
@@ -111,21 +135,6 @@ std::vector<FaultStep> FaultBoard::steps_from(const std::string& point) const {
   return steps;
 }
 
-/// A cable's ends, a switch's ports, or the one port.
-std::vector<models::PortRef> FaultBoard::targets_of(const Fault& fault) const {
-  const models::Cluster& cluster = scenario_.cluster;
-  if (const int cable = index_named(cluster.cables, fault.target); cable >= 0) {
-    return {cluster.cables[static_cast<std::size_t>(cable)].a, cluster.cables[static_cast<std::size_t>(cable)].b};
-  }
-  if (const int box = index_named(cluster.switches, fault.target); box >= 0) {
-    return cluster.switches[static_cast<std::size_t>(box)].ports;
-  }
-  const auto slash = fault.target.find('/');
-  const int node = find_node(cluster, fault.target.substr(0, slash));
-  const models::Node& owner = cluster.nodes.at(static_cast<std::size_t>(node));
-  return {{node, find_nic(owner, fault.target.substr(slash + 1))}};
-}
-
 /// Losses multiply, delays add up, and the lowest rate counts.
 sim::Shape FaultBoard::shape_of(models::PortRef port) const {
   double kept = 1, in_order = 1;
@@ -133,7 +142,7 @@ sim::Shape FaultBoard::shape_of(models::PortRef port) const {
   for (std::size_t index = 0; index < in_force_.size(); ++index) {
     const Fault& fault = scenario_.faults[index];
     if (!in_force_[index] || !shapes(fault)) continue;
-    const std::vector<models::PortRef> targets = targets_of(fault);
+    const std::vector<models::PortRef> targets = ports_of(scenario_.cluster, fault);
     if (std::find(targets.begin(), targets.end(), port) == targets.end()) continue;
     if (fault.kind == "loss") kept *= 1 - fault.amount;
     if (fault.kind == "reorder") in_order *= 1 - fault.amount;
@@ -190,6 +199,31 @@ void FaultBoard::tell_links(FaultSite& site) {
   }
 }
 
+/// What stands in for the port's own address: the last change that began and has not ended.
+models::IpPrefix FaultBoard::address_of(models::PortRef at, const models::IpPrefix& own) const {
+  models::IpPrefix now = own;
+  for (const std::size_t index : readdressed_) {
+    const Fault& fault = scenario_.faults[index];
+    if (ports_of(scenario_.cluster, fault).front() == at && models::same_subnet(own, fault.address))
+      now = fault.address;
+  }
+  return now;
+}
+
+void FaultBoard::tell_addresses(FaultSite& site) {
+  for (std::size_t node = 0; node < ports_.size(); ++node) {
+    for (std::size_t nic = 0; nic < ports_[node].size() && !killed_[node]; ++nic) {
+      const models::PortRef each{static_cast<int>(node), static_cast<int>(nic)};
+      const auto& own = scenario_.cluster.nodes[node].nics[nic].addresses;
+      for (std::size_t index = 0; index < own.size(); ++index) {
+        const models::IpPrefix now = address_of(each, own[index]);
+        const models::IpPrefix before = std::exchange(port(each).addresses[index], now);
+        if (now != before) site.change_address(each, before, now);
+      }
+    }
+  }
+}
+
 void FaultBoard::tell_nodes(FaultSite& site) {
   for (std::size_t node = 0; node < stopped_.size(); ++node) {
     const bool now = holds("node_stop", scenario_.cluster.nodes[node].name);
@@ -231,8 +265,13 @@ void FaultBoard::take(const FaultStep& step, FaultSite& site) {
     killed_[static_cast<std::size_t>(node)] = true;
     site.kill(node);
   }
+  if (fault.kind == "address_change") {
+    std::erase(readdressed_, step.fault);
+    if (step.begins) readdressed_.push_back(step.fault);
+  }
   tell_links(site);
   tell_shapes(site);
+  tell_addresses(site);
   tell_nodes(site);
 }
 

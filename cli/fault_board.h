@@ -39,6 +39,8 @@ class FaultSite {
   virtual void shape(models::PortRef port, const sim::Shape& shape) = 0;
   /// The port's carrier.
   virtual void set_link(models::PortRef port, bool up) = 0;
+  /// Of the port's interface, in one subnet.
+  virtual void change_address(models::PortRef port, const models::IpPrefix& from, const models::IpPrefix& to) = 0;
   virtual void stop(int node) = 0;
   virtual void go_on(int node) = 0;
   virtual void kill(int node) = 0;
@@ -66,6 +68,11 @@ std::string not_taken_lines(const Scenario& scenario, const std::vector<FaultEve
 /// On real machines nobody carries faults out: one line that says so; empty without faults.
 std::string left_to_hands_line(const Scenario& scenario);
 
+/// A cable's ends, a switch's or a node's ports, or the one port.
+std::vector<models::PortRef> ports_of(const models::Cluster& cluster, const Fault& fault);
+/// It takes its ports' link or address away, and with it the connections over them.
+bool cuts(const Fault& fault);
+
 /// "cable_down on cable0", "end of loss 0.01 on node0/rocep1s0f0"
 std::string text_of(const Scenario& scenario, const FaultStep& step);
 
@@ -83,13 +90,13 @@ class FaultBoard {
   struct Port {
     models::PortRef peer;  // of its cable; {-1, -1}: none
     int cable = -1, switch_index = -1;
-    bool carrier = false;  // as the site was told
+    bool carrier = false;                     // as the site was told
+    std::vector<models::IpPrefix> addresses;  // as the site was told, in the order of the scenario's
     sim::Shape shape;
   };
   Port& port(models::PortRef port) {
     return ports_[static_cast<std::size_t>(port.node)][static_cast<std::size_t>(port.nic)];
   }
-  std::vector<models::PortRef> targets_of(const Fault& fault) const;
   bool holds(const char* kind, const std::string& target) const;
   void end_all(const std::string& kind, const std::string& target);
   sim::Shape shape_of(models::PortRef port) const;
@@ -97,11 +104,14 @@ class FaultBoard {
   bool carrier_of(models::PortRef port);
   void tell_nodes(FaultSite& site);
   void tell_shapes(FaultSite& site);
+  models::IpPrefix address_of(models::PortRef port, const models::IpPrefix& own) const;
   void tell_links(FaultSite& site);
+  void tell_addresses(FaultSite& site);
 
   const Scenario& scenario_;
   std::vector<std::vector<Port>> ports_;  // by node and NIC
   std::vector<bool> in_force_;            // by fault
+  std::vector<std::size_t> readdressed_;  // address_change faults in force, in the order in which they began
   std::vector<bool> stopped_;             // by node, as the site was told
   std::vector<bool> killed_;              // by node
 };

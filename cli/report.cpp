@@ -189,12 +189,17 @@ nlohmann::ordered_json faults_json(const Scenario& scenario, const std::vector<F
   auto list = nlohmann::ordered_json::array();
   for (const FaultEvent& event : taken) {
     const Fault& fault = scenario.faults[event.step.fault];
+    auto cut = nlohmann::ordered_json::array();
+    for (const models::PortRef port : ports_of(scenario.cluster, fault)) {
+      if (cuts(fault)) cut.push_back(sim::port_name(scenario.cluster, port));
+    }
     list.push_back({{"fault", text_of(scenario, event.step)},
                     {"kind", fault.kind},
                     {"target", fault.target},
                     {"point", point_of(fault)},
                     {"begins", event.step.begins},
-                    {"at_ns", static_cast<double>(event.at_ps) / 1e3}});
+                    {"at_ns", static_cast<double>(event.at_ps) / 1e3},
+                    {"cuts", std::move(cut)}});
   }
   return list;
 }

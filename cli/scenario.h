@@ -51,6 +51,7 @@ enum class AmountUnit { kFraction, kTime, kRate };
 /// What goes wrong, when and where. Carried out by cli/fault_board.h in the simulated and in the emulated world.
 struct Fault {
   std::string kind;  // loss delay rate reorder cable_down cable_up port_down port_up node_stop node_continue node_kill
+                     // address_change
   std::string point = "start";  // start iteration: what at_ps counts from
   int iteration = 0;            // of that point
   Picoseconds at_ps = 0;        // in the world's own time
@@ -58,6 +59,7 @@ struct Fault {
   std::string target;           // name of a cable, switch or node, or "node/device"
   double amount = 0;            // in its unit: a fraction, ps, bits/s
   AmountUnit unit = AmountUnit::kFraction;
+  models::IpPrefix address = {};  // address_change: the new one
 };
 
 /// What the scenario promises; empty members are not checked.

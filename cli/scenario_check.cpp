@@ -2,11 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <filesystem>
 #include <map>
 #include <set>
 
 #include "cli/collective.h"
+#include "cli/fault_board.h"
 #include "cli/scenario_units.h"
 #include "cli/simulate.h"
 #include "models/topology_generate.h"
@@ -164,6 +167,67 @@ TargetKind target_kind(const models::Cluster& cluster, const std::string& target
   return nic < 0 ? TargetKind::kUnknown : TargetKind::kPort;
 }
 
+/// An IPv4 subnet's own address, or its broadcast address, which belong to no host (RFC 3021: but in a /31).
+bool is_of_whole_subnet(const models::IpPrefix& prefix) {
+  if (prefix.address.family != models::IpFamily::kIpv4 || prefix.length_bits >= 31) return false;
+  const auto& bytes = prefix.address.bytes;
+  const std::uint32_t address = std::uint32_t{bytes[0]} << 24U | std::uint32_t{bytes[1]} << 16U |
+                                std::uint32_t{bytes[2]} << 8U | std::uint32_t{bytes[3]};
+  const std::uint32_t hosts = ~std::uint32_t{0} >> prefix.length_bits;
+  return (address & hosts) == 0 || (address & hosts) == hosts;
+}
+
+/// Who has `address` from the start; empty: nobody.
+std::string owner_of(const models::Cluster& cluster, const models::IpAddress& address) {
+  for (const models::Node& node : cluster.nodes) {
+    for (const models::Nic& nic : node.nics) {
+      for (const models::IpPrefix& prefix : nic.addresses) {
+        if (prefix.address == address) return node.name + "/" + nic.device;
+      }
+    }
+  }
+  return "";
+}
+
+/// What is wrong with the new address of an interface; empty: nothing.
+std::string address_problem(const Scenario& scenario, const Fault& fault) {
+  const models::PortRef port = ports_of(scenario.cluster, fault).front();
+  const auto& own =
+      scenario.cluster.nodes[static_cast<std::size_t>(port.node)].nics[static_cast<std::size_t>(port.nic)];
+  const auto old = std::find_if(own.addresses.begin(), own.addresses.end(), [&](const models::IpPrefix& prefix) {
+    return models::same_subnet(prefix, fault.address);
+  });
+  if (old == own.addresses.end()) {
+    return fmt::format("is in no subnet of {}, which has {}", fault.target,
+                       own.addresses.empty() ? "no address" : models::to_string(own.addresses.front()));
+  }
+  if (is_of_whole_subnet(fault.address)) return "stands for its whole subnet";
+  if (const std::string owner = owner_of(scenario.cluster, fault.address.address); !owner.empty()) {
+    return fmt::format("is {}'s", owner);
+  }
+  for (const Fault& other : scenario.faults) {
+    if (other.kind != fault.kind || other.target == fault.target) continue;
+    if (other.address.address == fault.address.address) return fmt::format("goes to {} as well", other.target);
+  }
+  return "";
+}
+
+void check_new_address(const Scenario& scenario, const FaultSpec& said, bool has_port, Diagnostics& diagnostics) {
+  const Fault& fault = said.value;
+  if (fault.kind != "address_change") {
+    if (said.has("address")) diagnostics.add(said.at("address"), fmt::format("address: {} has none", fault.kind));
+    return;
+  }
+  if (!said.has("address")) {
+    return diagnostics.add(said.place, "[[fault]] address_change needs address, as \"192.168.100.77/24\"");
+  }
+  if (!has_port || fault.address.length_bits == 0) return;  // refused already
+  const std::string problem = address_problem(scenario, fault);
+  if (problem.empty()) return;
+  diagnostics.add(said.at("address"), fmt::format("address: {} {}; take a free one of its cable's or switch's subnet",
+                                                  models::to_string(fault.address), problem));
+}
+
 void check_fault(const Scenario& scenario, const FaultSpec& said, Diagnostics& diagnostics) {
   const Fault& fault = said.value;
   if (!said.has("kind") || !said.has("target")) {
@@ -174,7 +238,7 @@ void check_fault(const Scenario& scenario, const FaultSpec& said, Diagnostics& d
   const std::string& kind = fault.kind;
   const bool on_node = kind.rfind("node_", 0) == 0;
   const bool on_cable = kind.rfind("cable_", 0) == 0;
-  const bool on_port = kind.rfind("port_", 0) == 0;
+  const bool on_port = kind.rfind("port_", 0) == 0 || kind == "address_change";
   const bool fits = on_node    ? target == TargetKind::kNode
                     : on_cable ? target == TargetKind::kCable
                     : on_port  ? target == TargetKind::kPort
@@ -187,6 +251,7 @@ void check_fault(const Scenario& scenario, const FaultSpec& said, Diagnostics& d
                                                               : "a cable, a switch or NODE/DEVICE",
                                                    fault.target.substr(0, 80)));
   }
+  check_new_address(scenario, said, target == TargetKind::kPort, diagnostics);
   if (fault.point == "iteration") {
     const int last = scenario.workload.iterations - 1;
     if (scenario.workload.kind == WorkloadKind::kCollective && fault.iteration > last) {

@@ -122,11 +122,11 @@ const Section<FaultSpec> kFault{
     "Something that goes wrong, in the simulated and in the emulated world. Several may hold at one time and add up.",
     {
         {"kind", "text", "",
-         "loss, delay, rate, reorder, cable_down, cable_up, port_down, port_up, node_stop, node_continue or node_kill; "
-         "required",
+         "loss, delay, rate, reorder, cable_down, cable_up, port_down, port_up, node_stop, node_continue, node_kill or "
+         "address_change; required",
          [](const Value& v, FaultSpec& s) {
            v.choice(s.value.kind, {"loss", "delay", "rate", "reorder", "cable_down", "cable_up", "port_down", "port_up",
-                                   "node_stop", "node_continue", "node_kill"});
+                                   "node_stop", "node_continue", "node_kill", "address_change"});
          }},
         {"point", "text", "'start'",
          "what `at` counts from: start, or iteration (all ranks of a collective stand before it)",
@@ -148,6 +148,10 @@ const Section<FaultSpec> kFault{
         {"amount", "number, percentage, time or rate", "0",
          "loss, reorder: fraction of the packets, 0.01 or '1%'; delay: time; rate: rate; in each direction",
          [](const Value& v, FaultSpec& s) { v.amount(s.value.amount, s.value.unit); }},
+        {"address", "prefix", "",
+         "address_change: what NODE/DEVICE's interface has from then on instead of its address in the same subnet, as "
+         "DHCP might give it; its GIDs follow; with a duration the old one comes back",
+         [](const Value& v, FaultSpec& s) { v.prefix(s.value.address); }},
     }};
 
 const Section<ExpectSpec> kExpect{

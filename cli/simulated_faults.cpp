@@ -46,6 +46,9 @@ void SimulatedFaults::step_due(void* self, std::uint64_t) {
 
 void SimulatedFaults::shape(models::PortRef port, const sim::Shape& shape) { sim::shape_port(world_, port, shape); }
 void SimulatedFaults::set_link(models::PortRef port, bool up) { sim::set_link(world_, port, up); }
+void SimulatedFaults::change_address(models::PortRef port, const models::IpPrefix& from, const models::IpPrefix& to) {
+  sim::change_address(world_, port, from, to);
+}
 void SimulatedFaults::stop(int node) { sim::stop_node(world_, node); }
 void SimulatedFaults::go_on(int node) { sim::continue_node(world_, node); }
 

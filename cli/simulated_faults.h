@@ -33,6 +33,7 @@ class SimulatedFaults final : private FaultSite {
 
   void shape(models::PortRef port, const sim::Shape& shape) override;
   void set_link(models::PortRef port, bool up) override;
+  void change_address(models::PortRef port, const models::IpPrefix& from, const models::IpPrefix& to) override;
   void stop(int node) override;
   void go_on(int node) override;
   void kill(int node) override;

@@ -210,6 +210,15 @@ void MicroVms::shape(const std::string& node, const std::string& netdev, const S
   if (!vm.over) state_->order(vm, shaping_command(netdev, shaping));
 }
 
+void MicroVms::change_address(const std::string& node, const std::string& netdev, const std::string& from,
+                              const std::string& to) {
+  Vm& vm = state_->running(node);
+  static_cast<void>(nic_index(state_->cluster.nodes[static_cast<std::size_t>(&vm - state_->vms.data())], netdev));
+  // The old one first: beside it the new one would be secondary, and go with it.
+  if (!vm.over) state_->order(vm, {"ip", "address", "del", from, "dev", netdev});
+  if (!vm.over) state_->order(vm, {"ip", "address", "add", to, "dev", netdev});
+}
+
 int MicroVms::terminal(const std::string& node) const { return state_->running(node).terminal.number(); }
 
 void MicroVms::stop_vm(const std::string& node) { state_->running(node).monitor->execute("stop"); }

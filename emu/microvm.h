@@ -72,6 +72,10 @@ class MicroVms final : public Stoppable {
   /// What the NIC's interface does to the packets that it sends, from now on (tc-netem(8)). Returns when the guest has
   /// done it; throws std::runtime_error with its words where it has not within 30 s. Nothing on a node that is done.
   void shape(const std::string& node, const std::string& netdev, const Shaping& shaping);
+  /// The NIC's interface loses `from` and gets `to` ("192.168.100.77/24"), as ip-address(8) does it; the kernel's GID
+  /// table follows by itself. Returns and throws as shape() does.
+  void change_address(const std::string& node, const std::string& netdev, const std::string& from,
+                      const std::string& to);
   /// Freezes the guest's processors and lets them go on.
   void stop_vm(const std::string& node);
   void continue_vm(const std::string& node);

@@ -1,5 +1,8 @@
 #include "models/gid_table.h"
 
+#include <algorithm>
+#include <set>
+
 namespace meshbed::models {
 
 IpAddress link_local_address(PortRef port) {
@@ -38,6 +41,29 @@ std::vector<GidEntry> linux_gid_table(PortRef port, const std::vector<IpPrefix>&
   append(link_local_address(port));
   for (const auto& prefix : addresses) append(prefix.address);
   return table;
+}
+
+std::vector<GidEntry> exchanged_gids(const std::vector<GidEntry>& table, const IpAddress& from, const IpAddress& to) {
+  std::vector<GidEntry> result;
+  std::vector<GidType> types;
+  std::set<std::uint32_t> taken;
+  for (const GidEntry& entry : table) {
+    taken.insert(entry.index);
+    if (entry.gid == gid_of(from)) {
+      types.push_back(entry.type);
+    } else {
+      result.push_back(entry);
+    }
+  }
+  for (const GidType type : types) {
+    std::uint32_t index = 0;
+    while (taken.count(index) > 0) ++index;
+    taken.insert(index);
+    result.push_back({index, type, gid_of(to)});
+  }
+  std::sort(result.begin(), result.end(),
+            [](const GidEntry& left, const GidEntry& right) { return left.index < right.index; });
+  return result;
 }
 
 }  // namespace meshbed::models

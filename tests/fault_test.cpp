@@ -25,6 +25,7 @@ TEST_CASE("faults are carried out where the scenario says, and a fault that neve
       command("run --json " + scenario_file("pair-cable-pulled") + results_option("faults_json") + "2>/dev/null")
           .output);
   REQUIRE(summary.at("faults").size() == 1);
+  CHECK(summary["faults"][0].at("cuts") == nlohmann::json({"node0/rocep1s0f0", "node1/rocep1s0f0"}));
   const double pulled_ns = summary.at("faults")[0].at("at_ns"),
                failed_ns = summary.at("errors")[0].at("at_ps").get<double>() / 1e3;
   CHECK(failed_ns - pulled_ns >= 7 * 4096.0 * (1 << 18));

@@ -142,6 +142,10 @@ class World {
   Outcome run();
 
   const models::Cluster& cluster() const { return options_.cluster; }
+  /// For faults: what a NIC has may change while the run goes on. Whoever changes it tells those who must know.
+  models::Nic& change_nic(models::PortRef port) {
+    return options_.cluster.nodes[static_cast<std::size_t>(port.node)].nics[static_cast<std::size_t>(port.nic)];
+  }
   const WorldOptions& options() const { return options_; }
   Network& network() { return *network_; }
   Fabric& fabric() { return *fabric_; }

@@ -1,7 +1,9 @@
 #include "sim/fault/inject.h"
 
 #include <algorithm>
+#include <vector>
 
+#include "models/gid_table.h"
 #include "sim/engine/fabric.h"
 #include "sim/verbs/verbs_host.h"
 
@@ -20,6 +22,14 @@ void shape_port(World& world, models::PortRef port, const Shape& shape) {
 void set_link(World& world, models::PortRef port, bool up) {
   world.network().set_port_up(port, up);
   port_changed(port);
+}
+
+void change_address(World& world, models::PortRef port, const models::IpPrefix& from, const models::IpPrefix& to) {
+  models::Nic& nic = world.change_nic(port);
+  std::erase(nic.addresses, from);
+  nic.addresses.push_back(to);
+  nic.gids = models::exchanged_gids(nic.gids, from.address, to.address);
+  gids_changed(port);
 }
 
 void stop_node(World& world, int node) { world.stop_node(node); }

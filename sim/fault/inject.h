@@ -15,6 +15,11 @@ void shape_port(World& world, models::PortRef port, const Shape& shape);
 /// cable_down, cable_up, port_down, port_up: the port's own link. A cable has none while either end has none; what is
 /// on the way over it is lost, and asynchronous events tell.
 void set_link(World& world, models::PortRef port, bool up);
+/// address_change: the interface loses one address and gets another of the same subnet, and the GID table follows. To
+/// the old address nobody answers any more, and from it nothing can be sent: what stands on it hears nothing, queue
+/// pairs included. soft-RoCE does so; an adapter may keep the GIDs that its queue pairs hold, so this is the worst
+/// case.
+void change_address(World& world, models::PortRef port, const models::IpPrefix& from, const models::IpPrefix& to);
 /// node_stop, node_continue: the whole machine stands still, its adapters too, and goes on later.
 void stop_node(World& world, int node);
 void continue_node(World& world, int node);

@@ -129,4 +129,8 @@ bool passes(const Route& route, const Neighbour& neighbour) {
   return path != nullptr && network.usable(*path);
 }
 
+bool addresses_hold(const Route& route, const Neighbour& neighbour) {
+  return is_own_address(route.node, route.source) && is_own_address(neighbour.node, route.destination);
+}
+
 }  // namespace meshbed::sim

@@ -21,7 +21,7 @@ struct Route {
   RouteKind kind = RouteKind::kLocal;
   int node = 0;              // where it begins
   models::PortRef port;      // kPort: the interface that it leaves by
-  models::IpAddress source;  // the source address that the route prefers
+  models::IpAddress source;  // the one that the route prefers, or that its socket is bound to
   models::IpAddress destination;
 };
 
@@ -46,6 +46,9 @@ Neighbour neighbour_at(const Path& path);
 
 /// A packet that leaves now would arrive.
 bool passes(const Route& route, const Neighbour& neighbour);
+
+/// Both ends still have the addresses that the route joins; packets from or to an address that is gone do not arrive.
+bool addresses_hold(const Route& route, const Neighbour& neighbour);
 
 /// True where `address` is one of the node's own, loopback included.
 bool is_own_address(int node, const models::IpAddress& address);

@@ -23,6 +23,14 @@ const models::Nic& nic_at(models::PortRef port) { return node_at(port.node).nics
 
 bool port_up(models::PortRef port) { return World::get().network().port_up(port); }
 
+/// As the table is now; nullptr: an empty entry.
+const models::GidEntry* gid_at(models::PortRef port, std::uint32_t index) {
+  const models::Nic& nic = nic_at(port);
+  const auto entry = std::find_if(nic.gids.begin(), nic.gids.end(),
+                                  [&](const models::GidEntry& candidate) { return candidate.index == index; });
+  return entry != nic.gids.end() ? &*entry : nullptr;
+}
+
 std::string gid_text(const models::RawGid& gid) {
   std::string text;
   for (std::size_t index = 0; index < gid.size(); index += 2) {
@@ -103,18 +111,19 @@ void SysfsTree::add_rdma_device(models::PortRef port, const std::string& directo
 }
 
 void SysfsTree::add_gids(models::PortRef port, const std::string& directory) {
-  const models::Nic& nic = nic_at(port);
-  for (std::uint32_t index = 0; index < gid_table_length(nic); ++index) {
-    const auto entry = std::find_if(nic.gids.begin(), nic.gids.end(),
-                                    [&](const models::GidEntry& candidate) { return candidate.index == index; });
-    const bool used = entry != nic.gids.end();
+  for (std::uint32_t index = 0; index < gid_table_length(nic_at(port)); ++index) {
     const std::string gid = fmt::format("{}/gids/{}", directory, index);
     const std::string type = fmt::format("{}/gid_attrs/types/{}", directory, index);
     const std::string netdev = fmt::format("{}/gid_attrs/ndevs/{}", directory, index);
-    add_text(gid, gid_text(used ? entry->gid : models::RawGid{}));
-    add_text(type, !used ? "" : entry->type == models::GidType::kRoceV1 ? "IB/RoCE v1" : "RoCE v2");
-    add_text(netdev, nic.netdev);
-    at(type).read_error = at(netdev).read_error = used ? 0 : EINVAL;
+    add_file(gid, [port, index] {
+      const models::GidEntry* entry = gid_at(port, index);
+      return gid_text(entry != nullptr ? entry->gid : models::RawGid{}) + "\n";
+    });
+    add_file(type, [port, index] {
+      return gid_at(port, index)->type == models::GidType::kRoceV1 ? "IB/RoCE v1\n" : "RoCE v2\n";
+    });
+    add_text(netdev, nic_at(port).netdev);
+    at(type).read_error = at(netdev).read_error = [port, index] { return gid_at(port, index) != nullptr ? 0 : EINVAL; };
   }
 }
 
@@ -128,7 +137,7 @@ void SysfsTree::add_netdev(const std::string& directory, const std::string& name
   add_file(directory + "/operstate", [up] { return up() ? "up\n" : "down\n"; });
   // Without carrier Linux says -1; the loopback interface has no speed to read.
   add_file(directory + "/speed", [up, rate_bps] { return up() ? std::to_string(rate_bps / kMbps) + "\n" : "-1\n"; });
-  at(directory + "/speed").read_error = rate_bps == 0 ? EINVAL : 0;
+  if (rate_bps == 0) at(directory + "/speed").read_error = [] { return EINVAL; };
   add_link("/sys/class/net/" + name, directory);
 }
 

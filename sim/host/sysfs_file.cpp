@@ -20,11 +20,15 @@ constexpr off_t kAttributeBytes = 4096;  // what sysfs says of every attribute
 class SysfsFile : public File {
  public:
   SysfsFile(Process& owner, std::string name, const SysfsNode& node)
-      : File(owner), name_(std::move(name)), node_(node), text_(node.read_error == 0 ? node.read() : "") {}
+      : File(owner),
+        name_(std::move(name)),
+        node_(node),
+        error_(node.read_error ? node.read_error() : 0),
+        text_(error_ == 0 ? node.read() : "") {}
 
   short events() const override { return POLLIN | POLLOUT; }
   Attempted try_read(void* data, std::size_t size, bool peek) override {
-    if (node_.read_error != 0) return -node_.read_error;
+    if (error_ != 0) return -error_;
     const std::size_t count = std::min(size, text_.size() - std::min(position_, text_.size()));
     std::memcpy(data, text_.data() + std::min(position_, text_.size()), count);
     if (!peek) position_ += count;
@@ -45,6 +49,7 @@ class SysfsFile : public File {
  private:
   std::string name_;
   const SysfsNode& node_;
+  int error_;
   std::string text_;
   std::size_t position_ = 0;
 };

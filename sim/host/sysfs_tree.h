@@ -20,8 +20,9 @@ struct SysfsNode {
   Kind kind = Kind::kDirectory;
   std::map<std::string, std::unique_ptr<SysfsNode>> children;
   std::function<std::string()> read;  // of a file
-  int read_error = 0;                 // a file that opens but cannot be read: EINVAL for the type of an empty GID
-  std::string target;                 // of a link, relative as in Linux
+  // Of a file that opens but cannot be read: EINVAL for the type of an empty GID. Empty function: it can.
+  std::function<int()> read_error;
+  std::string target;  // of a link, relative as in Linux
 };
 
 class SysfsTree {

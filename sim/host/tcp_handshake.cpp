@@ -64,10 +64,11 @@ void Connection::retry_syn() {
 
 void Connection::syn_arrived() {
   const TcpStream& out = streams[0];
+  const bool passed = passes(out.route, out.far) && addresses_hold(out.route, out.far);
   const Endpoint& source = ends[0]->local;
   TcpStack& stack = host().tcp;
   TcpSocket* listener = stack.listener(out.far.node, remote);
-  if (passes(out.route, out.far) && listener == nullptr) {
+  if (passed && listener == nullptr) {
     failure_ = ECONNREFUSED;
     later<&Connection::failure_arrived>(out.one_way_ps());
     return;
@@ -75,13 +76,13 @@ void Connection::syn_arrived() {
   // The answer takes the other node's own route to our source address, which may not be the way we came.
   const auto back = find_route(out.far.node, source.address, remote.address);
   const auto home = back ? resolve(*back) : std::nullopt;
-  const bool lost =
-      !passes(out.route, out.far) || listener->accept_queue_full() || !home || home->node != out.route.node;
+  const bool lost = !passed || listener->accept_queue_full() || !home || home->node != out.route.node;
   if (lost) {
     later<&Connection::retry_syn>(kSynPause << static_cast<unsigned>(tries_++));
     return;
   }
   streams[1].route = *back;
+  streams[1].route.source = remote.address;
   streams[1].far = *home;
   embryo = std::make_shared<TcpSocket>(listener->process, listener->family());
   embryo->adopt(*this, 1, remote, source);

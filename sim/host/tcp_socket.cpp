@@ -61,7 +61,9 @@ int TcpSocket::connect(const Endpoint& endpoint) {
 
 int TcpSocket::choose_route(const Endpoint& endpoint) {
   const auto route = find_route(process.node, endpoint.address, local.address);
-  if (!route) return ENETUNREACH;
+  // Linux finds no route from an address that the node has lost since the socket was bound to it.
+  const bool has_source = is_any(local.address) || is_own_address(process.node, local.address);
+  if (!route || !has_source) return ENETUNREACH;
   if (!bound_) {
     if (const int error = bind({.address = local.address, .port = 0}); error != 0) return error;
   }
@@ -73,6 +75,7 @@ int TcpSocket::choose_route(const Endpoint& endpoint) {
   connection_->ends[0] = this;
   connection_->remote = endpoint;
   connection_->streams[0].route = *route;
+  connection_->streams[0].route.source = local.address;
   connection_->start();
   return EINPROGRESS;
 }

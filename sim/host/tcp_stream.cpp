@@ -48,7 +48,7 @@ void Connection::put_on_wire(int end, TcpSegment segment) {
 void Connection::deliver(int end) {
   TcpStream& stream = streams[static_cast<std::size_t>(end)];
   const Picoseconds now = World::get().now();
-  if (!passes(stream.route, stream.far)) {
+  if (!passes(stream.route, stream.far) || !addresses_hold(stream.route, stream.far)) {
     if (stream.tries == kRetransmitTries) {
       stream.wire.clear();
       if (TcpSocket* sender = ends[static_cast<std::size_t>(end)]) sender->broken(ETIMEDOUT);

@@ -89,7 +89,8 @@ Attempted UdpSocket::send_to(const void* data, std::size_t size, const Endpoint&
     return static_cast<Attempted>(size);
   }
   const auto route = find_route(process.node, endpoint.address, local.address);
-  if (!route) return -ENETUNREACH;
+  const bool has_source = is_any(local.address) || is_own_address(process.node, local.address);
+  if (!route || !has_source) return -ENETUNREACH;  // as a TCP socket's connect()
   if (is_any(datagram.source.address)) datagram.source.address = route->source;
   host().udp.send(*route, datagram);
   return static_cast<Attempted>(size);

@@ -77,6 +77,7 @@ void UdpStack::arrived(const InFlight& packet) {
   if (!passes(packet.route, packet.far)) return;
   const Endpoint& to = packet.datagram.destination;
   const bool everybody = packet.route.kind == RouteKind::kPort && is_for_everybody(packet.far.port, to.address);
+  if (!everybody && !is_own_address(packet.far.node, to.address)) return;  // lost while the packet was on its way
   UdpSocket* chosen = nullptr;
   for (Socket* socket : ports.at(packet.far.node, to.port)) {
     auto* candidate = static_cast<UdpSocket*>(socket);  // this table holds no other kind

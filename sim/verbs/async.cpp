@@ -11,11 +11,19 @@ namespace verbs {
 namespace {
 
 bool about_completion_queue(std::uint32_t type) { return type == IBV_EVENT_CQ_ERR; }
-bool about_port(std::uint32_t type) { return type == IBV_EVENT_PORT_ACTIVE || type == IBV_EVENT_PORT_ERR; }
+bool about_port(std::uint32_t type) {
+  return type == IBV_EVENT_PORT_ACTIVE || type == IBV_EVENT_PORT_ERR || type == IBV_EVENT_GID_CHANGE;
+}
 
 std::string describe_waiter(std::uint64_t context) {
   const Context* found = system().contexts.find(static_cast<std::uint32_t>(context));
   return found != nullptr ? "an event of " + describe(system(), *found) : "an event of a closed device";
+}
+
+void tell_all(System& system, models::PortRef port, ibv_event_type type) {
+  system.contexts.for_each([&](Context& context) {
+    if (context.port == port) raise_event(system, context, type, nic_of(system, port).port);
+  });
 }
 
 /// Compares a port with what was last told; raises the event for every context on it where it changed.
@@ -25,10 +33,7 @@ void watch(System& system, models::PortRef port) {
   if (up == last.up) return;
   last.up = up;
   if (!up) ++last.flaps;
-  system.contexts.for_each([&](Context& context) {
-    if (context.port != port) return;
-    raise_event(system, context, up ? IBV_EVENT_PORT_ACTIVE : IBV_EVENT_PORT_ERR, nic_of(system, port).port);
-  });
+  tell_all(system, port, up ? IBV_EVENT_PORT_ACTIVE : IBV_EVENT_PORT_ERR);
 }
 
 }  // namespace
@@ -67,6 +72,12 @@ int get_async_event(System& system, std::uint32_t handle, bool block, BackendAsy
 }
 
 }  // namespace verbs
+
+void gids_changed(models::PortRef port) {
+  verbs::System& system = verbs::system();
+  system.port(port).gids_changed = true;
+  verbs::tell_all(system, port, IBV_EVENT_GID_CHANGE);
+}
 
 void port_changed(models::PortRef port) {
   verbs::System& system = verbs::system();

@@ -50,6 +50,10 @@ const models::GidEntry* gid_at(const models::Nic& nic, std::uint32_t index) {
   return found != nic.gids.end() ? &*found : nullptr;
 }
 
+bool has_gid(const models::Nic& nic, const models::RawGid& gid) {
+  return std::any_of(nic.gids.begin(), nic.gids.end(), [&](const models::GidEntry& entry) { return entry.gid == gid; });
+}
+
 ibv_mtu active_mtu(const models::Nic& nic) {
   return static_cast<ibv_mtu>(std::bit_width(models::rdma_mtu_bytes(nic.mtu_bytes)) - std::bit_width(128U));
 }

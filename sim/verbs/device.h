@@ -38,6 +38,7 @@ struct Context {
 const models::Nic& nic_of(const System& system, models::PortRef port);
 /// The GID table's entry at `index`; nullptr where it is empty.
 const models::GidEntry* gid_at(const models::Nic& nic, std::uint32_t index);
+bool has_gid(const models::Nic& nic, const models::RawGid& gid);
 ibv_mtu active_mtu(const models::Nic& nic);
 constexpr std::uint32_t mtu_bytes(ibv_mtu mtu) { return 128U << mtu; }
 

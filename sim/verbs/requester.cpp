@@ -206,7 +206,7 @@ void answer_arrives(void* self, std::uint64_t) {
   const Flight flight = *static_cast<Flight*>(self);
   release(owner, *static_cast<Flight*>(self));
   QueuePair* qp = owner.queue_pairs.find(flight.source_qp);
-  if (qp == nullptr || qp->state != IBV_QPS_RTS || flaps_of(owner, *qp) != flight.flaps) return;
+  if (qp == nullptr || qp->state != IBV_QPS_RTS || !still_arrives(owner, *qp, flight.flaps)) return;
   switch (flight.answer) {
     case Answer::kAck:
       if (!outstanding(*qp, flight.psn)) return;
@@ -234,7 +234,7 @@ void response_arrives(void* self, std::uint64_t) {
   QueuePair* qp = owner.queue_pairs.find(flight.source_qp);
   if (qp == nullptr || !qp->send.holds(sequence) || qp->send[sequence].done) return release(owner, flight);
   SendEntry& entry = qp->send[sequence];
-  const bool lost = flaps_of(owner, *qp) != flight.flaps;
+  const bool lost = !still_arrives(owner, *qp, flight.flaps);
   if (!lost && flight.through < flight.left) {
     const bool gap = shows_gap(flight);
     resume_from(*qp, entry, flight.from + flight.through);

@@ -303,7 +303,7 @@ void request_arrives(void* self, std::uint64_t) {
   System& owner = system();
   Flight& flight = *static_cast<Flight*>(self);
   QueuePair* source = owner.queue_pairs.find(flight.source_qp);
-  if (source == nullptr || !source->send.holds(flight.sequence) || flaps_of(owner, *source) != flight.flaps) {
+  if (source == nullptr || !source->send.holds(flight.sequence) || !still_arrives(owner, *source, flight.flaps)) {
     return release(owner, flight);
   }
   SendEntry& entry = source->send[flight.sequence];

@@ -43,10 +43,6 @@ bool in_own_subnet(const models::Nic& nic, const models::IpAddress& address) {
                      [&](const models::IpPrefix& prefix) { return models::contains(prefix, address); });
 }
 
-bool has_gid(const models::Nic& nic, const models::RawGid& gid) {
-  return std::any_of(nic.gids.begin(), nic.gids.end(), [&](const models::GidEntry& entry) { return entry.gid == gid; });
-}
-
 /// Whoever answers for `gid` on the wire of `port`; {-1, -1}: nobody.
 models::PortRef ask_wire(const System& system, models::PortRef port, const models::RawGid& gid) {
   if (!is_link_local(gid)) return system.network.neighbour(port, address_of(gid));

@@ -25,7 +25,8 @@ namespace meshbed::sim::verbs {
 struct PortWatch {
   bool up = false;
   std::uint32_t flaps = 0;  // times it went down
-  Prng dice = Prng(0);      // which packets its Shape loses
+  bool gids_changed = false;
+  Prng dice = Prng(0);  // which packets its Shape loses
 };
 
 struct System {
@@ -71,8 +72,21 @@ inline void deliver(System& system, Process& process) {
 inline std::uint32_t flaps_of(const System& system, const QueuePair& qp) {
   return system.port(qp.context->port).flaps + system.port(qp.route.peer).flaps;
 }
+/// Both ends still have the GIDs that the queue pair was connected with. All of its packets, and the answers to them,
+/// have both addresses in them.
+inline bool gids_hold(const System& system, const QueuePair& qp) {
+  const models::PortRef own = qp.context->port, peer = qp.route.peer;
+  if (!system.port(own).gids_changed && !system.port(peer).gids_changed) return true;
+  return has_gid(nic_of(system, own), qp.route.source_gid) && has_gid(nic_of(system, peer), qp.route.destination_gid);
+}
 inline bool path_usable(const System& system, const QueuePair& qp) {
-  return qp.route.path != nullptr ? system.network.usable(*qp.route.path) : system.network.port_up(qp.context->port);
+  const bool up =
+      qp.route.path != nullptr ? system.network.usable(*qp.route.path) : system.network.port_up(qp.context->port);
+  return up && gids_hold(system, qp);
+}
+/// What left when the ports had gone down so often (Flight::flaps) arrives now.
+inline bool still_arrives(const System& system, const QueuePair& qp, std::uint32_t flaps) {
+  return flaps_of(system, qp) == flaps && gids_hold(system, qp);
 }
 inline void release(System& system, Flight& flight) {
   if (flight.snapshot != nullptr) system.blocks.give(flight.snapshot);

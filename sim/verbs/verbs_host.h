@@ -60,6 +60,10 @@ void install_verbs(World& world, const std::string& libibverbs_path, MessageSink
 /// IBV_EVENT_PORT_ACTIVE wherever a link's state changed (both ends of a cable).
 void port_changed(models::PortRef port);
 
+/// To be called after the port's GID table changed: raises IBV_EVENT_GID_CHANGE, and what is on the way between GIDs
+/// that are gone does not arrive.
+void gids_changed(models::PortRef port);
+
 /// To be called after World::continue_node: its adapters go on with what they were told before.
 void node_continued(int node);
 

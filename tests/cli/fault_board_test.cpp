@@ -20,6 +20,9 @@ class Site final : public FaultSite {
   void set_link(models::PortRef port, bool up) override {
     told.push_back(fmt::format("{}.{} {}", port.node, port.nic, up ? "up" : "down"));
   }
+  void change_address(models::PortRef port, const models::IpPrefix& from, const models::IpPrefix& to) override {
+    told.push_back(fmt::format("{}.{} {} > {}", port.node, port.nic, models::to_string(from), models::to_string(to)));
+  }
   void stop(int node) override { told.push_back(fmt::format("stop {}", node)); }
   void go_on(int node) override { told.push_back(fmt::format("go on {}", node)); }
   void kill(int node) override { told.push_back(fmt::format("kill {}", node)); }
@@ -115,6 +118,24 @@ TEST_CASE("a node without power takes its peers' links with it, and hears of not
   CHECK(take(2, true).empty());
   CHECK(take(3, true) == "stop 2");
   CHECK(take(3, false) == "go on 2");
+}
+
+TEST_CASE("an address changes to that of the last change that holds, and back; a node without power hears of none") {
+  const std::string end = "node1/rocep1s0f0";
+  const Scenario scenario = triangle(
+      fault("address_change", end, "address = \"192.168.100.77/24\"\nduration = \"1ms\"") +
+      fault("address_change", end, "address = \"192.168.100.78/24\"") +
+      fault("address_change", "node1/rocep1s0f1", "address = \"192.168.101.9/24\"") + fault("node_kill", "node1"));
+  CHECK(text_of(scenario, {0, true, 0}) == "address_change to 192.168.100.77/24 on node1/rocep1s0f0");
+  CHECK(cuts(scenario.faults[0]));
+  Told take(scenario);
+  CHECK(take(0, true) == "1.0 192.168.100.2/24 > 192.168.100.77/24");
+  CHECK(take(1, true) == "1.0 192.168.100.77/24 > 192.168.100.78/24");
+  CHECK(take(0, false).empty());
+  CHECK(take(1, false) == "1.0 192.168.100.78/24 > 192.168.100.2/24");
+  CHECK(take(2, true) == "1.1 192.168.101.1/24 > 192.168.101.9/24");
+  take(3, true);
+  CHECK(take(2, false).empty());
 }
 
 TEST_CASE("on a switch a port stands for itself") {

@@ -281,6 +281,30 @@ TEST_CASE("workload, faults and promises must fit the cluster") {
   CHECK(on_triangle(pulled + "amount = 1\n") == "test.toml:7:10: amount: cable_down has none");
   CHECK(on_triangle("[[fault]]\nkind = \"node_kill\"\ntarget = \"node0\"\nduration = \"1s\"\n") ==
         "test.toml:7:12: duration: node_kill has none");
+  CHECK(on_triangle(pulled + "address = \"192.168.100.7/24\"\n") == "test.toml:7:11: address: cable_down has none");
+  const std::string change = "[[fault]]\nkind = \"address_change\"\ntarget = \"node0/rocep1s0f1\"\n";
+  CHECK(on_triangle(change) == "test.toml:4:1: [[fault]] address_change needs address, as \"192.168.100.77/24\"");
+  CHECK(on_triangle("[[fault]]\nkind = \"address_change\"\ntarget = \"node0\"\naddress = \"192.168.100.7/24\"\n") ==
+        "test.toml:6:10: target: address_change wants NODE/DEVICE, and 'node0' is none here");
+  const auto changed_to = [&](const std::string& address) {
+    return on_triangle(change + "address = \"" + address + "\"\n");
+  };
+  const std::string fix = "; take a free one of its cable's or switch's subnet";
+  CHECK(changed_to("192.168.100.77/24").empty());
+  CHECK(changed_to("192.168.7.7/24") ==
+        "test.toml:7:11: address: 192.168.7.7/24 is in no subnet of node0/rocep1s0f1, which has 192.168.100.1/24" +
+            fix);
+  CHECK(changed_to("192.168.100.77/25").find("is in no subnet of node0/rocep1s0f1") != std::string::npos);
+  CHECK(changed_to("192.168.100.2/24") == "test.toml:7:11: address: 192.168.100.2/24 is node1/rocep1s0f0's" + fix);
+  for (const std::string host : {"0", "255"}) {
+    CHECK(changed_to("192.168.100." + host + "/24") ==
+          "test.toml:7:11: address: 192.168.100." + host + "/24 stands for its whole subnet" + fix);
+  }
+  CHECK(changed_to("192.168.100.77").find("test.toml:7:11: address") == 0);
+  const std::string both = change + "address = \"192.168.100.77/24\"\n";
+  CHECK(on_triangle(both + "[[fault]]\nkind = \"address_change\"\ntarget = \"node1/rocep1s0f0\"\naddress = "
+                           "\"192.168.100.77/24\"\n")
+            .find("test.toml:7:11: address: 192.168.100.77/24 goes to node1/rocep1s0f0 as well") == 0);
   CHECK(on_triangle("[[fault]]\nkind = \"loss\"\n") == "test.toml:4:1: [[fault]] needs kind and target");
 }
 

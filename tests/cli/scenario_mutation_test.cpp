@@ -44,6 +44,7 @@ std::vector<File> scenario_files() {
                    "[[cable]]\nname = \"c\"\nends = [\"a/x\", \"b/x\"]\nsubnet = \"10.1.0.0/24\"\nlatency = \"5ns\"\n"
                    "[[switch]]\nports = [\"a/y\", \"b/y\"]\nsubnet = \"10.2.0.0/29\"\n"
                    "[[fault]]\nkind = \"loss\"\ntarget = \"c\"\namount = 0.5\n"
+                   "[[fault]]\nkind = \"address_change\"\ntarget = \"a/x\"\naddress = \"10.1.0.9/24\"\n"
                    "[expect]\nunreachable = [[\"a\", \"b\"]]\nerror = \"no path\"\n"});
   return files;
 }

@@ -137,7 +137,7 @@ TEST_CASE("a cable is pulled and plugged in, one node stops and goes on, another
   const std::string watcher =
       "while ! test -e end; do cut -d' ' -f2 </sys/class/infiniband/rocep0/ports/1/state >state.new; mv state.new "
       "state; "
-      "sleep 0.1; done; exit 7";
+      "cat /sys/class/infiniband/rocep0/ports/1/gids/? >gids.new; mv gids.new gids; sleep 0.1; done; exit 7";
   cluster.nodes[0].commands = {shell(watcher), {"true"}};
   cluster.nodes[1].commands = {{"sleep", "1000"}};
   cluster.nodes[1].terminal = true;
@@ -167,6 +167,15 @@ TEST_CASE("a cable is pulled and plugged in, one node stops and goes on, another
   CHECK(wait_for_state("DOWN"));
   vms.set_link("left", "cable0", true);
   CHECK(wait_for_state("ACTIVE"));
+  const auto gids_have = [&](const std::string& gid) {
+    return text_of(vms.folder() + "/left/gids").find(gid) != std::string::npos;
+  };
+  CHECK(gids_have("ffff:c0a8:6401"));
+  vms.change_address("left", "cable0", "192.168.100.1/24", "192.168.100.77/24");
+  while (!gids_have("ffff:c0a8:644d") && !vms.advance(0.05)) {
+  }
+  CHECK_FALSE(gids_have("ffff:c0a8:6401"));
+  CHECK_THROWS_AS(vms.change_address("left", "cable0", "192.168.100.1/24", "192.168.100.78/24"), std::runtime_error);
   vms.stop_vm("left");
   std::ofstream(vms.folder() + "/left/end") << "\n";
   CHECK_FALSE(vms.advance(1));  // it does not see it

@@ -51,6 +51,42 @@ TEST_CASE("bytes go there and back over the cable's subnet") {
   });
 }
 
+TEST_CASE(
+    "a connection over an address that is gone hears nothing; one to the new address works; bytes wait for the old") {
+  run_probe(ring_cluster(2), 2, [](const ProbeTable& probe, int rank) {
+    const auto set_address = [](const std::string& text) {
+      sim::World::get().change_nic({0, 0}).addresses = {*models::parse_prefix(text)};
+    };
+    char text[64]{};
+    int revents = 0;
+    const int listener = probe.listen_on("0.0.0.0", 4000, 8);
+    sim::World::get().sleep(kPicosecondsPerMicrosecond);
+    if (rank == 1) {
+      const int peer = probe.accept_one(listener);
+      sim::World::get().sleep(kPicosecondsPerSecond);  // the address has changed
+      CHECK(probe.send_all(peer, "hello", 5) == 5);
+      int socket = -1;
+      CHECK(probe.connect_to(address_on(0, 1).c_str(), 4000, &socket).error == EHOSTUNREACH);
+      CHECK(probe.connect_to("192.168.100.77", 4000, &socket).error == 0);
+      CHECK(probe.send_all(socket, "new", 3) == 3);
+      CHECK(probe.receive(peer, text, 5, MSG_WAITALL) == 5);  // once the old one is back
+      return;
+    }
+    int socket = -1;
+    CHECK(probe.connect_to(address_on(0, 2).c_str(), 4000, &socket).error == 0);
+    set_address("192.168.100.77/24");
+    CHECK(probe.send_all(socket, "hello", 5) == 5);
+    CHECK(probe.connect_from("192.168.100.1", address_on(0, 2).c_str(), 4000, &revents).error == EADDRNOTAVAIL);
+    const int peer = probe.accept_one(listener);
+    CHECK(probe.peer_text(peer, text, sizeof(text)) == 0);
+    CHECK(probe.receive(peer, text, 3, MSG_WAITALL) == 3);
+    CHECK(probe.poll_for(socket, POLLIN, 5000, &revents).elapsed_ns == 5'000'000'000);
+    CHECK(revents == 0);
+    set_address("192.168.100.1/24");
+    CHECK(probe.receive(socket, text, 5, MSG_WAITALL) == 5);
+  });
+}
+
 TEST_CASE("a message takes its bits over the rate, the cable and the stacks") {
   run_probe(ring_cluster(2), 2, [](const ProbeTable& probe, int rank) {
     constexpr std::size_t kBytes = 1'000'000;

@@ -82,6 +82,24 @@ TEST_CASE("link states are those of the moment") {
   });
 }
 
+TEST_CASE("addresses and GIDs are those of the moment") {
+  run_probe(ring_cluster(2), 1, [](const ProbeTable& probe, int) {
+    const std::string port = "/sys/class/infiniband/" + first_nic().device + "/ports/1/";
+    CHECK(text_of(probe.read_file, port + "gids/1") == "0000:0000:0000:0000:0000:ffff:c0a8:6401\n");
+    models::Nic& nic = sim::World::get().change_nic({0, 0});
+    nic.addresses = {*models::parse_prefix("192.168.100.77/24")};
+    nic.gids = {{3, models::GidType::kRoceV2, models::gid_of(nic.addresses[0].address)}};
+    CHECK(text_of(probe.read_file, port + "gids/1") == "0000:0000:0000:0000:0000:0000:0000:0000\n");
+    CHECK(text_of(probe.read_file, port + "gid_attrs/types/1") == "error 22");
+    CHECK(text_of(probe.read_file, port + "gids/3") == "0000:0000:0000:0000:0000:ffff:c0a8:644d\n");
+    CHECK(text_of(probe.read_file, port + "gid_attrs/types/3") == "RoCE v2\n");
+    char text[kTextBytes]{};
+    probe.interfaces(text, sizeof(text));
+    CHECK(std::string(text).find(nic.netdev + " 192.168.100.77/255.255.255.0 running 2\n") != std::string::npos);
+    CHECK(std::string(text).find("192.168.100.1/") == std::string::npos);
+  });
+}
+
 TEST_CASE("interfaces: loopback, the NICs, the management port") {
   run_probe(ring_cluster(3), 2, [](const ProbeTable& probe, int rank) {
     char text[kTextBytes]{};

@@ -128,6 +128,26 @@ TEST_CASE("faults: loss, delay, a machine that stops and goes on, and a pulled c
   }
 }
 
+TEST_CASE("a cable that is pulled for ten seconds, or for good beside another one: the same bytes in both worlds") {
+  if (const std::string why = why_not_emulated(); !why.empty()) {
+    MESSAGE("skipped: ", why);
+    return;
+  }
+  for (const std::string scenario : {"port-flap", "rail-loss"}) {
+    const std::string results = " --results '" + scratch_folder("worlds_" + scenario) + "' ";
+    for (const std::string world : {"sim", "emu"}) {
+      const CommandResult run = run_command_line(meshbed_program() + " run --world " + world +
+                                                 " --json --time-limit 120 " + scenario_file(scenario) + results);
+      REQUIRE_MESSAGE(run.status == 0, scenario, " in ", world, ": ", run.output);
+      CHECK(json::parse(run.output).at("wrong") == 0);
+    }
+    const CommandResult joined =
+        run_command_line(meshbed_program() + " compare sim emu --scenario " + scenario_file(scenario) + results);
+    CHECK_MESSAGE(joined.status == 0, joined.output);
+    CHECK_MESSAGE(joined.output.find("compared by what arrived: ranks 0 and 1") != std::string::npos, joined.output);
+  }
+}
+
 TEST_CASE(
     "a machine that stops for ever or loses its power ends the run, with the same classes of errors in both worlds") {
   if (const std::string why = why_not_emulated(); !why.empty()) {
