@@ -7,13 +7,7 @@
 
 namespace meshbed::cli {
 
-struct FaultSchedule {
-  std::string toml;
-  /// Whether the run may end with an error: a connection may be on its way through relays, which keep no message, when
-  /// another fault hits that way. Never may it end with wrong data, or not at all.
-  bool may_fail = false;
-};
-
-FaultSchedule fault_schedule(std::uint64_t seed);
+/// The text of a scenario file. All its faults end, soon enough for every connection to be taken up again.
+std::string fault_schedule(std::uint64_t seed);
 
 }  // namespace meshbed::cli

@@ -20,6 +20,12 @@ bool Carrier::impaired() const { return connection_.impaired(); }
 
 void Carrier::confirm(std::uint64_t entry) { connection_.confirmed_ = std::max(connection_.confirmed_, entry); }
 
-std::uint64_t Carrier::group_in_turn() const { return connection_.group_; }
+void Carrier::lose(Error error) {
+  if (connection_.can_resume()) {
+    connection_.suspend(std::move(error));
+  } else {
+    connection_.fail(std::move(error));
+  }
+}
 
 }  // namespace meshbed::net

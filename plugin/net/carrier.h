@@ -54,9 +54,7 @@ class Carrier {
   /// The connection closes; the queue pair still works.
   virtual void closing() {}
 
-  /// Whether the connection can do without this leg: every message that is done is the receiver's.
-  virtual bool can_be_lost() const = 0;
-  /// Whether everything that was carried is the receiver's. May do something about it; nothing more is carried then.
+  /// Whether everything that was carried is the receiver's.
   virtual bool settled() = 0;
   /// An empty write, whose end tells whether the way stands.
   virtual void probe() {}
@@ -72,11 +70,11 @@ class Carrier {
   void finish(Request& request);
   bool post_send(ibv_send_wr& work);
   void fail(Error error);
+  /// The way is lost: suspends the connection, or fails it where it cannot be taken up again.
+  void lose(Error error);
   bool impaired() const;
   /// All receives below this entry are served.
   void confirm(std::uint64_t entry);
-  /// The first entry that was not sent to in full.
-  std::uint64_t group_in_turn() const;
 
  private:
   SendConnection& connection_;

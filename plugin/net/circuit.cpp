@@ -26,8 +26,8 @@ bool Circuit::progress() {
     break_off(parts_.entry->what_broke().text);
   } else if (parts_.exit->broken()) {
     break_off(parts_.exit->what_broke().text);
-  } else if (end_at_ && next_ >= *end_at_ && parts_.exit->idle() && !handed_over_) {
-    hand_over();
+  } else if (end_at_ && next_ >= *end_at_ && parts_.exit->idle()) {
+    finish();
   }
   return moved || over_;
 }
@@ -52,15 +52,23 @@ bool Circuit::move_announcements() {
 
 bool Circuit::move_pieces() {
   bool moved = false;
-  while (next_ < parts_.entry->arrived() && parts_.exit->can_forward()) {
+  while (next_ < parts_.entry->arrived() && parts_.exit->can_forward() && ends_in_ - ends_out_ < ends_.size()) {
     PieceHeader& piece = parts_.entry->piece(next_);
     ++piece.hops;
+    const bool ends_message = (piece.flags & kPieceEndsMessage) != 0;
     if (!parts_.exit->forward(piece)) break;
+    if (ends_message) ends_[ends_in_++ % ends_.size()] = piece.sequence + 1;
     ++next_;
     bytes_ += piece.payload_bytes;
     moved = true;
   }
   parts_.entry->release_up_to(parts_.exit->forwarded());
+  // One word for each message, no more and no less, so that every run has as many writes.
+  const std::uint64_t delivered = parts_.exit->delivered();
+  while (ends_out_ < ends_in_ && ends_[ends_out_ % ends_.size()] <= delivered && parts_.entry->can_confirm()) {
+    if (!parts_.entry->confirm(ends_[ends_out_++ % ends_.size()])) break;
+    moved = true;
+  }
   return moved;
 }
 
@@ -84,12 +92,6 @@ void Circuit::look_upstream() {
 void Circuit::look_downstream() {
   auto message = downstream_reader_.read(parts_.downstream);
   if (message && !*message) return;
-  if (handed_over_ && (!message || (*message)->type == WireType::kEnd)) {
-    // Its END says that all of it is delivered; without one nobody knows, and nobody is told anything.
-    over_ = true;
-    if (message) finish();
-    return;
-  }
   break_off(message ? (*message)->reason : message.error().text);
 }
 
@@ -102,23 +104,14 @@ void Circuit::break_off(const std::string& why) {
   if (parts_.upstream.is_open()) (void)writer.write(parts_.upstream);
 }
 
-void Circuit::hand_over() {
-  handed_over_ = true;
-  // A receiver that is next has everything: its adapter said so.
-  parts_.downstream.is_open() ? send_end(parts_.downstream) : finish();
-}
-
 void Circuit::finish() {
   over_ = true;
-  if (parts_.upstream.is_open()) send_end(parts_.upstream);
-}
-
-void Circuit::send_end(Socket& socket) {
+  if (!parts_.downstream.is_open()) return;
   MessageWriter writer;
   writer.start(
       {.type = WireType::kEnd, .cookie = parts_.number, .end = {}, .reason = "", .route = {}, .pieces = next_});
   // Where it cannot be told, the end of the control connection follows.
-  (void)writer.write(socket);
+  (void)writer.write(parts_.downstream);
 }
 
 }  // namespace meshbed::net

@@ -42,18 +42,16 @@ class Circuit {
   void look_downstream();
   /// Tells the one before us why, and ends.
   void break_off(const std::string& why);
-  /// Everything is with the one after us: says so there, and waits until it has delivered it.
-  void hand_over();
-  /// Everything is delivered: says so to the one before us, and ends.
   void finish();
-  void send_end(Socket& socket);
 
   Parts parts_;
   MessageReader upstream_reader_, downstream_reader_;
   std::uint64_t next_ = 0;               // piece to be forwarded
   std::optional<std::uint64_t> end_at_;  // pieces in all, once the sender has said so
+  // Ends of messages that were handed on and not confirmed: a sender has at most 256 and a few marks under way.
+  std::array<std::uint64_t, 2 * kRingEntries> ends_{};
+  std::uint64_t ends_in_ = 0, ends_out_ = 0;
   std::uint64_t bytes_ = 0;
-  bool handed_over_ = false;
   bool over_ = false;
 };
 

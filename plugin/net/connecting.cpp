@@ -4,6 +4,7 @@
 
 #include "plugin/base/log.h"
 #include "plugin/net/piece.h"
+#include "plugin/net/sessions.h"
 #include "plugin/net/transport.h"
 
 namespace meshbed::net {
@@ -155,8 +156,10 @@ Result<bool> Connecting::read_reply() {
   }
   const WireMessage& reply = **message;
   if (auto fine = check_reply(reply); !fine) return fine.error();
-  served_ = reply.served;
   if (auto joined = leg_.join(reply.end, reply.end.mtu); !joined) return joined.error();
+  served_ = reply.served;
+  session_ = reply.type == WireType::kResumed ? reply.session : session_number(leg_.describe(), reply.end);
+  session_port_ = reply.type == WireType::kResumed ? reply.session_port : reply.end.service_port;
   writer_.start({.type = WireType::kReady, .cookie = destination_.cookie, .end = {}, .reason = ""});
   state_ = State::kReady;
   return true;
@@ -167,7 +170,7 @@ Result<void> Connecting::check_reply(const WireMessage& reply) {
   if (final_) return handshake_error(ends_text() + ": the peer's connection is gone: " + reply.reason);
   if (reply.type == WireType::kRefuse) return handshake_error(ends_text() + ": the peer refuses: " + reply.reason);
   const char* problem = nullptr;
-  const WireType wanted = destination_.resumes ? WireType::kResumed : WireType::kReply;
+  const WireType wanted = destination_.resumes || destination_.onward ? WireType::kResumed : WireType::kReply;
   if (reply.type != wanted || reply.cookie != destination_.cookie) {
     problem = "the answer does not belong to this connection";
   } else if (reply.end.memory_entries != (destination_.onward ? kPieceSlots : kRingEntries)) {

@@ -39,8 +39,10 @@ class Connecting {
   /// What poll(2) should look for before the next advance().
   pollfd watched() const;
   Socket take_control() { return std::move(socket_); }
-  /// RESUMED: what the receiver has served.
+  /// RESUMED: what the receiver has served, and where it is taken up again.
   std::uint64_t served() const { return served_; }
+  std::uint64_t session() const { return session_; }
+  std::uint16_t session_port() const { return session_port_; }
   /// After an error: it would be the same next time, for the peer's connection or process is gone.
   bool is_final() const { return final_; }
 
@@ -64,7 +66,8 @@ class Connecting {
   Transport& transport_;
   Destination destination_;
   Leg& leg_;
-  std::uint64_t served_ = 0;
+  std::uint64_t served_ = 0, session_ = 0;
+  std::uint16_t session_port_ = 0;
   bool final_ = false;
   State state_ = State::kDial;
   int attempts_ = 0;

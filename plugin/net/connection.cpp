@@ -109,14 +109,26 @@ void Connection::handle(const ibv_wc& completion) {
     return;
   }
   if (!impaired()) {
-    // The way is lost, and nothing else: other statuses tell of mistakes, which would come again.
-    if (completion.status == IBV_WC_RETRY_EXC_ERR && can_resume()) {
+    if (is_lost_way(completion.status) && can_resume()) {
       suspend(describe_failure(completion));
     } else {
       fail(describe_failure(completion));
     }
   }
   flushed(completion);
+}
+
+/// The way is lost, and nothing else: other statuses tell of mistakes, which would come again.
+bool Connection::is_lost_way(ibv_wc_status status) const {
+  if (status == IBV_WC_RETRY_EXC_ERR) return true;
+  if (status != IBV_WC_LOC_QP_OP_ERR) return false;
+  // So soft-RoCE says that it finds no way to send from our address (rxe_net.c): it, or its port, is gone.
+  const Result<verbs::PortState> port = device().query_port(local().nic.port);
+  if (!port || !port->active) return true;
+  const std::vector<verbs::GidEntry> gids = device().gids(*port);
+  return std::none_of(gids.begin(), gids.end(), [this](const verbs::GidEntry& entry) {
+    return entry.index == local().gid.index && entry.gid == local().gid.gid;
+  });
 }
 
 /// What the person in front of the machine should look at.

@@ -148,6 +148,7 @@ class Connection : public Object {
  private:
   void finish_all();
   void handle(const ibv_wc& completion);
+  bool is_lost_way(ibv_wc_status status) const;
   std::string advice(ibv_wc_status status) const;
   Error describe_failure(const ibv_wc& completion) const;
   std::optional<Error> check_lateness(Request& request);

@@ -22,7 +22,6 @@ class DirectCarrier : public Carrier {
   bool carry_known(const Place& place, std::uint32_t size_bytes) override;
   bool carry_refusal(const Place& place) override;
   void completed(const ibv_wc& completion) override;
-  bool can_be_lost() const override { return true; }
   bool settled() override { return queued_ == 0; }
   void probe() override;
 

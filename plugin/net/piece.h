@@ -55,9 +55,15 @@ inline constexpr std::uint32_t kPieceMagic = 0x4543504d;  // "MPCE"
 /// nullptr, or what is wrong with a header that arrived as piece `sequence` of `circuit`.
 const char* problem_of(const PieceHeader& header, std::uint64_t circuit, std::uint64_t sequence);
 
-/// Behind a ring that a relay writes clear-to-sends into: how many pieces it has handed on.
+/// Behind a ring that a relay writes clear-to-sends into: how many pieces it has handed on, and how many are with the
+/// receiver, told at the end of each message. Only then is a message done for its sender: what a relay loses is sent
+/// again.
 inline constexpr std::size_t kCreditsAt = (kRingBytes + 63) / 64 * 64;
-inline constexpr std::size_t kRelayedRingBytes = kCreditsAt + 64;
+inline constexpr std::size_t kDeliveredAt = kCreditsAt + 64;
+inline constexpr std::size_t kRelayedRingBytes = kDeliveredAt + 64;
+inline std::uint64_t load_counter(std::uint8_t* ring, std::size_t at) {
+  return std::atomic_ref(*reinterpret_cast<std::uint64_t*>(ring + at)).load(std::memory_order_acquire);
+}
 
 /// A sender's view of the next relay's slots. No verbs: what may be sent, and where it goes.
 class PieceWindow {

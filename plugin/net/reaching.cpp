@@ -89,14 +89,12 @@ Result<std::unique_ptr<SendConnection>> Reaching::advance() {
     connection_.reset();
     search_->begin(true);
   }
-  if (search_ != nullptr) {
-    connection_->attach(connecting_->take_control());
-  } else {
-    connection_->remember({.transport = &transport_,
-                           .peer = peer_,
-                           .dev = dev_,
-                           .session = session_number(connection_->leg().describe(), connection_->leg().peer())});
-  }
+  if (search_ != nullptr) connection_->attach(connecting_->take_control());
+  connection_->remember({.transport = &transport_,
+                         .peer = peer_,
+                         .dev = dev_,
+                         .session = connecting_->session(),
+                         .service_port = connecting_->session_port()});
   connecting_.reset();
   return std::move(connection_);
 }

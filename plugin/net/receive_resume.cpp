@@ -15,8 +15,7 @@ void ReceiveConnection::enroll(Sessions& sessions) {
 }
 
 bool ReceiveConnection::can_resume() const {
-  // A relay keeps no message: what it took and lost is nowhere.
-  return settings().failover_ms > 0 && sessions_ != nullptr && local().service_port != 0 && !peer().wants_notice;
+  return settings().failover_ms > 0 && sessions_ != nullptr && local().service_port != 0;
 }
 
 void ReceiveConnection::polled(int count) {

@@ -191,11 +191,11 @@ Result<bool> RelayDesk::connect_onward(Client& client) {
     refuse(client, joined.error().text);
     return true;
   }
-  WireMessage reply{.type = client.route.resumes ? WireType::kResumed : WireType::kReply,
-                    .cookie = client.circuit,
-                    .end = client.entry->leg().describe(),
-                    .reason = ""};
+  WireMessage reply{
+      .type = WireType::kResumed, .cookie = client.circuit, .end = client.entry->leg().describe(), .reason = ""};
   reply.served = client.connecting->served();
+  reply.session = client.connecting->session();
+  reply.session_port = client.connecting->session_port();
   reply.end.mtu = mtu;
   client.writer.start(reply);
   client.state = State::kReply;

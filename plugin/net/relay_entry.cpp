@@ -88,6 +88,12 @@ bool RelayEntry::announce(const ClearToSend* entries, std::uint32_t first, std::
                     {.addr = staging_.address() + offset, .length = bytes, .lkey = staging_.lkey()});
 }
 
+bool RelayEntry::confirm(std::uint64_t pieces) {
+  *reinterpret_cast<std::uint64_t*>(staging_.as<std::uint8_t>() + kDeliveredAt) = pieces;
+  return write_back(credits_, kDeliveredAt,
+                    {.addr = staging_.address() + kDeliveredAt, .length = sizeof pieces, .lkey = staging_.lkey()});
+}
+
 bool RelayEntry::write_back(WayBack& way, std::uint64_t offset, const ibv_sge& source) {
   ibv_sge copy = source;
   ibv_send_wr work{};

@@ -25,6 +25,10 @@ class RelayEntry : public RelayEnd {
   /// The slots of all pieces below `pieces` may be written again. To be called until it has room to say so.
   void release_up_to(std::uint64_t pieces);
 
+  bool can_confirm() const { return credits_.has_room(); }
+  /// The message that ends with the last one of so many pieces is with the receiver.
+  bool confirm(std::uint64_t pieces);
+
   bool can_announce() const { return announcements_.has_room(); }
   /// Hands on a group of clear-to-sends, which lie in slots first..first+parts of everybody's ring.
   bool announce(const ClearToSend* entries, std::uint32_t first, std::uint32_t parts);

@@ -10,6 +10,8 @@ namespace meshbed::net {
 namespace {
 
 constexpr std::uint32_t kInlineBytes = kMaxGroup * sizeof(std::uint32_t);
+/// Credits, and a confirmation for each message that is in the window or beyond it.
+constexpr std::uint32_t kLaneNotices = 4 * kPieceSlots;
 /// A piece takes at most so many places in the send queue: payload and sizes.
 constexpr std::uint32_t kPlacesOfPiece = 2;
 
@@ -22,7 +24,7 @@ Result<std::unique_ptr<RelayExit>> RelayExit::create(LocalEnd local, const Conne
                  .channel = channel,
                  .memory_bytes = kRelayedRingBytes,
                  .wants_notice = true};
-  if (!job.to_receiver) shape.lane = verbs::QueuePairDepths{.sends = 1, .receives = kPieceSlots};
+  if (!job.to_receiver) shape.lane = verbs::QueuePairDepths{.sends = 1, .receives = kLaneNotices};
   auto leg = Leg::open(std::move(local), settings.leg, shape);
   if (!leg) return leg.error();
   std::unique_ptr<RelayExit> made(new RelayExit(std::move(*leg), settings, job.to_receiver));
@@ -37,7 +39,7 @@ Result<std::unique_ptr<RelayExit>> RelayExit::create(LocalEnd local, const Conne
   for (std::uint32_t notice = 0; notice < kRingEntries; ++notice) {
     if (!made->post_notice(made->pair())) return made->failure();
   }
-  for (std::uint32_t notice = 0; !job.to_receiver && notice < kPieceSlots; ++notice) {
+  for (std::uint32_t notice = 0; !job.to_receiver && notice < kLaneNotices; ++notice) {
     if (!made->post_notice(made->lane())) return made->failure();
   }
   return made;
@@ -57,6 +59,7 @@ void RelayExit::completed(const ibv_wc& completion) {
   }
   --queued_;
   forwarded_ = std::max(forwarded_, completion.wr_id);  // in order; 0: the piece goes on
+  if (queued_ == 0) forwarded_ = taken_in_;             // also those for which nothing went out
 }
 
 bool RelayExit::can_forward() const {
@@ -79,6 +82,7 @@ RelayExit::Announcement RelayExit::next_announcement() {
 }
 
 bool RelayExit::forward(const PieceHeader& piece) {
+  taken_in_ = piece.sequence + 1;
   return to_receiver_ ? forward_to_receiver(piece) : forward_to_relay(piece);
 }
 

@@ -31,6 +31,10 @@ class RelayExit : public RelayEnd {
   bool forward(const PieceHeader& piece);
   /// Pieces whose memory is no longer read.
   std::uint64_t forwarded() const { return forwarded_; }
+  /// Pieces that are with the receiver.
+  std::uint64_t delivered() {
+    return to_receiver_ ? forwarded_ : load_counter(ring().as<std::uint8_t>(), kDeliveredAt);
+  }
 
   /// The next group of clear-to-sends that has arrived and was not taken; nullptr: none.
   struct Announcement {
@@ -60,6 +64,7 @@ class RelayExit : public RelayEnd {
   std::optional<PieceWindow> next_;
   std::uint64_t taken_ = 0;  // clear-to-send entries handed back
   std::uint64_t forwarded_ = 0;
+  std::uint64_t taken_in_ = 0;  // pieces that forward() took
   std::uint32_t queued_ = 0;
   std::array<std::uint32_t, kMaxGroup> sizes_{};
 };

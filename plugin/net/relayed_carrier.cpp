@@ -55,6 +55,7 @@ bool RelayedCarrier::carry(const SendArguments& send, const Place& place, Reques
   job.header = header_for(place);
   job.header.message_bytes = static_cast<std::uint32_t>(send.size_bytes);
   if (place.parts > 1 && place.last) job.header.flags |= kPieceEndsGroup;
+  request.closes = place.parts == 1 || place.last ? place.group + place.parts : 0;
   return push();
 }
 
@@ -72,7 +73,7 @@ bool RelayedCarrier::carry_refusal(const Place& place) {
   Job& job = jobs_[queued_++ % jobs_.size()];
   job.request = nullptr;
   job.header = header_for(place);
-  job.header.flags = kPieceRefuses;
+  job.header.flags = kPieceRefuses | kPieceEndsMessage;
   return push();
 }
 
@@ -100,8 +101,7 @@ bool RelayedCarrier::send_piece(Job& job) {
        .length = header.payload_bytes,
        .lkey = job.lkey}};
   ibv_send_wr work{};
-  // Completions come in order; only a request's last piece says which one it was.
-  work.wr_id = last && job.request != nullptr ? job.request->work_id() : RequestPool::kControlBit;
+  work.wr_id = RequestPool::kControlBit;
   work.sg_list = parts;
   work.num_sge = header.payload_bytes > 0 ? 2 : 1;
   work.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
@@ -113,18 +113,27 @@ bool RelayedCarrier::send_piece(Job& job) {
   ++posted_;
   window_.took_one();
   header.offset_bytes += header.payload_bytes;
-  if (last) ++begun_;
+  if (!last) return true;
+  job.end_sequence = window_.sent();
+  ++begun_;
   return true;
 }
 
-void RelayedCarrier::completed(const ibv_wc& completion) {
-  --posted_;
-  Request* request = find(completion.wr_id);
-  if (request != nullptr) finish(*request);  // else: a piece in the middle, or the refusal
+void RelayedCarrier::completed(const ibv_wc&) { --posted_; }
+
+void RelayedCarrier::take_confirmations() {
+  const std::uint64_t delivered = load_counter(ring().as<std::uint8_t>(), kDeliveredAt);
+  for (; done_ < begun_ && jobs_[done_ % jobs_.size()].end_sequence <= delivered; ++done_) {
+    Request* request = jobs_[done_ % jobs_.size()].request;
+    if (request == nullptr) continue;
+    confirm(request->closes);
+    finish(*request);
+  }
 }
 
 void RelayedCarrier::polled(int count) {
   if (impaired()) return;
+  take_confirmations();
   push();
   empty_polls_ = count > 0 ? 0 : empty_polls_ + 1;
   if (empty_polls_ % kPollsBetweenLooks == kPollsBetweenLooks - 1) look_at_control();
@@ -133,36 +142,16 @@ void RelayedCarrier::polled(int count) {
 void RelayedCarrier::look_at_control() {
   auto message = reader_.read(control_);
   if (message && !*message) return;
-  if (message && (*message)->type == WireType::kEnd && (*message)->pieces == window_.sent()) {
-    delivered_ = true;
-    return;
-  }
-  if (delivered_) return;  // and then it hangs up
   std::string text = message ? (*message)->reason : message.error().text;
-  fail({.code = ErrorCode::kRemote,
+  lose({.code = ErrorCode::kRemote,
         .scope = Scope::kQueuePair,
         .text = leg().ends_text() + ": the relay gave up: " + text,
         .os_errno = 0});
 }
 
-bool RelayedCarrier::settled() {
-  if (begun_ < queued_ || posted_ > 0) return false;
-  if (!ended_) {
-    end();
-    return false;
-  }
-  if (!delivered_) look_at_control();
-  if (delivered_) confirm(group_in_turn());
-  return delivered_;
-}
-
 void RelayedCarrier::closing() {
-  if (control_.is_open() && !ended_) end();
-}
-
-/// What the relay has taken it still delivers; this says how much that is.
-void RelayedCarrier::end() {
-  ended_ = true;
+  if (!control_.is_open()) return;
+  // What the relay has taken it still delivers; this says how much that is.
   MessageWriter writer;
   writer.start({.type = WireType::kEnd, .cookie = circuit_.number, .end = {}, .reason = "", .pieces = window_.sent()});
   if (auto written = writer.write(control_); !written || !*written) {

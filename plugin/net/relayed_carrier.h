@@ -2,8 +2,8 @@
 // The way without a cable to the receiver: cuts messages into pieces for the first relay of a chain (piece.h).
 //
 // Pieces go out as the relay's window allows, from whichever call comes by: post(), test(). A request is complete when
-// its last piece is in the relay's memory, so that the caller may use its buffer again; bytes on their way to the
-// receiver belong to the relays then, and survive close().
+// the relays have confirmed, each to the one before it, that its last piece is with the receiver: until then its buffer
+// is not given back, and can be sent from once more if a relay is lost.
 
 #include <array>
 #include <memory>
@@ -28,22 +28,22 @@ class RelayedCarrier : public Carrier {
   void attach(Socket control) { control_ = std::move(control); }
 
   const char* size_problem(std::size_t) const override { return nullptr; }
-  bool has_room(std::size_t) const override { return queued_ - begun_ < kJobs - kMaxGroup; }
+  bool has_room(std::size_t) const override { return queued_ - done_ < kJobs - kMaxGroup; }
   bool carry(const SendArguments& send, const Place& place, Request& request) override;
   bool carry_known(const Place& place, std::uint32_t size_bytes) override;
   bool carry_refusal(const Place& place) override;
   void completed(const ibv_wc& completion) override;
   void polled(int count) override;
   void closing() override;
-  bool can_be_lost() const override { return false; }
-  bool settled() override;
+  bool settled() override { return done_ == queued_; }
 
  private:
   struct Job {
     Request* request = nullptr;
     const std::uint8_t* data = nullptr;
     std::uint32_t lkey = 0;
-    PieceHeader header;  // of the next piece
+    PieceHeader header;              // of the next piece
+    std::uint64_t end_sequence = 0;  // pieces up to the last one of this job
   };
   /// Every request is one; and the refusal, and what is known of one group.
   static constexpr std::size_t kJobs = RequestPool::kRequests + 1 + kMaxGroup;
@@ -53,21 +53,21 @@ class RelayedCarrier : public Carrier {
   /// Sends what the window allows.
   bool push();
   bool send_piece(Job& job);
-  /// What the relay says: that it gives up, or that everything is delivered.
+  /// What the receiver has by now.
+  void take_confirmations();
+  /// What the relay says when it gives up.
   void look_at_control();
-  void end();
 
   CircuitStart circuit_;
   verbs::RegisteredBuffer headers_;  // one a slot
   PieceWindow window_;
-  // Both count for ever. Below begun_: all pieces are out.
+  // All count for ever. Below begun_: all pieces are out; below done_: they are with the receiver.
   std::array<Job, kJobs> jobs_;
-  std::uint64_t queued_ = 0, begun_ = 0;
+  std::uint64_t queued_ = 0, begun_ = 0, done_ = 0;
   std::uint32_t posted_ = 0;  // places taken in the send queue
   int empty_polls_ = 0;
   Socket control_;
   MessageReader reader_;
-  bool ended_ = false, delivered_ = false;
 };
 
 }  // namespace meshbed::net

@@ -81,6 +81,8 @@ void ResumeDesk::try_to_take_up(Client& client, ReceiveConnection& connection) {
   WireMessage reply{.type = WireType::kResumed, .cookie = client.session, .end = **end, .reason = ""};
   reply.end.mtu = client.mtu;
   reply.served = connection.served();
+  reply.session = client.session;
+  reply.session_port = client.local.service_port;
   client.writer.start(reply);
   client.state = State::kReply;
 }

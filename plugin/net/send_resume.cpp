@@ -17,14 +17,11 @@ namespace meshbed::net {
 
 void SendConnection::remember(Origin origin) {
   origin_ = std::move(origin);
-  origin_->service_port = peer().service_port;
   events_seen_ = origin_->transport->port_events();
   homecoming_ = std::make_unique<Homecoming>(*origin_, local(), peer());
 }
 
-bool SendConnection::can_resume() const {
-  return settings().failover_ms > 0 && origin_ && origin_->service_port != 0 && carrier_->can_be_lost();
-}
+bool SendConnection::can_resume() const { return settings().failover_ms > 0 && origin_ && origin_->service_port != 0; }
 
 void SendConnection::resume() {
   if (resumption_ == nullptr) {

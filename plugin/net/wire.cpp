@@ -176,7 +176,12 @@ std::size_t encode_message(const WireMessage& message, std::span<std::uint8_t> t
   writer.u32(0);
   writer.u64(message.cookie);
   if (has_end(message.type)) write_end(writer, message.end);
-  if (message.type == WireType::kResumed) writer.u64(message.served);
+  if (message.type == WireType::kResumed) {
+    writer.u64(message.served);
+    writer.u64(message.session);
+    writer.u16(message.session_port);
+    writer.fill_to(kWireResumedBytes);
+  }
   if (has_reason(message.type)) write_text(writer, message.reason, kReasonBytes);
   if (message.type == WireType::kRoute) write_route(writer, message.route);
   if (message.type == WireType::kEnd) writer.u64(message.pieces);
@@ -218,7 +223,11 @@ Result<WireMessage> decode_message(std::span<const std::uint8_t> source) {
     if (!end) return end.error();
     message.end = std::move(*end);
   }
-  if (message.type == WireType::kResumed) message.served = reader.u64();
+  if (message.type == WireType::kResumed) {
+    message.served = reader.u64();
+    message.session = reader.u64();
+    message.session_port = reader.u16();
+  }
   if (has_reason(message.type)) message.reason = read_text(reader, kReasonBytes);
   if (message.type == WireType::kRoute) {
     auto route = read_route(reader);

@@ -11,7 +11,8 @@
 // When a connection lost its leg (resumption.h), to the service port of the receiver's process; the cookie is the
 // session's:
 //   RESUME   sending -> receiving      like REQUEST: my new end
-//   RESUMED  receiving -> sending      like REPLY, and which clear-to-send entries have been served; READY follows
+//   RESUMED  receiving -> sending      like REPLY, and which clear-to-send entries have been served; READY follows. It
+//                                      is also what relays answer instead of REPLY
 //   GONE     receiving -> sending      instead of RESUMED: there is no such connection any more, with the reason as
 //   text
 // Fixed layouts, big-endian, each with magic, version, type, its own length and the listener's cookie.
@@ -33,7 +34,7 @@ namespace meshbed::net {
 inline constexpr std::uint16_t kWireVersion = 2;
 inline constexpr std::size_t kWireHeaderBytes = 24;
 inline constexpr std::size_t kWireEndBytes = 128;  // REQUEST and REPLY, with header
-inline constexpr std::size_t kWireResumedBytes = kWireEndBytes + 8;
+inline constexpr std::size_t kWireResumedBytes = kWireEndBytes + 24;
 inline constexpr std::size_t kWireRefuseBytes = 512;  // with header; GONE too
 inline constexpr std::size_t kWireRouteBytes = 512;   // with header
 inline constexpr std::size_t kWireNumberBytes = 32;   // END, with header
@@ -90,7 +91,10 @@ struct WireMessage {
   std::string reason;        // REFUSE, GONE
   WireRoute route{};         // ROUTE
   std::uint64_t pieces = 0;  // END
-  std::uint64_t served = 0;  // RESUMED: all entries below are
+  // RESUMED:
+  std::uint64_t served = 0;   // all entries below are
+  std::uint64_t session = 0;  // the receiver's, and where it is taken up again; for a sender that only knows relays
+  std::uint16_t session_port = 0;
 };
 
 /// What is wrong with the one at the other end, or with what it sent.
