@@ -125,8 +125,12 @@ class Connection : public Object {
   const Error& fail(Error error);
   /// Moves the queue pair to ERR, and the connection waits for another leg. `why` is the failure if none comes.
   void suspend(Error why, LogLevel level = LogLevel::kWarn);
-  /// On this leg from now on; the old one is destroyed. The connection stays suspended until go_on().
-  void stand_on(std::unique_ptr<Leg> leg) { leg_ = std::move(leg); }
+  /// On this leg from now on. The connection stays suspended until go_on(). The old leg, which is in ERR, is kept until
+  /// the next one or the end: destroying a queue pair may take seconds where its last packets wait for a dead link.
+  void stand_on(std::unique_ptr<Leg> leg) {
+    retired_ = std::move(leg_);
+    leg_ = std::move(leg);
+  }
   void go_on();
   /// In the order of their groups.
   std::vector<Request*> unfinished();
@@ -153,7 +157,7 @@ class Connection : public Object {
   Error describe_failure(const ibv_wc& completion) const;
   std::optional<Error> check_lateness(Request& request);
 
-  std::unique_ptr<Leg> leg_;
+  std::unique_ptr<Leg> leg_, retired_;
   verbs::Device& home_;
   ConnectionSettings settings_;
   std::atomic<bool> taken_{false}, claimed_{false};

@@ -72,7 +72,7 @@ class SendConnection : public Connection {
   bool replay(Request& request, bool last_of_group);
   bool carry_what_is_known(std::uint64_t group, std::uint32_t parts);
 
-  std::unique_ptr<Carrier> carrier_;
+  std::unique_ptr<Carrier> carrier_, retired_carrier_;
   std::uint64_t group_ = 0;        // first entry of the group that is being served
   std::uint32_t group_parts_ = 0;  // 0: not known yet
   std::uint32_t matched_ = 0;      // bit per part

@@ -53,8 +53,8 @@ void SendConnection::continue_on(Resumption::Resumed resumed) {
   // The sizes of parts that need not be sent again.
   std::memcpy(resumed.leg->memory().as<std::uint8_t>() + kSizesAt, ring().as<std::uint8_t>() + kSizesAt,
               kRingBytes - kSizesAt);
-  carrier_.reset();
   stand_on(std::move(resumed.leg));
+  retired_carrier_ = std::move(carrier_);  // its memory is its leg's
   if (resumed.circuit) {
     auto carrier = RelayedCarrier::create(*this, *resumed.circuit);
     if (!carrier) {
