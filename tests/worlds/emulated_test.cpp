@@ -128,12 +128,15 @@ TEST_CASE("faults: loss, delay, a machine that stops and goes on, and a pulled c
   }
 }
 
-TEST_CASE("a cable that is pulled for ten seconds, or for good beside another one: the same bytes in both worlds") {
+TEST_CASE(
+    "a cable that is pulled for ten seconds, or for good beside another one, an address that changes: the same bytes "
+    "in both "
+    "worlds") {
   if (const std::string why = why_not_emulated(); !why.empty()) {
     MESSAGE("skipped: ", why);
     return;
   }
-  for (const std::string scenario : {"port-flap", "rail-loss"}) {
+  for (const std::string scenario : {"port-flap", "rail-loss", "gid-change"}) {
     const std::string results = " --results '" + scratch_folder("worlds_" + scenario) + "' ";
     for (const std::string world : {"sim", "emu"}) {
       const CommandResult run = run_command_line(meshbed_program() + " run --world " + world +
@@ -146,6 +149,19 @@ TEST_CASE("a cable that is pulled for ten seconds, or for good beside another on
     CHECK_MESSAGE(joined.status == 0, joined.output);
     CHECK_MESSAGE(joined.output.find("compared by what arrived: ranks 0 and 1") != std::string::npos, joined.output);
   }
+}
+
+TEST_CASE("a ring that loses a cable works on as a line, over real verbs") {
+  if (const std::string why = why_not_emulated(); !why.empty()) {
+    MESSAGE("skipped: ", why);
+    return;
+  }
+  const CommandResult run =
+      run_command_line(meshbed_program() + " run --world emu --time-limit 120 " + scenario_file("ring4-degraded") +
+                       " --results '" + scratch_folder("worlds_degraded") + "' 2>&1");
+  CHECK_MESSAGE(run.status == 0, run.output);
+  CHECK_MESSAGE(run.output.find("is down, and other nodes lead to the peer") != std::string::npos, run.output);
+  CHECK_MESSAGE(run.output.find("taken up again after") != std::string::npos, run.output);
 }
 
 TEST_CASE(
