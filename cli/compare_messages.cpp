@@ -171,8 +171,8 @@ class Joined {
     const auto broken = broken_pairs(one_), others_broken = broken_pairs(other_);
     for (auto& [pair, found] : differences) {
       if (!found.empty() && (broken.count(pair) > 0 || others_broken.count(pair) > 0)) {
-        const auto failures = [&](const auto& list) { return list.count(pair) > 0 ? list.at(pair) : 0; };
-        compare_arrivals(pair, failures(broken), failures(others_broken));
+        const auto failures = [](const auto& list, const RankPair& of) { return list.count(of) > 0 ? list.at(of) : 0; };
+        compare_arrivals(pair, failures(broken, pair), failures(others_broken, pair));
         continue;
       }
       result_.in_order += in_order[pair];
