@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <array>
+#include <iterator>
 
 #include "plugin/base/prng.h"
 #include "plugin/net/atlas.h"
@@ -130,12 +131,15 @@ TEST_CASE("a million mutated handshake messages: refused with a reason, or decod
                                  {.type = WireType::kReady, .cookie = 3, .end = {}, .reason = ""},
                                  {.type = WireType::kRefuse, .cookie = 4, .end = {}, .reason = "why"},
                                  {.type = WireType::kRoute, .cookie = 5, .end = {}, .reason = "", .route = route},
-                                 {.type = WireType::kEnd, .cookie = 6, .end = {}, .reason = "", .pieces = 7}};
+                                 {.type = WireType::kEnd, .cookie = 6, .end = {}, .reason = "", .pieces = 7},
+                                 {.type = WireType::kResume, .cookie = 7, .end = end, .reason = ""},
+                                 {.type = WireType::kResumed, .cookie = 8, .end = end, .reason = ""},
+                                 {.type = WireType::kGone, .cookie = 9, .end = {}, .reason = "closed"}};
   Prng prng(21);
   int accepted = 0, refused = 0;
   for (int round = 0; round < kMutations; ++round) {
     std::array<std::uint8_t, kWireLargestBytes> buffer{};
-    std::size_t length = encode_message(samples[round % 6], buffer);
+    std::size_t length = encode_message(samples[static_cast<std::size_t>(round) % std::size(samples)], buffer);
     mutate(std::span(buffer).first(length), prng);
     if (prng.below(8) == 0) length = prng.below(length + 1);
     const auto message = decode_message(std::span<const std::uint8_t>(buffer).first(length));

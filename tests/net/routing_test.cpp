@@ -216,6 +216,22 @@ TEST_CASE("one address on two nodes is refused; on one node it is the way to its
   CHECK(choose_route(request)->nic == 0);
 }
 
+TEST_CASE("all routes: the one that would be chosen first, then every other way, once") {
+  const Node from{nic("a0", {cable(100, 1)}), nic("a1", {cable(101, 1)}), nic("a2", {cable(102, 1)})};
+  const Node to{nic("b0", {cable(100, 2)}), nic("b1", {cable(101, 2)})};
+  const auto peer = as_peer(to);
+  for (const int dev : {0, 1, 2}) {
+    const RouteRequest request{.nics = &from, .peer = peer, .dev = dev};
+    const auto routes = all_routes(request);
+    REQUIRE(routes);
+    REQUIRE(routes->size() == 2);
+    CHECK((*routes)[0].nic == choose_route(request)->nic);
+    CHECK((*routes)[1].nic == 1 - (*routes)[0].nic);
+  }
+  const auto none = as_peer({nic("b0", {cable(109, 2)})});
+  CHECK_FALSE(all_routes({.nics = &from, .peer = none}));
+}
+
 TEST_CASE("empty tables are refused with words, not with silence") {
   const Node none;
   const auto chosen = route(none, none);

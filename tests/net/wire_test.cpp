@@ -29,6 +29,7 @@ WireEnd sample_end() {
   end.node = 77;
   end.lane_qp_number = 0x123457;
   end.wants_notice = true;
+  end.service_port = 32769;
   end.nic = "rocep1s0f0";
   return end;
 }
@@ -43,6 +44,7 @@ WireRoute sample_route() {
   route.onward.push_back({.node = 2, .address = test::prefix("192.168.101.2/24"), .port = 4000});
   route.onward.push_back({.node = 3, .address = test::prefix("fd00:1::3/64"), .port = 4001});
   route.handle.fill(0x5a);
+  route.resumes = true;
   return route;
 }
 
@@ -57,10 +59,17 @@ Result<WireMessage> decode_with(std::size_t at, std::uint8_t value) {
 
 TEST_CASE("D18: every message says after decoding what it said before encoding, with a 24-bit QPN and PSN") {
   for (const WireType type :
-       {WireType::kRequest, WireType::kReply, WireType::kReady, WireType::kRefuse, WireType::kRoute, WireType::kEnd}) {
+       {WireType::kRequest, WireType::kReply, WireType::kReady, WireType::kRefuse, WireType::kRoute, WireType::kEnd,
+        WireType::kResume, WireType::kResumed, WireType::kGone}) {
     WireMessage message{.type = type, .cookie = 0xfeedfacecafebeef, .end = {}, .reason = ""};
     if (type == WireType::kRequest || type == WireType::kReply) message.end = sample_end();
-    if (type == WireType::kRefuse) message.reason = "both prefixes must agree";
+    if (type == WireType::kResume || type == WireType::kResumed) message.end = sample_end();
+    if (type == WireType::kResumed) {
+      message.served = 0x123456789abcdef1;
+      message.session = 0x123456789abcdef2;
+      message.session_port = 40001;
+    }
+    if (type == WireType::kRefuse || type == WireType::kGone) message.reason = "both prefixes must agree";
     if (type == WireType::kRoute) message.route = sample_route();
     if (type == WireType::kEnd) message.pieces = 0x123456789abcdef0;
     Buffer buffer;
@@ -72,6 +81,9 @@ TEST_CASE("D18: every message says after decoding what it said before encoding, 
     CHECK(decoded->reason == message.reason);
     CHECK(decoded->route == message.route);
     CHECK(decoded->pieces == message.pieces);
+    CHECK(decoded->served == message.served);
+    CHECK(decoded->session == message.session);
+    CHECK(decoded->session_port == message.session_port);
   }
 }
 
