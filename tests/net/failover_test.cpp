@@ -249,7 +249,7 @@ TEST_CASE("cables that go and come at every moment of a stream: 40 moments, each
   }
 }
 
-TEST_CASE("when the first cable is back the connection goes home, and says over which NIC it ends") {
+TEST_CASE("long stream: when the first cable is back the connection goes home, and says over which NIC it ends") {
   const auto result = run_stream(pair_cluster(2),
                                  {.messages = 1200,
                                   .before =
@@ -271,7 +271,9 @@ TEST_CASE("a cable goes while a group of eight is half sent: what was acknowledg
   CHECK(run_half_a_group(ring_cluster(4)).outcome == OutcomeKind::kFinished);  // through two
 }
 
-TEST_CASE("a ring loses a cable: the connection goes on the other way round, and comes home when the cable is back") {
+TEST_CASE(
+    "long stream: a ring loses a cable: the connection goes on the other way round, and comes home when the cable is "
+    "back") {
   for (const int nodes : {3, 5}) {
     const auto result =
         run_stream(ring_cluster(nodes),
@@ -291,6 +293,22 @@ TEST_CASE("a ring loses a cable: the connection goes on the other way round, and
                      CHECK(rank.infos().find("through " + std::to_string(nodes - 2) + " relays") != std::string::npos);
                      CHECK(rank.infos().find("going back to the first cable") != std::string::npos);
                    });
+    CHECK(result.outcome == OutcomeKind::kFinished);
+  }
+}
+
+TEST_CASE("a cable that goes and comes back: on through a relay or over the other one, and home") {
+  for (const models::Cluster& cluster : {ring_cluster(3), pair_cluster(2)}) {
+    const auto result = run_stream(cluster,
+                                   {.messages = 60,
+                                    .before =
+                                        [](int message) {
+                                          if (message == 10) set_cable(0, false);
+                                          if (message == 30) sim::World::get().sleep(30 * kMs);
+                                          if (message == 31) set_cable(0, true);
+                                          if (message == 50) sim::World::get().sleep(30 * kMs);
+                                        }},
+                                   [](MeshRank& rank) { CHECK(count(rank.warnings(), "taken up again after") == 2); });
     CHECK(result.outcome == OutcomeKind::kFinished);
   }
 }
