@@ -53,6 +53,8 @@ class Carrier {
   virtual void polled(int /*count*/) {}
   /// The connection closes; the queue pair still works.
   virtual void closing() {}
+  /// Another carrier follows.
+  virtual void retire() {}
 
   /// Whether everything that was carried is the receiver's.
   virtual bool settled() = 0;

@@ -99,7 +99,10 @@ Result<bool> Connecting::await_dialling() {
   if (attempt_deadline_.passed() || dial_deadline_.passed()) {
     return retry_or_fail({.code = ErrorCode::kTimeout,
                           .scope = Scope::kQueuePair,
-                          .text = "nobody answered within " + transport_.config().text(Variable::kTimeoutMs) + " ms",
+                          .text = "nobody answered within " +
+                                  (destination_.patience_ms > 0 ? std::to_string(destination_.patience_ms)
+                                                                : transport_.config().text(Variable::kTimeoutMs)) +
+                                  " ms",
                           .os_errno = ETIMEDOUT});
   }
   return false;
@@ -147,12 +150,12 @@ Result<bool> Connecting::read_reply() {
   if (!message) return handshake_error(ends_text() + ": " + message.error().text + ": see the peer's log");
   if (!*message) {
     if (!reply_deadline_.passed()) return false;
-    return Error{.code = ErrorCode::kTimeout,
-                 .scope = Scope::kQueuePair,
-                 .text = ends_text() + ": TCP stands, but the peer has not accepted within " +
-                         transport_.config().text(Variable::kAcceptTimeoutSec) +
-                         " s (NCCL_MESH_ACCEPT_TIMEOUT_SEC): its process is busy elsewhere or does not call accept",
-                 .os_errno = 0};
+    std::string text = ends_text() + ": TCP stands, but the peer has not ";
+    text += destination_.patience_ms > 0
+                ? "answered within " + std::to_string(destination_.patience_ms) + " ms"
+                : "accepted within " + transport_.config().text(Variable::kAcceptTimeoutSec) +
+                      " s (NCCL_MESH_ACCEPT_TIMEOUT_SEC): its process is busy elsewhere or does not call accept";
+    return Error{.code = ErrorCode::kTimeout, .scope = Scope::kQueuePair, .text = std::move(text), .os_errno = 0};
   }
   const WireMessage& reply = **message;
   if (auto fine = check_reply(reply); !fine) return fine.error();

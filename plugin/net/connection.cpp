@@ -169,7 +169,7 @@ const Error& Connection::fail(Error error) {
 void Connection::suspend(Error why, LogLevel level) {
   if (impaired()) return;
   MESHBED_LOG(level,
-              "%s; it is taken up again, over another way or when this one is back, within %" PRId64
+              "%s; another way is looked for, or this one comes back, for %" PRId64
               " s (NCCL_MESH_FAILOVER_TIMEOUT_SEC)",
               why.text.c_str(), settings_.failover_ms / 1000);
   suspension_ = std::move(why);

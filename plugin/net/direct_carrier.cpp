@@ -41,18 +41,7 @@ const char* DirectCarrier::size_problem(std::size_t size_bytes) const {
 
 bool DirectCarrier::has_room(std::size_t size_bytes) const { return queued_ + chunks_of(size_bytes) + 1 <= depth_; }
 
-/// Staged for the write that ends a group.
-std::uint32_t& DirectCarrier::size_record(const Place& place) {
-  return ring().as<std::uint32_t>()[kSizesAt / sizeof(std::uint32_t) + slot_of(place.group) + place.part];
-}
-
-bool DirectCarrier::carry_known(const Place& place, std::uint32_t size_bytes) {
-  size_record(place) = size_bytes;
-  return true;
-}
-
 bool DirectCarrier::carry(const SendArguments& send, const Place& place, Request& request) {
-  size_record(place) = request.sizes[0];
   request.closes = place.parts == 1 || place.last ? place.group + place.parts : 0;
   bool posted = write_message(send, place, request);
   if (posted && place.parts > 1 && place.last) posted = write_sizes(place, request);

@@ -21,8 +21,10 @@ class Homecoming {
 
   /// Whether a leg leads the first one's way.
   bool is_home(const LocalEnd& local, const WireEnd& peer) const {
-    return local.nic.device == device_ && local.nic.port == port_ && peer.address.address == peer_;
+    return is_from_home(local) && peer.address.address == peer_;
   }
+  /// Whether it begins at the first one's NIC.
+  bool is_from_home(const LocalEnd& local) const { return local.nic.device == device_ && local.nic.port == port_; }
   /// One step; to be called again and again while away. True: the way home stands, for the peer's service answered over
   /// it.
   bool advance();

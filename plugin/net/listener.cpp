@@ -134,6 +134,8 @@ Result<void> Listener::welcome(Client& client, const WireMessage& request) {
   if (!connection) return connection.error();
   client.connection = std::move(*connection);
   if (auto joined = client.connection->leg().join(request.end, mtu); !joined) return joined;
+  // From now on: READY may be lost with the cable, and the sender be back over another one.
+  client.connection->enroll(transport_.sessions());
   WireMessage reply{
       .type = WireType::kReply, .cookie = cookie_, .end = client.connection->leg().describe(), .reason = ""};
   reply.end.mtu = mtu;
@@ -149,13 +151,13 @@ Listener::Progress Listener::write_reply(Client& client) {
 }
 
 Listener::Progress Listener::read_ready(Client& client) {
+  if (client.connection->was_taken_up()) return Progress::kFinished;
   auto message = client.reader.read(client.socket);
   if (!message) return drop(client, message.error().text);
   if (!*message) return Progress::kWaits;
   if ((*message)->type != WireType::kReady || (*message)->cookie != cookie_) {
     return drop(client, "it did not end its handshake properly");
   }
-  client.connection->enroll(transport_.sessions());
   return Progress::kFinished;
 }
 

@@ -1,6 +1,8 @@
 #include "plugin/net/peer_address.h"
 
+#include <algorithm>
 #include <string>
+#include <utility>
 
 namespace meshbed::net {
 namespace {
@@ -37,6 +39,20 @@ Result<PeerAddress> read_address(ByteReader& reader, const char* where) {
   if (!reader.good()) return refuse(std::string(where) + "'s address list is cut off");
   if (address.prefix.length_bits > bits) return refuse(std::string(where) + " has a prefix longer than its address");
   return address;
+}
+
+std::vector<PeerAddress> updated(const std::vector<PeerAddress>& known, const std::vector<PeerAddress>& heard) {
+  std::vector<PeerAddress> addresses;
+  for (const PeerAddress& address : known) {
+    const bool replaced =
+        std::any_of(heard.begin(), heard.end(), [&](const PeerAddress& other) { return other.nic == address.nic; });
+    if (!replaced) addresses.push_back(address);
+  }
+  addresses.insert(addresses.end(), heard.begin(), heard.end());
+  std::sort(addresses.begin(), addresses.end(), [](const PeerAddress& one, const PeerAddress& other) {
+    return std::pair(one.nic, one.prefix.address.bytes) < std::pair(other.nic, other.prefix.address.bytes);
+  });
+  return addresses;
 }
 
 std::uint32_t checksum_of(std::span<const std::uint8_t> bytes) {

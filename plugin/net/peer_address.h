@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "plugin/base/result.h"
 #include "plugin/net/address.h"
@@ -22,6 +23,10 @@ std::size_t encoded_bytes(const PeerAddress& address);
 void write_address(ByteWriter& writer, const PeerAddress& address);
 /// Errors: cut off, a prefix longer than its address. `where` names the message in the error: "the handle".
 Result<PeerAddress> read_address(ByteReader& reader, const char* where);
+
+/// What is known of a node after it said `heard`, the addresses of its links that are up: those replace what the same
+/// NICs had; other NICs keep theirs, for their links are down.
+std::vector<PeerAddress> updated(const std::vector<PeerAddress>& known, const std::vector<PeerAddress>& heard);
 
 /// FNV-1a, 32 bits: against damage, not against malice.
 std::uint32_t checksum_of(std::span<const std::uint8_t> bytes);

@@ -4,6 +4,7 @@
 // Cost of a receive: one ibv_post_recv, one ibv_post_send, one ibv_poll_cq.
 
 #include <array>
+#include <atomic>
 #include <memory>
 #include <span>
 
@@ -39,6 +40,8 @@ class ReceiveConnection : public Connection {
   /// The sender stands on its new leg too: announces once more what is awaited.
   void announce_anew();
   bool over() const { return failed(); }
+  /// Its sender has come over another leg than the first one. Any thread.
+  bool was_taken_up() const { return taken_up_.load(std::memory_order_relaxed); }
 
   /// One request for all parts (1..8). nullptr: not now, 256 parts are outstanding; call again.
   Result<Request*> post(std::span<const ReceivePart> parts);
@@ -71,6 +74,7 @@ class ReceiveConnection : public Connection {
   std::uint64_t depth_ = 0;
   std::uint64_t awaited_ = 0;  // receive work requests without a completion
   Sessions* sessions_ = nullptr;
+  std::atomic<bool> taken_up_{false};
   std::uint64_t session_ = 0;
   std::array<Memory*, kRingSlots> memories_{};  // held while in flight
 };

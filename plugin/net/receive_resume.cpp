@@ -40,6 +40,12 @@ void ReceiveConnection::flushed(const ibv_wc& completion) {
 
 Result<std::optional<WireEnd>> ReceiveConnection::take_up(const LocalEnd& local, const WireEnd& sender,
                                                           std::uint8_t mtu) {
+  if (!can_resume()) {
+    return fail({.code = ErrorCode::kRemote,
+                 .scope = Scope::kQueuePair,
+                 .text = ends_text() + ": the sender lost its way to us, and NCCL_MESH_FAILOVER_TIMEOUT_SEC is 0 here",
+                 .os_errno = 0});
+  }
   suspend({.code = ErrorCode::kRemote,
            .scope = Scope::kQueuePair,
            .text = ends_text() + ": the sender lost its way to us",
@@ -87,6 +93,7 @@ bool ReceiveConnection::copy_ring(const Leg& from, const Leg& to) {
 void ReceiveConnection::announce_anew() {
   if (!suspended() || failed()) return;
   go_on();
+  taken_up_.store(true, std::memory_order_relaxed);
   for (const Request* request : unfinished()) {
     if (!announce(slot_of(request->group), request->parts)) return;
   }

@@ -123,7 +123,7 @@ bool RelayExit::forward_to_receiver(const PieceHeader& piece) {
     work.wr.rdma.remote_addr = entry->address + piece.offset_bytes;
     work.wr.rdma.rkey = entry->rkey;
     if (!post(work, &source, sizes_follow ? 0 : piece.sequence + 1)) return false;
-  } else if (queued_ == 0) {
+  } else if (queued_ == 0 && !sizes_follow) {
     forwarded_ = piece.sequence + 1;  // an empty part of a group: nothing goes out for it
   }
   return !sizes_follow || write_sizes(piece);

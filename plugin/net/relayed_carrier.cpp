@@ -149,6 +149,17 @@ void RelayedCarrier::look_at_control() {
         .os_errno = 0});
 }
 
+void RelayedCarrier::probe() {
+  if (posted_ >= kSendDepth) return;
+  ibv_send_wr work{};
+  work.wr_id = RequestPool::kControlBit;
+  work.opcode = IBV_WR_RDMA_WRITE;
+  work.send_flags = IBV_SEND_SIGNALED;
+  work.wr.rdma.remote_addr = peer().memory_address;
+  work.wr.rdma.rkey = peer().memory_rkey;
+  if (post_send(work)) ++posted_;
+}
+
 void RelayedCarrier::closing() {
   if (!control_.is_open()) return;
   // What the relay has taken it still delivers; this says how much that is.

@@ -35,6 +35,8 @@ class RelayedCarrier : public Carrier {
   void completed(const ibv_wc& completion) override;
   void polled(int count) override;
   void closing() override;
+  void retire() override { control_.close(); }
+  void probe() override;
   bool settled() override { return done_ == queued_; }
 
  private:

@@ -80,6 +80,7 @@ Result<std::optional<Resumption::Resumed>> Resumption::advance() {
     return std::optional<Resumed>();
   }
   Resumed resumed{.leg = std::move(leg_), .served = connecting_->served(), .circuit = circuit_};
+  resumed.addresses = origin_.peer.addresses;
   if (circuit_) resumed.control = connecting_->take_control();
   connecting_.reset();
   return std::optional(std::move(resumed));
@@ -118,10 +119,13 @@ bool Resumption::search(const std::vector<Nic>& nics) {
     search_->begin(true);
     search_ends_ = Deadline::in_ms(kSearchMs);
   }
-  if (const auto heard = scout->find(origin_.peer.node); heard && heard->addresses != origin_.peer.addresses) {
-    origin_.peer.addresses = heard->addresses;
-    tried_ = 0;
-    return false;
+  if (const auto heard = scout->find(origin_.peer.node)) {
+    auto addresses = updated(origin_.peer.addresses, heard->addresses);
+    if (addresses != updated(origin_.peer.addresses, {})) {
+      origin_.peer.addresses = std::move(addresses);
+      tried_ = 0;
+      return false;
+    }
   }
   const auto hops = search_->advance(nics);
   return hops && go_through(*hops, nics);

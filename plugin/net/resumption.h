@@ -38,6 +38,7 @@ class Resumption {
     std::uint64_t served = 0;               // clear-to-send entries below have been served
     std::optional<CircuitStart> circuit{};  // through relays
     Socket control{};                       // to the first of them
+    std::vector<PeerAddress> addresses{};   // of the peer, as they were last heard of
   };
   /// nullopt: not yet. An error: the peer's connection is gone, and no attempt would bring it back.
   Result<std::optional<Resumed>> advance();

@@ -64,6 +64,8 @@ Result<Request*> SendConnection::post(const SendArguments& send) {
     send.memory->hold();
     request.memory = send.memory;
   }
+  // Also where the carrier has no use for it: the next one may.
+  size_records(place.group)[place.part] = request.sizes[0];
   if (!carrier_->carry(send, place, request)) return not_now();
   end_silence();
   finish_part(place.part);

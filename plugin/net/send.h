@@ -55,6 +55,10 @@ class SendConnection : public Connection {
   bool see_group();
   /// The whole group that begins with this entry, where it has arrived in the ring; 0: not yet. An error: failed().
   std::uint32_t parts_arrived(std::uint64_t group);
+  /// Of a group's parts, as they were sent: staged for the write that ends it.
+  std::uint32_t* size_records(std::uint64_t group) {
+    return ring().as<std::uint32_t>() + kSizesAt / sizeof(std::uint32_t) + slot_of(group);
+  }
   ClearToSend* first_slot(std::uint64_t group) { return ring().as<ClearToSend>() + slot_of(group); }
   Place place_of(const ClearToSend& slot);
   void finish_part(std::uint32_t part);

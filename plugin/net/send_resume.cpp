@@ -53,8 +53,10 @@ void SendConnection::continue_on(Resumption::Resumed resumed) {
   // The sizes of parts that need not be sent again.
   std::memcpy(resumed.leg->memory().as<std::uint8_t>() + kSizesAt, ring().as<std::uint8_t>() + kSizesAt,
               kRingBytes - kSizesAt);
+  carrier_->retire();
   stand_on(std::move(resumed.leg));
   retired_carrier_ = std::move(carrier_);  // its memory is its leg's
+  origin_->peer.addresses = std::move(resumed.addresses);
   if (resumed.circuit) {
     auto carrier = RelayedCarrier::create(*this, *resumed.circuit);
     if (!carrier) {
@@ -82,6 +84,10 @@ void SendConnection::continue_on(Resumption::Resumed resumed) {
     }
     request->work_requests = 0;
     replays_.push_back(request);
+  }
+  // The same NIC, and the peer has another address there by now: home has moved.
+  if (!resumed.circuit && homecoming_->is_from_home(local())) {
+    homecoming_ = std::make_unique<Homecoming>(*origin_, local(), peer());
   }
   away_ = !homecoming_->is_home(local(), peer());
   going_home_ = false;
@@ -137,7 +143,7 @@ bool SendConnection::carry_what_is_known(std::uint64_t group, std::uint32_t part
   for (std::size_t at = replayed_; at < replays_.size() && replays_[at]->group == group; ++at) {
     unknown |= 1U << replays_[at]->part;
   }
-  const std::uint32_t* sizes = ring().as<std::uint32_t>() + kSizesAt / sizeof(std::uint32_t) + slot_of(group);
+  const std::uint32_t* sizes = size_records(group);
   for (std::uint32_t part = 0; part < parts; ++part) {
     const Place place{.group = group, .part = part, .parts = parts, .entry = first_slot(group) + part};
     if ((unknown >> part & 1U) == 0 && !carrier_->carry_known(place, sizes[part])) return false;

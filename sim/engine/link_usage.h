@@ -17,6 +17,7 @@ class LinkUsage {
       Entry& entry = entries_[static_cast<std::size_t>(index)];
       if (entry.active++ == 0) entry.since_ps = now;
       link(index).bytes_in += wire_bytes;
+      link(index).bytes_under_way += wire_bytes;
     }
   }
 
@@ -25,6 +26,7 @@ class LinkUsage {
       Entry& entry = entries_[static_cast<std::size_t>(index)];
       if (--entry.active == 0) link(index).busy_ps += now - entry.since_ps;
       link(index).bytes_out += wire_bytes;
+      link(index).bytes_under_way -= wire_bytes;
     }
   }
 

@@ -23,6 +23,7 @@ struct Link {
   // What the run's proof reads: bytes that entered and left, and the time during which the link was busy.
   std::uint64_t bytes_in = 0;
   std::uint64_t bytes_out = 0;
+  std::uint64_t bytes_under_way = 0;  // of transfers that have begun and not ended
   Picoseconds busy_ps = 0;
 };
 

@@ -28,7 +28,7 @@ Proof nothing_to_check(std::string_view name, std::string_view why);
 /// `time_ps` >= `bound_ps`. `label` says which bound: "no ring is faster".
 Proof bound_kept(std::string_view label, Picoseconds time_ps, Picoseconds bound_ps);
 
-/// What entered each link left it.
+/// What entered each link left it, or was under way when the run ended.
 Proof bytes_conserved(const std::vector<Link>& links);
 
 /// Each link was busy no longer than the run, and carried no more than its rate allows in the time it was busy. The

@@ -1,0 +1,152 @@
+// What failover cannot bring back says so; who waits finds out; and closing never waits.
+#include <doctest/doctest.h>
+
+#include "tests/net/failover_streams.h"
+
+using namespace meshbed;
+using namespace meshbed::test;
+using sim::OutcomeKind;
+
+TEST_CASE(
+    "the message arrived and its acknowledgement did not: nobody looks at the receiver, and it is not sent twice") {
+  const auto result = run_mesh(with(pair_cluster(1), "NCCL_IB_TIMEOUT", "10"), [](MeshRank& rank) {
+    const Comms comms = rank.connect_both(1 - rank.rank(), 0);
+    constexpr std::size_t kBytes = 1U << 20U;
+    if (rank.rank() == 0) {
+      Buffer out = rank.buffer(comms.send, kBytes, 3);
+      rank.meet("posted", 2);
+      void* send = rank.send(comms.send, out, kBytes);
+      // 1 MiB needs 84 us at 100 Gb/s and 1 us to arrive; its acknowledgement is on the cable when that goes.
+      set_cable(0, false, 87 * kMs / 1000);
+      set_cable(0, true, 90 * kMs);
+      CHECK(rank.finish(send) == kBytes);
+      CHECK(count(rank.warnings(), "taken up again after") == 1);
+      rank.release(comms.send, out);
+    } else {
+      Buffer in = rank.buffer(comms.receive, kBytes, 1);
+      void* receive = rank.receive(comms.receive, in);
+      rank.meet("posted", 2);
+      CHECK(rank.finish(receive) == kBytes);
+      CHECK(in.bytes[kBytes - 1] == MeshRank::pattern(kBytes - 1, 3));
+      std::fill(in.bytes.begin(), in.bytes.end(), 0xcc);  // it is ours again
+      rank.meet("sent", 2);                               // no call of the library from here on
+      CHECK(std::count(in.bytes.begin(), in.bytes.end(), 0xcc) == kBytes);
+      rank.release(comms.receive, in);
+    }
+    if (rank.rank() == 0) rank.meet("sent", 2);
+    rank.close(comms);
+  });
+  CHECK(result.outcome == OutcomeKind::kFinished);
+}
+
+TEST_CASE("the receiver's clear-to-sends are lost with the cable while the sender only waits: it finds out by itself") {
+  const auto result = run_mesh(with(pair_cluster(1), "NCCL_IB_TIMEOUT", "14"), [](MeshRank& rank) {
+    const Comms comms = rank.connect_both(1 - rank.rank(), 0);
+    rank.meet("connected", 2);
+    if (rank.rank() == 0) {
+      Buffer out = rank.buffer(comms.send, 100, 3);
+      set_cable(0, false);
+      set_cable(0, true, 2000 * kMs);
+      rank.meet("pulled", 2);
+      CHECK(rank.finish(rank.send(comms.send, out, 100)) == 100);
+      rank.release(comms.send, out);
+    } else {
+      rank.meet("pulled", 2);
+      Buffer in = rank.buffer(comms.receive, 100, 1);
+      CHECK(rank.finish(rank.receive(comms.receive, in)) == 100);
+      CHECK(in.bytes[99] == MeshRank::pattern(99, 3));
+      CHECK(rank.warnings().find("transport retry counter exceeded") != std::string::npos);
+      rank.release(comms.receive, in);
+    }
+    rank.meet("end", 2);
+    rank.close(comms);
+    CHECK(sim::World::get().now() < 30'000 * kMs);
+  });
+  CHECK(result.outcome == OutcomeKind::kFinished);
+}
+
+TEST_CASE("a cable that stays out: an error after the time that was given, with what stood in the way, at both ends") {
+  const auto cluster = with(with(pair_cluster(1), "NCCL_IB_TIMEOUT", "10"), "NCCL_MESH_FAILOVER_TIMEOUT_SEC", "3");
+  const auto result = run_mesh(cluster, [](MeshRank& rank) {
+    const Comms comms = rank.connect_both(1 - rank.rank(), 0);
+    Buffer buffer = rank.buffer(rank.rank() == 0 ? comms.send : comms.receive, 100, 3);
+    // The receiver's second clear-to-send is lost with the cable, and so is the sender's message for the first.
+    std::vector<void*> requests;
+    if (rank.rank() == 1) requests.push_back(rank.receive(comms.receive, buffer));
+    rank.meet("announced", 2);
+    sim::World::get().sleep(kMs);
+    if (rank.rank() == 0) set_cable(0, false);
+    rank.meet("pulled", 2);
+    sim::World::get().sleep(kMs);
+    requests.push_back(rank.rank() == 0 ? rank.send(comms.send, buffer, 100) : rank.receive(comms.receive, buffer));
+    for (void* request : requests) CHECK(rank.finish(request) == -1);
+    CHECK(rank.warnings().find("nor could it be taken up again within 3 s (NCCL_MESH_FAILOVER_TIMEOUT_SEC)") !=
+          std::string::npos);
+    if (rank.rank() == 0) CHECK(rank.warnings().find("has its link down: look at the cable") != std::string::npos);
+    CHECK(sim::World::get().now() > 3'000 * kMs);
+    CHECK(sim::World::get().now() < 3'200 * kMs);
+    rank.close(comms);
+  });
+  CHECK(result.outcome == OutcomeKind::kFinished);
+}
+
+TEST_CASE("a peer that closed its connection meanwhile is no reason to wait: the sender is told at once") {
+  const auto result = run_mesh(with(pair_cluster(1), "NCCL_IB_TIMEOUT", "10"), [](MeshRank& rank) {
+    const Comms comms = rank.connect_both(1 - rank.rank(), 0);
+    if (rank.rank() == 0) {
+      Buffer out = rank.buffer(comms.send, 100, 3);
+      rank.meet("closed", 2);
+      void* send = rank.send(comms.send, out, 100);
+      CHECK(rank.finish(send) == -1);
+      CHECK(rank.warnings().find("the peer's connection is gone: it is closed") != std::string::npos);
+      CHECK(sim::World::get().now() < 200 * kMs);
+      rank.meet("over", 2);
+    } else {
+      Buffer in = rank.buffer(comms.receive, 100, 1);
+      CHECK(rank.receive(comms.receive, in) != nullptr);
+      sim::World::get().sleep(kMs);
+      CHECK(rank.net().closeRecv(comms.receive) == 0);
+      rank.meet("closed", 2);
+      rank.meet("over", 2);
+      CHECK(rank.net().closeSend(comms.send) == 0);
+      return;
+    }
+    rank.close(comms);
+  });
+  CHECK(result.outcome == OutcomeKind::kFinished);
+}
+
+TEST_CASE("closing a connection that waits to be taken up again returns at once, at both ends") {
+  const auto result = run_mesh(with(pair_cluster(1), "NCCL_IB_TIMEOUT", "10"), [](MeshRank& rank) {
+    const Comms comms = rank.connect_both(1 - rank.rank(), 0);
+    Buffer in = rank.buffer(comms.receive, 1000, 1);
+    rank.meet("connected", 2);
+    if (rank.rank() == 0) set_cable(0, false);
+    rank.meet("pulled", 2);
+    void* receive = rank.receive(comms.receive, in);
+    int done = 0;
+    while (rank.warnings().empty()) CHECK(rank.net().test(receive, &done, nullptr) == 0);
+    CHECK(done == 0);
+    const Picoseconds before = sim::World::get().now();
+    rank.release(comms.receive, in);
+    rank.close(comms);
+    CHECK(sim::World::get().now() - before < kMs);
+  });
+  CHECK(result.outcome == OutcomeKind::kFinished);
+}
+
+TEST_CASE("NCCL_MESH_FAILOVER_TIMEOUT_SEC=0: a connection ends with its cable, though there is another one") {
+  const auto result = run_mesh(
+      with(with(pair_cluster(2), "NCCL_IB_TIMEOUT", "10"), "NCCL_MESH_FAILOVER_TIMEOUT_SEC", "0"), [](MeshRank& rank) {
+        const Comms comms = rank.connect_both(1 - rank.rank(), 0);
+        rank.meet("connected", 2);
+        if (rank.rank() == 0) set_cable(0, false);
+        rank.meet("pulled", 2);
+        Buffer in = rank.buffer(comms.receive, 1000, 1);
+        CHECK(rank.finish(rank.receive(comms.receive, in)) == -1);
+        CHECK(rank.warnings().find("transport retry counter exceeded") != std::string::npos);
+        CHECK(rank.warnings().find("taken up") == std::string::npos);
+        rank.close(comms);
+      });
+  CHECK(result.outcome == OutcomeKind::kFinished);
+}
