@@ -1,6 +1,6 @@
 #pragma once
-// meshbed fuzz --faults: runs random fault schedules (fault_schedule.h) in the simulated world, each in a process of its
-// own, and says which of them end with wrong data, a broken proof, an error that nothing excuses, or not at all.
+// meshbed fuzz --faults: runs random fault schedules (fault_schedule.h) in the simulated world, each in a process of
+// its own, and says which of them end with wrong data, a broken proof, an error, or not at all.
 
 #include <iosfwd>
 
