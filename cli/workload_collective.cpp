@@ -29,7 +29,7 @@ class CollectiveRun final : public WorkloadRun {
         world_(ranks_of(scenario)),
         salt_(first_salt(scenario.seed)),
         points_(points_of(scenario)),
-        late_(scenario.workload),
+        workload_(scenario.workload),
         engine_(engine_options(scenario, files)),
         timed_{.op = collective_of(scenario),
                .bytes = scenario.workload.bytes,
@@ -56,7 +56,7 @@ class CollectiveRun final : public WorkloadRun {
   int world_;
   std::uint32_t salt_;
   std::set<std::string> points_;
-  Workload late_;  // late_rank, late_iteration, late_by_ps
+  Workload workload_;
   EngineOptions engine_;
   CollectiveCase timed_, warmup_;
   // Kept until the run is over: what a failed rank leaves registered may still be written to.
@@ -73,8 +73,8 @@ Result<void> CollectiveRun::run_rank(RankHost& host) {
   const auto step = [this] { progress_->step(); };
   const auto before = [&](int iteration) -> Result<void> {
     if (auto reached = reach_if_used(host, points_, iteration_point(iteration)); !reached) return reached;
-    if (late_.late_by_ps > 0 && host.rank() == late_.late_rank && iteration == late_.late_iteration) {
-      host.be_elsewhere(late_.late_by_ps);
+    if (workload_.late_by_ps > 0 && host.rank() == workload_.late_rank && iteration == workload_.late_iteration) {
+      host.be_elsewhere(workload_.late_by_ps);
     }
     return ok();
   };

@@ -71,6 +71,7 @@ class Carrier {
   Request* find(std::uint64_t work_id);
   void finish(Request& request);
   bool post_send(ibv_send_wr& work);
+  bool post_probe(std::uint64_t work_id);
   void fail(Error error);
   /// The way is lost: suspends the connection, or fails it where it cannot be taken up again.
   void lose(Error error);

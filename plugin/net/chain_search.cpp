@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "plugin/base/log.h"
 #include "plugin/net/scout.h"
 #include "plugin/net/transport.h"
 
@@ -45,6 +46,30 @@ std::optional<std::vector<Hop>> ChainSearch::advance(const std::vector<Nic>& nic
   if (hops && settled_.passed()) return hops;
   if (next_question_.passed()) ask();
   return std::nullopt;
+}
+
+Result<ChainStart> start_of(Transport& transport, const std::vector<Hop>& hops, const Handle& peer, int dev,
+                            const std::vector<Nic>& nics) {
+  const Hop& first = hops.front();
+  const std::vector<PeerAddress> there{{.prefix = first.address, .nic = 0}};
+  auto route = choose_route({.nics = &nics, .peer = there, .dev = dev, .gids = transport.gid_preference()});
+  if (!route) return route.error();
+  ChainStart start{.destination = {.route = *route,
+                                   .target = {.address = first.address.address, .port = first.port},
+                                   .cookie = transport.random()},
+                   .circuit = {}};
+  start.circuit = {.number = start.destination.cookie,
+                   .hop_limit = static_cast<std::uint8_t>(transport.config().max_relay_hops())};
+  WireRoute onward{.origin = transport.node(),
+                   .hop = 1,
+                   .hop_limit = start.circuit.hop_limit,
+                   .onward = {hops.begin() + 1, hops.end()},
+                   .handle = {}};
+  encode_handle(peer, onward.handle);
+  start.destination.onward = std::move(onward);
+  MESHBED_INFO("no subnet shared with the peer: through %zu relays, the first at %s by %s", hops.size(),
+               to_text(first.address.address).c_str(), nics[static_cast<std::size_t>(route->nic)].device_name.c_str());
+  return start;
 }
 
 }  // namespace meshbed::net

@@ -8,7 +8,9 @@
 
 #include "plugin/net/atlas.h"
 #include "plugin/net/clock.h"
+#include "plugin/net/connecting.h"
 #include "plugin/net/handle.h"
+#include "plugin/net/relayed_carrier.h"
 
 namespace meshbed::net {
 
@@ -39,5 +41,13 @@ class ChainSearch {
   std::int64_t began_ns_ = 0;
   bool found_ = false;
 };
+
+/// The first leg of a chain of relays to `peer`, and what the first relay must know.
+struct ChainStart {
+  Destination destination;
+  CircuitStart circuit;
+};
+Result<ChainStart> start_of(Transport& transport, const std::vector<Hop>& hops, const Handle& peer, int dev,
+                            const std::vector<Nic>& nics);
 
 }  // namespace meshbed::net

@@ -125,10 +125,7 @@ bool Connection::is_lost_way(ibv_wc_status status) const {
   // So soft-RoCE says that it finds no way to send from our address (rxe_net.c): it, or its port, is gone.
   const Result<verbs::PortState> port = device().query_port(local().nic.port);
   if (!port || !port->active) return true;
-  const std::vector<verbs::GidEntry> gids = device().gids(*port);
-  return std::none_of(gids.begin(), gids.end(), [this](const verbs::GidEntry& entry) {
-    return entry.index == local().gid.index && entry.gid == local().gid.gid;
-  });
+  return !local().has_gid_in(device().gids(*port));
 }
 
 /// What the person in front of the machine should look at.
@@ -261,6 +258,16 @@ bool Connection::post_send(ibv_send_wr& work, const verbs::QueuePair& pair) {
         .text = ends_text() + ": the send queue refuses work: " + std::strerror(error),
         .os_errno = error});
   return false;
+}
+
+bool Connection::post_probe(std::uint64_t work_id) {
+  ibv_send_wr work{};
+  work.wr_id = work_id;
+  work.opcode = IBV_WR_RDMA_WRITE;
+  work.send_flags = IBV_SEND_SIGNALED;
+  work.wr.rdma.remote_addr = peer().memory_address;
+  work.wr.rdma.rkey = peer().memory_rkey;
+  return post_send(work);
 }
 
 bool Connection::post_receive(ibv_recv_wr& work, const verbs::QueuePair& pair) {

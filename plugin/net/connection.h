@@ -108,7 +108,7 @@ class Connection : public Object {
     silent_since_ns_ = 0;
     patience_ns_ = kSilenceNs;
   }
-  /// Posts an empty RDMA write, signalled, where there is room for it.
+  /// post_probe(), where there is room for it.
   virtual void probe() {}
 
   /// Not up.
@@ -141,6 +141,8 @@ class Connection : public Object {
   bool post_send(ibv_send_wr& work, const verbs::QueuePair& pair);
   bool post_receive(ibv_recv_wr& work) { return post_receive(work, pair()); }
   bool post_receive(ibv_recv_wr& work, const verbs::QueuePair& pair);
+  /// An empty RDMA write, signalled: its end tells whether the way stands.
+  bool post_probe(std::uint64_t work_id);
   const verbs::QueuePair& pair() const { return leg_->pair(); }
   const verbs::QueuePair& lane() const { return leg_->lane(); }
   const WireEnd& peer() const { return leg_->peer(); }

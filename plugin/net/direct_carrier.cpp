@@ -124,13 +124,7 @@ void DirectCarrier::completed(const ibv_wc& completion) {
 
 void DirectCarrier::probe() {
   if (probing_ || !has_room(0)) return;
-  ibv_send_wr work{};
-  work.wr_id = kProbeId;
-  work.opcode = IBV_WR_RDMA_WRITE;
-  work.send_flags = IBV_SEND_SIGNALED;
-  work.wr.rdma.remote_addr = peer().memory_address;
-  work.wr.rdma.rkey = peer().memory_rkey;
-  if (!post_send(work)) return;
+  if (!post_probe(kProbeId)) return;
   probing_ = true;
   ++queued_;
 }

@@ -1,11 +1,17 @@
 #include "plugin/net/leg.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "plugin/base/log.h"
 #include "plugin/net/clock.h"
 
 namespace meshbed::net {
+
+bool LocalEnd::has_gid_in(const std::vector<verbs::GidEntry>& gids) const {
+  return std::any_of(gids.begin(), gids.end(),
+                     [this](const verbs::GidEntry& entry) { return entry.index == gid.index && entry.gid == gid.gid; });
+}
 
 Leg::Leg(LocalEnd local, const LegSettings& settings, const LegShape& shape)
     : local_(std::move(local)),

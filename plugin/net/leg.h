@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "plugin/base/result.h"
 #include "plugin/net/nic.h"
@@ -29,6 +30,9 @@ struct LocalEnd {
   std::uint64_t node = 0;
   std::uint32_t psn = 0;
   std::uint16_t service_port = 0;  // WireEnd::service_port
+
+  /// Whether the port's GID table, as it is now, still has our GID where it was.
+  bool has_gid_in(const std::vector<verbs::GidEntry>& gids) const;
 };
 
 /// How patient queue pairs are, and how their packets are marked.

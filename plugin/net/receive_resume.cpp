@@ -24,14 +24,8 @@ void ReceiveConnection::polled(int count) {
 
 void ReceiveConnection::probe() {
   if (announced_ - announced_done_ >= depth_) return;
-  ibv_send_wr work{};
   ++announced_;
-  work.wr_id = RequestPool::kControlBit | announced_;
-  work.opcode = IBV_WR_RDMA_WRITE;
-  work.send_flags = IBV_SEND_SIGNALED;
-  work.wr.rdma.remote_addr = peer().memory_address;
-  work.wr.rdma.rkey = peer().memory_rkey;
-  post_send(work);
+  post_probe(RequestPool::kControlBit | announced_);
 }
 
 void ReceiveConnection::flushed(const ibv_wc& completion) {

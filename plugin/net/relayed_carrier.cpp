@@ -150,14 +150,7 @@ void RelayedCarrier::look_at_control() {
 }
 
 void RelayedCarrier::probe() {
-  if (posted_ >= kSendDepth) return;
-  ibv_send_wr work{};
-  work.wr_id = RequestPool::kControlBit;
-  work.opcode = IBV_WR_RDMA_WRITE;
-  work.send_flags = IBV_SEND_SIGNALED;
-  work.wr.rdma.remote_addr = peer().memory_address;
-  work.wr.rdma.rkey = peer().memory_rkey;
-  if (post_send(work)) ++posted_;
+  if (posted_ < kSendDepth && post_probe(RequestPool::kControlBit)) ++posted_;
 }
 
 void RelayedCarrier::closing() {

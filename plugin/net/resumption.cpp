@@ -33,30 +33,6 @@ Result<std::vector<Route>> ways_to(const Origin& origin, const std::vector<Nic>&
                      .gids = origin.transport->gid_preference()});
 }
 
-Result<ChainStart> start_of(Transport& transport, const std::vector<Hop>& hops, const Handle& peer, int dev,
-                            const std::vector<Nic>& nics) {
-  const Hop& first = hops.front();
-  const std::vector<PeerAddress> there{{.prefix = first.address, .nic = 0}};
-  auto route = choose_route({.nics = &nics, .peer = there, .dev = dev, .gids = transport.gid_preference()});
-  if (!route) return route.error();
-  ChainStart start{.destination = {.route = *route,
-                                   .target = {.address = first.address.address, .port = first.port},
-                                   .cookie = transport.random()},
-                   .circuit = {}};
-  start.circuit = {.number = start.destination.cookie,
-                   .hop_limit = static_cast<std::uint8_t>(transport.config().max_relay_hops())};
-  WireRoute onward{.origin = transport.node(),
-                   .hop = 1,
-                   .hop_limit = start.circuit.hop_limit,
-                   .onward = {hops.begin() + 1, hops.end()},
-                   .handle = {}};
-  encode_handle(peer, onward.handle);
-  start.destination.onward = std::move(onward);
-  MESHBED_INFO("no subnet shared with the peer: through %zu relays, the first at %s by %s", hops.size(),
-               to_text(first.address.address).c_str(), nics[static_cast<std::size_t>(route->nic)].device_name.c_str());
-  return start;
-}
-
 Resumption::Resumption(const Origin& origin, const LegSettings& settings) : origin_(origin), settings_(settings) {
   // As the last relay of a chain reads it: who takes the connection up again, and under which number.
   origin_.peer.tcp_port = origin.service_port;

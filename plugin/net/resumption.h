@@ -72,12 +72,4 @@ class Resumption {
 /// The ways from here to where a sender's peer was, as links and addresses are now.
 Result<std::vector<Route>> ways_to(const Origin& origin, const std::vector<Nic>& nics);
 
-/// The first leg of a chain of relays to `peer`, and what the first relay must know.
-struct ChainStart {
-  Destination destination;
-  CircuitStart circuit;
-};
-Result<ChainStart> start_of(Transport& transport, const std::vector<Hop>& hops, const Handle& peer, int dev,
-                            const std::vector<Nic>& nics);
-
 }  // namespace meshbed::net

@@ -197,9 +197,7 @@ void SendConnection::look_at_port() {
     return nic.device == local().nic.device && nic.port == local().nic.port;
   });
   if (ours == nics.end()) return;
-  const bool has_gid = std::any_of(ours->gids.begin(), ours->gids.end(), [this](const verbs::GidEntry& entry) {
-    return entry.index == local().gid.index && entry.gid == local().gid.gid;
-  });
+  const bool has_gid = local().has_gid_in(ours->gids);
   detour_.reset();
   if (ours->link_up && has_gid) return;
   if (!ways_to(*origin_, nics)) {
