@@ -69,6 +69,7 @@ struct Nic {
   std::vector<GidEntry> gids;       // sorted by index; complete (the reader derives it where the file is silent)
   std::string pci_path;             // sysfs path of the PCI function, for ncclNetProperties::pciPath
   bool link_up = true;              // administrative state at the start
+  bool dma_buf = false;             // its driver registers dma-bufs
 };
 
 struct Gpu {
@@ -85,6 +86,7 @@ struct Node {
   std::string name;
   std::vector<Nic> nics;  // in the order in which the node enumerates its devices
   std::vector<Gpu> gpus;
+  bool peer_memory = false;  // nvidia_peermem is loaded: adapters register GPU memory by its address
   std::optional<ManagementPort> management;
   std::vector<std::pair<std::string, std::string>> environment;  // for every rank on this node
 };

@@ -24,7 +24,10 @@ class LinkUsage {
   void end(const Path& path, std::uint64_t wire_bytes, Picoseconds now) {
     for (const int index : path.links) {
       Entry& entry = entries_[static_cast<std::size_t>(index)];
-      if (--entry.active == 0) link(index).busy_ps += now - entry.since_ps;
+      // Up to now, though others may still be under way: the run may end before they do.
+      link(index).busy_ps += now - entry.since_ps;
+      entry.since_ps = now;
+      --entry.active;
       link(index).bytes_out += wire_bytes;
       link(index).bytes_under_way -= wire_bytes;
     }
@@ -34,8 +37,8 @@ class LinkUsage {
 
  private:
   struct Entry {
-    int active = 0;  // transfers under way on the link
-    Picoseconds since_ps = 0;
+    int active = 0;            // transfers under way on the link
+    Picoseconds since_ps = 0;  // busy since then, and not counted yet
   };
   Link& link(int index) { return network_.links()[static_cast<std::size_t>(index)]; }
 

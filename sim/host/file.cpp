@@ -54,6 +54,11 @@ bool DescriptorTable::close(int descriptor) {
   return true;
 }
 
+void DescriptorTable::replace(int descriptor, std::shared_ptr<File> file) {
+  // What was there goes after the change: its destructor may look at the table through an event.
+  entries_.at(descriptor).file.swap(file);
+}
+
 bool DescriptorTable::close_on_exec(int descriptor) const { return entries_.at(descriptor).close_on_exec; }
 
 void DescriptorTable::set_close_on_exec(int descriptor, bool value) { entries_.at(descriptor).close_on_exec = value; }

@@ -5,6 +5,7 @@
 // Each rank gets its own copy of a file through a memfd and dlopen(RTLD_LOCAL); only that copy's GOT entries are
 // redirected, in memory. The bytes loaded are the bytes on disk (loaded_sha256 proves it).
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 
@@ -16,13 +17,16 @@ struct HostOptions {
   /// Names that a rank's dlopen() may ask for, and the files they stand for: "libnccl-net-mesh.so" -> build/...
   /// Any absolute path is loaded as it is (copied and redirected likewise).
   std::map<std::string, std::string> libraries;
+  /// Bytes that one direction of a TCP connection holds, on the wire and unread, before its writer must wait.
+  std::size_t tcp_window_bytes = std::size_t{4} << 20U;
 };
 
 struct HostCounters {
-  std::uint64_t copies = 0;              // files loaded for ranks
-  std::uint64_t redirected_symbols = 0;  // GOT entries changed
-  std::uint64_t management_bytes = 0;    // payload over simulated sockets
-  std::uint64_t open_descriptors = 0;    // of all ranks, now and at most
+  std::uint64_t copies = 0;                 // files loaded for ranks
+  std::uint64_t redirected_symbols = 0;     // GOT entries changed
+  std::uint64_t management_bytes = 0;       // payload over simulated sockets
+  std::uint64_t largest_segment_bytes = 0;  // of TCP: one write, as much of it as was taken
+  std::uint64_t open_descriptors = 0;       // of all ranks, now and at most
   std::uint64_t peak_descriptors = 0;
 };
 
@@ -32,6 +36,8 @@ void install_host(World& world, HostOptions options);
 /// Loads a copy of `path` for the current process (call from one of its threads) or for `process`, redirects it, and
 /// returns the dlopen handle; throws std::runtime_error with dlerror()'s text. The same path again gives the same copy.
 void* load_for(Process& process, const std::string& path);
+/// The copy that `process` has of `path`; nullptr where nobody loaded one for it.
+void* loaded_by(Process& process, const std::string& path);
 /// dlsym on such a handle; nullptr where it has no such symbol.
 void* symbol_of(void* handle, const char* name);
 

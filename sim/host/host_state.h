@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "plugin/base/prng.h"
+#include "sim/host/device_memory.h"
 #include "sim/host/file.h"
 #include "sim/host/host.h"
 #include "sim/host/tcp_stack.h"
@@ -95,6 +96,8 @@ void tell_pollers();
 /// True the first time for this process and text.
 bool first_time(ProcessState& state, const std::string& text);
 
+class UnixSocket;
+
 struct Host {
   Host();
   ~Host();
@@ -103,7 +106,9 @@ struct Host {
   HostCounters counters;
   TcpStack tcp;
   UdpStack udp;
-  std::map<int, std::unique_ptr<SysfsTree>> sysfs;  // by node, made on first use
+  std::map<std::pair<int, std::string>, UnixSocket*> unix_names;          // by node and abstract name
+  std::map<int, std::unique_ptr<SysfsTree>> sysfs;                        // by node, made on first use
+  std::map<std::uint64_t, std::shared_ptr<DeviceBuffer>> device_buffers;  // by address
 };
 
 /// The current World's; made on first use.

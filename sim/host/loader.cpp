@@ -269,6 +269,12 @@ bool is_copy(const ProcessState& state, void* handle) {
 
 void* load_for(Process& process, const std::string& path) { return load_copy(state_of(process), path); }
 
+void* loaded_by(Process& process, const std::string& path) {
+  const ProcessState& state = state_of(process);
+  const auto found = state.libraries.find(path);
+  return found != state.libraries.end() ? found->second : nullptr;
+}
+
 void* symbol_of(void* handle, const char* name) { return ::dlsym(handle, name); }
 
 std::string loaded_sha256(const std::string& path) {

@@ -92,6 +92,10 @@ char* real_path(const char* path, char* result) {
   return result;
 }
 
+// The file system is the real machine's: ranks may read it, and leave it as it is.
+int make_folder(const char* path, mode_t mode) { return outside() ? ::mkdir(path, mode) : fail(EROFS); }
+int remove_file(const char* path) { return outside() ? ::unlink(path) : fail(EROFS); }
+
 char* real_path_checked(const char* path, char* result, std::size_t) { return real_path(path, result); }
 char* canonical_name(const char* path) { return real_path(path, nullptr); }
 
@@ -99,6 +103,8 @@ char* canonical_name(const char* path) { return real_path(path, nullptr); }
 
 std::span<const Redirection> path_redirections() {
   static const std::array table{
+      redirect("mkdir", &make_folder),
+      redirect("unlink", &remove_file),
       redirect("open", &open_path),
       redirect("open64", &open_path),
       redirect("__open_2", &open_checked),

@@ -1,4 +1,6 @@
 // What threads of one rank wake each other with: pipes, socket pairs, event counters. No time passes in them.
+#include "sim/host/pipe.h"
+
 #include <fcntl.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
@@ -152,10 +154,8 @@ int make_socket_pair(int family, int type, int protocol, int* descriptors) {
   if (family != AF_UNIX) return fail(EOPNOTSUPP);
   if ((type & ~(SOCK_NONBLOCK | SOCK_CLOEXEC)) != SOCK_STREAM) return fail(ESOCKTNOSUPPORT);
   Process& process = *World::current_process();
-  const auto left = std::make_shared<ByteQueue>();
-  const auto right = std::make_shared<ByteQueue>();
-  add_pair(std::make_shared<PipeEnd>(process, left, right), std::make_shared<PipeEnd>(process, right, left),
-           (type & SOCK_NONBLOCK) != 0, (type & SOCK_CLOEXEC) != 0, descriptors);
+  auto [first, second] = make_stream_pair(process, process);
+  add_pair(std::move(first), std::move(second), (type & SOCK_NONBLOCK) != 0, (type & SOCK_CLOEXEC) != 0, descriptors);
   return 0;
 }
 
@@ -168,6 +168,16 @@ int make_event_counter(unsigned value, int flags) {
 }
 
 }  // namespace
+
+std::pair<std::shared_ptr<File>, std::shared_ptr<File>> make_stream_pair(Process& first, Process& second) {
+  const auto left = std::make_shared<ByteQueue>();
+  const auto right = std::make_shared<ByteQueue>();
+  return {std::make_shared<PipeEnd>(first, left, right), std::make_shared<PipeEnd>(second, right, left)};
+}
+
+bool is_stream_end(const File& file) {
+  return dynamic_cast<const PipeEnd*>(&file) != nullptr && file.status_flags == O_RDWR;
+}
 
 std::span<const Redirection> pipe_redirections() {
   static const std::array table{redirect("pipe", &make_pipe), redirect("pipe2", &make_pipe_with_flags),

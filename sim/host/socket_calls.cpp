@@ -11,6 +11,7 @@
 #include "sim/host/redirection.h"
 #include "sim/host/tcp_socket.h"
 #include "sim/host/udp_socket.h"
+#include "sim/host/unix_socket.h"
 
 namespace meshbed::sim {
 namespace {
@@ -24,8 +25,13 @@ int add_socket(std::shared_ptr<Socket> socket, int flags) {
 
 int make_socket(int family, int type, int protocol) {
   if (outside()) return ::socket(family, type, protocol);
-  if (family != AF_INET && family != AF_INET6) return fail(EAFNOSUPPORT);
   const int kind = type & ~(SOCK_NONBLOCK | SOCK_CLOEXEC);
+  if (family == AF_UNIX && kind == SOCK_STREAM) {
+    auto socket = std::make_shared<UnixSocket>(*World::current_process());
+    socket->nonblocking = (type & SOCK_NONBLOCK) != 0;
+    return current_state().descriptors.add(std::move(socket), (type & SOCK_CLOEXEC) != 0);
+  }
+  if (family != AF_INET && family != AF_INET6) return fail(EAFNOSUPPORT);
   const bool stream = kind == SOCK_STREAM, datagrams = kind == SOCK_DGRAM;
   const int expected = stream ? IPPROTO_TCP : IPPROTO_UDP;
   if ((!stream && !datagrams) || (protocol != 0 && protocol != expected)) {
@@ -49,6 +55,7 @@ std::shared_ptr<TcpSocket> tcp_socket_at(int descriptor) {
 
 int bind_socket(int descriptor, const sockaddr* address, socklen_t length) {
   if (is_real(descriptor)) return ::bind(descriptor, address, length);
+  if (const auto local = unix_socket_at(descriptor)) return result_of(local->bind(address, length));
   const auto socket = socket_at(descriptor);
   if (socket == nullptr) return -1;
   const auto endpoint = read_sockaddr(socket->family(), address, length);
@@ -57,12 +64,29 @@ int bind_socket(int descriptor, const sockaddr* address, socklen_t length) {
 
 int listen_on(int descriptor, int backlog) {
   if (is_real(descriptor)) return ::listen(descriptor, backlog);
+  if (const auto local = unix_socket_at(descriptor)) return result_of(local->listen(backlog));
   const auto socket = tcp_socket_at(descriptor);
   return socket != nullptr ? result_of(socket->listen(backlog)) : -1;
 }
 
+int accept_locally(UnixSocket& socket, int flags) {
+  std::shared_ptr<File> accepted;
+  const auto attempt = [&] { return socket.try_accept(accepted); };
+  if (complete(socket, !socket.nonblocking, kForever, "accept", attempt) < 0) return -1;
+  accepted->nonblocking = (flags & SOCK_NONBLOCK) != 0;
+  return current_state().descriptors.add(std::move(accepted), (flags & SOCK_CLOEXEC) != 0);
+}
+
+int connect_locally(int descriptor, UnixSocket& socket, const sockaddr* address, socklen_t length) {
+  std::shared_ptr<File> connected;
+  if (const int error = socket.connect(address, length, connected); error != 0) return fail(error);
+  current_state().descriptors.replace(descriptor, std::move(connected));
+  return 0;
+}
+
 int accept_with_flags(int descriptor, sockaddr* address, socklen_t* length, int flags) {
   if (is_real(descriptor)) return ::accept4(descriptor, address, length, flags);
+  if (const auto local = unix_socket_at(descriptor)) return accept_locally(*local, flags);
   const auto socket = tcp_socket_at(descriptor);
   if (socket == nullptr) return -1;
   std::shared_ptr<TcpSocket> accepted;
@@ -78,6 +102,7 @@ int accept_connection(int descriptor, sockaddr* address, socklen_t* length) {
 
 int connect_socket(int descriptor, const sockaddr* address, socklen_t length) {
   if (is_real(descriptor)) return ::connect(descriptor, address, length);
+  if (const auto local = unix_socket_at(descriptor)) return connect_locally(descriptor, *local, address, length);
   const auto socket = socket_at(descriptor);
   if (socket == nullptr) return -1;
   const auto endpoint = read_sockaddr(socket->family(), address, length);
@@ -113,6 +138,10 @@ int get_peer_name(int descriptor, sockaddr* address, socklen_t* length) {
 }
 
 }  // namespace
+
+std::shared_ptr<UnixSocket> unix_socket_at(int descriptor) {
+  return std::dynamic_pointer_cast<UnixSocket>(file_at(descriptor));
+}
 
 std::shared_ptr<Socket> socket_at(int descriptor) {
   const auto file = file_at(descriptor);

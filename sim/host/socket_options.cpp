@@ -4,6 +4,7 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/time.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -13,6 +14,7 @@
 
 #include "plugin/base/log.h"
 #include "sim/host/calls.h"
+#include "sim/host/pipe.h"
 #include "sim/host/redirection.h"
 #include "sim/host/socket.h"
 
@@ -137,8 +139,20 @@ int set_option(int descriptor, int level, int name, const void* data, socklen_t 
   return error == 0 ? 0 : fail(error);
 }
 
+/// Of a Unix socket: all processes of a simulation are this user's. unix(7).
+int get_peer_credentials(int descriptor, void* data, socklen_t* length) {
+  const auto file = file_at(descriptor);
+  if (file == nullptr) return fail(EBADF);
+  if (!is_stream_end(*file)) return fail(EOPNOTSUPP);
+  const ucred credentials{.pid = 0, .uid = ::geteuid(), .gid = ::getegid()};
+  *length = std::min<socklen_t>(*length, sizeof credentials);
+  std::memcpy(data, &credentials, *length);
+  return 0;
+}
+
 int get_option(int descriptor, int level, int name, void* data, socklen_t* length) {
   if (is_real(descriptor)) return ::getsockopt(descriptor, level, name, data, length);
+  if (level == SOL_SOCKET && name == SO_PEERCRED) return get_peer_credentials(descriptor, data, length);
   const auto socket = socket_at(descriptor);
   if (socket == nullptr) return -1;
   const int error = get_socket_option(*socket, {level, name}, data, length);

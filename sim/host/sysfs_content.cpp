@@ -63,6 +63,7 @@ SysfsTree::SysfsTree(int node) : node_(node) {
   const models::Node& own = node_at(node);
   for (const char* name : {"infiniband", "infiniband_verbs", "net"}) at("/sys/class/" + std::string(name));
   add_text("/proc/sys/kernel/random/boot_id", boot_id(node));
+  if (own.peer_memory) add_text("/sys/module/nvidia_peermem/version", "580.82.07");
   add_netdev(
       "/sys/devices/virtual/net/lo", "lo", "00:00:00:00:00:00", 1, 65'536, [] { return true; }, 0);
   for (std::size_t nic = 0; nic < own.nics.size(); ++nic) add_port({node, static_cast<int>(nic)});

@@ -3,8 +3,10 @@
 //
 // Nomenclature: end 0 connected, end 1 was accepted; stream e carries what end e sends.
 // Model: a segment is one write. It leaves after what was written before it, at the rate of the slowest link, and
-// arrives one latency and one stack delay later. No loss but where the link is down: then it is sent again after a
-// timer that doubles, as TCP does. Handshake: SYN, SYN-ACK, ACK, each one way.
+// arrives one latency and one stack delay later. Segments of more than one packet also wait for their turn at the two
+// ports that they leave and arrive by, with those of other connections; single packets slip in between. No loss but
+// where the link is down: then it is sent again after a timer that doubles, as TCP does, at most for the time that
+// TCP_USER_TIMEOUT allows. Handshake: SYN, SYN-ACK, ACK, each one way.
 
 #include <array>
 #include <cstdint>
@@ -18,9 +20,6 @@
 namespace meshbed::sim {
 
 class TcpSocket;
-
-/// Bytes that one direction holds, on the wire and unread, before its writer must wait.
-inline constexpr std::size_t kTcpWindowBytes = std::size_t{4} << 20U;
 
 struct TcpSegment {
   std::string bytes = {};
@@ -41,9 +40,10 @@ struct TcpStream {
   int tries = 0;                 // of the first segment
   bool fin_sent = false;
   bool fin_arrived = false;
+  bool watched = false;  // for TCP_USER_TIMEOUT: an event is queued
 
   std::size_t unread_bytes() const { return inbox.size() - inbox_read; }
-  std::size_t room_bytes() const { return kTcpWindowBytes - held_bytes; }
+  std::size_t room_bytes() const;
   Picoseconds one_way_ps() const { return far.latency_ps + kStackDelay; }
 };
 
@@ -92,6 +92,9 @@ class Connection {
   template <void (Connection::*kStep)()>
   static void step_due(void* self, std::uint64_t number);
   static void delivery_due(void* self, std::uint64_t argument);
+  Picoseconds turn_at_ports(const TcpStream& out, std::size_t size_bytes, Picoseconds start) const;
+  void watch(int end);
+  static void patience_over(void* self, std::uint64_t argument);
 
   std::uint64_t number_;
   int tries_ = 0;

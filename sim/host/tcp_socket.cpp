@@ -1,5 +1,7 @@
 #include "sim/host/tcp_socket.h"
 
+#include <linux/tcp.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <utility>
@@ -92,6 +94,11 @@ int TcpSocket::shutdown(int how) {
   if (how != SHUT_RD && !std::exchange(write_shut_, true)) connection_->send_fin(end_);
   notify();
   return 0;
+}
+
+Picoseconds TcpSocket::user_timeout() const {
+  const auto found = hints.find({IPPROTO_TCP, TCP_USER_TIMEOUT});
+  return found != hints.end() ? found->second * kPicosecondsPerMillisecond : 0;
 }
 
 int TcpSocket::take_error() { return std::exchange(error_, 0); }

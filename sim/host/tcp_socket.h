@@ -55,6 +55,8 @@ class TcpSocket : public Socket {
   bool accept_queue_full() const { return accept_queue_.size() > static_cast<std::size_t>(backlog_); }
 
   Connection* connection() const { return connection_; }
+  /// TCP_USER_TIMEOUT; 0: none.
+  Picoseconds user_timeout() const;
 
  private:
   int choose_route(const Endpoint& endpoint);

@@ -4,6 +4,7 @@
 // Events name a connection by its number, never by pointer: a connection may be gone when its event is due.
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <unordered_map>
 
@@ -18,6 +19,8 @@ class TcpSocket;
 class TcpStack {
  public:
   PortTable ports;
+  /// When the port by which a route leaves (arrives) is free for another long segment.
+  std::map<models::PortRef, Picoseconds> leaving_free_ps, arriving_free_ps;
   /// Who listens there; the exact address goes before the wildcard. nullptr: nobody.
   TcpSocket* listener(int node, const Endpoint& endpoint) const;
 

@@ -16,10 +16,15 @@ constexpr Picoseconds kRetransmitMin = 200 * kPicosecondsPerMillisecond;
 constexpr Picoseconds kRetransmitMax = 120 * kPicosecondsPerSecond;
 constexpr int kRetransmitTries = 15;
 
+// What an Ethernet frame carries; longer segments are many packets.
+constexpr std::size_t kPacketBytes = 1500;
+
 // A drained inbox that once was large gives its memory back.
 constexpr std::size_t kInboxKeptBytes = 4096;
 
 }  // namespace
+
+std::size_t TcpStream::room_bytes() const { return host().options.tcp_window_bytes - held_bytes; }
 
 void Connection::delivery_due(void* self, std::uint64_t argument) {
   auto& stack = *static_cast<TcpStack*>(self);
@@ -38,11 +43,50 @@ void Connection::schedule_delivery(int end, Picoseconds when) {
 void Connection::put_on_wire(int end, TcpSegment segment) {
   TcpStream& out = streams[static_cast<std::size_t>(end)];
   const Picoseconds start = std::max(World::get().now(), out.wire_free_ps);
-  out.wire_free_ps = start + wire_time_ps(segment.bytes.size(), out.far.rate_bps);
+  out.wire_free_ps = turn_at_ports(out, segment.bytes.size(), start);
   segment.due_ps = out.wire_free_ps + out.one_way_ps();
   const bool first = out.wire.empty();
   out.wire.push_back(std::move(segment));
   if (first) schedule_delivery(end, out.wire.front().due_ps);
+  watch(end);
+}
+
+/// When the last bit has left.
+Picoseconds Connection::turn_at_ports(const TcpStream& out, std::size_t size_bytes, Picoseconds start) const {
+  const Picoseconds duration = wire_time_ps(size_bytes, out.far.rate_bps);
+  if (size_bytes <= kPacketBytes || out.route.kind == RouteKind::kLocal) return start + duration;
+  const bool cable = out.route.kind == RouteKind::kPort;
+  // A management port stands behind all NICs.
+  constexpr int kManagementPort = 1 << 20;
+  TcpStack& stack = host().tcp;
+  Picoseconds& leaving = stack.leaving_free_ps[{out.route.node, cable ? out.route.port.nic : kManagementPort}];
+  Picoseconds& arriving = stack.arriving_free_ps[{out.far.node, cable ? out.far.port.nic : kManagementPort}];
+  leaving = std::max(start, leaving) + duration;
+  arriving = std::max(leaving, arriving + duration);
+  return arriving;
+}
+
+void Connection::watch(int end) {
+  TcpStream& out = streams[static_cast<std::size_t>(end)];
+  const TcpSocket* sender = ends[static_cast<std::size_t>(end)];
+  if (sender == nullptr || sender->user_timeout() == 0 || out.watched || out.wire.empty()) return;
+  out.watched = true;
+  World::get().at(out.wire.front().due_ps + sender->user_timeout(), out.route.node, &Connection::patience_over,
+                  &host().tcp, (number_ << 1U) | static_cast<unsigned>(end));
+}
+
+void Connection::patience_over(void* self, std::uint64_t argument) {
+  auto& stack = *static_cast<TcpStack*>(self);
+  Connection* connection = stack.find(argument >> 1U);
+  if (connection == nullptr) return;
+  const int end = static_cast<int>(argument & 1U);
+  TcpStream& out = connection->streams[static_cast<std::size_t>(end)];
+  TcpSocket* sender = connection->ends[static_cast<std::size_t>(end)];
+  out.watched = false;
+  if (sender == nullptr || out.wire.empty()) return;
+  const Picoseconds limit = out.wire.front().due_ps + sender->user_timeout();
+  if (World::get().now() < limit) return connection->watch(end);  // it was another segment that is there by now
+  sender->broken(ETIMEDOUT);
 }
 
 void Connection::deliver(int end) {
@@ -79,7 +123,9 @@ void Connection::arrived(int end, const TcpSegment& segment) {
     receiver->broken(ECONNRESET);
     return;
   }
-  host().counters.management_bytes += segment.bytes.size();
+  HostCounters& counters = host().counters;
+  counters.management_bytes += segment.bytes.size();
+  counters.largest_segment_bytes = std::max<std::uint64_t>(counters.largest_segment_bytes, segment.bytes.size());
   stream.inbox += segment.bytes;
   stream.fin_arrived = stream.fin_arrived || segment.fin;
   receiver->notify();

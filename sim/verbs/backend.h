@@ -15,7 +15,7 @@
 
 namespace meshbed::sim {
 
-inline constexpr std::uint32_t kBackendVersion = 1;
+inline constexpr std::uint32_t kBackendVersion = 2;
 inline constexpr int kBackendMaxSge = 16;
 inline constexpr std::uint32_t kBackendMaxInline = 256;
 
@@ -81,6 +81,8 @@ struct VerbsBackend {
   int (*dealloc_pd)(std::uint32_t pd);
   int (*reg_mr)(std::uint32_t pd, std::uint64_t address, std::uint64_t length, std::uint64_t iova, unsigned access,
                 std::uint32_t* lkey, std::uint32_t* rkey);
+  int (*reg_dmabuf_mr)(std::uint32_t pd, std::uint64_t offset, std::uint64_t length, std::uint64_t iova, int fd,
+                       unsigned access, std::uint32_t* lkey, std::uint32_t* rkey);
   int (*dereg_mr)(std::uint32_t lkey);
   int (*create_channel)(std::uint32_t context, std::uint32_t* channel, int* fd);
   int (*destroy_channel)(std::uint32_t channel);

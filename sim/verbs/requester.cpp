@@ -117,17 +117,16 @@ std::optional<ibv_wc_status> take_response(System& system, const QueuePair& qp, 
   if (!local_spans(system, qp, entry, to)) return IBV_WC_LOC_PROT_ERR;
   if (entry.payload_bytes == 0) return IBV_WC_SUCCESS;
   from.count = 1;
-  from.spans[0].length = static_cast<std::uint32_t>(entry.payload_bytes);
   if (flight.snapshot != nullptr) {
-    from.spans[0].bytes = flight.snapshot->bytes;
+    from.spans[0] = {flight.snapshot->bytes, static_cast<std::uint32_t>(entry.payload_bytes)};
   } else {
     const QueuePair* responder = system.queue_pairs.find(flight.responder_qp);
     if (responder == nullptr) return std::nullopt;
-    from.spans[0].bytes = system.memory.locate(entry.rkey, *responder->domain, entry.remote_address,
-                                               entry.payload_bytes, IBV_ACCESS_REMOTE_READ);
+    from.spans[0] = system.memory.locate(entry.rkey, *responder->domain, entry.remote_address,
+                                         static_cast<std::uint32_t>(entry.payload_bytes), IBV_ACCESS_REMOTE_READ);
     if (from.spans[0].bytes == nullptr) return IBV_WC_REM_ACCESS_ERR;  // deregistered while it was under way
   }
-  copy_spans(from, to, entry.payload_bytes);
+  copy_spans(system, {qp.route.peer, qp.context->port}, from, to, entry.payload_bytes);
   system.counters.copied_bytes += entry.payload_bytes;
   return IBV_WC_SUCCESS;
 }

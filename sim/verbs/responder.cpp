@@ -80,10 +80,10 @@ void complete_receive(System& system, QueuePair& target, const SendEntry& entry)
 bool remote_memory(System& system, const QueuePair& target, const SendEntry& entry, SpanList& list) {
   list.count = 0;
   if (entry.payload_bytes == 0) return true;
-  char* bytes = system.memory.locate(entry.rkey, *target.domain, entry.remote_address, entry.payload_bytes,
-                                     access_for(entry.opcode));
-  list.spans[list.count++] = {bytes, static_cast<std::uint32_t>(entry.payload_bytes)};
-  return bytes != nullptr;
+  const Span span = system.memory.locate(entry.rkey, *target.domain, entry.remote_address,
+                                         static_cast<std::uint32_t>(entry.payload_bytes), access_for(entry.opcode));
+  list.spans[list.count++] = span;
+  return span.bytes != nullptr;
 }
 
 /// A send or write. No value: the requester's own memory was not there any more; the request has failed locally.
@@ -102,7 +102,7 @@ std::optional<Verdict> execute_transfer(System& system, QueuePair& target, Queue
     fail_request(system, source, sequence, IBV_WC_LOC_PROT_ERR);
     return std::nullopt;
   }
-  copy_spans(from, to, entry.payload_bytes);
+  copy_spans(system, {source.context->port, target.context->port}, from, to, entry.payload_bytes);
   system.counters.copied_bytes += entry.payload_bytes;
   if (takes_receive(entry.opcode)) {
     complete_receive(system, target, entry);
@@ -139,6 +139,7 @@ std::optional<Verdict> execute_with_response(System& system, QueuePair& target, 
   if (!duplicate && target.responses >= target.attr.max_dest_rd_atomic) return invalid_request(system, target);
   SpanList from;
   if (!remote_memory(system, target, entry, from)) return access_fault(system, target);
+  if (from.count > 0) system.posted_writes.pushed_by_read(target.context->port, from.spans[0]);
   if (is_atomic(entry.opcode)) {
     AtomicResult result;
     if (!duplicate) {

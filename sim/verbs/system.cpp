@@ -15,7 +15,7 @@ std::unique_ptr<System> g_system;  // of the one World
 }  // namespace
 
 System::System(World& owner, MessageSink* messages)
-    : world(owner), network(owner.network()), fabric(owner.fabric()), sink(messages) {
+    : world(owner), network(owner.network()), fabric(owner.fabric()), sink(messages), posted_writes(owner) {
   const auto& nodes = world.cluster().nodes;
   ports.resize(nodes.size());
   for (std::size_t node = 0; node < nodes.size(); ++node) {

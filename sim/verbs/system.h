@@ -15,6 +15,7 @@
 #include "sim/verbs/device.h"
 #include "sim/verbs/memory.h"
 #include "sim/verbs/pools.h"
+#include "sim/verbs/posted_writes.h"
 #include "sim/verbs/queue_pair.h"
 #include "sim/verbs/transport.h"
 #include "sim/verbs/verbs_host.h"
@@ -44,6 +45,7 @@ struct System {
   HandleTable<CompletionQueue> completion_queues;
   HandleTable<QueuePair> queue_pairs{kFirstQueuePair};
   MemoryTable memory;
+  PostedWrites posted_writes;
   Pool<Flight> flights;
   Pool<Block> blocks;
   std::set<std::string> refused;  // what was asked for and is not implemented: one WARN each

@@ -104,6 +104,15 @@ VerbsBackend make_table() {
     if (error == 0) *rkey = *lkey;
     return error;
   };
+  table.reg_dmabuf_mr = [](U32 pd, std::uint64_t offset, std::uint64_t length, std::uint64_t iova, int fd,
+                           unsigned access, U32* lkey, U32* rkey) {
+    const int error = with(system().domains, pd, [&](ProtectionDomain& object) {
+      return reg_dmabuf_mr(system(), object, {.offset = offset, .length = length, .iova = iova, .fd = fd}, access,
+                           *lkey);
+    });
+    if (error == 0) *rkey = *lkey;
+    return error;
+  };
   table.dereg_mr = dereg_own_mr;
   table.create_channel = [](U32 context, U32* channel, int* fd) {
     return with(system().contexts, context,

@@ -67,6 +67,9 @@ void gids_changed(models::PortRef port);
 /// To be called after World::continue_node: its adapters go on with what they were told before.
 void node_continued(int node);
 
+/// How long a write into a GPU's memory may take to get there, at most; see sim/verbs/posted_writes.h. For tests.
+void set_posted_write_delay(Picoseconds most_ps);
+
 /// Of the verbs that are installed.
 VerbsCounters verbs_counters();
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "plugin/base/prng.h"
+#include "sim/engine/link_usage.h"
 #include "tests/support/run_world.h"
 
 using namespace meshbed;
@@ -302,4 +303,19 @@ TEST_CASE("a long transfer and a shorter newcomer share a slow port of the switc
   REQUIRE(chunk.size() == 2);
   check_close(chunk[0], static_cast<double>(fluid[0]), 0.01);
   check_close(chunk[1], static_cast<double>(fluid[1]), 0.01);
+}
+
+TEST_CASE("a link is busy up to the last transfer that ended, though another one never does before the run is over") {
+  sim::Network network(test::ring_cluster(2));
+  sim::LinkUsage usage(network);
+  const sim::Path path{.links = {0}};
+  usage.begin(path, 1000, 10);
+  usage.begin(path, 500, 20);
+  usage.end(path, 500, 60);
+  CHECK(network.links()[0].bytes_out == 500);
+  CHECK(network.links()[0].busy_ps == 50);
+  usage.end(path, 1000, 100);
+  usage.begin(path, 100, 200);
+  usage.end(path, 100, 210);
+  CHECK(network.links()[0].busy_ps == 100);
 }

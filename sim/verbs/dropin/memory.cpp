@@ -1,4 +1,4 @@
-// Protection domains and memory regions: ibv_alloc_pd(3), ibv_reg_mr(3).
+// Protection domains and memory regions: ibv_alloc_pd(3), ibv_reg_mr(3), ibv_reg_dmabuf_mr (same page).
 
 #include "sim/verbs/dropin/objects.h"
 #include "sim/verbs/dropin/table.h"
@@ -6,10 +6,15 @@
 namespace meshbed::dropin {
 namespace {
 
+/// Optional access flags are taken or left (verbs.h); of them the back end knows one.
+unsigned known(unsigned access) {
+  return access & ~(unsigned{IBV_ACCESS_OPTIONAL_RANGE} ^ unsigned{IBV_ACCESS_RELAXED_ORDERING});
+}
+
 ibv_mr* reg_mr(ibv_pd* pd, void* address, std::size_t length, std::uint64_t iova, unsigned access) {
   std::uint32_t lkey = 0, rkey = 0;
   if (const int error = backend().reg_mr(pd->handle, reinterpret_cast<std::uint64_t>(address), length, iova,
-                                         access & ~unsigned{IBV_ACCESS_OPTIONAL_RANGE}, &lkey, &rkey)) {
+                                         known(access), &lkey, &rkey)) {
     return null_with<ibv_mr>(error);
   }
   return new ibv_mr{
@@ -44,6 +49,23 @@ MESHBED_VERB ibv_mr* ibv_reg_mr_iova(ibv_pd* pd, void* address, std::size_t leng
 MESHBED_VERB ibv_mr* ibv_reg_mr_iova2(ibv_pd* pd, void* address, std::size_t length, std::uint64_t iova,
                                       unsigned access) {
   return reg_mr(pd, address, length, iova, access);
+}
+
+MESHBED_VERB ibv_mr* ibv_reg_dmabuf_mr(ibv_pd* pd, std::uint64_t offset, std::size_t length, std::uint64_t iova, int fd,
+                                       int access) {
+  std::uint32_t lkey = 0, rkey = 0;
+  if (const int error = backend().reg_dmabuf_mr(pd->handle, offset, length, iova, fd,
+                                                known(static_cast<unsigned>(access)), &lkey, &rkey)) {
+    return null_with<ibv_mr>(error);
+  }
+  // As rdma-core fills it (cmd_mr.c): there is no address.
+  return new ibv_mr{.context = pd->context,
+                    .pd = pd,
+                    .addr = reinterpret_cast<void*>(offset),
+                    .length = length,
+                    .handle = lkey,
+                    .lkey = lkey,
+                    .rkey = rkey};
 }
 
 MESHBED_VERB int ibv_dereg_mr(ibv_mr* mr) {

@@ -5,10 +5,13 @@
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/uio.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstddef>
 #include <cstdio>
 #include <cstring>
 #include <vector>
@@ -171,9 +174,37 @@ int pipes() {
   expect(::recv(pair[1], text, 8, MSG_PEEK) == 2);
   expect(::recv(pair[1], text, 8, 0) == 2);
   expect(::socketpair(AF_INET, SOCK_STREAM, 0, pair) == -1 && errno == EOPNOTSUPP);
-  expect(::socket(AF_UNIX, SOCK_STREAM, 0) == -1 && errno == EAFNOSUPPORT);
+  expect(::socket(AF_UNIX, SOCK_DGRAM, 0) == -1 && errno == EAFNOSUPPORT);
   expect((::fcntl(counter, F_GETFL) & O_NONBLOCK) != 0);
   expect(::fcntl(counter, F_SETFL, 0) == 0 && (::fcntl(counter, F_GETFL) & O_NONBLOCK) == 0);
+
+  sockaddr_un name{};
+  name.sun_family = AF_UNIX;
+  std::memcpy(name.sun_path, "\0door", 5);
+  const auto* door = reinterpret_cast<const sockaddr*>(&name);
+  const socklen_t name_length = offsetof(sockaddr_un, sun_path) + 5;
+  const int listener = ::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0), client = ::socket(AF_UNIX, SOCK_STREAM, 0);
+  expect(::connect(client, door, name_length) == -1 && errno == ECONNREFUSED);
+  expect(::bind(listener, door, name_length) == 0);
+  expect(::bind(client, door, name_length) == -1 && errno == EADDRINUSE);
+  expect(::connect(client, door, name_length) == -1 && errno == ECONNREFUSED);
+  expect(::listen(listener, 1) == 0);
+  expect(::accept4(listener, nullptr, nullptr, 0) == -1 && errno == EAGAIN);
+  expect(::connect(client, door, name_length) == 0);
+  const int late = ::socket(AF_UNIX, SOCK_STREAM, 0);
+  expect(::connect(late, door, name_length) == -1 && errno == EAGAIN);  // the queue is full
+  expect(::send(client, "hi", 2, 0) == 2);
+  const int served = ::accept4(listener, nullptr, nullptr, SOCK_NONBLOCK);
+  expect(::recv(served, text, 8, 0) == 2 && ::recv(served, text, 8, 0) == -1 && errno == EAGAIN);
+  ucred peer{};
+  socklen_t peer_length = sizeof(peer);
+  expect(::getsockopt(served, SOL_SOCKET, SO_PEERCRED, &peer, &peer_length) == 0 && peer.uid == ::geteuid());
+  expect(::close(client) == 0 && ::recv(served, text, 8, 0) == 0);
+  expect(::close(listener) == 0 && ::connect(late, door, name_length) == -1 && errno == ECONNREFUSED);
+  name.sun_path[0] = '/';
+  expect(::bind(late, door, name_length) == -1 && errno == EROFS);
+  expect(::mkdir("/tmp/meshbed-of-a-rank", 0700) == -1 && errno == EROFS);
+  expect(::unlink("/tmp/meshbed-of-a-rank") == -1 && errno == EROFS);
 
   const int tcp = ::socket(AF_INET, SOCK_STREAM, 0);
   const int on = 1;
