@@ -23,6 +23,8 @@ int finalize(void* context);
 int set_net_attr(void* context, NetAttr* attributes);
 /// v8 to v10: one context for the process, which has no finalize(); calling it again changes nothing but the logger.
 int init_shared(LogFunction log);
+/// v10 brings a profiler with it.
+int init_shared_profiled(LogFunction log, ProfilerFunction profiler);
 /// The context of init_shared(); nullptr before it.
 void* shared_context();
 
@@ -46,12 +48,16 @@ int close_listen(void* listen_comm);
 // --------------------------------------------------------------------------------------------------
 
 int reg_mr(void* comm, void* data, std::size_t size, int type, void** mhandle);
+/// GPU memory: `data` is its address, `fd` a dma-buf in which it lies from `offset` on. Only where ptrSupport has
+/// DMABUF.
+int reg_mr_dma_buf(void* comm, void* data, std::size_t size, int type, std::uint64_t offset, int fd, void** mhandle);
 int dereg_mr(void* comm, void* mhandle);
-/// v10 to v12; the profiler's event is not used.
+/// v10 to v12; `event` is the profiler's, under which ours begins and ends (net/transfer_event.h). NULL: none.
 int isend(void* send_comm, void* data, std::size_t size, int tag, void* mhandle, void* event, void** request);
 int irecv(void* recv_comm, int n, void** data, std::size_t* sizes, int* tags, void** mhandles, void** events,
           void** request);
-/// Memory is the host's: there is nothing to flush, and the request is NULL.
+/// After a receive of `sizes` bytes is done; its request is done when the GPU sees them. NULL: there is nothing to wait
+/// for (host memory, no bytes, NCCL_GDR_FLUSH_DISABLE=1).
 int iflush(void* recv_comm, int n, void** data, int* sizes, void** mhandles, void** request);
 int test(void* request, int* done, int* sizes);
 

@@ -9,6 +9,8 @@
 #include "plugin/net/receive.h"
 #include "plugin/net/ring.h"
 #include "plugin/net/send.h"
+#include "plugin/net/tcp_receive.h"
+#include "plugin/net/tcp_send.h"
 
 namespace meshbed::nccl {
 namespace {
@@ -31,11 +33,13 @@ char* text_of(const std::string& text) { return text.empty() ? nullptr : const_c
 
 }  // namespace
 
-int init(void** context, std::uint64_t /*comm_id*/, CommConfig* config, LogFunction log, ProfilerFunction) {
+int init(void** context, std::uint64_t comm_id, CommConfig* config, LogFunction log, ProfilerFunction profiler) {
   return at_boundary("init", [&]() -> Result<void> {
     send_log_to(log);
     if (context == nullptr) return refuse("init", "no place for the context");
-    auto added = add_context(config != nullptr ? config->trafficClass : kTrafficClassUndefined);
+    auto added = add_context({.comm = comm_id,
+                              .traffic_class = config != nullptr ? config->trafficClass : kTrafficClassUndefined,
+                              .profiler = profiler});
     if (!added) return added.error();
     *context = net::to_pointer(*added);
     return ok();
@@ -52,17 +56,33 @@ int finalize(void* context) {
 
 int set_net_attr(void* context, NetAttr* attributes) {
   return at_boundary("setNetAttr", [&]() -> Result<void> {
-    if (net::object_cast<net::Context>(context) == nullptr) return refuse("setNetAttr", "this is no context");
+    auto* user = net::object_cast<net::Context>(context);
+    if (user == nullptr) return refuse("setNetAttr", "this is no context");
     if (attributes == nullptr) return refuse("setNetAttr", "no attributes");
-    // A hint; one queue pair per connection serves every pattern.
+    const auto side = [](const CommAttr& attr) {
+      return net::HintState{.peers_max = attr.maxConcurrentPeers,
+                            .peers_min = attr.minConcurrentPeers,
+                            .flows_max = attr.maxFlowsPerPeer,
+                            .flows_min = attr.minFlowsPerPeer};
+    };
+    const auto mask = [](std::uint32_t bits) {
+      return bits == static_cast<std::uint32_t>(kAttributeUndefined) ? net::kUnknown : std::int64_t{bits};
+    };
+    user->note_hint({.send = side(attributes->sendCommAttr),
+                     .receive = side(attributes->recvCommAttr),
+                     .op = mask(attributes->op),
+                     .algo = mask(attributes->algo),
+                     .proto = mask(attributes->proto)});
     return ok();
   });
 }
 
-int init_shared(LogFunction log) {
+int init_shared(LogFunction log) { return init_shared_profiled(log, nullptr); }
+
+int init_shared_profiled(LogFunction log, ProfilerFunction profiler) {
   return at_boundary("init", [&]() -> Result<void> {
     send_log_to(log);
-    auto context = shared_process_context();
+    auto context = shared_process_context(profiler);
     if (!context) return context.error();
     return ok();
   });
@@ -94,8 +114,14 @@ int properties(int dev, PropertiesV12* props) {
     result.name = text_of(nic.device_name);
     result.pciPath = text_of(nic.pci_path);
     result.guid = nic.guid;
-    result.ptrSupport = kPtrHost;
+    // DMABUF without CUDA says that GPU memory must come with a descriptor, as NCCL's own transport says it.
+    const net::DeviceMemorySupport& gpu = opened->device_memory();
+    result.ptrSupport =
+        kPtrHost | (gpu.without_peer_memory.empty() ? kPtrCuda : 0) | (gpu.without_dma_buf.empty() ? kPtrDmaBuf : 0);
+    // Registrations are shared between connections, but with 1 NCCL may also send more than the receive takes and
+    // relies on the rest being cut off (so aws-ofi-nccl, nccl_ofi_sendrecv), which here is an error.
     result.regIsGlobal = 0;
+    // 0: NCCL asks for flushes where the GPU needs them. 1 is for adapters that write around the GPU's own PCIe port.
     result.forceFlush = 0;
     result.speed = static_cast<int>(nic.rate_mbps);
     result.port = nic.port;
@@ -109,8 +135,9 @@ int properties(int dev, PropertiesV12* props) {
     result.maxP2pBytes = net::kMaxMessageBytes;
     result.maxCollBytes = net::kMaxMessageBytes;
     result.maxMultiRequestSize = 1;
-    result.railId = kIdUndefined;
-    result.planeId = kIdUndefined;
+    static_assert(kIdUndefined == -1);
+    result.railId = nic.rail;
+    result.planeId = nic.plane;
     *props = result;
     return ok();
   });
@@ -135,7 +162,7 @@ int connect_with_class(void* context, int dev, int traffic_class, void* handle, 
   return at_boundary("connect", [&]() -> Result<void> {
     auto* user = net::object_cast<net::Context>(context);
     if (user == nullptr || handle == nullptr || send_comm == nullptr) return refuse("connect", "bad arguments");
-    const int wanted = traffic_class != kTrafficClassUndefined ? traffic_class : user->traffic_class;
+    const int wanted = traffic_class != kTrafficClassUndefined ? traffic_class : user->settings.traffic_class;
     auto connection =
         user->transport.connect({.context = user, .dev = dev, .traffic_class = wanted}, handle_bytes(handle));
     if (!connection) return connection.error();
@@ -158,7 +185,8 @@ int accept(void* listen_comm, void** recv_comm, NetDeviceHandle** /*recv_dev_com
 int close_send(void* send_comm) {
   return at_boundary("closeSend", [&]() -> Result<void> {
     if (send_comm == nullptr) return ok();  // what is left of a set-up that failed half-way
-    auto* connection = net::object_cast<net::SendConnection>(send_comm);
+    net::Endpoint* connection = net::object_cast<net::SendConnection>(send_comm);
+    if (connection == nullptr) connection = net::object_cast<net::TcpSendConnection>(send_comm);
     if (connection == nullptr) return refuse("closeSend", "this is no sending connection");
     transport()->close(connection);
     return ok();
@@ -168,7 +196,8 @@ int close_send(void* send_comm) {
 int close_recv(void* recv_comm) {
   return at_boundary("closeRecv", [&]() -> Result<void> {
     if (recv_comm == nullptr) return ok();  // what is left of a set-up that failed half-way
-    auto* connection = net::object_cast<net::ReceiveConnection>(recv_comm);
+    net::Endpoint* connection = net::object_cast<net::ReceiveConnection>(recv_comm);
+    if (connection == nullptr) connection = net::object_cast<net::TcpReceiveConnection>(recv_comm);
     if (connection == nullptr) return refuse("closeRecv", "this is no receiving connection");
     transport()->close(connection);
     return ok();

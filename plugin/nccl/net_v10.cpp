@@ -6,7 +6,7 @@ using namespace meshbed::nccl;
 
 namespace {
 
-int init_v10(LogFunction log, ProfilerFunction) { return init_shared(log); }
+int init_v10(LogFunction log, ProfilerFunction profiler) { return init_shared_profiled(log, profiler); }
 
 int connect_v10(int dev, CommConfig* config, void* handle, void** send_comm, NetDeviceHandle**) {
   const int traffic_class = config != nullptr ? config->trafficClass : kTrafficClassUndefined;
@@ -24,7 +24,7 @@ const NetV10 ncclNetPlugin_v10 = {
     .connect = &connect_v10,
     .accept = &accept,
     .regMr = &reg_mr,
-    .regMrDmaBuf = nullptr,  // no DMABUF in ptrSupport
+    .regMrDmaBuf = &reg_mr_dma_buf,
     .deregMr = &dereg_mr,
     .isend = &isend,
     .irecv = &irecv,

@@ -21,7 +21,7 @@ void apply_debug_level() {
   if (g_transport->config().number(net::Variable::kDebug) >= kTraceFrom) set_log_level(LogLevel::kTrace);
 }
 
-Result<net::Context*> add_locked(int traffic_class) {
+Result<net::Context*> add_locked(const net::ContextSettings& settings) {
   if (g_transport == nullptr) {
     auto opened = net::Transport::open(net::Config::from_environment());
     if (!opened) {
@@ -32,14 +32,21 @@ Result<net::Context*> add_locked(int traffic_class) {
   }
   apply_debug_level();
   ++g_contexts;
-  return new net::Context(*g_transport, traffic_class);
+  return new net::Context(*g_transport, settings);
 }
 
 }  // namespace
 
-Result<net::Context*> add_context(int traffic_class) {
+Result<net::Context*> add_context(const net::ContextSettings& settings) {
   const std::lock_guard lock(g_mutex);
-  return add_locked(traffic_class);
+  return add_locked(settings);
+}
+
+net::Context* add_context_if_open() {
+  const std::lock_guard lock(g_mutex);
+  if (g_transport == nullptr) return nullptr;
+  ++g_contexts;
+  return new net::Context(*g_transport, net::ContextSettings{});
 }
 
 Result<void> remove_context(net::Context* context) {
@@ -59,10 +66,10 @@ Result<void> remove_context(net::Context* context) {
   return ok();
 }
 
-Result<net::Context*> shared_process_context() {
+Result<net::Context*> shared_process_context(net::EventFunction profiler) {
   const std::lock_guard lock(g_mutex);
   if (g_shared == nullptr) {
-    auto context = add_locked(kTrafficClassUndefined);
+    auto context = add_locked({.profiler = profiler});
     if (!context) return context.error();
     g_shared = *context;
   }
@@ -73,6 +80,10 @@ Result<net::Context*> shared_process_context() {
 net::Context* shared_process_context_if_any() {
   const std::lock_guard lock(g_mutex);
   return g_shared;
+}
+
+std::string state_while_frozen(std::int64_t now_ns) {
+  return g_transport != nullptr ? net::to_json(g_transport->state_while_frozen(now_ns)) : "";
 }
 
 net::Transport* transport() {

@@ -4,6 +4,7 @@
 #include <netinet/in.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cstring>
 
 namespace meshbed::net {
@@ -37,6 +38,21 @@ std::optional<unsigned> shared_bits(const IpPrefix& left, const IpPrefix& right)
 bool is_link_local(const IpAddress& address) {
   if (address.family == Family::kIpv4) return address.bytes[0] == 169 && address.bytes[1] == 254;
   return address.bytes[0] == 0xfe && (address.bytes[1] & 0xc0U) == 0x80;
+}
+
+std::optional<IpPrefix> parse_prefix(std::string_view text) {
+  const std::size_t slash = text.find('/');
+  if (slash == std::string_view::npos) return std::nullopt;
+  const std::string address(text.substr(0, slash));
+  const bool ipv6 = address.find(':') != std::string::npos;
+  IpPrefix prefix;
+  prefix.address.family = ipv6 ? Family::kIpv6 : Family::kIpv4;
+  if (::inet_pton(ipv6 ? AF_INET6 : AF_INET, address.c_str(), prefix.address.bytes.data()) != 1) return std::nullopt;
+  const std::string_view length = text.substr(slash + 1);
+  const auto [stop, error] = std::from_chars(length.data(), length.data() + length.size(), prefix.length_bits);
+  const bool whole = error == std::errc() && stop == length.data() + length.size();
+  if (!whole || prefix.length_bits > address_bits(prefix.address.family)) return std::nullopt;
+  return prefix;
 }
 
 std::string to_text(const IpAddress& address) {

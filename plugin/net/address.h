@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "plugin/verbs/gid.h"
 
@@ -38,6 +39,8 @@ std::optional<unsigned> shared_bits(const IpPrefix& left, const IpPrefix& right)
 /// fe80::/10 or 169.254.0.0/16.
 bool is_link_local(const IpAddress& address);
 
+/// "192.168.0.0/16", "fd00::/8"; nullopt: it is none.
+std::optional<IpPrefix> parse_prefix(std::string_view text);
 std::string to_text(const IpAddress& address);
 std::string to_text(const IpPrefix& prefix);      // 192.168.100.1/24
 std::string subnet_text(const IpPrefix& prefix);  // 192.168.100.0/24

@@ -50,23 +50,31 @@ struct Step {
   const PeerAddress* address = nullptr;
 };
 
+/// What orders nodes the same way wherever the question is asked: identities differ between two runs, addresses do not.
+IpAddress name_of(const std::vector<PeerAddress>& addresses) {
+  const auto lowest = std::min_element(addresses.begin(), addresses.end(), [](const auto& one, const auto& other) {
+    return one.prefix.address.bytes < other.prefix.address.bytes;
+  });
+  return lowest != addresses.end() ? lowest->prefix.address : IpAddress{};
+}
+
 std::vector<Step> steps_from(const std::vector<PeerAddress>& here, const std::vector<Relay>& relays, int distance) {
   std::vector<Step> steps;
   for (const Relay& relay : relays) {
     if (relay.distance != distance) continue;
     if (const PeerAddress* address = shared_address(here, relay.node->addresses)) steps.push_back({&relay, address});
   }
+  std::sort(steps.begin(), steps.end(), [](const Step& one, const Step& other) {
+    return name_of(one.relay->node->addresses).bytes < name_of(other.relay->node->addresses).bytes;
+  });
   return steps;
 }
 
-/// Where some of the steps leave by NIC `dev`, only those.
-void prefer_device(std::vector<Step>& steps, const std::vector<PeerAddress>& own, int dev) {
-  const auto by_other = [&](const Step& step) {
-    return std::none_of(own.begin(), own.end(), [&](const PeerAddress& ours) {
-      return ours.nic == dev && shared_bits(ours.prefix, step.address->prefix);
-    });
-  };
-  if (!std::all_of(steps.begin(), steps.end(), by_other)) std::erase_if(steps, by_other);
+/// Which of several equal steps is taken, as a number to be divided by their count. The two ends of a pair go different
+/// ways, so that on a ring of four each cable carries as many of the diagonals as every other one.
+std::size_t turn_of(const ChainRequest& request, const std::vector<PeerAddress>& own) {
+  const bool upper = name_of(request.target_addresses).bytes < name_of(own).bytes;
+  return static_cast<std::size_t>(std::max(request.dev, 0)) + (upper ? 1 : 0);
 }
 
 }  // namespace
@@ -106,15 +114,14 @@ std::optional<std::vector<Hop>> Atlas::chain(const ChainRequest& request) const 
   }
   if (distance + 1 > request.hop_limit) return std::nullopt;
 
-  const auto spread = static_cast<std::size_t>(std::max(request.dev, 0));
+  const std::size_t turn = turn_of(request, own);
   std::vector<Hop> hops;
   std::vector<PeerAddress> here = own;
   for (; distance > 0; --distance) {
     std::vector<Step> steps = steps_from(here, relays, distance);
-    if (hops.empty()) prefer_device(steps, own, request.dev);
-    const Step& step = steps[spread % steps.size()];  // never empty: that is what the distance says
+    const Step& step = steps[turn % steps.size()];  // never empty: that is what the distance says
     const AtlasNode& node = *step.relay->node;
-    const RelayDoor& door = node.doors[spread / steps.size() % node.doors.size()];
+    const RelayDoor& door = node.doors[turn / steps.size() % node.doors.size()];
     hops.push_back({.node = node.node, .address = step.address->prefix, .port = door.port});
     here = node.addresses;
   }

@@ -50,9 +50,9 @@ class Atlas {
   const std::vector<AtlasNode>& nodes() const { return nodes_; }
 
   /// The relays between us and the target, the nearest first; nullopt: there is no chain of at most hop_limit cables.
-  /// The shortest; among equals those that leave by NIC `dev`; what is left is spread by `dev`, so that the channels of
-  /// a ring use both ways round. Deterministic: equal maps give equal chains. Cost: nodes^2 x addresses^2, when a
-  /// connection is made.
+  /// The shortest; equal ones take turns by `dev` and by which end of the pair asks, so that the channels of a ring,
+  /// and the two directions of a pair, use both ways round. Deterministic: equal maps give equal chains. Cost: nodes^2
+  /// x addresses^2, when a connection is made.
   std::optional<std::vector<Hop>> chain(const ChainRequest& request) const;
 
  private:

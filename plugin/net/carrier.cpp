@@ -14,6 +14,8 @@ void Carrier::finish(Request& request) { connection_.finish(request, request.siz
 
 bool Carrier::post_send(ibv_send_wr& work) { return connection_.post_send(work); }
 
+bool Carrier::post_send(ibv_send_wr& work, Leg& way) { return connection_.post_send(work, way.pair()); }
+
 bool Carrier::post_probe(std::uint64_t work_id) { return connection_.post_probe(work_id); }
 
 void Carrier::fail(Error error) { connection_.fail(std::move(error)); }

@@ -11,6 +11,7 @@
 #include "plugin/net/leg.h"
 #include "plugin/net/request.h"
 #include "plugin/net/ring.h"
+#include "plugin/net/state.h"
 
 namespace meshbed::net {
 
@@ -21,6 +22,7 @@ struct SendArguments {
   std::size_t size_bytes = 0;
   int tag = 0;
   Memory* memory = nullptr;  // may be nullptr where size_bytes is 0
+  void* event = nullptr;     // the profiler's parent event; nullptr: none
 };
 
 /// Where in a group a message goes.
@@ -49,10 +51,16 @@ class Carrier {
   virtual bool carry_refusal(const Place& place) = 0;
 
   virtual void completed(const ibv_wc& completion) = 0;
+  virtual void rail_completed(std::size_t /*rail*/, const ibv_wc& /*completion*/) {}
+  virtual bool takes_rails() const { return false; }
+  /// One more rail lies beside the leg, and the receiver knows it.
+  virtual void rail_laid(std::size_t /*rail*/) {}
   /// After each poll of the completion queue, which brought `count` completions.
   virtual void polled(int /*count*/) {}
   /// The connection closes; the queue pair still works.
   virtual void closing() {}
+  /// Nothing more gets through on this leg.
+  virtual void leg_lost() {}
   /// Another carrier follows.
   virtual void retire() {}
 
@@ -60,6 +68,10 @@ class Carrier {
   virtual bool settled() = 0;
   /// An empty write, whose end tells whether the way stands.
   virtual void probe() {}
+
+  virtual bool is_relayed() const { return false; }
+  /// Fills in the way, and whose answer what was carried waits for; nothing where there is none to wait for.
+  virtual void describe(ConnectionState& state) = 0;
 
  protected:
   explicit Carrier(SendConnection& connection) : connection_(connection) {}
@@ -71,6 +83,7 @@ class Carrier {
   Request* find(std::uint64_t work_id);
   void finish(Request& request);
   bool post_send(ibv_send_wr& work);
+  bool post_send(ibv_send_wr& work, Leg& way);
   bool post_probe(std::uint64_t work_id);
   void fail(Error error);
   /// The way is lost: suspends the connection, or fails it where it cannot be taken up again.

@@ -60,6 +60,9 @@ Result<ChainStart> start_of(Transport& transport, const std::vector<Hop>& hops, 
                    .circuit = {}};
   start.circuit = {.number = start.destination.cookie,
                    .hop_limit = static_cast<std::uint8_t>(transport.config().max_relay_hops())};
+  for (const Hop& hop : hops) {
+    start.circuit.relays += (start.circuit.relays.empty() ? "" : ", ") + to_text(hop.address.address);
+  }
   WireRoute onward{.origin = transport.node(),
                    .hop = 1,
                    .hop_limit = start.circuit.hop_limit,
@@ -67,8 +70,8 @@ Result<ChainStart> start_of(Transport& transport, const std::vector<Hop>& hops, 
                    .handle = {}};
   encode_handle(peer, onward.handle);
   start.destination.onward = std::move(onward);
-  MESHBED_INFO("no subnet shared with the peer: through %zu relays, the first at %s by %s", hops.size(),
-               to_text(first.address.address).c_str(), nics[static_cast<std::size_t>(route->nic)].device_name.c_str());
+  MESHBED_INFO("no subnet shared with the peer: through %zu relays: %s, by %s", hops.size(),
+               start.circuit.relays.c_str(), nics[static_cast<std::size_t>(route->nic)].device_name.c_str());
   return start;
 }
 

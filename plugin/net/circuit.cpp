@@ -32,6 +32,20 @@ bool Circuit::progress() {
   return moved || over_;
 }
 
+CircuitState Circuit::state() {
+  CircuitState state{.name = parts_.name,
+                     .pieces = next_,
+                     .bytes = bytes_,
+                     .held = parts_.entry->arrived() - next_,
+                     .credits = parts_.exit->room()};
+  if (state.held > 0) {
+    state.waits_for = "credits of " + parts_.exit->neighbour();
+  } else if (ends_out_ < ends_in_) {
+    state.waits_for = "the word of " + parts_.exit->neighbour() + " that a message has arrived";
+  }
+  return state;
+}
+
 void Circuit::arm() {
   if (over_) return;
   parts_.entry->arm();

@@ -10,6 +10,7 @@
 #include "plugin/net/relay_entry.h"
 #include "plugin/net/relay_exit.h"
 #include "plugin/net/socket.h"
+#include "plugin/net/state.h"
 
 namespace meshbed::net {
 
@@ -33,6 +34,7 @@ class Circuit {
   void arm();
   /// Delivered and closed, or broken: to be destroyed.
   bool over() const { return over_; }
+  CircuitState state();
   std::array<int, 2> descriptors() const { return {parts_.upstream.descriptor(), parts_.downstream.descriptor()}; }
 
  private:

@@ -13,7 +13,7 @@ constexpr std::int64_t kFastRetries = 3;
 void warn_about(const Setting& setting) {
   const VariableInfo& variable = *setting.variable;
   if (setting.source == ValueSource::kRefused) {
-    MESHBED_WARN("%s: using %s", setting.problem.c_str(), setting.text.c_str());
+    MESHBED_WARN("%s: using %s", setting.problem.c_str(), setting.text.empty() ? "none" : setting.text.c_str());
   }
   // NCCL_SOCKET_IFNAME and the like are for others, too; only our own names deserve a warning.
   const bool changed = setting.source == ValueSource::kEnvironment &&

@@ -10,6 +10,8 @@
 #include <string>
 #include <string_view>
 
+#include "plugin/net/address.h"
+
 namespace meshbed::net {
 
 enum class Variable : std::uint8_t {
@@ -24,6 +26,7 @@ enum class Variable : std::uint8_t {
   kFastFail,
   kFailoverTimeoutSec,
   kMeshGidIndex,
+  kUseManagement,
   kIbHca,
   kIbGidIndex,
   kIbRoceVersion,
@@ -32,7 +35,26 @@ enum class Variable : std::uint8_t {
   kIbTrafficClass,
   kIbServiceLevel,
   kIbRelaxedOrdering,
+  kIbAddressFamily,
+  kIbAddressRange,
+  kIbPkey,
+  kIbFifoTrafficClass,
+  kIbUseInline,
+  kIbReturnAsyncEvents,
+  kIbAdaptiveRouting,
+  kIbArThreshold,
+  kIbEce,
+  kIbMergeNics,
+  kIbMergeVfs,
+  kIbSubnetAwareRouting,
+  kIbSubnetPrefixLength,
+  kIbPortFailover,
+  kIbPortRecovery,
+  kIbDisable,
+  kGdrFlushDisable,
   kSocketIfname,
+  kSocketFamily,
+  kOobIfname,
   kDisableRdma,
   kConnPool,
   kAsyncConnect,
@@ -40,6 +62,10 @@ enum class Variable : std::uint8_t {
   kMaxRelayHops,
   kMaxHops,
   kRelayPort,
+  kStripeBytes,
+  kIbQueuePairs,
+  kIbSplitData,
+  kTunerTimeoutMs,
   kRingLoadBalance,
   kRingPreferShort,
   kRingBalanceThreshold,
@@ -48,6 +74,8 @@ enum class Variable : std::uint8_t {
   kMetrics,
   kMetricsIntervalSec,
   kTopology,
+  kStateSocket,
+  kStateSignal,
   kCount
 };
 
@@ -61,7 +89,12 @@ struct VariableInfo {
   std::int64_t min, max;
   bool effective;  // false: read and checked for the ancestor's sake, changes nothing
   const char* meaning;
+  bool (*accepts)(std::string_view) = nullptr;  // texts; nullptr: anything
+  const char* wanted = "";                      // what it accepts
 };
+
+inline bool is_family(std::string_view text) { return text == "AF_INET" || text == "AF_INET6"; }
+inline bool is_prefix(std::string_view text) { return parse_prefix(text).has_value(); }
 
 inline constexpr std::int64_t kLargestNumber = INT64_MAX;
 inline constexpr std::int64_t kUnset = -1;
@@ -89,8 +122,10 @@ inline constexpr std::array<VariableInfo, static_cast<std::size_t>(Variable::kCo
      "a connection whose cable died is taken up again, over any cable between the two nodes, for so long; 0: it ends"},
     {Variable::kMeshGidIndex, "NCCL_MESH_GID_INDEX", ValueKind::kNumber, kUnset, kUnset, 255, true,
      "last resort where no GID holds the NIC's address; -1: none (the ancestor guessed 3)"},
+    {Variable::kUseManagement, "NCCL_MESH_USE_MANAGEMENT", ValueKind::kNumber, 0, 0, 1, true,
+     "1: ports of 25 Gb/s and less carry data, too, on nodes that have some of 50 Gb/s and more"},
     {Variable::kIbHca, "NCCL_IB_HCA", ValueKind::kText, 0, 0, 0, true,
-     "devices to use: [^][=]name[:port],...; empty: all"},
+     "devices to use: [^][=]name[:port[:rail[:plane]]],...; empty: all"},
     {Variable::kIbGidIndex, "NCCL_IB_GID_INDEX", ValueKind::kNumber, kUnset, kUnset, 255, true,
      "this GID on every port; -1: the one that holds the NIC's address"},
     {Variable::kIbRoceVersion, "NCCL_IB_ROCE_VERSION_NUM", ValueKind::kNumber, 2, 1, 2, true,
@@ -103,10 +138,49 @@ inline constexpr std::array<VariableInfo, static_cast<std::size_t>(Variable::kCo
     {Variable::kIbServiceLevel, "NCCL_IB_SL", ValueKind::kNumber, 0, 0, 15, true, "service level of the packets"},
     {Variable::kIbRelaxedOrdering, "NCCL_IB_PCI_RELAXED_ORDERING", ValueKind::kNumber, 2, 0, 2, true,
      "PCI relaxed ordering for users' buffers: 0 off, 1 and 2 where the device has it"},
-    {Variable::kSocketIfname, "NCCL_SOCKET_IFNAME", ValueKind::kText, 0, 0, 0, false,
-     "names the management network; connections are made over the cables themselves"},
-    {Variable::kDisableRdma, "NCCL_MESH_DISABLE_RDMA", ValueKind::kNumber, 0, 0, 1, false,
-     "there is no TCP data path; use NCCL_NET=Socket"},
+    {Variable::kIbAddressFamily, "NCCL_IB_ADDR_FAMILY", ValueKind::kText, 0, 0, 0, true,
+     "AF_INET or AF_INET6: which of a NIC's addresses and their GIDs are used, where it has such; empty: all",
+     &is_family, "AF_INET or AF_INET6"},
+    {Variable::kIbAddressRange, "NCCL_IB_ADDR_RANGE", ValueKind::kText, 0, 0, 0, true,
+     "likewise, those inside this prefix: 192.168.0.0/16, fd00::/8; empty: all", &is_prefix,
+     "an address with a prefix length"},
+    {Variable::kIbPkey, "NCCL_IB_PKEY", ValueKind::kNumber, 0, 0, 65535, true,
+     "index of the partition key; RoCE ports have one, at 0"},
+    {Variable::kIbFifoTrafficClass, "NCCL_IB_FIFO_TC", ValueKind::kNumber, kUnset, kUnset, 255, true,
+     "traffic class of clear-to-sends; -1: that of the data"},
+    {Variable::kIbUseInline, "NCCL_IB_USE_INLINE", ValueKind::kNumber, 1, 0, 1, true,
+     "clear-to-sends and messages of 32 bytes go out within the work request; 0: the adapter fetches them"},
+    {Variable::kIbReturnAsyncEvents, "NCCL_IB_RETURN_ASYNC_EVENTS", ValueKind::kNumber, 1, 0, 1, false,
+     "failures show on the connections that they hit, which then look for another way"},
+    {Variable::kIbAdaptiveRouting, "NCCL_IB_ADAPTIVE_ROUTING", ValueKind::kNumber, 0, 0, 1, false,
+     "a cable has no adaptive routing: packets arrive in order"},
+    {Variable::kIbArThreshold, "NCCL_IB_AR_THRESHOLD", ValueKind::kNumber, 8192, 0, kLargestNumber, false,
+     "see ADAPTIVE_ROUTING: the last write of a message carries its size"},
+    {Variable::kIbEce, "NCCL_IB_ECE_ENABLE", ValueKind::kNumber, 1, 0, 1, false,
+     "nothing is negotiated beyond the path MTU"},
+    {Variable::kIbMergeNics, "NCCL_IB_MERGE_NICS", ValueKind::kNumber, 1, 0, 1, false,
+     "NICs are never fused: a cable is a subnet, and each has its own connections"},
+    {Variable::kIbMergeVfs, "NCCL_IB_MERGE_VFS", ValueKind::kNumber, 1, 0, 1, false, "see MERGE_NICS"},
+    {Variable::kIbSubnetAwareRouting, "NCCL_IB_SUBNET_AWARE_ROUTING", ValueKind::kNumber, 0, 0, 1, false,
+     "always so: the NIC is the one that shares a subnet with the peer"},
+    {Variable::kIbSubnetPrefixLength, "NCCL_IB_SUBNET_PREFIX_LEN", ValueKind::kNumber, 24, 0, 128, false,
+     "each address has its own prefix length, which counts"},
+    {Variable::kIbPortFailover, "NCCL_IB_RESILIENCY_PORT_FAILOVER", ValueKind::kNumber, 0, 0, 1, false,
+     "always so, without fused NICs: see NCCL_MESH_FAILOVER_TIMEOUT_SEC"},
+    {Variable::kIbPortRecovery, "NCCL_IB_RESILIENCY_PORT_RECOVERY", ValueKind::kNumber, 0, 0, 1, false,
+     "always so: a connection goes home when its cable is back"},
+    {Variable::kIbDisable, "NCCL_IB_DISABLE", ValueKind::kNumber, 0, 0, 1, false,
+     "turns off NCCL's own transport, not this one; use NCCL_NET=Socket"},
+    {Variable::kGdrFlushDisable, "NCCL_GDR_FLUSH_DISABLE", ValueKind::kNumber, 0, 0, 1, true,
+     "1: received GPU memory is not flushed by a read; only where something else orders it"},
+    {Variable::kSocketIfname, "NCCL_SOCKET_IFNAME", ValueKind::kText, 0, 0, 0, true,
+     "interfaces for data over TCP: [^][=]name,...; empty: all but cables, docker* and virbr*"},
+    {Variable::kSocketFamily, "NCCL_SOCKET_FAMILY", ValueKind::kText, 0, 0, 0, true,
+     "AF_INET or AF_INET6, for data over TCP; empty: both, IPv4 first", &is_family, "AF_INET or AF_INET6"},
+    {Variable::kOobIfname, "NCCL_OOB_NET_IFNAME", ValueKind::kText, 0, 0, 0, false,
+     "NCCL's own bootstrap takes it, before there is a connection of ours"},
+    {Variable::kDisableRdma, "NCCL_MESH_DISABLE_RDMA", ValueKind::kNumber, 0, 0, 1, true,
+     "1: everything goes over TCP; each interface that NCCL_SOCKET_IFNAME leaves is a device"},
     {Variable::kConnPool, "NCCL_MESH_CONN_POOL", ValueKind::kNumber, 1, 0, 1, false,
      "every connection has its own handshake"},
     {Variable::kAsyncConnect, "NCCL_MESH_ASYNC_CONNECT", ValueKind::kNumber, 1, 0, 1, false,
@@ -119,12 +193,23 @@ inline constexpr std::array<VariableInfo, static_cast<std::size_t>(Variable::kCo
      "other name of MAX_RELAY_HOPS; 8, so that no small mesh needs a setting (the ancestor counted 4 nodes)"},
     {Variable::kRelayPort, "NCCL_MESH_RELAY_PORT", ValueKind::kNumber, 27180, 1, 65535, true,
      "UDP port on which nodes look for chains of cables; the same on all nodes of a job"},
-    {Variable::kRingLoadBalance, "NCCL_MESH_RING_LOAD_BALANCE", ValueKind::kNumber, 1, 0, 1, false, "see ENABLE_RELAY"},
-    {Variable::kRingPreferShort, "NCCL_MESH_RING_PREFER_SHORT", ValueKind::kNumber, 0, 0, 1, false, "see ENABLE_RELAY"},
+    {Variable::kStripeBytes, "NCCL_MESH_STRIPE_BYTES", ValueKind::kNumber, 0, 0, kLargestNumber, true,
+     "messages from this size on are striped over all cables to the peer (131072 is a good value); 0: none is"},
+    {Variable::kIbQueuePairs, "NCCL_IB_QPS_PER_CONNECTION", ValueKind::kNumber, 1, 1, 128, true,
+     "queue pairs of a connection on each cable, as far as seven are enough for all: long messages are striped over "
+     "them"},
+    {Variable::kIbSplitData, "NCCL_IB_SPLIT_DATA_ON_QPS", ValueKind::kNumber, 0, 0, 1, false,
+     "long messages are always striped, see NCCL_MESH_STRIPE_BYTES"},
+    {Variable::kTunerTimeoutMs, "NCCL_MESH_TUNER_TIMEOUT_MS", ValueKind::kNumber, 2000, 0, 600000, true,
+     "the tuner waits so long for all ranks before it leaves algorithms to NCCL; 0: it always does"},
+    {Variable::kRingLoadBalance, "NCCL_MESH_RING_LOAD_BALANCE", ValueKind::kNumber, 1, 0, 1, true,
+     "1: a cable with more bytes in flight gets smaller stripes; 0: only its rate counts"},
+    {Variable::kRingPreferShort, "NCCL_MESH_RING_PREFER_SHORT", ValueKind::kNumber, 0, 0, 1, false,
+     "the shortest chain is always taken; equal ones take turns"},
     {Variable::kRingBalanceThreshold, "NCCL_MESH_RING_BALANCE_THRESHOLD", ValueKind::kNumber, 1048576, 0,
-     kLargestNumber, false, "see ENABLE_RELAY"},
-    {Variable::kHybridTcp, "NCCL_MESH_HYBRID_TCP", ValueKind::kNumber, 0, 0, 1, false,
-     "data never travel over the management network"},
+     kLargestNumber, true, "bytes in flight that two cables may differ by before their stripes do"},
+    {Variable::kHybridTcp, "NCCL_MESH_HYBRID_TCP", ValueKind::kNumber, 0, 0, 1, true,
+     "1, on both ends: peers that neither a cable nor relays reach are reached over TCP, with one warning each"},
     {Variable::kHealthCheckIntervalMs, "NCCL_MESH_HEALTH_CHECK_INTERVAL_MS", ValueKind::kNumber, 1000, 100, 3600000,
      false, "failures are seen on the connection itself"},
     {Variable::kMetrics, "NCCL_MESH_METRICS", ValueKind::kNumber, 1, 0, 1, false,
@@ -133,6 +218,10 @@ inline constexpr std::array<VariableInfo, static_cast<std::size_t>(Variable::kCo
      "see METRICS"},
     {Variable::kTopology, "NCCL_MESH_TOPOLOGY", ValueKind::kText, 0, 0, 0, false,
      "the topology is what the subnets say"},
+    {Variable::kStateSocket, "NCCL_MESH_STATE_SOCKET", ValueKind::kText, 0, 0, 0, true,
+     "folder of the Unix socket that meshbed state reads; empty: /tmp/meshbed-<uid>, @: an abstract name, 0: none"},
+    {Variable::kStateSignal, "NCCL_MESH_STATE_SIGNAL", ValueKind::kNumber, 0, 0, 1, true,
+     "1: SIGUSR1 writes the state to standard error, where the program has no use of its own for it"},
 }};
 
 enum class ValueSource : std::uint8_t { kDefault, kEnvironment, kRefused };  // refused: the default is in force
@@ -166,6 +255,11 @@ inline Setting evaluate(const VariableInfo& variable, const char* raw) {
                   .problem = ""};
   if (raw == nullptr || raw[0] == '\0') return setting;
   if (variable.kind == ValueKind::kText) {
+    if (variable.accepts != nullptr && !variable.accepts(raw)) {
+      setting.source = ValueSource::kRefused;
+      setting.problem = std::string(variable.name) + "=" + raw + " is not " + variable.wanted;
+      return setting;
+    }
     setting.source = ValueSource::kEnvironment;
     setting.text = raw;
     return setting;
@@ -220,28 +314,51 @@ class Config {
   std::array<Setting, static_cast<std::size_t>(Variable::kCount)> settings_;
 };
 
-/// NCCL_IB_HCA: does the list let this port in? "^" at its start excludes, "=" asks for whole names instead of
-/// beginnings, ":port" narrows an entry.
-inline bool hca_allowed(std::string_view list, std::string_view device, int port) {
+/// What NCCL_IB_HCA says of a port.
+struct HcaChoice {
+  bool allowed = false;
+  std::int16_t rail = -1, plane = -1;  // -1: not said
+};
+
+/// "^" at the list's start excludes, "=" asks for whole names instead of beginnings, ":port" narrows an entry; ":rail"
+/// and ":plane" behind it say what the port belongs to (an empty port stands for all). The first entry that fits
+/// counts.
+inline HcaChoice hca_choice(std::string_view list, std::string_view device, int port) {
   const bool excludes = !list.empty() && list.front() == '^';
   if (excludes) list.remove_prefix(1);
   const bool whole_names = !list.empty() && list.front() == '=';
   if (whole_names) list.remove_prefix(1);
-  if (list.empty()) return true;
+  if (list.empty()) return {.allowed = true};
 
-  bool listed = false;
+  const auto cut = [](std::string_view& rest, char separator) {
+    const std::size_t end = std::min(rest.find(separator), rest.size());
+    const std::string_view first = rest.substr(0, end);
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+    return first;
+  };
+  const auto identity = [](std::string_view text) -> std::int16_t {
+    constexpr int kLargest = INT16_MAX;
+    int number = 0;
+    for (const char digit : text) {
+      if (digit < '0' || digit > '9' || (number = 10 * number + (digit - '0')) > kLargest) return -1;
+    }
+    return static_cast<std::int16_t>(text.empty() ? -1 : number);
+  };
   while (!list.empty()) {
-    const std::size_t comma = std::min(list.find(','), list.size());
-    std::string_view entry = list.substr(0, comma);
-    list.remove_prefix(std::min(comma + 1, list.size()));
-    const std::size_t colon = entry.find(':');
-    const bool port_fits = colon == std::string_view::npos || entry.substr(colon + 1) == std::to_string(port);
-    entry = entry.substr(0, colon);
-    if (entry.empty()) continue;
-    const bool name_fits = whole_names ? device == entry : device.substr(0, entry.size()) == entry;
-    listed = listed || (name_fits && port_fits);
+    std::string_view entry = cut(list, ',');
+    const std::string_view name = cut(entry, ':');
+    if (name.empty()) continue;
+    const std::string_view number = cut(entry, ':'), rail = cut(entry, ':');
+    const bool port_fits = number.empty() || number == std::to_string(port);
+    const bool name_fits = whole_names ? device == name : device.substr(0, name.size()) == name;
+    if (!port_fits || !name_fits) continue;
+    if (excludes) return {};
+    return {.allowed = true, .rail = identity(rail), .plane = identity(entry)};
   }
-  return listed != excludes;
+  return {.allowed = excludes};
+}
+inline bool hca_allowed(std::string_view list, std::string_view device, int port) {
+  return hca_choice(list, device, port).allowed;
 }
 
 }  // namespace meshbed::net

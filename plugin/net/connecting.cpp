@@ -1,6 +1,7 @@
 #include "plugin/net/connecting.h"
 
 #include <cerrno>
+#include <cstring>
 
 #include "plugin/base/log.h"
 #include "plugin/net/piece.h"
@@ -48,6 +49,8 @@ Result<bool> Connecting::step() {
       return write(State::kReply);
     case State::kReply:
       return read_reply();
+    case State::kProof:
+      return await_proof();
     case State::kReady:
       return write(State::kDone);
     case State::kDone:
@@ -126,10 +129,14 @@ bool Connecting::has_no_more_attempts() const {
 }
 
 WireMessage Connecting::request() const {
-  return {.type = destination_.resumes && !destination_.onward ? WireType::kResume : WireType::kRequest,
-          .cookie = destination_.cookie,
-          .end = leg_.describe(),
-          .reason = ""};
+  WireMessage message{.type = WireType::kRequest, .cookie = destination_.cookie, .end = leg_.describe(), .reason = ""};
+  if (destination_.rail) {
+    message.type = WireType::kRail;
+    message.rail = *destination_.rail;
+  } else if (destination_.resumes && !destination_.onward) {
+    message.type = WireType::kResume;
+  }
+  return message;
 }
 
 Result<bool> Connecting::write_route() {
@@ -165,6 +172,32 @@ Result<bool> Connecting::read_reply() {
   session_port_ = reply.type == WireType::kResumed ? reply.session_port : reply.end.service_port;
   writer_.start({.type = WireType::kReady, .cookie = destination_.cookie, .end = {}, .reason = ""});
   state_ = State::kReady;
+  return destination_.rail ? begin_proof() : true;
+}
+
+/// A leg has no choice, but a rail is a luxury: it is announced only after an empty write of its own was acknowledged,
+/// for where TCP gets through RDMA may not, and each message striped over it would cost all retries of the adapter.
+Result<bool> Connecting::begin_proof() {
+  ibv_send_wr work{};
+  ibv_send_wr* refused = nullptr;
+  work.opcode = IBV_WR_RDMA_WRITE;
+  work.send_flags = IBV_SEND_SIGNALED;
+  if (const int error = ibv_post_send(leg_.pair().raw(), &work, &refused)) {
+    return handshake_error(ends_text() + ": the send queue refuses work: " + std::strerror(error));
+  }
+  state_ = State::kProof;
+  return true;
+}
+
+Result<bool> Connecting::await_proof() {
+  ibv_wc found[1];
+  const int count = leg_.completions().poll(found);
+  if (count == 0) return false;
+  if (count < 0 || found[0].status != IBV_WC_SUCCESS) {
+    return handshake_error(ends_text() + ": TCP gets through, but RDMA does not (RoCE v2 is UDP to port 4791): " +
+                           (count > 0 ? ibv_wc_status_str(found[0].status) : "no completion can be polled"));
+  }
+  state_ = State::kReady;
   return true;
 }
 
@@ -173,7 +206,8 @@ Result<void> Connecting::check_reply(const WireMessage& reply) {
   if (final_) return handshake_error(ends_text() + ": the peer's connection is gone: " + reply.reason);
   if (reply.type == WireType::kRefuse) return handshake_error(ends_text() + ": the peer refuses: " + reply.reason);
   const char* problem = nullptr;
-  const WireType wanted = destination_.resumes || destination_.onward ? WireType::kResumed : WireType::kReply;
+  WireType wanted = destination_.resumes || destination_.onward ? WireType::kResumed : WireType::kReply;
+  if (destination_.rail) wanted = WireType::kRailed;
   if (reply.type != wanted || reply.cookie != destination_.cookie) {
     problem = "the answer does not belong to this connection";
   } else if (reply.end.memory_entries != (destination_.onward ? kPieceSlots : kRingEntries)) {

@@ -1,6 +1,7 @@
 #pragma once
 // The connecting side of one handshake, as a state machine that is polled:
-//   dial the address on the chosen subnet -> [ROUTE] -> REQUEST -> wait for REPLY -> queue pair to RTS -> READY
+//   dial the address on the chosen subnet -> [ROUTE] -> REQUEST -> wait for REPLY -> queue pair to RTS -> [proof] ->
+//   READY
 // The control connection runs over the cable itself, from our address on it to the peer's: where TCP cannot go, RDMA
 // could not either, and the error says so before any queue pair is lost in time-outs.
 
@@ -26,6 +27,7 @@ struct Destination {
   std::uint64_t cookie = 0;           // the listener's, or the circuit's or the session's number
   std::optional<WireRoute> onward{};  // to a relay: how it goes on
   bool resumes = false;               // RESUME instead of REQUEST
+  std::optional<WireRail> rail{};     // RAIL instead of REQUEST
   std::int64_t patience_ms = 0;       // one attempt, and no longer than this; 0: as the configuration says
 };
 
@@ -47,7 +49,7 @@ class Connecting {
   bool is_final() const { return final_; }
 
  private:
-  enum class State { kDial, kDialling, kRoute, kRequest, kReply, kReady, kDone };
+  enum class State { kDial, kDialling, kRoute, kRequest, kReply, kProof, kReady, kDone };
 
   /// True: the state changed, look again; false: wait.
   Result<bool> step();
@@ -57,6 +59,8 @@ class Connecting {
   Result<bool> write_route();
   Result<bool> write(State next);
   Result<bool> read_reply();
+  Result<bool> begin_proof();
+  Result<bool> await_proof();
   Result<void> check_reply(const WireMessage& reply);
   bool has_no_more_attempts() const;
   WireMessage request() const;

@@ -18,6 +18,8 @@ namespace {
 constexpr int kPollAtOnce = 16;
 /// So many between two looks at the clock.
 constexpr std::uint32_t kPollsBetweenClocks = 16;
+/// So often in a row a connection may be taken up again for nothing before its time runs on.
+constexpr unsigned kFruitlessMost = 3;
 /// Empty polls that close() grants the device to flush what is posted.
 constexpr int kDrainPolls = 2;
 
@@ -26,7 +28,7 @@ const char* direction(const Object& connection) { return connection.is(ObjectKin
 }  // namespace
 
 Connection::Connection(ObjectKind kind, std::unique_ptr<Leg> leg, const ConnectionSettings& settings)
-    : Object(kind), pool_(this), leg_(std::move(leg)), home_(leg_->device()), settings_(settings) {}
+    : Endpoint(kind), pool_(this), leg_(std::move(leg)), home_(leg_->device()), settings_(settings) {}
 
 Connection::~Connection() {
   pool_.for_each_in_use([](Request& request) {
@@ -42,14 +44,25 @@ Result<bool> Connection::test(Request& request, int* sizes) {
     Turn::pass();
     return false;
   }
+  return test_in_turn(request, sizes);  // as it is: to move a Result costs as much as the rest of a poll
+}
+
+Result<bool> Connection::test_in_turn(Request& request, int* sizes) {
+  if (request.flushes && !request.done) advance_flushes();
   if (!request.done) {
     if (!impaired()) poll();
     if (impaired() && !request.done) {
-      if (auto attended = attend(); !attended) return attended.error();
+      if (auto attended = attend(); !attended) {
+        end_events(request, false);
+        return attended.error();
+      }
     }
   }
   if (!request.done) {
-    if (auto late = check_lateness(request)) return *late;
+    if (auto late = check_lateness(request)) {
+      end_events(request, false);
+      return *late;
+    }
     return false;
   }
   if (sizes != nullptr) {
@@ -60,14 +73,7 @@ Result<bool> Connection::test(Request& request, int* sizes) {
 }
 
 void Connection::close() {
-  for (;;) {
-    const Turn turn(*this, false);  // who means to take it up again finds it closed
-    if (turn) {
-      finish_all();
-      return;
-    }
-    Turn::pass();
-  }
+  in_turn([this] { finish_all(); });  // who means to take it up again finds it closed
 }
 
 void Connection::finish_all() {
@@ -79,10 +85,12 @@ void Connection::finish_all() {
   if (!failed()) {
     failure_ = Error{.code = ErrorCode::kClosed, .scope = Scope::kQueuePair, .text = "closed", .os_errno = 0};
     impaired_ = true;
+    ended();
   }
   for (int empty = 0; unfinished > 0 && empty < kDrainPolls;) {
     if (poll() <= 0) ++empty;
   }
+  pool_.for_each_in_use([this](Request& request) { end_events(request, false); });
   MESHBED_INFO("connection-summary transport=rdma direction=%s peer=%s nic=%s ops=%" PRIu64 " bytes=%" PRIu64
                " unfinished=%zu errors=%d resumed=%u",
                direction(*this), to_text(peer().address.address).c_str(), local().nic.device_name.c_str(), operations_,
@@ -91,16 +99,40 @@ void Connection::finish_all() {
 
 int Connection::poll() {
   ibv_wc found[kPollAtOnce];
-  const int count = completions().poll(found);
+  int count = completions().poll(found);
   for (int index = 0; index < count; ++index) handle(found[index]);
-  if (count < 0) {
-    fail({.code = ErrorCode::kSystem,
-          .scope = Scope::kQueuePair,
-          .text = ends_text() + ": the completion queue cannot be polled any more",
-          .os_errno = 0});
-  }
+  if (count < 0) fail_polling();
+  if (leg_->has_rails()) count += poll_rails();
   polled(count);
   return count;
+}
+
+int Connection::poll_rails() {
+  int total = 0;
+  for (std::size_t number = 0; number < kMaxRails; ++number) {
+    Leg* rail = leg_->rail(number);
+    if (rail == nullptr) continue;
+    ibv_wc found[kPollAtOnce];
+    const int count = rail->completions().poll(found);
+    for (int index = 0; index < count; ++index) {
+      if (found[index].status == IBV_WC_SUCCESS) {
+        rail_completed(number, found[index]);
+        continue;
+      }
+      handle_failure(found[index], *rail);
+      rail_flushed(number, found[index]);
+    }
+    if (count < 0) fail_polling();
+    total += std::max(count, 0);
+  }
+  return total;
+}
+
+const Error& Connection::fail_polling() {
+  return fail({.code = ErrorCode::kSystem,
+               .scope = Scope::kQueuePair,
+               .text = ends_text() + ": the completion queue cannot be polled any more",
+               .os_errno = 0});
 }
 
 void Connection::handle(const ibv_wc& completion) {
@@ -108,42 +140,45 @@ void Connection::handle(const ibv_wc& completion) {
     completed(completion);
     return;
   }
-  if (!impaired()) {
-    if (is_lost_way(completion.status) && can_resume()) {
-      suspend(describe_failure(completion));
-    } else {
-      fail(describe_failure(completion));
-    }
-  }
+  handle_failure(completion, *leg_);
   flushed(completion);
 }
 
-/// The way is lost, and nothing else: other statuses tell of mistakes, which would come again.
-bool Connection::is_lost_way(ibv_wc_status status) const {
+/// A rail that is lost takes the leg with it: the connection is taken up again on what is left.
+void Connection::handle_failure(const ibv_wc& completion, const Leg& leg) {
+  if (impaired()) return;
+  if (is_lost_way(completion.status, leg) && can_resume()) {
+    way_lost(leg);
+    suspend(describe_failure(completion, leg));
+  } else {
+    fail(describe_failure(completion, leg));
+  }
+}
+
+bool Connection::is_lost_way(ibv_wc_status status, const Leg& leg) {
   if (status == IBV_WC_RETRY_EXC_ERR) return true;
   if (status != IBV_WC_LOC_QP_OP_ERR) return false;
   // So soft-RoCE says that it finds no way to send from our address (rxe_net.c): it, or its port, is gone.
-  const Result<verbs::PortState> port = device().query_port(local().nic.port);
+  const Result<verbs::PortState> port = leg.device().query_port(leg.local().nic.port);
   if (!port || !port->active) return true;
-  return !local().has_gid_in(device().gids(*port));
+  return !leg.local().has_gid_in(leg.device().gids(*port));
 }
 
-/// What the person in front of the machine should look at.
-std::string Connection::advice(ibv_wc_status status) const {
-  const Result<verbs::PortState> port = device().query_port(local().nic.port);
-  if (port && !port->active) return "the port of " + local().nic.device_name + " is down: is its cable in?";
+std::string Connection::advice(ibv_wc_status status, const Leg& leg) {
+  const Result<verbs::PortState> port = leg.device().query_port(leg.local().nic.port);
+  if (port && !port->active) return "the port of " + leg.local().nic.device_name + " is down: is its cable in?";
   return verbs::hint(status);
 }
 
-Error Connection::describe_failure(const ibv_wc& completion) const {
+Error Connection::describe_failure(const ibv_wc& completion, const Leg& leg) const {
   char text[768];
   std::snprintf(text, sizeof text,
                 "failure peer=%s (%s) nic=%s gid=%s qp=%u->%u op=%s status=\"%s\" vendor_err=0x%x conn_age=%" PRId64
                 "ms: %s",
-                to_text(peer().address.address).c_str(), peer().nic.c_str(), local().nic.device_name.c_str(),
-                verbs::to_text(local().gid.gid).c_str(), pair().number(), peer().qp_number, direction(*this),
-                ibv_wc_status_str(completion.status), completion.vendor_err, (now_ns() - leg_->joined_ns()) / 1'000'000,
-                advice(completion.status).c_str());
+                to_text(leg.peer().address.address).c_str(), leg.peer().nic.c_str(),
+                leg.local().nic.device_name.c_str(), verbs::to_text(leg.local().gid.gid).c_str(), leg.pair().number(),
+                leg.peer().qp_number, direction(*this), ibv_wc_status_str(completion.status), completion.vendor_err,
+                (now_ns() - leg.joined_ns()) / 1'000'000, advice(completion.status, leg).c_str());
   return {.code = ErrorCode::kRemote, .scope = Scope::kQueuePair, .text = text, .os_errno = 0};
 }
 
@@ -152,6 +187,7 @@ const Error& Connection::keep_failure(Error error) {
     MESHBED_WARN("%s", error.text.c_str());
     failure_ = std::move(error);
     impaired_ = true;
+    ended();
   }
   return *failure_;
 }
@@ -159,7 +195,10 @@ const Error& Connection::keep_failure(Error error) {
 const Error& Connection::fail(Error error) {
   const bool first = !failed();
   const Error& kept = keep_failure(std::move(error));
-  if (first) leg_->abort();
+  if (first) {
+    leg_->abort();
+    leg_lost();
+  }
   return kept;
 }
 
@@ -172,15 +211,21 @@ void Connection::suspend(Error why, LogLevel level) {
   suspension_ = std::move(why);
   impaired_ = true;
   suspended_ns_ = now_ns();
-  give_up_ = Deadline::in_ms(settings_.failover_ms);
+  // Where it stands again and again, and nothing gets through, that is no way.
+  fruitless_ = resumed_ > 0 && operations_ == operations_then_ ? fruitless_ + 1 : 0;
+  if (fruitless_ < kFruitlessMost) give_up_ = Deadline::in_ms(settings_.failover_ms);
   leg_->abort();
+  leg_lost();
 }
 
 void Connection::listen_to_silence() {
-  if (++empty_polls_ % kPollsBetweenClocks != 0 || !can_resume()) return;
+  if (++empty_polls_ % kPollsBetweenClocks != 0) return;
   const std::int64_t now = now_ns();
-  if (silent_since_ns_ == 0) silent_since_ns_ = now;
-  if (now - silent_since_ns_ < patience_ns_) return;
+  if (silent_since_ns_ == 0) {
+    silent_since_ns_ = now;
+    silent_group_ = next_group();
+  }
+  if (now - silent_since_ns_ < patience_ns_ || !can_resume()) return;
   patience_ns_ *= 2;
   probe();
 }
@@ -188,6 +233,7 @@ void Connection::listen_to_silence() {
 void Connection::go_on() {
   end_silence();
   ++resumed_;
+  operations_then_ = operations_;
   suspension_.reset();
   impaired_ = false;
   MESHBED_WARN("%s: taken up again after %" PRId64 " ms", ends_text().c_str(), (now_ns() - suspended_ns_) / 1'000'000);
@@ -195,13 +241,17 @@ void Connection::go_on() {
 
 Result<void> Connection::attend() {
   if (!failed() && suspended()) {
-    if (give_up_.passed()) {
+    const std::optional<bool> longer = give_up_.passed() ? waits_longer() : true;
+    if (!longer) {
+      Turn::pass();
+    } else if (!*longer) {
       Error error = suspension();
       error.text += "; nor could it be taken up again within " + std::to_string(settings_.failover_ms / 1000) +
                     " s (NCCL_MESH_FAILOVER_TIMEOUT_SEC)";
       if (const std::string what = obstacle(); !what.empty()) error.text += ": " + what;
       fail(std::move(error));
     } else {
+      if (give_up_.passed()) give_up_ = Deadline::in_ms(settings_.failover_ms);
       resume();
     }
   }
@@ -227,7 +277,7 @@ std::optional<Error> Connection::check_lateness(Request& request) {
 std::vector<Request*> Connection::unfinished() {
   std::vector<Request*> requests;
   pool_.for_each_in_use([&](Request& request) {
-    if (!request.done) requests.push_back(&request);
+    if (!request.done && !request.flushes) requests.push_back(&request);
   });
   std::sort(requests.begin(), requests.end(), [](const Request* one, const Request* other) {
     return std::pair(one->group, one->part) < std::pair(other->group, other->part);
@@ -243,6 +293,7 @@ Request& Connection::take_request() {
 
 void Connection::finish(Request& request, std::uint64_t bytes) {
   request.done = true;
+  end_events(request, true);
   end_silence();
   ++operations_;
   bytes_ += bytes;

@@ -20,21 +20,33 @@
 #include "plugin/base/log.h"
 #include "plugin/base/result.h"
 #include "plugin/net/clock.h"
+#include "plugin/net/endpoint.h"
+#include "plugin/net/event_log.h"
 #include "plugin/net/leg.h"
 #include "plugin/net/request.h"
+#include "plugin/net/state.h"
 
 namespace meshbed::net {
 
+/// When and how messages are striped over rails.
+struct StripeSettings {
+  std::uint64_t from_bytes = 0;  // shorter messages are not; 0: none is
+  std::uint64_t hysteresis_bytes = 0;
+  unsigned queue_pairs = 1;  // on each cable
+};
+
 struct ConnectionSettings {
   LegSettings leg{};
+  StripeSettings stripes{};
   std::int64_t operation_timeout_ns = 0;  // 0: none
   bool fatal_on_timeout = true;
   std::int64_t failover_ms = 0;  // how long it may be suspended; 0: it fails at once
+  bool flushes = true;           // received GPU memory, where it is asked to
 };
 
-class Connection : public Object {
+class Connection : public Endpoint {
  public:
-  virtual ~Connection();
+  ~Connection() override;
 
   Leg& leg() { return *leg_; }
   verbs::Device& device() const { return leg_->device(); }
@@ -42,17 +54,23 @@ class Connection : public Object {
   verbs::Device& home() const { return home_; }
   const LocalEnd& local() const { return leg_->local(); }
 
-  /// True: complete, `sizes` (may be nullptr) holds a size for each part, and the request is gone. Makes one poll of
-  /// the completion queue where it is not complete yet.
-  Result<bool> test(Request& request, int* sizes);
+  /// Requests with a parent event have events of their own from now on. To be called before the first one.
+  void report_events_to(EventFunction function) { events_ = std::make_unique<EventLog>(function); }
 
-  /// Flushes what is posted and takes the completions in. Then the object may be deleted.
-  void close();
+  /// Makes one poll of the completion queue where the request is not complete yet.
+  Result<bool> test(Request& request, int* sizes) override;
+
+  /// GPU memory is going to be used with it.
+  virtual Result<void> expect_device_memory() { return ok(); }
+
+  /// Flushes what is posted and takes the completions in.
+  void close() override;
 
   /// Working on a connection: false where somebody else does it right now, or wants to (claim()).
   class Turn {
    public:
-    explicit Turn(Connection& connection) : Turn(connection, connection.claimed_.load(std::memory_order_relaxed)) {}
+    explicit Turn(Connection& connection)
+        : Turn(connection, connection.claimed_.load(std::memory_order_relaxed) != 0) {}
     ~Turn() {
       if (mine_) taken_.store(false, std::memory_order_release);
     }
@@ -71,22 +89,42 @@ class Connection : public Object {
     bool mine_;
   };
   /// For the process's service. Callers come so often that it would hardly ever find them away; they stay away from now
-  /// on, until release_claim(), and the turn is there soon.
-  Turn claim() {
-    claimed_.store(true, std::memory_order_relaxed);
+  /// on, until release_claim(), and the turn is there soon. Each purpose has a claim of its own.
+  enum Claim : std::uint8_t { kToTakeUp = 1, kToLook = 2 };
+  Turn claim(Claim purpose) {
+    claimed_.fetch_or(purpose, std::memory_order_relaxed);
     return Turn(*this, false);
   }
-  void release_claim() { claimed_.store(false, std::memory_order_relaxed); }
+  void release_claim(Claim purpose) {
+    claimed_.fetch_and(static_cast<std::uint8_t>(~purpose), std::memory_order_relaxed);
+  }
+
+  /// What it is doing, at the moment `now_ns`. For whoever has the turn, or while nobody runs. Counts on nothing that
+  /// the data path would not keep anyway.
+  ConnectionState state(std::int64_t now_ns);
 
  protected:
   Connection(ObjectKind kind, std::unique_ptr<Leg> leg, const ConnectionSettings& settings);
+  /// Calls `work` in the connection's turn, whoever has it now.
+  template <typename Work>
+  auto in_turn(const Work& work) {
+    for (;;) {
+      if (const Turn turn(*this, false); turn) return work();
+      Turn::pass();
+    }
+  }
   verbs::CompletionQueue& completions() { return leg_->completions(); }
 
   /// One ibv_poll_cq; how many completions it brought. May leave the connection impaired.
   int poll();
   virtual void completed(const ibv_wc& completion) = 0;
+  /// One look at what a flush waits for.
+  virtual void advance_flushes() {}
   /// A work request that ended without success; the connection is impaired by now.
   virtual void flushed(const ibv_wc& /*completion*/) {}
+  /// The same for the leg's rails.
+  virtual void rail_completed(std::size_t /*rail*/, const ibv_wc& /*completion*/) {}
+  virtual void rail_flushed(std::size_t /*rail*/, const ibv_wc& /*completion*/) {}
   /// After each poll of the completion queue, which brought `count` completions.
   virtual void polled(int /*count*/) {}
   /// close() begins; the queue pair still works.
@@ -95,8 +133,25 @@ class Connection : public Object {
   virtual bool can_resume() const { return false; }
   /// One step of being taken up again, while suspended.
   virtual void resume() {}
+  /// Asked when it has been suspended for as long as it may be: whether there is a reason to wait as long again;
+  /// nullopt: that is not known yet.
+  virtual std::optional<bool> waits_longer() { return false; }
+  /// Failed, or closed: to be told once.
+  virtual void ended() {}
+  /// The leg is in ERR.
+  virtual void leg_lost() {}
+  /// The leg, or one of its rails, heard nothing of the other end: the connection is about to be suspended.
+  virtual void way_lost(const Leg& /*lost*/) {}
   /// What stood in its way so far, for the error if it comes to nothing.
   virtual std::string obstacle() const { return ""; }
+  /// Relays stand between the peer and us.
+  virtual bool is_relayed() const { return false; }
+  /// Fills in what is its kind's own: the way, the peer, whom it waits for.
+  virtual void describe(ConnectionState& /*state*/) {}
+  /// Of a request that is not finished: tags and size.
+  virtual RequestState describe(const Request& /*request*/) { return {}; }
+  /// Requests of groups below this one have been posted before now.
+  virtual std::uint64_t next_group() const { return 0; }
 
   /// To be called after polls that brought nothing: after five seconds of silence, and whenever it has lasted
   /// twice as long, it sends an empty message, whose end tells whether the way still stands. Whoever only waits would
@@ -111,6 +166,10 @@ class Connection : public Object {
   /// post_probe(), where there is room for it.
   virtual void probe() {}
 
+  struct RequestPart {
+    std::size_t index = 0, size_bytes = 0;
+    int tag = 0;
+  };
   /// Not up.
   bool impaired() const { return impaired_; }
   bool failed() const { return failure_.has_value(); }
@@ -132,9 +191,20 @@ class Connection : public Object {
     leg_ = std::move(leg);
   }
   void go_on();
-  /// In the order of their groups.
+  /// Sends or receives, in the order of their groups.
   std::vector<Request*> unfinished();
+  /// The way is lost, and nothing else: other statuses tell of mistakes, which would come again.
+  static bool is_lost_way(ibv_wc_status status, const Leg& leg);
+  /// What the person in front of the machine should look at.
+  static std::string advice(ibv_wc_status status, const Leg& leg);
   Request& take_request();
+  /// Of a part of a request that is posted right now; nothing where there is no profiler, or no parent.
+  void begin_event(Request& request, void* parent, const RequestPart& part) {
+    if (parent != nullptr && events_ != nullptr) begin_wanted_event(request, parent, part);
+  }
+  void end_events(Request& request, bool done) {
+    if (request.has_events) events_->end(request, done);
+  }
   void finish(Request& request, std::uint64_t bytes);
   /// Posts one send work request; a refusal fails the connection.
   bool post_send(ibv_send_wr& work) { return post_send(work, pair()); }
@@ -152,26 +222,34 @@ class Connection : public Object {
   RequestPool pool_;
 
  private:
+  Result<bool> test_in_turn(Request& request, int* sizes);
+  void begin_wanted_event(Request& request, void* parent, const RequestPart& part);
   void finish_all();
+  int poll_rails();
   void handle(const ibv_wc& completion);
-  bool is_lost_way(ibv_wc_status status) const;
-  std::string advice(ibv_wc_status status) const;
-  Error describe_failure(const ibv_wc& completion) const;
+  void handle_failure(const ibv_wc& completion, const Leg& leg);
+  Error describe_failure(const ibv_wc& completion, const Leg& leg) const;
+  const Error& fail_polling();
   std::optional<Error> check_lateness(Request& request);
 
   std::unique_ptr<Leg> leg_, retired_;
   verbs::Device& home_;
   ConnectionSettings settings_;
-  std::atomic<bool> taken_{false}, claimed_{false};
+  std::unique_ptr<EventLog> events_;  // nullptr: no profiler
+  std::atomic<bool> taken_{false};
+  std::atomic<std::uint8_t> claimed_{0};  // Claim bits
   bool impaired_ = false;
   std::optional<Error> failure_;
   std::optional<Error> suspension_;
   Deadline give_up_;  // while suspended
   std::int64_t suspended_ns_ = 0;
-  unsigned resumed_ = 0;  // times
+  unsigned resumed_ = 0;               // times
+  unsigned fruitless_ = 0;             // of them, in a row, without anything completed until the next loss
+  std::uint64_t operations_then_ = 0;  // when it was taken up again
   std::uint32_t empty_polls_ = 0;
   static constexpr std::int64_t kSilenceNs = 5'000'000'000;
   std::int64_t silent_since_ns_ = 0;  // 0: not silent
+  std::uint64_t silent_group_ = 0;    // next_group() when the silence began
   std::int64_t patience_ns_ = kSilenceNs;
   std::uint64_t operations_ = 0;
   std::uint64_t bytes_ = 0;

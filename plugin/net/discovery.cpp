@@ -18,6 +18,7 @@ namespace meshbed::net {
 namespace {
 
 constexpr std::uint32_t kUnknownRateMbps = 10'000;
+constexpr unsigned kWorking = IFF_UP | IFF_RUNNING;
 
 std::string class_path(const verbs::Device& device) { return "/sys/class/infiniband/" + device.name(); }
 
@@ -50,12 +51,13 @@ std::string pci_path_of(const verbs::Device& device) {
   return verbs::resolve_link(class_path(device) + "/device").value_or("");
 }
 
+/// 0: nobody knows.
 std::uint32_t rate_of(const Nic& nic, std::uint32_t port_rate_mbps) {
   if (port_rate_mbps > 0) return port_rate_mbps;
   const auto speed = verbs::read_line("/sys/class/net/" + nic.netdev + "/speed");
   // A driver that does not know says -1 or nothing.
   const long mbps = speed ? std::strtol(speed->c_str(), nullptr, 10) : 0;
-  return mbps > 0 ? static_cast<std::uint32_t>(mbps) : kUnknownRateMbps;
+  return mbps > 0 ? static_cast<std::uint32_t>(mbps) : 0;
 }
 
 std::uint8_t prefix_length(const sockaddr* mask) {
@@ -81,6 +83,22 @@ std::string unusable(const Nic& nic, const verbs::PortState& port, const Config&
   return "";
 }
 
+/// Ports of the management network, unless somebody asks for them: data over them would be ten times as slow, and
+/// nobody would be told (D27).
+void leave_out_management(std::vector<Nic>& nics, const Config& config) {
+  const std::string& listed = config.text(Variable::kIbHca);
+  if (config.flag(Variable::kUseManagement) || (!listed.empty() && listed.front() != '^')) return;
+  const std::vector<Nic> all = nics;
+  std::erase_if(nics, [&](const Nic& nic) {
+    if (lane_of(nic, all) != Lane::kManagement) return false;
+    MESHBED_INFO(
+        "port %d of %s is left out: with %u Gb/s beside faster ports it is taken for the management network's; "
+        "NCCL_MESH_USE_MANAGEMENT=1, or its name in NCCL_IB_HCA, takes it in",
+        nic.port, nic.device_name.c_str(), nic.rate_mbps / 1000);
+    return true;
+  });
+}
+
 }  // namespace
 
 Result<std::vector<InterfaceAddress>> read_interfaces() {
@@ -97,7 +115,8 @@ Result<std::vector<InterfaceAddress>> read_interfaces() {
     if (!address || (entry->ifa_flags & IFF_LOOPBACK) != 0) continue;
     if (address->address.family == Family::kIpv6 && is_link_local(address->address)) continue;
     interfaces.push_back({.netdev = entry->ifa_name,
-                          .prefix = {.address = address->address, .length_bits = prefix_length(entry->ifa_netmask)}});
+                          .prefix = {.address = address->address, .length_bits = prefix_length(entry->ifa_netmask)},
+                          .up = (entry->ifa_flags & kWorking) == kWorking});
   }
   ::freeifaddrs(list);
   return interfaces;
@@ -124,9 +143,14 @@ Result<std::vector<Nic>> discover(const Devices& devices, const Config& config) 
       nic.gids = device.gids(*port);
       nic.netdev = netdev_of(device, nic);
       nic.pci_path = pci_path_of(device);
-      nic.rate_mbps = rate_of(nic, port->rate_mbps);
-      nic.addresses = addresses_of(nic, *interfaces);
+      const std::uint32_t rate_mbps = rate_of(nic, port->rate_mbps);
+      nic.rate_known = rate_mbps > 0;
+      nic.rate_mbps = nic.rate_known ? rate_mbps : kUnknownRateMbps;
+      nic.addresses = addresses_of(nic, *interfaces, address_preference(config));
       apply(nic, *port);
+      const HcaChoice choice = hca_choice(config.text(Variable::kIbHca), nic.device_name, nic.port);
+      nic.rail = choice.rail;
+      nic.plane = choice.plane;
       if (const std::string reason = unusable(nic, *port, config); !reason.empty()) {
         MESHBED_INFO("port %d of %s is left out: %s", number, device.name().c_str(), reason.c_str());
         continue;
@@ -134,7 +158,17 @@ Result<std::vector<Nic>> discover(const Devices& devices, const Config& config) 
       nics.push_back(std::move(nic));
     }
   }
+  leave_out_management(nics, config);
   return nics;
+}
+
+AddressPreference address_preference(const Config& config) {
+  AddressPreference preference;
+  if (const std::string& family = config.text(Variable::kIbAddressFamily); !family.empty()) {
+    preference.family = family == "AF_INET6" ? Family::kIpv6 : Family::kIpv4;
+  }
+  preference.range = parse_prefix(config.text(Variable::kIbAddressRange));
+  return preference;
 }
 
 void refresh(Nic& nic, const verbs::Device& device) {

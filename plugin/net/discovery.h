@@ -21,6 +21,7 @@ Result<std::vector<InterfaceAddress>> read_interfaces();
 /// All RoCE ports with at least one address that the configuration lets in, in the order of the devices. Ports that are
 /// left out are logged with the reason.
 Result<std::vector<Nic>> discover(const Devices& devices, const Config& config);
+AddressPreference address_preference(const Config& config);
 /// Link state, MTU and GIDs as they are now.
 void refresh(Nic& nic, const verbs::Device& device);
 

@@ -12,6 +12,8 @@ constexpr std::uint32_t kMagic = 0x4d534842;  // "MSHB"
 constexpr std::size_t kAddressesAt = 32;
 constexpr std::size_t kChecksumAt = 116;
 constexpr std::size_t kTokenAt = 120;
+constexpr std::uint8_t kOffersTcp = 1;
+constexpr std::size_t kTcpAddressesMost = 4;
 
 std::uint32_t checksum(std::span<const std::uint8_t, kHandleBytes> handle) {
   return checksum_of(handle.first<kChecksumAt>());
@@ -33,13 +35,27 @@ std::vector<PeerAddress> by_importance(const Handle& handle) {
   return addresses;
 }
 
+/// What the list holds where there is room for everything.
+std::vector<PeerAddress> wanted_addresses(const Handle& handle) {
+  std::vector<PeerAddress> addresses;
+  const std::size_t tcp = std::min(handle.tcp_addresses.size(), kTcpAddressesMost);
+  for (std::size_t index = 0; index < tcp; ++index) {
+    addresses.push_back({.prefix = handle.tcp_addresses[index].prefix, .nic = kTcpNic});
+  }
+  for (PeerAddress address : by_importance(handle)) {
+    if (tcp > 0) address.nic = std::min<std::uint8_t>(address.nic, kTcpNic - 1);
+    addresses.push_back(address);
+  }
+  return addresses;
+}
+
 }  // namespace
 
 void encode_handle(const Handle& handle, std::span<std::uint8_t, kHandleBytes> target) {
   std::vector<PeerAddress> listed;
   std::size_t bytes = 0;
   std::size_t not_listed = handle.not_listed;
-  for (const PeerAddress& address : by_importance(handle)) {
+  for (const PeerAddress& address : wanted_addresses(handle)) {
     if (bytes + encoded_bytes(address) <= kChecksumAt - kAddressesAt) {
       bytes += encoded_bytes(address);
       listed.push_back(address);
@@ -50,7 +66,7 @@ void encode_handle(const Handle& handle, std::span<std::uint8_t, kHandleBytes> t
   ByteWriter writer(target);
   writer.u32(kMagic);
   writer.u8(kHandleVersion);
-  writer.u8(0);
+  writer.u8(handle.tcp_addresses.empty() ? 0 : kOffersTcp);
   writer.u8(handle.dev);
   writer.u8(static_cast<std::uint8_t>(listed.size()));
   writer.u64(handle.node);
@@ -78,7 +94,8 @@ Result<Handle> decode_handle(std::span<const std::uint8_t, kHandleBytes> source)
   if (check.u32() != checksum(source)) return refuse("the handle is damaged: its checksum does not fit");
 
   Handle handle;
-  if (reader.u8() != 0) return refuse("the handle has flags that this version does not know");
+  const std::uint8_t flags = reader.u8();
+  if ((flags & ~kOffersTcp) != 0) return refuse("the handle has flags that this version does not know");
   handle.dev = reader.u8();
   const std::size_t count = reader.u8();
   handle.node = reader.u64();
@@ -94,8 +111,10 @@ Result<Handle> decode_handle(std::span<const std::uint8_t, kHandleBytes> source)
   for (std::size_t index = 0; index < count; ++index) {
     auto address = read_address(list, "the handle");
     if (!address) return address.error();
-    handle.addresses.push_back(*address);
+    const bool tcp = flags == kOffersTcp && address->nic == kTcpNic;
+    (tcp ? handle.tcp_addresses : handle.addresses).push_back(*address);
   }
+  if (flags == kOffersTcp && handle.tcp_addresses.empty()) return refuse("the handle offers TCP at no address");
   if (list.offset() != bytes) return refuse("the handle's address list does not fill its length");
   return handle;
 }

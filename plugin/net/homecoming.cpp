@@ -29,7 +29,8 @@ bool Homecoming::advance() {
     const Nic& nic = nics[static_cast<std::size_t>(way.nic)];
     return nic.device == device_ && nic.port == port_ && way.remote.prefix.address == peer_;
   };
-  if (ways && leads_home(ways->front())) {
+  const bool may_try = lost_.may_try({.device = device_, .port = port_, .peer = peer_});
+  if (ways && may_try && leads_home(ways->front())) {
     const Route& way = ways->front();
     auto trial = Socket::begin_connect(way.local.address, {.address = peer_, .port = origin_.service_port});
     if (trial) {

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "plugin/net/clock.h"
+#include "plugin/net/lost_ways.h"
 #include "plugin/net/resumption.h"
 #include "plugin/net/socket.h"
 
@@ -13,9 +14,9 @@ namespace meshbed::net {
 
 class Homecoming {
  public:
-  /// Before the first leg is lost: `home` is its end here, `peer` its end there. `origin` must outlive this.
-  Homecoming(const Origin& origin, const LocalEnd& home, const WireEnd& peer)
-      : origin_(origin), device_(home.nic.device), port_(home.nic.port), peer_(peer.address.address) {
+  /// Before the first leg is lost: `home` is its end here, `peer` its end there. `origin` and `lost` must outlive this.
+  Homecoming(const Origin& origin, const LocalEnd& home, const WireEnd& peer, const LostWays& lost)
+      : origin_(origin), lost_(lost), device_(home.nic.device), port_(home.nic.port), peer_(peer.address.address) {
     next_look_ = Deadline::in_ms(kFirstPauseMs);
   }
 
@@ -40,6 +41,7 @@ class Homecoming {
   void put_off();
 
   const Origin& origin_;
+  const LostWays& lost_;
   int device_;
   std::uint8_t port_;
   IpAddress peer_;

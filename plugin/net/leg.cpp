@@ -7,6 +7,14 @@
 #include "plugin/net/clock.h"
 
 namespace meshbed::net {
+namespace {
+
+verbs::QueuePairDepths allowed(verbs::QueuePairDepths depths, const LegSettings& settings) {
+  if (!settings.inline_data) depths.inline_bytes = 0;
+  return depths;
+}
+
+}  // namespace
 
 bool LocalEnd::has_gid_in(const std::vector<verbs::GidEntry>& gids) const {
   return std::any_of(gids.begin(), gids.end(),
@@ -23,7 +31,8 @@ Leg::Leg(LocalEnd local, const LegSettings& settings, const LegShape& shape)
 Result<std::unique_ptr<Leg>> Leg::open(LocalEnd local, const LegSettings& settings, const LegShape& shape) {
   std::unique_ptr<Leg> leg(new Leg(std::move(local), settings, shape));
   if (shape.memory_bytes > 0) {
-    auto memory = verbs::RegisteredBuffer::create(leg->device().pd(), shape.memory_bytes);
+    auto memory = verbs::RegisteredBuffer::create(
+        leg->device().pd(), shape.may_be_striped && settings.striped ? kRailedRingBytes : shape.memory_bytes);
     if (!memory) return memory.error();
     leg->memory_ = std::move(*memory);
   }
@@ -33,11 +42,12 @@ Result<std::unique_ptr<Leg>> Leg::open(LocalEnd local, const LegSettings& settin
   auto queue = verbs::CompletionQueue::create(leg->device(), static_cast<int>(work_requests) + 1, shape.channel);
   if (!queue) return queue.error();
   leg->queue_ = std::move(*queue);
-  auto pair = verbs::QueuePair::create(leg->device(), leg->queue_, leg->local_.nic.port, shape.depths);
+  const verbs::QueuePairPort port{.number = leg->local_.nic.port, .pkey_index = settings.pkey_index};
+  auto pair = verbs::QueuePair::create(leg->device(), leg->queue_, port, allowed(shape.depths, settings));
   if (!pair) return pair.error();
   leg->pair_ = std::move(*pair);
   if (!shape.lane) return leg;
-  auto lane = verbs::QueuePair::create(leg->device(), leg->queue_, leg->local_.nic.port, *shape.lane);
+  auto lane = verbs::QueuePair::create(leg->device(), leg->queue_, port, allowed(*shape.lane, settings));
   if (!lane) return lane.error();
   leg->lane_ = std::move(*lane);
   return leg;
@@ -53,8 +63,10 @@ WireEnd Leg::describe() const {
   end.mtu = local_.nic.mtu;
   end.max_recvs = static_cast<std::uint8_t>(kMaxGroup);
   end.address = local_.address;
-  end.memory_address = memory_.address();
-  end.memory_rkey = memory_.rkey();
+  if (memory_.exists()) {
+    end.memory_address = memory_.address();
+    end.memory_rkey = memory_.rkey();
+  }
   end.memory_entries = memory_entries_;
   end.wants_notice = wants_notice_;
   end.service_port = local_.service_port;
@@ -96,6 +108,9 @@ Result<void> Leg::join(const WireEnd& peer, std::uint8_t mtu) {
 void Leg::abort() {
   pair_.abort();
   if (lane_) lane_->abort();
+  for (const auto& rail : rails_) {
+    if (rail) rail->abort();
+  }
 }
 
 std::string Leg::ends_text() const {

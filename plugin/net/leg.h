@@ -1,9 +1,14 @@
 #pragma once
 // A leg: what a connection stands on. One end of one cable's way to the peer: a completion queue, a queue pair (or
 // two), the memory that the peer writes into, and the names of both ends.
+//
+// Beside it may lie rails: legs without memory of their own, over other cables to the same peer, which carry stripes of
+// long messages. They are lost and replaced together with it.
 
 #include <infiniband/verbs.h>
 
+#include <array>
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -21,6 +26,9 @@
 
 namespace meshbed::net {
 
+/// Bytes that all connections of the process have handed to a port and that are not acknowledged yet.
+using PortLoad = std::atomic<std::uint64_t>;
+
 /// Our end of a leg-to-be.
 struct LocalEnd {
   verbs::Device* device = nullptr;
@@ -30,17 +38,21 @@ struct LocalEnd {
   std::uint64_t node = 0;
   std::uint32_t psn = 0;
   std::uint16_t service_port = 0;  // WireEnd::service_port
+  PortLoad* load = nullptr;        // of the port; the transport's
 
   /// Whether the port's GID table, as it is now, still has our GID where it was.
   bool has_gid_in(const std::vector<verbs::GidEntry>& gids) const;
 };
 
-/// How patient queue pairs are, and how their packets are marked.
+/// How patient queue pairs are, how their packets are marked, and what their work requests may hold.
 struct LegSettings {
   std::uint8_t queue_pair_timeout = 18;
   std::uint8_t queue_pair_retries = 6;
   std::uint8_t traffic_class = 0;
   std::uint8_t service_level = 0;
+  std::uint16_t pkey_index = 0;
+  bool inline_data = true;
+  bool striped = false;  // the memory has room for the keys of rails
 };
 
 /// What a connection of some kind needs its leg to be like.
@@ -50,6 +62,7 @@ struct LegShape {
   std::optional<verbs::QueuePairDepths> lane{};  // of a second queue pair with the same completion queue
   ibv_comp_channel* channel = nullptr;           // announces completions after completions().arm()
   std::size_t memory_bytes = 0;                  // that the peer writes into
+  bool may_be_striped = false;                   // where the settings say so, too
   std::uint32_t memory_entries = kRingEntries;
   bool wants_notice = false;
 };
@@ -74,6 +87,14 @@ class Leg {
   const verbs::QueuePair& lane() const { return *lane_; }
   const verbs::RegisteredBuffer& memory() const { return memory_; }
   std::int64_t joined_ns() const { return joined_ns_; }
+
+  bool has_rails() const { return has_rails_; }
+  /// nullptr: there is none of this number, below kMaxRails.
+  Leg* rail(std::size_t number) const { return rails_[number].get(); }
+  void lay(std::size_t number, std::unique_ptr<Leg> rail) {
+    rails_[number] = std::move(rail);
+    has_rails_ = true;
+  }
   /// "rocep1s0f0 192.168.100.1 QP 17 -> rocep1s0f1 192.168.100.2 QP 18"
   std::string ends_text() const;
 
@@ -91,6 +112,8 @@ class Leg {
   // After the queue and the memory, so that they go first.
   verbs::QueuePair pair_;
   std::optional<verbs::QueuePair> lane_;
+  bool has_rails_ = false;
+  std::array<std::unique_ptr<Leg>, kMaxRails> rails_;
 };
 
 }  // namespace meshbed::net

@@ -4,16 +4,21 @@
 
 #include "plugin/base/log.h"
 #include "plugin/net/answering.h"
+#include "plugin/net/tcp_receive.h"
 #include "plugin/net/transport.h"
 
 namespace meshbed::net {
 
-Listener::Listener(Transport& transport, int dev, int traffic_class)
-    : Object(kKind), transport_(transport), dev_(dev), traffic_class_(traffic_class), cookie_(transport.random()) {}
+Listener::Listener(Transport& transport, int dev, const ContextSettings& owner)
+    : Object(kKind), transport_(transport), dev_(dev), owner_(owner), cookie_(transport.random()) {}
 
-Result<std::unique_ptr<Listener>> Listener::create(Transport& transport, int dev, int traffic_class) {
-  std::unique_ptr<Listener> listener(new Listener(transport, dev, traffic_class));
-  auto socket = Socket::listen_anywhere(has_ipv6(transport.nics()));
+Result<std::unique_ptr<Listener>> Listener::create(Transport& transport, int dev, const ContextSettings& owner) {
+  std::unique_ptr<Listener> listener(new Listener(transport, dev, owner));
+  bool ipv6 = has_ipv6(transport.nics());
+  for (const InterfaceAddress& interface : transport.tcp_interfaces()) {
+    ipv6 = ipv6 || interface.prefix.address.family == Family::kIpv6;
+  }
+  auto socket = Socket::listen_anywhere(ipv6);
   if (!socket) return socket.error();
   listener->socket_ = std::move(*socket);
   auto port = listener->socket_.local_port();
@@ -29,6 +34,8 @@ Handle Listener::handle() const {
   handle.cookie = cookie_;
   handle.tcp_port = port_;
   handle.dev = static_cast<std::uint8_t>(dev_);
+  handle.tcp_addresses = transport_.tcp_addresses(dev_);
+  if (transport_.tcp().everything()) return handle;
   for (std::size_t nic = 0; nic < transport_.nics().size(); ++nic) {
     for (const IpPrefix& address : transport_.nics()[nic].addresses) {
       handle.addresses.push_back(
@@ -38,12 +45,12 @@ Handle Listener::handle() const {
   return handle;
 }
 
-Result<std::unique_ptr<ReceiveConnection>> Listener::take() {
+Result<std::unique_ptr<Endpoint>> Listener::take() {
   const std::lock_guard lock(mutex_);
   if (finished_.empty()) {
     if (auto advanced = advance(); !advanced) return advanced.error();
   }
-  if (finished_.empty()) return std::unique_ptr<ReceiveConnection>();
+  if (finished_.empty()) return std::unique_ptr<Endpoint>();
   auto connection = std::move(finished_.front());
   finished_.erase(finished_.begin());
   return connection;
@@ -60,7 +67,7 @@ Result<void> Listener::advance() {
   for (auto& client : clients_) {
     const Progress progress = advance(*client);
     if (progress == Progress::kWaits) continue;
-    if (progress == Progress::kFinished) finished_.push_back(std::move(client->connection));
+    if (progress == Progress::kFinished) finished_.push_back(connection_of(*client));
     client.reset();
   }
   clients_.erase(std::remove(clients_.begin(), clients_.end(), nullptr), clients_.end());
@@ -119,9 +126,11 @@ Listener::Progress Listener::read_request(Client& client) {
   auto message = client.reader.read(client.socket);
   if (!message) return drop(client, message.error().text);
   if (!*message) return Progress::kWaits;
-  if ((*message)->type != WireType::kRequest) return drop(client, "it did not begin with a request");
+  const bool tcp = (*message)->type == WireType::kTcpRequest;
+  if (!tcp && (*message)->type != WireType::kRequest) return drop(client, "it did not begin with a request");
   if ((*message)->cookie != cookie_) return drop(client, "its cookie is not that of this listener: a stale handle?");
-  if (auto welcomed = welcome(client, **message); !welcomed) return refuse(client, welcomed.error().text);
+  auto welcomed = tcp ? welcome_tcp(client, **message) : welcome(client, **message);
+  if (!welcomed) return refuse(client, welcomed.error().text);
   client.state = State::kReply;
   return Progress::kWaits;
 }
@@ -130,7 +139,8 @@ Result<void> Listener::welcome(Client& client, const WireMessage& request) {
   auto local = local_end_for(transport_, client.local.address, client.remote.address, request.end);
   if (!local) return local.error();
   const std::uint8_t mtu = std::min(local->nic.mtu, request.end.mtu);
-  auto connection = ReceiveConnection::create(std::move(*local), transport_.settings_for(traffic_class_));
+  auto connection =
+      ReceiveConnection::create(std::move(*local), transport_.receiving_settings_for(owner_.traffic_class));
   if (!connection) return connection.error();
   client.connection = std::move(*connection);
   if (auto joined = client.connection->leg().join(request.end, mtu); !joined) return joined;
@@ -143,6 +153,35 @@ Result<void> Listener::welcome(Client& client, const WireMessage& request) {
   return ok();
 }
 
+Result<void> Listener::welcome_tcp(Client& client, const WireMessage& request) {
+  const TcpNetwork& network = transport_.tcp();
+  if (!network.wanted()) {
+    return handshake_error("TCP for data is not wanted here: set NCCL_MESH_HYBRID_TCP=1 on all nodes, or on none");
+  }
+  const auto netdev = network.interface_with(client.local.address);
+  if (!netdev) {
+    return handshake_error("it came in on " + to_text(client.local.address) +
+                           ", where TCP for data is not wanted; here is " + network.describe());
+  }
+  client.tcp = TcpEnds{.socket = {},
+                       .netdev = *netdev,
+                       .local = client.local.address,
+                       .peer_netdev = request.tcp.netdev,
+                       .remote = client.remote};
+  client.writer.start({.type = WireType::kTcpReply,
+                       .cookie = cookie_,
+                       .end = {},
+                       .reason = "",
+                       .tcp = {.node = transport_.node(), .netdev = *netdev}});
+  return ok();
+}
+
+std::unique_ptr<Endpoint> Listener::connection_of(Client& client) {
+  if (!client.tcp) return std::move(client.connection);
+  client.tcp->socket = std::move(client.socket);
+  return std::make_unique<TcpReceiveConnection>(std::move(*client.tcp), transport_.tcp_settings());
+}
+
 Listener::Progress Listener::write_reply(Client& client) {
   auto written = client.writer.write(client.socket);
   if (!written) return drop(client, written.error().text);
@@ -151,7 +190,7 @@ Listener::Progress Listener::write_reply(Client& client) {
 }
 
 Listener::Progress Listener::read_ready(Client& client) {
-  if (client.connection->was_taken_up()) return Progress::kFinished;
+  if (!client.tcp && client.connection->was_taken_up()) return Progress::kFinished;
   auto message = client.reader.read(client.socket);
   if (!message) return drop(client, message.error().text);
   if (!*message) return Progress::kWaits;

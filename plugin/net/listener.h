@@ -2,20 +2,24 @@
 // The accepting side of the handshake: one TCP socket on an ephemeral port of every address, any number of clients,
 // each with its own state and deadline. A slow, silent or confused client costs one warning and nobody else's time.
 //
-// A client is served by the NIC whose address it dialled: that TCP arrived there is the proof of the cable.
+// A client is served by the NIC whose address it dialled: that TCP arrived there is the proof of the cable. One that
+// asks for TCP data instead is served where that is wanted (tcp_network.h).
 
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "plugin/base/result.h"
 #include "plugin/net/clock.h"
 #include "plugin/net/connection.h"
+#include "plugin/net/context.h"
 #include "plugin/net/handle.h"
 #include "plugin/net/object.h"
 #include "plugin/net/receive.h"
 #include "plugin/net/socket.h"
+#include "plugin/net/tcp_connection.h"
 
 namespace meshbed::net {
 
@@ -24,15 +28,17 @@ class Transport;
 class Listener : public Object {
  public:
   static constexpr ObjectKind kKind = ObjectKind::kListener;
-  static Result<std::unique_ptr<Listener>> create(Transport& transport, int dev, int traffic_class);
+  static Result<std::unique_ptr<Listener>> create(Transport& transport, int dev, const ContextSettings& owner);
 
   Handle handle() const;
   /// Advances all clients; hands out one finished connection, or nullptr.
-  Result<std::unique_ptr<ReceiveConnection>> take();
+  Result<std::unique_ptr<Endpoint>> take();
   /// Advances all clients, unless another thread does it right now. A failure waits for take().
   void advance_if_idle();
 
   Transport& transport() const { return transport_; }
+  /// What its context brings.
+  const ContextSettings& owner() const { return owner_; }
 
  private:
   enum class State { kRequest, kReply, kReady, kRefusing };
@@ -45,9 +51,10 @@ class Listener : public Object {
     MessageReader reader;
     MessageWriter writer;
     std::unique_ptr<ReceiveConnection> connection;
+    std::optional<TcpEnds> tcp;  // instead of `connection`; its socket is still this one's
   };
 
-  Listener(Transport& transport, int dev, int traffic_class);
+  Listener(Transport& transport, int dev, const ContextSettings& owner);
   Result<void> advance();
   Result<void> admit_clients();
   Progress advance(Client& client);
@@ -57,16 +64,18 @@ class Listener : public Object {
   Progress drop(const Client& client, const std::string& reason);
   Progress refuse(Client& client, const std::string& reason);
   Result<void> welcome(Client& client, const WireMessage& request);
+  Result<void> welcome_tcp(Client& client, const WireMessage& request);
+  std::unique_ptr<Endpoint> connection_of(Client& client);
 
   Transport& transport_;
   int dev_;
-  int traffic_class_;
+  ContextSettings owner_;
   std::uint64_t cookie_;
   std::uint16_t port_ = 0;
   std::mutex mutex_;
   Socket socket_;
   std::vector<std::unique_ptr<Client>> clients_;
-  std::vector<std::unique_ptr<ReceiveConnection>> finished_;
+  std::vector<std::unique_ptr<Endpoint>> finished_;
 };
 
 }  // namespace meshbed::net

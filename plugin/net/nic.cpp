@@ -6,6 +6,8 @@ namespace meshbed::net {
 namespace {
 
 constexpr std::uint32_t kLargestGidIndex = 255;
+constexpr std::uint32_t kManagementMostMbps = 25'000;
+constexpr std::uint32_t kFastLeastMbps = 50'000;
 
 std::optional<verbs::GidEntry> entry_at(const Nic& nic, int index) {
   for (const verbs::GidEntry& entry : nic.gids) {
@@ -14,7 +16,21 @@ std::optional<verbs::GidEntry> entry_at(const Nic& nic, int index) {
   return std::nullopt;
 }
 
+template <typename Predicate>
+void keep_if_any(std::vector<IpPrefix>& addresses, Predicate keep) {
+  if (std::none_of(addresses.begin(), addresses.end(), keep)) return;
+  std::erase_if(addresses, [&](const IpPrefix& prefix) { return !keep(prefix); });
+}
+
 }  // namespace
+
+Lane lane_of(const Nic& nic, const std::vector<Nic>& of_node) {
+  if (!nic.link_up || !nic.rate_known) return Lane::kUnknown;
+  const bool beside_fast = std::any_of(of_node.begin(), of_node.end(), [](const Nic& other) {
+    return other.rate_known && other.rate_mbps >= kFastLeastMbps;
+  });
+  return nic.rate_mbps <= kManagementMostMbps && beside_fast ? Lane::kManagement : Lane::kFast;
+}
 
 std::optional<verbs::GidEntry> find_gid(const Nic& nic, const IpAddress& address, const GidPreference& preference) {
   if (preference.forced_index >= 0) return entry_at(nic, preference.forced_index);
@@ -43,7 +59,8 @@ std::string foreign_gid_text(const verbs::Gid& gid, const IpAddress& address) {
          ": nobody would answer for it here (is NCCL_IB_GID_INDEX the right one there?)";
 }
 
-std::vector<IpPrefix> addresses_of(const Nic& nic, const std::vector<InterfaceAddress>& interfaces) {
+std::vector<IpPrefix> addresses_of(const Nic& nic, const std::vector<InterfaceAddress>& interfaces,
+                                   const AddressPreference& preference) {
   std::vector<IpPrefix> addresses;
   for (const InterfaceAddress& candidate : interfaces) {
     const verbs::Gid gid = gid_of(candidate.prefix.address);
@@ -51,10 +68,12 @@ std::vector<IpPrefix> addresses_of(const Nic& nic, const std::vector<InterfaceAd
         std::any_of(nic.gids.begin(), nic.gids.end(), [&](const verbs::GidEntry& entry) { return entry.gid == gid; });
     if (in_table || (!nic.netdev.empty() && candidate.netdev == nic.netdev)) addresses.push_back(candidate.prefix);
   }
-  const auto proper = [](const IpPrefix& prefix) { return !is_link_local(prefix.address); };
-  if (std::any_of(addresses.begin(), addresses.end(), proper)) {
-    addresses.erase(std::stable_partition(addresses.begin(), addresses.end(), proper), addresses.end());
-  }
+  keep_if_any(addresses, [](const IpPrefix& prefix) { return !is_link_local(prefix.address); });
+  keep_if_any(addresses, [&](const IpPrefix& prefix) {
+    return !preference.family || prefix.address.family == *preference.family;
+  });
+  keep_if_any(addresses,
+              [&](const IpPrefix& prefix) { return !preference.range || contains(*preference.range, prefix.address); });
   return addresses;
 }
 

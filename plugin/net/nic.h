@@ -24,19 +24,37 @@ struct Nic {
   bool link_up = false;
   std::uint8_t mtu = 3;  // ibv_mtu
   std::uint32_t rate_mbps = 0;
+  bool rate_known = true;  // else rate_mbps is a guess
   std::uint32_t max_message_bytes = 0;
   int max_queue_pairs = 0;
+  std::int16_t rail = -1, plane = -1;  // as NCCL_IB_HCA says; -1: it does not
 };
+
+/// What a port is for, as far as its rate tells. A node's ports are compared with one another, never with a number
+/// alone: soft-RoCE calls every port slow, and they are all it has.
+enum class Lane : std::uint8_t { kFast, kManagement, kUnknown };
+
+/// kManagement: at most 25 Gb/s, beside a port of 50 Gb/s or more. kUnknown: its link is down, which says nothing of
+/// the rate that it will have, or its driver names none. (The ancestor's classes and figures.)
+Lane lane_of(const Nic& nic, const std::vector<Nic>& of_node);
 
 /// An address of a network interface, as getifaddrs() tells it.
 struct InterfaceAddress {
   std::string netdev;
   IpPrefix prefix;
+  bool up = true;  // and running
+};
+
+/// Which of a NIC's addresses to use, where it has such; else all.
+struct AddressPreference {
+  std::optional<Family> family{};
+  std::optional<IpPrefix> range{};
 };
 
 /// The addresses that belong to a port: those of its network interface and those that stand in its GID table (VLANs).
-/// IPv4 link-local ones only where there is no other: every cable would have the same subnet.
-std::vector<IpPrefix> addresses_of(const Nic& nic, const std::vector<InterfaceAddress>& interfaces);
+/// IPv4 link-local ones only where there is no other: every cable would have the same subnet. Then as is preferred.
+std::vector<IpPrefix> addresses_of(const Nic& nic, const std::vector<InterfaceAddress>& interfaces,
+                                   const AddressPreference& preference = {});
 
 /// How to choose among the GIDs that carry an address.
 struct GidPreference {

@@ -6,7 +6,18 @@
 
 namespace meshbed::net {
 
-enum class ObjectKind : std::uint16_t { kDead = 0, kContext, kListener, kSend, kReceive, kRequest, kMemory };
+enum class ObjectKind : std::uint16_t {
+  kDead = 0,
+  kContext,
+  kListener,
+  kSend,
+  kReceive,
+  kTcpSend,
+  kTcpReceive,
+  kRequest,
+  kMemory,
+  kTuner
+};
 
 class Object {
  public:

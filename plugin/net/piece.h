@@ -70,7 +70,10 @@ class PieceWindow {
  public:
   explicit PieceWindow(std::uint64_t* credits) : credits_(credits) {}
 
-  bool has_room() const { return sent_ - std::atomic_ref(*credits_).load(std::memory_order_acquire) < kPieceSlots; }
+  bool has_room() const { return room() > 0; }
+  std::uint64_t room() const {
+    return kPieceSlots - (sent_ - std::atomic_ref(*credits_).load(std::memory_order_acquire));
+  }
   std::uint64_t sent() const { return sent_; }
   std::uint32_t next_slot() const { return static_cast<std::uint32_t>(sent_ % kPieceSlots); }
   void took_one() { ++sent_; }

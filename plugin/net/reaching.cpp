@@ -20,7 +20,12 @@ Error logged(Error error) {
 }  // namespace
 
 Reaching::Reaching(Transport& transport, const Handle& peer, int dev, int traffic_class)
-    : transport_(transport), peer_(peer), dev_(dev), traffic_class_(traffic_class), nics_(transport.current_nics()) {}
+    : transport_(transport),
+      peer_(peer),
+      dev_(dev),
+      traffic_class_(traffic_class),
+      events_(transport.port_events()),
+      nics_(transport.current_nics()) {}
 
 Result<std::unique_ptr<Reaching>> Reaching::begin(Transport& transport, const Handle& peer, int dev,
                                                   int traffic_class) {
@@ -31,23 +36,54 @@ Result<std::unique_ptr<Reaching>> Reaching::begin(Transport& transport, const Ha
                              .dev = dev,
                              .peer_dev = peer.dev,
                              .gids = transport.gid_preference()});
-  if (route) {
-    if (auto straight = reaching->go_straight(*route); !straight) return logged(straight.error());
-    return reaching;
-  }
-  if (!transport.config().flag(Variable::kEnableRelay)) {
-    Error error = route.error();
-    error.text += " (relays are off: NCCL_MESH_ENABLE_RELAY=0)";
-    return logged(std::move(error));
-  }
-  Service* service = transport.service();
-  if (service == nullptr) return logged(route.error());
-  if (service->scout() == nullptr) return logged(service->scout_problem());
-  reaching->search_ = std::make_unique<ChainSearch>(transport, *service->scout(), peer, dev);
-  reaching->no_path_ = route.error();
-  reaching->give_up_ = Deadline::in_ms(transport.config().number(Variable::kConnectTimeoutSec) * 1000);
-  reaching->search_->begin(false);
+  auto begun = route ? reaching->go_straight(*route) : reaching->go_round(route.error());
+  if (!begun) return logged(reaching->with_tcp_hint(begun.error()));
   return reaching;
+}
+
+Result<void> Reaching::go_round(Error no_path) {
+  const TcpNetwork& network = transport_.tcp();
+  if (network.everything()) return go_by_tcp("RDMA is off here (NCCL_MESH_DISABLE_RDMA=1)");
+  if (!transport_.config().flag(Variable::kEnableRelay)) {
+    no_path.text += " (relays are off: NCCL_MESH_ENABLE_RELAY=0)";
+    return may_use_tcp() ? go_by_tcp(std::move(no_path.text)) : no_path;
+  }
+  Service* service = transport_.service();
+  const bool can_relay = service != nullptr && service->scout() != nullptr;
+  // A peer without any RDMA is behind no chain, and one that none led to a moment ago is still behind none.
+  const bool hopeless = !can_relay || peer_.addresses.empty() || network.is_unreached(peer_.node);
+  if (hopeless && may_use_tcp()) return go_by_tcp(std::move(no_path.text));
+  if (service == nullptr) return no_path;
+  if (service->scout() == nullptr) return service->scout_problem();
+  search_ = std::make_unique<ChainSearch>(transport_, *service->scout(), peer_, dev_);
+  no_path_ = std::move(no_path);
+  give_up_ = Deadline::in_ms(transport_.config().number(Variable::kConnectTimeoutSec) * 1000);
+  search_->begin(false);
+  return ok();
+}
+
+/// One end asks for TCP, the other does not: whoever set the variable would look for the reason in vain.
+Error Reaching::with_tcp_hint(Error error) const {
+  const bool here = transport_.tcp().wanted(), there = !peer_.tcp_addresses.empty();
+  if (here && !there) {
+    error.text +=
+        "; the peer offers no address for TCP: NCCL_MESH_HYBRID_TCP=1 must be set there too, and its "
+        "NCCL_SOCKET_IFNAME must leave an interface";
+    if (transport_.tcp_interfaces().empty()) {
+      error.text += " (here NCCL_SOCKET_IFNAME=" + transport_.config().text(Variable::kSocketIfname) + " leaves none)";
+    }
+  }
+  if (!here && there) error.text += "; the peer offers TCP: set NCCL_MESH_HYBRID_TCP=1 here, too";
+  return error;
+}
+
+bool Reaching::may_use_tcp() const { return transport_.tcp().wanted() && !peer_.tcp_addresses.empty(); }
+
+Result<void> Reaching::go_by_tcp(std::string why) {
+  auto begun = TcpConnecting::begin(transport_, peer_, dev_, std::move(why));
+  if (!begun) return begun.error();
+  tcp_ = std::move(*begun);
+  return ok();
 }
 
 LocalEnd Reaching::local_end(const Route& route) {
@@ -72,15 +108,21 @@ Result<void> Reaching::go_straight(const Route& route) {
   return ok();
 }
 
-Result<std::unique_ptr<SendConnection>> Reaching::advance() {
+Result<std::unique_ptr<Endpoint>> Reaching::advance() {
   for (;;) {
+    if (tcp_ != nullptr) {
+      auto connection = tcp_->advance();
+      if (!connection) return logged(connection.error());
+      return std::unique_ptr<Endpoint>(std::move(*connection));
+    }
     if (connecting_ == nullptr) {
       auto begun = search();
-      if (!begun) return logged(begun.error());
-      if (!*begun) return std::unique_ptr<SendConnection>();
+      if (!begun) return logged(with_tcp_hint(begun.error()));
+      if (tcp_ != nullptr) continue;
+      if (!*begun) return std::unique_ptr<Endpoint>();
     }
     auto connected = connecting_->advance();
-    if (connected && !*connected) return std::unique_ptr<SendConnection>();
+    if (connected && !*connected) return std::unique_ptr<Endpoint>();
     if (connected) break;
     if (search_ == nullptr || give_up_.passed()) return logged(connected.error());
     MESHBED_INFO("%s", connected.error().text.c_str());
@@ -94,9 +136,10 @@ Result<std::unique_ptr<SendConnection>> Reaching::advance() {
                          .peer = peer_,
                          .dev = dev_,
                          .session = connecting_->session(),
-                         .service_port = connecting_->session_port()});
+                         .service_port = connecting_->session_port()},
+                        nics_, events_);
   connecting_.reset();
-  return std::move(connection_);
+  return std::unique_ptr<Endpoint>(std::move(connection_));
 }
 
 Result<bool> Reaching::search() {
@@ -112,7 +155,10 @@ Result<bool> Reaching::search() {
                   " s: " + std::to_string(transport_.service()->scout()->known_nodes()) +
                   " nodes answered on UDP port " + transport_.config().text(Variable::kRelayPort) +
                   " (NCCL_MESH_RELAY_PORT)";
-    return error;
+    if (!may_use_tcp()) return error;
+    transport_.tcp().remember_unreached(peer_.node);
+    if (auto begun = go_by_tcp(std::move(error.text)); !begun) return begun.error();
+    return true;
   }
   // Nothing to look at here; the relay service reads the answers.
   ::poll(nullptr, 0, 0);

@@ -1,6 +1,9 @@
 #pragma once
 // The connecting side as connect() polls it: straight over a shared subnet where there is one, else through a chain of
-// relays, which is looked for first. A chain that fails is looked for afresh until the time is up.
+// relays, which is looked for first. A chain that fails is looked for afresh until the time is up
+// (NCCL_MESH_CONNECT_TIMEOUT_SEC). Only then, and only where both ends ask for it, comes TCP (tcp_network.h): cables
+// through other nodes are faster than any management network. A peer that was searched for in vain is reached over TCP
+// at once for a minute. A cable that is there and does not work is an error, and no reason for TCP.
 
 #include <memory>
 #include <vector>
@@ -11,6 +14,7 @@
 #include "plugin/net/connecting.h"
 #include "plugin/net/handle.h"
 #include "plugin/net/send.h"
+#include "plugin/net/tcp_connecting.h"
 
 namespace meshbed::net {
 
@@ -20,23 +24,30 @@ class Reaching {
   static Result<std::unique_ptr<Reaching>> begin(Transport& transport, const Handle& peer, int dev, int traffic_class);
 
   /// The connection, or nullptr: not yet. After an error the object is of no use. Errors are logged.
-  Result<std::unique_ptr<SendConnection>> advance();
+  Result<std::unique_ptr<Endpoint>> advance();
 
  private:
   Reaching(Transport& transport, const Handle& peer, int dev, int traffic_class);
+  /// Where no cable leads straight there.
+  Result<void> go_round(Error no_path);
   Result<void> go_straight(const Route& route);
   /// True: a chain was found, and its first leg has begun.
   Result<bool> search();
   Result<void> go_through(const std::vector<Hop>& hops);
+  bool may_use_tcp() const;
+  Error with_tcp_hint(Error error) const;
+  Result<void> go_by_tcp(std::string why);
   LocalEnd local_end(const Route& route);
 
   Transport& transport_;
   Handle peer_;
   int dev_;
   int traffic_class_;
+  std::uint32_t events_;  // port events, before nics_ was looked at
   std::vector<Nic> nics_;
   std::unique_ptr<SendConnection> connection_;
   std::unique_ptr<Connecting> connecting_;  // its leg
+  std::unique_ptr<TcpConnecting> tcp_;      // instead of both
   // Only where relays are needed:
   std::unique_ptr<ChainSearch> search_;
   Error no_path_;

@@ -16,6 +16,7 @@ namespace {
 constexpr std::uint64_t kSignalEvery = 32;
 constexpr std::uint32_t kSendDepth = kRingEntries + 2 * kSignalEvery;
 constexpr std::uint32_t kInlineBytes = 2 * sizeof(ClearToSend);
+constexpr std::uint64_t kWritesOfReceive = 2;  // the keys for its rails, and its entries
 
 }  // namespace
 
@@ -24,6 +25,7 @@ ReceiveConnection::ReceiveConnection(std::unique_ptr<Leg> leg, const ConnectionS
 
 ReceiveConnection::~ReceiveConnection() {
   if (sessions_ != nullptr) sessions_->remove(session_);
+  flushers_.clear();  // before the memory that they may be reading
   release_parts(0, kRingSlots);
 }
 
@@ -32,7 +34,8 @@ LegShape ReceiveConnection::shape_on(const verbs::Device& device) {
   return {.depths = {.sends = std::min(kSendDepth, limit),
                      .receives = std::min(kRingEntries, limit),
                      .inline_bytes = kInlineBytes},
-          .memory_bytes = kRingBytes};
+          .memory_bytes = kRingBytes,
+          .may_be_striped = true};
 }
 
 Result<std::unique_ptr<ReceiveConnection>> ReceiveConnection::create(LocalEnd local,
@@ -58,6 +61,7 @@ Result<Request*> ReceiveConnection::post(std::span<const ReceivePart> parts) {
   }
   if (auto fine = check_arguments(parts); !fine) return fine.error();
   if (!has_room(parts.size())) return nullptr;
+  if (auto expected = expect_device_memory(parts); !expected) return fail(expected.error());
   // A free request, room in the ring and in both queues: from here on the receive happens.
 
   Request& request = take_request();
@@ -66,13 +70,19 @@ Result<Request*> ReceiveConnection::post(std::span<const ReceivePart> parts) {
   if (!await(request)) return failure();
   const std::uint32_t slot = slot_of(next_entry_);
   stage(parts, slot);
+  if (rails_ != 0) stage_keys(parts, slot);
+  for (std::size_t part = 0; part < parts.size(); ++part) {
+    begin_event(request, parts[part].event,
+                {.index = part, .size_bytes = parts[part].size_bytes, .tag = parts[part].tag});
+  }
   if (!announce(slot, parts.size())) return failure();
   next_entry_ += parts.size();
   return &request;
 }
 
 bool ReceiveConnection::has_room(std::size_t parts) const {
-  return !pool_.empty() && next_entry_ - oldest_entry_ + parts <= kRingEntries && announced_ - announced_done_ < depth_;
+  return !pool_.empty() && next_entry_ - oldest_entry_ + parts <= kRingEntries &&
+         announced_ - announced_done_ + kWritesOfReceive <= depth_;
 }
 
 Result<void> ReceiveConnection::check_arguments(std::span<const ReceivePart> parts) {
@@ -117,13 +127,18 @@ void ReceiveConnection::stage(std::span<const ReceivePart> parts, std::uint32_t 
 }
 
 bool ReceiveConnection::announce(std::uint32_t slot, std::size_t parts) {
-  const auto bytes = static_cast<std::uint32_t>(parts * sizeof(ClearToSend));
-  const std::uint64_t offset = slot * sizeof(ClearToSend);
-  ibv_sge entries{.addr = ring().address() + offset, .length = bytes, .lkey = ring().lkey()};
+  if (rails_ != 0 && !announce_keys(slot, parts)) return false;
+  return write_to_sender(slot * sizeof(ClearToSend), parts * sizeof(ClearToSend));
+}
+
+/// What we have staged in our ring, to the same place in the sender's.
+bool ReceiveConnection::write_to_sender(std::uint64_t offset, std::size_t size_bytes) {
+  const auto bytes = static_cast<std::uint32_t>(size_bytes);
+  ibv_sge staged{.addr = ring().address() + offset, .length = bytes, .lkey = ring().lkey()};
   ibv_send_wr work{};
   ++announced_;
   work.wr_id = RequestPool::kControlBit | announced_;
-  work.sg_list = &entries;
+  work.sg_list = &staged;
   work.num_sge = 1;
   // A relay sleeps until its completion queue wakes it.
   work.opcode = peer().wants_notice ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_RDMA_WRITE;
@@ -151,36 +166,44 @@ void ReceiveConnection::completed(const ibv_wc& completion) {
   --awaited_;
   Request* request = pool_.find(completion.wr_id);
   if (request == nullptr) return;  // it ended with the connection
-  if (!take_sizes(*request, ntohl(completion.imm_data))) return;
-  release_parts(slot_of(request->group), request->parts);
-  oldest_entry_ += request->parts;
-  std::uint64_t bytes = 0;
-  for (std::size_t part = 0; part < request->parts; ++part) bytes += request->sizes[part];
-  finish(*request, bytes);
+  RailsOfParts rails{};
+  if (!take_sizes(*request, ntohl(completion.imm_data), rails)) return;
+  if (ledger_ == nullptr) {
+    complete(*request);
+    return;
+  }
+  ledger_->add(*request, rails);
+  complete_what_is_there();
 }
 
-bool ReceiveConnection::take_sizes(Request& request, std::uint32_t immediate) {
-  if (immediate == kRefusedSize) {
-    fail({.code = ErrorCode::kRemote,
-          .scope = Scope::kQueuePair,
-          .text = ends_text() + ": the peer's message is longer than this receive; the connection ends here",
-          .os_errno = 0});
-    return false;
-  }
+void ReceiveConnection::complete(Request& request) {
+  release_parts(slot_of(request.group), request.parts);
+  oldest_entry_ += request.parts;
+  std::uint64_t bytes = 0;
+  for (std::size_t part = 0; part < request.parts; ++part) bytes += request.sizes[part];
+  finish(request, bytes);
+}
+
+bool ReceiveConnection::take_sizes(Request& request, std::uint32_t immediate, RailsOfParts& rails) {
+  std::string problem;
+  if (immediate == kRefusedSize) problem = "the peer's message is longer than this receive; the connection ends here";
   const ClearToSend* entries = ring().as<ClearToSend>() + slot_of(request.group);
   const std::uint32_t* records = ring().as<std::uint32_t>() + kSizesAt / sizeof(std::uint32_t) + slot_of(request.group);
-  for (std::size_t part = 0; part < request.parts; ++part) {
-    request.sizes[part] = request.parts == 1 ? immediate : records[part];
+  for (std::size_t part = 0; part < request.parts && problem.empty(); ++part) {
+    const std::uint32_t record = request.parts == 1 ? immediate : records[part];
+    const bool striped = (record & kStripedSize) != 0;
+    request.sizes[part] = record & ~kStripedSize;
+    if (striped) rails[part] = rails_of(request, part);
     if (request.sizes[part] > entries[part].capacity_bytes) {
-      fail({.code = ErrorCode::kRemote,
-            .scope = Scope::kQueuePair,
-            .text = ends_text() + ": the peer reports " + std::to_string(request.sizes[part]) +
-                    " bytes in a receive of " + std::to_string(entries[part].capacity_bytes),
-            .os_errno = 0});
-      return false;
+      problem = "the peer reports " + std::to_string(request.sizes[part]) + " bytes in a receive of " +
+                std::to_string(entries[part].capacity_bytes);
+    } else if (striped && rails[part] == 0) {
+      problem = "the peer striped a message over rails that this receive does not have";
     }
   }
-  return true;
+  if (problem.empty()) return true;
+  fail({.code = ErrorCode::kRemote, .scope = Scope::kQueuePair, .text = ends_text() + ": " + problem, .os_errno = 0});
+  return false;
 }
 
 void ReceiveConnection::release_parts(std::uint32_t slot, std::size_t parts) {

@@ -7,8 +7,12 @@
 #include <atomic>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "plugin/net/connection.h"
+#include "plugin/net/flusher.h"
+#include "plugin/net/knock.h"
+#include "plugin/net/stripe_ledger.h"
 #include "plugin/verbs/registration.h"
 
 namespace meshbed::net {
@@ -18,6 +22,7 @@ struct ReceivePart {
   std::size_t size_bytes = 0;  // the largest message that may come
   int tag = 0;
   Memory* memory = nullptr;  // may be nullptr where size_bytes is 0
+  void* event = nullptr;     // the profiler's parent event; nullptr: none
 };
 
 class Sessions;
@@ -40,22 +45,64 @@ class ReceiveConnection : public Connection {
   /// The sender stands on its new leg too: announces once more what is awaited.
   void announce_anew();
   bool over() const { return failed(); }
+  /// The sender has one more way, `sender`, beside the leg whose queue pair has the number `sender_leg`: our end of it.
+  /// An error: not on this way.
+  Result<WireEnd> lay_rail(std::size_t number, std::uint32_t sender_leg, const LocalEnd& local, const WireEnd& sender,
+                           std::uint8_t mtu);
+  /// The sender knows our end too: from now on entries say what their memory is called there.
+  void use_rail(std::size_t number, std::uint32_t sender_leg);
   /// Its sender has come over another leg than the first one. Any thread.
   bool was_taken_up() const { return taken_up_.load(std::memory_order_relaxed); }
 
   /// One request for all parts (1..8). nullptr: not now, 256 parts are outstanding; call again.
   Result<Request*> post(std::span<const ReceivePart> parts);
 
+  /// A receive into GPU memory is done: the request is when the GPU, too, sees its bytes, of this and of every part
+  /// that came before. nullptr: flushing is switched off. `data` is one of them, with at least a byte.
+  Result<Request*> flush(void* data, Memory& memory);
+  Result<void> expect_device_memory() override;
+
  private:
   ReceiveConnection(std::unique_ptr<Leg> leg, const ConnectionSettings& settings);
   void completed(const ibv_wc& completion) override;
   void flushed(const ibv_wc& completion) override;
+  void rail_completed(std::size_t rail, const ibv_wc& completion) override;
+  void rail_flushed(std::size_t rail, const ibv_wc& completion) override;
   bool can_resume() const override;
+  std::optional<bool> waits_longer() override;
+  std::string obstacle() const override { return knock_ != nullptr ? knock_->why() : ""; }
   void resume() override { Turn::pass(); }
   void polled(int count) override;
   void probe() override;
+  /// Only a relay asks to be told of clear-to-sends.
+  bool is_relayed() const override { return peer().wants_notice; }
+  void describe(ConnectionState& state) override;
+  RequestState describe(const Request& request) override;
+  std::uint64_t next_group() const override { return next_entry_; }
   static LegShape shape_on(const verbs::Device& device);
   bool await(const Request& request);
+
+  // --- flushes (receive_flush.cpp) ---
+  void advance_flushes() override;
+  Result<void> expect_device_memory(std::span<const ReceivePart> parts);
+  /// The one for the leg's device as it is now.
+  Result<void> open_flusher();
+  bool start_flush(Request& request);
+  bool read_by(std::size_t index, Request& request);
+  void confirm_read(std::size_t index, Request& request);
+  void lose_flusher(Flusher& flusher, const ibv_wc& completion);
+  bool stands_on(const Flusher& flusher) const { return &flusher.device() == &device(); }
+  template <typename Action>
+  void for_each_flush(Action action) {
+    pool_.for_each_in_use([&](Request& request) {
+      if (request.flushes && !request.done) action(request);
+    });
+  }
+  /// After the connection came to stand on another leg.
+  Result<void> move_flushers();
+  /// After it was taken up again.
+  void resume_flushes();
+
   bool copy_ring(const Leg& from, const Leg& to);
   /// The leg's memory: we stage clear-to-sends, the peer writes sizes.
   const verbs::RegisteredBuffer& ring() { return leg().memory(); }
@@ -64,18 +111,40 @@ class ReceiveConnection : public Connection {
   Result<void> check_arguments(std::span<const ReceivePart> parts);
   void stage(std::span<const ReceivePart> parts, std::uint32_t slot);
   bool announce(std::uint32_t slot, std::size_t parts);
-  bool take_sizes(Request& request, std::uint32_t immediate);
+  bool write_to_sender(std::uint64_t offset, std::size_t size_bytes);
+  /// Over which rails each part came, besides the first way.
+  using RailsOfParts = std::array<std::uint32_t, kMaxGroup>;
+  bool take_sizes(Request& request, std::uint32_t immediate, RailsOfParts& rails);
+  void complete(Request& request);
   void release_parts(std::uint32_t slot, std::size_t parts);
+
+  // --- rails (receive_rails.cpp) ---
+  bool await_stripe(std::size_t rail);
+  bool awaits_anything() const;
+  /// Bit per rail over which this part may have come.
+  std::uint32_t rails_of(const Request& request, std::size_t part);
+  RailKeys& keys_of(std::uint32_t slot) { return *(ring().as<RailKeys>() + kRailKeysAt / sizeof(RailKeys) + slot); }
+  void stage_keys(std::span<const ReceivePart> parts, std::uint32_t slot);
+  bool announce_keys(std::uint32_t slot, std::size_t parts);
+  void complete_what_is_there();
 
   std::uint64_t next_entry_ = 0;
   std::uint64_t oldest_entry_ = 0;  // not received yet
   std::uint64_t announced_ = 0;     // clear-to-send writes posted
   std::uint64_t announced_done_ = 0;
   std::uint64_t depth_ = 0;
-  std::uint64_t awaited_ = 0;  // receive work requests without a completion
+  std::uint64_t awaited_ = 0;                               // receive work requests without a completion
+  std::array<std::uint32_t, kMaxRails> stripes_awaited_{};  // the same on rails
+  std::uint32_t rails_ = 0;                                 // bit per rail that both ends may use
+  std::unique_ptr<StripeLedger> ledger_;                    // where there is a rail
   Sessions* sessions_ = nullptr;
   std::atomic<bool> taken_up_{false};
   std::uint64_t session_ = 0;
+  std::unique_ptr<Knock> knock_;  // while nobody knows whether the sender is still there
+  // One for each device that it has stood on, since what came over any of them may be on its way to the GPU. None
+  // before GPU memory is expected.
+  std::vector<std::unique_ptr<Flusher>> flushers_;
+  unsigned lost_flushes_ = 0;                   // since the last one that was done
   std::array<Memory*, kRingSlots> memories_{};  // held while in flight
 };
 

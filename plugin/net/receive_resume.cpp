@@ -18,6 +18,33 @@ bool ReceiveConnection::can_resume() const {
   return settings().failover_ms > 0 && sessions_ != nullptr && local().service_port != 0;
 }
 
+/// A sender takes its connection up when it looks at it, and it may be away for long: where its process is there, and
+/// has the connection, there is nothing wrong. Behind relays it cannot be asked: who wrote to us was the last of them.
+std::optional<bool> ReceiveConnection::waits_longer() {
+  if (peer().wants_notice || peer().service_port == 0) return false;
+  // Nor is it the sender's turn where a flush lost its way: it may be waiting for us as well.
+  bool flushing = false;
+  for_each_flush([&](Request&) { flushing = true; });
+  if (flushing) return false;
+  // Where our own port is down nobody can be asked, nor can a sender come.
+  const Result<verbs::PortState> port = device().query_port(local().nic.port);
+  if (knock_ == nullptr && (!port || !port->active)) return false;
+  if (knock_ == nullptr) knock_ = std::make_unique<Knock>(local(), peer(), session_);
+  switch (knock_->advance()) {
+    case Knock::Answer::kNotYet:
+      return std::nullopt;
+    case Knock::Answer::kGone:
+      return false;
+    case Knock::Answer::kThere:
+      break;
+  }
+  knock_.reset();
+  MESHBED_INFO(
+      "%s: the sender's process is there, and has not looked at the connection since the way was lost: waiting on",
+      ends_text().c_str());
+  return true;
+}
+
 void ReceiveConnection::polled(int count) {
   if (count == 0 && !impaired()) listen_to_silence();
 }
@@ -48,9 +75,9 @@ Result<std::optional<WireEnd>> ReceiveConnection::take_up(const LocalEnd& local,
   if (failed()) return failure();
   leg().abort();  // where it was suspended before, and stands on a leg that came to nothing
   // Every receive leaves a completion: its own, or a flushed one.
-  if (awaited_ > 0) poll();
+  while (awaits_anything() && poll() > 0) continue;
   if (failed()) return failure();
-  if (awaited_ > 0) return std::optional<WireEnd>();
+  if (awaits_anything()) return std::optional<WireEnd>();
 
   const LegShape shape = shape_on(*local.device);
   auto fresh = Leg::open(local, settings().leg, shape);
@@ -65,9 +92,12 @@ Result<std::optional<WireEnd>> ReceiveConnection::take_up(const LocalEnd& local,
   stand_on(std::move(*fresh));
   depth_ = shape.depths.sends;
   announced_ = announced_done_ = 0;
+  rails_ = 0;
+  ledger_.reset();
   for (const Request* request : unfinished()) {
     if (!await(*request)) return failure();
   }
+  if (auto moved = move_flushers(); !moved) return fail(moved.error());
   return std::optional(leg().describe());
 }
 
@@ -91,6 +121,7 @@ void ReceiveConnection::announce_anew() {
   for (const Request* request : unfinished()) {
     if (!announce(slot_of(request->group), request->parts)) return;
   }
+  resume_flushes();
 }
 
 }  // namespace meshbed::net

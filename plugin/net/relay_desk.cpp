@@ -109,12 +109,13 @@ Result<bool> RelayDesk::read_route(Client& client) {
   auto message = client.reader.read(client.socket);
   if (!message) return message.error();
   if (!*message) return false;
-  if ((*message)->type == WireType::kResume) {
+  const WireType type = (*message)->type;
+  if (type == WireType::kResume || type == WireType::kRail || type == WireType::kKnock) {
     client.other = std::move(**message);
     client.state = State::kOther;
     return true;
   }
-  if ((*message)->type != WireType::kRoute) return handshake_error("it did not begin with a route");
+  if (type != WireType::kRoute) return handshake_error("it did not begin with a route");
   client.circuit = (*message)->cookie;
   client.route = (*message)->route;
   client.state = State::kRequest;
@@ -140,7 +141,8 @@ Result<void> RelayDesk::go_onward(Client& client) {
   auto local = local_end_for(transport_, client.local.address, client.remote.address, client.peer);
   if (!local) return local.error();
   const ConnectionSettings settings = transport_.settings_for(-1);
-  auto entry = RelayEntry::create(*local, settings, channel_of(local->nic), client.circuit);
+  auto entry =
+      RelayEntry::create(*local, transport_.receiving_settings_for(-1), channel_of(local->nic), client.circuit);
   if (!entry) return entry.error();
   client.entry = std::move(*entry);
 

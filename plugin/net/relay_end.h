@@ -13,6 +13,8 @@ class RelayEnd : public Connection {
   void arm() { completions().arm(); }
   bool broken() const { return failed(); }
   const Error& what_broke() const { return failure(); }
+  /// "192.168.100.2 (rocep1s0f0)"
+  std::string neighbour() const { return to_text(peer().address.address) + " (" + peer().nic + ")"; }
 
  protected:
   using Connection::Connection;

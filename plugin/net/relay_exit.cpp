@@ -66,6 +66,11 @@ bool RelayExit::can_forward() const {
   return queued_ + kPlacesOfPiece <= kSendDepth && (to_receiver_ || next_->has_room());
 }
 
+std::uint64_t RelayExit::room() const {
+  const std::uint64_t here = (kSendDepth - queued_) / kPlacesOfPiece;
+  return to_receiver_ ? here : std::min(here, next_->room());
+}
+
 RelayExit::Announcement RelayExit::next_announcement() {
   auto* announced = ring().as<ClearToSend>();
   const std::uint32_t first = slot_of(taken_);

@@ -27,6 +27,8 @@ class RelayExit : public RelayEnd {
   /// There is room for one more piece, here and at the other end.
   bool can_forward() const;
   bool idle() const { return queued_ == 0; }
+  /// Pieces that it would take just now.
+  std::uint64_t room() const;
   /// Sends the piece, which lies in the entry's window, on. False: the circuit is broken.
   bool forward(const PieceHeader& piece);
   /// Pieces whose memory is no longer read.

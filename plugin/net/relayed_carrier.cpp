@@ -149,6 +149,17 @@ void RelayedCarrier::look_at_control() {
         .os_errno = 0});
 }
 
+void RelayedCarrier::describe(ConnectionState& state) {
+  state.way = "relayed through " + circuit_.relays;
+  const std::string relay = "relay " + to_text(peer().address.address) + " (" + peer().nic + ")";
+  if (begun_ < queued_) {
+    state.waits_for =
+        "credits of " + relay + ": " + std::to_string(kPieceSlots - window_.room()) + " pieces are with it";
+  } else if (done_ < queued_) {
+    state.waits_for = "the word of " + relay + " that " + state.peer + " has the message";
+  }
+}
+
 void RelayedCarrier::probe() {
   if (posted_ < kSendDepth && post_probe(RequestPool::kControlBit)) ++posted_;
 }

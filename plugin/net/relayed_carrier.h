@@ -7,6 +7,7 @@
 
 #include <array>
 #include <memory>
+#include <string>
 
 #include "plugin/net/carrier.h"
 #include "plugin/net/piece.h"
@@ -18,6 +19,7 @@ namespace meshbed::net {
 struct CircuitStart {
   std::uint64_t number = 0;
   std::uint8_t hop_limit = 0;
+  std::string relays{};  // their addresses, the nearest first: "192.168.100.2, 192.168.101.3"
 };
 
 class RelayedCarrier : public Carrier {
@@ -38,6 +40,8 @@ class RelayedCarrier : public Carrier {
   void retire() override { control_.close(); }
   void probe() override;
   bool settled() override { return done_ == queued_; }
+  bool is_relayed() const override { return true; }
+  void describe(ConnectionState& state) override;
 
  private:
   struct Job {

@@ -19,6 +19,8 @@ Request& RequestPool::take() {
   request.in_use = true;
   request.done = false;
   request.reported = false;
+  request.flushes = false;
+  request.has_events = false;
   request.memory = nullptr;
   request.parts = 1;
   return request;

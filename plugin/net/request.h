@@ -13,26 +13,32 @@
 
 namespace meshbed::net {
 
-class Connection;
+class Endpoint;
 class Memory;
 
 struct Request : Object {
   static constexpr ObjectKind kKind = ObjectKind::kRequest;
   Request() : Object(ObjectKind::kDead) {}
 
-  Connection* connection = nullptr;
+  Endpoint* connection = nullptr;
   std::uint32_t generation = 0;
   std::uint16_t index = 0;
   std::uint16_t work_requests = 0;  // sends: places taken in the send queue
   std::uint64_t group = 0;          // first entry in the clear-to-send ring
   std::uint64_t closes = 0;         // sends: the entries below are served when it completes; 0: it closes no group
+  std::uint32_t own_way_bytes = 0;  // sends: what goes over the leg itself, not over rails
+  std::uint8_t pending = 0;         // sends: completions that are still to come
+  bool in_order = false;            // sends: completes after those before it
   std::uint8_t part = 0;            // sends: of the group
   std::uint8_t parts = 1;
   bool in_use = false;
   bool done = false;
   bool reported = false;       // its lateness, once
-  Memory* memory = nullptr;    // sends: held while in flight
-  void* data = nullptr;        // sends
+  bool has_events = false;     // the profiler's (event_log.h)
+  bool flushes = false;        // a flush, of `data`
+  std::uint32_t unread = 0;    // flushes: bit per Flusher whose read is not done
+  Memory* memory = nullptr;    // sends and flushes: held while in flight
+  void* data = nullptr;        // sends and flushes
   std::int64_t posted_ns = 0;  // only where operations have a time limit
   std::array<std::uint32_t, kMaxGroup> sizes{};
 
@@ -45,7 +51,7 @@ class RequestPool {
   /// Set in the ids of work requests that belong to no Request.
   static constexpr std::uint64_t kControlBit = std::uint64_t{1} << 63U;
 
-  explicit RequestPool(Connection* owner) : owner_(owner) {}
+  explicit RequestPool(Endpoint* owner) : owner_(owner) {}
 
   bool empty() const { return free_count_ == 0 && born_ == kRequests; }
   std::size_t in_use() const { return born_ - free_count_; }
@@ -65,7 +71,7 @@ class RequestPool {
  private:
   Request& at(std::size_t index) { return *std::launder(reinterpret_cast<Request*>(storage_) + index); }
 
-  Connection* owner_;
+  Endpoint* owner_;
   // Requests are born when they are first needed and the free ones are a stack: a connection with few requests in
   // flight touches little memory, however many it may have.
   alignas(Request) std::byte storage_[kRequests * sizeof(Request)];

@@ -9,6 +9,11 @@
 #include "plugin/net/transport.h"
 
 namespace meshbed::net {
+namespace {
+
+constexpr std::int64_t kPatienceS = 30;
+
+}  // namespace
 
 ResumeDesk::~ResumeDesk() {
   for (const auto& client : clients_) release(*client);
@@ -18,9 +23,19 @@ void ResumeDesk::take(Arrival arrival) {
   auto client = std::make_unique<Client>();
   client->arrival = std::move(arrival);
   client->session = client->arrival.message.cookie;
-  client->deadline = Deadline::in_ms(transport_.config().number(Variable::kAcceptTimeoutSec) * 1000);
+  // Never for ever: it keeps a connection's owner waiting.
+  const std::int64_t patience_s = transport_.config().number(Variable::kAcceptTimeoutSec);
+  client->deadline = Deadline::in_ms((patience_s > 0 ? patience_s : kPatienceS) * 1000);
+  if (client->arrival.message.type == WireType::kKnock) {
+    answer_knock(*client);
+    clients_.push_back(std::move(client));
+    return;
+  }
   // A sender that comes again has given up the attempt before.
-  std::erase_if(clients_, [&](const auto& other) { return other->session == client->session; });
+  std::erase_if(clients_, [&](const auto& other) {
+    return other->session == client->session && other->arrival.message.type == client->arrival.message.type &&
+           other->arrival.message.rail.number == client->arrival.message.rail.number && other->state != State::kGoOn;
+  });
   auto local = local_end_for(transport_, client->arrival.local.address, client->arrival.remote.address,
                              client->arrival.message.end);
   if (local) {
@@ -30,6 +45,15 @@ void ResumeDesk::take(Arrival arrival) {
     refuse(*client, WireType::kRefuse, local.error().text);
   }
   clients_.push_back(std::move(client));
+}
+
+void ResumeDesk::answer_knock(Client& client) {
+  const bool there = transport_.sessions().has_sender(client.session);
+  client.writer.start({.type = there ? WireType::kThere : WireType::kGone,
+                       .cookie = client.session,
+                       .end = {},
+                       .reason = there ? "" : "it is closed"});
+  client.state = State::kAnswering;
 }
 
 void ResumeDesk::watch(std::vector<pollfd>& watched) const {
@@ -53,24 +77,28 @@ bool ResumeDesk::advance(Client& client) {
   if (client.deadline.passed()) return drop(client, "it did not finish in time (NCCL_MESH_ACCEPT_TIMEOUT_SEC)");
   if (client.state == State::kTakeUp && !take_up(client)) return true;
   if (client.state == State::kReady) return read_ready(client);
+  if (client.state == State::kGoOn) return go_on(client);
   auto written = client.writer.write(client.arrival.socket);
   if (!written) return drop(client, written.error().text);
   if (!*written) return true;
-  if (client.state == State::kRefusing) return false;
+  if (client.state == State::kAnswering) return false;
   client.state = State::kReady;
   return true;
 }
 
 /// False: not yet.
 bool ResumeDesk::take_up(Client& client) {
-  const bool known = transport_.sessions().with(
-      client.session, [&](ReceiveConnection& connection) { try_to_take_up(client, connection); });
+  const bool known = transport_.sessions().with(client.session, [&](ReceiveConnection& connection) {
+    client.lays_rail() ? try_to_lay_rail(client, connection) : try_to_take_up(client, connection);
+  });
   if (!known) refuse(client, WireType::kGone, "it is closed");
+  // Its owner is at work on it: poll(2) finds the client's socket ready all the while, and would not wait.
+  if (client.state == State::kTakeUp) Connection::Turn::pass();
   return client.state != State::kTakeUp;
 }
 
 void ResumeDesk::try_to_take_up(Client& client, ReceiveConnection& connection) {
-  const Connection::Turn turn = connection.claim();
+  const Connection::Turn turn = connection.claim(Connection::kToTakeUp);
   if (!turn) return;
   auto end = connection.take_up(client.local, client.arrival.message.end, client.mtu);
   if (!end) {
@@ -87,6 +115,23 @@ void ResumeDesk::try_to_take_up(Client& client, ReceiveConnection& connection) {
   client.state = State::kReply;
 }
 
+void ResumeDesk::try_to_lay_rail(Client& client, ReceiveConnection& connection) {
+  const Connection::Turn turn = connection.claim(Connection::kToTakeUp);
+  if (!turn) return;
+  const WireRail& rail = client.arrival.message.rail;
+  auto end = connection.lay_rail(rail.number, rail.sender_leg, client.local, client.arrival.message.end, client.mtu);
+  // Its owner goes on with what it has until READY comes.
+  connection.release_claim(Connection::kToTakeUp);
+  if (!end) {
+    refuse(client, WireType::kRefuse, end.error().text);
+    return;
+  }
+  WireMessage reply{.type = WireType::kRailed, .cookie = client.session, .end = *end, .reason = ""};
+  reply.end.mtu = client.mtu;
+  client.writer.start(reply);
+  client.state = State::kReply;
+}
+
 bool ResumeDesk::read_ready(Client& client) {
   auto message = client.reader.read(client.arrival.socket);
   if (!message) return drop(client, message.error().text);
@@ -94,21 +139,32 @@ bool ResumeDesk::read_ready(Client& client) {
   if ((*message)->type != WireType::kReady || (*message)->cookie != client.session) {
     return drop(client, "it did not end its handshake properly");
   }
-  bool announced = false;
-  transport_.sessions().with(client.session, [&](ReceiveConnection& connection) {
-    const Connection::Turn turn = connection.claim();
-    if (!turn) return;
-    connection.announce_anew();
-    announced = true;
+  client.state = State::kGoOn;
+  return go_on(client);
+}
+
+/// Both ends know of the new way. True: not yet.
+bool ResumeDesk::go_on(Client& client) {
+  bool waits = false;
+  const bool known = transport_.sessions().with(client.session, [&](ReceiveConnection& connection) {
+    const Connection::Turn turn = connection.claim(Connection::kToTakeUp);
+    if (!turn) {
+      waits = true;
+    } else if (client.lays_rail()) {
+      connection.use_rail(client.arrival.message.rail.number, client.arrival.message.rail.sender_leg);
+    } else {
+      connection.announce_anew();
+    }
   });
-  return !announced && drop(client, "its connection was closed meanwhile");
+  if (waits) Connection::Turn::pass();
+  return known ? waits : drop(client, "its connection was closed meanwhile");
 }
 
 void ResumeDesk::refuse(Client& client, WireType type, const std::string& why) {
   MESHBED_INFO("client %s, which wants to take up a connection again, is refused: %s",
                to_text(client.arrival.remote.address).c_str(), why.c_str());
   client.writer.start({.type = type, .cookie = client.session, .end = {}, .reason = why});
-  client.state = State::kRefusing;
+  client.state = State::kAnswering;
 }
 
 bool ResumeDesk::drop(const Client& client, const std::string& why) {
@@ -118,7 +174,8 @@ bool ResumeDesk::drop(const Client& client, const std::string& why) {
 }
 
 void ResumeDesk::release(const Client& client) {
-  transport_.sessions().with(client.session, [](ReceiveConnection& connection) { connection.release_claim(); });
+  transport_.sessions().with(client.session,
+                             [](ReceiveConnection& connection) { connection.release_claim(Connection::kToTakeUp); });
 }
 
 }  // namespace meshbed::net

@@ -1,6 +1,8 @@
 #pragma once
 // Where senders that lost their leg come to be taken up again (resumption.h): the receiving side, for all receiving
-// connections of the process, whether their owners look at them right now or not. Belongs to the service's thread.
+// connections of the process, whether their owners look at them right now or not; and where senders come that have one
+// more way for a connection (rail_layer.h), and receivers that ask after theirs (knock.h). Belongs to the service's
+// thread.
 
 #include <poll.h>
 
@@ -30,7 +32,7 @@ class ResumeDesk {
   explicit ResumeDesk(Transport& transport) : transport_(transport) {}
   ~ResumeDesk();
 
-  /// `arrival` said RESUME.
+  /// `arrival` said RESUME, RAIL or KNOCK.
   void take(Arrival arrival);
   void advance();
   bool busy() const { return !clients_.empty(); }
@@ -38,7 +40,7 @@ class ResumeDesk {
   void watch(std::vector<pollfd>& watched) const;
 
  private:
-  enum class State { kTakeUp, kReply, kReady, kRefusing };
+  enum class State { kTakeUp, kReply, kReady, kGoOn, kAnswering };
   struct Client {
     Arrival arrival;
     std::uint64_t session = 0;
@@ -48,13 +50,17 @@ class ResumeDesk {
     State state = State::kTakeUp;
     MessageReader reader;
     MessageWriter writer;
+    bool lays_rail() const { return arrival.message.type == WireType::kRail; }
   };
 
   /// False: the client is done with.
   bool advance(Client& client);
   bool take_up(Client& client);
+  void answer_knock(Client& client);
   bool read_ready(Client& client);
+  bool go_on(Client& client);
   void try_to_take_up(Client& client, ReceiveConnection& connection);
+  void try_to_lay_rail(Client& client, ReceiveConnection& connection);
   void refuse(Client& client, WireType type, const std::string& why);
   bool drop(const Client& client, const std::string& why);
   /// The connection's owner may come back.

@@ -21,6 +21,8 @@ constexpr std::int64_t kChainAttemptMs = 10'000;
 /// Until the next round, in which cables that are back by then are tried first.
 constexpr std::int64_t kSearchMs = 1000;
 constexpr std::int64_t kLongestPauseMs = 1000;
+/// Events tell of most changes; addresses come and go without one.
+constexpr std::int64_t kNicsAgeMs = 20;
 
 }  // namespace
 
@@ -33,7 +35,8 @@ Result<std::vector<Route>> ways_to(const Origin& origin, const std::vector<Nic>&
                      .gids = origin.transport->gid_preference()});
 }
 
-Resumption::Resumption(const Origin& origin, const LegSettings& settings) : origin_(origin), settings_(settings) {
+Resumption::Resumption(const Origin& origin, const LegSettings& settings, const LostWays& lost)
+    : origin_(origin), settings_(settings), lost_(lost) {
   // As the last relay of a chain reads it: who takes the connection up again, and under which number.
   origin_.peer.tcp_port = origin.service_port;
   origin_.peer.cookie = origin.session;
@@ -62,14 +65,30 @@ Result<std::optional<Resumption::Resumed>> Resumption::advance() {
   return std::optional(std::move(resumed));
 }
 
+const std::vector<Nic>& Resumption::nics() {
+  const std::uint32_t events = origin_.transport->port_events();
+  if (nics_.empty() || events != events_seen_ || nics_age_.passed()) {
+    nics_ = origin_.transport->current_nics();
+    events_seen_ = events;
+    nics_age_ = Deadline::in_ms(kNicsAgeMs);
+  }
+  return nics_;
+}
+
 /// The next way of this round: each cable once, then a chain. False: none just now.
 bool Resumption::begin_attempt() {
   waits_ = false;
-  const std::vector<Nic> nics = origin_.transport->current_nics();
+  const std::vector<Nic>& nics = this->nics();
   const auto ways = ways_to(origin_, nics);
-  if (ways && tried_ < ways->size()) {
-    const Route& way = (*ways)[tried_++];
-    return go_straight(way, nics[static_cast<std::size_t>(way.nic)]);
+  // A cable that was lost once comes last of the cables; one that was lost again and again, after relays.
+  std::size_t index = 0;
+  for (const unsigned times : {0U, 1U}) {
+    for (const Route& way : ways ? *ways : std::vector<Route>{}) {
+      const Nic& nic = nics[static_cast<std::size_t>(way.nic)];
+      if (lost_.times(CableEnds::of(nic, way)) != times || index++ != tried_) continue;
+      ++tried_;
+      return go_straight(way, nic);
+    }
   }
   if (!ways) note(ways.error().text);
   return search(nics);
@@ -89,7 +108,7 @@ bool Resumption::go_straight(const Route& way, const Nic& nic) {
 bool Resumption::search(const std::vector<Nic>& nics) {
   Service* service = origin_.transport->service();
   Scout* scout = service != nullptr ? service->scout() : nullptr;
-  if (scout == nullptr || (search_ != nullptr && search_ends_.passed())) return end_round();
+  if (scout == nullptr || (search_ != nullptr && search_ends_.passed())) return try_lost_ways(nics);
   if (search_ == nullptr) {
     search_ = std::make_unique<ChainSearch>(*origin_.transport, *scout, origin_.peer, origin_.dev);
     search_->begin(true);
@@ -105,6 +124,20 @@ bool Resumption::search(const std::vector<Nic>& nics) {
   }
   const auto hops = search_->advance(nics);
   return hops && go_through(*hops, nics);
+}
+
+/// Better than none: TCP gets there, and RDMA may again.
+bool Resumption::try_lost_ways(const std::vector<Nic>& nics) {
+  const auto ways = ways_to(origin_, nics);
+  std::size_t lost = 0;
+  for (const Route& way : ways ? *ways : std::vector<Route>{}) {
+    const Nic& nic = nics[static_cast<std::size_t>(way.nic)];
+    if (lost_.times(CableEnds::of(nic, way)) > 1 && lost++ == tried_lost_) {
+      ++tried_lost_;
+      return go_straight(way, nic);
+    }
+  }
+  return end_round();
 }
 
 bool Resumption::go_through(const std::vector<Hop>& hops, const std::vector<Nic>& nics) {
@@ -146,7 +179,7 @@ void Resumption::note(const std::string& why) {
 
 bool Resumption::end_round() {
   search_.reset();
-  tried_ = 0;
+  tried_ = tried_lost_ = 0;
   waits_ = true;
   next_round_ = Deadline::in_ms(pause_ms_);
   pause_ms_ = std::min(2 * pause_ms_, kLongestPauseMs);

@@ -13,6 +13,7 @@
 #include "plugin/net/connecting.h"
 #include "plugin/net/handle.h"
 #include "plugin/net/leg.h"
+#include "plugin/net/lost_ways.h"
 #include "plugin/net/relayed_carrier.h"
 
 namespace meshbed::net {
@@ -30,8 +31,8 @@ struct Origin {
 
 class Resumption {
  public:
-  /// `origin` must outlive this.
-  Resumption(const Origin& origin, const LegSettings& settings);
+  /// `lost`, which must outlive this: cables that are tried last, after relays.
+  Resumption(const Origin& origin, const LegSettings& settings, const LostWays& lost);
 
   struct Resumed {
     std::unique_ptr<Leg> leg;
@@ -47,6 +48,9 @@ class Resumption {
 
  private:
   bool begin_attempt();
+  bool try_lost_ways(const std::vector<Nic>& nics);
+  /// Ours, as they were a moment ago at most: to ask for them is many system calls, and this is asked with every poll.
+  const std::vector<Nic>& nics();
   bool go_straight(const Route& way, const Nic& nic);
   bool search(const std::vector<Nic>& nics);
   bool go_through(const std::vector<Hop>& hops, const std::vector<Nic>& nics);
@@ -57,12 +61,17 @@ class Resumption {
 
   Origin origin_;  // with the peer's addresses as they were last heard of
   LegSettings settings_;
+  const LostWays& lost_;
+  std::vector<Nic> nics_;
+  std::uint32_t events_seen_ = 0;  // Transport::port_events(), of nics_
+  Deadline nics_age_;
   std::unique_ptr<ChainSearch> search_;  // after all cables of this round were tried
   Deadline search_ends_;
   std::optional<CircuitStart> circuit_;  // of leg_
   std::unique_ptr<Leg> leg_;
   std::unique_ptr<Connecting> connecting_;  // of leg_
   std::size_t tried_ = 0;                   // cables, in this round
+  std::size_t tried_lost_ = 0;              // of those that are tried last
   Deadline next_round_;
   bool waits_ = false;  // for next_round_
   std::int64_t pause_ms_ = 1;

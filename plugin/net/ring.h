@@ -47,4 +47,22 @@ inline bool has_arrived(ClearToSend& slot, std::uint64_t entry) {
 inline constexpr std::size_t kSizesAt = kRingSlots * sizeof(ClearToSend);
 inline constexpr std::size_t kRingBytes = kSizesAt + kRingSlots * sizeof(std::uint32_t);
 
+/// Ways of a connection beside its first one, over which long messages are striped.
+inline constexpr std::uint32_t kMaxRails = 6;
+/// Set in a size: the message went over the first way and all rails of its entry, and is there when each of these has
+/// brought an immediate value of its own.
+inline constexpr std::uint32_t kStripedSize = 0x80000000;
+
+/// Beside each clear-to-send entry, written before it: what the memory is called on the devices of the rails.
+struct alignas(32) RailKeys {
+  std::uint32_t rkeys[kMaxRails] = {};
+  std::uint32_t rails = 0;     // bit per rail that both ends may use for this entry
+  std::uint32_t sequence = 0;  // as the entry's
+};
+static_assert(sizeof(RailKeys) == 32 && kRingBytes % alignof(RailKeys) == 0);
+
+/// Behind the ring of a connection with a cable to its peer.
+inline constexpr std::size_t kRailKeysAt = kRingBytes;
+inline constexpr std::size_t kRailedRingBytes = kRailKeysAt + kRingSlots * sizeof(RailKeys);
+
 }  // namespace meshbed::net

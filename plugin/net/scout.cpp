@@ -9,6 +9,8 @@
 #include <cstring>
 
 #include "plugin/base/log.h"
+#include "plugin/net/roll_call.h"
+#include "plugin/net/survey.h"
 #include "plugin/net/transport.h"
 
 namespace meshbed::net {
@@ -61,6 +63,14 @@ std::optional<IpAddress> everybody_on(const IpPrefix& prefix) {
   return address;
 }
 
+/// A beacon's bytes, with their room.
+struct Encoded {
+  explicit Encoded(const Beacon& beacon) : size(encode_beacon(beacon, buffer)) {}
+  std::span<const std::uint8_t> bytes() const { return std::span<const std::uint8_t>(buffer).first(size); }
+  std::array<std::uint8_t, kBeaconLargestBytes> buffer{};
+  std::size_t size;
+};
+
 }  // namespace
 
 Result<void> Scout::open(std::uint16_t circuit_port) {
@@ -81,15 +91,15 @@ void Scout::ask() {
     const std::lock_guard lock(mutex_);
     asked_[next_asked_++ % asked_.size()] = query;
   }
-  flood({.type = BeaconType::kQuery,
-         .hop_limit = static_cast<std::uint8_t>(transport_.config().max_relay_hops()),
-         .query = query,
-         .node = transport_.node(),
-         .addresses = {}},
-        std::nullopt);
+  const Encoded beacon({.type = BeaconType::kQuery,
+                        .hop_limit = static_cast<std::uint8_t>(transport_.config().max_relay_hops()),
+                        .query = query,
+                        .node = transport_.node(),
+                        .addresses = {}});
+  flood(beacon.bytes(), std::nullopt);
 }
 
-bool Scout::advance() {
+bool Scout::advance(Survey& survey) {
   bool any = false;
   for (const Socket* socket : {&beacon_, &mail_}) {
     for (;;) {
@@ -101,14 +111,13 @@ bool Scout::advance() {
       if (count < 0) break;
       any = true;
       const auto from = from_sockaddr(reinterpret_cast<const sockaddr*>(&name));
-      const auto beacon = decode_beacon(std::span<const std::uint8_t>(buffer).first(static_cast<std::size_t>(count)));
-      if (from && beacon) take_in(*beacon, *from);
+      if (from) take_in(std::span<const std::uint8_t>(buffer).first(static_cast<std::size_t>(count)), *from, survey);
     }
   }
   return any;
 }
 
-void Scout::take_in(const Beacon& beacon, const SocketAddress& from) {
+void Scout::take_in(std::span<const std::uint8_t> datagram, const SocketAddress& from, Survey& survey) {
   const std::vector<Nic>& nics = transport_.nics();
   const bool neighbour = std::any_of(nics.begin(), nics.end(), [&](const Nic& nic) {
     return std::any_of(nic.addresses.begin(), nic.addresses.end(),
@@ -116,10 +125,14 @@ void Scout::take_in(const Beacon& beacon, const SocketAddress& from) {
   });
   // Only cables count: what comes in from elsewhere, over the management network for one, is none of ours.
   if (!neighbour && !is_link_local(from.address)) return;
-  if (beacon.type == BeaconType::kQuery) {
-    take_query(beacon, from);
-  } else {
-    take_answer(beacon);
+  if (const auto beacon = decode_beacon(datagram)) {
+    if (beacon->type == BeaconType::kQuery) {
+      take_query(*beacon, from);
+    } else {
+      take_answer(*beacon);
+    }
+  } else if (const auto call = decode_roll_call(datagram)) {
+    survey.take_in(*call, from);
   }
 }
 
@@ -132,9 +145,9 @@ void Scout::take_query(const Beacon& query, const SocketAddress& from) {
     if (known) return;
     heard_[next_heard_++ % heard_.size()] = {query.query, from};
   }
-  send(own_answer(query), from);
+  send(Encoded(own_answer(query)).bytes(), from);
   Beacon onward = query;
-  if (++onward.hops < onward.hop_limit) flood(onward, from.address);
+  if (++onward.hops < onward.hop_limit) flood(Encoded(onward).bytes(), from.address);
 }
 
 void Scout::take_answer(const Beacon& answer) {
@@ -149,7 +162,7 @@ void Scout::take_answer(const Beacon& answer) {
       if (heard.query == answer.query) onward = heard.asker;
     }
   }
-  if (onward) send(answer, *onward);
+  if (onward) send(Encoded(answer).bytes(), *onward);
 }
 
 Beacon Scout::own_answer(const Beacon& query) const {
@@ -160,30 +173,34 @@ Beacon Scout::own_answer(const Beacon& query) const {
                 .node = transport_.node(),
                 .process = transport_.process(),
                 .circuit_port = circuit_port_,
-                .addresses = {}};
+                .addresses = own_addresses()};
+  return answer;
+}
+
+std::vector<PeerAddress> Scout::own_addresses() const {
+  std::vector<PeerAddress> addresses;
   const std::vector<Nic> nics = transport_.current_nics();
   for (std::size_t nic = 0; nic < nics.size(); ++nic) {
     if (!nics[nic].link_up) continue;  // nobody gets through there
     for (const IpPrefix& prefix : nics[nic].addresses) {
-      answer.addresses.push_back({.prefix = prefix, .nic = static_cast<std::uint8_t>(std::min<std::size_t>(nic, 127))});
+      addresses.push_back({.prefix = prefix, .nic = static_cast<std::uint8_t>(std::min<std::size_t>(nic, 127))});
     }
   }
-  return answer;
+  return addresses;
 }
 
-void Scout::send(const Beacon& beacon, const SocketAddress& to) {
-  std::array<std::uint8_t, kBeaconLargestBytes> buffer{};
-  const std::size_t size = encode_beacon(beacon, buffer);
+void Scout::send(std::span<const std::uint8_t> datagram, const SocketAddress& to) {
   sockaddr_storage name{};
   socklen_t length = to_sockaddr(to, name);
   if (to.address.family == Family::kIpv4 && ipv6_) length = to_mapped_sockaddr(to, name);
   // Lost datagrams are asked for again; why one was lost helps whoever looks for a chain that does not appear.
-  if (::sendto(mail_.descriptor(), buffer.data(), size, 0, reinterpret_cast<const sockaddr*>(&name), length) < 0) {
+  if (::sendto(mail_.descriptor(), datagram.data(), datagram.size(), 0, reinterpret_cast<const sockaddr*>(&name),
+               length) < 0) {
     MESHBED_LOG(LogLevel::kTrace, "beacon to %s: %s", to_text(to.address).c_str(), std::strerror(errno));
   }
 }
 
-void Scout::flood(const Beacon& beacon, const std::optional<IpAddress>& except) {
+void Scout::flood(std::span<const std::uint8_t> datagram, const std::optional<IpAddress>& except) {
   const auto port = static_cast<std::uint16_t>(transport_.config().number(Variable::kRelayPort));
   const std::lock_guard lock(flood_mutex_);
   for (const Nic& nic : transport_.current_nics()) {
@@ -195,7 +212,7 @@ void Scout::flood(const Beacon& beacon, const std::optional<IpAddress>& except) 
         const int index = static_cast<int>(::if_nametoindex(nic.netdev.c_str()));
         ::setsockopt(mail_.descriptor(), IPPROTO_IPV6, IPV6_MULTICAST_IF, &index, sizeof index);
       }
-      send(beacon, {.address = *everybody, .port = port});
+      send(datagram, {.address = *everybody, .port = port});
     }
   }
 }

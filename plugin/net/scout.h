@@ -19,6 +19,7 @@
 
 namespace meshbed::net {
 
+class Survey;
 class Transport;
 
 class Scout {
@@ -29,8 +30,8 @@ class Scout {
   Result<void> open(std::uint16_t circuit_port);
   /// Broadcasts a query on every live subnet of this node.
   void ask();
-  /// Takes in and deals with everything that has arrived; true where there was something.
-  bool advance();
+  /// Takes in and deals with everything that has arrived, roll calls by `survey`; true where there was something.
+  bool advance(Survey& survey);
 
   std::optional<std::vector<Hop>> chain(const ChainRequest& request) const;
   /// What a node has answered.
@@ -40,6 +41,10 @@ class Scout {
   /// Who answered so far, for an error's text.
   std::size_t known_nodes() const;
   /// Readable when advance() has something to do.
+  /// Our addresses on links that are up, as they are now.
+  std::vector<PeerAddress> own_addresses() const;
+  /// One datagram to the neighbours on every subnet but the one that `except` is in.
+  void flood(std::span<const std::uint8_t> datagram, const std::optional<IpAddress>& except);
   std::array<int, 2> descriptors() const { return {beacon_.descriptor(), mail_.descriptor()}; }
 
  private:
@@ -47,13 +52,11 @@ class Scout {
     std::uint64_t query = 0;
     SocketAddress asker;  // the neighbour who handed it on
   };
-  void take_in(const Beacon& beacon, const SocketAddress& from);
+  void take_in(std::span<const std::uint8_t> datagram, const SocketAddress& from, Survey& survey);
   void take_query(const Beacon& query, const SocketAddress& from);
   void take_answer(const Beacon& answer);
   Beacon own_answer(const Beacon& query) const;
-  void send(const Beacon& beacon, const SocketAddress& to);
-  /// To the neighbours on every subnet but the one that `except` is in.
-  void flood(const Beacon& beacon, const std::optional<IpAddress>& except);
+  void send(std::span<const std::uint8_t> datagram, const SocketAddress& to);
 
   Transport& transport_;
   std::uint16_t circuit_port_ = 0;

@@ -1,11 +1,13 @@
 #include "plugin/net/send.h"
 
+#include <algorithm>
 #include <bit>
 
 #include "plugin/base/log.h"
 #include "plugin/net/direct_carrier.h"
 #include "plugin/net/memory.h"
 #include "plugin/net/relayed_carrier.h"
+#include "plugin/net/transport.h"
 
 namespace meshbed::net {
 
@@ -14,7 +16,7 @@ Result<std::unique_ptr<SendConnection>> SendConnection::create(LocalEnd local, c
   auto leg = Leg::open(std::move(local), settings.leg, shape);
   if (!leg) return leg.error();
   std::unique_ptr<SendConnection> send(new SendConnection(std::move(*leg), settings));
-  send->carrier_ = std::make_unique<DirectCarrier>(*send);
+  send->carrier_ = std::make_unique<DirectCarrier>(*send, settings.stripes);
   return send;
 }
 
@@ -43,7 +45,10 @@ Result<Request*> SendConnection::post(const SendArguments& send) {
     // The one look that may yield: completions free requests, and time passes until the peer's clear-to-send comes.
     if (!impaired()) poll();
     slot = ready_slot(send.tag);
-    if (slot == nullptr) return not_now();
+    if (slot == nullptr) {
+      refused_ = {.tag = send.tag, .size_bytes = send.size_bytes};
+      return not_now();
+    }
   }
   if (auto fine = check_arguments(send); !fine) return fine.error();
   const Place place = place_of(*slot);
@@ -66,10 +71,33 @@ Result<Request*> SendConnection::post(const SendArguments& send) {
   }
   // Also where the carrier has no use for it: the next one may.
   size_records(place.group)[place.part] = request.sizes[0];
+  begin_event(request, send.event, {.index = 0, .size_bytes = send.size_bytes, .tag = send.tag});
   if (!carrier_->carry(send, place, request)) return not_now();
   end_silence();
+  refused_.reset();
   finish_part(place.part);
   return &request;
+}
+
+void SendConnection::plan_rails(const std::vector<Nic>& nics) {
+  // What is lost with a rail has to be taken up again.
+  if (!carrier_->takes_rails() || !can_resume()) return;
+  if (rail_layer_ == nullptr) {
+    rail_layer_ = std::make_unique<RailLayer>(*origin_, settings().leg, leg(),
+                                              std::max(settings().stripes.queue_pairs, 1U), lost_ways_);
+  }
+  rail_layer_->plan(nics);
+  if (rail_layer_->done()) rail_layer_.reset();
+}
+
+void SendConnection::lay_rails() {
+  if (const auto laid = rail_layer_->advance()) {
+    carrier_->rail_laid(*laid);
+    MESHBED_INFO("%s: long messages are striped over %s too", ends_text().c_str(),
+                 leg().rail(*laid)->ends_text().c_str());
+  }
+  if (rail_layer_->wants_plan()) rail_layer_->plan(origin_->transport->current_nics());
+  if (rail_layer_->done()) rail_layer_.reset();
 }
 
 Result<Request*> SendConnection::not_now() {

@@ -13,6 +13,7 @@
 #include "plugin/net/carrier.h"
 #include "plugin/net/connection.h"
 #include "plugin/net/homecoming.h"
+#include "plugin/net/rail_layer.h"
 #include "plugin/net/resumption.h"
 #include "plugin/verbs/registration.h"
 
@@ -27,8 +28,9 @@ class SendConnection : public Connection {
   static Result<std::unique_ptr<SendConnection>> create(LocalEnd local, const ConnectionSettings& settings,
                                                         const CircuitStart& circuit);
   void attach(Socket control);
-  /// After the handshake: where to look for the receiver when this leg is lost.
-  void remember(Origin origin);
+  /// After the handshake: where to look for the receiver when this leg is lost, and for more cables to it. `nics`:
+  /// ours, as they are now.
+  void remember(Origin origin, const std::vector<Nic>& nics, std::uint32_t events);
 
   /// nullptr: not now (no clear-to-send, or no free request); call again. A message longer than the receive that it
   /// meets is an error for both ends: bytes are never cut off silently.
@@ -39,12 +41,22 @@ class SendConnection : public Connection {
   SendConnection(std::unique_ptr<Leg> leg, const ConnectionSettings& settings)
       : Connection(kKind, std::move(leg), settings) {}
   void completed(const ibv_wc& completion) override { carrier_->completed(completion); }
+  void rail_completed(std::size_t rail, const ibv_wc& completion) override {
+    carrier_->rail_completed(rail, completion);
+  }
   void polled(int count) override;
   void closing() override { carrier_->closing(); }
   bool can_resume() const override;
+  void ended() override;
+  void leg_lost() override { carrier_->leg_lost(); }
+  void way_lost(const Leg& lost) override { lost_ways_.add(lost); }
   void resume() override;
   std::string obstacle() const override { return resumption_ != nullptr ? resumption_->obstacle() : ""; }
   void probe() override { carrier_->probe(); }
+  bool is_relayed() const override { return carrier_->is_relayed(); }
+  void describe(ConnectionState& state) override;
+  RequestState describe(const Request& request) override;
+  std::uint64_t next_group() const override { return group_ + kMaxGroup; }  // posting ends the silence
 
   /// The leg's memory: the peer writes clear-to-sends, we stage what goes with a message.
   const verbs::RegisteredBuffer& ring() { return leg().memory(); }
@@ -67,8 +79,21 @@ class SendConnection : public Connection {
   Result<void> check_arguments(const SendArguments& send);
   Result<Request*> refuse_oversized(const SendArguments& send, const Place& place);
 
+  // --- rails ---
+  void plan_rails(const std::vector<Nic>& nics);
+  void lay_rails();
+
+  // --- for a look from outside (send_state.cpp) ---
+  struct Refused {
+    int tag = 0;
+    std::size_t size_bytes = 0;
+  };
+  std::string receiver_text();
+  std::string refused_text(const std::string& peer);
+
   // --- taking up again (send_resume.cpp) ---
   void look_at_port();
+  void look_at_rails(const std::vector<Nic>& nics);
   void look_homewards();
   void look_for_detour();
   void continue_on(Resumption::Resumed resumed);
@@ -77,23 +102,27 @@ class SendConnection : public Connection {
   bool carry_what_is_known(std::uint64_t group, std::uint32_t parts);
 
   std::unique_ptr<Carrier> carrier_, retired_carrier_;
-  std::uint64_t group_ = 0;        // first entry of the group that is being served
-  std::uint32_t group_parts_ = 0;  // 0: not known yet
-  std::uint32_t matched_ = 0;      // bit per part
-  bool group_seen_ = false;        // all its entries are in the ring
-  bool known_carried_ = true;      // what was matched on an earlier leg is known to this one's carrier
-  bool held_back_ = false;         // no new sends: earlier ones go first
-  std::uint64_t confirmed_ = 0;    // the entries below are served, says the adapter
+  std::uint64_t group_ = 0;         // first entry of the group that is being served
+  std::uint32_t group_parts_ = 0;   // 0: not known yet
+  std::uint32_t matched_ = 0;       // bit per part
+  bool group_seen_ = false;         // all its entries are in the ring
+  bool known_carried_ = true;       // what was matched on an earlier leg is known to this one's carrier
+  bool held_back_ = false;          // no new sends: earlier ones go first
+  std::uint64_t confirmed_ = 0;     // the entries below are served, says the adapter
+  std::optional<Refused> refused_;  // the send that could not be taken yet
 
   std::optional<Origin> origin_;
+  LostWays lost_ways_;
+  std::unique_ptr<RailLayer> rail_layer_;   // while a cable to the receiver has no rail
   std::unique_ptr<Resumption> resumption_;  // while suspended
   std::unique_ptr<Homecoming> homecoming_;
   std::unique_ptr<ChainSearch> detour_;  // while our port is down, and no other cable leads to the peer
-  bool away_ = false;                    // not on the first leg's way
-  bool going_home_ = false;              // as soon as nothing is under way here
-  std::vector<Request*> replays_;        // sent on a lost leg and not served, in order
-  std::size_t replayed_ = 0;             // of them
-  std::uint32_t events_seen_ = 0;        // Transport::port_events()
+  std::vector<Nic> detour_nics_;
+  bool away_ = false;              // not on the first leg's way
+  bool going_home_ = false;        // as soon as nothing is under way here
+  std::vector<Request*> replays_;  // sent on a lost leg and not served, in order
+  std::size_t replayed_ = 0;       // of them
+  std::uint32_t events_seen_ = 0;  // Transport::port_events()
 };
 
 }  // namespace meshbed::net

@@ -2,7 +2,6 @@
 // served is sent once more, in the same order, as soon as the receiver has announced its memory anew; only then come
 // new messages.
 #include <algorithm>
-#include <cstring>
 
 #include "plugin/base/log.h"
 #include "plugin/net/direct_carrier.h"
@@ -15,17 +14,23 @@
 
 namespace meshbed::net {
 
-void SendConnection::remember(Origin origin) {
+void SendConnection::remember(Origin origin, const std::vector<Nic>& nics, std::uint32_t events) {
   origin_ = std::move(origin);
-  events_seen_ = origin_->transport->port_events();
-  homecoming_ = std::make_unique<Homecoming>(*origin_, local(), peer());
+  events_seen_ = events;
+  homecoming_ = std::make_unique<Homecoming>(*origin_, local(), peer(), lost_ways_);
+  origin_->transport->sessions().add_sender(origin_->session);
+  plan_rails(nics);
+}
+
+void SendConnection::ended() {
+  if (origin_) origin_->transport->sessions().remove_sender(origin_->session);
 }
 
 bool SendConnection::can_resume() const { return settings().failover_ms > 0 && origin_ && origin_->service_port != 0; }
 
 void SendConnection::resume() {
   if (resumption_ == nullptr) {
-    resumption_ = std::make_unique<Resumption>(*origin_, settings().leg);
+    resumption_ = std::make_unique<Resumption>(*origin_, settings().leg, lost_ways_);
   }
   auto resumed = resumption_->advance();
   if (!resumed) {
@@ -50,9 +55,11 @@ void SendConnection::continue_on(Resumption::Resumed resumed) {
           .os_errno = 0});
     return;
   }
-  // The sizes of parts that need not be sent again.
-  std::memcpy(resumed.leg->memory().as<std::uint8_t>() + kSizesAt, ring().as<std::uint8_t>() + kSizesAt,
-              kRingBytes - kSizesAt);
+  rail_layer_.reset();
+  // The sizes of parts that need not be sent again, and of which no stripe comes any more.
+  const std::uint32_t* records = size_records(0);
+  auto* kept = resumed.leg->memory().as<std::uint32_t>() + kSizesAt / sizeof(std::uint32_t);
+  for (std::uint32_t slot = 0; slot < kRingSlots; ++slot) kept[slot] = records[slot] & ~kStripedSize;
   carrier_->retire();
   stand_on(std::move(resumed.leg));
   retired_carrier_ = std::move(carrier_);  // its memory is its leg's
@@ -66,7 +73,7 @@ void SendConnection::continue_on(Resumption::Resumed resumed) {
     (*carrier)->attach(std::move(resumed.control));
     carrier_ = std::move(*carrier);
   } else {
-    carrier_ = std::make_unique<DirectCarrier>(*this);
+    carrier_ = std::make_unique<DirectCarrier>(*this, settings().stripes);
   }
   replays_.clear();
   replayed_ = 0;
@@ -87,7 +94,7 @@ void SendConnection::continue_on(Resumption::Resumed resumed) {
   }
   // The same NIC, and the peer has another address there by now: home has moved.
   if (!resumed.circuit && homecoming_->is_from_home(local())) {
-    homecoming_ = std::make_unique<Homecoming>(*origin_, local(), peer());
+    homecoming_ = std::make_unique<Homecoming>(*origin_, local(), peer(), lost_ways_);
   }
   away_ = !homecoming_->is_home(local(), peer());
   going_home_ = false;
@@ -97,6 +104,7 @@ void SendConnection::continue_on(Resumption::Resumed resumed) {
   held_back_ = !replays_.empty();
   events_seen_ = origin_->transport->port_events();
   go_on();
+  if (!resumed.circuit) plan_rails(origin_->transport->current_nics());
 }
 
 void SendConnection::replay() {
@@ -156,6 +164,7 @@ void SendConnection::polled(int count) {
   carrier_->polled(count);
   if (!impaired() && !replays_.empty()) replay();
   if (away_ && !impaired()) look_homewards();
+  if (rail_layer_ != nullptr && !impaired()) lay_rails();
   if (count > 0 || !origin_ || impaired()) return;
   if (events_seen_ != origin_->transport->port_events()) look_at_port();
   if (detour_ != nullptr && !impaired()) look_for_detour();
@@ -178,12 +187,43 @@ void SendConnection::look_homewards() {
 
 /// Our port is down, and no other cable leads to the peer: relays may.
 void SendConnection::look_for_detour() {
-  if (!detour_->advance(origin_->transport->current_nics())) return;
+  if (!detour_->advance(detour_nics_)) return;
   suspend({.code = ErrorCode::kRemote,
            .scope = Scope::kPort,
            .text = ends_text() + ": the port of " + local().nic.device_name +
                    " is down, and other nodes lead to the peer: is its cable in?",
            .os_errno = 0});
+}
+
+namespace {
+
+std::vector<Nic>::const_iterator nic_of(const LocalEnd& local, const std::vector<Nic>& nics) {
+  return std::find_if(nics.begin(), nics.end(),
+                      [&](const Nic& nic) { return nic.device == local.nic.device && nic.port == local.nic.port; });
+}
+
+/// Whether packets can still leave from there.
+bool stands(const LocalEnd& local, const std::vector<Nic>& nics) {
+  const auto nic = nic_of(local, nics);
+  return nic == nics.end() || (nic->link_up && local.has_gid_in(nic->gids));
+}
+
+}  // namespace
+
+/// A port changed, and the leg's was not hurt.
+void SendConnection::look_at_rails(const std::vector<Nic>& nics) {
+  for (std::size_t number = 0; number < kMaxRails; ++number) {
+    const Leg* rail = leg().rail(number);
+    if (rail != nullptr && !stands(rail->local(), nics)) {
+      suspend({.code = ErrorCode::kRemote,
+               .scope = Scope::kPort,
+               .text = ends_text() + ": the port of " + rail->local().nic.device_name +
+                       ", over which it is striped too, is down or has another GID: is its cable in?",
+               .os_errno = 0});
+      return;
+    }
+  }
+  plan_rails(nics);
 }
 
 /// A port changed, perhaps ours. Where another way leads to the peer it is taken at once; where none does, the
@@ -193,18 +233,21 @@ void SendConnection::look_at_port() {
   homecoming_->hurry();
   if (!can_resume()) return;
   const std::vector<Nic> nics = origin_->transport->current_nics();
-  const auto ours = std::find_if(nics.begin(), nics.end(), [this](const Nic& nic) {
-    return nic.device == local().nic.device && nic.port == local().nic.port;
-  });
+  lost_ways_.forgive(nics);
+  detour_.reset();
+  const auto ours = nic_of(local(), nics);
   if (ours == nics.end()) return;
   const bool has_gid = local().has_gid_in(ours->gids);
-  detour_.reset();
-  if (ours->link_up && has_gid) return;
+  if (ours->link_up && has_gid) {
+    look_at_rails(nics);
+    return;
+  }
   if (!ways_to(*origin_, nics)) {
     Service* service = origin_->transport->service();
     if (service == nullptr || service->scout() == nullptr) return;
     detour_ = std::make_unique<ChainSearch>(*origin_->transport, *service->scout(), origin_->peer, origin_->dev);
     detour_->begin(true);
+    detour_nics_ = nics;  // when they change there is an event, and we are here again
     return;
   }
   suspend({.code = ErrorCode::kRemote,

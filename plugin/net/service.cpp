@@ -15,10 +15,13 @@ namespace {
 
 /// While a chain is being made its steps have deadlines and retries of their own.
 constexpr int kHandshakePauseMs = 1;
+/// While somebody who asks for the state has not said what, or does not read: his deadline is looked at so often.
+constexpr int kStatePauseMs = 100;
 /// Between two looks at the sockets while pieces keep moving.
 constexpr int kRoundsAtOnce = 64;
-/// Others who send through us have gone when nothing has moved for so long; and so long we wait for that at most.
-constexpr std::int64_t kQuietNs = 1'000'000'000, kLongestWaitNs = 10'000'000'000;
+/// Others who send through us have gone when nothing has moved for so long, which is longer than all retries of a queue
+/// pair take (7.5 s); and so long we wait for that at most.
+constexpr std::int64_t kQuietNs = 8'000'000'000, kLongestWaitNs = 10'000'000'000;
 constexpr int kWaitPauseMs = 5;
 
 }  // namespace
@@ -44,7 +47,29 @@ Result<std::unique_ptr<Service>> Service::open(Transport& transport) {
                  .text = std::string("no pipe for the service: ") + std::strerror(errno),
                  .os_errno = errno};
   }
+  service->open_state_doors();
   return service;
+}
+
+/// Nothing depends on them: where they cannot be, a line says why.
+void Service::open_state_doors() {
+  const std::string& setting = transport_.config().text(Variable::kStateSocket);
+  if (setting != "0") {
+    auto door = StateDoor::open(setting, transport_.pid());
+    if (door) {
+      state_door_ = std::move(*door);
+      MESHBED_INFO("state at %s: meshbed state shows it", state_door_->path().c_str());
+    } else {
+      MESHBED_INFO("no state socket: %s", door.error().text.c_str());
+    }
+  }
+  if (!transport_.config().flag(Variable::kStateSignal)) return;
+  auto signal = StateSignal::install();
+  if (signal) {
+    state_signal_ = std::move(*signal);
+  } else {
+    MESHBED_WARN("NCCL_MESH_STATE_SIGNAL=1: %s", signal.error().text.c_str());
+  }
 }
 
 void Service::start() {
@@ -116,8 +141,12 @@ void Service::look_around(bool moving) {
   const std::size_t first_socket = 1 + channels_.size();
   desk_->watch(watched_);
   resume_desk_.watch(watched_);
+  const std::size_t first_of_state = watched_.size();
+  if (state_signal_) watch(state_signal_->descriptor());
+  if (state_door_) state_door_->watch(watched_);
   const bool shaking_hands = desk_->busy() || resume_desk_.busy();
-  const int pause_ms = moving ? 0 : shaking_hands ? kHandshakePauseMs : -1;
+  const bool asked_for_state = state_door_ && state_door_->busy();
+  const int pause_ms = moving ? 0 : shaking_hands ? kHandshakePauseMs : asked_for_state ? kStatePauseMs : -1;
   if (::poll(watched_.data(), watched_.size(), pause_ms) < 0) return;
   for (std::size_t device = 0; device < channels_.size(); ++device) {
     if (watched_[1 + device].revents != 0) channels_[device].drain();
@@ -127,7 +156,7 @@ void Service::look_around(bool moving) {
   for (std::size_t index = 0; index < circuits_.size(); ++index) {
     if (ready(first_control + 2 * index) || ready(first_control + 2 * index + 1)) circuits_[index]->look_at_controls();
   }
-  if (ready(first_socket) || ready(first_socket + 1)) scout_.advance();
+  if (ready(first_socket) || ready(first_socket + 1)) scout_.advance(survey_);
   if (ready(first_control - 1) || desk_->busy()) desk_->advance(circuits_, arrivals_);
   for (Arrival& arrival : arrivals_) resume_desk_.take(std::move(arrival));
   arrivals_.clear();
@@ -135,6 +164,32 @@ void Service::look_around(bool moving) {
   for (std::size_t device = 0; device < channels_.size(); ++device) {
     if (ready(first_event + device)) read_events(*transport_.devices()[device]);
   }
+  answer_for_state(first_of_state);
+}
+
+void Service::answer_for_state(std::size_t first_watched) {
+  const auto describe = [this] {
+    ProcessState state = transport_.state();
+    state.circuits = circuits();
+    return state;
+  };
+  if (state_signal_ && watched_[first_watched].revents != 0) {
+    state_signal_->drain();
+    std::string text;
+    for (const std::string& line : to_lines(describe())) text += "NET/Mesh : " + line + "\n";
+    write_to_standard_error(text);
+  }
+  const auto has_news = [](const pollfd& one) { return one.revents != 0; };
+  const auto begin = watched_.begin() + static_cast<std::ptrdiff_t>(first_watched);
+  if (state_door_ && (state_door_->busy() || std::any_of(begin, watched_.end(), has_news))) {
+    state_door_->advance([&] { return to_json(describe()); });
+  }
+}
+
+std::vector<CircuitState> Service::circuits() const {
+  std::vector<CircuitState> states;
+  for (const auto& circuit : circuits_) states.push_back(circuit->state());
+  return states;
 }
 
 void Service::read_events(const verbs::Device& device) {

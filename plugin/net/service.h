@@ -16,6 +16,9 @@
 #include "plugin/net/relay_desk.h"
 #include "plugin/net/resume_desk.h"
 #include "plugin/net/scout.h"
+#include "plugin/net/state_door.h"
+#include "plugin/net/state_signal.h"
+#include "plugin/net/survey.h"
 #include "plugin/verbs/completion.h"
 
 namespace meshbed::net {
@@ -34,21 +37,29 @@ class Service {
   /// For chains of relays; nullptr: there can be none, and `scout_problem()` says why.
   Scout* scout() { return scout_problem_ ? nullptr : &scout_; }
   const Error& scout_problem() const { return *scout_problem_; }
+  /// Likewise.
+  Survey* survey() { return scout_problem_ ? nullptr : &survey_; }
   /// TCP, on every address: where circuits begin and connections are taken up again.
   std::uint16_t port() const { return desk_->port(); }
+  /// Circuits through this process; only while its thread does not run.
+  std::vector<CircuitState> circuits() const;
 
  private:
-  explicit Service(Transport& transport) : transport_(transport), scout_(transport), resume_desk_(transport) {}
+  explicit Service(Transport& transport)
+      : transport_(transport), scout_(transport), survey_(transport, scout_), resume_desk_(transport) {}
   void run();
   /// Moves pieces until nothing moves any more; true: it still does, but others want to be looked at too.
   bool move_circuits();
   /// Sleeps until something happens, unless pieces are moving; deals with sockets.
   void look_around(bool moving);
   void read_events(const verbs::Device& device);
+  void open_state_doors();
+  void answer_for_state(std::size_t first_watched);
   bool in_use() const { return !circuits_.empty() || desk_->busy() || resume_desk_.busy(); }
 
   Transport& transport_;
   Scout scout_;
+  Survey survey_;
   std::optional<Error> scout_problem_;
   ResumeDesk resume_desk_;
   std::vector<verbs::CompletionChannel> channels_;
@@ -56,6 +67,8 @@ class Service {
   std::vector<std::unique_ptr<Circuit>> circuits_;
   std::vector<Arrival> arrivals_;
   std::vector<pollfd> watched_;
+  std::unique_ptr<StateDoor> state_door_;      // nullptr: none
+  std::unique_ptr<StateSignal> state_signal_;  // nullptr: none
   int wake_[2] = {-1, -1};
   std::atomic<bool> stop_{false};
   std::atomic<bool> in_use_{false};

@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <set>
 
 #include "plugin/base/prng.h"
 #include "plugin/net/wire.h"
@@ -31,6 +32,23 @@ class Sessions {
     const std::lock_guard lock(mutex_);
     connections_.erase(session);
   }
+  std::size_t size() {
+    const std::lock_guard lock(mutex_);
+    return connections_.size();
+  }
+  /// Sending connections of this process that have not ended, for receivers that ask after them.
+  void add_sender(std::uint64_t session) {
+    const std::lock_guard lock(mutex_);
+    senders_.insert(session);
+  }
+  void remove_sender(std::uint64_t session) {
+    const std::lock_guard lock(mutex_);
+    senders_.erase(session);
+  }
+  bool has_sender(std::uint64_t session) {
+    const std::lock_guard lock(mutex_);
+    return senders_.count(session) != 0;
+  }
   /// Works on the connection, which cannot go away meanwhile. False: there is none.
   bool with(std::uint64_t session, const std::function<void(ReceiveConnection&)>& work) {
     const std::lock_guard lock(mutex_);
@@ -43,6 +61,7 @@ class Sessions {
  private:
   std::mutex mutex_;
   std::map<std::uint64_t, ReceiveConnection*> connections_;
+  std::set<std::uint64_t> senders_;
 };
 
 }  // namespace meshbed::net

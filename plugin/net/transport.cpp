@@ -1,6 +1,7 @@
 #include "plugin/net/transport.h"
 
 #include <sys/random.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <string>
@@ -32,18 +33,23 @@ std::uint64_t system_seed() {
 
 }  // namespace
 
+namespace {
+
+/// nullptr: it goes over TCP.
+Connection* as_connection(Endpoint& endpoint) {
+  const bool rdma = endpoint.is(ObjectKind::kSend) || endpoint.is(ObjectKind::kReceive);
+  return rdma ? &static_cast<Connection&>(endpoint) : nullptr;
+}
+
+}  // namespace
+
 Transport::Transport(const Config& config) : config_(config) {}
 
 Transport::~Transport() = default;
 
 Result<std::unique_ptr<Transport>> Transport::open(const Config& config) {
   std::unique_ptr<Transport> transport(new Transport(config));
-  auto devices = verbs::Device::open_all(config.flag(Variable::kIbRelaxedOrdering));
-  if (!devices) return devices.error();
-  transport->devices_ = std::move(*devices);
-  auto nics = discover(transport->devices_, config);
-  if (!nics) return nics.error();
-  transport->nics_ = std::move(*nics);
+  if (auto found = transport->find_nics(); !found) return found.error();
   auto interfaces = read_interfaces();
   if (!interfaces) return interfaces.error();
   transport->node_ = node_identity(*interfaces);
@@ -51,17 +57,50 @@ Result<std::unique_ptr<Transport>> Transport::open(const Config& config) {
   const std::int64_t seed = config.number(Variable::kSeed);
   transport->prng_ = Prng(seed == kUnset ? system_seed() : mix64(static_cast<std::uint64_t>(seed)) ^ transport->node_);
   transport->process_ = static_cast<std::uint32_t>(transport->prng_.next());
+  transport->pid_ = ::getpid();
+  char host[256] = "";
+  ::gethostname(host, sizeof host - 1);
+  transport->host_ = host;
   transport->log_summary();
-  if (transport->nics_.empty()) return transport;
-  auto service = Service::open(*transport);
-  if (service) {
-    transport->service_ = std::move(*service);
-    transport->service_->start();
-  } else {
-    // Everything else works; whoever asks for a relay, or lost a leg, is told.
-    MESHBED_WARN("no relay and no failover here: %s", service.error().text.c_str());
+  // Relays and failover are for RDMA.
+  if (!transport->nics_.empty() && !transport->tcp_->everything()) transport->open_service();
+  if (transport->service_ == nullptr && config.flag(Variable::kStateSignal)) {
+    // The signal keeps its default action, which is the end of the process.
+    MESHBED_WARN("NCCL_MESH_STATE_SIGNAL=1 has no effect, and SIGUSR1 ends this process: no service runs without RDMA");
   }
   return transport;
+}
+
+void Transport::open_service() {
+  auto service = Service::open(*this);
+  if (!service) {
+    // Everything else works; whoever asks for a relay, or lost a leg, is told.
+    MESHBED_WARN("no relay and no failover here: %s", service.error().text.c_str());
+    return;
+  }
+  service_ = std::move(*service);
+  service_->start();
+}
+
+Result<void> Transport::find_nics() {
+  if (!config_.flag(Variable::kDisableRdma)) {
+    auto devices = verbs::Device::open_all(config_.flag(Variable::kIbRelaxedOrdering));
+    if (!devices) return devices.error();
+    devices_ = std::move(*devices);
+    auto nics = discover(devices_, config_);
+    if (!nics) return nics.error();
+    nics_ = std::move(*nics);
+    device_memory_ = find_device_memory_support(devices_, nics_);
+  }
+  std::set<std::string> cables;
+  for (const Nic& nic : nics_) cables.insert(nic.netdev);
+  tcp_ = std::make_unique<TcpNetwork>(config_, std::move(cables));
+  if (tcp_->everything()) {
+    nics_ = tcp_devices(tcp_->interfaces());
+    MESHBED_WARN("NCCL_MESH_DISABLE_RDMA=1: everything goes over TCP, by %s", tcp_->describe().c_str());
+  }
+  loads_ = std::make_unique<PortLoad[]>(nics_.size());
+  return ok();
 }
 
 void Transport::log_summary() const {
@@ -73,14 +112,18 @@ void Transport::log_summary() const {
     for (const IpPrefix& address : nic.addresses) text += " " + to_text(address);
   }
   MESHBED_INFO("Mesh %s: %zu NICs: %s", kVersionText, nics_.size(), text.empty() ? "none" : text.c_str());
+  const bool by_dma_buf = device_memory_.without_dma_buf.empty(), by_peer = device_memory_.without_peer_memory.empty();
+  if (!by_dma_buf && !by_peer) return;
+  MESHBED_INFO("GPU memory is registered %s%s%s", by_dma_buf ? "as dma-buf" : "", by_dma_buf && by_peer ? " and " : "",
+               by_peer ? "by its address (peer memory)" : "");
 }
 
 std::vector<Nic> Transport::current_nics() const {
   std::vector<Nic> nics = nics_;
   const auto interfaces = read_interfaces();
   for (Nic& nic : nics) {
-    refresh(nic, device_of(nic));
-    if (interfaces) nic.addresses = addresses_of(nic, *interfaces);
+    if (nic.device >= 0) refresh(nic, device_of(nic));
+    if (interfaces) nic.addresses = addresses_of(nic, *interfaces, address_preference(config_));
   }
   return nics;
 }
@@ -92,24 +135,67 @@ GidPreference Transport::gid_preference() const {
 }
 
 LocalEnd Transport::local_end(const Nic& nic, const IpPrefix& address, const verbs::GidEntry& gid) {
+  const auto ours = std::find_if(nics_.begin(), nics_.end(), [&](const Nic& known) {
+    return known.device == nic.device && known.port == nic.port;
+  });
   return {.device = &device_of(nic),
           .nic = nic,
           .address = address,
           .gid = gid,
           .node = node_,
           .psn = static_cast<std::uint32_t>(random() & 0xffffffU),
-          .service_port = service_ ? service_->port() : std::uint16_t{0}};
+          .service_port = service_ ? service_->port() : std::uint16_t{0},
+          .load = ours != nics_.end() ? &loads_[static_cast<std::size_t>(ours - nics_.begin())] : nullptr};
 }
 
 ConnectionSettings Transport::settings_for(int traffic_class) const {
   const std::int64_t configured = config_.number(Variable::kIbTrafficClass);
+  const bool balances = config_.flag(Variable::kRingLoadBalance);
   return {.leg = {.queue_pair_timeout = config_.queue_pair_timeout(),
                   .queue_pair_retries = config_.queue_pair_retries(),
                   .traffic_class = static_cast<std::uint8_t>(traffic_class >= 0 ? traffic_class : configured),
-                  .service_level = static_cast<std::uint8_t>(config_.number(Variable::kIbServiceLevel))},
+                  .service_level = static_cast<std::uint8_t>(config_.number(Variable::kIbServiceLevel)),
+                  .pkey_index = static_cast<std::uint16_t>(config_.number(Variable::kIbPkey)),
+                  .inline_data = config_.flag(Variable::kIbUseInline),
+                  .striped = config_.number(Variable::kStripeBytes) > 0},
+          .stripes = {.from_bytes = static_cast<std::uint64_t>(config_.number(Variable::kStripeBytes)),
+                      .hysteresis_bytes =
+                          balances ? static_cast<std::uint64_t>(config_.number(Variable::kRingBalanceThreshold))
+                                   : UINT64_MAX,
+                      .queue_pairs = static_cast<unsigned>(config_.number(Variable::kIbQueuePairs))},
           .operation_timeout_ns = config_.number(Variable::kTimeoutSec) * 1'000'000'000,
           .fatal_on_timeout = config_.flag(Variable::kFatalOnTimeout),
-          .failover_ms = config_.number(Variable::kFailoverTimeoutSec) * 1000};
+          .failover_ms = config_.number(Variable::kFailoverTimeoutSec) * 1000,
+          .flushes = !config_.flag(Variable::kGdrFlushDisable)};
+}
+
+ConnectionSettings Transport::receiving_settings_for(int traffic_class) const {
+  const std::int64_t fifo = config_.number(Variable::kIbFifoTrafficClass);
+  return settings_for(fifo != kUnset ? static_cast<int>(fifo) : traffic_class);
+}
+
+std::vector<InterfaceAddress> Transport::tcp_interfaces() const {
+  return tcp_->wanted() ? tcp_->interfaces() : std::vector<InterfaceAddress>{};
+}
+
+std::vector<PeerAddress> Transport::tcp_addresses(int dev) const {
+  const std::string& netdev = nics_[static_cast<std::size_t>(dev)].netdev;
+  std::vector<InterfaceAddress> interfaces = tcp_interfaces();
+  std::stable_partition(interfaces.begin(), interfaces.end(),
+                        [&](const InterfaceAddress& interface) { return interface.netdev == netdev; });
+  std::vector<PeerAddress> addresses;
+  for (const InterfaceAddress& interface : interfaces) {
+    addresses.push_back({.prefix = interface.prefix, .nic = kTcpNic});
+  }
+  return addresses;
+}
+
+TcpSettings Transport::tcp_settings() const {
+  const std::int64_t patience_s = config_.number(Variable::kFailoverTimeoutSec);
+  TcpSettings settings{.operation_timeout_ns = config_.number(Variable::kTimeoutSec) * 1'000'000'000,
+                       .fatal_on_timeout = config_.flag(Variable::kFatalOnTimeout)};
+  if (patience_s > 0) settings.patience_ms = patience_s * 1000;
+  return settings;
 }
 
 std::uint64_t Transport::random() {
@@ -126,7 +212,8 @@ bool Transport::wait_for_others() { return !service_ || service_->wait_for_other
 
 Result<Listener*> Transport::listen(const Context& context, int dev, std::span<std::uint8_t, kHandleBytes> handle) {
   if (auto fine = check_dev(dev); !fine) return fine.error();
-  auto listener = Listener::create(*this, dev, context.traffic_class);
+  tcp_->sweep();
+  auto listener = Listener::create(*this, dev, context.settings);
   if (!listener) {
     MESHBED_WARN("listen on %s: %s", nics_[static_cast<std::size_t>(dev)].device_name.c_str(),
                  listener.error().text.c_str());
@@ -149,13 +236,14 @@ void Transport::close(Listener* listener) {
   --open_objects_;
 }
 
-Result<SendConnection*> Transport::connect(const ConnectCall& call, std::span<std::uint8_t, kHandleBytes> handle) {
+Result<Endpoint*> Transport::connect(const ConnectCall& call, std::span<std::uint8_t, kHandleBytes> handle) {
   if (auto fine = check_dev(call.dev); !fine) return fine.error();
   auto reaching = take_or_begin(call, handle);
   if (!reaching) return reaching.error();
   auto connection = (*reaching)->advance();
   if (!connection) return connection.error();
   if (*connection) {
+    enroll(**connection, call.context->settings);
     ++open_objects_;
     return connection->release();
   }
@@ -195,28 +283,72 @@ void Transport::advance_listeners() {
   for (const auto& listener : listeners_) listener->advance_if_idle();
 }
 
-Result<ReceiveConnection*> Transport::accept(Listener& listener) {
+Result<Endpoint*> Transport::accept(Listener& listener) {
   auto connection = listener.take();
   if (!connection) return connection.error();
   if (!*connection) return nullptr;
+  enroll(**connection, listener.owner());
   ++open_objects_;
   return connection->release();
 }
 
-void Transport::close(Connection* connection) {
+/// A connection that is made belongs to a communicator.
+void Transport::enroll(Endpoint& endpoint, const ContextSettings& owner) {
+  Connection* connection = as_connection(endpoint);
+  if (connection == nullptr) return;
+  if (owner.profiler != nullptr) connection->report_events_to(owner.profiler);
+  roster_.add(*connection, owner.comm);
+}
+
+void Transport::close(Endpoint* connection) {
+  if (Connection* rdma = as_connection(*connection)) roster_.remove(*rdma);
   connection->close();
   delete connection;
   --open_objects_;
 }
 
-Result<Memory*> Transport::register_memory(const Connection& connection, void* data, std::size_t size_bytes) {
-  verbs::Device& device = connection.home();
-  auto registration = device.registrations().acquire(data, size_bytes);
+Result<verbs::Registration*> Transport::acquire(verbs::Device& device, const MemoryCall& call) const {
+  const std::string& missing = call.dma_buf ? device_memory_.without_dma_buf : device_memory_.without_peer_memory;
+  if (call.kind == MemoryKind::kDevice && !missing.empty()) {
+    return Error{.code = ErrorCode::kUnsupported,
+                 .scope = Scope::kRequest,
+                 .text = std::string("GPU memory cannot be registered ") +
+                         (call.dma_buf ? "as dma-buf" : "by its address") + ": " + missing,
+                 .os_errno = 0};
+  }
+  if (!call.dma_buf) return device.registrations().acquire(call.data, call.size_bytes);
+  // A connection whose cable dies may go on over another device, where this memory must be registered too.
+  const bool keep = devices_.size() > 1 && config_.number(Variable::kFailoverTimeoutSec) > 0;
+  return device.registrations().acquire(call.data, call.size_bytes, *call.dma_buf, keep);
+}
+
+Result<Memory*> Transport::register_memory(Endpoint& endpoint, const MemoryCall& call) {
+  Connection* connection = as_connection(endpoint);
+  if (connection == nullptr && call.kind == MemoryKind::kDevice) {
+    Error error{.code = ErrorCode::kUnsupported,
+                .scope = Scope::kRequest,
+                .text =
+                    "GPU memory on a connection over TCP, for which the CPU would have to copy it: use "
+                    "host memory (NCCL_NET_GDR_LEVEL=LOC)",
+                .os_errno = 0};
+    MESHBED_WARN("%s", error.text.c_str());
+    return error;
+  }
+  if (connection == nullptr) return new Memory(call.data, call.size_bytes);
+  verbs::Device& device = connection->home();
+  auto registration = acquire(device, call);
   if (!registration) {
     MESHBED_WARN("%s: %s", device.name().c_str(), registration.error().text.c_str());
     return registration.error();
   }
-  return new Memory(device, *registration, data, size_bytes);
+  if (call.kind == MemoryKind::kDevice) {
+    if (auto expected = connection->expect_device_memory(); !expected) {
+      MESHBED_WARN("%s", expected.error().text.c_str());
+      device.registrations().release(*registration);
+      return expected.error();
+    }
+  }
+  return new Memory(device, *registration, call.data, call.size_bytes, call.kind);
 }
 
 void Transport::abandon(const Context& context) {

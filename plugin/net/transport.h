@@ -11,17 +11,24 @@
 #include <memory>
 #include <mutex>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "plugin/base/prng.h"
 #include "plugin/base/result.h"
 #include "plugin/net/config.h"
 #include "plugin/net/connection.h"
+#include "plugin/net/context.h"
+#include "plugin/net/device_memory.h"
 #include "plugin/net/discovery.h"
 #include "plugin/net/handle.h"
 #include "plugin/net/nic.h"
 #include "plugin/net/object.h"
+#include "plugin/net/roster.h"
 #include "plugin/net/sessions.h"
+#include "plugin/net/state.h"
+#include "plugin/net/tcp_connection.h"
+#include "plugin/net/tcp_network.h"
 
 namespace meshbed::net {
 
@@ -29,22 +36,9 @@ class Reaching;
 class Service;
 class Listener;
 class Memory;
-class ReceiveConnection;
-class SendConnection;
 class Transport;
 
 inline constexpr const char* kVersionText = "0.1.0";
-
-/// One user of the transport, with its own traffic class: a communicator (v11, v12) or the process (v8 to v10).
-class Context : public Object {
- public:
-  static constexpr ObjectKind kKind = ObjectKind::kContext;
-  Context(Transport& transport, int traffic_class)
-      : Object(kKind), transport(transport), traffic_class(traffic_class) {}
-
-  Transport& transport;
-  int traffic_class;  // -1: that of the configuration
-};
 
 /// Who connects, from which NIC by choice, and how its packets are marked (-1: as configured).
 struct ConnectCall {
@@ -55,7 +49,8 @@ struct ConnectCall {
 
 class Transport {
  public:
-  /// Opens all devices. No usable NIC is no error: devices() is 0 then, and NCCL looks elsewhere.
+  /// Opens all devices, or none where everything goes over TCP. No usable NIC is no error: devices() is 0 then, and
+  /// NCCL looks elsewhere.
   static Result<std::unique_ptr<Transport>> open(const Config& config);
   ~Transport();
 
@@ -67,10 +62,19 @@ class Transport {
   const Devices& devices() const { return devices_; }
   std::uint64_t node() const { return node_; }
   std::uint32_t process() const { return process_; }
+  std::int64_t pid() const { return pid_; }
   GidPreference gid_preference() const;
   /// Our end of a new connection by `nic`.
   LocalEnd local_end(const Nic& nic, const IpPrefix& address, const verbs::GidEntry& gid);
   ConnectionSettings settings_for(int traffic_class) const;
+  /// Of an end that receives: what it sends is clear-to-sends.
+  ConnectionSettings receiving_settings_for(int traffic_class) const;
+  TcpNetwork& tcp() { return *tcp_; }
+  /// Those that data may go over by TCP; none where it is not wanted.
+  std::vector<InterfaceAddress> tcp_interfaces() const;
+  /// What a listener on `dev` offers for TCP: where the device is an interface its addresses come first.
+  std::vector<PeerAddress> tcp_addresses(int dev) const;
+  TcpSettings tcp_settings() const;
   std::uint64_t random();
   /// Relays for others, finds chains for us, takes up connections that lost their leg. nullptr: it could not start.
   Service* service() { return service_.get(); }
@@ -85,17 +89,28 @@ class Transport {
   Result<Listener*> listen(const Context& context, int dev, std::span<std::uint8_t, kHandleBytes> handle);
   void close(Listener* listener);
   /// nullptr: not yet. `handle` keeps a note between two calls.
-  Result<SendConnection*> connect(const ConnectCall& call, std::span<std::uint8_t, kHandleBytes> handle);
+  Result<Endpoint*> connect(const ConnectCall& call, std::span<std::uint8_t, kHandleBytes> handle);
   /// nullptr: nobody is there yet.
-  Result<ReceiveConnection*> accept(Listener& listener);
-  void close(Connection* connection);
+  Result<Endpoint*> accept(Listener& listener);
+  void close(Endpoint* connection);
 
-  Result<Memory*> register_memory(const Connection& connection, void* data, std::size_t size_bytes);
+  /// For RDMA connections on their device; the bytes of TCP connections are registered nowhere.
+  Result<Memory*> register_memory(Endpoint& connection, const MemoryCall& call);
+  /// What can be done with GPU memory, over any of the NICs: a connection may come to stand on each of them.
+  const DeviceMemorySupport& device_memory() const { return device_memory_; }
 
   /// Ends what `context` began and did not finish.
   void abandon(const Context& context);
+  void enroll(Context& context);
+  void leave(const Context& context);
   /// Connections and listeners that are open.
   std::size_t open_objects() const { return open_objects_.load(); }
+
+  /// What this process is doing; circuits are the service's to add. Any thread; takes 50 ms at most.
+  ProcessState state();
+  /// While no other thread of this process runs (a debugger, a simulation that stands still): takes no lock, asks no
+  /// device, and leaves out what it would need them for. `now_ns`: on now_ns()'s clock.
+  ProcessState state_while_frozen(std::int64_t now_ns);
 
  private:
   explicit Transport(const Config& config);
@@ -107,14 +122,24 @@ class Transport {
   Result<std::unique_ptr<Reaching>> take_or_begin(const ConnectCall& call,
                                                   std::span<std::uint8_t, kHandleBytes> handle);
   void advance_listeners();
+  void enroll(Endpoint& endpoint, const ContextSettings& owner);
+  ProcessState identity() const;
   Result<void> check_dev(int dev) const;
+  Result<verbs::Registration*> acquire(verbs::Device& device, const MemoryCall& call) const;
+  Result<void> find_nics();
+  void open_service();
   void log_summary() const;
 
   Config config_;
   Devices devices_;
   std::vector<Nic> nics_;
+  std::unique_ptr<PortLoad[]> loads_;  // one a NIC
+  DeviceMemorySupport device_memory_;
+  std::unique_ptr<TcpNetwork> tcp_;
   std::uint64_t node_ = 0;
   std::uint32_t process_ = 0;
+  std::int64_t pid_ = 0;
+  std::string host_;
 
   std::mutex random_mutex_;
   Prng prng_{0};
@@ -124,6 +149,9 @@ class Transport {
   std::vector<std::unique_ptr<Listener>> listeners_;
   std::atomic<std::size_t> open_objects_{0};
   Sessions sessions_;
+  Roster roster_;
+  std::mutex contexts_mutex_;
+  std::vector<Context*> contexts_;
   std::atomic<std::uint32_t> events_{0};
   std::unique_ptr<Service> service_;  // last: its thread uses all of the above
 };

@@ -4,6 +4,7 @@
 
 #include "plugin/base/check.h"
 #include "plugin/net/bytes.h"
+#include "plugin/net/ring.h"
 
 namespace meshbed::net {
 namespace {
@@ -15,8 +16,10 @@ constexpr std::uint32_t k24Bits = 0xffffff;
 
 bool has_end(WireType type) {
   return type == WireType::kRequest || type == WireType::kReply || type == WireType::kResume ||
-         type == WireType::kResumed;
+         type == WireType::kResumed || type == WireType::kRail || type == WireType::kRailed;
 }
+
+bool has_tcp_end(WireType type) { return type == WireType::kTcpRequest || type == WireType::kTcpReply; }
 
 bool has_reason(WireType type) { return type == WireType::kRefuse || type == WireType::kGone; }
 
@@ -25,18 +28,26 @@ std::size_t length_of(WireType type) {
     case WireType::kRequest:
     case WireType::kReply:
     case WireType::kResume:
+    case WireType::kRailed:
       return kWireEndBytes;
+    case WireType::kRail:
+      return kWireRailBytes;
     case WireType::kResumed:
       return kWireResumedBytes;
     case WireType::kRefuse:
     case WireType::kGone:
       return kWireRefuseBytes;
     case WireType::kReady:
+    case WireType::kKnock:
+    case WireType::kThere:
       return kWireHeaderBytes;
     case WireType::kRoute:
       return kWireRouteBytes;
     case WireType::kEnd:
       return kWireNumberBytes;
+    case WireType::kTcpRequest:
+    case WireType::kTcpReply:
+      return kWireTcpBytes;
   }
   return 0;
 }
@@ -159,6 +170,22 @@ Result<WireRoute> read_route(ByteReader& reader) {
   return route;
 }
 
+void write_rail(ByteWriter& writer, const WireRail& rail) {
+  writer.u8(rail.number);
+  writer.fill_to(kWireEndBytes + 4);
+  writer.u32(rail.sender_leg);
+}
+
+Result<WireRail> read_rail(ByteReader& reader) {
+  WireRail rail;
+  rail.number = reader.u8();
+  reader.skip_to(kWireEndBytes + 4);
+  rail.sender_leg = reader.u32();
+  if (rail.number >= kMaxRails) return handshake_error("a rail of a number that does not exist");
+  if (rail.sender_leg == 0 || rail.sender_leg > k24Bits) return handshake_error("a rail beside no leg");
+  return rail;
+}
+
 }  // namespace
 
 Error handshake_error(std::string text) {
@@ -185,6 +212,12 @@ std::size_t encode_message(const WireMessage& message, std::span<std::uint8_t> t
   if (has_reason(message.type)) write_text(writer, message.reason, kReasonBytes);
   if (message.type == WireType::kRoute) write_route(writer, message.route);
   if (message.type == WireType::kEnd) writer.u64(message.pieces);
+  if (message.type == WireType::kRail) write_rail(writer, message.rail);
+  if (has_tcp_end(message.type)) {
+    writer.u64(message.tcp.node);
+    write_text(writer, message.tcp.netdev, kNicNameBytes);
+    writer.fill_to(kWireTcpBytes);
+  }
   MESHBED_CHECK(writer.good() && writer.offset() == length);
   return length;
 }
@@ -198,7 +231,7 @@ Result<std::size_t> message_bytes(std::span<const std::uint8_t, kWireHeaderBytes
                            ": install the same plugin on all nodes");
   }
   const std::uint16_t type = reader.u16();
-  if (type < 1 || type > static_cast<std::uint16_t>(WireType::kGone))
+  if (type < 1 || type > static_cast<std::uint16_t>(WireType::kThere))
     return handshake_error("handshake message of unknown type " + std::to_string(type));
   const std::uint32_t length = reader.u32();
   if (length != length_of(static_cast<WireType>(type))) return handshake_error("handshake message of wrong length");
@@ -235,6 +268,15 @@ Result<WireMessage> decode_message(std::span<const std::uint8_t> source) {
     message.route = std::move(*route);
   }
   if (message.type == WireType::kEnd) message.pieces = reader.u64();
+  if (message.type == WireType::kRail) {
+    auto rail = read_rail(reader);
+    if (!rail) return rail.error();
+    message.rail = *rail;
+  }
+  if (has_tcp_end(message.type)) {
+    message.tcp.node = reader.u64();
+    message.tcp.netdev = read_text(reader, kNicNameBytes);
+  }
   return message;
 }
 

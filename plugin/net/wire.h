@@ -15,6 +15,17 @@
 //                                      is also what relays answer instead of REPLY
 //   GONE     receiving -> sending      instead of RESUMED: there is no such connection any more, with the reason as
 //   text
+// When a connection gets one more way beside its leg (rail_layer.h), to the same port, with the session's cookie; READY
+// follows:
+//   RAIL     sending -> receiving      like REQUEST: my end of it, and which leg it lies beside
+//   RAILED   receiving -> sending      like REPLY; or REFUSE, or GONE
+// When a receiver that lost its way hears nothing of its sender (knock.h), to the service port of the sender's process,
+// with the session's cookie:
+//   KNOCK    receiving -> sending      is the connection still there?
+//   THERE    sending -> receiving      yes; or GONE
+// For connections over TCP (tcp_connection.h), whose data follow on the same connection; READY stands in between:
+//   TCP_REQUEST  connecting -> listening   who I am
+//   TCP_REPLY    listening -> connecting   who I am
 // Fixed layouts, big-endian, each with magic, version, type, its own length and the listener's cookie.
 
 #include <array>
@@ -35,9 +46,11 @@ inline constexpr std::uint16_t kWireVersion = 3;
 inline constexpr std::size_t kWireHeaderBytes = 24;
 inline constexpr std::size_t kWireEndBytes = 128;  // REQUEST and REPLY, with header
 inline constexpr std::size_t kWireResumedBytes = kWireEndBytes + 24;
+inline constexpr std::size_t kWireRailBytes = kWireEndBytes + 8;
 inline constexpr std::size_t kWireRefuseBytes = 512;  // with header; GONE too
 inline constexpr std::size_t kWireRouteBytes = 512;   // with header
 inline constexpr std::size_t kWireNumberBytes = 32;   // END, with header
+inline constexpr std::size_t kWireTcpBytes = 64;      // TCP_REQUEST and TCP_REPLY, with header
 inline constexpr std::size_t kWireLargestBytes = kWireRefuseBytes;
 inline constexpr std::size_t kWireHopsMax = 8;
 
@@ -50,7 +63,13 @@ enum class WireType : std::uint16_t {
   kEnd = 6,
   kResume,
   kResumed,
-  kGone
+  kGone,
+  kRail,
+  kRailed,
+  kTcpRequest,
+  kTcpReply,
+  kKnock,
+  kThere
 };
 
 /// One end of a connection, as the other one must know it.
@@ -84,10 +103,24 @@ struct WireRoute {
   bool operator==(const WireRoute&) const = default;
 };
 
+/// One more way beside a leg.
+struct WireRail {
+  std::uint8_t number = 0;       // below kMaxRails
+  std::uint32_t sender_leg = 0;  // queue pair of the leg, at the sender
+  bool operator==(const WireRail&) const = default;
+};
+
+/// One end of a connection over TCP.
+struct WireTcpEnd {
+  std::uint64_t node = 0;
+  std::string netdev;  // network interface, at most 27 characters
+  bool operator==(const WireTcpEnd&) const = default;
+};
+
 struct WireMessage {
   WireType type = WireType::kReady;
   std::uint64_t cookie = 0;
-  WireEnd end;               // REQUEST, REPLY, RESUME, RESUMED
+  WireEnd end;               // REQUEST, REPLY, RESUME, RESUMED, RAIL, RAILED
   std::string reason;        // REFUSE, GONE
   WireRoute route{};         // ROUTE
   std::uint64_t pieces = 0;  // END
@@ -95,6 +128,8 @@ struct WireMessage {
   std::uint64_t served = 0;   // all entries below are
   std::uint64_t session = 0;  // the receiver's, and where it is taken up again; for a sender that only knows relays
   std::uint16_t session_port = 0;
+  WireRail rail{};   // RAIL
+  WireTcpEnd tcp{};  // TCP_REQUEST, TCP_REPLY
 };
 
 /// What is wrong with the one at the other end, or with what it sent.

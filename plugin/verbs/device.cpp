@@ -93,6 +93,7 @@ Result<std::unique_ptr<Device>> Device::open(ibv_device* raw, bool relaxed_order
   device->pd_.reset(ibv_alloc_pd(device->context()));
   if (!device->pd_) return device_error("no protection domain on " + device->name_, errno);
   device->registrations_ = std::make_unique<RegistrationCache>(device->pd(), relaxed_ordering);
+  device->registers_dma_buf_ = knows_dma_buf(device->pd());
   const int flags = ::fcntl(device->event_descriptor(), F_GETFL);
   if (flags < 0 || ::fcntl(device->event_descriptor(), F_SETFL, flags | O_NONBLOCK) != 0) {
     return device_error("cannot read the events of " + device->name_, errno);

@@ -46,6 +46,8 @@ class Device {
   ibv_pd* pd() const { return pd_.get(); }
   const ibv_device_attr& attributes() const { return attributes_; }
   RegistrationCache& registrations() { return *registrations_; }
+  /// The driver registers dma-bufs.
+  bool registers_dma_buf() const { return registers_dma_buf_; }
 
   /// Readable while events wait. ibv_get_async_event(3).
   int event_descriptor() const { return context_->async_fd; }
@@ -70,6 +72,7 @@ class Device {
   std::unique_ptr<ibv_pd, FreePd> pd_;
   ibv_device_attr attributes_{};
   std::unique_ptr<RegistrationCache> registrations_;
+  bool registers_dma_buf_ = false;
 };
 
 /// "IBV_MTU_4096" -> 4096; 0 for a value that is none.

@@ -32,7 +32,7 @@ Error step_error(const std::string& device, const char* step, const std::string&
 
 }  // namespace
 
-Result<QueuePair> QueuePair::create(const Device& device, const CompletionQueue& queue, std::uint8_t port,
+Result<QueuePair> QueuePair::create(const Device& device, const CompletionQueue& queue, const QueuePairPort& port,
                                     const QueuePairDepths& depths) {
   ibv_qp_init_attr init{};
   init.send_cq = queue.raw();
@@ -52,19 +52,27 @@ Result<QueuePair> QueuePair::create(const Device& device, const CompletionQueue&
                  .text = "cannot create a queue pair on " + device.name() + ": " + std::strerror(errno),
                  .os_errno = errno};
   }
-  pair.inline_bytes_ = init.cap.max_inline_data;
+  // Providers grant more than was asked for; who asked for none wants none.
+  pair.inline_bytes_ = depths.inline_bytes > 0 ? init.cap.max_inline_data : 0;
   if (auto step = pair.to_init(port); !step) return step.error();
   return pair;
 }
 
-Result<void> QueuePair::to_init(std::uint8_t port) {
+Result<void> QueuePair::to_init(const QueuePairPort& port) {
   ibv_qp_attr attr{};
   attr.qp_state = IBV_QPS_INIT;
-  attr.pkey_index = 0;
-  attr.port_num = port;
+  attr.pkey_index = port.pkey_index;
+  attr.port_num = port.number;
   attr.qp_access_flags = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
   const int mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
-  if (const int error = modify(raw(), attr, mask)) return step_error(device_, "INIT", "", error);
+  if (const int code = modify(raw(), attr, mask)) {
+    Error error = step_error(device_, "INIT", "", code);
+    if (port.pkey_index != 0) {
+      error.text +=
+          "; does the port have a partition key at index " + std::to_string(port.pkey_index) + " (NCCL_IB_PKEY)?";
+    }
+    return error;
+  }
   return ok();
 }
 

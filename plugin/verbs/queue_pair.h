@@ -22,6 +22,12 @@ struct QueuePairDepths {
   std::uint32_t inline_bytes = 0;  // asked for; inline_bytes() says what was granted
 };
 
+/// What a queue pair belongs to.
+struct QueuePairPort {
+  std::uint8_t number = 1;
+  std::uint16_t pkey_index = 0;
+};
+
 /// Where a queue pair leads and how patient it is.
 struct QueuePairPath {
   std::uint8_t local_port = 1;
@@ -41,7 +47,7 @@ struct QueuePairPath {
 class QueuePair {
  public:
   /// In INIT: may be given receives, answers nothing yet.
-  static Result<QueuePair> create(const Device& device, const CompletionQueue& queue, std::uint8_t port,
+  static Result<QueuePair> create(const Device& device, const CompletionQueue& queue, const QueuePairPort& port,
                                   const QueuePairDepths& depths);
 
   /// INIT -> RTR -> RTS.
@@ -57,7 +63,7 @@ class QueuePair {
   struct Destroy {
     void operator()(ibv_qp* pair) const { ibv_destroy_qp(pair); }
   };
-  Result<void> to_init(std::uint8_t port);
+  Result<void> to_init(const QueuePairPort& port);
   Result<void> to_ready_to_receive(const QueuePairPath& path);
   Result<void> to_ready_to_send(const QueuePairPath& path);
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "plugin/nccl/net_abi.h"
+#include "plugin/nccl/tuner_abi.h"
 
 using namespace meshbed::nccl;
 
@@ -59,17 +60,18 @@ TEST_CASE("D1, D2: property records have the published sizes, v8 without and v9 
   CHECK(offsetof(PropertiesV12, maxP2pBytes) == 104);
 }
 
-TEST_CASE("tables are plain data of 19, 20, 20, 22 and 22 pointers") {
+TEST_CASE("tables are plain data of 19, 20, 20, 22 and 22 pointers; the tuner's of four") {
   CHECK(sizeof(NetV8) == 19 * sizeof(void*));
   CHECK(sizeof(NetV9) == 20 * sizeof(void*));
   CHECK(sizeof(NetV10) == 20 * sizeof(void*));
   CHECK(sizeof(NetV11) == 22 * sizeof(void*));
   CHECK(sizeof(NetV12) == 22 * sizeof(void*));
+  CHECK(sizeof(TunerV5) == 4 * sizeof(void*));
   CHECK(std::is_standard_layout_v<NetV12>);
   CHECK(std::is_trivially_copyable_v<PropertiesV12>);
 }
 
-TEST_CASE("the library shows the five tables, as data, and nothing else") {
+TEST_CASE("the library shows the five tables and the tuner's, as data, its state, as a function, and nothing else") {
   const auto file = read_file(kPluginFile);
   REQUIRE(file.size() > sizeof(Elf64_Ehdr));
   const Elf64_Shdr* symbols = section(file, SHT_DYNSYM);
@@ -80,10 +82,11 @@ TEST_CASE("the library shows the five tables, as data, and nothing else") {
     const auto* symbol = at<Elf64_Sym>(file, symbols->sh_offset + index * sizeof(Elf64_Sym));
     if (symbol->st_shndx == SHN_UNDEF) continue;
     shown.insert(names + symbol->st_name);
-    CHECK(ELF64_ST_TYPE(symbol->st_info) == STT_OBJECT);
+    const bool is_function = std::string(names + symbol->st_name) == "meshbedState";
+    CHECK(ELF64_ST_TYPE(symbol->st_info) == (is_function ? STT_FUNC : STT_OBJECT));
   }
-  CHECK(shown == std::set<std::string>{"ncclNetPlugin_v10", "ncclNetPlugin_v11", "ncclNetPlugin_v12",
-                                       "ncclNetPlugin_v8", "ncclNetPlugin_v9"});
+  CHECK(shown == std::set<std::string>{"meshbedState", "ncclNetPlugin_v10", "ncclNetPlugin_v11", "ncclNetPlugin_v12",
+                                       "ncclNetPlugin_v8", "ncclNetPlugin_v9", "ncclTunerPlugin_v5"});
 }
 
 TEST_CASE("the library needs libibverbs and libc (libm, ld-linux) and nothing else") {

@@ -73,6 +73,18 @@ TEST_CASE("a socket address survives the way there and back; mapped IPv6 comes b
   CHECK_FALSE(from_sockaddr(nullptr));
 }
 
+TEST_CASE("a prefix is read from its text, and nothing else is") {
+  for (const char* text : {"192.168.0.0/16", "0.0.0.0/0", "10.1.2.3/32", "fd00::/8", "::1/128"}) {
+    REQUIRE(parse_prefix(text));
+    CHECK(to_text(*parse_prefix(text)) == text);
+  }
+  for (const char* text : {"", "/", "10.0.0.0", "10.0.0.0/", "10.0.0.0/33", "10.0.0/8", "fd00::/129", "fd00::/8x",
+                           "10.0.0.0/-1", "10.0.0.0/ 8", "localhost/8", "10.0.0.0/300"}) {
+    CAPTURE(std::string(text));
+    CHECK_FALSE(parse_prefix(text));
+  }
+}
+
 TEST_CASE("a reader that passes the end turns bad, gives zeros and stays bad") {
   const std::array<std::uint8_t, 3> bytes{1, 2, 3};
   ByteReader reader(bytes);

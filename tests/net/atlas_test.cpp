@@ -4,6 +4,9 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <map>
+
 #include "tests/net/addresses.h"
 
 using namespace meshbed;
@@ -59,11 +62,29 @@ const std::vector<Place> kLine{{1, {100}}, {2, {100, 101}}, {3, {101, 102}}, {4,
 
 }  // namespace
 
-TEST_CASE("a ring's diagonal: the neighbour behind the NIC that was asked for relays") {
-  CHECK(chain_of(kRing, 0, 2, 0) == Nodes{2});  // NIC 0 is on 100, where node 2 is
+TEST_CASE("a ring's diagonal: the two ends of a pair, and the devices of one end, go different ways round") {
+  CHECK(chain_of(kRing, 0, 2, 0) == Nodes{2});
   CHECK(chain_of(kRing, 0, 2, 1) == Nodes{4});
+  CHECK(chain_of(kRing, 2, 0, 0) == Nodes{4});
+  CHECK(chain_of(kRing, 2, 0, 1) == Nodes{2});
   CHECK(chain_of(kRing, 1, 3, 0) == Nodes{1});
-  CHECK(chain_of(kRing, 1, 3, 1) == Nodes{3});
+  CHECK(chain_of(kRing, 3, 1, 0) == Nodes{3});
+}
+
+TEST_CASE("a ring of four, however its nodes are numbered: each direction of each cable carries one of the diagonals") {
+  std::vector<std::uint64_t> numbers{1, 2, 3, 4};
+  do {
+    std::vector<Place> ring = kRing;
+    for (std::size_t at = 0; at < ring.size(); ++at) ring[at].node = numbers[at];
+    std::map<std::pair<std::uint64_t, std::uint64_t>, int> used;
+    for (std::size_t from = 0; from < 4; ++from) {
+      const Nodes relays = chain_of(ring, from, (from + 2) % 4);
+      REQUIRE(relays.size() == 1);
+      ++used[{ring[from].node, relays[0]}];
+      ++used[{relays[0], ring[(from + 2) % 4].node}];
+    }
+    CHECK(used.size() == 8);
+  } while (std::next_permutation(numbers.begin(), numbers.end()));
 }
 
 TEST_CASE("a line: every node between, in order, seen from both ends") {

@@ -94,10 +94,42 @@ TEST_CASE("a typo, a refused value and a value without effect cost one warning e
         "NCCL_MESH_CONECT_TIMEOUT is not a variable of this plugin; `meshbed env` lists them\n");
   CHECK(warnings_of("NCCL_MESH_RETRY_COUNT", "0") ==
         "NCCL_MESH_RETRY_COUNT=0 is not a number from 1 to 1000: using 3\n");
-  CHECK(warnings_of("NCCL_MESH_HYBRID_TCP", "1") ==
-        "NCCL_MESH_HYBRID_TCP=1 has no effect: data never travel over the management network\n");
-  CHECK(warnings_of("NCCL_MESH_HYBRID_TCP", "0").empty());
+  CHECK(
+      warnings_of("NCCL_MESH_METRICS", "0") ==
+      "NCCL_MESH_METRICS=0 has no effect: there is no thread that prints them; a connection says at its close what it "
+      "carried (INFO)\n");
+  CHECK(warnings_of("NCCL_MESH_HYBRID_TCP", "1").empty());
   CHECK(warnings_of("NCCL_SOCKET_IFNAME", "mgmt0").empty());
+  CHECK(warnings_of("NCCL_IB_MERGE_NICS", "0").empty());
+  CHECK(warnings_of("NCCL_IB_ADDR_FAMILY", "IPv4") ==
+        "NCCL_IB_ADDR_FAMILY=IPv4 is not AF_INET or AF_INET6: using none\n");
+  CHECK(warnings_of("NCCL_IB_ADDR_RANGE", "10.0.0.0") ==
+        "NCCL_IB_ADDR_RANGE=10.0.0.0 is not an address with a prefix length: using none\n");
+}
+
+TEST_CASE("NCCL's names that mean something here are effective, the others say why not") {
+  std::set<std::string> effective, without;
+  for (const VariableInfo& variable : kVariables) {
+    if (std::string(variable.name).find("NCCL_MESH_") == 0) continue;
+    (variable.effective ? effective : without).insert(variable.name);
+  }
+  for (const char* name :
+       {"NCCL_IB_HCA", "NCCL_IB_GID_INDEX", "NCCL_IB_ROCE_VERSION_NUM", "NCCL_IB_TIMEOUT", "NCCL_IB_RETRY_CNT",
+        "NCCL_IB_TC", "NCCL_IB_SL", "NCCL_IB_PCI_RELAXED_ORDERING", "NCCL_IB_ADDR_FAMILY", "NCCL_IB_ADDR_RANGE",
+        "NCCL_IB_PKEY", "NCCL_IB_FIFO_TC", "NCCL_IB_USE_INLINE", "NCCL_GDR_FLUSH_DISABLE", "NCCL_SOCKET_IFNAME",
+        "NCCL_SOCKET_FAMILY", "NCCL_IB_QPS_PER_CONNECTION"}) {
+    CAPTURE(name);
+    CHECK(effective.count(name) == 1);
+  }
+  for (const char* name :
+       {"NCCL_IB_RETURN_ASYNC_EVENTS", "NCCL_IB_AR_THRESHOLD", "NCCL_IB_MERGE_NICS", "NCCL_IB_SUBNET_AWARE_ROUTING",
+        "NCCL_IB_SUBNET_PREFIX_LEN", "NCCL_OOB_NET_IFNAME", "NCCL_IB_DISABLE"}) {
+    CAPTURE(name);
+    CHECK(without.count(name) == 1);
+  }
+  CHECK(evaluate(info(Variable::kIbAddressFamily), "AF_INET6").text == "AF_INET6");
+  CHECK(evaluate(info(Variable::kIbAddressRange), "fd00::/8").source == ValueSource::kEnvironment);
+  CHECK(evaluate(info(Variable::kIbFifoTrafficClass), nullptr).number == kUnset);
 }
 
 TEST_CASE("fast-fail shortens retries, unless the retries are given") {
@@ -124,4 +156,19 @@ TEST_CASE("NCCL_IB_HCA: prefixes, whole names, ports, exclusion") {
   CHECK(hca_allowed("^mlx5_0", "mlx5_1", 1));
   CHECK(hca_allowed("^=mlx5_1", "mlx5_10", 1));
   CHECK_FALSE(hca_allowed("a,,b", "c", 1));
+  CHECK(hca_allowed("mlx5_0:1:2:3", "mlx5_0", 1));
+  CHECK_FALSE(hca_allowed("mlx5_0:2:2:3", "mlx5_0", 1));
+  CHECK_FALSE(hca_allowed("^mlx5_0:1:2:3", "mlx5_0", 1));
+}
+
+TEST_CASE("NCCL_IB_HCA names rails and planes; what is no number is not said") {
+  CHECK(hca_choice("mlx5_0:1:2:3", "mlx5_0", 1).rail == 2);
+  CHECK(hca_choice("mlx5_0:1:2:3", "mlx5_0", 1).plane == 3);
+  CHECK(hca_choice("mlx5_0::4", "mlx5_0", 2).rail == 4);
+  CHECK(hca_choice("mlx5_0::4", "mlx5_0", 2).plane == -1);
+  CHECK(hca_choice("=a:1:0,b::1:7", "b", 1).plane == 7);
+  CHECK(hca_choice("mlx5_0:1:x:99999", "mlx5_0", 1).rail == -1);
+  CHECK(hca_choice("mlx5_0:1:x:99999", "mlx5_0", 1).plane == -1);
+  CHECK(hca_choice("", "mlx5_0", 1).rail == -1);
+  CHECK(hca_choice("other:1:2", "mlx5_0", 1).rail == -1);
 }

@@ -123,9 +123,10 @@ inline WorldResult run_stream(const models::Cluster& cluster, const Stream& stre
 }
 
 /// Eight parts of a group from rank 0 to rank 1, each acknowledged before the next; before some of them the cable of
-/// both nodes' first NIC goes or comes back, and a while passes.
+/// both nodes' NIC `nic` goes or comes back, and a while passes. So many messages of one byte come first.
 inline WorldResult run_half_a_group(const models::Cluster& cluster,
-                                    const std::map<std::size_t, bool>& cable_before = {{4, false}}) {
+                                    const std::map<std::size_t, bool>& cable_before = {{4, false}}, int nic = 0,
+                                    int messages_before = 0) {
   static constexpr std::size_t kParts = 8;
   const int ranks = static_cast<int>(cluster.nodes.size());
   const auto size_of = [](std::size_t part) { return part == 2 ? std::size_t{0} : 100'000 + part; };
@@ -135,12 +136,18 @@ inline WorldResult run_half_a_group(const models::Cluster& cluster,
       return;
     }
     const Comms comms = rank.connect_both(1 - rank.rank(), 0);
+    Buffer byte = rank.buffer(rank.rank() == 0 ? comms.send : comms.receive, 1, 0);
+    for (int message = 0; message < messages_before; ++message) {
+      void* request = rank.rank() == 0 ? rank.send(comms.send, byte, 1) : rank.receive(comms.receive, byte);
+      CHECK(rank.finish(request) == 1);
+    }
+    rank.release(rank.rank() == 0 ? comms.send : comms.receive, byte);
     if (rank.rank() == 0) {
       std::vector<Buffer> out;
       for (std::size_t part = 0; part < kParts; ++part) {
         out.push_back(rank.buffer(comms.send, 200'000, static_cast<std::uint32_t>(part)));
         if (const auto step = cable_before.find(part); step != cable_before.end()) {
-          set_cable(0, step->second);
+          set_cable(nic, step->second);
           sim::World::get().sleep(kMs);
         }
         void* request = rank.send(comms.send, out.back(), size_of(part), static_cast<int>(part));

@@ -150,3 +150,62 @@ TEST_CASE("NCCL_MESH_FAILOVER_TIMEOUT_SEC=0: a connection ends with its cable, t
       });
   CHECK(result.outcome == OutcomeKind::kFinished);
 }
+
+namespace {
+
+/// Rank 1 waits for a message whose sender is away for `away`; within that time the only cable is out for a while, and
+/// rank 1 finds out. Then rank 0 does `back`.
+WorldResult run_absence(Picoseconds away, const std::function<void(MeshRank&, const Comms&)>& before_leaving,
+                        const std::function<void(MeshRank&, const Comms&)>& back,
+                        const std::function<void(MeshRank&, void* receive)>& wait) {
+  return run_mesh(with(pair_cluster(1), "NCCL_IB_TIMEOUT", "10"), [=](MeshRank& rank) {
+    const Comms comms = rank.connect_both(1 - rank.rank(), 0);
+    if (rank.rank() == 0) {
+      set_cable(0, false, 1000 * kMs);
+      set_cable(0, true, 20'000 * kMs);  // the receiver has asked its adapter after 5 s
+      rank.meet("posted", 2);
+      before_leaving(rank, comms);
+      sim::World::get().sleep(away);
+      back(rank, comms);
+    } else {
+      Buffer in = rank.buffer(comms.receive, 100, 1);
+      void* receive = rank.receive(comms.receive, in);
+      rank.meet("posted", 2);
+      wait(rank, receive);
+      rank.release(comms.receive, in);
+    }
+    rank.meet("done", 2);
+    if (rank.rank() == 1) rank.close(comms);
+    rank.meet("closed", 2);
+  });
+}
+
+}  // namespace
+
+TEST_CASE("a sender is away for five minutes, and the cable was out meanwhile: its receiver asks, and waits on") {
+  const auto result = run_absence(
+      300'000 * kMs, [](MeshRank&, const Comms&) {},
+      [](MeshRank& rank, const Comms& comms) {
+        Buffer out = rank.buffer(comms.send, 100, 3);
+        CHECK(rank.finish(rank.send(comms.send, out, 100)) == 100);
+        rank.release(comms.send, out);
+        rank.close(comms);
+      },
+      [](MeshRank& rank, void* receive) {
+        CHECK(rank.finish(receive) == 100);
+        CHECK(count(rank.infos(), "waiting on") >= 5);
+        CHECK(count(rank.warnings(), "taken up again after") == 1);
+      });
+  CHECK(result.outcome == OutcomeKind::kFinished);
+}
+
+TEST_CASE("a sender closed while the cable was out: its receiver asks, and ends with that answer") {
+  const auto result = run_absence(
+      60'000 * kMs, [](MeshRank& rank, const Comms& comms) { rank.close(comms); }, [](MeshRank&, const Comms&) {},
+      [](MeshRank& rank, void* receive) {
+        CHECK(rank.finish(receive) == -1);
+        CHECK(rank.warnings().find("was asked whether it is there: it says: it is closed") != std::string::npos);
+        CHECK(sim::World::get().now() < 45 * kPicosecondsPerSecond);
+      });
+  CHECK(result.outcome == OutcomeKind::kFinished);
+}

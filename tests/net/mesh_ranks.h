@@ -208,11 +208,12 @@ inline models::Cluster with(models::Cluster cluster, const std::string& name, co
 using RankBody = std::function<void(MeshRank&)>;
 
 /// One rank a node; runs body(rank) in each, with init and finalize around it unless `bare`.
-inline WorldResult run_mesh(const models::Cluster& cluster, const RankBody& body, bool bare = false) {
+inline WorldResult run_mesh(const models::Cluster& cluster, const RankBody& body, bool bare = false,
+                            const sim::HostOptions& host = {}) {
   Shared shared;
   g_shared = &shared;
   return run_world({.cluster = cluster}, [&](sim::World& world) {
-    sim::install_host(world, {});
+    sim::install_host(world, host);
     sim::install_verbs(world, std::string(MESHBED_BINARY_DIR) + "/sim-lib/libibverbs.so.1", nullptr);
     for (std::size_t node = 0; node < cluster.nodes.size(); ++node) {
       const int rank = static_cast<int>(node);

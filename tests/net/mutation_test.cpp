@@ -126,15 +126,19 @@ TEST_CASE("a million mutated handshake messages: refused with a reason, or decod
   end.nic = "rocep1s0f0";
   WireRoute route{.origin = 1, .hop = 1, .hop_limit = 4, .onward = {}, .handle = {}};
   route.onward.push_back({.node = 2, .address = test::prefix("192.168.101.2/24"), .port = 4000});
-  const WireMessage samples[] = {{.type = WireType::kRequest, .cookie = 1, .end = end, .reason = ""},
-                                 {.type = WireType::kReply, .cookie = 2, .end = end, .reason = ""},
-                                 {.type = WireType::kReady, .cookie = 3, .end = {}, .reason = ""},
-                                 {.type = WireType::kRefuse, .cookie = 4, .end = {}, .reason = "why"},
-                                 {.type = WireType::kRoute, .cookie = 5, .end = {}, .reason = "", .route = route},
-                                 {.type = WireType::kEnd, .cookie = 6, .end = {}, .reason = "", .pieces = 7},
-                                 {.type = WireType::kResume, .cookie = 7, .end = end, .reason = ""},
-                                 {.type = WireType::kResumed, .cookie = 8, .end = end, .reason = ""},
-                                 {.type = WireType::kGone, .cookie = 9, .end = {}, .reason = "closed"}};
+  const WireMessage samples[] = {
+      {.type = WireType::kRequest, .cookie = 1, .end = end, .reason = ""},
+      {.type = WireType::kReply, .cookie = 2, .end = end, .reason = ""},
+      {.type = WireType::kReady, .cookie = 3, .end = {}, .reason = ""},
+      {.type = WireType::kRefuse, .cookie = 4, .end = {}, .reason = "why"},
+      {.type = WireType::kRoute, .cookie = 5, .end = {}, .reason = "", .route = route},
+      {.type = WireType::kEnd, .cookie = 6, .end = {}, .reason = "", .pieces = 7},
+      {.type = WireType::kResume, .cookie = 7, .end = end, .reason = ""},
+      {.type = WireType::kResumed, .cookie = 8, .end = end, .reason = ""},
+      {.type = WireType::kRailed, .cookie = 8, .end = end, .reason = ""},
+      {.type = WireType::kRail, .cookie = 8, .end = end, .rail = {.number = 1, .sender_leg = 9}},
+      {.type = WireType::kGone, .cookie = 9, .end = {}, .reason = "closed"},
+      {.type = WireType::kTcpReply, .cookie = 10, .end = {}, .reason = "", .tcp = {3, "eth0"}}};
   Prng prng(21);
   int accepted = 0, refused = 0;
   for (int round = 0; round < kMutations; ++round) {
@@ -153,6 +157,7 @@ TEST_CASE("a million mutated handshake messages: refused with a reason, or decod
     REQUIRE(message->end.psn <= 0xffffff);
     REQUIRE(message->end.mtu <= 5);
     REQUIRE(message->end.nic.size() < 28);
+    REQUIRE(message->tcp.netdev.size() < 28);
     REQUIRE(message->route.onward.size() <= kWireHopsMax);
   }
   CHECK(accepted > kMutations / 10);

@@ -48,6 +48,27 @@ TEST_CASE("IPv4 link-local addresses count only where there is no other: all cab
   CHECK(texts(addresses_of(nic, interfaces)) == std::vector<std::string>{"192.168.100.1/24"});
 }
 
+TEST_CASE("a preferred family or range leaves out the NIC's other addresses, where there is one that fits") {
+  Nic nic;
+  nic.netdev = "a";
+  std::vector<InterfaceAddress> interfaces;
+  for (const char* text : {"192.168.100.1/24", "10.7.0.1/24", "fd00::1/64"}) {
+    interfaces.push_back({.netdev = "a", .prefix = prefix(text)});
+  }
+  using Texts = std::vector<std::string>;
+  const auto chosen = [&](const AddressPreference& preference) {
+    return texts(addresses_of(nic, interfaces, preference));
+  };
+  CHECK(chosen({}).size() == 3);
+  CHECK(chosen({.family = Family::kIpv6}) == Texts{"fd00::1/64"});
+  CHECK(chosen({.family = Family::kIpv4}) == Texts{"192.168.100.1/24", "10.7.0.1/24"});
+  CHECK(chosen({.range = prefix("10.0.0.0/8")}) == Texts{"10.7.0.1/24"});
+  CHECK(chosen({.family = Family::kIpv4, .range = prefix("fd00::/8")}) == Texts{"192.168.100.1/24", "10.7.0.1/24"});
+  CHECK(chosen({.range = prefix("172.16.0.0/12")}).size() == 3);
+  interfaces.pop_back();
+  CHECK(chosen({.family = Family::kIpv6}).size() == 2);
+}
+
 TEST_CASE("a GID is found by address and type; by index only where that is asked for") {
   const Nic nic = test::nic("a", {"192.168.100.1/24", "192.168.101.1/24"});
   const IpAddress second = nic.addresses[1].address;
@@ -64,4 +85,26 @@ TEST_CASE("a table of NICs is described in one line") {
   nics[0].link_up = false;
   CHECK(describe_subnets(nics) == "192.168.100.0/24 on a (link down), 10.0.0.0/8 on b, fd00::/64 on b");
   CHECK(describe_subnets({}) == "no RDMA address at all");
+}
+
+TEST_CASE("lanes: a slow port is the management network's only beside a fast one, and only while its rate is known") {
+  const auto with_rate = [](std::uint32_t rate_mbps) {
+    Nic made = test::nic("r", {});
+    made.rate_mbps = rate_mbps;
+    return made;
+  };
+  const std::vector<Nic> spark{with_rate(100'000), with_rate(100'000), with_rate(10'000)};
+  CHECK(lane_of(spark[0], spark) == Lane::kFast);
+  CHECK(lane_of(spark[2], spark) == Lane::kManagement);
+  CHECK(lane_of(with_rate(25'000), spark) == Lane::kManagement);
+  CHECK(lane_of(with_rate(40'000), spark) == Lane::kFast);
+  // soft-RoCE over veth: everybody has 10 Gb/s, and that is the mesh.
+  const std::vector<Nic> soft{with_rate(10'000), with_rate(10'000)};
+  CHECK(lane_of(soft[0], soft) == Lane::kFast);
+  Nic down = with_rate(10'000);
+  down.link_up = false;
+  CHECK(lane_of(down, spark) == Lane::kUnknown);
+  Nic silent = with_rate(10'000);
+  silent.rate_known = false;
+  CHECK(lane_of(silent, spark) == Lane::kUnknown);
 }

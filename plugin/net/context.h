@@ -1,0 +1,56 @@
+#pragma once
+// One user of the transport: a communicator (v11, v12) or the process (v8 to v10). It brings its traffic class, its
+// profiler, and what NCCL says of the traffic to come.
+
+#include <cstdint>
+#include <mutex>
+
+#include "plugin/net/event_log.h"
+#include "plugin/net/object.h"
+#include "plugin/net/state.h"
+
+namespace meshbed::net {
+
+class Transport;
+
+struct ContextSettings {
+  std::uint64_t comm = 0;            // NCCL's number of the communicator; 0: the process
+  int traffic_class = -1;            // -1: that of the configuration
+  EventFunction profiler = nullptr;  // nullptr: nobody wants events
+};
+
+class Context : public Object {
+ public:
+  static constexpr ObjectKind kKind = ObjectKind::kContext;
+  /// Enrolls itself with the transport, which must outlive it.
+  Context(Transport& transport, const ContextSettings& settings);
+  ~Context();
+
+  Transport& transport;
+  const ContextSettings settings;
+
+  /// What NCCL says before it connects and before it transfers. It is kept and shown, and changes nothing: one queue
+  /// pair a connection serves every pattern. Any thread.
+  void note_hint(const CommunicatorState& hint) {
+    const std::lock_guard lock(mutex_);
+    const std::uint64_t hints = hint_.hints + 1;
+    hint_ = hint;
+    hint_.hints = hints;
+    hint_.comm = settings.comm;
+  }
+  CommunicatorState hint() {
+    const std::lock_guard lock(mutex_);
+    return hint_while_frozen();
+  }
+  CommunicatorState hint_while_frozen() const {
+    CommunicatorState hint = hint_;
+    hint.comm = settings.comm;
+    return hint;
+  }
+
+ private:
+  std::mutex mutex_;  // guards hint_
+  CommunicatorState hint_;
+};
+
+}  // namespace meshbed::net

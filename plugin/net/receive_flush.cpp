@@ -1,0 +1,185 @@
+// How received GPU memory is flushed (flusher.h): a read through every device that the connection has stood on, for
+// what came over an earlier one may still be on its way. A flush does not need the leg; where its own read is lost the
+// connection is suspended as for a lost leg, and the flush goes over the next leg's device. Through an earlier device
+// whose port is down nothing can be read: there the flush waits until what came over it must have landed.
+#include <algorithm>
+#include <cstring>
+
+#include "plugin/base/log.h"
+#include "plugin/net/memory.h"
+#include "plugin/net/receive.h"
+
+namespace meshbed::net {
+namespace {
+
+constexpr int kPollAtOnce = 16;
+/// Request::unread has a bit for each.
+constexpr std::size_t kFlushersMax = 32;
+/// In a row.
+constexpr unsigned kLostFlushesMax = 3;
+
+Error flush_error(ErrorCode code, std::string text, int error_number = 0) {
+  return {.code = code, .scope = Scope::kQueuePair, .text = std::move(text), .os_errno = error_number};
+}
+
+}  // namespace
+
+Result<void> ReceiveConnection::expect_device_memory() {
+  if (!settings().flushes) return ok();
+  return in_turn([this]() -> Result<void> { return open_flusher(); });
+}
+
+/// GPU memory that was registered with another connection of this device: its bytes, too, must be flushed through every
+/// device that they come over.
+Result<void> ReceiveConnection::expect_device_memory(std::span<const ReceivePart> parts) {
+  if (!settings().flushes || !flushers_.empty()) return ok();
+  const bool any = std::any_of(parts.begin(), parts.end(), [](const ReceivePart& part) {
+    return part.memory != nullptr && part.memory->is_device();
+  });
+  return any ? open_flusher() : ok();
+}
+
+Result<void> ReceiveConnection::open_flusher() {
+  std::size_t index = 0;
+  while (index < flushers_.size() && !stands_on(*flushers_[index])) ++index;
+  if (index < flushers_.size() && flushers_[index]->serves(local())) return ok();
+  if (index == kFlushersMax) {
+    return flush_error(ErrorCode::kUnsupported, ends_text() + ": GPU memory over more than 32 devices");
+  }
+  auto opened = Flusher::open(local(), settings().leg);
+  if (!opened) {
+    Error error = opened.error();
+    error.text = ends_text() + ": no queue pair for flushing GPU memory: " + error.text;
+    return error;
+  }
+  if (index == flushers_.size()) flushers_.emplace_back();
+  flushers_[index] = std::move(*opened);
+  return ok();
+}
+
+Result<Request*> ReceiveConnection::flush(void* data, Memory& memory) {
+  if (!settings().flushes) return nullptr;
+  // Not as the other calls, which may say "not now": no request would mean that nothing is to be waited for.
+  return in_turn([&]() -> Result<Request*> {
+    if (failed()) return failure();
+    if (memory.device() != &home() || pool_.empty()) {
+      Error error = flush_error(
+          ErrorCode::kInvalidArgument,
+          ends_text() + (pool_.empty() ? ": a flush beyond 256 requests" : ": a flush of memory of another device"));
+      MESHBED_WARN("%s", error.text.c_str());
+      return error;
+    }
+    if (flushers_.empty()) {  // nothing was received into GPU memory, then; but so it is asked
+      if (auto opened = open_flusher(); !opened) return fail(opened.error());
+    }
+    Request& request = take_request();
+    request.flushes = true;
+    request.unread = 0;
+    request.sizes[0] = 0;
+    request.data = data;
+    memory.hold();
+    request.memory = &memory;
+    if (!start_flush(request)) return failure();
+    return &request;
+  });
+}
+
+/// False: failed.
+bool ReceiveConnection::start_flush(Request& request) {
+  for (std::size_t index = 0; index < flushers_.size(); ++index) {
+    Flusher& flusher = *flushers_[index];
+    if (stands_on(flusher) || flusher.can_read()) {
+      if (!read_by(index, request)) return false;
+    } else if (!flusher.has_settled()) {
+      flusher.set_broken();           // should the connection come back to its device, there will be another one
+      request.unread |= 1U << index;  // time, not a read, will tell
+    }
+  }
+  return true;
+}
+
+bool ReceiveConnection::read_by(std::size_t index, Request& request) {
+  Flusher& flusher = *flushers_[index];
+  request.unread |= 1U << index;
+  if (flusher.broken()) return true;  // the connection is suspended: resume_flushes()
+  const verbs::Registration* registration = request.memory->on(flusher.device());
+  if (registration == nullptr) {
+    fail(flush_error(ErrorCode::kSystem,
+                     ends_text() + ": the memory of a flush cannot be registered on " + flusher.device().name()));
+    return false;
+  }
+  const auto address = reinterpret_cast<std::uintptr_t>(request.data);
+  if (const int error = flusher.read(request.work_id(), address, registration->rkey())) {
+    fail(flush_error(ErrorCode::kSystem, ends_text() + ": a flush is refused: " + std::strerror(error), error));
+    return false;
+  }
+  return true;
+}
+
+void ReceiveConnection::advance_flushes() {
+  ibv_wc found[kPollAtOnce];
+  for (std::size_t index = 0; index < flushers_.size() && !failed(); ++index) {
+    Flusher& flusher = *flushers_[index];
+    const int count = flusher.poll(found);
+    if (count < 0) {
+      fail(
+          flush_error(ErrorCode::kSystem, ends_text() + ": the completion queue of flushes cannot be polled any more"));
+    }
+    for (int at = 0; at < count; ++at) {
+      if (found[at].status != IBV_WC_SUCCESS) {
+        lose_flusher(flusher, found[at]);
+      } else if (Request* request = pool_.find(found[at].wr_id); request != nullptr && !request->done) {
+        confirm_read(index, *request);
+      }
+    }
+    if (!stands_on(flusher) && flusher.is_idle() && flusher.has_settled()) {
+      for_each_flush([&](Request& request) { confirm_read(index, request); });
+    }
+  }
+}
+
+void ReceiveConnection::confirm_read(std::size_t index, Request& request) {
+  if ((request.unread >> index & 1U) == 0) return;
+  request.unread &= ~(1U << index);
+  lost_flushes_ = 0;
+  if (request.unread == 0) finish(request, 0);
+}
+
+void ReceiveConnection::lose_flusher(Flusher& flusher, const ibv_wc& completion) {
+  if (flusher.broken()) return;
+  flusher.set_broken();
+  if (!stands_on(flusher) || impaired()) return;
+  Error error = flush_error(ErrorCode::kRemote,
+                            ends_text() + ": a flush of GPU memory failed: " + ibv_wc_status_str(completion.status) +
+                                ": " + advice(completion.status, leg()));
+  // Another leg helps where the port was down, or has another address now; not where an adapter cannot reach itself.
+  if (is_lost_way(completion.status, leg()) && can_resume() && ++lost_flushes_ <= kLostFlushesMax) {
+    suspend(std::move(error));
+  } else {
+    fail(std::move(error));
+  }
+}
+
+Result<void> ReceiveConnection::move_flushers() {
+  if (flushers_.empty()) return ok();
+  auto opened = open_flusher();
+  for (const auto& flusher : flushers_) {
+    flusher->stand(stands_on(*flusher));
+    // Reads through it would only wait for the end of their retries.
+    if (!stands_on(*flusher) && !flusher->can_read()) flusher->set_broken();
+  }
+  return opened;
+}
+
+/// The reads that were lost with another leg, and those through a device that is new.
+void ReceiveConnection::resume_flushes() {
+  for (std::size_t index = 0; index < flushers_.size(); ++index) {
+    Flusher& flusher = *flushers_[index];
+    if (!stands_on(flusher) || !flusher.take_freshness()) continue;
+    for_each_flush([&](Request& request) {
+      if (!failed()) read_by(index, request);
+    });
+  }
+}
+
+}  // namespace meshbed::net

@@ -1,0 +1,99 @@
+#pragma once
+// The state of a process as a value: what its transport, its connections and its relay circuits are doing, and above
+// all whom each of them waits for. A snapshot of plain data; state_text.cpp writes it down, for every door alike (Unix
+// socket, signal, the library's own function).
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace meshbed::net {
+
+/// Of the document. A reader refuses what is newer; fields may be added without a new number.
+inline constexpr int kStateFormat = 1;
+
+inline constexpr std::int64_t kUnknown = -1;
+
+/// What is not finished: a send, or a (grouped) receive.
+struct RequestState {
+  std::vector<int> tags{};         // receives: one a part
+  std::uint64_t size_bytes = 0;    // sends: of the message; receives: of the buffers
+  std::int64_t age_ms = kUnknown;  // at least so old
+};
+
+struct EndState {
+  std::string nic{};
+  std::string address{};  // with its prefix
+  std::string gid{};
+  std::uint32_t qp = 0;
+};
+
+struct ConnectionState {
+  bool sends = false;
+  bool busy = false;   // its caller was at work on it all the time: only `name` is known
+  std::string name{};  // both ends, as they were when it was made
+  std::uint64_t comm = 0;
+  EndState ours{}, theirs{};  // theirs: of the next hop
+  bool relayed = false;
+  std::string way{};                              // "cable", "relayed through A, B"
+  std::string peer{};                             // who it is about, in words
+  const char* phase = "up";                       // "up", "suspended", "failed"
+  std::string reason{};                           // why it is not up
+  std::uint64_t posted = 0, done = 0, bytes = 0;  // requests; bytes of those that are done
+  std::uint32_t resumed = 0;                      // times it was taken up again
+  std::int64_t quiet_ms = kUnknown;               // nothing has completed for so long, as its caller's polls saw it
+  std::vector<RequestState> outstanding{};        // the oldest first, kRequestsShown at most
+  std::uint64_t outstanding_count = 0;
+  std::string waits_for{};  // empty: for nothing
+};
+inline constexpr std::size_t kRequestsShown = 16;
+
+/// A chain of relays that runs through this process.
+struct CircuitState {
+  std::string name{};
+  std::uint64_t pieces = 0, bytes = 0;  // handed on
+  std::uint64_t held = 0;               // pieces that are here
+  std::uint64_t credits = 0;            // pieces that the next one still takes
+  std::string waits_for{};
+};
+
+struct NicState {
+  std::string name{}, netdev{}, pci_path{};
+  int port = 0;
+  bool link_up = false;
+  std::uint32_t rate_mbps = 0;
+  std::uint64_t guid = 0;
+  int rail = -1, plane = -1;
+  std::vector<std::string> addresses{}, gids{};
+};
+
+/// What NCCL said of a communicator's traffic (setNetAttr); -1: not said.
+struct HintState {
+  std::int64_t peers_max = kUnknown, peers_min = kUnknown, flows_max = kUnknown, flows_min = kUnknown;
+};
+struct CommunicatorState {
+  std::uint64_t comm = 0;
+  std::uint64_t hints = 0;  // times that setNetAttr was called
+  HintState send, receive;
+  std::int64_t op = kUnknown, algo = kUnknown, proto = kUnknown;  // bit masks
+};
+
+struct ProcessState {
+  std::string version{};
+  std::int64_t pid = 0;
+  std::string host{};
+  std::uint64_t node = 0, process = 0;
+  std::uint16_t service_port = 0;  // 0: no service
+  std::int64_t listeners = kUnknown, registrations = kUnknown, sessions = kUnknown;
+  std::vector<NicState> nics{};
+  std::vector<CommunicatorState> communicators{};
+  std::vector<ConnectionState> connections{};
+  std::vector<CircuitState> circuits{};
+};
+
+/// One JSON object, one line.
+std::string to_json(const ProcessState& state);
+/// For a log: a line for the process and one for each connection and circuit.
+std::vector<std::string> to_lines(const ProcessState& state);
+
+}  // namespace meshbed::net

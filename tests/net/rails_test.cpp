@@ -1,0 +1,365 @@
+// Long messages over all cables between two nodes: the real plugin on both ends.
+#include <doctest/doctest.h>
+
+#include "plugin/base/units.h"
+#include "tests/net/failover_streams.h"
+
+using namespace meshbed;
+using namespace meshbed::test;
+using sim::OutcomeKind;
+
+namespace {
+
+constexpr const char* kStripes = "NCCL_MESH_STRIPE_BYTES";
+constexpr const char* kLaid = "long messages are striped over";
+
+/// Messages of 1 MiB from rank 0 to rank 1, each posted as soon as there is room.
+void move(MeshRank& rank, void* comm, std::vector<Buffer>& buffers, int messages) {
+  std::deque<void*> under_way;
+  for (int message = 0; message < messages || !under_way.empty();) {
+    if (message < messages && under_way.size() < buffers.size()) {
+      Buffer& buffer = buffers[static_cast<std::size_t>(message++) % buffers.size()];
+      under_way.push_back(rank.rank() == 0 ? rank.send(comm, buffer, kMiB) : rank.receive(comm, buffer));
+      continue;
+    }
+    CHECK(rank.finish(under_way.front()) == static_cast<int>(kMiB));
+    under_way.pop_front();
+  }
+}
+
+/// What 64 MiB take on one connection, in ns, once everything is set up.
+double time_of_64_mib(const models::Cluster& cluster) {
+  const auto result = run_mesh(cluster, [](MeshRank& rank) {
+    const Comms comms = rank.connect_both(1 - rank.rank(), 0);
+    std::vector<Buffer> buffers;
+    void* comm = rank.rank() == 0 ? comms.send : comms.receive;
+    for (int slot = 0; slot < 8; ++slot) buffers.push_back(rank.buffer(comm, kMiB, 1));
+    move(rank, comm, buffers, 64);
+    rank.meet("warm", 2);
+    const Picoseconds begun = sim::World::get().now();
+    move(rank, comm, buffers, 64);
+    if (rank.rank() == 1) report(std::to_string((sim::World::get().now() - begun) / 1000));
+    for (const Buffer& buffer : buffers) rank.release(comm, buffer);
+    rank.meet("moved", 2);
+    rank.close(comms);
+    rank.meet("closed", 2);
+  });
+  CHECK(result.outcome == OutcomeKind::kFinished);
+  REQUIRE_FALSE(result.value.empty());
+  return std::stod(result.value);
+}
+
+models::Cluster striped(int cables) { return with(pair_cluster(cables), kStripes, "4096"); }
+models::Cluster striped_pair() { return striped(2); }
+
+/// From now on whatever both nodes send by NIC 1 comes 200 us later than it would.
+void delay_rail() {
+  const auto delay = [](void*, std::uint64_t) {
+    for (const int node : {0, 1}) {
+      sim::shape_port(sim::World::get(), {node, 1}, {.delay_ps = 200 * kPicosecondsPerMicrosecond});
+    }
+  };
+  sim::World::get().after(0, 0, delay, nullptr, 0);
+}
+
+/// From now on nothing that is RDMA gets over the cable of both nodes' NIC; TCP does.
+void lose_all_on(int nic) {
+  const auto lose = [](void*, std::uint64_t of) {
+    for (const int node : {0, 1}) sim::shape_port(sim::World::get(), {node, static_cast<int>(of)}, {.loss = 1.0});
+  };
+  sim::World::get().after(0, 0, lose, nullptr, static_cast<std::uint64_t>(nic));
+}
+
+/// A stream that is right, and how often each end laid a rail.
+void stream_with_rails(const models::Cluster& cluster, std::size_t rails) {
+  const auto result = run_stream(cluster, {}, [rails](MeshRank& rank) {
+    if (rank.rank() == 0) CHECK(count(rank.infos(), kLaid) == rails);
+    CHECK(rank.warnings().empty());
+  });
+  CHECK(result.outcome == OutcomeKind::kFinished);
+}
+
+}  // namespace
+
+TEST_CASE("one connection carries 64 MiB over two cables in half the time, over three in a third") {
+  const double one = time_of_64_mib(pair_cluster(1));
+  const double two = time_of_64_mib(with(pair_cluster(2), kStripes, "131072"));
+  const double three = time_of_64_mib(with(pair_cluster(3), kStripes, "131072"));
+  CAPTURE(one);
+  CAPTURE(two);
+  CAPTURE(three);
+  CHECK(two < 0.52 * one);
+  CHECK(three < 0.36 * one);
+  CHECK(time_of_64_mib(pair_cluster(2)) > 0.99 * one);  // nobody asked
+}
+
+TEST_CASE("D26: two connections, one on each device, share both cables evenly") {
+  static constexpr int kMessages = 64;
+  const auto both = run_mesh(with(pair_cluster(2), kStripes, "131072"), [](MeshRank& rank) {
+    const Comms first = rank.connect_both(1 - rank.rank(), 0, "first");
+    const Comms second = rank.connect_both(1 - rank.rank(), 1, "second");
+    std::vector<Buffer> one, other;
+    const auto comm_of = [&](const Comms& comms) { return rank.rank() == 0 ? comms.send : comms.receive; };
+    for (int slot = 0; slot < 4; ++slot) {
+      one.push_back(rank.buffer(comm_of(first), kMiB, 1));
+      other.push_back(rank.buffer(comm_of(second), kMiB, 1));
+    }
+    move(rank, comm_of(first), one, 8);
+    move(rank, comm_of(second), other, 8);
+    rank.meet("warm", 2);
+    const Picoseconds begun = sim::World::get().now();
+    for (int round = 0; round < kMessages / 4; ++round) {
+      std::vector<void*> requests;
+      for (int slot = 0; slot < 4; ++slot) {
+        for (const auto& [comms, buffers] : {std::pair(&first, &one), std::pair(&second, &other)}) {
+          Buffer& buffer = (*buffers)[static_cast<std::size_t>(slot)];
+          requests.push_back(rank.rank() == 0 ? rank.send(comm_of(*comms), buffer, kMiB)
+                                              : rank.receive(comm_of(*comms), buffer));
+        }
+      }
+      for (void* request : requests) CHECK(rank.finish(request) == static_cast<int>(kMiB));
+    }
+    // 128 MiB over two cables of 12.5 GB/s, and the gaps between the rounds.
+    const auto took_us = static_cast<double>(sim::World::get().now() - begun) / 1e6;
+    CAPTURE(took_us);
+    CHECK(took_us < 1.05 * 128 * static_cast<double>(kMiB) / 25'000.0);
+    for (const Buffer& buffer : one) rank.release(comm_of(first), buffer);
+    for (const Buffer& buffer : other) rank.release(comm_of(second), buffer);
+    rank.meet("moved", 2);
+    rank.close(first);
+    rank.close(second);
+    rank.meet("closed", 2);
+  });
+  CHECK(both.outcome == OutcomeKind::kFinished);
+}
+
+TEST_CASE("stripes of every length: a stream is right over two and over six more rails, cut from 128 bytes on") {
+  stream_with_rails(with(pair_cluster(2), kStripes, "128"), 1);
+  stream_with_rails(with(pair_cluster(7), kStripes, "128"), 6);
+  stream_with_rails(with(pair_cluster(8), kStripes, "1"), 6);  // there is no seventh
+}
+
+TEST_CASE("several queue pairs on each cable: as many rails, and no more than six") {
+  stream_with_rails(with(striped(1), "NCCL_IB_QPS_PER_CONNECTION", "3"), 2);
+  stream_with_rails(with(striped(2), "NCCL_IB_QPS_PER_CONNECTION", "2"), 3);
+  stream_with_rails(with(striped(3), "NCCL_IB_QPS_PER_CONNECTION", "4"), 6);
+}
+
+TEST_CASE("no rails where they would only be waited for, or are not wanted") {
+  stream_with_rails(pair_cluster(2), 0);
+  stream_with_rails(with(striped(2), "NCCL_MESH_FAILOVER_TIMEOUT_SEC", "0"), 0);
+  stream_with_rails(striped(1), 0);
+}
+
+TEST_CASE("D27: the 10 GbE port of a node carries nothing, unless somebody asks for it") {
+  const auto slow_second = [] {
+    models::Cluster cluster = pair_cluster(2);
+    for (models::Node& node : cluster.nodes) node.nics[1].rate_bps = 10'000'000'000;
+    return cluster;
+  };
+  const auto devices_of = [](const models::Cluster& cluster, int wanted) {
+    const auto result = run_mesh(cluster, [wanted](MeshRank& rank) {
+      int devices = 0;
+      CHECK(rank.net().devices(&devices) == 0);
+      CHECK(devices == wanted);
+      CHECK(count(rank.infos(), "is taken for the management network's") == (wanted == 1 ? 1 : 0));
+    });
+    CHECK(result.outcome == OutcomeKind::kFinished);
+  };
+  devices_of(slow_second(), 1);
+  devices_of(with(slow_second(), "NCCL_MESH_USE_MANAGEMENT", "1"), 2);
+  devices_of(with(slow_second(), "NCCL_IB_HCA", "rocep1s0f0,rocep1s0f1"), 2);
+  // Taken in, it is still no rail for a cable of ten times its rate.
+  stream_with_rails(with(with(slow_second(), "NCCL_MESH_USE_MANAGEMENT", "1"), kStripes, "4096"), 0);
+}
+
+TEST_CASE("a group of eight parts, striped and sent one after the other: each part is where it belongs") {
+  CHECK(run_half_a_group(striped_pair(), {}, 0, 50).outcome == OutcomeKind::kFinished);
+}
+
+TEST_CASE("a group loses the leg's cable, or a rail's, between its parts: what was striped before counts") {
+  for (const int nic : {0, 1}) {
+    CHECK(run_half_a_group(striped_pair(), {{4, false}}, nic, 50).outcome == OutcomeKind::kFinished);
+  }
+  CHECK(run_half_a_group(striped_pair(), {{2, false}, {4, true}}, 0, 50).outcome == OutcomeKind::kFinished);
+}
+
+TEST_CASE("the cable of a rail goes under traffic: the stream goes on without it, and over it again when it is back") {
+  const auto result =
+      run_stream(striped_pair(),
+                 {.before =
+                      [](int message) {
+                        if (message == 100) set_cable(1, false);
+                        if (message == 250) set_cable(1, true);
+                      }},
+                 [](MeshRank& rank) {
+                   if (rank.rank() != 0) return;
+                   CHECK(rank.warnings().find("over which it is striped too, is down") != std::string::npos);
+                   CHECK(count(rank.warnings(), "taken up again after") == 1);
+                   CHECK(count(rank.infos(), kLaid) == 2);
+                 });
+  CHECK(result.outcome == OutcomeKind::kFinished);
+}
+
+TEST_CASE("stripes that come long after the first way's: a message is there when all of them are") {
+  const auto result = run_stream(striped_pair(), {.before = [](int message) {
+                                   if (message == 20) delay_rail();
+                                 }});
+  CHECK(result.outcome == OutcomeKind::kFinished);
+}
+
+TEST_CASE("moments: a slow rail's cable goes: messages behind a striped one, long since there, are not lost with it") {
+  for (int moment = 24; moment < 40; ++moment) {
+    CAPTURE(moment);
+    const auto result = run_stream(striped_pair(), {.messages = 60, .before = [moment](int message) {
+                                                      if (message == 20) delay_rail();
+                                                      if (message == moment) {
+                                                        set_cable(1, false, 100 * kPicosecondsPerMicrosecond);
+                                                      }
+                                                    }});
+    CHECK(result.outcome == OutcomeKind::kFinished);
+  }
+}
+
+TEST_CASE("moments: a rail's cable goes and comes at 40 moments of a striped stream, each message once") {
+  for (int moment = 0; moment < 40; ++moment) {
+    const auto result = run_stream(with(with(pair_cluster(2), "NCCL_IB_TIMEOUT", "8"), kStripes, "128"),
+                                   {.messages = 24, .before = [moment](int message) {
+                                      if (message != 4) return;
+                                      set_cable(1, false, moment * 10 * kPicosecondsPerMicrosecond);
+                                      set_cable(1, true, (moment % 7 + 1) * 5 * kMs);
+                                    }});
+    CHECK(result.outcome == OutcomeKind::kFinished);
+  }
+}
+
+TEST_CASE("a cable over which TCP gets and RDMA does not is no rail, and costs the connection nothing") {
+  const auto result = run_stream(with(striped_pair(), "NCCL_IB_TIMEOUT", "5"),
+                                 {.messages = 1200,
+                                  .before =
+                                      [](int message) {
+                                        if (message == 0) lose_all_on(1);
+                                      }},
+                                 [](MeshRank& rank) {
+                                   CHECK(rank.warnings().empty());
+                                   CHECK(count(rank.infos(), kLaid) == 0);
+                                   if (rank.rank() == 0) CHECK(count(rank.infos(), "but RDMA does not") >= 1);
+                                 });
+  CHECK(result.outcome == OutcomeKind::kFinished);
+}
+
+TEST_CASE("a rail that loses everything later is lost once, and left alone for a minute") {
+  const auto result = run_stream(with(striped_pair(), "NCCL_IB_TIMEOUT", "8"),
+                                 {.before =
+                                      [](int message) {
+                                        if (message == 100) {
+                                          lose_all_on(1);
+                                        }
+                                      }},
+                                 [](MeshRank& rank) {
+                                   CHECK(count(rank.warnings(), "taken up again after") == 1);
+                                   if (rank.rank() == 0) CHECK(count(rank.infos(), kLaid) == 1);
+                                 });
+  CHECK(result.outcome == OutcomeKind::kFinished);
+}
+
+TEST_CASE("two rails' cables come back one shortly after the other: both are laid again") {
+  for (const int gap_us : {0, 5, 20, 60, 100}) {
+    CAPTURE(gap_us);
+    const auto result = run_stream(with(pair_cluster(3), kStripes, "4096"),
+                                   {.before =
+                                        [gap_us](int message) {
+                                          for (const int nic : {1, 2}) {
+                                            if (message == 100) set_cable(nic, false);
+                                            const Picoseconds later = (nic - 1) * gap_us * kPicosecondsPerMicrosecond;
+                                            if (message == 200) set_cable(nic, true, later);
+                                          }
+                                        }},
+                                   [](MeshRank& rank) {
+                                     if (rank.rank() == 0) CHECK(count(rank.infos(), kLaid) == 4);
+                                   });
+    CHECK(result.outcome == OutcomeKind::kFinished);
+  }
+}
+
+TEST_CASE("moments: a second cable comes up at 20 moments of a connection's making, and becomes its rail") {
+  for (int moment = 0; moment < 20; ++moment) {
+    CAPTURE(moment);
+    const auto result = run_mesh(striped_pair(), [moment](MeshRank& rank) {
+      if (rank.rank() == 0) {
+        set_cable(1, false);
+        set_cable(1, true, moment * 10 * kPicosecondsPerMicrosecond);
+      }
+      sim::World::get().sleep(kPicosecondsPerMicrosecond);
+      const Comms comms = rank.connect_both(1 - rank.rank(), 0);
+      const Stream stream;
+      rank.rank() == 0 ? stream.send(rank, comms) : stream.receive(rank, comms);
+      rank.meet("streamed", 2);
+      if (rank.rank() == 0) CHECK(count(rank.infos(), kLaid) == 1);
+      rank.close(comms);
+      rank.meet("closed", 2);
+    });
+    CHECK(result.outcome == OutcomeKind::kFinished);
+  }
+}
+
+TEST_CASE("queue pairs are dealt out by rounds: every cable has one before any has two") {
+  const auto result = run_stream(with(striped(3), "NCCL_IB_QPS_PER_CONNECTION", "128"), {}, [](MeshRank& rank) {
+    if (rank.rank() != 0) return;
+    CHECK(count(rank.infos(), kLaid) == 6);
+    const auto laid_over = [&](const std::string& nic) { return count(rank.infos(), kLaid + (" " + nic)); };
+    CHECK(laid_over("rocep1s0f0") == 2);
+    CHECK(laid_over("rocep1s0f1") == 2);  // and two over the third
+  });
+  CHECK(result.outcome == OutcomeKind::kFinished);
+}
+
+TEST_CASE("rails are laid, and connections taken up again, where handshakes have no time limit") {
+  const auto cluster = with(with(striped_pair(), "NCCL_MESH_ACCEPT_TIMEOUT_SEC", "0"), "NCCL_IB_TIMEOUT", "8");
+  const auto result = run_stream(cluster,
+                                 {.before =
+                                      [](int message) {
+                                        if (message == 100) set_cable(0, false);
+                                        if (message == 200) set_cable(0, true);
+                                      }},
+                                 [](MeshRank& rank) {
+                                   if (rank.rank() == 0) CHECK(count(rank.warnings(), "taken up again after") >= 1);
+                                 });
+  CHECK(result.outcome == OutcomeKind::kFinished);
+}
+
+TEST_CASE(
+    "the first cable loses all RoCE packets and keeps its link: the stream goes on over the other one, and stays") {
+  const auto result = run_stream(with(with(pair_cluster(2), kStripes, "0"), "NCCL_IB_TIMEOUT", "8"),
+                                 {.before =
+                                      [](int message) {
+                                        if (message == 100) lose_all_on(0);
+                                      }},
+                                 [](MeshRank& rank) {
+                                   CHECK(count(rank.warnings(), "taken up again after") == 1);
+                                   CHECK(rank.warnings().find("rocep1s0f1 192.168.101.") != std::string::npos);
+                                 });
+  CHECK(result.outcome == OutcomeKind::kFinished);
+}
+
+TEST_CASE("the only cable loses all RoCE packets and keeps its link: that ends, though TCP stands again and again") {
+  const auto cluster = with(with(pair_cluster(1), "NCCL_IB_TIMEOUT", "8"), "NCCL_MESH_FAILOVER_TIMEOUT_SEC", "2");
+  const auto result = run_mesh(cluster, [](MeshRank& rank) {
+    const Comms comms = rank.connect_both(1 - rank.rank(), 0);
+    Buffer buffer = rank.buffer(rank.rank() == 0 ? comms.send : comms.receive, 100, 1);
+    void* request = rank.rank() == 1 ? rank.receive(comms.receive, buffer) : nullptr;
+    rank.meet("posted", 2);
+    if (rank.rank() == 0) {
+      sim::World::get().sleep(kMs);
+      lose_all_on(0);
+      sim::World::get().sleep(kMs);
+      request = rank.send(comms.send, buffer, 100);
+      CHECK(rank.finish(request) == -1);
+      CHECK(sim::World::get().now() < 20 * kPicosecondsPerSecond);
+    }
+    rank.meet("ended", 2);
+    rank.release(rank.rank() == 0 ? comms.send : comms.receive, buffer);
+    rank.close(comms);
+  });
+  CHECK(result.outcome == OutcomeKind::kFinished);
+}

@@ -1,0 +1,104 @@
+// The roll call's bytes.
+#include "plugin/net/roll_call.h"
+
+#include <doctest/doctest.h>
+
+#include <array>
+
+#include "tests/net/addresses.h"
+
+using namespace meshbed;
+using namespace meshbed::net;
+
+namespace {
+
+using Buffer = std::array<std::uint8_t, kBeaconLargestBytes>;
+
+RollCall sample() {
+  return {.key = {.communicator = 0x0102030405060708, .ranks = 0x11121314, .nodes = 0x1516},
+          .node = 0x99aabbccddeeff00,
+          .process = 0x21222324,
+          .sequence = 0x31323334,
+          .ranks_here = 0x4142,
+          .stand = Stand::kYes,
+          .done = true,
+          .mesh = 0x5152535455565758,
+          .rules = kTunerRules,
+          .hops = 1,
+          .hop_limit = 4,
+          .addresses = test::as_peer({test::nic("a0", {"192.168.100.1/24", "fd00:1::1/64"})})};
+}
+
+std::span<const std::uint8_t> encode(const RollCall& call, Buffer& buffer) {
+  buffer.fill(0xee);
+  return std::span<const std::uint8_t>(buffer).first(encode_roll_call(call, buffer));
+}
+
+/// As decode_roll_call() sees it with one byte changed and the checksum made good.
+Result<RollCall> decode_with(std::size_t at, std::uint8_t value) {
+  Buffer buffer;
+  const std::size_t size = encode(sample(), buffer).size();
+  buffer[at] = value;
+  const std::uint32_t sum = checksum_of(std::span<const std::uint8_t>(buffer).first(size - 4));
+  for (std::size_t byte = 0; byte < 4; ++byte) buffer[size - 1 - byte] = static_cast<std::uint8_t>(sum >> (8 * byte));
+  return decode_roll_call(std::span<const std::uint8_t>(buffer).first(size));
+}
+
+}  // namespace
+
+TEST_CASE("a roll call says after decoding what it said before encoding") {
+  Buffer buffer;
+  for (const Stand stand : {Stand::kHere, Stand::kYes, Stand::kNo}) {
+    for (const bool done : {false, true}) {
+      RollCall call = sample();
+      call.stand = stand;
+      call.done = done;
+      const auto decoded = decode_roll_call(encode(call, buffer));
+      REQUIRE(decoded);
+      CHECK(*decoded == call);
+    }
+  }
+}
+
+TEST_CASE("a roll call's fields stand where its header says") {
+  Buffer buffer;
+  CHECK(encode(sample(), buffer).size() == 58 + (2 + 4) + (2 + 16) + 4);
+  CHECK(buffer[5] == 0x81);
+  CHECK(buffer[11] == kTunerRules);
+  CHECK(buffer[12] == 0x15);
+  CHECK(buffer[14] == 0x11);
+  CHECK(buffer[18] == 0x01);
+  CHECK(buffer[26] == 0x99);
+  CHECK(buffer[34] == 0x21);
+  CHECK(buffer[40] == 0x31);
+  CHECK(buffer[44] == 0x41);
+  CHECK(buffer[46] == 0x51);
+  CHECK(buffer[54] == 2);
+}
+
+TEST_CASE("addresses that do not fit into a roll call are left out, and what is left is valid") {
+  RollCall many = sample();
+  many.addresses.assign(300, sample().addresses[1]);
+  Buffer buffer;
+  const auto decoded = decode_roll_call(encode(many, buffer));
+  REQUIRE(decoded);
+  CHECK(decoded->addresses.size() == (kBeaconLargestBytes - 58 - 4) / 18);
+}
+
+TEST_CASE("what is not exactly a roll call is refused: cut, longer, another magic, version, stand or flag, damage") {
+  Buffer buffer;
+  const std::size_t size = encode(sample(), buffer).size();
+  for (std::size_t length = 0; length < buffer.size(); ++length) {
+    if (length != size) CHECK_FALSE(decode_roll_call(std::span<const std::uint8_t>(buffer).first(length)));
+  }
+  CHECK(decode_with(6, 2));
+  for (const std::size_t at : {0, 4, 38, 39, 55, 56, 57}) CHECK_FALSE(decode_with(at, 0x7e));
+  CHECK_FALSE(decode_with(5, 0x83));
+  CHECK_FALSE(decode_with(54, 1));  // bytes behind the end
+  CHECK_FALSE(decode_with(54, 3));  // cut off
+  for (std::size_t at = 0; at < size; ++at) {
+    encode(sample(), buffer);
+    buffer[at] ^= 0x10;
+    CHECK_FALSE(decode_roll_call(std::span<const std::uint8_t>(buffer).first(size)));
+  }
+}
