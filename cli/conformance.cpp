@@ -30,6 +30,7 @@ constexpr const char* kDefaultCluster = R"(
 kind = "ring"
 nodes = 2
 rails = 2
+gpu_direct = "dma-buf"
 [[node]]
 name = "node1"
 device_order = "reversed"

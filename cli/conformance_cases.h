@@ -25,6 +25,7 @@ std::vector<ConformanceCase> conformance_cases();
 std::vector<ConformanceCase> conformance_setup_cases();
 std::vector<ConformanceCase> conformance_message_cases();
 std::vector<ConformanceCase> conformance_group_cases();
+std::vector<ConformanceCase> conformance_gpu_cases();
 std::vector<ConformanceCase> conformance_closing_cases();
 
 }  // namespace meshbed::cli

@@ -159,7 +159,7 @@ std::vector<ConformanceCase> conformance_closing_cases() {
 std::vector<ConformanceCase> conformance_cases() {
   std::vector<ConformanceCase> all;
   for (const auto& part : {conformance_setup_cases(), conformance_message_cases(), conformance_group_cases(),
-                           conformance_closing_cases()}) {
+                           conformance_gpu_cases(), conformance_closing_cases()}) {
     all.insert(all.end(), part.begin(), part.end());
   }
   return all;

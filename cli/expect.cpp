@@ -63,6 +63,7 @@ class Checker {
           : imbalance                      ? fmt::format("{:.4f}", *imbalance)
                                            : "no node that took part has two cabled NICs");
     }
+    if (timed) socket_bytes();
     if (expect_.connections) {
       add(fmt::format("{} connections", *expect_.connections), result_.connections == *expect_.connections,
           fmt::format("{}", result_.connections));
@@ -72,6 +73,18 @@ class Checker {
  private:
   void add(std::string name, bool kept, std::string detail) {
     result_.expectations.push_back({std::move(name), kept, std::move(detail)});
+  }
+
+  /// Only the simulator counts them.
+  void socket_bytes() {
+    const std::uint64_t bytes = result_.simulation.host.management_bytes;
+    const auto detail = fmt::format("{}", bytes);
+    if (const auto least = expect_.min_socket_bytes) {
+      add(fmt::format("at least {} bytes over sockets", *least), bytes >= *least, detail);
+    }
+    if (const auto most = expect_.max_socket_bytes) {
+      add(fmt::format("at most {} bytes over sockets", *most), bytes <= *most, detail);
+    }
   }
 
   int index_of(const std::string& node) const {

@@ -138,7 +138,8 @@ class Linter {
   }
 
   void reach() {
-    if (cluster_.nodes.size() > 1 && !models::classify(topology_).connected) {
+    const bool promised = scenario_.expect.error.has_value() || all_ask_for_tcp();
+    if (cluster_.nodes.size() > 1 && !promised && !models::classify(topology_).connected) {
       add("the cluster falls apart: not every node reaches every other, not even by relay");
     }
     const Workload& workload = scenario_.workload;
@@ -161,16 +162,27 @@ class Linter {
   /// Why a message cannot go, behind "which have no direct path"; nullopt: it can.
   std::optional<const char*> cannot_reach(int from, int to) const {
     if (!models::direct_paths(topology_, from, to).empty()) return std::nullopt;
+    if (asks_for_tcp(from) && asks_for_tcp(to)) return std::nullopt;
     if (models::shortest_path(topology_, from, to).empty()) return ", not even by relay";
     if (!may_relay(from)) return ", and relays are off (NCCL_MESH_ENABLE_RELAY=0)";
     return std::nullopt;
   }
 
-  bool may_relay(int from) const {
-    const auto& variables = node(from).environment;
-    return std::none_of(variables.begin(), variables.end(), [](const auto& variable) {
-      return variable.first == "NCCL_MESH_ENABLE_RELAY" && variable.second == "0";
-    });
+  bool may_relay(int from) const { return !has_variable(node(from), "NCCL_MESH_ENABLE_RELAY", "0"); }
+
+  bool asks_for_tcp(int of) const {
+    return has_variable(node(of), "NCCL_MESH_HYBRID_TCP", "1") || has_variable(node(of), "NCCL_MESH_DISABLE_RDMA", "1");
+  }
+  bool all_ask_for_tcp() const {
+    bool all = true;
+    for (std::size_t of = 0; of < cluster_.nodes.size(); ++of) all = all && asks_for_tcp(static_cast<int>(of));
+    return all;
+  }
+
+  static bool has_variable(const models::Node& of, const std::string& name, const std::string& value) {
+    const auto& variables = of.environment;
+    return std::any_of(variables.begin(), variables.end(),
+                       [&](const auto& variable) { return variable.first == name && variable.second == value; });
   }
 
   /// A name without a slash is looked up by the loader when the ranks run.

@@ -24,6 +24,7 @@
 #include "cli/run.h"
 #include "cli/scenario_diagnostics.h"
 #include "cli/shell.h"
+#include "cli/state.h"
 #include "cli/topo.h"
 
 namespace {
@@ -42,6 +43,7 @@ constexpr Subcommand kSubcommands[] = {
     {"compare", compare_command, "two runs of a scenario, joined message by message"},
     {"conformance", conformance_command, "does a net plugin keep the rules that NCCL relies on?"},
     {"fuzz", fuzz_command, "random fault schedules: right data, or a reason"},
+    {"state", state_command, "what the mesh plugins of running jobs are doing, and whom they wait for"},
     {"shell", shell_command, "a shell in a node of the emulated cluster"},
     {"emu", emu_command, "the emulated cluster in this host's own kernel: emu up, emu down, emu status"},
     {"bench", bench_command, "what a simulated message, rank and library copy cost here"},

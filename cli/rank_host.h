@@ -5,7 +5,9 @@
 // One RankHost a rank; its calls may come from any thread of that rank. Nothing here may be called from `catch (...)`
 // or `noexcept` code: a simulated thread is ended by an exception that must pass through.
 
+#include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -24,6 +26,17 @@ inline std::string address_and_port(const std::string& address, int port) {
 struct RankThread {
   const char* name = "";  // "service"
   std::function<void()> body;
+};
+
+/// Memory of this rank's GPU. Its address is none that the CPU may follow.
+class GpuMemory {
+ public:
+  virtual ~GpuMemory() = default;
+  virtual void* address() const = 0;
+  /// A dma-buf that holds it from offset 0 on; this object's.
+  virtual int descriptor() const = 0;
+  /// Byte `at`, as the GPU reads it now.
+  virtual std::uint8_t seen(std::uint64_t at) const = 0;
 };
 
 class RankHost {
@@ -67,6 +80,9 @@ class RankHost {
   virtual Result<void*> load(const std::string& path) = 0;
   /// nullptr where the library has no such symbol.
   virtual void* symbol(void* library, const char* name) = 0;
+
+  /// nullptr where this world has no GPUs.
+  virtual std::unique_ptr<GpuMemory> gpu_memory(std::uint64_t /*size_bytes*/) { return nullptr; }
 };
 
 /// What a rank runs, from its start to its end.

@@ -6,6 +6,7 @@
 #include <iterator>
 
 #include "cli/scenario_units.h"
+#include "cli/state_report.h"
 
 namespace meshbed::cli {
 namespace {
@@ -128,6 +129,22 @@ void write_failures(Text& text, const RunResult& result) {
   }
 }
 
+/// Whom each rank's net plugin waited for.
+void write_states(Text& text, const RunResult& result) {
+  std::vector<std::string> lines;
+  for (std::size_t rank = 0; rank < result.simulation.states.size(); ++rank) {
+    const std::string& state = result.simulation.states[rank];
+    if (state.empty()) continue;
+    for (const std::string& line : stuck_lines(parse_state(state)))
+      lines.push_back(fmt::format("  rank {}: {}", rank, line));
+  }
+  if (lines.empty()) return;
+  text.line("");
+  text.line("connections that had something under way{}:",
+            result.simulation.errors.empty() ? "" : " when the first error came");
+  for (const std::string& line : lines) text.line("{}", line);
+}
+
 /// Those that were checked; a proof without anything to check is in nothing_to_check_json instead.
 nlohmann::ordered_json checks_json(const std::vector<sim::Proof>& checks) {
   auto list = nlohmann::ordered_json::array();
@@ -142,6 +159,13 @@ nlohmann::ordered_json nothing_to_check_json(const std::vector<sim::Proof>& chec
   for (const sim::Proof& check : checks) {
     if (!check.checked) list.push_back({{"name", check.name}, {"detail", check.detail}});
   }
+  return list;
+}
+
+/// By rank; null where the rank has no plugin.
+nlohmann::ordered_json states_json(const std::vector<std::string>& states) {
+  auto list = nlohmann::ordered_json::array();
+  for (const std::string& state : states) list.push_back(state.empty() ? nullptr : parse_state(state));
   return list;
 }
 
@@ -236,6 +260,7 @@ std::string text_report(const Scenario& scenario, const RunResult& result, const
   if (result.simulation.ended_well()) write_result(text, result);
   write_faults(text, scenario, result);
   write_failures(text, result);
+  write_states(text, result);
   write_checks(text, "proofs", result.proofs);
   write_checks(text, "expected", result.expectations);
   text.line("");
@@ -327,6 +352,7 @@ nlohmann::ordered_json summary(const Scenario& scenario, const RunResult& result
   for (const std::uint64_t hash : result.data) json["data"].push_back(fmt::format("{:016x}", hash));
   json["errors"] = errors_json(simulation.errors);
   json["waiters"] = simulation.outcome.waiters;
+  json["states"] = states_json(simulation.states);
   json["faults"] = faults_json(scenario, simulation.faults);
   return json;
 }

@@ -69,6 +69,8 @@ struct Expect {
   std::optional<double> min_busbw_GBps;
   std::optional<double> rail_balance;  // largest relative difference of bytes between a node's cabled NICs
   std::optional<std::uint64_t> connections;
+  // Payload over the ranks' sockets, bootstrap and data alike.
+  std::optional<std::uint64_t> min_socket_bytes, max_socket_bytes;
   std::vector<std::pair<std::string, std::string>> unreachable;  // node pairs that must have no direct path
   std::optional<std::string> error;  // the run must fail, and its error must contain this text
 };

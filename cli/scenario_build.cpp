@@ -152,12 +152,18 @@ void Builder::refuse_unknown_names() {
 }
 
 void Builder::add_gpus() {
+  const auto reach_by = [](models::Node& node, const std::string& gpu_direct) {
+    node.peer_memory = gpu_direct == "peermem" || gpu_direct == "both";
+    for (models::Nic& nic : node.nics) nic.dma_buf = gpu_direct == "dma-buf" || gpu_direct == "both";
+  };
   for (auto& node : built_.cluster.nodes) {
     node.gpus.assign(static_cast<std::size_t>(spec_.topology.gpus), {spec_.topology.gpu_model});
+    reach_by(node, spec_.topology.gpu_direct);
   }
   for (const auto& node_spec : spec_.nodes) {
     const auto found = node_index_.find(node_spec.name);
     if (found == node_index_.end()) continue;
+    if (node_spec.has("gpu_direct")) reach_by(node_at(found->second), node_spec.gpu_direct);
     auto& gpus = node_at(found->second).gpus;
     if (node_spec.has("gpus")) gpus.resize(static_cast<std::size_t>(node_spec.gpus), {spec_.topology.gpu_model});
     if (!node_spec.has("gpu_model")) continue;

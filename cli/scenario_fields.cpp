@@ -10,6 +10,7 @@ namespace {
 constexpr IntegerRange kNodes{0, 1'000'000'000};  // the generator says how many its topology can have
 constexpr IntegerRange kMtu{352, 65535};          // 256 bytes of RDMA payload and its headers, see rdma_mtu_bytes
 constexpr IntegerRange kGpus{0, 64};
+const std::vector<std::string> kGpuDirect{"off", "dma-buf", "peermem", "both"};
 
 const Section<TopologySpec> kTopology{
     "[topology]",
@@ -48,6 +49,9 @@ const Section<TopologySpec> kTopology{
          [](const Value& v, TopologySpec& s) { v.prefix(s.first_subnet); }},
         {"gpus", "integer", "1", "GPUs a node", [](const Value& v, TopologySpec& s) { v.integer(s.gpus, kGpus); }},
         {"gpu_model", "text", "'GB10'", "of every GPU", [](const Value& v, TopologySpec& s) { v.text(s.gpu_model); }},
+        {"gpu_direct", "text", "'off'",
+         "how simulated adapters reach GPU memory: off, dma-buf, peermem (nvidia_peermem) or both",
+         [](const Value& v, TopologySpec& s) { v.choice(s.gpu_direct, kGpuDirect); }},
     }};
 
 const Section<GidSpec> kGid{"gids = [{...}]",
@@ -104,6 +108,8 @@ const Section<NodeSpec> kNode{
          [](const Value& v, NodeSpec& s) { v.integer(s.gpus, kGpus); }},
         {"gpu_model", "text", "(topology.gpu_model)", "of its GPUs",
          [](const Value& v, NodeSpec& s) { v.text(s.gpu_model); }},
+        {"gpu_direct", "text", "(topology.gpu_direct)", "how its adapters reach GPU memory",
+         [](const Value& v, NodeSpec& s) { v.choice(s.gpu_direct, kGpuDirect); }},
         {"management", "address", "(the next in management.subnet)", "on the management network",
          [](const Value& v, NodeSpec& s) { v.address(s.management); }},
         {"environment", "table", "", "variables for every rank on this node; they win over [environment]",

@@ -44,6 +44,7 @@ struct TopologySpec : Entry {
   models::IpPrefix first_subnet;
   int gpus = 0;
   std::string gpu_model;
+  std::string gpu_direct;
 };
 
 struct GidSpec : Entry {
@@ -68,6 +69,7 @@ struct NodeSpec : Entry {
   std::string name;
   int gpus = 0;
   std::string gpu_model;
+  std::string gpu_direct;
   models::IpAddress management;
   Environment environment;
   bool device_order_reversed = false;

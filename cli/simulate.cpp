@@ -7,11 +7,15 @@
 #include <string_view>
 
 #include "cli/simulated_faults.h"
+#include "sim/host/clocks.h"
+#include "sim/host/descriptors.h"
+#include "sim/host/device_memory.h"
 
 namespace meshbed::cli {
 namespace {
 
 constexpr int kBootstrapPort = 29'500;
+constexpr std::int64_t kNanosecondsPerSecond = 1'000'000'000;
 
 /// Where ranks wait for each other. A failed rank opens it for good.
 struct Gate {
@@ -29,6 +33,24 @@ struct Gate {
     leaving.swap(waiting);
     for (sim::Thread* thread : leaving) world.wake(*thread);
   }
+};
+
+class SimulatedGpuMemory final : public GpuMemory {
+ public:
+  SimulatedGpuMemory(sim::Process& process, std::uint64_t size_bytes)
+      : buffer_(sim::allocate_device_memory(process, size_bytes)),
+        descriptor_(sim::export_dma_buf({.memory = buffer_, .size_bytes = buffer_->size_bytes})) {}
+  ~SimulatedGpuMemory() override {
+    sim::close_descriptor(buffer_->owner, descriptor_);
+    sim::free_device_memory(*buffer_);
+  }
+  void* address() const override { return reinterpret_cast<void*>(buffer_->address); }
+  int descriptor() const override { return descriptor_; }
+  std::uint8_t seen(std::uint64_t at) const override { return static_cast<std::uint8_t>(buffer_->bytes[at]); }
+
+ private:
+  std::shared_ptr<sim::DeviceBuffer> buffer_;
+  int descriptor_;
 };
 
 class SimulatedHost final : public RankHost {
@@ -97,6 +119,10 @@ class SimulatedHost final : public RankHost {
 
   void* symbol(void* library, const char* name) override { return sim::symbol_of(library, name); }
 
+  std::unique_ptr<GpuMemory> gpu_memory(std::uint64_t size_bytes) override {
+    return std::make_unique<SimulatedGpuMemory>(process_, size_bytes);
+  }
+
  private:
   sim::World& world_;
   sim::Process& process_;
@@ -121,10 +147,30 @@ std::string bootstrap_of(const Scenario& scenario) {
   return address_and_port(models::to_string(cluster.nodes.front().management->address.address), kBootstrapPort);
 }
 
+/// What every rank's net plugin says of itself, by rank. While this runs none of their threads does.
+std::vector<std::string> plugin_states(const sim::World& world, const std::string& net_plugin) {
+  using StateFunction = std::size_t (*)(std::int64_t now_ns, char* text, std::size_t size_bytes);
+  // As the ranks' own clocks count.
+  const std::int64_t now_ns =
+      sim::kMonotonicStartSeconds * kNanosecondsPerSecond + world.now() / kPicosecondsPerNanosecond;
+  std::vector<std::string> states;
+  for (const auto& process : world.processes()) {
+    std::string& state = states.emplace_back();
+    void* library = sim::loaded_by(*process, net_plugin);
+    if (library == nullptr) continue;
+    const auto function = reinterpret_cast<StateFunction>(sim::symbol_of(library, "meshbedState"));
+    if (function == nullptr) continue;  // another plugin
+    state.resize(function(now_ns, nullptr, 0) + 1);
+    state.resize(function(now_ns, state.data(), state.size()));
+  }
+  return states;
+}
+
 /// The body of a rank's main thread. Failures are kept, never thrown across the simulator.
 void run_rank(sim::World& world, SimulatedHost& host, Gate& gate, const std::set<std::string>& points,
-              const RankProgram& program, Simulation& result) {
+              const RankProgram& program, const std::string& net_plugin, Simulation& result) {
   const auto fail = [&](const Error& error) {
+    if (result.states.empty()) result.states = plugin_states(world, net_plugin);
     // A rank that only heard of another one's failure has nothing to add.
     if (!gate.broken || error.code != ErrorCode::kClosed) {
       result.errors.push_back({host.rank(), world.now(), error.text, class_of(error.code)});
@@ -197,14 +243,17 @@ Simulation simulate(const Scenario& scenario, const SimulateOptions& options, si
     }
     hosts.push_back(std::make_unique<SimulatedHost>(world, process, gate, faults, bootstrap));
     SimulatedHost& host = *hosts.back();
-    world.spawn(process, process.name + ".main", [&world, &host, &gate, &points, &program, &result] {
-      run_rank(world, host, gate, points, program, result);
+    world.spawn(process, process.name + ".main", [&world, &host, &gate, &points, &program, &net_plugin, &result] {
+      run_rank(world, host, gate, points, program, net_plugin, result);
     });
   }
 
   result.outcome = world.run();
   // Where ranks are left waiting, the run lasted until nothing could happen any more.
-  if (result.outcome.kind != sim::OutcomeKind::kFinished) result.elapsed_ps = world.now();
+  if (result.outcome.kind != sim::OutcomeKind::kFinished) {
+    result.elapsed_ps = world.now();
+    if (result.states.empty()) result.states = plugin_states(world, net_plugin);
+  }
   result.faults = faults.taken();
   result.links = world.network().links();
   result.paths.assign(world.network().paths().begin(), world.network().paths().end());

@@ -39,6 +39,9 @@ struct Simulation {
   std::vector<FaultEvent> faults;  // the steps that were taken, in order
   std::string plugin_sha256;       // of the net plugin as the ranks loaded it; empty where nobody did
   std::string engine_sha256;       // of libmeshcoll.so likewise
+  /// By rank, of a run that did not end well: what the rank's net plugin said of itself when the first error came, or
+  /// when nothing could happen any more (plugin/net/state.h, JSON). Empty where it has none.
+  std::vector<std::string> states;
 
   /// Every rank came to its end, and none with an error.
   bool ended_well() const { return errors.empty() && outcome.kind == sim::OutcomeKind::kFinished; }

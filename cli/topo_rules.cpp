@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "cli/simulate.h"
+#include "cli/topo_tuner.h"
 #include "plugin/net/atlas.h"
 #include "plugin/net/config.h"
 #include "plugin/net/routing.h"
@@ -122,6 +123,10 @@ MeshAim MeshRules::aim(int from, int to, int device) const {
   return {};
 }
 
+bool MeshRules::relays() const {
+  return std::all_of(state_->nodes.begin(), state_->nodes.end(), [](const State::Node& node) { return node.relays; });
+}
+
 namespace {
 
 std::string cell(const models::Cluster& cluster, int node, Aim aim, int nic, int cables) {
@@ -164,7 +169,9 @@ std::string rules_report(const Scenario& scenario) {
       }
     }
   }
-  return text;
+  return text + "\n" +
+         (mesh.relays() ? tuner_report(cluster, topology, nodes)
+                        : "tuner: relays are off: algorithms are NCCL's choice\n");
 }
 
 }  // namespace meshbed::cli

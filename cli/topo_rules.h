@@ -27,6 +27,8 @@ class MeshRules {
   MeshRules(const models::Cluster& cluster, const models::Topology& topology, int job_nodes = 0);
   ~MeshRules();
   MeshAim aim(int from, int to, int device) const;
+  /// No node of the job has relays turned off.
+  bool relays() const;
 
  private:
   struct State;

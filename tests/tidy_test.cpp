@@ -262,8 +262,9 @@ TEST_CASE("the plugin is the same bytes on disk and as the ranks loaded it") {
 TEST_CASE("the plugin exports its tables and needs nothing but libibverbs and libc") {
   const std::string plugin = "'" + std::string(MESHBED_BINARY_DIR) + "/lib/libnccl-net-mesh.so'";
   const CommandResult symbols = run_command_line("nm -D --defined-only " + plugin + " | awk '{print $3}' | sort");
-  std::string expected;
+  std::string expected = "meshbedState\n";
   for (const char* version : {"10", "11", "12", "8", "9"}) expected += std::string("ncclNetPlugin_v") + version + "\n";
+  expected += "ncclTunerPlugin_v5\n";
   CHECK(symbols.output == expected);
   const CommandResult needed = run_command_line("readelf -d " + plugin + " | grep NEEDED | sed 's/.*\\[//; s/\\].*//'");
   std::istringstream list(needed.output);

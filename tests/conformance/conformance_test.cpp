@@ -29,7 +29,7 @@ TEST_CASE("Meshbed's own plugin keeps every rule with all five versions of the t
   const json report = json::parse(first.output);
   CHECK(report.at("absent_versions").empty());
   CHECK(report.at("broken") == 0);
-  CHECK(report.at("cases").size() == 5 * 35);
+  CHECK(report.at("cases").size() == 5 * 37);
   for (const json& one : report.at("cases")) CHECK_MESSAGE(one.at("kept") == true, one.dump());
   CHECK(conformance("libnccl-net-mesh.so", "--json").output == first.output);
 }
@@ -67,6 +67,8 @@ TEST_CASE("each fault is found by the case whose rule it breaks") {
       {"tags are mixed up", "tags", "of tag"},
       {"done too early", "part-missing", "a grouped receive is done when all its parts are"},
       {"flush fails", "flush", "iflush: ncclInternalError"},
+      {"flush does nothing", "gpu-flush", "the GPU sees what was received: byte"},
+      {"dma-bufs are ignored", "dma-buf", "regMrDmaBuf without a dma-buf is an error"},
       {"optional receives have no request", "optional-completion", "a request of its own"},
       {"close(NULL) crashes", "close-nothing", "the process crashed: Aborted"},
   };
@@ -82,6 +84,16 @@ TEST_CASE("each fault is found by the case whose rule it breaks") {
     const std::string finding = one.at("finding");
     CHECK_MESSAGE(finding.find(fault.finding) != std::string::npos, finding);
   }
+}
+
+TEST_CASE("without GPU memory the rules for it are kept by refusing it; with the flush switched off they are not") {
+  const std::string cases = "--json --net-version 12 --only dma-buf --only gpu-flush 2>/dev/null";
+  const CommandResult off = conformance("libnccl-net-mesh.so", "--set topology.gpu_direct=off " + cases);
+  CHECK_MESSAGE(off.status == 0, off.output);
+  const CommandResult unflushed =
+      conformance("libnccl-net-mesh.so", "--set environment.NCCL_GDR_FLUSH_DISABLE=1 " + cases);
+  CHECK(unflushed.status == 1);
+  CHECK(json::parse(unflushed.output).at("cases").at(1).at("kept") == false);
 }
 
 TEST_CASE("a case that takes its process with it costs only itself") {

@@ -123,7 +123,17 @@ int faulty_test(void* request, int* done, int* sizes) {
   return code;
 }
 
+int faulty_reg_mr_dma_buf(void* comm, void* data, std::size_t size, int type, std::uint64_t offset, int fd,
+                          void** handle) {
+  if (faulty("dma-bufs are ignored")) return reg_mr(comm, data, size, kPtrHost, handle);
+  return reg_mr_dma_buf(comm, data, size, type, offset, fd, handle);
+}
+
 int faulty_iflush(void* comm, int n, void** data, int* sizes, void** memories, void** request) {
+  if (faulty("flush does nothing")) {
+    *request = nullptr;
+    return kNcclSuccess;
+  }
   return faulty("flush fails") ? int{kNcclInternalError} : iflush(comm, n, data, sizes, memories, request);
 }
 
@@ -151,7 +161,7 @@ const NetV12 ncclNetPlugin_v12 = {
     .connect = &faulty_connect,
     .accept = &faulty_accept,
     .regMr = &reg_mr,
-    .regMrDmaBuf = nullptr,
+    .regMrDmaBuf = &faulty_reg_mr_dma_buf,
     .deregMr = &dereg_mr,
     .isend = &faulty_isend,
     .irecv = &faulty_irecv,

@@ -1,0 +1,22 @@
+#pragma once
+// The state of a process (plugin/net/state.h) for people: parsed, and as a table whose stuck connections come first.
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace meshbed::cli {
+
+/// Throws std::runtime_error: no JSON, no state, a newer format, or the error that the process answered with.
+nlohmann::ordered_json parse_state(std::string_view text);
+
+/// Several lines, each with its end. Whatever is missing or of another type in `state` is left out; what is not
+/// printable is shown as "?".
+std::string state_table(const nlohmann::ordered_json& state);
+
+/// Of connections that are not up, or have something under way: "send rocep1s0f0 192.168.100.1/24 -> ... waits for
+/// ...".
+std::vector<std::string> stuck_lines(const nlohmann::ordered_json& state);
+
+}  // namespace meshbed::cli

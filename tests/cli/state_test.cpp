@@ -1,0 +1,209 @@
+// meshbed state: finding sockets, asking, and what people see.
+#include "plugin/net/state.h"
+
+#include <doctest/doctest.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstring>
+#include <fstream>
+#include <stdexcept>
+#include <thread>
+
+#include "cli/state_client.h"
+#include "cli/state_report.h"
+#include "plugin/net/state_door.h"
+#include "tests/support/command.h"
+
+using namespace meshbed;
+using namespace meshbed::cli;
+
+namespace {
+
+net::ConnectionState connection(const char* phase, std::int64_t quiet_ms, const std::string& waits_for) {
+  net::ConnectionState state{.sends = true};
+  state.ours = {.nic = "nic0", .address = "192.168.100.1/24", .gid = "::ffff:192.168.100.1", .qp = 17};
+  state.theirs = {.nic = "nic1", .address = "192.168.100.2/24", .gid = "", .qp = 18};
+  state.way = "cable";
+  state.phase = phase;
+  state.quiet_ms = quiet_ms;
+  state.waits_for = waits_for;
+  state.posted = 12;
+  state.done = 11;
+  state.outstanding_count = 1;
+  state.outstanding.push_back({.tags = {4}, .size_bytes = 4096, .age_ms = quiet_ms});
+  return state;
+}
+
+net::ProcessState example() {
+  net::ProcessState state;
+  state.version = "0.1.0";
+  state.pid = 4711;
+  state.host = "node0";
+  state.service_port = 40'001;
+  state.nics.push_back({.name = "nic0",
+                        .netdev = "eth0",
+                        .port = 1,
+                        .link_up = true,
+                        .rate_mbps = 100'000,
+                        .rail = 2,
+                        .addresses = {"192.168.100.1/24"}});
+  state.connections = {connection("up", 5, ""), connection("up", 2'000, "clear-to-send of B"),
+                       connection("up", 65'000, "clear-to-send of C"), connection("suspended", 1, "a way to D")};
+  state.circuits.push_back({.name = "A -> B", .pieces = 3, .bytes = 150'000, .credits = 16});
+  return state;
+}
+
+/// A door whose thread serves until the end.
+class Served {
+ public:
+  explicit Served(const std::string& folder, const std::string& document) {
+    auto door = net::StateDoor::open(folder, ::getpid());
+    REQUIRE_MESSAGE(door, door.error().text);
+    door_ = std::move(*door);
+    thread_ = std::thread([this, document] {
+      while (!stop_.load()) {
+        std::vector<pollfd> watched;
+        door_->watch(watched);
+        ::poll(watched.data(), watched.size(), 1);
+        door_->advance([&] { return document; });
+      }
+    });
+  }
+  ~Served() {
+    stop_.store(true);
+    thread_.join();
+  }
+  const std::string& path() const { return door_->path(); }
+
+ private:
+  std::unique_ptr<net::StateDoor> door_;
+  std::atomic<bool> stop_{false};
+  std::thread thread_;
+};
+
+/// What a killed process leaves behind, or with `listens` one that stands still.
+int left_behind(const std::string& path, bool listens) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::memcpy(address.sun_path, path.data(), path.size());
+  const int descriptor = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  REQUIRE(::bind(descriptor, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0);
+  if (listens) REQUIRE(::listen(descriptor, 4) == 0);
+  return descriptor;
+}
+
+}  // namespace
+
+TEST_CASE("state table: connections that are stuck come first, the longest silence before the others") {
+  const std::string table = state_table(parse_state(net::to_json(example())));
+  const auto at = [&](const char* text) { return table.find(text); };
+  CHECK(at("process 4711 on node0: Mesh 0.1.0") == 0);
+  CHECK(at("NIC nic0:1 eth0 100 Gb/s up 192.168.100.1/24 rail 2\n") != std::string::npos);
+  CHECK(at("a way to D") < at("clear-to-send of C"));
+  CHECK(at("clear-to-send of C") < at("clear-to-send of B"));
+  CHECK(at("clear-to-send of B") < at("5 ms"));
+  CHECK(at("65.0 s") != std::string::npos);
+  CHECK(at("1 open, the oldest: 4096 bytes, tag 4, open for at least 65.0 s") != std::string::npos);
+  CHECK(at("relays A -> B: 3 pieces, 150000 bytes, 0 held, 16 credits") != std::string::npos);
+  const auto lines = stuck_lines(parse_state(net::to_json(example())));
+  REQUIRE(lines.size() == 3);
+  CHECK(lines[1] ==
+        "send nic0 192.168.100.1 QP 17 -> nic1 192.168.100.2 QP 18: 11 of 12 done, waits for clear-to-send of C");
+}
+
+TEST_CASE("state table: fields that are missing or of another type are left out; nothing reaches the terminal raw") {
+  const auto state = parse_state(
+      R"({"format":1,"host":"\u001b[2Jevil","nics":{"a":1},"connections":[{"direction":3,"outstanding":[7]},5,null],
+          "circuits":[[]],"communicators":[{"hints":"x"}],"pid":"no"})");
+  const std::string table = state_table(state);
+  CHECK(table.find('\x1b') == std::string::npos);
+  CHECK(table.find("?[2Jevil") != std::string::npos);
+  CHECK_NOTHROW(stuck_lines(state));
+}
+
+TEST_CASE("a simulated run that fails says which connections had something under way, and for whom they waited") {
+  const std::string results = test::scratch_folder("state_run");
+  const auto run = test::run_command_line(test::meshbed_program() + " run " + test::scenario_file("pair-cable-pulled") +
+                                          " --results '" + results + "' 2>/dev/null");
+  CHECK(run.output.find("connections that had something under way when the first error came:\n  rank 1: recv") !=
+        std::string::npos);
+  CHECK(run.output.find("waits for clear-to-send of 192.168.100.1 (rocep1s0f0) for a message of 262144 bytes") !=
+        std::string::npos);
+  const auto well = test::run_command_line(test::meshbed_program() + " run " + test::scenario_file("pair") +
+                                           " --json --no-trace --results '" + results + "' 2>/dev/null");
+  const auto summary = nlohmann::ordered_json::parse(well.output, nullptr, false);
+  REQUIRE_FALSE(summary.is_discarded());
+  CHECK(summary.at("states").empty());
+}
+
+TEST_CASE("what is no state is refused in words") {
+  CHECK_THROWS_WITH(parse_state("hello"), "this is no state: not a JSON object");
+  CHECK_THROWS_WITH(parse_state("[1]"), "this is no state: not a JSON object");
+  CHECK_THROWS_WITH(parse_state("{}"), "this is no state: it has no format");
+  CHECK_THROWS_WITH(parse_state(R"({"format":2})"),
+                    "its format is 2, and this meshbed reads 1: take the meshbed of that plugin");
+  CHECK_THROWS_WITH(parse_state(R"({"format":1,"error":"there is no such request"})"), "there is no such request");
+}
+
+TEST_CASE("sockets are found by folder, process and path") {
+  const std::string parent = test::scratch_folder("state_find");
+  const std::string folder = parent + "/meshbed-" + std::to_string(::geteuid());
+  REQUIRE(::mkdir(folder.c_str(), 0700) == 0);
+  ::close(left_behind(folder + "/state.17", false));
+  ::close(left_behind(folder + "/state.17.2", false));
+  ::close(left_behind(folder + "/state.171", false));
+  std::ofstream(folder + "/state.no-socket") << "x";
+  CHECK(find_state_sockets(parent).paths.size() == 3);
+  CHECK(find_state_sockets(folder).paths.empty());
+  CHECK(named_state_sockets({"17"}, parent).paths ==
+        std::vector<std::string>{folder + "/state.17", folder + "/state.17.2"});
+  CHECK(named_state_sockets({folder}, parent).paths.size() == 3);
+  CHECK(named_state_sockets({folder + "/state.171"}, parent).paths.size() == 1);
+  CHECK_THROWS_WITH_AS(
+      named_state_sockets({"99"}, parent),
+      "state: 99: there is no such process with a mesh plugin; meshbed state without an argument shows all that can be "
+      "asked",
+      std::runtime_error);
+  CHECK_THROWS_AS(named_state_sockets({"/nowhere/at/all"}, parent), std::runtime_error);
+}
+
+TEST_CASE("a process is asked; one that is dead leaves nothing behind, one that stands still is named") {
+  const std::string folder = test::scratch_folder("state_ask");
+  ::chmod(folder.c_str(), 0700);
+  const Served served(folder, net::to_json(example()));
+  const StateAnswer answer = ask_for_state(served.path());
+  CHECK(answer.problem == "");
+  CHECK(parse_state(answer.text).at("pid") == 4711);
+
+  const std::string gone = folder + "/state.99999999";  // beyond the largest number that Linux gives
+  ::close(left_behind(gone, false));
+  const StateAnswer dead = ask_for_state(gone);
+  CHECK(dead.stale);
+  CHECK(dead.problem == "its process has ended");
+  CHECK(::access(gone.c_str(), F_OK) != 0);
+  // A process that is there, but does not listen yet, keeps its socket.
+  const std::string young = folder + "/state." + std::to_string(::getpid()) + ".7";
+  ::close(left_behind(young, false));
+  CHECK(ask_for_state(young).stale);
+  CHECK(::access(young.c_str(), F_OK) == 0);
+
+  const int stopped = left_behind(folder + "/state.2", true);
+  const StateAnswer silent = ask_for_state(folder + "/state.2", 20);
+  CHECK_FALSE(silent.stale);
+  CHECK(silent.problem == "no answer within 0.02 s: the process stands still, or its service thread does");
+  ::close(stopped);
+  CHECK(ask_for_state(folder + "/state.3").problem == "there is no such socket");
+
+  const auto shown = test::run_command_line(test::meshbed_program() + " state '" + served.path() + "' 2>&1");
+  CHECK(shown.status == 0);
+  CHECK(shown.output.find("process 4711 on node0") == 0);
+  const auto json = test::run_command_line(test::meshbed_program() + " state --json '" + served.path() + "'");
+  CHECK(parse_state(json.output).at("service_port") == 40'001);
+  const auto none = test::run_command_line(test::meshbed_program() + " state '" + folder + "/state.3' 2>&1");
+  CHECK(none.status == 2);
+  CHECK(none.output.find("there is no such socket") != std::string::npos);
+}
