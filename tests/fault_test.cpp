@@ -42,6 +42,17 @@ TEST_CASE("faults are carried out where the scenario says, and a fault that neve
   CHECK(perf.output == "meshbed: fault not reached: node_stop on node1\n");
 }
 
+TEST_CASE("a simulated run that fails says which connections had something under way, and for whom they waited") {
+  const CommandResult run = command("run " + scenario_file("pair-cable-pulled") + results_option("faults_state"));
+  CHECK(has(run, "connections that had something under way when the first error came:\n  rank 1: recv"));
+  CHECK(has(run, "waits for clear-to-send of 192.168.100.1 (rocep1s0f0) for a message of 262144 bytes"));
+  const CommandResult well =
+      command("run --json --no-trace " + scenario_file("pair") + results_option("faults_state") + "2>/dev/null");
+  const auto summary = nlohmann::json::parse(well.output, nullptr, false);
+  REQUIRE_FALSE(summary.is_discarded());
+  CHECK(summary.at("states").empty());
+}
+
 TEST_CASE("a lossy, a slow and a stopping pair end with the right bytes, the same each time") {
   for (const std::string name : {"pair-loss", "pair-delay", "pair-node-stop"}) {
     const auto digest = [&] {

@@ -146,6 +146,8 @@ Result<void> StoreClient::barrier(std::int64_t timeout_ms) {
     if (found != answers_.end()) {
       const Answer answer = std::move(*found);
       answers_.erase(found);
+      // Whose failure it was came before the news that its rank has left, and says more.
+      if (answer.expired && failure_) return Error{ErrorCode::kRemote, Scope::kJob, *failure_};
       if (answer.expired) return Error{ErrorCode::kTimeout, Scope::kJob, answer.text};
       return ok();
     }

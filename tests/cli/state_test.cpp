@@ -125,21 +125,6 @@ TEST_CASE("state table: fields that are missing or of another type are left out;
   CHECK_NOTHROW(stuck_lines(state));
 }
 
-TEST_CASE("a simulated run that fails says which connections had something under way, and for whom they waited") {
-  const std::string results = test::scratch_folder("state_run");
-  const auto run = test::run_command_line(test::meshbed_program() + " run " + test::scenario_file("pair-cable-pulled") +
-                                          " --results '" + results + "' 2>/dev/null");
-  CHECK(run.output.find("connections that had something under way when the first error came:\n  rank 1: recv") !=
-        std::string::npos);
-  CHECK(run.output.find("waits for clear-to-send of 192.168.100.1 (rocep1s0f0) for a message of 262144 bytes") !=
-        std::string::npos);
-  const auto well = test::run_command_line(test::meshbed_program() + " run " + test::scenario_file("pair") +
-                                           " --json --no-trace --results '" + results + "' 2>/dev/null");
-  const auto summary = nlohmann::ordered_json::parse(well.output, nullptr, false);
-  REQUIRE_FALSE(summary.is_discarded());
-  CHECK(summary.at("states").empty());
-}
-
 TEST_CASE("what is no state is refused in words") {
   CHECK_THROWS_WITH(parse_state("hello"), "this is no state: not a JSON object");
   CHECK_THROWS_WITH(parse_state("[1]"), "this is no state: not a JSON object");

@@ -159,6 +159,18 @@ TEST_CASE("a rank that is lost is announced to all others; one that says goodbye
   CHECK(contains(*zero->failure(), "rank 2 is lost"));
 }
 
+TEST_CASE("a barrier without a rank that failed and left says why it failed, whatever is read first") {
+  const std::string address = free_address();
+  auto server = serve(address, 2);
+  auto zero = join(address, 0, 2);
+  join(address, 1, 2)->announce_failure("its plugin does not load");
+  // Zero has not read anything yet: the failure and the barrier's answer lie before it together.
+  const auto barrier = zero->barrier(5000);
+  REQUIRE_FALSE(barrier.has_value());
+  CHECK(barrier.error().code == ErrorCode::kRemote);
+  CHECK_MESSAGE(barrier.error().text == "rank 1: its plugin does not load", barrier.error().text);
+}
+
 TEST_CASE("a rank that comes twice, or that nobody knows, is refused with the reason") {
   const std::string address = free_address();
   auto server = serve(address, 2);
