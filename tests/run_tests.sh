@@ -142,9 +142,7 @@ run_whole_test() {
 
   wait "$sanitized" || exit 2
   # Whole simulations ran under Valgrind above.
-  ASAN_OPTIONS=detect_leaks=0 run_suites "$asan" "asan/" '^(cli|base|models|trace)$'
-  check "asan/net, pure parts" env ASAN_OPTIONS=detect_leaks=0 "$asan/bin/net_tests" \
-    -sf='*mutation_test*,*handle_test*,*wire_test*,*routing_test*,*config_test*,*request_test*,*address_test*,*nic_test*'
+  ASAN_OPTIONS=detect_leaks=0 run_suites "$asan" "asan/" '^(cli|base|models|net|trace)$'
 
   # The engine's own threads, as they run outside the simulator.
   run_suites "$tsan" "tsan/" '^coll$'
