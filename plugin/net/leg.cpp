@@ -21,6 +21,16 @@ bool LocalEnd::has_gid_in(const std::vector<verbs::GidEntry>& gids) const {
                      [this](const verbs::GidEntry& entry) { return entry.index == gid.index && entry.gid == gid.gid; });
 }
 
+std::vector<Nic>::const_iterator LocalEnd::port_in(const std::vector<Nic>& nics) const {
+  return std::find_if(nics.begin(), nics.end(),
+                      [this](const Nic& other) { return other.device == nic.device && other.port == nic.port; });
+}
+
+bool LocalEnd::stands(const std::vector<Nic>& nics) const {
+  const auto ours = port_in(nics);
+  return ours == nics.end() || (ours->link_up && has_gid_in(ours->gids));
+}
+
 Leg::Leg(LocalEnd local, const LegSettings& settings, const LegShape& shape)
     : local_(std::move(local)),
       settings_(settings),

@@ -42,6 +42,10 @@ struct LocalEnd {
 
   /// Whether the port's GID table, as it is now, still has our GID where it was.
   bool has_gid_in(const std::vector<verbs::GidEntry>& gids) const;
+  /// Our port among `nics`, or the end.
+  std::vector<Nic>::const_iterator port_in(const std::vector<Nic>& nics) const;
+  /// Whether packets can still leave from there, by `nics`.
+  bool stands(const std::vector<Nic>& nics) const;
 };
 
 /// How patient queue pairs are, how their packets are marked, and what their work requests may hold.

@@ -125,35 +125,44 @@ Listener::Progress Listener::refuse(Client& client, const std::string& why) {
 Listener::Progress Listener::read_request(Client& client) {
   auto message = client.reader.read(client.socket);
   if (!message) return drop(client, message.error().text);
-  if (!*message) return Progress::kWaits;
-  const bool tcp = (*message)->type == WireType::kTcpRequest;
-  if (!tcp && (*message)->type != WireType::kRequest) return drop(client, "it did not begin with a request");
-  if ((*message)->cookie != cookie_) return drop(client, "its cookie is not that of this listener: a stale handle?");
-  auto welcomed = tcp ? welcome_tcp(client, **message) : welcome(client, **message);
+  if (*message && client.request) return drop(client, "it went on before it was answered");
+  if (*message) {
+    client.request = std::move(**message);
+  } else if (!client.request || client.events == transport_.port_events()) {
+    return Progress::kWaits;
+  }
+  client.events = transport_.port_events();
+  const WireMessage& request = *client.request;
+  const bool tcp = request.type == WireType::kTcpRequest;
+  if (!tcp && request.type != WireType::kRequest) return drop(client, "it did not begin with a request");
+  if (request.cookie != cookie_) return drop(client, "its cookie is not that of this listener: a stale handle?");
+  auto welcomed = tcp ? welcome_tcp(client, request) : welcome(client, request);
   if (!welcomed) return refuse(client, welcomed.error().text);
-  client.state = State::kReply;
+  if (*welcomed) client.state = State::kReply;
   return Progress::kWaits;
 }
 
-Result<void> Listener::welcome(Client& client, const WireMessage& request) {
+Result<bool> Listener::welcome(Client& client, const WireMessage& request) {
   auto local = local_end_for(transport_, client.local.address, client.remote.address, request.end);
   if (!local) return local.error();
+  // The cable went meanwhile: a queue pair towards the client would cost a second in vain, and all others that second.
+  if (!local->nic.link_up) return false;
   const std::uint8_t mtu = std::min(local->nic.mtu, request.end.mtu);
   auto connection =
       ReceiveConnection::create(std::move(*local), transport_.receiving_settings_for(owner_.traffic_class));
   if (!connection) return connection.error();
   client.connection = std::move(*connection);
-  if (auto joined = client.connection->leg().join(request.end, mtu); !joined) return joined;
+  if (auto joined = client.connection->leg().join(request.end, mtu); !joined) return joined.error();
   // From now on: READY may be lost with the cable, and the sender be back over another one.
   client.connection->enroll(transport_.sessions());
   WireMessage reply{
       .type = WireType::kReply, .cookie = cookie_, .end = client.connection->leg().describe(), .reason = ""};
   reply.end.mtu = mtu;
   client.writer.start(reply);
-  return ok();
+  return true;
 }
 
-Result<void> Listener::welcome_tcp(Client& client, const WireMessage& request) {
+Result<bool> Listener::welcome_tcp(Client& client, const WireMessage& request) {
   const TcpNetwork& network = transport_.tcp();
   if (!network.wanted()) {
     return handshake_error("TCP for data is not wanted here: set NCCL_MESH_HYBRID_TCP=1 on all nodes, or on none");
@@ -173,7 +182,7 @@ Result<void> Listener::welcome_tcp(Client& client, const WireMessage& request) {
                        .end = {},
                        .reason = "",
                        .tcp = {.node = transport_.node(), .netdev = *netdev}});
-  return ok();
+  return true;
 }
 
 std::unique_ptr<Endpoint> Listener::connection_of(Client& client) {

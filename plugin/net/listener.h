@@ -50,6 +50,8 @@ class Listener : public Object {
     State state = State::kRequest;
     MessageReader reader;
     MessageWriter writer;
+    std::optional<WireMessage> request;  // until it is welcomed
+    std::uint32_t events = 0;            // Transport::port_events(), when it was last tried
     std::unique_ptr<ReceiveConnection> connection;
     std::optional<TcpEnds> tcp;  // instead of `connection`; its socket is still this one's
   };
@@ -63,8 +65,9 @@ class Listener : public Object {
   Progress read_ready(Client& client);
   Progress drop(const Client& client, const std::string& reason);
   Progress refuse(Client& client, const std::string& reason);
-  Result<void> welcome(Client& client, const WireMessage& request);
-  Result<void> welcome_tcp(Client& client, const WireMessage& request);
+  /// False: its port is down, and it has to wait.
+  Result<bool> welcome(Client& client, const WireMessage& request);
+  Result<bool> welcome_tcp(Client& client, const WireMessage& request);
   std::unique_ptr<Endpoint> connection_of(Client& client);
 
   Transport& transport_;

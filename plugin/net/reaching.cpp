@@ -30,15 +30,23 @@ Reaching::Reaching(Transport& transport, const Handle& peer, int dev, int traffi
 Result<std::unique_ptr<Reaching>> Reaching::begin(Transport& transport, const Handle& peer, int dev,
                                                   int traffic_class) {
   std::unique_ptr<Reaching> reaching(new Reaching(transport, peer, dev, traffic_class));
-  auto route = choose_route({.nics = &reaching->nics_,
-                             .peer = peer.addresses,
-                             .same_node = peer.node == transport.node(),
-                             .dev = dev,
-                             .peer_dev = peer.dev,
-                             .gids = transport.gid_preference()});
-  auto begun = route ? reaching->go_straight(*route) : reaching->go_round(route.error());
+  auto routes = reaching->routes_there();
+  auto begun = routes ? reaching->go_straight(std::move(*routes)) : reaching->go_round(routes.error());
   if (!begun) return logged(reaching->with_tcp_hint(begun.error()));
   return reaching;
+}
+
+Result<std::vector<Route>> Reaching::routes_there() const {
+  return all_routes({.nics = &nics_,
+                     .peer = peer_.addresses,
+                     .same_node = peer_.node == transport_.node(),
+                     .dev = dev_,
+                     .peer_dev = peer_.dev,
+                     .gids = transport_.gid_preference()});
+}
+
+bool Reaching::can_search() const {
+  return transport_.service() != nullptr && transport_.service()->scout() != nullptr;
 }
 
 Result<void> Reaching::go_round(Error no_path) {
@@ -49,17 +57,22 @@ Result<void> Reaching::go_round(Error no_path) {
     return may_use_tcp() ? go_by_tcp(std::move(no_path.text)) : no_path;
   }
   Service* service = transport_.service();
-  const bool can_relay = service != nullptr && service->scout() != nullptr;
+  const bool can_relay = can_search();
   // A peer without any RDMA is behind no chain, and one that none led to a moment ago is still behind none.
   const bool hopeless = !can_relay || peer_.addresses.empty() || network.is_unreached(peer_.node);
   if (hopeless && may_use_tcp()) return go_by_tcp(std::move(no_path.text));
   if (service == nullptr) return no_path;
-  if (service->scout() == nullptr) return service->scout_problem();
-  search_ = std::make_unique<ChainSearch>(transport_, *service->scout(), peer_, dev_);
+  if (!can_relay) return service->scout_problem();
+  begin_search(std::move(no_path), false);
+  return ok();
+}
+
+/// There must be a scout.
+void Reaching::begin_search(Error no_path, bool afresh) {
+  search_ = std::make_unique<ChainSearch>(transport_, *transport_.service()->scout(), peer_, dev_);
   no_path_ = std::move(no_path);
   give_up_ = Deadline::in_ms(transport_.config().number(Variable::kConnectTimeoutSec) * 1000);
-  search_->begin(false);
-  return ok();
+  search_->begin(afresh);
 }
 
 /// One end asks for TCP, the other does not: whoever set the variable would look for the reason in vain.
@@ -90,7 +103,9 @@ LocalEnd Reaching::local_end(const Route& route) {
   return transport_.local_end(nics_[static_cast<std::size_t>(route.nic)], route.local, route.gid);
 }
 
-Result<void> Reaching::go_straight(const Route& route) {
+Result<void> Reaching::go_straight(std::vector<Route> routes) {
+  routes_ = std::move(routes);
+  const Route& route = routes_.front();
   if (route.overridden) {
     MESHBED_INFO("device %d (%s) has no path to the peer: using device %d (%s), whose %s reaches %s", dev_,
                  nics_[static_cast<std::size_t>(dev_)].device_name.c_str(), route.nic,
@@ -105,33 +120,85 @@ Result<void> Reaching::go_straight(const Route& route) {
                           .cookie = peer_.cookie,
                           .onward = std::nullopt};
   connecting_ = std::make_unique<Connecting>(transport_, std::move(destination), connection_->leg());
+  through_ = false;
   return ok();
+}
+
+void Reaching::abandon() {
+  connecting_.reset();
+  connection_.reset();
+}
+
+Result<void> Reaching::look_at_ports() {
+  events_ = transport_.port_events();
+  nics_ = transport_.current_nics();
+  if (connecting_ != nullptr) {
+    if (connection_->local().stands(nics_)) {
+      if (!through_) search_.reset();  // it is back
+      return ok();
+    }
+    MESHBED_INFO(
+        "the port of %s is down, or has another GID, while a connection over it is made: looking for another way",
+        connection_->local().nic.device_name.c_str());
+  }
+  auto routes = routes_there();
+  if (routes) {
+    abandon();
+    search_.reset();
+    return go_straight(std::move(*routes));
+  }
+  if (through_ && connecting_ != nullptr) {
+    abandon();
+    search_->begin(true);
+  } else if (connecting_ != nullptr && search_ == nullptr && transport_.config().flag(Variable::kEnableRelay) &&
+             can_search()) {
+    // The handshake stays where it is, too: the cable may be back sooner than a chain is found.
+    begin_search(routes.error(), true);
+  }
+  return ok();
+}
+
+Result<void> Reaching::try_another(Error error) {
+  if (!connection_->local().stands(nics_)) {
+    error.text += "; meanwhile the port of " + connection_->local().nic.device_name + " went down: is its cable in?";
+  }
+  if (search_ != nullptr && !give_up_.passed()) {
+    MESHBED_INFO("%s", error.text.c_str());
+    abandon();
+    // The map may be older than a cable that was pulled: draw it anew.
+    search_->begin(true);
+    return ok();
+  }
+  if (through_ || routes_.size() < 2 || error.code != ErrorCode::kUnreachable) return error;
+  MESHBED_WARN("%s; another cable leads to the peer, and is tried", error.text.c_str());
+  abandon();
+  routes_.erase(routes_.begin());
+  return go_straight(std::move(routes_));
 }
 
 Result<std::unique_ptr<Endpoint>> Reaching::advance() {
   for (;;) {
+    if (tcp_ == nullptr && events_ != transport_.port_events()) {
+      if (auto looked = look_at_ports(); !looked) return logged(looked.error());
+    }
     if (tcp_ != nullptr) {
       auto connection = tcp_->advance();
       if (!connection) return logged(connection.error());
       return std::unique_ptr<Endpoint>(std::move(*connection));
     }
-    if (connecting_ == nullptr) {
-      auto begun = search();
+    const bool detour = connecting_ != nullptr && !through_ && search_ != nullptr;
+    if (connecting_ == nullptr || detour) {
+      auto begun = detour ? search_detour() : search();
       if (!begun) return logged(with_tcp_hint(begun.error()));
       if (tcp_ != nullptr) continue;
-      if (!*begun) return std::unique_ptr<Endpoint>();
+      if (connecting_ == nullptr) return std::unique_ptr<Endpoint>();
     }
     auto connected = connecting_->advance();
     if (connected && !*connected) return std::unique_ptr<Endpoint>();
     if (connected) break;
-    if (search_ == nullptr || give_up_.passed()) return logged(connected.error());
-    MESHBED_INFO("%s", connected.error().text.c_str());
-    // The map may be older than a cable that was pulled: draw it anew.
-    connecting_.reset();
-    connection_.reset();
-    search_->begin(true);
+    if (auto another = try_another(connected.error()); !another) return logged(another.error());
   }
-  if (search_ != nullptr) connection_->attach(connecting_->take_control());
+  if (through_) connection_->attach(connecting_->take_control());
   connection_->remember({.transport = &transport_,
                          .peer = peer_,
                          .dev = dev_,
@@ -165,6 +232,15 @@ Result<bool> Reaching::search() {
   return false;
 }
 
+/// While the handshake waits for its port to come back.
+Result<bool> Reaching::search_detour() {
+  const auto hops = search_->advance(nics_);
+  if (!hops) return false;
+  abandon();
+  if (auto through = go_through(*hops); !through) return through.error();
+  return true;
+}
+
 Result<void> Reaching::go_through(const std::vector<Hop>& hops) {
   auto start = start_of(transport_, hops, peer_, dev_, nics_);
   if (!start) return start.error();
@@ -173,6 +249,7 @@ Result<void> Reaching::go_through(const std::vector<Hop>& hops) {
   if (!connection) return connection.error();
   connection_ = std::move(*connection);
   connecting_ = std::make_unique<Connecting>(transport_, std::move(start->destination), connection_->leg());
+  through_ = true;
   return ok();
 }
 

@@ -3,7 +3,9 @@
 // relays, which is looked for first. A chain that fails is looked for afresh until the time is up
 // (NCCL_MESH_CONNECT_TIMEOUT_SEC). Only then, and only where both ends ask for it, comes TCP (tcp_network.h): cables
 // through other nodes are faster than any management network. A peer that was searched for in vain is reached over TCP
-// at once for a minute. A cable that is there and does not work is an error, and no reason for TCP.
+// at once for a minute. A cable that is there and does not work is no reason for relays or TCP: where no other cable
+// leads to the peer it is an error. One whose port goes down under the handshake is: the handshake moves to another
+// cable at once, or to a chain as soon as one is found; READY was not sent, so the peer's accept() has not returned.
 
 #include <memory>
 #include <vector>
@@ -28,11 +30,22 @@ class Reaching {
 
  private:
   Reaching(Transport& transport, const Handle& peer, int dev, int traffic_class);
+  /// The straight routes by nics_, the best one first.
+  Result<std::vector<Route>> routes_there() const;
   /// Where no cable leads straight there.
   Result<void> go_round(Error no_path);
-  Result<void> go_straight(const Route& route);
+  /// Over the first of them.
+  Result<void> go_straight(std::vector<Route> routes);
+  /// A device told of something: does the handshake's port still stand?
+  Result<void> look_at_ports();
+  bool can_search() const;
+  void begin_search(Error no_path, bool afresh);
+  /// After a handshake failed. The error, where there is no other way to try.
+  Result<void> try_another(Error error);
+  void abandon();
   /// True: a chain was found, and its first leg has begun.
   Result<bool> search();
+  Result<bool> search_detour();
   Result<void> go_through(const std::vector<Hop>& hops);
   bool may_use_tcp() const;
   Error with_tcp_hint(Error error) const;
@@ -45,11 +58,13 @@ class Reaching {
   int traffic_class_;
   std::uint32_t events_;  // port events, before nics_ was looked at
   std::vector<Nic> nics_;
+  std::vector<Route> routes_;  // straight there: the one that is tried, then those that were not yet
   std::unique_ptr<SendConnection> connection_;
   std::unique_ptr<Connecting> connecting_;  // its leg
   std::unique_ptr<TcpConnecting> tcp_;      // instead of both
-  // Only where relays are needed:
+  // Only where relays are needed, or may be:
   std::unique_ptr<ChainSearch> search_;
+  bool through_ = false;  // the handshake goes through a chain
   Error no_path_;
   Deadline give_up_;
 };

@@ -195,26 +195,11 @@ void SendConnection::look_for_detour() {
            .os_errno = 0});
 }
 
-namespace {
-
-std::vector<Nic>::const_iterator nic_of(const LocalEnd& local, const std::vector<Nic>& nics) {
-  return std::find_if(nics.begin(), nics.end(),
-                      [&](const Nic& nic) { return nic.device == local.nic.device && nic.port == local.nic.port; });
-}
-
-/// Whether packets can still leave from there.
-bool stands(const LocalEnd& local, const std::vector<Nic>& nics) {
-  const auto nic = nic_of(local, nics);
-  return nic == nics.end() || (nic->link_up && local.has_gid_in(nic->gids));
-}
-
-}  // namespace
-
 /// A port changed, and the leg's was not hurt.
 void SendConnection::look_at_rails(const std::vector<Nic>& nics) {
   for (std::size_t number = 0; number < kMaxRails; ++number) {
     const Leg* rail = leg().rail(number);
-    if (rail != nullptr && !stands(rail->local(), nics)) {
+    if (rail != nullptr && !rail->local().stands(nics)) {
       suspend({.code = ErrorCode::kRemote,
                .scope = Scope::kPort,
                .text = ends_text() + ": the port of " + rail->local().nic.device_name +
@@ -235,7 +220,7 @@ void SendConnection::look_at_port() {
   const std::vector<Nic> nics = origin_->transport->current_nics();
   lost_ways_.forgive(nics);
   detour_.reset();
-  const auto ours = nic_of(local(), nics);
+  const auto ours = local().port_in(nics);
   if (ours == nics.end()) return;
   const bool has_gid = local().has_gid_in(ours->gids);
   if (ours->link_up && has_gid) {

@@ -165,6 +165,91 @@ TEST_CASE("the cable goes in the moment in which connect() returns: the other on
   CHECK(result.outcome == OutcomeKind::kFinished);
 }
 
+namespace {
+
+/// Rank 0 connects from device 0 and sends one message; rank 1 accepts only after `late`. What rank 0 said goes to
+/// `said`.
+void connect_meanwhile(MeshRank& rank, Picoseconds late, const std::function<void()>& once_connecting, int ranks,
+                       const std::function<void(MeshRank&)>& look = {}) {
+  if (rank.rank() == 0) {
+    HandleBytes handle = rank.look_up("door");
+    void* send = nullptr;
+    CHECK(rank.net().connect(rank.context, 0, handle.data(), &send, nullptr) == 0);
+    CHECK(send == nullptr);
+    once_connecting();
+    while (send == nullptr) {
+      const int code = rank.net().connect(rank.context, 0, handle.data(), &send, nullptr);
+      REQUIRE_MESSAGE(code == 0, rank.warnings());
+    }
+    Buffer out = rank.buffer(send, 5000, 3);
+    CHECK(rank.finish(rank.send(send, out, 5000)) == 5000);
+    if (look) look(rank);
+    rank.release(send, out);
+    rank.meet("end", ranks);
+    CHECK(rank.net().closeSend(send) == 0);
+  } else if (rank.rank() == 1) {
+    void* listener = rank.listen(0, "door");
+    sim::World::get().sleep(late);
+    void* receive = nullptr;
+    while (receive == nullptr) CHECK(rank.net().accept(listener, &receive, nullptr) == 0);
+    Buffer in = rank.buffer(receive, 5000, 1);
+    CHECK(rank.finish(rank.receive(receive, in)) == 5000);
+    CHECK(in.bytes[4999] == MeshRank::pattern(4999, 3));
+    rank.release(receive, in);
+    rank.meet("end", ranks);
+    CHECK(rank.net().closeRecv(receive) == 0);
+    CHECK(rank.net().closeListen(listener) == 0);
+  } else {
+    rank.meet("end", ranks);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("a cable goes while a handshake over it waits for accept(): another cable takes it over, or a chain") {
+  for (const models::Cluster& cluster : {pair_cluster(2), ring_cluster(3)}) {
+    const int ranks = static_cast<int>(cluster.nodes.size());
+    const auto result = run_mesh(cluster, [ranks](MeshRank& rank) {
+      connect_meanwhile(
+          rank, 50 * kMs, [] { set_cable(0, false, 10 * kMs); }, ranks,
+          [](MeshRank& zero) {
+            CHECK(zero.infos().find("is down, or has another GID, while a connection over it is made") !=
+                  std::string::npos);
+            CHECK(zero.warnings() == "");
+            CHECK(sim::World::get().now() < 500 * kMs);  // not the seconds after which TCP gives up
+          });
+    });
+    CHECK(result.outcome == OutcomeKind::kFinished);
+  }
+}
+
+TEST_CASE("the only cable goes while a handshake over it is under way, and is back before it gave up") {
+  const auto result = run_mesh(pair_cluster(1), [](MeshRank& rank) {
+    connect_meanwhile(
+        rank, 50 * kMs,
+        [] {
+          set_cable(0, false, 10 * kMs);
+          set_cable(0, true, 2000 * kMs);
+        },
+        2);
+  });
+  CHECK(result.outcome == OutcomeKind::kFinished);
+}
+
+TEST_CASE("two of three cables are crossed: a handshake goes on over the third, and says which ones do not answer") {
+  models::Cluster cluster = pair_cluster(3);
+  std::swap(cluster.cables[0].b, cluster.cables[1].b);
+  const auto result = run_mesh(cluster, [](MeshRank& rank) {
+    connect_meanwhile(
+        rank, 0, [] {}, 2,
+        [](MeshRank& zero) {
+          CHECK(count(zero.warnings(), "; another cable leads to the peer, and is tried") == 2);
+          CHECK(count(zero.warnings(), "is the cable in these two ports, and is the link up?") == 2);
+        });
+  });
+  CHECK(result.outcome == OutcomeKind::kFinished);
+}
+
 TEST_CASE(
     "long stream: a ring loses a cable: the connection goes on the other way round, and comes home when the cable is "
     "back") {

@@ -139,13 +139,13 @@ TEST_CASE("stripes of every length: a stream is right over two and over six more
   stream_with_rails(with(pair_cluster(8), kStripes, "1"), 6);  // there is no seventh
 }
 
-TEST_CASE("several queue pairs on each cable: as many rails, and no more than six") {
+TEST_CASE("long stream: several queue pairs on each cable: as many rails, and no more than six") {
   stream_with_rails(with(striped(1), "NCCL_IB_QPS_PER_CONNECTION", "3"), 2);
   stream_with_rails(with(striped(2), "NCCL_IB_QPS_PER_CONNECTION", "2"), 3);
   stream_with_rails(with(striped(3), "NCCL_IB_QPS_PER_CONNECTION", "4"), 6);
 }
 
-TEST_CASE("no rails where they would only be waited for, or are not wanted") {
+TEST_CASE("long stream: no rails where they would only be waited for, or are not wanted") {
   stream_with_rails(pair_cluster(2), 0);
   stream_with_rails(with(striped(2), "NCCL_MESH_FAILOVER_TIMEOUT_SEC", "0"), 0);
   stream_with_rails(striped(1), 0);
@@ -233,7 +233,7 @@ TEST_CASE("moments: a rail's cable goes and comes at 40 moments of a striped str
   }
 }
 
-TEST_CASE("a cable over which TCP gets and RDMA does not is no rail, and costs the connection nothing") {
+TEST_CASE("long stream: a cable over which TCP gets and RDMA does not is no rail, and costs the connection nothing") {
   const auto result = run_stream(with(striped_pair(), "NCCL_IB_TIMEOUT", "5"),
                                  {.messages = 1200,
                                   .before =
@@ -263,7 +263,7 @@ TEST_CASE("a rail that loses everything later is lost once, and left alone for a
   CHECK(result.outcome == OutcomeKind::kFinished);
 }
 
-TEST_CASE("two rails' cables come back one shortly after the other: both are laid again") {
+TEST_CASE("long stream: two rails' cables come back one shortly after the other: both are laid again") {
   for (const int gap_us : {0, 5, 20, 60, 100}) {
     CAPTURE(gap_us);
     const auto result = run_stream(with(pair_cluster(3), kStripes, "4096"),
