@@ -203,6 +203,7 @@ Result<bool> Connecting::await_proof() {
 
 Result<void> Connecting::check_reply(const WireMessage& reply) {
   final_ = reply.type == WireType::kGone;
+  served_ = final_ ? reply.served : 0;
   if (final_) return handshake_error(ends_text() + ": the peer's connection is gone: " + reply.reason);
   if (reply.type == WireType::kRefuse) return handshake_error(ends_text() + ": the peer refuses: " + reply.reason);
   const char* problem = nullptr;

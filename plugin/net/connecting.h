@@ -41,7 +41,7 @@ class Connecting {
   /// What poll(2) should look for before the next advance().
   pollfd watched() const;
   Socket take_control() { return std::move(socket_); }
-  /// RESUMED: what the receiver has served, and where it is taken up again.
+  /// RESUMED, GONE: what the receiver has served. RESUMED: where it is taken up again.
   std::uint64_t served() const { return served_; }
   std::uint64_t session() const { return session_; }
   std::uint16_t session_port() const { return session_port_; }

@@ -52,7 +52,7 @@ Result<bool> Connection::test_in_turn(Request& request, int* sizes) {
   if (!request.done) {
     if (!impaired()) poll();
     if (impaired() && !request.done) {
-      if (auto attended = attend(); !attended) {
+      if (auto attended = attend(); !attended && !request.done) {
         end_events(request, false);
         return attended.error();
       }

@@ -24,7 +24,7 @@ ReceiveConnection::ReceiveConnection(std::unique_ptr<Leg> leg, const ConnectionS
     : Connection(kKind, std::move(leg), settings) {}
 
 ReceiveConnection::~ReceiveConnection() {
-  if (sessions_ != nullptr) sessions_->remove(session_);
+  if (sessions_ != nullptr) sessions_->remove(session_, served());
   flushers_.clear();  // before the memory that they may be reading
   release_parts(0, kRingSlots);
 }

@@ -183,7 +183,8 @@ Result<void> RelayDesk::go_onward(Client& client) {
 Result<bool> RelayDesk::connect_onward(Client& client) {
   auto connected = client.connecting->advance();
   if (!connected) {
-    refuse(client, connected.error().text, client.connecting->is_final() ? WireType::kGone : WireType::kRefuse);
+    const Connecting& onward = *client.connecting;
+    refuse(client, connected.error().text, onward.is_final() ? WireType::kGone : WireType::kRefuse, onward.served());
     return true;
   }
   if (!*connected) return false;
@@ -226,9 +227,9 @@ std::unique_ptr<Circuit> RelayDesk::to_circuit(Client& client) {
                                                   .downstream = std::move(downstream)});
 }
 
-void RelayDesk::refuse(Client& client, const std::string& why, WireType type) {
+void RelayDesk::refuse(Client& client, const std::string& why, WireType type, std::uint64_t served) {
   MESHBED_WARN("relay: client %s is refused: %s", to_text(client.remote.address).c_str(), why.c_str());
-  client.writer.start({.type = type, .cookie = client.circuit, .end = {}, .reason = why});
+  client.writer.start({.type = type, .cookie = client.circuit, .end = {}, .reason = why, .served = served});
   client.state = State::kRefusing;
 }
 

@@ -63,7 +63,7 @@ class RelayDesk {
   Result<bool> connect_onward(Client& client);
   Result<bool> read_ready(Client& client);
   std::unique_ptr<Circuit> to_circuit(Client& client);
-  void refuse(Client& client, const std::string& why, WireType type = WireType::kRefuse);
+  void refuse(Client& client, const std::string& why, WireType type = WireType::kRefuse, std::uint64_t served = 0);
   ibv_comp_channel* channel_of(const Nic& nic) const;
 
   Transport& transport_;

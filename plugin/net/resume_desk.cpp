@@ -91,7 +91,7 @@ bool ResumeDesk::take_up(Client& client) {
   const bool known = transport_.sessions().with(client.session, [&](ReceiveConnection& connection) {
     client.lays_rail() ? try_to_lay_rail(client, connection) : try_to_take_up(client, connection);
   });
-  if (!known) refuse(client, WireType::kGone, "it is closed");
+  if (!known) refuse(client, WireType::kGone, "it is closed", transport_.sessions().served_in_the_end(client.session));
   // Its owner is at work on it: poll(2) finds the client's socket ready all the while, and would not wait.
   if (client.state == State::kTakeUp) Connection::Turn::pass();
   return client.state != State::kTakeUp;
@@ -102,7 +102,7 @@ void ResumeDesk::try_to_take_up(Client& client, ReceiveConnection& connection) {
   if (!turn) return;
   auto end = connection.take_up(client.local, client.arrival.message.end, client.mtu);
   if (!end) {
-    refuse(client, connection.over() ? WireType::kGone : WireType::kRefuse, end.error().text);
+    refuse(client, connection.over() ? WireType::kGone : WireType::kRefuse, end.error().text, connection.served());
     return;
   }
   if (!*end) return;
@@ -160,10 +160,10 @@ bool ResumeDesk::go_on(Client& client) {
   return known ? waits : drop(client, "its connection was closed meanwhile");
 }
 
-void ResumeDesk::refuse(Client& client, WireType type, const std::string& why) {
+void ResumeDesk::refuse(Client& client, WireType type, const std::string& why, std::uint64_t served) {
   MESHBED_INFO("client %s, which wants to take up a connection again, is refused: %s",
                to_text(client.arrival.remote.address).c_str(), why.c_str());
-  client.writer.start({.type = type, .cookie = client.session, .end = {}, .reason = why});
+  client.writer.start({.type = type, .cookie = client.session, .end = {}, .reason = why, .served = served});
   client.state = State::kAnswering;
 }
 

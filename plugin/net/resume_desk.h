@@ -61,7 +61,7 @@ class ResumeDesk {
   bool go_on(Client& client);
   void try_to_take_up(Client& client, ReceiveConnection& connection);
   void try_to_lay_rail(Client& client, ReceiveConnection& connection);
-  void refuse(Client& client, WireType type, const std::string& why);
+  void refuse(Client& client, WireType type, const std::string& why, std::uint64_t served = 0);
   bool drop(const Client& client, const std::string& why);
   /// The connection's owner may come back.
   void release(const Client& client);

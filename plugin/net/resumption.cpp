@@ -52,6 +52,7 @@ Result<std::optional<Resumption::Resumed>> Resumption::advance() {
   if (connected && !*connected) return std::optional<Resumed>();
   if (!connected) {
     const bool is_final = connecting_->is_final();
+    if (is_final) served_in_the_end_ = connecting_->served();
     connecting_.reset();
     leg_.reset();
     if (is_final) return connected.error();

@@ -43,6 +43,8 @@ class Resumption {
   };
   /// nullopt: not yet. An error: the peer's connection is gone, and no attempt would bring it back.
   Result<std::optional<Resumed>> advance();
+  /// After an error: what the receiver served before its connection ended, as far as its process remembers.
+  std::uint64_t served_in_the_end() const { return served_in_the_end_; }
   /// Why the last attempt came to nothing; empty: there was none.
   const std::string& obstacle() const { return obstacle_; }
 
@@ -75,6 +77,7 @@ class Resumption {
   Deadline next_round_;
   bool waits_ = false;  // for next_round_
   std::int64_t pause_ms_ = 1;
+  std::uint64_t served_in_the_end_ = 0;
   std::string obstacle_;
 };
 

@@ -96,6 +96,7 @@ class SendConnection : public Connection {
   void look_at_rails(const std::vector<Nic>& nics);
   void look_homewards();
   void look_for_detour();
+  void finish_served(std::uint64_t served);
   void continue_on(Resumption::Resumed resumed);
   void replay();
   bool replay(Request& request, bool last_of_group);

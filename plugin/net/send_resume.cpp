@@ -34,6 +34,8 @@ void SendConnection::resume() {
   }
   auto resumed = resumption_->advance();
   if (!resumed) {
+    const std::uint64_t served = resumption_->served_in_the_end();
+    if (served <= group_) finish_served(served);
     Error error = suspension();
     error.text += "; " + resumed.error().text;
     fail(std::move(error));
@@ -42,6 +44,13 @@ void SendConnection::resume() {
   if (!*resumed) return;
   resumption_.reset();
   continue_on(std::move(**resumed));
+}
+
+/// What the receiver has, whether its acknowledgement came or not.
+void SendConnection::finish_served(std::uint64_t served) {
+  for (Request* request : unfinished()) {
+    if (request->group < served) finish(*request, request->sizes[0]);
+  }
 }
 
 void SendConnection::continue_on(Resumption::Resumed resumed) {
@@ -77,11 +86,8 @@ void SendConnection::continue_on(Resumption::Resumed resumed) {
   }
   replays_.clear();
   replayed_ = 0;
+  finish_served(served);
   for (Request* request : unfinished()) {
-    if (request->group < served) {
-      finish(*request, request->sizes[0]);
-      continue;
-    }
     if (const char* problem = carrier_->size_problem(request->sizes[0])) {
       fail({.code = ErrorCode::kSystem,
             .scope = Scope::kQueuePair,

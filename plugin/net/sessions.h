@@ -3,6 +3,7 @@
 // it belongs to. A session outlives its legs: its number comes from the first leg's two ends, which both sides know.
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <mutex>
@@ -27,10 +28,21 @@ class Sessions {
     const std::lock_guard lock(mutex_);
     connections_[session] = &connection;
   }
-  /// Afterwards nobody is working on the connection.
-  void remove(std::uint64_t session) {
+  /// Afterwards nobody is working on the connection. How much it had served is kept: the last acknowledgement may be
+  /// lost with the cable, and its sender ask when all is over.
+  void remove(std::uint64_t session, std::uint64_t served) {
     const std::lock_guard lock(mutex_);
     connections_.erase(session);
+    ended_.emplace_back(session, served);
+    if (ended_.size() > kEndedKept) ended_.pop_front();
+  }
+  /// Of a connection that has ended, by now perhaps long ago: at least this much, 0 where nobody knows any more.
+  std::uint64_t served_in_the_end(std::uint64_t session) {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [ended, served] : ended_) {
+      if (ended == session) return served;
+    }
+    return 0;
   }
   std::size_t size() {
     const std::lock_guard lock(mutex_);
@@ -59,9 +71,12 @@ class Sessions {
   }
 
  private:
+  static constexpr std::size_t kEndedKept = 4096;  // 64 KiB
+
   std::mutex mutex_;
   std::map<std::uint64_t, ReceiveConnection*> connections_;
   std::set<std::uint64_t> senders_;
+  std::deque<std::pair<std::uint64_t, std::uint64_t>> ended_;  // session, served; the oldest first
 };
 
 }  // namespace meshbed::net

@@ -35,8 +35,9 @@ std::size_t length_of(WireType type) {
     case WireType::kResumed:
       return kWireResumedBytes;
     case WireType::kRefuse:
-    case WireType::kGone:
       return kWireRefuseBytes;
+    case WireType::kGone:
+      return kWireGoneBytes;
     case WireType::kReady:
     case WireType::kKnock:
     case WireType::kThere:
@@ -210,6 +211,7 @@ std::size_t encode_message(const WireMessage& message, std::span<std::uint8_t> t
     writer.fill_to(kWireResumedBytes);
   }
   if (has_reason(message.type)) write_text(writer, message.reason, kReasonBytes);
+  if (message.type == WireType::kGone) writer.u64(message.served);
   if (message.type == WireType::kRoute) write_route(writer, message.route);
   if (message.type == WireType::kEnd) writer.u64(message.pieces);
   if (message.type == WireType::kRail) write_rail(writer, message.rail);
@@ -262,6 +264,7 @@ Result<WireMessage> decode_message(std::span<const std::uint8_t> source) {
     message.session_port = reader.u16();
   }
   if (has_reason(message.type)) message.reason = read_text(reader, kReasonBytes);
+  if (message.type == WireType::kGone) message.served = reader.u64();
   if (message.type == WireType::kRoute) {
     auto route = read_route(reader);
     if (!route) return route.error();

@@ -14,7 +14,7 @@
 //   RESUMED  receiving -> sending      like REPLY, and which clear-to-send entries have been served; READY follows. It
 //                                      is also what relays answer instead of REPLY
 //   GONE     receiving -> sending      instead of RESUMED: there is no such connection any more, with the reason as
-//   text
+//   text, and what it had served
 // When a connection gets one more way beside its leg (rail_layer.h), to the same port, with the session's cookie; READY
 // follows:
 //   RAIL     sending -> receiving      like REQUEST: my end of it, and which leg it lies beside
@@ -47,11 +47,12 @@ inline constexpr std::size_t kWireHeaderBytes = 24;
 inline constexpr std::size_t kWireEndBytes = 128;  // REQUEST and REPLY, with header
 inline constexpr std::size_t kWireResumedBytes = kWireEndBytes + 24;
 inline constexpr std::size_t kWireRailBytes = kWireEndBytes + 8;
-inline constexpr std::size_t kWireRefuseBytes = 512;  // with header; GONE too
-inline constexpr std::size_t kWireRouteBytes = 512;   // with header
-inline constexpr std::size_t kWireNumberBytes = 32;   // END, with header
-inline constexpr std::size_t kWireTcpBytes = 64;      // TCP_REQUEST and TCP_REPLY, with header
-inline constexpr std::size_t kWireLargestBytes = kWireRefuseBytes;
+inline constexpr std::size_t kWireRefuseBytes = 512;  // with header
+inline constexpr std::size_t kWireGoneBytes = kWireRefuseBytes + 8;
+inline constexpr std::size_t kWireRouteBytes = 512;  // with header
+inline constexpr std::size_t kWireNumberBytes = 32;  // END, with header
+inline constexpr std::size_t kWireTcpBytes = 64;     // TCP_REQUEST and TCP_REPLY, with header
+inline constexpr std::size_t kWireLargestBytes = kWireGoneBytes;
 inline constexpr std::size_t kWireHopsMax = 8;
 
 enum class WireType : std::uint16_t {
@@ -125,7 +126,7 @@ struct WireMessage {
   WireRoute route{};         // ROUTE
   std::uint64_t pieces = 0;  // END
   // RESUMED:
-  std::uint64_t served = 0;   // all entries below are
+  std::uint64_t served = 0;   // all entries below are; GONE: at least
   std::uint64_t session = 0;  // the receiver's, and where it is taken up again; for a sender that only knows relays
   std::uint16_t session_port = 0;
   WireRail rail{};   // RAIL

@@ -116,6 +116,41 @@ TEST_CASE("a peer that closed its connection meanwhile is no reason to wait: the
   CHECK(result.outcome == OutcomeKind::kFinished);
 }
 
+TEST_CASE(
+    "the last message arrives, its acknowledgement does not, and the receiver closes: the sender learns it is there") {
+  const auto result = run_mesh(with(pair_cluster(1), "NCCL_IB_TIMEOUT", "10"), [](MeshRank& rank) {
+    const Comms comms = rank.connect_both(1 - rank.rank(), 0);
+    if (rank.rank() == 0) {
+      Buffer out = rank.buffer(comms.send, 100, 3);
+      rank.meet("posted", 2);
+      void* last = rank.send(comms.send, out, 100);
+      CHECK_MESSAGE(rank.finish(last) == 100, rank.warnings());
+      CHECK(rank.infos().find("the peer's connection is gone: it is closed") == std::string::npos);
+      // What comes later has nobody to go to.
+      void* late = nullptr;
+      CHECK(rank.net().isend(comms.send, out.bytes.data(), 100, 0, out.memory, nullptr, &late) != 0);
+      CHECK(rank.warnings().find("the peer's connection is gone: it is closed") != std::string::npos);
+      rank.release(comms.send, out);
+      rank.meet("over", 2);
+    } else {
+      Buffer in = rank.buffer(comms.receive, 100, 1);
+      void* last = rank.receive(comms.receive, in);
+      rank.meet("posted", 2);
+      CHECK(rank.finish(last) == 100);
+      // In the moment in which the message is there its acknowledgement is on the way.
+      for (const int node : {0, 1}) sim::set_link(sim::World::get(), {node, 0}, false);
+      rank.release(comms.receive, in);
+      CHECK(rank.net().closeRecv(comms.receive) == 0);
+      set_cable(0, true, 5 * kMs);
+      rank.meet("over", 2);
+      CHECK(rank.net().closeSend(comms.send) == 0);
+      return;
+    }
+    rank.close(comms);
+  });
+  CHECK(result.outcome == OutcomeKind::kFinished);
+}
+
 TEST_CASE("closing a connection that waits to be taken up again returns at once, at both ends") {
   const auto result = run_mesh(with(pair_cluster(1), "NCCL_IB_TIMEOUT", "10"), [](MeshRank& rank) {
     const Comms comms = rank.connect_both(1 - rank.rank(), 0);

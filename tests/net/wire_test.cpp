@@ -72,6 +72,7 @@ TEST_CASE("D18: every message says after decoding what it said before encoding, 
       message.session_port = 40001;
     }
     if (type == WireType::kRefuse || type == WireType::kGone) message.reason = "both prefixes must agree";
+    if (type == WireType::kGone) message.served = 1ULL << 40U;
     if (type == WireType::kRoute) message.route = sample_route();
     if (type == WireType::kEnd) message.pieces = 0x123456789abcdef0;
     Buffer buffer;
