@@ -76,7 +76,7 @@ int isend(void* send_comm, void* data, std::size_t size, int tag, void* mhandle,
   return at_boundary("isend", [&]() -> Result<void> {
     auto* connection = net::object_cast<net::SendConnection>(send_comm);
     auto* memory = net::object_cast<net::Memory>(mhandle);
-    auto* tcp = net::object_cast<net::TcpSendConnection>(send_comm);
+    auto* tcp = connection == nullptr ? net::object_cast<net::TcpSendConnection>(send_comm) : nullptr;
     const bool known = connection != nullptr || tcp != nullptr;
     if (!known || request == nullptr || (memory == nullptr && mhandle != nullptr)) {
       return refuse("isend", "bad arguments");
@@ -93,7 +93,7 @@ int irecv(void* recv_comm, int n, void** data, std::size_t* sizes, int* tags, vo
           void** request) {
   return at_boundary("irecv", [&]() -> Result<void> {
     auto* connection = net::object_cast<net::ReceiveConnection>(recv_comm);
-    auto* tcp = net::object_cast<net::TcpReceiveConnection>(recv_comm);
+    auto* tcp = connection == nullptr ? net::object_cast<net::TcpReceiveConnection>(recv_comm) : nullptr;
     const bool complete = data != nullptr && sizes != nullptr && tags != nullptr && mhandles != nullptr;
     if ((connection == nullptr && tcp == nullptr) || request == nullptr || !complete)
       return refuse("irecv", "bad arguments");

@@ -178,6 +178,8 @@ class Connection : public Endpoint {
   const Error& suspension() const { return *suspension_; }
   /// To be called where impaired(): takes a step of resume(). An error: failed.
   Result<void> attend();
+  /// What post() returns where nothing can be posted: nullptr, or the failure; takes a step where impaired().
+  [[gnu::cold, gnu::noinline]] Result<Request*> not_now();
   /// Logs and keeps the first failure; returns the one that is kept, to hand on.
   const Error& keep_failure(Error error);
   /// As keep_failure(), and moves the queue pair to ERR.
@@ -208,9 +210,17 @@ class Connection : public Endpoint {
   void finish(Request& request, std::uint64_t bytes);
   /// Posts one send work request; a refusal fails the connection.
   bool post_send(ibv_send_wr& work) { return post_send(work, pair()); }
-  bool post_send(ibv_send_wr& work, const verbs::QueuePair& pair);
+  bool post_send(ibv_send_wr& work, const verbs::QueuePair& pair) {
+    ibv_send_wr* refused = nullptr;
+    const int error = ibv_post_send(pair.raw(), &work, &refused);
+    return error == 0 || post_failed("send", error);
+  }
   bool post_receive(ibv_recv_wr& work) { return post_receive(work, pair()); }
-  bool post_receive(ibv_recv_wr& work, const verbs::QueuePair& pair);
+  bool post_receive(ibv_recv_wr& work, const verbs::QueuePair& pair) {
+    ibv_recv_wr* refused = nullptr;
+    const int error = ibv_post_recv(pair.raw(), &work, &refused);
+    return error == 0 || post_failed("receive", error);
+  }
   /// An empty RDMA write, signalled: its end tells whether the way stands.
   bool post_probe(std::uint64_t work_id);
   const verbs::QueuePair& pair() const { return leg_->pair(); }
@@ -223,13 +233,16 @@ class Connection : public Endpoint {
 
  private:
   Result<bool> test_in_turn(Request& request, int* sizes);
+  /// Where the connection does not work just now, or requests have a time limit: an error if this one ends so.
+  [[gnu::cold, gnu::noinline]] Result<void> attend_to(Request& request);
+  [[gnu::cold, gnu::noinline]] bool post_failed(const char* queue, int error);
   void begin_wanted_event(Request& request, void* parent, const RequestPart& part);
   void finish_all();
   int poll_rails();
-  void handle(const ibv_wc& completion);
+  [[gnu::cold, gnu::noinline]] void handle_failed(const ibv_wc& completion);
   void handle_failure(const ibv_wc& completion, const Leg& leg);
   Error describe_failure(const ibv_wc& completion, const Leg& leg) const;
-  const Error& fail_polling();
+  [[gnu::cold, gnu::noinline]] const Error& fail_polling();
   std::optional<Error> check_lateness(Request& request);
 
   std::unique_ptr<Leg> leg_, retired_;

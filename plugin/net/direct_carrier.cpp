@@ -130,16 +130,15 @@ bool DirectCarrier::write(const SendArguments& send, const Place& place, const S
     ibv_sge piece{.addr = reinterpret_cast<std::uintptr_t>(send.data) + at,
                   .length = static_cast<std::uint32_t>(length),
                   .lkey = lkey};
-    ibv_send_wr work{};
-    work.wr_id = request.work_id();
-    work.sg_list = &piece;
-    work.num_sge = length > 0 ? 1 : 0;
-    work.opcode = stripe.ends_in_immediate && final_chunk ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_RDMA_WRITE;
-    work.imm_data = htonl(stripe.immediate);
-    work.send_flags = flag_if(final_chunk && stripe.signalled, IBV_SEND_SIGNALED) |
-                      flag_if(may_be_inline && length > 0 && length <= way.leg->pair().inline_bytes(), IBV_SEND_INLINE);
-    work.wr.rdma.remote_addr = place.entry->address + at;
-    work.wr.rdma.rkey = stripe.rkey;
+    const bool goes_inline = may_be_inline && length > 0 && length <= way.leg->pair().inline_bytes();
+    ibv_send_wr work = verbs::write_request(
+        {.id = request.work_id(),
+         .opcode = stripe.ends_in_immediate && final_chunk ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_RDMA_WRITE,
+         .flags = flag_if(final_chunk && stripe.signalled, IBV_SEND_SIGNALED) | flag_if(goes_inline, IBV_SEND_INLINE),
+         .piece = length > 0 ? &piece : nullptr,
+         .immediate = htonl(stripe.immediate),
+         .remote_address = place.entry->address + at,
+         .rkey = stripe.rkey});
     if (!post_send(work, *way.leg)) return false;
     at += length;
   }
@@ -161,15 +160,14 @@ bool DirectCarrier::write_sizes(const Place& place, Request& request) {
   const std::uint32_t offset = slot_of(place.group) * static_cast<std::uint32_t>(sizeof(std::uint32_t));
   const auto bytes = static_cast<std::uint32_t>(place.parts * sizeof(std::uint32_t));
   ibv_sge sizes{.addr = ring().address() + kSizesAt + offset, .length = bytes, .lkey = ring().lkey()};
-  ibv_send_wr work{};
-  work.wr_id = request.work_id();
-  work.sg_list = &sizes;
-  work.num_sge = 1;
-  work.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
-  work.imm_data = htonl(place.parts);
-  work.send_flags = IBV_SEND_SIGNALED | flag_if(bytes <= leg().pair().inline_bytes(), IBV_SEND_INLINE);
-  work.wr.rdma.remote_addr = peer().memory_address + kSizesAt + offset;
-  work.wr.rdma.rkey = peer().memory_rkey;
+  ibv_send_wr work =
+      verbs::write_request({.id = request.work_id(),
+                            .opcode = IBV_WR_RDMA_WRITE_WITH_IMM,
+                            .flags = IBV_SEND_SIGNALED | flag_if(bytes <= leg().pair().inline_bytes(), IBV_SEND_INLINE),
+                            .piece = &sizes,
+                            .immediate = htonl(place.parts),
+                            .remote_address = peer().memory_address + kSizesAt + offset,
+                            .rkey = peer().memory_rkey});
   if (!post_send(work)) return false;
   ++request.work_requests;
   return true;
@@ -177,13 +175,12 @@ bool DirectCarrier::write_sizes(const Place& place, Request& request) {
 
 /// An immediate value instead of a message: kRefusedSize.
 bool DirectCarrier::carry_refusal(const Place&) {
-  ibv_send_wr work{};
-  work.wr_id = RequestPool::kControlBit;
-  work.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
-  work.imm_data = htonl(kRefusedSize);
-  work.send_flags = IBV_SEND_SIGNALED;
-  work.wr.rdma.remote_addr = peer().memory_address;
-  work.wr.rdma.rkey = peer().memory_rkey;
+  ibv_send_wr work = verbs::write_request({.id = RequestPool::kControlBit,
+                                           .opcode = IBV_WR_RDMA_WRITE_WITH_IMM,
+                                           .flags = IBV_SEND_SIGNALED,
+                                           .immediate = htonl(kRefusedSize),
+                                           .remote_address = peer().memory_address,
+                                           .rkey = peer().memory_rkey});
   return post_send(work);
 }
 

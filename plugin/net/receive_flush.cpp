@@ -29,14 +29,12 @@ Result<void> ReceiveConnection::expect_device_memory() {
   return in_turn([this]() -> Result<void> { return open_flusher(); });
 }
 
-/// GPU memory that was registered with another connection of this device: its bytes, too, must be flushed through every
-/// device that they come over.
-Result<void> ReceiveConnection::expect_device_memory(std::span<const ReceivePart> parts) {
-  if (!settings().flushes || !flushers_.empty()) return ok();
-  const bool any = std::any_of(parts.begin(), parts.end(), [](const ReceivePart& part) {
-    return part.memory != nullptr && part.memory->is_device();
-  });
-  return any ? open_flusher() : ok();
+bool ReceiveConnection::needs_flusher(std::span<const ReceivePart> parts) const {
+  if (!settings().flushes || !flushers_.empty()) return false;
+  for (const ReceivePart& part : parts) {
+    if (part.memory != nullptr && part.memory->is_device()) return true;
+  }
+  return false;
 }
 
 Result<void> ReceiveConnection::open_flusher() {
