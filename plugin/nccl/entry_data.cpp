@@ -149,9 +149,10 @@ int test(void* request, int* done, int* sizes) {
   return at_boundary("test", [&]() -> Result<void> {
     auto* posted = net::object_cast<net::Request>(request);
     if (posted == nullptr || done == nullptr) return refuse("test", "this is no request, or it was completed before");
-    auto complete = posted->connection->test(*posted, sizes);
-    if (!complete) return complete.error();
-    *done = *complete ? 1 : 0;
+    net::Endpoint& connection = *posted->connection;
+    const net::Endpoint::Progress progress = connection.test(*posted, sizes);
+    if (progress == net::Endpoint::Progress::kFailed) return connection.failure();
+    *done = progress == net::Endpoint::Progress::kDone ? 1 : 0;
     return ok();
   });
 }

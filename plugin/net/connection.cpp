@@ -38,42 +38,29 @@ Connection::~Connection() {
 
 void Connection::Turn::pass() { ::poll(nullptr, 0, 0); }
 
-Result<bool> Connection::test(Request& request, int* sizes) {
+Connection::Progress Connection::test(Request& request, int* sizes) {
   const Turn turn(*this);
   if (!turn) {
     Turn::pass();
-    return false;
+    return Progress::kPending;
   }
-  return test_in_turn(request, sizes);  // as it is: to move a Result costs as much as the rest of a poll
-}
-
-Result<bool> Connection::test_in_turn(Request& request, int* sizes) {
   if (request.flushes && !request.done) advance_flushes();
   if (!request.done && !impaired()) poll();
-  if (!request.done && (impaired() || settings_.operation_timeout_ns != 0)) {
-    if (auto attended = attend_to(request); !attended) return attended.error();
+  if (!request.done && (impaired() || settings_.operation_timeout_ns != 0) && !attend_to(request)) {
+    end_events(request, false);
+    return Progress::kFailed;
   }
-  if (!request.done) return false;
+  if (!request.done) return Progress::kPending;
   if (sizes != nullptr) {
     for (std::size_t part = 0; part < request.parts; ++part) sizes[part] = static_cast<int>(request.sizes[part]);
   }
   pool_.give_back(request);
-  return true;
+  return Progress::kDone;
 }
 
-Result<void> Connection::attend_to(Request& request) {
-  if (impaired()) {
-    if (auto attended = attend(); !attended) {
-      end_events(request, false);
-      return attended;
-    }
-  }
-  if (request.done) return ok();
-  if (auto late = check_lateness(request)) {
-    end_events(request, false);
-    return *late;
-  }
-  return ok();
+bool Connection::attend_to(Request& request) {
+  if (impaired() && !attend()) return false;
+  return request.done || in_time(request);
 }
 
 void Connection::close() {
@@ -272,19 +259,21 @@ Result<Request*> Connection::not_now() {
   return nullptr;
 }
 
-std::optional<Error> Connection::check_lateness(Request& request) {
-  if (settings_.operation_timeout_ns == 0 || request.reported) return std::nullopt;
+/// False: late, and failed.
+bool Connection::in_time(Request& request) {
+  if (settings_.operation_timeout_ns == 0 || request.reported) return true;
   const std::int64_t waited_ns = now_ns() - request.posted_ns;
-  if (waited_ns < settings_.operation_timeout_ns) return std::nullopt;
+  if (waited_ns < settings_.operation_timeout_ns) return true;
   request.reported = true;
   std::string text = ends_text() + ": a " + direction(*this) + " has not completed for " +
                      std::to_string(waited_ns / 1'000'000'000) + " s (NCCL_MESH_TIMEOUT_SEC), " +
                      std::to_string(pool_.in_use()) + " requests are outstanding";
   if (!settings_.fatal_on_timeout) {
     MESHBED_WARN("%s", text.c_str());
-    return std::nullopt;
+    return true;
   }
-  return fail({.code = ErrorCode::kTimeout, .scope = Scope::kQueuePair, .text = std::move(text), .os_errno = 0});
+  fail({.code = ErrorCode::kTimeout, .scope = Scope::kQueuePair, .text = std::move(text), .os_errno = 0});
+  return false;
 }
 
 std::vector<Request*> Connection::unfinished() {
@@ -296,12 +285,6 @@ std::vector<Request*> Connection::unfinished() {
     return std::pair(one->group, one->part) < std::pair(other->group, other->part);
   });
   return requests;
-}
-
-Request& Connection::take_request() {
-  Request& request = pool_.take();
-  if (settings_.operation_timeout_ns != 0) request.posted_ns = now_ns();
-  return request;
 }
 
 void Connection::finish(Request& request, std::uint64_t bytes) {

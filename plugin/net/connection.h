@@ -58,7 +58,8 @@ class Connection : public Endpoint {
   void report_events_to(EventFunction function) { events_ = std::make_unique<EventLog>(function); }
 
   /// Makes one poll of the completion queue where the request is not complete yet.
-  Result<bool> test(Request& request, int* sizes) override;
+  Progress test(Request& request, int* sizes) override;
+  const Error& failure() const override { return *failure_; }
 
   /// GPU memory is going to be used with it.
   virtual Result<void> expect_device_memory() { return ok(); }
@@ -174,7 +175,6 @@ class Connection : public Endpoint {
   bool impaired() const { return impaired_; }
   bool failed() const { return failure_.has_value(); }
   bool suspended() const { return suspension_.has_value(); }
-  const Error& failure() const { return *failure_; }
   const Error& suspension() const { return *suspension_; }
   /// To be called where impaired(): takes a step of resume(). An error: failed.
   Result<void> attend();
@@ -199,7 +199,11 @@ class Connection : public Endpoint {
   static bool is_lost_way(ibv_wc_status status, const Leg& leg);
   /// What the person in front of the machine should look at.
   static std::string advice(ibv_wc_status status, const Leg& leg);
-  Request& take_request();
+  Request& take_request() {
+    Request& request = pool_.take();
+    if (settings_.operation_timeout_ns != 0) stamp(request);
+    return request;
+  }
   /// Of a part of a request that is posted right now; nothing where there is no profiler, or no parent.
   void begin_event(Request& request, void* parent, const RequestPart& part) {
     if (parent != nullptr && events_ != nullptr) begin_wanted_event(request, parent, part);
@@ -232,9 +236,9 @@ class Connection : public Endpoint {
   RequestPool pool_;
 
  private:
-  Result<bool> test_in_turn(Request& request, int* sizes);
-  /// Where the connection does not work just now, or requests have a time limit: an error if this one ends so.
-  [[gnu::cold, gnu::noinline]] Result<void> attend_to(Request& request);
+  /// Where the connection does not work just now, or requests have a time limit. False: failed.
+  [[gnu::cold, gnu::noinline]] bool attend_to(Request& request);
+  [[gnu::cold, gnu::noinline]] static void stamp(Request& request) { request.posted_ns = now_ns(); }
   [[gnu::cold, gnu::noinline]] bool post_failed(const char* queue, int error);
   void begin_wanted_event(Request& request, void* parent, const RequestPart& part);
   void finish_all();
@@ -243,7 +247,7 @@ class Connection : public Endpoint {
   void handle_failure(const ibv_wc& completion, const Leg& leg);
   Error describe_failure(const ibv_wc& completion, const Leg& leg) const;
   [[gnu::cold, gnu::noinline]] const Error& fail_polling();
-  std::optional<Error> check_lateness(Request& request);
+  bool in_time(Request& request);
 
   std::unique_ptr<Leg> leg_, retired_;
   verbs::Device& home_;

@@ -82,43 +82,10 @@ bool DirectCarrier::has_room(std::size_t size_bytes) const {
          std::all_of(rails_->rail.begin(), rails_->rail.end(), [&](const auto& rail) { return !rail || fits(*rail); });
 }
 
-bool DirectCarrier::carry(const SendArguments& send, const Place& place, Request& request) {
-  request.closes = place.parts == 1 || place.last ? place.group + place.parts : 0;
-  request.pending = 0;
-  request.own_way_bytes = 0;
-  request.in_order = rails_ != nullptr;
-  if (request.in_order) rails_->order[rails_->ordered++ % rails_->order.size()] = &request;
-  const std::uint32_t rails = rails_for(send, place);
-  bool posted = rails != 0 ? write_stripes(send, place, rails, request) : write_message(send, place, request);
-  if (posted && place.parts > 1 && place.last) posted = write_sizes(place, request);
-  if (!posted) return false;
-  own_.queued += request.work_requests;
-  if (request.work_requests > 0) ++request.pending;
-  own_.add_load(request.own_way_bytes);
-  // An empty part of a group: nothing goes out for it.
-  if (request.pending == 0) complete(request);
-  return true;
-}
-
-/// The whole message over the leg itself.
-bool DirectCarrier::write_message(const SendArguments& send, const Place& place, Request& request) {
-  const bool alone = place.parts == 1;
-  // A group of one sends at least its immediate value; an empty part of a larger group sends nothing.
-  if (send.size_bytes == 0 && !alone) return true;
-  return write(send, place,
-               {.way = &own_,
-                .begin = 0,
-                .end = send.size_bytes,
-                .rkey = place.entry->rkey,
-                .ends_in_immediate = alone,
-                // A larger group's last part is followed by the sizes.
-                .signalled = alone || !place.last,
-                .immediate = request.sizes[0]},
-               request);
-}
-
-/// Signalled where it is the request's last work request on this way.
-bool DirectCarrier::write(const SendArguments& send, const Place& place, const Stripe& stripe, Request& request) {
+/// Signalled where it is the request's last work request on this way. Inlined for the message that goes over one way,
+/// whose stripe then never exists.
+[[gnu::always_inline]] inline bool DirectCarrier::write_pieces(const SendArguments& send, const Place& place,
+                                                               const Stripe& stripe, Request& request) {
   Way& way = *stripe.way;
   const std::uint32_t lkey = send.memory != nullptr ? send.memory->on(way.leg->device())->lkey() : 0;
   // What goes inline is copied by the CPU, which must not follow a GPU's addresses.
@@ -153,6 +120,45 @@ bool DirectCarrier::write(const SendArguments& send, const Place& place, const S
   rail.queued += places;
   rail.add_load(bytes);
   ++request.pending;
+  return true;
+}
+
+bool DirectCarrier::write(const SendArguments& send, const Place& place, const Stripe& stripe, Request& request) {
+  return write_pieces(send, place, stripe, request);
+}
+
+/// The whole message over the leg itself.
+bool DirectCarrier::write_message(const SendArguments& send, const Place& place, Request& request) {
+  const bool alone = place.parts == 1;
+  // A group of one sends at least its immediate value; an empty part of a larger group sends nothing.
+  if (send.size_bytes == 0 && !alone) return true;
+  return write_pieces(send, place,
+                      {.way = &own_,
+                       .begin = 0,
+                       .end = send.size_bytes,
+                       .rkey = place.entry->rkey,
+                       .ends_in_immediate = alone,
+                       // A larger group's last part is followed by the sizes.
+                       .signalled = alone || !place.last,
+                       .immediate = request.sizes[0]},
+                      request);
+}
+
+bool DirectCarrier::carry(const SendArguments& send, const Place& place, Request& request) {
+  request.closes = place.parts == 1 || place.last ? place.group + place.parts : 0;
+  request.pending = 0;
+  request.own_way_bytes = 0;
+  request.in_order = rails_ != nullptr;
+  if (request.in_order) rails_->order[rails_->ordered++ % rails_->order.size()] = &request;
+  const std::uint32_t rails = rails_for(send, place);
+  bool posted = rails != 0 ? write_stripes(send, place, rails, request) : write_message(send, place, request);
+  if (posted && place.parts > 1 && place.last) posted = write_sizes(place, request);
+  if (!posted) return false;
+  own_.queued += request.work_requests;
+  if (request.work_requests > 0) ++request.pending;
+  own_.add_load(request.own_way_bytes);
+  // An empty part of a group: nothing goes out for it.
+  if (request.pending == 0) complete(request);
   return true;
 }
 

@@ -93,6 +93,7 @@ class DirectCarrier : public Carrier {
   }
   bool write_message(const SendArguments& send, const Place& place, Request& request);
   bool write(const SendArguments& send, const Place& place, const Stripe& stripe, Request& request);
+  bool write_pieces(const SendArguments& send, const Place& place, const Stripe& stripe, Request& request);
   bool write_sizes(const Place& place, Request& request);
   /// Nothing is under way any more, as far as the ports' loads go.
   void forget_loads();

@@ -129,11 +129,6 @@ void ReceiveConnection::stage(std::span<const ReceivePart> parts, std::uint32_t 
   }
 }
 
-bool ReceiveConnection::announce(std::uint32_t slot, std::size_t parts) {
-  if (rails_ != 0 && !announce_keys(slot, parts)) return false;
-  return write_to_sender(slot * sizeof(ClearToSend), parts * sizeof(ClearToSend));
-}
-
 /// What we have staged in our ring, to the same place in the sender's.
 bool ReceiveConnection::write_to_sender(std::uint64_t offset, std::size_t size_bytes) {
   const auto bytes = static_cast<std::uint32_t>(size_bytes);
@@ -179,10 +174,11 @@ void ReceiveConnection::completed(const ibv_wc& completion) {
 }
 
 void ReceiveConnection::complete(Request& request) {
-  release_parts(slot_of(request.group), request.parts);
-  oldest_entry_ += request.parts;
+  const std::size_t parts = request.parts;
+  release_parts(slot_of(request.group), parts);
+  oldest_entry_ += parts;
   std::uint64_t bytes = 0;
-  for (std::size_t part = 0; part < request.parts; ++part) bytes += request.sizes[part];
+  for (std::size_t part = 0; part < parts; ++part) bytes += request.sizes[part];
   finish(request, bytes);
 }
 
@@ -192,8 +188,9 @@ bool ReceiveConnection::take_sizes(Request& request, std::uint32_t immediate, Ra
   }
   const ClearToSend* entries = ring().as<ClearToSend>() + slot_of(request.group);
   const std::uint32_t* records = ring().as<std::uint32_t>() + kSizesAt / sizeof(std::uint32_t) + slot_of(request.group);
-  for (std::size_t part = 0; part < request.parts; ++part) {
-    const std::uint32_t record = request.parts == 1 ? immediate : records[part];
+  const std::size_t parts = request.parts;
+  for (std::size_t part = 0; part < parts; ++part) {
+    const std::uint32_t record = parts == 1 ? immediate : records[part];
     const bool striped = (record & kStripedSize) != 0;
     request.sizes[part] = record & ~kStripedSize;
     if (striped) rails[part] = rails_of(request, part);

@@ -115,7 +115,10 @@ class ReceiveConnection : public Connection {
   const char* problem_with(std::span<const ReceivePart> parts);
   [[gnu::cold, gnu::noinline]] Error refuse(std::span<const ReceivePart> parts, const char* problem);
   void stage(std::span<const ReceivePart> parts, std::uint32_t slot);
-  bool announce(std::uint32_t slot, std::size_t parts);
+  bool announce(std::uint32_t slot, std::size_t parts) {
+    if (rails_ != 0 && !announce_keys(slot, parts)) return false;
+    return write_to_sender(slot * sizeof(ClearToSend), parts * sizeof(ClearToSend));
+  }
   bool write_to_sender(std::uint64_t offset, std::size_t size_bytes);
   /// Over which rails each part came, besides the first way.
   using RailsOfParts = std::array<std::uint32_t, kMaxGroup>;
