@@ -1,7 +1,6 @@
 #include "cli/bench_cost.h"
 
 #include <fmt/format.h>
-#include <stdlib.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -17,6 +16,7 @@
 #include "cli/files.h"
 #include "cli/result.h"
 #include "emu/process.h"
+#include "emu/scratch.h"
 #include "plugin/base/units.h"
 
 namespace meshbed::cli {
@@ -29,26 +29,6 @@ namespace po = boost::program_options;
 constexpr std::uint64_t kFewMessages = 1024, kManyMessages = 3072;
 constexpr std::size_t kFunctionsShown = 12;
 
-/// A folder for callgrind's files, gone with this object.
-class Scratch {
- public:
-  Scratch() {
-    std::string name = (std::filesystem::temp_directory_path() / "meshbed-cost-XXXXXX").string();
-    if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error("cannot make a folder like " + name);
-    folder_ = name;
-  }
-  ~Scratch() {
-    std::error_code ignored;
-    std::filesystem::remove_all(folder_, ignored);
-  }
-  Scratch(const Scratch&) = delete;
-  Scratch& operator=(const Scratch&) = delete;
-  std::string file(const std::string& name) const { return folder_ / name; }
-
- private:
-  std::filesystem::path folder_;
-};
-
 /// Instructions by function, for each message.
 struct Cost {
   std::map<std::string, double> entries;    // of the plugin's, with all that they call: "isend"
@@ -57,8 +37,8 @@ struct Cost {
 
 std::string toggle(const char* prefix) { return std::string("--toggle-collect=") + prefix + "*"; }
 
-std::vector<CountedFunction> count(const Scratch& scratch, std::uint64_t messages, std::uint64_t bytes, int vain) {
-  const std::string file = scratch.file(fmt::format("{}-{}", messages, vain));
+std::vector<CountedFunction> count(const emu::Scratch& scratch, std::uint64_t messages, std::uint64_t bytes, int vain) {
+  const std::string file = fmt::format("{}/{}-{}", scratch.path(), messages, vain);
   const BuiltFiles files = built_files();
   const emu::ProgramResult run = emu::run_program(
       {"valgrind", "--quiet", "--tool=callgrind", "--compress-strings=no", "--compress-pos=no",
@@ -71,7 +51,7 @@ std::vector<CountedFunction> count(const Scratch& scratch, std::uint64_t message
   return read_callgrind(read_text_file(file));
 }
 
-Cost cost_of_message(const Scratch& scratch, std::uint64_t bytes, int vain) {
+Cost cost_of_message(const emu::Scratch& scratch, std::uint64_t bytes, int vain) {
   Cost cost;
   const auto add = [&](std::uint64_t messages, double share) {
     for (const CountedFunction& function : count(scratch, messages, bytes, vain)) {
@@ -121,7 +101,7 @@ int bench_cost_command(const Arguments& arguments, std::ostream& out) {
   if (!parse_arguments(arguments, syntax, out)) return kExitOk;
   const std::uint64_t bytes = parse_count("--message-bytes", bytes_text, 1, 64 * kMiB);
 
-  const Scratch scratch;
+  const emu::Scratch scratch(std::filesystem::temp_directory_path(), "meshbed-cost");
   const Cost cost = cost_of_message(scratch, bytes, 0);
   double pair = 0;
   for (const auto& [entry, instructions] : cost.entries) pair += instructions;
