@@ -2,7 +2,6 @@
 // what came over an earlier one may still be on its way. A flush does not need the leg; where its own read is lost the
 // connection is suspended as for a lost leg, and the flush goes over the next leg's device. Through an earlier device
 // whose port is down nothing can be read: there the flush waits until what came over it must have landed.
-#include <algorithm>
 #include <cstring>
 
 #include "plugin/base/log.h"
