@@ -15,6 +15,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "cli/bench_cost.h"
 #include "cli/bench_perftest.h"
 #include "cli/collective.h"
 #include "cli/simulate.h"
@@ -203,7 +204,10 @@ int bench_command(const Arguments& arguments, std::ostream& out, std::ostream& e
   if (!arguments.empty() && arguments.front() == "perftest") {
     return bench_perftest_command({arguments.begin() + 1, arguments.end()}, out, err);
   }
-  Syntax syntax("bench [options], or bench perftest SCENARIO [options]");
+  if (!arguments.empty() && arguments.front() == "cost") {
+    return bench_cost_command({arguments.begin() + 1, arguments.end()}, out);
+  }
+  Syntax syntax("bench [options], or bench perftest SCENARIO [options], or bench cost [options]");
   std::string fabric = "chunk";
   std::string message_text = "4096";
   std::string repetitions_text = "3";

@@ -18,7 +18,8 @@ BuiltFiles built_files() {
   return {.net_plugin = build / "lib/libnccl-net-mesh.so",
           .engine = build / "lib/libmeshcoll.so",
           .libibverbs = build / "sim-lib/libibverbs.so.1",
-          .verbs_trace = build / "lib/libmeshbed-verbs-trace.so"};
+          .verbs_trace = build / "lib/libmeshbed-verbs-trace.so",
+          .cost_program = build / "bin/meshbed-cost"};
 }
 
 std::string read_text_file(const std::string& path) {

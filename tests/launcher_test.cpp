@@ -112,6 +112,22 @@ TEST_CASE("what only the emulated world needs is asked for by its commands alone
   }
 }
 
+TEST_CASE("what counts instructions is asked for by bench cost alone") {
+  const std::string programs =
+      stand_ins("launcher_cost",
+                {{"dpkg-query", "case \"$*\" in *valgrind) exit 1;; esac; echo installed"}, {"cmake", "exit 7"}});
+  const std::string build = scratch_folder("launcher_cost_build");
+  const auto said_to = [&](const std::string& arguments) {
+    return run_command_line("PATH='" + programs + "':$PATH MESHBED_BUILD_DIR='" + build + "' '" + kLauncher +
+                            "' --no-install " + arguments + " 2>&1")
+        .output;
+  };
+  CHECK(said_to("bench cost").rfind("meshbed: needs these packages: valgrind\n", 0) == 0);
+  for (const char* other : {"bench", "bench cost --help", "cost"}) {
+    CHECK(said_to(other).rfind("meshbed: configure failed", 0) == 0);
+  }
+}
+
 TEST_CASE("the test command explains itself, and refuses what it does not know") {
   const CommandResult help = run_command_line(kWithThisBuild + "'" + kLauncher + "' test --help");
   CHECK(help.status == 0);

@@ -76,7 +76,7 @@ int isend(void* send_comm, void* data, std::size_t size, int tag, void* mhandle,
   return at_boundary("isend", [&]() -> Result<void> {
     auto* connection = net::object_cast<net::SendConnection>(send_comm);
     auto* memory = net::object_cast<net::Memory>(mhandle);
-    auto* tcp = net::object_cast<net::TcpSendConnection>(send_comm);
+    auto* tcp = connection == nullptr ? net::object_cast<net::TcpSendConnection>(send_comm) : nullptr;
     const bool known = connection != nullptr || tcp != nullptr;
     if (!known || request == nullptr || (memory == nullptr && mhandle != nullptr)) {
       return refuse("isend", "bad arguments");
@@ -93,7 +93,7 @@ int irecv(void* recv_comm, int n, void** data, std::size_t* sizes, int* tags, vo
           void** request) {
   return at_boundary("irecv", [&]() -> Result<void> {
     auto* connection = net::object_cast<net::ReceiveConnection>(recv_comm);
-    auto* tcp = net::object_cast<net::TcpReceiveConnection>(recv_comm);
+    auto* tcp = connection == nullptr ? net::object_cast<net::TcpReceiveConnection>(recv_comm) : nullptr;
     const bool complete = data != nullptr && sizes != nullptr && tags != nullptr && mhandles != nullptr;
     if ((connection == nullptr && tcp == nullptr) || request == nullptr || !complete)
       return refuse("irecv", "bad arguments");
@@ -149,9 +149,10 @@ int test(void* request, int* done, int* sizes) {
   return at_boundary("test", [&]() -> Result<void> {
     auto* posted = net::object_cast<net::Request>(request);
     if (posted == nullptr || done == nullptr) return refuse("test", "this is no request, or it was completed before");
-    auto complete = posted->connection->test(*posted, sizes);
-    if (!complete) return complete.error();
-    *done = *complete ? 1 : 0;
+    net::Endpoint& connection = *posted->connection;
+    const net::Endpoint::Progress progress = connection.test(*posted, sizes);
+    if (progress == net::Endpoint::Progress::kFailed) return connection.failure();
+    *done = progress == net::Endpoint::Progress::kDone ? 1 : 0;
     return ok();
   });
 }

@@ -38,38 +38,29 @@ Connection::~Connection() {
 
 void Connection::Turn::pass() { ::poll(nullptr, 0, 0); }
 
-Result<bool> Connection::test(Request& request, int* sizes) {
+Connection::Progress Connection::test(Request& request, int* sizes) {
   const Turn turn(*this);
   if (!turn) {
     Turn::pass();
-    return false;
+    return Progress::kPending;
   }
-  return test_in_turn(request, sizes);  // as it is: to move a Result costs as much as the rest of a poll
-}
-
-Result<bool> Connection::test_in_turn(Request& request, int* sizes) {
   if (request.flushes && !request.done) advance_flushes();
-  if (!request.done) {
-    if (!impaired()) poll();
-    if (impaired() && !request.done) {
-      if (auto attended = attend(); !attended && !request.done) {
-        end_events(request, false);
-        return attended.error();
-      }
-    }
+  if (!request.done && !impaired()) poll();
+  if (!request.done && (impaired() || settings_.operation_timeout_ns != 0) && !attend_to(request)) {
+    end_events(request, false);
+    return Progress::kFailed;
   }
-  if (!request.done) {
-    if (auto late = check_lateness(request)) {
-      end_events(request, false);
-      return *late;
-    }
-    return false;
-  }
+  if (!request.done) return Progress::kPending;
   if (sizes != nullptr) {
     for (std::size_t part = 0; part < request.parts; ++part) sizes[part] = static_cast<int>(request.sizes[part]);
   }
   pool_.give_back(request);
-  return true;
+  return Progress::kDone;
+}
+
+bool Connection::attend_to(Request& request) {
+  if (impaired() && !attend()) return request.done;  // it may be what was found to have arrived in the end
+  return request.done || in_time(request);
 }
 
 void Connection::close() {
@@ -100,7 +91,13 @@ void Connection::finish_all() {
 int Connection::poll() {
   ibv_wc found[kPollAtOnce];
   int count = completions().poll(found);
-  for (int index = 0; index < count; ++index) handle(found[index]);
+  for (int index = 0; index < count; ++index) {
+    if (found[index].status == IBV_WC_SUCCESS) {
+      completed(found[index]);
+    } else {
+      handle_failed(found[index]);
+    }
+  }
   if (count < 0) fail_polling();
   if (leg_->has_rails()) count += poll_rails();
   polled(count);
@@ -135,11 +132,7 @@ const Error& Connection::fail_polling() {
                .os_errno = 0});
 }
 
-void Connection::handle(const ibv_wc& completion) {
-  if (completion.status == IBV_WC_SUCCESS) {
-    completed(completion);
-    return;
-  }
+void Connection::handle_failed(const ibv_wc& completion) {
   handle_failure(completion, *leg_);
   flushed(completion);
 }
@@ -259,19 +252,28 @@ Result<void> Connection::attend() {
   return ok();
 }
 
-std::optional<Error> Connection::check_lateness(Request& request) {
-  if (settings_.operation_timeout_ns == 0 || request.reported) return std::nullopt;
+Result<Request*> Connection::not_now() {
+  if (impaired()) {
+    if (auto attended = attend(); !attended) return attended.error();
+  }
+  return nullptr;
+}
+
+/// False: late, and failed.
+bool Connection::in_time(Request& request) {
+  if (settings_.operation_timeout_ns == 0 || request.reported) return true;
   const std::int64_t waited_ns = now_ns() - request.posted_ns;
-  if (waited_ns < settings_.operation_timeout_ns) return std::nullopt;
+  if (waited_ns < settings_.operation_timeout_ns) return true;
   request.reported = true;
   std::string text = ends_text() + ": a " + direction(*this) + " has not completed for " +
                      std::to_string(waited_ns / 1'000'000'000) + " s (NCCL_MESH_TIMEOUT_SEC), " +
                      std::to_string(pool_.in_use()) + " requests are outstanding";
   if (!settings_.fatal_on_timeout) {
     MESHBED_WARN("%s", text.c_str());
-    return std::nullopt;
+    return true;
   }
-  return fail({.code = ErrorCode::kTimeout, .scope = Scope::kQueuePair, .text = std::move(text), .os_errno = 0});
+  fail({.code = ErrorCode::kTimeout, .scope = Scope::kQueuePair, .text = std::move(text), .os_errno = 0});
+  return false;
 }
 
 std::vector<Request*> Connection::unfinished() {
@@ -285,12 +287,6 @@ std::vector<Request*> Connection::unfinished() {
   return requests;
 }
 
-Request& Connection::take_request() {
-  Request& request = pool_.take();
-  if (settings_.operation_timeout_ns != 0) request.posted_ns = now_ns();
-  return request;
-}
-
 void Connection::finish(Request& request, std::uint64_t bytes) {
   request.done = true;
   end_events(request, true);
@@ -300,36 +296,18 @@ void Connection::finish(Request& request, std::uint64_t bytes) {
   if (request.memory != nullptr) std::exchange(request.memory, nullptr)->drop();
 }
 
-bool Connection::post_send(ibv_send_wr& work, const verbs::QueuePair& pair) {
-  ibv_send_wr* refused = nullptr;
-  const int error = ibv_post_send(pair.raw(), &work, &refused);
-  if (error == 0) return true;
+bool Connection::post_failed(const char* queue, int error) {
   fail({.code = ErrorCode::kSystem,
         .scope = Scope::kQueuePair,
-        .text = ends_text() + ": the send queue refuses work: " + std::strerror(error),
+        .text = ends_text() + ": the " + queue + " queue refuses work: " + std::strerror(error),
         .os_errno = error});
   return false;
 }
 
 bool Connection::post_probe(std::uint64_t work_id) {
-  ibv_send_wr work{};
-  work.wr_id = work_id;
-  work.opcode = IBV_WR_RDMA_WRITE;
-  work.send_flags = IBV_SEND_SIGNALED;
-  work.wr.rdma.remote_addr = peer().memory_address;
-  work.wr.rdma.rkey = peer().memory_rkey;
+  ibv_send_wr work = verbs::write_request(
+      {.id = work_id, .flags = IBV_SEND_SIGNALED, .remote_address = peer().memory_address, .rkey = peer().memory_rkey});
   return post_send(work);
-}
-
-bool Connection::post_receive(ibv_recv_wr& work, const verbs::QueuePair& pair) {
-  ibv_recv_wr* refused = nullptr;
-  const int error = ibv_post_recv(pair.raw(), &work, &refused);
-  if (error == 0) return true;
-  fail({.code = ErrorCode::kSystem,
-        .scope = Scope::kQueuePair,
-        .text = ends_text() + ": the receive queue refuses work: " + std::strerror(error),
-        .os_errno = error});
-  return false;
 }
 
 }  // namespace meshbed::net

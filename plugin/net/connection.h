@@ -58,7 +58,8 @@ class Connection : public Endpoint {
   void report_events_to(EventFunction function) { events_ = std::make_unique<EventLog>(function); }
 
   /// Makes one poll of the completion queue where the request is not complete yet.
-  Result<bool> test(Request& request, int* sizes) override;
+  Progress test(Request& request, int* sizes) override;
+  const Error& failure() const override { return *failure_; }
 
   /// GPU memory is going to be used with it.
   virtual Result<void> expect_device_memory() { return ok(); }
@@ -174,10 +175,11 @@ class Connection : public Endpoint {
   bool impaired() const { return impaired_; }
   bool failed() const { return failure_.has_value(); }
   bool suspended() const { return suspension_.has_value(); }
-  const Error& failure() const { return *failure_; }
   const Error& suspension() const { return *suspension_; }
   /// To be called where impaired(): takes a step of resume(). An error: failed.
   Result<void> attend();
+  /// What post() returns where nothing can be posted: nullptr, or the failure; takes a step where impaired().
+  [[gnu::cold, gnu::noinline]] Result<Request*> not_now();
   /// Logs and keeps the first failure; returns the one that is kept, to hand on.
   const Error& keep_failure(Error error);
   /// As keep_failure(), and moves the queue pair to ERR.
@@ -197,7 +199,11 @@ class Connection : public Endpoint {
   static bool is_lost_way(ibv_wc_status status, const Leg& leg);
   /// What the person in front of the machine should look at.
   static std::string advice(ibv_wc_status status, const Leg& leg);
-  Request& take_request();
+  Request& take_request() {
+    Request& request = pool_.take();
+    if (settings_.operation_timeout_ns != 0) stamp(request);
+    return request;
+  }
   /// Of a part of a request that is posted right now; nothing where there is no profiler, or no parent.
   void begin_event(Request& request, void* parent, const RequestPart& part) {
     if (parent != nullptr && events_ != nullptr) begin_wanted_event(request, parent, part);
@@ -208,9 +214,17 @@ class Connection : public Endpoint {
   void finish(Request& request, std::uint64_t bytes);
   /// Posts one send work request; a refusal fails the connection.
   bool post_send(ibv_send_wr& work) { return post_send(work, pair()); }
-  bool post_send(ibv_send_wr& work, const verbs::QueuePair& pair);
+  bool post_send(ibv_send_wr& work, const verbs::QueuePair& pair) {
+    ibv_send_wr* refused = nullptr;
+    const int error = ibv_post_send(pair.raw(), &work, &refused);
+    return error == 0 || post_failed("send", error);
+  }
   bool post_receive(ibv_recv_wr& work) { return post_receive(work, pair()); }
-  bool post_receive(ibv_recv_wr& work, const verbs::QueuePair& pair);
+  bool post_receive(ibv_recv_wr& work, const verbs::QueuePair& pair) {
+    ibv_recv_wr* refused = nullptr;
+    const int error = ibv_post_recv(pair.raw(), &work, &refused);
+    return error == 0 || post_failed("receive", error);
+  }
   /// An empty RDMA write, signalled: its end tells whether the way stands.
   bool post_probe(std::uint64_t work_id);
   const verbs::QueuePair& pair() const { return leg_->pair(); }
@@ -222,15 +236,18 @@ class Connection : public Endpoint {
   RequestPool pool_;
 
  private:
-  Result<bool> test_in_turn(Request& request, int* sizes);
+  /// Where the connection does not work just now, or requests have a time limit. False: failed.
+  [[gnu::cold, gnu::noinline]] bool attend_to(Request& request);
+  [[gnu::cold, gnu::noinline]] static void stamp(Request& request) { request.posted_ns = now_ns(); }
+  [[gnu::cold, gnu::noinline]] bool post_failed(const char* queue, int error);
   void begin_wanted_event(Request& request, void* parent, const RequestPart& part);
   void finish_all();
   int poll_rails();
-  void handle(const ibv_wc& completion);
+  [[gnu::cold, gnu::noinline]] void handle_failed(const ibv_wc& completion);
   void handle_failure(const ibv_wc& completion, const Leg& leg);
   Error describe_failure(const ibv_wc& completion, const Leg& leg) const;
-  const Error& fail_polling();
-  std::optional<Error> check_lateness(Request& request);
+  [[gnu::cold, gnu::noinline]] const Error& fail_polling();
+  bool in_time(Request& request);
 
   std::unique_ptr<Leg> leg_, retired_;
   verbs::Device& home_;

@@ -82,6 +82,68 @@ bool DirectCarrier::has_room(std::size_t size_bytes) const {
          std::all_of(rails_->rail.begin(), rails_->rail.end(), [&](const auto& rail) { return !rail || fits(*rail); });
 }
 
+/// Signalled where it is the request's last work request on this way. Inlined for the message that goes over one way,
+/// whose stripe then never exists.
+[[gnu::always_inline]] inline bool DirectCarrier::write_pieces(const SendArguments& send, const Place& place,
+                                                               const Stripe& stripe, Request& request) {
+  Way& way = *stripe.way;
+  const std::uint32_t lkey = send.memory != nullptr ? send.memory->on(way.leg->device())->lkey() : 0;
+  // What goes inline is copied by the CPU, which must not follow a GPU's addresses.
+  const bool may_be_inline = send.memory != nullptr && !send.memory->is_device();
+  std::uint32_t places = 0;
+  for (std::uint64_t at = stripe.begin; at < stripe.end || places == 0; ++places) {
+    const std::uint64_t length = std::min<std::uint64_t>(way.chunk_bytes, stripe.end - at);
+    const bool final_chunk = at + length == stripe.end;
+    ibv_sge piece{.addr = reinterpret_cast<std::uintptr_t>(send.data) + at,
+                  .length = static_cast<std::uint32_t>(length),
+                  .lkey = lkey};
+    const bool goes_inline = may_be_inline && length > 0 && length <= way.leg->pair().inline_bytes();
+    ibv_send_wr work = verbs::write_request(
+        {.id = request.work_id(),
+         .opcode = stripe.ends_in_immediate && final_chunk ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_RDMA_WRITE,
+         .flags = flag_if(final_chunk && stripe.signalled, IBV_SEND_SIGNALED) | flag_if(goes_inline, IBV_SEND_INLINE),
+         .piece = length > 0 ? &piece : nullptr,
+         .immediate = htonl(stripe.immediate),
+         .remote_address = place.entry->address + at,
+         .rkey = stripe.rkey});
+    if (!post_send(work, *way.leg)) return false;
+    at += length;
+  }
+  if (&way == &own_) {
+    request.work_requests = static_cast<std::uint16_t>(request.work_requests + places);
+    request.own_way_bytes = static_cast<std::uint32_t>(stripe.end - stripe.begin);
+    return true;
+  }
+  auto& rail = static_cast<Rail&>(way);
+  const auto bytes = static_cast<std::uint32_t>(stripe.end - stripe.begin);
+  rail.sent[rail.next_sent++ % rail.sent.size()] = {.bytes = bytes, .places = places};
+  rail.queued += places;
+  rail.add_load(bytes);
+  ++request.pending;
+  return true;
+}
+
+bool DirectCarrier::write(const SendArguments& send, const Place& place, const Stripe& stripe, Request& request) {
+  return write_pieces(send, place, stripe, request);
+}
+
+/// The whole message over the leg itself.
+bool DirectCarrier::write_message(const SendArguments& send, const Place& place, Request& request) {
+  const bool alone = place.parts == 1;
+  // A group of one sends at least its immediate value; an empty part of a larger group sends nothing.
+  if (send.size_bytes == 0 && !alone) return true;
+  return write_pieces(send, place,
+                      {.way = &own_,
+                       .begin = 0,
+                       .end = send.size_bytes,
+                       .rkey = place.entry->rkey,
+                       .ends_in_immediate = alone,
+                       // A larger group's last part is followed by the sizes.
+                       .signalled = alone || !place.last,
+                       .immediate = request.sizes[0]},
+                      request);
+}
+
 bool DirectCarrier::carry(const SendArguments& send, const Place& place, Request& request) {
   request.closes = place.parts == 1 || place.last ? place.group + place.parts : 0;
   request.pending = 0;
@@ -100,76 +162,18 @@ bool DirectCarrier::carry(const SendArguments& send, const Place& place, Request
   return true;
 }
 
-/// The whole message over the leg itself.
-bool DirectCarrier::write_message(const SendArguments& send, const Place& place, Request& request) {
-  const bool alone = place.parts == 1;
-  // A group of one sends at least its immediate value; an empty part of a larger group sends nothing.
-  if (send.size_bytes == 0 && !alone) return true;
-  return write(send, place,
-               {.way = &own_,
-                .begin = 0,
-                .end = send.size_bytes,
-                .rkey = place.entry->rkey,
-                .ends_in_immediate = alone,
-                // A larger group's last part is followed by the sizes.
-                .signalled = alone || !place.last,
-                .immediate = request.sizes[0]},
-               request);
-}
-
-/// Signalled where it is the request's last work request on this way.
-bool DirectCarrier::write(const SendArguments& send, const Place& place, const Stripe& stripe, Request& request) {
-  Way& way = *stripe.way;
-  const std::uint32_t lkey = send.memory != nullptr ? send.memory->on(way.leg->device())->lkey() : 0;
-  // What goes inline is copied by the CPU, which must not follow a GPU's addresses.
-  const bool may_be_inline = send.memory != nullptr && !send.memory->is_device();
-  std::uint32_t places = 0;
-  for (std::uint64_t at = stripe.begin; at < stripe.end || places == 0; ++places) {
-    const std::uint64_t length = std::min<std::uint64_t>(way.chunk_bytes, stripe.end - at);
-    const bool final_chunk = at + length == stripe.end;
-    ibv_sge piece{.addr = reinterpret_cast<std::uintptr_t>(send.data) + at,
-                  .length = static_cast<std::uint32_t>(length),
-                  .lkey = lkey};
-    ibv_send_wr work{};
-    work.wr_id = request.work_id();
-    work.sg_list = &piece;
-    work.num_sge = length > 0 ? 1 : 0;
-    work.opcode = stripe.ends_in_immediate && final_chunk ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_RDMA_WRITE;
-    work.imm_data = htonl(stripe.immediate);
-    work.send_flags = flag_if(final_chunk && stripe.signalled, IBV_SEND_SIGNALED) |
-                      flag_if(may_be_inline && length > 0 && length <= way.leg->pair().inline_bytes(), IBV_SEND_INLINE);
-    work.wr.rdma.remote_addr = place.entry->address + at;
-    work.wr.rdma.rkey = stripe.rkey;
-    if (!post_send(work, *way.leg)) return false;
-    at += length;
-  }
-  if (&way == &own_) {
-    request.work_requests = static_cast<std::uint16_t>(request.work_requests + places);
-    request.own_way_bytes = static_cast<std::uint32_t>(stripe.end - stripe.begin);
-    return true;
-  }
-  auto& rail = static_cast<Rail&>(way);
-  const auto bytes = static_cast<std::uint32_t>(stripe.end - stripe.begin);
-  rail.sent[rail.next_sent++ % rail.sent.size()] = {.bytes = bytes, .places = places};
-  rail.queued += places;
-  rail.add_load(bytes);
-  ++request.pending;
-  return true;
-}
-
 bool DirectCarrier::write_sizes(const Place& place, Request& request) {
   const std::uint32_t offset = slot_of(place.group) * static_cast<std::uint32_t>(sizeof(std::uint32_t));
   const auto bytes = static_cast<std::uint32_t>(place.parts * sizeof(std::uint32_t));
   ibv_sge sizes{.addr = ring().address() + kSizesAt + offset, .length = bytes, .lkey = ring().lkey()};
-  ibv_send_wr work{};
-  work.wr_id = request.work_id();
-  work.sg_list = &sizes;
-  work.num_sge = 1;
-  work.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
-  work.imm_data = htonl(place.parts);
-  work.send_flags = IBV_SEND_SIGNALED | flag_if(bytes <= leg().pair().inline_bytes(), IBV_SEND_INLINE);
-  work.wr.rdma.remote_addr = peer().memory_address + kSizesAt + offset;
-  work.wr.rdma.rkey = peer().memory_rkey;
+  ibv_send_wr work =
+      verbs::write_request({.id = request.work_id(),
+                            .opcode = IBV_WR_RDMA_WRITE_WITH_IMM,
+                            .flags = IBV_SEND_SIGNALED | flag_if(bytes <= leg().pair().inline_bytes(), IBV_SEND_INLINE),
+                            .piece = &sizes,
+                            .immediate = htonl(place.parts),
+                            .remote_address = peer().memory_address + kSizesAt + offset,
+                            .rkey = peer().memory_rkey});
   if (!post_send(work)) return false;
   ++request.work_requests;
   return true;
@@ -177,13 +181,12 @@ bool DirectCarrier::write_sizes(const Place& place, Request& request) {
 
 /// An immediate value instead of a message: kRefusedSize.
 bool DirectCarrier::carry_refusal(const Place&) {
-  ibv_send_wr work{};
-  work.wr_id = RequestPool::kControlBit;
-  work.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
-  work.imm_data = htonl(kRefusedSize);
-  work.send_flags = IBV_SEND_SIGNALED;
-  work.wr.rdma.remote_addr = peer().memory_address;
-  work.wr.rdma.rkey = peer().memory_rkey;
+  ibv_send_wr work = verbs::write_request({.id = RequestPool::kControlBit,
+                                           .opcode = IBV_WR_RDMA_WRITE_WITH_IMM,
+                                           .flags = IBV_SEND_SIGNALED,
+                                           .immediate = htonl(kRefusedSize),
+                                           .remote_address = peer().memory_address,
+                                           .rkey = peer().memory_rkey});
   return post_send(work);
 }
 

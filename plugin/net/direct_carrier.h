@@ -87,10 +87,13 @@ class DirectCarrier : public Carrier {
   }
   void open_way(Way& way, Leg& leg, std::uint32_t depth);
   static std::uint32_t chunks_of(const Way& way, std::size_t size_bytes) {
+    // Nearly always one; a division costs more than the rest of has_room().
+    if (size_bytes <= way.chunk_bytes) return size_bytes > 0 ? 1 : 0;
     return static_cast<std::uint32_t>((size_bytes + way.chunk_bytes - 1) / way.chunk_bytes);
   }
   bool write_message(const SendArguments& send, const Place& place, Request& request);
   bool write(const SendArguments& send, const Place& place, const Stripe& stripe, Request& request);
+  bool write_pieces(const SendArguments& send, const Place& place, const Stripe& stripe, Request& request);
   bool write_sizes(const Place& place, Request& request);
   /// Nothing is under way any more, as far as the ports' loads go.
   void forget_loads();

@@ -54,14 +54,17 @@ Result<Request*> ReceiveConnection::post(std::span<const ReceivePart> parts) {
     Turn::pass();
     return nullptr;
   }
-  if (!impaired() && !has_room(parts.size())) poll();
-  if (impaired()) {
-    if (auto attended = attend(); !attended) return attended.error();
-    return nullptr;
+  bool room = has_room(parts.size());
+  if (!room && !impaired()) {
+    poll();
+    room = has_room(parts.size());
   }
-  if (auto fine = check_arguments(parts); !fine) return fine.error();
-  if (!has_room(parts.size())) return nullptr;
-  if (auto expected = expect_device_memory(parts); !expected) return fail(expected.error());
+  if (impaired()) return not_now();
+  if (const char* problem = problem_with(parts)) return refuse(parts, problem);
+  if (!room) return nullptr;
+  if (needs_flusher(parts)) {
+    if (auto opened = open_flusher(); !opened) return fail(opened.error());
+  }
   // A free request, room in the ring and in both queues: from here on the receive happens.
 
   Request& request = take_request();
@@ -85,21 +88,21 @@ bool ReceiveConnection::has_room(std::size_t parts) const {
          announced_ - announced_done_ + kWritesOfReceive <= depth_;
 }
 
-Result<void> ReceiveConnection::check_arguments(std::span<const ReceivePart> parts) {
-  const char* problem = parts.empty() || parts.size() > kMaxGroup ? "has a part count beyond 1..8" : nullptr;
+const char* ReceiveConnection::problem_with(std::span<const ReceivePart> parts) {
+  if (parts.empty() || parts.size() > kMaxGroup) return "has a part count beyond 1..8";
   for (const ReceivePart& part : parts) {
     if (part.size_bytes == 0) continue;
-    if (part.memory == nullptr) {
-      problem = "has no registered memory";
-    } else if (part.memory->device() != &home()) {
-      problem = "has memory that is registered on another device";
-    } else if (!part.memory->covers(part.data, part.size_bytes)) {
-      problem = "leaves its registered memory";
-    } else if (part.memory->on(device()) == nullptr) {
-      problem = "cannot be registered on the device that the connection goes on over";
+    if (part.memory == nullptr) return "has no registered memory";
+    if (part.memory->device() != &home()) return "has memory that is registered on another device";
+    if (!part.memory->covers(part.data, part.size_bytes)) return "leaves its registered memory";
+    if (part.memory->on(device()) == nullptr) {
+      return "cannot be registered on the device that the connection goes on over";
     }
   }
-  if (problem == nullptr) return ok();
+  return nullptr;
+}
+
+Error ReceiveConnection::refuse(std::span<const ReceivePart> parts, const char* problem) {
   Error error{.code = ErrorCode::kInvalidArgument,
               .scope = Scope::kRequest,
               .text = ends_text() + ": a receive of " + std::to_string(parts.size()) + " parts " + problem,
@@ -126,26 +129,20 @@ void ReceiveConnection::stage(std::span<const ReceivePart> parts, std::uint32_t 
   }
 }
 
-bool ReceiveConnection::announce(std::uint32_t slot, std::size_t parts) {
-  if (rails_ != 0 && !announce_keys(slot, parts)) return false;
-  return write_to_sender(slot * sizeof(ClearToSend), parts * sizeof(ClearToSend));
-}
-
 /// What we have staged in our ring, to the same place in the sender's.
 bool ReceiveConnection::write_to_sender(std::uint64_t offset, std::size_t size_bytes) {
   const auto bytes = static_cast<std::uint32_t>(size_bytes);
   ibv_sge staged{.addr = ring().address() + offset, .length = bytes, .lkey = ring().lkey()};
-  ibv_send_wr work{};
   ++announced_;
-  work.wr_id = RequestPool::kControlBit | announced_;
-  work.sg_list = &staged;
-  work.num_sge = 1;
-  // A relay sleeps until its completion queue wakes it.
-  work.opcode = peer().wants_notice ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_RDMA_WRITE;
-  work.send_flags = flag_if(announced_ % kSignalEvery == 0, IBV_SEND_SIGNALED) |
-                    flag_if(bytes <= pair().inline_bytes(), IBV_SEND_INLINE);
-  work.wr.rdma.remote_addr = peer().memory_address + offset;
-  work.wr.rdma.rkey = peer().memory_rkey;
+  ibv_send_wr work =
+      verbs::write_request({.id = RequestPool::kControlBit | announced_,
+                            // A relay sleeps until its completion queue wakes it.
+                            .opcode = peer().wants_notice ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_RDMA_WRITE,
+                            .flags = flag_if(announced_ % kSignalEvery == 0, IBV_SEND_SIGNALED) |
+                                     flag_if(bytes <= pair().inline_bytes(), IBV_SEND_INLINE),
+                            .piece = &staged,
+                            .remote_address = peer().memory_address + offset,
+                            .rkey = peer().memory_rkey});
   return post_send(work);
 }
 
@@ -177,33 +174,45 @@ void ReceiveConnection::completed(const ibv_wc& completion) {
 }
 
 void ReceiveConnection::complete(Request& request) {
-  release_parts(slot_of(request.group), request.parts);
-  oldest_entry_ += request.parts;
+  const std::size_t parts = request.parts;
+  release_parts(slot_of(request.group), parts);
+  oldest_entry_ += parts;
   std::uint64_t bytes = 0;
-  for (std::size_t part = 0; part < request.parts; ++part) bytes += request.sizes[part];
+  for (std::size_t part = 0; part < parts; ++part) bytes += request.sizes[part];
   finish(request, bytes);
 }
 
 bool ReceiveConnection::take_sizes(Request& request, std::uint32_t immediate, RailsOfParts& rails) {
-  std::string problem;
-  if (immediate == kRefusedSize) problem = "the peer's message is longer than this receive; the connection ends here";
+  if (immediate == kRefusedSize) {
+    return disbelieve("the peer's message is longer than this receive; the connection ends here");
+  }
   const ClearToSend* entries = ring().as<ClearToSend>() + slot_of(request.group);
   const std::uint32_t* records = ring().as<std::uint32_t>() + kSizesAt / sizeof(std::uint32_t) + slot_of(request.group);
-  for (std::size_t part = 0; part < request.parts && problem.empty(); ++part) {
-    const std::uint32_t record = request.parts == 1 ? immediate : records[part];
+  const std::size_t parts = request.parts;
+  for (std::size_t part = 0; part < parts; ++part) {
+    const std::uint32_t record = parts == 1 ? immediate : records[part];
     const bool striped = (record & kStripedSize) != 0;
     request.sizes[part] = record & ~kStripedSize;
     if (striped) rails[part] = rails_of(request, part);
     if (request.sizes[part] > entries[part].capacity_bytes) {
-      problem = "the peer reports " + std::to_string(request.sizes[part]) + " bytes in a receive of " +
-                std::to_string(entries[part].capacity_bytes);
-    } else if (striped && rails[part] == 0) {
-      problem = "the peer striped a message over rails that this receive does not have";
+      return disbelieve(request.sizes[part], entries[part].capacity_bytes);
+    }
+    if (striped && rails[part] == 0) {
+      return disbelieve("the peer striped a message over rails that this receive does not have");
     }
   }
-  if (problem.empty()) return true;
+  return true;
+}
+
+bool ReceiveConnection::disbelieve(const char* problem) {
   fail({.code = ErrorCode::kRemote, .scope = Scope::kQueuePair, .text = ends_text() + ": " + problem, .os_errno = 0});
   return false;
+}
+
+bool ReceiveConnection::disbelieve(std::uint32_t size_bytes, std::uint32_t capacity_bytes) {
+  const std::string problem =
+      "the peer reports " + std::to_string(size_bytes) + " bytes in a receive of " + std::to_string(capacity_bytes);
+  return disbelieve(problem.c_str());
 }
 
 void ReceiveConnection::release_parts(std::uint32_t slot, std::size_t parts) {

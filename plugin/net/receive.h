@@ -17,12 +17,13 @@
 
 namespace meshbed::net {
 
+/// Without default values: irecv() has room for eight of them and fills in those that it needs.
 struct ReceivePart {
-  void* data = nullptr;
-  std::size_t size_bytes = 0;  // the largest message that may come
-  int tag = 0;
-  Memory* memory = nullptr;  // may be nullptr where size_bytes is 0
-  void* event = nullptr;     // the profiler's parent event; nullptr: none
+  void* data;
+  std::size_t size_bytes;  // the largest message that may come
+  int tag;
+  Memory* memory;  // may be nullptr where size_bytes is 0
+  void* event;     // the profiler's parent event; nullptr: none
 };
 
 class Sessions;
@@ -84,7 +85,9 @@ class ReceiveConnection : public Connection {
 
   // --- flushes (receive_flush.cpp) ---
   void advance_flushes() override;
-  Result<void> expect_device_memory(std::span<const ReceivePart> parts);
+  /// GPU memory that was registered with another connection of this device: its bytes, too, must be flushed through
+  /// every device that they come over.
+  bool needs_flusher(std::span<const ReceivePart> parts) const;
   /// The one for the leg's device as it is now.
   Result<void> open_flusher();
   bool start_flush(Request& request);
@@ -108,13 +111,21 @@ class ReceiveConnection : public Connection {
   const verbs::RegisteredBuffer& ring() { return leg().memory(); }
 
   bool has_room(std::size_t parts) const;
-  Result<void> check_arguments(std::span<const ReceivePart> parts);
+  /// nullptr, or what is wrong with them.
+  const char* problem_with(std::span<const ReceivePart> parts);
+  [[gnu::cold, gnu::noinline]] Error refuse(std::span<const ReceivePart> parts, const char* problem);
   void stage(std::span<const ReceivePart> parts, std::uint32_t slot);
-  bool announce(std::uint32_t slot, std::size_t parts);
+  bool announce(std::uint32_t slot, std::size_t parts) {
+    if (rails_ != 0 && !announce_keys(slot, parts)) return false;
+    return write_to_sender(slot * sizeof(ClearToSend), parts * sizeof(ClearToSend));
+  }
   bool write_to_sender(std::uint64_t offset, std::size_t size_bytes);
   /// Over which rails each part came, besides the first way.
   using RailsOfParts = std::array<std::uint32_t, kMaxGroup>;
   bool take_sizes(Request& request, std::uint32_t immediate, RailsOfParts& rails);
+  /// What the peer says of a message cannot be: fails, and returns false.
+  [[gnu::cold, gnu::noinline]] bool disbelieve(const char* problem);
+  [[gnu::cold, gnu::noinline]] bool disbelieve(std::uint32_t size_bytes, std::uint32_t capacity_bytes);
   void complete(Request& request);
   void release_parts(std::uint32_t slot, std::size_t parts);
 

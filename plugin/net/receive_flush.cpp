@@ -2,7 +2,6 @@
 // what came over an earlier one may still be on its way. A flush does not need the leg; where its own read is lost the
 // connection is suspended as for a lost leg, and the flush goes over the next leg's device. Through an earlier device
 // whose port is down nothing can be read: there the flush waits until what came over it must have landed.
-#include <algorithm>
 #include <cstring>
 
 #include "plugin/base/log.h"
@@ -29,14 +28,12 @@ Result<void> ReceiveConnection::expect_device_memory() {
   return in_turn([this]() -> Result<void> { return open_flusher(); });
 }
 
-/// GPU memory that was registered with another connection of this device: its bytes, too, must be flushed through every
-/// device that they come over.
-Result<void> ReceiveConnection::expect_device_memory(std::span<const ReceivePart> parts) {
-  if (!settings().flushes || !flushers_.empty()) return ok();
-  const bool any = std::any_of(parts.begin(), parts.end(), [](const ReceivePart& part) {
-    return part.memory != nullptr && part.memory->is_device();
-  });
-  return any ? open_flusher() : ok();
+bool ReceiveConnection::needs_flusher(std::span<const ReceivePart> parts) const {
+  if (!settings().flushes || !flushers_.empty()) return false;
+  for (const ReceivePart& part : parts) {
+    if (part.memory != nullptr && part.memory->is_device()) return true;
+  }
+  return false;
 }
 
 Result<void> ReceiveConnection::open_flusher() {

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <new>
 
+#include "plugin/base/check.h"
 #include "plugin/net/object.h"
 #include "plugin/net/ring.h"
 
@@ -56,10 +57,33 @@ class RequestPool {
   bool empty() const { return free_count_ == 0 && born_ == kRequests; }
   std::size_t in_use() const { return born_ - free_count_; }
   /// Must not be empty.
-  Request& take();
-  void give_back(Request& request);
+  Request& take() {
+    if (free_count_ == 0) bear();
+    Request& request = at(free_[--free_count_]);
+    request.revive(ObjectKind::kRequest);
+    ++request.generation;
+    request.in_use = true;
+    request.done = false;
+    request.reported = false;
+    request.flushes = false;
+    request.has_events = false;
+    request.memory = nullptr;
+    request.parts = 1;
+    return request;
+  }
+  void give_back(Request& request) {
+    MESHBED_CHECK(request.in_use);
+    request.in_use = false;
+    request.bury();
+    free_[free_count_++] = request.index;
+  }
   /// nullptr: that request is gone.
-  Request* find(std::uint64_t work_id);
+  Request* find(std::uint64_t work_id) {
+    const std::uint64_t index = work_id & 0xffffU;
+    if ((work_id & kControlBit) != 0 || index >= born_) return nullptr;
+    Request& request = at(index);
+    return request.in_use && request.generation == work_id >> 16U ? &request : nullptr;
+  }
 
   template <typename Action>
   void for_each_in_use(Action action) {
@@ -69,6 +93,8 @@ class RequestPool {
   }
 
  private:
+  /// One more that is free.
+  [[gnu::cold, gnu::noinline]] void bear();
   Request& at(std::size_t index) { return *std::launder(reinterpret_cast<Request*>(storage_) + index); }
 
   Endpoint* owner_;

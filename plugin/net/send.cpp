@@ -1,7 +1,6 @@
 #include "plugin/net/send.h"
 
 #include <algorithm>
-#include <bit>
 
 #include "plugin/base/log.h"
 #include "plugin/net/direct_carrier.h"
@@ -50,7 +49,7 @@ Result<Request*> SendConnection::post(const SendArguments& send) {
       return not_now();
     }
   }
-  if (auto fine = check_arguments(send); !fine) return fine.error();
+  if (const char* problem = problem_with(send)) return refuse(send, problem);
   const Place place = place_of(*slot);
   if (send.size_bytes > slot->capacity_bytes) return refuse_oversized(send, place);
   if (!carrier_->has_room(send.size_bytes)) {
@@ -100,13 +99,6 @@ void SendConnection::lay_rails() {
   if (rail_layer_->done()) rail_layer_.reset();
 }
 
-Result<Request*> SendConnection::not_now() {
-  if (impaired()) {
-    if (auto attended = attend(); !attended) return attended.error();
-  }
-  return nullptr;
-}
-
 const ClearToSend* SendConnection::ready_slot(int tag) {
   return impaired() || held_back_ || pool_.empty() ? nullptr : find_slot(tag);
 }
@@ -145,22 +137,20 @@ const ClearToSend* SendConnection::find_slot(int tag) {
   return nullptr;
 }
 
-Result<void> SendConnection::check_arguments(const SendArguments& send) {
-  const char* problem = nullptr;
-  if (send.size_bytes > kMaxMessageBytes) {
-    problem = "is longer than 1 GiB, the largest message";
-  } else if (send.size_bytes > 0 && send.memory == nullptr) {
-    problem = "has no registered memory";
-  } else if (send.size_bytes > 0 && send.memory->device() != &home()) {
-    problem = "has memory that is registered on another device";
-  } else if (send.size_bytes > 0 && !send.memory->covers(send.data, send.size_bytes)) {
-    problem = "leaves its registered memory";
-  } else if (send.size_bytes > 0 && send.memory->on(device()) == nullptr) {
-    problem = "cannot be registered on the device that the connection goes on over";
-  } else {
-    problem = carrier_->size_problem(send.size_bytes);
-    if (problem == nullptr) return ok();
+const char* SendConnection::problem_with(const SendArguments& send) {
+  if (send.size_bytes > kMaxMessageBytes) return "is longer than 1 GiB, the largest message";
+  if (send.size_bytes > 0) {
+    if (send.memory == nullptr) return "has no registered memory";
+    if (send.memory->device() != &home()) return "has memory that is registered on another device";
+    if (!send.memory->covers(send.data, send.size_bytes)) return "leaves its registered memory";
+    if (send.memory->on(device()) == nullptr) {
+      return "cannot be registered on the device that the connection goes on over";
+    }
   }
+  return carrier_->size_problem(send.size_bytes);
+}
+
+Error SendConnection::refuse(const SendArguments& send, const char* problem) {
   Error error{.code = ErrorCode::kInvalidArgument,
               .scope = Scope::kRequest,
               .text = ends_text() + ": a send of " + std::to_string(send.size_bytes) + " bytes " + problem,
@@ -183,16 +173,16 @@ Place SendConnection::place_of(const ClearToSend& slot) {
   return {.group = group_,
           .part = static_cast<std::uint32_t>(&slot - first_slot(group_)),
           .parts = group_parts_,
-          .last = std::popcount(matched_) + 1 == static_cast<int>(group_parts_),
+          .last = matched_parts_ + 1 == group_parts_,
           .entry = &slot};
 }
 
 void SendConnection::finish_part(std::uint32_t part) {
   matched_ |= 1U << part;
-  if (std::popcount(matched_) < static_cast<int>(group_parts_)) return;
+  if (++matched_parts_ < group_parts_) return;
   group_ += group_parts_;
   group_parts_ = 0;
-  matched_ = 0;
+  matched_ = matched_parts_ = 0;
   group_seen_ = false;
 }
 

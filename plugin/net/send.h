@@ -74,10 +74,10 @@ class SendConnection : public Connection {
   ClearToSend* first_slot(std::uint64_t group) { return ring().as<ClearToSend>() + slot_of(group); }
   Place place_of(const ClearToSend& slot);
   void finish_part(std::uint32_t part);
-  /// nullptr, or the failure; takes a step towards being taken up again where the connection is suspended.
-  Result<Request*> not_now();
-  Result<void> check_arguments(const SendArguments& send);
-  Result<Request*> refuse_oversized(const SendArguments& send, const Place& place);
+  /// nullptr, or what is wrong with it.
+  const char* problem_with(const SendArguments& send);
+  [[gnu::cold, gnu::noinline]] Error refuse(const SendArguments& send, const char* problem);
+  [[gnu::cold, gnu::noinline]] Result<Request*> refuse_oversized(const SendArguments& send, const Place& place);
 
   // --- rails ---
   void plan_rails(const std::vector<Nic>& nics);
@@ -92,6 +92,8 @@ class SendConnection : public Connection {
   std::string refused_text(const std::string& peer);
 
   // --- taking up again (send_resume.cpp) ---
+  [[gnu::cold, gnu::noinline]] void attend_to_ways();
+  void look_around();
   void look_at_port();
   void look_at_rails(const std::vector<Nic>& nics);
   void look_homewards();
@@ -103,9 +105,10 @@ class SendConnection : public Connection {
   bool carry_what_is_known(std::uint64_t group, std::uint32_t parts);
 
   std::unique_ptr<Carrier> carrier_, retired_carrier_;
-  std::uint64_t group_ = 0;         // first entry of the group that is being served
-  std::uint32_t group_parts_ = 0;   // 0: not known yet
-  std::uint32_t matched_ = 0;       // bit per part
+  std::uint64_t group_ = 0;        // first entry of the group that is being served
+  std::uint32_t group_parts_ = 0;  // 0: not known yet
+  std::uint32_t matched_ = 0;      // bit per part
+  std::uint32_t matched_parts_ = 0;
   bool group_seen_ = false;         // all its entries are in the ring
   bool known_carried_ = true;       // what was matched on an earlier leg is known to this one's carrier
   bool held_back_ = false;          // no new sends: earlier ones go first

@@ -168,10 +168,19 @@ bool SendConnection::carry_what_is_known(std::uint64_t group, std::uint32_t part
 void SendConnection::polled(int count) {
   if (impaired()) return;
   carrier_->polled(count);
+  if (!replays_.empty() || away_ || rail_layer_ != nullptr) attend_to_ways();
+  if (count == 0 && origin_ && !impaired()) look_around();
+}
+
+/// What there is to do until everything is as it was meant to be.
+void SendConnection::attend_to_ways() {
   if (!impaired() && !replays_.empty()) replay();
   if (away_ && !impaired()) look_homewards();
   if (rail_layer_ != nullptr && !impaired()) lay_rails();
-  if (count > 0 || !origin_ || impaired()) return;
+}
+
+/// Nothing came: is there a reason?
+void SendConnection::look_around() {
   if (events_seen_ != origin_->transport->port_events()) look_at_port();
   if (detour_ != nullptr && !impaired()) look_for_detour();
   if (!impaired()) listen_to_silence();

@@ -44,18 +44,16 @@ TcpConnection::~TcpConnection() {
   });
 }
 
-Result<bool> TcpConnection::test(Request& request, int* sizes) {
+TcpConnection::Progress TcpConnection::test(Request& request, int* sizes) {
   if (!request.done && !failed()) progress();
   if (!request.done) {
-    if (failed()) return failure();
-    if (auto late = check_lateness(request)) return *late;
-    return false;
+    return failed() || !in_time(request) ? Progress::kFailed : Progress::kPending;
   }
   if (sizes != nullptr) {
     for (std::size_t part = 0; part < request.parts; ++part) sizes[part] = static_cast<int>(request.sizes[part]);
   }
   pool_.give_back(request);
-  return true;
+  return Progress::kDone;
 }
 
 void TcpConnection::close() {
@@ -138,18 +136,22 @@ Error TcpConnection::describe(ErrorCode code, const std::string& what) const {
   return {.code = code, .scope = Scope::kQueuePair, .text = ends_text() + ": " + what, .os_errno = 0};
 }
 
-std::optional<Error> TcpConnection::check_lateness(Request& request) {
-  if (settings_.operation_timeout_ns == 0 || request.reported) return std::nullopt;
+/// False: late, and failed.
+bool TcpConnection::in_time(Request& request) {
+  if (settings_.operation_timeout_ns == 0 || request.reported) return true;
   const std::int64_t waited_ns = now_ns() - request.posted_ns;
-  if (waited_ns < settings_.operation_timeout_ns) return std::nullopt;
+  if (waited_ns < settings_.operation_timeout_ns) return true;
   request.reported = true;
   Error error =
       describe(ErrorCode::kTimeout, std::string("a ") + direction(*this) + " has not completed for " +
                                         std::to_string(waited_ns / 1'000'000'000) + " s (NCCL_MESH_TIMEOUT_SEC), " +
                                         std::to_string(pool_.in_use()) + " requests are outstanding");
-  if (settings_.fatal_on_timeout) return fail(std::move(error));
+  if (settings_.fatal_on_timeout) {
+    fail(std::move(error));
+    return false;
+  }
   MESHBED_WARN("%s", error.text.c_str());
-  return std::nullopt;
+  return true;
 }
 
 Request& TcpConnection::take_request() {

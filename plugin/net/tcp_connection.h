@@ -50,7 +50,8 @@ class TcpConnection : public Endpoint {
   ~TcpConnection() override;
 
   /// Moves what can be moved where the request is not complete yet.
-  Result<bool> test(Request& request, int* sizes) override;
+  Progress test(Request& request, int* sizes) override;
+  const Error& failure() const override { return *failure_; }
   void close() override;
 
  protected:
@@ -80,7 +81,6 @@ class TcpConnection : public Endpoint {
   void note_life() { silent_since_ns_ = 0, patience_ns_ = kSilenceNs; }
 
   bool failed() const { return failure_.has_value(); }
-  const Error& failure() const { return *failure_; }
   /// Logs and keeps the first failure; returns the one that is kept, to hand on.
   const Error& keep_failure(Error error);
   /// As keep_failure(), and ends the stream.
@@ -97,7 +97,7 @@ class TcpConnection : public Endpoint {
   RequestPool pool_;
 
  private:
-  std::optional<Error> check_lateness(Request& request);
+  bool in_time(Request& request);
   std::size_t moved(ssize_t count, bool reading);
 
   TcpEnds ends_;

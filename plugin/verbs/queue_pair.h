@@ -44,6 +44,33 @@ struct QueuePairPath {
   std::uint8_t service_level = 0;
 };
 
+/// An RDMA write, for ibv_post_send(3).
+struct WriteOptions {
+  std::uint64_t id = 0;
+  ibv_wr_opcode opcode = IBV_WR_RDMA_WRITE;  // or with an immediate value
+  unsigned flags = 0;                        // ibv_send_flags
+  ibv_sge* piece = nullptr;                  // nullptr: no bytes
+  std::uint32_t immediate = 0;               // in network order
+  std::uint64_t remote_address = 0;
+  std::uint32_t rkey = 0;
+};
+
+/// Sets what a write has. The rest of the struct, most of it, is for other operations, and clearing it would cost more
+/// than filling this in.
+inline ibv_send_wr write_request(const WriteOptions& options) {
+  ibv_send_wr work;
+  work.wr_id = options.id;
+  work.next = nullptr;
+  work.sg_list = options.piece;
+  work.num_sge = options.piece != nullptr ? 1 : 0;
+  work.opcode = options.opcode;
+  work.send_flags = options.flags;
+  work.imm_data = options.immediate;
+  work.wr.rdma.remote_addr = options.remote_address;
+  work.wr.rdma.rkey = options.rkey;
+  return work;
+}
+
 class QueuePair {
  public:
   /// In INIT: may be given receives, answers nothing yet.

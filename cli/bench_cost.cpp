@@ -1,0 +1,130 @@
+#include "cli/bench_cost.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <ostream>
+#include <stdexcept>
+
+#include "cli/bench.h"
+#include "cli/callgrind.h"
+#include "cli/cost/null_pair.h"
+#include "cli/cost/null_wire.h"
+#include "cli/files.h"
+#include "cli/result.h"
+#include "emu/process.h"
+#include "emu/scratch.h"
+#include "plugin/base/units.h"
+
+namespace meshbed::cli {
+namespace {
+
+namespace po = boost::program_options;
+
+// The second run's messages beyond the first's are counted: what a connection does once drops out. A multiple of what
+// every so many messages cause (a signalled clear-to-send, the ring's end).
+constexpr std::uint64_t kFewMessages = 1024, kManyMessages = 3072;
+constexpr std::size_t kFunctionsShown = 12;
+
+/// Instructions by function, for each message.
+struct Cost {
+  std::map<std::string, double> entries;    // of the plugin's, with all that they call: "isend"
+  std::map<std::string, double> functions;  // of their own
+};
+
+std::string toggle(const char* prefix) { return std::string("--toggle-collect=") + prefix + "*"; }
+
+std::vector<CountedFunction> count(const emu::Scratch& scratch, std::uint64_t messages, std::uint64_t bytes, int vain) {
+  const std::string file = fmt::format("{}/{}-{}", scratch.path(), messages, vain);
+  const BuiltFiles files = built_files();
+  const emu::ProgramResult run = emu::run_program(
+      {"valgrind", "--quiet", "--tool=callgrind", "--compress-strings=no", "--compress-pos=no",
+       "--callgrind-out-file=" + file, toggle(cost::kCountedPrefix), toggle(cost::kNullWirePrefix), files.cost_program,
+       files.net_plugin, std::to_string(messages), std::to_string(bytes), std::to_string(vain)});
+  if (run.status != 0) {
+    throw std::runtime_error(fmt::format("bench cost: {} under valgrind ended with status {}: {}", files.cost_program,
+                                         run.status, emu::last_line(run.errors)));
+  }
+  return read_callgrind(read_text_file(file));
+}
+
+Cost cost_of_message(const emu::Scratch& scratch, std::uint64_t bytes, int vain) {
+  Cost cost;
+  const auto add = [&](std::uint64_t messages, double share) {
+    for (const CountedFunction& function : count(scratch, messages, bytes, vain)) {
+      if (function.name.rfind(cost::kCountedPrefix, 0) == 0) {
+        const std::string entry = function.name.substr(std::string(cost::kCountedPrefix).size());
+        cost.entries[entry] += share * static_cast<double>(function.called);
+      } else {
+        cost.functions[function.name] += share * static_cast<double>(function.self);
+      }
+    }
+  };
+  constexpr double kShare = 1.0 / static_cast<double>(kManyMessages - kFewMessages);
+  add(kManyMessages, kShare);
+  add(kFewMessages, -kShare);
+  return cost;
+}
+
+std::string shortened(const std::string& name) { return name.size() > 88 ? name.substr(0, 85) + "..." : name; }
+
+void print(const nlohmann::json& result, std::ostream& out) {
+  out << fmt::format("instructions for a message of {} bytes on the null wire, callgrind\n",
+                     result.at("message_bytes").get<std::uint64_t>());
+  for (const auto& [entry, cost] : result.at("entries").items()) {
+    out << fmt::format("{:10.1f}  {}\n", cost.get<double>(), entry);
+  }
+  out << fmt::format("{:10.1f}  the pair\n\n{:10.1f}  and for each test of a receive in vain\n\nby function\n",
+                     result.at("instructions_per_pair").get<double>(), result.at("test_in_vain").get<double>());
+  std::size_t shown = 0;
+  for (const nlohmann::json& function : result.at("functions")) {
+    if (shown++ == kFunctionsShown) break;
+    out << fmt::format("{:10.1f}  {}\n", function.at("instructions").get<double>(),
+                       shortened(function.at("name").get<std::string>()));
+  }
+}
+
+}  // namespace
+
+int bench_cost_command(const Arguments& arguments, std::ostream& out) {
+  Syntax syntax("bench cost [options]");
+  std::string bytes_text = "4096";
+  std::string keep;
+  bool json = false;
+  syntax.options.add_options()                                                                                    //
+      ("message-bytes", po::value(&bytes_text)->value_name("N")->default_value(bytes_text), "size of a message")  //
+      ("keep", po::value(&keep)->value_name("FILE"), "also write the result, with its provenance, to this file")  //
+      ("json", po::bool_switch(&json), "print JSON instead of the table");
+  if (!parse_arguments(arguments, syntax, out)) return kExitOk;
+  const std::uint64_t bytes = parse_count("--message-bytes", bytes_text, 1, 64 * kMiB);
+
+  const emu::Scratch scratch(std::filesystem::temp_directory_path(), "meshbed-cost");
+  const Cost cost = cost_of_message(scratch, bytes, 0);
+  double pair = 0;
+  for (const auto& [entry, instructions] : cost.entries) pair += instructions;
+  nlohmann::json functions = nlohmann::json::array();
+  for (const auto& [name, instructions] : cost.functions) {
+    if (instructions >= 1) functions.push_back({{"name", name}, {"instructions", instructions}});
+  }
+  std::sort(functions.begin(), functions.end(),
+            [](const auto& one, const auto& other) { return one["instructions"] > other["instructions"]; });
+  const nlohmann::json result = {{"benchmark", "cost"},
+                                 {"message_bytes", bytes},
+                                 {"instructions_per_pair", pair},
+                                 {"entries", cost.entries},
+                                 {"test_in_vain", cost_of_message(scratch, bytes, 1).entries.at("test_in_vain")},
+                                 {"functions", functions},
+                                 {"provenance", bench_provenance()}};
+  if (json) {
+    out << result.dump(2) << "\n";
+  } else {
+    print(result, out);
+  }
+  if (!keep.empty()) write_text_file(keep, result.dump(2) + "\n");
+  return kExitOk;
+}
+
+}  // namespace meshbed::cli

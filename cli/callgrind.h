@@ -1,0 +1,22 @@
+#pragma once
+// What callgrind counted: instructions by function, read from its own file (Valgrind's manual, "Callgrind Format
+// Specification"), which was written with --compress-strings=no --compress-pos=no.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace meshbed::cli {
+
+struct CountedFunction {
+  std::string name;
+  std::string object;        // the file that it is in
+  std::uint64_t self = 0;    // instructions of its own
+  std::uint64_t called = 0;  // of all that it called, and what these called
+};
+
+/// By name and object. Throws std::runtime_error where the text is none of callgrind's, or where the functions do not
+/// add up to the total that it names.
+std::vector<CountedFunction> read_callgrind(const std::string& text);
+
+}  // namespace meshbed::cli

@@ -1,0 +1,19 @@
+#pragma once
+// Null wire: a libibverbs.so.1 with one device whose queue pairs all lie in this process, and which does as little as a
+// device can: a write is a copy into the peer's memory and its completions. What remains of a message's cost is the
+// plugin's.
+//
+// No reads, no atomics, no completion channels, no protection of memory: nothing that the data path over a cable needs.
+// Verbs that make or change objects may be called by any thread, posting and polling by one at a time.
+
+#include <cstdint>
+
+namespace meshbed::cost {
+
+/// The device's, /24. Its interface is there for programs that are linked with null_interface.cpp.
+inline constexpr std::uint8_t kNullAddress[4] = {127, 94, 0, 1};
+
+/// What work requests go through; callgrind stops counting in functions whose name begins so.
+inline constexpr const char* kNullWirePrefix = "meshbed_null_wire_";
+
+}  // namespace meshbed::cost

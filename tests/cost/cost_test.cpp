@@ -1,0 +1,51 @@
+// What a message costs in the plugin: no memory, and few instructions. Both over the null wire (cli/cost), whose device
+// does next to nothing, with the real plugin file connected as NCCL connects it.
+#include <doctest/doctest.h>
+
+#include <cstdint>
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "cli/cost/null_pair.h"
+#include "tests/cost/allocation_counter.h"
+#include "tests/support/command.h"
+
+using namespace meshbed;
+using namespace meshbed::test;
+
+namespace {
+
+const std::string kPlugin = std::string(MESHBED_BINARY_DIR) + "/lib/libnccl-net-mesh.so";
+constexpr std::size_t kMessageBytes = 4096;
+
+}  // namespace
+
+TEST_CASE("nothing is allocated after connect: 10,000 messages, the first among them") {
+  const std::uint64_t before = allocations();
+  cost::NullPair pair(kPlugin, kMessageBytes);
+  const std::uint64_t connected = allocations();
+  CHECK(connected > before + 100);  // to connect takes memory, and it is counted
+  for (std::uint64_t number = 0; number < 10'000; ++number) pair.message(number, static_cast<int>(number % 3));
+  CHECK(allocations() - connected == 0);
+}
+
+TEST_CASE("a send, its receive and the tests that complete both take less than 1,500 instructions") {
+  if (std::getenv("MESHBED_TEST_FULL") == nullptr) {
+    MESSAGE("skipped: counted by ./meshbed test without --quick");
+    return;
+  }
+  const CommandResult result = run_command_line(meshbed_program() + " bench cost --json");
+  REQUIRE(result.status == 0);
+  const auto cost = nlohmann::json::parse(result.output);
+  MESSAGE("instructions for the pair: ", cost.at("instructions_per_pair").get<double>(),
+          ", for a test in vain: ", cost.at("test_in_vain").get<double>());
+  CHECK(cost.at("message_bytes") == kMessageBytes);
+  CHECK(cost.at("instructions_per_pair").get<double>() < 1500);
+  // It really counts: each of the four calls is there, and none is free.
+  CHECK(cost.at("entries").size() == 4);
+  for (const auto& [entry, instructions] : cost.at("entries").items()) {
+    CAPTURE(entry);
+    CHECK(instructions.get<double>() > 50);
+  }
+}
