@@ -114,7 +114,7 @@ class WalkingChooser final : public Chooser {
   void took(const ChoiceStep& step) override {
     board_.steps[schedule_.size() - 1] = step;
     asleep_ = is_actor(schedule_.back()) && step.instant ? tired_ : "";
-    if (step.elsewhere) leave();
+    if (step.leave) leave();
     if (options_.reduce && !step.changed && (is_actor(schedule_.back()) ? more_come_ : had_actor_)) leave();
   }
 
@@ -126,6 +126,7 @@ class WalkingChooser final : public Chooser {
     _exit(0);
   }
 
+  bool late() const override { return !is_actor(schedule_.back()) && had_actor_; }
   const std::string& schedule() const override { return schedule_; }
 
  private:
@@ -196,6 +197,7 @@ class ReplayingChooser final : public Chooser {
     board_.told = true;
     _exit(0);
   }
+  bool late() const override { return false; }
   const std::string& schedule() const override { return schedule_; }
 
  private:

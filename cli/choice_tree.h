@@ -23,9 +23,9 @@ namespace meshbed::cli {
 
 /// What the program tells of a step that it took.
 struct ChoiceStep {
-  bool instant = false;    // no time went by in it
-  bool changed = true;     // false: all but the time is as if it had not been
-  bool elsewhere = false;  // another option of that place gives all that it gives
+  bool instant = false;  // no time went by in it
+  bool changed = true;   // false: all but the time is as if it had not been
+  bool leave = false;    // not to be gone down: another option there gives all of it, or it is beyond a bound
 };
 
 struct ChoiceTreeOptions {
@@ -64,6 +64,9 @@ class Chooser {
   virtual char choose(const std::string& options) = 0;
   /// Of the option that was chosen last, when it has been taken; may not return.
   virtual void took(const ChoiceStep& step) = 0;
+  /// The option that was chosen last is no actor's, though an actor's there gets something done. A replay does not
+  /// know.
+  virtual bool late() const = 0;
   /// Ends the run, from wherever it is.
   [[noreturn]] virtual void end(const RunEnd& end) = 0;
   /// The letters so far.

@@ -38,7 +38,7 @@ struct Wanted {
   ExploreOptions run;
   ChoiceTreeOptions tree;
   std::vector<ExploredProgram> programs;
-  std::optional<int> interruptions;
+  std::optional<int> interruptions, late;
   std::optional<std::string> replay;
   std::vector<std::string> overrides;
   bool list = false;
@@ -46,9 +46,12 @@ struct Wanted {
   ExploreOptions options_for(const ExploredProgram& program) const {
     ExploreOptions options = run;
     options.interruptions = interruptions.value_or(program.interruptions);
+    options.late = late.value_or(program.late);
     return options;
   }
 };
+
+std::string bound(int late) { return late == Turns::kNoBound ? "any" : std::to_string(late); }
 
 std::vector<ExploredProgram> programs_named(const std::vector<std::string>& names) {
   if (names.empty()) return explored_programs();
@@ -66,7 +69,7 @@ std::vector<ExploredProgram> programs_named(const std::vector<std::string>& name
 std::optional<Wanted> parse(const Arguments& arguments, std::ostream& out) {
   Wanted wanted;
   bool explore = false, all_orders = false;
-  std::string version, interruptions, runs_max = std::to_string(wanted.tree.runs_max), replay;
+  std::string version, interruptions, late, runs_max = std::to_string(wanted.tree.runs_max), replay;
   std::vector<std::string> only;
   Syntax syntax("fuzz --explore [options]");
   syntax.options.add_options()                                                                                     //
@@ -76,7 +79,9 @@ std::optional<Wanted> parse(const Arguments& arguments, std::ostream& out) {
       ("only", po::value(&only)->value_name("PROGRAM"), "this program; may be repeated")                           //
       ("list", po::bool_switch(&wanted.list), "the programs")                                                      //
       ("interruptions", po::value(&interruptions)->value_name("N"),
-       "so many calls of a run may come while the wire is half-way; default: each program's own")                    //
+       "so many calls of a run may come while the wire is half-way; default: each program's own")  //
+      ("late", po::value(&late)->value_name("N"),
+       "so often may the wire deliver while a rank could get something done; default: each program's own")           //
       ("all-orders", po::bool_switch(&all_orders), "leave no order out, not even those that nobody can tell apart")  //
       ("runs-max", po::value(&runs_max)->value_name("N")->default_value(runs_max), "of a program, at most")          //
       ("replay", po::value(&replay)->value_name("SCHEDULE"), "one run of one program, step by step")                 //
@@ -94,6 +99,7 @@ std::optional<Wanted> parse(const Arguments& arguments, std::ostream& out) {
   if (!interruptions.empty()) {
     wanted.interruptions = static_cast<int>(parse_count("--interruptions", interruptions, 0, 1000));
   }
+  if (!late.empty()) wanted.late = static_cast<int>(parse_count("--late", late, 0, Turns::kNoBound));
   wanted.tree.reduce = !all_orders;
   wanted.tree.runs_max = parse_count("--runs-max", runs_max, 1, 1'000'000'000);
   wanted.programs = programs_named(only);
@@ -133,17 +139,19 @@ std::string digest_of(const std::set<std::string>& outcomes) {
 }
 
 int explore_all(const Wanted& wanted, const Scenario& scenario, std::ostream& out) {
-  out << fmt::format("{:<17} {:>13} {:>8} {:>9} {:>8} {:>8} {:>9}  digest\n", "program", "interruptions", "runs",
-                     "redundant", "choices", "longest", "outcomes");
+  out << fmt::format("{:<17} {:>13} {:>5} {:>8} {:>9} {:>8} {:>8} {:>9}  digest\n", "program", "interruptions", "late",
+                     "runs", "redundant", "choices", "longest", "outcomes")
+      << std::flush;
   std::uint64_t runs = 0, broken = 0;
   bool whole = true;
   for (const ExploredProgram& program : wanted.programs) {
     const ExploreOptions options = wanted.options_for(program);
     const ChoiceTreeReport report =
         walk_choices(wanted.tree, [&](Chooser& chooser) { explore_run(scenario, options, program, chooser); });
-    out << fmt::format("{:<17} {:>13} {:>8} {:>9} {:>8} {:>8} {:>9}  {}{}\n", program.name, options.interruptions,
-                       report.runs, report.redundant, report.choices, report.longest, report.outcomes.size(),
-                       digest_of(report.outcomes), report.whole ? "" : "  not all of them: --runs-max");
+    out << fmt::format("{:<17} {:>13} {:>5} {:>8} {:>9} {:>8} {:>8} {:>9}  {}{}\n", program.name, options.interruptions,
+                       bound(options.late), report.runs, report.redundant, report.choices, report.longest,
+                       report.outcomes.size(), digest_of(report.outcomes),
+                       report.whole ? "" : "  not all of them: --runs-max");
     for (const ScheduleFinding& one : report.findings) {
       out << fmt::format("  BROKEN: {}\n    again: {}\n", one.finding, again(wanted, program, one.schedule));
     }

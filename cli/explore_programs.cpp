@@ -131,18 +131,19 @@ void listener_closes(ExploredRank& rank) {
 }  // namespace
 
 const std::vector<ExploredProgram>& explored_programs() {
+  constexpr int kAny = Turns::kNoBound;
   static const std::vector<ExploredProgram> all{
       {"connection", "a connection is made and closed; the sender may close before the other end has accepted",
-       connection, 2},
-      {"message", "one message over one connection", message, 1},
-      {"crossed", "a connection and a message each way at once, each on a cable of its own", crossed, 0},
-      {"crossed-reversed", "the same with devices that do not face each other", crossed_reversed, 0},
-      {"receiver-closes", "a connection is closed with a receive posted", receiver_closes, 1},
-      {"sender-closes", "a connection is closed with a send under way", sender_closes, 1},
-      {"both-close", "both ends close with requests under way", both_close, 1},
+       connection, 2, kAny},
+      {"message", "one message over one connection", message, 1, kAny},
+      {"crossed", "a connection and a message each way at once, each on a cable of its own", crossed, 0, 1},
+      {"crossed-reversed", "the same with devices that do not face each other", crossed_reversed, 0, 1},
+      {"receiver-closes", "a connection is closed with a receive posted", receiver_closes, 1, kAny},
+      {"sender-closes", "a connection is closed with a send under way", sender_closes, 1, kAny},
+      {"both-close", "both ends close with requests under way", both_close, 1, kAny},
       {"hardly-accepted", "a listener is given up after two looks at it, the connection is closed at once",
-       hardly_accepted, 2},
-      {"listener-closes", "a listener is closed while a connection to it is being made", listener_closes, 2},
+       hardly_accepted, 2, kAny},
+      {"listener-closes", "a listener is closed while a connection to it is being made", listener_closes, 2, kAny},
   };
   return all;
 }

@@ -12,7 +12,9 @@ struct ExploredProgram {
   const char* name;
   const char* about;
   void (*body)(ExploredRank& rank);  // finalize comes after it
-  int interruptions;                 // see explore_turns.h; so many that the walk takes seconds
+  // See explore_turns.h; so that the walk takes seconds:
+  int interruptions;
+  int late;
 };
 
 const std::vector<ExploredProgram>& explored_programs();

@@ -33,7 +33,7 @@ std::string finding_of(const Simulation& simulation, const sim::MessageTotals& m
 
 void explore_run(const Scenario& scenario, const ExploreOptions& options, const ExploredProgram& program,
                  Chooser& chooser) {
-  Turns::Options play{.ranks = 2, .interruptions = options.interruptions};
+  Turns::Options play{.ranks = 2, .interruptions = options.interruptions, .late = options.late};
   if (options.transcript != nullptr) {
     play.tell = [&options](const std::string& line) { *options.transcript << line << "\n" << std::flush; };
   }

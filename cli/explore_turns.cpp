@@ -59,7 +59,7 @@ Turns::Answer Turns::take(int rank, const std::string& name, std::size_t circle,
 
   const Picoseconds before_ps = world.now();
   const Trace before = trace_of(*seat.thread);
-  seat.seen += fmt::format("\n{} {}", before_ps, name);
+  seat.seen += fmt::format("\n{} {}", seat.thread->process().epoch, name);
   const std::size_t seen = seat.seen.size();
   const Answer answer = call();
   seat.step = {.instant = world.now() == before_ps,
@@ -136,11 +136,12 @@ void Turns::let_call(Seat& seat) {
 }
 
 void Turns::let_time_pass(char option) {
+  if (!between_ && chooser_.late() && ++late_ > options_.late) return chooser_.took({.leave = true});
   ChoiceStep step{.changed = moment(kQuiet)};
   if (option == '.') {
     interrupted_ += between_ ? 0 : 1;
     between_ = true;
-    step.elsewhere = !step.changed;  // it would be quiet, as after 'w'
+    step.leave = !step.changed;  // it would be quiet, as after 'w'
   } else {
     while (moment(kQuiet)) continue;
     under_way_ = false;

@@ -7,10 +7,10 @@
 //   w          time goes on until the wire is quiet: nothing has reached any rank's process for kQuiet
 //   .          time goes on to the next moment at which something reaches a rank's process
 // A call can so be made at once after the one before, when the wire is quiet, or - `interruptions` times a run - at any
-// moment in between. A rank whose last call came back with "not yet" has no turn until something has reached its
-// process; where nobody has a turn and the wire is quiet, time goes on by itself, in pauses that double, and all look
-// again. What is not chosen: which of a process's own threads runs first at one instant (that is the simulator's
-// order).
+// moment in between. At most `late` times a run does the wire deliver while a rank could get something done. A rank
+// whose last call came back with "not yet" has no turn until something has reached its process; where nobody has a turn
+// and the wire is quiet, time goes on by itself, in pauses that double, and all look again. What is not chosen: which
+// of a process's own threads runs first at one instant (that is the simulator's order).
 
 #include <functional>
 #include <string>
@@ -29,9 +29,11 @@ inline constexpr Picoseconds kHopeless = 120 * kPicosecondsPerSecond;
 
 class Turns {
  public:
+  static constexpr int kNoBound = 1'000'000;
   struct Options {
     int ranks = 2;
     int interruptions = 0;
+    int late = kNoBound;
     std::function<void(const std::string& line)> tell = {};  // each step, for people
   };
   Turns(Options options, Chooser& chooser) : options_(std::move(options)), chooser_(chooser), seats_(options_.ranks) {}
@@ -87,7 +89,7 @@ class Turns {
   sim::Thread* dealer_ = nullptr;
   bool under_way_ = true;  // the wire may bring something
   bool between_ = false;   // the last choice was '.'
-  int interrupted_ = 0;
+  int interrupted_ = 0, late_ = 0;
   Picoseconds pause_ = 0, last_progress_ = 0;
 };
 
