@@ -21,7 +21,9 @@ bool ExploredRank::succeeded(int code, const std::string& call, Errors errors) {
 
 void ExploredRank::until_done(std::vector<Poll> polls) {
   for (std::size_t next = 0; !polls.empty(); next = polls.empty() ? 0 : next % polls.size()) {
-    const Answer answer = turns_.take(rank_, polls[next].name, polls.size(), polls[next].ready, polls[next].look);
+    const bool first = !std::exchange(polls[next].looked, true);
+    const Answer answer = turns_.take(rank_, polls[next].name, {.circle = polls.size(), .first = first},
+                                      polls[next].ready, polls[next].look);
     answer == Answer::kDone ? void(polls.erase(polls.begin() + static_cast<std::ptrdiff_t>(next))) : void(++next);
   }
 }

@@ -25,6 +25,7 @@ struct Poll {
   std::string name;
   std::function<Turns::Answer()> look;
   std::function<bool()> ready = {};
+  bool looked = false;
 };
 
 /// A message under way: its memory, its registration, its request.

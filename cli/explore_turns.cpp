@@ -46,12 +46,12 @@ void Turns::get_up(int rank) {
   sim::World::get().wake(*dealer_);
 }
 
-Turns::Answer Turns::take(int rank, const std::string& name, std::size_t circle, const std::function<bool()>& ready,
+Turns::Answer Turns::take(int rank, const std::string& name, Look look, const std::function<bool()>& ready,
                           const std::function<Answer()>& call) {
   sim::World& world = sim::World::get();
   Seat& seat = seats_[static_cast<std::size_t>(rank)];
   seat.call = name;
-  seat.circle = circle;
+  seat.circle = look.circle;
   seat.ready = ready;
   seat.is = Seat::Is::kWaiting;
   if (dealer_ != nullptr) world.wake(*dealer_);
@@ -63,7 +63,7 @@ Turns::Answer Turns::take(int rank, const std::string& name, std::size_t circle,
   const std::size_t seen = seat.seen.size();
   const Answer answer = call();
   seat.step = {.instant = world.now() == before_ps,
-               .changed = answer == Answer::kDone || trace_of(*seat.thread) != before};
+               .changed = look.first || answer == Answer::kDone || trace_of(*seat.thread) != before};
   if (!seat.step.changed) seat.seen.resize(seat.seen.rfind('\n'));
   if (answer == Answer::kDone) {
     seat.stale = 0;

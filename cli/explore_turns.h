@@ -45,9 +45,13 @@ class Turns {
 
   /// What one call came to.
   enum class Answer { kDone, kNotYet };
-  /// Waits for the rank's turn, makes the call and counts what came of it. `circle`: so many different things the rank
-  /// looks at in turns. `ready`: empty, or what must hold before the rank may have its turn.
-  Answer take(int rank, const std::string& name, std::size_t circle, const std::function<bool()>& ready,
+  struct Look {
+    std::size_t circle = 1;  // so many different things the rank looks at in turns
+    bool first = true;       // at this one: it counts as a change, whatever the plugin lets be seen of it
+  };
+  /// Waits for the rank's turn, makes the call and counts what came of it. `ready`: empty, or what must hold before the
+  /// rank may have its turn.
+  Answer take(int rank, const std::string& name, Look look, const std::function<bool()>& ready,
               const std::function<Answer()>& call);
 
   /// What rank `rank` saw: "TIME CALL" of every call that got something done.

@@ -31,7 +31,7 @@ struct Posted {
 std::map<void*, Posted> g_receives;
 struct Sent {
   void* comm;
-  int looks = 0;
+  bool lost = false;
 };
 std::map<void*, Sent> g_sends;
 int g_empty_send = 0;
@@ -119,18 +119,13 @@ int faulty_test(void* request, int* done, int* sizes) {
     return kNcclSuccess;
   }
   const auto sent = g_sends.find(request);
-  if (sent != g_sends.end() && sent->second.looks < 0) {  // "the first look loses it"
+  if (sent != g_sends.end() && sent->second.lost) {
     *done = 0;
     return kNcclSuccess;
   }
   const int code = test(request, done, sizes);
   if (sent != g_sends.end()) {
-    if (faulty("the first look loses it") && *done != 0 && sent->second.looks == 0) {
-      sent->second.looks = -1;
-      *done = 0;
-      return code;
-    }
-    ++sent->second.looks;
+    if (faulty("a look too early loses it") && *done == 0) sent->second.lost = true;
     if (code != kNcclSuccess || *done != 0) g_sends.erase(sent);
   }
   if (code != kNcclSuccess || *done == 0 || !receives) return code;
@@ -160,10 +155,14 @@ int faulty_iflush(void* comm, int n, void** data, int* sizes, void** memories, v
 
 int faulty_close_send(void* comm) {
   if (faulty("close(NULL) crashes") && comm == nullptr) std::abort();
-  const bool sends =
-      std::any_of(g_sends.begin(), g_sends.end(), [&](const auto& one) { return one.second.comm == comm; });
-  std::erase_if(g_sends, [&](const auto& one) { return one.second.comm == comm; });
-  return faulty("sends under way are left behind") && sends ? int{kNcclSuccess} : close_send(comm);
+  bool under_way = false;
+  for (const auto& [request, sent] : g_sends) {
+    int done = 1, size = 0;
+    if (faulty("sends under way are left behind") && sent.comm == comm) test(request, &done, &size);
+    under_way = under_way || done == 0;
+  }
+  std::erase_if(g_sends, [comm](const auto& one) { return one.second.comm == comm; });
+  return under_way ? int{kNcclSuccess} : close_send(comm);
 }
 
 int faulty_close_listen(void* listener) {
