@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <csignal>
 #include <cstring>
@@ -16,6 +17,7 @@
 #include <vector>
 
 #include "cli/expect.h"
+#include "cli/explore.h"
 #include "cli/fault_schedule.h"
 #include "cli/report.h"
 #include "cli/workload.h"
@@ -161,18 +163,23 @@ class Fuzz {
 
 }  // namespace
 
-int fuzz_command(const Arguments& arguments, std::ostream& out, std::ostream&) {
-  bool faults = false;
+int fuzz_command(const Arguments& arguments, std::ostream& out, std::ostream& err) {
+  if (std::find(arguments.begin(), arguments.end(), "--explore") != arguments.end()) {
+    return explore_command(arguments, out, err);
+  }
+  bool faults = false, explore = false;
   std::string first = "1", count = "1000", print;
   std::string jobs = std::to_string(std::max(1U, std::thread::hardware_concurrency()));
-  Syntax syntax("fuzz --faults [options]");
+  Syntax syntax("fuzz --faults [options], or fuzz --explore [options]");
   syntax.options.add_options()("faults", po::bool_switch(&faults), "random fault schedules, in the simulated world")(
+      "explore", po::bool_switch(&explore),
+      "every order of the calls of two ranks; its options: fuzz --explore --help")(
       "first", po::value(&first)->value_name("N")->default_value(first), "number of the first schedule")(
       "count", po::value(&count)->value_name("N")->default_value(count), "so many, one after the other")(
       "jobs", po::value(&jobs)->value_name("N")->default_value(jobs), "so many at a time")(
       "print", po::value(&print)->value_name("N"), "print this schedule as a scenario file, and run nothing");
   if (!parse_arguments(arguments, syntax, out)) return kExitOk;
-  if (!faults) throw std::runtime_error("fuzz: what shall be fuzzed? There is --faults");
+  if (!faults) throw std::runtime_error("fuzz: what shall be fuzzed? There are --faults and --explore");
   constexpr std::uint64_t kMost = 1'000'000'000'000;
   if (!print.empty()) {
     out << fault_schedule(parse_count("--print", print, 0, kMost));

@@ -42,7 +42,7 @@ constexpr Subcommand kSubcommands[] = {
     {"perf", perf_command, "sweep a collective over sizes, as nccl-tests prints it"},
     {"compare", compare_command, "two runs of a scenario, joined message by message"},
     {"conformance", conformance_command, "does a net plugin keep the rules that NCCL relies on?"},
-    {"fuzz", fuzz_command, "random fault schedules: right data, or a reason"},
+    {"fuzz", fuzz_command, "random fault schedules, or every order of two ranks' calls: right data, or a reason"},
     {"state", state_command, "what the mesh plugins of running jobs are doing, and whom they wait for"},
     {"shell", shell_command, "a shell in a node of the emulated cluster"},
     {"emu", emu_command, "the emulated cluster in this host's own kernel: emu up, emu down, emu status"},

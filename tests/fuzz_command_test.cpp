@@ -30,6 +30,6 @@ TEST_CASE("a schedule is a scenario file, equal for equal numbers, and runs as o
 TEST_CASE("fuzz says what it wants") {
   const CommandResult nothing = run_command_line(meshbed_program() + " fuzz 2>&1");
   CHECK(nothing.status == 2);
-  CHECK(nothing.output.find("fuzz: what shall be fuzzed? There is --faults") != std::string::npos);
+  CHECK(nothing.output.find("fuzz: what shall be fuzzed? There are --faults and --explore") != std::string::npos);
   CHECK(run_command_line(meshbed_program() + " fuzz --faults --count 0 2>&1").status == 2);
 }

@@ -148,7 +148,7 @@ const std::vector<Ban>& bans() {
        "keep it in an object: many ranks share one process and one thread in a simulation"},
       {R"(std::(exit|abort|quick_exit|terminate)\b|(^|[^\w.>:])_?exit\s*\()",
        {"plugin/base/check.cpp", "cli/bench.cpp", "sim/host/", "emu/process.cpp", "cli/metal_session.cpp",
-        "cli/conformance_simulate.cpp", "cli/fuzz.cpp"},
+        "cli/conformance_simulate.cpp", "cli/fuzz.cpp", "cli/choice_tree.cpp"},
        "return an Error: a library does not end the process"},
       {R"(\b__rdtsc\b|\b_mm_pause\b|\basm\s+volatile\b)",
        {},

@@ -178,6 +178,8 @@ class Thread {
   const std::string& name() const { return name_; }
   int id() const { return id_; }  // unique in the World, from 1
   bool ended() const { return ended_; }
+  /// Counts what the thread got done, see World::note_activity: equal before and after, it has only looked.
+  std::uint64_t activity() const { return activity_; }
   /// Blocks the current thread until this one has ended.
   void join();
 

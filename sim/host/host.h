@@ -28,6 +28,7 @@ struct HostCounters {
   std::uint64_t largest_segment_bytes = 0;  // of TCP: one write, as much of it as was taken
   std::uint64_t open_descriptors = 0;       // of all ranks, now and at most
   std::uint64_t peak_descriptors = 0;
+  std::uint64_t live_threads = 0;  // that the files of ranks started: neither joined nor, detached, at their end
 };
 
 /// Prepares host services for `world`; must outlive it.

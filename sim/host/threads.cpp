@@ -49,6 +49,7 @@ void run_key_destructors(ProcessState& state, ThreadRecord& record) {
 void forget(ProcessState& state, ThreadRecord& record) {
   std::erase_if(state.record_of_thread, [&](const auto& entry) { return entry.second == &record; });
   state.threads.erase(record.id);
+  --host().counters.live_threads;
 }
 
 void run_thread(ProcessState& state, ThreadRecord& record, void* (*function)(void*), void* argument) {
@@ -80,6 +81,7 @@ int thread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*f
   record.id = state.next_thread_id++;
   record.name = "thread" + std::to_string(record.id);
   record.detached = detach_state == PTHREAD_CREATE_DETACHED;
+  ++host().counters.live_threads;
   state.threads[record.id] = std::move(made);
   *thread = record.id;
   World::get().spawn(

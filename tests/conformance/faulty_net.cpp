@@ -2,6 +2,7 @@
 // of the conformance suite is seen to find something.
 #include <poll.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <cstring>
@@ -28,6 +29,11 @@ struct Posted {
   int looks = 0;
 };
 std::map<void*, Posted> g_receives;
+struct Sent {
+  void* comm;
+  bool lost = false;
+};
+std::map<void*, Sent> g_sends;
 int g_empty_send = 0;
 int g_inits = 0;
 
@@ -84,6 +90,7 @@ int faulty_isend(void* comm, void* data, std::size_t size, int tag, void* memory
   if (faulty("tags are mixed up") && tag >= 100) tag ^= 1;
   if (faulty("first byte is wrong") && size > 0) static_cast<char*>(data)[0] = 77;
   const int code = isend(comm, data, size, tag, memory, event, request);
+  if (code == kNcclSuccess && *request != nullptr) g_sends[*request] = {.comm = comm};
   return faulty("full is an error") && code == kNcclSuccess && *request == nullptr ? int{kNcclSystemError} : code;
 }
 
@@ -111,7 +118,16 @@ int faulty_test(void* request, int* done, int* sizes) {
     *done = 1;
     return kNcclSuccess;
   }
+  const auto sent = g_sends.find(request);
+  if (sent != g_sends.end() && sent->second.lost) {
+    *done = 0;
+    return kNcclSuccess;
+  }
   const int code = test(request, done, sizes);
+  if (sent != g_sends.end()) {
+    if (faulty("a look too early loses it") && *done == 0) sent->second.lost = true;
+    if (code != kNcclSuccess || *done != 0) g_sends.erase(sent);
+  }
   if (code != kNcclSuccess || *done == 0 || !receives) return code;
   if (faulty("sizes are those posted")) {
     for (std::size_t part = 0; part < found->second.sizes.size(); ++part) {
@@ -139,7 +155,14 @@ int faulty_iflush(void* comm, int n, void** data, int* sizes, void** memories, v
 
 int faulty_close_send(void* comm) {
   if (faulty("close(NULL) crashes") && comm == nullptr) std::abort();
-  return close_send(comm);
+  bool under_way = false;
+  for (const auto& [request, sent] : g_sends) {
+    int done = 1, size = 0;
+    if (faulty("sends under way are left behind") && sent.comm == comm) test(request, &done, &size);
+    under_way = under_way || done == 0;
+  }
+  std::erase_if(g_sends, [comm](const auto& one) { return one.second.comm == comm; });
+  return under_way ? int{kNcclSuccess} : close_send(comm);
 }
 
 int faulty_close_listen(void* listener) {

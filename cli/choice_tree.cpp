@@ -1,0 +1,288 @@
+#include "cli/choice_tree.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <csignal>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+#include <utility>
+
+#include "plugin/base/check.h"
+
+namespace meshbed::cli {
+namespace {
+
+constexpr std::size_t kLettersMax = 4096;  // of a schedule
+constexpr std::size_t kTextMax = 2048;     // of a finding: a line of the pipe is written whole
+constexpr std::size_t kTold = 20;          // findings; the others are only counted
+
+bool is_actor(char option) { return std::isdigit(static_cast<unsigned char>(option)) != 0; }
+
+/// What the processes of a walk share. One of them runs at a time, so nothing here needs a lock.
+struct Board {
+  std::uint64_t runs = 0, redundant = 0, choices = 0;
+  std::uint64_t longest = 0;
+  bool stopped = false;                      // runs_max has come
+  bool told = false;                         // the process that ended last has said how
+  std::uint64_t letters = 0;                 // of `schedule`
+  std::array<char, kLettersMax> schedule{};  // of the run that goes on
+  std::array<ChoiceStep, kLettersMax> steps{};
+
+  void take(std::size_t at, char option) {
+    MESHBED_CHECK_MSG(at < kLettersMax, "a schedule of more letters than a walk has room for");
+    schedule[at] = option;
+    letters = at + 1;
+    longest = std::max<std::uint64_t>(longest, letters);
+  }
+};
+
+class SharedBoard {
+ public:
+  SharedBoard() : memory_(mmap(nullptr, sizeof(Board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)) {
+    if (memory_ == MAP_FAILED) throw std::runtime_error("explore: no memory to share between processes");
+    new (memory_) Board;
+  }
+  ~SharedBoard() { munmap(memory_, sizeof(Board)); }
+  SharedBoard(const SharedBoard&) = delete;
+  SharedBoard& operator=(const SharedBoard&) = delete;
+  Board& operator*() const { return *static_cast<Board*>(memory_); }
+
+ private:
+  void* memory_;
+};
+
+/// A line for the one who asked for the walk. The pipe takes it whole: it is shorter than PIPE_BUF.
+void say(int pipe, const std::string& schedule, const RunEnd& end) {
+  const nlohmann::json line{
+      {"schedule", schedule}, {"finding", end.finding.substr(0, kTextMax)}, {"outcome", end.outcome}};
+  const std::string text = line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+  if (write(pipe, text.data(), text.size()) != static_cast<ssize_t>(text.size())) _exit(1);
+}
+
+/// How a child ended that said nothing.
+std::string ending_of(int status, unsigned limit_s) {
+  if (WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM) return fmt::format("it has not ended within {} s", limit_s);
+  if (WIFSIGNALED(status)) return fmt::format("it crashed: {}", strsignal(WTERMSIG(status)));
+  return fmt::format("the process ended with status {}", WEXITSTATUS(status));
+}
+
+/// Waits for `child`; what it left unsaid is a finding.
+void bury(pid_t child, Board& board, int pipe, unsigned limit_s) {
+  int status = 0;
+  if (waitpid(child, &status, 0) != child) _exit(1);
+  if (std::exchange(board.told, false)) return;
+  ++board.runs;
+  say(pipe, {board.schedule.data(), board.letters}, {.finding = ending_of(status, limit_s), .outcome = "crashed"});
+}
+
+class WalkingChooser final : public Chooser {
+ public:
+  WalkingChooser(Board& board, int pipe, const ChoiceTreeOptions& options)
+      : board_(board), pipe_(pipe), options_(options) {
+    alarm(options_.run_limit_s);
+  }
+
+  char choose(const std::string& options) override {
+    std::string awake;
+    for (const char option : options) {
+      if (asleep_.find(option) == std::string::npos) awake.push_back(option);
+    }
+    if (awake.empty() || board_.stopped) leave();
+    board_.choices += awake.size() > 1 ? 1 : 0;
+    tired_ = asleep_;
+    had_actor_ = !asleep_.empty();
+    for (std::size_t index = 0; index + 1 < awake.size(); ++index) {
+      if (descend(awake[index])) return take(awake[index], true);
+      if (board_.stopped) leave();
+      const ChoiceStep& step = board_.steps[schedule_.size()];
+      if (!is_actor(awake[index]) || !step.changed) continue;
+      had_actor_ = true;
+      if (step.instant && options_.reduce) tired_.push_back(awake[index]);
+    }
+    return take(awake.back(), false);
+  }
+
+  void took(const ChoiceStep& step) override {
+    board_.steps[schedule_.size() - 1] = step;
+    asleep_ = is_actor(schedule_.back()) && step.instant ? tired_ : "";
+    if (step.leave) leave();
+    if (options_.reduce && !step.changed && (is_actor(schedule_.back()) ? more_come_ : had_actor_)) leave();
+  }
+
+  [[noreturn]] void end(const RunEnd& end) override {
+    ++board_.runs;
+    if (board_.runs >= options_.runs_max) board_.stopped = true;
+    say(pipe_, schedule_, end);
+    board_.told = true;
+    _exit(0);
+  }
+
+  bool late() const override { return !is_actor(schedule_.back()) && had_actor_; }
+  const std::string& schedule() const override { return schedule_; }
+
+ private:
+  /// True in the child, which goes on; false in the parent, when the child's whole subtree has been walked.
+  bool descend(char option) {
+    board_.take(schedule_.size(), option);
+    board_.steps[schedule_.size()] = {};
+    const pid_t child = fork();
+    if (child < 0) end({.finding = "fork failed: no memory or processes left", .outcome = "no fork"});
+    if (child == 0) {
+      prctl(PR_SET_PDEATHSIG, SIGKILL);
+      alarm(options_.run_limit_s);
+      return true;
+    }
+    alarm(0);
+    bury(child, board_, pipe_, options_.run_limit_s);
+    alarm(options_.run_limit_s);
+    return false;
+  }
+
+  char take(char option, bool more_come) {
+    board_.take(schedule_.size(), option);
+    schedule_.push_back(option);
+    more_come_ = more_come;
+    return option;
+  }
+
+  [[noreturn]] void leave() {
+    ++board_.redundant;
+    board_.told = true;
+    _exit(0);
+  }
+
+  Board& board_;
+  int pipe_;
+  const ChoiceTreeOptions& options_;
+  std::string schedule_;
+  std::string asleep_;      // actors whose steps here are in runs that were walked before
+  std::string tired_;       // those that will be, if the step that is taken is an actor's at this instant
+  bool more_come_ = false;  // siblings of the step that was taken
+  bool had_actor_ = false;  // a sibling before it was, or sleeps, that was an actor's and changed something
+};
+
+class ReplayingChooser final : public Chooser {
+ public:
+  ReplayingChooser(std::string wanted, Board& board, int pipe, unsigned limit_s)
+      : wanted_(std::move(wanted)), board_(board), pipe_(pipe) {
+    alarm(limit_s);
+  }
+  char choose(const std::string& options) override {
+    const std::size_t at = schedule_.size();
+    const char option = at < wanted_.size() ? wanted_[at] : options.front();
+    if (options.find(option) == std::string::npos) {
+      end({.finding =
+               fmt::format("letter {} of the schedule is '{}', and there the options are \"{}\": it is of another "
+                           "program, plugin or bound",
+                           at + 1, option, options),
+           .outcome = "not this program's"});
+    }
+    schedule_.push_back(option);
+    board_.take(at, option);
+    return option;
+  }
+  void took(const ChoiceStep&) override {}
+  [[noreturn]] void end(const RunEnd& end) override {
+    ++board_.runs;
+    say(pipe_, schedule_, end);
+    board_.told = true;
+    _exit(0);
+  }
+  bool late() const override { return false; }
+  const std::string& schedule() const override { return schedule_; }
+
+ private:
+  std::string wanted_, schedule_;
+  Board& board_;
+  int pipe_;
+};
+
+/// Runs `body` in a child that writes lines of JSON into the pipe that it is given.
+void run_child(Board& board, unsigned limit_s, const std::function<void(int pipe)>& body,
+               const std::function<void(const nlohmann::json&)>& line) {
+  std::array<int, 2> ends{};
+  if (pipe2(ends.data(), O_CLOEXEC) != 0) throw std::runtime_error("pipe: no descriptors left");
+  const pid_t child = fork();
+  if (child < 0) throw std::runtime_error("fork failed: no memory or processes left");
+  if (child == 0) {
+    close(ends[0]);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    body(ends[1]);
+    _exit(1);  // the program must end by Chooser::end()
+  }
+  std::string text;
+  std::array<char, 65536> block{};
+  close(ends[1]);
+  for (ssize_t count; (count = read(ends[0], block.data(), block.size())) > 0;) {
+    text.append(block.data(), static_cast<std::size_t>(count));
+    std::size_t at = 0;
+    for (std::size_t end; (end = text.find('\n', at)) != std::string::npos; at = end + 1) {
+      line(nlohmann::json::parse(text.substr(at, end - at)));
+    }
+    text.erase(0, at);
+  }
+  close(ends[0]);
+  int status = 0;
+  waitpid(child, &status, 0);
+  if (board.told) return;
+  ++board.runs;
+  line({{"schedule", std::string(board.schedule.data(), board.letters)},
+        {"finding", ending_of(status, limit_s)},
+        {"outcome", "crashed"}});
+}
+
+}  // namespace
+
+ChoiceTreeReport walk_choices(const ChoiceTreeOptions& options, const ChoiceProgram& program) {
+  const SharedBoard shared;
+  Board& board = *shared;
+  ChoiceTreeReport report;
+  run_child(
+      board, options.run_limit_s,
+      [&](int pipe) {
+        WalkingChooser chooser(board, pipe, options);
+        program(chooser);
+      },
+      [&](const nlohmann::json& line) {
+        report.outcomes.insert(line.at("outcome").get<std::string>());
+        const auto finding = line.at("finding").get<std::string>();
+        if (finding.empty()) return;
+        ++report.broken;
+        if (report.findings.size() < kTold) report.findings.push_back({line.at("schedule"), finding});
+      });
+  report.runs = board.runs;
+  report.redundant = board.redundant;
+  report.choices = board.choices;
+  report.longest = board.longest;
+  report.whole = !board.stopped;
+  return report;
+}
+
+ScheduleFinding replay_choices(const std::string& schedule, const ChoiceTreeOptions& options,
+                               const ChoiceProgram& program, std::string* outcome) {
+  const SharedBoard shared;
+  Board& board = *shared;
+  ScheduleFinding result;
+  run_child(
+      board, options.run_limit_s,
+      [&](int pipe) {
+        ReplayingChooser chooser(schedule, board, pipe, options.run_limit_s);
+        program(chooser);
+      },
+      [&](const nlohmann::json& line) {
+        result = {line.at("schedule"), line.at("finding")};
+        if (outcome != nullptr) *outcome = line.at("outcome").get<std::string>();
+      });
+  return result;
+}
+
+}  // namespace meshbed::cli

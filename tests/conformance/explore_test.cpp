@@ -1,0 +1,119 @@
+// meshbed fuzz --explore: every order of two ranks' calls, on Meshbed's own plugin and on one that is faulty on demand.
+#include <doctest/doctest.h>
+
+#include <cstdlib>
+#include <sstream>
+
+#include "tests/support/command.h"
+
+using namespace meshbed::test;
+
+namespace {
+
+const std::string kFaulty = "--plugin " MESHBED_BINARY_DIR "/lib/libfaulty-net.so ";
+
+CommandResult explore(const std::string& options) {
+  return run_command_line(meshbed_program() + " fuzz --explore " + options + " 2>&1");
+}
+
+/// A program's line of the report.
+struct Line {
+  int interruptions = 0;
+  std::string late;
+  long runs = 0, redundant = 0, choices = 0, longest = 0, outcomes = 0;
+  std::string digest;
+};
+Line line_of(const CommandResult& result, const std::string& program) {
+  Line line;
+  std::istringstream lines(result.output);
+  for (std::string text; std::getline(lines, text);) {
+    std::istringstream words(text);
+    std::string name;
+    if (words >> name && name == program) {
+      words >> line.interruptions >> line.late >> line.runs >> line.redundant >> line.choices >> line.longest >>
+          line.outcomes >> line.digest;
+    }
+  }
+  return line;
+}
+
+/// What the report says to run again: everything after "again: meshbed fuzz --explore ".
+std::string again(const CommandResult& result) {
+  const std::string mark = "again: meshbed fuzz --explore ";
+  const std::size_t at = result.output.find(mark);
+  if (at == std::string::npos) return "";
+  return result.output.substr(at + mark.size(), result.output.find('\n', at) - at - mark.size());
+}
+
+}  // namespace
+
+TEST_CASE("what is left out gives nothing new: the same outcomes as all orders, in fewer runs") {
+  for (const std::string program : {"connection", "listener-closes"}) {
+    CAPTURE(program);
+    const std::string options = "--interruptions 0 --late 1 --only " + program;
+    const CommandResult all = explore(options + " --all-orders"), reduced = explore(options);
+    CHECK_MESSAGE(all.status == 0, all.output);
+    CHECK_MESSAGE(reduced.status == 0, reduced.output);
+    const Line many = line_of(all, program), few = line_of(reduced, program);
+    CHECK(few.outcomes > 1);
+    CHECK(few.outcomes == many.outcomes);
+    CHECK(few.digest == many.digest);
+    CHECK(few.runs < many.runs);
+  }
+}
+
+TEST_CASE("every order of every program ends well, and what was walked is the same twice") {
+  const CommandResult all = explore("--interruptions 0");
+  CHECK_MESSAGE(all.status == 0, all.output);
+  CHECK(all.output.find("every order that can be told apart; 0 broken\n") != std::string::npos);
+  const CommandResult once = explore("--interruptions 0 --only connection");
+  CHECK(once.output == explore("--interruptions 0 --only connection").output);
+}
+
+TEST_CASE("nor does a call break anything that comes while the wire is half-way, or late where both connect at once") {
+  if (std::getenv("MESHBED_TEST_FULL") == nullptr) {
+    MESSAGE("skipped: explored by ./meshbed test without --quick");
+    return;
+  }
+  for (const char* options : {"", "--late 1 --only crossed --only crossed-reversed"}) {
+    const CommandResult result = explore(options);
+    CHECK_MESSAGE(result.status == 0, result.output);
+    CHECK(result.output.find("every order that can be told apart; 0 broken\n") != std::string::npos);
+  }
+}
+
+TEST_CASE("faults that only some orders meet are found, and the schedule that is printed meets them again") {
+  struct Fault {
+    const char* fault;
+    const char* program;
+    const char* finding;
+  };
+  const Fault faults[] = {
+      {"a look too early loses it", "message",
+       "deadlock: nobody gets anything done for 120 s; rank 0 has ended, rank 1 waits in test of the send"},
+      {"sends under way are left behind", "sender-closes", "left behind after finalize: "},
+  };
+  for (const Fault& fault : faults) {
+    CAPTURE(fault.fault);
+    const CommandResult result = explore(kFaulty + "--interruptions 0 --set 'environment.FAULTY_NET=\"" + fault.fault +
+                                         "\"' --only " + fault.program);
+    CHECK(result.status == 1);
+    CHECK_MESSAGE(result.output.find(std::string("  BROKEN: ") + fault.finding) != std::string::npos, result.output);
+    const CommandResult replayed = explore(again(result));
+    CHECK(replayed.status == 1);
+    CHECK_MESSAGE(replayed.output.find(std::string(": ") + fault.finding) != std::string::npos, replayed.output);
+  }
+  const CommandResult none = explore(kFaulty + "--interruptions 0 --only message --only sender-closes");
+  CHECK_MESSAGE(none.status == 0, none.output);
+}
+
+TEST_CASE("fuzz --explore says what it wants") {
+  CHECK(explore("--only nothing").output.find("--only nothing: there is no such program; accepted: connection, ") !=
+        std::string::npos);
+  CHECK(explore("--replay 01").output.find("--replay: say of which program, with --only PROGRAM") != std::string::npos);
+  CHECK(explore("--plugin /nowhere.so").output.find("/nowhere.so: there is no such file") != std::string::npos);
+  const CommandResult other = explore("--only connection --replay 7");
+  CHECK(other.status == 1);
+  CHECK(other.output.find("letter 1 of the schedule is '7', and there the options are ") != std::string::npos);
+  CHECK(explore("--list").output.find("crossed-reversed ") != std::string::npos);
+}
