@@ -166,7 +166,7 @@ bool Connection::is_lost_way(ibv_wc_status status, const Leg& leg) {
 
 std::string Connection::advice(ibv_wc_status status, const Leg& leg) {
   const Result<verbs::PortState> port = leg.device().query_port(leg.local().nic.port);
-  if (port && !port->active) return "the port of " + leg.local().nic.device_name + " is down: is its cable in?";
+  if (port && !port->active) return "the port of " + leg.local().nic.device_name + " is down: look at its cable";
   return verbs::hint(status);
 }
 
@@ -246,7 +246,7 @@ Result<void> Connection::attend() {
       Turn::pass();
     } else if (!*longer) {
       Error error = suspension();
-      error.text += "; nor could it be taken up again within " + std::to_string(settings_.failover_ms / 1000) +
+      error.text += "; it could not be taken up again within " + std::to_string(settings_.failover_ms / 1000) +
                     " s (NCCL_MESH_FAILOVER_TIMEOUT_SEC)";
       if (const std::string what = obstacle(); !what.empty()) error.text += ": " + what;
       fail(std::move(error));
