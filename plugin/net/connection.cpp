@@ -1,7 +1,5 @@
 #include "plugin/net/connection.h"
 
-#include <poll.h>
-
 #include <algorithm>
 #include <cinttypes>
 #include <cstdio>
@@ -23,7 +21,7 @@ constexpr unsigned kFruitlessMost = 3;
 /// Empty polls that close() grants the device to flush what is posted.
 constexpr int kDrainPolls = 2;
 
-const char* direction(const Object& connection) { return connection.is(ObjectKind::kSend) ? "send" : "recv"; }
+const char* direction(const Endpoint& endpoint) { return endpoint.sends() ? "send" : "recv"; }
 
 }  // namespace
 
@@ -35,8 +33,6 @@ Connection::~Connection() {
     if (request.memory != nullptr) request.memory->drop();
   });
 }
-
-void Connection::Turn::pass() { ::poll(nullptr, 0, 0); }
 
 Result<bool> Connection::test(Request& request, int* sizes) {
   const Turn turn(*this);

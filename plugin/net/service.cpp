@@ -35,7 +35,10 @@ Result<std::unique_ptr<Service>> Service::open(Transport& transport) {
   }
   service->desk_ = std::make_unique<RelayDesk>(transport, service->channels_);
   if (auto opened = service->desk_->open(); !opened) return opened.error();
-  if (!transport.config().flag(Variable::kEnableRelay)) {
+  // Relays and failover are for RDMA; the state is there for TCP, too.
+  if (transport.tcp().everything()) {
+    service->scout_problem_ = handshake_error("RDMA is off: NCCL_MESH_DISABLE_RDMA=1");
+  } else if (!transport.config().flag(Variable::kEnableRelay)) {
     service->scout_problem_ = handshake_error("relays are off: NCCL_MESH_ENABLE_RELAY=0");
   } else if (auto opened = service->scout_.open(service->port()); !opened) {
     MESHBED_WARN("no relay here: %s", opened.error().text.c_str());
