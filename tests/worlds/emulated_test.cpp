@@ -206,8 +206,8 @@ TEST_CASE("meshbed shell ends with the status of the shell, as ssh does") {
     MESSAGE("skipped: ", why);
     return;
   }
-  const CommandResult result =
-      run_command_line("printf 'exit 7\\n' | " + meshbed_program() + " shell node1 --scenario " + scenario_file("pair"));
+  const CommandResult result = run_command_line("printf 'exit 7\\n' | " + meshbed_program() +
+                                                " shell node1 --scenario " + scenario_file("pair"));
   CHECK_MESSAGE(result.status == 7, result.output);
 }
 
