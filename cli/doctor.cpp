@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <ostream>
 
+#include "cli/env.h"
 #include "cli/files.h"
 #include "cli/metal_devices.h"
 #include "cli/result.h"
@@ -91,6 +92,9 @@ WorldReport look_at_namespaces() {
 WorldReport look_at_metal() {
   WorldReport report{.world = "metal", .can_run = false, .verdict = "", .findings = {}};
   report.findings = {find_devices(), find_library("rdma-core", "libibverbs.so.1")};
+  if (const std::string problem = hca_problem_of_shell(); !problem.empty()) {
+    report.findings.push_back({"a device that NCCL_IB_HCA lets in", false, problem});
+  }
   report.can_run = all_present(report.findings);
   report.verdict = report.can_run ? "can run: one process a rank, over these devices; nothing here is changed"
                                   : "cannot run: it needs a NIC with RDMA";

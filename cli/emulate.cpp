@@ -178,6 +178,7 @@ Emulation emulate(const Scenario& scenario, const EmulateOptions& options) {
   if (options.backend == "namespaces" || (options.backend == "auto" && stands_in_namespaces(scenario))) {
     return emulate_in_namespaces(scenario, options);
   }
+  refuse_what_machines_cannot(scenario);
   const emu::EmuCluster cluster = emulated_cluster(scenario, options);
   const emu::Accelerator accelerator = emu::probe_accelerator();
   emu::require_machine_for(cluster, accelerator.kvm);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <stdexcept>
 
 #include "cli/fault_folder.h"
 #include "cli/files.h"
@@ -131,5 +132,18 @@ void EmulatedFaults::go_on(int node) {
 }
 
 void EmulatedFaults::kill(int node) { machines_.kill_vm(name_of(node)); }
+
+void EmulatedFaults::strangers(std::size_t fault, bool) {
+  throw std::runtime_error(text_of(scenario_, {.fault = fault}) + ": nobody refused it in time");
+}
+
+void refuse_what_machines_cannot(const Scenario& scenario) {
+  for (std::size_t index = 0; index < scenario.faults.size(); ++index) {
+    if (scenario.faults[index].kind != "strangers") continue;
+    throw std::runtime_error(fmt::format(
+        "{}: [[fault]] \"{}\": only the simulated world can tell which ports listen; use --world sim, or leave it out",
+        scenario.path, text_of(scenario, {.fault = index})));
+  }
+}
 
 }  // namespace meshbed::cli

@@ -12,6 +12,10 @@
 
 namespace meshbed::cli {
 
+/// Throws std::runtime_error where the scenario has a fault that only the simulated world carries out. To be asked
+/// before machines are started.
+void refuse_what_machines_cannot(const Scenario& scenario);
+
 class EmulatedFaults final : private FaultSite {
  public:
   /// All must outlive the object. `folders`: the nodes' job folders, in which their ranks tell (cli/fault_folder.h).
@@ -47,6 +51,7 @@ class EmulatedFaults final : private FaultSite {
   void stop(int node) override;
   void go_on(int node) override;
   void kill(int node) override;
+  void strangers(std::size_t fault, bool come) override;
 
   const std::string& name_of(int node) const;
   const std::string& netdev_of(models::PortRef port) const;

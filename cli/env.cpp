@@ -2,48 +2,115 @@
 
 #include <fmt/format.h>
 #include <fmt/ostream.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <ostream>
 #include <stdexcept>
 
+#include "cli/metal_devices.h"
 #include "cli/result.h"
+#include "cli/scenario_diagnostics.h"
 #include "plugin/net/config.h"
+#include "plugin/net/nic_filter.h"
 
 namespace meshbed::cli {
 namespace {
 
+namespace fs = std::filesystem;
 namespace po = boost::program_options;
 
+constexpr std::string_view kOurNames = "NCCL_MESH_";
+
+/// Compared without what all of them begin with, in which nobody errs.
+std::string closest_variable(const std::string& name, const std::vector<std::string>& known) {
+  std::vector<std::string> ends;
+  for (const std::string& one : known) ends.push_back(one.substr(kOurNames.size()));
+  const std::string close = closest_name(name.substr(kOurNames.size()), ends);
+  return close.empty() ? "" : std::string(kOurNames) + close;
+}
+
 struct Row {
-  net::Setting setting;
-  std::string source;
+  std::string name, value, source, meaning;
+  bool effective = true;
+  std::string problem;
 };
+
+/// One variable: what was said of it (nullptr: nothing), and where.
+using LookUp = std::function<const char*(const char* name)>;
+
+Row row_of(const net::VariableInfo& variable, const LookUp& given) {
+  const net::Setting setting = net::evaluate(variable, given(variable.name));
+  Row row{.name = variable.name,
+          .value = setting.text,
+          .source = net::to_text(setting.source),
+          .meaning = variable.meaning,
+          .effective = variable.effective,
+          .problem = setting.problem};
+  // 0 stands for another variable's value, which says more.
+  if (variable.id == net::Variable::kMaxRelayHops && setting.number == 0) {
+    const net::VariableInfo& other = net::kVariables[static_cast<std::size_t>(net::Variable::kMaxHops)];
+    row.value = fmt::format("{} (as {})", net::evaluate(other, given(other.name)).text, other.name);
+  }
+  return row;
+}
+
+/// A name like ours that is none: nobody reads it.
+Row row_of_unknown(const std::string& name, const std::string& value, const std::string& source) {
+  std::vector<std::string> known;
+  for (const net::VariableInfo& variable : net::kVariables) {
+    if (std::string_view(variable.name).rfind(kOurNames, 0) == 0) known.emplace_back(variable.name);
+  }
+  const std::string close = closest_variable(name, known);
+  return {.name = name,
+          .value = value,
+          .source = source,
+          .meaning = "unknown: no variable of this plugin" + (close.empty() ? "" : fmt::format("; {}?", close)),
+          .effective = false,
+          .problem = ""};
+}
 
 /// As a process started from this shell would see it.
 std::vector<Row> rows_of_shell() {
   std::vector<Row> rows;
   for (const net::VariableInfo& variable : net::kVariables) {
-    const net::Setting setting = net::evaluate(variable, std::getenv(variable.name));
-    rows.push_back({setting, net::to_text(setting.source)});
+    rows.push_back(row_of(variable, [](const char* name) { return std::getenv(name); }));
+    if (variable.id == net::Variable::kIbHca && rows.back().problem.empty())
+      rows.back().problem = hca_problem_of_shell();
+  }
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    const std::string line = *entry;
+    const std::string name = line.substr(0, line.find('='));
+    if (!net::is_unknown_mesh_variable(name)) continue;
+    rows.push_back(row_of_unknown(name, line.substr(std::min(name.size() + 1, line.size())), "environment"));
   }
   return rows;
 }
 
 /// As the ranks of one node see it: the scenario's environment and nothing else.
 std::vector<Row> rows_of_node(const models::Node& node) {
+  const auto given = [&](const char* name) -> const char* {
+    const auto found = std::find_if(node.environment.begin(), node.environment.end(),
+                                    [&](const auto& entry) { return entry.first == name; });
+    return found != node.environment.end() ? found->second.c_str() : nullptr;
+  };
+  std::vector<net::PortName> ports;
+  for (const models::Nic& nic : node.nics) ports.push_back({.device = nic.device, .port = 1});
   std::vector<Row> rows;
   for (const net::VariableInfo& variable : net::kVariables) {
-    const auto given = std::find_if(node.environment.begin(), node.environment.end(),
-                                    [&](const auto& entry) { return entry.first == variable.name; });
-    const net::Setting setting =
-        net::evaluate(variable, given == node.environment.end() ? nullptr : given->second.c_str());
-    const char* source = setting.source == net::ValueSource::kEnvironment ? "scenario"
-                         : setting.source == net::ValueSource::kRefused   ? "default (scenario refused)"
-                                                                          : "default";
-    rows.push_back({setting, source});
+    Row row = row_of(variable, given);
+    row.source = row.source == net::to_text(net::ValueSource::kEnvironment) ? "scenario"
+                 : row.source == net::to_text(net::ValueSource::kRefused)   ? "default (scenario refused)"
+                                                                            : "default";
+    if (variable.id == net::Variable::kIbHca && row.problem.empty()) row.problem = net::hca_problem(row.value, ports);
+    rows.push_back(std::move(row));
+  }
+  for (const auto& [name, value] : node.environment) {
+    if (net::is_unknown_mesh_variable(name)) rows.push_back(row_of_unknown(name, value, "scenario"));
   }
   return rows;
 }
@@ -51,22 +118,22 @@ std::vector<Row> rows_of_node(const models::Node& node) {
 void print(std::ostream& out, const std::vector<Row>& rows) {
   fmt::print(out, "{:<36} {:<12} {:<28} {}\n", "variable", "value", "source", "meaning");
   for (const Row& row : rows) {
-    const net::VariableInfo& variable = *row.setting.variable;
-    fmt::print(out, "{:<36} {:<12} {:<28} {}{}\n", variable.name, row.setting.text.empty() ? "-" : row.setting.text,
-               row.source, variable.effective ? "" : "no effect: ", variable.meaning);
-    if (!row.setting.problem.empty()) fmt::print(out, "  {}\n", row.setting.problem);
+    const bool silent = row.effective || row.meaning.rfind("unknown", 0) == 0;
+    fmt::print(out, "{:<36} {:<12} {:<28} {}{}\n", row.name, row.value.empty() ? "-" : row.value, row.source,
+               silent ? "" : "no effect: ", row.meaning);
+    if (!row.problem.empty()) fmt::print(out, "  {}\n", row.problem);
   }
 }
 
 nlohmann::ordered_json to_json(const std::vector<Row>& rows) {
   auto list = nlohmann::ordered_json::array();
   for (const Row& row : rows) {
-    list.push_back({{"name", row.setting.variable->name},
-                    {"value", row.setting.text},
+    list.push_back({{"name", row.name},
+                    {"value", row.value},
                     {"source", row.source},
-                    {"effective", row.setting.variable->effective},
-                    {"meaning", row.setting.variable->meaning},
-                    {"problem", row.setting.problem}});
+                    {"effective", row.effective},
+                    {"meaning", row.meaning},
+                    {"problem", row.problem}});
   }
   return list;
 }
@@ -90,6 +157,19 @@ void show_scenario(std::ostream& out, const Scenario& scenario, bool json) {
 }
 
 }  // namespace
+
+std::string hca_problem_of_shell() {
+  const char* list = std::getenv("NCCL_IB_HCA");
+  if (list == nullptr) return "";
+  std::vector<net::PortName> ports;
+  for (const std::string& device : machine_devices()) {
+    std::error_code none;
+    for (const auto& port : fs::directory_iterator(fs::path(kDevicesFolder) / device / "ports", none)) {
+      ports.push_back({.device = device, .port = std::atoi(port.path().filename().c_str())});
+    }
+  }
+  return net::hca_problem(list, ports);
+}
 
 int env_command(const Arguments& arguments, std::ostream& out, std::ostream& err) {
   RunOptions options;

@@ -4,6 +4,9 @@
 
 #include <algorithm>
 
+#include "cli/report.h"
+#include "cli/scenario_units.h"
+
 namespace meshbed::cli {
 namespace {
 
@@ -63,7 +66,7 @@ class Checker {
           : imbalance                      ? fmt::format("{:.4f}", *imbalance)
                                            : "no node that took part has two cabled NICs");
     }
-    if (timed) socket_bytes();
+    if (timed) counted_by_the_simulator();
     if (expect_.connections) {
       add(fmt::format("{} connections", *expect_.connections), result_.connections == *expect_.connections,
           fmt::format("{}", result_.connections));
@@ -75,8 +78,7 @@ class Checker {
     result_.expectations.push_back({std::move(name), kept, std::move(detail)});
   }
 
-  /// Only the simulator counts them.
-  void socket_bytes() {
+  void counted_by_the_simulator() {
     const std::uint64_t bytes = result_.simulation.host.management_bytes;
     const auto detail = fmt::format("{}", bytes);
     if (const auto least = expect_.min_socket_bytes) {
@@ -84,6 +86,21 @@ class Checker {
     }
     if (const auto most = expect_.max_socket_bytes) {
       add(fmt::format("at most {} bytes over sockets", *most), bytes <= *most, detail);
+    }
+    if (const auto most = expect_.max_strangers) {
+      const sim::HostCounters& host = result_.simulation.host;
+      // Nobody is kept out where nobody came.
+      add(fmt::format("at most {} held for strangers", counted(*most, "connection")),
+          host.stranger_connections > 0 && host.peak_strangers_held <= *most,
+          host.stranger_connections == 0
+              ? "no stranger came"
+              : fmt::format("{}, {} begun", host.peak_strangers_held, host.stranger_connections));
+    }
+    if (const auto most = expect_.max_run_time_ps) {
+      const Picoseconds took = result_.simulation.elapsed_ps;
+      add(fmt::format("all over after {} at most", duration_text(*most)),
+          result_.simulation.ended_well() && took <= *most,
+          result_.simulation.ended_well() ? duration_text(took) : "the run failed");
     }
   }
 

@@ -25,6 +25,7 @@ std::string amount_text(const Fault& fault) {
   if (fault.kind == "delay") return fmt::format(" {} us", fault.amount / 1e6);
   if (fault.kind == "rate") return fmt::format(" {} Gb/s", fault.amount / 1e9);
   if (fault.kind == "address_change") return " to " + models::to_string(fault.address);
+  if (fault.kind == "strangers") return fmt::format(" from {}, {} a port,", fault.from, fault.connections);
   return shapes(fault) ? fmt::format(" {}", fault.amount) : "";
 }
 
@@ -265,6 +266,7 @@ void FaultBoard::take(const FaultStep& step, FaultSite& site) {
     killed_[static_cast<std::size_t>(node)] = true;
     site.kill(node);
   }
+  if (fault.kind == "strangers") site.strangers(step.fault, step.begins);
   if (fault.kind == "address_change") {
     std::erase(readdressed_, step.fault);
     if (step.begins) readdressed_.push_back(step.fault);

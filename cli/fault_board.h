@@ -44,6 +44,8 @@ class FaultSite {
   virtual void stop(int node) = 0;
   virtual void go_on(int node) = 0;
   virtual void kill(int node) = 0;
+  /// They come, or go again.
+  virtual void strangers(std::size_t fault, bool come) = 0;
 };
 
 struct FaultStep {

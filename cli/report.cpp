@@ -113,6 +113,10 @@ void write_faults(Text& text, const Scenario& scenario, const RunResult& result)
   for (const FaultStep& step : left) {
     text.line("  {:>14}  {}: the run ended before", "not reached", text_of(scenario, step));
   }
+  if (const sim::HostCounters& host = result.simulation.host; host.stranger_connections > 0) {
+    text.line("  strangers began {}, sent {}; ranks held {} at most", counted(host.stranger_connections, "connection"),
+              counted(host.stranger_bytes, "byte"), host.peak_strangers_held);
+  }
 }
 
 void write_failures(Text& text, const RunResult& result) {
@@ -354,6 +358,9 @@ nlohmann::ordered_json summary(const Scenario& scenario, const RunResult& result
   json["waiters"] = simulation.outcome.waiters;
   json["states"] = states_json(simulation.states);
   json["faults"] = faults_json(scenario, simulation.faults);
+  json["strangers"] = {{"connections", simulation.host.stranger_connections},
+                       {"bytes", simulation.host.stranger_bytes},
+                       {"held_at_most", simulation.host.peak_strangers_held}};
   return json;
 }
 

@@ -51,7 +51,7 @@ enum class AmountUnit { kFraction, kTime, kRate };
 /// What goes wrong, when and where. Carried out by cli/fault_board.h in the simulated and in the emulated world.
 struct Fault {
   std::string kind;  // loss delay rate reorder cable_down cable_up port_down port_up node_stop node_continue node_kill
-                     // address_change
+                     // address_change strangers
   std::string point = "start";  // start iteration: what at_ps counts from
   int iteration = 0;            // of that point
   Picoseconds at_ps = 0;        // in the world's own time
@@ -60,6 +60,10 @@ struct Fault {
   double amount = 0;            // in its unit: a fraction, ps, bits/s
   AmountUnit unit = AmountUnit::kFraction;
   models::IpPrefix address = {};  // address_change: the new one
+  // strangers
+  std::string from;               // the node that they come from
+  int connections = 0;            // to each port at one time
+  Picoseconds byte_every_ps = 0;  // of each; 0: they say nothing
 };
 
 /// What the scenario promises; empty members are not checked.
@@ -71,6 +75,8 @@ struct Expect {
   std::optional<std::uint64_t> connections;
   // Payload over the ranks' sockets, bootstrap and data alike.
   std::optional<std::uint64_t> min_socket_bytes, max_socket_bytes;
+  std::optional<std::uint64_t> max_strangers;  // connections that the ranks held for them at one time
+  std::optional<Picoseconds> max_run_time_ps;  // simulated, from the start to the end of the last rank
   std::vector<std::pair<std::string, std::string>> unreachable;  // node pairs that must have no direct path
   std::optional<std::string> error;  // the run must fail, and its error must contain this text
 };

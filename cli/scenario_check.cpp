@@ -228,6 +228,29 @@ void check_new_address(const Scenario& scenario, const FaultSpec& said, bool has
                                                   models::to_string(fault.address), problem));
 }
 
+void check_strangers(const Scenario& scenario, const FaultSpec& said, Diagnostics& diagnostics) {
+  const Fault& fault = said.value;
+  if (fault.kind != "strangers") {
+    for (const char* key : {"from", "connections", "byte_every"}) {
+      if (said.has(key)) diagnostics.add(said.at(key), fmt::format("{}: {} has none; strangers have", key, fault.kind));
+    }
+    return;
+  }
+  const int from = find_node(scenario.cluster, fault.from);
+  if (from < 0) {
+    return diagnostics.add(said.has("from") ? said.at("from") : said.place,
+                           said.has("from")
+                               ? fmt::format("from: there is no node '{}'; nodes are: {}", fault.from.substr(0, 64),
+                                             list_names(node_names(scenario.cluster)))
+                               : "[[fault]] strangers needs from, the node that they come from");
+  }
+  for (const int node : {from, find_node(scenario.cluster, fault.target)}) {
+    if (node < 0 || scenario.cluster.nodes[static_cast<std::size_t>(node)].management) continue;
+    diagnostics.add(said.place, fmt::format("[[fault]] strangers come over the management network, and {} is not on it",
+                                            scenario.cluster.nodes[static_cast<std::size_t>(node)].name));
+  }
+}
+
 void check_fault(const Scenario& scenario, const FaultSpec& said, Diagnostics& diagnostics) {
   const Fault& fault = said.value;
   if (!said.has("kind") || !said.has("target")) {
@@ -236,7 +259,7 @@ void check_fault(const Scenario& scenario, const FaultSpec& said, Diagnostics& d
   if (fault.kind.empty()) return;  // refused when it was read
   const TargetKind target = target_kind(scenario.cluster, fault.target);
   const std::string& kind = fault.kind;
-  const bool on_node = kind.rfind("node_", 0) == 0;
+  const bool on_node = kind.rfind("node_", 0) == 0 || kind == "strangers";
   const bool on_cable = kind.rfind("cable_", 0) == 0;
   const bool on_port = kind.rfind("port_", 0) == 0 || kind == "address_change";
   const bool fits = on_node    ? target == TargetKind::kNode
@@ -252,6 +275,7 @@ void check_fault(const Scenario& scenario, const FaultSpec& said, Diagnostics& d
                                                    fault.target.substr(0, 80)));
   }
   check_new_address(scenario, said, target == TargetKind::kPort, diagnostics);
+  check_strangers(scenario, said, diagnostics);
   if (fault.point == "iteration") {
     const int last = scenario.workload.iterations - 1;
     if (scenario.workload.kind == WorkloadKind::kCollective && fault.iteration > last) {

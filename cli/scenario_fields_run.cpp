@@ -122,11 +122,11 @@ const Section<FaultSpec> kFault{
     "Something that goes wrong, in the simulated and in the emulated world. Several may hold at one time and add up.",
     {
         {"kind", "text", "",
-         "loss, delay, rate, reorder, cable_down, cable_up, port_down, port_up, node_stop, node_continue, node_kill or "
-         "address_change; required",
+         "loss, delay, rate, reorder, cable_down, cable_up, port_down, port_up, node_stop, node_continue, node_kill, "
+         "address_change, or (simulated world only) strangers; required",
          [](const Value& v, FaultSpec& s) {
            v.choice(s.value.kind, {"loss", "delay", "rate", "reorder", "cable_down", "cable_up", "port_down", "port_up",
-                                   "node_stop", "node_continue", "node_kill", "address_change"});
+                                   "node_stop", "node_continue", "node_kill", "address_change", "strangers"});
          }},
         {"point", "text", "'start'",
          "what `at` counts from: start, or iteration (all ranks of a collective stand before it)",
@@ -152,6 +152,17 @@ const Section<FaultSpec> kFault{
          "address_change: what NODE/DEVICE's interface has from then on instead of its address in the same subnet, as "
          "DHCP might give it; its GIDs follow; with a duration the old one comes back",
          [](const Value& v, FaultSpec& s) { v.prefix(s.value.address); }},
+        {"from", "text", "",
+         "strangers: the node that they come from, over the management network; they hold connections open to every "
+         "TCP "
+         "port that the system chose for a listener on the target, and come again when they are thrown out; required",
+         [](const Value& v, FaultSpec& s) { v.text(s.value.from); }},
+        {"connections", "integer", "1", "strangers: to each port, at one time",
+         [](const Value& v, FaultSpec& s) {
+           v.integer(s.value.connections, {1, 4096});
+         }},
+        {"byte_every", "time", "'0s'", "strangers: each of them sends one byte so often; 0: never",
+         [](const Value& v, FaultSpec& s) { v.time(s.value.byte_every_ps); }},
     }};
 
 const Section<ExpectSpec> kExpect{
@@ -178,6 +189,11 @@ const Section<ExpectSpec> kExpect{
          [](const Value& v, ExpectSpec& s) { v.size(s.value.min_socket_bytes.emplace()); }},
         {"max_socket_bytes", "size", "", "the same, at most",
          [](const Value& v, ExpectSpec& s) { v.size(s.value.max_socket_bytes.emplace()); }},
+        {"max_strangers", "integer", "",
+         "connections that the ranks had accepted from strangers, at one time and all ranks together, at most",
+         [](const Value& v, ExpectSpec& s) { v.integer(s.value.max_strangers, kAnyCount); }},
+        {"max_run_time", "time", "", "simulated, from the start to the end of the last rank, at most",
+         [](const Value& v, ExpectSpec& s) { v.time(s.value.max_run_time_ps.emplace()); }},
         {"unreachable", "list of pairs", "", "pairs of nodes without a direct path, as in [[\"node0\", \"node2\"]]",
          [](const Value& v, ExpectSpec& s) { v.name_pairs(s.value.unreachable); }},
         {"error", "text", "", "the run must fail with an error that contains this",

@@ -137,7 +137,12 @@ int shell_command(const Arguments& arguments, std::ostream& out, std::ostream& e
   const emu::Outcome outcome = machines.outcome();
   for (const std::string& trouble : outcome.troubles) say(trouble);
   if (MachineSignals::interrupted()) return kExitInterrupted;
-  return outcome.troubles.empty() ? kExitOk : kExitBroken;
+  const auto there = std::find_if(outcome.nodes.begin(), outcome.nodes.end(),
+                                  [&](const emu::NodeOutcome& one) { return one.name == node; });
+  if (!outcome.troubles.empty() || there == outcome.nodes.end()) return kExitBroken;
+  if (there->terminal_exit_code) return *there->terminal_exit_code;
+  say(fmt::format("the shell in {} did not end by itself, so it has no exit status", node));
+  return kExitBroken;
 }
 
 }  // namespace meshbed::cli

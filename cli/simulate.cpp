@@ -155,6 +155,7 @@ std::vector<std::string> plugin_states(const sim::World& world, const std::strin
       sim::kMonotonicStartSeconds * kNanosecondsPerSecond + world.now() / kPicosecondsPerNanosecond;
   std::vector<std::string> states;
   for (const auto& process : world.processes()) {
+    if (process->rank < 0) continue;
     std::string& state = states.emplace_back();
     void* library = sim::loaded_by(*process, net_plugin);
     if (library == nullptr) continue;

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "cli/scenario_build.h"
 #include "sim/fault/inject.h"
 
 namespace meshbed::cli {
@@ -12,7 +13,7 @@ constexpr int kFirstHost = 0;  // of events that belong to no node
 }  // namespace
 
 SimulatedFaults::SimulatedFaults(const Scenario& scenario, sim::World& world, std::function<void(int)> on_kill)
-    : world_(world), board_(scenario), on_kill_(std::move(on_kill)) {
+    : scenario_(scenario), world_(world), board_(scenario), on_kill_(std::move(on_kill)) {
   world.never_hold(&SimulatedFaults::step_due);
   world.never_hold(&SimulatedFaults::waiters_due);
 }
@@ -55,6 +56,18 @@ void SimulatedFaults::go_on(int node) { sim::continue_node(world_, node); }
 void SimulatedFaults::kill(int node) {
   sim::kill_node(world_, node);
   on_kill_(node);
+}
+
+void SimulatedFaults::strangers(std::size_t fault, bool come) {
+  const Fault& said = scenario_.faults[fault];
+  sim::Strangers& they = strangers_
+                             .try_emplace(fault, world_,
+                                          sim::StrangerOptions{.from = find_node(scenario_.cluster, said.from),
+                                                               .target = find_node(scenario_.cluster, said.target),
+                                                               .connections = said.connections,
+                                                               .byte_every = said.byte_every_ps})
+                             .first->second;
+  come ? they.begin() : they.end();
 }
 
 }  // namespace meshbed::cli

@@ -3,12 +3,14 @@
 
 #include <deque>
 #include <functional>
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "cli/fault_board.h"
 #include "sim/engine/world.h"
+#include "sim/fault/strangers.h"
 
 namespace meshbed::cli {
 
@@ -37,7 +39,9 @@ class SimulatedFaults final : private FaultSite {
   void stop(int node) override;
   void go_on(int node) override;
   void kill(int node) override;
+  void strangers(std::size_t fault, bool come) override;
 
+  const Scenario& scenario_;
   sim::World& world_;
   FaultBoard board_;
   std::set<std::string> reached_, answered_;  // points
@@ -45,6 +49,7 @@ class SimulatedFaults final : private FaultSite {
   std::vector<sim::Thread*> waiting_;  // for the steps that are due at once
   std::vector<FaultEvent> taken_;
   std::function<void(int)> on_kill_;
+  std::map<std::size_t, sim::Strangers> strangers_;  // by fault
 };
 
 }  // namespace meshbed::cli

@@ -90,6 +90,67 @@ std::string problem_of(int error) {
   return std::strerror(error);
 }
 
+const char* kind_text(fs::file_type type) {
+  switch (type) {
+    case fs::file_type::regular:
+      return "a regular file";
+    case fs::file_type::fifo:
+      return "a pipe";
+    case fs::file_type::block:
+    case fs::file_type::character:
+      return "a device";
+    default:
+      return "no socket";
+  }
+}
+
+constexpr const char* kWhereSocketsAre =
+    "a process with a mesh plugin has its socket, state.PID, in /tmp/meshbed-UID/ or where its NCCL_MESH_STATE_SOCKET "
+    "says";
+
+[[noreturn]] void refuse(const std::string& word, const std::string& why) {
+  throw std::runtime_error(fmt::format("state: {}: {}", word, why));
+}
+
+void add_folder(const std::string& word, StateSockets& sockets) {
+  const std::size_t before = sockets.paths.size(), refused_before = sockets.refused.size();
+  add_sockets(word, sockets);
+  if (sockets.refused.size() > refused_before) {
+    const std::string& why = sockets.refused.back();
+    refuse(word,
+           fmt::format("this folder cannot be read:{}; ask as its owner, or as root", why.substr(why.rfind(':') + 1)));
+  }
+  if (sockets.paths.size() == before) {
+    refuse(word, fmt::format("this folder has no state sockets; {}", kWhereSocketsAre));
+  }
+}
+
+void add_process(const std::string& word, const StateSockets& all, StateSockets& sockets) {
+  const std::size_t before = sockets.paths.size();
+  std::copy_if(all.paths.begin(), all.paths.end(), std::back_inserter(sockets.paths),
+               [&](const std::string& path) { return is_of_process(path, word); });
+  if (sockets.paths.size() > before) return;
+  std::string others;
+  for (const std::string& folder : all.refused) others += "; " + folder;
+  refuse(word,
+         "there is no such process with a mesh plugin; meshbed state without an argument shows all that can be asked" +
+             others);
+}
+
+void add_path(const std::string& word, StateSockets& sockets) {
+  std::error_code error;
+  const fs::file_type type = word.front() == '@' ? fs::file_type::socket : fs::status(word, error).type();
+  if (type == fs::file_type::directory) return add_folder(word, sockets);
+  if (type == fs::file_type::not_found) refuse(word, fmt::format("there is no such socket; {}", kWhereSocketsAre));
+  if (type == fs::file_type::none || type == fs::file_type::unknown) {
+    refuse(word, fmt::format("this cannot be looked at: {}; ask as its owner, or as root", error.message()));
+  }
+  if (type != fs::file_type::socket) {
+    refuse(word, fmt::format("this is {}, not a socket that can be asked; {}", kind_text(type), kWhereSocketsAre));
+  }
+  sockets.paths.push_back(word);
+}
+
 /// Reads up to the end; the problem, or "".
 std::string read_answer(int descriptor, std::string& text, int patience_ms) {
   const auto give_up = emu::Deadline::in_s(patience_ms / 1000.0);
@@ -130,20 +191,12 @@ StateSockets named_state_sockets(const std::vector<std::string>& words, const st
   const StateSockets all = find_state_sockets(parent);
   StateSockets sockets;
   for (const std::string& word : words) {
-    const std::size_t before = sockets.paths.size();
-    std::error_code unknown;
+    if (word.empty()) refuse("\"\"", "name a process, a socket or a folder of sockets");
     if (all_digits(word)) {
-      std::copy_if(all.paths.begin(), all.paths.end(), std::back_inserter(sockets.paths),
-                   [&](const std::string& path) { return is_of_process(path, word); });
-    } else if (fs::is_directory(word, unknown)) {
-      add_sockets(word, sockets);
-    } else if (word.front() == '@' || fs::exists(word, unknown)) {
-      sockets.paths.push_back(word);
+      add_process(word, all, sockets);
+    } else {
+      add_path(word, sockets);
     }
-    if (sockets.paths.size() > before || !sockets.refused.empty()) continue;
-    throw std::runtime_error(fmt::format(
-        "state: {}: there is no such {}{}", word, all_digits(word) ? "process with a mesh plugin" : "socket",
-        all_digits(word) ? "; meshbed state without an argument shows all that can be asked" : ""));
   }
   std::sort(sockets.paths.begin(), sockets.paths.end());
   return sockets;

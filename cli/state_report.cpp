@@ -81,11 +81,12 @@ std::string age_text(std::int64_t age_ms) {
 
 std::string count_text(std::int64_t count) { return count < 0 ? "-" : fmt::format("{}", count); }
 
-/// "rocep1s0f0 192.168.100.1 QP 17"
+/// "rocep1s0f0 192.168.100.1 QP 17"; over TCP without the last.
 std::string end_text(const Json& end) {
   const std::string address = text_at(end, "address");
-  return fmt::format("{} {} QP {}", text_at(end, "nic"), address.substr(0, address.find('/')),
-                     count_text(number_at(end, "qp")));
+  const std::int64_t pair = number_at(end, "qp");
+  return fmt::format("{} {}{}", text_at(end, "nic"), address.substr(0, address.find('/')),
+                     pair != 0 ? " QP " + count_text(pair) : "");
 }
 
 std::string ends_text(const Json& connection) {
@@ -164,7 +165,7 @@ void write_connections(Table& table, const Json& state) {
                flag_at(connection, "busy") ? "busy" : text_at(connection, "state"), ends_text(connection),
                count_text(number_at(connection, "posted")), count_text(number_at(connection, "done")),
                count_text(number_at(connection, "bytes")), age_text(number_at(connection, "quiet_ms")),
-               text_at(connection, "waits_for"), flag_at(connection, "relayed") ? " (" + way + ")" : "");
+               text_at(connection, "waits_for"), way.empty() || way == "cable" ? "" : " (" + way + ")");
     write_details(table, connection);
   }
 }
@@ -211,7 +212,7 @@ std::vector<std::string> stuck_lines(const Json& state) {
     if (const std::string phase = text_at(*one, "state"); phase != "up") line += ", " + phase;
     if (const std::string waits_for = text_at(*one, "waits_for"); !waits_for.empty())
       line += ", waits for " + waits_for;
-    if (flag_at(*one, "relayed")) line += " (" + text_at(*one, "way") + ")";
+    if (const std::string way = text_at(*one, "way"); !way.empty() && way != "cable") line += " (" + way + ")";
     lines.push_back(std::move(line));
   }
   return lines;

@@ -15,7 +15,7 @@
 #   command-K     a shell script that becomes the K-th command
 # What it is told on the console once it is ready: "go", then any number of lines "do N COMMAND...", a command for the
 # host's tools.
-# What it leaves there: command-K.stdout, command-K.stderr, command-K.exit, did-N.stderr, dmesg, and fail where it could
+# What it leaves there: command-K.stdout, command-K.stderr, command-K.exit, terminal.exit, did-N.stderr, dmesg, and fail where it could
 # not go on.
 # Marks on the console, with the guest's uptime: @@INIT @@ROOT @@READY @@DID N rc @@EXIT K rc @@DONE rc=N, or @@FAIL why.
 #
@@ -183,6 +183,9 @@ for process in $processes; do
   [ "$result" = 0 ] && result=$status
   command=$((command + 1))
 done
-# The shell's own exit status is that of the last line that somebody typed: no result.
-[ "$TERMINAL" = 1 ] && wait "$shell"
+# That of the shell is its user's business, as with ssh: no result of the commands.
+if [ "$TERMINAL" = 1 ]; then
+  wait "$shell"
+  echo "$?" >/job/terminal.exit
+fi
 end "DONE rc=$result"

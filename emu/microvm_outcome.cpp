@@ -52,6 +52,7 @@ NodeOutcome MicroVms::State::outcome_of(std::size_t index) const {
     all_ended = all_ended && code.has_value();
     if (first_failure == 0) first_failure = code.value_or(0);
   }
+  outcome.terminal_exit_code = number_in(vm.folder + "/terminal.exit");
   if (all_ended && vm.end == NodeEnd::kDone) outcome.exit_code = first_failure;
   return outcome;
 }

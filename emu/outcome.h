@@ -32,6 +32,7 @@ struct NodeOutcome {
   NodeEnd end = NodeEnd::kStopped;
   std::optional<int> exit_code;  // of the first command that failed, else 0; none: not all commands ended
   std::vector<CommandOutcome> commands;
+  std::optional<int> terminal_exit_code;  // of the shell on its terminal; none: there is none, or it did not end
   std::vector<Mark> marks;
   std::string folder;        // the job folder: what the commands wrote there
   std::string console_path;  // the kernel's words and the marks

@@ -428,6 +428,25 @@ TEST_CASE("env shows each variable with its value in force and where it comes fr
   CHECK(row("NCCL_MESH_TIMEOUT_MS").at("source") == "default");
   CHECK(row("NCCL_IB_TC").at("value") == "0");
   CHECK(row("NCCL_IB_TC").at("problem") != "");
+  CHECK(row("NCCL_MESH_MAX_RELAY_HOPS").at("value") == "8 (as NCCL_MESH_MAX_HOPS)");
+}
+
+TEST_CASE(
+    "env shows names like ours that are none as unknown, with the one that was meant; and devices that are none") {
+  const std::string some = "NCCL_MESH_MAX_HOPS=3 NCCL_MESH_RETRY_CUONT=7 NCCL_MESH_XYZZY=1 ";
+  const CommandResult shell = run_command_line(some + meshbed_program() + " env");
+  const auto has_row = [&](const char* pattern) {
+    return run_command_line("printf '%s' \"" + shell.output + "\" | grep -qE '" + pattern + "'").status == 0;
+  };
+  CHECK(
+      has_row("^NCCL_MESH_RETRY_CUONT +7 +environment +unknown: no variable of this plugin; NCCL_MESH_RETRY_COUNT.$"));
+  CHECK(has_row("^NCCL_MESH_XYZZY +1 +environment +unknown: no variable of this plugin$"));
+  CHECK(has_row("^NCCL_MESH_MAX_RELAY_HOPS +3 .as NCCL_MESH_MAX_HOPS. +default "));
+  const CommandResult ranks =
+      command("env --scenario " + scenario_file("pair") +
+              " --set environment.NCCL_IB_HCA=mlx5 --set environment.NCCL_MESH_DEBUGG=1 2>/dev/null");
+  CHECK(has(ranks, "NCCL_IB_HCA=mlx5 lets in none of the ports that there are: rocep1s0f0:1"));
+  CHECK(has(ranks, "unknown: no variable of this plugin; NCCL_MESH_DEBUG?"));
 }
 
 TEST_CASE("env --set without a scenario is refused, since there is nothing that it could change") {

@@ -19,7 +19,7 @@ TEST_CASE("faults are carried out where the scenario says, and a fault that neve
   const CommandResult pulled = command("run " + scenario_file("pair-cable-pulled") + results_option("faults_pulled"));
   CHECK_MESSAGE(pulled.status == 0, pulled.output);
   CHECK(has(pulled, "  cable_down on node0-node1\n"));
-  CHECK(has(pulled, "the port of rocep1s0f0 is down: is its cable in?"));
+  CHECK(has(pulled, "the port of rocep1s0f0 is down: look at its cable"));
   // 704 us of work, then 7 tries of 4.096 us * 2^18 each: within the modelled retry time.
   const nlohmann::json summary = nlohmann::json::parse(
       command("run --json " + scenario_file("pair-cable-pulled") + results_option("faults_json") + "2>/dev/null")

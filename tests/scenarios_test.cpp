@@ -74,6 +74,21 @@ TEST_CASE("on the triangle each pair of ranks talks over its own subnet, within 
                        {{0, 1}, "192.168.100.0/24"}, {{1, 2}, "192.168.101.0/24"}, {{0, 2}, "192.168.102.0/24"}});
 }
 
+TEST_CASE("slowloris: every run is the same, strangers come again and again, and nobody's data wait for them") {
+  int status = -1;
+  const nlohmann::json one = run_scenario("slowloris", status);
+  CHECK(status == 0);
+  const nlohmann::json other = run_scenario("slowloris", status);
+  CHECK(one.at("digest") == other.at("digest"));
+  CHECK(one.at("strangers") == other.at("strangers"));
+  // More than stand at one time: 600 for each of nine ports or more.
+  CHECK(one.at("strangers").at("connections") > 10'000);
+  CHECK(one.at("strangers").at("bytes") > 1'000);
+  CHECK(one.at("strangers").at("held_at_most") > 64);
+  const nlohmann::json alone = run_scenario("spark-triangle", status);
+  CHECK(one.at("time_ns") == alone.at("time_ns"));
+}
+
 TEST_CASE("64 ranks and 1 MiB take under 5 CPU seconds and 200 MB") {
   int status = -1;
   const nlohmann::json summary = run_scenario("switch64", status);

@@ -1,7 +1,5 @@
 #include "plugin/net/connection.h"
 
-#include <poll.h>
-
 #include <algorithm>
 #include <cinttypes>
 #include <cstdio>
@@ -23,7 +21,7 @@ constexpr unsigned kFruitlessMost = 3;
 /// Empty polls that close() grants the device to flush what is posted.
 constexpr int kDrainPolls = 2;
 
-const char* direction(const Object& connection) { return connection.is(ObjectKind::kSend) ? "send" : "recv"; }
+const char* direction(const Endpoint& endpoint) { return endpoint.sends() ? "send" : "recv"; }
 
 }  // namespace
 
@@ -35,8 +33,6 @@ Connection::~Connection() {
     if (request.memory != nullptr) request.memory->drop();
   });
 }
-
-void Connection::Turn::pass() { ::poll(nullptr, 0, 0); }
 
 Connection::Progress Connection::test(Request& request, int* sizes) {
   const Turn turn(*this);
@@ -159,7 +155,7 @@ bool Connection::is_lost_way(ibv_wc_status status, const Leg& leg) {
 
 std::string Connection::advice(ibv_wc_status status, const Leg& leg) {
   const Result<verbs::PortState> port = leg.device().query_port(leg.local().nic.port);
-  if (port && !port->active) return "the port of " + leg.local().nic.device_name + " is down: is its cable in?";
+  if (port && !port->active) return "the port of " + leg.local().nic.device_name + " is down: look at its cable";
   return verbs::hint(status);
 }
 
@@ -239,7 +235,7 @@ Result<void> Connection::attend() {
       Turn::pass();
     } else if (!*longer) {
       Error error = suspension();
-      error.text += "; nor could it be taken up again within " + std::to_string(settings_.failover_ms / 1000) +
+      error.text += "; it could not be taken up again within " + std::to_string(settings_.failover_ms / 1000) +
                     " s (NCCL_MESH_FAILOVER_TIMEOUT_SEC)";
       if (const std::string what = obstacle(); !what.empty()) error.text += ": " + what;
       fail(std::move(error));

@@ -54,9 +54,6 @@ class Connection : public Endpoint {
   verbs::Device& home() const { return home_; }
   const LocalEnd& local() const { return leg_->local(); }
 
-  /// Requests with a parent event have events of their own from now on. To be called before the first one.
-  void report_events_to(EventFunction function) { events_ = std::make_unique<EventLog>(function); }
-
   /// Makes one poll of the completion queue where the request is not complete yet.
   Progress test(Request& request, int* sizes) override;
   const Error& failure() const override { return *failure_; }
@@ -67,53 +64,11 @@ class Connection : public Endpoint {
   /// Flushes what is posted and takes the completions in.
   void close() override;
 
-  /// Working on a connection: false where somebody else does it right now, or wants to (claim()).
-  class Turn {
-   public:
-    explicit Turn(Connection& connection)
-        : Turn(connection, connection.claimed_.load(std::memory_order_relaxed) != 0) {}
-    ~Turn() {
-      if (mine_) taken_.store(false, std::memory_order_release);
-    }
-    Turn(const Turn&) = delete;
-    Turn& operator=(const Turn&) = delete;
-    explicit operator bool() const { return mine_; }
-    /// Nothing to do here just now; whoever runs us may use the moment.
-    static void pass();
-
-   private:
-    friend class Connection;
-    Turn(Connection& connection, bool refused)
-        : taken_(connection.taken_), mine_(!refused && !taken_.exchange(true, std::memory_order_acquire)) {}
-
-    std::atomic<bool>& taken_;
-    bool mine_;
-  };
-  /// For the process's service. Callers come so often that it would hardly ever find them away; they stay away from now
-  /// on, until release_claim(), and the turn is there soon. Each purpose has a claim of its own.
-  enum Claim : std::uint8_t { kToTakeUp = 1, kToLook = 2 };
-  Turn claim(Claim purpose) {
-    claimed_.fetch_or(purpose, std::memory_order_relaxed);
-    return Turn(*this, false);
-  }
-  void release_claim(Claim purpose) {
-    claimed_.fetch_and(static_cast<std::uint8_t>(~purpose), std::memory_order_relaxed);
-  }
-
-  /// What it is doing, at the moment `now_ns`. For whoever has the turn, or while nobody runs. Counts on nothing that
-  /// the data path would not keep anyway.
-  ConnectionState state(std::int64_t now_ns);
+  ConnectionState state(std::int64_t now_ns) override;
+  std::string ends_text() const override { return leg_->ends_text(); }
 
  protected:
   Connection(ObjectKind kind, std::unique_ptr<Leg> leg, const ConnectionSettings& settings);
-  /// Calls `work` in the connection's turn, whoever has it now.
-  template <typename Work>
-  auto in_turn(const Work& work) {
-    for (;;) {
-      if (const Turn turn(*this, false); turn) return work();
-      Turn::pass();
-    }
-  }
   verbs::CompletionQueue& completions() { return leg_->completions(); }
 
   /// One ibv_poll_cq; how many completions it brought. May leave the connection impaired.
@@ -149,6 +104,7 @@ class Connection : public Endpoint {
   virtual bool is_relayed() const { return false; }
   /// Fills in what is its kind's own: the way, the peer, whom it waits for.
   virtual void describe(ConnectionState& /*state*/) {}
+  void describe(MeshbedTransferEvent& data) const final;
   /// Of a request that is not finished: tags and size.
   virtual RequestState describe(const Request& /*request*/) { return {}; }
   /// Requests of groups below this one have been posted before now.
@@ -167,10 +123,6 @@ class Connection : public Endpoint {
   /// post_probe(), where there is room for it.
   virtual void probe() {}
 
-  struct RequestPart {
-    std::size_t index = 0, size_bytes = 0;
-    int tag = 0;
-  };
   /// Not up.
   bool impaired() const { return impaired_; }
   bool failed() const { return failure_.has_value(); }
@@ -204,13 +156,6 @@ class Connection : public Endpoint {
     if (settings_.operation_timeout_ns != 0) stamp(request);
     return request;
   }
-  /// Of a part of a request that is posted right now; nothing where there is no profiler, or no parent.
-  void begin_event(Request& request, void* parent, const RequestPart& part) {
-    if (parent != nullptr && events_ != nullptr) begin_wanted_event(request, parent, part);
-  }
-  void end_events(Request& request, bool done) {
-    if (request.has_events) events_->end(request, done);
-  }
   void finish(Request& request, std::uint64_t bytes);
   /// Posts one send work request; a refusal fails the connection.
   bool post_send(ibv_send_wr& work) { return post_send(work, pair()); }
@@ -231,7 +176,6 @@ class Connection : public Endpoint {
   const verbs::QueuePair& lane() const { return leg_->lane(); }
   const WireEnd& peer() const { return leg_->peer(); }
   const ConnectionSettings& settings() const { return settings_; }
-  std::string ends_text() const { return leg_->ends_text(); }
 
   RequestPool pool_;
 
@@ -240,7 +184,6 @@ class Connection : public Endpoint {
   [[gnu::cold, gnu::noinline]] bool attend_to(Request& request);
   [[gnu::cold, gnu::noinline]] static void stamp(Request& request) { request.posted_ns = now_ns(); }
   [[gnu::cold, gnu::noinline]] bool post_failed(const char* queue, int error);
-  void begin_wanted_event(Request& request, void* parent, const RequestPart& part);
   void finish_all();
   int poll_rails();
   [[gnu::cold, gnu::noinline]] void handle_failed(const ibv_wc& completion);
@@ -252,9 +195,6 @@ class Connection : public Endpoint {
   std::unique_ptr<Leg> leg_, retired_;
   verbs::Device& home_;
   ConnectionSettings settings_;
-  std::unique_ptr<EventLog> events_;  // nullptr: no profiler
-  std::atomic<bool> taken_{false};
-  std::atomic<std::uint8_t> claimed_{0};  // Claim bits
   bool impaired_ = false;
   std::optional<Error> failure_;
   std::optional<Error> suspension_;

@@ -56,20 +56,12 @@ ConnectionState Connection::state(std::int64_t now_ns) {
   return state;
 }
 
-void Connection::begin_wanted_event(Request& request, void* parent, const RequestPart& part) {
-  MeshbedTransferEvent data{};
-  data.record_bytes = sizeof data;
-  data.sends = is(ObjectKind::kSend) ? 1 : 0;
+void Connection::describe(MeshbedTransferEvent& data) const {
   data.relayed = is_relayed() ? 1 : 0;
-  data.part = static_cast<std::uint8_t>(part.index);
-  data.parts = request.parts;
-  data.tag = part.tag;
   data.qp = pair().number();
   data.peer_qp = peer().qp_number;
-  data.size_bytes = part.size_bytes;
   std::snprintf(data.nic, sizeof data.nic, "%s", local().nic.device_name.c_str());
   std::snprintf(data.peer_address, sizeof data.peer_address, "%s", to_text(peer().address.address).c_str());
-  events_->begin(request, parent, data);
 }
 
 }  // namespace meshbed::net

@@ -12,6 +12,7 @@
 
 #include "plugin/base/log.h"
 #include "plugin/base/prng.h"
+#include "plugin/net/nic_filter.h"
 #include "plugin/verbs/sysfs.h"
 
 namespace meshbed::net {
@@ -83,6 +84,17 @@ std::string unusable(const Nic& nic, const verbs::PortState& port, const Config&
   return "";
 }
 
+/// A setting that fits nothing is a slip, or was written for another machine.
+void warn_of_filters(const std::vector<PortName>& ports, const std::vector<Nic>& nics, const Config& config) {
+  const std::string hca = hca_problem(config.text(Variable::kIbHca), ports);
+  if (!hca.empty()) MESHBED_WARN("%s", hca.c_str());
+  for (const std::string& problem :
+       address_problems(config.text(Variable::kIbAddressFamily), config.text(Variable::kIbAddressRange),
+                        address_preference(config), nics)) {
+    MESHBED_WARN("%s", problem.c_str());
+  }
+}
+
 /// Ports of the management network, unless somebody asks for them: data over them would be ten times as slow, and
 /// nobody would be told (D27).
 void leave_out_management(std::vector<Nic>& nics, const Config& config) {
@@ -126,6 +138,7 @@ Result<std::vector<Nic>> discover(const Devices& devices, const Config& config) 
   auto interfaces = read_interfaces();
   if (!interfaces) return interfaces.error();
   std::vector<Nic> nics;
+  std::vector<PortName> ports;
   for (std::size_t index = 0; index < devices.size(); ++index) {
     const verbs::Device& device = *devices[index];
     for (int number = 1; number <= device.attributes().phys_port_cnt; ++number) {
@@ -134,6 +147,7 @@ Result<std::vector<Nic>> discover(const Devices& devices, const Config& config) 
         MESHBED_WARN("%s: left out", port.error().text.c_str());
         continue;
       }
+      ports.push_back({.device = device.name(), .port = number});
       Nic nic;
       nic.device = static_cast<int>(index);
       nic.port = port->number;
@@ -158,6 +172,7 @@ Result<std::vector<Nic>> discover(const Devices& devices, const Config& config) 
       nics.push_back(std::move(nic));
     }
   }
+  warn_of_filters(ports, nics, config);
   leave_out_management(nics, config);
   return nics;
 }

@@ -18,12 +18,11 @@ Result<std::unique_ptr<Listener>> Listener::create(Transport& transport, int dev
   for (const InterfaceAddress& interface : transport.tcp_interfaces()) {
     ipv6 = ipv6 || interface.prefix.address.family == Family::kIpv6;
   }
-  auto socket = Socket::listen_anywhere(ipv6);
-  if (!socket) return socket.error();
-  listener->socket_ = std::move(*socket);
-  auto port = listener->socket_.local_port();
-  if (!port) return port.error();
-  listener->port_ = *port;
+  if (auto opened = listener->porch_.open(
+          ipv6, {.name = "listener", .patience_s = transport.config().number(Variable::kAcceptTimeoutSec)});
+      !opened) {
+    return opened.error();
+  }
   return listener;
 }
 
@@ -32,7 +31,7 @@ Handle Listener::handle() const {
   handle.node = transport_.node();
   handle.process = transport_.process();
   handle.cookie = cookie_;
-  handle.tcp_port = port_;
+  handle.tcp_port = porch_.port();
   handle.dev = static_cast<std::uint8_t>(dev_);
   handle.tcp_addresses = transport_.tcp_addresses(dev_);
   if (transport_.tcp().everything()) return handle;
@@ -63,7 +62,9 @@ void Listener::advance_if_idle() {
 }
 
 Result<void> Listener::advance() {
-  if (auto admitted = admit_clients(); !admitted) return admitted;
+  const Result<void> admitted = porch_.advance(arrivals_);
+  for (Arrival& arrival : arrivals_) greet(std::move(arrival));
+  arrivals_.clear();
   for (auto& client : clients_) {
     const Progress progress = advance(*client);
     if (progress == Progress::kWaits) continue;
@@ -71,31 +72,22 @@ Result<void> Listener::advance() {
     client.reset();
   }
   clients_.erase(std::remove(clients_.begin(), clients_.end(), nullptr), clients_.end());
-  return ok();
+  return admitted;
 }
 
-Result<void> Listener::admit_clients() {
-  for (;;) {
-    auto arrived = socket_.accept_client();
-    if (!arrived) {
-      MESHBED_WARN("listener on port %u: %s", port_, arrived.error().text.c_str());
-      return arrived.error();
-    }
-    if (!*arrived) return ok();
-    auto client = std::make_unique<Client>();
-    client->socket = std::move((*arrived)->socket);
-    client->local = (*arrived)->local;
-    client->remote = (*arrived)->remote;
-    MESHBED_LOG(LogLevel::kTrace, "client %s port %u came in on %s port %u", to_text(client->remote.address).c_str(),
-                client->remote.port, to_text(client->local.address).c_str(), port_);
-    client->deadline = Deadline::in_ms(transport_.config().number(Variable::kAcceptTimeoutSec) * 1000);
-    clients_.push_back(std::move(client));
-  }
+void Listener::greet(Arrival arrival) {
+  auto client = std::make_unique<Client>();
+  client->socket = std::move(arrival.socket);
+  client->local = arrival.local;
+  client->remote = arrival.remote;
+  client->deadline = arrival.deadline;
+  client->request = std::move(arrival.message);
+  if (read_request(*client) == Progress::kWaits) clients_.push_back(std::move(client));
 }
 
 Listener::Progress Listener::advance(Client& client) {
   Progress progress = Progress::kWaits;
-  if (client.state == State::kRequest) progress = read_request(client);
+  if (client.state == State::kHeld) progress = hold(client);
   if (progress == Progress::kWaits && client.state == State::kReply) progress = write_reply(client);
   if (progress == Progress::kWaits && client.state == State::kReady) progress = read_ready(client);
   if (progress == Progress::kWaits && client.state == State::kRefusing) {
@@ -123,23 +115,22 @@ Listener::Progress Listener::refuse(Client& client, const std::string& why) {
 }
 
 Listener::Progress Listener::read_request(Client& client) {
-  auto message = client.reader.read(client.socket);
-  if (!message) return drop(client, message.error().text);
-  if (*message && client.request) return drop(client, "it went on before it was answered");
-  if (*message) {
-    client.request = std::move(**message);
-  } else if (!client.request || client.events == transport_.port_events()) {
-    return Progress::kWaits;
-  }
-  client.events = transport_.port_events();
-  const WireMessage& request = *client.request;
+  const WireMessage& request = client.request;
   const bool tcp = request.type == WireType::kTcpRequest;
   if (!tcp && request.type != WireType::kRequest) return drop(client, "it did not begin with a request");
   if (request.cookie != cookie_) return drop(client, "its cookie is not that of this listener: a stale handle?");
+  client.events = transport_.port_events();
   auto welcomed = tcp ? welcome_tcp(client, request) : welcome(client, request);
   if (!welcomed) return refuse(client, welcomed.error().text);
-  if (*welcomed) client.state = State::kReply;
+  client.state = *welcomed ? State::kReply : State::kHeld;
   return Progress::kWaits;
+}
+
+Listener::Progress Listener::hold(Client& client) {
+  auto message = client.reader.read(client.socket);
+  if (!message) return drop(client, message.error().text);
+  if (*message) return drop(client, "it went on before it was answered");
+  return client.events == transport_.port_events() ? Progress::kWaits : read_request(client);
 }
 
 Result<bool> Listener::welcome(Client& client, const WireMessage& request) {

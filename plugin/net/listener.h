@@ -1,6 +1,6 @@
 #pragma once
-// The accepting side of the handshake: one TCP socket on an ephemeral port of every address, any number of clients,
-// each with its own state and deadline. A slow, silent or confused client costs one warning and nobody else's time.
+// The accepting side of the handshake: one TCP socket on an ephemeral port of every address (porch.h), any number of
+// clients, each with its own state and deadline. A slow, silent or confused client costs nobody else's time.
 //
 // A client is served by the NIC whose address it dialled: that TCP arrived there is the proof of the cable. One that
 // asks for TCP data instead is served where that is wanted (tcp_network.h).
@@ -17,6 +17,7 @@
 #include "plugin/net/context.h"
 #include "plugin/net/handle.h"
 #include "plugin/net/object.h"
+#include "plugin/net/porch.h"
 #include "plugin/net/receive.h"
 #include "plugin/net/socket.h"
 #include "plugin/net/tcp_connection.h"
@@ -41,26 +42,28 @@ class Listener : public Object {
   const ContextSettings& owner() const { return owner_; }
 
  private:
-  enum class State { kRequest, kReply, kReady, kRefusing };
+  enum class State { kHeld, kReply, kReady, kRefusing };
   enum class Progress { kWaits, kFinished, kGone };
   struct Client {
     Socket socket;
     SocketAddress local, remote;
     Deadline deadline;
-    State state = State::kRequest;
+    State state = State::kReply;
     MessageReader reader;
     MessageWriter writer;
-    std::optional<WireMessage> request;  // until it is welcomed
-    std::uint32_t events = 0;            // Transport::port_events(), when it was last tried
+    WireMessage request;
+    std::uint32_t events = 0;  // Transport::port_events(), when it was last tried to welcome it
     std::unique_ptr<ReceiveConnection> connection;
     std::optional<TcpEnds> tcp;  // instead of `connection`; its socket is still this one's
   };
 
   Listener(Transport& transport, int dev, const ContextSettings& owner);
   Result<void> advance();
-  Result<void> admit_clients();
+  void greet(Arrival arrival);
   Progress advance(Client& client);
   Progress read_request(Client& client);
+  /// While its port is down.
+  Progress hold(Client& client);
   Progress write_reply(Client& client);
   Progress read_ready(Client& client);
   Progress drop(const Client& client, const std::string& reason);
@@ -74,9 +77,9 @@ class Listener : public Object {
   int dev_;
   ContextSettings owner_;
   std::uint64_t cookie_;
-  std::uint16_t port_ = 0;
   std::mutex mutex_;
-  Socket socket_;
+  Porch porch_;
+  std::vector<Arrival> arrivals_;
   std::vector<std::unique_ptr<Client>> clients_;
   std::vector<std::unique_ptr<Endpoint>> finished_;
 };

@@ -216,7 +216,7 @@ Result<bool> Reaching::search() {
   }
   if (give_up_.passed()) {
     Error error = no_path_;
-    error.text += "; and no chain of at most " + std::to_string(transport_.config().max_relay_hops()) +
+    error.text += "; no chain of at most " + std::to_string(transport_.config().max_relay_hops()) +
                   " cables (NCCL_MESH_MAX_RELAY_HOPS) was found within " +
                   transport_.config().text(Variable::kConnectTimeoutSec) +
                   " s: " + std::to_string(transport_.service()->scout()->known_nodes()) +

@@ -1,7 +1,6 @@
 #include "plugin/net/relay_desk.h"
 
 #include <algorithm>
-#include <cerrno>
 
 #include "plugin/base/log.h"
 #include "plugin/net/answering.h"
@@ -10,54 +9,53 @@
 namespace meshbed::net {
 
 Result<void> RelayDesk::open() {
-  auto socket = Socket::listen_anywhere(has_ipv6(transport_.nics()));
-  if (!socket) return socket.error();
-  socket_ = std::move(*socket);
-  auto port = socket_.local_port();
-  if (!port) return port.error();
-  port_ = *port;
-  return ok();
+  return porch_.open(has_ipv6(transport_.nics()),
+                     {.name = "service",
+                      .patience_s = transport_.config().number(Variable::kAcceptTimeoutSec),
+                      .has_visitors = true});  // homecoming.h
 }
 
 void RelayDesk::advance(std::vector<std::unique_ptr<Circuit>>& circuits, std::vector<Arrival>& others) {
-  admit_clients();
+  // What fails has been said; those who are here go on.
+  (void)porch_.advance(arrivals_);
+  for (Arrival& arrival : arrivals_) greet(std::move(arrival), others);
+  arrivals_.clear();
   for (auto& client : clients_) {
     auto stays = advance(*client);
-    if (!stays) {
-      // Who comes and goes without a word only wanted to know whether the way stands (homecoming.h).
-      const bool silent = client->state == State::kRoute && stays.error().os_errno == ECONNRESET;
-      MESHBED_LOG(silent ? LogLevel::kTrace : LogLevel::kWarn, "relay: client %s is dropped: %s",
-                  to_text(client->remote.address).c_str(), stays.error().text.c_str());
-      client.reset();
-    } else if (!*stays) {
-      if (client->state == State::kReady) circuits.push_back(to_circuit(*client));
-      if (client->state == State::kOther) {
-        others.push_back({.socket = std::move(client->socket),
-                          .local = client->local,
-                          .remote = client->remote,
-                          .message = std::move(*client->other)});
-      }
-      client.reset();
-    }
+    if (!stays) drop(client->remote, stays.error().text);
+    if (stays && *stays) continue;
+    if (stays && client->state == State::kReady) circuits.push_back(to_circuit(*client));
+    client.reset();
   }
   std::erase(clients_, nullptr);
 }
 
-void RelayDesk::admit_clients() {
-  for (;;) {
-    auto arrived = socket_.accept_client();
-    if (!arrived) MESHBED_WARN("relay: %s", arrived.error().text.c_str());
-    if (!arrived || !*arrived) return;
-    auto client = std::make_unique<Client>();
-    client->socket = std::move((*arrived)->socket);
-    client->local = (*arrived)->local;
-    client->remote = (*arrived)->remote;
-    client->deadline = Deadline::in_ms(transport_.config().number(Variable::kAcceptTimeoutSec) * 1000);
-    clients_.push_back(std::move(client));
+void RelayDesk::greet(Arrival arrival, std::vector<Arrival>& others) {
+  const WireMessage& message = arrival.message;
+  if (message.type == WireType::kResume || message.type == WireType::kRail || message.type == WireType::kKnock) {
+    others.push_back(std::move(arrival));
+    return;
   }
+  if (message.type != WireType::kRoute) return drop(arrival.remote, "it did not begin with a route");
+  auto client = std::make_unique<Client>();
+  client->circuit = message.cookie;
+  client->route = message.route;
+  client->socket = std::move(arrival.socket);
+  client->local = arrival.local;
+  client->remote = arrival.remote;
+  client->deadline = arrival.deadline;
+  if (!transport_.config().flag(Variable::kEnableRelay)) {
+    refuse(*client, "relays are off here (NCCL_MESH_ENABLE_RELAY=0)");
+  }
+  clients_.push_back(std::move(client));
+}
+
+void RelayDesk::drop(const SocketAddress& remote, const std::string& why) {
+  MESHBED_WARN("relay: client %s is dropped: %s", to_text(remote.address).c_str(), why.c_str());
 }
 
 void RelayDesk::watch(std::vector<pollfd>& watched) const {
+  porch_.watch(watched);
   for (const auto& client : clients_) {
     const bool writes = client->state == State::kReply || client->state == State::kRefusing;
     if (client->state == State::kOnward) {
@@ -76,9 +74,6 @@ Result<bool> RelayDesk::advance(Client& client) {
   Result<bool> moved = true;
   while (moved && *moved) {
     switch (client.state) {
-      case State::kRoute:
-        moved = read_route(client);
-        break;
       case State::kRequest:
         moved = read_request(client);
         break;
@@ -97,30 +92,9 @@ Result<bool> RelayDesk::advance(Client& client) {
         moved = client.writer.write(client.socket);
         if (moved && *moved) return false;
         break;
-      case State::kOther:
-        return false;
     }
   }
   if (!moved) return moved.error();
-  return true;
-}
-
-Result<bool> RelayDesk::read_route(Client& client) {
-  auto message = client.reader.read(client.socket);
-  if (!message) return message.error();
-  if (!*message) return false;
-  const WireType type = (*message)->type;
-  if (type == WireType::kResume || type == WireType::kRail || type == WireType::kKnock) {
-    client.other = std::move(**message);
-    client.state = State::kOther;
-    return true;
-  }
-  if (type != WireType::kRoute) return handshake_error("it did not begin with a route");
-  client.circuit = (*message)->cookie;
-  client.route = (*message)->route;
-  client.state = State::kRequest;
-  if (!transport_.config().flag(Variable::kEnableRelay))
-    refuse(client, "relays are off here (NCCL_MESH_ENABLE_RELAY=0)");
   return true;
 }
 

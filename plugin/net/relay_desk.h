@@ -4,7 +4,6 @@
 // relay service's thread.
 
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -13,6 +12,7 @@
 #include "plugin/net/circuit.h"
 #include "plugin/net/clock.h"
 #include "plugin/net/connecting.h"
+#include "plugin/net/porch.h"
 #include "plugin/net/resume_desk.h"
 
 namespace meshbed::net {
@@ -26,50 +26,51 @@ class RelayDesk {
       : transport_(transport), channels_(channels) {}
 
   Result<void> open();
-  std::uint16_t port() const { return port_; }
+  std::uint16_t port() const { return porch_.port(); }
   /// Advances all clients; what has become a circuit is appended, and so are those who want something else than a
   /// circuit.
   void advance(std::vector<std::unique_ptr<Circuit>>& circuits, std::vector<Arrival>& others);
   bool busy() const { return !clients_.empty(); }
-  /// Adds what poll(2) should look for while it is busy.
+  /// Somebody came who has not said yet what he wants: nobody need wait for him.
+  bool has_callers() const { return !porch_.empty(); }
+  /// Adds what poll(2) should look for while it is busy or has callers.
   void watch(std::vector<pollfd>& watched) const;
-  int descriptor() const { return socket_.descriptor(); }
+  int descriptor() const { return porch_.descriptor(); }
 
  private:
-  enum class State { kRoute, kRequest, kOnward, kReply, kReady, kRefusing, kOther };
+  enum class State { kRequest, kOnward, kReply, kReady, kRefusing };
   struct Client {
     Socket socket;
     SocketAddress local, remote;
     Deadline deadline;
-    State state = State::kRoute;
+    State state = State::kRequest;
     MessageReader reader;
     MessageWriter writer;
     std::uint64_t circuit = 0;
     WireRoute route;
     WireEnd peer;
     std::string name;
-    std::optional<WireMessage> other;  // what it said instead of ROUTE
     std::unique_ptr<RelayEntry> entry;
     std::unique_ptr<RelayExit> exit;
     std::unique_ptr<Connecting> connecting;  // its leg
   };
 
-  void admit_clients();
+  void greet(Arrival arrival, std::vector<Arrival>& others);
   /// False: the client is done with, one way or the other.
   Result<bool> advance(Client& client);
-  Result<bool> read_route(Client& client);
   Result<bool> read_request(Client& client);
   Result<void> go_onward(Client& client);
   Result<bool> connect_onward(Client& client);
   Result<bool> read_ready(Client& client);
   std::unique_ptr<Circuit> to_circuit(Client& client);
+  void drop(const SocketAddress& remote, const std::string& why);
   void refuse(Client& client, const std::string& why, WireType type = WireType::kRefuse, std::uint64_t served = 0);
   ibv_comp_channel* channel_of(const Nic& nic) const;
 
   Transport& transport_;
   std::span<const verbs::CompletionChannel> channels_;
-  Socket socket_;
-  std::uint16_t port_ = 0;
+  Porch porch_;
+  std::vector<Arrival> arrivals_;
   std::vector<std::unique_ptr<Client>> clients_;
 };
 

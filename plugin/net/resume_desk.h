@@ -13,19 +13,13 @@
 #include "plugin/base/result.h"
 #include "plugin/net/clock.h"
 #include "plugin/net/leg.h"
+#include "plugin/net/porch.h"
 #include "plugin/net/socket.h"
 
 namespace meshbed::net {
 
 class ReceiveConnection;
 class Transport;
-
-/// A client of the service's port, and what it said first.
-struct Arrival {
-  Socket socket;
-  SocketAddress local, remote;
-  WireMessage message;
-};
 
 class ResumeDesk {
  public:

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "plugin/net/clock.h"
-#include "plugin/net/connection.h"
+#include "plugin/net/endpoint.h"
 
 namespace meshbed::net {
 namespace {
@@ -16,29 +16,29 @@ constexpr int kLooksAtOnce = 64;
 
 }  // namespace
 
-void Roster::add(Connection& connection, std::uint64_t comm) {
+void Roster::add(Endpoint& endpoint, std::uint64_t comm) {
   std::string name;
   // In its turn: it may be taken up again already.
   for (bool named = false; !named;) {
     {
-      const Connection::Turn turn = connection.claim(Connection::kToLook);
-      if (turn) name = connection.leg().ends_text();
+      const Endpoint::Turn turn = endpoint.claim(Endpoint::kToLook);
+      if (turn) name = endpoint.ends_text();
       named = static_cast<bool>(turn);
     }
-    if (!named) Connection::Turn::pass();
+    if (!named) Endpoint::Turn::pass();
   }
-  connection.release_claim(Connection::kToLook);
+  endpoint.release_claim(Endpoint::kToLook);
   const std::lock_guard lock(mutex_);
   entries_.push_back({.number = ++next_number_,
-                      .connection = &connection,
+                      .endpoint = &endpoint,
                       .comm = comm,
                       .name = std::move(name),
-                      .sends = connection.is(ObjectKind::kSend)});
+                      .sends = endpoint.sends()});
 }
 
-void Roster::remove(const Connection& connection) {
+void Roster::remove(const Endpoint& endpoint) {
   const std::lock_guard lock(mutex_);
-  std::erase_if(entries_, [&](const Entry& entry) { return entry.connection == &connection; });
+  std::erase_if(entries_, [&](const Entry& entry) { return entry.endpoint == &endpoint; });
 }
 
 Roster::Entry* Roster::find(std::uint64_t number) {
@@ -52,18 +52,18 @@ bool Roster::look_at(std::uint64_t number, std::int64_t now_ns, std::vector<Conn
   const Entry* entry = find(number);
   if (entry == nullptr) return true;  // closed meanwhile
   {
-    const Connection::Turn turn = entry->connection->claim(Connection::kToLook);
+    const Endpoint::Turn turn = entry->endpoint->claim(Endpoint::kToLook);
     if (!turn) return false;
-    states.push_back(entry->connection->state(now_ns));
+    states.push_back(entry->endpoint->state(now_ns));
     states.back().comm = entry->comm;
   }
-  entry->connection->release_claim(Connection::kToLook);
+  entry->endpoint->release_claim(Endpoint::kToLook);
   return true;
 }
 
 void Roster::release(std::uint64_t number) {
   const std::lock_guard lock(mutex_);
-  if (const Entry* entry = find(number)) entry->connection->release_claim(Connection::kToLook);
+  if (const Entry* entry = find(number)) entry->endpoint->release_claim(Endpoint::kToLook);
 }
 
 std::vector<ConnectionState> Roster::look(std::int64_t now_ns) {
@@ -91,7 +91,7 @@ std::vector<ConnectionState> Roster::look(std::int64_t now_ns) {
 std::vector<ConnectionState> Roster::look_while_frozen(std::int64_t now_ns) {
   std::vector<ConnectionState> states;
   for (const Entry& entry : entries_) {
-    states.push_back(entry.connection->state(now_ns));
+    states.push_back(entry.endpoint->state(now_ns));
     states.back().comm = entry.comm;
   }
   return states;

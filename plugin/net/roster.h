@@ -13,14 +13,14 @@
 
 namespace meshbed::net {
 
-class Connection;
+class Endpoint;
 
 class Roster {
  public:
   /// `comm`: of the communicator that it belongs to; 0: none.
-  void add(Connection& connection, std::uint64_t comm);
+  void add(Endpoint& endpoint, std::uint64_t comm);
   /// Afterwards nobody looks at it.
-  void remove(const Connection& connection);
+  void remove(const Endpoint& endpoint);
 
   /// With turns: takes 50 ms at most, and some system calls.
   std::vector<ConnectionState> look(std::int64_t now_ns);
@@ -30,7 +30,7 @@ class Roster {
  private:
   struct Entry {
     std::uint64_t number = 0;
-    Connection* connection = nullptr;
+    Endpoint* endpoint = nullptr;
     std::uint64_t comm = 0;
     std::string name;
     bool sends = false;

@@ -206,7 +206,7 @@ void SendConnection::look_for_detour() {
   suspend({.code = ErrorCode::kRemote,
            .scope = Scope::kPort,
            .text = ends_text() + ": the port of " + local().nic.device_name +
-                   " is down, and other nodes lead to the peer: is its cable in?",
+                   " is down (look at its cable), and other nodes lead to the peer",
            .os_errno = 0});
 }
 
@@ -218,7 +218,7 @@ void SendConnection::look_at_rails(const std::vector<Nic>& nics) {
       suspend({.code = ErrorCode::kRemote,
                .scope = Scope::kPort,
                .text = ends_text() + ": the port of " + rail->local().nic.device_name +
-                       ", over which it is striped too, is down or has another GID: is its cable in?",
+                       ", over which it is striped too, is down or has another GID: look at its cable",
                .os_errno = 0});
       return;
     }
@@ -254,7 +254,7 @@ void SendConnection::look_at_port() {
            .scope = Scope::kPort,
            .text = ends_text() + ": the port of " + local().nic.device_name +
                    (ours->link_up ? " has another GID than " + verbs::to_text(local().gid.gid) + " now"
-                                  : " is down: is its cable in?"),
+                                  : " is down: look at its cable"),
            .os_errno = 0});
 }
 

@@ -15,8 +15,8 @@ namespace {
 
 /// While a chain is being made its steps have deadlines and retries of their own.
 constexpr int kHandshakePauseMs = 1;
-/// While somebody who asks for the state has not said what, or does not read: his deadline is looked at so often.
-constexpr int kStatePauseMs = 100;
+/// While somebody has come who has not said what he wants, or does not read: his deadline is looked at so often.
+constexpr int kCallerPauseMs = 100;
 /// Between two looks at the sockets while pieces keep moving.
 constexpr int kRoundsAtOnce = 64;
 /// Others who send through us have gone when nothing has moved for so long, which is longer than all retries of a queue
@@ -35,7 +35,10 @@ Result<std::unique_ptr<Service>> Service::open(Transport& transport) {
   }
   service->desk_ = std::make_unique<RelayDesk>(transport, service->channels_);
   if (auto opened = service->desk_->open(); !opened) return opened.error();
-  if (!transport.config().flag(Variable::kEnableRelay)) {
+  // Relays and failover are for RDMA; the state is there for TCP, too.
+  if (transport.tcp().everything()) {
+    service->scout_problem_ = handshake_error("RDMA is off: NCCL_MESH_DISABLE_RDMA=1");
+  } else if (!transport.config().flag(Variable::kEnableRelay)) {
     service->scout_problem_ = handshake_error("relays are off: NCCL_MESH_ENABLE_RELAY=0");
   } else if (auto opened = service->scout_.open(service->port()); !opened) {
     MESHBED_WARN("no relay here: %s", opened.error().text.c_str());
@@ -145,8 +148,8 @@ void Service::look_around(bool moving) {
   if (state_signal_) watch(state_signal_->descriptor());
   if (state_door_) state_door_->watch(watched_);
   const bool shaking_hands = desk_->busy() || resume_desk_.busy();
-  const bool asked_for_state = state_door_ && state_door_->busy();
-  const int pause_ms = moving ? 0 : shaking_hands ? kHandshakePauseMs : asked_for_state ? kStatePauseMs : -1;
+  const bool has_callers = desk_->has_callers() || (state_door_ && state_door_->busy());
+  const int pause_ms = moving ? 0 : shaking_hands ? kHandshakePauseMs : has_callers ? kCallerPauseMs : -1;
   if (::poll(watched_.data(), watched_.size(), pause_ms) < 0) return;
   for (std::size_t device = 0; device < channels_.size(); ++device) {
     if (watched_[1 + device].revents != 0) channels_[device].drain();
@@ -157,7 +160,7 @@ void Service::look_around(bool moving) {
     if (ready(first_control + 2 * index) || ready(first_control + 2 * index + 1)) circuits_[index]->look_at_controls();
   }
   if (ready(first_socket) || ready(first_socket + 1)) scout_.advance(survey_);
-  if (ready(first_control - 1) || desk_->busy()) desk_->advance(circuits_, arrivals_);
+  if (ready(first_control - 1) || desk_->busy() || desk_->has_callers()) desk_->advance(circuits_, arrivals_);
   for (Arrival& arrival : arrivals_) resume_desk_.take(std::move(arrival));
   arrivals_.clear();
   if (resume_desk_.busy()) resume_desk_.advance();

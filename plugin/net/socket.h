@@ -58,6 +58,8 @@ class MessageReader {
  public:
   /// nullopt: not complete yet.
   Result<std::optional<WireMessage>> read(Socket& socket);
+  /// Nothing of a message has come.
+  bool untouched() const { return have_ == 0; }
 
  private:
   std::array<std::uint8_t, kWireLargestBytes> buffer_{};

@@ -25,7 +25,7 @@ struct EndState {
   std::string nic{};
   std::string address{};  // with its prefix
   std::string gid{};
-  std::uint32_t qp = 0;
+  std::uint32_t qp = 0;  // 0: over TCP, where there is no GID either and `nic` is a network interface
 };
 
 struct ConnectionState {
@@ -35,7 +35,7 @@ struct ConnectionState {
   std::uint64_t comm = 0;
   EndState ours{}, theirs{};  // theirs: of the next hop
   bool relayed = false;
-  std::string way{};                              // "cable", "relayed through A, B"
+  std::string way{};                              // "cable", "relayed through A, B", "TCP"
   std::string peer{};                             // who it is about, in words
   const char* phase = "up";                       // "up", "suspended", "failed"
   std::string reason{};                           // why it is not up

@@ -107,15 +107,17 @@ void write(JsonText& json, const CircuitState& circuit) {
       .close_object();
 }
 
+std::string text_of(const EndState& end) {
+  return end.nic + " " + end.address + (end.qp != 0 ? " QP " + std::to_string(end.qp) : "");
+}
+
 std::string line_of(const ConnectionState& connection) {
   const std::string direction = connection.sends ? "send " : "recv ";
   if (connection.busy) return direction + connection.name + ": its caller is at work on it and did not come back";
-  std::string line = direction + connection.ours.nic + " " + connection.ours.address + " QP " +
-                     std::to_string(connection.ours.qp) + (connection.sends ? " -> " : " <- ") + connection.theirs.nic +
-                     " " + connection.theirs.address + " QP " + std::to_string(connection.theirs.qp) + " (" +
-                     connection.way + "): " + connection.phase + ", " + std::to_string(connection.posted) +
-                     " posted, " + std::to_string(connection.done) + " done, " + std::to_string(connection.bytes) +
-                     " bytes";
+  std::string line = direction + text_of(connection.ours) + (connection.sends ? " -> " : " <- ") +
+                     text_of(connection.theirs) + " (" + connection.way + "): " + connection.phase + ", " +
+                     std::to_string(connection.posted) + " posted, " + std::to_string(connection.done) + " done, " +
+                     std::to_string(connection.bytes) + " bytes";
   if (connection.quiet_ms != kUnknown) line += ", quiet for " + std::to_string(connection.quiet_ms) + " ms";
   if (!connection.waits_for.empty()) line += "; waits for " + connection.waits_for;
   if (!connection.reason.empty()) line += "; " + connection.reason;

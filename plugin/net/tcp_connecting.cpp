@@ -37,8 +37,8 @@ Result<std::unique_ptr<TcpConnecting>> TcpConnecting::begin(Transport& transport
   }
   return Error{.code = ErrorCode::kUnreachable,
                .scope = Scope::kPort,
-               .text = why + "; nor over TCP: this node has " + network.describe() + "; the peer " +
-                       (there.empty() ? "has no address for it" : "has " + there),
+               .text = why + "; it cannot be reached over TCP either: this node has " + network.describe() +
+                       "; the peer " + (there.empty() ? "has no address for it" : "has " + there),
                .os_errno = 0};
 }
 
@@ -166,7 +166,8 @@ Error TcpConnecting::error(ErrorCode code, const std::string& what) const {
   return {.code = code,
           .scope = Scope::kQueuePair,
           .text = "no connection over TCP from " + route().netdev + " " + to_text(route().local) + " to " +
-                  to_text(route().remote) + " port " + std::to_string(peer_.tcp_port) + ": " + what + "; and " + why_,
+                  to_text(route().remote) + " port " + std::to_string(peer_.tcp_port) + ": " + what +
+                  "; why TCP: " + why_,
           .os_errno = 0};
 }
 

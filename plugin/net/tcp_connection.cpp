@@ -21,7 +21,7 @@ namespace {
 /// So many between two looks at the clock.
 constexpr std::uint32_t kLooksBetweenClocks = 16;
 
-const char* direction(const Object& connection) { return connection.is(ObjectKind::kTcpSend) ? "send" : "recv"; }
+const char* direction(const Endpoint& endpoint) { return endpoint.sends() ? "send" : "recv"; }
 
 void set_option(const Socket& socket, int name, int value) {
   // Only speed and patience: a kernel without the option is slower to see a dead peer, and no less right.
@@ -45,9 +45,16 @@ TcpConnection::~TcpConnection() {
 }
 
 TcpConnection::Progress TcpConnection::test(Request& request, int* sizes) {
+  const Turn turn(*this);
+  if (!turn) {
+    Turn::pass();
+    return Progress::kPending;
+  }
   if (!request.done && !failed()) progress();
   if (!request.done) {
-    return failed() || !in_time(request) ? Progress::kFailed : Progress::kPending;
+    if (!failed() && in_time(request)) return Progress::kPending;
+    end_events(request, false);
+    return Progress::kFailed;
   }
   if (sizes != nullptr) {
     for (std::size_t part = 0; part < request.parts; ++part) sizes[part] = static_cast<int>(request.sizes[part]);
@@ -57,9 +64,14 @@ TcpConnection::Progress TcpConnection::test(Request& request, int* sizes) {
 }
 
 void TcpConnection::close() {
+  in_turn([this] { finish_all(); });
+}
+
+void TcpConnection::finish_all() {
   const std::size_t unfinished = pool_.in_use();
   const bool broke = failed();
   closing();
+  pool_.for_each_in_use([this](Request& request) { end_events(request, false); });
   MESHBED_INFO("connection-summary transport=tcp direction=%s peer=%s nic=%s ops=%" PRIu64 " bytes=%" PRIu64
                " unfinished=%zu errors=%d",
                direction(*this), to_text(ends_.remote.address).c_str(), ends_.netdev.c_str(), operations_, bytes_,
@@ -106,7 +118,10 @@ void TcpConnection::settle() {
 void TcpConnection::note_silence() {
   if (++empty_looks_ % kLooksBetweenClocks != 0 || failed()) return;
   const std::int64_t now = now_ns();
-  if (silent_since_ns_ == 0) silent_since_ns_ = now;
+  if (silent_since_ns_ == 0) {
+    silent_since_ns_ = now;
+    silent_number_ = next_number();
+  }
   if (now - silent_since_ns_ < patience_ns_) return;
   patience_ns_ *= 2;
   greet();
@@ -162,6 +177,7 @@ Request& TcpConnection::take_request() {
 
 void TcpConnection::finish(Request& request, std::uint64_t bytes) {
   request.done = true;
+  end_events(request, true);
   ++operations_;
   bytes_ += bytes;
   if (request.memory != nullptr) std::exchange(request.memory, nullptr)->drop();

@@ -22,6 +22,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "plugin/net/endpoint.h"
 #include "plugin/net/request.h"
@@ -53,6 +54,9 @@ class TcpConnection : public Endpoint {
   Progress test(Request& request, int* sizes) override;
   const Error& failure() const override { return *failure_; }
   void close() override;
+  ConnectionState state(std::int64_t now_ns) override;
+  /// "mgmt0 10.0.0.1 -> mgmt0 10.0.0.2 over TCP"
+  std::string ends_text() const override;
 
  protected:
   TcpConnection(ObjectKind kind, TcpEnds ends, const TcpSettings& settings);
@@ -91,12 +95,26 @@ class TcpConnection : public Endpoint {
 
   Request& take_request();
   void finish(Request& request, std::uint64_t bytes);
-  /// "mgmt0 10.0.0.1 -> mgmt0 10.0.0.2"
-  std::string ends_text() const;
+
+  /// A request that is not finished. `number` grows with each one that is posted.
+  struct Outstanding {
+    std::uint64_t number = 0;
+    std::int64_t posted_ns = 0;  // 0: not kept
+    RequestState state;
+  };
+  /// In the order of posting.
+  virtual std::vector<Outstanding> outstanding() const = 0;
+  /// Of the next one that is posted.
+  virtual std::uint64_t next_number() const = 0;
+  /// Whom it waits for; empty: for nobody.
+  virtual std::string awaited(const ConnectionState& state) const = 0;
 
   RequestPool pool_;
 
  private:
+  void finish_all();
+  std::string peer_text() const;
+  void describe(MeshbedTransferEvent& data) const final;
   bool in_time(Request& request);
   std::size_t moved(ssize_t count, bool reading);
 
@@ -108,6 +126,7 @@ class TcpConnection : public Endpoint {
   std::uint32_t empty_looks_ = 0;
   static constexpr std::int64_t kSilenceNs = 5'000'000'000;
   std::int64_t silent_since_ns_ = 0;  // 0: not silent
+  std::uint64_t silent_number_ = 0;   // next_number() when the silence began
   std::int64_t patience_ns_ = kSilenceNs;
   std::uint64_t operations_ = 0;
   std::uint64_t bytes_ = 0;

@@ -14,6 +14,11 @@ TcpReceiveConnection::~TcpReceiveConnection() {
 }
 
 Result<Request*> TcpReceiveConnection::post(std::span<const ReceivePart> parts) {
+  const Turn turn(*this);
+  if (!turn) {
+    Turn::pass();
+    return nullptr;
+  }
   if (!failed() && !has_room(parts.size())) progress();
   if (failed()) return failure();
   if (auto fine = check_arguments(parts); !fine) return fine.error();
@@ -23,7 +28,11 @@ Result<Request*> TcpReceiveConnection::post(std::span<const ReceivePart> parts) 
   Request& request = take_request();
   request.parts = static_cast<std::uint8_t>(parts.size());
   request.group = next_entry_;
-  for (std::size_t index = 0; index < parts.size(); ++index) announce(parts[index], index, request);
+  for (std::size_t index = 0; index < parts.size(); ++index) {
+    begin_event(request, parts[index].event,
+                {.index = index, .size_bytes = parts[index].size_bytes, .tag = parts[index].tag});
+    announce(parts[index], index, request);
+  }
   write_out();
   return &request;
 }

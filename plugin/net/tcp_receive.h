@@ -29,6 +29,9 @@ class TcpReceiveConnection : public TcpConnection {
     Memory* memory = nullptr;    // held while in flight
     Request* request = nullptr;  // of the whole group
   };
+  std::vector<Outstanding> outstanding() const override;
+  std::uint64_t next_number() const override { return next_entry_; }
+  std::string awaited(const ConnectionState& state) const override;
   void progress() override;
   void greet() override { put_frame({.type = TcpFrameType::kHello}); }
   void closing() override { write_out(); }

@@ -21,6 +21,11 @@ TcpSendConnection::~TcpSendConnection() {
 }
 
 Result<Request*> TcpSendConnection::post(const SendArguments& send) {
+  const Turn turn(*this);
+  if (!turn) {
+    Turn::pass();
+    return nullptr;
+  }
   if (failed()) return failure();
   int part = pool_.empty() ? -1 : find_part(send.tag);
   if (part < 0) {
@@ -28,7 +33,10 @@ Result<Request*> TcpSendConnection::post(const SendArguments& send) {
     progress();
     if (failed()) return failure();
     part = pool_.empty() ? -1 : find_part(send.tag);
-    if (part < 0) return nullptr;
+    if (part < 0) {
+      refused_ = {.tag = send.tag, .size_bytes = send.size_bytes};
+      return nullptr;
+    }
   }
   if (auto fine = check_arguments(send); !fine) return fine.error();
   const std::uint64_t entry = group_ + static_cast<std::uint32_t>(part);
@@ -43,6 +51,8 @@ Result<Request*> TcpSendConnection::post(const SendArguments& send) {
     send.memory->hold();
     request.memory = send.memory;
   }
+  begin_event(request, send.event, {.index = 0, .size_bytes = send.size_bytes, .tag = send.tag});
+  refused_.reset();
   messages_[posted_++ % messages_.size()] = &request;
   finish_part(static_cast<std::uint32_t>(part));
   write_some();

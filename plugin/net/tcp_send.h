@@ -31,6 +31,13 @@ class TcpSendConnection : public TcpConnection {
     std::int32_t tag = 0;
     std::uint8_t part = 0, parts = 0;
   };
+  struct Refused {
+    int tag = 0;
+    std::size_t size_bytes = 0;
+  };
+  std::vector<Outstanding> outstanding() const override;
+  std::uint64_t next_number() const override { return posted_; }
+  std::string awaited(const ConnectionState& state) const override;
   void progress() override;
   void greet() override;
   void closing() override { write_control(); }
@@ -57,6 +64,8 @@ class TcpSendConnection : public TcpConnection {
   std::uint64_t announced_ = 0;  // entries
   std::uint64_t group_ = 0;      // first entry of the group that is being served
   std::uint32_t matched_ = 0;    // bit per part
+
+  std::optional<Refused> refused_;  // the last send that could not be taken, and has not been since
 
   // Messages by the order of posting.
   std::array<Request*, RequestPool::kRequests> messages_{};

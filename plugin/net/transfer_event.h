@@ -21,9 +21,9 @@ typedef struct MeshbedTransferEvent {
   uint8_t relayed;        // 1: the peer is reached through relays
   uint8_t part, parts;    // of a grouped receive; sends: 0, 1
   int32_t tag;            // NCCL's
-  uint32_t qp, peer_qp;   // queue pair numbers, of the next hop
+  uint32_t qp, peer_qp;   // queue pair numbers, of the next hop; 0: over TCP
   uint64_t size_bytes;    // sends: of the message; receives: of the buffer
-  char nic[16];           // ours, cut off where it is longer
+  char nic[16];           // ours, cut off where it is longer; over TCP the network interface
   char peer_address[48];  // of the next hop, as text
   uint64_t moved_bytes;   // when it has ended: of the message
   int32_t failed;         // when it has ended: 0: done, 1: failed or closed before

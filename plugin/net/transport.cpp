@@ -62,11 +62,11 @@ Result<std::unique_ptr<Transport>> Transport::open(const Config& config) {
   ::gethostname(host, sizeof host - 1);
   transport->host_ = host;
   transport->log_summary();
-  // Relays and failover are for RDMA.
-  if (!transport->nics_.empty() && !transport->tcp_->everything()) transport->open_service();
+  if (!transport->nics_.empty()) transport->open_service();
   if (transport->service_ == nullptr && config.flag(Variable::kStateSignal)) {
     // The signal keeps its default action, which is the end of the process.
-    MESHBED_WARN("NCCL_MESH_STATE_SIGNAL=1 has no effect, and SIGUSR1 ends this process: no service runs without RDMA");
+    MESHBED_WARN(
+        "NCCL_MESH_STATE_SIGNAL=1 has no effect, and SIGUSR1 ends this process: no service runs without a device");
   }
   return transport;
 }
@@ -294,14 +294,12 @@ Result<Endpoint*> Transport::accept(Listener& listener) {
 
 /// A connection that is made belongs to a communicator.
 void Transport::enroll(Endpoint& endpoint, const ContextSettings& owner) {
-  Connection* connection = as_connection(endpoint);
-  if (connection == nullptr) return;
-  if (owner.profiler != nullptr) connection->report_events_to(owner.profiler);
-  roster_.add(*connection, owner.comm);
+  if (owner.profiler != nullptr) endpoint.report_events_to(owner.profiler);
+  roster_.add(endpoint, owner.comm);
 }
 
 void Transport::close(Endpoint* connection) {
-  if (Connection* rdma = as_connection(*connection)) roster_.remove(*rdma);
+  roster_.remove(*connection);
   connection->close();
   delete connection;
   --open_objects_;

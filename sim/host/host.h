@@ -29,6 +29,11 @@ struct HostCounters {
   std::uint64_t open_descriptors = 0;       // of all ranks, now and at most
   std::uint64_t peak_descriptors = 0;
   std::uint64_t live_threads = 0;  // that the files of ranks started: neither joined nor, detached, at their end
+  // Of connections that strangers began (sim/fault/strangers.h); none of their bytes are in management_bytes.
+  std::uint64_t stranger_connections = 0;  // begun
+  std::uint64_t stranger_bytes = 0;        // sent
+  std::uint64_t strangers_held = 0;        // accepted by ranks and not closed, now and at most
+  std::uint64_t peak_strangers_held = 0;
 };
 
 /// Prepares host services for `world`; must outlive it.

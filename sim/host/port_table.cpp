@@ -49,4 +49,19 @@ const std::vector<Socket*>& PortTable::at(int node, std::uint16_t port) const {
   return found != ports->second.bound.end() ? found->second : none;
 }
 
+std::vector<std::uint16_t> PortTable::ephemeral_with(int node, bool (*matches)(const Socket& socket)) const {
+  std::vector<std::uint16_t> found;
+  const auto ports = nodes_.find(node);
+  if (ports == nodes_.end()) return found;
+  const auto& bound = ports->second.bound;
+  for (auto entry = bound.lower_bound(kEphemeralFirst); entry != bound.end(); ++entry) {
+    const auto& sockets = entry->second;
+    if (entry->first > kEphemeralLast) break;
+    if (std::any_of(sockets.begin(), sockets.end(), [&](const Socket* one) { return matches(*one); })) {
+      found.push_back(entry->first);
+    }
+  }
+  return found;
+}
+
 }  // namespace meshbed::sim

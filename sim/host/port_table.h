@@ -16,6 +16,8 @@ class PortTable {
   void unbind(int node, Socket& socket);
   /// In the order in which they were bound.
   const std::vector<Socket*>& at(int node, std::uint16_t port) const;
+  /// The ephemeral ports of the node that any socket is bound to for which `matches` holds, in order.
+  std::vector<std::uint16_t> ephemeral_with(int node, bool (*matches)(const Socket& socket)) const;
 
  private:
   struct Ports {

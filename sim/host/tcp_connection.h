@@ -71,6 +71,7 @@ class Connection {
   std::array<TcpStream, 2> streams;
   Endpoint remote;                    // where end 0 connects to
   std::shared_ptr<TcpSocket> embryo;  // end 1 until the listener's queue takes it
+  bool from_stranger = false;         // end 0 is one of sim/fault/strangers.h
 
  private:
   void try_resolve();

@@ -95,7 +95,7 @@ void Connection::syn_ack_arrived() {
     embryo.reset();
     return;
   }
-  World::get().progress();
+  if (!from_stranger) World::get().progress();
   ends[0]->established();
   later<&Connection::ack_arrived>(streams[0].one_way_ps());
 }

@@ -19,6 +19,7 @@ TcpSocket::~TcpSocket() {
   accept_queue_.clear();
   if (bound_) host().tcp.ports.unbind(process.node, *this);
   if (connection_ != nullptr) connection_->close(end_, reset_on_close);
+  if (counted_) --host().counters.strangers_held;
 }
 
 int TcpSocket::bind(const Endpoint& endpoint) {
@@ -45,7 +46,15 @@ Attempted TcpSocket::try_accept(std::shared_ptr<TcpSocket>& accepted) {
   if (accept_queue_.empty()) return -EAGAIN;
   accepted = std::move(accept_queue_.front());
   accept_queue_.pop_front();
+  accepted->count_if_stranger();
   return 0;
+}
+
+void TcpSocket::count_if_stranger() {
+  if (connection_ == nullptr || !connection_->from_stranger) return;
+  counted_ = true;
+  HostCounters& counters = host().counters;
+  counters.peak_strangers_held = std::max(counters.peak_strangers_held, ++counters.strangers_held);
 }
 
 int TcpSocket::connect(const Endpoint& endpoint) {
@@ -76,6 +85,7 @@ int TcpSocket::choose_route(const Endpoint& endpoint) {
   end_ = 0;
   connection_->ends[0] = this;
   connection_->remote = endpoint;
+  connection_->from_stranger = from_stranger;
   connection_->streams[0].route = *route;
   connection_->streams[0].route.source = local.address;
   connection_->start();

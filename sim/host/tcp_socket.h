@@ -55,17 +55,21 @@ class TcpSocket : public Socket {
   bool accept_queue_full() const { return accept_queue_.size() > static_cast<std::size_t>(backlog_); }
 
   Connection* connection() const { return connection_; }
+  /// Set before connect(): see HostCounters.
+  bool from_stranger = false;
   /// TCP_USER_TIMEOUT; 0: none.
   Picoseconds user_timeout() const;
 
  private:
   int choose_route(const Endpoint& endpoint);
+  void count_if_stranger();
 
   State state_ = State::kFresh;
   bool bound_ = false;
   bool connect_untold_ = false;  // connected, and no call has said so yet
   bool read_shut_ = false;
   bool write_shut_ = false;
+  bool counted_ = false;  // in HostCounters::strangers_held
   int error_ = 0;
   int backlog_ = 0;
   std::deque<std::shared_ptr<TcpSocket>> accept_queue_;

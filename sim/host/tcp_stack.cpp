@@ -15,6 +15,10 @@ TcpSocket* TcpStack::listener(int node, const Endpoint& endpoint) const {
   return wildcard;
 }
 
+std::vector<std::uint16_t> TcpStack::listening_ports(int node) const {
+  return ports.ephemeral_with(node, [](const Socket& socket) { return socket.listening(); });
+}
+
 Connection& TcpStack::add_connection() {
   const std::uint64_t number = next_number_++;
   return *(connections_[number] = std::make_unique<Connection>(number));

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <unordered_map>
+#include <vector>
 
 #include "sim/host/endpoint.h"
 #include "sim/host/port_table.h"
@@ -23,6 +24,8 @@ class TcpStack {
   std::map<models::PortRef, Picoseconds> leaving_free_ps, arriving_free_ps;
   /// Who listens there; the exact address goes before the wildcard. nullptr: nobody.
   TcpSocket* listener(int node, const Endpoint& endpoint) const;
+  /// Where any process of the node listens, in order: of the ports that the system chooses, those alone.
+  std::vector<std::uint16_t> listening_ports(int node) const;
 
   // --- connections ---
   Connection& add_connection();

@@ -112,7 +112,8 @@ void Connection::deliver(int end) {
 void Connection::arrived(int end, const TcpSegment& segment) {
   TcpStream& stream = streams[static_cast<std::size_t>(end)];
   TcpSocket* receiver = ends[static_cast<std::size_t>(1 - end)];
-  World::get().progress();
+  // Strangers talk for ever: a run in which nobody else gets anything done has stalled.
+  if (!from_stranger) World::get().progress();
   if (receiver == nullptr) {
     stream.held_bytes -= segment.bytes.size();
     // Bytes for a socket that is closed: its kernel answers with a reset.
@@ -124,8 +125,10 @@ void Connection::arrived(int end, const TcpSegment& segment) {
     return;
   }
   HostCounters& counters = host().counters;
-  counters.management_bytes += segment.bytes.size();
-  counters.largest_segment_bytes = std::max<std::uint64_t>(counters.largest_segment_bytes, segment.bytes.size());
+  if (!from_stranger) {
+    counters.management_bytes += segment.bytes.size();
+    counters.largest_segment_bytes = std::max<std::uint64_t>(counters.largest_segment_bytes, segment.bytes.size());
+  }
   stream.inbox += segment.bytes;
   stream.fin_arrived = stream.fin_arrived || segment.fin;
   receiver->notify();

@@ -78,6 +78,26 @@ TEST_CASE("each broken promise is named and makes the exit status 1") {
   CHECK(exit_status(result) == kExitBroken);
 }
 
+TEST_CASE("promises about strangers and the whole run: kept up to the figure, and broken where no stranger came") {
+  Scenario scenario = line();
+  scenario.expect.max_strangers = 64;
+  scenario.expect.max_run_time_ps = kPicosecondsPerMillisecond;
+  const auto run_with = [](std::uint64_t began, std::uint64_t held, Picoseconds took) {
+    RunResult result = good_run();
+    result.simulation.host.stranger_connections = began;
+    result.simulation.host.peak_strangers_held = held;
+    result.simulation.elapsed_ps = took;
+    return result;
+  };
+  RunResult kept = run_with(500, 64, kPicosecondsPerMillisecond);
+  CHECK(broken(scenario, kept).empty());
+  RunResult over = run_with(500, 65, kPicosecondsPerMillisecond + 1);
+  CHECK(broken(scenario, over) ==
+        std::vector<std::string>{"at most 64 connections held for strangers", "all over after 1.000 ms at most"});
+  RunResult nobody = run_with(0, 0, 0);
+  CHECK(broken(scenario, nobody) == std::vector<std::string>{"at most 64 connections held for strangers"});
+}
+
 TEST_CASE("a promise about a bound is broken where there is no bound") {
   Scenario scenario = line();
   scenario.expect.max_over_bound = 1.03;

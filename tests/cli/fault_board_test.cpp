@@ -26,6 +26,9 @@ class Site final : public FaultSite {
   void stop(int node) override { told.push_back(fmt::format("stop {}", node)); }
   void go_on(int node) override { told.push_back(fmt::format("go on {}", node)); }
   void kill(int node) override { told.push_back(fmt::format("kill {}", node)); }
+  void strangers(std::size_t fault, bool come) override {
+    told.push_back(fmt::format("strangers {} {}", fault, come ? "come" : "go"));
+  }
 
   /// What it was told since the last call.
   std::string take() { return fmt::format("{}", fmt::join(std::exchange(told, {}), "; ")); }

@@ -305,6 +305,18 @@ TEST_CASE("workload, faults and promises must fit the cluster") {
   CHECK(on_triangle(both + "[[fault]]\nkind = \"address_change\"\ntarget = \"node1/rocep1s0f0\"\naddress = "
                            "\"192.168.100.77/24\"\n")
             .find("test.toml:7:11: address: 192.168.100.77/24 goes to node1/rocep1s0f0 as well") == 0);
+  const std::string strangers = "[[fault]]\nkind = \"strangers\"\ntarget = \"node0\"\n";
+  CHECK(on_triangle(strangers + "from = \"node1\"\nconnections = 9\nbyte_every = \"1ms\"\n").empty());
+  CHECK(on_triangle(strangers) == "test.toml:4:1: [[fault]] strangers needs from, the node that they come from");
+  CHECK(on_triangle(strangers + "from = \"cafe\"\n") ==
+        "test.toml:7:8: from: there is no node 'cafe'; nodes are: node0, node1, node2");
+  CHECK(on_triangle("[[fault]]\nkind = \"strangers\"\ntarget = \"node0-node1\"\nfrom = \"node1\"\n") ==
+        "test.toml:6:10: target: strangers wants a node, and 'node0-node1' is none here");
+  CHECK(on_triangle(strangers + "from = \"node1\"\n[management]\nenabled = false\n[workload]\nkind = \"idle\"\n") ==
+        "test.toml:4:1: [[fault]] strangers come over the management network, and node1 is not on it\n"
+        "test.toml:4:1: [[fault]] strangers come over the management network, and node0 is not on it");
+  CHECK(on_triangle("[[fault]]\nkind = \"node_kill\"\ntarget = \"node0\"\nconnections = 3\n") ==
+        "test.toml:7:15: connections: node_kill has none; strangers have");
   CHECK(on_triangle("[[fault]]\nkind = \"loss\"\n") == "test.toml:4:1: [[fault]] needs kind and target");
 }
 

@@ -88,6 +88,18 @@ TEST_CASE("a workload over pairs that not even a relay joins is a finding unless
                    "(promise it by expect.error)") == 1);
 }
 
+TEST_CASE("a cluster that falls apart is a finding; a machine without ranks and cables is none") {
+  const std::string laptop = "[[node]]\nname = \"laptop\"\n[[node.nic]]\ndevice = \"mlx5_0\"\n";
+  const std::string apart = "the cluster falls apart: not every node reaches every other, not even by relay";
+  const Lines with_rank = findings_of(kPair + laptop);
+  CHECK(std::find(with_rank.begin(), with_rank.end(), apart) != with_rank.end());
+  CHECK(findings_of(kPair + laptop + "[workload]\nnodes = 2\n").empty());
+  // A node without ranks that hangs on the wrong cable is still one.
+  CHECK(findings_of("kind = \"ring\"\nnodes = 4\n[workload]\nnodes = 2\n",
+                    {"node.node0.nic.rocep1s0f0.link=down", "node.node0.nic.rocep1s0f1.link=down"})
+            .size() >= 2);
+}
+
 TEST_CASE("a promise of no path between joined nodes is a finding") {
   CHECK(findings_of(kTriangle, {R"(expect.unreachable=[["node0", "node2"]])"}) ==
         Lines{"expect.unreachable: node0 and node2 do have a direct path, node0/rocep1s0f0 to node2/rocep1s0f1"});

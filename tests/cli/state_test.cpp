@@ -9,6 +9,7 @@
 
 #include <atomic>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <stdexcept>
 #include <thread>
@@ -153,7 +154,49 @@ TEST_CASE("sockets are found by folder, process and path") {
       "state: 99: there is no such process with a mesh plugin; meshbed state without an argument shows all that can be "
       "asked",
       std::runtime_error);
-  CHECK_THROWS_AS(named_state_sockets({"/nowhere/at/all"}, parent), std::runtime_error);
+}
+
+TEST_CASE("what is named and cannot be asked is refused each in its own words: place, cause, what to do") {
+  // Not below the build folder, which others may not enter.
+  char name[] = "/tmp/meshbed-test-XXXXXX";
+  REQUIRE(::mkdtemp(name) != nullptr);
+  REQUIRE(::chmod(name, 0755) == 0);
+  const std::string parent = name;
+  const std::string where =
+      "a process with a mesh plugin has its socket, state.PID, in /tmp/meshbed-UID/ or where its "
+      "NCCL_MESH_STATE_SOCKET "
+      "says";
+  const auto refusal = [&](const std::string& word) {
+    try {
+      (void)named_state_sockets({word}, parent);
+    } catch (const std::runtime_error& error) {
+      return std::string(error.what());
+    }
+    return std::string("nothing was said");
+  };
+  const std::string file = parent + "/state.17", folder = parent + "/empty", loop = parent + "/loop";
+  std::ofstream(file) << "x";
+  REQUIRE(::mkdir(folder.c_str(), 0700) == 0);
+  REQUIRE(::symlink(loop.c_str(), loop.c_str()) == 0);
+  CHECK(refusal(file) == "state: " + file + ": this is a regular file, not a socket that can be asked; " + where);
+  CHECK(refusal(folder) == "state: " + folder + ": this folder has no state sockets; " + where);
+  CHECK(refusal("/nowhere/at/all") == "state: /nowhere/at/all: there is no such socket; " + where);
+  CHECK(refusal("/dev/null") == "state: /dev/null: this is a device, not a socket that can be asked; " + where);
+  CHECK(refusal(loop) ==
+        "state: " + loop +
+            ": this cannot be looked at: Too many levels of symbolic links; ask as its owner, or as root");
+  CHECK(refusal("") == "state: \"\": name a process, a socket or a folder of sockets");
+
+  // Root reads everything: as somebody else then.
+  ::chmod(folder.c_str(), 0);
+  const bool was_root = ::geteuid() == 0;
+  if (was_root) REQUIRE(::seteuid(65'534) == 0);
+  const std::string unreadable = refusal(folder);
+  if (was_root) REQUIRE(::seteuid(0) == 0);
+  ::chmod(folder.c_str(), 0700);
+  CHECK(unreadable ==
+        "state: " + folder + ": this folder cannot be read: Permission denied; ask as its owner, or as root");
+  std::filesystem::remove_all(parent);
 }
 
 TEST_CASE("a process is asked; one that is dead leaves nothing behind, one that stands still is named") {

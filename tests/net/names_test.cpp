@@ -74,6 +74,22 @@ models::Cluster pair_of_three_addresses() {
 
 }  // namespace
 
+TEST_CASE("a setting that fits no NIC, or no address, is one warning that names it and what there is") {
+  const auto said_of = [](const std::string& name, const std::string& value, const std::string& what) {
+    run_mesh(with(ring_cluster(2), name, value), [&](MeshRank& rank) {
+      if (rank.rank() == 0) CHECK(rank.warnings() == "NET/Mesh : " + name + "=" + value + what + "\n");
+    });
+  };
+  for (const char* list : {"mlx5", "=rocep1s0f0:2", "^roce"}) {
+    said_of("NCCL_IB_HCA", list, " lets in none of the ports that there are: rocep1s0f0:1");
+  }
+  const std::string none = " fits no address, and changes nothing: there are 192.168.100.1/24 on rocep1s0f0";
+  said_of("NCCL_IB_ADDR_RANGE", "10.0.0.0/8", none);
+  said_of("NCCL_IB_ADDR_FAMILY", "AF_INET6", none);
+  run_mesh(with(with(ring_cluster(2), "NCCL_IB_HCA", "rocep1"), "NCCL_IB_ADDR_RANGE", "192.168.0.0/16"),
+           [](MeshRank& rank) { CHECK(rank.warnings().empty()); });
+}
+
 TEST_CASE("NCCL_IB_FIFO_TC marks clear-to-sends, NCCL_IB_TC all else; without the first the second marks both") {
   const auto marked = with(with(ring_cluster(2), "NCCL_IB_TC", "8"), "NCCL_IB_FIFO_TC", "16");
   auto result = talk(marked, 0, 1, [](MeshRank&) { CHECK(traffic_classes() == std::map<int, int>{{8, 2}, {16, 2}}); });
@@ -144,6 +160,9 @@ TEST_CASE("NCCL_IB_ADDR_FAMILY and NCCL_IB_ADDR_RANGE choose among a NIC's addre
           CHECK(infos.find(std::string("recv ") + choice.taken) != std::string::npos);
           const std::string summary = infos.substr(0, infos.find('\n'));
           CHECK(std::count(summary.begin(), summary.end(), '/') == 2 + choice.addresses);  // NET/Mesh, Gb/s
+          const bool fits_none = rank.warnings().find("fits no address, and changes nothing") != std::string::npos;
+          CHECK(fits_none == (choice.addresses == 3));
+          rank.forget_warnings();
         });
     CHECK(result.outcome == OutcomeKind::kFinished);
   }

@@ -201,6 +201,16 @@ TEST_CASE("a shell in a node has the node's devices, its cable and the way to it
   }
 }
 
+TEST_CASE("meshbed shell ends with the status of the shell, as ssh does") {
+  if (const std::string why = why_not_emulated(); !why.empty()) {
+    MESSAGE("skipped: ", why);
+    return;
+  }
+  const CommandResult result = run_command_line("printf 'exit 7\\n' | " + meshbed_program() +
+                                                " shell node1 --scenario " + scenario_file("pair"));
+  CHECK_MESSAGE(result.status == 7, result.output);
+}
+
 TEST_CASE("an emulated run that is interrupted leaves nothing running and says so") {
   if (const std::string why = why_not_emulated(); !why.empty()) {
     MESSAGE("skipped: ", why);

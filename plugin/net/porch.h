@@ -1,0 +1,77 @@
+#pragma once
+// The porch: a TCP port of ours, and those who came to it and have not said yet who they are. The port is open to every
+// network that the machine has, so most of them may be strangers who will never say anything; what all of them may
+// hold is bounded.
+//
+//   - kCallersMost wait at one time. One more, and somebody goes: of those from the address that the most come from,
+//   the
+//     one who has waited longest. A stranger's thousand connections drive out each other, not a peer's one.
+//   - Each has a deadline for the first message, which peers send with the connection.
+//   - After the first ones they cost a warning at every doubling of their number.
+//
+// Who has said a whole message is handed on.
+
+#include <poll.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "plugin/base/result.h"
+#include "plugin/net/clock.h"
+#include "plugin/net/socket.h"
+
+namespace meshbed::net {
+
+/// Somebody who came, and what he said first.
+struct Arrival {
+  Socket socket;
+  SocketAddress local, remote;
+  Deadline deadline;  // of his whole handshake
+  WireMessage message;
+};
+
+struct PorchOptions {
+  std::string name;             // in logs: "listener"
+  std::int64_t patience_s = 0;  // for a whole handshake; 0: for ever, and only their number is bounded
+  bool has_visitors = false;    // who comes and goes without a word only wanted to know whether the way stands
+};
+
+class Porch {
+ public:
+  static constexpr std::size_t kCallersMost = 64;
+
+  /// Listens on every address of this machine (IPv6 too where `ipv6`).
+  Result<void> open(bool ipv6, PorchOptions options);
+  std::uint16_t port() const { return port_; }
+  int descriptor() const { return socket_.descriptor(); }
+
+  /// Lets in who has come, and hears everybody out; those who have said something are appended. An error: nobody can
+  /// come in any more; those who are there are heard all the same.
+  Result<void> advance(std::vector<Arrival>& arrivals);
+  bool empty() const { return callers_.empty(); }
+  /// Adds what poll(2) should look for while it is not empty; deadlines pass without it.
+  void watch(std::vector<pollfd>& watched) const;
+
+ private:
+  struct Caller {
+    Socket socket;
+    SocketAddress local, remote;
+    Deadline deadline;
+    MessageReader reader;
+  };
+  Result<void> admit(std::vector<Arrival>& arrivals);
+  /// True: he is not on the porch any more.
+  bool hear(Caller& caller, std::vector<Arrival>& arrivals);
+  void make_room(std::vector<Arrival>& arrivals);
+  void drop(const Caller& caller, const std::string& why, bool worth_a_warning = true);
+
+  PorchOptions options_;
+  Socket socket_;
+  std::uint16_t port_ = 0;
+  std::vector<std::unique_ptr<Caller>> callers_;  // in the order in which they came
+  std::uint64_t dropped_ = 0;
+};
+
+}  // namespace meshbed::net

@@ -1,0 +1,136 @@
+// What strangers may hold at a port of ours, over the real loopback: its addresses 127.0.0.1, 127.0.0.2 ... are as many
+// machines.
+#include "plugin/net/porch.h"
+
+#include <arpa/inet.h>
+#include <doctest/doctest.h>
+#include <netinet/in.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <string>
+
+#include "plugin/base/log.h"
+
+using namespace meshbed;
+using namespace meshbed::net;
+
+namespace {
+
+std::string g_warnings;
+
+/// A porch whose warnings are kept, and callers from addresses of the loopback network.
+class Scene {
+ public:
+  Scene() {
+    g_warnings.clear();
+    set_log_sink([](LogLevel level, const char*, int, const char* text) {
+      if (level == LogLevel::kWarn) g_warnings += std::string(text) + "\n";
+    });
+    REQUIRE(porch.open(false, {.name = "test", .patience_s = 30}));
+  }
+  ~Scene() {
+    set_log_sink(nullptr);
+    for (const int caller : callers_) ::close(caller);
+  }
+
+  /// Comes from 127.0.0.`host`; nothing is said.
+  int call(int host) {
+    const int caller = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    REQUIRE(caller >= 0);
+    callers_.push_back(caller);
+    sockaddr_in own = loopback(host, 0), there = loopback(1, porch.port());
+    REQUIRE(::bind(caller, reinterpret_cast<const sockaddr*>(&own), sizeof own) == 0);
+    REQUIRE(::connect(caller, reinterpret_cast<const sockaddr*>(&there), sizeof there) == 0);
+    return caller;
+  }
+  static void say_ready(int caller) {
+    std::array<std::uint8_t, kWireLargestBytes> bytes{};
+    const std::size_t length = encode_message({.type = WireType::kReady, .cookie = 7, .end = {}, .reason = ""}, bytes);
+    REQUIRE(::send(caller, bytes.data(), length, 0) == static_cast<ssize_t>(length));
+  }
+  std::size_t waiting() const {
+    std::vector<pollfd> watched;
+    porch.watch(watched);
+    return watched.size();
+  }
+
+  Porch porch;
+  std::vector<Arrival> arrivals;
+
+ private:
+  static sockaddr_in loopback(int host, std::uint16_t port) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(port);
+    address.sin_addr.s_addr = htonl((127U << 24U) + static_cast<unsigned>(host));
+    return address;
+  }
+  std::vector<int> callers_;
+};
+
+}  // namespace
+
+TEST_CASE("a thousand silent callers hold 64 connections, and cost a warning at each doubling") {
+  Scene scene;
+  for (int round = 0; round < 10; ++round) {
+    for (int caller = 0; caller < 100; ++caller) scene.call(1);
+    REQUIRE(scene.porch.advance(scene.arrivals));
+    CHECK(scene.waiting() == Porch::kCallersMost);
+  }
+  CHECK(scene.arrivals.empty());
+  // 936 were dropped: number 1, 2, 3, 4, 8, 16 ... 512 are told.
+  CHECK(std::count(g_warnings.begin(), g_warnings.end(), '\n') == 11);
+  CHECK(g_warnings.find("more wait here than may, most of them from that address; 512 were dropped here so far") !=
+        std::string::npos);
+}
+
+TEST_CASE("those who say who they are get in, though a crowd from another address came before and after them") {
+  Scene scene;
+  const int early = scene.call(2);
+  for (int caller = 0; caller < 80; ++caller) scene.call(1);
+  REQUIRE(scene.porch.advance(scene.arrivals));
+  for (int caller = 0; caller < 80; ++caller) scene.call(1);
+  const int late = scene.call(3);
+  REQUIRE(scene.porch.advance(scene.arrivals));
+  CHECK(scene.arrivals.empty());
+  scene.say_ready(early);
+  scene.say_ready(late);
+  REQUIRE(scene.porch.advance(scene.arrivals));
+  REQUIRE(scene.arrivals.size() == 2);
+  CHECK(to_text(scene.arrivals[0].remote.address) == "127.0.0.2");
+  CHECK(to_text(scene.arrivals[1].remote.address) == "127.0.0.3");
+  CHECK(scene.arrivals[0].message.cookie == 7);
+  CHECK(scene.waiting() == Porch::kCallersMost - 2);
+}
+
+TEST_CASE("one of the crowd who has said who he is when room is made is not put out") {
+  Scene scene;
+  const int first = scene.call(1);
+  scene.say_ready(first);
+  for (int caller = 0; caller < 64; ++caller) scene.call(1);
+  REQUIRE(scene.porch.advance(scene.arrivals));
+  CHECK(scene.arrivals.size() == 1);
+  CHECK(g_warnings.empty());
+}
+
+TEST_CASE("where the process has no descriptor left, strangers make room") {
+  Scene scene;
+  for (int caller = 0; caller < 8; ++caller) scene.call(1);
+  REQUIRE(scene.porch.advance(scene.arrivals));
+  const int peer = scene.call(2);
+  scene.say_ready(peer);
+  rlimit before{};
+  REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
+  const int next_descriptor = ::dup(0);
+  ::close(next_descriptor);
+  const rlimit none_left{.rlim_cur = static_cast<rlim_t>(next_descriptor), .rlim_max = before.rlim_max};
+  REQUIRE(::setrlimit(RLIMIT_NOFILE, &none_left) == 0);
+  const bool advanced = static_cast<bool>(scene.porch.advance(scene.arrivals));
+  REQUIRE(::setrlimit(RLIMIT_NOFILE, &before) == 0);
+  CHECK(advanced);
+  REQUIRE(scene.arrivals.size() == 1);
+  CHECK(to_text(scene.arrivals[0].remote.address) == "127.0.0.2");
+}
