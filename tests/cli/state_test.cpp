@@ -158,10 +158,9 @@ TEST_CASE("sockets are found by folder, process and path") {
 
 TEST_CASE("what is named and cannot be asked is refused each in its own words: place, cause, what to do") {
   // Not below the build folder, which others may not enter.
-  char name[] = "/tmp/meshbed-test-XXXXXX";
-  REQUIRE(::mkdtemp(name) != nullptr);
-  REQUIRE(::chmod(name, 0755) == 0);
-  const std::string parent = name;
+  std::string parent = "/tmp/meshbed-test-" + std::string(6, 'X');
+  REQUIRE(::mkdtemp(parent.data()) != nullptr);
+  REQUIRE(::chmod(parent.c_str(), 0755) == 0);
   const std::string where =
       "a process with a mesh plugin has its socket, state.PID, in /tmp/meshbed-UID/ or where its "
       "NCCL_MESH_STATE_SOCKET "
