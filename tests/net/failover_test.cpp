@@ -268,7 +268,8 @@ TEST_CASE(
                    [nodes](MeshRank& rank) {
                      CHECK(count(rank.warnings(), "taken up again after") == 2);
                      if (rank.rank() != 0) return;
-                     CHECK(rank.warnings().find("is down, and other nodes lead to the peer") != std::string::npos);
+                     CHECK(rank.warnings().find("is down (look at its cable), and other nodes lead to the peer") !=
+                           std::string::npos);
                      CHECK(rank.infos().find("through " + std::to_string(nodes - 2) + " relays") != std::string::npos);
                      CHECK(rank.infos().find("going back to the first cable") != std::string::npos);
                    });

@@ -160,7 +160,8 @@ TEST_CASE("a ring that loses a cable works on as a line, over real verbs") {
       run_command_line(meshbed_program() + " run --world emu --time-limit 120 " + scenario_file("ring4-degraded") +
                        " --results '" + scratch_folder("worlds_degraded") + "' 2>&1");
   CHECK_MESSAGE(run.status == 0, run.output);
-  CHECK_MESSAGE(run.output.find("is down, and other nodes lead to the peer") != std::string::npos, run.output);
+  CHECK_MESSAGE(run.output.find("is down (look at its cable), and other nodes lead to the peer") != std::string::npos,
+                run.output);
   CHECK_MESSAGE(run.output.find("taken up again after") != std::string::npos, run.output);
 }
 
