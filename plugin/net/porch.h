@@ -4,8 +4,7 @@
 // hold is bounded.
 //
 //   - kCallersMost wait at one time. One more, and somebody goes: of those from the address that the most come from,
-//   the
-//     one who has waited longest. A stranger's thousand connections drive out each other, not a peer's one.
+//     the one who has waited longest. A stranger's thousand connections drive out each other, not a peer's one.
 //   - Each has a deadline for the first message, which peers send with the connection.
 //   - After the first ones they cost a warning at every doubling of their number.
 //
