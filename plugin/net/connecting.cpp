@@ -24,12 +24,16 @@ Connecting::Connecting(Transport& transport, Destination destination, Leg& leg)
                                          : transport.config().number(Variable::kConnectTimeoutSec) * 1000)) {}
 
 Result<bool> Connecting::advance() {
-  while (state_ != State::kDone) {
+  while (state_ != State::kDone && state_ != State::kKept) {
     auto moved = step();
     if (!moved) return moved.error();
     if (!*moved) return false;
   }
   return true;
+}
+
+void Connecting::go_ahead() {
+  if (state_ == State::kKept) state_ = State::kReady;
 }
 
 pollfd Connecting::watched() const {
@@ -53,6 +57,7 @@ Result<bool> Connecting::step() {
       return await_proof();
     case State::kReady:
       return write(State::kDone);
+    case State::kKept:
     case State::kDone:
       break;
   }
@@ -171,7 +176,7 @@ Result<bool> Connecting::read_reply() {
   session_ = reply.type == WireType::kResumed ? reply.session : session_number(leg_.describe(), reply.end);
   session_port_ = reply.type == WireType::kResumed ? reply.session_port : reply.end.service_port;
   writer_.start({.type = WireType::kReady, .cookie = destination_.cookie, .end = {}, .reason = ""});
-  state_ = State::kReady;
+  state_ = destination_.keeps_ready ? State::kKept : State::kReady;
   return destination_.rail ? begin_proof() : true;
 }
 

@@ -28,6 +28,7 @@ struct Destination {
   std::optional<WireRoute> onward{};  // to a relay: how it goes on
   bool resumes = false;               // RESUME instead of REQUEST
   std::optional<WireRail> rail{};     // RAIL instead of REQUEST
+  bool keeps_ready = false;           // READY waits for go_ahead()
   std::int64_t patience_ms = 0;       // one attempt, and no longer than this; 0: as the configuration says
 };
 
@@ -36,8 +37,10 @@ class Connecting {
   /// `leg` is our end, ready to join(); it must outlive this.
   Connecting(Transport& transport, Destination destination, Leg& leg);
 
-  /// True: connected. After an error the object is of no use.
+  /// True: connected, but for READY where that is kept. After an error the object is of no use.
   Result<bool> advance();
+  /// Once connected: READY is sent, too, by the next calls of advance().
+  void go_ahead();
   /// What poll(2) should look for before the next advance().
   pollfd watched() const;
   Socket take_control() { return std::move(socket_); }
@@ -49,7 +52,7 @@ class Connecting {
   bool is_final() const { return final_; }
 
  private:
-  enum class State { kDial, kDialling, kRoute, kRequest, kReply, kProof, kReady, kDone };
+  enum class State { kDial, kDialling, kRoute, kRequest, kReply, kProof, kKept, kReady, kDone };
 
   /// True: the state changed, look again; false: wait.
   Result<bool> step();

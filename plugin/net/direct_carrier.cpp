@@ -87,7 +87,8 @@ bool DirectCarrier::has_room(std::size_t size_bytes) const {
 [[gnu::always_inline]] inline bool DirectCarrier::write_pieces(const SendArguments& send, const Place& place,
                                                                const Stripe& stripe, Request& request) {
   Way& way = *stripe.way;
-  const std::uint32_t lkey = send.memory != nullptr ? send.memory->on(way.leg->device())->lkey() : 0;
+  const std::uint32_t lkey =
+      send.memory != nullptr && send.size_bytes > 0 ? send.memory->on(way.leg->device())->lkey() : 0;
   // What goes inline is copied by the CPU, which must not follow a GPU's addresses.
   const bool may_be_inline = send.memory != nullptr && !send.memory->is_device();
   std::uint32_t places = 0;

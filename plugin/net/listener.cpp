@@ -47,7 +47,8 @@ Handle Listener::handle() const {
 Result<std::unique_ptr<Endpoint>> Listener::take() {
   const std::lock_guard lock(mutex_);
   if (finished_.empty()) {
-    if (auto advanced = advance(); !advanced) return advanced.error();
+    auto advanced = advance();
+    if (!advanced && finished_.empty()) return advanced.error();
   }
   if (finished_.empty()) return std::unique_ptr<Endpoint>();
   auto connection = std::move(finished_.front());
@@ -81,6 +82,8 @@ void Listener::greet(Arrival arrival) {
   client->local = arrival.local;
   client->remote = arrival.remote;
   client->deadline = arrival.deadline;
+  // Soon enough that the answer comes before the sender's own time is up.
+  client->held_until = Deadline::in_ms(transport_.config().number(Variable::kAcceptTimeoutSec) * 750);
   client->request = std::move(arrival.message);
   if (read_request(*client) == Progress::kWaits) clients_.push_back(std::move(client));
 }
@@ -130,12 +133,31 @@ Listener::Progress Listener::hold(Client& client) {
   auto message = client.reader.read(client.socket);
   if (!message) return drop(client, message.error().text);
   if (*message) return drop(client, "it went on before it was answered");
-  return client.events == transport_.port_events() ? Progress::kWaits : read_request(client);
+  if (client.events != transport_.port_events()) return read_request(client);
+  if (!client.held_until.passed()) return Progress::kWaits;
+  return refuse(client, "the port with " + to_text(client.local.address) + " is down here: look at its cable");
+}
+
+/// Whether a port of ours lost its link, this address, or the GID for it, since we began.
+bool Listener::is_away(const IpAddress& address) const {
+  const auto has = [&](const Nic& nic) {
+    return std::any_of(nic.addresses.begin(), nic.addresses.end(),
+                       [&](const IpPrefix& prefix) { return prefix.address == address; });
+  };
+  const std::vector<Nic> now = transport_.current_nics();
+  for (std::size_t at = 0; at < now.size(); ++at) {
+    if (!has(transport_.nics()[at])) continue;
+    return !now[at].link_up || !has(now[at]) || !find_gid(now[at], address, transport_.gid_preference());
+  }
+  return false;
 }
 
 Result<bool> Listener::welcome(Client& client, const WireMessage& request) {
   auto local = local_end_for(transport_, client.local.address, client.remote.address, request.end);
-  if (!local) return local.error();
+  if (!local) {
+    if (is_away(client.local.address)) return false;
+    return local.error();
+  }
   // The cable went meanwhile: a queue pair towards the client would cost a second in vain, and all others that second.
   if (!local->nic.link_up) return false;
   const std::uint8_t mtu = std::min(local->nic.mtu, request.end.mtu);

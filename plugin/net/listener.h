@@ -53,6 +53,7 @@ class Listener : public Object {
     MessageWriter writer;
     WireMessage request;
     std::uint32_t events = 0;  // Transport::port_events(), when it was last tried to welcome it
+    Deadline held_until;
     std::unique_ptr<ReceiveConnection> connection;
     std::optional<TcpEnds> tcp;  // instead of `connection`; its socket is still this one's
   };
@@ -64,6 +65,7 @@ class Listener : public Object {
   Progress read_request(Client& client);
   /// While its port is down.
   Progress hold(Client& client);
+  bool is_away(const IpAddress& address) const;
   Progress write_reply(Client& client);
   Progress read_ready(Client& client);
   Progress drop(const Client& client, const std::string& reason);

@@ -154,6 +154,9 @@ Result<void> Reaching::look_at_ports() {
              can_search()) {
     // The handshake stays where it is, too: the cable may be back sooner than a chain is found.
     begin_search(routes.error(), true);
+  } else if (connecting_ != nullptr && search_ == nullptr && may_use_tcp()) {
+    abandon();
+    return go_by_tcp(routes.error().text);
   }
   return ok();
 }
@@ -169,7 +172,8 @@ Result<void> Reaching::try_another(Error error) {
     search_->begin(true);
     return ok();
   }
-  if (through_ || routes_.size() < 2 || error.code != ErrorCode::kUnreachable) return error;
+  const bool would_help = error.code == ErrorCode::kUnreachable && !connecting_->is_final();
+  if (through_ || routes_.size() < 2 || !would_help) return error;
   MESHBED_WARN("%s; another cable leads to the peer, and is tried", error.text.c_str());
   abandon();
   routes_.erase(routes_.begin());
@@ -186,7 +190,11 @@ Result<std::unique_ptr<Endpoint>> Reaching::advance() {
       if (!connection) return logged(connection.error());
       return std::unique_ptr<Endpoint>(std::move(*connection));
     }
-    const bool detour = connecting_ != nullptr && !through_ && search_ != nullptr;
+    bool detour = connecting_ != nullptr && !through_ && search_ != nullptr;
+    if (detour && give_up_.passed() && may_use_tcp()) {
+      abandon();
+      detour = false;
+    }
     if (connecting_ == nullptr || detour) {
       auto begun = detour ? search_detour() : search();
       if (!begun) return logged(with_tcp_hint(begun.error()));
@@ -211,8 +219,13 @@ Result<std::unique_ptr<Endpoint>> Reaching::advance() {
 
 Result<bool> Reaching::search() {
   if (const auto hops = search_->advance(nics_)) {
-    if (auto through = go_through(*hops); !through) return through.error();
-    return true;
+    auto through = go_through(*hops);
+    if (through) return true;
+    if (give_up_.passed()) return through.error();
+    // A port that has only just come back may lack its GID still.
+    MESHBED_INFO("%s", through.error().text.c_str());
+    search_->begin(true);
+    return false;
   }
   if (give_up_.passed()) {
     Error error = no_path_;
@@ -236,9 +249,11 @@ Result<bool> Reaching::search() {
 Result<bool> Reaching::search_detour() {
   const auto hops = search_->advance(nics_);
   if (!hops) return false;
-  abandon();
-  if (auto through = go_through(*hops); !through) return through.error();
-  return true;
+  auto through = go_through(*hops);
+  if (through) return true;
+  MESHBED_INFO("%s", through.error().text.c_str());
+  search_->begin(true);
+  return false;
 }
 
 Result<void> Reaching::go_through(const std::vector<Hop>& hops) {
@@ -247,6 +262,7 @@ Result<void> Reaching::go_through(const std::vector<Hop>& hops) {
   auto connection = SendConnection::create(local_end(start->destination.route), transport_.settings_for(traffic_class_),
                                            start->circuit);
   if (!connection) return connection.error();
+  abandon();
   connection_ = std::move(*connection);
   connecting_ = std::make_unique<Connecting>(transport_, std::move(start->destination), connection_->leg());
   through_ = true;

@@ -116,7 +116,7 @@ void ReceiveConnection::stage(std::span<const ReceivePart> parts, std::uint32_t 
     const ReceivePart& part = parts[index];
     ClearToSend& entry = ring().as<ClearToSend>()[slot + index];
     entry.address = reinterpret_cast<std::uintptr_t>(part.data);
-    entry.rkey = part.memory != nullptr ? part.memory->on(device())->rkey() : 0;
+    entry.rkey = part.memory != nullptr && part.size_bytes > 0 ? part.memory->on(device())->rkey() : 0;
     entry.capacity_bytes = static_cast<std::uint32_t>(std::min<std::size_t>(part.size_bytes, kMaxMessageBytes));
     entry.tag = part.tag;
     entry.count = static_cast<std::uint16_t>(parts.size());

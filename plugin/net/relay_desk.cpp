@@ -24,7 +24,7 @@ void RelayDesk::advance(std::vector<std::unique_ptr<Circuit>>& circuits, std::ve
     auto stays = advance(*client);
     if (!stays) drop(client->remote, stays.error().text);
     if (stays && *stays) continue;
-    if (stays && client->state == State::kReady) circuits.push_back(to_circuit(*client));
+    if (stays && client->state == State::kReadyOnward) circuits.push_back(to_circuit(*client));
     client.reset();
   }
   std::erase(clients_, nullptr);
@@ -46,6 +46,8 @@ void RelayDesk::greet(Arrival arrival, std::vector<Arrival>& others) {
   client->deadline = arrival.deadline;
   if (!transport_.config().flag(Variable::kEnableRelay)) {
     refuse(*client, "relays are off here (NCCL_MESH_ENABLE_RELAY=0)");
+  } else if (transport_.tcp().everything()) {
+    refuse(*client, "RDMA is off here (NCCL_MESH_DISABLE_RDMA=1)");
   }
   clients_.push_back(std::move(client));
 }
@@ -58,7 +60,7 @@ void RelayDesk::watch(std::vector<pollfd>& watched) const {
   porch_.watch(watched);
   for (const auto& client : clients_) {
     const bool writes = client->state == State::kReply || client->state == State::kRefusing;
-    if (client->state == State::kOnward) {
+    if (client->state == State::kOnward || client->state == State::kReadyOnward) {
       watched.push_back(client->connecting->watched());
     } else {
       watched.push_back(
@@ -86,6 +88,9 @@ Result<bool> RelayDesk::advance(Client& client) {
         break;
       case State::kReady:
         moved = read_ready(client);
+        break;
+      case State::kReadyOnward:
+        moved = client.connecting->advance();
         if (moved && *moved) return false;
         break;
       case State::kRefusing:
@@ -143,7 +148,8 @@ Result<void> RelayDesk::go_onward(Client& client) {
                           .target = {.address = route->remote.prefix.address,
                                      .port = to_receiver ? handle->tcp_port : client.route.onward.front().port},
                           .cookie = to_receiver ? handle->cookie : client.circuit,
-                          .resumes = client.route.resumes};
+                          .resumes = client.route.resumes,
+                          .keeps_ready = true};
   if (!to_receiver) {
     destination.onward = client.route;
     destination.onward->onward.erase(destination.onward->onward.begin());
@@ -186,6 +192,9 @@ Result<bool> RelayDesk::read_ready(Client& client) {
   if ((*message)->type != WireType::kReady || (*message)->cookie != client.circuit) {
     return handshake_error("it did not end its handshake properly");
   }
+  // Not before: who began this may have found another way meanwhile, and then no accept() must return for it.
+  client.connecting->go_ahead();
+  client.state = State::kReadyOnward;
   return true;
 }
 

@@ -38,7 +38,7 @@ class RelayDesk {
   int descriptor() const { return porch_.descriptor(); }
 
  private:
-  enum class State { kRequest, kOnward, kReply, kReady, kRefusing };
+  enum class State { kRequest, kOnward, kReply, kReady, kReadyOnward, kRefusing };
   struct Client {
     Socket socket;
     SocketAddress local, remote;

@@ -51,7 +51,7 @@ bool RelayedCarrier::carry(const SendArguments& send, const Place& place, Reques
   Job& job = jobs_[queued_++ % jobs_.size()];
   job.request = &request;
   job.data = static_cast<const std::uint8_t*>(send.data);
-  job.lkey = send.memory != nullptr ? send.memory->on(leg().device())->lkey() : 0;
+  job.lkey = send.memory != nullptr && send.size_bytes > 0 ? send.memory->on(leg().device())->lkey() : 0;
   job.header = header_for(place);
   job.header.message_bytes = static_cast<std::uint32_t>(send.size_bytes);
   if (place.parts > 1 && place.last) job.header.flags |= kPieceEndsGroup;

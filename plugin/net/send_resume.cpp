@@ -139,7 +139,7 @@ bool SendConnection::replay(Request& request, bool last_of_group) {
                     .entry = first_slot(request.group) + request.part};
   const SendArguments send{
       .data = request.data, .size_bytes = request.sizes[0], .tag = place.entry->tag, .memory = request.memory};
-  if (send.memory != nullptr && send.memory->on(device()) == nullptr) {
+  if (send.memory != nullptr && send.size_bytes > 0 && send.memory->on(device()) == nullptr) {
     fail({.code = ErrorCode::kSystem,
           .scope = Scope::kQueuePair,
           .text = ends_text() + ": a send's memory cannot be registered on " + device().name(),

@@ -42,7 +42,7 @@
 
 namespace meshbed::net {
 
-inline constexpr std::uint16_t kWireVersion = 3;
+inline constexpr std::uint16_t kWireVersion = 4;
 inline constexpr std::size_t kWireHeaderBytes = 24;
 inline constexpr std::size_t kWireEndBytes = 128;  // REQUEST and REPLY, with header
 inline constexpr std::size_t kWireResumedBytes = kWireEndBytes + 24;

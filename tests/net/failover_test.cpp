@@ -167,10 +167,16 @@ TEST_CASE("the cable goes in the moment in which connect() returns: the other on
 
 namespace {
 
-/// Rank 0 connects from device 0 and sends one message; rank 1 accepts only after `late`. What rank 0 said goes to
-/// `said`.
+void pull_now(void*, std::uint64_t nic) { sim::set_link(sim::World::get(), {0, static_cast<int>(nic)}, false); }
+
+/// Node 0 loses the cable of this NIC, so long from now.
+void pull(int nic, Picoseconds after) {
+  sim::World::get().after(after, 0, &pull_now, nullptr, static_cast<std::uint64_t>(nic));
+}
+
+/// Rank 0 connects from device 0 and sends one message; `acceptor` accepts only after `late`.
 void connect_meanwhile(MeshRank& rank, Picoseconds late, const std::function<void()>& once_connecting, int ranks,
-                       const std::function<void(MeshRank&)>& look = {}) {
+                       const std::function<void(MeshRank&)>& look = {}, int acceptor = 1) {
   if (rank.rank() == 0) {
     HandleBytes handle = rank.look_up("door");
     void* send = nullptr;
@@ -187,7 +193,7 @@ void connect_meanwhile(MeshRank& rank, Picoseconds late, const std::function<voi
     rank.release(send, out);
     rank.meet("end", ranks);
     CHECK(rank.net().closeSend(send) == 0);
-  } else if (rank.rank() == 1) {
+  } else if (rank.rank() == acceptor) {
     void* listener = rank.listen(0, "door");
     sim::World::get().sleep(late);
     void* receive = nullptr;
@@ -234,6 +240,23 @@ TEST_CASE("the only cable goes while a handshake over it is under way, and is ba
         2);
   });
   CHECK(result.outcome == OutcomeKind::kFinished);
+}
+
+TEST_CASE(
+    "moments: a cable goes at 40 moments of a handshake through a chain: accept() returns for what connect() made") {
+  for (int moment = 0; moment < 40; ++moment) {
+    CAPTURE(moment);
+    const auto result = run_mesh(ring_cluster(4), [moment](MeshRank& rank) {
+      connect_meanwhile(
+          rank, 0, [moment] { pull(moment % 2, (moment + 1) * 20 * kPicosecondsPerMicrosecond); }, 4,
+          [](MeshRank& zero) {
+            MESSAGE(sim::World::get().now());
+            CHECK(sim::World::get().now() < 5000 * kMs);  // not the time after which a lost connection ends
+          },
+          2);
+    });
+    CHECK(result.outcome == OutcomeKind::kFinished);
+  }
 }
 
 TEST_CASE("two of three cables are crossed: a handshake goes on over the third, and says which ones do not answer") {
