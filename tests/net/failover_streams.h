@@ -53,7 +53,8 @@ struct Stream {
     static constexpr std::size_t kSizes[] = {0, 1, 4096, 65536, 300'001, 17, 1U << 20U, 128};
     return kSizes[static_cast<std::size_t>(message) % 8];
   }
-  static constexpr std::size_t kRoom = (1U << 20U) + 64;
+  static constexpr std::size_t kGuardBytes = 64;  // behind each message, and not to be touched
+  static constexpr std::size_t kRoom = (1U << 20U) + kGuardBytes;
   static constexpr int kAtOnce = 8;
 
   void send(MeshRank& rank, const Comms& comms) const {
@@ -64,7 +65,7 @@ struct Stream {
       if (message < messages && under_way.size() < kAtOnce) {
         if (before) before(message);
         Buffer& buffer = buffers[static_cast<std::size_t>(message % kAtOnce)];
-        MeshRank::fill(buffer.bytes, static_cast<std::uint32_t>(message));
+        MeshRank::fill(std::span(buffer.bytes).first(size_of(message)), static_cast<std::uint32_t>(message));
         under_way.emplace_back(rank.send(comms.send, buffer, size_of(message)), message);
         ++message;
         continue;
@@ -83,7 +84,7 @@ struct Stream {
     for (int message = 0; message < messages || !under_way.empty();) {
       if (message < messages && under_way.size() < kAtOnce) {
         Buffer& buffer = buffers[static_cast<std::size_t>(message % kAtOnce)];
-        std::fill(buffer.bytes.begin(), buffer.bytes.end(), 0xcc);
+        std::fill_n(buffer.bytes.begin(), size_of(message) + kGuardBytes, 0xcc);
         under_way.emplace_back(rank.receive(comms.receive, buffer), message);
         ++message;
         continue;
@@ -94,7 +95,7 @@ struct Stream {
       CHECK(rank.finish(request) == static_cast<int>(size));
       const Buffer& buffer = buffers[static_cast<std::size_t>(number % kAtOnce)];
       std::size_t wrong = 0;
-      for (std::size_t at = 0; at < buffer.bytes.size(); ++at) {
+      for (std::size_t at = 0; at < size + kGuardBytes; ++at) {
         const std::uint8_t wanted = at < size ? MeshRank::pattern(at, static_cast<std::uint32_t>(number)) : 0xcc;
         wrong += buffer.bytes[at] != wanted ? 1 : 0;
       }

@@ -11,6 +11,7 @@
 #include <cstdio>
 #include <functional>
 #include <map>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -141,7 +142,7 @@ class MeshRank {
     return result;
   }
   void release(void* comm, const Buffer& buffer) { CHECK(net().deregMr(comm, buffer.memory) == 0); }
-  static void fill(std::vector<std::uint8_t>& bytes, std::uint32_t seed) {
+  static void fill(std::span<std::uint8_t> bytes, std::uint32_t seed) {
     for (std::size_t at = 0; at < bytes.size(); ++at) bytes[at] = pattern(at, seed);
   }
   static std::uint8_t pattern(std::size_t at, std::uint32_t seed) {
