@@ -46,7 +46,8 @@ Result<std::vector<Route>> Reaching::routes_there() const {
 }
 
 bool Reaching::can_search() const {
-  return transport_.service() != nullptr && transport_.service()->scout() != nullptr;
+  return transport_.config().flag(Variable::kEnableRelay) && transport_.service() != nullptr &&
+         transport_.service()->scout() != nullptr;
 }
 
 Result<void> Reaching::go_round(Error no_path) {
@@ -150,8 +151,7 @@ Result<void> Reaching::look_at_ports() {
   if (through_ && connecting_ != nullptr) {
     abandon();
     search_->begin(true);
-  } else if (connecting_ != nullptr && search_ == nullptr && transport_.config().flag(Variable::kEnableRelay) &&
-             can_search()) {
+  } else if (connecting_ != nullptr && search_ == nullptr && can_search()) {
     // The handshake stays where it is, too: the cable may be back sooner than a chain is found.
     begin_search(routes.error(), true);
   } else if (connecting_ != nullptr && search_ == nullptr && may_use_tcp()) {
@@ -163,7 +163,7 @@ Result<void> Reaching::look_at_ports() {
 
 Result<void> Reaching::try_another(Error error) {
   if (!connection_->local().stands(nics_)) {
-    error.text += "; meanwhile the port of " + connection_->local().nic.device_name + " went down: is its cable in?";
+    error.text += "; meanwhile the port of " + connection_->local().nic.device_name + " went down (look at its cable)";
   }
   if (search_ != nullptr && !give_up_.passed()) {
     MESHBED_INFO("%s", error.text.c_str());
@@ -190,16 +190,14 @@ Result<std::unique_ptr<Endpoint>> Reaching::advance() {
       if (!connection) return logged(connection.error());
       return std::unique_ptr<Endpoint>(std::move(*connection));
     }
-    bool detour = connecting_ != nullptr && !through_ && search_ != nullptr;
-    if (detour && give_up_.passed() && may_use_tcp()) {
-      abandon();
-      detour = false;
-    }
-    if (connecting_ == nullptr || detour) {
-      auto begun = detour ? search_detour() : search();
-      if (!begun) return logged(with_tcp_hint(begun.error()));
+    // While the handshake waits for its port to come back, too.
+    const bool searches = connecting_ == nullptr || (!through_ && search_ != nullptr);
+    const bool found = searches && try_chain();
+    if (searches && !found && give_up_.passed() && may_use_tcp()) abandon();
+    if (connecting_ == nullptr) {
+      if (auto waits = wait_for_chain(); !waits) return logged(with_tcp_hint(waits.error()));
       if (tcp_ != nullptr) continue;
-      if (connecting_ == nullptr) return std::unique_ptr<Endpoint>();
+      return std::unique_ptr<Endpoint>();
     }
     auto connected = connecting_->advance();
     if (connected && !*connected) return std::unique_ptr<Endpoint>();
@@ -217,16 +215,19 @@ Result<std::unique_ptr<Endpoint>> Reaching::advance() {
   return std::unique_ptr<Endpoint>(std::move(connection_));
 }
 
-Result<bool> Reaching::search() {
-  if (const auto hops = search_->advance(nics_)) {
-    auto through = go_through(*hops);
-    if (through) return true;
-    if (give_up_.passed()) return through.error();
-    // A port that has only just come back may lack its GID still.
-    MESHBED_INFO("%s", through.error().text.c_str());
-    search_->begin(true);
-    return false;
-  }
+bool Reaching::try_chain() {
+  const auto hops = search_->advance(nics_);
+  if (!hops) return false;
+  auto through = go_through(*hops);
+  if (through) return true;
+  // A port that has only just come back may lack its GID still.
+  MESHBED_INFO("%s", through.error().text.c_str());
+  no_path_ = through.error();
+  search_->begin(true);
+  return false;
+}
+
+Result<void> Reaching::wait_for_chain() {
   if (give_up_.passed()) {
     Error error = no_path_;
     error.text += "; no chain of at most " + std::to_string(transport_.config().max_relay_hops()) +
@@ -237,23 +238,11 @@ Result<bool> Reaching::search() {
                   " (NCCL_MESH_RELAY_PORT)";
     if (!may_use_tcp()) return error;
     transport_.tcp().remember_unreached(peer_.node);
-    if (auto begun = go_by_tcp(std::move(error.text)); !begun) return begun.error();
-    return true;
+    return go_by_tcp(std::move(error.text));
   }
   // Nothing to look at here; the relay service reads the answers.
   ::poll(nullptr, 0, 0);
-  return false;
-}
-
-/// While the handshake waits for its port to come back.
-Result<bool> Reaching::search_detour() {
-  const auto hops = search_->advance(nics_);
-  if (!hops) return false;
-  auto through = go_through(*hops);
-  if (through) return true;
-  MESHBED_INFO("%s", through.error().text.c_str());
-  search_->begin(true);
-  return false;
+  return ok();
 }
 
 Result<void> Reaching::go_through(const std::vector<Hop>& hops) {

@@ -43,9 +43,10 @@ class Reaching {
   /// After a handshake failed. The error, where there is no other way to try.
   Result<void> try_another(Error error);
   void abandon();
-  /// True: a chain was found, and its first leg has begun.
-  Result<bool> search();
-  Result<bool> search_detour();
+  /// True: a chain was found, and its first leg has begun. Where not, a handshake that is under way goes on.
+  bool try_chain();
+  /// Nothing is under way. An error, or TCP, when the time is up.
+  Result<void> wait_for_chain();
   Result<void> go_through(const std::vector<Hop>& hops);
   bool may_use_tcp() const;
   Error with_tcp_hint(Error error) const;
