@@ -16,6 +16,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "cli/child_process.h"
 #include "plugin/base/check.h"
 
 namespace meshbed::cli {
@@ -209,20 +210,13 @@ class ReplayingChooser final : public Chooser {
 /// Runs `body` in a child that writes lines of JSON into the pipe that it is given.
 void run_child(Board& board, unsigned limit_s, const std::function<void(int pipe)>& body,
                const std::function<void(const nlohmann::json&)>& line) {
-  std::array<int, 2> ends{};
-  if (pipe2(ends.data(), O_CLOEXEC) != 0) throw std::runtime_error("pipe: no descriptors left");
-  const pid_t child = fork();
-  if (child < 0) throw std::runtime_error("fork failed: no memory or processes left");
-  if (child == 0) {
-    close(ends[0]);
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    body(ends[1]);
-    _exit(1);  // the program must end by Chooser::end()
-  }
+  const ChildProcess child = start_child([&](int pipe) {
+    body(pipe);
+    return 1;  // the program must end by Chooser::end()
+  });
   std::string text;
   std::array<char, 65536> block{};
-  close(ends[1]);
-  for (ssize_t count; (count = read(ends[0], block.data(), block.size())) > 0;) {
+  for (ssize_t count; (count = read(child.output, block.data(), block.size())) > 0;) {
     text.append(block.data(), static_cast<std::size_t>(count));
     std::size_t at = 0;
     for (std::size_t end; (end = text.find('\n', at)) != std::string::npos; at = end + 1) {
@@ -230,9 +224,9 @@ void run_child(Board& board, unsigned limit_s, const std::function<void(int pipe
     }
     text.erase(0, at);
   }
-  close(ends[0]);
+  close(child.output);
   int status = 0;
-  waitpid(child, &status, 0);
+  waitpid(child.process, &status, 0);
   if (board.told) return;
   ++board.runs;
   line({{"schedule", std::string(board.schedule.data(), board.letters)},

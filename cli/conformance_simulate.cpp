@@ -1,9 +1,7 @@
 // The conformance suite in the simulated world.
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -13,6 +11,7 @@
 #include <optional>
 #include <stdexcept>
 
+#include "cli/child_process.h"
 #include "cli/conformance_cases.h"
 #include "cli/conformance_run.h"
 #include "cli/result.h"
@@ -75,34 +74,27 @@ struct ChildReport {
 };
 
 ChildReport run_child(const Simulated& world, int version, std::size_t first_case) {
-  std::array<int, 2> ends{};
-  if (pipe2(ends.data(), O_CLOEXEC) != 0) throw std::runtime_error("pipe: no descriptors left");
-  const pid_t child = fork();
-  if (child < 0) throw std::runtime_error("fork failed: no memory or processes left");
-  if (child == 0) {
-    close(ends[0]);
-    prctl(PR_SET_PDEATHSIG, SIGKILL);  // a plugin that never returns must not outlive us
-    simulate_version(world, version, first_case, ends[1]);
-    _exit(kExitOk);
-  }
-  close(ends[1]);
+  const ChildProcess child = start_child([&](int pipe) {
+    simulate_version(world, version, first_case, pipe);
+    return kExitOk;
+  });
   ChildReport report;
   std::string text;
   std::array<char, 4096> block{};
   const emu::Deadline give_up = emu::Deadline::in_s(world.limit_s);
   for (;;) {
-    pollfd wait{.fd = ends[0], .events = POLLIN, .revents = 0};
+    pollfd wait{.fd = child.output, .events = POLLIN, .revents = 0};
     if (poll(&wait, 1, give_up.left_ms()) == 0) {
       report.killed = true;
-      kill(child, SIGKILL);
+      kill(child.process, SIGKILL);
     }
-    const ssize_t count = read(ends[0], block.data(), block.size());
+    const ssize_t count = read(child.output, block.data(), block.size());
     if (count <= 0) break;
     text.append(block.data(), static_cast<std::size_t>(count));
   }
-  close(ends[0]);
+  close(child.output);
   int status = 0;
-  waitpid(child, &status, 0);
+  waitpid(child.process, &status, 0);
   for (std::size_t at = 0, end; (end = text.find('\n', at)) != std::string::npos; at = end + 1) {
     report.lines.push_back(nlohmann::json::parse(text.substr(at, end - at)));
   }

@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -16,6 +15,7 @@
 #include <thread>
 #include <vector>
 
+#include "cli/child_process.h"
 #include "cli/expect.h"
 #include "cli/explore.h"
 #include "cli/fault_schedule.h"
@@ -64,12 +64,7 @@ struct Child {
 
 Child start(std::uint64_t seed) {
   const std::string schedule = fault_schedule(seed);
-  std::array<int, 2> ends{};
-  if (pipe2(ends.data(), O_CLOEXEC) != 0) throw std::runtime_error("pipe: no descriptors left");
-  const pid_t process = fork();
-  if (process < 0) throw std::runtime_error("fork failed: no memory or processes left");
-  if (process == 0) {
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
+  const ChildProcess child = start_child([&](int pipe) {
     alarm(kLimit_s);
     // What the plugin says of faults is told for one schedule at a time, by `meshbed run`.
     const int nowhere = open("/dev/null", O_WRONLY);
@@ -81,11 +76,10 @@ Child start(std::uint64_t seed) {
     } catch (const std::exception& error) {
       text = nlohmann::json{{"broken", error.what()}}.dump();
     }
-    const bool written = write(ends[1], text.data(), text.size()) == static_cast<ssize_t>(text.size());
-    _exit(written ? kExitOk : kExitBroken);
-  }
-  close(ends[1]);
-  return {.seed = seed, .process = process, .end = ends[0], .text = ""};
+    const bool written = write(pipe, text.data(), text.size()) == static_cast<ssize_t>(text.size());
+    return written ? kExitOk : kExitBroken;
+  });
+  return {.seed = seed, .process = child.process, .end = child.output, .text = ""};
 }
 
 Ending ending_of(const Child& child, int status) {
