@@ -18,7 +18,6 @@
 namespace meshbed::net {
 namespace {
 
-constexpr std::uint32_t kUnknownRateMbps = 10'000;
 constexpr unsigned kWorking = IFF_UP | IFF_RUNNING;
 
 std::string class_path(const verbs::Device& device) { return "/sys/class/infiniband/" + device.name(); }
@@ -50,15 +49,6 @@ std::string pci_path_of(const verbs::Device& device) {
   const std::size_t end = link ? link->rfind("/infiniband/") : std::string::npos;
   if (end != std::string::npos && link->compare(0, 13, "/sys/devices/") == 0) return link->substr(0, end);
   return verbs::resolve_link(class_path(device) + "/device").value_or("");
-}
-
-/// 0: nobody knows.
-std::uint32_t rate_of(const Nic& nic, std::uint32_t port_rate_mbps) {
-  if (port_rate_mbps > 0) return port_rate_mbps;
-  const auto speed = verbs::read_line("/sys/class/net/" + nic.netdev + "/speed");
-  // A driver that does not know says -1 or nothing.
-  const long mbps = speed ? std::strtol(speed->c_str(), nullptr, 10) : 0;
-  return mbps > 0 ? static_cast<std::uint32_t>(mbps) : 0;
 }
 
 std::uint8_t prefix_length(const sockaddr* mask) {
@@ -157,7 +147,7 @@ Result<std::vector<Nic>> discover(const Devices& devices, const Config& config) 
       nic.gids = device.gids(*port);
       nic.netdev = netdev_of(device, nic);
       nic.pci_path = pci_path_of(device);
-      const std::uint32_t rate_mbps = rate_of(nic, port->rate_mbps);
+      const std::uint32_t rate_mbps = port->rate_mbps > 0 ? port->rate_mbps : verbs::interface_speed_mbps(nic.netdev);
       nic.rate_known = rate_mbps > 0;
       nic.rate_mbps = nic.rate_known ? rate_mbps : kUnknownRateMbps;
       nic.addresses = addresses_of(nic, *interfaces, address_preference(config));

@@ -12,6 +12,9 @@
 
 namespace meshbed::net {
 
+/// What a port is taken for whose driver does not say.
+inline constexpr std::uint32_t kUnknownRateMbps = 10'000;
+
 struct Nic {
   int device = 0;  // position in the list of open devices
   std::uint8_t port = 1;

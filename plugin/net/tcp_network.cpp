@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 #include <utility>
 
 #include "plugin/base/log.h"
@@ -17,7 +16,6 @@ namespace {
 
 constexpr std::int64_t kLingerMs = 30'000;
 constexpr std::int64_t kUnreachedNs = 60'000'000'000;
-constexpr std::uint32_t kUnknownRateMbps = 10'000;
 /// A socket is all that a connection costs.
 constexpr int kConnectionsMost = 65'536;
 constexpr std::uint8_t kMtu4096 = 5;
@@ -28,13 +26,6 @@ std::optional<Family> family_of(const std::string& text) {
   if (text == "AF_INET6") return Family::kIpv6;
   MESHBED_WARN("NCCL_SOCKET_FAMILY=%s is neither AF_INET nor AF_INET6: both families are used", text.c_str());
   return std::nullopt;
-}
-
-std::uint32_t rate_of(const std::string& netdev) {
-  const auto speed = verbs::read_line("/sys/class/net/" + netdev + "/speed");
-  // A driver that does not know says -1 or nothing.
-  const long mbps = speed ? std::strtol(speed->c_str(), nullptr, 10) : 0;
-  return mbps > 0 ? static_cast<std::uint32_t>(mbps) : kUnknownRateMbps;
 }
 
 /// Of the function that the interface belongs to: "/sys/devices/pci0000:00/0000:01:00.0/net/eth0" without its end.
@@ -58,7 +49,8 @@ std::vector<Nic> tcp_devices(const std::vector<InterfaceAddress>& usable) {
       nic.pci_path = pci_path_of(interface.netdev);
       nic.link_up = true;
       nic.mtu = kMtu4096;
-      nic.rate_mbps = rate_of(interface.netdev);
+      const std::uint32_t speed_mbps = verbs::interface_speed_mbps(interface.netdev);
+      nic.rate_mbps = speed_mbps > 0 ? speed_mbps : kUnknownRateMbps;
       nic.max_queue_pairs = kConnectionsMost;
       known = devices.insert(devices.end(), std::move(nic));
     }

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 
 namespace meshbed::verbs {
 namespace {
@@ -61,6 +62,12 @@ std::optional<std::string> resolve_link(const std::string& path) {
   const std::string text(target, static_cast<std::size_t>(length));
   if (text.front() == '/') return fold(text);
   return fold(path.substr(0, path.rfind('/') + 1) + text);
+}
+
+std::uint32_t interface_speed_mbps(const std::string& netdev) {
+  const auto speed = read_line("/sys/class/net/" + netdev + "/speed");
+  const long mbps = speed ? std::strtol(speed->c_str(), nullptr, 10) : 0;
+  return mbps > 0 ? static_cast<std::uint32_t>(mbps) : 0;
 }
 
 }  // namespace meshbed::verbs
