@@ -42,6 +42,25 @@ inline Json connection_of(const Json& state, const std::string& direction) {
   return found;
 }
 
+/// Three messages of 3000 bytes each way.
+inline void exchange_three(MeshRank& rank, const Comms& comms, Buffer& out, Buffer& in) {
+  for (int message = 0; message < 3; ++message) {
+    void* receive = rank.receive(comms.receive, in);
+    void* send = rank.send(comms.send, out, 3000);
+    CHECK(rank.finish(receive) == 3000);
+    CHECK(rank.finish(send) == 3000);
+  }
+}
+/// Of either end, afterwards.
+inline void check_three_exchanged(const Json& connection) {
+  CHECK(connection.at("posted") == 3);
+  CHECK(connection.at("done") == 3);
+  CHECK(connection.at("bytes") == 9000);
+  CHECK(connection.at("state") == "up");
+  CHECK(connection.at("waits_for") == "");
+  CHECK(connection.at("outstanding").empty());
+}
+
 inline std::string text_of(const Json& object, const char* key) { return object.value(key, std::string("(missing)")); }
 
 }  // namespace meshbed::test
