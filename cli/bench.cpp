@@ -17,6 +17,7 @@
 
 #include "cli/bench_cost.h"
 #include "cli/bench_perftest.h"
+#include "cli/child_process.h"
 #include "cli/collective.h"
 #include "cli/simulate.h"
 #include "cli/workload.h"
@@ -131,29 +132,24 @@ nlohmann::json run_bench_case(const BenchCase& bench, const std::string& fabric)
 
 /// Runs `bench` in a child and reads its JSON; throws with the child's own words where it fails.
 nlohmann::json in_child(const BenchCase& bench, const std::string& fabric) {
-  std::array<int, 2> ends{};
-  if (pipe(ends.data()) != 0) throw std::runtime_error("pipe: no descriptors left");
-  const pid_t child = fork();
-  if (child < 0) throw std::runtime_error("fork failed: no memory or processes left");
-  if (child == 0) {
+  const ChildProcess child = start_child([&](int pipe) {
     std::string text;
     try {
       text = run_bench_case(bench, fabric).dump();
     } catch (const std::exception& error) {
       text = nlohmann::json{{"error", error.what()}}.dump();
     }
-    const bool written = write(ends[1], text.data(), text.size()) == static_cast<ssize_t>(text.size());
-    _exit(written ? 0 : 1);
-  }
-  close(ends[1]);
+    const bool written = write(pipe, text.data(), text.size()) == static_cast<ssize_t>(text.size());
+    return written ? 0 : 1;
+  });
   std::string text;
   std::array<char, 4096> buffer;
-  for (ssize_t count; (count = read(ends[0], buffer.data(), buffer.size())) > 0;) {
+  for (ssize_t count; (count = read(child.output, buffer.data(), buffer.size())) > 0;) {
     text.append(buffer.data(), static_cast<std::size_t>(count));
   }
-  close(ends[0]);
+  close(child.output);
   int status = 0;
-  waitpid(child, &status, 0);
+  waitpid(child.process, &status, 0);
   const auto parsed = nlohmann::json::parse(text, nullptr, false);
   if (status != 0 || parsed.is_discarded()) {
     throw std::runtime_error(fmt::format("bench: the case of {} ranks ended with status {}", bench.ranks, status));
