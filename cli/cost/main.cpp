@@ -1,5 +1,6 @@
-// meshbed-cost PLUGIN MESSAGES BYTES VAIN: that many messages through a null pair, for callgrind to look at (meshbed
-// bench cost). Silent; one line on standard error where something is wrong.
+// meshbed-cost PLUGIN MESSAGES BYTES VAIN: that many messages through a null pair, or, where VAIN is "relay", through a
+// null relay, for callgrind to look at (meshbed bench cost). Silent; one line on standard error where something is
+// wrong.
 
 #include <unistd.h>
 
@@ -10,6 +11,7 @@
 #include <string>
 
 #include "cli/cost/null_pair.h"
+#include "cli/cost/null_relay.h"
 
 namespace {
 
@@ -30,13 +32,18 @@ void forget_nccl_variables() {
 int main(int argc, char** argv) {
   try {
     if (argc != 5) {
-      std::cerr << "usage: meshbed-cost PLUGIN MESSAGES BYTES VAIN (see meshbed bench cost)\n";
+      std::cerr << "usage: meshbed-cost PLUGIN MESSAGES BYTES VAIN|relay (see meshbed bench cost)\n";
       return 2;
     }
     forget_nccl_variables();
-    meshbed::cost::NullPair pair(argv[1], std::stoul(argv[3]));
     const std::uint64_t messages = std::stoull(argv[2]);
+    if (std::string(argv[4]) == "relay") {
+      meshbed::cost::NullRelay relay(argv[1], std::stoul(argv[3]));
+      for (std::uint64_t number = 0; number < messages; ++number) relay.message(number);
+      return 0;
+    }
     const int vain = std::stoi(argv[4]);
+    meshbed::cost::NullPair pair(argv[1], std::stoul(argv[3]));
     for (std::uint64_t number = 0; number < messages; ++number) pair.message(number, vain);
     return 0;
   } catch (const std::exception& problem) {

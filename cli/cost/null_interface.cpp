@@ -1,5 +1,5 @@
 // getifaddrs() and freeifaddrs() as the plugin finds them in a program that has this: one interface, which the null
-// wire's device stands on. Its address is one of 127.0.0.0/8, so that handshakes go over real sockets; the machine's
+// wire's device stands on. Its addresses are of 127.0.0.0/8, so that handshakes go over real sockets; the machine's
 // own interfaces do not show. Exported by the program (ENABLE_EXPORTS), before libc's.
 
 #include <ifaddrs.h>
@@ -7,14 +7,16 @@
 #include <netinet/in.h>
 
 #include <cstring>
+#include <iterator>
 
 #include "cli/cost/null_wire.h"
 
 namespace {
 
 struct Interface {
-  ifaddrs entry{};
-  sockaddr_in address{}, mask{};
+  ifaddrs entries[std::size(meshbed::cost::kNullAddresses)]{};
+  sockaddr_in addresses[std::size(meshbed::cost::kNullAddresses)]{};
+  sockaddr_in mask{};
   char name[6] = "null0";
 };
 
@@ -27,13 +29,19 @@ void fill(sockaddr_in& socket, const std::uint8_t (&bytes)[4]) {
 
 extern "C" int getifaddrs(ifaddrs** list) noexcept {
   auto* only = new Interface;
-  fill(only->address, meshbed::cost::kNullAddress);
   fill(only->mask, {255, 255, 255, 0});
-  only->entry.ifa_name = only->name;
-  only->entry.ifa_flags = IFF_UP | IFF_RUNNING;
-  only->entry.ifa_addr = reinterpret_cast<sockaddr*>(&only->address);
-  only->entry.ifa_netmask = reinterpret_cast<sockaddr*>(&only->mask);
-  *list = &only->entry;
+  ifaddrs* next = nullptr;
+  for (std::size_t index = std::size(only->entries); index-- > 0;) {
+    ifaddrs& entry = only->entries[index];
+    fill(only->addresses[index], meshbed::cost::kNullAddresses[index]);
+    entry.ifa_next = next;
+    entry.ifa_name = only->name;
+    entry.ifa_flags = IFF_UP | IFF_RUNNING;
+    entry.ifa_addr = reinterpret_cast<sockaddr*>(&only->addresses[index]);
+    entry.ifa_netmask = reinterpret_cast<sockaddr*>(&only->mask);
+    next = &entry;
+  }
+  *list = next;
   return 0;
 }
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "plugin/nccl/net_abi.h"
+#include "cli/cost/null_plugin.h"
 
 namespace meshbed::cost {
 
@@ -26,9 +26,7 @@ class NullPair {
  private:
   void connect();
 
-  void* library_ = nullptr;
-  const nccl::NetV11* net_ = nullptr;
-  void* context_ = nullptr;
+  NullPlugin plugin_;
   void *listen_ = nullptr, *send_ = nullptr, *receive_ = nullptr;
   void *source_handle_ = nullptr, *target_handle_ = nullptr;
   std::vector<unsigned char> source_, target_;

@@ -6,9 +6,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <cerrno>
 #include <cstring>
+#include <deque>
+#include <iterator>
 #include <map>
 #include <mutex>
 #include <vector>
@@ -16,11 +19,23 @@
 #undef ibv_query_port
 #undef ibv_reg_mr
 
+#if defined(__SANITIZE_THREAD__)
+extern "C" {
+void AnnotateIgnoreReadsBegin(const char* file, int line);
+void AnnotateIgnoreReadsEnd(const char* file, int line);
+void AnnotateIgnoreWritesBegin(const char* file, int line);
+void AnnotateIgnoreWritesEnd(const char* file, int line);
+void AnnotateIgnoreSyncBegin(const char* file, int line);
+void AnnotateIgnoreSyncEnd(const char* file, int line);
+}
+#endif
+
 #define NULL_WIRE_VERB extern "C" __attribute__((visibility("default")))
 
 namespace {
 
 constexpr int kQueueDepthMost = 4096;
+constexpr int kAddresses = std::size(meshbed::cost::kNullAddresses);
 
 /// What has no end: entries are counted for ever and stand at their number modulo the size, a power of two.
 template <typename T>
@@ -40,6 +55,13 @@ class Ring {
 struct Queue {
   ibv_cq base{};
   Ring<ibv_wc> completions;
+  bool armed = false;
+};
+
+/// Its descriptor counts the announcements.
+struct Channel {
+  ibv_comp_channel base{};
+  std::deque<ibv_cq*> announced;
 };
 
 struct Pair {
@@ -48,17 +70,63 @@ struct Pair {
   Pair* peer = nullptr;          // from RTR on
 };
 
-std::mutex g_mutex;  // guards what follows
+std::mutex g_mutex;  // guards all objects and what follows
 std::map<std::uint32_t, Pair*> g_pairs;
 std::uint32_t g_next_number = 1;
 
+/// While it stands the thread is the adapter: ThreadSanitizer sees none of its reads and writes of the users' memory,
+/// and takes its lock for no order between the threads that call, as there would be none.
+class AsAdapter {
+ public:
+#if defined(__SANITIZE_THREAD__)
+  AsAdapter() {
+    AnnotateIgnoreSyncBegin(__FILE__, __LINE__);
+    AnnotateIgnoreReadsBegin(__FILE__, __LINE__);
+    AnnotateIgnoreWritesBegin(__FILE__, __LINE__);
+  }
+  ~AsAdapter() {
+    AnnotateIgnoreWritesEnd(__FILE__, __LINE__);
+    AnnotateIgnoreReadsEnd(__FILE__, __LINE__);
+    AnnotateIgnoreSyncEnd(__FILE__, __LINE__);
+  }
+#else
+  AsAdapter() {}
+#endif
+  AsAdapter(const AsAdapter&) = delete;
+  AsAdapter& operator=(const AsAdapter&) = delete;
+};
+
+/// In the order of the addresses, as adapters write: who sees a word sees what lies before it.
+void copy(std::byte* to, const std::byte* from, std::size_t bytes) {
+  using Word = std::uint64_t;
+  std::size_t at = 0;
+  if (reinterpret_cast<std::uintptr_t>(to) % sizeof(Word) == 0) {
+    for (; at + sizeof(Word) <= bytes; at += sizeof(Word)) {
+      Word word;
+      std::memcpy(&word, from + at, sizeof word);
+      std::atomic_ref(*reinterpret_cast<Word*>(to + at)).store(word, std::memory_order_release);
+    }
+  }
+  for (; at < bytes; ++at) std::atomic_ref(to[at]).store(from[at], std::memory_order_release);
+}
+
 Queue& queue_of(ibv_cq* cq) { return *reinterpret_cast<Queue*>(cq); }
+Channel& channel_of(ibv_comp_channel* channel) { return *reinterpret_cast<Channel*>(channel); }
 Pair& pair_of(ibv_qp* qp) { return *reinterpret_cast<Pair*>(qp); }
 
 template <typename Pointer>
 Pointer* null_with(int error) {
   errno = error;
   return nullptr;
+}
+
+void complete(Queue& queue, const ibv_wc& completion) {
+  queue.completions.push(completion);
+  if (!queue.armed) return;
+  queue.armed = false;
+  channel_of(queue.base.channel).announced.push_back(&queue.base);
+  // It only counts, and has room for more than there are queues.
+  ::eventfd_write(queue.base.channel->fd, 1);
 }
 
 /// One write; an errno value where it cannot be done.
@@ -75,24 +143,25 @@ int write(Pair& pair, const ibv_send_wr& work) {
   std::uint32_t bytes = 0;
   for (int piece = 0; piece < work.num_sge; ++piece) {
     const ibv_sge& from = work.sg_list[piece];
-    std::memcpy(to + bytes, reinterpret_cast<const std::byte*>(from.addr), from.length);
+    copy(to + bytes, reinterpret_cast<const std::byte*>(from.addr), from.length);
     bytes += from.length;
   }
+  ibv_wc completion{};
+  completion.byte_len = bytes;
   if (immediate) {
-    other.completions.push({.wr_id = pair.peer->receives.pop(),
-                            .status = IBV_WC_SUCCESS,
-                            .opcode = IBV_WC_RECV_RDMA_WITH_IMM,
-                            .byte_len = bytes,
-                            .imm_data = work.imm_data,
-                            .qp_num = pair.peer->base.qp_num,
-                            .wc_flags = IBV_WC_WITH_IMM});
+    completion.wr_id = pair.peer->receives.pop();
+    completion.opcode = IBV_WC_RECV_RDMA_WITH_IMM;
+    completion.imm_data = work.imm_data;
+    completion.qp_num = pair.peer->base.qp_num;
+    completion.wc_flags = IBV_WC_WITH_IMM;
+    complete(other, completion);
   }
   if (signalled) {
-    own.completions.push({.wr_id = work.wr_id,
-                          .status = IBV_WC_SUCCESS,
-                          .opcode = IBV_WC_RDMA_WRITE,
-                          .byte_len = bytes,
-                          .qp_num = pair.base.qp_num});
+    completion.wr_id = work.wr_id;
+    completion.opcode = IBV_WC_RDMA_WRITE;
+    completion.qp_num = pair.base.qp_num;
+    completion.wc_flags = 0;
+    complete(own, completion);
   }
   return 0;
 }
@@ -102,6 +171,8 @@ int write(Pair& pair, const ibv_send_wr& work) {
 extern "C" {
 
 static int meshbed_null_wire_post_send(ibv_qp* qp, ibv_send_wr* work, ibv_send_wr** refused) {
+  const AsAdapter adapter;
+  const std::lock_guard lock(g_mutex);
   for (; work != nullptr; work = work->next) {
     if (const int error = write(pair_of(qp), *work)) {
       *refused = work;
@@ -112,6 +183,8 @@ static int meshbed_null_wire_post_send(ibv_qp* qp, ibv_send_wr* work, ibv_send_w
 }
 
 static int meshbed_null_wire_post_recv(ibv_qp* qp, ibv_recv_wr* work, ibv_recv_wr** refused) {
+  const AsAdapter adapter;
+  const std::lock_guard lock(g_mutex);
   for (; work != nullptr; work = work->next) {
     if (pair_of(qp).receives.full()) {
       *refused = work;
@@ -123,6 +196,8 @@ static int meshbed_null_wire_post_recv(ibv_qp* qp, ibv_recv_wr* work, ibv_recv_w
 }
 
 static int meshbed_null_wire_poll_cq(ibv_cq* cq, int most, ibv_wc* completions) {
+  const AsAdapter adapter;
+  const std::lock_guard lock(g_mutex);
   int count = 0;
   for (; count < most && !queue_of(cq).completions.empty(); ++count) {
     completions[count] = queue_of(cq).completions.pop();
@@ -130,7 +205,12 @@ static int meshbed_null_wire_poll_cq(ibv_cq* cq, int most, ibv_wc* completions) 
   return count;
 }
 
-static int meshbed_null_wire_req_notify_cq(ibv_cq*, int) { return EOPNOTSUPP; }
+static int meshbed_null_wire_req_notify_cq(ibv_cq* cq, int) {
+  if (cq->channel == nullptr) return EINVAL;
+  const std::lock_guard lock(g_mutex);
+  queue_of(cq).armed = true;
+  return 0;
+}
 
 }  // extern "C"
 
@@ -187,7 +267,7 @@ NULL_WIRE_VERB int ibv_query_port(ibv_context*, std::uint8_t port, _compat_ibv_p
   auto& answer = *reinterpret_cast<ibv_port_attr*>(attr);
   answer.state = IBV_PORT_ACTIVE;
   answer.max_mtu = answer.active_mtu = IBV_MTU_4096;
-  answer.gid_tbl_len = 1;
+  answer.gid_tbl_len = kAddresses;
   answer.max_msg_sz = 1U << 30U;
   answer.active_width = 2;   // 4 lanes
   answer.active_speed = 32;  // of 25 Gb/s
@@ -197,21 +277,25 @@ NULL_WIRE_VERB int ibv_query_port(ibv_context*, std::uint8_t port, _compat_ibv_p
 
 /// IPv4-mapped.
 NULL_WIRE_VERB int ibv_query_gid(ibv_context*, std::uint8_t port, int index, ibv_gid* gid) {
-  if (port != 1 || index != 0) return -1;
+  if (port != 1 || index < 0 || index >= kAddresses) return -1;
+  const auto& address = meshbed::cost::kNullAddresses[index];
   *gid = {};
   gid->raw[10] = gid->raw[11] = 0xff;
-  std::copy(std::begin(meshbed::cost::kNullAddress), std::end(meshbed::cost::kNullAddress), gid->raw + 12);
+  std::copy(std::begin(address), std::end(address), gid->raw + 12);
   return 0;
 }
 
 NULL_WIRE_VERB ssize_t _ibv_query_gid_table(ibv_context* context, ibv_gid_entry* entries, std::size_t most,
                                             std::uint32_t, std::size_t size) {
-  if (most < 1 || size != sizeof(ibv_gid_entry)) return -EINVAL;
-  *entries = {};
-  entries->port_num = 1;
-  entries->gid_type = IBV_GID_TYPE_ROCE_V2;
-  ibv_query_gid(context, 1, 0, &entries->gid);
-  return 1;
+  if (most < kAddresses || size != sizeof(ibv_gid_entry)) return -EINVAL;
+  for (int index = 0; index < kAddresses; ++index) {
+    entries[index] = {};
+    entries[index].gid_index = static_cast<std::uint32_t>(index);
+    entries[index].port_num = 1;
+    entries[index].gid_type = IBV_GID_TYPE_ROCE_V2;
+    ibv_query_gid(context, 1, index, &entries[index].gid);
+  }
+  return kAddresses;
 }
 
 NULL_WIRE_VERB int ibv_get_async_event(ibv_context*, ibv_async_event*) {
@@ -258,22 +342,51 @@ NULL_WIRE_VERB int ibv_dereg_mr(ibv_mr* mr) {
   return 0;
 }
 
-NULL_WIRE_VERB ibv_comp_channel* ibv_create_comp_channel(ibv_context*) {
-  return null_with<ibv_comp_channel>(EOPNOTSUPP);
+NULL_WIRE_VERB ibv_comp_channel* ibv_create_comp_channel(ibv_context* context) {
+  auto* channel = new Channel{};
+  channel->base.context = context;
+  channel->base.fd = ::eventfd(0, EFD_CLOEXEC | EFD_SEMAPHORE);
+  return &channel->base;
 }
-NULL_WIRE_VERB int ibv_destroy_comp_channel(ibv_comp_channel*) { return EINVAL; }
-NULL_WIRE_VERB int ibv_get_cq_event(ibv_comp_channel*, ibv_cq**, void**) { return -1; }
+
+NULL_WIRE_VERB int ibv_destroy_comp_channel(ibv_comp_channel* channel) {
+  ::close(channel->fd);
+  delete &channel_of(channel);
+  return 0;
+}
+
+NULL_WIRE_VERB int ibv_get_cq_event(ibv_comp_channel* channel, ibv_cq** cq, void** cq_context) {
+  eventfd_t one = 0;
+  if (::eventfd_read(channel->fd, &one) != 0) return -1;
+  const std::lock_guard lock(g_mutex);
+  if (channel_of(channel).announced.empty()) {  // by a queue that is gone
+    errno = EAGAIN;
+    return -1;
+  }
+  *cq = channel_of(channel).announced.front();
+  *cq_context = (*cq)->cq_context;
+  channel_of(channel).announced.pop_front();
+  return 0;
+}
+
 NULL_WIRE_VERB void ibv_ack_cq_events(ibv_cq*, unsigned) {}
 
-NULL_WIRE_VERB ibv_cq* ibv_create_cq(ibv_context* context, int entries, void*, ibv_comp_channel* channel, int) {
-  if (entries < 1 || channel != nullptr) return null_with<ibv_cq>(EINVAL);
+NULL_WIRE_VERB ibv_cq* ibv_create_cq(ibv_context* context, int entries, void* cq_context, ibv_comp_channel* channel,
+                                     int) {
+  if (entries < 1) return null_with<ibv_cq>(EINVAL);
   auto* queue = new Queue{.completions = Ring<ibv_wc>(static_cast<std::size_t>(entries))};
   queue->base.context = context;
+  queue->base.channel = channel;
+  queue->base.cq_context = cq_context;
   queue->base.cqe = entries;
   return &queue->base;
 }
 
 NULL_WIRE_VERB int ibv_destroy_cq(ibv_cq* cq) {
+  if (cq->channel != nullptr) {
+    const std::lock_guard lock(g_mutex);
+    std::erase(channel_of(cq->channel).announced, cq);
+  }
   delete &queue_of(cq);
   return 0;
 }

@@ -3,15 +3,16 @@
 // device can: a write is a copy into the peer's memory and its completions. What remains of a message's cost is the
 // plugin's.
 //
-// No reads, no atomics, no completion channels, no protection of memory: nothing that the data path over a cable needs.
-// Verbs that make or change objects may be called by any thread, posting and polling by one at a time.
+// No reads, no atomics, no protection of memory: nothing that the data path over a cable needs. Any thread may call any
+// verb: one lock for all.
 
 #include <cstdint>
 
 namespace meshbed::cost {
 
-/// The device's, /24. Its interface is there for programs that are linked with null_interface.cpp.
-inline constexpr std::uint8_t kNullAddress[4] = {127, 94, 0, 1};
+/// The device's, /24. Two, so that what has no path to its own address, as a relay, has one to the other. Their
+/// interface is there for programs that are linked with null_interface.cpp.
+inline constexpr std::uint8_t kNullAddresses[2][4] = {{127, 94, 0, 1}, {127, 94, 0, 2}};
 
 /// What work requests go through; callgrind stops counting in functions whose name begins so.
 inline constexpr const char* kNullWirePrefix = "meshbed_null_wire_";

@@ -22,6 +22,9 @@ struct Stop {};
 double to_seconds(Picoseconds time) { return static_cast<double>(time) * 1e-12; }
 Picoseconds simgrid_now() { return std::llround(s4u::Engine::get_clock() * 1e12); }
 
+/// Guard pages cost two kernel mappings a stack, and a process has 65 530: they are left off where there are many.
+bool has_guards(const WorldOptions& options) { return options.cluster.nodes.size() <= 2048; }
+
 /// SimGrid's options, as it would take them on a command line.
 std::vector<std::string> configuration(const WorldOptions& options) {
   std::vector<std::string> arguments = {
@@ -34,8 +37,7 @@ std::vector<std::string> configuration(const WorldOptions& options) {
       "--cfg=surf/precision:1e-12",
       "--cfg=contexts/nthreads:1",
       "--cfg=contexts/stack-size:" + std::to_string(std::max(options.stack_bytes / 1024U, 16U)),
-      // Guard pages cost two kernel mappings a stack, and a process has 65 530: leave them off where there are many.
-      options.cluster.nodes.size() > 2048 ? "--cfg=contexts/guard-size:0" : "--cfg=contexts/guard-size:1",
+      has_guards(options) ? "--cfg=contexts/guard-size:1" : "--cfg=contexts/guard-size:0",
       // Its INFO lines would stand between a user and the report.
       "--log=root.thres:warning",
       // Nor would its remark, at every normal exit, that the process ends.
@@ -62,9 +64,39 @@ class MaestroVisit {
 
 }  // namespace
 
-// --- SimGrid's side of a thread ---
+// --- what a thread runs on ---
+
+World::Impl::Impl(World& world) : clock(world) {
+  const WorldOptions& options = world.options();
+  if (!kFibers || options.fabric == FabricKind::kFluid || !options.contexts.empty()) return;
+  fibers = std::make_unique<FiberRounds>(
+      StackPool::Options{.stack_bytes = options.stack_bytes, .guarded = has_guards(options)});
+}
+
+void FiberRounds::run_round() {
+  round.swap(next);
+  for (std::size_t index = 0; index < round.size(); ++index) {
+    if (index + 1 < round.size()) World::Impl::fiber_of(*round[index + 1])->expect();
+    Thread& thread = *round[index];
+    std::unique_ptr<Fiber>& fiber = World::Impl::fiber_of(thread);
+    SimgridCall::running = &thread;
+    fiber->enter();
+    if (fiber->ended()) fiber.reset();
+  }
+  SimgridCall::running = nullptr;
+  round.clear();
+}
 
 void Thread::Actor::start(Thread& thread, std::function<void()> body) {
+  if (const auto& fibers = World::Impl::of(World::get()).fibers) {
+    // SimGrid makes an actor in two calls, after each of which the others have their turn; so it is the same run.
+    Thread* starter = World::current();
+    if (starter != nullptr) starter->actor_->yield();
+    fiber = std::make_unique<Fiber>(fibers->stacks, std::move(body));
+    fibers->join(thread);
+    if (starter != nullptr) starter->actor_->yield();
+    return;
+  }
   const SimgridCall call;
   actor = s4u::Actor::init(thread.name_, s4u::Host::by_name("meshbed"));
   actor->start([&thread, body = std::move(body)] {
@@ -74,16 +106,22 @@ void Thread::Actor::start(Thread& thread, std::function<void()> body) {
 }
 
 void Thread::Actor::suspend() {
+  if (fiber != nullptr) return fiber->leave();
   const SimgridCall call;
   s4u::this_actor::suspend();
 }
 
-void Thread::Actor::resume() {
+void Thread::Actor::resume(Thread& thread) {
+  if (fiber != nullptr) return World::Impl::of(World::get()).fibers->join(thread);
   const SimgridCall call;
   actor->resume();
 }
 
 void Thread::Actor::yield() {
+  if (fiber != nullptr) {
+    World::Impl::of(World::get()).fibers->join(*World::current());
+    return fiber->leave();
+  }
   const SimgridCall call;
   s4u::this_actor::yield();
 }
@@ -108,6 +146,7 @@ struct Clock::State {
   Outcome outcome;
 
   void pace();
+  void pace_fibers();
   void run_due_events();
   void run_events_until_wake();
   void resume_woken();
@@ -222,6 +261,20 @@ bool Clock::State::over() {
   return next - World::Impl::last_progress(world) > options.stall_limit_ps && end(OutcomeKind::kStall);
 }
 
+/// Without SimGrid: neither threads nor time are its.
+void Clock::State::pace_fibers() {
+  auto& impl = World::Impl::of(world);
+  for (;;) {
+    while (impl.runnable > 0) {
+      impl.fibers->run_round();
+      resume_woken();
+    }
+    if (over()) return;
+    const MaestroVisit visit(world);
+    run_events_until_wake();
+  }
+}
+
 void Clock::State::pace() {
   auto& impl = World::Impl::of(world);
   SimgridCall::running = nullptr;
@@ -245,11 +298,16 @@ void Clock::State::pace() {
     }
   }
   stopping = true;
+  // A step of simulated time: SimGrid's loop meets on_time_advance(), which ends it, outside of any actor.
   s4u::this_actor::sleep_for(1e-9);
 }
 
 Outcome Clock::run() {
   State& state = *state_;
+  if (World::Impl::of(state.world).fibers != nullptr) {
+    state.pace_fibers();
+    return state.outcome;
+  }
   state.engine->get_netzone_root()->seal();
   state.bell = s4u::Semaphore::create(0);
   s4u::Engine::on_time_advance_cb([&state](double) { state.on_time_advance(); });

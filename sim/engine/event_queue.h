@@ -48,6 +48,8 @@ class EventQueue {
   Event pop() {
     if (due_next_ == due_.size()) advance();
     const Entry& entry = due_[due_next_++];
+    // What an event is about has seldom been touched lately where there are many ranks.
+    if (due_next_ + kExpected <= due_.size()) __builtin_prefetch(due_[due_next_ + kExpected - 1].self);
     return {now_ps_, static_cast<int>(entry.order >> kSequenceBits), entry.function, entry.self, entry.argument};
   }
 
@@ -57,6 +59,7 @@ class EventQueue {
   static constexpr std::uint64_t kHostMax = ~std::uint64_t{0} >> kSequenceBits;
   static constexpr std::size_t kChildren = 4;
   static constexpr unsigned kRecentBits = 8;
+  static constexpr std::size_t kExpected = 4;  // events ahead
 
   struct Entry {
     std::uint64_t order;  // host, then sequence

@@ -139,7 +139,7 @@ void World::resume(Thread& thread) {
   thread.blocked_ = false;
   ++impl_->runnable;
   if (impl_->in_maestro) {
-    thread.actor_->resume();
+    thread.actor_->resume(thread);
   } else {
     impl_->woken.push_back(&thread);
   }

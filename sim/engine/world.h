@@ -9,7 +9,7 @@
 // and wake threads. Between two events every runnable thread runs until it blocks.
 //
 // A simulated thread blocks only through block(), block_until() and spin(). Never put `catch (...)` or `noexcept`
-// around them: SimGrid ends a thread by an exception that must pass through.
+// around them: SimGrid ends a thread by an exception that must pass through (where threads are its actors).
 
 #include <cstdint>
 #include <functional>
@@ -61,7 +61,9 @@ struct WorldOptions {
   Picoseconds time_limit_ps = 0;                             // 0: none. Past it the run ends in Outcome::kTimeLimit
   Picoseconds stall_limit_ps = 600 * kPicosecondsPerSecond;  // simulated time in which threads spin and nothing happens
   std::uint32_t stack_bytes = 256 * 1024;                    // of each simulated thread
-  std::string contexts = {};  // SimGrid context factory: "", "raw", "ucontext", "boost", "thread"
+  // What threads run on: "raw", "ucontext", "boost", "thread" are SimGrid's context factories; empty: fibers of our own
+  // where the fabric does without SimGrid's time (fiber.h), else SimGrid's default.
+  std::string contexts = {};
 };
 
 enum class OutcomeKind { kFinished, kDeadlock, kStall, kTimeLimit };
@@ -118,7 +120,7 @@ class World {
   /// Called where a program polls and found nothing (empty ibv_poll_cq, EAGAIN, sched_yield). `what` identifies the
   /// thing polled. The first empty look at it since anything happened returns at once, so that the program may look at
   /// its other things; the second one blocks until something happens to the process (or a capped back-off passes).
-  /// False where it has not blocked: nothing has changed.
+  /// False where it has not blocked: nothing has changed. True: the caller must look at it again, now.
   bool spin(const void* what, const WaitNote& note);
   /// The current thread got something done (a successful post, poll, read ...): its polling starts anew.
   void note_activity();
@@ -170,7 +172,7 @@ class World {
   std::unique_ptr<Impl> impl_;
 };
 
-/// A simulated operating-system thread (a SimGrid actor). Owned by the World; stays valid after it ended.
+/// A simulated operating-system thread (a fiber, or a SimGrid actor). Owned by the World; stays valid after it ended.
 class Thread {
  public:
   ~Thread();
@@ -185,7 +187,7 @@ class Thread {
 
  private:
   friend class World;
-  struct Actor;  // SimGrid's side of it
+  struct Actor;  // what it runs on
   Thread();
 
   Process* process_ = nullptr;

@@ -1,5 +1,5 @@
 #pragma once
-// What the sources of World share: its queue, its threads, its clock, and SimGrid's side of a thread.
+// What the sources of World share: its queue, its threads, its clock, and what a thread runs on.
 
 #include <functional>
 #include <memory>
@@ -9,17 +9,20 @@
 
 #include "sim/engine/clock.h"
 #include "sim/engine/event_queue.h"
+#include "sim/engine/fiber.h"
 #include "sim/engine/world.h"
 
 namespace meshbed::sim {
 
+/// What a thread runs on: a fiber where the World has some (FiberRounds), a SimGrid actor otherwise.
 struct Thread::Actor {
   void start(Thread& thread, std::function<void()> body);
   void suspend();
-  void resume();
+  void resume(Thread& thread);
   void yield();
 
   simgrid::s4u::ActorPtr actor;
+  std::unique_ptr<Fiber> fiber;
 };
 
 /// Stands around every call into SimGrid from which control may go to other actors: whoever gets it back is the running
@@ -37,8 +40,19 @@ class SimgridCall {
   Thread* self_;
 };
 
+/// Whose turn it is, where threads are fibers: in rounds, as SimGrid would run actors. A round is who could run at its
+/// beginning; who yielded in it, or was started, runs in the next one before who was woken by another thread.
+struct FiberRounds {
+  explicit FiberRounds(const StackPool::Options& options) : stacks(options) {}
+  void join(Thread& thread) { next.push_back(&thread); }
+  void run_round();
+
+  StackPool stacks;
+  std::vector<Thread*> round, next;
+};
+
 struct World::Impl {
-  explicit Impl(World& world) : clock(world) {}
+  explicit Impl(World& world);
   std::vector<std::string> waiters(const World& world) const;
   /// False where the event happens although its node stands still.
   bool hold(const World& world, const Event& event);
@@ -52,14 +66,16 @@ struct World::Impl {
   std::vector<Event> held_events;
   std::vector<Thread*> held_threads;
   bool in_maestro = false;
-  int runnable = 0;  // threads that are not blocked and have not ended
-  int live = 0;      // threads that are no daemons and have not ended
+  int runnable = 0;                     // threads that are not blocked and have not ended
+  int live = 0;                         // threads that are no daemons and have not ended
+  std::unique_ptr<FiberRounds> fibers;  // nullptr: threads are SimGrid's actors
   Clock clock;
 
   static Impl& of(World& world) { return *world.impl_; }
   static void set_now(World& world, Picoseconds now) { world.now_ps_ = now; }
   static Picoseconds last_progress(const World& world) { return world.last_progress_ps_; }
-  static void resume_actor(Thread& thread) { thread.actor_->resume(); }
+  static void resume_actor(Thread& thread) { thread.actor_->resume(thread); }
+  static std::unique_ptr<Fiber>& fiber_of(Thread& thread) { return thread.actor_->fiber; }
   static void run_event(World& world, const Event& event) {
     if (world.stopped(event.host) && of(world).hold(world, event)) return;
     ++world.events_run_;

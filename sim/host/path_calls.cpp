@@ -42,7 +42,7 @@ int status_at(int directory, const char* path, struct stat* status, int flags) {
   if (!simulated) return ::fstatat(directory, path, status, flags);
   const auto found = current_sysfs().find(*simulated, (flags & AT_SYMLINK_NOFOLLOW) == 0);
   if (found.node == nullptr) return fail(found.error);
-  fill_stat(*found.node, *status);
+  fill_stat(found.node->kind, *status);
   return 0;
 }
 

@@ -22,7 +22,6 @@ class SysfsFile : public File {
   SysfsFile(Process& owner, std::string name, const SysfsNode& node)
       : File(owner),
         name_(std::move(name)),
-        node_(node),
         error_(node.read_error ? node.read_error() : 0),
         text_(error_ == 0 ? node.read() : "") {}
 
@@ -42,13 +41,12 @@ class SysfsFile : public File {
     position_ = static_cast<std::size_t>(base + offset);
     return base + offset;
   }
-  void stat(struct stat& result) const override { fill_stat(node_, result); }
+  void stat(struct stat& result) const override { fill_stat(SysfsNode::Kind::kFile, result); }
   std::size_t available_bytes() const override { return text_.size() - std::min(position_, text_.size()); }
   std::string describe() const override { return name_; }
 
  private:
   std::string name_;
-  const SysfsNode& node_;
   int error_;
   std::string text_;
   std::size_t position_ = 0;
@@ -91,13 +89,13 @@ SysfsDirectory::SysfsDirectory(Process& owner, const SysfsTree::Found& found)
   for (const auto& [name, child] : found.node->children) entries.push_back({name, type_of(*child)});
 }
 
-void SysfsDirectory::stat(struct stat& result) const { fill_stat(SysfsNode{}, result); }
+void SysfsDirectory::stat(struct stat& result) const { fill_stat(SysfsNode::Kind::kDirectory, result); }
 
-void fill_stat(const SysfsNode& node, struct stat& result) {
+void fill_stat(SysfsNode::Kind kind, struct stat& result) {
   result = {};
   result.st_nlink = 1;
   result.st_size = kAttributeBytes;
-  switch (node.kind) {
+  switch (kind) {
     case SysfsNode::Kind::kDirectory:
       result.st_mode = S_IFDIR | 0755;
       result.st_size = 0;

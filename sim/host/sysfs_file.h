@@ -34,6 +34,6 @@ class SysfsDirectory : public File {
 std::optional<std::string> simulated_path(int directory, const char* path);
 /// Opens it with open(2)'s flags; a descriptor, or -1 with errno.
 int open_simulated(const std::string& path, int flags);
-void fill_stat(const SysfsNode& node, struct stat& result);
+void fill_stat(SysfsNode::Kind kind, struct stat& result);
 
 }  // namespace meshbed::sim

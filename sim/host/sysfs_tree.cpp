@@ -11,6 +11,8 @@ namespace meshbed::sim {
 namespace {
 
 constexpr int kLinksMax = 40;  // path_resolution(7)
+// A tree takes 30 KiB and is seldom looked at after a rank has found its devices; it is soon made again.
+constexpr std::size_t kTreesMax = 8;
 
 std::vector<std::string> split(std::string_view path) {
   std::vector<std::string> parts;
@@ -42,7 +44,9 @@ bool is_sysfs_path(std::string_view path) {
 
 SysfsTree& current_sysfs() {
   const int node = World::current_process()->node;
-  auto& tree = host().sysfs[node];
+  auto& trees = host().sysfs;
+  if (trees.size() >= kTreesMax && !trees.contains(node)) trees.clear();
+  auto& tree = trees[node];
   if (tree == nullptr) tree = std::make_unique<SysfsTree>(node);
   return *tree;
 }

@@ -55,7 +55,7 @@ class SysfsTree {
 
 /// Paths that the tree answers for; all others are the real file system's.
 bool is_sysfs_path(std::string_view path);
-/// The tree of the current process's node.
+/// The tree of the current process's node. Only a few are kept: what is found in it is valid until the next call.
 SysfsTree& current_sysfs();
 
 }  // namespace meshbed::sim

@@ -33,11 +33,11 @@ struct MemoryRegion {
   std::uint8_t generation = 0;
 };
 
-/// A piece of registered memory.
+/// A piece of registered memory. Not initialised by itself: every request has lists of sixteen, and mostly uses one.
 struct Span {
-  char* bytes = nullptr;
-  std::uint32_t length = 0;
-  const MemoryRegion* region = nullptr;  // of memory that may be a GPU's; valid until the next registration
+  char* bytes;
+  std::uint32_t length;
+  const MemoryRegion* region;  // of memory that may be a GPU's; valid until the next registration
 };
 
 class MemoryTable {

@@ -118,7 +118,7 @@ std::optional<ibv_wc_status> take_response(System& system, const QueuePair& qp, 
   if (entry.payload_bytes == 0) return IBV_WC_SUCCESS;
   from.count = 1;
   if (flight.snapshot != nullptr) {
-    from.spans[0] = {flight.snapshot->bytes, static_cast<std::uint32_t>(entry.payload_bytes)};
+    from.spans[0] = {flight.snapshot->bytes, static_cast<std::uint32_t>(entry.payload_bytes), nullptr};
   } else {
     const QueuePair* responder = system.queue_pairs.find(flight.responder_qp);
     if (responder == nullptr) return std::nullopt;
@@ -148,7 +148,7 @@ void uncount(QueuePair& qp, SendEntry& entry) {
 bool local_spans(System& system, const QueuePair& qp, const SendEntry& entry, SpanList& list) {
   if ((entry.send_flags & IBV_SEND_INLINE) != 0) {
     list.count = entry.payload_bytes > 0 ? 1 : 0;
-    if (list.count > 0) list.spans[0] = {entry.block->bytes, static_cast<std::uint32_t>(entry.payload_bytes)};
+    if (list.count > 0) list.spans[0] = {entry.block->bytes, static_cast<std::uint32_t>(entry.payload_bytes), nullptr};
     return true;
   }
   const BackendSge* sges = entry.sge_count > 1 ? entry.block->sges : &entry.sge;

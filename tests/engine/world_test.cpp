@@ -1,8 +1,10 @@
 // Threads, waiting, polling and the ends of a run.
 #include <doctest/doctest.h>
 
+#include <set>
 #include <string>
 
+#include "sim/engine/fiber.h"
 #include "tests/support/run_world.h"
 
 using namespace meshbed;
@@ -221,9 +223,9 @@ TEST_CASE("daemons do not keep a run alive") {
   });
 }
 
-TEST_CASE("threads interleave the same way under every context factory") {
+TEST_CASE("threads interleave the same way as fibers and under every context factory") {
   std::string first;
-  for (const char* factory : {"raw", "ucontext", "boost", "thread"}) {
+  for (const char* factory : {"", "raw", "ucontext", "boost", "thread"}) {
     auto options = two_nodes();
     options.contexts = factory;
     const auto result = test::run_world(options, [](World& world) {
@@ -245,6 +247,65 @@ TEST_CASE("threads interleave the same way under every context factory") {
     if (first.empty()) first = result.value;
     CHECK_MESSAGE(result.value == first, factory);
   }
+}
+
+TEST_CASE("threads that start, wake and yield to each other at one instant take turns as SimGrid's actors would") {
+  std::string first;
+  for (const char* factory : {"raw", "", "thread"}) {
+    auto options = two_nodes();
+    options.contexts = factory;
+    const auto result = test::run_world(options, [](World& world) {
+      auto* log = new Log;
+      auto& process = world.add_process(0, 0, "rank");
+      const auto child = [&world, log](char name) {
+        return [&world, log, name] {
+          for (int step = 0; step < 3; ++step) {
+            log->text += name;
+            world.yield();
+          }
+        };
+      };
+      auto& sleeper = world.spawn(process, "sleeper", [&world, log] {
+        world.block({.what = "test"});
+        log->text += 's';
+      });
+      for (const char name : {'a', 'b'}) {
+        world.spawn(process, "parent", [&world, &process, &sleeper, log, child, name] {
+          log->text += name;
+          auto& made = world.spawn(process, "child", child(static_cast<char>(name - 'a' + 'x')));
+          log->text += name;
+          if (name == 'a') world.wake(sleeper);
+          world.yield();
+          log->text += name;
+          made.join();
+          log->text += name;
+          if (log->text.size() == 15) test::report(log->text);
+        });
+      }
+    });
+    CHECK_MESSAGE(result.value.size() == 15, result.value);
+    if (first.empty()) first = result.value;
+    CHECK_MESSAGE(result.value == first, factory);
+  }
+}
+
+TEST_CASE("a fiber's stack is used again when its thread has ended") {
+  if (!sim::kFibers) return;
+  const auto result = test::run_world(two_nodes(), [](World& world) {
+    auto& process = world.add_process(0, 0, "rank");
+    world.spawn(process, "main", [&world, &process] {
+      std::set<const void*> places;
+      for (int each = 0; each < 100; ++each) {
+        const auto body = [&places] {
+          const int here = 0;
+          places.insert(&here);
+        };
+        world.spawn(process, "short", body).join();
+      }
+      test::report(std::to_string(places.size()));
+    });
+  });
+  CHECK(result.value == "1");
 }
 
 // Whoever wakes a thread goes on first: it may still be in the middle of what the other waits for.
