@@ -5,7 +5,7 @@
 #   ./meshbed test            the same, and: the emulated world joined with the simulated one, another compiler at another
 #                             level (same digest), Valgrind over the simulations,
 #                             AddressSanitizer and UBSan over the rooms that read foreign bytes, ThreadSanitizer over the
-#                             engine's threads, clang-format, clang-tidy
+#                             engine's and the plugin's threads, clang-format, clang-tidy
 #
 # One line for each suite; the last line of standard output is "N passed, N failed, N skipped", in doctest test cases.
 
@@ -122,7 +122,7 @@ build_sanitized() {
   renice -n 19 "$BASHPID" >/dev/null
   # The rooms that read bytes from elsewhere: scenario files, recordings, handles, handshakes.
   build "$1" cli_tests net_tests base_tests models_tests trace_tests
-  build "$2" coll_tests
+  build "$2" coll_tests threads_tests
 }
 
 run_whole_test() {
@@ -144,8 +144,8 @@ run_whole_test() {
   # Whole simulations ran under Valgrind above.
   ASAN_OPTIONS=detect_leaks=0 run_suites "$asan" "asan/" '^(cli|base|models|net|trace)$'
 
-  # The engine's own threads, as they run outside the simulator.
-  run_suites "$tsan" "tsan/" '^coll$'
+  # The engine's own threads, and the plugin's, as they run outside the simulator.
+  run_suites "$tsan" "tsan/" '^(coll|threads)$'
 
   check "format" format_is_clean
   check "clang-tidy" tidy_is_clean

@@ -5,6 +5,16 @@
 
 namespace meshbed::net {
 
+bool is_of_cable(const Transport& transport, const IpAddress& own) {
+  for (const Nic& nic : transport.nics()) {
+    if (nic.device < 0) continue;  // an interface, for TCP
+    for (const IpPrefix& address : nic.addresses) {
+      if (address.address == own) return true;
+    }
+  }
+  return false;
+}
+
 Result<LocalEnd> local_end_for(Transport& transport, const IpAddress& own, const IpAddress& client,
                                const WireEnd& peer) {
   if (client != peer.address.address) {

@@ -14,4 +14,7 @@ class Transport;
 Result<LocalEnd> local_end_for(Transport& transport, const IpAddress& own, const IpAddress& client,
                                const WireEnd& peer);
 
+/// Whether `own` is the address of one of our RDMA ports: who came in there is a neighbour.
+bool is_of_cable(const Transport& transport, const IpAddress& own);
+
 }  // namespace meshbed::net

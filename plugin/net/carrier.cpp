@@ -22,6 +22,8 @@ void Carrier::fail(Error error) { connection_.fail(std::move(error)); }
 
 bool Carrier::impaired() const { return connection_.impaired(); }
 
+const TrafficHint* Carrier::hint() const { return connection_.hint_.get(); }
+
 void Carrier::confirm(std::uint64_t entry) { connection_.confirmed_ = std::max(connection_.confirmed_, entry); }
 
 void Carrier::lose(Error error) {

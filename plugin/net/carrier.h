@@ -12,6 +12,7 @@
 #include "plugin/net/request.h"
 #include "plugin/net/ring.h"
 #include "plugin/net/state.h"
+#include "plugin/net/traffic_hint.h"
 
 namespace meshbed::net {
 
@@ -89,6 +90,8 @@ class Carrier {
   /// The way is lost: suspends the connection, or fails it where it cannot be taken up again.
   void lose(Error error);
   bool impaired() const;
+  /// What NCCL says of the traffic; nullptr: nobody can.
+  const TrafficHint* hint() const;
   /// All receives below this entry are served.
   void confirm(std::uint64_t entry);
 

@@ -1,6 +1,7 @@
 #include "plugin/net/circuit.h"
 
 #include <cinttypes>
+#include <utility>
 
 #include "plugin/base/log.h"
 
@@ -18,10 +19,12 @@ Circuit::~Circuit() {
 
 bool Circuit::progress() {
   if (over_) return false;
-  bool moved = parts_.entry->progress() > 0;
-  moved = parts_.exit->progress() > 0 || moved;
-  moved = move_announcements() || moved;
-  moved = move_pieces() || moved;
+  const int found = parts_.entry->progress() + parts_.exit->progress();
+  bool moved = false;
+  if (std::exchange(stirred_, false) || found > 0) {
+    moved = move_announcements();
+    moved = move_pieces() || moved;
+  }
   if (parts_.entry->broken()) {
     break_off(parts_.entry->what_broke().text);
   } else if (parts_.exit->broken()) {
@@ -44,12 +47,6 @@ CircuitState Circuit::state() {
     state.waits_for = "the word of " + parts_.exit->neighbour() + " that a message has arrived";
   }
   return state;
-}
-
-void Circuit::arm() {
-  if (over_) return;
-  parts_.entry->arm();
-  parts_.exit->arm();
 }
 
 bool Circuit::move_announcements() {
@@ -86,7 +83,14 @@ bool Circuit::move_pieces() {
   return moved;
 }
 
+void Circuit::listen_to_silence() {
+  parts_.entry->listen_to_silence();
+  parts_.exit->listen_to_silence();
+  stirred_ = true;  // the write may have been refused
+}
+
 void Circuit::look_at_controls() {
+  stirred_ = true;
   if (!over_ && parts_.upstream.is_open()) look_upstream();
   if (!over_ && parts_.downstream.is_open()) look_downstream();
 }
@@ -97,8 +101,9 @@ void Circuit::look_upstream() {
   if (message && (*message)->type == WireType::kEnd) end_at_ = (*message)->pieces;
   if (!message) {
     // The sender's end is gone. What it handed over before still counts; it has arrived, or never will.
-    parts_.entry->progress();
-    if (!end_at_) end_at_ = parts_.entry->arrived();
+    parts_.entry->wake();
+    while (parts_.entry->has_news()) parts_.entry->progress();
+    end_at_ = parts_.entry->arrived();
     parts_.upstream.close();
   }
 }

@@ -27,11 +27,15 @@ class Circuit {
   explicit Circuit(Parts parts);
   ~Circuit();
 
-  /// Moves what can be moved; true where something did.
+  /// There may be something to do.
+  bool has_news() const { return !over_ && (stirred_ || parts_.entry->has_news() || parts_.exit->has_news()); }
+  /// Moves what can be moved; true where something did (that neighbours answer is nothing). What is left waits for
+  /// completions.
   bool progress();
+  /// To be called every RelayEnd::kLookPauseMs: asks neighbours that have long been silent whether they are there.
+  void listen_to_silence();
   /// Looks at both control connections; to be called when poll(2) finds one readable.
   void look_at_controls();
-  void arm();
   /// Delivered and closed, or broken: to be destroyed.
   bool over() const { return over_; }
   CircuitState state();
@@ -54,6 +58,7 @@ class Circuit {
   std::array<std::uint64_t, 2 * kRingEntries> ends_{};
   std::uint64_t ends_in_ = 0, ends_out_ = 0;
   std::uint64_t bytes_ = 0;
+  bool stirred_ = false;  // by what a control connection said
   bool over_ = false;
 };
 

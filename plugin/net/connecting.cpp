@@ -19,8 +19,9 @@ Connecting::Connecting(Transport& transport, Destination destination, Leg& leg)
     : transport_(transport),
       destination_(std::move(destination)),
       leg_(leg),
-      dial_deadline_(Deadline::in_ms(destination_.patience_ms > 0
-                                         ? destination_.patience_ms
+      dial_deadline_(Deadline::in_ms(destination_.patience_ms > 0 ? destination_.patience_ms
+                                     : destination_.dial_ms > 0
+                                         ? destination_.dial_ms
                                          : transport.config().number(Variable::kConnectTimeoutSec) * 1000)) {}
 
 Result<bool> Connecting::advance() {
@@ -101,8 +102,11 @@ Result<bool> Connecting::await_dialling() {
     return true;
   }
   if (dial_deadline_.passed() && destination_.patience_ms == 0) {
-    return unreachable("nobody answered within " + transport_.config().text(Variable::kConnectTimeoutSec) +
-                       " s (NCCL_MESH_CONNECT_TIMEOUT_SEC)");
+    return unreachable(destination_.dial_ms > 0
+                           ? "nobody answered within " + std::to_string(destination_.dial_ms) +
+                                 " ms, this cable's share of NCCL_MESH_CONNECT_TIMEOUT_SEC"
+                           : "nobody answered within " + transport_.config().text(Variable::kConnectTimeoutSec) +
+                                 " s (NCCL_MESH_CONNECT_TIMEOUT_SEC)");
   }
   if (attempt_deadline_.passed() || dial_deadline_.passed()) {
     return retry_or_fail({.code = ErrorCode::kTimeout,
@@ -208,9 +212,10 @@ Result<bool> Connecting::await_proof() {
 
 Result<void> Connecting::check_reply(const WireMessage& reply) {
   final_ = reply.type == WireType::kGone;
+  refused_ = final_ || reply.type == WireType::kRefuse;
   served_ = final_ ? reply.served : 0;
   if (final_) return handshake_error(ends_text() + ": the peer's connection is gone: " + reply.reason);
-  if (reply.type == WireType::kRefuse) return handshake_error(ends_text() + ": the peer refuses: " + reply.reason);
+  if (refused_) return handshake_error(ends_text() + ": the peer refuses: " + reply.reason);
   const char* problem = nullptr;
   WireType wanted = destination_.resumes || destination_.onward ? WireType::kResumed : WireType::kReply;
   if (destination_.rail) wanted = WireType::kRailed;

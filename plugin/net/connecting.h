@@ -29,6 +29,7 @@ struct Destination {
   bool resumes = false;               // RESUME instead of REQUEST
   std::optional<WireRail> rail{};     // RAIL instead of REQUEST
   bool keeps_ready = false;           // READY waits for go_ahead()
+  std::int64_t dial_ms = 0;           // for all attempts; 0: as the configuration says
   std::int64_t patience_ms = 0;       // one attempt, and no longer than this; 0: as the configuration says
 };
 
@@ -39,6 +40,8 @@ class Connecting {
 
   /// True: connected, but for READY where that is kept. After an error the object is of no use.
   Result<bool> advance();
+  /// Connected, and READY is kept.
+  bool is_kept() const { return state_ == State::kKept; }
   /// Once connected: READY is sent, too, by the next calls of advance().
   void go_ahead();
   /// What poll(2) should look for before the next advance().
@@ -50,6 +53,8 @@ class Connecting {
   std::uint16_t session_port() const { return session_port_; }
   /// After an error: it would be the same next time, for the peer's connection or process is gone.
   bool is_final() const { return final_; }
+  /// After an error: the peer is there, and said no.
+  bool was_refused() const { return refused_; }
 
  private:
   enum class State { kDial, kDialling, kRoute, kRequest, kReply, kProof, kKept, kReady, kDone };
@@ -75,7 +80,7 @@ class Connecting {
   Leg& leg_;
   std::uint64_t served_ = 0, session_ = 0;
   std::uint16_t session_port_ = 0;
-  bool final_ = false;
+  bool final_ = false, refused_ = false;
   State state_ = State::kDial;
   int attempts_ = 0;
   Deadline dial_deadline_;     // for all attempts

@@ -13,7 +13,6 @@
 namespace meshbed::net {
 namespace {
 
-constexpr int kPollAtOnce = 16;
 /// So many between two looks at the clock.
 constexpr std::uint32_t kPollsBetweenClocks = 16;
 /// So often in a row a connection may be taken up again for nothing before its time runs on.

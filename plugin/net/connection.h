@@ -71,7 +71,8 @@ class Connection : public Endpoint {
   Connection(ObjectKind kind, std::unique_ptr<Leg> leg, const ConnectionSettings& settings);
   verbs::CompletionQueue& completions() { return leg_->completions(); }
 
-  /// One ibv_poll_cq; how many completions it brought. May leave the connection impaired.
+  static constexpr int kPollAtOnce = 16;
+  /// One ibv_poll_cq; how many completions it brought, kPollAtOnce at most. May leave the connection impaired.
   int poll();
   virtual void completed(const ibv_wc& completion) = 0;
   /// One look at what a flush waits for.

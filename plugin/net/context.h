@@ -3,11 +3,13 @@
 // profiler, and what NCCL says of the traffic to come.
 
 #include <cstdint>
+#include <memory>
 #include <mutex>
 
 #include "plugin/net/event_log.h"
 #include "plugin/net/object.h"
 #include "plugin/net/state.h"
+#include "plugin/net/traffic_hint.h"
 
 namespace meshbed::net {
 
@@ -29,15 +31,18 @@ class Context : public Object {
   Transport& transport;
   const ContextSettings settings;
 
-  /// What NCCL says before it connects and before it transfers. It is kept and shown, and changes nothing: one queue
-  /// pair a connection serves every pattern. Any thread.
+  /// What NCCL says before it connects and before it transfers. It is kept and shown, and may keep connections on their
+  /// own cables (traffic_hint.h). Any thread.
   void note_hint(const CommunicatorState& hint) {
     const std::lock_guard lock(mutex_);
     const std::uint64_t hints = hint_.hints + 1;
     hint_ = hint;
     hint_.hints = hints;
     hint_.comm = settings.comm;
+    traffic_hint_->note(hint);
   }
+  /// Outlives the context with whoever keeps it.
+  std::shared_ptr<const TrafficHint> traffic_hint() const { return traffic_hint_; }
   CommunicatorState hint() {
     const std::lock_guard lock(mutex_);
     return hint_while_frozen();
@@ -51,6 +56,7 @@ class Context : public Object {
  private:
   std::mutex mutex_;  // guards hint_
   CommunicatorState hint_;
+  std::shared_ptr<TrafficHint> traffic_hint_ = std::make_shared<TrafficHint>();
 };
 
 }  // namespace meshbed::net

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <utility>
 
 #include "plugin/net/connection.h"
 #include "plugin/net/memory.h"
@@ -38,9 +39,12 @@ LegShape DirectCarrier::rail_shape_on(const verbs::Device& device) {
 DirectCarrier::DirectCarrier(SendConnection& connection, const StripeSettings& stripes)
     : Carrier(connection), stripes_(stripes) {
   open_way(own_, leg(), shape_on(leg().device()).depths.sends);
+  if (own_.leg->local().load != nullptr) own_.leg->local().load->legs.fetch_add(1, std::memory_order_relaxed);
+  counts_ = own_.leg->local().load != nullptr;
 }
 
 void DirectCarrier::forget_loads() {
+  if (std::exchange(counts_, false)) own_.leg->local().load->legs.fetch_sub(1, std::memory_order_relaxed);
   own_.take_load(own_.in_flight_bytes);
   for (std::size_t rail = 0; rails_ != nullptr && rail < kMaxRails; ++rail) {
     if (rails_->rail[rail]) rails_->rail[rail]->take_load(rails_->rail[rail]->in_flight_bytes);
@@ -55,14 +59,14 @@ void DirectCarrier::open_way(Way& way, Leg& leg, std::uint32_t depth) {
 
 void DirectCarrier::Way::add_load(std::uint64_t bytes) {
   in_flight_bytes += bytes;
-  if (leg->local().load != nullptr) leg->local().load->fetch_add(bytes, std::memory_order_relaxed);
+  if (leg->local().load != nullptr) leg->local().load->bytes.fetch_add(bytes, std::memory_order_relaxed);
 }
 
 void DirectCarrier::Way::take_load(std::uint64_t bytes) {
   if (bytes == 0) return;                    // its leg may be gone
   bytes = std::min(bytes, in_flight_bytes);  // less after forget_loads()
   in_flight_bytes -= bytes;
-  if (leg->local().load != nullptr) leg->local().load->fetch_sub(bytes, std::memory_order_relaxed);
+  if (leg->local().load != nullptr) leg->local().load->bytes.fetch_sub(bytes, std::memory_order_relaxed);
 }
 
 const char* DirectCarrier::size_problem(std::size_t size_bytes) const {
@@ -220,7 +224,12 @@ void DirectCarrier::complete(Request& request) {
 
 void DirectCarrier::describe(ConnectionState& state) {
   const int rails = rails_ != nullptr ? std::popcount(rails_->laid) : 0;
-  state.way = rails > 0 ? "cable, striped over " + std::to_string(rails) + " more" : "cable";
+  state.way = "cable";
+  if (rails > 0) {
+    const char* reason = reason_to_stay(rails_->laid);
+    state.way += reason != nullptr ? std::string(", not striped: ") + reason
+                                   : ", striped over " + std::to_string(rails) + " more";
+  }
   if (own_.queued > 0) state.waits_for = "the acknowledgement of the adapter of " + state.peer;
   for (std::size_t number = 0; rails > 0 && number < kMaxRails; ++number) {
     const Rail* rail = rails_->rail[number].get();

@@ -103,6 +103,8 @@ class DirectCarrier : public Carrier {
   // --- stripes (striped_carrier.cpp) ---
   /// Bit per rail that the message goes over; 0: it is not striped.
   std::uint32_t rails_for(const SendArguments& send, const Place& place);
+  /// Why long messages keep to the own cable, by NCCL's hints; nullptr: they do not.
+  const char* reason_to_stay(std::uint32_t rails);
   bool write_stripes(const SendArguments& send, const Place& place, std::uint32_t rails, Request& request);
   const RailKeys& keys_of(const Place& place);
   void complete_in_order();
@@ -111,6 +113,7 @@ class DirectCarrier : public Carrier {
   Way own_;
   std::unique_ptr<Rails> rails_;
   bool probing_ = false;
+  bool counts_ = false;  // among its port's legs
 };
 
 }  // namespace meshbed::net

@@ -1,16 +1,31 @@
 #include "plugin/net/knock.h"
 
+#include "plugin/net/discovery.h"
+
 namespace meshbed::net {
 namespace {
 
 constexpr std::int64_t kPatienceMs = 2500;
 
+/// Ours on the cable to `peer`, as it is now: it may be another one than when the connection came to stand.
+IpAddress own_address(const LocalEnd& local, const IpAddress& peer) {
+  const auto interfaces = read_interfaces();
+  if (!interfaces) return local.address.address;
+  IpAddress own = local.address.address;
+  for (const InterfaceAddress& interface : *interfaces) {
+    if (interface.netdev != local.nic.netdev) continue;
+    if (interface.prefix.address == local.address.address) return local.address.address;
+    if (contains(interface.prefix, peer)) own = interface.prefix.address;
+  }
+  return own;
+}
+
 }  // namespace
 
 Knock::Knock(const LocalEnd& local, const WireEnd& sender, std::uint64_t session)
     : session_(session), sender_(to_text(sender.address.address)), ends_(Deadline::in_ms(kPatienceMs)) {
-  auto socket =
-      Socket::begin_connect(local.address.address, {.address = sender.address.address, .port = sender.service_port});
+  auto socket = Socket::begin_connect(own_address(local, sender.address.address),
+                                      {.address = sender.address.address, .port = sender.service_port});
   if (socket) {
     socket_ = std::move(*socket);
   } else {

@@ -88,6 +88,13 @@ WireEnd Leg::describe() const {
 Result<void> Leg::join(const WireEnd& peer, std::uint8_t mtu) {
   peer_ = peer;
   joined_ns_ = now_ns();
+  // The kernel would look for the peer's Ethernet address for a second (rdma_resolve_ip), and a service stand still.
+  if (const Result<verbs::PortState> port = device().query_port(local_.nic.port); port && !port->active) {
+    return Error{.code = ErrorCode::kUnreachable,
+                 .scope = Scope::kPort,
+                 .text = ends_text() + ": the port of " + local_.nic.device_name + " is down: look at its cable",
+                 .os_errno = 0};
+  }
   verbs::QueuePairPath path;
   path.local_port = local_.nic.port;
   path.local_gid_index = local_.gid.index;

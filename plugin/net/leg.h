@@ -26,8 +26,11 @@
 
 namespace meshbed::net {
 
-/// Bytes that all connections of the process have handed to a port and that are not acknowledged yet.
-using PortLoad = std::atomic<std::uint64_t>;
+/// Of a port, by all sending connections of the process.
+struct PortLoad {
+  std::atomic<std::uint64_t> bytes{0};  // handed to it and not acknowledged yet
+  std::atomic<std::uint32_t> legs{0};   // that begin on it, rails not counted
+};
 
 /// Our end of a leg-to-be.
 struct LocalEnd {

@@ -10,16 +10,23 @@
 namespace meshbed::net {
 
 Listener::Listener(Transport& transport, int dev, const ContextSettings& owner)
-    : Object(kKind), transport_(transport), dev_(dev), owner_(owner), cookie_(transport.random()) {}
+    : Object(kKind),
+      transport_(transport),
+      dev_(dev),
+      owner_(owner),
+      nics_(transport.current_nics()),
+      cookie_(transport.random()) {}
 
 Result<std::unique_ptr<Listener>> Listener::create(Transport& transport, int dev, const ContextSettings& owner) {
   std::unique_ptr<Listener> listener(new Listener(transport, dev, owner));
-  bool ipv6 = has_ipv6(transport.nics());
+  bool ipv6 = has_ipv6(listener->nics_);
   for (const InterfaceAddress& interface : transport.tcp_interfaces()) {
     ipv6 = ipv6 || interface.prefix.address.family == Family::kIpv6;
   }
   if (auto opened = listener->porch_.open(
-          ipv6, {.name = "listener", .patience_s = transport.config().number(Variable::kAcceptTimeoutSec)});
+          ipv6, {.name = "listener",
+                 .patience_s = transport.config().number(Variable::kAcceptTimeoutSec),
+                 .is_cable = [&transport](const IpAddress& own) { return is_of_cable(transport, own); }});
       !opened) {
     return opened.error();
   }
@@ -35,8 +42,8 @@ Handle Listener::handle() const {
   handle.dev = static_cast<std::uint8_t>(dev_);
   handle.tcp_addresses = transport_.tcp_addresses(dev_);
   if (transport_.tcp().everything()) return handle;
-  for (std::size_t nic = 0; nic < transport_.nics().size(); ++nic) {
-    for (const IpPrefix& address : transport_.nics()[nic].addresses) {
+  for (std::size_t nic = 0; nic < nics_.size(); ++nic) {
+    for (const IpPrefix& address : nics_[nic].addresses) {
       handle.addresses.push_back(
           {.prefix = address, .nic = static_cast<std::uint8_t>(std::min<std::size_t>(nic, 127))});
     }
@@ -146,7 +153,7 @@ bool Listener::is_away(const IpAddress& address) const {
   };
   const std::vector<Nic> now = transport_.current_nics();
   for (std::size_t at = 0; at < now.size(); ++at) {
-    if (!has(transport_.nics()[at])) continue;
+    if (!has(nics_[at])) continue;
     return !now[at].link_up || !has(now[at]) || !find_gid(now[at], address, transport_.gid_preference());
   }
   return false;

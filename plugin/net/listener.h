@@ -78,6 +78,7 @@ class Listener : public Object {
   Transport& transport_;
   int dev_;
   ContextSettings owner_;
+  std::vector<Nic> nics_;  // as they were when the handle was made, which names their addresses
   std::uint64_t cookie_;
   std::mutex mutex_;
   Porch porch_;

@@ -15,7 +15,7 @@ void LostWays::add(const Leg& lost) {
   if (!port || !port->active) return;
   const CableEnds ends = CableEnds::of(lost);
   auto entry = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& known) { return known.ends == ends; });
-  if (entry == entries_.end()) entry = entries_.insert(entries_.end(), {.ends = ends});
+  if (entry == entries_.end()) entry = entries_.insert(entries_.end(), {.ends = ends, .not_before = {}});
   entry->pause_ms = std::clamp(2 * entry->pause_ms, kFirstPauseMs, kLongestPauseMs);
   entry->times = entry->not_before.passed() ? 1 : entry->times + 1;
   entry->not_before = Deadline::in_ms(entry->pause_ms);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cerrno>
+#include <utility>
 
 #include "plugin/base/log.h"
 
@@ -35,14 +36,21 @@ Result<void> Porch::advance(std::vector<Arrival>& arrivals) {
     if (hear(*caller, arrivals)) caller.reset();
   }
   std::erase(callers_, nullptr);
+  while (is_crowded()) make_room(arrivals);
   return admitted;
 }
 
 Result<void> Porch::admit(std::vector<Arrival>& arrivals) {
+  if (deaf_ && !deaf_until_.passed()) return ok();
+  deaf_ = false;
   for (;;) {
     auto arrived = socket_.accept_client();
     if (!arrived) {
-      if (!is_exhausted(arrived.error().os_errno) || callers_.empty()) {
+      if (is_exhausted(arrived.error().os_errno) && callers_.empty()) {
+        go_deaf();
+        return ok();
+      }
+      if (!is_exhausted(arrived.error().os_errno)) {
         MESHBED_WARN("%s on port %u: %s", options_.name.c_str(), port_, arrived.error().text.c_str());
         return arrived.error();
       }
@@ -55,24 +63,54 @@ Result<void> Porch::admit(std::vector<Arrival>& arrivals) {
     caller->local = (*arrived)->local;
     caller->remote = (*arrived)->remote;
     caller->deadline = Deadline::in_ms(options_.patience_s * 1000);
+    caller->over_cable = options_.is_cable && options_.is_cable(caller->local.address);
+    if (caller->over_cable) caller->spared_until = Deadline::in_ms(kSparedMs);
+    deafness_told_ = false;
     MESHBED_LOG(LogLevel::kTrace, "client %s port %u came in on %s port %u", to_text(caller->remote.address).c_str(),
                 caller->remote.port, to_text(caller->local.address).c_str(), port_);
     callers_.push_back(std::move(caller));
-    if (callers_.size() > kCallersMost) make_room(arrivals);
+    if (is_crowded()) make_room(arrivals);
   }
 }
 
-/// Who has a whole message waiting is handed on instead: he has said who he is.
+void Porch::go_deaf() {
+  deaf_ = true;
+  deaf_until_ = Deadline::in_ms(kDeafMs);
+  if (std::exchange(deafness_told_, true)) return;
+  MESHBED_WARN(
+      "%s on port %u: nobody can come in before this process has a free descriptor again: raise its limit (ulimit -n)",
+      options_.name.c_str(), port_);
+}
+
+bool Porch::is_crowded() const {
+  if (callers_.size() <= kCallersMost) return false;
+  if (callers_.size() > kCallersOverCablesMost) return true;
+  return static_cast<std::size_t>(std::count_if(
+             callers_.begin(), callers_.end(), [](const auto& caller) { return !caller->is_spared(); })) > kCallersMost;
+}
+
+/// One goes: of those who are not spared, where there are any. Who has a whole message waiting is handed on instead: he
+/// has said who he is.
 void Porch::make_room(std::vector<Arrival>& arrivals) {
-  auto goes = callers_.begin();
-  std::ptrdiff_t most = 0;
-  for (auto one = callers_.begin(); one != callers_.end(); ++one) {
-    const std::ptrdiff_t count = std::count_if(
-        one, callers_.end(), [&](const auto& other) { return other->remote.address == (*one)->remote.address; });
-    if (count <= most) continue;
-    most = count;
-    goes = one;
+  struct Crowd {
+    std::size_t first = 0;  // of its callers: the one who has waited longest
+    std::size_t callers = 0;
+  };
+  std::vector<Crowd> crowds;  // one an address; of those who are spared where all are
+  for (const bool spared : {false, true}) {
+    if (!crowds.empty()) break;
+    for (std::size_t index = 0; index < callers_.size(); ++index) {
+      if (callers_[index]->is_spared() != spared) continue;
+      auto crowd = std::find_if(crowds.begin(), crowds.end(), [&](const Crowd& other) {
+        return callers_[other.first]->remote.address == callers_[index]->remote.address;
+      });
+      if (crowd == crowds.end()) crowd = crowds.insert(crowds.end(), {.first = index, .callers = 0});
+      ++crowd->callers;
+    }
   }
+  const auto largest = std::max_element(
+      crowds.begin(), crowds.end(), [](const Crowd& one, const Crowd& other) { return one.callers < other.callers; });
+  const auto goes = callers_.begin() + static_cast<std::ptrdiff_t>(largest->first);
   if (!hear(**goes, arrivals)) drop(**goes, "more wait here than may, most of them from that address");
   callers_.erase(goes);
 }

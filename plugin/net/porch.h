@@ -5,6 +5,10 @@
 //
 //   - kCallersMost wait at one time. One more, and somebody goes: of those from the address that the most come from,
 //     the one who has waited longest. A stranger's thousand connections drive out each other, not a peer's one.
+//   - Who came over a cable of ours is not among them for his first second: a peer that starts again may come with all
+//     of its connections at once. Of these there are kCallersOverCablesMost.
+//   - Where the process has no descriptor left and nobody can go, nobody is let in for kDeafMs, again and again: the
+//     kernel keeps those who come in its queue.
 //   - Each has a deadline for the first message, which peers send with the connection.
 //   - After the first ones they cost a warning at every doubling of their number.
 //
@@ -13,6 +17,7 @@
 #include <poll.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -35,21 +40,26 @@ struct PorchOptions {
   std::string name;             // in logs: "listener"
   std::int64_t patience_s = 0;  // for a whole handshake; 0: for ever, and only their number is bounded
   bool has_visitors = false;    // who comes and goes without a word only wanted to know whether the way stands
+  std::function<bool(const IpAddress&)> is_cable{};  // whether this address of ours is a cable's; empty: none is
 };
 
 class Porch {
  public:
-  static constexpr std::size_t kCallersMost = 64;
+  static constexpr std::size_t kCallersMost = 64, kCallersOverCablesMost = 1024;
+  static constexpr std::int64_t kSparedMs = 1000, kDeafMs = 100;
 
   /// Listens on every address of this machine (IPv6 too where `ipv6`).
   Result<void> open(bool ipv6, PorchOptions options);
   std::uint16_t port() const { return port_; }
-  int descriptor() const { return socket_.descriptor(); }
+  /// To look for those who come; -1 while nobody is let in.
+  int descriptor() const { return deaf_ ? -1 : socket_.descriptor(); }
 
   /// Lets in who has come, and hears everybody out; those who have said something are appended. An error: nobody can
   /// come in any more; those who are there are heard all the same.
   Result<void> advance(std::vector<Arrival>& arrivals);
   bool empty() const { return callers_.empty(); }
+  /// It must be advanced from time to time, whatever poll(2) says of its descriptor.
+  bool is_deaf() const { return deaf_; }
   /// Adds what poll(2) should look for while it is not empty; deadlines pass without it.
   void watch(std::vector<pollfd>& watched) const;
 
@@ -58,11 +68,16 @@ class Porch {
     Socket socket;
     SocketAddress local, remote;
     Deadline deadline;
+    bool over_cable = false;
+    Deadline spared_until;  // where he came over a cable
     MessageReader reader;
+    bool is_spared() const { return over_cable && !spared_until.passed(); }
   };
   Result<void> admit(std::vector<Arrival>& arrivals);
   /// True: he is not on the porch any more.
   bool hear(Caller& caller, std::vector<Arrival>& arrivals);
+  void go_deaf();
+  bool is_crowded() const;
   void make_room(std::vector<Arrival>& arrivals);
   void drop(const Caller& caller, const std::string& why, bool worth_a_warning = true);
 
@@ -71,6 +86,8 @@ class Porch {
   std::uint16_t port_ = 0;
   std::vector<std::unique_ptr<Caller>> callers_;  // in the order in which they came
   std::uint64_t dropped_ = 0;
+  bool deaf_ = false, deafness_told_ = false;
+  Deadline deaf_until_;
 };
 
 }  // namespace meshbed::net

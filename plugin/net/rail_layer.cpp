@@ -1,6 +1,8 @@
 #include "plugin/net/rail_layer.h"
 
 #include <algorithm>
+#include <array>
+#include <utility>
 
 #include "plugin/base/log.h"
 #include "plugin/net/direct_carrier.h"
@@ -18,7 +20,7 @@ constexpr std::uint32_t kCallsBetweenClocks = 16;
 }  // namespace
 
 void RailLayer::plan(const std::vector<Nic>& nics) {
-  plan_again_ = rail_ != nullptr;
+  plan_again_ = !attempts_.empty();
   if (plan_again_) return;
   plan_.clear();
   waits_ = false;
@@ -65,73 +67,130 @@ void RailLayer::plan(const std::vector<Nic>& nics) {
 }
 
 std::size_t RailLayer::free_number() const {
+  const auto is_taken = [this](std::size_t number) {
+    return leg_.rail(number) != nullptr || std::any_of(attempts_.begin(), attempts_.end(), [=](const Attempt& attempt) {
+             return attempt.number == number;
+           });
+  };
   std::size_t number = 0;
-  while (number < kMaxRails && leg_.rail(number) != nullptr) ++number;
+  while (number < kMaxRails && is_taken(number)) ++number;
   return number;
 }
 
-std::optional<std::size_t> RailLayer::advance() {
-  if (rail_ == nullptr) {
-    if (plan_.empty() || (waits_ && (++calls_ % kCallsBetweenClocks != 0 || !next_try_.passed())) || !begin()) {
-      return std::nullopt;
-    }
-  }
-  auto connected = connecting_->advance();
-  if (!connected) {
-    fail(connected.error().text);
-    return std::nullopt;
-  }
-  if (!*connected) return std::nullopt;
-  connecting_.reset();
-  leg_.lay(number_, std::move(rail_));
-  plan_.erase(plan_.begin());
-  return number_;
+void RailLayer::join(std::int64_t patience_ms) {
+  joining_ = true;
+  patience_ms_ = patience_ms;
+  looked_ns_ = now_ns();
+  const auto silent = std::stable_partition(plan_.begin(), plan_.end(), [this](const Way& way) {
+    return !origin_.transport->silent_cables().contains(CableEnds::of(way.nic, way.route));
+  });
+  untried_ = static_cast<std::size_t>(silent - plan_.begin());
 }
 
-bool RailLayer::begin() {
-  waits_ = false;
-  number_ = free_number();
-  if (number_ == kMaxRails) {
-    plan_.clear();
-    return false;
+bool RailLayer::joined(const std::vector<Nic>& nics) {
+  if (!joining_) return true;
+  // Nobody waits for a cable that was pulled meanwhile.
+  for (auto attempt = attempts_.begin(); attempt != attempts_.end();) {
+    const bool stands = attempt->rail->local().stands(nics);
+    if (!stands) put_off(std::move(attempt->way));
+    attempt = stands ? attempt + 1 : attempts_.erase(attempt);
   }
-  const Way& way = plan_.front();
-  if (!lost_.may_try(CableEnds::of(way.nic, way.route))) {
-    put_off();
-    return false;
+  std::erase_if(unheard_, [&](Unheard& rail) {
+    std::array<std::uint8_t, 16> unwanted;
+    return !leg_.rail(rail.number)->local().stands(nics) || !rail.control.receive(unwanted);
+  });
+  // A caller that was away for long is no fault of the cables, which answer what it has not sent yet.
+  constexpr std::int64_t kLongestGapNs = 100'000'000;
+  const std::int64_t now = now_ns();
+  waited_ns_ += std::min(now - std::exchange(looked_ns_, now), kLongestGapNs);
+  if ((!attempts_.empty() || !unheard_.empty()) && waited_ns_ < patience_ms_ * 1'000'000) return false;
+  for (const Attempt& attempt : attempts_) {
+    tell_silent(attempt.way, "it did not answer within " + std::to_string(patience_ms_) + " ms");
   }
-  const LocalEnd local = origin_.transport->local_end(way.nic, way.route.local, way.route.gid);
-  if (!DirectCarrier::may_be_rail(local)) {
-    plan_.erase(plan_.begin());
-    return false;
-  }
-  auto rail = Leg::open(local, settings_, DirectCarrier::rail_shape_on(*local.device));
-  if (!rail) {
-    fail(rail.error().text);
-    return false;
-  }
-  rail_ = std::move(*rail);
-  connecting_ = std::make_unique<Connecting>(
-      *origin_.transport,
-      Destination{.route = way.route,
-                  .target = {.address = way.route.remote.prefix.address, .port = origin_.service_port},
-                  .cookie = origin_.session,
-                  .rail = WireRail{.number = static_cast<std::uint8_t>(number_), .sender_leg = leg_.pair().number()},
-                  .patience_ms = kAttemptMs},
-      *rail_);
+  joining_ = false;
+  unheard_.clear();
+  waits_ = !plan_.empty();
+  next_try_ = Deadline::in_ms(pause_ms_);
   return true;
 }
 
-void RailLayer::fail(const std::string& why) {
-  MESHBED_INFO("%s: no rail beside it yet: %s", leg_.ends_text().c_str(), why.c_str());
-  connecting_.reset();
-  rail_.reset();
-  put_off();
+std::optional<std::size_t> RailLayer::advance() {
+  if (joining_) {
+    for (; untried_ > 0 && !plan_.empty(); --untried_) begin();
+  } else if (attempts_.empty() && !plan_.empty() &&
+             (!waits_ || (++calls_ % kCallsBetweenClocks == 0 && next_try_.passed()))) {
+    begin();
+  }
+  for (auto attempt = attempts_.begin(); attempt != attempts_.end();) {
+    auto connected = attempt->connecting->advance();
+    if (connected && !*connected) {
+      ++attempt;
+      continue;
+    }
+    Attempt over = std::move(*attempt);
+    attempt = attempts_.erase(attempt);
+    if (!connected) {
+      const bool answered = over.connecting->was_refused();
+      over.connecting.reset();
+      over.rail.reset();
+      fail(std::move(over.way), connected.error(), answered);
+      continue;
+    }
+    origin_.transport->silent_cables().remove(CableEnds::of(over.way.nic, over.way.route));
+    if (joining_) unheard_.push_back({.number = over.number, .control = over.connecting->take_control()});
+    leg_.lay(over.number, std::move(over.rail));
+    return over.number;
+  }
+  return std::nullopt;
 }
 
-void RailLayer::put_off() {
+void RailLayer::begin() {
+  waits_ = false;
+  const std::size_t number = free_number();
+  if (number == kMaxRails) {
+    plan_.clear();
+    return;
+  }
+  Way way = std::move(plan_.front());
+  plan_.erase(plan_.begin());
+  if (!lost_.may_try(CableEnds::of(way.nic, way.route))) {
+    put_off(std::move(way));
+    return;
+  }
+  const LocalEnd local = origin_.transport->local_end(way.nic, way.route.local, way.route.gid);
+  if (!DirectCarrier::may_be_rail(local)) return;
+  auto rail = Leg::open(local, settings_, DirectCarrier::rail_shape_on(*local.device));
+  if (!rail) {
+    fail(std::move(way), rail.error(), true);
+    return;
+  }
+  Destination destination{
+      .route = way.route,
+      .target = {.address = way.route.remote.prefix.address, .port = origin_.service_port},
+      .cookie = origin_.session,
+      .rail = WireRail{.number = static_cast<std::uint8_t>(number), .sender_leg = leg_.pair().number()},
+      .patience_ms = kAttemptMs};
+  auto connecting = std::make_unique<Connecting>(*origin_.transport, std::move(destination), **rail);
+  attempts_.push_back(
+      {.way = std::move(way), .number = number, .rail = std::move(*rail), .connecting = std::move(connecting)});
+}
+
+void RailLayer::fail(Way way, const Error& why, bool answered) {
+  MESHBED_INFO("%s: no rail beside it yet: %s", leg_.ends_text().c_str(), why.text.c_str());
+  if (joining_ && !answered) tell_silent(way, why.text);
+  put_off(std::move(way));
+}
+
+void RailLayer::tell_silent(const Way& way, const std::string& why) {
+  if (!origin_.transport->silent_cables().add(CableEnds::of(way.nic, way.route))) return;
+  MESHBED_WARN("%s: long messages are not striped over %s %s -> %s until that cable answers (look at it): %s",
+               leg_.ends_text().c_str(), way.nic.device_name.c_str(), to_text(way.route.local.address).c_str(),
+               to_text(way.route.remote.prefix.address).c_str(), why.c_str());
+}
+
+void RailLayer::put_off(Way way) {
   // The others first, before this one is tried again.
-  std::rotate(plan_.begin(), plan_.begin() + 1, plan_.end());
+  plan_.push_back(std::move(way));
   waits_ = true;
   next_try_ = Deadline::in_ms(pause_ms_);
   pause_ms_ = std::min(2 * pause_ms_, kLongestPauseMs);

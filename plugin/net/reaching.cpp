@@ -17,6 +17,11 @@ Error logged(Error error) {
   return error;
 }
 
+/// Between the same two NICs, by whatever addresses.
+bool are_of_one_cable(const Route& one, const Route& other) {
+  return one.nic == other.nic && one.remote.nic == other.remote.nic;
+}
+
 }  // namespace
 
 Reaching::Reaching(Transport& transport, const Handle& peer, int dev, int traffic_class)
@@ -119,10 +124,24 @@ Result<void> Reaching::go_straight(std::vector<Route> routes) {
   Destination destination{.route = route,
                           .target = {.address = route.remote.prefix.address, .port = peer_.tcp_port},
                           .cookie = peer_.cookie,
-                          .onward = std::nullopt};
+                          .onward = std::nullopt,
+                          .keeps_ready = true};
+  if (dial_ms_ == 0) dial_ms_ = share_of_dials();
+  destination.dial_ms = dial_ms_;
   connecting_ = std::make_unique<Connecting>(transport_, std::move(destination), connection_->leg());
   through_ = false;
   return ok();
+}
+
+/// All cables together have the time that one would have; 0: that time, for there is one, or it has no end.
+std::int64_t Reaching::share_of_dials() const {
+  std::int64_t cables = 0;
+  for (auto route = routes_.begin(); route != routes_.end(); ++route) {
+    const bool again =
+        std::any_of(routes_.begin(), route, [&](const Route& other) { return are_of_one_cable(other, *route); });
+    if (!again) ++cables;
+  }
+  return cables < 2 ? 0 : transport_.config().number(Variable::kConnectTimeoutSec) * 1000 / cables;
 }
 
 void Reaching::abandon() {
@@ -173,11 +192,12 @@ Result<void> Reaching::try_another(Error error) {
     return ok();
   }
   const bool would_help = error.code == ErrorCode::kUnreachable && !connecting_->is_final();
-  if (through_ || routes_.size() < 2 || !would_help) return error;
+  std::vector<Route> others = routes_;
+  std::erase_if(others, [this](const Route& route) { return are_of_one_cable(route, routes_.front()); });
+  if (through_ || others.empty() || !would_help) return error;
   MESHBED_WARN("%s; another cable leads to the peer, and is tried", error.text.c_str());
   abandon();
-  routes_.erase(routes_.begin());
-  return go_straight(std::move(routes_));
+  return go_straight(std::move(others));
 }
 
 Result<std::unique_ptr<Endpoint>> Reaching::advance() {
@@ -201,18 +221,37 @@ Result<std::unique_ptr<Endpoint>> Reaching::advance() {
     }
     auto connected = connecting_->advance();
     if (connected && !*connected) return std::unique_ptr<Endpoint>();
+    if (connected && connecting_->is_kept()) {
+      if (!rails_joined()) return std::unique_ptr<Endpoint>();
+      // Its cable was pulled meanwhile, and another way is being looked for: this READY would never arrive.
+      if (search_ != nullptr && !connection_->local().stands(nics_)) return std::unique_ptr<Endpoint>();
+      connecting_->go_ahead();
+      continue;
+    }
     if (connected) break;
     if (auto another = try_another(connected.error()); !another) return logged(another.error());
   }
-  if (through_) connection_->attach(connecting_->take_control());
+  if (through_) {
+    connection_->attach(connecting_->take_control());
+    remember_receiver();
+  }
+  connection_->enroll();
+  connecting_.reset();
+  return std::unique_ptr<Endpoint>(std::move(connection_));
+}
+
+void Reaching::remember_receiver() {
   connection_->remember({.transport = &transport_,
                          .peer = peer_,
                          .dev = dev_,
                          .session = connecting_->session(),
                          .service_port = connecting_->session_port()},
                         nics_, events_);
-  connecting_.reset();
-  return std::unique_ptr<Endpoint>(std::move(connection_));
+}
+
+bool Reaching::rails_joined() {
+  if (!connection_->knows_its_receiver()) remember_receiver();
+  return connection_->rails_joined(nics_);
 }
 
 bool Reaching::try_chain() {

@@ -6,6 +6,7 @@
 // at once for a minute. A cable that is there and does not work is no reason for relays or TCP: where no other cable
 // leads to the peer it is an error. One whose port goes down under the handshake is: the handshake moves to another
 // cable at once, or to a chain as soon as one is found; READY was not sent, so the peer's accept() has not returned.
+// Where more cables lead to the peer READY waits for them (rail_layer.h), and so do connect() and accept().
 
 #include <memory>
 #include <vector>
@@ -38,6 +39,9 @@ class Reaching {
   Result<void> go_straight(std::vector<Route> routes);
   /// A device told of something: does the handshake's port still stand?
   Result<void> look_at_ports();
+  /// The handshake over a cable has come as far as READY, which waits for the other cables. One step.
+  bool rails_joined();
+  void remember_receiver();
   bool can_search() const;
   void begin_search(Error no_path, bool afresh);
   /// After a handshake failed. The error, where there is no other way to try.
@@ -52,6 +56,7 @@ class Reaching {
   Error with_tcp_hint(Error error) const;
   Result<void> go_by_tcp(std::string why);
   LocalEnd local_end(const Route& route);
+  std::int64_t share_of_dials() const;
 
   Transport& transport_;
   Handle peer_;
@@ -60,6 +65,7 @@ class Reaching {
   std::uint32_t events_;  // port events, before nics_ was looked at
   std::vector<Nic> nics_;
   std::vector<Route> routes_;  // straight there: the one that is tried, then those that were not yet
+  std::int64_t dial_ms_ = 0;   // for each cable; Destination::dial_ms
   std::unique_ptr<SendConnection> connection_;
   std::unique_ptr<Connecting> connecting_;  // its leg
   std::unique_ptr<TcpConnecting> tcp_;      // instead of both

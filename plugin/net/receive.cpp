@@ -73,11 +73,12 @@ Result<Request*> ReceiveConnection::post(std::span<const ReceivePart> parts) {
   if (!await(request)) return failure();
   const std::uint32_t slot = slot_of(next_entry_);
   stage(parts, slot);
-  if (rails_ != 0) stage_keys(parts, slot);
+  const bool has_keys = rails_ != 0 && stage_keys(parts, slot);
   for (std::size_t part = 0; part < parts.size(); ++part) {
     begin_event(request, parts[part].event,
                 {.index = part, .size_bytes = parts[part].size_bytes, .tag = parts[part].tag});
   }
+  if (has_keys && !announce_keys(slot, parts.size())) return failure();
   if (!announce(slot, parts.size())) return failure();
   next_entry_ += parts.size();
   return &request;

@@ -72,7 +72,8 @@ class ReceiveConnection : public Connection {
   bool can_resume() const override;
   std::optional<bool> waits_longer() override;
   std::string obstacle() const override { return knock_ != nullptr ? knock_->why() : ""; }
-  void resume() override { Turn::pass(); }
+  /// The sender's to do; but flushes that lost their way are read again where the port is back.
+  void resume() override;
   void polled(int count) override;
   void probe() override;
   /// Only a relay asks to be told of clear-to-sends.
@@ -116,7 +117,6 @@ class ReceiveConnection : public Connection {
   [[gnu::cold, gnu::noinline]] Error refuse(std::span<const ReceivePart> parts, const char* problem);
   void stage(std::span<const ReceivePart> parts, std::uint32_t slot);
   bool announce(std::uint32_t slot, std::size_t parts) {
-    if (rails_ != 0 && !announce_keys(slot, parts)) return false;
     return write_to_sender(slot * sizeof(ClearToSend), parts * sizeof(ClearToSend));
   }
   bool write_to_sender(std::uint64_t offset, std::size_t size_bytes);
@@ -135,7 +135,8 @@ class ReceiveConnection : public Connection {
   /// Bit per rail over which this part may have come.
   std::uint32_t rails_of(const Request& request, std::size_t part);
   RailKeys& keys_of(std::uint32_t slot) { return *(ring().as<RailKeys>() + kRailKeysAt / sizeof(RailKeys) + slot); }
-  void stage_keys(std::span<const ReceivePart> parts, std::uint32_t slot);
+  /// False: nothing of it may be striped, and the sender, which looks at their sequence, need not have them.
+  bool stage_keys(std::span<const ReceivePart> parts, std::uint32_t slot);
   bool announce_keys(std::uint32_t slot, std::size_t parts);
   void complete_what_is_there();
 
@@ -155,6 +156,7 @@ class ReceiveConnection : public Connection {
   // One for each device that it has stood on, since what came over any of them may be on its way to the GPU. None
   // before GPU memory is expected.
   std::vector<std::unique_ptr<Flusher>> flushers_;
+  Deadline next_port_look_ = Deadline::in_ms(1);
   unsigned lost_flushes_ = 0;                   // since the last one that was done
   std::array<Memory*, kRingSlots> memories_{};  // held while in flight
 };

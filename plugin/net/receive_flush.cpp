@@ -1,7 +1,8 @@
 // How received GPU memory is flushed (flusher.h): a read through every device that the connection has stood on, for
-// what came over an earlier one may still be on its way. A flush does not need the leg; where its own read is lost the
-// connection is suspended as for a lost leg, and the flush goes over the next leg's device. Through an earlier device
-// whose port is down nothing can be read: there the flush waits until what came over it must have landed.
+// what came over an earlier one may still be on its way. A flush does not need the leg; where its own read is lost
+// the connection is suspended as for a lost leg, and the flush goes over the next leg's device, or over this one as
+// soon as its port is back: the sender may have no reason to come soon. Through an earlier device whose port is down
+// nothing can be read: there the flush waits until what came over it must have landed.
 #include <cstring>
 
 #include "plugin/base/log.h"
@@ -11,11 +12,12 @@
 namespace meshbed::net {
 namespace {
 
-constexpr int kPollAtOnce = 16;
 /// Request::unread has a bit for each.
 constexpr std::size_t kFlushersMax = 32;
 /// In a row.
 constexpr unsigned kLostFlushesMax = 3;
+/// Between two looks at a port that is down.
+constexpr std::int64_t kPortPauseMs = 10;
 
 Error flush_error(ErrorCode code, std::string text, int error_number = 0) {
   return {.code = code, .scope = Scope::kQueuePair, .text = std::move(text), .os_errno = error_number};
@@ -166,6 +168,18 @@ Result<void> ReceiveConnection::move_flushers() {
     if (!stands_on(*flusher) && !flusher->can_read()) flusher->set_broken();
   }
   return opened;
+}
+
+void ReceiveConnection::resume() {
+  bool awaited = false;
+  for_each_flush([&](Request&) { awaited = true; });
+  if (awaited && next_port_look_.passed()) {
+    next_port_look_ = Deadline::in_ms(kPortPauseMs);
+    const Result<verbs::PortState> port = device().query_port(local().nic.port);
+    // Where it cannot be opened just now (the port's address is not back yet), it is tried again.
+    if (port && port->active && open_flusher()) resume_flushes();
+  }
+  Turn::pass();
 }
 
 /// The reads that were lost with another leg, and those through a device that is new.

@@ -47,7 +47,8 @@ bool ReceiveConnection::awaits_anything() const {
          std::any_of(stripes_awaited_.begin(), stripes_awaited_.end(), [](auto count) { return count > 0; });
 }
 
-void ReceiveConnection::stage_keys(std::span<const ReceivePart> parts, std::uint32_t slot) {
+bool ReceiveConnection::stage_keys(std::span<const ReceivePart> parts, std::uint32_t slot) {
+  bool any = false;
   for (std::size_t index = 0; index < parts.size(); ++index) {
     RailKeys& keys = keys_of(slot + static_cast<std::uint32_t>(index));
     keys.rails = 0;
@@ -63,7 +64,9 @@ void ReceiveConnection::stage_keys(std::span<const ReceivePart> parts, std::uint
       keys.rkeys[rail] = registration->rkey();
       keys.rails |= 1U << rail;
     }
+    any = any || keys.rails != 0;
   }
+  return any;
 }
 
 /// Before the entries, and on the same queue pair: where these have arrived, the keys have.

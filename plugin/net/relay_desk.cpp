@@ -1,6 +1,7 @@
 #include "plugin/net/relay_desk.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "plugin/base/log.h"
 #include "plugin/net/answering.h"
@@ -12,7 +13,41 @@ Result<void> RelayDesk::open() {
   return porch_.open(has_ipv6(transport_.nics()),
                      {.name = "service",
                       .patience_s = transport_.config().number(Variable::kAcceptTimeoutSec),
-                      .has_visitors = true});  // homecoming.h
+                      .has_visitors = true,  // homecoming.h
+                      .is_cable = [this](const IpAddress& own) { return is_of_cable(transport_, own); }});
+}
+
+bool RelayDesk::connects() const {
+  return std::any_of(clients_.begin(), clients_.end(), [](const auto& client) {
+    return client->state == State::kOnward || client->state == State::kReadyOnward;
+  });
+}
+
+bool RelayDesk::makes_chains() const {
+  return std::any_of(clients_.begin(), clients_.end(),
+                     [](const auto& client) { return client->entry != nullptr && client->state != State::kRefusing; });
+}
+
+bool RelayDesk::make_room() {
+  if (clients_.size() < kClientsMost) return true;
+  const auto late = std::find_if(clients_.begin(), clients_.end(), [](const auto& client) {
+    return client->state == State::kRequest && client->due.passed();
+  });
+  if (late == clients_.end()) return false;
+  clients_.erase(late);
+  return true;
+}
+
+/// As a refusal, as far as the socket takes it at once: what is not kept cannot be waited for.
+void RelayDesk::turn_away(Arrival& arrival) {
+  const std::string why = "it makes " + std::to_string(kClientsMost) + " chains already: try again";
+  MessageWriter writer;
+  writer.start({.type = WireType::kRefuse, .cookie = arrival.message.cookie, .end = {}, .reason = why});
+  (void)writer.write(arrival.socket);
+  if (std::has_single_bit(++turned_away_)) {
+    MESHBED_WARN("relay: client %s is refused: %s; %llu were so far", to_text(arrival.remote.address).c_str(),
+                 why.c_str(), static_cast<unsigned long long>(turned_away_));
+  }
 }
 
 void RelayDesk::advance(std::vector<std::unique_ptr<Circuit>>& circuits, std::vector<Arrival>& others) {
@@ -37,6 +72,7 @@ void RelayDesk::greet(Arrival arrival, std::vector<Arrival>& others) {
     return;
   }
   if (message.type != WireType::kRoute) return drop(arrival.remote, "it did not begin with a route");
+  if (!make_room()) return turn_away(arrival);
   auto client = std::make_unique<Client>();
   client->circuit = message.cookie;
   client->route = message.route;

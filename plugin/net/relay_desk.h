@@ -31,18 +31,24 @@ class RelayDesk {
   /// circuit.
   void advance(std::vector<std::unique_ptr<Circuit>>& circuits, std::vector<Arrival>& others);
   bool busy() const { return !clients_.empty(); }
+  /// Connects to the next one for somebody, with steps that no socket tells of.
+  bool connects() const;
+  /// A chain through this process is being made: who means to end it waits. Not for those who only asked for one.
+  bool makes_chains() const;
   /// Somebody came who has not said yet what he wants: nobody need wait for him.
-  bool has_callers() const { return !porch_.empty(); }
+  bool has_callers() const { return !porch_.empty() || porch_.is_deaf(); }
   /// Adds what poll(2) should look for while it is busy or has callers.
   void watch(std::vector<pollfd>& watched) const;
   int descriptor() const { return porch_.descriptor(); }
 
  private:
+  static constexpr std::int64_t kRequestMs = 1000;
   enum class State { kRequest, kOnward, kReply, kReady, kReadyOnward, kRefusing };
   struct Client {
     Socket socket;
     SocketAddress local, remote;
     Deadline deadline;
+    Deadline due = Deadline::in_ms(kRequestMs);  // its REQUEST, which a sender sends with its ROUTE
     State state = State::kRequest;
     MessageReader reader;
     MessageWriter writer;
@@ -55,7 +61,11 @@ class RelayDesk {
     std::unique_ptr<Connecting> connecting;  // its leg
   };
 
+  static constexpr std::size_t kClientsMost = 256;
+
   void greet(Arrival arrival, std::vector<Arrival>& others);
+  /// For one more client. False: there is none.
+  bool make_room();
   /// False: the client is done with, one way or the other.
   Result<bool> advance(Client& client);
   Result<bool> read_request(Client& client);
@@ -64,6 +74,7 @@ class RelayDesk {
   Result<bool> read_ready(Client& client);
   std::unique_ptr<Circuit> to_circuit(Client& client);
   void drop(const SocketAddress& remote, const std::string& why);
+  void turn_away(Arrival& arrival);
   void refuse(Client& client, const std::string& why, WireType type = WireType::kRefuse, std::uint64_t served = 0);
   ibv_comp_channel* channel_of(const Nic& nic) const;
 
@@ -72,6 +83,7 @@ class RelayDesk {
   Porch porch_;
   std::vector<Arrival> arrivals_;
   std::vector<std::unique_ptr<Client>> clients_;
+  std::uint64_t turned_away_ = 0;
 };
 
 }  // namespace meshbed::net

@@ -94,6 +94,14 @@ bool RelayEntry::confirm(std::uint64_t pieces) {
                     {.addr = staging_.address() + kDeliveredAt, .length = sizeof pieces, .lkey = staging_.lkey()});
 }
 
+/// Over the queue pair of announcements: their order is nothing that anybody waits for.
+void RelayEntry::ask_neighbour() {
+  if (!announcements_.has_room()) return;
+  ++announcements_.queued;
+  post_probe(RequestPool::kControlBit | ++announcements_.unsignalled);
+  announcements_.unsignalled = 0;
+}
+
 bool RelayEntry::write_back(WayBack& way, std::uint64_t offset, const ibv_sge& source) {
   ibv_sge copy = source;
   ibv_send_wr work{};

@@ -47,6 +47,7 @@ class RelayEntry : public RelayEnd {
   RelayEntry(std::unique_ptr<Leg> leg, const ConnectionSettings& settings, std::uint64_t circuit)
       : RelayEnd(ObjectKind::kReceive, std::move(leg), settings), circuit_(circuit) {}
   void completed(const ibv_wc& completion) override;
+  void ask_neighbour() override;
   bool post_slot(std::uint32_t slot);
   bool write_back(WayBack& way, std::uint64_t offset, const ibv_sge& source);
 

@@ -14,6 +14,11 @@ constexpr std::uint32_t kInlineBytes = kMaxGroup * sizeof(std::uint32_t);
 constexpr std::uint32_t kLaneNotices = 4 * kPieceSlots;
 /// A piece takes at most so many places in the send queue: payload and sizes.
 constexpr std::uint32_t kPlacesOfPiece = 2;
+/// A completion for so many pieces, and for each end of a message that goes to the receiver: slots are given back by
+/// fours (relay_entry.cpp), and nobody waits for anything else.
+constexpr std::uint64_t kSignalEvery = 4;
+/// A work request's number: pieces, and above them how many places in the send queue its completion frees.
+constexpr unsigned kPlacesShift = 48;
 
 }  // namespace
 
@@ -57,9 +62,10 @@ void RelayExit::completed(const ibv_wc& completion) {
     post_notice(completion.qp_num == pair().number() ? pair() : lane());
     return;
   }
-  --queued_;
-  forwarded_ = std::max(forwarded_, completion.wr_id);  // in order; 0: the piece goes on
-  if (queued_ == 0) forwarded_ = taken_in_;             // also those for which nothing went out
+  queued_ -= static_cast<std::uint32_t>(completion.wr_id >> kPlacesShift);
+  const std::uint64_t done_pieces = completion.wr_id & ((std::uint64_t{1} << kPlacesShift) - 1);
+  forwarded_ = std::max(forwarded_, done_pieces);  // in order; 0: the piece goes on
+  if (queued_ == 0) forwarded_ = taken_in_;        // also those for which nothing went out
 }
 
 bool RelayExit::can_forward() const {
@@ -101,7 +107,7 @@ bool RelayExit::forward_to_relay(const PieceHeader& piece) {
   work.imm_data = htonl(slot);
   work.wr.rdma.remote_addr = peer().memory_address + slot * std::uint64_t{kPieceStride} + kPieceHeaderAt;
   work.wr.rdma.rkey = peer().memory_rkey;
-  if (!post(work, &source, piece.sequence + 1)) return false;
+  if (!post(work, &source, piece.sequence + 1, (piece.sequence + 1) % kSignalEvery == 0)) return false;
   next_->took_one();
   return true;
 }
@@ -127,7 +133,8 @@ bool RelayExit::forward_to_receiver(const PieceHeader& piece) {
     work.imm_data = htonl(refuses ? kRefusedSize : piece.message_bytes);
     work.wr.rdma.remote_addr = entry->address + piece.offset_bytes;
     work.wr.rdma.rkey = entry->rkey;
-    if (!post(work, &source, sizes_follow ? 0 : piece.sequence + 1)) return false;
+    const bool signalled = ends || (piece.sequence + 1) % kSignalEvery == 0;
+    if (!post(work, &source, sizes_follow ? 0 : piece.sequence + 1, signalled && !sizes_follow)) return false;
   } else if (queued_ == 0 && !sizes_follow) {
     forwarded_ = piece.sequence + 1;  // an empty part of a group: nothing goes out for it
   }
@@ -147,17 +154,30 @@ bool RelayExit::write_sizes(const PieceHeader& header) {
   work.imm_data = htonl(header.parts);
   work.wr.rdma.remote_addr = peer().memory_address + offset;
   work.wr.rdma.rkey = peer().memory_rkey;
-  return post(work, &source, header.sequence + 1);
+  return post(work, &source, header.sequence + 1, true);
 }
 
-bool RelayExit::post(ibv_send_wr& work, ibv_sge* source, std::uint64_t done_pieces) {
-  work.wr_id = done_pieces;
+bool RelayExit::post(ibv_send_wr& work, ibv_sge* source, std::uint64_t done_pieces, bool signalled) {
+  ++queued_;
+  ++unsignalled_;
+  work.wr_id = done_pieces | std::uint64_t{unsignalled_} << kPlacesShift;
   work.sg_list = source;
   work.num_sge = source->length > 0 ? 1 : 0;
-  work.send_flags = IBV_SEND_SIGNALED;
-  if (!post_send(work)) return false;
+  work.send_flags = flag_if(signalled, IBV_SEND_SIGNALED);
+  if (signalled) unsignalled_ = 0;
+  return post_send(work);
+}
+
+void RelayExit::ask_neighbour() {
+  if (queued_ + kPlacesOfPiece > kSendDepth) return;  // of so much an answer will come, or none
   ++queued_;
-  return true;
+  post_probe(std::uint64_t{++unsignalled_} << kPlacesShift);
+  unsignalled_ = 0;
+}
+
+bool RelayExit::idle() {
+  if (queued_ > 0 && queued_ == unsignalled_) ask_neighbour();
+  return queued_ == 0;
 }
 
 bool RelayExit::refuse(const std::string& what) {

@@ -26,7 +26,8 @@ class RelayExit : public RelayEnd {
   void begin_at(std::uint64_t entry) { taken_ = entry; }
   /// There is room for one more piece, here and at the other end.
   bool can_forward() const;
-  bool idle() const { return queued_ == 0; }
+  /// Everything is with the neighbour. Asks, where the last pieces were not signalled.
+  bool idle();
   /// Pieces that it would take just now.
   std::uint64_t room() const;
   /// Sends the piece, which lies in the entry's window, on. False: the circuit is broken.
@@ -54,20 +55,23 @@ class RelayExit : public RelayEnd {
       : RelayEnd(ObjectKind::kSend, std::move(leg), settings), to_receiver_(to_receiver) {}
   const verbs::RegisteredBuffer& ring() { return leg().memory(); }
   void completed(const ibv_wc& completion) override;
+  void ask_neighbour() override;
   bool post_notice(const verbs::QueuePair& pair);
   bool forward_to_relay(const PieceHeader& piece);
   bool forward_to_receiver(const PieceHeader& piece);
   bool write_sizes(const PieceHeader& header);
   bool refuse(const std::string& what);
-  bool post(ibv_send_wr& work, ibv_sge* source, std::uint64_t done_pieces);
+  /// The memory of all pieces below `done_pieces` is read when it is done; 0: it says nothing of any.
+  bool post(ibv_send_wr& work, ibv_sge* source, std::uint64_t done_pieces, bool signalled);
 
   bool to_receiver_;
   verbs::MrPointer window_;  // the entry's slots, for this device to read
   std::optional<PieceWindow> next_;
   std::uint64_t taken_ = 0;  // clear-to-send entries handed back
   std::uint64_t forwarded_ = 0;
-  std::uint64_t taken_in_ = 0;  // pieces that forward() took
-  std::uint32_t queued_ = 0;
+  std::uint64_t taken_in_ = 0;     // pieces that forward() took
+  std::uint32_t queued_ = 0;       // places taken in the send queue
+  std::uint32_t unsignalled_ = 0;  // of them, since the last signalled one
   std::array<std::uint32_t, kMaxGroup> sizes_{};
 };
 

@@ -101,7 +101,7 @@ bool RelayedCarrier::send_piece(Job& job) {
        .length = header.payload_bytes,
        .lkey = job.lkey}};
   ibv_send_wr work{};
-  work.wr_id = RequestPool::kControlBit;
+  work.wr_id = RequestPool::kControlBit | (window_.sent() + 1);
   work.sg_list = parts;
   work.num_sge = header.payload_bytes > 0 ? 2 : 1;
   work.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
@@ -119,10 +119,15 @@ bool RelayedCarrier::send_piece(Job& job) {
   return true;
 }
 
-void RelayedCarrier::completed(const ibv_wc&) { --posted_; }
+void RelayedCarrier::completed(const ibv_wc& completion) {
+  --posted_;
+  acknowledged_ = std::max(acknowledged_, completion.wr_id & ~RequestPool::kControlBit);
+}
 
 void RelayedCarrier::take_confirmations() {
-  const std::uint64_t delivered = load_counter(ring().as<std::uint8_t>(), kDeliveredAt);
+  // What is delivered may still be unacknowledged here: its acknowledgement was lost, and the adapter reads the memory
+  // once more.
+  const std::uint64_t delivered = std::min(load_counter(ring().as<std::uint8_t>(), kDeliveredAt), acknowledged_);
   for (; done_ < begun_ && jobs_[done_ % jobs_.size()].end_sequence <= delivered; ++done_) {
     Request* request = jobs_[done_ % jobs_.size()].request;
     if (request == nullptr) continue;

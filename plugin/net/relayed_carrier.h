@@ -70,7 +70,8 @@ class RelayedCarrier : public Carrier {
   // All count for ever. Below begun_: all pieces are out; below done_: they are with the receiver.
   std::array<Job, kJobs> jobs_;
   std::uint64_t queued_ = 0, begun_ = 0, done_ = 0;
-  std::uint32_t posted_ = 0;  // places taken in the send queue
+  std::uint64_t acknowledged_ = 0;  // pieces whose memory our adapter no longer reads; a probe is none
+  std::uint32_t posted_ = 0;        // places taken in the send queue
   int empty_polls_ = 0;
   Socket control_;
   MessageReader reader_;

@@ -89,6 +89,14 @@ void SendConnection::plan_rails(const std::vector<Nic>& nics) {
   if (rail_layer_->done()) rail_layer_.reset();
 }
 
+bool SendConnection::rails_joined(const std::vector<Nic>& nics) {
+  if (rail_layer_ == nullptr) return true;
+  lay_rails();
+  if (rail_layer_ != nullptr && !rail_layer_->joined(nics)) return false;
+  if (rail_layer_ != nullptr && rail_layer_->done()) rail_layer_.reset();
+  return true;
+}
+
 void SendConnection::lay_rails() {
   if (const auto laid = rail_layer_->advance()) {
     carrier_->rail_laid(*laid);

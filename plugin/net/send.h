@@ -28,9 +28,17 @@ class SendConnection : public Connection {
   static Result<std::unique_ptr<SendConnection>> create(LocalEnd local, const ConnectionSettings& settings,
                                                         const CircuitStart& circuit);
   void attach(Socket control);
-  /// After the handshake: where to look for the receiver when this leg is lost, and for more cables to it. `nics`:
-  /// ours, as they are now.
+  /// The receiver is known: where to look for it when this leg is lost, and for more cables to it, which are joined
+  /// now. `nics`: ours, as they are now.
   void remember(Origin origin, const std::vector<Nic>& nics, std::uint32_t events);
+  bool knows_its_receiver() const { return origin_.has_value(); }
+  /// After remember(), before READY; one step. `nics`: ours, as they are now. True: the other cables to the receiver
+  /// are joined, or given up for now.
+  bool rails_joined(const std::vector<Nic>& nics);
+  /// After the handshake: from now on its receiver may ask after it.
+  void enroll();
+  /// What its communicator's user says of the traffic.
+  void heed(std::shared_ptr<const TrafficHint> hint) { hint_ = std::move(hint); }
 
   /// nullptr: not now (no clear-to-send, or no free request); call again. A message longer than the receive that it
   /// meets is an error for both ends: bytes are never cut off silently.
@@ -105,6 +113,7 @@ class SendConnection : public Connection {
   bool carry_what_is_known(std::uint64_t group, std::uint32_t parts);
 
   std::unique_ptr<Carrier> carrier_, retired_carrier_;
+  std::shared_ptr<const TrafficHint> hint_;
   std::uint64_t group_ = 0;        // first entry of the group that is being served
   std::uint32_t group_parts_ = 0;  // 0: not known yet
   std::uint32_t matched_ = 0;      // bit per part

@@ -18,9 +18,11 @@ void SendConnection::remember(Origin origin, const std::vector<Nic>& nics, std::
   origin_ = std::move(origin);
   events_seen_ = events;
   homecoming_ = std::make_unique<Homecoming>(*origin_, local(), peer(), lost_ways_);
-  origin_->transport->sessions().add_sender(origin_->session);
   plan_rails(nics);
+  if (rail_layer_ != nullptr) rail_layer_->join(origin_->transport->joining_ms());
 }
+
+void SendConnection::enroll() { origin_->transport->sessions().add_sender(origin_->session); }
 
 void SendConnection::ended() {
   if (origin_) origin_->transport->sessions().remove_sender(origin_->session);

@@ -17,8 +17,6 @@ namespace {
 constexpr int kHandshakePauseMs = 1;
 /// While somebody has come who has not said what he wants, or does not read: his deadline is looked at so often.
 constexpr int kCallerPauseMs = 100;
-/// Between two looks at the sockets while pieces keep moving.
-constexpr int kRoundsAtOnce = 64;
 /// Others who send through us have gone when nothing has moved for so long, which is longer than all retries of a queue
 /// pair take (7.5 s); and so long we wait for that at most.
 constexpr std::int64_t kQuietNs = 8'000'000'000, kLongestWaitNs = 10'000'000'000;
@@ -94,29 +92,26 @@ Service::~Service() {
 }
 
 void Service::run() {
-  while (!stop_.load()) {
-    bool moving = move_circuits();
-    if (!moving) {
-      // What arrives after this look wakes us; what came before is found by it.
-      for (const auto& circuit : circuits_) circuit->arm();
-      moving = move_circuits();
-    }
-    in_use_.store(in_use());
+  while (!stop_.load(std::memory_order_relaxed)) {
+    const bool moving = move_circuits();
+    in_use_.store(in_use(), std::memory_order_relaxed);
     look_around(moving);
-    in_use_.store(in_use());
   }
 }
 
 bool Service::move_circuits() {
-  for (int round = 0; round < kRoundsAtOnce; ++round) {
-    bool moved = false;
-    for (const auto& circuit : circuits_) moved = circuit->progress() || moved;
-    // Also those that ended with a word of their neighbours.
-    std::erase_if(circuits_, [](const auto& circuit) { return circuit->over(); });
-    if (!moved) return false;
-    last_move_ns_.store(now_ns());
+  bool moved = false, moving = false, ended = false;
+  for (const auto& circuit : circuits_) {
+    if (circuit->has_news()) moved = circuit->progress() || moved;
+    moving = moving || circuit->has_news();
+    ended = ended || circuit->over();
   }
-  return true;
+  if (ended) {
+    std::erase_if(circuits_, [](const auto& circuit) { return circuit->over(); });
+    list_holds_ = false;
+  }
+  if (moved) last_move_ns_.store(now_ns(), std::memory_order_relaxed);
+  return moving;
 }
 
 bool Service::wait_for_others() const {
@@ -129,7 +124,7 @@ bool Service::wait_for_others() const {
   }
 }
 
-void Service::look_around(bool moving) {
+void Service::list_what_to_watch() {
   watched_.clear();
   const auto watch = [this](int descriptor) { watched_.push_back({.fd = descriptor, .events = POLLIN, .revents = 0}); };
   watch(wake_[0]);
@@ -139,51 +134,77 @@ void Service::look_around(bool moving) {
   for (const auto& circuit : circuits_) {
     for (const int descriptor : circuit->descriptors()) watch(descriptor);
   }
-  const std::size_t first_event = watched_.size();
+  first_event_ = watched_.size();
   for (const auto& device : transport_.devices()) watch(device->event_descriptor());
-  const std::size_t first_socket = 1 + channels_.size();
   desk_->watch(watched_);
   resume_desk_.watch(watched_);
-  const std::size_t first_of_state = watched_.size();
+  first_of_state_ = watched_.size();
   if (state_signal_) watch(state_signal_->descriptor());
   if (state_door_) state_door_->watch(watched_);
-  const bool shaking_hands = desk_->busy() || resume_desk_.busy();
-  const bool has_callers = desk_->has_callers() || (state_door_ && state_door_->busy());
-  const int pause_ms = moving ? 0 : shaking_hands ? kHandshakePauseMs : has_callers ? kCallerPauseMs : -1;
-  if (::poll(watched_.data(), watched_.size(), pause_ms) < 0) return;
+  const bool shaking_hands = desk_->connects() || resume_desk_.busy();
+  const bool has_callers = desk_->busy() || desk_->has_callers() || (state_door_ && state_door_->busy());
+  others_wait_ = shaking_hands || has_callers;
+  pause_ms_ = shaking_hands ? kHandshakePauseMs : has_callers ? kCallerPauseMs : -1;
+  next_look_ = Deadline::in_ms(pause_ms_);
+  if (!others_wait_ && !circuits_.empty()) pause_ms_ = RelayEnd::kLookPauseMs;
+  list_holds_ = true;
+}
+
+void Service::look_around(bool moving) {
+  if (!list_holds_) list_what_to_watch();
+  int others = ::poll(watched_.data(), watched_.size(), moving ? 0 : pause_ms_);
+  if (others < 0) return;
   for (std::size_t device = 0; device < channels_.size(); ++device) {
-    if (watched_[1 + device].revents != 0) channels_[device].drain();
+    if (!is_ready(1 + device)) continue;
+    channels_[device].drain([](void* end) { static_cast<RelayEnd*>(end)->wake(); });
+    --others;
   }
-  const auto ready = [this](std::size_t index) { return watched_[index].revents != 0; };
+  // While nothing but pieces comes, nobody else is asked: this is once a piece. Nor is he who waits, but when it is
+  // time.
+  if (others > 0 || (others_wait_ && next_look_.passed())) look_at_others();
+  listen_to_silence();
+}
+
+void Service::listen_to_silence() {
+  if (circuits_.empty() || !next_listening_.passed()) return;
+  next_listening_ = Deadline::in_ms(RelayEnd::kLookPauseMs);
+  for (const auto& circuit : circuits_) circuit->listen_to_silence();
+}
+
+void Service::look_at_others() {
+  list_holds_ = false;
+  const std::size_t first_socket = 1 + channels_.size();
   const std::size_t first_control = first_socket + scout_.descriptors().size() + 1;
   for (std::size_t index = 0; index < circuits_.size(); ++index) {
-    if (ready(first_control + 2 * index) || ready(first_control + 2 * index + 1)) circuits_[index]->look_at_controls();
+    const std::size_t upstream = first_control + 2 * index;
+    if (is_ready(upstream) || is_ready(upstream + 1)) circuits_[index]->look_at_controls();
   }
-  if (ready(first_socket) || ready(first_socket + 1)) scout_.advance(survey_);
-  if (ready(first_control - 1) || desk_->busy() || desk_->has_callers()) desk_->advance(circuits_, arrivals_);
+  if (is_ready(first_socket) || is_ready(first_socket + 1)) scout_.advance(survey_);
+  if (is_ready(first_control - 1) || desk_->busy() || desk_->has_callers()) desk_->advance(circuits_, arrivals_);
   for (Arrival& arrival : arrivals_) resume_desk_.take(std::move(arrival));
   arrivals_.clear();
   if (resume_desk_.busy()) resume_desk_.advance();
   for (std::size_t device = 0; device < channels_.size(); ++device) {
-    if (ready(first_event + device)) read_events(*transport_.devices()[device]);
+    if (is_ready(first_event_ + device)) read_events(*transport_.devices()[device]);
   }
-  answer_for_state(first_of_state);
+  answer_for_state();
+  in_use_.store(in_use(), std::memory_order_relaxed);
 }
 
-void Service::answer_for_state(std::size_t first_watched) {
+void Service::answer_for_state() {
   const auto describe = [this] {
     ProcessState state = transport_.state();
     state.circuits = circuits();
     return state;
   };
-  if (state_signal_ && watched_[first_watched].revents != 0) {
+  if (state_signal_ && is_ready(first_of_state_)) {
     state_signal_->drain();
     std::string text;
     for (const std::string& line : to_lines(describe())) text += "NET/Mesh : " + line + "\n";
     write_to_standard_error(text);
   }
   const auto has_news = [](const pollfd& one) { return one.revents != 0; };
-  const auto begin = watched_.begin() + static_cast<std::ptrdiff_t>(first_watched);
+  const auto begin = watched_.begin() + static_cast<std::ptrdiff_t>(first_of_state_);
   if (state_door_ && (state_door_->busy() || std::any_of(begin, watched_.end(), has_news))) {
     state_door_->advance([&] { return to_json(describe()); });
   }

@@ -48,14 +48,18 @@ class Service {
   explicit Service(Transport& transport)
       : transport_(transport), scout_(transport), survey_(transport, scout_), resume_desk_(transport) {}
   void run();
-  /// Moves pieces until nothing moves any more; true: it still does, but others want to be looked at too.
+  /// Moves the pieces of those circuits whose completion queues announced something; true: there may be more.
   bool move_circuits();
   /// Sleeps until something happens, unless pieces are moving; deals with sockets.
   void look_around(bool moving);
+  void list_what_to_watch();
+  void look_at_others();
+  void listen_to_silence();
+  bool is_ready(std::size_t index) const { return watched_[index].revents != 0; }
   void read_events(const verbs::Device& device);
   void open_state_doors();
-  void answer_for_state(std::size_t first_watched);
-  bool in_use() const { return !circuits_.empty() || desk_->busy() || resume_desk_.busy(); }
+  void answer_for_state();
+  bool in_use() const { return !circuits_.empty() || desk_->makes_chains() || resume_desk_.busy(); }
 
   Transport& transport_;
   Scout scout_;
@@ -67,6 +71,12 @@ class Service {
   std::vector<std::unique_ptr<Circuit>> circuits_;
   std::vector<Arrival> arrivals_;
   std::vector<pollfd> watched_;
+  bool list_holds_ = false;   // watched_ and what follows, as things are now
+  int pause_ms_ = -1;         // asleep for so long at most; -1: for ever
+  bool others_wait_ = false;  // with deadlines
+  Deadline next_listening_ = Deadline::in_ms(RelayEnd::kLookPauseMs);
+  Deadline next_look_;  // at those who wait, while pieces are moving
+  std::size_t first_event_ = 0, first_of_state_ = 0;
   std::unique_ptr<StateDoor> state_door_;      // nullptr: none
   std::unique_ptr<StateSignal> state_signal_;  // nullptr: none
   int wake_[2] = {-1, -1};

@@ -34,7 +34,25 @@ std::uint32_t DirectCarrier::rails_for(const SendArguments& send, const Place& p
     if ((keys.rails >> number & 1U) == 0) continue;
     if (send.memory->on(rails_->rail[number]->leg->device()) == nullptr) return 0;
   }
-  return keys.rails;
+  return reason_to_stay(keys.rails) == nullptr ? keys.rails : 0;
+}
+
+const char* DirectCarrier::reason_to_stay(std::uint32_t rails) {
+  const TrafficHint* hint = this->hint();
+  if (hint == nullptr) return nullptr;
+  if (hint->only_ll()) return "NCCL says LL only";
+  std::array<const PortLoad*, kMostWays> ports{own_.leg->local().load};
+  std::size_t cables = 1;
+  for (std::size_t number = 0; number < kMaxRails; ++number) {
+    if ((rails >> number & 1U) == 0) continue;
+    const PortLoad* port = rails_->rail[number]->leg->local().load;
+    // Several queue pairs on one cable are one cable.
+    if (port == nullptr || std::find(ports.begin(), ports.begin() + cables, port) != ports.begin() + cables) continue;
+    if (port->legs.load(std::memory_order_relaxed) == 0) return nullptr;
+    ports[cables++] = port;
+  }
+  return cables > 1 && hint->is_many(static_cast<std::int64_t>(cables)) ? "NCCL says more peers or flows than cables"
+                                                                        : nullptr;
 }
 
 bool DirectCarrier::write_stripes(const SendArguments& send, const Place& place, std::uint32_t rails,
@@ -46,7 +64,7 @@ bool DirectCarrier::write_stripes(const SendArguments& send, const Place& place,
   const auto add = [&](Way& way, std::uint32_t rkey) {
     const LocalEnd& local = way.leg->local();
     loads[count] = {.rate_mbps = local.nic.rate_mbps,
-                    .in_flight_bytes = local.load != nullptr ? local.load->load(std::memory_order_relaxed) : 0};
+                    .in_flight_bytes = local.load != nullptr ? local.load->bytes.load(std::memory_order_relaxed) : 0};
     stripes[count++] = {.way = &way, .rkey = rkey, .ends_in_immediate = true};
   };
   for (std::size_t number = 0; number < kMaxRails; ++number) {

@@ -35,6 +35,9 @@ std::uint64_t system_seed() {
 
 namespace {
 
+/// A cable that is there joins within some round trips; one that is not must not hold up a job's start for long.
+constexpr std::int64_t kJoiningMs = 2000;
+
 /// nullptr: it goes over TCP.
 Connection* as_connection(Endpoint& endpoint) {
   const bool rdma = endpoint.is(ObjectKind::kSend) || endpoint.is(ObjectKind::kReceive);
@@ -169,6 +172,16 @@ ConnectionSettings Transport::settings_for(int traffic_class) const {
           .flushes = !config_.flag(Variable::kGdrFlushDisable)};
 }
 
+std::int64_t Transport::joining_ms() const {
+  std::int64_t patience_ms = kJoiningMs;
+  // The peer's accept() waits as well, and must not lose patience: it may have kept us for three quarters of it.
+  for (const auto& [variable, share] : {std::pair(Variable::kConnectTimeoutSec, 1), {Variable::kAcceptTimeoutSec, 5}}) {
+    const std::int64_t timeout_ms = config_.number(variable) * 1000 / share;
+    if (timeout_ms > 0) patience_ms = std::min(patience_ms, timeout_ms);
+  }
+  return patience_ms;
+}
+
 ConnectionSettings Transport::receiving_settings_for(int traffic_class) const {
   const std::int64_t fifo = config_.number(Variable::kIbFifoTrafficClass);
   return settings_for(fifo != kUnset ? static_cast<int>(fifo) : traffic_class);
@@ -244,6 +257,9 @@ Result<Endpoint*> Transport::connect(const ConnectCall& call, std::span<std::uin
   if (!connection) return connection.error();
   if (*connection) {
     enroll(**connection, call.context->settings);
+    if ((*connection)->is(ObjectKind::kSend)) {
+      static_cast<SendConnection&>(**connection).heed(call.context->traffic_hint());
+    }
     ++open_objects_;
     return connection->release();
   }

@@ -26,6 +26,7 @@
 #include "plugin/net/object.h"
 #include "plugin/net/roster.h"
 #include "plugin/net/sessions.h"
+#include "plugin/net/silent_cables.h"
 #include "plugin/net/state.h"
 #include "plugin/net/tcp_connection.h"
 #include "plugin/net/tcp_network.h"
@@ -67,6 +68,8 @@ class Transport {
   /// Our end of a new connection by `nic`.
   LocalEnd local_end(const Nic& nic, const IpPrefix& address, const verbs::GidEntry& gid);
   ConnectionSettings settings_for(int traffic_class) const;
+  /// How long connect() waits for further cables to the same peer.
+  std::int64_t joining_ms() const;
   /// Of an end that receives: what it sends is clear-to-sends.
   ConnectionSettings receiving_settings_for(int traffic_class) const;
   TcpNetwork& tcp() { return *tcp_; }
@@ -79,6 +82,7 @@ class Transport {
   /// Relays for others, finds chains for us, takes up connections that lost their leg. nullptr: it could not start.
   Service* service() { return service_.get(); }
   Sessions& sessions() { return sessions_; }
+  SilentCables& silent_cables() { return silent_cables_; }
   /// Changes whenever a device told of something: a port, a GID.
   std::uint32_t port_events() const { return events_.load(std::memory_order_relaxed); }
   void note_event() { events_.fetch_add(1, std::memory_order_relaxed); }
@@ -143,6 +147,7 @@ class Transport {
 
   std::mutex random_mutex_;
   Prng prng_{0};
+  SilentCables silent_cables_;
   std::mutex pending_mutex_;
   std::vector<Pending> pending_;
   std::mutex listeners_mutex_;

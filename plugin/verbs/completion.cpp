@@ -33,12 +33,6 @@ Result<CompletionChannel> CompletionChannel::create(const Device& device) {
   return channel;
 }
 
-void CompletionChannel::drain() {
-  ibv_cq* queue = nullptr;
-  void* context = nullptr;
-  while (ibv_get_cq_event(channel_.get(), &queue, &context) == 0) ibv_ack_cq_events(queue, 1);
-}
-
 const char* hint(ibv_wc_status status) {
   switch (status) {
     case IBV_WC_RETRY_EXC_ERR:

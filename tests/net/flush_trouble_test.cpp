@@ -86,6 +86,28 @@ TEST_CASE(
   CHECK(result.outcome == OutcomeKind::kFinished);
 }
 
+TEST_CASE("the only cable is out for longer than the retries, and the sender idle: the flush is done with the port") {
+  const auto result = run_flush(
+      with(with_dma_buf(pair_cluster(1)), "NCCL_IB_TIMEOUT", "10"),  // 4.2 ms, seven times
+      [](MeshRank& rank, const Comms& comms) {
+        rank.meet("flushed", 2);
+        send_byte(rank, comms);
+      },
+      [](MeshRank& rank, const Comms& comms, GpuBuffer& in) {
+        set_cable(0, false);
+        set_cable(0, true, 200 * kMs);
+        flush(rank, comms.receive, in, kBytes);
+        CHECK(in.wrong(kBytes, 7) == 0);
+        CHECK(sim::World::get().now() >= 200 * kMs);
+        CHECK(sim::World::get().now() < 400 * kMs);
+        rank.meet("flushed", 2);
+        receive_byte(rank, comms);
+        CHECK(count(rank.warnings(), "taken up again after") == 1);
+        flush(rank, comms.receive, in, kBytes);
+      });
+  CHECK(result.outcome == OutcomeKind::kFinished);
+}
+
 TEST_CASE("no cable comes back: the flush ends with an error that says so") {
   const auto result = run_flush(
       with(with(with_dma_buf(pair_cluster(1)), "NCCL_IB_TIMEOUT", "8"), "NCCL_MESH_FAILOVER_TIMEOUT_SEC", "2"),

@@ -88,6 +88,44 @@ TEST_CASE("D9: a grouped receive of eight takes each message by its tag, and tes
   CHECK(result.outcome == OutcomeKind::kFinished);
 }
 
+TEST_CASE("what is posted is announced at once: its sender serves all of it although nobody looks at the receives") {
+  const auto result = run_mesh(ring_cluster(2), [](MeshRank& rank) {
+    const Comms comms = rank.connect_both(1 - rank.rank(), 0);
+    void* comm = rank.rank() == 0 ? comms.send : comms.receive;
+    Buffer bytes = rank.buffer(comm, 64, 3);
+    std::vector<void*> requests;
+    for (const int parts : {8, 2, 1, 1, 1, 1, 1, 1, 1, 1}) {
+      if (rank.rank() == 0) {
+        for (int part = 0; part < parts; ++part) requests.push_back(rank.send(comm, bytes, 64, part));
+        continue;
+      }
+      std::array<void*, 8> data, memories;
+      std::array<std::size_t, 8> sizes;
+      std::array<int, 8> tags;
+      for (int part = 0; part < parts; ++part) {
+        data[part] = bytes.bytes.data();
+        memories[part] = bytes.memory;
+        sizes[part] = 64;
+        tags[part] = part;
+      }
+      void* request = nullptr;
+      CHECK(rank.net().irecv(comm, parts, data.data(), sizes.data(), tags.data(), memories.data(), nullptr, &request) ==
+            0);
+      requests.push_back(request);
+    }
+    if (rank.rank() == 0) {
+      for (void* request : requests) CHECK(rank.finish(request) == 64);
+    }
+    rank.meet("sent", 2);
+    if (rank.rank() == 1) {
+      for (void* request : requests) CHECK(rank.finish(request) == 64);
+    }
+    rank.release(comm, bytes);
+    rank.close(comms);
+  });
+  CHECK(result.outcome == OutcomeKind::kFinished);
+}
+
 TEST_CASE("D12, D13: 32 x 8 receives are taken, then the request is NULL; a send without a receive is NULL") {
   const auto result = run_mesh(ring_cluster(2), [](MeshRank& rank) {
     const Comms comms = rank.connect_both(1 - rank.rank(), 0);

@@ -24,12 +24,15 @@ std::string g_warnings;
 /// A porch whose warnings are kept, and callers from addresses of the loopback network.
 class Scene {
  public:
-  Scene() {
+  /// `over_cable`: its port's address is a cable's.
+  explicit Scene(bool over_cable = false) {
     g_warnings.clear();
     set_log_sink([](LogLevel level, const char*, int, const char* text) {
       if (level == LogLevel::kWarn) g_warnings += std::string(text) + "\n";
     });
-    REQUIRE(porch.open(false, {.name = "test", .patience_s = 30}));
+    REQUIRE(porch.open(false, {.name = "test", .patience_s = 30, .is_cable = [over_cable](const IpAddress& own) {
+                                 return over_cable && to_text(own) == "127.0.0.1";
+                               }}));
   }
   ~Scene() {
     set_log_sink(nullptr);
@@ -116,21 +119,92 @@ TEST_CASE("one of the crowd who has said who he is when room is made is not put 
   CHECK(g_warnings.empty());
 }
 
+TEST_CASE("a peer that comes over a cable with two hundred connections at once may take a second to say why") {
+  Scene scene(true);
+  std::vector<int> callers;
+  for (int caller = 0; caller < 200; ++caller) callers.push_back(scene.call(2));
+  REQUIRE(scene.porch.advance(scene.arrivals));
+  CHECK(scene.waiting() == 200);
+  for (int caller = 0; caller < 100; ++caller) scene.say_ready(callers[static_cast<std::size_t>(caller)]);
+  REQUIRE(scene.porch.advance(scene.arrivals));
+  CHECK(scene.arrivals.size() == 100);
+  CHECK(g_warnings.empty());
+  // The others never say anything.
+  for (int look = 0; look < 60 && scene.waiting() > Porch::kCallersMost; ++look) {
+    ::poll(nullptr, 0, 50);
+    REQUIRE(scene.porch.advance(scene.arrivals));
+  }
+  CHECK(scene.waiting() == Porch::kCallersMost);
+}
+
+TEST_CASE("those who come over a cable are not without number either") {
+  Scene scene(true);
+  for (int caller = 0; caller < 1100; ++caller) {
+    scene.call(2);
+    if (caller % 100 == 99) REQUIRE(scene.porch.advance(scene.arrivals));
+  }
+  CHECK(scene.waiting() == Porch::kCallersOverCablesMost);
+}
+
+namespace {
+
+/// While it lives this process gets no further descriptor.
+class NoDescriptorLeft {
+ public:
+  NoDescriptorLeft() {
+    REQUIRE(::getrlimit(RLIMIT_NOFILE, &before_) == 0);
+    const int next = ::dup(0);
+    ::close(next);
+    const rlimit none_left{.rlim_cur = static_cast<rlim_t>(next), .rlim_max = before_.rlim_max};
+    REQUIRE(::setrlimit(RLIMIT_NOFILE, &none_left) == 0);
+  }
+  ~NoDescriptorLeft() { ::setrlimit(RLIMIT_NOFILE, &before_); }
+
+ private:
+  rlimit before_{};
+};
+
+}  // namespace
+
 TEST_CASE("where the process has no descriptor left, strangers make room") {
   Scene scene;
   for (int caller = 0; caller < 8; ++caller) scene.call(1);
   REQUIRE(scene.porch.advance(scene.arrivals));
   const int peer = scene.call(2);
   scene.say_ready(peer);
-  rlimit before{};
-  REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
-  const int next_descriptor = ::dup(0);
-  ::close(next_descriptor);
-  const rlimit none_left{.rlim_cur = static_cast<rlim_t>(next_descriptor), .rlim_max = before.rlim_max};
-  REQUIRE(::setrlimit(RLIMIT_NOFILE, &none_left) == 0);
-  const bool advanced = static_cast<bool>(scene.porch.advance(scene.arrivals));
-  REQUIRE(::setrlimit(RLIMIT_NOFILE, &before) == 0);
+  bool advanced = false;
+  {
+    const NoDescriptorLeft limit;
+    advanced = static_cast<bool>(scene.porch.advance(scene.arrivals));
+  }
   CHECK(advanced);
+  REQUIRE(scene.arrivals.size() == 1);
+  CHECK(to_text(scene.arrivals[0].remote.address) == "127.0.0.2");
+}
+
+TEST_CASE("no descriptor left, and nobody who could go: deaf for a while, with one warning, and then he gets in") {
+  Scene scene;
+  const int peer = scene.call(2);
+  scene.say_ready(peer);
+  bool advanced = true;
+  {
+    const NoDescriptorLeft limit;
+    for (int look = 0; look < 6; ++look) {
+      advanced = advanced && static_cast<bool>(scene.porch.advance(scene.arrivals));
+      if (look == 0) CHECK(scene.porch.is_deaf());
+      ::poll(nullptr, 0, 30);
+    }
+  }
+  CHECK(advanced);
+  CHECK(std::count(g_warnings.begin(), g_warnings.end(), '\n') == 1);
+  CHECK(g_warnings.find("nobody can come in before this process has a free descriptor again") != std::string::npos);
+  // poll(2) does not find the port readable meanwhile, which would be the same look again and again.
+  for (int look = 0; look < 20 && scene.porch.is_deaf(); ++look) {
+    CHECK(scene.porch.descriptor() == -1);
+    ::poll(nullptr, 0, 30);
+    REQUIRE(scene.porch.advance(scene.arrivals));
+  }
+  CHECK(scene.porch.descriptor() >= 0);
   REQUIRE(scene.arrivals.size() == 1);
   CHECK(to_text(scene.arrivals[0].remote.address) == "127.0.0.2");
 }

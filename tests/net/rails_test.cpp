@@ -2,7 +2,7 @@
 #include <doctest/doctest.h>
 
 #include "plugin/base/units.h"
-#include "tests/net/failover_streams.h"
+#include "tests/net/striped_streams.h"
 
 using namespace meshbed;
 using namespace meshbed::test;
@@ -10,22 +10,7 @@ using sim::OutcomeKind;
 
 namespace {
 
-constexpr const char* kStripes = "NCCL_MESH_STRIPE_BYTES";
 constexpr const char* kLaid = "long messages are striped over";
-
-/// Messages of 1 MiB from rank 0 to rank 1, each posted as soon as there is room.
-void move(MeshRank& rank, void* comm, std::vector<Buffer>& buffers, int messages) {
-  std::deque<void*> under_way;
-  for (int message = 0; message < messages || !under_way.empty();) {
-    if (message < messages && under_way.size() < buffers.size()) {
-      Buffer& buffer = buffers[static_cast<std::size_t>(message++) % buffers.size()];
-      under_way.push_back(rank.rank() == 0 ? rank.send(comm, buffer, kMiB) : rank.receive(comm, buffer));
-      continue;
-    }
-    CHECK(rank.finish(under_way.front()) == static_cast<int>(kMiB));
-    under_way.pop_front();
-  }
-}
 
 /// What 64 MiB take on one connection, in ns, once everything is set up.
 double time_of_64_mib(const models::Cluster& cluster) {
@@ -49,9 +34,6 @@ double time_of_64_mib(const models::Cluster& cluster) {
   return std::stod(result.value);
 }
 
-models::Cluster striped(int cables) { return with(pair_cluster(cables), kStripes, "4096"); }
-models::Cluster striped_pair() { return striped(2); }
-
 /// From now on whatever both nodes send by NIC 1 comes 200 us later than it would.
 void delay_rail() {
   const auto delay = [](void*, std::uint64_t) {
@@ -62,12 +44,15 @@ void delay_rail() {
   sim::World::get().after(0, 0, delay, nullptr, 0);
 }
 
-/// From now on nothing that is RDMA gets over the cable of both nodes' NIC; TCP does.
-void lose_all_on(int nic) {
-  const auto lose = [](void*, std::uint64_t of) {
-    for (const int node : {0, 1}) sim::shape_port(sim::World::get(), {node, static_cast<int>(of)}, {.loss = 1.0});
+/// From now on nothing that is RDMA gets over the cable of both nodes' NIC, or (0) everything does; TCP always does.
+void lose_all_on(int nic, double loss = 1.0) {
+  const auto lose = [](void* all, std::uint64_t of) {
+    for (const int node : {0, 1}) {
+      sim::shape_port(sim::World::get(), {node, static_cast<int>(of)}, {.loss = all != nullptr ? 1.0 : 0.0});
+    }
   };
-  sim::World::get().after(0, 0, lose, nullptr, static_cast<std::uint64_t>(nic));
+  static char all;
+  sim::World::get().after(0, 0, lose, loss > 0 ? &all : nullptr, static_cast<std::uint64_t>(nic));
 }
 
 /// A stream that is right, and how often each end laid a rail.
@@ -90,7 +75,8 @@ TEST_CASE("one connection carries 64 MiB over two cables in half the time, over 
   CAPTURE(three);
   CHECK(two < 0.52 * one);
   CHECK(three < 0.36 * one);
-  CHECK(time_of_64_mib(pair_cluster(2)) > 0.99 * one);  // nobody asked
+  CHECK(time_of_64_mib(pair_cluster(2)) == two);  // the default
+  CHECK(time_of_64_mib(with(pair_cluster(2), kStripes, "0")) > 0.99 * one);
 }
 
 TEST_CASE("D26: two connections, one on each device, share both cables evenly") {
@@ -146,7 +132,7 @@ TEST_CASE("long stream: several queue pairs on each cable: as many rails, and no
 }
 
 TEST_CASE("long stream: no rails where they would only be waited for, or are not wanted") {
-  stream_with_rails(pair_cluster(2), 0);
+  stream_with_rails(with(pair_cluster(2), kStripes, "0"), 0);
   stream_with_rails(with(striped(2), "NCCL_MESH_FAILOVER_TIMEOUT_SEC", "0"), 0);
   stream_with_rails(striped(1), 0);
 }
@@ -233,18 +219,143 @@ TEST_CASE("moments: a rail's cable goes and comes at 40 moments of a striped str
   }
 }
 
-TEST_CASE("long stream: a cable over which TCP gets and RDMA does not is no rail, and costs the connection nothing") {
-  const auto result = run_stream(with(striped_pair(), "NCCL_IB_TIMEOUT", "5"),
-                                 {.messages = 1200,
-                                  .before =
-                                      [](int message) {
-                                        if (message == 0) lose_all_on(1);
-                                      }},
-                                 [](MeshRank& rank) {
-                                   CHECK(rank.warnings().empty());
-                                   CHECK(count(rank.infos(), kLaid) == 0);
-                                   if (rank.rank() == 0) CHECK(count(rank.infos(), "but RDMA does not") >= 1);
-                                 });
+TEST_CASE("the first message already goes over both cables, whoever is late") {
+  for (const int late_rank : {0, 1}) {
+    CAPTURE(late_rank);
+    const auto result = run_mesh(striped_pair(), [late_rank](MeshRank& rank) {
+      if (rank.rank() == late_rank) sim::World::get().sleep(5 * kMs);
+      const Comms comms = rank.connect_both(1 - rank.rank(), 0);
+      // Nothing was polled between connect() and now.
+      CHECK(count(rank.infos(), kLaid) == 1);
+      std::vector<Buffer> buffers;
+      void* comm = rank.rank() == 0 ? comms.send : comms.receive;
+      buffers.push_back(rank.buffer(comm, 64 * kMiB, 1));
+      rank.meet("connected", 2);
+      const Picoseconds begun = sim::World::get().now();
+      void* request = rank.rank() == 0 ? rank.send(comm, buffers[0], 64 * kMiB) : rank.receive(comm, buffers[0]);
+      CHECK(rank.finish(request) == static_cast<int>(64 * kMiB));
+      // One cable carries 12.5 GB/s.
+      const auto took_us = static_cast<double>(sim::World::get().now() - begun) / 1e6;
+      CAPTURE(took_us);
+      CHECK(took_us < 0.55 * 64 * static_cast<double>(kMiB) / 12'500.0);
+      rank.release(comm, buffers[0]);
+      rank.close(comms);
+    });
+    CHECK(result.outcome == OutcomeKind::kFinished);
+  }
+}
+
+TEST_CASE("a cable over which TCP gets and RDMA does not is no rail, and costs each process one warning") {
+  const auto result = run_mesh(with(striped_pair(), "NCCL_IB_TIMEOUT", "5"), [](MeshRank& rank) {
+    if (rank.rank() == 0) lose_all_on(1);
+    sim::World::get().sleep(kPicosecondsPerMicrosecond);
+    const Comms first = rank.connect_both(1 - rank.rank(), 0, "first");
+    const Comms second = rank.connect_both(1 - rank.rank(), 0, "second");
+    CHECK(sim::World::get().now() < 100 * kMs);
+    const Stream stream{.messages = 1200};
+    rank.rank() == 0 ? stream.send(rank, second) : stream.receive(rank, second);
+    rank.meet("streamed", 2);
+    CHECK(count(rank.infos(), kLaid) == 0);
+    CHECK(count(rank.infos(), "but RDMA does not") >= 1);
+    CHECK(count(rank.warnings(), "\n") == 1);
+    CHECK(count(rank.warnings(), "long messages are not striped over rocep1s0f1 192.168.101.") == 1);
+    CHECK(count(rank.warnings(), "but RDMA does not") == 1);
+    rank.close(first);
+    rank.close(second);
+    rank.meet("closed", 2);
+  });
+  CHECK(result.outcome == OutcomeKind::kFinished);
+}
+
+TEST_CASE("a cable that does not answer holds up the first connection for two seconds, and joins when it does") {
+  const auto connect_with_silent_cable = [](const models::Cluster& cluster, Picoseconds patience) {
+    const auto result = run_mesh(cluster, [patience](MeshRank& rank) {
+      const auto now = [] { return sim::World::get().now(); };
+      if (rank.rank() == 0) lose_all_on(1);
+      sim::World::get().sleep(kPicosecondsPerMicrosecond);
+      const Comms first = rank.connect_both(1 - rank.rank(), 0, "first");
+      CHECK(now() >= patience);
+      CHECK(now() < patience + 50 * kMs);
+      const Picoseconds begun = now();
+      const Comms second = rank.connect_both(1 - rank.rank(), 0, "second");
+      CHECK(now() - begun < 50 * kMs);  // the process knows
+      const std::string why = "it did not answer within " + std::to_string(patience / kMs) + " ms";
+      CHECK(count(rank.warnings(), why) == 1);
+      CHECK(count(rank.warnings(), "\n") == 1);
+      CHECK(count(rank.infos(), kLaid) == 0);
+      rank.meet("connected", 2);
+      if (rank.rank() == 0) lose_all_on(1, 0);
+      const Stream stream;
+      for (int round = 0; round < 10; ++round) {
+        rank.rank() == 0 ? stream.send(rank, first) : stream.receive(rank, first);
+        sim::World::get().sleep(kPicosecondsPerSecond);
+      }
+      rank.meet("streamed", 2);
+      if (rank.rank() == 0) CHECK(count(rank.infos(), kLaid) == 1);
+      rank.close(first);
+      rank.close(second);
+      rank.meet("closed", 2);
+    });
+    CHECK(result.outcome == OutcomeKind::kFinished);
+  };
+  connect_with_silent_cable(striped_pair(), 2 * kPicosecondsPerSecond);
+  connect_with_silent_cable(with(striped_pair(), "NCCL_MESH_CONNECT_TIMEOUT_SEC", "1"), kPicosecondsPerSecond);
+  connect_with_silent_cable(with(striped_pair(), "NCCL_MESH_ACCEPT_TIMEOUT_SEC", "1"), kPicosecondsPerSecond / 5);
+}
+
+TEST_CASE("moments: who is away for three seconds while he connects blames no cable, and has all of them") {
+  for (int away = 1; away <= 12; ++away) {
+    CAPTURE(away);
+    const auto result = run_mesh(striped_pair(), [away](MeshRank& rank) {
+      void* comm = nullptr;
+      if (rank.rank() == 0) {
+        HandleBytes handle = rank.look_up("1");
+        for (int call = 0; comm == nullptr; ++call) {
+          CHECK(rank.net().connect(rank.context, 0, handle.data(), &comm, nullptr) == 0);
+          if (call == away) sim::World::get().sleep(3 * kPicosecondsPerSecond);
+        }
+        CHECK(count(rank.infos(), kLaid) == 1);
+      } else {
+        void* listener = rank.listen(0, "1");
+        while (comm == nullptr) CHECK(rank.net().accept(listener, &comm, nullptr) == 0);
+        CHECK(rank.net().closeListen(listener) == 0);
+      }
+      CHECK(rank.warnings().empty());
+      rank.meet("connected", 2);
+      CHECK((rank.rank() == 0 ? rank.net().closeSend(comm) : rank.net().closeRecv(comm)) == 0);
+    });
+    CHECK(result.outcome == OutcomeKind::kFinished);
+  }
+}
+
+TEST_CASE("moments: a second cable goes at 20 moments of a connection's making: nobody waits for it") {
+  for (int moment = 0; moment < 20; ++moment) {
+    CAPTURE(moment);
+    const auto result = run_mesh(striped_pair(), [moment](MeshRank& rank) {
+      if (rank.rank() == 0) set_cable(1, false, moment * 10 * kPicosecondsPerMicrosecond);
+      const Comms comms = rank.connect_both(1 - rank.rank(), 0);
+      CHECK(sim::World::get().now() < 50 * kMs);
+      const Stream stream{.messages = 40};
+      rank.rank() == 0 ? stream.send(rank, comms) : stream.receive(rank, comms);
+      CHECK(rank.warnings().find("long messages are not striped") == std::string::npos);
+      rank.meet("streamed", 2);
+      rank.close(comms);
+      rank.meet("closed", 2);
+    });
+    CHECK(result.outcome == OutcomeKind::kFinished);
+  }
+}
+
+TEST_CASE("a peer that does not stripe says so: no warning, nobody waits, and the stream is right") {
+  models::Cluster cluster = striped_pair();
+  for (auto& [name, value] : cluster.nodes[1].environment) {
+    if (name == kStripes) value = "0";
+  }
+  const auto result = run_stream(cluster, {}, [](MeshRank& rank) {
+    CHECK(rank.warnings().empty());
+    CHECK(count(rank.infos(), kLaid) == 0);
+    if (rank.rank() == 0) CHECK(count(rank.infos(), "nothing is striped here") >= 1);
+  });
   CHECK(result.outcome == OutcomeKind::kFinished);
 }
 

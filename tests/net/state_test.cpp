@@ -232,7 +232,20 @@ TEST_CASE("state: a failed connection keeps its reason and waits for nobody") {
   });
 }
 
-TEST_CASE("setNetAttr is kept for each communicator and shown; it changes nothing") {
+TEST_CASE("what setNetAttr made of a connection's cables is shown with the connection") {
+  run_mesh(ring_cluster(2, 100'000'000'000, kPicosecondsPerMicrosecond, 2), [](MeshRank& rank) {
+    const Comms comms = rank.connect_both(1 - rank.rank(), 0);
+    CHECK(connection_of(state_of(rank), "send").at("way") == "cable, striped over 1 more");
+    nccl::NetAttr attributes{};
+    attributes.proto = 1;
+    CHECK(rank.net().setNetAttr(rank.context, &attributes) == nccl::kNcclSuccess);
+    CHECK(connection_of(state_of(rank), "send").at("way") == "cable, not striped: NCCL says LL only");
+    rank.meet("end", 2);
+    rank.close(comms);
+  });
+}
+
+TEST_CASE("setNetAttr is kept for each communicator and shown") {
   run_mesh(ring_cluster(2), [](MeshRank& rank) {
     CHECK(state_of(rank).at("communicators")[0].at("hints") == 0);
     nccl::NetAttr attributes{};

@@ -1,0 +1,102 @@
+// What happens to a connection through relays when one of their machines dies, and to a connect() whose cables lead
+// nowhere.
+#include <doctest/doctest.h>
+
+#include "tests/net/failover_streams.h"
+
+using namespace meshbed;
+using namespace meshbed::test;
+using sim::OutcomeKind;
+
+namespace {
+
+constexpr Picoseconds kSecond = kPicosecondsPerSecond;
+
+void kill(void*, std::uint64_t node) { sim::kill_node(sim::World::get(), static_cast<int>(node)); }
+
+void stand_still(void*, std::uint64_t node) { sim::stop_node(sim::World::get(), static_cast<int>(node)); }
+
+/// One message each way, at the same time.
+void exchange_one(MeshRank& rank, const Comms& comms, std::size_t size) {
+  Buffer out = rank.buffer(comms.send, size, 3);
+  Buffer in = rank.buffer(comms.receive, size, 99);
+  void* receive = rank.receive(comms.receive, in);
+  void* send = rank.send(comms.send, out, size);
+  CHECK(rank.finish(send) == static_cast<int>(size));
+  CHECK(rank.finish(receive) == static_cast<int>(size));
+  std::size_t wrong = 0;
+  for (std::size_t at = 0; at < size; ++at) wrong += in.bytes[at] != MeshRank::pattern(at, 3) ? 1 : 0;
+  CHECK(wrong == 0);
+  rank.release(comms.send, out);
+  rank.release(comms.receive, in);
+}
+
+/// Ranks 0 and 3 of a ring of six exchange messages; trouble(world, relay) begins at rank 0 for each of the four relays
+/// in turn, and after `pause_ps` they exchange `size` bytes once more, over the other way round if need be.
+void exchange_in_trouble(void (*trouble)(sim::World&, std::uint64_t), Picoseconds pause_ps, std::size_t size) {
+  constexpr int kNodes = 6;
+  for (const int victim : {1, 2, 4, 5}) {
+    CAPTURE(victim);
+    const auto result = run_mesh(ring_cluster(kNodes), [=](MeshRank& rank) {
+      sim::World& world = sim::World::get();
+      if (rank.rank() == victim) {
+        world.sleep(1000 * kSecond);
+        return;  // never comes here
+      }
+      if (rank.rank() == 0 || rank.rank() == 3) {
+        const Comms comms = rank.connect_both(3 - rank.rank(), 0);
+        exchange_one(rank, comms, 200'000);
+        rank.meet("exchanged", 2);
+        const Picoseconds begun = world.now();
+        if (rank.rank() == 0) trouble(world, static_cast<std::uint64_t>(victim));
+        if (pause_ps > 0) world.sleep(pause_ps);
+        exchange_one(rank, comms, size);
+        // 3 s of silence, 7.5 s of a queue pair's retries, and the search for another chain.
+        CHECK(world.now() - begun < 20 * kSecond);
+        rank.meet("again", 2);
+        rank.close(comms);
+      }
+      rank.meet("end", kNodes - 1);
+    });
+    CHECK(result.outcome == OutcomeKind::kFinished);
+  }
+}
+
+}  // namespace
+
+TEST_CASE(
+    "a relay's machine dies while nothing is under way: its neighbours miss it, and the other way round is taken") {
+  exchange_in_trouble([](sim::World& world, std::uint64_t victim) { world.after(0, 0, &kill, nullptr, victim); },
+                      10 * kMs, 200'000);
+}
+
+TEST_CASE("a relay stands still amid a message, and dies: the other way round is taken") {
+  exchange_in_trouble(
+      [](sim::World& world, std::uint64_t victim) {
+        world.after(kMs / 10, 0, &stand_still, nullptr, victim);
+        world.after(5 * kMs, 0, &kill, nullptr, victim);
+      },
+      0, 16 << 20);
+}
+
+TEST_CASE("two cables that are crossed: connect gives up when the time is over, and not once for each of them") {
+  models::Cluster cluster = pair_cluster(2);
+  std::swap(cluster.cables[0].b, cluster.cables[1].b);
+  const auto result = run_mesh(cluster, [](MeshRank& rank) {
+    void* listener = rank.listen(0, std::to_string(rank.rank()));
+    if (rank.rank() == 0) {
+      HandleBytes handle = rank.look_up("1");
+      void* send = nullptr;
+      int outcome = 0;
+      while (outcome == 0 && send == nullptr) {
+        outcome = rank.net().connect(rank.context, 0, handle.data(), &send, nullptr);
+      }
+      CHECK(outcome == nccl::kNcclRemoteError);
+      CHECK(sim::World::get().now() < 12 * kSecond);  // NCCL_MESH_CONNECT_TIMEOUT_SEC is 10
+      CHECK(count(rank.warnings(), "another cable leads to the peer, and is tried") == 1);
+    }
+    rank.meet("end", 2);
+    CHECK(rank.net().closeListen(listener) == 0);
+  });
+  CHECK(result.outcome == OutcomeKind::kFinished);
+}
