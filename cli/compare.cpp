@@ -111,10 +111,15 @@ class Comparison {
           "chance: its messages are not compared)\n",
           left_.name, right_.name, faults, how_it_failed(left_));
     }
+    // Less goes over a cable that has more under way, which is the moment's.
+    const std::string cuts = messages_.cut_otherwise == 0
+                                 ? ""
+                                 : fmt::format(" ({} of striped messages cut elsewhere, the same bytes together)",
+                                               counted(messages_.cut_otherwise, "piece"));
     if (messages_.by_arrival.empty()) {
       return fmt::format(
-          "{} and {} agree: same files{}, NICs, GIDs, routes, result bytes, and {} messages in the same order\n",
-          left_.name, right_.name, faults, messages_.in_order);
+          "{} and {} agree: same files{}, NICs, GIDs, routes, result bytes, and {} messages in the same order{}\n",
+          left_.name, right_.name, faults, messages_.in_order, cuts);
     }
     const std::string in_order =
         messages_.in_order == 0 ? "" : fmt::format(" {} messages in the same order,", messages_.in_order);

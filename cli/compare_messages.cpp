@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <utility>
 
 #include "cli/scenario_units.h"
@@ -67,6 +68,12 @@ bool same_end(const TracedMessage& one, const TracedMessage& other) {
   return !told || one.status == other.status;
 }
 
+/// The same message, or the same piece of a message that was striped, cut at another place.
+bool same_but_for_cut(const TracedMessage& one, const TracedMessage& other) {
+  return one.opcode == other.opcode && same_end(one, other) &&
+         (one.opcode == IBV_WR_RDMA_WRITE_WITH_IMM || one.payload_bytes == other.payload_bytes);
+}
+
 bool same(const TracedMessage& one, const TracedMessage& other) {
   return one.opcode == other.opcode && one.payload_bytes == other.payload_bytes && same_end(one, other);
 }
@@ -99,6 +106,35 @@ void drop_matches(std::vector<Stream>& one, std::vector<Stream>& other) {
     return true;
   });
 }
+
+// --- where messages are striped ---
+
+/// Two streams that differ in the lengths of pieces, and in nothing else.
+struct Recut {
+  std::size_t pieces = 0;
+  std::int64_t more_bytes = 0;  // in the first one
+};
+
+std::optional<Recut> recut(const Stream& one, const Stream& other) {
+  if (one.size() != other.size()) return std::nullopt;
+  Recut found;
+  for (std::size_t index = 0; index < one.size(); ++index) {
+    if (!same_but_for_cut(*one[index], *other[index])) return std::nullopt;
+    const auto bytes = [&](const Stream& stream) { return static_cast<std::int64_t>(stream[index]->payload_bytes); };
+    found.pieces += bytes(one) != bytes(other) ? 1 : 0;
+    found.more_bytes += bytes(one) - bytes(other);
+  }
+  return found;
+}
+
+/// Of all cables from one rank to another.
+struct Recuts {
+  std::set<std::string> ports;
+  std::size_t pieces = 0;
+  std::int64_t more_bytes = 0;
+  bool all = true;  // nothing but cuts differs
+  bool explains() const { return all && ports.size() > 1 && more_bytes == 0; }
+};
 
 // --- where a connection broke ---
 
@@ -162,11 +198,19 @@ class Joined {
   MessageComparison take() {
     for (const auto& [route, streams] : theirs_) ours_[route];  // routes that only they have
     std::map<RankPair, std::vector<std::string>> differences;
-    std::map<RankPair, std::size_t> in_order;
+    std::map<RankPair, std::size_t> in_order, cut_otherwise;
+    const auto recuts = recuts_of_directions();
     for (auto& [route, streams] : ours_) {
       const RankPair pair = pair_of(route.source_rank, route.destination_rank);
       for (const Stream& stream : streams) in_order[pair] += stream.size();
+      if (recuts.at({route.source_rank, route.destination_rank}).explains()) {
+        differences[pair];
+        continue;
+      }
       compare(route, streams, theirs_[route], differences[pair]);
+    }
+    for (const auto& [direction, found] : recuts) {
+      if (found.explains()) cut_otherwise[pair_of(direction.first, direction.second)] += found.pieces;
     }
     const auto broken = broken_pairs(one_), others_broken = broken_pairs(other_);
     for (auto& [pair, found] : differences) {
@@ -176,12 +220,38 @@ class Joined {
         continue;
       }
       result_.in_order += in_order[pair];
+      result_.cut_otherwise += cut_otherwise[pair];
       for (std::string& each : found) result_.differences.push_back(std::move(each));
     }
     return std::move(result_);
   }
 
  private:
+  /// By sender and receiver: whether all that differs are the cuts of striped messages.
+  std::map<std::pair<int, int>, Recuts> recuts_of_directions() const {
+    std::map<std::pair<int, int>, Recuts> directions;
+    for (const auto& [route, streams] : ours_) {
+      Recuts& found = directions[{route.source_rank, route.destination_rank}];
+      std::vector<Stream> mine = streams, yours = theirs_.count(route) > 0 ? theirs_.at(route) : std::vector<Stream>();
+      drop_matches(mine, yours);
+      found.all = found.all && mine.size() == yours.size();
+      for (const Stream& stream : mine) {
+        std::optional<Recut> match;
+        for (auto candidate = yours.begin(); candidate != yours.end() && !match; ++candidate) {
+          match = recut(stream, *candidate);
+          if (!match) continue;
+          found.ports.insert(route.source);
+          found.pieces += match->pieces;
+          found.more_bytes += match->more_bytes;
+          yours.erase(candidate);
+          break;
+        }
+        found.all = found.all && match.has_value();
+      }
+    }
+    return directions;
+  }
+
   void compare(const Route& route, std::vector<Stream>& streams, std::vector<Stream>& others,
                std::vector<std::string>& differences) const {
     drop_matches(streams, others);

@@ -5,6 +5,10 @@
 // and GIDs. Where one broke on the way (a cable was pulled in the middle of a transfer), it is chance at which message,
 // how often the peers asked each other again, and over which cable they went on; there the runs are held to what the
 // plugin promises instead: each message arrives, and arrives once.
+//
+// Where a connection stripes its messages over several cables it gives less to the one that has more under way, which
+// is the moment's; there the pieces may be cut otherwise, but as many of them go over each cable, and as many bytes
+// over all together.
 
 #include <cstddef>
 #include <set>
@@ -24,6 +28,7 @@ struct TracedRun {
 struct MessageComparison {
   std::vector<std::string> differences;  // one line each; of two streams the first diverging message
   std::size_t in_order = 0;              // messages that were compared one by one
+  std::size_t cut_otherwise = 0;         // of them: pieces of striped messages with another length
   std::vector<std::string> by_arrival;   // pairs of ranks that were compared by what arrived, and what that was
 };
 

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
+#include <set>
 
 #include "cli/report.h"
 #include "cli/scenario_units.h"
@@ -26,6 +28,28 @@ class Checker {
         result_.expected_error_seen ? fmt::format("seen at rank {}", seen->rank)
         : errors.empty()            ? "no rank failed"
                                     : fmt::format("none of the {} errors above has it", errors.size()));
+  }
+
+  /// False where the node is there to the end, so that all other promises hold as ever.
+  bool lost() {
+    if (!expect_.lost || !lost_its_power()) return false;
+    std::set<int> gone{index_of(*expect_.lost)};  // nodes that others may miss
+    const RankError* unnamed = nullptr;
+    for (const RankError& error : result_.simulation.errors) {
+      const int node = node_of(scenario_, error.rank);
+      if (gone.count(node) == 0 && unnamed == nullptr && !names_one_of(error.text, missed_by(node, gone)))
+        unnamed = &error;
+      gone.insert(node);
+    }
+    const bool ended = result_.simulation.outcome.kind == sim::OutcomeKind::kFinished;
+    result_.expected_error_seen = unnamed == nullptr && ended && result_.wrong == 0;
+    add("without " + *expect_.lost + " every rank ends, and says whom it missed, with no element wrong",
+        result_.expected_error_seen,
+        !ended               ? "the ranks above still waited"
+        : unnamed != nullptr ? fmt::format("rank {} names nobody who was gone: {}", unnamed->rank, unnamed->text)
+        : result_.wrong > 0  ? result_.first_wrong
+                             : fmt::format("{} errors name one who was gone", result_.simulation.errors.size() - 1));
+    return true;
   }
 
   void unreachable() {
@@ -76,6 +100,60 @@ class Checker {
  private:
   void add(std::string name, bool kept, std::string detail) {
     result_.expectations.push_back({std::move(name), kept, std::move(detail)});
+  }
+
+  /// Who is gone, and whom nothing but the gone joined to this node.
+  std::set<int> missed_by(int node, const std::set<int>& gone) const {
+    std::set<int> reached{node};
+    for (std::vector<int> rim{node}; !rim.empty();) {
+      const int from = rim.back();
+      rim.pop_back();
+      for (int to = 0; to < static_cast<int>(scenario_.cluster.nodes.size()); ++to) {
+        if (gone.count(to) > 0 || !directly_joined(scenario_.cluster, from, to)) continue;
+        if (reached.insert(to).second) rim.push_back(to);
+      }
+    }
+    std::set<int> missed;
+    for (int each = 0; each < static_cast<int>(scenario_.cluster.nodes.size()); ++each) {
+      if (reached.count(each) == 0) missed.insert(each);
+    }
+    return missed;
+  }
+
+  bool lost_its_power() const {
+    const auto& taken = result_.simulation.faults;
+    return std::any_of(taken.begin(), taken.end(), [&](const FaultEvent& event) {
+      const Fault& fault = scenario_.faults[event.step.fault];
+      return fault.kind == "node_kill" && fault.target == *expect_.lost;
+    });
+  }
+
+  /// By a rank, or by an address that it has or was to get.
+  bool names_one_of(const std::string& text, const std::set<int>& nodes) const {
+    const auto says = [&](const std::string& name) {
+      for (std::size_t at = text.find(name); at != std::string::npos; at = text.find(name, at + 1)) {
+        const std::size_t end = at + name.size();
+        if (end == text.size() || std::isdigit(static_cast<unsigned char>(text[end])) == 0) return true;
+      }
+      return false;
+    };
+    for (int rank = 0; rank < ranks_of(scenario_); ++rank) {
+      if (nodes.count(node_of(scenario_, rank)) > 0 && says(fmt::format("rank {}", rank))) return true;
+    }
+    for (const int index : nodes) {
+      const models::Node& node = scenario_.cluster.nodes[static_cast<std::size_t>(index)];
+      if (node.management && says(models::to_string(node.management->address.address))) return true;
+      for (const models::Nic& nic : node.nics) {
+        for (const models::IpPrefix& prefix : nic.addresses) {
+          if (says(models::to_string(prefix.address))) return true;
+        }
+      }
+      for (const Fault& fault : scenario_.faults) {
+        const bool its_own = fault.kind == "address_change" && fault.target.rfind(node.name + "/", 0) == 0;
+        if (its_own && says(models::to_string(fault.address.address))) return true;
+      }
+    }
+    return false;
   }
 
   void counted_by_the_simulator() {
@@ -155,7 +233,7 @@ void check_expectations(const Scenario& scenario, RunResult& result) {
   Checker checker(scenario, result);
   checker.error();
   checker.unreachable();
-  if (!scenario.expect.error) checker.data_and_speed();
+  if (!scenario.expect.error && !checker.lost()) checker.data_and_speed();
 }
 
 }  // namespace meshbed::cli

@@ -10,7 +10,9 @@
 namespace meshbed::cli {
 
 /// Checks all fields that are set. An expected error that was seen satisfies the run: the promises about data are then
-/// not asked. Sets RunResult::expected_error_seen and RunResult::expectations.
+/// not asked; likewise where a node that was to be lost has lost its power: each error must name somebody who was gone
+/// by then (the node, or one whose rank had ended with an error), and all must have ended. Sets
+/// RunResult::expected_error_seen and RunResult::expectations.
 void check_expectations(const Scenario& scenario, RunResult& result);
 
 /// The largest relative difference of payload bytes (sent and received) between the cabled NICs of one node that took

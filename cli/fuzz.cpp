@@ -34,6 +34,7 @@ constexpr std::uint64_t kTold = 20;  // broken ones; the others are only counted
 struct Ending {
   std::string finding;      // empty: as it should
   std::uint64_t steps = 0;  // of faults, that were taken
+  std::uint64_t lost = 0;   // nodes
 };
 
 /// The run, in a child.
@@ -43,7 +44,7 @@ nlohmann::json run_schedule(const std::string& schedule) {
   RunResult result = run_workload(scenario, {.files = built_files(), .contexts = ""}, recorder);
   recorder.close();
   check_expectations(scenario, result);
-  nlohmann::json said{{"steps", result.simulation.faults.size()}};
+  nlohmann::json said{{"steps", result.simulation.faults.size()}, {"lost", result.expected_error_seen ? 1 : 0}};
   for (const auto* proofs : {&result.proofs, &result.expectations}) {
     for (const sim::Proof& proof : *proofs) {
       if (!proof.ok) said["broken"] = proof.name + ": " + proof.detail;
@@ -51,7 +52,10 @@ nlohmann::json run_schedule(const std::string& schedule) {
   }
   if (result.wrong > 0) said["broken"] = result.first_wrong;
   if (result.simulation.outcome.kind != sim::OutcomeKind::kFinished) said["broken"] = failure_line(result);
-  if (!result.simulation.errors.empty()) said["broken"] = result.simulation.errors.front().text;
+  // Where a node was to be lost, the promise has said which error is wrong.
+  if (!result.simulation.errors.empty() && !scenario.expect.lost) {
+    said["broken"] = result.simulation.errors.front().text;
+  }
   return said;
 }
 
@@ -90,7 +94,7 @@ Ending ending_of(const Child& child, int status) {
   const auto said = nlohmann::json::parse(child.text, nullptr, false);
   if (said.is_discarded()) return {fmt::format("it ended with status {}", WEXITSTATUS(status))};
   if (said.contains("broken")) return {said["broken"].get<std::string>()};
-  return {"", said["steps"].get<std::uint64_t>()};
+  return {"", said["steps"].get<std::uint64_t>(), said["lost"].get<std::uint64_t>()};
 }
 
 /// Runs the schedules `first`, `first` + 1, ...; `jobs` at a time.
@@ -104,8 +108,8 @@ class Fuzz {
       while (next_ < end_ && children_.size() < jobs_) children_.push_back(start(next_++));
       look();
     }
-    out_ << fmt::format("{} schedules: {} right, {} broken; {} steps of faults\n", right_ + broken_, right_, broken_,
-                        steps_);
+    out_ << fmt::format("{} schedules: {} right, {} broken; {} steps of faults, {} nodes lost\n", right_ + broken_,
+                        right_, broken_, steps_, lost_);
     return broken_ == 0 ? kExitOk : kExitBroken;
   }
 
@@ -136,6 +140,7 @@ class Fuzz {
 
   void count_in(const Child& child, const Ending& ending) {
     steps_ += ending.steps;
+    lost_ += ending.lost;
     if (ending.finding.empty()) {
       ++right_;
       return;
@@ -152,7 +157,7 @@ class Fuzz {
   std::size_t jobs_;
   std::ostream& out_;
   std::vector<Child> children_;
-  std::uint64_t right_ = 0, broken_ = 0, steps_ = 0;
+  std::uint64_t right_ = 0, broken_ = 0, steps_ = 0, lost_ = 0;
 };
 
 }  // namespace

@@ -143,7 +143,8 @@ Result<void> NetLink::transfer(const Transfer& wanted) {
 
 Result<double> NetLink::stream(std::uint64_t size_bytes, std::uint64_t count) {
   if (const Result<void> all = host_.rendezvous(); !all) return all.error();
-  const Result<void> moved = transfer({.size_bytes = size_bytes, .count = count, .rests = !sends()});
+  const Result<void> moved = transfer(
+      {.size_bytes = size_bytes, .count = count, .depth = sends() ? kDepth : kReceivesAhead, .rests = !sends()});
   if (!moved) return moved.error();
   const double seconds =
       static_cast<double>(host_.now_ps() - first_posted_ps_) / static_cast<double>(kPicosecondsPerSecond);

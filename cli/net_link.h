@@ -2,9 +2,10 @@
 // NetLink: a net plugin's table from one rank to another, and what a message costs on it. Rank 1 sends, rank 0
 // receives.
 //
-// Driven as NCCL's proxy drives it: up to kDepth sends and receives under way, each tested until it is done. Both ends
-// spin, as perftest's do, but for the receiver of a stream: perftest has nobody there, and this one rests when nothing
-// has come for a while.
+// Driven as NCCL's proxy drives it: up to kDepth sends under way, each tested until it is done. The receiver of a
+// stream posts as many receives ahead as NCCL's table allows, for perftest's has its memory open from the start. Both
+// ends spin, as perftest's do, but for the receiver of a stream: perftest has nobody there, and this one rests when
+// nothing has come for a while.
 
 #include <cstdint>
 #include <memory>
@@ -12,12 +13,14 @@
 
 #include "cli/metal_host.h"
 #include "plugin/coll/transport.h"
+#include "plugin/nccl/net_abi.h"
 
 namespace meshbed::cli {
 
 class NetLink {
  public:
   static constexpr std::uint64_t kDepth = 8;  // NCCL_STEPS
+  static constexpr std::uint64_t kReceivesAhead = nccl::kMaxRequests;
 
   /// Connects over device 0 of both ranks and registers a buffer of `largest_bytes` at each; both ranks call it.
   static Result<std::unique_ptr<NetLink>> open(MetalHost& host, const std::string& plugin, std::uint64_t largest_bytes);

@@ -35,6 +35,9 @@ struct Workload {
   int late_rank = 0;
   int late_iteration = 0;
   Picoseconds late_by_ps = 0;  // 0: nobody is late
+  // kReconnect
+  int receives = 1;  // on each connection
+  int parts = 1;     // of each: more than one make it a grouped receive
   // kNcclCalls
   std::string recording;       // file of recorded calls (JSON lines); relative to the scenario file
   bool other_devices = false;  // nodes may have more or fewer devices than were recorded: d is d % devices
@@ -78,6 +81,7 @@ struct Expect {
   std::optional<std::uint64_t> max_strangers;  // connections that the ranks held for them at one time
   std::optional<Picoseconds> max_run_time_ps;  // simulated, from the start to the end of the last rank
   std::vector<std::pair<std::string, std::string>> unreachable;  // node pairs that must have no direct path
+  std::optional<std::string> lost;   // the node that loses its power: see check_expectations()
   std::optional<std::string> error;  // the run must fail, and its error must contain this text
 };
 

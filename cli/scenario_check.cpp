@@ -251,6 +251,15 @@ void check_strangers(const Scenario& scenario, const FaultSpec& said, Diagnostic
   }
 }
 
+bool kills(const Scenario& scenario, const std::string& node) {
+  return std::any_of(scenario.faults.begin(), scenario.faults.end(),
+                     [&](const Fault& fault) { return fault.kind == "node_kill" && fault.target == node; });
+}
+
+bool has_iterations(const Workload& workload) {
+  return workload.kind == WorkloadKind::kCollective || workload.kind == WorkloadKind::kReconnect;
+}
+
 void check_fault(const Scenario& scenario, const FaultSpec& said, Diagnostics& diagnostics) {
   const Fault& fault = said.value;
   if (!said.has("kind") || !said.has("target")) {
@@ -278,7 +287,7 @@ void check_fault(const Scenario& scenario, const FaultSpec& said, Diagnostics& d
   check_strangers(scenario, said, diagnostics);
   if (fault.point == "iteration") {
     const int last = scenario.workload.iterations - 1;
-    if (scenario.workload.kind == WorkloadKind::kCollective && fault.iteration > last) {
+    if (has_iterations(scenario.workload) && fault.iteration > last) {
       diagnostics.add(said.has("iteration") ? said.at("iteration") : said.at("point"),
                       fmt::format("iteration: {} never comes; the last is {} (workload.iterations = {})",
                                   fault.iteration, last, scenario.workload.iterations));
@@ -286,9 +295,10 @@ void check_fault(const Scenario& scenario, const FaultSpec& said, Diagnostics& d
   } else if (said.has("iteration")) {
     diagnostics.add(said.at("iteration"), "iteration: goes with point = \"iteration\"");
   }
-  if (fault.point != "start" && scenario.workload.kind != WorkloadKind::kCollective) {
-    diagnostics.add(said.at("point"),
-                    fmt::format("point: '{}' is a collective's; other workloads have 'start'", fault.point));
+  if (fault.point != "start" && !has_iterations(scenario.workload)) {
+    diagnostics.add(
+        said.at("point"),
+        fmt::format("point: '{}' is of a collective or of reconnect; other workloads have 'start'", fault.point));
   }
   if (fault.duration_ps > 0 &&
       (kind == "cable_up" || kind == "port_up" || kind == "node_continue" || kind == "node_kill")) {
@@ -350,6 +360,10 @@ void check_run(const Scenario& scenario, const ScenarioSpec& spec, Diagnostics& 
       diagnostics.add(spec.expect.at("unreachable"),
                       fmt::format("unreachable: '{}' is paired with itself", left.substr(0, 64)));
     }
+  }
+  if (scenario.expect.lost && !kills(scenario, *scenario.expect.lost)) {
+    diagnostics.add(spec.expect.at("lost"),
+                    fmt::format("lost: there is no [[fault]] node_kill of '{}'", scenario.expect.lost->substr(0, 64)));
   }
   if (spec.limits.time_ps <= 0)
     diagnostics.add(spec.limits.at("time"), "time: a limit of 0 ends every run; leave it out");

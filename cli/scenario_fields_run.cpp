@@ -5,6 +5,7 @@
 #include "cli/scenario_section.h"
 #include "models/algorithm.h"
 #include "models/topology_generate.h"
+#include "plugin/nccl/net_abi.h"
 
 namespace meshbed::cli {
 namespace {
@@ -36,8 +37,7 @@ const Section<WorkloadSpec> kWorkload{
     {
         {"kind", "text", "'collective'",
          "collective; nccl-calls: replay recorded calls of NCCL; reconnect: each rank connects to the next, sends "
-         "`bytes`, "
-         "closes, `iterations` times; idle",
+         "`receives` times `parts` messages of `bytes`, closes, `iterations` times; idle",
          read_kind},
         {"collective", "text", "'all_reduce'",
          "all_reduce, all_gather, reduce_scatter, broadcast, alltoall or sendrecv",
@@ -89,6 +89,14 @@ const Section<WorkloadSpec> kWorkload{
          [](const Value& v, WorkloadSpec& s) {
            v.integer(s.value.late_iteration, {0, 1'000'000});
          }},
+        {"receives", "integer", "1", "reconnect: on each connection",
+         [](const Value& v, WorkloadSpec& s) {
+           v.integer(s.value.receives, {1, 1024});
+         }},
+        {"parts", "integer", "1", "reconnect: messages of each receive, told apart by their tags",
+         [](const Value& v, WorkloadSpec& s) {
+           v.integer(s.value.parts, {1, nccl::kMaxGroupedReceives});
+         }},
         {"recording", "text", "", "nccl-calls: file of recorded calls, relative to the scenario file",
          [](const Value& v, WorkloadSpec& s) { v.text(s.value.recording); }},
         {"other_devices", "boolean", "false",
@@ -129,7 +137,7 @@ const Section<FaultSpec> kFault{
                                    "node_stop", "node_continue", "node_kill", "address_change", "strangers"});
          }},
         {"point", "text", "'start'",
-         "what `at` counts from: start, or iteration (all ranks of a collective stand before it)",
+         "what `at` counts from: start, or iteration (of a collective or of reconnect: all ranks stand before it)",
          [](const Value& v, FaultSpec& s) {
            v.choice(s.value.point, {"start", "iteration"});
          }},
@@ -196,6 +204,10 @@ const Section<ExpectSpec> kExpect{
          [](const Value& v, ExpectSpec& s) { v.time(s.value.max_run_time_ps.emplace()); }},
         {"unreachable", "list of pairs", "", "pairs of nodes without a direct path, as in [[\"node0\", \"node2\"]]",
          [](const Value& v, ExpectSpec& s) { v.name_pairs(s.value.unreachable); }},
+        {"lost", "name", "",
+         "the node that loses its power (node_kill): every rank elsewhere ends, well or with an error that names it, "
+         "a rank that ended before or one behind it, and no element is wrong; limits.time is how long they have",
+         [](const Value& v, ExpectSpec& s) { v.name(s.value.lost.emplace()); }},
         {"error", "text", "", "the run must fail with an error that contains this",
          [](const Value& v, ExpectSpec& s) { v.text(s.value.error); }},
     }};

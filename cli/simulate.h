@@ -49,7 +49,7 @@ struct Simulation {
 
 struct SimulateOptions {
   BuiltFiles files;
-  std::string contexts;  // SimGrid's context factory; empty: its default
+  std::string contexts;  // what threads run on: see sim::WorldOptions
 };
 
 /// The net plugin that the scenario's ranks use: its own file, or the project's.

@@ -1,5 +1,8 @@
-// Neighbours in a ring of ranks connect, exchange one message and close, again and again: what a connection leaves
-// behind shows after thousands of them.
+// Neighbours in a ring of ranks connect, exchange messages and close, again and again: what a connection leaves behind
+// shows after thousands of them, and what faults do to connections that come and go.
+//
+// Nomenclature: part - one message of `bytes`; receive - a (grouped) receive of `parts` parts, whose tags are their
+// numbers. The sender takes the parts of each receive from another one on, so that tags decide what goes where.
 
 #include <fmt/format.h>
 
@@ -7,7 +10,9 @@
 #include <array>
 #include <cstring>
 #include <filesystem>
+#include <set>
 
+#include "cli/fault_board.h"
 #include "cli/pattern.h"
 #include "cli/rank_table.h"
 #include "cli/workload.h"
@@ -16,8 +21,8 @@
 namespace meshbed::cli {
 namespace {
 
-/// Verbs objects or descriptors of a rank at one time.
-constexpr std::uint64_t kObjectsPerRank = 32;
+/// Verbs objects or descriptors of a rank at one time, also of one whose cables fail while it connects.
+constexpr std::uint64_t kObjectsPerRank = 64;
 struct Board {
   std::uint64_t connections = 0;
   std::uint64_t checked = 0, wrong = 0;
@@ -31,11 +36,26 @@ std::int64_t open_descriptors() {
   return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), std::filesystem::directory_iterator());
 }
 
+/// What a rank sends and receives on one connection.
+struct Buffers {
+  std::vector<float> out, in;
+};
+
 /// One rank's connections, one after the other.
 class Reconnecting {
  public:
-  Reconnecting(RankHost& host, coll::NetTable& net, std::uint64_t bytes, Board& board)
-      : host_(host), net_(net), board_(board), out_(bytes / sizeof(float)), in_(out_.size()) {}
+  Reconnecting(RankHost& host, coll::NetTable& net, const Workload& workload, Buffers& buffers, Board& board)
+      : host_(host),
+        net_(net),
+        board_(board),
+        part_floats_(workload.bytes / sizeof(float)),
+        parts_(static_cast<std::size_t>(workload.parts)),
+        receives_(static_cast<std::size_t>(workload.receives)),
+        out_(buffers.out),
+        in_(buffers.in) {
+    out_.resize(receives_ * parts_ * part_floats_);
+    in_.resize(out_.size());
+  }
 
   Result<void> once(int number) {
     std::array<char, nccl::kHandleBytes> handle{};
@@ -98,23 +118,14 @@ class Reconnecting {
     void *out_memory = nullptr, *in_memory = nullptr;
     if (auto done = call("regMr", net_.register_memory(send, out_.data(), bytes, &out_memory)); !done) return done;
     if (auto done = call("regMr", net_.register_memory(receive, in_.data(), bytes, &in_memory)); !done) return done;
-    void *out = nullptr, *in = nullptr;
-    bool sent = false, received = false;
-    while (!sent || !received) {
-      std::uint64_t size = 0;
-      if (in == nullptr) {
-        if (auto done = call("irecv", net_.receive(receive, in_.data(), bytes, 0, in_memory, &in)); !done) return done;
-      }
-      if (out == nullptr) {
-        if (auto done = call("isend", net_.send(send, out_.data(), bytes, 0, out_memory, &out)); !done) return done;
-      }
-      if (in != nullptr && !received) {
-        if (auto done = call("test", net_.test(in, &received, &size)); !done) return done;
-      }
-      if (out != nullptr && !sent) {
-        if (auto done = call("test", net_.test(out, &sent, &size)); !done) return done;
-      }
-      if (auto fine = wait(!sent || !received); !fine) return fine;
+    std::vector<void*> in, out;  // requests, in the order in which they were posted
+    std::size_t received = 0, sent = 0;
+    while (received < receives_ || sent < receives_ * parts_) {
+      if (auto done = post_receives(receive, in_memory, in); !done) return done;
+      if (auto done = post_sends(send, out_memory, out); !done) return done;
+      if (auto done = finish(in, received, parts_); !done) return done;
+      if (auto done = finish(out, sent, 1); !done) return done;
+      if (auto fine = wait(received < receives_ || sent < receives_ * parts_); !fine) return fine;
     }
     const int source = (host_.rank() + host_.ranks() - 1) % host_.ranks();
     const std::uint64_t wrong = count_wrong(rank_pattern(source, 0, salt), in_.data(), in_.size());
@@ -125,24 +136,75 @@ class Reconnecting {
     return call("deregMr", net_.deregister_memory(receive, in_memory));
   }
 
+  /// As many as are taken now.
+  Result<void> post_receives(void* comm, void* memory, std::vector<void*>& posted) {
+    while (posted.size() < receives_) {
+      std::array<coll::ReceivePart, nccl::kMaxGroupedReceives> group;
+      for (std::size_t part = 0; part < parts_; ++part) {
+        group[part] = {.data = in_.data() + (posted.size() * parts_ + part) * part_floats_,
+                       .size_bytes = part_floats_ * sizeof(float),
+                       .tag = static_cast<int>(part),
+                       .handle = memory};
+      }
+      void* request = nullptr;
+      if (auto done = call("irecv", net_.receive_group(comm, {group.data(), parts_}, &request)); !done) return done;
+      if (request == nullptr) return ok();
+      posted.push_back(request);
+    }
+    return ok();
+  }
+
+  Result<void> post_sends(void* comm, void* memory, std::vector<void*>& posted) {
+    while (posted.size() < receives_ * parts_) {
+      const std::size_t group = posted.size() / parts_, part = (posted.size() + group) % parts_;
+      float* const data = out_.data() + (group * parts_ + part) * part_floats_;
+      void* request = nullptr;
+      const int code = net_.send(comm, data, part_floats_ * sizeof(float), static_cast<int>(part), memory, &request);
+      if (auto done = call("isend", code); !done) return done;
+      if (request == nullptr) return ok();
+      posted.push_back(request);
+    }
+    return ok();
+  }
+
+  /// Counts those that are done, in order; each of its `parts` must have its whole size.
+  Result<void> finish(const std::vector<void*>& posted, std::size_t& finished, std::size_t parts) {
+    while (finished < posted.size()) {
+      std::array<int, nccl::kMaxGroupedReceives> sizes{};
+      bool is_done = false;
+      if (auto done = call("test", net_.test_group(posted[finished], &is_done, sizes.data())); !done) return done;
+      if (!is_done) return ok();
+      for (std::size_t part = 0; part < parts; ++part) {
+        if (static_cast<std::uint64_t>(sizes[part]) == part_floats_ * sizeof(float)) continue;
+        return Error{.code = ErrorCode::kInternal,
+                     .scope = Scope::kJob,
+                     .text = fmt::format("request {}, part {}: {} bytes instead of {}", finished, part, sizes[part],
+                                         part_floats_ * sizeof(float))};
+      }
+      ++finished;
+    }
+    return ok();
+  }
+
   RankHost& host_;
   coll::NetTable& net_;
   Board& board_;
-  std::vector<float> out_, in_;
+  std::size_t part_floats_, parts_, receives_;
+  std::vector<float>&out_, &in_;
 };
 
 class ReconnectRun final : public WorkloadRun {
  public:
   ReconnectRun(const Scenario& scenario, const BuiltFiles& files, RankRange ranks)
       : plugin_(net_plugin_of(scenario, files)),
-        version_(scenario.workload.net_version),
-        times_(scenario.workload.iterations),
-        bytes_(scenario.workload.bytes),
+        workload_(scenario.workload),
+        points_(points_of(scenario)),
         first_rank_(ranks.first),
+        buffers_(static_cast<std::size_t>(ranks.count)),
         ranks_(ranks_of(scenario)) {}
 
   Result<void> run_rank(RankHost& host) override {
-    const Result<RankTable> opened = open_rank_table(host, plugin_, version_);
+    const Result<RankTable> opened = open_rank_table(host, plugin_, workload_.net_version);
     if (!opened) return opened.error();
     if (opened->table == nullptr) {
       return Error{.code = ErrorCode::kInvalidArgument, .scope = Scope::kJob, .text = plugin_ + ": no such table"};
@@ -150,12 +212,13 @@ class ReconnectRun final : public WorkloadRun {
     coll::NetTable& net = *opened->table;
     const std::uint64_t warns = coll::warn_count();
     if (const int code = net.init(1); code != nccl::kNcclSuccess) return table_error(net, "init", code, warns);
-    Reconnecting rank(host, net, bytes_, board_);
+    Reconnecting rank(host, net, workload_, buffers_[static_cast<std::size_t>(host.rank() - first_rank_)], board_);
     const Picoseconds began_ps = host.now_ps();
-    const int settled = times_ / 10;
+    const int times = workload_.iterations, settled = times / 10;
     std::int64_t before = 0;
-    for (int number = 0; number < times_; ++number) {
+    for (int number = 0; number < times; ++number) {
       if (number == settled && host.rank() == first_rank_) before = open_descriptors();
+      if (auto met = reach_if_used(host, points_, iteration_point(number)); !met) return met;
       if (auto done = rank.once(number); !done) return done;
     }
     if (auto all = host.rendezvous(); !all) return all;
@@ -185,9 +248,9 @@ class ReconnectRun final : public WorkloadRun {
 
   void conclude(RunResult& result) override {
     result.workload = "reconnect";
-    result.bytes = bytes_;
-    result.iterations = times_;
-    result.time_ps = board_.duration_ps / std::max(1, times_);
+    result.bytes = workload_.bytes;
+    result.iterations = workload_.iterations;
+    result.time_ps = board_.duration_ps / std::max(1, workload_.iterations);
     result.wrong = board_.wrong;
     result.checked = board_.checked;
     result.first_wrong = board_.first_wrong;
@@ -215,10 +278,11 @@ class ReconnectRun final : public WorkloadRun {
 
  private:
   std::string plugin_;
-  int version_;
-  int times_;
-  std::uint64_t bytes_;
+  Workload workload_;
+  std::set<std::string> points_;
   int first_rank_;
+  // Kept until the run is over: what a failed rank leaves registered may still be written to.
+  std::vector<Buffers> buffers_;
   int ranks_;
   Board board_;
 };

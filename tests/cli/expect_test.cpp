@@ -127,6 +127,50 @@ TEST_CASE("an expected error satisfies the run; another error, or none, does not
   CHECK(exit_status(none) == kExitBroken);
 }
 
+TEST_CASE("a node that loses its power: the others end, and each names it or one who ended before") {
+  Scenario scenario = line();
+  scenario.expect.lost = "node1";
+  scenario.expect.wrong = 0;
+  scenario.cluster.nodes[1].nics[0].addresses = {*models::parse_prefix("192.168.100.2/24")};
+  scenario.faults.push_back({.kind = "node_kill", .target = "node1"});
+  const auto lost = [](const std::string& first, const std::string& second) {
+    RunResult result = good_run();
+    result.simulation.faults.push_back({{0, true, 0}, 0});
+    result.simulation.errors = {{.rank = 1, .at_ps = 0, .text = "no power", .error_class = "closed"},
+                                {.rank = 0, .at_ps = 1, .text = first, .error_class = "remote"},
+                                {.rank = 2, .at_ps = 2, .text = second, .error_class = "remote"}};
+    return result;
+  };
+  RunResult named = lost("failure peer=192.168.100.2 (rocep1s0f0)", "all_reduce 3: rank 0: gone");
+  CHECK(broken(scenario, named).empty());
+  CHECK(exit_status(named) == kExitOk);
+
+  const std::vector<std::string> promise{
+      "without node1 every rank ends, and says whom it missed, with no element wrong"};
+  RunResult nameless = lost("failure peer=192.168.100.20", "rank 0: gone");
+  CHECK(broken(scenario, nameless) == promise);
+  CHECK(exit_status(nameless) == kExitBroken);
+  // Without node1 the ends of the line do not reach each other; on a ring they do.
+  RunResult early = lost("no connection to rank 2: no path", "rank 0: gone");
+  CHECK(broken(scenario, early).empty());
+  Scenario ring = scenario;
+  ring.cluster.cables.push_back({.name = "cable2", .a = {0, 0}, .b = {2, 1}});
+  CHECK(broken(ring, early) == promise);
+  RunResult too_early = lost("failure peer=192.168.100.2", "rank 2: gone, and rank 10");
+  CHECK(broken(ring, too_early) == promise);
+
+  RunResult hangs = lost("rank 1", "rank 1");
+  hangs.simulation.outcome.kind = sim::OutcomeKind::kDeadlock;
+  CHECK(broken(scenario, hangs) == promise);
+  RunResult wrong = lost("rank 1", "rank 1");
+  wrong.wrong = 1;
+  CHECK(broken(scenario, wrong) == promise);
+
+  RunResult over_before = good_run();  // the fault was never taken: all else holds as ever
+  CHECK(broken(scenario, over_before).empty());
+  CHECK(exit_status(over_before) == kExitOk);
+}
+
 TEST_CASE("an error that nobody expected, a deadlock and a broken proof have their exit statuses") {
   RunResult failed = good_run();
   failed.simulation.errors.push_back({.rank = 0, .at_ps = 1, .text = "out of memory", .error_class = "remote"});

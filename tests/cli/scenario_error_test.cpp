@@ -277,7 +277,10 @@ TEST_CASE("workload, faults and promises must fit the cluster") {
         "test.toml:8:13: iteration: 1 never comes; the last is 0 (workload.iterations = 1)");
   CHECK(on_triangle(pulled + "iteration = 1\n") == "test.toml:7:13: iteration: goes with point = \"iteration\"");
   CHECK(on_triangle("[workload]\nkind = \"idle\"\n" + pulled + "point = \"iteration\"\n") ==
-        "test.toml:9:9: point: 'iteration' is a collective's; other workloads have 'start'");
+        "test.toml:9:9: point: 'iteration' is of a collective or of reconnect; other workloads have 'start'");
+  CHECK(on_triangle("[workload]\nkind = \"reconnect\"\n" + pulled + "point = \"iteration\"\n").empty());
+  CHECK(on_triangle(pulled + "[expect]\nlost = \"node1\"\n") ==
+        "test.toml:8:8: lost: there is no [[fault]] node_kill of 'node1'");
   CHECK(on_triangle(pulled + "amount = 1\n") == "test.toml:7:10: amount: cable_down has none");
   CHECK(on_triangle("[[fault]]\nkind = \"node_kill\"\ntarget = \"node0\"\nduration = \"1s\"\n") ==
         "test.toml:7:12: duration: node_kill has none");

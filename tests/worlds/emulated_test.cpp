@@ -44,6 +44,14 @@ TEST_CASE("the triangle runs over soft-RoCE as it does in virtual time, message 
   runs_alike("spark-triangle", "--set workload.bytes=4M");
 }
 
+TEST_CASE("one connection's messages are striped over two cables in both worlds alike, from the first one on") {
+  if (const std::string why = why_not_emulated(); !why.empty()) {
+    MESSAGE("skipped: ", why);
+    return;
+  }
+  runs_alike("pair-striped", "--set workload.bytes=8M");
+}
+
 TEST_CASE("what NCCL called between two nodes is called over soft-RoCE alike") {
   if (const std::string why = why_not_emulated(); !why.empty()) {
     MESSAGE("skipped: ", why);

@@ -1,0 +1,50 @@
+#include "cli/fault_schedule.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <set>
+#include <string>
+
+#include "cli/scenario.h"
+
+using namespace meshbed;
+using namespace meshbed::cli;
+
+TEST_CASE("schedules draw every cabling, workload and fault that they are to draw, and each is a scenario") {
+  std::set<std::string> seen;
+  for (std::uint64_t seed = 1; seed <= 400; ++seed) {
+    const std::string text = fault_schedule(seed);
+    const Scenario scenario = parse_scenario(text, "schedule", {});  // throws where it is none
+    for (const char* kind : {"ring", "line", "star", "full-mesh"}) {
+      if (text.find("kind = \"" + std::string(kind) + "\"") != std::string::npos) seen.insert(kind);
+    }
+    const Workload& workload = scenario.workload;
+    seen.insert(workload.kind == WorkloadKind::kReconnect ? "reconnect" : workload.collective);
+    if (workload.parts > 1) seen.insert("grouped receives");
+    if (workload.late_by_ps > 0) seen.insert("late");
+    for (const Fault& fault : scenario.faults) {
+      seen.insert(fault.kind);
+      if (fault.point == "start") seen.insert("while connections are made");
+      const bool for_good = fault.kind == "node_kill" || fault.kind == "address_change";
+      CHECK((for_good || fault.duration_ps > 0));
+    }
+    const auto killed = std::count_if(scenario.faults.begin(), scenario.faults.end(),
+                                      [](const Fault& fault) { return fault.kind == "node_kill"; });
+    CHECK(killed == (scenario.expect.lost ? 1 : 0));
+  }
+  for (const char* wanted : {"ring",           "line",
+                             "star",           "full-mesh",
+                             "all_reduce",     "all_gather",
+                             "reduce_scatter", "alltoall",
+                             "sendrecv",       "broadcast",
+                             "reconnect",      "grouped receives",
+                             "late",           "while connections are made",
+                             "cable_down",     "port_down",
+                             "node_stop",      "loss",
+                             "delay",          "reorder",
+                             "rate",           "address_change",
+                             "node_kill"}) {
+    CHECK_MESSAGE(seen.count(wanted) == 1, wanted);
+  }
+}
