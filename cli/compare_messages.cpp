@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <utility>
 
@@ -63,19 +64,23 @@ Streams streams_of(const std::vector<TracedMessage>& messages) {
   return streams;
 }
 
+bool failed(const TracedMessage& message) {
+  return message.status != IBV_WC_SUCCESS && message.status != kStatusNotTold;
+}
+
 bool same_end(const TracedMessage& one, const TracedMessage& other) {
   const bool told = one.status != kStatusNotTold && other.status != kStatusNotTold;
   return !told || one.status == other.status;
 }
 
-/// The same message, or the same piece of a message that was striped, cut at another place.
+/// The same message, or the same piece of a message that was striped, cut at another place: what it says of the whole
+/// message is the same.
 bool same_but_for_cut(const TracedMessage& one, const TracedMessage& other) {
-  return one.opcode == other.opcode && same_end(one, other) &&
-         (one.opcode == IBV_WR_RDMA_WRITE_WITH_IMM || one.payload_bytes == other.payload_bytes);
+  return one.opcode == other.opcode && one.immediate == other.immediate && same_end(one, other);
 }
 
 bool same(const TracedMessage& one, const TracedMessage& other) {
-  return one.opcode == other.opcode && one.payload_bytes == other.payload_bytes && same_end(one, other);
+  return same_but_for_cut(one, other) && one.payload_bytes == other.payload_bytes;
 }
 
 std::size_t first_difference(const Stream& one, const Stream& other) {
@@ -115,14 +120,47 @@ struct Recut {
   std::int64_t more_bytes = 0;  // in the first one
 };
 
+/// Messages that end in an immediate value, and before each the plain writes that belong to it: parts of a group, which
+/// are not written where nothing of them falls to this cable.
+struct Ending {
+  const TracedMessage* message = nullptr;  // nullptr: of what has no end yet
+  std::vector<std::uint64_t> parts_bytes{};
+};
+
+std::vector<Ending> endings_of(const Stream& stream) {
+  std::vector<Ending> endings;
+  Ending next;
+  for (const TracedMessage* message : stream) {
+    if (message->opcode == IBV_WR_RDMA_WRITE && !failed(*message)) {
+      next.parts_bytes.push_back(message->payload_bytes);
+      continue;
+    }
+    next.message = message;
+    endings.push_back(std::exchange(next, {}));
+  }
+  if (!next.parts_bytes.empty()) endings.push_back(std::move(next));
+  return endings;
+}
+
+std::uint64_t bytes_of(const Ending& ending) {
+  return std::accumulate(ending.parts_bytes.begin(), ending.parts_bytes.end(), ending.message->payload_bytes);
+}
+
 std::optional<Recut> recut(const Stream& one, const Stream& other) {
-  if (one.size() != other.size()) return std::nullopt;
+  const std::vector<Ending> mine = endings_of(one), yours = endings_of(other);
+  if (mine.size() != yours.size()) return std::nullopt;
   Recut found;
-  for (std::size_t index = 0; index < one.size(); ++index) {
-    if (!same_but_for_cut(*one[index], *other[index])) return std::nullopt;
-    const auto bytes = [&](const Stream& stream) { return static_cast<std::int64_t>(stream[index]->payload_bytes); };
-    found.pieces += bytes(one) != bytes(other) ? 1 : 0;
-    found.more_bytes += bytes(one) - bytes(other);
+  for (std::size_t index = 0; index < mine.size(); ++index) {
+    const Ending &left = mine[index], &right = yours[index];
+    if (left.message == nullptr || right.message == nullptr) {
+      // Nothing but plain writes: clear-to-sends, which nobody stripes.
+      if (left.message != right.message || left.parts_bytes != right.parts_bytes) return std::nullopt;
+      continue;
+    }
+    if (!same_but_for_cut(*left.message, *right.message)) return std::nullopt;
+    if (left.parts_bytes == right.parts_bytes && left.message->payload_bytes == right.message->payload_bytes) continue;
+    ++found.pieces;
+    found.more_bytes += static_cast<std::int64_t>(bytes_of(left)) - static_cast<std::int64_t>(bytes_of(right));
   }
   return found;
 }
@@ -137,10 +175,6 @@ struct Recuts {
 };
 
 // --- where a connection broke ---
-
-bool failed(const TracedMessage& message) {
-  return message.status != IBV_WC_SUCCESS && message.status != kStatusNotTold;
-}
 
 /// Pairs of ranks that lost a connection in this run, with the messages that failed there. A connection that was left
 /// for another cable before anything failed on it is known by its port.

@@ -114,7 +114,7 @@ nlohmann::json verbs_trace(std::int64_t zero_ns, const MetalDevices& devices) {
   }
   for (const meshbed_traced_message& each : messages) {
     trace["messages"].push_back({each.qp, each.sequence, each.opcode, each.bytes, each.status, each.posted_ns - zero_ns,
-                                 each.completed_ns < 0 ? -1 : each.completed_ns - zero_ns});
+                                 each.completed_ns < 0 ? -1 : each.completed_ns - zero_ns, each.immediate});
   }
   return trace;
 }
@@ -142,6 +142,7 @@ void replay_traces(const Scenario& scenario, const std::vector<nlohmann::json>& 
       record.opcode = message.at(2);
       record.payload_bytes = message.at(3);
       record.status = message.at(4);
+      record.immediate = message.at(7);
       record.source_rank = source.rank;
       record.source = source.port;
       record.source_gid = raw_gid(source.gid);

@@ -86,6 +86,7 @@ std::vector<TracedMessage> read_trace_file(const std::string& path) {
     reader.read("opcode", message.opcode);
     reader.read("payload_bytes", message.payload_bytes);
     reader.read("status", message.status);
+    reader.read("immediate", message.immediate);
   }
   return messages;
 }

@@ -1,5 +1,6 @@
 #include "emu/trace/verbs_trace.h"
 
+#include <arpa/inet.h>
 #include <dlfcn.h>
 #include <infiniband/verbs.h>
 
@@ -85,6 +86,11 @@ std::uint64_t bytes_of(const ibv_send_wr& work) {
   return bytes;
 }
 
+std::uint32_t immediate_of(const ibv_send_wr& work) {
+  const bool has_one = work.opcode == IBV_WR_RDMA_WRITE_WITH_IMM || work.opcode == IBV_WR_SEND_WITH_IMM;
+  return has_one ? ntohl(work.imm_data) : 0;
+}
+
 int traced_post_send(ibv_qp* qp, ibv_send_wr* work, ibv_send_wr** bad) {
   // Held while the real call runs: a completion must not be seen before its work request.
   const std::lock_guard lock(trace().mutex);
@@ -98,6 +104,7 @@ int traced_post_send(ibv_qp* qp, ibv_send_wr* work, ibv_send_wr** bad) {
                                 .status = UINT32_MAX,
                                 .sequence = queue_pair.posted++,
                                 .bytes = bytes_of(*each),
+                                .immediate = immediate_of(*each),
                                 .posted_ns = now,
                                 .completed_ns = -1});
   }

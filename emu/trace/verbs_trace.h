@@ -29,6 +29,7 @@ struct meshbed_traced_message {
   uint32_t status;   /* ibv_wc_status; UINT32_MAX: not completed */
   uint32_t sequence; /* on its queue pair, from 0 */
   uint64_t bytes;
+  uint32_t immediate;              /* in host order; 0 where the opcode has none */
   int64_t posted_ns, completed_ns; /* CLOCK_MONOTONIC; completed_ns -1: not completed */
 };
 

@@ -40,9 +40,9 @@ Recorder::Recorder(const models::Cluster& cluster, const std::string& trace_path
   if (trace_path.empty()) return;
   trace_.open(trace_path);
   if (!trace_) throw std::runtime_error(fmt::format("cannot write {}: {}", trace_path, std::strerror(errno)));
-  trace_
-      << "posted_ps,started_ps,delivered_ps,completed_ps,source_rank,destination_rank,source,destination,source_gid,"
-         "destination_gid,source_qp,destination_qp,sequence,opcode,payload_bytes,wire_bytes,status,tries,deliveries\n";
+  trace_ << "posted_ps,started_ps,delivered_ps,completed_ps,source_rank,destination_rank,source,destination,source_gid,"
+            "destination_gid,source_qp,destination_qp,sequence,opcode,payload_bytes,wire_bytes,status,tries,deliveries,"
+            "immediate\n";
 }
 
 Recorder::Flow& Recorder::flow_of(const MessageRecord& record) {
@@ -111,10 +111,11 @@ void Recorder::close() {
 
 void Recorder::write_line(const MessageRecord& record, const std::string& ends) {
   fmt::memory_buffer line;
-  fmt::format_to(std::back_inserter(line), FMT_COMPILE("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n"),
+  fmt::format_to(std::back_inserter(line), FMT_COMPILE("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n"),
                  record.posted_ps, record.started_ps, record.delivered_ps, record.completed_ps, record.source_rank,
                  record.destination_rank, ends, record.source_qp, record.destination_qp, record.sequence, record.opcode,
-                 record.payload_bytes, record.wire_bytes, record.status, record.tries, record.deliveries);
+                 record.payload_bytes, record.wire_bytes, record.status, record.tries, record.deliveries,
+                 record.immediate);
   trace_.write(line.data(), static_cast<std::streamsize>(line.size()));
 }
 

@@ -2,12 +2,15 @@
 
 #include "sim/verbs/queue_pair.h"
 
+#include <arpa/inet.h>
+
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdio>
 
 #include "sim/verbs/system.h"
+#include "sim/verbs/transport.h"
 
 namespace meshbed::sim::verbs {
 namespace {
@@ -50,6 +53,7 @@ void record(System& system, const QueuePair& qp, const SendEntry& entry, ibv_wc_
   record.status = status;
   record.tries = entry.tries;
   record.deliveries = entry.deliveries;
+  record.immediate = has_imm(entry.opcode) ? ntohl(entry.imm_data) : 0;
   system.sink->message(record);
 }
 

@@ -29,6 +29,7 @@ struct MessageRecord {
   std::uint32_t status = 0;      // ibv_wc_status at the requester
   std::uint32_t tries = 0;       // 1: no retransmission
   std::uint32_t deliveries = 0;  // times executed at the responder: 1 where all is well
+  std::uint32_t immediate = 0;   // in host order; 0 where the opcode has none
 };
 
 /// Receives each message once, when it completes (or is flushed). Must not block.

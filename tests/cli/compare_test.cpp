@@ -90,6 +90,11 @@ TEST_CASE(
   CHECK(with_second(512, 512).cut_otherwise == 0);
   // On one cable there is nothing to balance.
   CHECK(differences({message(7, 0, 512), message(7, 1, 512)}, {message(7, 0, 0), message(7, 1, 1024)}).size() == 1);
+  // What a message says of itself is the whole one's size, wherever it was cut: these are other messages.
+  std::vector<TracedMessage> swapped = sim;
+  swapped[1].payload_bytes = swapped[1].immediate = 256;
+  swapped[3].payload_bytes = swapped[3].immediate = 768;
+  CHECK(differences(sim, swapped).size() == 2);
   // A write that is no message's end is no stripe that the receiver waits for.
   std::vector<TracedMessage> plain = sim, other = sim;
   for (TracedMessage& one : plain) one.opcode = kWrite;
@@ -97,6 +102,31 @@ TEST_CASE(
   other[1].payload_bytes = 256;
   other[3].payload_bytes = 768;
   CHECK(differences(plain, other).size() == 2);
+}
+
+TEST_CASE(
+    "parts of a group that were striped may be cut elsewhere too, and one may go over the other cable altogether") {
+  const auto plain = [](TracedMessage one) {
+    one.opcode = kWrite;
+    return one;
+  };
+  const auto over_b = [](TracedMessage one) {
+    one.source = "node0/b";
+    one.destination = "node1/b";
+    return one;
+  };
+  // Two parts and the group's sizes; a stripe of each part ends for itself on the other cable.
+  const std::vector<TracedMessage> sim{plain(message(7, 0, 512)), plain(message(7, 1, 512)), message(7, 2, 8),
+                                       over_b(message(8, 0, 512)), over_b(message(8, 1, 512))};
+  const std::vector<TracedMessage> emu{plain(message(7, 0, 256)), message(7, 1, 8), over_b(message(8, 0, 768)),
+                                       over_b(message(8, 1, 1024))};
+  const MessageComparison recut = compare_messages({.name = "sim", .messages = sim, .cut_ports = {}},
+                                                   {.name = "emu", .messages = emu, .cut_ports = {}});
+  CHECK(recut.differences.empty());
+  CHECK(recut.cut_otherwise == 3);
+  std::vector<TracedMessage> less = emu;
+  less[0].payload_bytes = 255;
+  CHECK(differences(sim, less).size() == 2);
 }
 
 TEST_CASE("runs agree whatever their queue pairs are numbered, in whatever order lines and connections come") {
