@@ -249,6 +249,21 @@ TEST_CASE("every file reads in one sitting, and nothing is left for later") {
   }
 }
 
+TEST_CASE("each defect of the ancestor has a test that is named after it") {
+  constexpr int kDefects = 31;
+  std::string names;
+  const std::regex name("TEST_CASE\\(\\s*\"(D[^:\"]*):");
+  for (const Source& source : sources({"tests"})) {
+    for (std::sregex_iterator at(source.text.begin(), source.text.end(), name), end; at != end; ++at) {
+      names += (*at)[1].str() + ",";
+    }
+  }
+  for (int defect = 1; defect <= kDefects; ++defect) {
+    const std::string wanted = "D" + std::to_string(defect) + ",";
+    CHECK_MESSAGE(names.find(wanted) != std::string::npos, "no test is named after D", defect);
+  }
+}
+
 TEST_CASE("the plugin is the same bytes on disk and as the ranks loaded it") {
   const std::string results = scratch_folder("tidy");
   const CommandResult run = run_command_line(meshbed_program() + " run " + scenario_file("pair") +

@@ -130,7 +130,7 @@ TEST_CASE("GPU to GPU, messages of 1 B to 300 kB: with a flush the GPU sees ever
   }
 }
 
-TEST_CASE("without a flush, or with it switched off, the GPU finds old bytes") {
+TEST_CASE("D10: without a flush, or with it switched off, the GPU finds old bytes") {
   const auto cluster = with_dma_buf(ring_cluster(2));
   const auto without = run_gpu_stream(cluster, {.flushes = false});
   CHECK(std::stoi(without.value) < 90);

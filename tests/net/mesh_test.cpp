@@ -230,7 +230,8 @@ TEST_CASE("two ranks of one node meet through their own NIC, polled by one threa
   });
 }
 
-TEST_CASE("D5, D16: forty clients wait before the first accept; each gets a connection of its own") {
+TEST_CASE(
+    "D5, D16, D29: forty clients before the first accept; each gets a connection of its own, and counts what came") {
   const auto result = run_mesh(ring_cluster(2), [](MeshRank& rank) {
     constexpr int kConnections = 40;
     std::vector<void*> comms(kConnections, nullptr);

@@ -110,7 +110,7 @@ TEST_CASE("every version's table carries a message") {
   CHECK(run_mesh(ring_cluster(2), body, true).outcome == OutcomeKind::kFinished);
 }
 
-TEST_CASE("D1, D3, D20: properties are each device's own, in every version") {
+TEST_CASE("D1, D3, D11, D20: properties are each device's own, in every version") {
   run_mesh(ring_cluster(3), [](MeshRank& rank) {
     int count = 0;
     CHECK(rank.net().devices(&count) == 0);
