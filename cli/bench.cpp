@@ -17,6 +17,7 @@
 
 #include "cli/bench_cost.h"
 #include "cli/bench_perftest.h"
+#include "cli/bench_reduce.h"
 #include "cli/child_process.h"
 #include "cli/collective.h"
 #include "cli/simulate.h"
@@ -32,12 +33,6 @@ struct BenchCase {
   std::uint64_t message_bytes = 0;
   int iterations = 1;
 };
-
-double cpu_seconds() {
-  timespec now{};
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
-}
 
 /// Proportional set size of this process: its memory with shared pages counted once. Copies of a library share their
 /// read-only pages, which a resident set counts once a copy.
@@ -173,6 +168,12 @@ nlohmann::json best_of(const BenchCase& bench, const std::string& fabric, int re
 
 }  // namespace
 
+double cpu_seconds() {
+  timespec now{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+
 nlohmann::json bench_provenance() {
   std::string cpu = "unknown";
   std::ifstream info("/proc/cpuinfo");
@@ -203,7 +204,10 @@ int bench_command(const Arguments& arguments, std::ostream& out, std::ostream& e
   if (!arguments.empty() && arguments.front() == "cost") {
     return bench_cost_command({arguments.begin() + 1, arguments.end()}, out);
   }
-  Syntax syntax("bench [options], or bench perftest SCENARIO [options], or bench cost [options]");
+  if (!arguments.empty() && arguments.front() == "reduce") {
+    return bench_reduce_command({arguments.begin() + 1, arguments.end()}, out);
+  }
+  Syntax syntax("bench [options], or bench perftest SCENARIO [options], or bench cost|reduce [options]");
   std::string fabric = "chunk";
   std::string message_text = "4096";
   std::string repetitions_text = "3";

@@ -12,6 +12,9 @@ namespace meshbed::cli {
 /// What figures were measured on, and with.
 nlohmann::json bench_provenance();
 
+/// Of this process, all threads.
+double cpu_seconds();
+
 int bench_command(const Arguments& arguments, std::ostream& out, std::ostream& err);
 
 }  // namespace meshbed::cli

@@ -272,6 +272,15 @@ TEST_CASE("bench refuses numbers that it cannot use") {
   }
 }
 
+TEST_CASE("bench reduce has a share for each type and each kind of vectors that the processor has") {
+  const CommandResult run = command("bench reduce --mebibytes 1 --repetitions 1 --json");
+  CHECK(run.status == 0);
+  const auto result = nlohmann::json::parse(run.output);
+  CHECK(result.at("rows").size() >= 7);
+  for (const auto& row : result.at("rows")) CHECK(row.at("share_of_copy").get<double>() > 0);
+  CHECK(command_all("bench reduce --mebibytes 0").status == 2);
+}
+
 TEST_CASE("ranks see the scenario's variables, a misspelt one with a warning, and never the shell's") {
   const CommandResult misspelt =
       command_all("run " + scenario_file("pair") + " --set environment.NCCL_MESH_TIPO=1" + results_option("command"));

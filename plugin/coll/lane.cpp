@@ -95,9 +95,9 @@ void Lane::digest(const PendingReceive& receive) {
   } else if (slice.arrival != Arrival::kStore) {
     const bool in_slot = slice.arrival == Arrival::kReduceInSlot;
     char* result = in_slot ? receive.data : memory_.output + slice.output_offset_bytes;
-    sum_float32(reinterpret_cast<float*>(result), reinterpret_cast<const float*>(receive.data),
-                reinterpret_cast<const float*>(memory_.input + slice.input_offset_bytes),
-                slice.size_bytes / sizeof(float));
+    reduce_kernels(DataType::kFloat32, ReduceOp::kSum)
+        .only(result, receive.data, memory_.input + slice.input_offset_bytes, slice.size_bytes / sizeof(float),
+              static_cast<std::uint32_t>(plan_.request.ranks));
     if (!in_slot) counters_.copied_bytes += slice.size_bytes;
   }
   const bool keeps_slot = slice.arrival == Arrival::kReduceInSlot;

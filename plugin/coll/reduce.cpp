@@ -1,26 +1,55 @@
 #include "plugin/coll/reduce.h"
 
-#include <cstring>
+#include "plugin/base/check.h"
+#include "plugin/coll/reduce_levels.h"
 
 namespace meshbed::coll {
 namespace {
 
-// Vector extensions, because -O2 does not vectorise a loop of unknown length; each lane is an ordinary float addition.
-constexpr std::uint64_t kLanes = 8;
-using Lanes = float __attribute__((vector_size(kLanes * sizeof(float))));
+const KernelTable& table_of(VectorLevel level) {
+  MESHBED_CHECK_MSG(has(level), "this processor cannot run these kernels");
+#if defined(__x86_64__)
+  if (level == VectorLevel::kAvx512) return kAvx512Kernels;
+  if (level == VectorLevel::kAvx2) return kAvx2Kernels;
+#endif
+  return kBaselineKernels;
+}
 
 }  // namespace
 
-void sum_float32(float* result, const float* arrived, const float* own, std::uint64_t count) {
-  std::uint64_t i = 0;
-  for (; i + kLanes <= count; i += kLanes) {
-    Lanes left, right;
-    std::memcpy(&left, arrived + i, sizeof left);  // unaligned loads
-    std::memcpy(&right, own + i, sizeof right);
-    left += right;
-    std::memcpy(result + i, &left, sizeof left);
+const char* name_of(VectorLevel level) {
+  switch (level) {
+    case VectorLevel::kBaseline:
+      return "baseline";
+    case VectorLevel::kAvx2:
+      return "AVX2";
+    case VectorLevel::kAvx512:
+      return "AVX-512";
   }
-  for (; i < count; ++i) result[i] = arrived[i] + own[i];
+  return "unknown";
+}
+
+bool has(VectorLevel level) {
+  if (level == VectorLevel::kBaseline) return true;
+#if defined(__x86_64__)
+  // f16c is older than AVX2, and no name that every compiler's builtin knows: all that have the one have the other.
+  if (level == VectorLevel::kAvx2) return __builtin_cpu_supports("avx2") != 0;
+  return __builtin_cpu_supports("avx512f") != 0 && __builtin_cpu_supports("avx512bw") != 0 &&
+         __builtin_cpu_supports("avx512dq") != 0 && __builtin_cpu_supports("avx512vl") != 0;
+#else
+  return false;
+#endif
+}
+
+VectorLevel best_level() {
+  static const VectorLevel best = has(VectorLevel::kAvx512) ? VectorLevel::kAvx512
+                                  : has(VectorLevel::kAvx2) ? VectorLevel::kAvx2
+                                                            : VectorLevel::kBaseline;
+  return best;
+}
+
+const ReduceKernels& reduce_kernels(DataType type, ReduceOp op, VectorLevel level) {
+  return table_of(level)[static_cast<std::size_t>(type)][static_cast<std::size_t>(op)];
 }
 
 }  // namespace meshbed::coll

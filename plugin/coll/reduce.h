@@ -1,12 +1,56 @@
 #pragma once
-// Reduction kernels: element-wise, one rounding per addition, in the order arrived + own (see plan.h).
+// Reduction kernels: element by element, in the order arrived, own (see plan.h).
+//
+// A result of the half types is rounded once, however many ranks contribute: what one rank hands the next is float32
+// (accumulator_of). So there are four forms, by what arrives and by what is made:
+//
+//             arrived       result
+//   first     elements      a partial result
+//   between   a partial     a partial result
+//   last      a partial     elements
+//   only      elements      elements (of two ranks)
+//
+// Every operation is rounded to nearest, ties to even, in the accumulator's type; an average is the sum, divided once,
+// by the last rank. Integers wrap, and their average is the wrapped sum divided towards zero, as in NCCL. Of a number
+// and a NaN, min and max take the number (IEEE 754-2019 minimumNumber); of two zeros, our own.
+//
+// The loops are compiled for several kinds of processors and chosen when the program runs: the same bits whichever.
 
+#include <array>
 #include <cstdint>
+
+#include "plugin/coll/datatype.h"
 
 namespace meshbed::coll {
 
-/// result[i] = arrived[i] + own[i]. `result` may be `arrived` or `own` itself, but must not overlap them otherwise.
-/// 2 loads, 1 store per element; no alignment beyond float's is needed.
-void sum_float32(float* result, const float* arrived, const float* own, std::uint64_t count);
+/// `count` elements. `result` may be an operand itself where their elements have one size, and must not overlap one
+/// otherwise. `ranks`: how many contribute; an average divides by it. Any alignment that the element types need.
+using ReduceFunction = void (*)(void* result, const void* arrived, const void* own, std::uint64_t count,
+                                std::uint32_t ranks);
+
+struct ReduceKernels {
+  ReduceFunction first = nullptr, between = nullptr, last = nullptr, only = nullptr;
+};
+
+using KernelTable = std::array<std::array<ReduceKernels, kReduceOps>, kDataTypes>;
+
+enum class VectorLevel : std::uint8_t {
+  kBaseline = 0,  // what every processor of the architecture has: SSE2, NEON
+  kAvx2 = 1,
+  kAvx512 = 2,  // F, BW, DQ, VL
+};
+inline constexpr int kVectorLevels = 3;
+const char* name_of(VectorLevel level);
+
+/// Whether this processor, and this build, have it.
+bool has(VectorLevel level);
+/// The widest that it has.
+VectorLevel best_level();
+
+/// All nullptr where the type is not reduced (is_reducible).
+const ReduceKernels& reduce_kernels(DataType type, ReduceOp op, VectorLevel level);
+inline const ReduceKernels& reduce_kernels(DataType type, ReduceOp op) {
+  return reduce_kernels(type, op, best_level());
+}
 
 }  // namespace meshbed::coll
