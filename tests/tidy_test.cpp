@@ -279,7 +279,7 @@ TEST_CASE("the plugin exports its tables and needs nothing but libibverbs and li
   const CommandResult symbols = run_command_line("nm -D --defined-only " + plugin + " | awk '{print $3}' | sort");
   std::string expected = "meshbedState\n";
   for (const char* version : {"10", "11", "12", "8", "9"}) expected += std::string("ncclNetPlugin_v") + version + "\n";
-  expected += "ncclTunerPlugin_v5\n";
+  expected += "ncclTunerPlugin_v5\nncclTunerPlugin_v6\n";
   CHECK(symbols.output == expected);
   const CommandResult needed = run_command_line("readelf -d " + plugin + " | grep NEEDED | sed 's/.*\\[//; s/\\].*//'");
   std::istringstream list(needed.output);

@@ -12,6 +12,7 @@ MESHBED_EXPORT const meshbed::nccl::NetV10 ncclNetPlugin_v10;
 MESHBED_EXPORT const meshbed::nccl::NetV11 ncclNetPlugin_v11;
 MESHBED_EXPORT const meshbed::nccl::NetV12 ncclNetPlugin_v12;
 MESHBED_EXPORT const meshbed::nccl::TunerV5 ncclTunerPlugin_v5;
+MESHBED_EXPORT const meshbed::nccl::TunerV6 ncclTunerPlugin_v6;
 
 /// The state of this copy of the library as one line of JSON (README, "What a job is doing"), while none of its threads
 /// runs: for a debugger, and for a simulation that stands still. Reads without locks, asks no device. Writes as much as

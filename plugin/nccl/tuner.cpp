@@ -97,7 +97,8 @@ Result<TunerPrices> learn(std::uint64_t comm_id, std::size_t ranks, std::size_t 
 
 }  // namespace
 
-int tuner_init(void** context, std::uint64_t comm_id, std::size_t ranks, std::size_t nodes, LogFunction log) {
+int tuner_init(void** context, std::uint64_t comm_id, std::size_t ranks, std::size_t nodes, LogFunction log,
+               NvlDomainInfoV5* /*domains*/, TunerConstantsV5* /*constants*/) {
   return at_boundary("tuner init", [&]() -> Result<void> {
     if (context == nullptr) return refuse("tuner init", "no place for the context");
     Result<TunerPrices> prices = TunerPrices();
@@ -114,8 +115,8 @@ int tuner_init(void** context, std::uint64_t comm_id, std::size_t ranks, std::si
   });
 }
 
-int tuner_get_coll_info(void* context, int collective, std::size_t size_bytes, float** cost_table, int algorithms,
-                        int protocols) {
+int tuner_get_coll_info(void* context, int collective, std::size_t size_bytes, int /*pipelined*/, float** cost_table,
+                        int algorithms, int protocols, int /*registered*/, int* /*channels*/) {
   return at_boundary("tuner getCollInfo", [&]() -> Result<void> {
     const auto* tuner = net::object_cast<Tuner>(context);
     if (tuner == nullptr || cost_table == nullptr || algorithms < 0 || protocols < 0) {
@@ -133,6 +134,17 @@ int tuner_finalize(void* context) {
     auto* tuner = net::object_cast<Tuner>(context);
     if (tuner == nullptr) return refuse("tuner finalize", "this is no context");
     delete tuner;
+    return ok();
+  });
+}
+
+int tuner_get_chunk_size(void* context, int /*collective*/, std::size_t /*size_bytes*/, int /*algorithm*/,
+                         int /*protocol*/, int /*channels*/, std::size_t* chunk_bytes) {
+  return at_boundary("tuner getChunkSize", [&]() -> Result<void> {
+    const auto* tuner = net::object_cast<Tuner>(context);
+    if (tuner == nullptr || chunk_bytes == nullptr) {
+      return refuse("tuner getChunkSize", "bad arguments");
+    }
     return ok();
   });
 }

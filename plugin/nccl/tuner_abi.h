@@ -1,11 +1,11 @@
 #pragma once
-// The ncclTuner plugin ABI, version 5, as C-layout types: NCCL 2.28 on, which looks for it in the net plugin's file
-// where no file of its own is named. Written from the ABI's facts and compared with the calls in the libnccl.so.2
-// of 2.28.9 (offsets of init, getCollInfo and finalize, their arguments, seven rows of three columns); every offset is
-// asserted.
+// The ncclTuner plugin ABI as C-layout types, version 5 (NCCL 2.28 on) and version 6 (NCCL 2.30.3 on). NCCL looks for
+// them in the net plugin's file where no file of its own is named, for the newest first. Written from the ABI's facts;
+// version 5 was compared with the calls in the libnccl.so.2 of 2.28.9 (offsets of init, getCollInfo and finalize, their
+// arguments, seven rows of three columns), version 6 with what public plugins fill in; every offset is asserted.
 //
-// Threads: init and finalize on the thread that makes or ends a communicator, getCollInfo on any thread that calls
-// collectives. Each communicator has a context of its own.
+// Threads: init and finalize on the thread that makes or ends a communicator, getCollInfo and getChunkSize on any
+// thread that calls collectives. Each communicator has a context of its own.
 
 #include <cstddef>
 #include <cstdint>
@@ -57,6 +57,19 @@ struct TunerV5 {
   int (*finalize)(void* context);
 };
 
+/// The same, and behind it the one entry that version 6 is for.
+struct TunerV6 {
+  const char* name;
+  int (*init)(void** context, std::uint64_t commId, std::size_t nRanks, std::size_t nNodes, LogFunction log,
+              NvlDomainInfoV5* nvlDomainInfo, TunerConstantsV5* constants);
+  int (*getCollInfo)(void* context, int collType, std::size_t nBytes, int numPipeOps, float** collCostTable,
+                     int numAlgo, int numProto, int regBuff, int* nChannels);
+  int (*finalize)(void* context);
+  /// `chunkSize`: bytes, NCCL's; what is left there NCCL rounds and bounds. nullptr: not asked.
+  int (*getChunkSize)(void* context, int collType, std::size_t nBytes, int algo, int proto, int nChannels,
+                      std::size_t* chunkSize);
+};
+
 static_assert(offsetof(NvlDomainInfoV5, nNvlDomains) == 0);
 static_assert(offsetof(NvlDomainInfoV5, minRanksPerNvlDomain) == 4);
 static_assert(offsetof(NvlDomainInfoV5, maxRanksPerNvlDomain) == 8);
@@ -67,5 +80,12 @@ static_assert(offsetof(TunerV5, init) == 8);
 static_assert(offsetof(TunerV5, getCollInfo) == 16);
 static_assert(offsetof(TunerV5, finalize) == 24);
 static_assert(sizeof(TunerV5) == 32);
+
+static_assert(offsetof(TunerV6, name) == 0);
+static_assert(offsetof(TunerV6, init) == 8);
+static_assert(offsetof(TunerV6, getCollInfo) == 16);
+static_assert(offsetof(TunerV6, finalize) == 24);
+static_assert(offsetof(TunerV6, getChunkSize) == 32);
+static_assert(sizeof(TunerV6) == 40);
 
 }  // namespace meshbed::nccl

@@ -135,7 +135,7 @@ void Connection::handle_failed(const ibv_wc& completion) {
 /// A rail that is lost takes the leg with it: the connection is taken up again on what is left.
 void Connection::handle_failure(const ibv_wc& completion, const Leg& leg) {
   if (impaired()) return;
-  if (is_lost_way(completion.status, leg) && can_resume()) {
+  if (is_lost_way(completion.status, leg.local()) && can_resume()) {
     way_lost(leg);
     suspend(describe_failure(completion, leg));
   } else {
@@ -143,18 +143,18 @@ void Connection::handle_failure(const ibv_wc& completion, const Leg& leg) {
   }
 }
 
-bool Connection::is_lost_way(ibv_wc_status status, const Leg& leg) {
+bool Connection::is_lost_way(ibv_wc_status status, const LocalEnd& local) {
   if (status == IBV_WC_RETRY_EXC_ERR) return true;
   if (status != IBV_WC_LOC_QP_OP_ERR) return false;
   // So soft-RoCE says that it finds no way to send from our address (rxe_net.c): it, or its port, is gone.
-  const Result<verbs::PortState> port = leg.device().query_port(leg.local().nic.port);
+  const Result<verbs::PortState> port = local.device->query_port(local.nic.port);
   if (!port || !port->active) return true;
-  return !leg.local().has_gid_in(leg.device().gids(*port));
+  return !local.has_gid_in(local.device->gids(*port));
 }
 
-std::string Connection::advice(ibv_wc_status status, const Leg& leg) {
-  const Result<verbs::PortState> port = leg.device().query_port(leg.local().nic.port);
-  if (port && !port->active) return "the port of " + leg.local().nic.device_name + " is down: look at its cable";
+std::string Connection::advice(ibv_wc_status status, const LocalEnd& local) {
+  const Result<verbs::PortState> port = local.device->query_port(local.nic.port);
+  if (port && !port->active) return "the port of " + local.nic.device_name + " is down: look at its cable";
   return verbs::hint(status);
 }
 
@@ -166,7 +166,7 @@ Error Connection::describe_failure(const ibv_wc& completion, const Leg& leg) con
                 to_text(leg.peer().address.address).c_str(), leg.peer().nic.c_str(),
                 leg.local().nic.device_name.c_str(), verbs::to_text(leg.local().gid.gid).c_str(), leg.pair().number(),
                 leg.peer().qp_number, direction(*this), ibv_wc_status_str(completion.status), completion.vendor_err,
-                (now_ns() - leg.joined_ns()) / 1'000'000, advice(completion.status, leg).c_str());
+                (now_ns() - leg.joined_ns()) / 1'000'000, advice(completion.status, leg.local()).c_str());
   return {.code = ErrorCode::kRemote, .scope = Scope::kQueuePair, .text = text, .os_errno = 0};
 }
 

@@ -149,9 +149,9 @@ class Connection : public Endpoint {
   /// Sends or receives, in the order of their groups.
   std::vector<Request*> unfinished();
   /// The way is lost, and nothing else: other statuses tell of mistakes, which would come again.
-  static bool is_lost_way(ibv_wc_status status, const Leg& leg);
+  static bool is_lost_way(ibv_wc_status status, const LocalEnd& local);
   /// What the person in front of the machine should look at.
-  static std::string advice(ibv_wc_status status, const Leg& leg);
+  static std::string advice(ibv_wc_status status, const LocalEnd& local);
   Request& take_request() {
     Request& request = pool_.take();
     if (settings_.operation_timeout_ns != 0) stamp(request);

@@ -62,7 +62,13 @@ void Flusher::stand(bool here) {
     left_ns_ = 0;
   } else if (left_ns_ == 0) {
     left_ns_ = now_ns();
+    unread_ = true;  // pieces of messages that were never completed
   }
+}
+
+void Flusher::note_write() {
+  unread_ = true;
+  if (!stands()) left_ns_ = now_ns();
 }
 
 bool Flusher::has_settled() const { return left_ns_ != 0 && now_ns() - left_ns_ >= kSettledNs; }
@@ -79,8 +85,10 @@ int Flusher::read(std::uint64_t work_id, std::uint64_t address, std::uint32_t rk
   work.wr.rdma.rkey = rkey;
   ibv_send_wr* refused = nullptr;
   const int error = ibv_post_send(pair_.raw(), &work, &refused);
-  if (error == 0) ++under_way_;
-  return error;
+  if (error != 0) return error;
+  ++under_way_;
+  unread_ = false;
+  return 0;
 }
 
 int Flusher::poll(std::span<ibv_wc> completions) {

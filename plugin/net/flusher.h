@@ -7,8 +7,9 @@
 // The read goes over a queue pair that is connected to itself, into a host word that nobody looks at, as NCCL's own
 // transport does it.
 //
-// Owned by a receiving connection, one for each device that it has stood on; made when GPU memory is first registered.
-// Cost of a flush: one ibv_post_send and one ibv_poll_cq a device.
+// Owned by a receiving connection, one for each device that it stands on, has a rail on or has stood on; made when GPU
+// memory is first registered. Each device must be read through, for no adapter's read pushes what another one wrote.
+// Cost of a flush: one ibv_post_send and one ibv_poll_cq for the leg's device and each other one that wrote something.
 
 #include <infiniband/verbs.h>
 
@@ -35,13 +36,18 @@ class Flusher {
   bool serves(const LocalEnd& local) const;
   /// Not broken, and its port is up.
   bool can_read() const;
-  /// The connection stands on its device; or no longer, from now on.
+  /// The connection's leg, or a rail of it, is on its device, and flushes read there; or no longer, from now on.
   void stand(bool here);
+  bool stands() const { return left_ns_ == 0; }
   /// The connection left the device so long ago that nothing of what it wrote is on its way any more: what a read
   /// waits for at most. A read behind a write that takes longer would be an error, for no requester waits longer than
   /// 50 ms (PCI Express Base Specification, section 2.8: completion timeout, default range).
   bool has_settled() const;
 
+  /// Something came over its device since the last read began.
+  void note_write();
+  /// Whether something may be on its way that no read has pushed yet.
+  bool has_unread() const { return unread_ || under_way_ > 0; }
   /// Reads a byte at `address`, which `rkey` is for. 0, or errno as ibv_post_send() returns it.
   int read(std::uint64_t work_id, std::uint64_t address, std::uint32_t rkey);
   /// As CompletionQueue::poll(); does not ask where nothing is under way.
@@ -49,13 +55,18 @@ class Flusher {
 
   /// A read failed or is given up, and so are all others.
   void set_broken() {
-    broken_ = true;
+    broken_ = unread_ = true;
     under_way_ = 0;
   }
   bool broken() const { return broken_; }
   bool is_idle() const { return under_way_ == 0; }
   /// Of a flusher that takes the place of another: true the first time.
   bool take_freshness() { return std::exchange(fresh_, false); }
+  void succeed(const Flusher& other) { losses_ = other.losses_; }
+  /// Times in a row, also of those before it, that it lost its way.
+  unsigned losses() const { return losses_; }
+  void note_loss() { ++losses_; }
+  void note_read() { losses_ = 0; }
 
  private:
   explicit Flusher(LocalEnd local) : local_(std::move(local)) {}
@@ -63,7 +74,9 @@ class Flusher {
   LocalEnd local_;
   bool broken_ = false;
   bool fresh_ = true;
-  std::int64_t left_ns_ = 0;  // 0: not left
+  bool unread_ = true;  // as far as is known: what is behind a flusher that this one takes the place of
+  unsigned losses_ = 0;
+  std::int64_t left_ns_ = 0;  // or when something came there later; 0: not left
   std::uint32_t under_way_ = 0;
   verbs::RegisteredBuffer word_;
   verbs::CompletionQueue queue_;

@@ -63,7 +63,7 @@ Result<Request*> ReceiveConnection::post(std::span<const ReceivePart> parts) {
   if (const char* problem = problem_with(parts)) return refuse(parts, problem);
   if (!room) return nullptr;
   if (needs_flusher(parts)) {
-    if (auto opened = open_flusher(); !opened) return fail(opened.error());
+    if (auto opened = open_flushers(); !opened) return fail(opened.error());
   }
   // A free request, room in the ring and in both queues: from here on the receive happens.
 

@@ -75,6 +75,7 @@ class ReceiveConnection : public Connection {
   /// The sender's to do; but flushes that lost their way are read again where the port is back.
   void resume() override;
   void polled(int count) override;
+  void leg_lost() override;
   void probe() override;
   /// Only a relay asks to be told of clear-to-sends.
   bool is_relayed() const override { return peer().wants_notice; }
@@ -89,12 +90,24 @@ class ReceiveConnection : public Connection {
   /// GPU memory that was registered with another connection of this device: its bytes, too, must be flushed through
   /// every device that they come over.
   bool needs_flusher(std::span<const ReceivePart> parts) const;
-  /// The one for the leg's device as it is now.
-  Result<void> open_flusher();
+  /// For the leg's device, and the rails' as far as they have one to spare.
+  Result<void> open_flushers();
+  /// The one for that device as it is now.
+  Result<void> open_flusher(const LocalEnd& local);
+  void open_rail_flusher(const Leg& rail);
+  /// nullptr: there is none.
+  Flusher* flusher_on(const verbs::Device& device) const;
+  /// Whether a flush would bring to the GPU what this rail writes there. Where its device's port was down, this looks
+  /// whether it is back.
+  bool can_flush(const Leg& rail);
+  [[gnu::cold, gnu::noinline]] bool reopen(Flusher& lost, const Leg& rail);
+  /// The devices but the leg's: nothing is written through them from now on.
+  void leave_devices();
   bool start_flush(Request& request);
   bool read_by(std::size_t index, Request& request);
   void confirm_read(std::size_t index, Request& request);
   void lose_flusher(Flusher& flusher, const ibv_wc& completion);
+  void lose_rail_flusher(Flusher& flusher, const Error& why);
   bool stands_on(const Flusher& flusher) const { return &flusher.device() == &device(); }
   template <typename Action>
   void for_each_flush(Action action) {
@@ -153,11 +166,10 @@ class ReceiveConnection : public Connection {
   std::atomic<bool> taken_up_{false};
   std::uint64_t session_ = 0;
   std::unique_ptr<Knock> knock_;  // while nobody knows whether the sender is still there
-  // One for each device that it has stood on, since what came over any of them may be on its way to the GPU. None
-  // before GPU memory is expected.
+  // One for each device that it has stood on, or had a rail on, since what came over any of them may be on its way to
+  // the GPU. None before GPU memory is expected.
   std::vector<std::unique_ptr<Flusher>> flushers_;
   Deadline next_port_look_ = Deadline::in_ms(1);
-  unsigned lost_flushes_ = 0;                   // since the last one that was done
   std::array<Memory*, kRingSlots> memories_{};  // held while in flight
 };
 

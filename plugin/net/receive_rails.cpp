@@ -22,6 +22,11 @@ Result<WireEnd> ReceiveConnection::lay_rail(std::size_t number, std::uint32_t se
   if (auto joined = (*rail)->join(sender, mtu); !joined) return joined.error();
   const WireEnd end = (*rail)->describe();
   leg().lay(number, std::move(*rail));
+  if (!flushers_.empty()) {
+    open_rail_flusher(*leg().rail(number));
+    resume_flushes();
+    if (failed()) return failure();
+  }
   if (ledger_ == nullptr) ledger_ = std::make_unique<StripeLedger>();
   stripes_awaited_[number] = 0;
   for (std::uint32_t stripe = 0; stripe < kRingEntries; ++stripe) {
@@ -53,13 +58,13 @@ bool ReceiveConnection::stage_keys(std::span<const ReceivePart> parts, std::uint
     RailKeys& keys = keys_of(slot + static_cast<std::uint32_t>(index));
     keys.rails = 0;
     keys.sequence = sequence_of(next_entry_ + index);
-    // A GPU's memory is not striped: each of its flushes would have to go through the devices of all rails.
     const ReceivePart& part = parts[index];
-    const bool striped =
-        part.memory != nullptr && !part.memory->is_device() && part.size_bytes >= settings().stripes.from_bytes;
+    const bool striped = part.memory != nullptr && part.size_bytes >= settings().stripes.from_bytes;
     for (std::size_t rail = 0; striped && rail < kMaxRails; ++rail) {
       if ((rails_ >> rail & 1U) == 0) continue;
-      const verbs::Registration* registration = part.memory->on(leg().rail(rail)->device());
+      const Leg& way = *leg().rail(rail);
+      if (part.memory->is_device() && settings().flushes && !can_flush(way)) continue;
+      const verbs::Registration* registration = part.memory->on(way.device());
       if (registration == nullptr) continue;
       keys.rkeys[rail] = registration->rkey();
       keys.rails |= 1U << rail;
@@ -81,6 +86,7 @@ std::uint32_t ReceiveConnection::rails_of(const Request& request, std::size_t pa
 
 void ReceiveConnection::rail_completed(std::size_t rail, const ibv_wc&) {
   --stripes_awaited_[rail];
+  if (Flusher* flusher = flusher_on(leg().rail(rail)->device())) flusher->note_write();
   ledger_->arrived(rail);
   if (!impaired() && !await_stripe(rail)) return;
   complete_what_is_there();

@@ -60,18 +60,20 @@ TEST_CASE("D1, D2: property records have the published sizes, v8 without and v9 
   CHECK(offsetof(PropertiesV12, maxP2pBytes) == 104);
 }
 
-TEST_CASE("tables are plain data of 19, 20, 20, 22 and 22 pointers; the tuner's of four") {
+TEST_CASE("tables are plain data of 19, 20, 20, 22 and 22 pointers; the tuner's of four and five") {
   CHECK(sizeof(NetV8) == 19 * sizeof(void*));
   CHECK(sizeof(NetV9) == 20 * sizeof(void*));
   CHECK(sizeof(NetV10) == 20 * sizeof(void*));
   CHECK(sizeof(NetV11) == 22 * sizeof(void*));
   CHECK(sizeof(NetV12) == 22 * sizeof(void*));
   CHECK(sizeof(TunerV5) == 4 * sizeof(void*));
+  CHECK(sizeof(TunerV6) == 5 * sizeof(void*));
   CHECK(std::is_standard_layout_v<NetV12>);
   CHECK(std::is_trivially_copyable_v<PropertiesV12>);
 }
 
-TEST_CASE("the library shows the five tables and the tuner's, as data, its state, as a function, and nothing else") {
+TEST_CASE(
+    "the library shows the five tables and the tuner's two, as data, its state, as a function, and nothing else") {
   const auto file = read_file(kPluginFile);
   REQUIRE(file.size() > sizeof(Elf64_Ehdr));
   const Elf64_Shdr* symbols = section(file, SHT_DYNSYM);
@@ -86,7 +88,8 @@ TEST_CASE("the library shows the five tables and the tuner's, as data, its state
     CHECK(ELF64_ST_TYPE(symbol->st_info) == (is_function ? STT_FUNC : STT_OBJECT));
   }
   CHECK(shown == std::set<std::string>{"meshbedState", "ncclNetPlugin_v10", "ncclNetPlugin_v11", "ncclNetPlugin_v12",
-                                       "ncclNetPlugin_v8", "ncclNetPlugin_v9", "ncclTunerPlugin_v5"});
+                                       "ncclNetPlugin_v8", "ncclNetPlugin_v9", "ncclTunerPlugin_v5",
+                                       "ncclTunerPlugin_v6"});
 }
 
 TEST_CASE("the library needs libibverbs and libc (libm, ld-linux) and nothing else") {

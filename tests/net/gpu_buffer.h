@@ -50,10 +50,11 @@ class GpuBuffer {
     for (std::size_t at = 0; at < buffer_->size_bytes; ++at) byte(at) = MeshRank::pattern(at, seed);
   }
   void clear() { std::fill_n(buffer_->bytes, buffer_->size_bytes, '\xcc'); }
-  std::size_t wrong(std::size_t size, std::uint32_t seed) const {
+  /// Bytes that are not of the message of `size` bytes which came at `begin`.
+  std::size_t wrong(std::size_t size, std::uint32_t seed, std::size_t begin = 0) const {
     std::size_t count = 0;
     for (std::size_t at = 0; at < size; ++at) {
-      count += static_cast<std::uint8_t>(buffer_->bytes[at]) != MeshRank::pattern(at, seed) ? 1 : 0;
+      count += static_cast<std::uint8_t>(buffer_->bytes[begin + at]) != MeshRank::pattern(at, seed) ? 1 : 0;
     }
     return count;
   }

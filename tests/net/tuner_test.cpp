@@ -250,6 +250,44 @@ TEST_CASE("bad arguments are refused, not followed") {
   CHECK(result.outcome == OutcomeKind::kFinished);
 }
 
+TEST_CASE("version 6 makes the same choice, and leaves every chunk as NCCL cuts it") {
+  const auto result = run_mesh(ring_cluster(4), [](MeshRank& rank) {
+    const auto* tuner = rank.table<TunerV6>("ncclTunerPlugin_v6");
+    const auto* older = rank.table<TunerV5>("ncclTunerPlugin_v5");
+    CHECK((tuner->init == older->init));
+    CHECK((tuner->getCollInfo == older->getCollInfo));
+    CHECK((tuner->finalize == older->finalize));
+    CHECK(std::string(tuner->name) == older->name);
+    void* context = nullptr;
+    CHECK(tuner->init(&context, kCommunicator, 4, 4, &keep_line, nullptr, nullptr) == kNcclSuccess);
+    Table table = nccl_table();
+    int channels = 0;
+    CHECK(tuner->getCollInfo(context, kAllReduce, 1 << 20, 1, reinterpret_cast<float**>(table.data()), kAlgorithms,
+                             kProtocols, 0, &channels) == kNcclSuccess);
+    CHECK(is_dropped(table, kAlgoTree));
+    for (int algorithm = 0; algorithm < kAlgorithms; ++algorithm) {
+      for (int protocol = 0; protocol < kProtocols; ++protocol) {
+        for (const std::size_t chunk : {std::size_t{0}, std::size_t{65'536}, std::size_t{4} << 20U}) {
+          std::size_t left = chunk;
+          CHECK(tuner->getChunkSize(context, kAllReduce, 1 << 20, algorithm, protocol, 2, &left) == kNcclSuccess);
+          CHECK(left == chunk);
+        }
+      }
+    }
+    CHECK(rank.warnings().empty());
+
+    std::size_t chunk = 65'536;
+    CHECK(tuner->getChunkSize(nullptr, kAllReduce, 8, kAlgoRing, 2, 1, &chunk) == kNcclInvalidArgument);
+    CHECK(tuner->getChunkSize(rank.context, kAllReduce, 8, kAlgoRing, 2, 1, &chunk) == kNcclInvalidArgument);
+    CHECK(tuner->getChunkSize(context, kAllReduce, 8, kAlgoRing, 2, 1, nullptr) == kNcclInvalidArgument);
+    CHECK(chunk == 65'536);
+    CHECK(rank.warnings().find("tuner getChunkSize: bad arguments") != std::string::npos);
+    CHECK(tuner->finalize(context) == kNcclSuccess);
+    rank.meet("end", 4);
+  });
+  CHECK(result.outcome == OutcomeKind::kFinished);
+}
+
 namespace {
 
 /// 300 us after the first roll calls: everybody has heard them, nobody has looked yet.

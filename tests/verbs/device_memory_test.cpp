@@ -184,6 +184,65 @@ TEST_CASE("without the relaxed-ordering bit the pieces keep their order, with it
   }
 }
 
+TEST_CASE("a read pushes what its own adapter wrote; another adapter's bytes stay on their way") {
+  PairOptions options;
+  options.cluster = ring_cluster(2, 100'000'000'000, kPicosecondsPerMicrosecond, 2);
+  for (models::Nic& nic : options.cluster.nodes[0].nics) nic.dma_buf = true;
+  run_pair(
+      options,
+      [](Side& side) {
+        sim::set_posted_write_delay(kPicosecondsPerSecond);
+        auto buffer = sim::allocate_device_memory(*side.process, kBytes);
+        const int descriptor = sim::export_dma_buf({.memory = buffer, .size_bytes = kBytes});
+        // On each of the node's adapters two queue pairs that are each other's peers, and the GPU's memory.
+        Pair adapters[2];
+        ibv_mr* regions[2];
+        for (int device : {0, 1}) {
+          for (Side& end : adapters[device].sides) {
+            end.index = static_cast<int>(&end - adapters[device].sides);
+            end.pair = &adapters[device];
+            end.setup.device = device;
+            end.open();
+          }
+          for (const Side& end : adapters[device].sides) end.connect();
+          regions[device] =
+              ibv_reg_dmabuf_mr(adapters[device].sides[1].pd, 0, kBytes, buffer->address, descriptor, kAccess);
+          CHECK(regions[device] != nullptr);
+        }
+        const auto at_gpu = [&](int device, ibv_wr_opcode opcode, std::uint32_t offset, std::uint32_t length) {
+          const Side& end = adapters[device].sides[0];
+          ibv_sge list = end.sge(0, length);
+          ibv_send_wr wr = end.write_wr(1, &list);
+          wr.opcode = opcode;
+          wr.wr.rdma.remote_addr = buffer->address + offset;
+          wr.wr.rdma.rkey = regions[device]->rkey;
+          CHECK(end.post(wr) == 0);
+          CHECK(end.wait().status == IBV_WC_SUCCESS);
+        };
+        const Target target{.buffer = buffer};
+        for (int first : {0, 1}) {
+          const int second = 1 - first;
+          for (int device : {0, 1}) {
+            auto& memory = adapters[device].sides[0].memory;
+            std::fill(memory.begin(), memory.end(), static_cast<char>('a' + 2 * first + device));
+            at_gpu(device, IBV_WR_RDMA_WRITE, static_cast<std::uint32_t>(device) * kBytes / 2, kBytes / 2);
+          }
+          const auto landed_of = [&](int device) { return target.landed(static_cast<char>('a' + 2 * first + device)); };
+          CHECK(landed_of(first) == 0);
+          // Of the second one's half, too: whose bytes are read makes no difference.
+          at_gpu(first, IBV_WR_RDMA_READ, static_cast<std::uint32_t>(second) * kBytes / 2, 1);
+          CHECK(landed_of(first) == kPieces / 2);
+          CHECK(landed_of(second) == 0);
+          at_gpu(second, IBV_WR_RDMA_READ, 0, 1);
+          CHECK(landed_of(second) == kPieces / 2);
+        }
+        for (ibv_mr* region : regions) CHECK(ibv_dereg_mr(region) == 0);
+        sim::close_descriptor(*side.process, descriptor);
+        sim::free_device_memory(*buffer);
+      },
+      [](Side&) {});
+}
+
 TEST_CASE("a region that goes lets its bytes land first; a read of host memory pushes nothing to the GPU") {
   Target target;
   run_pair(

@@ -29,8 +29,8 @@ void Side::barrier() const { pair->meeting.arrive(); }
 void Side::open() {
   int count = 0;
   ibv_device** devices = ibv_get_device_list(&count);
-  REQUIRE(count >= 1);
-  context = ibv_open_device(devices[0]);
+  REQUIRE(count > setup.device);
+  context = ibv_open_device(devices[setup.device]);
   ibv_free_device_list(devices);
   REQUIRE(context != nullptr);
   if (setup.channel) channel = ibv_create_comp_channel(context);

@@ -17,6 +17,7 @@ namespace meshbed::test {
 
 /// How a side sets up its queue pair. Defaults connect cleanly.
 struct Setup {
+  int device = 0;            // of those that the node has
   std::uint32_t depth = 64;  // of the send and of the receive queue
   std::uint32_t sges = 4;
   std::uint32_t inline_bytes = 256;
