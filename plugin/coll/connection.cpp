@@ -40,7 +40,13 @@ Result<void> drive(std::vector<ConnectAttempt>& attempts, StoreClient& store, st
     }
     if (all_done) return ok();
     if (store.failure()) return Error{ErrorCode::kRemote, Scope::kJob, *store.failure()};
-    if (deadline.passed()) return timeout_error(attempts, timeout_ms);
+    if (deadline.passed()) {
+      // What others wait for comes through the store: where that is gone nobody else is to blame.
+      auto alive = store.check_alive();
+      Error late = timeout_error(attempts, timeout_ms);
+      if (!alive) late.text = alive.error().text + "; " + late.text;
+      return late;
+    }
     idle_passes = moved ? 0 : idle_passes + 1;
     // Where the plugin must be polled we only look at the store; where an answer is all we need, we wait for it.
     const int wait_ms = moved ? 0 : !polls_plugin ? deadline.remaining_ms() : idle_passes > kEagerPasses ? 1 : 0;

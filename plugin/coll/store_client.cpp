@@ -13,6 +13,8 @@ constexpr std::int64_t kAnswerMarginMs = 5000;
 // A store that does not take a small frame for this long does not read any more.
 constexpr std::int64_t kSendTimeoutMs = 10000;
 
+// How long rank 0 may take to answer a question that it can answer at once.
+constexpr std::int64_t kAliveTimeoutMs = 2000;
 // How long rank 0 may take to pass a failure on.
 constexpr std::int64_t kEchoTimeoutMs = 2000;
 // Room for rank 0 to say whose failure it is.
@@ -29,7 +31,7 @@ Result<std::unique_ptr<StoreClient>> StoreClient::connect(const std::string& add
     return Error{ErrorCode::kTimeout, Scope::kJob, "rank 0 does not answer at " + address + ": " + socket.error().text,
                  socket.error().os_errno};
   }
-  std::unique_ptr<StoreClient> client(new StoreClient(address, std::move(*socket)));
+  std::unique_ptr<StoreClient> client(new StoreClient(address, std::move(*socket), identity.rank));
   auto sent = client->send({FrameType::kHello, 0, encode_hello(identity)});
   if (!sent) return sent.error();
   auto welcome = client->await_welcome(deadline);
@@ -156,6 +158,18 @@ Result<void> StoreClient::barrier(std::int64_t timeout_ms) {
     auto polled = poll(deadline.remaining_ms());
     if (!polled) return polled.error();
   }
+}
+
+Result<void> StoreClient::check_alive() {
+  // A machine that lost its power ends no connection: only an answer says that it is there.
+  const std::string key = "alive/" + std::to_string(rank_) + "/" + std::to_string(next_request_);
+  auto told = set(key, {});
+  if (!told) return told;
+  auto answer = get(key, Deadline::after_ms(kAliveTimeoutMs));
+  if (answer) return ok();
+  if (failure_ || answer.error().code != ErrorCode::kTimeout) return answer.error();
+  return Error{ErrorCode::kTimeout, Scope::kJob,
+               "rank 0's store at " + address_ + " has not answered for " + std::to_string(kAliveTimeoutMs) + " ms"};
 }
 
 void StoreClient::announce_failure(const std::string& text) {

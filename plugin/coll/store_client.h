@@ -38,6 +38,9 @@ class StoreClient {
   Result<std::string> get(const std::string& key, Deadline deadline);
   /// Returns when every rank has called it; on timeout the error names who has not.
   Result<void> barrier(std::int64_t timeout_ms);
+  /// After a wait in vain: ok where rank 0 still answers us. An error that names it where its store is gone, with
+  /// everything that the others may have told us through it.
+  Result<void> check_alive();
   /// Tells every rank that the communicator is broken (the first text wins), and waits, within reason, until rank 0 has
   /// passed it on.
   void announce_failure(const std::string& text);
@@ -54,7 +57,8 @@ class StoreClient {
     std::string text;
   };
 
-  StoreClient(std::string address, Socket socket) : address_(std::move(address)), socket_(std::move(socket)) {}
+  StoreClient(std::string address, Socket socket, std::uint32_t rank)
+      : address_(std::move(address)), socket_(std::move(socket)), rank_(rank) {}
   Result<void> send(const Frame& frame);
   Result<void> await_welcome(Deadline deadline);
   Result<void> handle(Frame frame);
@@ -62,6 +66,7 @@ class StoreClient {
 
   std::string address_;
   Socket socket_;
+  std::uint32_t rank_;
   std::string received_;
   std::uint32_t next_request_ = 1;
   bool welcome_ = false;

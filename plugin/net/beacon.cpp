@@ -10,6 +10,7 @@ namespace {
 
 constexpr std::uint32_t kMagic = 0x4d534851;  // "MSHQ"
 constexpr std::size_t kAddressesAt = 32;
+constexpr std::size_t kSessionBytes = 8;
 constexpr std::size_t kChecksumBytes = 4;
 
 Error refuse(std::string text) {
@@ -19,7 +20,8 @@ Error refuse(std::string text) {
 }  // namespace
 
 std::size_t encode_beacon(const Beacon& beacon, std::span<std::uint8_t, kBeaconLargestBytes> target) {
-  std::size_t fitting = 0, bytes = kAddressesAt + kChecksumBytes;
+  const bool asks_for_session = has_session(beacon.type);
+  std::size_t fitting = 0, bytes = kAddressesAt + kChecksumBytes + (asks_for_session ? kSessionBytes : 0);
   for (const PeerAddress& address : beacon.addresses) {
     if (fitting == 255 || bytes + encoded_bytes(address) > target.size()) break;
     bytes += encoded_bytes(address);
@@ -38,6 +40,7 @@ std::size_t encode_beacon(const Beacon& beacon, std::span<std::uint8_t, kBeaconL
   writer.u8(static_cast<std::uint8_t>(fitting));
   writer.u8(0);
   for (std::size_t index = 0; index < fitting; ++index) write_address(writer, beacon.addresses[index]);
+  if (asks_for_session) writer.u64(beacon.session);
   writer.u32(checksum_of(target.first(writer.offset())));
   MESHBED_CHECK(writer.good() && writer.offset() == bytes);
   return bytes;
@@ -53,7 +56,7 @@ Result<Beacon> decode_beacon(std::span<const std::uint8_t> source) {
   if (reader.u32() != kMagic) return refuse("this is no beacon");
   if (reader.u8() != kBeaconVersion) return refuse("a beacon of another version: install the same plugin on all nodes");
   const std::uint8_t type = reader.u8();
-  if (type != static_cast<std::uint8_t>(BeaconType::kQuery) && type != static_cast<std::uint8_t>(BeaconType::kAnswer)) {
+  if (type < static_cast<std::uint8_t>(BeaconType::kQuery) || type > static_cast<std::uint8_t>(BeaconType::kFound)) {
     return refuse("a beacon of unknown type");
   }
   Beacon beacon;
@@ -70,6 +73,13 @@ Result<Beacon> decode_beacon(std::span<const std::uint8_t> source) {
     auto address = read_address(reader, "the beacon");
     if (!address) return refuse(address.error().text);
     beacon.addresses.push_back(*address);
+  }
+  if (has_session(beacon.type)) {
+    if (count != 0 || beacon.process != 0 || beacon.circuit_port != 0) {
+      return refuse("a question after a session says more than that");
+    }
+    beacon.session = reader.u64();
+    if (!reader.good()) return refuse("the session of a beacon is cut off");
   }
   if (reader.offset() != body.size()) return refuse("a beacon with bytes behind its end");
   if (beacon.type == BeaconType::kAnswer && beacon.circuit_port == 0) return refuse("an answer without a port");

@@ -22,6 +22,9 @@ class Deadline {
     if (duration_ms > 0) deadline.at_ns_ = now_ns() + duration_ms * 1'000'000;
     return deadline;
   }
+  void put_off(std::int64_t duration_ns) {
+    if (at_ns_ != 0) at_ns_ += duration_ns;
+  }
   bool passed() const { return at_ns_ != 0 && now_ns() >= at_ns_; }
 
  private:

@@ -17,6 +17,8 @@ namespace {
 constexpr std::uint32_t kPollsBetweenClocks = 16;
 /// So often in a row a connection may be taken up again for nothing before its time runs on.
 constexpr unsigned kFruitlessMost = 3;
+/// An owner who looks at a suspended connection less often than that is away: nobody looks for a way meanwhile.
+constexpr std::int64_t kAttentiveNs = 1'000'000'000;
 /// Empty polls that close() grants the device to flush what is posted.
 constexpr int kDrainPolls = 2;
 
@@ -198,7 +200,7 @@ void Connection::suspend(Error why, LogLevel level) {
               why.text.c_str(), settings_.failover_ms / 1000);
   suspension_ = std::move(why);
   impaired_ = true;
-  suspended_ns_ = now_ns();
+  suspended_ns_ = attended_ns_ = now_ns();
   // Where it stands again and again, and nothing gets through, that is no way.
   fruitless_ = resumed_ > 0 && operations_ == operations_then_ ? fruitless_ + 1 : 0;
   if (fruitless_ < kFruitlessMost) give_up_ = Deadline::in_ms(settings_.failover_ms);
@@ -227,8 +229,16 @@ void Connection::go_on() {
   MESHBED_WARN("%s: taken up again after %" PRId64 " ms", ends_text().c_str(), (now_ns() - suspended_ns_) / 1'000'000);
 }
 
+/// What counts is how long a way was looked for in vain.
+void Connection::allow_for_absence() {
+  const std::int64_t now = now_ns(), away = now - attended_ns_ - kAttentiveNs;
+  if (away > 0) give_up_.put_off(away);
+  attended_ns_ = now;
+}
+
 Result<void> Connection::attend() {
   if (!failed() && suspended()) {
+    allow_for_absence();
     const std::optional<bool> longer = give_up_.passed() ? waits_longer() : true;
     if (!longer) {
       Turn::pass();

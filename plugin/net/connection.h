@@ -185,6 +185,7 @@ class Connection : public Endpoint {
   [[gnu::cold, gnu::noinline]] bool attend_to(Request& request);
   [[gnu::cold, gnu::noinline]] static void stamp(Request& request) { request.posted_ns = now_ns(); }
   [[gnu::cold, gnu::noinline]] bool post_failed(const char* queue, int error);
+  void allow_for_absence();
   void finish_all();
   int poll_rails();
   [[gnu::cold, gnu::noinline]] void handle_failed(const ibv_wc& completion);
@@ -201,6 +202,7 @@ class Connection : public Endpoint {
   std::optional<Error> suspension_;
   Deadline give_up_;  // while suspended
   std::int64_t suspended_ns_ = 0;
+  std::int64_t attended_ns_ = 0;       // when its owner last looked, since then
   unsigned resumed_ = 0;               // times
   unsigned fruitless_ = 0;             // of them, in a row, without anything completed until the next loss
   std::uint64_t operations_then_ = 0;  // when it was taken up again

@@ -1,8 +1,11 @@
 #pragma once
-// A receiver that lost its way, and hears nothing of its sender, asks at the sender's process whether it is still
-// there: its owner may be away for an hour, and comes back over whatever cable there is when it looks again.
+// A receiver that lost its way, and hears nothing of its sender, asks whether it is still there: its owner may be away
+// for an hour, and comes back over whatever way there is when it looks again.
 //
-// The question goes over the cable itself, to the service that answers for the process whether its owners look or not.
+// It asks in two ways at once, and either answer will do. Over the cable itself, at the sender's service, which answers
+// for its process whether its owners look or not; not behind relays, where only the last of them is known here. And
+// over all cables, for the process that has the sending end of this session (beacon.h): it may have another address by
+// now, or another way to us. Its number is known to the two ends alone.
 
 #include <cstdint>
 #include <string>
@@ -13,9 +16,16 @@
 
 namespace meshbed::net {
 
+class Scout;
+class Transport;
+
 class Knock {
  public:
-  Knock(const LocalEnd& local, const WireEnd& sender, std::uint64_t session);
+  /// `leg`: the one that was lost.
+  Knock(Transport& transport, const Leg& leg, std::uint64_t session);
+  ~Knock();
+  Knock(const Knock&) = delete;
+  Knock& operator=(const Knock&) = delete;
 
   enum class Answer { kNotYet, kThere, kGone };
   /// One step.
@@ -24,13 +34,18 @@ class Knock {
   const std::string& why() const { return why_; }
 
  private:
-  Answer gone(const std::string& why);
+  void dial(const LocalEnd& local, const WireEnd& sender);
+  Answer ask_over_cable();
+  /// Nobody answers there.
+  Answer hang_up(const std::string& why);
+  bool is_found_elsewhere();
 
+  Scout* scout_;  // nullptr: relays are off
   std::uint64_t session_;
-  std::string sender_;
-  Deadline ends_;
+  Deadline ends_, next_question_;
+  std::int64_t question_pause_ms_;
   Socket socket_;
-  std::string why_;
+  std::string who_, why_;
   bool connected_ = false, asked_ = false;
   MessageReader reader_;
   MessageWriter writer_;

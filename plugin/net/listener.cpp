@@ -174,7 +174,7 @@ Result<bool> Listener::welcome(Client& client, const WireMessage& request) {
   client.connection = std::move(*connection);
   if (auto joined = client.connection->leg().join(request.end, mtu); !joined) return joined.error();
   // From now on: READY may be lost with the cable, and the sender be back over another one.
-  client.connection->enroll(transport_.sessions());
+  client.connection->enroll(transport_);
   WireMessage reply{
       .type = WireType::kReply, .cookie = cookie_, .end = client.connection->leg().describe(), .reason = ""};
   reply.end.mtu = mtu;

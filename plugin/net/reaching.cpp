@@ -291,6 +291,7 @@ Result<void> Reaching::go_through(const std::vector<Hop>& hops) {
                                            start->circuit);
   if (!connection) return connection.error();
   abandon();
+  start->destination.dial_ms = transport_.chain_dial_ms();
   connection_ = std::move(*connection);
   connecting_ = std::make_unique<Connecting>(transport_, std::move(start->destination), connection_->leg());
   through_ = true;

@@ -8,6 +8,7 @@
 #include "plugin/base/log.h"
 #include "plugin/net/memory.h"
 #include "plugin/net/sessions.h"
+#include "plugin/net/transport.h"
 
 namespace meshbed::net {
 namespace {
@@ -24,7 +25,7 @@ ReceiveConnection::ReceiveConnection(std::unique_ptr<Leg> leg, const ConnectionS
     : Connection(kKind, std::move(leg), settings) {}
 
 ReceiveConnection::~ReceiveConnection() {
-  if (sessions_ != nullptr) sessions_->remove(session_, served());
+  if (transport_ != nullptr) transport_->sessions().remove(session_, served());
   flushers_.clear();  // before the memory that they may be reading
   release_parts(0, kRingSlots);
 }

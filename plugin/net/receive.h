@@ -26,7 +26,7 @@ struct ReceivePart {
   void* event;     // the profiler's parent event; nullptr: none
 };
 
-class Sessions;
+class Transport;
 
 class ReceiveConnection : public Connection {
  public:
@@ -35,7 +35,7 @@ class ReceiveConnection : public Connection {
   ~ReceiveConnection() override;
 
   /// After the handshake: from now on its sender may take it up again (resume_desk.h).
-  void enroll(Sessions& sessions);
+  void enroll(Transport& transport);
   // --- by the process's service, which has the turn ---
   /// The sender stands on a new leg, `sender`, and dialled `local`: takes in what the old leg brought to the end, and
   /// puts everything that is still awaited on a new leg, which is joined; returns its description. To be asked again
@@ -162,7 +162,7 @@ class ReceiveConnection : public Connection {
   std::array<std::uint32_t, kMaxRails> stripes_awaited_{};  // the same on rails
   std::uint32_t rails_ = 0;                                 // bit per rail that both ends may use
   std::unique_ptr<StripeLedger> ledger_;                    // where there is a rail
-  Sessions* sessions_ = nullptr;
+  Transport* transport_ = nullptr;                          // once it is enrolled
   std::atomic<bool> taken_up_{false};
   std::uint64_t session_ = 0;
   std::unique_ptr<Knock> knock_;  // while nobody knows whether the sender is still there

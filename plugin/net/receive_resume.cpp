@@ -2,34 +2,39 @@
 // says what has arrived: the first entry that was not served. It is taken when nothing can arrive on the old leg any
 // more, and every completion that the old leg left has been looked at; so nothing is delivered twice, and nothing that
 // was acknowledged is lost.
+#include <algorithm>
+
 #include "plugin/net/memory.h"
 #include "plugin/net/receive.h"
 #include "plugin/net/sessions.h"
+#include "plugin/net/transport.h"
 
 namespace meshbed::net {
 
-void ReceiveConnection::enroll(Sessions& sessions) {
+void ReceiveConnection::enroll(Transport& transport) {
   session_ = session_number(peer(), leg().describe());
-  sessions_ = &sessions;
-  sessions.add(session_, *this);
+  transport_ = &transport;
+  transport.sessions().add(session_, *this);
 }
 
 bool ReceiveConnection::can_resume() const {
-  return settings().failover_ms > 0 && sessions_ != nullptr && local().service_port != 0;
+  return settings().failover_ms > 0 && transport_ != nullptr && local().service_port != 0;
 }
 
 /// A sender takes its connection up when it looks at it, and it may be away for long: where its process is there, and
-/// has the connection, there is nothing wrong. Behind relays it cannot be asked: who wrote to us was the last of them.
+/// has the connection, there is nothing wrong.
 std::optional<bool> ReceiveConnection::waits_longer() {
-  if (peer().wants_notice || peer().service_port == 0) return false;
+  if (peer().service_port == 0) return false;
   // Nor is it the sender's turn where a flush lost its way: it may be waiting for us as well.
   bool flushing = false;
   for_each_flush([&](Request&) { flushing = true; });
   if (flushing) return false;
-  // Where our own port is down nobody can be asked, nor can a sender come.
-  const Result<verbs::PortState> port = device().query_port(local().nic.port);
-  if (knock_ == nullptr && (!port || !port->active)) return false;
-  if (knock_ == nullptr) knock_ = std::make_unique<Knock>(local(), peer(), session_);
+  // Where all our ports are down nobody can be asked, nor can a sender come.
+  if (knock_ == nullptr) {
+    const std::vector<Nic> nics = transport_->current_nics();
+    if (std::none_of(nics.begin(), nics.end(), [](const Nic& nic) { return nic.link_up; })) return false;
+    knock_ = std::make_unique<Knock>(*transport_, leg(), session_);
+  }
   switch (knock_->advance()) {
     case Knock::Answer::kNotYet:
       return std::nullopt;
@@ -117,6 +122,7 @@ bool ReceiveConnection::copy_ring(const Leg& from, const Leg& to) {
 void ReceiveConnection::announce_anew() {
   if (!suspended() || failed()) return;
   go_on();
+  knock_.reset();
   taken_up_.store(true, std::memory_order_relaxed);
   for (const Request* request : unfinished()) {
     if (!announce(slot_of(request->group), request->parts)) return;

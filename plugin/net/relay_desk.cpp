@@ -185,7 +185,8 @@ Result<void> RelayDesk::go_onward(Client& client) {
                                      .port = to_receiver ? handle->tcp_port : client.route.onward.front().port},
                           .cookie = to_receiver ? handle->cookie : client.circuit,
                           .resumes = client.route.resumes,
-                          .keeps_ready = true};
+                          .keeps_ready = true,
+                          .dial_ms = transport_.chain_dial_ms()};
   if (!to_receiver) {
     destination.onward = client.route;
     destination.onward->onward.erase(destination.onward->onward.begin());

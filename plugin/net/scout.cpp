@@ -99,6 +99,35 @@ void Scout::ask() {
   flood(beacon.bytes(), std::nullopt);
 }
 
+void Scout::inquire(std::uint64_t session) {
+  const std::uint64_t query = transport_.random() | 1U;
+  {
+    const std::lock_guard lock(mutex_);
+    auto known = std::find_if(inquiries_.begin(), inquiries_.end(),
+                              [&](const Inquiry& inquiry) { return inquiry.session == session; });
+    if (known == inquiries_.end()) known = inquiries_.insert(known, Inquiry{.session = session});
+    known->query = query;
+  }
+  const Encoded beacon({.type = BeaconType::kInquiry,
+                        .hop_limit = static_cast<std::uint8_t>(transport_.config().max_relay_hops()),
+                        .query = query,
+                        .node = transport_.node(),
+                        .addresses = {},
+                        .session = session});
+  flood(beacon.bytes(), std::nullopt);
+}
+
+bool Scout::is_found(std::uint64_t session) const {
+  const std::lock_guard lock(mutex_);
+  return std::any_of(inquiries_.begin(), inquiries_.end(),
+                     [&](const Inquiry& inquiry) { return inquiry.session == session && inquiry.found; });
+}
+
+void Scout::end_inquiry(std::uint64_t session) {
+  const std::lock_guard lock(mutex_);
+  std::erase_if(inquiries_, [&](const Inquiry& inquiry) { return inquiry.session == session; });
+}
+
 bool Scout::advance(Survey& survey) {
   bool any = false;
   for (const Socket* socket : {&beacon_, &mail_}) {
@@ -126,7 +155,7 @@ void Scout::take_in(std::span<const std::uint8_t> datagram, const SocketAddress&
   // Only cables count: what comes in from elsewhere, over the management network for one, is none of ours.
   if (!neighbour && !is_link_local(from.address)) return;
   if (const auto beacon = decode_beacon(datagram)) {
-    if (beacon->type == BeaconType::kQuery) {
+    if (beacon->type == BeaconType::kQuery || beacon->type == BeaconType::kInquiry) {
       take_query(*beacon, from);
     } else {
       take_answer(*beacon);
@@ -145,7 +174,7 @@ void Scout::take_query(const Beacon& query, const SocketAddress& from) {
     if (known) return;
     heard_[next_heard_++ % heard_.size()] = {query.query, from};
   }
-  send(Encoded(own_answer(query)).bytes(), from);
+  if (const auto answer = own_answer(query)) send(Encoded(*answer).bytes(), from);
   Beacon onward = query;
   if (++onward.hops < onward.hop_limit) flood(Encoded(onward).bytes(), from.address);
 }
@@ -154,10 +183,7 @@ void Scout::take_answer(const Beacon& answer) {
   std::optional<SocketAddress> onward;
   {
     const std::lock_guard lock(mutex_);
-    if (std::find(asked_.begin(), asked_.end(), answer.query) != asked_.end()) {
-      atlas_.add(answer.node, {.process = answer.process, .port = answer.circuit_port}, answer.addresses);
-      return;
-    }
+    if (take_own(answer)) return;
     for (const Heard& heard : heard_) {
       if (heard.query == answer.query) onward = heard.asker;
     }
@@ -165,7 +191,31 @@ void Scout::take_answer(const Beacon& answer) {
   if (onward) send(Encoded(answer).bytes(), *onward);
 }
 
-Beacon Scout::own_answer(const Beacon& query) const {
+bool Scout::take_own(const Beacon& answer) {
+  if (answer.type == BeaconType::kFound) {
+    for (Inquiry& inquiry : inquiries_) {
+      if (inquiry.session != answer.session || inquiry.query != answer.query) continue;
+      inquiry.found = true;
+      return true;
+    }
+    return false;
+  }
+  if (std::find(asked_.begin(), asked_.end(), answer.query) == asked_.end()) return false;
+  atlas_.add(answer.node, {.process = answer.process, .port = answer.circuit_port}, answer.addresses);
+  return true;
+}
+
+std::optional<Beacon> Scout::own_answer(const Beacon& query) const {
+  if (query.type == BeaconType::kInquiry) {
+    if (!transport_.sessions().has_sender(query.session)) return std::nullopt;
+    return Beacon{.type = BeaconType::kFound,
+                  .hops = query.hops,
+                  .hop_limit = query.hop_limit,
+                  .query = query.query,
+                  .node = transport_.node(),
+                  .addresses = {},
+                  .session = query.session};
+  }
   Beacon answer{.type = BeaconType::kAnswer,
                 .hops = query.hops,
                 .hop_limit = query.hop_limit,

@@ -30,6 +30,12 @@ class Scout {
   Result<void> open(std::uint16_t circuit_port);
   /// Broadcasts a query on every live subnet of this node.
   void ask();
+  /// Likewise: in which process is the sending end of this session? To be asked again where no answer comes.
+  void inquire(std::uint64_t session);
+  /// Somebody answered that it is in his.
+  bool is_found(std::uint64_t session) const;
+  /// Nobody waits for the answer any more.
+  void end_inquiry(std::uint64_t session);
   /// Takes in and deals with everything that has arrived, roll calls by `survey`; true where there was something.
   bool advance(Survey& survey);
 
@@ -53,9 +59,17 @@ class Scout {
     SocketAddress asker;  // the neighbour who handed it on
   };
   void take_in(std::span<const std::uint8_t> datagram, const SocketAddress& from, Survey& survey);
+  struct Inquiry {
+    std::uint64_t session = 0;
+    std::uint64_t query = 0;  // the last one: an answer must repeat it
+    bool found = false;
+  };
   void take_query(const Beacon& query, const SocketAddress& from);
   void take_answer(const Beacon& answer);
-  Beacon own_answer(const Beacon& query) const;
+  /// Under the lock. False: it answers no question of ours.
+  bool take_own(const Beacon& answer);
+  /// nullopt: the question is not for us.
+  std::optional<Beacon> own_answer(const Beacon& query) const;
   void send(std::span<const std::uint8_t> datagram, const SocketAddress& to);
 
   Transport& transport_;
@@ -69,6 +83,7 @@ class Scout {
   std::size_t next_heard_ = 0;
   std::array<std::uint64_t, 16> asked_{};
   std::size_t next_asked_ = 0;
+  std::vector<Inquiry> inquiries_;  // one a session
 };
 
 }  // namespace meshbed::net

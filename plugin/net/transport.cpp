@@ -37,6 +37,8 @@ namespace {
 
 /// A cable that is there joins within some round trips; one that is not must not hold up a job's start for long.
 constexpr std::int64_t kJoiningMs = 2000;
+/// So many nodes of chains may be dialled in vain within the connect timeout, each for so long where that has no end.
+constexpr std::int64_t kChainDialsMost = 4, kChainDialMs = 2500;
 
 /// nullptr: it goes over TCP.
 Connection* as_connection(Endpoint& endpoint) {
@@ -180,6 +182,11 @@ std::int64_t Transport::joining_ms() const {
     if (timeout_ms > 0) patience_ms = std::min(patience_ms, timeout_ms);
   }
   return patience_ms;
+}
+
+std::int64_t Transport::chain_dial_ms() const {
+  const std::int64_t share_ms = config_.number(Variable::kConnectTimeoutSec) * 1000 / kChainDialsMost;
+  return share_ms > 0 ? share_ms : kChainDialMs;
 }
 
 ConnectionSettings Transport::receiving_settings_for(int traffic_class) const {

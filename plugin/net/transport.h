@@ -68,6 +68,9 @@ class Transport {
   /// Our end of a new connection by `nic`.
   LocalEnd local_end(const Nic& nic, const IpPrefix& address, const verbs::GidEntry& gid);
   ConnectionSettings settings_for(int traffic_class) const;
+  /// How long one node of a chain is dialled. It may be where the map says no more, and there must be time left to draw
+  /// the map anew, and for another chain.
+  std::int64_t chain_dial_ms() const;
   /// How long connect() waits for further cables to the same peer.
   std::int64_t joining_ms() const;
   /// Of an end that receives: what it sends is clear-to-sends.

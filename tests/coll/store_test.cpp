@@ -191,6 +191,32 @@ TEST_CASE("nobody at the rendezvous is a timeout that names the address") {
   CHECK(contains(client.error().text, "rank 0 does not answer at " + address));
 }
 
+TEST_CASE(
+    "after a wait in vain a rank asks whether the store still answers: a machine without power ends no connection") {
+  const std::string address = free_address();
+  {
+    auto server = serve(address, 2);
+    auto one = join(address, 1, 2);
+    for (int time = 0; time < 3; ++time) CHECK(one->check_alive().has_value());
+  }
+  const std::string silent = free_address();
+  auto listener = Socket::listen(*parse_address(silent));
+  REQUIRE(listener.has_value());
+  std::unique_ptr<StoreClient> one;
+  std::thread joining([&] { one = join(silent, 1, 2); });
+  Socket socket;
+  while (!socket.valid()) {
+    listener->wait_for(POLLIN, 5000);
+    socket = listener->accept();
+  }
+  std::string welcome = encode({FrameType::kWelcome, 0, {}});
+  CHECK(socket.write_from(&welcome) == Socket::Outcome::kMoved);
+  joining.join();
+  const auto alive = one->check_alive();
+  REQUIRE_FALSE(alive.has_value());
+  CHECK(alive.error().text == "rank 0's store at " + silent + " has not answered for 2000 ms");
+}
+
 TEST_CASE("the rendezvous stands on IPv6 as well") {
   const std::string ipv4 = free_address();
   const std::string address = "[::1]" + ipv4.substr(ipv4.find(':'));

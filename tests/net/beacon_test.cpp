@@ -50,6 +50,13 @@ TEST_CASE("a beacon says after decoding what it said before encoding") {
   const auto again = decode_beacon(encode(query, buffer));
   REQUIRE(again);
   CHECK(*again == query);
+  for (const BeaconType type : {BeaconType::kInquiry, BeaconType::kFound}) {
+    const Beacon about{
+        .type = type, .hop_limit = 4, .query = 5, .node = 6, .addresses = {}, .session = 0x8899aabbccddeeff};
+    const auto heard = decode_beacon(encode(about, buffer));
+    REQUIRE(heard);
+    CHECK(*heard == about);
+  }
 }
 
 TEST_CASE("addresses that do not fit are left out, and what is left is valid") {
@@ -64,7 +71,9 @@ TEST_CASE("addresses that do not fit are left out, and what is left is valid") {
 TEST_CASE("anybody may send to a UDP port: what is not exactly a beacon is refused") {
   CHECK(decode_with(0, 'X').error().text == "this is no beacon");
   CHECK(decode_with(4, 9).error().text.find("another version") != std::string::npos);
-  CHECK(decode_with(5, 3).error().text == "a beacon of unknown type");
+  CHECK(decode_with(5, 0).error().text == "a beacon of unknown type");
+  CHECK(decode_with(5, 5).error().text == "a beacon of unknown type");
+  CHECK(decode_with(5, 3).error().text == "a question after a session says more than that");
   CHECK(decode_with(30, 1).error().text == "a beacon with bytes behind its end");
   CHECK(decode_with(30, 3).error().text.find("cut off") != std::string::npos);
   CHECK(decode_with(31, 1).error().text.find("flags") != std::string::npos);

@@ -188,59 +188,138 @@ TEST_CASE("NCCL_MESH_FAILOVER_TIMEOUT_SEC=0: a connection ends with its cable, t
 
 namespace {
 
-/// Rank 1 waits for a message whose sender is away for `away`; within that time the only cable is out for a while, and
-/// rank 1 finds out. Then rank 0 does `back`.
-WorldResult run_absence(Picoseconds away, const std::function<void(MeshRank&, const Comms&)>& before_leaving,
-                        const std::function<void(MeshRank&, const Comms&)>& back,
-                        const std::function<void(MeshRank&, void* receive)>& wait) {
-  return run_mesh(with(pair_cluster(1), "NCCL_IB_TIMEOUT", "10"), [=](MeshRank& rank) {
-    const Comms comms = rank.connect_both(1 - rank.rank(), 0);
+/// The last rank waits for a message whose sender, rank 0, is away for `away`; within that time there is `trouble`, and
+/// the one who waits finds out. Then rank 0 does `back`.
+struct Absence {
+  models::Cluster cluster = pair_cluster(1);
+  // The receiver has asked its adapter after 5 s.
+  std::function<void()> trouble = [] {
+    set_cable(0, false, 1000 * kMs);
+    set_cable(0, true, 20'000 * kMs);
+  };
+  Picoseconds away = 0;
+  std::function<void(MeshRank&, const Comms&)> before_leaving = [](MeshRank&, const Comms&) {};
+  std::function<void(MeshRank&, const Comms&)> back = [](MeshRank&, const Comms&) {};
+  std::function<void(MeshRank&, void* receive)> wait;
+};
+
+WorldResult run_absence(const Absence& absence) {
+  const int ranks = static_cast<int>(absence.cluster.nodes.size());
+  return run_mesh(with(absence.cluster, "NCCL_IB_TIMEOUT", "10"), [=](MeshRank& rank) {
+    const int last = ranks - 1;
+    if (rank.rank() != 0 && rank.rank() != last) {
+      rank.meet("closed", ranks);
+      return;
+    }
+    const Comms comms = rank.connect_both(last - rank.rank(), 0);
     if (rank.rank() == 0) {
-      set_cable(0, false, 1000 * kMs);
-      set_cable(0, true, 20'000 * kMs);  // the receiver has asked its adapter after 5 s
+      absence.trouble();
       rank.meet("posted", 2);
-      before_leaving(rank, comms);
-      sim::World::get().sleep(away);
-      back(rank, comms);
+      absence.before_leaving(rank, comms);
+      sim::World::get().sleep(absence.away);
+      absence.back(rank, comms);
     } else {
       Buffer in = rank.buffer(comms.receive, 100, 1);
       void* receive = rank.receive(comms.receive, in);
       rank.meet("posted", 2);
-      wait(rank, receive);
+      absence.wait(rank, receive);
       rank.release(comms.receive, in);
     }
     rank.meet("done", 2);
-    if (rank.rank() == 1) rank.close(comms);
-    rank.meet("closed", 2);
+    if (rank.rank() == last) rank.close(comms);
+    rank.meet("closed", ranks);
   });
+}
+
+void send_and_close(MeshRank& rank, const Comms& comms) {
+  Buffer out = rank.buffer(comms.send, 100, 3);
+  CHECK(rank.finish(rank.send(comms.send, out, 100)) == 100);
+  rank.release(comms.send, out);
+  rank.close(comms);
+}
+
+/// After five minutes.
+void get_it_late(MeshRank& rank, void* receive) {
+  CHECK(rank.finish(receive) == 100);
+  CHECK(count(rank.infos(), "waiting on") >= 5);
+  CHECK(count(rank.warnings(), "taken up again after") == 1);
+}
+
+/// Between this node and the next one of a ring, from the first to the twentieth second.
+void cut_cable_behind(int node) {
+  const auto set = [](void*, std::uint64_t what) {
+    sim::set_link(sim::World::get(), {static_cast<int>(what / 2), 1}, what % 2 == 1);
+  };
+  const auto number = static_cast<std::uint64_t>(node);
+  sim::World::get().after(1000 * kMs, 0, set, nullptr, 2 * number);
+  sim::World::get().after(20'000 * kMs, 0, set, nullptr, 2 * number + 1);
 }
 
 }  // namespace
 
 TEST_CASE("a sender is away for five minutes, and the cable was out meanwhile: its receiver asks, and waits on") {
-  const auto result = run_absence(
-      300'000 * kMs, [](MeshRank&, const Comms&) {},
-      [](MeshRank& rank, const Comms& comms) {
-        Buffer out = rank.buffer(comms.send, 100, 3);
-        CHECK(rank.finish(rank.send(comms.send, out, 100)) == 100);
-        rank.release(comms.send, out);
-        rank.close(comms);
-      },
-      [](MeshRank& rank, void* receive) {
-        CHECK(rank.finish(receive) == 100);
-        CHECK(count(rank.infos(), "waiting on") >= 5);
-        CHECK(count(rank.warnings(), "taken up again after") == 1);
-      });
+  const auto result = run_absence({.away = 300'000 * kMs, .back = &send_and_close, .wait = &get_it_late});
+  CHECK(result.outcome == OutcomeKind::kFinished);
+}
+
+TEST_CASE("a sender is away for five minutes, and has another address since: its receiver asks for it everywhere") {
+  const auto result = run_absence({.trouble =
+                                       [] {
+                                         const auto change = [](void*, std::uint64_t) {
+                                           sim::World& world = sim::World::get();
+                                           const models::IpPrefix from = pair_cluster(1).nodes[0].nics[0].addresses[0];
+                                           models::IpPrefix to = from;
+                                           to.address.bytes[3] = 77;
+                                           sim::change_address(world, {0, 0}, from, to);
+                                         };
+                                         sim::World::get().after(1000 * kMs, 0, change, nullptr, 0);
+                                       },
+                                   .away = 300'000 * kMs,
+                                   .back = &send_and_close,
+                                   .wait = &get_it_late});
+  CHECK(result.outcome == OutcomeKind::kFinished);
+}
+
+TEST_CASE(
+    "a sender behind relays is away for five minutes, and the chain broke meanwhile: its receiver asks through it") {
+  const auto result = run_absence({.cluster = line_cluster(3),
+                                   .trouble = [] { cut_cable_behind(1); },
+                                   .away = 300'000 * kMs,
+                                   .back = &send_and_close,
+                                   .wait = &get_it_late});
+  CHECK(result.outcome == OutcomeKind::kFinished);
+}
+
+TEST_CASE("a sender leaves for five minutes amid looking for a way: what it did not look for it has not missed") {
+  const auto result =
+      run_absence({.away = 5000 * kMs,
+                   .back =
+                       [](MeshRank& rank, const Comms& comms) {
+                         Buffer out = rank.buffer(comms.send, 100, 3);
+                         void* send = rank.send(comms.send, out, 100);
+                         int done = 0, size = 0;
+                         while (rank.warnings().find("another way is looked for") == std::string::npos) {
+                           CHECK(rank.net().test(send, &done, &size) == nccl::kNcclSuccess);
+                           MeshRank::pause();
+                         }
+                         sim::World::get().sleep(300'000 * kMs);
+                         CHECK(rank.finish(send) == 100);
+                         rank.release(comms.send, out);
+                         rank.close(comms);
+                       },
+                   .wait = &get_it_late});
   CHECK(result.outcome == OutcomeKind::kFinished);
 }
 
 TEST_CASE("a sender closed while the cable was out: its receiver asks, and ends with that answer") {
   const auto result = run_absence(
-      60'000 * kMs, [](MeshRank& rank, const Comms& comms) { rank.close(comms); }, [](MeshRank&, const Comms&) {},
-      [](MeshRank& rank, void* receive) {
-        CHECK(rank.finish(receive) == -1);
-        CHECK(rank.warnings().find("was asked whether it is there: it says: it is closed") != std::string::npos);
-        CHECK(sim::World::get().now() < 45 * kPicosecondsPerSecond);
-      });
+      {.away = 60'000 * kMs,
+       .before_leaving = [](MeshRank& rank, const Comms& comms) { rank.close(comms); },
+       .wait =
+           [](MeshRank& rank, void* receive) {
+             CHECK(rank.finish(receive) == -1);
+             CHECK(rank.warnings().find("was asked whether it is there: it says: it is closed") != std::string::npos);
+             CHECK(sim::World::get().now() < 45 * kPicosecondsPerSecond);
+           }});
   CHECK(result.outcome == OutcomeKind::kFinished);
 }

@@ -45,6 +45,13 @@ inline void keep_line(int level, unsigned long flags, const char*, int, const ch
   lines[sim::World::current_process()->rank] += std::string(text) + "\n";
 }
 
+/// A ring without its last cable: the ports that it joined are there, with their addresses, and down.
+inline models::Cluster line_cluster(int nodes) {
+  models::Cluster cluster = ring_cluster(nodes);
+  cluster.cables.pop_back();
+  return cluster;
+}
+
 /// One direction of data: what the other end's handle becomes.
 struct Comms {
   void* send = nullptr;

@@ -14,13 +14,6 @@ using sim::OutcomeKind;
 
 namespace {
 
-/// A ring without its last cable: the ports that it joined are there, with their addresses, and down.
-models::Cluster line_cluster(int nodes) {
-  models::Cluster cluster = ring_cluster(nodes);
-  cluster.cables.pop_back();
-  return cluster;
-}
-
 /// Ranks `first` and `second` are connected both ways and run the body; the others only are there.
 WorldResult run_apart(const models::Cluster& cluster, int first, int second,
                       const std::function<void(MeshRank&, const Comms&, int peer)>& body) {

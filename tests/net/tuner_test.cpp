@@ -66,13 +66,6 @@ bool is_dropped(const Table& table, int algorithm) {
 
 void pause_ms(int milliseconds) { sim::World::get().sleep(Picoseconds{milliseconds} * 1'000'000'000); }
 
-/// A ring without its last cable.
-models::Cluster line_of(int nodes) {
-  models::Cluster cluster = ring_cluster(nodes);
-  cluster.cables.pop_back();
-  return cluster;
-}
-
 /// Every rank tunes, after body(rank), and all stay until the last one has.
 WorldResult run_tuners(const models::Cluster& cluster, const std::function<void(MeshRank&)>& before,
                        const std::function<void(MeshRank&, const Answer&)>& after) {
@@ -121,7 +114,7 @@ TEST_CASE("a triangle, a pair and a switch of six: nothing relays, every table s
 TEST_CASE("a line of four: a ring relays too, so nothing is dropped, and all ranks have the same prices") {
   Table first{};  // of whichever rank comes first; they all run in one process
   bool any = false;
-  const auto result = run_tuners(line_of(4), nothing_before, [&](MeshRank& rank, const Answer& answer) {
+  const auto result = run_tuners(line_cluster(4), nothing_before, [&](MeshRank& rank, const Answer& answer) {
     if (!std::exchange(any, true)) first = answer.table;
     CHECK(answer.table == first);
     // tuner_price_test works the factors out: twice the load for Tree, twice two extra cables for a ring.
