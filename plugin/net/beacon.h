@@ -3,14 +3,15 @@
 // neighbour none is ever sent.
 //
 //   QUERY   broadcast on each of our subnets, and passed on by every node that hears it for the first time
-//   ANSWER  back to the asker, hop by hop: who I am, my addresses, and the port at which I take circuits
+//   ANSWER  back to the asker, hop by hop: who I am, my addresses, how much is in flight from each of them, and the
+//           port at which I take circuits
 //
 // Layout, big-endian:
 //   0  magic "MSHQ" u32     8  asker's query id u64     24  process u32       32  addresses, as in the handle:
 //   4  version u8           16 node identity u64        28  circuit port u16      nic u8 (| 0x80: IPv6), prefix u8,
 //   5  type u8 (1, 2)          (QUERY: the asker)       30  addresses u8          4 or 16 bytes
 //   6  hops travelled u8                                31  zero u8           end  checksum u32 (FNV-1a)
-//   7  hops allowed u8
+//   7  hops allowed u8                                                             in flight u32, in KiB
 // A datagram that is not exactly this is dropped: anybody may send to a UDP port.
 
 #include <cstdint>
@@ -22,8 +23,8 @@
 
 namespace meshbed::net {
 
-inline constexpr std::uint8_t kBeaconVersion = 1;
-/// Fits every MTU from 1500 on; 72 IPv6 addresses.
+inline constexpr std::uint8_t kBeaconVersion = 2;
+/// Fits every MTU from 1500 on; 62 IPv6 addresses.
 inline constexpr std::size_t kBeaconLargestBytes = 1400;
 
 enum class BeaconType : std::uint8_t { kQuery = 1, kAnswer = 2 };
@@ -38,6 +39,8 @@ struct Beacon {
   std::uint32_t process = 0;
   std::uint16_t circuit_port = 0;
   std::vector<PeerAddress> addresses;
+  /// From the port of each of them, by this process; whole KiB, 4 TiB at most. Shorter than `addresses`: 0.
+  std::vector<std::uint64_t> in_flight_bytes{};
   bool operator==(const Beacon&) const = default;
 };
 
