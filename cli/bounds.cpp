@@ -51,11 +51,14 @@ BoundTable::BoundTable(const Scenario& scenario, const Simulation& simulation,
   }
 }
 
-std::vector<models::RingHop> BoundTable::hops(int shift, int idle_rank) const {
+std::vector<models::RingHop> BoundTable::hops(const CollectiveCase& wanted) const {
+  const int shift = wanted.op == models::Collective::kSendRecv ? wanted.shift : 1;
+  // A broadcast never goes on into its root.
+  const int idle_rank = wanted.op == models::Collective::kBroadcast ? (wanted.root + ranks_ - 1) % ranks_ : -1;
   std::vector<models::RingHop> found;
   for (int rank = 0; rank < ranks_; ++rank) {
     const int next = ((rank + shift) % ranks_ + ranks_) % ranks_;
-    if (rank / ranks_per_node_ == next / ranks_per_node_) {
+    if (rank / ranks_per_node_ == next / ranks_per_node_ || !wanted.sends(rank)) {
       found.push_back({.rate_bps = 0});
       continue;
     }
@@ -66,13 +69,14 @@ std::vector<models::RingHop> BoundTable::hops(int shift, int idle_rank) const {
   return found;
 }
 
-Picoseconds BoundTable::relay_bound_ps(models::Collective op, std::uint64_t bytes, int shift) const {
-  const bool to_all = op == models::Collective::kAllToAll;
-  if (!to_all && op != models::Collective::kSendRecv) return 0;
+Picoseconds BoundTable::relay_bound_ps(const CollectiveCase& wanted, std::uint64_t bytes) const {
+  const bool to_all = wanted.op == models::Collective::kAllToAll;
+  if (!to_all && wanted.op != models::Collective::kSendRecv) return 0;
   if (models::pairs_without_direct_path(topology_, 0).count == 0) return 0;
   std::vector<models::Flow> flows;
   for (int rank = 0; rank < ranks_; ++rank) {
-    for (int step = to_all ? 1 : shift; step <= (to_all ? ranks_ - 1 : shift); ++step) {
+    if (!wanted.sends(rank)) continue;
+    for (int step = to_all ? 1 : wanted.shift; step <= (to_all ? ranks_ - 1 : wanted.shift); ++step) {
       const int target = ((rank + step) % ranks_ + ranks_) % ranks_;
       flows.push_back({.from = rank / ranks_per_node_,
                        .to = target / ranks_per_node_,
@@ -82,13 +86,12 @@ Picoseconds BoundTable::relay_bound_ps(models::Collective op, std::uint64_t byte
   return models::relay_bound_ps(topology_, flows);
 }
 
-Bounds BoundTable::of(models::Collective op, std::uint64_t bytes, int root, int shift) const {
-  const bool is_sendrecv = op == models::Collective::kSendRecv;
-  // A broadcast never goes on into its root.
-  const int idle_rank = op == models::Collective::kBroadcast ? (root + ranks_ - 1) % ranks_ : -1;
-  return {.ring = models::ring_bound(op, bytes, hops(is_sendrecv ? shift : 1, idle_rank), root),
-          .any_algorithm_ps =
-              std::max(models::any_algorithm_bound_ps(op, bytes, nodes_), relay_bound_ps(op, bytes, shift))};
+Bounds BoundTable::of(const CollectiveCase& wanted, std::uint64_t bytes) const {
+  const Picoseconds relayed_ps = relay_bound_ps(wanted, bytes);
+  // The closed form counts all ranks.
+  const Picoseconds direct_ps = wanted.senders.empty() ? models::any_algorithm_bound_ps(wanted.op, bytes, nodes_) : 0;
+  return {.ring = models::ring_bound(wanted.op, bytes, hops(wanted), wanted.root),
+          .any_algorithm_ps = std::max(direct_ps, relayed_ps)};
 }
 
 }  // namespace meshbed::cli

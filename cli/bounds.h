@@ -4,6 +4,7 @@
 #include <map>
 #include <vector>
 
+#include "cli/collective.h"
 #include "cli/simulate.h"
 #include "models/algorithm.h"
 #include "models/topology.h"
@@ -22,14 +23,15 @@ class BoundTable {
   BoundTable(const Scenario& scenario, const Simulation& simulation,
              const std::map<sim::PairKey, sim::PairUsage>& pairs);
 
-  Bounds of(models::Collective op, std::uint64_t bytes, int root, int shift) const;
+  /// `bytes`: CollectiveShape::bytes.
+  Bounds of(const CollectiveCase& wanted, std::uint64_t bytes) const;
 
  private:
-  /// Empty where a hop between nodes carried nothing, other than the one out of `idle_rank` (-1: none).
-  std::vector<models::RingHop> hops(int shift, int idle_rank) const;
+  /// Empty where a hop between nodes carried nothing, other than one that has nothing to carry.
+  std::vector<models::RingHop> hops(const CollectiveCase& wanted) const;
 
   /// Where some have no cable to where they send: what the cables on the way cost at least. Else 0.
-  Picoseconds relay_bound_ps(models::Collective op, std::uint64_t bytes, int shift) const;
+  Picoseconds relay_bound_ps(const CollectiveCase& wanted, std::uint64_t bytes) const;
 
   models::Topology topology_;                            // with all links up
   std::map<std::pair<int, int>, models::RingHop> hops_;  // by source and destination rank

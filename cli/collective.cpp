@@ -24,11 +24,13 @@ struct Iteration {
   std::uint32_t salt = 0;
 };
 
+/// Of sendrecv; -1: nobody.
 int source_of(const CollectiveCase& wanted, int rank, int ranks) {
-  return ((rank - wanted.shift) % ranks + ranks) % ranks;
+  const int source = ((rank - wanted.shift) % ranks + ranks) % ranks;
+  return wanted.sends(source) ? source : -1;
 }
 int target_of(const CollectiveCase& wanted, int rank, int ranks) {
-  return ((rank + wanted.shift) % ranks + ranks) % ranks;
+  return wanted.sends(rank) ? ((rank + wanted.shift) % ranks + ranks) % ranks : -1;
 }
 
 Iteration place(RankHost& host, CollectiveBuffers& buffers, const CollectiveCase& wanted, const CollectiveShape& shape,
@@ -127,9 +129,11 @@ void check_result(RankHost& host, const CollectiveCase& wanted, const Collective
       return;
     case Collective::kBroadcast:
       return check_block(rank_pattern(wanted.root, 0, salt), iteration.recv, shape.count, where, board);
-    case Collective::kSendRecv:
-      return check_block(rank_pattern(source_of(wanted, rank, ranks), 0, salt), iteration.recv, shape.count, where,
-                         board);
+    case Collective::kSendRecv: {
+      const int source = source_of(wanted, rank, ranks);
+      if (source >= 0) check_block(rank_pattern(source, 0, salt), iteration.recv, shape.count, where, board);
+      return;
+    }
   }
 }
 
@@ -223,8 +227,9 @@ Result<void> run_case(RankHost& host, Engine& engine, CollectiveBuffers& buffers
       check_result(host, wanted, shape, iteration, fmt::format("rank {}, iteration {}", host.rank(), index), board);
       if (index + 1 == wanted.iterations) {
         board.results.resize(static_cast<std::size_t>(host.ranks()));
+        const bool receives = wanted.op != Collective::kSendRecv || source_of(wanted, host.rank(), host.ranks()) >= 0;
         board.results[static_cast<std::size_t>(host.rank())] =
-            XXH3_64bits(iteration.recv, shape.recv_count * sizeof(float));
+            receives ? XXH3_64bits(iteration.recv, shape.recv_count * sizeof(float)) : 0;
       }
     }
     if (host.rank() == 0 && after_iteration) after_iteration();

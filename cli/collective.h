@@ -4,6 +4,7 @@
 // Each iteration starts with all ranks at one instant (as after a perfect barrier) and ends when the last rank has its
 // result. Filling and checking the buffers takes no simulated time.
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -23,7 +24,12 @@ struct CollectiveCase {
   int iterations = 1;
   bool check = true;
   int root = 0;
-  int shift = 1;  // sendrecv: rank r sends to (r + shift) % ranks
+  int shift = 1;               // sendrecv: rank r sends to (r + shift) % ranks
+  std::vector<int> senders{};  // sendrecv: who does; empty: all
+
+  bool sends(int rank) const {
+    return senders.empty() || std::find(senders.begin(), senders.end(), rank) != senders.end();
+  }
 };
 
 /// What a case comes to in float elements. all_gather, reduce_scatter and alltoall round down to shares of 16 bytes a

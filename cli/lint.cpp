@@ -167,7 +167,9 @@ class Linter {
       for (int rank = 0; rank < ranks; ++rank) {
         const int from = rank / workload.ranks_per_node;
         const int to = (rank + step) % ranks / workload.ranks_per_node;
-        if (from == to || !cannot_reach(from, to)) continue;
+        const auto& senders = workload.senders;
+        const bool sends = senders.empty() || std::find(senders.begin(), senders.end(), rank) != senders.end();
+        if (!sends || from == to || !cannot_reach(from, to)) continue;
         add("{} sends from {} to {}, which have no direct path{}; the run fails (promise it by expect.error)",
             workload.collective, node(from).name, node(to).name, *cannot_reach(from, to));
         return;  // one is enough to say

@@ -18,7 +18,8 @@ CollectiveCase case_of(const PerfOptions& options, const Scenario& scenario, std
           .iterations = options.iterations,
           .check = options.check,
           .root = options.root,
-          .shift = scenario.workload.shift};
+          .shift = scenario.workload.shift,
+          .senders = scenario.workload.senders};
 }
 
 /// Proofs over the whole sweep: each size against its bounds, all data, and what holds for every run.
@@ -28,7 +29,7 @@ void prove(RunResult& result, const PerfOptions& options, const Scenario& scenar
   std::size_t bounded = 0;
   std::optional<sim::Proof> broken;
   for (SizeRun& run : runs) {
-    const Bounds bound = bounds.of(options.op, run.shape.bytes, options.root, run.in_place.shift);
+    const Bounds bound = bounds.of(run.in_place, run.shape.bytes);
     run.bound_ps = std::max(bound.ring.time_ps, bound.any_algorithm_ps);
     bounded += run.bound_ps > 0 ? 1 : 0;
     for (const CaseBoard* board : {&run.out_of_place_board, &run.in_place_board}) {

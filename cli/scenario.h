@@ -31,7 +31,8 @@ struct Workload {
   std::vector<int> channel_devices;  // empty: channel c opens device c % devices
   std::uint64_t slice_bytes = 0;     // 0: the engine's default
   int root = 0;
-  int shift = 1;  // sendrecv: rank r sends to (r + shift) % ranks
+  int shift = 1;             // sendrecv: rank r sends to (r + shift) % ranks
+  std::vector<int> senders;  // sendrecv: who does; empty: all
   int late_rank = 0;
   int late_iteration = 0;
   Picoseconds late_by_ps = 0;  // 0: nobody is late

@@ -110,6 +110,13 @@ void check_workload(const Scenario& scenario, const ScenarioSpec& spec, Diagnost
     diagnostics.add(said.at("shift"),
                     fmt::format("shift: with {} ranks a shift of {} sends to oneself", ranks, workload.shift));
   }
+  if (!workload.senders.empty() && workload.collective != "sendrecv") {
+    diagnostics.add(said.at("senders"), "senders: only sendrecv has some; in other collectives all ranks take part");
+  }
+  for (const int sender : workload.senders) {
+    if (sender < ranks || nodes == 0) continue;
+    diagnostics.add(said.at("senders"), fmt::format("senders: {} is no rank; there are {} ranks", sender, ranks));
+  }
   if (workload.net_version != 0 && workload.net_version < 8) {
     diagnostics.add(said.at("net_version"),
                     fmt::format("net_version: {} is not supported; accepted: 0, 8 to 12", workload.net_version));

@@ -77,6 +77,10 @@ const Section<WorkloadSpec> kWorkload{
          [](const Value& v, WorkloadSpec& s) {
            v.integer(s.value.shift, {0, models::kNodesMax});
          }},
+        {"senders", "list of integers", "(all)", "sendrecv: only these ranks send",
+         [](const Value& v, WorkloadSpec& s) {
+           v.integers(s.value.senders, {0, models::kNodesMax - 1});
+         }},
         {"late_by", "time", "'0s'",
          "the late rank does something else for so long, as one that loads a model, while the others wait in the "
          "collective",

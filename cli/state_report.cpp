@@ -150,6 +150,14 @@ void write_details(Table& table, const Json& connection) {
                  : "at least " + age_text(number_at(outstanding.front(), "age_ms")));
 }
 
+/// " (relayed through 192.168.100.2, changed over 2 times)"; nothing of a cable.
+std::string way_text(const Json& connection) {
+  const std::string way = text_at(connection, "way");
+  if (way.empty() || way == "cable") return "";
+  const std::int64_t changes = number_at(connection, "changes");
+  return " (" + way + (changes > 0 ? fmt::format(", changed over {} times", changes) : "") + ")";
+}
+
 void write_connections(Table& table, const Json& state) {
   const Json& connections = list_at(state, "connections");
   if (connections.empty()) {
@@ -160,12 +168,11 @@ void write_connections(Table& table, const Json& state) {
              "quiet", "waits for");
   for (const Json* one : stuck_first(connections)) {
     const Json& connection = *one;
-    const std::string way = text_at(connection, "way");
     table.line("  {:<5} {:<9} {:<62} {:>8} {:>8} {:>14} {:>8}  {}{}", text_at(connection, "direction"),
                flag_at(connection, "busy") ? "busy" : text_at(connection, "state"), ends_text(connection),
                count_text(number_at(connection, "posted")), count_text(number_at(connection, "done")),
                count_text(number_at(connection, "bytes")), age_text(number_at(connection, "quiet_ms")),
-               text_at(connection, "waits_for"), way.empty() || way == "cable" ? "" : " (" + way + ")");
+               text_at(connection, "waits_for"), way_text(connection));
     write_details(table, connection);
   }
 }
@@ -212,8 +219,7 @@ std::vector<std::string> stuck_lines(const Json& state) {
     if (const std::string phase = text_at(*one, "state"); phase != "up") line += ", " + phase;
     if (const std::string waits_for = text_at(*one, "waits_for"); !waits_for.empty())
       line += ", waits for " + waits_for;
-    if (const std::string way = text_at(*one, "way"); !way.empty() && way != "cable") line += " (" + way + ")";
-    lines.push_back(std::move(line));
+    lines.push_back(line + way_text(*one));
   }
   return lines;
 }

@@ -37,7 +37,8 @@ class CollectiveRun final : public WorkloadRun {
                .iterations = scenario.workload.iterations,
                .check = true,
                .root = scenario.workload.root,
-               .shift = scenario.workload.shift},
+               .shift = scenario.workload.shift,
+               .senders = scenario.workload.senders},
         warmup_(timed_),
         buffers_(buffers_for(ranks.count, timed_.bytes, !timed_.in_place, "workload.bytes")),
         progress_(std::in_place, scenario.workload.collective,
@@ -105,7 +106,7 @@ void CollectiveRun::conclude(RunResult& result) {
 
 void CollectiveRun::prove_times(const Scenario& scenario, RunResult& result) const {
   const BoundTable table(scenario, result.simulation, result.pairs);
-  const Bounds bounds = table.of(timed_.op, shape_of(timed_.op, timed_.bytes, world_).bytes, timed_.root, timed_.shift);
+  const Bounds bounds = table.of(timed_, shape_of(timed_.op, timed_.bytes, world_).bytes);
   const models::RingBound& ring = bounds.ring;
   result.bound_ps = ring.time_ps > 0 ? ring.time_ps : bounds.any_algorithm_ps;
   std::vector<sim::Proof> proofs;

@@ -22,9 +22,14 @@ constexpr int kFar = 1 << 20;
 struct Relay {
   const AtlasNode* node = nullptr;
   int distance = kFar;  // cables to the target
+  // Once weighed, the best way on from it:
+  std::uint64_t in_flight_bytes = 0;     // over the one of its cables that has most
+  const Relay* next = nullptr;           // nullptr: the target
+  const PeerAddress* address = nullptr;  // of the next one
+  std::size_t ways = 1;                  // that there are on from it
 };
 
-/// Everybody who may relay, with the distance to the target where that is below `limit`.
+/// Everybody who may relay, with the distance to the target where that is below the limit.
 std::vector<Relay> relays_of(const std::vector<AtlasNode>& nodes, const ChainRequest& request) {
   std::vector<Relay> relays;
   for (const AtlasNode& node : nodes) {
@@ -48,6 +53,7 @@ std::vector<Relay> relays_of(const std::vector<AtlasNode>& nodes, const ChainReq
 struct Step {
   const Relay* relay = nullptr;
   const PeerAddress* address = nullptr;
+  std::uint64_t in_flight_bytes = 0;  // from here to the target that way, over the cable that has most
 };
 
 /// What orders nodes the same way wherever the question is asked: identities differ between two runs, addresses do not.
@@ -62,7 +68,8 @@ std::vector<Step> steps_from(const std::vector<PeerAddress>& here, const std::ve
   std::vector<Step> steps;
   for (const Relay& relay : relays) {
     if (relay.distance != distance) continue;
-    if (const PeerAddress* address = shared_address(here, relay.node->addresses)) steps.push_back({&relay, address});
+    const PeerAddress* address = shared_address(here, relay.node->addresses);
+    if (address != nullptr) steps.push_back({.relay = &relay, .address = address});
   }
   std::sort(steps.begin(), steps.end(), [](const Step& one, const Step& other) {
     return name_of(one.relay->node->addresses).bytes < name_of(other.relay->node->addresses).bytes;
@@ -77,6 +84,79 @@ std::size_t turn_of(const ChainRequest& request, const std::vector<PeerAddress>&
   return static_cast<std::size_t>(std::max(request.dev, 0)) + (upper ? 1 : 0);
 }
 
+/// Us, as if we had answered ourselves.
+AtlasNode own_node(const ChainRequest& request) {
+  AtlasNode own{.node = request.node, .addresses = own_addresses(*request.nics), .doors = {}, .traffic = {{}}};
+  for (const PeerAddress& address : own.addresses) {
+    if (address.nic >= request.in_flight_bytes.size()) continue;
+    own.traffic[0].push_back({address.prefix.address, request.in_flight_bytes[address.nic]});
+  }
+  return own;
+}
+
+/// What of it is that connection's own, where it has a chain and this cable is one of its.
+std::uint64_t own_bytes_between(std::uint64_t from, const PeerAddress& to, const ChainRequest& request) {
+  if (request.taken == nullptr) return 0;
+  const std::vector<Hop>& hops = *request.taken;
+  if (from == request.node) return to.prefix.address == hops.front().address.address ? request.own_bytes : 0;
+  for (std::size_t at = 0; at < hops.size(); ++at) {
+    if (hops[at].node != from) continue;
+    const auto& there = request.target_addresses;
+    const bool leads_on = at + 1 < hops.size() ? to.prefix.address == hops[at + 1].address.address
+                                               : std::find(there.begin(), there.end(), to) != there.end();
+    return leads_on ? request.own_bytes_at_relays : 0;
+  }
+  return 0;
+}
+
+/// What is in flight over the cable that leads from a node to this address.
+std::uint64_t load_between(const AtlasNode& from, const PeerAddress& to, const ChainRequest& request) {
+  const PeerAddress* port = shared_address({to}, from.addresses);
+  std::uint64_t bytes = 0;
+  for (const auto& process : from.traffic) {
+    for (const PortTraffic& traffic : process) {
+      if (port != nullptr && traffic.address == port->prefix.address) bytes += traffic.in_flight_bytes;
+    }
+  }
+  return bytes - std::min(bytes, own_bytes_between(from.node, to, request));
+}
+
+/// Who is in turn, or whoever is the less loaded by more than the threshold. There must be steps.
+const Step& best_of(const std::vector<Step>& steps, std::size_t turn, const ChainRequest& request) {
+  const Step& next = steps[turn % steps.size()];
+  const auto lightest = std::min_element(steps.begin(), steps.end(), [](const Step& one, const Step& other) {
+    return one.in_flight_bytes < other.in_flight_bytes;
+  });
+  return next.in_flight_bytes - lightest->in_flight_bytes > request.threshold_bytes ? *lightest : next;
+}
+
+void weigh_steps(const AtlasNode& from, std::vector<Step>& steps, const ChainRequest& request) {
+  for (Step& step : steps) {
+    step.in_flight_bytes = std::max(load_between(from, *step.address, request), step.relay->in_flight_bytes);
+  }
+}
+
+/// The best way on from every relay that is nearer to the target than `distance`, the nearest first.
+void weigh(std::vector<Relay>& relays, int distance, std::size_t turn, const ChainRequest& request) {
+  for (int reached = 1; reached < distance; ++reached) {
+    for (Relay& relay : relays) {
+      if (relay.distance != reached) continue;
+      if (reached == 1) {
+        const PeerAddress* target = shared_address(relay.node->addresses, request.target_addresses);
+        relay.in_flight_bytes = load_between(*relay.node, *target, request);
+        continue;
+      }
+      std::vector<Step> steps = steps_from(relay.node->addresses, relays, reached - 1);
+      weigh_steps(*relay.node, steps, request);
+      const Step& best = best_of(steps, turn, request);  // never empty: that is what the distance says
+      relay.ways = steps.size();
+      relay.next = best.relay;
+      relay.address = best.address;
+      relay.in_flight_bytes = best.in_flight_bytes;
+    }
+  }
+}
+
 }  // namespace
 
 const PeerAddress* shared_address(const std::vector<PeerAddress>& from, const std::vector<PeerAddress>& to) {
@@ -88,44 +168,86 @@ const PeerAddress* shared_address(const std::vector<PeerAddress>& from, const st
   return nullptr;
 }
 
-void Atlas::add(std::uint64_t node, const RelayDoor& door, std::vector<PeerAddress> addresses) {
+void Atlas::add(std::uint64_t node, const RelayDoor& door, std::vector<PeerAddress> addresses,
+                std::vector<PortTraffic> traffic) {
   auto found = std::lower_bound(nodes_.begin(), nodes_.end(), node,
                                 [](const AtlasNode& known, std::uint64_t wanted) { return known.node < wanted; });
   if (found == nodes_.end() || found->node != node) {
-    found = nodes_.insert(found, AtlasNode{.node = node, .addresses = {}, .doors = {}});
+    found = nodes_.insert(found, AtlasNode{.node = node, .addresses = {}, .doors = {}, .traffic = {}});
   }
   found->addresses = std::move(addresses);
   const auto place =
       std::lower_bound(found->doors.begin(), found->doors.end(), door.process,
                        [](const RelayDoor& known, std::uint32_t process) { return known.process < process; });
+  const auto index = place - found->doors.begin();
   if (place != found->doors.end() && place->process == door.process) {
     *place = door;
+    found->traffic[static_cast<std::size_t>(index)] = std::move(traffic);
   } else {
     found->doors.insert(place, door);
+    found->traffic.insert(found->traffic.begin() + index, std::move(traffic));
   }
 }
 
 std::optional<std::vector<Hop>> Atlas::chain(const ChainRequest& request) const {
-  const std::vector<Relay> relays = relays_of(nodes_, request);
-  const std::vector<PeerAddress> own = own_addresses(*request.nics);
+  auto found = find(request);
+  if (!found) return std::nullopt;
+  return std::move(found->hops);
+}
+
+std::optional<Chain> Atlas::other_chain(const ChainRequest& request) const {
+  auto found = find(request);
+  if (found && found->hops.size() != request.taken->size()) found.reset();
+  return found;
+}
+
+std::optional<Chain> Atlas::find(const ChainRequest& request) const {
+  std::vector<Relay> relays = relays_of(nodes_, request);
+  const AtlasNode own = own_node(request);
   int distance = kFar;
   for (const Relay& relay : relays) {
-    if (relay.distance < distance && shared_address(own, relay.node->addresses) != nullptr) distance = relay.distance;
+    const bool is_neighbour = shared_address(own.addresses, relay.node->addresses) != nullptr;
+    if (relay.distance < distance && is_neighbour) distance = relay.distance;
   }
   if (distance + 1 > request.hop_limit) return std::nullopt;
 
-  const std::size_t turn = turn_of(request, own);
-  std::vector<Hop> hops;
-  std::vector<PeerAddress> here = own;
-  for (; distance > 0; --distance) {
-    std::vector<Step> steps = steps_from(here, relays, distance);
-    const Step& step = steps[turn % steps.size()];  // never empty: that is what the distance says
-    const AtlasNode& node = *step.relay->node;
-    const RelayDoor& door = node.doors[turn / steps.size() % node.doors.size()];
-    hops.push_back({.node = node.node, .address = step.address->prefix, .port = door.port});
-    here = node.addresses;
+  const std::size_t turn = turn_of(request, own.addresses);
+  weigh(relays, distance + 1, turn, request);
+  std::vector<Step> steps = steps_from(own.addresses, relays, distance);
+  if (request.taken != nullptr) {
+    const std::uint64_t first = request.taken->front().node;
+    std::erase_if(steps, [&](const Step& step) { return step.relay->node->node == first; });
+    if (steps.empty()) return std::nullopt;
   }
-  return hops;
+  weigh_steps(own, steps, request);
+  const Step& best = best_of(steps, turn, request);
+  Chain chain{.hops = {}, .in_flight_bytes = best.in_flight_bytes};
+  // Which of a relay's processes, where it has several: in turn, after the ways have had theirs.
+  std::size_t ways = steps.size();
+  const PeerAddress* address = best.address;
+  for (const Relay* relay = best.relay; relay != nullptr; address = relay->address, relay = relay->next) {
+    const AtlasNode& node = *relay->node;
+    const RelayDoor& door = node.doors[turn / ways % node.doors.size()];
+    chain.hops.push_back({.node = node.node, .address = address->prefix, .port = door.port});
+    if (relay->next != nullptr) ways = relay->ways;
+  }
+  return chain;
+}
+
+std::optional<std::uint64_t> Atlas::load_of_taken(const ChainRequest& request) const {
+  const AtlasNode own = own_node(request);
+  const AtlasNode* from = &own;
+  std::uint64_t most = 0;
+  for (const Hop& hop : *request.taken) {
+    const auto relay =
+        std::find_if(nodes_.begin(), nodes_.end(), [&](const AtlasNode& known) { return known.node == hop.node; });
+    if (relay == nodes_.end()) return std::nullopt;
+    most = std::max(most, load_between(*from, {.prefix = hop.address, .nic = 0}, request));
+    from = &*relay;
+  }
+  const PeerAddress* target = shared_address(from->addresses, request.target_addresses);
+  if (target == nullptr) return std::nullopt;
+  return std::max(most, load_between(*from, *target, request));
 }
 
 }  // namespace meshbed::net

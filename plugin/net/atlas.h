@@ -19,10 +19,18 @@ struct RelayDoor {
   bool operator==(const RelayDoor&) const = default;
 };
 
+/// What a process has in flight from the port of an address of its node.
+struct PortTraffic {
+  IpAddress address;
+  std::uint64_t in_flight_bytes = 0;
+  bool operator==(const PortTraffic&) const = default;
+};
+
 struct AtlasNode {
   std::uint64_t node = 0;
   std::vector<PeerAddress> addresses;
-  std::vector<RelayDoor> doors;  // in the order of their processes
+  std::vector<RelayDoor> doors;                   // in the order of their processes
+  std::vector<std::vector<PortTraffic>> traffic;  // of each of them, when it answered
 };
 
 /// One relay of a chain: who it is and where to dial it from the node before it.
@@ -41,21 +49,43 @@ struct ChainRequest {
   std::vector<PeerAddress> target_addresses;
   int hop_limit = 8;  // cables from here to the target
   int dev = 0;        // asked for by the caller
+
+  /// Ours, from each of `nics`; shorter: nothing is.
+  std::vector<std::uint64_t> in_flight_bytes{};
+  /// By how much one of two equally short chains must be the less loaded one to be taken out of turn.
+  std::uint64_t threshold_bytes = UINT64_MAX;
+  /// For a connection that has a chain. Another one is looked for, and what the connection itself has in flight, here
+  /// and from each relay at most, loads nobody else's way.
+  const std::vector<Hop>* taken = nullptr;
+  std::uint64_t own_bytes = 0, own_bytes_at_relays = 0;
+};
+
+struct Chain {
+  std::vector<Hop> hops;
+  std::uint64_t in_flight_bytes = 0;  // over the one of its cables that has most
 };
 
 class Atlas {
  public:
   /// One more answer; a process that answers again replaces what it said before.
-  void add(std::uint64_t node, const RelayDoor& door, std::vector<PeerAddress> addresses);
+  void add(std::uint64_t node, const RelayDoor& door, std::vector<PeerAddress> addresses,
+           std::vector<PortTraffic> traffic = {});
   const std::vector<AtlasNode>& nodes() const { return nodes_; }
 
   /// The relays between us and the target, the nearest first; nullopt: there is no chain of at most hop_limit cables.
   /// The shortest; equal ones take turns by `dev` and by which end of the pair asks, so that the channels of a ring,
-  /// and the two directions of a pair, use both ways round. Deterministic: equal maps give equal chains. Cost: nodes^2
-  /// x addresses^2, when a connection is made.
+  /// and the two directions of a pair, use both ways round; but one that is the less loaded by more than the threshold
+  /// comes first. Deterministic: equal maps give equal chains. Cost: nodes^2 x addresses^2, when a connection is made
+  /// or weighs another way.
   std::optional<std::vector<Hop>> chain(const ChainRequest& request) const;
+  /// The same for a connection that has a chain: the best of those that are as short, and begin with another relay.
+  std::optional<Chain> other_chain(const ChainRequest& request) const;
+  /// What others have in flight over the chain that is taken; nullopt: the map does not have all of it.
+  std::optional<std::uint64_t> load_of_taken(const ChainRequest& request) const;
 
  private:
+  std::optional<Chain> find(const ChainRequest& request) const;
+
   std::vector<AtlasNode> nodes_;  // in order of node
 };
 

@@ -12,6 +12,8 @@ constexpr std::uint32_t kMagic = 0x4d534851;  // "MSHQ"
 constexpr std::size_t kAddressesAt = 32;
 constexpr std::size_t kSessionBytes = 8;
 constexpr std::size_t kChecksumBytes = 4;
+constexpr std::size_t kInFlightBytes = 4;
+constexpr unsigned kKibShift = 10;
 
 Error refuse(std::string text) {
   return {.code = ErrorCode::kRemote, .scope = Scope::kRequest, .text = std::move(text), .os_errno = 0};
@@ -23,8 +25,8 @@ std::size_t encode_beacon(const Beacon& beacon, std::span<std::uint8_t, kBeaconL
   const bool asks_for_session = has_session(beacon.type);
   std::size_t fitting = 0, bytes = kAddressesAt + kChecksumBytes + (asks_for_session ? kSessionBytes : 0);
   for (const PeerAddress& address : beacon.addresses) {
-    if (fitting == 255 || bytes + encoded_bytes(address) > target.size()) break;
-    bytes += encoded_bytes(address);
+    if (fitting == 255 || bytes + encoded_bytes(address) + kInFlightBytes > target.size()) break;
+    bytes += encoded_bytes(address) + kInFlightBytes;
     ++fitting;
   }
   ByteWriter writer(target);
@@ -39,7 +41,12 @@ std::size_t encode_beacon(const Beacon& beacon, std::span<std::uint8_t, kBeaconL
   writer.u16(beacon.circuit_port);
   writer.u8(static_cast<std::uint8_t>(fitting));
   writer.u8(0);
-  for (std::size_t index = 0; index < fitting; ++index) write_address(writer, beacon.addresses[index]);
+  for (std::size_t index = 0; index < fitting; ++index) {
+    write_address(writer, beacon.addresses[index]);
+    const bool known = index < beacon.in_flight_bytes.size();
+    const std::uint64_t kib = known ? beacon.in_flight_bytes[index] >> kKibShift : 0;
+    writer.u32(static_cast<std::uint32_t>(std::min<std::uint64_t>(kib, UINT32_MAX)));
+  }
   if (asks_for_session) writer.u64(beacon.session);
   writer.u32(checksum_of(target.first(writer.offset())));
   MESHBED_CHECK(writer.good() && writer.offset() == bytes);
@@ -73,7 +80,9 @@ Result<Beacon> decode_beacon(std::span<const std::uint8_t> source) {
     auto address = read_address(reader, "the beacon");
     if (!address) return refuse(address.error().text);
     beacon.addresses.push_back(*address);
+    beacon.in_flight_bytes.push_back(std::uint64_t{reader.u32()} << kKibShift);
   }
+  if (!reader.good()) return refuse("the beacon's last load is cut off");
   if (has_session(beacon.type)) {
     if (count != 0 || beacon.process != 0 || beacon.circuit_port != 0) {
       return refuse("a question after a session says more than that");

@@ -3,7 +3,8 @@
 // neighbour none is ever sent.
 //
 //   QUERY   broadcast on each of our subnets, and passed on by every node that hears it for the first time
-//   ANSWER  back to the asker, hop by hop: who I am, my addresses, and the port at which I take circuits
+//   ANSWER  back to the asker, hop by hop: who I am, my addresses, how much is in flight from each of them, and the
+//           port at which I take circuits
 // And those by which a receiver asks after its sender (knock.h), when it hears nothing of it:
 //   INQUIRY broadcast and passed on likewise: whose is the sending end of this session?
 //   FOUND   back to the asker, hop by hop: mine
@@ -13,7 +14,7 @@
 //   4  version u8           16 node identity u64        28  circuit port u16      nic u8 (| 0x80: IPv6), prefix u8,
 //   5  type u8 (1 to 4)        (QUERY: the asker)       30  addresses u8          4 or 16 bytes
 //   6  hops travelled u8                                31  zero u8           end  checksum u32 (FNV-1a)
-//   7  hops allowed u8
+//   7  hops allowed u8                                                             in flight u32, in KiB
 // INQUIRY and FOUND have process, port and addresses 0, and at 32 the session's number u64.
 // A datagram that is not exactly this is dropped: anybody may send to a UDP port.
 
@@ -26,8 +27,8 @@
 
 namespace meshbed::net {
 
-inline constexpr std::uint8_t kBeaconVersion = 1;
-/// Fits every MTU from 1500 on; 72 IPv6 addresses.
+inline constexpr std::uint8_t kBeaconVersion = 2;
+/// Fits every MTU from 1500 on; 62 IPv6 addresses.
 inline constexpr std::size_t kBeaconLargestBytes = 1400;
 
 enum class BeaconType : std::uint8_t { kQuery = 1, kAnswer = 2, kInquiry = 3, kFound = 4 };
@@ -45,6 +46,8 @@ struct Beacon {
   std::uint32_t process = 0;
   std::uint16_t circuit_port = 0;
   std::vector<PeerAddress> addresses;
+  /// From the port of each of them, by this process; whole KiB, 4 TiB at most. Shorter than `addresses`: 0.
+  std::vector<std::uint64_t> in_flight_bytes{};
   std::uint64_t session = 0;  // INQUIRY, FOUND
   bool operator==(const Beacon&) const = default;
 };

@@ -30,14 +30,7 @@ void ChainSearch::ask() {
 }
 
 std::optional<std::vector<Hop>> ChainSearch::advance(const std::vector<Nic>& nics) {
-  // What the peer itself has answered is newer than its handle.
-  const auto peer = scout_.find(peer_.node);
-  auto hops = scout_.chain({.nics = &nics,
-                            .node = transport_.node(),
-                            .target = peer_.node,
-                            .target_addresses = peer ? peer->addresses : peer_.addresses,
-                            .hop_limit = transport_.config().max_relay_hops(),
-                            .dev = dev_});
+  auto hops = scout_.chain(chain_request(transport_, scout_, {.peer = peer_, .dev = dev_}, nics));
   if (hops && !found_) {
     found_ = true;
     const std::int64_t took_ms = (now_ns() - began_ns_) / 1'000'000;
@@ -46,6 +39,24 @@ std::optional<std::vector<Hop>> ChainSearch::advance(const std::vector<Nic>& nic
   if (hops && settled_.passed()) return hops;
   if (next_question_.passed()) ask();
   return std::nullopt;
+}
+
+ChainRequest chain_request(Transport& transport, const Scout& scout, const ChainEnds& ends,
+                           const std::vector<Nic>& nics) {
+  // What the peer itself has answered is newer than its handle.
+  const auto peer = scout.find(ends.peer.node);
+  const Config& config = transport.config();
+  ChainRequest request{.nics = &nics,
+                       .node = transport.node(),
+                       .target = ends.peer.node,
+                       .target_addresses = peer ? peer->addresses : ends.peer.addresses,
+                       .hop_limit = config.max_relay_hops(),
+                       .dev = ends.dev,
+                       .in_flight_bytes = transport.in_flight_bytes()};
+  if (config.flag(Variable::kRingLoadBalance)) {
+    request.threshold_bytes = static_cast<std::uint64_t>(config.number(Variable::kRingBalanceThreshold));
+  }
+  return request;
 }
 
 Result<ChainStart> start_of(Transport& transport, const std::vector<Hop>& hops, const Handle& peer, int dev,
@@ -59,7 +70,8 @@ Result<ChainStart> start_of(Transport& transport, const std::vector<Hop>& hops, 
                                    .cookie = transport.random()},
                    .circuit = {}};
   start.circuit = {.number = start.destination.cookie,
-                   .hop_limit = static_cast<std::uint8_t>(transport.config().max_relay_hops())};
+                   .hop_limit = static_cast<std::uint8_t>(transport.config().max_relay_hops()),
+                   .hops = hops};
   for (const Hop& hop : hops) {
     start.circuit.relays += (start.circuit.relays.empty() ? "" : ", ") + to_text(hop.address.address);
   }

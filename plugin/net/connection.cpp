@@ -220,13 +220,14 @@ void Connection::listen_to_silence() {
   probe();
 }
 
-void Connection::go_on() {
+void Connection::go_on(LogLevel level) {
   end_silence();
   ++resumed_;
   operations_then_ = operations_;
   suspension_.reset();
   impaired_ = false;
-  MESHBED_WARN("%s: taken up again after %" PRId64 " ms", ends_text().c_str(), (now_ns() - suspended_ns_) / 1'000'000);
+  MESHBED_LOG(level, "%s: taken up again after %" PRId64 " ms", ends_text().c_str(),
+              (now_ns() - suspended_ns_) / 1'000'000);
 }
 
 /// What counts is how long a way was looked for in vain.

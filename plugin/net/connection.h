@@ -145,7 +145,7 @@ class Connection : public Endpoint {
     retired_ = std::move(leg_);
     leg_ = std::move(leg);
   }
-  void go_on();
+  void go_on(LogLevel level = LogLevel::kWarn);
   /// Sends or receives, in the order of their groups.
   std::vector<Request*> unfinished();
   /// The way is lost, and nothing else: other statuses tell of mistakes, which would come again.

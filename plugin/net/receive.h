@@ -164,6 +164,7 @@ class ReceiveConnection : public Connection {
   std::unique_ptr<StripeLedger> ledger_;                    // where there is a rail
   Transport* transport_ = nullptr;                          // once it is enrolled
   std::atomic<bool> taken_up_{false};
+  bool changes_chain_ = false;  // suspended because its sender goes another way round
   std::uint64_t session_ = 0;
   std::unique_ptr<Knock> knock_;  // while nobody knows whether the sender is still there
   // One for each device that it has stood on, or had a rail on, since what came over any of them may be on its way to

@@ -3,6 +3,7 @@
 // more, and every completion that the old leg left has been looked at; so nothing is delivered twice, and nothing that
 // was acknowledged is lost.
 #include <algorithm>
+#include <utility>
 
 #include "plugin/net/memory.h"
 #include "plugin/net/receive.h"
@@ -72,9 +73,11 @@ Result<std::optional<WireEnd>> ReceiveConnection::take_up(const LocalEnd& local,
                  .text = ends_text() + ": the sender lost its way to us, and NCCL_MESH_FAILOVER_TIMEOUT_SEC is 0 here",
                  .os_errno = 0});
   }
+  // From one chain to another, and nothing was wrong here: the sender prefers that one.
+  if (!impaired()) changes_chain_ = peer().wants_notice && sender.wants_notice;
   suspend({.code = ErrorCode::kRemote,
            .scope = Scope::kQueuePair,
-           .text = ends_text() + ": the sender lost its way to us",
+           .text = ends_text() + (changes_chain_ ? ": the sender goes another way" : ": the sender lost its way to us"),
            .os_errno = 0},
           LogLevel::kInfo);
   if (failed()) return failure();
@@ -121,7 +124,7 @@ bool ReceiveConnection::copy_ring(const Leg& from, const Leg& to) {
 
 void ReceiveConnection::announce_anew() {
   if (!suspended() || failed()) return;
-  go_on();
+  go_on(std::exchange(changes_chain_, false) ? LogLevel::kInfo : LogLevel::kWarn);
   knock_.reset();
   taken_up_.store(true, std::memory_order_relaxed);
   for (const Request* request : unfinished()) {

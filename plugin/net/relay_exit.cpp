@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 namespace meshbed::net {
 namespace {
@@ -64,8 +65,14 @@ void RelayExit::completed(const ibv_wc& completion) {
   }
   queued_ -= static_cast<std::uint32_t>(completion.wr_id >> kPlacesShift);
   const std::uint64_t done_pieces = completion.wr_id & ((std::uint64_t{1} << kPlacesShift) - 1);
-  forwarded_ = std::max(forwarded_, done_pieces);  // in order; 0: the piece goes on
-  if (queued_ == 0) forwarded_ = taken_in_;        // also those for which nothing went out
+  // In order; 0: the piece goes on. At the end also those for which nothing went out.
+  advance_to(queued_ == 0 ? taken_in_ : done_pieces);
+}
+
+void RelayExit::advance_to(std::uint64_t pieces) {
+  std::uint64_t bytes = 0;
+  for (; forwarded_ < pieces; ++forwarded_) bytes += std::exchange(bytes_[forwarded_ % bytes_.size()], 0);
+  if (bytes > 0 && leg().local().load != nullptr) leg().local().load->bytes.fetch_sub(bytes, std::memory_order_relaxed);
 }
 
 bool RelayExit::can_forward() const {
@@ -94,6 +101,9 @@ RelayExit::Announcement RelayExit::next_announcement() {
 
 bool RelayExit::forward(const PieceHeader& piece) {
   taken_in_ = piece.sequence + 1;
+  bytes_[piece.sequence % bytes_.size()] = piece.payload_bytes;
+  if (leg().local().load != nullptr)
+    leg().local().load->bytes.fetch_add(piece.payload_bytes, std::memory_order_relaxed);
   return to_receiver_ ? forward_to_receiver(piece) : forward_to_relay(piece);
 }
 
@@ -136,7 +146,7 @@ bool RelayExit::forward_to_receiver(const PieceHeader& piece) {
     const bool signalled = ends || (piece.sequence + 1) % kSignalEvery == 0;
     if (!post(work, &source, sizes_follow ? 0 : piece.sequence + 1, signalled && !sizes_follow)) return false;
   } else if (queued_ == 0 && !sizes_follow) {
-    forwarded_ = piece.sequence + 1;  // an empty part of a group: nothing goes out for it
+    advance_to(piece.sequence + 1);  // an empty part of a group: nothing goes out for it
   }
   return !sizes_follow || write_sizes(piece);
 }

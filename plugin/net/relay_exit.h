@@ -19,6 +19,7 @@ class RelayExit : public RelayEnd {
     void* window = nullptr;    // of the circuit's entry, where pieces lie
     bool to_receiver = false;  // the next one is the end of the chain
   };
+  ~RelayExit() override { advance_to(taken_in_); }
   static Result<std::unique_ptr<RelayExit>> create(LocalEnd local, const ConnectionSettings& settings,
                                                    ibv_comp_channel* channel, const Job& job);
 
@@ -55,6 +56,8 @@ class RelayExit : public RelayEnd {
       : RelayEnd(ObjectKind::kSend, std::move(leg), settings), to_receiver_(to_receiver) {}
   const verbs::RegisteredBuffer& ring() { return leg().memory(); }
   void completed(const ibv_wc& completion) override;
+  /// The memory of all pieces below is no longer read.
+  void advance_to(std::uint64_t pieces);
   void ask_neighbour() override;
   bool post_notice(const verbs::QueuePair& pair);
   bool forward_to_relay(const PieceHeader& piece);
@@ -69,9 +72,10 @@ class RelayExit : public RelayEnd {
   std::optional<PieceWindow> next_;
   std::uint64_t taken_ = 0;  // clear-to-send entries handed back
   std::uint64_t forwarded_ = 0;
-  std::uint64_t taken_in_ = 0;     // pieces that forward() took
-  std::uint32_t queued_ = 0;       // places taken in the send queue
-  std::uint32_t unsignalled_ = 0;  // of them, since the last signalled one
+  std::uint64_t taken_in_ = 0;                      // pieces that forward() took
+  std::array<std::uint32_t, kPieceSlots> bytes_{};  // of those that are not forwarded, by their slots
+  std::uint32_t queued_ = 0;                        // places taken in the send queue
+  std::uint32_t unsignalled_ = 0;                   // of them, since the last signalled one
   std::array<std::uint32_t, kMaxGroup> sizes_{};
 };
 

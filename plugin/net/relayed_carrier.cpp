@@ -3,15 +3,19 @@
 #include <arpa/inet.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "plugin/base/log.h"
 #include "plugin/net/memory.h"
+#include "plugin/net/service.h"
 
 namespace meshbed::net {
 namespace {
 
 /// Empty polls between two looks at the control connection: a system call for so many polls costs nothing.
 constexpr int kPollsBetweenLooks = 32;
+/// So many between two looks at the clock.
+constexpr std::uint32_t kPollsBetweenClocks = 16;
 /// More than the window: a credit may come back before our own completion is polled.
 constexpr std::uint32_t kSendDepth = 2 * kPieceSlots;
 
@@ -27,7 +31,8 @@ LegShape RelayedCarrier::shape_on(const verbs::Device&) {
 RelayedCarrier::RelayedCarrier(SendConnection& connection, const CircuitStart& circuit)
     : Carrier(connection),
       circuit_(circuit),
-      window_(ring().as<std::uint64_t>() + kCreditsAt / sizeof(std::uint64_t)) {}
+      window_(ring().as<std::uint64_t>() + kCreditsAt / sizeof(std::uint64_t)),
+      load_(leg().local().load) {}
 
 Result<std::unique_ptr<RelayedCarrier>> RelayedCarrier::create(SendConnection& connection,
                                                                const CircuitStart& circuit) {
@@ -56,6 +61,8 @@ bool RelayedCarrier::carry(const SendArguments& send, const Place& place, Reques
   job.header.message_bytes = static_cast<std::uint32_t>(send.size_bytes);
   if (place.parts > 1 && place.last) job.header.flags |= kPieceEndsGroup;
   request.closes = place.parts == 1 || place.last ? place.group + place.parts : 0;
+  in_flight_bytes_ += send.size_bytes;
+  if (load_ != nullptr) load_->bytes.fetch_add(send.size_bytes, std::memory_order_relaxed);
   return push();
 }
 
@@ -129,10 +136,32 @@ void RelayedCarrier::take_confirmations() {
   // once more.
   const std::uint64_t delivered = std::min(load_counter(ring().as<std::uint8_t>(), kDeliveredAt), acknowledged_);
   for (; done_ < begun_ && jobs_[done_ % jobs_.size()].end_sequence <= delivered; ++done_) {
-    Request* request = jobs_[done_ % jobs_.size()].request;
-    if (request == nullptr) continue;
-    confirm(request->closes);
-    finish(*request);
+    const Job& job = jobs_[done_ % jobs_.size()];
+    if (job.request == nullptr) continue;
+    in_flight_bytes_ -= job.header.message_bytes;
+    if (load_ != nullptr) load_->bytes.fetch_sub(job.header.message_bytes, std::memory_order_relaxed);
+    confirm(job.request->closes);
+    finish(*job.request);
+  }
+}
+
+void RelayedCarrier::leg_lost() {
+  const std::uint64_t bytes = std::exchange(in_flight_bytes_, 0);
+  if (load_ != nullptr) load_->bytes.fetch_sub(bytes, std::memory_order_relaxed);
+}
+
+void RelayedCarrier::watch(std::shared_ptr<WatchedWay> way, Service& service) {
+  way_ = std::move(way);
+  service_ = &service;
+}
+
+void RelayedCarrier::look_at_load() {
+  if (done_ == queued_) return;
+  if (way_->is_advised()) {
+    change_over();
+  } else if (way_->is_due(now_ns())) {
+    way_->want_look(in_flight_bytes_);
+    service_->wake();
   }
 }
 
@@ -140,6 +169,7 @@ void RelayedCarrier::polled(int count) {
   if (impaired()) return;
   take_confirmations();
   push();
+  if (way_ != nullptr && ++polls_ % kPollsBetweenClocks == 0) look_at_load();
   empty_polls_ = count > 0 ? 0 : empty_polls_ + 1;
   if (empty_polls_ % kPollsBetweenLooks == kPollsBetweenLooks - 1) look_at_control();
 }

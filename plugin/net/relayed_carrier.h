@@ -12,13 +12,17 @@
 #include "plugin/net/carrier.h"
 #include "plugin/net/piece.h"
 #include "plugin/net/socket.h"
+#include "plugin/net/way_watch.h"
 
 namespace meshbed::net {
+
+class Service;
 
 /// A circuit through relays, as its sender knows it.
 struct CircuitStart {
   std::uint64_t number = 0;
   std::uint8_t hop_limit = 0;
+  std::vector<Hop> hops{};
   std::string relays{};  // their addresses, the nearest first: "192.168.100.2, 192.168.101.3"
 };
 
@@ -28,6 +32,10 @@ class RelayedCarrier : public Carrier {
   static Result<std::unique_ptr<RelayedCarrier>> create(SendConnection& connection, const CircuitStart& circuit);
   /// The control connection to the relay, over which each side learns that the other one ends.
   void attach(Socket control) { control_ = std::move(control); }
+  /// While something is under way, looks out for a chain that carries less.
+  void watch(std::shared_ptr<WatchedWay> way, Service& service);
+  const CircuitStart& circuit() const { return circuit_; }
+  ~RelayedCarrier() override { leg_lost(); }
 
   const char* size_problem(std::size_t) const override { return nullptr; }
   bool has_room(std::size_t) const override { return queued_ - done_ < kJobs - kMaxGroup; }
@@ -37,6 +45,7 @@ class RelayedCarrier : public Carrier {
   void completed(const ibv_wc& completion) override;
   void polled(int count) override;
   void closing() override;
+  void leg_lost() override;
   void retire() override { control_.close(); }
   void probe() override;
   bool settled() override { return done_ == queued_; }
@@ -61,6 +70,7 @@ class RelayedCarrier : public Carrier {
   bool send_piece(Job& job);
   /// What the receiver has by now.
   void take_confirmations();
+  [[gnu::cold, gnu::noinline]] void look_at_load();
   /// What the relay says when it gives up.
   void look_at_control();
 
@@ -73,6 +83,11 @@ class RelayedCarrier : public Carrier {
   std::uint64_t acknowledged_ = 0;  // pieces whose memory our adapter no longer reads; a probe is none
   std::uint32_t posted_ = 0;        // places taken in the send queue
   int empty_polls_ = 0;
+  PortLoad* load_;                     // of the port; nullptr: nobody keeps it
+  std::uint64_t in_flight_bytes_ = 0;  // our part of it: messages that are not with the receiver
+  std::shared_ptr<WatchedWay> way_;    // nullptr: it stays on this chain
+  Service* service_ = nullptr;
+  std::uint32_t polls_ = 0;
   Socket control_;
   MessageReader reader_;
 };

@@ -3,6 +3,7 @@
 #include <poll.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "plugin/base/log.h"
 #include "plugin/net/direct_carrier.h"
@@ -35,8 +36,8 @@ Result<std::vector<Route>> ways_to(const Origin& origin, const std::vector<Nic>&
                      .gids = origin.transport->gid_preference()});
 }
 
-Resumption::Resumption(const Origin& origin, const LegSettings& settings, const LostWays& lost)
-    : origin_(origin), settings_(settings), lost_(lost) {
+Resumption::Resumption(const Origin& origin, const LegSettings& settings, const LostWays& lost, std::vector<Hop> first)
+    : origin_(origin), settings_(settings), lost_(lost), first_(std::move(first)) {
   // As the last relay of a chain reads it: who takes the connection up again, and under which number.
   origin_.peer.tcp_port = origin.service_port;
   origin_.peer.cookie = origin.session;
@@ -80,6 +81,7 @@ const std::vector<Nic>& Resumption::nics() {
 bool Resumption::begin_attempt() {
   waits_ = false;
   const std::vector<Nic>& nics = this->nics();
+  if (!first_.empty()) return go_through(std::exchange(first_, {}), nics);
   const auto ways = ways_to(origin_, nics);
   // A cable that was lost once comes last of the cables; one that was lost again and again, after relays.
   std::size_t index = 0;

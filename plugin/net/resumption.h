@@ -31,8 +31,9 @@ struct Origin {
 
 class Resumption {
  public:
-  /// `lost`, which must outlive this: cables that are tried last, after relays.
-  Resumption(const Origin& origin, const LegSettings& settings, const LostWays& lost);
+  /// `lost`, which must outlive this: cables that are tried last, after relays. `first`: a chain that is tried before
+  /// anything else; empty: none.
+  Resumption(const Origin& origin, const LegSettings& settings, const LostWays& lost, std::vector<Hop> first = {});
 
   struct Resumed {
     std::unique_ptr<Leg> leg;
@@ -64,6 +65,7 @@ class Resumption {
   Origin origin_;  // with the peer's addresses as they were last heard of
   LegSettings settings_;
   const LostWays& lost_;
+  std::vector<Hop> first_;
   std::vector<Nic> nics_;
   std::uint32_t events_seen_ = 0;  // Transport::port_events(), of nics_
   Deadline nics_age_;

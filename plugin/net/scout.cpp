@@ -201,7 +201,12 @@ bool Scout::take_own(const Beacon& answer) {
     return false;
   }
   if (std::find(asked_.begin(), asked_.end(), answer.query) == asked_.end()) return false;
-  atlas_.add(answer.node, {.process = answer.process, .port = answer.circuit_port}, answer.addresses);
+  std::vector<PortTraffic> traffic;
+  for (std::size_t at = 0; at < answer.addresses.size(); ++at) {
+    traffic.push_back({answer.addresses[at].prefix.address, answer.in_flight_bytes[at]});
+  }
+  atlas_.add(answer.node, {.process = answer.process, .port = answer.circuit_port}, answer.addresses,
+             std::move(traffic));
   return true;
 }
 
@@ -224,6 +229,8 @@ std::optional<Beacon> Scout::own_answer(const Beacon& query) const {
                 .process = transport_.process(),
                 .circuit_port = circuit_port_,
                 .addresses = own_addresses()};
+  const std::vector<std::uint64_t> in_flight = transport_.in_flight_bytes();
+  for (const PeerAddress& address : answer.addresses) answer.in_flight_bytes.push_back(in_flight[address.nic]);
   return answer;
 }
 
@@ -270,6 +277,14 @@ void Scout::flood(std::span<const std::uint8_t> datagram, const std::optional<Ip
 std::optional<std::vector<Hop>> Scout::chain(const ChainRequest& request) const {
   const std::lock_guard lock(mutex_);
   return atlas_.chain(request);
+}
+
+std::optional<Scout::Weighed> Scout::weigh(const ChainRequest& request) const {
+  const std::lock_guard lock(mutex_);
+  const auto taken_bytes = atlas_.load_of_taken(request);
+  auto other = atlas_.other_chain(request);
+  if (!taken_bytes || !other) return std::nullopt;
+  return Weighed{.taken_bytes = *taken_bytes, .other = std::move(*other)};
 }
 
 std::optional<AtlasNode> Scout::find(std::uint64_t node) const {

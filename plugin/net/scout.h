@@ -40,6 +40,12 @@ class Scout {
   bool advance(Survey& survey);
 
   std::optional<std::vector<Hop>> chain(const ChainRequest& request) const;
+  struct Weighed {
+    std::uint64_t taken_bytes = 0;  // of others, over the chain that is taken
+    Chain other;
+  };
+  /// nullopt: there is no other one, or the map is being drawn anew.
+  std::optional<Weighed> weigh(const ChainRequest& request) const;
   /// What a node has answered.
   std::optional<AtlasNode> find(std::uint64_t node) const;
   /// Draws the map anew.

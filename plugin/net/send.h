@@ -106,6 +106,8 @@ class SendConnection : public Connection {
   void look_at_rails(const std::vector<Nic>& nics);
   void look_homewards();
   void look_for_detour();
+  void watch_way();
+  void change_over();
   void finish_served(std::uint64_t served);
   void continue_on(Resumption::Resumed resumed);
   void replay();
@@ -131,11 +133,20 @@ class SendConnection : public Connection {
   std::unique_ptr<Homecoming> homecoming_;
   std::unique_ptr<ChainSearch> detour_;  // while our port is down, and no other cable leads to the peer
   std::vector<Nic> detour_nics_;
-  bool away_ = false;              // not on the first leg's way
-  bool going_home_ = false;        // as soon as nothing is under way here
-  std::vector<Request*> replays_;  // sent on a lost leg and not served, in order
-  std::size_t replayed_ = 0;       // of them
-  std::uint32_t events_seen_ = 0;  // Transport::port_events()
+  /// Reasons to look after the way with every poll.
+  enum Unsettled : std::uint8_t {
+    kAway = 1,          // not on the first leg's way
+    kShouldChange = 2,  // to a chain that carries less, as soon as nothing is under way here
+  };
+  std::uint8_t unsettled_ = 0;
+  bool began_relayed_ = false;
+  std::shared_ptr<WatchedWay> way_;  // nullptr: no chain, or one that is kept
+  bool changing_ = false;            // that is why it is suspended
+  std::uint32_t changes_ = 0;        // times
+  bool going_home_ = false;          // as soon as nothing is under way here
+  std::vector<Request*> replays_;    // sent on a lost leg and not served, in order
+  std::size_t replayed_ = 0;         // of them
+  std::uint32_t events_seen_ = 0;    // Transport::port_events()
 };
 
 }  // namespace meshbed::net

@@ -2,6 +2,7 @@
 // served is sent once more, in the same order, as soon as the receiver has announced its memory anew; only then come
 // new messages.
 #include <algorithm>
+#include <utility>
 
 #include "plugin/base/log.h"
 #include "plugin/net/direct_carrier.h"
@@ -18,6 +19,8 @@ void SendConnection::remember(Origin origin, const std::vector<Nic>& nics, std::
   origin_ = std::move(origin);
   events_seen_ = events;
   homecoming_ = std::make_unique<Homecoming>(*origin_, local(), peer(), lost_ways_);
+  began_relayed_ = is_relayed();
+  watch_way();
   plan_rails(nics);
   if (rail_layer_ != nullptr) rail_layer_->join(origin_->transport->joining_ms());
 }
@@ -100,18 +103,23 @@ void SendConnection::continue_on(Resumption::Resumed resumed) {
     request->work_requests = 0;
     replays_.push_back(request);
   }
+  watch_way();
   // The same NIC, and the peer has another address there by now: home has moved.
   if (!resumed.circuit && homecoming_->is_from_home(local())) {
     homecoming_ = std::make_unique<Homecoming>(*origin_, local(), peer(), lost_ways_);
   }
-  away_ = !homecoming_->is_home(local(), peer());
+  // Behind relays from the first, there is no cable to come back.
+  const bool away = !homecoming_->is_home(local(), peer()) && !(began_relayed_ && resumed.circuit);
+  unsettled_ = away ? kAway : 0;
   going_home_ = false;
   group_seen_ = false;
   known_carried_ = matched_ == 0;
   detour_.reset();
   held_back_ = !replays_.empty();
   events_seen_ = origin_->transport->port_events();
-  go_on();
+  const bool changed = std::exchange(changing_, false) && resumed.circuit;
+  if (changed) ++changes_;
+  go_on(changed ? LogLevel::kInfo : LogLevel::kWarn);
   if (!resumed.circuit) plan_rails(origin_->transport->current_nics());
 }
 
@@ -170,14 +178,15 @@ bool SendConnection::carry_what_is_known(std::uint64_t group, std::uint32_t part
 void SendConnection::polled(int count) {
   if (impaired()) return;
   carrier_->polled(count);
-  if (!replays_.empty() || away_ || rail_layer_ != nullptr) attend_to_ways();
+  if (!replays_.empty() || unsettled_ != 0 || rail_layer_ != nullptr) attend_to_ways();
   if (count == 0 && origin_ && !impaired()) look_around();
 }
 
 /// What there is to do until everything is as it was meant to be.
 void SendConnection::attend_to_ways() {
   if (!impaired() && !replays_.empty()) replay();
-  if (away_ && !impaired()) look_homewards();
+  if ((unsettled_ & kAway) != 0 && !impaired()) look_homewards();
+  if ((unsettled_ & kShouldChange) != 0 && !impaired()) change_over();
   if (rail_layer_ != nullptr && !impaired()) lay_rails();
 }
 
@@ -200,6 +209,39 @@ void SendConnection::look_homewards() {
            .text = ends_text() + ": its first cable is back",
            .os_errno = 0},
           LogLevel::kInfo);
+}
+
+/// Looks after the chain that the connection has from now on, if it has one.
+void SendConnection::watch_way() {
+  Service* service = origin_->transport->service();
+  WayWatch* watch = service != nullptr ? service->way_watch() : nullptr;
+  if (!is_relayed() || watch == nullptr || !can_resume()) return;
+  auto& carrier = static_cast<RelayedCarrier&>(*carrier_);
+  const std::vector<Hop>& hops = carrier.circuit().hops;
+  if (way_ == nullptr) {
+    way_ = watch->enroll(origin_->peer, origin_->dev, hops);
+  } else {
+    watch->changed(*way_, hops);
+  }
+  if (way_ != nullptr) carrier.watch(way_, *service);
+}
+
+/// A chain that carries less is there. Nothing more begins on this one; when all is with the receiver, and the caller
+/// has something to send, the connection changes over. An idle one stays, and thinks no more of it.
+void SendConnection::change_over() {
+  if (going_home_ || !replays_.empty() || !carrier_->settled()) return;
+  if (!refused_ && !way_->is_stale(now_ns())) return;
+  unsettled_ &= static_cast<std::uint8_t>(~kShouldChange);
+  held_back_ = false;
+  auto hops = origin_->transport->service()->way_watch()->take_advice(*way_);
+  if (!hops) return;
+  suspend({.code = ErrorCode::kRemote,
+           .scope = Scope::kPort,
+           .text = ends_text() + ": a chain that carries less leads to the peer",
+           .os_errno = 0},
+          LogLevel::kInfo);
+  changing_ = true;
+  resumption_ = std::make_unique<Resumption>(*origin_, settings().leg, lost_ways_, std::move(*hops));
 }
 
 /// Our port is down, and no other cable leads to the peer: relays may.

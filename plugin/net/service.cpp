@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 
@@ -80,15 +81,19 @@ void Service::start() {
 Service::~Service() {
   stop_.store(true);
   if (thread_.joinable()) {
-    const char byte = 0;
-    // A full pipe has woken the thread already.
-    if (::write(wake_[1], &byte, 1) < 0) MESHBED_LOG(LogLevel::kTrace, "service: %s", std::strerror(errno));
+    wake();
     thread_.join();
   }
   circuits_.clear();
   for (const int end : wake_) {
     if (end >= 0) ::close(end);
   }
+}
+
+void Service::wake() {
+  const char byte = 0;
+  // A full pipe has woken the thread already.
+  if (::write(wake_[1], &byte, 1) < 0) MESHBED_LOG(LogLevel::kTrace, "service: %s", std::strerror(errno));
 }
 
 void Service::run() {
@@ -141,7 +146,7 @@ void Service::list_what_to_watch() {
   first_of_state_ = watched_.size();
   if (state_signal_) watch(state_signal_->descriptor());
   if (state_door_) state_door_->watch(watched_);
-  const bool shaking_hands = desk_->connects() || resume_desk_.busy();
+  const bool shaking_hands = desk_->connects() || resume_desk_.busy() || way_watch_.busy();
   const bool has_callers = desk_->busy() || desk_->has_callers() || (state_door_ && state_door_->busy());
   others_wait_ = shaking_hands || has_callers;
   pause_ms_ = shaking_hands ? kHandshakePauseMs : has_callers ? kCallerPauseMs : -1;
@@ -173,6 +178,8 @@ void Service::listen_to_silence() {
 
 void Service::look_at_others() {
   list_holds_ = false;
+  std::array<char, 16> calls{};
+  while (is_ready(0) && ::read(wake_[0], calls.data(), calls.size()) == static_cast<ssize_t>(calls.size())) continue;
   const std::size_t first_socket = 1 + channels_.size();
   const std::size_t first_control = first_socket + scout_.descriptors().size() + 1;
   for (std::size_t index = 0; index < circuits_.size(); ++index) {
@@ -184,6 +191,7 @@ void Service::look_at_others() {
   for (Arrival& arrival : arrivals_) resume_desk_.take(std::move(arrival));
   arrivals_.clear();
   if (resume_desk_.busy()) resume_desk_.advance();
+  way_watch_.advance();
   for (std::size_t device = 0; device < channels_.size(); ++device) {
     if (is_ready(first_event_ + device)) read_events(*transport_.devices()[device]);
   }

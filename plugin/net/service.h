@@ -19,6 +19,7 @@
 #include "plugin/net/state_door.h"
 #include "plugin/net/state_signal.h"
 #include "plugin/net/survey.h"
+#include "plugin/net/way_watch.h"
 #include "plugin/verbs/completion.h"
 
 namespace meshbed::net {
@@ -39,6 +40,10 @@ class Service {
   const Error& scout_problem() const { return *scout_problem_; }
   /// Likewise.
   Survey* survey() { return scout_problem_ ? nullptr : &survey_; }
+  /// Likewise.
+  WayWatch* way_watch() { return scout_problem_ ? nullptr : &way_watch_; }
+  /// There is something to do. Any thread.
+  void wake();
   /// TCP, on every address: where circuits begin and connections are taken up again.
   std::uint16_t port() const { return desk_->port(); }
   /// Circuits through this process; only while its thread does not run.
@@ -46,7 +51,11 @@ class Service {
 
  private:
   explicit Service(Transport& transport)
-      : transport_(transport), scout_(transport), survey_(transport, scout_), resume_desk_(transport) {}
+      : transport_(transport),
+        scout_(transport),
+        survey_(transport, scout_),
+        way_watch_(transport, scout_),
+        resume_desk_(transport) {}
   void run();
   /// Moves the pieces of those circuits whose completion queues announced something; true: there may be more.
   bool move_circuits();
@@ -64,6 +73,7 @@ class Service {
   Transport& transport_;
   Scout scout_;
   Survey survey_;
+  WayWatch way_watch_;
   std::optional<Error> scout_problem_;
   ResumeDesk resume_desk_;
   std::vector<verbs::CompletionChannel> channels_;

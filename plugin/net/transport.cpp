@@ -133,6 +133,13 @@ std::vector<Nic> Transport::current_nics() const {
   return nics;
 }
 
+std::vector<std::uint64_t> Transport::in_flight_bytes() const {
+  std::vector<std::uint64_t> bytes;
+  for (std::size_t nic = 0; nic < nics_.size(); ++nic)
+    bytes.push_back(loads_[nic].bytes.load(std::memory_order_relaxed));
+  return bytes;
+}
+
 GidPreference Transport::gid_preference() const {
   return {.roce_v2 = config_.number(Variable::kIbRoceVersion) == 2,
           .forced_index = static_cast<int>(config_.number(Variable::kIbGidIndex)),

@@ -85,6 +85,8 @@ class Transport {
   /// Relays for others, finds chains for us, takes up connections that lost their leg. nullptr: it could not start.
   Service* service() { return service_.get(); }
   Sessions& sessions() { return sessions_; }
+  /// From each of nics(), by this process.
+  std::vector<std::uint64_t> in_flight_bytes() const;
   SilentCables& silent_cables() { return silent_cables_; }
   /// Changes whenever a device told of something: a port, a GID.
   std::uint32_t port_events() const { return events_.load(std::memory_order_relaxed); }

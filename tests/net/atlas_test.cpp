@@ -159,3 +159,92 @@ TEST_CASE("several processes of a relay take turns; who answers again replaces w
   }
   CHECK(ports == std::vector<std::uint16_t>{5003, 5008});
 }
+
+namespace {
+
+constexpr std::uint64_t kMiB = std::uint64_t{1} << 20U;
+
+/// The ring's diagonal from node 1 to node 3, with what is in flight over the cables.
+struct Loads {
+  std::uint64_t to_2 = 0, to_4 = 0;  // ours
+  std::uint64_t from_2_to_3 = 0, from_4_to_3 = 0;
+};
+
+struct Diagonal {
+  explicit Diagonal(const Loads& loads) {
+    atlas.add(2, {1, 5002}, as_peer(nics_of(kRing[1])), {{address(101, 2), loads.from_2_to_3}});
+    atlas.add(4, {1, 5004}, as_peer(nics_of(kRing[3])),
+              {{address(102, 4), loads.from_4_to_3}, {address(103, 4), 99 * kMiB}});
+    request = {.nics = &own, .node = 1, .target = 3, .target_addresses = as_peer(nics_of(kRing[2])), .hop_limit = 4};
+    request.in_flight_bytes = {loads.to_2, loads.to_4};
+    request.threshold_bytes = kMiB;
+  }
+  static IpAddress address(int subnet, int node) {
+    return test::prefix("192.168." + std::to_string(subnet) + "." + std::to_string(node) + "/24").address;
+  }
+  std::uint64_t first() const { return atlas.chain(request)->front().node; }
+
+  std::vector<Nic> own = nics_of(kRing[0]);
+  Atlas atlas;
+  ChainRequest request;
+};
+
+}  // namespace
+
+TEST_CASE(
+    "of two equal chains the less loaded one, wherever its load is, where it differs by more than the threshold") {
+  CHECK(Diagonal({}).first() == 2);  // in turn
+  CHECK(Diagonal({.to_2 = kMiB}).first() == 2);
+  CHECK(Diagonal({.to_2 = kMiB + 1024}).first() == 4);
+  CHECK(Diagonal({.from_2_to_3 = 2 * kMiB}).first() == 4);
+  CHECK(Diagonal({.to_4 = kMiB, .from_2_to_3 = 2 * kMiB}).first() == 2);
+  CHECK(Diagonal({.to_4 = 9 * kMiB, .from_2_to_3 = 2 * kMiB}).first() == 2);
+  Diagonal in_turn({.to_2 = 9 * kMiB});
+  in_turn.request.threshold_bytes = UINT64_MAX;
+  CHECK(in_turn.first() == 2);
+  in_turn.request.dev = 1;
+  CHECK(in_turn.first() == 4);
+}
+
+TEST_CASE("a relay's load is that of all its processes") {
+  Diagonal diagonal({.from_2_to_3 = kMiB});
+  CHECK(diagonal.first() == 2);
+  diagonal.atlas.add(2, {7, 5007}, as_peer(nics_of(kRing[1])), {{Diagonal::address(101, 2), kMiB}});
+  CHECK(diagonal.first() == 4);
+  diagonal.atlas.add(2, {7, 5007}, as_peer(nics_of(kRing[1])), {});
+  CHECK(diagonal.first() == 2);
+}
+
+TEST_CASE("a connection weighs its chain without what it has in flight itself against the one by another relay") {
+  Diagonal diagonal({.to_2 = 5 * kMiB, .to_4 = 3 * kMiB, .from_2_to_3 = 7 * kMiB, .from_4_to_3 = kMiB});
+  const std::vector<Hop> by_2{{.node = 2, .address = test::prefix("192.168.100.2/24"), .port = 5002}};
+  diagonal.request.taken = &by_2;
+  diagonal.request.own_bytes = 5 * kMiB;
+  diagonal.request.own_bytes_at_relays = kMiB;
+  CHECK(diagonal.atlas.load_of_taken(diagonal.request) == 6 * kMiB);
+  auto other = diagonal.atlas.other_chain(diagonal.request);
+  REQUIRE(other);
+  CHECK(other->hops.front().node == 4);
+  CHECK(other->in_flight_bytes == 3 * kMiB);
+  // Nobody else answered: there is no other one.
+  Atlas alone;
+  alone.add(2, {1, 5002}, as_peer(nics_of(kRing[1])));
+  CHECK_FALSE(alone.other_chain(diagonal.request));
+  CHECK_FALSE(Atlas().load_of_taken(diagonal.request));
+}
+
+TEST_CASE("a chain of other length is no other way: a ring of five") {
+  const std::vector<Place> ring{{1, {100, 104}}, {2, {100, 101}}, {3, {101, 102}}, {4, {102, 103}}, {5, {103, 104}}};
+  Atlas atlas;
+  for (const std::size_t at : {1U, 2U, 3U, 4U}) {
+    atlas.add(ring[at].node, {1, port_of(ring[at].node)}, as_peer(nics_of(ring[at])));
+  }
+  const std::vector<Nic> own = nics_of(ring[0]);
+  const std::vector<Hop> by_2{{.node = 2, .address = test::prefix("192.168.100.2/24"), .port = 5002}};
+  CHECK_FALSE(atlas.other_chain({.nics = &own,
+                                 .node = 1,
+                                 .target = 3,
+                                 .target_addresses = as_peer(nics_of(ring[2])),
+                                 .hop_limit = 8,
+                                 .taken = &by_2}));
+}

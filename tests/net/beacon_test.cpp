@@ -21,7 +21,8 @@ Beacon sample() {
           .node = 0x99aabbccddeeff00,
           .process = 77,
           .circuit_port = 40'001,
-          .addresses = test::as_peer({test::nic("a0", {"192.168.100.1/24", "fd00:1::1/64"})})};
+          .addresses = test::as_peer({test::nic("a0", {"192.168.100.1/24", "fd00:1::1/64"})}),
+          .in_flight_bytes = {5U << 20U, 0}};
 }
 
 std::span<const std::uint8_t> encode(const Beacon& beacon, Buffer& buffer) {
@@ -59,13 +60,26 @@ TEST_CASE("a beacon says after decoding what it said before encoding") {
   }
 }
 
+TEST_CASE("what is in flight travels in whole KiB, as much as there is room for; what is not said is nothing") {
+  Beacon loaded = sample();
+  loaded.in_flight_bytes = {(std::uint64_t{3} << 20U) + 1023, UINT64_MAX};
+  Buffer buffer;
+  auto decoded = decode_beacon(encode(loaded, buffer));
+  REQUIRE(decoded);
+  CHECK(decoded->in_flight_bytes == std::vector<std::uint64_t>{3U << 20U, std::uint64_t{UINT32_MAX} << 10U});
+  loaded.in_flight_bytes.clear();
+  decoded = decode_beacon(encode(loaded, buffer));
+  REQUIRE(decoded);
+  CHECK(decoded->in_flight_bytes == std::vector<std::uint64_t>{0, 0});
+}
+
 TEST_CASE("addresses that do not fit are left out, and what is left is valid") {
   Beacon many = sample();
   many.addresses.assign(300, sample().addresses[1]);
   Buffer buffer;
   const auto decoded = decode_beacon(encode(many, buffer));
   REQUIRE(decoded);
-  CHECK(decoded->addresses.size() == (kBeaconLargestBytes - 36) / 18);
+  CHECK(decoded->addresses.size() == (kBeaconLargestBytes - 36) / 22);
 }
 
 TEST_CASE("anybody may send to a UDP port: what is not exactly a beacon is refused") {
