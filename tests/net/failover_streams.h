@@ -38,6 +38,26 @@ inline void set_cable(int nic, bool up, Picoseconds after = 0) {
   sim::World::get().after(after, 0, &take_step, &steps.back(), 0);
 }
 
+struct Readdressing {
+  models::PortRef port;
+  models::IpPrefix from, to;
+};
+
+inline void readdress(void* what, std::uint64_t) {
+  const auto* change = static_cast<const Readdressing*>(what);
+  sim::change_address(sim::World::get(), change->port, change->from, change->to);
+}
+
+/// The port gets the address .77 of its subnet, so long from now. Kept until the process ends.
+inline void change_address(const models::Cluster& cluster, models::PortRef port, Picoseconds after = 0) {
+  static std::deque<Readdressing> changes;
+  const models::Node& node = cluster.nodes[static_cast<std::size_t>(port.node)];
+  const models::IpPrefix from = node.nics[static_cast<std::size_t>(port.nic)].addresses.front();
+  changes.push_back({.port = port, .from = from, .to = from});
+  changes.back().to.address.bytes[3] = 77;
+  sim::World::get().after(after, 0, &readdress, &changes.back(), 0);
+}
+
 inline std::size_t count(const std::string& text, const std::string& what) {
   std::size_t found = 0;
   for (std::size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + 1)) ++found;

@@ -265,14 +265,7 @@ TEST_CASE("a sender is away for five minutes, and the cable was out meanwhile: i
 TEST_CASE("a sender is away for five minutes, and has another address since: its receiver asks for it everywhere") {
   const auto result = run_absence({.trouble =
                                        [] {
-                                         const auto change = [](void*, std::uint64_t) {
-                                           sim::World& world = sim::World::get();
-                                           const models::IpPrefix from = pair_cluster(1).nodes[0].nics[0].addresses[0];
-                                           models::IpPrefix to = from;
-                                           to.address.bytes[3] = 77;
-                                           sim::change_address(world, {0, 0}, from, to);
-                                         };
-                                         sim::World::get().after(1000 * kMs, 0, change, nullptr, 0);
+                                         change_address(pair_cluster(1), {0, 0}, 1000 * kMs);
                                        },
                                    .away = 300'000 * kMs,
                                    .back = &send_and_close,

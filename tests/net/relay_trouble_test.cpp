@@ -14,6 +14,8 @@ constexpr Picoseconds kSecond = kPicosecondsPerSecond;
 
 void kill(void*, std::uint64_t node) { sim::kill_node(sim::World::get(), static_cast<int>(node)); }
 
+void go_on(void*, std::uint64_t node) { sim::continue_node(sim::World::get(), static_cast<int>(node)); }
+
 void stand_still(void*, std::uint64_t node) { sim::stop_node(sim::World::get(), static_cast<int>(node)); }
 
 /// One message each way, at the same time.
@@ -77,6 +79,29 @@ TEST_CASE("a relay stands still amid a message, and dies: the other way round is
         world.after(5 * kMs, 0, &kill, nullptr, victim);
       },
       0, 16 << 20);
+}
+
+TEST_CASE("a relay is where the map says no more, and stands still: another chain is looked for in time") {
+  const models::Cluster line = line_cluster(4);
+  const auto result = run_mesh(line, [&line](MeshRank& rank) {
+    if (rank.rank() == 0 || rank.rank() == 3) {
+      sim::World& world = sim::World::get();
+      rank.close(rank.connect_both(3 - rank.rank(), 0));
+      if (rank.rank() == 0) {
+        change_address(line, {2, 0});
+        world.after(0, 0, &stand_still, nullptr, 2);
+        world.after(80 * kMs, 0, &go_on, nullptr, 2);
+      }
+      rank.meet("moved", 2);
+      const Comms comms = rank.connect_both(3 - rank.rank(), 0, "again");
+      CHECK(world.now() < 8 * kSecond);  // NCCL_MESH_CONNECT_TIMEOUT_SEC is 10
+      exchange_one(rank, comms, 200'000);
+      rank.meet("exchanged", 2);
+      rank.close(comms);
+    }
+    rank.meet("end", 4);
+  });
+  CHECK(result.outcome == OutcomeKind::kFinished);
 }
 
 TEST_CASE("two cables that are crossed: connect gives up when the time is over, and not once for each of them") {
