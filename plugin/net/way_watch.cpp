@@ -56,7 +56,10 @@ void WayWatch::advance() {
   const std::lock_guard lock(mutex_);
   const bool wanted = std::any_of(ways_.begin(), ways_.end(),
                                   [](const auto& way) { return way->wanted_.load(std::memory_order_relaxed); });
-  if (!wanted) return;
+  if (!wanted) {
+    asked_ = false;  // whoever wanted one is gone
+    return;
+  }
   const std::int64_t now = now_ns();
   if (!asked_) {
     scout_.ask();

@@ -249,6 +249,10 @@ TEST_CASE("workload, faults and promises must fit the cluster") {
   CHECK(on_triangle("[workload]\nroot = 3\n") == "test.toml:5:8: root: 3 is no rank; there are 3 ranks");
   CHECK(on_triangle("[workload]\ncollective = \"sendrecv\"\nshift = 3\n") ==
         "test.toml:6:9: shift: with 3 ranks a shift of 3 sends to oneself");
+  CHECK(on_triangle("[workload]\ncollective = \"sendrecv\"\nsenders = [0, 3]\n") ==
+        "test.toml:6:11: senders: 3 is no rank; there are 3 ranks");
+  CHECK(on_triangle("[workload]\nsenders = [0]\n") ==
+        "test.toml:5:11: senders: only sendrecv has some; in other collectives all ranks take part");
   CHECK(on_triangle("[workload]\nchannels = 2\nchannel_devices = [0]\n") ==
         "test.toml:6:19: channel_devices: 1 devices for 2 channels");
   CHECK(on_triangle("[workload]\nchannel_devices = [2]\n") ==

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <map>
 
+#include "plugin/base/units.h"
 #include "tests/net/addresses.h"
 
 using namespace meshbed;
@@ -161,8 +162,6 @@ TEST_CASE("several processes of a relay take turns; who answers again replaces w
 }
 
 namespace {
-
-constexpr std::uint64_t kMiB = std::uint64_t{1} << 20U;
 
 /// The ring's diagonal from node 1 to node 3, with what is in flight over the cables.
 struct Loads {

@@ -2,11 +2,13 @@
 
 #include <doctest/doctest.h>
 
+#include "plugin/base/units.h"
+
+using namespace meshbed;
 using namespace meshbed::net;
 
 namespace {
 
-constexpr std::uint64_t kMiB = std::uint64_t{1} << 20U;
 constexpr std::int64_t kSecondNs = 1'000'000'000;
 
 /// Times that a connection with these loads, by the way that it is on and the number of the look, changes in a minute.
