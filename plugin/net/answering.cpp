@@ -5,14 +5,20 @@
 
 namespace meshbed::net {
 
-bool is_of_cable(const Transport& transport, const IpAddress& own) {
-  for (const Nic& nic : transport.nics()) {
-    if (nic.device < 0) continue;  // an interface, for TCP
-    for (const IpPrefix& address : nic.addresses) {
-      if (address.address == own) return true;
-    }
-  }
-  return false;
+bool Neighbours::include(const IpAddress& own, const IpAddress& client) {
+  const bool changed = !looked_ || events_ != transport_.port_events();
+  if (changed) look();
+  if (is_over_cable(nics_, own, client)) return true;
+  if (changed || !next_look_.passed()) return false;
+  look();
+  return is_over_cable(nics_, own, client);
+}
+
+void Neighbours::look() {
+  looked_ = true;
+  events_ = transport_.port_events();
+  nics_ = transport_.current_nics();
+  next_look_ = Deadline::in_ms(kLookPauseMs);
 }
 
 Result<LocalEnd> local_end_for(Transport& transport, const IpAddress& own, const IpAddress& client,

@@ -1,8 +1,12 @@
 #pragma once
 // What everybody who accepts a connection does with the one that asks.
 
+#include <vector>
+
 #include "plugin/base/result.h"
+#include "plugin/net/clock.h"
 #include "plugin/net/connection.h"
+#include "plugin/net/nic.h"
 #include "plugin/net/wire.h"
 
 namespace meshbed::net {
@@ -11,10 +15,32 @@ class Transport;
 
 /// Our end for a client that dialled our address `own` from `client` and says that it is `peer`: the NIC whose address
 /// it dialled, for that TCP arrived there is the proof of the cable. An error is the reason to refuse it.
+///
+/// Who passes can be joined (Leg::join) without a wait: its GID is the address that it came from (gid_may_answer), that
+/// address is in the subnet of a cable of ours, and so it is on that cable that our kernel has just asked for its
+/// Ethernet address, to answer its SYN; an address that nobody answers for gets no such answer, and no TCP connection.
+/// Nobody can claim one that does not resolve, then; as long as he is joined now, and not when that entry is old.
 Result<LocalEnd> local_end_for(Transport& transport, const IpAddress& own, const IpAddress& client,
                                const WireEnd& peer);
 
-/// Whether `own` is the address of one of our RDMA ports: who came in there is a neighbour.
-bool is_of_cable(const Transport& transport, const IpAddress& own);
+/// Those who come over a cable, as the addresses are now. Whose door it is looks at all who come there, so that a look
+/// must not cost what current_nics() does; one that finds nobody may be due to addresses that have changed, though.
+/// Not for several threads.
+class Neighbours {
+ public:
+  explicit Neighbours(const Transport& transport) : transport_(transport) {}
+  bool include(const IpAddress& own, const IpAddress& client);
+
+ private:
+  /// Strangers make us look at the ports' addresses so often at most.
+  static constexpr std::int64_t kLookPauseMs = 100;
+  void look();
+
+  const Transport& transport_;
+  std::vector<Nic> nics_;
+  bool looked_ = false;
+  std::uint32_t events_ = 0;  // Transport::port_events(), then
+  Deadline next_look_;
+};
 
 }  // namespace meshbed::net

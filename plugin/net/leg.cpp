@@ -5,6 +5,7 @@
 
 #include "plugin/base/log.h"
 #include "plugin/net/clock.h"
+#include "plugin/net/spent_legs.h"
 
 namespace meshbed::net {
 namespace {
@@ -120,6 +121,11 @@ Result<void> Leg::join(const WireEnd& peer, std::uint8_t mtu) {
                verbs::to_text(local_.gid.gid).c_str(), local_.gid.index, verbs::to_text(local_.gid.type),
                verbs::mtu_bytes(mtu));
   return ok();
+}
+
+void Leg::lay(std::size_t number, std::unique_ptr<Leg> rail) {
+  put_away(std::exchange(rails_[number], std::move(rail)));
+  has_rails_ = true;
 }
 
 void Leg::abort() {

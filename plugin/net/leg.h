@@ -32,6 +32,8 @@ struct PortLoad {
   std::atomic<std::uint32_t> legs{0};   // that begin on it, rails not counted
 };
 
+class SpentLegs;
+
 /// Our end of a leg-to-be.
 struct LocalEnd {
   verbs::Device* device = nullptr;
@@ -42,6 +44,7 @@ struct LocalEnd {
   std::uint32_t psn = 0;
   std::uint16_t service_port = 0;  // WireEnd::service_port
   PortLoad* load = nullptr;        // of the port; the transport's
+  SpentLegs* spent = nullptr;      // the transport's; nullptr: legs are destroyed at once
 
   /// Whether the port's GID table, as it is now, still has our GID where it was.
   bool has_gid_in(const std::vector<verbs::GidEntry>& gids) const;
@@ -98,10 +101,8 @@ class Leg {
   bool has_rails() const { return has_rails_; }
   /// nullptr: there is none of this number, below kMaxRails.
   Leg* rail(std::size_t number) const { return rails_[number].get(); }
-  void lay(std::size_t number, std::unique_ptr<Leg> rail) {
-    rails_[number] = std::move(rail);
-    has_rails_ = true;
-  }
+  /// Where one of this number came to nothing, that is put away.
+  void lay(std::size_t number, std::unique_ptr<Leg> rail);
   /// "rocep1s0f0 192.168.100.1 QP 17 -> rocep1s0f1 192.168.100.2 QP 18"
   std::string ends_text() const;
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "plugin/base/log.h"
-#include "plugin/net/answering.h"
 #include "plugin/net/tcp_receive.h"
 #include "plugin/net/transport.h"
 
@@ -15,7 +14,8 @@ Listener::Listener(Transport& transport, int dev, const ContextSettings& owner)
       dev_(dev),
       owner_(owner),
       nics_(transport.current_nics()),
-      cookie_(transport.random()) {}
+      cookie_(transport.random()),
+      neighbours_(transport) {}
 
 Result<std::unique_ptr<Listener>> Listener::create(Transport& transport, int dev, const ContextSettings& owner) {
   std::unique_ptr<Listener> listener(new Listener(transport, dev, owner));
@@ -23,13 +23,12 @@ Result<std::unique_ptr<Listener>> Listener::create(Transport& transport, int dev
   for (const InterfaceAddress& interface : transport.tcp_interfaces()) {
     ipv6 = ipv6 || interface.prefix.address.family == Family::kIpv6;
   }
-  if (auto opened = listener->porch_.open(
-          ipv6, {.name = "listener",
-                 .patience_s = transport.config().number(Variable::kAcceptTimeoutSec),
-                 .is_cable = [&transport](const IpAddress& own) { return is_of_cable(transport, own); }});
-      !opened) {
-    return opened.error();
-  }
+  PorchOptions options{.name = "listener",
+                       .patience_s = transport.config().number(Variable::kAcceptTimeoutSec),
+                       .is_over_cable = [&neighbours = listener->neighbours_](const auto& own, const auto& client) {
+                         return neighbours.include(own, client);
+                       }};
+  if (auto opened = listener->porch_.open(ipv6, std::move(options)); !opened) return opened.error();
   return listener;
 }
 
@@ -111,14 +110,18 @@ Listener::Progress Listener::advance(Client& client) {
 }
 
 Listener::Progress Listener::drop(const Client& client, const std::string& why) {
-  MESHBED_WARN("client %s port %u on %s is dropped: %s", to_text(client.remote.address).c_str(), client.remote.port,
-               to_text(client.local.address).c_str(), why.c_str());
+  const LogLevel level = dropped_.next();
+  MESHBED_LOG(level, "client %s port %u on %s is dropped: %s%s", to_text(client.remote.address).c_str(),
+              client.remote.port, to_text(client.local.address).c_str(), why.c_str(),
+              dropped_.so_far("were dropped").c_str());
   return Progress::kGone;
 }
 
 Listener::Progress Listener::refuse(Client& client, const std::string& why) {
-  MESHBED_WARN("client %s port %u on %s is refused: %s", to_text(client.remote.address).c_str(), client.remote.port,
-               to_text(client.local.address).c_str(), why.c_str());
+  const LogLevel level = refused_.next();
+  MESHBED_LOG(level, "client %s port %u on %s is refused: %s%s", to_text(client.remote.address).c_str(),
+              client.remote.port, to_text(client.local.address).c_str(), why.c_str(),
+              refused_.so_far("were refused").c_str());
   client.writer.start({.type = WireType::kRefuse, .cookie = cookie_, .end = {}, .reason = why});
   client.state = State::kRefusing;
   return Progress::kWaits;

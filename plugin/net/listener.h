@@ -12,12 +12,14 @@
 #include <vector>
 
 #include "plugin/base/result.h"
+#include "plugin/net/answering.h"
 #include "plugin/net/clock.h"
 #include "plugin/net/connection.h"
 #include "plugin/net/context.h"
 #include "plugin/net/handle.h"
 #include "plugin/net/object.h"
 #include "plugin/net/porch.h"
+#include "plugin/net/rare_warnings.h"
 #include "plugin/net/receive.h"
 #include "plugin/net/socket.h"
 #include "plugin/net/tcp_connection.h"
@@ -81,7 +83,9 @@ class Listener : public Object {
   std::vector<Nic> nics_;  // as they were when the handle was made, which names their addresses
   std::uint64_t cookie_;
   std::mutex mutex_;
+  Neighbours neighbours_;
   Porch porch_;
+  RareWarnings dropped_, refused_;
   std::vector<Arrival> arrivals_;
   std::vector<std::unique_ptr<Client>> clients_;
   std::vector<std::unique_ptr<Endpoint>> finished_;

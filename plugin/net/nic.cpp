@@ -77,6 +77,16 @@ std::vector<IpPrefix> addresses_of(const Nic& nic, const std::vector<InterfaceAd
   return addresses;
 }
 
+bool is_over_cable(const std::vector<Nic>& nics, const IpAddress& own, const IpAddress& client) {
+  for (const Nic& nic : nics) {
+    if (nic.device < 0) continue;  // an interface, for TCP
+    for (const IpPrefix& address : nic.addresses) {
+      if (address.address == own && contains(address, client)) return true;
+    }
+  }
+  return false;
+}
+
 bool has_ipv6(const std::vector<Nic>& nics) {
   return std::any_of(nics.begin(), nics.end(), [](const Nic& nic) {
     return std::any_of(nic.addresses.begin(), nic.addresses.end(),

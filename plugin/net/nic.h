@@ -78,6 +78,11 @@ bool gid_may_answer(const Nic& nic, const verbs::Gid& gid, const IpAddress& addr
 /// Why not, for the one who is told.
 std::string foreign_gid_text(const verbs::Gid& gid, const IpAddress& address);
 
+/// Whether who came from `client` to our address `own` came over one of the cables: `own` is an RDMA port's, and
+/// `client` in its subnet. The own address alone says little, for Linux takes what comes for any of its addresses in on
+/// any interface, and routers bring it there; but what we answer to an address of the subnet leaves over that cable.
+bool is_over_cable(const std::vector<Nic>& nics, const IpAddress& own, const IpAddress& client);
+
 bool has_ipv6(const std::vector<Nic>& nics);
 
 /// "192.168.100.0/24 on rocep1s0f0 (up)" for every address, joined by ", ".

@@ -1,16 +1,14 @@
 #include "plugin/net/porch.h"
 
 #include <algorithm>
-#include <bit>
 #include <cerrno>
 #include <utility>
 
 #include "plugin/base/log.h"
+#include "plugin/net/crowd.h"
 
 namespace meshbed::net {
 namespace {
-
-constexpr std::uint64_t kToldOneByOne = 4;
 
 /// The system has no descriptor or no memory for one more.
 bool is_exhausted(int error_number) {
@@ -43,19 +41,21 @@ Result<void> Porch::advance(std::vector<Arrival>& arrivals) {
 Result<void> Porch::admit(std::vector<Arrival>& arrivals) {
   if (deaf_ && !deaf_until_.passed()) return ok();
   deaf_ = false;
-  for (;;) {
+  for (std::size_t let_in = 0; let_in < kLetInAtOnce; ++let_in) {
     auto arrived = socket_.accept_client();
-    if (!arrived) {
-      if (is_exhausted(arrived.error().os_errno) && callers_.empty()) {
+    while (!arrived && is_exhausted(arrived.error().os_errno)) {
+      // accept(2) says so before it looks whether anybody is there.
+      if (!is_knocked_at()) return ok();
+      if (callers_.empty()) {
         go_deaf();
         return ok();
       }
-      if (!is_exhausted(arrived.error().os_errno)) {
-        MESHBED_WARN("%s on port %u: %s", options_.name.c_str(), port_, arrived.error().text.c_str());
-        return arrived.error();
-      }
       make_room(arrivals);
-      continue;
+      arrived = socket_.accept_client();
+    }
+    if (!arrived) {
+      MESHBED_WARN("%s on port %u: %s", options_.name.c_str(), port_, arrived.error().text.c_str());
+      return arrived.error();
     }
     if (!*arrived) return ok();
     auto caller = std::make_unique<Caller>();
@@ -63,7 +63,8 @@ Result<void> Porch::admit(std::vector<Arrival>& arrivals) {
     caller->local = (*arrived)->local;
     caller->remote = (*arrived)->remote;
     caller->deadline = Deadline::in_ms(options_.patience_s * 1000);
-    caller->over_cable = options_.is_cable && options_.is_cable(caller->local.address);
+    caller->over_cable =
+        options_.is_over_cable && options_.is_over_cable(caller->local.address, caller->remote.address);
     if (caller->over_cable) caller->spared_until = Deadline::in_ms(kSparedMs);
     deafness_told_ = false;
     MESHBED_LOG(LogLevel::kTrace, "client %s port %u came in on %s port %u", to_text(caller->remote.address).c_str(),
@@ -71,6 +72,12 @@ Result<void> Porch::admit(std::vector<Arrival>& arrivals) {
     callers_.push_back(std::move(caller));
     if (is_crowded()) make_room(arrivals);
   }
+  return ok();
+}
+
+bool Porch::is_knocked_at() const {
+  pollfd look{.fd = socket_.descriptor(), .events = POLLIN, .revents = 0};
+  return ::poll(&look, 1, 0) > 0;
 }
 
 void Porch::go_deaf() {
@@ -89,28 +96,16 @@ bool Porch::is_crowded() const {
              callers_.begin(), callers_.end(), [](const auto& caller) { return !caller->is_spared(); })) > kCallersMost;
 }
 
-/// One goes: of those who are not spared, where there are any. Who has a whole message waiting is handed on instead: he
+/// One goes (crowd.h). Who has a whole message waiting is handed on instead: he
 /// has said who he is.
 void Porch::make_room(std::vector<Arrival>& arrivals) {
-  struct Crowd {
-    std::size_t first = 0;  // of its callers: the one who has waited longest
-    std::size_t callers = 0;
-  };
-  std::vector<Crowd> crowds;  // one an address; of those who are spared where all are
-  for (const bool spared : {false, true}) {
-    if (!crowds.empty()) break;
-    for (std::size_t index = 0; index < callers_.size(); ++index) {
-      if (callers_[index]->is_spared() != spared) continue;
-      auto crowd = std::find_if(crowds.begin(), crowds.end(), [&](const Crowd& other) {
-        return callers_[other.first]->remote.address == callers_[index]->remote.address;
-      });
-      if (crowd == crowds.end()) crowd = crowds.insert(crowds.end(), {.first = index, .callers = 0});
-      ++crowd->callers;
-    }
+  std::vector<Waiting> waiting;
+  for (const auto& caller : callers_) {
+    waiting.push_back({.from = caller->remote.address, .spared = caller->is_spared()});
   }
-  const auto largest = std::max_element(
-      crowds.begin(), crowds.end(), [](const Crowd& one, const Crowd& other) { return one.callers < other.callers; });
-  const auto goes = callers_.begin() + static_cast<std::ptrdiff_t>(largest->first);
+  const auto chosen = who_goes(waiting);
+  if (!chosen) return;
+  const auto goes = callers_.begin() + static_cast<std::ptrdiff_t>(*chosen);
   if (!hear(**goes, arrivals)) drop(**goes, "more wait here than may, most of them from that address");
   callers_.erase(goes);
 }
@@ -126,6 +121,7 @@ bool Porch::hear(Caller& caller, std::vector<Arrival>& arrivals) {
     arrivals.push_back({.socket = std::move(caller.socket),
                         .local = caller.local,
                         .remote = caller.remote,
+                        .over_cable = caller.over_cable,
                         .deadline = caller.deadline,
                         .message = std::move(**message)});
     return true;
@@ -142,12 +138,10 @@ void Porch::watch(std::vector<pollfd>& watched) const {
 }
 
 void Porch::drop(const Caller& caller, const std::string& why, bool worth_a_warning) {
-  if (worth_a_warning) ++dropped_;
-  const bool told = worth_a_warning && (dropped_ <= kToldOneByOne || std::has_single_bit(dropped_));
-  const std::string all = dropped_ > kToldOneByOne ? "; " + std::to_string(dropped_) + " were dropped here so far" : "";
-  MESHBED_LOG(told ? LogLevel::kWarn : LogLevel::kTrace, "%s: client %s port %u on %s port %u is dropped: %s%s",
-              options_.name.c_str(), to_text(caller.remote.address).c_str(), caller.remote.port,
-              to_text(caller.local.address).c_str(), port_, why.c_str(), all.c_str());
+  const LogLevel level = worth_a_warning ? warnings_.next() : LogLevel::kTrace;
+  MESHBED_LOG(level, "%s: client %s port %u on %s port %u is dropped: %s%s", options_.name.c_str(),
+              to_text(caller.remote.address).c_str(), caller.remote.port, to_text(caller.local.address).c_str(), port_,
+              why.c_str(), warnings_.so_far("were dropped here").c_str());
 }
 
 }  // namespace meshbed::net

@@ -5,12 +5,13 @@
 //
 //   - kCallersMost wait at one time. One more, and somebody goes: of those from the address that the most come from,
 //     the one who has waited longest. A stranger's thousand connections drive out each other, not a peer's one.
+//   - Each look lets in kLetInAtOnce: the others wait outside, in the kernel's queue, and cost no descriptor.
 //   - Who came over a cable of ours is not among them for his first second: a peer that starts again may come with all
 //     of its connections at once. Of these there are kCallersOverCablesMost.
-//   - Where the process has no descriptor left and nobody can go, nobody is let in for kDeafMs, again and again: the
-//     kernel keeps those who come in its queue.
+//   - Where the process has no descriptor left, somebody goes for each who waits outside. Where nobody can go, nobody
+//     is let in for kDeafMs, again and again: the kernel keeps those who come in its queue.
 //   - Each has a deadline for the first message, which peers send with the connection.
-//   - After the first ones they cost a warning at every doubling of their number.
+//   - They cost few warnings (rare_warnings.h).
 //
 // Who has said a whole message is handed on.
 
@@ -24,6 +25,7 @@
 
 #include "plugin/base/result.h"
 #include "plugin/net/clock.h"
+#include "plugin/net/rare_warnings.h"
 #include "plugin/net/socket.h"
 
 namespace meshbed::net {
@@ -32,6 +34,7 @@ namespace meshbed::net {
 struct Arrival {
   Socket socket;
   SocketAddress local, remote;
+  bool over_cable = false;
   Deadline deadline;  // of his whole handshake
   WireMessage message;
 };
@@ -40,12 +43,13 @@ struct PorchOptions {
   std::string name;             // in logs: "listener"
   std::int64_t patience_s = 0;  // for a whole handshake; 0: for ever, and only their number is bounded
   bool has_visitors = false;    // who comes and goes without a word only wanted to know whether the way stands
-  std::function<bool(const IpAddress&)> is_cable{};  // whether this address of ours is a cable's; empty: none is
+  /// Whether who came to our address `own` from `client` came over a cable; empty: nobody does.
+  std::function<bool(const IpAddress& own, const IpAddress& client)> is_over_cable{};
 };
 
 class Porch {
  public:
-  static constexpr std::size_t kCallersMost = 64, kCallersOverCablesMost = 1024;
+  static constexpr std::size_t kCallersMost = 64, kCallersOverCablesMost = 1024, kLetInAtOnce = 256;
   static constexpr std::int64_t kSparedMs = 1000, kDeafMs = 100;
 
   /// Listens on every address of this machine (IPv6 too where `ipv6`).
@@ -74,6 +78,8 @@ class Porch {
     bool is_spared() const { return over_cable && !spared_until.passed(); }
   };
   Result<void> admit(std::vector<Arrival>& arrivals);
+  /// Somebody has come, and was not let in yet.
+  bool is_knocked_at() const;
   /// True: he is not on the porch any more.
   bool hear(Caller& caller, std::vector<Arrival>& arrivals);
   void go_deaf();
@@ -85,7 +91,7 @@ class Porch {
   Socket socket_;
   std::uint16_t port_ = 0;
   std::vector<std::unique_ptr<Caller>> callers_;  // in the order in which they came
-  std::uint64_t dropped_ = 0;
+  RareWarnings warnings_;
   bool deaf_ = false, deafness_told_ = false;
   Deadline deaf_until_;
 };

@@ -6,6 +6,7 @@
 
 #include "plugin/base/log.h"
 #include "plugin/net/direct_carrier.h"
+#include "plugin/net/spent_legs.h"
 #include "plugin/net/transport.h"
 
 namespace meshbed::net {
@@ -18,6 +19,15 @@ constexpr std::int64_t kLongestPauseMs = 60'000;
 constexpr std::uint32_t kCallsBetweenClocks = 16;
 
 }  // namespace
+
+RailLayer::~RailLayer() {
+  for (Attempt& attempt : attempts_) give_up(attempt);
+}
+
+void RailLayer::give_up(Attempt& attempt) {
+  attempt.connecting.reset();
+  put_away(std::move(attempt.rail));
+}
 
 void RailLayer::plan(const std::vector<Nic>& nics) {
   plan_again_ = !attempts_.empty();
@@ -92,7 +102,10 @@ bool RailLayer::joined(const std::vector<Nic>& nics) {
   // Nobody waits for a cable that was pulled meanwhile.
   for (auto attempt = attempts_.begin(); attempt != attempts_.end();) {
     const bool stands = attempt->rail->local().stands(nics);
-    if (!stands) put_off(std::move(attempt->way));
+    if (!stands) {
+      give_up(*attempt);
+      put_off(std::move(attempt->way));
+    }
     attempt = stands ? attempt + 1 : attempts_.erase(attempt);
   }
   std::erase_if(unheard_, [&](Unheard& rail) {
@@ -131,8 +144,7 @@ std::optional<std::size_t> RailLayer::advance() {
     attempt = attempts_.erase(attempt);
     if (!connected) {
       const bool answered = over.connecting->was_refused();
-      over.connecting.reset();
-      over.rail.reset();
+      give_up(over);
       fail(std::move(over.way), connected.error(), answered);
       continue;
     }

@@ -28,6 +28,7 @@ class RailLayer {
   /// All must outlive this. `queue_pairs`: on each cable, at least 1.
   RailLayer(const Origin& origin, const LegSettings& settings, Leg& leg, unsigned queue_pairs, const LostWays& lost)
       : origin_(origin), settings_(settings), leg_(leg), queue_pairs_(queue_pairs), lost_(lost) {}
+  ~RailLayer();
 
   /// Looks for cables that have no rail yet; `nics`: ours, as they are now.
   void plan(const std::vector<Nic>& nics);
@@ -58,6 +59,7 @@ class RailLayer {
   };
   /// Of the first way in the plan.
   void begin();
+  static void give_up(Attempt& attempt);
   void fail(Way way, const Error& why, bool answered);
   void put_off(Way way);
   /// Nobody waits for this cable again for a while.

@@ -1,20 +1,20 @@
 #include "plugin/net/relay_desk.h"
 
 #include <algorithm>
-#include <bit>
 
 #include "plugin/base/log.h"
-#include "plugin/net/answering.h"
+#include "plugin/net/crowd.h"
 #include "plugin/net/transport.h"
 
 namespace meshbed::net {
 
 Result<void> RelayDesk::open() {
-  return porch_.open(has_ipv6(transport_.nics()),
-                     {.name = "service",
-                      .patience_s = transport_.config().number(Variable::kAcceptTimeoutSec),
-                      .has_visitors = true,  // homecoming.h
-                      .is_cable = [this](const IpAddress& own) { return is_of_cable(transport_, own); }});
+  return porch_.open(
+      has_ipv6(transport_.nics()),
+      {.name = "service",
+       .patience_s = transport_.config().number(Variable::kAcceptTimeoutSec),
+       .has_visitors = true,  // homecoming.h
+       .is_over_cable = [this](const auto& own, const auto& client) { return neighbours_.include(own, client); }});
 }
 
 bool RelayDesk::connects() const {
@@ -28,57 +28,76 @@ bool RelayDesk::makes_chains() const {
                      [](const auto& client) { return client->entry != nullptr && client->state != State::kRefusing; });
 }
 
-bool RelayDesk::make_room() {
-  if (clients_.size() < kClientsMost) return true;
-  const auto late = std::find_if(clients_.begin(), clients_.end(), [](const auto& client) {
-    return client->state == State::kRequest && client->due.passed();
-  });
-  if (late == clients_.end()) return false;
-  clients_.erase(late);
+/// One goes of those who have not sent their REQUEST (crowd.h): a neighbour is spared as long as it is not due. Whose
+/// has come meanwhile is heard instead; a stranger is refused then, and only neighbours keep their places.
+bool RelayDesk::make_room(const Arrival& newcomer, Circuits& circuits) {
+  while (clients_.size() >= kClientsMost) {
+    std::vector<Waiting> waiting;
+    std::vector<std::size_t> places;
+    for (std::size_t place = 0; place < clients_.size(); ++place) {
+      const Client& client = *clients_[place];
+      if (client.state != State::kRequest) continue;
+      waiting.push_back({.from = client.remote.address, .spared = client.over_cable && !client.due.passed()});
+      places.push_back(place);
+    }
+    waiting.push_back({.from = newcomer.remote.address, .spared = newcomer.over_cable});
+    const auto chosen = who_goes(waiting);
+    if (!chosen || *chosen == places.size()) return false;
+    const auto goes = clients_.begin() + static_cast<std::ptrdiff_t>(places[*chosen]);
+    Client& client = **goes;
+    const bool stays = attend_to(client, circuits);
+    if (stays && client.state != State::kRequest) continue;
+    if (stays) turn_away(client.socket, client.remote, client.circuit);
+    clients_.erase(goes);
+  }
   return true;
 }
 
 /// As a refusal, as far as the socket takes it at once: what is not kept cannot be waited for.
-void RelayDesk::turn_away(Arrival& arrival) {
+void RelayDesk::turn_away(Socket& socket, const SocketAddress& remote, std::uint64_t circuit) {
   const std::string why = "it makes " + std::to_string(kClientsMost) + " chains already: try again";
   MessageWriter writer;
-  writer.start({.type = WireType::kRefuse, .cookie = arrival.message.cookie, .end = {}, .reason = why});
-  (void)writer.write(arrival.socket);
-  if (std::has_single_bit(++turned_away_)) {
-    MESHBED_WARN("relay: client %s is refused: %s; %llu were so far", to_text(arrival.remote.address).c_str(),
-                 why.c_str(), static_cast<unsigned long long>(turned_away_));
-  }
+  writer.start({.type = WireType::kRefuse, .cookie = circuit, .end = {}, .reason = why});
+  (void)writer.write(socket);
+  const LogLevel level = turned_away_.next();
+  MESHBED_LOG(level, "relay: client %s is refused: %s%s", to_text(remote.address).c_str(), why.c_str(),
+              turned_away_.so_far("were turned away").c_str());
 }
 
-void RelayDesk::advance(std::vector<std::unique_ptr<Circuit>>& circuits, std::vector<Arrival>& others) {
+void RelayDesk::advance(Circuits& circuits, std::vector<Arrival>& others) {
   // What fails has been said; those who are here go on.
   (void)porch_.advance(arrivals_);
-  for (Arrival& arrival : arrivals_) greet(std::move(arrival), others);
+  for (Arrival& arrival : arrivals_) greet(std::move(arrival), circuits, others);
   arrivals_.clear();
   for (auto& client : clients_) {
-    auto stays = advance(*client);
-    if (!stays) drop(client->remote, stays.error().text);
-    if (stays && *stays) continue;
-    if (stays && client->state == State::kReadyOnward) circuits.push_back(to_circuit(*client));
-    client.reset();
+    if (!attend_to(*client, circuits)) client.reset();
   }
   std::erase(clients_, nullptr);
 }
 
-void RelayDesk::greet(Arrival arrival, std::vector<Arrival>& others) {
+bool RelayDesk::attend_to(Client& client, Circuits& circuits) {
+  auto stays = advance(client);
+  if (!stays) drop(client.remote, stays.error().text);
+  if (stays && *stays) return true;
+  if (stays && client.state == State::kReadyOnward) circuits.push_back(to_circuit(client));
+  return false;
+}
+
+void RelayDesk::greet(Arrival arrival, Circuits& circuits, std::vector<Arrival>& others) {
   const WireMessage& message = arrival.message;
   if (message.type == WireType::kResume || message.type == WireType::kRail || message.type == WireType::kKnock) {
     others.push_back(std::move(arrival));
     return;
   }
   if (message.type != WireType::kRoute) return drop(arrival.remote, "it did not begin with a route");
-  if (!make_room()) return turn_away(arrival);
+  if (!make_room(arrival, circuits)) return turn_away(arrival.socket, arrival.remote, message.cookie);
   auto client = std::make_unique<Client>();
   client->circuit = message.cookie;
   client->route = message.route;
   client->socket = std::move(arrival.socket);
   client->local = arrival.local;
   client->remote = arrival.remote;
+  client->over_cable = arrival.over_cable;
   client->deadline = arrival.deadline;
   if (!transport_.config().flag(Variable::kEnableRelay)) {
     refuse(*client, "relays are off here (NCCL_MESH_ENABLE_RELAY=0)");
@@ -89,7 +108,9 @@ void RelayDesk::greet(Arrival arrival, std::vector<Arrival>& others) {
 }
 
 void RelayDesk::drop(const SocketAddress& remote, const std::string& why) {
-  MESHBED_WARN("relay: client %s is dropped: %s", to_text(remote.address).c_str(), why.c_str());
+  const LogLevel level = dropped_.next();
+  MESHBED_LOG(level, "relay: client %s is dropped: %s%s", to_text(remote.address).c_str(), why.c_str(),
+              dropped_.so_far("were dropped").c_str());
 }
 
 void RelayDesk::watch(std::vector<pollfd>& watched) const {
@@ -151,6 +172,10 @@ Result<bool> RelayDesk::read_request(Client& client) {
   return true;
 }
 
+std::uint8_t RelayDesk::mtu_of(const Client& client) {
+  return std::min(client.entry->local().nic.mtu, client.peer.mtu);
+}
+
 /// Our end for the one before us, and the first step towards the one after us.
 Result<void> RelayDesk::go_onward(Client& client) {
   auto local = local_end_for(transport_, client.local.address, client.remote.address, client.peer);
@@ -187,6 +212,9 @@ Result<void> RelayDesk::go_onward(Client& client) {
                           .resumes = client.route.resumes,
                           .keeps_ready = true,
                           .dial_ms = transport_.chain_dial_ms()};
+  // Now, and not when the chain stands: it has just spoken, and our kernel knows its Ethernet address. It may be gone
+  // by then, and to look for it in vain would cost everybody a second (local_end_for).
+  if (auto joined = client.entry->leg().join(client.peer, mtu_of(client)); !joined) return joined.error();
   if (!to_receiver) {
     destination.onward = client.route;
     destination.onward->onward.erase(destination.onward->onward.begin());
@@ -204,22 +232,28 @@ Result<bool> RelayDesk::connect_onward(Client& client) {
     refuse(client, connected.error().text, onward.is_final() ? WireType::kGone : WireType::kRefuse, onward.served());
     return true;
   }
-  if (!*connected) return false;
+  if (!*connected) return look_back(client);
   client.exit->begin_at(client.connecting->served());
-  const std::uint8_t mtu = std::min(client.entry->local().nic.mtu, client.peer.mtu);
-  if (auto joined = client.entry->leg().join(client.peer, mtu); !joined) {
-    refuse(client, joined.error().text);
-    return true;
-  }
   WireMessage reply{
       .type = WireType::kResumed, .cookie = client.circuit, .end = client.entry->leg().describe(), .reason = ""};
   reply.served = client.connecting->served();
   reply.session = client.connecting->session();
   reply.session_port = client.connecting->session_port();
-  reply.end.mtu = mtu;
+  reply.end.mtu = mtu_of(client);
   client.writer.start(reply);
   client.state = State::kReply;
   return true;
+}
+
+/// Who began this may have given it up, or be no more: then nobody waits for what comes of it, for ever where
+/// handshakes have no time limit.
+Result<bool> RelayDesk::look_back(Client& client) {
+  if (!client.next_look_back.passed()) return false;
+  client.next_look_back = Deadline::in_ms(kLookBackMs);
+  auto message = client.reader.read(client.socket);
+  if (!message) return message.error();
+  if (*message) return handshake_error("it went on before it was answered");
+  return false;
 }
 
 Result<bool> RelayDesk::read_ready(Client& client) {
@@ -248,7 +282,9 @@ std::unique_ptr<Circuit> RelayDesk::to_circuit(Client& client) {
 }
 
 void RelayDesk::refuse(Client& client, const std::string& why, WireType type, std::uint64_t served) {
-  MESHBED_WARN("relay: client %s is refused: %s", to_text(client.remote.address).c_str(), why.c_str());
+  const LogLevel level = refused_.next();
+  MESHBED_LOG(level, "relay: client %s is refused: %s%s", to_text(client.remote.address).c_str(), why.c_str(),
+              refused_.so_far("were refused").c_str());
   client.writer.start({.type = type, .cookie = client.circuit, .end = {}, .reason = why, .served = served});
   client.state = State::kRefusing;
 }

@@ -9,10 +9,12 @@
 #include <vector>
 
 #include "plugin/base/result.h"
+#include "plugin/net/answering.h"
 #include "plugin/net/circuit.h"
 #include "plugin/net/clock.h"
 #include "plugin/net/connecting.h"
 #include "plugin/net/porch.h"
+#include "plugin/net/rare_warnings.h"
 #include "plugin/net/resume_desk.h"
 
 namespace meshbed::net {
@@ -21,15 +23,17 @@ class Transport;
 
 class RelayDesk {
  public:
+  using Circuits = std::vector<std::unique_ptr<Circuit>>;
+
   /// `channels`: one a device, in the order of the transport's devices.
   RelayDesk(Transport& transport, std::span<const verbs::CompletionChannel> channels)
-      : transport_(transport), channels_(channels) {}
+      : transport_(transport), channels_(channels), neighbours_(transport) {}
 
   Result<void> open();
   std::uint16_t port() const { return porch_.port(); }
   /// Advances all clients; what has become a circuit is appended, and so are those who want something else than a
   /// circuit.
-  void advance(std::vector<std::unique_ptr<Circuit>>& circuits, std::vector<Arrival>& others);
+  void advance(Circuits& circuits, std::vector<Arrival>& others);
   bool busy() const { return !clients_.empty(); }
   /// Connects to the next one for somebody, with steps that no socket tells of.
   bool connects() const;
@@ -42,13 +46,15 @@ class RelayDesk {
   int descriptor() const { return porch_.descriptor(); }
 
  private:
-  static constexpr std::int64_t kRequestMs = 1000;
+  static constexpr std::int64_t kRequestMs = 1000, kLookBackMs = 100;
   enum class State { kRequest, kOnward, kReply, kReady, kReadyOnward, kRefusing };
   struct Client {
     Socket socket;
     SocketAddress local, remote;
+    bool over_cable = false;
     Deadline deadline;
-    Deadline due = Deadline::in_ms(kRequestMs);  // its REQUEST, which a sender sends with its ROUTE
+    Deadline due = Deadline::in_ms(kRequestMs);              // its REQUEST, which a sender sends with its ROUTE
+    Deadline next_look_back = Deadline::in_ms(kLookBackMs);  // while it waits for the next one
     State state = State::kRequest;
     MessageReader reader;
     MessageWriter writer;
@@ -63,18 +69,22 @@ class RelayDesk {
 
   static constexpr std::size_t kClientsMost = 256;
 
-  void greet(Arrival arrival, std::vector<Arrival>& others);
-  /// For one more client. False: there is none.
-  bool make_room();
+  void greet(Arrival arrival, Circuits& circuits, std::vector<Arrival>& others);
+  /// For one more client. False: the one who has to go is he.
+  bool make_room(const Arrival& newcomer, Circuits& circuits);
   /// False: the client is done with, one way or the other.
+  bool attend_to(Client& client, Circuits& circuits);
   Result<bool> advance(Client& client);
   Result<bool> read_request(Client& client);
   Result<void> go_onward(Client& client);
+  /// Of its path to our entry.
+  static std::uint8_t mtu_of(const Client& client);
   Result<bool> connect_onward(Client& client);
+  Result<bool> look_back(Client& client);
   Result<bool> read_ready(Client& client);
   std::unique_ptr<Circuit> to_circuit(Client& client);
   void drop(const SocketAddress& remote, const std::string& why);
-  void turn_away(Arrival& arrival);
+  void turn_away(Socket& socket, const SocketAddress& remote, std::uint64_t circuit);
   void refuse(Client& client, const std::string& why, WireType type = WireType::kRefuse, std::uint64_t served = 0);
   ibv_comp_channel* channel_of(const Nic& nic) const;
 
@@ -83,7 +93,8 @@ class RelayDesk {
   Porch porch_;
   std::vector<Arrival> arrivals_;
   std::vector<std::unique_ptr<Client>> clients_;
-  std::uint64_t turned_away_ = 0;
+  Neighbours neighbours_;
+  RareWarnings turned_away_, dropped_, refused_;
 };
 
 }  // namespace meshbed::net

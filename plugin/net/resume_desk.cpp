@@ -161,16 +161,21 @@ bool ResumeDesk::go_on(Client& client) {
 }
 
 void ResumeDesk::refuse(Client& client, WireType type, const std::string& why, std::uint64_t served) {
-  MESHBED_INFO("client %s, which wants to take up a connection again, is refused: %s",
-               to_text(client.arrival.remote.address).c_str(), why.c_str());
+  tell(client, "is refused", why);
   client.writer.start({.type = type, .cookie = client.session, .end = {}, .reason = why, .served = served});
   client.state = State::kAnswering;
 }
 
 bool ResumeDesk::drop(const Client& client, const std::string& why) {
-  MESHBED_INFO("client %s, which wants to take up a connection again, is dropped: %s",
-               to_text(client.arrival.remote.address).c_str(), why.c_str());
+  tell(client, "is dropped", why);
   return false;
+}
+
+void ResumeDesk::tell(const Client& client, const char* of_it, const std::string& why) {
+  const LogLevel level = lines_.next(LogLevel::kInfo);
+  MESHBED_LOG(level, "client %s, which wants to take up a connection again, %s: %s%s",
+              to_text(client.arrival.remote.address).c_str(), of_it, why.c_str(),
+              lines_.so_far("were not taken").c_str());
 }
 
 void ResumeDesk::release(const Client& client) {

@@ -14,6 +14,7 @@
 #include "plugin/net/clock.h"
 #include "plugin/net/leg.h"
 #include "plugin/net/porch.h"
+#include "plugin/net/rare_warnings.h"
 #include "plugin/net/socket.h"
 
 namespace meshbed::net {
@@ -57,11 +58,13 @@ class ResumeDesk {
   void try_to_lay_rail(Client& client, ReceiveConnection& connection);
   void refuse(Client& client, WireType type, const std::string& why, std::uint64_t served = 0);
   bool drop(const Client& client, const std::string& why);
+  void tell(const Client& client, const char* of_it, const std::string& why);
   /// The connection's owner may come back.
   void release(const Client& client);
 
   Transport& transport_;
   std::vector<std::unique_ptr<Client>> clients_;
+  RareWarnings lines_;
 };
 
 }  // namespace meshbed::net

@@ -157,7 +157,8 @@ LocalEnd Transport::local_end(const Nic& nic, const IpPrefix& address, const ver
           .node = node_,
           .psn = static_cast<std::uint32_t>(random() & 0xffffffU),
           .service_port = service_ ? service_->port() : std::uint16_t{0},
-          .load = ours != nics_.end() ? &loads_[static_cast<std::size_t>(ours - nics_.begin())] : nullptr};
+          .load = ours != nics_.end() ? &loads_[static_cast<std::size_t>(ours - nics_.begin())] : nullptr,
+          .spent = &spent_legs_};
 }
 
 ConnectionSettings Transport::settings_for(int traffic_class) const {
@@ -240,6 +241,7 @@ bool Transport::wait_for_others() { return !service_ || service_->wait_for_other
 Result<Listener*> Transport::listen(const Context& context, int dev, std::span<std::uint8_t, kHandleBytes> handle) {
   if (auto fine = check_dev(dev); !fine) return fine.error();
   tcp_->sweep();
+  spent_legs_.sweep();
   auto listener = Listener::create(*this, dev, context.settings);
   if (!listener) {
     MESHBED_WARN("listen on %s: %s", nics_[static_cast<std::size_t>(dev)].device_name.c_str(),

@@ -27,6 +27,7 @@
 #include "plugin/net/roster.h"
 #include "plugin/net/sessions.h"
 #include "plugin/net/silent_cables.h"
+#include "plugin/net/spent_legs.h"
 #include "plugin/net/state.h"
 #include "plugin/net/tcp_connection.h"
 #include "plugin/net/tcp_network.h"
@@ -153,6 +154,7 @@ class Transport {
   std::mutex random_mutex_;
   Prng prng_{0};
   SilentCables silent_cables_;
+  SpentLegs spent_legs_;
   std::mutex pending_mutex_;
   std::vector<Pending> pending_;
   std::mutex listeners_mutex_;

@@ -88,17 +88,20 @@ void FiberRounds::run_round() {
 }
 
 void Thread::Actor::start(Thread& thread, std::function<void()> body) {
-  if (const auto& fibers = World::Impl::of(World::get()).fibers) {
+  World& world = World::get();
+  if (const auto& fibers = World::Impl::of(world).fibers) {
     // SimGrid makes an actor in two calls, after each of which the others have their turn; so it is the same run.
     Thread* starter = World::current();
     if (starter != nullptr) starter->actor_->yield();
     fiber = std::make_unique<Fiber>(fibers->stacks, std::move(body));
+    World::Impl::of(world).begins(world, thread);
     fibers->join(thread);
     if (starter != nullptr) starter->actor_->yield();
     return;
   }
   const SimgridCall call;
   actor = s4u::Actor::init(thread.name_, s4u::Host::by_name("meshbed"));
+  World::Impl::of(world).begins(world, thread);
   actor->start([&thread, body = std::move(body)] {
     SimgridCall::running = &thread;
     body();

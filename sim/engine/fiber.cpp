@@ -45,7 +45,9 @@ std::byte* StackPool::take() {
   // Stacks that lie side by side must not become huge pages: most of a stack is never touched.
   ::madvise(mapped, bytes, MADV_NOHUGEPAGE);
   if (guard_bytes_ > 0 && ::mprotect(mapped, guard_bytes_, PROT_NONE) != 0) {
-    throw std::system_error(errno, std::generic_category(), "mprotect of a simulated thread's guard page");
+    const int error = errno;
+    ::munmap(mapped, bytes);
+    throw std::system_error(error, std::generic_category(), "mprotect of a simulated thread's guard page");
   }
   auto* bottom = static_cast<std::byte*>(mapped) + guard_bytes_;
   static_cast<void>(VALGRIND_STACK_REGISTER(bottom, bottom + stack_bytes_));

@@ -69,8 +69,7 @@ Thread& World::spawn(Process& process, std::string name, std::function<void()> b
   thread.name_ = std::move(name);
   thread.id_ = static_cast<int>(impl_->threads.size());
   thread.daemon_ = daemon;
-  impl_->live += daemon ? 0 : 1;
-  ++impl_->runnable;
+  thread.ended_ = true;  // until it has something to stand on: where none is to be had it counts nowhere
   thread.actor_ = std::make_unique<Thread::Actor>();
   thread.actor_->start(thread, [this, &thread, body = std::move(body)] {
     body();
@@ -81,6 +80,14 @@ Thread& World::spawn(Process& process, std::string name, std::function<void()> b
     signal(*thread.process_);
   });
   return thread;
+}
+
+void World::Impl::begins(const World& world, Thread& thread) {
+  thread.ended_ = false;
+  // Who ran on in the instant in which its node was killed may start others, and nobody waits for these either.
+  thread.daemon_ = thread.daemon_ || world.killed(thread.process_->node);
+  live += thread.daemon_ ? 0 : 1;
+  ++runnable;
 }
 
 Process* World::current_process() {

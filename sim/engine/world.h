@@ -99,7 +99,8 @@ class World {
   // --- processes and threads ---
   Process& add_process(int rank, int node, std::string name);
   const std::vector<std::unique_ptr<Process>>& processes() const { return processes_; }
-  /// Starts a thread of `process`; it runs at the current time. A daemon does not keep the simulation alive.
+  /// Starts a thread of `process`; it runs at the current time. A daemon does not keep the simulation alive. Throws
+  /// std::system_error where there is no memory for its stack; nothing has begun then.
   Thread& spawn(Process& process, std::string name, std::function<void()> body, bool daemon = false);
   /// The thread that is running, or nullptr (events, main, before run()).
   static Thread* current();
@@ -160,6 +161,7 @@ class World {
   void resume(Thread& thread);
   enum class Stop : std::uint8_t { kNo, kStopped, kKilled };
   void stop(int node, Stop how);
+  bool killed(int node) const { return stopped(node) && stopped_[static_cast<std::size_t>(node)] == Stop::kKilled; }
   Picoseconds now_ps_ = 0;
   Picoseconds last_progress_ps_ = 0;
   std::uint64_t events_run_ = 0;

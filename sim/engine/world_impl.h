@@ -54,6 +54,8 @@ struct FiberRounds {
 struct World::Impl {
   explicit Impl(World& world);
   std::vector<std::string> waiters(const World& world) const;
+  /// The thread has something to stand on, and is about to run: it counts from now on.
+  void begins(const World& world, Thread& thread);
   /// False where the event happens although its node stands still.
   bool hold(const World& world, const Event& event);
 

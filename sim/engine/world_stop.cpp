@@ -34,15 +34,17 @@ void World::stop_node(int node) {
 }
 
 void World::kill_node(int node) {
-  if (!stopped_.empty() && stopped_.at(static_cast<std::size_t>(node)) == Stop::kKilled) return;
+  if (killed(node)) return;
   stop(node, Stop::kKilled);
   for (const auto& thread : impl_->threads) {
-    if (thread->process_->node == node && !thread->ended_ && !thread->daemon_) --impl_->live;
+    if (thread->process_->node != node || thread->ended_) continue;
+    // One that another event of this instant has woken runs until it blocks, or ends: then it must not count again.
+    if (!std::exchange(thread->daemon_, true)) --impl_->live;
   }
 }
 
 void World::continue_node(int node) {
-  if (!stopped(node) || stopped_[static_cast<std::size_t>(node)] == Stop::kKilled) return;
+  if (!stopped(node) || killed(node)) return;
   stopped_[static_cast<std::size_t>(node)] = Stop::kNo;
   for (const Event& event : std::exchange(impl_->held_events, {})) {
     if (event.host == node) {

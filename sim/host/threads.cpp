@@ -7,6 +7,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <system_error>
 
 #include "plugin/base/log.h"
 #include "sim/host/host_state.h"
@@ -83,10 +84,15 @@ int thread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*f
   record.detached = detach_state == PTHREAD_CREATE_DETACHED;
   ++host().counters.live_threads;
   state.threads[record.id] = std::move(made);
-  *thread = record.id;
-  World::get().spawn(
-      state.process, record.name,
-      [&state, &record, function, argument] { run_thread(state, record, function, argument); }, true);
+  *thread = record.id;  // before it runs: it may look there
+  try {
+    World::get().spawn(
+        state.process, record.name,
+        [&state, &record, function, argument] { run_thread(state, record, function, argument); }, true);
+  } catch (const std::system_error&) {
+    forget(state, record);
+    return EAGAIN;  // pthread_create(3): no resources for another thread
+  }
   return 0;
 }
 

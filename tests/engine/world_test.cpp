@@ -3,8 +3,10 @@
 
 #include <set>
 #include <string>
+#include <system_error>
 
 #include "sim/engine/fiber.h"
+#include "tests/support/no_memory_left.h"
 #include "tests/support/run_world.h"
 
 using namespace meshbed;
@@ -19,6 +21,8 @@ void signal_process(void* self, std::uint64_t) {
   World::get().signal(*static_cast<sim::Process*>(self));
   World::get().progress();
 }
+
+void kill_first_node(void*, std::uint64_t) { World::get().kill_node(0); }
 
 struct Log {
   std::string text;
@@ -306,6 +310,50 @@ TEST_CASE("a fiber's stack is used again when its thread has ended") {
     });
   });
   CHECK(result.value == "1");
+}
+
+TEST_CASE("a thread for whose stack there is no memory has not begun: its starter is told, and nobody waits for it") {
+  if (!sim::kFibers) return;
+  constexpr std::uint32_t kStackBytes = 1U << 28U;
+  auto options = two_nodes();
+  options.stack_bytes = kStackBytes;
+  test::run_world(options, [](World& world) {
+    auto& process = world.add_process(0, 0, "rank 0");
+    world.spawn(process, "main", [&world, &process] {
+      bool told = false;
+      try {
+        const test::NoMemoryLeft limit(kStackBytes / 2);
+        world.spawn(process, "child", [] {});
+      } catch (const std::system_error&) {
+        told = true;
+      }
+      CHECK(told);
+      world.spawn(process, "child", [&world] { world.sleep(10); }).join();
+      CHECK(world.now() == 10);
+    });
+  });
+}
+
+TEST_CASE("who runs on in the instant in which its node is killed counts once, and so does whom it starts") {
+  for (const char* factory : {"", "raw"}) {
+    for (const bool starts_another : {false, true}) {
+      auto options = two_nodes();
+      options.contexts = factory;
+      const auto result = test::run_world(options, [starts_another](World& world) {
+        auto& victim = world.add_process(0, 0, "rank 0");
+        world.spawn(victim, "main", [&world, &victim, starts_another] {
+          world.sleep(1000);
+          if (starts_another) world.spawn(victim, "child", [&world] { world.block({.what = "test"}); });
+        });
+        world.at(1000, 1, kill_first_node, nullptr, 0);  // behind the timer that wakes it, and before it runs
+        world.spawn(world.add_process(1, 1, "rank 1"), "main", [&world] {
+          world.sleep(5000);
+          test::report("the other one has ended");
+        });
+      });
+      CHECK(result.value == "the other one has ended");
+    }
+  }
 }
 
 // Whoever wakes a thread goes on first: it may still be in the middle of what the other waits for.

@@ -3,13 +3,30 @@
 #include <array>
 #include <cerrno>
 
+#include "sim/engine/fiber.h"
 #include "tests/host/probe_world.h"
+#include "tests/support/no_memory_left.h"
 
 using namespace meshbed;
 using namespace meshbed::test;
 
 TEST_CASE("threads of a rank exclude one another") {
   run_probe(ring_cluster(2), 2, [](const ProbeTable& probe, int) { CHECK(probe.count_with_threads(5, 7) == 35); });
+}
+
+TEST_CASE(
+    "pthread_create answers EAGAIN where there is no memory for another thread, and the next one is as the first") {
+  if (!sim::kFibers) return;
+  run_probe(ring_cluster(2), 1, [](const ProbeTable& probe, int) {
+    const std::uint64_t before = sim::host_counters().live_threads;
+    {
+      const NoMemoryLeft limit(64 * 1024);  // a stack has 256 KiB
+      CHECK(probe.create_thread() == EAGAIN);
+    }
+    CHECK(sim::host_counters().live_threads == before);
+    CHECK(probe.create_thread() == 0);
+    CHECK(sim::host_counters().live_threads == before);
+  });
 }
 
 TEST_CASE("a condition variable hands every item over") {

@@ -13,6 +13,7 @@
 #include <string>
 
 #include "plugin/base/log.h"
+#include "tests/net/addresses.h"
 
 using namespace meshbed;
 using namespace meshbed::net;
@@ -24,22 +25,24 @@ std::string g_warnings;
 /// A porch whose warnings are kept, and callers from addresses of the loopback network.
 class Scene {
  public:
-  /// `over_cable`: its port's address is a cable's.
-  explicit Scene(bool over_cable = false) {
+  /// `cable`: 127.0.0.1/24 is a cable's address.
+  explicit Scene(bool cable = false) {
+    if (cable) nics_.push_back(test::nic("rocep1s0f0", {"127.0.0.1/24"}));
     g_warnings.clear();
     set_log_sink([](LogLevel level, const char*, int, const char* text) {
       if (level == LogLevel::kWarn) g_warnings += std::string(text) + "\n";
     });
-    REQUIRE(porch.open(false, {.name = "test", .patience_s = 30, .is_cable = [over_cable](const IpAddress& own) {
-                                 return over_cable && to_text(own) == "127.0.0.1";
-                               }}));
+    REQUIRE(porch.open(false,
+                       {.name = "test", .patience_s = 30, .is_over_cable = [this](const auto& own, const auto& client) {
+                          return is_over_cable(nics_, own, client);
+                        }}));
   }
   ~Scene() {
     set_log_sink(nullptr);
     for (const int caller : callers_) ::close(caller);
   }
 
-  /// Comes from 127.0.0.`host`; nothing is said.
+  /// Comes from 127.0.0.`host`, 127.0.1.0 where that is 256; nothing is said.
   int call(int host) {
     const int caller = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     REQUIRE(caller >= 0);
@@ -71,6 +74,7 @@ class Scene {
     address.sin_addr.s_addr = htonl((127U << 24U) + static_cast<unsigned>(host));
     return address;
   }
+  std::vector<Nic> nics_;
   std::vector<int> callers_;
 };
 
@@ -137,6 +141,24 @@ TEST_CASE("a peer that comes over a cable with two hundred connections at once m
   CHECK(scene.waiting() == Porch::kCallersMost);
 }
 
+TEST_CASE("who dials a cable's address from another subnet came over no cable: a router brought him, or our kernel") {
+  Scene scene(true);
+  constexpr int kFromElsewhere = 257;
+  for (int caller = 0; caller < 100; ++caller) scene.call(kFromElsewhere);
+  REQUIRE(scene.porch.advance(scene.arrivals));
+  CHECK(scene.waiting() == Porch::kCallersMost);
+}
+
+TEST_CASE("each look lets in so many, and the others wait outside") {
+  Scene scene(true);
+  for (int caller = 0; caller < 300; ++caller) scene.call(2);
+  REQUIRE(scene.porch.advance(scene.arrivals));
+  CHECK(scene.waiting() == Porch::kLetInAtOnce);
+  REQUIRE(scene.porch.advance(scene.arrivals));
+  CHECK(scene.waiting() == 300);
+  CHECK(g_warnings.empty());
+}
+
 TEST_CASE("those who come over a cable are not without number either") {
   Scene scene(true);
   for (int caller = 0; caller < 1100; ++caller) {
@@ -180,6 +202,21 @@ TEST_CASE("where the process has no descriptor left, strangers make room") {
   CHECK(advanced);
   REQUIRE(scene.arrivals.size() == 1);
   CHECK(to_text(scene.arrivals[0].remote.address) == "127.0.0.2");
+}
+
+TEST_CASE("no descriptor left, and nobody outside: who waits stays") {
+  Scene scene;
+  for (int caller = 0; caller < 8; ++caller) scene.call(1);
+  REQUIRE(scene.porch.advance(scene.arrivals));
+  bool advanced = false;
+  {
+    const NoDescriptorLeft limit;
+    advanced = static_cast<bool>(scene.porch.advance(scene.arrivals));
+  }
+  CHECK(advanced);
+  CHECK(scene.waiting() == 8);
+  CHECK(g_warnings.empty());
+  CHECK_FALSE(scene.porch.is_deaf());
 }
 
 TEST_CASE("no descriptor left, and nobody who could go: deaf for a while, with one warning, and then he gets in") {

@@ -267,6 +267,27 @@ TEST_CASE("a cable over which TCP gets and RDMA does not is no rail, and costs e
   CHECK(result.outcome == OutcomeKind::kFinished);
 }
 
+TEST_CASE("a rail that came to nothing after it was joined is not destroyed by who connects, but later") {
+  const auto result = run_mesh(with(striped_pair(), "NCCL_IB_TIMEOUT", "5"), [](MeshRank& rank) {
+    if (rank.rank() == 0) lose_all_on(1);
+    sim::World::get().sleep(kPicosecondsPerMicrosecond);
+    const Comms comms = rank.connect_both(1 - rank.rank(), 0);
+    rank.meet("connected", 2);
+    const auto objects = [] { return sim::verbs_counters().live_objects; };
+    const std::uint64_t before = objects();
+    sim::World::get().sleep(11 * kPicosecondsPerSecond);  // longer than its packets can wait
+    rank.meet("later", 2);
+    if (rank.rank() == 0) {
+      CHECK(rank.net().closeListen(rank.listen(0, "next")) == 0);
+      CHECK(objects() == before - 2);  // its queue pair, and its completion queue
+    }
+    rank.meet("counted", 2);
+    rank.close(comms);
+    rank.meet("closed", 2);
+  });
+  CHECK(result.outcome == OutcomeKind::kFinished);
+}
+
 TEST_CASE("a cable that does not answer holds up the first connection for two seconds, and joins when it does") {
   const auto connect_with_silent_cable = [](const models::Cluster& cluster, Picoseconds patience) {
     const auto result = run_mesh(cluster, [patience](MeshRank& rank) {

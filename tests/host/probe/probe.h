@@ -22,6 +22,7 @@ struct ProbeTable {
   ProbeOutcome (*wait_on_condition)(int timeout_ms);   // ETIMEDOUT after the timeout: nobody notifies
   ProbeOutcome (*lock_held_mutex)(int timeout_ms);     // std::timed_mutex that another thread holds
   int (*lock_order)(int threads, int* order);          // order in which waiting threads got a mutex
+  int (*create_thread)();                              // the answer; a thread that began is joined
   int (*mutex_errors)();                               // number of wrong answers of recursive and errorcheck mutexes
   int (*thread_data)(int threads);                     // number of threads that saw another's pthread_getspecific value
   int (*thread_locals)(int threads);                   // number of wrong thread_local values and caught exceptions

@@ -101,6 +101,14 @@ int lock_order(int count, int* order) {
   return next;
 }
 
+int create_thread() {
+  pthread_t thread{};
+  const auto nothing = [](void*) -> void* { return nullptr; };
+  const int answer = ::pthread_create(&thread, nullptr, nothing, nullptr);
+  if (answer == 0) ::pthread_join(thread, nullptr);
+  return answer;
+}
+
 int mutex_errors() {
   int wrong = 0;
   pthread_mutexattr_t attributes;
@@ -312,6 +320,7 @@ void add_threads(ProbeTable& table) {
   table.wait_on_condition = &wait_on_condition;
   table.lock_held_mutex = &lock_held_mutex;
   table.lock_order = &lock_order;
+  table.create_thread = &create_thread;
   table.mutex_errors = &mutex_errors;
   table.thread_data = &thread_data;
   table.thread_locals = &thread_locals;
