@@ -22,9 +22,9 @@ int tuner_get_coll_info(void* context, int collective, std::size_t size_bytes, i
                         int algorithms, int protocols, int registered, int* channels);
 int tuner_finalize(void* context);
 /// Leaves *chunk_bytes as NCCL has it. Longer chunks would be striped over parallel cables (from NCCL_MESH_STRIPE_BYTES
-/// on), but NCCL has a channel for each NIC, and those use all cables at any length: pair-striped.toml with two channels
-/// runs chunks of 64 KiB at 99.8 % of the rate of 1 MiB. And all ranks must cut alike, while each knows only its own
-/// cables and its own NCCL_MESH_STRIPE_BYTES.
+/// on), but NCCL has a channel for each NIC, and those use all cables at any length: pair-striped.toml with two
+/// channels runs chunks of 64 KiB at 99.8 % of the rate of 1 MiB. And all ranks must cut alike, while each knows only
+/// its own cables and its own NCCL_MESH_STRIPE_BYTES.
 int tuner_get_chunk_size(void* context, int collective, std::size_t size_bytes, int algorithm, int protocol,
                          int channels, std::size_t* chunk_bytes);
 

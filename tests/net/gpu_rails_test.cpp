@@ -410,3 +410,73 @@ TEST_CASE("a device through which no flush gets, four times: GPU memory leaves i
   });
   CHECK(result.outcome == OutcomeKind::kFinished);
 }
+
+namespace {
+
+/// Messages of many lengths, four under way at a time; each is flushed when it is there, while others come, and looked
+/// at right after that.
+void stream(GpuPair& pair, int messages, const std::function<void(int message)>& before) {
+  MeshRank& rank = pair.rank;
+  const auto size_of = [](int message) { return static_cast<int>(Stream::size_of(message)); };
+  std::vector<std::unique_ptr<GpuBuffer>> slots;
+  for (int slot = 0; slot < 4; ++slot) slots.push_back(std::make_unique<GpuBuffer>(rank, pair.comm(), kMiB));
+  std::deque<std::pair<void*, int>> under_way;
+  for (int message = 0; message < messages || !under_way.empty();) {
+    if (message < messages && under_way.size() < slots.size()) {
+      GpuBuffer& buffer = *slots[static_cast<std::size_t>(message) % slots.size()];
+      if (pair.sends()) {
+        before(message);
+        buffer.fill(static_cast<std::uint32_t>(message));
+      } else {
+        buffer.clear();
+      }
+      under_way.emplace_back(pair.sends() ? send(rank, pair.comm(), buffer, Stream::size_of(message))
+                                          : receive(rank, pair.comm(), buffer, kMiB),
+                             message);
+      ++message;
+      continue;
+    }
+    const auto [request, number] = under_way.front();
+    under_way.pop_front();
+    CHECK(rank.finish(request) == size_of(number));
+    if (pair.sends()) continue;
+    const GpuBuffer& buffer = *slots[static_cast<std::size_t>(number) % slots.size()];
+    flush(rank, pair.comm(), buffer, size_of(number));
+    CHECK(buffer.wrong(Stream::size_of(number), static_cast<std::uint32_t>(number)) == 0);
+  }
+  rank.meet("streamed", 2);
+}
+
+}  // namespace
+
+TEST_CASE(
+    "moments: a cable goes and comes at 30 moments of a stream into GPU memory: each message is right when flushed") {
+  for (int moment = 0; moment < 30; ++moment) {
+    CAPTURE(moment);
+    const int nic = moment % 3;
+    const auto result = run_gpu_pair(with(gpu_striped(3), "NCCL_IB_TIMEOUT", "8"), [moment, nic](GpuPair& pair) {
+      sim::set_posted_write_delay(2 * kMs);
+      stream(pair, 40, [moment, nic](int message) {
+        if (message != 6) return;
+        set_cable(nic, false, moment * 12 * kPicosecondsPerMicrosecond);
+        set_cable(nic, true, (moment % 7 + 1) * 5 * kMs);
+      });
+    });
+    CHECK(result.outcome == OutcomeKind::kFinished);
+  }
+}
+
+TEST_CASE("moments: a port of the receiver is down at 30 moments of its flushes, whatever the sender sees") {
+  for (int moment = 0; moment < 30; ++moment) {
+    CAPTURE(moment);
+    const auto result = run_gpu_pair(with(gpu_striped(2), "NCCL_IB_TIMEOUT", "5"), [moment](GpuPair& pair) {
+      sim::set_posted_write_delay(2 * kMs);
+      stream(pair, 48, [moment](int message) {
+        if (message % 12 != 6) return;
+        set_cable(1, false, moment * 20 * kPicosecondsPerMicrosecond);
+        set_cable(1, true, moment * 20 * kPicosecondsPerMicrosecond + (moment % 5 + 1) * kMs);
+      });
+    });
+    CHECK(result.outcome == OutcomeKind::kFinished);
+  }
+}
