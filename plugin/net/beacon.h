@@ -13,7 +13,7 @@
 //   0  magic "MSHQ" u32     8  asker's query id u64     24  process u32       32  addresses, as in the handle:
 //   4  version u8           16 node identity u64        28  circuit port u16      nic u8 (| 0x80: IPv6), prefix u8,
 //   5  type u8 (1 to 4)        (QUERY: the asker)       30  addresses u8          4 or 16 bytes
-//   6  hops travelled u8                                31  zero u8           end  checksum u32 (FNV-1a)
+//   6  hops travelled u8 (back: left to go)             31  zero u8           end  checksum u32 (FNV-1a)
 //   7  hops allowed u8                                                             in flight u32, in KiB
 // INQUIRY and FOUND have process, port and addresses 0, and at 32 the session's number u64.
 // A datagram that is not exactly this is dropped: anybody may send to a UDP port.

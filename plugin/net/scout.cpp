@@ -188,7 +188,12 @@ void Scout::take_answer(const Beacon& answer) {
       if (heard.query == answer.query) onward = heard.asker;
     }
   }
-  if (onward) send(Encoded(answer).bytes(), *onward);
+  // As many steps back as the question came, and no more: where two nodes each remember that the other one asked, for
+  // more questions came than anybody remembers, it would go between them for ever.
+  if (!onward || answer.hops == 0) return;
+  Beacon handed_on = answer;
+  --handed_on.hops;
+  send(Encoded(handed_on).bytes(), *onward);
 }
 
 bool Scout::take_own(const Beacon& answer) {
