@@ -2,10 +2,10 @@
 // When a connection that has two ways goes over to the other one. Pure values: loads and times in, a decision out.
 //
 // Loads are the bytes that others have in flight over the cable of a way that has most. They rise and fall with every
-// message, so that no single look decides: the other way must be the lighter one by more than the threshold in several
-// looks on end. After a change the connection stays for a while, and for twice as long after each change that follows
-// soon; so two connections that make way for one another do so a few times, and not for ever. Looks become rarer where
-// there is no reason to change.
+// message, and those of a collective by its rounds, so that no single look decides: the other way must be the lighter
+// one by more than the threshold in several looks on end. After a change the connection stays for a while, and for
+// twice as long after each change that follows soon; so two connections that make way for one another do so a few
+// times, and not for ever. Looks become rarer where there is no reason to change.
 
 #include <algorithm>
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace meshbed::net {
 
 class WayBalance {
  public:
-  static constexpr int kLooksThatAgree = 3;
+  static constexpr int kLooksThatAgree = 8;
   static constexpr std::int64_t kLeastPauseNs = 4'000'000, kLongestPauseNs = 64'000'000;
   static constexpr std::int64_t kLeastStayNs = 50'000'000, kLongestStayNs = 60'000'000'000;
   /// A stay of so many times what was asked for ends the doubling.
