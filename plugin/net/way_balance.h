@@ -2,11 +2,11 @@
 // When a connection that has two ways goes over to the other one. Pure values: loads and times in, a decision out.
 //
 // Loads are the bytes that others have in flight over the cable of a way that has most. They rise and fall with every
-// message, and those of a collective by its rounds, so that no single look decides: looks that find the other way
-// the lighter one by more than the threshold must outnumber the others by some, and those that find the opposite count
-// three times. After a change the connection stays for a while, and for
-// twice as long after each change that follows soon; so two connections that make way for one another do so a few
-// times, and not for ever. Looks become rarer where there is no reason to change.
+// message, and those of a collective by its rounds, so that no single look decides: looks that find the other way the
+// lighter one by more than the threshold must outnumber the others by some, and those that find the opposite count
+// three times. After a change the connection stays for a while, and for twice as long after each change that follows
+// soon; so two connections that make way for one another do so a few times, and not for ever. Looks become rarer where
+// there is no reason to change.
 
 #include <algorithm>
 #include <cstdint>
