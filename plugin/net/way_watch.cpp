@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cinttypes>
+#include <utility>
 
 #include "plugin/base/log.h"
 #include "plugin/net/chain_search.h"
@@ -54,16 +55,15 @@ std::optional<std::vector<Hop>> WayWatch::take_advice(WatchedWay& way) {
 
 void WayWatch::advance() {
   const std::lock_guard lock(mutex_);
-  const bool wanted = std::any_of(ways_.begin(), ways_.end(),
-                                  [](const auto& way) { return way->wanted_.load(std::memory_order_relaxed); });
-  if (!wanted) {
-    asked_ = false;  // whoever wanted one is gone
-    return;
-  }
   const std::int64_t now = now_ns();
   if (!asked_) {
+    for (const auto& way : ways_) {
+      way->asked_ = way->wanted_.exchange(false, std::memory_order_acquire);
+      asked_ = asked_ || way->asked_;
+    }
+    if (!asked_) return;
+    in_flight_bytes_ = transport_.in_flight_bytes();
     scout_.ask();
-    asked_ = true;
     weigh_at_ns_ = now + kAnswersNs;
     return;
   }
@@ -71,12 +71,13 @@ void WayWatch::advance() {
   asked_ = false;
   const std::vector<Nic> nics = transport_.current_nics();
   for (const auto& way : ways_) {
-    if (way->wanted_.exchange(false, std::memory_order_acquire)) weigh(*way, nics, now);
+    if (std::exchange(way->asked_, false)) weigh(*way, nics, now);
   }
 }
 
 void WayWatch::weigh(WatchedWay& way, const std::vector<Nic>& nics, std::int64_t now_ns) {
   ChainRequest request = chain_request(transport_, scout_, {.peer = way.peer_, .dev = way.dev_}, nics);
+  request.in_flight_bytes = in_flight_bytes_;
   request.taken = &way.hops_;
   request.own_bytes = way.own_bytes_.load(std::memory_order_relaxed);
   request.own_bytes_at_relays = std::min(request.own_bytes, kMostAtRelay);
@@ -94,7 +95,10 @@ void WayWatch::weigh(WatchedWay& way, const std::vector<Nic>& nics, std::int64_t
     way.advised_ = std::move(both->other.hops);
     way.advised_ns_.store(now_ns, std::memory_order_relaxed);
   }
-  way.next_look_ns_.store(now_ns + way.balance_.pause_ns(), std::memory_order_relaxed);
+  // At chance, or every look would find a collective in the same one of its rounds.
+  const std::int64_t pause_ns = way.balance_.pause_ns();
+  const auto chance = static_cast<std::int64_t>(transport_.random() % static_cast<std::uint64_t>(pause_ns));
+  way.next_look_ns_.store(now_ns + pause_ns / 2 + chance, std::memory_order_relaxed);
 }
 
 }  // namespace meshbed::net

@@ -50,6 +50,7 @@ class WatchedWay {
   // The watch's mutex guards the rest:
   Handle peer_;
   int dev_;
+  bool asked_ = false;  // it is what the question that is under way is for
   std::vector<Hop> hops_, advised_;
   WayBalance balance_;
 };
@@ -79,6 +80,7 @@ class WayWatch {
   Transport& transport_;
   Scout& scout_;
   bool asked_ = false;
+  std::vector<std::uint64_t> in_flight_bytes_;  // from each NIC, when the question went out: as old as the answers
   std::int64_t weigh_at_ns_ = 0, next_advice_ns_ = 0;
   std::mutex mutex_;
   std::vector<std::shared_ptr<WatchedWay>> ways_;

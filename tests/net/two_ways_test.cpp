@@ -129,9 +129,9 @@ WorldResult run_traffic(const models::Cluster& cluster, const Traffic& traffic) 
 }
 
 /// A neighbour's stream of some MiB in flight, for as long as the others need.
-constexpr Flow::Options kLoad{.messages = 350, .at_once = 4, .bytes = kMiB};
-/// Across, of many sizes: about 18 ms of a cable's time.
-constexpr Flow::Options kAcross{.messages = 1200, .at_once = 8};
+constexpr Flow::Options kLoad{.messages = 1200, .at_once = 4, .bytes = kMiB};
+/// Across, of many sizes: about 60 ms of a cable's time.
+constexpr Flow::Options kAcross{.messages = 4000, .at_once = 8};
 
 constexpr const char* kByNode1 = "relayed through 192.168.100.2";
 constexpr const char* kByNode3 = "relayed through 192.168.103.1";
@@ -181,9 +181,9 @@ TEST_CASE("two ways: an idle connection stays, and asks for nothing") {
   CHECK(result.outcome == OutcomeKind::kFinished);
 }
 
-TEST_CASE("two ways: the cable of the new chain is pulled at eight moments around the change: each message once") {
+TEST_CASE("two ways: the cable of the new chain is pulled at four moments around the change: each message once") {
   const models::Cluster ring = ring_cluster(kRanks);
-  for (int moment = 0; moment < 8; ++moment) {
+  for (int moment = 0; moment < 4; ++moment) {
     auto pulled = std::make_shared<bool>(false);
     const auto result =
         run_traffic(ring, {.flows = {{0, kAcross}, {1, kLoad}},
@@ -198,7 +198,7 @@ TEST_CASE("two ways: the cable of the new chain is pulled at eight moments aroun
                                  // Between nodes 3 and 0, so many microseconds after the old chain was left.
                                  for (const models::PortRef& port : {ring.cables[3].a, ring.cables[3].b}) {
                                    ports.push_back(port);
-                                   const Picoseconds at = moment * 17 * kPicosecondsPerMicrosecond;
+                                   const Picoseconds at = moment * 34 * kPicosecondsPerMicrosecond;
                                    sim::World::get().after(at, 0, cut, &ports.back(), 0);
                                    sim::World::get().after(at + 20 * kMs, 0, cut, &ports.back(), 1);
                                  }

@@ -27,12 +27,13 @@ int changes_in_a_minute(std::uint64_t threshold_bytes, const LoadsOf& loads_of) 
 
 }  // namespace
 
-TEST_CASE("a way that is the lighter one by the threshold is no reason to change, by more it is, after three looks") {
+TEST_CASE("a way that is the lighter one by the threshold is no reason to change, by more it is, after eight looks") {
   for (const std::uint64_t more : {0, 1}) {
     WayBalance balance(kMiB);
     const WayBalance::Loads loads{.here_bytes = 3 * kMiB + more, .there_bytes = 2 * kMiB};
     for (int look = 1; look <= 100; ++look) {
-      CHECK(balance.weigh(loads, look * WayBalance::kLeastPauseNs) == (more > 0 && look >= 3));
+      CHECK(balance.weigh(loads, look * WayBalance::kLeastPauseNs) ==
+            (more > 0 && look >= WayBalance::kLooksThatAgree));
     }
   }
 }
