@@ -15,7 +15,7 @@ struct TracedMessage {
   std::uint64_t sequence = 0;
   std::uint32_t opcode = 0;  // ibv_wr_opcode
   std::uint64_t payload_bytes = 0;
-  std::uint32_t status = 0;  // ibv_wc_status; kStatusNotTold
+  std::uint32_t status = 0;     // ibv_wc_status; kStatusNotTold
   std::uint32_t immediate = 0;  // 0 where the opcode has none
 };
 

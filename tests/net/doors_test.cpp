@@ -52,13 +52,6 @@ class Stranger {
   std::vector<int> descriptors_;
 };
 
-/// A ring without its last cable; see ring_cluster().
-models::Cluster line_cluster(int nodes) {
-  models::Cluster cluster = ring_cluster(nodes);
-  cluster.cables.pop_back();
-  return cluster;
-}
-
 /// Of a node where nothing else listens.
 int service_port_of(int node) {
   const std::vector<std::uint16_t> ports = sim::host().tcp.listening_ports(node);

@@ -154,7 +154,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "two ways: no change for less than the threshold, where loads do not count, nor where the other one carries as "
+    "long stream: two ways: no change for less than the threshold, where loads do not count, nor where the other one "
+    "carries as "
     "much") {
   const models::Cluster ring = ring_cluster(kRanks);
   const auto stays = [](MeshRank& rank, const Json& send) {

@@ -164,7 +164,8 @@ TEST_CASE("messages.csv has one line for each message under its heading") {
   const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
   CHECK(text ==
         "posted_ps,started_ps,delivered_ps,completed_ps,source_rank,destination_rank,source,destination,source_gid,"
-        "destination_gid,source_qp,destination_qp,sequence,opcode,payload_bytes,wire_bytes,status,tries,deliveries,immediate\n"
+        "destination_gid,source_qp,destination_qp,sequence,opcode,payload_bytes,wire_bytes,status,tries,deliveries,"
+        "immediate\n"
         "10,20,30,40,0,1,node0/mlx5_0,node1/mlx5_0,::ffff:192.168.100.1,::,17,18,7,0,4096,4194,0,1,1,0\n");
 }
 
