@@ -14,20 +14,73 @@ constexpr std::uint64_t kPageBytes = 4096;
 // core.
 constexpr int kEagerPasses = 1000;
 
-Error timeout_error(const std::vector<ConnectAttempt>& attempts, std::int64_t timeout_ms) {
+// How long the others may take to say whom they miss.
+constexpr std::int64_t kWordMs = 1000;
+
+/// `waits`, by rank: who waits for others himself. Who does not is named first.
+Error timeout_error(const std::vector<ConnectAttempt>& attempts, const std::vector<bool>& waits,
+                    std::int64_t timeout_ms) {
   std::string text;
   int others = -1;
-  for (const ConnectAttempt& attempt : attempts) {
-    if (attempt.done()) continue;
-    if (++others == 0) text = attempt.waiting_for();
+  for (const bool waiting : {false, true}) {
+    for (const ConnectAttempt& attempt : attempts) {
+      const auto peer = static_cast<std::size_t>(attempt.edge().peer);
+      if (attempt.done() || (peer < waits.size() && waits[peer]) != waiting) continue;
+      if (++others == 0) text = attempt.waiting_for();
+    }
   }
   text += " for " + std::to_string(timeout_ms) + " ms";
   if (others > 0) text += " (and " + std::to_string(others) + " more connections wait)";
   return {ErrorCode::kTimeout, Scope::kJob, text};
 }
 
+/// The time is up: who is missing? A rank that waits itself is not; where all our peers do, one of them knows who is,
+/// and speaks first.
+Error missing(const std::vector<ConnectAttempt>& attempts, StoreClient& store, std::int64_t timeout_ms) {
+  const auto waits = store.waiting_ranks();
+  if (!waits) {
+    if (store.failure()) return waits.error();
+    Error late = timeout_error(attempts, {}, timeout_ms);
+    late.text = waits.error().text + "; " + late.text;
+    return late;
+  }
+  const bool all_wait = std::all_of(attempts.begin(), attempts.end(), [&](const ConnectAttempt& attempt) {
+    return attempt.done() || (*waits)[static_cast<std::size_t>(attempt.edge().peer)];
+  });
+  for (const Deadline word = Deadline::after_ms(kWordMs); all_wait && !word.passed();) {
+    if (auto polled = store.poll(word.remaining_ms()); !polled) return polled.error();
+    if (store.failure()) return Error{ErrorCode::kRemote, Scope::kJob, *store.failure()};
+  }
+  return timeout_error(attempts, *waits, timeout_ms);
+}
+
+/// Tells rank 0 of a long wait, and of its end.
+class LongWait {
+ public:
+  LongWait(StoreClient& store, std::int64_t timeout_ms) : store_(store), begins_(Deadline::after_ms(timeout_ms / 2)) {}
+  ~LongWait() {
+    if (told_) (void)store_.tell_waiting(false);  // a store that is gone shows everywhere else
+  }
+  LongWait(const LongWait&) = delete;
+  LongWait& operator=(const LongWait&) = delete;
+
+  Result<void> look() {
+    if (told_ || !begins_.passed()) return ok();
+    told_ = true;
+    return store_.tell_waiting(true);
+  }
+  bool told() const { return told_; }
+  const Deadline& begins() const { return begins_; }
+
+ private:
+  StoreClient& store_;
+  Deadline begins_;
+  bool told_ = false;
+};
+
 Result<void> drive(std::vector<ConnectAttempt>& attempts, StoreClient& store, std::int64_t timeout_ms) {
   const Deadline deadline = Deadline::after_ms(timeout_ms);
+  LongWait wait(store, timeout_ms);
   for (int idle_passes = 0;;) {
     bool moved = false, all_done = true, polls_plugin = false;
     for (ConnectAttempt& attempt : attempts) {
@@ -40,16 +93,12 @@ Result<void> drive(std::vector<ConnectAttempt>& attempts, StoreClient& store, st
     }
     if (all_done) return ok();
     if (store.failure()) return Error{ErrorCode::kRemote, Scope::kJob, *store.failure()};
-    if (deadline.passed()) {
-      // What others wait for comes through the store: where that is gone nobody else is to blame.
-      auto alive = store.check_alive();
-      Error late = timeout_error(attempts, timeout_ms);
-      if (!alive) late.text = alive.error().text + "; " + late.text;
-      return late;
-    }
+    if (deadline.passed()) return missing(attempts, store, timeout_ms);
+    if (auto told = wait.look(); !told) return told.error();
     idle_passes = moved ? 0 : idle_passes + 1;
     // Where the plugin must be polled we only look at the store; where an answer is all we need, we wait for it.
-    const int wait_ms = moved ? 0 : !polls_plugin ? deadline.remaining_ms() : idle_passes > kEagerPasses ? 1 : 0;
+    const Deadline& next = wait.told() ? deadline : wait.begins();
+    const int wait_ms = moved ? 0 : !polls_plugin ? next.remaining_ms() : idle_passes > kEagerPasses ? 1 : 0;
     auto polled = store.poll(wait_ms);
     if (!polled) return polled.error();
   }

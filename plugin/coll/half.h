@@ -2,6 +2,7 @@
 // The 16-bit floating point types, as bits, and their conversions: without branches, so that loops over them become
 // vectors whatever the processor. Narrowing rounds to nearest, ties to even, once; it keeps infinities, subnormal
 // numbers and signs of zero, and a NaN stays one (quiet). (IEEE 754-2019 binary16; bfloat16 is binary32's upper half.)
+// Always inline: they are compiled for several processors (reduce_kernels.h), and a linker keeps one copy of each.
 
 #include <bit>
 #include <cstdint>
@@ -16,16 +17,18 @@ struct Bfloat16 {
   std::uint16_t bits;
 };
 
-constexpr float widen(Bfloat16 value) { return std::bit_cast<float>(std::uint32_t{value.bits} << 16U); }
+[[gnu::always_inline]] constexpr float widen(Bfloat16 value) {
+  return std::bit_cast<float>(std::uint32_t{value.bits} << 16U);
+}
 
-constexpr Bfloat16 to_bfloat16(float value) {
+[[gnu::always_inline]] constexpr Bfloat16 to_bfloat16(float value) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
   const std::uint32_t rounded = bits + 0x7fffU + (bits >> 16U & 1U);
   const bool is_nan = (bits & 0x7fffffffU) > 0x7f800000U;
   return {static_cast<std::uint16_t>((is_nan ? bits | 0x00400000U : rounded) >> 16U)};
 }
 
-constexpr float widen(Float16 value) {
+[[gnu::always_inline]] constexpr float widen(Float16 value) {
   // Exponent and mantissa in binary32's place, where the exponent lacks 112. Subnormal numbers get an exponent of their
   // own, whose leading one is taken away again; no subnormal binary32 is met on the way, which some programs switch
   // off.
@@ -36,7 +39,7 @@ constexpr float widen(Float16 value) {
   return std::bit_cast<float>(bits | (value.bits & 0x8000U) << 16U);
 }
 
-constexpr Float16 to_float16(float value) {
+[[gnu::always_inline]] constexpr Float16 to_float16(float value) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
   const std::uint32_t magnitude = bits & 0x7fffffffU;
   const std::uint32_t sign = bits >> 16U & 0x8000U;

@@ -54,6 +54,11 @@ inline T written(AccumulatorOf<T> value) {
 template <typename A>
 using Wrapping = typename std::conditional_t<std::is_integral_v<A>, std::make_unsigned<A>, std::type_identity<A>>::type;
 
+// More ranks than an integer type can count may contribute to it.
+template <typename A>
+using Divided = std::conditional_t<std::is_floating_point_v<A>, A,
+                                   std::conditional_t<std::is_signed_v<A>, std::int64_t, std::uint64_t>>;
+
 template <ReduceOp op, typename A>
 inline A joined(A arrived, A own) {
   if constexpr (op == ReduceOp::kProduct) {
@@ -121,8 +126,9 @@ void reduce(void* result, const void* arrived, const void* own, std::uint64_t co
 template <typename Result, typename Arrived, typename Own>
 void average(void* result, const void* arrived, const void* own, std::uint64_t count, std::uint32_t ranks) {
   join_each(static_cast<Result*>(result), static_cast<const Arrived*>(arrived), static_cast<const Own*>(own), count,
-            [divisor = static_cast<AccumulatorOf<Own>>(ranks)](auto left, auto right) {
-              return static_cast<AccumulatorOf<Own>>(joined<ReduceOp::kSum>(left, right) / divisor);
+            [divisor = static_cast<Divided<AccumulatorOf<Own>>>(ranks)](auto left, auto right) {
+              using A = AccumulatorOf<Own>;
+              return static_cast<A>(static_cast<Divided<A>>(joined<ReduceOp::kSum>(left, right)) / divisor);
             });
 }
 

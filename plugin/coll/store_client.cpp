@@ -31,7 +31,7 @@ Result<std::unique_ptr<StoreClient>> StoreClient::connect(const std::string& add
     return Error{ErrorCode::kTimeout, Scope::kJob, "rank 0 does not answer at " + address + ": " + socket.error().text,
                  socket.error().os_errno};
   }
-  std::unique_ptr<StoreClient> client(new StoreClient(address, std::move(*socket), identity.rank));
+  std::unique_ptr<StoreClient> client(new StoreClient(address, std::move(*socket)));
   auto sent = client->send({FrameType::kHello, 0, encode_hello(identity)});
   if (!sent) return sent.error();
   auto welcome = client->await_welcome(deadline);
@@ -160,16 +160,30 @@ Result<void> StoreClient::barrier(std::int64_t timeout_ms) {
   }
 }
 
-Result<void> StoreClient::check_alive() {
-  // A machine that lost its power ends no connection: only an answer says that it is there.
-  const std::string key = "alive/" + std::to_string(rank_) + "/" + std::to_string(next_request_);
-  auto told = set(key, {});
-  if (!told) return told;
-  auto answer = get(key, Deadline::after_ms(kAliveTimeoutMs));
-  if (answer) return ok();
-  if (failure_ || answer.error().code != ErrorCode::kTimeout) return answer.error();
-  return Error{ErrorCode::kTimeout, Scope::kJob,
-               "rank 0's store at " + address_ + " has not answered for " + std::to_string(kAliveTimeoutMs) + " ms"};
+Result<void> StoreClient::tell_waiting(bool waits) { return send({FrameType::kWaits, 0, waits ? "1" : ""}); }
+
+Result<std::vector<bool>> StoreClient::waiting_ranks() {
+  const std::uint32_t request = next_request_++;
+  auto sent = send({FrameType::kWhoWaits, request, {}});
+  if (!sent) return sent.error();
+  for (const Deadline deadline = Deadline::after_ms(kAliveTimeoutMs);;) {
+    if (const auto bits = take(request)) {
+      std::vector<bool> waits(bits->size() * 8);
+      for (std::size_t rank = 0; rank < waits.size(); ++rank) {
+        waits[rank] = (static_cast<unsigned char>((*bits)[rank / 8]) >> (rank % 8) & 1U) != 0;
+      }
+      return waits;
+    }
+    if (failure_) return Error{ErrorCode::kRemote, Scope::kJob, *failure_};
+    // A machine that lost its power ends no connection: only an answer says that it is there.
+    if (deadline.passed()) {
+      return Error{
+          ErrorCode::kTimeout, Scope::kJob,
+          "rank 0's store at " + address_ + " has not answered for " + std::to_string(kAliveTimeoutMs) + " ms"};
+    }
+    auto polled = poll(deadline.remaining_ms());
+    if (!polled) return polled.error();
+  }
 }
 
 void StoreClient::announce_failure(const std::string& text) {

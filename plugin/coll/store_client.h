@@ -38,9 +38,11 @@ class StoreClient {
   Result<std::string> get(const std::string& key, Deadline deadline);
   /// Returns when every rank has called it; on timeout the error names who has not.
   Result<void> barrier(std::int64_t timeout_ms);
-  /// After a wait in vain: ok where rank 0 still answers us. An error that names it where its store is gone, with
+  /// Tells rank 0 that we have waited for others for long, or do no longer.
+  Result<void> tell_waiting(bool waits);
+  /// After a wait in vain: by rank, who has told so. An error that names rank 0 where its store does not answer, with
   /// everything that the others may have told us through it.
-  Result<void> check_alive();
+  Result<std::vector<bool>> waiting_ranks();
   /// Tells every rank that the communicator is broken (the first text wins), and waits, within reason, until rank 0 has
   /// passed it on.
   void announce_failure(const std::string& text);
@@ -57,8 +59,7 @@ class StoreClient {
     std::string text;
   };
 
-  StoreClient(std::string address, Socket socket, std::uint32_t rank)
-      : address_(std::move(address)), socket_(std::move(socket)), rank_(rank) {}
+  StoreClient(std::string address, Socket socket) : address_(std::move(address)), socket_(std::move(socket)) {}
   Result<void> send(const Frame& frame);
   Result<void> await_welcome(Deadline deadline);
   Result<void> handle(Frame frame);
@@ -66,7 +67,6 @@ class StoreClient {
 
   std::string address_;
   Socket socket_;
-  std::uint32_t rank_;
   std::string received_;
   std::uint32_t next_request_ = 1;
   bool welcome_ = false;

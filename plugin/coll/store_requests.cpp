@@ -38,6 +38,10 @@ void StoreServer::handle(Client& client, Frame frame) {
       return get(client, frame);
     case FrameType::kBarrier:
       return arrive(client, frame);
+    case FrameType::kWaits:
+      return note_waiting(client.rank, !frame.body.empty());
+    case FrameType::kWhoWaits:
+      return answer(client.rank, FrameType::kValue, frame.request, waits_);
     case FrameType::kFail:
       return fail("rank " + std::to_string(client.rank) + ": " + frame.body);
     case FrameType::kBye:
@@ -102,6 +106,12 @@ void StoreServer::get(Client& client, const Frame& frame) {
   }
   answer(client.rank, FrameType::kValue, frame.request, value->second);
   values_.erase(value);
+}
+
+void StoreServer::note_waiting(int rank, bool waits) {
+  const auto bit = static_cast<char>(1U << (static_cast<unsigned>(rank) % 8U));
+  char& byte = waits_[static_cast<std::size_t>(rank) / 8];
+  byte = static_cast<char>(waits ? byte | bit : byte & ~bit);
 }
 
 void StoreServer::arrive(Client& client, const Frame& frame) {

@@ -72,6 +72,7 @@ class StoreServer {
   void expire();
   void expire_barrier();
   bool has_left() const;
+  void note_waiting(int rank, bool waits);
   void fail(const std::string& text);
   void answer(int rank, FrameType type, std::uint32_t request, const std::string& body);
   std::string missing_ranks() const;
@@ -85,6 +86,7 @@ class StoreServer {
   std::vector<std::unique_ptr<Client>> clients_;
   std::vector<Client*> by_rank_;  // nullptr: not here
   std::vector<bool> left_;        // said goodbye
+  std::string waits_;             // a bit for each rank: it has waited for others for long
   std::unordered_map<std::string, std::string> values_;
   std::unordered_map<std::string, Waiter> waiters_;
   std::vector<Arrival> barrier_;

@@ -202,9 +202,10 @@ inline constexpr std::array<VariableInfo, static_cast<std::size_t>(Variable::kCo
      "long messages are always striped, see NCCL_MESH_STRIPE_BYTES"},
     {Variable::kTunerTimeoutMs, "NCCL_MESH_TUNER_TIMEOUT_MS", ValueKind::kNumber, 2000, 0, 600000, true,
      "the tuner waits so long for all ranks before it leaves algorithms to NCCL; 0: it always does"},
-    {Variable::kRingLoadBalance, "NCCL_MESH_RING_LOAD_BALANCE", ValueKind::kNumber, 1, 0, 1, true,
-     "1: a cable with more bytes in flight gets smaller stripes, and of equally short chains the less loaded one is "
-     "taken, also later on; 0: only rates count, and chains take turns"},
+    {Variable::kRingLoadBalance, "NCCL_MESH_RING_LOAD_BALANCE", ValueKind::kNumber, 1, 0, 2, true,
+     "1: a cable with more bytes in flight gets smaller stripes, and of equally short chains a new connection takes "
+     "the "
+     "less loaded one; 2: others change over to it later on; 0: only rates count, and chains take turns"},
     {Variable::kRingPreferShort, "NCCL_MESH_RING_PREFER_SHORT", ValueKind::kNumber, 0, 0, 1, false,
      "the shortest chain is always taken; among equal ones see RING_LOAD_BALANCE"},
     {Variable::kRingBalanceThreshold, "NCCL_MESH_RING_BALANCE_THRESHOLD", ValueKind::kNumber, 1048576, 0,

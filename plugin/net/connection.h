@@ -24,6 +24,7 @@
 #include "plugin/net/event_log.h"
 #include "plugin/net/leg.h"
 #include "plugin/net/request.h"
+#include "plugin/net/spent_legs.h"
 #include "plugin/net/state.h"
 
 namespace meshbed::net {
@@ -140,9 +141,9 @@ class Connection : public Endpoint {
   /// Moves the queue pair to ERR, and the connection waits for another leg. `why` is the failure if none comes.
   void suspend(Error why, LogLevel level = LogLevel::kWarn);
   /// On this leg from now on. The connection stays suspended until go_on(). The old leg, which is in ERR, is kept until
-  /// the next one or the end: destroying a queue pair may take seconds where its last packets wait for a dead link.
+  /// the next one, and some seconds longer (spent_legs.h).
   void stand_on(std::unique_ptr<Leg> leg) {
-    retired_ = std::move(leg_);
+    put_away(std::exchange(retired_, std::move(leg_)));
     leg_ = std::move(leg);
   }
   void go_on(LogLevel level = LogLevel::kWarn);

@@ -19,6 +19,7 @@
 #include <utility>
 
 #include "plugin/base/result.h"
+#include "plugin/net/clock.h"
 #include "plugin/net/leg.h"
 #include "plugin/verbs/completion.h"
 #include "plugin/verbs/queue_pair.h"
@@ -67,6 +68,9 @@ class Flusher {
   unsigned losses() const { return losses_; }
   void note_loss() { ++losses_; }
   void note_read() { losses_ = 0; }
+  /// Of a broken one: its port was looked at just now, to no avail. True once it may be looked at again.
+  void put_off_look(std::int64_t pause_ms) { next_look_ = Deadline::in_ms(pause_ms); }
+  bool look_is_due() const { return next_look_.passed(); }
 
  private:
   explicit Flusher(LocalEnd local) : local_(std::move(local)) {}
@@ -76,6 +80,7 @@ class Flusher {
   bool fresh_ = true;
   bool unread_ = true;  // as far as is known: what is behind a flusher that this one takes the place of
   unsigned losses_ = 0;
+  Deadline next_look_ = Deadline::in_ms(1);
   std::int64_t left_ns_ = 0;  // or when something came there later; 0: not left
   std::uint32_t under_way_ = 0;
   verbs::RegisteredBuffer word_;

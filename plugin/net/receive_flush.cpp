@@ -71,8 +71,8 @@ bool ReceiveConnection::can_flush(const Leg& rail) {
 }
 
 bool ReceiveConnection::reopen(Flusher& lost, const Leg& rail) {
-  if (lost.losses() > kLostFlushesMax || !next_port_look_.passed()) return false;
-  next_port_look_ = Deadline::in_ms(kPortPauseMs);
+  if (lost.losses() > kLostFlushesMax || !lost.look_is_due()) return false;
+  lost.put_off_look(kPortPauseMs);
   const Result<verbs::PortState> port = rail.device().query_port(rail.local().nic.port);
   if (!port || !port->active || !open_flusher(rail.local())) return false;
   resume_flushes();
@@ -218,7 +218,7 @@ void ReceiveConnection::lose_flusher(Flusher& flusher, const ibv_wc& completion)
 
 void ReceiveConnection::lose_rail_flusher(Flusher& flusher, const Error& why) {
   flusher.stand(false);
-  next_port_look_ = Deadline::in_ms(kPortPauseMs);
+  flusher.put_off_look(kPortPauseMs);
   MESHBED_WARN("%s; GPU memory is not striped over %s %s", why.text.c_str(), flusher.device().name().c_str(),
                flusher.losses() > kLostFlushesMax ? "any more" : "until its port is up");
 }

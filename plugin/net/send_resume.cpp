@@ -76,8 +76,8 @@ void SendConnection::continue_on(Resumption::Resumed resumed) {
   for (std::uint32_t slot = 0; slot < kRingSlots; ++slot) kept[slot] = records[slot] & ~kStripedSize;
   carrier_->retire();
   stand_on(std::move(resumed.leg));
-  retired_carrier_ = std::move(carrier_);  // its memory is its leg's
   origin_->peer.addresses = std::move(resumed.addresses);
+  std::unique_ptr<Carrier> next;
   if (resumed.circuit) {
     auto carrier = RelayedCarrier::create(*this, *resumed.circuit);
     if (!carrier) {
@@ -85,10 +85,11 @@ void SendConnection::continue_on(Resumption::Resumed resumed) {
       return;
     }
     (*carrier)->attach(std::move(resumed.control));
-    carrier_ = std::move(*carrier);
+    next = std::move(*carrier);
   } else {
-    carrier_ = std::make_unique<DirectCarrier>(*this, settings().stripes);
+    next = std::make_unique<DirectCarrier>(*this, settings().stripes);
   }
+  retired_carrier_ = std::exchange(carrier_, std::move(next));  // its memory is its leg's
   replays_.clear();
   replayed_ = 0;
   finish_served(served);

@@ -14,6 +14,8 @@
 namespace meshbed::net {
 namespace {
 
+/// NCCL_MESH_RING_LOAD_BALANCE.
+constexpr std::int64_t kChangesOver = 2;
 /// Answers that take longer count in the next look.
 constexpr std::int64_t kAnswersNs = 1'000'000;
 /// Between two connections of a process that change: the second one sees what the first one's change has made of it.
@@ -25,7 +27,7 @@ constexpr std::uint64_t kMostAtRelay = std::uint64_t{kPieceSlots} * kPieceBytes;
 
 std::shared_ptr<WatchedWay> WayWatch::enroll(const Handle& peer, int dev, const std::vector<Hop>& hops) {
   const Config& config = transport_.config();
-  if (!config.flag(Variable::kRingLoadBalance)) return nullptr;
+  if (config.number(Variable::kRingLoadBalance) != kChangesOver) return nullptr;
   auto way = std::make_shared<WatchedWay>(peer, dev, hops,
                                           static_cast<std::uint64_t>(config.number(Variable::kRingBalanceThreshold)));
   way->next_look_ns_.store(now_ns() + way->balance_.pause_ns(), std::memory_order_relaxed);
@@ -56,23 +58,22 @@ std::optional<std::vector<Hop>> WayWatch::take_advice(WatchedWay& way) {
 void WayWatch::advance() {
   const std::lock_guard lock(mutex_);
   const std::int64_t now = now_ns();
-  if (!asked_) {
+  if (asked_ && now < weigh_at_ns_) return;
+  if (std::exchange(asked_, false)) {
+    const std::vector<Nic> nics = transport_.current_nics();
     for (const auto& way : ways_) {
-      way->asked_ = way->wanted_.exchange(false, std::memory_order_acquire);
-      asked_ = asked_ || way->asked_;
+      if (std::exchange(way->asked_, false)) weigh(*way, nics, now);
     }
-    if (!asked_) return;
-    in_flight_bytes_ = transport_.in_flight_bytes();
-    scout_.ask();
-    weigh_at_ns_ = now + kAnswersNs;
-    return;
   }
-  if (now < weigh_at_ns_) return;
-  asked_ = false;
-  const std::vector<Nic> nics = transport_.current_nics();
+  // Also those that began to want it while the others' answers were awaited.
   for (const auto& way : ways_) {
-    if (std::exchange(way->asked_, false)) weigh(*way, nics, now);
+    way->asked_ = way->wanted_.exchange(false, std::memory_order_acquire);
+    asked_ = asked_ || way->asked_;
   }
+  if (!asked_) return;
+  in_flight_bytes_ = transport_.in_flight_bytes();
+  scout_.ask();
+  weigh_at_ns_ = now + kAnswersNs;
 }
 
 void WayWatch::weigh(WatchedWay& way, const std::vector<Nic>& nics, std::int64_t now_ns) {

@@ -227,6 +227,17 @@ TEST_CASE("every type, reduction and form, on every kind of vectors, in place an
   check_type<Bfloat16>(DataType::kBfloat16);
 }
 
+TEST_CASE("more ranks than an 8-bit number counts to may be averaged") {
+  const auto average = [](auto arrived, auto own, DataType type, std::uint32_t ranks) {
+    reduce_kernels(type, ReduceOp::kAverage).only(&arrived, &arrived, &own, 1, ranks);
+    return static_cast<int>(arrived);
+  };
+  CHECK(average(std::int8_t{-100}, std::int8_t{-28}, DataType::kInt8, 128) == -1);
+  CHECK(average(std::int8_t{100}, std::int8_t{27}, DataType::kInt8, 256) == 0);
+  CHECK(average(std::uint8_t{200}, std::uint8_t{50}, DataType::kUint8, 256) == 0);
+  CHECK(average(std::uint8_t{200}, std::uint8_t{55}, DataType::kUint8, 255) == 1);
+}
+
 TEST_CASE("eight-bit floats are moved, never reduced") {
   for (const DataType type : {DataType::kFloat8e4m3, DataType::kFloat8e5m2}) {
     CHECK_FALSE(is_reducible(type));

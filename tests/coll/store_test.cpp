@@ -192,12 +192,22 @@ TEST_CASE("nobody at the rendezvous is a timeout that names the address") {
 }
 
 TEST_CASE(
-    "after a wait in vain a rank asks whether the store still answers: a machine without power ends no connection") {
+    "after a wait in vain a rank asks who waits too, and whether the store still answers: a machine without power ends "
+    "no connection") {
   const std::string address = free_address();
   {
     auto server = serve(address, 2);
     auto one = join(address, 1, 2);
-    for (int time = 0; time < 3; ++time) CHECK(one->check_alive().has_value());
+    auto none = one->waiting_ranks();
+    REQUIRE(none.has_value());
+    CHECK_FALSE((*none)[1]);
+    for (const bool waits : {true, false, true}) {
+      REQUIRE(one->tell_waiting(waits).has_value());
+      const auto told = one->waiting_ranks();
+      REQUIRE(told.has_value());
+      CHECK((*told)[1] == waits);
+      CHECK_FALSE((*told)[0]);
+    }
   }
   const std::string silent = free_address();
   auto listener = Socket::listen(*parse_address(silent));
@@ -212,7 +222,7 @@ TEST_CASE(
   std::string welcome = encode({FrameType::kWelcome, 0, {}});
   CHECK(socket.write_from(&welcome) == Socket::Outcome::kMoved);
   joining.join();
-  const auto alive = one->check_alive();
+  const auto alive = one->waiting_ranks();
   REQUIRE_FALSE(alive.has_value());
   CHECK(alive.error().text == "rank 0's store at " + silent + " has not answered for 2000 ms");
 }

@@ -133,6 +133,9 @@ constexpr Flow::Options kLoad{.messages = 1200, .at_once = 4, .bytes = kMiB};
 /// Across, of many sizes: about 60 ms of a cable's time.
 constexpr Flow::Options kAcross{.messages = 4000, .at_once = 8};
 
+/// Where connections change over.
+models::Cluster balanced_ring() { return with(ring_cluster(kRanks), "NCCL_MESH_RING_LOAD_BALANCE", "2"); }
+
 constexpr const char* kByNode1 = "relayed through 192.168.100.2";
 constexpr const char* kByNode3 = "relayed through 192.168.103.1";
 
@@ -140,24 +143,23 @@ constexpr const char* kByNode3 = "relayed through 192.168.103.1";
 
 TEST_CASE(
     "two ways: a connection changes over to the one that carries less, once, and every byte comes once in order") {
-  const auto result =
-      run_traffic(ring_cluster(kRanks),
-                  {.flows = {{0, kAcross}, {1, kLoad}}, .after = [](MeshRank& rank, const Json& send) {
-                     CHECK(changes_of(send) == 1);
-                     CHECK(send.at("resumed") == 1);
-                     CHECK(text_of(send, "way") == kByNode3);
-                     CHECK(send.at("done") == kAcross.messages);
-                     CHECK(rank.infos().find("a chain that carries less leads to the peer") != std::string::npos);
-                     CHECK(rank.warnings().empty());
-                   }});
+  const auto result = run_traffic(
+      balanced_ring(), {.flows = {{0, kAcross}, {1, kLoad}}, .after = [](MeshRank& rank, const Json& send) {
+                          CHECK(changes_of(send) == 1);
+                          CHECK(send.at("resumed") == 1);
+                          CHECK(text_of(send, "way") == kByNode3);
+                          CHECK(send.at("done") == kAcross.messages);
+                          CHECK(rank.infos().find("a chain that carries less leads to the peer") != std::string::npos);
+                          CHECK(rank.warnings().empty());
+                        }});
   CHECK(result.outcome == OutcomeKind::kFinished);
 }
 
 TEST_CASE(
-    "long stream: two ways: no change for less than the threshold, where loads do not count, nor where the other one "
-    "carries as "
-    "much") {
-  const models::Cluster ring = ring_cluster(kRanks);
+    "long stream: two ways: no change for less than the threshold, nobody asked for it, nor where the other one "
+    "carries "
+    "as much") {
+  const models::Cluster ring = balanced_ring();
   const auto stays = [](MeshRank& rank, const Json& send) {
     CHECK(changes_of(send) == 0);
     CHECK(text_of(send, "way") == kByNode1);
@@ -167,23 +169,24 @@ TEST_CASE(
   Flow::Options longer = kLoad;  // it has its cable for itself, and must not end first
   longer.messages *= 2;
   run_traffic(with(ring, "NCCL_MESH_RING_BALANCE_THRESHOLD", "67108864"), {.flows = beside, .after = stays});
-  run_traffic(with(ring, "NCCL_MESH_RING_LOAD_BALANCE", "0"), {.flows = beside, .after = stays});
+  run_traffic(ring_cluster(kRanks), {.flows = beside, .after = stays});
+  run_traffic(with(ring_cluster(kRanks), "NCCL_MESH_RING_LOAD_BALANCE", "0"), {.flows = beside, .after = stays});
   run_traffic(ring, {.flows = {{0, kAcross}, {1, kLoad}, {3, longer}}, .after = stays});
 }
 
 TEST_CASE("two ways: an idle connection stays, and asks for nothing") {
   const auto result =
-      run_traffic(ring_cluster(kRanks), {.flows = {{0, {.messages = 4, .at_once = 4, .bytes = 4096}}, {1, kLoad}},
-                                         .after = [](MeshRank& rank, const Json& send) {
-                                           CHECK(changes_of(send) == 0);
-                                           CHECK(text_of(send, "way") == kByNode1);
-                                           CHECK(rank.infos().find("carries") == std::string::npos);  // nor did it ask
-                                         }});
+      run_traffic(balanced_ring(), {.flows = {{0, {.messages = 4, .at_once = 4, .bytes = 4096}}, {1, kLoad}},
+                                    .after = [](MeshRank& rank, const Json& send) {
+                                      CHECK(changes_of(send) == 0);
+                                      CHECK(text_of(send, "way") == kByNode1);
+                                      CHECK(rank.infos().find("carries") == std::string::npos);  // nor did it ask
+                                    }});
   CHECK(result.outcome == OutcomeKind::kFinished);
 }
 
 TEST_CASE("two ways: the cable of the new chain is pulled at four moments around the change: each message once") {
-  const models::Cluster ring = ring_cluster(kRanks);
+  const models::Cluster ring = balanced_ring();
   for (int moment = 0; moment < 4; ++moment) {
     auto pulled = std::make_shared<bool>(false);
     const auto result =
@@ -216,7 +219,7 @@ TEST_CASE("two ways: the cable of the new chain is pulled at four moments around
 }
 
 TEST_CASE("two ways: a connection that is made beside a stream begins on the other one") {
-  const auto result = run_mesh(ring_cluster(kRanks), [](MeshRank& rank) {
+  const auto result = run_mesh(balanced_ring(), [](MeshRank& rank) {
     std::optional<Comms> beside;
     if (rank.rank() == 1) beside = rank.connect_both(kReceiver, 0);
     if (rank.rank() == kReceiver) beside = rank.connect_both(1, 0);
