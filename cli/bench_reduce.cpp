@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstring>
 #include <nlohmann/json.hpp>
 #include <ostream>
@@ -44,7 +45,7 @@ void copy(char* to, const char* from, std::uint64_t bytes) {
     Line line;
     std::memcpy(&line, from + at, sizeof line);
     std::memcpy(to + at, &line, sizeof line);
-    asm volatile("" ::: "memory");
+    std::atomic_signal_fence(std::memory_order_seq_cst);
   }
 }
 

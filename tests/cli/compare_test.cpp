@@ -265,11 +265,12 @@ TEST_CASE("a trace file is read by the names of its columns, and its errors have
   const std::string header =
       "opcode,payload_bytes,source_rank,destination_rank,source,destination,source_gid,destination_gid,source_qp,"
       "destination_qp,"
-      "sequence,status\n";
-  CHECK(read(header + "1,64,0,1,node0/a,node1/a,::1,::2,7,8,0,0\n") == "1");
+      "sequence,status,immediate\n";
+  CHECK(read(header + "1,64,0,1,node0/a,node1/a,::1,::2,7,8,0,0,3\n") == "1");
   CHECK(read(header) == "0");
-  CHECK(read(header + "1,64,0\n") == ":2: 3 columns where the header has 12");
-  CHECK(read(header + "1,x,0,1,node0/a,node1/a,::1,::2,7,8,0,0\n") == ":2: payload_bytes: \"x\" is not such a number");
+  CHECK(read(header + "1,64,0\n") == ":2: 3 columns where the header has 13");
+  CHECK(read(header + "1,x,0,1,node0/a,node1/a,::1,::2,7,8,0,0,3\n") ==
+        ":2: payload_bytes: \"x\" is not such a number");
   CHECK(read("opcode\n1\n") == ":1: there is no column source_rank");
   CHECK(read("") == ": cannot be read; run it again without --no-trace");
 }
