@@ -82,7 +82,7 @@ inline void join_each(Result* result, const Arrived* arrived, const Own* own, st
 #if defined(__F16C__)
 // The processor converts float16 itself, eight at a time, which no compiler finds: so in blocks, by way of float32 in
 // the nearest cache. The same bits.
-constexpr std::uint64_t kAtOnce = 8, kBlock = 256;
+inline constexpr std::uint64_t kAtOnce = 8, kBlock = 256;
 
 inline void convert(float* to, const Float16* from, std::uint64_t count) {
   std::uint64_t at = 0;
