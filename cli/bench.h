@@ -4,6 +4,7 @@
 // Speed is CPU time (never wall time) and comes with its provenance; nothing here is a test.
 
 #include <nlohmann/json_fwd.hpp>
+#include <vector>
 
 #include "cli/command.h"
 
@@ -14,6 +15,9 @@ nlohmann::json bench_provenance();
 
 /// Of this process, all threads.
 double cpu_seconds();
+
+/// Of two in the middle, their mean. There must be values.
+double median(std::vector<double> values);
 
 int bench_command(const Arguments& arguments, std::ostream& out, std::ostream& err);
 

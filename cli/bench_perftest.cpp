@@ -38,12 +38,6 @@ struct Options {
   std::string keep;
 };
 
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const std::size_t half = values.size() / 2;
-  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
-}
-
 /// What one side found out for one size, by repetition.
 struct Series {
   std::uint64_t size_bytes = 0;

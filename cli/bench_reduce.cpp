@@ -56,11 +56,6 @@ double seconds_of(const Work& work) {
   return cpu_seconds() - before;
 }
 
-double median(std::vector<double> values) {
-  std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2), values.end());
-  return values[values.size() / 2];
-}
-
 nlohmann::json measure(Buffers& buffers, DataType type, VectorLevel level, int repetitions) {
   const std::uint64_t bytes = buffers.result.size();
   const auto gigabytes_per_s = [&](int passes, double seconds) {

@@ -46,28 +46,30 @@ struct NvlDomainInfoV5 {
 /// What NCCL's own cost model starts from; a tuner may change it. Left alone here, so nothing is said of its layout.
 struct TunerConstantsV5;
 
+using TunerInit = int(void** context, std::uint64_t commId, std::size_t nRanks, std::size_t nNodes, LogFunction log,
+                      NvlDomainInfoV5* nvlDomainInfo, TunerConstantsV5* constants);
+/// `collCostTable` is declared float** and is the address of float[numAlgo][numProto]: microseconds, or kCostIgnore.
+/// `nChannels` 0: as NCCL likes.
+using TunerGetCollInfo = int(void* context, int collType, std::size_t nBytes, int numPipeOps, float** collCostTable,
+                             int numAlgo, int numProto, int regBuff, int* nChannels);
+/// `chunkSize`: bytes, NCCL's; what is left there NCCL rounds and bounds.
+using TunerGetChunkSize = int(void* context, int collType, std::size_t nBytes, int algo, int proto, int nChannels,
+                              std::size_t* chunkSize);
+using TunerFinalize = int(void* context);
+
 struct TunerV5 {
   const char* name;
-  int (*init)(void** context, std::uint64_t commId, std::size_t nRanks, std::size_t nNodes, LogFunction log,
-              NvlDomainInfoV5* nvlDomainInfo, TunerConstantsV5* constants);
-  /// `collCostTable` is declared float** and is the address of float[numAlgo][numProto]: microseconds, or kCostIgnore.
-  /// `nChannels` 0: as NCCL likes.
-  int (*getCollInfo)(void* context, int collType, std::size_t nBytes, int numPipeOps, float** collCostTable,
-                     int numAlgo, int numProto, int regBuff, int* nChannels);
-  int (*finalize)(void* context);
+  TunerInit* init;
+  TunerGetCollInfo* getCollInfo;
+  TunerFinalize* finalize;
 };
 
-/// The same, and behind it the one entry that version 6 is for.
 struct TunerV6 {
   const char* name;
-  int (*init)(void** context, std::uint64_t commId, std::size_t nRanks, std::size_t nNodes, LogFunction log,
-              NvlDomainInfoV5* nvlDomainInfo, TunerConstantsV5* constants);
-  int (*getCollInfo)(void* context, int collType, std::size_t nBytes, int numPipeOps, float** collCostTable,
-                     int numAlgo, int numProto, int regBuff, int* nChannels);
-  int (*finalize)(void* context);
-  /// `chunkSize`: bytes, NCCL's; what is left there NCCL rounds and bounds. nullptr: not asked.
-  int (*getChunkSize)(void* context, int collType, std::size_t nBytes, int algo, int proto, int nChannels,
-                      std::size_t* chunkSize);
+  TunerInit* init;
+  TunerGetCollInfo* getCollInfo;
+  TunerFinalize* finalize;
+  TunerGetChunkSize* getChunkSize;  // nullptr: not asked
 };
 
 static_assert(offsetof(NvlDomainInfoV5, nNvlDomains) == 0);

@@ -86,10 +86,10 @@ std::size_t turn_of(const ChainRequest& request, const std::vector<PeerAddress>&
 
 /// Us, as if we had answered ourselves.
 AtlasNode own_node(const ChainRequest& request) {
-  AtlasNode own{.node = request.node, .addresses = own_addresses(*request.nics), .doors = {}, .traffic = {{}}};
+  AtlasNode own{.node = request.node, .addresses = own_addresses(*request.nics), .doors = {{}}};
   for (const PeerAddress& address : own.addresses) {
     if (address.nic >= request.in_flight_bytes.size()) continue;
-    own.traffic[0].push_back({address.prefix.address, request.in_flight_bytes[address.nic]});
+    own.doors[0].traffic.push_back({address.prefix.address, request.in_flight_bytes[address.nic]});
   }
   return own;
 }
@@ -113,8 +113,8 @@ std::uint64_t own_bytes_between(std::uint64_t from, const PeerAddress& to, const
 std::uint64_t load_between(const AtlasNode& from, const PeerAddress& to, const ChainRequest& request) {
   const PeerAddress* port = shared_address({to}, from.addresses);
   std::uint64_t bytes = 0;
-  for (const auto& process : from.traffic) {
-    for (const PortTraffic& traffic : process) {
+  for (const RelayDoor& door : from.doors) {
+    for (const PortTraffic& traffic : door.traffic) {
       if (port != nullptr && traffic.address == port->prefix.address) bytes += traffic.in_flight_bytes;
     }
   }
@@ -168,24 +168,20 @@ const PeerAddress* shared_address(const std::vector<PeerAddress>& from, const st
   return nullptr;
 }
 
-void Atlas::add(std::uint64_t node, const RelayDoor& door, std::vector<PeerAddress> addresses,
-                std::vector<PortTraffic> traffic) {
+void Atlas::add(std::uint64_t node, RelayDoor door, std::vector<PeerAddress> addresses) {
   auto found = std::lower_bound(nodes_.begin(), nodes_.end(), node,
                                 [](const AtlasNode& known, std::uint64_t wanted) { return known.node < wanted; });
   if (found == nodes_.end() || found->node != node) {
-    found = nodes_.insert(found, AtlasNode{.node = node, .addresses = {}, .doors = {}, .traffic = {}});
+    found = nodes_.insert(found, AtlasNode{.node = node, .addresses = {}, .doors = {}});
   }
   found->addresses = std::move(addresses);
   const auto place =
       std::lower_bound(found->doors.begin(), found->doors.end(), door.process,
                        [](const RelayDoor& known, std::uint32_t process) { return known.process < process; });
-  const auto index = place - found->doors.begin();
   if (place != found->doors.end() && place->process == door.process) {
-    *place = door;
-    found->traffic[static_cast<std::size_t>(index)] = std::move(traffic);
+    *place = std::move(door);
   } else {
-    found->doors.insert(place, door);
-    found->traffic.insert(found->traffic.begin() + index, std::move(traffic));
+    found->doors.insert(place, std::move(door));
   }
 }
 

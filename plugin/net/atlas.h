@@ -12,13 +12,6 @@
 
 namespace meshbed::net {
 
-/// Where circuits through a node begin: a process of it, and the port at which it listens on every address.
-struct RelayDoor {
-  std::uint32_t process = 0;
-  std::uint16_t port = 0;
-  bool operator==(const RelayDoor&) const = default;
-};
-
 /// What a process has in flight from the port of an address of its node.
 struct PortTraffic {
   IpAddress address;
@@ -26,11 +19,18 @@ struct PortTraffic {
   bool operator==(const PortTraffic&) const = default;
 };
 
+/// Where circuits through a node begin: a process of it, and the port at which it listens on every address.
+struct RelayDoor {
+  std::uint32_t process = 0;
+  std::uint16_t port = 0;
+  std::vector<PortTraffic> traffic{};  // the process's, when it answered
+  bool operator==(const RelayDoor&) const = default;
+};
+
 struct AtlasNode {
   std::uint64_t node = 0;
   std::vector<PeerAddress> addresses;
-  std::vector<RelayDoor> doors;                   // in the order of their processes
-  std::vector<std::vector<PortTraffic>> traffic;  // of each of them, when it answered
+  std::vector<RelayDoor> doors;  // in the order of their processes
 };
 
 /// One relay of a chain: who it is and where to dial it from the node before it.
@@ -68,8 +68,7 @@ struct Chain {
 class Atlas {
  public:
   /// One more answer; a process that answers again replaces what it said before.
-  void add(std::uint64_t node, const RelayDoor& door, std::vector<PeerAddress> addresses,
-           std::vector<PortTraffic> traffic = {});
+  void add(std::uint64_t node, RelayDoor door, std::vector<PeerAddress> addresses);
   const std::vector<AtlasNode>& nodes() const { return nodes_; }
 
   /// The relays between us and the target, the nearest first; nullopt: there is no chain of at most hop_limit cables.

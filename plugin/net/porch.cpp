@@ -96,8 +96,7 @@ bool Porch::is_crowded() const {
              callers_.begin(), callers_.end(), [](const auto& caller) { return !caller->is_spared(); })) > kCallersMost;
 }
 
-/// One goes (crowd.h). Who has a whole message waiting is handed on instead: he
-/// has said who he is.
+/// One goes (crowd.h). Who has a whole message waiting is handed on instead: he has said who he is.
 void Porch::make_room(std::vector<Arrival>& arrivals) {
   std::vector<Waiting> waiting;
   for (const auto& caller : callers_) {

@@ -206,12 +206,11 @@ bool Scout::take_own(const Beacon& answer) {
     return false;
   }
   if (std::find(asked_.begin(), asked_.end(), answer.query) == asked_.end()) return false;
-  std::vector<PortTraffic> traffic;
+  RelayDoor door{.process = answer.process, .port = answer.circuit_port};
   for (std::size_t at = 0; at < answer.addresses.size(); ++at) {
-    traffic.push_back({answer.addresses[at].prefix.address, answer.in_flight_bytes[at]});
+    door.traffic.push_back({answer.addresses[at].prefix.address, answer.in_flight_bytes[at]});
   }
-  atlas_.add(answer.node, {.process = answer.process, .port = answer.circuit_port}, answer.addresses,
-             std::move(traffic));
+  atlas_.add(answer.node, std::move(door), answer.addresses);
   return true;
 }
 

@@ -60,8 +60,8 @@ class WayWatch {
   WayWatch(Transport& transport, Scout& scout) : transport_(transport), scout_(scout) {}
 
   // Any thread:
-  /// For a connection to `peer` through these relays, until it lets go of what it gets. nullptr: loads do not count
-  /// here (NCCL_MESH_RING_LOAD_BALANCE=0).
+  /// For a connection to `peer` through these relays, until it lets go of what it gets. nullptr: connections do not
+  /// change over here (NCCL_MESH_RING_LOAD_BALANCE is not 2).
   std::shared_ptr<WatchedWay> enroll(const Handle& peer, int dev, const std::vector<Hop>& hops);
   /// The connection has another chain now, whatever the reason.
   void changed(WatchedWay& way, const std::vector<Hop>& hops);

@@ -171,9 +171,9 @@ struct Loads {
 
 struct Diagonal {
   explicit Diagonal(const Loads& loads) {
-    atlas.add(2, {1, 5002}, as_peer(nics_of(kRing[1])), {{address(101, 2), loads.from_2_to_3}});
-    atlas.add(4, {1, 5004}, as_peer(nics_of(kRing[3])),
-              {{address(102, 4), loads.from_4_to_3}, {address(103, 4), 99 * kMiB}});
+    atlas.add(2, {1, 5002, {{address(101, 2), loads.from_2_to_3}}}, as_peer(nics_of(kRing[1])));
+    atlas.add(4, {1, 5004, {{address(102, 4), loads.from_4_to_3}, {address(103, 4), 99 * kMiB}}},
+              as_peer(nics_of(kRing[3])));
     request = {.nics = &own, .node = 1, .target = 3, .target_addresses = as_peer(nics_of(kRing[2])), .hop_limit = 4};
     request.in_flight_bytes = {loads.to_2, loads.to_4};
     request.threshold_bytes = kMiB;
@@ -208,9 +208,9 @@ TEST_CASE(
 TEST_CASE("a relay's load is that of all its processes") {
   Diagonal diagonal({.from_2_to_3 = kMiB});
   CHECK(diagonal.first() == 2);
-  diagonal.atlas.add(2, {7, 5007}, as_peer(nics_of(kRing[1])), {{Diagonal::address(101, 2), kMiB}});
+  diagonal.atlas.add(2, {7, 5007, {{Diagonal::address(101, 2), kMiB}}}, as_peer(nics_of(kRing[1])));
   CHECK(diagonal.first() == 4);
-  diagonal.atlas.add(2, {7, 5007}, as_peer(nics_of(kRing[1])), {});
+  diagonal.atlas.add(2, {7, 5007}, as_peer(nics_of(kRing[1])));
   CHECK(diagonal.first() == 2);
 }
 
