@@ -16,6 +16,7 @@
 
 #include "plugin/base/result.h"
 #include "plugin/coll/connection.h"
+#include "plugin/coll/datatype.h"
 #include "plugin/coll/executor.h"
 #include "plugin/coll/memory.h"
 #include "plugin/coll/plan.h"
@@ -45,7 +46,8 @@ struct Operation {
   const void* input = nullptr;
   void* output = nullptr;
   std::uint64_t count = 0, receive_count = 0;
-  std::uint64_t element_bytes = 4;
+  DataType type = DataType::kFloat32;
+  ReduceOp op = ReduceOp::kSum;
   int root = 0, to = -1, from = -1;
 };
 
@@ -75,13 +77,13 @@ class Communicator {
   Result<void> open_transport();
   Result<void> choose_devices();
 
-  PlanRequest request_of(const Operation& operation, int channel) const;
+  PlanRequest request_of(const Operation& operation) const;
   // On the service thread.
   Result<void> prepare(const Operation& operation, std::vector<Lane>* lanes);
-  Result<void> connect_peers(const Operation& operation);
-  Result<LaneMemory> lane_memory(const Plan& plan, const Operation& operation);
-  Result<void> register_for_sends(const Plan& plan, const Operation& operation, LaneMemory* memory);
-  Result<void> register_for_receives(const Plan& plan, const Operation& operation, LaneMemory* memory);
+  Result<void> connect_peers(const std::vector<Leg>& legs);
+  /// `memory` has the buffers and the kernels; what connects it with the network is added.
+  Result<void> register_for_sends(const Plan& plan, LaneMemory* memory);
+  Result<void> register_for_receives(const Plan& plan, LaneMemory* memory);
   void break_down(const Error& error);
 
   bool leaves_peers_unharmed(const Operation& operation, const Error& error) const;

@@ -1,14 +1,16 @@
 // One operation, from the caller's thread over the service thread to the progress thread and back.
+#include <algorithm>
+
 #include "plugin/coll/communicator.h"
 
 namespace meshbed::coll {
 namespace {
 
-constexpr std::uint64_t kSlotAlignment = 64;  // a cache line, and float's alignment
+constexpr std::uint64_t kSlotAlignment = 64;  // a cache line, and every element's alignment
 
 }  // namespace
 
-PlanRequest Communicator::request_of(const Operation& operation, int channel) const {
+PlanRequest Communicator::request_of(const Operation& operation) const {
   return {.collective = operation.collective,
           .rank = options_.rank,
           .ranks = options_.world,
@@ -17,9 +19,8 @@ PlanRequest Communicator::request_of(const Operation& operation, int channel) co
           .from = operation.from,
           .count = operation.count,
           .receive_count = operation.receive_count,
-          .in_place = operation.input == operation.output,
-          .element_bytes = operation.element_bytes,
-          .channel = channel,
+          .element_bytes = size_of(operation.type),
+          .partial_bytes = size_of(accumulator_of(operation.type)),
           .channels = options_.channels,
           .slice_bytes_max = options_.slice_bytes,
           .slots = options_.steps};
@@ -79,50 +80,53 @@ Result<void> Communicator::barrier() {
 
 Result<void> Communicator::prepare(const Operation& operation, std::vector<Lane>* lanes) {
   if (memory_ != nullptr) memory_->drop_temporary();
-  auto connected = connect_peers(operation);
+  const std::vector<Leg> legs = legs_of(request_of(operation));
+  auto connected = connect_peers(legs);
   if (!connected) return connected;
-  lanes->reserve(static_cast<std::size_t>(options_.channels));
-  for (int channel = 0; channel < options_.channels; ++channel) {
-    const Plan plan = make_plan(request_of(operation, channel));
-    if (plan.send_steps == 0 && plan.recv_steps == 0 && plan.copy.size_bytes == 0) continue;
-    auto memory = lane_memory(plan, operation);
-    if (!memory) return memory.error();
-    // A lane alone in the world has no plugin, and never calls one.
-    lanes->emplace_back(transport_ != nullptr ? &transport_->table() : nullptr, plan, *memory);
+  const std::size_t element_bytes = size_of(operation.type);
+  lanes->reserve(legs.size() * static_cast<std::size_t>(options_.channels));
+  for (const Leg& leg : legs) {
+    LaneMemory buffers;
+    buffers.input = static_cast<const char*>(operation.input) + leg.input_offset * element_bytes;
+    buffers.output = static_cast<char*>(operation.output) + leg.output_offset * element_bytes;
+    buffers.kernels = &reduce_kernels(operation.type, operation.op);
+    PlanRequest request = leg.request;
+    request.in_place = buffers.input == buffers.output && request.to >= 0 && request.from >= 0;
+    for (request.channel = 0; request.channel < options_.channels; ++request.channel) {
+      const Plan plan = make_plan(request);
+      if (plan.send_steps == 0 && plan.recv_steps == 0 && plan.copy.count == 0) continue;
+      LaneMemory memory = buffers;
+      auto receives = register_for_receives(plan, &memory);
+      if (!receives) return receives;
+      auto sends = register_for_sends(plan, &memory);
+      if (!sends) return sends;
+      // A lane alone in the world has no plugin, and never calls one.
+      lanes->emplace_back(transport_ != nullptr ? &transport_->table() : nullptr, plan, memory);
+    }
   }
   return ok();
 }
 
-Result<void> Communicator::connect_peers(const Operation& operation) {
-  const Peers peers = peers_of(request_of(operation, 0));
-  if (peers.send < 0 && peers.recv < 0) return ok();
+Result<void> Communicator::connect_peers(const std::vector<Leg>& legs) {
   std::vector<Edge> edges;
-  for (int channel = 0; channel < options_.channels; ++channel) {
-    if (peers.recv >= 0) edges.push_back({peers.recv, channel, Direction::kReceive});
-    if (peers.send >= 0) edges.push_back({peers.send, channel, Direction::kSend});
+  for (const Leg& leg : legs) {
+    const Peers peers = peers_of(leg.request);
+    for (int channel = 0; channel < options_.channels; ++channel) {
+      if (peers.recv >= 0) edges.push_back({peers.recv, channel, Direction::kReceive});
+      if (peers.send >= 0) edges.push_back({peers.send, channel, Direction::kSend});
+    }
   }
-  return connections_->establish(edges, options_.connect_timeout_ms);
+  return edges.empty() ? ok() : connections_->establish(edges, options_.connect_timeout_ms);
 }
 
-Result<LaneMemory> Communicator::lane_memory(const Plan& plan, const Operation& operation) {
-  LaneMemory memory;
-  memory.input = static_cast<const char*>(operation.input);
-  memory.output = static_cast<char*>(operation.output);
-  auto receives = register_for_receives(plan, operation, &memory);
-  if (!receives) return receives.error();
-  auto sends = register_for_sends(plan, operation, &memory);
-  if (!sends) return sends.error();
-  return memory;
-}
-
-Result<void> Communicator::register_for_receives(const Plan& plan, const Operation& operation, LaneMemory* memory) {
+Result<void> Communicator::register_for_receives(const Plan& plan, LaneMemory* memory) {
   if (plan.recv_steps == 0) return ok();
   Connection* connection = connections_->find({plan.recv_peer, plan.request.channel, Direction::kReceive});
   memory->recv_comm = connection->comm;
   // The first and the last step show every kind of step that a plan has.
   for (const std::uint64_t index : {std::uint64_t{0}, plan.recv_steps - 1}) {
     if (recv_step(plan, index).arrival != Arrival::kStore) continue;  // through a slot
-    auto handle = memory_->handle_of(connection->comm, operation.output, output_bytes_of(plan.request));
+    auto handle = memory_->handle_of(connection->comm, memory->output, output_bytes_of(plan.request));
     if (!handle) return handle.error();
     memory->output_handle = *handle;
   }
@@ -138,19 +142,21 @@ Result<void> Communicator::register_for_receives(const Plan& plan, const Operati
   return ok();
 }
 
-Result<void> Communicator::register_for_sends(const Plan& plan, const Operation& operation, LaneMemory* memory) {
+Result<void> Communicator::register_for_sends(const Plan& plan, LaneMemory* memory) {
   if (plan.send_steps == 0) return ok();
   void* comm = connections_->find({plan.send_peer, plan.request.channel, Direction::kSend})->comm;
   memory->send_comm = comm;
-  for (const std::uint64_t index : {std::uint64_t{0}, plan.send_steps - 1}) {
+  // The second step as well: there an all_reduce may send partial results.
+  const std::uint64_t last = plan.send_steps - 1;
+  for (const std::uint64_t index : {std::uint64_t{0}, std::min<std::uint64_t>(1, last), last}) {
     const Source source = send_step(plan, index).source;
     Result<void*> handle = nullptr;
     switch (source) {
       case Source::kInput:  // the plugin's registration is not const, its sends only read
-        handle = memory_->handle_of(comm, const_cast<void*>(operation.input), input_bytes_of(plan.request));
+        handle = memory_->handle_of(comm, const_cast<char*>(memory->input), input_bytes_of(plan.request));
         break;
       case Source::kOutput:
-        handle = memory_->handle_of(comm, operation.output, output_bytes_of(plan.request));
+        handle = memory_->handle_of(comm, memory->output, output_bytes_of(plan.request));
         break;
       case Source::kPartial:
         handle = memory_->handle_of(comm, memory->staging,

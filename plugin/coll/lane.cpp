@@ -5,7 +5,6 @@
 
 #include "plugin/base/check.h"
 #include "plugin/coll/plugin_log.h"
-#include "plugin/coll/reduce.h"
 
 namespace meshbed::coll {
 namespace {
@@ -25,8 +24,8 @@ Lane::Lane(NetTable* net, const Plan& plan, const LaneMemory& memory)
   if (plan_.send_steps > 0) send_ = send_step(plan_, 0);
   if (plan_.recv_steps > 0) recv_ = recv_step(plan_, 0);
   // An empty first step has no slice.
-  if (plan_.send_steps > 0 && send_.size_bytes == 0) next_send_step();
-  if (plan_.recv_steps > 0 && recv_.size_bytes == 0) next_recv_step();
+  if (plan_.send_steps > 0 && send_.count == 0) next_send_step();
+  if (plan_.recv_steps > 0 && recv_.count == 0) next_recv_step();
 }
 
 Result<bool> Lane::advance() {
@@ -42,7 +41,7 @@ void Lane::next_send_step() {
   send_offset_ = 0;
   while (++send_index_ < plan_.send_steps) {
     send_ = send_step(plan_, send_index_);
-    if (send_.size_bytes > 0) return;
+    if (send_.count > 0) return;
   }
 }
 
@@ -50,7 +49,7 @@ void Lane::next_recv_step() {
   recv_offset_ = 0;
   while (++recv_index_ < plan_.recv_steps) {
     recv_ = recv_step(plan_, recv_index_);
-    if (recv_.size_bytes > 0) return;
+    if (recv_.count > 0) return;
   }
 }
 
@@ -66,9 +65,9 @@ bool Lane::complete_receives() {
       return fail("receive from", plan_.recv_peer, receives_done_, explain_net_error(code, warns_before_));
     }
     if (!done) break;
-    if (size_bytes != oldest.slice.size_bytes) {
+    if (size_bytes != oldest.size_bytes) {
       return fail("receive from", plan_.recv_peer, receives_done_,
-                  std::to_string(size_bytes) + " bytes arrived where " + std::to_string(oldest.slice.size_bytes) +
+                  std::to_string(size_bytes) + " bytes arrived where " + std::to_string(oldest.size_bytes) +
                       " are due; do both ranks call the same operation with the same counts?");
     }
     digest(oldest);
@@ -84,27 +83,48 @@ bool Lane::complete_receives() {
 bool Lane::sent_beyond(const RecvStep& slice) const {
   if (sends_finished()) return true;
   return plan_.part_begin * plan_.request.element_bytes + counters_.bytes_sent >=
-         slice.output_offset_bytes + slice.size_bytes;
+         (slice.output_offset + slice.count) * plan_.request.element_bytes;
 }
 
 void Lane::digest(const PendingReceive& receive) {
   const RecvStep& slice = receive.slice;
-  if (slice.arrival == Arrival::kStoreBehindSend) {
-    std::memcpy(memory_.output + slice.output_offset_bytes, receive.data, slice.size_bytes);
-    counters_.copied_bytes += slice.size_bytes;
-  } else if (slice.arrival != Arrival::kStore) {
-    const bool in_slot = slice.arrival == Arrival::kReduceInSlot;
-    char* result = in_slot ? receive.data : memory_.output + slice.output_offset_bytes;
-    reduce_kernels(DataType::kFloat32, ReduceOp::kSum)
-        .only(result, receive.data, memory_.input + slice.input_offset_bytes, slice.size_bytes / sizeof(float),
-              static_cast<std::uint32_t>(plan_.request.ranks));
-    if (!in_slot) counters_.copied_bytes += slice.size_bytes;
-  }
   const bool keeps_slot = slice.arrival == Arrival::kReduceInSlot;
+  if (slice.arrival == Arrival::kStoreBehindSend) {
+    std::memcpy(memory_.output + slice.output_offset * plan_.request.element_bytes, receive.data, receive.size_bytes);
+    counters_.copied_bytes += receive.size_bytes;
+  } else if (slice.arrival != Arrival::kStore) {
+    reduce(receive);
+  }
   if (receive.slot >= 0 && !keeps_slot) slots_busy_ &= ~(1U << static_cast<unsigned>(receive.slot));
   if (!slice.forward) return;
-  if (keeps_slot) forward_slots_[forwards_ready_ % window_] = receive.slot;
+  if (keeps_slot) partial_slots_[partials_ready_++ % window_] = receive.slot;
   ++forwards_ready_;
+}
+
+void Lane::reduce(const PendingReceive& receive) {
+  const RecvStep& slice = receive.slice;
+  const std::uint64_t element_bytes = plan_.request.element_bytes;
+  const ReduceKernels& kernels = *memory_.kernels;
+  const ReduceFunction kernel = slice.form == Form::kFirst     ? kernels.first
+                                : slice.form == Form::kBetween ? kernels.between
+                                : slice.form == Form::kLast    ? kernels.last
+                                                               : kernels.only;
+  const bool in_slot = slice.arrival == Arrival::kReduceInSlot;
+  char* result = in_slot ? slot_data(receive.slot) : memory_.output + slice.output_offset * element_bytes;
+  kernel(result, receive.data, memory_.input + slice.input_offset * element_bytes, slice.count,
+         static_cast<std::uint32_t>(plan_.request.ranks));
+  if (!in_slot) counters_.copied_bytes += slice.count * element_bytes;
+}
+
+char* Lane::slot_data(int slot) const {
+  return memory_.staging + static_cast<std::uint64_t>(slot) * memory_.slot_bytes;
+}
+
+char* Lane::landing_of(const PendingReceive& receive) const {
+  const RecvStep& slice = receive.slice;
+  if (receive.slot < 0) return memory_.output + slice.output_offset * plan_.request.element_bytes;
+  const bool widens = slice.arrival == Arrival::kReduceInSlot && slice.form == Form::kFirst;
+  return slot_data(receive.slot) + (widens ? plan_.widened_from_bytes : 0);
 }
 
 bool Lane::post_receives() {
@@ -112,16 +132,16 @@ bool Lane::post_receives() {
   while (recv_index_ < plan_.recv_steps && receives_posted_ - receives_done_ < window_) {
     PendingReceive& next = pending_receives_[receives_posted_ % window_];
     next.slice = recv_;
-    next.slice.size_bytes = std::min(recv_.size_bytes - recv_offset_, plan_.recv_slice_bytes);
-    next.slice.output_offset_bytes += recv_offset_;
-    next.slice.input_offset_bytes += recv_offset_;
+    next.slice.count = std::min(recv_.count - recv_offset_, plan_.recv_slice_count);
+    next.slice.output_offset += recv_offset_;
+    next.slice.input_offset += recv_offset_;
+    next.size_bytes = next.slice.count * wire_bytes_of(plan_.request, recv_);
     const bool staged = recv_.arrival != Arrival::kStore;
     next.slot = staged ? static_cast<int>(slots_posted_ % window_) : -1;
     if (staged && (slots_busy_ >> static_cast<unsigned>(next.slot) & 1U) != 0) break;
-    next.data = staged ? memory_.staging + static_cast<std::uint64_t>(next.slot) * memory_.slot_bytes
-                       : memory_.output + next.slice.output_offset_bytes;
+    next.data = landing_of(next);
     next.request = nullptr;
-    const int code = net_->receive(memory_.recv_comm, next.data, next.slice.size_bytes, plan_.recv_peer,
+    const int code = net_->receive(memory_.recv_comm, next.data, next.size_bytes, plan_.recv_peer,
                                    staged ? memory_.staging_handle : memory_.output_handle, &next.request);
     if (code != nccl::kNcclSuccess) {
       return fail("receive from", plan_.recv_peer, receives_posted_, explain_net_error(code, warns_before_));
@@ -132,8 +152,8 @@ bool Lane::post_receives() {
       ++slots_posted_;
     }
     ++receives_posted_;
-    recv_offset_ += next.slice.size_bytes;
-    if (recv_offset_ == recv_.size_bytes) next_recv_step();
+    recv_offset_ += next.slice.count;
+    if (recv_offset_ == recv_.count) next_recv_step();
     moved = true;
   }
   return moved;
@@ -164,14 +184,14 @@ bool Lane::post_sends() {
   while (send_index_ < plan_.send_steps && sends_posted_ - sends_done_ < window_) {
     if (send_.forwarded && forwards_posted_ == forwards_ready_) break;
     PendingSend& next = pending_sends_[sends_posted_ % window_];
-    next.size_bytes = std::min(send_.size_bytes - send_offset_, plan_.slice_bytes);
-    next.slot = send_.source == Source::kPartial ? forward_slots_[forwards_posted_ % window_] : -1;
-    const std::uint64_t offset = send_.offset_bytes + send_offset_;
+    const std::uint64_t count = std::min(send_.count - send_offset_, plan_.slice_count);
+    next.size_bytes = count * wire_bytes_of(plan_.request, send_);
+    next.slot = send_.source == Source::kPartial ? partial_slots_[partials_posted_ % window_] : -1;
+    const std::uint64_t offset_bytes = (send_.offset + send_offset_) * plan_.request.element_bytes;
     // The table takes void*; a send only reads.
-    char* data = send_.source == Source::kInput ? const_cast<char*>(memory_.input) + offset
-                 : send_.source == Source::kOutput
-                     ? memory_.output + offset
-                     : memory_.staging + static_cast<std::uint64_t>(next.slot) * memory_.slot_bytes;
+    char* data = send_.source == Source::kInput    ? const_cast<char*>(memory_.input) + offset_bytes
+                 : send_.source == Source::kOutput ? memory_.output + offset_bytes
+                                                   : slot_data(next.slot);
     next.request = nullptr;
     const int code = net_->send(memory_.send_comm, data, next.size_bytes, plan_.request.rank,
                                 memory_.send_handles[static_cast<std::size_t>(send_.source)], &next.request);
@@ -180,9 +200,10 @@ bool Lane::post_sends() {
     }
     if (next.request == nullptr) break;
     if (send_.forwarded) ++forwards_posted_;
+    if (next.slot >= 0) ++partials_posted_;
     ++sends_posted_;
-    send_offset_ += next.size_bytes;
-    if (send_offset_ == send_.size_bytes) next_send_step();
+    send_offset_ += count;
+    if (send_offset_ == send_.count) next_send_step();
     moved = true;
   }
   return moved;
@@ -190,14 +211,15 @@ bool Lane::post_sends() {
 
 bool Lane::copy_some() {
   const LocalCopy& copy = plan_.copy;
-  if (copied_bytes_ == copy.size_bytes) return false;
-  const char* from = memory_.input + copy.input_offset_bytes;
-  char* to = memory_.output + copy.output_offset_bytes;
+  const std::uint64_t element_bytes = plan_.request.element_bytes, size_bytes = copy.count * element_bytes;
+  if (copied_bytes_ == size_bytes) return false;
+  const char* from = memory_.input + copy.input_offset * element_bytes;
+  char* to = memory_.output + copy.output_offset * element_bytes;
   if (from == to) {  // in place
-    copied_bytes_ = copy.size_bytes;
+    copied_bytes_ = size_bytes;
     return true;
   }
-  const std::uint64_t bytes = std::min(kCopyBytes, copy.size_bytes - copied_bytes_);
+  const std::uint64_t bytes = std::min(kCopyBytes, size_bytes - copied_bytes_);
   std::memcpy(to + copied_bytes_, from + copied_bytes_, bytes);
   copied_bytes_ += bytes;
   counters_.copied_bytes += bytes;

@@ -16,6 +16,7 @@
 
 #include "plugin/base/result.h"
 #include "plugin/coll/plan.h"
+#include "plugin/coll/reduce.h"
 #include "plugin/coll/transport.h"
 
 namespace meshbed::coll {
@@ -29,8 +30,9 @@ struct LaneCounters {
 /// Everything that a lane needs and does not own. Handles are registrations on the connection they are used with; those
 /// that the plan does not need are null.
 struct LaneMemory {
-  const char* input = nullptr;
+  const char* input = nullptr;  // where the plan's own begin, as its output
   char* output = nullptr;
+  const ReduceKernels* kernels = nullptr;  // where the plan reduces
   char* staging = nullptr;
   std::uint64_t slot_bytes = 0;  // distance of two slots
   void* send_comm = nullptr;
@@ -47,7 +49,9 @@ class Lane {
 
   /// One pass: completes, reduces and posts what can be. True where anything moved; an error names peer and slice.
   Result<bool> advance();
-  bool finished() const { return sends_finished() && receives_finished() && copied_bytes_ == plan_.copy.size_bytes; }
+  bool finished() const {
+    return sends_finished() && receives_finished() && copied_bytes_ == plan_.copy.count * plan_.request.element_bytes;
+  }
   /// "channel 0: receive from rank 2 (3 slices done, 8 posted), ...", for a deadline's message.
   std::string waiting_for() const;
   const LaneCounters& counters() const { return counters_; }
@@ -61,8 +65,9 @@ class Lane {
   struct PendingReceive {
     void* request;
     char* data;
-    RecvStep slice;  // offsets and size of this slice
-    int slot;        // -1: lands in the output
+    RecvStep slice;  // offsets and count of this slice
+    std::uint64_t size_bytes;
+    int slot;  // -1: lands in the output
   };
   static constexpr std::size_t kWindowMax = nccl::kMaxRequests;
 
@@ -79,6 +84,9 @@ class Lane {
   bool copy_some();
   bool sent_beyond(const RecvStep& slice) const;
   void digest(const PendingReceive& receive);
+  void reduce(const PendingReceive& receive);
+  char* slot_data(int slot) const;
+  char* landing_of(const PendingReceive& receive) const;
   /// Keeps the failure; false.
   bool fail(const char* what, int peer, std::uint64_t slice, const std::string& why);
 
@@ -93,20 +101,21 @@ class Lane {
 
   // Sends: the step under way, how far into it, and counts of slices.
   SendStep send_{};
-  std::uint64_t send_index_ = 0, send_offset_ = 0;
+  std::uint64_t send_index_ = 0, send_offset_ = 0;  // offset in elements
   std::uint64_t sends_posted_ = 0, sends_done_ = 0;
   // Receives, likewise.
   RecvStep recv_{};
   std::uint64_t recv_index_ = 0, recv_offset_ = 0;
   std::uint64_t receives_posted_ = 0, receives_done_ = 0;
-  // Forwarding: slices that have arrived to be sent on, and that have been.
+  // Forwarding: slices that have arrived to be sent on, and that have been; of them those that wait in slots.
   std::uint64_t forwards_ready_ = 0, forwards_posted_ = 0;
+  std::uint64_t partials_ready_ = 0, partials_posted_ = 0;
   std::uint64_t slots_posted_ = 0;
   std::uint32_t slots_busy_ = 0;  // bit per slot
 
   std::array<PendingSend, kWindowMax> pending_sends_;        // by slice % window
   std::array<PendingReceive, kWindowMax> pending_receives_;  // by slice % window
-  std::array<int, kWindowMax> forward_slots_{};              // by forward % window; kPartial only
+  std::array<int, kWindowMax> partial_slots_{};              // by partial % window
 };
 
 }  // namespace meshbed::coll

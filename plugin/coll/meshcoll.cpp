@@ -25,7 +25,9 @@ using meshbed::Scope;
 using meshbed::coll::Collective;
 using meshbed::coll::Communicator;
 using meshbed::coll::CommunicatorOptions;
+using meshbed::coll::DataType;
 using meshbed::coll::Operation;
+using meshbed::coll::ReduceOp;
 
 constexpr int kChannelsMax = 64;
 constexpr int kStepsMin = 2;                         // one slot cannot hold a partial sum and receive the next one
@@ -58,6 +60,9 @@ meshcoll_result code_of(const Error& error) {
   return MESHCOLL_INTERNAL;
 }
 
+DataType type_of(meshcoll_dtype dtype) { return static_cast<DataType>(dtype); }
+ReduceOp op_of(meshcoll_op op) { return static_cast<ReduceOp>(op); }
+
 Error invalid(std::string text) { return {ErrorCode::kInvalidArgument, Scope::kRequest, std::move(text)}; }
 
 template <typename Body>
@@ -78,25 +83,40 @@ meshcoll_result at_boundary(meshcoll_comm* comm, Body body) {
   return code_of(result.error());
 }
 
-Result<void> check_types(meshcoll_dtype dtype, meshcoll_op op) {
-  if (dtype != MESHCOLL_FLOAT32) {
-    return Error{
-        ErrorCode::kUnsupported, Scope::kRequest,
-        "data type " + std::to_string(static_cast<int>(dtype)) + " (ncclDataType_t) is not supported; float32 is"};
-  }
-  if (op != MESHCOLL_SUM) {
-    return Error{ErrorCode::kUnsupported, Scope::kRequest,
-                 "reduction " + std::to_string(static_cast<int>(op)) + " (ncclRedOp_t) is not supported; sum is"};
-  }
-  return meshbed::ok();
+/// What a call is asked for, looked at before anything else.
+Result<void> check_type(meshcoll_dtype dtype) {
+  const int number = static_cast<int>(dtype);
+  if (number >= 0 && number < meshbed::coll::kDataTypes) return meshbed::ok();
+  return Error{ErrorCode::kUnsupported, Scope::kRequest,
+               "there is no data type " + std::to_string(number) + " (ncclDataType_t has 0 .. " +
+                   std::to_string(meshbed::coll::kDataTypes - 1) + ")"};
 }
 
-Result<void> check_buffer(const char* name, const void* data, std::size_t count, int blocks) {
-  if (count > 0 && data == nullptr) return invalid(std::string(name) + " is null, but its count is not zero");
+Result<void> check_reduction(meshcoll_dtype dtype, meshcoll_op op) {
+  auto type_ok = check_type(dtype);
+  if (!type_ok) return type_ok;
+  const int number = static_cast<int>(op);
+  if (number < 0 || number >= meshbed::coll::kReduceOps) {
+    return Error{ErrorCode::kUnsupported, Scope::kRequest,
+                 "there is no reduction " + std::to_string(number) + " (ncclRedOp_t has 0 .. " +
+                     std::to_string(meshbed::coll::kReduceOps - 1) + ")"};
+  }
+  if (meshbed::coll::is_reducible(type_of(dtype))) return meshbed::ok();
+  return Error{ErrorCode::kUnsupported, Scope::kRequest,
+               std::string(name_of(type_of(dtype))) + " is moved, never reduced; reduce it as float16 or float32"};
+}
+
+/// `blocks` times `count` elements.
+Result<void> check_buffer(const char* name, const void* data, std::size_t count, meshcoll_dtype dtype, int blocks = 1) {
+  if (count == 0 || blocks == 0) return meshbed::ok();
+  if (data == nullptr) return invalid(std::string(name) + " is null, but its count is not zero");
+  const std::size_t element_bytes = size_of(type_of(dtype));
   const std::size_t limit =
-      std::numeric_limits<std::ptrdiff_t>::max() / sizeof(float) / static_cast<std::size_t>(blocks);
+      std::numeric_limits<std::ptrdiff_t>::max() / element_bytes / static_cast<std::size_t>(blocks);
   if (count > limit) return invalid(std::string(name) + "'s count overflows an address");
-  return meshbed::ok();
+  if (reinterpret_cast<std::uintptr_t>(data) % element_bytes == 0) return meshbed::ok();
+  return invalid(std::string(name) + " is not aligned for " + name_of(type_of(dtype)) + ", which takes " +
+                 std::to_string(element_bytes) + " bytes");
 }
 
 Result<void> check_rank(const char* name, int rank, int lowest, int world) {
@@ -104,12 +124,14 @@ Result<void> check_rank(const char* name, int rank, int lowest, int world) {
   return invalid(std::string(name) + " is " + std::to_string(rank) + " in a world of " + std::to_string(world));
 }
 
-// Two buffers that are one memory, or share none. Counts of float32.
-Result<void> check_apart(const void* send, std::size_t send_count, const void* recv, std::size_t recv_count) {
+// Two buffers that are one memory, or share none.
+Result<void> check_apart(const void* send, std::size_t send_count, const void* recv, std::size_t recv_count,
+                         meshcoll_dtype dtype) {
   if (send_count == 0 || recv_count == 0 || (send == recv && send_count == recv_count)) return meshbed::ok();
+  const std::size_t element_bytes = size_of(type_of(dtype));
   const auto send_begin = reinterpret_cast<std::uintptr_t>(send), recv_begin = reinterpret_cast<std::uintptr_t>(recv);
   const bool apart =
-      send_begin + send_count * sizeof(float) <= recv_begin || recv_begin + recv_count * sizeof(float) <= send_begin;
+      send_begin + send_count * element_bytes <= recv_begin || recv_begin + recv_count * element_bytes <= send_begin;
   return apart ? meshbed::ok() : invalid("send and recv overlap, but are not the same buffer with the same count");
 }
 
@@ -119,6 +141,74 @@ Result<void> all_of(Checks... checks) {
   Result<void> result;
   static_cast<void>(((result = std::move(checks), result.has_value()) && ...));
   return result;
+}
+
+/// Every collective but send_recv.
+struct Call {
+  Collective collective;
+  const void* send;
+  void* recv;
+  std::size_t count;
+  meshcoll_dtype dtype;
+  meshcoll_op op = MESHCOLL_SUM;
+  int root = 0;
+};
+
+/// Of `count` elements each; zero: the buffer is not looked at.
+struct Blocks {
+  int sent = 1, received = 1;
+};
+Blocks blocks_of(Collective collective, int world, bool is_root) {
+  switch (collective) {
+    case Collective::kAllGather:
+      return {1, world};
+    case Collective::kReduceScatter:
+      return {world, 1};
+    case Collective::kBroadcast:
+      return {is_root ? 1 : 0, 1};
+    case Collective::kReduce:
+      return {1, is_root ? 1 : 0};
+    case Collective::kAllToAll:
+      return {world, world};
+    case Collective::kGather:
+      return {1, is_root ? world : 0};
+    case Collective::kScatter:
+      return {is_root ? world : 0, 1};
+    case Collective::kAllReduce:
+    case Collective::kSendRecv:
+      break;
+  }
+  return {1, 1};
+}
+
+bool reduces(Collective collective) {
+  return collective == Collective::kAllReduce || collective == Collective::kReduceScatter ||
+         collective == Collective::kReduce;
+}
+
+meshcoll_result collective(meshcoll_comm* comm, const Call& call) {
+  return at_boundary(comm, [&]() -> Result<void> {
+    Communicator& communicator = *comm->communicator;
+    const int world = communicator.world();
+    auto valid = all_of(reduces(call.collective) ? check_reduction(call.dtype, call.op) : check_type(call.dtype),
+                        check_rank("root", call.root, 0, world));
+    if (!valid) return valid;
+    const Blocks blocks = blocks_of(call.collective, world, communicator.rank() == call.root);
+    valid = all_of(check_buffer("send", call.send, call.count, call.dtype, blocks.sent),
+                   check_buffer("recv", call.recv, call.count, call.dtype, blocks.received));
+    if (valid && call.collective == Collective::kAllToAll) {
+      const std::size_t all = call.count * static_cast<std::size_t>(world);
+      valid = check_apart(call.send, all, call.recv, all, call.dtype);
+    }
+    if (!valid) return valid;
+    return communicator.run({.collective = call.collective,
+                             .input = call.send,
+                             .output = call.recv,
+                             .count = call.count,
+                             .type = type_of(call.dtype),
+                             .op = op_of(call.op),
+                             .root = call.root});
+  });
 }
 
 Result<CommunicatorOptions> read_options(const meshcoll_options& given) {
@@ -224,70 +314,67 @@ meshcoll_result meshcoll_deregister(meshcoll_comm* comm, void* data) {
 
 meshcoll_result meshcoll_all_reduce(meshcoll_comm* comm, const void* send, void* recv, size_t count,
                                     meshcoll_dtype dtype, meshcoll_op op) {
-  return at_boundary(comm, [&]() -> Result<void> {
-    auto valid =
-        all_of(check_types(dtype, op), check_buffer("send", send, count, 1), check_buffer("recv", recv, count, 1));
-    if (!valid) return valid;
-    return comm->communicator->run(
-        {.collective = Collective::kAllReduce, .input = send, .output = recv, .count = count});
-  });
+  return collective(comm, {Collective::kAllReduce, send, recv, count, dtype, op});
 }
 
 meshcoll_result meshcoll_all_gather(meshcoll_comm* comm, const void* send, void* recv, size_t send_count,
                                     meshcoll_dtype dtype) {
-  return at_boundary(comm, [&]() -> Result<void> {
-    auto valid = all_of(check_types(dtype, MESHCOLL_SUM), check_buffer("send", send, send_count, 1),
-                        check_buffer("recv", recv, send_count, comm->communicator->world()));
-    if (!valid) return valid;
-    return comm->communicator->run(
-        {.collective = Collective::kAllGather, .input = send, .output = recv, .count = send_count});
-  });
+  return collective(comm, {Collective::kAllGather, send, recv, send_count, dtype});
 }
 
 meshcoll_result meshcoll_reduce_scatter(meshcoll_comm* comm, const void* send, void* recv, size_t recv_count,
                                         meshcoll_dtype dtype, meshcoll_op op) {
-  return at_boundary(comm, [&]() -> Result<void> {
-    auto valid = all_of(check_types(dtype, op), check_buffer("send", send, recv_count, comm->communicator->world()),
-                        check_buffer("recv", recv, recv_count, 1));
-    if (!valid) return valid;
-    return comm->communicator->run(
-        {.collective = Collective::kReduceScatter, .input = send, .output = recv, .count = recv_count});
-  });
+  return collective(comm, {Collective::kReduceScatter, send, recv, recv_count, dtype, op});
 }
 
 meshcoll_result meshcoll_broadcast(meshcoll_comm* comm, const void* send, void* recv, size_t count,
                                    meshcoll_dtype dtype, int root) {
-  return at_boundary(comm, [&]() -> Result<void> {
-    const auto& communicator = *comm->communicator;
-    const bool is_root = communicator.rank() == root;
-    auto valid = all_of(check_types(dtype, MESHCOLL_SUM), check_rank("root", root, 0, communicator.world()),
-                        check_buffer("send", send, is_root ? count : 0, 1), check_buffer("recv", recv, count, 1));
-    if (!valid) return valid;
-    return comm->communicator->run(
-        {.collective = Collective::kBroadcast, .input = send, .output = recv, .count = count, .root = root});
-  });
+  return collective(comm, {Collective::kBroadcast, send, recv, count, dtype, MESHCOLL_SUM, root});
+}
+
+meshcoll_result meshcoll_reduce(meshcoll_comm* comm, const void* send, void* recv, size_t count, meshcoll_dtype dtype,
+                                meshcoll_op op, int root) {
+  return collective(comm, {Collective::kReduce, send, recv, count, dtype, op, root});
+}
+
+meshcoll_result meshcoll_all_to_all(meshcoll_comm* comm, const void* send, void* recv, size_t count,
+                                    meshcoll_dtype dtype) {
+  return collective(comm, {Collective::kAllToAll, send, recv, count, dtype});
+}
+
+meshcoll_result meshcoll_gather(meshcoll_comm* comm, const void* send, void* recv, size_t send_count,
+                                meshcoll_dtype dtype, int root) {
+  return collective(comm, {Collective::kGather, send, recv, send_count, dtype, MESHCOLL_SUM, root});
+}
+
+meshcoll_result meshcoll_scatter(meshcoll_comm* comm, const void* send, void* recv, size_t recv_count,
+                                 meshcoll_dtype dtype, int root) {
+  return collective(comm, {Collective::kScatter, send, recv, recv_count, dtype, MESHCOLL_SUM, root});
 }
 
 meshcoll_result meshcoll_send_recv(meshcoll_comm* comm, const void* send, size_t send_count, int to, void* recv,
                                    size_t recv_count, int from, meshcoll_dtype dtype) {
   return at_boundary(comm, [&]() -> Result<void> {
     const auto& communicator = *comm->communicator;
-    auto valid = all_of(check_types(dtype, MESHCOLL_SUM), check_rank("to", to, -1, communicator.world()),
-                        check_rank("from", from, -1, communicator.world()),
-                        check_buffer("send", send, to < 0 ? 0 : send_count, 1),
-                        check_buffer("recv", recv, from < 0 ? 0 : recv_count, 1));
+    auto valid = all_of(check_type(dtype), check_rank("to", to, -1, communicator.world()),
+                        check_rank("from", from, -1, communicator.world()));
+    const std::size_t sent = to < 0 ? 0 : send_count, received = from < 0 ? 0 : recv_count;
+    if (valid) {
+      valid = all_of(check_buffer("send", send, sent, dtype), check_buffer("recv", recv, received, dtype));
+    }
     if (!valid) return valid;
     const bool to_self = to == communicator.rank(), from_self = from == communicator.rank();
     if (to_self != from_self || (to_self && send_count != recv_count)) {
       return invalid("what goes to ourselves must come from ourselves, and be as long");
     }
-    auto apart = check_apart(send, to < 0 ? 0 : send_count, recv, from < 0 ? 0 : recv_count);
+    auto apart = check_apart(send, sent, recv, received, dtype);
     if (!apart) return apart;
     return comm->communicator->run({.collective = Collective::kSendRecv,
                                     .input = send,
                                     .output = recv,
-                                    .count = to < 0 ? 0 : send_count,
-                                    .receive_count = from < 0 ? 0 : recv_count,
+                                    .count = sent,
+                                    .receive_count = received,
+                                    .type = type_of(dtype),
                                     .to = to,
                                     .from = from});
   });

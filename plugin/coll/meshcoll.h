@@ -35,9 +35,30 @@ typedef enum {
 } meshcoll_result;
 
 /* Numbers as in ncclDataType_t and ncclRedOp_t. The last ones only make room for every int, so that a number that we do
- * not know can be passed, and refused. */
-typedef enum { MESHCOLL_FLOAT32 = 7, MESHCOLL_DTYPE_INT = 0x7fffffff } meshcoll_dtype;
-typedef enum { MESHCOLL_SUM = 0, MESHCOLL_OP_INT = 0x7fffffff } meshcoll_op;
+ * not know can be passed, and refused. The two float8 types are moved, never reduced. */
+typedef enum {
+  MESHCOLL_INT8 = 0,
+  MESHCOLL_UINT8 = 1,
+  MESHCOLL_INT32 = 2,
+  MESHCOLL_UINT32 = 3,
+  MESHCOLL_INT64 = 4,
+  MESHCOLL_UINT64 = 5,
+  MESHCOLL_FLOAT16 = 6,
+  MESHCOLL_FLOAT32 = 7,
+  MESHCOLL_FLOAT64 = 8,
+  MESHCOLL_BFLOAT16 = 9,
+  MESHCOLL_FLOAT8_E4M3 = 10,
+  MESHCOLL_FLOAT8_E5M2 = 11,
+  MESHCOLL_DTYPE_INT = 0x7fffffff
+} meshcoll_dtype;
+typedef enum {
+  MESHCOLL_SUM = 0,
+  MESHCOLL_PROD = 1,
+  MESHCOLL_MAX = 2,
+  MESHCOLL_MIN = 3,
+  MESHCOLL_AVG = 4,
+  MESHCOLL_OP_INT = 0x7fffffff
+} meshcoll_op;
 
 /* Set struct_bytes = sizeof(meshcoll_options); zero means the default everywhere. */
 typedef struct {
@@ -77,10 +98,15 @@ meshcoll_result meshcoll_deregister(meshcoll_comm* comm, void* data);
 /* The clock that the engine itself uses: CLOCK_MONOTONIC, virtual in a simulation. */
 int64_t meshcoll_now_ns(void);
 
-/* Counts are elements of `dtype`. send == recv is in place where the two have one size; for all-gather in place is
- * send == recv + rank * count, for reduce-scatter recv == send + rank * count (elements), as in NCCL.
- * The first collective makes the ring's connections; one of zero elements does only that. A sum is formed in ring
- * order, fixed by rank: the same bits on every rank and in every world. */
+/* Counts are elements of `dtype`, and buffers are aligned for it. send == recv is in place where the two have one size;
+ * for all-gather and gather in place is send == recv + rank * count, for reduce-scatter and scatter recv == send + rank
+ * * count (elements), as in NCCL. The first collective makes the ring's connections; one of zero elements does only
+ * that.
+ *
+ * Reductions are formed in ring order, fixed by rank: the same bits on every rank and in every world. The half types
+ * (float16, bfloat16) are reduced in float32 and rounded once, at the end, whatever the number of ranks. Integers wrap;
+ * MESHCOLL_AVG is the sum divided once: floats rounded to nearest, integers (the wrapped sum) towards zero. Of a number
+ * and a NaN, MAX and MIN take the number. */
 meshcoll_result meshcoll_all_reduce(meshcoll_comm*, const void* send, void* recv, size_t count, meshcoll_dtype,
                                     meshcoll_op);
 meshcoll_result meshcoll_all_gather(meshcoll_comm*, const void* send, void* recv, size_t send_count, meshcoll_dtype);
@@ -88,6 +114,18 @@ meshcoll_result meshcoll_reduce_scatter(meshcoll_comm*, const void* send, void* 
                                         meshcoll_op);
 meshcoll_result meshcoll_broadcast(meshcoll_comm*, const void* send, void* recv, size_t count, meshcoll_dtype,
                                    int root);
+/* `recv` is read nowhere and written at the root only; elsewhere it may be NULL. */
+meshcoll_result meshcoll_reduce(meshcoll_comm*, const void* send, void* recv, size_t count, meshcoll_dtype, meshcoll_op,
+                                int root);
+/* `count` elements from every rank to every rank: block r of send goes to rank r, block r of recv is rank r's. Each
+ * pair has connections of its own. In place costs one copy of what arrives. */
+meshcoll_result meshcoll_all_to_all(meshcoll_comm*, const void* send, void* recv, size_t count, meshcoll_dtype);
+/* recv matters at the root only: world * send_count elements, in rank order. */
+meshcoll_result meshcoll_gather(meshcoll_comm*, const void* send, void* recv, size_t send_count, meshcoll_dtype,
+                                int root);
+/* send matters at the root only: world * recv_count elements, in rank order. */
+meshcoll_result meshcoll_scatter(meshcoll_comm*, const void* send, void* recv, size_t recv_count, meshcoll_dtype,
+                                 int root);
 /* A pair that may call in either order; both directions of one call may be open: send to `to`, receive from `from`
  * (-1: neither). In place (send == recv) costs one copy of what arrives. */
 meshcoll_result meshcoll_send_recv(meshcoll_comm*, const void* send, size_t send_count, int to, void* recv,

@@ -12,9 +12,18 @@
 //   all_gather      n-1 steps,    (n-1) b bytes per rank
 //   reduce_scatter  n-1 steps,    (n-1) b bytes per rank
 //   broadcast       1 step,       S bytes per rank               a chain from the root; the last rank only receives
+//   reduce          1 step,       S bytes per rank               a chain that ends at the root; root + 1 only sends
+// Pairs, each over a connection of its own (legs_of), all at once:
 //   send_recv       1 step,       as asked
-// Sums are formed in ring order, fixed by rank: chunk c starts at rank c + 1 and ends at rank c; each rank adds
-// (what arrived) + (its own). The result is therefore the same bits on every rank, in every world.
+//   all_to_all      n-1 legs,     (n-1) b bytes per rank
+//   gather          n-1 legs,     b bytes per rank, all into the root
+//   scatter         n-1 legs,     b bytes to each rank, all out of the root
+//
+// Reductions are formed in ring order, fixed by rank: chunk c of an all_reduce starts at rank c + 1 and ends at rank c,
+// block c of a reduce_scatter likewise, and a reduce starts at root + 1; each rank combines (what arrived) with (its
+// own). The result is therefore the same bits on every rank, in every world. Where a partial result is wider than an
+// element (float32 for the half types), its bytes travel wider too: n-2 of an all_reduce's and a reduce_scatter's first
+// n-1 steps, and a reduce's but for the first rank's, move partial_bytes instead of element_bytes for each element.
 //
 // Both ends of a connection must derive the same slices: everything here depends only on what all ranks of the
 // operation share (counts, sizes, channel, ring order), never on local state.
@@ -24,7 +33,17 @@
 
 namespace meshbed::coll {
 
-enum class Collective : std::uint8_t { kAllReduce, kAllGather, kReduceScatter, kBroadcast, kSendRecv };
+enum class Collective : std::uint8_t {
+  kAllReduce,
+  kAllGather,
+  kReduceScatter,
+  kBroadcast,
+  kReduce,
+  kSendRecv,
+  kAllToAll,
+  kGather,
+  kScatter,
+};
 const char* name_of(Collective collective);
 
 enum class Source : std::uint8_t {
@@ -40,38 +59,45 @@ enum class Arrival : std::uint8_t {
   kStoreBehindSend,  // lands in a staging slot; stored in output once our own send of those bytes has completed
 };
 
+/// What is reduced, by how many ranks have contributed already: which of reduce.h's kernels does it.
+enum class Form : std::uint8_t { kFirst, kBetween, kLast, kOnly };
+
+// Offsets and counts are elements.
 struct SendStep {
   Source source = Source::kInput;
   bool forwarded = false;
-  std::uint64_t offset_bytes = 0;  // in input or output; unused for kPartial
-  std::uint64_t size_bytes = 0;
+  std::uint64_t offset = 0;  // in input or output; unused for kPartial
+  std::uint64_t count = 0;
 };
 
 struct RecvStep {
   Arrival arrival = Arrival::kStore;
-  bool forward = false;                   // a later send carries it on
-  std::uint64_t output_offset_bytes = 0;  // kStore, kReduceToOutput
-  std::uint64_t input_offset_bytes = 0;   // kReduce*: our own contribution
-  std::uint64_t size_bytes = 0;
+  bool forward = false;             // a later send carries it on
+  Form form = Form::kOnly;          // kReduce*
+  std::uint64_t output_offset = 0;  // kStore*, kReduceToOutput
+  std::uint64_t input_offset = 0;   // kReduce*: our own contribution
+  std::uint64_t count = 0;
 };
 
 /// Input to output on this rank, unless the two are the same memory.
 struct LocalCopy {
-  std::uint64_t input_offset_bytes = 0;
-  std::uint64_t output_offset_bytes = 0;
-  std::uint64_t size_bytes = 0;
+  std::uint64_t input_offset = 0;
+  std::uint64_t output_offset = 0;
+  std::uint64_t count = 0;
 };
 
 /// What all ranks agree on, and who we are.
 struct PlanRequest {
   Collective collective = Collective::kAllReduce;
   int rank = 0, ranks = 1;
-  int root = 0;                     // broadcast
-  int to = -1, from = -1;           // send_recv; -1: neither
-  std::uint64_t count = 0;          // elements: all_reduce and broadcast of the buffer, the others of one rank's block
+  int root = 0;            // broadcast, reduce, gather, scatter
+  int to = -1, from = -1;  // send_recv; -1: neither
+  // Elements: all_reduce, broadcast, reduce and send_recv of the buffer, the others of one rank's block.
+  std::uint64_t count = 0;
   std::uint64_t receive_count = 0;  // send_recv: elements received
   bool in_place = false;            // send_recv: input is output; local, changes nothing on the wire
   std::uint64_t element_bytes = 4;
+  std::uint64_t partial_bytes = 4;  // of an element that some ranks have contributed to, and others not yet
   int channel = 0, channels = 1;
   std::uint64_t slice_bytes_max = 1 << 20;
   int slots = 8;  // messages in flight per direction
@@ -81,14 +107,17 @@ struct Plan {
   PlanRequest request;
   int send_peer = -1, recv_peer = -1;  // -1: nobody, and no steps in that direction
   std::uint64_t send_steps = 0, recv_steps = 0;
-  std::uint64_t slice_bytes = 1;       // of the largest slice sent
-  std::uint64_t recv_slice_bytes = 1;  // of the largest slice received; differs from slice_bytes for send_recv only
+  std::uint64_t slice_count = 1;       // elements of the largest slice sent
+  std::uint64_t recv_slice_count = 1;  // of the largest slice received; differs from slice_count for send_recv only
   std::uint64_t slot_bytes = 0;        // of one staging slot; 0: nothing is staged
+  /// Where in its slot a slice lands that is widened there; elsewhere slices land at the slot's begin.
+  std::uint64_t widened_from_bytes = 0;
   LocalCopy copy;
 
   // Derived by make_plan, read by the step functions.
   std::uint64_t part_begin = 0, part_count = 0;  // elements
   std::uint64_t round_count = 0;                 // elements of a chunk in one round
+  bool keeps_partials = false;                   // partial results wait in slots, not in the output
 };
 
 Plan make_plan(const PlanRequest& request);
@@ -96,16 +125,30 @@ Plan make_plan(const PlanRequest& request);
 SendStep send_step(const Plan& plan, std::uint64_t index);
 RecvStep recv_step(const Plan& plan, std::uint64_t index);
 
+/// Bytes of an element on the wire.
+inline std::uint64_t wire_bytes_of(const PlanRequest& request, const SendStep& step) {
+  return step.source == Source::kPartial ? request.partial_bytes : request.element_bytes;
+}
+inline std::uint64_t wire_bytes_of(const PlanRequest& request, const RecvStep& step) {
+  const bool reduces = step.arrival == Arrival::kReduceToOutput || step.arrival == Arrival::kReduceInSlot;
+  const bool partial = reduces && (step.form == Form::kBetween || step.form == Form::kLast);
+  return partial ? request.partial_bytes : request.element_bytes;
+}
+
 /// The caller's buffers as a whole.
 std::uint64_t input_bytes_of(const PlanRequest& request);
 std::uint64_t output_bytes_of(const PlanRequest& request);
 
-/// Slices of a step: how many, and how large the one at `offset_bytes` is.
-constexpr std::uint64_t slices_of(std::uint64_t size_bytes, std::uint64_t slice_bytes) {
-  return (size_bytes + slice_bytes - 1) / slice_bytes;
-}
+/// One of the plans that an operation is made of, and where in the caller's buffers its own begin.
+struct Leg {
+  PlanRequest request;
+  std::uint64_t input_offset = 0, output_offset = 0;  // elements
+};
+/// all_to_all, gather and scatter: this rank's pairs, and its own block; every other collective is one leg, itself.
+std::vector<Leg> legs_of(const PlanRequest& request);
 
-/// The ring's edges are made whole by its first collective, whatever that one needs: peers never wonder who connects.
+/// Of a leg. The ring's edges are made whole by its first collective, whatever that one needs: peers never wonder who
+/// connects.
 struct Peers {
   int send = -1, recv = -1;
 };

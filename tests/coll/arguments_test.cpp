@@ -94,15 +94,38 @@ TEST_CASE("arguments that cannot be meant are refused before anything moves") {
   CHECK(meshcoll_destroy(comm) == MESHCOLL_OK);
 }
 
-TEST_CASE("other data types and reductions are unsupported, by number") {
+TEST_CASE("data types and reductions that do not exist are unsupported, by number; float8 is moved and never reduced") {
   meshcoll_comm* comm = alone();
   float data[4] = {1, 2, 3, 4};
-  const auto half = static_cast<meshcoll_dtype>(6);
-  const auto maximum = static_cast<meshcoll_op>(2);
-  CHECK(meshcoll_all_reduce(comm, data, data, 4, half, MESHCOLL_SUM) == MESHCOLL_UNSUPPORTED);
-  CHECK(contains(error_of(comm), "data type 6"));
-  CHECK(meshcoll_reduce_scatter(comm, data, data, 4, MESHCOLL_FLOAT32, maximum) == MESHCOLL_UNSUPPORTED);
-  CHECK(contains(error_of(comm), "reduction 2"));
+  const auto unknown_type = static_cast<meshcoll_dtype>(12);
+  const auto unknown_op = static_cast<meshcoll_op>(5);
+  CHECK(meshcoll_all_reduce(comm, data, data, 4, unknown_type, MESHCOLL_SUM) == MESHCOLL_UNSUPPORTED);
+  CHECK(contains(error_of(comm), "no data type 12"));
+  CHECK(meshcoll_all_gather(comm, data, data, 4, static_cast<meshcoll_dtype>(-1)) == MESHCOLL_UNSUPPORTED);
+  CHECK(contains(error_of(comm), "no data type -1"));
+  CHECK(meshcoll_reduce_scatter(comm, data, data, 4, MESHCOLL_FLOAT32, unknown_op) == MESHCOLL_UNSUPPORTED);
+  CHECK(contains(error_of(comm), "no reduction 5"));
+  CHECK(meshcoll_reduce(comm, data, data, 4, MESHCOLL_FLOAT8_E4M3, MESHCOLL_MAX, 0) == MESHCOLL_UNSUPPORTED);
+  CHECK(contains(error_of(comm), "moved, never reduced"));
+  CHECK(meshcoll_all_gather(comm, data, data, 4, MESHCOLL_FLOAT8_E4M3) == MESHCOLL_OK);
+  CHECK(meshcoll_destroy(comm) == MESHCOLL_OK);
+}
+
+TEST_CASE("a buffer that its type's numbers cannot lie in, and an all_to_all that writes over what it has to send") {
+  meshcoll_comm* comm = alone();
+  double data[4] = {1, 2, 3, 4};
+  char* const odd = reinterpret_cast<char*>(data) + 1;
+  CHECK(meshcoll_all_reduce(comm, odd, data, 1, MESHCOLL_FLOAT64, MESHCOLL_SUM) == MESHCOLL_INVALID_ARGUMENT);
+  CHECK(contains(error_of(comm), "send is not aligned for double, which takes 8 bytes"));
+  CHECK(meshcoll_all_reduce(comm, data, odd, 1, MESHCOLL_FLOAT16, MESHCOLL_SUM) == MESHCOLL_INVALID_ARGUMENT);
+  CHECK(contains(error_of(comm), "recv is not aligned for half"));
+  CHECK(meshcoll_all_reduce(comm, odd, odd, 1, MESHCOLL_INT8, MESHCOLL_SUM) == MESHCOLL_OK);
+  CHECK(meshcoll_all_to_all(comm, data, data + 1, 2, MESHCOLL_FLOAT64) == MESHCOLL_INVALID_ARGUMENT);
+  CHECK(contains(error_of(comm), "overlap"));
+  CHECK(meshcoll_gather(comm, data, data, 1, MESHCOLL_FLOAT64, 1) == MESHCOLL_INVALID_ARGUMENT);
+  CHECK(contains(error_of(comm), "root is 1 in a world of 1"));
+  CHECK(meshcoll_scatter(comm, nullptr, data, 1, MESHCOLL_FLOAT64, 0) == MESHCOLL_INVALID_ARGUMENT);
+  CHECK(contains(error_of(comm), "send is null"));
   CHECK(meshcoll_destroy(comm) == MESHCOLL_OK);
 }
 

@@ -2,7 +2,10 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <bit>
 #include <deque>
+#include <map>
+#include <utility>
 #include <vector>
 
 #include "plugin/coll/plan.h"
@@ -11,13 +14,20 @@ using namespace meshbed::coll;
 
 namespace {
 
-// An element is a count of contributions: rank r adds 16^r, so that a hexadecimal digit says how often r took part.
-using Element = std::uint64_t;
-constexpr std::uint64_t kElementBytes = sizeof(Element);
-Element contribution(int rank) { return Element{1} << (4 * rank); }
+// An element is who has contributed to it, a bit for each rank, and who has more than once.
+struct Element {
+  std::uint64_t who = 0, twice = 0;
+  bool operator==(const Element&) const = default;
+};
+constexpr std::uint64_t kElementBytes = 8;
+Element contribution(int rank) { return {.who = std::uint64_t{1} << rank}; }
+Element together(const Element& one, const Element& other) {
+  return {.who = one.who | other.who, .twice = one.twice | other.twice | (one.who & other.who)};
+}
 
 struct Message {
   std::vector<Element> data;
+  std::uint64_t bytes = 0;
 };
 
 /// One rank's plan interpreted as the executor promises to run it: slices in order, forwarding by count, W slots.
@@ -30,8 +40,8 @@ struct RankModel {
   std::uint64_t sent_bytes = 0;
 
   void skip_empty() {
-    while (send_index < plan.send_steps && send_step(plan, send_index).size_bytes == 0) ++send_index;
-    while (recv_index < plan.recv_steps && recv_step(plan, recv_index).size_bytes == 0) ++recv_index;
+    while (send_index < plan.send_steps && send_step(plan, send_index).count == 0) ++send_index;
+    while (recv_index < plan.recv_steps && recv_step(plan, recv_index).count == 0) ++recv_index;
   }
 
   bool try_send(std::deque<Message>& wire) {
@@ -39,22 +49,24 @@ struct RankModel {
     if (send_index == plan.send_steps || !wire.empty()) return false;  // nothing buffers between two ranks
     const SendStep step = send_step(plan, send_index);
     if (step.forwarded && forwards_posted == forwards_ready) return false;
-    const std::uint64_t bytes = std::min(plan.slice_bytes, step.size_bytes - send_offset);
+    const std::uint64_t count = std::min(plan.slice_count, step.count - send_offset);
     Message message;
     if (step.source == Source::kPartial) {
       message = slots.front();
       slots.pop_front();
     } else {
       const auto& from = step.source == Source::kInput ? input : output;
-      const auto begin = from.begin() + static_cast<std::ptrdiff_t>((step.offset_bytes + send_offset) / kElementBytes);
-      REQUIRE((step.offset_bytes + send_offset + bytes) / kElementBytes <= from.size());
-      message.data.assign(begin, begin + static_cast<std::ptrdiff_t>(bytes / kElementBytes));
+      REQUIRE(step.offset + send_offset + count <= from.size());
+      const auto begin = from.begin() + static_cast<std::ptrdiff_t>(step.offset + send_offset);
+      message.data.assign(begin, begin + static_cast<std::ptrdiff_t>(count));
     }
-    REQUIRE(message.data.size() * kElementBytes == bytes);
+    REQUIRE(message.data.size() == count);
+    message.bytes = count * wire_bytes_of(plan.request, step);
+    CHECK(message.bytes <= std::max(plan.request.slice_bytes_max, wire_bytes_of(plan.request, step)));
     forwards_posted += step.forwarded ? 1 : 0;
-    sent_bytes += bytes;
-    send_offset += bytes;
-    if (send_offset == step.size_bytes) {
+    sent_bytes += message.bytes;
+    send_offset += count;
+    if (send_offset == step.count) {
       send_offset = 0;
       ++send_index;
     }
@@ -71,28 +83,41 @@ struct RankModel {
     }
     Message message = std::move(wire.front());
     wire.pop_front();
-    const std::uint64_t bytes = std::min(plan.recv_slice_bytes, step.size_bytes - recv_offset);
-    REQUIRE(message.data.size() * kElementBytes == bytes);
+    const std::uint64_t count = std::min(plan.recv_slice_count, step.count - recv_offset);
+    REQUIRE(message.data.size() == count);
+    REQUIRE(message.bytes == count * wire_bytes_of(plan.request, step));
+    if (step.arrival != Arrival::kStore) CHECK(plan.slot_bytes >= message.bytes);
     for (std::size_t i = 0; i < message.data.size(); ++i) {
-      const std::size_t own = (step.input_offset_bytes + recv_offset) / kElementBytes + i;
-      const std::size_t out = (step.output_offset_bytes + recv_offset) / kElementBytes + i;
-      if (step.arrival != Arrival::kStore) message.data[i] += input.at(own);
-      if (step.arrival != Arrival::kReduceInSlot) output.at(out) = message.data[i];
+      Element& element = message.data[i];
+      if (reduces(step)) {
+        CHECK(step.form == form_after(std::popcount(element.who)));
+        element = together(element, input.at(step.input_offset + recv_offset + i));
+      }
+      if (step.arrival != Arrival::kReduceInSlot) output.at(step.output_offset + recv_offset + i) = element;
     }
     if (step.arrival == Arrival::kReduceInSlot) slots.push_back(message);
     forwards_ready += step.forward ? 1 : 0;
-    recv_offset += bytes;
-    if (recv_offset == step.size_bytes) {
+    recv_offset += count;
+    if (recv_offset == step.count) {
       recv_offset = 0;
       ++recv_index;
     }
     return true;
   }
 
+  static bool reduces(const RecvStep& step) {
+    return step.arrival == Arrival::kReduceInSlot || step.arrival == Arrival::kReduceToOutput;
+  }
+  /// Of so many contributions that have arrived.
+  Form form_after(int contributions) const {
+    if (plan.request.ranks == 2) return Form::kOnly;
+    if (contributions == 1) return Form::kFirst;
+    return contributions + 1 == plan.request.ranks ? Form::kLast : Form::kBetween;
+  }
+
   void copy() {
-    for (std::uint64_t i = 0; i < plan.copy.size_bytes / kElementBytes; ++i) {
-      output.at(plan.copy.output_offset_bytes / kElementBytes + i) =
-          input.at(plan.copy.input_offset_bytes / kElementBytes + i);
+    for (std::uint64_t i = 0; i < plan.copy.count; ++i) {
+      output.at(plan.copy.output_offset + i) = input.at(plan.copy.input_offset + i);
     }
   }
 
@@ -133,6 +158,7 @@ struct Case {
   std::uint64_t slice_bytes;
   int slots;
   int root = 0;
+  std::uint64_t partial_bytes = kElementBytes;
 };
 
 /// All channels on all ranks; the ranks' models, and the bytes that all of them sent.
@@ -144,7 +170,7 @@ std::vector<RankModel> run_case(const Case& what, std::uint64_t* sent_bytes) {
   for (int rank = 0; rank < what.ranks; ++rank) {
     RankModel& model = ranks[static_cast<std::size_t>(rank)];
     model.input.assign(what.count * (blocks_in ? n : 1), contribution(rank));
-    model.output.assign(what.count * (blocks_out ? n : 1), 0);
+    model.output.assign(what.count * (blocks_out ? n : 1), Element{});
   }
   *sent_bytes = 0;
   for (int channel = 0; channel < what.channels; ++channel) {
@@ -162,6 +188,7 @@ std::vector<RankModel> run_case(const Case& what, std::uint64_t* sent_bytes) {
                               .count = what.count,
                               .receive_count = what.count,
                               .element_bytes = kElementBytes,
+                              .partial_bytes = what.partial_bytes,
                               .channel = channel,
                               .channels = what.channels,
                               .slice_bytes_max = what.slice_bytes,
@@ -174,74 +201,106 @@ std::vector<RankModel> run_case(const Case& what, std::uint64_t* sent_bytes) {
 }
 
 template <typename Check>
-void walk_space(Collective collective, Check check) {
-  for (int ranks = 1; ranks <= 9; ++ranks) {
-    for (const std::uint64_t count : {0, 1, 2, 5, 8, 13, 97, 360}) {
-      for (const int channels : {1, 2, 3}) {
-        for (const int slots : {2, 3, 8}) {
-          const Case what{collective, ranks, count, channels, 5 * kElementBytes, slots, (ranks - 1) / 2};
-          INFO("ranks ", ranks, " count ", count, " channels ", channels, " slots ", slots);
-          std::uint64_t sent_bytes = 0;
-          const std::vector<RankModel> result = run_case(what, &sent_bytes);
-          check(what, result, sent_bytes);
+void walk(const Case& what, Check check) {
+  INFO("ranks ", what.ranks, " count ", what.count, " channels ", what.channels, " slots ", what.slots, " partial ",
+       what.partial_bytes);
+  std::uint64_t sent_bytes = 0;
+  const std::vector<RankModel> result = run_case(what, &sent_bytes);
+  check(what, result, sent_bytes);
+}
+
+/// `partials`: the sizes of partial results to walk; elements are 8 bytes.
+template <typename Check>
+void walk_space(Collective collective, const std::vector<std::uint64_t>& partials, Check check) {
+  for (const std::uint64_t partial_bytes : partials) {
+    const auto on = [&](int ranks, std::uint64_t count, int channels, int slots) {
+      walk({collective, ranks, count, channels, 5 * kElementBytes, slots, (ranks - 1) / 2, partial_bytes}, check);
+    };
+    for (int ranks = 1; ranks <= 9; ++ranks) {
+      for (const std::uint64_t count : {0, 1, 2, 5, 8, 13, 97, 360}) {
+        for (const int channels : {1, 2, 3}) {
+          for (const int slots : {2, 3, 8}) on(ranks, count, channels, slots);
         }
       }
     }
+    for (int ranks = 10; ranks <= 33; ++ranks) {
+      for (const std::uint64_t count : {1, 31, 701}) on(ranks, count, 1, ranks % 2 == 0 ? 2 : 8);
+    }
   }
 }
+const std::vector<std::uint64_t> kNarrow = {kElementBytes}, kNarrowAndWide = {kElementBytes, 2 * kElementBytes};
 
-Element everybody(int ranks) {
-  Element sum = 0;
-  for (int rank = 0; rank < ranks; ++rank) sum += contribution(rank);
-  return sum;
+/// Bytes of an element over the reducing steps of a ring or chain: the first moves elements, the others partials.
+std::uint64_t reducing_bytes(const Case& what) {
+  if (what.ranks == 1) return 0;
+  return kElementBytes + static_cast<std::uint64_t>(what.ranks - 2) * what.partial_bytes;
 }
 
-bool all_equal(const std::vector<Element>& values, Element expected) {
-  return std::all_of(values.begin(), values.end(), [&](Element value) { return value == expected; });
+Element everybody(int ranks) { return {.who = (std::uint64_t{1} << ranks) - 1}; }
+
+bool all_equal(const std::vector<Element>& values, const Element& expected) {
+  return std::all_of(values.begin(), values.end(), [&](const Element& value) { return value == expected; });
 }
 
 }  // namespace
 
-TEST_CASE("all_reduce: for 1..9 ranks every element meets every rank exactly once, with 2(n-1) S bytes in all") {
-  walk_space(Collective::kAllReduce, [](const Case& what, const std::vector<RankModel>& ranks, std::uint64_t sent) {
-    for (const RankModel& model : ranks) CHECK(all_equal(model.output, everybody(what.ranks)));
-    CHECK(sent == 2 * static_cast<std::uint64_t>(what.ranks - 1) * what.count * kElementBytes);
-  });
+TEST_CASE("all_reduce: for 1..33 ranks every element meets every rank exactly once, with 2(n-1) S bytes in all") {
+  walk_space(Collective::kAllReduce, kNarrowAndWide,
+             [](const Case& what, const std::vector<RankModel>& ranks, std::uint64_t sent) {
+               for (const RankModel& model : ranks) CHECK(all_equal(model.output, everybody(what.ranks)));
+               const std::uint64_t gathering = static_cast<std::uint64_t>(what.ranks - 1) * kElementBytes;
+               CHECK(sent == what.count * (reducing_bytes(what) + gathering));
+             });
 }
 
-TEST_CASE("reduce_scatter: for 1..9 ranks every element meets every rank exactly once, with n(n-1) b bytes in all") {
-  walk_space(Collective::kReduceScatter, [](const Case& what, const std::vector<RankModel>& ranks, std::uint64_t sent) {
-    for (const RankModel& model : ranks) CHECK(all_equal(model.output, everybody(what.ranks)));
-    CHECK(sent == static_cast<std::uint64_t>(what.ranks * (what.ranks - 1)) * what.count * kElementBytes);
-  });
+TEST_CASE("reduce_scatter: for 1..33 ranks every element meets every rank exactly once, with n(n-1) b bytes in all") {
+  walk_space(Collective::kReduceScatter, kNarrowAndWide,
+             [](const Case& what, const std::vector<RankModel>& ranks, std::uint64_t sent) {
+               for (const RankModel& model : ranks) CHECK(all_equal(model.output, everybody(what.ranks)));
+               CHECK(sent == static_cast<std::uint64_t>(what.ranks) * what.count * reducing_bytes(what));
+             });
 }
 
-TEST_CASE("all_gather: for 1..9 ranks every block reaches every rank, with n(n-1) b bytes in all") {
-  walk_space(Collective::kAllGather, [](const Case& what, const std::vector<RankModel>& ranks, std::uint64_t sent) {
-    for (const RankModel& model : ranks) {
-      for (std::size_t i = 0; i < model.output.size(); ++i) {
-        CHECK(model.output[i] == contribution(static_cast<int>(i / what.count)));
-      }
-    }
-    CHECK(sent == static_cast<std::uint64_t>(what.ranks * (what.ranks - 1)) * what.count * kElementBytes);
-  });
+TEST_CASE("reduce: for 1..33 ranks every element meets every rank exactly once, at the root and nowhere else") {
+  walk_space(Collective::kReduce, kNarrowAndWide,
+             [](const Case& what, const std::vector<RankModel>& ranks, std::uint64_t sent) {
+               for (int rank = 0; rank < what.ranks; ++rank) {
+                 const auto& output = ranks[static_cast<std::size_t>(rank)].output;
+                 CHECK(all_equal(output, rank == what.root ? everybody(what.ranks) : Element{}));
+               }
+               CHECK(sent == what.count * reducing_bytes(what));
+             });
 }
 
-TEST_CASE("broadcast: for 1..9 ranks the root's bytes reach every rank, once over each link but the last") {
-  walk_space(Collective::kBroadcast, [](const Case& what, const std::vector<RankModel>& ranks, std::uint64_t sent) {
-    for (const RankModel& model : ranks) CHECK(all_equal(model.output, contribution(what.root)));
-    CHECK(sent == static_cast<std::uint64_t>(what.ranks - 1) * what.count * kElementBytes);
-  });
+TEST_CASE("all_gather: for 1..33 ranks every block reaches every rank, with n(n-1) b bytes in all") {
+  walk_space(Collective::kAllGather, kNarrow,
+             [](const Case& what, const std::vector<RankModel>& ranks, std::uint64_t sent) {
+               for (const RankModel& model : ranks) {
+                 for (std::size_t i = 0; i < model.output.size(); ++i) {
+                   CHECK(model.output[i] == contribution(static_cast<int>(i / what.count)));
+                 }
+               }
+               CHECK(sent == static_cast<std::uint64_t>(what.ranks * (what.ranks - 1)) * what.count * kElementBytes);
+             });
 }
 
-TEST_CASE("send_recv: for 1..9 ranks in a circle every rank has its neighbour's bytes") {
-  walk_space(Collective::kSendRecv, [](const Case& what, const std::vector<RankModel>& ranks, std::uint64_t sent) {
-    for (int rank = 0; rank < what.ranks; ++rank) {
-      const int from = (rank + what.ranks - 1) % what.ranks;
-      CHECK(all_equal(ranks[static_cast<std::size_t>(rank)].output, contribution(from)));
-    }
-    CHECK(sent == (what.ranks == 1 ? 0 : static_cast<std::uint64_t>(what.ranks) * what.count * kElementBytes));
-  });
+TEST_CASE("broadcast: for 1..33 ranks the root's bytes reach every rank, once over each link but the last") {
+  walk_space(Collective::kBroadcast, kNarrow,
+             [](const Case& what, const std::vector<RankModel>& ranks, std::uint64_t sent) {
+               for (const RankModel& model : ranks) CHECK(all_equal(model.output, contribution(what.root)));
+               CHECK(sent == static_cast<std::uint64_t>(what.ranks - 1) * what.count * kElementBytes);
+             });
+}
+
+TEST_CASE("send_recv: for 1..33 ranks in a circle every rank has its neighbour's bytes") {
+  walk_space(
+      Collective::kSendRecv, kNarrow, [](const Case& what, const std::vector<RankModel>& ranks, std::uint64_t sent) {
+        for (int rank = 0; rank < what.ranks; ++rank) {
+          const int from = (rank + what.ranks - 1) % what.ranks;
+          CHECK(all_equal(ranks[static_cast<std::size_t>(rank)].output, contribution(from)));
+        }
+        CHECK(sent == (what.ranks == 1 ? 0 : static_cast<std::uint64_t>(what.ranks) * what.count * kElementBytes));
+      });
 }
 
 TEST_CASE("parts are exact: they touch, cover the whole and differ by at most one element") {
@@ -259,23 +318,77 @@ TEST_CASE("parts are exact: they touch, cover the whole and differ by at most on
   }
 }
 
+TEST_CASE("pairs: for 1..33 ranks each block has one leg at its sender and one at its receiver, cut alike") {
+  for (const Collective collective : {Collective::kAllToAll, Collective::kGather, Collective::kScatter}) {
+    for (int ranks = 1; ranks <= 33; ++ranks) {
+      const int root = ranks / 2;
+      constexpr std::uint64_t kCount = 701;
+      struct End {
+        std::uint64_t offset, slice_count, copied;
+      };
+      std::map<std::pair<int, int>, End> sent, received;  // by from, to
+      for (int rank = 0; rank < ranks; ++rank) {
+        for (const Leg& leg : legs_of({.collective = collective,
+                              .rank = rank,
+                              .ranks = ranks,
+                              .root = root,
+                              .count = kCount,
+                              .slice_bytes_max = 64})) {
+          const Plan plan = make_plan(leg.request);
+          const int to = leg.request.to, from = leg.request.from;
+          CHECK((to >= 0 || from >= 0));
+          const std::uint64_t copied = plan.copy.count;
+          if (to >= 0) CHECK(sent.emplace(std::pair{rank, to}, End{leg.input_offset, plan.slice_count, copied}).second);
+          if (from >= 0) {
+            const End end{leg.output_offset, plan.recv_slice_count, copied};
+            CHECK(received.emplace(std::pair{from, rank}, end).second);
+          }
+          if (to != rank) CHECK(plan.send_steps == (to >= 0 ? 1 : 0));
+          if (to != rank) CHECK(plan.recv_steps == (from >= 0 ? 1 : 0));
+        }
+      }
+      const auto n = static_cast<std::size_t>(ranks);
+      CHECK(sent.size() == (collective == Collective::kAllToAll ? n * n : n));
+      CHECK(received.size() == sent.size());
+      for (const auto& [pair, end] : sent) {
+        const auto [from, to] = pair;
+        REQUIRE(received.count(pair) == 1);
+        const End& other = received.at(pair);
+        CHECK(end.slice_count == other.slice_count);
+        CHECK(end.copied == (from == to ? kCount : 0));
+        CHECK(end.offset == (collective == Collective::kGather ? 0 : static_cast<std::uint64_t>(to) * kCount));
+        CHECK(other.offset == (collective == Collective::kScatter ? 0 : static_cast<std::uint64_t>(from) * kCount));
+        if (collective == Collective::kGather) CHECK(to == root);
+        if (collective == Collective::kScatter) CHECK(from == root);
+      }
+    }
+  }
+}
+
 TEST_CASE("offsets are 64 bits wide: the last chunk of a 12 GiB all_reduce lies where it should") {
   const std::uint64_t count = 3ULL << 30U;
   const Plan plan = make_plan({.rank = 0, .ranks = 3, .count = count});
-  CHECK(send_step(plan, 0).offset_bytes == count / 3 * 2 * 4);
-  CHECK(send_step(plan, 0).size_bytes == count / 3 * 4);
-  CHECK(plan.slice_bytes == 1U << 20U);
+  CHECK(send_step(plan, 0).offset == count / 3 * 2);
+  CHECK(send_step(plan, 0).count == count / 3);
+  CHECK(plan.slice_count == 1U << 18U);
 }
 
 TEST_CASE("slices: 64 KiB at least, an eighth of a chunk, the option at most, whole elements always") {
-  const auto slice = [](std::uint64_t count, std::uint64_t slice_max, std::uint64_t element_bytes) {
-    return make_plan(
-               {.rank = 0, .ranks = 2, .count = count, .element_bytes = element_bytes, .slice_bytes_max = slice_max})
-        .slice_bytes;
+  const auto slice = [](std::uint64_t count, std::uint64_t slice_max, std::uint64_t element_bytes, int ranks = 2) {
+    const Plan plan = make_plan({.rank = 0,
+                                 .ranks = ranks,
+                                 .count = count,
+                                 .element_bytes = element_bytes,
+                                 .partial_bytes = 4,
+                                 .slice_bytes_max = slice_max});
+    return plan.slice_count;
   };
-  CHECK(slice(1000, 1 << 20, 4) == 64 << 10);
-  CHECK(slice(2 << 20, 1 << 20, 4) == 512 << 10);
-  CHECK(slice(100 << 20, 1 << 20, 4) == 1 << 20);
-  CHECK(slice(100 << 20, 1003, 4) == 1000);
-  CHECK(slice(100, 1, 4) == 4);
+  CHECK(slice(1000, 1 << 20, 4) == 16 << 10);
+  CHECK(slice(2 << 20, 1 << 20, 4) == 128 << 10);
+  CHECK(slice(100 << 20, 1 << 20, 4) == 256 << 10);
+  CHECK(slice(100 << 20, 1003, 4) == 250);
+  CHECK(slice(100, 1, 4) == 1);
+  // Where partial results travel, it is theirs that are so large.
+  CHECK(slice(100 << 20, 1 << 20, 2, 2) == 512 << 10);
+  CHECK(slice(100 << 20, 1 << 20, 2, 3) == 256 << 10);
 }

@@ -1,0 +1,275 @@
+// Every operation over every element type and reduction, against a serial reference that knows the order by rank.
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstring>
+#include <type_traits>
+#include <vector>
+
+#include "plugin/base/prng.h"
+#include "plugin/coll/datatype.h"
+#include "plugin/coll/half.h"
+#include "plugin/coll/plan.h"
+#include "tests/coll/rank_threads.h"
+
+using namespace meshbed;
+using namespace meshbed::coll;
+using namespace meshbed::test;
+
+namespace {
+
+struct World {
+  int ranks = 1, channels = 1, steps = 8;
+  std::uint64_t slice_bytes = 256;
+};
+
+template <typename T>
+struct Accumulator {
+  using Type = T;
+};
+template <>
+struct Accumulator<Float16> {
+  using Type = float;
+};
+template <>
+struct Accumulator<Bfloat16> {
+  using Type = float;
+};
+
+template <typename T>
+typename Accumulator<T>::Type widened(T value) {
+  if constexpr (std::is_arithmetic_v<T>) return value;
+  if constexpr (!std::is_arithmetic_v<T>) return widen(value);
+}
+
+template <typename T>
+T narrowed(typename Accumulator<T>::Type value) {
+  if constexpr (std::is_same_v<T, Float16>) return to_float16(value);
+  if constexpr (std::is_same_v<T, Bfloat16>) return to_bfloat16(value);
+  if constexpr (std::is_arithmetic_v<T>) return value;
+}
+
+template <typename A>
+A combined(ReduceOp op, A one, A other) {
+  switch (op) {
+    case ReduceOp::kSum:
+    case ReduceOp::kAverage:
+      if constexpr (std::is_integral_v<A>) {
+        return static_cast<A>(static_cast<std::uint64_t>(one) + static_cast<std::uint64_t>(other));
+      } else {
+        return one + other;
+      }
+    case ReduceOp::kProduct:
+      if constexpr (std::is_integral_v<A>) {
+        return static_cast<A>(static_cast<std::uint64_t>(one) * static_cast<std::uint64_t>(other));
+      } else {
+        return one * other;
+      }
+    case ReduceOp::kMax:
+      return one > other ? one : other;
+    case ReduceOp::kMin:
+      return one < other ? one : other;
+  }
+  return {};
+}
+
+/// Numbers whose sums and products depend on their order, where the type's do at all.
+template <typename T>
+T value_of(int rank, std::size_t index) {
+  const std::uint64_t bits = mix64((static_cast<std::uint64_t>(rank) << 40U) ^ index);
+  if constexpr (std::is_integral_v<T>) {
+    return static_cast<T>(bits);
+  } else {
+    const double value = static_cast<double>(static_cast<std::int64_t>(bits)) * 0x1p-62;
+    return narrowed<T>(static_cast<typename Accumulator<T>::Type>(value));
+  }
+}
+
+/// From `first` on, round the ring: first, first + 1, ..., first - 1.
+template <typename T>
+T reduced(ReduceOp op, int ranks, int first, std::size_t index) {
+  auto result = widened(value_of<T>(first, index));
+  for (int step = 1; step < ranks; ++step) {
+    result = combined(op, result, widened(value_of<T>((first + step) % ranks, index)));
+  }
+  if (op == ReduceOp::kAverage) result = static_cast<decltype(result)>(result / static_cast<decltype(result)>(ranks));
+  return narrowed<T>(result);
+}
+
+/// The first to contribute to element `index` of an all_reduce.
+int first_of(const World& world, std::size_t count, std::size_t index) {
+  for (int channel = 0; channel < world.channels; ++channel) {
+    const Range part = part_of(count, static_cast<std::uint64_t>(world.channels), static_cast<std::uint64_t>(channel));
+    for (int chunk = 0; chunk < world.ranks; ++chunk) {
+      const Range range =
+          part_of(part.count, static_cast<std::uint64_t>(world.ranks), static_cast<std::uint64_t>(chunk));
+      if (index >= part.begin + range.begin && index < part.begin + range.begin + range.count) {
+        return (chunk + 1) % world.ranks;
+      }
+    }
+  }
+  return 0;
+}
+
+template <typename T>
+std::vector<T> values_of(int rank, std::size_t count) {
+  std::vector<T> values(count);
+  for (std::size_t i = 0; i < count; ++i) values[i] = value_of<T>(rank, i);
+  return values;
+}
+
+template <typename T, typename Expected>
+std::size_t wrong_of(const T* values, std::size_t count, Expected expected) {
+  std::size_t wrong = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    const T want = expected(i);
+    wrong += std::memcmp(&values[i], &want, sizeof(T)) != 0 ? 1 : 0;
+  }
+  return wrong;
+}
+
+/// One rank's calls for one type.
+template <typename T>
+struct Calls {
+  meshcoll_comm* comm;
+  int rank;
+  const World& world;
+  meshcoll_dtype dtype;
+  std::size_t count;
+
+  std::size_t n() const { return static_cast<std::size_t>(world.ranks); }
+  std::size_t mine() const { return static_cast<std::size_t>(rank) * count; }
+  void expect(meshcoll_result result, std::size_t wrong, const char* what) const {
+    CHECK_MESSAGE(result == MESHCOLL_OK, error_of(comm));
+    CHECK_MESSAGE(wrong == 0, what, ": ", wrong, " of ", count, " elements, type ", static_cast<int>(dtype), ", rank ",
+                  rank, " of ", world.ranks);
+  }
+
+  void reduce(ReduceOp op) const {
+    const auto meshcoll_op_of = static_cast<meshcoll_op>(op);
+    const std::vector<T> in = values_of<T>(rank, count), blocks = values_of<T>(rank, count * n());
+    const auto all = [&](std::size_t i) { return reduced<T>(op, world.ranks, first_of(world, count, i), i); };
+    std::vector<T> out(count), same = in;
+    auto result = meshcoll_all_reduce(comm, in.data(), out.data(), count, dtype, meshcoll_op_of);
+    expect(result, wrong_of(out.data(), count, all), "all_reduce");
+    result = meshcoll_all_reduce(comm, same.data(), same.data(), count, dtype, meshcoll_op_of);
+    expect(result, wrong_of(same.data(), count, all), "all_reduce in place");
+
+    const auto own = [&](std::size_t i) { return reduced<T>(op, world.ranks, (rank + 1) % world.ranks, mine() + i); };
+    std::vector<T> share(count), in_place = blocks;
+    result = meshcoll_reduce_scatter(comm, blocks.data(), share.data(), count, dtype, meshcoll_op_of);
+    expect(result, wrong_of(share.data(), count, own), "reduce_scatter");
+    result = meshcoll_reduce_scatter(comm, in_place.data(), in_place.data() + mine(), count, dtype, meshcoll_op_of);
+    expect(result, wrong_of(in_place.data() + mine(), count, own), "reduce_scatter in place");
+
+    for (int root = 0; root < world.ranks; root += 2) {
+      const bool is_root = rank == root;
+      const auto at_root = [&](std::size_t i) { return reduced<T>(op, world.ranks, (root + 1) % world.ranks, i); };
+      std::vector<T> whole(is_root ? count : 0), over = in;
+      result = meshcoll_reduce(comm, in.data(), is_root ? whole.data() : nullptr, count, dtype, meshcoll_op_of, root);
+      expect(result, wrong_of(whole.data(), whole.size(), at_root), "reduce");
+      result = meshcoll_reduce(comm, over.data(), over.data(), count, dtype, meshcoll_op_of, root);
+      const auto before = [&](std::size_t i) { return in[i]; };
+      expect(result, is_root ? wrong_of(over.data(), count, at_root) : wrong_of(over.data(), count, before),
+             "reduce in place");
+    }
+  }
+
+  void move() const {
+    const std::vector<T> in = values_of<T>(rank, count), blocks = values_of<T>(rank, count * n());
+    const auto gathered = [&](std::size_t i) { return value_of<T>(static_cast<int>(i / count), i % count); };
+    std::vector<T> all(count * n()), all_in_place(count * n());
+    auto result = meshcoll_all_gather(comm, in.data(), all.data(), count, dtype);
+    expect(result, wrong_of(all.data(), all.size(), gathered), "all_gather");
+    std::copy(in.begin(), in.end(), all_in_place.begin() + static_cast<std::ptrdiff_t>(mine()));
+    result = meshcoll_all_gather(comm, all_in_place.data() + mine(), all_in_place.data(), count, dtype);
+    expect(result, wrong_of(all_in_place.data(), all.size(), gathered), "all_gather in place");
+
+    const auto turned = [&](std::size_t i) { return value_of<T>(static_cast<int>(i / count), mine() + i % count); };
+    std::vector<T> exchanged(count * n()), over = blocks;
+    result = meshcoll_all_to_all(comm, blocks.data(), exchanged.data(), count, dtype);
+    expect(result, wrong_of(exchanged.data(), exchanged.size(), turned), "all_to_all");
+    result = meshcoll_all_to_all(comm, over.data(), over.data(), count, dtype);
+    expect(result, wrong_of(over.data(), over.size(), turned), "all_to_all in place");
+
+    for (int root = 0; root < world.ranks; root += 2) {
+      const bool is_root = rank == root;
+      const auto from_root = [&](std::size_t i) { return value_of<T>(root, i); };
+      std::vector<T> spread(count), at_root(is_root ? count * n() : 0), share(count), shares = blocks;
+      result = meshcoll_broadcast(comm, is_root ? in.data() : nullptr, spread.data(), count, dtype, root);
+      expect(result, wrong_of(spread.data(), count, from_root), "broadcast");
+      result = meshcoll_gather(comm, in.data(), is_root ? at_root.data() : nullptr, count, dtype, root);
+      expect(result, wrong_of(at_root.data(), at_root.size(), gathered), "gather");
+      if (is_root) std::copy(in.begin(), in.end(), shares.begin() + static_cast<std::ptrdiff_t>(mine()));
+      result = meshcoll_gather(comm, is_root ? shares.data() + mine() : in.data(), is_root ? shares.data() : nullptr,
+                               count, dtype, root);
+      if (is_root) expect(result, wrong_of(shares.data(), shares.size(), gathered), "gather in place");
+
+      const auto of_root = [&](std::size_t i) { return value_of<T>(root, mine() + i); };
+      result = meshcoll_scatter(comm, is_root ? blocks.data() : nullptr, share.data(), count, dtype, root);
+      expect(result, wrong_of(share.data(), count, of_root), "scatter");
+      shares = blocks;
+      T* const kept = is_root ? shares.data() + mine() : share.data();
+      result = meshcoll_scatter(comm, is_root ? shares.data() : nullptr, kept, count, dtype, root);
+      expect(result, wrong_of(kept, count, of_root), "scatter in place");
+    }
+
+    const int to = (rank + 1) % world.ranks, from = (rank + world.ranks - 1) % world.ranks;
+    std::vector<T> received(count);
+    result = meshcoll_send_recv(comm, in.data(), count, to, received.data(), count, from, dtype);
+    expect(result, wrong_of(received.data(), count, [&](std::size_t i) { return value_of<T>(from, i); }), "send_recv");
+  }
+
+  void all() const {
+    move();
+    if (!is_reducible(static_cast<DataType>(dtype))) return;
+    for (int op = 0; op < kReduceOps; ++op) reduce(static_cast<ReduceOp>(op));
+  }
+};
+
+void every_type(const World& world, const std::vector<std::size_t>& counts) {
+  run_ranks(
+      world.ranks,
+      [&](meshcoll_options& options) {
+        options.channels = world.channels;
+        options.steps = world.steps;
+        options.slice_bytes = world.slice_bytes;
+      },
+      [&](meshcoll_comm* comm, int rank) {
+        for (const std::size_t count : counts) {
+          Calls<std::int8_t>{comm, rank, world, MESHCOLL_INT8, count}.all();
+          Calls<std::uint8_t>{comm, rank, world, MESHCOLL_UINT8, count}.all();
+          Calls<std::int32_t>{comm, rank, world, MESHCOLL_INT32, count}.all();
+          Calls<std::uint32_t>{comm, rank, world, MESHCOLL_UINT32, count}.all();
+          Calls<std::int64_t>{comm, rank, world, MESHCOLL_INT64, count}.all();
+          Calls<std::uint64_t>{comm, rank, world, MESHCOLL_UINT64, count}.all();
+          Calls<Float16>{comm, rank, world, MESHCOLL_FLOAT16, count}.all();
+          Calls<float>{comm, rank, world, MESHCOLL_FLOAT32, count}.all();
+          Calls<double>{comm, rank, world, MESHCOLL_FLOAT64, count}.all();
+          Calls<Bfloat16>{comm, rank, world, MESHCOLL_BFLOAT16, count}.all();
+          Calls<std::uint8_t>{comm, rank, world, MESHCOLL_FLOAT8_E4M3, count}.all();
+          Calls<std::uint8_t>{comm, rank, world, MESHCOLL_FLOAT8_E5M2, count}.all();
+        }
+      });
+}
+
+}  // namespace
+
+TEST_CASE("every operation, type and reduction on 1..9 ranks, for sizes zero, one, odd, prime and fewer than ranks") {
+  loopback::configure({});
+  for (int ranks = 1; ranks <= 9; ++ranks) every_type({.ranks = ranks}, {0, 1, 5, 257});
+}
+
+TEST_CASE("every operation, type and reduction on 2 and 3 channels and with the narrowest window") {
+  loopback::configure({});
+  every_type({.ranks = 3, .channels = 2}, {7, 3001});
+  every_type({.ranks = 4, .channels = 3, .steps = 2, .slice_bytes = 64}, {2, 997});
+}
+
+TEST_CASE("a plugin that hesitates and completes late changes no bit of any type") {
+  for (std::uint64_t seed = 1; seed <= 3; ++seed) {
+    loopback::configure({.seed = seed, .delay_percent = 40});
+    every_type({.ranks = 2 + static_cast<int>(seed), .channels = 2, .steps = 3, .slice_bytes = 100}, {301});
+  }
+  loopback::configure({});
+}
