@@ -53,8 +53,7 @@ BoundTable::BoundTable(const Scenario& scenario, const Simulation& simulation,
 
 std::vector<models::RingHop> BoundTable::hops(const CollectiveCase& wanted) const {
   const int shift = wanted.op == models::Collective::kSendRecv ? wanted.shift : 1;
-  // A broadcast never goes on into its root.
-  const int idle_rank = wanted.op == models::Collective::kBroadcast ? (wanted.root + ranks_ - 1) % ranks_ : -1;
+  const int idle_rank = models::idle_rank_of(wanted.op, wanted.root, ranks_);
   std::vector<models::RingHop> found;
   for (int rank = 0; rank < ranks_; ++rank) {
     const int next = ((rank + shift) % ranks_ + ranks_) % ranks_;
@@ -70,17 +69,22 @@ std::vector<models::RingHop> BoundTable::hops(const CollectiveCase& wanted) cons
 }
 
 Picoseconds BoundTable::relay_bound_ps(const CollectiveCase& wanted, std::uint64_t bytes) const {
-  const bool to_all = wanted.op == models::Collective::kAllToAll;
-  if (!to_all && wanted.op != models::Collective::kSendRecv) return 0;
+  using models::Collective;
+  const bool to_all = wanted.op == Collective::kAllToAll;
+  const bool gathers = wanted.op == Collective::kGather, scatters = wanted.op == Collective::kScatter;
+  if (!to_all && !gathers && !scatters && wanted.op != Collective::kSendRecv) return 0;
   if (models::pairs_without_direct_path(topology_, 0).count == 0) return 0;
   std::vector<models::Flow> flows;
+  const auto flow = [&](int from, int to, std::uint64_t flow_bytes) {
+    flows.push_back({.from = from / ranks_per_node_, .to = to / ranks_per_node_, .bytes = flow_bytes});
+  };
+  const std::uint64_t share_bytes = bytes / static_cast<std::uint64_t>(ranks_);
   for (int rank = 0; rank < ranks_; ++rank) {
-    if (!wanted.sends(rank)) continue;
-    for (int step = to_all ? 1 : wanted.shift; step <= (to_all ? ranks_ - 1 : wanted.shift); ++step) {
-      const int target = ((rank + step) % ranks_ + ranks_) % ranks_;
-      flows.push_back({.from = rank / ranks_per_node_,
-                       .to = target / ranks_per_node_,
-                       .bytes = to_all ? bytes / static_cast<std::uint64_t>(ranks_) : bytes});
+    if (gathers && rank != wanted.root) flow(rank, wanted.root, share_bytes);
+    if (scatters && rank != wanted.root) flow(wanted.root, rank, share_bytes);
+    for (int step = 1; to_all && step < ranks_; ++step) flow(rank, (rank + step) % ranks_, share_bytes);
+    if (wanted.op == Collective::kSendRecv && wanted.sends(rank)) {
+      flow(rank, ((rank + wanted.shift) % ranks_ + ranks_) % ranks_, bytes);
     }
   }
   return models::relay_bound_ps(topology_, flows);
@@ -90,7 +94,7 @@ Bounds BoundTable::of(const CollectiveCase& wanted, std::uint64_t bytes) const {
   const Picoseconds relayed_ps = relay_bound_ps(wanted, bytes);
   // The closed form counts all ranks.
   const Picoseconds direct_ps = wanted.senders.empty() ? models::any_algorithm_bound_ps(wanted.op, bytes, nodes_) : 0;
-  return {.ring = models::ring_bound(wanted.op, bytes, hops(wanted), wanted.root),
+  return {.ring = models::ring_bound(wanted.op, bytes, hops(wanted), wanted.root, size_of(wanted.type)),
           .any_algorithm_ps = std::max(direct_ps, relayed_ps)};
 }
 

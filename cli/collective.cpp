@@ -5,9 +5,11 @@
 
 #include <algorithm>
 #include <limits>
+#include <stdexcept>
 
 #include "cli/memory.h"
 #include "cli/pattern.h"
+#include "cli/scenario_diagnostics.h"
 #include "plugin/base/prng.h"
 
 namespace meshbed::cli {
@@ -15,14 +17,19 @@ namespace {
 
 using models::Collective;
 
-constexpr std::uint64_t kShareAlignment = 16 / sizeof(float);
+constexpr std::uint64_t kShareBytes = 16;
 
 /// One iteration of a case: which memory is read and written, and what must stand in the result.
 struct Iteration {
-  float* send = nullptr;
-  float* recv = nullptr;
+  std::byte* send = nullptr;
+  std::byte* recv = nullptr;
   std::uint32_t salt = 0;
 };
+
+bool has_shares(Collective op) {
+  return op == Collective::kAllGather || op == Collective::kReduceScatter || op == Collective::kAllToAll ||
+         op == Collective::kGather || op == Collective::kScatter;
+}
 
 /// Of sendrecv; -1: nobody.
 int source_of(const CollectiveCase& wanted, int rank, int ranks) {
@@ -36,30 +43,33 @@ int target_of(const CollectiveCase& wanted, int rank, int ranks) {
 Iteration place(RankHost& host, CollectiveBuffers& buffers, const CollectiveCase& wanted, const CollectiveShape& shape,
                 std::uint32_t salt) {
   if (!wanted.in_place) return {buffers.send(), buffers.recv(), salt};
-  float* base = buffers.recv();
-  const std::uint64_t share = static_cast<std::uint64_t>(host.rank()) * shape.count;
-  if (wanted.op == Collective::kAllGather) return {base + share, base, salt};
-  if (wanted.op == Collective::kReduceScatter) return {base, base + share, salt};
+  std::byte* base = buffers.recv();
+  const std::uint64_t share = static_cast<std::uint64_t>(host.rank()) * shape.count * size_of(wanted.type);
+  if (wanted.op == Collective::kAllGather || wanted.op == Collective::kGather) return {base + share, base, salt};
+  if (wanted.op == Collective::kReduceScatter || wanted.op == Collective::kScatter) return {base, base + share, salt};
   return {base, base, salt};
 }
 
 void fill_input(RankHost& host, const CollectiveCase& wanted, const CollectiveShape& shape,
                 const Iteration& iteration) {
-  if (wanted.op == Collective::kBroadcast && host.rank() != wanted.root) return;
-  fill(rank_pattern(host.rank(), 0, iteration.salt), iteration.send, shape.send_count);
+  const bool only_root_gives = wanted.op == Collective::kBroadcast || wanted.op == Collective::kScatter;
+  if (only_root_gives && host.rank() != wanted.root) return;
+  const coll::ReduceOp op = models::reduces(wanted.op) ? wanted.reduction : coll::ReduceOp::kSum;
+  fill(rank_pattern(host.rank(), 0, iteration.salt, op, host.ranks()), wanted.type, iteration.send, shape.send_count);
 }
 
 /// In as many rounds as there are ranks, in each of which pairs exchange their blocks: in round s ranks a and b with
 /// a + b = s (mod n), so that each pair meets once and a block can be exchanged in place. As nccl-tests it is made of
 /// sends and receives.
-meshcoll_result all_to_all(RankHost& host, Engine& engine, const CollectiveShape& shape, const Iteration& iteration) {
+meshcoll_result all_to_all(RankHost& host, Engine& engine, const CollectiveCase& wanted, const CollectiveShape& shape,
+                           const Iteration& iteration) {
   const int ranks = host.ranks();
   for (int round = 0; round < ranks; ++round) {
     const int partner = (round - host.rank() + ranks) % ranks;
-    const std::uint64_t block = static_cast<std::uint64_t>(partner) * shape.count;
+    const std::uint64_t block = static_cast<std::uint64_t>(partner) * shape.count * size_of(wanted.type);
     const meshcoll_result result =
         engine.calls().send_recv(engine.comm(), iteration.send + block, shape.count, partner, iteration.recv + block,
-                                 shape.count, partner, MESHCOLL_FLOAT32);
+                                 shape.count, partner, static_cast<meshcoll_dtype>(wanted.type));
     if (result != MESHCOLL_OK) return result;
   }
   return MESHCOLL_OK;
@@ -68,87 +78,142 @@ meshcoll_result all_to_all(RankHost& host, Engine& engine, const CollectiveShape
 meshcoll_result call(RankHost& host, Engine& engine, const CollectiveCase& wanted, const CollectiveShape& shape,
                      const Iteration& iteration) {
   const EngineCalls& calls = engine.calls();
-  const float* send = iteration.send;
-  float* recv = iteration.recv;
+  meshcoll_comm* comm = engine.comm();
+  const std::byte* send = iteration.send;
+  std::byte* recv = iteration.recv;
+  const auto type = static_cast<meshcoll_dtype>(wanted.type);
+  const auto reduction = static_cast<meshcoll_op>(wanted.reduction);
   switch (wanted.op) {
     case Collective::kAllReduce:
-      return calls.all_reduce(engine.comm(), send, recv, shape.count, MESHCOLL_FLOAT32, MESHCOLL_SUM);
+      return calls.all_reduce(comm, send, recv, shape.count, type, reduction);
     case Collective::kAllGather:
-      return calls.all_gather(engine.comm(), send, recv, shape.count, MESHCOLL_FLOAT32);
+      return calls.all_gather(comm, send, recv, shape.count, type);
     case Collective::kReduceScatter:
-      return calls.reduce_scatter(engine.comm(), send, recv, shape.count, MESHCOLL_FLOAT32, MESHCOLL_SUM);
+      return calls.reduce_scatter(comm, send, recv, shape.count, type, reduction);
     case Collective::kBroadcast:
-      return calls.broadcast(engine.comm(), send, recv, shape.count, MESHCOLL_FLOAT32, wanted.root);
+      return calls.broadcast(comm, send, recv, shape.count, type, wanted.root);
+    case Collective::kReduce:
+      return calls.reduce(comm, send, recv, shape.count, type, reduction, wanted.root);
+    case Collective::kGather:
+      return calls.gather(comm, send, recv, shape.count, type, wanted.root);
+    case Collective::kScatter:
+      return calls.scatter(comm, send, recv, shape.count, type, wanted.root);
     case Collective::kSendRecv:
-      return calls.send_recv(engine.comm(), send, shape.count, target_of(wanted, host.rank(), host.ranks()), recv,
-                             shape.count, source_of(wanted, host.rank(), host.ranks()), MESHCOLL_FLOAT32);
+      return calls.send_recv(comm, send, shape.count, target_of(wanted, host.rank(), host.ranks()), recv, shape.count,
+                             source_of(wanted, host.rank(), host.ranks()), type);
     case Collective::kAllToAll:
-      return all_to_all(host, engine, shape, iteration);
+      return all_to_all(host, engine, wanted, shape, iteration);
   }
   return MESHCOLL_UNSUPPORTED;
 }
 
-void check_block(const Pattern& pattern, const float* values, std::uint64_t count, const std::string& where,
-                 CaseBoard& board) {
-  board.checked += count;
-  const std::uint64_t wrong = count_wrong(pattern, values, count);
-  if (wrong == 0) return;
-  if (board.wrong == 0) {
-    const std::size_t index = first_wrong(pattern, values, count);
-    board.first_wrong = fmt::format("{}, element {}: {} instead of {}", where, index, values[index],
-                                    value_at(pattern, static_cast<std::uint32_t>(index)));
-  }
-  board.wrong += wrong;
+/// Whether the operation leaves anything at this rank.
+bool receives(const CollectiveCase& wanted, int rank, int ranks) {
+  if (wanted.op == Collective::kReduce || wanted.op == Collective::kGather) return rank == wanted.root;
+  return wanted.op != Collective::kSendRecv || source_of(wanted, rank, ranks) >= 0;
 }
+
+/// Compares blocks of the result, and writes down what it finds.
+struct Check {
+  const CollectiveCase& wanted;
+  const std::byte* recv;
+  std::uint64_t count;
+  CaseBoard& board;
+
+  void block(const Pattern& pattern, std::uint64_t index, const std::string& where) const {
+    const std::byte* values = recv + index * count * size_of(wanted.type);
+    board.checked += count;
+    const std::uint64_t wrong = count_wrong(pattern, wanted.type, values, count);
+    if (wrong == 0) return;
+    if (board.wrong == 0) {
+      const std::size_t at = first_wrong(pattern, wanted.type, values, count);
+      board.first_wrong = fmt::format("{}, element {}: {}", where, at, say_wrong(pattern, wanted.type, values, at));
+    }
+    board.wrong += wrong;
+  }
+};
 
 void check_result(RankHost& host, const CollectiveCase& wanted, const CollectiveShape& shape,
                   const Iteration& iteration, const std::string& where, CaseBoard& board) {
   const int rank = host.rank();
   const int ranks = host.ranks();
   const std::uint32_t salt = iteration.salt;
+  const Check check{wanted, iteration.recv, shape.count, board};
+  const auto own_share = static_cast<std::uint32_t>(static_cast<std::uint64_t>(rank) * shape.count);
+  if (!receives(wanted, rank, ranks)) return;
   switch (wanted.op) {
     case Collective::kAllReduce:
-      return check_block(sum_pattern(ranks, 0, salt), iteration.recv, shape.count, where, board);
-    case Collective::kReduceScatter: {
-      const auto first = static_cast<std::uint32_t>(static_cast<std::uint64_t>(rank) * shape.count);
-      return check_block(sum_pattern(ranks, first, salt), iteration.recv, shape.count, where, board);
-    }
+    case Collective::kReduce:
+      return check.block(reduced_pattern(ranks, 0, salt, wanted.reduction), 0, where);
+    case Collective::kReduceScatter:
+      return check.block(reduced_pattern(ranks, own_share, salt, wanted.reduction), 0, where);
     case Collective::kAllGather:
+    case Collective::kGather:
       for (int source = 0; source < ranks; ++source) {
-        check_block(rank_pattern(source, 0, salt), iteration.recv + static_cast<std::uint64_t>(source) * shape.count,
-                    shape.count, fmt::format("{}, share of rank {}", where, source), board);
+        check.block(rank_pattern(source, 0, salt), static_cast<std::uint64_t>(source),
+                    fmt::format("{}, share of rank {}", where, source));
       }
       return;
     case Collective::kAllToAll:
       for (int source = 0; source < ranks; ++source) {
-        const auto first = static_cast<std::uint32_t>(static_cast<std::uint64_t>(rank) * shape.count);
-        check_block(rank_pattern(source, first, salt),
-                    iteration.recv + static_cast<std::uint64_t>(source) * shape.count, shape.count,
-                    fmt::format("{}, block of rank {}", where, source), board);
+        check.block(rank_pattern(source, own_share, salt), static_cast<std::uint64_t>(source),
+                    fmt::format("{}, block of rank {}", where, source));
       }
       return;
     case Collective::kBroadcast:
-      return check_block(rank_pattern(wanted.root, 0, salt), iteration.recv, shape.count, where, board);
-    case Collective::kSendRecv: {
-      const int source = source_of(wanted, rank, ranks);
-      if (source >= 0) check_block(rank_pattern(source, 0, salt), iteration.recv, shape.count, where, board);
-      return;
-    }
+      return check.block(rank_pattern(wanted.root, 0, salt), 0, where);
+    case Collective::kScatter:
+      return check.block(rank_pattern(wanted.root, own_share, salt), 0, where);
+    case Collective::kSendRecv:
+      return check.block(rank_pattern(source_of(wanted, rank, ranks), 0, salt), 0, where);
   }
+}
+
+/// The one of `values` that is called so.
+template <typename Value>
+Value parse_named(const std::string& option, const std::string& what, const std::string& name,
+                  const std::vector<Value>& values) {
+  std::vector<std::string> accepted;
+  for (const Value value : values) {
+    if (name == name_of(value)) return value;
+    accepted.emplace_back(name_of(value));
+  }
+  const std::string close = closest_name(name, accepted);
+  throw std::runtime_error(fmt::format("{} {}: there is no such {}{}; accepted: {}", option, name, what,
+                                       close.empty() ? "" : fmt::format(" (did you mean \"{}\"?)", close),
+                                       list_names(accepted)));
+}
+
+template <typename Value>
+std::vector<Value> first_values(int count) {
+  std::vector<Value> values;
+  for (int number = 0; number < count; ++number) values.push_back(static_cast<Value>(number));
+  return values;
 }
 
 }  // namespace
 
-CollectiveShape shape_of(Collective op, std::uint64_t bytes, int ranks) {
+coll::DataType parse_data_type(const std::string& option, const std::string& name) {
+  return parse_named(option, "data type", name, first_values<coll::DataType>(coll::kDataTypes));
+}
+
+coll::ReduceOp parse_reduction(const std::string& option, const std::string& name) {
+  return parse_named(option, "reduction", name, first_values<coll::ReduceOp>(coll::kReduceOps));
+}
+
+CollectiveShape shape_of(Collective op, std::uint64_t bytes, int ranks, coll::DataType type) {
   const auto n = static_cast<std::uint64_t>(ranks);
-  const std::uint64_t elements = bytes / sizeof(float);
+  const std::uint64_t elements = bytes / size_of(type);
   CollectiveShape shape;
-  const std::uint64_t share = elements / n / kShareAlignment * kShareAlignment;
+  const std::uint64_t alignment = kShareBytes / size_of(type);
+  const std::uint64_t share = elements / n / alignment * alignment;
   switch (op) {
     case Collective::kAllGather:
+    case Collective::kGather:
       shape = {.count = share, .send_count = share, .recv_count = share * n};
       break;
     case Collective::kReduceScatter:
+    case Collective::kScatter:
       shape = {.count = share, .send_count = share * n, .recv_count = share};
       break;
     case Collective::kAllToAll:
@@ -156,18 +221,17 @@ CollectiveShape shape_of(Collective op, std::uint64_t bytes, int ranks) {
       break;
     case Collective::kAllReduce:
     case Collective::kBroadcast:
+    case Collective::kReduce:
     case Collective::kSendRecv:
       shape = {.count = elements, .send_count = elements, .recv_count = elements};
       break;
   }
-  shape.bytes = std::max(shape.send_count, shape.recv_count) * sizeof(float);
+  shape.bytes = std::max(shape.send_count, shape.recv_count) * size_of(type);
   return shape;
 }
 
-std::uint64_t smallest_bytes(Collective op, int ranks) {
-  const bool has_shares =
-      op == Collective::kAllGather || op == Collective::kReduceScatter || op == Collective::kAllToAll;
-  return sizeof(float) * (has_shares ? kShareAlignment * static_cast<std::uint64_t>(ranks) : 1);
+std::uint64_t smallest_bytes(Collective op, int ranks, coll::DataType type) {
+  return has_shares(op) ? kShareBytes * static_cast<std::uint64_t>(ranks) : size_of(type);
 }
 
 std::uint32_t first_salt(std::uint64_t seed) { return static_cast<std::uint32_t>(mix64(seed) >> 32U); }
@@ -190,9 +254,9 @@ Picoseconds CaseBoard::fastest_ps() const {
 
 CollectiveBuffers::CollectiveBuffers(std::uint64_t largest_bytes, int ranks, bool out_of_place) {
   // One share more than asked for covers every rounding.
-  const std::uint64_t elements = largest_bytes / sizeof(float) + kShareAlignment * static_cast<std::uint64_t>(ranks);
-  recv_ = std::make_unique_for_overwrite<float[]>(elements);
-  if (out_of_place) send_ = std::make_unique_for_overwrite<float[]>(elements);
+  const std::uint64_t bytes = largest_bytes + kShareBytes * static_cast<std::uint64_t>(ranks);
+  recv_ = std::make_unique_for_overwrite<std::byte[]>(bytes);
+  if (out_of_place) send_ = std::make_unique_for_overwrite<std::byte[]>(bytes);
 }
 
 std::vector<CollectiveBuffers> buffers_for(int ranks, std::uint64_t largest_bytes, bool out_of_place,
@@ -207,7 +271,7 @@ std::vector<CollectiveBuffers> buffers_for(int ranks, std::uint64_t largest_byte
 Result<void> run_case(RankHost& host, Engine& engine, CollectiveBuffers& buffers, const CollectiveCase& wanted,
                       std::uint32_t salt, CaseBoard& board, const std::function<void()>& after_iteration,
                       const std::function<Result<void>(int)>& before_iteration) {
-  const CollectiveShape shape = shape_of(wanted.op, wanted.bytes, host.ranks());
+  const CollectiveShape shape = shape_of(wanted.op, wanted.bytes, host.ranks(), wanted.type);
   board.iterations.resize(static_cast<std::size_t>(wanted.iterations));
   for (int index = 0; index < wanted.iterations; ++index) {
     const Iteration iteration =
@@ -227,9 +291,10 @@ Result<void> run_case(RankHost& host, Engine& engine, CollectiveBuffers& buffers
       check_result(host, wanted, shape, iteration, fmt::format("rank {}, iteration {}", host.rank(), index), board);
       if (index + 1 == wanted.iterations) {
         board.results.resize(static_cast<std::size_t>(host.ranks()));
-        const bool receives = wanted.op != Collective::kSendRecv || source_of(wanted, host.rank(), host.ranks()) >= 0;
         board.results[static_cast<std::size_t>(host.rank())] =
-            receives ? XXH3_64bits(iteration.recv, shape.recv_count * sizeof(float)) : 0;
+            receives(wanted, host.rank(), host.ranks())
+                ? XXH3_64bits(iteration.recv, shape.recv_count * size_of(wanted.type))
+                : 0;
       }
     }
     if (host.rank() == 0 && after_iteration) after_iteration();

@@ -5,6 +5,7 @@
 // result. Filling and checking the buffers takes no simulated time.
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -14,12 +15,15 @@
 
 #include "cli/engine.h"
 #include "models/algorithm.h"
+#include "plugin/coll/datatype.h"
 
 namespace meshbed::cli {
 
 struct CollectiveCase {
   models::Collective op = models::Collective::kAllReduce;
-  std::uint64_t bytes = 0;  // as asked for; see CollectiveShape
+  coll::DataType type = coll::DataType::kFloat32;
+  coll::ReduceOp reduction = coll::ReduceOp::kSum;  // where the operation reduces
+  std::uint64_t bytes = 0;                          // as asked for; see CollectiveShape
   bool in_place = true;
   int iterations = 1;
   bool check = true;
@@ -32,17 +36,22 @@ struct CollectiveCase {
   }
 };
 
-/// What a case comes to in float elements. all_gather, reduce_scatter and alltoall round down to shares of 16 bytes a
-/// rank, as nccl-tests does.
+/// What a case comes to in elements. Operations on a share of each rank's round down to shares of 16 bytes a rank, as
+/// nccl-tests does.
 struct CollectiveShape {
   std::uint64_t count = 0;       // nccl-tests' `count` column: what the caller passes
   std::uint64_t send_count = 0;  // elements that one rank gives
   std::uint64_t recv_count = 0;  // elements that one rank gets
   std::uint64_t bytes = 0;       // nccl-tests' `size` column: the larger of the two
 };
-CollectiveShape shape_of(models::Collective op, std::uint64_t bytes, int ranks);
+CollectiveShape shape_of(models::Collective op, std::uint64_t bytes, int ranks,
+                         coll::DataType type = coll::DataType::kFloat32);
 /// The fewest bytes of which every rank has an element.
-std::uint64_t smallest_bytes(models::Collective op, int ranks);
+std::uint64_t smallest_bytes(models::Collective op, int ranks, coll::DataType type = coll::DataType::kFloat32);
+
+/// nccl-tests' names; throw std::runtime_error, with `option` and what is accepted, for another.
+coll::DataType parse_data_type(const std::string& option, const std::string& name);
+coll::ReduceOp parse_reduction(const std::string& option, const std::string& name);
 
 struct IterationTime {
   Picoseconds start_ps = -1;
@@ -71,13 +80,13 @@ void take_in_findings(CaseBoard& board, const nlohmann::json& findings);
 class CollectiveBuffers {
  public:
   CollectiveBuffers(std::uint64_t largest_bytes, int ranks, bool out_of_place);
-  float* send() { return send_.get(); }  // nullptr where everything is in place
-  float* recv() { return recv_.get(); }
+  std::byte* send() { return send_.get(); }  // nullptr where everything is in place
+  std::byte* recv() { return recv_.get(); }
 
  private:
   // Left uninitialised: every case writes what it reads, and untouched pages cost nothing.
-  std::unique_ptr<float[]> send_;
-  std::unique_ptr<float[]> recv_;
+  std::unique_ptr<std::byte[]> send_;
+  std::unique_ptr<std::byte[]> recv_;
 };
 
 /// One for each rank. Owned by whoever runs the simulation, and kept until it is over: what a failed rank leaves

@@ -31,6 +31,9 @@ struct EngineCalls {
   decltype(&meshcoll_all_gather) all_gather = nullptr;
   decltype(&meshcoll_reduce_scatter) reduce_scatter = nullptr;
   decltype(&meshcoll_broadcast) broadcast = nullptr;
+  decltype(&meshcoll_reduce) reduce = nullptr;
+  decltype(&meshcoll_gather) gather = nullptr;
+  decltype(&meshcoll_scatter) scatter = nullptr;
   decltype(&meshcoll_send_recv) send_recv = nullptr;
 };
 

@@ -42,7 +42,8 @@ std::optional<PerfOptions> parse(const Arguments& arguments, std::ostream& out) 
   int check = 1, threads = 1, gpus = 1;
   Syntax syntax("perf OP --scenario FILE [options]", "options (nccl-tests' names)");
   syntax.operands.add_options()("op", po::value(&op_text)->required()->value_name("OP"),
-                                "all_reduce, all_gather, reduce_scatter, broadcast, alltoall or sendrecv; OP_perf too");
+                                "all_reduce, all_gather, reduce_scatter, broadcast, reduce, alltoall, gather, scatter "
+                                "or sendrecv; OP_perf too");
   syntax.positions.add("op", 1);
   syntax.options.add_options()                                                                                //
       ("scenario", po::value(&options.run.scenario_path)->required()->value_name("FILE"), "where to run it")  //
@@ -53,20 +54,27 @@ std::optional<PerfOptions> parse(const Arguments& arguments, std::ostream& out) 
       ("iters,n", po::value<int>()->value_name("N")->notifier([&iterations](int count) { iterations = count; }),
        "timed iterations; default: 2 in virtual time, which repeats exactly, else 5")  //
       ("warmup_iters,w", po::value(&options.warmup)->value_name("N")->default_value(options.warmup),
-       "iterations before, of the largest and the smallest size")                                                //
-      ("check,c", po::value(&check)->value_name("0|1")->default_value(1), "check every iteration; 0: never")     //
-      ("datatype,d", po::value(&type)->value_name("TYPE")->default_value(type), "float")                         //
-      ("op_reduction,o", po::value(&reduction)->value_name("OP")->default_value(reduction), "sum")               //
-      ("root,r", po::value(&options.root)->value_name("RANK")->default_value(0), "of a broadcast")               //
-      ("nthreads,t", po::value(&threads)->value_name("N")->default_value(1), "1: ranks come from the scenario")  //
+       "iterations before, of the largest and the smallest size")                                             //
+      ("check,c", po::value(&check)->value_name("0|1")->default_value(1), "check every iteration; 0: never")  //
+      ("datatype,d", po::value(&type)->value_name("TYPE")->default_value(type),
+       "int8, uint8, int32, uint32, int64, uint64, half, float, double, bfloat16, f8e4m3 or f8e5m2")(
+          "op_reduction,o", po::value(&reduction)->value_name("OP")->default_value(reduction),
+          "sum, prod, max, min or avg")("root,r", po::value(&options.root)->value_name("RANK")->default_value(0),
+                                        "where the operation has one")(
+          "nthreads,t", po::value(&threads)->value_name("N")->default_value(1), "1: ranks come from the scenario")  //
       ("ngpus,g", po::value(&gpus)->value_name("N")->default_value(1), "1: ranks come from the scenario");
   add_run_options(syntax.options, options.run);
   if (!parse_arguments(arguments, syntax, out)) return std::nullopt;
 
   options.op = parse_operation(op_text);
   options.iterations = iterations.value_or(options.run.world == "sim" ? 2 : 5);
-  if (type != "float") throw std::runtime_error("-d " + type + ": there is no such data type; accepted: float");
-  if (reduction != "sum") throw std::runtime_error("-o " + reduction + ": there is no such reduction; accepted: sum");
+  options.type = parse_data_type("-d", type);
+  options.reduction = parse_reduction("-o", reduction);
+  if (models::reduces(options.op) && !is_reducible(options.type)) {
+    throw std::runtime_error(
+        fmt::format("-d {}: such numbers are moved, never reduced; {} takes half, bfloat16 and wider", type,
+                    models::name_of(options.op)));
+  }
   if (threads != 1 || gpus != 1) throw std::runtime_error("-t and -g are 1 here: ranks come from the scenario");
   if (options.iterations < 1) throw std::runtime_error(fmt::format("-n {}: at least 1", options.iterations));
   if (options.warmup < 0) throw std::runtime_error(fmt::format("-w {}: at least 0", options.warmup));
@@ -96,6 +104,7 @@ std::vector<std::string> rank_words(const Scenario& scenario, const PerfOptions&
   add("-w", static_cast<std::uint64_t>(options.warmup));
   add("-c", options.check ? 1 : 0);
   add("-r", static_cast<std::uint64_t>(options.root));
+  words.insert(words.end(), {"-d", name_of(options.type), "-o", name_of(options.reduction)});
   for (const std::string& each : metal_words(options.run)) words.push_back(each);
   if (options.run.json) words.emplace_back("--json");
   return words;

@@ -25,9 +25,9 @@ std::vector<std::uint64_t> sweep_sizes(const SweepOptions& options);
 /// A figure as nccl-tests 2.19 prints it in `width` columns: as many decimals as fit, two at most.
 std::string figure(double value, int width);
 
-/// The two heading lines over the rows, and one row. `check`: false prints N/A for #wrong.
+/// The two heading lines over the rows, and one row of `wanted`. `check`: false prints N/A for #wrong.
 std::string perf_heading();
-std::string perf_row(models::Collective op, const CollectiveShape& shape, int root, const CaseBoard& out_of_place,
+std::string perf_row(const CollectiveCase& wanted, const CollectiveShape& shape, const CaseBoard& out_of_place,
                      const CaseBoard& in_place, double bus_factor, bool check);
 
 }  // namespace meshbed::cli

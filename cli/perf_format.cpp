@@ -9,10 +9,6 @@
 namespace meshbed::cli {
 namespace {
 
-bool reduces(models::Collective op) {
-  return op == models::Collective::kAllReduce || op == models::Collective::kReduceScatter;
-}
-
 std::string half_row(const CollectiveShape& shape, const CaseBoard& board, double bus_factor, bool check) {
   const auto time_ps = static_cast<double>(board.average_ps());
   const double algbw_GBps = time_ps > 0 ? static_cast<double>(shape.bytes) / time_ps * 1e3 : 0;
@@ -81,10 +77,11 @@ std::string perf_heading() {
                      "(B)", "(elements)", "", "", "", "(us)", "(GB/s)", "(GB/s)", "", "(us)", "(GB/s)", "(GB/s)", "");
 }
 
-std::string perf_row(models::Collective op, const CollectiveShape& shape, int root, const CaseBoard& out_of_place,
+std::string perf_row(const CollectiveCase& wanted, const CollectiveShape& shape, const CaseBoard& out_of_place,
                      const CaseBoard& in_place, double bus_factor, bool check) {
-  return fmt::format("{:>12}  {:>12}  {:>8}  {:>6}  {:>6}", shape.bytes, shape.count, "float",
-                     reduces(op) ? "sum" : "none", op == models::Collective::kBroadcast ? root : -1) +
+  return fmt::format("{:>12}  {:>12}  {:>8}  {:>6}  {:>6}", shape.bytes, shape.count, name_of(wanted.type),
+                     models::reduces(wanted.op) ? name_of(wanted.reduction) : "none",
+                     models::has_root(wanted.op) ? wanted.root : -1) +
          half_row(shape, out_of_place, bus_factor, check) + half_row(shape, in_place, bus_factor, check) + "\n";
 }
 

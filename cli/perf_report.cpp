@@ -56,8 +56,8 @@ std::string sweep_preamble(const PerfOptions& options, const Scenario& scenario,
 std::string sweep_table(const PerfOptions& options, const RunResult& result, const std::vector<SizeRun>& runs) {
   std::string text = perf_heading();
   for (const SizeRun& run : runs) {
-    text += perf_row(options.op, run.shape, options.root, run.out_of_place_board, run.in_place_board,
-                     result.busbw_factor, options.check);
+    text += perf_row(run.out_of_place, run.shape, run.out_of_place_board, run.in_place_board, result.busbw_factor,
+                     options.check);
   }
   text += fmt::format("# {:<20} : {}\n# {:<20} : {:g} \n#\n", "Out of bounds values",
                       result.checked == 0 ? "N/A (not checked)"

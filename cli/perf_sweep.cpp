@@ -13,6 +13,8 @@ namespace {
 
 CollectiveCase case_of(const PerfOptions& options, const Scenario& scenario, std::uint64_t bytes, bool in_place) {
   return {.op = options.op,
+          .type = options.type,
+          .reduction = options.reduction,
           .bytes = bytes,
           .in_place = in_place,
           .iterations = options.iterations,
@@ -57,7 +59,7 @@ std::vector<SizeRun> plan_sweep(const PerfOptions& options, const Scenario& scen
   std::vector<SizeRun> runs;
   for (const std::uint64_t bytes : sweep_sizes(options.sweep)) {
     SizeRun run;
-    run.shape = shape_of(options.op, bytes, ranks_of(scenario));
+    run.shape = shape_of(options.op, bytes, ranks_of(scenario), options.type);
     run.out_of_place = case_of(options, scenario, bytes, false);
     run.in_place = case_of(options, scenario, bytes, true);
     runs.push_back(std::move(run));

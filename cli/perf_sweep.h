@@ -21,6 +21,8 @@ struct PerfOptions {
   bool check = true;
   int root = 0;
   models::Collective op = models::Collective::kAllReduce;
+  coll::DataType type = coll::DataType::kFloat32;
+  coll::ReduceOp reduction = coll::ReduceOp::kSum;
 };
 
 /// One size: what it comes to, and both ways of placing it.

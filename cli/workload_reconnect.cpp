@@ -10,6 +10,8 @@
 #include <array>
 #include <cstring>
 #include <filesystem>
+#include <map>
+#include <map>
 #include <set>
 
 #include "cli/fault_board.h"
@@ -23,6 +25,19 @@ namespace {
 
 /// Verbs objects or descriptors of a rank at one time, also of one whose cables fail while it connects.
 constexpr std::uint64_t kObjectsPerRank = 64;
+/// The same of every further cable to a neighbour, over which connections are striped.
+constexpr std::uint64_t kObjectsPerCable = 16;
+
+/// Beyond the first between two nodes, where most lie side by side.
+std::uint64_t further_cables(const models::Cluster& cluster) {
+  std::map<std::pair<int, int>, std::uint64_t> cables;
+  std::uint64_t most = 1;
+  for (const models::Cable& cable : cluster.cables) {
+    most = std::max(most, ++cables[std::minmax(cable.a.node, cable.b.node)]);
+  }
+  return most - 1;
+}
+
 struct Board {
   std::uint64_t connections = 0;
   std::uint64_t checked = 0, wrong = 0;
@@ -114,7 +129,7 @@ class Reconnecting {
 
   Result<void> exchange(void* send, void* receive, std::uint32_t salt) {
     const std::uint64_t bytes = out_.size() * sizeof(float);
-    fill(rank_pattern(host_.rank(), 0, salt), out_.data(), out_.size());
+    fill(rank_pattern(host_.rank(), 0, salt), coll::DataType::kFloat32, out_.data(), out_.size());
     void *out_memory = nullptr, *in_memory = nullptr;
     if (auto done = call("regMr", net_.register_memory(send, out_.data(), bytes, &out_memory)); !done) return done;
     if (auto done = call("regMr", net_.register_memory(receive, in_.data(), bytes, &in_memory)); !done) return done;
@@ -128,7 +143,8 @@ class Reconnecting {
       if (auto fine = wait(received < receives_ || sent < receives_ * parts_); !fine) return fine;
     }
     const int source = (host_.rank() + host_.ranks() - 1) % host_.ranks();
-    const std::uint64_t wrong = count_wrong(rank_pattern(source, 0, salt), in_.data(), in_.size());
+    const std::uint64_t wrong =
+        count_wrong(rank_pattern(source, 0, salt), coll::DataType::kFloat32, in_.data(), in_.size());
     if (wrong > 0 && board_.wrong == 0) board_.first_wrong = fmt::format("rank {}, connection {}", host_.rank(), salt);
     board_.wrong += wrong;
     board_.checked += in_.size();
@@ -263,11 +279,13 @@ class ReconnectRun final : public WorkloadRun {
                                          board_.descriptors_left, board_.connections)});
   }
 
-  void prove_times(const Scenario&, RunResult& result) const override {
+  void prove_times(const Scenario& scenario, RunResult& result) const override {
     const sim::VerbsCounters& verbs = result.simulation.verbs;
     const sim::HostCounters& host = result.simulation.host;
-    // Each rank has some of its own, and those of one connection each way.
-    const std::uint64_t most = kObjectsPerRank * static_cast<std::uint64_t>(ranks_);
+    // Each rank has some of its own, and those of one connection each way, on each of the cables that it is striped
+    // over.
+    const std::uint64_t most =
+        (kObjectsPerRank + further_cables(scenario.cluster) * kObjectsPerCable) * static_cast<std::uint64_t>(ranks_);
     result.proofs.push_back(
         {"nothing is left behind",
          verbs.live_objects == 0 && host.open_descriptors == 0 && verbs.peak_objects <= most &&

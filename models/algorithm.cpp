@@ -11,28 +11,34 @@
 namespace meshbed::models {
 namespace {
 
-constexpr std::array<std::pair<Collective, const char*>, 6> kNames{{{Collective::kAllReduce, "all_reduce"},
+constexpr std::array<std::pair<Collective, const char*>, 9> kNames{{{Collective::kAllReduce, "all_reduce"},
                                                                     {Collective::kAllGather, "all_gather"},
                                                                     {Collective::kReduceScatter, "reduce_scatter"},
                                                                     {Collective::kBroadcast, "broadcast"},
                                                                     {Collective::kAllToAll, "alltoall"},
-                                                                    {Collective::kSendRecv, "sendrecv"}}};
+                                                                    {Collective::kSendRecv, "sendrecv"},
+                                                                    {Collective::kReduce, "reduce"},
+                                                                    {Collective::kGather, "gather"},
+                                                                    {Collective::kScatter, "scatter"}}};
 
 /// Shares of an all_reduce differ by an element a channel, of which there are 64 at most.
-constexpr std::uint64_t kShareSlackBytes = 64 * sizeof(float);
+constexpr std::uint64_t kShareSlack = 64;
 
 /// What crosses each hop that is used, at least, in a ring of n ranks; all_reduce: of equal shares.
-std::uint64_t hop_payload_bytes(Collective op, std::uint64_t bytes, std::uint64_t n) {
+std::uint64_t hop_payload_bytes(Collective op, std::uint64_t bytes, std::uint64_t n, std::uint64_t element_bytes) {
   switch (op) {
     case Collective::kAllReduce:
-      return 2 * (bytes - std::min(bytes, bytes / n + kShareSlackBytes));
+      return 2 * (bytes - std::min(bytes, bytes / n + kShareSlack * element_bytes));
     case Collective::kAllGather:
     case Collective::kReduceScatter:
       return (n - 1) * (bytes / n);
     case Collective::kBroadcast:
+    case Collective::kReduce:
     case Collective::kSendRecv:
       return bytes;
     case Collective::kAllToAll:
+    case Collective::kGather:
+    case Collective::kScatter:
       break;
   }
   return 0;
@@ -47,10 +53,13 @@ std::uint64_t chain_hops(Collective op, std::uint64_t n, std::uint64_t k) {
     case Collective::kReduceScatter:
       return k - 1;
     case Collective::kBroadcast:
+    case Collective::kReduce:
       return k;
     case Collective::kSendRecv:
       return 1;
     case Collective::kAllToAll:
+    case Collective::kGather:
+    case Collective::kScatter:
       break;
   }
   return 0;
@@ -79,6 +88,15 @@ std::optional<Collective> parse_collective(std::string_view name) {
 
 const char* name_of(Collective op) { return kNames.at(static_cast<std::size_t>(op)).second; }
 
+bool reduces(Collective op) {
+  return op == Collective::kAllReduce || op == Collective::kReduceScatter || op == Collective::kReduce;
+}
+
+bool has_root(Collective op) {
+  return op == Collective::kBroadcast || op == Collective::kReduce || op == Collective::kGather ||
+         op == Collective::kScatter;
+}
+
 double bus_factor(Collective op, int ranks) {
   const double n = ranks;
   switch (op) {
@@ -87,22 +105,31 @@ double bus_factor(Collective op, int ranks) {
     case Collective::kAllGather:
     case Collective::kReduceScatter:
     case Collective::kAllToAll:
+    case Collective::kGather:
+    case Collective::kScatter:
       return (n - 1.0) / n;
     case Collective::kBroadcast:
+    case Collective::kReduce:
     case Collective::kSendRecv:
       return 1.0;
   }
   return 1.0;
 }
 
-RingBound ring_bound(Collective op, std::uint64_t bytes, const std::vector<RingHop>& hops, int root) {
-  const std::size_t ranks = hops.size();
-  if (ranks < 2 || bytes == 0 || op == Collective::kAllToAll) return {};
+int idle_rank_of(Collective op, int root, int ranks) {
+  if (op == Collective::kBroadcast) return (root + ranks - 1) % ranks;
+  return op == Collective::kReduce ? root : -1;
+}
 
-  // A broadcast leaves out the hop from the root's predecessor into the root.
-  const std::size_t idle_hop =
-      op == Collective::kBroadcast ? (static_cast<std::size_t>(root) + ranks - 1) % ranks : ranks;
-  const std::uint64_t payload_bytes = hop_payload_bytes(op, bytes, ranks);
+RingBound ring_bound(Collective op, std::uint64_t bytes, const std::vector<RingHop>& hops, int root,
+                     std::uint64_t element_bytes) {
+  const std::size_t ranks = hops.size();
+  const bool no_ring = op == Collective::kAllToAll || op == Collective::kGather || op == Collective::kScatter;
+  if (ranks < 2 || bytes == 0 || no_ring) return {};
+
+  const int idle_rank = idle_rank_of(op, root, static_cast<int>(ranks));
+  const std::size_t idle_hop = idle_rank < 0 ? ranks : static_cast<std::size_t>(idle_rank);
+  const std::uint64_t payload_bytes = hop_payload_bytes(op, bytes, ranks, element_bytes);
   std::uint64_t between_nodes = 0;
   Picoseconds slowest_hop_ps = 0;
   RingHop together{.rate_bps = 0, .latency_ps = std::numeric_limits<Picoseconds>::max(), .pmtu_bytes = 0};
@@ -137,6 +164,8 @@ Picoseconds any_algorithm_bound_ps(Collective op, std::uint64_t bytes, const std
   };
   const auto ranks = static_cast<std::uint64_t>(
       std::accumulate(nodes.begin(), nodes.end(), 0, [](int sum, const NodePort& node) { return sum + node.ranks; }));
+  const auto fastest = std::max_element(nodes.begin(), nodes.end(),
+                                        [](const NodePort& a, const NodePort& b) { return a.rate_bps < b.rate_bps; });
   switch (op) {
     case Collective::kAllReduce: {
       std::uint64_t rate_bps = 0;
@@ -150,12 +179,16 @@ Picoseconds any_algorithm_bound_ps(Collective op, std::uint64_t bytes, const std
         const auto here = static_cast<std::uint64_t>(node.ranks);
         return bytes / ranks * (ranks - here) * (op == Collective::kAllToAll ? here : 1);
       });
-    case Collective::kBroadcast: {
-      // The root receives nothing; without knowing it, the fastest node is taken for it.
-      const auto fastest = std::max_element(
-          nodes.begin(), nodes.end(), [](const NodePort& a, const NodePort& b) { return a.rate_bps < b.rate_bps; });
+    case Collective::kBroadcast:
+    case Collective::kReduce:
+      // The root receives, or sends, nothing; without knowing it, the fastest node is taken for it.
       return slowest([&](const NodePort& node) { return &node == &*fastest ? 0 : bytes; });
-    }
+    case Collective::kGather:
+    case Collective::kScatter:
+      return slowest([&](const NodePort& node) {
+        const auto here = static_cast<std::uint64_t>(node.ranks);
+        return bytes / ranks * (&node == &*fastest ? ranks - here : here);
+      });
     case Collective::kSendRecv:
       return ranks == nodes.size() ? slowest([&](const NodePort&) { return bytes; }) : 0;
   }

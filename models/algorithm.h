@@ -3,9 +3,9 @@
 // wrong, whatever it says.
 //
 // Nomenclature: n - ranks; N - nodes that hold them; S - bytes as nccl-tests counts them: all_reduce, broadcast,
-// alltoall and sendrecv the buffer of one rank, all_gather the whole output, reduce_scatter the whole input; hop - one
-// step around the ring, over all cables that join the two nodes; wire bytes - payload with headers (models/link.h).
-// Cost of every function: O(hops) or O(nodes).
+// reduce, alltoall and sendrecv the buffer of one rank, all_gather and gather the whole output, reduce_scatter and
+// scatter the whole input; hop - one step around the ring, over all cables that join the two nodes; wire bytes -
+// payload with headers (models/link.h). Cost of every function: O(hops) or O(nodes).
 
 #include <cstdint>
 #include <optional>
@@ -17,12 +17,27 @@
 
 namespace meshbed::models {
 
-enum class Collective : std::uint8_t { kAllReduce, kAllGather, kReduceScatter, kBroadcast, kAllToAll, kSendRecv };
+enum class Collective : std::uint8_t {
+  kAllReduce,
+  kAllGather,
+  kReduceScatter,
+  kBroadcast,
+  kAllToAll,
+  kSendRecv,
+  kReduce,
+  kGather,
+  kScatter,
+};
 
-/// all_reduce all_gather reduce_scatter broadcast alltoall sendrecv: what parse_collective() takes.
+/// all_reduce all_gather reduce_scatter broadcast alltoall sendrecv reduce gather scatter: what parse_collective()
+/// takes.
 std::vector<std::string> collective_names();
 std::optional<Collective> parse_collective(std::string_view name);
 const char* name_of(Collective op);
+/// all_reduce, reduce_scatter and reduce.
+bool reduces(Collective op);
+/// broadcast, reduce, gather and scatter.
+bool has_root(Collective op);
 
 /// nccl-tests' factor from algorithm bandwidth S/t to bus bandwidth (doc/PERFORMANCE.md of nccl-tests).
 double bus_factor(Collective op, int ranks);
@@ -40,11 +55,15 @@ struct RingBound {
   bool equal_shares = false;  // holds only for rings whose n shares of an all_reduce are equal to within 64 elements
 };
 
+/// The rank that sends nothing on round the ring: the one before a broadcast's root, a reduce's root; -1: none.
+int idle_rank_of(Collective op, int root, int ranks);
+
 /// `hops`: one for each rank, in ring order; k of them (those with a rate) leave a node. The largest of three:
 ///   slowest hop: each hop for itself, B_hop with headers over its rate, plus its latency. What crosses every hop:
 ///     all_gather      (n-1)S/n: every block but the one that the hop's end starts with
 ///     reduce_scatter  (n-1)S/n: sums of every block but the one that ends at the hop's start
 ///     broadcast       S, but nothing into the root
+///     reduce          S, but nothing out of the root
 ///     sendrecv        S
 ///     all_reduce      share c starts as a sum at rank c+1, is whole at rank c and goes round from there: it crosses
 ///                     hop c (c to c+1) only whole, hop c-1 only as a sum, and all others twice. Hop r therefore
@@ -54,9 +73,10 @@ struct RingBound {
 ///   all hops together: an all_reduce of whatever shares, where k = n: 2(n-1)S with headers over the sum of the rates,
 ///     plus the least latency. (For all else the slowest hop says at least as much.)
 ///   chain of dependent messages, times the least latency: all_reduce 2(n-1) where k = n, else 2(k-1);
-///     all_gather and reduce_scatter k-1; broadcast as many hops as it uses; sendrecv 1.
-/// alltoall: nothing is said; it goes round no ring.
-RingBound ring_bound(Collective op, std::uint64_t bytes, const std::vector<RingHop>& hops, int root = 0);
+///     all_gather and reduce_scatter k-1; broadcast and reduce as many hops as they use; sendrecv 1.
+/// alltoall, gather and scatter: nothing is said; they go round no ring.
+RingBound ring_bound(Collective op, std::uint64_t bytes, const std::vector<RingHop>& hops, int root = 0,
+                     std::uint64_t element_bytes = 4);
 
 /// A node's NICs together, one direction.
 struct NodePort {
@@ -67,7 +87,8 @@ struct NodePort {
 /// What no algorithm at all can beat: bytes that must cross the NICs (without headers) over their rates.
 ///   all_reduce: each element crosses at least 2(N-1) times, over all nodes' rates; all_gather and reduce_scatter:
 ///   S less the node's own share into or out of each node; alltoall: that of each of its ranks; broadcast: S into each
-///   node; sendrecv: nothing is said where a node holds several ranks, else S out of each node.
+///   node; reduce: S out of each node; gather and scatter: all shares but those of its own node into or out of the
+///   root's node; sendrecv: nothing is said where a node holds several ranks, else S out of each node.
 Picoseconds any_algorithm_bound_ps(Collective op, std::uint64_t bytes, const std::vector<NodePort>& nodes);
 
 }  // namespace meshbed::models

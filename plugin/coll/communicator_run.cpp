@@ -47,7 +47,9 @@ Result<void> Communicator::run(const Operation& operation) {
       return;
     }
     progress_->submit([&] {
-      result = execute(lanes, {.store = store_.get(), .timeout_ms = options_.operation_timeout_ms});
+      result = execute(lanes, {.store = store_.get(),
+                               .timeout_ms = options_.operation_timeout_ms,
+                               .long_wait_ms = options_.connect_timeout_ms / 2});
       done.finish();
     });
   });

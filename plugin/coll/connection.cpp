@@ -5,6 +5,7 @@
 
 #include "plugin/base/log.h"
 #include "plugin/coll/connect_attempt.h"
+#include "plugin/coll/long_wait.h"
 
 namespace meshbed::coll {
 namespace {
@@ -34,6 +35,12 @@ Error timeout_error(const std::vector<ConnectAttempt>& attempts, const std::vect
   return {ErrorCode::kTimeout, Scope::kJob, text};
 }
 
+int awaited(const std::vector<ConnectAttempt>& attempts) {
+  const auto first =
+      std::find_if(attempts.begin(), attempts.end(), [](const auto& attempt) { return !attempt.done(); });
+  return first != attempts.end() ? first->edge().peer : -1;
+}
+
 /// The time is up: who is missing? A rank that waits itself is not; where all our peers do, one of them knows who is,
 /// and speaks first.
 Error missing(const std::vector<ConnectAttempt>& attempts, StoreClient& store, std::int64_t timeout_ms) {
@@ -51,36 +58,24 @@ Error missing(const std::vector<ConnectAttempt>& attempts, StoreClient& store, s
     if (auto polled = store.poll(word.remaining_ms()); !polled) return polled.error();
     if (store.failure()) return Error{ErrorCode::kRemote, Scope::kJob, *store.failure()};
   }
-  return timeout_error(attempts, *waits, timeout_ms);
+  Error late = timeout_error(attempts, *waits, timeout_ms);
+  if (!all_wait) return late;
+  // Nobody has spoken: what they wait for may take its time to fail.
+  const int peer = awaited(attempts);
+  if (const auto behind = store.waits_behind(peer)) {
+    std::string who = "; rank " + std::to_string(peer);
+    for (const int next : *behind) {
+      late.text += who + " waits for rank " + std::to_string(next);
+      who = ", which";
+    }
+    if (!behind->empty()) late.text += " itself";
+  }
+  return late;
 }
-
-/// Tells rank 0 of a long wait, and of its end.
-class LongWait {
- public:
-  LongWait(StoreClient& store, std::int64_t timeout_ms) : store_(store), begins_(Deadline::after_ms(timeout_ms / 2)) {}
-  ~LongWait() {
-    if (told_) (void)store_.tell_waiting(false);  // a store that is gone shows everywhere else
-  }
-  LongWait(const LongWait&) = delete;
-  LongWait& operator=(const LongWait&) = delete;
-
-  Result<void> look() {
-    if (told_ || !begins_.passed()) return ok();
-    told_ = true;
-    return store_.tell_waiting(true);
-  }
-  bool told() const { return told_; }
-  const Deadline& begins() const { return begins_; }
-
- private:
-  StoreClient& store_;
-  Deadline begins_;
-  bool told_ = false;
-};
 
 Result<void> drive(std::vector<ConnectAttempt>& attempts, StoreClient& store, std::int64_t timeout_ms) {
   const Deadline deadline = Deadline::after_ms(timeout_ms);
-  LongWait wait(store, timeout_ms);
+  LongWait wait(store, timeout_ms / 2);
   for (int idle_passes = 0;;) {
     bool moved = false, all_done = true, polls_plugin = false;
     for (ConnectAttempt& attempt : attempts) {
@@ -94,7 +89,7 @@ Result<void> drive(std::vector<ConnectAttempt>& attempts, StoreClient& store, st
     if (all_done) return ok();
     if (store.failure()) return Error{ErrorCode::kRemote, Scope::kJob, *store.failure()};
     if (deadline.passed()) return missing(attempts, store, timeout_ms);
-    if (auto told = wait.look(); !told) return told.error();
+    if (auto told = wait.look(awaited(attempts)); !told) return told.error();
     idle_passes = moved ? 0 : idle_passes + 1;
     // Where the plugin must be polled we only look at the store; where an answer is all we need, we wait for it.
     const Deadline& next = wait.told() ? deadline : wait.begins();

@@ -1,5 +1,9 @@
 #include "plugin/coll/executor.h"
 
+#include <optional>
+
+#include "plugin/coll/long_wait.h"
+
 namespace meshbed::coll {
 namespace {
 
@@ -28,11 +32,19 @@ Result<void> look_around(StoreClient* store, std::int64_t* next_look_ns) {
   return ok();
 }
 
+int awaited(const std::vector<Lane>& lanes) {
+  for (const Lane& lane : lanes) {
+    if (!lane.finished() && lane.awaited() >= 0) return lane.awaited();
+  }
+  return -1;
+}
+
 }  // namespace
 
 Result<void> execute(std::vector<Lane>& lanes, const ExecuteOptions& options) {
   const Deadline deadline = Deadline::after_ms_or_never(options.timeout_ms);
   std::int64_t next_look_ns = 0;
+  std::optional<LongWait> wait;  // while nothing moves
   for (std::uint32_t idle_passes = 0;;) {
     bool moved = false, finished = true;
     for (Lane& lane : lanes) {
@@ -43,10 +55,14 @@ Result<void> execute(std::vector<Lane>& lanes, const ExecuteOptions& options) {
       finished &= lane.finished();
     }
     if (finished) return ok();
+    if (moved) wait.reset();
     if (moved || ++idle_passes % kIdlePassesPerLook != 0) continue;
     if (deadline.passed()) return late(lanes, options.timeout_ms);
     auto looked = look_around(options.store, &next_look_ns);
     if (!looked) return looked.error();
+    if (options.store == nullptr || options.long_wait_ms == 0) continue;
+    if (!wait) wait.emplace(*options.store, options.long_wait_ms);
+    if (auto told = wait->look(awaited(lanes)); !told) return told.error();
   }
 }
 

@@ -11,8 +11,9 @@
 namespace meshbed::coll {
 
 struct ExecuteOptions {
-  StoreClient* store = nullptr;  // where a failure elsewhere shows; nullptr: alone
-  std::int64_t timeout_ms = 0;   // 0: none
+  StoreClient* store = nullptr;   // where a failure elsewhere shows; nullptr: alone
+  std::int64_t timeout_ms = 0;    // 0: none
+  std::int64_t long_wait_ms = 0;  // nothing has moved for so long: the store is told; 0: never
 };
 
 /// Returns when every lane is finished, one has failed, a peer has announced a failure or the time is up (the error

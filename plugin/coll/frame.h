@@ -29,8 +29,8 @@ enum class FrameType : std::uint8_t {
   kFail,
   kFailed,
   kBye,
-  kWaits,     // rank to rank 0: it has waited for others for long; with an empty body: no longer
-  kWhoWaits,  // answered by kValue: a bit for each rank
+  kWaits,     // rank to rank 0: it has waited for others for long, first for rank u32; with an empty body: no longer
+  kWhoWaits,  // answered by kValue: a bit for each rank; with a rank u32: u32 for each that is waited for in turn
 };
 
 inline constexpr std::size_t kFrameHeaderBytes = 12;

@@ -54,6 +54,8 @@ class Lane {
   }
   /// "channel 0: receive from rank 2 (3 slices done, 8 posted), ...", for a deadline's message.
   std::string waiting_for() const;
+  /// The rank that must do something next; -1: none.
+  int awaited() const { return !receives_finished() ? plan_.recv_peer : !sends_finished() ? plan_.send_peer : -1; }
   const LaneCounters& counters() const { return counters_; }
 
  private:

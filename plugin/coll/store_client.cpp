@@ -160,20 +160,36 @@ Result<void> StoreClient::barrier(std::int64_t timeout_ms) {
   }
 }
 
-Result<void> StoreClient::tell_waiting(bool waits) { return send({FrameType::kWaits, 0, waits ? "1" : ""}); }
+Result<void> StoreClient::tell_waiting(int peer) {
+  return send({FrameType::kWaits, 0, peer >= 0 ? encode_u32(static_cast<std::uint32_t>(peer)) : ""});
+}
 
 Result<std::vector<bool>> StoreClient::waiting_ranks() {
+  const auto bits = ask_who_waits({});
+  if (!bits) return bits.error();
+  std::vector<bool> waits(bits->size() * 8);
+  for (std::size_t rank = 0; rank < waits.size(); ++rank) {
+    waits[rank] = (static_cast<unsigned char>((*bits)[rank / 8]) >> (rank % 8) & 1U) != 0;
+  }
+  return waits;
+}
+
+Result<std::vector<int>> StoreClient::waits_behind(int rank) {
+  const auto answered = ask_who_waits(encode_u32(static_cast<std::uint32_t>(rank)));
+  if (!answered) return answered.error();
+  std::vector<int> ranks;
+  for (std::string_view rest = *answered; rest.size() >= sizeof(std::uint32_t); rest.remove_prefix(4)) {
+    ranks.push_back(static_cast<int>(*decode_u32(rest.substr(0, sizeof(std::uint32_t)))));
+  }
+  return ranks;
+}
+
+Result<std::string> StoreClient::ask_who_waits(const std::string& question) {
   const std::uint32_t request = next_request_++;
-  auto sent = send({FrameType::kWhoWaits, request, {}});
+  auto sent = send({FrameType::kWhoWaits, request, question});
   if (!sent) return sent.error();
   for (const Deadline deadline = Deadline::after_ms(kAliveTimeoutMs);;) {
-    if (const auto bits = take(request)) {
-      std::vector<bool> waits(bits->size() * 8);
-      for (std::size_t rank = 0; rank < waits.size(); ++rank) {
-        waits[rank] = (static_cast<unsigned char>((*bits)[rank / 8]) >> (rank % 8) & 1U) != 0;
-      }
-      return waits;
-    }
+    if (auto answered = take(request)) return std::move(*answered);
     if (failure_) return Error{ErrorCode::kRemote, Scope::kJob, *failure_};
     // A machine that lost its power ends no connection: only an answer says that it is there.
     if (deadline.passed()) {

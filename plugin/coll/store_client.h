@@ -38,11 +38,13 @@ class StoreClient {
   Result<std::string> get(const std::string& key, Deadline deadline);
   /// Returns when every rank has called it; on timeout the error names who has not.
   Result<void> barrier(std::int64_t timeout_ms);
-  /// Tells rank 0 that we have waited for others for long, or do no longer.
-  Result<void> tell_waiting(bool waits);
+  /// Tells rank 0 that we have waited for others for long, first for rank `peer`; -1: no longer.
+  Result<void> tell_waiting(int peer);
   /// After a wait in vain: by rank, who has told so. An error that names rank 0 where its store does not answer, with
   /// everything that the others may have told us through it.
   Result<std::vector<bool>> waiting_ranks();
+  /// After the same: whom `rank` waits for, whom that one waits for, and so on; a few at most. Errors as above.
+  Result<std::vector<int>> waits_behind(int rank);
   /// Tells every rank that the communicator is broken (the first text wins), and waits, within reason, until rank 0 has
   /// passed it on.
   void announce_failure(const std::string& text);
@@ -62,6 +64,7 @@ class StoreClient {
   StoreClient(std::string address, Socket socket) : address_(std::move(address)), socket_(std::move(socket)) {}
   Result<void> send(const Frame& frame);
   Result<void> await_welcome(Deadline deadline);
+  Result<std::string> ask_who_waits(const std::string& question);
   Result<void> handle(Frame frame);
   Error lost() const;
 

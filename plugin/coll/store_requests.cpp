@@ -39,9 +39,11 @@ void StoreServer::handle(Client& client, Frame frame) {
     case FrameType::kBarrier:
       return arrive(client, frame);
     case FrameType::kWaits:
-      return note_waiting(client.rank, !frame.body.empty());
+      waits_for_[static_cast<std::size_t>(client.rank)] = decode_u32(frame.body);
+      return;
     case FrameType::kWhoWaits:
-      return answer(client.rank, FrameType::kValue, frame.request, waits_);
+      return answer(client.rank, FrameType::kValue, frame.request,
+                    frame.body.empty() ? waiting_bits() : waits_behind(frame));
     case FrameType::kFail:
       return fail("rank " + std::to_string(client.rank) + ": " + frame.body);
     case FrameType::kBye:
@@ -108,10 +110,24 @@ void StoreServer::get(Client& client, const Frame& frame) {
   values_.erase(value);
 }
 
-void StoreServer::note_waiting(int rank, bool waits) {
-  const auto bit = static_cast<char>(1U << (static_cast<unsigned>(rank) % 8U));
-  char& byte = waits_[static_cast<std::size_t>(rank) / 8];
-  byte = static_cast<char>(waits ? byte | bit : byte & ~bit);
+std::string StoreServer::waiting_bits() const {
+  std::string bits(waits_for_.size() / 8 + 1, '\0');
+  for (std::size_t rank = 0; rank < waits_for_.size(); ++rank) {
+    if (waits_for_[rank]) bits[rank / 8] = static_cast<char>(bits[rank / 8] | 1 << (rank % 8));
+  }
+  return bits;
+}
+
+std::string StoreServer::waits_behind(const Frame& question) const {
+  // Ranks may wait in a circle; more than a few in turn tell nobody anything.
+  constexpr std::size_t kRanksMax = 8;
+  std::string ranks;
+  std::optional<std::uint32_t> next = decode_u32(question.body);
+  while (next && *next < waits_for_.size() && ranks.size() < kRanksMax * sizeof(std::uint32_t)) {
+    next = waits_for_[*next];
+    if (next) ranks += encode_u32(*next);
+  }
+  return ranks;
 }
 
 void StoreServer::arrive(Client& client, const Frame& frame) {

@@ -35,7 +35,7 @@ StoreServer::StoreServer(const Options& options, const SocketAddress& address, S
       listener_(std::move(listener)),
       by_rank_(options.identity.world, nullptr),
       left_(options.identity.world, false),
-      waits_(options.identity.world / 8 + 1, '\0'),
+      waits_for_(options.identity.world),
       barrier_(options.identity.world),
       thread_([this] { run(); }) {}
 

@@ -72,7 +72,8 @@ class StoreServer {
   void expire();
   void expire_barrier();
   bool has_left() const;
-  void note_waiting(int rank, bool waits);
+  std::string waiting_bits() const;
+  std::string waits_behind(const Frame& question) const;
   void fail(const std::string& text);
   void answer(int rank, FrameType type, std::uint32_t request, const std::string& body);
   std::string missing_ranks() const;
@@ -84,9 +85,9 @@ class StoreServer {
   // The thread's own from here on.
   Socket listener_;
   std::vector<std::unique_ptr<Client>> clients_;
-  std::vector<Client*> by_rank_;  // nullptr: not here
-  std::vector<bool> left_;        // said goodbye
-  std::string waits_;             // a bit for each rank: it has waited for others for long
+  std::vector<Client*> by_rank_;                         // nullptr: not here
+  std::vector<bool> left_;                               // said goodbye
+  std::vector<std::optional<std::uint32_t>> waits_for_;  // by rank: whom it has waited for for long
   std::unordered_map<std::string, std::string> values_;
   std::unordered_map<std::string, Waiter> waiters_;
   std::vector<Arrival> barrier_;

@@ -45,12 +45,19 @@ TEST_CASE("a row has the columns of nccl-tests 2.19") {
   const CollectiveShape shape = shape_of(models::Collective::kAllReduce, 1 * kMiB, 3);
   CaseBoard board;
   board.iterations = {{.start_ps = 0, .end_ps = 100'000'000}, {.start_ps = 0, .end_ps = 134'300'000}};
-  CHECK(perf_row(models::Collective::kAllReduce, shape, 0, board, board, 4.0 / 3.0, true) ==
+  CHECK(perf_row({.op = models::Collective::kAllReduce}, shape, board, board, 4.0 / 3.0, true) ==
         "     1048576        262144     float     sum      -1   117.15    8.95   11.93       0   117.15    8.95   11.93"
         "       0\n");
-  CHECK(perf_row(models::Collective::kBroadcast, shape, 2, board, board, 1, false) ==
+  CHECK(perf_row({.op = models::Collective::kBroadcast, .root = 2}, shape, board, board, 1, false) ==
         "     1048576        262144     float    none       2   117.15    8.95    8.95     N/A   117.15    8.95    8.95"
         "     N/A\n");
+  const CollectiveCase half_maximum{.op = models::Collective::kReduce,
+                                    .type = coll::DataType::kBfloat16,
+                                    .reduction = coll::ReduceOp::kMax,
+                                    .root = 1};
+  CHECK(perf_row(half_maximum, shape_of(half_maximum.op, 1 * kMiB, 3, half_maximum.type), board, board, 1, true) ==
+        "     1048576        524288  bfloat16     max       1   117.15    8.95    8.95       0   117.15    8.95    8.95"
+        "       0\n");
 }
 
 TEST_CASE("counts and sizes are those of nccl-tests: shares are rounded down to 16 bytes a rank") {
@@ -65,6 +72,17 @@ TEST_CASE("counts and sizes are those of nccl-tests: shares are rounded down to 
   CHECK(reduce.count == 250);
   CHECK(reduce.bytes == 1000);
   CHECK(shape_of(models::Collective::kAllGather, 8, 3).bytes == 0);
+  const auto bytes = shape_of(models::Collective::kGather, 1000, 3, coll::DataType::kInt8);
+  CHECK(bytes.count == 320);
+  CHECK(bytes.recv_count == 960);
+  CHECK(shape_of(models::Collective::kScatter, 1000, 3, coll::DataType::kFloat64).send_count == 120);
+  for (const coll::DataType type : {coll::DataType::kInt8, coll::DataType::kFloat64}) {
+    CHECK(shape_of(models::Collective::kScatter, smallest_bytes(models::Collective::kScatter, 3, type), 3, type).count *
+              size_of(type) ==
+          16);
+    CHECK(shape_of(models::Collective::kReduce, smallest_bytes(models::Collective::kReduce, 3, type), 3, type).count ==
+          1);
+  }
 }
 
 TEST_CASE("an iteration lasts until its last rank is done; the fastest and the average are of whole iterations") {

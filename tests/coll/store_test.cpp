@@ -202,12 +202,18 @@ TEST_CASE(
     REQUIRE(none.has_value());
     CHECK_FALSE((*none)[1]);
     for (const bool waits : {true, false, true}) {
-      REQUIRE(one->tell_waiting(waits).has_value());
+      REQUIRE(one->tell_waiting(waits ? 0 : -1).has_value());
       const auto told = one->waiting_ranks();
       REQUIRE(told.has_value());
       CHECK((*told)[1] == waits);
       CHECK_FALSE((*told)[0]);
+      const auto behind = one->waits_behind(1);
+      REQUIRE(behind.has_value());
+      CHECK(*behind == (waits ? std::vector<int>{0} : std::vector<int>{}));
     }
+    REQUIRE(one->tell_waiting(1).has_value());
+    CHECK(one->waits_behind(1).value().size() == 8);  // a circle
+    CHECK(one->waits_behind(7).value().empty());
   }
   const std::string silent = free_address();
   auto listener = Socket::listen(*parse_address(silent));

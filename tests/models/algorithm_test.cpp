@@ -165,11 +165,14 @@ TEST_CASE("bus bandwidth factors are those of nccl-tests") {
   CHECK(bus_factor(Collective::kAllToAll, 4) == doctest::Approx(0.75));
   CHECK(bus_factor(Collective::kBroadcast, 4) == doctest::Approx(1.0));
   CHECK(bus_factor(Collective::kSendRecv, 4) == doctest::Approx(1.0));
+  CHECK(bus_factor(Collective::kReduce, 4) == doctest::Approx(1.0));
+  CHECK(bus_factor(Collective::kGather, 4) == doctest::Approx(0.75));
+  CHECK(bus_factor(Collective::kScatter, 4) == doctest::Approx(0.75));
 }
 
 TEST_CASE("names of collectives are read back as they are written, and nothing else is") {
-  for (int op = 0; op < 6; ++op)
+  for (int op = 0; op < 9; ++op)
     CHECK(parse_collective(name_of(static_cast<Collective>(op))) == static_cast<Collective>(op));
-  CHECK(models::collective_names().size() == 6);
-  CHECK_FALSE(parse_collective("gather"));
+  CHECK(models::collective_names().size() == 9);
+  CHECK_FALSE(parse_collective("gathers"));
 }
