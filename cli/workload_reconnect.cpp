@@ -11,7 +11,6 @@
 #include <cstring>
 #include <filesystem>
 #include <map>
-#include <map>
 #include <set>
 
 #include "cli/fault_board.h"

@@ -72,7 +72,7 @@ Result<void> Communicator::barrier() {
   auto usable_now = usable();
   if (!usable_now || options_.world == 1) return usable_now;
   Result<void> result;
-  service_->call([&] { result = store_->barrier(options_.operation_timeout_ms); });
+  service_->call([&] { result = store_->barrier(options_.operation_timeout_ms, options_.connect_timeout_ms / 2); });
   if (result) return ok();
   Error error = result.error();
   error.text = "barrier: " + error.text;

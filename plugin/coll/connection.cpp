@@ -92,7 +92,7 @@ Result<void> drive(std::vector<ConnectAttempt>& attempts, StoreClient& store, st
     if (auto told = wait.look(awaited(attempts)); !told) return told.error();
     idle_passes = moved ? 0 : idle_passes + 1;
     // Where the plugin must be polled we only look at the store; where an answer is all we need, we wait for it.
-    const Deadline& next = wait.told() ? deadline : wait.begins();
+    const Deadline& next = wait.next() < deadline ? wait.next() : deadline;
     const int wait_ms = moved ? 0 : !polls_plugin ? next.remaining_ms() : idle_passes > kEagerPasses ? 1 : 0;
     auto polled = store.poll(wait_ms);
     if (!polled) return polled.error();

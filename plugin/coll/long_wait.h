@@ -1,6 +1,7 @@
 #pragma once
 // LongWait: a rank that waits for others for long tells rank 0 so, for those who wonder who is missing: they wait for
-// him, but it is not he.
+// him, but it is not he. And it asks whether rank 0 is there at all: without its store nobody would be told of
+// anything, and a machine that lost its power ends no connection.
 
 #include <cstdint>
 
@@ -9,29 +10,34 @@
 
 namespace meshbed::coll {
 
-/// Tells rank 0 of a long wait, and of its end.
 class LongWait {
  public:
-  /// `long_ms`: how long a wait is that is worth telling.
-  LongWait(StoreClient& store, std::int64_t long_ms) : store_(store), begins_(Deadline::after_ms(long_ms)) {}
+  /// `long_ms`: how long a wait is that is worth telling, and how long rank 0 may take to answer.
+  LongWait(StoreClient& store, std::int64_t long_ms)
+      : store_(store), long_ms_(long_ms), next_(Deadline::after_ms(long_ms)) {}
   ~LongWait() {
-    if (told()) (void)store_.tell_waiting(-1);  // a store that is gone shows everywhere else
+    if (told_peer_ >= 0) (void)store_.tell_waiting(-1);  // a store that is gone shows everywhere else
   }
   LongWait(const LongWait&) = delete;
   LongWait& operator=(const LongWait&) = delete;
 
-  /// `peer`: whom we wait for now, or for first.
+  /// `peer`: whom we wait for now, or for first; -1: nobody knows. kTimeout: rank 0 does not answer.
   Result<void> look(int peer) {
-    if (peer == told_peer_ || !begins_.passed()) return ok();
-    told_peer_ = peer;
-    return store_.tell_waiting(peer);
+    if (peer != told_peer_ && (told_peer_ >= 0 || next_.passed())) {
+      told_peer_ = peer;
+      if (auto told = store_.tell_waiting(peer); !told) return told;
+    }
+    if (!next_.passed()) return ok();
+    next_ = Deadline::after_ms(long_ms_);
+    return store_.ask_alive(long_ms_);
   }
-  bool told() const { return told_peer_ >= 0; }
-  const Deadline& begins() const { return begins_; }
+  /// When to look again.
+  const Deadline& next() const { return next_; }
 
  private:
   StoreClient& store_;
-  Deadline begins_;
+  std::int64_t long_ms_;
+  Deadline next_;
   int told_peer_ = -1;
 };
 

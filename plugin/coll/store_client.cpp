@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "plugin/coll/long_wait.h"
+
 namespace meshbed::coll {
 namespace {
 
@@ -94,6 +96,10 @@ Result<void> StoreClient::handle(Frame frame) {
       return Error{ErrorCode::kInvalidArgument, Scope::kJob, "rank 0 at " + address_ + " refuses us: " + frame.body};
     case FrameType::kValue:
     case FrameType::kExpired:
+      if (frame.request == life_request_) {
+        life_request_ = 0;
+        return ok();
+      }
       answers_.push_back({frame.request, frame.type == FrameType::kExpired, std::move(frame.body)});
       return ok();
     case FrameType::kFailed:
@@ -136,12 +142,14 @@ Result<std::string> StoreClient::get(const std::string& key, Deadline deadline) 
   }
 }
 
-Result<void> StoreClient::barrier(std::int64_t timeout_ms) {
+Result<void> StoreClient::barrier(std::int64_t timeout_ms, std::int64_t long_wait_ms) {
   const std::uint32_t request = next_request_++;
   const auto limit = static_cast<std::int64_t>(std::numeric_limits<std::uint32_t>::max());
   auto sent = send({FrameType::kBarrier, request, encode_u32(static_cast<std::uint32_t>(std::min(timeout_ms, limit)))});
   if (!sent) return sent.error();
   const Deadline deadline = timeout_ms > 0 ? Deadline::after_ms(timeout_ms + kAnswerMarginMs) : Deadline::never();
+  std::optional<LongWait> wait;
+  if (long_wait_ms > 0) wait.emplace(*this, long_wait_ms);
   for (;;) {
     const auto found =
         std::find_if(answers_.begin(), answers_.end(), [&](const Answer& answer) { return answer.request == request; });
@@ -155,7 +163,11 @@ Result<void> StoreClient::barrier(std::int64_t timeout_ms) {
     }
     if (failure_) return Error{ErrorCode::kRemote, Scope::kJob, *failure_};
     if (deadline.passed()) return lost();
-    auto polled = poll(deadline.remaining_ms());
+    if (wait) {
+      if (auto looked = wait->look(-1); !looked) return looked;
+    }
+    const Deadline& next = wait && wait->next() < deadline ? wait->next() : deadline;
+    auto polled = poll(next.remaining_ms());
     if (!polled) return polled.error();
   }
 }
@@ -184,6 +196,17 @@ Result<std::vector<int>> StoreClient::waits_behind(int rank) {
   return ranks;
 }
 
+Result<void> StoreClient::ask_alive(std::int64_t before_ms) {
+  if (life_request_ != 0) return silent(before_ms);
+  life_request_ = next_request_++;
+  return send({FrameType::kWhoWaits, life_request_, {}});
+}
+
+Error StoreClient::silent(std::int64_t for_ms) const {
+  return {ErrorCode::kTimeout, Scope::kJob,
+          "rank 0's store at " + address_ + " has not answered for " + std::to_string(for_ms) + " ms"};
+}
+
 Result<std::string> StoreClient::ask_who_waits(const std::string& question) {
   const std::uint32_t request = next_request_++;
   auto sent = send({FrameType::kWhoWaits, request, question});
@@ -192,11 +215,7 @@ Result<std::string> StoreClient::ask_who_waits(const std::string& question) {
     if (auto answered = take(request)) return std::move(*answered);
     if (failure_) return Error{ErrorCode::kRemote, Scope::kJob, *failure_};
     // A machine that lost its power ends no connection: only an answer says that it is there.
-    if (deadline.passed()) {
-      return Error{
-          ErrorCode::kTimeout, Scope::kJob,
-          "rank 0's store at " + address_ + " has not answered for " + std::to_string(kAliveTimeoutMs) + " ms"};
-    }
+    if (deadline.passed()) return silent(kAliveTimeoutMs);
     auto polled = poll(deadline.remaining_ms());
     if (!polled) return polled.error();
   }

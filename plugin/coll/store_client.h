@@ -37,7 +37,8 @@ class StoreClient {
   /// begin_get and take until the deadline; kTimeout where the value never came.
   Result<std::string> get(const std::string& key, Deadline deadline);
   /// Returns when every rank has called it; on timeout the error names who has not.
-  Result<void> barrier(std::int64_t timeout_ms);
+  /// `long_wait_ms`: as LongWait's; 0: none.
+  Result<void> barrier(std::int64_t timeout_ms, std::int64_t long_wait_ms = 0);
   /// Tells rank 0 that we have waited for others for long, first for rank `peer`; -1: no longer.
   Result<void> tell_waiting(int peer);
   /// After a wait in vain: by rank, who has told so. An error that names rank 0 where its store does not answer, with
@@ -45,6 +46,9 @@ class StoreClient {
   Result<std::vector<bool>> waiting_ranks();
   /// After the same: whom `rank` waits for, whom that one waits for, and so on; a few at most. Errors as above.
   Result<std::vector<int>> waits_behind(int rank);
+  /// Asks whether rank 0 is there, without waiting for the answer. kTimeout where it has not answered the last time
+  /// yet, which was `before_ms` ago.
+  Result<void> ask_alive(std::int64_t before_ms);
   /// Tells every rank that the communicator is broken (the first text wins), and waits, within reason, until rank 0 has
   /// passed it on.
   void announce_failure(const std::string& text);
@@ -67,11 +71,13 @@ class StoreClient {
   Result<std::string> ask_who_waits(const std::string& question);
   Result<void> handle(Frame frame);
   Error lost() const;
+  Error silent(std::int64_t for_ms) const;
 
   std::string address_;
   Socket socket_;
   std::string received_;
   std::uint32_t next_request_ = 1;
+  std::uint32_t life_request_ = 0;  // 0: none is unanswered
   bool welcome_ = false;
   std::vector<Answer> answers_;
   std::optional<std::string> failure_;

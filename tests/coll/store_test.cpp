@@ -231,6 +231,10 @@ TEST_CASE(
   const auto alive = one->waiting_ranks();
   REQUIRE_FALSE(alive.has_value());
   CHECK(alive.error().text == "rank 0's store at " + silent + " has not answered for 2000 ms");
+  // Nor does one wait for ever where no deadline was asked for.
+  const auto barrier = one->barrier(0, 50);
+  REQUIRE_FALSE(barrier.has_value());
+  CHECK(barrier.error().text == "rank 0's store at " + silent + " has not answered for 50 ms");
 }
 
 TEST_CASE("the rendezvous stands on IPv6 as well") {
