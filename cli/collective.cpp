@@ -58,23 +58,6 @@ void fill_input(RankHost& host, const CollectiveCase& wanted, const CollectiveSh
   fill(rank_pattern(host.rank(), 0, iteration.salt, op, host.ranks()), wanted.type, iteration.send, shape.send_count);
 }
 
-/// In as many rounds as there are ranks, in each of which pairs exchange their blocks: in round s ranks a and b with
-/// a + b = s (mod n), so that each pair meets once and a block can be exchanged in place. As nccl-tests it is made of
-/// sends and receives.
-meshcoll_result all_to_all(RankHost& host, Engine& engine, const CollectiveCase& wanted, const CollectiveShape& shape,
-                           const Iteration& iteration) {
-  const int ranks = host.ranks();
-  for (int round = 0; round < ranks; ++round) {
-    const int partner = (round - host.rank() + ranks) % ranks;
-    const std::uint64_t block = static_cast<std::uint64_t>(partner) * shape.count * size_of(wanted.type);
-    const meshcoll_result result =
-        engine.calls().send_recv(engine.comm(), iteration.send + block, shape.count, partner, iteration.recv + block,
-                                 shape.count, partner, static_cast<meshcoll_dtype>(wanted.type));
-    if (result != MESHCOLL_OK) return result;
-  }
-  return MESHCOLL_OK;
-}
-
 meshcoll_result call(RankHost& host, Engine& engine, const CollectiveCase& wanted, const CollectiveShape& shape,
                      const Iteration& iteration) {
   const EngineCalls& calls = engine.calls();
@@ -102,7 +85,7 @@ meshcoll_result call(RankHost& host, Engine& engine, const CollectiveCase& wante
       return calls.send_recv(comm, send, shape.count, target_of(wanted, host.rank(), host.ranks()), recv, shape.count,
                              source_of(wanted, host.rank(), host.ranks()), type);
     case Collective::kAllToAll:
-      return all_to_all(host, engine, wanted, shape, iteration);
+      return calls.all_to_all(comm, send, recv, shape.count, type);
   }
   return MESHCOLL_UNSUPPORTED;
 }

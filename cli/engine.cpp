@@ -26,6 +26,7 @@ Result<EngineCalls> bind_calls(RankHost& host, const std::string& path) {
   bind(host, *library, "meshcoll_reduce_scatter", calls.reduce_scatter, missing);
   bind(host, *library, "meshcoll_broadcast", calls.broadcast, missing);
   bind(host, *library, "meshcoll_reduce", calls.reduce, missing);
+  bind(host, *library, "meshcoll_all_to_all", calls.all_to_all, missing);
   bind(host, *library, "meshcoll_gather", calls.gather, missing);
   bind(host, *library, "meshcoll_scatter", calls.scatter, missing);
   bind(host, *library, "meshcoll_send_recv", calls.send_recv, missing);

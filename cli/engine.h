@@ -32,6 +32,7 @@ struct EngineCalls {
   decltype(&meshcoll_reduce_scatter) reduce_scatter = nullptr;
   decltype(&meshcoll_broadcast) broadcast = nullptr;
   decltype(&meshcoll_reduce) reduce = nullptr;
+  decltype(&meshcoll_all_to_all) all_to_all = nullptr;
   decltype(&meshcoll_gather) gather = nullptr;
   decltype(&meshcoll_scatter) scatter = nullptr;
   decltype(&meshcoll_send_recv) send_recv = nullptr;
