@@ -152,36 +152,35 @@ void check_result(RankHost& host, const CollectiveCase& wanted, const Collective
   }
 }
 
-/// The one of `values` that is called so.
 template <typename Value>
-Value parse_named(const std::string& option, const std::string& what, const std::string& name,
-                  const std::vector<Value>& values) {
-  std::vector<std::string> accepted;
-  for (const Value value : values) {
-    if (name == name_of(value)) return value;
-    accepted.emplace_back(name_of(value));
-  }
+std::vector<std::string> names_of(int count) {
+  std::vector<std::string> names;
+  for (int number = 0; number < count; ++number) names.emplace_back(name_of(static_cast<Value>(number)));
+  return names;
+}
+
+/// Where `name` stands among the accepted ones.
+int parse_named(const std::string& option, const std::string& what, const std::string& name,
+                const std::vector<std::string>& accepted) {
+  const auto found = std::find(accepted.begin(), accepted.end(), name);
+  if (found != accepted.end()) return static_cast<int>(found - accepted.begin());
   const std::string close = closest_name(name, accepted);
   throw std::runtime_error(fmt::format("{} {}: there is no such {}{}; accepted: {}", option, name, what,
                                        close.empty() ? "" : fmt::format(" (did you mean \"{}\"?)", close),
                                        list_names(accepted)));
 }
 
-template <typename Value>
-std::vector<Value> first_values(int count) {
-  std::vector<Value> values;
-  for (int number = 0; number < count; ++number) values.push_back(static_cast<Value>(number));
-  return values;
-}
-
 }  // namespace
 
+std::vector<std::string> data_type_names() { return names_of<coll::DataType>(coll::kDataTypes); }
+std::vector<std::string> reduction_names() { return names_of<coll::ReduceOp>(coll::kReduceOps); }
+
 coll::DataType parse_data_type(const std::string& option, const std::string& name) {
-  return parse_named(option, "data type", name, first_values<coll::DataType>(coll::kDataTypes));
+  return static_cast<coll::DataType>(parse_named(option, "data type", name, data_type_names()));
 }
 
 coll::ReduceOp parse_reduction(const std::string& option, const std::string& name) {
-  return parse_named(option, "reduction", name, first_values<coll::ReduceOp>(coll::kReduceOps));
+  return static_cast<coll::ReduceOp>(parse_named(option, "reduction", name, reduction_names()));
 }
 
 CollectiveShape shape_of(Collective op, std::uint64_t bytes, int ranks, coll::DataType type) {

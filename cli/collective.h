@@ -49,7 +49,10 @@ CollectiveShape shape_of(models::Collective op, std::uint64_t bytes, int ranks,
 /// The fewest bytes of which every rank has an element.
 std::uint64_t smallest_bytes(models::Collective op, int ranks, coll::DataType type = coll::DataType::kFloat32);
 
-/// nccl-tests' names; throw std::runtime_error, with `option` and what is accepted, for another.
+/// nccl-tests' names.
+std::vector<std::string> data_type_names();
+std::vector<std::string> reduction_names();
+/// Of these; throw std::runtime_error, with `option` and what is accepted, for another.
 coll::DataType parse_data_type(const std::string& option, const std::string& name);
 coll::ReduceOp parse_reduction(const std::string& option, const std::string& name);
 

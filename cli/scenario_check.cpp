@@ -62,21 +62,28 @@ void check_bytes(const Scenario& scenario, const ScenarioSpec& spec, Diagnostics
   const auto op = models::parse_collective(workload.collective);
   const int ranks = ranks_of(scenario);
   if (workload.kind != WorkloadKind::kCollective || !op || ranks == 0) return;
-  const std::uint64_t least = smallest_bytes(*op, ranks);
+  const coll::DataType type = parse_data_type("dtype", workload.dtype);
+  const std::uint64_t element_bytes = size_of(type);
+  if (models::reduces(*op) && !is_reducible(type)) {
+    return diagnostics.add(spec.workload.at("dtype"), fmt::format("dtype: {} is moved, never reduced, and {} reduces",
+                                                                  workload.dtype, workload.collective));
+  }
+  const std::uint64_t least = smallest_bytes(*op, ranks, type);
   if (workload.bytes < least) {
     return diagnostics.add(spec.workload.at("bytes"),
                            fmt::format("bytes: {} is too few: the smallest {} on {} is {}", workload.bytes,
                                        workload.collective, counted(static_cast<std::uint64_t>(ranks), "rank"), least));
   }
-  if (const std::uint64_t rest = workload.bytes % sizeof(float); rest != 0) {
+  if (const std::uint64_t rest = workload.bytes % element_bytes; rest != 0) {
     const std::uint64_t below = workload.bytes - rest;
     diagnostics.add(spec.workload.at("bytes"),
-                    fmt::format("bytes: {} is not a multiple of 4, the bytes of a float; the nearest are {} and {}",
-                                workload.bytes, below, below + sizeof(float)));
+                    fmt::format("bytes: {} is not a multiple of {}, the bytes of a {}; the nearest are {} and {}",
+                                workload.bytes, element_bytes, workload.dtype, below, below + element_bytes));
   }
-  if (workload.slice_bytes % sizeof(float) != 0) {
+  if (workload.slice_bytes % element_bytes != 0) {
     diagnostics.add(spec.workload.at("slice_bytes"),
-                    fmt::format("slice_bytes: {} is not a multiple of 4, the bytes of a float", workload.slice_bytes));
+                    fmt::format("slice_bytes: {} is not a multiple of {}, the bytes of a {}", workload.slice_bytes,
+                                element_bytes, workload.dtype));
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include <limits>
 
+#include "cli/collective.h"
 #include "cli/scenario_section.h"
 #include "models/algorithm.h"
 #include "models/topology_generate.h"
@@ -40,14 +41,18 @@ const Section<WorkloadSpec> kWorkload{
          "`receives` times `parts` messages of `bytes`, closes, `iterations` times; idle",
          read_kind},
         {"collective", "text", "'all_reduce'",
-         "all_reduce, all_gather, reduce_scatter, broadcast, alltoall or sendrecv",
+         "all_reduce, all_gather, reduce_scatter, broadcast, alltoall, sendrecv, reduce, gather or scatter",
          [](const Value& v, WorkloadSpec& s) { v.choice(s.value.collective, models::collective_names()); }},
         {"bytes", "size", "'64M'",
-         "as nccl-tests counts it: all_reduce the buffer, all_gather the whole output; a multiple of 4",
+         "as nccl-tests counts it: all_reduce the buffer, all_gather the whole output; whole elements",
          [](const Value& v, WorkloadSpec& s) { v.size(s.value.bytes); }},
-        {"dtype", "text", "'float'", "float",
-         [](const Value& v, WorkloadSpec& s) { v.choice(s.value.dtype, {"float"}); }},
-        {"op", "text", "'sum'", "sum", [](const Value& v, WorkloadSpec& s) { v.choice(s.value.op, {"sum"}); }},
+        {"dtype", "text", "'float'",
+         "int8, uint8, int32, uint32, int64, uint64, half, float, double, bfloat16; f8e4m3 and f8e5m2, which are "
+         "moved, "
+         "never reduced",
+         [](const Value& v, WorkloadSpec& s) { v.choice(s.value.dtype, data_type_names()); }},
+        {"op", "text", "'sum'", "of a reduction: sum, prod, max, min or avg",
+         [](const Value& v, WorkloadSpec& s) { v.choice(s.value.op, reduction_names()); }},
         {"iterations", "integer", "1", "timed and checked, every one",
          [](const Value& v, WorkloadSpec& s) {
            v.integer(s.value.iterations, {1, 1'000'000});
@@ -67,9 +72,10 @@ const Section<WorkloadSpec> kWorkload{
          [](const Value& v, WorkloadSpec& s) {
            v.integers(s.value.channel_devices, {0, models::kNicsPerNodeMax - 1});
          }},
-        {"slice_bytes", "size", "0", "largest single message, a multiple of 4; 0: the engine's default",
+        {"slice_bytes", "size", "0", "largest single message, whole elements; 0: the engine's default",
          [](const Value& v, WorkloadSpec& s) { v.size(s.value.slice_bytes); }},
-        {"root", "integer", "0", "broadcast: the rank that has the data",
+        {"root", "integer", "0",
+         "broadcast and scatter: the rank that has the data; reduce and gather: the one that gets them",
          [](const Value& v, WorkloadSpec& s) {
            v.integer(s.value.root, {0, models::kNodesMax});
          }},

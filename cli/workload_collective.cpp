@@ -32,6 +32,8 @@ class CollectiveRun final : public WorkloadRun {
         workload_(scenario.workload),
         engine_(engine_options(scenario, files)),
         timed_{.op = collective_of(scenario),
+               .type = parse_data_type("dtype", scenario.workload.dtype),
+               .reduction = parse_reduction("op", scenario.workload.op),
                .bytes = scenario.workload.bytes,
                .in_place = scenario.workload.in_place,
                .iterations = scenario.workload.iterations,
@@ -89,7 +91,7 @@ Result<void> CollectiveRun::run_rank(RankHost& host) {
 
 void CollectiveRun::conclude(RunResult& result) {
   progress_.reset();
-  const CollectiveShape shape = shape_of(timed_.op, timed_.bytes, world_);
+  const CollectiveShape shape = shape_of(timed_.op, timed_.bytes, world_, timed_.type);
   result.workload = models::name_of(timed_.op);
   result.bytes = shape.bytes;
   result.iterations = timed_.iterations;
@@ -106,7 +108,7 @@ void CollectiveRun::conclude(RunResult& result) {
 
 void CollectiveRun::prove_times(const Scenario& scenario, RunResult& result) const {
   const BoundTable table(scenario, result.simulation, result.pairs);
-  const Bounds bounds = table.of(timed_, shape_of(timed_.op, timed_.bytes, world_).bytes);
+  const Bounds bounds = table.of(timed_, shape_of(timed_.op, timed_.bytes, world_, timed_.type).bytes);
   const models::RingBound& ring = bounds.ring;
   result.bound_ps = ring.time_ps > 0 ? ring.time_ps : bounds.any_algorithm_ps;
   std::vector<sim::Proof> proofs;

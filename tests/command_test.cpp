@@ -414,7 +414,8 @@ TEST_CASE("perf prints nccl-tests' columns, checks every iteration and ends with
 }
 
 TEST_CASE("every operation of perf is right on a ring of four and on a dual-rail pair") {
-  for (const char* operation : {"all_reduce", "all_gather", "reduce_scatter", "broadcast", "alltoall", "sendrecv"}) {
+  for (const char* operation : {"all_reduce", "all_gather", "reduce_scatter", "broadcast", "alltoall", "sendrecv",
+                                "reduce", "gather", "scatter"}) {
     for (const char* scenario : {"ring4", "pair-dual-rail"}) {
       const CommandResult result =
           command(std::string("perf ") + operation + " -b 4 -e 3M -f 7 --json --scenario " + scenario_file(scenario));

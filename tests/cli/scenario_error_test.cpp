@@ -99,7 +99,11 @@ TEST_CASE("a value that is none of the accepted words lists them") {
         "switch, torus");
   CHECK(on_triangle("[workload]\ncollective = \"all_reduse\"\n") ==
         "test.toml:5:14: collective: 'all_reduse' is unknown (did you mean 'all_reduce'?); accepted: all_reduce, "
-        "all_gather, reduce_scatter, broadcast, alltoall, sendrecv");
+        "all_gather, reduce_scatter, broadcast, alltoall, sendrecv, reduce, gather, scatter");
+  CHECK(on_triangle("[workload]\ncollective = \"reduce\"\ndtype = \"f8e5m2\"\n") ==
+        "test.toml:6:9: dtype: f8e5m2 is moved, never reduced, and reduce reduces");
+  CHECK(on_triangle("[workload]\ndtype = \"double\"\nbytes = 1004\n") ==
+        "test.toml:6:9: bytes: 1004 is not a multiple of 8, the bytes of a double; the nearest are 1000 and 1008");
 }
 
 TEST_CASE("several errors are told in one go, in the order of their lines") {

@@ -150,6 +150,27 @@ TEST_CASE("a peer that does not take part is a timeout that says what each chann
       });
 }
 
+TEST_CASE("who cannot connect to a rank that waits for another one in a transfer says for whom") {
+  loopback::configure({});
+  run_ranks(
+      3, [](meshcoll_options& options) { options.connect_timeout_ms = options.rank == 0 ? 1200 : 1000; },
+      [](meshcoll_comm* comm, int rank) {
+        float value = 1;
+        // Connects 2 to 1, which then waits for a second message that never comes.
+        if (rank == 2) CHECK(meshcoll_send_recv(comm, &value, 1, 1, nullptr, 0, -1, MESHCOLL_FLOAT32) == MESHCOLL_OK);
+        if (rank == 1) {
+          CHECK(meshcoll_send_recv(comm, nullptr, 0, -1, &value, 1, 2, MESHCOLL_FLOAT32) == MESHCOLL_OK);
+          CHECK(meshcoll_send_recv(comm, nullptr, 0, -1, &value, 1, 2, MESHCOLL_FLOAT32) == MESHCOLL_NET);
+        }
+        if (rank == 0) {
+          CHECK(meshcoll_send_recv(comm, &value, 1, 1, nullptr, 0, -1, MESHCOLL_FLOAT32) == MESHCOLL_TIMEOUT);
+        }
+        // Rank 2 learns it here.
+        if (rank == 2) CHECK(meshcoll_barrier(comm) == MESHCOLL_NET);
+        CHECK_MESSAGE(contains(error_of(comm), "rank 1 waits for rank 2 itself"), error_of(comm));
+      });
+}
+
 TEST_CASE("counts that differ between two ranks are an error, not silence") {
   loopback::configure({});
   run_ranks(2, nullptr, [](meshcoll_comm* comm, int rank) {
