@@ -71,9 +71,8 @@ std::optional<PerfOptions> parse(const Arguments& arguments, std::ostream& out) 
   options.type = parse_data_type("-d", type);
   options.reduction = parse_reduction("-o", reduction);
   if (models::reduces(options.op) && !is_reducible(options.type)) {
-    throw std::runtime_error(
-        fmt::format("-d {}: such numbers are moved, never reduced; {} takes half, bfloat16 and wider", type,
-                    models::name_of(options.op)));
+    throw std::runtime_error(fmt::format("-d {}: such numbers are moved, never reduced; {} takes the wider types", type,
+                                         models::name_of(options.op)));
   }
   if (threads != 1 || gpus != 1) throw std::runtime_error("-t and -g are 1 here: ranks come from the scenario");
   if (options.iterations < 1) throw std::runtime_error(fmt::format("-n {}: at least 1", options.iterations));
