@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "cli/emulate.h"
+#include "cli/json_text.h"
 #include "cli/metal.h"
 #include "cli/perf_sweep.h"
 #include "cli/report.h"
@@ -118,7 +119,7 @@ int perf_emulated(const PerfOptions& options, const Scenario& scenario, std::ost
   if (options.run.json && !emulation.report.empty()) {
     auto json = nlohmann::ordered_json::parse(emulation.report);
     json["emu"] = emulation.machines;
-    out << json.dump(2) << "\n";
+    out << json_text(json, kIndent) << "\n";
   } else {
     out << emulation.report;
   }
@@ -163,7 +164,7 @@ int perf_command(const Arguments& arguments, std::ostream& out, std::ostream& er
   const RunResult result = run_sweep(*options, scenario, runs, err);
   if (!metal) err << not_taken_lines(scenario, result.simulation.faults);
   if (speaks && options->run.json) {
-    out << sweep_json(*options, scenario, result, runs).dump(2) << "\n";
+    out << json_text(sweep_json(*options, scenario, result, runs), kIndent) << "\n";
   } else if (speaks) {
     if (result.simulation.ended_well()) out << sweep_table(*options, result, runs);
     out << sweep_closing(result) << std::flush;

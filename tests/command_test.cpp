@@ -349,6 +349,18 @@ TEST_CASE("run --json prints the summary and nothing else, and writes the same t
   CHECK(std::filesystem::exists(folder + "/pair/sim/provenance.json"));
 }
 
+TEST_CASE("a results folder whose name is no UTF-8 is written to, and told with a replacement") {
+  const std::string folder = scratch_folder("results_bytes");
+  const std::string arguments =
+      "run --json --no-trace " + scenario_file("pair") + " --results \"$(printf '" + folder + "/r\\377')\" 2>/dev/null";
+  const CommandResult result = command(arguments);
+  CHECK(result.status == 0);
+  CHECK(nlohmann::json::parse(result.output).at("digest").is_string());
+  const nlohmann::json provenance = nlohmann::json::parse(
+      run_command_line("cat \"$(printf '" + folder + "/r\\377/pair/sim/provenance.json')\"").output);
+  CHECK(provenance.at("command_line").dump().find("/r\xEF\xBF\xBD") != std::string::npos);
+}
+
 TEST_CASE("--no-trace leaves no messages.csv, not even that of the run before") {
   const std::string folder = scratch_folder("no_trace");
   const std::string run = "run " + scenario_file("pair") + " --results '" + folder + "'";
