@@ -8,7 +8,6 @@
 #include <array>
 #include <csignal>
 #include <cstring>
-#include <optional>
 #include <stdexcept>
 
 #include "cli/child_process.h"
@@ -21,6 +20,8 @@
 
 namespace meshbed::cli {
 namespace {
+
+constexpr std::size_t kNoCase = ~std::size_t{0};
 
 struct Simulated {
   const ConformancePlan& plan;
@@ -121,7 +122,7 @@ void simulate_all(const Simulated& world, int version, ConformanceFindings& find
   std::size_t next = 0;
   while (next < cases.size()) {
     const ChildReport report = run_child(world, version, next);
-    std::optional<std::size_t> open;
+    std::size_t open = kNoCase;
     std::string trouble;
     bool over = false;
     for (const nlohmann::json& line : report.lines) {
@@ -130,7 +131,7 @@ void simulate_all(const Simulated& world, int version, ConformanceFindings& find
       if (line.contains("over")) over = true;
       if (line.contains("begun")) open = line.at("begun").get<std::size_t>();
       if (!line.contains("ended")) continue;
-      open.reset();
+      open = kNoCase;
       const auto index = line.at("ended").get<std::size_t>();
       next = index + 1;
       findings.outcomes.push_back(
@@ -138,15 +139,14 @@ void simulate_all(const Simulated& world, int version, ConformanceFindings& find
     }
     findings.no_progress = findings.no_progress || report.killed;
     const std::string end = report.end.empty() && !over ? "the process ended early" : report.end;
-    if (!open) {
+    if (open == kNoCase) {
       if (trouble.empty() && !end.empty()) trouble = outside_cases(version, next, end);
       if (!trouble.empty()) findings.trouble = trouble;
       return;
     }
     if (trouble.empty()) trouble = end;
-    const std::size_t broken = open.value();
-    findings.outcomes.push_back({version, cases[broken].name, cases[broken].rule, trouble, 0});
-    next = broken + 1;
+    findings.outcomes.push_back({version, cases[open].name, cases[open].rule, trouble, 0});
+    next = open + 1;
   }
 }
 
