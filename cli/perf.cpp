@@ -140,6 +140,7 @@ RunResult run_sweep(const PerfOptions& options, const Scenario& scenario, std::v
 int perf_command(const Arguments& arguments, std::ostream& out, std::ostream& err) {
   const std::optional<PerfOptions> options = parse(arguments, out);
   if (!options) return kExitOk;
+  refuse_simulated_time_limit(options->run);
   const Scenario scenario = scenario_for(options->run);
   if (options->root < 0 || options->root >= ranks_of(scenario)) {
     throw std::runtime_error(

@@ -225,6 +225,7 @@ int run_command(const Arguments& arguments, std::ostream& out, std::ostream& err
   if (options.backend != "auto" && options.run.world != "emu") {
     throw std::runtime_error("--backend is the emulated world's; --world " + options.run.world + " has none");
   }
+  refuse_simulated_time_limit(options.run);
   const Scenario scenario = scenario_for(options.run);
   if (options.run.world == "metal") return run_on_metal(scenario, options, arguments, out, err);
   if (options.run.world == "emu") return run_emulated(scenario, options, arguments, out, err);

@@ -56,6 +56,10 @@ TEST_CASE("a world that does not exist is answered with those that do, and each 
   CHECK(command_all("run x.toml --world moon").output ==
         "meshbed: --world moon: there is no such world; accepted: sim, emu, metal\n");
   CHECK(has(command_all("run x.toml --world emu --fabric fluid"), "--fabric and --contexts are the simulated world's"));
+  for (const char* command : {"run x.toml", "perf all_reduce --scenario x.toml"}) {
+    CHECK(has(command_all(std::string(command) + " --time-limit 5"),
+              "--time-limit is for --world emu and metal; of simulated time, say --set limits.time=5s"));
+  }
   CHECK(has(command_all("bench perftest --world sim " + scenario_file("pair")),
             "--world sim: there is no such world; accepted: emu, metal"));
   CHECK(has(command_all("bench perftest " + scenario_file("spark-triangle")),
