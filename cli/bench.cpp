@@ -21,6 +21,7 @@
 #include "cli/bench_reduce.h"
 #include "cli/child_process.h"
 #include "cli/collective.h"
+#include "cli/json_text.h"
 #include "cli/simulate.h"
 #include "cli/workload.h"
 
@@ -131,9 +132,9 @@ nlohmann::json in_child(const BenchCase& bench, const std::string& fabric) {
   const ChildProcess child = start_child([&](int pipe) {
     std::string text;
     try {
-      text = run_bench_case(bench, fabric).dump();
+      text = json_text(run_bench_case(bench, fabric));
     } catch (const std::exception& error) {
-      text = nlohmann::json{{"error", error.what()}}.dump();
+      text = json_text(nlohmann::json{{"error", error.what()}});
     }
     const bool written = write(pipe, text.data(), text.size()) == static_cast<ssize_t>(text.size());
     return written ? 0 : 1;
@@ -262,8 +263,8 @@ int bench_command(const Arguments& arguments, std::ostream& out, std::ostream& e
   }
   const nlohmann::json result = {
       {"benchmark", "messages"}, {"fabric", fabric}, {"cases", rows}, {"provenance", bench_provenance()}};
-  if (json) out << result.dump(2) << "\n";
-  if (!keep.empty()) write_text_file(keep, result.dump(2) + "\n");
+  if (json) out << json_text(result, kIndent) << "\n";
+  if (!keep.empty()) write_text_file(keep, json_text(result, kIndent) + "\n");
   return kExitOk;
 }
 

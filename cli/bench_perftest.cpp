@@ -10,6 +10,7 @@
 
 #include "cli/bench.h"
 #include "cli/emulate.h"
+#include "cli/json_text.h"
 #include "cli/metal.h"
 #include "cli/metal_session.h"
 #include "cli/net_link.h"
@@ -135,7 +136,7 @@ Result<void> run_rounds(MetalHost& host, const Scenario& scenario, const MetalPl
   for (const Series& series : bandwidth) ours["bandwidth"].push_back(to_json(series));
   constexpr const char* kKey = "perftest rounds";
   if (place.rank == 1) {
-    if (const Result<void> told = host.hand_over(kKey, ours.dump()); !told) return told;
+    if (const Result<void> told = host.hand_over(kKey, json_text(ours)); !told) return told;
     return host.rendezvous();
   }
   const Result<std::string> text = host.take_over(kKey);
@@ -263,8 +264,8 @@ int bench_perftest_command(const Arguments& arguments, std::ostream& out, std::o
   result["world"] = options.run.world;
   result["messages_under_way"] = NetLink::kDepth;
   result["provenance"] = bench_provenance();
-  out << (options.run.json ? result.dump(2) + "\n" : table(result));
-  if (!options.keep.empty()) write_text_file(options.keep, result.dump(2) + "\n");
+  out << (options.run.json ? json_text(result, kIndent) + "\n" : table(result));
+  if (!options.keep.empty()) write_text_file(options.keep, json_text(result, kIndent) + "\n");
   return status;
 }
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "cli/bench.h"
+#include "cli/json_text.h"
 #include "cli/result.h"
 #include "plugin/base/prng.h"
 #include "plugin/base/units.h"
@@ -129,8 +130,8 @@ int bench_reduce_command(const Arguments& arguments, std::ostream& out) {
   }
   const nlohmann::json result = {
       {"benchmark", "reduce"}, {"bytes", bytes}, {"rows", rows}, {"provenance", bench_provenance()}};
-  if (json) out << result.dump(2) << "\n";
-  if (!keep.empty()) write_text_file(keep, result.dump(2) + "\n");
+  if (json) out << json_text(result, kIndent) << "\n";
+  if (!keep.empty()) write_text_file(keep, json_text(result, kIndent) + "\n");
   return kExitOk;
 }
 

@@ -49,6 +49,29 @@ BoundTable::BoundTable(const Scenario& scenario, const Simulation& simulation,
     for (const models::Nic& nic : node.nics) port.rate_bps += nic.rate_bps;
     nodes_.push_back(port);
   }
+  if (!scenario.faults.empty()) allow_for_chains(scenario, simulation);
+}
+
+void BoundTable::allow_for_chains(const Scenario& scenario, const Simulation& simulation) {
+  Picoseconds least_latency_ps = 0;
+  for (const sim::Path& path : simulation.paths) {
+    least_latency_ps = least_latency_ps == 0 ? path.latency_ps : std::min(least_latency_ps, path.latency_ps);
+  }
+  std::uint32_t largest_pmtu_bytes = 0;
+  for (const models::Node& node : scenario.cluster.nodes) {
+    for (const models::Nic& nic : node.nics) {
+      largest_pmtu_bytes = std::max(largest_pmtu_bytes, models::rdma_mtu_bytes(nic.mtu_bytes));
+    }
+  }
+  for (auto& [ranks, hop] : hops_) {
+    const std::uint64_t chain_bps =
+        models::widest_chain_bps(topology_, ranks.first / ranks_per_node_, ranks.second / ranks_per_node_);
+    // A channel that leaves the cable leaves it to the others.
+    const auto other_channels = static_cast<std::uint64_t>(scenario.workload.channels - 1);
+    hop.rate_bps = std::max(hop.rate_bps, chain_bps) + other_channels * chain_bps;
+    hop.latency_ps = std::min(hop.latency_ps, least_latency_ps);
+    hop.pmtu_bytes = std::max(hop.pmtu_bytes, largest_pmtu_bytes);
+  }
 }
 
 std::vector<models::RingHop> BoundTable::hops(const CollectiveCase& wanted) const {

@@ -27,6 +27,10 @@ class BoundTable {
   Bounds of(const CollectiveCase& wanted, std::uint64_t bytes) const;
 
  private:
+  /// A connection whose cable failed may go on through other nodes, which may be faster than the cable was: each hop is
+  /// then no slower than the best chain.
+  void allow_for_chains(const Scenario& scenario, const Simulation& simulation);
+
   /// Empty where a hop between nodes carried nothing, other than one that has nothing to carry.
   std::vector<models::RingHop> hops(const CollectiveCase& wanted) const;
 

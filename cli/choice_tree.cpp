@@ -17,6 +17,7 @@
 #include <utility>
 
 #include "cli/child_process.h"
+#include "cli/json_text.h"
 #include "plugin/base/check.h"
 
 namespace meshbed::cli {
@@ -65,7 +66,7 @@ class SharedBoard {
 void say(int pipe, const std::string& schedule, const RunEnd& end) {
   const nlohmann::json line{
       {"schedule", schedule}, {"finding", end.finding.substr(0, kTextMax)}, {"outcome", end.outcome}};
-  const std::string text = line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+  const std::string text = json_text(line) + "\n";
   if (write(pipe, text.data(), text.size()) != static_cast<ssize_t>(text.size())) _exit(1);
 }
 

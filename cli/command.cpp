@@ -96,7 +96,7 @@ void add_run_options(po::options_description& options, RunOptions& values) {
       ("contexts", po::value(&values.contexts)->value_name("raw|ucontext|boost|thread"),
        "SimGrid's context factory")  //
       ("time-limit", po::value(&values.time_limit_text)->value_name("SECONDS")->default_value(values.time_limit_text),
-       "emu, metal: the run is given up after this; sim has [limits] time")  //
+       "of a clock on the wall: the run is given up after this; run and perf in sim have [limits] time")  //
       ("json", po::bool_switch(&values.json), "print the summary as JSON, and nothing else");
 }
 
@@ -111,6 +111,12 @@ void require_fabric(const std::string& value) { require_choice("--fabric", "fabr
 
 double time_limit_of(const RunOptions& options) {
   return static_cast<double>(parse_count("--time-limit", options.time_limit_text, 1, 1'000'000));
+}
+
+void refuse_simulated_time_limit(const RunOptions& options) {
+  if (options.world != "sim" || options.time_limit_text == RunOptions{}.time_limit_text) return;
+  throw std::runtime_error("--time-limit is for --world emu and metal; of simulated time, say --set limits.time=" +
+                           options.time_limit_text + "s");
 }
 
 std::vector<std::string> metal_words(const RunOptions& options) {

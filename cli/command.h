@@ -60,6 +60,8 @@ struct RunOptions {
 void add_run_options(boost::program_options::options_description& options, RunOptions& values);
 /// --time-limit in seconds; throws where it is none.
 double time_limit_of(const RunOptions& options);
+/// Throws std::runtime_error where it was given to the simulated world, whose limit is the scenario's.
+void refuse_simulated_time_limit(const RunOptions& options);
 /// Those that change what runs, in the words of a rank's command in an emulated node: "--world metal --seed 7
 /// --time-limit 300".
 std::vector<std::string> metal_words(const RunOptions& options);

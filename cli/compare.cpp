@@ -13,6 +13,7 @@
 
 #include "cli/compare_messages.h"
 #include "cli/files.h"
+#include "cli/json_text.h"
 #include "cli/report.h"
 #include "cli/result.h"
 #include "cli/scenario_units.h"
@@ -74,7 +75,7 @@ class Comparison {
     text += fmt::format("{:<10} {:>14} {:>10} {:>12}\n", "run", "time (ms)", "messages", "#wrong");
     for (const Run* run : {&left_, &right_}) {
       text += fmt::format("{:<10} {:>14.3f} {:>10} {:>12}\n", run->name, time(*run), run->summary.value("messages", 0),
-                          run->summary.value("wrong", json()).dump());
+                          json_text(run->summary.value("wrong", json())));
     }
     text += "times are shown, never compared\n\n";
     for (const std::string& each : messages_.by_arrival) text += "compared by what arrived: " + each + "\n";
@@ -134,7 +135,7 @@ class Comparison {
     const json left = one.value(field, json()), right = other.value(field, json());
     if (left == right) return;
     differences_.push_back(
-        fmt::format("{}: {} has {}, {} has {}", field, left_.name, left.dump(), right_.name, right.dump()));
+        fmt::format("{}: {} has {}, {} has {}", field, left_.name, json_text(left), right_.name, json_text(right)));
   }
 
   /// Failures by class; their words differ between worlds (times, QP numbers), and which rank is the first to fail is
@@ -224,7 +225,7 @@ int compare_command(const Arguments& arguments, std::ostream& out, std::ostream&
                                         {"right", right},
                                         {"agree", comparison.differences().empty()},
                                         {"differences", comparison.differences()}};
-    out << object.dump(2) << "\n";
+    out << json_text(object, kIndent) << "\n";
   } else {
     out << comparison.text();
   }

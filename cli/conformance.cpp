@@ -12,6 +12,7 @@
 #include "cli/conformance_cases.h"
 #include "cli/conformance_run.h"
 #include "cli/emulate.h"
+#include "cli/json_text.h"
 #include "cli/metal.h"
 #include "cli/metal_session.h"
 #include "cli/rank_table.h"
@@ -169,7 +170,7 @@ void print_json(const Options& options, const ConformanceFindings& findings, std
       {"world", world_of(options)},         {"cases", cases},
       {"absent_versions", findings.absent}, {"error", findings.trouble},
       {"broken", failures_of(findings)}};
-  out << report.dump(2) << "\n";
+  out << json_text(report, kIndent) << "\n";
 }
 
 ConformanceFindings run_on_metal(const Options& options, const std::function<void(const CaseOutcome&)>& ended) {

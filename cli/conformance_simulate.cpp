@@ -8,18 +8,20 @@
 #include <array>
 #include <csignal>
 #include <cstring>
-#include <optional>
 #include <stdexcept>
 
 #include "cli/child_process.h"
 #include "cli/conformance_cases.h"
 #include "cli/conformance_run.h"
+#include "cli/json_text.h"
 #include "cli/result.h"
 #include "cli/simulate.h"
 #include "emu/clock.h"
 
 namespace meshbed::cli {
 namespace {
+
+constexpr std::size_t kNoCase = ~std::size_t{0};
 
 struct Simulated {
   const ConformancePlan& plan;
@@ -31,7 +33,7 @@ struct Simulated {
 /// In the child: what happens goes into `pipe`, a line of JSON each.
 void simulate_version(const Simulated& world, int version, std::size_t first_case, int pipe) {
   const auto say = [pipe](const nlohmann::json& line) {
-    const std::string text = line.dump() + "\n";
+    const std::string text = json_text(line) + "\n";
     if (write(pipe, text.data(), text.size()) != static_cast<ssize_t>(text.size())) _exit(kExitUsage);
   };
   try {
@@ -108,14 +110,20 @@ ChildReport run_child(const Simulated& world, int version, std::size_t first_cas
   return report;
 }
 
+/// How the process ended while no case was under way; `next`: the first that had not begun.
+std::string outside_cases(int version, std::size_t next, const std::string& end) {
+  const char* const when = next == 0 ? "as it was loaded, or in its init" : "after a case, or in finalize";
+  return fmt::format("v{}, {}: {}", version, when, end);
+}
+
 /// All cases of a version; a case that takes its process with it costs only itself.
 void simulate_all(const Simulated& world, int version, ConformanceFindings& findings) {
   const std::vector<ConformanceCase> cases = conformance_cases();
   std::size_t next = 0;
   while (next < cases.size()) {
     const ChildReport report = run_child(world, version, next);
-    std::optional<std::size_t> open;
-    std::string trouble = report.end;
+    std::size_t open = kNoCase;
+    std::string trouble;
     bool over = false;
     for (const nlohmann::json& line : report.lines) {
       if (line.contains("absent")) return findings.absent.push_back(version);
@@ -123,20 +131,22 @@ void simulate_all(const Simulated& world, int version, ConformanceFindings& find
       if (line.contains("over")) over = true;
       if (line.contains("begun")) open = line.at("begun").get<std::size_t>();
       if (!line.contains("ended")) continue;
-      open.reset();
+      open = kNoCase;
       const auto index = line.at("ended").get<std::size_t>();
       next = index + 1;
       findings.outcomes.push_back(
           {version, cases[index].name, cases[index].rule, line.at("finding"), line.at("time_ns")});
     }
     findings.no_progress = findings.no_progress || report.killed;
-    if (!open) {
+    const std::string end = report.end.empty() && !over ? "the process ended early" : report.end;
+    if (open == kNoCase) {
+      if (trouble.empty() && !end.empty()) trouble = outside_cases(version, next, end);
       if (!trouble.empty()) findings.trouble = trouble;
-      if (trouble.empty() && !over) findings.trouble = fmt::format("the process for v{} ended early", version);
       return;
     }
-    findings.outcomes.push_back({version, cases[*open].name, cases[*open].rule, trouble, 0});
-    next = *open + 1;
+    if (trouble.empty()) trouble = end;
+    findings.outcomes.push_back({version, cases[open].name, cases[open].rule, trouble, 0});
+    next = open + 1;
   }
 }
 

@@ -11,6 +11,7 @@
 
 #include "cli/env.h"
 #include "cli/files.h"
+#include "cli/json_text.h"
 #include "cli/metal_devices.h"
 #include "cli/result.h"
 #include "emu/namespace_host.h"
@@ -121,7 +122,7 @@ int doctor_command(const Arguments& arguments, std::ostream& out, std::ostream&)
     }
     object[report.world] = {{"can_run", report.can_run}, {"verdict", report.verdict}, {"findings", findings}};
   }
-  if (json) out << object.dump(2) << "\n";
+  if (json) out << json_text(object, kIndent) << "\n";
   return reports.front().can_run ? kExitOk : kExitBroken;
 }
 

@@ -12,6 +12,7 @@
 #include <ostream>
 #include <stdexcept>
 
+#include "cli/json_text.h"
 #include "cli/metal_devices.h"
 #include "cli/result.h"
 #include "cli/scenario_diagnostics.h"
@@ -153,7 +154,7 @@ void show_scenario(std::ostream& out, const Scenario& scenario, bool json) {
     fmt::print(out, "{}{}\n", node.name, index == 0 ? " (and every node that is not listed below)" : "");
     print(out, rows_of_node(node));
   }
-  if (json) out << object.dump(2) << "\n";
+  if (json) out << json_text(object, kIndent) << "\n";
 }
 
 }  // namespace
@@ -189,7 +190,7 @@ int env_command(const Arguments& arguments, std::ostream& out, std::ostream& err
     show_scenario(out, scenario_for(options), options.json);
     err << "simulated ranks see the scenario's variables, never this shell's\n";
   } else if (options.json) {
-    out << to_json(rows_of_shell()).dump(2) << "\n";
+    out << json_text(to_json(rows_of_shell()), kIndent) << "\n";
   } else {
     print(out, rows_of_shell());
   }

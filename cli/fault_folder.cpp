@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "cli/files.h"
+#include "cli/json_text.h"
 #include "cli/metal_place.h"
 #include "cli/report.h"
 
@@ -29,7 +30,7 @@ std::string answer_file(const std::string& folder, const std::string& point) {
 }
 
 void leave_errors(const std::string& folder, int rank, const std::vector<RankError>& errors) {
-  write_text_file(fmt::format("{}/{}{}.json", folder, kErrorsPrefix, rank), errors_json(errors).dump());
+  write_text_file(fmt::format("{}/{}{}.json", folder, kErrorsPrefix, rank), json_text(errors_json(errors)));
 }
 
 std::vector<RankError> errors_left(const std::string& folder) {

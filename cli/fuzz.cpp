@@ -19,6 +19,7 @@
 #include "cli/expect.h"
 #include "cli/explore.h"
 #include "cli/fault_schedule.h"
+#include "cli/json_text.h"
 #include "cli/report.h"
 #include "cli/workload.h"
 
@@ -76,9 +77,9 @@ Child start(std::uint64_t seed) {
     dup2(nowhere, STDERR_FILENO);
     std::string text;
     try {
-      text = run_schedule(schedule).dump();
+      text = json_text(run_schedule(schedule));
     } catch (const std::exception& error) {
-      text = nlohmann::json{{"broken", error.what()}}.dump();
+      text = json_text(nlohmann::json{{"broken", error.what()}});
     }
     const bool written = write(pipe, text.data(), text.size()) == static_cast<ssize_t>(text.size());
     return written ? kExitOk : kExitBroken;

@@ -48,7 +48,7 @@ constexpr Subcommand kSubcommands[] = {
     {"emu", emu_command, "the emulated cluster in this host's own kernel: emu up, emu down, emu status"},
     {"bench", bench_command, "what a simulated message, rank and library copy cost here"},
     {"lint", lint_command, "check scenario files"},
-    {"topo", topo_command, "who reaches whom: topo check, topo draw"},
+    {"topo", topo_command, "who reaches whom: topo check, topo draw, topo rules"},
     {"env", env_command, "every variable with its value in force and its source"},
     {"doctor", doctor_command, "which worlds this machine can run"},
 };

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
+#include "cli/json_text.h"
 #include "cli/metal_session.h"
 #include "cli/metal_trace.h"
 #include "cli/workload.h"
@@ -33,7 +34,7 @@ Result<void> share_findings(MetalHost& host, const Gathering& gathering, RunResu
                                   {"cpu_s", result.cpu_s},
                                   {"peak_rss_bytes", result.peak_rss_bytes},
                                   {"trace", traces.front()}};
-    if (const Result<void> told = host.hand_over(findings_key(host.rank()), findings.dump()); !told) return told;
+    if (const Result<void> told = host.hand_over(findings_key(host.rank()), json_text(findings)); !told) return told;
     return host.rendezvous();
   }
   for (int rank = 1; rank < host.ranks(); ++rank) {

@@ -9,6 +9,7 @@
 #include <stdexcept>
 
 #include "cli/fault_board.h"
+#include "cli/json_text.h"
 #include "cli/metal_place.h"
 
 namespace meshbed::cli {
@@ -25,7 +26,7 @@ std::string identity_key(int rank) { return fmt::format("identity {}", rank); }
 
 /// Rank 0 compares; the first difference breaks the run for all.
 Result<void> agree(MetalHost& host, const nlohmann::json& ours) {
-  if (host.rank() != 0) return host.hand_over(identity_key(host.rank()), ours.dump());
+  if (host.rank() != 0) return host.hand_over(identity_key(host.rank()), json_text(ours));
   for (int rank = 1; rank < host.ranks(); ++rank) {
     const Result<std::string> text = host.take_over(identity_key(rank));
     if (!text) return text.error();
@@ -36,7 +37,7 @@ Result<void> agree(MetalHost& host, const nlohmann::json& ours) {
                    .scope = Scope::kJob,
                    .text = fmt::format("rank {} has another {}: {} where rank 0 has {}; give all ranks the same files "
                                        "and options",
-                                       rank, what, theirs.value(what, nlohmann::json()).dump(), value.dump())};
+                                       rank, what, json_text(theirs.value(what, nlohmann::json())), json_text(value))};
     }
   }
   return ok();

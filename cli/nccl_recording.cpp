@@ -13,6 +13,7 @@
 #include <string_view>
 
 #include "cli/files.h"
+#include "cli/json_text.h"
 
 namespace meshbed::cli {
 namespace {
@@ -99,7 +100,7 @@ void require_fields(const json& object, std::string_view keys) {
 [[noreturn]] void refuse(const char* key, const char* wanted, const json& value) {
   constexpr std::size_t kShownMax = 40;
   // A text may hold anything: what is no UTF-8 is replaced.
-  const std::string shown = value.dump(-1, ' ', true, json::error_handler_t::replace);
+  const std::string shown = json_text(value, kOneLine, true);
   throw FieldError(fmt::format("field '{}' expects {}, got {} {}", key, wanted, value.type_name(),
                                shown.size() > kShownMax ? shown.substr(0, kShownMax) + "..." : shown));
 }
@@ -109,7 +110,7 @@ std::int64_t whole(const json& value, const char* key, std::int64_t least, std::
   if (!value.is_number_integer()) refuse(key, "a whole number", value);
   const bool too_large = value.is_number_unsigned() && value.get<std::uint64_t>() > static_cast<std::uint64_t>(most);
   if (too_large || value.get<std::int64_t>() < least || value.get<std::int64_t>() > most) {
-    throw std::runtime_error(fmt::format("{} is {}, not in {}..{}", key, value.dump(), least, most));
+    throw std::runtime_error(fmt::format("{} is {}, not in {}..{}", key, json_text(value), least, most));
   }
   return value.get<std::int64_t>();
 }

@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "cli/emulate.h"
+#include "cli/json_text.h"
 #include "cli/metal.h"
 #include "cli/perf_sweep.h"
 #include "cli/report.h"
@@ -126,7 +127,7 @@ int perf_emulated(const PerfOptions& options, const Scenario& scenario, std::ost
   if (options.run.json && !emulation.report.empty()) {
     auto json = nlohmann::ordered_json::parse(emulation.report);
     json["emu"] = emulation.machines;
-    out << json.dump(2) << "\n";
+    out << json_text(json, kIndent) << "\n";
   } else {
     out << emulation.report;
   }
@@ -147,6 +148,7 @@ RunResult run_sweep(const PerfOptions& options, const Scenario& scenario, std::v
 int perf_command(const Arguments& arguments, std::ostream& out, std::ostream& err) {
   const std::optional<PerfOptions> options = parse(arguments, out);
   if (!options) return kExitOk;
+  refuse_simulated_time_limit(options->run);
   const Scenario scenario = scenario_for(options->run);
   if (options->root < 0 || options->root >= ranks_of(scenario)) {
     throw std::runtime_error(
@@ -171,7 +173,7 @@ int perf_command(const Arguments& arguments, std::ostream& out, std::ostream& er
   const RunResult result = run_sweep(*options, scenario, runs, err);
   if (!metal) err << not_taken_lines(scenario, result.simulation.faults);
   if (speaks && options->run.json) {
-    out << sweep_json(*options, scenario, result, runs).dump(2) << "\n";
+    out << json_text(sweep_json(*options, scenario, result, runs), kIndent) << "\n";
   } else if (speaks) {
     if (result.simulation.ended_well()) out << sweep_table(*options, result, runs);
     out << sweep_closing(result) << std::flush;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "cli/json_text.h"
 #include "cli/metal.h"
 #include "cli/metal_session.h"
 #include "cli/perf_sweep.h"
@@ -27,7 +28,7 @@ nlohmann::json findings_of(const std::vector<SizeRun>& runs, const RunResult& re
 Result<void> share_findings(MetalHost& host, std::vector<SizeRun>& runs, RunResult& result) {
   add_process_usage(result);
   if (host.rank() != 0) {
-    const auto told = host.hand_over(findings_key(host.rank()), findings_of(runs, result).dump());
+    const auto told = host.hand_over(findings_key(host.rank()), json_text(findings_of(runs, result)));
     if (!told) return told;
     return host.rendezvous();
   }

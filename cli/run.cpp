@@ -10,6 +10,7 @@
 #include "cli/emulate.h"
 #include "cli/expect.h"
 #include "cli/fault_folder.h"
+#include "cli/json_text.h"
 #include "cli/metal.h"
 #include "cli/report.h"
 #include "cli/results_folder.h"
@@ -33,8 +34,9 @@ void write_results(ResultsFolder& folder, const Scenario& scenario, const RunRes
                    const Arguments& arguments) {
   std::vector<std::string> command_line{"meshbed", "run"};
   command_line.insert(command_line.end(), arguments.begin(), arguments.end());
-  write_text_file(folder.aside("summary.json"), summary(scenario, result).dump(2) + "\n");
-  write_text_file(folder.aside("provenance.json"), provenance(scenario, result, command_line).dump(2) + "\n");
+  write_text_file(folder.aside("summary.json"), json_text(summary(scenario, result), kIndent) + "\n");
+  write_text_file(folder.aside("provenance.json"),
+                  json_text(provenance(scenario, result, command_line), kIndent) + "\n");
   folder.publish();
 }
 
@@ -44,7 +46,7 @@ int conclude(ResultsFolder& folder, const Scenario& scenario, RunResult& result,
   check_expectations(scenario, result);
   write_results(folder, scenario, result, arguments);
   if (options.run.json) {
-    out << summary(scenario, result).dump(2) << "\n";
+    out << json_text(summary(scenario, result), kIndent) << "\n";
   } else {
     out << text_report(scenario, result, folder.path());
   }
@@ -182,12 +184,12 @@ int run_emulated(const Scenario& scenario, const Options& options, const Argumen
   provenance["emu"] = emulation.machines;
   provenance["overrides"] = scenario.overrides;  // a rank's own has the net plugin's absolute path
   provenance["emu"]["command_line"] = arguments;
-  write_text_file(folder.aside("summary.json"), summary.dump(2) + "\n");
-  write_text_file(folder.aside("provenance.json"), provenance.dump(2) + "\n");
+  write_text_file(folder.aside("summary.json"), json_text(summary, kIndent) + "\n");
+  write_text_file(folder.aside("provenance.json"), json_text(provenance, kIndent) + "\n");
   if (!options.no_trace) write_text_file(folder.aside("messages.csv"), messages_csv);
   folder.publish();
   if (options.run.json) {
-    out << summary.dump(2) << "\n";
+    out << json_text(summary, kIndent) << "\n";
   } else {
     // The seed line has been printed, and the results are not where the node wrote them.
     const std::string report = emulation.report.substr(emulation.report.find('\n') + 1);
@@ -223,6 +225,7 @@ int run_command(const Arguments& arguments, std::ostream& out, std::ostream& err
   if (options.backend != "auto" && options.run.world != "emu") {
     throw std::runtime_error("--backend is the emulated world's; --world " + options.run.world + " has none");
   }
+  refuse_simulated_time_limit(options.run);
   const Scenario scenario = scenario_for(options.run);
   if (options.run.world == "metal") return run_on_metal(scenario, options, arguments, out, err);
   if (options.run.world == "emu") return run_emulated(scenario, options, arguments, out, err);

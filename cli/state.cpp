@@ -6,6 +6,7 @@
 #include <ostream>
 #include <stdexcept>
 
+#include "cli/json_text.h"
 #include "cli/result.h"
 #include "cli/state_client.h"
 #include "cli/state_report.h"
@@ -43,7 +44,7 @@ int state_command(const Arguments& arguments, std::ostream& out, std::ostream& e
       if (answer.problem.empty()) {
         const nlohmann::ordered_json state = parse_state(answer.text);
         if (answers++ > 0 && !json) out << "\n";
-        out << (json ? state.dump() + "\n" : state_table(state));
+        out << (json ? json_text(state) + "\n" : state_table(state));
       }
     } catch (const std::runtime_error& error) {
       answer.problem = error.what();

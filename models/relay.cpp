@@ -1,5 +1,6 @@
 #include "models/relay.h"
 
+#include <algorithm>
 #include <map>
 
 namespace meshbed::models {
@@ -18,6 +19,24 @@ Picoseconds relay_bound_ps(const Topology& topology, const std::vector<Flow>& fl
     if (hops > 0) bytes += flow.bytes * static_cast<std::uint64_t>(hops);
   }
   return rate_bps == 0 ? 0 : wire_time_ps(bytes, rate_bps);
+}
+
+std::uint64_t widest_chain_bps(const Topology& topology, int from, int to) {
+  std::map<int, std::uint64_t> widest{{from, ~0ULL}};  // [node] of the best chain to it that was found
+  std::vector<int> waiting{from};
+  while (!waiting.empty()) {
+    const int node = waiting.back();
+    waiting.pop_back();
+    for (const int neighbour : neighbours(topology, node)) {
+      for (const DirectPath& hop : direct_paths(topology, node, neighbour)) {
+        const std::uint64_t rate_bps = std::min(widest[node], hop.rate_bps);
+        if (rate_bps <= widest[neighbour]) continue;
+        widest[neighbour] = rate_bps;
+        waiting.push_back(neighbour);
+      }
+    }
+  }
+  return from == to ? 0 : widest[to];
 }
 
 }  // namespace meshbed::models

@@ -20,4 +20,8 @@ struct Flow {
 /// nothing is said. Cost: a search over the topology for each node that sends.
 Picoseconds relay_bound_ps(const Topology& topology, const std::vector<Flow>& flows);
 
+/// The rate of the best chain of hops from one node to another, one cable or many: that of its slowest hop. 0: there is
+/// none. Cost: hops times nodes.
+std::uint64_t widest_chain_bps(const Topology& topology, int from, int to);
+
 }  // namespace meshbed::models

@@ -85,3 +85,14 @@ TEST_CASE("a node without ranks may lose its power: nobody is missed, and the ru
   CHECK(has(result, "  node_kill on node2\n"));
   CHECK(has(result, "wrong = 0: 0"));
 }
+
+TEST_CASE("a detour that is faster than the cable that died breaks no bound") {
+  const std::string slow_cable =
+      " --set topology.nodes=3 --set topology.rate=200Gb/s --set cable.node0-node1.rate=50Gb/s --set "
+      "workload.iterations=3 "
+      "--set fault.0.duration=0s --set expect.max_over_bound=10";
+  const CommandResult run =
+      command("run " + scenario_file("port-flap") + slow_cable + results_option("faults_detour") + "2>/dev/null");
+  CHECK_MESSAGE(run.status == 0, run.output);
+  CHECK(has(run, "ok     no ring is faster"));
+}

@@ -213,6 +213,20 @@ TEST_CASE("topo: exit 0, 1 for a crossed cable, 2 for wrong usage; draw writes t
            output) == 1);
   CHECK(topo({"check"}, output) == 2);
   CHECK(topo({"paint", "x"}, output) == 2);
+  const auto refused = [&](const std::vector<std::string>& arguments, const std::string& why) {
+    CHECK(topo(arguments, output) == 2);
+    CHECK_MESSAGE(output.find("meshbed: topo: " + why + "; usage: ") == 0, output);
+  };
+  const std::string pair = kScenarios + "pair.toml";
+  refused({}, "check, draw or rules?");
+  refused({"paint", pair}, "there is no \"paint\"");
+  refused({"draw"}, "FILE is missing");
+  refused({"check", pair, "-o", "x.svg"}, "--output is for draw only");
+  refused({"rules", pair, "--all"}, "--all is for check only");
+  refused({"check", pair, "--cablings", "3"}, "--cablings is for rules only");
+  refused({"rules", pair, "--cablings", "3"}, "--cablings takes no FILE");
+  refused({"rules", "--cablings", "3", "--set", "topology.nodes=3"},
+          "--cablings has no scenario whose keys --set could override");
   CHECK(topo({"--help"}, output) == 0);
   CHECK_THROWS_AS(topo({"check", "/no/such.toml"}, output), ScenarioError);
   const auto file = std::filesystem::temp_directory_path() / "meshbed-topo-test.svg";

@@ -115,6 +115,33 @@ TEST_CASE("a plugin that never returns is given up, and named") {
                 result.output);
 }
 
+TEST_CASE("a plugin that ends its process before the first case is told with the version and the place") {
+  struct Ending {
+    const char* fault;
+    int status;
+    const char* told;
+  };
+  const std::vector<Ending> endings{
+      {"init crashes", 1, "error: v12, as it was loaded, or in its init: the process crashed: Aborted\n"},
+      {"init ends the process", 1, "error: v12, as it was loaded, or in its init: the process ended early\n"},
+      {"init never returns", 3,
+       "error: v12, as it was loaded, or in its init: it has not ended in 2 s (--time-limit), and is given up\n"},
+  };
+  for (const Ending& ending : endings) {
+    CAPTURE(ending.fault);
+    const CommandResult result = with_fault(ending.fault, "--only tags --time-limit 2 2>/dev/null");
+    CHECK(result.status == ending.status);
+    CHECK_MESSAGE(result.output.find(ending.told) != std::string::npos, result.output);
+  }
+}
+
+TEST_CASE("a plugin's words that are no UTF-8 are told all the same") {
+  const CommandResult result = with_fault("words are no UTF-8", "--only tags --json 2>/dev/null");
+  CHECK(result.status == 1);
+  const std::string error = json::parse(result.output).at("error");
+  CHECK_MESSAGE(error.find("ncclSystemError: no \xEF\xBF\xBD\xEF\xBF\xBD here") != std::string::npos, error);
+}
+
 TEST_CASE("a file without a table, no file and cases that there are not are told as what they are") {
   const CommandResult other = conformance("libmeshcoll.so", "2>&1");
   CHECK(other.status == 1);

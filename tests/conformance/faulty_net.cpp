@@ -38,6 +38,14 @@ int g_empty_send = 0;
 int g_inits = 0;
 
 int faulty_init(void** context, std::uint64_t comm_id, CommConfig* config, LogFunction log, ProfilerFunction profiler) {
+  if (faulty("init crashes")) std::abort();
+  if (faulty("init ends the process")) std::_Exit(0);
+  while (faulty("init never returns")) {
+  }
+  if (faulty("words are no UTF-8")) {
+    log(kNcclLogWarn, ~0UL, __FILE__, __LINE__, "no \xff\xfe here");
+    return kNcclSystemError;
+  }
   if (faulty("second init fails") && ++g_inits > 1) return kNcclSystemError;
   return init(context, comm_id, config, log, profiler);
 }

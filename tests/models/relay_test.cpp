@@ -41,3 +41,20 @@ TEST_CASE("what never leaves its node, and what has no way, costs no cable anyth
   CHECK(relay_bound_ps(topology, {}) == 0);
   CHECK(relay_bound_ps(Topology{}, {}) == 0);
 }
+
+TEST_CASE("the widest chain is as wide as its slowest hop, over one cable or many") {
+  auto cluster = generate_topology({.kind = TopologyKind::kRing,
+                                    .nodes = 4,
+                                    .rate_bps = k100G,
+                                    .latency_ps = kPicosecondsPerMicrosecond,
+                                    .switch_latency_ps = 300 * kPicosecondsPerNanosecond,
+                                    .first_subnet = *parse_prefix("192.168.100.0/24")});
+  REQUIRE(cluster.has_value());
+  cluster->cables[0].rate_bps = k100G / 4;
+  cluster->cables[2].rate_bps = k100G / 2;
+  const Topology topology = analyse(*cluster);
+  CHECK(widest_chain_bps(topology, 0, 1) == k100G / 2);  // three cables round, rather than the slow one
+  CHECK(widest_chain_bps(topology, 1, 2) == k100G);
+  CHECK(widest_chain_bps(topology, 2, 3) == k100G / 2);
+  CHECK(widest_chain_bps(topology, 2, 2) == 0);
+}
