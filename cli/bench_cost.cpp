@@ -7,6 +7,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <ostream>
+#include <sstream>
 #include <stdexcept>
 
 #include "cli/bench.h"
@@ -31,6 +32,12 @@ constexpr std::uint64_t kFewMessages = 1024, kManyMessages = 3072;
 constexpr std::size_t kFunctionsShown = 12;
 // A relay tells credits for every fourth piece and signals every sixteenth write back.
 constexpr std::uint64_t kFewRelayed = 64, kManyRelayed = 320, kRelayedBytes = 128 * kKiB;
+
+// Each run tells the CPU time of a burst of one, two and eight messages; what one takes differs from run to run by what
+// else the machine does.
+constexpr int kRuns = 9;
+constexpr std::uint64_t kBursts = 400;
+constexpr double kFewInBurst = 2;
 
 /// Instructions by function, for each message.
 struct Cost {
@@ -109,6 +116,31 @@ std::map<std::string, double> cost_of_relayed_message(const emu::Scratch& scratc
   return functions;
 }
 
+/// Of a relay's service, for one message.
+struct RelayTime {
+  double one_more_ns = 0;  // of several that it is woken for together
+  double alone_ns = 0;     // it sleeps and is woken for each step
+};
+
+/// Medians of kRuns runs, without valgrind.
+RelayTime time_of_relayed_message() {
+  const BuiltFiles files = built_files();
+  std::vector<double> one_more, alone;
+  for (int run = 0; run < kRuns; ++run) {
+    const emu::ProgramResult result = emu::run_program(
+        {files.cost_program, files.net_plugin, std::to_string(kBursts), std::to_string(kRelayedBytes), "bursts"});
+    std::istringstream figures(result.output);
+    double one = 0, few = 0, many = 0;
+    if (result.status != 0 || !(figures >> one >> few >> many)) {
+      throw std::runtime_error(fmt::format("bench cost: {} ended with status {}: {}", files.cost_program, result.status,
+                                           emu::last_line(result.errors)));
+    }
+    alone.push_back(one);
+    one_more.push_back((many - few) / (static_cast<double>(cost::NullRelay::kBurstMost) - kFewInBurst));
+  }
+  return {.one_more_ns = median(one_more), .alone_ns = median(alone)};
+}
+
 /// The dearest first.
 nlohmann::json by_cost(const std::map<std::string, double>& costs) {
   nlohmann::json functions = nlohmann::json::array();
@@ -136,9 +168,13 @@ void print(const nlohmann::json& result, std::ostream& out) {
     out << fmt::format("{:10.1f}  {}\n", function.at("instructions").get<double>(),
                        shortened(function.at("name").get<std::string>()));
   }
-  out << fmt::format("\n{:10.1f}  a relay's service for a message of {} bytes\n",
-                     result.at("relay").at("instructions").get<double>(),
-                     result.at("relay").at("message_bytes").get<std::uint64_t>());
+  const nlohmann::json& relay = result.at("relay");
+  out << fmt::format(
+      "\n{:10.1f}  a relay's service for a message of {} bytes\n{:10.0f}  ns of its CPU for one more of several that "
+      "it "
+      "is woken for together\n{:10.0f}  ns for one alone, with what it takes the kernel to let it sleep and wake\n",
+      relay.at("instructions").get<double>(), relay.at("message_bytes").get<std::uint64_t>(),
+      relay.at("cpu_ns").get<double>(), relay.at("cpu_ns_alone").get<double>());
 }
 
 }  // namespace
@@ -162,15 +198,20 @@ int bench_cost_command(const Arguments& arguments, std::ostream& out) {
   const std::map<std::string, double> relayed = cost_of_relayed_message(scratch);
   double relay = 0;
   for (const auto& [name, instructions] : relayed) relay += instructions;
-  const nlohmann::json result = {
-      {"benchmark", "cost"},
-      {"message_bytes", bytes},
-      {"instructions_per_pair", pair},
-      {"entries", cost.entries},
-      {"test_in_vain", cost_of_message(scratch, bytes, 1).entries.at("test_in_vain")},
-      {"functions", by_cost(cost.functions)},
-      {"relay", {{"message_bytes", kRelayedBytes}, {"instructions", relay}, {"functions", by_cost(relayed)}}},
-      {"provenance", bench_provenance()}};
+  const RelayTime time = time_of_relayed_message();
+  const nlohmann::json result = {{"benchmark", "cost"},
+                                 {"message_bytes", bytes},
+                                 {"instructions_per_pair", pair},
+                                 {"entries", cost.entries},
+                                 {"test_in_vain", cost_of_message(scratch, bytes, 1).entries.at("test_in_vain")},
+                                 {"functions", by_cost(cost.functions)},
+                                 {"relay",
+                                  {{"message_bytes", kRelayedBytes},
+                                   {"instructions", relay},
+                                   {"cpu_ns", time.one_more_ns},
+                                   {"cpu_ns_alone", time.alone_ns},
+                                   {"functions", by_cost(relayed)}}},
+                                 {"provenance", bench_provenance()}};
   if (json) {
     out << result.dump(2) << "\n";
   } else {

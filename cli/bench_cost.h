@@ -1,9 +1,14 @@
 #pragma once
 // meshbed bench cost: how many instructions a message costs in the plugin. Callgrind counts them between the two ends
 // of one connection on the null wire (cli/cost): from the call of irecv, isend and of the tests that complete both to
-// their return, without the wire's own. And what a message of 128 KiB, two pieces, costs a relay: all that its
-// service thread does from the clear-to-send to the confirmation. Numbers that depend on
-// the plugin's file, not on the machine's load; the relay's by some percent, as the service may see two pieces at once.
+// their return, without the wire's own. And what a message of 128 KiB, two pieces, costs a relay: all that its service
+// thread does from the clear-to-send to the confirmation. Numbers that depend on the plugin's file, not on the
+// machine's load; the relay's by a few percent, as the service may be woken by what it did itself before or after it
+// looked.
+//
+// Beside them the relay's CPU time by its thread's clock, without callgrind, and with what the null wire takes (which
+// copies no payload, as that is an adapter's work): nanoseconds of this machine. Sleeping and waking are the kernel's,
+// some microseconds for each step, and a burst needs them once: so one more message of a burst is told from one alone.
 
 #include <iosfwd>
 

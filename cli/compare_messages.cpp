@@ -10,13 +10,11 @@
 #include <optional>
 #include <utility>
 
+#include "cli/compare_stripes.h"
 #include "cli/scenario_units.h"
 
 namespace meshbed::cli {
 namespace {
-
-/// One direction of one connection.
-using Stream = std::vector<const TracedMessage*>;
 
 /// Who sends to whom over which ports, with which GIDs.
 struct Route {
@@ -64,21 +62,6 @@ Streams streams_of(const std::vector<TracedMessage>& messages) {
   return streams;
 }
 
-bool failed(const TracedMessage& message) {
-  return message.status != IBV_WC_SUCCESS && message.status != kStatusNotTold;
-}
-
-bool same_end(const TracedMessage& one, const TracedMessage& other) {
-  const bool told = one.status != kStatusNotTold && other.status != kStatusNotTold;
-  return !told || one.status == other.status;
-}
-
-/// The same message, or the same piece of a message that was striped, cut at another place: what it says of the whole
-/// message is the same.
-bool same_but_for_cut(const TracedMessage& one, const TracedMessage& other) {
-  return one.opcode == other.opcode && one.immediate == other.immediate && same_end(one, other);
-}
-
 bool same(const TracedMessage& one, const TracedMessage& other) {
   return same_but_for_cut(one, other) && one.payload_bytes == other.payload_bytes;
 }
@@ -114,64 +97,16 @@ void drop_matches(std::vector<Stream>& one, std::vector<Stream>& other) {
 
 // --- where messages are striped ---
 
-/// Two streams that differ in the lengths of pieces, and in nothing else.
-struct Recut {
-  std::size_t pieces = 0;
-  std::int64_t more_bytes = 0;  // in the first one
-};
-
-/// Messages that end in an immediate value, and before each the plain writes that belong to it: parts of a group, which
-/// are not written where nothing of them falls to this cable.
-struct Ending {
-  const TracedMessage* message = nullptr;  // nullptr: of what has no end yet
-  std::vector<std::uint64_t> parts_bytes{};
-};
-
-std::vector<Ending> endings_of(const Stream& stream) {
-  std::vector<Ending> endings;
-  Ending next;
-  for (const TracedMessage* message : stream) {
-    if (message->opcode == IBV_WR_RDMA_WRITE && !failed(*message)) {
-      next.parts_bytes.push_back(message->payload_bytes);
-      continue;
-    }
-    next.message = message;
-    endings.push_back(std::exchange(next, {}));
-  }
-  if (!next.parts_bytes.empty()) endings.push_back(std::move(next));
-  return endings;
-}
-
-std::uint64_t bytes_of(const Ending& ending) {
-  return std::accumulate(ending.parts_bytes.begin(), ending.parts_bytes.end(), ending.message->payload_bytes);
-}
-
-std::optional<Recut> recut(const Stream& one, const Stream& other) {
-  const std::vector<Ending> mine = endings_of(one), yours = endings_of(other);
-  if (mine.size() != yours.size()) return std::nullopt;
-  Recut found;
-  for (std::size_t index = 0; index < mine.size(); ++index) {
-    const Ending &left = mine[index], &right = yours[index];
-    if (left.message == nullptr || right.message == nullptr) {
-      // Nothing but plain writes: clear-to-sends, which nobody stripes.
-      if (left.message != right.message || left.parts_bytes != right.parts_bytes) return std::nullopt;
-      continue;
-    }
-    if (!same_but_for_cut(*left.message, *right.message)) return std::nullopt;
-    if (left.parts_bytes == right.parts_bytes && left.message->payload_bytes == right.message->payload_bytes) continue;
-    ++found.pieces;
-    found.more_bytes += static_cast<std::int64_t>(bytes_of(left)) - static_cast<std::int64_t>(bytes_of(right));
-  }
-  return found;
-}
-
 /// Of all cables from one rank to another.
 struct Recuts {
   std::set<std::string> ports;
-  std::size_t pieces = 0;
-  std::int64_t more_bytes = 0;
+  std::vector<Recut> streams;
   bool all = true;  // nothing but cuts differs
-  bool explains() const { return all && ports.size() > 1 && more_bytes == 0; }
+  bool explained = false;
+  std::size_t pieces() const {
+    return std::accumulate(streams.begin(), streams.end(), std::size_t{0},
+                           [](std::size_t sum, const Recut& each) { return sum + each.pieces; });
+  }
 };
 
 // --- where a connection broke ---
@@ -237,14 +172,14 @@ class Joined {
     for (auto& [route, streams] : ours_) {
       const RankPair pair = pair_of(route.source_rank, route.destination_rank);
       for (const Stream& stream : streams) in_order[pair] += stream.size();
-      if (recuts.at({route.source_rank, route.destination_rank}).explains()) {
+      if (recuts.at({route.source_rank, route.destination_rank}).explained) {
         differences[pair];
         continue;
       }
       compare(route, streams, theirs_[route], differences[pair]);
     }
     for (const auto& [direction, found] : recuts) {
-      if (found.explains()) cut_otherwise[pair_of(direction.first, direction.second)] += found.pieces;
+      if (found.explained) cut_otherwise[pair_of(direction.first, direction.second)] += found.pieces();
     }
     const auto broken = broken_pairs(one_), others_broken = broken_pairs(other_);
     for (auto& [pair, found] : differences) {
@@ -275,13 +210,15 @@ class Joined {
           match = recut(stream, *candidate);
           if (!match) continue;
           found.ports.insert(route.source);
-          found.pieces += match->pieces;
-          found.more_bytes += match->more_bytes;
           yours.erase(candidate);
           break;
         }
         found.all = found.all && match.has_value();
+        if (match) found.streams.push_back(std::move(*match));
       }
+    }
+    for (auto& [direction, found] : directions) {
+      found.explained = found.all && found.ports.size() > 1 && conserves_messages(found.streams);
     }
     return directions;
   }

@@ -1,10 +1,12 @@
 #pragma once
 // Null relay: a circuit through the service of the real plugin file, over the null wire. The plugin in this process is
 // the relay and the receiver; the sender is its code linked into this program, which is told of the chain instead of
-// looking for it. The next message begins when the one before is confirmed: the service sleeps before each of its
-// steps (the clear-to-send, the pieces, the confirmation), so that messages share nothing.
+// looking for it. The next messages begin when the ones before are confirmed: the service sleeps before each of its
+// steps (the clear-to-sends, the pieces, the confirmations), and is woken once for each, as this thread keeps the wire
+// silent until all is there. So what a message costs does not hang on which thread was faster.
 
 #include <cstdint>
+#include <ctime>
 #include <memory>
 #include <string>
 #include <vector>
@@ -25,6 +27,12 @@ class NullRelay {
 
   /// One message from end to end, its bytes compared. Throws std::runtime_error where a call fails.
   void message(std::uint64_t number);
+  /// So many messages at once, kBurstMost at most; of their bytes only the number is looked at.
+  void burst(std::size_t messages);
+  /// What a relay's window takes at once: 16 pieces of 64 KiB.
+  static constexpr std::size_t kBurstMost = 8;
+  /// Of the service's thread, so far.
+  std::int64_t service_cpu_ns() const;
 
  private:
   void connect();
@@ -36,6 +44,7 @@ class NullRelay {
   net::Memory* source_memory_ = nullptr;
   void *listen_ = nullptr, *receive_ = nullptr, *target_handle_ = nullptr;
   std::vector<unsigned char> source_, target_;
+  clockid_t service_clock_;
 };
 
 /// What callgrind counts for a relay: what runs in the thread of a plugin's service.

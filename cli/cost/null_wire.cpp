@@ -73,6 +73,8 @@ struct Pair {
 std::mutex g_mutex;  // guards all objects and what follows
 std::map<std::uint32_t, Pair*> g_pairs;
 std::uint32_t g_next_number = 1;
+std::size_t g_copied_bytes_most = SIZE_MAX;  // of each piece of memory that a write names
+bool g_silent = false;                       // channels announce nothing
 
 /// While it stands the thread is the adapter: ThreadSanitizer sees none of its reads and writes of the users' memory,
 /// and takes its lock for no order between the threads that call, as there would be none.
@@ -120,13 +122,16 @@ Pointer* null_with(int error) {
   return nullptr;
 }
 
-void complete(Queue& queue, const ibv_wc& completion) {
-  queue.completions.push(completion);
-  if (!queue.armed) return;
+void announce(Queue& queue) {
   queue.armed = false;
   channel_of(queue.base.channel).announced.push_back(&queue.base);
   // It only counts, and has room for more than there are queues.
   ::eventfd_write(queue.base.channel->fd, 1);
+}
+
+void complete(Queue& queue, const ibv_wc& completion) {
+  queue.completions.push(completion);
+  if (queue.armed && !g_silent) announce(queue);
 }
 
 /// One write; an errno value where it cannot be done.
@@ -143,7 +148,8 @@ int write(Pair& pair, const ibv_send_wr& work) {
   std::uint32_t bytes = 0;
   for (int piece = 0; piece < work.num_sge; ++piece) {
     const ibv_sge& from = work.sg_list[piece];
-    copy(to + bytes, reinterpret_cast<const std::byte*>(from.addr), from.length);
+    copy(to + bytes, reinterpret_cast<const std::byte*>(from.addr),
+         std::min<std::size_t>(from.length, g_copied_bytes_most));
     bytes += from.length;
   }
   ibv_wc completion{};
@@ -213,6 +219,22 @@ static int meshbed_null_wire_req_notify_cq(ibv_cq* cq, int) {
 }
 
 }  // extern "C"
+
+NULL_WIRE_VERB void meshbed_null_wire_copy_at_most(std::size_t bytes) {
+  const std::lock_guard lock(g_mutex);
+  g_copied_bytes_most = bytes;
+}
+
+NULL_WIRE_VERB void meshbed_null_wire_be_silent(bool silent) {
+  const std::lock_guard lock(g_mutex);
+  g_silent = silent;
+  if (silent) return;
+  for (const auto& [number, pair] : g_pairs) {
+    for (Queue* queue : {&queue_of(pair->base.send_cq), &queue_of(pair->base.recv_cq)}) {
+      if (queue->armed && !queue->completions.empty()) announce(*queue);
+    }
+  }
+}
 
 // ---- the device
 

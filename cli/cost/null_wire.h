@@ -6,6 +6,7 @@
 // No reads, no atomics, no protection of memory: nothing that the data path over a cable needs. Any thread may call any
 // verb: one lock for all.
 
+#include <cstddef>
 #include <cstdint>
 
 namespace meshbed::cost {
@@ -17,4 +18,13 @@ inline constexpr std::uint8_t kNullAddresses[2][4] = {{127, 94, 0, 1}, {127, 94,
 /// What work requests go through; callgrind stops counting in functions whose name begins so.
 inline constexpr const char* kNullWirePrefix = "meshbed_null_wire_";
 
+/// The longest write but for a message's own bytes: eight clear-to-sends.
+inline constexpr std::size_t kControlBytesMost = 256;
+
 }  // namespace meshbed::cost
+
+/// From now on a write copies no more than the first `bytes` of each piece of memory that it names, as an adapter would
+/// take none of the caller's time for the rest.
+extern "C" void meshbed_null_wire_copy_at_most(std::size_t bytes);
+/// While it is silent channels announce nothing; afterwards they do, for each armed queue that has completions.
+extern "C" void meshbed_null_wire_be_silent(bool silent);

@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 
 #include <cstring>
+#include <utility>
 
 namespace meshbed::net {
 namespace {
@@ -27,16 +28,17 @@ Result<std::unique_ptr<RelayEntry>> RelayEntry::create(LocalEnd local, const Con
   auto staging = verbs::RegisteredBuffer::create(entry->device().pd(), kRelayedRingBytes);
   if (!staging) return staging.error();
   entry->staging_ = std::move(*staging);
-  for (std::uint32_t slot = 0; slot < kPieceSlots; ++slot) {
-    if (!entry->post_slot(slot)) return entry->failure();
-  }
+  for (std::size_t slot = 1; slot < kPieceSlots; ++slot) entry->receives_[slot - 1].next = &entry->receives_[slot];
+  if (!entry->post_receives(kPieceSlots)) return entry->failure();
   return entry;
 }
 
-bool RelayEntry::post_slot(std::uint32_t slot) {
-  ibv_recv_wr work{};
-  work.wr_id = slot;
-  return post_receive(work);
+bool RelayEntry::post_receives(std::uint64_t count) {
+  ibv_recv_wr& last = receives_[count - 1];
+  ibv_recv_wr* const after_last = std::exchange(last.next, nullptr);
+  const bool posted = post_receive(receives_.front());
+  last.next = after_last;
+  return posted;
 }
 
 PieceHeader& RelayEntry::piece(std::uint64_t number) {
@@ -65,8 +67,9 @@ void RelayEntry::completed(const ibv_wc& completion) {
 }
 
 void RelayEntry::release_up_to(std::uint64_t pieces) {
-  for (; released_ < pieces; ++released_) {
-    if (!post_slot(static_cast<std::uint32_t>(released_ % kPieceSlots))) return;
+  if (pieces > released_) {
+    if (!post_receives(pieces - released_)) return;
+    released_ = pieces;
   }
   // Told for every quarter of the window, no more and no less: as many writes in every run, and the sender, who keeps
   // three quarters, never runs dry for it.

@@ -2,6 +2,7 @@
 // Where a circuit comes into a relay: the window of slots that the one before us writes pieces into, and the way back,
 // on which clear-to-sends and credits are written into its ring.
 
+#include <array>
 #include <cstdint>
 #include <memory>
 
@@ -48,11 +49,13 @@ class RelayEntry : public RelayEnd {
       : RelayEnd(ObjectKind::kReceive, std::move(leg), settings), circuit_(circuit) {}
   void completed(const ibv_wc& completion) override;
   void ask_neighbour() override;
-  bool post_slot(std::uint32_t slot);
+  /// For so many pieces, kPieceSlots at most, in one call.
+  bool post_receives(std::uint64_t count);
   bool write_back(WayBack& way, std::uint64_t offset, const ibv_sge& source);
 
   std::uint64_t circuit_;
-  verbs::RegisteredBuffer staging_;  // a ring as the sender's, and the credits behind it
+  std::array<ibv_recv_wr, kPieceSlots> receives_{};  // alike, and chained
+  verbs::RegisteredBuffer staging_;                  // a ring as the sender's, and the credits behind it
   std::uint64_t arrived_ = 0, released_ = 0, told_ = 0;
   WayBack announcements_, credits_;
 };

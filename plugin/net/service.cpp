@@ -7,6 +7,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "plugin/base/log.h"
 #include "plugin/net/transport.h"
@@ -115,15 +116,21 @@ bool Service::move_circuits() {
     std::erase_if(circuits_, [](const auto& circuit) { return circuit->over(); });
     list_holds_ = false;
   }
-  if (moved) last_move_ns_.store(now_ns(), std::memory_order_relaxed);
+  // The service's thread alone counts; who waits looks at the clock for it.
+  if (moved) moves_.store(moves_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   return moving;
 }
 
 bool Service::wait_for_others() const {
   const std::int64_t begun_ns = now_ns();
+  std::int64_t quiet_since_ns = begun_ns;
+  std::uint64_t moves = moves_.load(std::memory_order_relaxed);
   for (;;) {
     const std::int64_t now = now_ns();
-    if (!in_use_.load() || now - std::max(last_move_ns_.load(), begun_ns) > kQuietNs) return true;
+    if (const std::uint64_t by_now = moves_.load(std::memory_order_relaxed); by_now != std::exchange(moves, by_now)) {
+      quiet_since_ns = now;
+    }
+    if (!in_use_.load() || now - quiet_since_ns > kQuietNs) return true;
     if (now - begun_ns > kLongestWaitNs) return false;
     ::poll(nullptr, 0, kWaitPauseMs);
   }

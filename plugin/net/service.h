@@ -92,7 +92,7 @@ class Service {
   int wake_[2] = {-1, -1};
   std::atomic<bool> stop_{false};
   std::atomic<bool> in_use_{false};
-  std::atomic<std::int64_t> last_move_ns_{0};
+  std::atomic<std::uint64_t> moves_{0};  // rounds in which a circuit moved something
   std::thread thread_;
 };
 

@@ -64,15 +64,48 @@ MessageComparison broken(const std::vector<TracedMessage>& sim, const std::vecto
                           {.name = "emu", .messages = emu, .cut_ports = {}});
 }
 
+constexpr std::uint32_t kStriped = 0x80000000;  // in a size
+
+TracedMessage plain(TracedMessage one) {
+  one.opcode = kWrite;
+  return one;
+}
+
+TracedMessage saying(std::uint32_t immediate, TracedMessage one) {
+  one.immediate = immediate;
+  return one;
+}
+
+TracedMessage over_b(TracedMessage one) {
+  one.source = "node0/b";
+  one.destination = "node1/b";
+  return one;
+}
+
+/// A group of two parts, then one message, all striped over two cables: what the first cable has of each, and the
+/// second. 0: a part that is not written there.
+std::vector<TracedMessage> group_and_message(std::uint32_t qp, std::vector<std::uint64_t> first,
+                                             std::vector<std::uint64_t> second, std::uint32_t size = 1024) {
+  std::vector<TracedMessage> run;
+  std::uint64_t sequence = 0;
+  for (const std::size_t part : {0U, 1U}) {
+    if (first[part] > 0) run.push_back(plain(message(qp, sequence++, first[part])));
+  }
+  run.push_back(saying(2, message(qp, sequence++, 8)));
+  run.push_back(saying(size | kStriped, message(qp, sequence, first[2])));
+  for (std::size_t stripe = 0; stripe < 3; ++stripe) run.push_back(over_b(message(qp + 50, stripe, second[stripe])));
+  return run;
+}
+
+std::vector<TracedMessage> both(std::vector<TracedMessage> one, const std::vector<TracedMessage>& other) {
+  one.insert(one.end(), other.begin(), other.end());
+  return one;
+}
+
 }  // namespace
 
 TEST_CASE(
     "pieces of a striped message may be cut elsewhere, if over each cable go as many and together as many bytes") {
-  const auto over_b = [](TracedMessage one) {
-    one.source = "node0/b";
-    one.destination = "node1/b";
-    return one;
-  };
   const std::vector<TracedMessage> sim{message(7, 0, 512), message(7, 1, 512), over_b(message(8, 0, 512)),
                                        over_b(message(8, 1, 512))};
   const auto with_second = [&](std::uint64_t bytes, std::uint64_t other_bytes) {
@@ -96,25 +129,16 @@ TEST_CASE(
   swapped[3].payload_bytes = swapped[3].immediate = 768;
   CHECK(differences(sim, swapped).size() == 2);
   // A write that is no message's end is no stripe that the receiver waits for.
-  std::vector<TracedMessage> plain = sim, other = sim;
-  for (TracedMessage& one : plain) one.opcode = kWrite;
+  std::vector<TracedMessage> writes = sim, other = sim;
+  for (TracedMessage& one : writes) one.opcode = kWrite;
   for (TracedMessage& one : other) one.opcode = kWrite;
   other[1].payload_bytes = 256;
   other[3].payload_bytes = 768;
-  CHECK(differences(plain, other).size() == 2);
+  CHECK(differences(writes, other).size() == 2);
 }
 
 TEST_CASE(
     "parts of a group that were striped may be cut elsewhere too, and one may go over the other cable altogether") {
-  const auto plain = [](TracedMessage one) {
-    one.opcode = kWrite;
-    return one;
-  };
-  const auto over_b = [](TracedMessage one) {
-    one.source = "node0/b";
-    one.destination = "node1/b";
-    return one;
-  };
   // Two parts and the group's sizes; a stripe of each part ends for itself on the other cable.
   const std::vector<TracedMessage> sim{plain(message(7, 0, 512)), plain(message(7, 1, 512)), message(7, 2, 8),
                                        over_b(message(8, 0, 512)), over_b(message(8, 1, 512))};
@@ -127,6 +151,60 @@ TEST_CASE(
   std::vector<TracedMessage> less = emu;
   less[0].payload_bytes = 255;
   CHECK(differences(sim, less).size() == 2);
+}
+
+TEST_CASE("a striped group that lacks a part is a difference, though another message brings as many bytes too many") {
+  const auto sim = group_and_message(7, {512, 512, 512}, {512, 512, 512});
+  // The part's first half is nowhere; the message behind it has what is missing, on either cable.
+  CHECK(differences(sim, group_and_message(7, {512, 0, 1024}, {512, 512, 512})).size() == 1);
+  CHECK(differences(sim, group_and_message(7, {0, 512, 512}, {512, 512, 1024})).size() == 2);
+  // Nor does the group's other part make up for it.
+  CHECK(differences(sim, group_and_message(7, {0, 1024, 512}, {512, 512, 512})).size() == 1);
+  CHECK(differences(sim, group_and_message(7, {0, 512, 512}, {768, 768, 512})).size() == 2);
+  CHECK(differences(sim, group_and_message(7, {640, 384, 512}, {512, 512, 512})).size() == 1);
+  // It is all there on the other cable.
+  CHECK(differences(sim, group_and_message(7, {0, 512, 512}, {1024, 512, 512})).empty());
+  CHECK(differences(sim, group_and_message(7, {512, 0, 896}, {512, 1024, 128})).empty());
+  CHECK(differences(group_and_message(7, {0, 0, 0}, {1024, 1024, 1024}), sim).empty());
+  CHECK(differences(group_and_message(7, {0, 512, 0}, {1024, 512, 1024}),
+                    group_and_message(7, {512, 0, 256}, {512, 1024, 768}))
+            .empty());
+}
+
+TEST_CASE("bytes that one striped message lacks and another one has too many are a difference") {
+  const auto run = [](std::uint64_t a, std::uint64_t b, std::uint64_t c, std::uint64_t d) {
+    return std::vector<TracedMessage>{saying(1024 | kStriped, message(7, 0, a)),
+                                      saying(1024 | kStriped, message(7, 1, b)), over_b(message(8, 0, c)),
+                                      over_b(message(8, 1, d))};
+  };
+  CHECK(differences(run(512, 512, 512, 512), run(256, 640, 768, 384)).empty());
+  CHECK(differences(run(512, 512, 512, 512), run(256, 640, 640, 512)).size() == 2);
+}
+
+TEST_CASE("several connections that stripe are cut at different places, whichever is taken for which") {
+  const auto one = [](std::uint32_t qp, std::uint64_t cut) {
+    return group_and_message(qp, {cut, 1024 - cut, cut}, {1024 - cut, cut, 1024 - cut});
+  };
+  CHECK(differences(both(one(7, 512), one(8, 256)), both(one(8, 128), one(7, 0))).empty());
+  // Groups that look alike are held to their sums, and messages to theirs.
+  CHECK(differences(both(one(7, 512), one(8, 256)),
+                    both(one(7, 128), group_and_message(8, {384, 640, 512}, {640, 384, 640})))
+            .size() > 0);
+  // One that does not stripe beside one that does.
+  const std::vector<TracedMessage> whole{saying(64, message(9, 0, 64)), saying(0, message(9, 1, 0)),
+                                         saying(2, message(9, 2, 8))};
+  CHECK(differences(both(one(7, 512), whole), both(whole, one(7, 0))).empty());
+}
+
+TEST_CASE("rails that were laid when some messages were under way already carry the last ones") {
+  const auto run = [](std::uint64_t cut) {
+    return both({plain(message(7, 0, 4096)), saying(2, message(7, 1, 8)), saying(4096, message(7, 2, 4096))},
+                {plain(message(7, 3, cut)), saying(2, message(7, 4, 8)), over_b(message(8, 0, 1024 - cut))});
+  };
+  CHECK(differences(run(256), run(512)).empty());
+  std::vector<TracedMessage> early = run(512);
+  early[0].payload_bytes = 3840;  // the first group's, which was not striped
+  CHECK(differences(run(256), early).size() == 2);
 }
 
 TEST_CASE("runs agree whatever their queue pairs are numbered, in whatever order lines and connections come") {

@@ -30,7 +30,7 @@ TEST_CASE("nothing is allocated after connect: 10,000 messages, the first among 
   CHECK(allocations() - connected == 0);
 }
 
-TEST_CASE("a message of 4 KiB takes the pair less than 1,500 instructions, one of 128 KiB a relay less than 3,000") {
+TEST_CASE("a message of 4 KiB takes the pair less than 1,500 instructions, one of 128 KiB a relay less than 2,200") {
   if (std::getenv("MESHBED_TEST_FULL") == nullptr) {
     MESSAGE("skipped: counted by ./meshbed test without --quick");
     return;
@@ -42,12 +42,15 @@ TEST_CASE("a message of 4 KiB takes the pair less than 1,500 instructions, one o
           ", for a test in vain: ", cost.at("test_in_vain").get<double>());
   CHECK(cost.at("message_bytes") == kMessageBytes);
   CHECK(cost.at("instructions_per_pair").get<double>() < 1500);
-  // A microsecond at three instructions a nanosecond.
+  // 2,160 to 2,250 before it posted the receives of several slots at once and left the clock to those who wait.
   const auto& relay = cost.at("relay");
   MESSAGE("instructions of a relay: ", relay.at("instructions").get<double>());
   CHECK(relay.at("message_bytes") == 128 * 1024);
-  CHECK(relay.at("instructions").get<double>() < 3000);
+  CHECK(relay.at("instructions").get<double>() < 2200);
   CHECK(relay.at("instructions").get<double>() > 1000);
+  // Time is this machine's, and what else runs on it shows: it is told, and no bound is set. It was measured.
+  MESSAGE("CPU of a relay, ns: ", relay.at("cpu_ns").get<double>(), ", alone ", relay.at("cpu_ns_alone").get<double>());
+  CHECK(relay.at("cpu_ns_alone").get<double>() > relay.at("cpu_ns").get<double>());
   // It really counts: each of the four calls is there, and none is free.
   CHECK(cost.at("entries").size() == 4);
   for (const auto& entry : cost.at("entries").items()) {
