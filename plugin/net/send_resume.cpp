@@ -14,6 +14,14 @@
 #include "plugin/net/transport.h"
 
 namespace meshbed::net {
+namespace {
+
+/// Of a carrier through relays.
+const std::vector<Hop>& relays_of(const Carrier& carrier) {
+  return static_cast<const RelayedCarrier&>(carrier).circuit().hops;
+}
+
+}  // namespace
 
 void SendConnection::remember(Origin origin, const std::vector<Nic>& nics, std::uint32_t events) {
   origin_ = std::move(origin);
@@ -118,9 +126,9 @@ void SendConnection::continue_on(Resumption::Resumed resumed) {
   detour_.reset();
   held_back_ = !replays_.empty();
   events_seen_ = origin_->transport->port_events();
-  const bool changed = std::exchange(changing_, false) && resumed.circuit;
-  if (changed) ++changes_;
-  go_on(changed ? LogLevel::kInfo : LogLevel::kWarn);
+  const bool wanted = std::exchange(changing_, false) && resumed.circuit;
+  if (wanted && resumed.circuit->hops != relays_of(*retired_carrier_)) ++changes_;
+  go_on(wanted ? LogLevel::kInfo : LogLevel::kWarn);
   if (!resumed.circuit) plan_rails(origin_->transport->current_nics());
 }
 
@@ -218,7 +226,7 @@ void SendConnection::watch_way() {
   WayWatch* watch = service != nullptr ? service->way_watch() : nullptr;
   if (!is_relayed() || watch == nullptr || !can_resume()) return;
   auto& carrier = static_cast<RelayedCarrier&>(*carrier_);
-  const std::vector<Hop>& hops = carrier.circuit().hops;
+  const std::vector<Hop>& hops = relays_of(carrier);
   if (way_ == nullptr) {
     way_ = watch->enroll(origin_->peer, origin_->dev, hops);
   } else {
@@ -228,7 +236,8 @@ void SendConnection::watch_way() {
 }
 
 /// A chain that carries less is there. Nothing more begins on this one; when all is with the receiver, and the caller
-/// has something to send, the connection changes over. An idle one stays, and thinks no more of it.
+/// has something to send, the connection changes over. An idle one stays, and thinks no more of it. The chain that it
+/// leaves works, and is the first that it comes back to where the other one does not.
 void SendConnection::change_over() {
   if (going_home_ || !replays_.empty() || !carrier_->settled()) return;
   if (!refused_ && !way_->is_stale(now_ns())) return;
@@ -242,7 +251,8 @@ void SendConnection::change_over() {
            .os_errno = 0},
           LogLevel::kInfo);
   changing_ = true;
-  resumption_ = std::make_unique<Resumption>(*origin_, settings().leg, lost_ways_, std::move(*hops));
+  resumption_ = std::make_unique<Resumption>(*origin_, settings().leg, lost_ways_,
+                                             Resumption::Chains{std::move(*hops), relays_of(*carrier_)});
 }
 
 /// Our port is down, and no other cable leads to the peer: relays may.
