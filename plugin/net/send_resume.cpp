@@ -195,7 +195,8 @@ void SendConnection::polled(int count) {
 void SendConnection::attend_to_ways() {
   if (!impaired() && !replays_.empty()) replay();
   if ((unsettled_ & kAway) != 0 && !impaired()) look_homewards();
-  if ((unsettled_ & kShouldChange) != 0 && !impaired()) change_over();
+  // An idle one stays, and thinks no more of it.
+  if ((unsettled_ & kShouldChange) != 0 && carrier_->settled() && way_->is_stale(now_ns())) take_advice();
   if (rail_layer_ != nullptr && !impaired()) lay_rails();
 }
 
@@ -236,15 +237,12 @@ void SendConnection::watch_way() {
 }
 
 /// A chain that carries less is there. Nothing more begins on this one; when all is with the receiver, and the caller
-/// has something to send, the connection changes over. An idle one stays, and thinks no more of it. The chain that it
-/// leaves works, and is the first that it comes back to where the other one does not.
-void SendConnection::change_over() {
-  if (going_home_ || !replays_.empty() || !carrier_->settled()) return;
-  if (!refused_ && !way_->is_stale(now_ns())) return;
-  unsettled_ &= static_cast<std::uint8_t>(~kShouldChange);
-  held_back_ = false;
-  auto hops = origin_->transport->service()->way_watch()->take_advice(*way_);
-  if (!hops) return;
+/// has something to send, the connection changes over. The chain that it leaves works, and is the first that it comes
+/// back to where the other one does not.
+void SendConnection::change_over(const SendArguments& send) {
+  if (going_home_ || !replays_.empty() || !carrier_->settled() || impaired()) return;
+  auto hops = take_advice();
+  if (!hops || !can_be_sent_by(*hops, send)) return;
   suspend({.code = ErrorCode::kRemote,
            .scope = Scope::kPort,
            .text = ends_text() + ": a chain that carries less leads to the peer",
@@ -253,6 +251,26 @@ void SendConnection::change_over() {
   changing_ = true;
   resumption_ = std::make_unique<Resumption>(*origin_, settings().leg, lost_ways_,
                                              Resumption::Chains{std::move(*hops), relays_of(*carrier_)});
+}
+
+/// The advice is dealt with, whatever it was: sends begin again.
+std::optional<std::vector<Hop>> SendConnection::take_advice() {
+  unsettled_ &= static_cast<std::uint8_t>(~kShouldChange);
+  held_back_ = false;
+  return origin_->transport->service()->way_watch()->take_advice(*way_);
+}
+
+/// Memory that the other NIC does not take is no reason to leave this one.
+bool SendConnection::can_be_sent_by(const std::vector<Hop>& hops, const SendArguments& send) {
+  if (send.memory == nullptr || send.size_bytes == 0) return true;
+  const std::vector<Nic> nics = origin_->transport->current_nics();
+  const auto route = route_to_first(*origin_->transport, hops, origin_->dev, nics);
+  if (!route) return false;
+  verbs::Device& device = origin_->transport->device_of(nics[static_cast<std::size_t>(route->nic)]);
+  if (send.memory->on(device) != nullptr) return true;
+  MESHBED_INFO("%s: it stays: a send's memory cannot be registered on %s", ends_text().c_str(), device.name().c_str());
+  origin_->transport->service()->way_watch()->changed(*way_, relays_of(*carrier_));  // not so soon again
+  return false;
 }
 
 /// Our port is down, and no other cable leads to the peer: relays may.

@@ -90,9 +90,12 @@ class Flow {
 /// What streams to the receiver, by its sender's rank.
 struct Traffic {
   std::map<int, Flow::Options> flows;
-  std::function<void(MeshRank&, int begun)> each_step{};  // at rank 0
+  std::function<void(MeshRank&, std::map<int, Comms>&)> connected{};  // at each rank, by peer
+  std::function<void(MeshRank&, int begun)> each_step{};              // at rank 0
+  std::function<void(MeshRank&)> each_receiver_step{};
   /// At rank 0, when all has arrived.
   std::function<void(MeshRank&, const Json& connection)> after{};
+  std::function<void(MeshRank&)> closing{};  // at each rank
 };
 
 inline std::uint64_t changes_of(const Json& connection) { return connection.at("changes").get<std::uint64_t>(); }
@@ -104,6 +107,7 @@ inline WorldResult run_traffic(const models::Cluster& cluster, const Traffic& tr
       if (rank.rank() == sender) comms[kReceiver] = rank.connect_both(kReceiver, 0);
       if (rank.rank() == kReceiver) comms[sender] = rank.connect_both(sender, 0);
     }
+    if (traffic.connected) traffic.connected(rank, comms);
     rank.meet("connected", kRanks);
     {
       std::vector<std::unique_ptr<Flow>> flows;
@@ -119,10 +123,12 @@ inline WorldResult run_traffic(const models::Cluster& cluster, const Traffic& tr
           if (!flow->done()) flow->step();
         }
         if (rank.rank() == 0 && traffic.each_step) traffic.each_step(rank, flows.front()->begun());
+        if (rank.rank() == kReceiver && traffic.each_receiver_step) traffic.each_receiver_step(rank);
       }
     }
     rank.meet("streamed", kRanks);
     if (rank.rank() == 0 && traffic.after) traffic.after(rank, connection_of(state_of(rank), "send"));
+    if (traffic.closing) traffic.closing(rank);
     for (const auto& [peer, comm] : comms) rank.close(comm);
     rank.meet("end", kRanks);
   });
