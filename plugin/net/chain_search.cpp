@@ -24,7 +24,7 @@ void ChainSearch::begin(bool anew) {
 }
 
 void ChainSearch::ask() {
-  scout_.ask();
+  scout_.ask(transport_.config().max_relay_hops());
   next_question_ = Deadline::in_ms(question_pause_ms_);
   question_pause_ms_ = std::min(2 * question_pause_ms_, kLongestPauseMs);
 }

@@ -22,8 +22,6 @@ constexpr std::int64_t kChainAttemptMs = 10'000;
 /// Until the next round, in which cables that are back by then are tried first.
 constexpr std::int64_t kSearchMs = 1000;
 constexpr std::int64_t kLongestPauseMs = 1000;
-/// Events tell of most changes; addresses come and go without one.
-constexpr std::int64_t kNicsAgeMs = 20;
 
 }  // namespace
 
@@ -67,20 +65,11 @@ Result<std::optional<Resumption::Resumed>> Resumption::advance() {
   return std::optional(std::move(resumed));
 }
 
-const std::vector<Nic>& Resumption::nics() {
-  const std::uint32_t events = origin_.transport->port_events();
-  if (nics_.empty() || events != events_seen_ || nics_age_.passed()) {
-    nics_ = origin_.transport->current_nics();
-    events_seen_ = events;
-    nics_age_ = Deadline::in_ms(kNicsAgeMs);
-  }
-  return nics_;
-}
-
 /// The next way of this round: each cable once, then a chain. False: none just now.
 bool Resumption::begin_attempt() {
   waits_ = false;
-  const std::vector<Nic>& nics = this->nics();
+  const auto recent = origin_.transport->recent_nics();
+  const std::vector<Nic>& nics = *recent;
   if (has_first()) return go_through(first_[tried_first_++], nics);
   const auto ways = ways_to(origin_, nics);
   // A cable that was lost once comes last of the cables; one that was lost again and again, after relays.

@@ -54,8 +54,6 @@ class Resumption {
   bool begin_attempt();
   bool has_first() const { return tried_first_ < first_.size(); }
   bool try_lost_ways(const std::vector<Nic>& nics);
-  /// Ours, as they were a moment ago at most: to ask for them is many system calls, and this is asked with every poll.
-  const std::vector<Nic>& nics();
   bool go_straight(const Route& way, const Nic& nic);
   bool search(const std::vector<Nic>& nics);
   bool go_through(const std::vector<Hop>& hops, const std::vector<Nic>& nics);
@@ -68,10 +66,7 @@ class Resumption {
   LegSettings settings_;
   const LostWays& lost_;
   Chains first_;
-  std::size_t tried_first_ = 0;  // of them
-  std::vector<Nic> nics_;
-  std::uint32_t events_seen_ = 0;  // Transport::port_events(), of nics_
-  Deadline nics_age_;
+  std::size_t tried_first_ = 0;          // of them
   std::unique_ptr<ChainSearch> search_;  // after all cables of this round were tried
   Deadline search_ends_;
   std::optional<CircuitStart> circuit_;  // of leg_

@@ -1,11 +1,9 @@
 // What stands in the way of a connection that means to change over to its other way round: it goes on where it was.
-#include <dlfcn.h>
-
 #include <cerrno>
 
 #include "sim/host/host_state.h"
 #include "sim/host/tcp_socket.h"
-#include "sim/verbs/system.h"
+#include "tests/net/drivers.h"
 #include "tests/net/gpu_buffer.h"
 #include "tests/net/two_ways.h"
 
@@ -34,16 +32,11 @@ constexpr const char* kBegunByNode1 = "through 1 relays: 192.168.100.2";
 using BeforeRegistration = std::function<int(std::uint64_t size_bytes)>;
 void watch_registrations(const BeforeRegistration& before) {
   static BeforeRegistration asked;
-  static sim::VerbsBackend table = sim::verbs::backend_table();
   asked = before;
-  table.reg_mr = [](auto domain, auto address, auto length, auto iova, auto access, auto* lkey, auto* rkey) {
+  drivers().reg_mr = [](auto domain, auto address, auto length, auto iova, auto access, auto* lkey, auto* rkey) {
     if (const int error = asked(length)) return error;
     return sim::verbs::backend_table().reg_mr(domain, address, length, iova, access, lkey, rkey);
   };
-  void* library = ::dlopen(MESHBED_BINARY_DIR "/sim-lib/libibverbs.so.1", RTLD_NOW | RTLD_NOLOAD);
-  const auto set_backend =
-      reinterpret_cast<int (*)(const sim::VerbsBackend*)>(::dlsym(library, sim::kSetBackendSymbol));
-  CHECK(set_backend(&table) == 0);
 }
 
 int current_rank() { return sim::World::current_process()->rank; }

@@ -11,6 +11,7 @@
 #include <memory>
 #include <utility>
 
+#include "sim/host/host_state.h"
 #include "tests/net/failover_streams.h"
 #include "tests/net/state_ranks.h"
 
