@@ -56,6 +56,23 @@ TEST_CASE(
   for (const auto& pair : summary.at("pairs")) CHECK(pair.at("subnet") != "192.168.103.0/24");
 }
 
+TEST_CASE("all-to-all over two channels on rings of four and eight is no slower where connections may change over") {
+  for (const auto& [name, iterations] : {std::pair("ring4-alltoall", 120), std::pair("ring8", 40)}) {
+    CAPTURE(name);
+    const auto time_ns = [&](const char* balance) {
+      int status = -1;
+      const nlohmann::json summary =
+          run_scenario(name, status,
+                       "--set workload.channels=2 --set workload.iterations=" + std::to_string(iterations) +
+                           " --set environment.NCCL_MESH_RING_LOAD_BALANCE=" + balance);
+      CHECK(status == 0);
+      CHECK(summary.at("wrong") == 0);
+      return summary.at("time_ns").get<double>();
+    };
+    CHECK(time_ns("2") <= 1.03 * time_ns("1"));
+  }
+}
+
 TEST_CASE("on the triangle each pair of ranks talks over its own subnet, within 3 % of the closed form") {
   int status = -1;
   const nlohmann::json summary = run_scenario("spark-triangle", status);

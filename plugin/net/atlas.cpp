@@ -84,12 +84,15 @@ std::size_t turn_of(const ChainRequest& request, const std::vector<PeerAddress>&
   return static_cast<std::size_t>(std::max(request.dev, 0)) + (upper ? 1 : 0);
 }
 
-/// Us, as if we had answered ourselves.
-AtlasNode own_node(const ChainRequest& request) {
+/// Us, as if we had answered ourselves, and the other processes of our node, which have.
+AtlasNode own_node(const std::vector<AtlasNode>& nodes, const ChainRequest& request) {
   AtlasNode own{.node = request.node, .addresses = own_addresses(*request.nics), .doors = {{}}};
   for (const PeerAddress& address : own.addresses) {
     if (address.nic >= request.in_flight_bytes.size()) continue;
     own.doors[0].traffic.push_back({address.prefix.address, request.in_flight_bytes[address.nic]});
+  }
+  for (const AtlasNode& node : nodes) {
+    if (node.node == request.node) own.doors.insert(own.doors.end(), node.doors.begin(), node.doors.end());
   }
   return own;
 }
@@ -185,6 +188,13 @@ void Atlas::add(std::uint64_t node, RelayDoor door, std::vector<PeerAddress> add
   }
 }
 
+void Atlas::forget_before(std::int64_t heard_ns) {
+  for (AtlasNode& node : nodes_) {
+    std::erase_if(node.doors, [heard_ns](const RelayDoor& door) { return door.heard_ns < heard_ns; });
+  }
+  std::erase_if(nodes_, [](const AtlasNode& node) { return node.doors.empty(); });
+}
+
 std::optional<std::vector<Hop>> Atlas::chain(const ChainRequest& request) const {
   auto found = find(request);
   if (!found) return std::nullopt;
@@ -199,7 +209,7 @@ std::optional<Chain> Atlas::other_chain(const ChainRequest& request) const {
 
 std::optional<Chain> Atlas::find(const ChainRequest& request) const {
   std::vector<Relay> relays = relays_of(nodes_, request);
-  const AtlasNode own = own_node(request);
+  const AtlasNode own = own_node(nodes_, request);
   int distance = kFar;
   for (const Relay& relay : relays) {
     const bool is_neighbour = shared_address(own.addresses, relay.node->addresses) != nullptr;
@@ -231,7 +241,7 @@ std::optional<Chain> Atlas::find(const ChainRequest& request) const {
 }
 
 std::optional<std::uint64_t> Atlas::load_of_taken(const ChainRequest& request) const {
-  const AtlasNode own = own_node(request);
+  const AtlasNode own = own_node(nodes_, request);
   const AtlasNode* from = &own;
   std::uint64_t most = 0;
   for (const Hop& hop : *request.taken) {

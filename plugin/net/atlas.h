@@ -24,6 +24,7 @@ struct RelayDoor {
   std::uint32_t process = 0;
   std::uint16_t port = 0;
   std::vector<PortTraffic> traffic{};  // the process's, when it answered
+  std::int64_t heard_ns = 0;           // that was then, on whatever clock
   bool operator==(const RelayDoor&) const = default;
 };
 
@@ -69,6 +70,8 @@ class Atlas {
  public:
   /// One more answer; a process that answers again replaces what it said before.
   void add(std::uint64_t node, RelayDoor door, std::vector<PeerAddress> addresses);
+  /// Processes that answered last before then are gone, with their loads, and nodes that have no other one.
+  void forget_before(std::int64_t heard_ns);
   const std::vector<AtlasNode>& nodes() const { return nodes_; }
 
   /// The relays between us and the target, the nearest first; nullopt: there is no chain of at most hop_limit cables.

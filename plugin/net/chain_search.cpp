@@ -24,7 +24,7 @@ void ChainSearch::begin(bool anew) {
 }
 
 void ChainSearch::ask() {
-  scout_.ask();
+  scout_.ask(transport_.config().max_relay_hops());
   next_question_ = Deadline::in_ms(question_pause_ms_);
   question_pause_ms_ = std::min(2 * question_pause_ms_, kLongestPauseMs);
 }
@@ -59,11 +59,16 @@ ChainRequest chain_request(Transport& transport, const Scout& scout, const Chain
   return request;
 }
 
+Result<Route> route_to_first(const Transport& transport, const std::vector<Hop>& hops, int dev,
+                             const std::vector<Nic>& nics) {
+  const std::vector<PeerAddress> there{{.prefix = hops.front().address, .nic = 0}};
+  return choose_route({.nics = &nics, .peer = there, .dev = dev, .gids = transport.gid_preference()});
+}
+
 Result<ChainStart> start_of(Transport& transport, const std::vector<Hop>& hops, const Handle& peer, int dev,
                             const std::vector<Nic>& nics) {
   const Hop& first = hops.front();
-  const std::vector<PeerAddress> there{{.prefix = first.address, .nic = 0}};
-  auto route = choose_route({.nics = &nics, .peer = there, .dev = dev, .gids = transport.gid_preference()});
+  auto route = route_to_first(transport, hops, dev, nics);
   if (!route) return route.error();
   ChainStart start{.destination = {.route = *route,
                                    .target = {.address = first.address.address, .port = first.port},

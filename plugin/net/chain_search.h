@@ -56,6 +56,9 @@ struct ChainStart {
   Destination destination;
   CircuitStart circuit;
 };
+/// By which of our NICs its first relay is reached.
+Result<Route> route_to_first(const Transport& transport, const std::vector<Hop>& hops, int dev,
+                             const std::vector<Nic>& nics);
 Result<ChainStart> start_of(Transport& transport, const std::vector<Hop>& hops, const Handle& peer, int dev,
                             const std::vector<Nic>& nics);
 

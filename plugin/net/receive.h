@@ -41,6 +41,9 @@ class ReceiveConnection : public Connection {
   /// puts everything that is still awaited on a new leg, which is joined; returns its description. To be asked again
   /// where it is nullopt: the old leg is not flushed yet. An error: not on this leg, or failed().
   Result<std::optional<WireEnd>> take_up(const LocalEnd& local, const WireEnd& sender, std::uint8_t mtu);
+  /// What receives and flushes are under way to: for take_up() it should be registered on the new leg's device by then,
+  /// which may take long. Whoever gets it drops it.
+  std::vector<Memory*> hold_awaited_memory();
   /// All clear-to-send entries below have been served.
   std::uint64_t served() const { return oldest_entry_; }
   /// The sender stands on its new leg too: announces once more what is awaited.
@@ -120,6 +123,14 @@ class ReceiveConnection : public Connection {
   /// After it was taken up again.
   void resume_flushes();
 
+  Result<void> prepare_to_leave_for(const LocalEnd& local);
+  template <typename Action>
+  void for_each_awaited_memory(Action action) {
+    for (Memory* memory : memories_) {
+      if (memory != nullptr) action(*memory);
+    }
+    for_each_flush([&](Request& request) { action(*request.memory); });
+  }
   bool copy_ring(const Leg& from, const Leg& to);
   /// The leg's memory: we stage clear-to-sends, the peer writes sizes.
   const verbs::RegisteredBuffer& ring() { return leg().memory(); }

@@ -73,8 +73,12 @@ Result<std::optional<WireEnd>> ReceiveConnection::take_up(const LocalEnd& local,
                  .text = ends_text() + ": the sender lost its way to us, and NCCL_MESH_FAILOVER_TIMEOUT_SEC is 0 here",
                  .os_errno = 0});
   }
-  // From one chain to another, and nothing was wrong here: the sender prefers that one.
-  if (!impaired()) changes_chain_ = peer().wants_notice && sender.wants_notice;
+  // From one chain to another, and nothing is wrong here: the sender prefers that one, and may as well stay.
+  if (!impaired()) {
+    const bool changes = peer().wants_notice && sender.wants_notice;
+    if (auto may = changes ? prepare_to_leave_for(local) : ok(); !may) return may.error();
+    changes_chain_ = changes;
+  }
   suspend({.code = ErrorCode::kRemote,
            .scope = Scope::kQueuePair,
            .text = ends_text() + (changes_chain_ ? ": the sender goes another way" : ": the sender lost its way to us"),
@@ -107,6 +111,23 @@ Result<std::optional<WireEnd>> ReceiveConnection::take_up(const LocalEnd& local,
   }
   if (auto moved = move_flushers(); !moved) return fail(moved.error());
   return std::optional(leg().describe());
+}
+
+/// What the other device lacks is no reason to leave this one, which works.
+Result<void> ReceiveConnection::prepare_to_leave_for(const LocalEnd& local) {
+  bool registered = true;
+  for_each_awaited_memory([&](Memory& memory) { registered = registered && memory.on(*local.device) != nullptr; });
+  if (!registered) return handshake_error("a receive's memory cannot be registered on " + local.device->name());
+  return flushers_.empty() ? ok() : open_flusher(local);
+}
+
+std::vector<Memory*> ReceiveConnection::hold_awaited_memory() {
+  std::vector<Memory*> held;
+  for_each_awaited_memory([&](Memory& memory) {
+    memory.hold();
+    held.push_back(&memory);
+  });
+  return held;
 }
 
 /// The entries of what is still awaited, with the keys of the new leg's device.

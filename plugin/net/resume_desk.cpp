@@ -4,6 +4,7 @@
 
 #include "plugin/base/log.h"
 #include "plugin/net/answering.h"
+#include "plugin/net/memory.h"
 #include "plugin/net/receive.h"
 #include "plugin/net/sessions.h"
 #include "plugin/net/transport.h"
@@ -86,8 +87,30 @@ bool ResumeDesk::advance(Client& client) {
   return true;
 }
 
+/// To pin memory takes long, and all who open or close a connection would wait for the sessions meanwhile: so they are
+/// not held. The claim keeps the connection's owner from posting more until it is taken up. False: not yet.
+bool ResumeDesk::register_memory(Client& client) {
+  std::vector<Memory*> memories;
+  bool waits = false;
+  transport_.sessions().with(client.session, [&](ReceiveConnection& connection) {
+    const Connection::Turn turn = connection.claim(Connection::kToTakeUp);
+    waits = !turn;
+    if (turn) memories = connection.hold_awaited_memory();
+  });
+  for (Memory* memory : memories) {
+    memory->on(*client.local.device);
+    memory->drop();
+  }
+  client.has_memory = !waits;
+  return client.has_memory;
+}
+
 /// False: not yet.
 bool ResumeDesk::take_up(Client& client) {
+  if (!client.lays_rail() && !client.has_memory && !register_memory(client)) {
+    Connection::Turn::pass();
+    return false;
+  }
   const bool known = transport_.sessions().with(client.session, [&](ReceiveConnection& connection) {
     client.lays_rail() ? try_to_lay_rail(client, connection) : try_to_take_up(client, connection);
   });

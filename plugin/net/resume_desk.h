@@ -43,6 +43,7 @@ class ResumeDesk {
     std::uint8_t mtu = 0;
     Deadline deadline;
     State state = State::kTakeUp;
+    bool has_memory = false;  // what is awaited is registered on the device of `local`, as far as it can be
     MessageReader reader;
     MessageWriter writer;
     bool lays_rail() const { return arrival.message.type == WireType::kRail; }
@@ -51,6 +52,7 @@ class ResumeDesk {
   /// False: the client is done with.
   bool advance(Client& client);
   bool take_up(Client& client);
+  bool register_memory(Client& client);
   void answer_knock(Client& client);
   bool read_ready(Client& client);
   bool go_on(Client& client);

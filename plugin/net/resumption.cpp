@@ -22,8 +22,6 @@ constexpr std::int64_t kChainAttemptMs = 10'000;
 /// Until the next round, in which cables that are back by then are tried first.
 constexpr std::int64_t kSearchMs = 1000;
 constexpr std::int64_t kLongestPauseMs = 1000;
-/// Events tell of most changes; addresses come and go without one.
-constexpr std::int64_t kNicsAgeMs = 20;
 
 }  // namespace
 
@@ -36,7 +34,7 @@ Result<std::vector<Route>> ways_to(const Origin& origin, const std::vector<Nic>&
                      .gids = origin.transport->gid_preference()});
 }
 
-Resumption::Resumption(const Origin& origin, const LegSettings& settings, const LostWays& lost, std::vector<Hop> first)
+Resumption::Resumption(const Origin& origin, const LegSettings& settings, const LostWays& lost, Chains first)
     : origin_(origin), settings_(settings), lost_(lost), first_(std::move(first)) {
   // As the last relay of a chain reads it: who takes the connection up again, and under which number.
   origin_.peer.tcp_port = origin.service_port;
@@ -52,7 +50,7 @@ Result<std::optional<Resumption::Resumed>> Resumption::advance() {
   auto connected = connecting_->advance();
   if (connected && !*connected) return std::optional<Resumed>();
   if (!connected) {
-    const bool is_final = connecting_->is_final();
+    const bool is_final = connecting_->is_final() && !has_first();
     if (is_final) served_in_the_end_ = connecting_->served();
     connecting_.reset();
     leg_.reset();
@@ -67,21 +65,12 @@ Result<std::optional<Resumption::Resumed>> Resumption::advance() {
   return std::optional(std::move(resumed));
 }
 
-const std::vector<Nic>& Resumption::nics() {
-  const std::uint32_t events = origin_.transport->port_events();
-  if (nics_.empty() || events != events_seen_ || nics_age_.passed()) {
-    nics_ = origin_.transport->current_nics();
-    events_seen_ = events;
-    nics_age_ = Deadline::in_ms(kNicsAgeMs);
-  }
-  return nics_;
-}
-
 /// The next way of this round: each cable once, then a chain. False: none just now.
 bool Resumption::begin_attempt() {
   waits_ = false;
-  const std::vector<Nic>& nics = this->nics();
-  if (!first_.empty()) return go_through(std::exchange(first_, {}), nics);
+  const auto recent = origin_.transport->recent_nics();
+  const std::vector<Nic>& nics = *recent;
+  if (has_first()) return go_through(first_[tried_first_++], nics);
   const auto ways = ways_to(origin_, nics);
   // A cable that was lost once comes last of the cables; one that was lost again and again, after relays.
   std::size_t index = 0;
@@ -154,7 +143,8 @@ bool Resumption::go_through(const std::vector<Hop>& hops, const std::vector<Nic>
   const Route& route = start->destination.route;
   if (!open_leg(route, nics[static_cast<std::size_t>(route.nic)], &RelayedCarrier::shape_on)) return false;
   start->destination.onward->resumes = true;
-  start->destination.patience_ms = kChainAttemptMs;
+  // Where the next one has carried everything until now there is little to wait for.
+  start->destination.patience_ms = has_first() ? kAttemptMs : kChainAttemptMs;
   begin(std::move(start->destination));
   return true;
 }

@@ -31,9 +31,10 @@ struct Origin {
 
 class Resumption {
  public:
-  /// `lost`, which must outlive this: cables that are tried last, after relays. `first`: a chain that is tried before
-  /// anything else; empty: none.
-  Resumption(const Origin& origin, const LegSettings& settings, const LostWays& lost, std::vector<Hop> first = {});
+  using Chains = std::vector<std::vector<Hop>>;
+  /// `lost`, which must outlive this: cables that are tried last, after relays. `first`: chains that are tried before
+  /// anything else, in order. As long as one of them has not been, no answer is the peer's last word.
+  Resumption(const Origin& origin, const LegSettings& settings, const LostWays& lost, Chains first = {});
 
   struct Resumed {
     std::unique_ptr<Leg> leg;
@@ -51,9 +52,8 @@ class Resumption {
 
  private:
   bool begin_attempt();
+  bool has_first() const { return tried_first_ < first_.size(); }
   bool try_lost_ways(const std::vector<Nic>& nics);
-  /// Ours, as they were a moment ago at most: to ask for them is many system calls, and this is asked with every poll.
-  const std::vector<Nic>& nics();
   bool go_straight(const Route& way, const Nic& nic);
   bool search(const std::vector<Nic>& nics);
   bool go_through(const std::vector<Hop>& hops, const std::vector<Nic>& nics);
@@ -65,10 +65,8 @@ class Resumption {
   Origin origin_;  // with the peer's addresses as they were last heard of
   LegSettings settings_;
   const LostWays& lost_;
-  std::vector<Hop> first_;
-  std::vector<Nic> nics_;
-  std::uint32_t events_seen_ = 0;  // Transport::port_events(), of nics_
-  Deadline nics_age_;
+  Chains first_;
+  std::size_t tried_first_ = 0;          // of them
   std::unique_ptr<ChainSearch> search_;  // after all cables of this round were tried
   Deadline search_ends_;
   std::optional<CircuitStart> circuit_;  // of leg_

@@ -16,6 +16,11 @@
 namespace meshbed::net {
 namespace {
 
+/// A process that has left so many questions unanswered is gone, where its answer to the first of them would have come
+/// by now however busy its machine is.
+constexpr std::size_t kUnansweredMost = 4;
+constexpr std::int64_t kAnswersLatestNs = 250'000'000;
+
 Error socket_error(const std::string& what, int error_number) {
   return {.code = ErrorCode::kSystem,
           .scope = Scope::kJob,
@@ -85,16 +90,20 @@ Result<void> Scout::open(std::uint16_t circuit_port) {
   return ok();
 }
 
-void Scout::ask() {
+void Scout::ask(int cables) {
   const std::uint64_t query = transport_.random() | 1U;
   {
     const std::lock_guard lock(mutex_);
-    asked_[next_asked_++ % asked_.size()] = query;
+    const std::int64_t now = now_ns();
+    const Question& earlier = asked_[(next_asked_ + asked_.size() - kUnansweredMost) % asked_.size()];
+    atlas_.forget_before(std::min(earlier.asked_ns, now - kAnswersLatestNs));
+    asked_[next_asked_++ % asked_.size()] = {.query = query, .asked_ns = now};
   }
   const Encoded beacon({.type = BeaconType::kQuery,
-                        .hop_limit = static_cast<std::uint8_t>(transport_.config().max_relay_hops()),
+                        .hop_limit = static_cast<std::uint8_t>(cables),
                         .query = query,
                         .node = transport_.node(),
+                        .process = transport_.process(),
                         .addresses = {}});
   flood(beacon.bytes(), std::nullopt);
 }
@@ -166,7 +175,10 @@ void Scout::take_in(std::span<const std::uint8_t> datagram, const SocketAddress&
 }
 
 void Scout::take_query(const Beacon& query, const SocketAddress& from) {
-  if (query.node == transport_.node() || query.hops >= query.hop_limit) return;
+  // Our own broadcasts come back to us, and to the other processes of our node, which have loads to tell of.
+  const bool of_our_node = query.node == transport_.node();
+  const bool of_sibling = of_our_node && query.type == BeaconType::kQuery && query.process != transport_.process();
+  if ((of_our_node && !of_sibling) || query.hops >= query.hop_limit) return;
   {
     const std::lock_guard lock(mutex_);
     const bool known =
@@ -175,6 +187,7 @@ void Scout::take_query(const Beacon& query, const SocketAddress& from) {
     heard_[next_heard_++ % heard_.size()] = {query.query, from};
   }
   if (const auto answer = own_answer(query)) send(Encoded(*answer).bytes(), from);
+  if (of_sibling) return;
   Beacon onward = query;
   if (++onward.hops < onward.hop_limit) flood(Encoded(onward).bytes(), from.address);
 }
@@ -205,8 +218,10 @@ bool Scout::take_own(const Beacon& answer) {
     }
     return false;
   }
-  if (std::find(asked_.begin(), asked_.end(), answer.query) == asked_.end()) return false;
-  RelayDoor door{.process = answer.process, .port = answer.circuit_port};
+  const bool is_ours = std::any_of(asked_.begin(), asked_.end(),
+                                   [&](const Question& question) { return question.query == answer.query; });
+  if (!is_ours) return false;
+  RelayDoor door{.process = answer.process, .port = answer.circuit_port, .traffic = {}, .heard_ns = now_ns()};
   for (std::size_t at = 0; at < answer.addresses.size(); ++at) {
     door.traffic.push_back({answer.addresses[at].prefix.address, answer.in_flight_bytes[at]});
   }
@@ -240,7 +255,8 @@ std::optional<Beacon> Scout::own_answer(const Beacon& query) const {
 
 std::vector<PeerAddress> Scout::own_addresses() const {
   std::vector<PeerAddress> addresses;
-  const std::vector<Nic> nics = transport_.current_nics();
+  const auto recent = transport_.recent_nics();
+  const std::vector<Nic>& nics = *recent;
   for (std::size_t nic = 0; nic < nics.size(); ++nic) {
     if (!nics[nic].link_up) continue;  // nobody gets through there
     for (const IpPrefix& prefix : nics[nic].addresses) {
@@ -264,11 +280,16 @@ void Scout::send(std::span<const std::uint8_t> datagram, const SocketAddress& to
 void Scout::flood(std::span<const std::uint8_t> datagram, const std::optional<IpAddress>& except) {
   const auto port = static_cast<std::uint16_t>(transport_.config().number(Variable::kRelayPort));
   const std::lock_guard lock(flood_mutex_);
-  for (const Nic& nic : transport_.current_nics()) {
+  const auto nics = transport_.recent_nics();
+  std::vector<std::pair<IpAddress, std::string>> asked;  // a subnet once, however many addresses we have in it
+  for (const Nic& nic : *nics) {
     if (!nic.link_up) continue;
     for (const IpPrefix& prefix : nic.addresses) {
       const auto everybody = everybody_on(prefix);
       if (!everybody || (except && contains(prefix, *except))) continue;
+      std::pair once(*everybody, everybody->family == Family::kIpv6 ? nic.netdev : std::string());
+      if (std::find(asked.begin(), asked.end(), once) != asked.end()) continue;
+      asked.push_back(std::move(once));
       if (everybody->family == Family::kIpv6) {
         const int index = static_cast<int>(::if_nametoindex(nic.netdev.c_str()));
         ::setsockopt(mail_.descriptor(), IPPROTO_IPV6, IPV6_MULTICAST_IF, &index, sizeof index);
@@ -306,7 +327,13 @@ void Scout::forget() {
 
 std::size_t Scout::known_nodes() const {
   const std::lock_guard lock(mutex_);
-  return atlas_.nodes().size();
+  const auto is_other = [this](const AtlasNode& known) { return known.node != transport_.node(); };
+  return static_cast<std::size_t>(std::count_if(atlas_.nodes().begin(), atlas_.nodes().end(), is_other));
+}
+
+std::size_t Scout::known_siblings() const {
+  const auto own = find(transport_.node());
+  return own ? own->doors.size() : 0;
 }
 
 }  // namespace meshbed::net

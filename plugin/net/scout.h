@@ -28,8 +28,9 @@ class Scout {
 
   /// `circuit_port`: where this process takes circuits. Errors name the port and its variable.
   Result<void> open(std::uint16_t circuit_port);
-  /// Broadcasts a query on every live subnet of this node.
-  void ask();
+  /// Broadcasts a query on every live subnet of this node, to nodes so many cables away and the other processes of
+  /// ours. Who has left the last few unanswered is on the map no more.
+  void ask(int cables);
   /// Likewise: in which process is the sending end of this session? To be asked again where no answer comes.
   void inquire(std::uint64_t session);
   /// Somebody answered that it is in his.
@@ -50,8 +51,10 @@ class Scout {
   std::optional<AtlasNode> find(std::uint64_t node) const;
   /// Draws the map anew.
   void forget();
-  /// Who answered so far, for an error's text.
+  /// Nodes that answered so far, for an error's text.
   std::size_t known_nodes() const;
+  /// Other processes of our node that did.
+  std::size_t known_siblings() const;
   /// Readable when advance() has something to do.
   /// Our addresses on links that are up, as they are now.
   std::vector<PeerAddress> own_addresses() const;
@@ -87,7 +90,11 @@ class Scout {
   Atlas atlas_;
   std::array<Heard, 256> heard_{};
   std::size_t next_heard_ = 0;
-  std::array<std::uint64_t, 16> asked_{};
+  struct Question {
+    std::uint64_t query = 0;
+    std::int64_t asked_ns = 0;
+  };
+  std::array<Question, 16> asked_{};
   std::size_t next_asked_ = 0;
   std::vector<Inquiry> inquiries_;  // one a session
 };

@@ -107,7 +107,9 @@ class SendConnection : public Connection {
   void look_homewards();
   void look_for_detour();
   void watch_way();
-  void change_over();
+  [[gnu::cold, gnu::noinline]] void change_over(const SendArguments& send);
+  std::optional<std::vector<Hop>> take_advice();
+  bool can_be_sent_by(const std::vector<Hop>& hops, const SendArguments& send);
   void finish_served(std::uint64_t served);
   void continue_on(Resumption::Resumed resumed);
   void replay();

@@ -14,6 +14,14 @@
 #include "plugin/net/transport.h"
 
 namespace meshbed::net {
+namespace {
+
+/// Of a carrier through relays.
+const std::vector<Hop>& relays_of(const Carrier& carrier) {
+  return static_cast<const RelayedCarrier&>(carrier).circuit().hops;
+}
+
+}  // namespace
 
 void SendConnection::remember(Origin origin, const std::vector<Nic>& nics, std::uint32_t events) {
   origin_ = std::move(origin);
@@ -118,9 +126,9 @@ void SendConnection::continue_on(Resumption::Resumed resumed) {
   detour_.reset();
   held_back_ = !replays_.empty();
   events_seen_ = origin_->transport->port_events();
-  const bool changed = std::exchange(changing_, false) && resumed.circuit;
-  if (changed) ++changes_;
-  go_on(changed ? LogLevel::kInfo : LogLevel::kWarn);
+  const bool wanted = std::exchange(changing_, false) && resumed.circuit;
+  if (wanted && resumed.circuit->hops != relays_of(*retired_carrier_)) ++changes_;
+  go_on(wanted ? LogLevel::kInfo : LogLevel::kWarn);
   if (!resumed.circuit) plan_rails(origin_->transport->current_nics());
 }
 
@@ -187,7 +195,8 @@ void SendConnection::polled(int count) {
 void SendConnection::attend_to_ways() {
   if (!impaired() && !replays_.empty()) replay();
   if ((unsettled_ & kAway) != 0 && !impaired()) look_homewards();
-  if ((unsettled_ & kShouldChange) != 0 && !impaired()) change_over();
+  // An idle one stays, and thinks no more of it.
+  if ((unsettled_ & kShouldChange) != 0 && carrier_->settled() && way_->is_stale(now_ns())) take_advice();
   if (rail_layer_ != nullptr && !impaired()) lay_rails();
 }
 
@@ -218,7 +227,7 @@ void SendConnection::watch_way() {
   WayWatch* watch = service != nullptr ? service->way_watch() : nullptr;
   if (!is_relayed() || watch == nullptr || !can_resume()) return;
   auto& carrier = static_cast<RelayedCarrier&>(*carrier_);
-  const std::vector<Hop>& hops = carrier.circuit().hops;
+  const std::vector<Hop>& hops = relays_of(carrier);
   if (way_ == nullptr) {
     way_ = watch->enroll(origin_->peer, origin_->dev, hops);
   } else {
@@ -228,21 +237,40 @@ void SendConnection::watch_way() {
 }
 
 /// A chain that carries less is there. Nothing more begins on this one; when all is with the receiver, and the caller
-/// has something to send, the connection changes over. An idle one stays, and thinks no more of it.
-void SendConnection::change_over() {
-  if (going_home_ || !replays_.empty() || !carrier_->settled()) return;
-  if (!refused_ && !way_->is_stale(now_ns())) return;
-  unsettled_ &= static_cast<std::uint8_t>(~kShouldChange);
-  held_back_ = false;
-  auto hops = origin_->transport->service()->way_watch()->take_advice(*way_);
-  if (!hops) return;
+/// has something to send, the connection changes over. The chain that it leaves works, and is the first that it comes
+/// back to where the other one does not.
+void SendConnection::change_over(const SendArguments& send) {
+  if (going_home_ || !replays_.empty() || !carrier_->settled() || impaired()) return;
+  auto hops = take_advice();
+  if (!hops || !can_be_sent_by(*hops, send)) return;
   suspend({.code = ErrorCode::kRemote,
            .scope = Scope::kPort,
            .text = ends_text() + ": a chain that carries less leads to the peer",
            .os_errno = 0},
           LogLevel::kInfo);
   changing_ = true;
-  resumption_ = std::make_unique<Resumption>(*origin_, settings().leg, lost_ways_, std::move(*hops));
+  resumption_ = std::make_unique<Resumption>(*origin_, settings().leg, lost_ways_,
+                                             Resumption::Chains{std::move(*hops), relays_of(*carrier_)});
+}
+
+/// The advice is dealt with, whatever it was: sends begin again.
+std::optional<std::vector<Hop>> SendConnection::take_advice() {
+  unsettled_ &= static_cast<std::uint8_t>(~kShouldChange);
+  held_back_ = false;
+  return origin_->transport->service()->way_watch()->take_advice(*way_);
+}
+
+/// Memory that the other NIC does not take is no reason to leave this one.
+bool SendConnection::can_be_sent_by(const std::vector<Hop>& hops, const SendArguments& send) {
+  if (send.memory == nullptr || send.size_bytes == 0) return true;
+  const std::vector<Nic> nics = origin_->transport->current_nics();
+  const auto route = route_to_first(*origin_->transport, hops, origin_->dev, nics);
+  if (!route) return false;
+  verbs::Device& device = origin_->transport->device_of(nics[static_cast<std::size_t>(route->nic)]);
+  if (send.memory->on(device) != nullptr) return true;
+  MESHBED_INFO("%s: it stays: a send's memory cannot be registered on %s", ends_text().c_str(), device.name().c_str());
+  origin_->transport->service()->way_watch()->changed(*way_, relays_of(*carrier_));  // not so soon again
+  return false;
 }
 
 /// Our port is down, and no other cable leads to the peer: relays may.

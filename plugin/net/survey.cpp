@@ -142,8 +142,8 @@ void Survey::take_in(const RollCall& heard, const SocketAddress& from) {
   if (answer) call(*answer);
   RollCall onward = heard;
   if (++onward.hops >= onward.hop_limit) return;
-  // Where nodes have several ranks, those who hear it first say it on the cable that it came by as well: the other
-  // processes of the sender's node hear it only that way.
+  // Where nodes have several ranks, those who hear it first say it on the cable that it came by as well: should the
+  // sender's kernel hand no broadcast back, the other processes of its node hear it only that way.
   const bool echo = heard.hops == 0 && heard.key.ranks > heard.key.nodes;
   call(onward, echo ? std::nullopt : std::optional(from.address));
 }

@@ -35,6 +35,8 @@ std::uint64_t system_seed() {
 
 namespace {
 
+/// Events tell of most changes; addresses come and go without one.
+constexpr std::int64_t kNicsAgeMs = 20;
 /// A cable that is there joins within some round trips; one that is not must not hold up a job's start for long.
 constexpr std::int64_t kJoiningMs = 2000;
 /// So many nodes of chains may be dialled in vain within the connect timeout, each for so long where that has no end.
@@ -131,6 +133,17 @@ std::vector<Nic> Transport::current_nics() const {
     if (interfaces) nic.addresses = addresses_of(nic, *interfaces, address_preference(config_));
   }
   return nics;
+}
+
+std::shared_ptr<const std::vector<Nic>> Transport::recent_nics() {
+  const std::lock_guard lock(recent_nics_mutex_);
+  const std::uint32_t events = port_events();
+  if (recent_nics_ == nullptr || events != recent_nics_events_ || recent_nics_age_.passed()) {
+    recent_nics_ = std::make_shared<const std::vector<Nic>>(current_nics());
+    recent_nics_events_ = events;
+    recent_nics_age_ = Deadline::in_ms(kNicsAgeMs);
+  }
+  return recent_nics_;
 }
 
 std::vector<std::uint64_t> Transport::in_flight_bytes() const {

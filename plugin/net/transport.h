@@ -16,6 +16,7 @@
 
 #include "plugin/base/prng.h"
 #include "plugin/base/result.h"
+#include "plugin/net/clock.h"
 #include "plugin/net/config.h"
 #include "plugin/net/connection.h"
 #include "plugin/net/context.h"
@@ -60,6 +61,8 @@ class Transport {
   const std::vector<Nic>& nics() const { return nics_; }
   /// The NICs with link state, MTU, GIDs and addresses as they are now.
   std::vector<Nic> current_nics() const;
+  /// The same, as they were a moment ago at most: to ask for them is many system calls, and some ask very often.
+  std::shared_ptr<const std::vector<Nic>> recent_nics();
   verbs::Device& device_of(const Nic& nic) const { return *devices_[static_cast<std::size_t>(nic.device)]; }
   const Devices& devices() const { return devices_; }
   std::uint64_t node() const { return node_; }
@@ -151,6 +154,10 @@ class Transport {
   std::int64_t pid_ = 0;
   std::string host_;
 
+  std::mutex recent_nics_mutex_;
+  std::shared_ptr<const std::vector<Nic>> recent_nics_;
+  std::uint32_t recent_nics_events_ = 0;  // port_events(), then
+  Deadline recent_nics_age_;
   std::mutex random_mutex_;
   Prng prng_{0};
   SilentCables silent_cables_;

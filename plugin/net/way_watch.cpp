@@ -60,19 +60,22 @@ void WayWatch::advance() {
   const std::int64_t now = now_ns();
   if (asked_ && now < weigh_at_ns_) return;
   if (std::exchange(asked_, false)) {
-    const std::vector<Nic> nics = transport_.current_nics();
+    const auto nics = transport_.recent_nics();
     for (const auto& way : ways_) {
-      if (std::exchange(way->asked_, false)) weigh(*way, nics, now);
+      if (std::exchange(way->asked_, false)) weigh(*way, *nics, now);
     }
   }
   // Also those that began to want it while the others' answers were awaited.
+  std::size_t relays = 0;
   for (const auto& way : ways_) {
     way->asked_ = way->wanted_.exchange(false, std::memory_order_acquire);
-    asked_ = asked_ || way->asked_;
+    if (way->asked_) relays = std::max(relays, way->hops_.size());
   }
+  asked_ = relays > 0;
   if (!asked_) return;
   in_flight_bytes_ = transport_.in_flight_bytes();
-  scout_.ask();
+  // Whose answers count is a relay, and no farther away: nobody need hand the question on to others.
+  scout_.ask(static_cast<int>(relays));
   weigh_at_ns_ = now + kAnswersNs;
 }
 
@@ -96,8 +99,9 @@ void WayWatch::weigh(WatchedWay& way, const std::vector<Nic>& nics, std::int64_t
     way.advised_ = std::move(both->other.hops);
     way.advised_ns_.store(now_ns, std::memory_order_relaxed);
   }
-  // At chance, or every look would find a collective in the same one of its rounds.
-  const std::int64_t pause_ns = way.balance_.pause_ns();
+  // At chance, or every look would find a collective in the same one of its rounds. Each look is answered by every
+  // process of the neighbours, which have as many as we do: so the processes of a node share what one would ask.
+  const std::int64_t pause_ns = way.balance_.pause_ns() * static_cast<std::int64_t>(1 + scout_.known_siblings());
   const auto chance = static_cast<std::int64_t>(transport_.random() % static_cast<std::uint64_t>(pause_ns));
   way.next_look_ns_.store(now_ns + pause_ns / 2 + chance, std::memory_order_relaxed);
 }

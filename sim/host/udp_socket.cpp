@@ -100,6 +100,7 @@ void UdpSocket::deliver(const Datagram& datagram) {
   if (inbox_bytes_ + datagram.bytes.size() > kUdpBufferBytes) return;
   World::get().progress();
   host().counters.management_bytes += datagram.bytes.size();
+  ++host().udp.delivered;
   inbox_bytes_ += datagram.bytes.size();
   inbox_.push_back(datagram);
   notify();

@@ -45,6 +45,16 @@ void UdpStack::send(const Route& route, const Datagram& datagram) {
 }
 
 void UdpStack::send_to_all(models::PortRef port, const Datagram& datagram) {
+  if (is_for_everybody(port, datagram.destination.address)) {
+    const Route home{.kind = RouteKind::kLocal,
+                     .node = port.node,
+                     .port = port,
+                     .source = datagram.source.address,
+                     .destination = datagram.source.address};
+    Neighbour self = *resolve(home);
+    self.port = port;
+    put_on_wire({.route = home, .far = self, .datagram = datagram, .to_all = true});
+  }
   Network& network = World::get().network();
   for (const models::PortRef far : network.neighbours(port)) {
     const Path* path = network.path(port, far);
@@ -55,7 +65,8 @@ void UdpStack::send_to_all(models::PortRef port, const Datagram& datagram) {
                            .source = datagram.source.address,
                            .destination = datagram.destination.address},
                  .far = neighbour_at(*path),
-                 .datagram = datagram});
+                 .datagram = datagram,
+                 .to_all = true});
   }
 }
 
@@ -76,7 +87,7 @@ void UdpStack::arrival_due(void* self, std::uint64_t number) {
 void UdpStack::arrived(const InFlight& packet) {
   if (!passes(packet.route, packet.far)) return;
   const Endpoint& to = packet.datagram.destination;
-  const bool everybody = packet.route.kind == RouteKind::kPort && is_for_everybody(packet.far.port, to.address);
+  const bool everybody = packet.to_all && is_for_everybody(packet.far.port, to.address);
   if (!everybody && !is_own_address(packet.far.node, to.address)) return;  // lost while the packet was on its way
   UdpSocket* chosen = nullptr;
   for (Socket* socket : ports.at(packet.far.node, to.port)) {

@@ -3,7 +3,9 @@
 //
 // Model: a datagram takes its bits over the slowest link, one latency and one stack delay, whatever else is under way.
 // It is lost where the link is down when it would arrive, where nobody is bound, and where the receiver's buffer is
-// full; nobody is told (no ICMP). A broadcast or multicast reaches every port of the cable or switch.
+// full; nobody is told (no ICMP). A broadcast or multicast reaches every port of the cable or switch, and the sockets
+// of the sender's own node (Linux ip_mc_output() hands a copy of a broadcast back; IPV6_MULTICAST_LOOP is on by
+// default).
 
 #include <cstdint>
 #include <memory>
@@ -29,10 +31,11 @@ struct Datagram {
 class UdpStack {
  public:
   PortTable ports;
+  std::uint64_t delivered = 0;  // datagrams, once for each socket that got one
 
   /// To whom the route leads now; lost where nobody answers there.
   void send(const Route& route, const Datagram& datagram);
-  /// To all ports that share the cable or switch of `port`.
+  /// To all ports that share the cable or switch of `port`, and to its own node.
   void send_to_all(models::PortRef port, const Datagram& datagram);
 
  private:
@@ -40,6 +43,7 @@ class UdpStack {
     Route route;
     Neighbour far;
     Datagram datagram;
+    bool to_all = false;
   };
   void put_on_wire(InFlight packet);
   static void arrival_due(void* self, std::uint64_t number);

@@ -214,6 +214,36 @@ TEST_CASE("a relay's load is that of all its processes") {
   CHECK(diagonal.first() == 2);
 }
 
+TEST_CASE("our own node's other processes load its ports, and are no relays") {
+  Diagonal diagonal({.to_2 = kMiB});
+  CHECK(diagonal.first() == 2);
+  diagonal.atlas.add(1, {7, 5007, {{Diagonal::address(100, 1), kMiB}}}, as_peer(diagonal.own));
+  CHECK(diagonal.first() == 4);
+  const std::vector<Hop> by_2{{.node = 2, .address = test::prefix("192.168.100.2/24"), .port = 5002}};
+  diagonal.request.taken = &by_2;
+  diagonal.request.own_bytes = kMiB;
+  CHECK(diagonal.atlas.load_of_taken(diagonal.request) == kMiB);
+}
+
+TEST_CASE("who answered last too long ago is forgotten, with its loads, and a node with its last process") {
+  Diagonal diagonal({});
+  const auto addresses = as_peer(nics_of(kRing[1]));
+  diagonal.atlas = {};
+  diagonal.atlas.add(4, {.process = 1, .port = 5004, .traffic = {}, .heard_ns = 60}, as_peer(nics_of(kRing[3])));
+  diagonal.atlas.add(2, {.process = 1, .port = 5002, .traffic = {}, .heard_ns = 50}, addresses);
+  diagonal.atlas.add(
+      2, {.process = 7, .port = 5007, .traffic = {{Diagonal::address(101, 2), 2 * kMiB}}, .heard_ns = 40}, addresses);
+  diagonal.atlas.forget_before(40);
+  CHECK(diagonal.first() == 4);
+  diagonal.atlas.forget_before(41);
+  REQUIRE(diagonal.atlas.nodes().size() == 2);
+  CHECK(diagonal.atlas.nodes()[0].doors.size() == 1);
+  CHECK(diagonal.first() == 2);
+  diagonal.atlas.forget_before(60);
+  REQUIRE(diagonal.atlas.nodes().size() == 1);
+  CHECK(diagonal.first() == 4);
+}
+
 TEST_CASE("a connection weighs its chain without what it has in flight itself against the one by another relay") {
   Diagonal diagonal({.to_2 = 5 * kMiB, .to_4 = 3 * kMiB, .from_2_to_3 = 7 * kMiB, .from_4_to_3 = kMiB});
   const std::vector<Hop> by_2{{.node = 2, .address = test::prefix("192.168.100.2/24"), .port = 5002}};
