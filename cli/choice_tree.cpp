@@ -19,15 +19,46 @@
 #include "cli/child_process.h"
 #include "cli/json_text.h"
 #include "plugin/base/check.h"
+#include "sim/trace/digest.h"
 
 namespace meshbed::cli {
 namespace {
 
 constexpr std::size_t kLettersMax = 4096;  // of a schedule
 constexpr std::size_t kTextMax = 2048;     // of a finding: a line of the pipe is written whole
+constexpr char kIdle = '-';                // the letter of a stretch of idle beats
 constexpr std::size_t kTold = 20;          // findings; the others are only counted
 
 bool is_actor(char option) { return std::isdigit(static_cast<unsigned char>(option)) != 0; }
+
+/// States that were come to, and the least that was spent on the way to each.
+class StateSet {
+ public:
+  /// False: it was come to before, with no more spent. States are told apart by 56 bits; one for which there is no room
+  /// is gone on from whenever it is come to.
+  bool insert(const std::string& state, unsigned spent) {
+    sim::Digest digest;
+    digest.add(state);
+    const std::uint64_t key = std::max<std::uint64_t>(digest.value() >> kSpentBits, 1);  // 0: a free place
+    spent = std::min(spent, kSpentMax);
+    std::size_t at = key % kPlaces;
+    while (places_[at] != 0 && places_[at] >> kSpentBits != key) at = (at + 1) % kPlaces;
+    if (places_[at] == 0) {
+      if (count_ == kPlaces / 2) return true;
+      ++count_;
+    } else if ((places_[at] & kSpentMax) <= spent) {
+      return false;
+    }
+    places_[at] = key << kSpentBits | spent;
+    return true;
+  }
+
+ private:
+  static constexpr unsigned kSpentBits = 8, kSpentMax = (1U << kSpentBits) - 1;
+  static constexpr std::size_t kPlaces = std::size_t{1} << 20U;
+  std::size_t count_ = 0;
+  std::array<std::uint64_t, kPlaces> places_{};
+};
 
 /// What the processes of a walk share. One of them runs at a time, so nothing here needs a lock.
 struct Board {
@@ -35,9 +66,11 @@ struct Board {
   std::uint64_t longest = 0;
   bool stopped = false;                      // runs_max has come
   bool told = false;                         // the process that ended last has said how
+  std::uint64_t idle_beats = 0;              // that the last scout came through
   std::uint64_t letters = 0;                 // of `schedule`
   std::array<char, kLettersMax> schedule{};  // of the run that goes on
   std::array<ChoiceStep, kLettersMax> steps{};
+  StateSet states;
 
   void take(std::size_t at, char option) {
     MESHBED_CHECK_MSG(at < kLettersMax, "a schedule of more letters than a walk has room for");
@@ -86,12 +119,72 @@ void bury(pid_t child, Board& board, int pipe, unsigned limit_s) {
   say(pipe, {board.schedule.data(), board.letters}, {.finding = ending_of(status, limit_s), .outcome = "crashed"});
 }
 
-class WalkingChooser final : public Chooser {
+/// What the choosers of a walk and of a replay share.
+class BoardChooser : public Chooser {
+ public:
+  BoardChooser(Board& board, int pipe, unsigned limit_s) : board_(board), pipe_(pipe), limit_s_(limit_s) {
+    alarm(limit_s_);
+  }
+
+  [[noreturn]] void end(const RunEnd& end) override {
+    if (is_scout_) _exit(0);  // who sent it comes to this end without it
+    ++board_.runs;
+    ended();
+    say(pipe_, schedule_, end);
+    board_.told = true;
+    _exit(0);
+  }
+  const std::string& schedule() const override { return schedule_; }
+
+ protected:
+  virtual void ended() {}
+
+  void write_down(char letter) {
+    board_.take(schedule_.size(), letter);
+    schedule_.push_back(letter);
+  }
+
+  /// 0 in the child.
+  pid_t fork_child() {
+    const pid_t child = fork();
+    if (child < 0) end({.finding = "fork failed: no memory or processes left", .outcome = "no fork"});
+    if (child == 0) prctl(PR_SET_PDEATHSIG, SIGKILL);
+    alarm(child == 0 ? limit_s_ : 0);
+    return child;
+  }
+
+  /// A child goes ahead and counts the beats that come to nothing; they are then taken here.
+  bool skip(const std::function<bool()>& beat) {
+    board_.idle_beats = 0;
+    const pid_t scout = fork_child();
+    if (scout == 0) {
+      is_scout_ = true;
+      while (beat()) ++board_.idle_beats;
+      _exit(0);
+    }
+    // However it ended: what made it end comes after the beats that it counted.
+    if (waitpid(scout, nullptr, 0) != scout) _exit(1);
+    alarm(limit_s_);
+    if (board_.idle_beats == 0) return false;
+    write_down(kIdle);
+    const std::uint64_t beats = board_.idle_beats;
+    for (std::uint64_t each = 0; each < beats; ++each) MESHBED_CHECK(beat());
+    return true;
+  }
+
+  Board& board_;
+  int pipe_;
+  unsigned limit_s_;
+  std::string schedule_;
+
+ private:
+  bool is_scout_ = false;
+};
+
+class WalkingChooser final : public BoardChooser {
  public:
   WalkingChooser(Board& board, int pipe, const ChoiceTreeOptions& options)
-      : board_(board), pipe_(pipe), options_(options) {
-    alarm(options_.run_limit_s);
-  }
+      : BoardChooser(board, pipe, options.run_limit_s), options_(options) {}
 
   char choose(const std::string& options) override {
     std::string awake;
@@ -113,6 +206,15 @@ class WalkingChooser final : public Chooser {
     return take(awake.back(), false);
   }
 
+  void is_in(const std::string& state, unsigned spent) override {
+    MESHBED_CHECK_MSG(asleep_.empty(), "a state is come to with time");  // else its runs would not be all that it has
+    if (options_.reduce && !board_.states.insert(state, spent)) leave();
+  }
+
+  void idle(const std::function<bool()>& beat) override {
+    if (options_.reduce && skip(beat)) asleep_.clear();
+  }
+
   void took(const ChoiceStep& step) override {
     board_.steps[schedule_.size() - 1] = step;
     asleep_ = is_actor(schedule_.back()) && step.instant ? tired_ : "";
@@ -120,38 +222,26 @@ class WalkingChooser final : public Chooser {
     if (options_.reduce && !step.changed && (is_actor(schedule_.back()) ? more_come_ : had_actor_)) leave();
   }
 
-  [[noreturn]] void end(const RunEnd& end) override {
-    ++board_.runs;
-    if (board_.runs >= options_.runs_max) board_.stopped = true;
-    say(pipe_, schedule_, end);
-    board_.told = true;
-    _exit(0);
-  }
-
   bool late() const override { return !is_actor(schedule_.back()) && had_actor_; }
-  const std::string& schedule() const override { return schedule_; }
 
  private:
+  void ended() override {
+    if (board_.runs >= options_.runs_max) board_.stopped = true;
+  }
+
   /// True in the child, which goes on; false in the parent, when the child's whole subtree has been walked.
   bool descend(char option) {
     board_.take(schedule_.size(), option);
     board_.steps[schedule_.size()] = {};
-    const pid_t child = fork();
-    if (child < 0) end({.finding = "fork failed: no memory or processes left", .outcome = "no fork"});
-    if (child == 0) {
-      prctl(PR_SET_PDEATHSIG, SIGKILL);
-      alarm(options_.run_limit_s);
-      return true;
-    }
-    alarm(0);
-    bury(child, board_, pipe_, options_.run_limit_s);
-    alarm(options_.run_limit_s);
+    const pid_t child = fork_child();
+    if (child == 0) return true;
+    bury(child, board_, pipe_, limit_s_);
+    alarm(limit_s_);
     return false;
   }
 
   char take(char option, bool more_come) {
-    board_.take(schedule_.size(), option);
-    schedule_.push_back(option);
+    write_down(option);
     more_come_ = more_come;
     return option;
   }
@@ -162,22 +252,17 @@ class WalkingChooser final : public Chooser {
     _exit(0);
   }
 
-  Board& board_;
-  int pipe_;
   const ChoiceTreeOptions& options_;
-  std::string schedule_;
   std::string asleep_;      // actors whose steps here are in runs that were walked before
   std::string tired_;       // those that will be, if the step that is taken is an actor's at this instant
   bool more_come_ = false;  // siblings of the step that was taken
   bool had_actor_ = false;  // a sibling before it was, or sleeps, that was an actor's and changed something
 };
 
-class ReplayingChooser final : public Chooser {
+class ReplayingChooser final : public BoardChooser {
  public:
   ReplayingChooser(std::string wanted, Board& board, int pipe, unsigned limit_s)
-      : wanted_(std::move(wanted)), board_(board), pipe_(pipe) {
-    alarm(limit_s);
-  }
+      : BoardChooser(board, pipe, limit_s), wanted_(std::move(wanted)) {}
   char choose(const std::string& options) override {
     const std::size_t at = schedule_.size();
     const char option = at < wanted_.size() ? wanted_[at] : options.front();
@@ -188,24 +273,18 @@ class ReplayingChooser final : public Chooser {
                            at + 1, option, options),
            .outcome = "not this program's"});
     }
-    schedule_.push_back(option);
-    board_.take(at, option);
+    write_down(option);
     return option;
   }
-  void took(const ChoiceStep&) override {}
-  [[noreturn]] void end(const RunEnd& end) override {
-    ++board_.runs;
-    say(pipe_, schedule_, end);
-    board_.told = true;
-    _exit(0);
+  void is_in(const std::string&, unsigned) override {}
+  void idle(const std::function<bool()>& beat) override {
+    if (schedule_.size() < wanted_.size() && wanted_[schedule_.size()] == kIdle) skip(beat);
   }
+  void took(const ChoiceStep&) override {}
   bool late() const override { return false; }
-  const std::string& schedule() const override { return schedule_; }
 
  private:
-  std::string wanted_, schedule_;
-  Board& board_;
-  int pipe_;
+  std::string wanted_;
 };
 
 /// Runs `body` in a child that writes lines of JSON into the pipe that it is given.

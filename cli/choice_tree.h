@@ -5,13 +5,19 @@
 // belong to everybody (time). schedule - the letters that a run took, in order; the same schedule gives the same run.
 //
 // The program is never started twice: where it chooses, the process forks, and each option is gone down by a child
-// before the next one. Two reductions, both off on demand:
+// before the next one. Four reductions, all off on demand:
 // - Actors are independent of each other: two steps at one instant, by two of them, give the same in either order. So
 //   after an actor's step was gone down, it sleeps in its siblings until something that is not an actor's step at the
 //   same instant happens (sleep sets; Godefroid, LNCS 1032, 1996).
 // - An actor's step that changed nothing is not gone down while a sibling is left: the sibling's runs have it later on.
 //   Nor is a step of time in which nothing happened, after an actor's that did something.
-// Cost: one fork an option, and memory for as many processes as the longest schedule has choices.
+// - Ways that meet in one state are gone on with once, by the way that came there first; again only by one that has
+//   spent less of what is bounded, and so may do more than the first.
+// - While nobody can do anything but look whether he can, a child goes ahead and looks at every moment; up to the first
+//   look of which something comes there is nothing to choose.
+// Cost: one fork an option, and memory for as many processes as the longest schedule has choices. A fork costs the more
+// the more processes are above it (the kernel keeps a chain of them for each mapping), so that a wait of a thousand
+// choices must not come about.
 
 #include <cstdint>
 #include <functional>
@@ -62,6 +68,13 @@ class Chooser {
   virtual ~Chooser() = default;
   /// One of `options`, none twice, one at least. Actors' letters come first.
   virtual char choose(const std::string& options) = 0;
+  /// Before a choice, after a step of time: the program is in `state`, and the same state gives the same from here on,
+  /// whatever came before it, but for what `spent` takes away: more of it leaves no more to choose. A run must not come
+  /// to one state twice. May not return.
+  virtual void is_in(const std::string& state, unsigned spent) = 0;
+  /// Before a choice: nobody can do anything but look whether he can. `beat` lets them all look, at every moment at
+  /// which they could, for a while; false: something came of it. Beats before that one are taken here, as one letter.
+  virtual void idle(const std::function<bool()>& beat) = 0;
   /// Of the option that was chosen last, when it has been taken; may not return.
   virtual void took(const ChoiceStep& step) = 0;
   /// The option that was chosen last is no actor's, though an actor's there gets something done. A replay does not

@@ -34,6 +34,9 @@ NCCL_MESH_FAILOVER_TIMEOUT_SEC = "2"
 kind = "idle"
 )";
 
+/// So that the programs' messages are long enough to be striped.
+constexpr const char* kStriped = "environment.NCCL_MESH_STRIPE_BYTES=\"1024\"";
+
 struct Wanted {
   ExploreOptions run;
   ChoiceTreeOptions tree;
@@ -48,6 +51,12 @@ struct Wanted {
     options.interruptions = interruptions.value_or(program.interruptions);
     options.late = late.value_or(program.late);
     return options;
+  }
+  Scenario scenario_for(const ExploredProgram& program) const {
+    std::vector<std::string> changes;
+    if (program.striped) changes.emplace_back(kStriped);
+    changes.insert(changes.end(), overrides.begin(), overrides.end());
+    return parse_scenario(kCluster, "explore", changes);
   }
 };
 
@@ -110,8 +119,9 @@ std::optional<Wanted> parse(const Arguments& arguments, std::ostream& out) {
   return wanted;
 }
 
-int replay_one(const Wanted& wanted, const Scenario& scenario, std::ostream& out) {
+int replay_one(const Wanted& wanted, std::ostream& out) {
   const ExploredProgram& program = wanted.programs.front();
+  const Scenario scenario = wanted.scenario_for(program);
   ExploreOptions options = wanted.options_for(program);
   options.transcript = &out;
   out << std::flush;
@@ -138,7 +148,7 @@ std::string digest_of(const std::set<std::string>& outcomes) {
   return digest.hex();
 }
 
-int explore_all(const Wanted& wanted, const Scenario& scenario, std::ostream& out) {
+int explore_all(const Wanted& wanted, std::ostream& out) {
   out << fmt::format("{:<17} {:>13} {:>5} {:>8} {:>9} {:>8} {:>8} {:>9}  digest\n", "program", "interruptions", "late",
                      "runs", "redundant", "choices", "longest", "outcomes")
       << std::flush;
@@ -146,6 +156,7 @@ int explore_all(const Wanted& wanted, const Scenario& scenario, std::ostream& ou
   bool whole = true;
   for (const ExploredProgram& program : wanted.programs) {
     const ExploreOptions options = wanted.options_for(program);
+    const Scenario scenario = wanted.scenario_for(program);
     const ChoiceTreeReport report =
         walk_choices(wanted.tree, [&](Chooser& chooser) { explore_run(scenario, options, program, chooser); });
     out << fmt::format("{:<17} {:>13} {:>5} {:>8} {:>9} {:>8} {:>8} {:>9}  {}{}\n", program.name, options.interruptions,
@@ -174,10 +185,9 @@ int explore_command(const Arguments& arguments, std::ostream& out, std::ostream&
     for (const ExploredProgram& one : explored_programs()) out << fmt::format("{:<17} {}\n", one.name, one.about);
     return kExitOk;
   }
-  const Scenario scenario = parse_scenario(kCluster, "explore", wanted->overrides);
   // Ends that are one-sided provoke warnings; what matters of them is in the findings.
   set_log_level(wanted->replay ? LogLevel::kWarn : LogLevel::kError);
-  return wanted->replay ? replay_one(*wanted, scenario, out) : explore_all(*wanted, scenario, out);
+  return wanted->replay ? replay_one(*wanted, out) : explore_all(*wanted, out);
 }
 
 }  // namespace meshbed::cli

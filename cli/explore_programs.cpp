@@ -138,12 +138,16 @@ const std::vector<ExploredProgram>& explored_programs() {
       {"message", "one message over one connection", message, 1, kAny},
       {"crossed", "a connection and a message each way at once, each on a cable of its own", crossed, 0, 0},
       {"crossed-reversed", "the same with devices that do not face each other", crossed_reversed, 0, 0},
-      {"receiver-closes", "a connection is closed with a receive posted", receiver_closes, 0, kAny},
-      {"sender-closes", "a connection is closed with a send under way", sender_closes, 0, kAny},
+      {"receiver-closes", "a connection is closed with a receive posted", receiver_closes, 1, kAny},
+      {"sender-closes", "a connection is closed with a send under way", sender_closes, 1, kAny},
       {"both-close", "both ends close with requests under way", both_close, 1, kAny},
       {"hardly-accepted", "a listener is given up after two looks at it, the connection is closed at once",
        hardly_accepted, 2, kAny},
       {"listener-closes", "a listener is closed while a connection to it is being made", listener_closes, 2, kAny},
+      {"striped", "one message in stripes over both cables", message, 1, kAny, true},
+      {"striped-receiver", "as receiver-closes, with stripes under way", receiver_closes, 1, kAny, true},
+      {"striped-sender", "as sender-closes, with stripes under way", sender_closes, 1, kAny, true},
+      {"striped-both", "as both-close, with stripes under way", both_close, 1, kAny, true},
   };
   return all;
 }

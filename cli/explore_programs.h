@@ -15,6 +15,7 @@ struct ExploredProgram {
   // See explore_turns.h; so that the walk takes seconds:
   int interruptions;
   int late;
+  bool striped = false;  // its messages go over both cables at once
 };
 
 const std::vector<ExploredProgram>& explored_programs();

@@ -21,7 +21,7 @@ bool ExploredRank::succeeded(int code, const std::string& call, Errors errors) {
 
 void ExploredRank::until_done(std::vector<Poll> polls) {
   for (std::size_t next = 0; !polls.empty(); next = polls.empty() ? 0 : next % polls.size()) {
-    const bool first = !std::exchange(polls[next].looked, true);
+    const bool first = !std::exchange(polls[next].looked, true) || polls[next].counted;
     const Answer answer = turns_.take(rank_, polls[next].name, {.circle = polls.size(), .first = first},
                                       polls[next].ready, polls[next].look);
     answer == Answer::kDone ? void(polls.erase(polls.begin() + static_cast<std::ptrdiff_t>(next))) : void(++next);
@@ -72,7 +72,8 @@ Poll ExploredRank::accepting(void* listener, void*& comm, Errors errors) {
 
 Poll ExploredRank::briefly(const Poll& poll, int looks) {
   auto left = std::make_shared<int>(looks);
-  return {poll.name, [look = poll.look, left] { return --*left == 0 ? (look(), Answer::kDone) : look(); }, poll.ready};
+  return {poll.name, [look = poll.look, left] { return --*left == 0 ? (look(), Answer::kDone) : look(); }, poll.ready,
+          true};
 }
 
 Poll ExploredRank::accepting_briefly(void* listener, void*& comm, int looks) {

@@ -25,6 +25,7 @@ struct Poll {
   std::string name;
   std::function<Turns::Answer()> look;
   std::function<bool()> ready = {};
+  bool counted = false;  // it is given up after so many looks: each of them is a change
   bool looked = false;
 };
 

@@ -68,6 +68,7 @@ Turns::Answer Turns::take(int rank, const std::string& name, Look look, const st
   if (answer == Answer::kDone) {
     seat.stale = 0;
     last_progress_ = world.now();
+    pauses_ = 0;
   } else {
     seat.stale = seat.thread->process().epoch == seat.seen_epoch ? seat.stale + 1 : 1;
   }
@@ -83,8 +84,10 @@ void Turns::play() {
   for (;;) {
     await_calls();
     if (std::all_of(seats_.begin(), seats_.end(), [](const Seat& seat) { return seat.is == Seat::Is::kGone; })) return;
+    if (std::exchange(rested_, false)) chooser_.is_in(state(), static_cast<unsigned>(interrupted_));
     const std::string choices = options();
     if (choices.empty()) {
+      if (pauses_ > 0) chooser_.idle([this] { return idle_beat(); });
       pause();
       continue;
     }
@@ -122,17 +125,48 @@ std::string Turns::options() const {
   return result;
 }
 
-void Turns::let_call(Seat& seat) {
-  sim::World& world = sim::World::get();
-  seat.is = Seat::Is::kCalling;
-  world.wake(*seat.thread);
-  await_calls();
-  between_ = false;
-  if (seat.step.changed || !seat.step.instant) {
-    under_way_ = true;
-    pause_ = 0;
+std::string Turns::state() const {
+  const sim::HostCounters& host = sim::host_counters();
+  const sim::VerbsCounters& verbs = sim::verbs_counters();
+  std::string result =
+      fmt::format("{} {} {} | {} {} {} | {} {} {} {} {}", options_.late == kNoBound ? 0 : late_, pause_, pauses_,
+                  host.management_bytes, host.open_descriptors, host.live_threads, verbs.messages, verbs.delivered,
+                  verbs.payload_bytes, verbs.in_flight, verbs.live_objects);
+  for (const Seat& seat : seats_) {
+    result += fmt::format("\n{} {} {} {} {} {}{}", static_cast<int>(seat.is), seat.call, seat.circle, seat.stale,
+                          seat.thread->process().epoch - seat.seen_epoch, seat.thread->process().epoch, seat.seen);
   }
+  return result;
+}
+
+void Turns::let_call(Seat& seat) {
+  call(seat);
+  between_ = false;
   chooser_.took(seat.step);
+}
+
+void Turns::call(Seat& seat) {
+  seat.is = Seat::Is::kCalling;
+  sim::World::get().wake(*seat.thread);
+  await_calls();
+  if (!seat.step.changed && seat.step.instant) return;
+  under_way_ = true;
+  pause_ = 0;
+}
+
+bool Turns::idle_beat() {
+  pause();
+  for (;;) {
+    for (Seat& seat : seats_) {
+      while (has_turn(seat)) {
+        call(seat);
+        if (seat.step.changed) return false;
+      }
+    }
+    if (!under_way_ || !moment(kQuiet)) break;
+  }
+  under_way_ = false;
+  return true;
 }
 
 void Turns::let_time_pass(char option) {
@@ -145,6 +179,7 @@ void Turns::let_time_pass(char option) {
   } else {
     while (moment(kQuiet)) continue;
     under_way_ = false;
+    rested_ = true;
   }
   chooser_.took(step);
 }
@@ -157,6 +192,8 @@ void Turns::pause() {
   }
   pause_ = std::clamp(2 * pause_, kPauseMin, kPauseMax);
   under_way_ = moment(pause_);
+  ++pauses_;
+  rested_ = !under_way_;
   for (Seat& seat : seats_) seat.stale = 0;
 }
 

@@ -6,6 +6,7 @@
 //   0, 1, ...  that rank makes its next call, now
 //   w          time goes on until the wire is quiet: nothing has reached any rank's process for kQuiet
 //   .          time goes on to the next moment at which something reaches a rank's process
+//   -          time goes on, and all look at every moment, up to a pause in which a look gets something done
 // A call can so be made at once after the one before, when the wire is quiet, or - `interruptions` times a run - at any
 // moment in between. At most `late` times a run does the wire deliver while a rank could get something done. A rank
 // whose last call came back with "not yet" has no turn until something has reached its process; where nobody has a turn
@@ -77,8 +78,14 @@ class Turns {
   void play();
   void await_calls();
   std::string options() const;
+  /// What all that follows depends on, where the wire is quiet: what each rank saw, for that made its process what it
+  /// is, and how far each is in looking. Not the time: no timer of a plugin is meant to be met exactly.
+  std::string state() const;
   bool has_turn(const Seat& seat) const;
   void let_call(Seat& seat);
+  void call(Seat& seat);
+  /// A pause, and what comes of it, with a look at every moment; false: a look got something done.
+  bool idle_beat();
   void let_time_pass(char option);
   void pause();
   /// Until something reaches a rank's process, and all of that instant; false: nothing within `limit`.
@@ -93,7 +100,9 @@ class Turns {
   sim::Thread* dealer_ = nullptr;
   bool under_way_ = true;  // the wire may bring something
   bool between_ = false;   // the last choice was '.'
+  bool rested_ = false;    // the last thing that happened: the wire has become quiet
   int interrupted_ = 0, late_ = 0;
+  int pauses_ = 0;  // since the last call that got something done
   Picoseconds pause_ = 0, last_progress_ = 0;
 };
 

@@ -4,7 +4,9 @@
 #include <doctest/doctest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
+#include <set>
 #include <string>
 
 using namespace meshbed::cli;
@@ -57,6 +59,38 @@ void lost_wake_up(Chooser& chooser) {
     chooser.took({.instant = true});
   }
   chooser.end({.finding = woken ? "" : "it sleeps for ever", .outcome = woken ? "woken" : "asleep"});
+}
+
+/// `rounds` times a step of time, 'a' or 'b'. `state` says what is left of the letters taken so far.
+ChoiceProgram meetings(int rounds, std::string (*state)(const std::string& taken)) {
+  return [=](Chooser& chooser) {
+    std::string taken;
+    for (int round = 0; round < rounds; ++round) {
+      taken.push_back(chooser.choose("ab"));
+      chooser.took({});
+      chooser.is_in(state(taken), 0);
+    }
+    chooser.end({.finding = "", .outcome = state(taken)});
+  };
+}
+
+/// Actor 0 can do nothing but look whether something is there, at every beat; it comes with beat `comes`, and is there
+/// at the two after it. Where `fails`, that beat is the end of the program.
+ChoiceProgram waits(int comes, bool fails = false) {
+  return [=](Chooser& chooser) {
+    int at = 0;
+    const auto beat = [&] {
+      if (++at == comes && fails) chooser.end({.finding = "it fails there", .outcome = "failed"});
+      return at < comes;
+    };
+    for (bool seen = false; !seen;) {
+      chooser.idle(beat);
+      beat();
+      seen = chooser.choose(at < comes + 2 ? "0t" : "0") == '0' && at >= comes;
+      chooser.took({.instant = chooser.schedule().back() == '0', .changed = seen || chooser.schedule().back() == 't'});
+    }
+    chooser.end({.finding = "", .outcome = "seen at " + std::to_string(at)});
+  };
 }
 
 }  // namespace
@@ -113,6 +147,66 @@ TEST_CASE("calls that changed nothing do not multiply the tree") {
   const ChoiceTreeReport reduced = walk_choices({}, program);
   CHECK(reduced.runs == 1);
   CHECK(reduced.redundant == 2);
+}
+
+TEST_CASE("ways that meet in one state are gone on with once: n + 1 runs of 2^n where only the number of a's is left") {
+  constexpr std::uint64_t n = 7;
+  const auto everything = [](const std::string& taken) { return taken; };
+  const auto count = [](const std::string& taken) {
+    return std::to_string(taken.size()) + " " + std::to_string(std::count(taken.begin(), taken.end(), 'a'));
+  };
+  const auto nothing = [](const std::string& taken) { return std::to_string(taken.size()); };
+  CHECK(walk_choices({}, meetings(n, everything)).runs == 1U << n);
+  const ChoiceTreeReport all = walk_choices({.reduce = false}, meetings(n, count));
+  CHECK(all.runs == 1U << n);
+  const ChoiceTreeReport reduced = walk_choices({}, meetings(n, count));
+  CHECK(reduced.runs == n + 1);
+  CHECK(reduced.redundant == n * (n - 1) / 2);  // two ways from each of the states before the last step, and one tree
+  CHECK(reduced.outcomes == all.outcomes);
+  CHECK(walk_choices({}, meetings(n, nothing)).runs == 1);
+}
+
+TEST_CASE("a state is gone on from again where less was spent on the way to it, and not where more was") {
+  for (const std::string ways : {"xy", "yx"}) {  // 'x' spends what 'b' needs
+    CAPTURE(ways);
+    const auto program = [&](Chooser& chooser) {
+      const bool spent = chooser.choose(ways) == 'x';
+      chooser.took({});
+      chooser.is_in("there", spent ? 1 : 0);
+      const char last = chooser.choose(spent ? "a" : "ab");
+      chooser.took({});
+      chooser.end({.finding = "", .outcome = std::string(1, last)});
+    };
+    const ChoiceTreeReport report = walk_choices({}, program);
+    CHECK(report.outcomes == std::set<std::string>{"a", "b"});
+    CHECK(report.runs == (ways == "xy" ? 3 : 2));
+    CHECK(report.redundant == (ways == "xy" ? 0 : 1));
+  }
+}
+
+TEST_CASE("a wait is looked through up to what comes of it, whose orders are all walked") {
+  const ChoiceTreeReport all = walk_choices({.reduce = false}, waits(6));
+  CHECK(all.runs == 32 * 3);  // it looks, or not, at five beats for nothing
+  const ChoiceTreeReport reduced = walk_choices({}, waits(6));
+  CHECK(reduced.runs == 3);
+  CHECK(reduced.outcomes == all.outcomes);
+  const ChoiceTreeReport longer = walk_choices({}, waits(10'000));
+  CHECK(longer.runs == 3);
+  CHECK(longer.longest == 4);  // "-tt0"
+  std::string outcome;
+  CHECK(replay_choices("-t0", {}, waits(10'000), &outcome).schedule == "-t0");
+  CHECK(outcome == "seen at 10001");
+  CHECK(replay_choices("0tt0t0", {}, waits(3), &outcome).schedule == "0tt0");  // of a walk that left nothing out
+  CHECK(outcome == "seen at 4");
+}
+
+TEST_CASE("what ends a run in the middle of a wait is found once, and its schedule leads there") {
+  const ChoiceTreeReport report = walk_choices({}, waits(100, true));
+  CHECK(report.runs == 1);
+  REQUIRE(report.findings.size() == 1);
+  CHECK(report.findings[0].schedule == "-");
+  CHECK(report.findings[0].finding == "it fails there");
+  CHECK(replay_choices("-", {}, waits(100, true)).finding == "it fails there");
 }
 
 TEST_CASE("a lost wake-up is found, with the one schedule of six that leads to it, and that leads to it again") {
