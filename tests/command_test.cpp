@@ -419,30 +419,6 @@ TEST_CASE("a diagonal with relays off is an error with both sides' subnets, unle
   CHECK(has(result, "BROKEN an error with \"dance\""));
 }
 
-TEST_CASE("perf prints nccl-tests' columns, checks every iteration and ends with the digest") {
-  const CommandResult result =
-      command("perf all_reduce_perf -b 8 -e 64K -f 4 -n 3 --scenario " + scenario_file("spark-triangle"));
-  CHECK(result.status == 0);
-  CHECK(has(result, "#       size         count      type   redop    root     time   algbw   busbw  #wrong"));
-  CHECK(has(result, "       32768          8192     float     sum      -1  "));
-  CHECK(has(result, "# Out of bounds values : 0 OK\n# Avg bus bandwidth    : "));
-  CHECK(has(result, "# digest "));
-}
-
-TEST_CASE("every operation of perf is right on a ring of four and on a dual-rail pair") {
-  for (const char* operation : {"all_reduce", "all_gather", "reduce_scatter", "broadcast", "alltoall", "sendrecv",
-                                "reduce", "gather", "scatter"}) {
-    for (const char* scenario : {"ring4", "pair-dual-rail"}) {
-      const CommandResult result =
-          command(std::string("perf ") + operation + " -b 4 -e 3M -f 7 --json --scenario " + scenario_file(scenario));
-      CHECK_MESSAGE(result.status == 0, operation, " on ", scenario);
-      const auto summary = nlohmann::json::parse(result.output);
-      CHECK(summary.at("wrong") == 0);
-      CHECK(summary.at("checked") > 0);
-    }
-  }
-}
-
 TEST_CASE("env shows each variable with its value in force and where it comes from") {
   const auto shell = nlohmann::json::parse(
       run_command_line("NCCL_MESH_RETRY_COUNT=5 NCCL_IB_TC=999 " + meshbed_program() + " env --json").output);
