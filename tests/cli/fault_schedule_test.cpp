@@ -11,7 +11,7 @@
 using namespace meshbed;
 using namespace meshbed::cli;
 
-TEST_CASE("schedules of GPU memory have several cables each, striping, and every fault; the others stay as they were") {
+TEST_CASE("schedules of GPU memory have several cables each, striping, and every fault that ends; others have none") {
   std::set<std::string> seen;
   for (std::uint64_t seed = 1; seed <= 200; ++seed) {
     const std::string text = fault_schedule(seed, Schedules::kGpuRails);
