@@ -42,6 +42,8 @@ constexpr Cabling kCablings[] = {{"ring", 2, 1}, {"ring", 2, 2}, {"ring", 2, 2},
                                  {"ring", 3, 1}, {"ring", 3, 2}, {"ring", 4, 1}, {"line", 3, 1},
                                  {"line", 3, 2}, {"line", 4, 1}, {"star", 4, 1}, {"full-mesh", 4, 1}};
 
+constexpr Cabling kRailed[] = {{"ring", 2, 2}, {"ring", 2, 2}, {"ring", 2, 3}, {"ring", 3, 2}, {"line", 3, 2}};
+
 constexpr const char* kKinds[] = {"cable_down", "cable_down", "cable_down", "cable_down",
                                   "port_down",  "node_stop",  "node_stop",  "loss",
                                   "delay",      "reorder",    "rate",       "address_change"};
@@ -50,21 +52,24 @@ constexpr const char* kKinds[] = {"cable_down", "cable_down", "cable_down", "cab
 /// gives up after NCCL_MESH_FAILOVER_TIMEOUT_SEC, 30.
 constexpr int kSurvivorsTime_s = 300;
 
+/// In which a connection of reconnect with several cables has been made and has moved most of what it moves.
+constexpr int kConnectsAndMoves_ns = 3'000'000;
+
 /// One schedule, drawn top to bottom. One draw a statement: the order of a call's arguments is the compiler's choice,
 /// and a schedule must not be.
 class Schedule {
  public:
-  explicit Schedule(std::uint64_t seed) : seed_(seed), draw_(seed) {}
+  Schedule(std::uint64_t seed, Schedules which) : seed_(seed), gpu_(which == Schedules::kGpuRails), draw_(seed) {}
 
   std::string text() {
-    const Cabling cabling = draw_.one_of(kCablings);
+    const Cabling cabling = gpu_ ? draw_.one_of(kRailed) : draw_.one_of(kCablings);
     nodes_ = cabling.nodes;
-    const std::string topology =
-        fmt::format("[topology]\nkind = \"{}\"\nnodes = {}\nrails = {}\n", cabling.kind, cabling.nodes, cabling.rails);
+    const std::string topology = fmt::format("[topology]\nkind = \"{}\"\nnodes = {}\nrails = {}\n{}", cabling.kind,
+                                             cabling.nodes, cabling.rails, gpu_ ? "gpu_direct = \"dma-buf\"\n" : "");
     cluster_ = parse_scenario(topology + "[workload]\nkind = \"idle\"\n", "schedule", {}).cluster;
     iterations_ = draw_.between(2, 5);
     const std::string environment = environment_text();
-    const std::string workload = draw_.once_in(5) ? reconnect() : collective();
+    const std::string workload = gpu_ || draw_.once_in(5) ? reconnect() : collective();
     std::string faults;
     for (int left = draw_.between(1, 4); left > 0; --left) faults += fault();
     std::string expect = "[expect]\nwrong = 0\n";
@@ -75,14 +80,14 @@ class Schedule {
       expect =
           fmt::format("[limits]\ntime = \"{}s\"\n\n{}lost = \"node{}\"\n", kSurvivorsTime_s + late_by_s_, expect, node);
     }
-    return fmt::format("# meshbed fuzz --faults --print {}\nseed = {}\n\n{}\n{}\n{}{}\n{}", seed_, seed_, topology,
-                       environment, workload, faults, expect);
+    return fmt::format("# meshbed fuzz --faults{} --print {}\nseed = {}\n\n{}\n{}\n{}{}\n{}", gpu_ ? " --gpu" : "",
+                       seed_, seed_, topology, environment, workload, faults, expect);
   }
 
  private:
   std::string environment_text() {
     const int timeout = draw_.between(8, 11);
-    const int stripe_bytes = draw_.one_of({0, 128, 4'096, 131'072});
+    const int stripe_bytes = gpu_ ? draw_.one_of({128, 4'096, 131'072}) : draw_.one_of({0, 128, 4'096, 131'072});
     const int queue_pairs = draw_.between(1, 2);
     return fmt::format(
         "[environment]\nNCCL_IB_TIMEOUT = \"{}\"\nNCCL_MESH_STRIPE_BYTES = \"{}\"\n"
@@ -113,11 +118,11 @@ class Schedule {
 
   std::string reconnect() {
     reconnects_ = true;
-    const int bytes = draw_.one_of({16, 4'096, 65'536});
+    const int bytes = gpu_ ? draw_.one_of({16, 4'096, 65'536, 400'000}) : draw_.one_of({16, 4'096, 65'536});
     const int parts = draw_.between(1, 8);
     const int receives = draw_.one_of({1, 3, 12});
-    return fmt::format("[workload]\nkind = \"reconnect\"\nbytes = {}\niterations = {}\nreceives = {}\nparts = {}\n",
-                       bytes, iterations_, receives, parts);
+    return fmt::format("[workload]\nkind = \"reconnect\"\nbytes = {}\niterations = {}\nreceives = {}\nparts = {}\n{}",
+                       bytes, iterations_, receives, parts, gpu_ ? "memory = \"gpu\"\n" : "");
   }
 
   /// When a fault begins: within the moments in which messages are under way, and now and then between them; now and
@@ -128,7 +133,7 @@ class Schedule {
       text = fmt::format("point = \"iteration\"\niteration = {}\n", draw_.between(0, iterations_ - 1));
     }
     const bool at_once = draw_.once_in(4) || (connected && reconnects_);
-    return text + fmt::format("at = \"{}ns\"\n", at_once ? 0 : draw_.between(1, 400'000));
+    return text + fmt::format("at = \"{}ns\"\n", at_once ? 0 : draw_.between(1, gpu_ ? kConnectsAndMoves_ns : 400'000));
   }
 
   /// Shorter than the retries, and longer; once a schedule so long that a peer is asked whether it is there.
@@ -175,6 +180,7 @@ class Schedule {
   }
 
   std::uint64_t seed_;
+  bool gpu_;
   Draw draw_;
   models::Cluster cluster_;
   int nodes_ = 0, iterations_ = 0, late_by_s_ = 0;
@@ -184,6 +190,6 @@ class Schedule {
 
 }  // namespace
 
-std::string fault_schedule(std::uint64_t seed) { return Schedule(seed).text(); }
+std::string fault_schedule(std::uint64_t seed, Schedules which) { return Schedule(seed, which).text(); }
 
 }  // namespace meshbed::cli

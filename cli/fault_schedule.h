@@ -9,8 +9,13 @@
 
 namespace meshbed::cli {
 
+enum class Schedules {
+  kAny,
+  kGpuRails,  // pairs, rings and lines with several cables each; grouped receives into GPU memory, striped
+};
+
 /// The text of a scenario file. But for a node that loses its power and an address that stays another one, its faults
 /// end soon enough for every connection to be taken up again. Right is what its [expect] says.
-std::string fault_schedule(std::uint64_t seed);
+std::string fault_schedule(std::uint64_t seed, Schedules which = Schedules::kAny);
 
 }  // namespace meshbed::cli

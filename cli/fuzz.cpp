@@ -67,8 +67,8 @@ struct Child {
   std::string text;
 };
 
-Child start(std::uint64_t seed) {
-  const std::string schedule = fault_schedule(seed);
+Child start(std::uint64_t seed, Schedules which) {
+  const std::string schedule = fault_schedule(seed, which);
   const ChildProcess child = start_child([&](int pipe) {
     alarm(kLimit_s);
     // What the plugin says of faults is told for one schedule at a time, by `meshbed run`.
@@ -101,12 +101,12 @@ Ending ending_of(const Child& child, int status) {
 /// Runs the schedules `first`, `first` + 1, ...; `jobs` at a time.
 class Fuzz {
  public:
-  Fuzz(std::uint64_t first, std::uint64_t count, std::size_t jobs, std::ostream& out)
-      : next_(first), end_(first + count), jobs_(jobs), out_(out) {}
+  Fuzz(Schedules which, std::uint64_t first, std::uint64_t count, std::size_t jobs, std::ostream& out)
+      : which_(which), next_(first), end_(first + count), jobs_(jobs), out_(out) {}
 
   int run() {
     while (next_ < end_ || !children_.empty()) {
-      while (next_ < end_ && children_.size() < jobs_) children_.push_back(start(next_++));
+      while (next_ < end_ && children_.size() < jobs_) children_.push_back(start(next_++, which_));
       look();
     }
     out_ << fmt::format("{} schedules: {} right, {} broken; {} steps of faults, {} nodes lost\n", right_ + broken_,
@@ -148,12 +148,13 @@ class Fuzz {
     }
     if (++broken_ > kTold) return;
     out_ << fmt::format(
-                "schedule {}: {}\n  again: meshbed fuzz --faults --print {} > schedule.toml && meshbed run "
+                "schedule {}: {}\n  again: meshbed fuzz --faults{} --print {} > schedule.toml && meshbed run "
                 "schedule.toml\n",
-                child.seed, ending.finding, child.seed)
+                child.seed, ending.finding, which_ == Schedules::kGpuRails ? " --gpu" : "", child.seed)
          << std::flush;
   }
 
+  Schedules which_;
   std::uint64_t next_, end_;
   std::size_t jobs_;
   std::ostream& out_;
@@ -167,11 +168,12 @@ int fuzz_command(const Arguments& arguments, std::ostream& out, std::ostream& er
   if (std::find(arguments.begin(), arguments.end(), "--explore") != arguments.end()) {
     return explore_command(arguments, out, err);
   }
-  bool faults = false, explore = false;
+  bool faults = false, explore = false, gpu = false;
   std::string first = "1", count = "1000", print;
   std::string jobs = std::to_string(std::max(1U, std::thread::hardware_concurrency()));
   Syntax syntax("fuzz --faults [options], or fuzz --explore [options]");
   syntax.options.add_options()("faults", po::bool_switch(&faults), "random fault schedules, in the simulated world")(
+      "gpu", po::bool_switch(&gpu), "schedules of another kind: GPU memory, striped over several cables")(
       "explore", po::bool_switch(&explore),
       "every order of the calls of two ranks; its options: fuzz --explore --help")(
       "first", po::value(&first)->value_name("N")->default_value(first), "number of the first schedule")(
@@ -181,11 +183,12 @@ int fuzz_command(const Arguments& arguments, std::ostream& out, std::ostream& er
   if (!parse_arguments(arguments, syntax, out)) return kExitOk;
   if (!faults) throw std::runtime_error("fuzz: what shall be fuzzed? There are --faults and --explore");
   constexpr std::uint64_t kMost = 1'000'000'000'000;
+  const Schedules which = gpu ? Schedules::kGpuRails : Schedules::kAny;
   if (!print.empty()) {
-    out << fault_schedule(parse_count("--print", print, 0, kMost));
+    out << fault_schedule(parse_count("--print", print, 0, kMost), which);
     return kExitOk;
   }
-  return Fuzz(parse_count("--first", first, 0, kMost), parse_count("--count", count, 1, kMost),
+  return Fuzz(which, parse_count("--first", first, 0, kMost), parse_count("--count", count, 1, kMost),
               parse_count("--jobs", jobs, 1, 1024), out)
       .run();
 }

@@ -5,10 +5,12 @@
 // One RankHost a rank; its calls may come from any thread of that rank. Nothing here may be called from `catch (...)`
 // or `noexcept` code: a simulated thread is ended by an exception that must pass through.
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -37,6 +39,8 @@ class GpuMemory {
   virtual int descriptor() const = 0;
   /// Byte `at`, as the GPU reads it now.
   virtual std::uint8_t seen(std::uint64_t at) const = 0;
+  /// The GPU writes these from byte 0 on.
+  virtual void write(std::span<const std::byte> bytes) = 0;
 };
 
 class RankHost {

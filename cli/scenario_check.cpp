@@ -87,6 +87,21 @@ void check_bytes(const Scenario& scenario, const ScenarioSpec& spec, Diagnostics
   }
 }
 
+void check_memory(const Scenario& scenario, const ScenarioSpec& spec, Diagnostics& diagnostics) {
+  if (!scenario.workload.gpu_memory) return;
+  const Place& place = spec.workload.at("memory");
+  if (scenario.workload.kind != WorkloadKind::kReconnect) {
+    return diagnostics.add(place, "memory: gpu is for reconnect; other workloads have their messages in host memory");
+  }
+  for (const auto& node : scenario.cluster.nodes) {
+    if (std::all_of(node.nics.begin(), node.nics.end(), [](const models::Nic& nic) { return nic.dma_buf; })) continue;
+    return diagnostics.add(place,
+                           fmt::format("memory: the adapters of {} take no dma-buf of GPU memory: set gpu_direct "
+                                       "to dma-buf or both",
+                                       node.name));
+  }
+}
+
 void check_workload(const Scenario& scenario, const ScenarioSpec& spec, Diagnostics& diagnostics) {
   const Workload& workload = scenario.workload;
   const WorkloadSpec& said = spec.workload;
@@ -102,6 +117,7 @@ void check_workload(const Scenario& scenario, const ScenarioSpec& spec, Diagnost
                                                            nodes, ranks, models::kNodesMax));
   }
   if (ranks <= models::kNodesMax) check_bytes(scenario, spec, diagnostics);
+  check_memory(scenario, spec, diagnostics);
   if (workload.root >= ranks && nodes > 0) {
     diagnostics.add(said.at("root"), fmt::format("root: {} is no rank; there are {} ranks", workload.root, ranks));
   }

@@ -107,6 +107,13 @@ const Section<WorkloadSpec> kWorkload{
          [](const Value& v, WorkloadSpec& s) {
            v.integer(s.value.parts, {1, nccl::kMaxGroupedReceives});
          }},
+        {"memory", "text", "'host'",
+         "reconnect: where messages lie: host or gpu, whose adapters must have gpu_direct dma-buf or both; simulated",
+         [](const Value& v, WorkloadSpec& s) {
+           std::string memory = "host";
+           v.choice(memory, {"host", "gpu"});
+           s.value.gpu_memory = memory == "gpu";
+         }},
         {"recording", "text", "", "nccl-calls: file of recorded calls, relative to the scenario file",
          [](const Value& v, WorkloadSpec& s) { v.text(s.value.recording); }},
         {"other_devices", "boolean", "false",

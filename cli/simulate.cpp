@@ -47,6 +47,7 @@ class SimulatedGpuMemory final : public GpuMemory {
   void* address() const override { return reinterpret_cast<void*>(buffer_->address); }
   int descriptor() const override { return descriptor_; }
   std::uint8_t seen(std::uint64_t at) const override { return static_cast<std::uint8_t>(buffer_->bytes[at]); }
+  void write(std::span<const std::byte> bytes) override { std::memcpy(buffer_->bytes, bytes.data(), bytes.size()); }
 
  private:
   std::shared_ptr<sim::DeviceBuffer> buffer_;

@@ -8,10 +8,12 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <cstring>
 #include <filesystem>
 #include <map>
 #include <set>
+#include <span>
 
 #include "cli/fault_board.h"
 #include "cli/pattern.h"
@@ -26,6 +28,9 @@ namespace {
 constexpr std::uint64_t kObjectsPerRank = 64;
 /// The same of every further cable to a neighbour, over which connections are striped.
 constexpr std::uint64_t kObjectsPerCable = 16;
+/// And for each of its devices, where messages come into GPU memory: a flusher's queue pair, completion queue and word,
+/// and those of one that takes its place.
+constexpr std::uint64_t kFlusherObjectsPerDevice = 6;
 
 /// Beyond the first between two nodes, where most lie side by side.
 std::uint64_t further_cables(const models::Cluster& cluster) {
@@ -45,6 +50,13 @@ struct Board {
   Picoseconds duration_ps = 0;
 };
 
+/// Of all nodes.
+std::uint64_t devices_of(const Scenario& scenario) {
+  std::uint64_t devices = 0;
+  for (const auto& node : scenario.cluster.nodes) devices += node.nics.size();
+  return devices;
+}
+
 /// Each verbs context, completion channel and socket has one.
 std::int64_t open_descriptors() {
   return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), std::filesystem::directory_iterator());
@@ -54,6 +66,15 @@ std::int64_t open_descriptors() {
 struct Buffers {
   std::vector<float> out, in;
 };
+
+/// Where messages lie that the GPU sends and receives. nullptr: in the buffers themselves.
+struct GpuBuffers {
+  std::unique_ptr<GpuMemory> out, in;
+};
+
+float* floats_of(const std::unique_ptr<GpuMemory>& gpu, std::vector<float>& host) {
+  return gpu != nullptr ? static_cast<float*>(gpu->address()) : host.data();
+}
 
 /// One rank's connections, one after the other.
 class Reconnecting {
@@ -69,6 +90,14 @@ class Reconnecting {
         in_(buffers.in) {
     out_.resize(receives_ * parts_ * part_floats_);
     in_.resize(out_.size());
+  }
+
+  /// To be called before the first one, where messages are to lie in GPU memory.
+  Result<void> move_to_gpu() {
+    gpu_ = {.out = host_.gpu_memory(out_.size() * sizeof(float)), .in = host_.gpu_memory(in_.size() * sizeof(float))};
+    if (gpu_.out != nullptr && gpu_.in != nullptr) return ok();
+    return Error{
+        .code = ErrorCode::kInvalidArgument, .scope = Scope::kJob, .text = "memory = \"gpu\": this world has no GPUs"};
   }
 
   Result<void> once(int number) {
@@ -127,19 +156,20 @@ class Reconnecting {
   }
 
   Result<void> exchange(void* send, void* receive, std::uint32_t salt) {
-    const std::uint64_t bytes = out_.size() * sizeof(float);
     fill(rank_pattern(host_.rank(), 0, salt), coll::DataType::kFloat32, out_.data(), out_.size());
+    if (gpu_.out != nullptr) gpu_.out->write(std::as_bytes(std::span(out_)));
     void *out_memory = nullptr, *in_memory = nullptr;
-    if (auto done = call("regMr", net_.register_memory(send, out_.data(), bytes, &out_memory)); !done) return done;
-    if (auto done = call("regMr", net_.register_memory(receive, in_.data(), bytes, &in_memory)); !done) return done;
+    if (auto done = enlist(send, gpu_.out, out_, &out_memory); !done) return done;
+    if (auto done = enlist(receive, gpu_.in, in_, &in_memory); !done) return done;
     std::vector<void*> in, out;  // requests, in the order in which they were posted
-    std::size_t received = 0, sent = 0;
-    while (received < receives_ || sent < receives_ * parts_) {
+    std::size_t received = 0, sent = 0, read = 0;
+    while (read < receives_ || sent < receives_ * parts_) {
       if (auto done = post_receives(receive, in_memory, in); !done) return done;
       if (auto done = post_sends(send, out_memory, out); !done) return done;
       if (auto done = finish(in, received, parts_); !done) return done;
+      if (auto done = read_received(receive, in_memory, received, read); !done) return done;
       if (auto done = finish(out, sent, 1); !done) return done;
-      if (auto fine = wait(received < receives_ || sent < receives_ * parts_); !fine) return fine;
+      if (auto fine = wait(read < receives_ || sent < receives_ * parts_); !fine) return fine;
     }
     const int source = (host_.rank() + host_.ranks() - 1) % host_.ranks();
     const std::uint64_t wrong =
@@ -151,16 +181,53 @@ class Reconnecting {
     return call("deregMr", net_.deregister_memory(receive, in_memory));
   }
 
+  Result<void> enlist(void* comm, const std::unique_ptr<GpuMemory>& gpu, std::vector<float>& host, void** memory) {
+    const std::uint64_t bytes = host.size() * sizeof(float);
+    if (gpu == nullptr) return call("regMr", net_.register_memory(comm, host.data(), bytes, memory));
+    return call("regMrDmaBuf", net_.register_dma_buf(comm, gpu->address(), bytes, gpu->descriptor(), memory));
+  }
+
+  using Group = std::array<coll::ReceivePart, nccl::kMaxGroupedReceives>;
+  Group group_of(std::size_t receive, void* memory) {
+    Group group;
+    for (std::size_t part = 0; part < parts_; ++part) {
+      group[part] = {.data = floats_of(gpu_.in, in_) + (receive * parts_ + part) * part_floats_,
+                     .size_bytes = part_floats_ * sizeof(float),
+                     .tag = static_cast<int>(part),
+                     .handle = memory};
+    }
+    return group;
+  }
+
+  /// Counts those receives whose bytes are there for who asked for them: where that is the GPU, each is flushed, and
+  /// taken in as the GPU sees it then.
+  Result<void> read_received(void* comm, void* memory, std::size_t received, std::size_t& read) {
+    if (gpu_.in == nullptr) read = received;
+    for (; read < received; ++read) {
+      if (!flushes_) {
+        const Group group = group_of(read, memory);
+        if (auto done = call("iflush", net_.flush(comm, {group.data(), parts_}, &flush_)); !done) return done;
+        flushes_ = true;
+      }
+      bool is_done = flush_ == nullptr;
+      std::uint64_t bytes = 0;
+      if (!is_done) {
+        if (auto done = call("test", net_.test(flush_, &is_done, &bytes)); !done) return done;
+      }
+      if (!is_done) return ok();
+      flushes_ = false;
+      flush_ = nullptr;
+      const std::uint64_t size = parts_ * part_floats_ * sizeof(float), begin = read * size;
+      const auto taken = std::as_writable_bytes(std::span(in_)).subspan(begin, size);
+      for (std::uint64_t at = 0; at < size; ++at) taken[at] = std::byte{gpu_.in->seen(begin + at)};
+    }
+    return ok();
+  }
+
   /// As many as are taken now.
   Result<void> post_receives(void* comm, void* memory, std::vector<void*>& posted) {
     while (posted.size() < receives_) {
-      std::array<coll::ReceivePart, nccl::kMaxGroupedReceives> group;
-      for (std::size_t part = 0; part < parts_; ++part) {
-        group[part] = {.data = in_.data() + (posted.size() * parts_ + part) * part_floats_,
-                       .size_bytes = part_floats_ * sizeof(float),
-                       .tag = static_cast<int>(part),
-                       .handle = memory};
-      }
+      const Group group = group_of(posted.size(), memory);
       void* request = nullptr;
       if (auto done = call("irecv", net_.receive_group(comm, {group.data(), parts_}, &request)); !done) return done;
       if (request == nullptr) return ok();
@@ -172,7 +239,7 @@ class Reconnecting {
   Result<void> post_sends(void* comm, void* memory, std::vector<void*>& posted) {
     while (posted.size() < receives_ * parts_) {
       const std::size_t group = posted.size() / parts_, part = (posted.size() + group) % parts_;
-      float* const data = out_.data() + (group * parts_ + part) * part_floats_;
+      float* const data = floats_of(gpu_.out, out_) + (group * parts_ + part) * part_floats_;
       void* request = nullptr;
       const int code = net_.send(comm, data, part_floats_ * sizeof(float), static_cast<int>(part), memory, &request);
       if (auto done = call("isend", code); !done) return done;
@@ -206,6 +273,9 @@ class Reconnecting {
   Board& board_;
   std::size_t part_floats_, parts_, receives_;
   std::vector<float>&out_, &in_;
+  GpuBuffers gpu_;
+  bool flushes_ = false;  // the receive that is read next
+  void* flush_ = nullptr;
 };
 
 class ReconnectRun final : public WorkloadRun {
@@ -228,6 +298,9 @@ class ReconnectRun final : public WorkloadRun {
     const std::uint64_t warns = coll::warn_count();
     if (const int code = net.init(1); code != nccl::kNcclSuccess) return table_error(net, "init", code, warns);
     Reconnecting rank(host, net, workload_, buffers_[static_cast<std::size_t>(host.rank() - first_rank_)], board_);
+    if (workload_.gpu_memory) {
+      if (auto moved = rank.move_to_gpu(); !moved) return moved;
+    }
     const Picoseconds began_ps = host.now_ps();
     const int times = workload_.iterations, settled = times / 10;
     std::int64_t before = 0;
@@ -283,8 +356,10 @@ class ReconnectRun final : public WorkloadRun {
     const sim::HostCounters& host = result.simulation.host;
     // Each rank has some of its own, and those of one connection each way, on each of the cables that it is striped
     // over.
-    const std::uint64_t most =
+    std::uint64_t most =
         (kObjectsPerRank + further_cables(scenario.cluster) * kObjectsPerCable) * static_cast<std::uint64_t>(ranks_);
+    if (workload_.gpu_memory)
+      most += kFlusherObjectsPerDevice * devices_of(scenario) * static_cast<std::uint64_t>(workload_.ranks_per_node);
     result.proofs.push_back(
         {"nothing is left behind",
          verbs.live_objects == 0 && host.open_descriptors == 0 && verbs.peak_objects <= most &&

@@ -15,6 +15,12 @@ TEST_CASE("300 random fault schedules end right, and say how many faults that we
   CHECK(result.output.find(" 0 nodes lost") == std::string::npos);
 }
 
+TEST_CASE("60 random fault schedules of GPU memory over several cables end right: the GPU sees what was flushed") {
+  const CommandResult result = run_command_line(meshbed_program() + " fuzz --faults --gpu --count 60 2>&1");
+  CHECK_MESSAGE(result.status == 0, result.output);
+  CHECK(result.output.find("60 schedules: 60 right, 0 broken; ") != std::string::npos);
+}
+
 TEST_CASE("a schedule is a scenario file, equal for equal numbers, and runs as one") {
   const std::string print = meshbed_program() + " fuzz --faults --print ";
   const CommandResult once = run_command_line(print + "7"), twice = run_command_line(print + "7");

@@ -57,9 +57,10 @@ TEST_CASE(
 }
 
 TEST_CASE("all-to-all over two channels on rings of four and eight is no slower where connections may change over") {
-  for (const auto& [name, iterations] : {std::pair("ring4-alltoall", 120), std::pair("ring8", 40)}) {
+  for (const char* name : {"ring4-alltoall", "ring8"}) {
     CAPTURE(name);
-    const auto time_ns = [&](const char* balance) {
+    const auto time_ns = [name](const char* balance) {
+      const int iterations = name == std::string("ring8") ? 40 : 120;
       int status = -1;
       const nlohmann::json summary =
           run_scenario(name, status,

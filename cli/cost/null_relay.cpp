@@ -1,10 +1,12 @@
 #include "cli/cost/null_relay.h"
 
+#include <poll.h>
 #include <unistd.h>
 
 #include <array>
 #include <ctime>
 #include <filesystem>
+#include <fstream>
 
 #include "cli/cost/null_wire.h"
 #include "plugin/net/chain_search.h"
@@ -19,7 +21,10 @@ namespace {
 constexpr int kRounds = 100'000, kRoundUs = 100;
 
 /// The service works while this thread sleeps, and comes to rest.
-void settle() { ::usleep(kRoundUs); }
+void settle() {
+  const timespec round{.tv_sec = 0, .tv_nsec = kRoundUs * 1'000};
+  ::ppoll(nullptr, 0, &round, nullptr);
+}
 
 /// Tries until `done` says true; 10 s at most.
 template <typename Done>
@@ -36,24 +41,23 @@ T value_of(Result<T> result) {
   return std::move(*result);
 }
 
-/// The CPU clock of the one thread that this process has beside its first one.
-clockid_t clock_of_other_thread() {
-  long found = 0;
+/// Where the kernel tells the CPU time of the one thread that this process has beside its first one: proc(5),
+/// schedstat.
+std::string times_of_other_thread() {
+  std::string found;
   for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
-    const long number = std::stol(task.path().filename());
-    if (number == ::getpid()) continue;
-    require(found == 0, "the plugin has more than one thread");
-    found = number;
+    if (task.path().filename() == std::to_string(::getpid())) continue;
+    require(found.empty(), "the plugin has more than one thread");
+    found = task.path() / "schedstat";
   }
-  require(found != 0, "the plugin has no thread");
-  // Linux: a thread's number, inverted, above three bits that say "scheduler's time" (2) and "of a thread" (4).
-  return static_cast<clockid_t>(~static_cast<unsigned>(found) << 3U | 6U);
+  require(!found.empty(), "the plugin has no thread");
+  return found;
 }
 
 }  // namespace
 
 NullRelay::NullRelay(const std::string& plugin, std::size_t message_bytes)
-    : plugin_(plugin), source_(message_bytes), target_(message_bytes), service_clock_(clock_of_other_thread()) {
+    : plugin_(plugin), source_(message_bytes), target_(message_bytes), service_times_(times_of_other_thread()) {
   transport_ = value_of(net::Transport::open(net::Config()));
   connect();
   source_memory_ = value_of(transport_->register_memory(
@@ -170,9 +174,10 @@ void NullRelay::burst(std::size_t messages) {
 }
 
 std::int64_t NullRelay::service_cpu_ns() const {
-  timespec now{};
-  require(::clock_gettime(service_clock_, &now) == 0, "the service's thread is gone");
-  return std::int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
+  std::ifstream times(service_times_);
+  std::int64_t on_cpu_ns = 0;
+  require(static_cast<bool>(times >> on_cpu_ns), "the kernel does not tell the service's CPU time");
+  return on_cpu_ns;
 }
 
 }  // namespace meshbed::cost

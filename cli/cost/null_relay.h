@@ -6,7 +6,6 @@
 // silent until all is there. So what a message costs does not hang on which thread was faster.
 
 #include <cstdint>
-#include <ctime>
 #include <memory>
 #include <string>
 #include <vector>
@@ -44,7 +43,7 @@ class NullRelay {
   net::Memory* source_memory_ = nullptr;
   void *listen_ = nullptr, *receive_ = nullptr, *target_handle_ = nullptr;
   std::vector<unsigned char> source_, target_;
-  clockid_t service_clock_;
+  std::string service_times_;
 };
 
 /// What callgrind counts for a relay: what runs in the thread of a plugin's service.

@@ -11,6 +11,25 @@
 using namespace meshbed;
 using namespace meshbed::cli;
 
+TEST_CASE("schedules of GPU memory have several cables each, striping, and every fault that ends; others have none") {
+  std::set<std::string> seen;
+  for (std::uint64_t seed = 1; seed <= 200; ++seed) {
+    const std::string text = fault_schedule(seed, Schedules::kGpuRails);
+    const Scenario scenario = parse_scenario(text, "schedule", {});
+    CHECK(scenario.workload.kind == WorkloadKind::kReconnect);
+    CHECK(scenario.workload.gpu_memory);
+    CHECK(text.find("rails = 1\n") == std::string::npos);
+    CHECK(text.find("STRIPE_BYTES = \"0\"") == std::string::npos);
+    CHECK(fault_schedule(seed).find("gpu") == std::string::npos);
+    if (scenario.workload.parts > 1) seen.insert("grouped receives");
+    for (const Fault& fault : scenario.faults) seen.insert(fault.kind);
+  }
+  for (const char* wanted : {"grouped receives", "cable_down", "port_down", "node_stop", "loss", "delay", "reorder",
+                             "rate", "address_change"}) {
+    CHECK_MESSAGE(seen.count(wanted) == 1, wanted);
+  }
+}
+
 TEST_CASE("schedules draw every cabling, workload and fault that they are to draw, and each is a scenario") {
   std::set<std::string> seen;
   for (std::uint64_t seed = 1; seed <= 400; ++seed) {
