@@ -215,7 +215,7 @@ void Connection::listen_to_silence() {
     silent_since_ns_ = now;
     silent_group_ = next_group();
   }
-  if (now - silent_since_ns_ < patience_ns_ || !can_resume()) return;
+  if (now - silent_since_ns_ < patience_ns_) return;
   patience_ns_ *= 2;
   probe();
 }

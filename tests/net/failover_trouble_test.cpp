@@ -186,6 +186,28 @@ TEST_CASE("NCCL_MESH_FAILOVER_TIMEOUT_SEC=0: a connection ends with its cable, t
   CHECK(result.outcome == OutcomeKind::kFinished);
 }
 
+TEST_CASE("NCCL_MESH_FAILOVER_TIMEOUT_SEC=0: who only waits finds out that the cable has gone, and ends") {
+  const auto result = run_mesh(
+      with(with(pair_cluster(1), "NCCL_IB_TIMEOUT", "10"), "NCCL_MESH_FAILOVER_TIMEOUT_SEC", "0"), [](MeshRank& rank) {
+        const Comms comms = rank.connect_both(1 - rank.rank(), 0);
+        Buffer buffer = rank.buffer(rank.rank() == 0 ? comms.send : comms.receive, 100, 1);
+        void* request = rank.rank() == 0 ? nullptr : rank.receive(comms.receive, buffer);
+        rank.meet("posted", 2);
+        if (rank.rank() == 0) set_cable(0, false, 1000 * kMs);
+        // What is announced is never sent, and what is to be sent is never announced.
+        int outcome = 0;
+        while (rank.rank() == 0 && outcome == 0) {
+          outcome = rank.net().isend(comms.send, buffer.bytes.data(), 100, 9, buffer.memory, nullptr, &request);
+        }
+        CHECK((rank.rank() == 0 ? outcome == nccl::kNcclRemoteError : rank.finish(request) == -1));
+        CHECK(rank.warnings().find("transport retry counter exceeded") != std::string::npos);
+        CHECK(sim::World::get().now() < 10'000 * kMs);
+        rank.release(rank.rank() == 0 ? comms.send : comms.receive, buffer);
+        rank.close(comms);
+      });
+  CHECK(result.outcome == OutcomeKind::kFinished);
+}
+
 namespace {
 
 /// The last rank waits for a message whose sender, rank 0, is away for `away`; within that time there is `trouble`, and
