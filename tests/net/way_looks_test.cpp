@@ -86,7 +86,7 @@ TEST_CASE("two ways: what another process of the node has in flight over its por
 TEST_CASE("two ways: what a process had in flight when it ended is soon no reason to change any more") {
   const Crowd crowd{.ranks_a_node = 2,
                     .pairs = {{0, 2, {.messages = 1400, .at_once = 4, .bytes = kMiB}},
-                              {5, 6, {.messages = 100, .at_once = 4, .bytes = kMiB}, true}},
+                              {1, 6, {.messages = 100, .at_once = 4, .bytes = kMiB}, true}},
                     .done = [](MeshRank& rank) {
                       const Json send = connection_of(state_of(rank), "send");
                       CHECK(changes_of(send) == 0);
