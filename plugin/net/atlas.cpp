@@ -195,6 +195,14 @@ void Atlas::forget_before(std::int64_t heard_ns) {
   std::erase_if(nodes_, [](const AtlasNode& node) { return node.doors.empty(); });
 }
 
+void Atlas::forget_loads_before(std::int64_t heard_ns) {
+  for (AtlasNode& node : nodes_) {
+    for (RelayDoor& door : node.doors) {
+      if (door.heard_ns < heard_ns) door.traffic.clear();
+    }
+  }
+}
+
 std::optional<std::vector<Hop>> Atlas::chain(const ChainRequest& request) const {
   auto found = find(request);
   if (!found) return std::nullopt;

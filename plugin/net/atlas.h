@@ -72,6 +72,8 @@ class Atlas {
   void add(std::uint64_t node, RelayDoor door, std::vector<PeerAddress> addresses);
   /// Processes that answered last before then are gone, with their loads, and nodes that have no other one.
   void forget_before(std::int64_t heard_ns);
+  /// Those are perhaps still there, but what they had in flight then says nothing of now.
+  void forget_loads_before(std::int64_t heard_ns);
   const std::vector<AtlasNode>& nodes() const { return nodes_; }
 
   /// The relays between us and the target, the nearest first; nullopt: there is no chain of at most hop_limit cables.

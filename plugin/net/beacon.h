@@ -42,7 +42,7 @@ struct Beacon {
   std::uint8_t hop_limit = 0;
   std::uint64_t query = 0;
   std::uint64_t node = 0;
-  // ANSWER:
+  // ANSWER, and `process` in a QUERY too:
   std::uint32_t process = 0;
   std::uint16_t circuit_port = 0;
   std::vector<PeerAddress> addresses;

@@ -20,6 +20,9 @@ namespace {
 /// by now however busy its machine is.
 constexpr std::size_t kUnansweredMost = 4;
 constexpr std::int64_t kAnswersLatestNs = 250'000'000;
+/// Likewise for what it had in flight: not so many looks that they would have a connection change over.
+constexpr std::size_t kUnweighedMost = 2;
+constexpr std::int64_t kLoadsLatestNs = 20'000'000;
 
 Error socket_error(const std::string& what, int error_number) {
   return {.code = ErrorCode::kSystem,
@@ -95,8 +98,11 @@ void Scout::ask(int cables) {
   {
     const std::lock_guard lock(mutex_);
     const std::int64_t now = now_ns();
-    const Question& earlier = asked_[(next_asked_ + asked_.size() - kUnansweredMost) % asked_.size()];
-    atlas_.forget_before(std::min(earlier.asked_ns, now - kAnswersLatestNs));
+    const auto asked_before = [this](std::size_t questions) {
+      return asked_[(next_asked_ + asked_.size() - questions) % asked_.size()].asked_ns;
+    };
+    atlas_.forget_before(std::min(asked_before(kUnansweredMost), now - kAnswersLatestNs));
+    atlas_.forget_loads_before(std::min(asked_before(kUnweighedMost), now - kLoadsLatestNs));
     asked_[next_asked_++ % asked_.size()] = {.query = query, .asked_ns = now};
   }
   const Encoded beacon({.type = BeaconType::kQuery,

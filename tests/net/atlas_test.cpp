@@ -234,7 +234,12 @@ TEST_CASE("who answered last too long ago is forgotten, with its loads, and a no
   diagonal.atlas.add(
       2, {.process = 7, .port = 5007, .traffic = {{Diagonal::address(101, 2), 2 * kMiB}}, .heard_ns = 40}, addresses);
   diagonal.atlas.forget_before(40);
+  diagonal.atlas.forget_loads_before(40);
   CHECK(diagonal.first() == 4);
+  Atlas without_load = diagonal.atlas;
+  without_load.forget_loads_before(41);
+  CHECK(without_load.nodes()[0].doors.size() == 2);
+  CHECK(without_load.chain(diagonal.request)->front().node == 2);
   diagonal.atlas.forget_before(41);
   REQUIRE(diagonal.atlas.nodes().size() == 2);
   CHECK(diagonal.atlas.nodes()[0].doors.size() == 1);
