@@ -56,10 +56,6 @@ TEST_CASE("a world that does not exist is answered with those that do, and each 
   CHECK(command_all("run x.toml --world moon").output ==
         "meshbed: --world moon: there is no such world; accepted: sim, emu, metal\n");
   CHECK(has(command_all("run x.toml --world emu --fabric fluid"), "--fabric and --contexts are the simulated world's"));
-  for (const char* command : {"run x.toml", "perf all_reduce --scenario x.toml"}) {
-    CHECK(has(command_all(std::string(command) + " --time-limit 5"),
-              "--time-limit is for --world emu and metal; of simulated time, say --set limits.time=5s"));
-  }
   CHECK(has(command_all("bench perftest --world sim " + scenario_file("pair")),
             "--world sim: there is no such world; accepted: emu, metal"));
   CHECK(has(command_all("bench perftest " + scenario_file("spark-triangle")),
@@ -351,18 +347,6 @@ TEST_CASE("run --json prints the summary and nothing else, and writes the same t
   CHECK(nlohmann::ordered_json::parse(file) == printed);
   CHECK(std::filesystem::exists(folder + "/pair/sim/messages.csv"));
   CHECK(std::filesystem::exists(folder + "/pair/sim/provenance.json"));
-}
-
-TEST_CASE("a results folder whose name is no UTF-8 is written to, and told with a replacement") {
-  const std::string folder = scratch_folder("results_bytes");
-  const std::string arguments =
-      "run --json --no-trace " + scenario_file("pair") + " --results \"$(printf '" + folder + "/r\\377')\" 2>/dev/null";
-  const CommandResult result = command(arguments);
-  CHECK(result.status == 0);
-  CHECK(nlohmann::json::parse(result.output).at("digest").is_string());
-  const nlohmann::json provenance = nlohmann::json::parse(
-      run_command_line("cat \"$(printf '" + folder + "/r\\377/pair/sim/provenance.json')\"").output);
-  CHECK(provenance.at("command_line").dump().find("/r\xEF\xBF\xBD") != std::string::npos);
 }
 
 TEST_CASE("--no-trace leaves no messages.csv, not even that of the run before") {

@@ -230,10 +230,12 @@ void DirectCarrier::describe(ConnectionState& state) {
     state.way += reason != nullptr ? std::string(", not striped: ") + reason
                                    : ", striped over " + std::to_string(rails) + " more";
   }
-  if (own_.queued > 0) state.waits_for = "the acknowledgement of the adapter of " + state.peer;
+  // A probe asks whether the way stands; it is not what the connection waits for.
+  const bool writes = own_.queued > (probing_ ? 1U : 0U);
+  if (writes) state.waits_for = "the acknowledgement of the adapter of " + state.peer;
   for (std::size_t number = 0; rails > 0 && number < kMaxRails; ++number) {
     const Rail* rail = rails_->rail[number].get();
-    if (rail == nullptr || rail->queued == 0 || own_.queued > 0) continue;
+    if (rail == nullptr || rail->queued == 0 || writes) continue;
     state.waits_for = "the acknowledgement of a stripe by " + rail->leg->peer().nic + " of " + state.peer;
   }
 }
