@@ -185,6 +185,13 @@ void Scout::take_query(const Beacon& query, const SocketAddress& from) {
   const bool of_our_node = query.node == transport_.node();
   const bool of_sibling = of_our_node && query.type == BeaconType::kQuery && query.process != transport_.process();
   if ((of_our_node && !of_sibling) || query.hops >= query.hop_limit) return;
+  // What our node hands on comes back likewise, and was heard over a cable before: perhaps by more questions ago than
+  // anybody remembers.
+  const auto is_own = [&](const IpPrefix& prefix) { return prefix.address == from.address; };
+  const bool from_our_node = std::any_of(transport_.nics().begin(), transport_.nics().end(), [&](const Nic& nic) {
+    return std::any_of(nic.addresses.begin(), nic.addresses.end(), is_own);
+  });
+  if (from_our_node && !of_sibling) return;
   {
     const std::lock_guard lock(mutex_);
     const bool known =

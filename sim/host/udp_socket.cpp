@@ -96,10 +96,10 @@ Attempted UdpSocket::send_to(const void* data, std::size_t size, const Endpoint&
   return static_cast<Attempted>(size);
 }
 
-void UdpSocket::deliver(const Datagram& datagram) {
+void UdpSocket::deliver(const Datagram& datagram, bool over_wire) {
   if (inbox_bytes_ + datagram.bytes.size() > kUdpBufferBytes) return;
   World::get().progress();
-  host().counters.management_bytes += datagram.bytes.size();
+  if (over_wire) host().counters.management_bytes += datagram.bytes.size();
   ++host().udp.delivered;
   inbox_bytes_ += datagram.bytes.size();
   inbox_.push_back(datagram);

@@ -36,7 +36,7 @@ class UdpSocket : public Socket {
   Attempted send_to(const void* data, std::size_t size, const Endpoint& endpoint);
   /// One datagram; what does not fit in `size` is lost.
   Attempted try_receive(void* data, std::size_t size, bool peek, Endpoint& source);
-  void deliver(const Datagram& datagram);
+  void deliver(const Datagram& datagram, bool over_wire = true);
 
  private:
   bool bound_ = false;

@@ -93,7 +93,8 @@ void UdpStack::arrived(const InFlight& packet) {
   for (Socket* socket : ports.at(packet.far.node, to.port)) {
     auto* candidate = static_cast<UdpSocket*>(socket);  // this table holds no other kind
     if (everybody) {
-      if (is_any(candidate->local.address)) candidate->deliver(packet.datagram);
+      const bool over_wire = packet.route.kind != RouteKind::kLocal;
+      if (is_any(candidate->local.address)) candidate->deliver(packet.datagram, over_wire);
     } else if (candidate->takes(to.address) &&
                (chosen == nullptr || !is_any(candidate->local.address) || is_any(chosen->local.address))) {
       chosen = candidate;  // the exact address before the wildcard, then the one that was bound last, as Linux
