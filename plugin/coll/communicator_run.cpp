@@ -91,7 +91,7 @@ Result<void> Communicator::prepare(const Operation& operation, std::vector<Lane>
     LaneMemory buffers;
     buffers.input = static_cast<const char*>(operation.input) + leg.input_offset * element_bytes;
     buffers.output = static_cast<char*>(operation.output) + leg.output_offset * element_bytes;
-    buffers.kernels = &reduce_kernels(operation.type, operation.op);
+    buffers.kernels = reduce_kernels(operation.type, operation.op);
     PlanRequest request = leg.request;
     request.in_place = buffers.input == buffers.output && request.to >= 0 && request.from >= 0;
     for (request.channel = 0; request.channel < options_.channels; ++request.channel) {

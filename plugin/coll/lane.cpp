@@ -104,7 +104,7 @@ void Lane::digest(const PendingReceive& receive) {
 void Lane::reduce(const PendingReceive& receive) {
   const RecvStep& slice = receive.slice;
   const std::uint64_t element_bytes = plan_.request.element_bytes;
-  const ReduceKernels& kernels = *memory_.kernels;
+  const ReduceKernels& kernels = memory_.kernels;
   const ReduceFunction kernel = slice.form == Form::kFirst     ? kernels.first
                                 : slice.form == Form::kBetween ? kernels.between
                                 : slice.form == Form::kLast    ? kernels.last

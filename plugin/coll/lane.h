@@ -32,7 +32,7 @@ struct LaneCounters {
 struct LaneMemory {
   const char* input = nullptr;  // where the plan's own begin, as its output
   char* output = nullptr;
-  const ReduceKernels* kernels = nullptr;  // where the plan reduces
+  ReduceKernels kernels{};  // where the plan reduces
   char* staging = nullptr;
   std::uint64_t slot_bytes = 0;  // distance of two slots
   void* send_comm = nullptr;

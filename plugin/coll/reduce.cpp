@@ -4,19 +4,6 @@
 #include "plugin/coll/reduce_levels.h"
 
 namespace meshbed::coll {
-namespace {
-
-const KernelTable& table_of(VectorLevel level) {
-  MESHBED_CHECK_MSG(has(level), "this processor cannot run these kernels");
-#if defined(__x86_64__)
-  if (level == VectorLevel::kAvx512) return kAvx512Kernels;
-  if (level == VectorLevel::kAvx2) return kAvx2Kernels;
-#endif
-  return kBaselineKernels;
-}
-
-}  // namespace
-
 const char* name_of(VectorLevel level) {
   switch (level) {
     case VectorLevel::kBaseline:
@@ -48,8 +35,15 @@ VectorLevel best_level() {
   return best;
 }
 
-const ReduceKernels& reduce_kernels(DataType type, ReduceOp op, VectorLevel level) {
-  return table_of(level)[static_cast<std::size_t>(type)][static_cast<std::size_t>(op)];
+ReduceKernels reduce_kernels(DataType type, ReduceOp op, VectorLevel level) {
+  MESHBED_CHECK_MSG(has(level), "this processor cannot run these kernels");
+#if defined(__x86_64__)
+  if (level == VectorLevel::kAvx512) {
+    if (const ReduceKernels kernels = avx512_kernels(type, op); kernels.only != nullptr) return kernels;
+  }
+  if (level != VectorLevel::kBaseline) return avx2_kernels(type, op);
+#endif
+  return baseline_kernels(type, op);
 }
 
 }  // namespace meshbed::coll

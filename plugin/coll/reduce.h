@@ -16,7 +16,6 @@
 //
 // The loops are compiled for several kinds of processors and chosen when the program runs: the same bits whichever.
 
-#include <array>
 #include <cstdint>
 
 #include "plugin/coll/datatype.h"
@@ -32,8 +31,6 @@ struct ReduceKernels {
   ReduceFunction first = nullptr, between = nullptr, last = nullptr, only = nullptr;
 };
 
-using KernelTable = std::array<std::array<ReduceKernels, kReduceOps>, kDataTypes>;
-
 enum class VectorLevel : std::uint8_t {
   kBaseline = 0,  // what every processor of the architecture has: SSE2, NEON
   kAvx2 = 1,
@@ -48,9 +45,7 @@ bool has(VectorLevel level);
 VectorLevel best_level();
 
 /// All nullptr where the type is not reduced (is_reducible).
-const ReduceKernels& reduce_kernels(DataType type, ReduceOp op, VectorLevel level);
-inline const ReduceKernels& reduce_kernels(DataType type, ReduceOp op) {
-  return reduce_kernels(type, op, best_level());
-}
+ReduceKernels reduce_kernels(DataType type, ReduceOp op, VectorLevel level);
+inline ReduceKernels reduce_kernels(DataType type, ReduceOp op) { return reduce_kernels(type, op, best_level()); }
 
 }  // namespace meshbed::coll

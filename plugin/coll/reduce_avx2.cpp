@@ -4,7 +4,7 @@
 #if defined(__x86_64__)
 namespace meshbed::coll {
 
-const KernelTable kAvx2Kernels = all_kernels();
+ReduceKernels avx2_kernels(DataType type, ReduceOp op) { return find_kernels(type, op); }
 
 }  // namespace meshbed::coll
 #endif

@@ -149,24 +149,50 @@ constexpr ReduceKernels kernels_of() {
 }
 
 template <typename T>
-constexpr std::array<ReduceKernels, kReduceOps> kernels_of_type() {
-  return {kernels_of<ReduceOp::kSum, T>(), kernels_of<ReduceOp::kProduct, T>(), kernels_of<ReduceOp::kMax, T>(),
-          kernels_of<ReduceOp::kMin, T>(), kernels_of<ReduceOp::kAverage, T>()};
+ReduceKernels kernels_of_type(ReduceOp op) {
+  switch (op) {
+    case ReduceOp::kSum:
+      return kernels_of<ReduceOp::kSum, T>();
+    case ReduceOp::kProduct:
+      return kernels_of<ReduceOp::kProduct, T>();
+    case ReduceOp::kMax:
+      return kernels_of<ReduceOp::kMax, T>();
+    case ReduceOp::kMin:
+      return kernels_of<ReduceOp::kMin, T>();
+    case ReduceOp::kAverage:
+      return kernels_of<ReduceOp::kAverage, T>();
+  }
+  return {};
 }
 
-constexpr KernelTable all_kernels() {
-  return {kernels_of_type<std::int8_t>(),
-          kernels_of_type<std::uint8_t>(),
-          kernels_of_type<std::int32_t>(),
-          kernels_of_type<std::uint32_t>(),
-          kernels_of_type<std::int64_t>(),
-          kernels_of_type<std::uint64_t>(),
-          kernels_of_type<Float16>(),
-          kernels_of_type<float>(),
-          kernels_of_type<double>(),
-          kernels_of_type<Bfloat16>(),
-          {},
-          {}};
+// No table: each of its 720 addresses would have to be written into each copy of the library that a simulation loads.
+inline ReduceKernels find_kernels(DataType type, ReduceOp op) {
+  switch (type) {
+    case DataType::kInt8:
+      return kernels_of_type<std::int8_t>(op);
+    case DataType::kUint8:
+      return kernels_of_type<std::uint8_t>(op);
+    case DataType::kInt32:
+      return kernels_of_type<std::int32_t>(op);
+    case DataType::kUint32:
+      return kernels_of_type<std::uint32_t>(op);
+    case DataType::kInt64:
+      return kernels_of_type<std::int64_t>(op);
+    case DataType::kUint64:
+      return kernels_of_type<std::uint64_t>(op);
+    case DataType::kFloat16:
+      return kernels_of_type<Float16>(op);
+    case DataType::kFloat32:
+      return kernels_of_type<float>(op);
+    case DataType::kFloat64:
+      return kernels_of_type<double>(op);
+    case DataType::kBfloat16:
+      return kernels_of_type<Bfloat16>(op);
+    case DataType::kFloat8e4m3:
+    case DataType::kFloat8e5m2:
+      break;
+  }
+  return {};
 }
 
 }  // namespace
