@@ -1,6 +1,7 @@
 #include "cli/simulate.h"
 
 #include <algorithm>
+#include <cstring>
 #include <map>
 #include <memory>
 #include <stdexcept>
