@@ -34,6 +34,11 @@ void runs_alike(const std::string& scenario, const std::string& arguments = "") 
   CHECK_MESSAGE(joined.status == 0, joined.output);
 }
 
+/// Options; in virtual time a run ends by itself.
+std::string in_world(const std::string& world) {
+  return "--world " + world + (world == "emu" ? " --time-limit 120 " : " ");
+}
+
 }  // namespace
 
 TEST_CASE("the triangle runs over soft-RoCE as it does in virtual time, message by message") {
@@ -122,8 +127,8 @@ TEST_CASE("faults: loss, delay, a machine that stops and goes on, and a pulled c
   for (const std::string scenario : {"pair-loss", "pair-delay", "pair-node-stop", "pair-cable-pulled"}) {
     const std::string results = " --results '" + scratch_folder("worlds_" + scenario) + "' ";
     for (const std::string world : {"sim", "emu"}) {
-      const CommandResult run = run_command_line(meshbed_program() + " run --world " + world +
-                                                 " --json --time-limit 120 " + scenario_file(scenario) + results);
+      const CommandResult run =
+          run_command_line(meshbed_program() + " run --json " + in_world(world) + scenario_file(scenario) + results);
       REQUIRE_MESSAGE(run.status == 0, scenario, " in ", world, ": ", run.output);
       const json summary = json::parse(run.output);
       CHECK_MESSAGE(summary.at("faults").size() >= 1, scenario, " in ", world);
@@ -147,8 +152,8 @@ TEST_CASE(
   for (const std::string scenario : {"port-flap", "rail-loss", "gid-change"}) {
     const std::string results = " --results '" + scratch_folder("worlds_" + scenario) + "' ";
     for (const std::string world : {"sim", "emu"}) {
-      const CommandResult run = run_command_line(meshbed_program() + " run --world " + world +
-                                                 " --json --time-limit 120 " + scenario_file(scenario) + results);
+      const CommandResult run =
+          run_command_line(meshbed_program() + " run --json " + in_world(world) + scenario_file(scenario) + results);
       REQUIRE_MESSAGE(run.status == 0, scenario, " in ", world, ": ", run.output);
       CHECK(json::parse(run.output).at("wrong") == 0);
     }
@@ -183,9 +188,9 @@ TEST_CASE(
   for (const std::string fault : {"kind=node_stop", "kind=node_kill --set fault.0.target=node0"}) {
     const std::string results = " --results '" + scratch_folder("worlds_for_ever") + "' ";
     for (const std::string world : {"sim", "emu"}) {
-      const CommandResult run = run_command_line(meshbed_program() + " run --world " + world +
-                                                 " --json --time-limit 100 " + scenario_file("pair-node-stop") +
-                                                 results + "--set fault.0.duration=0s --set fault.0." + fault);
+      const CommandResult run =
+          run_command_line(meshbed_program() + " run --json " + in_world(world) + scenario_file("pair-node-stop") +
+                           results + "--set fault.0.duration=0s --set fault.0." + fault);
       REQUIRE_MESSAGE(run.status == 1, fault, " in ", world, ": ", run.output);
       CHECK(json::parse(run.output).at("errors").size() >= 1);
     }
