@@ -58,11 +58,11 @@ std::optional<PerfOptions> parse(const Arguments& arguments, std::ostream& out) 
        "iterations before, of the largest and the smallest size")                                             //
       ("check,c", po::value(&check)->value_name("0|1")->default_value(1), "check every iteration; 0: never")  //
       ("datatype,d", po::value(&type)->value_name("TYPE")->default_value(type),
-       "int8, uint8, int32, uint32, int64, uint64, half, float, double, bfloat16, f8e4m3 or f8e5m2")(
-          "op_reduction,o", po::value(&reduction)->value_name("OP")->default_value(reduction),
-          "sum, prod, max, min or avg")("root,r", po::value(&options.root)->value_name("RANK")->default_value(0),
-                                        "where the operation has one")(
-          "nthreads,t", po::value(&threads)->value_name("N")->default_value(1), "1: ranks come from the scenario")  //
+       "int8, uint8, int32, uint32, int64, uint64, half, float, double, bfloat16, f8e4m3 or f8e5m2")  //
+      ("op_reduction,o", po::value(&reduction)->value_name("OP")->default_value(reduction),
+       "sum, prod, max, min or avg")                                                                             //
+      ("root,r", po::value(&options.root)->value_name("RANK")->default_value(0), "where the operation has one")  //
+      ("nthreads,t", po::value(&threads)->value_name("N")->default_value(1), "1: ranks come from the scenario")  //
       ("ngpus,g", po::value(&gpus)->value_name("N")->default_value(1), "1: ranks come from the scenario");
   add_run_options(syntax.options, options.run);
   if (!parse_arguments(arguments, syntax, out)) return std::nullopt;
