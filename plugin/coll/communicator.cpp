@@ -21,8 +21,14 @@ Identity identity_of(const CommunicatorOptions& options) {
 
 }  // namespace
 
-Result<std::unique_ptr<Communicator>> Communicator::create(const CommunicatorOptions& options) {
+StoreServer::Options server_options(const CommunicatorOptions& options, const SocketAddress& address) {
+  return {.address = address, .identity = identity_of(options), .linger_ms = options.connect_timeout_ms};
+}
+
+Result<std::unique_ptr<Communicator>> Communicator::create(const CommunicatorOptions& options,
+                                                           std::unique_ptr<StoreServer> server) {
   std::unique_ptr<Communicator> communicator(new Communicator(options));
+  communicator->server_ = std::move(server);
   auto started = communicator->start();
   if (!started) return started.error();
   return communicator;
@@ -32,9 +38,10 @@ Result<void> Communicator::start() {
   service_ = std::make_unique<Worker>();
   progress_ = std::make_unique<Worker>();
   if (options_.world == 1) return ok();  // nobody to talk to: neither store nor plugin
-  if (options_.rank == 0) {
-    auto server = StoreServer::start(
-        {.address = options_.bootstrap, .identity = identity_of(options_), .linger_ms = options_.connect_timeout_ms});
+  if (options_.rank == 0 && server_ == nullptr) {
+    auto address = parse_address(options_.bootstrap);
+    if (!address) return address.error();
+    auto server = StoreServer::start(server_options(options_, *address));
     if (!server) return server.error();
     server_ = std::move(*server);
   }

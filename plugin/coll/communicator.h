@@ -40,6 +40,9 @@ struct CommunicatorOptions {
   std::int64_t operation_timeout_ms = 0;
 };
 
+/// Where the ranks of a communicator meet.
+StoreServer::Options server_options(const CommunicatorOptions& options, const SocketAddress& address);
+
 /// One collective call, as the caller made it. Counts are elements; plan.h says of what.
 struct Operation {
   Collective collective = Collective::kAllReduce;
@@ -54,7 +57,12 @@ struct Operation {
 class Communicator {
  public:
   /// Returns when every rank of the world has arrived with the same options.
-  static Result<std::unique_ptr<Communicator>> create(const CommunicatorOptions& options);
+  static Result<std::unique_ptr<Communicator>> create(const CommunicatorOptions& options) {
+    return create(options, nullptr);
+  }
+  /// A communicator of some ranks of this one, in this order, ourselves among them. Every rank of this one calls, each
+  /// with its own group's members; nullptr where there are none. What becomes of one is nothing to the other.
+  Result<std::unique_ptr<Communicator>> create_group(const std::vector<int>& members);
   /// In any state. Rank 0 stays until the others have left, at most connect_timeout_ms.
   ~Communicator();
   Communicator(const Communicator&) = delete;
@@ -73,8 +81,12 @@ class Communicator {
 
  private:
   explicit Communicator(const CommunicatorOptions& options) : options_(options) {}
+  /// `server`: where others meet us already, at options.bootstrap.
+  static Result<std::unique_ptr<Communicator>> create(const CommunicatorOptions& options,
+                                                      std::unique_ptr<StoreServer> server);
   Result<void> start();
   Result<void> open_transport();
+  Result<std::unique_ptr<StoreServer>> meet_group(const std::vector<int>& members, CommunicatorOptions* options);
   Result<void> choose_devices();
 
   PlanRequest request_of(const Operation& operation) const;
@@ -98,7 +110,7 @@ class Communicator {
   std::unique_ptr<ConnectionTable> connections_;
   std::unique_ptr<Worker> service_, progress_;
   LaneCounters counters_;
-  std::uint64_t operations_ = 0;
+  std::uint64_t operations_ = 0, groups_ = 0;
   std::optional<Error> broken_;
 };
 

@@ -1,6 +1,7 @@
 // The C boundary: arguments are checked here, Results become codes and texts, nothing thrown crosses.
 #include "plugin/coll/meshcoll.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <exception>
@@ -9,6 +10,7 @@
 #include <mutex>
 #include <string>
 
+#include "plugin/coll/axes.h"
 #include "plugin/coll/communicator.h"
 
 struct meshcoll_comm {
@@ -211,6 +213,36 @@ meshcoll_result collective(meshcoll_comm* comm, const Call& call) {
   });
 }
 
+/// Ranks with our color, by key, then by rank.
+Result<std::vector<int>> split_members(Communicator& communicator, int color, int key) {
+  struct Wish {
+    std::int32_t color, key;
+  };
+  const Wish own{color, key};
+  std::vector<Wish> wishes(static_cast<std::size_t>(communicator.world()));
+  auto gathered = communicator.run({.collective = Collective::kAllGather,
+                                    .input = &own,
+                                    .output = wishes.data(),
+                                    .count = sizeof(Wish) / sizeof(std::int32_t),
+                                    .type = DataType::kInt32});
+  if (!gathered) return gathered.error();
+  std::vector<int> members;
+  for (int rank = 0; color >= 0 && rank < communicator.world(); ++rank) {
+    if (wishes[static_cast<std::size_t>(rank)].color == color) members.push_back(rank);
+  }
+  std::stable_sort(members.begin(), members.end(), [&](int one, int other) {
+    return wishes[static_cast<std::size_t>(one)].key < wishes[static_cast<std::size_t>(other)].key;
+  });
+  return members;
+}
+
+Result<void> make_group(Communicator& communicator, const std::vector<int>& members, meshcoll_comm** group) {
+  auto made = communicator.create_group(members);
+  if (!made) return made.error();
+  *group = *made != nullptr ? new meshcoll_comm{std::move(*made), {}} : nullptr;
+  return meshbed::ok();
+}
+
 Result<CommunicatorOptions> read_options(const meshcoll_options& given) {
   if (given.struct_bytes != sizeof(meshcoll_options)) {
     return invalid("options.struct_bytes is " + std::to_string(given.struct_bytes) + " where this library has " +
@@ -278,6 +310,29 @@ meshcoll_result meshcoll_init(const meshcoll_options* options, meshcoll_comm** c
 meshcoll_result meshcoll_destroy(meshcoll_comm* comm) {
   delete comm;
   return MESHCOLL_OK;
+}
+
+int meshcoll_rank(const meshcoll_comm* comm) { return comm != nullptr ? comm->communicator->rank() : -1; }
+int meshcoll_world(const meshcoll_comm* comm) { return comm != nullptr ? comm->communicator->world() : -1; }
+
+meshcoll_result meshcoll_split(meshcoll_comm* comm, int color, int key, meshcoll_comm** group) {
+  return at_boundary(comm, [&]() -> Result<void> {
+    if (group == nullptr) return invalid("group is null");
+    auto members = split_members(*comm->communicator, color, key);
+    if (!members) return members.error();
+    return make_group(*comm->communicator, *members, group);
+  });
+}
+
+meshcoll_result meshcoll_mesh_group(meshcoll_comm* comm, const char* mesh, const char* axes, meshcoll_comm** group) {
+  return at_boundary(comm, [&]() -> Result<void> {
+    if (mesh == nullptr || axes == nullptr || group == nullptr) return invalid("mesh, axes or group is null");
+    const auto grid = meshbed::coll::Grid::parse(mesh, comm->communicator->world());
+    if (!grid) return grid.error();
+    const auto members = grid->group_of(comm->communicator->rank(), axes);
+    if (!members) return members.error();
+    return make_group(*comm->communicator, *members, group);
+  });
 }
 
 const char* meshcoll_last_error(meshcoll_comm* comm) {

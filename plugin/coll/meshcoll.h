@@ -88,6 +88,17 @@ meshcoll_result meshcoll_init(const meshcoll_options* options, meshcoll_comm** c
 /* For every rank, in any state of the communicator. Rank 0 keeps the rendezvous until the others have left, at most
  * connect_timeout_ms. */
 meshcoll_result meshcoll_destroy(meshcoll_comm* comm);
+/* -1 where comm is NULL. */
+int meshcoll_rank(const meshcoll_comm* comm);
+int meshcoll_world(const meshcoll_comm* comm);
+/* Communicators of some of comm's ranks, side by side with it and with each other; each is destroyed for itself. Every
+ * rank of comm makes the call, in the same order as its other ones.
+ * split: of the ranks with the same color, ordered by key, then by rank; *group is NULL where color is negative. */
+meshcoll_result meshcoll_split(meshcoll_comm* comm, int color, int key, meshcoll_comm** group);
+/* mesh_group: comm's ranks as a grid with named axes, row-major, the last one fastest ("dp=2,pp=2,tp=2"), and of these
+ * the ranks that differ from ours along `axes` alone ("tp", "dp,tp"; "" is ourselves). A world that is no multiple of
+ * the grid is refused; ranks beyond the first grid are spare, and get NULL. */
+meshcoll_result meshcoll_mesh_group(meshcoll_comm* comm, const char* mesh, const char* axes, meshcoll_comm** group);
 /* Of `comm`, or of the last failed meshcoll_init of this copy where comm is NULL. Valid until the next call. */
 const char* meshcoll_last_error(meshcoll_comm* comm);
 meshcoll_result meshcoll_get_stats(meshcoll_comm* comm, meshcoll_stats* stats);

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <charconv>
 #include <cstring>
@@ -76,6 +77,36 @@ Result<SocketAddress> parse_address(const std::string& text) {
     ipv4->sin_family = AF_INET;
     ipv4->sin_port = htons(port);
     address.length = sizeof *ipv4;
+  }
+  return address;
+}
+
+std::string to_text(const SocketAddress& address) {
+  std::array<char, INET6_ADDRSTRLEN> host{};
+  if (address.storage.ss_family == AF_INET6) {
+    const auto* ipv6 = reinterpret_cast<const sockaddr_in6*>(&address.storage);
+    inet_ntop(AF_INET6, &ipv6->sin6_addr, host.data(), host.size());
+    return "[" + std::string(host.data()) + "]:" + std::to_string(ntohs(ipv6->sin6_port));
+  }
+  const auto* ipv4 = reinterpret_cast<const sockaddr_in*>(&address.storage);
+  inet_ntop(AF_INET, &ipv4->sin_addr, host.data(), host.size());
+  return std::string(host.data()) + ":" + std::to_string(ntohs(ipv4->sin_port));
+}
+
+SocketAddress at_any_port(SocketAddress address) {
+  if (address.storage.ss_family == AF_INET6) {
+    reinterpret_cast<sockaddr_in6*>(&address.storage)->sin6_port = 0;
+  } else {
+    reinterpret_cast<sockaddr_in*>(&address.storage)->sin_port = 0;
+  }
+  return address;
+}
+
+Result<SocketAddress> Socket::own_address() const {
+  SocketAddress address;
+  address.length = sizeof address.storage;
+  if (getsockname(descriptor_, reinterpret_cast<sockaddr*>(&address.storage), &address.length) != 0) {
+    return system_error("getsockname", errno);
   }
   return address;
 }

@@ -19,6 +19,10 @@ struct SocketAddress {
 
 /// "10.0.0.1:29500" or "[fd00::1]:29500". Addresses, not names: the management network is what the caller says it is.
 Result<SocketAddress> parse_address(const std::string& text);
+/// The same text again.
+std::string to_text(const SocketAddress& address);
+/// The address with port 0, for a socket that listens at whatever port is free.
+SocketAddress at_any_port(SocketAddress address);
 
 class Socket {
  public:
@@ -34,6 +38,9 @@ class Socket {
   static Result<Socket> connect(const SocketAddress& address, Deadline deadline);
   /// The next client; an invalid socket where none waits.
   Socket accept() const;
+
+  /// Our end's.
+  Result<SocketAddress> own_address() const;
 
   bool valid() const { return descriptor_ >= 0; }
   int descriptor() const { return descriptor_; }

@@ -29,6 +29,9 @@ class StoreClient {
   StoreClient(const StoreClient&) = delete;
   StoreClient& operator=(const StoreClient&) = delete;
 
+  /// Ours on the network that rank 0 is on.
+  Result<SocketAddress> own_address() const { return socket_.own_address(); }
+
   Result<void> set(const std::string& key, const std::string& value);
   /// Asks for a key's value, which may come much later. A value is read once, by whoever asked first.
   Result<std::uint32_t> begin_get(const std::string& key);

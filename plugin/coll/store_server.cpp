@@ -18,20 +18,21 @@ constexpr std::int64_t kKickMs = 1000;
 }  // namespace
 
 Result<std::unique_ptr<StoreServer>> StoreServer::start(const Options& options) {
-  auto address = parse_address(options.address);
-  if (!address) return address.error();
-  auto listener = Socket::listen(*address);
+  auto listener = Socket::listen(options.address);
   if (!listener) {
     return Error{ErrorCode::kSystem, Scope::kJob,
-                 "rank 0 cannot listen at " + options.address + ": " + listener.error().text,
+                 "rank 0 cannot listen at " + to_text(options.address) + ": " + listener.error().text,
                  listener.error().os_errno};
   }
+  auto address = listener->own_address();
+  if (!address) return address.error();
   return std::unique_ptr<StoreServer>(new StoreServer(options, *address, std::move(*listener)));
 }
 
 StoreServer::StoreServer(const Options& options, const SocketAddress& address, Socket listener)
     : options_(options),
       address_(address),
+      address_text_(to_text(address)),
       listener_(std::move(listener)),
       by_rank_(options.identity.world, nullptr),
       left_(options.identity.world, false),
@@ -43,7 +44,7 @@ StoreServer::~StoreServer() {
   stopping_.store(true);
   // A call to ourselves wakes poll(2); the thread finds the flag.
   auto kick = Socket::connect(address_, Deadline::after_ms(kKickMs));
-  if (!kick) MESHBED_WARN("rank 0's store at %s: %s", options_.address.c_str(), kick.error().text.c_str());
+  if (!kick) MESHBED_WARN("rank 0's store at %s: %s", address_text_.c_str(), kick.error().text.c_str());
   thread_.join();
 }
 

@@ -25,13 +25,15 @@ namespace meshbed::coll {
 class StoreServer {
  public:
   struct Options {
-    std::string address;             // "ADDRESS:PORT"
+    SocketAddress address;           // its port may be 0: whatever is free
     Identity identity;               // rank 0's own, which all others must match
     std::int64_t linger_ms = 30000;  // how long the destructor waits for the other ranks to leave
   };
   static Result<std::unique_ptr<StoreServer>> start(const Options& options);
   /// Serves on until every rank that came has left, at most linger_ms.
   ~StoreServer();
+  /// Where it listens: what the others' StoreClients need.
+  const std::string& address() const { return address_text_; }
   StoreServer(const StoreServer&) = delete;
   StoreServer& operator=(const StoreServer&) = delete;
 
@@ -80,6 +82,7 @@ class StoreServer {
 
   const Options options_;
   const SocketAddress address_;
+  const std::string address_text_;
   std::atomic<bool> stopping_{false};
 
   // The thread's own from here on.

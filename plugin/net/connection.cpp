@@ -211,13 +211,8 @@ void Connection::suspend(Error why, LogLevel level) {
 void Connection::listen_to_silence() {
   if (++empty_polls_ % kPollsBetweenClocks != 0) return;
   const std::int64_t now = now_ns();
-  if (silent_since_ns_ == 0) {
-    silent_since_ns_ = now;
-    silent_group_ = next_group();
-  }
-  if (now - silent_since_ns_ < patience_ns_) return;
-  patience_ns_ *= 2;
-  probe();
+  if (!silence_.has_begun()) silence_.begin(now, next_group());
+  if (silence_.is_due(now)) probe();
 }
 
 void Connection::go_on(LogLevel level) {

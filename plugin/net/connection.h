@@ -24,6 +24,7 @@
 #include "plugin/net/event_log.h"
 #include "plugin/net/leg.h"
 #include "plugin/net/request.h"
+#include "plugin/net/silence.h"
 #include "plugin/net/spent_legs.h"
 #include "plugin/net/state.h"
 
@@ -112,16 +113,12 @@ class Connection : public Endpoint {
   /// Requests of groups below this one have been posted before now.
   virtual std::uint64_t next_group() const { return 0; }
 
-  /// To be called after polls that brought nothing: after five seconds of silence, and whenever it has lasted
-  /// twice as long, it sends an empty message, whose end tells whether the way still stands. Whoever only waits would
-  /// otherwise never learn that it does not. An adapter answers for its process, so that one that computes for an hour
-  /// is no reason for anything.
+  /// To be called after polls that brought nothing: now and then in a silence (silence.h) it sends an empty message,
+  /// whose end tells whether the way still stands. Whoever only waits would otherwise never learn that it does not. An
+  /// adapter answers for its process, so that one that computes for an hour is no reason for anything.
   void listen_to_silence();
   /// The silence ends, or begins anew.
-  void end_silence() {
-    silent_since_ns_ = 0;
-    patience_ns_ = kSilenceNs;
-  }
+  void end_silence() { silence_.end(); }
   /// post_probe(), where there is room for it.
   virtual void probe() {}
 
@@ -208,10 +205,7 @@ class Connection : public Endpoint {
   unsigned fruitless_ = 0;             // of them, in a row, without anything completed until the next loss
   std::uint64_t operations_then_ = 0;  // when it was taken up again
   std::uint32_t empty_polls_ = 0;
-  static constexpr std::int64_t kSilenceNs = 5'000'000'000;
-  std::int64_t silent_since_ns_ = 0;  // 0: not silent
-  std::uint64_t silent_group_ = 0;    // next_group() when the silence began
-  std::int64_t patience_ns_ = kSilenceNs;
+  Silence silence_;  // its mark is next_group()
   std::uint64_t operations_ = 0;
   std::uint64_t bytes_ = 0;
 };

@@ -34,7 +34,7 @@ ConnectionState Connection::state(std::int64_t now_ns) {
   state.posted = operations_ + open.size();
   state.bytes = bytes_;
   state.resumed = resumed_;
-  const std::int64_t quiet_since_ns = suspended() ? suspended_ns_ : silent_since_ns_;
+  const std::int64_t quiet_since_ns = suspended() ? suspended_ns_ : silence_.since_ns();
   if (quiet_since_ns != 0) state.quiet_ms = (now_ns - quiet_since_ns) / kNsPerMs;
   state.outstanding_count = open.size();
   for (const Request* request : open) {
@@ -42,8 +42,8 @@ ConnectionState Connection::state(std::int64_t now_ns) {
     RequestState described = describe(*request);
     if (request->posted_ns != 0) {
       described.age_ms = (now_ns - request->posted_ns) / kNsPerMs;
-    } else if (silent_since_ns_ != 0 && request->group < silent_group_) {
-      described.age_ms = (now_ns - silent_since_ns_) / kNsPerMs;
+    } else if (silence_.has_begun() && request->group < silence_.mark()) {
+      described.age_ms = (now_ns - silence_.since_ns()) / kNsPerMs;
     }
     state.outstanding.push_back(std::move(described));
   }

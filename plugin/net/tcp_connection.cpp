@@ -118,13 +118,8 @@ void TcpConnection::settle() {
 void TcpConnection::note_silence() {
   if (++empty_looks_ % kLooksBetweenClocks != 0 || failed()) return;
   const std::int64_t now = now_ns();
-  if (silent_since_ns_ == 0) {
-    silent_since_ns_ = now;
-    silent_number_ = next_number();
-  }
-  if (now - silent_since_ns_ < patience_ns_) return;
-  patience_ns_ *= 2;
-  greet();
+  if (!silence_.has_begun()) silence_.begin(now, next_number());
+  if (silence_.is_due(now)) greet();
 }
 
 const Error& TcpConnection::keep_failure(Error error) {

@@ -26,6 +26,7 @@
 
 #include "plugin/net/endpoint.h"
 #include "plugin/net/request.h"
+#include "plugin/net/silence.h"
 #include "plugin/net/socket.h"
 #include "plugin/net/tcp_frame.h"
 
@@ -82,7 +83,7 @@ class TcpConnection : public Endpoint {
 
   /// After a look that moved nothing, and after one that did.
   void note_silence();
-  void note_life() { silent_since_ns_ = 0, patience_ns_ = kSilenceNs; }
+  void note_life() { silence_.end(); }
 
   bool failed() const { return failure_.has_value(); }
   /// Logs and keeps the first failure; returns the one that is kept, to hand on.
@@ -124,10 +125,7 @@ class TcpConnection : public Endpoint {
   std::string status_;  // not empty: the stream is lost, and why
   std::optional<Error> failure_;
   std::uint32_t empty_looks_ = 0;
-  static constexpr std::int64_t kSilenceNs = 5'000'000'000;
-  std::int64_t silent_since_ns_ = 0;  // 0: not silent
-  std::uint64_t silent_number_ = 0;   // next_number() when the silence began
-  std::int64_t patience_ns_ = kSilenceNs;
+  Silence silence_;  // its mark is next_number()
   std::uint64_t operations_ = 0;
   std::uint64_t bytes_ = 0;
 };

@@ -26,14 +26,14 @@ ConnectionState TcpConnection::state(std::int64_t now_ns) {
   state.done = operations_;
   state.posted = operations_ + open.size();
   state.bytes = bytes_;
-  if (silent_since_ns_ != 0) state.quiet_ms = (now_ns - silent_since_ns_) / kNsPerMs;
+  if (silence_.has_begun()) state.quiet_ms = (now_ns - silence_.since_ns()) / kNsPerMs;
   state.outstanding_count = open.size();
   for (Outstanding& one : open) {
     if (state.outstanding.size() == kRequestsShown) break;
     if (one.posted_ns != 0) {
       one.state.age_ms = (now_ns - one.posted_ns) / kNsPerMs;
-    } else if (silent_since_ns_ != 0 && one.number < silent_number_) {
-      one.state.age_ms = (now_ns - silent_since_ns_) / kNsPerMs;
+    } else if (silence_.has_begun() && one.number < silence_.mark()) {
+      one.state.age_ms = (now_ns - silence_.since_ns()) / kNsPerMs;
     }
     state.outstanding.push_back(std::move(one.state));
   }

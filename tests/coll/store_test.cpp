@@ -27,7 +27,8 @@ Identity identity(int rank, int world) {
 }
 
 std::unique_ptr<StoreServer> serve(const std::string& address, int world) {
-  auto server = StoreServer::start({.address = address, .identity = identity(0, world), .linger_ms = 2000});
+  auto server =
+      StoreServer::start({.address = *parse_address(address), .identity = identity(0, world), .linger_ms = 2000});
   REQUIRE_MESSAGE(server.has_value(), server.error().text);
   return std::move(*server);
 }
@@ -240,7 +241,8 @@ TEST_CASE(
 TEST_CASE("the rendezvous stands on IPv6 as well") {
   const std::string ipv4 = free_address();
   const std::string address = "[::1]" + ipv4.substr(ipv4.find(':'));
-  auto started = StoreServer::start({.address = address, .identity = identity(0, 2), .linger_ms = 2000});
+  auto started =
+      StoreServer::start({.address = *parse_address(address), .identity = identity(0, 2), .linger_ms = 2000});
   if (!started) {
     WARN_MESSAGE(started.has_value(), "skipped: no IPv6 loopback here: " << started.error().text);
     return;

@@ -1,0 +1,70 @@
+// Groups: communicators of some of a communicator's ranks, which meet at the first of them.
+#include <algorithm>
+
+#include "plugin/base/check.h"
+#include "plugin/coll/communicator.h"
+
+namespace meshbed::coll {
+namespace {
+
+// Before a text that says why there will be no group, where an address would stand.
+constexpr char kRefusal = '!';
+
+std::string key_of(std::uint64_t group, int rank) {
+  return "group/" + std::to_string(group) + "/" + std::to_string(rank);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Communicator>> Communicator::create_group(const std::vector<int>& members) {
+  auto usable_now = usable();
+  if (!usable_now) return usable_now.error();
+  ++groups_;
+  if (members.empty()) return std::unique_ptr<Communicator>();
+  CommunicatorOptions options = options_;
+  const auto own = std::find(members.begin(), members.end(), options_.rank);
+  MESHBED_CHECK(own != members.end());
+  options.rank = static_cast<int>(own - members.begin());
+  options.world = static_cast<int>(members.size());
+  if (options.world == 1) return create(options);
+  Result<std::unique_ptr<StoreServer>> server = std::unique_ptr<StoreServer>();
+  service_->call([&] { server = meet_group(members, &options); });
+  if (!server) {
+    Error error = server.error();
+    error.text = "group " + std::to_string(groups_) + ": " + error.text;
+    return error;
+  }
+  return create(options, std::move(*server));
+}
+
+/// The first member's server; the others learn its address.
+Result<std::unique_ptr<StoreServer>> Communicator::meet_group(const std::vector<int>& members,
+                                                              CommunicatorOptions* options) {
+  if (options->rank > 0) {
+    auto address = store_->get(key_of(groups_, options_.rank), Deadline::after_ms(options->connect_timeout_ms));
+    if (!address) {
+      Error error = address.error();
+      error.text = "rank " + std::to_string(members.front()) + " does not say where to meet: " + error.text;
+      return error;
+    }
+    if (!address->empty() && address->front() == kRefusal) {
+      return Error{ErrorCode::kRemote, Scope::kJob,
+                   "rank " + std::to_string(members.front()) + ": " + address->substr(1)};
+    }
+    options->bootstrap = *address;
+    return std::unique_ptr<StoreServer>();
+  }
+  auto address = store_->own_address();
+  if (!address) return address.error();
+  auto server = StoreServer::start(server_options(*options, at_any_port(*address)));
+  const std::string word = server ? (*server)->address() : kRefusal + server.error().text;
+  for (const int member : members) {
+    if (member == options_.rank) continue;
+    auto told = store_->set(key_of(groups_, member), word);
+    if (!told) return told.error();
+  }
+  if (server) options->bootstrap = (*server)->address();
+  return server;
+}
+
+}  // namespace meshbed::coll
