@@ -100,7 +100,7 @@ bool Resumption::go_straight(const Route& way, const Nic& nic) {
 bool Resumption::search(const std::vector<Nic>& nics) {
   Service* service = origin_.transport->service();
   Scout* scout = service != nullptr ? service->scout() : nullptr;
-  if (scout == nullptr || (search_ != nullptr && search_ends_.passed())) return try_lost_ways(nics);
+  if (scout == nullptr || tried_chain_ || (search_ != nullptr && search_ends_.passed())) return try_lost_ways(nics);
   if (search_ == nullptr) {
     search_ = std::make_unique<ChainSearch>(*origin_.transport, *scout, origin_.peer, origin_.dev);
     search_->begin(true);
@@ -115,7 +115,9 @@ bool Resumption::search(const std::vector<Nic>& nics) {
     }
   }
   const auto hops = search_->advance(nics);
-  return hops && go_through(*hops, nics);
+  if (!hops) return false;
+  tried_chain_ = true;
+  return go_through(*hops, nics);
 }
 
 /// Better than none: TCP gets there, and RDMA may again.
@@ -133,7 +135,6 @@ bool Resumption::try_lost_ways(const std::vector<Nic>& nics) {
 }
 
 bool Resumption::go_through(const std::vector<Hop>& hops, const std::vector<Nic>& nics) {
-  search_ends_ = Deadline::in_ms(1);  // if this one fails the round is over
   auto start = start_of(*origin_.transport, hops, origin_.peer, origin_.dev, nics);
   if (!start) {
     note(start.error().text);
@@ -173,6 +174,7 @@ void Resumption::note(const std::string& why) {
 bool Resumption::end_round() {
   search_.reset();
   tried_ = tried_lost_ = 0;
+  tried_chain_ = false;
   waits_ = true;
   next_round_ = Deadline::in_ms(pause_ms_);
   pause_ms_ = std::min(2 * pause_ms_, kLongestPauseMs);
