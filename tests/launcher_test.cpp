@@ -193,19 +193,30 @@ TEST CASE:  it needs a locale
 
 Test Passed.
 2/3 Testing: bad
+TEST CASE:  it adds
+
+./tests/x.cpp:12: ERROR: CHECK( 1 + 1 == 3 ) is NOT correct!
+  values: CHECK( 2 == 3 )
+
 [doctest] test cases:  4 |  3 passed | 1 failed | 0 skipped
 Test Failed.
 3/3 Testing: crashed
 Segmentation fault
 Test Failed.
 )";
-  const CommandResult result = run_command_line(
-      "bash -c '. \"" MESHBED_SOURCE_DIR "/tests/run_tests.sh\"; read_ctest_log \"" + folder + "/log\"'");
-  CHECK(result.output ==
+  const auto read = [&](const std::string& how) {
+    return run_command_line("bash -c '. \"" MESHBED_SOURCE_DIR "/tests/run_tests.sh\"; " + how + " \"" + folder +
+                            "/log\" asan/'");
+  };
+  CHECK(read("read_ctest_log").output ==
         "good 4 0 1\n"
         "- good: it needs a locale: no such locale\n"
         "bad 3 1 0\n"
         "crashed 0 1 0\n");
+  CHECK(read("read_failures").output ==
+        "asan/bad: it adds\n"
+        "  ./tests/x.cpp:12: ERROR: CHECK( 1 + 1 == 3 ) is NOT correct!\n"
+        "    values: CHECK( 2 == 3 )\n");
 }
 
 TEST_CASE("every shell script is one") {

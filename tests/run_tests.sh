@@ -7,9 +7,22 @@
 #                             AddressSanitizer and UBSan over the rooms that read foreign bytes, ThreadSanitizer over the
 #                             engine's and the plugin's threads, clang-format, clang-tidy
 #
-# One line for each suite; the last line of standard output is "N passed, N failed, N skipped", in doctest test cases.
+# One line for each suite, then what each failed assertion said; the last line of standard output is "N passed, N failed,
+# N skipped", in doctest test cases.
 
 passed=0 failed=0 skipped=0
+failures=  # what each failed assertion says, to be said once more at the end
+
+# Reads ctest's log: each failed assertion of doctest's, its test case first, so far as it fits a few lines.
+read_failures() {
+  awk -v suite="$2" '
+    /^[0-9]+\/[0-9]+ Testing: / { name = suite $3; lines = 0 }
+    /^TEST CASE:/ { test_case = $0; sub(/^TEST CASE: */, "", test_case) }
+    /: (FATAL )?ERROR: |^Test timeout|SIG[A-Z]+ - / { print name ": " test_case; lines = 6 }
+    /^\[doctest\]|^=====/ { lines = 0 }
+    lines > 0 { --lines; if ($0 != "") print "  " substr($0, 1, 400) }
+  ' "$1"
+}
 
 # Reads ctest's log: "NAME PASSED FAILED SKIPPED" for each suite, then its skips as "- NAME: reason". A suite that ended
 # without doctest's summary, or badly in spite of it, has failed.
@@ -49,6 +62,8 @@ run_suites() {
   done < <(read_ctest_log "$log")
   # What failed is shown in full.
   grep -q 'Failed  \|\*\*\*' "$folder/ctest.out" && cat "$log" >&2
+  failures+=$(read_failures "$log" "$prefix" && printf .)
+  failures=${failures%.}
   return 0
 }
 
@@ -113,6 +128,7 @@ run_tests() {
   else
     run_whole_test
   fi
+  [[ -z $failures ]] || printf 'failed:\n%s' "$failures"
   printf '%d passed, %d failed, %d skipped\n' "$passed" "$failed" "$skipped"
   ((failed == 0))
 }
