@@ -23,6 +23,8 @@ constexpr std::int64_t kAnswersLatestNs = 250'000'000;
 /// Likewise for what it had in flight: not so many looks that they would have a connection change over.
 constexpr std::size_t kUnweighedMost = 2;
 constexpr std::int64_t kLoadsLatestNs = 20'000'000;
+/// A neighbour that is about to answer has by then, however busy its machine is; of others nothing is expected.
+constexpr std::int64_t kNeighboursLatestNs = 500'000'000;
 
 Error socket_error(const std::string& what, int error_number) {
   return {.code = ErrorCode::kSystem,
@@ -163,10 +165,19 @@ bool Scout::advance(Survey& survey) {
 
 void Scout::take_in(std::span<const std::uint8_t> datagram, const SocketAddress& from, Survey& survey) {
   const std::vector<Nic>& nics = transport_.nics();
-  const bool neighbour = std::any_of(nics.begin(), nics.end(), [&](const Nic& nic) {
-    return std::any_of(nic.addresses.begin(), nic.addresses.end(),
-                       [&](const IpPrefix& prefix) { return contains(prefix, from.address); });
-  });
+  bool neighbour = false, ourselves = false;
+  for (const Nic& nic : nics) {
+    for (const IpPrefix& prefix : nic.addresses) {
+      if (!contains(prefix, from.address)) continue;
+      neighbour = true;
+      ourselves = ourselves || prefix.address == from.address;
+      if (ourselves) continue;
+      const std::lock_guard lock(mutex_);
+      Neighbourhood& there = neighbourhood_of(prefix);
+      there.heard_ns = now_ns();
+      there.silent = false;
+    }
+  }
   // Only cables count: what comes in from elsewhere, over the management network for one, is none of ours.
   if (!neighbour && !is_link_local(from.address)) return;
   if (const auto beacon = decode_beacon(datagram)) {
@@ -336,6 +347,29 @@ std::optional<AtlasNode> Scout::find(std::uint64_t node) const {
 void Scout::forget() {
   const std::lock_guard lock(mutex_);
   atlas_ = {};
+}
+
+Scout::Neighbourhood& Scout::neighbourhood_of(const IpPrefix& own) {
+  const auto known = std::find_if(neighbourhoods_.begin(), neighbourhoods_.end(), [&](const Neighbourhood& one) {
+    return one.subnet.length_bits == own.length_bits && contains(one.subnet, own.address);
+  });
+  return known != neighbourhoods_.end() ? *known : neighbourhoods_.emplace_back(Neighbourhood{.subnet = own});
+}
+
+bool Scout::expects_more(std::int64_t since_ns) {
+  const std::vector<PeerAddress> own = own_addresses();
+  const bool too_late = now_ns() - since_ns > kNeighboursLatestNs;
+  bool more = false;
+  const std::lock_guard lock(mutex_);
+  for (const PeerAddress& port : own) {
+    // Over IPv6 they speak from addresses of the link, which say nothing of the subnet.
+    if (port.prefix.address.family != Family::kIpv4) continue;
+    Neighbourhood& there = neighbourhood_of(port.prefix);
+    if (there.heard_ns >= since_ns || there.silent) continue;
+    there.silent = too_late;
+    more = more || !too_late;
+  }
+  return more;
 }
 
 std::size_t Scout::known_nodes() const {

@@ -51,6 +51,9 @@ class Scout {
   std::optional<AtlasNode> find(std::uint64_t node) const;
   /// Draws the map anew.
   void forget();
+  /// Whether there is a subnet of ours on which nobody was heard since then, and from which word may still come. Who
+  /// was waited for in vain once is not waited for again before he is heard.
+  bool expects_more(std::int64_t since_ns);
   /// Nodes that answered so far, for an error's text.
   std::size_t known_nodes() const;
   /// Other processes of our node that did.
@@ -68,6 +71,9 @@ class Scout {
     SocketAddress asker;  // the neighbour who handed it on
   };
   void take_in(std::span<const std::uint8_t> datagram, const SocketAddress& from, Survey& survey);
+  struct Neighbourhood;
+  /// Under the lock.
+  Neighbourhood& neighbourhood_of(const IpPrefix& own);
   struct Inquiry {
     std::uint64_t session = 0;
     std::uint64_t query = 0;  // the last one: an answer must repeat it
@@ -97,6 +103,12 @@ class Scout {
   std::array<Question, 16> asked_{};
   std::size_t next_asked_ = 0;
   std::vector<Inquiry> inquiries_;  // one a session
+  struct Neighbourhood {
+    IpPrefix subnet;
+    std::int64_t heard_ns = -1;
+    bool silent = false;  // was waited for in vain
+  };
+  std::vector<Neighbourhood> neighbourhoods_;
 };
 
 }  // namespace meshbed::net

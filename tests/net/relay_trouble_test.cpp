@@ -125,3 +125,48 @@ TEST_CASE("two cables that are crossed: connect gives up when the time is over, 
   });
   CHECK(result.outcome == OutcomeKind::kFinished);
 }
+
+// On a ring of four the lower end of a diagonal goes round by its lower neighbour, the upper end by its upper one: each
+// cable carries one of them.
+TEST_CASE("a neighbour that answers late is waited for: the way round is not chosen among those who were quick") {
+  run_mesh(
+      ring_cluster(4),
+      [](MeshRank& rank) {
+        if (rank.rank() == 3) sim::World::get().sleep(100 * kPicosecondsPerMillisecond);
+        rank.start();
+        if (rank.rank() % 2 == 0) {
+          const Comms comms = rank.connect_both(2 - rank.rank(), 0);
+          const std::string expected =
+              rank.rank() == 0 ? "through 1 relays: 192.168.100.2" : "through 1 relays: 192.168.102.2";
+          CHECK_MESSAGE(rank.infos().find(expected) != std::string::npos, rank.infos());
+          rank.close(comms);
+        }
+        rank.meet("end", 4);
+        rank.stop();
+      },
+      true);
+}
+
+TEST_CASE("a neighbour that never answers costs half a second, once") {
+  run_mesh(
+      ring_cluster(4),
+      [](MeshRank& rank) {
+        if (rank.rank() == 3) return;
+        rank.start();
+        if (rank.rank() % 2 == 0) {
+          const int peer = 2 - rank.rank();
+          const auto connect = [&](const std::string& channel) {
+            const Picoseconds before = sim::World::get().now();
+            rank.close(rank.connect_both(peer, 0, channel));
+            return sim::World::get().now() - before;
+          };
+          const Picoseconds first = connect("first");
+          CHECK(first > 500 * kPicosecondsPerMillisecond);
+          CHECK(first < 700 * kPicosecondsPerMillisecond);
+          CHECK(connect("second") < 300 * kPicosecondsPerMillisecond);
+        }
+        rank.meet("end", 3);
+        rank.stop();
+      },
+      true);
+}

@@ -54,7 +54,8 @@ TEST_CASE("one connection's messages are striped over two cables in both worlds 
     MESSAGE("skipped: ", why);
     return;
   }
-  runs_alike("pair-striped", "--set workload.bytes=8M");
+  // Long enough that one step by which a busy cable is spared (half a mebibyte) leaves the balance within its bound.
+  runs_alike("pair-striped", "--set workload.bytes=32M");
 }
 
 TEST_CASE("what NCCL called between two nodes is called over soft-RoCE alike") {
