@@ -181,7 +181,7 @@ std::string StoreServer::missing_ranks() const {
     if (!ranks.empty()) text += (text.empty() ? "" : "; ") + list_of(ranks) + " " + what;
   };
   add(gone, "left");
-  add(absent, "never reached rank 0 at " + options_.address);
+  add(absent, "never reached rank 0 at " + address_text_);
   add(late, "did not come to the barrier");
   return text;
 }
