@@ -2,11 +2,13 @@
 // all rails and all connections without groups have more of it in the first run. A stream without groups tells which of
 // its messages those were (kStripedSize); a group does not tell which of its parts were, so all ways to read it are
 // followed: `at` are the stripes that may be next. Cost: endings * ways * parts^2, and there is one way mostly.
+// Connections with groups that do not look alike are read kind by kind, with every set of rails that may be theirs.
 #include "cli/compare_stripes.h"
 
 #include <infiniband/verbs.h>
 
 #include <algorithm>
+#include <bit>
 #include <numeric>
 #include <set>
 #include <utility>
@@ -166,12 +168,101 @@ bool reads(const std::vector<const Recut*>& alike, const Moved& moved) {
   return std::any_of(at.begin(), at.end(), [&](std::size_t place) { return moved.none_from(place); });
 }
 
+/// Connections that look alike, with the rails that are theirs.
+bool are_whole(const std::vector<const Recut*>& alike, Moved on_rails) {
+  if (has_groups(*alike.front())) return reads(alike, on_rails);
+  return std::all_of(alike.begin(), alike.end(), [&](const Recut* each) { return add_stripes(*each, on_rails); }) &&
+         on_rails.none_from(0);
+}
+
+/// More rails than that are held to their sum: every set of them is tried in both runs.
+constexpr std::size_t kRailsMost = 5;
+
+/// Rails, a bit each: of the first run and of the second one, in which other ones may be the same connection's.
+struct RailSets {
+  std::size_t mine = 0, yours = 0;
+};
+
+Moved moved_over(const std::vector<const Recut*>& rails, const RailSets& sets) {
+  Moved moved;
+  const auto add = [&moved](const std::vector<Ending>& stripes, std::int64_t sign) {
+    for (std::size_t stripe = 0; stripe < stripes.size(); ++stripe) {
+      moved.add(stripe, sign * static_cast<std::int64_t>(bytes_of(stripes[stripes.size() - 1 - stripe])));
+    }
+  };
+  for (std::size_t rail = 0; rail < rails.size(); ++rail) {
+    if ((sets.mine >> rail & 1U) != 0) add(rails[rail]->mine, 1);
+    if ((sets.yours >> rail & 1U) != 0) add(rails[rail]->yours, -1);
+  }
+  return moved;
+}
+
+/// Calls take(subset) for each subset of `set`, the empty one last.
+template <typename Take>
+void for_each_subset(std::size_t set, const Take& take) {
+  for (std::size_t subset = set;; subset = (subset - 1) & set) {
+    take(subset);
+    if (subset == 0) return;
+  }
+}
+
+/// Is there a way to divide the rails among those that look alike which leaves all of these whole? Cost: kinds of
+/// connections * (C(2n, n) readings + 9^n steps) for n rails.
+bool can_be_divided(const std::vector<std::vector<const Recut*>>& kinds, const std::vector<const Recut*>& rails) {
+  const std::size_t sets = std::size_t{1} << rails.size();
+  const auto place = [sets](const RailSets& both) { return both.mine * sets + both.yours; };
+  std::vector<bool> given(sets * sets);  // to the kinds so far
+  given[0] = true;
+  for (const std::vector<const Recut*>& kind : kinds) {
+    std::vector<bool> fits(sets * sets), next(sets * sets);
+    for (RailSets both; both.mine < sets; ++both.mine) {
+      for (both.yours = 0; both.yours < sets; ++both.yours) {
+        if (std::popcount(both.mine) != std::popcount(both.yours)) continue;
+        fits[place(both)] = are_whole(kind, moved_over(rails, both));
+      }
+    }
+    for (RailSets before; before.mine < sets; ++before.mine) {
+      for (before.yours = 0; before.yours < sets; ++before.yours) {
+        if (!given[place(before)]) continue;
+        for_each_subset(sets - 1 - before.mine, [&](std::size_t mine) {
+          for_each_subset(sets - 1 - before.yours, [&](std::size_t yours) {
+            if (fits[place({mine, yours})]) next[place({before.mine | mine, before.yours | yours})] = true;
+          });
+        });
+      }
+    }
+    given = std::move(next);
+  }
+  return given.back();
+}
+
 bool look_alike(const Recut& one, const Recut& other) {
   return std::equal(one.mine.begin(), one.mine.end(), other.mine.begin(), other.mine.end(),
                     [](const Ending& left, const Ending& right) {
                       if (left.message == nullptr || right.message == nullptr) return left.message == right.message;
                       return same_but_for_cut(*left.message, *right.message);
                     });
+}
+
+/// Of connections with groups that do not all look alike, and whatever else there is. Which rails are whose no trace
+/// tells.
+bool conserves_each(std::span<const Recut> recuts) {
+  std::vector<std::vector<const Recut*>> kinds;
+  std::vector<const Recut*> rails;
+  for (const Recut& each : recuts) {
+    if (is_rail(each)) {
+      rails.push_back(&each);
+      continue;
+    }
+    const auto known =
+        std::find_if(kinds.begin(), kinds.end(), [&](const auto& kind) { return look_alike(*kind.front(), each); });
+    if (known == kinds.end()) {
+      kinds.push_back({&each});
+    } else {
+      known->push_back(&each);
+    }
+  }
+  return rails.size() > kRailsMost || can_be_divided(kinds, rails);
 }
 
 }  // namespace
@@ -223,7 +314,7 @@ bool conserves_messages(std::span<const Recut> recuts) {
   if (with_groups.empty()) return moved.none_from(0);
   const bool alike = std::all_of(with_groups.begin(), with_groups.end(),
                                  [&](const Recut* each) { return look_alike(*each, *with_groups.front()); });
-  return !alike || reads(with_groups, moved);
+  return alike ? reads(with_groups, moved) : conserves_each(recuts);
 }
 
 }  // namespace meshbed::cli

@@ -43,7 +43,8 @@ std::optional<Recut> recut(const Stream& one, const Stream& other);
 /// Which streams are of one connection no trace tells. But their messages come in the same order on each of its cables,
 /// and those that were striped before all rails were laid are the first: so streams are held together from their ends.
 /// The parts of groups, of which one stream alone tells, are looked for in that order; where several connections with
-/// groups differ they are held to it group by group, and where these do not even look alike only to their sum.
+/// groups differ they are held to it group by group, and where these do not even look alike kind by kind:
+/// some way to divide the rails among them must explain each; only where there are more than five rails, to their sum.
 bool conserves_messages(std::span<const Recut> recuts);
 
 }  // namespace meshbed::cli

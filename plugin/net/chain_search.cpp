@@ -1,6 +1,7 @@
 #include "plugin/net/chain_search.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "plugin/base/log.h"
 #include "plugin/net/scout.h"
@@ -24,7 +25,7 @@ void ChainSearch::begin(bool anew) {
 }
 
 void ChainSearch::ask() {
-  scout_.ask(transport_.config().max_relay_hops());
+  scout_.ask(further_ ? kFurthestCables : transport_.config().max_relay_hops());
   next_question_ = Deadline::in_ms(question_pause_ms_);
   question_pause_ms_ = std::min(2 * question_pause_ms_, kLongestPauseMs);
 }
@@ -39,6 +40,21 @@ std::optional<std::vector<Hop>> ChainSearch::advance(const std::vector<Nic>& nic
   if (hops && settled_.passed() && !scout_.expects_more(began_ns_)) return hops;
   if (next_question_.passed()) ask();
   return std::nullopt;
+}
+
+void ChainSearch::look_further() {
+  if (further_) return;
+  further_ = true;
+  ask();
+}
+
+std::optional<int> ChainSearch::too_long(const std::vector<Nic>& nics) const {
+  ChainRequest request = chain_request(transport_, scout_, {.peer = peer_, .dev = dev_}, nics);
+  const int limit = std::exchange(request.hop_limit, kFurthestCables);
+  const auto hops = scout_.chain(request);
+  if (!hops) return std::nullopt;
+  const int cables = static_cast<int>(hops->size()) + 1;
+  return cables > limit ? std::optional(cables) : std::nullopt;
 }
 
 ChainRequest chain_request(Transport& transport, const Scout& scout, const ChainEnds& ends,

@@ -28,7 +28,14 @@ class ChainSearch {
   /// nullopt: none yet. `nics`: ours, as they are now.
   std::optional<std::vector<Hop>> advance(const std::vector<Nic>& nics);
 
+  /// Asks at once, and from now on, nodes that are further away than a chain may be long: to be able to say so. For the
+  /// last seconds of a search, since all of a large fabric answers.
+  void look_further();
+  /// The cables of the shortest chain that is too long; nullopt: there is none as far as is known, or a shorter one.
+  std::optional<int> too_long(const std::vector<Nic>& nics) const;
+
  private:
+  static constexpr int kFurthestCables = 32;
   void ask();
 
   Transport& transport_;
@@ -40,6 +47,7 @@ class ChainSearch {
   std::int64_t question_pause_ms_ = 50;
   std::int64_t began_ns_ = 0;
   bool found_ = false;
+  bool further_ = false;
 };
 
 /// Who asks for a chain to whom.

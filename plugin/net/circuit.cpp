@@ -32,7 +32,7 @@ bool Circuit::progress() {
   } else if (end_at_ && next_ >= *end_at_ && parts_.exit->idle()) {
     finish();
   }
-  return moved || over_;
+  return moved;
 }
 
 CircuitState Circuit::state() {

@@ -98,6 +98,8 @@ inline bool is_prefix(std::string_view text) { return parse_prefix(text).has_val
 
 inline constexpr std::int64_t kLargestNumber = INT64_MAX;
 inline constexpr std::int64_t kUnset = -1;
+/// As many as a ROUTE has room for (wire.h).
+inline constexpr std::int64_t kMaxRelayHopsMost = 8;
 
 inline constexpr std::array<VariableInfo, static_cast<std::size_t>(Variable::kCount)> kVariables{{
     {Variable::kDebug, "NCCL_MESH_DEBUG", ValueKind::kNumber, 0, 0, 2, true,
@@ -187,9 +189,9 @@ inline constexpr std::array<VariableInfo, static_cast<std::size_t>(Variable::kCo
      "connect and accept never block"},
     {Variable::kEnableRelay, "NCCL_MESH_ENABLE_RELAY", ValueKind::kNumber, 1, 0, 1, true,
      "1: peers without a shared subnet are reached through other nodes of the job; 0: they are refused"},
-    {Variable::kMaxRelayHops, "NCCL_MESH_MAX_RELAY_HOPS", ValueKind::kNumber, 0, 0, 8, true,
+    {Variable::kMaxRelayHops, "NCCL_MESH_MAX_RELAY_HOPS", ValueKind::kNumber, 0, 0, kMaxRelayHopsMost, true,
      "cables from sender to receiver at most, 1 to 8; 0: as NCCL_MESH_MAX_HOPS says"},
-    {Variable::kMaxHops, "NCCL_MESH_MAX_HOPS", ValueKind::kNumber, 8, 1, 8, true,
+    {Variable::kMaxHops, "NCCL_MESH_MAX_HOPS", ValueKind::kNumber, 8, 1, kMaxRelayHopsMost, true,
      "other name of MAX_RELAY_HOPS; 8, so that no small mesh needs a setting (the ancestor counted 4 nodes)"},
     {Variable::kRelayPort, "NCCL_MESH_RELAY_PORT", ValueKind::kNumber, 27180, 1, 65535, true,
      "UDP port on which nodes look for chains of cables; the same on all nodes of a job"},

@@ -5,8 +5,11 @@
 // A GPU's memory is never touched by the CPU: no work request may have it sent inline, which copies it, and what is
 // received into it is flushed before the GPU reads it (flusher.h).
 
+#include <array>
 #include <atomic>
+#include <cstdio>
 #include <mutex>
+#include <string>
 #include <vector>
 
 #include "plugin/base/log.h"
@@ -59,6 +62,14 @@ class Memory : public Object {
   const verbs::Registration* on(verbs::Device& device) {
     return &device == device_ ? registration_ : elsewhere(device);
   }
+  /// After on() said that there is none: which memory, which NIC and why, for an error.
+  std::string problem_on(const verbs::Device& device) {
+    const std::lock_guard lock(mutex_);
+    for (const Elsewhere& other : elsewhere_) {
+      if (other.device == &device) return text() + " cannot be used by " + device.name() + ": " + other.problem;
+    }
+    return "";
+  }
   /// What the user registered, not what a registration that is shared with others happens to cover.
   bool covers(const void* data, std::size_t size_bytes) const {
     const auto at = reinterpret_cast<std::uintptr_t>(data), first = reinterpret_cast<std::uintptr_t>(data_);
@@ -69,8 +80,17 @@ class Memory : public Object {
   struct Elsewhere {
     verbs::Device* device = nullptr;
     verbs::Registration* registration = nullptr;
+    std::string problem{};  // why there is none
   };
   ~Memory() = default;
+
+  /// "the memory of 4096 bytes at 0x7f0012345000"
+  std::string text() const {
+    std::array<char, 80> text{};
+    std::snprintf(text.data(), text.size(), "the %s of %zu bytes at %p", is_device_ ? "GPU memory" : "memory",
+                  size_bytes_, data_);
+    return text.data();
+  }
 
   const verbs::Registration* elsewhere(verbs::Device& device) {
     const std::lock_guard lock(mutex_);
@@ -79,8 +99,11 @@ class Memory : public Object {
     }
     auto registration = acquire_on(device);
     // Also that it cannot be: tried once, and told once.
-    elsewhere_.push_back({&device, registration ? *registration : nullptr});
-    if (!registration) MESHBED_WARN("%s: %s", device.name().c_str(), registration.error().text.c_str());
+    elsewhere_.push_back({.device = &device, .registration = registration ? *registration : nullptr});
+    if (!registration) {
+      elsewhere_.back().problem = registration.error().text;
+      MESHBED_WARN("%s: %s", device.name().c_str(), registration.error().text.c_str());
+    }
     return elsewhere_.back().registration;
   }
 

@@ -3,6 +3,7 @@
 #include <poll.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "plugin/base/log.h"
 #include "plugin/net/scout.h"
@@ -11,6 +12,9 @@
 
 namespace meshbed::net {
 namespace {
+
+/// So long before the time is up nodes are asked that are further away than a chain may be long.
+constexpr std::int64_t kLookFurtherMs = 2000;
 
 Error logged(Error error) {
   MESHBED_WARN("%s", error.text.c_str());
@@ -77,7 +81,10 @@ Result<void> Reaching::go_round(Error no_path) {
 void Reaching::begin_search(Error no_path, bool afresh) {
   search_ = std::make_unique<ChainSearch>(transport_, *transport_.service()->scout(), peer_, dev_);
   no_path_ = std::move(no_path);
-  give_up_ = Deadline::in_ms(transport_.config().number(Variable::kConnectTimeoutSec) * 1000);
+  const std::int64_t timeout_ms = transport_.config().number(Variable::kConnectTimeoutSec) * 1000;
+  give_up_ = Deadline::in_ms(timeout_ms);
+  look_further_ = Deadline::in_ms(timeout_ms - std::min(kLookFurtherMs, timeout_ms / 2));
+  rests_ = false;
   search_->begin(afresh);
 }
 
@@ -152,6 +159,7 @@ void Reaching::abandon() {
 Result<void> Reaching::look_at_ports() {
   events_ = transport_.port_events();
   nics_ = transport_.current_nics();
+  end_rest();
   if (connecting_ != nullptr) {
     if (connection_->local().stands(nics_)) {
       if (!through_) search_.reset();  // it is back
@@ -187,8 +195,8 @@ Result<void> Reaching::try_another(Error error) {
   if (search_ != nullptr && !give_up_.passed()) {
     MESHBED_INFO("%s", error.text.c_str());
     abandon();
-    // The map may be older than a cable that was pulled: draw it anew.
-    search_->begin(true);
+    refusal_ = std::move(error.text);
+    rest();
     return ok();
   }
   const bool would_help = error.code == ErrorCode::kUnreachable && !connecting_->is_final();
@@ -254,7 +262,21 @@ bool Reaching::rails_joined() {
   return connection_->rails_joined(nics_);
 }
 
+void Reaching::rest() {
+  rests_ = true;
+  rest_ends_ = Deadline::in_ms(rest_ms_);
+  rest_ms_ = std::min(2 * rest_ms_, kLongestRestMs);
+}
+
+void Reaching::end_rest() {
+  rest_ms_ = kShortestRestMs;
+  if (rests_) rest();
+}
+
 bool Reaching::try_chain() {
+  if (rests_ && !rest_ends_.passed()) return false;
+  // The map may be older than a cable that was pulled: draw it anew.
+  if (std::exchange(rests_, false)) search_->begin(true);
   const auto hops = search_->advance(nics_);
   if (!hops) return false;
   auto through = go_through(*hops);
@@ -262,24 +284,43 @@ bool Reaching::try_chain() {
   // A port that has only just come back may lack its GID still.
   MESHBED_INFO("%s", through.error().text.c_str());
   no_path_ = through.error();
-  search_->begin(true);
+  rest();
   return false;
+}
+
+Error Reaching::no_chain() const {
+  const Config& config = transport_.config();
+  Error error = no_path_;
+  const std::string within = " within " + config.text(Variable::kConnectTimeoutSec) + " s: ";
+  if (!refusal_.empty()) {
+    error.text += "; the last chain that was tried" + within + refusal_;
+    return error;
+  }
+  error.text += "; no chain of at most " + std::to_string(config.max_relay_hops()) +
+                " cables (NCCL_MESH_MAX_RELAY_HOPS) was found" + within +
+                std::to_string(transport_.service()->scout()->known_nodes()) + " nodes answered on UDP port " +
+                config.text(Variable::kRelayPort) + " (NCCL_MESH_RELAY_PORT)";
+  const auto cables = search_->too_long(nics_);
+  if (!cables) return error;
+  error.text += "; there is one of " + std::to_string(*cables) + " cables: ";
+  if (*cables > kMaxRelayHopsMost) {
+    error.text +=
+        "more than " + std::to_string(kMaxRelayHopsMost) + " are never used, and a cable is needed that shortens it";
+  } else {
+    error.text += "set NCCL_MESH_MAX_RELAY_HOPS=" + std::to_string(*cables) + " on all nodes";
+  }
+  return error;
 }
 
 Result<void> Reaching::wait_for_chain() {
   if (give_up_.passed()) {
-    Error error = no_path_;
-    error.text += "; no chain of at most " + std::to_string(transport_.config().max_relay_hops()) +
-                  " cables (NCCL_MESH_MAX_RELAY_HOPS) was found within " +
-                  transport_.config().text(Variable::kConnectTimeoutSec) +
-                  " s: " + std::to_string(transport_.service()->scout()->known_nodes()) +
-                  " nodes answered on UDP port " + transport_.config().text(Variable::kRelayPort) +
-                  " (NCCL_MESH_RELAY_PORT)";
+    Error error = no_chain();
     if (!may_use_tcp()) return error;
     transport_.tcp().remember_unreached(peer_.node);
     return go_by_tcp(std::move(error.text));
   }
   // Nothing to look at here; the relay service reads the answers.
+  if (look_further_.passed()) search_->look_further();
   ::poll(nullptr, 0, 0);
   return ok();
 }

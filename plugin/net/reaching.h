@@ -1,7 +1,7 @@
 #pragma once
 // The connecting side as connect() polls it: straight over a shared subnet where there is one, else through a chain of
-// relays, which is looked for first. A chain that fails is looked for afresh until the time is up
-// (NCCL_MESH_CONNECT_TIMEOUT_SEC). Only then, and only where both ends ask for it, comes TCP (tcp_network.h): cables
+// relays, which is looked for first. A chain that fails is looked for afresh, after a second at most, until the time is
+// up (NCCL_MESH_CONNECT_TIMEOUT_SEC). Only then, and only where both ends ask for it, comes TCP (tcp_network.h): cables
 // through other nodes are faster than any management network. A peer that was searched for in vain is reached over TCP
 // at once for a minute. A cable that is there and does not work is no reason for relays or TCP: where no other cable
 // leads to the peer it is an error. One whose port goes down under the handshake is: the handshake moves to another
@@ -9,6 +9,7 @@
 // Where more cables lead to the peer READY waits for them (rail_layer.h), and so do connect() and accept().
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "plugin/base/result.h"
@@ -47,16 +48,23 @@ class Reaching {
   /// After a handshake failed. The error, where there is no other way to try.
   Result<void> try_another(Error error);
   void abandon();
+  /// The search begins anew after a while, and after twice as long the next time.
+  void rest();
+  /// Something has changed: the next search begins at once.
+  void end_rest();
   /// True: a chain was found, and its first leg has begun. Where not, a handshake that is under way goes on.
   bool try_chain();
   /// Nothing is under way. An error, or TCP, when the time is up.
   Result<void> wait_for_chain();
+  /// Why there is no chain.
+  Error no_chain() const;
   Result<void> go_through(const std::vector<Hop>& hops);
   bool may_use_tcp() const;
   Error with_tcp_hint(Error error) const;
   Result<void> go_by_tcp(std::string why);
   LocalEnd local_end(const Route& route);
   std::int64_t share_of_dials() const;
+  static constexpr std::int64_t kShortestRestMs = 1, kLongestRestMs = 1000;
 
   Transport& transport_;
   Handle peer_;
@@ -73,7 +81,12 @@ class Reaching {
   std::unique_ptr<ChainSearch> search_;
   bool through_ = false;  // the handshake goes through a chain
   Error no_path_;
-  Deadline give_up_;
+  Deadline give_up_, look_further_;
+  // After a chain was refused, which may take no time at all:
+  std::string refusal_;
+  bool rests_ = false;
+  Deadline rest_ends_;
+  std::int64_t rest_ms_ = kShortestRestMs;
 };
 
 }  // namespace meshbed::net

@@ -109,6 +109,11 @@ Error ReceiveConnection::refuse(std::span<const ReceivePart> parts, const char* 
               .scope = Scope::kRequest,
               .text = ends_text() + ": a receive of " + std::to_string(parts.size()) + " parts " + problem,
               .os_errno = 0};
+  for (const ReceivePart& part : parts) {
+    if (part.memory == nullptr || part.memory->device() != &home() || part.memory->on(device()) != nullptr) continue;
+    error.code = ErrorCode::kSystem;  // not the caller's fault
+    error.text += ": " + part.memory->problem_on(device());
+  }
   MESHBED_WARN("%s", error.text.c_str());
   return error;
 }

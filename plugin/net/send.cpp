@@ -9,6 +9,11 @@
 #include "plugin/net/transport.h"
 
 namespace meshbed::net {
+namespace {
+
+constexpr const char* kUnregistered = "cannot be registered on the device that the connection goes on over";
+
+}  // namespace
 
 Result<std::unique_ptr<SendConnection>> SendConnection::create(LocalEnd local, const ConnectionSettings& settings) {
   const LegShape shape = DirectCarrier::shape_on(*local.device);
@@ -50,7 +55,10 @@ Result<Request*> SendConnection::post(const SendArguments& send) {
       return not_now();
     }
   }
-  if (const char* problem = problem_with(send)) return refuse(send, problem);
+  if (const char* problem = problem_with(send)) {
+    if (problem == kUnregistered && goes_back_for(send)) return not_now();
+    return refuse(send, problem);
+  }
   const Place place = place_of(*slot);
   if (send.size_bytes > slot->capacity_bytes) return refuse_oversized(send, place);
   if (!carrier_->has_room(send.size_bytes)) {
@@ -152,9 +160,7 @@ const char* SendConnection::problem_with(const SendArguments& send) {
     if (send.memory == nullptr) return "has no registered memory";
     if (send.memory->device() != &home()) return "has memory that is registered on another device";
     if (!send.memory->covers(send.data, send.size_bytes)) return "leaves its registered memory";
-    if (send.memory->on(device()) == nullptr) {
-      return "cannot be registered on the device that the connection goes on over";
-    }
+    if (send.memory->on(device()) == nullptr) return kUnregistered;
   }
   return carrier_->size_problem(send.size_bytes);
 }
@@ -164,6 +170,10 @@ Error SendConnection::refuse(const SendArguments& send, const char* problem) {
               .scope = Scope::kRequest,
               .text = ends_text() + ": a send of " + std::to_string(send.size_bytes) + " bytes " + problem,
               .os_errno = 0};
+  if (problem == kUnregistered) {  // not the caller's fault
+    error.code = ErrorCode::kSystem;
+    error.text += ", and no other way is there: " + send.memory->problem_on(device());
+  }
   MESHBED_WARN("%s", error.text.c_str());
   return error;
 }

@@ -110,6 +110,9 @@ class SendConnection : public Connection {
   [[gnu::cold, gnu::noinline]] void change_over(const SendArguments& send);
   std::optional<std::vector<Hop>> take_advice();
   bool can_be_sent_by(const std::vector<Hop>& hops, const SendArguments& send);
+  [[gnu::cold, gnu::noinline]] bool goes_back_for(const SendArguments& send);
+  std::optional<Resumption::Chains> way_back_for(const SendArguments& send);
+  bool takes(const Nic& nic, const SendArguments& send);
   void finish_served(std::uint64_t served);
   void continue_on(Resumption::Resumed resumed);
   void replay();
@@ -145,6 +148,7 @@ class SendConnection : public Connection {
   std::shared_ptr<WatchedWay> way_;  // nullptr: no chain, or one that is kept
   bool changing_ = false;            // that is why it is suspended
   std::uint32_t changes_ = 0;        // times
+  bool keeps_way_ = false;           // it went back: another chain's NIC does not take all of the caller's memory
   bool going_home_ = false;          // as soon as nothing is under way here
   std::vector<Request*> replays_;    // sent on a lost leg and not served, in order
   std::size_t replayed_ = 0;         // of them

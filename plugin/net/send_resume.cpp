@@ -161,7 +161,7 @@ bool SendConnection::replay(Request& request, bool last_of_group) {
   if (send.memory != nullptr && send.size_bytes > 0 && send.memory->on(device()) == nullptr) {
     fail({.code = ErrorCode::kSystem,
           .scope = Scope::kQueuePair,
-          .text = ends_text() + ": a send's memory cannot be registered on " + device().name(),
+          .text = ends_text() + ": what was sent cannot be sent again: " + send.memory->problem_on(device()),
           .os_errno = 0});
     return false;
   }
@@ -225,7 +225,7 @@ void SendConnection::look_homewards() {
 void SendConnection::watch_way() {
   Service* service = origin_->transport->service();
   WayWatch* watch = service != nullptr ? service->way_watch() : nullptr;
-  if (!is_relayed() || watch == nullptr || !can_resume()) return;
+  if (!is_relayed() || watch == nullptr || !can_resume() || keeps_way_) return;
   auto& carrier = static_cast<RelayedCarrier&>(*carrier_);
   const std::vector<Hop>& hops = relays_of(carrier);
   if (way_ == nullptr) {
@@ -266,11 +266,55 @@ bool SendConnection::can_be_sent_by(const std::vector<Hop>& hops, const SendArgu
   const std::vector<Nic> nics = origin_->transport->current_nics();
   const auto route = route_to_first(*origin_->transport, hops, origin_->dev, nics);
   if (!route) return false;
-  verbs::Device& device = origin_->transport->device_of(nics[static_cast<std::size_t>(route->nic)]);
-  if (send.memory->on(device) != nullptr) return true;
-  MESHBED_INFO("%s: it stays: a send's memory cannot be registered on %s", ends_text().c_str(), device.name().c_str());
+  const Nic& nic = nics[static_cast<std::size_t>(route->nic)];
+  if (takes(nic, send)) return true;
+  MESHBED_INFO("%s: it stays: a send's memory cannot be registered on %s", ends_text().c_str(),
+               nic.device_name.c_str());
   origin_->transport->service()->way_watch()->changed(*way_, relays_of(*carrier_));  // not so soon again
   return false;
+}
+
+bool SendConnection::takes(const Nic& nic, const SendArguments& send) {
+  return send.memory->on(origin_->transport->device_of(nic)) != nullptr;
+}
+
+/// The NIC that the connection goes on over does not take memory that is sent from for the first time: it goes back, as
+/// soon as nothing is under way, to the way that it left, and stays there. Once, since that way may be lost again.
+/// False: there is no way back.
+bool SendConnection::goes_back_for(const SendArguments& send) {
+  if (keeps_way_ || !can_resume()) return false;
+  if (!replays_.empty() || !carrier_->settled()) {
+    poll();
+    return true;
+  }
+  auto chains = way_back_for(send);
+  if (!chains) return false;
+  keeps_way_ = true;
+  way_.reset();
+  suspend({.code = ErrorCode::kRemote,
+           .scope = Scope::kPort,
+           .text = ends_text() + ": it goes back to the way before: " + send.memory->problem_on(device()),
+           .os_errno = 0},
+          LogLevel::kInfo);
+  changing_ = !chains->empty();
+  resumption_ = std::make_unique<Resumption>(*origin_, settings().leg, lost_ways_, std::move(*chains));
+  return true;
+}
+
+/// The chain that it left, or none: the first cable. nullopt: neither is there with a NIC that takes the memory.
+std::optional<Resumption::Chains> SendConnection::way_back_for(const SendArguments& send) {
+  const std::vector<Nic> nics = origin_->transport->current_nics();
+  const auto nic_of = [&nics](const Route& route) -> const Nic& { return nics[static_cast<std::size_t>(route.nic)]; };
+  if (const auto ways = ways_to(*origin_, nics)) {
+    const Route& first = ways->front();
+    const bool works = lost_ways_.may_try(CableEnds::of(nic_of(first), first));
+    return works && takes(nic_of(first), send) ? std::optional(Resumption::Chains{}) : std::nullopt;
+  }
+  if (retired_carrier_ == nullptr || !retired_carrier_->is_relayed()) return std::nullopt;
+  const std::vector<Hop>& hops = relays_of(*retired_carrier_);
+  const auto route = route_to_first(*origin_->transport, hops, origin_->dev, nics);
+  if (!route || !takes(nic_of(*route), send)) return std::nullopt;
+  return Resumption::Chains{hops};
 }
 
 /// Our port is down, and no other cable leads to the peer: relays may.

@@ -20,8 +20,11 @@ constexpr int kHandshakePauseMs = 1;
 /// While somebody has come who has not said what he wants, or does not read: his deadline is looked at so often.
 constexpr int kCallerPauseMs = 100;
 /// Others who send through us have gone when nothing has moved for so long, which is longer than all retries of a queue
-/// pair take (7.5 s); and so long we wait for that at most.
-constexpr std::int64_t kQuietNs = 8'000'000'000, kLongestWaitNs = 10'000'000'000;
+/// pair take (7.5 s).
+constexpr std::int64_t kQuietNs = 8'000'000'000;
+/// After so long the next piece says that others go on sending; where none comes their circuits are only ending, and
+/// what says so may itself be late (a control connection repeats its words 6 s, then 13 s after a cable was cut).
+constexpr std::int64_t kLongestSendingNs = 10'000'000'000;
 constexpr int kWaitPauseMs = 5;
 
 }  // namespace
@@ -118,20 +121,22 @@ bool Service::move_circuits() {
   }
   // The service's thread alone counts; who waits looks at the clock for it.
   if (moved) moves_.store(moves_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  if (ended) ends_.store(ends_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   return moving;
 }
 
 bool Service::wait_for_others() const {
   const std::int64_t begun_ns = now_ns();
   std::int64_t quiet_since_ns = begun_ns;
-  std::uint64_t moves = moves_.load(std::memory_order_relaxed);
+  std::uint64_t moves = moves_.load(std::memory_order_relaxed), ends = ends_.load(std::memory_order_relaxed);
   for (;;) {
     const std::int64_t now = now_ns();
-    if (const std::uint64_t by_now = moves_.load(std::memory_order_relaxed); by_now != std::exchange(moves, by_now)) {
-      quiet_since_ns = now;
-    }
+    const std::uint64_t moves_by_now = moves_.load(std::memory_order_relaxed);
+    const std::uint64_t ends_by_now = ends_.load(std::memory_order_relaxed);
+    const bool sends = moves_by_now != std::exchange(moves, moves_by_now);
+    if (ends_by_now != std::exchange(ends, ends_by_now) || sends) quiet_since_ns = now;
     if (!in_use_.load() || now - quiet_since_ns > kQuietNs) return true;
-    if (now - begun_ns > kLongestWaitNs) return false;
+    if (now - begun_ns > kLongestSendingNs + (sends ? 0 : kQuietNs)) return false;
     ::poll(nullptr, 0, kWaitPauseMs);
   }
 }

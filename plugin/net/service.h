@@ -31,8 +31,8 @@ class Service {
   ~Service();
   void start();
 
-  /// Before the end: until no circuit is left, or nothing has moved for a second. False: others go on sending through
-  /// this process, and go on after ten seconds too.
+  /// Before the end: until no circuit is left, or nothing has moved or ended for eight seconds. False: others go on
+  /// sending through this process, and go on after ten seconds too; or circuits still end after eighteen.
   bool wait_for_others() const;
 
   /// For chains of relays; nullptr: there can be none, and `scout_problem()` says why.
@@ -93,6 +93,7 @@ class Service {
   std::atomic<bool> stop_{false};
   std::atomic<bool> in_use_{false};
   std::atomic<std::uint64_t> moves_{0};  // rounds in which a circuit moved something
+  std::atomic<std::uint64_t> ends_{0};   // rounds in which a circuit ended
   std::thread thread_;
 };
 

@@ -196,6 +196,24 @@ TEST_CASE("several connections that stripe are cut at different places, whicheve
   CHECK(differences(both(one(7, 512), whole), both(whole, one(7, 0))).empty());
 }
 
+TEST_CASE("unlike connections with groups are held to what each of them lacks, whichever rails are whose") {
+  const auto one = [](std::uint32_t qp, std::uint64_t cut) {
+    return group_and_message(qp, {cut, 1024 - cut, cut}, {1024 - cut, cut, 1024 - cut});
+  };
+  // Its message is longer.
+  const auto other = [](std::uint32_t qp, std::uint64_t cut, std::uint64_t missing = 0) {
+    return group_and_message(qp, {cut - missing, 1024 - cut, cut}, {1024 - cut, cut, 4096 - cut}, 4096);
+  };
+  CHECK(differences(both(one(7, 512), other(8, 256)), both(other(8, 128), one(7, 64))).empty());
+  CHECK(differences(both(one(7, 512), other(8, 256)), both(one(7, 256), other(8, 512))).empty());
+  CHECK(
+      differences(both(both(one(7, 512), one(9, 64)), other(8, 256)), both(both(one(7, 8), one(9, 16)), other(8, 512)))
+          .empty());
+  // What the one connection's group lacks the other one's has too many: together as many bytes.
+  const auto more = group_and_message(7, {512 + 128, 512, 512}, {512, 512, 512});
+  CHECK(differences(both(one(7, 512), other(8, 256)), both(more, other(8, 256, 128))).size() > 0);
+}
+
 TEST_CASE("rails that were laid when some messages were under way already carry the last ones") {
   const auto run = [](std::uint64_t cut) {
     return both({plain(message(7, 0, 4096)), saying(2, message(7, 1, 8)), saying(4096, message(7, 2, 4096))},

@@ -108,6 +108,74 @@ TEST_CASE("two ways: what is to be sent cannot be registered on the NIC of the n
   CHECK(result.outcome == OutcomeKind::kFinished);
 }
 
+TEST_CASE(
+    "two ways: memory that is first sent from on the new chain's NIC, which does not take it: back to the old one") {
+  static int registered = 0;  // on the other NIC, by rank 0
+  const auto result =
+      run_traffic(balanced_ring(),
+                  {.flows = {{0, kAcross}, {1, kLoad}},
+                   .each_step =
+                       [](MeshRank&, int begun) {
+                         if (begun != 1) return;
+                         watch_registrations([](std::uint64_t size_bytes) {
+                           const bool of_user = current_rank() == 0 && size_bytes >= kMiB;
+                           return of_user && registered++ > 0 ? ENOMEM : 0;
+                         });
+                       },
+                   .after =
+                       [](MeshRank& rank, const Json& send) {
+                         CHECK(registered == 3);  // one was taken; one was not, nor without relaxed ordering; then no more
+                         CHECK(text_of(send, "way") == kByNode1);
+                         CHECK(send.at("state") == "up");
+                         CHECK(send.at("done") == kAcross.messages);
+                         CHECK(changes_of(send) == 2);
+                         CHECK(count(rank.infos(), "it goes back to the way before: the memory of 1048640 bytes") == 1);
+                       }});
+  CHECK(result.outcome == OutcomeKind::kFinished);
+}
+
+TEST_CASE(
+    "memory that the NIC of the cable that is left does not take: the error names both, the cause and what helps") {
+  const auto result = run_mesh(with(pair_cluster(2), "NCCL_MESH_STRIPE_BYTES", "0"), [](MeshRank& rank) {
+    const bool sends = rank.rank() == 0;
+    const Comms comms = rank.connect_both(1 - rank.rank(), 0);
+    void* comm = sends ? comms.send : comms.receive;
+    Buffer first = rank.buffer(comm, kMiB, 3), second = rank.buffer(comm, kMiB, 4);
+    rank.meet("connected", 2);
+    if (sends) set_cable(0, false);
+    const auto pass = [&](Buffer& buffer) {
+      return sends ? rank.send(comm, buffer, kMiB) : rank.receive(comm, buffer);
+    };
+    CHECK(rank.finish(pass(first)) == static_cast<int>(kMiB));
+    rank.meet("passed", 2);
+    rank.forget_warnings();
+    void* request = nullptr;
+    if (sends) {
+      watch_registrations(
+          [](std::uint64_t size_bytes) { return current_rank() == 0 && size_bytes >= kMiB ? ENOMEM : 0; });
+      int outcome = 0;
+      while (outcome == 0 && request == nullptr) {
+        outcome = rank.net().isend(comm, second.bytes.data(), kMiB, 0, second.memory, nullptr, &request);
+      }
+      CHECK(outcome == nccl::kNcclSystemError);
+      INFO(rank.warnings());
+      CHECK(count(rank.warnings(), ": a send of 1048576 bytes cannot be registered on the device") == 1);
+      CHECK(count(rank.warnings(), "the memory of 1048576 bytes at 0x") == 1);
+      CHECK(count(rank.warnings(), "cannot be used by rocep1s0f1: cannot register") == 1);
+      CHECK(count(rank.warnings(), "Cannot allocate memory; look at the locked-memory limit (ulimit -l)") == 2);
+    } else {
+      request = rank.receive(comm, second);
+    }
+    CHECK((request == nullptr) == sends);
+    rank.meet("refused", 2);
+    rank.release(comm, first);
+    rank.release(comm, second);
+    rank.close(comms);
+    rank.meet("end", 2);
+  });
+  CHECK(result.outcome == OutcomeKind::kFinished);
+}
+
 TEST_CASE("two ways: a flusher cannot be had on the NIC of the new chain: the connection stays") {
   static std::unique_ptr<GpuBuffer> gpu_memory;
   const auto result = run_traffic(with_dma_buf(balanced_ring()),

@@ -288,30 +288,44 @@ TEST_CASE("a cable beyond the relay is pulled: the sender's error names the rela
   });
 }
 
-TEST_CASE("where relays are off, or there is no chain, the error says so and why") {
-  const auto refused = [](const models::Cluster& cluster, const std::string& text) {
-    run_mesh(cluster, [text](MeshRank& rank) {
-      if (rank.rank() == 2) rank.listen(0, "door");
-      if (rank.rank() == 0) {
-        HandleBytes handle = rank.look_up("door");
-        void* send = nullptr;
-        int result = 0;
-        while (result == 0 && send == nullptr) {
-          result = rank.net().connect(rank.context, 0, handle.data(), &send, nullptr);
-        }
-        CHECK(result != 0);
-        CHECK(send == nullptr);
-        INFO(rank.warnings());
-        CHECK(rank.warnings().find("no path") != std::string::npos);
-        CHECK(rank.warnings().find(text) != std::string::npos);
+/// Rank 0 connects to `far` in vain; its warning has `text`, and not `lie`.
+void refused(const models::Cluster& cluster, int far, const std::string& text, const std::string& lie) {
+  run_mesh(cluster, [&](MeshRank& rank) {
+    if (rank.rank() == far) rank.listen(0, "door");
+    if (rank.rank() == 0) {
+      HandleBytes handle = rank.look_up("door");
+      void* send = nullptr;
+      int result = 0;
+      while (result == 0 && send == nullptr) {
+        result = rank.net().connect(rank.context, 0, handle.data(), &send, nullptr);
       }
-      rank.meet("end", 4);
-    });
-  };
-  refused(with(ring_cluster(4), "NCCL_MESH_ENABLE_RELAY", "0"), "relays are off: NCCL_MESH_ENABLE_RELAY=0");
+      CHECK(result != 0);
+      CHECK(send == nullptr);
+      INFO(rank.warnings());
+      CHECK(rank.warnings().find("no path") != std::string::npos);
+      CHECK(rank.warnings().find(text) != std::string::npos);
+      CHECK(rank.warnings().find(lie) == std::string::npos);
+    }
+    rank.meet("end", static_cast<int>(cluster.nodes.size()));
+  });
+}
+
+TEST_CASE("where relays are off, or there is no chain, the error says so and why") {
+  refused(with(ring_cluster(4), "NCCL_MESH_ENABLE_RELAY", "0"), 2, "relays are off: NCCL_MESH_ENABLE_RELAY=0",
+          "there is one of");
   models::Cluster apart = with(ring_cluster(4), "NCCL_MESH_CONNECT_TIMEOUT_SEC", "1");
   std::erase_if(apart.cables, [](const models::Cable& cable) { return cable.a.node % 2 == 1; });  // 1-2, 3-0
-  refused(apart, "no chain of at most 8 cables");
+  refused(apart, 2, "no chain of at most 8 cables", "there is one of");
+}
+
+TEST_CASE("a chain that is there and too long is named, with what would have it taken") {
+  const auto line = [](int nodes) { return with(line_cluster(nodes), "NCCL_MESH_CONNECT_TIMEOUT_SEC", "1"); };
+  refused(with(line(6), "NCCL_MESH_MAX_RELAY_HOPS", "2"), 5,
+          "was found within 1 s: 5 nodes answered on UDP port 27180 (NCCL_MESH_RELAY_PORT); there is one of 5 cables: "
+          "set NCCL_MESH_MAX_RELAY_HOPS=5 on all nodes",
+          "never used");
+  refused(line(12), 11, "; there is one of 11 cables: more than 8 are never used, and a cable is needed that shortens",
+          "set NCCL_MESH_MAX_RELAY_HOPS");
 }
 
 TEST_CASE("D21: everybody looks for chains and relays for others at once, and nobody waits for himself") {

@@ -2,6 +2,7 @@
 // nowhere.
 #include <doctest/doctest.h>
 
+#include "plugin/net/handle.h"
 #include "tests/net/failover_streams.h"
 
 using namespace meshbed;
@@ -100,6 +101,85 @@ TEST_CASE("a relay is where the map says no more, and stands still: another chai
       rank.close(comms);
     }
     rank.meet("end", 4);
+  });
+  CHECK(result.outcome == OutcomeKind::kFinished);
+}
+
+constexpr const char* kChainBegun = "no subnet shared with the peer: through 1 relays";
+
+/// Looks at the door of rank 2 of a line of three until everybody else is through.
+void keep_the_door(MeshRank& rank, const bool& over) {
+  void* listener = rank.listen(0, "door");
+  void* receive = nullptr;
+  while (!over) {
+    CHECK(rank.net().accept(listener, &receive, nullptr) == 0);
+    sim::World::get().sleep(kMs / 10);
+  }
+  CHECK(receive == nullptr);
+  CHECK(rank.net().closeListen(listener) == 0);
+}
+
+/// The listener's, but for its cookie: whoever comes with it is sent away at once, as if it were of an earlier life.
+HandleBytes stale(const HandleBytes& handle) {
+  std::array<std::uint8_t, net::kHandleBytes> bytes{};
+  std::copy(handle.begin(), handle.end(), bytes.begin());
+  net::Handle changed = *net::decode_handle(bytes);
+  ++changed.cookie;
+  net::encode_handle(changed, bytes);
+  HandleBytes result{};
+  std::copy(bytes.begin(), bytes.end(), result.begin());
+  return result;
+}
+
+TEST_CASE("a chain that is refused at once is not tried again at once, until a port of ours changes") {
+  const models::Cluster line = line_cluster(3);
+  bool over = false;
+  const auto result = run_mesh(line, [&](MeshRank& rank) {
+    if (rank.rank() == 2) keep_the_door(rank, over);
+    if (rank.rank() == 0) {
+      sim::World& world = sim::World::get();
+      const HandleBytes handle = stale(rank.look_up("door"));
+      const Picoseconds begun = world.now();
+      void* send = nullptr;
+      const auto chains_by = [&](Picoseconds when) {
+        while (world.now() - begun < when) {
+          REQUIRE(rank.net().connect(rank.context, 0, const_cast<char*>(handle.data()), &send, nullptr) == 0);
+        }
+        return count(rank.infos(), kChainBegun);
+      };
+      const std::size_t first = chains_by(600 * kMs);
+      CHECK(first >= 8);  // 1 ms, 2 ms, ... 256 ms apart
+      const std::size_t later = chains_by(4500 * kMs);
+      CHECK(later > first + 2);
+      CHECK(later < first + 6);  // a second apart
+      change_address(line, {0, 1});
+      CHECK(chains_by(4800 * kMs) > later + 4);
+      over = true;
+    }
+    rank.meet("end", 3);
+  });
+  CHECK(result.outcome == OutcomeKind::kFinished);
+}
+
+TEST_CASE("a chain that is refused until the time is up: the error says why") {
+  bool over = false;
+  const auto result = run_mesh(with(line_cluster(3), "NCCL_MESH_CONNECT_TIMEOUT_SEC", "1"), [&](MeshRank& rank) {
+    if (rank.rank() == 2) keep_the_door(rank, over);
+    if (rank.rank() == 0) {
+      const HandleBytes handle = stale(rank.look_up("door"));
+      void* send = nullptr;
+      int outcome = 0;
+      while (outcome == 0 && send == nullptr) {
+        outcome = rank.net().connect(rank.context, 0, const_cast<char*>(handle.data()), &send, nullptr);
+      }
+      CHECK(outcome == nccl::kNcclRemoteError);
+      INFO(rank.warnings());
+      CHECK(count(rank.warnings(), "; the last chain that was tried within 1 s: ") == 1);
+      CHECK(count(rank.warnings(), "the peer refuses: ") == 1);  // the relay
+      CHECK(rank.warnings().find("no chain of") == std::string::npos);
+      over = true;
+    }
+    rank.meet("end", 3);
   });
   CHECK(result.outcome == OutcomeKind::kFinished);
 }
