@@ -31,7 +31,9 @@ Result<std::unique_ptr<MetalHost>> MetalHost::meet(const MetalPlace& place, coll
   const coll::Identity identity{.world = static_cast<std::uint32_t>(place.ranks),
                                 .rank = static_cast<std::uint32_t>(place.rank)};
   if (place.rank == 0) {
-    auto server = coll::StoreServer::start({.address = meeting, .identity = identity, .linger_ms = 5000});
+    const auto address = coll::parse_address(meeting);
+    if (!address) return address.error();
+    auto server = coll::StoreServer::start({.address = *address, .identity = identity, .linger_ms = 5000});
     if (!server) return server.error();
     host->server_ = std::move(*server);
   }
