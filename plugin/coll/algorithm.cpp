@@ -71,9 +71,9 @@ std::optional<AlgorithmChoice> parse_algorithm(std::string_view name) {
   return std::nullopt;
 }
 
-std::string algorithm_names() {
-  std::string names(kAutomatic);
-  for (int each = 0; each < kAlgorithms; ++each) names += std::string(", ") + name_of(static_cast<Algorithm>(each));
+std::vector<std::string> algorithm_names() {
+  std::vector<std::string> names{std::string(kAutomatic)};
+  for (int each = 0; each < kAlgorithms; ++each) names.emplace_back(name_of(static_cast<Algorithm>(each)));
   return names;
 }
 

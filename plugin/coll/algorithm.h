@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "plugin/coll/plan.h"
 
@@ -27,8 +28,8 @@ struct AlgorithmChoice {
 };
 /// By name, or "auto"; nullopt: there is none of that name.
 std::optional<AlgorithmChoice> parse_algorithm(std::string_view name);
-/// "auto, ring, ...", for an error's text.
-std::string algorithm_names();
+/// Those names, "auto" first.
+std::vector<std::string> algorithm_names();
 
 /// The network as the cost function sees it. Neighbours on the ring are one hop apart.
 struct CostModel {

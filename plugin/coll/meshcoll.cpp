@@ -283,8 +283,9 @@ Result<CommunicatorOptions> read_options(const meshcoll_options& given) {
   if (given.algorithm != nullptr) {
     const auto choice = meshbed::coll::parse_algorithm(given.algorithm);
     if (!choice) {
-      return invalid("options.algorithm is \"" + std::string(given.algorithm) + "\", not one of " +
-                     meshbed::coll::algorithm_names());
+      std::string text = "there is no options.algorithm \"" + std::string(given.algorithm) + "\"; there are";
+      for (const std::string& name : meshbed::coll::algorithm_names()) text += " " + name;
+      return invalid(text);
     }
     options.algorithm = *choice;
   }
