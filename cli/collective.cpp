@@ -10,6 +10,7 @@
 #include "cli/memory.h"
 #include "cli/pattern.h"
 #include "cli/scenario_diagnostics.h"
+#include "plugin/coll/algorithm.h"
 #include "plugin/base/prng.h"
 
 namespace meshbed::cli {

@@ -48,6 +48,25 @@ Path halving_path(const PlanRequest& request, double bytes) {
   return {2 * steps + folds, 2 * (power - 1) / power * bytes + folds * bytes};
 }
 
+/// As many bytes as a ring's, in one step of it or two.
+Path direct_path(const PlanRequest& request, double bytes) {
+  return {request.collective == Collective::kAllReduce ? 2.0 : 1.0, ring_path(request, bytes).bytes};
+}
+
+Path path_of(Algorithm algorithm, const PlanRequest& request, double bytes) {
+  switch (algorithm) {
+    case Algorithm::kTree:
+      return tree_path(request, bytes);
+    case Algorithm::kHalvingDoubling:
+      return halving_path(request, bytes);
+    case Algorithm::kDirect:
+      return direct_path(request, bytes);
+    case Algorithm::kRing:
+      break;
+  }
+  return ring_path(request, bytes);
+}
+
 }  // namespace
 
 const char* name_of(Algorithm algorithm) {
@@ -58,6 +77,8 @@ const char* name_of(Algorithm algorithm) {
       return "tree";
     case Algorithm::kHalvingDoubling:
       return "halving-doubling";
+    case Algorithm::kDirect:
+      return "direct";
   }
   return "unknown";
 }
@@ -80,11 +101,8 @@ std::vector<std::string> algorithm_names() {
 double cost_ns(Algorithm algorithm, const PlanRequest& request, const CostModel& model) {
   if (request.ranks == 1) return 0;
   const double bytes = static_cast<double>(request.count) * static_cast<double>(request.element_bytes);
-  const bool on_ring = algorithm == Algorithm::kRing;
-  const double hops = on_ring ? 1 : std::max(model.hops, 1.0);
-  const Path path = on_ring                         ? ring_path(request, bytes)
-                    : algorithm == Algorithm::kTree ? tree_path(request, bytes)
-                                                    : halving_path(request, bytes);
+  const double hops = algorithm == Algorithm::kRing ? 1 : std::max(model.hops, 1.0);
+  const Path path = path_of(algorithm, request, bytes);
   return path.messages * (model.message_ns + (hops - 1) * model.hop_ns) + path.bytes * hops * 8 / model.gigabits_per_s;
 }
 

@@ -15,10 +15,11 @@ enum class Algorithm : std::uint8_t {
   kRing = 0,  // or a chain, or pairs: plan.h
   kTree = 1,  // schedule.h, as what follows
   kHalvingDoubling = 2,
+  kDirect = 3,
 };
-inline constexpr int kAlgorithms = 3;
+inline constexpr int kAlgorithms = 4;
 
-/// "ring", "tree", "halving-doubling".
+/// "ring", "tree", "halving-doubling", "direct".
 const char* name_of(Algorithm algorithm);
 
 /// What a caller may ask for: one of them wherever it does that collective (and the ring elsewhere), or the cheapest.

@@ -105,11 +105,11 @@ Result<void> Communicator::give_memory(const Schedule& schedule, ScheduleMemory*
       *handle = *found;
       return ok();
     };
-    const std::uint64_t buffer_bytes = request.count * request.element_bytes;
-    auto done = registered(Place::kInput, memory->input, buffer_bytes, &stream.input_handle);
-    if (done) done = registered(Place::kOutput, memory->output, buffer_bytes, &stream.output_handle);
+    const std::uint64_t output_bytes = output_bytes_of(request);
+    auto done = registered(Place::kInput, memory->input, input_bytes_of(request), &stream.input_handle);
+    if (done) done = registered(Place::kOutput, memory->output, output_bytes, &stream.output_handle);
     if (done) {
-      done = schedule.works_in_output ? registered(Place::kWork, memory->output, buffer_bytes, &stream.work_handle)
+      done = schedule.works_in_output ? registered(Place::kWork, memory->output, output_bytes, &stream.work_handle)
                                       : registered(Place::kWork, memory->work, work_bytes, &stream.work_handle);
     }
     if (!done) return done;

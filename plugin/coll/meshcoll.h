@@ -73,8 +73,9 @@ typedef struct {
   int steps;                    /* messages in flight per connection; default 8 (NCCL_STEPS) */
   int64_t connect_timeout_ms;   /* default 30000 */
   int64_t operation_timeout_ms; /* default 0: none */
-  /* "ring" (NULL), "tree" or "halving-doubling", wherever there is one for that collective, and the ring elsewhere; or
-   * "auto": the one that costs least in the network that the next four describe. The same on every rank. */
+  /* "ring" (NULL), "tree", "halving-doubling" or "direct", wherever there is one for that collective, and the ring
+   * elsewhere; or "auto": the one that costs least in the network that the next four describe. The same on every rank.
+   */
   const char* algorithm;
   int link_mbps;      /* of a rank, each direction; default 100000 */
   int message_ns;     /* a small message between neighbours, from call to arrival; default XXX */

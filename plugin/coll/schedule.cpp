@@ -12,6 +12,10 @@ namespace {
 // needs more rounds than one.
 constexpr std::uint64_t kWorkBytes = 4 * 1024 * kKiB;
 
+bool has_blocks(const PlanRequest& request) {
+  return request.collective == Collective::kAllGather || request.collective == Collective::kReduceScatter;
+}
+
 /// Fills a round's list.
 class Lister {
  public:
@@ -22,6 +26,8 @@ class Lister {
     const bool rooted = request_.collective != Collective::kAllReduce;
     if (schedule_.algorithm == Algorithm::kHalvingDoubling) {
       halve_and_double();
+    } else if (schedule_.algorithm == Algorithm::kDirect) {
+      direct();
     } else if (rooted) {
       tree(rooted_tree(request_.root, request_.rank, request_.ranks), 0, schedule_.round);
     } else {
@@ -120,6 +126,34 @@ class Lister {
     if (is_folded) send(rank - 1, 0, range, Place::kOutput);
   }
 
+  /// What of this round `rank` reduces, or gives.
+  Range share_of(int rank) const {
+    const auto at = static_cast<std::uint64_t>(rank);
+    if (has_blocks(request_)) return {at * request_.count + schedule_.round.begin, schedule_.round.count};
+    Range chunk = part_of(schedule_.round.count, static_cast<std::uint64_t>(request_.ranks), at);
+    chunk.begin += schedule_.round.begin;
+    return chunk;
+  }
+
+  void direct() {
+    const Range own_share = share_of(request_.rank);
+    const bool gathers_only = request_.collective == Collective::kAllGather;
+    Place own = Place::kInput;
+    for (int step = 1; step < request_.ranks && !gathers_only; ++step) {
+      const int from = (request_.rank + step) % request_.ranks;
+      const int to = (request_.rank - step + request_.ranks) % request_.ranks;
+      const Place result = step + 1 == request_.ranks ? Place::kOutput : Place::kWork;
+      send(to, 0, share_of(to), Place::kInput);
+      reduce(from, 0, own_share, false, own, result);
+      own = result;
+    }
+    for (int step = 1; step < request_.ranks && request_.collective != Collective::kReduceScatter; ++step) {
+      const int from = (request_.rank + step) % request_.ranks;
+      send((request_.rank - step + request_.ranks) % request_.ranks, 0, own_share, own);
+      store(from, 0, share_of(from));
+    }
+  }
+
   static constexpr std::size_t kStepsMax = 31;  // ranks are an int
 
   Schedule& schedule_;
@@ -131,10 +165,12 @@ void list_round(Schedule& schedule, std::uint64_t begin) {
   const PlanRequest& request = schedule.request;
   const std::uint64_t end = schedule.part.begin + schedule.part.count;
   // One that is not held up by this rank's memory must be cut like the others' all the same.
-  const bool in_rounds = request.collective == Collective::kReduce ||
-                         (request.collective == Collective::kAllReduce && !schedule.works_in_output);
+  const bool moves = request.collective == Collective::kBroadcast || request.collective == Collective::kAllGather;
+  const bool in_rounds = !moves && !schedule.works_in_output;
   const std::uint64_t most = in_rounds ? kWorkBytes / request.partial_bytes : end - begin;
   schedule.round = {begin, std::min(most, end - begin)};
+  const bool scatters = request.collective == Collective::kReduceScatter;
+  schedule.work_begin = begin + (scatters ? static_cast<std::uint64_t>(request.rank) * request.count : 0);
   Lister(schedule).list();
 }
 
@@ -176,6 +212,9 @@ bool has_schedule(Algorithm algorithm, Collective collective) {
     case Algorithm::kTree:
       return collective == Collective::kAllReduce || collective == Collective::kBroadcast ||
              collective == Collective::kReduce;
+    case Algorithm::kDirect:
+      return collective == Collective::kAllReduce || collective == Collective::kAllGather ||
+             collective == Collective::kReduceScatter;
     case Algorithm::kHalvingDoubling:
       return collective == Collective::kAllReduce;
     case Algorithm::kRing:
@@ -192,14 +231,23 @@ Schedule make_schedule(Algorithm algorithm, const PlanRequest& request) {
       part_of(request.count, static_cast<std::uint64_t>(request.channels), static_cast<std::uint64_t>(request.channel));
   // Of a reduce's ranks only the root has an output that may be written to.
   schedule.works_in_output =
-      request.collective == Collective::kAllReduce && request.partial_bytes == request.element_bytes;
-  const bool reduces = request.collective != Collective::kBroadcast;
-  const std::uint64_t largest =
-      request.collective == Collective::kAllReduce ? part_of(schedule.part.count, 2, 0).count : schedule.part.count;
+      request.collective != Collective::kReduce && request.partial_bytes == request.element_bytes;
+  const bool gathers = request.collective == Collective::kAllGather;
+  const bool reduces = request.collective != Collective::kBroadcast && !gathers;
+  const std::uint64_t pieces = request.collective != Collective::kAllReduce ? 1
+                               : algorithm == Algorithm::kDirect            ? static_cast<std::uint64_t>(request.ranks)
+                                                                            : 2;
+  const std::uint64_t largest = part_of(schedule.part.count, pieces, 0).count;
   schedule.slice_count = slice_count_of(largest, reduces ? request.partial_bytes : request.element_bytes, request);
-  if (request.ranks == 1 || (!reduces && request.rank == request.root)) {
+  if (request.ranks == 1 || (request.collective == Collective::kBroadcast && request.rank == request.root)) {
     schedule.copy = {schedule.part.begin, schedule.part.begin, schedule.part.count};
   }
+  const std::uint64_t own_block = static_cast<std::uint64_t>(request.rank) * request.count;
+  if (gathers) {
+    schedule.input_begin = own_block;
+    schedule.copy = {schedule.part.begin, own_block + schedule.part.begin, schedule.part.count};
+  }
+  if (request.collective == Collective::kReduceScatter) schedule.output_begin = own_block;
   list_round(schedule, schedule.part.begin);
   return schedule;
 }

@@ -16,12 +16,16 @@
 //   halving-doubling  n = p + r, p a power of two: rank 2i hands its data to rank 2i + 1 for i < r; among the p left,
 //                     log2 p exchanges of halves, the first with the nearest rank, then the same backwards
 //                     (Thakur, Rabenseifner, Gropp 2005). 2(p-1) S + 2 r S bytes in all.
+//   direct            a chunk for each rank, S/n: everybody sends it his share of that chunk, it sends everybody the
+//                     result. 2(n-1) S bytes in all, as round a ring, but two steps.
+// Direct all-gather and reduce-scatter of blocks of b bytes are its second and its first half: n(n-1) b bytes in all.
 // Broadcast and reduce of S bytes by tree: one binary tree, rank root + i below root + (i-1)/2; (n-1) S bytes in all.
 //
 // Reductions are formed in an order fixed by rank: in a tree each rank combines (first child's) with (its own), then
-// (second child's) with that; in an exchange (what arrived) with (what it has). Each element is finished by one rank,
-// which hands it on: the same bits everywhere. Where partial results are wider than elements, they travel wider: up
-// from ranks with children, and between ranks of which the sender has combined already.
+// (second child's) with that; in an exchange (what arrived) with (what it has); directly,
+// (rank r + 1's) with (rank r's own), then (rank r + 2's) with that, and so on round to r - 1. Each element is finished
+// by one rank, which hands it on: the same bits everywhere. Where partial results are wider than elements, they travel
+// wider: up from ranks with children, and between ranks of which the sender has combined already.
 
 #include <cstdint>
 #include <vector>
@@ -37,7 +41,7 @@ struct Transfer {
   int peer = -1;
   int way = 0;
   bool receives = false;
-  Range range{};                 // of the caller's buffers
+  Range range{};                 // in elements of the larger of the caller's buffers
   Place place = Place::kOutput;  // a send: where from. A receive: where the data are when digested
   bool partial = false;          // partial results travel, not elements
   bool reduces = false;          // a receive: combined with our own contribution, ...
@@ -52,7 +56,10 @@ struct Schedule {
   bool works_in_output = false;     // else kWork is memory of its own, for one round's partial results
   bool has_work = false;            // something lies there
   LocalCopy copy;
-  Range part, round;  // the channel's share, and what of it the transfers are about
+  Range part,
+      round;  // the channel's share (of a block, where there are blocks), and what of it the transfers are about
+  // Ranges count from the begin of the larger buffer: where in them the buffers begin that hold less.
+  std::uint64_t input_begin = 0, output_begin = 0, work_begin = 0;
 };
 
 /// A rank's place in a tree; -1: nobody.

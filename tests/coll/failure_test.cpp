@@ -116,7 +116,7 @@ TEST_CASE("a transfer that fails on one rank ends the operation on all, and name
 }
 
 TEST_CASE("the same where ranks have several neighbours") {
-  for (const char* algorithm : {"tree", "halving-doubling"}) {
+  for (const char* algorithm : {"tree", "halving-doubling", "direct"}) {
     for (int after = 0; after < 12; ++after) {
       loopback::configure({.seed = 3, .delay_percent = 20, .fail_send_device = 3, .fail_send_after = after});
       run_ranks(

@@ -45,7 +45,7 @@ struct RankModel {
   void begin_round() {
     reached.clear();
     for (const Transfer& transfer : schedule.transfers) reached.push_back(transfer.range.begin);
-    work.assign(input.size(), Element{});
+    work.assign(schedule.round.count, Element{});
   }
   bool done(std::size_t index) const { return reached[index] == end_of(schedule.transfers[index].range); }
   bool may(std::size_t index, const Range& slice) const {
@@ -60,9 +60,10 @@ struct RankModel {
     }
     return true;
   }
-  std::vector<Element>& at(Place place) {
-    const bool in_output = place == Place::kOutput || (place == Place::kWork && schedule.works_in_output);
-    return place == Place::kInput ? input : in_output ? output : work;
+  Element& at(Place place, std::uint64_t index) {
+    if (place == Place::kInput) return input.at(index - schedule.input_begin);
+    if (place == Place::kOutput || schedule.works_in_output) return output.at(index - schedule.output_begin);
+    return work.at(index - schedule.work_begin);
   }
 
   bool move(std::size_t index, Wires& wires) {
@@ -73,11 +74,11 @@ struct RankModel {
     auto& wire =
         transfer.receives ? wires[{transfer.peer, self, transfer.way}] : wires[{self, transfer.peer, transfer.way}];
     const std::uint64_t bytes = slice.count * wire_bytes_of(schedule.request, transfer);
-    const auto begin = static_cast<std::ptrdiff_t>(slice.begin), end = static_cast<std::ptrdiff_t>(end_of(slice));
     if (!transfer.receives) {
       if (!wire.empty()) return false;  // nothing buffers between two ranks
-      const auto& from = at(transfer.place);
-      wire.push_back({{from.begin() + begin, from.begin() + end}, bytes});
+      Message message{.data = {}, .bytes = bytes};
+      for (std::uint64_t i = slice.begin; i < end_of(slice); ++i) message.data.push_back(at(transfer.place, i));
+      wire.push_back(std::move(message));
       CHECK(bytes <= std::max(schedule.request.slice_bytes_max, wire_bytes_of(schedule.request, transfer)));
       sent_bytes += bytes;
     } else {
@@ -95,12 +96,12 @@ struct RankModel {
   void store(const Transfer& transfer, std::uint64_t index, Element arrived) {
     if (transfer.reduces) {
       CHECK(transfer.partial == (std::popcount(arrived.who) > 1));
-      const Element& own = at(transfer.own).at(index);
+      const Element& own = at(transfer.own, index);
       CHECK((transfer.own == Place::kWork) == (std::popcount(own.who) > 1));
       arrived = together(arrived, own);
       CHECK((transfer.place == Place::kOutput) == (std::popcount(arrived.who) == schedule.request.ranks));
     }
-    at(transfer.place).at(index) = arrived;
+    at(transfer.place, index) = arrived;
   }
 
   bool pass(Wires& wires) {
@@ -131,8 +132,12 @@ struct Case {
 std::vector<RankModel> run_case(const Case& what) {
   std::vector<RankModel> ranks(static_cast<std::size_t>(what.ranks));
   for (int rank = 0; rank < what.ranks; ++rank) {
-    ranks[static_cast<std::size_t>(rank)].input.assign(what.count, Element{.who = std::uint64_t{1} << rank});
-    ranks[static_cast<std::size_t>(rank)].output.assign(what.count, Element{});
+    const std::uint64_t all = what.count * static_cast<std::uint64_t>(what.ranks);
+    const bool blocks_in = what.collective == Collective::kReduceScatter;
+    const bool blocks_out = what.collective == Collective::kAllGather;
+    RankModel& model = ranks[static_cast<std::size_t>(rank)];
+    model.input.assign(blocks_in ? all : what.count, Element{.who = std::uint64_t{1} << rank});
+    model.output.assign(blocks_out ? all : what.count, Element{});
   }
   for (int channel = 0; channel < what.channels; ++channel) {
     Wires wires;
@@ -233,6 +238,35 @@ TEST_CASE("all_reduce by halving and doubling: each element meets each rank once
              });
 }
 
+TEST_CASE(
+    "all_reduce directly: for 1..33 ranks each element meets each rank exactly once, with 2(n-1) S bytes in all") {
+  walk_space(Algorithm::kDirect, Collective::kAllReduce, true,
+             [](const Case& what, const std::vector<RankModel>& ranks, std::uint64_t sent) {
+               for (const RankModel& model : ranks) CHECK(all_equal(model.output, everybody(what.ranks)));
+               CHECK(sent == 2 * edges(what) * what.count * kElementBytes);
+             });
+}
+
+TEST_CASE("reduce_scatter directly: for 1..33 ranks each element meets each rank once, with n(n-1) b bytes in all") {
+  walk_space(Algorithm::kDirect, Collective::kReduceScatter, true,
+             [](const Case& what, const std::vector<RankModel>& ranks, std::uint64_t sent) {
+               for (const RankModel& model : ranks) CHECK(all_equal(model.output, everybody(what.ranks)));
+               CHECK(sent == ranks.size() * edges(what) * what.count * kElementBytes);
+             });
+}
+
+TEST_CASE("all_gather directly: for 1..33 ranks each block reaches each rank, with n(n-1) b bytes in all") {
+  walk_space(Algorithm::kDirect, Collective::kAllGather, false,
+             [](const Case& what, const std::vector<RankModel>& ranks, std::uint64_t sent) {
+               for (const RankModel& model : ranks) {
+                 for (std::uint64_t i = 0; i < model.output.size(); ++i) {
+                   CHECK(model.output[i] == Element{.who = std::uint64_t{1} << (i / what.count)});
+                 }
+               }
+               CHECK(sent == ranks.size() * edges(what) * what.count * kElementBytes);
+             });
+}
+
 TEST_CASE("broadcast by tree: for 1..33 ranks the root's bytes reach each rank, once over each edge") {
   walk_space(Algorithm::kTree, Collective::kBroadcast, false,
              [](const Case& what, const std::vector<RankModel>& ranks, std::uint64_t sent) {
@@ -253,7 +287,7 @@ TEST_CASE("reduce by tree: for 1..33 ranks each element meets each rank once, at
 }
 
 TEST_CASE("partial results that outgrow their memory go in rounds, each of which ends on its own") {
-  for (const Algorithm algorithm : {Algorithm::kTree, Algorithm::kHalvingDoubling}) {
+  for (const Algorithm algorithm : {Algorithm::kTree, Algorithm::kHalvingDoubling, Algorithm::kDirect}) {
     constexpr std::uint64_t kPartialBytes = 1 << 18;  // 16 of them fill it
     const Case what{algorithm, Collective::kAllReduce, 6, 45, 1, kPartialBytes, 1 << 20};
     const std::vector<RankModel> ranks = run_case(what);

@@ -156,6 +156,9 @@ T all_reduced(const World& world, ReduceOp op, std::size_t count, std::size_t in
     while (node_of(top).parent >= 0) ++top;
     return finished<T>(op, world.ranks, tree_partial<T>(op, top, index, node_of));
   }
+  if (std::string(world.algorithm) == "direct") {
+    return reduced<T>(op, world.ranks, part_with(index, world.ranks, &range), index);
+  }
   int steps = 0;
   while ((2 << steps) <= world.ranks) ++steps;
   int position = 0;
@@ -215,7 +218,10 @@ struct Calls {
     result = meshcoll_all_reduce(comm, same.data(), same.data(), count, dtype, meshcoll_op_of);
     expect(result, wrong_of(same.data(), count, all), "all_reduce in place");
 
-    const auto own = [&](std::size_t i) { return reduced<T>(op, world.ranks, (rank + 1) % world.ranks, mine() + i); };
+    const auto own = [&](std::size_t i) {
+      const int first = std::string(world.algorithm) == "direct" ? rank : (rank + 1) % world.ranks;
+      return reduced<T>(op, world.ranks, first, mine() + i);
+    };
     std::vector<T> share(count), in_place = blocks;
     result = meshcoll_reduce_scatter(comm, blocks.data(), share.data(), count, dtype, meshcoll_op_of);
     expect(result, wrong_of(share.data(), count, own), "reduce_scatter");
@@ -317,9 +323,9 @@ void every_type(const World& world, const std::vector<std::size_t>& counts) {
 }  // namespace
 
 // Every algorithm but the ring, which the next cases are about.
-TEST_CASE("all_reduce, reduce and broadcast of every type by other algorithms, on 1..9 ranks and 2 and 3 channels") {
+TEST_CASE("every operation, type and reduction by other algorithms, on 1..9 ranks and 2 and 3 channels") {
   loopback::configure({});
-  for (const char* algorithm : {"tree", "halving-doubling"}) {
+  for (const char* algorithm : {"tree", "halving-doubling", "direct"}) {
     for (int ranks = 1; ranks <= 9; ++ranks) every_type({.ranks = ranks, .algorithm = algorithm}, {0, 1, 5, 257});
     every_type({.ranks = 3, .channels = 2, .algorithm = algorithm}, {7, 3001});
     every_type({.ranks = 7, .channels = 3, .steps = 2, .slice_bytes = 64, .algorithm = algorithm}, {2, 997});
@@ -340,7 +346,7 @@ TEST_CASE("every operation, type and reduction on 2 and 3 channels and with the 
 TEST_CASE("a plugin that hesitates and completes late changes no bit of any type") {
   for (std::uint64_t seed = 1; seed <= 3; ++seed) {
     loopback::configure({.seed = seed, .delay_percent = 40});
-    for (const char* algorithm : {"ring", "tree", "halving-doubling"}) {
+    for (const char* algorithm : {"ring", "tree", "halving-doubling", "direct"}) {
       const int ranks = 2 + static_cast<int>(seed);
       every_type({.ranks = ranks, .channels = 2, .steps = 3, .slice_bytes = 100, .algorithm = algorithm}, {301});
     }
