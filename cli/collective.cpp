@@ -10,8 +10,8 @@
 #include "cli/memory.h"
 #include "cli/pattern.h"
 #include "cli/scenario_diagnostics.h"
-#include "plugin/coll/algorithm.h"
 #include "plugin/base/prng.h"
+#include "plugin/coll/algorithm.h"
 
 namespace meshbed::cli {
 namespace {
