@@ -23,7 +23,9 @@ std::uint32_t pmtu_of(const models::Cluster& cluster, const models::PortRef& por
 
 BoundTable::BoundTable(const Scenario& scenario, const Simulation& simulation,
                        const std::map<sim::PairKey, sim::PairUsage>& pairs)
-    : ranks_(ranks_of(scenario)), ranks_per_node_(scenario.workload.ranks_per_node) {
+    : ranks_(ranks_of(scenario)),
+      ranks_per_node_(scenario.workload.ranks_per_node),
+      is_ring_(scenario.workload.algorithm == "ring") {
   for (const auto& [key, usage] : pairs) {
     const sim::Path* path = path_of(simulation, key);
     if (path == nullptr || path->links.empty()) continue;
@@ -117,8 +119,10 @@ Bounds BoundTable::of(const CollectiveCase& wanted, std::uint64_t bytes) const {
   const Picoseconds relayed_ps = relay_bound_ps(wanted, bytes);
   // The closed form counts all ranks.
   const Picoseconds direct_ps = wanted.senders.empty() ? models::any_algorithm_bound_ps(wanted.op, bytes, nodes_) : 0;
-  return {.ring = models::ring_bound(wanted.op, bytes, hops(wanted), wanted.root, size_of(wanted.type)),
-          .any_algorithm_ps = std::max(direct_ps, relayed_ps)};
+  Bounds bounds{.ring = {}, .any_algorithm_ps = std::max(direct_ps, relayed_ps)};
+  // Another algorithm may beat it.
+  if (is_ring_) bounds.ring = models::ring_bound(wanted.op, bytes, hops(wanted), wanted.root, size_of(wanted.type));
+  return bounds;
 }
 
 }  // namespace meshbed::cli

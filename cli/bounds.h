@@ -42,6 +42,7 @@ class BoundTable {
   std::vector<models::NodePort> nodes_;
   int ranks_ = 0;
   int ranks_per_node_ = 1;
+  bool is_ring_ = true;  // what runs goes round the ring
 };
 
 }  // namespace meshbed::cli

@@ -69,6 +69,9 @@ Result<Engine> Engine::open(RankHost& host, const EngineOptions& options) {
   wanted.channels = options.channels;
   wanted.channel_devices = options.channel_devices.empty() ? nullptr : options.channel_devices.data();
   wanted.slice_bytes = options.slice_bytes;
+  wanted.algorithm = options.algorithm.c_str();
+  wanted.link_mbps = options.link_mbps;
+  wanted.hops_per_mille = options.hops_per_mille;
   meshcoll_comm* comm = nullptr;
   const meshcoll_result result = calls->init(&wanted, &comm);
   const Engine engine(*calls, result == MESHCOLL_OK ? comm : nullptr);

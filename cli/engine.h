@@ -19,6 +19,9 @@ struct EngineOptions {
   int channels = 1;
   std::vector<int> channel_devices;  // empty: channel c opens device c % devices
   std::uint64_t slice_bytes = 0;     // 0: the engine's default
+  std::string algorithm = "ring";
+  // The network, for "auto"; 0: the engine's default.
+  int link_mbps = 0, hops_per_mille = 0;
 };
 
 /// The entry points of one copy of the library.

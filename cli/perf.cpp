@@ -39,6 +39,7 @@ models::Collective parse_operation(const std::string& text) {
 std::optional<PerfOptions> parse(const Arguments& arguments, std::ostream& out) {
   PerfOptions options;
   std::string op_text, min_text = "32M", max_text = "32M", step_text, factor_text, type = "float", reduction = "sum";
+  std::string algorithm;
   std::optional<int> iterations;
   int check = 1, threads = 1, gpus = 1;
   Syntax syntax("perf OP --scenario FILE [options]", "options (nccl-tests' names)");
@@ -60,7 +61,9 @@ std::optional<PerfOptions> parse(const Arguments& arguments, std::ostream& out) 
       ("datatype,d", po::value(&type)->value_name("TYPE")->default_value(type),
        "int8, uint8, int32, uint32, int64, uint64, half, float, double, bfloat16, f8e4m3 or f8e5m2")  //
       ("op_reduction,o", po::value(&reduction)->value_name("OP")->default_value(reduction),
-       "sum, prod, max, min or avg")                                                                             //
+       "sum, prod, max, min or avg")  //
+      ("algorithm", po::value(&algorithm)->value_name("NAME"),
+       "ring, tree, halving-doubling, direct or auto; default: the scenario's")                                  //
       ("root,r", po::value(&options.root)->value_name("RANK")->default_value(0), "where the operation has one")  //
       ("nthreads,t", po::value(&threads)->value_name("N")->default_value(1), "1: ranks come from the scenario")  //
       ("ngpus,g", po::value(&gpus)->value_name("N")->default_value(1), "1: ranks come from the scenario");
@@ -68,6 +71,7 @@ std::optional<PerfOptions> parse(const Arguments& arguments, std::ostream& out) 
   if (!parse_arguments(arguments, syntax, out)) return std::nullopt;
 
   options.op = parse_operation(op_text);
+  if (!algorithm.empty()) options.run.overrides.push_back("workload.algorithm=" + algorithm);
   options.iterations = iterations.value_or(options.run.world == "sim" ? 2 : 5);
   options.type = parse_data_type("-d", type);
   options.reduction = parse_reduction("-o", reduction);

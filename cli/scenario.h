@@ -24,6 +24,7 @@ struct Workload {
   std::uint64_t bytes = 0;                // as nccl-tests counts it: all_reduce S, all_gather the whole output ...
   std::string dtype = "float";
   std::string op = "sum";
+  std::string algorithm = "ring";  // one of algorithm_names()
   int iterations = 1;
   int warmup = 0;
   bool in_place = true;

@@ -10,6 +10,7 @@
 #include "cli/fault_board.h"
 #include "cli/progress.h"
 #include "cli/workload.h"
+#include "models/relay.h"
 
 namespace meshbed::cli {
 namespace {
@@ -124,12 +125,27 @@ void CollectiveRun::prove_times(const Scenario& scenario, RunResult& result) con
 
 EngineOptions engine_options(const Scenario& scenario, const BuiltFiles& files) {
   const Workload& workload = scenario.workload;
-  return {.library = files.engine,
-          .net_plugin = net_plugin_of(scenario, files),
-          .net_version = workload.net_version,
-          .channels = workload.channels,
-          .channel_devices = workload.channel_devices,
-          .slice_bytes = workload.slice_bytes};
+  EngineOptions options{.library = files.engine,
+                        .net_plugin = net_plugin_of(scenario, files),
+                        .net_version = workload.net_version,
+                        .channels = workload.channels,
+                        .channel_devices = workload.channel_devices,
+                        .slice_bytes = workload.slice_bytes,
+                        .algorithm = workload.algorithm};
+  if (workload.algorithm != "auto") return options;
+  const int nodes = ranks_of(scenario) / workload.ranks_per_node;
+  std::uint64_t rate_bps = ~0ULL;
+  for (int node = 0; node < nodes; ++node) {
+    for (const models::Nic& nic : scenario.cluster.nodes[static_cast<std::size_t>(node)].nics) {
+      rate_bps = std::min(rate_bps, nic.rate_bps);
+    }
+  }
+  constexpr std::uint64_t kMegabit = 1'000'000, kMegabitsMax = 1'000'000'000;
+  options.link_mbps = static_cast<int>(std::clamp<std::uint64_t>(rate_bps / kMegabit, 1, kMegabitsMax));
+  constexpr double kPerMille = 1000;
+  options.hops_per_mille =
+      static_cast<int>(models::mean_far_hops(models::analyse(scenario.cluster), nodes) * kPerMille);
+  return options;
 }
 
 std::unique_ptr<WorkloadRun> make_collective(const Scenario& scenario, const BuiltFiles& files, RankRange ranks) {

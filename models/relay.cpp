@@ -21,6 +21,21 @@ Picoseconds relay_bound_ps(const Topology& topology, const std::vector<Flow>& fl
   return rate_bps == 0 ? 0 : wire_time_ps(bytes, rate_bps);
 }
 
+double mean_far_hops(const Topology& topology, int nodes) {
+  std::uint64_t hops = 0, pairs = 0;
+  for (int from = 0; from < nodes; ++from) {
+    const std::vector<int> counts = hop_counts(topology, from);
+    for (int to = 0; to < nodes; ++to) {
+      const int apart = (to - from + nodes) % nodes;
+      if (apart <= 1 || apart == nodes - 1) continue;
+      const int count = counts[static_cast<std::size_t>(to)];
+      hops += static_cast<std::uint64_t>(count > 0 ? count : nodes);
+      ++pairs;
+    }
+  }
+  return pairs == 0 ? 1 : static_cast<double>(hops) / static_cast<double>(pairs);
+}
+
 std::uint64_t widest_chain_bps(const Topology& topology, int from, int to) {
   std::map<int, std::uint64_t> widest{{from, ~0ULL}};  // [node] of the best chain to it that was found
   std::vector<int> waiting{from};

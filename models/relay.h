@@ -20,6 +20,10 @@ struct Flow {
 /// nothing is said. Cost: a search over the topology for each node that sends.
 Picoseconds relay_bound_ps(const Topology& topology, const std::vector<Flow>& flows);
 
+/// Of the nodes 0 .. nodes-1 as a ring, between those that are not next to each other on it: hops on average, where a
+/// pair without a way counts as `nodes` hops. 1 where there are none. Cost: a search over the topology for each node.
+double mean_far_hops(const Topology& topology, int nodes);
+
 /// The rate of the best chain of hops from one node to another, one cable or many: that of its slowest hop. 0: there is
 /// none. Cost: hops times nodes.
 std::uint64_t widest_chain_bps(const Topology& topology, int from, int to);

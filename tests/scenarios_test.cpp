@@ -56,6 +56,27 @@ TEST_CASE(
   for (const auto& pair : summary.at("pairs")) CHECK(pair.at("subnet") != "192.168.103.0/24");
 }
 
+TEST_CASE(
+    "a small all-reduce on a switch is faster by any other algorithm than round the ring, and auto takes the best") {
+  const auto time_ns = [](const std::string& algorithm) {
+    int status = -1;
+    const nlohmann::json summary = run_scenario(
+        "switch16", status, "--set workload.bytes=4K --set workload.warmup=1 --set workload.algorithm=" + algorithm);
+    CHECK(status == 0);
+    CHECK(summary.at("wrong") == 0);
+    return summary.at("time_ns").get<double>();
+  };
+  const double ring_ns = time_ns("ring");
+  double best_ns = ring_ns;
+  for (const char* algorithm : {"tree", "halving-doubling", "direct"}) {
+    CAPTURE(algorithm);
+    const double other_ns = time_ns(algorithm);
+    CHECK(other_ns < ring_ns);
+    best_ns = std::min(best_ns, other_ns);
+  }
+  CHECK(time_ns("auto") == best_ns);
+}
+
 TEST_CASE("all-to-all over two channels on rings of four and eight is no slower where connections may change over") {
   for (const char* name : {"ring4-alltoall", "ring8"}) {
     CAPTURE(name);

@@ -11,11 +11,22 @@ std::uint64_t hash_of(const std::string& text) {
   return hash;
 }
 
+std::uint32_t choice_of(const CommunicatorOptions& options) {
+  if (!options.algorithm.automatic) return static_cast<std::uint32_t>(options.algorithm.algorithm);
+  std::string text;
+  for (const double number :
+       {options.network.gigabits_per_s, options.network.message_ns, options.network.hop_ns, options.network.hops}) {
+    text += std::to_string(number) + " ";
+  }
+  return static_cast<std::uint32_t>(hash_of(text)) | 1U << 31U;  // no algorithm has such a number
+}
+
 Identity identity_of(const CommunicatorOptions& options) {
   return {.world = static_cast<std::uint32_t>(options.world),
           .rank = static_cast<std::uint32_t>(options.rank),
           .channels = static_cast<std::uint32_t>(options.channels),
           .steps = static_cast<std::uint32_t>(options.steps),
+          .choice = choice_of(options),
           .slice_bytes = options.slice_bytes};
 }
 

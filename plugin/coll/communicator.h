@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "plugin/base/result.h"
+#include "plugin/coll/algorithm.h"
 #include "plugin/coll/connection.h"
 #include "plugin/coll/datatype.h"
 #include "plugin/coll/executor.h"
@@ -27,6 +28,9 @@
 
 namespace meshbed::coll {
 
+struct Schedule;
+struct ScheduleMemory;
+
 struct CommunicatorOptions {
   int rank = 0, world = 1;
   std::string bootstrap{};
@@ -38,6 +42,8 @@ struct CommunicatorOptions {
   int steps = 8;
   std::int64_t connect_timeout_ms = 30000;
   std::int64_t operation_timeout_ms = 0;
+  AlgorithmChoice algorithm{};
+  CostModel network{};
 };
 
 /// Where the ranks of a communicator meet.
@@ -91,11 +97,13 @@ class Communicator {
 
   PlanRequest request_of(const Operation& operation) const;
   // On the service thread.
-  Result<void> prepare(const Operation& operation, std::vector<Lane>* lanes);
+  Result<void> prepare(const Operation& operation, Lanes* lanes);
   Result<void> connect_peers(const std::vector<Leg>& legs);
   /// `memory` has the buffers and the kernels; what connects it with the network is added.
   Result<void> register_for_sends(const Plan& plan, LaneMemory* memory);
   Result<void> register_for_receives(const Plan& plan, LaneMemory* memory);
+  Result<void> prepare_schedules(Algorithm algorithm, PlanRequest request, const Operation& operation, Lanes* lanes);
+  Result<void> give_memory(const Schedule& schedule, ScheduleMemory* memory);
   void break_down(const Error& error);
 
   bool leaves_peers_unharmed(const Operation& operation, const Error& error) const;

@@ -4,12 +4,6 @@
 #include "plugin/coll/communicator.h"
 
 namespace meshbed::coll {
-namespace {
-
-constexpr std::uint64_t kSlotAlignment = 64;  // a cache line, and every element's alignment
-
-}  // namespace
-
 PlanRequest Communicator::request_of(const Operation& operation) const {
   return {.collective = operation.collective,
           .rank = options_.rank,
@@ -37,7 +31,7 @@ Result<void> Communicator::run(const Operation& operation) {
   auto usable_now = usable();
   if (!usable_now) return usable_now;
   const std::string name = std::string(name_of(operation.collective)) + " " + std::to_string(++operations_);
-  std::vector<Lane> lanes;
+  Lanes lanes;
   Result<void> result;
   Completion done;
   service_->submit([&] {
@@ -54,12 +48,12 @@ Result<void> Communicator::run(const Operation& operation) {
     });
   });
   done.wait();
-  for (const Lane& lane : lanes) {
-    counters_.messages_sent += lane.counters().messages_sent;
-    counters_.messages_received += lane.counters().messages_received;
-    counters_.bytes_sent += lane.counters().bytes_sent;
-    counters_.bytes_received += lane.counters().bytes_received;
-    counters_.copied_bytes += lane.counters().copied_bytes;
+  for (const auto& lane : lanes) {
+    counters_.messages_sent += lane->counters().messages_sent;
+    counters_.messages_received += lane->counters().messages_received;
+    counters_.bytes_sent += lane->counters().bytes_sent;
+    counters_.bytes_received += lane->counters().bytes_received;
+    counters_.copied_bytes += lane->counters().copied_bytes;
   }
   if (result) return ok();
   Error error = result.error();
@@ -80,9 +74,12 @@ Result<void> Communicator::barrier() {
   return error;
 }
 
-Result<void> Communicator::prepare(const Operation& operation, std::vector<Lane>* lanes) {
+Result<void> Communicator::prepare(const Operation& operation, Lanes* lanes) {
   if (memory_ != nullptr) memory_->drop_temporary();
-  const std::vector<Leg> legs = legs_of(request_of(operation));
+  const PlanRequest wanted = request_of(operation);
+  const Algorithm algorithm = choose_algorithm(options_.algorithm, wanted, options_.network);
+  if (algorithm != Algorithm::kRing) return prepare_schedules(algorithm, wanted, operation, lanes);
+  const std::vector<Leg> legs = legs_of(wanted);
   auto connected = connect_peers(legs);
   if (!connected) return connected;
   const std::size_t element_bytes = size_of(operation.type);
@@ -103,7 +100,8 @@ Result<void> Communicator::prepare(const Operation& operation, std::vector<Lane>
       auto sends = register_for_sends(plan, &memory);
       if (!sends) return sends;
       // A lane alone in the world has no plugin, and never calls one.
-      lanes->emplace_back(transport_ != nullptr ? &transport_->table() : nullptr, plan, memory);
+      lanes->push_back(
+          std::make_unique<PlanLane>(transport_ != nullptr ? &transport_->table() : nullptr, plan, memory));
     }
   }
   return ok();
@@ -133,7 +131,7 @@ Result<void> Communicator::register_for_receives(const Plan& plan, LaneMemory* m
     memory->output_handle = *handle;
   }
   if (plan.slot_bytes == 0) return ok();
-  memory->slot_bytes = (plan.slot_bytes + kSlotAlignment - 1) / kSlotAlignment * kSlotAlignment;
+  memory->slot_bytes = in_slots(plan.slot_bytes);
   const std::uint64_t staging_bytes = memory->slot_bytes * static_cast<std::uint64_t>(plan.request.slots);
   auto staging = connections_->staging_of(*connection, staging_bytes);
   if (!staging) return staging.error();

@@ -55,7 +55,7 @@ std::string ConnectAttempt::key(char kind) const {
 }
 
 std::string ConnectAttempt::name() const {
-  const int device = context_.channel_devices[static_cast<std::size_t>(edge_.channel)];
+  const int device = context_.device_of(edge_);
   return std::string(edge_.direction == Direction::kSend ? "connection to rank " : "connection from rank ") +
          std::to_string(edge_.peer) + ", channel " + std::to_string(edge_.channel) + " (device " +
          std::to_string(device) + ")";
@@ -101,7 +101,7 @@ Result<bool> ConnectAttempt::start() {
     return true;
   }
   std::string handle(nccl::kHandleBytes, '\0');
-  const int device = context_.channel_devices[static_cast<std::size_t>(edge_.channel)];
+  const int device = context_.device_of(edge_);
   const int code = context_.net.listen(device, handle.data(), &listen_comm_);
   if (code != nccl::kNcclSuccess) return refuse("listen: " + explain_net_error(code, warns_before_));
   auto published = publish(kHandle, kGood + handle);
@@ -124,7 +124,7 @@ Result<bool> ConnectAttempt::await_handle() {
 
 Result<bool> ConnectAttempt::poll_plugin() {
   const bool sends = edge_.direction == Direction::kSend;
-  const int device = context_.channel_devices[static_cast<std::size_t>(edge_.channel)];
+  const int device = context_.device_of(edge_);
   const int code =
       sends ? context_.net.connect(device, handle_.data(), &comm_) : context_.net.accept(listen_comm_, &comm_);
   if (code != nccl::kNcclSuccess) {

@@ -26,7 +26,7 @@ enum class Direction : std::uint8_t { kSend, kReceive };
 
 struct Edge {
   int peer = -1;
-  int channel = 0;
+  int channel = 0;  // beyond the last one: a second connection of the first, ..., over the same device
   Direction direction = Direction::kSend;
   bool operator<(const Edge& other) const {
     return std::tie(peer, channel, direction) < std::tie(other.peer, other.channel, other.direction);
@@ -41,12 +41,21 @@ struct Connection {
   std::uint64_t staging_bytes = 0;
 };
 
+/// Room for one slot: whole cache lines, and every element's alignment.
+constexpr std::uint64_t in_slots(std::uint64_t size_bytes) {
+  constexpr std::uint64_t kAlignment = 64;
+  return (size_bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
+
 /// What an attempt needs of its communicator.
 struct ConnectContext {
   NetTable& net;
   StoreClient& store;
   int rank;
   const std::vector<int>& channel_devices;  // device index of each channel
+  int device_of(const Edge& edge) const {
+    return channel_devices[static_cast<std::size_t>(edge.channel) % channel_devices.size()];
+  }
 };
 
 class ConnectAttempt;

@@ -12,10 +12,10 @@ constexpr std::uint32_t kIdlePassesPerLook = 16;
 // ... and the store, which costs a system call, no more often than this.
 constexpr std::int64_t kStorePeriodNs = 10 * kNanosecondsPerMillisecond;
 
-Error late(const std::vector<Lane>& lanes, std::int64_t timeout_ms) {
+Error late(const Lanes& lanes, std::int64_t timeout_ms) {
   std::string text = "not finished after " + std::to_string(timeout_ms) + " ms;";
-  for (const Lane& lane : lanes) {
-    if (!lane.finished()) text += " " + lane.waiting_for() + ";";
+  for (const auto& lane : lanes) {
+    if (!lane->finished()) text += " " + lane->waiting_for() + ";";
   }
   text.pop_back();
   return {ErrorCode::kTimeout, Scope::kJob, text};
@@ -32,27 +32,27 @@ Result<void> look_around(StoreClient* store, std::int64_t* next_look_ns) {
   return ok();
 }
 
-int awaited(const std::vector<Lane>& lanes) {
-  for (const Lane& lane : lanes) {
-    if (!lane.finished() && lane.awaited() >= 0) return lane.awaited();
+int awaited(const Lanes& lanes) {
+  for (const auto& lane : lanes) {
+    if (!lane->finished() && lane->awaited() >= 0) return lane->awaited();
   }
   return -1;
 }
 
 }  // namespace
 
-Result<void> execute(std::vector<Lane>& lanes, const ExecuteOptions& options) {
+Result<void> execute(const Lanes& lanes, const ExecuteOptions& options) {
   const Deadline deadline = Deadline::after_ms_or_never(options.timeout_ms);
   std::int64_t next_look_ns = 0;
   std::optional<LongWait> wait;  // while nothing moves
   for (std::uint32_t idle_passes = 0;;) {
     bool moved = false, finished = true;
-    for (Lane& lane : lanes) {
-      if (lane.finished()) continue;
-      auto advanced = lane.advance();
+    for (const auto& lane : lanes) {
+      if (lane->finished()) continue;
+      auto advanced = lane->advance();
       if (!advanced) return advanced.error();
       moved |= *advanced;
-      finished &= lane.finished();
+      finished &= lane->finished();
     }
     if (finished) return ok();
     if (moved) wait.reset();

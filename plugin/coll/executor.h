@@ -18,6 +18,6 @@ struct ExecuteOptions {
 
 /// Returns when every lane is finished, one has failed, a peer has announced a failure or the time is up (the error
 /// then says what each unfinished lane waits for). After an error transfers may still be in flight.
-Result<void> execute(std::vector<Lane>& lanes, const ExecuteOptions& options);
+Result<void> execute(const Lanes& lanes, const ExecuteOptions& options);
 
 }  // namespace meshbed::coll

@@ -54,7 +54,7 @@ std::string encode_hello(const Identity& identity) {
   put(&out, identity.rank, 4);
   put(&out, identity.channels, 4);
   put(&out, identity.steps, 4);
-  put(&out, 0, 4);
+  put(&out, identity.choice, 4);
   put(&out, identity.slice_bytes, 8);
   return out;
 }
@@ -68,6 +68,7 @@ std::optional<Identity> decode_hello(std::string_view body) {
   identity.rank = static_cast<std::uint32_t>(get(body, 16, 4));
   identity.channels = static_cast<std::uint32_t>(get(body, 20, 4));
   identity.steps = static_cast<std::uint32_t>(get(body, 24, 4));
+  identity.choice = static_cast<std::uint32_t>(get(body, 28, 4));
   identity.slice_bytes = get(body, 32, 8);
   return identity;
 }

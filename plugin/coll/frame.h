@@ -2,7 +2,7 @@
 // Frame: the store's wire format. Little-endian, every length checked against what was received and what is allowed.
 //
 //   body_bytes u32 | type u8 | zero u8[3] | request u32 | body
-//   kHello    C->S  magic u64, version u32, world u32, rank u32, channels u32, steps u32, zero u32, slice_bytes u64
+//   kHello    C->S  magic u64, version u32, world u32, rank u32, channels u32, steps u32, choice u32, slice_bytes u64
 //   kWelcome  S->C  -            kRefused S->C  text: this client cannot be served
 //   kSet      C->S  key_bytes u32, key, value
 //   kGet      C->S  key          kValue   S->C  value: answers kGet (once it is set) and kBarrier (once all are there)
@@ -45,6 +45,7 @@ struct Frame {
 /// What every rank must have in common with rank 0, since both ends of a connection derive their slices from it.
 struct Identity {
   std::uint32_t world = 0, rank = 0, channels = 0, steps = 0;
+  std::uint32_t choice = 0;  // of algorithms, and what it goes by
   std::uint64_t slice_bytes = 0;
 };
 

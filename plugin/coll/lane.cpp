@@ -14,7 +14,39 @@ constexpr std::uint64_t kCopyBytes = 1U << 20U;
 
 }  // namespace
 
-Lane::Lane(NetTable* net, const Plan& plan, const LaneMemory& memory)
+bool Lane::copy_some(const LocalCopy& copy, std::uint64_t element_bytes, const char* input, char* output) {
+  if (copied(copy, element_bytes)) return false;
+  const std::uint64_t size_bytes = copy.count * element_bytes;
+  const char* from = input + copy.input_offset * element_bytes;
+  char* to = output + copy.output_offset * element_bytes;
+  if (from == to) {  // in place
+    copied_bytes_ = size_bytes;
+    return true;
+  }
+  const std::uint64_t bytes = std::min(kCopyBytes, size_bytes - copied_bytes_);
+  std::memcpy(to + copied_bytes_, from + copied_bytes_, bytes);
+  copied_bytes_ += bytes;
+  counters_.copied_bytes += bytes;
+  return true;
+}
+
+bool Lane::fail(const char* what, int peer, int channel, std::uint64_t slice, const std::string& why) {
+  failure_ = {ErrorCode::kRemote, Scope::kQueuePair,
+              std::string(what) + " rank " + std::to_string(peer) + ", channel " + std::to_string(channel) +
+                  ", slice " + std::to_string(slice) + ": " + why};
+  return false;
+}
+
+std::string Lane::wrong_size(std::uint64_t arrived_bytes, std::uint64_t due_bytes) {
+  return std::to_string(arrived_bytes) + " bytes arrived where " + std::to_string(due_bytes) +
+         " are due; do both ranks call the same operation with the same counts?";
+}
+
+std::string Lane::slices_of(std::uint64_t done, std::uint64_t posted) {
+  return " (" + std::to_string(done) + " slices done, " + std::to_string(posted) + " posted)";
+}
+
+PlanLane::PlanLane(NetTable* net, const Plan& plan, const LaneMemory& memory)
     : net_(net),
       plan_(plan),
       memory_(memory),
@@ -28,16 +60,16 @@ Lane::Lane(NetTable* net, const Plan& plan, const LaneMemory& memory)
   if (plan_.recv_steps > 0 && recv_.count == 0) next_recv_step();
 }
 
-Result<bool> Lane::advance() {
+Result<bool> PlanLane::advance() {
   bool moved = complete_receives();
   if (!failure_) moved |= post_receives();
   if (!failure_) moved |= complete_sends();
   if (!failure_) moved |= post_sends();
   if (failure_) return *failure_;
-  return copy_some() || moved;
+  return copy_some(plan_.copy, plan_.request.element_bytes, memory_.input, memory_.output) || moved;
 }
 
-void Lane::next_send_step() {
+void PlanLane::next_send_step() {
   send_offset_ = 0;
   while (++send_index_ < plan_.send_steps) {
     send_ = send_step(plan_, send_index_);
@@ -45,7 +77,7 @@ void Lane::next_send_step() {
   }
 }
 
-void Lane::next_recv_step() {
+void PlanLane::next_recv_step() {
   recv_offset_ = 0;
   while (++recv_index_ < plan_.recv_steps) {
     recv_ = recv_step(plan_, recv_index_);
@@ -53,7 +85,7 @@ void Lane::next_recv_step() {
   }
 }
 
-bool Lane::complete_receives() {
+bool PlanLane::complete_receives() {
   bool moved = false;
   while (receives_done_ < receives_posted_) {
     const PendingReceive& oldest = pending_receives_[receives_done_ % window_];
@@ -62,13 +94,13 @@ bool Lane::complete_receives() {
     std::uint64_t size_bytes = 0;
     const int code = net_->test(oldest.request, &done, &size_bytes);
     if (code != nccl::kNcclSuccess) {
-      return fail("receive from", plan_.recv_peer, receives_done_, explain_net_error(code, warns_before_));
+      return fail("receive from", plan_.recv_peer, plan_.request.channel, receives_done_,
+                  explain_net_error(code, warns_before_));
     }
     if (!done) break;
     if (size_bytes != oldest.size_bytes) {
-      return fail("receive from", plan_.recv_peer, receives_done_,
-                  std::to_string(size_bytes) + " bytes arrived where " + std::to_string(oldest.size_bytes) +
-                      " are due; do both ranks call the same operation with the same counts?");
+      return fail("receive from", plan_.recv_peer, plan_.request.channel, receives_done_,
+                  wrong_size(size_bytes, oldest.size_bytes));
     }
     digest(oldest);
     ++receives_done_;
@@ -80,13 +112,13 @@ bool Lane::complete_receives() {
 }
 
 // send_recv sends one contiguous part, in order: what has been sent is a length.
-bool Lane::sent_beyond(const RecvStep& slice) const {
+bool PlanLane::sent_beyond(const RecvStep& slice) const {
   if (sends_finished()) return true;
   return plan_.part_begin * plan_.request.element_bytes + counters_.bytes_sent >=
          (slice.output_offset + slice.count) * plan_.request.element_bytes;
 }
 
-void Lane::digest(const PendingReceive& receive) {
+void PlanLane::digest(const PendingReceive& receive) {
   const RecvStep& slice = receive.slice;
   const bool keeps_slot = slice.arrival == Arrival::kReduceInSlot;
   if (slice.arrival == Arrival::kStoreBehindSend) {
@@ -101,7 +133,7 @@ void Lane::digest(const PendingReceive& receive) {
   ++forwards_ready_;
 }
 
-void Lane::reduce(const PendingReceive& receive) {
+void PlanLane::reduce(const PendingReceive& receive) {
   const RecvStep& slice = receive.slice;
   const std::uint64_t element_bytes = plan_.request.element_bytes;
   const ReduceKernels& kernels = memory_.kernels;
@@ -116,18 +148,18 @@ void Lane::reduce(const PendingReceive& receive) {
   if (!in_slot) counters_.copied_bytes += slice.count * element_bytes;
 }
 
-char* Lane::slot_data(int slot) const {
+char* PlanLane::slot_data(int slot) const {
   return memory_.staging + static_cast<std::uint64_t>(slot) * memory_.slot_bytes;
 }
 
-char* Lane::landing_of(const PendingReceive& receive) const {
+char* PlanLane::landing_of(const PendingReceive& receive) const {
   const RecvStep& slice = receive.slice;
   if (receive.slot < 0) return memory_.output + slice.output_offset * plan_.request.element_bytes;
   const bool widens = slice.arrival == Arrival::kReduceInSlot && slice.form == Form::kFirst;
   return slot_data(receive.slot) + (widens ? plan_.widened_from_bytes : 0);
 }
 
-bool Lane::post_receives() {
+bool PlanLane::post_receives() {
   bool moved = false;
   while (recv_index_ < plan_.recv_steps && receives_posted_ - receives_done_ < window_) {
     PendingReceive& next = pending_receives_[receives_posted_ % window_];
@@ -144,7 +176,8 @@ bool Lane::post_receives() {
     const int code = net_->receive(memory_.recv_comm, next.data, next.size_bytes, plan_.recv_peer,
                                    staged ? memory_.staging_handle : memory_.output_handle, &next.request);
     if (code != nccl::kNcclSuccess) {
-      return fail("receive from", plan_.recv_peer, receives_posted_, explain_net_error(code, warns_before_));
+      return fail("receive from", plan_.recv_peer, plan_.request.channel, receives_posted_,
+                  explain_net_error(code, warns_before_));
     }
     if (next.request == nullptr) break;
     if (staged) {
@@ -159,7 +192,7 @@ bool Lane::post_receives() {
   return moved;
 }
 
-bool Lane::complete_sends() {
+bool PlanLane::complete_sends() {
   bool moved = false;
   while (sends_done_ < sends_posted_) {
     const PendingSend& oldest = pending_sends_[sends_done_ % window_];
@@ -167,7 +200,8 @@ bool Lane::complete_sends() {
     std::uint64_t size_bytes = 0;
     const int code = net_->test(oldest.request, &done, &size_bytes);
     if (code != nccl::kNcclSuccess) {
-      return fail("send to", plan_.send_peer, sends_done_, explain_net_error(code, warns_before_));
+      return fail("send to", plan_.send_peer, plan_.request.channel, sends_done_,
+                  explain_net_error(code, warns_before_));
     }
     if (!done) break;
     if (oldest.slot >= 0) slots_busy_ &= ~(1U << static_cast<unsigned>(oldest.slot));
@@ -179,7 +213,7 @@ bool Lane::complete_sends() {
   return moved;
 }
 
-bool Lane::post_sends() {
+bool PlanLane::post_sends() {
   bool moved = false;
   while (send_index_ < plan_.send_steps && sends_posted_ - sends_done_ < window_) {
     if (send_.forwarded && forwards_posted_ == forwards_ready_) break;
@@ -196,7 +230,8 @@ bool Lane::post_sends() {
     const int code = net_->send(memory_.send_comm, data, next.size_bytes, plan_.request.rank,
                                 memory_.send_handles[static_cast<std::size_t>(send_.source)], &next.request);
     if (code != nccl::kNcclSuccess) {
-      return fail("send to", plan_.send_peer, sends_posted_, explain_net_error(code, warns_before_));
+      return fail("send to", plan_.send_peer, plan_.request.channel, sends_posted_,
+                  explain_net_error(code, warns_before_));
     }
     if (next.request == nullptr) break;
     if (send_.forwarded) ++forwards_posted_;
@@ -209,41 +244,14 @@ bool Lane::post_sends() {
   return moved;
 }
 
-bool Lane::copy_some() {
-  const LocalCopy& copy = plan_.copy;
-  const std::uint64_t element_bytes = plan_.request.element_bytes, size_bytes = copy.count * element_bytes;
-  if (copied_bytes_ == size_bytes) return false;
-  const char* from = memory_.input + copy.input_offset * element_bytes;
-  char* to = memory_.output + copy.output_offset * element_bytes;
-  if (from == to) {  // in place
-    copied_bytes_ = size_bytes;
-    return true;
-  }
-  const std::uint64_t bytes = std::min(kCopyBytes, size_bytes - copied_bytes_);
-  std::memcpy(to + copied_bytes_, from + copied_bytes_, bytes);
-  copied_bytes_ += bytes;
-  counters_.copied_bytes += bytes;
-  return true;
-}
-
-bool Lane::fail(const char* what, int peer, std::uint64_t slice, const std::string& why) {
-  failure_ = {ErrorCode::kRemote, Scope::kQueuePair,
-              std::string(what) + " rank " + std::to_string(peer) + ", channel " +
-                  std::to_string(plan_.request.channel) + ", slice " + std::to_string(slice) + ": " + why};
-  return false;
-}
-
-std::string Lane::waiting_for() const {
+std::string PlanLane::waiting_for() const {
   std::string text = "channel " + std::to_string(plan_.request.channel) + ":";
-  const auto counts = [](std::uint64_t done, std::uint64_t posted) {
-    return " (" + std::to_string(done) + " slices done, " + std::to_string(posted) + " posted)";
-  };
   if (!receives_finished()) {
-    text += " receive from rank " + std::to_string(plan_.recv_peer) + counts(receives_done_, receives_posted_);
+    text += " receive from rank " + std::to_string(plan_.recv_peer) + slices_of(receives_done_, receives_posted_);
   }
   if (!sends_finished()) {
     text += receives_finished() ? "" : ",";
-    text += " send to rank " + std::to_string(plan_.send_peer) + counts(sends_done_, sends_posted_);
+    text += " send to rank " + std::to_string(plan_.send_peer) + slices_of(sends_done_, sends_posted_);
   }
   return text;
 }

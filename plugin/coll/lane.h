@@ -1,5 +1,6 @@
 #pragma once
-// Lane: one channel of one operation while it runs. Progress thread only.
+// Lane: one channel of one operation while it runs. Progress thread only. A plan lane runs one by its plan;
+// schedule_lane.h has the other kind.
 //
 // Nomenclature as in plan.h; in addition: window - messages in flight per direction; slot - staging memory of one
 // received slice. A slot is taken when its receive is posted and free again when its slice has been reduced into the
@@ -11,8 +12,10 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "plugin/base/result.h"
 #include "plugin/coll/plan.h"
@@ -44,19 +47,53 @@ struct LaneMemory {
 
 class Lane {
  public:
-  /// `net` may be null where the plan has no steps.
-  Lane(NetTable* net, const Plan& plan, const LaneMemory& memory);
+  virtual ~Lane() = default;
+  Lane(const Lane&) = delete;
+  Lane& operator=(const Lane&) = delete;
 
   /// One pass: completes, reduces and posts what can be. True where anything moved; an error names peer and slice.
-  Result<bool> advance();
-  bool finished() const {
-    return sends_finished() && receives_finished() && copied_bytes_ == plan_.copy.count * plan_.request.element_bytes;
-  }
+  virtual Result<bool> advance() = 0;
+  virtual bool finished() const = 0;
   /// "channel 0: receive from rank 2 (3 slices done, 8 posted), ...", for a deadline's message.
-  std::string waiting_for() const;
+  virtual std::string waiting_for() const = 0;
   /// The rank that must do something next; -1: none.
-  int awaited() const { return !receives_finished() ? plan_.recv_peer : !sends_finished() ? plan_.send_peer : -1; }
+  virtual int awaited() const = 0;
   const LaneCounters& counters() const { return counters_; }
+
+ protected:
+  Lane() = default;
+  /// A bit more of the copy between the caller's buffers; false where it is done.
+  bool copy_some(const LocalCopy& copy, std::uint64_t element_bytes, const char* input, char* output);
+  bool copied(const LocalCopy& copy, std::uint64_t element_bytes) const {
+    return copied_bytes_ == copy.count * element_bytes;
+  }
+  /// Keeps the failure; false.
+  bool fail(const char* what, int peer, int channel, std::uint64_t slice, const std::string& why);
+  /// " (3 slices done, 8 posted)"
+  static std::string slices_of(std::uint64_t done, std::uint64_t posted);
+  static std::string wrong_size(std::uint64_t arrived_bytes, std::uint64_t due_bytes);
+
+  std::optional<Error> failure_;
+  LaneCounters counters_;
+
+ private:
+  std::uint64_t copied_bytes_ = 0;
+};
+using Lanes = std::vector<std::unique_ptr<Lane>>;
+
+class PlanLane : public Lane {
+ public:
+  /// `net` may be null where the plan has no steps.
+  PlanLane(NetTable* net, const Plan& plan, const LaneMemory& memory);
+
+  Result<bool> advance() override;
+  bool finished() const override {
+    return sends_finished() && receives_finished() && copied(plan_.copy, plan_.request.element_bytes);
+  }
+  std::string waiting_for() const override;
+  int awaited() const override {
+    return !receives_finished() ? plan_.recv_peer : !sends_finished() ? plan_.send_peer : -1;
+  }
 
  private:
   struct PendingSend {
@@ -83,23 +120,17 @@ class Lane {
   bool post_receives();
   bool complete_sends();
   bool post_sends();
-  bool copy_some();
   bool sent_beyond(const RecvStep& slice) const;
   void digest(const PendingReceive& receive);
   void reduce(const PendingReceive& receive);
   char* slot_data(int slot) const;
   char* landing_of(const PendingReceive& receive) const;
-  /// Keeps the failure; false.
-  bool fail(const char* what, int peer, std::uint64_t slice, const std::string& why);
 
   NetTable* net_;
   const Plan plan_;
   const LaneMemory memory_;
   const std::uint64_t window_;
   const std::uint64_t warns_before_;
-  std::optional<Error> failure_;
-  LaneCounters counters_;
-  std::uint64_t copied_bytes_ = 0;
 
   // Sends: the step under way, how far into it, and counts of slices.
   SendStep send_{};

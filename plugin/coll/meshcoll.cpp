@@ -280,6 +280,20 @@ Result<CommunicatorOptions> read_options(const meshcoll_options& given) {
   if (given.steps > 0) options.steps = given.steps;
   if (given.connect_timeout_ms > 0) options.connect_timeout_ms = given.connect_timeout_ms;
   if (given.operation_timeout_ms > 0) options.operation_timeout_ms = given.operation_timeout_ms;
+  if (given.algorithm != nullptr) {
+    const auto choice = meshbed::coll::parse_algorithm(given.algorithm);
+    if (!choice) {
+      std::string text = "there is no options.algorithm \"" + std::string(given.algorithm) + "\"; there are";
+      for (const std::string& name : meshbed::coll::algorithm_names()) text += " " + name;
+      return invalid(text);
+    }
+    options.algorithm = *choice;
+  }
+  meshbed::coll::CostModel& network = options.network;
+  if (given.link_mbps > 0) network.gigabits_per_s = given.link_mbps / 1000.0;
+  if (given.message_ns > 0) network.message_ns = given.message_ns;
+  if (given.hop_ns > 0) network.hop_ns = given.hop_ns;
+  if (given.hops_per_mille > 0) network.hops = given.hops_per_mille / 1000.0;
   return options;
 }
 

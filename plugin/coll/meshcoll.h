@@ -73,6 +73,14 @@ typedef struct {
   int steps;                    /* messages in flight per connection; default 8 (NCCL_STEPS) */
   int64_t connect_timeout_ms;   /* default 30000 */
   int64_t operation_timeout_ms; /* default 0: none */
+  /* "ring" (NULL), "tree", "halving-doubling" or "direct", wherever there is one for that collective, and the ring
+   * elsewhere; or "auto": the one that costs least in the network that the next four describe. The same on every rank.
+   */
+  const char* algorithm;
+  int link_mbps;      /* of a rank, each direction; default 100000 */
+  int message_ns;     /* a small message between neighbours, from call to arrival; default XXX */
+  int hop_ns;         /* what each further hop adds; default XXX */
+  int hops_per_mille; /* between ranks that are no ring neighbours, on average, times 1000; default 1000 */
 } meshcoll_options;
 
 typedef struct {
@@ -114,10 +122,10 @@ int64_t meshcoll_now_ns(void);
  * * count (elements), as in NCCL. The first collective makes the ring's connections; one of zero elements does only
  * that.
  *
- * Reductions are formed in ring order, fixed by rank: the same bits on every rank and in every world. The half types
- * (float16, bfloat16) are reduced in float32 and rounded once, at the end, whatever the number of ranks. Integers wrap;
- * MESHCOLL_AVG is the sum divided once: floats rounded to nearest, integers (the wrapped sum) towards zero. Of a number
- * and a NaN, MAX and MIN take the number. */
+ * Reductions are formed in an order fixed by rank and algorithm: the same bits on every rank and in every world. The
+ * half types (float16, bfloat16) are reduced in float32 and rounded once, at the end, whatever the number of ranks.
+ * Integers wrap; MESHCOLL_AVG is the sum divided once: floats rounded to nearest, integers (the wrapped sum) towards
+ * zero. Of a number and a NaN, MAX and MIN take the number. */
 meshcoll_result meshcoll_all_reduce(meshcoll_comm*, const void* send, void* recv, size_t count, meshcoll_dtype,
                                     meshcoll_op);
 meshcoll_result meshcoll_all_gather(meshcoll_comm*, const void* send, void* recv, size_t send_count, meshcoll_dtype);

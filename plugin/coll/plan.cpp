@@ -12,14 +12,6 @@ constexpr std::uint64_t kSliceFloorBytes = 64 * kKiB;
 constexpr std::uint64_t kSlicesPerChunk = 8;  // enough that forwarding hides a step's latency behind the next slices
 constexpr std::uint64_t kPageBytes = 4096;    // whole packets at every RDMA MTU
 
-/// `wire_bytes`: of an element, where it is widest.
-std::uint64_t choose_slice(std::uint64_t chunk_count, std::uint64_t wire_bytes, const PlanRequest& request) {
-  const std::uint64_t chunk_bytes = chunk_count * wire_bytes;
-  const std::uint64_t wanted = (chunk_bytes / kSlicesPerChunk + kPageBytes - 1) / kPageBytes * kPageBytes;
-  const std::uint64_t bytes = std::min(std::max(wanted, kSliceFloorBytes), request.slice_bytes_max);
-  return std::max<std::uint64_t>(bytes / wire_bytes, 1);
-}
-
 int ring_rank(const PlanRequest& request, int offset) {
   return (request.rank + offset + request.ranks) % request.ranks;
 }
@@ -94,7 +86,7 @@ void plan_ring(Plan& plan) {
   const std::uint64_t chunk_count =
       request.collective == Collective::kAllReduce ? part_of(plan.part_count, ranks, 0).count : plan.part_count;
   plan.slice_count =
-      choose_slice(chunk_count, plan.keeps_partials ? request.partial_bytes : request.element_bytes, request);
+      slice_count_of(chunk_count, plan.keeps_partials ? request.partial_bytes : request.element_bytes, request);
   plan.recv_slice_count = plan.slice_count;
   plan.round_count = std::max<std::uint64_t>(chunk_count, 1);
   if (plan.keeps_partials) {
@@ -122,7 +114,7 @@ void plan_chain(Plan& plan) {
   // Of a reduce's ranks only the root has an output that may be written to.
   plan.keeps_partials = reduces && request.ranks > 2;
   const std::uint64_t wire_bytes = plan.keeps_partials ? request.partial_bytes : request.element_bytes;
-  plan.slice_count = plan.recv_slice_count = choose_slice(plan.part_count, wire_bytes, request);
+  plan.slice_count = plan.recv_slice_count = slice_count_of(plan.part_count, wire_bytes, request);
   const bool moves = request.ranks > 1 && plan.part_count > 0;
   const bool is_first = (reduces ? ring_rank(request, -1) : request.rank) == request.root;
   const bool is_last = (reduces ? request.rank : ring_rank(request, 1)) == request.root;
@@ -136,8 +128,8 @@ void plan_chain(Plan& plan) {
 void plan_send_recv(Plan& plan) {
   const PlanRequest& request = plan.request;
   const Range received = received_part(request);
-  plan.slice_count = choose_slice(plan.part_count, request.element_bytes, request);
-  plan.recv_slice_count = choose_slice(received.count, request.element_bytes, request);
+  plan.slice_count = slice_count_of(plan.part_count, request.element_bytes, request);
+  plan.recv_slice_count = slice_count_of(received.count, request.element_bytes, request);
   if (request.to == request.rank) {  // to ourselves: no network
     plan.copy = {plan.part_begin, plan.part_begin, plan.part_count};
     return;
@@ -198,6 +190,13 @@ const char* name_of(Collective collective) {
       return "scatter";
   }
   return "unknown";
+}
+
+std::uint64_t slice_count_of(std::uint64_t chunk_count, std::uint64_t wire_bytes, const PlanRequest& request) {
+  const std::uint64_t chunk_bytes = chunk_count * wire_bytes;
+  const std::uint64_t wanted = (chunk_bytes / kSlicesPerChunk + kPageBytes - 1) / kPageBytes * kPageBytes;
+  const std::uint64_t bytes = std::min(std::max(wanted, kSliceFloorBytes), request.slice_bytes_max);
+  return std::max<std::uint64_t>(bytes / wire_bytes, 1);
 }
 
 std::vector<Leg> legs_of(const PlanRequest& request) {

@@ -135,6 +135,9 @@ inline std::uint64_t wire_bytes_of(const PlanRequest& request, const RecvStep& s
   return partial ? request.partial_bytes : request.element_bytes;
 }
 
+/// Elements of a slice where that many travel in one step. `wire_bytes`: of an element, where it is widest.
+std::uint64_t slice_count_of(std::uint64_t chunk_count, std::uint64_t wire_bytes, const PlanRequest& request);
+
 /// The caller's buffers as a whole.
 std::uint64_t input_bytes_of(const PlanRequest& request);
 std::uint64_t output_bytes_of(const PlanRequest& request);

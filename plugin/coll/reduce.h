@@ -2,13 +2,15 @@
 // Reduction kernels: element by element, in the order arrived, own (see plan.h).
 //
 // A result of the half types is rounded once, however many ranks contribute: what one rank hands the next is float32
-// (accumulator_of). So there are four forms, by what arrives and by what is made:
+// (accumulator_of). So there are six forms, by what arrives, what is our own and what is made:
 //
-//             arrived       result
-//   first     elements      a partial result
-//   between   a partial     a partial result
-//   last      a partial     elements
-//   only      elements      elements (of two ranks)
+//             arrived       own         result
+//   first     elements      elements    a partial result
+//   between   a partial     elements    a partial result
+//   last      a partial     elements    elements
+//   only      elements      elements    elements (of two ranks)
+//   join      a partial     a partial   a partial result
+//   finish    a partial     a partial   elements
 //
 // Every operation is rounded to nearest, ties to even, in the accumulator's type; an average is the sum, divided once,
 // by the last rank. Integers wrap, and their average is the wrapped sum divided towards zero, as in NCCL. Of a number
@@ -28,7 +30,7 @@ using ReduceFunction = void (*)(void* result, const void* arrived, const void* o
                                 std::uint32_t ranks);
 
 struct ReduceKernels {
-  ReduceFunction first = nullptr, between = nullptr, last = nullptr, only = nullptr;
+  ReduceFunction first = nullptr, between = nullptr, last = nullptr, only = nullptr, join = nullptr, finish = nullptr;
 };
 
 enum class VectorLevel : std::uint8_t {

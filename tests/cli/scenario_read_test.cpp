@@ -80,6 +80,7 @@ bytes = "1K"
 iterations = 7
 warmup = 2
 in_place = false
+algorithm = "tree"
 channels = 2
 channel_devices = [1, 0]
 slice_bytes = "64KiB"
@@ -143,6 +144,7 @@ error = "boom"
   CHECK(workload.iterations == 7);
   CHECK(workload.warmup == 2);
   CHECK_FALSE(workload.in_place);
+  CHECK(workload.algorithm == "tree");
   CHECK(workload.channels == 2);
   CHECK(workload.channel_devices == std::vector<int>{1, 0});
   CHECK(workload.slice_bytes == 65536);

@@ -46,6 +46,8 @@ TEST_CASE("options out of range are refused by name") {
   refused([](auto& options) { options.steps = 1; }, "steps is 1");
   refused([](auto& options) { options.steps = 33; }, "steps is 33");
   refused([](auto& options) { options.slice_bytes = 1ULL << 31U; }, "slice_bytes is more than 1 GiB");
+  refused([](auto& options) { options.algorithm = "trees"; },
+          "there is no options.algorithm \"trees\"; there are auto ring tree halving-doubling direct");
   CHECK(meshcoll_init(nullptr, nullptr) == MESHCOLL_INVALID_ARGUMENT);
 }
 

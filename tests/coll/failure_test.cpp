@@ -115,6 +115,53 @@ TEST_CASE("a transfer that fails on one rank ends the operation on all, and name
       });
 }
 
+TEST_CASE("the same where ranks have several neighbours") {
+  for (const char* algorithm : {"tree", "halving-doubling", "direct"}) {
+    for (int after = 0; after < 12; ++after) {
+      loopback::configure({.seed = 3, .delay_percent = 20, .fail_send_device = 3, .fail_send_after = after});
+      run_ranks(
+          5,
+          [&](meshcoll_options& options) {
+            odd_device(1)(options);
+            options.slice_bytes = 64;
+            options.algorithm = algorithm;
+          },
+          [](meshcoll_comm* comm, int rank) {
+            CHECK(reduce(comm) == MESHCOLL_NET);
+            const std::string error = error_of(comm);
+            CHECK_MESSAGE(contains(error, ", channel 0, slice "), error);
+            CHECK_MESSAGE(contains(error, "send to rank "), error);
+            CHECK_MESSAGE(contains(error, "cable of device 3 was pulled"), error);
+            CHECK_MESSAGE(contains(error, "rank 1: ") == (rank != 1), error);
+          });
+    }
+  }
+  loopback::configure({});
+}
+
+TEST_CASE("a tree without one of its ranks says what it waits for, and an odd count is an error") {
+  loopback::configure({});
+  const auto by_tree = [](meshcoll_options& options) {
+    options.algorithm = "tree";
+    options.operation_timeout_ms = options.rank == 0 ? 300 : 30'000;
+  };
+  run_ranks(3, by_tree, [](meshcoll_comm* comm, int rank) {
+    CHECK(reduce(comm) == MESHCOLL_OK);
+    CHECK((rank == 1 ? meshcoll_barrier(comm) : reduce(comm)) != MESHCOLL_OK);
+    if (rank == 1) return;
+    const std::string error = error_of(comm);
+    CHECK_MESSAGE(contains(error, "channel 0: receive from rank 2 (0 slices done"), error);
+    CHECK_MESSAGE(contains(error, "send to rank "), error);
+  });
+  run_ranks(2, by_tree, [](meshcoll_comm* comm, int rank) {
+    std::vector<float> data(20, 1);
+    const std::size_t count = rank == 0 ? 10 : 20;
+    CHECK(meshcoll_broadcast(comm, data.data(), data.data(), count, MESHCOLL_FLOAT32, 0) ==
+          (rank == 0 ? MESHCOLL_OK : MESHCOLL_NET));
+    if (rank == 1) CHECK_MESSAGE(contains(error_of(comm), "40 bytes arrived where 80 are due"), error_of(comm));
+  });
+}
+
 TEST_CASE("a connection that never comes is a timeout that names the peer and the channel") {
   loopback::configure({.stall_connect_device = 3});
   run_ranks(
@@ -205,20 +252,24 @@ TEST_CASE("a missing rank is named by all who wait for it") {
 TEST_CASE("ranks with different options do not start, and hear what differs") {
   loopback::configure({});
   const std::string address = free_address();
-  const auto start = [&](int rank, int channels) {
+  const auto start = [&](int rank, int channels, coll::Algorithm algorithm = coll::Algorithm::kRing) {
     return coll::Communicator::create({.rank = rank,
                                        .world = 2,
                                        .bootstrap = address,
                                        .net_plugin = "STATIC_PLUGIN",
                                        .channels = channels,
-                                       .connect_timeout_ms = 1000});
+                                       .connect_timeout_ms = 1000,
+                                       .algorithm = {.algorithm = algorithm}});
   };
   std::thread zero([&] {
     const auto alone = start(0, 1);
     CHECK(alone.error().code == ErrorCode::kTimeout);
   });
   const auto other = start(1, 2);
+  const auto by_tree = start(1, 1, coll::Algorithm::kTree);
   zero.join();
+  REQUIRE_FALSE(by_tree.has_value());
+  CHECK_MESSAGE(contains(by_tree.error().text, "it chooses algorithms otherwise"), by_tree.error().text);
   REQUIRE_FALSE(other.has_value());
   CHECK_MESSAGE(contains(other.error().text, "channels 2 where rank 0 has 1"), other.error().text);
 }

@@ -155,10 +155,10 @@ int wrong_elements(ReduceFunction kernel, ReduceOp op, bool divides, std::size_t
   for (std::size_t at = 0; at < count; ++at) {
     A value = expected_of<A>(op, static_cast<A>(widened(arrived[at])), widened(own[at]));
     if (divides) value = static_cast<A>(value / static_cast<A>(kRanks));
-    if constexpr (std::is_same_v<Result, Own>) {
-      expected.push_back(narrowed<Own>(value));
-    } else {
+    if constexpr (std::is_same_v<Result, A>) {
       expected.push_back(value);
+    } else {
+      expected.push_back(narrowed<Result>(value));
     }
     wrong += same(result[at], expected[at]) ? 0 : 1;
   }
@@ -198,6 +198,8 @@ void check_type(DataType type) {
         wrong += wrong_elements<A, A, T>(kernels.between, op, false, count, prng);
         wrong += wrong_elements<T, A, T>(kernels.last, op, divides, count, prng);
         wrong += wrong_elements<T, T, T>(kernels.only, op, divides, count, prng);
+        wrong += wrong_elements<A, A, A>(kernels.join, op, false, count, prng);
+        wrong += wrong_elements<T, A, A>(kernels.finish, op, divides, count, prng);
       }
       CHECK(wrong == 0);
     }

@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <string>
 #include <type_traits>
 #include <vector>
 
@@ -10,6 +11,7 @@
 #include "plugin/coll/datatype.h"
 #include "plugin/coll/half.h"
 #include "plugin/coll/plan.h"
+#include "plugin/coll/schedule.h"
 #include "tests/coll/rank_threads.h"
 
 using namespace meshbed;
@@ -21,6 +23,7 @@ namespace {
 struct World {
   int ranks = 1, channels = 1, steps = 8;
   std::uint64_t slice_bytes = 256;
+  const char* algorithm = "ring";
 };
 
 template <typename T>
@@ -85,6 +88,12 @@ T value_of(int rank, std::size_t index) {
   }
 }
 
+template <typename T>
+T finished(ReduceOp op, int ranks, typename Accumulator<T>::Type result) {
+  if (op == ReduceOp::kAverage) result = static_cast<decltype(result)>(result / static_cast<decltype(result)>(ranks));
+  return narrowed<T>(result);
+}
+
 /// From `first` on, round the ring: first, first + 1, ..., first - 1.
 template <typename T>
 T reduced(ReduceOp op, int ranks, int first, std::size_t index) {
@@ -92,23 +101,77 @@ T reduced(ReduceOp op, int ranks, int first, std::size_t index) {
   for (int step = 1; step < ranks; ++step) {
     result = combined(op, result, widened(value_of<T>((first + step) % ranks, index)));
   }
-  if (op == ReduceOp::kAverage) result = static_cast<decltype(result)>(result / static_cast<decltype(result)>(ranks));
-  return narrowed<T>(result);
+  return finished<T>(op, ranks, result);
 }
 
-/// The first to contribute to element `index` of an all_reduce.
-int first_of(const World& world, std::size_t count, std::size_t index) {
-  for (int channel = 0; channel < world.channels; ++channel) {
-    const Range part = part_of(count, static_cast<std::uint64_t>(world.channels), static_cast<std::uint64_t>(channel));
-    for (int chunk = 0; chunk < world.ranks; ++chunk) {
-      const Range range =
-          part_of(part.count, static_cast<std::uint64_t>(world.ranks), static_cast<std::uint64_t>(chunk));
-      if (index >= part.begin + range.begin && index < part.begin + range.begin + range.count) {
-        return (chunk + 1) % world.ranks;
-      }
-    }
+/// What a rank of a tree hands up: its first child's with its own, its second's with that.
+template <typename T, typename NodeOf>
+auto tree_partial(ReduceOp op, int rank, std::size_t index, NodeOf node_of) -> typename Accumulator<T>::Type {
+  auto result = widened(value_of<T>(rank, index));
+  const TreeNode node = node_of(rank);
+  for (const int child : {node.first, node.second}) {
+    if (child >= 0) result = combined(op, tree_partial<T>(op, child, index, node_of), result);
   }
-  return 0;
+  return result;
+}
+
+/// What the rank at `position` of the halving ones has after `step` exchanges, in which it met its partners' parts.
+template <typename T>
+auto halving_partial(ReduceOp op, int folded, int position, int step, std::size_t index) ->
+    typename Accumulator<T>::Type {
+  if (step == 0) {
+    const int rank = position < folded ? 2 * position + 1 : position + folded;
+    const auto own = widened(value_of<T>(rank, index));
+    return position < folded ? combined(op, widened(value_of<T>(rank - 1, index)), own) : own;
+  }
+  const int partner = position ^ (1 << (step - 1));
+  return combined(op, halving_partial<T>(op, folded, partner, step - 1, index),
+                  halving_partial<T>(op, folded, position, step - 1, index));
+}
+
+/// The part of `range`, and of so many, that `index` is in; `range` becomes that part.
+int part_with(std::size_t index, int parts, Range* range) {
+  for (int part = 0;; ++part) {
+    Range inner = part_of(range->count, static_cast<std::uint64_t>(parts), static_cast<std::uint64_t>(part));
+    inner.begin += range->begin;
+    if (index >= inner.begin + inner.count) continue;
+    *range = inner;
+    return part;
+  }
+}
+
+/// Element `index` of an all_reduce by that world's algorithm.
+template <typename T>
+T all_reduced(const World& world, ReduceOp op, std::size_t count, std::size_t index) {
+  Range range{0, count};
+  part_with(index, world.channels, &range);
+  if (world.ranks == 1 || std::string(world.algorithm) == "ring") {
+    const int chunk = part_with(index, world.ranks, &range);
+    return reduced<T>(op, world.ranks, (chunk + 1) % world.ranks, index);
+  }
+  if (std::string(world.algorithm) == "tree") {
+    const int tree = part_with(index, 2, &range);
+    const auto node_of = [&](int rank) { return paired_tree(tree, rank, world.ranks); };
+    int top = 0;
+    while (node_of(top).parent >= 0) ++top;
+    return finished<T>(op, world.ranks, tree_partial<T>(op, top, index, node_of));
+  }
+  if (std::string(world.algorithm) == "direct") {
+    return reduced<T>(op, world.ranks, part_with(index, world.ranks, &range), index);
+  }
+  int steps = 0;
+  while ((2 << steps) <= world.ranks) ++steps;
+  int position = 0;
+  for (int step = 0; step < steps; ++step) position |= part_with(index, 2, &range) << step;
+  return finished<T>(op, world.ranks, halving_partial<T>(op, world.ranks - (1 << steps), position, steps, index));
+}
+
+/// Element `index` of a reduce.
+template <typename T>
+T root_reduced(const World& world, ReduceOp op, int root, std::size_t index) {
+  if (std::string(world.algorithm) != "tree") return reduced<T>(op, world.ranks, (root + 1) % world.ranks, index);
+  const auto node_of = [&](int rank) { return rooted_tree(root, rank, world.ranks); };
+  return finished<T>(op, world.ranks, tree_partial<T>(op, root, index, node_of));
 }
 
 template <typename T>
@@ -148,14 +211,17 @@ struct Calls {
   void reduce(ReduceOp op) const {
     const auto meshcoll_op_of = static_cast<meshcoll_op>(op);
     const std::vector<T> in = values_of<T>(rank, count), blocks = values_of<T>(rank, count * n());
-    const auto all = [&](std::size_t i) { return reduced<T>(op, world.ranks, first_of(world, count, i), i); };
+    const auto all = [&](std::size_t i) { return all_reduced<T>(world, op, count, i); };
     std::vector<T> out(count), same = in;
     auto result = meshcoll_all_reduce(comm, in.data(), out.data(), count, dtype, meshcoll_op_of);
     expect(result, wrong_of(out.data(), count, all), "all_reduce");
     result = meshcoll_all_reduce(comm, same.data(), same.data(), count, dtype, meshcoll_op_of);
     expect(result, wrong_of(same.data(), count, all), "all_reduce in place");
 
-    const auto own = [&](std::size_t i) { return reduced<T>(op, world.ranks, (rank + 1) % world.ranks, mine() + i); };
+    const auto own = [&](std::size_t i) {
+      const int first = std::string(world.algorithm) == "direct" ? rank : (rank + 1) % world.ranks;
+      return reduced<T>(op, world.ranks, first, mine() + i);
+    };
     std::vector<T> share(count), in_place = blocks;
     result = meshcoll_reduce_scatter(comm, blocks.data(), share.data(), count, dtype, meshcoll_op_of);
     expect(result, wrong_of(share.data(), count, own), "reduce_scatter");
@@ -164,7 +230,7 @@ struct Calls {
 
     for (int root = 0; root < world.ranks; root += 2) {
       const bool is_root = rank == root;
-      const auto at_root = [&](std::size_t i) { return reduced<T>(op, world.ranks, (root + 1) % world.ranks, i); };
+      const auto at_root = [&](std::size_t i) { return root_reduced<T>(world, op, root, i); };
       std::vector<T> whole(is_root ? count : 0), over = in;
       result = meshcoll_reduce(comm, in.data(), is_root ? whole.data() : nullptr, count, dtype, meshcoll_op_of, root);
       expect(result, wrong_of(whole.data(), whole.size(), at_root), "reduce");
@@ -234,6 +300,7 @@ void every_type(const World& world, const std::vector<std::size_t>& counts) {
         options.channels = world.channels;
         options.steps = world.steps;
         options.slice_bytes = world.slice_bytes;
+        options.algorithm = world.algorithm;
       },
       [&](meshcoll_comm* comm, int rank) {
         for (const std::size_t count : counts) {
@@ -255,6 +322,16 @@ void every_type(const World& world, const std::vector<std::size_t>& counts) {
 
 }  // namespace
 
+// Every algorithm but the ring, which the next cases are about.
+TEST_CASE("every operation, type and reduction by other algorithms, on 1..9 ranks and 2 and 3 channels") {
+  loopback::configure({});
+  for (const char* algorithm : {"tree", "halving-doubling", "direct"}) {
+    for (int ranks = 1; ranks <= 9; ++ranks) every_type({.ranks = ranks, .algorithm = algorithm}, {0, 1, 5, 257});
+    every_type({.ranks = 3, .channels = 2, .algorithm = algorithm}, {7, 3001});
+    every_type({.ranks = 7, .channels = 3, .steps = 2, .slice_bytes = 64, .algorithm = algorithm}, {2, 997});
+  }
+}
+
 TEST_CASE("every operation, type and reduction on 1..9 ranks, for sizes zero, one, odd, prime and fewer than ranks") {
   loopback::configure({});
   for (int ranks = 1; ranks <= 9; ++ranks) every_type({.ranks = ranks}, {0, 1, 5, 257});
@@ -269,7 +346,10 @@ TEST_CASE("every operation, type and reduction on 2 and 3 channels and with the 
 TEST_CASE("a plugin that hesitates and completes late changes no bit of any type") {
   for (std::uint64_t seed = 1; seed <= 3; ++seed) {
     loopback::configure({.seed = seed, .delay_percent = 40});
-    every_type({.ranks = 2 + static_cast<int>(seed), .channels = 2, .steps = 3, .slice_bytes = 100}, {301});
+    for (const char* algorithm : {"ring", "tree", "halving-doubling", "direct"}) {
+      const int ranks = 2 + static_cast<int>(seed);
+      every_type({.ranks = ranks, .channels = 2, .steps = 3, .slice_bytes = 100, .algorithm = algorithm}, {301});
+    }
   }
   loopback::configure({});
 }

@@ -1,0 +1,122 @@
+#include "plugin/coll/algorithm.h"
+
+#include <algorithm>
+#include <array>
+
+#include "plugin/coll/schedule.h"
+
+namespace meshbed::coll {
+namespace {
+
+constexpr std::string_view kAutomatic = "auto";
+
+double ceil_log2(int ranks) {
+  int steps = 0;
+  while ((1 << steps) < ranks) ++steps;
+  return steps;
+}
+
+/// On the critical path, of messages that all ranks send at once: how many, and bytes through one rank's link.
+struct Path {
+  double messages = 0, bytes = 0;
+};
+
+Path ring_path(const PlanRequest& request, double bytes) {
+  const double steps = request.ranks - 1;
+  switch (request.collective) {
+    case Collective::kAllReduce:
+      return {2 * steps, 2 * steps / request.ranks * bytes};
+    case Collective::kBroadcast:
+    case Collective::kReduce:
+      return {steps, bytes};
+    default:  // of blocks
+      return {steps, steps * bytes};
+  }
+}
+
+Path tree_path(const PlanRequest& request, double bytes) {
+  const double levels = ceil_log2(request.ranks);
+  if (request.collective == Collective::kAllReduce) return {2 * levels, 2 * bytes};
+  return {levels, 2 * bytes};  // two children
+}
+
+Path halving_path(const PlanRequest& request, double bytes) {
+  const double most = ceil_log2(request.ranks);
+  const bool is_power = (request.ranks & (request.ranks - 1)) == 0;
+  const double steps = is_power ? most : most - 1, folds = is_power ? 0 : 2;
+  const double power = static_cast<double>(1 << static_cast<int>(steps));
+  return {2 * steps + folds, 2 * (power - 1) / power * bytes + folds * bytes};
+}
+
+/// As many bytes as a ring's, in one step of it or two.
+Path direct_path(const PlanRequest& request, double bytes) {
+  return {request.collective == Collective::kAllReduce ? 2.0 : 1.0, ring_path(request, bytes).bytes};
+}
+
+Path path_of(Algorithm algorithm, const PlanRequest& request, double bytes) {
+  switch (algorithm) {
+    case Algorithm::kTree:
+      return tree_path(request, bytes);
+    case Algorithm::kHalvingDoubling:
+      return halving_path(request, bytes);
+    case Algorithm::kDirect:
+      return direct_path(request, bytes);
+    case Algorithm::kRing:
+      break;
+  }
+  return ring_path(request, bytes);
+}
+
+}  // namespace
+
+const char* name_of(Algorithm algorithm) {
+  switch (algorithm) {
+    case Algorithm::kRing:
+      return "ring";
+    case Algorithm::kTree:
+      return "tree";
+    case Algorithm::kHalvingDoubling:
+      return "halving-doubling";
+    case Algorithm::kDirect:
+      return "direct";
+  }
+  return "unknown";
+}
+
+std::optional<AlgorithmChoice> parse_algorithm(std::string_view name) {
+  if (name == kAutomatic) return AlgorithmChoice{.automatic = true};
+  for (int each = 0; each < kAlgorithms; ++each) {
+    const auto algorithm = static_cast<Algorithm>(each);
+    if (name == name_of(algorithm)) return AlgorithmChoice{.algorithm = algorithm};
+  }
+  return std::nullopt;
+}
+
+std::vector<std::string> algorithm_names() {
+  std::vector<std::string> names{std::string(kAutomatic)};
+  for (int each = 0; each < kAlgorithms; ++each) names.emplace_back(name_of(static_cast<Algorithm>(each)));
+  return names;
+}
+
+double cost_ns(Algorithm algorithm, const PlanRequest& request, const CostModel& model) {
+  if (request.ranks == 1) return 0;
+  const double bytes = static_cast<double>(request.count) * static_cast<double>(request.element_bytes);
+  const double hops = algorithm == Algorithm::kRing ? 1 : std::max(model.hops, 1.0);
+  const Path path = path_of(algorithm, request, bytes);
+  return path.messages * (model.message_ns + (hops - 1) * model.hop_ns) + path.bytes * hops * 8 / model.gigabits_per_s;
+}
+
+Algorithm choose_algorithm(const AlgorithmChoice& choice, const PlanRequest& request, const CostModel& model) {
+  if (!choice.automatic) {
+    return has_schedule(choice.algorithm, request.collective) ? choice.algorithm : Algorithm::kRing;
+  }
+  Algorithm best = Algorithm::kRing;
+  for (int each = 0; each < kAlgorithms; ++each) {
+    const auto algorithm = static_cast<Algorithm>(each);
+    if (!has_schedule(algorithm, request.collective)) continue;
+    if (cost_ns(algorithm, request, model) < cost_ns(best, request, model)) best = algorithm;
+  }
+  return best;
+}
+
+}  // namespace meshbed::coll

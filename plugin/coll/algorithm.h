@@ -1,0 +1,51 @@
+#pragma once
+// Algorithm: how a collective is carried out, and which way is the cheapest. Pure: all ranks choose alike.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "plugin/coll/plan.h"
+
+namespace meshbed::coll {
+
+enum class Algorithm : std::uint8_t {
+  kRing = 0,  // or a chain, or pairs: plan.h
+  kTree = 1,  // schedule.h, as what follows
+  kHalvingDoubling = 2,
+  kDirect = 3,
+};
+inline constexpr int kAlgorithms = 4;
+
+/// "ring", "tree", "halving-doubling", "direct".
+const char* name_of(Algorithm algorithm);
+
+/// What a caller may ask for: one of them wherever it does that collective (and the ring elsewhere), or the cheapest.
+struct AlgorithmChoice {
+  bool automatic = false;
+  Algorithm algorithm = Algorithm::kRing;  // unless automatic
+};
+/// By name, or "auto"; nullopt: there is none of that name.
+std::optional<AlgorithmChoice> parse_algorithm(std::string_view name);
+/// Those names, "auto" first.
+std::vector<std::string> algorithm_names();
+
+/// The network as the cost function sees it. Neighbours on the ring are one hop apart.
+struct CostModel {
+  double gigabits_per_s = 100;  // of one rank's link, each direction
+  double message_ns = 4000;     // from posting a small message to the peer's seeing it, one hop
+  double hop_ns = 1500;         // each further hop
+  double hops = 1;              // between ranks that are no ring neighbours, on average
+};
+
+/// Simulated or real nanoseconds of one operation: (messages on the critical path) (their latency) + (bytes through the
+/// busiest link) / rate, the alpha-beta model of Thakur, Rabenseifner, Gropp (2005, section 3); a message over h hops
+/// fills h links. An estimate that only has to order the algorithms.
+double cost_ns(Algorithm algorithm, const PlanRequest& request, const CostModel& model);
+
+/// The one that does it: the cheapest, or the one asked for, or the ring. Depends on nothing that ranks do not share.
+Algorithm choose_algorithm(const AlgorithmChoice& choice, const PlanRequest& request, const CostModel& model);
+
+}  // namespace meshbed::coll

@@ -1,0 +1,68 @@
+// Which algorithm is chosen: by name where it does the collective, by cost where it is left to us.
+#include "plugin/coll/algorithm.h"
+
+#include <doctest/doctest.h>
+
+using namespace meshbed::coll;
+
+namespace {
+
+PlanRequest all_reduce_of(int ranks, std::uint64_t bytes, Collective collective = Collective::kAllReduce) {
+  PlanRequest request{.collective = collective, .ranks = ranks};
+  request.count = bytes / request.element_bytes;
+  return request;
+}
+
+}  // namespace
+
+TEST_CASE("algorithms have the names that they are asked for by, and no other name is taken") {
+  for (const std::string& name : algorithm_names()) {
+    const auto choice = parse_algorithm(name);
+    REQUIRE(choice);
+    CHECK(choice->automatic == (name == "auto"));
+    if (!choice->automatic) CHECK(name_of(choice->algorithm) == name);
+  }
+  CHECK(algorithm_names().size() == kAlgorithms + 1);
+  for (const char* name : {"", "Ring", "trees", "unknown"}) CHECK_FALSE(parse_algorithm(name).has_value());
+}
+
+TEST_CASE("an algorithm that lacks a collective leaves it to the ring") {
+  const auto chosen = [](Algorithm asked, Collective collective) {
+    return choose_algorithm({.algorithm = asked}, all_reduce_of(8, 1024, collective), {});
+  };
+  for (int each = 0; each <= static_cast<int>(Collective::kScatter); ++each) {
+    const auto collective = static_cast<Collective>(each);
+    const bool rooted = collective == Collective::kBroadcast || collective == Collective::kReduce;
+    const bool all = collective == Collective::kAllReduce;
+    CHECK((chosen(Algorithm::kTree, collective) == Algorithm::kTree) == (all || rooted));
+    CHECK((chosen(Algorithm::kHalvingDoubling, collective) == Algorithm::kHalvingDoubling) == all);
+    const bool blocks = collective == Collective::kAllGather || collective == Collective::kReduceScatter;
+    CHECK((chosen(Algorithm::kDirect, collective) == Algorithm::kDirect) == (all || blocks));
+    CHECK(chosen(Algorithm::kRing, collective) == Algorithm::kRing);
+  }
+}
+
+TEST_CASE("the cheapest: few messages for small sizes, few bytes for large ones, no far hops where they cost more") {
+  const auto chosen = [](int ranks, std::uint64_t bytes, double hops) {
+    return choose_algorithm({.automatic = true}, all_reduce_of(ranks, bytes), {.hops = hops});
+  };
+  CHECK(chosen(1, 1024, 1) == Algorithm::kRing);
+  CHECK(chosen(8, 8, 1) != Algorithm::kRing);
+  CHECK(chosen(16, 65536, 1) != Algorithm::kRing);
+  CHECK(chosen(7, 64 << 20, 1) == Algorithm::kDirect);
+  CHECK(chosen(8, 64 << 20, 2.2) == Algorithm::kRing);
+  CHECK(chosen(4, 65536, 4) == Algorithm::kRing);
+}
+
+TEST_CASE("costs are the alpha-beta formulas: 2(n-1) messages round a ring, 2 log2 n of the others") {
+  const CostModel model{.gigabits_per_s = 8, .message_ns = 1000, .hop_ns = 100, .hops = 1};
+  const PlanRequest request = all_reduce_of(8, 8000);
+  CHECK(cost_ns(Algorithm::kRing, request, model) == doctest::Approx(14 * 1000 + 14000));
+  CHECK(cost_ns(Algorithm::kTree, request, model) == doctest::Approx(6 * 1000 + 16000));
+  CHECK(cost_ns(Algorithm::kHalvingDoubling, request, model) == doctest::Approx(6 * 1000 + 14000));
+  CHECK(cost_ns(Algorithm::kDirect, request, model) == doctest::Approx(2 * 1000 + 14000));
+  // Five ranks: one pair is folded, four halve.
+  const PlanRequest five = all_reduce_of(5, 8000);
+  CHECK(cost_ns(Algorithm::kHalvingDoubling, five, model) == doctest::Approx(6 * 1000 + 12000 + 16000));
+  CHECK(cost_ns(Algorithm::kRing, all_reduce_of(1, 8000), model) == 0);
+}

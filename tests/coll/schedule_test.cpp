@@ -1,0 +1,341 @@
+// The schedules as equations: run in memory, without network or threads, over their whole small space.
+#include "plugin/coll/schedule.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <bit>
+#include <deque>
+#include <map>
+#include <tuple>
+#include <vector>
+
+#include "plugin/base/prng.h"
+
+using namespace meshbed::coll;
+
+namespace {
+
+// An element is who has contributed to it, a bit for each rank, and who has more than once.
+struct Element {
+  std::uint64_t who = 0, twice = 0;
+  bool operator==(const Element&) const = default;
+};
+constexpr std::uint64_t kElementBytes = 8;
+Element together(const Element& one, const Element& other) {
+  return {.who = one.who | other.who, .twice = one.twice | other.twice | (one.who & other.who)};
+}
+std::uint64_t end_of(const Range& range) { return range.begin + range.count; }
+
+struct Message {
+  std::vector<Element> data;
+  std::uint64_t bytes = 0;
+};
+/// From, to, way.
+using Wires = std::map<std::tuple<int, int, int>, std::deque<Message>>;
+
+/// One rank's schedule interpreted as its header promises: a stream's slices in order, each as soon as it may.
+struct RankModel {
+  Schedule schedule;
+  std::vector<Element> input, output, work;
+  std::vector<std::uint64_t> reached;  // by transfer: sent or digested so far
+  bool ended = false;
+  std::uint64_t sent_bytes = 0, longest = 0;
+
+  void begin_round() {
+    reached.clear();
+    for (const Transfer& transfer : schedule.transfers) reached.push_back(transfer.range.begin);
+    work.assign(schedule.round.count, Element{});
+  }
+  bool done(std::size_t index) const { return reached[index] == end_of(schedule.transfers[index].range); }
+  bool may(std::size_t index, const Range& slice) const {
+    const Transfer& transfer = schedule.transfers[index];
+    for (std::size_t before = 0; before < index; ++before) {
+      const Transfer& other = schedule.transfers[before];
+      const bool same_stream =
+          other.peer == transfer.peer && other.way == transfer.way && other.receives == transfer.receives;
+      if (same_stream && !done(before)) return false;
+      const bool shares = slice.begin < end_of(other.range) && other.range.begin < end_of(slice);
+      if (other.receives && shares && reached[before] < std::min(end_of(slice), end_of(other.range))) return false;
+    }
+    return true;
+  }
+  Element& at(Place place, std::uint64_t index) {
+    if (place == Place::kInput) return input.at(index - schedule.input_begin);
+    if (place == Place::kOutput || schedule.works_in_output) return output.at(index - schedule.output_begin);
+    return work.at(index - schedule.work_begin);
+  }
+
+  bool move(std::size_t index, Wires& wires) {
+    const Transfer& transfer = schedule.transfers[index];
+    const Range slice{reached[index], std::min(schedule.slice_count, end_of(transfer.range) - reached[index])};
+    if (slice.count == 0 || !may(index, slice)) return false;
+    const int self = schedule.request.rank;
+    auto& wire =
+        transfer.receives ? wires[{transfer.peer, self, transfer.way}] : wires[{self, transfer.peer, transfer.way}];
+    const std::uint64_t bytes = slice.count * wire_bytes_of(schedule.request, transfer);
+    if (!transfer.receives) {
+      if (!wire.empty()) return false;  // nothing buffers between two ranks
+      Message message{.data = {}, .bytes = bytes};
+      for (std::uint64_t i = slice.begin; i < end_of(slice); ++i) message.data.push_back(at(transfer.place, i));
+      wire.push_back(std::move(message));
+      CHECK(bytes <= std::max(schedule.request.slice_bytes_max, wire_bytes_of(schedule.request, transfer)));
+      sent_bytes += bytes;
+    } else {
+      if (wire.empty()) return false;
+      Message message = std::move(wire.front());
+      wire.pop_front();
+      REQUIRE(message.data.size() == slice.count);
+      REQUIRE(message.bytes == bytes);
+      for (std::uint64_t i = 0; i < slice.count; ++i) store(transfer, slice.begin + i, message.data[i]);
+    }
+    reached[index] += slice.count;
+    return true;
+  }
+
+  void store(const Transfer& transfer, std::uint64_t index, Element arrived) {
+    if (transfer.reduces) {
+      CHECK(transfer.partial == (std::popcount(arrived.who) > 1));
+      const Element& own = at(transfer.own, index);
+      CHECK((transfer.own == Place::kWork) == (std::popcount(own.who) > 1));
+      arrived = together(arrived, own);
+      CHECK((transfer.place == Place::kOutput) == (std::popcount(arrived.who) == schedule.request.ranks));
+    }
+    at(transfer.place, index) = arrived;
+  }
+
+  bool pass(Wires& wires) {
+    bool moved = false;
+    for (std::size_t index = 0; index < schedule.transfers.size(); ++index) moved |= move(index, wires);
+    for (std::size_t index = 0; index < schedule.transfers.size(); ++index) {
+      if (!done(index)) return moved;
+    }
+    if (ended) return moved;
+    ended = !next_round(schedule);
+    if (!ended) begin_round();
+    return true;
+  }
+};
+
+struct Case {
+  Algorithm algorithm;
+  Collective collective;
+  int ranks;
+  std::uint64_t count;
+  int channels;
+  std::uint64_t partial_bytes = kElementBytes;
+  std::uint64_t slice_bytes = 5 * kElementBytes;
+  int root = 0;
+};
+
+/// All channels on all ranks.
+std::vector<RankModel> run_case(const Case& what) {
+  std::vector<RankModel> ranks(static_cast<std::size_t>(what.ranks));
+  for (int rank = 0; rank < what.ranks; ++rank) {
+    const std::uint64_t all = what.count * static_cast<std::uint64_t>(what.ranks);
+    const bool blocks_in = what.collective == Collective::kReduceScatter;
+    const bool blocks_out = what.collective == Collective::kAllGather;
+    RankModel& model = ranks[static_cast<std::size_t>(rank)];
+    model.input.assign(blocks_in ? all : what.count, Element{.who = std::uint64_t{1} << rank});
+    model.output.assign(blocks_out ? all : what.count, Element{});
+  }
+  for (int channel = 0; channel < what.channels; ++channel) {
+    Wires wires;
+    for (int rank = 0; rank < what.ranks; ++rank) {
+      RankModel& model = ranks[static_cast<std::size_t>(rank)];
+      PlanRequest request{.collective = what.collective, .rank = rank, .ranks = what.ranks, .root = what.root};
+      request.count = what.count;
+      request.element_bytes = kElementBytes;
+      request.partial_bytes = what.partial_bytes;
+      request.channel = channel;
+      request.channels = what.channels;
+      request.slice_bytes_max = what.slice_bytes;
+      model.schedule = make_schedule(what.algorithm, request);
+      const LocalCopy& copy = model.schedule.copy;
+      for (std::uint64_t i = 0; i < copy.count; ++i) {
+        model.output.at(copy.output_offset + i) = model.input.at(copy.input_offset + i);
+      }
+      model.ended = false;
+      model.begin_round();
+    }
+    // One rank moves first whenever it can, so that different orders are met.
+    RankModel& eager = ranks[static_cast<std::size_t>(channel % what.ranks)];
+    for (bool moved = true; moved;) {
+      moved = false;
+      while (eager.pass(wires)) moved = true;
+      for (RankModel& model : ranks) moved |= model.pass(wires);
+    }
+    for (const RankModel& model : ranks) CHECK_MESSAGE(model.ended, "rank ", model.schedule.request.rank, " is stuck");
+    for (const auto& [ends, wire] : wires) CHECK(wire.empty());
+  }
+  return ranks;
+}
+
+/// `check(case, ranks, bytes that all of them sent)`.
+template <typename Check>
+void walk_space(Algorithm algorithm, Collective collective, bool reduces, Check check) {
+  for (const std::uint64_t partial_bytes : {kElementBytes, 2 * kElementBytes}) {
+    if (!reduces && partial_bytes != kElementBytes) continue;
+    const auto on = [&](int ranks, std::uint64_t count, int channels) {
+      const Case what{algorithm, collective, ranks, count, channels, partial_bytes, 5 * kElementBytes, ranks / 2};
+      INFO("ranks ", ranks, " count ", count, " channels ", channels, " partial ", partial_bytes);
+      const std::vector<RankModel> models = run_case(what);
+      std::uint64_t sent_bytes = 0;
+      for (const RankModel& model : models) sent_bytes += model.sent_bytes;
+      check(what, models, sent_bytes);
+    };
+    for (int ranks = 1; ranks <= 33; ++ranks) {
+      for (const std::uint64_t count : {0, 1, 2, 5, 31, 97}) {
+        for (const int channels : {1, 2, 3}) {
+          if (ranks <= 9 || channels == 1) on(ranks, count, channels);
+        }
+      }
+    }
+  }
+}
+
+bool all_equal(const std::vector<Element>& values, std::uint64_t who) {
+  return std::all_of(values.begin(), values.end(), [&](const Element& value) { return value == Element{.who = who}; });
+}
+std::uint64_t everybody(int ranks) { return (std::uint64_t{1} << ranks) - 1; }
+
+/// Bytes up a tree of n ranks with so many leaves, for each element: leaves send elements, branches partial results.
+std::uint64_t bytes_up(const Case& what, int leaves) {
+  if (what.ranks == 1) return 0;
+  return static_cast<std::uint64_t>(leaves) * kElementBytes +
+         static_cast<std::uint64_t>(what.ranks - 1 - leaves) * what.partial_bytes;
+}
+std::uint64_t edges(const Case& what) { return static_cast<std::uint64_t>(what.ranks - 1); }
+
+}  // namespace
+
+TEST_CASE("all_reduce by tree: for 1..33 ranks each element meets each rank exactly once, with 2(n-1) S bytes in all") {
+  walk_space(Algorithm::kTree, Collective::kAllReduce, true,
+             [](const Case& what, const std::vector<RankModel>& ranks, std::uint64_t sent) {
+               for (const RankModel& model : ranks) {
+                 CHECK(all_equal(model.output, everybody(what.ranks)));
+                 const std::uint64_t rounding = 4 * static_cast<std::uint64_t>(what.channels);
+                 CHECK(model.sent_bytes <= (2 * what.count + rounding) * what.partial_bytes);
+               }
+               CHECK(sent == what.count * (bytes_up(what, what.ranks / 2) + edges(what) * kElementBytes));
+             });
+}
+
+TEST_CASE("all_reduce by halving and doubling: each element meets each rank once, with 2(p-1) S + 2r S bytes in all") {
+  walk_space(Algorithm::kHalvingDoubling, Collective::kAllReduce, true,
+             [](const Case& what, const std::vector<RankModel>& ranks, std::uint64_t sent) {
+               for (const RankModel& model : ranks) CHECK(all_equal(model.output, everybody(what.ranks)));
+               const auto n = static_cast<std::uint64_t>(what.ranks), power = std::bit_floor(n), folded = n - power;
+               // Two of the first exchange's halves make one whole of each pair, whichever half is odd.
+               if (what.partial_bytes == kElementBytes) {
+                 CHECK(sent == what.count * kElementBytes * (2 * (power - 1) + 2 * folded));
+               } else if (folded == 0 && what.count % power == 0) {
+                 const std::uint64_t first = n / 2 * what.count, later = (power - 1) * what.count - first;
+                 CHECK(sent == (n == 1 ? 0
+                                       : first * kElementBytes + later * what.partial_bytes +
+                                             (power - 1) * what.count * kElementBytes));
+               }
+             });
+}
+
+TEST_CASE(
+    "all_reduce directly: for 1..33 ranks each element meets each rank exactly once, with 2(n-1) S bytes in all") {
+  walk_space(Algorithm::kDirect, Collective::kAllReduce, true,
+             [](const Case& what, const std::vector<RankModel>& ranks, std::uint64_t sent) {
+               for (const RankModel& model : ranks) CHECK(all_equal(model.output, everybody(what.ranks)));
+               CHECK(sent == 2 * edges(what) * what.count * kElementBytes);
+             });
+}
+
+TEST_CASE("reduce_scatter directly: for 1..33 ranks each element meets each rank once, with n(n-1) b bytes in all") {
+  walk_space(Algorithm::kDirect, Collective::kReduceScatter, true,
+             [](const Case& what, const std::vector<RankModel>& ranks, std::uint64_t sent) {
+               for (const RankModel& model : ranks) CHECK(all_equal(model.output, everybody(what.ranks)));
+               CHECK(sent == ranks.size() * edges(what) * what.count * kElementBytes);
+             });
+}
+
+TEST_CASE("all_gather directly: for 1..33 ranks each block reaches each rank, with n(n-1) b bytes in all") {
+  walk_space(Algorithm::kDirect, Collective::kAllGather, false,
+             [](const Case& what, const std::vector<RankModel>& ranks, std::uint64_t sent) {
+               for (const RankModel& model : ranks) {
+                 for (std::uint64_t i = 0; i < model.output.size(); ++i) {
+                   CHECK(model.output[i] == Element{.who = std::uint64_t{1} << (i / what.count)});
+                 }
+               }
+               CHECK(sent == ranks.size() * edges(what) * what.count * kElementBytes);
+             });
+}
+
+TEST_CASE("broadcast by tree: for 1..33 ranks the root's bytes reach each rank, once over each edge") {
+  walk_space(Algorithm::kTree, Collective::kBroadcast, false,
+             [](const Case& what, const std::vector<RankModel>& ranks, std::uint64_t sent) {
+               for (const RankModel& model : ranks) CHECK(all_equal(model.output, std::uint64_t{1} << what.root));
+               CHECK(sent == edges(what) * what.count * kElementBytes);
+             });
+}
+
+TEST_CASE("reduce by tree: for 1..33 ranks each element meets each rank once, at the root and nowhere else") {
+  walk_space(Algorithm::kTree, Collective::kReduce, true,
+             [](const Case& what, const std::vector<RankModel>& ranks, std::uint64_t sent) {
+               for (int rank = 0; rank < what.ranks; ++rank) {
+                 const auto& output = ranks[static_cast<std::size_t>(rank)].output;
+                 CHECK(all_equal(output, rank == what.root ? everybody(what.ranks) : 0));
+               }
+               CHECK(sent == what.count * bytes_up(what, (what.ranks + 1) / 2));
+             });
+}
+
+TEST_CASE("partial results that outgrow their memory go in rounds, each of which ends on its own") {
+  for (const Algorithm algorithm : {Algorithm::kTree, Algorithm::kHalvingDoubling, Algorithm::kDirect}) {
+    constexpr std::uint64_t kPartialBytes = 1 << 18;  // 16 of them fill it
+    const Case what{algorithm, Collective::kAllReduce, 6, 45, 1, kPartialBytes, 1 << 20};
+    const std::vector<RankModel> ranks = run_case(what);
+    for (const RankModel& model : ranks) {
+      CHECK(all_equal(model.output, everybody(what.ranks)));
+      CHECK(model.schedule.round.begin == 32);
+      CHECK(model.schedule.round.count == 13);
+    }
+  }
+}
+
+TEST_CASE("the two trees: each rank under one other, at most log2 n deep, and with children in one of the two") {
+  for (int ranks = 2; ranks <= 300; ++ranks) {
+    int branches = 0;
+    for (int tree = 0; tree < 2; ++tree) {
+      int tops = 0;
+      for (int rank = 0; rank < ranks; ++rank) {
+        const TreeNode node = paired_tree(tree, rank, ranks);
+        for (const int child : {node.first, node.second}) {
+          if (child >= 0) CHECK(paired_tree(tree, child, ranks).parent == rank);
+        }
+        CHECK((node.first >= 0 || node.second < 0));
+        tops += node.parent < 0 ? 1 : 0;
+        branches += node.first >= 0 ? 1 : 0;
+        if (node.first >= 0 && ranks % 2 == 0) CHECK(paired_tree(1 - tree, rank, ranks).first < 0);
+        int depth = 0;
+        for (int above = node.parent; above >= 0; above = paired_tree(tree, above, ranks).parent) ++depth;
+        CHECK((1 << depth) < 2 * ranks);
+      }
+      CHECK(tops == 1);
+    }
+    CHECK(branches == 2 * (ranks - ranks / 2));
+  }
+}
+
+TEST_CASE("the rooted tree: each rank under one other, floor(log2 n) deep, the root above all") {
+  for (int ranks = 1; ranks <= 40; ++ranks) {
+    for (int root = 0; root < ranks; ++root) {
+      for (int rank = 0; rank < ranks; ++rank) {
+        const TreeNode node = rooted_tree(root, rank, ranks);
+        for (const int child : {node.first, node.second}) {
+          if (child >= 0) CHECK(rooted_tree(root, child, ranks).parent == rank);
+        }
+        int depth = 0, top = rank;
+        for (; rooted_tree(root, top, ranks).parent >= 0; top = rooted_tree(root, top, ranks).parent) ++depth;
+        CHECK(top == root);
+        CHECK((1 << depth) <= ranks);
+      }
+    }
+  }
+}
