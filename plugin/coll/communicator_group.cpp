@@ -16,8 +16,31 @@ std::string key_of(std::uint64_t group, int rank) {
 
 }  // namespace
 
+Result<std::unique_ptr<Communicator>> Communicator::split(int color, int key) {
+  struct Wish {
+    std::int32_t color, key;
+  };
+  const Wish own{color, key};
+  std::vector<Wish> wishes(static_cast<std::size_t>(options_.world));
+  auto gathered = run({.collective = Collective::kAllGather,
+                       .input = &own,
+                       .output = wishes.data(),
+                       .count = sizeof(Wish) / sizeof(std::int32_t),
+                       .type = DataType::kInt32});
+  if (!gathered) return gathered.error();
+  std::vector<int> members;
+  for (int rank = 0; color >= 0 && rank < options_.world; ++rank) {
+    if (wishes[static_cast<std::size_t>(rank)].color == color) members.push_back(rank);
+  }
+  std::stable_sort(members.begin(), members.end(), [&](int one, int other) {
+    return wishes[static_cast<std::size_t>(one)].key < wishes[static_cast<std::size_t>(other)].key;
+  });
+  return create_group(members);
+}
+
 Result<std::unique_ptr<Communicator>> Communicator::create_group(const std::vector<int>& members) {
-  auto usable_now = usable();
+  Result<void> usable_now;
+  service_->call([&] { usable_now = usable(); });
   if (!usable_now) return usable_now.error();
   ++groups_;
   if (members.empty()) return std::unique_ptr<Communicator>();

@@ -227,6 +227,7 @@ bool Lane::copy_some() {
 }
 
 bool Lane::fail(const char* what, int peer, std::uint64_t slice, const std::string& why) {
+  failed_peer_ = peer;
   failure_ = {ErrorCode::kRemote, Scope::kQueuePair,
               std::string(what) + " rank " + std::to_string(peer) + ", channel " +
                   std::to_string(plan_.request.channel) + ", slice " + std::to_string(slice) + ": " + why};

@@ -54,9 +54,14 @@ class Lane {
   }
   /// "channel 0: receive from rank 2 (3 slices done, 8 posted), ...", for a deadline's message.
   std::string waiting_for() const;
+  /// The rank at the other end of what failed; -1: nothing has.
+  int failed_peer() const { return failed_peer_; }
   /// The rank that must do something next; -1: none.
   int awaited() const { return !receives_finished() ? plan_.recv_peer : !sends_finished() ? plan_.send_peer : -1; }
   const LaneCounters& counters() const { return counters_; }
+  /// Of its sends and its receives; nullptr where it has none.
+  const void* send_comm() const { return plan_.send_steps > 0 ? memory_.send_comm : nullptr; }
+  const void* recv_comm() const { return plan_.recv_steps > 0 ? memory_.recv_comm : nullptr; }
 
  private:
   struct PendingSend {
@@ -98,6 +103,7 @@ class Lane {
   const std::uint64_t window_;
   const std::uint64_t warns_before_;
   std::optional<Error> failure_;
+  int failed_peer_ = -1;
   LaneCounters counters_;
   std::uint64_t copied_bytes_ = 0;
 

@@ -45,7 +45,8 @@ void StoreServer::handle(Client& client, Frame frame) {
       return answer(client.rank, FrameType::kValue, frame.request,
                     frame.body.empty() ? waiting_bits() : waits_behind(frame));
     case FrameType::kFail:
-      return fail("rank " + std::to_string(client.rank) + ": " + frame.body);
+      return fail((static_cast<std::uint32_t>(client.rank) + 1) | (frame.request != 0 ? kAbortedBit : 0),
+                  "rank " + std::to_string(client.rank) + ": " + frame.body);
     case FrameType::kBye:
       left_[static_cast<std::size_t>(client.rank)] = true;
       client.gone = true;
@@ -79,7 +80,7 @@ void StoreServer::introduce(Client& client, const Frame& frame) {
   client.introduce_by = Deadline::never();
   by_rank_[identity->rank] = &client;
   answer(client.rank, FrameType::kWelcome, 0, {});
-  if (failure_) answer(client.rank, FrameType::kFailed, 0, *failure_);
+  if (failure_) answer(client.rank, FrameType::kFailed, failure_request_, *failure_);
 }
 
 void StoreServer::refuse(Client& client, const std::string& text) {
@@ -186,11 +187,12 @@ std::string StoreServer::missing_ranks() const {
   return text;
 }
 
-void StoreServer::fail(const std::string& text) {
+void StoreServer::fail(std::uint32_t request, const std::string& text) {
   if (failure_) return;
   failure_ = text;
+  failure_request_ = request;
   for (std::size_t rank = 0; rank < by_rank_.size(); ++rank) {
-    answer(static_cast<int>(rank), FrameType::kFailed, 0, text);
+    answer(static_cast<int>(rank), FrameType::kFailed, request, text);
   }
 }
 

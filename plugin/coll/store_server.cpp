@@ -133,7 +133,8 @@ void StoreServer::remove_gone() {
       if (rank < 0) continue;
       by_rank_[static_cast<std::size_t>(rank)] = nullptr;
       if (!left_[static_cast<std::size_t>(rank)]) {
-        fail("rank " + std::to_string(rank) + " is lost: its connection to rank 0 ended without a goodbye");
+        fail(static_cast<std::uint32_t>(rank) + 1,
+             "rank " + std::to_string(rank) + " is lost: its connection to rank 0 ended without a goodbye");
       }
     }
   }

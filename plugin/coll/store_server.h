@@ -76,7 +76,8 @@ class StoreServer {
   bool has_left() const;
   std::string waiting_bits() const;
   std::string waits_behind(const Frame& question) const;
-  void fail(const std::string& text);
+  /// `request`: kFailed's.
+  void fail(std::uint32_t request, const std::string& text);
   void answer(int rank, FrameType type, std::uint32_t request, const std::string& body);
   std::string missing_ranks() const;
 
@@ -97,6 +98,7 @@ class StoreServer {
   int arrived_count_ = 0;
   Deadline next_expiry_ = Deadline::never();  // of the barrier under way
   std::optional<std::string> failure_;
+  std::uint32_t failure_request_ = 0;
   std::optional<Deadline> linger_;
   std::thread thread_;  // last: starts when all else is there
 };
