@@ -70,6 +70,9 @@ class Communicator {
   Result<std::unique_ptr<Communicator>> create_group(const std::vector<int>& members);
   /// Of the ranks with our color, by key, then by rank. Every rank of this one calls; a negative color has no group.
   Result<std::unique_ptr<Communicator>> split(int color, int key);
+  /// A communicator of those ranks of this one, in their order, that make this call and live; this one is aborted. Rank
+  /// 0's store tells all of them who they are: without rank 0 there is none (kRemote).
+  Result<std::unique_ptr<Communicator>> rebuild();
   /// In any state. Rank 0 stays until the others have left, at most connect_timeout_ms.
   ~Communicator();
   Communicator(const Communicator&) = delete;
@@ -100,7 +103,10 @@ class Communicator {
                                                       std::unique_ptr<StoreServer> server);
   Result<void> start();
   Result<void> open_transport();
-  Result<std::unique_ptr<StoreServer>> meet_group(const std::vector<int>& members, CommunicatorOptions* options);
+  /// `name`: the group's, which no other of this communicator has.
+  Result<std::unique_ptr<Communicator>> meet(const std::vector<int>& members, const std::string& name);
+  Result<std::unique_ptr<StoreServer>> meet_group(const std::vector<int>& members, const std::string& name,
+                                                  CommunicatorOptions* options);
   Result<void> choose_devices();
 
   PlanRequest request_of(const Operation& operation) const;

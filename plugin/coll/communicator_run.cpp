@@ -8,8 +8,6 @@ namespace {
 
 constexpr std::uint64_t kSlotAlignment = 64;  // a cache line, and every element's alignment
 
-bool is_pairwise(const Operation& operation) { return operation.collective == Collective::kSendRecv; }
-
 /// `default_ms` where there is no deadline; never zero where there is.
 std::int64_t left_of(const Deadline& deadline, std::int64_t default_ms) {
   return deadline.is_never() ? default_ms : std::max(1, deadline.remaining_ms());
@@ -54,9 +52,6 @@ Result<void> Communicator::usable() const {
 std::shared_ptr<Call> Communicator::issue(std::vector<Operation> operations, std::int64_t timeout_ms) {
   auto call =
       std::make_shared<Call>(operations.size() == 1 ? name_of(operations.front().collective) : "group_call", ++calls_);
-  // Every rank goes through a group's collectives in one order; between which of them it sends and receives is its own
-  // affair.
-  std::stable_partition(operations.begin(), operations.end(), [](const auto& one) { return !is_pairwise(one); });
   const Deadline deadline = Deadline::after_ms_or_never(timeout_ms);
   service_->submit([this, call, deadline, operations = std::move(operations)] {
     serve(*call, [&] { return perform(*call, operations, deadline); });
@@ -107,18 +102,20 @@ void Communicator::serve(Call& call, const std::function<Result<void>()>& body) 
 }
 
 Result<void> Communicator::perform(Call& call, const std::vector<Operation>& operations, const Deadline& deadline) {
-  for (auto first = operations.begin(); first != operations.end();) {
-    // Collectives share the ring's connections: one after the other. Pairs all move at once.
-    const auto last = is_pairwise(*first) ? operations.end() : first + 1;
-    auto moved = transfer({first, last}, deadline, last == operations.end() ? &call : nullptr);
-    if (!moved) {
-      harmless_ = operations.size() == 1 && leaves_peers_unharmed(operations.front(), moved.error());
-      return moved;
+  // Every rank goes through a group's collectives in one order, and one after the other: they share the ring's
+  // connections. Between which of them it sends and receives is its own affair: all pairs move at once, at the end.
+  std::vector<Operation> pairs;
+  for (const Operation& operation : operations) {
+    if (operation.collective == Collective::kSendRecv) {
+      pairs.push_back(operation);
+      continue;
     }
-    first = last;
+    const bool last = operations.size() == 1;
+    if (auto moved = transfer({&operation, 1}, deadline, last ? &call : nullptr); !moved || last) return moved;
   }
-  if (operations.empty()) call.finish(ok());
-  return ok();
+  auto moved = transfer(pairs, deadline, &call);
+  harmless_ = !moved && operations.size() == 1 && leaves_peers_unharmed(operations.front(), moved.error());
+  return moved;
 }
 
 Result<void> Communicator::transfer(std::span<const Operation> operations, const Deadline& deadline, Call* last_of) {

@@ -30,6 +30,7 @@ enum class FrameType : std::uint8_t {
   kFailed,  // its answer to all: request is the rank at fault plus one, and kAbortedBit
   kBye,
   kWaits,     // rank to rank 0: it has waited for others for long, first for rank u32; with an empty body: no longer
+  kRebuild,   // rank to rank 0: it goes on with whoever else asks within u32 ms; answered by kValue: u32 for each
   kWhoWaits,  // answered by kValue: a bit for each rank; with a rank u32: u32 for each that is waited for in turn
 };
 

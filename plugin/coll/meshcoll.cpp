@@ -96,7 +96,8 @@ class Visit {
 };
 
 meshcoll_comm* wrap(std::unique_ptr<Communicator> communicator) {
-  auto comm = std::make_unique<meshcoll_comm>(std::move(communicator));
+  auto comm = std::make_unique<meshcoll_comm>();
+  comm->communicator = std::move(communicator);
   const std::lock_guard<std::mutex> lock(g_copy.mutex);
   comm->number = ++g_copy.made;
   g_copy.live.push_back(comm.get());
@@ -129,22 +130,35 @@ meshcoll_result code_of(const Error& error) {
   return MESHCOLL_INTERNAL;
 }
 
-template <typename Body>
-Result<void> contained(Body body) {
+/// What a call does, compiled once for all of them; told where to put the call whose error it returns. Lives no longer
+/// than the statement that made it.
+class Body {
+ public:
+  template <typename Function>
+  Body(const Function& function)
+      : function_(&function), call_([](const void* body, CallPointer& failed) -> Result<void> {
+          return (*static_cast<const Function*>(body))(failed);
+        }) {}
+  Result<void> operator()(CallPointer& failed) const { return call_(function_, failed); }
+
+ private:
+  const void* function_;
+  Result<void> (*call_)(const void* body, CallPointer& failed);
+};
+
+Result<void> contained(const Body& body, CallPointer& failed) {
   try {
-    return body();
+    return body(failed);
   } catch (const std::exception& error) {
     return Error{ErrorCode::kInternal, Scope::kJob, std::string("exception: ") + error.what()};
   }
 }
 
-/// `body` is told where to put the call whose error it returns.
-template <typename Body>
-meshcoll_result at_boundary(meshcoll_comm* comm, Body body) {
+meshcoll_result at_boundary(meshcoll_comm* comm, const Body& body) {
   const Visit visit(comm);
   if (!visit.welcome()) return MESHCOLL_INVALID_ARGUMENT;
   CallPointer failed;
-  const Result<void> result = contained([&] { return body(failed); });
+  const Result<void> result = contained(body, failed);
   if (result) return MESHCOLL_OK;
   const std::lock_guard<std::mutex> lock(comm->mutex);
   comm->error = result.error();
@@ -274,12 +288,14 @@ int meshcoll_version(void) { return MESHCOLL_VERSION; }
 int64_t meshcoll_now_ns(void) { return meshbed::coll::now_ns(); }
 
 meshcoll_result meshcoll_init(const meshcoll_options* options, meshcoll_comm** comm) {
-  const Result<void> result = contained([&]() -> Result<void> {
+  CallPointer none;
+  const auto make = [&](CallPointer&) -> Result<void> {
     if (options == nullptr || comm == nullptr) return invalid("options or comm is null");
     auto read = meshbed::coll::read_options(*options);
     if (!read) return read.error();
     return hand_out_group(Communicator::create(*read), comm);
-  });
+  };
+  const Result<void> result = contained(make, none);
   if (result) return MESHCOLL_OK;
   keep_error("init: " + result.error().text);
   return code_of(result.error());
@@ -316,6 +332,13 @@ meshcoll_result meshcoll_mesh_group(meshcoll_comm* comm, const char* mesh, const
     const auto members = grid->group_of(comm->communicator->rank(), axes);
     if (!members) return members.error();
     return hand_out_group(comm->communicator->create_group(*members), group);
+  });
+}
+
+meshcoll_result meshcoll_rebuild(meshcoll_comm* comm, meshcoll_comm** survivors) {
+  return at_boundary(comm, [&](CallPointer&) -> Result<void> {
+    if (survivors == nullptr) return invalid("survivors is null");
+    return hand_out_group(comm->communicator->rebuild(), survivors);
   });
 }
 

@@ -145,6 +145,11 @@ meshcoll_result meshcoll_split(meshcoll_comm* comm, int color, int key, meshcoll
  * the ranks that differ from ours along `axes` alone ("tp", "dp,tp"; "" is ourselves). A world that is no multiple of
  * the grid is refused; ranks beyond the first grid are spare, and get NULL. */
 meshcoll_result meshcoll_mesh_group(meshcoll_comm* comm, const char* mesh, const char* axes, meshcoll_comm** group);
+/* After a rank has died: a communicator of those that live, in their order, on each of which this is called; comm is
+ * aborted, and still to be destroyed. Whoever is known to be gone is not waited for; who neither calls nor is known to
+ * be gone is left behind after connect_timeout_ms, and told so if it calls later. The survivors agree through rank 0:
+ * where that is the rank that died, this is MESHCOLL_NET, and a new meshcoll_init elsewhere the way on. */
+meshcoll_result meshcoll_rebuild(meshcoll_comm* comm, meshcoll_comm** survivors);
 /* Of `comm`, or of the last failed meshcoll_init of this copy where comm is NULL. Valid until the next call. */
 const char* meshcoll_last_error(meshcoll_comm* comm);
 /* The same error in parts; result is MESHCOLL_OK where there was none. */
@@ -157,10 +162,10 @@ meshcoll_result meshcoll_test(meshcoll_comm* comm, meshcoll_handle handle);
 /* The same after at most timeout_ms; negative: when the call has finished. */
 meshcoll_result meshcoll_wait(meshcoll_comm* comm, meshcoll_handle handle, int64_t timeout_ms);
 /* Calls made between the two become one, and start with the last group_end (pairs nest). Their send_recvs progress all
- * at once, so that the order of calls does not matter where ranks send to each other, in pairs or in circles; k sends to
- * a rank meet its k receives in order. Other collectives of the group run before them, in order. Not for barriers, nor
- * for send_recv in place. Handle NULL: group_end waits. A call that is refused spoils its group: nothing of it runs, and
- * group_end gives the reason. */
+ * at once, so that the order of calls does not matter where ranks send to each other, in pairs or in circles; k sends
+ * to a rank meet its k receives in order. Other collectives of the group run before them, in order. Not for barriers,
+ * nor for send_recv in place. Handle NULL: group_end waits. A call that is refused spoils its group: nothing of it
+ * runs, and group_end gives the reason. */
 meshcoll_result meshcoll_group_start(meshcoll_comm* comm);
 meshcoll_result meshcoll_group_end(meshcoll_comm* comm, meshcoll_handle* handle);
 /* From any thread, in any state: whatever any rank waits for on this communicator, or calls later, ends with

@@ -24,6 +24,14 @@ constexpr int kAbortLookMs = 1000;
 // Room for rank 0 to say whose failure it is.
 constexpr std::size_t kAnnouncementBytesMax = kFrameBodyBytesMax / 2;
 
+std::vector<int> ranks_in(std::string_view body) {
+  std::vector<int> ranks;
+  for (; body.size() >= sizeof(std::uint32_t); body.remove_prefix(sizeof(std::uint32_t))) {
+    ranks.push_back(static_cast<int>(*decode_u32(body.substr(0, sizeof(std::uint32_t)))));
+  }
+  return ranks;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<StoreClient>> StoreClient::connect(const std::string& address, const Identity& identity,
@@ -204,11 +212,27 @@ Result<std::vector<bool>> StoreClient::waiting_ranks() {
 Result<std::vector<int>> StoreClient::waits_behind(int rank) {
   const auto answered = ask_who_waits(encode_u32(static_cast<std::uint32_t>(rank)));
   if (!answered) return answered.error();
-  std::vector<int> ranks;
-  for (std::string_view rest = *answered; rest.size() >= sizeof(std::uint32_t); rest.remove_prefix(4)) {
-    ranks.push_back(static_cast<int>(*decode_u32(rest.substr(0, sizeof(std::uint32_t)))));
+  return ranks_in(*answered);
+}
+
+Result<std::vector<int>> StoreClient::agree_on_survivors(std::int64_t timeout_ms) {
+  const std::uint32_t request = next_request_++;
+  auto sent = send({FrameType::kRebuild, request, encode_u32(static_cast<std::uint32_t>(timeout_ms))});
+  if (!sent) return sent.error();
+  const Deadline deadline = Deadline::after_ms(timeout_ms + kAnswerMarginMs);
+  while (answers_.empty() || answers_.back().request != request) {
+    if (deadline.passed()) return silent(timeout_ms + kAnswerMarginMs);
+    auto polled = poll(deadline.remaining_ms());
+    if (!polled) return polled.error();
   }
-  return ranks;
+  const Answer answer = std::move(answers_.back());
+  answers_.pop_back();
+  if (answer.expired) return Error{ErrorCode::kRemote, Scope::kJob, answer.text};
+  failure_.reset();
+  failed_rank_ = -1;
+  failure_is_abort_ = told_ = false;
+  aborted_.store(false);
+  return ranks_in(answer.text);
 }
 
 Result<void> StoreClient::ask_alive(std::int64_t before_ms) {

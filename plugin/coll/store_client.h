@@ -51,6 +51,10 @@ class StoreClient {
   Result<std::vector<bool>> waiting_ranks();
   /// After the same: whom `rank` waits for, whom that one waits for, and so on; a few at most. Errors as above.
   Result<std::vector<int>> waits_behind(int rank);
+  /// After a failure: the ranks that go on, in order, as all of them are told: those that ask, once each rank that is
+  /// not known to be gone has, or `timeout_ms` after the first. The failure is forgotten then. kRemote: they have gone
+  /// on without us, or rank 0, whose store this takes, is gone.
+  Result<std::vector<int>> agree_on_survivors(std::int64_t timeout_ms);
   /// Asks whether rank 0 is there, without waiting for the answer. kTimeout where it has not answered the last time
   /// yet, which was `before_ms` ago.
   Result<void> ask_alive(std::int64_t before_ms);

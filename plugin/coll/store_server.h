@@ -71,6 +71,8 @@ class StoreServer {
   void set(Client& client, const Frame& frame);
   void get(Client& client, const Frame& frame);
   void arrive(Client& client, const Frame& frame);
+  void rebuild(Client& client, const Frame& frame);
+  void settle_rebuild();
   void expire();
   void expire_barrier();
   bool has_left() const;
@@ -97,6 +99,9 @@ class StoreServer {
   std::vector<Arrival> barrier_;
   int arrived_count_ = 0;
   Deadline next_expiry_ = Deadline::never();  // of the barrier under way
+  std::vector<Arrival> rebuild_;              // as barrier_
+  Deadline rebuild_by_ = Deadline::never();
+  bool rebuilt_ = false;
   std::optional<std::string> failure_;
   std::uint32_t failure_request_ = 0;
   std::optional<Deadline> linger_;
