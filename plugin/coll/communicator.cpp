@@ -106,7 +106,7 @@ Result<void> Communicator::choose_devices() {
 }
 
 Communicator::~Communicator() {
-  // Nothing runs: calls are blocking. Connections are the service thread's to close, even now.
+  // After what was issued. Connections are the service thread's to close, even now.
   if (service_ != nullptr) service_->call([this] { connections_.reset(); });
   progress_.reset();
   service_.reset();

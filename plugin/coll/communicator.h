@@ -1,21 +1,26 @@
 #pragma once
 // Communicator: one rank's part in a group: its store, its net plugin, its connections, and the two threads that drive
-// them. Calls are serialised by the caller.
+// them. Calls are serialised by the caller; abort() is for any thread.
 //
-// An operation goes from the caller to the service thread (connections, registrations: prepare), from there to the
-// progress thread (transfers: execute), and back. The first error that leaves data in flight, or leaves another rank
+// A call is issued and waited for. Calls run in the order in which they were issued, one after the other: each goes to
+// the service thread (connections, registrations: prepare), which has the progress thread move the data (execute) and
+// waits for that. The first error that leaves data in flight, or leaves another rank
 // waiting, breaks the communicator, as it does NCCL's: the failure is announced to every rank, the connections are
 // closed so that no peer can write into memory that the caller is about to free, and every later call answers with the
 // same reason. A send_recv whose only peer could not be connected breaks nothing: both ends know, and nothing moved.
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "plugin/base/result.h"
 #include "plugin/coll/algorithm.h"
+#include "plugin/coll/call.h"
 #include "plugin/coll/connection.h"
 #include "plugin/coll/datatype.h"
 #include "plugin/coll/executor.h"
@@ -69,21 +74,33 @@ class Communicator {
   /// A communicator of some ranks of this one, in this order, ourselves among them. Every rank of this one calls, each
   /// with its own group's members; nullptr where there are none. What becomes of one is nothing to the other.
   Result<std::unique_ptr<Communicator>> create_group(const std::vector<int>& members);
+  /// Of the ranks with our color, by key, then by rank. Every rank of this one calls; a negative color has no group.
+  Result<std::unique_ptr<Communicator>> split(int color, int key);
+  /// A communicator of those ranks of this one, in their order, that make this call and live; this one is aborted. Rank
+  /// 0's store tells all of them who they are: without rank 0 there is none (kRemote).
+  Result<std::unique_ptr<Communicator>> rebuild();
   /// In any state. Rank 0 stays until the others have left, at most connect_timeout_ms.
   ~Communicator();
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;
 
-  Result<void> run(const Operation& operation);
+  /// Several operations are a group: its send_recvs all progress at once, after its other operations, which run one
+  /// after the other. `timeout_ms`: from now; 0: as the options have it.
+  std::shared_ptr<Call> issue(std::vector<Operation> operations, std::int64_t timeout_ms);
   /// Through the store: every rank reports to rank 0, which answers all at once. 2 messages per rank, whatever the
   /// cabling; a ring of zero-byte messages would take 2n steps and need no less.
-  Result<void> barrier();
+  std::shared_ptr<Call> issue_barrier(std::int64_t timeout_ms);
+  /// Issues and waits.
+  Result<void> run(const Operation& operation);
+  /// Ends, from any thread, what every rank waits for here, with an error that names us, our last call and `reason`.
+  /// When it returns, nothing issued before is under way on this rank, and its memory may be freed.
+  void abort(const std::string& reason);
   Result<void> keep_registered(void* data, std::uint64_t size_bytes);
   Result<void> drop_registered(const void* data);
 
   int rank() const { return options_.rank; }
   int world() const { return options_.world; }
-  const LaneCounters& counters() const { return counters_; }
+  LaneCounters counters() const;
 
  private:
   explicit Communicator(const CommunicatorOptions& options) : options_(options) {}
@@ -92,22 +109,34 @@ class Communicator {
                                                       std::unique_ptr<StoreServer> server);
   Result<void> start();
   Result<void> open_transport();
-  Result<std::unique_ptr<StoreServer>> meet_group(const std::vector<int>& members, CommunicatorOptions* options);
+  /// `name`: the group's, which no other of this communicator has.
+  Result<std::unique_ptr<Communicator>> meet(const std::vector<int>& members, const std::string& name);
+  Result<std::unique_ptr<StoreServer>> meet_group(const std::vector<int>& members, const std::string& name,
+                                                  CommunicatorOptions* options);
   Result<void> choose_devices();
 
   PlanRequest request_of(const Operation& operation) const;
   // On the service thread.
-  Result<void> prepare(const Operation& operation, Lanes* lanes);
-  Result<void> connect_peers(const std::vector<Leg>& legs);
+  /// `body` finishes the call where it succeeds.
+  void serve(Call& call, const std::function<Result<void>()>& body);
+  Result<void> perform(Call& call, const std::vector<Operation>& operations, const Deadline& deadline);
+  /// `last_of`: the call that ends with these; nullptr: none does.
+  Result<void> transfer(std::span<const Operation> operations, const Deadline& deadline, Call* last_of);
+  Result<void> prepare(std::span<const Operation> operations, std::int64_t connect_timeout_ms, Lanes* lanes);
+  Result<void> add_lanes(const Operation& operation, const Leg& leg, Lanes* lanes);
+  Result<void> connect_peers(const std::vector<Leg>& legs, std::int64_t timeout_ms);
   /// `memory` has the buffers and the kernels; what connects it with the network is added.
   Result<void> register_for_sends(const Plan& plan, LaneMemory* memory);
   Result<void> register_for_receives(const Plan& plan, LaneMemory* memory);
-  Result<void> prepare_schedules(Algorithm algorithm, PlanRequest request, const Operation& operation, Lanes* lanes);
+  Result<void> prepare_schedules(Algorithm algorithm, PlanRequest request, const Operation& operation,
+                                 std::int64_t connect_timeout_ms, Lanes* lanes);
   Result<void> give_memory(const Schedule& schedule, ScheduleMemory* memory);
   void break_down(const Error& error);
 
   bool leaves_peers_unharmed(const Operation& operation, const Error& error) const;
   Result<void> usable() const;
+  void count(const Lanes& lanes);
+  void note_begun(const std::string& name);
 
   const CommunicatorOptions options_;
   std::vector<int> channel_devices_;
@@ -117,9 +146,15 @@ class Communicator {
   std::unique_ptr<MemoryTable> memory_;
   std::unique_ptr<ConnectionTable> connections_;
   std::unique_ptr<Worker> service_, progress_;
-  LaneCounters counters_;
-  std::uint64_t operations_ = 0, groups_ = 0;
+  std::uint64_t calls_ = 0, groups_ = 0;
+  // The service thread's own.
   std::optional<Error> broken_;
+  int culprit_ = -1;       // the rank that the last error was about
+  bool harmless_ = false;  // it breaks nothing
+  // Of all threads.
+  mutable std::mutex mutex_;
+  LaneCounters counters_;
+  std::string last_begun_ = "no call";
 };
 
 }  // namespace meshbed::coll

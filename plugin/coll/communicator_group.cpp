@@ -10,17 +10,55 @@ namespace {
 // Before a text that says why there will be no group, where an address would stand.
 constexpr char kRefusal = '!';
 
-std::string key_of(std::uint64_t group, int rank) {
-  return "group/" + std::to_string(group) + "/" + std::to_string(rank);
-}
+std::string key_of(const std::string& group, int rank) { return group + "/" + std::to_string(rank); }
 
 }  // namespace
 
+Result<std::unique_ptr<Communicator>> Communicator::split(int color, int key) {
+  struct Wish {
+    std::int32_t color, key;
+  };
+  const Wish own{color, key};
+  std::vector<Wish> wishes(static_cast<std::size_t>(options_.world));
+  auto gathered = run({.collective = Collective::kAllGather,
+                       .input = &own,
+                       .output = wishes.data(),
+                       .count = sizeof(Wish) / sizeof(std::int32_t),
+                       .type = DataType::kInt32});
+  if (!gathered) return gathered.error();
+  const auto key_of_rank = [&](int rank) { return wishes[static_cast<std::size_t>(rank)].key; };
+  std::vector<int> members;
+  for (int rank = 0; color >= 0 && rank < options_.world; ++rank) {
+    if (wishes[static_cast<std::size_t>(rank)].color != color) continue;
+    const auto behind =
+        std::find_if(members.begin(), members.end(), [&](int other) { return key_of_rank(rank) < key_of_rank(other); });
+    members.insert(behind, rank);
+  }
+  return create_group(members);
+}
+
 Result<std::unique_ptr<Communicator>> Communicator::create_group(const std::vector<int>& members) {
-  auto usable_now = usable();
+  Result<void> usable_now;
+  service_->call([&] { usable_now = usable(); });
   if (!usable_now) return usable_now.error();
   ++groups_;
   if (members.empty()) return std::unique_ptr<Communicator>();
+  return meet(members, "group " + std::to_string(groups_));
+}
+
+Result<std::unique_ptr<Communicator>> Communicator::rebuild() {
+  abort("rebuild");
+  if (store_ == nullptr) return create(options_);
+  Result<std::vector<int>> survivors = std::vector<int>();
+  service_->call([&] { survivors = store_->agree_on_survivors(options_.connect_timeout_ms); });
+  if (survivors) return meet(*survivors, "rebuild");
+  Error error = survivors.error();
+  error.text = "rebuild: " + error.text;
+  if (store_->failed_rank() == 0) error.text += "; without rank 0 the others cannot agree";
+  return error;
+}
+
+Result<std::unique_ptr<Communicator>> Communicator::meet(const std::vector<int>& members, const std::string& name) {
   CommunicatorOptions options = options_;
   const auto own = std::find(members.begin(), members.end(), options_.rank);
   MESHBED_CHECK(own != members.end());
@@ -28,20 +66,20 @@ Result<std::unique_ptr<Communicator>> Communicator::create_group(const std::vect
   options.world = static_cast<int>(members.size());
   if (options.world == 1) return create(options);
   Result<std::unique_ptr<StoreServer>> server = std::unique_ptr<StoreServer>();
-  service_->call([&] { server = meet_group(members, &options); });
+  service_->call([&] { server = meet_group(members, name, &options); });
   if (!server) {
     Error error = server.error();
-    error.text = "group " + std::to_string(groups_) + ": " + error.text;
+    error.text = name + ": " + error.text;
     return error;
   }
   return create(options, std::move(*server));
 }
 
 /// The first member's server; the others learn its address.
-Result<std::unique_ptr<StoreServer>> Communicator::meet_group(const std::vector<int>& members,
+Result<std::unique_ptr<StoreServer>> Communicator::meet_group(const std::vector<int>& members, const std::string& name,
                                                               CommunicatorOptions* options) {
   if (options->rank > 0) {
-    auto address = store_->get(key_of(groups_, options_.rank), Deadline::after_ms(options->connect_timeout_ms));
+    auto address = store_->get(key_of(name, options_.rank), Deadline::after_ms(options->connect_timeout_ms));
     if (!address) {
       Error error = address.error();
       error.text = "rank " + std::to_string(members.front()) + " does not say where to meet: " + error.text;
@@ -60,7 +98,7 @@ Result<std::unique_ptr<StoreServer>> Communicator::meet_group(const std::vector<
   const std::string word = server ? (*server)->address() : kRefusal + server.error().text;
   for (const int member : members) {
     if (member == options_.rank) continue;
-    auto told = store_->set(key_of(groups_, member), word);
+    auto told = store_->set(key_of(name, member), word);
     if (!told) return told.error();
   }
   if (server) options->bootstrap = (*server)->address();

@@ -1,9 +1,29 @@
-// One operation, from the caller's thread over the service thread to the progress thread and back.
+// Calls: from the caller's thread over the service thread to the progress thread, in the order in which they were made.
 #include <algorithm>
 
 #include "plugin/coll/communicator.h"
 
 namespace meshbed::coll {
+namespace {
+
+/// `default_ms` where there is no deadline; never zero where there is.
+std::int64_t left_of(const Deadline& deadline, std::int64_t default_ms) {
+  return deadline.is_never() ? default_ms : std::max(1, deadline.remaining_ms());
+}
+
+/// The rank that a failed transfer was with; of those that have not failed, one that must do something.
+int culprit_of(const Lanes& lanes, bool late) {
+  for (const auto& lane : lanes) {
+    if (lane->failed_peer() >= 0) return lane->failed_peer();
+  }
+  for (const auto& lane : lanes) {
+    if (late && !lane->finished() && lane->awaited() >= 0) return lane->awaited();
+  }
+  return -1;
+}
+
+}  // namespace
+
 PlanRequest Communicator::request_of(const Operation& operation) const {
   return {.collective = operation.collective,
           .rank = options_.rank,
@@ -27,27 +47,100 @@ Result<void> Communicator::usable() const {
   return error;
 }
 
-Result<void> Communicator::run(const Operation& operation) {
-  auto usable_now = usable();
-  if (!usable_now) return usable_now;
-  const std::string name = std::string(name_of(operation.collective)) + " " + std::to_string(++operations_);
-  Lanes lanes;
-  Result<void> result;
-  Completion done;
-  service_->submit([&] {
-    result = prepare(operation, &lanes);
-    if (!result) {
-      done.finish();
-      return;
-    }
-    progress_->submit([&] {
-      result = execute(lanes, {.store = store_.get(),
-                               .timeout_ms = options_.operation_timeout_ms,
-                               .long_wait_ms = options_.connect_timeout_ms / 2});
-      done.finish();
+std::shared_ptr<Call> Communicator::issue(std::vector<Operation> operations, std::int64_t timeout_ms) {
+  auto call =
+      std::make_shared<Call>(operations.size() == 1 ? name_of(operations.front().collective) : "group_call", ++calls_);
+  const Deadline deadline = Deadline::after_ms_or_never(timeout_ms);
+  service_->submit([this, call, deadline, operations = std::move(operations)] {
+    serve(*call, [&] { return perform(*call, operations, deadline); });
+  });
+  return call;
+}
+
+std::shared_ptr<Call> Communicator::issue_barrier(std::int64_t timeout_ms) {
+  auto call = std::make_shared<Call>("barrier", ++calls_);
+  const Deadline deadline = Deadline::after_ms_or_never(timeout_ms);
+  service_->submit([this, call, deadline] {
+    serve(*call, [&] {
+      Result<void> met;
+      if (options_.world > 1) {
+        met = store_->barrier(left_of(deadline, options_.operation_timeout_ms), options_.connect_timeout_ms / 2);
+      }
+      if (met) call->finish(ok());
+      return met;
     });
   });
-  done.wait();
+  return call;
+}
+
+Result<void> Communicator::run(const Operation& operation) {
+  const auto call = issue({operation}, 0);
+  call->wait();
+  return call->result();
+}
+
+void Communicator::serve(Call& call, const std::function<Result<void>()>& body) {
+  if (auto usable_now = usable(); !usable_now) return call.finish(usable_now, culprit_);
+  note_begun(call.name());
+  culprit_ = -1;
+  harmless_ = false;
+  const Result<void> result = body();
+  if (result) return;
+  Error error = result.error();
+  if (store_ != nullptr) {
+    (void)store_->poll(0);  // why others have given up may be here already
+    const bool aborted = store_->failure() && store_->failure_is_abort();
+    // It is the reason of whatever else we met.
+    if (aborted) error = {ErrorCode::kClosed, Scope::kJob, *store_->failure()};
+    if (aborted || culprit_ < 0) culprit_ = store_->failed_rank();
+  }
+  error.text = call.name() + ": " + error.text;
+  if (!harmless_) break_down(error);
+  call.finish(error, culprit_);
+}
+
+Result<void> Communicator::perform(Call& call, const std::vector<Operation>& operations, const Deadline& deadline) {
+  // Every rank goes through a group's collectives in one order, and one after the other: they share the ring's
+  // connections. Between which of them it sends and receives is its own affair: all pairs move at once, at the end.
+  std::vector<Operation> pairs;
+  for (const Operation& operation : operations) {
+    if (operation.collective == Collective::kSendRecv) {
+      pairs.push_back(operation);
+      continue;
+    }
+    const bool last = operations.size() == 1;
+    if (auto moved = transfer({&operation, 1}, deadline, last ? &call : nullptr); !moved || last) return moved;
+  }
+  auto moved = transfer(pairs, deadline, &call);
+  harmless_ = !moved && operations.size() == 1 && leaves_peers_unharmed(operations.front(), moved.error());
+  return moved;
+}
+
+Result<void> Communicator::transfer(std::span<const Operation> operations, const Deadline& deadline, Call* last_of) {
+  Lanes lanes;
+  const std::int64_t connect_ms = std::min(left_of(deadline, options_.connect_timeout_ms), options_.connect_timeout_ms);
+  auto prepared = prepare(operations, connect_ms, &lanes);
+  if (!prepared) {
+    if (connections_ != nullptr) culprit_ = connections_->failed_peer();
+    return prepared;
+  }
+  Result<void> result;
+  progress_->call([&] {
+    result = execute(lanes, {.store = store_.get(),
+                             .timeout_ms = left_of(deadline, options_.operation_timeout_ms),
+                             .long_wait_ms = options_.connect_timeout_ms / 2});
+    count(lanes);
+    // From here: who waits need not wait for the service thread as well.
+    if (result && last_of != nullptr) last_of->finish(ok());
+  });
+  if (result) return ok();
+  const bool store_silent = store_ != nullptr && store_->failed_rank() >= 0;
+  culprit_ = culprit_of(lanes, result.error().code == ErrorCode::kTimeout && !store_silent);
+  return result;
+}
+
+void Communicator::count(const Lanes& lanes) {
+  const std::lock_guard<std::mutex> lock(mutex_);
   for (const auto& lane : lanes) {
     counters_.messages_sent += lane->counters().messages_sent;
     counters_.messages_received += lane->counters().messages_received;
@@ -55,59 +148,85 @@ Result<void> Communicator::run(const Operation& operation) {
     counters_.bytes_received += lane->counters().bytes_received;
     counters_.copied_bytes += lane->counters().copied_bytes;
   }
-  if (result) return ok();
-  Error error = result.error();
-  error.text = name + ": " + error.text;
-  if (!leaves_peers_unharmed(operation, error)) service_->call([&] { break_down(error); });
-  return error;
 }
 
-Result<void> Communicator::barrier() {
-  auto usable_now = usable();
-  if (!usable_now || options_.world == 1) return usable_now;
-  Result<void> result;
-  service_->call([&] { result = store_->barrier(options_.operation_timeout_ms, options_.connect_timeout_ms / 2); });
-  if (result) return ok();
-  Error error = result.error();
-  error.text = "barrier: " + error.text;
-  service_->call([&] { break_down(error); });
-  return error;
+LaneCounters Communicator::counters() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return counters_;
 }
 
-Result<void> Communicator::prepare(const Operation& operation, Lanes* lanes) {
+void Communicator::note_begun(const std::string& name) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  last_begun_ = name;
+}
+
+void Communicator::abort(const std::string& reason) {
+  std::string text = "aborted at ";
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    text += last_begun_;
+  }
+  if (!reason.empty()) text += ": " + reason;
+  if (store_ != nullptr) store_->abort(text);
+  // The call under way ends now, with what it had in flight; those behind it do not begin.
+  service_->call([&] {
+    if (broken_) return;
+    culprit_ = options_.rank;
+    break_down({ErrorCode::kClosed, Scope::kJob, "rank " + std::to_string(options_.rank) + ": " + text});
+  });
+}
+
+Result<void> Communicator::prepare(std::span<const Operation> operations, std::int64_t connect_timeout_ms,
+                                   Lanes* lanes) {
   if (memory_ != nullptr) memory_->drop_temporary();
-  const PlanRequest wanted = request_of(operation);
-  const Algorithm algorithm = choose_algorithm(options_.algorithm, wanted, options_.network);
-  if (algorithm != Algorithm::kRing) return prepare_schedules(algorithm, wanted, operation, lanes);
-  const std::vector<Leg> legs = legs_of(wanted);
-  auto connected = connect_peers(legs);
-  if (!connected) return connected;
-  const std::size_t element_bytes = size_of(operation.type);
-  lanes->reserve(legs.size() * static_cast<std::size_t>(options_.channels));
-  for (const Leg& leg : legs) {
-    LaneMemory buffers;
-    buffers.input = static_cast<const char*>(operation.input) + leg.input_offset * element_bytes;
-    buffers.output = static_cast<char*>(operation.output) + leg.output_offset * element_bytes;
-    buffers.kernels = reduce_kernels(operation.type, operation.op);
-    PlanRequest request = leg.request;
-    request.in_place = buffers.input == buffers.output && request.to >= 0 && request.from >= 0;
-    for (request.channel = 0; request.channel < options_.channels; ++request.channel) {
-      const Plan plan = make_plan(request);
-      if (plan.send_steps == 0 && plan.recv_steps == 0 && plan.copy.count == 0) continue;
-      LaneMemory memory = buffers;
-      auto receives = register_for_receives(plan, &memory);
-      if (!receives) return receives;
-      auto sends = register_for_sends(plan, &memory);
-      if (!sends) return sends;
-      // A lane alone in the world has no plugin, and never calls one.
-      lanes->push_back(
-          std::make_unique<PlanLane>(transport_ != nullptr ? &transport_->table() : nullptr, plan, memory));
+  if (operations.size() == 1) {
+    const PlanRequest wanted = request_of(operations.front());
+    const Algorithm algorithm = choose_algorithm(options_.algorithm, wanted, options_.network);
+    if (algorithm != Algorithm::kRing) {
+      return prepare_schedules(algorithm, wanted, operations.front(), connect_timeout_ms, lanes);
     }
+  }
+  std::vector<Leg> legs;
+  std::vector<const Operation*> of_leg;
+  for (const Operation& operation : operations) {
+    for (const Leg& leg : legs_of(request_of(operation))) {
+      legs.push_back(leg);
+      of_leg.push_back(&operation);
+    }
+  }
+  auto connected = connect_peers(legs, connect_timeout_ms);
+  if (!connected) return connected;
+  lanes->reserve(legs.size() * static_cast<std::size_t>(options_.channels));
+  for (std::size_t i = 0; i < legs.size(); ++i) {
+    auto added = add_lanes(*of_leg[i], legs[i], lanes);
+    if (!added) return added;
   }
   return ok();
 }
 
-Result<void> Communicator::connect_peers(const std::vector<Leg>& legs) {
+Result<void> Communicator::add_lanes(const Operation& operation, const Leg& leg, Lanes* lanes) {
+  const std::size_t element_bytes = size_of(operation.type);
+  LaneMemory buffers;
+  buffers.input = static_cast<const char*>(operation.input) + leg.input_offset * element_bytes;
+  buffers.output = static_cast<char*>(operation.output) + leg.output_offset * element_bytes;
+  buffers.kernels = reduce_kernels(operation.type, operation.op);
+  PlanRequest request = leg.request;
+  request.in_place = buffers.input == buffers.output && request.to >= 0 && request.from >= 0;
+  for (request.channel = 0; request.channel < options_.channels; ++request.channel) {
+    const Plan plan = make_plan(request);
+    if (plan.send_steps == 0 && plan.recv_steps == 0 && plan.copy.count == 0) continue;
+    LaneMemory memory = buffers;
+    auto receives = register_for_receives(plan, &memory);
+    if (!receives) return receives;
+    auto sends = register_for_sends(plan, &memory);
+    if (!sends) return sends;
+    // A lane alone in the world has no plugin, and never calls one.
+    lanes->push_back(std::make_unique<PlanLane>(transport_ != nullptr ? &transport_->table() : nullptr, plan, memory));
+  }
+  return ok();
+}
+
+Result<void> Communicator::connect_peers(const std::vector<Leg>& legs, std::int64_t timeout_ms) {
   std::vector<Edge> edges;
   for (const Leg& leg : legs) {
     const Peers peers = peers_of(leg.request);
@@ -116,7 +235,7 @@ Result<void> Communicator::connect_peers(const std::vector<Leg>& legs) {
       if (peers.send >= 0) edges.push_back({peers.send, channel, Direction::kSend});
     }
   }
-  return edges.empty() ? ok() : connections_->establish(edges, options_.connect_timeout_ms);
+  return edges.empty() ? ok() : connections_->establish(edges, timeout_ms);
 }
 
 Result<void> Communicator::register_for_receives(const Plan& plan, LaneMemory* memory) {
@@ -188,7 +307,7 @@ bool Communicator::leaves_peers_unharmed(const Operation& operation, const Error
 
 void Communicator::break_down(const Error& error) {
   broken_ = error;
-  if (store_ != nullptr && !store_->failure()) store_->announce_failure(error.text);
+  if (store_ != nullptr) store_->announce_failure(error.text);
   if (connections_ != nullptr) connections_->close_all();
 }
 

@@ -46,7 +46,7 @@ bool uses(const Schedule& schedule, const StreamMemory& stream, Place place) {
 }  // namespace
 
 Result<void> Communicator::prepare_schedules(Algorithm algorithm, PlanRequest request, const Operation& operation,
-                                             Lanes* lanes) {
+                                             std::int64_t connect_timeout_ms, Lanes* lanes) {
   std::vector<Schedule> schedules;
   std::set<Edge> edges;
   for (request.channel = 0; request.channel < request.channels; ++request.channel) {
@@ -54,7 +54,7 @@ Result<void> Communicator::prepare_schedules(Algorithm algorithm, PlanRequest re
     for (const Transfer& transfer : schedules.back().transfers) edges.insert(edge_of(transfer, request));
   }
   if (!edges.empty()) {
-    auto connected = connections_->establish({edges.begin(), edges.end()}, options_.connect_timeout_ms);
+    auto connected = connections_->establish({edges.begin(), edges.end()}, connect_timeout_ms);
     if (!connected) return connected;
   }
   for (Schedule& schedule : schedules) {

@@ -20,14 +20,16 @@ constexpr std::int64_t kWordMs = 1000;
 
 /// `waits`, by rank: who waits for others himself. Who does not is named first.
 Error timeout_error(const std::vector<ConnectAttempt>& attempts, const std::vector<bool>& waits,
-                    std::int64_t timeout_ms) {
+                    std::int64_t timeout_ms, int* failed_peer) {
   std::string text;
   int others = -1;
   for (const bool waiting : {false, true}) {
     for (const ConnectAttempt& attempt : attempts) {
       const auto peer = static_cast<std::size_t>(attempt.edge().peer);
       if (attempt.done() || (peer < waits.size() && waits[peer]) != waiting) continue;
-      if (++others == 0) text = attempt.waiting_for();
+      if (++others > 0) continue;
+      text = attempt.waiting_for();
+      *failed_peer = attempt.edge().peer;
     }
   }
   text += " for " + std::to_string(timeout_ms) + " ms";
@@ -43,11 +45,13 @@ int awaited(const std::vector<ConnectAttempt>& attempts) {
 
 /// The time is up: who is missing? A rank that waits itself is not; where all our peers do, one of them knows who is,
 /// and speaks first.
-Error missing(const std::vector<ConnectAttempt>& attempts, StoreClient& store, std::int64_t timeout_ms) {
+Error missing(const std::vector<ConnectAttempt>& attempts, StoreClient& store, std::int64_t timeout_ms,
+              int* failed_peer) {
   const auto waits = store.waiting_ranks();
   if (!waits) {
     if (store.failure()) return waits.error();
-    Error late = timeout_error(attempts, {}, timeout_ms);
+    Error late = timeout_error(attempts, {}, timeout_ms, failed_peer);
+    *failed_peer = 0;
     late.text = waits.error().text + "; " + late.text;
     return late;
   }
@@ -58,7 +62,7 @@ Error missing(const std::vector<ConnectAttempt>& attempts, StoreClient& store, s
     if (auto polled = store.poll(word.remaining_ms()); !polled) return polled.error();
     if (store.failure()) return Error{ErrorCode::kRemote, Scope::kJob, *store.failure()};
   }
-  Error late = timeout_error(attempts, *waits, timeout_ms);
+  Error late = timeout_error(attempts, *waits, timeout_ms, failed_peer);
   if (!all_wait) return late;
   // Nobody has spoken: what they wait for may take its time to fail.
   const int peer = awaited(attempts);
@@ -73,7 +77,8 @@ Error missing(const std::vector<ConnectAttempt>& attempts, StoreClient& store, s
   return late;
 }
 
-Result<void> drive(std::vector<ConnectAttempt>& attempts, StoreClient& store, std::int64_t timeout_ms) {
+Result<void> drive(std::vector<ConnectAttempt>& attempts, StoreClient& store, std::int64_t timeout_ms,
+                   int* failed_peer) {
   const Deadline deadline = Deadline::after_ms(timeout_ms);
   LongWait wait(store, timeout_ms / 2);
   for (int idle_passes = 0;;) {
@@ -81,14 +86,17 @@ Result<void> drive(std::vector<ConnectAttempt>& attempts, StoreClient& store, st
     for (ConnectAttempt& attempt : attempts) {
       if (attempt.done()) continue;
       auto stepped = attempt.step();
-      if (!stepped) return stepped.error();
+      if (!stepped) {
+        *failed_peer = attempt.edge().peer;
+        return stepped.error();
+      }
       moved |= *stepped;
       all_done &= attempt.done();
       polls_plugin |= attempt.polls_plugin();
     }
     if (all_done) return ok();
     if (store.failure()) return Error{ErrorCode::kRemote, Scope::kJob, *store.failure()};
-    if (deadline.passed()) return missing(attempts, store, timeout_ms);
+    if (deadline.passed()) return missing(attempts, store, timeout_ms, failed_peer);
     if (auto told = wait.look(awaited(attempts)); !told) return told.error();
     idle_passes = moved ? 0 : idle_passes + 1;
     // Where the plugin must be polled we only look at the store; where an answer is all we need, we wait for it.
@@ -108,12 +116,16 @@ ConnectionTable::~ConnectionTable() { close_all(); }
 
 Result<void> ConnectionTable::establish(const std::vector<Edge>& edges, std::int64_t timeout_ms) {
   abandoned_.clear();
+  failed_peer_ = -1;
   std::vector<ConnectAttempt> attempts;
   for (const Edge& edge : edges) {
-    if (connections_.count(edge) == 0) attempts.emplace_back(context_, edge, tries_[edge]++);
+    const bool under_way = std::any_of(attempts.begin(), attempts.end(), [&](const ConnectAttempt& attempt) {
+      return !(attempt.edge() < edge) && !(edge < attempt.edge());
+    });
+    if (!under_way && connections_.count(edge) == 0) attempts.emplace_back(context_, edge, tries_[edge]++);
   }
   if (attempts.empty()) return ok();
-  auto driven = drive(attempts, context_.store, timeout_ms);
+  auto driven = drive(attempts, context_.store, timeout_ms, &failed_peer_);
   if (!driven) {
     for (ConnectAttempt& attempt : attempts) attempt.abandon(driven.error().text);
     abandoned_ = std::move(attempts);
@@ -157,6 +169,7 @@ void ConnectionTable::close_all() {
   memory_.drop_all();
   for (auto& [edge, connection] : connections_) close(connection);
   connections_.clear();
+  abandoned_.clear();
 }
 
 }  // namespace meshbed::coll

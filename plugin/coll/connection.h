@@ -67,15 +67,17 @@ class ConnectionTable {
   ConnectionTable(const ConnectionTable&) = delete;
   ConnectionTable& operator=(const ConnectionTable&) = delete;
 
-  /// Makes those of `edges` that are not there yet. All or none: where one fails, this call's others are closed again,
-  /// here and (through the outcomes above) at their peers. kUnreachable: we were refused or refused; kTimeout: names
-  /// peer and channel.
+  /// Makes those of `edges`, each once, that are not there yet. All or none: where one fails, this call's others are
+  /// closed again, here and (through the outcomes above) at their peers. kUnreachable: we were refused or refused;
+  /// kTimeout: names peer and channel.
   Result<void> establish(const std::vector<Edge>& edges, std::int64_t timeout_ms);
+  /// Of the last establish(): the peer that its error is about; -1: none in particular.
+  int failed_peer() const { return failed_peer_; }
   /// nullptr: not connected.
   Connection* find(const Edge& edge);
   /// At least `size_bytes` of page-aligned staging memory, registered lazily like any kept region.
   Result<char*> staging_of(Connection& connection, std::uint64_t size_bytes);
-  /// Drops all registrations and closes all connections, with transfers in flight or not.
+  /// Drops all registrations and closes all connections and listeners, with transfers in flight or not.
   void close_all();
 
  private:
@@ -85,6 +87,7 @@ class ConnectionTable {
   MemoryTable& memory_;
   std::map<Edge, Connection> connections_;
   std::map<Edge, std::uint32_t> tries_;
+  int failed_peer_ = -1;
   // Attempts that failed keep their listeners until the next ones begin: a peer that is just connecting should read our
   // reason in the store, not find a closed door.
   std::vector<ConnectAttempt> abandoned_;

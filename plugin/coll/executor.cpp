@@ -1,5 +1,6 @@
 #include "plugin/coll/executor.h"
 
+#include <array>
 #include <optional>
 
 #include "plugin/coll/long_wait.h"
@@ -39,24 +40,48 @@ int awaited(const Lanes& lanes) {
   return -1;
 }
 
+/// By lane: the last ones before it on its connections, whose messages match in order. Its own index: none.
+std::vector<std::array<std::size_t, 2>> predecessors(const Lanes& lanes) {
+  std::vector<std::array<std::size_t, 2>> before(lanes.size());
+  for (std::size_t i = 0; i < lanes.size(); ++i) {
+    before[i] = {i, i};
+    for (std::size_t j = 0; j < i; ++j) {
+      if (lanes[i]->send_comm() != nullptr && lanes[j]->send_comm() == lanes[i]->send_comm()) before[i][0] = j;
+      if (lanes[i]->recv_comm() != nullptr && lanes[j]->recv_comm() == lanes[i]->recv_comm()) before[i][1] = j;
+    }
+  }
+  return before;
+}
+
 }  // namespace
 
 Result<void> execute(const Lanes& lanes, const ExecuteOptions& options) {
   const Deadline deadline = Deadline::after_ms_or_never(options.timeout_ms);
   std::int64_t next_look_ns = 0;
   std::optional<LongWait> wait;  // while nothing moves
+  const auto before = predecessors(lanes);
+  const auto must_wait = [&](std::size_t index, std::size_t earlier) {
+    return earlier != index && !lanes[earlier]->finished();
+  };
   for (std::uint32_t idle_passes = 0;;) {
     bool moved = false, finished = true;
-    for (const auto& lane : lanes) {
-      if (lane->finished()) continue;
-      auto advanced = lane->advance();
+    for (std::size_t i = 0; i < lanes.size(); ++i) {
+      Lane& lane = *lanes[i];
+      if (lane.finished()) continue;
+      if (must_wait(i, before[i][0]) || must_wait(i, before[i][1])) {
+        finished = false;
+        continue;
+      }
+      auto advanced = lane.advance();
       if (!advanced) return advanced.error();
       moved |= *advanced;
-      finished &= lane->finished();
+      finished &= lane.finished();
     }
     if (finished) return ok();
     if (moved) wait.reset();
-    if (moved || ++idle_passes % kIdlePassesPerLook != 0) continue;
+    const bool aborted = options.store != nullptr && options.store->aborted();
+    if (aborted) next_look_ns = 0;
+    if (!aborted && (moved || ++idle_passes % kIdlePassesPerLook != 0)) continue;
     if (deadline.passed()) return late(lanes, options.timeout_ms);
     auto looked = look_around(options.store, &next_look_ns);
     if (!looked) return looked.error();

@@ -16,6 +16,7 @@ struct ExecuteOptions {
   std::int64_t long_wait_ms = 0;  // nothing has moved for so long: the store is told; 0: never
 };
 
+/// Lanes may share a connection: the later one begins when the earlier has ended.
 /// Returns when every lane is finished, one has failed, a peer has announced a failure or the time is up (the error
 /// then says what each unfinished lane waits for). After an error transfers may still be in flight.
 Result<void> execute(const Lanes& lanes, const ExecuteOptions& options);

@@ -26,12 +26,16 @@ enum class FrameType : std::uint8_t {
   kValue,
   kBarrier,
   kExpired,
-  kFail,
-  kFailed,
+  kFail,    // rank to rank 0: the communicator is broken; request 1: somebody wanted it so
+  kFailed,  // its answer to all: request is the rank at fault plus one, and kAbortedBit
   kBye,
   kWaits,     // rank to rank 0: it has waited for others for long, first for rank u32; with an empty body: no longer
+  kRebuild,   // rank to rank 0: it goes on with whoever else asks within u32 ms; answered by kValue: u32 for each
   kWhoWaits,  // answered by kValue: a bit for each rank; with a rank u32: u32 for each that is waited for in turn
 };
+
+/// Of kFailed's request: no failure, an abort.
+inline constexpr std::uint32_t kAbortedBit = 1U << 31U;
 
 inline constexpr std::size_t kFrameHeaderBytes = 12;
 inline constexpr std::size_t kFrameBodyBytesMax = 8192;

@@ -31,6 +31,7 @@ bool Lane::copy_some(const LocalCopy& copy, std::uint64_t element_bytes, const c
 }
 
 bool Lane::fail(const char* what, int peer, int channel, std::uint64_t slice, const std::string& why) {
+  failed_peer_ = peer;
   failure_ = {ErrorCode::kRemote, Scope::kQueuePair,
               std::string(what) + " rank " + std::to_string(peer) + ", channel " + std::to_string(channel) +
                   ", slice " + std::to_string(slice) + ": " + why};

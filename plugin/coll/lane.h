@@ -56,9 +56,14 @@ class Lane {
   virtual bool finished() const = 0;
   /// "channel 0: receive from rank 2 (3 slices done, 8 posted), ...", for a deadline's message.
   virtual std::string waiting_for() const = 0;
+  /// The rank at the other end of what failed; -1: nothing has.
+  int failed_peer() const { return failed_peer_; }
   /// The rank that must do something next; -1: none.
   virtual int awaited() const = 0;
   const LaneCounters& counters() const { return counters_; }
+  /// Of its sends and its receives; nullptr where it has none, or shares none with another lane.
+  virtual const void* send_comm() const { return nullptr; }
+  virtual const void* recv_comm() const { return nullptr; }
 
  protected:
   Lane() = default;
@@ -77,6 +82,7 @@ class Lane {
   LaneCounters counters_;
 
  private:
+  int failed_peer_ = -1;
   std::uint64_t copied_bytes_ = 0;
 };
 using Lanes = std::vector<std::unique_ptr<Lane>>;
@@ -94,6 +100,8 @@ class PlanLane : public Lane {
   int awaited() const override {
     return !receives_finished() ? plan_.recv_peer : !sends_finished() ? plan_.send_peer : -1;
   }
+  const void* send_comm() const override { return plan_.send_steps > 0 ? memory_.send_comm : nullptr; }
+  const void* recv_comm() const override { return plan_.recv_steps > 0 ? memory_.recv_comm : nullptr; }
 
  private:
   struct PendingSend {

@@ -1,46 +1,113 @@
-// The C boundary: arguments are checked here, Results become codes and texts, nothing thrown crosses.
+// The C boundary: Results become codes, texts and parts, nothing thrown crosses. What comes in is checked in
+// arguments.h.
 #include "plugin/coll/meshcoll.h"
 
 #include <algorithm>
+#include <condition_variable>
 #include <cstdint>
-#include <cstring>
 #include <exception>
-#include <limits>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
+#include "plugin/coll/arguments.h"
 #include "plugin/coll/axes.h"
 #include "plugin/coll/communicator.h"
 
 struct meshcoll_comm {
   std::unique_ptr<meshbed::coll::Communicator> communicator;
-  std::string last_error;
+  std::uint64_t number = 0;  // of this copy's communicators
+  int users = 0;             // threads that are in a call; guarded by the copy's mutex
+
+  std::mutex mutex{};                                           // of what follows
+  std::vector<std::shared_ptr<meshbed::coll::Call>> started{};  // and not waited for to the end
+  std::optional<meshbed::Error> error{};                        // the last
+  std::shared_ptr<meshbed::coll::Call> failed{};                // the call that it was of, if of any
+
+  // Between group_start and group_end; the caller's thread only.
+  int group_depth = 0;
+  std::vector<meshbed::coll::Operation> group{};
+  std::int64_t group_timeout_ms = 0;
+  std::optional<meshbed::Error> group_refusal{};
 };
 
 namespace {
 
 using meshbed::Error;
 using meshbed::ErrorCode;
+using meshbed::ok;
 using meshbed::Result;
 using meshbed::Scope;
-using meshbed::coll::Collective;
+using meshbed::coll::Call;
 using meshbed::coll::Communicator;
-using meshbed::coll::CommunicatorOptions;
-using meshbed::coll::DataType;
-using meshbed::coll::Operation;
-using meshbed::coll::ReduceOp;
+using meshbed::coll::invalid;
+using meshbed::coll::read_operation;
+using Operations = std::vector<meshbed::coll::Operation>;
+using CallPointer = std::shared_ptr<Call>;
 
-constexpr int kChannelsMax = 64;
-constexpr int kStepsMin = 2;                         // one slot cannot hold a partial sum and receive the next one
-constexpr std::uint64_t kSliceBytesMax = 1U << 30U;  // ncclNet sizes come back as int
+// A handle: the communicator's number above this bit, the call's sequence number below.
+constexpr unsigned kSequenceBits = 40;
 
-// The contract asks for the last failed init of this copy, which has no communicator to keep it.
-struct InitError {
+// What the contract asks of a copy of this library beyond its communicators: to know them, and the last error that has
+// none to keep it.
+struct Copy {
   std::mutex mutex;
-  std::string text;
+  std::condition_variable left;  // a thread has left a communicator
+  std::vector<const meshcoll_comm*> live;
+  std::uint64_t made = 0;
+  std::string error;
 };
-InitError g_init_error;
+Copy g_copy;
+
+bool is_live(const meshcoll_comm* comm) {
+  const std::lock_guard<std::mutex> lock(g_copy.mutex);
+  return std::find(g_copy.live.begin(), g_copy.live.end(), comm) != g_copy.live.end();
+}
+
+/// Keeps a communicator while a thread is in one of its calls: whoever is woken by an abort may well destroy it before
+/// meshcoll_abort has returned.
+class Visit {
+ public:
+  explicit Visit(meshcoll_comm* comm) {
+    const std::lock_guard<std::mutex> lock(g_copy.mutex);
+    if (std::find(g_copy.live.begin(), g_copy.live.end(), comm) == g_copy.live.end()) {
+      g_copy.error = "this is no communicator (any more)";
+      return;
+    }
+    comm_ = comm;
+    ++comm->users;
+  }
+  ~Visit() {
+    if (comm_ == nullptr) return;
+    const std::lock_guard<std::mutex> lock(g_copy.mutex);
+    --comm_->users;
+    g_copy.left.notify_all();
+  }
+  Visit(const Visit&) = delete;
+  Visit& operator=(const Visit&) = delete;
+
+  bool welcome() const { return comm_ != nullptr; }
+
+ private:
+  meshcoll_comm* comm_ = nullptr;
+};
+
+meshcoll_comm* wrap(std::unique_ptr<Communicator> communicator) {
+  auto comm = std::make_unique<meshcoll_comm>();
+  comm->communicator = std::move(communicator);
+  const std::lock_guard<std::mutex> lock(g_copy.mutex);
+  comm->number = ++g_copy.made;
+  g_copy.live.push_back(comm.get());
+  return comm.release();
+}
+
+void keep_error(std::string text) {
+  const std::lock_guard<std::mutex> lock(g_copy.mutex);
+  g_copy.error = std::move(text);
+}
 
 meshcoll_result code_of(const Error& error) {
   switch (error.code) {
@@ -50,8 +117,9 @@ meshcoll_result code_of(const Error& error) {
       return MESHCOLL_SYSTEM;
     case ErrorCode::kUnreachable:
     case ErrorCode::kRemote:
-    case ErrorCode::kClosed:
       return MESHCOLL_NET;
+    case ErrorCode::kClosed:
+      return MESHCOLL_ABORTED;
     case ErrorCode::kTimeout:
       return MESHCOLL_TIMEOUT;
     case ErrorCode::kUnsupported:
@@ -62,239 +130,153 @@ meshcoll_result code_of(const Error& error) {
   return MESHCOLL_INTERNAL;
 }
 
-DataType type_of(meshcoll_dtype dtype) { return static_cast<DataType>(dtype); }
-ReduceOp op_of(meshcoll_op op) { return static_cast<ReduceOp>(op); }
+/// What a call does, compiled once for all of them; told where to put the call whose error it returns. Lives no longer
+/// than the statement that made it.
+class Body {
+ public:
+  template <typename Function>
+  Body(const Function& function)
+      : function_(&function), call_([](const void* body, CallPointer& failed) -> Result<void> {
+          return (*static_cast<const Function*>(body))(failed);
+        }) {}
+  Result<void> operator()(CallPointer& failed) const { return call_(function_, failed); }
 
-Error invalid(std::string text) { return {ErrorCode::kInvalidArgument, Scope::kRequest, std::move(text)}; }
+ private:
+  const void* function_;
+  Result<void> (*call_)(const void* body, CallPointer& failed);
+};
 
-template <typename Body>
-Result<void> contained(Body body) {
+Result<void> contained(const Body& body, CallPointer& failed) {
   try {
-    return body();
+    return body(failed);
   } catch (const std::exception& error) {
     return Error{ErrorCode::kInternal, Scope::kJob, std::string("exception: ") + error.what()};
   }
 }
 
-template <typename Body>
-meshcoll_result at_boundary(meshcoll_comm* comm, Body body) {
-  if (comm == nullptr) return MESHCOLL_INVALID_ARGUMENT;
-  const Result<void> result = contained(body);
+meshcoll_result at_boundary(meshcoll_comm* comm, const Body& body) {
+  const Visit visit(comm);
+  if (!visit.welcome()) return MESHCOLL_INVALID_ARGUMENT;
+  CallPointer failed;
+  const Result<void> result = contained(body, failed);
   if (result) return MESHCOLL_OK;
-  comm->last_error = result.error().text;
+  const std::lock_guard<std::mutex> lock(comm->mutex);
+  comm->error = result.error();
+  comm->failed = std::move(failed);
   return code_of(result.error());
 }
 
-/// What a call is asked for, looked at before anything else.
-Result<void> check_type(meshcoll_dtype dtype) {
-  const int number = static_cast<int>(dtype);
-  if (number >= 0 && number < meshbed::coll::kDataTypes) return meshbed::ok();
-  return Error{ErrorCode::kUnsupported, Scope::kRequest,
-               "there is no data type " + std::to_string(number) + " (ncclDataType_t has 0 .. " +
-                   std::to_string(meshbed::coll::kDataTypes - 1) + ")"};
-}
-
-Result<void> check_reduction(meshcoll_dtype dtype, meshcoll_op op) {
-  auto type_ok = check_type(dtype);
-  if (!type_ok) return type_ok;
-  const int number = static_cast<int>(op);
-  if (number < 0 || number >= meshbed::coll::kReduceOps) {
-    return Error{ErrorCode::kUnsupported, Scope::kRequest,
-                 "there is no reduction " + std::to_string(number) + " (ncclRedOp_t has 0 .. " +
-                     std::to_string(meshbed::coll::kReduceOps - 1) + ")"};
+Result<CallPointer> call_of(meshcoll_comm& comm, meshcoll_handle handle) {
+  const std::lock_guard<std::mutex> lock(comm.mutex);
+  for (const CallPointer& call : comm.started) {
+    if ((comm.number << kSequenceBits | call->sequence()) == handle) return call;
   }
-  if (meshbed::coll::is_reducible(type_of(dtype))) return meshbed::ok();
-  return Error{ErrorCode::kUnsupported, Scope::kRequest,
-               std::string(name_of(type_of(dtype))) + " is moved, never reduced; reduce it as float16 or float32"};
+  const bool ours = handle >> kSequenceBits == comm.number;
+  return invalid("handle " + std::to_string(handle) +
+                 (handle == 0 ? " is of no call"
+                  : ours      ? " is used up"
+                              : " is of another communicator"));
 }
 
-/// `blocks` times `count` elements.
-Result<void> check_buffer(const char* name, const void* data, std::size_t count, meshcoll_dtype dtype, int blocks = 1) {
-  if (count == 0 || blocks == 0) return meshbed::ok();
-  if (data == nullptr) return invalid(std::string(name) + " is null, but its count is not zero");
-  const std::size_t element_bytes = size_of(type_of(dtype));
-  const std::size_t limit =
-      std::numeric_limits<std::ptrdiff_t>::max() / element_bytes / static_cast<std::size_t>(blocks);
-  if (count > limit) return invalid(std::string(name) + "'s count overflows an address");
-  if (reinterpret_cast<std::uintptr_t>(data) % element_bytes == 0) return meshbed::ok();
-  return invalid(std::string(name) + " is not aligned for " + name_of(type_of(dtype)) + ", which takes " +
-                 std::to_string(element_bytes) + " bytes");
-}
-
-Result<void> check_rank(const char* name, int rank, int lowest, int world) {
-  if (rank >= lowest && rank < world) return meshbed::ok();
-  return invalid(std::string(name) + " is " + std::to_string(rank) + " in a world of " + std::to_string(world));
-}
-
-// Two buffers that are one memory, or share none.
-Result<void> check_apart(const void* send, std::size_t send_count, const void* recv, std::size_t recv_count,
-                         meshcoll_dtype dtype) {
-  if (send_count == 0 || recv_count == 0 || (send == recv && send_count == recv_count)) return meshbed::ok();
-  const std::size_t element_bytes = size_of(type_of(dtype));
-  const auto send_begin = reinterpret_cast<std::uintptr_t>(send), recv_begin = reinterpret_cast<std::uintptr_t>(recv);
-  const bool apart =
-      send_begin + send_count * element_bytes <= recv_begin || recv_begin + recv_count * element_bytes <= send_begin;
-  return apart ? meshbed::ok() : invalid("send and recv overlap, but are not the same buffer with the same count");
-}
-
-// Every check in turn; the first that fails is the answer.
-template <typename... Checks>
-Result<void> all_of(Checks... checks) {
-  Result<void> result;
-  static_cast<void>(((result = std::move(checks), result.has_value()) && ...));
-  return result;
-}
-
-/// Every collective but send_recv.
-struct Call {
-  Collective collective;
-  const void* send;
-  void* recv;
-  std::size_t count;
-  meshcoll_dtype dtype;
-  meshcoll_op op = MESHCOLL_SUM;
-  int root = 0;
-};
-
-/// Of `count` elements each; zero: the buffer is not looked at.
-struct Blocks {
-  int sent = 1, received = 1;
-};
-Blocks blocks_of(Collective collective, int world, bool is_root) {
-  switch (collective) {
-    case Collective::kAllGather:
-      return {1, world};
-    case Collective::kReduceScatter:
-      return {world, 1};
-    case Collective::kBroadcast:
-      return {is_root ? 1 : 0, 1};
-    case Collective::kReduce:
-      return {1, is_root ? 1 : 0};
-    case Collective::kAllToAll:
-      return {world, world};
-    case Collective::kGather:
-      return {1, is_root ? world : 0};
-    case Collective::kScatter:
-      return {is_root ? world : 0, 1};
-    case Collective::kAllReduce:
-    case Collective::kSendRecv:
-      break;
+/// The result of a finished call, for whoever takes it first.
+Result<void> take_result(meshcoll_comm& comm, const CallPointer& call, CallPointer& failed) {
+  {
+    const std::lock_guard<std::mutex> lock(comm.mutex);
+    const auto found = std::find(comm.started.begin(), comm.started.end(), call);
+    if (found == comm.started.end()) return invalid(call->name() + " was waited for by another thread");
+    comm.started.erase(found);
   }
-  return {1, 1};
+  failed = call;
+  return call->result();
 }
 
-bool reduces(Collective collective) {
-  return collective == Collective::kAllReduce || collective == Collective::kReduceScatter ||
-         collective == Collective::kReduce;
+/// Waits where there is nowhere to put a handle.
+Result<void> hand_out(meshcoll_comm& comm, const CallPointer& call, meshcoll_handle* handle, CallPointer& failed) {
+  if (handle == nullptr) {
+    call->wait();
+    failed = call;
+    return call->result();
+  }
+  const std::lock_guard<std::mutex> lock(comm.mutex);
+  comm.started.push_back(call);
+  *handle = comm.number << kSequenceBits | call->sequence();
+  return ok();
 }
 
-meshcoll_result collective(meshcoll_comm* comm, const Call& call) {
-  return at_boundary(comm, [&]() -> Result<void> {
+Result<void> add_to_group(meshcoll_comm& comm, const meshcoll_args& args) {
+  const Communicator& communicator = *comm.communicator;
+  auto operation = args.call != MESHCOLL_BARRIER ? read_operation(args, communicator.rank(), communicator.world())
+                                                 : invalid("a barrier is no part of a group");
+  const bool moves_in_place = args.call == MESHCOLL_SEND_RECV && args.to >= 0 && args.from >= 0 &&
+                              args.to != communicator.rank() && args.send == args.recv && args.count > 0;
+  if (operation && moves_in_place) operation = invalid("a send_recv in place is no part of a group");
+  if (!operation) {
+    if (!comm.group_refusal) comm.group_refusal = operation.error();
+    return operation.error();
+  }
+  if (args.timeout_ms > 0 && (comm.group_timeout_ms == 0 || args.timeout_ms < comm.group_timeout_ms)) {
+    comm.group_timeout_ms = args.timeout_ms;
+  }
+  if (args.call != MESHCOLL_SEND_RECV || operation->to == communicator.rank()) {
+    comm.group.push_back(*operation);
+    return ok();
+  }
+  // Either direction waits for its own peer only.
+  const int from = operation->from;
+  operation->from = -1;
+  if (operation->to >= 0) comm.group.push_back(*operation);
+  operation->from = from;
+  operation->to = -1;
+  if (operation->from >= 0) comm.group.push_back(*operation);
+  return ok();
+}
+
+meshcoll_result issue(meshcoll_comm* comm, const meshcoll_args& args, meshcoll_handle* handle = nullptr) {
+  return at_boundary(comm, [&](CallPointer& failed) -> Result<void> {
+    if (comm->group_depth > 0) {
+      if (handle != nullptr) *handle = 0;
+      return add_to_group(*comm, args);
+    }
     Communicator& communicator = *comm->communicator;
-    const int world = communicator.world();
-    auto valid = all_of(reduces(call.collective) ? check_reduction(call.dtype, call.op) : check_type(call.dtype),
-                        check_rank("root", call.root, 0, world));
-    if (!valid) return valid;
-    const Blocks blocks = blocks_of(call.collective, world, communicator.rank() == call.root);
-    valid = all_of(check_buffer("send", call.send, call.count, call.dtype, blocks.sent),
-                   check_buffer("recv", call.recv, call.count, call.dtype, blocks.received));
-    if (valid && call.collective == Collective::kAllToAll) {
-      const std::size_t all = call.count * static_cast<std::size_t>(world);
-      valid = check_apart(call.send, all, call.recv, all, call.dtype);
+    if (args.call == MESHCOLL_BARRIER) {
+      return hand_out(*comm, communicator.issue_barrier(args.timeout_ms), handle, failed);
     }
-    if (!valid) return valid;
-    return communicator.run({.collective = call.collective,
-                             .input = call.send,
-                             .output = call.recv,
-                             .count = call.count,
-                             .type = type_of(call.dtype),
-                             .op = op_of(call.op),
-                             .root = call.root});
+    const auto operation = read_operation(args, communicator.rank(), communicator.world());
+    if (!operation) return operation.error();
+    return hand_out(*comm, communicator.issue(Operations{*operation}, args.timeout_ms), handle, failed);
   });
 }
 
-/// Ranks with our color, by key, then by rank.
-Result<std::vector<int>> split_members(Communicator& communicator, int color, int key) {
-  struct Wish {
-    std::int32_t color, key;
-  };
-  const Wish own{color, key};
-  std::vector<Wish> wishes(static_cast<std::size_t>(communicator.world()));
-  auto gathered = communicator.run({.collective = Collective::kAllGather,
-                                    .input = &own,
-                                    .output = wishes.data(),
-                                    .count = sizeof(Wish) / sizeof(std::int32_t),
-                                    .type = DataType::kInt32});
-  if (!gathered) return gathered.error();
-  std::vector<int> members;
-  for (int rank = 0; color >= 0 && rank < communicator.world(); ++rank) {
-    if (wishes[static_cast<std::size_t>(rank)].color == color) members.push_back(rank);
-  }
-  std::stable_sort(members.begin(), members.end(), [&](int one, int other) {
-    return wishes[static_cast<std::size_t>(one)].key < wishes[static_cast<std::size_t>(other)].key;
+/// `timeout_ms`: negative: none.
+meshcoll_result wait_for(meshcoll_comm* comm, meshcoll_handle handle, std::int64_t timeout_ms) {
+  bool in_time = true;
+  const meshcoll_result result = at_boundary(comm, [&](CallPointer& failed) -> Result<void> {
+    const auto call = call_of(*comm, handle);
+    if (!call) return call.error();
+    if (timeout_ms < 0) (*call)->wait();
+    in_time = timeout_ms < 0 || (*call)->wait_for(timeout_ms);
+    return in_time ? take_result(*comm, *call, failed) : ok();
   });
-  return members;
+  return in_time ? result : MESHCOLL_IN_PROGRESS;
 }
 
-Result<void> make_group(Communicator& communicator, const std::vector<int>& members, meshcoll_comm** group) {
-  auto made = communicator.create_group(members);
+Result<void> hand_out_group(Result<std::unique_ptr<Communicator>> made, meshcoll_comm** group) {
   if (!made) return made.error();
-  *group = *made != nullptr ? new meshcoll_comm{std::move(*made), {}} : nullptr;
-  return meshbed::ok();
+  *group = *made != nullptr ? wrap(std::move(*made)) : nullptr;
+  return ok();
 }
 
-Result<CommunicatorOptions> read_options(const meshcoll_options& given) {
-  if (given.struct_bytes != sizeof(meshcoll_options)) {
-    return invalid("options.struct_bytes is " + std::to_string(given.struct_bytes) + " where this library has " +
-                   std::to_string(sizeof(meshcoll_options)));
-  }
-  CommunicatorOptions options;
-  options.rank = given.rank;
-  options.world = given.world;
-  if (given.world < 1) return invalid("options.world is " + std::to_string(given.world));
-  auto rank_ok = check_rank("options.rank", given.rank, 0, given.world);
-  if (!rank_ok) return rank_ok.error();
-  if (given.world > 1 && (given.bootstrap == nullptr || given.net_plugin == nullptr)) {
-    return invalid("options.bootstrap and options.net_plugin are needed where the world is larger than one");
-  }
-  if (given.bootstrap != nullptr) options.bootstrap = given.bootstrap;
-  if (given.net_plugin != nullptr) options.net_plugin = given.net_plugin;
-  if (given.net_version != 0 && (given.net_version < 8 || given.net_version > 12)) {
-    return invalid("options.net_version is " + std::to_string(given.net_version) + ", not 0 or 8 .. 12");
-  }
-  options.net_version = given.net_version;
-  if (given.channels < 0 || given.channels > kChannelsMax) {
-    return invalid("options.channels is " + std::to_string(given.channels) + ", not 1 .. " +
-                   std::to_string(kChannelsMax));
-  }
-  if (given.channels > 0) options.channels = given.channels;
-  if (given.channel_devices != nullptr) {
-    options.channel_devices.assign(given.channel_devices, given.channel_devices + options.channels);
-  }
-  if (given.slice_bytes > kSliceBytesMax) return invalid("options.slice_bytes is more than 1 GiB");
-  if (given.slice_bytes > 0) options.slice_bytes = given.slice_bytes;
-  if (given.steps != 0 && (given.steps < kStepsMin || given.steps > meshbed::nccl::kMaxRequests)) {
-    return invalid("options.steps is " + std::to_string(given.steps) + ", not " + std::to_string(kStepsMin) + " .. " +
-                   std::to_string(meshbed::nccl::kMaxRequests));
-  }
-  if (given.steps > 0) options.steps = given.steps;
-  if (given.connect_timeout_ms > 0) options.connect_timeout_ms = given.connect_timeout_ms;
-  if (given.operation_timeout_ms > 0) options.operation_timeout_ms = given.operation_timeout_ms;
-  if (given.algorithm != nullptr) {
-    const auto choice = meshbed::coll::parse_algorithm(given.algorithm);
-    if (!choice) {
-      std::string text = "there is no options.algorithm \"" + std::string(given.algorithm) + "\"; there are";
-      for (const std::string& name : meshbed::coll::algorithm_names()) text += " " + name;
-      return invalid(text);
-    }
-    options.algorithm = *choice;
-  }
-  meshbed::coll::CostModel& network = options.network;
-  if (given.link_mbps > 0) network.gigabits_per_s = given.link_mbps / 1000.0;
-  if (given.message_ns > 0) network.message_ns = given.message_ns;
-  if (given.hop_ns > 0) network.hop_ns = given.hop_ns;
-  if (given.hops_per_mille > 0) network.hops = given.hops_per_mille / 1000.0;
-  return options;
+meshcoll_args args_of(meshcoll_call call, const void* send, void* recv, size_t count, meshcoll_dtype dtype,
+                      meshcoll_op op = MESHCOLL_SUM, int root = 0) {
+  meshcoll_args args{};
+  args.call = call;
+  args.send = send;
+  args.recv = recv;
+  args.count = count;
+  args.dtype = dtype;
+  args.op = op;
+  args.root = root;
+  return args;
 }
 
 }  // namespace
@@ -306,151 +288,201 @@ int meshcoll_version(void) { return MESHCOLL_VERSION; }
 int64_t meshcoll_now_ns(void) { return meshbed::coll::now_ns(); }
 
 meshcoll_result meshcoll_init(const meshcoll_options* options, meshcoll_comm** comm) {
-  const Result<void> result = contained([&]() -> Result<void> {
+  CallPointer none;
+  const auto make = [&](CallPointer&) -> Result<void> {
     if (options == nullptr || comm == nullptr) return invalid("options or comm is null");
-    auto read = read_options(*options);
+    auto read = meshbed::coll::read_options(*options);
     if (!read) return read.error();
-    auto communicator = Communicator::create(*read);
-    if (!communicator) return communicator.error();
-    *comm = new meshcoll_comm{std::move(*communicator), {}};
-    return meshbed::ok();
-  });
+    return hand_out_group(Communicator::create(*read), comm);
+  };
+  const Result<void> result = contained(make, none);
   if (result) return MESHCOLL_OK;
-  const std::lock_guard<std::mutex> lock(g_init_error.mutex);
-  g_init_error.text = "init: " + result.error().text;
+  keep_error("init: " + result.error().text);
   return code_of(result.error());
 }
 
 meshcoll_result meshcoll_destroy(meshcoll_comm* comm) {
+  if (comm == nullptr) return MESHCOLL_OK;
+  {
+    std::unique_lock<std::mutex> lock(g_copy.mutex);
+    const auto found = std::find(g_copy.live.begin(), g_copy.live.end(), comm);
+    if (found == g_copy.live.end()) return MESHCOLL_INVALID_ARGUMENT;
+    g_copy.live.erase(found);
+    g_copy.left.wait(lock, [&] { return comm->users == 0; });
+  }
   delete comm;
   return MESHCOLL_OK;
 }
 
-int meshcoll_rank(const meshcoll_comm* comm) { return comm != nullptr ? comm->communicator->rank() : -1; }
-int meshcoll_world(const meshcoll_comm* comm) { return comm != nullptr ? comm->communicator->world() : -1; }
+int meshcoll_rank(const meshcoll_comm* comm) { return is_live(comm) ? comm->communicator->rank() : -1; }
+int meshcoll_world(const meshcoll_comm* comm) { return is_live(comm) ? comm->communicator->world() : -1; }
 
 meshcoll_result meshcoll_split(meshcoll_comm* comm, int color, int key, meshcoll_comm** group) {
-  return at_boundary(comm, [&]() -> Result<void> {
+  return at_boundary(comm, [&](CallPointer&) -> Result<void> {
     if (group == nullptr) return invalid("group is null");
-    auto members = split_members(*comm->communicator, color, key);
-    if (!members) return members.error();
-    return make_group(*comm->communicator, *members, group);
+    return hand_out_group(comm->communicator->split(color, key), group);
   });
 }
 
 meshcoll_result meshcoll_mesh_group(meshcoll_comm* comm, const char* mesh, const char* axes, meshcoll_comm** group) {
-  return at_boundary(comm, [&]() -> Result<void> {
+  return at_boundary(comm, [&](CallPointer&) -> Result<void> {
     if (mesh == nullptr || axes == nullptr || group == nullptr) return invalid("mesh, axes or group is null");
     const auto grid = meshbed::coll::Grid::parse(mesh, comm->communicator->world());
     if (!grid) return grid.error();
     const auto members = grid->group_of(comm->communicator->rank(), axes);
     if (!members) return members.error();
-    return make_group(*comm->communicator, *members, group);
+    return hand_out_group(comm->communicator->create_group(*members), group);
+  });
+}
+
+meshcoll_result meshcoll_rebuild(meshcoll_comm* comm, meshcoll_comm** survivors) {
+  return at_boundary(comm, [&](CallPointer&) -> Result<void> {
+    if (survivors == nullptr) return invalid("survivors is null");
+    return hand_out_group(comm->communicator->rebuild(), survivors);
   });
 }
 
 const char* meshcoll_last_error(meshcoll_comm* comm) {
-  if (comm != nullptr) return comm->last_error.c_str();
-  const std::lock_guard<std::mutex> lock(g_init_error.mutex);
-  return g_init_error.text.c_str();
+  if (!is_live(comm)) {
+    const std::lock_guard<std::mutex> lock(g_copy.mutex);
+    return g_copy.error.c_str();
+  }
+  const std::lock_guard<std::mutex> lock(comm->mutex);
+  return comm->error ? comm->error->text.c_str() : "";
+}
+
+meshcoll_result meshcoll_get_error(meshcoll_comm* comm, meshcoll_error* error) {
+  if (!is_live(comm) || error == nullptr || error->struct_bytes != sizeof(meshcoll_error)) {
+    return MESHCOLL_INVALID_ARGUMENT;
+  }
+  const std::lock_guard<std::mutex> lock(comm->mutex);
+  error->result = comm->error ? code_of(*comm->error) : MESHCOLL_OK;
+  error->peer = comm->failed != nullptr ? comm->failed->peer() : -1;
+  error->operation = comm->failed != nullptr ? comm->failed->operation() : "";
+  error->sequence = comm->failed != nullptr ? comm->failed->sequence() : 0;
+  error->text = comm->error ? comm->error->text.c_str() : "";
+  return MESHCOLL_OK;
+}
+
+meshcoll_result meshcoll_start(meshcoll_comm* comm, const meshcoll_args* args, meshcoll_handle* handle) {
+  if (args != nullptr && args->struct_bytes == sizeof(meshcoll_args) && handle != nullptr) {
+    return issue(comm, *args, handle);
+  }
+  return at_boundary(comm, [](CallPointer&) -> Result<void> {
+    return invalid("args or handle is null, or args.struct_bytes is not this library's");
+  });
+}
+
+meshcoll_result meshcoll_test(meshcoll_comm* comm, meshcoll_handle handle) { return wait_for(comm, handle, 0); }
+
+meshcoll_result meshcoll_wait(meshcoll_comm* comm, meshcoll_handle handle, int64_t timeout_ms) {
+  return wait_for(comm, handle, timeout_ms);
+}
+
+meshcoll_result meshcoll_group_start(meshcoll_comm* comm) {
+  return at_boundary(comm, [&](CallPointer&) {
+    ++comm->group_depth;
+    return ok();
+  });
+}
+
+meshcoll_result meshcoll_group_end(meshcoll_comm* comm, meshcoll_handle* handle) {
+  return at_boundary(comm, [&](CallPointer& failed) -> Result<void> {
+    if (handle != nullptr) *handle = 0;
+    if (comm->group_depth == 0) return invalid("group_end without its group_start");
+    if (--comm->group_depth > 0) return ok();
+    const auto refusal = std::exchange(comm->group_refusal, std::nullopt);
+    auto operations = std::exchange(comm->group, {});
+    const std::int64_t timeout_ms = std::exchange(comm->group_timeout_ms, 0);
+    if (refusal) return *refusal;
+    return hand_out(*comm, comm->communicator->issue(std::move(operations), timeout_ms), handle, failed);
+  });
+}
+
+meshcoll_result meshcoll_abort(meshcoll_comm* comm, const char* reason) {
+  return at_boundary(comm, [&](CallPointer&) {
+    comm->communicator->abort(reason != nullptr ? reason : "");
+    return ok();
+  });
 }
 
 meshcoll_result meshcoll_get_stats(meshcoll_comm* comm, meshcoll_stats* stats) {
-  return at_boundary(comm, [&]() -> Result<void> {
+  return at_boundary(comm, [&](CallPointer&) -> Result<void> {
     if (stats == nullptr || stats->struct_bytes != sizeof(meshcoll_stats)) {
       return invalid("stats is null, or its struct_bytes is not this library's");
     }
-    const auto& counters = comm->communicator->counters();
+    const auto counters = comm->communicator->counters();
     stats->messages_sent = counters.messages_sent;
     stats->messages_received = counters.messages_received;
     stats->bytes_sent = counters.bytes_sent;
     stats->bytes_received = counters.bytes_received;
     stats->copied_bytes = counters.copied_bytes;
-    return meshbed::ok();
+    return ok();
   });
 }
 
 meshcoll_result meshcoll_register(meshcoll_comm* comm, void* data, size_t size_bytes) {
-  return at_boundary(comm, [&]() -> Result<void> {
+  return at_boundary(comm, [&](CallPointer&) -> Result<void> {
     if (data == nullptr || size_bytes == 0) return invalid("there is no memory to register");
     return comm->communicator->keep_registered(data, size_bytes);
   });
 }
 
 meshcoll_result meshcoll_deregister(meshcoll_comm* comm, void* data) {
-  return at_boundary(comm, [&] { return comm->communicator->drop_registered(data); });
+  return at_boundary(comm, [&](CallPointer&) { return comm->communicator->drop_registered(data); });
 }
 
 meshcoll_result meshcoll_all_reduce(meshcoll_comm* comm, const void* send, void* recv, size_t count,
                                     meshcoll_dtype dtype, meshcoll_op op) {
-  return collective(comm, {Collective::kAllReduce, send, recv, count, dtype, op});
+  return issue(comm, args_of(MESHCOLL_ALL_REDUCE, send, recv, count, dtype, op));
 }
 
 meshcoll_result meshcoll_all_gather(meshcoll_comm* comm, const void* send, void* recv, size_t send_count,
                                     meshcoll_dtype dtype) {
-  return collective(comm, {Collective::kAllGather, send, recv, send_count, dtype});
+  return issue(comm, args_of(MESHCOLL_ALL_GATHER, send, recv, send_count, dtype));
 }
 
 meshcoll_result meshcoll_reduce_scatter(meshcoll_comm* comm, const void* send, void* recv, size_t recv_count,
                                         meshcoll_dtype dtype, meshcoll_op op) {
-  return collective(comm, {Collective::kReduceScatter, send, recv, recv_count, dtype, op});
+  return issue(comm, args_of(MESHCOLL_REDUCE_SCATTER, send, recv, recv_count, dtype, op));
 }
 
 meshcoll_result meshcoll_broadcast(meshcoll_comm* comm, const void* send, void* recv, size_t count,
                                    meshcoll_dtype dtype, int root) {
-  return collective(comm, {Collective::kBroadcast, send, recv, count, dtype, MESHCOLL_SUM, root});
+  return issue(comm, args_of(MESHCOLL_BROADCAST, send, recv, count, dtype, MESHCOLL_SUM, root));
 }
 
 meshcoll_result meshcoll_reduce(meshcoll_comm* comm, const void* send, void* recv, size_t count, meshcoll_dtype dtype,
                                 meshcoll_op op, int root) {
-  return collective(comm, {Collective::kReduce, send, recv, count, dtype, op, root});
+  return issue(comm, args_of(MESHCOLL_REDUCE, send, recv, count, dtype, op, root));
 }
 
 meshcoll_result meshcoll_all_to_all(meshcoll_comm* comm, const void* send, void* recv, size_t count,
                                     meshcoll_dtype dtype) {
-  return collective(comm, {Collective::kAllToAll, send, recv, count, dtype});
+  return issue(comm, args_of(MESHCOLL_ALL_TO_ALL, send, recv, count, dtype));
 }
 
 meshcoll_result meshcoll_gather(meshcoll_comm* comm, const void* send, void* recv, size_t send_count,
                                 meshcoll_dtype dtype, int root) {
-  return collective(comm, {Collective::kGather, send, recv, send_count, dtype, MESHCOLL_SUM, root});
+  return issue(comm, args_of(MESHCOLL_GATHER, send, recv, send_count, dtype, MESHCOLL_SUM, root));
 }
 
 meshcoll_result meshcoll_scatter(meshcoll_comm* comm, const void* send, void* recv, size_t recv_count,
                                  meshcoll_dtype dtype, int root) {
-  return collective(comm, {Collective::kScatter, send, recv, recv_count, dtype, MESHCOLL_SUM, root});
+  return issue(comm, args_of(MESHCOLL_SCATTER, send, recv, recv_count, dtype, MESHCOLL_SUM, root));
 }
 
 meshcoll_result meshcoll_send_recv(meshcoll_comm* comm, const void* send, size_t send_count, int to, void* recv,
                                    size_t recv_count, int from, meshcoll_dtype dtype) {
-  return at_boundary(comm, [&]() -> Result<void> {
-    const auto& communicator = *comm->communicator;
-    auto valid = all_of(check_type(dtype), check_rank("to", to, -1, communicator.world()),
-                        check_rank("from", from, -1, communicator.world()));
-    const std::size_t sent = to < 0 ? 0 : send_count, received = from < 0 ? 0 : recv_count;
-    if (valid) {
-      valid = all_of(check_buffer("send", send, sent, dtype), check_buffer("recv", recv, received, dtype));
-    }
-    if (!valid) return valid;
-    const bool to_self = to == communicator.rank(), from_self = from == communicator.rank();
-    if (to_self != from_self || (to_self && send_count != recv_count)) {
-      return invalid("what goes to ourselves must come from ourselves, and be as long");
-    }
-    auto apart = check_apart(send, sent, recv, received, dtype);
-    if (!apart) return apart;
-    return comm->communicator->run({.collective = Collective::kSendRecv,
-                                    .input = send,
-                                    .output = recv,
-                                    .count = sent,
-                                    .receive_count = received,
-                                    .type = type_of(dtype),
-                                    .to = to,
-                                    .from = from});
-  });
+  meshcoll_args args = args_of(MESHCOLL_SEND_RECV, send, recv, send_count, dtype);
+  args.recv_count = recv_count;
+  args.to = to;
+  args.from = from;
+  return issue(comm, args);
 }
 
 meshcoll_result meshcoll_barrier(meshcoll_comm* comm) {
-  return at_boundary(comm, [&] { return comm->communicator->barrier(); });
+  return issue(comm, args_of(MESHCOLL_BARRIER, nullptr, nullptr, 0, MESHCOLL_INT8));
 }
 
 }  // extern "C"

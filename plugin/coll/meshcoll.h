@@ -1,8 +1,11 @@
 /* meshcoll.h: the collective engine's C interface (libmeshcoll.so).
  *
- * One communicator per rank and thread of control; calls on one communicator are serialised by the caller, different
- * communicators are independent. All calls are blocking in this version. Buffers are host memory.
- * Every function returns MESHCOLL_OK or an error; meshcoll_last_error() then says what, where and what to do.
+ * One communicator per rank and thread of control; calls on one communicator are serialised by the caller, except for
+ * meshcoll_abort, _test and _wait, which any thread may make; different communicators are independent. Buffers are host
+ * memory. Calls block, or are started and waited for later: either way those of one communicator run in the order in
+ * which they were made, one after the other, and those of different communicators side by side.
+ * Every function returns MESHCOLL_OK or an error; meshcoll_last_error() then says what, where and what to do, and
+ * meshcoll_get_error() whose fault it was in which call. A communicator that has been destroyed is an error as well.
  * An error of a call (other than INVALID_ARGUMENT and UNSUPPORTED, which touch nothing) breaks the communicator for all
  * of its ranks: they are told, none is left waiting, and every later call answers with the first reason. One exception:
  * a send_recv with a single peer that could not be connected; both ends get the reason, and the communicator lives on.
@@ -31,7 +34,9 @@ typedef enum {
   MESHCOLL_NET = 3,              /* the net plugin said no: unreachable peer, lost connection */
   MESHCOLL_TIMEOUT = 4,          /* a deadline passed; the error names who is missing */
   MESHCOLL_UNSUPPORTED = 5,
-  MESHCOLL_INTERNAL = 6
+  MESHCOLL_INTERNAL = 6,
+  MESHCOLL_IN_PROGRESS = 7, /* no error: not finished yet (as ncclInProgress) */
+  MESHCOLL_ABORTED = 8      /* a rank wanted no more: meshcoll_abort */
 } meshcoll_result;
 
 /* Numbers as in ncclDataType_t and ncclRedOp_t. The last ones only make room for every int, so that a number that we do
@@ -49,7 +54,7 @@ typedef enum {
   MESHCOLL_BFLOAT16 = 9,
   MESHCOLL_FLOAT8_E4M3 = 10,
   MESHCOLL_FLOAT8_E5M2 = 11,
-  MESHCOLL_DTYPE_INT = 0x7fffffff
+  MESHCOLL_DTYPE_INT = -0x7fffffff - 1
 } meshcoll_dtype;
 typedef enum {
   MESHCOLL_SUM = 0,
@@ -57,7 +62,7 @@ typedef enum {
   MESHCOLL_MAX = 2,
   MESHCOLL_MIN = 3,
   MESHCOLL_AVG = 4,
-  MESHCOLL_OP_INT = 0x7fffffff
+  MESHCOLL_OP_INT = -0x7fffffff - 1
 } meshcoll_op;
 
 /* Set struct_bytes = sizeof(meshcoll_options); zero means the default everywhere. */
@@ -90,13 +95,54 @@ typedef struct {
   uint64_t copied_bytes; /* between user and staging memory by the engine */
 } meshcoll_stats;
 
+typedef enum {
+  MESHCOLL_ALL_REDUCE = 0,
+  MESHCOLL_ALL_GATHER = 1,
+  MESHCOLL_REDUCE_SCATTER = 2,
+  MESHCOLL_BROADCAST = 3,
+  MESHCOLL_REDUCE = 4,
+  MESHCOLL_SEND_RECV = 5,
+  MESHCOLL_ALL_TO_ALL = 6,
+  MESHCOLL_GATHER = 7,
+  MESHCOLL_SCATTER = 8,
+  MESHCOLL_BARRIER = 9,
+  MESHCOLL_CALL_INT = -0x7fffffff - 1
+} meshcoll_call;
+
+/* Any of the calls below, by what its function takes; what that has not is not looked at. */
+typedef struct {
+  size_t struct_bytes;
+  meshcoll_call call;
+  const void* send;
+  void* recv;
+  size_t count;      /* send_recv: of what is sent */
+  size_t recv_count; /* send_recv */
+  meshcoll_dtype dtype;
+  meshcoll_op op;
+  int root;
+  int to, from;       /* send_recv */
+  int64_t timeout_ms; /* from now; 0: operation_timeout_ms, from when its turn comes */
+} meshcoll_args;
+
+/* A call that was started: a number, which no other call of this copy ever has; 0: none. */
+typedef uint64_t meshcoll_handle;
+
+typedef struct {
+  size_t struct_bytes;
+  meshcoll_result result;
+  int peer;              /* the rank that failed, was waited for or aborted; -1: none, or several */
+  const char* operation; /* "all_reduce", "group_call", ...; "" where it was none of these */
+  uint64_t sequence;     /* of these on this communicator, from 1 */
+  const char* text;      /* meshcoll_last_error() */
+} meshcoll_error;
+
 int meshcoll_version(void);
 /* Returns when all ranks are there, with the same world, channels, steps and slice_bytes. */
 meshcoll_result meshcoll_init(const meshcoll_options* options, meshcoll_comm** comm);
-/* For every rank, in any state of the communicator. Rank 0 keeps the rendezvous until the others have left, at most
- * connect_timeout_ms. */
+/* For every rank, in any state of the communicator. What was started runs to its end first (abort it where it should
+ * not). Rank 0 keeps the rendezvous until the others have left, at most connect_timeout_ms. */
 meshcoll_result meshcoll_destroy(meshcoll_comm* comm);
-/* -1 where comm is NULL. */
+/* -1 where comm is NULL or destroyed. */
 int meshcoll_rank(const meshcoll_comm* comm);
 int meshcoll_world(const meshcoll_comm* comm);
 /* Communicators of some of comm's ranks, side by side with it and with each other; each is destroyed for itself. Every
@@ -107,8 +153,33 @@ meshcoll_result meshcoll_split(meshcoll_comm* comm, int color, int key, meshcoll
  * the ranks that differ from ours along `axes` alone ("tp", "dp,tp"; "" is ourselves). A world that is no multiple of
  * the grid is refused; ranks beyond the first grid are spare, and get NULL. */
 meshcoll_result meshcoll_mesh_group(meshcoll_comm* comm, const char* mesh, const char* axes, meshcoll_comm** group);
+/* After a rank has died: a communicator of those that live, in their order, on each of which this is called; comm is
+ * aborted, and still to be destroyed. Whoever is known to be gone is not waited for; who neither calls nor is known to
+ * be gone is left behind after connect_timeout_ms, and told so if it calls later. The survivors agree through rank 0:
+ * where that is the rank that died, this is MESHCOLL_NET, and a new meshcoll_init elsewhere the way on. */
+meshcoll_result meshcoll_rebuild(meshcoll_comm* comm, meshcoll_comm** survivors);
 /* Of `comm`, or of the last failed meshcoll_init of this copy where comm is NULL. Valid until the next call. */
 const char* meshcoll_last_error(meshcoll_comm* comm);
+/* The same error in parts; result is MESHCOLL_OK where there was none. */
+meshcoll_result meshcoll_get_error(meshcoll_comm* comm, meshcoll_error* error);
+/* Starts a call and returns; its buffers are the engine's until it has finished. An error means that nothing was
+ * started. Between meshcoll_group_start and _end the handle is 0: it is the group that is waited for. */
+meshcoll_result meshcoll_start(meshcoll_comm* comm, const meshcoll_args* args, meshcoll_handle* handle);
+/* MESHCOLL_IN_PROGRESS, or the call's own result; the handle is used up then. */
+meshcoll_result meshcoll_test(meshcoll_comm* comm, meshcoll_handle handle);
+/* The same after at most timeout_ms; negative: when the call has finished. */
+meshcoll_result meshcoll_wait(meshcoll_comm* comm, meshcoll_handle handle, int64_t timeout_ms);
+/* Calls made between the two become one, and start with the last group_end (pairs nest). Their send_recvs progress all
+ * at once, so that the order of calls does not matter where ranks send to each other, in pairs or in circles; k sends
+ * to a rank meet its k receives in order. Other collectives of the group run before them, in order. Not for barriers,
+ * nor for send_recv in place. Handle NULL: group_end waits. A call that is refused spoils its group: nothing of it
+ * runs, and group_end gives the reason. */
+meshcoll_result meshcoll_group_start(meshcoll_comm* comm);
+meshcoll_result meshcoll_group_end(meshcoll_comm* comm, meshcoll_handle* handle);
+/* From any thread, in any state: whatever any rank waits for on this communicator, or calls later, ends with
+ * MESHCOLL_ABORTED and a text with this rank, its last call and `reason` (NULL: none). When it returns, nothing is in
+ * flight on this rank. Groups and other communicators live on. */
+meshcoll_result meshcoll_abort(meshcoll_comm* comm, const char* reason);
 meshcoll_result meshcoll_get_stats(meshcoll_comm* comm, meshcoll_stats* stats);
 /* Keeps [data, data + size_bytes) registered with the net plugin until deregistered or destroyed; it must stay mapped
  * as long. Buffers that are not registered are registered for each operation anew. */

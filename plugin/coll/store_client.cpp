@@ -19,8 +19,18 @@ constexpr std::int64_t kSendTimeoutMs = 10000;
 constexpr std::int64_t kAliveTimeoutMs = 2000;
 // How long rank 0 may take to pass a failure on.
 constexpr std::int64_t kEchoTimeoutMs = 2000;
+// Rank 0's echo of our own abort ends a wait at once; where rank 0 is silent, a look at the flag does.
+constexpr int kAbortLookMs = 1000;
 // Room for rank 0 to say whose failure it is.
 constexpr std::size_t kAnnouncementBytesMax = kFrameBodyBytesMax / 2;
+
+std::vector<int> ranks_in(std::string_view body) {
+  std::vector<int> ranks;
+  for (; body.size() >= sizeof(std::uint32_t); body.remove_prefix(sizeof(std::uint32_t))) {
+    ranks.push_back(static_cast<int>(*decode_u32(body.substr(0, sizeof(std::uint32_t)))));
+  }
+  return ranks;
+}
 
 }  // namespace
 
@@ -33,7 +43,7 @@ Result<std::unique_ptr<StoreClient>> StoreClient::connect(const std::string& add
     return Error{ErrorCode::kTimeout, Scope::kJob, "rank 0 does not answer at " + address + ": " + socket.error().text,
                  socket.error().os_errno};
   }
-  std::unique_ptr<StoreClient> client(new StoreClient(address, std::move(*socket)));
+  std::unique_ptr<StoreClient> client(new StoreClient(address, static_cast<int>(identity.rank), std::move(*socket)));
   auto sent = client->send({FrameType::kHello, 0, encode_hello(identity)});
   if (!sent) return sent.error();
   auto welcome = client->await_welcome(deadline);
@@ -46,12 +56,14 @@ StoreClient::~StoreClient() {
   if (socket_.valid()) socket_.write_from(&bye);
 }
 
-Error StoreClient::lost() const {
+Error StoreClient::lost() {
+  if (!failure_) failed_rank_ = 0;
   return {ErrorCode::kRemote, Scope::kJob, "the connection to rank 0's store at " + address_ + " is lost"};
 }
 
 Result<void> StoreClient::send(const Frame& frame) {
   std::string bytes = encode(frame);
+  const std::lock_guard<std::mutex> lock(sending_);
   const Deadline deadline = Deadline::after_ms(kSendTimeoutMs);
   for (;;) {
     const Socket::Outcome outcome = socket_.write_from(&bytes);
@@ -73,7 +85,14 @@ Result<void> StoreClient::await_welcome(Deadline deadline) {
 }
 
 Result<void> StoreClient::poll(int timeout_ms) {
-  if (timeout_ms != 0 && !socket_.wait_for(POLLIN, timeout_ms)) return ok();
+  if (aborted() && !failure_) {
+    failure_ = "rank " + std::to_string(rank_) + ": " + abort_text_;
+    failed_rank_ = rank_;
+    failure_is_abort_ = true;
+    timeout_ms = 0;
+  }
+  const int wait_ms = timeout_ms < 0 ? kAbortLookMs : std::min(timeout_ms, kAbortLookMs);
+  if (wait_ms != 0 && !socket_.wait_for(POLLIN, wait_ms)) return ok();
   const Socket::Outcome outcome = socket_.read_into(&received_);
   bool broken = false;
   while (auto frame = take_frame(&received_, &broken)) {
@@ -103,7 +122,11 @@ Result<void> StoreClient::handle(Frame frame) {
       answers_.push_back({frame.request, frame.type == FrameType::kExpired, std::move(frame.body)});
       return ok();
     case FrameType::kFailed:
-      if (!failure_) failure_ = std::move(frame.body);
+      told_ = true;
+      if (failure_) return ok();
+      failure_ = std::move(frame.body);
+      failed_rank_ = static_cast<int>(frame.request & ~kAbortedBit) - 1;
+      failure_is_abort_ = (frame.request & kAbortedBit) != 0;
       return ok();
     default:
       return Error{ErrorCode::kRemote, Scope::kJob, "the store at " + address_ + " sent a frame that is not for us"};
@@ -189,11 +212,27 @@ Result<std::vector<bool>> StoreClient::waiting_ranks() {
 Result<std::vector<int>> StoreClient::waits_behind(int rank) {
   const auto answered = ask_who_waits(encode_u32(static_cast<std::uint32_t>(rank)));
   if (!answered) return answered.error();
-  std::vector<int> ranks;
-  for (std::string_view rest = *answered; rest.size() >= sizeof(std::uint32_t); rest.remove_prefix(4)) {
-    ranks.push_back(static_cast<int>(*decode_u32(rest.substr(0, sizeof(std::uint32_t)))));
+  return ranks_in(*answered);
+}
+
+Result<std::vector<int>> StoreClient::agree_on_survivors(std::int64_t timeout_ms) {
+  const std::uint32_t request = next_request_++;
+  auto sent = send({FrameType::kRebuild, request, encode_u32(static_cast<std::uint32_t>(timeout_ms))});
+  if (!sent) return sent.error();
+  const Deadline deadline = Deadline::after_ms(timeout_ms + kAnswerMarginMs);
+  while (answers_.empty() || answers_.back().request != request) {
+    if (deadline.passed()) return silent(timeout_ms + kAnswerMarginMs);
+    auto polled = poll(deadline.remaining_ms());
+    if (!polled) return polled.error();
   }
-  return ranks;
+  const Answer answer = std::move(answers_.back());
+  answers_.pop_back();
+  if (answer.expired) return Error{ErrorCode::kRemote, Scope::kJob, answer.text};
+  failure_.reset();
+  failed_rank_ = -1;
+  failure_is_abort_ = told_ = false;
+  aborted_.store(false);
+  return ranks_in(answer.text);
 }
 
 Result<void> StoreClient::ask_alive(std::int64_t before_ms) {
@@ -202,7 +241,8 @@ Result<void> StoreClient::ask_alive(std::int64_t before_ms) {
   return send({FrameType::kWhoWaits, life_request_, {}});
 }
 
-Error StoreClient::silent(std::int64_t for_ms) const {
+Error StoreClient::silent(std::int64_t for_ms) {
+  if (!failure_) failed_rank_ = 0;
   return {ErrorCode::kTimeout, Scope::kJob,
           "rank 0's store at " + address_ + " has not answered for " + std::to_string(for_ms) + " ms"};
 }
@@ -222,11 +262,24 @@ Result<std::string> StoreClient::ask_who_waits(const std::string& question) {
 }
 
 void StoreClient::announce_failure(const std::string& text) {
-  // A store that cannot be told is itself gone, which every rank sees on its own connection.
-  Result<void> told = send({FrameType::kFail, 0, text.substr(0, kAnnouncementBytesMax)});
+  Result<void> told;
+  if (!told_ && !aborted()) told = send({FrameType::kFail, 0, text.substr(0, kAnnouncementBytesMax)});
   const Deadline deadline = Deadline::after_ms(kEchoTimeoutMs);
-  while (told && !failure_ && !deadline.passed()) told = poll(deadline.remaining_ms());
-  if (!told) socket_.close();
+  while (told && !told_ && !deadline.passed()) told = poll(deadline.remaining_ms());
+  if (told) return;
+  // A store that cannot be told is itself gone, which every rank sees on its own connection.
+  const std::lock_guard<std::mutex> lock(sending_);
+  socket_.close();
+}
+
+void StoreClient::abort(const std::string& text) {
+  {
+    const std::lock_guard<std::mutex> lock(sending_);
+    if (aborted()) return;
+    abort_text_ = text.substr(0, kAnnouncementBytesMax);
+    aborted_.store(true, std::memory_order_release);
+  }
+  (void)send({FrameType::kFail, 1, abort_text_});  // as above
 }
 
 }  // namespace meshbed::coll

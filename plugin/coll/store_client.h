@@ -1,12 +1,14 @@
 #pragma once
 // Store client: a rank's connection to the store. Used by one thread at a time (the service thread; the progress
-// thread looks for failures while the service thread is idle, handed over by the command queue).
+// thread looks for failures while the service thread waits for it); abort() is for any thread.
 //
 // Requests may be left open (begin_get) and their answers collected later (take), so that many connections can be
 // made at once. A failure that any rank announced shows in failure(), whatever we were waiting for.
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
@@ -49,17 +51,29 @@ class StoreClient {
   Result<std::vector<bool>> waiting_ranks();
   /// After the same: whom `rank` waits for, whom that one waits for, and so on; a few at most. Errors as above.
   Result<std::vector<int>> waits_behind(int rank);
+  /// After a failure: the ranks that go on, in order, as all of them are told: those that ask, once each rank that is
+  /// not known to be gone has, or `timeout_ms` after the first. The failure is forgotten then. kRemote: they have gone
+  /// on without us, or rank 0, whose store this takes, is gone.
+  Result<std::vector<int>> agree_on_survivors(std::int64_t timeout_ms);
   /// Asks whether rank 0 is there, without waiting for the answer. kTimeout where it has not answered the last time
   /// yet, which was `before_ms` ago.
   Result<void> ask_alive(std::int64_t before_ms);
   /// Tells every rank that the communicator is broken (the first text wins), and waits, within reason, until rank 0 has
   /// passed it on.
   void announce_failure(const std::string& text);
+  /// From any thread: announces that somebody wants no more, without waiting. Whoever waits here finds a failure within
+  /// a second, whether or not rank 0 answers.
+  void abort(const std::string& text);
+  /// abort() was called: the next poll() finds it.
+  bool aborted() const { return aborted_.load(std::memory_order_acquire); }
 
   /// Receives what has arrived, waiting at most `timeout_ms` (0: not at all) where nothing has.
   Result<void> poll(int timeout_ms);
   /// The first announced failure ("rank 2: ..."), once poll() has received it.
   const std::optional<std::string>& failure() const { return failure_; }
+  /// The rank at fault, 0 where its store is gone; and whether it wanted this.
+  int failed_rank() const { return failed_rank_; }
+  bool failure_is_abort() const { return failure_is_abort_; }
 
  private:
   struct Answer {
@@ -68,15 +82,18 @@ class StoreClient {
     std::string text;
   };
 
-  StoreClient(std::string address, Socket socket) : address_(std::move(address)), socket_(std::move(socket)) {}
+  StoreClient(std::string address, int rank, Socket socket)
+      : address_(std::move(address)), rank_(rank), socket_(std::move(socket)) {}
   Result<void> send(const Frame& frame);
   Result<void> await_welcome(Deadline deadline);
   Result<std::string> ask_who_waits(const std::string& question);
   Result<void> handle(Frame frame);
-  Error lost() const;
-  Error silent(std::int64_t for_ms) const;
+  Error lost();
+  Error silent(std::int64_t for_ms);
 
-  std::string address_;
+  const std::string address_;
+  const int rank_;
+  std::mutex sending_;  // frames are whole, whoever sends them
   Socket socket_;
   std::string received_;
   std::uint32_t next_request_ = 1;
@@ -84,6 +101,11 @@ class StoreClient {
   bool welcome_ = false;
   std::vector<Answer> answers_;
   std::optional<std::string> failure_;
+  int failed_rank_ = -1;
+  bool failure_is_abort_ = false;
+  bool told_ = false;  // rank 0 has passed a failure on
+  std::atomic<bool> aborted_{false};
+  std::string abort_text_;  // written before aborted_
 };
 
 }  // namespace meshbed::coll

@@ -44,8 +44,11 @@ void StoreServer::handle(Client& client, Frame frame) {
     case FrameType::kWhoWaits:
       return answer(client.rank, FrameType::kValue, frame.request,
                     frame.body.empty() ? waiting_bits() : waits_behind(frame));
+    case FrameType::kRebuild:
+      return rebuild(client, frame);
     case FrameType::kFail:
-      return fail("rank " + std::to_string(client.rank) + ": " + frame.body);
+      return fail((static_cast<std::uint32_t>(client.rank) + 1) | (frame.request != 0 ? kAbortedBit : 0),
+                  "rank " + std::to_string(client.rank) + ": " + frame.body);
     case FrameType::kBye:
       left_[static_cast<std::size_t>(client.rank)] = true;
       client.gone = true;
@@ -80,7 +83,7 @@ void StoreServer::introduce(Client& client, const Frame& frame) {
   client.introduce_by = Deadline::never();
   by_rank_[identity->rank] = &client;
   answer(client.rank, FrameType::kWelcome, 0, {});
-  if (failure_) answer(client.rank, FrameType::kFailed, 0, *failure_);
+  if (failure_) answer(client.rank, FrameType::kFailed, failure_request_, *failure_);
 }
 
 void StoreServer::refuse(Client& client, const std::string& text) {
@@ -150,6 +153,34 @@ void StoreServer::arrive(Client& client, const Frame& frame) {
   }
 }
 
+void StoreServer::rebuild(Client& client, const Frame& frame) {
+  const auto timeout_ms = decode_u32(frame.body);
+  if (!timeout_ms) return refuse(client, "a rebuild has no timeout");
+  if (rebuilt_) {
+    return answer(client.rank, FrameType::kExpired, frame.request, "the survivors have gone on without this rank");
+  }
+  rebuild_[static_cast<std::size_t>(client.rank)] = {frame.request, true};
+  const Deadline by = Deadline::after_ms(*timeout_ms);
+  if (by < rebuild_by_) rebuild_by_ = by;
+}
+
+void StoreServer::settle_rebuild() {
+  if (rebuild_by_.is_never()) return;
+  std::string survivors;
+  bool all_have_asked = true;
+  for (std::size_t rank = 0; rank < rebuild_.size(); ++rank) {
+    if (by_rank_[rank] == nullptr) continue;  // has left, or is lost
+    if (rebuild_[rank].here) survivors += encode_u32(static_cast<std::uint32_t>(rank));
+    all_have_asked &= rebuild_[rank].here;
+  }
+  if (!all_have_asked && !rebuild_by_.passed()) return;
+  rebuild_by_ = Deadline::never();
+  rebuilt_ = true;
+  for (std::size_t rank = 0; rank < rebuild_.size(); ++rank) {
+    if (rebuild_[rank].here) answer(static_cast<int>(rank), FrameType::kValue, rebuild_[rank].request, survivors);
+  }
+}
+
 void StoreServer::expire() {
   for (const auto& client : clients_) {
     if (client->introduce_by.passed()) client->gone = true;
@@ -187,11 +218,12 @@ std::string StoreServer::missing_ranks() const {
   return text;
 }
 
-void StoreServer::fail(const std::string& text) {
+void StoreServer::fail(std::uint32_t request, const std::string& text) {
   if (failure_) return;
   failure_ = text;
+  failure_request_ = request;
   for (std::size_t rank = 0; rank < by_rank_.size(); ++rank) {
-    answer(static_cast<int>(rank), FrameType::kFailed, 0, text);
+    answer(static_cast<int>(rank), FrameType::kFailed, request, text);
   }
 }
 

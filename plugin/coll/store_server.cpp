@@ -38,6 +38,7 @@ StoreServer::StoreServer(const Options& options, const SocketAddress& address, S
       left_(options.identity.world, false),
       waits_for_(options.identity.world),
       barrier_(options.identity.world),
+      rebuild_(options.identity.world),
       thread_([this] { run(); }) {}
 
 StoreServer::~StoreServer() {
@@ -61,7 +62,7 @@ bool StoreServer::finished() {
 }
 
 int StoreServer::wait_ms() const {
-  Deadline first = next_expiry_;
+  Deadline first = rebuild_by_ < next_expiry_ ? rebuild_by_ : next_expiry_;
   for (const auto& client : clients_) {
     if (client->introduce_by < first) first = client->introduce_by;
   }
@@ -133,10 +134,12 @@ void StoreServer::remove_gone() {
       if (rank < 0) continue;
       by_rank_[static_cast<std::size_t>(rank)] = nullptr;
       if (!left_[static_cast<std::size_t>(rank)]) {
-        fail("rank " + std::to_string(rank) + " is lost: its connection to rank 0 ended without a goodbye");
+        fail(static_cast<std::uint32_t>(rank) + 1,
+             "rank " + std::to_string(rank) + " is lost: its connection to rank 0 ended without a goodbye");
       }
     }
   }
+  settle_rebuild();
 }
 
 }  // namespace meshbed::coll

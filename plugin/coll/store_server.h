@@ -71,12 +71,15 @@ class StoreServer {
   void set(Client& client, const Frame& frame);
   void get(Client& client, const Frame& frame);
   void arrive(Client& client, const Frame& frame);
+  void rebuild(Client& client, const Frame& frame);
+  void settle_rebuild();
   void expire();
   void expire_barrier();
   bool has_left() const;
   std::string waiting_bits() const;
   std::string waits_behind(const Frame& question) const;
-  void fail(const std::string& text);
+  /// `request`: kFailed's.
+  void fail(std::uint32_t request, const std::string& text);
   void answer(int rank, FrameType type, std::uint32_t request, const std::string& body);
   std::string missing_ranks() const;
 
@@ -96,7 +99,11 @@ class StoreServer {
   std::vector<Arrival> barrier_;
   int arrived_count_ = 0;
   Deadline next_expiry_ = Deadline::never();  // of the barrier under way
+  std::vector<Arrival> rebuild_;              // as barrier_
+  Deadline rebuild_by_ = Deadline::never();
+  bool rebuilt_ = false;
   std::optional<std::string> failure_;
+  std::uint32_t failure_request_ = 0;
   std::optional<Deadline> linger_;
   std::thread thread_;  // last: starts when all else is there
 };

@@ -1,5 +1,8 @@
 #include "plugin/coll/worker.h"
 
+#include <algorithm>
+#include <chrono>
+
 namespace meshbed::coll {
 
 Worker::~Worker() {
@@ -45,12 +48,19 @@ void Completion::finish() {
   // Notified under the lock: the waiter may destroy this object as soon as it has seen the flag.
   const std::lock_guard<std::mutex> lock(mutex_);
   finished_ = true;
-  changed_.notify_one();
+  changed_.notify_all();
 }
 
 void Completion::wait() {
   std::unique_lock<std::mutex> lock(mutex_);
   changed_.wait(lock, [this] { return finished_; });
+}
+
+bool Completion::wait_for(std::int64_t timeout_ms) {
+  constexpr std::int64_t kYearMs = 365LL * 24 * 3600 * 1000;  // far from overflow
+  const std::chrono::milliseconds limit(std::clamp<std::int64_t>(timeout_ms, 0, kYearMs));
+  std::unique_lock<std::mutex> lock(mutex_);
+  return changed_.wait_for(lock, limit, [this] { return finished_; });
 }
 
 }  // namespace meshbed::coll

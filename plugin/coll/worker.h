@@ -5,6 +5,7 @@
 // Commands are few (a handful an operation); the data path never passes here.
 
 #include <condition_variable>
+#include <cstdint>
 #include <deque>
 #include <functional>
 #include <mutex>
@@ -34,11 +35,13 @@ class Worker {
   std::thread thread_;  // last: starts when all else is there
 };
 
-/// Something that happens once, on another thread.
+/// Something that happens once, on another thread. Any number of threads may wait for it.
 class Completion {
  public:
   void finish();
   void wait();
+  /// False where `timeout_ms` passed first.
+  bool wait_for(std::int64_t timeout_ms);
 
  private:
   std::mutex mutex_;

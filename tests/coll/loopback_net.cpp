@@ -63,6 +63,7 @@ struct State {
   std::uint64_t next_id = 1;
   std::atomic<LogFunction> log{nullptr};
   std::atomic<int> open{0};
+  std::atomic<int> steps{0};  // of the device that stalls
   std::atomic<std::uint64_t> registered{0}, initialised{0};
 };
 
@@ -83,6 +84,18 @@ std::uint64_t next_id() {
 }
 
 bool hesitates(Prng& prng) { return prng.below(100) < static_cast<std::uint64_t>(state().behaviour.delay_percent); }
+
+/// The device would take a step: may it?
+bool may_step(int device) {
+  const Behaviour& behaviour = state().behaviour;
+  if (device != behaviour.stall_device) return true;
+  if (state().steps >= behaviour.stall_after) {
+    state().steps = behaviour.stall_after + 1;
+    return false;
+  }
+  ++state().steps;
+  return true;
+}
 
 Comm* open_comm(std::shared_ptr<Pipe> pipe, bool sends, int device) {
   auto* comm = new Comm;
@@ -160,6 +173,10 @@ int connect(void* context, int device, void* handle, void** send_comm, NetDevice
     if (found == state().listeners.end()) return refuse("nobody listens at %llu", static_cast<unsigned long long>(id));
     listener = found->second;
   }
+  if (!may_step(device)) {
+    std::this_thread::yield();
+    return kNcclSuccess;
+  }
   auto pipe = std::make_shared<Pipe>();
   const std::lock_guard<std::mutex> lock(listener->mutex);
   listener->knocking.push_back(pipe);
@@ -171,7 +188,7 @@ int accept(void* listen_comm, void** recv_comm, NetDeviceHandle**) {
   auto* listener = static_cast<Listener*>(listen_comm);
   if (listener->device == state().behaviour.refuse_accept_device) return refuse("device %d is full", listener->device);
   const std::lock_guard<std::mutex> lock(listener->mutex);
-  if (listener->knocking.empty()) {
+  if (listener->knocking.empty() || !may_step(listener->device)) {
     std::this_thread::yield();
     return kNcclSuccess;
   }
@@ -216,7 +233,7 @@ int post(Comm* comm, void* data, std::size_t size, void* handle, void** request)
   if (begin < registration->begin || begin + size > registration->begin + registration->size) {
     return refuse("%llu bytes outside of their registration", static_cast<unsigned long long>(size));
   }
-  if (hesitates(comm->prng)) return kNcclSuccess;
+  if (hesitates(comm->prng) || !may_step(comm->device)) return kNcclSuccess;
   if (comm->requests.size() >= kMaxRequests) return refuse("more than %d requests", kMaxRequests);
   auto owned = std::make_unique<Request>();
   owned->comm = comm;
@@ -227,6 +244,7 @@ int post(Comm* comm, void* data, std::size_t size, void* handle, void** request)
   const std::lock_guard<std::mutex> lock(comm->pipe->mutex);
   (comm->sends ? comm->pipe->sends : comm->pipe->receives).push_back(owned.get());
   comm->requests.push_back(std::move(owned));
+  ++state().open;
   return kNcclSuccess;
 }
 
@@ -253,7 +271,7 @@ int test(void* request, int* done, int* sizes) {
   {
     const std::lock_guard<std::mutex> lock(comm->pipe->mutex);
     match(*comm->pipe);
-    if (asked->matched && asked->linger-- <= 0) *done = 1;
+    if (asked->matched && asked->linger-- <= 0 && may_step(comm->device)) *done = 1;
   }
   if (*done == 0) {
     std::this_thread::yield();
@@ -261,6 +279,7 @@ int test(void* request, int* done, int* sizes) {
   }
   *sizes = static_cast<int>(comm->sends ? asked->size : asked->received);
   comm->requests.remove_if([&](const auto& owned) { return owned.get() == asked; });
+  --state().open;
   return kNcclSuccess;
 }
 
@@ -270,8 +289,8 @@ int close_comm(void* closing) {
     const std::lock_guard<std::mutex> lock(comm->pipe->mutex);
     (comm->sends ? comm->pipe->sends : comm->pipe->receives).clear();
   }
+  state().open -= 1 + static_cast<int>(comm->requests.size());
   delete comm;
-  --state().open;
   return kNcclSuccess;
 }
 
@@ -284,7 +303,11 @@ int close_listen(void* listen_comm) {
 
 }  // namespace
 
-void configure(const Behaviour& behaviour) { state().behaviour = behaviour; }
+void configure(const Behaviour& behaviour) {
+  state().behaviour = behaviour;
+  state().steps = 0;
+}
+bool stalled() { return state().steps > state().behaviour.stall_after; }
 int open_objects() { return state().open; }
 std::uint64_t registrations_made() { return state().registered; }
 std::uint64_t initialisations() { return state().initialised; }

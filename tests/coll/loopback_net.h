@@ -20,10 +20,16 @@ struct Behaviour {
   int stall_connect_device = -1;  // says "not yet" for ever
   int fail_send_device = -1;
   int fail_send_after = 0;  // sends that go well before
+  // After so many steps (a connection that is there, a request taken, a request done) this device takes no more.
+  int stall_device = -1;
+  int stall_after = 0;
 };
 
 /// Sets the behaviour from now on. Only while no communicator exists.
 void configure(const Behaviour& behaviour);
+
+/// The device that stalls has done so.
+bool stalled();
 
 /// What is open: comms, listeners, registrations, requests. Zero when all communicators are gone.
 int open_objects();

@@ -1,0 +1,17 @@
+#pragma once
+// Arguments: what the C interface is given, checked and turned into the engine's own terms. Pure functions.
+
+#include "plugin/base/result.h"
+#include "plugin/coll/communicator.h"
+#include "plugin/coll/meshcoll.h"
+
+namespace meshbed::coll {
+
+/// The caller's mistake.
+Error invalid(std::string text);
+
+Result<CommunicatorOptions> read_options(const meshcoll_options& given);
+/// Of every call but the barrier; on a communicator of `world` ranks, of which we are `rank`.
+Result<Operation> read_operation(const meshcoll_args& given, int rank, int world);
+
+}  // namespace meshbed::coll
