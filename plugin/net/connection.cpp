@@ -201,9 +201,11 @@ void Connection::suspend(Error why, LogLevel level) {
   suspension_ = std::move(why);
   impaired_ = true;
   suspended_ns_ = attended_ns_ = now_ns();
-  // Where it stands again and again, and nothing gets through, that is no way.
-  fruitless_ = resumed_ > 0 && operations_ == operations_then_ ? fruitless_ + 1 : 0;
-  if (fruitless_ < kFruitlessMost) give_up_ = Deadline::in_ms(settings_.failover_ms);
+  // Where it stands again and again, and nothing gets through, that is no way. But a sender that says it quietly leaves
+  // one that stands for a better one: nothing was in vain, though nothing was sent because the other end is away.
+  const bool leaves = sends() && level == LogLevel::kInfo;
+  if (!leaves) fruitless_ = resumed_ > 0 && operations_ == operations_then_ ? fruitless_ + 1 : 0;
+  if (leaves || fruitless_ < kFruitlessMost) give_up_ = Deadline::in_ms(settings_.failover_ms);
   leg_->abort();
   leg_lost();
 }
