@@ -37,7 +37,7 @@ std::optional<std::vector<Hop>> ChainSearch::advance(const std::vector<Nic>& nic
     const std::int64_t took_ms = (now_ns() - began_ns_) / 1'000'000;
     settled_ = Deadline::in_ms(std::clamp(kSettleFactor * took_ms, kSettleLeastMs, kSettleMostMs));
   }
-  if (hops && settled_.passed() && !scout_.expects_more(began_ns_)) return hops;
+  if (hops && settled_.passed() && !scout_.expects_more(began_ns_, patience_ms_)) return hops;
   if (next_question_.passed()) ask();
   return std::nullopt;
 }

@@ -19,9 +19,14 @@ class Transport;
 
 class ChainSearch {
  public:
-  /// `dev`: asked for by the caller.
-  ChainSearch(Transport& transport, Scout& scout, const Handle& peer, int dev)
-      : transport_(transport), scout_(scout), peer_(peer), dev_(dev) {}
+  /// A neighbour that is about to answer has by then. Where a way round is to be made up for one that was lost, there
+  /// is less time than in the beginning, when a machine may be busy with much else.
+  static constexpr std::int64_t kNeighboursLatestMs = 500, kFirstNeighboursLatestMs = 2000;
+
+  /// `dev`: asked for by the caller. `patience_ms`: with neighbours that have not answered, once a chain was found.
+  ChainSearch(Transport& transport, Scout& scout, const Handle& peer, int dev,
+              std::int64_t patience_ms = kNeighboursLatestMs)
+      : transport_(transport), scout_(scout), peer_(peer), dev_(dev), patience_ms_(patience_ms) {}
 
   /// Begins, or begins anew with an empty map: the old one may be older than a cable that was pulled.
   void begin(bool anew);
@@ -42,6 +47,7 @@ class ChainSearch {
   Scout& scout_;
   Handle peer_;
   int dev_;
+  std::int64_t patience_ms_;
   Deadline next_question_, settled_;
   /// Asked again after this, then after twice as long.
   std::int64_t question_pause_ms_ = 50;

@@ -79,7 +79,8 @@ Result<void> Reaching::go_round(Error no_path) {
 
 /// There must be a scout.
 void Reaching::begin_search(Error no_path, bool afresh) {
-  search_ = std::make_unique<ChainSearch>(transport_, *transport_.service()->scout(), peer_, dev_);
+  search_ = std::make_unique<ChainSearch>(transport_, *transport_.service()->scout(), peer_, dev_,
+                                          ChainSearch::kFirstNeighboursLatestMs);
   no_path_ = std::move(no_path);
   const std::int64_t timeout_ms = transport_.config().number(Variable::kConnectTimeoutSec) * 1000;
   give_up_ = Deadline::in_ms(timeout_ms);

@@ -23,8 +23,6 @@ constexpr std::int64_t kAnswersLatestNs = 250'000'000;
 /// Likewise for what it had in flight: not so many looks that they would have a connection change over.
 constexpr std::size_t kUnweighedMost = 2;
 constexpr std::int64_t kLoadsLatestNs = 20'000'000;
-/// A neighbour that is about to answer has by then, however busy its machine is; of others nothing is expected.
-constexpr std::int64_t kNeighboursLatestNs = 500'000'000;
 
 Error socket_error(const std::string& what, int error_number) {
   return {.code = ErrorCode::kSystem,
@@ -356,9 +354,9 @@ Scout::Neighbourhood& Scout::neighbourhood_of(const IpPrefix& own) {
   return known != neighbourhoods_.end() ? *known : neighbourhoods_.emplace_back(Neighbourhood{.subnet = own});
 }
 
-bool Scout::expects_more(std::int64_t since_ns) {
+bool Scout::expects_more(std::int64_t since_ns, std::int64_t patience_ms) {
   const std::vector<PeerAddress> own = own_addresses();
-  const bool too_late = now_ns() - since_ns > kNeighboursLatestNs;
+  const bool too_late = now_ns() - since_ns > patience_ms * 1'000'000;
   bool more = false;
   const std::lock_guard lock(mutex_);
   for (const PeerAddress& port : own) {

@@ -51,9 +51,9 @@ class Scout {
   std::optional<AtlasNode> find(std::uint64_t node) const;
   /// Draws the map anew.
   void forget();
-  /// Whether there is a subnet of ours on which nobody was heard since then, and from which word may still come. Who
-  /// was waited for in vain once is not waited for again before he is heard.
-  bool expects_more(std::int64_t since_ns);
+  /// Whether there is a subnet of ours on which nobody was heard since then, and from which word may still come, up to
+  /// so much later. Who was waited for in vain once is not waited for again before he is heard.
+  bool expects_more(std::int64_t since_ns, std::int64_t patience_ms);
   /// Nodes that answered so far, for an error's text.
   std::size_t known_nodes() const;
   /// Other processes of our node that did.
