@@ -1,9 +1,43 @@
 #include "plugin/coll/reduce.h"
 
 #include "plugin/base/check.h"
+#include "plugin/coll/half.h"
 #include "plugin/coll/reduce_levels.h"
 
 namespace meshbed::coll {
+namespace {
+
+Float16 rounded(float value, Float16 /*type*/) { return to_float16(value); }
+Bfloat16 rounded(float value, Bfloat16 /*type*/) { return to_bfloat16(value); }
+
+/// By one everywhere but where ranks are averaged, which changes no bit.
+template <typename T, bool divides>
+void narrow(void* result, const void* arrived, const void* /*own*/, std::uint64_t count, std::uint32_t ranks) {
+  const float divisor = divides ? static_cast<float>(ranks) : 1;
+  for (std::uint64_t at = 0; at < count; ++at) {
+    static_cast<T*>(result)[at] = rounded(static_cast<const float*>(arrived)[at] / divisor, T{});
+  }
+}
+
+template <typename T>
+ReduceFunction narrow_of(ReduceOp op) {
+  return op == ReduceOp::kAverage ? narrow<T, true> : narrow<T, false>;
+}
+
+ReduceKernels kernels_at(DataType type, ReduceOp op, VectorLevel level) {
+#if defined(__x86_64__)
+  if (level == VectorLevel::kAvx512) {
+    if (const ReduceKernels kernels = avx512_kernels(type, op); kernels.only != nullptr) return kernels;
+  }
+  if (level != VectorLevel::kBaseline) return avx2_kernels(type, op);
+#else
+  static_cast<void>(level);
+#endif
+  return baseline_kernels(type, op);
+}
+
+}  // namespace
+
 const char* name_of(VectorLevel level) {
   switch (level) {
     case VectorLevel::kBaseline:
@@ -37,13 +71,11 @@ VectorLevel best_level() {
 
 ReduceKernels reduce_kernels(DataType type, ReduceOp op, VectorLevel level) {
   MESHBED_CHECK_MSG(has(level), "this processor cannot run these kernels");
-#if defined(__x86_64__)
-  if (level == VectorLevel::kAvx512) {
-    if (const ReduceKernels kernels = avx512_kernels(type, op); kernels.only != nullptr) return kernels;
-  }
-  if (level != VectorLevel::kBaseline) return avx2_kernels(type, op);
-#endif
-  return baseline_kernels(type, op);
+  ReduceKernels kernels = kernels_at(type, op, level);
+  kernels.join = kernels_at(accumulator_of(type), op, level).between;
+  if (type == DataType::kFloat16) kernels.narrow = narrow_of<Float16>(op);
+  if (type == DataType::kBfloat16) kernels.narrow = narrow_of<Bfloat16>(op);
+  return kernels;
 }
 
 }  // namespace meshbed::coll

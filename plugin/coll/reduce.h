@@ -10,7 +10,8 @@
 //   last      a partial     elements    elements
 //   only      elements      elements    elements (of two ranks)
 //   join      a partial     a partial   a partial result
-//   finish    a partial     a partial   elements
+//   narrow    a partial     -           elements: what join has left to do where the two differ; else null, and last
+//                                       does as well
 //
 // Every operation is rounded to nearest, ties to even, in the accumulator's type; an average is the sum, divided once,
 // by the last rank. Integers wrap, and their average is the wrapped sum divided towards zero, as in NCCL. Of a number
@@ -30,7 +31,7 @@ using ReduceFunction = void (*)(void* result, const void* arrived, const void* o
                                 std::uint32_t ranks);
 
 struct ReduceKernels {
-  ReduceFunction first = nullptr, between = nullptr, last = nullptr, only = nullptr, join = nullptr, finish = nullptr;
+  ReduceFunction first = nullptr, between = nullptr, last = nullptr, only = nullptr, join = nullptr, narrow = nullptr;
 };
 
 enum class VectorLevel : std::uint8_t {
