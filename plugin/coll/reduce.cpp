@@ -24,18 +24,6 @@ ReduceFunction narrow_of(ReduceOp op) {
   return op == ReduceOp::kAverage ? narrow<T, true> : narrow<T, false>;
 }
 
-ReduceKernels kernels_at(DataType type, ReduceOp op, VectorLevel level) {
-#if defined(__x86_64__)
-  if (level == VectorLevel::kAvx512) {
-    if (const ReduceKernels kernels = avx512_kernels(type, op); kernels.only != nullptr) return kernels;
-  }
-  if (level != VectorLevel::kBaseline) return avx2_kernels(type, op);
-#else
-  static_cast<void>(level);
-#endif
-  return baseline_kernels(type, op);
-}
-
 }  // namespace
 
 const char* name_of(VectorLevel level) {
@@ -71,11 +59,20 @@ VectorLevel best_level() {
 
 ReduceKernels reduce_kernels(DataType type, ReduceOp op, VectorLevel level) {
   MESHBED_CHECK_MSG(has(level), "this processor cannot run these kernels");
-  ReduceKernels kernels = kernels_at(type, op, level);
-  kernels.join = kernels_at(accumulator_of(type), op, level).between;
-  if (type == DataType::kFloat16) kernels.narrow = narrow_of<Float16>(op);
-  if (type == DataType::kBfloat16) kernels.narrow = narrow_of<Bfloat16>(op);
-  return kernels;
+#if defined(__x86_64__)
+  if (level == VectorLevel::kAvx512) {
+    if (const ReduceKernels kernels = avx512_kernels(type, op); kernels.only != nullptr) return kernels;
+  }
+  if (level != VectorLevel::kBaseline) return avx2_kernels(type, op);
+#endif
+  return baseline_kernels(type, op);
+}
+
+PartialKernels partial_kernels(DataType type, ReduceOp op, VectorLevel level) {
+  const ReduceFunction join = reduce_kernels(accumulator_of(type), op, level).between;
+  if (type == DataType::kFloat16) return {join, narrow_of<Float16>(op)};
+  if (type == DataType::kBfloat16) return {join, narrow_of<Bfloat16>(op)};
+  return {join, nullptr};
 }
 
 }  // namespace meshbed::coll

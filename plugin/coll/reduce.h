@@ -31,7 +31,11 @@ using ReduceFunction = void (*)(void* result, const void* arrived, const void* o
                                 std::uint32_t ranks);
 
 struct ReduceKernels {
-  ReduceFunction first = nullptr, between = nullptr, last = nullptr, only = nullptr, join = nullptr, narrow = nullptr;
+  ReduceFunction first = nullptr, between = nullptr, last = nullptr, only = nullptr;
+};
+/// Not of the others: with these, their constants would become a table, and each copy of the library would write it.
+struct PartialKernels {
+  ReduceFunction join = nullptr, narrow = nullptr;
 };
 
 enum class VectorLevel : std::uint8_t {
@@ -50,5 +54,7 @@ VectorLevel best_level();
 /// All nullptr where the type is not reduced (is_reducible).
 ReduceKernels reduce_kernels(DataType type, ReduceOp op, VectorLevel level);
 inline ReduceKernels reduce_kernels(DataType type, ReduceOp op) { return reduce_kernels(type, op, best_level()); }
+PartialKernels partial_kernels(DataType type, ReduceOp op, VectorLevel level);
+inline PartialKernels partial_kernels(DataType type, ReduceOp op) { return partial_kernels(type, op, best_level()); }
 
 }  // namespace meshbed::coll

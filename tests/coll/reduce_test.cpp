@@ -206,16 +206,17 @@ void check_type(DataType type) {
       CAPTURE(name_of(op));
       CAPTURE(name_of(static_cast<VectorLevel>(level)));
       const ReduceKernels kernels = reduce_kernels(type, op, static_cast<VectorLevel>(level));
+      const PartialKernels partial = partial_kernels(type, op, static_cast<VectorLevel>(level));
       meshbed::Prng prng(11);
       int wrong = 0;
-      CHECK((kernels.narrow != nullptr) == !std::is_same_v<A, T>);
+      CHECK((partial.narrow != nullptr) == !std::is_same_v<A, T>);
       for (const std::size_t count : {0, 1, 2, 7, 8, 9, 31, 33, 64, 67, 1000}) {
         wrong += wrong_elements<A, T, T>(kernels.first, op, false, count, prng);
         wrong += wrong_elements<A, A, T>(kernels.between, op, false, count, prng);
         wrong += wrong_elements<T, A, T>(kernels.last, op, divides, count, prng);
         wrong += wrong_elements<T, T, T>(kernels.only, op, divides, count, prng);
-        wrong += wrong_elements<A, A, A>(kernels.join, op, false, count, prng);
-        if (kernels.narrow != nullptr) wrong += wrong_narrow<T, A>(kernels.narrow, divides, count, prng);
+        wrong += wrong_elements<A, A, A>(partial.join, op, false, count, prng);
+        if (partial.narrow != nullptr) wrong += wrong_narrow<T, A>(partial.narrow, divides, count, prng);
       }
       CHECK(wrong == 0);
     }
