@@ -62,6 +62,7 @@ Result<void> Communicator::prepare_schedules(Algorithm algorithm, PlanRequest re
     ScheduleMemory memory{.input = static_cast<const char*>(operation.input),
                           .output = static_cast<char*>(operation.output),
                           .kernels = reduce_kernels(operation.type, operation.op),
+                          .partial_kernels = partial_kernels(operation.type, operation.op),
                           .streams = streams_of(schedule)};
     auto given = give_memory(schedule, &memory);
     if (!given) return given;

@@ -1,9 +1,31 @@
 #include "plugin/coll/reduce.h"
 
 #include "plugin/base/check.h"
+#include "plugin/coll/half.h"
 #include "plugin/coll/reduce_levels.h"
 
 namespace meshbed::coll {
+namespace {
+
+Float16 rounded(float value, Float16 /*type*/) { return to_float16(value); }
+Bfloat16 rounded(float value, Bfloat16 /*type*/) { return to_bfloat16(value); }
+
+/// By one everywhere but where ranks are averaged, which changes no bit.
+template <typename T, bool divides>
+void narrow(void* result, const void* arrived, const void* /*own*/, std::uint64_t count, std::uint32_t ranks) {
+  const float divisor = divides ? static_cast<float>(ranks) : 1;
+  for (std::uint64_t at = 0; at < count; ++at) {
+    static_cast<T*>(result)[at] = rounded(static_cast<const float*>(arrived)[at] / divisor, T{});
+  }
+}
+
+template <typename T>
+ReduceFunction narrow_of(ReduceOp op) {
+  return op == ReduceOp::kAverage ? narrow<T, true> : narrow<T, false>;
+}
+
+}  // namespace
+
 const char* name_of(VectorLevel level) {
   switch (level) {
     case VectorLevel::kBaseline:
@@ -44,6 +66,13 @@ ReduceKernels reduce_kernels(DataType type, ReduceOp op, VectorLevel level) {
   if (level != VectorLevel::kBaseline) return avx2_kernels(type, op);
 #endif
   return baseline_kernels(type, op);
+}
+
+PartialKernels partial_kernels(DataType type, ReduceOp op, VectorLevel level) {
+  const ReduceFunction join = reduce_kernels(accumulator_of(type), op, level).between;
+  if (type == DataType::kFloat16) return {join, narrow_of<Float16>(op)};
+  if (type == DataType::kBfloat16) return {join, narrow_of<Bfloat16>(op)};
+  return {join, nullptr};
 }
 
 }  // namespace meshbed::coll

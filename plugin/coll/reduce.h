@@ -10,7 +10,8 @@
 //   last      a partial     elements    elements
 //   only      elements      elements    elements (of two ranks)
 //   join      a partial     a partial   a partial result
-//   finish    a partial     a partial   elements
+//   narrow    a partial     -           elements: what join has left to do where the two differ; else null, and last
+//                                       does as well
 //
 // Every operation is rounded to nearest, ties to even, in the accumulator's type; an average is the sum, divided once,
 // by the last rank. Integers wrap, and their average is the wrapped sum divided towards zero, as in NCCL. Of a number
@@ -30,7 +31,11 @@ using ReduceFunction = void (*)(void* result, const void* arrived, const void* o
                                 std::uint32_t ranks);
 
 struct ReduceKernels {
-  ReduceFunction first = nullptr, between = nullptr, last = nullptr, only = nullptr, join = nullptr, finish = nullptr;
+  ReduceFunction first = nullptr, between = nullptr, last = nullptr, only = nullptr;
+};
+/// Not of the others: with these, their constants would become a table, and each copy of the library would write it.
+struct PartialKernels {
+  ReduceFunction join = nullptr, narrow = nullptr;
 };
 
 enum class VectorLevel : std::uint8_t {
@@ -49,5 +54,7 @@ VectorLevel best_level();
 /// All nullptr where the type is not reduced (is_reducible).
 ReduceKernels reduce_kernels(DataType type, ReduceOp op, VectorLevel level);
 inline ReduceKernels reduce_kernels(DataType type, ReduceOp op) { return reduce_kernels(type, op, best_level()); }
+PartialKernels partial_kernels(DataType type, ReduceOp op, VectorLevel level);
+inline PartialKernels partial_kernels(DataType type, ReduceOp op) { return partial_kernels(type, op, best_level()); }
 
 }  // namespace meshbed::coll

@@ -139,16 +139,12 @@ constexpr ReduceKernels kernels_of() {
     return {.first = reduce<op, A, T, T>,
             .between = reduce<op, A, A, T>,
             .last = average<T, A, T>,
-            .only = average<T, T, T>,
-            .join = reduce<op, A, A, A>,
-            .finish = average<T, A, A>};
+            .only = average<T, T, T>};
   } else {
     return {.first = reduce<op, A, T, T>,
             .between = reduce<op, A, A, T>,
             .last = reduce<op, T, A, T>,
-            .only = reduce<op, T, T, T>,
-            .join = reduce<op, A, A, A>,
-            .finish = reduce<op, T, A, A>};
+            .only = reduce<op, T, T, T>};
   }
 }
 

@@ -150,18 +150,27 @@ void ScheduleLane::digest(const Stream& stream, const Pending& receive) {
 void ScheduleLane::reduce(const Stream& stream, const Pending& receive) {
   const Transfer& transfer = schedule_.transfers[receive.transfer];
   const ReduceKernels& kernels = memory_.kernels;
+  const PartialKernels& partial = memory_.partial_kernels;
   const bool own_partial = transfer.own == Place::kWork, ends = transfer.place == Place::kOutput;
   const void* arrived = slot_of(stream, stream.done);
   const void* own = address_of(transfer.own, receive.slice);
+  char* result = address_of(transfer.place, receive.slice);
+  const std::uint64_t count = receive.slice.count;
+  const auto ranks = static_cast<std::uint32_t>(schedule_.request.ranks);
+  const bool both_partial = transfer.partial && own_partial;
+  const bool narrows = both_partial && ends && partial.narrow != nullptr;
   ReduceFunction kernel = ends ? kernels.only : kernels.first;
-  if (transfer.partial && own_partial) {
-    kernel = ends ? kernels.finish : kernels.join;
+  if (narrows) {
+    kernel = partial.join;
+    result = address_of(Place::kWork, receive.slice);
+  } else if (both_partial) {
+    kernel = ends ? kernels.last : partial.join;
   } else if (transfer.partial || own_partial) {
     kernel = ends ? kernels.last : kernels.between;
     if (own_partial) std::swap(arrived, own);  // the kernel's partial result comes first
   }
-  kernel(address_of(transfer.place, receive.slice), arrived, own, receive.slice.count,
-         static_cast<std::uint32_t>(schedule_.request.ranks));
+  kernel(result, arrived, own, count, ranks);
+  if (narrows) partial.narrow(address_of(Place::kOutput, receive.slice), result, nullptr, count, ranks);
   if (ends || schedule_.works_in_output) {
     counters_.copied_bytes += receive.slice.count * schedule_.request.element_bytes;
   }

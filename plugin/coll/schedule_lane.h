@@ -40,6 +40,7 @@ struct ScheduleMemory {
   char* output = nullptr;
   char* work = nullptr;  // where the schedule needs it: partial results of round.begin and on
   ReduceKernels kernels{};
+  PartialKernels partial_kernels{};
   std::vector<StreamMemory> streams;
 };
 

@@ -177,6 +177,21 @@ int wrong_elements(ReduceFunction kernel, ReduceOp op, bool divides, std::size_t
   return wrong;
 }
 
+template <typename T, typename A>
+int wrong_narrow(ReduceFunction kernel, bool divides, std::size_t count, meshbed::Prng& prng) {
+  int wrong = 0;
+  std::vector<A> arrived(count);
+  std::generate(arrived.begin(), arrived.end(), [&] { return random_element<A>(prng); });
+  std::vector<T> result(count);
+  kernel(result.data(), arrived.data(), nullptr, count, kRanks);
+  for (std::size_t at = 0; at < count; ++at) {
+    wrong += same(result[at], narrowed<T>(divides ? static_cast<A>(arrived[at] / static_cast<A>(kRanks)) : arrived[at]))
+                 ? 0
+                 : 1;
+  }
+  return wrong;
+}
+
 template <typename T>
 void check_type(DataType type) {
   using A = typename Wide<T>::Type;
@@ -190,16 +205,18 @@ void check_type(DataType type) {
       CAPTURE(name_of(type));
       CAPTURE(name_of(op));
       CAPTURE(name_of(static_cast<VectorLevel>(level)));
-      const ReduceKernels& kernels = reduce_kernels(type, op, static_cast<VectorLevel>(level));
+      const ReduceKernels kernels = reduce_kernels(type, op, static_cast<VectorLevel>(level));
+      const PartialKernels partial = partial_kernels(type, op, static_cast<VectorLevel>(level));
       meshbed::Prng prng(11);
       int wrong = 0;
+      CHECK((partial.narrow != nullptr) == !std::is_same_v<A, T>);
       for (const std::size_t count : {0, 1, 2, 7, 8, 9, 31, 33, 64, 67, 1000}) {
         wrong += wrong_elements<A, T, T>(kernels.first, op, false, count, prng);
         wrong += wrong_elements<A, A, T>(kernels.between, op, false, count, prng);
         wrong += wrong_elements<T, A, T>(kernels.last, op, divides, count, prng);
         wrong += wrong_elements<T, T, T>(kernels.only, op, divides, count, prng);
-        wrong += wrong_elements<A, A, A>(kernels.join, op, false, count, prng);
-        wrong += wrong_elements<T, A, A>(kernels.finish, op, divides, count, prng);
+        wrong += wrong_elements<A, A, A>(partial.join, op, false, count, prng);
+        if (partial.narrow != nullptr) wrong += wrong_narrow<T, A>(partial.narrow, divides, count, prng);
       }
       CHECK(wrong == 0);
     }
