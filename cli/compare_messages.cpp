@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <numeric>
 #include <optional>
@@ -12,6 +13,7 @@
 
 #include "cli/compare_stripes.h"
 #include "cli/scenario_units.h"
+#include "plugin/net/ring.h"
 
 namespace meshbed::cli {
 namespace {
@@ -42,7 +44,27 @@ bool is_probe(const TracedMessage& message) {
 
 using Streams = std::map<Route, std::vector<Stream>>;
 
-Streams streams_of(const std::vector<TracedMessage>& messages) {
+/// Nothing but clear-to-sends: plain writes of whole entries, or of the keys beside them, which are as long.
+bool announces(const Stream& stream) {
+  return std::all_of(stream.begin(), stream.end(), [](const TracedMessage* each) {
+    return each->opcode == IBV_WR_RDMA_WRITE && !failed(*each) && each->payload_bytes % sizeof(net::ClearToSend) == 0;
+  });
+}
+
+/// Entry by entry: how many are written together is the moment's. `entries` keeps them.
+void take_apart(Stream& stream, std::deque<TracedMessage>& entries) {
+  Stream apart;
+  for (const TracedMessage* each : stream) {
+    for (std::uint64_t at = 0; at < each->payload_bytes; at += sizeof(net::ClearToSend)) {
+      entries.push_back(*each);
+      entries.back().payload_bytes = sizeof(net::ClearToSend);
+      apart.push_back(&entries.back());
+    }
+  }
+  stream = std::move(apart);
+}
+
+Streams streams_of(const std::vector<TracedMessage>& messages, std::deque<TracedMessage>& entries) {
   std::map<Route, std::map<std::pair<std::uint32_t, std::uint32_t>, Stream>> by_pair;
   for (const TracedMessage& each : messages) {
     if (is_probe(each)) continue;
@@ -56,6 +78,7 @@ Streams streams_of(const std::vector<TracedMessage>& messages) {
       std::stable_sort(stream.begin(), stream.end(), [](const TracedMessage* left, const TracedMessage* right) {
         return left->sequence < right->sequence;
       });
+      if (announces(stream)) take_apart(stream, entries);
       streams[route].push_back(std::move(stream));
     }
   }
@@ -162,7 +185,10 @@ std::string text_of(const std::string& name, const Arrivals& arrivals) {
 class Joined {
  public:
   Joined(const TracedRun& one, const TracedRun& other)
-      : one_(one), other_(other), ours_(streams_of(one.messages)), theirs_(streams_of(other.messages)) {}
+      : one_(one),
+        other_(other),
+        ours_(streams_of(one.messages, entries_)),
+        theirs_(streams_of(other.messages, entries_)) {}
 
   MessageComparison take() {
     for (const auto& [route, streams] : theirs_) ours_[route];  // routes that only they have
@@ -257,6 +283,7 @@ class Joined {
 
   const TracedRun& one_;
   const TracedRun& other_;
+  std::deque<TracedMessage> entries_;  // clear-to-sends that were written together, one by one
   Streams ours_, theirs_;
   std::map<std::pair<int, int>, Arrivals> mine_ = arrivals_of(one_), yours_ = arrivals_of(other_);
   MessageComparison result_;

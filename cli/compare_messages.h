@@ -6,6 +6,9 @@
 // how often the peers asked each other again, and over which cable they went on; there the runs are held to what the
 // plugin promises instead: each message arrives, and arrives once.
 //
+// Clear-to-sends are counted entry by entry: a receiver writes those together that its sender does not wait for yet,
+// and how many these are is the moment's.
+//
 // Where a connection stripes its messages over several cables it gives less to the one that has more under way, which
 // is the moment's; there the pieces may be cut otherwise, but as many of them go over each cable, and as many bytes
 // over all together.

@@ -181,6 +181,38 @@ void more_than_fits(CaseRank& rank) {
   rank.close(pair);
 }
 
+void left_alone(CaseRank& rank) {
+  // What a plugin puts off until it is called again may be what everybody waits for. After a stream, for it may learn
+  // from one that nobody does.
+  constexpr std::size_t kAhead = 8, kBytes = 65'536;
+  constexpr std::size_t kOnly = 5, kElsewhere = 6;  // rounds
+  const CasePair pair = rank.connect_both(0, 0, "listener 0"), other = rank.connect_both(0, 0, "listener 1");
+  void* comm = rank.first() ? pair.send : pair.receive;
+  std::vector<CaseBuffer> buffers(kAhead, CaseBuffer(kBytes));
+  std::vector<void*> memories;
+  for (CaseBuffer& buffer : buffers) memories.push_back(rank.register_memory(comm, buffer));
+  for (std::size_t round = 0; round <= kElsewhere; ++round) {
+    std::vector<void*> requests;
+    for (std::size_t slot = 0; slot < kAhead; ++slot) {
+      CaseBuffer& buffer = buffers[slot];
+      if (rank.first()) buffer.fill(kAhead * round + slot, 0, kBytes);
+      requests.push_back(rank.first() ? rank.send(comm, buffer.data(), kBytes, 0, memories[slot])
+                                      : rank.receive(comm, buffer.data(), kBytes, 0, memories[slot]));
+    }
+    if (round == kOnly) rank.meet("all sends are taken");
+    if (round == kElsewhere) rank.first() ? rank.send_one(other.send, 1, 0) : rank.receive_one(other.receive, 1, 0);
+    rank.finish_all(requests);
+    for (std::size_t slot = 0; slot < kAhead && !rank.first(); ++slot) {
+      rank.require(buffers[slot].first_wrong(kAhead * round + slot, 0, kBytes) == kBytes,
+                   "what comes into a receive that nobody looked at is what was sent");
+    }
+  }
+  for (void* memory : memories) rank.deregister_memory(comm, memory);
+  rank.meet("carried");
+  rank.close(pair);
+  rank.close(other);
+}
+
 void send_first(CaseRank& rank) {
   // A send without a receive is no error: NULL, or a request that completes when the receive comes.
   const CasePair pair = rank.connect_both();
@@ -324,6 +356,8 @@ std::vector<ConformanceCase> conformance_message_cases() {
       {"large-stream", "8 messages of 4 MiB are under way at once", large_stream},
       {"requests-32", "32 requests are under way at once", requests_32},
       {"more-than-fits", "what does not fit now gets a NULL request, never an error", more_than_fits},
+      {"left-alone", "receives are there for their sends though their owner calls nothing more, or looks elsewhere",
+       left_alone},
       {"send-first", "a send before its receive is no error", send_first},
       {"both-ways", "both directions carry messages at once", both_ways},
       {"too-long", "a send that is longer than its receive harms nobody, and is not silent", too_long},

@@ -25,7 +25,8 @@ class Deadline {
   void put_off(std::int64_t duration_ns) {
     if (at_ns_ != 0) at_ns_ += duration_ns;
   }
-  bool passed() const { return at_ns_ != 0 && now_ns() >= at_ns_; }
+  bool is_set() const { return at_ns_ != 0; }
+  bool passed() const { return is_set() && now_ns() >= at_ns_; }
 
  private:
   std::int64_t at_ns_ = 0;

@@ -13,11 +13,9 @@
 namespace meshbed::net {
 namespace {
 
-/// Clear-to-send writes are signalled this often: seldom enough to be free, often enough to drain the send queue.
-constexpr std::uint64_t kSignalEvery = 32;
-constexpr std::uint32_t kSendDepth = kRingEntries + 2 * kSignalEvery;
+constexpr std::uint32_t kSendDepth = kRingEntries + 2 * ReceiveConnection::kSignalEvery;
 constexpr std::uint32_t kInlineBytes = 2 * sizeof(ClearToSend);
-constexpr std::uint64_t kWritesOfReceive = 2;  // the keys for its rails, and its entries
+constexpr std::uint64_t kFirstEntryBytes = 4096;
 
 }  // namespace
 
@@ -75,13 +73,19 @@ Result<Request*> ReceiveConnection::post(std::span<const ReceivePart> parts) {
   const std::uint32_t slot = slot_of(next_entry_);
   stage(parts, slot);
   const bool has_keys = rails_ != 0 && stage_keys(parts, slot);
+  // One write is one piece of the ring; and who has no keys is none of those who have.
+  if (holds_back() && (slot < slot_of(told_entry_) || has_keys != staged_keys_) && !announce_staged()) return failure();
+  staged_keys_ = has_keys;
   for (std::size_t part = 0; part < parts.size(); ++part) {
     begin_event(request, parts[part].event,
                 {.index = part, .size_bytes = parts[part].size_bytes, .tag = parts[part].tag});
   }
-  if (has_keys && !announce_keys(slot, parts.size())) return failure();
-  if (!announce(slot, parts.size())) return failure();
   next_entry_ += parts.size();
+  if (may_hold_back()) {
+    hold_back();
+  } else if (!announce_staged()) {
+    return failure();
+  }
   return &request;
 }
 
@@ -170,6 +174,10 @@ void ReceiveConnection::completed(const ibv_wc& completion) {
   --awaited_;
   Request* request = pool_.find(completion.wr_id);
   if (request == nullptr) return;  // it ended with the connection
+  if (request->group >= told_entry_) {
+    disbelieve("the peer ended a receive that it had not been told of");
+    return;
+  }
   RailsOfParts rails{};
   if (!take_sizes(*request, ntohl(completion.imm_data), rails)) return;
   if (ledger_ == nullptr) {
@@ -186,6 +194,7 @@ void ReceiveConnection::complete(Request& request) {
   oldest_entry_ += parts;
   std::uint64_t bytes = 0;
   for (std::size_t part = 0; part < parts; ++part) bytes += request.sizes[part];
+  entry_bytes_ = std::min<std::uint64_t>(request.sizes[0], 2 * entry_bytes_ + kFirstEntryBytes);
   finish(request, bytes);
 }
 

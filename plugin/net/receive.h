@@ -2,6 +2,9 @@
 // The receiving end. A (grouped) receive posts one empty receive work request, for the immediate value that will end
 // it, and writes one clear-to-send entry per part into the sender's ring. Receives complete in the order of posting.
 // Cost of a receive: one ibv_post_recv, one ibv_post_send, one ibv_poll_cq.
+//
+// Where the sender knows of enough receives to go on with, more of them are held back, and written together when it
+// comes near the end of those (receive_announce.cpp).
 
 #include <array>
 #include <atomic>
@@ -26,11 +29,18 @@ struct ReceivePart {
   void* event;     // the profiler's parent event; nullptr: none
 };
 
+class Service;
 class Transport;
 
 class ReceiveConnection : public Connection {
  public:
   static constexpr ObjectKind kKind = ObjectKind::kReceive;
+  /// Clear-to-send writes are signalled this often: seldom enough to be free, often enough to drain the send queue.
+  static constexpr std::uint64_t kSignalEvery = 32;
+  /// As much as the fastest port carries in the time that a clear-to-send takes: 4 us at 400 Gb/s.
+  static constexpr std::uint64_t kEnoughBytes = 192 * 1024;
+  /// The keys for its rails, and its entries; the same for those that were held back before it.
+  static constexpr std::uint64_t kWritesOfReceive = 4;
   static Result<std::unique_ptr<ReceiveConnection>> create(LocalEnd local, const ConnectionSettings& settings);
   ~ReceiveConnection() override;
 
@@ -48,6 +58,8 @@ class ReceiveConnection : public Connection {
   std::uint64_t served() const { return oldest_entry_; }
   /// The sender stands on its new leg too: announces once more what is awaited.
   void announce_anew();
+  /// Announces what was held back at the look before this one already. False: nothing is. Takes its turn itself.
+  bool look_at_held();
   bool over() const { return failed(); }
   /// The sender has one more way, `sender`, beside the leg whose queue pair has the number `sender_leg`: our end of it.
   /// An error: not on this way.
@@ -140,10 +152,6 @@ class ReceiveConnection : public Connection {
   const char* problem_with(std::span<const ReceivePart> parts);
   [[gnu::cold, gnu::noinline]] Error refuse(std::span<const ReceivePart> parts, const char* problem);
   void stage(std::span<const ReceivePart> parts, std::uint32_t slot);
-  bool announce(std::uint32_t slot, std::size_t parts) {
-    return write_to_sender(slot * sizeof(ClearToSend), parts * sizeof(ClearToSend));
-  }
-  bool write_to_sender(std::uint64_t offset, std::size_t size_bytes);
   /// Over which rails each part came, besides the first way.
   using RailsOfParts = std::array<std::uint32_t, kMaxGroup>;
   bool take_sizes(Request& request, std::uint32_t immediate, RailsOfParts& rails);
@@ -151,6 +159,30 @@ class ReceiveConnection : public Connection {
   [[gnu::cold, gnu::noinline]] bool disbelieve(const char* problem);
   [[gnu::cold, gnu::noinline]] bool disbelieve(std::uint32_t size_bytes, std::uint32_t capacity_bytes);
   void complete(Request& request);
+
+  // --- clear-to-sends (receive_announce.cpp) ---
+  bool may_hold_back() const {
+    const std::uint64_t announced = told_entry_ - oldest_entry_, held = next_entry_ - told_entry_;
+    return held <= announced && (announced - 1) * entry_bytes_ >= kEnoughBytes && service_ != nullptr &&
+           !peer().wants_notice;
+  }
+  bool holds_back() const { return told_entry_ != next_entry_; }
+  void hold_back();
+  /// What is staged and not announced yet, which is something. Inlined: mostly it is the receive that is being posted.
+  [[gnu::always_inline]] bool announce_staged() {
+    const std::uint32_t slot = slot_of(told_entry_);
+    const std::size_t parts = next_entry_ - told_entry_;
+    if (staged_keys_ && !announce_keys(slot, parts)) return false;
+    if (!announce(slot, parts)) return false;
+    told_entry_ = next_entry_;
+    held_.store(Held::kNothing, std::memory_order_relaxed);
+    return true;
+  }
+  bool announce(std::uint32_t slot, std::size_t parts) {
+    return write_to_sender(slot * sizeof(ClearToSend), parts * sizeof(ClearToSend));
+  }
+  bool write_to_sender(std::uint64_t offset, std::size_t size_bytes);
+
   void release_parts(std::uint32_t slot, std::size_t parts);
 
   // --- rails (receive_rails.cpp) ---
@@ -166,7 +198,14 @@ class ReceiveConnection : public Connection {
 
   std::uint64_t next_entry_ = 0;
   std::uint64_t oldest_entry_ = 0;  // not received yet
-  std::uint64_t announced_ = 0;     // clear-to-send writes posted
+  std::uint64_t told_entry_ = 0;    // entries below are announced, those from here on staged and held back
+  /// What one brings, by the first parts of the last ones: falls at once, and grows by doubling.
+  std::uint64_t entry_bytes_ = 0;
+  bool staged_keys_ = false;  // those that are held back may be striped
+  /// For the announce desk: what is held back is seen first, and at the next look overdue.
+  enum class Held : std::uint8_t { kNothing, kSomething, kSeen };
+  std::atomic<Held> held_{Held::kNothing};
+  std::uint64_t announced_ = 0;  // clear-to-send writes posted
   std::uint64_t announced_done_ = 0;
   std::uint64_t depth_ = 0;
   std::uint64_t awaited_ = 0;                               // receive work requests without a completion
@@ -174,6 +213,7 @@ class ReceiveConnection : public Connection {
   std::uint32_t rails_ = 0;                                 // bit per rail that both ends may use
   std::unique_ptr<StripeLedger> ledger_;                    // where there is a rail
   Transport* transport_ = nullptr;                          // once it is enrolled
+  Service* service_ = nullptr;                              // likewise, where there is one
   std::atomic<bool> taken_up_{false};
   bool changes_chain_ = false;  // suspended because its sender goes another way round
   std::uint64_t session_ = 0;

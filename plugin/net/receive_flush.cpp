@@ -240,6 +240,7 @@ void ReceiveConnection::leave_devices() {
 }
 
 void ReceiveConnection::leg_lost() {
+  held_.store(Held::kNothing, std::memory_order_relaxed);  // announced anew, if ever, with all the others
   if (!failed()) leave_devices();
 }
 

@@ -15,6 +15,7 @@ namespace meshbed::net {
 void ReceiveConnection::enroll(Transport& transport) {
   session_ = session_number(peer(), leg().describe());
   transport_ = &transport;
+  service_ = transport.service();
   transport.sessions().add(session_, *this);
 }
 
@@ -52,11 +53,16 @@ std::optional<bool> ReceiveConnection::waits_longer() {
 }
 
 void ReceiveConnection::polled(int count) {
-  if (count == 0 && !impaired()) listen_to_silence();
+  if (impaired()) return;
+  if (count == 0) {
+    listen_to_silence();
+  } else if (holds_back() && !may_hold_back()) {
+    announce_staged();
+  }
 }
 
 void ReceiveConnection::probe() {
-  if (announced_ - announced_done_ >= depth_) return;
+  if (announced_ - announced_done_ + kWritesOfReceive >= depth_) return;
   ++announced_;
   post_probe(RequestPool::kControlBit | announced_);
 }
@@ -151,6 +157,7 @@ void ReceiveConnection::announce_anew() {
   for (const Request* request : unfinished()) {
     if (!announce(slot_of(request->group), request->parts)) return;
   }
+  told_entry_ = next_entry_;
   resume_flushes();
 }
 

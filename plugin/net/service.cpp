@@ -29,6 +29,14 @@ constexpr int kWaitPauseMs = 5;
 
 }  // namespace
 
+Service::Service(Transport& transport)
+    : transport_(transport),
+      scout_(transport),
+      survey_(transport, scout_),
+      way_watch_(transport, scout_),
+      resume_desk_(transport),
+      announce_desk_(transport.sessions()) {}
+
 Result<std::unique_ptr<Service>> Service::open(Transport& transport) {
   std::unique_ptr<Service> service(new Service(transport));
   for (const auto& device : transport.devices()) {
@@ -164,6 +172,9 @@ void Service::list_what_to_watch() {
   pause_ms_ = shaking_hands ? kHandshakePauseMs : has_callers ? kCallerPauseMs : -1;
   next_look_ = Deadline::in_ms(pause_ms_);
   if (!others_wait_ && !circuits_.empty()) pause_ms_ = RelayEnd::kLookPauseMs;
+  if (announce_desk_.busy() && (pause_ms_ < 0 || pause_ms_ > AnnounceDesk::kPauseMs)) {
+    pause_ms_ = AnnounceDesk::kPauseMs;
+  }
   list_holds_ = true;
 }
 
@@ -180,6 +191,9 @@ void Service::look_around(bool moving) {
   // time.
   if (others > 0 || (others_wait_ && next_look_.passed())) look_at_others();
   listen_to_silence();
+  if (!announce_desk_.busy()) return;
+  announce_desk_.advance();
+  list_holds_ = list_holds_ && announce_desk_.busy();
 }
 
 void Service::listen_to_silence() {

@@ -1,8 +1,8 @@
 #pragma once
 // The service: the one thread of a process, for others and for what happens to its ports. It answers who we are
 // (scout), opens circuits (relay desk) and moves their pieces, takes connections up again that lost their leg (resume
-// desk), and reads the devices' asynchronous events. Asleep unless there is something to do: completion channels,
-// sockets, events and a pipe wake it.
+// desk), announces receives that nobody comes back to (announce desk), and reads the devices' asynchronous events.
+// Asleep unless there is something to do: completion channels, sockets, events and a pipe wake it.
 
 #include <poll.h>
 
@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "plugin/base/result.h"
+#include "plugin/net/announce_desk.h"
 #include "plugin/net/relay_desk.h"
 #include "plugin/net/resume_desk.h"
 #include "plugin/net/scout.h"
@@ -44,18 +45,17 @@ class Service {
   WayWatch* way_watch() { return scout_problem_ ? nullptr : &way_watch_; }
   /// There is something to do. Any thread.
   void wake();
+  /// A receiving connection has begun to hold something back. Any thread.
+  void note_held() {
+    if (announce_desk_.watch()) wake();
+  }
   /// TCP, on every address: where circuits begin and connections are taken up again.
   std::uint16_t port() const { return desk_->port(); }
   /// Circuits through this process; only while its thread does not run.
   std::vector<CircuitState> circuits() const;
 
  private:
-  explicit Service(Transport& transport)
-      : transport_(transport),
-        scout_(transport),
-        survey_(transport, scout_),
-        way_watch_(transport, scout_),
-        resume_desk_(transport) {}
+  explicit Service(Transport& transport);
   void run();
   /// Moves the pieces of those circuits whose completion queues announced something; true: there may be more.
   bool move_circuits();
@@ -76,6 +76,7 @@ class Service {
   WayWatch way_watch_;
   std::optional<Error> scout_problem_;
   ResumeDesk resume_desk_;
+  AnnounceDesk announce_desk_;
   std::vector<verbs::CompletionChannel> channels_;
   std::unique_ptr<RelayDesk> desk_;
   std::vector<std::unique_ptr<Circuit>> circuits_;

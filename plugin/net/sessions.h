@@ -69,6 +69,11 @@ class Sessions {
     work(*found->second);
     return true;
   }
+  /// Likewise on each of them.
+  void for_each(const std::function<void(ReceiveConnection&)>& work) {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [session, connection] : connections_) work(*connection);
+  }
 
  private:
   static constexpr std::size_t kEndedKept = 4096;  // 64 KiB

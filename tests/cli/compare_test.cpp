@@ -232,6 +232,23 @@ TEST_CASE("runs agree whatever their queue pairs are numbered, in whatever order
   CHECK(differences({}, {}).empty());
 }
 
+TEST_CASE("clear-to-sends may be written together or one by one; none may be missing, and data may not be cut so") {
+  const std::vector<TracedMessage> data{message(7, 0, 64), message(7, 1, 64), message(7, 2, 64)};
+  const auto with = [&](std::vector<std::uint64_t> writes) {
+    std::vector<TracedMessage> run = data;
+    for (std::uint64_t at = 0; at < writes.size(); ++at) run.push_back(back(plain(message(7, at, writes[at]))));
+    return run;
+  };
+  CHECK(differences(with({32, 32, 32}), with({32, 64})).empty());
+  CHECK(differences(with({96}), with({64, 32})).empty());
+  CHECK(differences(with({32, 32, 32}), with({64})).size() == 1);
+  CHECK(differences(with({32, 32}), with({32, 40})).size() == 1);
+  // What ends in an immediate value is a message and its parts.
+  const std::vector<TracedMessage> parts{plain(message(7, 0, 32)), plain(message(7, 1, 32)), message(7, 2, 8)};
+  const std::vector<TracedMessage> whole{plain(message(7, 0, 64)), message(7, 1, 8)};
+  CHECK(differences(parts, whole).size() == 1);
+}
+
 TEST_CASE("the first message that differs is named: by its size, its opcode, its end, or that it is missing") {
   const std::vector<TracedMessage> sim{message(7, 0, 64), message(7, 1, 128)};
   CHECK(differences(sim, {message(17, 0, 64), message(17, 1, 127)}) ==
