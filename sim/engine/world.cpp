@@ -8,6 +8,7 @@
 #include "sim/engine/clock.h"
 #include "sim/engine/fabric.h"
 #include "sim/engine/network.h"
+#include "sim/engine/unused_code.h"
 #include "sim/engine/world_impl.h"
 
 namespace meshbed::sim {
@@ -28,6 +29,7 @@ Thread::~Thread() = default;
 World::World(WorldOptions options) : options_(std::move(options)) {
   MESHBED_CHECK_MSG(g_world == nullptr, "one World at a time");
   g_world = this;
+  let_go_of_unused_code();
   network_ = std::make_unique<Network>(options_.cluster);
   impl_ = std::make_unique<Impl>(*this);
   fabric_ =
