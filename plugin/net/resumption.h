@@ -69,7 +69,7 @@ class Resumption {
   std::size_t tried_first_ = 0;          // of them
   std::unique_ptr<ChainSearch> search_;  // after all cables of this round were tried
   Deadline search_ends_;
-  bool tried_chain_ = false;  // in this round; it was the one that the search found
+  bool tried_chain_ = false;             // in this round; it was the one that the search found
   std::optional<CircuitStart> circuit_;  // of leg_
   std::unique_ptr<Leg> leg_;
   std::unique_ptr<Connecting> connecting_;  // of leg_

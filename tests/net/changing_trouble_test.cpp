@@ -111,26 +111,26 @@ TEST_CASE("two ways: what is to be sent cannot be registered on the NIC of the n
 TEST_CASE(
     "two ways: memory that is first sent from on the new chain's NIC, which does not take it: back to the old one") {
   static int registered = 0;  // on the other NIC, by rank 0
-  const auto result =
-      run_traffic(balanced_ring(),
-                  {.flows = {{0, kAcross}, {1, kLoad}},
-                   .each_step =
-                       [](MeshRank&, int begun) {
-                         if (begun != 1) return;
-                         watch_registrations([](std::uint64_t size_bytes) {
-                           const bool of_user = current_rank() == 0 && size_bytes >= kMiB;
-                           return of_user && registered++ > 0 ? ENOMEM : 0;
-                         });
-                       },
-                   .after =
-                       [](MeshRank& rank, const Json& send) {
-                         CHECK(registered == 3);  // one was taken; one was not, nor without relaxed ordering; then no more
-                         CHECK(text_of(send, "way") == kByNode1);
-                         CHECK(send.at("state") == "up");
-                         CHECK(send.at("done") == kAcross.messages);
-                         CHECK(changes_of(send) == 2);
-                         CHECK(count(rank.infos(), "it goes back to the way before: the memory of 1048640 bytes") == 1);
-                       }});
+  const auto result = run_traffic(
+      balanced_ring(),
+      {.flows = {{0, kAcross}, {1, kLoad}},
+       .each_step =
+           [](MeshRank&, int begun) {
+             if (begun != 1) return;
+             watch_registrations([](std::uint64_t size_bytes) {
+               const bool of_user = current_rank() == 0 && size_bytes >= kMiB;
+               return of_user && registered++ > 0 ? ENOMEM : 0;
+             });
+           },
+       .after =
+           [](MeshRank& rank, const Json& send) {
+             CHECK(registered == 3);  // one was taken; one was not, nor without relaxed ordering; then no more
+             CHECK(text_of(send, "way") == kByNode1);
+             CHECK(send.at("state") == "up");
+             CHECK(send.at("done") == kAcross.messages);
+             CHECK(changes_of(send) == 2);
+             CHECK(count(rank.infos(), "it goes back to the way before: the memory of 1048640 bytes") == 1);
+           }});
   CHECK(result.outcome == OutcomeKind::kFinished);
 }
 
