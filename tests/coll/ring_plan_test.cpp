@@ -9,21 +9,12 @@
 #include <vector>
 
 #include "plugin/coll/plan.h"
+#include "tests/coll/contribution.h"
 
 using namespace meshbed::coll;
+using namespace meshbed::test;
 
 namespace {
-
-// An element is who has contributed to it, a bit for each rank, and who has more than once.
-struct Element {
-  std::uint64_t who = 0, twice = 0;
-  bool operator==(const Element&) const = default;
-};
-constexpr std::uint64_t kElementBytes = 8;
-Element contribution(int rank) { return {.who = std::uint64_t{1} << rank}; }
-Element together(const Element& one, const Element& other) {
-  return {.who = one.who | other.who, .twice = one.twice | other.twice | (one.who & other.who)};
-}
 
 struct Message {
   std::vector<Element> data;
