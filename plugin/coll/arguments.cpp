@@ -105,9 +105,14 @@ bool reduces(Collective collective) {
          collective == Collective::kReduce;
 }
 
+bool has_root(Collective collective) {
+  return collective == Collective::kBroadcast || collective == Collective::kReduce ||
+         collective == Collective::kGather || collective == Collective::kScatter;
+}
+
 Result<void> check_collective(const meshcoll_args& given, Collective collective, int rank, int world) {
-  auto valid = all_of(reduces(collective) ? check_reduction(given.dtype, given.op) : check_type(given.dtype),
-                      check_rank("root", given.root, 0, world));
+  auto valid = reduces(collective) ? check_reduction(given.dtype, given.op) : check_type(given.dtype);
+  if (valid && has_root(collective)) valid = check_rank("root", given.root, 0, world);
   if (!valid) return valid;
   const Blocks blocks = blocks_of(collective, world, rank == given.root);
   valid = all_of(check_buffer("send", given.send, given.count, given.dtype, blocks.sent),
@@ -158,7 +163,7 @@ Result<Operation> read_operation(const meshcoll_args& given, int rank, int world
   static_assert(static_cast<int>(Collective::kAllToAll) == MESHCOLL_ALL_TO_ALL &&
                 static_cast<int>(Collective::kScatter) == MESHCOLL_SCATTER);  // one numbering
   operation.collective = static_cast<Collective>(given.call);
-  operation.root = given.root;
+  if (has_root(operation.collective)) operation.root = given.root;
   auto valid = check_collective(given, operation.collective, rank, world);
   if (!valid) return valid.error();
   return operation;
@@ -199,8 +204,10 @@ Result<CommunicatorOptions> read_options(const meshcoll_options& given) {
                    std::to_string(nccl::kMaxRequests));
   }
   if (given.steps > 0) options.steps = given.steps;
-  if (given.connect_timeout_ms > 0) options.connect_timeout_ms = given.connect_timeout_ms;
-  if (given.operation_timeout_ms > 0) options.operation_timeout_ms = given.operation_timeout_ms;
+  // A year is for ever, and can be added to.
+  constexpr std::int64_t kLongestMs = 365LL * 24 * 3600 * 1000;
+  if (given.connect_timeout_ms > 0) options.connect_timeout_ms = std::min(given.connect_timeout_ms, kLongestMs);
+  if (given.operation_timeout_ms > 0) options.operation_timeout_ms = std::min(given.operation_timeout_ms, kLongestMs);
   if (given.algorithm != nullptr) {
     const auto choice = parse_algorithm(given.algorithm);
     if (!choice) {

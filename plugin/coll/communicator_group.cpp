@@ -3,12 +3,15 @@
 
 #include "plugin/base/check.h"
 #include "plugin/coll/communicator.h"
+#include "plugin/coll/frame.h"
 
 namespace meshbed::coll {
 namespace {
 
 // Before a text that says why there will be no group, where an address would stand.
 constexpr char kRefusal = '!';
+
+constexpr int kRebuiltRanksMost = kFrameBodyBytesMax / sizeof(std::uint32_t);
 
 std::string key_of(const std::string& group, int rank) { return group + "/" + std::to_string(rank); }
 
@@ -49,6 +52,10 @@ Result<std::unique_ptr<Communicator>> Communicator::create_group(const std::vect
 Result<std::unique_ptr<Communicator>> Communicator::rebuild() {
   abort("rebuild");
   if (store_ == nullptr) return create(options_);
+  if (options_.world > kRebuiltRanksMost) {
+    return Error{ErrorCode::kSystem, Scope::kJob,
+                 "rebuild: rank 0's list of survivors has room for " + std::to_string(kRebuiltRanksMost) + " ranks"};
+  }
   Result<std::vector<int>> survivors = std::vector<int>();
   service_->call([&] { survivors = store_->agree_on_survivors(options_.connect_timeout_ms); });
   if (survivors) return meet(*survivors, "rebuild");
@@ -66,13 +73,20 @@ Result<std::unique_ptr<Communicator>> Communicator::meet(const std::vector<int>&
   options.world = static_cast<int>(members.size());
   if (options.world == 1) return create(options);
   Result<std::unique_ptr<StoreServer>> server = std::unique_ptr<StoreServer>();
-  service_->call([&] { server = meet_group(members, name, &options); });
-  if (!server) {
+  service_->call([&] {
+    server = meet_group(members, name, &options);
+    if (server) return;
     Error error = server.error();
+    if (store_->failure() && store_->failure_is_abort()) error.code = ErrorCode::kClosed;
     error.text = name + ": " + error.text;
-    return error;
-  }
-  return create(options, std::move(*server));
+    server = error;
+  });
+  if (!server) return server.error();
+  auto made = create(options, std::move(*server));
+  if (made) return made;
+  Error error = made.error();
+  error.text = name + ", whose rank 0 is rank " + std::to_string(members.front()) + " here: " + error.text;
+  return error;
 }
 
 /// The first member's server; the others learn its address.

@@ -38,8 +38,9 @@ std::uint64_t slot_bytes_of(const Schedule& schedule, const StreamMemory& stream
 
 bool uses(const Schedule& schedule, const StreamMemory& stream, Place place) {
   return std::any_of(schedule.transfers.begin(), schedule.transfers.end(), [&](const Transfer& transfer) {
-    // What is reduced lands in a slot.
-    return goes_over(transfer, stream) && transfer.place == place && !transfer.reduces;
+    // What is reduced lands in a slot; of an empty range there is nothing to send, and may be no memory. No round has
+    // longer ones than the first.
+    return goes_over(transfer, stream) && transfer.place == place && !transfer.reduces && transfer.range.count > 0;
   });
 }
 

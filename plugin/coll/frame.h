@@ -27,7 +27,7 @@ enum class FrameType : std::uint8_t {
   kBarrier,
   kExpired,
   kFail,    // rank to rank 0: the communicator is broken; request 1: somebody wanted it so
-  kFailed,  // its answer to all: request is the rank at fault plus one, and kAbortedBit
+  kFailed,  // its answer to all: request is the rank that told plus one, and kAbortedBit
   kBye,
   kWaits,     // rank to rank 0: it has waited for others for long, first for rank u32; with an empty body: no longer
   kRebuild,   // rank to rank 0: it goes on with whoever else asks within u32 ms; answered by kValue: u32 for each

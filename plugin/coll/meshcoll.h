@@ -130,7 +130,8 @@ typedef uint64_t meshcoll_handle;
 typedef struct {
   size_t struct_bytes;
   meshcoll_result result;
-  int peer;              /* the rank that failed, was waited for or aborted; -1: none, or several */
+  int peer;              /* the rank that failed, was waited for or aborted, as this rank saw it; where another rank saw
+                            it first and told: that one, and the text has its words; -1: none, or several */
   const char* operation; /* "all_reduce", "group_call", ...; "" where it was none of these */
   uint64_t sequence;     /* of these on this communicator, from 1 */
   const char* text;      /* meshcoll_last_error() */
@@ -158,7 +159,8 @@ meshcoll_result meshcoll_mesh_group(meshcoll_comm* comm, const char* mesh, const
  * be gone is left behind after connect_timeout_ms, and told so if it calls later. The survivors agree through rank 0:
  * where that is the rank that died, this is MESHCOLL_NET, and a new meshcoll_init elsewhere the way on. */
 meshcoll_result meshcoll_rebuild(meshcoll_comm* comm, meshcoll_comm** survivors);
-/* Of `comm`, or of the last failed meshcoll_init of this copy where comm is NULL. Valid until the next call. */
+/* Of `comm`, or of the last failed meshcoll_init of this copy where comm is NULL. Valid until the next call, which may
+ * be another thread's _wait: where several threads wait, one of them reads. */
 const char* meshcoll_last_error(meshcoll_comm* comm);
 /* The same error in parts; result is MESHCOLL_OK where there was none. */
 meshcoll_result meshcoll_get_error(meshcoll_comm* comm, meshcoll_error* error);

@@ -20,7 +20,7 @@ struct WarnBoard {
   std::string last;
 };
 WarnBoard g_warns;
-std::atomic<int> g_rank{0};
+std::atomic<int> g_rank{-1};
 
 void log_from_plugin(int level, unsigned long /*flags*/, const char* file, int line, const char* format, ...)
     __attribute__((format(printf, 5, 6)));
@@ -46,7 +46,9 @@ void log_from_plugin(int level, unsigned long /*flags*/, const char* file, int l
 }  // namespace
 
 void begin_plugin_log(int rank) {
-  g_rank.store(rank, std::memory_order_relaxed);
+  // In a group a rank has another number, and is the same process.
+  int unknown = -1;
+  g_rank.compare_exchange_strong(unknown, rank, std::memory_order_relaxed);
   // NCCL's levels; case does not matter there either.
   const char* wanted = std::getenv("NCCL_DEBUG");
   if (wanted == nullptr) return;

@@ -32,6 +32,12 @@ std::vector<int> ranks_in(std::string_view body) {
   return ranks;
 }
 
+/// At most seven weeks.
+std::string encode_ms(std::int64_t timeout_ms) {
+  constexpr std::int64_t kMost = std::numeric_limits<std::uint32_t>::max();
+  return encode_u32(static_cast<std::uint32_t>(std::min(timeout_ms, kMost)));
+}
+
 }  // namespace
 
 Result<std::unique_ptr<StoreClient>> StoreClient::connect(const std::string& address, const Identity& identity,
@@ -62,13 +68,18 @@ Error StoreClient::lost() {
 }
 
 Result<void> StoreClient::send(const Frame& frame) {
+  if (!write(frame)) return lost();
+  return ok();
+}
+
+bool StoreClient::write(const Frame& frame) {
   std::string bytes = encode(frame);
   const std::lock_guard<std::mutex> lock(sending_);
   const Deadline deadline = Deadline::after_ms(kSendTimeoutMs);
   for (;;) {
     const Socket::Outcome outcome = socket_.write_from(&bytes);
-    if (outcome == Socket::Outcome::kMoved) return ok();
-    if (outcome == Socket::Outcome::kClosed || deadline.passed()) return lost();
+    if (outcome == Socket::Outcome::kMoved) return true;
+    if (outcome == Socket::Outcome::kClosed || deadline.passed()) return false;
     socket_.wait_for(POLLOUT, deadline.remaining_ms());
   }
 }
@@ -167,8 +178,7 @@ Result<std::string> StoreClient::get(const std::string& key, Deadline deadline) 
 
 Result<void> StoreClient::barrier(std::int64_t timeout_ms, std::int64_t long_wait_ms) {
   const std::uint32_t request = next_request_++;
-  const auto limit = static_cast<std::int64_t>(std::numeric_limits<std::uint32_t>::max());
-  auto sent = send({FrameType::kBarrier, request, encode_u32(static_cast<std::uint32_t>(std::min(timeout_ms, limit)))});
+  auto sent = send({FrameType::kBarrier, request, encode_ms(timeout_ms)});
   if (!sent) return sent.error();
   const Deadline deadline = timeout_ms > 0 ? Deadline::after_ms(timeout_ms + kAnswerMarginMs) : Deadline::never();
   std::optional<LongWait> wait;
@@ -217,16 +227,21 @@ Result<std::vector<int>> StoreClient::waits_behind(int rank) {
 
 Result<std::vector<int>> StoreClient::agree_on_survivors(std::int64_t timeout_ms) {
   const std::uint32_t request = next_request_++;
-  auto sent = send({FrameType::kRebuild, request, encode_u32(static_cast<std::uint32_t>(timeout_ms))});
+  auto sent = send({FrameType::kRebuild, request, encode_ms(timeout_ms)});
   if (!sent) return sent.error();
   const Deadline deadline = Deadline::after_ms(timeout_ms + kAnswerMarginMs);
-  while (answers_.empty() || answers_.back().request != request) {
+  const auto find_answer = [&] {
+    return std::find_if(answers_.begin(), answers_.end(),
+                        [&](const Answer& answer) { return answer.request == request; });
+  };
+  auto found = find_answer();
+  for (; found == answers_.end(); found = find_answer()) {
     if (deadline.passed()) return silent(timeout_ms + kAnswerMarginMs);
     auto polled = poll(deadline.remaining_ms());
     if (!polled) return polled.error();
   }
-  const Answer answer = std::move(answers_.back());
-  answers_.pop_back();
+  const Answer answer = std::move(*found);
+  answers_.erase(found);
   if (answer.expired) return Error{ErrorCode::kRemote, Scope::kJob, answer.text};
   failure_.reset();
   failed_rank_ = -1;
@@ -279,7 +294,7 @@ void StoreClient::abort(const std::string& text) {
     abort_text_ = text.substr(0, kAnnouncementBytesMax);
     aborted_.store(true, std::memory_order_release);
   }
-  (void)send({FrameType::kFail, 1, abort_text_});  // as above
+  (void)write({FrameType::kFail, 1, abort_text_});  // as above
 }
 
 }  // namespace meshbed::coll

@@ -71,7 +71,7 @@ class StoreClient {
   Result<void> poll(int timeout_ms);
   /// The first announced failure ("rank 2: ..."), once poll() has received it.
   const std::optional<std::string>& failure() const { return failure_; }
-  /// The rank at fault, 0 where its store is gone; and whether it wanted this.
+  /// The rank that told, 0 where its store is gone; and whether it wanted this.
   int failed_rank() const { return failed_rank_; }
   bool failure_is_abort() const { return failure_is_abort_; }
 
@@ -85,6 +85,8 @@ class StoreClient {
   StoreClient(std::string address, int rank, Socket socket)
       : address_(std::move(address)), rank_(rank), socket_(std::move(socket)) {}
   Result<void> send(const Frame& frame);
+  /// False: the connection is lost. Any thread.
+  bool write(const Frame& frame);
   Result<void> await_welcome(Deadline deadline);
   Result<std::string> ask_who_waits(const std::string& question);
   Result<void> handle(Frame frame);

@@ -79,10 +79,13 @@ Result<void> Reaching::go_round(Error no_path) {
 
 /// There must be a scout.
 void Reaching::begin_search(Error no_path, bool afresh) {
-  search_ = std::make_unique<ChainSearch>(transport_, *transport_.service()->scout(), peer_, dev_,
-                                          ChainSearch::kFirstNeighboursLatestMs);
-  no_path_ = std::move(no_path);
   const std::int64_t timeout_ms = transport_.config().number(Variable::kConnectTimeoutSec) * 1000;
+  // A chain that is known must be used in time.
+  const std::int64_t longest_ms = timeout_ms > 0 ? timeout_ms / 4 : ChainSearch::kFirstNeighboursLatestMs;
+  search_ = std::make_unique<ChainSearch>(transport_, *transport_.service()->scout(), peer_, dev_,
+                                          std::min(longest_ms, ChainSearch::kFirstNeighboursLatestMs));
+  no_path_ = std::move(no_path);
+  refusal_.clear();
   give_up_ = Deadline::in_ms(timeout_ms);
   look_further_ = Deadline::in_ms(timeout_ms - std::min(kLookFurtherMs, timeout_ms / 2));
   rests_ = false;
@@ -195,8 +198,8 @@ Result<void> Reaching::try_another(Error error) {
   }
   if (search_ != nullptr && !give_up_.passed()) {
     MESHBED_INFO("%s", error.text.c_str());
+    if (through_) refusal_ = std::move(error.text);
     abandon();
-    refusal_ = std::move(error.text);
     rest();
     return ok();
   }
@@ -233,7 +236,11 @@ Result<std::unique_ptr<Endpoint>> Reaching::advance() {
     if (connected && connecting_->is_kept()) {
       if (!rails_joined()) return std::unique_ptr<Endpoint>();
       // Its cable was pulled meanwhile, and another way is being looked for: this READY would never arrive.
-      if (search_ != nullptr && !connection_->local().stands(nics_)) return std::unique_ptr<Endpoint>();
+      if (search_ != nullptr && !connection_->local().stands(nics_)) {
+        if (!give_up_.passed()) return std::unique_ptr<Endpoint>();
+        abandon();
+        continue;
+      }
       connecting_->go_ahead();
       continue;
     }

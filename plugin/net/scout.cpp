@@ -162,20 +162,18 @@ bool Scout::advance(Survey& survey) {
 }
 
 void Scout::take_in(std::span<const std::uint8_t> datagram, const SocketAddress& from, Survey& survey) {
-  const std::vector<Nic>& nics = transport_.nics();
-  bool neighbour = false, ourselves = false;
-  for (const Nic& nic : nics) {
-    for (const IpPrefix& prefix : nic.addresses) {
-      if (!contains(prefix, from.address)) continue;
-      neighbour = true;
-      ourselves = ourselves || prefix.address == from.address;
-      if (ourselves) continue;
-      const std::lock_guard lock(mutex_);
-      Neighbourhood& there = neighbourhood_of(prefix);
-      there.heard_ns = now_ns();
-      there.silent = false;
-    }
-  }
+  const auto nics = transport_.recent_nics();
+  const auto holds = [&](const auto& condition) {
+    return std::any_of(nics->begin(), nics->end(), [&](const Nic& nic) {
+      return std::any_of(nic.addresses.begin(), nic.addresses.end(), condition);
+    });
+  };
+  const bool ourselves = holds([&](const IpPrefix& prefix) { return prefix.address == from.address; });
+  const bool neighbour = holds([&](const IpPrefix& prefix) {
+    if (!contains(prefix, from.address)) return false;
+    if (!ourselves) note_heard(prefix);
+    return true;
+  });
   // Only cables count: what comes in from elsewhere, over the management network for one, is none of ours.
   if (!neighbour && !is_link_local(from.address)) return;
   if (const auto beacon = decode_beacon(datagram)) {
@@ -347,6 +345,13 @@ void Scout::forget() {
   atlas_ = {};
 }
 
+void Scout::note_heard(const IpPrefix& own) {
+  const std::lock_guard lock(mutex_);
+  Neighbourhood& there = neighbourhood_of(own);
+  there.heard_ns = now_ns();
+  there.silent = false;
+}
+
 Scout::Neighbourhood& Scout::neighbourhood_of(const IpPrefix& own) {
   const auto known = std::find_if(neighbourhoods_.begin(), neighbourhoods_.end(), [&](const Neighbourhood& one) {
     return one.subnet.length_bits == own.length_bits && contains(one.subnet, own.address);
@@ -361,7 +366,7 @@ bool Scout::expects_more(std::int64_t since_ns, std::int64_t patience_ms) {
   const std::lock_guard lock(mutex_);
   for (const PeerAddress& port : own) {
     // Over IPv6 they speak from addresses of the link, which say nothing of the subnet.
-    if (port.prefix.address.family != Family::kIpv4) continue;
+    if (port.prefix.address.family != Family::kIpv4 || !everybody_on(port.prefix)) continue;
     Neighbourhood& there = neighbourhood_of(port.prefix);
     if (there.heard_ns >= since_ns || there.silent) continue;
     there.silent = too_late;

@@ -72,6 +72,7 @@ class Scout {
   };
   void take_in(std::span<const std::uint8_t> datagram, const SocketAddress& from, Survey& survey);
   struct Neighbourhood;
+  void note_heard(const IpPrefix& own);
   /// Under the lock.
   Neighbourhood& neighbourhood_of(const IpPrefix& own);
   struct Inquiry {

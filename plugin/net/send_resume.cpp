@@ -296,7 +296,7 @@ bool SendConnection::goes_back_for(const SendArguments& send) {
            .text = ends_text() + ": it goes back to the way before: " + send.memory->problem_on(device()),
            .os_errno = 0},
           LogLevel::kInfo);
-  changing_ = !chains->empty();
+  changing_ = !chains->empty() && is_relayed();
   resumption_ = std::make_unique<Resumption>(*origin_, settings().leg, lost_ways_, std::move(*chains));
   return true;
 }

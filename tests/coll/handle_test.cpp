@@ -1,7 +1,9 @@
 // Calls that are started and waited for later: their order, their handles, their deadlines.
 #include <doctest/doctest.h>
 
+#include <cstdint>
 #include <latch>
+#include <limits>
 #include <vector>
 
 #include "tests/coll/rank_threads.h"
@@ -243,5 +245,23 @@ TEST_CASE("a call's own deadline holds from when it was made, and the error tell
     CHECK(meshcoll_wait(comm, third, -1) == MESHCOLL_TIMEOUT);
     CHECK_MESSAGE(contains(error_of(comm), "broken since an earlier error: send_recv 3"), error_of(comm));
     late.count_down();
+  });
+}
+
+TEST_CASE("what a call has not is not looked at, and for ever may be said in milliseconds") {
+  loopback::configure({});
+  const auto for_ever = [](meshcoll_options& options) {
+    options.connect_timeout_ms = options.operation_timeout_ms = std::numeric_limits<std::int64_t>::max();
+  };
+  run_ranks(2, for_ever, [](meshcoll_comm* comm, int rank) {
+    const std::vector<float> sent(kCount, static_cast<float>(rank + 1));
+    std::vector<float> received(kCount);
+    meshcoll_args args = args_of(MESHCOLL_ALL_REDUCE, sent, received);
+    args.root = -1;
+    meshcoll_handle handle = 0;
+    REQUIRE_MESSAGE(meshcoll_start(comm, &args, &handle) == MESHCOLL_OK, error_of(comm));
+    CHECK(meshcoll_wait(comm, handle, -1) == MESHCOLL_OK);
+    CHECK(received == std::vector<float>(kCount, 3));
+    CHECK(meshcoll_barrier(comm) == MESHCOLL_OK);
   });
 }

@@ -199,6 +199,7 @@ int accept(void* listen_comm, void** recv_comm, NetDeviceHandle**) {
 
 int register_memory(void* comm, void* data, std::size_t size, int type, void** handle) {
   if (type != kPtrHost) return refuse("memory of type %d", type);
+  if (data == nullptr) return refuse("memory without an address");
   *handle = new Registration{comm, static_cast<char*>(data), size};
   ++state().open;
   ++state().registered;

@@ -343,6 +343,15 @@ TEST_CASE("every operation, type and reduction on 2 and 3 channels and with the 
   every_type({.ranks = 4, .channels = 3, .steps = 2, .slice_bytes = 64}, {2, 997});
 }
 
+// The long one of these two is too long for Valgrind and ThreadSanitizer (tests/CMakeLists.txt).
+TEST_CASE("every operation, type and reduction by every algorithm on a plugin that hesitates, for one size") {
+  loopback::configure({.seed = 7, .delay_percent = 40});
+  for (const char* algorithm : {"tree", "halving-doubling", "direct"}) {
+    every_type({.ranks = 3, .channels = 2, .steps = 3, .slice_bytes = 100, .algorithm = algorithm}, {301});
+  }
+  loopback::configure({});
+}
+
 TEST_CASE("a plugin that hesitates and completes late changes no bit of any type") {
   for (std::uint64_t seed = 1; seed <= 3; ++seed) {
     loopback::configure({.seed = seed, .delay_percent = 40});
