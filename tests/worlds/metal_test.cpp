@@ -75,7 +75,8 @@ void runs_alike_on_metal(const std::string& node0, const std::string& node1) {
   const json theirs = json::parse(text_of(emulated_run() + "/summary.json"));
   CHECK(ours.at("world") == "metal");
   CHECK(ours.at("wrong") == 0);
-  for (const char* key : {"plugin_sha256", "engine_sha256", "digest", "data", "messages"}) {
+  // How many clear-to-sends went together is the moment's: compare counts them one by one.
+  for (const char* key : {"plugin_sha256", "engine_sha256", "digest", "data"}) {
     CHECK_MESSAGE(ours.at(key) == theirs.at(key), key);
   }
   const CommandResult joined =
