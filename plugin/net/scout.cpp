@@ -168,12 +168,7 @@ void Scout::take_in(std::span<const std::uint8_t> datagram, const SocketAddress&
       return std::any_of(nic.addresses.begin(), nic.addresses.end(), condition);
     });
   };
-  const bool ourselves = holds([&](const IpPrefix& prefix) { return prefix.address == from.address; });
-  const bool neighbour = holds([&](const IpPrefix& prefix) {
-    if (!contains(prefix, from.address)) return false;
-    if (!ourselves) note_heard(prefix);
-    return true;
-  });
+  const bool neighbour = holds([&](const IpPrefix& prefix) { return contains(prefix, from.address); });
   // Only cables count: what comes in from elsewhere, over the management network for one, is none of ours.
   if (!neighbour && !is_link_local(from.address)) return;
   if (const auto beacon = decode_beacon(datagram)) {
@@ -345,13 +340,6 @@ void Scout::forget() {
   atlas_ = {};
 }
 
-void Scout::note_heard(const IpPrefix& own) {
-  const std::lock_guard lock(mutex_);
-  Neighbourhood& there = neighbourhood_of(own);
-  there.heard_ns = now_ns();
-  there.silent = false;
-}
-
 Scout::Neighbourhood& Scout::neighbourhood_of(const IpPrefix& own) {
   const auto known = std::find_if(neighbourhoods_.begin(), neighbourhoods_.end(), [&](const Neighbourhood& one) {
     return one.subnet.length_bits == own.length_bits && contains(one.subnet, own.address);
@@ -365,10 +353,13 @@ bool Scout::expects_more(std::int64_t since_ns, std::int64_t patience_ms) {
   bool more = false;
   const std::lock_guard lock(mutex_);
   for (const PeerAddress& port : own) {
-    // Over IPv6 they speak from addresses of the link, which say nothing of the subnet.
-    if (port.prefix.address.family != Family::kIpv4 || !everybody_on(port.prefix)) continue;
+    if (!everybody_on(port.prefix)) continue;
     Neighbourhood& there = neighbourhood_of(port.prefix);
-    if (there.heard_ns >= since_ns || there.silent) continue;
+    const bool on_the_map = std::any_of(atlas_.nodes().begin(), atlas_.nodes().end(), [&](const AtlasNode& known) {
+      return known.node != transport_.node() && shared_address({port}, known.addresses) != nullptr;
+    });
+    if (on_the_map) there.silent = false;
+    if (on_the_map || there.silent) continue;
     there.silent = too_late;
     more = more || !too_late;
   }

@@ -51,8 +51,8 @@ class Scout {
   std::optional<AtlasNode> find(std::uint64_t node) const;
   /// Draws the map anew.
   void forget();
-  /// Whether there is a subnet of ours on which nobody was heard since then, and from which word may still come, up to
-  /// so much later. Who was waited for in vain once is not waited for again before he is heard.
+  /// Whether there is a subnet of ours of which nobody is on the map, and from which word may still come, up to so much
+  /// later. Who was waited for in vain once is not waited for again before he is there.
   bool expects_more(std::int64_t since_ns, std::int64_t patience_ms);
   /// Nodes that answered so far, for an error's text.
   std::size_t known_nodes() const;
@@ -72,7 +72,6 @@ class Scout {
   };
   void take_in(std::span<const std::uint8_t> datagram, const SocketAddress& from, Survey& survey);
   struct Neighbourhood;
-  void note_heard(const IpPrefix& own);
   /// Under the lock.
   Neighbourhood& neighbourhood_of(const IpPrefix& own);
   struct Inquiry {
@@ -106,7 +105,6 @@ class Scout {
   std::vector<Inquiry> inquiries_;  // one a session
   struct Neighbourhood {
     IpPrefix subnet;
-    std::int64_t heard_ns = -1;
     bool silent = false;  // was waited for in vain
   };
   std::vector<Neighbourhood> neighbourhoods_;
