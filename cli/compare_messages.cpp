@@ -44,10 +44,12 @@ bool is_probe(const TracedMessage& message) {
 
 using Streams = std::map<Route, std::vector<Stream>>;
 
-/// Nothing but clear-to-sends: plain writes of whole entries, or of the keys beside them, which are as long.
+/// Nothing but clear-to-sends: plain writes of whole entries, or of the keys beside them, which are as long; no more of
+/// them than a ring has, so that data is not taken for them.
 bool announces(const Stream& stream) {
   return std::all_of(stream.begin(), stream.end(), [](const TracedMessage* each) {
-    return each->opcode == IBV_WR_RDMA_WRITE && !failed(*each) && each->payload_bytes % sizeof(net::ClearToSend) == 0;
+    return each->opcode == IBV_WR_RDMA_WRITE && !failed(*each) && each->payload_bytes % sizeof(net::ClearToSend) == 0 &&
+           each->payload_bytes <= net::kRingEntries * sizeof(net::ClearToSend);
   });
 }
 

@@ -1,7 +1,9 @@
 #include "plugin/coll/executor.h"
 
 #include <array>
+#include <map>
 #include <optional>
+#include <utility>
 
 #include "plugin/coll/long_wait.h"
 
@@ -43,11 +45,14 @@ int awaited(const Lanes& lanes) {
 /// By lane: the last ones before it on its connections, whose messages match in order. Its own index: none.
 std::vector<std::array<std::size_t, 2>> predecessors(const Lanes& lanes) {
   std::vector<std::array<std::size_t, 2>> before(lanes.size());
+  std::array<std::map<const void*, std::size_t>, 2> last;
   for (std::size_t i = 0; i < lanes.size(); ++i) {
-    before[i] = {i, i};
-    for (std::size_t j = 0; j < i; ++j) {
-      if (lanes[i]->send_comm() != nullptr && lanes[j]->send_comm() == lanes[i]->send_comm()) before[i][0] = j;
-      if (lanes[i]->recv_comm() != nullptr && lanes[j]->recv_comm() == lanes[i]->recv_comm()) before[i][1] = j;
+    const std::array<const void*, 2> comms{lanes[i]->send_comm(), lanes[i]->recv_comm()};
+    for (std::size_t way = 0; way < comms.size(); ++way) {
+      before[i][way] = i;
+      if (comms[way] == nullptr) continue;
+      const auto [known, first] = last[way].try_emplace(comms[way], i);
+      if (!first) before[i][way] = std::exchange(known->second, i);
     }
   }
   return before;

@@ -260,9 +260,9 @@ meshcoll_result wait_for(meshcoll_comm* comm, meshcoll_handle handle, std::int64
   return in_time ? result : MESHCOLL_IN_PROGRESS;
 }
 
-Result<void> hand_out_group(Result<std::unique_ptr<Communicator>> made, meshcoll_comm** group) {
+Result<void> hand_over(Result<std::unique_ptr<Communicator>> made, meshcoll_comm** comm) {
   if (!made) return made.error();
-  *group = *made != nullptr ? wrap(std::move(*made)) : nullptr;
+  *comm = *made != nullptr ? wrap(std::move(*made)) : nullptr;
   return ok();
 }
 
@@ -293,7 +293,7 @@ meshcoll_result meshcoll_init(const meshcoll_options* options, meshcoll_comm** c
     if (options == nullptr || comm == nullptr) return invalid("options or comm is null");
     auto read = meshbed::coll::read_options(*options);
     if (!read) return read.error();
-    return hand_out_group(Communicator::create(*read), comm);
+    return hand_over(Communicator::create(*read), comm);
   };
   const Result<void> result = contained(make, none);
   if (result) return MESHCOLL_OK;
@@ -320,7 +320,7 @@ int meshcoll_world(const meshcoll_comm* comm) { return is_live(comm) ? comm->com
 meshcoll_result meshcoll_split(meshcoll_comm* comm, int color, int key, meshcoll_comm** group) {
   return at_boundary(comm, [&](CallPointer&) -> Result<void> {
     if (group == nullptr) return invalid("group is null");
-    return hand_out_group(comm->communicator->split(color, key), group);
+    return hand_over(comm->communicator->split(color, key), group);
   });
 }
 
@@ -331,14 +331,14 @@ meshcoll_result meshcoll_mesh_group(meshcoll_comm* comm, const char* mesh, const
     if (!grid) return grid.error();
     const auto members = grid->group_of(comm->communicator->rank(), axes);
     if (!members) return members.error();
-    return hand_out_group(comm->communicator->create_group(*members), group);
+    return hand_over(comm->communicator->create_group(*members), group);
   });
 }
 
 meshcoll_result meshcoll_rebuild(meshcoll_comm* comm, meshcoll_comm** survivors) {
   return at_boundary(comm, [&](CallPointer&) -> Result<void> {
     if (survivors == nullptr) return invalid("survivors is null");
-    return hand_out_group(comm->communicator->rebuild(), survivors);
+    return hand_over(comm->communicator->rebuild(), survivors);
   });
 }
 

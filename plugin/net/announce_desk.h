@@ -1,8 +1,9 @@
 #pragma once
 // Where receives are announced that their connections held back (receive.h) and their owners do not come back to: they
 // may wait for something else entirely, which may wait for these. Belongs to the service's thread, which looks every
-// 5 ms while anybody holds something back: so nothing is held for longer than two looks, and a stream costs a look, not
-// a wake a message. After 100 ms without any it is asleep until watch().
+// 5 ms while anybody holds something back: so nothing is held for longer than two looks, unless what else that thread
+// does takes longer, and a stream costs a look, not a wake a message. After 100 ms without any it is asleep until
+// watch().
 
 #include <atomic>
 

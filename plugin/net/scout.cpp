@@ -71,6 +71,13 @@ std::optional<IpAddress> everybody_on(const IpPrefix& prefix) {
   return address;
 }
 
+template <typename Condition>
+bool any_address(const std::vector<Nic>& nics, const Condition& condition) {
+  return std::any_of(nics.begin(), nics.end(), [&](const Nic& nic) {
+    return std::any_of(nic.addresses.begin(), nic.addresses.end(), condition);
+  });
+}
+
 /// A beacon's bytes, with their room.
 struct Encoded {
   explicit Encoded(const Beacon& beacon) : size(encode_beacon(beacon, buffer)) {}
@@ -162,13 +169,8 @@ bool Scout::advance(Survey& survey) {
 }
 
 void Scout::take_in(std::span<const std::uint8_t> datagram, const SocketAddress& from, Survey& survey) {
-  const auto nics = transport_.recent_nics();
-  const auto holds = [&](const auto& condition) {
-    return std::any_of(nics->begin(), nics->end(), [&](const Nic& nic) {
-      return std::any_of(nic.addresses.begin(), nic.addresses.end(), condition);
-    });
-  };
-  const bool neighbour = holds([&](const IpPrefix& prefix) { return contains(prefix, from.address); });
+  const bool neighbour =
+      any_address(*transport_.recent_nics(), [&](const IpPrefix& prefix) { return contains(prefix, from.address); });
   // Only cables count: what comes in from elsewhere, over the management network for one, is none of ours.
   if (!neighbour && !is_link_local(from.address)) return;
   if (const auto beacon = decode_beacon(datagram)) {
@@ -189,10 +191,8 @@ void Scout::take_query(const Beacon& query, const SocketAddress& from) {
   if ((of_our_node && !of_sibling) || query.hops >= query.hop_limit) return;
   // What our node hands on comes back likewise, and was heard over a cable before: perhaps by more questions ago than
   // anybody remembers.
-  const auto is_own = [&](const IpPrefix& prefix) { return prefix.address == from.address; };
-  const bool from_our_node = std::any_of(transport_.nics().begin(), transport_.nics().end(), [&](const Nic& nic) {
-    return std::any_of(nic.addresses.begin(), nic.addresses.end(), is_own);
-  });
+  const bool from_our_node =
+      any_address(*transport_.recent_nics(), [&](const IpPrefix& prefix) { return prefix.address == from.address; });
   if (from_our_node && !of_sibling) return;
   {
     const std::lock_guard lock(mutex_);
@@ -340,13 +340,6 @@ void Scout::forget() {
   atlas_ = {};
 }
 
-Scout::Neighbourhood& Scout::neighbourhood_of(const IpPrefix& own) {
-  const auto known = std::find_if(neighbourhoods_.begin(), neighbourhoods_.end(), [&](const Neighbourhood& one) {
-    return one.subnet.length_bits == own.length_bits && contains(one.subnet, own.address);
-  });
-  return known != neighbourhoods_.end() ? *known : neighbourhoods_.emplace_back(Neighbourhood{.subnet = own});
-}
-
 bool Scout::expects_more(std::int64_t since_ns, std::int64_t patience_ms) {
   const std::vector<PeerAddress> own = own_addresses();
   const bool too_late = now_ns() - since_ns > patience_ms * 1'000'000;
@@ -354,13 +347,13 @@ bool Scout::expects_more(std::int64_t since_ns, std::int64_t patience_ms) {
   const std::lock_guard lock(mutex_);
   for (const PeerAddress& port : own) {
     if (!everybody_on(port.prefix)) continue;
-    Neighbourhood& there = neighbourhood_of(port.prefix);
+    const auto silent = std::find(silent_.begin(), silent_.end(), port.prefix);
     const bool on_the_map = std::any_of(atlas_.nodes().begin(), atlas_.nodes().end(), [&](const AtlasNode& known) {
       return known.node != transport_.node() && shared_address({port}, known.addresses) != nullptr;
     });
-    if (on_the_map) there.silent = false;
-    if (on_the_map || there.silent) continue;
-    there.silent = too_late;
+    if (on_the_map && silent != silent_.end()) silent_.erase(silent);
+    if (on_the_map || silent != silent_.end()) continue;
+    if (too_late) silent_.push_back(port.prefix);
     more = more || !too_late;
   }
   return more;

@@ -71,9 +71,6 @@ class Scout {
     SocketAddress asker;  // the neighbour who handed it on
   };
   void take_in(std::span<const std::uint8_t> datagram, const SocketAddress& from, Survey& survey);
-  struct Neighbourhood;
-  /// Under the lock.
-  Neighbourhood& neighbourhood_of(const IpPrefix& own);
   struct Inquiry {
     std::uint64_t session = 0;
     std::uint64_t query = 0;  // the last one: an answer must repeat it
@@ -103,11 +100,7 @@ class Scout {
   std::array<Question, 16> asked_{};
   std::size_t next_asked_ = 0;
   std::vector<Inquiry> inquiries_;  // one a session
-  struct Neighbourhood {
-    IpPrefix subnet;
-    bool silent = false;  // was waited for in vain
-  };
-  std::vector<Neighbourhood> neighbourhoods_;
+  std::vector<IpPrefix> silent_;    // ours, on whose subnets somebody was waited for in vain
 };
 
 }  // namespace meshbed::net
