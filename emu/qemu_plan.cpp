@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "emu/guest_job.h"
 
 namespace meshbed::emu {
@@ -14,6 +16,11 @@ constexpr int kEthernetMtu = 1500;
 constexpr const char* kTcg = "tcg,tb-size=64";
 // rdrand fills the guest's random pool at once; without it the first program that asks may wait.
 constexpr const char* kTcgProcessor = "qemu64,+rdrand";
+// A place for a second processor, which never comes: of a guest that can have only one, QEMU translates memory barriers
+// to nothing and locked instructions to plain ones (CF_PARALLEL in its tcg-op.c), though the thread of its devices
+// looks on. Now and then the guest then missed that it must tell virtio-net of new packets, and that NIC never sent
+// again.
+constexpr int kTcgProcessorsMin = 2;
 
 /// no_timer_check: on a busy host the kernel takes a late timer for a broken one. panic=-1 and QEMU's -no-reboot: a
 /// crash is an end.
@@ -84,8 +91,8 @@ class Planner {
     std::vector<std::string> argv = bare_machine("q35", node.name);
     append(argv,
            {"-S", "-no-reboot", "-accel", options_.kvm ? "kvm" : kTcg, "-cpu", options_.kvm ? "host" : kTcgProcessor,
-            "-smp", std::to_string(node.cpus), "-m", std::to_string(node.memory_mib), "-kernel", options_.kernel,
-            "-initrd", options_.initramfs, "-append", kKernelArguments});
+            "-smp", processors(node.cpus), "-m", std::to_string(node.memory_mib), "-kernel", options_.kernel, "-initrd",
+            options_.initramfs, "-append", kKernelArguments});
     append(argv,
            {"-chardev", fmt::format("socket,id=console,fd={}", kConsoleDescriptor), "-serial", "chardev:console"});
     // multidevs=remap: the host's file system is several, whose inode numbers must not collide.
@@ -95,6 +102,10 @@ class Planner {
     append(argv, {"-fsdev", fmt::format("local,id=job,path={},security_model=none", value(folder)), "-device",
                   "virtio-9p-pci,fsdev=job,mount_tag=job"});
     return argv;
+  }
+
+  std::string processors(int count) const {
+    return fmt::format("{},maxcpus={}", count, options_.kvm ? count : std::max(count, kTcgProcessorsMin));
   }
 
   void add_nics(int index) {
