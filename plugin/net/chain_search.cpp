@@ -31,13 +31,15 @@ void ChainSearch::ask() {
 }
 
 std::optional<std::vector<Hop>> ChainSearch::advance(const std::vector<Nic>& nics) {
-  auto hops = scout_.chain(chain_request(transport_, scout_, {.peer = peer_, .dev = dev_}, nics));
-  if (hops && !found_) {
+  const auto best = [&] { return scout_.chain(chain_request(transport_, scout_, {.peer = peer_, .dev = dev_}, nics)); };
+  const bool there = best().has_value();
+  if (there && !found_) {
     found_ = true;
     const std::int64_t took_ms = (now_ns() - began_ns_) / 1'000'000;
     settled_ = Deadline::in_ms(std::clamp(kSettleFactor * took_ms, kSettleLeastMs, kSettleMostMs));
   }
-  if (hops && settled_.passed() && !scout_.expects_more(began_ns_, patience_ms_)) return hops;
+  // Looked up anew: whoever is expected no more may just have come, and the best chain may be his.
+  if (there && settled_.passed() && !scout_.expects_more(began_ns_, patience_ms_)) return best();
   if (next_question_.passed()) ask();
   return std::nullopt;
 }
