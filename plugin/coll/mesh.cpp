@@ -119,6 +119,7 @@ Mesh make_mesh(int ranks, std::vector<int> cable_mbps) {
     kept = mesh.trees.size();
   }
   mesh.trees.resize(kept);
+  if (kept == 0) return mesh;
   for (int from = 0; from < ranks; ++from) {
     for (int to = 0; to < ranks; ++to) mesh.ways.push_back(shortest_way(mesh, from, to));
   }

@@ -13,9 +13,9 @@ namespace {
 // needs more rounds than one.
 constexpr std::uint64_t kWorkBytes = 4 * 1024 * kKiB;
 
-// A tree's share travels in more slices than a ring's chunk: its first slice must have come up and gone down before the
-// cables are all in use.
-constexpr std::uint64_t kMeshPieces = 4;
+// A tree's share travels in more and smaller slices than a ring's chunk: its first one must have come up and gone down
+// before the cables are all in use.
+constexpr std::uint64_t kMeshSlices = 32, kMeshSliceFloorBytes = 16 * kKiB;
 
 bool has_blocks(const PlanRequest& request) {
   return request.collective == Collective::kAllGather || request.collective == Collective::kReduceScatter;
@@ -287,15 +287,22 @@ bool has_schedule(Algorithm algorithm, Collective collective) {
 }
 
 std::uint64_t scheduled_slice_count(Algorithm algorithm, const PlanRequest& request) {
-  const bool all = request.collective == Collective::kAllReduce;
-  std::uint64_t pieces = !all ? 1 : algorithm == Algorithm::kDirect ? static_cast<std::uint64_t>(request.ranks) : 2;
-  if (algorithm == Algorithm::kMesh && request.ranks > 1) pieces = request.mesh->trees.size() * kMeshPieces;
   const bool reduces = request.collective != Collective::kBroadcast && request.collective != Collective::kAllGather;
+  const std::uint64_t wire_bytes = reduces ? request.partial_bytes : request.element_bytes;
   const std::uint64_t part =
       part_of(request.count, static_cast<std::uint64_t>(request.channels), static_cast<std::uint64_t>(request.channel))
           .count;
-  return slice_count_of(part_of(part, pieces, 0).count, reduces ? request.partial_bytes : request.element_bytes,
-                        request);
+  if (algorithm == Algorithm::kMesh && request.ranks > 1) {
+    const std::uint64_t share_bytes = part_of(part, request.mesh->trees.size(), 0).count * wire_bytes;
+    const std::uint64_t wanted = share_bytes / kMeshSlices / kMeshSliceFloorBytes * kMeshSliceFloorBytes;
+    const std::uint64_t bytes = std::min(std::max(wanted, kMeshSliceFloorBytes), request.slice_bytes_max);
+    return std::max<std::uint64_t>(bytes / wire_bytes, 1);
+  }
+  const bool all = request.collective == Collective::kAllReduce;
+  const std::uint64_t pieces = !all                              ? 1
+                               : algorithm == Algorithm::kDirect ? static_cast<std::uint64_t>(request.ranks)
+                                                                 : 2;
+  return slice_count_of(part_of(part, pieces, 0).count, wire_bytes, request);
 }
 
 Schedule make_schedule(Algorithm algorithm, const PlanRequest& request) {

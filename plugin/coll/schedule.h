@@ -25,8 +25,7 @@
 //                     root; what each rank of a tree has for its neighbours there goes over a cable, never through a
 //                     relay. 2(n-1) S bytes in all; a cable that c trees cross carries S c/t each way.
 // Mesh all-gather of blocks of b bytes: over each tree 1/t of every block, away from its rank; n(n-1) b bytes in all.
-// A reduce-scatter gains nothing that direct has not where all have cables, and goes round the ring where they have
-// not.
+// There is no mesh reduce-scatter: a rank between others would have to keep partial results of all their blocks.
 //
 // Reductions are formed in an order fixed by rank: in a tree each rank combines (first child's) with (its own), then
 // (second child's) with that, and on a mesh the others', by rank; in an exchange (what arrived) with (what it has);

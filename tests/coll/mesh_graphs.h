@@ -1,5 +1,5 @@
 #pragma once
-// Mesh graphs: the cablings that tests of the mesh walk, and what no all_reduce on them can beat.
+// Mesh graphs: the cablings that tests of the mesh walk.
 
 #include <cstdint>
 #include <utility>
@@ -51,32 +51,6 @@ inline std::vector<int> random_cables(int ranks, int extra, std::uint64_t seed) 
     pairs.emplace_back(a, b);
   }
   return cables_of(ranks, pairs);
-}
-
-/// Mesh's strength, in Mb/s, by trying every way to part the ranks: Bell's number of them.
-inline double strength_mbps(int ranks, const std::vector<int>& cables) {
-  double least = 1e300;
-  std::vector<int> group(static_cast<std::size_t>(ranks));
-  const auto part = [&](const auto& self, int rank, int groups) -> void {
-    if (rank < ranks) {
-      for (int each = 0; each <= groups; ++each) {
-        group[static_cast<std::size_t>(rank)] = each;
-        self(self, rank + 1, each == groups ? groups + 1 : groups);
-      }
-      return;
-    }
-    if (groups < 2) return;
-    double between = 0;
-    for (int a = 0; a < ranks; ++a) {
-      for (int b = a + 1; b < ranks; ++b) {
-        if (group[static_cast<std::size_t>(a)] == group[static_cast<std::size_t>(b)]) continue;
-        between += cables[static_cast<std::size_t>(a * ranks + b)];
-      }
-    }
-    if (between / (groups - 1) < least) least = between / (groups - 1);
-  };
-  part(part, 0, 0);
-  return least;
 }
 
 }  // namespace meshbed::test

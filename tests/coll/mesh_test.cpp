@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <string>
 
+#include "models/strength.h"
 #include "plugin/coll/cable_load.h"
 #include "plugin/coll/schedule.h"
 #include "tests/coll/mesh_graphs.h"
@@ -25,7 +26,7 @@ PlanRequest request_on(const Mesh& mesh, Collective collective = Collective::kAl
 /// How often the time that the cables allow goes into that of the trees' busiest cable.
 double over_bound(const Mesh& mesh) {
   constexpr double kNsPerByteAtOneMbps = 8000;
-  const double bound = kNsPerByteAtOneMbps / strength_mbps(mesh.ranks, mesh.cable_mbps);
+  const double bound = kNsPerByteAtOneMbps / meshbed::models::strength(mesh.ranks, mesh.cable_mbps);
   return cable_load(Algorithm::kMesh, request_on(mesh)).ns_per_byte / bound;
 }
 
@@ -108,6 +109,7 @@ TEST_CASE("random connected cablings: trees over cables only, at most a quarter 
 TEST_CASE("ranks that do not hang together have no trees") {
   CHECK(make_mesh(3, cables_of(3, {{0, 1}})).trees.empty());
   CHECK(make_mesh(1, {0}).trees.empty());
+  CHECK(make_mesh(3, {}).trees.empty());  // nobody knows
 }
 
 TEST_CASE("the cables among some of the ranks, in their order") {
