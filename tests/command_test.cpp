@@ -272,6 +272,26 @@ TEST_CASE("bench refuses numbers that it cannot use") {
   }
 }
 
+TEST_CASE(
+    "on each of seven cablings the engine's choice is no slower than ring or tree, and no faster than any can be") {
+  for (const char* bytes : {"8", "64K", "1M", "16M"}) {
+    const CommandResult run = command(std::string("bench planner --json --bytes ") + bytes);
+    REQUIRE(run.status == 0);
+    const auto result = nlohmann::json::parse(run.output);
+    CHECK(result.at("rows").size() == 7);
+    for (const auto& row : result.at("rows")) {
+      CAPTURE(bytes);
+      CAPTURE(row.dump());
+      const double chosen = row.at("auto_us").get<double>();
+      CHECK(chosen <= row.at("ring_us").get<double>());
+      CHECK(chosen <= row.at("tree_us").get<double>());
+      CHECK(chosen >= row.at("bound_us").get<double>());
+      if (std::string(bytes) == "16M") CHECK(chosen <= 1.2 * row.at("bound_us").get<double>());
+    }
+  }
+  CHECK(command_all("bench planner --bytes 6").status == 2);
+}
+
 TEST_CASE("bench reduce has a share for each type and each kind of vectors that the processor has") {
   const CommandResult run = command("bench reduce --mebibytes 1 --repetitions 1 --json");
   CHECK(run.status == 0);
