@@ -18,6 +18,7 @@
 
 #include "cli/bench_cost.h"
 #include "cli/bench_perftest.h"
+#include "cli/bench_planner.h"
 #include "cli/bench_reduce.h"
 #include "cli/child_process.h"
 #include "cli/collective.h"
@@ -127,40 +128,13 @@ nlohmann::json run_bench_case(const BenchCase& bench, const std::string& fabric)
           {"load_ms_per_copy", marks.load_s * 1e3 / static_cast<double>(simulation.host.copies)}};
 }
 
-/// Runs `bench` in a child and reads its JSON; throws with the child's own words where it fails.
-nlohmann::json in_child(const BenchCase& bench, const std::string& fabric) {
-  const ChildProcess child = start_child([&](int pipe) {
-    std::string text;
-    try {
-      text = json_text(run_bench_case(bench, fabric));
-    } catch (const std::exception& error) {
-      text = json_text(nlohmann::json{{"error", error.what()}});
-    }
-    const bool written = write(pipe, text.data(), text.size()) == static_cast<ssize_t>(text.size());
-    return written ? 0 : 1;
-  });
-  std::string text;
-  std::array<char, 4096> buffer;
-  for (ssize_t count; (count = read(child.output, buffer.data(), buffer.size())) > 0;) {
-    text.append(buffer.data(), static_cast<std::size_t>(count));
-  }
-  close(child.output);
-  int status = 0;
-  waitpid(child.process, &status, 0);
-  const auto parsed = nlohmann::json::parse(text, nullptr, false);
-  if (status != 0 || parsed.is_discarded()) {
-    throw std::runtime_error(fmt::format("bench: the case of {} ranks ended with status {}", bench.ranks, status));
-  }
-  if (parsed.contains("error")) throw std::runtime_error("bench: " + parsed["error"].get<std::string>());
-  return parsed;
-}
-
 /// The repetition with the lowest CPU time: what else runs on the machine only ever adds to it. All rates are kept.
 nlohmann::json best_of(const BenchCase& bench, const std::string& fabric, int repetitions) {
   nlohmann::json best;
   nlohmann::json rates = nlohmann::json::array();
   for (int repetition = 0; repetition < repetitions; ++repetition) {
-    nlohmann::json row = in_child(bench, fabric);
+    nlohmann::json row =
+        json_of_child([&] { return run_bench_case(bench, fabric); }, fmt::format("the case of {} ranks", bench.ranks));
     rates.push_back(row["messages_per_cpu_s"]);
     if (best.is_null() || row["cpu_s"] < best["cpu_s"]) best = std::move(row);
   }
@@ -180,6 +154,33 @@ double median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   const std::size_t half = values.size() / 2;
   return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
+}
+
+nlohmann::json json_of_child(const std::function<nlohmann::json()>& body, const std::string& name) {
+  const ChildProcess child = start_child([&](int pipe) {
+    std::string text;
+    try {
+      text = json_text(body());
+    } catch (const std::exception& error) {
+      text = json_text(nlohmann::json{{"error", error.what()}});
+    }
+    const bool written = write(pipe, text.data(), text.size()) == static_cast<ssize_t>(text.size());
+    return written ? 0 : 1;
+  });
+  std::string text;
+  std::array<char, 4096> buffer;
+  for (ssize_t count; (count = read(child.output, buffer.data(), buffer.size())) > 0;) {
+    text.append(buffer.data(), static_cast<std::size_t>(count));
+  }
+  close(child.output);
+  int status = 0;
+  waitpid(child.process, &status, 0);
+  const auto parsed = nlohmann::json::parse(text, nullptr, false);
+  if (status != 0 || parsed.is_discarded()) {
+    throw std::runtime_error(fmt::format("bench: {} ended with status {}", name, status));
+  }
+  if (parsed.contains("error")) throw std::runtime_error("bench: " + parsed["error"].get<std::string>());
+  return parsed;
 }
 
 nlohmann::json bench_provenance() {
@@ -215,7 +216,10 @@ int bench_command(const Arguments& arguments, std::ostream& out, std::ostream& e
   if (!arguments.empty() && arguments.front() == "reduce") {
     return bench_reduce_command({arguments.begin() + 1, arguments.end()}, out);
   }
-  Syntax syntax("bench [options], or bench perftest SCENARIO [options], or bench cost|reduce [options]");
+  if (!arguments.empty() && arguments.front() == "planner") {
+    return bench_planner_command({arguments.begin() + 1, arguments.end()}, out);
+  }
+  Syntax syntax("bench [options], or bench perftest SCENARIO [options], or bench cost|planner|reduce [options]");
   std::string fabric = "chunk";
   std::string message_text = "4096";
   std::string repetitions_text = "3";

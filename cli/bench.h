@@ -3,12 +3,18 @@
 //
 // Speed is CPU time (never wall time) and comes with its provenance; nothing here is a test.
 
+#include <functional>
 #include <nlohmann/json_fwd.hpp>
+#include <string>
 #include <vector>
 
 #include "cli/command.h"
 
 namespace meshbed::cli {
+
+/// What `body` returns, in a child process of its own: one simulation a process. Throws std::runtime_error with the
+/// child's own words where it fails; `name`: of the case, where it dies without any.
+nlohmann::json json_of_child(const std::function<nlohmann::json()>& body, const std::string& name);
 
 /// What figures were measured on, and with.
 nlohmann::json bench_provenance();

@@ -72,6 +72,7 @@ Result<Engine> Engine::open(RankHost& host, const EngineOptions& options) {
   wanted.algorithm = options.algorithm.c_str();
   wanted.link_mbps = options.link_mbps;
   wanted.hops_per_mille = options.hops_per_mille;
+  wanted.cable_mbps = options.cable_mbps.empty() ? nullptr : options.cable_mbps.data();
   meshcoll_comm* comm = nullptr;
   const meshcoll_result result = calls->init(&wanted, &comm);
   const Engine engine(*calls, result == MESHCOLL_OK ? comm : nullptr);

@@ -22,6 +22,7 @@ struct EngineOptions {
   std::string algorithm = "ring";
   // The network, for "auto"; 0: the engine's default.
   int link_mbps = 0, hops_per_mille = 0;
+  std::vector<int> cable_mbps;  // as meshcoll_options'; empty: not known
 };
 
 /// The entry points of one copy of the library.

@@ -63,7 +63,7 @@ std::optional<PerfOptions> parse(const Arguments& arguments, std::ostream& out) 
       ("op_reduction,o", po::value(&reduction)->value_name("OP")->default_value(reduction),
        "sum, prod, max, min or avg")  //
       ("algorithm", po::value(&algorithm)->value_name("NAME"),
-       "ring, tree, halving-doubling, direct or auto; default: the scenario's")                                  //
+       "ring, tree, halving-doubling, direct, mesh or auto; default: the scenario's")                            //
       ("root,r", po::value(&options.root)->value_name("RANK")->default_value(0), "where the operation has one")  //
       ("nthreads,t", po::value(&threads)->value_name("N")->default_value(1), "1: ranks come from the scenario")  //
       ("ngpus,g", po::value(&gpus)->value_name("N")->default_value(1), "1: ranks come from the scenario");

@@ -121,6 +121,25 @@ void CollectiveRun::prove_times(const Scenario& scenario, RunResult& result) con
   result.proofs.insert(result.proofs.begin(), proofs.begin(), proofs.end());
 }
 
+/// [node * nodes + node] of the cables between two; empty where a switch joins any: whoever sends through one shares
+/// its ports with others.
+std::vector<int> cable_rates_mbps(const models::Topology& topology, int nodes) {
+  constexpr std::uint64_t kMegabit = 1'000'000;
+  std::vector<int> rates;
+  for (int from = 0; from < nodes; ++from) {
+    for (int to = 0; to < nodes; ++to) {
+      std::uint64_t rate_bps = 0;
+      for (const models::DirectPath& path : models::direct_paths(topology, from, to)) {
+        if (from == to) continue;
+        if (topology.segments[static_cast<std::size_t>(path.segment)].cable < 0) return {};
+        rate_bps += path.rate_bps;
+      }
+      rates.push_back(static_cast<int>(rate_bps / kMegabit));
+    }
+  }
+  return rates;
+}
+
 }  // namespace
 
 EngineOptions engine_options(const Scenario& scenario, const BuiltFiles& files) {
@@ -132,8 +151,11 @@ EngineOptions engine_options(const Scenario& scenario, const BuiltFiles& files) 
                         .channel_devices = workload.channel_devices,
                         .slice_bytes = workload.slice_bytes,
                         .algorithm = workload.algorithm};
-  if (workload.algorithm != "auto") return options;
+  if (workload.algorithm != "auto" && workload.algorithm != "mesh") return options;
   const int nodes = ranks_of(scenario) / workload.ranks_per_node;
+  const models::Topology topology = models::analyse(scenario.cluster);
+  if (workload.ranks_per_node == 1) options.cable_mbps = cable_rates_mbps(topology, nodes);
+  if (workload.algorithm != "auto") return options;
   std::uint64_t rate_bps = ~0ULL;
   for (int node = 0; node < nodes; ++node) {
     for (const models::Nic& nic : scenario.cluster.nodes[static_cast<std::size_t>(node)].nics) {
@@ -143,8 +165,7 @@ EngineOptions engine_options(const Scenario& scenario, const BuiltFiles& files) 
   constexpr std::uint64_t kMegabit = 1'000'000, kMegabitsMax = 1'000'000'000;
   options.link_mbps = static_cast<int>(std::clamp<std::uint64_t>(rate_bps / kMegabit, 1, kMegabitsMax));
   constexpr double kPerMille = 1000;
-  options.hops_per_mille =
-      static_cast<int>(models::mean_far_hops(models::analyse(scenario.cluster), nodes) * kPerMille);
+  options.hops_per_mille = static_cast<int>(models::mean_far_hops(topology, nodes) * kPerMille);
   return options;
 }
 

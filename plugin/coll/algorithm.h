@@ -16,10 +16,11 @@ enum class Algorithm : std::uint8_t {
   kTree = 1,  // schedule.h, as what follows
   kHalvingDoubling = 2,
   kDirect = 3,
+  kMesh = 4,  // where the cables are known and join all ranks: mesh.h
 };
-inline constexpr int kAlgorithms = 4;
+inline constexpr int kAlgorithms = 5;
 
-/// "ring", "tree", "halving-doubling", "direct".
+/// "ring", "tree", "halving-doubling", "direct", "mesh".
 const char* name_of(Algorithm algorithm);
 
 /// What a caller may ask for: one of them wherever it does that collective (and the ring elsewhere), or the cheapest.
@@ -44,7 +45,8 @@ struct CostModel {
 
 /// Simulated or real nanoseconds of one operation: (messages on the critical path) (their latency) + (bytes through the
 /// busiest link) / rate, the alpha-beta model of Thakur, Rabenseifner, Gropp (2005, section 3); a message over h hops
-/// fills h links. An estimate that only has to order the algorithms.
+/// fills h links. Where request.mesh tells the cables, they and their rates take the place of `hops` and the link's
+/// rate: cable_load.h. An estimate that only has to order the algorithms.
 double cost_ns(Algorithm algorithm, const PlanRequest& request, const CostModel& model);
 
 /// The one that does it: the cheapest, or the one asked for, or the ring. Depends on nothing that ranks do not share.

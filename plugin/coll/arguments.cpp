@@ -222,6 +222,17 @@ Result<CommunicatorOptions> read_options(const meshcoll_options& given) {
   if (given.message_ns > 0) network.message_ns = given.message_ns;
   if (given.hop_ns > 0) network.hop_ns = given.hop_ns;
   if (given.hops_per_mille > 0) network.hops = given.hops_per_mille / 1000.0;
+  if (given.cable_mbps == nullptr) return options;
+  const auto world = static_cast<std::size_t>(given.world);
+  options.cable_mbps.assign(given.cable_mbps, given.cable_mbps + world * world);
+  for (std::size_t from = 0; from < world; ++from) {
+    for (std::size_t to = 0; to < world; ++to) {
+      const int there = options.cable_mbps[from * world + to], back = options.cable_mbps[to * world + from];
+      if (there >= 0 && there == back) continue;
+      return invalid("options.cable_mbps is " + std::to_string(there) + " from rank " + std::to_string(from) +
+                     " to rank " + std::to_string(to) + " and " + std::to_string(back) + " back");
+    }
+  }
   return options;
 }
 

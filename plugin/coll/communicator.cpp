@@ -12,12 +12,17 @@ std::uint64_t hash_of(const std::string& text) {
 }
 
 std::uint32_t choice_of(const CommunicatorOptions& options) {
-  if (!options.algorithm.automatic) return static_cast<std::uint32_t>(options.algorithm.algorithm);
-  std::string text;
+  const AlgorithmChoice& choice = options.algorithm;
+  const bool needs_cables = choice.automatic || choice.algorithm == Algorithm::kMesh;
+  if (!needs_cables || (!choice.automatic && options.cable_mbps.empty())) {
+    return static_cast<std::uint32_t>(choice.algorithm);
+  }
+  std::string text = choice.automatic ? "" : "mesh ";
   for (const double number :
        {options.network.gigabits_per_s, options.network.message_ns, options.network.hop_ns, options.network.hops}) {
     text += std::to_string(number) + " ";
   }
+  for (const int mbps : options.cable_mbps) text += std::to_string(mbps) + " ";
   return static_cast<std::uint32_t>(hash_of(text)) | 1U << 31U;  // no algorithm has such a number
 }
 

@@ -25,6 +25,7 @@
 #include "plugin/coll/datatype.h"
 #include "plugin/coll/executor.h"
 #include "plugin/coll/memory.h"
+#include "plugin/coll/mesh.h"
 #include "plugin/coll/plan.h"
 #include "plugin/coll/store_client.h"
 #include "plugin/coll/store_server.h"
@@ -49,6 +50,7 @@ struct CommunicatorOptions {
   std::int64_t operation_timeout_ms = 0;
   AlgorithmChoice algorithm{};
   CostModel network{};
+  std::vector<int> cable_mbps{};  // as Mesh's; empty: not known
 };
 
 /// Where the ranks of a communicator meet.
@@ -103,7 +105,16 @@ class Communicator {
   LaneCounters counters() const;
 
  private:
-  explicit Communicator(const CommunicatorOptions& options) : options_(options) {}
+  /// Costs are added up anew only where an operation is another than the last one.
+  struct Choice {
+    Collective collective;
+    int root;
+    std::uint64_t count, element_bytes;
+    Algorithm algorithm;
+  };
+
+  explicit Communicator(const CommunicatorOptions& options)
+      : options_(options), mesh_(make_mesh(options.world, options.cable_mbps)) {}
   /// `server`: where others meet us already, at options.bootstrap.
   static Result<std::unique_ptr<Communicator>> create(const CommunicatorOptions& options,
                                                       std::unique_ptr<StoreServer> server);
@@ -116,6 +127,7 @@ class Communicator {
   Result<void> choose_devices();
 
   PlanRequest request_of(const Operation& operation) const;
+  Algorithm algorithm_of(const PlanRequest& request);
   // On the service thread.
   /// `body` finishes the call where it succeeds.
   void serve(Call& call, const std::function<Result<void>()>& body);
@@ -139,6 +151,7 @@ class Communicator {
   void note_begun(const std::string& name);
 
   const CommunicatorOptions options_;
+  const Mesh mesh_;
   std::vector<int> channel_devices_;
   std::unique_ptr<StoreServer> server_;  // rank 0's
   std::unique_ptr<StoreClient> store_;
@@ -148,6 +161,7 @@ class Communicator {
   std::unique_ptr<Worker> service_, progress_;
   std::uint64_t calls_ = 0, groups_ = 0;
   // The service thread's own.
+  std::optional<Choice> last_choice_;
   std::optional<Error> broken_;
   int culprit_ = -1;       // the rank that the last error was about
   bool harmless_ = false;  // it breaks nothing

@@ -71,6 +71,7 @@ Result<std::unique_ptr<Communicator>> Communicator::meet(const std::vector<int>&
   MESHBED_CHECK(own != members.end());
   options.rank = static_cast<int>(own - members.begin());
   options.world = static_cast<int>(members.size());
+  options.cable_mbps = cables_among(mesh_, members);
   if (options.world == 1) return create(options);
   Result<std::unique_ptr<StoreServer>> server = std::unique_ptr<StoreServer>();
   service_->call([&] {

@@ -37,7 +37,19 @@ PlanRequest Communicator::request_of(const Operation& operation) const {
           .partial_bytes = size_of(accumulator_of(operation.type)),
           .channels = options_.channels,
           .slice_bytes_max = options_.slice_bytes,
-          .slots = options_.steps};
+          .slots = options_.steps,
+          .mesh = mesh_.trees.empty() ? nullptr : &mesh_};
+}
+
+Algorithm Communicator::algorithm_of(const PlanRequest& request) {
+  const bool known = last_choice_ && last_choice_->collective == request.collective &&
+                     last_choice_->root == request.root && last_choice_->count == request.count &&
+                     last_choice_->element_bytes == request.element_bytes;
+  if (!known) {
+    last_choice_ = {request.collective, request.root, request.count, request.element_bytes,
+                    choose_algorithm(options_.algorithm, request, options_.network)};
+  }
+  return last_choice_->algorithm;
 }
 
 Result<void> Communicator::usable() const {
@@ -181,7 +193,7 @@ Result<void> Communicator::prepare(std::span<const Operation> operations, std::i
   if (memory_ != nullptr) memory_->drop_temporary();
   if (operations.size() == 1) {
     const PlanRequest wanted = request_of(operations.front());
-    const Algorithm algorithm = choose_algorithm(options_.algorithm, wanted, options_.network);
+    const Algorithm algorithm = algorithm_of(wanted);
     if (algorithm != Algorithm::kRing) {
       return prepare_schedules(algorithm, wanted, operations.front(), connect_timeout_ms, lanes);
     }

@@ -78,14 +78,17 @@ typedef struct {
   int steps;                    /* messages in flight per connection; default 8 (NCCL_STEPS) */
   int64_t connect_timeout_ms;   /* default 30000 */
   int64_t operation_timeout_ms; /* default 0: none */
-  /* "ring" (NULL), "tree", "halving-doubling" or "direct", wherever there is one for that collective, and the ring
-   * elsewhere; or "auto": the one that costs least in the network that the next four describe. The same on every rank.
-   */
+  /* "ring" (NULL), "tree", "halving-doubling", "direct" or "mesh", wherever there is one for that collective, and the
+   * ring elsewhere; or "auto": the one that costs least in the network that the next five describe. The same on every
+   * rank. */
   const char* algorithm;
   int link_mbps;      /* of a rank, each direction; default 100000 */
   int message_ns;     /* a small message between neighbours, from call to arrival; default 1150 */
   int hop_ns;         /* what each further hop adds; default 3900 */
   int hops_per_mille; /* between ranks that are no ring neighbours, on average, times 1000; default 1000 */
+  /* world x world: of the cables between rank [r * world] and rank [s], together and each direction; 0: there are none.
+   * NULL: not known; then there is no "mesh", nor where not all ranks hang together. */
+  const int* cable_mbps;
 } meshcoll_options;
 
 typedef struct {

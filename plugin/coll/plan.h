@@ -86,6 +86,8 @@ struct LocalCopy {
   std::uint64_t count = 0;
 };
 
+struct Mesh;
+
 /// What all ranks agree on, and who we are.
 struct PlanRequest {
   Collective collective = Collective::kAllReduce;
@@ -100,7 +102,8 @@ struct PlanRequest {
   std::uint64_t partial_bytes = 4;  // of an element that some ranks have contributed to, and others not yet
   int channel = 0, channels = 1;
   std::uint64_t slice_bytes_max = 1 << 20;
-  int slots = 8;  // messages in flight per direction
+  int slots = 8;               // messages in flight per direction
+  const Mesh* mesh = nullptr;  // the cables between the ranks; nullptr: nothing is known
 };
 
 struct Plan {

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "plugin/base/units.h"
+#include "plugin/coll/mesh.h"
 
 namespace meshbed::coll {
 namespace {
@@ -11,6 +12,10 @@ namespace {
 // Partial results that lie in memory of their own: room for a few of the largest slices, small beside any buffer that
 // needs more rounds than one.
 constexpr std::uint64_t kWorkBytes = 4 * 1024 * kKiB;
+
+// A tree's share travels in more and smaller slices than a ring's chunk: its first one must have come up and gone down
+// before the cables are all in use.
+constexpr std::uint64_t kMeshSlices = 32, kMeshSliceFloorBytes = 16 * kKiB;
 
 bool has_blocks(const PlanRequest& request) {
   return request.collective == Collective::kAllGather || request.collective == Collective::kReduceScatter;
@@ -24,7 +29,9 @@ class Lister {
   void list() {
     if (request_.ranks == 1) return;
     const bool rooted = request_.collective != Collective::kAllReduce;
-    if (schedule_.algorithm == Algorithm::kHalvingDoubling) {
+    if (schedule_.algorithm == Algorithm::kMesh) {
+      for (std::size_t which = 0; which < request_.mesh->trees.size(); ++which) mesh_tree(which);
+    } else if (schedule_.algorithm == Algorithm::kHalvingDoubling) {
       halve_and_double();
     } else if (schedule_.algorithm == Algorithm::kDirect) {
       direct();
@@ -154,6 +161,59 @@ class Lister {
     }
   }
 
+  /// What of this round the tree carries; of a block, where there are blocks.
+  void mesh_tree(std::size_t which) {
+    const MeshTree& tree = request_.mesh->trees[which];
+    const TreeView view = view_of(tree, request_.rank);
+    Range range = part_of(schedule_.round.count, request_.mesh->trees.size(), which);
+    range.begin += schedule_.round.begin;
+    if (request_.collective == Collective::kAllGather) return mesh_gather(tree, view, range);
+    const int top = request_.collective == Collective::kAllReduce ? tree.top : request_.root;
+    const std::vector<Branch>& branches = tree.branches[static_cast<std::size_t>(request_.rank)];
+    const int up = view.toward[static_cast<std::size_t>(top)];
+    if (request_.collective != Collective::kBroadcast) {
+      Place own = Place::kInput;
+      auto open = branches.size() - (up >= 0 ? 1 : 0);  // children
+      for (const Branch& child : branches) {
+        if (up >= 0 && child.rank == branches[static_cast<std::size_t>(up)].rank) continue;
+        const Place to = --open == 0 && up < 0 ? Place::kOutput : Place::kWork;
+        reduce(child.rank, child.way, range, tree.branches[static_cast<std::size_t>(child.rank)].size() > 1, own, to);
+        own = to;
+      }
+      if (up >= 0)
+        send(branches[static_cast<std::size_t>(up)].rank, branches[static_cast<std::size_t>(up)].way, range, own);
+    }
+    if (request_.collective == Collective::kReduce) return;
+    hand_on(branches, up, range, request_.collective == Collective::kBroadcast ? Place::kInput : Place::kOutput);
+  }
+
+  /// Received over branch `from`, or there already (-1); sent over all others.
+  void hand_on(const std::vector<Branch>& branches, int from, const Range& range, Place source) {
+    if (from >= 0) {
+      const Branch& branch = branches[static_cast<std::size_t>(from)];
+      store(branch.rank, branch.way, range);
+    }
+    for (int index = 0; index < static_cast<int>(branches.size()); ++index) {
+      const Branch& branch = branches[static_cast<std::size_t>(index)];
+      if (index != from) send(branch.rank, branch.way, range, from < 0 ? source : Place::kOutput);
+    }
+  }
+
+  /// Each rank's block to all others, nearer blocks first. Of two on their way over one cable the one that comes from
+  /// fewer cables away goes first, or else the lower rank's, at both of its ends: what a slice waits for has always
+  /// come from nearer, or from as near and from a lower rank.
+  void mesh_gather(const MeshTree& tree, const TreeView& view, const Range& range) {
+    const std::vector<Branch>& branches = tree.branches[static_cast<std::size_t>(request_.rank)];
+    for (int distance = 0; distance < request_.ranks; ++distance) {
+      for (int source = 0; source < request_.ranks; ++source) {
+        if (view.distances[static_cast<std::size_t>(source)] != distance) continue;
+        const std::uint64_t block = static_cast<std::uint64_t>(source) * request_.count;
+        hand_on(branches, view.toward[static_cast<std::size_t>(source)], {block + range.begin, range.count},
+                Place::kInput);
+      }
+    }
+  }
+
   static constexpr std::size_t kStepsMax = 31;  // ranks are an int
 
   Schedule& schedule_;
@@ -217,10 +277,32 @@ bool has_schedule(Algorithm algorithm, Collective collective) {
              collective == Collective::kReduceScatter;
     case Algorithm::kHalvingDoubling:
       return collective == Collective::kAllReduce;
+    case Algorithm::kMesh:
+      return collective == Collective::kAllReduce || collective == Collective::kAllGather ||
+             collective == Collective::kBroadcast || collective == Collective::kReduce;
     case Algorithm::kRing:
       break;
   }
   return false;
+}
+
+std::uint64_t scheduled_slice_count(Algorithm algorithm, const PlanRequest& request) {
+  const bool reduces = request.collective != Collective::kBroadcast && request.collective != Collective::kAllGather;
+  const std::uint64_t wire_bytes = reduces ? request.partial_bytes : request.element_bytes;
+  const std::uint64_t part =
+      part_of(request.count, static_cast<std::uint64_t>(request.channels), static_cast<std::uint64_t>(request.channel))
+          .count;
+  if (algorithm == Algorithm::kMesh && request.ranks > 1) {
+    const std::uint64_t share_bytes = part_of(part, request.mesh->trees.size(), 0).count * wire_bytes;
+    const std::uint64_t wanted = share_bytes / kMeshSlices / kMeshSliceFloorBytes * kMeshSliceFloorBytes;
+    const std::uint64_t bytes = std::min(std::max(wanted, kMeshSliceFloorBytes), request.slice_bytes_max);
+    return std::max<std::uint64_t>(bytes / wire_bytes, 1);
+  }
+  const bool all = request.collective == Collective::kAllReduce;
+  const std::uint64_t pieces = !all                              ? 1
+                               : algorithm == Algorithm::kDirect ? static_cast<std::uint64_t>(request.ranks)
+                                                                 : 2;
+  return slice_count_of(part_of(part, pieces, 0).count, wire_bytes, request);
 }
 
 Schedule make_schedule(Algorithm algorithm, const PlanRequest& request) {
@@ -232,18 +314,12 @@ Schedule make_schedule(Algorithm algorithm, const PlanRequest& request) {
   // Of a reduce's ranks only the root has an output that may be written to.
   schedule.works_in_output =
       request.collective != Collective::kReduce && request.partial_bytes == request.element_bytes;
-  const bool gathers = request.collective == Collective::kAllGather;
-  const bool reduces = request.collective != Collective::kBroadcast && !gathers;
-  const std::uint64_t pieces = request.collective != Collective::kAllReduce ? 1
-                               : algorithm == Algorithm::kDirect            ? static_cast<std::uint64_t>(request.ranks)
-                                                                            : 2;
-  const std::uint64_t largest = part_of(schedule.part.count, pieces, 0).count;
-  schedule.slice_count = slice_count_of(largest, reduces ? request.partial_bytes : request.element_bytes, request);
+  schedule.slice_count = scheduled_slice_count(algorithm, request);
   if (request.ranks == 1 || (request.collective == Collective::kBroadcast && request.rank == request.root)) {
     schedule.copy = {schedule.part.begin, schedule.part.begin, schedule.part.count};
   }
   const std::uint64_t own_block = static_cast<std::uint64_t>(request.rank) * request.count;
-  if (gathers) {
+  if (request.collective == Collective::kAllGather) {
     schedule.input_begin = own_block;
     schedule.copy = {schedule.part.begin, own_block + schedule.part.begin, schedule.part.count};
   }

@@ -21,11 +21,17 @@
 // Direct all-gather and reduce-scatter of blocks of b bytes are its second and its first half: n(n-1) b bytes in all.
 // Broadcast and reduce of S bytes by tree: one binary tree, rank root + i below root + (i-1)/2; (n-1) S bytes in all.
 //
+//   mesh              mesh.h's t trees, each for 1/t of the elements: up to its top and down again, or to and from the
+//                     root; what each rank of a tree has for its neighbours there goes over a cable, never through a
+//                     relay. 2(n-1) S bytes in all; a cable that c trees cross carries S c/t each way.
+// Mesh all-gather of blocks of b bytes: over each tree 1/t of every block, away from its rank; n(n-1) b bytes in all.
+// There is no mesh reduce-scatter: a rank between others would have to keep partial results of all their blocks.
+//
 // Reductions are formed in an order fixed by rank: in a tree each rank combines (first child's) with (its own), then
-// (second child's) with that; in an exchange (what arrived) with (what it has); directly,
-// (rank r + 1's) with (rank r's own), then (rank r + 2's) with that, and so on round to r - 1. Each element is finished
-// by one rank, which hands it on: the same bits everywhere. Where partial results are wider than elements, they travel
-// wider: up from ranks with children, and between ranks of which the sender has combined already.
+// (second child's) with that, and on a mesh the others', by rank; in an exchange (what arrived) with (what it has);
+// directly, (rank r + 1's) with (rank r's own), then (rank r + 2's) with that, and so on round to r - 1. Each element
+// is finished by one rank, which hands it on: the same bits everywhere. Where partial results are wider than elements,
+// they travel wider: up from ranks with children, and between ranks of which the sender has combined already.
 
 #include <cstdint>
 #include <vector>
@@ -74,6 +80,8 @@ TreeNode rooted_tree(int root, int rank, int ranks);
 
 /// Whether there is one. Every other collective goes round the ring or in pairs.
 bool has_schedule(Algorithm algorithm, Collective collective);
+/// Elements of the largest slice.
+std::uint64_t scheduled_slice_count(Algorithm algorithm, const PlanRequest& request);
 /// The first round. A round is as much as fits into the memory for partial results, or everything.
 Schedule make_schedule(Algorithm algorithm, const PlanRequest& request);
 /// Goes on to the next round; false where there is none. Allocates nothing.

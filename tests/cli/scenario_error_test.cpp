@@ -102,7 +102,7 @@ TEST_CASE("a value that is none of the accepted words lists them") {
         "all_gather, reduce_scatter, broadcast, alltoall, sendrecv, reduce, gather, scatter");
   CHECK(on_triangle("[workload]\nalgorithm = \"trees\"\n") ==
         "test.toml:5:13: algorithm: 'trees' is unknown (did you mean 'tree'?); accepted: auto, ring, tree, "
-        "halving-doubling, direct");
+        "halving-doubling, direct, mesh");
   CHECK(on_triangle("[workload]\ncollective = \"reduce\"\ndtype = \"f8e5m2\"\n") ==
         "test.toml:6:9: dtype: f8e5m2 is moved, never reduced, and reduce reduces");
   CHECK(on_triangle("[workload]\ndtype = \"double\"\nbytes = 1004\n") ==

@@ -3,7 +3,13 @@
 
 #include <doctest/doctest.h>
 
+#include <string>
+
+#include "plugin/coll/mesh.h"
+#include "tests/coll/mesh_graphs.h"
+
 using namespace meshbed::coll;
+using namespace meshbed::test;
 
 namespace {
 
@@ -39,6 +45,13 @@ TEST_CASE("an algorithm that lacks a collective leaves it to the ring") {
     const bool blocks = collective == Collective::kAllGather || collective == Collective::kReduceScatter;
     CHECK((chosen(Algorithm::kDirect, collective) == Algorithm::kDirect) == (all || blocks));
     CHECK(chosen(Algorithm::kRing, collective) == Algorithm::kRing);
+    CHECK(chosen(Algorithm::kMesh, collective) == Algorithm::kRing);  // nobody knows the cables
+    const Mesh mesh = make_mesh(2, cables_of(2, {{0, 1}}));
+    PlanRequest cabled = all_reduce_of(2, 1024, collective);
+    cabled.mesh = &mesh;
+    const bool gathers = collective == Collective::kAllGather;
+    CHECK((choose_algorithm({.algorithm = Algorithm::kMesh}, cabled, {}) == Algorithm::kMesh) ==
+          (all || rooted || gathers));
   }
 }
 
@@ -52,6 +65,21 @@ TEST_CASE("the cheapest: few messages for small sizes, few bytes for large ones,
   CHECK(chosen(7, 64 << 20, 1) == Algorithm::kDirect);
   CHECK(chosen(8, 64 << 20, 2.2) == Algorithm::kRing);
   CHECK(chosen(4, 65536, 4) == Algorithm::kRing);
+}
+
+TEST_CASE("where the cables are known, a large all_reduce takes what loads them least: no relays, and all of them") {
+  for (const MeshGraph& graph : named_graphs()) {
+    INFO(graph.name);
+    const Mesh mesh = make_mesh(graph.ranks, graph.cables());
+    PlanRequest request = all_reduce_of(graph.ranks, 64 << 20);
+    request.mesh = &mesh;
+    const Algorithm chosen = choose_algorithm({.automatic = true}, request, {.gigabits_per_s = 1});
+    const std::string name = graph.name;
+    // Two ranks, and a full mesh, have all their cables in use from the first slice on: round the ring, or directly.
+    CHECK(chosen == (name == "dual-rail"  ? Algorithm::kRing
+                     : name == "triangle" ? Algorithm::kDirect
+                                          : Algorithm::kMesh));
+  }
 }
 
 TEST_CASE("costs are the alpha-beta formulas: 2(n-1) messages round a ring, 2 log2 n of the others") {

@@ -47,7 +47,10 @@ TEST_CASE("options out of range are refused by name") {
   refused([](auto& options) { options.steps = 33; }, "steps is 33");
   refused([](auto& options) { options.slice_bytes = 1ULL << 31U; }, "slice_bytes is more than 1 GiB");
   refused([](auto& options) { options.algorithm = "trees"; },
-          "there is no options.algorithm \"trees\"; there are auto ring tree halving-doubling direct");
+          "there is no options.algorithm \"trees\"; there are auto ring tree halving-doubling direct mesh");
+  static const int kOneWay[] = {0, 100, 200, 0}, kNegative[] = {0, -1, -1, 0};
+  refused([](auto& options) { options.cable_mbps = kOneWay; }, "cable_mbps is 100 from rank 0 to rank 1 and 200 back");
+  refused([](auto& options) { options.cable_mbps = kNegative; }, "cable_mbps is -1 from rank 0 to rank 1");
   CHECK(meshcoll_init(nullptr, nullptr) == MESHCOLL_INVALID_ARGUMENT);
 }
 

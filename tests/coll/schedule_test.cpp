@@ -12,6 +12,7 @@
 
 #include "plugin/base/prng.h"
 #include "tests/coll/contribution.h"
+#include "tests/coll/mesh_graphs.h"
 
 using namespace meshbed::coll;
 using namespace meshbed::test;
@@ -119,6 +120,7 @@ struct Case {
   std::uint64_t partial_bytes = kElementBytes;
   std::uint64_t slice_bytes = 5 * kElementBytes;
   int root = 0;
+  const Mesh* mesh = nullptr;
 };
 
 /// All channels on all ranks.
@@ -143,6 +145,7 @@ std::vector<RankModel> run_case(const Case& what) {
       request.channel = channel;
       request.channels = what.channels;
       request.slice_bytes_max = what.slice_bytes;
+      request.mesh = what.mesh;
       model.schedule = make_schedule(what.algorithm, request);
       const LocalCopy& copy = model.schedule.copy;
       for (std::uint64_t i = 0; i < copy.count; ++i) {
@@ -199,6 +202,65 @@ std::uint64_t bytes_up(const Case& what, int leaves) {
          static_cast<std::uint64_t>(what.ranks - 1 - leaves) * what.partial_bytes;
 }
 std::uint64_t edges(const Case& what) { return static_cast<std::uint64_t>(what.ranks - 1); }
+
+/// `check(case, ranks, bytes that all of them sent)`, on the named cablings and on random ones of 2..9 ranks.
+template <typename Check>
+void walk_meshes(Collective collective, bool reduces, Check check) {
+  std::vector<Mesh> meshes;
+  for (const MeshGraph& graph : named_graphs()) meshes.push_back(make_mesh(graph.ranks, graph.cables()));
+  for (int ranks = 2; ranks <= 9; ++ranks) {
+    for (std::uint64_t seed = 1; seed <= 6; ++seed) {
+      meshes.push_back(make_mesh(ranks, random_cables(ranks, static_cast<int>(3 * seed), seed)));
+    }
+  }
+  const auto on = [&](const Mesh& mesh, std::uint64_t partial_bytes, std::uint64_t count, int channels) {
+    const Case what{.algorithm = Algorithm::kMesh,
+                    .collective = collective,
+                    .ranks = mesh.ranks,
+                    .count = count,
+                    .channels = channels,
+                    .partial_bytes = partial_bytes,
+                    .root = mesh.ranks / 2,
+                    .mesh = &mesh};
+    INFO("ranks ", mesh.ranks, " count ", count, " channels ", channels, " partial ", partial_bytes);
+    const std::vector<RankModel> models = run_case(what);
+    std::uint64_t sent_bytes = 0;
+    for (const RankModel& model : models) {
+      sent_bytes += model.sent_bytes;
+      for (const Transfer& transfer : model.schedule.transfers) {
+        CHECK(mesh.mbps(model.schedule.request.rank, transfer.peer) > 0);
+      }
+    }
+    check(what, models, sent_bytes);
+  };
+  for (const Mesh& mesh : meshes) {
+    for (const std::uint64_t count : {0, 1, 5, 97}) {
+      for (const int channels : {1, 3}) {
+        on(mesh, kElementBytes, count, channels);
+        if (reduces) on(mesh, 2 * kElementBytes, count, channels);
+      }
+    }
+  }
+}
+
+/// Up the trees, each to its own top or all to the root: leaves send elements, branches partial results.
+std::uint64_t bytes_up_meshes(const Case& what) {
+  std::uint64_t bytes = 0;
+  const auto channels = static_cast<std::uint64_t>(what.channels);
+  for (std::uint64_t channel = 0; channel < channels; ++channel) {
+    const std::uint64_t part = part_of(what.count, channels, channel).count;
+    for (std::size_t which = 0; which < what.mesh->trees.size(); ++which) {
+      const MeshTree& tree = what.mesh->trees[which];
+      const int top = what.collective == Collective::kAllReduce ? tree.top : what.root;
+      int leaves = 0;
+      for (int rank = 0; rank < what.ranks; ++rank) {
+        leaves += rank != top && tree.branches[static_cast<std::size_t>(rank)].size() == 1 ? 1 : 0;
+      }
+      bytes += part_of(part, what.mesh->trees.size(), which).count * bytes_up(what, leaves);
+    }
+  }
+  return bytes;
+}
 
 }  // namespace
 
@@ -279,10 +341,47 @@ TEST_CASE("reduce by tree: for 1..33 ranks each element meets each rank once, at
              });
 }
 
+TEST_CASE("all_reduce on meshes: each element meets each rank exactly once, over cables, with 2(n-1) S bytes in all") {
+  walk_meshes(Collective::kAllReduce, true,
+              [](const Case& what, const std::vector<RankModel>& ranks, std::uint64_t sent) {
+                for (const RankModel& model : ranks) CHECK(all_equal(model.output, everybody(what.ranks)));
+                CHECK(sent == bytes_up_meshes(what) + edges(what) * what.count * kElementBytes);
+              });
+}
+
+TEST_CASE("all_gather on meshes: each block reaches each rank, over cables, with n(n-1) b bytes in all") {
+  walk_meshes(Collective::kAllGather, false,
+              [](const Case& what, const std::vector<RankModel>& ranks, std::uint64_t sent) {
+                for (const RankModel& model : ranks) {
+                  for (std::uint64_t i = 0; i < model.output.size(); ++i) {
+                    CHECK(model.output[i] == Element{.who = std::uint64_t{1} << (i / what.count)});
+                  }
+                }
+                CHECK(sent == ranks.size() * edges(what) * what.count * kElementBytes);
+              });
+}
+
+TEST_CASE("broadcast and reduce on meshes: to each rank once, and from each rank once, over cables") {
+  walk_meshes(Collective::kBroadcast, false,
+              [](const Case& what, const std::vector<RankModel>& ranks, std::uint64_t sent) {
+                for (const RankModel& model : ranks) CHECK(all_equal(model.output, std::uint64_t{1} << what.root));
+                CHECK(sent == edges(what) * what.count * kElementBytes);
+              });
+  walk_meshes(Collective::kReduce, true, [](const Case& what, const std::vector<RankModel>& ranks, std::uint64_t sent) {
+    for (int rank = 0; rank < what.ranks; ++rank) {
+      const auto& output = ranks[static_cast<std::size_t>(rank)].output;
+      CHECK(all_equal(output, rank == what.root ? everybody(what.ranks) : 0));
+    }
+    CHECK(sent == bytes_up_meshes(what));
+  });
+}
+
 TEST_CASE("partial results that outgrow their memory go in rounds, each of which ends on its own") {
-  for (const Algorithm algorithm : {Algorithm::kTree, Algorithm::kHalvingDoubling, Algorithm::kDirect}) {
+  const Mesh mesh = make_mesh(6, cables_of(6, {{0, 1}, {1, 2}, {2, 3}, {3, 4}, {4, 5}, {5, 0}}));
+  for (const Algorithm algorithm :
+       {Algorithm::kTree, Algorithm::kHalvingDoubling, Algorithm::kDirect, Algorithm::kMesh}) {
     constexpr std::uint64_t kPartialBytes = 1 << 18;  // 16 of them fill it
-    const Case what{algorithm, Collective::kAllReduce, 6, 45, 1, kPartialBytes, 1 << 20};
+    const Case what{algorithm, Collective::kAllReduce, 6, 45, 1, kPartialBytes, 1 << 20, 0, &mesh};
     const std::vector<RankModel> ranks = run_case(what);
     for (const RankModel& model : ranks) {
       CHECK(all_equal(model.output, everybody(what.ranks)));

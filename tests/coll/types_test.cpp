@@ -10,8 +10,10 @@
 #include "plugin/base/prng.h"
 #include "plugin/coll/datatype.h"
 #include "plugin/coll/half.h"
+#include "plugin/coll/mesh.h"
 #include "plugin/coll/plan.h"
 #include "plugin/coll/schedule.h"
+#include "tests/coll/mesh_graphs.h"
 #include "tests/coll/rank_threads.h"
 
 using namespace meshbed;
@@ -24,6 +26,7 @@ struct World {
   int ranks = 1, channels = 1, steps = 8;
   std::uint64_t slice_bytes = 256;
   const char* algorithm = "ring";
+  Mesh mesh{};  // where that is the algorithm
 };
 
 template <typename T>
@@ -115,6 +118,19 @@ auto tree_partial(ReduceOp op, int rank, std::size_t index, NodeOf node_of) -> t
   return result;
 }
 
+/// What a rank hands over on its way to `top`: the first of those behind it with its own, the second with that, ...
+template <typename T>
+auto mesh_partial(ReduceOp op, const MeshTree& tree, int top, int rank, std::size_t index) ->
+    typename Accumulator<T>::Type {
+  auto result = widened(value_of<T>(rank, index));
+  const std::vector<int> distances = view_of(tree, top).distances;
+  for (const Branch& branch : tree.branches[static_cast<std::size_t>(rank)]) {
+    if (distances[static_cast<std::size_t>(branch.rank)] < distances[static_cast<std::size_t>(rank)]) continue;
+    result = combined(op, mesh_partial<T>(op, tree, top, branch.rank, index), result);
+  }
+  return result;
+}
+
 /// What the rank at `position` of the halving ones has after `step` exchanges, in which it met its partners' parts.
 template <typename T>
 auto halving_partial(ReduceOp op, int folded, int position, int step, std::size_t index) ->
@@ -156,6 +172,11 @@ T all_reduced(const World& world, ReduceOp op, std::size_t count, std::size_t in
     while (node_of(top).parent >= 0) ++top;
     return finished<T>(op, world.ranks, tree_partial<T>(op, top, index, node_of));
   }
+  if (std::string(world.algorithm) == "mesh") {
+    const int which = part_with(index, static_cast<int>(world.mesh.trees.size()), &range);
+    const MeshTree& tree = world.mesh.trees[static_cast<std::size_t>(which)];
+    return finished<T>(op, world.ranks, mesh_partial<T>(op, tree, tree.top, tree.top, index));
+  }
   if (std::string(world.algorithm) == "direct") {
     return reduced<T>(op, world.ranks, part_with(index, world.ranks, &range), index);
   }
@@ -168,7 +189,14 @@ T all_reduced(const World& world, ReduceOp op, std::size_t count, std::size_t in
 
 /// Element `index` of a reduce.
 template <typename T>
-T root_reduced(const World& world, ReduceOp op, int root, std::size_t index) {
+T root_reduced(const World& world, ReduceOp op, int root, std::size_t count, std::size_t index) {
+  if (std::string(world.algorithm) == "mesh" && world.ranks > 1) {
+    Range range{0, count};
+    part_with(index, world.channels, &range);
+    const int which = part_with(index, static_cast<int>(world.mesh.trees.size()), &range);
+    const MeshTree& tree = world.mesh.trees[static_cast<std::size_t>(which)];
+    return finished<T>(op, world.ranks, mesh_partial<T>(op, tree, root, root, index));
+  }
   if (std::string(world.algorithm) != "tree") return reduced<T>(op, world.ranks, (root + 1) % world.ranks, index);
   const auto node_of = [&](int rank) { return rooted_tree(root, rank, world.ranks); };
   return finished<T>(op, world.ranks, tree_partial<T>(op, root, index, node_of));
@@ -230,7 +258,7 @@ struct Calls {
 
     for (int root = 0; root < world.ranks; root += 2) {
       const bool is_root = rank == root;
-      const auto at_root = [&](std::size_t i) { return root_reduced<T>(world, op, root, i); };
+      const auto at_root = [&](std::size_t i) { return root_reduced<T>(world, op, root, count, i); };
       std::vector<T> whole(is_root ? count : 0), over = in;
       result = meshcoll_reduce(comm, in.data(), is_root ? whole.data() : nullptr, count, dtype, meshcoll_op_of, root);
       expect(result, wrong_of(whole.data(), whole.size(), at_root), "reduce");
@@ -301,6 +329,7 @@ void every_type(const World& world, const std::vector<std::size_t>& counts) {
         options.steps = world.steps;
         options.slice_bytes = world.slice_bytes;
         options.algorithm = world.algorithm;
+        if (!world.mesh.cable_mbps.empty()) options.cable_mbps = world.mesh.cable_mbps.data();
       },
       [&](meshcoll_comm* comm, int rank) {
         for (const std::size_t count : counts) {
@@ -330,6 +359,22 @@ TEST_CASE("every operation, type and reduction by other algorithms, on 1..9 rank
     every_type({.ranks = 3, .channels = 2, .algorithm = algorithm}, {7, 3001});
     every_type({.ranks = 7, .channels = 3, .steps = 2, .slice_bytes = 64, .algorithm = algorithm}, {2, 997});
   }
+}
+
+TEST_CASE("every operation, type and reduction by mesh, on the named cablings and on random ones of 2..9 ranks") {
+  loopback::configure({});
+  for (const MeshGraph& graph : named_graphs()) {
+    every_type({.ranks = graph.ranks, .algorithm = "mesh", .mesh = make_mesh(graph.ranks, graph.cables())}, {1, 257});
+  }
+  for (int ranks = 2; ranks <= 9; ++ranks) {
+    const Mesh mesh = make_mesh(ranks, random_cables(ranks, ranks, 11));
+    every_type({.ranks = ranks, .channels = 2, .steps = 2, .slice_bytes = 64, .algorithm = "mesh", .mesh = mesh},
+               {2, 97});
+  }
+  loopback::configure({.seed = 7, .delay_percent = 40});
+  const Mesh mesh = make_mesh(5, named_graphs()[4].cables());
+  every_type({.ranks = 5, .steps = 3, .slice_bytes = 100, .algorithm = "mesh", .mesh = mesh}, {301});
+  loopback::configure({});
 }
 
 TEST_CASE("every operation, type and reduction on 1..9 ranks, for sizes zero, one, odd, prime and fewer than ranks") {

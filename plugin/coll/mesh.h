@@ -1,0 +1,54 @@
+#pragma once
+// Mesh: which ranks share cables, and the spanning trees that carry a collective over all of them. Pure.
+//
+// Nomenclature: cable - all that joins two ranks directly, as one; it carries its rate in each direction at once.
+// Strength - least, over all ways to part the ranks into k > 1 groups, of (rate of the cables between groups) / (k-1).
+// Load of a cable - the share of the trees that cross it. Way - which of the connections with a peer a tree goes over:
+// trees that share a cable have one each, so that none waits for another's data.
+//
+// An all_reduce of S bytes sends each byte over 2(k-1) cables between the groups at least, half of it each way, so it
+// takes no less than S / strength; and trees that load all cables alike reach that (Nash-Williams and Tutte, 1961). The
+// greedy packing comes close: each next tree is a minimum spanning tree by load over rate (Thorup 2007), of those one
+// of the least depth, and of so many trees as many are kept as serve best. A ring of n gets its n lines, a full mesh
+// its n stars, a line and a star themselves. Cost: trees n^3.
+
+#include <vector>
+
+namespace meshbed::coll {
+
+struct Branch {
+  int rank = -1;
+  int way = 0;
+};
+
+struct MeshTree {
+  int top = 0;                                // no other rank is closer to all of them
+  std::vector<std::vector<Branch>> branches;  // [rank], by rank
+};
+
+/// Trees and ways: none where not all ranks hang together.
+struct Mesh {
+  int ranks = 0;
+  std::vector<int> cable_mbps;  // [rank * ranks + rank]; 0: no cable
+  // [rank * ranks + rank] the ranks that a relay goes through, both ends included: fewest cables, then lowest ranks.
+  std::vector<std::vector<int>> ways;
+  std::vector<MeshTree> trees;  // each for an equal share of the data
+
+  int mbps(int from, int to) const { return cable_mbps[static_cast<std::size_t>(from * ranks + to)]; }
+};
+
+inline constexpr int kMeshTreesMax = 8;
+
+/// `cable_mbps`: as Mesh's, the same in both directions; empty: there are no trees.
+Mesh make_mesh(int ranks, std::vector<int> cable_mbps);
+/// Of `mesh`'s cables, what is between those ranks, in their order.
+std::vector<int> cables_among(const Mesh& mesh, const std::vector<int>& members);
+
+/// A tree as one of its ranks sees it.
+struct TreeView {
+  std::vector<int> distances;  // [rank] cables from here
+  std::vector<int> toward;     // [rank] index of our branch that leads there; -1: that is us
+};
+TreeView view_of(const MeshTree& tree, int rank);
+
+}  // namespace meshbed::coll

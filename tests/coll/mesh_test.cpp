@@ -1,0 +1,153 @@
+// The trees of a mesh as equations: over cables only, all of them used, and as fast as the cables allow.
+#include "plugin/coll/mesh.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <string>
+
+#include "models/strength.h"
+#include "plugin/coll/cable_load.h"
+#include "plugin/coll/schedule.h"
+#include "tests/coll/mesh_graphs.h"
+
+using namespace meshbed::coll;
+using namespace meshbed::test;
+
+namespace {
+
+PlanRequest request_on(const Mesh& mesh, Collective collective = Collective::kAllReduce) {
+  PlanRequest request{.collective = collective, .ranks = mesh.ranks};
+  request.mesh = &mesh;
+  request.count = 16 << 20;
+  return request;
+}
+
+/// How often the time that the cables allow goes into that of the trees' busiest cable.
+double over_bound(const Mesh& mesh) {
+  constexpr double kNsPerByteAtOneMbps = 8000;
+  const double bound = kNsPerByteAtOneMbps / meshbed::models::strength(mesh.ranks, mesh.cable_mbps);
+  return cable_load(Algorithm::kMesh, request_on(mesh)).ns_per_byte / bound;
+}
+
+void check_trees(const Mesh& mesh) {
+  REQUIRE(!mesh.trees.empty());
+  CHECK(mesh.trees.size() <= kMeshTreesMax);
+  std::vector<std::vector<int>> ways(mesh.cable_mbps.size());
+  for (const MeshTree& tree : mesh.trees) {
+    std::size_t branches = 0;
+    for (int rank = 0; rank < mesh.ranks; ++rank) {
+      for (const Branch& branch : tree.branches[static_cast<std::size_t>(rank)]) {
+        ++branches;
+        CHECK(mesh.mbps(rank, branch.rank) > 0);
+        ways[static_cast<std::size_t>(rank * mesh.ranks + branch.rank)].push_back(branch.way);
+      }
+    }
+    CHECK(branches == 2 * static_cast<std::size_t>(mesh.ranks - 1));
+    const std::vector<int> distances = view_of(tree, tree.top).distances;
+    CHECK(std::count(distances.begin(), distances.end(), 0) == 1);  // with n - 1 cables: a tree
+  }
+  for (const std::vector<int>& of_cable : ways) {
+    for (std::size_t i = 0; i < of_cable.size(); ++i) CHECK(of_cable[i] == static_cast<int>(i));
+  }
+}
+
+}  // namespace
+
+TEST_CASE("the trees of each named cabling load its busiest cable no more than any all_reduce must") {
+  for (const MeshGraph& graph : named_graphs()) {
+    INFO(graph.name);
+    const Mesh mesh = make_mesh(graph.ranks, graph.cables());
+    check_trees(mesh);
+    CHECK(over_bound(mesh) == doctest::Approx(1));
+  }
+}
+
+TEST_CASE("a full mesh gets its stars, a ring its lines, a line and a star themselves") {
+  for (int ranks = 3; ranks <= kMeshTreesMax; ++ranks) {
+    std::vector<std::pair<int, int>> all, ring;
+    for (int a = 0; a < ranks; ++a) {
+      ring.emplace_back(a, (a + 1) % ranks);
+      for (int b = a + 1; b < ranks; ++b) all.emplace_back(a, b);
+    }
+    for (const auto& pairs : {all, ring}) {
+      const Mesh mesh = make_mesh(ranks, cables_of(ranks, pairs));
+      check_trees(mesh);
+      CHECK(over_bound(mesh) == doctest::Approx(1));
+      const bool full = pairs.size() == all.size();
+      for (const MeshTree& tree : mesh.trees) {
+        const std::vector<int> distances = view_of(tree, tree.top).distances;
+        CHECK(*std::max_element(distances.begin(), distances.end()) == (full ? 1 : ranks / 2));
+      }
+      CHECK(mesh.trees.size() == static_cast<std::size_t>(ranks));
+    }
+  }
+  for (const char* name : {"line4", "star5"}) {
+    for (const MeshGraph& graph : named_graphs()) {
+      if (graph.name == std::string(name)) CHECK(make_mesh(graph.ranks, graph.cables()).trees.size() == 1);
+    }
+  }
+}
+
+TEST_CASE("random connected cablings: trees over cables only, at most a quarter over what any all_reduce must take") {
+  double worst = 1, sum = 0;
+  int meshes = 0;
+  for (int ranks = 2; ranks <= 7; ++ranks) {
+    for (std::uint64_t seed = 1; seed <= 40; ++seed) {
+      INFO("ranks ", ranks, " seed ", seed);
+      const Mesh mesh = make_mesh(ranks, random_cables(ranks, static_cast<int>(seed % 12), seed));
+      check_trees(mesh);
+      worst = std::max(worst, over_bound(mesh));
+      sum += over_bound(mesh);
+      ++meshes;
+    }
+  }
+  MESSAGE("worst ", worst, ", on average ", sum / meshes);
+  CHECK(worst <= 1.25);
+}
+
+TEST_CASE("ranks that do not hang together have no trees") {
+  CHECK(make_mesh(3, cables_of(3, {{0, 1}})).trees.empty());
+  CHECK(make_mesh(1, {0}).trees.empty());
+  CHECK(make_mesh(3, {}).trees.empty());  // nobody knows
+}
+
+TEST_CASE("the cables among some of the ranks, in their order") {
+  const Mesh mesh = make_mesh(4, cables_of(4, {{0, 1}, {1, 2}, {2, 3}}));
+  CHECK(cables_among(mesh, {3, 1, 2}) == cables_of(3, {{0, 2}, {1, 2}}));
+}
+
+TEST_CASE("a cable's load is what all ranks' schedules send over it, relays included") {
+  for (const MeshGraph& graph : named_graphs()) {
+    const Mesh mesh = make_mesh(graph.ranks, graph.cables());
+    for (int which = 1; which < kAlgorithms; ++which) {
+      const auto algorithm = static_cast<Algorithm>(which);
+      for (const auto collective : {Collective::kAllReduce, Collective::kAllGather, Collective::kReduceScatter,
+                                    Collective::kBroadcast, Collective::kReduce}) {
+        if (!has_schedule(algorithm, collective)) continue;
+        PlanRequest request = request_on(mesh, collective);
+        request.root = graph.ranks / 2;
+        // Every algorithm's shares of this are whole numbers.
+        request.count = 8 * 3 * 5 * 7;
+        std::vector<std::uint64_t> sent(mesh.cable_mbps.size());
+        for (request.rank = 0; request.rank < graph.ranks; ++request.rank) {
+          for (const Transfer& transfer : make_schedule(algorithm, request).transfers) {
+            if (transfer.receives) continue;
+            const auto& way = mesh.ways[static_cast<std::size_t>(request.rank * graph.ranks + transfer.peer)];
+            for (std::size_t hop = 1; hop < way.size(); ++hop) {
+              sent[static_cast<std::size_t>(way[hop - 1] * graph.ranks + way[hop])] += transfer.range.count;
+            }
+          }
+        }
+        double busiest = 0;
+        for (std::size_t cable = 0; cable < sent.size(); ++cable) {
+          if (sent[cable] == 0) continue;
+          busiest = std::max(busiest, static_cast<double>(sent[cable]) * 8000 / mesh.cable_mbps[cable]);
+        }
+        INFO(graph.name, " ", name_of(algorithm), " ", name_of(collective));
+        CHECK(cable_load(algorithm, request).ns_per_byte * static_cast<double>(request.count) ==
+              doctest::Approx(busiest));
+      }
+    }
+  }
+}
