@@ -71,6 +71,8 @@ class Communicator {
   static Result<std::unique_ptr<Communicator>> create(const CommunicatorOptions& options) {
     return create(options, nullptr);
   }
+  /// The same at rank 0, where `listener` stands at options.bootstrap already.
+  static Result<std::unique_ptr<Communicator>> create_at(const CommunicatorOptions& options, Socket listener);
   /// A communicator of some ranks of this one, in this order, ourselves among them. Every rank of this one calls, each
   /// with its own group's members; nullptr where there are none. What becomes of one is nothing to the other.
   Result<std::unique_ptr<Communicator>> create_group(const std::vector<int>& members);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <condition_variable>
 #include <cstdint>
+#include <cstring>
 #include <exception>
 #include <memory>
 #include <mutex>
@@ -16,6 +17,7 @@
 #include "plugin/coll/arguments.h"
 #include "plugin/coll/axes.h"
 #include "plugin/coll/communicator.h"
+#include "plugin/coll/meetings.h"
 
 struct meshcoll_comm {
   std::unique_ptr<meshbed::coll::Communicator> communicator;
@@ -42,6 +44,7 @@ using meshbed::ok;
 using meshbed::Result;
 using meshbed::Scope;
 using meshbed::coll::Call;
+using meshbed::coll::code_of;
 using meshbed::coll::Communicator;
 using meshbed::coll::invalid;
 using meshbed::coll::read_operation;
@@ -59,6 +62,7 @@ struct Copy {
   std::vector<const meshcoll_comm*> live;
   std::uint64_t made = 0;
   std::string error;
+  meshbed::coll::Meetings meetings;
 };
 Copy g_copy;
 
@@ -107,27 +111,6 @@ meshcoll_comm* wrap(std::unique_ptr<Communicator> communicator) {
 void keep_error(std::string text) {
   const std::lock_guard<std::mutex> lock(g_copy.mutex);
   g_copy.error = std::move(text);
-}
-
-meshcoll_result code_of(const Error& error) {
-  switch (error.code) {
-    case ErrorCode::kInvalidArgument:
-      return MESHCOLL_INVALID_ARGUMENT;
-    case ErrorCode::kSystem:
-      return MESHCOLL_SYSTEM;
-    case ErrorCode::kUnreachable:
-    case ErrorCode::kRemote:
-      return MESHCOLL_NET;
-    case ErrorCode::kClosed:
-      return MESHCOLL_ABORTED;
-    case ErrorCode::kTimeout:
-      return MESHCOLL_TIMEOUT;
-    case ErrorCode::kUnsupported:
-      return MESHCOLL_UNSUPPORTED;
-    case ErrorCode::kInternal:
-      break;
-  }
-  return MESHCOLL_INTERNAL;
 }
 
 /// What a call does, compiled once for all of them; told where to put the call whose error it returns. Lives no longer
@@ -287,13 +270,32 @@ int meshcoll_version(void) { return MESHCOLL_VERSION; }
 
 int64_t meshcoll_now_ns(void) { return meshbed::coll::now_ns(); }
 
+meshcoll_result meshcoll_get_id(char id[MESHCOLL_ID_BYTES]) {
+  CallPointer none;
+  const auto give = [&](CallPointer&) -> Result<void> {
+    if (id == nullptr) return invalid("id is null");
+    const auto text = g_copy.meetings.open();
+    if (!text) return text.error();
+    std::memset(id, 0, MESHCOLL_ID_BYTES);
+    text->copy(id, MESHCOLL_ID_BYTES - 1);
+    return ok();
+  };
+  const Result<void> result = contained(give, none);
+  if (result) return MESHCOLL_OK;
+  keep_error("get_id: " + result.error().text);
+  return code_of(result.error());
+}
+
 meshcoll_result meshcoll_init(const meshcoll_options* options, meshcoll_comm** comm) {
   CallPointer none;
   const auto make = [&](CallPointer&) -> Result<void> {
     if (options == nullptr || comm == nullptr) return invalid("options or comm is null");
     auto read = meshbed::coll::read_options(*options);
     if (!read) return read.error();
-    return hand_over(Communicator::create(*read), comm);
+    if (read->rank != 0) return hand_over(Communicator::create(*read), comm);
+    auto listener = g_copy.meetings.take(read->bootstrap);
+    return hand_over(
+        listener.valid() ? Communicator::create_at(*read, std::move(listener)) : Communicator::create(*read), comm);
   };
   const Result<void> result = contained(make, none);
   if (result) return MESHCOLL_OK;
