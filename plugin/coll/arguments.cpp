@@ -1,6 +1,7 @@
 #include "plugin/coll/arguments.h"
 
 #include <cstdint>
+#include <cstring>
 #include <limits>
 
 namespace meshbed::coll {
@@ -160,6 +161,11 @@ meshcoll_result code_of(const Error& error) {
       break;
   }
   return MESHCOLL_INTERNAL;
+}
+
+void give_text(const std::string& text, char* to) {
+  std::memset(to, 0, MESHCOLL_ID_BYTES);
+  text.copy(to, MESHCOLL_ID_BYTES - 1);
 }
 
 Result<Operation> read_operation(const meshcoll_args& given, int rank, int world) {

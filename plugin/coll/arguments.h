@@ -11,6 +11,8 @@ namespace meshbed::coll {
 /// The caller's mistake.
 Error invalid(std::string text);
 meshcoll_result code_of(const Error& error);
+/// A text that fits, and zeros behind it.
+void give_text(const std::string& text, char* to);
 
 Result<CommunicatorOptions> read_options(const meshcoll_options& given);
 /// Of every call but the barrier; on a communicator of `world` ranks, of which we are `rank`.

@@ -46,7 +46,7 @@ Result<std::unique_ptr<Communicator>> Communicator::create(const CommunicatorOpt
 }
 
 Result<std::unique_ptr<Communicator>> Communicator::create_at(const CommunicatorOptions& options, Socket listener) {
-  if (options.world == 1) return create(options);
+  if (options.world == 1 || !listener.valid()) return create(options);
   auto server = StoreServer::start(server_options(options, {}), std::move(listener));
   if (!server) return server.error();
   return create(options, std::move(*server));

@@ -9,7 +9,7 @@
 #include <string>
 
 #include "plugin/dropin/nccl.h"
-#include "tests/dropin/header_facts.h"
+#include "tests/dropin/header_facts.inc"
 #include "tests/support/elf_file.h"
 
 using namespace meshbed::test;
