@@ -1,6 +1,7 @@
 #include "plugin/coll/arguments.h"
 
 #include <cstdint>
+#include <cstring>
 #include <limits>
 
 namespace meshbed::coll {
@@ -140,6 +141,32 @@ Result<void> check_send_recv(const meshcoll_args& given, std::size_t sent, std::
 }  // namespace
 
 Error invalid(std::string text) { return {ErrorCode::kInvalidArgument, Scope::kRequest, std::move(text)}; }
+
+meshcoll_result code_of(const Error& error) {
+  switch (error.code) {
+    case ErrorCode::kInvalidArgument:
+      return MESHCOLL_INVALID_ARGUMENT;
+    case ErrorCode::kSystem:
+      return MESHCOLL_SYSTEM;
+    case ErrorCode::kUnreachable:
+    case ErrorCode::kRemote:
+      return MESHCOLL_NET;
+    case ErrorCode::kClosed:
+      return MESHCOLL_ABORTED;
+    case ErrorCode::kTimeout:
+      return MESHCOLL_TIMEOUT;
+    case ErrorCode::kUnsupported:
+      return MESHCOLL_UNSUPPORTED;
+    case ErrorCode::kInternal:
+      break;
+  }
+  return MESHCOLL_INTERNAL;
+}
+
+void give_text(const std::string& text, char* to) {
+  std::memset(to, 0, MESHCOLL_ID_BYTES);
+  text.copy(to, MESHCOLL_ID_BYTES - 1);
+}
 
 Result<Operation> read_operation(const meshcoll_args& given, int rank, int world) {
   Operation operation{.input = given.send,

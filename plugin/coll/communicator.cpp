@@ -50,6 +50,13 @@ Result<std::unique_ptr<Communicator>> Communicator::create(const CommunicatorOpt
   return communicator;
 }
 
+Result<std::unique_ptr<Communicator>> Communicator::create_at(const CommunicatorOptions& options, Socket listener) {
+  if (options.world == 1 || !listener.valid()) return create(options);
+  auto server = StoreServer::start(server_options(options, {}), std::move(listener));
+  if (!server) return server.error();
+  return create(options, std::move(*server));
+}
+
 Result<void> Communicator::start() {
   service_ = std::make_unique<Worker>();
   progress_ = std::make_unique<Worker>();

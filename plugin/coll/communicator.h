@@ -73,6 +73,8 @@ class Communicator {
   static Result<std::unique_ptr<Communicator>> create(const CommunicatorOptions& options) {
     return create(options, nullptr);
   }
+  /// The same; where `listener` is valid, it stands at options.bootstrap already, and we are rank 0.
+  static Result<std::unique_ptr<Communicator>> create_at(const CommunicatorOptions& options, Socket listener);
   /// A communicator of some ranks of this one, in this order, ourselves among them. Every rank of this one calls, each
   /// with its own group's members; nullptr where there are none. What becomes of one is nothing to the other.
   Result<std::unique_ptr<Communicator>> create_group(const std::vector<int>& members);

@@ -16,6 +16,9 @@
 #include "plugin/coll/arguments.h"
 #include "plugin/coll/axes.h"
 #include "plugin/coll/communicator.h"
+#include "plugin/coll/environment.h"
+#include "plugin/coll/launcher.h"
+#include "plugin/coll/meetings.h"
 
 struct meshcoll_comm {
   std::unique_ptr<meshbed::coll::Communicator> communicator;
@@ -42,6 +45,7 @@ using meshbed::ok;
 using meshbed::Result;
 using meshbed::Scope;
 using meshbed::coll::Call;
+using meshbed::coll::code_of;
 using meshbed::coll::Communicator;
 using meshbed::coll::invalid;
 using meshbed::coll::read_operation;
@@ -59,6 +63,7 @@ struct Copy {
   std::vector<const meshcoll_comm*> live;
   std::uint64_t made = 0;
   std::string error;
+  meshbed::coll::Meetings meetings;
 };
 Copy g_copy;
 
@@ -107,27 +112,6 @@ meshcoll_comm* wrap(std::unique_ptr<Communicator> communicator) {
 void keep_error(std::string text) {
   const std::lock_guard<std::mutex> lock(g_copy.mutex);
   g_copy.error = std::move(text);
-}
-
-meshcoll_result code_of(const Error& error) {
-  switch (error.code) {
-    case ErrorCode::kInvalidArgument:
-      return MESHCOLL_INVALID_ARGUMENT;
-    case ErrorCode::kSystem:
-      return MESHCOLL_SYSTEM;
-    case ErrorCode::kUnreachable:
-    case ErrorCode::kRemote:
-      return MESHCOLL_NET;
-    case ErrorCode::kClosed:
-      return MESHCOLL_ABORTED;
-    case ErrorCode::kTimeout:
-      return MESHCOLL_TIMEOUT;
-    case ErrorCode::kUnsupported:
-      return MESHCOLL_UNSUPPORTED;
-    case ErrorCode::kInternal:
-      break;
-  }
-  return MESHCOLL_INTERNAL;
 }
 
 /// What a call does, compiled once for all of them; told where to put the call whose error it returns. Lives no longer
@@ -266,6 +250,16 @@ Result<void> hand_over(Result<std::unique_ptr<Communicator>> made, meshcoll_comm
   return ok();
 }
 
+/// A call that makes or asks something before there is a communicator to keep its error.
+template <typename Function>
+meshcoll_result without_communicator(const char* name, const Function& function) {
+  CallPointer none;
+  const Result<void> result = contained([&](CallPointer&) { return function(); }, none);
+  if (result) return MESHCOLL_OK;
+  keep_error(std::string(name) + ": " + result.error().text);
+  return code_of(result.error());
+}
+
 meshcoll_args args_of(meshcoll_call call, const void* send, void* recv, size_t count, meshcoll_dtype dtype,
                       meshcoll_op op = MESHCOLL_SUM, int root = 0) {
   meshcoll_args args{};
@@ -284,21 +278,39 @@ meshcoll_args args_of(meshcoll_call call, const void* send, void* recv, size_t c
 extern "C" {
 
 int meshcoll_version(void) { return MESHCOLL_VERSION; }
-
 int64_t meshcoll_now_ns(void) { return meshbed::coll::now_ns(); }
 
+meshcoll_result meshcoll_read_launcher(int* rank, int* world, char bootstrap[MESHCOLL_ID_BYTES]) {
+  return without_communicator("read_launcher", [&]() -> Result<void> {
+    if (rank == nullptr || world == nullptr || bootstrap == nullptr)
+      return invalid("there is nowhere to put the answer");
+    const auto launch = meshbed::coll::read_launcher(&meshbed::coll::variable);
+    if (!launch) return launch.error();
+    *rank = launch->rank;
+    *world = launch->world;
+    meshbed::coll::give_text(launch->bootstrap, bootstrap);
+    return ok();
+  });
+}
+
+meshcoll_result meshcoll_get_id(char id[MESHCOLL_ID_BYTES]) {
+  return without_communicator("get_id", [&]() -> Result<void> {
+    if (id == nullptr) return invalid("id is null");
+    const auto text = g_copy.meetings.open();
+    if (!text) return text.error();
+    meshbed::coll::give_text(*text, id);
+    return ok();
+  });
+}
+
 meshcoll_result meshcoll_init(const meshcoll_options* options, meshcoll_comm** comm) {
-  CallPointer none;
-  const auto make = [&](CallPointer&) -> Result<void> {
+  return without_communicator("init", [&]() -> Result<void> {
     if (options == nullptr || comm == nullptr) return invalid("options or comm is null");
     auto read = meshbed::coll::read_options(*options);
     if (!read) return read.error();
-    return hand_over(Communicator::create(*read), comm);
-  };
-  const Result<void> result = contained(make, none);
-  if (result) return MESHCOLL_OK;
-  keep_error("init: " + result.error().text);
-  return code_of(result.error());
+    auto listener = read->rank == 0 ? g_copy.meetings.take(read->bootstrap) : meshbed::coll::Socket();
+    return hand_over(Communicator::create_at(*read, std::move(listener)), comm);
+  });
 }
 
 meshcoll_result meshcoll_destroy(meshcoll_comm* comm) {

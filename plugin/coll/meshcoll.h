@@ -140,7 +140,17 @@ typedef struct {
   const char* text;      /* meshcoll_last_error() */
 } meshcoll_error;
 
+#define MESHCOLL_ID_BYTES 128
+
 int meshcoll_version(void);
+/* A unique id, for those who have no address to agree on: "ADDRESS:PORT" of this process on the management network, to
+ * be handed to every rank as options.bootstrap. Made by the process that will be rank 0: it listens there from now on,
+ * until its meshcoll_init with that id. NCCL_SOCKET_IFNAME and NCCL_SOCKET_FAMILY choose the address. */
+meshcoll_result meshcoll_get_id(char id[MESHCOLL_ID_BYTES]);
+/* Who the launcher says that this process is, and where rank 0 is to be met, for options of the same names: torchrun's
+ * RANK and WORLD_SIZE, mpirun's OMPI_COMM_WORLD_*, srun's SLURM_*; MASTER_ADDR and MASTER_PORT. An error names the
+ * variable, its value and what to set. */
+meshcoll_result meshcoll_read_launcher(int* rank, int* world, char bootstrap[MESHCOLL_ID_BYTES]);
 /* Returns when all ranks are there, with the same world, channels, steps and slice_bytes. */
 meshcoll_result meshcoll_init(const meshcoll_options* options, meshcoll_comm** comm);
 /* For every rank, in any state of the communicator. What was started runs to its end first (abort it where it should

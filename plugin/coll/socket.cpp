@@ -93,12 +93,16 @@ std::string to_text(const SocketAddress& address) {
   return std::string(host.data()) + ":" + std::to_string(ntohs(ipv4->sin_port));
 }
 
-SocketAddress at_any_port(SocketAddress address) {
-  if (address.storage.ss_family == AF_INET6) {
-    reinterpret_cast<sockaddr_in6*>(&address.storage)->sin6_port = 0;
+void set_port(SocketAddress* address, std::uint16_t port) {
+  if (address->storage.ss_family == AF_INET6) {
+    reinterpret_cast<sockaddr_in6*>(&address->storage)->sin6_port = htons(port);
   } else {
-    reinterpret_cast<sockaddr_in*>(&address.storage)->sin_port = 0;
+    reinterpret_cast<sockaddr_in*>(&address->storage)->sin_port = htons(port);
   }
+}
+
+SocketAddress at_any_port(SocketAddress address) {
+  set_port(&address, 0);
   return address;
 }
 

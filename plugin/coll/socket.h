@@ -21,6 +21,7 @@ struct SocketAddress {
 Result<SocketAddress> parse_address(const std::string& text);
 /// The same text again.
 std::string to_text(const SocketAddress& address);
+void set_port(SocketAddress* address, std::uint16_t port);
 /// The address with port 0, for a socket that listens at whatever port is free.
 SocketAddress at_any_port(SocketAddress address);
 

@@ -24,9 +24,13 @@ Result<std::unique_ptr<StoreServer>> StoreServer::start(const Options& options) 
                  "rank 0 cannot listen at " + to_text(options.address) + ": " + listener.error().text,
                  listener.error().os_errno};
   }
-  auto address = listener->own_address();
+  return start(options, std::move(*listener));
+}
+
+Result<std::unique_ptr<StoreServer>> StoreServer::start(const Options& options, Socket listener) {
+  auto address = listener.own_address();
   if (!address) return address.error();
-  return std::unique_ptr<StoreServer>(new StoreServer(options, *address, std::move(*listener)));
+  return std::unique_ptr<StoreServer>(new StoreServer(options, *address, std::move(listener)));
 }
 
 StoreServer::StoreServer(const Options& options, const SocketAddress& address, Socket listener)

@@ -30,6 +30,8 @@ class StoreServer {
     std::int64_t linger_ms = 30000;  // how long the destructor waits for the other ranks to leave
   };
   static Result<std::unique_ptr<StoreServer>> start(const Options& options);
+  /// At a socket that listens already; options.address is not looked at.
+  static Result<std::unique_ptr<StoreServer>> start(const Options& options, Socket listener);
   /// Serves on until every rank that came has left, at most linger_ms.
   ~StoreServer();
   /// Where it listens: what the others' StoreClients need.

@@ -4,6 +4,8 @@
 #include <elf.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cstring>
 #include <stdexcept>
 
 namespace meshbed::sim {
@@ -14,6 +16,34 @@ std::uintptr_t page_bytes() {
 }
 std::uintptr_t page_down(std::uintptr_t value) { return value & ~(page_bytes() - 1); }
 std::uintptr_t page_up(std::uintptr_t value) { return page_down(value + page_bytes() - 1); }
+
+std::vector<std::string> needed_by(std::span<const std::byte> file) {
+  const auto* header = reinterpret_cast<const ElfW(Ehdr)*>(file.data());
+  const auto* programs = reinterpret_cast<const ElfW(Phdr)*>(file.data() + header->e_phoff);
+  const std::span all(programs, header->e_phnum);
+  std::size_t strings = 0;  // in memory, then in the file
+  std::vector<std::size_t> names;
+  for (const ElfW(Phdr) & program : all) {
+    if (program.p_type != PT_DYNAMIC || program.p_offset + program.p_filesz > file.size()) continue;
+    const auto* entries = reinterpret_cast<const ElfW(Dyn)*>(file.data() + program.p_offset);
+    for (std::size_t index = 0; index < program.p_filesz / sizeof(*entries); ++index) {
+      if (entries[index].d_tag == DT_STRTAB) strings = entries[index].d_un.d_ptr;
+      if (entries[index].d_tag == DT_NEEDED) names.push_back(entries[index].d_un.d_val);
+    }
+  }
+  const auto holder = std::find_if(all.begin(), all.end(), [&](const ElfW(Phdr) & program) {
+    return program.p_type == PT_LOAD && strings >= program.p_vaddr && strings < program.p_vaddr + program.p_filesz;
+  });
+  std::vector<std::string> needed;
+  if (holder == all.end()) return needed;
+  strings = strings - holder->p_vaddr + holder->p_offset;
+  const auto* text = reinterpret_cast<const char*>(file.data());
+  for (const std::size_t name : names) {
+    const std::size_t begin = std::min(strings + name, file.size());
+    needed.emplace_back(text + begin, ::strnlen(text + begin, file.size() - begin));
+  }
+  return needed;
+}
 
 ElfImage::ElfImage(void* handle) {
   link_map* map = nullptr;

@@ -7,6 +7,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <span>
+#include <string>
 #include <vector>
 
 namespace meshbed::sim {
@@ -25,6 +27,10 @@ struct Segment {
   bool executable = false;
 };
 
+/// Names of the objects that a shared object asks the loader for (DT_NEEDED), from the bytes of its file; `file` begins
+/// with a whole ELF header and program headers.
+std::vector<std::string> needed_by(std::span<const std::byte> file);
+
 class ElfImage {
  public:
   /// `handle` is dlopen()'s. The object's file must begin with the page that its first segment maps, as linkers have
@@ -41,9 +47,9 @@ class ElfImage {
   /// name: R_X86_64_JUMP_SLOT, GLOB_DAT and 64 against symbols that are undefined here, or defined here too but bound
   /// elsewhere.
   void each_import(const std::function<void(void** slot, const char* name)>& visit) const;
+  bool holds(const void* address) const;
 
  private:
-  bool holds(const void* address) const;
   void read_program_headers();
   void read_dynamic_section();
 

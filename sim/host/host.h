@@ -14,7 +14,7 @@
 namespace meshbed::sim {
 
 struct HostOptions {
-  /// Names that a rank's dlopen() may ask for, and the files they stand for: "libnccl-net-mesh.so" -> build/...
+  /// Names that a rank's dlopen(), or one of its files, asks for, and what they are: "libnccl-net-mesh.so" -> build/...
   /// Any absolute path is loaded as it is (copied and redirected likewise).
   std::map<std::string, std::string> libraries;
   /// Bytes that one direction of a TCP connection holds, on the wire and unread, before its writer must wait.

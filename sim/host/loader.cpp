@@ -134,12 +134,14 @@ struct Master {
     write_range(descriptor.get(), bytes, {0, bytes.size_bytes()});
     file.emplace(descriptor.get(), bytes.size_bytes());
     ranges = loaded_ranges(*file, path);
+    needed = needed_by({file->data(), file->size_bytes()});
     sha256 = sha256_hex(*file);
   }
 
   FileDescriptor descriptor;
   std::optional<MappedFile> file;
   std::vector<FileRange> ranges;
+  std::vector<std::string> needed;
   std::string sha256;  // of the memfd that the copies' read-only segments are mapped from
 };
 
@@ -196,7 +198,28 @@ bool escapes_redirection(std::string_view name) {
   return name.starts_with("_ZNSt6thread15_M_start_thread") || name.starts_with("_ZNSt18condition_variable4wait");
 }
 
-std::uint64_t redirect_imports(const ElfImage& image, ProcessState& state, const std::string& path) {
+/// The process's own copies of what a file needs by names that ranks' libraries go by: by the name alone the loader
+/// would give every rank the first one's.
+std::vector<void*> load_needed(const Master& master, ProcessState& state) {
+  std::vector<void*> copies;
+  for (const std::string& name : master.needed) {
+    const auto listed = host().options.libraries.find(name);
+    if (listed != host().options.libraries.end()) copies.push_back(load_copy(state, listed->second));
+  }
+  return copies;
+}
+
+/// What one of these copies itself has under that name; nullptr: none of them.
+void* symbol_in(const std::vector<void*>& copies, const char* name) {
+  for (void* copy : copies) {
+    void* symbol = ::dlsym(copy, name);
+    if (symbol != nullptr && ElfImage(copy).holds(symbol)) return symbol;
+  }
+  return nullptr;
+}
+
+std::uint64_t redirect_imports(const ElfImage& image, const std::vector<void*>& needed, ProcessState& state,
+                               const std::string& path) {
   std::uint64_t changed = 0;
   image.each_import([&](void** slot, const char* name) {
     void* function = redirection_of(name);
@@ -206,6 +229,7 @@ std::uint64_t redirect_imports(const ElfImage& image, ProcessState& state, const
     }
     const std::string_view symbol(name);
     if (symbol == "environ" || symbol == "__environ") function = &state.environ_block;
+    if (function == nullptr) function = symbol_in(needed, name);
     if (function == nullptr) return;
     *slot = function;
     ++changed;
@@ -214,13 +238,14 @@ std::uint64_t redirect_imports(const ElfImage& image, ProcessState& state, const
 }
 
 /// Redirects the copy's imports and frees its memfd of all pages.
-void settle(void* handle, int descriptor, const Master& master, ProcessState& state, const std::string& path) {
+void settle(void* handle, int descriptor, const Master& master, const std::vector<void*>& needed, ProcessState& state,
+            const std::string& path) {
   const ElfImage image(handle);
   const Segment& relro = image.relro();
   if (relro.size_bytes > 0 && ::mprotect(relro.address, relro.size_bytes, PROT_READ | PROT_WRITE) != 0) {
     throw_errno("mprotect");
   }
-  host().counters.redirected_symbols += redirect_imports(image, state, path);
+  host().counters.redirected_symbols += redirect_imports(image, needed, state, path);
   if (!image.has_text_relocations() && !kRedZones) {
     make_writable_pages_private(image);
     share_read_only_segments(image, master);
@@ -234,6 +259,7 @@ void settle(void* handle, int descriptor, const Master& master, ProcessState& st
 
 void* load_new_copy(const Master& master, ProcessState& state, const std::string& path) {
   raise_descriptor_limit();
+  const std::vector<void*> needed = load_needed(master, state);
   FileDescriptor copy(::memfd_create("meshbed-copy", MFD_CLOEXEC), "memfd_create (open files: see ulimit -n)");
   if (::ftruncate(copy.get(), static_cast<off_t>(master.file->size_bytes())) != 0) throw_errno("ftruncate");
   {
@@ -247,7 +273,7 @@ void* load_new_copy(const Master& master, ProcessState& state, const std::string
   }
   void* handle = ::dlopen(("/proc/self/fd/" + std::to_string(copy.get())).c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) throw std::runtime_error(path + ": " + ::dlerror());
-  settle(handle, copy.release(), master, state, path);
+  settle(handle, copy.release(), master, needed, state, path);
   ++host().counters.copies;
   return handle;
 }

@@ -8,11 +8,9 @@
 
 #include "plugin/coll/meshcoll.h"
 #include "tests/coll/loopback_net.h"
+#include "tests/support/free_address.h"
 
 namespace meshbed::test {
-
-/// "127.0.0.1:PORT" with a port that was free a moment ago.
-std::string free_address();
 
 /// Options of a rank that the caller may adjust before init.
 using AdjustOptions = std::function<void(meshcoll_options&)>;

@@ -1,0 +1,25 @@
+#pragma once
+// Launcher: who the environment says that we are, and where rank 0 is to be met, as torchrun, mpirun and srun have it.
+// Pure, but for the resolution of names.
+
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "plugin/base/result.h"
+
+namespace meshbed::coll {
+
+struct Launch {
+  int rank = 0, world = 1;
+  std::string bootstrap{};  // "ADDRESS:PORT"; empty where the world is one rank
+};
+
+/// The first of these that is there says rank and world: RANK and WORLD_SIZE; OMPI_COMM_WORLD_RANK and _SIZE;
+/// SLURM_PROCID and SLURM_NTASKS. Rank 0 is met at MASTER_ADDR, a name or an address, without it at the first node of
+/// SLURM_STEP_NODELIST, or at the loopback where OMPI_COMM_WORLD_LOCAL_SIZE says that all ranks are on one machine; at
+/// port MASTER_PORT, or 29500. Where torchrun keeps that port for its own store (TORCHELASTIC_USE_AGENT_STORE), at the
+/// next one. An error names the variable, its value and what to set.
+Result<Launch> read_launcher(const std::function<std::optional<std::string>(const char* name)>& variable);
+
+}  // namespace meshbed::coll

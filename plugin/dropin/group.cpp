@@ -1,0 +1,157 @@
+// A call in a group goes to its communicator's engine at once, which looks at it and keeps it: a wrong one is refused
+// where it stands, and spoils the group. Messages to ourselves come in halves, which the engine takes together: they
+// wait here for the end.
+#include "plugin/dropin/group.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "plugin/coll/environment.h"
+
+namespace meshbed::dropin {
+namespace {
+
+constexpr char kNoStreams[] =
+    "the stream is not NULL: there is no CUDA below this library yet. Pass host memory and stream NULL";
+
+/// An error spoils the group, if there is one.
+Outcome refused(Group* group, Outcome outcome) {
+  if (!outcome.well() && group != nullptr && !group->refusal) group->refusal = outcome;
+  return outcome;
+}
+
+/// In the engine's group, which begins with the first call.
+Outcome add(Group& group, const CommPointer& comm, const meshcoll_args& args) {
+  const auto found = std::find(group.comms.begin(), group.comms.end(), comm);
+  if (found == group.comms.end()) {
+    const Outcome begun = outcome_of(meshcoll_group_start(comm->engine), comm->engine);
+    if (!begun.well()) return begun;
+    group.comms.push_back(comm);
+  }
+  meshcoll_handle none = 0;
+  return outcome_of(meshcoll_start(comm->engine, &args, &none), comm->engine);
+}
+
+Outcome pair_moves_to_self(Group& group) {
+  for (Group::SelfMove& send : group.sends_to_self) {
+    const auto receive = std::find_if(group.receives_from_self.begin(), group.receives_from_self.end(),
+                                      [&](const Group::SelfMove& one) { return one.comm == send.comm; });
+    const std::string who = "rank " + std::to_string(send.comm->rank) + "'s ncclSend to itself";
+    if (receive == group.receives_from_self.end()) return invalid_usage(who + " has no ncclRecv in its group");
+    if (receive->args.dtype != send.args.dtype || receive->args.recv_count != send.args.count) {
+      return invalid_usage(who + " and its ncclRecv differ in count or type");
+    }
+    meshcoll_args both = send.args;
+    both.recv = receive->args.recv;
+    both.recv_count = receive->args.recv_count;
+    both.from = both.to;
+    group.receives_from_self.erase(receive);
+    Outcome added = add(group, send.comm, both);
+    if (!added.well()) return added;
+  }
+  if (group.receives_from_self.empty()) return {};
+  return invalid_usage("rank " + std::to_string(group.receives_from_self.front().comm->rank) +
+                       "'s ncclRecv from itself has no ncclSend in its group");
+}
+
+/// After a refusal nothing of the group is to run: a call that no engine takes spoils what its engine has kept.
+void spoil(const CommPointer& comm) {
+  meshcoll_args wrong{};
+  wrong.struct_bytes = sizeof wrong;
+  wrong.call = MESHCOLL_CALL_INT;
+  meshcoll_handle none = 0;
+  static_cast<void>(meshcoll_start(comm->engine, &wrong, &none));
+}
+
+Outcome run(Group& group) {
+  std::vector<std::pair<CommPointer, meshcoll_handle>> started;
+  Outcome first;
+  const auto note = [&](const Outcome& outcome) {
+    if (first.well()) first = outcome;
+  };
+  // All are started before one is waited for: those of different communicators run side by side.
+  for (const CommPointer& comm : group.comms) {
+    if (group.refusal) spoil(comm);
+    meshcoll_handle handle = 0;
+    note(outcome_of(meshcoll_group_end(comm->engine, &handle), comm->engine));
+    if (handle != 0) started.emplace_back(comm, handle);
+  }
+  for (const auto& [comm, handle] : started) {
+    note(outcome_of(meshcoll_wait(comm->engine, handle, -1), comm->engine));
+  }
+  return group.refusal ? *group.refusal : first;
+}
+
+Outcome create(const Plan& plan) {
+  const std::string plugin = coll::variable("NCCL_NET_PLUGIN").value_or("mesh");
+  meshcoll_options options{};
+  options.struct_bytes = sizeof options;
+  options.rank = plan.rank;
+  options.world = plan.world;
+  options.bootstrap = plan.bootstrap.c_str();
+  options.net_plugin = plugin.c_str();
+  meshcoll_comm* engine = nullptr;
+  const Outcome made = outcome_of(meshcoll_init(&options, &engine), nullptr);
+  if (made.well()) *plan.where = library().add(engine);
+  return made;
+}
+
+}  // namespace
+
+Outcome call(const ncclComm* handle, cudaStream_t stream, meshcoll_args args) {
+  Group* group = library().group();
+  const CommPointer comm = library().find(handle);
+  if (comm == nullptr) return refused(group, invalid_argument("this is no communicator (any more)"));
+  if (comm->finalized) return refused(group, invalid_usage("the communicator was finalized"));
+  if (stream != nullptr) return refused(group, invalid_usage(kNoStreams));
+  args.struct_bytes = sizeof args;
+  if (group == nullptr) {
+    meshcoll_handle started = 0;
+    const Outcome taken = outcome_of(meshcoll_start(comm->engine, &args, &started), comm->engine);
+    return taken.well() ? outcome_of(meshcoll_wait(comm->engine, started, -1), comm->engine) : taken;
+  }
+  if (args.call == MESHCOLL_SEND_RECV && args.to == comm->rank) {
+    group->sends_to_self.push_back({comm, args});
+    return {};
+  }
+  if (args.call == MESHCOLL_SEND_RECV && args.from == comm->rank) {
+    group->receives_from_self.push_back({comm, args});
+    return {};
+  }
+  return refused(group, add(*group, comm, args));
+}
+
+Outcome make_communicator(const Plan& plan) {
+  Group* group = library().group();
+  if (group == nullptr) return create(plan);
+  if (group->plan) {
+    return refused(group, invalid_usage("several ranks in one group: a thread here is one rank; start a process, or at "
+                                        "least a thread, for each"));
+  }
+  group->plan = plan;
+  return {};
+}
+
+Outcome start_group() {
+  ++library().open_group().depth;
+  return {};
+}
+
+Outcome end_group() {
+  Group* group = library().group();
+  if (group == nullptr) return invalid_usage("there is no ncclGroupStart before it");
+  if (--group->depth > 0) return {};
+  Group ended = std::move(*group);
+  library().close_group();
+  if (!ended.refusal) {
+    const Outcome paired = pair_moves_to_self(ended);
+    if (!paired.well()) ended.refusal = paired;
+  }
+  if (ended.plan && !ended.comms.empty() && !ended.refusal) {
+    ended.refusal = invalid_usage("communicators are made in a group of their own");
+  }
+  const Outcome done = run(ended);
+  return done.well() && ended.plan ? create(*ended.plan) : done;
+}
+
+}  // namespace meshbed::dropin
