@@ -70,8 +70,9 @@ int run_simulated(const Scenario& scenario, const Options& options, const Argume
   RunResult result = run_workload(scenario, {.files = built_files(), .contexts = options.run.contexts}, recorder);
   recorder.close();
   add_process_usage(result);
+  const int status = conclude(folder, scenario, result, options, arguments, out, err);
   write_telemetry(options.telemetry, scenario, result);
-  return conclude(folder, scenario, result, options, arguments, out, err);
+  return status;
 }
 
 /// One rank of the run. Rank 0 speaks for all; the others say what went wrong with them, and nothing else.

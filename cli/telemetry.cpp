@@ -59,6 +59,19 @@ class Clock {
   std::uint64_t epoch_ns_;
 };
 
+/// In the order of their streams. `end_ns`: of an item.
+template <typename Item, typename EndOf>
+std::vector<Item> by_end_and_rank(std::vector<Item> items, EndOf end_ns) {
+  std::stable_sort(items.begin(), items.end(), [&](const Item& left, const Item& right) {
+    return std::pair(end_ns(left), left.rank) < std::pair(end_ns(right), right.rank);
+  });
+  return items;
+}
+
+std::uint32_t process_of(const Simulation& simulation, int rank) {
+  return simulation.process_ids[static_cast<std::size_t>(rank)];
+}
+
 std::vector<zernel::NcclEvent> nccl_events(const Scenario& scenario, const RunResult& result, const Clock& clock,
                                            const TelemetryOptions& options) {
   const CollectiveCase& collective = result.calls.collective;
@@ -69,50 +82,45 @@ std::vector<zernel::NcclEvent> nccl_events(const Scenario& scenario, const RunRe
   const CollectiveShape shape = shape_of(collective.op, collective.bytes, ranks, collective.type);
   const std::uint64_t size_bytes =
       options.zernel_bytes == "rank" ? shape.count * coll::size_of(collective.type) : shape.bytes;
-  for (const CallTime& call : result.calls.times) {
+  const bool enqueue = options.zernel_duration == "enqueue";
+  const auto end_ns = [&](const CallTime& call) { return clock.at(enqueue ? call.returned_ps : call.end_ps); };
+  for (const CallTime& call : by_end_and_rank(result.calls.times, end_ns)) {
     const std::uint64_t start_ns = clock.at(call.start_ps);
-    const std::uint64_t end_ns = clock.at(options.zernel_duration == "enqueue" ? call.returned_ps : call.end_ps);
-    events.push_back({.pid = result.simulation.process_ids[static_cast<std::size_t>(call.rank)],
+    events.push_back({.pid = process_of(result.simulation, call.rank),
                       .op = static_cast<std::uint8_t>(*op),
                       .size_bytes = size_bytes,
                       .start_ns = start_ns,
-                      .duration_ns = end_ns - start_ns,
+                      .duration_ns = end_ns(call) - start_ns,
                       .rank = static_cast<std::uint32_t>(call.rank),
                       .num_ranks = static_cast<std::uint32_t>(ranks)});
   }
-  std::stable_sort(events.begin(), events.end(), [](const zernel::NcclEvent& left, const zernel::NcclEvent& right) {
-    return std::pair(left.start_ns + left.duration_ns, left.rank) <
-           std::pair(right.start_ns + right.duration_ns, right.rank);
-  });
   return events;
 }
 
 std::vector<zernel::DistSyncEvent> dist_sync_events(const Simulation& simulation, const Clock& clock) {
-  std::vector<BarrierWait> waits = simulation.waits;
-  std::stable_sort(waits.begin(), waits.end(), [&](const BarrierWait& left, const BarrierWait& right) {
-    return std::pair(clock.at(left.end_ps), left.rank) < std::pair(clock.at(right.end_ps), right.rank);
-  });
   std::vector<zernel::DistSyncEvent> events;
-  for (const BarrierWait& wait : waits) {
-    const std::uint64_t end_ns = clock.at(wait.end_ps), wait_ns = end_ns - clock.at(wait.start_ps);
+  const auto end_ns = [&](const BarrierWait& wait) { return clock.at(wait.end_ps); };
+  for (const BarrierWait& wait : by_end_and_rank(simulation.waits, end_ns)) {
+    const std::uint64_t wait_ns = end_ns(wait) - clock.at(wait.start_ps);
     if (wait_ns < zernel::kShortestWait_ns) continue;
-    events.push_back({.pid = simulation.process_ids[static_cast<std::size_t>(wait.rank)],
+    events.push_back({.pid = process_of(simulation, wait.rank),
                       .tid = wait.thread_id,
                       .wait_ns = wait_ns,
-                      .timestamp_ns = end_ns});
+                      .timestamp_ns = end_ns(wait)});
   }
   return events;
 }
 
 std::vector<zernel::GpuMemoryEvent> gpu_memory_events(const Simulation& simulation, const Clock& clock) {
   std::vector<zernel::GpuMemoryEvent> events;
-  for (const GpuMemoryChange& change : simulation.gpu_memory) {
-    events.push_back({.pid = simulation.process_ids[static_cast<std::size_t>(change.rank)],
+  const auto at_ns = [&](const GpuMemoryChange& change) { return clock.at(change.at_ps); };
+  for (const GpuMemoryChange& change : by_end_and_rank(simulation.gpu_memory, at_ns)) {
+    events.push_back({.pid = process_of(simulation, change.rank),
                       .gpu_id = 0,  // each rank has one GPU, its own number 0
                       .alloc_bytes = change.taken_bytes,
                       .free_bytes = change.given_back_bytes,
                       .total_usage = change.held_bytes,
-                      .timestamp_ns = clock.at(change.at_ps)});
+                      .timestamp_ns = at_ns(change)});
   }
   return events;
 }

@@ -108,6 +108,6 @@ TEST_CASE("the WebSocket's snapshot has zernel's keys, and zeros where nothing w
                            R"({"key":"7:1","current_bytes":0,"peak_bytes":8192}],)"
                            R"("cuda_latency_p50_us":642.0,"cuda_latency_p99_us":642.0,)"
                            R"("nccl_allreduce_p50_ms":38.0,"nccl_allreduce_p99_ms":51.0,)"
-                           R"("dataloader_wait_p50_ms":9.0,"last_update_ms":900})");
+                           R"("dataloader_wait_p50_ms":9.0,"last_update_ms":2000})");
   CHECK(Metrics({}).snapshot().at("nccl_allreduce_p50_ms") == 0);
 }
