@@ -32,15 +32,6 @@ bool has_shares(Collective op) {
          op == Collective::kGather || op == Collective::kScatter;
 }
 
-/// Of sendrecv; -1: nobody.
-int source_of(const CollectiveCase& wanted, int rank, int ranks) {
-  const int source = ((rank - wanted.shift) % ranks + ranks) % ranks;
-  return wanted.sends(source) ? source : -1;
-}
-int target_of(const CollectiveCase& wanted, int rank, int ranks) {
-  return wanted.sends(rank) ? ((rank + wanted.shift) % ranks + ranks) % ranks : -1;
-}
-
 Iteration place(RankHost& host, CollectiveBuffers& buffers, const CollectiveCase& wanted, const CollectiveShape& shape,
                 std::uint32_t salt) {
   if (!wanted.in_place) return {buffers.send(), buffers.recv(), salt};
@@ -89,6 +80,52 @@ meshcoll_result call(RankHost& host, Engine& engine, const CollectiveCase& wante
       return calls.all_to_all(comm, send, recv, shape.count, type);
   }
   return MESHCOLL_UNSUPPORTED;
+}
+
+meshcoll_call number_of(Collective op) {
+  switch (op) {
+    case Collective::kAllReduce:
+      return MESHCOLL_ALL_REDUCE;
+    case Collective::kAllGather:
+      return MESHCOLL_ALL_GATHER;
+    case Collective::kReduceScatter:
+      return MESHCOLL_REDUCE_SCATTER;
+    case Collective::kBroadcast:
+      return MESHCOLL_BROADCAST;
+    case Collective::kReduce:
+      return MESHCOLL_REDUCE;
+    case Collective::kGather:
+      return MESHCOLL_GATHER;
+    case Collective::kScatter:
+      return MESHCOLL_SCATTER;
+    case Collective::kSendRecv:
+      return MESHCOLL_SEND_RECV;
+    case Collective::kAllToAll:
+      break;
+  }
+  return MESHCOLL_ALL_TO_ALL;
+}
+
+/// The same call, started and waited for; `returned_ps`: when the start came back.
+meshcoll_result start_and_wait(RankHost& host, Engine& engine, const CollectiveCase& wanted,
+                               const CollectiveShape& shape, const Iteration& iteration, Picoseconds& returned_ps) {
+  meshcoll_args args{};
+  args.struct_bytes = sizeof args;
+  args.call = number_of(wanted.op);
+  args.send = iteration.send;
+  args.recv = iteration.recv;
+  args.count = args.recv_count = shape.count;
+  args.dtype = static_cast<meshcoll_dtype>(wanted.type);
+  args.op = static_cast<meshcoll_op>(wanted.reduction);
+  args.root = wanted.root;
+  args.to = target_of(wanted, host.rank(), host.ranks());
+  args.from = source_of(wanted, host.rank(), host.ranks());
+  meshcoll_handle handle = 0;
+  const meshcoll_result started = engine.calls().start(engine.comm(), &args, &handle);
+  returned_ps = host.now_ps();
+  if (started != MESHCOLL_OK) return started;
+  constexpr std::int64_t kUntilItHasFinished = -1;
+  return engine.calls().wait(engine.comm(), handle, kUntilItHasFinished);
 }
 
 /// Whether the operation leaves anything at this rank.
@@ -185,6 +222,15 @@ coll::ReduceOp parse_reduction(const std::string& option, const std::string& nam
   return static_cast<coll::ReduceOp>(parse_named(option, "reduction", name, reduction_names()));
 }
 
+int source_of(const CollectiveCase& wanted, int rank, int ranks) {
+  const int source = ((rank - wanted.shift) % ranks + ranks) % ranks;
+  return wanted.sends(source) ? source : -1;
+}
+
+int target_of(const CollectiveCase& wanted, int rank, int ranks) {
+  return wanted.sends(rank) ? ((rank + wanted.shift) % ranks + ranks) % ranks : -1;
+}
+
 CollectiveShape shape_of(Collective op, std::uint64_t bytes, int ranks, coll::DataType type) {
   const auto n = static_cast<std::uint64_t>(ranks);
   const std::uint64_t elements = bytes / size_of(type);
@@ -267,9 +313,15 @@ Result<void> run_case(RankHost& host, Engine& engine, CollectiveBuffers& buffers
     if (before_iteration) {
       if (const Result<void> ready = before_iteration(index); !ready) return ready;
     }
-    const Result<void> done = engine.outcome(call(host, engine, wanted, shape, iteration));
+    CallTime call_time{.rank = host.rank(), .start_ps = host.now_ps()};
+    const Result<void> done = engine.outcome(
+        wanted.start_and_wait ? start_and_wait(host, engine, wanted, shape, iteration, call_time.returned_ps)
+                              : call(host, engine, wanted, shape, iteration));
     if (!done) return done;
-    time.end_ps = std::max(time.end_ps, host.now_ps());
+    call_time.end_ps = host.now_ps();
+    if (!wanted.start_and_wait) call_time.returned_ps = call_time.end_ps;
+    board.calls.push_back(call_time);
+    time.end_ps = std::max(time.end_ps, call_time.end_ps);
 
     if (wanted.check) {
       check_result(host, wanted, shape, iteration, fmt::format("rank {}, iteration {}", host.rank(), index), board);

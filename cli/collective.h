@@ -28,8 +28,9 @@ struct CollectiveCase {
   int iterations = 1;
   bool check = true;
   int root = 0;
-  int shift = 1;               // sendrecv: rank r sends to (r + shift) % ranks
-  std::vector<int> senders{};  // sendrecv: who does; empty: all
+  int shift = 1;                // sendrecv: rank r sends to (r + shift) % ranks
+  std::vector<int> senders{};   // sendrecv: who does; empty: all
+  bool start_and_wait = false;  // by meshcoll_start and _wait, as NCCL's callers do, and not by a call that blocks
 
   bool sends(int rank) const {
     return senders.empty() || std::find(senders.begin(), senders.end(), rank) != senders.end();
@@ -46,6 +47,9 @@ struct CollectiveShape {
 };
 CollectiveShape shape_of(models::Collective op, std::uint64_t bytes, int ranks,
                          coll::DataType type = coll::DataType::kFloat32);
+/// Of sendrecv: whom `rank` sends to, and from whom it receives; -1: nobody.
+int target_of(const CollectiveCase& wanted, int rank, int ranks);
+int source_of(const CollectiveCase& wanted, int rank, int ranks);
 /// The fewest bytes of which every rank has an element.
 std::uint64_t smallest_bytes(models::Collective op, int ranks, coll::DataType type = coll::DataType::kFloat32);
 
@@ -62,9 +66,18 @@ struct IterationTime {
   Picoseconds end_ps = -1;  // of the last rank
 };
 
+/// One rank's call, by that rank's clock.
+struct CallTime {
+  int rank = 0;
+  Picoseconds start_ps = 0;
+  Picoseconds returned_ps = 0;  // from the call itself: start_and_wait's comes back before the work is done
+  Picoseconds end_ps = 0;       // the rank has its result
+};
+
 /// What the ranks found out together; one board a case, written by all ranks.
 struct CaseBoard {
   std::vector<IterationTime> iterations;
+  std::vector<CallTime> calls;         // that succeeded, as they ended
   std::vector<std::uint64_t> results;  // by rank: XXH3-64 of its result of the last iteration; empty: not checked
   std::uint64_t wrong = 0;             // elements, over all ranks and iterations
   std::uint64_t checked = 0;

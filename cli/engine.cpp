@@ -30,6 +30,8 @@ Result<EngineCalls> bind_calls(RankHost& host, const std::string& path) {
   bind(host, *library, "meshcoll_gather", calls.gather, missing);
   bind(host, *library, "meshcoll_scatter", calls.scatter, missing);
   bind(host, *library, "meshcoll_send_recv", calls.send_recv, missing);
+  bind(host, *library, "meshcoll_start", calls.start, missing);
+  bind(host, *library, "meshcoll_wait", calls.wait, missing);
   if (!missing.empty()) {
     return Error{.code = ErrorCode::kUnsupported, .scope = Scope::kJob, .text = path + " does not export " + missing};
   }

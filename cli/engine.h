@@ -40,6 +40,8 @@ struct EngineCalls {
   decltype(&meshcoll_gather) gather = nullptr;
   decltype(&meshcoll_scatter) scatter = nullptr;
   decltype(&meshcoll_send_recv) send_recv = nullptr;
+  decltype(&meshcoll_start) start = nullptr;
+  decltype(&meshcoll_wait) wait = nullptr;
 };
 
 class Engine {

@@ -26,6 +26,7 @@
 #include "cli/shell.h"
 #include "cli/state.h"
 #include "cli/topo.h"
+#include "cli/zernel.h"
 
 namespace {
 
@@ -49,6 +50,7 @@ constexpr Subcommand kSubcommands[] = {
     {"bench", bench_command, "what a simulated message, rank and library copy cost here"},
     {"lint", lint_command, "check scenario files"},
     {"topo", topo_command, "who reaches whom: topo check, topo draw, topo rules"},
+    {"zernel", zernel_command, "what zernel would say of the records that run --zernel-out wrote"},
     {"env", env_command, "every variable with its value in force and its source"},
     {"doctor", doctor_command, "which worlds this machine can run"},
 };

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/collective.h"
 #include "cli/simulate.h"
 #include "sim/trace/proof.h"
 
@@ -15,6 +16,12 @@ inline constexpr int kExitBroken = 1;         // a broken proof, wrong data, an 
 inline constexpr int kExitUsage = 2;          // the command line, the scenario, a missing file
 inline constexpr int kExitNoProgress = 3;     // deadlock, stall, time limit
 inline constexpr int kExitInterrupted = 130;  // by SIGINT or SIGTERM, as a shell says it
+
+/// What the ranks called, warm-up included; nothing where the workload calls no collective.
+struct CollectiveCalls {
+  CollectiveCase collective;
+  std::vector<CallTime> times;
+};
 
 struct RunResult {
   std::string world = "sim";
@@ -29,6 +36,7 @@ struct RunResult {
   std::uint64_t checked = 0;
   std::string first_wrong;
   std::vector<std::uint64_t> data;  // by rank: XXH3-64 of what it got, in order; empty where nothing was checked
+  CollectiveCalls calls;            // in the simulated world
   std::uint64_t connections = 0;
   Simulation simulation;
   std::map<sim::PairKey, sim::PairUsage> pairs;

@@ -14,6 +14,7 @@
 #include "cli/metal.h"
 #include "cli/report.h"
 #include "cli/results_folder.h"
+#include "cli/telemetry.h"
 #include "cli/workload.h"
 
 namespace meshbed::cli {
@@ -28,6 +29,7 @@ struct Options {
   std::string results = "results";
   bool no_trace = false;
   std::string backend = "auto";
+  TelemetryOptions telemetry;
 };
 
 void write_results(ResultsFolder& folder, const Scenario& scenario, const RunResult& result,
@@ -68,7 +70,9 @@ int run_simulated(const Scenario& scenario, const Options& options, const Argume
   RunResult result = run_workload(scenario, {.files = built_files(), .contexts = options.run.contexts}, recorder);
   recorder.close();
   add_process_usage(result);
-  return conclude(folder, scenario, result, options, arguments, out, err);
+  const int status = conclude(folder, scenario, result, options, arguments, out, err);
+  write_telemetry(options.telemetry, scenario, result);
+  return status;
 }
 
 /// One rank of the run. Rank 0 speaks for all; the others say what went wrong with them, and nothing else.
@@ -218,6 +222,7 @@ int run_command(const Arguments& arguments, std::ostream& out, std::ostream& err
        "emu: microvm (one virtual machine a node; the host is not touched), namespaces (all nodes in this host's "
        "kernel; root; changes the host's routing while it runs), auto: microvm, unless meshbed emu up has set the "
        "scenario up");
+  add_telemetry_options(syntax.options, options.telemetry);
   add_run_options(syntax.options, options.run);
   if (!parse_arguments(arguments, syntax, out)) return kExitOk;
 
@@ -226,7 +231,9 @@ int run_command(const Arguments& arguments, std::ostream& out, std::ostream& err
     throw std::runtime_error("--backend is the emulated world's; --world " + options.run.world + " has none");
   }
   refuse_simulated_time_limit(options.run);
-  const Scenario scenario = scenario_for(options.run);
+  Scenario scenario = scenario_for(options.run);
+  check_telemetry_options(options.telemetry, options.run.world);
+  scenario.workload.start_and_wait = options.telemetry.zernel_duration == "enqueue";
   if (options.run.world == "metal") return run_on_metal(scenario, options, arguments, out, err);
   if (options.run.world == "emu") return run_emulated(scenario, options, arguments, out, err);
   return run_simulated(scenario, options, arguments, out, err);

@@ -36,7 +36,8 @@ struct Workload {
   std::vector<int> senders;  // sendrecv: who does; empty: all
   int late_rank = 0;
   int late_iteration = 0;
-  Picoseconds late_by_ps = 0;  // 0: nobody is late
+  Picoseconds late_by_ps = 0;   // 0: nobody is late
+  bool start_and_wait = false;  // calls that do not block; no key of the file's: run --zernel-duration enqueue
   // kReconnect
   int receives = 1;  // on each connection
   int parts = 1;     // of each: more than one make it a grouped receive

@@ -36,12 +36,34 @@ struct Gate {
   }
 };
 
+/// Writes down what the ranks' GPU memory comes to.
+class GpuMemoryLog {
+ public:
+  GpuMemoryLog(const sim::World& world, std::vector<GpuMemoryChange>& changes) : world_(world), changes_(changes) {}
+  void take(int rank, std::uint64_t bytes) {
+    changes_.push_back({.rank = rank, .at_ps = world_.now(), .taken_bytes = bytes, .held_bytes = held_[rank] += bytes});
+  }
+  void give_back(int rank, std::uint64_t bytes) {
+    changes_.push_back(
+        {.rank = rank, .at_ps = world_.now(), .given_back_bytes = bytes, .held_bytes = held_[rank] -= bytes});
+  }
+
+ private:
+  const sim::World& world_;
+  std::vector<GpuMemoryChange>& changes_;
+  std::map<int, std::uint64_t> held_;
+};
+
 class SimulatedGpuMemory final : public GpuMemory {
  public:
-  SimulatedGpuMemory(sim::Process& process, std::uint64_t size_bytes)
+  SimulatedGpuMemory(sim::Process& process, GpuMemoryLog& log, std::uint64_t size_bytes)
       : buffer_(sim::allocate_device_memory(process, size_bytes)),
-        descriptor_(sim::export_dma_buf({.memory = buffer_, .size_bytes = buffer_->size_bytes})) {}
+        descriptor_(sim::export_dma_buf({.memory = buffer_, .size_bytes = buffer_->size_bytes})),
+        log_(log) {
+    log_.take(process.rank, buffer_->size_bytes);
+  }
   ~SimulatedGpuMemory() override {
+    log_.give_back(buffer_->owner.rank, buffer_->size_bytes);
     sim::close_descriptor(buffer_->owner, descriptor_);
     sim::free_device_memory(*buffer_);
   }
@@ -53,12 +75,20 @@ class SimulatedGpuMemory final : public GpuMemory {
  private:
   std::shared_ptr<sim::DeviceBuffer> buffer_;
   int descriptor_;
+  GpuMemoryLog& log_;
 };
 
 class SimulatedHost final : public RankHost {
  public:
-  SimulatedHost(sim::World& world, sim::Process& process, Gate& gate, SimulatedFaults& faults, std::string bootstrap)
-      : world_(world), process_(process), gate_(gate), faults_(faults), bootstrap_(std::move(bootstrap)) {}
+  SimulatedHost(sim::World& world, sim::Process& process, Gate& gate, SimulatedFaults& faults, GpuMemoryLog& gpu_log,
+                std::vector<BarrierWait>& waits, std::string bootstrap)
+      : world_(world),
+        process_(process),
+        gate_(gate),
+        faults_(faults),
+        gpu_log_(gpu_log),
+        waits_(waits),
+        bootstrap_(std::move(bootstrap)) {}
 
   int rank() const override { return process_.rank; }
   int ranks() const override { return gate_.ranks; }
@@ -74,11 +104,15 @@ class SimulatedHost final : public RankHost {
       return ok();
     }
     const std::uint64_t round = gate_.round;
+    const Picoseconds start_ps = world_.now();
     while (!gate_.broken && gate_.round == round) {
       gate_.waiting.push_back(sim::World::current());
       world_.block({.what = "rendezvous of all ranks"});
     }
     if (gate_.broken) return Error{.code = ErrorCode::kClosed, .scope = Scope::kJob, .text = "another rank failed"};
+    if (const Picoseconds end_ps = world_.now(); end_ps > start_ps) {
+      waits_.push_back({process_.rank, sim::current_thread_id(), start_ps, end_ps});
+    }
     return ok();
   }
 
@@ -122,7 +156,7 @@ class SimulatedHost final : public RankHost {
   void* symbol(void* library, const char* name) override { return sim::symbol_of(library, name); }
 
   std::unique_ptr<GpuMemory> gpu_memory(std::uint64_t size_bytes) override {
-    return std::make_unique<SimulatedGpuMemory>(process_, size_bytes);
+    return std::make_unique<SimulatedGpuMemory>(process_, gpu_log_, size_bytes);
   }
 
  private:
@@ -130,6 +164,8 @@ class SimulatedHost final : public RankHost {
   sim::Process& process_;
   Gate& gate_;
   SimulatedFaults& faults_;
+  GpuMemoryLog& gpu_log_;
+  std::vector<BarrierWait>& waits_;
   std::string bootstrap_;
 };
 
@@ -237,14 +273,16 @@ Simulation simulate(const Scenario& scenario, const SimulateOptions& options, si
     gate.broken = true;
     gate.open(world);
   });
+  GpuMemoryLog gpu_log(world, result.gpu_memory);
   std::vector<std::unique_ptr<SimulatedHost>> hosts;
   for (int rank = 0; rank < gate.ranks; ++rank) {
     const int node = node_of(scenario, rank);
     sim::Process& process = world.add_process(rank, node, "rank" + std::to_string(rank));
+    result.process_ids.push_back(sim::process_id_of(process));
     for (const auto& [name, value] : scenario.cluster.nodes[static_cast<std::size_t>(node)].environment) {
       process.environment[name] = value;
     }
-    hosts.push_back(std::make_unique<SimulatedHost>(world, process, gate, faults, bootstrap));
+    hosts.push_back(std::make_unique<SimulatedHost>(world, process, gate, faults, gpu_log, result.waits, bootstrap));
     SimulatedHost& host = *hosts.back();
     world.spawn(process, process.name + ".main", [&world, &host, &gate, &points, &program, &net_plugin, &result] {
       run_rank(world, host, gate, points, program, net_plugin, result);

@@ -41,7 +41,8 @@ class CollectiveRun final : public WorkloadRun {
                .check = true,
                .root = scenario.workload.root,
                .shift = scenario.workload.shift,
-               .senders = scenario.workload.senders},
+               .senders = scenario.workload.senders,
+               .start_and_wait = scenario.workload.start_and_wait},
         warmup_(timed_),
         buffers_(buffers_for(ranks.count, timed_.bytes, !timed_.in_place, "workload.bytes")),
         progress_(std::in_place, scenario.workload.collective,
@@ -82,7 +83,9 @@ Result<void> CollectiveRun::run_rank(RankHost& host) {
     }
     return ok();
   };
-  if (const Result<void> warm = run_case(host, *engine, buffers, warmup_, salt_, unread, step); !warm) return warm;
+  const Result<void> warm = run_case(host, *engine, buffers, warmup_, salt_, unread, step);
+  board_.calls.insert(board_.calls.end(), unread.calls.begin(), unread.calls.end());
+  if (!warm) return warm;
   const Result<void> done = run_case(host, *engine, buffers, timed_, salt_ + kTimedSalt, board_, step, before);
   if (!done) return done;
   // Nobody closes a connection that a slower rank still needs.
@@ -102,6 +105,7 @@ void CollectiveRun::conclude(RunResult& result) {
   result.first_wrong = board_.first_wrong;
   result.data = board_.results;
   result.busbw_factor = models::bus_factor(timed_.op, world_);
+  result.calls = {.collective = timed_, .times = std::move(board_.calls)};
   if (!result.simulation.ended_well()) return;
   result.time_ps = board_.average_ps();
   result.proofs.push_back(sim::data_right(board_.wrong, board_.checked, shape.recv_count > 0));

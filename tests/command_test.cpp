@@ -252,7 +252,7 @@ TEST_CASE("help and version are success, no arguments at all is usage") {
   CHECK(command("--help").status == 0);
   CHECK(command("--version").output == "meshbed 0.1.0\n");
   CHECK(command("2>/dev/null").status == 2);
-  for (const char* name : {"run", "perf", "env", "doctor", "bench", "lint", "topo", "emu"}) {
+  for (const char* name : {"run", "perf", "env", "doctor", "bench", "lint", "topo", "emu", "zernel"}) {
     const CommandResult result = command(std::string(name) + " --help");
     CHECK(result.status == 0);
     CHECK(has(result, std::string("usage: meshbed ") + name));

@@ -53,4 +53,8 @@ std::string loaded_sha256(const std::string& path);
 
 const HostCounters& host_counters();
 
+/// What getpid() says in `process`, and gettid() in the calling simulated thread.
+std::uint32_t process_id_of(const Process& process);
+std::uint32_t current_thread_id();
+
 }  // namespace meshbed::sim

@@ -23,7 +23,9 @@ const std::string& node_name() {
   return nodes[static_cast<std::size_t>(World::current_process()->node)].name;
 }
 
-pid_t get_pid() { return outside() ? ::getpid() : kFirstProcessId + kProcessIdStep * World::current_process()->index; }
+pid_t id_of(const Process& process) { return kFirstProcessId + kProcessIdStep * process.index; }
+
+pid_t get_pid() { return outside() ? ::getpid() : id_of(*World::current_process()); }
 
 pid_t get_parent_pid() { return outside() ? ::getppid() : 1; }
 
@@ -78,6 +80,10 @@ int unset_variable(const char* name) {
 }
 
 }  // namespace
+
+std::uint32_t process_id_of(const Process& process) { return static_cast<std::uint32_t>(id_of(process)); }
+
+std::uint32_t current_thread_id() { return static_cast<std::uint32_t>(get_tid()); }
 
 std::span<const Redirection> identity_redirections() {
   static const std::array table{

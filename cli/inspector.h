@@ -1,0 +1,23 @@
+#pragma once
+// Inspector: what a run's ranks did as NCCL's Inspector plugin writes it (plugins/profiler/inspector in NVIDIA/nccl,
+// output format v4.2): one JSON object a line, a file a process, first a `dump_stats` line, then one `coll_perf` line
+// for each collective, or `p2p_perf` lines for each send and receive. The exporters and scripts beside that plugin read
+// it. Verbose event traces have no counterpart here.
+//
+// coll_msg_size_bytes is the caller's count, as there: one rank's share of an all-gather. Bandwidths are nccl-tests',
+// from the exact time; coll_exec_time_us is that time rounded down, and 0 below a microsecond.
+
+#include <string>
+#include <vector>
+
+#include "cli/result.h"
+
+namespace meshbed::cli {
+
+/// The lines of one rank, in the order in which its calls ended.
+std::vector<std::string> inspector_lines(const Scenario& scenario, const RunResult& result, int rank);
+
+/// FOLDER/<node>-pid<process>.log for each rank that called anything. Throws std::runtime_error.
+void write_inspector_logs(const Scenario& scenario, const RunResult& result, const std::string& folder);
+
+}  // namespace meshbed::cli

@@ -1,0 +1,214 @@
+#include "cli/telemetry.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <limits>
+#include <optional>
+#include <stdexcept>
+
+#include "cli/command.h"
+#include "cli/files.h"
+#include "cli/inspector.h"
+#include "cli/zernel_metrics.h"
+#include "sim/host/clocks.h"
+
+namespace meshbed::cli {
+namespace {
+
+namespace fs = std::filesystem;
+namespace po = boost::program_options;
+
+constexpr std::uint64_t kNanosecondsPerSecond = 1'000'000'000;
+/// Latest start of the clock: 2^63 ns, which leaves as much again for the run.
+constexpr std::uint64_t kEpochMax_ns = std::numeric_limits<std::int64_t>::max();
+
+std::uint64_t epoch_ns(const TelemetryOptions& options) {
+  if (options.zernel_epoch.empty()) return sim::kMonotonicStartSeconds * kNanosecondsPerSecond;
+  return parse_count("--zernel-epoch", options.zernel_epoch, 0, kEpochMax_ns);
+}
+
+std::optional<zernel::NcclOp> zernel_op(models::Collective op) {
+  switch (op) {
+    case models::Collective::kAllReduce:
+      return zernel::NcclOp::kAllReduce;
+    case models::Collective::kBroadcast:
+      return zernel::NcclOp::kBroadcast;
+    case models::Collective::kAllGather:
+      return zernel::NcclOp::kAllGather;
+    case models::Collective::kReduceScatter:
+      return zernel::NcclOp::kReduceScatter;
+    default:
+      return std::nullopt;  // zernel looks at no other
+  }
+}
+
+/// Virtual time as the records have it. Both ends of a span are rounded down, so that spans that meet still do.
+class Clock {
+ public:
+  explicit Clock(std::uint64_t epoch) : epoch_ns_(epoch) {}
+  std::uint64_t at(Picoseconds time_ps) const {
+    return epoch_ns_ + static_cast<std::uint64_t>(time_ps / kPicosecondsPerNanosecond);
+  }
+
+ private:
+  std::uint64_t epoch_ns_;
+};
+
+/// In the order of their streams. `end_ns`: of an item.
+template <typename Item, typename EndOf>
+std::vector<Item> by_end_and_rank(std::vector<Item> items, EndOf end_ns) {
+  std::stable_sort(items.begin(), items.end(), [&](const Item& left, const Item& right) {
+    return std::pair(end_ns(left), left.rank) < std::pair(end_ns(right), right.rank);
+  });
+  return items;
+}
+
+std::uint32_t process_of(const Simulation& simulation, int rank) {
+  return simulation.process_ids[static_cast<std::size_t>(rank)];
+}
+
+std::vector<zernel::NcclEvent> nccl_events(const Scenario& scenario, const RunResult& result, const Clock& clock,
+                                           const TelemetryOptions& options) {
+  const CollectiveCase& collective = result.calls.collective;
+  const auto op = zernel_op(collective.op);
+  std::vector<zernel::NcclEvent> events;
+  if (!op) return events;
+  const int ranks = ranks_of(scenario);
+  const CollectiveShape shape = shape_of(collective.op, collective.bytes, ranks, collective.type);
+  const std::uint64_t size_bytes =
+      options.zernel_bytes == "rank" ? shape.count * coll::size_of(collective.type) : shape.bytes;
+  const bool enqueue = options.zernel_duration == "enqueue";
+  const auto end_ns = [&](const CallTime& call) { return clock.at(enqueue ? call.returned_ps : call.end_ps); };
+  for (const CallTime& call : by_end_and_rank(result.calls.times, end_ns)) {
+    const std::uint64_t start_ns = clock.at(call.start_ps);
+    events.push_back({.pid = process_of(result.simulation, call.rank),
+                      .op = static_cast<std::uint8_t>(*op),
+                      .size_bytes = size_bytes,
+                      .start_ns = start_ns,
+                      .duration_ns = end_ns(call) - start_ns,
+                      .rank = static_cast<std::uint32_t>(call.rank),
+                      .num_ranks = static_cast<std::uint32_t>(ranks)});
+  }
+  return events;
+}
+
+std::vector<zernel::DistSyncEvent> dist_sync_events(const Simulation& simulation, const Clock& clock) {
+  std::vector<zernel::DistSyncEvent> events;
+  const auto end_ns = [&](const BarrierWait& wait) { return clock.at(wait.end_ps); };
+  for (const BarrierWait& wait : by_end_and_rank(simulation.waits, end_ns)) {
+    const std::uint64_t wait_ns = end_ns(wait) - clock.at(wait.start_ps);
+    if (wait_ns < zernel::kShortestWait_ns) continue;
+    events.push_back({.pid = process_of(simulation, wait.rank),
+                      .tid = wait.thread_id,
+                      .wait_ns = wait_ns,
+                      .timestamp_ns = end_ns(wait)});
+  }
+  return events;
+}
+
+std::vector<zernel::GpuMemoryEvent> gpu_memory_events(const Simulation& simulation, const Clock& clock) {
+  std::vector<zernel::GpuMemoryEvent> events;
+  const auto at_ns = [&](const GpuMemoryChange& change) { return clock.at(change.at_ps); };
+  for (const GpuMemoryChange& change : by_end_and_rank(simulation.gpu_memory, at_ns)) {
+    events.push_back({.pid = process_of(simulation, change.rank),
+                      .gpu_id = 0,  // each rank has one GPU, its own number 0
+                      .alloc_bytes = change.taken_bytes,
+                      .free_bytes = change.given_back_bytes,
+                      .total_usage = change.held_bytes,
+                      .timestamp_ns = at_ns(change)});
+  }
+  return events;
+}
+
+/// Throws where a file (or files in a folder) at `path` could not be written later.
+void require_writable(const std::string& option, const std::string& path, bool folder) {
+  const auto refuse = [&](const std::string& where, int cause) {
+    throw std::runtime_error(fmt::format("{} {}: cannot write to {}: {}; name a {} that you may write to", option, path,
+                                         where, std::strerror(cause), folder ? "folder" : "file"));
+  };
+  if (path.empty()) return;
+  std::error_code problem;
+  if (!folder && fs::is_directory(path, problem)) refuse(path, EISDIR);
+  if (!folder && fs::exists(path, problem)) {
+    if (access(path.c_str(), W_OK) != 0) refuse(path, errno);
+    return;
+  }
+  const fs::path place = folder ? fs::path(path) : fs::absolute(path).parent_path();
+  fs::create_directories(place, problem);
+  if (problem) refuse(place, problem.value());
+  if (access(place.c_str(), W_OK | X_OK) != 0) refuse(place, errno);
+}
+
+}  // namespace
+
+void add_telemetry_options(po::options_description& options, TelemetryOptions& values) {
+  options.add_options()  //
+      ("zernel-out", po::value(&values.zernel_out)->value_name("PATH"),
+       "sim: write zernel's records: a folder gets nccl.zev, gpu_mem.zev, cuda.zev, dataload.zev and dist_sync.zev "
+       "(empty where nothing of the kind happened); a pipe, or a name that ends in .zev, gets nccl's alone")  //
+      ("zernel-duration", po::value(&values.zernel_duration)->value_name("WHAT")->default_value(values.zernel_duration),
+       "of a collective: completion, or enqueue: as a probe sees a call that returns at once (the workload then starts "
+       "its calls and waits for them)")  //
+      ("zernel-bytes", po::value(&values.zernel_bytes)->value_name("WHAT")->default_value(values.zernel_bytes),
+       "of an all-gather or reduce-scatter: total, as nccl-tests counts, or rank: one rank's share")  //
+      ("zernel-epoch", po::value(&values.zernel_epoch)->value_name("NS"),
+       "the records' time when the simulation starts, in nanoseconds; default: the ranks' CLOCK_MONOTONIC, 1000 "
+       "s")  //
+      ("prom-out", po::value(&values.prom_out)->value_name("FILE"),
+       "sim: write what zernel's /metrics would say of these records")  //
+      ("inspector-out", po::value(&values.inspector_out)->value_name("DIR"),
+       "sim: write JSON lines as NCCL's Inspector plugin does, DIR/<node>-pid<process>.log for each rank");
+}
+
+void check_telemetry_options(const TelemetryOptions& options, const std::string& world) {
+  require_choice("--zernel-duration", "duration", options.zernel_duration, {"completion", "enqueue"});
+  require_choice("--zernel-bytes", "count of bytes", options.zernel_bytes, {"total", "rank"});
+  epoch_ns(options);
+  const auto refuse_elsewhere = [&](const char* option, const std::string& value) {
+    if (value.empty() || world == "sim") return;
+    throw std::runtime_error(
+        fmt::format("{} {}: only the simulated world has the ranks' times on one clock; leave it "
+                    "out, or take --world sim",
+                    option, value));
+  };
+  refuse_elsewhere("--zernel-out", options.zernel_out);
+  refuse_elsewhere("--prom-out", options.prom_out);
+  refuse_elsewhere("--inspector-out", options.inspector_out);
+  const bool records = !options.zernel_out.empty() || !options.prom_out.empty();
+  if (!records &&
+      (options.zernel_duration != "completion" || options.zernel_bytes != "total" || !options.zernel_epoch.empty())) {
+    throw std::runtime_error(
+        "--zernel-duration, --zernel-bytes and --zernel-epoch say what the records hold; add --zernel-out or "
+        "--prom-out");
+  }
+  if (!options.zernel_out.empty()) {
+    require_writable("--zernel-out", options.zernel_out, zernel::is_stream_folder(options.zernel_out));
+  }
+  require_writable("--prom-out", options.prom_out, false);
+  require_writable("--inspector-out", options.inspector_out, true);
+}
+
+zernel::Streams zernel_streams(const Scenario& scenario, const RunResult& result, const TelemetryOptions& options) {
+  const Clock clock(epoch_ns(options));
+  zernel::Streams streams;
+  streams.nccl = nccl_events(scenario, result, clock, options);
+  streams.gpu_memory = gpu_memory_events(result.simulation, clock);
+  streams.dist_sync = dist_sync_events(result.simulation, clock);
+  return streams;
+}
+
+void write_telemetry(const TelemetryOptions& options, const Scenario& scenario, const RunResult& result) {
+  if (!options.zernel_out.empty() || !options.prom_out.empty()) {
+    const zernel::Streams streams = zernel_streams(scenario, result, options);
+    if (!options.zernel_out.empty()) zernel::write_streams(streams, options.zernel_out);
+    if (!options.prom_out.empty()) write_text_file(options.prom_out, zernel::Metrics(streams).prometheus());
+  }
+  if (!options.inspector_out.empty()) write_inspector_logs(scenario, result, options.inspector_out);
+}
+
+}  // namespace meshbed::cli
