@@ -154,7 +154,8 @@ EngineOptions engine_options(const Scenario& scenario, const BuiltFiles& files) 
                         .channels = workload.channels,
                         .channel_devices = workload.channel_devices,
                         .slice_bytes = workload.slice_bytes,
-                        .algorithm = workload.algorithm};
+                        .algorithm = workload.algorithm,
+                        .cable_mbps = {}};
   if (workload.algorithm != "auto" && workload.algorithm != "mesh") return options;
   const int nodes = ranks_of(scenario) / workload.ranks_per_node;
   const models::Topology topology = models::analyse(scenario.cluster);
