@@ -54,9 +54,8 @@ const Section<WorkloadSpec> kWorkload{
         {"op", "text", "'sum'", "of a reduction: sum, prod, max, min or avg",
          [](const Value& v, WorkloadSpec& s) { v.choice(s.value.op, reduction_names()); }},
         {"algorithm", "text", "'ring'",
-         "ring, tree, halving-doubling, direct or mesh where the collective has it, and the ring elsewhere; auto: the one "
-         "that "
-         "should take least in this network",
+         "ring, tree, halving-doubling, direct or mesh where the collective has it, and the ring elsewhere; auto: the "
+         "one that should take least in this network",
          [](const Value& v, WorkloadSpec& s) { v.choice(s.value.algorithm, algorithm_names()); }},
         {"iterations", "integer", "1", "timed and checked, every one",
          [](const Value& v, WorkloadSpec& s) {
