@@ -19,6 +19,14 @@
 
 namespace meshbed::cli {
 
+/// One rank's call, by that rank's clock.
+struct CallTime {
+  int rank = 0;
+  Picoseconds start_ps = 0;
+  Picoseconds returned_ps = 0;  // from the call itself: start_and_wait's comes back before the work is done
+  Picoseconds end_ps = 0;       // the rank has its result
+};
+
 struct CollectiveCase {
   models::Collective op = models::Collective::kAllReduce;
   coll::DataType type = coll::DataType::kFloat32;
@@ -31,6 +39,7 @@ struct CollectiveCase {
   int shift = 1;                // sendrecv: rank r sends to (r + shift) % ranks
   std::vector<int> senders{};   // sendrecv: who does; empty: all
   bool start_and_wait = false;  // by meshcoll_start and _wait, as NCCL's callers do, and not by a call that blocks
+  std::vector<CallTime>* calls = nullptr;  // gets those that succeed, as they end; nullptr: nobody asks
 
   bool sends(int rank) const {
     return senders.empty() || std::find(senders.begin(), senders.end(), rank) != senders.end();
@@ -66,18 +75,9 @@ struct IterationTime {
   Picoseconds end_ps = -1;  // of the last rank
 };
 
-/// One rank's call, by that rank's clock.
-struct CallTime {
-  int rank = 0;
-  Picoseconds start_ps = 0;
-  Picoseconds returned_ps = 0;  // from the call itself: start_and_wait's comes back before the work is done
-  Picoseconds end_ps = 0;       // the rank has its result
-};
-
 /// What the ranks found out together; one board a case, written by all ranks.
 struct CaseBoard {
   std::vector<IterationTime> iterations;
-  std::vector<CallTime> calls;         // that succeeded, as they ended
   std::vector<std::uint64_t> results;  // by rank: XXH3-64 of its result of the last iteration; empty: not checked
   std::uint64_t wrong = 0;             // elements, over all ranks and iterations
   std::uint64_t checked = 0;

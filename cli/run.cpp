@@ -71,7 +71,7 @@ int run_simulated(const Scenario& scenario, const Options& options, const Argume
   recorder.close();
   add_process_usage(result);
   const int status = conclude(folder, scenario, result, options, arguments, out, err);
-  write_telemetry(options.telemetry, scenario, result);
+  write_telemetry(options.telemetry, scenario, result, err);
   return status;
 }
 

@@ -5,10 +5,12 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <cstring>
 #include <filesystem>
 #include <limits>
 #include <optional>
+#include <ostream>
 #include <stdexcept>
 
 #include "cli/command.h"
@@ -102,7 +104,7 @@ std::vector<zernel::DistSyncEvent> dist_sync_events(const Simulation& simulation
   const auto end_ns = [&](const BarrierWait& wait) { return clock.at(wait.end_ps); };
   for (const BarrierWait& wait : by_end_and_rank(simulation.waits, end_ns)) {
     const std::uint64_t wait_ns = end_ns(wait) - clock.at(wait.start_ps);
-    if (wait_ns < zernel::kShortestWait_ns) continue;
+    if (wait_ns <= zernel::kLongestBlink_ns) continue;
     events.push_back({.pid = process_of(simulation, wait.rank),
                       .tid = wait.thread_id,
                       .wait_ns = wait_ns,
@@ -133,7 +135,7 @@ void require_writable(const std::string& option, const std::string& path, bool f
   };
   if (path.empty()) return;
   std::error_code problem;
-  if (!folder && fs::is_directory(path, problem)) refuse(path, EISDIR);
+  if (!folder && (fs::is_directory(path, problem) || !fs::path(path).has_filename())) refuse(path, EISDIR);
   if (!folder && fs::exists(path, problem)) {
     if (access(path.c_str(), W_OK) != 0) refuse(path, errno);
     return;
@@ -187,6 +189,15 @@ void check_telemetry_options(const TelemetryOptions& options, const std::string&
         "--prom-out");
   }
   if (!options.zernel_out.empty()) {
+    if (fs::is_regular_file(options.zernel_out) && fs::path(options.zernel_out).extension() != zernel::kExtension) {
+      throw std::runtime_error(
+          fmt::format("--zernel-out {}: this file is there, and no {} file; name a folder, a pipe, or NAME{}",
+                      options.zernel_out, zernel::kExtension, zernel::kExtension));
+    }
+    if (options.zernel_out == options.prom_out) {
+      throw std::runtime_error(fmt::format(
+          "--zernel-out and --prom-out are both {}: one would replace the other; name two files", options.prom_out));
+    }
     require_writable("--zernel-out", options.zernel_out, zernel::is_stream_folder(options.zernel_out));
   }
   require_writable("--prom-out", options.prom_out, false);
@@ -202,13 +213,21 @@ zernel::Streams zernel_streams(const Scenario& scenario, const RunResult& result
   return streams;
 }
 
-void write_telemetry(const TelemetryOptions& options, const Scenario& scenario, const RunResult& result) {
+void write_telemetry(const TelemetryOptions& options, const Scenario& scenario, const RunResult& result,
+                     std::ostream& err) {
+  const bool wanted = !options.zernel_out.empty() || !options.prom_out.empty() || !options.inspector_out.empty();
+  if (!wanted) return;
+  if (scenario.workload.kind != WorkloadKind::kCollective) {
+    err << "meshbed: the telemetry has no collectives: this workload calls the net plugin itself\n";
+  }
+  // A reader of the pipe may leave: an error like any other then, and the other files are there already.
+  std::signal(SIGPIPE, SIG_IGN);
+  if (!options.inspector_out.empty()) write_inspector_logs(scenario, result, options.inspector_out);
   if (!options.zernel_out.empty() || !options.prom_out.empty()) {
     const zernel::Streams streams = zernel_streams(scenario, result, options);
-    if (!options.zernel_out.empty()) zernel::write_streams(streams, options.zernel_out);
     if (!options.prom_out.empty()) write_text_file(options.prom_out, zernel::Metrics(streams).prometheus());
+    if (!options.zernel_out.empty()) zernel::write_streams(streams, options.zernel_out);
   }
-  if (!options.inspector_out.empty()) write_inspector_logs(scenario, result, options.inspector_out);
 }
 
 }  // namespace meshbed::cli

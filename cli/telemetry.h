@@ -35,6 +35,7 @@ void check_telemetry_options(const TelemetryOptions& options, const std::string&
 zernel::Streams zernel_streams(const Scenario& scenario, const RunResult& result, const TelemetryOptions& options);
 
 /// Throws std::runtime_error, naming the file, where one cannot be written.
-void write_telemetry(const TelemetryOptions& options, const Scenario& scenario, const RunResult& result);
+void write_telemetry(const TelemetryOptions& options, const Scenario& scenario, const RunResult& result,
+                     std::ostream& err);
 
 }  // namespace meshbed::cli

@@ -42,7 +42,8 @@ class CollectiveRun final : public WorkloadRun {
                .root = scenario.workload.root,
                .shift = scenario.workload.shift,
                .senders = scenario.workload.senders,
-               .start_and_wait = scenario.workload.start_and_wait},
+               .start_and_wait = scenario.workload.start_and_wait,
+               .calls = &calls_},
         warmup_(timed_),
         buffers_(buffers_for(ranks.count, timed_.bytes, !timed_.in_place, "workload.bytes")),
         progress_(std::in_place, scenario.workload.collective,
@@ -67,6 +68,8 @@ class CollectiveRun final : public WorkloadRun {
   // Kept until the run is over: what a failed rank leaves registered may still be written to.
   std::vector<CollectiveBuffers> buffers_;
   CaseBoard board_;
+  // Warm-up included. Not on a rank's stack: one that waits for ever never tells what it had.
+  std::vector<CallTime> calls_;
   std::optional<Progress> progress_;  // until conclude()
 };
 
@@ -84,7 +87,6 @@ Result<void> CollectiveRun::run_rank(RankHost& host) {
     return ok();
   };
   const Result<void> warm = run_case(host, *engine, buffers, warmup_, salt_, unread, step);
-  board_.calls.insert(board_.calls.end(), unread.calls.begin(), unread.calls.end());
   if (!warm) return warm;
   const Result<void> done = run_case(host, *engine, buffers, timed_, salt_ + kTimedSalt, board_, step, before);
   if (!done) return done;
@@ -105,7 +107,7 @@ void CollectiveRun::conclude(RunResult& result) {
   result.first_wrong = board_.first_wrong;
   result.data = board_.results;
   result.busbw_factor = models::bus_factor(timed_.op, world_);
-  result.calls = {.collective = timed_, .times = std::move(board_.calls)};
+  result.calls = {.collective = timed_, .times = std::move(calls_)};
   if (!result.simulation.ended_well()) return;
   result.time_ps = board_.average_ps();
   result.proofs.push_back(sim::data_right(board_.wrong, board_.checked, shape.recv_count > 0));
@@ -144,6 +146,9 @@ std::vector<int> cable_rates_mbps(const models::Topology& topology, int nodes) {
   return rates;
 }
 
+/// More are wired by switches; and what the engine makes of the cables costs n^4 steps (plugin/coll/mesh.h).
+constexpr int kCabledNodesMost = 64;
+
 }  // namespace
 
 EngineOptions engine_options(const Scenario& scenario, const BuiltFiles& files) {
@@ -159,7 +164,7 @@ EngineOptions engine_options(const Scenario& scenario, const BuiltFiles& files) 
   if (workload.algorithm != "auto" && workload.algorithm != "mesh") return options;
   const int nodes = ranks_of(scenario) / workload.ranks_per_node;
   const models::Topology topology = models::analyse(scenario.cluster);
-  if (workload.ranks_per_node == 1) options.cable_mbps = cable_rates_mbps(topology, nodes);
+  if (workload.ranks_per_node == 1 && nodes <= kCabledNodesMost) options.cable_mbps = cable_rates_mbps(topology, nodes);
   if (workload.algorithm != "auto") return options;
   std::uint64_t rate_bps = ~0ULL;
   for (int node = 0; node < nodes; ++node) {

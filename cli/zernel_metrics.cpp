@@ -44,14 +44,23 @@ std::string of_process(std::uint32_t pid) { return fmt::format("pid=\"{}\"", pid
 
 }  // namespace
 
-void Latencies::add(std::uint64_t sample_ns) {
-  samples_ns_.push_back(sample_ns);
-  const std::size_t count = samples_ns_.size();
-  if (count > kAlwaysUpTo && count % kThenEvery != 0) return;
-  std::vector<std::uint64_t> sorted = samples_ns_;
+std::vector<std::uint64_t> Latencies::counted() const {
+  std::size_t count = samples_ns_.size();
+  if (count > kAlwaysUpTo) count = std::max(kAlwaysUpTo, count - count % kThenEvery);
+  std::vector<std::uint64_t> sorted(samples_ns_.begin(), samples_ns_.begin() + static_cast<std::ptrdiff_t>(count));
   std::sort(sorted.begin(), sorted.end());
-  p50_ns_ = sorted[count / 2];
-  p99_ns_ = sorted[std::min(static_cast<std::size_t>(static_cast<double>(count) * 0.99), count - 1)];
+  return sorted;
+}
+
+std::uint64_t Latencies::p50_ns() const {
+  const auto sorted = counted();
+  return sorted.empty() ? 0 : sorted[sorted.size() / 2];
+}
+
+std::uint64_t Latencies::p99_ns() const {
+  const auto sorted = counted();
+  if (sorted.empty()) return 0;
+  return sorted[std::min(static_cast<std::size_t>(static_cast<double>(sorted.size()) * 0.99), sorted.size() - 1)];
 }
 
 const char* name_of_op(std::uint8_t op) {

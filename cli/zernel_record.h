@@ -65,8 +65,8 @@ struct DistSyncEvent {
   std::uint64_t timestamp_ns = 0;  // of the wait's end
 };
 
-/// Waits below this are no events: the probe takes them for spurious wake-ups.
-inline constexpr std::uint64_t kShortestWait_ns = 1'000;
+/// Waits of no more than this are no events: the probe takes them for spurious wake-ups.
+inline constexpr std::uint64_t kLongestBlink_ns = 1'000;
 
 // A record is written and read as the memory that it is.
 static_assert(std::endian::native == std::endian::little, "records are little-endian");

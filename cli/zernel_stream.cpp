@@ -14,7 +14,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kExtension = ".zev";
 constexpr std::array<const char*, kStreams> kNames{"nccl", "gpu_mem", "cuda", "dataload", "dist_sync"};
 
 /// Calls `use` with the stream's own vector.
@@ -113,6 +112,10 @@ void read_streams(Streams& streams, const std::string& path, std::optional<Strea
   if (fs::is_directory(path, problem)) {
     if (stream) throw std::runtime_error(path + ": --stream says what one file holds, and this is a folder of files");
     return read_folder(streams, path);
+  }
+  if (!fs::exists(path, problem)) {
+    throw std::runtime_error(
+        fmt::format("{}: no such file or folder; meshbed run SCENARIO --zernel-out {} writes one", path, path));
   }
   if (!stream) {
     const std::string stem = fs::path(path).stem().string();

@@ -19,6 +19,8 @@ struct Streams {
   std::vector<DistSyncEvent> dist_sync;
 };
 
+inline constexpr const char* kExtension = ".zev";
+
 /// "nccl", "gpu_mem", "cuda", "dataload", "dist_sync".
 const char* name_of(Stream stream);
 std::vector<std::string> stream_names();

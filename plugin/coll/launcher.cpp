@@ -51,12 +51,20 @@ Result<Launch> read_ranks(const Variables& variable, const Names& names) {
   return launch;
 }
 
-/// "gpu[03-04,07],login" begins with "gpu03".
+/// "rack[1-2]gpu[03-04,07],login" begins with "rack1gpu03". Empty: a bracket is not closed.
 std::string first_node(const std::string& list) {
-  const std::size_t bracket = list.find('['), comma = list.find(',');
-  if (bracket >= comma) return list.substr(0, comma);
-  const std::size_t end = list.find_first_of("-,]", bracket);
-  return end != std::string::npos ? list.substr(0, bracket) + list.substr(bracket + 1, end - bracket - 1) : "";
+  std::string node;
+  for (std::size_t at = 0; at < list.size() && list[at] != ','; ++at) {
+    if (list[at] != '[') {
+      node += list[at];
+      continue;
+    }
+    const std::size_t close = list.find(']', at), end = list.find_first_of("-,]", at);
+    if (close == std::string::npos) return "";
+    node += list.substr(at + 1, end - at - 1);
+    at = close;
+  }
+  return node;
 }
 
 struct Place {

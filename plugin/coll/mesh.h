@@ -9,8 +9,8 @@
 // An all_reduce of S bytes sends each byte over 2(k-1) cables between the groups at least, half of it each way, so it
 // takes no less than S / strength; and trees that load all cables alike reach that (Nash-Williams and Tutte, 1961). The
 // greedy packing comes close: each next tree is a minimum spanning tree by load over rate (Thorup 2007), of those one
-// of the least depth, and of so many trees as many are kept as serve best. A ring of n gets its n lines, a full mesh
-// its n stars, a line and a star themselves. Cost: trees n^3.
+// of the least depth, and of so many trees as many are kept as serve best. Up to kMeshTreesMax ranks, a ring of n
+// gets its n lines and a full mesh its n stars; a line and a star get themselves. Cost: n^4, for the ways.
 
 #include <vector>
 

@@ -11,6 +11,7 @@ constexpr std::size_t kSmallestBytes = offsetof(ncclConfig_t, cgaClusterSize);
 
 struct Field {
   const char* name;
+  int since;  // the NCCL that brought it: before, what lies there is padding of a shorter struct
   int value;
   int honoured;  // what we do anyway
 };
@@ -30,25 +31,29 @@ Outcome check_config(const ncclConfig_t* given) {
   }
   std::memcpy(&config, given, given->size);
   constexpr int kNothing = NCCL_CONFIG_UNDEF_INT;
-  for (const Field& field : {Field{"blocking", config.blocking, 1},
-                             {"cgaClusterSize", config.cgaClusterSize, kNothing},
-                             {"minCTAs", config.minCTAs, kNothing},
-                             {"maxCTAs", config.maxCTAs, kNothing},
-                             {"splitShare", config.splitShare, 0},
-                             {"trafficClass", config.trafficClass, kNothing},
-                             {"collnetEnable", config.collnetEnable, 0},
-                             {"CTAPolicy", config.CTAPolicy, kNothing},
-                             {"shrinkShare", config.shrinkShare, 0},
-                             {"nvlsCTAs", config.nvlsCTAs, kNothing},
-                             {"nChannelsPerNetPeer", config.nChannelsPerNetPeer, kNothing},
-                             {"nvlinkCentricSched", config.nvlinkCentricSched, kNothing}}) {
+  const auto knows = [version = static_cast<int>(given->version)](int since) { return version >= since; };
+  constexpr int k17 = NCCL_VERSION(2, 17, 0), k18 = NCCL_VERSION(2, 18, 0), k25 = NCCL_VERSION(2, 25, 0);
+  constexpr int k27 = NCCL_VERSION(2, 27, 0), k28 = NCCL_VERSION(2, 28, 0);
+  for (const Field& field : {Field{"blocking", 0, config.blocking, 1},
+                             {"cgaClusterSize", k17, config.cgaClusterSize, kNothing},
+                             {"minCTAs", k17, config.minCTAs, kNothing},
+                             {"maxCTAs", k17, config.maxCTAs, kNothing},
+                             {"splitShare", k18, config.splitShare, 0},
+                             {"trafficClass", k25, config.trafficClass, kNothing},
+                             {"collnetEnable", k27, config.collnetEnable, 0},
+                             {"CTAPolicy", k27, config.CTAPolicy, kNothing},
+                             {"shrinkShare", k27, config.shrinkShare, 0},
+                             {"nvlsCTAs", k27, config.nvlsCTAs, kNothing},
+                             {"nChannelsPerNetPeer", k28, config.nChannelsPerNetPeer, kNothing},
+                             {"nvlinkCentricSched", k28, config.nvlinkCentricSched, kNothing}}) {
+    if (!knows(field.since)) continue;
     if (field.value == NCCL_CONFIG_UNDEF_INT || field.value == field.honoured) continue;
     return invalid_usage("config." + std::string(field.name) + " = " + std::to_string(field.value) +
                          " is not supported" +
                          (field.honoured == kNothing ? std::string() : ", only " + std::to_string(field.honoured)) +
                          ": leave it undefined");
   }
-  if (config.netName != nullptr) {
+  if (knows(k17) && config.netName != nullptr) {
     return invalid_usage("config.netName = \"" + std::string(config.netName) +
                          "\" is not supported: set NCCL_NET_PLUGIN, and leave it undefined");
   }

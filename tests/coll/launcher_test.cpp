@@ -75,6 +75,7 @@ TEST_CASE("srun: its process number and tasks; rank 0 on the step's first node")
   says(kSrun, 0, 2, "10.0.0.7:29500");
   says(kSrun + Variables{{"SLURM_STEP_NODELIST", "10.0.0.[12-14,20],other"}}, 0, 2, "10.0.0.12:29500");
   says(kSrun + Variables{{"MASTER_ADDR", "10.0.0.9"}, {"MASTER_PORT", "1"}}, 0, 2, "10.0.0.9:1");
+  says(kSrun + Variables{{"SLURM_STEP_NODELIST", "10.0.[3-4].[12-14],other"}}, 0, 2, "10.0.3.12:29500");
   refuses(kSrun + Variables{{"SLURM_STEP_NODELIST", "node["}}, "SLURM_STEP_NODELIST is \"node[\"; set MASTER_ADDR");
 }
 

@@ -4,9 +4,11 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <functional>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "plugin/dropin/nccl.h"
 #include "tests/support/free_address.h"
@@ -185,11 +187,17 @@ TEST_CASE("config: what is not honoured is refused by its name") {
   refuses(ncclInvalidUsage, "config.netName = \"IB\" is not supported: set NCCL_NET_PLUGIN");
   config.magic = 1;
   refuses(ncclInvalidArgument, "the config was not made by NCCL_CONFIG_INITIALIZER");
-  // A program of NCCL 2.14 brings four fields.
-  config.size = offsetof(ncclConfig_t, cgaClusterSize);
-  config.cgaClusterSize = 9;
-  CHECK(ncclCommInitRankConfig(&comm, 1, id, 0, &config) == ncclSuccess);
-  CHECK(ncclCommDestroy(comm) == ncclSuccess);
+  // A program of NCCL 2.14 brings four fields and four bytes of padding, one of 2.18 nine fields and as many.
+  for (const auto& [version, last] : {std::pair(NCCL_VERSION(2, 14, 3), offsetof(ncclConfig_t, cgaClusterSize)),
+                                      std::pair(NCCL_VERSION(2, 18, 1), offsetof(ncclConfig_t, trafficClass))}) {
+    CAPTURE(version);
+    ncclConfig_t older = NCCL_CONFIG_INITIALIZER;
+    older.version = version;
+    older.size = last + 4;
+    std::memset(reinterpret_cast<char*>(&older) + last, 0x7f, sizeof older - last);
+    CHECK(ncclCommInitRankConfig(&comm, 1, id, 0, &older) == ncclSuccess);
+    CHECK(ncclCommDestroy(comm) == ncclSuccess);
+  }
 }
 
 TEST_CASE("what is not supported is an error, and one warning with its name") {

@@ -180,11 +180,11 @@ TEST_CASE("sends and receives are the Inspector's, with both ends; zernel has no
 TEST_CASE("ranks that wait for a late one at the barrier are in dist_sync, to the nanosecond") {
   const Run done = run("telemetry_late", "pair",
                        "--set workload.bytes=4K --set workload.warmup=0 --set workload.iterations=2 "
-                       "--set workload.collective=broadcast");
+                       "--set workload.collective=broadcast --set topology.latency=3us");
   // A broadcast's root is done before the other rank is: it waits for it.
   REQUIRE(!done.streams.dist_sync.empty());
   for (const zernel::DistSyncEvent& event : done.streams.dist_sync) {
-    CHECK(event.wait_ns >= 1'000);
+    CHECK(event.wait_ns > 1'000);
     CHECK(event.tid / 1'000 == event.pid / 1'000);
     CHECK(event.timestamp_ns - event.wait_ns >= kFirst_ns);
   }
@@ -233,8 +233,12 @@ TEST_CASE("what cannot be written, read or meant is one line and status 2, befor
               fmt::format("{} {}/x: only the simulated world has the ranks' times on one clock", option, folder));
     }
   }
+  refused(begin + "--zernel-out " + folder + "/file", "/file: this file is there, and no .zev file; name a folder");
+  refused(begin + "--prom-out " + folder + "/new/", "cannot write to " + folder + "/new/: Is a directory");
+  refused(begin + "--zernel-out " + folder + "/a.zev --prom-out " + folder + "/a.zev", "one would replace the other");
   CHECK(!std::filesystem::exists(folder + "/results"));
   refused("zernel", "zernel");
+  refused("zernel " + folder + "/none.zev", "/none.zev: no such file or folder; meshbed run SCENARIO --zernel-out");
   refused("zernel " + folder + "/file", "/file: the name does not say which stream it holds");
   refused("zernel --stream tea " + folder + "/file", "--stream tea: there is no such stream; accepted: nccl, gpu_mem");
 }
@@ -279,4 +283,12 @@ TEST_CASE("a run that fails still tells what its ranks had done") {
   zernel::Streams streams;
   zernel::read_streams(streams, folder + "/zernel", std::nullopt);
   CHECK(streams.nccl.size() == 2);  // of the first iteration: nobody ended the one that lost its cable
+  // Nor does a rank that never comes back keep what it did, in the warm-up.
+  const CommandResult late = command(
+      fmt::format("run {} --results '{}' --set workload.warmup=1000 --set limits.time=20ms --zernel-out '{}/late' 2>&1",
+                  scenario_file("pair"), folder, folder));
+  CHECK_MESSAGE(late.status == 3, late.output);
+  zernel::Streams warm;
+  zernel::read_streams(warm, folder + "/late", std::nullopt);
+  CHECK(!warm.nccl.empty());
 }
