@@ -188,11 +188,12 @@ TEST_CASE("config: what is not honoured is refused by its name") {
   config.magic = 1;
   refuses(ncclInvalidArgument, "the config was not made by NCCL_CONFIG_INITIALIZER");
   // A program of NCCL 2.14 brings four fields and four bytes of padding, one of 2.18 nine fields and as many.
-  for (const auto& [version, last] : {std::pair(NCCL_VERSION(2, 14, 3), offsetof(ncclConfig_t, cgaClusterSize)),
-                                      std::pair(NCCL_VERSION(2, 18, 1), offsetof(ncclConfig_t, trafficClass))}) {
-    CAPTURE(version);
+  for (const auto& known : {std::pair(NCCL_VERSION(2, 14, 3), offsetof(ncclConfig_t, cgaClusterSize)),
+                            std::pair(NCCL_VERSION(2, 18, 1), offsetof(ncclConfig_t, trafficClass))}) {
+    const std::size_t last = known.second;
+    CAPTURE(known.first);
     ncclConfig_t older = NCCL_CONFIG_INITIALIZER;
-    older.version = version;
+    older.version = known.first;
     older.size = last + 4;
     std::memset(reinterpret_cast<char*>(&older) + last, 0x7f, sizeof older - last);
     CHECK(ncclCommInitRankConfig(&comm, 1, id, 0, &older) == ncclSuccess);
