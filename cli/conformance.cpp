@@ -48,10 +48,12 @@ struct Options {
 std::optional<Options> parse(const Arguments& arguments, std::ostream& out) {
   Options options;
   std::string plugin;
+  bool named = false;
   int version = 0;
   Syntax syntax("conformance [PLUGIN.so] [options]");
-  syntax.operands.add_options()("plugin", po::value(&plugin)->value_name("PLUGIN.so"),
-                                "an NCCL net plugin; default: Meshbed's own");
+  syntax.operands.add_options()(
+      "plugin", po::value(&plugin)->value_name("PLUGIN.so")->notifier([&](const std::string&) { named = true; }),
+      "an NCCL net plugin; default: Meshbed's own");
   syntax.positions.add("plugin", 1);
   syntax.options.add_options()                                                                                   //
       ("scenario", po::value(&options.run.scenario_path)->value_name("FILE"), "two nodes; default: two cables")  //
@@ -61,7 +63,9 @@ std::optional<Options> parse(const Arguments& arguments, std::ostream& out) {
   add_run_options(syntax.options, options.run);
   if (!parse_arguments(arguments, syntax, out)) return std::nullopt;
   if (options.list) return options;
-  if (plugin.empty()) plugin = built_files().net_plugin;
+  // Not an empty name: a variable that is not set must not have Meshbed's own plugin judged in another's place.
+  if (!named) plugin = built_files().net_plugin;
+  if (plugin.empty()) throw std::runtime_error("the plugin's name is empty; leave it out for Meshbed's own");
   if (!std::filesystem::is_regular_file(plugin))
     throw std::runtime_error(plugin + ": there is no such file, or it is no regular one");
   options.plan.plugin = std::filesystem::absolute(plugin).string();

@@ -152,6 +152,7 @@ TEST_CASE("a file without a table, no file and cases that there are not are told
   CHECK(only_v12.status == 1);
   CHECK(only_v12.output.find("v9: the file does not export it; skipped") != std::string::npos);
   CHECK(run_command_line(meshbed_program() + " conformance /nowhere.so 2>&1").status == 2);
+  CHECK(run_command_line(meshbed_program() + " conformance \"$NO_SUCH_VARIABLE\" 2>&1").status == 2);
   const CommandResult faults =
       run_command_line(meshbed_program() + " conformance --scenario " + scenario_file("pair-cable-pulled") + " 2>&1");
   CHECK(faults.status == 2);
