@@ -63,10 +63,10 @@ double time_us(const Cabling& cabling, const char* algorithm, std::uint64_t byte
 }
 
 double bound_us(const Cabling& cabling, std::uint64_t bytes) {
-  const std::vector<int> rates_mbps = engine_options(scenario_of(cabling, "mesh", bytes), built_files()).cable_mbps;
-  int ranks = 0;
-  while (ranks * ranks < static_cast<int>(rates_mbps.size())) ++ranks;
-  return static_cast<double>(bytes) * 8 / models::strength(ranks, rates_mbps);  // bits over bits a microsecond
+  const Scenario scenario = scenario_of(cabling, "mesh", bytes);
+  const std::vector<int> rates_mbps = engine_options(scenario, built_files()).cable_mbps;
+  return static_cast<double>(bytes) * 8 /
+         models::strength(ranks_of(scenario), rates_mbps);  // bits over bits a microsecond
 }
 
 }  // namespace

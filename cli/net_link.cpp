@@ -15,8 +15,6 @@ namespace {
 constexpr const char* kHandleKey = "net link handle";
 constexpr int kTag = 0;
 constexpr int kTurnsBeforeYield = 16;
-// At its first yield: perftest has nobody at that end, and what spins there takes its processor from the kernel's RoCE.
-constexpr int kTurnsBeforeRest = kTurnsBeforeYield;
 
 Error broken(std::string text) { return {.code = ErrorCode::kRemote, .scope = Scope::kJob, .text = std::move(text)}; }
 
@@ -137,7 +135,8 @@ Result<void> NetLink::transfer(const Transfer& wanted) {
     // perftest's loops never yield; ours does now and then.
     if (++idle_turns % kTurnsBeforeYield != 0) continue;
     if (host_.others_failed()) return broken("the other rank has failed");
-    rests&& idle_turns >= kTurnsBeforeRest ? host_.rest() : host_.idle(&under_way, "net link: messages");
+    // perftest has nobody at the end that rests, and what spins there takes its processor from the kernel's RoCE.
+    rests ? host_.rest() : host_.idle(&under_way, "net link: messages");
   }
   return ok();
 }

@@ -86,8 +86,7 @@ Result<void> CollectiveRun::run_rank(RankHost& host) {
     }
     return ok();
   };
-  const Result<void> warm = run_case(host, *engine, buffers, warmup_, salt_, unread, step);
-  if (!warm) return warm;
+  if (const Result<void> warm = run_case(host, *engine, buffers, warmup_, salt_, unread, step); !warm) return warm;
   const Result<void> done = run_case(host, *engine, buffers, timed_, salt_ + kTimedSalt, board_, step, before);
   if (!done) return done;
   // Nobody closes a connection that a slower rank still needs.

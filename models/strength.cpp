@@ -8,7 +8,8 @@ namespace {
 
 class Parting {
  public:
-  Parting(int nodes, const std::vector<int>& rates) : nodes_(nodes), rates_(rates), group_of_(rates.size()) {}
+  Parting(int nodes, const std::vector<int>& rates)
+      : nodes_(nodes), rates_(rates), group_of_(static_cast<std::size_t>(nodes)) {}
 
   double least() {
     place(0, 0, 0);

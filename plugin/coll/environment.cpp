@@ -6,44 +6,17 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
-#include <string_view>
-#include <vector>
+
+#include "plugin/base/interface_list.h"
 
 namespace meshbed::coll {
 namespace {
 
 constexpr char kInterfaces[] = "NCCL_SOCKET_IFNAME", kFamily[] = "NCCL_SOCKET_FAMILY";
-
-/// NCCL's list of interfaces: prefixes of names, or whole ones after '='; after '^' of those that are not meant.
-struct InterfaceList {
-  bool excludes = false, whole = false;
-  std::vector<std::string> names;
-
-  static InterfaceList parse(std::string_view text) {
-    InterfaceList list;
-    list.excludes = text.substr(0, 1) == "^";
-    if (list.excludes) text.remove_prefix(1);
-    list.whole = text.substr(0, 1) == "=";
-    if (list.whole) text.remove_prefix(1);
-    while (!text.empty()) {
-      const std::size_t comma = std::min(text.find(','), text.size());
-      if (comma > 0) list.names.emplace_back(text.substr(0, comma));
-      text.remove_prefix(std::min(comma + 1, text.size()));
-    }
-    return list;
-  }
-  bool admits(std::string_view interface) const {
-    for (const std::string& name : names) {
-      if (whole ? interface == name : interface.substr(0, name.size()) == name) return !excludes;
-    }
-    return excludes || names.empty();
-  }
-};
 
 /// AF_UNSPEC: either.
 Result<int> wanted_family() {
@@ -84,7 +57,6 @@ Result<SocketAddress> management_address() {
   const auto family = wanted_family();
   if (!family) return family.error();
   const std::string names = variable(kInterfaces).value_or("");
-  const InterfaceList wanted = InterfaceList::parse(names);
   ifaddrs* first = nullptr;
   if (getifaddrs(&first) != 0) {
     return Error{ErrorCode::kSystem, Scope::kJob, std::string("getifaddrs: ") + std::strerror(errno), errno};
@@ -93,7 +65,7 @@ Result<SocketAddress> management_address() {
   const ifaddrs* best = nullptr;
   int least = 0;
   for (const ifaddrs* at = first; at != nullptr; at = at->ifa_next) {
-    if (!has_address(*at, *family) || !wanted.admits(at->ifa_name)) continue;
+    if (!has_address(*at, *family) || !interface_place(names, at->ifa_name)) continue;
     const int cost = 2 * reluctance(*at) + (at->ifa_addr->sa_family == AF_INET6 ? 1 : 0);
     if (best != nullptr && cost >= least) continue;
     best = at;

@@ -4,15 +4,13 @@
 #include <array>
 #include <utility>
 
+#include "plugin/base/interface_list.h"
+
 namespace meshbed::net {
 namespace {
 
 /// Bridges that have the same address on every machine: nobody is reached there.
 constexpr std::array<std::string_view, 2> kSameEverywhere{"docker", "virbr"};
-
-bool begins_with(std::string_view text, std::string_view beginning) {
-  return text.substr(0, beginning.size()) == beginning;
-}
 
 /// Families in their order of preference; -1: not wanted.
 int family_place(const std::optional<Family>& wanted, Family family) {
@@ -22,24 +20,6 @@ int family_place(const std::optional<Family>& wanted, Family family) {
 
 }  // namespace
 
-bool names_interfaces(std::string_view list) { return !list.empty() && list.front() != '^' && list != "="; }
-
-std::optional<std::size_t> interface_place(std::string_view list, std::string_view netdev) {
-  const bool excludes = begins_with(list, "^");
-  if (excludes) list.remove_prefix(1);
-  const bool whole_names = begins_with(list, "=");
-  if (whole_names) list.remove_prefix(1);
-  if (list.empty()) return 0;
-  for (std::size_t place = 0; !list.empty(); ++place) {
-    const std::size_t comma = std::min(list.find(','), list.size());
-    const std::string_view entry = list.substr(0, comma);
-    list.remove_prefix(std::min(comma + 1, list.size()));
-    const bool fits = whole_names ? netdev == entry : begins_with(netdev, entry);
-    if (!entry.empty() && fits) return excludes ? std::nullopt : std::optional(place);
-  }
-  return excludes ? std::optional<std::size_t>(0) : std::nullopt;
-}
-
 std::vector<InterfaceAddress> usable_interfaces(const std::vector<InterfaceAddress>& interfaces,
                                                 const InterfaceChoice& choice) {
   const bool named = names_interfaces(choice.list);
@@ -47,7 +27,7 @@ std::vector<InterfaceAddress> usable_interfaces(const std::vector<InterfaceAddre
   for (const InterfaceAddress& interface : interfaces) {
     if (!interface.up || is_link_local(interface.prefix.address)) continue;
     const bool same_everywhere = std::any_of(kSameEverywhere.begin(), kSameEverywhere.end(),
-                                             [&](auto name) { return begins_with(interface.netdev, name); });
+                                             [&](auto name) { return interface.netdev.rfind(name, 0) == 0; });
     const bool cable = choice.cables != nullptr && choice.cables->count(interface.netdev) != 0;
     if (!named && (same_everywhere || cable)) continue;
     const auto place = interface_place(choice.list, interface.netdev);

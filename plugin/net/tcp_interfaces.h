@@ -1,9 +1,9 @@
 #pragma once
 // Which network interfaces data may go over by TCP, and between which addresses. Pure functions of tables.
 //
-// NCCL_SOCKET_IFNAME chooses interfaces by name: a list of beginnings, with "=" at its start of whole names, with "^"
-// of those to leave out. Named ones come in the order of the list. Where nothing is named, Docker's and libvirt's
-// bridges are left out, since every machine has the same addresses there, and so are the cables, which RDMA uses.
+// NCCL_SOCKET_IFNAME chooses interfaces by name (plugin/base/interface_list.h). Named ones come in the order of the
+// list. Where nothing is named, Docker's and libvirt's bridges are left out, since every machine has the same addresses
+// there, and so are the cables, which RDMA uses.
 
 #include <cstddef>
 #include <optional>
@@ -17,12 +17,6 @@
 #include "plugin/net/peer_address.h"
 
 namespace meshbed::net {
-
-/// How NCCL_SOCKET_IFNAME places an interface: the position of the entry that lets it in (0 where "^" does or nothing
-/// is named); nullopt: left out.
-std::optional<std::size_t> interface_place(std::string_view list, std::string_view netdev);
-/// The list names interfaces to use, and not those to leave out.
-bool names_interfaces(std::string_view list);
 
 struct InterfaceChoice {
   std::string_view list;                          // NCCL_SOCKET_IFNAME
