@@ -137,6 +137,8 @@ std::string StoreServer::waits_behind(const Frame& question) const {
 void StoreServer::arrive(Client& client, const Frame& frame) {
   const auto timeout_ms = decode_u32(frame.body);
   if (!timeout_ms) return refuse(client, "a barrier has no timeout");
+  // Who failed may have arrived before; who comes now has been sent the failure, and reads it first.
+  if (failure_) return answer(client.rank, FrameType::kExpired, frame.request, *failure_);
   Arrival& arrival = barrier_[static_cast<std::size_t>(client.rank)];
   if (arrival.here) return refuse(client, "it is in the barrier already");
   arrival = {frame.request, true};

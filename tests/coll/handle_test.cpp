@@ -162,11 +162,12 @@ TEST_CASE("a handle that is none, used up or another communicator's is an error,
   run_ranks(2, nullptr, [](meshcoll_comm* comm, int) {
     meshcoll_comm* group = nullptr;
     REQUIRE(meshcoll_split(comm, 0, 0, &group) == MESHCOLL_OK);
-    std::vector<float> value(kCount, 1);
+    std::vector<float> value(kCount, 1), groups_value(kCount, 1);
     meshcoll_args args = args_of(MESHCOLL_ALL_REDUCE, value, value);
+    const meshcoll_args groups_args = args_of(MESHCOLL_ALL_REDUCE, groups_value, groups_value);
     meshcoll_handle handle = 0, other = 0;
     REQUIRE(meshcoll_start(comm, &args, &handle) == MESHCOLL_OK);
-    REQUIRE(meshcoll_start(group, &args, &other) == MESHCOLL_OK);
+    REQUIRE(meshcoll_start(group, &groups_args, &other) == MESHCOLL_OK);
     CHECK(handle != other);
     CHECK(meshcoll_wait(comm, other, -1) == MESHCOLL_INVALID_ARGUMENT);
     CHECK_MESSAGE(contains(error_of(comm), "is of another communicator"), error_of(comm));

@@ -172,6 +172,27 @@ TEST_CASE("a barrier without a rank that failed and left says why it failed, wha
   CHECK_MESSAGE(barrier.error().text == "rank 1: its plugin does not load", barrier.error().text);
 }
 
+TEST_CASE("a barrier that a failed rank is in opens for nobody") {
+  const std::string address = free_address();
+  auto server = serve(address, 2);
+  auto one = join(address, 1, 2);
+  auto zero = raw_client(address);
+  std::string said = encode({FrameType::kHello, 0, encode_hello(identity(0, 2))}) +
+                     encode({FrameType::kBarrier, 1, encode_u32(5000)}) + encode({FrameType::kFail, 1, "no more"});
+  REQUIRE(zero.write_from(&said) == Socket::Outcome::kMoved);
+  std::string heard;
+  for (bool echoed = false, broken = false; !echoed;) {
+    REQUIRE(zero.wait_for(POLLIN, 5000));
+    REQUIRE(zero.read_into(&heard) != Socket::Outcome::kClosed);
+    while (auto frame = take_frame(&heard, &broken)) echoed |= frame->type == FrameType::kFailed;
+    REQUIRE_FALSE(broken);
+  }
+  // One has not read the failure yet, and completes the number of those that have come.
+  const auto barrier = one->barrier(5000);
+  REQUIRE_FALSE(barrier.has_value());
+  CHECK_MESSAGE(barrier.error().text == "rank 0: no more", barrier.error().text);
+}
+
 TEST_CASE("a rank that comes twice, or that nobody knows, is refused with the reason") {
   const std::string address = free_address();
   auto server = serve(address, 2);
