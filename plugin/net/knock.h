@@ -8,11 +8,12 @@
 // now, or another way to us. Its number is known to the two ends alone.
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "plugin/net/clock.h"
 #include "plugin/net/leg.h"
-#include "plugin/net/socket.h"
+#include "plugin/net/service_call.h"
 
 namespace meshbed::net {
 
@@ -34,21 +35,14 @@ class Knock {
   const std::string& why() const { return why_; }
 
  private:
-  void dial(const LocalEnd& local, const WireEnd& sender);
-  Answer ask_over_cable();
-  /// Nobody answers there.
-  Answer hang_up(const std::string& why);
   bool is_found_elsewhere();
 
   Scout* scout_;  // nullptr: relays are off
   std::uint64_t session_;
   Deadline ends_, next_question_;
   std::int64_t question_pause_ms_;
-  Socket socket_;
+  std::optional<ServiceCall> call_;  // while an answer may come over the cable
   std::string who_, why_;
-  bool connected_ = false, asked_ = false;
-  MessageReader reader_;
-  MessageWriter writer_;
 };
 
 }  // namespace meshbed::net

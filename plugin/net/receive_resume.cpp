@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "plugin/net/memory.h"
+#include "plugin/net/move_desk.h"
 #include "plugin/net/receive.h"
 #include "plugin/net/sessions.h"
 #include "plugin/net/transport.h"
@@ -21,6 +22,20 @@ void ReceiveConnection::enroll(Transport& transport) {
 
 bool ReceiveConnection::can_resume() const {
   return settings().failover_ms > 0 && transport_ != nullptr && local().service_port != 0;
+}
+
+void ReceiveConnection::list_moved_ends(const std::vector<Nic>& nics, std::vector<MovedEnd>& ends) {
+  if (!can_resume() || peer().service_port == 0 || peer().wants_notice) return;
+  const auto add = [&](const Leg& one) {
+    const auto port = one.local().port_in(nics);
+    if (port == nics.end() || !port->link_up || one.local().has_gid_in(port->gids)) return;
+    ends.push_back({.session = session_, .local = one.local(), .own = one.describe(), .sender = one.peer()});
+    ends.back().sender.service_port = peer().service_port;  // a rail's end does not say it
+  };
+  add(leg());
+  for (std::size_t number = 0; number < kMaxRails; ++number) {
+    if (const Leg* rail = leg().rail(number); rail != nullptr && rail->joined_ns() != 0) add(*rail);
+  }
 }
 
 /// A sender takes its connection up when it looks at it, and it may be away for long: where its process is there, and

@@ -85,7 +85,7 @@ bool RelayDesk::attend_to(Client& client, Circuits& circuits) {
 
 void RelayDesk::greet(Arrival arrival, Circuits& circuits, std::vector<Arrival>& others) {
   const WireMessage& message = arrival.message;
-  if (message.type == WireType::kResume || message.type == WireType::kRail || message.type == WireType::kKnock) {
+  if (ResumeDesk::is_for(message.type)) {
     others.push_back(std::move(arrival));
     return;
   }

@@ -20,6 +20,10 @@ ResumeDesk::~ResumeDesk() {
   for (const auto& client : clients_) release(*client);
 }
 
+bool ResumeDesk::is_for(WireType type) {
+  return type == WireType::kResume || type == WireType::kRail || type == WireType::kKnock || type == WireType::kMoved;
+}
+
 void ResumeDesk::take(Arrival arrival) {
   auto client = std::make_unique<Client>();
   client->arrival = std::move(arrival);
@@ -27,8 +31,9 @@ void ResumeDesk::take(Arrival arrival) {
   // Never for ever: it keeps a connection's owner waiting.
   const std::int64_t patience_s = transport_.config().number(Variable::kAcceptTimeoutSec);
   client->deadline = Deadline::in_ms((patience_s > 0 ? patience_s : kPatienceS) * 1000);
-  if (client->arrival.message.type == WireType::kKnock) {
-    answer_knock(*client);
+  const WireType type = client->arrival.message.type;
+  if (type == WireType::kKnock || type == WireType::kMoved) {
+    answer_for_sender(*client);
     clients_.push_back(std::move(client));
     return;
   }
@@ -48,8 +53,12 @@ void ResumeDesk::take(Arrival arrival) {
   clients_.push_back(std::move(client));
 }
 
-void ResumeDesk::answer_knock(Client& client) {
-  const bool there = transport_.sessions().has_sender(client.session);
+void ResumeDesk::answer_for_sender(Client& client) {
+  const WireMessage& message = client.arrival.message;
+  const bool moved = message.type == WireType::kMoved;
+  const bool there = moved ? transport_.sessions().tell_sender(client.session, message.end)
+                           : transport_.sessions().has_sender(client.session);
+  if (there && moved) transport_.note_event();  // so that its owner looks
   client.writer.start({.type = there ? WireType::kThere : WireType::kGone,
                        .cookie = client.session,
                        .end = {},

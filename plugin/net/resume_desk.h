@@ -1,8 +1,8 @@
 #pragma once
 // Where senders that lost their leg come to be taken up again (resumption.h): the receiving side, for all receiving
 // connections of the process, whether their owners look at them right now or not; and where senders come that have one
-// more way for a connection (rail_layer.h), and receivers that ask after theirs (knock.h). Belongs to the service's
-// thread.
+// more way for a connection (rail_layer.h), and receivers that ask after theirs (knock.h) or tell of their new address
+// (move_desk.h). Belongs to the service's thread.
 
 #include <poll.h>
 
@@ -27,7 +27,8 @@ class ResumeDesk {
   explicit ResumeDesk(Transport& transport) : transport_(transport) {}
   ~ResumeDesk();
 
-  /// `arrival` said RESUME, RAIL or KNOCK.
+  /// Whether take() takes such.
+  static bool is_for(WireType type);
   void take(Arrival arrival);
   void advance();
   bool busy() const { return !clients_.empty(); }
@@ -53,7 +54,7 @@ class ResumeDesk {
   bool advance(Client& client);
   bool take_up(Client& client);
   bool register_memory(Client& client);
-  void answer_knock(Client& client);
+  void answer_for_sender(Client& client);
   bool read_ready(Client& client);
   bool go_on(Client& client);
   void try_to_take_up(Client& client, ReceiveConnection& connection);

@@ -34,8 +34,9 @@ Result<std::vector<Route>> ways_to(const Origin& origin, const std::vector<Nic>&
                      .gids = origin.transport->gid_preference()});
 }
 
-Resumption::Resumption(const Origin& origin, const LegSettings& settings, const LostWays& lost, Chains first)
-    : origin_(origin), settings_(settings), lost_(lost), first_(std::move(first)) {
+Resumption::Resumption(const Origin& origin, const LegSettings& settings, std::int64_t failover_ms,
+                       const LostWays& lost, Chains first)
+    : origin_(origin), settings_(settings), attempt_most_ms_(failover_ms / 2), lost_(lost), first_(std::move(first)) {
   // As the last relay of a chain reads it: who takes the connection up again, and under which number.
   origin_.peer.tcp_port = origin.service_port;
   origin_.peer.cookie = origin.session;
@@ -92,7 +93,7 @@ bool Resumption::go_straight(const Route& way, const Nic& nic) {
   begin({.route = way,
          .target = {.address = way.remote.prefix.address, .port = origin_.service_port},
          .cookie = origin_.session,
-         .patience_ms = kAttemptMs});
+         .patience_ms = std::min(kAttemptMs, attempt_most_ms_)});
   return true;
 }
 
@@ -145,7 +146,7 @@ bool Resumption::go_through(const std::vector<Hop>& hops, const std::vector<Nic>
   if (!open_leg(route, nics[static_cast<std::size_t>(route.nic)], &RelayedCarrier::shape_on)) return false;
   start->destination.onward->resumes = true;
   // Where the next one has carried everything until now there is little to wait for.
-  start->destination.patience_ms = has_first() ? kAttemptMs : kChainAttemptMs;
+  start->destination.patience_ms = std::min(has_first() ? kAttemptMs : kChainAttemptMs, attempt_most_ms_);
   begin(std::move(start->destination));
   return true;
 }

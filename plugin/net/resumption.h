@@ -32,9 +32,11 @@ struct Origin {
 class Resumption {
  public:
   using Chains = std::vector<std::vector<Hop>>;
-  /// `lost`, which must outlive this: cables that are tried last, after relays. `first`: chains that are tried before
-  /// anything else, in order. As long as one of them has not been, no answer is the peer's last word.
-  Resumption(const Origin& origin, const LegSettings& settings, const LostWays& lost, Chains first = {});
+  /// Looks for a way for `failover_ms`, and so has patience with each for half of that at most. `lost`, which must
+  /// outlive this: cables that are tried last, after relays. `first`: chains that are tried before anything else, in
+  /// order. As long as one of them has not been, no answer is the peer's last word.
+  Resumption(const Origin& origin, const LegSettings& settings, std::int64_t failover_ms, const LostWays& lost,
+             Chains first = {});
 
   struct Resumed {
     std::unique_ptr<Leg> leg;
@@ -64,6 +66,7 @@ class Resumption {
 
   Origin origin_;  // with the peer's addresses as they were last heard of
   LegSettings settings_;
+  std::int64_t attempt_most_ms_;
   const LostWays& lost_;
   Chains first_;
   std::size_t tried_first_ = 0;          // of them

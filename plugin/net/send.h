@@ -103,6 +103,8 @@ class SendConnection : public Connection {
   [[gnu::cold, gnu::noinline]] void attend_to_ways();
   void look_around();
   void look_at_port();
+  const Leg* take_moved();
+  const Leg* leg_to(const WireEnd& end);
   void look_at_rails(const std::vector<Nic>& nics);
   void look_homewards();
   void look_for_detour();

@@ -42,8 +42,12 @@ void SendConnection::ended() {
 bool SendConnection::can_resume() const { return settings().failover_ms > 0 && origin_ && origin_->service_port != 0; }
 
 void SendConnection::resume() {
+  if (events_seen_ != origin_->transport->port_events()) {
+    events_seen_ = origin_->transport->port_events();
+    if (take_moved() != nullptr) resumption_.reset();  // it would go on looking where the receiver was
+  }
   if (resumption_ == nullptr) {
-    resumption_ = std::make_unique<Resumption>(*origin_, settings().leg, lost_ways_);
+    resumption_ = std::make_unique<Resumption>(*origin_, settings().leg, settings().failover_ms, lost_ways_);
   }
   auto resumed = resumption_->advance();
   if (!resumed) {
@@ -249,7 +253,7 @@ void SendConnection::change_over(const SendArguments& send) {
            .os_errno = 0},
           LogLevel::kInfo);
   changing_ = true;
-  resumption_ = std::make_unique<Resumption>(*origin_, settings().leg, lost_ways_,
+  resumption_ = std::make_unique<Resumption>(*origin_, settings().leg, settings().failover_ms, lost_ways_,
                                              Resumption::Chains{std::move(*hops), relays_of(*carrier_)});
 }
 
@@ -297,7 +301,8 @@ bool SendConnection::goes_back_for(const SendArguments& send) {
            .os_errno = 0},
           LogLevel::kInfo);
   changing_ = !chains->empty() && is_relayed();
-  resumption_ = std::make_unique<Resumption>(*origin_, settings().leg, lost_ways_, std::move(*chains));
+  resumption_ =
+      std::make_unique<Resumption>(*origin_, settings().leg, settings().failover_ms, lost_ways_, std::move(*chains));
   return true;
 }
 
@@ -343,6 +348,31 @@ void SendConnection::look_at_rails(const std::vector<Nic>& nics) {
   plan_rails(nics);
 }
 
+/// What the receiver's process told of its own ports (move_desk.h): the peer is looked for where it is now. The leg, or
+/// the rail of it, that leads there no more; nullptr: none, or one that is put away by now.
+const Leg* SendConnection::take_moved() {
+  const Leg* broken = nullptr;
+  for (const WireEnd& end : origin_->transport->sessions().take_moved(origin_->session)) {
+    const Leg* one = leg_to(end);
+    if (one == nullptr) continue;
+    for (PeerAddress& known : origin_->peer.addresses) {
+      if (known.prefix.address == one->peer().address.address) known.prefix = end.address;
+    }
+    broken = one;
+  }
+  return broken;
+}
+
+/// The leg, or the rail of it, whose other end this is.
+const Leg* SendConnection::leg_to(const WireEnd& end) {
+  if (peer().is_same_queue_pair(end)) return &leg();
+  for (std::size_t number = 0; number < kMaxRails; ++number) {
+    const Leg* rail = leg().rail(number);
+    if (rail != nullptr && rail->peer().is_same_queue_pair(end)) return rail;
+  }
+  return nullptr;
+}
+
 /// A port changed, perhaps ours. Where another way leads to the peer it is taken at once; where none does, the
 /// adapter's retries may well outlast a short interruption, and nothing is lost by waiting for them.
 void SendConnection::look_at_port() {
@@ -353,6 +383,15 @@ void SendConnection::look_at_port() {
   lost_ways_.forgive(nics);
   detour_.reset();
   const auto ours = local().port_in(nics);
+  if (const Leg* moved = take_moved()) {
+    const bool is_rail = moved != &leg();
+    suspend({.code = ErrorCode::kRemote,
+             .scope = Scope::kPort,
+             .text = (is_rail ? moved->ends_text() + ", a rail of " : "") + ends_text() +
+                     ": the peer says that its address or GID there has changed",
+             .os_errno = 0});
+    return;
+  }
   if (ours == nics.end()) return;
   const bool has_gid = local().has_gid_in(ours->gids);
   if (ours->link_up && has_gid) {

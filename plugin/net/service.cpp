@@ -35,7 +35,8 @@ Service::Service(Transport& transport)
       survey_(transport, scout_),
       way_watch_(transport, scout_),
       resume_desk_(transport),
-      announce_desk_(transport.sessions()) {}
+      announce_desk_(transport.sessions()),
+      move_desk_(transport) {}
 
 Result<std::unique_ptr<Service>> Service::open(Transport& transport) {
   std::unique_ptr<Service> service(new Service(transport));
@@ -163,10 +164,11 @@ void Service::list_what_to_watch() {
   for (const auto& device : transport_.devices()) watch(device->event_descriptor());
   desk_->watch(watched_);
   resume_desk_.watch(watched_);
+  move_desk_.watch(watched_);
   first_of_state_ = watched_.size();
   if (state_signal_) watch(state_signal_->descriptor());
   if (state_door_) state_door_->watch(watched_);
-  const bool shaking_hands = desk_->connects() || resume_desk_.busy() || way_watch_.busy();
+  const bool shaking_hands = desk_->connects() || resume_desk_.busy() || way_watch_.busy() || move_desk_.busy();
   const bool has_callers = desk_->busy() || desk_->has_callers() || (state_door_ && state_door_->busy());
   others_wait_ = shaking_hands || has_callers;
   pause_ms_ = shaking_hands ? kHandshakePauseMs : has_callers ? kCallerPauseMs : -1;
@@ -218,9 +220,12 @@ void Service::look_at_others() {
   arrivals_.clear();
   if (resume_desk_.busy()) resume_desk_.advance();
   way_watch_.advance();
+  bool told = false;
   for (std::size_t device = 0; device < channels_.size(); ++device) {
-    if (is_ready(first_event_ + device)) read_events(*transport_.devices()[device]);
+    if (is_ready(first_event_ + device)) told = read_events(*transport_.devices()[device]) || told;
   }
+  if (told) move_desk_.look();
+  if (move_desk_.busy()) move_desk_.advance();
   answer_for_state();
   in_use_.store(in_use(), std::memory_order_relaxed);
 }
@@ -250,11 +255,14 @@ std::vector<CircuitState> Service::circuits() const {
   return states;
 }
 
-void Service::read_events(const verbs::Device& device) {
+bool Service::read_events(const verbs::Device& device) {
+  bool any = false;
   while (const auto event = device.next_event()) {
     MESHBED_INFO("%s port %u: %s", device.name().c_str(), event->port, ibv_event_type_str(event->type));
     transport_.note_event();
+    any = true;
   }
+  return any;
 }
 
 }  // namespace meshbed::net

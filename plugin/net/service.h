@@ -1,7 +1,8 @@
 #pragma once
 // The service: the one thread of a process, for others and for what happens to its ports. It answers who we are
 // (scout), opens circuits (relay desk) and moves their pieces, takes connections up again that lost their leg (resume
-// desk), announces receives that nobody comes back to (announce desk), and reads the devices' asynchronous events.
+// desk), announces receives that nobody comes back to (announce desk), reads the devices' asynchronous events, and
+// tells those who send to us of our new addresses (move desk).
 // Asleep unless there is something to do: completion channels, sockets, events and a pipe wake it.
 
 #include <poll.h>
@@ -14,6 +15,7 @@
 
 #include "plugin/base/result.h"
 #include "plugin/net/announce_desk.h"
+#include "plugin/net/move_desk.h"
 #include "plugin/net/relay_desk.h"
 #include "plugin/net/resume_desk.h"
 #include "plugin/net/scout.h"
@@ -65,7 +67,8 @@ class Service {
   void look_at_others();
   void listen_to_silence();
   bool is_ready(std::size_t index) const { return watched_[index].revents != 0; }
-  void read_events(const verbs::Device& device);
+  /// True: there was one.
+  bool read_events(const verbs::Device& device);
   void open_state_doors();
   void answer_for_state();
   bool in_use() const { return !circuits_.empty() || desk_->makes_chains() || resume_desk_.busy(); }
@@ -77,6 +80,7 @@ class Service {
   std::optional<Error> scout_problem_;
   ResumeDesk resume_desk_;
   AnnounceDesk announce_desk_;
+  MoveDesk move_desk_;
   std::vector<verbs::CompletionChannel> channels_;
   std::unique_ptr<RelayDesk> desk_;
   std::vector<std::unique_ptr<Circuit>> circuits_;

@@ -7,9 +7,11 @@
 #include <functional>
 #include <map>
 #include <mutex>
-#include <set>
+#include <utility>
+#include <vector>
 
 #include "plugin/base/prng.h"
+#include "plugin/net/ring.h"
 #include "plugin/net/wire.h"
 
 namespace meshbed::net {
@@ -51,7 +53,7 @@ class Sessions {
   /// Sending connections of this process that have not ended, for receivers that ask after them.
   void add_sender(std::uint64_t session) {
     const std::lock_guard lock(mutex_);
-    senders_.insert(session);
+    senders_[session];
   }
   void remove_sender(std::uint64_t session) {
     const std::lock_guard lock(mutex_);
@@ -60,6 +62,24 @@ class Sessions {
   bool has_sender(std::uint64_t session) {
     const std::lock_guard lock(mutex_);
     return senders_.count(session) != 0;
+  }
+  /// The receiver's end of the sender's leg, or of a rail of it, has the address that `moved` says. False: there is no
+  /// such sender.
+  bool tell_sender(std::uint64_t session, const WireEnd& moved) {
+    const std::lock_guard lock(mutex_);
+    const auto sender = senders_.find(session);
+    if (sender == senders_.end()) return false;
+    std::vector<WireEnd>& ends = sender->second;
+    std::erase_if(ends, [&](const WireEnd& known) { return known.is_same_queue_pair(moved); });
+    if (ends.size() > kMaxRails) ends.erase(ends.begin());
+    ends.push_back(moved);
+    return true;
+  }
+  /// What a sender was told since it last asked.
+  std::vector<WireEnd> take_moved(std::uint64_t session) {
+    const std::lock_guard lock(mutex_);
+    const auto sender = senders_.find(session);
+    return sender == senders_.end() ? std::vector<WireEnd>{} : std::exchange(sender->second, {});
   }
   /// Works on the connection, which cannot go away meanwhile. False: there is none.
   bool with(std::uint64_t session, const std::function<void(ReceiveConnection&)>& work) {
@@ -80,7 +100,7 @@ class Sessions {
 
   std::mutex mutex_;
   std::map<std::uint64_t, ReceiveConnection*> connections_;
-  std::set<std::uint64_t> senders_;
+  std::map<std::uint64_t, std::vector<WireEnd>> senders_;      // with the ends there that have moved
   std::deque<std::pair<std::uint64_t, std::uint64_t>> ended_;  // session, served; the oldest first
 };
 

@@ -16,7 +16,7 @@ constexpr std::uint32_t k24Bits = 0xffffff;
 
 bool has_end(WireType type) {
   return type == WireType::kRequest || type == WireType::kReply || type == WireType::kResume ||
-         type == WireType::kResumed || type == WireType::kRail || type == WireType::kRailed;
+         type == WireType::kResumed || type == WireType::kRail || type == WireType::kRailed || type == WireType::kMoved;
 }
 
 bool has_tcp_end(WireType type) { return type == WireType::kTcpRequest || type == WireType::kTcpReply; }
@@ -29,6 +29,7 @@ std::size_t length_of(WireType type) {
     case WireType::kReply:
     case WireType::kResume:
     case WireType::kRailed:
+    case WireType::kMoved:
       return kWireEndBytes;
     case WireType::kRail:
       return kWireRailBytes;
@@ -233,7 +234,7 @@ Result<std::size_t> message_bytes(std::span<const std::uint8_t, kWireHeaderBytes
                            ": install the same plugin on all nodes");
   }
   const std::uint16_t type = reader.u16();
-  if (type < 1 || type > static_cast<std::uint16_t>(WireType::kThere))
+  if (type < 1 || type > static_cast<std::uint16_t>(WireType::kMoved))
     return handshake_error("handshake message of unknown type " + std::to_string(type));
   const std::uint32_t length = reader.u32();
   if (length != length_of(static_cast<WireType>(type))) return handshake_error("handshake message of wrong length");

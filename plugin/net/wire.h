@@ -23,6 +23,8 @@
 // with the session's cookie:
 //   KNOCK    receiving -> sending      is the connection still there?
 //   THERE    sending -> receiving      yes; or GONE
+// When the receiving end of a leg has another address or GID (move_desk.h), likewise:
+//   MOVED    receiving -> sending      which end it was, and its address now; THERE or GONE follows
 // For connections over TCP (tcp_connection.h), whose data follow on the same connection; READY stands in between:
 //   TCP_REQUEST  connecting -> listening   who I am
 //   TCP_REPLY    listening -> connecting   who I am
@@ -70,7 +72,8 @@ enum class WireType : std::uint16_t {
   kTcpRequest,
   kTcpReply,
   kKnock,
-  kThere
+  kThere,
+  kMoved
 };
 
 /// One end of a connection, as the other one must know it.
@@ -90,6 +93,8 @@ struct WireEnd {
   bool wants_notice = false;         // it sleeps: clear-to-sends shall come with an immediate value
   std::uint64_t node = 0;
   std::string nic;  // device name, at most 27 characters
+  /// Of two ends on one node.
+  bool is_same_queue_pair(const WireEnd& other) const { return qp_number == other.qp_number && nic == other.nic; }
   bool operator==(const WireEnd&) const = default;
 };
 
@@ -121,7 +126,7 @@ struct WireTcpEnd {
 struct WireMessage {
   WireType type = WireType::kReady;
   std::uint64_t cookie = 0;
-  WireEnd end;               // REQUEST, REPLY, RESUME, RESUMED, RAIL, RAILED
+  WireEnd end;               // REQUEST, REPLY, RESUME, RESUMED, RAIL, RAILED, MOVED
   std::string reason;        // REFUSE, GONE
   WireRoute route{};         // ROUTE
   std::uint64_t pieces = 0;  // END

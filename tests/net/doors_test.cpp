@@ -276,3 +276,31 @@ TEST_CASE("a neighbour that began a chain and is gone when the chain stands hold
   });
   CHECK(result.outcome == OutcomeKind::kFinished);
 }
+
+TEST_CASE("a stranger who says that a receiver has moved, and knows no session, is told so and moves nobody") {
+  const auto result = run_mesh(pair_cluster(1), [](MeshRank& rank) {
+    const Comms comms = rank.connect_both(1 - rank.rank(), 0);
+    rank.meet("connected", 2);
+    if (rank.rank() == 0) {
+      Stranger neighbour;
+      const int port = service_port_of(1);
+      for (std::uint64_t session = 0; session < 20; ++session) {
+        const int caller = neighbour.call("192.168.100.2", port);
+        net::WireMessage moved = request_of("192.168.100.1/24", session);
+        moved.type = net::WireType::kMoved;
+        neighbour.say(caller, moved);
+        neighbour.hear(caller);
+      }
+    }
+    rank.meet("told", 2);
+    Buffer buffer = rank.buffer(rank.rank() == 0 ? comms.receive : comms.send, 100, 3);
+    void* request =
+        rank.rank() == 0 ? rank.receive(comms.receive, buffer) : rank.send(comms.send, buffer, buffer.bytes.size());
+    CHECK(rank.finish(request) == 100);
+    rank.release(rank.rank() == 0 ? comms.receive : comms.send, buffer);
+    CHECK(rank.warnings().empty());
+    rank.close(comms);
+    rank.meet("end", 2);
+  });
+  CHECK(result.outcome == OutcomeKind::kFinished);
+}

@@ -58,13 +58,14 @@ Result<WireMessage> decode_with(std::size_t at, std::uint8_t value) {
 }  // namespace
 
 TEST_CASE("D18: every message says after decoding what it said before encoding, with a 24-bit QPN and PSN") {
-  for (const WireType type : {WireType::kRequest, WireType::kReply, WireType::kReady, WireType::kRefuse,
-                              WireType::kRoute, WireType::kEnd, WireType::kResume, WireType::kResumed, WireType::kGone,
-                              WireType::kRail, WireType::kRailed, WireType::kKnock, WireType::kThere}) {
+  for (const WireType type :
+       {WireType::kRequest, WireType::kReply, WireType::kReady, WireType::kRefuse, WireType::kRoute, WireType::kEnd,
+        WireType::kResume, WireType::kResumed, WireType::kGone, WireType::kRail, WireType::kRailed, WireType::kKnock,
+        WireType::kThere, WireType::kMoved}) {
     WireMessage message{.type = type, .cookie = 0xfeedfacecafebeef, .end = {}, .reason = ""};
     if (type == WireType::kRequest || type == WireType::kReply) message.end = sample_end();
     if (type == WireType::kResume || type == WireType::kResumed) message.end = sample_end();
-    if (type == WireType::kRail || type == WireType::kRailed) message.end = sample_end();
+    if (type == WireType::kRail || type == WireType::kRailed || type == WireType::kMoved) message.end = sample_end();
     if (type == WireType::kRail) message.rail = {.number = 5, .sender_leg = 0x123456};
     if (type == WireType::kResumed) {
       message.served = 0x123456789abcdef1;
@@ -115,7 +116,7 @@ TEST_CASE("the header tells the length before the rest has come") {
 TEST_CASE("D18: a wrong magic, version, type, length or flag is refused at the header") {
   CHECK(decode_with(0, 'X').error().text == "what came is not a Mesh handshake");
   CHECK(decode_with(5, 9).error().text.find("version 9") != std::string::npos);
-  CHECK(decode_with(7, 16).error().text.find("unknown type 16") != std::string::npos);
+  CHECK(decode_with(7, 17).error().text.find("unknown type 17") != std::string::npos);
   CHECK(decode_with(11, 9).error().text.find("wrong length") != std::string::npos);
   CHECK(decode_with(15, 9).error().text.find("unknown flags") != std::string::npos);
 }

@@ -1,0 +1,57 @@
+#pragma once
+// Where an address or a GID of ours changes, no packet reaches the receive queue pairs that stood on it any more, and
+// their senders would learn of it by all retries of their adapters, seconds in which nothing moves. So they are told,
+// over the cable itself, from the address that it has now (MOVED), and take their connections up again at once. Belongs
+// to the service's thread. Senders behind relays are not told: only the last relay is known here, and its circuit ends.
+
+#include <poll.h>
+
+#include <cstdint>
+#include <memory>
+#include <tuple>
+#include <vector>
+
+#include "plugin/net/clock.h"
+#include "plugin/net/leg.h"
+#include "plugin/net/service_call.h"
+
+namespace meshbed::net {
+
+class Transport;
+
+/// The end of a leg, or of a rail, that its sender cannot reach any more, though its port is up.
+struct MovedEnd {
+  std::uint64_t session = 0;
+  LocalEnd local;
+  WireEnd own;  // as it was
+  WireEnd sender;
+};
+
+class MoveDesk {
+ public:
+  explicit MoveDesk(Transport& transport) : transport_(transport) {}
+
+  /// A port told of something: tells whoever must know, and tries for some seconds, since the new address may not serve
+  /// yet.
+  void look();
+  void advance();
+  bool busy() const { return looks_again_ || !calls_.empty(); }
+  /// Adds what poll(2) should look for while it is busy.
+  void watch(std::vector<pollfd>& watched) const;
+
+ private:
+  using Key = std::tuple<std::uint64_t, int, std::uint32_t>;  // session, device, queue pair
+  struct Call {
+    Key key;
+    std::unique_ptr<ServiceCall> call;
+  };
+  void tell_all();
+
+  Transport& transport_;
+  std::vector<Call> calls_;
+  std::vector<Key> told_;
+  bool looks_again_ = false;
+  Deadline next_look_, ends_;
+};
+
+}  // namespace meshbed::net

@@ -1,0 +1,50 @@
+// Addresses that change at the receiving end: its senders are told at once, and take their connections up again where
+// it is now. The real plugin on both ends.
+#include <doctest/doctest.h>
+
+#include "tests/net/striped_streams.h"
+
+using namespace meshbed;
+using namespace meshbed::test;
+using sim::OutcomeKind;
+
+namespace {
+
+constexpr const char* kTold = "the peer says that its address or GID there has changed";
+
+/// Rank 1, which receives, gets another address on its NIC `nic`; rank 0 is told, and nothing waits for retries.
+void check_told(const models::Cluster& cluster, int nic, const char* what_broke,
+                const std::function<void()>& trouble = {}) {
+  const auto result = run_stream(cluster,
+                                 {.before =
+                                      [=](int message) {
+                                        if (message != 100) return;
+                                        change_address(cluster, {1, nic});
+                                        if (trouble) trouble();
+                                      }},
+                                 [what_broke](MeshRank& rank) {
+                                   CHECK(count(rank.warnings(), "retry counter exceeded") == 0);
+                                   if (rank.rank() != 0) return;
+                                   CHECK(count(rank.warnings(), kTold) == 1);
+                                   CHECK_MESSAGE(count(rank.warnings(), what_broke) >= 1, rank.warnings());
+                                 });
+  CHECK(result.outcome == OutcomeKind::kFinished);
+}
+
+}  // namespace
+
+TEST_CASE("a receiver's address changes under traffic: its sender goes on at once, with a second's patience") {
+  check_told(with(pair_cluster(1), "NCCL_MESH_FAILOVER_TIMEOUT_SEC", "1"), 0,
+             "192.168.100.77 QP 261: taken up again after 0 ms");
+}
+
+TEST_CASE("the address of a rail's other end changes: the sender is told which of its cables that is") {
+  check_told(striped_pair(), 1, ", a rail of rocep1s0f0 192.168.100.1");
+}
+
+TEST_CASE("the cable is out while a receiver's address changes: its sender is told as soon as it is back") {
+  check_told(pair_cluster(1), 0, "192.168.100.77", [] {
+    set_cable(0, false);
+    set_cable(0, true, 1500 * kMs);
+  });
+}
