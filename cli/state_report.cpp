@@ -177,6 +177,18 @@ void write_connections(Table& table, const Json& state) {
   }
 }
 
+void write_handshakes(Table& table, const Json& state) {
+  for (const Json& one : list_at(state, "handshakes")) {
+    const std::string peer = text_at(one, "peer"), waits_for = text_at(one, "waits_for");
+    const std::int64_t accepted = number_at(one, "accepted"), asked_ms = number_at(one, "asked_ms");
+    table.line("  {} {}{}: begun {} ago, {}{}{}", text_at(one, "side"), text_at(one, "nic"),
+               peer.empty() ? "" : " to " + peer, age_text(number_at(one, "age_ms")),
+               asked_ms < 0 ? "never asked for since" : "last asked for " + age_text(asked_ms) + " ago",
+               accepted > 0 ? fmt::format(", {} accepted", accepted) : "",
+               waits_for.empty() ? "" : "; waits for " + waits_for);
+  }
+}
+
 void write_circuits(Table& table, const Json& state) {
   for (const Json& circuit : list_at(state, "circuits")) {
     const std::string waits_for = text_at(circuit, "waits_for");
@@ -206,6 +218,7 @@ std::string state_table(const Json& state) {
   Table table;
   write_process(table, state);
   write_connections(table, state);
+  write_handshakes(table, state);
   write_circuits(table, state);
   return table.take();
 }

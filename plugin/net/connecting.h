@@ -46,6 +46,8 @@ class Connecting {
   void go_ahead();
   /// What poll(2) should look for before the next advance().
   pollfd watched() const;
+  /// For a look from outside.
+  std::string waits_for() const;
   Socket take_control() { return std::move(socket_); }
   /// RESUMED, GONE: what the receiver has served. RESUMED: where it is taken up again.
   std::uint64_t served() const { return served_; }

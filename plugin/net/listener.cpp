@@ -15,6 +15,7 @@ Listener::Listener(Transport& transport, int dev, const ContextSettings& owner)
       owner_(owner),
       nics_(transport.current_nics()),
       cookie_(transport.random()),
+      begun_ns_(now_ns()),
       neighbours_(transport) {}
 
 Result<std::unique_ptr<Listener>> Listener::create(Transport& transport, int dev, const ContextSettings& owner) {
@@ -52,6 +53,7 @@ Handle Listener::handle() const {
 
 Result<std::unique_ptr<Endpoint>> Listener::take() {
   const std::lock_guard lock(mutex_);
+  asked_ns_ = now_ns();
   if (finished_.empty()) {
     auto advanced = advance();
     if (!advanced && finished_.empty()) return advanced.error();
@@ -59,6 +61,7 @@ Result<std::unique_ptr<Endpoint>> Listener::take() {
   if (finished_.empty()) return std::unique_ptr<Endpoint>();
   auto connection = std::move(finished_.front());
   finished_.erase(finished_.begin());
+  ++taken_;
   return connection;
 }
 

@@ -22,6 +22,7 @@
 #include "plugin/net/rare_warnings.h"
 #include "plugin/net/receive.h"
 #include "plugin/net/socket.h"
+#include "plugin/net/state.h"
 #include "plugin/net/tcp_connection.h"
 
 namespace meshbed::net {
@@ -38,6 +39,11 @@ class Listener : public Object {
   Result<std::unique_ptr<Endpoint>> take();
   /// Advances all clients, unless another thread does it right now. A failure waits for take().
   void advance_if_idle();
+
+  /// Unless another thread is at work on it.
+  std::optional<HandshakeState> state(std::int64_t now_ns);
+  /// While no other thread of this process runs.
+  HandshakeState state_while_frozen(std::int64_t now_ns) const;
 
   Transport& transport() const { return transport_; }
   /// What its context brings.
@@ -76,12 +82,14 @@ class Listener : public Object {
   Result<bool> welcome(Client& client, const WireMessage& request);
   Result<bool> welcome_tcp(Client& client, const WireMessage& request);
   std::unique_ptr<Endpoint> connection_of(Client& client);
+  std::string waits_for() const;
 
   Transport& transport_;
   int dev_;
   ContextSettings owner_;
   std::vector<Nic> nics_;  // as they were when the handle was made, which names their addresses
   std::uint64_t cookie_;
+  std::int64_t begun_ns_;
   std::mutex mutex_;
   Neighbours neighbours_;
   Porch porch_;
@@ -89,6 +97,8 @@ class Listener : public Object {
   std::vector<Arrival> arrivals_;
   std::vector<std::unique_ptr<Client>> clients_;
   std::vector<std::unique_ptr<Endpoint>> finished_;
+  std::int64_t asked_ns_ = 0;  // when take() was last called; 0: never
+  std::uint64_t taken_ = 0;
 };
 
 }  // namespace meshbed::net

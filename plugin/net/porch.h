@@ -62,6 +62,8 @@ class Porch {
   /// come in any more; those who are there are heard all the same.
   Result<void> advance(std::vector<Arrival>& arrivals);
   bool empty() const { return callers_.empty(); }
+  /// Who have come and said nothing yet.
+  std::size_t callers() const { return callers_.size(); }
   /// It must be advanced from time to time, whatever poll(2) says of its descriptor.
   bool is_deaf() const { return deaf_; }
   /// Adds what poll(2) should look for while it is not empty; deadlines pass without it.

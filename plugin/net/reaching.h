@@ -18,6 +18,7 @@
 #include "plugin/net/connecting.h"
 #include "plugin/net/handle.h"
 #include "plugin/net/send.h"
+#include "plugin/net/state.h"
 #include "plugin/net/tcp_connecting.h"
 
 namespace meshbed::net {
@@ -29,6 +30,8 @@ class Reaching {
 
   /// The connection, or nullptr: not yet. After an error the object is of no use. Errors are logged.
   Result<std::unique_ptr<Endpoint>> advance();
+  /// Between two calls of advance(), or while its thread stands still.
+  HandshakeState state(std::int64_t now_ns) const;
 
  private:
   Reaching(Transport& transport, const Handle& peer, int dev, int traffic_class);
@@ -70,6 +73,7 @@ class Reaching {
   Handle peer_;
   int dev_;
   int traffic_class_;
+  std::int64_t begun_ns_ = now_ns();
   std::uint32_t events_;  // port events, before nics_ was looked at
   std::vector<Nic> nics_;
   std::vector<Route> routes_;  // straight there: the one that is tried, then those that were not yet

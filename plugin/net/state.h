@@ -49,6 +49,18 @@ struct ConnectionState {
 };
 inline constexpr std::size_t kRequestsShown = 16;
 
+/// A connection that is being made: what accept() or connect() was asked for and has not returned yet.
+struct HandshakeState {
+  bool connects = false;
+  std::uint64_t comm = 0;
+  std::string nic{};                 // that was asked for
+  std::string peer{};                // connect: who it goes to, in words; accept: nobody knows before he calls
+  std::int64_t age_ms = kUnknown;    // since listen(), or the first connect()
+  std::int64_t asked_ms = kUnknown;  // since the caller last asked for it; unknown: never
+  std::uint64_t accepted = 0;        // connections that accept() has returned already
+  std::string waits_for{};           // empty: for nothing, it has accepted somebody
+};
+
 /// A chain of relays that runs through this process.
 struct CircuitState {
   std::string name{};
@@ -89,6 +101,7 @@ struct ProcessState {
   std::vector<NicState> nics{};
   std::vector<CommunicatorState> communicators{};
   std::vector<ConnectionState> connections{};
+  std::vector<HandshakeState> handshakes{};
   std::vector<CircuitState> circuits{};
 };
 

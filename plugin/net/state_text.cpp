@@ -97,6 +97,19 @@ void write(JsonText& json, const ConnectionState& connection) {
   json.close_object();
 }
 
+void write(JsonText& json, const HandshakeState& handshake) {
+  json.open_object()
+      .text("side", handshake.connects ? "connect" : "accept")
+      .text("comm", hex(handshake.comm))
+      .text("nic", handshake.nic)
+      .text("peer", handshake.peer)
+      .known_number("age_ms", handshake.age_ms)
+      .known_number("asked_ms", handshake.asked_ms)
+      .number("accepted", handshake.accepted)
+      .text("waits_for", handshake.waits_for)
+      .close_object();
+}
+
 void write(JsonText& json, const CircuitState& circuit) {
   json.open_object()
       .text("name", circuit.name)
@@ -126,6 +139,15 @@ std::string line_of(const ConnectionState& connection) {
   return line;
 }
 
+std::string line_of(const HandshakeState& handshake) {
+  std::string line = std::string(handshake.connects ? "connect " : "accept ") + handshake.nic;
+  if (!handshake.peer.empty()) line += " -> " + handshake.peer;
+  if (handshake.accepted > 0) line += ", " + std::to_string(handshake.accepted) + " accepted";
+  if (handshake.age_ms != kUnknown) line += ", for " + std::to_string(handshake.age_ms) + " ms";
+  if (!handshake.waits_for.empty()) line += "; waits for " + handshake.waits_for;
+  return line;
+}
+
 }  // namespace
 
 std::string to_json(const ProcessState& state) {
@@ -149,6 +171,7 @@ std::string to_json(const ProcessState& state) {
   write_all("nics", state.nics);
   write_all("communicators", state.communicators);
   write_all("connections", state.connections);
+  write_all("handshakes", state.handshakes);
   write_all("circuits", state.circuits);
   json.close_object();
   return json.take();
@@ -160,6 +183,7 @@ std::vector<std::string> to_lines(const ProcessState& state) {
                                  std::to_string(state.connections.size()) + " connections, " +
                                  std::to_string(state.circuits.size()) + " circuits"};
   for (const ConnectionState& connection : state.connections) lines.push_back(line_of(connection));
+  for (const HandshakeState& handshake : state.handshakes) lines.push_back(line_of(handshake));
   for (const CircuitState& circuit : state.circuits) {
     lines.push_back("circuit " + circuit.name + ": " + std::to_string(circuit.pieces) + " pieces, " +
                     std::to_string(circuit.bytes) + " bytes, " + std::to_string(circuit.held) + " held, " +

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <string>
 
+#include "plugin/base/check.h"
 #include "plugin/base/log.h"
 #include "plugin/net/clock.h"
 #include "plugin/net/listener.h"
@@ -283,6 +284,7 @@ Result<Endpoint*> Transport::connect(const ConnectCall& call, std::span<std::uin
   auto reaching = take_or_begin(call, handle);
   if (!reaching) return reaching.error();
   auto connection = (*reaching)->advance();
+  if (!connection || *connection) forget(**reaching);
   if (!connection) return connection.error();
   if (*connection) {
     enroll(**connection, call.context->settings);
@@ -296,30 +298,55 @@ Result<Endpoint*> Transport::connect(const ConnectCall& call, std::span<std::uin
   const std::uint64_t token = random() | 1U;
   set_handle_token(handle, token);
   const std::lock_guard lock(pending_mutex_);
-  pending_.push_back({.token = token, .owner = call.context, .reaching = std::move(*reaching)});
+  Pending& pending = pending_of(**reaching);
+  pending.token = token;
+  pending.at_work = false;
   return nullptr;
 }
 
-/// The connection that the handle's note names, taken out of the table, or a new one.
-Result<std::unique_ptr<Reaching>> Transport::take_or_begin(const ConnectCall& call,
-                                                           std::span<std::uint8_t, kHandleBytes> handle) {
+/// The connection that the handle's note names, or a new one: nobody else's until connect() is through with it.
+Result<Reaching*> Transport::take_or_begin(const ConnectCall& call, std::span<std::uint8_t, kHandleBytes> handle) {
   const std::uint64_t token = handle_token(handle);
   set_handle_token(handle, 0);
   if (token != 0) {
     const std::lock_guard lock(pending_mutex_);
-    const auto found =
-        std::find_if(pending_.begin(), pending_.end(), [&](const Pending& entry) { return entry.token == token; });
+    const auto found = std::find_if(pending_.begin(), pending_.end(),
+                                    [&](const Pending& entry) { return entry.token == token && !entry.at_work; });
     if (found == pending_.end()) return invalid("connect: the handle names a connection that is not under way here");
-    auto reaching = std::move(found->reaching);
-    pending_.erase(found);
-    return reaching;
+    found->at_work = true;
+    found->asked_ns = now_ns();
+    return found->reaching.get();
   }
   auto decoded = decode_handle(handle);
   if (!decoded) {
     MESHBED_WARN("connect: %s", decoded.error().text.c_str());
     return decoded.error();
   }
-  return Reaching::begin(*this, *decoded, call.dev, call.traffic_class);
+  auto begun = Reaching::begin(*this, *decoded, call.dev, call.traffic_class);
+  if (!begun) return begun.error();
+  const std::lock_guard lock(pending_mutex_);
+  pending_.push_back({.owner = call.context,
+                      .comm = call.context->settings.comm,
+                      .reaching = std::move(*begun),
+                      .at_work = true,
+                      .asked_ns = now_ns()});
+  return pending_.back().reaching.get();
+}
+
+/// Under the lock. There is one.
+Transport::Pending& Transport::pending_of(const Reaching& reaching) {
+  const auto found = std::find_if(pending_.begin(), pending_.end(),
+                                  [&](const Pending& entry) { return entry.reaching.get() == &reaching; });
+  MESHBED_CHECK(found != pending_.end());
+  return *found;
+}
+
+void Transport::forget(const Reaching& reaching) {
+  std::unique_ptr<Reaching> ended;  // destroyed without the lock
+  const std::lock_guard lock(pending_mutex_);
+  Pending& pending = pending_of(reaching);
+  ended = std::move(pending.reaching);
+  std::erase_if(pending_, [](const Pending& entry) { return entry.reaching == nullptr; });
 }
 
 void Transport::advance_listeners() {
@@ -396,9 +423,7 @@ Result<Memory*> Transport::register_memory(Endpoint& endpoint, const MemoryCall&
 
 void Transport::abandon(const Context& context) {
   const std::lock_guard lock(pending_mutex_);
-  pending_.erase(
-      std::remove_if(pending_.begin(), pending_.end(), [&](const Pending& entry) { return entry.owner == &context; }),
-      pending_.end());
+  std::erase_if(pending_, [&](const Pending& entry) { return entry.owner == &context && !entry.at_work; });
 }
 
 }  // namespace meshbed::net

@@ -119,7 +119,7 @@ class Transport {
   /// Connections and listeners that are open.
   std::size_t open_objects() const { return open_objects_.load(); }
 
-  /// What this process is doing; circuits are the service's to add. Any thread; takes 50 ms at most.
+  /// What this process is doing; circuits are the service's to add. Any thread; takes 100 ms at most.
   ProcessState state();
   /// While no other thread of this process runs (a debugger, a simulation that stands still): takes no lock, asks no
   /// device, and leaves out what it would need them for. `now_ns`: on now_ns()'s clock.
@@ -130,11 +130,18 @@ class Transport {
   struct Pending {
     std::uint64_t token = 0;
     const Context* owner = nullptr;
+    std::uint64_t comm = 0;  // its owner's
     std::unique_ptr<Reaching> reaching;
+    bool at_work = false;  // in a call of connect()
+    std::int64_t asked_ns = 0;
   };
-  Result<std::unique_ptr<Reaching>> take_or_begin(const ConnectCall& call,
-                                                  std::span<std::uint8_t, kHandleBytes> handle);
+  Result<Reaching*> take_or_begin(const ConnectCall& call, std::span<std::uint8_t, kHandleBytes> handle);
+  Pending& pending_of(const Reaching& reaching);
+  void forget(const Reaching& reaching);
   void advance_listeners();
+  bool look_at_accepts(std::int64_t now_ns, std::vector<HandshakeState>& states);
+  bool look_at_connects(std::int64_t now_ns, std::vector<HandshakeState>& states);
+  static HandshakeState state_of(const Pending& pending, std::int64_t now_ns);
   void enroll(Endpoint& endpoint, const ContextSettings& owner);
   ProcessState identity() const;
   Result<void> check_dev(int dev) const;

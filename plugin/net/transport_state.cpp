@@ -1,13 +1,18 @@
 // What a process says of itself to whoever looks from outside.
+#include <poll.h>
+
 #include <algorithm>
 
 #include "plugin/net/clock.h"
 #include "plugin/net/listener.h"
+#include "plugin/net/reaching.h"
 #include "plugin/net/service.h"
 #include "plugin/net/transport.h"
 
 namespace meshbed::net {
 namespace {
+
+constexpr std::int64_t kLongestLookMs = 50;
 
 NicState describe(const Nic& nic) {
   NicState state{.name = nic.device_name,
@@ -26,7 +31,43 @@ NicState describe(const Nic& nic) {
   return state;
 }
 
+/// Who connects or accepts holds what is looked at for microseconds, in most calls: `look` again until it succeeds.
+template <typename Look>
+void look_until(const Deadline& enough, const Look& look) {
+  while (!look() && !enough.passed()) ::poll(nullptr, 0, 0);
+}
+
 }  // namespace
+
+HandshakeState Transport::state_of(const Pending& pending, std::int64_t now_ns) {
+  HandshakeState state = pending.reaching->state(now_ns);
+  state.asked_ms = (now_ns - pending.asked_ns) / 1'000'000;
+  state.comm = pending.comm;
+  return state;
+}
+
+/// False: others are at work on some of them.
+bool Transport::look_at_accepts(std::int64_t now_ns, std::vector<HandshakeState>& states) {
+  const std::unique_lock lock(listeners_mutex_, std::try_to_lock);
+  if (!lock.owns_lock()) return false;
+  std::vector<HandshakeState> seen;
+  for (const auto& listener : listeners_) {
+    auto state = listener->state(now_ns);
+    if (!state) return false;
+    seen.push_back(std::move(*state));
+  }
+  states.insert(states.end(), seen.begin(), seen.end());
+  return true;
+}
+
+bool Transport::look_at_connects(std::int64_t now_ns, std::vector<HandshakeState>& states) {
+  const std::lock_guard lock(pending_mutex_);
+  if (std::any_of(pending_.begin(), pending_.end(), [](const Pending& pending) { return pending.at_work; })) {
+    return false;
+  }
+  for (const Pending& pending : pending_) states.push_back(state_of(pending, now_ns));
+  return true;
+}
 
 Context::Context(Transport& transport, const ContextSettings& settings)
     : Object(kKind), transport(transport), settings(settings) {
@@ -72,6 +113,10 @@ ProcessState Transport::state() {
     const std::lock_guard lock(contexts_mutex_);
     for (Context* context : contexts_) state.communicators.push_back(context->hint());
   }
+  const std::int64_t now = now_ns();
+  const Deadline enough = Deadline::in_ms(kLongestLookMs);
+  look_until(enough, [&] { return look_at_accepts(now, state.handshakes); });
+  look_until(enough, [&] { return look_at_connects(now, state.handshakes); });
   state.connections = roster_.look(now_ns());
   return state;
 }
@@ -81,6 +126,8 @@ ProcessState Transport::state_while_frozen(std::int64_t now_ns) {
   for (const Nic& nic : nics_) state.nics.push_back(describe(nic));
   for (const Context* context : contexts_) state.communicators.push_back(context->hint_while_frozen());
   state.connections = roster_.look_while_frozen(now_ns);
+  for (const auto& listener : listeners_) state.handshakes.push_back(listener->state_while_frozen(now_ns));
+  for (const Pending& pending : pending_) state.handshakes.push_back(state_of(pending, now_ns));
   if (service_) state.circuits = service_->circuits();
   return state;
 }

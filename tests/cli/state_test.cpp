@@ -54,6 +54,8 @@ net::ProcessState example() {
                         .addresses = {"192.168.100.1/24"}});
   state.connections = {connection("up", 5, ""), connection("up", 2'000, "clear-to-send of B"),
                        connection("up", 65'000, "clear-to-send of C"), connection("suspended", 1, "a way to D")};
+  state.handshakes.push_back({.nic = "nic0", .age_ms = 65'000, .waits_for = "whoever was given its handle"});
+  state.handshakes.push_back({.connects = true, .nic = "nic1", .peer = "E", .age_ms = 7, .asked_ms = 1});
   state.circuits.push_back({.name = "A -> B", .pieces = 3, .bytes = 150'000, .credits = 16});
   return state;
 }
@@ -107,6 +109,9 @@ TEST_CASE("state table: connections that are stuck come first, the longest silen
   CHECK(at("a way to D") < at("clear-to-send of C"));
   CHECK(at("clear-to-send of C") < at("clear-to-send of B"));
   CHECK(at("clear-to-send of B") < at("5 ms"));
+  CHECK(at("accept nic0: begun 65.0 s ago, never asked for since; waits for whoever was given its handle\n") <
+        at("connect nic1 to E: begun 7 ms ago, last asked for 1 ms ago\n"));
+  CHECK(at("connect nic1 to E") < at("relays A -> B"));
   CHECK(at("65.0 s") != std::string::npos);
   CHECK(at("1 open, the oldest: 4096 bytes, tag 4, open for at least 65.0 s") != std::string::npos);
   CHECK(at("relays A -> B: 3 pieces, 150000 bytes, 0 held, 16 credits") != std::string::npos);

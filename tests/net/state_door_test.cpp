@@ -255,6 +255,8 @@ TEST_CASE("state as JSON: whatever names hold, it is one line that a parser take
   state.nics.push_back({.name = "rocep1s0f0", .rate_mbps = 100'000, .rail = 3, .addresses = {"192.168.100.1/24"}});
   state.connections.push_back({.sends = true, .posted = 5, .done = 3, .bytes = 1ULL << 60U, .waits_for = "somebody"});
   state.connections.push_back({.busy = true, .name = "a -> b"});
+  state.handshakes.push_back({.nic = "nic0", .age_ms = 5, .accepted = 2, .waits_for = "READY of A"});
+  state.handshakes.push_back({.connects = true, .nic = "nic1", .peer = "B"});
   state.circuits.push_back({.name = "x -> y", .pieces = 7});
   const std::string text = to_json(state);
   CHECK(text.find('\n') == std::string::npos);
@@ -269,7 +271,11 @@ TEST_CASE("state as JSON: whatever names hold, it is one line that a parser take
   CHECK(json.at("connections")[1].at("busy") == true);
   CHECK(json.at("circuits")[0].at("pieces") == 7);
   const auto lines = to_lines(state);
-  REQUIRE(lines.size() == 4);
+  CHECK(json.at("handshakes")[0].at("side") == "accept");
+  CHECK(json.at("handshakes")[0].at("asked_ms").is_null());
+  REQUIRE(lines.size() == 6);
+  CHECK(lines[3] == "accept nic0, 2 accepted, for 5 ms; waits for READY of A");
+  CHECK(lines[4] == "connect nic1 -> B");
   CHECK(lines[1].find("5 posted, 3 done") != std::string::npos);
   CHECK(lines[1].find("; waits for somebody") != std::string::npos);
 }

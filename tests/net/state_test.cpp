@@ -120,6 +120,72 @@ TEST_CASE("state: a sender names the receiver whose clear-to-send is missing; a 
   CHECK(result.outcome == OutcomeKind::kFinished);
 }
 
+TEST_CASE("state: who waits in accept(), and who in connect(), and for whom") {
+  const auto result = run_mesh(ring_cluster(2), [](MeshRank& rank) {
+    if (rank.rank() == 1) {
+      void* listener = rank.listen(0, "door");
+      const auto accept_of = [&] {
+        const Json state = state_of(rank);
+        CHECK(state.at("handshakes").size() == 1);
+        return state.at("handshakes")[0];
+      };
+      CHECK(accept_of().at("side") == "accept");
+      CHECK(accept_of().at("nic") == "rocep1s0f0");
+      CHECK(accept_of().at("asked_ms").is_null());
+      CHECK(text_of(accept_of(), "waits_for").find("whoever was given its handle: nobody has called at port ") == 0);
+      void* connection = nullptr;
+      CHECK(rank.net().accept(listener, &connection, nullptr) == nccl::kNcclSuccess);
+      CHECK(connection == nullptr);
+      rank.meet("asked", 2);
+      rank.meet("dialled", 2);
+      CHECK(accept_of().at("asked_ms") >= 40);
+      CHECK(rank.net().accept(listener, &connection, nullptr) == nccl::kNcclSuccess);
+      CHECK(connection == nullptr);
+      CHECK(text_of(accept_of(), "waits_for") == "READY of 192.168.100.1");
+      while (connection == nullptr) {
+        CHECK(rank.net().accept(listener, &connection, nullptr) == nccl::kNcclSuccess);
+        MeshRank::pause();
+      }
+      CHECK(accept_of().at("accepted") == 1);
+      CHECK(text_of(accept_of(), "waits_for").empty());
+      CHECK(rank.net().closeListen(listener) == nccl::kNcclSuccess);
+      CHECK(state_of(rank).at("handshakes").empty());
+      rank.meet("end", 2);
+      CHECK(rank.net().closeRecv(connection) == nccl::kNcclSuccess);
+    } else {
+      HandleBytes handle = rank.look_up("door");
+      rank.meet("asked", 2);
+      void* connection = nullptr;
+      const auto connect_once = [&] {
+        CHECK(rank.net().connect(rank.context, 0, handle.data(), &connection, nullptr) == nccl::kNcclSuccess);
+      };
+      for (int call = 0; call < 50; ++call) {
+        connect_once();
+        CHECK(connection == nullptr);
+        sim::World::get().sleep(kMs);
+      }
+      const Json state = state_of(rank);
+      REQUIRE(state.at("handshakes").size() == 1);
+      const Json& connect = state.at("handshakes")[0];
+      CHECK(connect.at("side") == "connect");
+      CHECK(connect.at("peer") == "192.168.100.2/24");
+      CHECK(connect.at("age_ms") >= 49);
+      CHECK(connect.at("asked_ms") <= 1);
+      CHECK(text_of(connect, "waits_for").find("the answer of 192.168.100.2 port ") == 0);
+      CHECK(text_of(connect, "waits_for").find(": its process has to call accept()") != std::string::npos);
+      rank.meet("dialled", 2);
+      while (connection == nullptr) {
+        connect_once();
+        MeshRank::pause();
+      }
+      CHECK(state_of(rank).at("handshakes").empty());
+      rank.meet("end", 2);
+      CHECK(rank.net().closeSend(connection) == nccl::kNcclSuccess);
+    }
+  });
+  CHECK(result.outcome == OutcomeKind::kFinished);
+}
+
 TEST_CASE("state: traffic through a relay is seen at its sender, in the relay and at its receiver") {
   const auto result = run_mesh(ring_cluster(4), [](MeshRank& rank) {
     const bool is_end = rank.rank() % 2 == 0;
