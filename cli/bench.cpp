@@ -156,6 +156,19 @@ double median(std::vector<double> values) {
   return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
 }
 
+double simulated_us(const Scenario& scenario, const std::string& name) {
+  const auto measured = [&] {
+    sim::Recorder recorder(scenario.cluster, "");
+    const RunResult result = run_workload(scenario, {.files = built_files(), .contexts = ""}, recorder);
+    if (!result.simulation.errors.empty()) throw std::runtime_error(result.simulation.errors.front().text);
+    if (!result.simulation.ended_well()) throw std::runtime_error("the run made no progress");
+    if (result.wrong > 0) throw std::runtime_error(result.first_wrong);
+    return nlohmann::json{{"time_ps", result.time_ps}};
+  };
+  constexpr double kPicosecondsPerMicrosecond = 1e6;
+  return json_of_child(measured, name).at("time_ps").get<double>() / kPicosecondsPerMicrosecond;
+}
+
 nlohmann::json json_of_child(const std::function<nlohmann::json()>& body, const std::string& name) {
   const ChildProcess child = start_child([&](int pipe) {
     std::string text;

@@ -9,12 +9,17 @@
 #include <vector>
 
 #include "cli/command.h"
+#include "cli/scenario.h"
 
 namespace meshbed::cli {
 
 /// What `body` returns, in a child process of its own: one simulation a process. Throws std::runtime_error with the
 /// child's own words where it fails; `name`: of the case, where it dies without any.
 nlohmann::json json_of_child(const std::function<nlohmann::json()>& body, const std::string& name);
+
+/// Simulated microseconds of one iteration of the scenario's workload, in a child of its own. Throws as above, and
+/// where the run does not end well or a result is wrong.
+double simulated_us(const Scenario& scenario, const std::string& name);
 
 /// What figures were measured on, and with.
 nlohmann::json bench_provenance();

@@ -46,20 +46,9 @@ Scenario scenario_of(const Cabling& cabling, const char* algorithm, std::uint64_
                         cabling.name, {});
 }
 
-/// Simulated microseconds of one all-reduce, its connections made before.
+/// One all-reduce, its connections made before.
 double time_us(const Cabling& cabling, const char* algorithm, std::uint64_t bytes) {
-  const auto measured = [&] {
-    const Scenario scenario = scenario_of(cabling, algorithm, bytes);
-    sim::Recorder recorder(scenario.cluster, "");
-    const RunResult result = run_workload(scenario, {.files = built_files(), .contexts = ""}, recorder);
-    if (!result.simulation.errors.empty()) throw std::runtime_error(result.simulation.errors.front().text);
-    if (!result.simulation.ended_well()) throw std::runtime_error("the run made no progress");
-    if (result.wrong > 0) throw std::runtime_error(result.first_wrong);
-    return nlohmann::json{{"time_ps", result.time_ps}};
-  };
-  constexpr double kPicosecondsPerMicrosecond = 1e6;
-  return json_of_child(measured, fmt::format("{} by {}", cabling.name, algorithm)).at("time_ps").get<double>() /
-         kPicosecondsPerMicrosecond;
+  return simulated_us(scenario_of(cabling, algorithm, bytes), fmt::format("{} by {}", cabling.name, algorithm));
 }
 
 double bound_us(const Cabling& cabling, std::uint64_t bytes) {

@@ -12,6 +12,7 @@
 #include "cli/scenario_diagnostics.h"
 #include "plugin/base/prng.h"
 #include "plugin/coll/algorithm.h"
+#include "plugin/coll/way.h"
 
 namespace meshbed::cli {
 namespace {
@@ -213,6 +214,7 @@ int parse_named(const std::string& option, const std::string& what, const std::s
 std::vector<std::string> data_type_names() { return names_of<coll::DataType>(coll::kDataTypes); }
 std::vector<std::string> reduction_names() { return names_of<coll::ReduceOp>(coll::kReduceOps); }
 std::vector<std::string> algorithm_names() { return coll::algorithm_names(); }
+std::vector<std::string> protocol_names() { return coll::protocol_choice_names(); }
 
 coll::DataType parse_data_type(const std::string& option, const std::string& name) {
   return static_cast<coll::DataType>(parse_named(option, "data type", name, data_type_names()));

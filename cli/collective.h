@@ -66,6 +66,7 @@ std::uint64_t smallest_bytes(models::Collective op, int ranks, coll::DataType ty
 std::vector<std::string> data_type_names();
 std::vector<std::string> reduction_names();
 std::vector<std::string> algorithm_names();  // of the engine, and "auto"
+std::vector<std::string> protocol_names();   // likewise
 /// Of these; throw std::runtime_error, with `option` and what is accepted, for another.
 coll::DataType parse_data_type(const std::string& option, const std::string& name);
 coll::ReduceOp parse_reduction(const std::string& option, const std::string& name);

@@ -72,6 +72,8 @@ Result<Engine> Engine::open(RankHost& host, const EngineOptions& options) {
   wanted.channel_devices = options.channel_devices.empty() ? nullptr : options.channel_devices.data();
   wanted.slice_bytes = options.slice_bytes;
   wanted.algorithm = options.algorithm.c_str();
+  wanted.protocol = options.protocol.c_str();
+  wanted.tuning = options.tuning.empty() ? nullptr : options.tuning.c_str();
   wanted.link_mbps = options.link_mbps;
   wanted.hops_per_mille = options.hops_per_mille;
   wanted.cable_mbps = options.cable_mbps.empty() ? nullptr : options.cable_mbps.data();

@@ -20,6 +20,8 @@ struct EngineOptions {
   std::vector<int> channel_devices;  // empty: channel c opens device c % devices
   std::uint64_t slice_bytes = 0;     // 0: the engine's default
   std::string algorithm = "ring";
+  std::string protocol = "simple";
+  std::string tuning;  // a table's text; empty: there is none
   // The network, for "auto"; 0: the engine's default.
   int link_mbps = 0, hops_per_mille = 0;
   std::vector<int> cable_mbps;  // as meshcoll_options'; empty: not known

@@ -26,6 +26,7 @@
 #include "cli/shell.h"
 #include "cli/state.h"
 #include "cli/topo.h"
+#include "cli/tune.h"
 #include "cli/zernel.h"
 
 namespace {
@@ -47,6 +48,7 @@ constexpr Subcommand kSubcommands[] = {
     {"state", state_command, "what the mesh plugins of running jobs are doing, and whom they wait for"},
     {"shell", shell_command, "a shell in a node of the emulated cluster"},
     {"emu", emu_command, "the emulated cluster in this host's own kernel: emu up, emu down, emu status"},
+    {"tune", tune_command, "which algorithm and protocol is the fastest, size by size, as a tuning table"},
     {"bench", bench_command, "what a simulated message, rank and library copy cost here"},
     {"lint", lint_command, "check scenario files"},
     {"topo", topo_command, "who reaches whom: topo check, topo draw, topo rules"},

@@ -39,7 +39,7 @@ models::Collective parse_operation(const std::string& text) {
 std::optional<PerfOptions> parse(const Arguments& arguments, std::ostream& out) {
   PerfOptions options;
   std::string op_text, min_text = "32M", max_text = "32M", step_text, factor_text, type = "float", reduction = "sum";
-  std::string algorithm;
+  std::string algorithm, protocol;
   std::optional<int> iterations;
   int check = 1, threads = 1, gpus = 1;
   Syntax syntax("perf OP --scenario FILE [options]", "options (nccl-tests' names)");
@@ -63,15 +63,17 @@ std::optional<PerfOptions> parse(const Arguments& arguments, std::ostream& out) 
       ("op_reduction,o", po::value(&reduction)->value_name("OP")->default_value(reduction),
        "sum, prod, max, min or avg")  //
       ("algorithm", po::value(&algorithm)->value_name("NAME"),
-       "ring, tree, halving-doubling, direct, mesh or auto; default: the scenario's")                            //
-      ("root,r", po::value(&options.root)->value_name("RANK")->default_value(0), "where the operation has one")  //
-      ("nthreads,t", po::value(&threads)->value_name("N")->default_value(1), "1: ranks come from the scenario")  //
+       "ring, tree, halving-doubling, direct, mesh or auto; default: the scenario's")                               //
+      ("protocol", po::value(&protocol)->value_name("NAME"), "simple, ll, ll128 or auto; default: the scenario's")  //
+      ("root,r", po::value(&options.root)->value_name("RANK")->default_value(0), "where the operation has one")     //
+      ("nthreads,t", po::value(&threads)->value_name("N")->default_value(1), "1: ranks come from the scenario")     //
       ("ngpus,g", po::value(&gpus)->value_name("N")->default_value(1), "1: ranks come from the scenario");
   add_run_options(syntax.options, options.run);
   if (!parse_arguments(arguments, syntax, out)) return std::nullopt;
 
   options.op = parse_operation(op_text);
   if (!algorithm.empty()) options.run.overrides.push_back("workload.algorithm=" + algorithm);
+  if (!protocol.empty()) options.run.overrides.push_back("workload.protocol=" + protocol);
   options.iterations = iterations.value_or(options.run.world == "sim" ? 2 : 5);
   options.type = parse_data_type("-d", type);
   options.reduction = parse_reduction("-o", reduction);

@@ -24,7 +24,9 @@ struct Workload {
   std::uint64_t bytes = 0;                // as nccl-tests counts it: all_reduce S, all_gather the whole output ...
   std::string dtype = "float";
   std::string op = "sum";
-  std::string algorithm = "ring";  // one of algorithm_names()
+  std::string algorithm = "ring";   // one of algorithm_names()
+  std::string protocol = "simple";  // one of protocol_names()
+  std::string tuning;               // file of a tuning table; relative to the scenario file
   int iterations = 1;
   int warmup = 0;
   bool in_place = true;
@@ -117,8 +119,8 @@ Scenario read_scenario(const std::string& path, const std::vector<std::string>& 
 Scenario parse_scenario(const std::string& text, const std::string& name_for_errors,
                         const std::vector<std::string>& overrides);
 
-/// Where the recording of a kNcclCalls workload lies: Workload::recording, seen from the scenario file's folder.
-std::string recording_path(const Scenario& scenario);
+/// Where a file lies that the scenario file names (recording, tuning): seen from that file's folder.
+std::string path_beside(const Scenario& scenario, const std::string& name);
 
 /// The field dictionary as Markdown: what scenarios/README.md must hold.
 std::string scenario_dictionary();

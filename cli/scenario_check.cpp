@@ -10,9 +10,11 @@
 
 #include "cli/collective.h"
 #include "cli/fault_board.h"
+#include "cli/files.h"
 #include "cli/scenario_units.h"
 #include "cli/simulate.h"
 #include "models/topology_generate.h"
+#include "plugin/coll/tuning.h"
 
 namespace meshbed::cli {
 namespace {
@@ -167,16 +169,34 @@ void check_management(const Scenario& scenario, const ScenarioSpec& spec, Diagno
                   "kind = \"nccl-calls\" or \"idle\"");
 }
 
+bool is_file(const std::string& path) {
+  std::error_code error;
+  return path.find('\0') == std::string::npos && std::filesystem::is_regular_file(path, error);
+}
+
 void check_recording(const Scenario& scenario, const ScenarioSpec& spec, Diagnostics& diagnostics) {
   const bool replays = scenario.workload.kind == WorkloadKind::kNcclCalls;
   if (replays && scenario.workload.recording.empty()) {
     return diagnostics.add(spec.workload.at("kind"), "kind = \"nccl-calls\" needs recording");
   }
   if (!replays) return;
-  const std::string path = recording_path(scenario);
-  std::error_code error;
-  if (path.find('\0') != std::string::npos || !std::filesystem::is_regular_file(path, error)) {
+  const std::string path = path_beside(scenario, scenario.workload.recording);
+  if (!is_file(path)) {
     diagnostics.add(spec.workload.at("recording"), fmt::format("recording: there is no file '{}'", path));
+  }
+}
+
+void check_tuning(const Scenario& scenario, const ScenarioSpec& spec, Diagnostics& diagnostics) {
+  const Workload& workload = scenario.workload;
+  if (workload.tuning.empty()) return;
+  const auto add = [&](const std::string& what) { diagnostics.add(spec.workload.at("tuning"), "tuning: " + what); };
+  if (workload.algorithm != "auto" && workload.protocol != "auto") {
+    return add("a table is for what is chosen: set algorithm or protocol to \"auto\"");
+  }
+  const std::string path = path_beside(scenario, workload.tuning);
+  if (!is_file(path)) return add(fmt::format("there is no file '{}'", path));
+  if (const auto table = coll::parse_tuning(read_text_file(path)); !table) {
+    add(fmt::format("{}: {}", path, table.error().text));
   }
 }
 
@@ -377,6 +397,7 @@ void check_cluster(const Built& built, Diagnostics& diagnostics) {
 void check_run(const Scenario& scenario, const ScenarioSpec& spec, Diagnostics& diagnostics) {
   check_workload(scenario, spec, diagnostics);
   check_recording(scenario, spec, diagnostics);
+  check_tuning(scenario, spec, diagnostics);
   check_management(scenario, spec, diagnostics);
   for (const auto& fault : spec.faults) check_fault(scenario, fault, diagnostics);
   for (const auto& [left, right] : scenario.expect.unreachable) {

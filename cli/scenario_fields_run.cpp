@@ -57,6 +57,15 @@ const Section<WorkloadSpec> kWorkload{
          "ring, tree, halving-doubling, direct or mesh where the collective has it, and the ring elsewhere; auto: the "
          "one that should take least in this network",
          [](const Value& v, WorkloadSpec& s) { v.choice(s.value.algorithm, algorithm_names()); }},
+        {"protocol", "text", "'simple'",
+         "how messages travel: simple, or in NCCL's lines of data and flags: ll, ll128; auto: the one that should take "
+         "least",
+         [](const Value& v, WorkloadSpec& s) { v.choice(s.value.protocol, protocol_names()); }},
+        {"tuning", "text", "",
+         "file of a table for what is auto, relative to the scenario file, as meshbed tune writes it and NCCL's "
+         "example "
+         "tuner reads it",
+         [](const Value& v, WorkloadSpec& s) { v.text(s.value.tuning); }},
         {"iterations", "integer", "1", "timed and checked, every one",
          [](const Value& v, WorkloadSpec& s) {
            v.integer(s.value.iterations, {1, 1'000'000});

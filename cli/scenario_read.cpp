@@ -146,8 +146,8 @@ Scenario read_scenario(const std::string& path, const std::vector<std::string>& 
   return parse_scenario(text.str(), path, overrides);
 }
 
-std::string recording_path(const Scenario& scenario) {
-  return (std::filesystem::path(scenario.path).parent_path() / scenario.workload.recording).string();
+std::string path_beside(const Scenario& scenario, const std::string& name) {
+  return (std::filesystem::path(scenario.path).parent_path() / name).string();
 }
 
 }  // namespace meshbed::cli

@@ -8,6 +8,7 @@
 #include "cli/bounds.h"
 #include "cli/collective.h"
 #include "cli/fault_board.h"
+#include "cli/files.h"
 #include "cli/progress.h"
 #include "cli/workload.h"
 #include "models/relay.h"
@@ -159,12 +160,16 @@ EngineOptions engine_options(const Scenario& scenario, const BuiltFiles& files) 
                         .channel_devices = workload.channel_devices,
                         .slice_bytes = workload.slice_bytes,
                         .algorithm = workload.algorithm,
+                        .protocol = workload.protocol,
+                        .tuning = {},
                         .cable_mbps = {}};
-  if (workload.algorithm != "auto" && workload.algorithm != "mesh") return options;
+  if (!workload.tuning.empty()) options.tuning = read_text_file(path_beside(scenario, workload.tuning));
+  const bool chooses = workload.algorithm == "auto" || workload.protocol == "auto";
+  if (!chooses && workload.algorithm != "mesh") return options;
   const int nodes = ranks_of(scenario) / workload.ranks_per_node;
   const models::Topology topology = models::analyse(scenario.cluster);
   if (workload.ranks_per_node == 1 && nodes <= kCabledNodesMost) options.cable_mbps = cable_rates_mbps(topology, nodes);
-  if (workload.algorithm != "auto") return options;
+  if (!chooses) return options;
   std::uint64_t rate_bps = ~0ULL;
   for (int node = 0; node < nodes; ++node) {
     for (const models::Nic& nic : scenario.cluster.nodes[static_cast<std::size_t>(node)].nics) {

@@ -42,7 +42,7 @@ class NcclCallsRun final : public WorkloadRun {
  public:
   NcclCallsRun(const Scenario& scenario, const BuiltFiles& files, RankRange ranks)
       : ranks_(ranks),
-        recording_(read_recording(recording_path(scenario))),
+        recording_(read_recording(path_beside(scenario, scenario.workload.recording))),
         plugin_(net_plugin_of(scenario, files)),
         other_devices_(scenario.workload.other_devices) {
     check_fits(scenario, recording_);

@@ -130,21 +130,27 @@ std::vector<std::string> algorithm_names() {
   return names;
 }
 
-double cost_ns(Algorithm algorithm, const PlanRequest& request, const CostModel& model) {
-  if (request.ranks == 1) return 0;
-  const double bytes = static_cast<double>(request.count) * static_cast<double>(request.element_bytes);
+double cost_ns(Algorithm algorithm, const PlanRequest& wanted, const CostModel& model, Protocol protocol) {
+  if (wanted.ranks == 1) return 0;
+  PlanRequest request = wanted;
+  request.slice_bytes_max = slice_bytes_of(protocol, wanted.slice_bytes_max);
+  const LineFormat format = format_of(protocol);
+  const double lined = static_cast<double>(format.line_bytes) / static_cast<double>(format.data_bytes);
+  const double bytes = static_cast<double>(request.count) * static_cast<double>(request.element_bytes) * lined;
+  const double memory_ns = protocol == Protocol::kSimple ? model.registration_ns : 0;
   const Path path = path_of(algorithm, request, bytes);
   if (request.mesh != nullptr) {
     const CableLoad load = cable_load(algorithm, request);
     // What relays say to one another, and wait: an all_gather on scenarios/star5.toml, whose hub's cables are as full
     // either way, takes 1118 us directly and 1099 us by mesh.
     constexpr double kOfRelays = 1.02;
-    return path.messages * (model.message_ns + (load.hops - 1) * model.hop_ns) +
+    return memory_ns + path.messages * (model.message_ns + (load.hops - 1) * model.hop_ns) +
            bytes * load.ns_per_byte * (load.hops > 1 ? kOfRelays : 1) +
-           fill_bytes(algorithm, request, path.messages) * 8 / model.gigabits_per_s;
+           fill_bytes(algorithm, request, path.messages) * lined * 8 / model.gigabits_per_s;
   }
   const double hops = algorithm == Algorithm::kRing ? 1 : std::max(model.hops, 1.0);
-  return path.messages * (model.message_ns + (hops - 1) * model.hop_ns) + path.bytes * hops * 8 / model.gigabits_per_s;
+  return memory_ns + path.messages * (model.message_ns + (hops - 1) * model.hop_ns) +
+         path.bytes * hops * 8 / model.gigabits_per_s;
 }
 
 Algorithm choose_algorithm(const AlgorithmChoice& choice, const PlanRequest& request, const CostModel& model) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "plugin/coll/plan.h"
+#include "plugin/coll/protocol.h"
 
 namespace meshbed::coll {
 
@@ -41,13 +42,16 @@ struct CostModel {
   double message_ns = 1150;     // a small message between neighbours, from call to arrival
   double hop_ns = 3900;         // what each further hop adds
   double hops = 1;              // between ranks that are no ring neighbours, on average
+  double registration_ns = 0;   // to register and deregister the memory of an operation, where it is not
 };
 
 /// Simulated or real nanoseconds of one operation: (messages on the critical path) (their latency) + (bytes through the
 /// busiest link) / rate, the alpha-beta model of Thakur, Rabenseifner, Gropp (2005, section 3); a message over h hops
 /// fills h links. Where request.mesh tells the cables, they and their rates take the place of `hops` and the link's
-/// rate: cable_load.h. An estimate that only has to order the algorithms.
-double cost_ns(Algorithm algorithm, const PlanRequest& request, const CostModel& model);
+/// rate: cable_load.h. Lines make the bytes more, and the memory need not be registered. An estimate that only has to
+/// order the algorithms and protocols.
+double cost_ns(Algorithm algorithm, const PlanRequest& request, const CostModel& model,
+               Protocol protocol = Protocol::kSimple);
 
 /// The one that does it: the cheapest, or the one asked for, or the ring. Depends on nothing that ranks do not share.
 Algorithm choose_algorithm(const AlgorithmChoice& choice, const PlanRequest& request, const CostModel& model);

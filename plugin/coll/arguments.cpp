@@ -196,6 +196,16 @@ Result<Operation> read_operation(const meshcoll_args& given, int rank, int world
   return operation;
 }
 
+namespace {
+
+std::string no_such(const char* option, const char* name, const std::vector<std::string>& names) {
+  std::string text = "there is no options." + std::string(option) + " \"" + name + "\"; there are";
+  for (const std::string& each : names) text += " " + each;
+  return text;
+}
+
+}  // namespace
+
 Result<CommunicatorOptions> read_options(const meshcoll_options& given) {
   if (given.struct_bytes != sizeof(meshcoll_options)) {
     return invalid("options.struct_bytes is " + std::to_string(given.struct_bytes) + " where this library has " +
@@ -237,18 +247,25 @@ Result<CommunicatorOptions> read_options(const meshcoll_options& given) {
   if (given.operation_timeout_ms > 0) options.operation_timeout_ms = std::min(given.operation_timeout_ms, kLongestMs);
   if (given.algorithm != nullptr) {
     const auto choice = parse_algorithm(given.algorithm);
-    if (!choice) {
-      std::string text = "there is no options.algorithm \"" + std::string(given.algorithm) + "\"; there are";
-      for (const std::string& name : algorithm_names()) text += " " + name;
-      return invalid(text);
-    }
-    options.algorithm = *choice;
+    if (!choice) return invalid(no_such("algorithm", given.algorithm, algorithm_names()));
+    options.way.algorithm = *choice;
   }
-  CostModel& network = options.network;
+  if (given.protocol != nullptr) {
+    const auto choice = parse_protocol_choice(given.protocol);
+    if (!choice) return invalid(no_such("protocol", given.protocol, protocol_choice_names()));
+    options.way.protocol = *choice;
+  }
+  if (given.tuning != nullptr) {
+    auto table = parse_tuning(given.tuning);
+    if (!table) return table.error();
+    options.way.tuning = std::move(*table);
+  }
+  CostModel& network = options.way.network;
   if (given.link_mbps > 0) network.gigabits_per_s = given.link_mbps / 1000.0;
   if (given.message_ns > 0) network.message_ns = given.message_ns;
   if (given.hop_ns > 0) network.hop_ns = given.hop_ns;
   if (given.hops_per_mille > 0) network.hops = given.hops_per_mille / 1000.0;
+  if (given.registration_ns > 0) network.registration_ns = given.registration_ns;
   if (given.cable_mbps == nullptr) return options;
   const auto world = static_cast<std::size_t>(given.world);
   options.cable_mbps.assign(given.cable_mbps, given.cable_mbps + world * world);

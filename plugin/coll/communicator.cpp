@@ -12,16 +12,21 @@ std::uint64_t hash_of(const std::string& text) {
 }
 
 std::uint32_t choice_of(const CommunicatorOptions& options) {
-  const AlgorithmChoice& choice = options.algorithm;
-  const bool needs_cables = choice.automatic || choice.algorithm == Algorithm::kMesh;
-  if (!needs_cables || (!choice.automatic && options.cable_mbps.empty())) {
+  const AlgorithmChoice& choice = options.way.algorithm;
+  const ProtocolChoice& protocol = options.way.protocol;
+  const bool automatic = choice.automatic || protocol.automatic;
+  const bool by_cables = choice.algorithm == Algorithm::kMesh && !options.cable_mbps.empty();
+  if (!automatic && !by_cables && protocol.protocol == Protocol::kSimple) {
     return static_cast<std::uint32_t>(choice.algorithm);
   }
-  std::string text = choice.automatic ? "" : "mesh ";
+  std::string text = choice.automatic ? "auto " : std::string(name_of(choice.algorithm)) + " ";
+  text += protocol.automatic ? "auto " : std::string(name_of(protocol.protocol)) + " ";
+  const CostModel& network = options.way.network;
   for (const double number :
-       {options.network.gigabits_per_s, options.network.message_ns, options.network.hop_ns, options.network.hops}) {
+       {network.gigabits_per_s, network.message_ns, network.hop_ns, network.hops, network.registration_ns}) {
     text += std::to_string(number) + " ";
   }
+  for (const TuningRow& row : options.way.tuning) text += to_text(row);
   for (const int mbps : options.cable_mbps) text += std::to_string(mbps) + " ";
   return static_cast<std::uint32_t>(hash_of(text)) | 1U << 31U;  // no algorithm has such a number
 }
@@ -87,6 +92,7 @@ Result<void> Communicator::open_transport() {
                                     .rank = options_.rank});
   if (!transport) return transport.error();
   transport_ = std::move(*transport);
+  lined_ = std::make_unique<LinedMessages>(transport_->table());
   auto chosen = choose_devices();
   if (!chosen) return chosen;
   memory_ = std::make_unique<MemoryTable>(transport_->table());
@@ -123,6 +129,7 @@ Communicator::~Communicator() {
   progress_.reset();
   service_.reset();
   memory_.reset();
+  lined_.reset();
   transport_.reset();
   store_.reset();  // goodbye; only then may the server wait for everybody's
   server_.reset();

@@ -19,7 +19,6 @@
 #include <vector>
 
 #include "plugin/base/result.h"
-#include "plugin/coll/algorithm.h"
 #include "plugin/coll/call.h"
 #include "plugin/coll/connection.h"
 #include "plugin/coll/datatype.h"
@@ -30,12 +29,14 @@
 #include "plugin/coll/store_client.h"
 #include "plugin/coll/store_server.h"
 #include "plugin/coll/transport.h"
+#include "plugin/coll/way.h"
 #include "plugin/coll/worker.h"
 
 namespace meshbed::coll {
 
 struct Schedule;
 struct ScheduleMemory;
+struct StreamMemory;
 
 struct CommunicatorOptions {
   int rank = 0, world = 1;
@@ -48,8 +49,7 @@ struct CommunicatorOptions {
   int steps = 8;
   std::int64_t connect_timeout_ms = 30000;
   std::int64_t operation_timeout_ms = 0;
-  AlgorithmChoice algorithm{};
-  CostModel network{};
+  WayChoice way{};
   std::vector<int> cable_mbps{};  // as Mesh's; empty: not known
 };
 
@@ -112,7 +112,7 @@ class Communicator {
     Collective collective;
     int root;
     std::uint64_t count, element_bytes;
-    Algorithm algorithm;
+    Way way;
   };
 
   explicit Communicator(const CommunicatorOptions& options)
@@ -129,7 +129,7 @@ class Communicator {
   Result<void> choose_devices();
 
   PlanRequest request_of(const Operation& operation) const;
-  Algorithm algorithm_of(const PlanRequest& request);
+  Way way_of(const PlanRequest& request);
   // On the service thread.
   /// `body` finishes the call where it succeeds.
   void serve(Call& call, const std::function<Result<void>()>& body);
@@ -137,14 +137,20 @@ class Communicator {
   /// `last_of`: the call that ends with these; nullptr: none does.
   Result<void> transfer(std::span<const Operation> operations, const Deadline& deadline, Call* last_of);
   Result<void> prepare(std::span<const Operation> operations, std::int64_t connect_timeout_ms, Lanes* lanes);
-  Result<void> add_lanes(const Operation& operation, const Leg& leg, Lanes* lanes);
+  Result<void> add_lanes(const Operation& operation, const Leg& leg, Protocol protocol, Lanes* lanes);
   Result<void> connect_peers(const std::vector<Leg>& legs, std::int64_t timeout_ms);
   /// `memory` has the buffers and the kernels; what connects it with the network is added.
-  Result<void> register_for_sends(const Plan& plan, LaneMemory* memory);
-  Result<void> register_for_receives(const Plan& plan, LaneMemory* memory);
-  Result<void> prepare_schedules(Algorithm algorithm, PlanRequest request, const Operation& operation,
+  Result<void> register_for_sends(const Plan& plan, Protocol protocol, LaneMemory* memory);
+  Result<void> register_for_receives(const Plan& plan, Protocol protocol, LaneMemory* memory);
+  /// What a lane takes for the connection: `slots` messages of at most so many bytes are under way.
+  Result<void*> comm_of(Connection& connection, Protocol protocol, std::uint64_t size_bytes, int slots);
+  /// nullptr: a lane alone in the world has no plugin, and never calls one.
+  Messages* messages_by(Protocol protocol) const;
+  Result<void> prepare_schedules(Way way, PlanRequest request, const Operation& operation,
                                  std::int64_t connect_timeout_ms, Lanes* lanes);
-  Result<void> give_memory(const Schedule& schedule, ScheduleMemory* memory);
+  Result<void> give_memory(const Schedule& schedule, Protocol protocol, ScheduleMemory* memory);
+  Result<void> register_for_stream(const Schedule& schedule, const ScheduleMemory& memory, std::uint64_t work_bytes,
+                                   StreamMemory* stream);
   void break_down(const Error& error);
 
   bool leaves_peers_unharmed(const Operation& operation, const Error& error) const;
@@ -158,6 +164,7 @@ class Communicator {
   std::unique_ptr<StoreServer> server_;  // rank 0's
   std::unique_ptr<StoreClient> store_;
   std::unique_ptr<Transport> transport_;
+  std::unique_ptr<LinedMessages> lined_;
   std::unique_ptr<MemoryTable> memory_;
   std::unique_ptr<ConnectionTable> connections_;
   std::unique_ptr<Worker> service_, progress_;

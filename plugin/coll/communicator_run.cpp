@@ -22,6 +22,11 @@ int culprit_of(const Lanes& lanes, bool late) {
   return -1;
 }
 
+/// Of an element on the wire.
+std::uint64_t widest_bytes(const PlanRequest& request) {
+  return std::max(request.element_bytes, request.partial_bytes);
+}
+
 }  // namespace
 
 PlanRequest Communicator::request_of(const Operation& operation) const {
@@ -41,15 +46,15 @@ PlanRequest Communicator::request_of(const Operation& operation) const {
           .mesh = mesh_.trees.empty() ? nullptr : &mesh_};
 }
 
-Algorithm Communicator::algorithm_of(const PlanRequest& request) {
+Way Communicator::way_of(const PlanRequest& request) {
   const bool known = last_choice_ && last_choice_->collective == request.collective &&
                      last_choice_->root == request.root && last_choice_->count == request.count &&
                      last_choice_->element_bytes == request.element_bytes;
   if (!known) {
     last_choice_ = {request.collective, request.root, request.count, request.element_bytes,
-                    choose_algorithm(options_.algorithm, request, options_.network)};
+                    choose_way(options_.way, request)};
   }
-  return last_choice_->algorithm;
+  return last_choice_->way;
 }
 
 Result<void> Communicator::usable() const {
@@ -160,6 +165,7 @@ void Communicator::count(const Lanes& lanes) {
     counters_.bytes_received += lane->counters().bytes_received;
     counters_.copied_bytes += lane->counters().copied_bytes;
   }
+  if (lined_ != nullptr) counters_.copied_bytes += lined_->take_copied_bytes();
 }
 
 LaneCounters Communicator::counters() const {
@@ -191,17 +197,19 @@ void Communicator::abort(const std::string& reason) {
 Result<void> Communicator::prepare(std::span<const Operation> operations, std::int64_t connect_timeout_ms,
                                    Lanes* lanes) {
   if (memory_ != nullptr) memory_->drop_temporary();
-  if (operations.size() == 1) {
-    const PlanRequest wanted = request_of(operations.front());
-    const Algorithm algorithm = algorithm_of(wanted);
-    if (algorithm != Algorithm::kRing) {
-      return prepare_schedules(algorithm, wanted, operations.front(), connect_timeout_ms, lanes);
-    }
-  }
   std::vector<Leg> legs;
   std::vector<const Operation*> of_leg;
+  // Where there are several operations they are send_recvs, whose protocol their sizes do not change.
+  Protocol protocol = Protocol::kSimple;
   for (const Operation& operation : operations) {
-    for (const Leg& leg : legs_of(request_of(operation))) {
+    PlanRequest wanted = request_of(operation);
+    const Way way = way_of(wanted);
+    protocol = way.protocol;
+    wanted.slice_bytes_max = slice_bytes_of(protocol, wanted.slice_bytes_max);
+    if (way.algorithm != Algorithm::kRing) {
+      return prepare_schedules(way, wanted, operation, connect_timeout_ms, lanes);
+    }
+    for (const Leg& leg : legs_of(wanted)) {
       legs.push_back(leg);
       of_leg.push_back(&operation);
     }
@@ -210,13 +218,13 @@ Result<void> Communicator::prepare(std::span<const Operation> operations, std::i
   if (!connected) return connected;
   lanes->reserve(legs.size() * static_cast<std::size_t>(options_.channels));
   for (std::size_t i = 0; i < legs.size(); ++i) {
-    auto added = add_lanes(*of_leg[i], legs[i], lanes);
+    auto added = add_lanes(*of_leg[i], legs[i], protocol, lanes);
     if (!added) return added;
   }
   return ok();
 }
 
-Result<void> Communicator::add_lanes(const Operation& operation, const Leg& leg, Lanes* lanes) {
+Result<void> Communicator::add_lanes(const Operation& operation, const Leg& leg, Protocol protocol, Lanes* lanes) {
   const std::size_t element_bytes = size_of(operation.type);
   LaneMemory buffers;
   buffers.input = static_cast<const char*>(operation.input) + leg.input_offset * element_bytes;
@@ -228,14 +236,25 @@ Result<void> Communicator::add_lanes(const Operation& operation, const Leg& leg,
     const Plan plan = make_plan(request);
     if (plan.send_steps == 0 && plan.recv_steps == 0 && plan.copy.count == 0) continue;
     LaneMemory memory = buffers;
-    auto receives = register_for_receives(plan, &memory);
+    auto receives = register_for_receives(plan, protocol, &memory);
     if (!receives) return receives;
-    auto sends = register_for_sends(plan, &memory);
+    auto sends = register_for_sends(plan, protocol, &memory);
     if (!sends) return sends;
-    // A lane alone in the world has no plugin, and never calls one.
-    lanes->push_back(std::make_unique<PlanLane>(transport_ != nullptr ? &transport_->table() : nullptr, plan, memory));
+    lanes->push_back(std::make_unique<PlanLane>(messages_by(protocol), plan, memory));
   }
   return ok();
+}
+
+Messages* Communicator::messages_by(Protocol protocol) const {
+  if (transport_ == nullptr) return nullptr;
+  return protocol == Protocol::kSimple ? static_cast<Messages*>(&transport_->table()) : lined_.get();
+}
+
+Result<void*> Communicator::comm_of(Connection& connection, Protocol protocol, std::uint64_t size_bytes, int slots) {
+  if (protocol == Protocol::kSimple) return connection.comm;
+  auto stream = connections_->lined(connection, protocol, size_bytes, slots);
+  if (!stream) return stream.error();
+  return static_cast<void*>(*stream);
 }
 
 Result<void> Communicator::connect_peers(const std::vector<Leg>& legs, std::int64_t timeout_ms) {
@@ -250,13 +269,17 @@ Result<void> Communicator::connect_peers(const std::vector<Leg>& legs, std::int6
   return edges.empty() ? ok() : connections_->establish(edges, timeout_ms);
 }
 
-Result<void> Communicator::register_for_receives(const Plan& plan, LaneMemory* memory) {
+Result<void> Communicator::register_for_receives(const Plan& plan, Protocol protocol, LaneMemory* memory) {
   if (plan.recv_steps == 0) return ok();
   Connection* connection = connections_->find({plan.recv_peer, plan.request.channel, Direction::kReceive});
-  memory->recv_comm = connection->comm;
+  memory->recv_connection = connection->comm;
+  auto comm = comm_of(*connection, protocol, plan.recv_slice_count * widest_bytes(plan.request), plan.request.slots);
+  if (!comm) return comm.error();
+  memory->recv_comm = *comm;
+  const bool registers = protocol == Protocol::kSimple;
   // The first and the last step show every kind of step that a plan has.
   for (const std::uint64_t index : {std::uint64_t{0}, plan.recv_steps - 1}) {
-    if (recv_step(plan, index).arrival != Arrival::kStore) continue;  // through a slot
+    if (!registers || recv_step(plan, index).arrival != Arrival::kStore) continue;  // through a slot
     auto handle = memory_->handle_of(connection->comm, memory->output, output_bytes_of(plan.request));
     if (!handle) return handle.error();
     memory->output_handle = *handle;
@@ -267,16 +290,22 @@ Result<void> Communicator::register_for_receives(const Plan& plan, LaneMemory* m
   auto staging = connections_->staging_of(*connection, staging_bytes);
   if (!staging) return staging.error();
   memory->staging = *staging;
+  if (!registers) return ok();
   auto handle = memory_->handle_of(connection->comm, *staging, staging_bytes);
   if (!handle) return handle.error();
   memory->staging_handle = *handle;
   return ok();
 }
 
-Result<void> Communicator::register_for_sends(const Plan& plan, LaneMemory* memory) {
+Result<void> Communicator::register_for_sends(const Plan& plan, Protocol protocol, LaneMemory* memory) {
   if (plan.send_steps == 0) return ok();
-  void* comm = connections_->find({plan.send_peer, plan.request.channel, Direction::kSend})->comm;
-  memory->send_comm = comm;
+  Connection* connection = connections_->find({plan.send_peer, plan.request.channel, Direction::kSend});
+  void* const comm = connection->comm;
+  memory->send_connection = comm;
+  auto taken = comm_of(*connection, protocol, plan.slice_count * widest_bytes(plan.request), plan.request.slots);
+  if (!taken) return taken.error();
+  memory->send_comm = *taken;
+  if (protocol != Protocol::kSimple) return ok();
   // The second step as well: there an all_reduce may send partial results.
   const std::uint64_t last = plan.send_steps - 1;
   for (const std::uint64_t index : {std::uint64_t{0}, std::min<std::uint64_t>(1, last), last}) {

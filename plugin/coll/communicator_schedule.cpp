@@ -46,12 +46,12 @@ bool uses(const Schedule& schedule, const StreamMemory& stream, Place place) {
 
 }  // namespace
 
-Result<void> Communicator::prepare_schedules(Algorithm algorithm, PlanRequest request, const Operation& operation,
+Result<void> Communicator::prepare_schedules(Way way, PlanRequest request, const Operation& operation,
                                              std::int64_t connect_timeout_ms, Lanes* lanes) {
   std::vector<Schedule> schedules;
   std::set<Edge> edges;
   for (request.channel = 0; request.channel < request.channels; ++request.channel) {
-    schedules.push_back(make_schedule(algorithm, request));
+    schedules.push_back(make_schedule(way.algorithm, request));
     for (const Transfer& transfer : schedules.back().transfers) edges.insert(edge_of(transfer, request));
   }
   if (!edges.empty()) {
@@ -65,27 +65,28 @@ Result<void> Communicator::prepare_schedules(Algorithm algorithm, PlanRequest re
                           .kernels = reduce_kernels(operation.type, operation.op),
                           .partial_kernels = partial_kernels(operation.type, operation.op),
                           .streams = streams_of(schedule)};
-    auto given = give_memory(schedule, &memory);
+    auto given = give_memory(schedule, way.protocol, &memory);
     if (!given) return given;
-    lanes->push_back(std::make_unique<ScheduleLane>(transport_ != nullptr ? &transport_->table() : nullptr,
-                                                    std::move(schedule), std::move(memory)));
+    lanes->push_back(std::make_unique<ScheduleLane>(messages_by(way.protocol), std::move(schedule), std::move(memory)));
   }
   return ok();
 }
 
 /// Slots and work memory, then what is registered on each connection.
-Result<void> Communicator::give_memory(const Schedule& schedule, ScheduleMemory* memory) {
+Result<void> Communicator::give_memory(const Schedule& schedule, Protocol protocol, ScheduleMemory* memory) {
   const PlanRequest& request = schedule.request;
-  const auto connection_of = [&](const StreamMemory& stream) {
-    return connections_->find(edge_of({.peer = stream.peer, .way = stream.way, .receives = stream.receives}, request));
-  };
   const auto slots = static_cast<std::uint64_t>(request.slots);
+  const bool registers = protocol == Protocol::kSimple;
   // Work memory lies behind the slots of the first connection that has any: without those there is nothing to keep.
   const std::uint64_t work_bytes =
       schedule.has_work && !schedule.works_in_output ? schedule.round.count * request.partial_bytes : 0;
   for (StreamMemory& stream : memory->streams) {
-    Connection* connection = connection_of(stream);
-    stream.comm = connection->comm;
+    Connection* connection =
+        connections_->find(edge_of({.peer = stream.peer, .way = stream.way, .receives = stream.receives}, request));
+    auto comm = comm_of(*connection, protocol,
+                        schedule.slice_count * std::max(request.element_bytes, request.partial_bytes), request.slots);
+    if (!comm) return comm.error();
+    stream.comm = *comm;
     stream.slot_bytes = slot_bytes_of(schedule, stream);
     if (stream.slot_bytes == 0) continue;
     const bool keeps_work = work_bytes > 0 && memory->work == nullptr;
@@ -95,28 +96,33 @@ Result<void> Communicator::give_memory(const Schedule& schedule, ScheduleMemory*
     if (!staging) return staging.error();
     stream.staging = *staging;
     if (keeps_work) memory->work = stream.staging + slots_bytes;
+    if (!registers) continue;
     auto handle = memory_->handle_of(stream.comm, stream.staging, staging_bytes);
     if (!handle) return handle.error();
     stream.staging_handle = *handle;
   }
   for (StreamMemory& stream : memory->streams) {
-    const auto registered = [&](Place place, const void* data, std::uint64_t bytes, void** handle) -> Result<void> {
-      if (!uses(schedule, stream, place)) return ok();
-      auto found = memory_->handle_of(stream.comm, const_cast<void*>(data), bytes);
-      if (!found) return found.error();
-      *handle = *found;
-      return ok();
-    };
-    const std::uint64_t output_bytes = output_bytes_of(request);
-    auto done = registered(Place::kInput, memory->input, input_bytes_of(request), &stream.input_handle);
-    if (done) done = registered(Place::kOutput, memory->output, output_bytes, &stream.output_handle);
-    if (done) {
-      done = schedule.works_in_output ? registered(Place::kWork, memory->output, output_bytes, &stream.work_handle)
-                                      : registered(Place::kWork, memory->work, work_bytes, &stream.work_handle);
-    }
-    if (!done) return done;
+    if (!registers) break;
+    if (auto done = register_for_stream(schedule, *memory, work_bytes, &stream); !done) return done;
   }
   return ok();
+}
+
+Result<void> Communicator::register_for_stream(const Schedule& schedule, const ScheduleMemory& memory,
+                                               std::uint64_t work_bytes, StreamMemory* stream) {
+  const auto registered = [&](Place place, const void* data, std::uint64_t bytes, void** handle) -> Result<void> {
+    if (!uses(schedule, *stream, place)) return ok();
+    auto found = memory_->handle_of(stream->comm, const_cast<void*>(data), bytes);
+    if (!found) return found.error();
+    *handle = *found;
+    return ok();
+  };
+  const std::uint64_t output_bytes = output_bytes_of(schedule.request);
+  auto done = registered(Place::kInput, memory.input, input_bytes_of(schedule.request), &stream->input_handle);
+  if (done) done = registered(Place::kOutput, memory.output, output_bytes, &stream->output_handle);
+  if (!done) return done;
+  return schedule.works_in_output ? registered(Place::kWork, memory.output, output_bytes, &stream->work_handle)
+                                  : registered(Place::kWork, memory.work, work_bytes, &stream->work_handle);
 }
 
 }  // namespace meshbed::coll

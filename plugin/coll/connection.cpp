@@ -144,17 +144,33 @@ Connection* ConnectionTable::find(const Edge& edge) {
   return found != connections_.end() ? &found->second : nullptr;
 }
 
-Result<char*> ConnectionTable::staging_of(Connection& connection, std::uint64_t size_bytes) {
-  if (connection.staging_bytes >= size_bytes) return connection.staging.get();
-  if (connection.staging != nullptr) memory_.drop(connection.staging.get());
+Result<char*> ConnectionTable::grown(Connection::Staging& staging, std::uint64_t size_bytes) {
+  if (staging.size_bytes >= size_bytes) return staging.begin.get();
+  if (staging.begin != nullptr) memory_.drop(staging.begin.get());
   const std::uint64_t bytes = (size_bytes + kPageBytes - 1) / kPageBytes * kPageBytes;
-  connection.staging = {static_cast<char*>(std::aligned_alloc(kPageBytes, bytes)), &std::free};
-  connection.staging_bytes = connection.staging != nullptr ? bytes : 0;
-  if (connection.staging == nullptr) {
+  staging.begin = {static_cast<char*>(std::aligned_alloc(kPageBytes, bytes)), &std::free};
+  staging.size_bytes = staging.begin != nullptr ? bytes : 0;
+  if (staging.begin == nullptr) {
     return Error{ErrorCode::kSystem, Scope::kJob, "no memory for " + std::to_string(bytes) + " bytes of staging"};
   }
-  memory_.keep(connection.staging.get(), bytes);
-  return connection.staging.get();
+  memory_.keep(staging.begin.get(), bytes);
+  return staging.begin.get();
+}
+
+Result<LinedStream*> ConnectionTable::lined(Connection& connection, Protocol protocol, std::uint64_t size_bytes,
+                                            int slots) {
+  LinedStream& stream = connection.lined;
+  stream.comm = connection.comm;
+  stream.protocol = protocol;
+  stream.slot_bytes = in_slots(lined_bytes(protocol, size_bytes));
+  stream.requests.resize(static_cast<std::size_t>(slots));
+  auto begin = grown(connection.lines, stream.slot_bytes * stream.requests.size());
+  if (!begin) return begin.error();
+  stream.slots = *begin;
+  auto handle = memory_.handle_of(connection.comm, stream.slots, stream.slot_bytes * stream.requests.size());
+  if (!handle) return handle.error();
+  stream.handle = *handle;
+  return &stream;
 }
 
 void ConnectionTable::close(Connection& connection) {

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "plugin/base/result.h"
+#include "plugin/coll/lined_messages.h"
 #include "plugin/coll/memory.h"
 #include "plugin/coll/store_client.h"
 #include "plugin/coll/transport.h"
@@ -36,9 +37,14 @@ struct Edge {
 struct Connection {
   Edge edge;
   void* comm = nullptr;
-  // kReceive: slots for what must be reduced; registered, grown between operations.
-  std::unique_ptr<char, void (*)(void*)> staging{nullptr, nullptr};
-  std::uint64_t staging_bytes = 0;
+  /// Page-aligned, registered, grown between operations.
+  struct Staging {
+    std::unique_ptr<char, void (*)(void*)> begin{nullptr, nullptr};
+    std::uint64_t size_bytes = 0;
+  };
+  Staging staging;  // kReceive: slots for what must be reduced
+  Staging lines;    // slots for what travels in lines
+  LinedStream lined;
 };
 
 /// Room for one slot: whole cache lines, and every element's alignment.
@@ -75,13 +81,18 @@ class ConnectionTable {
   int failed_peer() const { return failed_peer_; }
   /// nullptr: not connected.
   Connection* find(const Edge& edge);
-  /// At least `size_bytes` of page-aligned staging memory, registered lazily like any kept region.
-  Result<char*> staging_of(Connection& connection, std::uint64_t size_bytes);
+  /// At least `size_bytes` of staging memory, registered lazily like any kept region.
+  Result<char*> staging_of(Connection& connection, std::uint64_t size_bytes) {
+    return grown(connection.staging, size_bytes);
+  }
+  /// For messages of at most `size_bytes` each, `slots` of them under way.
+  Result<LinedStream*> lined(Connection& connection, Protocol protocol, std::uint64_t size_bytes, int slots);
   /// Drops all registrations and closes all connections and listeners, with transfers in flight or not.
   void close_all();
 
  private:
   void close(Connection& connection);
+  Result<char*> grown(Connection::Staging& staging, std::uint64_t size_bytes);
 
   ConnectContext context_;
   MemoryTable& memory_;

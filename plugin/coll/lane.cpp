@@ -47,7 +47,7 @@ std::string Lane::slices_of(std::uint64_t done, std::uint64_t posted) {
   return " (" + std::to_string(done) + " slices done, " + std::to_string(posted) + " posted)";
 }
 
-PlanLane::PlanLane(NetTable* net, const Plan& plan, const LaneMemory& memory)
+PlanLane::PlanLane(Messages* net, const Plan& plan, const LaneMemory& memory)
     : net_(net),
       plan_(plan),
       memory_(memory),

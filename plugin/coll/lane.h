@@ -40,6 +40,8 @@ struct LaneMemory {
   std::uint64_t slot_bytes = 0;  // distance of two slots
   void* send_comm = nullptr;
   void* recv_comm = nullptr;
+  // The plugin's own: lanes that share one wait for each other.
+  const void *send_connection = nullptr, *recv_connection = nullptr;
   std::array<void*, 3> send_handles{};  // by Source
   void* output_handle = nullptr;
   void* staging_handle = nullptr;
@@ -90,7 +92,7 @@ using Lanes = std::vector<std::unique_ptr<Lane>>;
 class PlanLane : public Lane {
  public:
   /// `net` may be null where the plan has no steps.
-  PlanLane(NetTable* net, const Plan& plan, const LaneMemory& memory);
+  PlanLane(Messages* net, const Plan& plan, const LaneMemory& memory);
 
   Result<bool> advance() override;
   bool finished() const override {
@@ -100,8 +102,8 @@ class PlanLane : public Lane {
   int awaited() const override {
     return !receives_finished() ? plan_.recv_peer : !sends_finished() ? plan_.send_peer : -1;
   }
-  const void* send_comm() const override { return plan_.send_steps > 0 ? memory_.send_comm : nullptr; }
-  const void* recv_comm() const override { return plan_.recv_steps > 0 ? memory_.recv_comm : nullptr; }
+  const void* send_comm() const override { return plan_.send_steps > 0 ? memory_.send_connection : nullptr; }
+  const void* recv_comm() const override { return plan_.recv_steps > 0 ? memory_.recv_connection : nullptr; }
 
  private:
   struct PendingSend {
@@ -134,7 +136,7 @@ class PlanLane : public Lane {
   char* slot_data(int slot) const;
   char* landing_of(const PendingReceive& receive) const;
 
-  NetTable* net_;
+  Messages* net_;
   const Plan plan_;
   const LaneMemory memory_;
   const std::uint64_t window_;

@@ -79,16 +79,23 @@ typedef struct {
   int64_t connect_timeout_ms;   /* default 30000 */
   int64_t operation_timeout_ms; /* default 0: none */
   /* "ring" (NULL), "tree", "halving-doubling", "direct" or "mesh", wherever there is one for that collective, and the
-   * ring elsewhere; or "auto": the one that costs least in the network that the next five describe. The same on every
-   * rank. */
+   * ring elsewhere; or "auto": as `tuning` says, and where that says nothing the one that costs least in the network
+   * that the next six describe. The same on every rank. */
   const char* algorithm;
-  int link_mbps;      /* of a rank, each direction; default 100000 */
-  int message_ns;     /* a small message between neighbours, from call to arrival; default 1150 */
-  int hop_ns;         /* what each further hop adds; default 3900 */
-  int hops_per_mille; /* between ranks that are no ring neighbours, on average, times 1000; default 1000 */
+  int link_mbps;       /* of a rank, each direction; default 100000 */
+  int message_ns;      /* a small message between neighbours, from call to arrival; default 1150 */
+  int hop_ns;          /* what each further hop adds; default 3900 */
+  int hops_per_mille;  /* between ranks that are no ring neighbours, on average, times 1000; default 1000 */
+  int registration_ns; /* to register and deregister an operation's memory, where it is not registered; default 0 */
   /* world x world: of the cables between rank [r * world] and rank [s], together and each direction; 0: there are none.
    * NULL: not known; then there is no "mesh", nor where not all ranks hang together. */
   const int* cable_mbps;
+  /* How slices travel: "simple" (NULL): as they are, from and into registered memory; "ll", "ll128": in NCCL's lines of
+   * data and flags, through the engine's own memory, in slices of at most 32768 and 576000 bytes; or "auto", as above,
+   * where a send_recv goes by "simple". The same on every rank. */
+  const char* protocol;
+  /* A table for what is "auto", in the format of NCCL's example tuner (tuning.h), or NULL. The same on every rank. */
+  const char* tuning;
 } meshcoll_options;
 
 typedef struct {

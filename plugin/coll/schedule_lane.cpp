@@ -13,7 +13,7 @@ std::uint64_t end_of(const Range& range) { return range.begin + range.count; }
 
 }  // namespace
 
-ScheduleLane::ScheduleLane(NetTable* net, Schedule schedule, ScheduleMemory memory)
+ScheduleLane::ScheduleLane(Messages* net, Schedule schedule, ScheduleMemory memory)
     : net_(net),
       schedule_(std::move(schedule)),
       memory_(std::move(memory)),

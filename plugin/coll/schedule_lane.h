@@ -47,7 +47,7 @@ struct ScheduleMemory {
 class ScheduleLane : public Lane {
  public:
   /// `net` may be null where the schedule has no transfers.
-  ScheduleLane(NetTable* net, Schedule schedule, ScheduleMemory memory);
+  ScheduleLane(Messages* net, Schedule schedule, ScheduleMemory memory);
 
   Result<bool> advance() override;
   bool finished() const override;
@@ -87,7 +87,7 @@ class ScheduleLane : public Lane {
   char* slot_of(const Stream& stream, std::uint64_t slice) const;
   bool fail(const Stream& stream, std::uint64_t slice, const std::string& why);
 
-  NetTable* net_;
+  Messages* net_;
   Schedule schedule_;
   const ScheduleMemory memory_;
   const std::uint64_t window_;

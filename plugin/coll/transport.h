@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "plugin/base/result.h"
+#include "plugin/coll/messages.h"
 #include "plugin/nccl/net_abi.h"
 
 namespace meshbed::coll {
@@ -43,9 +44,8 @@ struct ReceivePart {
 };
 
 /// One version's table. Handles are nccl::kHandleBytes long.
-class NetTable {
+class NetTable : public Messages {
  public:
-  virtual ~NetTable() = default;
   virtual int version() const = 0;
   virtual const char* name() const = 0;
   /// The first entry that every plugin must have and this one lacks; nullptr: all are there.
@@ -66,11 +66,6 @@ class NetTable {
   /// regMrDmaBuf.
   virtual int register_dma_buf(void* comm, void* data, std::uint64_t size_bytes, int descriptor, void** handle) = 0;
   virtual int deregister_memory(void* comm, void* handle) = 0;
-
-  // NULL request: no room now, call again.
-  virtual int send(void* comm, void* data, std::uint64_t size_bytes, int tag, void* handle, void** request) = 0;
-  virtual int receive(void* comm, void* data, std::uint64_t size_bytes, int tag, void* handle, void** request) = 0;
-  virtual int test(void* request, bool* done, std::uint64_t* size_bytes) = 0;
 
   /// Up to nccl::kMaxGroupedReceives parts, one request for all.
   virtual int receive_group(void* comm, std::span<const ReceivePart> parts, void** request) = 0;

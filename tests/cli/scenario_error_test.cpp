@@ -103,6 +103,14 @@ TEST_CASE("a value that is none of the accepted words lists them") {
   CHECK(on_triangle("[workload]\nalgorithm = \"trees\"\n") ==
         "test.toml:5:13: algorithm: 'trees' is unknown (did you mean 'tree'?); accepted: auto, ring, tree, "
         "halving-doubling, direct, mesh");
+  CHECK(on_triangle("[workload]\nprotocol = \"LL\"\n") ==
+        "test.toml:5:12: protocol: 'LL' is unknown; accepted: auto, simple, ll, ll128");
+  CHECK(on_triangle("[workload]\ntuning = \"table.csv\"\n") ==
+        "test.toml:5:10: tuning: a table is for what is chosen: set algorithm or protocol to \"auto\"");
+  CHECK(on_triangle("[workload]\nalgorithm = \"auto\"\ntuning = \"no/such.csv\"\n") ==
+        "test.toml:6:10: tuning: there is no file 'no/such.csv'");
+  CHECK(on_triangle("[workload]\nalgorithm = \"auto\"\ntuning = \"scenarios/pair.toml\"\n")
+            .find("test.toml:6:10: tuning: scenarios/pair.toml: tuning table, line ") == 0);
   CHECK(on_triangle("[workload]\ncollective = \"reduce\"\ndtype = \"f8e5m2\"\n") ==
         "test.toml:6:9: dtype: f8e5m2 is moved, never reduced, and reduce reduces");
   CHECK(on_triangle("[workload]\ndtype = \"double\"\nbytes = 1004\n") ==

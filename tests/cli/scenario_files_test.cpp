@@ -109,8 +109,8 @@ TEST_CASE("each recording is there, fits its cluster and is under 1 MiB") {
     if (scenario.workload.kind != WorkloadKind::kNcclCalls) continue;
     ++recordings;
     CAPTURE(file);
-    CHECK(std::filesystem::file_size(recording_path(scenario)) < meshbed::kMiB);
-    std::ifstream recording(recording_path(scenario));
+    CHECK(std::filesystem::file_size(path_beside(scenario, scenario.workload.recording)) < meshbed::kMiB);
+    std::ifstream recording(path_beside(scenario, scenario.workload.recording));
     std::string meta;
     std::getline(recording, meta);
     CHECK(meta.find("\"ranks\": " + std::to_string(ranks_of(scenario))) != std::string::npos);

@@ -268,7 +268,7 @@ TEST_CASE("two swapped plugs are read, because a wrong subnet is worth a run") {
 TEST_CASE("a recording lies beside its scenario, and the management network can be left out") {
   const Scenario scenario =
       parse(kTriangle, {"management.enabled=false", "workload.kind=idle", "workload.recording=calls/x.jsonl"});
-  CHECK(recording_path(scenario) == "dir/calls/x.jsonl");
+  CHECK(path_beside(scenario, scenario.workload.recording) == "dir/calls/x.jsonl");
   CHECK_FALSE(scenario.cluster.management.has_value());
   CHECK_FALSE(scenario.cluster.nodes[0].management.has_value());
 }

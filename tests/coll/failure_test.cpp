@@ -259,7 +259,7 @@ TEST_CASE("ranks with different options do not start, and hear what differs") {
                                        .net_plugin = "STATIC_PLUGIN",
                                        .channels = channels,
                                        .connect_timeout_ms = 1000,
-                                       .algorithm = {.algorithm = algorithm}});
+                                       .way = {.algorithm = {.algorithm = algorithm}}});
   };
   std::thread zero([&] {
     const auto alone = start(0, 1);

@@ -23,6 +23,9 @@ struct Behaviour {
   // After so many steps (a connection that is there, a request taken, a request done) this device takes no more.
   int stall_device = -1;
   int stall_after = 0;
+  // The receives of this device are reported without their data after so many.
+  int early_device = -1;
+  int early_after = 0;
 };
 
 /// Sets the behaviour from now on. Only while no communicator exists.

@@ -27,6 +27,7 @@ struct World {
   std::uint64_t slice_bytes = 256;
   const char* algorithm = "ring";
   Mesh mesh{};  // where that is the algorithm
+  const char* protocol = "simple";
 };
 
 template <typename T>
@@ -329,6 +330,7 @@ void every_type(const World& world, const std::vector<std::size_t>& counts) {
         options.steps = world.steps;
         options.slice_bytes = world.slice_bytes;
         options.algorithm = world.algorithm;
+        options.protocol = world.protocol;
         if (!world.mesh.cable_mbps.empty()) options.cable_mbps = world.mesh.cable_mbps.data();
       },
       [&](meshcoll_comm* comm, int rank) {
@@ -374,6 +376,30 @@ TEST_CASE("every operation, type and reduction by mesh, on the named cablings an
   loopback::configure({.seed = 7, .delay_percent = 40});
   const Mesh mesh = make_mesh(5, named_graphs()[4].cables());
   every_type({.ranks = 5, .steps = 3, .slice_bytes = 100, .algorithm = "mesh", .mesh = mesh}, {301});
+  loopback::configure({});
+}
+
+TEST_CASE("every operation, type and reduction in lines by other algorithms, on 1..9 ranks and 2 channels") {
+  loopback::configure({});
+  for (const char* protocol : {"ll", "ll128"}) {
+    for (const char* algorithm : {"ring", "tree", "halving-doubling", "direct"}) {
+      for (int ranks = 1; ranks <= 9; ++ranks) {
+        every_type({.ranks = ranks, .algorithm = algorithm, .protocol = protocol}, {0, 1, 257});
+      }
+      every_type(
+          {.ranks = 3, .channels = 2, .steps = 2, .slice_bytes = 64, .algorithm = algorithm, .protocol = protocol},
+          {7, 997});
+    }
+  }
+}
+
+TEST_CASE("every operation, type and reduction in lines, on a plugin that hesitates and on the triangle's mesh") {
+  loopback::configure({.seed = 5, .delay_percent = 40});
+  for (const char* protocol : {"ll", "ll128"}) {
+    every_type({.ranks = 3, .channels = 2, .steps = 3, .slice_bytes = 100, .protocol = protocol}, {301});
+    const Mesh mesh = make_mesh(3, named_graphs()[0].cables());
+    every_type({.ranks = 3, .algorithm = "mesh", .mesh = mesh, .protocol = protocol}, {301});
+  }
   loopback::configure({});
 }
 

@@ -1,0 +1,81 @@
+#include "cli/tune.h"
+
+#include <doctest/doctest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <sstream>
+
+#include "cli/bench.h"
+#include "cli/files.h"
+#include "cli/result.h"
+
+using namespace meshbed;
+using namespace meshbed::cli;
+
+namespace {
+
+/// Its exit status, and what it wrote.
+int tune(const Arguments& words, std::string& out, std::string& err) {
+  std::ostringstream wrote, said;
+  const int status = tune_command(words, wrote, said);
+  out = wrote.str();
+  err = said.str();
+  return status;
+}
+
+}  // namespace
+
+TEST_CASE("tune: a row for each run of equal winners, from zero to no end, without a gap") {
+  const std::vector<Winner> winners = {{64, coll::Algorithm::kDirect, coll::Protocol::kSimple},
+                                       {128, coll::Algorithm::kDirect, coll::Protocol::kSimple},
+                                       {256, coll::Algorithm::kDirect, coll::Protocol::kLl128},
+                                       {512, coll::Algorithm::kRing, coll::Protocol::kLl128}};
+  const coll::TuningTable rows = rows_of(coll::Collective::kAllReduce, 4, winners);
+  std::string text;
+  for (const auto& row : rows) text += to_text(row);
+  CHECK(text ==
+        "allreduce,0,128,direct,simple,-1,-1,4,-1,-1\n"
+        "allreduce,129,256,direct,ll128,-1,-1,4,-1,-1\n"
+        "allreduce,257,9223372036854775807,ring,ll128,-1,-1,4,-1,-1\n");
+  CHECK(*coll::parse_tuning(text) == rows);
+  CHECK(rows_of(coll::Collective::kAllReduce, 4, {}).empty());
+}
+
+TEST_CASE("tune: on a ring of four the cables win, the table says so, and runs go by it") {
+  std::string out, err;
+  const Arguments words = {"scenarios/ring4.toml", "--collective", "all_reduce", "-b", "64K", "-e", "64K"};
+  REQUIRE(tune(words, out, err) == kExitOk);
+  CHECK(out.find("# ring4, 4 ranks, simulated") != std::string::npos);
+  CHECK(err.find("ring, simple:") != std::string::npos);
+  CHECK(out.find("\nallreduce,0,9223372036854775807,mesh,simple,-1,-1,4,-1,-1\n") != std::string::npos);
+  std::string again;
+  REQUIRE(tune(words, again, err) == kExitOk);
+  CHECK(again == out);
+
+  const auto table = std::filesystem::temp_directory_path() / ("meshbed-tune-" + std::to_string(::getpid()) + ".csv");
+  const auto time_us = [&](const std::vector<std::string>& settings) {
+    std::vector<std::string> overrides{"workload.bytes=64K", "workload.warmup=1", "workload.iterations=1"};
+    overrides.insert(overrides.end(), settings.begin(), settings.end());
+    return simulated_us(read_scenario("scenarios/ring4.toml", overrides), "ring4");
+  };
+  const auto by_table = [&](const std::string& text) {
+    write_text_file(table.string(), text);
+    return time_us({"workload.algorithm=auto", "workload.protocol=auto", "workload.tuning=" + table.string()});
+  };
+  const double mesh_us = time_us({"workload.algorithm=mesh"});
+  const double ll_us = time_us({"workload.algorithm=ring", "workload.protocol=ll"});
+  CHECK(by_table(out) == mesh_us);
+  CHECK(by_table("allreduce,0,100000,ring,ll,-1,-1,-1\n") == ll_us);
+  CHECK(ll_us > time_us({"workload.algorithm=ring"}));
+  CHECK(ll_us != mesh_us);
+  std::filesystem::remove(table);
+}
+
+TEST_CASE("tune: what cannot be tuned is refused with what can") {
+  std::string out, err;
+  CHECK_THROWS_WITH(tune({"scenarios/ring4.toml", "--collective", "sendrecv"}, out, err),
+                    doctest::Contains("accepted: all_reduce, all_gather"));
+  CHECK_THROWS(tune({"scenarios/none.toml"}, out, err));
+  CHECK_THROWS(tune({"scenarios/ring4.toml", "-f", "1"}, out, err));
+}
