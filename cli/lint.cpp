@@ -49,6 +49,7 @@ class Linter {
 
   void crossed_cables() {
     for (const auto& crossed : topology_.crossed) {
+      if (crossed.is_wrong_prefix()) continue;  // see cable_ends()
       const auto& cable = cluster_.cables[static_cast<std::size_t>(crossed.cable)];
       add("cable '{}' joins different subnets: {} is in {}, {} in {}; nothing can pass over it{}", cable.name,
           name(cable.a), crossed.a_subnets, name(cable.b), crossed.b_subnets, meant_for(cable));
@@ -76,10 +77,12 @@ class Linter {
     const auto& b = nic(cable.b);
     for (const auto& left : a.addresses) {
       for (const auto& right : b.addresses) {
-        if (models::overlaps(left, right)) {
-          add("cable '{}': its ends have prefix lengths /{} and /{}; they must be equal", cable.name,
-              static_cast<int>(left.length_bits), static_cast<int>(right.length_bits));
-        }
+        if (!models::overlaps(left, right)) continue;
+        const bool passes = contains(left, right.address) && contains(right, left.address);
+        add("cable '{}': the subnets of {} ({}) and {} ({}) overlap, but have different prefix lengths{}; "
+            "they must be equal",
+            cable.name, to_string(left), name(cable.a), to_string(right), name(cable.b),
+            passes ? "" : ", so that only one end finds the other in its own, and nothing can pass over it");
       }
     }
     if (a.mtu_bytes != b.mtu_bytes) {

@@ -48,7 +48,13 @@ TEST_CASE("ends that differ in MTU, rate or prefix length are findings") {
   CHECK(findings_of(kPair, {"cable.node0-node1.rate=200Gb/s"}) ==
         Lines{"cable 'node0-node1' is set to 200 Gb/s, above its ports' 100 Gb/s"});
   CHECK(findings_of(kPair, {R"(node.node1.nic.rocep1s0f0.addresses=["192.168.100.2/16"])"}) ==
-        Lines{"cable 'node0-node1': its ends have prefix lengths /24 and /16; they must be equal"});
+        Lines{"cable 'node0-node1': the subnets of 192.168.100.1/24 (node0/rocep1s0f0) and 192.168.100.2/16 "
+              "(node1/rocep1s0f0) overlap, but have different prefix lengths; they must be equal"});
+  // One finding for one mistake: that nothing passes is its consequence, and the cable is the right one.
+  const Lines half_way = findings_of(kPair, {R"(node.node1.nic.rocep1s0f0.addresses=["192.168.100.130/25"])"});
+  REQUIRE_FALSE(half_way.empty());
+  for (const std::string& finding : half_way) CHECK(finding.find("joins different subnets") == std::string::npos);
+  CHECK(half_way[0].find("only one end finds the other in its own, and nothing can pass over it") != std::string::npos);
 }
 
 TEST_CASE("NICs that are down, without cable, without address or without a RoCE v2 GID are findings") {
