@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "plugin/base/counted.h"
 #include "plugin/base/log.h"
 #include "plugin/coll/connect_attempt.h"
 #include "plugin/coll/long_wait.h"
@@ -151,7 +152,7 @@ Result<char*> ConnectionTable::staging_of(Connection& connection, std::uint64_t 
   connection.staging = {static_cast<char*>(std::aligned_alloc(kPageBytes, bytes)), &std::free};
   connection.staging_bytes = connection.staging != nullptr ? bytes : 0;
   if (connection.staging == nullptr) {
-    return Error{ErrorCode::kSystem, Scope::kJob, "no memory for " + std::to_string(bytes) + " bytes of staging"};
+    return Error{ErrorCode::kSystem, Scope::kJob, "no memory for " + counted(bytes, "byte") + " of staging"};
   }
   memory_.keep(connection.staging.get(), bytes);
   return connection.staging.get();
