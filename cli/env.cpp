@@ -46,19 +46,18 @@ using LookUp = std::function<const char*(const char* name)>;
 
 Row row_of(const net::VariableInfo& variable, const LookUp& given) {
   const net::Setting setting = net::evaluate(variable, given(variable.name));
+  const auto of = [&given](net::Variable other) {
+    const net::VariableInfo& info = net::kVariables[static_cast<std::size_t>(other)];
+    return net::evaluate(info, given(info.name));
+  };
   Row row{.name = variable.name,
           .value = setting.text,
           .source = net::to_text(setting.source),
           .meaning = variable.meaning,
           .effective = variable.effective,
-          .problem = setting.problem};
+          .problem = net::complaint_of(setting, of)};
   // 0 stands for another variable's value, which says more.
-  if (variable.zero_means != net::Variable::kCount && setting.number == 0) {
-    row.value = net::value_text(setting, [&given](net::Variable other) {
-      const net::VariableInfo& info = net::kVariables[static_cast<std::size_t>(other)];
-      return net::evaluate(info, given(info.name));
-    });
-  }
+  if (variable.zero_means != net::Variable::kCount && setting.number == 0) row.value = net::value_text(setting, of);
   return row;
 }
 

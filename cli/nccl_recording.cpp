@@ -311,7 +311,7 @@ class Reader {
   void check_complete() const {
     if (recording_.ranks.empty()) throw std::runtime_error(path_ + ": empty: there is no meta line");
     if (!open_.empty()) {
-      throw std::runtime_error(fmt::format("{}: {} never finish, first request {} of rank {}", path_,
+      throw std::runtime_error(fmt::format("{}: {} without an end, first request {} of rank {}", path_,
                                            counted(open_.size(), "request"), open_.begin()->first.second,
                                            open_.begin()->first.first));
     }

@@ -12,11 +12,9 @@ constexpr std::int64_t kFastRetries = 3;
 
 void warn_about(const Config& config, const Setting& setting) {
   const VariableInfo& variable = *setting.variable;
-  if (setting.source == ValueSource::kRefused) {
-    const auto of = [&config](Variable other) -> const Setting& { return config.at(other); };
-    MESHBED_WARN("%s: using %s", setting.problem.c_str(), value_text(setting, of).c_str());
-  } else if (!setting.problem.empty()) {
-    MESHBED_WARN("%s", setting.problem.c_str());
+  const auto of = [&config](Variable other) -> const Setting& { return config.at(other); };
+  if (const std::string complaint = complaint_of(setting, of); !complaint.empty()) {
+    MESHBED_WARN("%s", complaint.c_str());
   }
   // NCCL_SOCKET_IFNAME and the like are for others, too; only our own names deserve a warning.
   const bool changed = setting.source == ValueSource::kEnvironment &&

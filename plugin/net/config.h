@@ -322,6 +322,13 @@ std::string value_text(const Setting& setting, const Of& of) {
   return (setting.text.empty() ? "the default" : setting.text) + (means.empty() ? "" : " (" + means + ")");
 }
 
+/// What its owner should know of it; empty: nothing is wrong.
+template <typename Of>
+std::string complaint_of(const Setting& setting, const Of& of) {
+  const bool refused = setting.source == ValueSource::kRefused;
+  return setting.problem + (refused ? ": using " + value_text(setting, of) : "");
+}
+
 /// True for names that start with NCCL_MESH_ and are not in the table: a typo, most likely.
 inline bool is_unknown_mesh_variable(std::string_view name) {
   if (name.substr(0, 10) != "NCCL_MESH_") return false;

@@ -57,6 +57,16 @@ TEST_CASE("ends that differ in MTU, rate or prefix length are findings") {
   CHECK(half_way[0].find("only one end finds the other in its own, and nothing can pass over it") != std::string::npos);
 }
 
+TEST_CASE("variables that the plugin would warn of are findings, each once, unless another plugin reads them") {
+  CHECK(findings_of(kTriangle, {"environment.NCCL_MESH_MAX_RELAY_HOPS=9"}) ==
+        Lines{"environment: NCCL_MESH_MAX_RELAY_HOPS=9 is not a number from 0 to 8: using 8 (as NCCL_MESH_MAX_HOPS)"});
+  CHECK(findings_of(kTriangle, {"environment.NCCL_MESH_RELAYS=0"}) ==
+        Lines{"environment: NCCL_MESH_RELAYS is no variable of the mesh plugin; meshbed env lists them"});
+  CHECK(findings_of(kTriangle, {R"(environment.NCCL_IB_HCA="rocep1s0f0,,rocep1s0f1")"}) ==
+        Lines{"environment: NCCL_IB_HCA=rocep1s0f0,,rocep1s0f1: element 2 is empty, and left out"});
+  CHECK(findings_of(kTriangle, {"environment.NCCL_MESH_RELAYS=0", "workload.net_plugin=libother.so"}).empty());
+}
+
 TEST_CASE("NICs that are down, without cable, without address or without a RoCE v2 GID are findings") {
   CHECK(findings_of(kTriangle, {"node.node1.nic.rocep1s0f0.link=down"}) ==
         Lines{"node1/rocep1s0f0 is down from the start"});
@@ -117,7 +127,7 @@ TEST_CASE("a net plugin that is not there is a finding; one that the loader look
   CHECK(findings_of(kTriangle, {"workload.net_plugin=mesh"}).empty());
 }
 
-TEST_CASE("lint: exit 0 for clean files, 1 for findings and errors, 2 for no file") {
+TEST_CASE("lint: exit 0 for clean files, 1 for findings and errors; no file is wrong usage") {
   const auto lint = [](const Lines& arguments, std::string& output) {
     std::ostringstream out;
     std::ostringstream err;
@@ -133,7 +143,7 @@ TEST_CASE("lint: exit 0 for clean files, 1 for findings and errors, 2 for no fil
   CHECK(lint({"/no/such.toml", kScenarios + "pair.toml"}, output) == 1);
   CHECK(output.find("/no/such.toml: there is no such file\n") == 0);
   CHECK(output.find("2 files, 1 finding\n") != std::string::npos);
-  CHECK(lint({}, output) == 2);
+  CHECK_THROWS_WITH(lint({}, output), "lint: name at least one scenario file");
   CHECK(lint({"--help"}, output) == 0);
   CHECK(output.find("usage: meshbed lint") == 0);
   CHECK(lint({"--dictionary"}, output) == 0);
