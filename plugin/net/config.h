@@ -93,8 +93,8 @@ struct VariableInfo {
   const char* meaning;
   bool (*accepts)(std::string_view) = nullptr;  // texts; nullptr: anything
   const char* wanted = "";                      // what it accepts
-  std::string (*problem)(std::string_view) =
-      nullptr;                             // lists, taken all the same: what is wrong with one; empty: nothing
+  /// Lists, which are taken as far as they go: what is wrong with one; empty: nothing.
+  std::string (*problem)(std::string_view) = nullptr;
   Variable zero_means = Variable::kCount;  // 0 stands for this one's value; kCount: for itself
 };
 
