@@ -100,7 +100,7 @@ std::size_t first_difference(const Stream& one, const Stream& other) {
 }
 
 std::string text_of(const Stream& stream, std::size_t index) {
-  if (index >= stream.size()) return fmt::format("nothing more ({} messages)", stream.size());
+  if (index >= stream.size()) return fmt::format("nothing more ({})", counted(stream.size(), "message"));
   const TracedMessage& message = *stream[index];
   const std::string end = message.status == IBV_WC_SUCCESS   ? ""
                           : message.status == kStatusNotTold ? ", its end not told"

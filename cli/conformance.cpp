@@ -111,15 +111,23 @@ Scenario cluster_for(const Options& options) {
 
 // ---- what is said
 
-std::size_t failures_of(const ConformanceFindings& findings) {
-  return static_cast<std::size_t>(std::count_if(findings.outcomes.begin(), findings.outcomes.end(),
-                                                [](const CaseOutcome& outcome) { return !outcome.finding.empty(); }));
+struct Tally {
+  std::size_t kept = 0, broken = 0, not_looked_at = 0;
+};
+
+Tally tally_of(const ConformanceFindings& findings) {
+  Tally tally;
+  for (const CaseOutcome& outcome : findings.outcomes) {
+    ++(outcome.is_broken() ? tally.broken : outcome.is_kept() ? tally.kept : tally.not_looked_at);
+  }
+  return tally;
 }
 
+/// Where nothing could be looked at, nothing was shown: that is no success.
 int exit_code_of(const ConformanceFindings& findings) {
   if (findings.no_progress) return kExitNoProgress;
-  const bool good = findings.trouble.empty() && !findings.outcomes.empty() && failures_of(findings) == 0;
-  return good ? kExitOk : kExitBroken;
+  const Tally tally = tally_of(findings);
+  return findings.trouble.empty() && tally.broken == 0 && tally.kept > 0 ? kExitOk : kExitBroken;
 }
 
 std::string closing_line(const ConformanceFindings& findings) {
@@ -127,9 +135,12 @@ std::string closing_line(const ConformanceFindings& findings) {
   for (const CaseOutcome& outcome : findings.outcomes) {
     if (versions.empty() || versions.back() != outcome.version) versions.push_back(outcome.version);
   }
-  const std::size_t cases = findings.outcomes.size(), failed = failures_of(findings);
-  return fmt::format("{} on {} of the table: {} kept, {} broken", counted(cases, "case"),
-                     counted(versions.size(), "version"), cases - failed, failed);
+  const Tally tally = tally_of(findings);
+  std::string line = fmt::format("{} on {} of the table: {} kept, {} broken", counted(findings.outcomes.size(), "case"),
+                                 counted(versions.size(), "version"), tally.kept, tally.broken);
+  if (tally.not_looked_at > 0) line += fmt::format(", {} not looked at", tally.not_looked_at);
+  if (tally.not_looked_at > 0 && tally.not_looked_at == findings.outcomes.size()) line += ": nothing was shown";
+  return line;
 }
 
 std::string world_of(const Options& options) { return options.run.world == "metal" ? metal_world_name() : "sim"; }
@@ -143,8 +154,12 @@ class TextReport {
   }
   void add(const CaseOutcome& outcome) {
     if (outcome.version != version_) out_ << fmt::format("\nncclNetPlugin_v{}\n", version_ = outcome.version);
-    out_ << fmt::format("  {:<6} {:<21} {}\n", outcome.finding.empty() ? "ok" : "BROKEN", outcome.name, outcome.rule);
-    if (!outcome.finding.empty()) out_ << fmt::format("         {:<21} {}\n", "", outcome.finding);
+    const char* const mark = outcome.is_broken() ? "BROKEN" : outcome.is_kept() ? "ok" : "-";
+    out_ << fmt::format("  {:<6} {:<21} {}\n", mark, outcome.name, outcome.rule);
+    if (outcome.is_broken()) out_ << fmt::format("         {:<21} {}\n", "", outcome.finding);
+    if (!outcome.not_looked_at.empty()) {
+      out_ << fmt::format("         {:<21} not looked at: {}\n", "", outcome.not_looked_at);
+    }
     out_ << std::flush;
   }
   void close(const ConformanceFindings& findings) {
@@ -165,15 +180,21 @@ void print_json(const Options& options, const ConformanceFindings& findings, std
     cases.push_back({{"version", outcome.version},
                      {"name", outcome.name},
                      {"rule", outcome.rule},
-                     {"kept", outcome.finding.empty()},
+                     {"kept", outcome.is_kept()},
                      {"finding", outcome.finding},
+                     {"not_looked_at", outcome.not_looked_at},
                      {"time_ns", outcome.time_ns}});
   }
-  const nlohmann::ordered_json report{
-      {"plugin", options.plan.plugin},      {"sha256", sha256_of_file(options.plan.plugin)},
-      {"world", world_of(options)},         {"cases", cases},
-      {"absent_versions", findings.absent}, {"error", findings.trouble},
-      {"broken", failures_of(findings)}};
+  const Tally tally = tally_of(findings);
+  const nlohmann::ordered_json report{{"plugin", options.plan.plugin},
+                                      {"sha256", sha256_of_file(options.plan.plugin)},
+                                      {"world", world_of(options)},
+                                      {"cases", cases},
+                                      {"absent_versions", findings.absent},
+                                      {"error", findings.trouble},
+                                      {"kept", tally.kept},
+                                      {"broken", tally.broken},
+                                      {"not_looked_at", tally.not_looked_at}};
   out << json_text(report, kIndent) << "\n";
 }
 

@@ -18,8 +18,11 @@ struct CaseOutcome {
   int version = 0;
   std::string name;
   std::string rule;
-  std::string finding;       // empty: the rule is kept
-  std::int64_t time_ns = 0;  // of rank 0's clock
+  std::string finding;        // empty: nothing broke the rule
+  std::string not_looked_at;  // why there was nothing here to try the rule on; empty: there was
+  std::int64_t time_ns = 0;   // of rank 0's clock
+  bool is_broken() const { return !finding.empty(); }
+  bool is_kept() const { return finding.empty() && not_looked_at.empty(); }
 };
 
 /// What came of all that was asked.

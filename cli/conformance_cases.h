@@ -16,6 +16,7 @@ struct ConformanceCase {
   const char* name;
   const char* rule;
   void (*body)(CaseRank& rank);
+  bool needs_device = true;  // on both ranks; without, the rule is not looked at
 };
 
 /// In the order in which they are run.

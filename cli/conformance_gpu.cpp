@@ -12,10 +12,15 @@ namespace {
 
 constexpr std::uint64_t kBytes = 200'000;
 
-/// nullptr: no GPU memory here that the plugin offers to register as dma-buf.
-std::unique_ptr<GpuMemory> offered_memory(CaseRank& rank) {
-  const bool offered = (rank.properties(0).pointer_support & nccl::kPtrDmaBuf) != 0;
-  return offered ? rank.host().gpu_memory(kBytes) : nullptr;
+/// nullptr, and the case is not looked at: no GPU memory here that the plugin offers to register as dma-buf.
+std::unique_ptr<GpuMemory> offered_memory(CaseRank& rank, const std::string& besides = "") {
+  if ((rank.properties(0).pointer_support & nccl::kPtrDmaBuf) == 0) {
+    rank.not_looked_at("ptrSupport of device 0 has no DMABUF" + besides);
+    return nullptr;
+  }
+  auto memory = rank.host().gpu_memory(kBytes);
+  if (memory == nullptr) rank.not_looked_at("there is no GPU memory here" + besides);
+  return memory;
 }
 
 void* register_gpu_memory(CaseRank& rank, void* comm, const GpuMemory& memory) {
@@ -34,7 +39,7 @@ void dma_buf(CaseRank& rank) {
   // Whether DMABUF is offered or not: there is no descriptor -1.
   rank.require(rank.net().register_dma_buf(pair.receive, host.data(), kBytes, -1, &handle) != nccl::kNcclSuccess,
                "regMrDmaBuf without a dma-buf is an error");
-  if (const auto memory = offered_memory(rank)) {
+  if (const auto memory = offered_memory(rank, "; only that -1 is refused as a descriptor was tried")) {
     for (void* comm : {pair.send, pair.receive}) {
       rank.deregister_memory(comm, register_gpu_memory(rank, comm, *memory));
     }
@@ -47,15 +52,14 @@ void dma_buf(CaseRank& rank) {
 void gpu_flush(CaseRank& rank) {
   const CasePair pair = rank.connect_both();
   const auto memory = rank.first() ? nullptr : offered_memory(rank);
-  void* handle = memory != nullptr ? register_gpu_memory(rank, pair.receive, *memory) : nullptr;
+  if (!rank.first()) rank.tell("memory", memory != nullptr ? "there" : "none");
+  const bool flushed = rank.first() ? rank.hear("memory") == "there" : memory != nullptr;
+  if (!flushed) return rank.close(pair);
+  void* handle = rank.first() ? nullptr : register_gpu_memory(rank, pair.receive, *memory);
   for (std::uint64_t message = 0; message < 20; ++message) {
     const std::uint64_t size_bytes = message % 2 == 0 ? kBytes : 16;
     if (rank.first()) {
       rank.send_one(pair.send, size_bytes, message);
-      continue;
-    }
-    if (memory == nullptr) {
-      rank.receive_one(pair.receive, size_bytes, message);
       continue;
     }
     coll::ReceivePart part{.data = memory->address(), .size_bytes = kBytes, .tag = 0, .handle = handle};

@@ -50,6 +50,13 @@ void check_group(CaseRank& rank, const Group& group, int number, const int* size
   }
 }
 
+/// How many parts the groups of a case have; with one only there is nothing to choose among, and no rule about it.
+int parts_of_groups(CaseRank& rank) {
+  const int count = rank.group_size();
+  if (count < 2) rank.not_looked_at("maxRecvs is 1: no receive is grouped");
+  return count;
+}
+
 /// The sends of a group, the last tag first.
 void send_backwards(CaseRank& rank, void* comm, int count, int number) {
   for (int part = count - 1; part >= 0; --part) {
@@ -58,7 +65,7 @@ void send_backwards(CaseRank& rank, void* comm, int count, int number) {
 }
 
 void tags(CaseRank& rank) {
-  const int count = rank.group_size();
+  const int count = parts_of_groups(rank);
   const CasePair pair = rank.connect_both();
   if (rank.first()) {
     // All at once: a send that came alone would complete before its neighbours are there.
@@ -86,7 +93,7 @@ void tags(CaseRank& rank) {
 }
 
 void part_missing(CaseRank& rank) {
-  const int count = rank.group_size();
+  const int count = parts_of_groups(rank);
   const CasePair pair = rank.connect_both();
   if (rank.first()) {
     for (int part = count - 1; part > 0; --part) {
@@ -115,7 +122,7 @@ void part_missing(CaseRank& rank) {
 void groups_in_order(CaseRank& rank) {
   // Tags choose among the parts of the first group that is not full, never among later ones: all groups have the same.
   constexpr int kGroups = 6;
-  const int count = rank.group_size();
+  const int count = parts_of_groups(rank);
   const CasePair pair = rank.connect_both();
   if (rank.first()) {
     for (int number = 0; number < kGroups; ++number) send_backwards(rank, pair.send, count, number);
@@ -139,6 +146,7 @@ void groups_in_order(CaseRank& rank) {
 }
 
 void flush(CaseRank& rank) {
+  if (!rank.net().has_flush()) return rank.not_looked_at("the plugin has no iflush, which it may lack");
   const CasePair pair = rank.connect_both();
   constexpr std::uint64_t kBytes = 50'000;
   if (rank.first()) {
@@ -160,6 +168,7 @@ void flush(CaseRank& rank) {
 }
 
 void optional_completion(CaseRank& rank) {
+  if (rank.net().version() < 11) return rank.not_looked_at("NCCL says so from v11 of the table on only");
   // v11 on: NCCL says by *request == 1 that the data carry flags of their own (LL, LL128). The receive still has a
   // request, which completes, early or not.
   const CasePair pair = rank.connect_both();
@@ -174,7 +183,7 @@ void optional_completion(CaseRank& rank) {
     const coll::ReceivePart part{.data = buffer.data(), .size_bytes = kBytes, .tag = 0, .handle = memory};
     void* request = nullptr;
     rank.wait("irecv gives a request", [&] {
-      if (rank.net().version() >= 11) request = reinterpret_cast<void*>(nccl::kOptionalRecvCompletion);
+      request = reinterpret_cast<void*>(nccl::kOptionalRecvCompletion);
       const std::uint64_t warns = coll::warn_count();
       rank.succeeded(rank.net().receive_group(pair.receive, {&part, 1}, &request), "irecv, completion optional", warns);
       return request != nullptr;

@@ -145,11 +145,13 @@ void more_than_fits(CaseRank& rank) {
   void* comm = rank.first() ? pair.send : pair.receive;
   void* memory = rank.register_memory(comm, buffer);
   std::vector<void*> requests;
+  bool met_null = false;
   const auto post = [&] {
     std::uint8_t* data = buffer.data() + 16 * requests.size();
     void* request =
         rank.first() ? rank.try_send(comm, data, 16, 0, memory) : rank.try_receive(comm, data, 16, 0, memory);
     if (request != nullptr) requests.push_back(request);
+    met_null = met_null || request == nullptr;
     return request != nullptr;
   };
   if (!rank.first()) {
@@ -176,6 +178,9 @@ void more_than_fits(CaseRank& rank) {
     requests.resize(std::min(requests.size(), sent));
     rank.finish_all(requests);
   }
+  rank.tell("met NULL", met_null ? "yes" : "no");
+  const bool other_met_null = rank.hear("met NULL") == "yes";
+  if (!met_null && !other_met_null) rank.not_looked_at(fmt::format("all {} requests fit at both ends", kPosts));
   rank.meet("carried");
   rank.deregister_memory(comm, memory);
   rank.close(pair);

@@ -88,6 +88,11 @@ class CaseRank {
   /// What one grouped receive may hold, of all devices.
   int group_size();
 
+  /// There is nothing here that would show whether the rule is kept; "ok" would be a lie. One rank's word suffices, and
+  /// the case goes on where it looks at a part of the rule.
+  void not_looked_at(const std::string& why) { why_not_looked_at_ = why; }
+  const std::string& why_not_looked_at() const { return why_not_looked_at_; }
+
   /// Throws CaseFailed unless `holds`.
   static void require(bool holds, const std::string& rule);
   /// Throws CaseFailed, with the plugin's own reason, unless the call succeeded.
@@ -146,6 +151,7 @@ class CaseRank {
   coll::NetTable& net_;
   std::string name_;
   void* symbol_;
+  std::string why_not_looked_at_;
   int turns_ = 0;
 };
 

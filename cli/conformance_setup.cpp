@@ -191,6 +191,7 @@ void over_devices(CaseRank& rank, bool reversed) {
   const int devices = rank.devices();
   rank.tell("devices", std::to_string(devices));
   const int common = std::min(devices, std::stoi(rank.hear("devices")));
+  if (reversed && common < 2) rank.not_looked_at("a single device is its own reverse");
   std::vector<CasePair> pairs;
   for (int device = 0; device < common; ++device) {
     pairs.push_back(
@@ -235,6 +236,11 @@ void initialised_twice(CaseRank& rank) {
 }
 
 void attributes_taken(CaseRank& rank) {
+  if (!rank.net().has_set_attributes()) {
+    rank.not_looked_at(rank.net().version() < 11 ? "the table has no setNetAttr before v11"
+                                                 : "the plugin has no setNetAttr, which it may lack");
+    return;
+  }
   const CasePair pair = rank.connect_both();
   nccl::NetAttr attributes{};
   // As NCCL 2.28.9 tells them: before connections all undefined, before an all-reduce over a ring with Simple.
@@ -259,8 +265,8 @@ void attributes_taken(CaseRank& rank) {
 
 std::vector<ConformanceCase> conformance_setup_cases() {
   return {
-      {"devices", "every device describes itself, and says the same each time", devices_described},
-      {"no-such-device", "listen on a device that is not there is an error", device_that_is_not_there},
+      {"devices", "every device describes itself, and says the same each time", devices_described, false},
+      {"no-such-device", "listen on a device that is not there is an error", device_that_is_not_there, false},
       {"handles", "a handle is 128 bytes and belongs to one listener; listen does not wait", handles},
       {"connect-polled", "connect never waits: success and NULL until the other accepts", connect_polled},
       {"accept-polled", "accept never waits: success and NULL until somebody connects", accept_polled},

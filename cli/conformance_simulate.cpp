@@ -47,7 +47,10 @@ void simulate_version(const Simulated& world, int version, std::size_t first_cas
                              },
                          .ended =
                              [&](std::size_t index, const CaseOutcome& outcome) {
-                               say({{"ended", index}, {"finding", outcome.finding}, {"time_ns", outcome.time_ns}});
+                               say({{"ended", index},
+                                    {"finding", outcome.finding},
+                                    {"not_looked_at", outcome.not_looked_at},
+                                    {"time_ns", outcome.time_ns}});
                              },
                          .absent =
                              [&] {
@@ -134,8 +137,8 @@ void simulate_all(const Simulated& world, int version, ConformanceFindings& find
       open = kNoCase;
       const auto index = line.at("ended").get<std::size_t>();
       next = index + 1;
-      findings.outcomes.push_back(
-          {version, cases[index].name, cases[index].rule, line.at("finding"), line.at("time_ns")});
+      findings.outcomes.push_back({version, cases[index].name, cases[index].rule, line.at("finding"),
+                                   line.at("not_looked_at"), line.at("time_ns")});
     }
     findings.no_progress = findings.no_progress || report.killed;
     const std::string end = report.end.empty() && !over ? "the process ended early" : report.end;
@@ -145,7 +148,7 @@ void simulate_all(const Simulated& world, int version, ConformanceFindings& find
       return;
     }
     if (trouble.empty()) trouble = end;
-    findings.outcomes.push_back({version, cases[open].name, cases[open].rule, trouble, 0});
+    findings.outcomes.push_back({version, cases[open].name, cases[open].rule, trouble, "", 0});
     next = open + 1;
   }
 }

@@ -46,18 +46,23 @@ using LookUp = std::function<const char*(const char* name)>;
 
 Row row_of(const net::VariableInfo& variable, const LookUp& given) {
   const net::Setting setting = net::evaluate(variable, given(variable.name));
+  const auto of = [&given](net::Variable other) {
+    const net::VariableInfo& info = net::kVariables[static_cast<std::size_t>(other)];
+    return net::evaluate(info, given(info.name));
+  };
   Row row{.name = variable.name,
           .value = setting.text,
           .source = net::to_text(setting.source),
           .meaning = variable.meaning,
           .effective = variable.effective,
-          .problem = setting.problem};
+          .problem = net::complaint_of(setting, of)};
   // 0 stands for another variable's value, which says more.
-  if (variable.id == net::Variable::kMaxRelayHops && setting.number == 0) {
-    const net::VariableInfo& other = net::kVariables[static_cast<std::size_t>(net::Variable::kMaxHops)];
-    row.value = fmt::format("{} (as {})", net::evaluate(other, given(other.name)).text, other.name);
-  }
+  if (variable.zero_means != net::Variable::kCount && setting.number == 0) row.value = net::value_text(setting, of);
   return row;
+}
+
+void add_problem(Row& row, const std::string& problem) {
+  if (!problem.empty()) row.problem += (row.problem.empty() ? "" : "; ") + problem;
 }
 
 /// A name like ours that is none: nobody reads it.
@@ -80,8 +85,7 @@ std::vector<Row> rows_of_shell() {
   std::vector<Row> rows;
   for (const net::VariableInfo& variable : net::kVariables) {
     rows.push_back(row_of(variable, [](const char* name) { return std::getenv(name); }));
-    if (variable.id == net::Variable::kIbHca && rows.back().problem.empty())
-      rows.back().problem = hca_problem_of_shell();
+    if (variable.id == net::Variable::kIbHca) add_problem(rows.back(), hca_problem_of_shell());
   }
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
     const std::string line = *entry;
@@ -107,7 +111,7 @@ std::vector<Row> rows_of_node(const models::Node& node) {
     row.source = row.source == net::to_text(net::ValueSource::kEnvironment) ? "scenario"
                  : row.source == net::to_text(net::ValueSource::kRefused)   ? "default (scenario refused)"
                                                                             : "default";
-    if (variable.id == net::Variable::kIbHca && row.problem.empty()) row.problem = net::hca_problem(row.value, ports);
+    if (variable.id == net::Variable::kIbHca) add_problem(row, net::hca_problem(row.value, ports));
     rows.push_back(std::move(row));
   }
   for (const auto& [name, value] : node.environment) {

@@ -92,7 +92,7 @@ class Checker {
     }
     if (timed) counted_by_the_simulator();
     if (expect_.connections) {
-      add(fmt::format("{} connections", *expect_.connections), result_.connections == *expect_.connections,
+      add(counted(*expect_.connections, "connection"), result_.connections == *expect_.connections,
           fmt::format("{}", result_.connections));
     }
   }

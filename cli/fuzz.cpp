@@ -22,6 +22,7 @@
 #include "cli/json_text.h"
 #include "cli/report.h"
 #include "cli/workload.h"
+#include "plugin/base/counted.h"
 
 namespace meshbed::cli {
 namespace {
@@ -109,8 +110,8 @@ class Fuzz {
       while (next_ < end_ && children_.size() < jobs_) children_.push_back(start(next_++, which_));
       look();
     }
-    out_ << fmt::format("{} schedules: {} right, {} broken; {} steps of faults, {} nodes lost\n", right_ + broken_,
-                        right_, broken_, steps_, lost_);
+    out_ << fmt::format("{}: {} right, {} broken; {} of faults, {} lost\n", counted(right_ + broken_, "schedule"),
+                        right_, broken_, counted(steps_, "step"), counted(lost_, "node"));
     return broken_ == 0 ? kExitOk : kExitBroken;
   }
 
@@ -165,7 +166,15 @@ class Fuzz {
 }  // namespace
 
 int fuzz_command(const Arguments& arguments, std::ostream& out, std::ostream& err) {
-  if (std::find(arguments.begin(), arguments.end(), "--explore") != arguments.end()) {
+  const auto is_asked = [&arguments](const char* option) {
+    return std::find(arguments.begin(), arguments.end(), option) != arguments.end();
+  };
+  if (is_asked("--explore") && (is_asked("--faults") || is_asked("--gpu"))) {
+    throw std::runtime_error(
+        "fuzz: --faults draws random faults, --explore walks through every order of calls without any; give one of "
+        "the two, and run the other afterwards");
+  }
+  if (is_asked("--explore")) {
     return explore_command(arguments, out, err);
   }
   bool faults = false, explore = false, gpu = false;

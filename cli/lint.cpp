@@ -13,6 +13,7 @@
 #include "cli/scenario_units.h"
 #include "cli/simulate.h"
 #include "models/topology.h"
+#include "plugin/net/config.h"
 
 namespace meshbed::cli {
 namespace {
@@ -33,6 +34,7 @@ class Linter {
     nics();
     reach();
     net_plugin();
+    variables();
     promises();
     return std::move(findings_);
   }
@@ -49,6 +51,7 @@ class Linter {
 
   void crossed_cables() {
     for (const auto& crossed : topology_.crossed) {
+      if (crossed.is_wrong_prefix()) continue;  // see cable_ends()
       const auto& cable = cluster_.cables[static_cast<std::size_t>(crossed.cable)];
       add("cable '{}' joins different subnets: {} is in {}, {} in {}; nothing can pass over it{}", cable.name,
           name(cable.a), crossed.a_subnets, name(cable.b), crossed.b_subnets, meant_for(cable));
@@ -76,10 +79,12 @@ class Linter {
     const auto& b = nic(cable.b);
     for (const auto& left : a.addresses) {
       for (const auto& right : b.addresses) {
-        if (models::overlaps(left, right)) {
-          add("cable '{}': its ends have prefix lengths /{} and /{}; they must be equal", cable.name,
-              static_cast<int>(left.length_bits), static_cast<int>(right.length_bits));
-        }
+        if (!models::overlaps(left, right)) continue;
+        const bool passes = contains(left, right.address) && contains(right, left.address);
+        add("cable '{}': the subnets of {} ({}) and {} ({}) overlap, but have different prefix lengths{}; "
+            "they must be equal",
+            cable.name, to_string(left), name(cable.a), to_string(right), name(cable.b),
+            passes ? "" : ", so that only one end finds the other in its own, and nothing can pass over it");
       }
     }
     if (a.mtu_bytes != b.mtu_bytes) {
@@ -211,6 +216,28 @@ class Linter {
     add("workload.net_plugin: there is no file '{}'; the run fails on every rank", plugin);
   }
 
+  /// What Meshbed's own plugin would warn of; each once, for nodes mostly agree.
+  void variables() {
+    if (!scenario_.workload.net_plugin.empty()) return;
+    std::set<std::string> said;
+    const auto say = [&](const std::string& what) {
+      if (!what.empty() && said.insert(what).second) add("environment: {}", what);
+    };
+    for (const models::Node& one : cluster_.nodes) {
+      const auto setting_of = [&one](const net::VariableInfo& info) {
+        const auto given = std::find_if(one.environment.begin(), one.environment.end(),
+                                        [&](const auto& entry) { return entry.first == info.name; });
+        return net::evaluate(info, given != one.environment.end() ? given->second.c_str() : nullptr);
+      };
+      const auto of = [&](net::Variable other) { return setting_of(net::kVariables[static_cast<std::size_t>(other)]); };
+      for (const net::VariableInfo& info : net::kVariables) say(net::complaint_of(setting_of(info), of));
+      for (const auto& [name, value] : one.environment) {
+        if (net::is_unknown_mesh_variable(name))
+          say(name + " is no variable of the mesh plugin; meshbed env lists them");
+      }
+    }
+  }
+
   void promises() {
     for (const auto& [left, right] : scenario_.expect.unreachable) {
       const auto paths = models::direct_paths(topology_, find_node(cluster_, left), find_node(cluster_, right));
@@ -247,7 +274,7 @@ std::size_t lint_file(const std::string& path, const std::vector<std::string>& o
 
 std::vector<std::string> lint_findings(const Scenario& scenario) { return Linter(scenario).run(); }
 
-int lint_command(const std::vector<std::string>& arguments, std::ostream& out, std::ostream& err) {
+int lint_command(const std::vector<std::string>& arguments, std::ostream& out, std::ostream&) {
   namespace po = boost::program_options;
   std::vector<std::string> files;
   std::vector<std::string> overrides;
@@ -264,14 +291,10 @@ int lint_command(const std::vector<std::string>& arguments, std::ostream& out, s
     out << scenario_dictionary();
     return 0;
   }
-  if (files.empty()) {
-    err << "meshbed lint: name at least one scenario file\n";
-    return 2;
-  }
+  if (files.empty()) throw std::runtime_error("lint: name at least one scenario file");
   std::size_t findings = 0;
   for (const auto& file : files) findings += lint_file(file, overrides, out);
-  out << fmt::format("{} {}, {} {}\n", files.size(), files.size() == 1 ? "file" : "files", findings,
-                     findings == 1 ? "finding" : "findings");
+  out << counted(files.size(), "file") << ", " << counted(findings, "finding") << "\n";
   return findings == 0 ? 0 : 1;
 }
 

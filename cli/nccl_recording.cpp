@@ -14,6 +14,7 @@
 
 #include "cli/files.h"
 #include "cli/json_text.h"
+#include "plugin/base/counted.h"
 
 namespace meshbed::cli {
 namespace {
@@ -310,8 +311,9 @@ class Reader {
   void check_complete() const {
     if (recording_.ranks.empty()) throw std::runtime_error(path_ + ": empty: there is no meta line");
     if (!open_.empty()) {
-      throw std::runtime_error(fmt::format("{}: {} requests never finish, first request {} of rank {}", path_,
-                                           open_.size(), open_.begin()->first.second, open_.begin()->first.first));
+      throw std::runtime_error(fmt::format("{}: {} without an end, first request {} of rank {}", path_,
+                                           counted(open_.size(), "request"), open_.begin()->first.second,
+                                           open_.begin()->first.first));
     }
     for (const auto& [listener, ends] : ends_) {
       if (ends.connects != 1 || ends.accepts != 1) {

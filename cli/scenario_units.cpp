@@ -158,8 +158,4 @@ std::string size_text(std::uint64_t size_bytes) {
 
 std::string time_text(Picoseconds time_ps) { return scaled_text(static_cast<std::uint64_t>(time_ps), kTimes); }
 
-std::string counted(std::uint64_t count, const std::string& noun) {
-  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : ends_with(noun, "ch") ? "es" : "s");
-}
-
 }  // namespace meshbed::cli

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string>
 
+#include "plugin/base/counted.h"
 #include "plugin/base/result.h"
 #include "plugin/base/units.h"
 
@@ -21,9 +22,8 @@ Result<Picoseconds> parse_time_ps(const std::string& text);
 /// Bytes as nccl-tests reads them: K M G T are powers of 1024 ("64M", "64MiB", "1K", "512"). "64MB" is refused.
 Result<std::uint64_t> parse_size_bytes(const std::string& text);
 
-std::string rate_text(std::uint64_t rate_bps);                      // "100 Gb/s"
-std::string size_text(std::uint64_t size_bytes);                    // "1 TiB", "12.5 GiB"
-std::string time_text(Picoseconds time_ps);                         // "1 us"
-std::string counted(std::uint64_t count, const std::string& noun);  // "1 node", "2 nodes", "2 switches"
+std::string rate_text(std::uint64_t rate_bps);    // "100 Gb/s"
+std::string size_text(std::uint64_t size_bytes);  // "1 TiB", "12.5 GiB"
+std::string time_text(Picoseconds time_ps);       // "1 us"
 
 }  // namespace meshbed::cli

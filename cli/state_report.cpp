@@ -6,6 +6,7 @@
 #include <iterator>
 #include <stdexcept>
 
+#include "plugin/base/counted.h"
 #include "plugin/net/state.h"
 
 namespace meshbed::cli {
@@ -155,7 +156,7 @@ std::string way_text(const Json& connection) {
   const std::string way = text_at(connection, "way");
   if (way.empty() || way == "cable") return "";
   const std::int64_t changes = number_at(connection, "changes");
-  return " (" + way + (changes > 0 ? fmt::format(", changed over {} times", changes) : "") + ")";
+  return " (" + way + (changes > 0 ? fmt::format(", changed over {}", counted(changes, "time")) : "") + ")";
 }
 
 void write_connections(Table& table, const Json& state) {

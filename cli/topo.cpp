@@ -21,7 +21,7 @@ struct Wish {
 
 /// What is wrong with it; empty: nothing.
 std::string problem_of(const Wish& wish) {
-  if (wish.action.empty()) return "check, draw or rules?";
+  if (wish.action.empty()) return "say check, draw or rules";
   const bool draws = wish.action == "draw", rules = wish.action == "rules";
   if (!draws && !rules && wish.action != "check") return "there is no \"" + wish.action + "\"";
   if (!wish.output.empty() && !draws) return "--output is for draw only";

@@ -150,14 +150,28 @@ class Report {
 
   std::string crossed_cables() const {
     if (topology_.crossed.empty()) return "Every cable joins two NICs of one subnet.\n";
-    std::string text = fmt::format("Crossed cables: {}.\n", topology_.crossed.size());
-    Table table;
+    // A mistyped length is not mended at the rack: those stand apart.
+    Table swapped, mistyped;
+    std::size_t swapped_count = 0, mistyped_count = 0;
     for (const auto& crossed : topology_.crossed) {
       const auto& cable = cluster_.cables[static_cast<std::size_t>(crossed.cable)];
-      table.row({"  " + cable.name, node(cable.a.node).name + "/" + device(cable.a), crossed.a_subnets,
-                 node(cable.b.node).name + "/" + device(cable.b), crossed.b_subnets});
+      const bool wrong_prefix = crossed.is_wrong_prefix();
+      ++(wrong_prefix ? mistyped_count : swapped_count);
+      (wrong_prefix ? mistyped : swapped)
+          .row({"  " + cable.name, node(cable.a.node).name + "/" + device(cable.a),
+                wrong_prefix ? crossed.a_overlapping : crossed.a_subnets,
+                node(cable.b.node).name + "/" + device(cable.b),
+                wrong_prefix ? crossed.b_overlapping : crossed.b_subnets});
     }
-    return text + table.text();
+    std::string text;
+    if (swapped_count > 0) text += fmt::format("Crossed cables: {}.\n{}", swapped_count, swapped.text());
+    if (mistyped_count > 0) {
+      text += fmt::format(
+          "Wrong prefix lengths: {}. The two ends' subnets overlap, but only one end finds the other in its own;\n"
+          "nothing can pass until both have the same prefix length.\n{}",
+          mistyped_count, mistyped.text());
+    }
+    return text;
   }
 
   const Scenario& scenario_;

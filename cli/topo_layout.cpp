@@ -134,7 +134,8 @@ class Planner {
     for (const auto& box : cluster_.switches) {
       DrawnSwitch drawn;
       std::string subnet = box.ports.empty() ? "no ports" : subnet_key(nic(box.ports.front()));
-      drawn.text = {box.name, subnet, fmt::format("{} ports, {}", box.ports.size(), rate_text(box.rate_bps))};
+      drawn.text = {box.name, subnet,
+                    fmt::format("{}, {}", counted(box.ports.size(), "port"), rate_text(box.rate_bps))};
       drawn.box.width = widest(drawn.text) + 36;
       drawn.box.height = kLabelLineHeight * static_cast<double>(drawn.text.size()) + 18;
       layout_.switches.push_back(std::move(drawn));

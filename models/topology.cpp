@@ -25,6 +25,16 @@ const IpPrefix* common_subnet(const Nic& a, const Nic& b) {
   return nullptr;
 }
 
+/// The first addresses whose subnets overlap though their lengths differ; nullptr: none do.
+std::pair<const IpPrefix*, const IpPrefix*> overlapping(const Nic& a, const Nic& b) {
+  for (const auto& left : a.addresses) {
+    for (const auto& right : b.addresses) {
+      if (overlaps(left, right)) return {&left, &right};
+    }
+  }
+  return {nullptr, nullptr};
+}
+
 std::string subnets_text(const Nic& nic) {
   std::string text;
   for (const auto& prefix : nic.addresses) text += (text.empty() ? "" : ", ") + subnet_string(prefix);
@@ -50,7 +60,11 @@ void add_cable(Topology& topology, const Cluster& cluster, int index) {
   const Nic& b = nic_of(cluster, cable.b);
   const IpPrefix* subnet = common_subnet(a, b);
   if (subnet == nullptr) {
-    topology.crossed.push_back({index, subnets_text(a), subnets_text(b)});
+    topology.crossed.push_back({index, subnets_text(a), subnets_text(b), "", ""});
+    if (const auto [left, right] = overlapping(a, b); left != nullptr) {
+      topology.crossed.back().a_overlapping = to_string(*left);
+      topology.crossed.back().b_overlapping = to_string(*right);
+    }
   } else if (a.link_up && b.link_up) {
     add_segment(
         topology,

@@ -35,6 +35,10 @@ struct DirectPath {
 struct CrossedCable {
   int cable = -1;
   std::string a_subnets, b_subnets;  // as subnet_string; "no address" where there is none
+  /// The first two addresses whose subnets overlap, with prefix lengths of which one is wrong: only one end finds the
+  /// other in its own. Empty: none do.
+  std::string a_overlapping, b_overlapping;
+  bool is_wrong_prefix() const { return !a_overlapping.empty(); }
 };
 
 struct Topology {

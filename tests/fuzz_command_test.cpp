@@ -50,4 +50,12 @@ TEST_CASE("fuzz says what it wants") {
   CHECK(nothing.status == 2);
   CHECK(nothing.output.find("fuzz: what shall be fuzzed? There are --faults and --explore") != std::string::npos);
   CHECK(run_command_line(meshbed_program() + " fuzz --faults --count 0 2>&1").status == 2);
+  for (const char* both : {"--faults --explore", "--explore --gpu --count 3"}) {
+    const CommandResult result = run_command_line(meshbed_program() + " fuzz " + both + " 2>&1");
+    CHECK(result.status == 2);
+    CHECK_MESSAGE(result.output.find("give one of the two, and run the other afterwards") != std::string::npos,
+                  result.output);
+  }
+  const CommandResult one = run_command_line(meshbed_program() + " fuzz --faults --count 1 2>&1");
+  CHECK_MESSAGE(one.output.find("1 schedule: 1 right, 0 broken; ") != std::string::npos, one.output);
 }

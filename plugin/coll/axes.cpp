@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <charconv>
 
+#include "plugin/base/counted.h"
+
 namespace meshbed::coll {
 namespace {
 
@@ -44,8 +46,8 @@ Result<Grid> Grid::parse(std::string_view text, int world) {
     grid.axes_.push_back(std::move(axis));
   }
   if (world % grid.ranks_ != 0) {
-    return invalid(quoted + " has " + std::to_string(grid.ranks_) + " ranks, of which the world's " +
-                   std::to_string(world) + " are no multiple");
+    return invalid(quoted + " has " + counted(grid.ranks_, "rank") + ", of which the world's " + std::to_string(world) +
+                   " are no multiple");
   }
   return grid;
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "plugin/base/counted.h"
 #include "plugin/base/log.h"
 #include "plugin/coll/connect_attempt.h"
 #include "plugin/coll/long_wait.h"
@@ -151,7 +152,7 @@ Result<char*> ConnectionTable::grown(Connection::Staging& staging, std::uint64_t
   staging.begin = {static_cast<char*>(std::aligned_alloc(kPageBytes, bytes)), &std::free};
   staging.size_bytes = staging.begin != nullptr ? bytes : 0;
   if (staging.begin == nullptr) {
-    return Error{ErrorCode::kSystem, Scope::kJob, "no memory for " + std::to_string(bytes) + " bytes of staging"};
+    return Error{ErrorCode::kSystem, Scope::kJob, "no memory for " + counted(bytes, "byte") + " of staging"};
   }
   memory_.keep(staging.begin.get(), bytes);
   return staging.begin.get();
@@ -162,7 +163,8 @@ Result<LinedStream*> ConnectionTable::lined(Connection& connection, Protocol pro
   LinedStream& stream = connection.lined;
   stream.comm = connection.comm;
   stream.protocol = protocol;
-  stream.slot_bytes = in_slots(lined_bytes(protocol, size_bytes));
+  // The pairs of a group may share the connection, and the first of them have the longest messages.
+  stream.slot_bytes = std::max(stream.slot_bytes, in_slots(lined_bytes(protocol, size_bytes)));
   stream.requests.resize(static_cast<std::size_t>(slots));
   auto begin = grown(connection.lines, stream.slot_bytes * stream.requests.size());
   if (!begin) return begin.error();

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "plugin/base/check.h"
+#include "plugin/base/counted.h"
 #include "plugin/coll/plugin_log.h"
 
 namespace meshbed::coll {
@@ -39,7 +40,7 @@ bool Lane::fail(const char* what, int peer, int channel, std::uint64_t slice, co
 }
 
 std::string Lane::wrong_size(std::uint64_t arrived_bytes, std::uint64_t due_bytes) {
-  return std::to_string(arrived_bytes) + " bytes arrived where " + std::to_string(due_bytes) +
+  return counted(arrived_bytes, "byte") + " arrived where " + std::to_string(due_bytes) +
          " are due; do both ranks call the same operation with the same counts?";
 }
 

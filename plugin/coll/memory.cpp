@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "plugin/base/counted.h"
 #include "plugin/base/log.h"
 #include "plugin/coll/plugin_log.h"
 
@@ -34,7 +35,7 @@ Result<void*> MemoryTable::handle_of(void* comm, void* data, std::uint64_t size_
   const int code = net_.register_memory(comm, region->begin, region->size_bytes, &handle);
   if (code != nccl::kNcclSuccess) {
     return Error{ErrorCode::kRemote, Scope::kDevice,
-                 "cannot register " + std::to_string(region->size_bytes) + " bytes: " + explain_net_error(code, warns)};
+                 "cannot register " + counted(region->size_bytes, "byte") + ": " + explain_net_error(code, warns)};
   }
   region->handles.emplace_back(comm, handle);
   return handle;

@@ -75,6 +75,9 @@ class NetTable : public Messages {
   virtual int flush(void* comm, std::span<const ReceivePart> parts, void** request) = 0;
   /// What NCCL tells before a transfer; v11 on, and only where the plugin takes it.
   virtual int set_attributes(nccl::NetAttr* attributes) = 0;
+  // Entries that a plugin may lack.
+  virtual bool has_flush() const = 0;
+  virtual bool has_set_attributes() const = 0;
 };
 
 struct TransportOptions {

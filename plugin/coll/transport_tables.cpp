@@ -178,7 +178,7 @@ class TableOf final : public NetTable {
 
   int flush(void* comm, std::span<const ReceivePart> parts, void** request) override {
     *request = nullptr;
-    if (table_.iflush == nullptr) return nccl::kNcclSuccess;
+    if (!has_flush()) return nccl::kNcclSuccess;
     Arrays arrays(parts);
     std::array<int, nccl::kMaxGroupedReceives> sizes{};
     for (std::size_t part = 0; part < parts.size(); ++part) sizes[part] = static_cast<int>(parts[part].size_bytes);
@@ -188,9 +188,15 @@ class TableOf final : public NetTable {
 
   int set_attributes(nccl::NetAttr* attributes) override {
     if constexpr (kVersion >= 11) {
-      if (table_.setNetAttr != nullptr) return table_.setNetAttr(context_, attributes);
+      if (has_set_attributes()) return table_.setNetAttr(context_, attributes);
     }
     return nccl::kNcclSuccess;
+  }
+
+  bool has_flush() const override { return table_.iflush != nullptr; }
+  bool has_set_attributes() const override {
+    if constexpr (kVersion >= 11) return table_.setNetAttr != nullptr;
+    return false;
   }
 
  private:

@@ -10,10 +10,11 @@ namespace {
 constexpr std::int64_t kFastTimeout = 14;  // 67 ms
 constexpr std::int64_t kFastRetries = 3;
 
-void warn_about(const Setting& setting) {
+void warn_about(const Config& config, const Setting& setting) {
   const VariableInfo& variable = *setting.variable;
-  if (setting.source == ValueSource::kRefused) {
-    MESHBED_WARN("%s: using %s", setting.problem.c_str(), setting.text.empty() ? "none" : setting.text.c_str());
+  const auto of = [&config](Variable other) -> const Setting& { return config.at(other); };
+  if (const std::string complaint = complaint_of(setting, of); !complaint.empty()) {
+    MESHBED_WARN("%s", complaint.c_str());
   }
   // NCCL_SOCKET_IFNAME and the like are for others, too; only our own names deserve a warning.
   const bool changed = setting.source == ValueSource::kEnvironment &&
@@ -35,10 +36,9 @@ void Config::set(const VariableInfo& variable, const char* raw) {
 
 Config Config::from_environment() {
   Config config;
-  for (const VariableInfo& variable : kVariables) {
-    config.set(variable, std::getenv(variable.name));
-    warn_about(config.at(variable.id));
-  }
+  for (const VariableInfo& variable : kVariables) config.set(variable, std::getenv(variable.name));
+  // When all are known: some stand for others.
+  for (const Setting& setting : config.all()) warn_about(config, setting);
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
     const std::string_view line = *entry;
     const std::string name(line.substr(0, line.find('=')));
@@ -51,7 +51,7 @@ Config Config::from_environment() {
 
 int Config::max_relay_hops() const {
   const std::int64_t hops = number(Variable::kMaxRelayHops);
-  return static_cast<int>(hops > 0 ? hops : number(Variable::kMaxHops));
+  return static_cast<int>(hops > 0 ? hops : number(at(Variable::kMaxRelayHops).variable->zero_means));
 }
 
 std::uint8_t Config::queue_pair_timeout() const {

@@ -1,6 +1,6 @@
 #pragma once
 // Every environment variable that the net plugin reads, as one table: name, default, range, meaning, and what it does
-// here. Header-only and free of verbs, so that `meshbed env` can print it with the values in force.
+// here. Free of verbs, so that `meshbed env` can print it with the values in force.
 
 #include <algorithm>
 #include <array>
@@ -10,7 +10,9 @@
 #include <string>
 #include <string_view>
 
+#include "plugin/base/name_list.h"
 #include "plugin/net/address.h"
+#include "plugin/net/hca_list.h"
 
 namespace meshbed::net {
 
@@ -91,6 +93,9 @@ struct VariableInfo {
   const char* meaning;
   bool (*accepts)(std::string_view) = nullptr;  // texts; nullptr: anything
   const char* wanted = "";                      // what it accepts
+  /// Lists, which are taken as far as they go: what is wrong with one; empty: nothing.
+  std::string (*problem)(std::string_view) = nullptr;
+  Variable zero_means = Variable::kCount;  // 0 stands for this one's value; kCount: for itself
 };
 
 inline bool is_family(std::string_view text) { return text == "AF_INET" || text == "AF_INET6"; }
@@ -127,7 +132,7 @@ inline constexpr std::array<VariableInfo, static_cast<std::size_t>(Variable::kCo
     {Variable::kUseManagement, "NCCL_MESH_USE_MANAGEMENT", ValueKind::kNumber, 0, 0, 1, true,
      "1: ports of 25 Gb/s and less carry data, too, on nodes that have some of 50 Gb/s and more"},
     {Variable::kIbHca, "NCCL_IB_HCA", ValueKind::kText, 0, 0, 0, true,
-     "devices to use: [^][=]name[:port[:rail[:plane]]],...; empty: all"},
+     "devices to use: [^][=]name[:port[:rail[:plane]]],...; empty: all", nullptr, "", &hca_list_problem},
     {Variable::kIbGidIndex, "NCCL_IB_GID_INDEX", ValueKind::kNumber, kUnset, kUnset, 255, true,
      "this GID on every port; -1: the one that holds the NIC's address"},
     {Variable::kIbRoceVersion, "NCCL_IB_ROCE_VERSION_NUM", ValueKind::kNumber, 2, 1, 2, true,
@@ -176,7 +181,8 @@ inline constexpr std::array<VariableInfo, static_cast<std::size_t>(Variable::kCo
     {Variable::kGdrFlushDisable, "NCCL_GDR_FLUSH_DISABLE", ValueKind::kNumber, 0, 0, 1, true,
      "1: received GPU memory is not flushed by a read; only where something else orders it"},
     {Variable::kSocketIfname, "NCCL_SOCKET_IFNAME", ValueKind::kText, 0, 0, 0, true,
-     "interfaces for data over TCP: [^][=]name,...; empty: all but cables, docker* and virbr*"},
+     "interfaces for data over TCP: [^][=]name,...; empty: all but cables, docker* and virbr*", nullptr, "",
+     &name_list_problem},
     {Variable::kSocketFamily, "NCCL_SOCKET_FAMILY", ValueKind::kText, 0, 0, 0, true,
      "AF_INET or AF_INET6, for data over TCP; empty: both, IPv4 first", &is_family, "AF_INET or AF_INET6"},
     {Variable::kOobIfname, "NCCL_OOB_NET_IFNAME", ValueKind::kText, 0, 0, 0, false,
@@ -190,7 +196,8 @@ inline constexpr std::array<VariableInfo, static_cast<std::size_t>(Variable::kCo
     {Variable::kEnableRelay, "NCCL_MESH_ENABLE_RELAY", ValueKind::kNumber, 1, 0, 1, true,
      "1: peers without a shared subnet are reached through other nodes of the job; 0: they are refused"},
     {Variable::kMaxRelayHops, "NCCL_MESH_MAX_RELAY_HOPS", ValueKind::kNumber, 0, 0, kMaxRelayHopsMost, true,
-     "cables from sender to receiver at most, 1 to 8; 0: as NCCL_MESH_MAX_HOPS says"},
+     "cables from sender to receiver at most, 1 to 8; 0: as NCCL_MESH_MAX_HOPS says", nullptr, "", nullptr,
+     Variable::kMaxHops},
     {Variable::kMaxHops, "NCCL_MESH_MAX_HOPS", ValueKind::kNumber, 8, 1, kMaxRelayHopsMost, true,
      "other name of MAX_RELAY_HOPS; 8, so that no small mesh needs a setting (the ancestor counted 4 nodes)"},
     {Variable::kRelayPort, "NCCL_MESH_RELAY_PORT", ValueKind::kNumber, 27180, 1, 65535, true,
@@ -236,7 +243,7 @@ struct Setting {
   ValueSource source = ValueSource::kDefault;
   std::int64_t number = 0;
   std::string text;     // as it is in force; numbers too
-  std::string problem;  // kRefused: what is wrong
+  std::string problem;  // what is wrong: kRefused, or a list that is taken as far as it goes
 };
 
 inline const char* to_text(ValueSource source) {
@@ -267,6 +274,8 @@ inline Setting evaluate(const VariableInfo& variable, const char* raw) {
     }
     setting.source = ValueSource::kEnvironment;
     setting.text = raw;
+    const std::string problem = variable.problem != nullptr ? variable.problem(raw) : "";
+    if (!problem.empty()) setting.problem = std::string(variable.name) + "=" + raw + ": " + problem;
     return setting;
   }
   char* end = nullptr;
@@ -282,6 +291,42 @@ inline Setting evaluate(const VariableInfo& variable, const char* raw) {
   setting.number = number;
   setting.text = std::to_string(number);
   return setting;
+}
+
+/// What the meaning says of a value behind "<value>: ", up to the next ";" or remark in parentheses; empty: nothing.
+inline std::string meaning_of(const VariableInfo& variable, const std::string& value) {
+  const std::string_view meaning = variable.meaning;
+  for (std::size_t begin = 0; begin < meaning.size();) {
+    const std::size_t end = std::min(meaning.find("; ", begin), meaning.size());
+    const std::string_view clause = meaning.substr(begin, end - begin);
+    if (clause.substr(0, value.size() + 2) == value + ": ") {
+      const std::string_view said = clause.substr(value.size() + 2);
+      return std::string(said.substr(0, said.find(" (")));
+    }
+    begin = end + 2;
+  }
+  return "";
+}
+
+/// A setting's value as a reader wants it: "8 (as NCCL_MESH_MAX_HOPS)", "0 (for ever)", "3"; "the default (all)" for
+/// a text that is not set. `of`: the setting of
+/// another variable.
+template <typename Of>
+std::string value_text(const Setting& setting, const Of& of) {
+  const VariableInfo& variable = *setting.variable;
+  if (variable.kind == ValueKind::kNumber && setting.number == 0 && variable.zero_means != Variable::kCount) {
+    const Setting& other = of(variable.zero_means);
+    return other.text + " (as " + other.variable->name + ")";
+  }
+  const std::string means = meaning_of(variable, setting.text.empty() ? "empty" : setting.text);
+  return (setting.text.empty() ? "the default" : setting.text) + (means.empty() ? "" : " (" + means + ")");
+}
+
+/// What its owner should know of it; empty: nothing is wrong.
+template <typename Of>
+std::string complaint_of(const Setting& setting, const Of& of) {
+  const bool refused = setting.source == ValueSource::kRefused;
+  return setting.problem + (refused ? ": using " + value_text(setting, of) : "");
 }
 
 /// True for names that start with NCCL_MESH_ and are not in the table: a typo, most likely.
@@ -318,52 +363,5 @@ class Config {
 
   std::array<Setting, static_cast<std::size_t>(Variable::kCount)> settings_;
 };
-
-/// What NCCL_IB_HCA says of a port.
-struct HcaChoice {
-  bool allowed = false;
-  std::int16_t rail = -1, plane = -1;  // -1: not said
-};
-
-/// "^" at the list's start excludes, "=" asks for whole names instead of beginnings, ":port" narrows an entry; ":rail"
-/// and ":plane" behind it say what the port belongs to (an empty port stands for all). The first entry that fits
-/// counts.
-inline HcaChoice hca_choice(std::string_view list, std::string_view device, int port) {
-  const bool excludes = !list.empty() && list.front() == '^';
-  if (excludes) list.remove_prefix(1);
-  const bool whole_names = !list.empty() && list.front() == '=';
-  if (whole_names) list.remove_prefix(1);
-  if (list.empty()) return {.allowed = true};
-
-  const auto cut = [](std::string_view& rest, char separator) {
-    const std::size_t end = std::min(rest.find(separator), rest.size());
-    const std::string_view first = rest.substr(0, end);
-    rest.remove_prefix(std::min(end + 1, rest.size()));
-    return first;
-  };
-  const auto identity = [](std::string_view text) -> std::int16_t {
-    constexpr int kLargest = INT16_MAX;
-    int number = 0;
-    for (const char digit : text) {
-      if (digit < '0' || digit > '9' || (number = 10 * number + (digit - '0')) > kLargest) return -1;
-    }
-    return static_cast<std::int16_t>(text.empty() ? -1 : number);
-  };
-  while (!list.empty()) {
-    std::string_view entry = cut(list, ',');
-    const std::string_view name = cut(entry, ':');
-    if (name.empty()) continue;
-    const std::string_view number = cut(entry, ':'), rail = cut(entry, ':');
-    const bool port_fits = number.empty() || number == std::to_string(port);
-    const bool name_fits = whole_names ? device == name : device.substr(0, name.size()) == name;
-    if (!port_fits || !name_fits) continue;
-    if (excludes) return {};
-    return {.allowed = true, .rail = identity(rail), .plane = identity(entry)};
-  }
-  return {.allowed = excludes};
-}
-inline bool hca_allowed(std::string_view list, std::string_view device, int port) {
-  return hca_choice(list, device, port).allowed;
-}
 
 }  // namespace meshbed::net

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "plugin/base/counted.h"
 #include "plugin/base/log.h"
 #include "plugin/net/scout.h"
 #include "plugin/net/service.h"
@@ -304,13 +305,13 @@ Error Reaching::no_chain() const {
     error.text += "; the last chain that was tried" + within + refusal_;
     return error;
   }
-  error.text += "; no chain of at most " + std::to_string(config.max_relay_hops()) +
-                " cables (NCCL_MESH_MAX_RELAY_HOPS) was found" + within +
-                std::to_string(transport_.service()->scout()->known_nodes()) + " nodes answered on UDP port " +
+  error.text += "; no chain of at most " + counted(config.max_relay_hops(), "cable") +
+                " (NCCL_MESH_MAX_RELAY_HOPS) was found" + within +
+                counted(transport_.service()->scout()->known_nodes(), "node") + " answered on UDP port " +
                 config.text(Variable::kRelayPort) + " (NCCL_MESH_RELAY_PORT)";
   const auto cables = search_->too_long(nics_);
   if (!cables) return error;
-  error.text += "; there is one of " + std::to_string(*cables) + " cables: ";
+  error.text += "; there is one of " + counted(*cables, "cable") + ": ";
   if (*cables > kMaxRelayHopsMost) {
     error.text +=
         "more than " + std::to_string(kMaxRelayHopsMost) + " are never used, and a cable is needed that shortens it";

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "plugin/base/counted.h"
 #include "plugin/base/log.h"
 #include "plugin/net/memory.h"
 #include "plugin/net/sessions.h"
@@ -227,7 +228,7 @@ bool ReceiveConnection::disbelieve(const char* problem) {
 
 bool ReceiveConnection::disbelieve(std::uint32_t size_bytes, std::uint32_t capacity_bytes) {
   const std::string problem =
-      "the peer reports " + std::to_string(size_bytes) + " bytes in a receive of " + std::to_string(capacity_bytes);
+      "the peer reports " + counted(size_bytes, "byte") + " in a receive of " + std::to_string(capacity_bytes);
   return disbelieve(problem.c_str());
 }
 

@@ -23,7 +23,13 @@ struct NearMisses {
   std::string link_down;
   std::string no_gid;
   std::string same_address;
+  std::string prefix_lengths;
 };
+
+/// Subnets of different length overlap, and one end alone finds the other in its own.
+bool overlap_one_sided(const IpPrefix& left, const IpPrefix& right) {
+  return contains(left, right.address) != contains(right, left.address);
+}
 
 std::vector<Route> candidates(const RouteRequest& request, NearMisses& misses) {
   std::vector<Route> found;
@@ -33,7 +39,13 @@ std::vector<Route> candidates(const RouteRequest& request, NearMisses& misses) {
     for (const IpPrefix& local : nic.addresses) {
       for (const PeerAddress& remote : request.peer) {
         const auto shared = shared_bits(local, remote.prefix);
-        if (!shared) continue;
+        if (!shared) {
+          if (nic.link_up && overlap_one_sided(local, remote.prefix)) {
+            misses.prefix_lengths =
+                to_text(local) + " on " + nic.device_name + " and the peer's " + to_text(remote.prefix);
+          }
+          continue;
+        }
         if (!request.same_node && local.address == remote.prefix.address) {
           misses.same_address = to_text(local.address);
           continue;
@@ -86,6 +98,10 @@ Error no_path(const RouteRequest& request, const NearMisses& misses) {
     text += "there is no usable GID for " + misses.no_gid + ": see the port's gid_attrs in sysfs";
   } else if (!misses.same_address.empty()) {
     text += "both nodes have the address " + misses.same_address + ": give each its own";
+  } else if (!misses.prefix_lengths.empty()) {
+    text += "the subnets of " + misses.prefix_lengths +
+            " overlap but have different prefix lengths: set the same length at both ends, or, where no cable joins "
+            "them, subnets that do not overlap";
   } else {
     text += "no shared subnet: a cable or a relay is needed";
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "plugin/base/counted.h"
 #include "plugin/base/log.h"
 #include "plugin/net/direct_carrier.h"
 #include "plugin/net/memory.h"
@@ -168,7 +169,7 @@ const char* SendConnection::problem_with(const SendArguments& send) {
 Error SendConnection::refuse(const SendArguments& send, const char* problem) {
   Error error{.code = ErrorCode::kInvalidArgument,
               .scope = Scope::kRequest,
-              .text = ends_text() + ": a send of " + std::to_string(send.size_bytes) + " bytes " + problem,
+              .text = ends_text() + ": a send of " + counted(send.size_bytes, "byte") + " " + problem,
               .os_errno = 0};
   if (problem == kUnregistered) {  // not the caller's fault
     error.code = ErrorCode::kSystem;
@@ -179,8 +180,8 @@ Error SendConnection::refuse(const SendArguments& send, const char* problem) {
 }
 
 Result<Request*> SendConnection::refuse_oversized(const SendArguments& send, const Place& place) {
-  std::string text = ends_text() + ": a send of " + std::to_string(send.size_bytes) + " bytes meets a receive of " +
-                     std::to_string(place.entry->capacity_bytes) + " bytes (tag " + std::to_string(send.tag) +
+  std::string text = ends_text() + ": a send of " + counted(send.size_bytes, "byte") + " meets a receive of " +
+                     counted(place.entry->capacity_bytes, "byte") + " (tag " + std::to_string(send.tag) +
                      "): nothing is cut off, the connection ends here";
   // The peer must not wait for ever: its receive fails when this arrives, so the queue pair stays up until close().
   if (!carrier_->carry_refusal(place)) return not_now();

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "plugin/base/counted.h"
 #include "plugin/base/log.h"
 #include "plugin/net/direct_carrier.h"
 #include "plugin/net/memory.h"
@@ -75,7 +76,7 @@ void SendConnection::continue_on(Resumption::Resumed resumed) {
   if (served < confirmed_ || served > group_) {
     fail({.code = ErrorCode::kRemote,
           .scope = Scope::kQueuePair,
-          .text = ends_text() + ": the peer has served " + std::to_string(served) + " receives, but " +
+          .text = ends_text() + ": the peer has served " + counted(served, "receive") + ", but " +
                   std::to_string(confirmed_) + " were acknowledged and " + std::to_string(group_) +
                   " were sent to: a message is lost",
           .os_errno = 0});
@@ -109,7 +110,7 @@ void SendConnection::continue_on(Resumption::Resumed resumed) {
     if (const char* problem = carrier_->size_problem(request->sizes[0])) {
       fail({.code = ErrorCode::kSystem,
             .scope = Scope::kQueuePair,
-            .text = ends_text() + ": a send of " + std::to_string(request->sizes[0]) + " bytes " + problem,
+            .text = ends_text() + ": a send of " + counted(request->sizes[0], "byte") + " " + problem,
             .os_errno = 0});
       return;
     }

@@ -1,6 +1,7 @@
 // What a sending connection says of itself to whoever looks from outside: above all, whom it waits for.
 #include <algorithm>
 
+#include "plugin/base/counted.h"
 #include "plugin/net/send.h"
 
 namespace meshbed::net {
@@ -26,8 +27,7 @@ std::string SendConnection::refused_text(const std::string& peer) {
     tags += (tags.empty() ? "" : ", ") + std::to_string(first[part].tag);
   }
   if (is_here) return "a receive with tag " + tag + " of " + peer + ", whose next receive has tag " + tags;
-  return "clear-to-send of " + peer + " for a message of " + std::to_string(refused_->size_bytes) + " bytes with tag " +
-         tag;
+  return "clear-to-send of " + peer + " for a message of " + counted(refused_->size_bytes, "byte") + " with tag " + tag;
 }
 
 void SendConnection::describe(ConnectionState& state) {

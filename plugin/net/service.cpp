@@ -70,7 +70,13 @@ Result<std::unique_ptr<Service>> Service::open(Transport& transport) {
 void Service::open_state_doors() {
   const std::string& setting = transport_.config().text(Variable::kStateSocket);
   if (setting != "0") {
-    auto door = StateDoor::open(setting, transport_.pid());
+    std::string problem;
+    auto door = StateDoor::open_somewhere(setting, transport_.pid(), problem);
+    if (!problem.empty()) {
+      // Who looks for it where it was wanted must learn where it is.
+      MESHBED_WARN("NCCL_MESH_STATE_SOCKET=%s: %s: using %s", setting.c_str(), problem.c_str(),
+                   door ? (*door)->path().c_str() : "none");
+    }
     if (door) {
       state_door_ = std::move(*door);
       MESHBED_INFO("state at %s: meshbed state shows it", state_door_->path().c_str());

@@ -15,8 +15,9 @@
 namespace meshbed::net {
 namespace {
 
-constexpr int kBacklog = 16;
+constexpr int kBacklog = 128;  // a burst of clients is not told EAGAIN
 constexpr int kMostNames = 9;
+constexpr std::size_t kPathBytesMost = sizeof(sockaddr_un{}.sun_path) - 1;
 constexpr mode_t kForOthers = S_IRWXG | S_IRWXO;
 
 Error door_error(const std::string& path, const std::string& what, int os_errno) {
@@ -31,12 +32,14 @@ bool is_abstract(const std::string& path) { return !path.empty() && path.front()
 socklen_t to_sockaddr(const std::string& path, sockaddr_un& address) {
   address = {};
   address.sun_family = AF_UNIX;
-  if (path.empty() || path.size() >= sizeof address.sun_path) return 0;
+  if (path.empty() || path.size() > kPathBytesMost) return 0;
   std::memcpy(address.sun_path, path.data(), path.size());
   if (is_abstract(path)) address.sun_path[0] = '\0';
   // An abstract name has no end but its length; a path is told with its final zero.
   return static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + path.size() + (is_abstract(path) ? 0 : 1));
 }
+
+std::string first_name(const std::string& folder, std::int64_t pid) { return folder + "state." + std::to_string(pid); }
 
 Result<Socket> unix_socket() {
   Socket socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
@@ -99,12 +102,16 @@ Result<std::unique_ptr<StateDoor>> StateDoor::open(const std::string& setting, s
   auto socket = unix_socket();
   if (!socket) return socket.error();
   const std::string folder = state_folder(setting, ::geteuid());
+  // Before a folder is made for nothing.
+  if (const std::string name = first_name(folder, pid); name.size() > kPathBytesMost) {
+    return door_error(name, "a socket's path has " + std::to_string(kPathBytesMost) + " bytes at most", 0);
+  }
   if (!is_abstract(folder)) {
     if (auto prepared = prepare_folder(folder); !prepared) return prepared.error();
   }
   std::unique_ptr<StateDoor> door(new StateDoor);
   for (int number = 1; number <= kMostNames; ++number) {
-    const std::string path = folder + "state." + std::to_string(pid) + (number > 1 ? "." + std::to_string(number) : "");
+    const std::string path = first_name(folder, pid) + (number > 1 ? "." + std::to_string(number) : "");
     const int error = try_to_bind(*socket, path);
     if (error == EADDRINUSE) continue;
     if (error != 0) return door_error(path, "cannot be bound", error);
@@ -117,13 +124,19 @@ Result<std::unique_ptr<StateDoor>> StateDoor::open(const std::string& setting, s
   return door;
 }
 
+Result<std::unique_ptr<StateDoor>> StateDoor::open_somewhere(const std::string& setting, std::int64_t pid,
+                                                             std::string& problem) {
+  auto door = open(setting, pid);
+  problem = door || setting.empty() ? "" : door.error().text;
+  return problem.empty() ? std::move(door) : open("", pid);
+}
+
 StateDoor::~StateDoor() {
   if (!path_.empty() && !is_abstract(path_)) ::unlink(path_.c_str());
 }
 
 void StateDoor::watch(std::vector<pollfd>& watched) const {
-  if (clients_.size() < kMostClients && !is_deaf_)
-    watched.push_back({.fd = socket_.descriptor(), .events = POLLIN, .revents = 0});
+  if (has_room() && !is_deaf_) watched.push_back({.fd = socket_.descriptor(), .events = POLLIN, .revents = 0});
   for (const auto& client : clients_) {
     const bool writes = !client->answer.empty();
     watched.push_back(
@@ -132,18 +145,34 @@ void StateDoor::watch(std::vector<pollfd>& watched) const {
 }
 
 void StateDoor::advance(const std::function<std::string()>& document) {
-  admit_clients();
   std::string made;
   for (auto& client : clients_) {
     if (!advance(*client, document, made)) client.reset();
   }
   std::erase(clients_, nullptr);
+  admit_clients(document, made);
 }
 
-void StateDoor::admit_clients() {
+bool StateDoor::has_room() const {
+  const auto is_silent = [](const auto& client) { return client->answer.empty(); };
+  return clients_.size() < kMostClients || std::any_of(clients_.begin(), clients_.end(), is_silent);
+}
+
+bool StateDoor::make_room(const std::function<std::string()>& document, std::string& made) {
+  for (auto client = clients_.begin(); client != clients_.end(); ++client) {
+    if (!(*client)->answer.empty()) continue;
+    if (advance(**client, document, made) && !(*client)->answer.empty()) continue;
+    clients_.erase(client);
+    return true;
+  }
+  return false;
+}
+
+void StateDoor::admit_clients(const std::function<std::string()>& document, std::string& made) {
   if (is_deaf_ && !deaf_until_.passed()) return;
   is_deaf_ = false;
-  while (clients_.size() < kMostClients) {
+  // As many as the queue may hold; the service has other work, too.
+  for (int turn = 0; turn < kBacklog && has_room(); ++turn) {
     Socket socket(::accept4(socket_.descriptor(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (!socket.is_open()) {
       is_deaf_ = errno != EAGAIN && errno != EINTR && errno != ECONNABORTED;
@@ -154,6 +183,9 @@ void StateDoor::admit_clients() {
     auto client = std::make_unique<Client>();
     client->socket = std::move(socket);
     client->deadline = Deadline::in_ms(kPatienceMs);
+    // Who asks as it comes in is answered before anybody has to go for it.
+    if (!advance(*client, document, made)) continue;
+    if (clients_.size() >= kMostClients && !make_room(document, made)) continue;
     clients_.push_back(std::move(client));
   }
 }

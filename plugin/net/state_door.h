@@ -4,7 +4,8 @@
 //   anything else                              {"format":1,"error":"..."}
 //
 // Belongs to the service's thread. Nothing here waits: a client that is slow, silent or confused has two seconds, and
-// there are eight of them at most; the next ones wait in the socket's queue.
+// there are 32 of them at most. Where more come, the one that has been silent longest goes, so that nobody who asks
+// waits for those who do not; only where all of them wait to read their answers do the next ones stay in the queue.
 //
 // Where: <folder>/state.<pid>, the folder /tmp/meshbed-<uid>/ unless NCCL_MESH_STATE_SOCKET names another one. It must
 // be ours and nobody else's to write into. "@" instead of a folder: an abstract name, "@meshbed-<uid>/state.<pid>", for
@@ -44,12 +45,16 @@ class StateRequestLine {
 
 class StateDoor {
  public:
-  static constexpr std::size_t kMostClients = 8;
+  /// So many would have to come between the connect and the request of one who asks, for it to be sent away.
+  static constexpr std::size_t kMostClients = 32;
   static constexpr std::int64_t kPatienceMs = 2000;
 
   /// `setting`: of NCCL_MESH_STATE_SOCKET. A socket that a dead process left behind is replaced; where the name is
   /// taken by a living one (two libraries in one process, two containers with one /tmp) the next of nine is used.
   static Result<std::unique_ptr<StateDoor>> open(const std::string& setting, std::int64_t pid);
+  /// Where that place cannot be, at the one without a setting; `problem` then says why, empty otherwise.
+  static Result<std::unique_ptr<StateDoor>> open_somewhere(const std::string& setting, std::int64_t pid,
+                                                           std::string& problem);
   /// Takes the socket's name away.
   ~StateDoor();
   StateDoor(const StateDoor&) = delete;
@@ -73,7 +78,11 @@ class StateDoor {
     std::size_t sent = 0;
   };
   StateDoor() = default;
-  void admit_clients();
+  void admit_clients(const std::function<std::string()>& document, std::string& made);
+  /// There is room for one more, or somebody who must make room.
+  bool has_room() const;
+  /// Sends the client away that has been silent longest, unless it has asked by now; false: there is none.
+  bool make_room(const std::function<std::string()>& document, std::string& made);
   /// False: done with.
   bool advance(Client& client, const std::function<std::string()>& document, std::string& made);
   bool read_request(Client& client, const std::function<std::string()>& document, std::string& made);

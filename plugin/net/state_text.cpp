@@ -1,3 +1,4 @@
+#include "plugin/base/counted.h"
 #include "plugin/net/json_text.h"
 #include "plugin/net/state.h"
 
@@ -131,8 +132,8 @@ std::string line_of(const ConnectionState& connection) {
   std::string line = direction + text_of(connection.ours) + (connection.sends ? " -> " : " <- ") +
                      text_of(connection.theirs) + " (" + connection.way + "): " + connection.phase + ", " +
                      std::to_string(connection.posted) + " posted, " + std::to_string(connection.done) + " done, " +
-                     std::to_string(connection.bytes) + " bytes";
-  if (connection.changes > 0) line += ", changed its chain " + std::to_string(connection.changes) + " times";
+                     counted(connection.bytes, "byte");
+  if (connection.changes > 0) line += ", changed its chain " + counted(connection.changes, "time");
   if (connection.quiet_ms != kUnknown) line += ", quiet for " + std::to_string(connection.quiet_ms) + " ms";
   if (!connection.waits_for.empty()) line += "; waits for " + connection.waits_for;
   if (!connection.reason.empty()) line += "; " + connection.reason;
@@ -186,7 +187,7 @@ std::vector<std::string> to_lines(const ProcessState& state) {
   for (const HandshakeState& handshake : state.handshakes) lines.push_back(line_of(handshake));
   for (const CircuitState& circuit : state.circuits) {
     lines.push_back("circuit " + circuit.name + ": " + std::to_string(circuit.pieces) + " pieces, " +
-                    std::to_string(circuit.bytes) + " bytes, " + std::to_string(circuit.held) + " held, " +
+                    counted(circuit.bytes, "byte") + ", " + std::to_string(circuit.held) + " held, " +
                     std::to_string(circuit.credits) + " credits" +
                     (circuit.waits_for.empty() ? "" : "; waits for " + circuit.waits_for));
   }

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include "plugin/base/counted.h"
 #include "plugin/base/log.h"
 #include "plugin/net/memory.h"
 
@@ -148,8 +149,8 @@ void TcpReceiveConnection::take_in(const TcpFrame& frame) {
     case TcpFrameType::kHello:
       return;
     case TcpFrameType::kRefuse:
-      fail(describe(ErrorCode::kRemote, "the peer's message of " + std::to_string(frame.length_bytes) +
-                                            " bytes is longer than this receive; the connection ends here"));
+      fail(describe(ErrorCode::kRemote, "the peer's message of " + counted(frame.length_bytes, "byte") +
+                                            " is longer than this receive; the connection ends here"));
       return;
     case TcpFrameType::kAnnounce:
       break;
@@ -165,8 +166,7 @@ void TcpReceiveConnection::begin_message(const TcpFrame& frame) {
                        frame.number - slot.request->group == frame.part && frame.parts == slot.request->parts;
   if (!in_turn || frame.tag != slot.tag) return fail_peer("a message out of turn");
   if (frame.length_bytes > slot.capacity_bytes) {
-    return fail_peer(std::to_string(frame.length_bytes) + " bytes for a receive of " +
-                     std::to_string(slot.capacity_bytes));
+    return fail_peer(counted(frame.length_bytes, "byte") + " for a receive of " + std::to_string(slot.capacity_bytes));
   }
   in_body_ = true;
   body_entry_ = frame.number;

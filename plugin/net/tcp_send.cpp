@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstring>
 
+#include "plugin/base/counted.h"
 #include "plugin/base/log.h"
 #include "plugin/net/memory.h"
 #include "plugin/net/tcp_network.h"
@@ -87,8 +88,7 @@ Result<void> TcpSendConnection::check_arguments(const SendArguments& send) {
   } else {
     return ok();
   }
-  Error error =
-      describe(ErrorCode::kInvalidArgument, "a send of " + std::to_string(send.size_bytes) + " bytes " + problem);
+  Error error = describe(ErrorCode::kInvalidArgument, "a send of " + counted(send.size_bytes, "byte") + " " + problem);
   error.scope = Scope::kRequest;
   MESHBED_WARN("%s", error.text.c_str());
   return error;
@@ -112,8 +112,8 @@ Result<Request*> TcpSendConnection::refuse_oversized(const SendArguments& send, 
   control_left_ = kTcpFrameBytes;
   write_control();
   return keep_failure(describe(ErrorCode::kInvalidArgument,
-                               "a send of " + std::to_string(send.size_bytes) + " bytes meets a receive of " +
-                                   std::to_string(slot.capacity_bytes) + " bytes (tag " + std::to_string(send.tag) +
+                               "a send of " + counted(send.size_bytes, "byte") + " meets a receive of " +
+                                   counted(slot.capacity_bytes, "byte") + " (tag " + std::to_string(send.tag) +
                                    "): nothing is cut off, the connection ends here"));
 }
 

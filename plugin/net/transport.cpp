@@ -7,6 +7,7 @@
 #include <string>
 
 #include "plugin/base/check.h"
+#include "plugin/base/counted.h"
 #include "plugin/base/log.h"
 #include "plugin/net/clock.h"
 #include "plugin/net/listener.h"
@@ -119,7 +120,8 @@ void Transport::log_summary() const {
             std::to_string(nic.rate_mbps / 1000) + " Gb/s " + (nic.link_up ? "up" : "down");
     for (const IpPrefix& address : nic.addresses) text += " " + to_text(address);
   }
-  MESHBED_INFO("Mesh %s: %zu NICs: %s", kVersionText, nics_.size(), text.empty() ? "none" : text.c_str());
+  MESHBED_INFO("Mesh %s: %s: %s", kVersionText, counted(nics_.size(), "NIC").c_str(),
+               text.empty() ? "none" : text.c_str());
   const bool by_dma_buf = device_memory_.without_dma_buf.empty(), by_peer = device_memory_.without_peer_memory.empty();
   if (!by_dma_buf && !by_peer) return;
   MESHBED_INFO("GPU memory is registered %s%s%s", by_dma_buf ? "as dma-buf" : "", by_dma_buf && by_peer ? " and " : "",
@@ -247,7 +249,9 @@ std::uint64_t Transport::random() {
 
 Result<void> Transport::check_dev(int dev) const {
   if (dev >= 0 && static_cast<std::size_t>(dev) < nics_.size()) return ok();
-  return invalid("there is no device " + std::to_string(dev) + ", only " + std::to_string(nics_.size()));
+  if (nics_.empty()) return invalid("there is no device " + std::to_string(dev) + ", for there is none at all");
+  return invalid("there is no device " + std::to_string(dev) + ": they are numbered from 0 to " +
+                 std::to_string(nics_.size() - 1));
 }
 
 bool Transport::wait_for_others() { return !service_ || service_->wait_for_others(); }

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "plugin/base/check.h"
+#include "plugin/base/counted.h"
 
 namespace meshbed::verbs {
 namespace {
@@ -18,7 +19,7 @@ constexpr int kAccess = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_A
 std::uintptr_t page_bytes() { return static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE)); }
 
 Error registration_error(std::size_t size_bytes, int error_number) {
-  std::string text = "cannot register " + std::to_string(size_bytes) + " bytes: " + std::strerror(error_number);
+  std::string text = "cannot register " + counted(size_bytes, "byte") + ": " + std::strerror(error_number);
   if (error_number == ENOMEM) text += "; look at the locked-memory limit (ulimit -l) and at the device's max_mr";
   return {.code = ErrorCode::kSystem, .scope = Scope::kRequest, .text = std::move(text), .os_errno = error_number};
 }
@@ -98,7 +99,7 @@ Result<MrPointer> RegistrationCache::register_dma_buf(std::uintptr_t start, std:
   if (mr == nullptr) mr = attempt(kAccess);
   if (mr == nullptr) {
     Error error = registration_error(size_bytes, errno);
-    error.text += "; they are " + std::to_string(source.offset_bytes) + " bytes into the dma-buf of descriptor " +
+    error.text += "; they are " + counted(source.offset_bytes, "byte") + " into the dma-buf of descriptor " +
                   std::to_string(source.descriptor);
     return error;
   }

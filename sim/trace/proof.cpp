@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "plugin/base/counted.h"
+
 namespace meshbed::sim {
 namespace {
 
@@ -49,7 +51,8 @@ Proof bytes_conserved(const std::vector<Link>& links) {
   if (total_bytes == 0) return nothing_to_check(name, "no link carried anything");
   // A queue pair that was given up leaves packets on a slow link, which nobody waits for.
   const std::string left = left_bytes > 0 ? fmt::format(", {} more under way at the end", left_bytes) : "";
-  return {name, true, fmt::format("{} wire bytes over {} links{}", total_bytes, links.size(), left)};
+  return {name, true,
+          fmt::format("{} over {}{}", counted(total_bytes, "wire byte"), counted(links.size(), "link"), left)};
 }
 
 Proof utilisation_possible(const std::vector<Link>& links, Picoseconds elapsed_ps, std::uint64_t transfers) {
@@ -83,10 +86,10 @@ Proof sends_matched(const MessageTotals& totals, std::uint64_t in_flight) {
   if (totals.unmatched > 0) {
     return {name, false, fmt::format("{} of {}: {}", totals.unmatched, totals.messages, totals.first_unmatched)};
   }
-  if (in_flight > 0) return {name, false, fmt::format("{} messages posted and never completed", in_flight)};
+  if (in_flight > 0) return {name, false, fmt::format("{} posted and never completed", counted(in_flight, "message"))};
   if (totals.messages == 0) return nothing_to_check(name, "no message was sent");
   return {name, true,
-          fmt::format("{} messages, {} acknowledged, {} retransmitted", totals.messages, totals.succeeded,
+          fmt::format("{}, {} acknowledged, {} retransmitted", counted(totals.messages, "message"), totals.succeeded,
                       totals.retransmitted)};
 }
 
@@ -96,13 +99,13 @@ Proof subnets_true(const models::Cluster& cluster, const std::map<PairKey, PairU
     if (key.source == key.destination) continue;  // loopback within the port, between ranks of one node
     if (!joined(cluster, key.source, key.destination)) {
       return {name, false,
-              fmt::format("{} messages from rank {} {} to rank {} {}: no cable or switch joins them", usage.messages,
-                          key.source_rank, endpoint_name(cluster, key.source), key.destination_rank,
-                          endpoint_name(cluster, key.destination))};
+              fmt::format("{} from rank {} {} to rank {} {}: no cable or switch joins them",
+                          counted(usage.messages, "message"), key.source_rank, endpoint_name(cluster, key.source),
+                          key.destination_rank, endpoint_name(cluster, key.destination))};
     }
   }
   if (pairs.empty()) return nothing_to_check(name, "no message was sent");
-  return {name, true, fmt::format("{} pairs of ports, each on one cable or switch", pairs.size())};
+  return {name, true, fmt::format("{}, each on one cable or switch", counted(pairs.size(), "pair") + " of ports")};
 }
 
 Proof data_right(std::uint64_t wrong, std::uint64_t checked, bool checks_expected) {
@@ -110,7 +113,7 @@ Proof data_right(std::uint64_t wrong, std::uint64_t checked, bool checks_expecte
   if (wrong > 0) return {name, false, fmt::format("{} of {} elements are wrong", wrong, checked)};
   if (checks_expected && checked == 0) return {name, false, "nothing was checked"};
   if (checked == 0) return nothing_to_check(name, "no element was to be checked");
-  return {name, true, fmt::format("{} elements checked", checked)};
+  return {name, true, fmt::format("{} checked", counted(checked, "element"))};
 }
 
 Proof same_file(std::string_view sha256_on_disk, std::string_view sha256_as_loaded) {

@@ -3,6 +3,7 @@
 #include <set>
 #include <string>
 
+#include "plugin/base/counted.h"
 #include "plugin/base/log.h"
 #include "plugin/base/prng.h"
 #include "plugin/base/result.h"
@@ -11,6 +12,13 @@
 using namespace meshbed;
 
 TEST_CASE("4 KiB at 400 Gb/s take 81 920 ps") { CHECK(wire_time_ps(4 * kKiB, 400'000'000'000) == 81'920); }
+
+TEST_CASE("one thing is one thing, and none are several") {
+  CHECK(counted(0, "cable") == "0 cables");
+  CHECK(counted(1, "cable") == "1 cable");
+  CHECK(counted(2, "switch") == "2 switches");
+  CHECK(counted(2, "path") == "2 paths");
+}
 
 TEST_CASE("wire time neither overflows nor loses picoseconds at a tebibyte") {
   CHECK(wire_time_ps(1024 * kGiB, 100'000'000'000) == static_cast<Picoseconds>(1024 * kGiB) * 80);

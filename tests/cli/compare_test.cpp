@@ -262,7 +262,7 @@ TEST_CASE("the first message that differs is named: by its size, its opcode, its
   CHECK(differences(sim, {message(17, 0, 64)})
             .at(0)
             .find("message 1: sim has RDMA_WRITE_WITH_IMM of 128 bytes, emu has "
-                  "nothing more (1 messages)") != std::string::npos);
+                  "nothing more (1 message)") != std::string::npos);
   CHECK(differences({}, sim).at(0).find("message 0: sim has nothing more (0 messages), emu has") != std::string::npos);
 }
 

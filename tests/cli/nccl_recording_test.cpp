@@ -92,7 +92,7 @@ TEST_CASE("a recording that is wrong is refused with its line") {
   CHECK(starts(
       error_of(kMeta +
                R"({"rank": 0, "thread": "progress", "call": "isend", "comm": 0, "req": 1, "size": 1, "tag": 0})"),
-      "calls.jsonl: 1 requests never finish"));
+      "calls.jsonl: 1 request without an end"));
   CHECK(starts(
       error_of(
           kMeta +

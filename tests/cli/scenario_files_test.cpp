@@ -95,6 +95,13 @@ TEST_CASE("ring4, line4, pair, pair-dual-rail, switch16 and switch64 have their 
   CHECK(read("ring4-refused").expect.error == "no path");
 }
 
+TEST_CASE("the relayed shapes do not time the making of their connections") {
+  for (const char* name : {"line4", "star5", "partial5", "ring4-diagonal", "ring4-alltoall"}) {
+    CAPTURE(name);
+    CHECK(read(name).workload.warmup >= 1);
+  }
+}
+
 TEST_CASE("triangle-two-channels: one channel a device, and node1 counts its devices backwards") {
   const Scenario scenario = read("triangle-two-channels");
   CHECK(scenario.workload.channel_devices == std::vector<int>{0, 1});

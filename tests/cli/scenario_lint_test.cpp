@@ -48,7 +48,23 @@ TEST_CASE("ends that differ in MTU, rate or prefix length are findings") {
   CHECK(findings_of(kPair, {"cable.node0-node1.rate=200Gb/s"}) ==
         Lines{"cable 'node0-node1' is set to 200 Gb/s, above its ports' 100 Gb/s"});
   CHECK(findings_of(kPair, {R"(node.node1.nic.rocep1s0f0.addresses=["192.168.100.2/16"])"}) ==
-        Lines{"cable 'node0-node1': its ends have prefix lengths /24 and /16; they must be equal"});
+        Lines{"cable 'node0-node1': the subnets of 192.168.100.1/24 (node0/rocep1s0f0) and 192.168.100.2/16 "
+              "(node1/rocep1s0f0) overlap, but have different prefix lengths; they must be equal"});
+  // One finding for one mistake: that nothing passes is its consequence, and the cable is the right one.
+  const Lines half_way = findings_of(kPair, {R"(node.node1.nic.rocep1s0f0.addresses=["192.168.100.130/25"])"});
+  REQUIRE_FALSE(half_way.empty());
+  for (const std::string& finding : half_way) CHECK(finding.find("joins different subnets") == std::string::npos);
+  CHECK(half_way[0].find("only one end finds the other in its own, and nothing can pass over it") != std::string::npos);
+}
+
+TEST_CASE("variables that the plugin would warn of are findings, each once, unless another plugin reads them") {
+  CHECK(findings_of(kTriangle, {"environment.NCCL_MESH_MAX_RELAY_HOPS=9"}) ==
+        Lines{"environment: NCCL_MESH_MAX_RELAY_HOPS=9 is not a number from 0 to 8: using 8 (as NCCL_MESH_MAX_HOPS)"});
+  CHECK(findings_of(kTriangle, {"environment.NCCL_MESH_RELAYS=0"}) ==
+        Lines{"environment: NCCL_MESH_RELAYS is no variable of the mesh plugin; meshbed env lists them"});
+  CHECK(findings_of(kTriangle, {R"(environment.NCCL_IB_HCA="rocep1s0f0,,rocep1s0f1")"}) ==
+        Lines{"environment: NCCL_IB_HCA=rocep1s0f0,,rocep1s0f1: element 2 is empty, and left out"});
+  CHECK(findings_of(kTriangle, {"environment.NCCL_MESH_RELAYS=0", "workload.net_plugin=libother.so"}).empty());
 }
 
 TEST_CASE("NICs that are down, without cable, without address or without a RoCE v2 GID are findings") {
@@ -111,7 +127,7 @@ TEST_CASE("a net plugin that is not there is a finding; one that the loader look
   CHECK(findings_of(kTriangle, {"workload.net_plugin=mesh"}).empty());
 }
 
-TEST_CASE("lint: exit 0 for clean files, 1 for findings and errors, 2 for no file") {
+TEST_CASE("lint: exit 0 for clean files, 1 for findings and errors; no file is wrong usage") {
   const auto lint = [](const Lines& arguments, std::string& output) {
     std::ostringstream out;
     std::ostringstream err;
@@ -127,7 +143,7 @@ TEST_CASE("lint: exit 0 for clean files, 1 for findings and errors, 2 for no fil
   CHECK(lint({"/no/such.toml", kScenarios + "pair.toml"}, output) == 1);
   CHECK(output.find("/no/such.toml: there is no such file\n") == 0);
   CHECK(output.find("2 files, 1 finding\n") != std::string::npos);
-  CHECK(lint({}, output) == 2);
+  CHECK_THROWS_WITH(lint({}, output), "lint: name at least one scenario file");
   CHECK(lint({"--help"}, output) == 0);
   CHECK(output.find("usage: meshbed lint") == 0);
   CHECK(lint({"--dictionary"}, output) == 0);

@@ -99,6 +99,19 @@ TEST_CASE("topo check puts further rails below their pair, and crossed cables at
         std::string::npos);
 }
 
+TEST_CASE("topo check files a wrong prefix length under what it is, with both addresses, and no cable under crossed") {
+  const std::string report =
+      topology_report(make("ring", 2, {R"(node.node1.nic.rocep1s0f0.addresses=["192.168.100.130/25"])"}), false);
+  CHECK(report.find("Crossed") == std::string::npos);
+  CHECK_MESSAGE(
+      report.find(
+          "Wrong prefix lengths: 1. The two ends' subnets overlap, but only one end finds the other in its own;\n"
+          "nothing can pass until both have the same prefix length.\n"
+          "  node0-node1  node0/rocep1s0f0  192.168.100.1/24  node1/rocep1s0f0  192.168.100.130/25\n") !=
+          std::string::npos,
+      report);
+}
+
 TEST_CASE("topo check summarises large clusters, and --all does not") {
   const Scenario scenario = make("ring", 100);
   const std::string report = topology_report(scenario, false);
@@ -218,7 +231,7 @@ TEST_CASE("topo: exit 0, 1 for a crossed cable, 2 for wrong usage; draw writes t
     CHECK_MESSAGE(output.find("meshbed: topo: " + why + "; usage: ") == 0, output);
   };
   const std::string pair = kScenarios + "pair.toml";
-  refused({}, "check, draw or rules?");
+  refused({}, "say check, draw or rules");
   refused({"paint", pair}, "there is no \"paint\"");
   refused({"draw"}, "FILE is missing");
   refused({"check", pair, "-o", "x.svg"}, "--output is for draw only");

@@ -1,5 +1,4 @@
 // How slices travel: lines of data and flags, by themselves, and through the engine.
-#include "plugin/coll/communicator.h"
 #include "plugin/coll/protocol.h"
 
 #include <doctest/doctest.h>
@@ -10,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "plugin/coll/communicator.h"
 #include "tests/coll/rank_threads.h"
 
 using namespace meshbed;
@@ -145,6 +145,30 @@ TEST_CASE("in lines ranks that call with different counts are told, where the co
           if (rank == 1) CHECK(result == MESHCOLL_NET);
           if (rank == 1)
             CHECK_MESSAGE(contains(error_of(comm), "do both ranks call the same operation"), error_of(comm));
+        });
+  }
+}
+
+TEST_CASE("in lines the pairs of a group share a connection, whichever has the longest messages") {
+  loopback::configure({});
+  for (const char* protocol : {"ll", "ll128"}) {
+    run_ranks(
+        2, [protocol](meshcoll_options& options) { options.protocol = protocol; },
+        [](meshcoll_comm* comm, int rank) {
+          const std::array<std::size_t, 3> counts = {20'000, 3, 500};
+          std::vector<std::vector<float>> out, in;
+          CHECK(meshcoll_group_start(comm) == MESHCOLL_OK);
+          for (const std::size_t count : counts) {
+            out.emplace_back(count, static_cast<float>(count + static_cast<std::size_t>(rank)));
+            in.emplace_back(count);
+            CHECK(meshcoll_send_recv(comm, out.back().data(), count, 1 - rank, in.back().data(), count, 1 - rank,
+                                     MESHCOLL_FLOAT32) == MESHCOLL_OK);
+          }
+          CHECK(meshcoll_group_end(comm, nullptr) == MESHCOLL_OK);
+          for (std::size_t pair = 0; pair < counts.size(); ++pair) {
+            const auto expected = static_cast<float>(counts[pair] + static_cast<std::size_t>(1 - rank));
+            CHECK(in[pair] == std::vector<float>(counts[pair], expected));
+          }
         });
   }
 }

@@ -66,6 +66,7 @@ int faulty_properties(int dev, PropertiesV12* props) {
   const int code = properties(dev, props);
   if (faulty("no host pointers")) props->ptrSupport = 0;
   if (faulty("other properties each time")) props->speed += ++calls;
+  if (faulty("no groups")) props->maxRecvs = 1;
   if (faulty("no physical device")) props->vProps.ndevs = 0;
   return code;
 }
@@ -222,6 +223,9 @@ int faulty_set_net_attr(void* context, NetAttr* attributes) {
   return faulty("attributes are refused") ? int{kNcclInvalidArgument} : set_net_attr(context, attributes);
 }
 
+// Looked at as the file is loaded: of the process's own environment, not of a scenario's.
+const bool entries_missing = faulty("entries are missing");
+
 }  // namespace
 
 const NetV12 ncclNetPlugin_v12 = {
@@ -237,7 +241,7 @@ const NetV12 ncclNetPlugin_v12 = {
     .deregMr = &dereg_mr,
     .isend = &faulty_isend,
     .irecv = &faulty_irecv,
-    .iflush = &faulty_iflush,
+    .iflush = entries_missing ? nullptr : &faulty_iflush,
     .test = &faulty_test,
     .closeSend = &faulty_close_send,
     .closeRecv = &faulty_close_receive,
@@ -246,5 +250,5 @@ const NetV12 ncclNetPlugin_v12 = {
     .irecvConsumed = nullptr,
     .makeVDevice = nullptr,
     .finalize = &finalize,
-    .setNetAttr = &faulty_set_net_attr,
+    .setNetAttr = entries_missing ? nullptr : &faulty_set_net_attr,
 };

@@ -102,9 +102,80 @@ TEST_CASE("a typo, a refused value and a value without effect cost one warning e
   CHECK(warnings_of("NCCL_SOCKET_IFNAME", "mgmt0").empty());
   CHECK(warnings_of("NCCL_IB_MERGE_NICS", "0").empty());
   CHECK(warnings_of("NCCL_IB_ADDR_FAMILY", "IPv4") ==
-        "NCCL_IB_ADDR_FAMILY=IPv4 is not AF_INET or AF_INET6: using none\n");
+        "NCCL_IB_ADDR_FAMILY=IPv4 is not AF_INET or AF_INET6: using the default (all)\n");
   CHECK(warnings_of("NCCL_IB_ADDR_RANGE", "10.0.0.0") ==
-        "NCCL_IB_ADDR_RANGE=10.0.0.0 is not an address with a prefix length: using none\n");
+        "NCCL_IB_ADDR_RANGE=10.0.0.0 is not an address with a prefix length: using the default (all)\n");
+}
+
+TEST_CASE("what is used in place of a refused value says what it means") {
+  CHECK(warnings_of("NCCL_MESH_MAX_RELAY_HOPS", "9") ==
+        "NCCL_MESH_MAX_RELAY_HOPS=9 is not a number from 0 to 8: using 8 (as NCCL_MESH_MAX_HOPS)\n");
+  CHECK(warnings_of("NCCL_MESH_TIMEOUT_SEC", "soon") ==
+        "NCCL_MESH_TIMEOUT_SEC=soon is not a number from 0 to 86400: using 0 (never)\n");
+  CHECK(warnings_of("NCCL_MESH_GID_INDEX", "256") ==
+        "NCCL_MESH_GID_INDEX=256 is not a number from -1 to 255: using -1 (none)\n");
+  CHECK(warnings_of("NCCL_SOCKET_FAMILY", "IPv6") ==
+        "NCCL_SOCKET_FAMILY=IPv6 is not AF_INET or AF_INET6: using the default (both, IPv4 first)\n");
+  CHECK(warnings_of("NCCL_IB_PKEY", "x") == "NCCL_IB_PKEY=x is not a number from 0 to 65535: using 0\n");
+}
+
+TEST_CASE("a malformed list costs one warning that names the bad part and what is made of it") {
+  struct Malformed {
+    const char* name;
+    const char* value;
+    const char* said;
+  };
+  const std::vector<Malformed> all{
+      {"NCCL_IB_HCA", "a,,b", "element 2 is empty, and left out"},
+      {"NCCL_IB_HCA", "a,", "element 2 is empty, and left out"},
+      {"NCCL_IB_HCA", ",", "element 1 is empty, and left out; element 2 is empty, and left out; nothing is let in"},
+      {"NCCL_IB_HCA", "^", "it names nothing, and is taken as if it were empty"},
+      {"NCCL_IB_HCA", "=", "it names nothing, and is taken as if it were empty"},
+      {"NCCL_IB_HCA", "^=", "it names nothing, and is taken as if it were empty"},
+      {"NCCL_IB_HCA", " ", "it names nothing, and is taken as if it were empty"},
+      {"NCCL_IB_HCA", "a:x", "\"a:x\" fits no port, for they are numbered from 1 to 255: \"x\""},
+      {"NCCL_IB_HCA", "a,b:0", "\"b:0\" fits no port, for they are numbered from 1 to 255: \"0\""},
+      {"NCCL_IB_HCA", "a:999:1", "\"a:999:1\" fits no port, for they are numbered from 1 to 255: \"999\""},
+      {"NCCL_IB_HCA", "a:", "\"a:\" has no port behind its colon, and fits all of them"},
+      {"NCCL_IB_HCA", "a,:1", "\":1\" has no name, and is left out"},
+      {"NCCL_IB_HCA", "a::x", "the rail of \"a::x\" is no number from 0 to 32767, and not taken"},
+      {"NCCL_IB_HCA", "a::1:2:3", "the plane of \"a::1:2:3\" is no number from 0 to 32767, and not taken"},
+      {"NCCL_IB_HCA", "a, b", "blanks around names do not count"},
+      {"NCCL_IB_HCA", "a b", "\"a b\" has a blank in it, and fits no name: commas separate names"},
+      {"NCCL_IB_HCA", "a,^b",
+       "the mark of \"^b\" counts at the beginning of the list only (^, =, or ^=): it fits no name"},
+      {"NCCL_SOCKET_IFNAME", "eth0,,eth1", "element 2 is empty, and left out"},
+      {"NCCL_SOCKET_IFNAME", "^", "it names nothing, and is taken as if it were empty"},
+      {"NCCL_SOCKET_IFNAME", "^,",
+       "element 1 is empty, and left out; element 2 is empty, and left out; nothing is "
+       "left out"},
+      {"NCCL_SOCKET_IFNAME", "=eth0, eth1 ", "blanks around names do not count"},
+  };
+  for (const Malformed& one : all) {
+    CAPTURE(one.value);
+    CHECK(warnings_of(one.name, one.value) == std::string(one.name) + "=" + one.value + ": " + one.said + "\n");
+  }
+  for (const char* good : {"mlx5", "^=a,b", "=a:1,b:255", "a:1:2:3", "b::1", "^mlx5_0:2", "a:1::7"}) {
+    CHECK_MESSAGE(warnings_of("NCCL_IB_HCA", good).empty(), good);
+  }
+  for (const char* good : {"eth", "=eth0,eth1", "^docker,lo", "eth0.100@x"}) {
+    CHECK_MESSAGE(warnings_of("NCCL_SOCKET_IFNAME", good).empty(), good);
+  }
+}
+
+TEST_CASE("a list means what its warnings say") {
+  CHECK(hca_allowed("a, b", "b", 1));
+  CHECK(hca_allowed(" =a ,b", "b", 1));
+  CHECK(hca_allowed("^", "a", 1));
+  CHECK(hca_allowed("^= ", "a", 1));
+  CHECK(hca_allowed("a:", "a", 2));
+  CHECK(hca_allowed("^,", "a", 1));
+  CHECK_FALSE(hca_allowed(",", "a", 1));
+  CHECK_FALSE(hca_allowed("a:999", "a", 1));
+  CHECK_FALSE(hca_allowed("a:x", "a", 1));
+  CHECK_FALSE(hca_allowed(":1", "a", 1));
+  CHECK(hca_choice("a::x", "a", 1).rail == -1);
+  CHECK(hca_choice("a::1:2:3", "a", 1).plane == -1);
 }
 
 TEST_CASE("NCCL's names that mean something here are effective, the others say why not") {

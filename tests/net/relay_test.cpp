@@ -324,6 +324,8 @@ TEST_CASE("a chain that is there and too long is named, with what would have it 
           "was found within 1 s: 5 nodes answered on UDP port 27180 (NCCL_MESH_RELAY_PORT); there is one of 5 cables: "
           "set NCCL_MESH_MAX_RELAY_HOPS=5 on all nodes",
           "never used");
+  refused(with(line(3), "NCCL_MESH_MAX_RELAY_HOPS", "1"), 2,
+          "no chain of at most 1 cable (NCCL_MESH_MAX_RELAY_HOPS) was found within 1 s: 2 nodes answered", "1 cables");
   refused(line(12), 11, "; there is one of 11 cables: more than 8 are never used, and a cable is needed that shortens",
           "set NCCL_MESH_MAX_RELAY_HOPS");
 }

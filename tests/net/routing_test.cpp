@@ -192,6 +192,21 @@ TEST_CASE("prefixes that disagree are no path, unless each still holds the other
   CHECK(route({nic("a0", {"10.0.0.1/24"})}, {nic("b0", {"10.0.0.2/26"})})->shared_bits == 24);
 }
 
+TEST_CASE("a wrong prefix length is named as such, with both addresses and what to change, from either end") {
+  const Node wide{nic("a0", {"10.0.0.1/24"})}, narrow{nic("b0", {"10.0.0.200/26"})};
+  const std::string remedy =
+      " overlap but have different prefix lengths: set the same length at both ends, or, where no cable joins them, "
+      "subnets that do not overlap";
+  const std::string from_wide = route(wide, narrow).error().text, from_narrow = route(narrow, wide).error().text;
+  CHECK_MESSAGE(
+      from_wide.find("the subnets of 10.0.0.1/24 on a0 and the peer's 10.0.0.200/26" + remedy) != std::string::npos,
+      from_wide);
+  CHECK_MESSAGE(
+      from_narrow.find("the subnets of 10.0.0.200/26 on b0 and the peer's 10.0.0.1/24" + remedy) != std::string::npos,
+      from_narrow);
+  CHECK(from_wide.find("a cable or a relay is needed") == std::string::npos);
+}
+
 TEST_CASE("an address without a GID is no path, and the refusal says so") {
   Node from{nic("a0", {cable(100, 1)})};
   from[0].gids.clear();

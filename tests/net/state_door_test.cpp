@@ -134,23 +134,62 @@ TEST_CASE("door: a client that does not read holds nobody up, and gets its answe
   CHECK(heard == large + "\n");
 }
 
-TEST_CASE("door: eight silent clients are let in and no more; the next one is served when one has gone") {
+TEST_CASE("door: who asks is answered at once, whoever else is there and says nothing; those silent longest go") {
   const auto door = open_door(folder("door_many"));
   std::vector<std::unique_ptr<Client>> silent;
-  for (std::size_t number = 0; number < StateDoor::kMostClients; ++number) {
+  const auto come = [&] {
     silent.push_back(std::make_unique<Client>(door->path()));
+    CHECK(silent.back()->connected);
+  };
+  // Before the door is looked at, and one by one; each time the last one asks.
+  for (int number = 0; number < 64; ++number) come();
+  Client after(door->path());
+  CHECK(after.connected);
+  after.say("state\n");
+  door->advance(kDocument);
+  CHECK(after.hear() == "{\"format\":1}\n");
+  // Those who were last to come may still speak.
+  silent.back()->say("state\n");
+  door->advance(kDocument);
+  CHECK(silent.back()->hear() == "{\"format\":1}\n");
+  silent.front()->hear();
+  CHECK(silent.front()->ended);
+  for (int number = 0; number < 64; ++number) {
+    come();
+    door->advance(kDocument);
+  }
+  std::vector<pollfd> watched;
+  door->watch(watched);
+  CHECK(watched.size() == 1 + StateDoor::kMostClients);
+}
+
+TEST_CASE("door: nobody who has asked goes for another; where all read slowly the next ones wait in the queue") {
+  const auto door = open_door(folder("door_readers"));
+  const std::string large(4 << 20, 'x');
+  const auto document = [&] { return large; };
+  std::vector<std::unique_ptr<Client>> readers;
+  for (std::size_t number = 0; number < StateDoor::kMostClients; ++number) {
+    readers.push_back(std::make_unique<Client>(door->path()));
+    readers.back()->say("state\n");
   }
   Client next(door->path());
   next.say("state\n");
-  door->advance(kDocument);
-  CHECK(next.hear().empty());
+  door->advance(document);
   std::vector<pollfd> watched;
   door->watch(watched);
   CHECK(watched.size() == StateDoor::kMostClients);  // not the door itself: it would never rest
-  silent.front().reset();
-  door->advance(kDocument);
-  door->advance(kDocument);
-  CHECK(next.hear() == "{\"format\":1}\n");
+  std::string heard;
+  for (int turn = 0; turn < 10'000 && !readers.front()->ended; ++turn) {
+    heard += readers.front()->hear();
+    door->advance(document);
+  }
+  CHECK(heard == large + "\n");
+  heard.clear();
+  for (int turn = 0; turn < 10'000 && !next.ended; ++turn) {
+    heard += next.hear();
+    door->advance(document);
+  }
+  CHECK(heard == large + "\n");
 }
 
 TEST_CASE("door: the name goes with the door; one that a dead process left is replaced, a living one's is not") {
@@ -191,11 +230,28 @@ TEST_CASE("door: a folder that others may write into, or that is none, is refuse
   REQUIRE_FALSE(link);
   CHECK(link.error().text.find("is no folder") != std::string::npos);
   CHECK_FALSE(StateDoor::open(parent + "/missing/folder", kPid));
-  CHECK_FALSE(StateDoor::open(parent + "/" + std::string(200, 'x'), kPid));
+  const std::string long_folder = parent + "/" + std::string(200, 'x');
+  const auto too_long = StateDoor::open(long_folder, kPid);
+  REQUIRE_FALSE(too_long);
+  CHECK(too_long.error().text == long_folder + "/state.4711: a socket's path has 107 bytes at most");
+  CHECK_FALSE(exists(long_folder));  // nothing is made for nothing
   const auto fresh = open_door(parent + "/fresh");
   struct stat status {};
   REQUIRE(::stat((parent + "/fresh").c_str(), &status) == 0);
   CHECK((status.st_mode & 0777) == 0700);
+}
+
+TEST_CASE("door: where the place that was asked for cannot be it is at the usual one, with the reason") {
+  const std::string parent = test::scratch_folder("door_elsewhere");
+  std::string problem;
+  const auto missing = StateDoor::open_somewhere(parent + "/missing/folder", ::getpid(), problem);
+  REQUIRE_MESSAGE(missing, missing.error().text);
+  CHECK(problem == parent + "/missing/folder/: cannot be made: No such file or directory");
+  CHECK((*missing)->path().find("/tmp/meshbed-" + std::to_string(::geteuid()) + "/state.") == 0);
+  const auto there = StateDoor::open_somewhere(parent + "/there", ::getpid(), problem);
+  REQUIRE_MESSAGE(there, there.error().text);
+  CHECK(problem.empty());
+  CHECK((*there)->path().find(parent + "/there/state.") == 0);
 }
 
 TEST_CASE("door: an abstract name needs no file system") {

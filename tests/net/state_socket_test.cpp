@@ -118,3 +118,12 @@ TEST_CASE("state socket: without an abstract name a simulated rank has none, and
   run_mesh(with(ring_cluster(2), "NCCL_MESH_STATE_SOCKET", "0"),
            [](MeshRank& rank) { CHECK(rank.infos().find("state") == std::string::npos); });
 }
+
+TEST_CASE("state socket: a place that was asked for and cannot be is one warning that says where it is instead") {
+  run_mesh(with(ring_cluster(2), "NCCL_MESH_STATE_SOCKET", "/nowhere/at/all"), [](MeshRank& rank) {
+    // In the simulated world no folder will do, that of the default neither.
+    const std::string& said = rank.warnings();
+    CHECK_MESSAGE(said.find("NCCL_MESH_STATE_SOCKET=/nowhere/at/all: ") != std::string::npos, said);
+    CHECK_MESSAGE(said.find(": using none") != std::string::npos, said);
+  });
+}

@@ -1,0 +1,25 @@
+#pragma once
+// A list of names, as NCCL_IB_HCA and NCCL_SOCKET_IFNAME have it: "[^][=]name,...". Pure.
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace meshbed {
+
+struct NameList {
+  bool excludes = false;                  // "^": those to leave out
+  bool whole_names = false;               // "=": else beginnings
+  std::vector<std::string_view> entries;  // without blanks around them; empty ones stand for nothing
+
+  /// `entry`, or the part of it that is a name, stands for `name`.
+  bool fits(std::string_view entry, std::string_view name) const;
+};
+
+/// No entries: nothing is named, whatever the marks say.
+NameList read_name_list(std::string_view text);
+
+/// What is wrong with the text, and what is made of it; empty: nothing is.
+std::string name_list_problem(std::string_view text);
+
+}  // namespace meshbed
