@@ -138,7 +138,7 @@ void require_writable(const std::string& option, const std::string& path, bool f
   if (!folder && (fs::is_directory(path, problem) || !fs::path(path).has_filename())) refuse(path, EISDIR);
   if (!folder && fs::exists(path, problem)) {
     if (access(path.c_str(), W_OK) != 0) refuse(path, errno);
-    return;
+    if (!fs::is_regular_file(path, problem)) return;  // which is replaced as a whole, in its folder
   }
   const fs::path place = folder ? fs::path(path) : fs::absolute(path).parent_path();
   fs::create_directories(place, problem);
@@ -164,7 +164,8 @@ void add_telemetry_options(po::options_description& options, TelemetryOptions& v
       ("prom-out", po::value(&values.prom_out)->value_name("FILE"),
        "sim: write what zernel's /metrics would say of these records")  //
       ("inspector-out", po::value(&values.inspector_out)->value_name("DIR"),
-       "sim: write JSON lines as NCCL's Inspector plugin does, DIR/<node>-pid<process>.log for each rank");
+       "sim: write JSON lines as NCCL's Inspector plugin does, DIR/<node>-pid<process>.log for each rank; those of an "
+       "earlier run there are replaced");
 }
 
 void check_telemetry_options(const TelemetryOptions& options, const std::string& world) {
@@ -202,6 +203,7 @@ void check_telemetry_options(const TelemetryOptions& options, const std::string&
   }
   require_writable("--prom-out", options.prom_out, false);
   require_writable("--inspector-out", options.inspector_out, true);
+  if (!options.inspector_out.empty()) check_inspector_folder(options.inspector_out);
 }
 
 zernel::Streams zernel_streams(const Scenario& scenario, const RunResult& result, const TelemetryOptions& options) {
@@ -222,7 +224,13 @@ void write_telemetry(const TelemetryOptions& options, const Scenario& scenario, 
   }
   // A reader of the pipe may leave: an error like any other then, and the other files are there already.
   std::signal(SIGPIPE, SIG_IGN);
-  if (!options.inspector_out.empty()) write_inspector_logs(scenario, result, options.inspector_out);
+  if (!options.inspector_out.empty()) {
+    const int replaced = write_inspector_logs(scenario, result, options.inspector_out);
+    if (replaced > 0) {
+      err << fmt::format("meshbed: {}: {} Inspector logs of an earlier run were replaced\n", options.inspector_out,
+                         replaced);
+    }
+  }
   if (!options.zernel_out.empty() || !options.prom_out.empty()) {
     const zernel::Streams streams = zernel_streams(scenario, result, options);
     if (!options.prom_out.empty()) write_text_file(options.prom_out, zernel::Metrics(streams).prometheus());

@@ -160,7 +160,7 @@ TEST_CASE("without a limit a peer that has died, or left, ends the wait for it a
   one.join();
 
   run_ranks(
-      2, [](meshcoll_options& options) { options.connect_timeout_ms = 60000; },
+      2, [](meshcoll_options& options) { options.connect_timeout_ms = 6000; },
       [](meshcoll_comm* comm, int rank) {
         if (rank == 1) return;
         float value = 1;

@@ -5,9 +5,13 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <sstream>
+#include <vector>
 
 #include "cli/files.h"
 #include "cli/zernel_metrics.h"
@@ -126,6 +130,78 @@ TEST_CASE("the triangle's records add up to its summary, and its digest is the o
   CHECK(perf.at("coll_msg_size_bytes") == done.summary.at("bytes"));
   CHECK(perf.at("coll_exec_time_us").get<double>() <= done.summary.at("time_ns").get<double>() / 1e3);
   CHECK(perf.at("coll_busbw_gbs").get<double>() >= done.summary.at("busbw_GBps").get<double>() * (1 - 1e-6));
+}
+
+TEST_CASE("files are replaced as a whole: who reads an old one goes on with it, and nothing else stays beside") {
+  const std::string folder = run("telemetry_replaced", "pair").folder;
+  struct Reader {
+    std::string path, before;
+    std::ifstream file;
+  };
+  std::vector<Reader> readers;
+  for (const char* name : {"/zernel/nccl.zev", "/metrics.prom", "/inspector/node0-pid10000.log"}) {
+    readers.push_back({folder + name, read_text_file(folder + name), std::ifstream(folder + name, std::ios::binary)});
+  }
+  const CommandResult again = command(
+      fmt::format("run {0} --no-trace --results '{1}/results' --zernel-out '{1}/zernel' --prom-out '{1}/metrics.prom' "
+                  "--inspector-out '{1}/inspector' --set workload.bytes=2K --set expect.max_over_bound=1000 2>&1",
+                  scenario_file("pair"), folder));
+  REQUIRE_MESSAGE(again.status == 0, again.output);
+  for (Reader& reader : readers) {
+    CAPTURE(reader.path);
+    const std::string read((std::istreambuf_iterator<char>(reader.file)), {});
+    CHECK(read == reader.before);
+    CHECK(read_text_file(reader.path) != reader.before);
+  }
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
+    CHECK(entry.path().filename().string().front() != '.');
+  }
+}
+
+TEST_CASE("a link stays one, and the file behind it is replaced; a pipe is written as it comes") {
+  const std::string folder = scratch_folder("telemetry_links");
+  write_text_file(folder + "/file", "old");
+  std::filesystem::create_symlink("file", folder + "/link");
+  write_text_file(folder + "/link", "new");
+  CHECK(std::filesystem::is_symlink(folder + "/link"));
+  CHECK(read_text_file(folder + "/file") == "new");
+  const CommandResult piped = run_command_line(
+      fmt::format("mkfifo '{1}/pipe'; wc -c < '{1}/pipe' & {2} run {0} --no-trace --results '{1}/results' --zernel-out "
+                  "'{1}/pipe' > /dev/null 2>&1; wait",
+                  scenario_file("pair"), folder, meshbed_program()));
+  CHECK(std::filesystem::is_fifo(folder + "/pipe"));
+  CHECK(std::stoi(piped.output) > 0);
+}
+
+TEST_CASE("a disk that fills up takes nothing from the file that was there") {
+  const std::string folder = scratch_folder("telemetry_kept");
+  write_text_file(folder + "/file", "old");
+  {
+    ReplacingFile file(folder + "/file");
+    file.stream() << "half of a new";
+  }
+  CHECK(read_text_file(folder + "/file") == "old");
+  CHECK(std::distance(std::filesystem::directory_iterator(folder), {}) == 1);
+}
+
+TEST_CASE("Inspector logs of an earlier run of ours are replaced, and anything else's are refused before the run") {
+  const std::string folder = scratch_folder("telemetry_stale");
+  const auto run_into = [&](const std::string& scenario) {
+    return command(fmt::format("run {0} --no-trace --results '{1}/results' --inspector-out '{1}/logs' 2>&1 > /dev/null",
+                               scenario_file(scenario), folder));
+  };
+  CHECK(run_into("ring4").output.empty());
+  const CommandResult second = run_into("pair");
+  CHECK(second.status == 0);
+  CHECK(second.output == "meshbed: " + folder + "/logs: 4 Inspector logs of an earlier run were replaced\n");
+  std::set<std::string> logs;
+  for (const auto& entry : std::filesystem::directory_iterator(folder + "/logs")) logs.insert(entry.path().filename());
+  CHECK(logs == std::set<std::string>{"node0-pid10000.log", "node1-pid11000.log"});
+  write_text_file(folder + "/logs/gpu7-pid4711.log", "{\"metadata\":{\"rec_mechanism\":\"nccl_inspector\"}}\n");
+  const CommandResult third = run_into("pair");
+  CHECK(third.status == 2);
+  CHECK(has(third.output, "/logs/gpu7-pid4711.log is an Inspector log of something else"));
+  CHECK(std::filesystem::exists(folder + "/logs/gpu7-pid4711.log"));
 }
 
 TEST_CASE("the same run writes the same bytes") {
