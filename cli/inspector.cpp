@@ -5,12 +5,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <ostream>
 #include <regex>
-#include <set>
 #include <stdexcept>
 #include <vector>
 
@@ -86,6 +86,9 @@ ordered_json line_start(const Scenario& scenario, const RunResult& result, int r
   constexpr std::int64_t kMicrosecondsPerSecond = 1'000'000;
   const int ranks = ranks_of(scenario);
   const std::string communicator = fmt::format("{} {}", scenario.name, scenario.seed);
+  const std::int64_t now_us = result.world == "sim" ? sim::kRealtimeStartSeconds * kMicrosecondsPerSecond +
+                                                          result.simulation.elapsed_ps / kPicosecondsPerMicrosecond
+                                                    : std::time(nullptr) * kMicrosecondsPerSecond;
   return {{"header",
            {{"id", fmt::format("{:#x}", XXH3_64bits(communicator.data(), communicator.size()))},
             {"comm_name", scenario.name},
@@ -96,8 +99,7 @@ ordered_json line_start(const Scenario& scenario, const RunResult& result, int r
            {{"inspector_output_format_version", "v4.2"},
             {"git_rev", ""},
             {"rec_mechanism", kMechanism},
-            {"dump_timestamp_us", sim::kRealtimeStartSeconds * kMicrosecondsPerSecond +
-                                      result.simulation.elapsed_ps / kPicosecondsPerMicrosecond},
+            {"dump_timestamp_us", now_us},
             {"hostname", node_name(scenario, rank)},
             {"pid", process_of(result, rank)}}}};
 }
@@ -174,12 +176,20 @@ void check_inspector_folder(const std::string& folder) {
   }
 }
 
-int write_inspector_logs(const Scenario& scenario, const RunResult& result, const std::string& folder) {
-  std::set<std::string> earlier;
+EarlierLogs::EarlierLogs(const std::string& folder) {
   for (const std::string& log : logs_in(folder)) {
-    if (is_ours(log)) earlier.insert(log);
+    if (is_ours(log)) left_.insert(log);
   }
-  const int replaced = static_cast<int>(earlier.size());
+  count_ = static_cast<int>(left_.size());
+}
+
+int EarlierLogs::remove_others() {
+  for (const std::string& log : left_) fs::remove(log);
+  return count_;
+}
+
+int write_inspector_logs(const Scenario& scenario, const RunResult& result, const std::string& folder) {
+  EarlierLogs earlier(folder);
   for (int rank = 0; rank < ranks_of(scenario); ++rank) {
     const auto& times = result.calls.times;
     if (std::none_of(times.begin(), times.end(), [&](const CallTime& call) { return call.rank == rank; })) continue;
@@ -188,10 +198,9 @@ int write_inspector_logs(const Scenario& scenario, const RunResult& result, cons
     ReplacingFile file(log);
     write_inspector_log(scenario, result, rank, file.stream());
     file.publish();
-    earlier.erase(log);
+    earlier.replaced(log);
   }
-  for (const std::string& log : earlier) fs::remove(log);
-  return replaced;
+  return earlier.remove_others();
 }
 
 }  // namespace meshbed::cli

@@ -8,6 +8,7 @@
 // from the exact time; coll_exec_time_us is that time rounded down, and 0 below a microsecond.
 
 #include <iosfwd>
+#include <set>
 #include <string>
 
 #include "cli/result.h"
@@ -21,6 +22,20 @@ void write_inspector_log(const Scenario& scenario, const RunResult& result, int 
 /// Before the run: throws std::runtime_error where FOLDER has an Inspector log that we have not written: whoever reads
 /// the folder would take it for one of this run's.
 void check_inspector_folder(const std::string& folder);
+
+/// The logs of an earlier run of ours in a folder, of which nothing is to stay.
+class EarlierLogs {
+ public:
+  explicit EarlierLogs(const std::string& folder);
+  /// One of this run's is at `path`.
+  void replaced(const std::string& path) { left_.erase(path); }
+  /// How many there were.
+  int remove_others();
+
+ private:
+  std::set<std::string> left_;
+  int count_ = 0;
+};
 
 /// FOLDER/<node>-pid<process>.log for each rank that called anything. They replace all logs of an earlier run of ours:
 /// how many there were. Throws std::runtime_error.
