@@ -12,10 +12,10 @@
 #include <string_view>
 #include <vector>
 
+#include "plugin/base/thread_text.h"
 #include "plugin/coll/communicator.h"
 #include "plugin/coll/meetings.h"
 #include "plugin/coll/meshcoll.h"
-#include "plugin/coll/thread_text.h"
 
 struct meshcoll_comm {
   std::unique_ptr<meshbed::coll::Communicator> communicator;

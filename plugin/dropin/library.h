@@ -14,8 +14,8 @@
 #include <string>
 #include <vector>
 
+#include "plugin/base/thread_text.h"
 #include "plugin/coll/meshcoll.h"
-#include "plugin/coll/thread_text.h"
 #include "plugin/dropin/nccl.h"
 
 /// What an ncclComm_t points to.
@@ -99,7 +99,7 @@ class Library {
   bool has_key_ = false;
   std::array<const char*, kCallsMost> unsupported_{};  // whose WARN has been given
   std::array<char, kTextBytes> last_{};
-  coll::ThreadText texts_;
+  ThreadText texts_;
 };
 
 /// This copy's.

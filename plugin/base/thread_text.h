@@ -6,7 +6,7 @@
 
 #include <string_view>
 
-namespace meshbed::coll {
+namespace meshbed {
 
 class ThreadText {
  public:
@@ -24,4 +24,4 @@ class ThreadText {
   bool works_ = false;  // the process had a key left
 };
 
-}  // namespace meshbed::coll
+}  // namespace meshbed

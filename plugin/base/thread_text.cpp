@@ -1,9 +1,9 @@
-#include "plugin/coll/thread_text.h"
+#include "plugin/base/thread_text.h"
 
 #include <new>
 #include <string>
 
-namespace meshbed::coll {
+namespace meshbed {
 namespace {
 
 void destroy(void* text) { delete static_cast<std::string*>(text); }
@@ -31,4 +31,4 @@ const char* ThreadText::keep(std::string_view text) {
   }
 }
 
-}  // namespace meshbed::coll
+}  // namespace meshbed
