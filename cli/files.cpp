@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <openssl/evp.h>
+#include <unistd.h>
 
 #include <array>
 #include <cerrno>
@@ -40,17 +41,48 @@ std::string sha256_of_file(const std::string& path) {
   return text;
 }
 
-void write_text_file(const std::string& path, const std::string& text) {
-  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
+ReplacingFile::ReplacingFile(const std::string& path) : path_(path) {
+  namespace fs = std::filesystem;
   std::error_code problem;
-  if (!folder.empty()) std::filesystem::create_directories(folder, problem);
+  fs::path place = path;
+  if (place.has_parent_path()) fs::create_directories(place.parent_path(), problem);
+  const bool other = fs::exists(place, problem) && !fs::is_regular_file(place, problem);
+  if (!other) {
+    // Behind a link lies the file that others know.
+    const fs::path target = fs::weakly_canonical(place, problem);
+    if (!problem) place = target;
+    place.replace_filename(fmt::format(".{}.{}", place.filename().string(), getpid()));
+  }
+  written_ = place;
   errno = 0;
-  std::ofstream file(path, std::ios::binary);
-  file << text;
-  file.close();
-  if (file) return;
+  stream_.open(written_, std::ios::binary);
+}
+
+ReplacingFile::~ReplacingFile() {
+  std::error_code problem;
+  if (!written_.empty() && written_ != path_) std::filesystem::remove(written_, problem);
+}
+
+void ReplacingFile::publish() {
+  namespace fs = std::filesystem;
+  if (stream_.is_open()) errno = 0;  // else it says why not
+  stream_.close();
+  std::error_code problem;
+  if (!stream_) {
+    problem.assign(errno, std::generic_category());
+  } else if (written_ != path_) {
+    fs::rename(written_, fs::weakly_canonical(path_, problem), problem);
+    if (!problem) written_.clear();
+  }
+  if (stream_ && !problem) return;
   throw std::runtime_error(
-      fmt::format("cannot write {}: {}", path, errno != 0 ? std::strerror(errno) : "not all of it was taken"));
+      fmt::format("cannot write {}: {}", path_, problem ? problem.message() : "not all of it was taken"));
+}
+
+void write_text_file(const std::string& path, const std::string& text) {
+  ReplacingFile file(path);
+  file.stream() << text;
+  file.publish();
 }
 
 }  // namespace meshbed::cli

@@ -1,6 +1,7 @@
 #pragma once
 // Files: where the libraries that were built with this program lie, and what is in them.
 
+#include <fstream>
 #include <string>
 
 namespace meshbed::cli {
@@ -24,7 +25,27 @@ std::string sha256_of_file(const std::string& path);
 /// The whole file; throws std::runtime_error where it cannot be read.
 std::string read_text_file(const std::string& path);
 
-/// Creates the folders that are missing on the way; throws std::runtime_error.
+/// A file that takes the place of what is at its path as a whole, when it is published: a reader sees the old one or
+/// the new one, and one that has the old one open goes on with it. What is no file, as a pipe, is written as it comes.
+class ReplacingFile {
+ public:
+  /// Creates the folders that are missing on the way; throws std::runtime_error, as publish() does.
+  explicit ReplacingFile(const std::string& path);
+  /// What was not published was never there.
+  ~ReplacingFile();
+  ReplacingFile(const ReplacingFile&) = delete;
+  ReplacingFile& operator=(const ReplacingFile&) = delete;
+
+  std::ostream& stream() { return stream_; }
+  void publish();
+
+ private:
+  const std::string path_;
+  std::string written_;  // beside it, or the path itself
+  std::ofstream stream_;
+};
+
+/// One of those, with this text.
 void write_text_file(const std::string& path, const std::string& text);
 
 }  // namespace meshbed::cli

@@ -1,6 +1,7 @@
 #include "cli/metal.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -33,6 +34,7 @@ Result<void> share_findings(MetalHost& host, const Gathering& gathering, RunResu
     const nlohmann::json findings{{"workload", run.findings()},
                                   {"cpu_s", result.cpu_s},
                                   {"peak_rss_bytes", result.peak_rss_bytes},
+                                  {"pid", getpid()},
                                   {"trace", traces.front()}};
     if (const Result<void> told = host.hand_over(findings_key(host.rank()), json_text(findings)); !told) return told;
     return host.rendezvous();
@@ -43,6 +45,7 @@ Result<void> share_findings(MetalHost& host, const Gathering& gathering, RunResu
     const nlohmann::json findings = nlohmann::json::parse(*text);
     run.take_in(findings.at("workload"));
     traces.push_back(findings.at("trace"));
+    result.simulation.process_ids.at(static_cast<std::size_t>(rank)) = findings.at("pid").get<std::uint32_t>();
     result.cpu_s += findings.at("cpu_s").get<double>();
     result.peak_rss_bytes = std::max(result.peak_rss_bytes, findings.at("peak_rss_bytes").get<std::uint64_t>());
   }
@@ -71,6 +74,8 @@ RunResult run_metal(const Scenario& scenario, const MetalPlace& place, const Met
 
   RunResult result;
   result.world = metal_world_name();
+  result.simulation.process_ids.resize(static_cast<std::size_t>(place.ranks));  // 0: not heard of
+  result.simulation.process_ids.at(static_cast<std::size_t>(place.rank)) = static_cast<std::uint32_t>(getpid());
   Gathering gathering{.scenario = scenario, .run = *run, .devices = session.devices(), .recorder = recorder};
   result.simulation.errors = session.run(common, [&](MetalHost& host) { return run_rank(host, gathering, result); });
   result.simulation.elapsed_ps = session.elapsed_ps();

@@ -120,7 +120,9 @@ nlohmann::json common_ground(const Scenario& scenario, const BuiltFiles& files) 
           {"--set", scenario.overrides},
           {"seed", scenario.seed},
           {"net plugin", sha256_of_file(net_plugin_of(scenario, files))},
-          {"engine", sha256_of_file(files.engine)}};
+          {"engine", sha256_of_file(files.engine)},
+          // What the ranks do for it: tell their calls, and start them before they wait.
+          {"telemetry", {scenario.workload.tell_calls, scenario.workload.start_and_wait}}};
 }
 
 sim::Proof one_plugin_file(const Simulation& simulation) {

@@ -63,6 +63,7 @@ std::string seed_line(const Scenario& scenario, const std::string& world) {
 
 int run_simulated(const Scenario& scenario, const Options& options, const Arguments& arguments, std::ostream& out,
                   std::ostream& err) {
+  check_telemetry_places(options.telemetry);
   ResultsFolder folder(options.results, scenario.name, "sim");
   (options.run.json ? err : out) << seed_line(scenario, "sim") << std::flush;
 
@@ -89,6 +90,7 @@ int run_on_metal(const Scenario& scenario, const Options& options, const Argumen
     if (folder && !result.simulation.errors.empty()) leave_errors(*folder, place.rank, result.simulation.errors);
     return result.simulation.errors.empty() || scenario.expect.error ? kExitOk : kExitBroken;
   }
+  check_telemetry_places(options.telemetry);
   const std::string world = metal_world_name();
   if (world == "metal") err << left_to_hands_line(scenario);
   ResultsFolder folder(options.results, scenario.name, world);
@@ -96,13 +98,16 @@ int run_on_metal(const Scenario& scenario, const Options& options, const Argumen
   sim::Recorder recorder(scenario.cluster, options.no_trace ? "" : folder.aside("messages.csv"));
   RunResult result = run_metal(scenario, place, metal, &recorder);
   recorder.close();
-  return conclude(folder, scenario, result, options, arguments, out, err);
+  const int status = conclude(folder, scenario, result, options, arguments, out, err);
+  write_telemetry(options.telemetry, scenario, result, err);
+  return status;
 }
 
 /// What rank 0 left behind in its node.
 struct NodeResults {
   nlohmann::ordered_json summary, provenance;  // null where it wrote none
   std::string messages_csv;
+  NodeTelemetry telemetry;
 };
 
 NodeResults read_node_results(const std::string& folder, bool trace) {
@@ -120,6 +125,7 @@ std::vector<std::string> rank_words(const Scenario& scenario, const Options& opt
   std::vector<std::string> words{"run", std::filesystem::absolute(scenario.path).string(), "--results", kNodeResults};
   if (options.no_trace) words.emplace_back("--no-trace");
   for (const std::string& each : metal_words(options.run)) words.push_back(each);
+  for (const std::string& each : telemetry_words(options.telemetry)) words.push_back(each);
   return words;
 }
 
@@ -150,6 +156,7 @@ RunResult without_rank_0(const Scenario& scenario, const Emulation& emulation) {
 
 int run_emulated(const Scenario& scenario, const Options& options, const Arguments& arguments, std::ostream& out,
                  std::ostream& err) {
+  check_telemetry_places(options.telemetry);
   ResultsFolder folder(options.results, scenario.name, "emu");
   (options.run.json ? err : out) << seed_line(scenario, "emu") << std::flush;
   NodeResults results;
@@ -165,6 +172,7 @@ int run_emulated(const Scenario& scenario, const Options& options, const Argumen
                      [&](const std::string& folder) {
                        const std::string inner = fmt::format("{}/{}/{}/emu/", folder, kNodeResults, scenario.name);
                        results = read_node_results(inner, !options.no_trace);
+                       results.telemetry = take_node_telemetry(options.telemetry, folder);
                      }});
   for (const std::string& trouble : emulation.troubles) err << "meshbed: " << trouble << "\n";
   err << not_taken_lines(scenario, emulation.faults);
@@ -181,7 +189,7 @@ int run_emulated(const Scenario& scenario, const Options& options, const Argumen
     }
     return emulation.exit_code == kExitOk ? kExitBroken : emulation.exit_code;
   }
-  auto& [summary, provenance, messages_csv] = results;
+  auto& [summary, provenance, messages_csv, telemetry] = results;
   summary["emu"] = emulation.machines;
   add_errors(summary, emulation.errors);
   summary["faults"] = faults_json(scenario, emulation.faults);
@@ -201,6 +209,7 @@ int run_emulated(const Scenario& scenario, const Options& options, const Argumen
     out << report.substr(0, from) << emulation.machines_text << "\nresults in " << folder.path()
         << report.substr(std::min(to, report.size()));
   }
+  write_node_telemetry(options.telemetry, telemetry, err);
   return emulation.exit_code;
 }
 
@@ -233,7 +242,7 @@ int run_command(const Arguments& arguments, std::ostream& out, std::ostream& err
   refuse_simulated_time_limit(options.run);
   Scenario scenario = scenario_for(options.run);
   check_telemetry_options(options.telemetry, options.run.world);
-  scenario.workload.start_and_wait = options.telemetry.zernel_duration == "enqueue";
+  ask_for_telemetry(options.telemetry, scenario.workload);
   if (options.run.world == "metal") return run_on_metal(scenario, options, arguments, out, err);
   if (options.run.world == "emu") return run_emulated(scenario, options, arguments, out, err);
   return run_simulated(scenario, options, arguments, out, err);

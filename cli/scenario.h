@@ -40,6 +40,7 @@ struct Workload {
   int late_iteration = 0;
   Picoseconds late_by_ps = 0;   // 0: nobody is late
   bool start_and_wait = false;  // calls that do not block; no key of the file's: run --zernel-duration enqueue
+  bool tell_calls = false;      // ranks of other processes tell when they called; likewise: for run's telemetry
   // kReconnect
   int receives = 1;  // on each connection
   int parts = 1;     // of each: more than one make it a grouped receive

@@ -29,7 +29,8 @@ constexpr std::uint64_t kNanosecondsPerSecond = 1'000'000'000;
 /// Latest start of the clock: 2^63 ns, which leaves as much again for the run.
 constexpr std::uint64_t kEpochMax_ns = std::numeric_limits<std::int64_t>::max();
 
-std::uint64_t epoch_ns(const TelemetryOptions& options) {
+std::uint64_t epoch_ns(const TelemetryOptions& options, const std::string& world) {
+  if (world != "sim") return 0;
   if (options.zernel_epoch.empty()) return sim::kMonotonicStartSeconds * kNanosecondsPerSecond;
   return parse_count("--zernel-epoch", options.zernel_epoch, 0, kEpochMax_ns);
 }
@@ -138,7 +139,7 @@ void require_writable(const std::string& option, const std::string& path, bool f
   if (!folder && (fs::is_directory(path, problem) || !fs::path(path).has_filename())) refuse(path, EISDIR);
   if (!folder && fs::exists(path, problem)) {
     if (access(path.c_str(), W_OK) != 0) refuse(path, errno);
-    return;
+    if (!fs::is_regular_file(path, problem)) return;  // which is replaced as a whole, in its folder
   }
   const fs::path place = folder ? fs::path(path) : fs::absolute(path).parent_path();
   fs::create_directories(place, problem);
@@ -151,7 +152,7 @@ void require_writable(const std::string& option, const std::string& path, bool f
 void add_telemetry_options(po::options_description& options, TelemetryOptions& values) {
   options.add_options()  //
       ("zernel-out", po::value(&values.zernel_out)->value_name("PATH"),
-       "sim: write zernel's records: a folder gets nccl.zev, gpu_mem.zev, cuda.zev, dataload.zev and dist_sync.zev "
+       "write zernel's records: a folder gets nccl.zev, gpu_mem.zev, cuda.zev, dataload.zev and dist_sync.zev "
        "(empty where nothing of the kind happened); a pipe, or a name that ends in .zev, gets nccl's alone")  //
       ("zernel-duration", po::value(&values.zernel_duration)->value_name("WHAT")->default_value(values.zernel_duration),
        "of a collective: completion, or enqueue: as a probe sees a call that returns at once (the workload then starts "
@@ -159,28 +160,25 @@ void add_telemetry_options(po::options_description& options, TelemetryOptions& v
       ("zernel-bytes", po::value(&values.zernel_bytes)->value_name("WHAT")->default_value(values.zernel_bytes),
        "of an all-gather or reduce-scatter: total, as nccl-tests counts, or rank: one rank's share")  //
       ("zernel-epoch", po::value(&values.zernel_epoch)->value_name("NS"),
-       "the records' time when the simulation starts, in nanoseconds; default: the ranks' CLOCK_MONOTONIC, 1000 "
+       "sim: the records' time when the simulation starts, in nanoseconds; default: the ranks' CLOCK_MONOTONIC, 1000 "
        "s")  //
       ("prom-out", po::value(&values.prom_out)->value_name("FILE"),
-       "sim: write what zernel's /metrics would say of these records")  //
+       "write what zernel's /metrics would say of these records")  //
       ("inspector-out", po::value(&values.inspector_out)->value_name("DIR"),
-       "sim: write JSON lines as NCCL's Inspector plugin does, DIR/<node>-pid<process>.log for each rank");
+       "write JSON lines as NCCL's Inspector plugin does, DIR/<node>-pid<process>.log for each rank; those of an "
+       "earlier run there are replaced");
 }
 
 void check_telemetry_options(const TelemetryOptions& options, const std::string& world) {
   require_choice("--zernel-duration", "duration", options.zernel_duration, {"completion", "enqueue"});
   require_choice("--zernel-bytes", "count of bytes", options.zernel_bytes, {"total", "rank"});
-  epoch_ns(options);
-  const auto refuse_elsewhere = [&](const char* option, const std::string& value) {
-    if (value.empty() || world == "sim") return;
+  epoch_ns(options, "sim");
+  if (!options.zernel_epoch.empty() && world != "sim") {
     throw std::runtime_error(
-        fmt::format("{} {}: only the simulated world has the ranks' times on one clock; leave it "
-                    "out, or take --world sim",
-                    option, value));
-  };
-  refuse_elsewhere("--zernel-out", options.zernel_out);
-  refuse_elsewhere("--prom-out", options.prom_out);
-  refuse_elsewhere("--inspector-out", options.inspector_out);
+        fmt::format("--zernel-epoch {}: the records of --world {} have the machines' own clocks; "
+                    "leave it out, or take --world sim",
+                    options.zernel_epoch, world));
+  }
   const bool records = !options.zernel_out.empty() || !options.prom_out.empty();
   if (!records &&
       (options.zernel_duration != "completion" || options.zernel_bytes != "total" || !options.zernel_epoch.empty())) {
@@ -188,6 +186,9 @@ void check_telemetry_options(const TelemetryOptions& options, const std::string&
         "--zernel-duration, --zernel-bytes and --zernel-epoch say what the records hold; add --zernel-out or "
         "--prom-out");
   }
+}
+
+void check_telemetry_places(const TelemetryOptions& options) {
   if (!options.zernel_out.empty()) {
     if (fs::is_regular_file(options.zernel_out) && fs::path(options.zernel_out).extension() != zernel::kExtension) {
       throw std::runtime_error(
@@ -202,10 +203,11 @@ void check_telemetry_options(const TelemetryOptions& options, const std::string&
   }
   require_writable("--prom-out", options.prom_out, false);
   require_writable("--inspector-out", options.inspector_out, true);
+  if (!options.inspector_out.empty()) check_inspector_folder(options.inspector_out);
 }
 
 zernel::Streams zernel_streams(const Scenario& scenario, const RunResult& result, const TelemetryOptions& options) {
-  const Clock clock(epoch_ns(options));
+  const Clock clock(epoch_ns(options, result.world));
   zernel::Streams streams;
   streams.nccl = nccl_events(scenario, result, clock, options);
   streams.gpu_memory = gpu_memory_events(result.simulation, clock);
@@ -213,16 +215,86 @@ zernel::Streams zernel_streams(const Scenario& scenario, const RunResult& result
   return streams;
 }
 
+namespace {
+
+bool wanted(const TelemetryOptions& options) {
+  return !options.zernel_out.empty() || !options.prom_out.empty() || !options.inspector_out.empty();
+}
+
+void tell_replaced(const TelemetryOptions& options, int replaced, std::ostream& err) {
+  if (replaced == 0) return;
+  err << fmt::format("meshbed: {}: {} Inspector logs of an earlier run were replaced\n", options.inspector_out,
+                     replaced);
+}
+
+// In a node's folder.
+constexpr const char *kNodeStreams = "telemetry/zernel", *kNodeMetrics = "telemetry/metrics.prom",
+                     *kNodeLogs = "telemetry/inspector";
+
+}  // namespace
+
+void ask_for_telemetry(const TelemetryOptions& options, Workload& workload) {
+  workload.start_and_wait = options.zernel_duration == "enqueue";
+  workload.tell_calls = wanted(options);
+}
+
+std::vector<std::string> telemetry_words(const TelemetryOptions& options) {
+  std::vector<std::string> words;
+  const auto add = [&](const std::string& value, std::initializer_list<const char*> option) {
+    if (!value.empty()) words.insert(words.end(), option.begin(), option.end());
+  };
+  add(options.zernel_out, {"--zernel-out", kNodeStreams});
+  add(options.prom_out, {"--prom-out", kNodeMetrics});
+  add(options.inspector_out, {"--inspector-out", kNodeLogs});
+  if (options.zernel_out.empty() && options.prom_out.empty()) return words;
+  words.insert(words.end(), {"--zernel-duration", options.zernel_duration, "--zernel-bytes", options.zernel_bytes});
+  return words;
+}
+
+NodeTelemetry take_node_telemetry(const TelemetryOptions& options, const std::string& folder) {
+  const fs::path node(folder);
+  NodeTelemetry taken;
+  // A rank that never came to its end has left nothing.
+  if (!options.zernel_out.empty() && fs::exists(node / kNodeStreams)) {
+    zernel::read_streams(taken.streams, node / kNodeStreams, std::nullopt);
+  }
+  if (!options.prom_out.empty() && fs::exists(node / kNodeMetrics)) {
+    taken.metrics = read_text_file(node / kNodeMetrics);
+  }
+  std::error_code none;
+  for (const auto& log : fs::directory_iterator(node / kNodeLogs, none)) {
+    taken.logs[log.path().filename()] = read_text_file(log.path());
+  }
+  return taken;
+}
+
+void write_node_telemetry(const TelemetryOptions& options, const NodeTelemetry& telemetry, std::ostream& err) {
+  if (!wanted(options)) return;
+  std::signal(SIGPIPE, SIG_IGN);  // as below
+  if (!options.inspector_out.empty()) {
+    EarlierLogs earlier(options.inspector_out);
+    for (const auto& [name, text] : telemetry.logs) {
+      const std::string log = fs::path(options.inspector_out) / name;
+      write_text_file(log, text);
+      earlier.replaced(log);
+    }
+    tell_replaced(options, earlier.remove_others(), err);
+  }
+  if (!options.prom_out.empty()) write_text_file(options.prom_out, telemetry.metrics);
+  if (!options.zernel_out.empty()) zernel::write_streams(telemetry.streams, options.zernel_out);
+}
+
 void write_telemetry(const TelemetryOptions& options, const Scenario& scenario, const RunResult& result,
                      std::ostream& err) {
-  const bool wanted = !options.zernel_out.empty() || !options.prom_out.empty() || !options.inspector_out.empty();
-  if (!wanted) return;
+  if (!wanted(options)) return;
   if (scenario.workload.kind != WorkloadKind::kCollective) {
     err << "meshbed: the telemetry has no collectives: this workload calls the net plugin itself\n";
   }
   // A reader of the pipe may leave: an error like any other then, and the other files are there already.
   std::signal(SIGPIPE, SIG_IGN);
-  if (!options.inspector_out.empty()) write_inspector_logs(scenario, result, options.inspector_out);
+  if (!options.inspector_out.empty()) {
+    tell_replaced(options, write_inspector_logs(scenario, result, options.inspector_out), err);
+  }
   if (!options.zernel_out.empty() || !options.prom_out.empty()) {
     const zernel::Streams streams = zernel_streams(scenario, result, options);
     if (!options.prom_out.empty()) write_text_file(options.prom_out, zernel::Metrics(streams).prometheus());

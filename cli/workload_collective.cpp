@@ -53,8 +53,8 @@ class CollectiveRun final : public WorkloadRun {
   }
 
   Result<void> run_rank(RankHost& host) override;
-  nlohmann::json findings() const override { return board_findings(board_); }
-  void take_in(const nlohmann::json& findings) override { take_in_findings(board_, findings); }
+  nlohmann::json findings() const override;
+  void take_in(const nlohmann::json& findings) override;
   void conclude(RunResult& result) override;
   void prove_times(const Scenario& scenario, RunResult& result) const override;
 
@@ -93,6 +93,25 @@ Result<void> CollectiveRun::run_rank(RankHost& host) {
   // Nobody closes a connection that a slower rank still needs.
   if (const Result<void> all = host.rendezvous(); !all) return all;
   return engine->close();
+}
+
+nlohmann::json CollectiveRun::findings() const {
+  nlohmann::json found = board_findings(board_);
+  if (!workload_.tell_calls) return found;
+  nlohmann::json& calls = found["calls"] = nlohmann::json::array();
+  for (const CallTime& call : calls_) calls.push_back({call.rank, call.start_ps, call.returned_ps, call.end_ps});
+  return found;
+}
+
+void CollectiveRun::take_in(const nlohmann::json& findings) {
+  take_in_findings(board_, findings);
+  if (!workload_.tell_calls) return;
+  for (const nlohmann::json& call : findings.at("calls")) {
+    calls_.push_back({.rank = call.at(0).get<int>(),
+                      .start_ps = call.at(1).get<Picoseconds>(),
+                      .returned_ps = call.at(2).get<Picoseconds>(),
+                      .end_ps = call.at(3).get<Picoseconds>()});
+  }
 }
 
 void CollectiveRun::conclude(RunResult& result) {

@@ -244,6 +244,8 @@ Result<CommunicatorOptions> read_options(const meshcoll_options& given) {
   // A year is for ever, and can be added to.
   constexpr std::int64_t kLongestMs = 365LL * 24 * 3600 * 1000;
   if (given.connect_timeout_ms > 0) options.connect_timeout_ms = std::min(given.connect_timeout_ms, kLongestMs);
+  if (given.connect_timeout_ms < 0) options.connect_timeout_ms = 0;
+  if (given.reach_timeout_ms > 0) options.reach_timeout_ms = std::min(given.reach_timeout_ms, kLongestMs);
   if (given.operation_timeout_ms > 0) options.operation_timeout_ms = std::min(given.operation_timeout_ms, kLongestMs);
   if (given.algorithm != nullptr) {
     const auto choice = parse_algorithm(given.algorithm);

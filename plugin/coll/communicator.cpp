@@ -73,8 +73,12 @@ Result<void> Communicator::start() {
     if (!server) return server.error();
     server_ = std::move(*server);
   }
-  auto store =
-      StoreClient::connect(options_.bootstrap, identity_of(options_), Deadline::after_ms(options_.connect_timeout_ms));
+  constexpr std::int64_t kReachMs = 60000;  // as NCCL has it
+  const std::int64_t connect_ms = options_.connect_timeout_ms;
+  const std::int64_t reach_ms = options_.reach_timeout_ms > 0 ? options_.reach_timeout_ms : connect_ms;
+  auto store = StoreClient::connect(options_.bootstrap, identity_of(options_),
+                                    Deadline::after_ms(reach_ms > 0 ? reach_ms : kReachMs),
+                                    Deadline::after_ms_or_never(connect_ms));
   if (!store) return store.error();
   store_ = std::move(*store);
   auto opened = open_transport();
@@ -82,7 +86,7 @@ Result<void> Communicator::start() {
     store_->announce_failure(opened.error().text);
     return opened.error();
   }
-  return store_->barrier(options_.connect_timeout_ms);
+  return store_->barrier(connect_ms, connect_ms > 0 ? 0 : options_.long_wait_ms());
 }
 
 Result<void> Communicator::open_transport() {

@@ -23,6 +23,7 @@
 #include "plugin/coll/connection.h"
 #include "plugin/coll/datatype.h"
 #include "plugin/coll/executor.h"
+#include "plugin/coll/long_wait.h"
 #include "plugin/coll/memory.h"
 #include "plugin/coll/mesh.h"
 #include "plugin/coll/plan.h"
@@ -47,10 +48,16 @@ struct CommunicatorOptions {
   std::vector<int> channel_devices{};  // empty: channel c opens device c % devices
   std::uint64_t slice_bytes = 1 << 20;
   int steps = 8;
-  std::int64_t connect_timeout_ms = 30000;
+  std::int64_t connect_timeout_ms = 30000;  // 0: none; whoever lives is waited for
+  std::int64_t reach_timeout_ms = 0;        // until rank 0 listens; 0: connect_timeout_ms, or a minute without it
   std::int64_t operation_timeout_ms = 0;
   WayChoice way{};
   std::vector<int> cable_mbps{};  // as Mesh's; empty: not known
+
+  /// After which a wait is a long one (long_wait.h).
+  std::int64_t long_wait_ms() const { return long_part_of(connect_timeout_ms); }
+  /// For what must end whoever lives.
+  std::int64_t patience_ms() const { return connect_timeout_ms > 0 ? connect_timeout_ms : 30000; }
 };
 
 /// Where the ranks of a communicator meet.
@@ -83,7 +90,8 @@ class Communicator {
   /// A communicator of those ranks of this one, in their order, that make this call and live; this one is aborted. Rank
   /// 0's store tells all of them who they are: without rank 0 there is none (kRemote).
   Result<std::unique_ptr<Communicator>> rebuild();
-  /// In any state. Rank 0 stays until the others have left, at most connect_timeout_ms.
+  /// In any state. Rank 0 stays until the others have left, at most connect_timeout_ms; without that, where the
+  /// communicator is broken, 30 s.
   ~Communicator();
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;
@@ -101,6 +109,14 @@ class Communicator {
   void abort(const std::string& reason);
   Result<void> keep_registered(void* data, std::uint64_t size_bytes);
   Result<void> drop_registered(const void* data);
+
+  struct Break {
+    Error error;
+    int culprit;
+  };
+  /// Why this communicator is broken, as far as is known: also where another rank told, and nothing was called since.
+  /// From any thread, without waiting: the service thread is asked to look, for the next time.
+  std::optional<Break> broken_by();
 
   int rank() const { return options_.rank; }
   int world() const { return options_.world; }
@@ -152,6 +168,7 @@ class Communicator {
   Result<void> register_for_stream(const Schedule& schedule, const ScheduleMemory& memory, std::uint64_t work_bytes,
                                    StreamMemory* stream);
   void break_down(const Error& error);
+  void look_for_failure();
 
   bool leaves_peers_unharmed(const Operation& operation, const Error& error) const;
   Result<void> usable() const;
@@ -178,6 +195,8 @@ class Communicator {
   mutable std::mutex mutex_;
   LaneCounters counters_;
   std::string last_begun_ = "no call";
+  std::optional<Break> known_break_;  // broken_ and culprit_
+  bool looks_ = false;                // the service thread is to look
 };
 
 }  // namespace meshbed::coll

@@ -57,7 +57,7 @@ Result<std::unique_ptr<Communicator>> Communicator::rebuild() {
                  "rebuild: rank 0's list of survivors has room for " + std::to_string(kRebuiltRanksMost) + " ranks"};
   }
   Result<std::vector<int>> survivors = std::vector<int>();
-  service_->call([&] { survivors = store_->agree_on_survivors(options_.connect_timeout_ms); });
+  service_->call([&] { survivors = store_->agree_on_survivors(options_.patience_ms()); });
   if (survivors) return meet(*survivors, "rebuild");
   Error error = survivors.error();
   error.text = "rebuild: " + error.text;
@@ -94,7 +94,8 @@ Result<std::unique_ptr<Communicator>> Communicator::meet(const std::vector<int>&
 Result<std::unique_ptr<StoreServer>> Communicator::meet_group(const std::vector<int>& members, const std::string& name,
                                                               CommunicatorOptions* options) {
   if (options->rank > 0) {
-    auto address = store_->get(key_of(name, options_.rank), Deadline::after_ms(options->connect_timeout_ms));
+    auto address = store_->get(key_of(name, options_.rank), Deadline::after_ms_or_never(options->connect_timeout_ms),
+                               {.long_ms = options->long_wait_ms(), .for_rank = members.front()});
     if (!address) {
       Error error = address.error();
       error.text = "rank " + std::to_string(members.front()) + " does not say where to meet: " + error.text;
@@ -107,9 +108,9 @@ Result<std::unique_ptr<StoreServer>> Communicator::meet_group(const std::vector<
     options->bootstrap = *address;
     return std::unique_ptr<StoreServer>();
   }
-  auto address = store_->own_address();
-  if (!address) return address.error();
-  auto server = StoreServer::start(server_options(*options, at_any_port(*address)));
+  const auto address = store_->own_address();
+  auto server = address ? StoreServer::start(server_options(*options, at_any_port(*address)))
+                        : Result<std::unique_ptr<StoreServer>>(address.error());
   const std::string word = server ? (*server)->address() : kRefusal + server.error().text;
   for (const int member : members) {
     if (member == options_.rank) continue;

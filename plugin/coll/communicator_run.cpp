@@ -81,7 +81,7 @@ std::shared_ptr<Call> Communicator::issue_barrier(std::int64_t timeout_ms) {
     serve(*call, [&] {
       Result<void> met;
       if (options_.world > 1) {
-        met = store_->barrier(left_of(deadline, options_.operation_timeout_ms), options_.connect_timeout_ms / 2);
+        met = store_->barrier(left_of(deadline, options_.operation_timeout_ms), options_.long_wait_ms());
       }
       if (met) call->finish(ok());
       return met;
@@ -107,9 +107,10 @@ void Communicator::serve(Call& call, const std::function<Result<void>()>& body) 
   if (store_ != nullptr) {
     (void)store_->poll(0);  // why others have given up may be here already
     const bool aborted = store_->failure() && store_->failure_is_abort();
-    // It is the reason of whatever else we met.
-    if (aborted) error = {ErrorCode::kClosed, Scope::kJob, *store_->failure()};
-    if (aborted || culprit_ < 0) culprit_ = store_->failed_rank();
+    // An abort is the reason of whatever else we met; so is any failure of what the others' closed connections did.
+    const bool told = aborted || (store_->failure() && error.code == ErrorCode::kRemote);
+    if (told) error = {aborted ? ErrorCode::kClosed : ErrorCode::kRemote, Scope::kJob, *store_->failure()};
+    if (told || culprit_ < 0) culprit_ = store_->failed_rank();
   }
   error.text = call.name() + ": " + error.text;
   if (!harmless_) break_down(error);
@@ -135,7 +136,8 @@ Result<void> Communicator::perform(Call& call, const std::vector<Operation>& ope
 
 Result<void> Communicator::transfer(std::span<const Operation> operations, const Deadline& deadline, Call* last_of) {
   Lanes lanes;
-  const std::int64_t connect_ms = std::min(left_of(deadline, options_.connect_timeout_ms), options_.connect_timeout_ms);
+  const std::int64_t most_ms = options_.connect_timeout_ms, left_ms = left_of(deadline, most_ms);
+  const std::int64_t connect_ms = most_ms > 0 ? std::min(left_ms, most_ms) : left_ms;
   auto prepared = prepare(operations, connect_ms, &lanes);
   if (!prepared) {
     if (connections_ != nullptr) culprit_ = connections_->failed_peer();
@@ -145,7 +147,7 @@ Result<void> Communicator::transfer(std::span<const Operation> operations, const
   progress_->call([&] {
     result = execute(lanes, {.store = store_.get(),
                              .timeout_ms = left_of(deadline, options_.operation_timeout_ms),
-                             .long_wait_ms = options_.connect_timeout_ms / 2});
+                             .long_wait_ms = options_.long_wait_ms()});
     count(lanes);
     // From here: who waits need not wait for the service thread as well.
     if (result && last_of != nullptr) last_of->finish(ok());
@@ -341,6 +343,27 @@ Result<void> Communicator::drop_registered(const void* data) {
   return Error{ErrorCode::kInvalidArgument, Scope::kRequest, "no registered memory begins there"};
 }
 
+std::optional<Communicator::Break> Communicator::broken_by() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (known_break_ || looks_ || store_ == nullptr) return known_break_;
+  looks_ = true;
+  service_->submit([this] { look_for_failure(); });
+  return std::nullopt;
+}
+
+void Communicator::look_for_failure() {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    looks_ = false;
+  }
+  if (broken_) return;
+  const auto polled = store_->poll(0);
+  if (polled && !store_->failure()) return;
+  culprit_ = store_->failed_rank();
+  const ErrorCode code = store_->failure_is_abort() ? ErrorCode::kClosed : ErrorCode::kRemote;
+  break_down(store_->failure() ? Error{code, Scope::kJob, *store_->failure()} : polled.error());
+}
+
 bool Communicator::leaves_peers_unharmed(const Operation& operation, const Error& error) const {
   const bool one_peer = operation.to < 0 || operation.from < 0 || operation.to == operation.from;
   return operation.collective == Collective::kSendRecv && one_peer && error.code == ErrorCode::kUnreachable;
@@ -348,7 +371,11 @@ bool Communicator::leaves_peers_unharmed(const Operation& operation, const Error
 
 void Communicator::break_down(const Error& error) {
   broken_ = error;
-  if (store_ != nullptr) store_->announce_failure(error.text);
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    known_break_ = {error, culprit_};
+  }
+  if (store_ != nullptr) store_->announce_failure(error.text, culprit_);
   if (connections_ != nullptr) connections_->close_all();
 }
 

@@ -20,6 +20,8 @@ class ConnectAttempt {
 
   const Edge& edge() const { return edge_; }
   bool done() const { return state_ == State::kDone; }
+  /// The peer has said how it ended on its side.
+  bool heard_of_peer() const { return peer_ready_; }
   /// True while the plugin's connect or accept must be called again.
   bool polls_plugin() const { return state_ == State::kConnecting || state_ == State::kAccepting; }
   /// One look at everything that may have happened; true where something had.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <optional>
 
 #include "plugin/base/counted.h"
 #include "plugin/base/log.h"
@@ -78,10 +79,21 @@ Error missing(const std::vector<ConnectAttempt>& attempts, StoreClient& store, s
   return late;
 }
 
+/// A peer that has left without a word about its end, as far as a long wait has shown.
+std::optional<Error> left_alone(const std::vector<ConnectAttempt>& attempts, const StoreClient& store,
+                                int* failed_peer) {
+  const auto deserted = std::find_if(attempts.begin(), attempts.end(), [&](const ConnectAttempt& attempt) {
+    return !attempt.done() && !attempt.heard_of_peer() && store.has_left(attempt.edge().peer);
+  });
+  if (deserted == attempts.end()) return std::nullopt;
+  *failed_peer = deserted->edge().peer;
+  return Error{ErrorCode::kUnreachable, Scope::kQueuePair, deserted->waiting_for() + ", and it has left"};
+}
+
 Result<void> drive(std::vector<ConnectAttempt>& attempts, StoreClient& store, std::int64_t timeout_ms,
                    int* failed_peer) {
-  const Deadline deadline = Deadline::after_ms(timeout_ms);
-  LongWait wait(store, timeout_ms / 2);
+  const Deadline deadline = Deadline::after_ms_or_never(timeout_ms);
+  LongWait wait(store, long_part_of(timeout_ms));
   for (int idle_passes = 0;;) {
     bool moved = false, all_done = true, polls_plugin = false;
     for (ConnectAttempt& attempt : attempts) {
@@ -97,6 +109,7 @@ Result<void> drive(std::vector<ConnectAttempt>& attempts, StoreClient& store, st
     }
     if (all_done) return ok();
     if (store.failure()) return Error{ErrorCode::kRemote, Scope::kJob, *store.failure()};
+    if (auto deserted = left_alone(attempts, store, failed_peer)) return *deserted;
     if (deadline.passed()) return missing(attempts, store, timeout_ms, failed_peer);
     if (auto told = wait.look(awaited(attempts)); !told) return told.error();
     idle_passes = moved ? 0 : idle_passes + 1;

@@ -74,8 +74,8 @@ class ConnectionTable {
   ConnectionTable& operator=(const ConnectionTable&) = delete;
 
   /// Makes those of `edges`, each once, that are not there yet. All or none: where one fails, this call's others are
-  /// closed again, here and (through the outcomes above) at their peers. kUnreachable: we were refused or refused;
-  /// kTimeout: names peer and channel.
+  /// closed again, here and (through the outcomes above) at their peers. kUnreachable: we were refused or refused, or
+  /// the peer has left; kTimeout: names peer and channel. `timeout_ms`: 0: none.
   Result<void> establish(const std::vector<Edge>& edges, std::int64_t timeout_ms);
   /// Of the last establish(): the peer that its error is about; -1: none in particular.
   int failed_peer() const { return failed_peer_; }

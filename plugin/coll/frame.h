@@ -26,12 +26,15 @@ enum class FrameType : std::uint8_t {
   kValue,
   kBarrier,
   kExpired,
-  kFail,    // rank to rank 0: the communicator is broken; request 1: somebody wanted it so
-  kFailed,  // its answer to all: request is the rank that told plus one, and kAbortedBit
+  kFail,    // rank to rank 0: the communicator is broken; request is the rank that failed plus one (0: itself), or
+            // kAbortedBit: somebody wanted it so
+  kFailed,  // its answer to all: request is the rank that failed plus one, to that rank the one that told; kAbortedBit
   kBye,
-  kWaits,     // rank to rank 0: it has waited for others for long, first for rank u32; with an empty body: no longer
-  kRebuild,   // rank to rank 0: it goes on with whoever else asks within u32 ms; answered by kValue: u32 for each
-  kWhoWaits,  // answered by kValue: a bit for each rank; with a rank u32: u32 for each that is waited for in turn
+  kWaits,    // rank to rank 0: it has waited for others for long, first for rank u32; with an empty body: no longer
+  kRebuild,  // rank to rank 0: it goes on with whoever else asks within u32 ms; answered by kValue: u32 for each
+  // Answered by kValue: a bit for each rank that waits, and as many bytes of bits for those that have left; with a rank
+  // u32: u32 for each that is waited for in turn.
+  kWhoWaits,
 };
 
 /// Of kFailed's request: no failure, an abort.

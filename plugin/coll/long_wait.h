@@ -10,6 +10,12 @@
 
 namespace meshbed::coll {
 
+/// How much of a wait of `timeout_ms` (0: no limit) passes before it is a long one.
+constexpr std::int64_t long_part_of(std::int64_t timeout_ms) {
+  constexpr std::int64_t kUnlimitedMs = 15000;
+  return timeout_ms > 0 ? timeout_ms / 2 : kUnlimitedMs;
+}
+
 class LongWait {
  public:
   /// `long_ms`: how long a wait is that is worth telling, and how long rank 0 may take to answer.

@@ -3,7 +3,6 @@
 #include "plugin/coll/meshcoll.h"
 
 #include <algorithm>
-#include <condition_variable>
 #include <cstdint>
 #include <exception>
 #include <memory>
@@ -15,104 +14,31 @@
 
 #include "plugin/coll/arguments.h"
 #include "plugin/coll/axes.h"
-#include "plugin/coll/communicator.h"
+#include "plugin/coll/copy.h"
 #include "plugin/coll/environment.h"
 #include "plugin/coll/launcher.h"
-#include "plugin/coll/meetings.h"
-
-struct meshcoll_comm {
-  std::unique_ptr<meshbed::coll::Communicator> communicator;
-  std::uint64_t number = 0;  // of this copy's communicators
-  int users = 0;             // threads that are in a call; guarded by the copy's mutex
-
-  std::mutex mutex{};                                           // of what follows
-  std::vector<std::shared_ptr<meshbed::coll::Call>> started{};  // and not waited for to the end
-  std::optional<meshbed::Error> error{};                        // the last
-  std::shared_ptr<meshbed::coll::Call> failed{};                // the call that it was of, if of any
-
-  // Between group_start and group_end; the caller's thread only.
-  int group_depth = 0;
-  std::vector<meshbed::coll::Operation> group{};
-  std::int64_t group_timeout_ms = 0;
-  std::optional<meshbed::Error> group_refusal{};
-};
 
 namespace {
 
 using meshbed::Error;
-using meshbed::ErrorCode;
 using meshbed::ok;
 using meshbed::Result;
-using meshbed::Scope;
 using meshbed::coll::Call;
 using meshbed::coll::code_of;
 using meshbed::coll::Communicator;
+using meshbed::coll::Copy;
+using meshbed::coll::error_of;
 using meshbed::coll::invalid;
+using meshbed::coll::keep_error;
 using meshbed::coll::read_operation;
+using meshbed::coll::this_copy;
+using meshbed::coll::Visit;
+using meshbed::coll::wrap;
 using Operations = std::vector<meshbed::coll::Operation>;
 using CallPointer = std::shared_ptr<Call>;
 
 // A handle: the communicator's number above this bit, the call's sequence number below.
 constexpr unsigned kSequenceBits = 40;
-
-// What the contract asks of a copy of this library beyond its communicators: to know them, and the last error that has
-// none to keep it.
-struct Copy {
-  std::mutex mutex;
-  std::condition_variable left;  // a thread has left a communicator
-  std::vector<const meshcoll_comm*> live;
-  std::uint64_t made = 0;
-  std::string error;
-  meshbed::coll::Meetings meetings;
-};
-Copy g_copy;
-
-bool is_live(const meshcoll_comm* comm) {
-  const std::lock_guard<std::mutex> lock(g_copy.mutex);
-  return std::find(g_copy.live.begin(), g_copy.live.end(), comm) != g_copy.live.end();
-}
-
-/// Keeps a communicator while a thread is in one of its calls: whoever is woken by an abort may well destroy it before
-/// meshcoll_abort has returned.
-class Visit {
- public:
-  explicit Visit(meshcoll_comm* comm) {
-    const std::lock_guard<std::mutex> lock(g_copy.mutex);
-    if (std::find(g_copy.live.begin(), g_copy.live.end(), comm) == g_copy.live.end()) {
-      g_copy.error = "this is no communicator (any more)";
-      return;
-    }
-    comm_ = comm;
-    ++comm->users;
-  }
-  ~Visit() {
-    if (comm_ == nullptr) return;
-    const std::lock_guard<std::mutex> lock(g_copy.mutex);
-    --comm_->users;
-    g_copy.left.notify_all();
-  }
-  Visit(const Visit&) = delete;
-  Visit& operator=(const Visit&) = delete;
-
-  bool welcome() const { return comm_ != nullptr; }
-
- private:
-  meshcoll_comm* comm_ = nullptr;
-};
-
-meshcoll_comm* wrap(std::unique_ptr<Communicator> communicator) {
-  auto comm = std::make_unique<meshcoll_comm>();
-  comm->communicator = std::move(communicator);
-  const std::lock_guard<std::mutex> lock(g_copy.mutex);
-  comm->number = ++g_copy.made;
-  g_copy.live.push_back(comm.get());
-  return comm.release();
-}
-
-void keep_error(std::string text) {
-  const std::lock_guard<std::mutex> lock(g_copy.mutex);
-  g_copy.error = std::move(text);
-}
 
 /// What a call does, compiled once for all of them; told where to put the call whose error it returns. Lives no longer
 /// than the statement that made it.
@@ -130,24 +56,30 @@ class Body {
   Result<void> (*call_)(const void* body, CallPointer& failed);
 };
 
-Result<void> contained(const Body& body, CallPointer& failed) {
+/// What went wrong, thrown or returned.
+std::optional<Error> failure_of(const Body& body, CallPointer& failed) {
   try {
-    return body(failed);
+    const Result<void> result = body(failed);
+    if (result) return std::nullopt;
+    return result.error();
   } catch (const std::exception& error) {
-    return Error{ErrorCode::kInternal, Scope::kJob, std::string("exception: ") + error.what()};
+    return error_of(error);
   }
 }
 
 meshcoll_result at_boundary(meshcoll_comm* comm, const Body& body) {
   const Visit visit(comm);
-  if (!visit.welcome()) return MESHCOLL_INVALID_ARGUMENT;
+  if (!visit.welcome()) {
+    keep_error("comm", "this is no communicator (any more)");
+    return MESHCOLL_INVALID_ARGUMENT;
+  }
   CallPointer failed;
-  const Result<void> result = contained(body, failed);
-  if (result) return MESHCOLL_OK;
+  std::optional<Error> failure = failure_of(body, failed);
+  if (!failure) return MESHCOLL_OK;
   const std::lock_guard<std::mutex> lock(comm->mutex);
-  comm->error = result.error();
+  comm->error = std::move(failure);
   comm->failed = std::move(failed);
-  return code_of(result.error());
+  return code_of(*comm->error);
 }
 
 Result<CallPointer> call_of(meshcoll_comm& comm, meshcoll_handle handle) {
@@ -254,10 +186,10 @@ Result<void> hand_over(Result<std::unique_ptr<Communicator>> made, meshcoll_comm
 template <typename Function>
 meshcoll_result without_communicator(const char* name, const Function& function) {
   CallPointer none;
-  const Result<void> result = contained([&](CallPointer&) { return function(); }, none);
-  if (result) return MESHCOLL_OK;
-  keep_error(std::string(name) + ": " + result.error().text);
-  return code_of(result.error());
+  const std::optional<Error> failure = failure_of([&](CallPointer&) { return function(); }, none);
+  if (!failure) return MESHCOLL_OK;
+  keep_error(name, failure->text);
+  return code_of(*failure);
 }
 
 meshcoll_args args_of(meshcoll_call call, const void* send, void* recv, size_t count, meshcoll_dtype dtype,
@@ -296,7 +228,7 @@ meshcoll_result meshcoll_read_launcher(int* rank, int* world, char bootstrap[MES
 meshcoll_result meshcoll_get_id(char id[MESHCOLL_ID_BYTES]) {
   return without_communicator("get_id", [&]() -> Result<void> {
     if (id == nullptr) return invalid("id is null");
-    const auto text = g_copy.meetings.open();
+    const auto text = this_copy().meetings.open();
     if (!text) return text.error();
     meshbed::coll::give_text(*text, id);
     return ok();
@@ -308,7 +240,7 @@ meshcoll_result meshcoll_init(const meshcoll_options* options, meshcoll_comm** c
     if (options == nullptr || comm == nullptr) return invalid("options or comm is null");
     auto read = meshbed::coll::read_options(*options);
     if (!read) return read.error();
-    auto listener = read->rank == 0 ? g_copy.meetings.take(read->bootstrap) : meshbed::coll::Socket();
+    auto listener = read->rank == 0 ? this_copy().meetings.take(read->bootstrap) : meshbed::coll::Socket();
     return hand_over(Communicator::create_at(*read, std::move(listener)), comm);
   });
 }
@@ -316,18 +248,25 @@ meshcoll_result meshcoll_init(const meshcoll_options* options, meshcoll_comm** c
 meshcoll_result meshcoll_destroy(meshcoll_comm* comm) {
   if (comm == nullptr) return MESHCOLL_OK;
   {
-    std::unique_lock<std::mutex> lock(g_copy.mutex);
-    const auto found = std::find(g_copy.live.begin(), g_copy.live.end(), comm);
-    if (found == g_copy.live.end()) return MESHCOLL_INVALID_ARGUMENT;
-    g_copy.live.erase(found);
-    g_copy.left.wait(lock, [&] { return comm->users == 0; });
+    Copy& copy = this_copy();
+    std::unique_lock<std::mutex> lock(copy.mutex);
+    const auto found = std::find(copy.live.begin(), copy.live.end(), comm);
+    if (found == copy.live.end()) return MESHCOLL_INVALID_ARGUMENT;
+    copy.live.erase(found);
+    copy.left.wait(lock, [&] { return comm->users == 0; });
   }
   delete comm;
   return MESHCOLL_OK;
 }
 
-int meshcoll_rank(const meshcoll_comm* comm) { return is_live(comm) ? comm->communicator->rank() : -1; }
-int meshcoll_world(const meshcoll_comm* comm) { return is_live(comm) ? comm->communicator->world() : -1; }
+int meshcoll_rank(const meshcoll_comm* comm) {
+  const Visit visit(comm);
+  return visit.welcome() ? comm->communicator->rank() : -1;
+}
+int meshcoll_world(const meshcoll_comm* comm) {
+  const Visit visit(comm);
+  return visit.welcome() ? comm->communicator->world() : -1;
+}
 
 meshcoll_result meshcoll_split(meshcoll_comm* comm, int color, int key, meshcoll_comm** group) {
   return at_boundary(comm, [&](CallPointer&) -> Result<void> {
@@ -355,16 +294,34 @@ meshcoll_result meshcoll_rebuild(meshcoll_comm* comm, meshcoll_comm** survivors)
 }
 
 const char* meshcoll_last_error(meshcoll_comm* comm) {
-  if (!is_live(comm)) {
-    const std::lock_guard<std::mutex> lock(g_copy.mutex);
-    return g_copy.error.c_str();
+  Copy& copy = this_copy();
+  const Visit visit(comm);
+  if (!visit.welcome()) {
+    const std::lock_guard<std::mutex> lock(copy.mutex);
+    return copy.texts.keep(copy.error);
   }
   const std::lock_guard<std::mutex> lock(comm->mutex);
-  return comm->error ? comm->error->text.c_str() : "";
+  return copy.texts.keep(comm->error ? comm->error->text : "");
+}
+
+meshcoll_result meshcoll_get_async_error(meshcoll_comm* comm, meshcoll_error* error) {
+  return at_boundary(comm, [&](CallPointer&) -> Result<void> {
+    if (error == nullptr || error->struct_bytes != sizeof(meshcoll_error)) {
+      return invalid("error is null, or its struct_bytes is not this library's");
+    }
+    const auto broken = comm->communicator->broken_by();
+    error->result = broken ? code_of(broken->error) : MESHCOLL_OK;
+    error->peer = broken ? broken->culprit : -1;
+    error->operation = "";
+    error->sequence = 0;
+    error->text = this_copy().texts.keep(broken ? broken->error.text : "");
+    return ok();
+  });
 }
 
 meshcoll_result meshcoll_get_error(meshcoll_comm* comm, meshcoll_error* error) {
-  if (!is_live(comm) || error == nullptr || error->struct_bytes != sizeof(meshcoll_error)) {
+  const Visit visit(comm);
+  if (!visit.welcome() || error == nullptr || error->struct_bytes != sizeof(meshcoll_error)) {
     return MESHCOLL_INVALID_ARGUMENT;
   }
   const std::lock_guard<std::mutex> lock(comm->mutex);
@@ -372,7 +329,7 @@ meshcoll_result meshcoll_get_error(meshcoll_comm* comm, meshcoll_error* error) {
   error->peer = comm->failed != nullptr ? comm->failed->peer() : -1;
   error->operation = comm->failed != nullptr ? comm->failed->operation() : "";
   error->sequence = comm->failed != nullptr ? comm->failed->sequence() : 0;
-  error->text = comm->error ? comm->error->text.c_str() : "";
+  error->text = this_copy().texts.keep(comm->error ? comm->error->text : "");
   return MESHCOLL_OK;
 }
 

@@ -76,8 +76,9 @@ typedef struct {
   const int* channel_devices;   /* `channels` device indices, or NULL for c % devices */
   uint64_t slice_bytes;         /* largest single message; default 1 MiB */
   int steps;                    /* messages in flight per connection; default 8 (NCCL_STEPS) */
-  int64_t connect_timeout_ms;   /* default 30000 */
+  int64_t connect_timeout_ms;   /* default 30000; negative: none: whoever lives and has not left is waited for */
   int64_t operation_timeout_ms; /* default 0: none */
+  int64_t reach_timeout_ms;     /* until rank 0 listens; default connect_timeout_ms, without one 60000 */
   /* "ring" (NULL), "tree", "halving-doubling", "direct" or "mesh", wherever there is one for that collective, and the
    * ring elsewhere; or "auto": as `tuning` says, and where that says nothing the one that costs least in the network
    * that the next six describe. The same on every rank. */
@@ -141,7 +142,8 @@ typedef struct {
   size_t struct_bytes;
   meshcoll_result result;
   int peer;              /* the rank that failed, was waited for or aborted, as this rank saw it; where another rank saw
-                            it first and told: that one, and the text has its words; -1: none, or several */
+                            it first and told: as that one saw it, and the text has its words; where it saw this rank
+                            fail: that one; -1: none, or several */
   const char* operation; /* "all_reduce", "group_call", ...; "" where it was none of these */
   uint64_t sequence;     /* of these on this communicator, from 1 */
   const char* text;      /* meshcoll_last_error() */
@@ -161,7 +163,8 @@ meshcoll_result meshcoll_read_launcher(int* rank, int* world, char bootstrap[MES
 /* Returns when all ranks are there, with the same world, channels, steps and slice_bytes. */
 meshcoll_result meshcoll_init(const meshcoll_options* options, meshcoll_comm** comm);
 /* For every rank, in any state of the communicator. What was started runs to its end first (abort it where it should
- * not). Rank 0 keeps the rendezvous until the others have left, at most connect_timeout_ms. */
+ * not). Rank 0 keeps the rendezvous until the others have left, at most connect_timeout_ms (where there is none and the
+ * communicator is broken, 30 s). */
 meshcoll_result meshcoll_destroy(meshcoll_comm* comm);
 /* -1 where comm is NULL or destroyed. */
 int meshcoll_rank(const meshcoll_comm* comm);
@@ -179,11 +182,15 @@ meshcoll_result meshcoll_mesh_group(meshcoll_comm* comm, const char* mesh, const
  * be gone is left behind after connect_timeout_ms, and told so if it calls later. The survivors agree through rank 0:
  * where that is the rank that died, this is MESHCOLL_NET, and a new meshcoll_init elsewhere the way on. */
 meshcoll_result meshcoll_rebuild(meshcoll_comm* comm, meshcoll_comm** survivors);
-/* Of `comm`, or of the last failed meshcoll_init of this copy where comm is NULL. Valid until the next call, which may
- * be another thread's _wait: where several threads wait, one of them reads. */
+/* Of `comm`, or of the last failed meshcoll_init of this copy where comm is NULL. Valid until the calling thread asks
+ * again, by this or meshcoll_get_error, or ends, whatever becomes of `comm`. */
 const char* meshcoll_last_error(meshcoll_comm* comm);
 /* The same error in parts; result is MESHCOLL_OK where there was none. */
 meshcoll_result meshcoll_get_error(meshcoll_comm* comm, meshcoll_error* error);
+/* Why `comm` is broken: MESHCOLL_OK where it is not. Not what a call was refused for, but what another rank has told
+ * while this one called nothing. From any thread, without waiting: what has come is looked for meanwhile, and shows the
+ * next time. */
+meshcoll_result meshcoll_get_async_error(meshcoll_comm* comm, meshcoll_error* error);
 /* Starts a call and returns; its buffers are the engine's until it has finished. An error means that nothing was
  * started. Between meshcoll_group_start and _end the handle is 0: it is the group that is waited for. */
 meshcoll_result meshcoll_start(meshcoll_comm* comm, const meshcoll_args* args, meshcoll_handle* handle);

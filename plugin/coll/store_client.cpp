@@ -41,10 +41,10 @@ std::string encode_ms(std::int64_t timeout_ms) {
 }  // namespace
 
 Result<std::unique_ptr<StoreClient>> StoreClient::connect(const std::string& address, const Identity& identity,
-                                                          Deadline deadline) {
+                                                          Deadline reached_by, Deadline welcome_by) {
   auto parsed = parse_address(address);
   if (!parsed) return parsed.error();
-  auto socket = Socket::connect(*parsed, deadline);
+  auto socket = Socket::connect(*parsed, reached_by);
   if (!socket) {
     return Error{ErrorCode::kTimeout, Scope::kJob, "rank 0 does not answer at " + address + ": " + socket.error().text,
                  socket.error().os_errno};
@@ -52,7 +52,7 @@ Result<std::unique_ptr<StoreClient>> StoreClient::connect(const std::string& add
   std::unique_ptr<StoreClient> client(new StoreClient(address, static_cast<int>(identity.rank), std::move(*socket)));
   auto sent = client->send({FrameType::kHello, 0, encode_hello(identity)});
   if (!sent) return sent.error();
-  auto welcome = client->await_welcome(deadline);
+  auto welcome = client->await_welcome(welcome_by);
   if (!welcome) return welcome.error();
   return client;
 }
@@ -128,6 +128,7 @@ Result<void> StoreClient::handle(Frame frame) {
     case FrameType::kExpired:
       if (frame.request == life_request_) {
         life_request_ = 0;
+        note_who_left(&frame.body);
         return ok();
       }
       answers_.push_back({frame.request, frame.type == FrameType::kExpired, std::move(frame.body)});
@@ -164,14 +165,21 @@ std::optional<std::string> StoreClient::take(std::uint32_t request) {
   return text;
 }
 
-Result<std::string> StoreClient::get(const std::string& key, Deadline deadline) {
+Result<std::string> StoreClient::get(const std::string& key, Deadline deadline, const Patience& patience) {
   auto request = begin_get(key);
   if (!request) return request.error();
+  std::optional<LongWait> wait;
+  if (patience.long_ms > 0) wait.emplace(*this, patience.long_ms);
   for (;;) {
     if (auto value = take(*request)) return std::move(*value);
     if (failure_) return Error{ErrorCode::kRemote, Scope::kJob, *failure_};
+    if (has_left(patience.for_rank)) return Error{ErrorCode::kRemote, Scope::kJob, "it has left"};
     if (deadline.passed()) return Error{ErrorCode::kTimeout, Scope::kJob, "nobody has set \"" + key + "\""};
-    auto polled = poll(deadline.remaining_ms());
+    if (wait) {
+      if (auto looked = wait->look(patience.for_rank); !looked) return looked.error();
+    }
+    const Deadline& next = wait && wait->next() < deadline ? wait->next() : deadline;
+    auto polled = poll(next.remaining_ms());
     if (!polled) return polled.error();
   }
 }
@@ -209,9 +217,20 @@ Result<void> StoreClient::tell_waiting(int peer) {
   return send({FrameType::kWaits, 0, peer >= 0 ? encode_u32(static_cast<std::uint32_t>(peer)) : ""});
 }
 
+void StoreClient::note_who_left(std::string* waiting_and_left) {
+  left_ = waiting_and_left->substr(waiting_and_left->size() / 2);
+  waiting_and_left->resize(waiting_and_left->size() - left_.size());
+}
+
+bool StoreClient::has_left(int rank) const {
+  const auto byte = static_cast<std::size_t>(rank) / 8;
+  return rank >= 0 && byte < left_.size() && (static_cast<unsigned char>(left_[byte]) >> (rank % 8) & 1U) != 0;
+}
+
 Result<std::vector<bool>> StoreClient::waiting_ranks() {
-  const auto bits = ask_who_waits({});
+  auto bits = ask_who_waits({});
   if (!bits) return bits.error();
+  note_who_left(&*bits);
   std::vector<bool> waits(bits->size() * 8);
   for (std::size_t rank = 0; rank < waits.size(); ++rank) {
     waits[rank] = (static_cast<unsigned char>((*bits)[rank / 8]) >> (rank % 8) & 1U) != 0;
@@ -276,9 +295,11 @@ Result<std::string> StoreClient::ask_who_waits(const std::string& question) {
   }
 }
 
-void StoreClient::announce_failure(const std::string& text) {
+void StoreClient::announce_failure(const std::string& text, int culprit) {
   Result<void> told;
-  if (!told_ && !aborted()) told = send({FrameType::kFail, 0, text.substr(0, kAnnouncementBytesMax)});
+  if (!told_ && !aborted()) {
+    told = send({FrameType::kFail, static_cast<std::uint32_t>(culprit + 1), text.substr(0, kAnnouncementBytesMax)});
+  }
   const Deadline deadline = Deadline::after_ms(kEchoTimeoutMs);
   while (told && !told_ && !deadline.passed()) told = poll(deadline.remaining_ms());
   if (told) return;
@@ -294,7 +315,7 @@ void StoreClient::abort(const std::string& text) {
     abort_text_ = text.substr(0, kAnnouncementBytesMax);
     aborted_.store(true, std::memory_order_release);
   }
-  (void)write({FrameType::kFail, 1, abort_text_});  // as above
+  (void)write({FrameType::kFail, kAbortedBit, abort_text_});  // as above
 }
 
 }  // namespace meshbed::coll

@@ -25,7 +25,12 @@ class StoreClient {
  public:
   /// Connects to rank 0 at `address` (its text, for errors) and introduces itself.
   static Result<std::unique_ptr<StoreClient>> connect(const std::string& address, const Identity& identity,
-                                                      Deadline deadline);
+                                                      Deadline deadline) {
+    return connect(address, identity, deadline, deadline);
+  }
+  /// The same, where rank 0 may listen for longer before it speaks.
+  static Result<std::unique_ptr<StoreClient>> connect(const std::string& address, const Identity& identity,
+                                                      Deadline reached_by, Deadline welcome_by);
   /// Says goodbye, so that our absence is not taken for an accident.
   ~StoreClient();
   StoreClient(const StoreClient&) = delete;
@@ -39,8 +44,13 @@ class StoreClient {
   Result<std::uint32_t> begin_get(const std::string& key);
   /// The answer to that request, if it has been received. No I/O.
   std::optional<std::string> take(std::uint32_t request);
+  struct Patience {
+    std::int64_t long_ms = 0;  // as LongWait's; 0: none
+    int for_rank = -1;         // who is to set it: without that rank the wait ends; -1: anybody
+  };
   /// begin_get and take until the deadline; kTimeout where the value never came.
-  Result<std::string> get(const std::string& key, Deadline deadline);
+  Result<std::string> get(const std::string& key, Deadline deadline) { return get(key, deadline, {}); }
+  Result<std::string> get(const std::string& key, Deadline deadline, const Patience& patience);
   /// Returns when every rank has called it; on timeout the error names who has not.
   /// `long_wait_ms`: as LongWait's; 0: none.
   Result<void> barrier(std::int64_t timeout_ms, std::int64_t long_wait_ms = 0);
@@ -58,9 +68,11 @@ class StoreClient {
   /// Asks whether rank 0 is there, without waiting for the answer. kTimeout where it has not answered the last time
   /// yet, which was `before_ms` ago.
   Result<void> ask_alive(std::int64_t before_ms);
+  /// What the last answer to that, or to waiting_ranks(), said: `rank` had said goodbye.
+  bool has_left(int rank) const;
   /// Tells every rank that the communicator is broken (the first text wins), and waits, within reason, until rank 0 has
-  /// passed it on.
-  void announce_failure(const std::string& text);
+  /// passed it on. `culprit`: the rank that failed; -1: we did.
+  void announce_failure(const std::string& text, int culprit = -1);
   /// From any thread: announces that somebody wants no more, without waiting. Whoever waits here finds a failure within
   /// a second, whether or not rank 0 answers.
   void abort(const std::string& text);
@@ -71,7 +83,8 @@ class StoreClient {
   Result<void> poll(int timeout_ms);
   /// The first announced failure ("rank 2: ..."), once poll() has received it.
   const std::optional<std::string>& failure() const { return failure_; }
-  /// The rank that told, 0 where its store is gone; and whether it wanted this.
+  /// The rank that failed; where that is us in another's eyes, that other; 0 where its store is gone; and whether it
+  /// wanted this.
   int failed_rank() const { return failed_rank_; }
   bool failure_is_abort() const { return failure_is_abort_; }
 
@@ -89,6 +102,8 @@ class StoreClient {
   bool write(const Frame& frame);
   Result<void> await_welcome(Deadline deadline);
   Result<std::string> ask_who_waits(const std::string& question);
+  /// Of an answer to kWhoWaits; what is left is who waits.
+  void note_who_left(std::string* waiting_and_left);
   Result<void> handle(Frame frame);
   Error lost();
   Error silent(std::int64_t for_ms);
@@ -101,6 +116,7 @@ class StoreClient {
   std::uint32_t next_request_ = 1;
   std::uint32_t life_request_ = 0;  // 0: none is unanswered
   bool welcome_ = false;
+  std::string left_;  // a bit for each rank, as of the last answer
   std::vector<Answer> answers_;
   std::optional<std::string> failure_;
   int failed_rank_ = -1;

@@ -46,9 +46,13 @@ void StoreServer::handle(Client& client, Frame frame) {
                     frame.body.empty() ? waiting_bits() : waits_behind(frame));
     case FrameType::kRebuild:
       return rebuild(client, frame);
-    case FrameType::kFail:
-      return fail((static_cast<std::uint32_t>(client.rank) + 1) | (frame.request != 0 ? kAbortedBit : 0),
-                  "rank " + std::to_string(client.rank) + ": " + frame.body);
+    case FrameType::kFail: {
+      const bool named = frame.request > 0 && frame.request <= options_.identity.world;
+      return fail({.text = "rank " + std::to_string(client.rank) + ": " + frame.body,
+                   .told_by = client.rank,
+                   .culprit = named ? static_cast<int>(frame.request) - 1 : client.rank,
+                   .aborted = frame.request == kAbortedBit});
+    }
     case FrameType::kBye:
       left_[static_cast<std::size_t>(client.rank)] = true;
       client.gone = true;
@@ -83,7 +87,10 @@ void StoreServer::introduce(Client& client, const Frame& frame) {
   client.introduce_by = Deadline::never();
   by_rank_[identity->rank] = &client;
   answer(client.rank, FrameType::kWelcome, 0, {});
-  if (failure_) answer(client.rank, FrameType::kFailed, failure_request_, *failure_);
+  if (failure_) tell_failure(client.rank);
+  if (client.rank == 0) host_came_.store(true);
+  // All are here: nobody else is to come, and the next communicator may meet at the same place, as with NCCL.
+  if (std::find(by_rank_.begin(), by_rank_.end(), nullptr) == by_rank_.end()) listener_.close();
 }
 
 void StoreServer::refuse(Client& client, const std::string& text) {
@@ -115,9 +122,15 @@ void StoreServer::get(Client& client, const Frame& frame) {
 }
 
 std::string StoreServer::waiting_bits() const {
-  std::string bits(waits_for_.size() / 8 + 1, '\0');
+  const std::size_t bytes = waits_for_.size() / 8 + 1;
+  std::string bits(2 * bytes, '\0');
+  const auto note = [&](std::size_t at, std::size_t rank) {
+    char& byte = bits[at + rank / 8];
+    byte = static_cast<char>(byte | 1 << (rank % 8));
+  };
   for (std::size_t rank = 0; rank < waits_for_.size(); ++rank) {
-    if (waits_for_[rank]) bits[rank / 8] = static_cast<char>(bits[rank / 8] | 1 << (rank % 8));
+    if (waits_for_[rank]) note(0, rank);
+    if (left_[rank]) note(bytes, rank);
   }
   return bits;
 }
@@ -138,7 +151,7 @@ void StoreServer::arrive(Client& client, const Frame& frame) {
   const auto timeout_ms = decode_u32(frame.body);
   if (!timeout_ms) return refuse(client, "a barrier has no timeout");
   // Who failed may have arrived before; who comes now has been sent the failure, and reads it first.
-  if (failure_) return answer(client.rank, FrameType::kExpired, frame.request, *failure_);
+  if (failure_) return answer(client.rank, FrameType::kExpired, frame.request, failure_->text);
   Arrival& arrival = barrier_[static_cast<std::size_t>(client.rank)];
   if (arrival.here) return refuse(client, "it is in the barrier already");
   arrival = {frame.request, true};
@@ -220,13 +233,17 @@ std::string StoreServer::missing_ranks() const {
   return text;
 }
 
-void StoreServer::fail(std::uint32_t request, const std::string& text) {
+void StoreServer::fail(Failure failure) {
   if (failure_) return;
-  failure_ = text;
-  failure_request_ = request;
-  for (std::size_t rank = 0; rank < by_rank_.size(); ++rank) {
-    answer(static_cast<int>(rank), FrameType::kFailed, request, text);
-  }
+  failure_ = std::move(failure);
+  for (std::size_t rank = 0; rank < by_rank_.size(); ++rank) tell_failure(static_cast<int>(rank));
+}
+
+void StoreServer::tell_failure(int rank) {
+  // Who failed in another's eyes may see nothing wrong with itself, but with that other.
+  const int culprit = failure_->culprit == rank ? failure_->told_by : failure_->culprit;
+  const std::uint32_t request = static_cast<std::uint32_t>(culprit) + 1;
+  answer(rank, FrameType::kFailed, request | (failure_->aborted ? kAbortedBit : 0), failure_->text);
 }
 
 void StoreServer::answer(int rank, FrameType type, std::uint32_t request, const std::string& body) {

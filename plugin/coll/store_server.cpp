@@ -14,6 +14,8 @@ constexpr std::int64_t kIntroduceMs = 10000;
 // What one client may leave unread before it is taken for dead; a rank reads answers as fast as it asks.
 constexpr std::size_t kUnreadBytesMax = 4U << 20U;
 constexpr std::int64_t kKickMs = 1000;
+// How long ranks that were told of a failure may take to leave.
+constexpr std::int64_t kBrokenLingerMs = 30000;
 
 }  // namespace
 
@@ -47,9 +49,11 @@ StoreServer::StoreServer(const Options& options, const SocketAddress& address, S
 
 StoreServer::~StoreServer() {
   stopping_.store(true);
-  // A call to ourselves wakes poll(2); the thread finds the flag.
-  auto kick = Socket::connect(address_, Deadline::after_ms(kKickMs));
-  if (!kick) MESHBED_WARN("rank 0's store at %s: %s", address_text_.c_str(), kick.error().text.c_str());
+  // Rank 0's own end wakes poll(2), or has. Where it never came, the listener still stands: a call to ourselves does.
+  if (!host_came_.load()) {
+    auto kick = Socket::connect(address_, Deadline::after_ms(kKickMs));
+    if (!kick) MESHBED_WARN("rank 0's store at %s: %s", address_text_.c_str(), kick.error().text.c_str());
+  }
   thread_.join();
 }
 
@@ -58,11 +62,18 @@ void StoreServer::run() {
 }
 
 bool StoreServer::finished() {
-  if (!stopping_.load()) return false;
-  if (!linger_) linger_ = Deadline::after_ms(options_.linger_ms);
+  if (!stopping_.load() && !host_gone_) return false;
+  if (!linger_) leave();
+  if (failure_ && linger_->is_never()) linger_ = Deadline::after_ms(kBrokenLingerMs);
   const bool alone =
       std::all_of(by_rank_.begin(), by_rank_.end(), [](const Client* client) { return client == nullptr; });
   return alone || linger_->passed();
+}
+
+void StoreServer::leave() {
+  linger_ = Deadline::after_ms_or_never(options_.linger_ms);
+  left_[0] = true;
+  if (arrived_count_ > 0) expire_barrier();
 }
 
 int StoreServer::wait_ms() const {
@@ -137,9 +148,11 @@ void StoreServer::remove_gone() {
       changed = true;
       if (rank < 0) continue;
       by_rank_[static_cast<std::size_t>(rank)] = nullptr;
+      host_gone_ |= rank == 0;
       if (!left_[static_cast<std::size_t>(rank)]) {
-        fail(static_cast<std::uint32_t>(rank) + 1,
-             "rank " + std::to_string(rank) + " is lost: its connection to rank 0 ended without a goodbye");
+        fail({.text = "rank " + std::to_string(rank) + " is lost: its connection to rank 0 ended without a goodbye",
+              .told_by = rank,
+              .culprit = rank});
       }
     }
   }

@@ -25,14 +25,16 @@ namespace meshbed::coll {
 class StoreServer {
  public:
   struct Options {
-    SocketAddress address;           // its port may be 0: whatever is free
-    Identity identity;               // rank 0's own, which all others must match
-    std::int64_t linger_ms = 30000;  // how long the destructor waits for the other ranks to leave
+    SocketAddress address;  // its port may be 0: whatever is free
+    Identity identity;      // rank 0's own, which all others must match
+    // How long the destructor waits for the other ranks to leave; 0: as long as they stay, 30 s where they were told of
+    // a failure.
+    std::int64_t linger_ms = 30000;
   };
   static Result<std::unique_ptr<StoreServer>> start(const Options& options);
   /// At a socket that listens already; options.address is not looked at.
   static Result<std::unique_ptr<StoreServer>> start(const Options& options, Socket listener);
-  /// Serves on until every rank that came has left, at most linger_ms.
+  /// Serves on until every rank that came has left, at most linger_ms. Not before rank 0 has left, where it came.
   ~StoreServer();
   /// Where it listens: what the others' StoreClients need.
   const std::string& address() const { return address_text_; }
@@ -78,21 +80,28 @@ class StoreServer {
   void expire();
   void expire_barrier();
   bool has_left() const;
+  void leave();
   std::string waiting_bits() const;
   std::string waits_behind(const Frame& question) const;
-  /// `request`: kFailed's.
-  void fail(std::uint32_t request, const std::string& text);
+  struct Failure {
+    std::string text;
+    int told_by = -1, culprit = -1;
+    bool aborted = false;
+  };
+  void fail(Failure failure);
+  void tell_failure(int rank);
   void answer(int rank, FrameType type, std::uint32_t request, const std::string& body);
   std::string missing_ranks() const;
 
   const Options options_;
   const SocketAddress address_;
   const std::string address_text_;
-  std::atomic<bool> stopping_{false};
+  std::atomic<bool> stopping_{false}, host_came_{false};
 
   // The thread's own from here on.
   Socket listener_;
   std::vector<std::unique_ptr<Client>> clients_;
+  bool host_gone_ = false;                               // rank 0 itself
   std::vector<Client*> by_rank_;                         // nullptr: not here
   std::vector<bool> left_;                               // said goodbye
   std::vector<std::optional<std::uint32_t>> waits_for_;  // by rank: whom it has waited for for long
@@ -104,8 +113,7 @@ class StoreServer {
   std::vector<Arrival> rebuild_;              // as barrier_
   Deadline rebuild_by_ = Deadline::never();
   bool rebuilt_ = false;
-  std::optional<std::string> failure_;
-  std::uint32_t failure_request_ = 0;
+  std::optional<Failure> failure_;
   std::optional<Deadline> linger_;
   std::thread thread_;  // last: starts when all else is there
 };

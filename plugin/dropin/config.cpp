@@ -1,7 +1,11 @@
 #include "plugin/dropin/config.h"
 
+#include <charconv>
 #include <cstddef>
 #include <cstring>
+
+#include "plugin/base/log.h"
+#include "plugin/coll/environment.h"
 
 namespace meshbed::dropin {
 namespace {
@@ -16,7 +20,25 @@ struct Field {
   int honoured;  // what we do anyway
 };
 
+std::int64_t number_of(const char* name, std::int64_t otherwise) {
+  constexpr std::int64_t kMost = 1'000'000;
+  const auto given = coll::variable(name);
+  if (!given) return otherwise;
+  std::int64_t number = 0;
+  const char* end = given->data() + given->size();
+  const auto [stop, error] = std::from_chars(given->data(), end, number);
+  if (error == std::errc() && stop == end && number >= 1 && number <= kMost) return number;
+  MESHBED_WARN("%s is \"%s\", no number from 1 to %lld: it is taken to be %lld", name, given->c_str(),
+               static_cast<long long>(kMost), static_cast<long long>(otherwise));
+  return otherwise;
+}
+
 }  // namespace
+
+std::int64_t reach_timeout_ms() {
+  const std::int64_t tries = number_of("NCCL_SOCKET_RETRY_CNT", 34);
+  return tries * (tries + 1) / 2 * number_of("NCCL_SOCKET_RETRY_SLEEP_MSEC", 100);
+}
 
 Outcome check_config(const ncclConfig_t* given) {
   if (given == nullptr) return {};

@@ -1,5 +1,7 @@
 #pragma once
-// Config: an ncclConfig_t, looked at: each of its fields is honoured or refused by name.
+// Config: what a program or its environment asks for: each field of an ncclConfig_t is honoured or refused by name.
+
+#include <cstdint>
 
 #include "plugin/dropin/library.h"
 
@@ -7,5 +9,9 @@ namespace meshbed::dropin {
 
 /// nullptr is what NCCL_CONFIG_INITIALIZER says.
 Outcome check_config(const ncclConfig_t* config);
+
+/// How long rank 0 may take until it listens: NCCL_SOCKET_RETRY_CNT tries, and after the n-th of them n times
+/// NCCL_SOCKET_RETRY_SLEEP_MSEC, by NCCL's defaults a minute. What is no number from 1 on is a WARN, and the default.
+std::int64_t reach_timeout_ms();
 
 }  // namespace meshbed::dropin

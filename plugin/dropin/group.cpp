@@ -4,9 +4,12 @@
 #include "plugin/dropin/group.h"
 
 #include <algorithm>
+#include <exception>
+#include <new>
 #include <utility>
 
 #include "plugin/coll/environment.h"
+#include "plugin/dropin/config.h"
 
 namespace meshbed::dropin {
 namespace {
@@ -14,19 +17,16 @@ namespace {
 constexpr char kNoStreams[] =
     "the stream is not NULL: there is no CUDA below this library yet. Pass host memory and stream NULL";
 
-/// An error spoils the group, if there is one.
-Outcome refused(Group* group, Outcome outcome) {
-  if (!outcome.well() && group != nullptr && !group->refusal) group->refusal = outcome;
-  return outcome;
-}
-
 /// In the engine's group, which begins with the first call.
 Outcome add(Group& group, const CommPointer& comm, const meshcoll_args& args) {
   const auto found = std::find(group.comms.begin(), group.comms.end(), comm);
   if (found == group.comms.end()) {
+    group.comms.push_back(comm);  // before, for where there is no memory: a group that was started must end
     const Outcome begun = outcome_of(meshcoll_group_start(comm->engine), comm->engine);
-    if (!begun.well()) return begun;
-    group.comms.push_back(comm);
+    if (!begun.well()) {
+      group.comms.pop_back();
+      return begun;
+    }
   }
   meshcoll_handle none = 0;
   return outcome_of(meshcoll_start(comm->engine, &args, &none), comm->engine);
@@ -90,6 +90,8 @@ Outcome create(const Plan& plan) {
   options.world = plan.world;
   options.bootstrap = plan.bootstrap.c_str();
   options.net_plugin = plugin.c_str();
+  options.connect_timeout_ms = -1;  // as NCCL, which waits for whoever lives
+  options.reach_timeout_ms = reach_timeout_ms();
   meshcoll_comm* engine = nullptr;
   const Outcome made = outcome_of(meshcoll_init(&options, &engine), nullptr);
   if (made.well()) *plan.where = library().add(engine);
@@ -101,9 +103,9 @@ Outcome create(const Plan& plan) {
 Outcome call(const ncclComm* handle, cudaStream_t stream, meshcoll_args args) {
   Group* group = library().group();
   const CommPointer comm = library().find(handle);
-  if (comm == nullptr) return refused(group, invalid_argument("this is no communicator (any more)"));
-  if (comm->finalized) return refused(group, invalid_usage("the communicator was finalized"));
-  if (stream != nullptr) return refused(group, invalid_usage(kNoStreams));
+  if (comm == nullptr) return invalid_argument(kNoCommunicator);
+  if (comm->finalized) return invalid_usage("the communicator was finalized");
+  if (stream != nullptr) return invalid_usage(kNoStreams);
   args.struct_bytes = sizeof args;
   if (group == nullptr) {
     meshcoll_handle started = 0;
@@ -118,22 +120,55 @@ Outcome call(const ncclComm* handle, cudaStream_t stream, meshcoll_args args) {
     group->receives_from_self.push_back({comm, args});
     return {};
   }
-  return refused(group, add(*group, comm, args));
+  return add(*group, comm, args);
 }
 
 Outcome make_communicator(const Plan& plan) {
   Group* group = library().group();
   if (group == nullptr) return create(plan);
   if (group->plan) {
-    return refused(group, invalid_usage("several ranks in one group: a thread here is one rank; start a process, or at "
-                                        "least a thread, for each"));
+    return invalid_usage(
+        "several ranks in one group: a thread here is one rank; start a process, or at least a thread, "
+        "for each");
   }
   group->plan = plan;
   return {};
 }
 
+Outcome split_communicator(const CommPointer& comm, int color, int key, ncclComm_t* made) {
+  if (library().group() != nullptr) return invalid_usage("in a group it is not supported: call it outside");
+  meshcoll_comm* part = nullptr;
+  const Outcome split = outcome_of(meshcoll_split(comm->engine, color, key, &part), comm->engine);
+  if (split.well()) *made = part != nullptr ? library().add(part) : NCCL_COMM_NULL;
+  return split;
+}
+
+void spoil_group(ncclResult_t code, const char* text) {
+  Group* group = library().group();
+  if (group == nullptr || group->refusal) return;
+  group->refusal.emplace(Outcome{.code = code});
+  try {
+    group->refusal->text = text;
+  } catch (const std::bad_alloc&) {
+    group->refusal->text = "no memory left";  // lies in the string itself
+  }
+}
+
+void abandon(Group& group) {
+  constexpr char kEnded[] = "a thread ended between ncclGroupStart and ncclGroupEnd: nothing of its group is started";
+  library().tell("ncclGroupEnd", kEnded);
+  group.refusal.emplace(Outcome{.code = ncclInvalidUsage});
+  try {
+    static_cast<void>(run(group));
+  } catch (const std::exception& error) {
+    library().tell("ncclGroupEnd", error.what());
+  }
+}
+
 Outcome start_group() {
-  ++library().open_group().depth;
+  Group* group = library().open_group();
+  if (group == nullptr) return {ncclSystemError, "the process has no room left for data of its threads"};
+  ++group->depth;
   return {};
 }
 
@@ -141,8 +176,7 @@ Outcome end_group() {
   Group* group = library().group();
   if (group == nullptr) return invalid_usage("there is no ncclGroupStart before it");
   if (--group->depth > 0) return {};
-  Group ended = std::move(*group);
-  library().close_group();
+  Group ended = library().close_group();
   if (!ended.refusal) {
     const Outcome paired = pair_moves_to_self(ended);
     if (!paired.well()) ended.refusal = paired;

@@ -1,8 +1,12 @@
 #include "plugin/dropin/library.h"
 
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
 #include <utility>
 
 #include "plugin/base/log.h"
+#include "plugin/dropin/group.h"
 
 namespace meshbed::dropin {
 
@@ -62,50 +66,52 @@ CommPointer Library::remove(const ncclComm* comm) {
   return removed;
 }
 
-Group* Library::group() {
+Library::Library()
+    : has_key_(pthread_key_create(&group_key_, [](void* group) {
+                 const std::unique_ptr<Group> left(static_cast<Group*>(group));
+                 abandon(*left);
+               }) == 0) {}
+
+Group* Library::group() { return has_key_ ? static_cast<Group*>(pthread_getspecific(group_key_)) : nullptr; }
+
+Group* Library::open_group() {
+  if (Group* open = group(); open != nullptr || !has_key_) return open;
+  auto opened = std::make_unique<Group>();
+  return pthread_setspecific(group_key_, opened.get()) == 0 ? opened.release() : nullptr;
+}
+
+Group Library::close_group() {
+  const std::unique_ptr<Group> closed(group());
+  pthread_setspecific(group_key_, nullptr);
+  return std::move(*closed);
+}
+
+void Library::tell(const char* call, const char* text) {
+  MESHBED_WARN("%s: %s", call, text);
+  keep(call, ": ", text);
+}
+
+void Library::tell_unsupported(const char* call, const char* why) {
+  keep(call, " is not supported: ", why);
   const std::lock_guard<std::mutex> lock(mutex_);
-  const auto found = groups_.find(std::this_thread::get_id());
-  return found != groups_.end() ? &found->second : nullptr;
+  const auto place = std::find_if(unsupported_.begin(), unsupported_.end(),
+                                  [&](const char* told) { return told == nullptr || std::strcmp(told, call) == 0; });
+  if (place == unsupported_.end() || *place != nullptr) return;
+  *place = call;
+  MESHBED_WARN("%s is not supported: %s", call, why);
 }
 
-Group& Library::open_group() {
+void Library::keep(const char* call, const char* between, const char* text) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  return groups_[std::this_thread::get_id()];
-}
-
-void Library::close_group() {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  groups_.erase(std::this_thread::get_id());
-}
-
-ncclResult_t Library::tell(const char* call, const Outcome& outcome) {
-  if (outcome.well()) return ncclSuccess;
-  MESHBED_WARN("%s: %s", call, outcome.text.c_str());
-  keep(std::string(call) + ": " + outcome.text);
-  return outcome.code;
-}
-
-ncclResult_t Library::refuse(const char* call, const std::string& why) {
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    if (refused_.insert(call).second) MESHBED_WARN("%s is not supported: %s", call, why.c_str());
-  }
-  keep(std::string(call) + " is not supported: " + why);
-  return ncclInvalidUsage;
-}
-
-void Library::keep(const std::string& text) {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  last_ = &*texts_.insert(text).first;
+  std::snprintf(last_.data(), last_.size(), "%s%s%s", call, between, text);
 }
 
 const char* Library::last_error() {
   const std::lock_guard<std::mutex> lock(mutex_);
-  return last_ != nullptr ? last_->c_str() : "";
+  return texts_.keep(last_.data());
 }
 
 Library& library() {
-  // Never destroyed: threads of the program may call until the process has ended.
   static auto* own = new Library;
   return *own;
 }

@@ -1,18 +1,20 @@
 #pragma once
 // Library: what one copy of the drop-in knows: its communicators, the groups that its threads have open, and the last
-// error. Any thread.
+// error. Any thread. Lives as long as the process: threads of the program may call until it has ended.
 
+#include <pthread.h>
+
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <set>
 #include <string>
-#include <thread>
 #include <vector>
 
+#include "plugin/base/thread_text.h"
 #include "plugin/coll/meshcoll.h"
 #include "plugin/dropin/nccl.h"
 
@@ -33,6 +35,7 @@ struct Outcome {
   std::string text{};
   bool well() const { return code == ncclSuccess; }
 };
+inline constexpr const char* kNoCommunicator = "this is no communicator (any more)";
 Outcome invalid_argument(std::string text);
 Outcome invalid_usage(std::string text);
 /// An engine's result as NCCL would call it.
@@ -63,32 +66,40 @@ struct Group {
 
 class Library {
  public:
+  Library();
   ncclComm_t add(meshcoll_comm* engine);
   /// nullptr: not one of ours, or not any more.
   CommPointer find(const ncclComm* comm);
   /// Hands it out for the last time.
   CommPointer remove(const ncclComm* comm);
 
-  /// The calling thread's; nullptr: it has none open. Only that thread uses it.
+  /// The calling thread's; nullptr: it has none open. Only that thread uses it. A thread that ends with one leaves it
+  /// to abandon() of group.h.
   Group* group();
-  Group& open_group();
-  void close_group();
+  /// nullptr: the process has no room for thread data.
+  Group* open_group();
+  Group close_group();
 
-  /// Logs, keeps the text for ncclGetLastError, and returns the code.
-  ncclResult_t tell(const char* call, const Outcome& outcome);
+  // These three take no memory, so that they can tell that there is none.
+  /// Logs an error, and keeps the text for ncclGetLastError.
+  void tell(const char* call, const char* text);
   /// What is not supported: a WARN the first time.
-  ncclResult_t refuse(const char* call, const std::string& why);
+  void tell_unsupported(const char* call, const char* why);
+  /// In the calling thread's own copy (thread_text.h).
   const char* last_error();
 
  private:
-  void keep(const std::string& text);
+  static constexpr std::size_t kTextBytes = 1024;  // as NCCL has it
+  static constexpr std::size_t kCallsMost = 64;
+  void keep(const char* call, const char* between, const char* text);
 
   std::mutex mutex_;
   std::map<const ncclComm*, CommPointer> comms_;
-  std::map<std::thread::id, Group> groups_;
-  std::set<std::string> refused_;
-  std::set<std::string> texts_;  // what ncclGetLastError handed out stays valid
-  const std::string* last_ = nullptr;
+  pthread_key_t group_key_{};
+  bool has_key_ = false;
+  std::array<const char*, kCallsMost> unsupported_{};  // whose WARN has been given
+  std::array<char, kTextBytes> last_{};
+  ThreadText texts_;
 };
 
 /// This copy's.

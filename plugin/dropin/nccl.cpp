@@ -30,21 +30,36 @@ static_assert(NCCL_UNIQUE_ID_BYTES == MESHCOLL_ID_BYTES);
 static_assert(static_cast<int>(ncclAvg) == MESHCOLL_AVG && static_cast<int>(ncclMax) == MESHCOLL_MAX &&
               static_cast<int>(ncclFloat8e5m2) == MESHCOLL_FLOAT8_E5M2);  // one numbering
 
-template <typename Body>
-ncclResult_t at_boundary(const char* name, const Body& body) {
+/// `on_error`: told of code and text, too.
+template <typename Body, typename OnError>
+ncclResult_t at_boundary(const char* name, const Body& body, const OnError& on_error) {
+  const auto tell = [&](ncclResult_t code, const char* text) {
+    library().tell(name, text);
+    on_error(code, text);
+    return code;
+  };
   try {
-    return library().tell(name, body());
+    const Outcome outcome = body();
+    return outcome.well() ? ncclSuccess : tell(outcome.code, outcome.text.c_str());
   } catch (const std::exception& error) {
-    return library().tell(name, {ncclInternalError, std::string("exception: ") + error.what()});
+    return tell(ncclInternalError, error.what());
   }
 }
 
+template <typename Body>
+ncclResult_t at_boundary(const char* name, const Body& body) {
+  return at_boundary(name, body, [](ncclResult_t, const char*) {});
+}
+
+/// A call that may stand in a group, and spoils it where it is refused.
+template <typename Body>
+ncclResult_t grouped(const char* name, const Body& body) {
+  return at_boundary(name, body, &meshbed::dropin::spoil_group);
+}
+
 ncclResult_t refuse(const char* name, const char* why) {
-  try {
-    return library().refuse(name, why);
-  } catch (const std::exception&) {
-    return ncclInternalError;  // no memory, not even for the words
-  }
+  library().tell_unsupported(name, why);
+  return ncclInvalidUsage;
 }
 
 /// What a call asks about a communicator.
@@ -52,7 +67,7 @@ template <typename Body>
 ncclResult_t ask(const char* name, const ncclComm* handle, const Body& body) {
   return at_boundary(name, [&]() -> Outcome {
     const CommPointer comm = library().find(handle);
-    if (comm == nullptr) return invalid_argument("this is no communicator (any more)");
+    if (comm == nullptr) return invalid_argument(meshbed::dropin::kNoCommunicator);
     return body(*comm);
   });
 }
@@ -87,7 +102,7 @@ Outcome make_id(ncclUniqueId* id) {
 Outcome end(const ncclComm* handle, bool abort) {
   if (handle == nullptr) return {};  // as NCCL has it
   const CommPointer comm = library().remove(handle);
-  if (comm == nullptr) return invalid_argument("this is no communicator (any more)");
+  if (comm == nullptr) return invalid_argument(meshbed::dropin::kNoCommunicator);
   if (abort) static_cast<void>(meshcoll_abort(comm->engine, "ncclCommAbort"));
   return outcome_of(meshcoll_destroy(comm->engine), nullptr);
 }
@@ -111,7 +126,7 @@ meshcoll_args with_op(meshcoll_args args, ncclRedOp_t op) {
 }
 
 ncclResult_t run(const char* name, const ncclComm* comm, cudaStream_t stream, const meshcoll_args& args) {
-  return at_boundary(name, [&] { return call(comm, stream, args); });
+  return grouped(name, [&] { return call(comm, stream, args); });
 }
 
 }  // namespace
@@ -144,23 +159,23 @@ ncclResult_t ncclGetUniqueId(ncclUniqueId* uniqueId) {
 }
 
 ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int nranks, ncclUniqueId commId, int rank, ncclConfig_t* config) {
-  return at_boundary("ncclCommInitRankConfig", [&] { return make(comm, nranks, commId, rank, config); });
+  return grouped("ncclCommInitRankConfig", [&] { return make(comm, nranks, commId, rank, config); });
 }
 
 ncclResult_t ncclCommInitRank(ncclComm_t* comm, int nranks, ncclUniqueId commId, int rank) {
-  return at_boundary("ncclCommInitRank", [&] { return make(comm, nranks, commId, rank, nullptr); });
+  return grouped("ncclCommInitRank", [&] { return make(comm, nranks, commId, rank, nullptr); });
 }
 
 ncclResult_t ncclCommInitRankScalable(ncclComm_t* newcomm, int nranks, int myrank, int nId, ncclUniqueId* commIds,
                                       ncclConfig_t* config) {
-  return at_boundary("ncclCommInitRankScalable", [&]() -> Outcome {
+  return grouped("ncclCommInitRankScalable", [&]() -> Outcome {
     if (nId != 1 || commIds == nullptr) return invalid_usage("one unique id is supported, not several roots");
     return make(newcomm, nranks, commIds[0], myrank, config);
   });
 }
 
 ncclResult_t ncclCommInitAll(ncclComm_t* comm, int ndev, const int* /*devlist*/) {
-  return at_boundary("ncclCommInitAll", [&]() -> Outcome {
+  return grouped("ncclCommInitAll", [&]() -> Outcome {
     if (ndev != 1) return invalid_usage("it is for one rank only: start a process, or at least a thread, for each");
     return make(comm, 1, ncclUniqueId{}, 0, nullptr);
   });
@@ -184,17 +199,14 @@ ncclResult_t ncclCommAbort(ncclComm_t comm) {
 ncclResult_t ncclCommRevoke(ncclComm_t, int) { return refuse("ncclCommRevoke", "use ncclCommAbort"); }
 
 ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* newcomm, ncclConfig_t* config) {
-  return ask("ncclCommSplit", comm, [&](ncclComm& own) -> Outcome {
+  return grouped("ncclCommSplit", [&]() -> Outcome {
+    const CommPointer own = library().find(comm);
+    if (own == nullptr) return invalid_argument(meshbed::dropin::kNoCommunicator);
     if (newcomm == nullptr) return invalid_argument("newcomm is null");
-    if (own.finalized) return invalid_usage("the communicator was finalized");
-    if (library().group() != nullptr) return invalid_usage("in a group it is not supported: call it outside");
+    if (own->finalized) return invalid_usage("the communicator was finalized");
     if (color < 0 && color != NCCL_SPLIT_NOCOLOR) return invalid_argument("color is " + std::to_string(color));
     const Outcome wanted = check_config(config);
-    if (!wanted.well()) return wanted;
-    meshcoll_comm* group = nullptr;
-    const Outcome made = outcome_of(meshcoll_split(own.engine, color, key, &group), own.engine);
-    if (made.well()) *newcomm = group != nullptr ? library().add(group) : NCCL_COMM_NULL;
-    return made;
+    return wanted.well() ? meshbed::dropin::split_communicator(own, color, key, newcomm) : wanted;
   });
 }
 
@@ -233,12 +245,9 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* asyncError) {
     if (asyncError == nullptr) return invalid_argument("asyncError is null");
     meshcoll_error error{};
     error.struct_bytes = sizeof error;
-    const meshcoll_result asked = meshcoll_get_error(own.engine, &error);
-    if (asked != MESHCOLL_OK) return outcome_of(asked, own.engine);
-    // A call that was refused touched nothing: the communicator is as well as before.
-    const bool harmless = error.result == MESHCOLL_INVALID_ARGUMENT || error.result == MESHCOLL_UNSUPPORTED;
-    *asyncError = harmless ? ncclSuccess : meshbed::dropin::nccl_code(error.result);
-    return {};
+    const meshcoll_result asked = meshcoll_get_async_error(own.engine, &error);
+    if (asked == MESHCOLL_OK) *asyncError = meshbed::dropin::nccl_code(error.result);
+    return outcome_of(asked, own.engine);
   });
 }
 

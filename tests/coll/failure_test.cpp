@@ -1,11 +1,15 @@
 // Failures as stories: every rank gets an answer that names the reason, nobody hangs, nothing stays open.
 #include <dlfcn.h>
 #include <doctest/doctest.h>
+#include <poll.h>
 
+#include <atomic>
 #include <thread>
 #include <vector>
 
 #include "plugin/coll/communicator.h"
+#include "plugin/coll/frame.h"
+#include "plugin/coll/socket.h"
 #include "tests/coll/rank_threads.h"
 
 using namespace meshbed;
@@ -112,7 +116,87 @@ TEST_CASE("a transfer that fails on one rank ends the operation on all, and name
         CHECK_MESSAGE(contains(error, "send to rank 2, channel 0, slice 5"), error);
         CHECK_MESSAGE(contains(error, "cable of device 3 was pulled"), error);
         CHECK_MESSAGE(contains(error, "rank 1: ") == (rank != 1), error);
+        meshcoll_error parts{};
+        parts.struct_bytes = sizeof parts;
+        CHECK(meshcoll_get_error(comm, &parts) == MESHCOLL_OK);
+        CHECK(parts.peer == (rank == 2 ? 1 : 2));  // as rank 1 saw it, who told; rank 2 knows nothing of itself
       });
+}
+
+TEST_CASE("without a limit a peer that has died, or left, ends the wait for it all the same") {
+  loopback::configure({});
+  // Every rank has come, and the third one's end is seen in the store alone.
+  const std::string address = free_address();
+  const auto without_limit = [&](int rank) {
+    meshcoll_options options = options_of(rank, 3, address);
+    options.connect_timeout_ms = -1;
+    meshcoll_comm* comm = nullptr;
+    REQUIRE_MESSAGE(meshcoll_init(&options, &comm) == MESHCOLL_OK, error_of(nullptr));
+    float value = 1;
+    CHECK(meshcoll_send_recv(comm, nullptr, 0, -1, &value, 1, 2, MESHCOLL_FLOAT32) == MESHCOLL_NET);
+    CHECK_MESSAGE(contains(error_of(comm), "rank 2 is lost"), error_of(comm));
+    meshcoll_error error{};
+    error.struct_bytes = sizeof error;
+    CHECK(meshcoll_get_async_error(comm, &error) == MESHCOLL_OK);
+    CHECK(error.result == MESHCOLL_NET);
+    CHECK(error.peer == 2);
+    CHECK(meshcoll_destroy(comm) == MESHCOLL_OK);
+  };
+  std::thread zero([&] { without_limit(0); }), one([&] { without_limit(1); });
+  {
+    auto socket = coll::Socket::connect(*coll::parse_address(address), coll::Deadline::after_ms(20000));
+    REQUIRE(socket.has_value());
+    std::string hello =
+        coll::encode({coll::FrameType::kHello, 0,
+                      coll::encode_hello({.world = 3, .rank = 2, .channels = 1, .steps = 8, .slice_bytes = 1 << 20})}) +
+        coll::encode({coll::FrameType::kBarrier, 1, coll::encode_u32(0)});
+    CHECK(socket->write_from(&hello) == coll::Socket::Outcome::kMoved);
+    std::string answers;
+    const std::size_t welcome_and_open = 2 * coll::kFrameHeaderBytes;
+    while (answers.size() < welcome_and_open && socket->wait_for(POLLIN, 20000)) socket->read_into(&answers);
+    CHECK(answers.size() == welcome_and_open);
+  }
+  zero.join();
+  one.join();
+
+  run_ranks(
+      2, [](meshcoll_options& options) { options.connect_timeout_ms = 6000; },
+      [](meshcoll_comm* comm, int rank) {
+        if (rank == 1) return;
+        float value = 1;
+        CHECK(meshcoll_send_recv(comm, nullptr, 0, -1, &value, 1, 1, MESHCOLL_FLOAT32) == MESHCOLL_NET);
+        CHECK_MESSAGE(contains(error_of(comm), "nobody has connected to our listener, and it has left"),
+                      error_of(comm));
+      });
+}
+
+TEST_CASE("a refusal is no asynchronous error; another rank's abort is, without a call") {
+  loopback::configure({.refuse_connect_device = 3});
+  std::atomic<bool> looked{false};
+  run_ranks(2, odd_device(1), [&](meshcoll_comm* comm, int rank) {
+    meshcoll_error error{};
+    error.struct_bytes = sizeof error;
+    const auto state = [&] {
+      CHECK(meshcoll_get_async_error(comm, &error) == MESHCOLL_OK);
+      return error.result;
+    };
+    CHECK(exchange(comm, 1 - rank) == MESHCOLL_NET);
+    CHECK(state() == MESHCOLL_OK);
+    CHECK(meshcoll_barrier(comm) == MESHCOLL_OK);
+    CHECK(state() == MESHCOLL_OK);
+    if (rank == 1) {
+      CHECK(meshcoll_abort(comm, "bored") == MESHCOLL_OK);
+      while (!looked) std::this_thread::yield();
+    } else {
+      for (const auto by = coll::Deadline::after_ms(20000); state() == MESHCOLL_OK && !by.passed();) {
+        std::this_thread::yield();
+      }
+      looked = true;
+      CHECK(error.peer == 1);
+      CHECK(std::string(error.text) == "rank 1: aborted at barrier 2: bored");
+    }
+    CHECK(state() == MESHCOLL_ABORTED);
+  });
 }
 
 TEST_CASE("the same where ranks have several neighbours") {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <latch>
 #include <limits>
+#include <thread>
 #include <vector>
 
 #include "tests/coll/rank_threads.h"
@@ -195,6 +196,30 @@ TEST_CASE("a handle that is none, used up or another communicator's is an error,
     CHECK(meshcoll_start(comm, &args, &handle) == MESHCOLL_INVALID_ARGUMENT);
     CHECK_MESSAGE(contains(error_of(comm), "there is no call 77"), error_of(comm));
     CHECK(meshcoll_barrier(comm) == MESHCOLL_OK);
+  });
+}
+
+TEST_CASE("an error's text stays with the thread that asked for it, whoever errs and destroys meanwhile") {
+  loopback::configure({});
+  run_ranks(1, nullptr, [](meshcoll_comm*, int) {
+    meshcoll_options options{};
+    options.struct_bytes = sizeof options;
+    options.world = 1;
+    meshcoll_comm* comm = nullptr;
+    REQUIRE(meshcoll_init(&options, &comm) == MESHCOLL_OK);
+    int number = 0;
+    const auto err = [&](int root) {
+      CHECK(meshcoll_broadcast(comm, &number, &number, 1, MESHCOLL_INT32, root) == MESHCOLL_INVALID_ARGUMENT);
+    };
+    err(3);
+    const char* text = meshcoll_last_error(comm);
+    std::thread([&] {
+      err(4);
+      CHECK(std::string(meshcoll_last_error(comm)) == "root is 4 in a world of 1");
+    }).join();
+    CHECK(std::string(text) == "root is 3 in a world of 1");
+    CHECK(meshcoll_destroy(comm) == MESHCOLL_OK);
+    CHECK(std::string(text) == "root is 3 in a world of 1");
   });
 }
 

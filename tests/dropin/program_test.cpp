@@ -5,9 +5,11 @@
 
 #include <fstream>
 #include <iterator>
+#include <map>
 #include <regex>
 #include <string>
 
+#include "sim/fault/inject.h"
 #include "sim/host/host.h"
 #include "sim/verbs/verbs_host.h"
 #include "tests/support/command.h"
@@ -28,8 +30,14 @@ int lines_with(const std::string& text, const std::string& part) {
   return count;
 }
 
+struct Story {
+  std::string program;
+  std::map<std::string, std::string> environment = {};
+  Picoseconds rank_0_dies_ps = 0;  // 0: it does not
+};
+
 /// Runs the program's main() as every rank of a ring, one node each.
-WorldResult run_in_sim() {
+WorldResult run_in_sim(const Story& story) {
   const models::Cluster cluster = ring_cluster(kRanks);
   const std::string meeting = models::to_string(cluster.nodes[0].management->address.address) + ":29500";
   return run_world({.cluster = cluster}, [&](sim::World& world) {
@@ -41,23 +49,54 @@ WorldResult run_in_sim() {
       process.environment["RANK"] = std::to_string(rank);
       process.environment["WORLD_SIZE"] = std::to_string(kRanks);
       process.environment["NCCL_COMM_ID"] = meeting;
-      world.spawn(process, "main", [] {
-        void* program = sim::load_for(*sim::World::current_process(), kBuild + "/lib/libnccl-program.so");
+      for (const auto& [name, value] : story.environment) process.environment[name] = value;
+      world.spawn(process, "main", [story] {
+        const std::string file = kBuild + "/lib/libnccl-" + story.program + ".so";
+        void* program = sim::load_for(*sim::World::current_process(), file);
         const auto run = reinterpret_cast<int (*)()>(sim::symbol_of(program, "main"));
         CHECK(run() == 0);
       });
     }
+    const auto dies = [](void* self, std::uint64_t) { sim::kill_node(*static_cast<sim::World*>(self), 0); };
+    if (story.rank_0_dies_ps > 0) world.at(story.rank_0_dies_ps, 1, dies, &world, 0);
   });
 }
 
 }  // namespace
 
 TEST_CASE("four simulated ranks of a program that knows only nccl.h: every number is right") {
-  const WorldResult run = run_in_sim();
+  const WorldResult run = run_in_sim({.program = "four_ranks"});
   CAPTURE(run.output);
   CHECK(run.outcome == sim::OutcomeKind::kFinished);
   CHECK(lines_with(run.output, "all is right") == kRanks);
   CHECK(lines_with(run.output, "warning") == 0);
+}
+
+TEST_CASE("ranks that come minutes apart, to init, to a pair's first message and to destroy, with one id for all") {
+  for (const std::string story : {"late", "rank 0 last"}) {
+    CAPTURE(story);
+    const WorldResult run =
+        run_in_sim({.program = "ranks_apart", .environment = {{"STORY", story}, {"NCCL_SOCKET_RETRY_CNT", "90"}}});
+    CAPTURE(run.output);
+    CHECK(run.outcome == sim::OutcomeKind::kFinished);
+    CHECK(lines_with(run.output, "all is right") == kRanks);
+    CHECK(lines_with(run.output, "warning") == 0);
+  }
+}
+
+TEST_CASE("rank 0's machine loses its power: who waits without a limit is told all the same") {
+  const WorldResult run = run_in_sim(
+      {.program = "ranks_apart", .environment = {{"STORY", "orphans"}}, .rank_0_dies_ps = 50 * kPicosecondsPerSecond});
+  CAPTURE(run.output);
+  CHECK(run.outcome == sim::OutcomeKind::kFinished);
+  CHECK(lines_with(run.output, "the receive ends: remote process exited") == kRanks - 1);
+}
+
+TEST_CASE("who only asks for an asynchronous error is told of another rank's abort") {
+  const WorldResult run = run_in_sim({.program = "ranks_apart", .environment = {{"STORY", "told"}}});
+  CAPTURE(run.output);
+  CHECK(run.outcome == sim::OutcomeKind::kFinished);
+  CHECK(lines_with(run.output, ": remote process exited") == kRanks - 1);
 }
 
 TEST_CASE("four processes of it over TCP, as the README starts them: every number is right") {

@@ -143,6 +143,73 @@ TEST_CASE("a thread's group is its own") {
   CHECK(ncclCommDestroy(comm) == ncclSuccess);
 }
 
+TEST_CASE("a group whose thread has ended starts nothing, and is no other thread's") {
+  const ncclComm_t comm = alone();
+  int sent = 7, received = 0;
+  const auto add = [&] { return ncclAllReduce(&sent, &received, 1, ncclInt, ncclSum, comm, nullptr); };
+  check_one_warning(said_during([&] {
+                      std::thread([&] {
+                        CHECK(ncclGroupStart() == ncclSuccess);
+                        CHECK(add() == ncclSuccess);
+                      }).join();
+                    }),
+                    "ncclGroupEnd: a thread ended between ncclGroupStart and ncclGroupEnd");
+  CHECK(received == 0);
+  // The next thread may well have the number of the one that ended.
+  std::thread([&] { CHECK(add() == ncclSuccess); }).join();
+  CHECK(received == 7);
+  received = 0;
+  CHECK(add() == ncclSuccess);
+  CHECK(received == 7);
+  CHECK(ncclCommDestroy(comm) == ncclSuccess);
+}
+
+TEST_CASE("a communicator that is refused spoils its group like any call: nothing of it starts") {
+  const ncclComm_t comm = alone();
+  ncclUniqueId id{};
+  ncclComm_t other = nullptr;
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 0;
+  const auto spoils = [&](ncclResult_t code, const std::function<ncclResult_t()>& make) {
+    int sent = 7, received = 0;
+    const std::string said = said_during([&] {
+      CHECK(ncclGroupStart() == ncclSuccess);
+      CHECK(make() == code);
+      CHECK(ncclAllReduce(&sent, &received, 1, ncclInt, ncclSum, comm, nullptr) == ncclSuccess);
+      CHECK(ncclGroupEnd() == code);
+    });
+    CAPTURE(said);
+    CHECK(received == 0);
+  };
+  spoils(ncclInvalidUsage, [&] { return ncclCommInitRankConfig(&other, 1, id, 0, &config); });
+  spoils(ncclInvalidArgument, [&] { return ncclCommInitRank(nullptr, 1, id, 0); });
+  spoils(ncclInvalidUsage, [&] { return ncclCommInitAll(&other, 2, nullptr); });
+  spoils(ncclInvalidUsage, [&] { return ncclCommInitRankScalable(&other, 1, 0, 2, &id, nullptr); });
+  spoils(ncclInvalidUsage, [&] { return ncclCommSplit(comm, 0, 0, &other, nullptr); });
+  CHECK(other == nullptr);
+  CHECK(ncclCommDestroy(comm) == ncclSuccess);
+}
+
+TEST_CASE("a text of ncclGetLastError stays with the thread that asked for it, whoever errs and destroys meanwhile") {
+  const ncclComm_t comm = alone();
+  int number = 0;
+  static_cast<void>(said_during([&] {
+    CHECK(ncclBcast(&number, 1, ncclInt, 3, comm, nullptr) == ncclInvalidArgument);
+    const char* text = ncclGetLastError(comm);
+    const std::string first = text;
+    CHECK(first == "ncclBcast: root is 3 in a world of 1");
+    const char* other = text;
+    std::thread([&] {
+      CHECK(ncclBcast(&number, 1, ncclInt, 4, comm, nullptr) == ncclInvalidArgument);
+      CHECK(ncclCommDestroy(comm) == ncclSuccess);
+      other = ncclGetLastError(nullptr);
+      CHECK(std::string(other) == "ncclBcast: root is 4 in a world of 1");
+    }).join();
+    CHECK(other != text);
+    CHECK(text == first);
+  }));
+}
+
 TEST_CASE("a communicator may be made in a group, as programs for several devices do it; two ranks may not") {
   ncclUniqueId id;
   setenv("NCCL_COMM_ID", free_address().c_str(), 1);

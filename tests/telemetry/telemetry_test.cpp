@@ -5,13 +5,19 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <sstream>
+#include <vector>
 
 #include "cli/files.h"
 #include "cli/zernel_metrics.h"
+#include "emu/clock.h"
 #include "tests/support/command.h"
+#include "tests/support/free_address.h"
 
 using namespace meshbed::cli;
 using namespace meshbed::test;
@@ -128,6 +134,78 @@ TEST_CASE("the triangle's records add up to its summary, and its digest is the o
   CHECK(perf.at("coll_busbw_gbs").get<double>() >= done.summary.at("busbw_GBps").get<double>() * (1 - 1e-6));
 }
 
+TEST_CASE("files are replaced as a whole: who reads an old one goes on with it, and nothing else stays beside") {
+  const std::string folder = run("telemetry_replaced", "pair").folder;
+  struct Reader {
+    std::string path, before;
+    std::ifstream file;
+  };
+  std::vector<Reader> readers;
+  for (const char* name : {"/zernel/nccl.zev", "/metrics.prom", "/inspector/node0-pid10000.log"}) {
+    readers.push_back({folder + name, read_text_file(folder + name), std::ifstream(folder + name, std::ios::binary)});
+  }
+  const CommandResult again = command(
+      fmt::format("run {0} --no-trace --results '{1}/results' --zernel-out '{1}/zernel' --prom-out '{1}/metrics.prom' "
+                  "--inspector-out '{1}/inspector' --set workload.bytes=2K --set expect.max_over_bound=1000 2>&1",
+                  scenario_file("pair"), folder));
+  REQUIRE_MESSAGE(again.status == 0, again.output);
+  for (Reader& reader : readers) {
+    CAPTURE(reader.path);
+    const std::string read((std::istreambuf_iterator<char>(reader.file)), {});
+    CHECK(read == reader.before);
+    CHECK(read_text_file(reader.path) != reader.before);
+  }
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
+    CHECK(entry.path().filename().string().front() != '.');
+  }
+}
+
+TEST_CASE("a link stays one, and the file behind it is replaced; a pipe is written as it comes") {
+  const std::string folder = scratch_folder("telemetry_links");
+  write_text_file(folder + "/file", "old");
+  std::filesystem::create_symlink("file", folder + "/link");
+  write_text_file(folder + "/link", "new");
+  CHECK(std::filesystem::is_symlink(folder + "/link"));
+  CHECK(read_text_file(folder + "/file") == "new");
+  const CommandResult piped = run_command_line(
+      fmt::format("mkfifo '{1}/pipe'; wc -c < '{1}/pipe' & {2} run {0} --no-trace --results '{1}/results' --zernel-out "
+                  "'{1}/pipe' > /dev/null 2>&1; wait",
+                  scenario_file("pair"), folder, meshbed_program()));
+  CHECK(std::filesystem::is_fifo(folder + "/pipe"));
+  CHECK(std::stoi(piped.output) > 0);
+}
+
+TEST_CASE("a disk that fills up takes nothing from the file that was there") {
+  const std::string folder = scratch_folder("telemetry_kept");
+  write_text_file(folder + "/file", "old");
+  {
+    ReplacingFile file(folder + "/file");
+    file.stream() << "half of a new";
+  }
+  CHECK(read_text_file(folder + "/file") == "old");
+  CHECK(std::distance(std::filesystem::directory_iterator(folder), {}) == 1);
+}
+
+TEST_CASE("Inspector logs of an earlier run of ours are replaced, and anything else's are refused before the run") {
+  const std::string folder = scratch_folder("telemetry_stale");
+  const auto run_into = [&](const std::string& scenario) {
+    return command(fmt::format("run {0} --no-trace --results '{1}/results' --inspector-out '{1}/logs' 2>&1 > /dev/null",
+                               scenario_file(scenario), folder));
+  };
+  CHECK(run_into("ring4").output.empty());
+  const CommandResult second = run_into("pair");
+  CHECK(second.status == 0);
+  CHECK(second.output == "meshbed: " + folder + "/logs: 4 Inspector logs of an earlier run were replaced\n");
+  std::set<std::string> logs;
+  for (const auto& entry : std::filesystem::directory_iterator(folder + "/logs")) logs.insert(entry.path().filename());
+  CHECK(logs == std::set<std::string>{"node0-pid10000.log", "node1-pid11000.log"});
+  write_text_file(folder + "/logs/gpu7-pid4711.log", "{\"metadata\":{\"rec_mechanism\":\"nccl_inspector\"}}\n");
+  const CommandResult third = run_into("pair");
+  CHECK(third.status == 2);
+  CHECK(has(third.output, "/logs/gpu7-pid4711.log is an Inspector log of something else"));
+  CHECK(std::filesystem::exists(folder + "/logs/gpu7-pid4711.log"));
+}
+
 TEST_CASE("the same run writes the same bytes") {
   const Run first = run("telemetry_first", "pair"), second = run("telemetry_second", "pair");
   const std::string compared = fmt::format(
@@ -228,10 +306,8 @@ TEST_CASE("what cannot be written, read or meant is one line and status 2, befor
   refused(begin + "--zernel-out " + folder + "/x --zernel-epoch -1", "--zernel-epoch");
   refused(begin + "--zernel-bytes rank", "add --zernel-out or --prom-out");
   for (const char* world : {"emu", "metal"}) {
-    for (const char* option : {"--zernel-out", "--prom-out", "--inspector-out"}) {
-      refused(fmt::format("{}--world {} {} {}/x", begin, world, option, folder),
-              fmt::format("{} {}/x: only the simulated world has the ranks' times on one clock", option, folder));
-    }
+    refused(fmt::format("{}--world {} --zernel-out {}/x --zernel-epoch 5", begin, world, folder),
+            fmt::format("--zernel-epoch 5: the records of --world {} have the machines' own clocks", world));
   }
   refused(begin + "--zernel-out " + folder + "/file", "/file: this file is there, and no .zev file; name a folder");
   refused(begin + "--prom-out " + folder + "/new/", "cannot write to " + folder + "/new/: Is a directory");
@@ -241,6 +317,58 @@ TEST_CASE("what cannot be written, read or meant is one line and status 2, befor
   refused("zernel " + folder + "/none.zev", "/none.zev: no such file or folder; meshbed run SCENARIO --zernel-out");
   refused("zernel " + folder + "/file", "/file: the name does not say which stream it holds");
   refused("zernel --stream tea " + folder + "/file", "--stream tea: there is no such stream; accepted: nccl, gpu_mem");
+}
+
+TEST_CASE("two ranks of metal tell the same of their calls: every record of both, on the machine's own clock") {
+  const std::string folder = scratch_folder("telemetry_metal");
+  write_text_file(folder + "/pair.toml",
+                  "[topology]\nkind = \"ring\"\nnodes = 2\n[workload]\nkind = \"collective\"\ncollective = "
+                  "\"all_gather\"\nbytes = 65536\niterations = 3\nwarmup = 1\nnet_plugin = \"" +
+                      std::string(MESHBED_BINARY_DIR) + "/lib/libnccl-net-mesh.so\"\n");
+  const auto now_ns = [] { return static_cast<std::uint64_t>(meshbed::emu::now_ns()); };
+  const std::uint64_t before_ns = now_ns();
+  const std::string rank = fmt::format(
+      "{0} run --world metal '{1}/pair.toml' --results '{1}' --time-limit 60 --json --zernel-out '{1}/zernel' "
+      "--prom-out "
+      "'{1}/metrics.prom' --inspector-out '{1}/inspector'",
+      meshbed_program(), folder);
+  const std::string address = free_address();
+  const std::string place =
+      fmt::format("export MASTER_ADDR=127.0.0.1 MASTER_PORT={} WORLD_SIZE=2 NCCL_MESH_DISABLE_RDMA=1; ",
+                  address.substr(address.rfind(':') + 1));
+  const CommandResult ran = run_command_line(place + "RANK=1 " + rank + " 2> '" + folder + "/said' & RANK=0 " + rank +
+                                             " 2>> '" + folder + "/said'; status=$?; wait; exit $status");
+  const std::string said = read_text_file(folder + "/said");
+  if (has(said, "over TCP, by no interface")) {
+    MESSAGE("skipped: the plugin sends nothing over the loopback, and this machine has no other interface");
+    return;
+  }
+  REQUIRE_MESSAGE(ran.status == 0, said);
+  Run done{.folder = folder, .summary = json::parse(ran.output)};
+  zernel::read_streams(done.streams, folder + "/zernel", std::nullopt);
+  REQUIRE(done.streams.nccl.size() == 2 * 4);
+  std::map<std::uint32_t, std::set<std::uint32_t>> processes;  // by rank
+  std::uint64_t last_ns = 0;
+  for (const zernel::NcclEvent& event : done.streams.nccl) {
+    processes[event.rank].insert(event.pid);
+    CHECK(event.num_ranks == 2);
+    CHECK(event.size_bytes == done.summary.at("bytes"));
+    CHECK(event.start_ns > before_ns);
+    CHECK(event.start_ns + event.duration_ns >= last_ns);
+    last_ns = event.start_ns + event.duration_ns;
+  }
+  CHECK(last_ns < now_ns());
+  CHECK(std::abs(mean_time_ns(done) / done.summary.at("time_ns").get<double>() - 1) < 0.5);
+  REQUIRE(processes.size() == 2);
+  for (const auto& [number, pids] : processes) {
+    CAPTURE(number);
+    REQUIRE(pids.size() == 1);
+    const std::vector<json> lines = inspector_lines(done, fmt::format("node{}-pid{}.log", number, *pids.begin()));
+    REQUIRE(lines.size() == 5);
+    CHECK(lines[4].at("header").at("rank") == number);
+    CHECK(lines[4].at("coll_perf").at("coll") == "AllGather");
+  }
+  CHECK(command("zernel '" + folder + "/zernel'").output == read_text_file(folder + "/metrics.prom"));
 }
 
 TEST_CASE("what workloads take of GPU memory is in gpu_mem, and given back at the end") {

@@ -3,27 +3,40 @@
 // It boots machines and downloads their kernel once (70 MB), so it is part of the whole test only.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
+#include <utility>
+#include <vector>
 
+#include "cli/zernel_stream.h"
 #include "tests/support/command.h"
 #include "tests/support/emulation.h"
 
 using namespace meshbed::test;
+namespace zernel = meshbed::cli::zernel;
 using nlohmann::json;
 
 namespace {
 
-/// Runs it in both worlds and joins them.
+/// Runs it in both worlds and joins them; the telemetry has as many calls of as many bytes in both.
 void runs_alike(const std::string& scenario, const std::string& arguments = "") {
-  const std::string results = " --results '" + scratch_folder("worlds_" + scenario) + "' ";
+  const std::string folder = scratch_folder("worlds_" + scenario), results = " --results '" + folder + "' ";
   json summaries[2];
+  std::vector<std::pair<std::uint32_t, std::uint64_t>> calls[2];
   int index = 0;
   for (const char* world : {"sim", "emu"}) {
-    const CommandResult run = run_command_line(meshbed_program() + " run --world " + world + " " +
-                                               scenario_file(scenario) + results + " --json " + arguments);
+    const std::string records = folder + "/zernel-" + world;
+    const CommandResult run =
+        run_command_line(meshbed_program() + " run --world " + world + " " + scenario_file(scenario) + results +
+                         " --json --zernel-out '" + records + "' " + arguments);
     REQUIRE_MESSAGE(run.status == 0, scenario, " in ", world, ": ", run.output);
+    zernel::Streams streams;
+    zernel::read_streams(streams, records, std::nullopt);
+    for (const zernel::NcclEvent& event : streams.nccl) calls[index].emplace_back(event.rank, event.size_bytes);
+    std::sort(calls[index].begin(), calls[index].end());
     summaries[index++] = json::parse(run.output);
   }
+  CHECK(calls[0] == calls[1]);
   const auto& [sim, emu] = summaries;
   CHECK(emu.at("world") == "emu");
   CHECK(emu.at("wrong") == 0);
