@@ -28,8 +28,8 @@ constexpr std::uint64_t kSmallest = 64 * kKiB, kLargest = 8 * kMiB;
 constexpr std::uint64_t kStreamBytes = 32 * kMiB, kStreamMessagesMin = 5;
 constexpr std::uint64_t kLatencyBytes = 8, kLatencyMessages = 1000;
 // A repetition is made of slices, by turns: the machine is 30 % faster or slower from one second to the next, for both.
-// So a slice is compared with its neighbour, and the ratio is the median of all pairs.
-constexpr int kStreamSlices = 3;
+// So a slice of perftest's is compared with the mean of ours before and after it, and the ratio is the median of all.
+constexpr int kStreamSlices = 4;
 constexpr int kLatencyRounds = 3;  // a repetition: each takes a second, in which a busy neighbour shows
 constexpr double kBandwidthWanted = 0.95, kLatencyWanted = 1.15;
 
@@ -55,14 +55,17 @@ struct Rounds {
     const std::uint64_t count = std::max(kStreamBytes / series.size_bytes, kStreamMessagesMin);
     const PerftestCase wanted{
         .program = "ib_write_bw", .size_bytes = series.size_bytes, .iterations = count, .depth = NetLink::kDepth};
+    Result<double> before = link.stream(series.size_bytes, count);
     for (int slice = 0; slice < kStreamSlices; ++slice) {
-      const Result<double> ours = link.stream(series.size_bytes, count);
-      if (!ours) return ours.error();
-      series.plugin.push_back(*ours);
+      if (!before) return before.error();
       const auto figures = theirs(wanted);
       if (!figures) return figures.error();
       constexpr std::size_t kAverage = 1;  // peak, average [MiB/s], message rate
       if (figures->size() > kAverage) series.perftest.push_back(figures->at(kAverage) * static_cast<double>(kMiB));
+      const Result<double> after = link.stream(series.size_bytes, count);
+      if (!after) return after.error();
+      series.plugin.push_back((*before + *after) / 2);
+      before = after;
     }
     return ok();
   }
