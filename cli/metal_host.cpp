@@ -60,10 +60,9 @@ void MetalHost::be_elsewhere(Picoseconds duration_ps) {
   while (now_ps() < back_ps) rest();
 }
 
-void MetalHost::rest() {
-  constexpr int kRest_ms = 1;
+void MetalHost::rest(int rest_ms) {
   const std::lock_guard lock(store_);
-  static_cast<void>(client_->poll(kRest_ms));
+  static_cast<void>(client_->poll(rest_ms));
 }
 
 Error MetalHost::broken() { return {.code = ErrorCode::kClosed, .scope = Scope::kJob, .text = *client_->failure()}; }

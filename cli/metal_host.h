@@ -28,10 +28,10 @@ class MetalHost final : public RankHost {
   Picoseconds now_ps() const override;
   void idle(const void* what, const char* why) override;
   void be_elsewhere(Picoseconds duration_ps) override;
-  /// As idle(), where nothing came for a while: leaves the processor to others for up to a millisecond, or until
+  /// As idle(), where nothing came for a while: leaves the processor to others for up to `rest_ms`, or until
   /// another rank's failure is heard of. Emulated nodes share the host's processors, and one that spins takes them from
   /// its peer.
-  void rest();
+  void rest(int rest_ms = 1);
   Result<void> rendezvous() override;
   Result<void> reach(const std::string& point) override;
   Result<void> publish(const std::string& key, const std::string& value) override;

@@ -15,6 +15,8 @@ namespace {
 constexpr const char* kHandleKey = "net link handle";
 constexpr int kTag = 0;
 constexpr int kTurnsBeforeYield = 16;
+/// Of the end of a stream that rests: far from the time in which what it has posted ahead is used up.
+constexpr int kStreamRestMs = 4;
 
 Error broken(std::string text) { return {.code = ErrorCode::kRemote, .scope = Scope::kJob, .text = std::move(text)}; }
 
@@ -136,7 +138,7 @@ Result<void> NetLink::transfer(const Transfer& wanted) {
     if (++idle_turns % kTurnsBeforeYield != 0) continue;
     if (host_.others_failed()) return broken("the other rank has failed");
     // perftest has nobody at the end that rests, and what spins there takes its processor from the kernel's RoCE.
-    rests ? host_.rest() : host_.idle(&under_way, "net link: messages");
+    rests ? host_.rest(kStreamRestMs) : host_.idle(&under_way, "net link: messages");
   }
   return ok();
 }

@@ -25,6 +25,10 @@ constexpr int kTcgProcessorsMin = 2;
 /// no_timer_check: on a busy host the kernel takes a late timer for a broken one. panic=-1 and QEMU's -no-reboot: a
 /// crash is an end.
 constexpr const char* kKernelArguments = "console=ttyS0 quiet panic=-1 reboot=t mitigations=off nokaslr no_timer_check";
+/// tsc=reliable: the translator's rdtsc is the host's. Where there is a place for a second processor the kernel trusts
+/// it no more, and reads the HPET instead: a device, which costs microseconds, for each packet and each look at the
+/// clock.
+constexpr const char* kTcgKernelArguments = " tsc=reliable";
 
 /// In QEMU's options a comma ends a value, two are one.
 std::string value(const std::string& text) {
@@ -92,7 +96,7 @@ class Planner {
     append(argv,
            {"-S", "-no-reboot", "-accel", options_.kvm ? "kvm" : kTcg, "-cpu", options_.kvm ? "host" : kTcgProcessor,
             "-smp", processors(node.cpus), "-m", std::to_string(node.memory_mib), "-kernel", options_.kernel, "-initrd",
-            options_.initramfs, "-append", kKernelArguments});
+            options_.initramfs, "-append", std::string(kKernelArguments) + (options_.kvm ? "" : kTcgKernelArguments)});
     append(argv,
            {"-chardev", fmt::format("socket,id=console,fd={}", kConsoleDescriptor), "-serial", "chardev:console"});
     // multidevs=remap: the host's file system is several, whose inode numbers must not collide.

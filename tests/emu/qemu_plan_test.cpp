@@ -68,6 +68,9 @@ TEST_CASE("a translated guest has a place for a second processor, or its NICs fa
   EmuCluster pair = mesh_cluster(2);
   CHECK(values(plan(pair).nodes[0], "-smp") == std::vector<std::string>{"1,maxcpus=2"});
   CHECK(values(plan(pair, true).nodes[0], "-smp") == std::vector<std::string>{"1,maxcpus=1"});
+  // Without it the guest's clock is a device, from two places on.
+  CHECK(values(plan(pair).nodes[0], "-append").front().find(" tsc=reliable") != std::string::npos);
+  CHECK(values(plan(pair, true).nodes[0], "-append").front().find("tsc") == std::string::npos);
   pair.nodes[1].cpus = 3;
   CHECK(values(plan(pair).nodes[1], "-smp") == std::vector<std::string>{"3,maxcpus=3"});
 }
