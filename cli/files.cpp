@@ -46,16 +46,33 @@ ReplacingFile::ReplacingFile(const std::string& path) : path_(path) {
   std::error_code problem;
   fs::path place = path;
   if (place.has_parent_path()) fs::create_directories(place.parent_path(), problem);
-  const bool other = fs::exists(place, problem) && !fs::is_regular_file(place, problem);
-  if (!other) {
+  const bool there = fs::exists(place, problem), other = there && !fs::is_regular_file(place, problem);
+  // What /dev/stdout and its like lead to is open elsewhere, under no name.
+  const bool open_elsewhere = path.rfind("/dev/", 0) == 0 || path.rfind("/proc/", 0) == 0;
+  if (!other && !open_elsewhere) {
     // Behind a link lies the file that others know.
     const fs::path target = fs::weakly_canonical(place, problem);
     if (!problem) place = target;
-    place.replace_filename(fmt::format(".{}.{}", place.filename().string(), getpid()));
+    written_ =
+        fs::path(place).replace_filename(fmt::format(".{}.{}", getpid(), place.filename().string().substr(0, 200)));
+    stream_.open(written_, std::ios::binary);
+    const auto mode = fs::status(place, problem).permissions();
+    if (stream_ && there && !problem) fs::permissions(written_, mode, problem);
+    if (!stream_ && there) {
+      stream_.clear();
+      written_.clear();
+    }
   }
-  written_ = place;
-  errno = 0;
-  stream_.open(written_, std::ios::binary);
+  if (written_.empty()) {
+    written_ = path_;
+    errno = 0;
+    stream_.open(written_, std::ios::binary);
+  }
+  require_open();
+}
+
+void ReplacingFile::require_open() const {
+  if (!stream_) throw std::runtime_error(fmt::format("cannot write {}: {}", path_, std::strerror(errno)));
 }
 
 ReplacingFile::~ReplacingFile() {
@@ -65,7 +82,7 @@ ReplacingFile::~ReplacingFile() {
 
 void ReplacingFile::publish() {
   namespace fs = std::filesystem;
-  if (stream_.is_open()) errno = 0;  // else it says why not
+  errno = 0;
   stream_.close();
   std::error_code problem;
   if (!stream_) {

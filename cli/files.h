@@ -29,7 +29,8 @@ std::string read_text_file(const std::string& path);
 /// the new one, and one that has the old one open goes on with it. What is no file, as a pipe, is written as it comes.
 class ReplacingFile {
  public:
-  /// Creates the folders that are missing on the way; throws std::runtime_error, as publish() does.
+  /// Creates the folders that are missing on the way; throws std::runtime_error where nothing can be written there, as
+  /// publish() does. Where nothing can be created beside a file that is there, it is written in its place.
   explicit ReplacingFile(const std::string& path);
   /// What was not published was never there.
   ~ReplacingFile();
@@ -40,6 +41,8 @@ class ReplacingFile {
   void publish();
 
  private:
+  void require_open() const;
+
   const std::string path_;
   std::string written_;  // beside it, or the path itself
   std::ofstream stream_;

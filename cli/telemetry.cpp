@@ -17,6 +17,7 @@
 #include "cli/files.h"
 #include "cli/inspector.h"
 #include "cli/zernel_metrics.h"
+#include "plugin/base/counted.h"
 #include "sim/host/clocks.h"
 
 namespace meshbed::cli {
@@ -223,8 +224,8 @@ bool wanted(const TelemetryOptions& options) {
 
 void tell_replaced(const TelemetryOptions& options, int replaced, std::ostream& err) {
   if (replaced == 0) return;
-  err << fmt::format("meshbed: {}: {} Inspector logs of an earlier run were replaced\n", options.inspector_out,
-                     replaced);
+  err << fmt::format("meshbed: {}: {} of an earlier run {} replaced\n", options.inspector_out,
+                     counted(static_cast<std::uint64_t>(replaced), "Inspector log"), replaced == 1 ? "was" : "were");
 }
 
 // In a node's folder.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 #include <ostream>
 
 #include "cli/bench.h"
@@ -60,10 +61,12 @@ Scenario scenario_with(const Options& options, const char* collective, const col
                                    {"bytes", std::to_string(bytes)},
                                    {"algorithm", name_of(way.algorithm)},
                                    {"protocol", name_of(way.protocol)},
+                                   {"dtype", "float"},
                                    {"warmup", "1"},
                                    {"iterations", "1"}}) {
     overrides.push_back(fmt::format("workload.{}={}", key, value));
   }
+  overrides.emplace_back("workload.tuning=''");  // the one that is there chooses nothing here
   Scenario scenario = read_scenario(options.run.scenario_path, overrides);
   scenario.faults.clear();
   return scenario;
@@ -141,6 +144,9 @@ int tune_command(const Arguments& arguments, std::ostream& out, std::ostream& er
   for (const Tuned& each : kTuned) accepted.emplace_back(each.name);
   for (const std::string& name : collectives) require_choice("--collective", "collective to tune", name, accepted);
 
+  // A place where nothing can be written is found out now, not after minutes.
+  std::optional<ReplacingFile> table;
+  if (!options.out_path.empty()) table.emplace(options.out_path);
   const Scenario scenario = scenario_with(options, "all_reduce", {coll::Algorithm::kMesh, {}}, kMiB);
   const int ranks = ranks_of(scenario);
   const bool knows_cables = !engine_options(scenario, built_files()).cable_mbps.empty();
@@ -155,11 +161,8 @@ int tune_command(const Arguments& arguments, std::ostream& out, std::ostream& er
       text += to_text(row);
     }
   }
-  if (options.out_path.empty()) {
-    out << text;
-  } else {
-    write_text_file(options.out_path, text);
-  }
+  (table ? table->stream() : out) << text;
+  if (table) table->publish();
   return kExitOk;
 }
 

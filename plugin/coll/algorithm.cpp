@@ -153,7 +153,8 @@ double cost_ns(Algorithm algorithm, const PlanRequest& wanted, const CostModel& 
          path.bytes * hops * 8 / model.gigabits_per_s;
 }
 
-Algorithm choose_algorithm(const AlgorithmChoice& choice, const PlanRequest& request, const CostModel& model) {
+Algorithm choose_algorithm(const AlgorithmChoice& choice, const PlanRequest& request, const CostModel& model,
+                           Protocol protocol) {
   const auto can = [&](Algorithm algorithm) {
     const bool knows = algorithm != Algorithm::kMesh || (request.mesh != nullptr && request.ranks > 1);
     return knows && has_schedule(algorithm, request.collective);
@@ -162,7 +163,8 @@ Algorithm choose_algorithm(const AlgorithmChoice& choice, const PlanRequest& req
   Algorithm best = Algorithm::kRing;
   for (int each = 0; each < kAlgorithms; ++each) {
     const auto algorithm = static_cast<Algorithm>(each);
-    if (can(algorithm) && cost_ns(algorithm, request, model) < cost_ns(best, request, model)) best = algorithm;
+    if (!can(algorithm)) continue;
+    if (cost_ns(algorithm, request, model, protocol) < cost_ns(best, request, model, protocol)) best = algorithm;
   }
   return best;
 }

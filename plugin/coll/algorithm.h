@@ -54,6 +54,7 @@ double cost_ns(Algorithm algorithm, const PlanRequest& request, const CostModel&
                Protocol protocol = Protocol::kSimple);
 
 /// The one that does it: the cheapest, or the one asked for, or the ring. Depends on nothing that ranks do not share.
-Algorithm choose_algorithm(const AlgorithmChoice& choice, const PlanRequest& request, const CostModel& model);
+Algorithm choose_algorithm(const AlgorithmChoice& choice, const PlanRequest& request, const CostModel& model,
+                           Protocol protocol = Protocol::kSimple);
 
 }  // namespace meshbed::coll

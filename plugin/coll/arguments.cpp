@@ -8,6 +8,8 @@ namespace meshbed::coll {
 namespace {
 
 constexpr int kChannelsMax = 64;
+// Rank 0's answer who waits, and who has left, is a bit for each rank, twice.
+constexpr int kWorldMost = (static_cast<int>(kFrameBodyBytesMax) / 2 - 1) * 8;
 constexpr int kStepsMin = 2;                         // one slot cannot hold a partial sum and receive the next one
 constexpr std::uint64_t kSliceBytesMax = 1U << 30U;  // ncclNet sizes come back as int
 
@@ -214,7 +216,9 @@ Result<CommunicatorOptions> read_options(const meshcoll_options& given) {
   CommunicatorOptions options;
   options.rank = given.rank;
   options.world = given.world;
-  if (given.world < 1) return invalid("options.world is " + std::to_string(given.world));
+  if (given.world < 1 || given.world > kWorldMost) {
+    return invalid("options.world is " + std::to_string(given.world) + ", not 1 .. " + std::to_string(kWorldMost));
+  }
   auto rank_ok = check_rank("options.rank", given.rank, 0, given.world);
   if (!rank_ok) return rank_ok.error();
   if (given.world > 1 && (given.bootstrap == nullptr || given.net_plugin == nullptr)) {

@@ -11,6 +11,9 @@ std::uint64_t hash_of(const std::string& text) {
   return hash;
 }
 
+/// No algorithm has such a one.
+std::uint32_t number_of(const std::string& choice) { return static_cast<std::uint32_t>(hash_of(choice)) | 1U << 31U; }
+
 std::uint32_t choice_of(const CommunicatorOptions& options) {
   const AlgorithmChoice& choice = options.way.algorithm;
   const ProtocolChoice& protocol = options.way.protocol;
@@ -24,11 +27,12 @@ std::uint32_t choice_of(const CommunicatorOptions& options) {
   const CostModel& network = options.way.network;
   for (const double number :
        {network.gigabits_per_s, network.message_ns, network.hop_ns, network.hops, network.registration_ns}) {
-    text += std::to_string(number) + " ";
+    if (automatic) text += std::to_string(number) + " ";
   }
-  for (const TuningRow& row : options.way.tuning) text += to_text(row);
+  for (const TuningRow& row : options.way.tuning) text += automatic ? to_text(row) : "";
+  if (!automatic && !by_cables) return number_of(text);
   for (const int mbps : options.cable_mbps) text += std::to_string(mbps) + " ";
-  return static_cast<std::uint32_t>(hash_of(text)) | 1U << 31U;  // no algorithm has such a number
+  return number_of(text);
 }
 
 Identity identity_of(const CommunicatorOptions& options) {

@@ -346,8 +346,8 @@ Result<void> Communicator::drop_registered(const void* data) {
 std::optional<Communicator::Break> Communicator::broken_by() {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (known_break_ || looks_ || store_ == nullptr) return known_break_;
-  looks_ = true;
   service_->submit([this] { look_for_failure(); });
+  looks_ = true;
   return std::nullopt;
 }
 

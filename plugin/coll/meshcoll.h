@@ -179,11 +179,12 @@ meshcoll_result meshcoll_split(meshcoll_comm* comm, int color, int key, meshcoll
 meshcoll_result meshcoll_mesh_group(meshcoll_comm* comm, const char* mesh, const char* axes, meshcoll_comm** group);
 /* After a rank has died: a communicator of those that live, in their order, on each of which this is called; comm is
  * aborted, and still to be destroyed. Whoever is known to be gone is not waited for; who neither calls nor is known to
- * be gone is left behind after connect_timeout_ms, and told so if it calls later. The survivors agree through rank 0:
- * where that is the rank that died, this is MESHCOLL_NET, and a new meshcoll_init elsewhere the way on. */
+ * be gone is left behind after connect_timeout_ms (30 s where there is none), and told so if it calls later. The
+ * survivors agree through rank 0: where that is the rank that died, this is MESHCOLL_NET, and a new meshcoll_init
+ * elsewhere the way on. */
 meshcoll_result meshcoll_rebuild(meshcoll_comm* comm, meshcoll_comm** survivors);
 /* Of `comm`, or of the last failed meshcoll_init of this copy where comm is NULL. Valid until the calling thread asks
- * again, by this or meshcoll_get_error, or ends, whatever becomes of `comm`. */
+ * again, by this, meshcoll_get_error or meshcoll_get_async_error, or ends, whatever becomes of `comm`. */
 const char* meshcoll_last_error(meshcoll_comm* comm);
 /* The same error in parts; result is MESHCOLL_OK where there was none. */
 meshcoll_result meshcoll_get_error(meshcoll_comm* comm, meshcoll_error* error);

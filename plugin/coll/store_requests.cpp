@@ -78,7 +78,10 @@ void StoreServer::introduce(Client& client, const Frame& frame) {
         differs("slice_bytes", identity->slice_bytes, ours.slice_bytes)}) {
     if (!difference.empty()) return refuse(client, "it has " + difference);
   }
-  if (identity->choice != ours.choice) return refuse(client, "it chooses algorithms otherwise");
+  if (identity->choice != ours.choice)
+    return refuse(client,
+                  "it chooses algorithms or protocols otherwise (options.algorithm, .protocol, .tuning, and the "
+                  "network that they go by)");
   if (identity->rank >= ours.world) return refuse(client, "there is no rank " + std::to_string(identity->rank));
   if (by_rank_[identity->rank] != nullptr || left_[identity->rank]) {
     return refuse(client, "rank " + std::to_string(identity->rank) + " is here already");

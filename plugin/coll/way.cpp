@@ -24,22 +24,22 @@ Way choose_way(const WayChoice& choice, const PlanRequest& request) {
   const TuningRow* const row = find_row(choice.tuning, request);
   AlgorithmChoice algorithm = choice.algorithm;
   if (algorithm.automatic && row != nullptr) algorithm = {.algorithm = row->algorithm};
-  Way way{.algorithm = choose_algorithm(algorithm, request, choice.network), .protocol = choice.protocol.protocol};
-  if (!choice.protocol.automatic) return way;
-  way.protocol = Protocol::kSimple;
-  if (request.collective == Collective::kSendRecv) return way;
-  if (row != nullptr) {
-    way.protocol = row->protocol;
-    return way;
+  std::vector<Protocol> protocols{choice.protocol.protocol};
+  if (choice.protocol.automatic) {
+    protocols = {Protocol::kSimple, Protocol::kLl, Protocol::kLl128};
+    if (row != nullptr) protocols = {row->protocol};
+    if (request.collective == Collective::kSendRecv) protocols = {Protocol::kSimple};
   }
-  for (int each = 0; each < kProtocols; ++each) {
-    const auto protocol = static_cast<Protocol>(each);
-    if (cost_ns(way.algorithm, request, choice.network, protocol) <
-        cost_ns(way.algorithm, request, choice.network, way.protocol)) {
-      way.protocol = protocol;
-    }
+  const auto way_by = [&](Protocol protocol) {
+    return Way{choose_algorithm(algorithm, request, choice.network, protocol), protocol};
+  };
+  const auto cost_of = [&](const Way& way) { return cost_ns(way.algorithm, request, choice.network, way.protocol); };
+  Way best = way_by(protocols.front());
+  for (const Protocol protocol : protocols) {
+    const Way way = way_by(protocol);
+    if (cost_of(way) < cost_of(best)) best = way;
   }
-  return way;
+  return best;
 }
 
 }  // namespace meshbed::coll

@@ -63,8 +63,20 @@ void spoil(const CommPointer& comm) {
   static_cast<void>(meshcoll_start(comm->engine, &wrong, &none));
 }
 
+/// Takes none: so short a text lies in the string itself.
+Outcome no_memory() {
+  Outcome outcome{.code = ncclSystemError};
+  outcome.text = "no memory left";
+  return outcome;
+}
+
 Outcome run(Group& group) {
   std::vector<std::pair<CommPointer, meshcoll_handle>> started;
+  try {
+    started.reserve(group.comms.size());
+  } catch (const std::bad_alloc&) {
+    if (!group.refusal) group.refusal.emplace(no_memory());  // nothing is started then
+  }
   Outcome first;
   const auto note = [&](const Outcome& outcome) {
     if (first.well()) first = outcome;
@@ -150,7 +162,7 @@ void spoil_group(ncclResult_t code, const char* text) {
   try {
     group->refusal->text = text;
   } catch (const std::bad_alloc&) {
-    group->refusal->text = "no memory left";  // lies in the string itself
+    group->refusal->text = no_memory().text;
   }
 }
 
@@ -177,9 +189,12 @@ Outcome end_group() {
   if (group == nullptr) return invalid_usage("there is no ncclGroupStart before it");
   if (--group->depth > 0) return {};
   Group ended = library().close_group();
-  if (!ended.refusal) {
-    const Outcome paired = pair_moves_to_self(ended);
-    if (!paired.well()) ended.refusal = paired;
+  // Whatever happens, the engines' groups end, too.
+  try {
+    Outcome paired = ended.refusal ? Outcome{} : pair_moves_to_self(ended);
+    if (!paired.well()) ended.refusal = std::move(paired);
+  } catch (const std::bad_alloc&) {
+    ended.refusal.emplace(no_memory());
   }
   if (ended.plan && !ended.comms.empty() && !ended.refusal) {
     ended.refusal = invalid_usage("communicators are made in a group of their own");

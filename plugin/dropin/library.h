@@ -80,7 +80,7 @@ class Library {
   Group* open_group();
   Group close_group();
 
-  // These three take no memory, so that they can tell that there is none.
+  // The first two take no memory, so that they can tell that there is none.
   /// Logs an error, and keeps the text for ncclGetLastError.
   void tell(const char* call, const char* text);
   /// What is not supported: a WARN the first time.

@@ -308,9 +308,8 @@ inline std::string meaning_of(const VariableInfo& variable, const std::string& v
   return "";
 }
 
-/// A setting's value as a reader wants it: "8 (as NCCL_MESH_MAX_HOPS)", "0 (for ever)", "3"; "the default (all)" for
-/// a text that is not set. `of`: the setting of
-/// another variable.
+/// A setting's value as a reader wants it: "8 (as NCCL_MESH_MAX_HOPS)", "0 (for ever)", "3"; "the default (all)" for a
+/// text that is not set. `of`: the setting of another variable.
 template <typename Of>
 std::string value_text(const Setting& setting, const Of& of) {
   const VariableInfo& variable = *setting.variable;

@@ -1,4 +1,5 @@
 // What a connection that is being made waits for, to whoever looks from outside.
+#include "plugin/base/counted.h"
 #include "plugin/net/connecting.h"
 #include "plugin/net/listener.h"
 #include "plugin/net/reaching.h"
@@ -62,8 +63,7 @@ std::string Listener::waits_for() const {
     whom += to_text(client->remote.address);
   }
   if (const std::size_t callers = porch_.callers(); callers > 0) {
-    whom += (whom.empty() ? "" : ", ") + std::string("the request of ") + std::to_string(callers) +
-            (callers == 1 ? " caller" : " callers");
+    whom += (whom.empty() ? "" : ", ") + std::string("the request of ") + counted(callers, "caller");
   }
   if (!whom.empty() || taken_ > 0) return whom;
   return "whoever was given its handle: nobody has called at port " + std::to_string(porch_.port());

@@ -49,7 +49,8 @@ std::string entry_problem(std::string_view text) {
   if (!entry.port.empty() && !is_port(entry.port)) {
     return quoted + " fits no port, for they are numbered from 1 to 255: \"" + std::string(entry.port) + "\"";
   }
-  if (text.back() == ':' && entry.rail.empty()) return quoted + " has no port behind its colon, and fits all of them";
+  if (text.back() == ':' && entry.port.empty() && entry.rail.empty())
+    return quoted + " has no port behind its colon, and fits all of them";
   for (const auto& [value, what] : {std::pair{entry.rail, "rail"}, {entry.plane, "plane"}}) {
     if (value.empty() || identity(value) >= 0) continue;
     return "the " + std::string(what) + " of " + quoted + " is no number from 0 to 32767, and not taken";

@@ -22,7 +22,10 @@ Knock::Knock(Transport& transport, const Leg& leg, std::uint64_t session)
     why_ = "nobody says that it is";
   } else {
     who_ = "its sender's process at " + to_text(leg.peer().address.address);
-    call_.emplace(leg.local(), leg.peer(),
+    const auto interfaces = read_interfaces();
+    const IpPrefix own =
+        interfaces ? own_address(*interfaces, leg.local(), leg.peer().address.address) : leg.local().address;
+    call_.emplace(own.address, leg.peer(),
                   WireMessage{.type = WireType::kKnock, .cookie = session_, .end = {}, .reason = ""});
   }
 }

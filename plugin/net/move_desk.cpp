@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "plugin/base/log.h"
+#include "plugin/net/discovery.h"
 #include "plugin/net/receive.h"
 #include "plugin/net/transport.h"
 
@@ -12,46 +13,57 @@ namespace {
 constexpr std::int64_t kPauseMs = 250;
 /// All retries of a queue pair take as long (7.5 s): then the senders know.
 constexpr std::int64_t kPatienceMs = 8000;
+/// Each has a descriptor; the others come when some have been answered.
+constexpr std::size_t kCallsAtOnce = 32;
 
 }  // namespace
 
 void MoveDesk::look() {
-  told_.clear();
+  calls_.clear();  // they may tell of an address that is gone again
   ends_ = Deadline::in_ms(kPatienceMs);
   tell_all();
 }
 
 void MoveDesk::tell_all() {
   const std::vector<Nic> nics = transport_.current_nics();
-  std::vector<MovedEnd> ends;
-  transport_.sessions().for_each([&](ReceiveConnection& connection) { connection.list_moved_ends(nics, ends); });
-  looks_again_ = !ends.empty();
+  std::vector<ReceivingEnd> ends;
+  transport_.sessions().for_each([&](ReceiveConnection& connection) { connection.list_ends(nics, ends); });
+  const auto interfaces = read_interfaces();
+  std::map<Key, IpAddress> told;
+  looks_again_ = false;
   next_look_ = Deadline::in_ms(kPauseMs);
-  for (MovedEnd& end : ends) {
+  for (ReceivingEnd& end : ends) {
     const Key key(end.session, end.local.nic.device, end.own.qp_number);
-    const bool is_told = std::find(told_.begin(), told_.end(), key) != told_.end();
+    const auto known = told_.find(key);
+    if (interfaces) end.own.address = own_address(*interfaces, end.local, end.sender.address.address);
+    const IpAddress& now = end.own.address.address;
+    if (known != told_.end()) told.insert(*known);
+    // One that is back where it was is news as well for a sender that was sent elsewhere.
+    if (known != told_.end() ? known->second == now : end.stands) continue;
+    looks_again_ = true;
     const bool is_called = std::any_of(calls_.begin(), calls_.end(), [&](const Call& call) { return call.key == key; });
-    if (is_told || is_called) continue;
-    end.own.address = own_address(end.local, end.sender.address.address);
-    calls_.push_back({.key = key,
-                      .call = std::make_unique<ServiceCall>(
-                          end.local, end.sender,
-                          WireMessage{.type = WireType::kMoved, .cookie = end.session, .end = end.own, .reason = ""})});
+    if (is_called || calls_.size() >= kCallsAtOnce) continue;
+    const WireMessage moved{.type = WireType::kMoved, .cookie = end.session, .end = end.own, .reason = ""};
+    calls_.push_back({.key = key, .address = now, .call = std::make_unique<ServiceCall>(now, end.sender, moved)});
   }
+  told_ = std::move(told);
 }
 
 void MoveDesk::advance() {
+  const std::size_t before = calls_.size();
   std::erase_if(calls_, [this](const Call& one) {
     const ServiceCall::Answer answer = one.call->advance();
     if (answer == ServiceCall::Answer::kNotYet) return false;
-    if (answer == ServiceCall::Answer::kNone) {
-      MESHBED_LOG(LogLevel::kTrace, "a sender is not told yet of our new address: %s", one.call->why().c_str());
+    // A sender that is not there may be about to have its connection.
+    if (answer == ServiceCall::Answer::kThere) {
+      told_[one.key] = one.address;
     } else {
-      told_.push_back(one.key);
+      MESHBED_LOG(LogLevel::kTrace, "a sender is not told yet of our new address: %s", one.call->why().c_str());
     }
     return true;
   });
-  if (!looks_again_ || !next_look_.passed()) return;
+  const bool has_room = before == kCallsAtOnce && calls_.size() < before;
+  if (!looks_again_ || !(has_room || next_look_.passed())) return;
   if (ends_.passed()) {
     looks_again_ = false;
   } else {

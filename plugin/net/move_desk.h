@@ -7,6 +7,7 @@
 #include <poll.h>
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <tuple>
 #include <vector>
@@ -19,12 +20,13 @@ namespace meshbed::net {
 
 class Transport;
 
-/// The end of a leg, or of a rail, that its sender cannot reach any more, though its port is up.
-struct MovedEnd {
+/// An end of a leg, or of a rail, whose port is up.
+struct ReceivingEnd {
   std::uint64_t session = 0;
   LocalEnd local;
-  WireEnd own;  // as it was
+  WireEnd own;  // as it was when it came to stand
   WireEnd sender;
+  bool stands = false;  // its GID is where it was
 };
 
 class MoveDesk {
@@ -32,7 +34,7 @@ class MoveDesk {
   explicit MoveDesk(Transport& transport) : transport_(transport) {}
 
   /// A port told of something: tells whoever must know, and tries for some seconds, since the new address may not serve
-  /// yet.
+  /// yet, nor a sender have its connection.
   void look();
   void advance();
   bool busy() const { return looks_again_ || !calls_.empty(); }
@@ -43,13 +45,14 @@ class MoveDesk {
   using Key = std::tuple<std::uint64_t, int, std::uint32_t>;  // session, device, queue pair
   struct Call {
     Key key;
+    IpAddress address;
     std::unique_ptr<ServiceCall> call;
   };
   void tell_all();
 
   Transport& transport_;
   std::vector<Call> calls_;
-  std::vector<Key> told_;
+  std::map<Key, IpAddress> told_;  // which address, of ends that are there
   bool looks_again_ = false;
   Deadline next_look_, ends_;
 };

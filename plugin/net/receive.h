@@ -29,7 +29,7 @@ struct ReceivePart {
   void* event;     // the profiler's parent event; nullptr: none
 };
 
-struct MovedEnd;
+struct ReceivingEnd;
 class Service;
 class Transport;
 
@@ -62,9 +62,9 @@ class ReceiveConnection : public Connection {
   /// Announces what was held back at the look before this one already. False: nothing is. Takes its turn itself.
   bool look_at_held();
   bool over() const { return failed(); }
-  /// Adds its ends that a sender on the same cable cannot reach any more, by `nics`. The service's thread, which alone
-  /// changes what it reads.
-  void list_moved_ends(const std::vector<Nic>& nics, std::vector<MovedEnd>& ends);
+  /// Adds its ends whose senders are on the same cables, and whether these can still reach them, by `nics`. The
+  /// service's thread, which alone changes what it reads.
+  void list_ends(const std::vector<Nic>& nics, std::vector<ReceivingEnd>& ends);
   /// The sender has one more way, `sender`, beside the leg whose queue pair has the number `sender_leg`: our end of it.
   /// An error: not on this way.
   Result<WireEnd> lay_rail(std::size_t number, std::uint32_t sender_leg, const LocalEnd& local, const WireEnd& sender,

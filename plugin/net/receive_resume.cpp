@@ -24,12 +24,16 @@ bool ReceiveConnection::can_resume() const {
   return settings().failover_ms > 0 && transport_ != nullptr && local().service_port != 0;
 }
 
-void ReceiveConnection::list_moved_ends(const std::vector<Nic>& nics, std::vector<MovedEnd>& ends) {
+void ReceiveConnection::list_ends(const std::vector<Nic>& nics, std::vector<ReceivingEnd>& ends) {
   if (!can_resume() || peer().service_port == 0 || peer().wants_notice) return;
   const auto add = [&](const Leg& one) {
     const auto port = one.local().port_in(nics);
-    if (port == nics.end() || !port->link_up || one.local().has_gid_in(port->gids)) return;
-    ends.push_back({.session = session_, .local = one.local(), .own = one.describe(), .sender = one.peer()});
+    if (port == nics.end() || !port->link_up) return;
+    ends.push_back({.session = session_,
+                    .local = one.local(),
+                    .own = one.describe(),
+                    .sender = one.peer(),
+                    .stands = one.local().has_gid_in(port->gids)});
     ends.back().sender.service_port = peer().service_port;  // a rail's end does not say it
   };
   add(leg());

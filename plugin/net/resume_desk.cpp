@@ -86,6 +86,9 @@ void ResumeDesk::advance() {
 bool ResumeDesk::advance(Client& client) {
   if (client.deadline.passed()) return drop(client, "it did not finish in time (NCCL_MESH_ACCEPT_TIMEOUT_SEC)");
   if (client.state == State::kTakeUp && !take_up(client)) return true;
+  // Its connection is closed: nothing comes of it, and a sender whose own address is gone would never say so.
+  const bool waits = client.state == State::kReply || client.state == State::kReady;
+  if (waits && !transport_.sessions().has(client.session)) return drop(client, "its connection was closed meanwhile");
   if (client.state == State::kReady) return read_ready(client);
   if (client.state == State::kGoOn) return go_on(client);
   auto written = client.writer.write(client.arrival.socket);

@@ -42,6 +42,8 @@ Resumption::Resumption(const Origin& origin, const LegSettings& settings, std::i
   origin_.peer.cookie = origin.session;
 }
 
+bool Resumption::stands() const { return leg_ == nullptr || leg_->local().stands(*origin_.transport->recent_nics()); }
+
 Result<std::optional<Resumption::Resumed>> Resumption::advance() {
   if (connecting_ == nullptr && ((waits_ && !next_round_.passed()) || !begin_attempt())) {
     // Nothing to look at here; whoever runs us may use the moment.

@@ -47,6 +47,8 @@ class Resumption {
   };
   /// nullopt: not yet. An error: the peer's connection is gone, and no attempt would bring it back.
   Result<std::optional<Resumed>> advance();
+  /// Whether what is tried just now can still come to something, as our ports are now.
+  bool stands() const;
   /// After an error: what the receiver served before its connection ended, as far as its process remembers.
   std::uint64_t served_in_the_end() const { return served_in_the_end_; }
   /// Why the last attempt came to nothing; empty: there was none.

@@ -134,6 +134,8 @@ class SendConnection : public Connection {
   std::optional<Refused> refused_;  // the send that could not be taken yet
 
   std::optional<Origin> origin_;
+  std::vector<WireEnd> moved_ends_;      // of this leg and its rails: where the receiver has said that they are by now
+  std::vector<WireEnd> unmatched_ends_;  // likewise, of no leg that is known
   LostWays lost_ways_;
   std::unique_ptr<RailLayer> rail_layer_;   // while a cable to the receiver has no rail
   std::unique_ptr<Resumption> resumption_;  // while suspended

@@ -45,7 +45,9 @@ bool SendConnection::can_resume() const { return settings().failover_ms > 0 && o
 void SendConnection::resume() {
   if (events_seen_ != origin_->transport->port_events()) {
     events_seen_ = origin_->transport->port_events();
-    if (take_moved() != nullptr) resumption_.reset();  // it would go on looking where the receiver was
+    // It would go on looking where the receiver was, or from where we were.
+    const bool moved = take_moved() != nullptr;
+    if (moved || (resumption_ != nullptr && !resumption_->stands())) resumption_.reset();
   }
   if (resumption_ == nullptr) {
     resumption_ = std::make_unique<Resumption>(*origin_, settings().leg, settings().failover_ms, lost_ways_);
@@ -83,6 +85,7 @@ void SendConnection::continue_on(Resumption::Resumed resumed) {
     return;
   }
   rail_layer_.reset();
+  moved_ends_.clear();
   // The sizes of parts that need not be sent again, and of which no stripe comes any more.
   const std::uint32_t* records = size_records(0);
   auto* kept = resumed.leg->memory().as<std::uint32_t>() + kSizesAt / sizeof(std::uint32_t);
@@ -130,7 +133,8 @@ void SendConnection::continue_on(Resumption::Resumed resumed) {
   known_carried_ = matched_ == 0;
   detour_.reset();
   held_back_ = !replays_.empty();
-  events_seen_ = origin_->transport->port_events();
+  // Where the new leg may have been told of already, there is something to look at.
+  events_seen_ = origin_->transport->port_events() - (unmatched_ends_.empty() ? 0 : 1);
   const bool wanted = std::exchange(changing_, false) && resumed.circuit;
   if (wanted && resumed.circuit->hops != relays_of(*retired_carrier_)) ++changes_;
   go_on(wanted ? LogLevel::kInfo : LogLevel::kWarn);
@@ -326,10 +330,13 @@ std::optional<Resumption::Chains> SendConnection::way_back_for(const SendArgumen
 /// Our port is down, and no other cable leads to the peer: relays may.
 void SendConnection::look_for_detour() {
   if (!detour_->advance(detour_nics_)) return;
+  const auto ours = local().port_in(detour_nics_);
+  const bool up = ours != detour_nics_.end() && ours->link_up;
   suspend({.code = ErrorCode::kRemote,
            .scope = Scope::kPort,
            .text = ends_text() + ": the port of " + local().nic.device_name +
-                   " is down (look at its cable), and other nodes lead to the peer",
+                   (up ? " has another address or GID, which no cable leads from" : " is down (look at its cable)") +
+                   ", and other nodes lead to the peer",
            .os_errno = 0});
 }
 
@@ -353,11 +360,27 @@ void SendConnection::look_at_rails(const std::vector<Nic>& nics) {
 /// the rail of it, that leads there no more; nullptr: none, or one that is put away by now.
 const Leg* SendConnection::take_moved() {
   const Leg* broken = nullptr;
-  for (const WireEnd& end : origin_->transport->sessions().take_moved(origin_->session)) {
+  std::vector<WireEnd> ends = origin_->transport->sessions().take_moved(origin_->session);
+  ends.insert(ends.begin(), unmatched_ends_.begin(), unmatched_ends_.end());
+  unmatched_ends_.clear();
+  for (const WireEnd& end : ends) {
     const Leg* one = leg_to(end);
+    // Of a leg that is put away; or of one that is about to stand.
+    if (one == nullptr && unmatched_ends_.size() < kMaxRails) unmatched_ends_.push_back(end);
     if (one == nullptr) continue;
+    // It may have moved before, and is told of more often than it moves.
+    const auto told = std::find_if(moved_ends_.begin(), moved_ends_.end(),
+                                   [&](const WireEnd& known) { return known.is_same_queue_pair(end); });
+    const bool first = told == moved_ends_.end();
+    const IpAddress before = first ? one->peer().address.address : told->address.address;
+    if (!first && before == end.address.address) continue;
     for (PeerAddress& known : origin_->peer.addresses) {
-      if (known.prefix.address == one->peer().address.address) known.prefix = end.address;
+      if (known.prefix.address == before) known.prefix = end.address;
+    }
+    if (first) {
+      moved_ends_.push_back(end);
+    } else {
+      *told = end;
     }
     broken = one;
   }

@@ -1,14 +1,10 @@
 #include "plugin/net/service_call.h"
 
-#include "plugin/net/discovery.h"
-
 namespace meshbed::net {
 
-IpPrefix own_address(const LocalEnd& local, const IpAddress& peer) {
-  const auto interfaces = read_interfaces();
-  if (!interfaces) return local.address;
+IpPrefix own_address(const std::vector<InterfaceAddress>& interfaces, const LocalEnd& local, const IpAddress& peer) {
   IpPrefix own = local.address;
-  for (const InterfaceAddress& interface : *interfaces) {
+  for (const InterfaceAddress& interface : interfaces) {
     if (interface.netdev != local.nic.netdev) continue;
     if (interface.prefix.address == local.address.address) return local.address;
     if (contains(interface.prefix, peer)) own = interface.prefix;
@@ -16,10 +12,9 @@ IpPrefix own_address(const LocalEnd& local, const IpAddress& peer) {
   return own;
 }
 
-ServiceCall::ServiceCall(const LocalEnd& local, const WireEnd& peer, const WireMessage& question)
+ServiceCall::ServiceCall(const IpAddress& own, const WireEnd& peer, const WireMessage& question)
     : cookie_(question.cookie), ends_(Deadline::in_ms(kPatienceMs)) {
-  auto socket = Socket::begin_connect(own_address(local, peer.address.address).address,
-                                      {.address = peer.address.address, .port = peer.service_port});
+  auto socket = Socket::begin_connect(own, {.address = peer.address.address, .port = peer.service_port});
   if (socket) {
     socket_ = std::move(*socket);
     why_ = "nobody answered within " + std::to_string(kPatienceMs) + " ms";

@@ -3,8 +3,10 @@
 // (resume_desk.h).
 
 #include <string>
+#include <vector>
 
 #include "plugin/net/clock.h"
+#include "plugin/net/discovery.h"
 #include "plugin/net/leg.h"
 #include "plugin/net/socket.h"
 
@@ -14,9 +16,9 @@ class ServiceCall {
  public:
   static constexpr std::int64_t kPatienceMs = 2500;
 
-  /// `local` and `peer`: the ends of the cable as they were last known; from our address there as it is now. `question`
-  /// is answered by THERE or GONE with its cookie.
-  ServiceCall(const LocalEnd& local, const WireEnd& peer, const WireMessage& question);
+  /// `peer`: the other end of the cable as it was last known; `own`: our address there as it is now. `question` is
+  /// answered by THERE or GONE with its cookie.
+  ServiceCall(const IpAddress& own, const WireEnd& peer, const WireMessage& question);
 
   enum class Answer { kNotYet, kThere, kGone, kNone };
   /// One step. kNone: there will be none.
@@ -40,6 +42,6 @@ class ServiceCall {
 };
 
 /// Our address on the cable to `peer`, as it is now: it may be another one than when the leg came to stand.
-IpPrefix own_address(const LocalEnd& local, const IpAddress& peer);
+IpPrefix own_address(const std::vector<InterfaceAddress>& interfaces, const LocalEnd& local, const IpAddress& peer);
 
 }  // namespace meshbed::net

@@ -38,6 +38,10 @@ class Sessions {
     ended_.emplace_back(session, served);
     if (ended_.size() > kEndedKept) ended_.pop_front();
   }
+  bool has(std::uint64_t session) {
+    const std::lock_guard lock(mutex_);
+    return connections_.count(session) != 0;
+  }
   /// Of a connection that has ended, by now perhaps long ago: at least this much, 0 where nobody knows any more.
   std::uint64_t served_in_the_end(std::uint64_t session) {
     const std::lock_guard lock(mutex_);

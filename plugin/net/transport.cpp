@@ -287,8 +287,9 @@ Result<Endpoint*> Transport::connect(const ConnectCall& call, std::span<std::uin
   if (auto fine = check_dev(call.dev); !fine) return fine.error();
   auto reaching = take_or_begin(call, handle);
   if (!reaching) return reaching.error();
-  auto connection = (*reaching)->advance();
-  if (!connection || *connection) forget(**reaching);
+  const auto done_with = [this](Reaching* ended) { forget(*ended); };
+  std::unique_ptr<Reaching, decltype(done_with)> at_work(*reaching, done_with);
+  auto connection = at_work->advance();
   if (!connection) return connection.error();
   if (*connection) {
     enroll(**connection, call.context->settings);
@@ -302,7 +303,7 @@ Result<Endpoint*> Transport::connect(const ConnectCall& call, std::span<std::uin
   const std::uint64_t token = random() | 1U;
   set_handle_token(handle, token);
   const std::lock_guard lock(pending_mutex_);
-  Pending& pending = pending_of(**reaching);
+  Pending& pending = pending_of(*at_work.release());
   pending.token = token;
   pending.at_work = false;
   return nullptr;

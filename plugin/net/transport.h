@@ -139,8 +139,8 @@ class Transport {
   Pending& pending_of(const Reaching& reaching);
   void forget(const Reaching& reaching);
   void advance_listeners();
-  bool look_at_accepts(std::int64_t now_ns, std::vector<HandshakeState>& states);
-  bool look_at_connects(std::int64_t now_ns, std::vector<HandshakeState>& states);
+  bool look_at_accepts(std::int64_t now_ns, bool last, std::vector<HandshakeState>& states);
+  bool look_at_connects(std::int64_t now_ns, bool last, std::vector<HandshakeState>& states);
   static HandshakeState state_of(const Pending& pending, std::int64_t now_ns);
   void enroll(Endpoint& endpoint, const ContextSettings& owner);
   ProcessState identity() const;

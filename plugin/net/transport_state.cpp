@@ -31,10 +31,11 @@ NicState describe(const Nic& nic) {
   return state;
 }
 
-/// Who connects or accepts holds what is looked at for microseconds, in most calls: `look` again until it succeeds.
+/// Who connects or accepts holds what is looked at for microseconds, in most calls: `look` again until it sees all, and
+/// one last time for what can be seen.
 template <typename Look>
 void look_until(const Deadline& enough, const Look& look) {
-  while (!look() && !enough.passed()) ::poll(nullptr, 0, 0);
+  while (!look(enough.passed()) && !enough.passed()) ::poll(nullptr, 0, 0);
 }
 
 }  // namespace
@@ -47,25 +48,26 @@ HandshakeState Transport::state_of(const Pending& pending, std::int64_t now_ns) 
 }
 
 /// False: others are at work on some of them.
-bool Transport::look_at_accepts(std::int64_t now_ns, std::vector<HandshakeState>& states) {
+bool Transport::look_at_accepts(std::int64_t now_ns, bool last, std::vector<HandshakeState>& states) {
   const std::unique_lock lock(listeners_mutex_, std::try_to_lock);
   if (!lock.owns_lock()) return false;
   std::vector<HandshakeState> seen;
   for (const auto& listener : listeners_) {
     auto state = listener->state(now_ns);
-    if (!state) return false;
-    seen.push_back(std::move(*state));
+    if (!state && !last) return false;
+    if (state) seen.push_back(std::move(*state));
   }
   states.insert(states.end(), seen.begin(), seen.end());
   return true;
 }
 
-bool Transport::look_at_connects(std::int64_t now_ns, std::vector<HandshakeState>& states) {
+bool Transport::look_at_connects(std::int64_t now_ns, bool last, std::vector<HandshakeState>& states) {
   const std::lock_guard lock(pending_mutex_);
-  if (std::any_of(pending_.begin(), pending_.end(), [](const Pending& pending) { return pending.at_work; })) {
-    return false;
+  const bool all = std::none_of(pending_.begin(), pending_.end(), [](const Pending& one) { return one.at_work; });
+  if (!all && !last) return false;
+  for (const Pending& pending : pending_) {
+    if (!pending.at_work) states.push_back(state_of(pending, now_ns));
   }
-  for (const Pending& pending : pending_) states.push_back(state_of(pending, now_ns));
   return true;
 }
 
@@ -115,8 +117,8 @@ ProcessState Transport::state() {
   }
   const std::int64_t now = now_ns();
   const Deadline enough = Deadline::in_ms(kLongestLookMs);
-  look_until(enough, [&] { return look_at_accepts(now, state.handshakes); });
-  look_until(enough, [&] { return look_at_connects(now, state.handshakes); });
+  look_until(enough, [&](bool last) { return look_at_accepts(now, last, state.handshakes); });
+  look_until(enough, [&](bool last) { return look_at_connects(now, last, state.handshakes); });
   state.connections = roster_.look(now_ns());
   return state;
 }

@@ -72,6 +72,26 @@ TEST_CASE("tune: on a ring of four the cables win, the table says so, and runs g
   std::filesystem::remove(table);
 }
 
+TEST_CASE("tune: a scenario that goes by a table already is tuned anew, whatever its type") {
+  const auto folder = std::filesystem::temp_directory_path() / ("meshbed-tune-" + std::to_string(::getpid()));
+  std::filesystem::create_directories(folder);
+  write_text_file((folder / "old.csv").string(), "allreduce,0,100000,ring,ll,-1,-1,-1\n");
+  write_text_file(
+      (folder / "pair.toml").string(),
+      "[topology]\nkind = \"ring\"\nnodes = 3\n[workload]\ndtype = \"f8e4m3\"\ncollective = \"all_gather\"\n"
+      "bytes = 6\nalgorithm = \"auto\"\ntuning = \"old.csv\"\n");
+  std::string out, err;
+  const std::string table = (folder / "new" / "table.csv").string();
+  const Arguments words = {
+      (folder / "pair.toml").string(), "--collective", "all_reduce", "-b", "4K", "-e", "4K", "--out", table};
+  REQUIRE(tune(words, out, err) == kExitOk);
+  CHECK(out.empty());
+  CHECK(coll::parse_tuning(read_text_file(table))->size() == 1);
+  CHECK_THROWS_WITH(tune({"scenarios/ring4.toml", "--out", "/proc/none/table.csv"}, out, err),
+                    doctest::Contains("cannot write /proc/none/table.csv"));
+  std::filesystem::remove_all(folder);
+}
+
 TEST_CASE("tune: what cannot be tuned is refused with what can") {
   std::string out, err;
   CHECK_THROWS_WITH(tune({"scenarios/ring4.toml", "--collective", "sendrecv"}, out, err),

@@ -155,7 +155,7 @@ TEST_CASE("a malformed list costs one warning that names the bad part and what i
     CAPTURE(one.value);
     CHECK(warnings_of(one.name, one.value) == std::string(one.name) + "=" + one.value + ": " + one.said + "\n");
   }
-  for (const char* good : {"mlx5", "^=a,b", "=a:1,b:255", "a:1:2:3", "b::1", "^mlx5_0:2", "a:1::7"}) {
+  for (const char* good : {"mlx5", "^=a,b", "=a:1,b:255", "a:1:2:3", "b::1", "^mlx5_0:2", "a:1::7", "a:1:"}) {
     CHECK_MESSAGE(warnings_of("NCCL_IB_HCA", good).empty(), good);
   }
   for (const char* good : {"eth", "=eth0,eth1", "^docker,lo", "eth0.100@x"}) {

@@ -46,6 +46,18 @@ class Stranger {
     char byte = 0;
     CHECK(sockets_->receive(descriptor, &byte, 1, 0) == 1);
   }
+  /// The type of the next message.
+  net::WireType hear_type(int descriptor) const {
+    std::array<std::uint8_t, net::kWireHeaderBytes> header{};
+    for (std::size_t have = 0; have < header.size();) {
+      char* into = reinterpret_cast<char*>(header.data()) + have;
+      const std::int64_t count = sockets_->receive(descriptor, into, header.size() - have, 0);
+      REQUIRE(count > 0);
+      have += static_cast<std::size_t>(count);
+    }
+    CHECK(net::message_bytes(header).has_value());
+    return static_cast<net::WireType>(header[6] << 8U | header[7]);
+  }
 
  private:
   const ProbeTable* sockets_ = nullptr;
@@ -289,7 +301,7 @@ TEST_CASE("a stranger who says that a receiver has moved, and knows no session, 
         net::WireMessage moved = request_of("192.168.100.1/24", session);
         moved.type = net::WireType::kMoved;
         neighbour.say(caller, moved);
-        neighbour.hear(caller);
+        CHECK(neighbour.hear_type(caller) == net::WireType::kGone);
       }
     }
     rank.meet("told", 2);

@@ -48,13 +48,16 @@ inline void readdress(void* what, std::uint64_t) {
   sim::change_address(sim::World::get(), change->port, change->from, change->to);
 }
 
-/// The port gets the address .77 of its subnet, so long from now. Kept until the process ends.
-inline void change_address(const models::Cluster& cluster, models::PortRef port, Picoseconds after = 0) {
+/// The port gets the address .77 of its subnet, so long from now, or another one instead of that. Kept until the
+/// process ends.
+inline void change_address(const models::Cluster& cluster, models::PortRef port, Picoseconds after = 0,
+                           std::uint8_t last = 77) {
   static std::deque<Readdressing> changes;
   const models::Node& node = cluster.nodes[static_cast<std::size_t>(port.node)];
   const models::IpPrefix from = node.nics[static_cast<std::size_t>(port.nic)].addresses.front();
   changes.push_back({.port = port, .from = from, .to = from});
-  changes.back().to.address.bytes[3] = 77;
+  changes.back().to.address.bytes[3] = last;
+  if (last != 77) changes.back().from.address.bytes[3] = 77;
   sim::World::get().after(after, 0, &readdress, &changes.back(), 0);
 }
 

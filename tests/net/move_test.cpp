@@ -38,6 +38,31 @@ TEST_CASE("a receiver's address changes under traffic: its sender goes on at onc
              "192.168.100.77 QP 261: taken up again after 0 ms");
 }
 
+TEST_CASE("an address changes twice in a row, or back, at either end: no moment between costs retries, or a second") {
+  for (const int node : {0, 1}) {
+    for (const int second : {78, node + 1}) {
+      for (const int gap_us : {0, 1, 3, 5, 8, 12, 20, 30, 45, 70, 120, 300}) {
+        const models::Cluster cluster = with(pair_cluster(1), "NCCL_MESH_FAILOVER_TIMEOUT_SEC", "1");
+        const auto result =
+            run_stream(cluster,
+                       {.messages = 200,
+                        .before =
+                            [=](int message) {
+                              if (message != 100) return;
+                              change_address(cluster, {node, 0});
+                              change_address(cluster, {node, 0}, gap_us * kPicosecondsPerMicrosecond,
+                                             static_cast<std::uint8_t>(second));
+                            }},
+                       [](MeshRank& rank) { CHECK(count(rank.warnings(), "retry counter exceeded") == 0); });
+        CAPTURE(node);
+        CAPTURE(second);
+        CAPTURE(gap_us);
+        REQUIRE(result.outcome == OutcomeKind::kFinished);
+      }
+    }
+  }
+}
+
 TEST_CASE("the address of a rail's other end changes: the sender is told which of its cables that is") {
   check_told(striped_pair(), 1, ", a rail of rocep1s0f0 192.168.100.1");
 }
