@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <cstring>
 #include <optional>
 
 #include "plugin/base/counted.h"
@@ -179,8 +180,11 @@ Result<LinedStream*> ConnectionTable::lined(Connection& connection, Protocol pro
   // The pairs of a group may share the connection, and the first of them have the longest messages.
   stream.slot_bytes = std::max(stream.slot_bytes, in_slots(lined_bytes(protocol, size_bytes)));
   stream.requests.resize(static_cast<std::size_t>(slots));
+  const std::uint64_t bytes_before = connection.lines.size_bytes;
   auto begin = grown(connection.lines, stream.slot_bytes * stream.requests.size());
   if (!begin) return begin.error();
+  // Lines that nobody has written have no flag of ours.
+  if (connection.lines.size_bytes != bytes_before) std::memset(*begin, 0, connection.lines.size_bytes);
   stream.slots = *begin;
   auto handle = memory_.handle_of(connection.comm, stream.slots, stream.slot_bytes * stream.requests.size());
   if (!handle) return handle.error();

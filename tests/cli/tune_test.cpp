@@ -15,6 +15,8 @@ using namespace meshbed::cli;
 
 namespace {
 
+const std::string kRing4 = std::string(MESHBED_SOURCE_DIR) + "/scenarios/ring4.toml";
+
 /// Its exit status, and what it wrote.
 int tune(const Arguments& words, std::string& out, std::string& err) {
   std::ostringstream wrote, said;
@@ -44,7 +46,7 @@ TEST_CASE("tune: a row for each run of equal winners, from zero to no end, witho
 
 TEST_CASE("tune: on a ring of four the cables win, the table says so, and runs go by it") {
   std::string out, err;
-  const Arguments words = {"scenarios/ring4.toml", "--collective", "all_reduce", "-b", "64K", "-e", "64K"};
+  const Arguments words = {kRing4, "--collective", "all_reduce", "-b", "64K", "-e", "64K"};
   REQUIRE(tune(words, out, err) == kExitOk);
   CHECK(out.find("# ring4, 4 ranks, simulated") != std::string::npos);
   CHECK(err.find("ring, simple:") != std::string::npos);
@@ -57,7 +59,7 @@ TEST_CASE("tune: on a ring of four the cables win, the table says so, and runs g
   const auto time_us = [&](const std::vector<std::string>& settings) {
     std::vector<std::string> overrides{"workload.bytes=64K", "workload.warmup=1", "workload.iterations=1"};
     overrides.insert(overrides.end(), settings.begin(), settings.end());
-    return simulated_us(read_scenario("scenarios/ring4.toml", overrides), "ring4");
+    return simulated_us(read_scenario(kRing4, overrides), "ring4");
   };
   const auto by_table = [&](const std::string& text) {
     write_text_file(table.string(), text);
@@ -87,15 +89,15 @@ TEST_CASE("tune: a scenario that goes by a table already is tuned anew, whatever
   REQUIRE(tune(words, out, err) == kExitOk);
   CHECK(out.empty());
   CHECK(coll::parse_tuning(read_text_file(table))->size() == 1);
-  CHECK_THROWS_WITH(tune({"scenarios/ring4.toml", "--out", "/proc/none/table.csv"}, out, err),
+  CHECK_THROWS_WITH(tune({kRing4, "--out", "/proc/none/table.csv"}, out, err),
                     doctest::Contains("cannot write /proc/none/table.csv"));
   std::filesystem::remove_all(folder);
 }
 
 TEST_CASE("tune: what cannot be tuned is refused with what can") {
   std::string out, err;
-  CHECK_THROWS_WITH(tune({"scenarios/ring4.toml", "--collective", "sendrecv"}, out, err),
+  CHECK_THROWS_WITH(tune({kRing4, "--collective", "sendrecv"}, out, err),
                     doctest::Contains("accepted: all_reduce, all_gather"));
   CHECK_THROWS(tune({"scenarios/none.toml"}, out, err));
-  CHECK_THROWS(tune({"scenarios/ring4.toml", "-f", "1"}, out, err));
+  CHECK_THROWS(tune({kRing4, "-f", "1"}, out, err));
 }
