@@ -13,13 +13,13 @@ bool take_mark(std::string_view& text, char mark) {
   return true;
 }
 
+}  // namespace
+
 std::string_view without_blanks(std::string_view text) {
   const std::size_t begin = text.find_first_not_of(kBlanks);
   if (begin == std::string_view::npos) return {};
   return text.substr(begin, text.find_last_not_of(kBlanks) + 1 - begin);
 }
-
-}  // namespace
 
 bool NameList::fits(std::string_view entry, std::string_view name) const {
   if (entry.empty()) return false;

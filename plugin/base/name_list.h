@@ -7,6 +7,9 @@
 
 namespace meshbed {
 
+/// The text but for the blanks around it.
+std::string_view without_blanks(std::string_view text);
+
 struct NameList {
   bool excludes = false;                  // "^": those to leave out
   bool whole_names = false;               // "=": else beginnings

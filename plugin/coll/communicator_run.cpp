@@ -22,11 +22,6 @@ int culprit_of(const Lanes& lanes, bool late) {
   return -1;
 }
 
-/// Of an element on the wire.
-std::uint64_t widest_bytes(const PlanRequest& request) {
-  return std::max(request.element_bytes, request.partial_bytes);
-}
-
 }  // namespace
 
 PlanRequest Communicator::request_of(const Operation& operation) const {

@@ -83,8 +83,7 @@ Result<void> Communicator::give_memory(const Schedule& schedule, Protocol protoc
   for (StreamMemory& stream : memory->streams) {
     Connection* connection =
         connections_->find(edge_of({.peer = stream.peer, .way = stream.way, .receives = stream.receives}, request));
-    auto comm = comm_of(*connection, protocol,
-                        schedule.slice_count * std::max(request.element_bytes, request.partial_bytes), request.slots);
+    auto comm = comm_of(*connection, protocol, schedule.slice_count * widest_bytes(request), request.slots);
     if (!comm) return comm.error();
     stream.comm = *comm;
     stream.slot_bytes = slot_bytes_of(schedule, stream);

@@ -128,6 +128,10 @@ Plan make_plan(const PlanRequest& request);
 SendStep send_step(const Plan& plan, std::uint64_t index);
 RecvStep recv_step(const Plan& plan, std::uint64_t index);
 
+/// Bytes of an element on the wire, where it is widest.
+inline std::uint64_t widest_bytes(const PlanRequest& request) {
+  return request.element_bytes > request.partial_bytes ? request.element_bytes : request.partial_bytes;
+}
 /// Bytes of an element on the wire.
 inline std::uint64_t wire_bytes_of(const PlanRequest& request, const SendStep& step) {
   return step.source == Source::kPartial ? request.partial_bytes : request.element_bytes;

@@ -5,6 +5,7 @@
 #include <charconv>
 #include <utility>
 
+#include "plugin/base/name_list.h"
 #include "plugin/coll/schedule.h"
 
 namespace meshbed::coll {
@@ -25,18 +26,11 @@ constexpr std::array<const char*, 10> kFields = {"collective_type", "min_bytes",
                                                  "channels",        "nNodes",    "nRanks",    "numPipeOps", "regBuff"};
 constexpr std::size_t kFieldsLeast = kRanks + 1;
 
-std::string_view trimmed(std::string_view text) {
-  constexpr std::string_view kBlanks = " \t\r";
-  const std::size_t begin = text.find_first_not_of(kBlanks);
-  if (begin == std::string_view::npos) return {};
-  return text.substr(begin, text.find_last_not_of(kBlanks) - begin + 1);
-}
-
 std::vector<std::string_view> fields_of(std::string_view line) {
   std::vector<std::string_view> fields;
   for (std::size_t begin = 0;;) {
     const std::size_t end = line.find(',', begin);
-    fields.push_back(trimmed(line.substr(begin, end - begin)));
+    fields.push_back(without_blanks(line.substr(begin, end - begin)));
     if (end == std::string_view::npos) return fields;
     begin = end + 1;
   }
@@ -102,7 +96,7 @@ Result<TuningTable> parse_tuning(std::string_view text) {
   TuningTable table;
   for (int number = 1; !text.empty(); ++number) {
     const std::size_t end = text.find('\n');
-    const std::string_view line = trimmed(text.substr(0, end).substr(0, text.substr(0, end).find('#')));
+    const std::string_view line = without_blanks(text.substr(0, end).substr(0, text.substr(0, end).find('#')));
     text = end == std::string_view::npos ? std::string_view() : text.substr(end + 1);
     if (line.empty() || line.substr(0, line.find(',')) == kFields[kType]) continue;
     auto row = Reader(line).read();
@@ -123,8 +117,10 @@ std::string to_text(const TuningRow& row) {
          name_of(row.algorithm) + "," + name_of(row.protocol) + ",-1,-1," + std::to_string(row.ranks) + ",-1,-1\n";
 }
 
-const char* tuning_heading() {
-  return "collective_type,min_bytes,max_bytes,algorithm,protocol,channels,nNodes,nRanks,numPipeOps,regBuff\n";
+std::string tuning_heading() {
+  std::string heading;
+  for (const char* field : kFields) heading += (heading.empty() ? "" : ",") + std::string(field);
+  return heading + "\n";
 }
 
 std::uint64_t tuned_bytes(const PlanRequest& request) {

@@ -37,7 +37,7 @@ Result<TuningTable> parse_tuning(std::string_view text);
 /// One line, with its end.
 std::string to_text(const TuningRow& row);
 /// Of columns: a heading for a table's begin.
-const char* tuning_heading();
+std::string tuning_heading();
 
 /// Bytes of an operation as the table counts them.
 std::uint64_t tuned_bytes(const PlanRequest& request);
