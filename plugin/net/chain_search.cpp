@@ -5,6 +5,7 @@
 
 #include "plugin/base/log.h"
 #include "plugin/net/scout.h"
+#include "plugin/net/service.h"
 #include "plugin/net/transport.h"
 
 namespace meshbed::net {
@@ -103,7 +104,11 @@ Result<ChainStart> start_of(Transport& transport, const std::vector<Hop>& hops, 
                    .hop_limit = start.circuit.hop_limit,
                    .onward = {hops.begin() + 1, hops.end()},
                    .handle = {}};
-  encode_handle(peer, onward.handle);
+  Handle newest = peer;
+  if (const auto heard = transport.service()->scout()->find(peer.node)) {
+    newest.addresses = updated(peer.addresses, heard->addresses);
+  }
+  encode_handle(newest, onward.handle);
   start.destination.onward = std::move(onward);
   MESHBED_INFO("no subnet shared with the peer: through %zu relays: %s, by %s", hops.size(),
                start.circuit.relays.c_str(), nics[static_cast<std::size_t>(route->nic)].device_name.c_str());

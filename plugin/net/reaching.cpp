@@ -35,7 +35,8 @@ Reaching::Reaching(Transport& transport, const Handle& peer, int dev, int traffi
       dev_(dev),
       traffic_class_(traffic_class),
       events_(transport.port_events()),
-      nics_(transport.current_nics()) {}
+      nics_(transport.current_nics()),
+      whereabouts_(peer.node) {}
 
 Result<std::unique_ptr<Reaching>> Reaching::begin(Transport& transport, const Handle& peer, int dev,
                                                   int traffic_class) {
@@ -213,6 +214,20 @@ Result<void> Reaching::try_another(Error error) {
   return go_straight(std::move(others));
 }
 
+bool Reaching::peer_has_left() {
+  // A search that is under way means that a port of ours is down.
+  if (through_ || search_ != nullptr || !can_search()) return false;
+  return whereabouts_.has_left(routes_.front().remote.prefix.address, *transport_.service()->scout(), peer_.addresses);
+}
+
+Result<void> Reaching::follow_peer() {
+  MESHBED_INFO("the peer's node has left %s while a connection to it is made: dialling where it is now",
+               to_text(routes_.front().remote.prefix.address).c_str());
+  abandon();
+  auto routes = routes_there();
+  return routes ? go_straight(std::move(*routes)) : go_round(routes.error());
+}
+
 Result<std::unique_ptr<Endpoint>> Reaching::advance() {
   for (;;) {
     if (tcp_ == nullptr && events_ != transport_.port_events()) {
@@ -233,7 +248,11 @@ Result<std::unique_ptr<Endpoint>> Reaching::advance() {
       return std::unique_ptr<Endpoint>();
     }
     auto connected = connecting_->advance();
-    if (connected && !*connected) return std::unique_ptr<Endpoint>();
+    if (connected && !*connected) {
+      if (!peer_has_left()) return std::unique_ptr<Endpoint>();
+      if (auto followed = follow_peer(); !followed) return logged(with_tcp_hint(followed.error()));
+      continue;
+    }
     if (connected && connecting_->is_kept()) {
       if (!rails_joined()) return std::unique_ptr<Endpoint>();
       // Its cable was pulled meanwhile, and another way is being looked for: this READY would never arrive.

@@ -20,6 +20,7 @@
 #include "plugin/net/send.h"
 #include "plugin/net/state.h"
 #include "plugin/net/tcp_connecting.h"
+#include "plugin/net/whereabouts.h"
 
 namespace meshbed::net {
 
@@ -50,6 +51,10 @@ class Reaching {
   void begin_search(Error no_path, bool afresh);
   /// After a handshake failed. The error, where there is no other way to try.
   Result<void> try_another(Error error);
+  /// Straight there: the peer's node says that the address that is dialled, or was, is not there any more.
+  bool peer_has_left();
+  /// To where it is now.
+  Result<void> follow_peer();
   void abandon();
   /// The search begins anew after a while, and after twice as long the next time.
   void rest();
@@ -81,6 +86,7 @@ class Reaching {
   std::unique_ptr<SendConnection> connection_;
   std::unique_ptr<Connecting> connecting_;  // its leg
   std::unique_ptr<TcpConnecting> tcp_;      // instead of both
+  Whereabouts whereabouts_;
   // Only where relays are needed, or may be:
   std::unique_ptr<ChainSearch> search_;
   bool through_ = false;  // the handshake goes through a chain

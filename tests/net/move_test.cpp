@@ -74,3 +74,34 @@ TEST_CASE("the cable is out while a receiver's address changes: its sender is to
     set_cable(0, true, 1500 * kMs);
   });
 }
+
+TEST_CASE("the receiver's address changes while connections are made: 60 moments, none of which costs two seconds") {
+  for (const int relayed : {0, 1}) {
+    const models::Cluster cluster = relayed ? line_cluster(3) : pair_cluster(1);
+    const int last = relayed ? 2 : 1;
+    for (int moment = 0; moment < 30; ++moment) {
+      const auto result = run_mesh(cluster, [&](MeshRank& rank) {
+        if (rank.rank() == 0 || rank.rank() == last) {
+          rank.meet("begun", 2);
+          const Picoseconds begun = sim::World::get().now();
+          if (rank.rank() == last) {
+            const Picoseconds after = moment * (relayed ? 100 : 20) * kPicosecondsPerMicrosecond;
+            change_address(cluster, {last, relayed ? 1 : 0}, after);
+          }
+          const Comms comms = rank.connect_both(last - rank.rank(), 0);
+          CHECK(sim::World::get().now() - begun < 2 * kPicosecondsPerSecond);
+          Buffer buffer = rank.buffer(rank.rank() == 0 ? comms.send : comms.receive, 5, 3);
+          CHECK(rank.finish(rank.rank() == 0 ? rank.send(comms.send, buffer, 5)
+                                             : rank.receive(comms.receive, buffer)) == 5);
+          rank.release(rank.rank() == 0 ? comms.send : comms.receive, buffer);
+          rank.meet("passed", 2);
+          rank.close(comms);
+        }
+        rank.meet("end", static_cast<int>(cluster.nodes.size()));
+      });
+      CAPTURE(relayed);
+      CAPTURE(moment);
+      REQUIRE(result.outcome == OutcomeKind::kFinished);
+    }
+  }
+}
