@@ -1,31 +1,39 @@
 #include "plugin/net/announce_desk.h"
 
+#include <algorithm>
+
 #include "plugin/net/receive.h"
 #include "plugin/net/sessions.h"
 
 namespace meshbed::net {
 namespace {
 
-constexpr int kQuietLooks = 20;
+constexpr int kQuietLooks = 20, kAttendedLooks = 20;
+constexpr int kPauseMs = 5, kAttendedPauseMs = 20;
 
 }  // namespace
 
-bool AnnounceDesk::anybody_holds() {
-  bool anybody = false;
-  sessions_.for_each([&](ReceiveConnection& connection) { anybody = connection.look_at_held() || anybody; });
-  return anybody;
+Held AnnounceDesk::look_round() {
+  Held most = Held::kNothing;
+  sessions_.for_each([&](ReceiveConnection& connection) { most = std::max(most, connection.look_at_held()); });
+  return most;
 }
+
+int AnnounceDesk::pause_ms() const { return attended_looks_ < kAttendedLooks ? kPauseMs : kAttendedPauseMs; }
 
 void AnnounceDesk::advance() {
   if (next_look_.is_set() && !next_look_.passed()) return;
-  next_look_ = Deadline::in_ms(kPauseMs);
-  quiet_looks_ = anybody_holds() ? 0 : quiet_looks_ + 1;
+  const Held most = look_round();
+  if (most == Held::kSomething) ++attended_looks_;
+  if (most == Held::kSeen && pause_ms() > kPauseMs) attended_looks_ = 0;
+  next_look_ = Deadline::in_ms(pause_ms());
+  quiet_looks_ = most == Held::kNothing ? quiet_looks_ + 1 : 0;
   if (quiet_looks_ < kQuietLooks) return;
   quiet_looks_ = 0;
   next_look_ = {};
   // Whoever began to hold before this is seen by one more look, and whoever begins after it wakes us.
   busy_.store(false);
-  if (anybody_holds()) busy_.store(true);
+  if (look_round() != Held::kNothing) busy_.store(true);
 }
 
 }  // namespace meshbed::net

@@ -33,6 +33,9 @@ struct ReceivingEnd;
 class Service;
 class Transport;
 
+/// What is held back, for the announce desk: it is seen first, and at the next look overdue.
+enum class Held : std::uint8_t { kNothing, kSomething, kSeen };
+
 class ReceiveConnection : public Connection {
  public:
   static constexpr ObjectKind kKind = ObjectKind::kReceive;
@@ -59,8 +62,8 @@ class ReceiveConnection : public Connection {
   std::uint64_t served() const { return oldest_entry_; }
   /// The sender stands on its new leg too: announces once more what is awaited.
   void announce_anew();
-  /// Announces what was held back at the look before this one already. False: nothing is. Takes its turn itself.
-  bool look_at_held();
+  /// What is held back; announces it where it was at the look before this one already. Takes its turn itself.
+  Held look_at_held();
   bool over() const { return failed(); }
   /// Adds its ends whose senders are on the same cables, and whether these can still reach them, by `nics`. The
   /// service's thread, which alone changes what it reads.
@@ -206,8 +209,6 @@ class ReceiveConnection : public Connection {
   /// What one brings, by the first parts of the last ones: falls at once, and grows by doubling.
   std::uint64_t entry_bytes_ = 0;
   bool staged_keys_ = false;  // those that are held back may be striped
-  /// For the announce desk: what is held back is seen first, and at the next look overdue.
-  enum class Held : std::uint8_t { kNothing, kSomething, kSeen };
   std::atomic<Held> held_{Held::kNothing};
   std::uint64_t announced_ = 0;  // clear-to-send writes posted
   std::uint64_t announced_done_ = 0;

@@ -22,16 +22,16 @@ void ReceiveConnection::hold_back() {
   service_->note_held();
 }
 
-bool ReceiveConnection::look_at_held() {
+Held ReceiveConnection::look_at_held() {
   Held held = held_.load();
-  if (held == Held::kNothing) return false;
   if (held == Held::kSomething) {
     held_.compare_exchange_strong(held, Held::kSeen);
-    return true;
+    return Held::kSomething;
   }
+  if (held == Held::kNothing) return held;
   // Where its owner is at work on it: at the next look.
   if (const Turn turn(*this); turn && !impaired() && holds_back()) announce_staged();
-  return true;
+  return held;
 }
 
 }  // namespace meshbed::net

@@ -180,8 +180,8 @@ void Service::list_what_to_watch() {
   pause_ms_ = shaking_hands ? kHandshakePauseMs : has_callers ? kCallerPauseMs : -1;
   next_look_ = Deadline::in_ms(pause_ms_);
   if (!others_wait_ && !circuits_.empty()) pause_ms_ = RelayEnd::kLookPauseMs;
-  if (announce_desk_.busy() && (pause_ms_ < 0 || pause_ms_ > AnnounceDesk::kPauseMs)) {
-    pause_ms_ = AnnounceDesk::kPauseMs;
+  if (announce_desk_.busy() && (pause_ms_ < 0 || pause_ms_ > announce_desk_.pause_ms())) {
+    pause_ms_ = announce_desk_.pause_ms();
   }
   list_holds_ = true;
 }
@@ -200,8 +200,9 @@ void Service::look_around(bool moving) {
   if (others > 0 || (others_wait_ && next_look_.passed())) look_at_others();
   listen_to_silence();
   if (!announce_desk_.busy()) return;
+  const int pause_ms = announce_desk_.pause_ms();
   announce_desk_.advance();
-  list_holds_ = list_holds_ && announce_desk_.busy();
+  list_holds_ = list_holds_ && announce_desk_.busy() && announce_desk_.pause_ms() == pause_ms;
 }
 
 void Service::listen_to_silence() {

@@ -198,6 +198,22 @@ TEST_CASE("announced: what is held back is served within 10 ms though its owner 
   });
 }
 
+TEST_CASE("announced: an owner who came back all the time and then does not costs 40 ms once, then 10 again") {
+  run(ring_cluster(2, 1'000'000'000, kPicosecondsPerMicrosecond, 1), [](MeshRank& rank) {
+    Way way(rank, "one");
+    way.stream(500, kLong);  // 0.5 ms each
+    constexpr Picoseconds kTransfers = 5 * kMs;
+    for (int round = 0; round < 2; ++round) {
+      rank.meet("round" + std::to_string(round), 2);
+      const Picoseconds took = left_alone(rank, way);
+      if (rank.rank() != 0) continue;
+      CHECK(took > (round == 0 ? 20 : 8) * kMs);
+      CHECK(took < (round == 0 ? 40 : 10) * kMs + kTransfers);
+    }
+    way.close();
+  });
+}
+
 TEST_CASE("announced: what is held back is served though its owner looks only at another connection, which waits") {
   run(pair_cluster(1), [](MeshRank& rank) {
     Way way(rank, "one"), other(rank, "other");
