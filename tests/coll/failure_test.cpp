@@ -304,6 +304,36 @@ TEST_CASE("who cannot connect to a rank that waits for another one in a transfer
       });
 }
 
+TEST_CASE("who is told that the communicator breaks is told before anything is closed, and once") {
+  struct Told {
+    int times = 0, open = 0;
+    std::string error;
+  };
+  loopback::configure({.refuse_connect_device = 3});
+  Told told[3];
+  run_ranks(
+      3,
+      [&](meshcoll_options& options) {
+        odd_device(2)(options);
+        options.on_break_context = &told[options.rank];
+        options.on_break = [](void* context, const char* error) {
+          auto& mine = *static_cast<Told*>(context);
+          ++mine.times;
+          mine.open = loopback::open_objects();
+          mine.error = error;
+        };
+      },
+      [&](meshcoll_comm* comm, int rank) {
+        CHECK(reduce(comm) == MESHCOLL_NET);
+        CHECK(told[rank].times == 1);
+        CHECK_MESSAGE(error_of(comm) == told[rank].error, told[rank].error);
+        CHECK(reduce(comm) == MESHCOLL_NET);
+        CHECK(told[rank].times == 1);
+      });
+  // Beyond the contexts: at least the listener of rank 2, which was refused and nobody has connected to.
+  CHECK(told[2].open > 3);
+}
+
 TEST_CASE("counts that differ between two ranks are an error, not silence") {
   loopback::configure({});
   run_ranks(2, nullptr, [](meshcoll_comm* comm, int rank) {
