@@ -77,6 +77,8 @@ Result<Engine> Engine::open(RankHost& host, const EngineOptions& options) {
   wanted.link_mbps = options.link_mbps;
   wanted.hops_per_mille = options.hops_per_mille;
   wanted.cable_mbps = options.cable_mbps.empty() ? nullptr : options.cable_mbps.data();
+  wanted.on_break = [](void* rank, const char*) { static_cast<RankHost*>(rank)->about_to_fail(); };
+  wanted.on_break_context = &host;
   meshcoll_comm* comm = nullptr;
   const meshcoll_result result = calls->init(&wanted, &comm);
   const Engine engine(*calls, result == MESHCOLL_OK ? comm : nullptr);

@@ -146,6 +146,19 @@ class Schedule {
     return fmt::format("duration = \"{}us\"\n", about_us + draw_.between(0, 500));
   }
 
+  /// Once or twice, to two addresses. `head`: what begins either; `own`: what the port of `node` has. Not while
+  /// connections are being made: the word that ends a handshake may be on its way to the address that goes.
+  std::string address_changes(const std::string& head, models::IpPrefix own, int node) {
+    std::string text;
+    for (int left = draw_.once_in(3) ? 2 : 1; left > 0; --left) {
+      own.address.bytes[3] = static_cast<std::uint8_t>(50 + 50 * left + node);
+      text += head + moment(true) + fmt::format("address = \"{}\"\n", models::to_string(own));
+      const bool for_good = draw_.once_in(2) || reconnects_;
+      if (!for_good) text += duration(true);
+    }
+    return text;
+  }
+
   /// A [[fault]] that is not for good.
   std::string fault() {
     const std::string_view kind = draw_.one_of(kKinds);
@@ -157,20 +170,13 @@ class Schedule {
     const models::Node& owner = cluster_.nodes[static_cast<std::size_t>(end.node)];
     const models::Nic& nic = owner.nics[static_cast<std::size_t>(end.nic)];
     const bool of_port = kind == "port_down" || kind == "address_change";
-    std::string text = fmt::format("\n[[fault]]\nkind = \"{}\"\ntarget = \"{}\"\n", kind,
-                                   kind == "node_stop" ? fmt::format("node{}", node)
-                                   : of_port           ? owner.name + "/" + nic.device
-                                                       : cluster_.cables[cable].name);
-    // The handle that a listener gave away names its address: who has not connected yet would never find it again.
-    const std::string when = moment(kind == "address_change");
-    text += when;
-    if (kind == "address_change") {
-      models::IpPrefix changed = nic.addresses.front();
-      changed.address.bytes[3] = static_cast<std::uint8_t>(100 + end.node);
-      text += fmt::format("address = \"{}\"\n", models::to_string(changed));
-      // Handles of connections that are being made name it, so that it may not go away again before they stand.
-      if (draw_.once_in(2) || reconnects_) return text;
-    }
+    const std::string head = fmt::format("\n[[fault]]\nkind = \"{}\"\ntarget = \"{}\"\n", kind,
+                                         kind == "node_stop" ? fmt::format("node{}", node)
+                                         : of_port           ? owner.name + "/" + nic.device
+                                                             : cluster_.cables[cable].name);
+    if (kind == "address_change") return address_changes(head, nic.addresses.front(), end.node);
+    const std::string when = moment(false);
+    std::string text = head + when;
     // A connection that is being made has NCCL_MESH_CONNECT_TIMEOUT_SEC, 10 s.
     text += duration(!reconnects_ && when.find("iteration") != std::string::npos);
     if (kind == "loss" || kind == "reorder") text += fmt::format("amount = {}\n", draw_.one_of({0.001, 0.02, 0.2}));

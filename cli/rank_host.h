@@ -76,6 +76,9 @@ class RankHost {
   /// Another rank has failed: nothing that this one waits for will come.
   virtual bool others_failed() = 0;
 
+  /// This rank fails, and its libraries are still as they were at that moment: the last one to look at them.
+  virtual void about_to_fail() {}
+
   /// Runs the threads as threads of this rank, one at a time: they change over in idle() and, in the simulated world,
   /// wherever one waits. Returns when all have ended.
   virtual void run_together(std::vector<RankThread> threads) = 0;

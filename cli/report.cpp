@@ -133,19 +133,19 @@ void write_failures(Text& text, const RunResult& result) {
   }
 }
 
-/// Whom each rank's net plugin waited for.
-void write_states(Text& text, const RunResult& result) {
+/// Whom each rank's net plugin waited for: what `lines_of` makes of its state, below `title` where it makes anything.
+void write_states(Text& text, const RunResult& result, const char* title,
+                  std::vector<std::string> (*lines_of)(const nlohmann::ordered_json&)) {
   std::vector<std::string> lines;
   for (std::size_t rank = 0; rank < result.simulation.states.size(); ++rank) {
     const std::string& state = result.simulation.states[rank];
     if (state.empty()) continue;
-    for (const std::string& line : stuck_lines(parse_state(state)))
+    for (const std::string& line : lines_of(parse_state(state)))
       lines.push_back(fmt::format("  rank {}: {}", rank, line));
   }
   if (lines.empty()) return;
   text.line("");
-  text.line("connections that had something under way{}:",
-            result.simulation.errors.empty() ? "" : " when the first error came");
+  text.line("{}{}:", title, result.simulation.errors.empty() ? "" : " when the first error came");
   for (const std::string& line : lines) text.line("{}", line);
 }
 
@@ -264,7 +264,8 @@ std::string text_report(const Scenario& scenario, const RunResult& result, const
   if (result.simulation.ended_well()) write_result(text, result);
   write_faults(text, scenario, result);
   write_failures(text, result);
-  write_states(text, result);
+  write_states(text, result, "connections that had something under way", stuck_lines);
+  write_states(text, result, "connections that were being made", making_lines);
   write_checks(text, "proofs", result.proofs);
   write_checks(text, "expected", result.expectations);
   text.line("");

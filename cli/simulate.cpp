@@ -78,15 +78,51 @@ class SimulatedGpuMemory final : public GpuMemory {
   GpuMemoryLog& log_;
 };
 
+/// What every rank's net plugin says of itself, by rank. While this runs none of their threads does.
+std::vector<std::string> plugin_states(const sim::World& world, const std::string& net_plugin) {
+  using StateFunction = std::size_t (*)(std::int64_t now_ns, char* text, std::size_t size_bytes);
+  // As the ranks' own clocks count.
+  const std::int64_t now_ns =
+      sim::kMonotonicStartSeconds * kNanosecondsPerSecond + world.now() / kPicosecondsPerNanosecond;
+  std::vector<std::string> states;
+  for (const auto& process : world.processes()) {
+    if (process->rank < 0) continue;
+    std::string& state = states.emplace_back();
+    void* library = sim::loaded_by(*process, net_plugin);
+    if (library == nullptr) continue;
+    const auto function = reinterpret_cast<StateFunction>(sim::symbol_of(library, "meshbedState"));
+    if (function == nullptr) continue;  // another plugin
+    state.resize(function(now_ns, nullptr, 0) + 1);
+    state.resize(function(now_ns, state.data(), state.size()));
+  }
+  return states;
+}
+
+/// The same, of one moment: when the first rank fails, as long as that one has not closed anything, or when all wait.
+class PluginLook {
+ public:
+  PluginLook(const sim::World& world, std::string net_plugin) : world_(world), net_plugin_(std::move(net_plugin)) {}
+  const std::vector<std::string>& states() {
+    if (states_.empty()) states_ = plugin_states(world_, net_plugin_);
+    return states_;
+  }
+
+ private:
+  const sim::World& world_;
+  std::string net_plugin_;
+  std::vector<std::string> states_;
+};
+
 class SimulatedHost final : public RankHost {
  public:
   SimulatedHost(sim::World& world, sim::Process& process, Gate& gate, SimulatedFaults& faults, GpuMemoryLog& gpu_log,
-                std::vector<BarrierWait>& waits, std::string bootstrap)
+                PluginLook& look, std::vector<BarrierWait>& waits, std::string bootstrap)
       : world_(world),
         process_(process),
         gate_(gate),
         faults_(faults),
         gpu_log_(gpu_log),
+        look_(look),
         waits_(waits),
         bootstrap_(std::move(bootstrap)) {}
 
@@ -137,6 +173,8 @@ class SimulatedHost final : public RankHost {
 
   bool others_failed() override { return gate_.broken; }
 
+  void about_to_fail() override { look_.states(); }
+
   void run_together(std::vector<RankThread> threads) override {
     std::vector<sim::Thread*> running;
     for (RankThread& thread : threads) {
@@ -165,6 +203,7 @@ class SimulatedHost final : public RankHost {
   Gate& gate_;
   SimulatedFaults& faults_;
   GpuMemoryLog& gpu_log_;
+  PluginLook& look_;
   std::vector<BarrierWait>& waits_;
   std::string bootstrap_;
 };
@@ -185,31 +224,11 @@ std::string bootstrap_of(const Scenario& scenario) {
   return address_and_port(models::to_string(cluster.nodes.front().management->address.address), kBootstrapPort);
 }
 
-/// What every rank's net plugin says of itself, by rank. While this runs none of their threads does.
-std::vector<std::string> plugin_states(const sim::World& world, const std::string& net_plugin) {
-  using StateFunction = std::size_t (*)(std::int64_t now_ns, char* text, std::size_t size_bytes);
-  // As the ranks' own clocks count.
-  const std::int64_t now_ns =
-      sim::kMonotonicStartSeconds * kNanosecondsPerSecond + world.now() / kPicosecondsPerNanosecond;
-  std::vector<std::string> states;
-  for (const auto& process : world.processes()) {
-    if (process->rank < 0) continue;
-    std::string& state = states.emplace_back();
-    void* library = sim::loaded_by(*process, net_plugin);
-    if (library == nullptr) continue;
-    const auto function = reinterpret_cast<StateFunction>(sim::symbol_of(library, "meshbedState"));
-    if (function == nullptr) continue;  // another plugin
-    state.resize(function(now_ns, nullptr, 0) + 1);
-    state.resize(function(now_ns, state.data(), state.size()));
-  }
-  return states;
-}
-
 /// The body of a rank's main thread. Failures are kept, never thrown across the simulator.
 void run_rank(sim::World& world, SimulatedHost& host, Gate& gate, const std::set<std::string>& points,
-              const RankProgram& program, const std::string& net_plugin, Simulation& result) {
+              const RankProgram& program, PluginLook& look, Simulation& result) {
   const auto fail = [&](const Error& error) {
-    if (result.states.empty()) result.states = plugin_states(world, net_plugin);
+    result.states = look.states();
     // A rank that only heard of another one's failure has nothing to add.
     if (!gate.broken || error.code != ErrorCode::kClosed) {
       result.errors.push_back({host.rank(), world.now(), error.text, class_of(error.code)});
@@ -274,6 +293,7 @@ Simulation simulate(const Scenario& scenario, const SimulateOptions& options, si
     gate.open(world);
   });
   GpuMemoryLog gpu_log(world, result.gpu_memory);
+  PluginLook look(world, net_plugin);
   std::vector<std::unique_ptr<SimulatedHost>> hosts;
   for (int rank = 0; rank < gate.ranks; ++rank) {
     const int node = node_of(scenario, rank);
@@ -282,10 +302,11 @@ Simulation simulate(const Scenario& scenario, const SimulateOptions& options, si
     for (const auto& [name, value] : scenario.cluster.nodes[static_cast<std::size_t>(node)].environment) {
       process.environment[name] = value;
     }
-    hosts.push_back(std::make_unique<SimulatedHost>(world, process, gate, faults, gpu_log, result.waits, bootstrap));
+    hosts.push_back(
+        std::make_unique<SimulatedHost>(world, process, gate, faults, gpu_log, look, result.waits, bootstrap));
     SimulatedHost& host = *hosts.back();
-    world.spawn(process, process.name + ".main", [&world, &host, &gate, &points, &program, &net_plugin, &result] {
-      run_rank(world, host, gate, points, program, net_plugin, result);
+    world.spawn(process, process.name + ".main", [&world, &host, &gate, &points, &program, &look, &result] {
+      run_rank(world, host, gate, points, program, look, result);
     });
   }
 
@@ -293,7 +314,7 @@ Simulation simulate(const Scenario& scenario, const SimulateOptions& options, si
   // Where ranks are left waiting, the run lasted until nothing could happen any more.
   if (result.outcome.kind != sim::OutcomeKind::kFinished) {
     result.elapsed_ps = world.now();
-    if (result.states.empty()) result.states = plugin_states(world, net_plugin);
+    result.states = look.states();
   }
   result.faults = faults.taken();
   result.links = world.network().links();

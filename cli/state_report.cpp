@@ -178,16 +178,19 @@ void write_connections(Table& table, const Json& state) {
   }
 }
 
+/// "connect rocep1s0f0 to 192.168.100.2/24: begun 4.9 s ago, last asked for 0 ms ago; waits for ...".
+std::string handshake_text(const Json& one) {
+  const std::string peer = text_at(one, "peer"), waits_for = text_at(one, "waits_for");
+  const std::int64_t accepted = number_at(one, "accepted"), asked_ms = number_at(one, "asked_ms");
+  return fmt::format("{} {}{}: begun {} ago, {}{}{}", text_at(one, "side"), text_at(one, "nic"),
+                     peer.empty() ? "" : " to " + peer, age_text(number_at(one, "age_ms")),
+                     asked_ms < 0 ? "never asked for since" : "last asked for " + age_text(asked_ms) + " ago",
+                     accepted > 0 ? fmt::format(", {} accepted", accepted) : "",
+                     waits_for.empty() ? "" : "; waits for " + waits_for);
+}
+
 void write_handshakes(Table& table, const Json& state) {
-  for (const Json& one : list_at(state, "handshakes")) {
-    const std::string peer = text_at(one, "peer"), waits_for = text_at(one, "waits_for");
-    const std::int64_t accepted = number_at(one, "accepted"), asked_ms = number_at(one, "asked_ms");
-    table.line("  {} {}{}: begun {} ago, {}{}{}", text_at(one, "side"), text_at(one, "nic"),
-               peer.empty() ? "" : " to " + peer, age_text(number_at(one, "age_ms")),
-               asked_ms < 0 ? "never asked for since" : "last asked for " + age_text(asked_ms) + " ago",
-               accepted > 0 ? fmt::format(", {} accepted", accepted) : "",
-               waits_for.empty() ? "" : "; waits for " + waits_for);
-  }
+  for (const Json& one : list_at(state, "handshakes")) table.line("  {}", handshake_text(one));
 }
 
 void write_circuits(Table& table, const Json& state) {
@@ -234,6 +237,14 @@ std::vector<std::string> stuck_lines(const Json& state) {
     if (const std::string waits_for = text_at(*one, "waits_for"); !waits_for.empty())
       line += ", waits for " + waits_for;
     lines.push_back(line + way_text(*one));
+  }
+  return lines;
+}
+
+std::vector<std::string> making_lines(const Json& state) {
+  std::vector<std::string> lines;
+  for (const Json& one : list_at(state, "handshakes")) {
+    if (!text_at(one, "waits_for").empty()) lines.push_back(handshake_text(one));
   }
   return lines;
 }

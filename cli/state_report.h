@@ -18,5 +18,8 @@ std::string state_table(const nlohmann::ordered_json& state);
 /// Of connections that are not up, or have something under way: "send rocep1s0f0 192.168.100.1/24 -> ... waits for
 /// ...".
 std::vector<std::string> stuck_lines(const nlohmann::ordered_json& state);
+/// Of connections that are being made and wait for somebody: "connect rocep1s0f0 to 192.168.100.2/24: begun ... waits
+/// for ...".
+std::vector<std::string> making_lines(const nlohmann::ordered_json& state);
 
 }  // namespace meshbed::cli

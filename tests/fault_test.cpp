@@ -1,6 +1,7 @@
 // What a scenario's [[fault]] entries come to, seen from the command line.
 #include <doctest/doctest.h>
 
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "tests/support/command.h"
@@ -44,13 +45,55 @@ TEST_CASE("faults are carried out where the scenario says, and a fault that neve
 
 TEST_CASE("a simulated run that fails says which connections had something under way, and for whom they waited") {
   const CommandResult run = command("run " + scenario_file("pair-cable-pulled") + results_option("faults_state"));
-  CHECK(has(run, "connections that had something under way when the first error came:\n  rank 1: recv"));
+  // The rank that fails first, too: its engine closes them before the rank's program hears of it.
+  CHECK(has(run, "connections that had something under way when the first error came:\n  rank 0: recv"));
+  CHECK(has(run, " of 24 done, failed\n"));
   CHECK(has(run, "waits for clear-to-send of 192.168.100.1 (rocep1s0f0) for a message of 262144 bytes"));
   const CommandResult well =
       command("run --json --no-trace " + scenario_file("pair") + results_option("faults_state") + "2>/dev/null");
   const auto summary = nlohmann::json::parse(well.output, nullptr, false);
   REQUIRE_FALSE(summary.is_discarded());
   CHECK(summary.at("states").empty());
+}
+
+TEST_CASE(
+    "a simulated run that fails or stands still says who was connecting and accepting, over which NIC, for whom") {
+  const std::string folder = scratch_folder("faults_making");
+  const auto run = [&](const std::string& more) {
+    // node1 stands still before it has called accept(), node0 neither gets a call nor an answer.
+    std::ofstream(folder + "/making.toml") << "[topology]\nkind = \"ring\"\nnodes = 2\n\n"
+                                              "[workload]\ncollective = \"all_reduce\"\nbytes = 4096\n\n"
+                                              "[environment]\nNCCL_MESH_ENABLE_RELAY = \"0\"\n\n"
+                                              "[[fault]]\nkind = \"node_stop\"\ntarget = \"node1\"\nat = \"240us\"\n"
+                                              "duration = \"100s\"\n\n"
+                                           << more << "[expect]\nwrong = 0\n";
+    return command("run --no-trace '" + folder + "/making.toml' --results '" + folder + "'");
+  };
+  const std::string by_node0[] = {
+      "  rank 0: accept rocep1s0f0: begun ",
+      "; waits for whoever was given its handle: nobody has called at port ",
+      "  rank 0: connect rocep1s0f0 to 192.168.100.2/24: begun ",
+      "; waits for the answer of 192.168.100.2 port ",
+      " over rocep1s0f0: its process has to call accept()\n",
+  };
+  const CommandResult failed = run("");
+  CHECK(failed.status == 1);
+  CHECK(has(failed, "\nconnections that were being made when the first error came:\n  rank 0: "));
+  for (const std::string& part : by_node0) CHECK_MESSAGE(has(failed, part), part, failed.output);
+  CHECK(has(failed, "  rank 1: accept rocep1s0f0: begun 30.0 s ago, last asked for 30.0 s ago; "));
+  // Its own engine has closed all that by the time at which the rank's program hears of it.
+  std::ifstream file(folder + "/making/sim/summary.json");
+  const auto summary = nlohmann::json::parse(file, nullptr, false);
+  REQUIRE_FALSE(summary.is_discarded());
+  REQUIRE(summary.at("errors").size() >= 1);
+  CHECK(summary.at("errors")[0].at("rank") == 0);
+  REQUIRE(summary.at("states").size() == 2);
+  CHECK(summary.at("states")[0].at("handshakes").size() == 2);
+
+  const CommandResult late = run("[limits]\ntime = \"5s\"\n\n");
+  CHECK(late.status == 3);
+  CHECK(has(late, "\nconnections that were being made:\n  rank 0: "));
+  for (const std::string& part : by_node0) CHECK_MESSAGE(has(late, part), part, late.output);
 }
 
 TEST_CASE("a lossy, a slow and a stopping pair end with the right bytes, the same each time") {

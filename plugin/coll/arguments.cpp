@@ -266,6 +266,11 @@ Result<CommunicatorOptions> read_options(const meshcoll_options& given) {
     if (!table) return table.error();
     options.way.tuning = std::move(*table);
   }
+  if (given.on_break != nullptr) {
+    options.on_break = [call = given.on_break, context = given.on_break_context](const std::string& error) {
+      call(context, error.c_str());
+    };
+  }
   CostModel& network = options.way.network;
   if (given.link_mbps > 0) network.gigabits_per_s = given.link_mbps / 1000.0;
   if (given.message_ns > 0) network.message_ns = given.message_ns;

@@ -53,6 +53,8 @@ struct CommunicatorOptions {
   std::int64_t operation_timeout_ms = 0;
   WayChoice way{};
   std::vector<int> cable_mbps{};  // as Mesh's; empty: not known
+  /// Empty, or called with the reason before the connections of a communicator that breaks are closed.
+  std::function<void(const std::string&)> on_break{};
 
   /// After which a wait is a long one (long_wait.h).
   std::int64_t long_wait_ms() const { return long_part_of(connect_timeout_ms); }

@@ -365,6 +365,8 @@ bool Communicator::leaves_peers_unharmed(const Operation& operation, const Error
 }
 
 void Communicator::break_down(const Error& error) {
+  // Before anybody is told: the others close theirs as soon as they hear of it.
+  if (options_.on_break) options_.on_break(error.text);
   broken_ = error;
   {
     const std::lock_guard<std::mutex> lock(mutex_);

@@ -46,6 +46,21 @@ int awaited(const std::vector<ConnectAttempt>& attempts) {
   return first != attempts.end() ? first->edge().peer : -1;
 }
 
+/// "; rank 1 waits for rank 2, which waits for rank 3 itself", or where one of these waits for an earlier one:
+/// "; rank 1 waits for rank 2, which closes the circle".
+std::string who_waits_behind(int peer, const std::vector<int>& behind) {
+  std::string text, who = "; rank " + std::to_string(peer);
+  for (auto next = behind.begin(); next != behind.end(); ++next) {
+    const bool is_first = *next == peer;
+    if (is_first || std::find(behind.begin(), next, *next) != next) {
+      return text + who + " closes the circle" + (is_first ? "" : " with rank " + std::to_string(*next));
+    }
+    text += who + " waits for rank " + std::to_string(*next);
+    who = ", which";
+  }
+  return text.empty() ? text : text + " itself";
+}
+
 /// The time is up: who is missing? A rank that waits itself is not; where all our peers do, one of them knows who is,
 /// and speaks first.
 Error missing(const std::vector<ConnectAttempt>& attempts, StoreClient& store, std::int64_t timeout_ms,
@@ -69,14 +84,7 @@ Error missing(const std::vector<ConnectAttempt>& attempts, StoreClient& store, s
   if (!all_wait) return late;
   // Nobody has spoken: what they wait for may take its time to fail.
   const int peer = awaited(attempts);
-  if (const auto behind = store.waits_behind(peer)) {
-    std::string who = "; rank " + std::to_string(peer);
-    for (const int next : *behind) {
-      late.text += who + " waits for rank " + std::to_string(next);
-      who = ", which";
-    }
-    if (!behind->empty()) late.text += " itself";
-  }
+  if (const auto behind = store.waits_behind(peer)) late.text += who_waits_behind(peer, *behind);
   return late;
 }
 

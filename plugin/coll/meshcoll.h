@@ -97,6 +97,11 @@ typedef struct {
   const char* protocol;
   /* A table for what is "auto", in the format of NCCL's example tuner (tuning.h), or NULL. The same on every rank. */
   const char* tuning;
+  /* NULL, or called on a thread of the engine when this communicator, or one made from it, breaks: before its
+   * connections and listeners are closed, so that a look at the net plugin shows what it was at. It may call no
+   * function of this library. `error`: as meshcoll_last_error() has it then; the callee's for as long as the call. */
+  void (*on_break)(void* context, const char* error);
+  void* on_break_context;
 } meshcoll_options;
 
 typedef struct {

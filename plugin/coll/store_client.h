@@ -59,7 +59,8 @@ class StoreClient {
   /// After a wait in vain: by rank, who has told so. An error that names rank 0 where its store does not answer, with
   /// everything that the others may have told us through it.
   Result<std::vector<bool>> waiting_ranks();
-  /// After the same: whom `rank` waits for, whom that one waits for, and so on; a few at most. Errors as above.
+  /// After the same: whom `rank` waits for, whom that one waits for, and so on; a few at most. Where they wait in a
+  /// circle the last one is one of those before, or `rank`. Errors as above.
   Result<std::vector<int>> waits_behind(int rank);
   /// After a failure: the ranks that go on, in order, as all of them are told: those that ask, once each rank that is
   /// not known to be gone has, or `timeout_ms` after the first. The failure is forgotten then. kRemote: they have gone

@@ -139,14 +139,16 @@ std::string StoreServer::waiting_bits() const {
 }
 
 std::string StoreServer::waits_behind(const Frame& question) const {
-  // Ranks may wait in a circle; more than a few in turn tell nobody anything.
-  constexpr std::size_t kRanksMax = 8;
-  std::string ranks;
-  std::optional<std::uint32_t> next = decode_u32(question.body);
-  while (next && *next < waits_for_.size() && ranks.size() < kRanksMax * sizeof(std::uint32_t)) {
-    next = waits_for_[*next];
-    if (next) ranks += encode_u32(*next);
+  constexpr std::size_t kRanksMax = 8;  // more than a few in turn tell nobody anything
+  std::vector<std::uint32_t> chain;     // the one that was asked about, and whom they wait for
+  bool closed = false;                  // they wait in a circle: its first one is there again
+  for (auto next = decode_u32(question.body); next && !closed && chain.size() <= kRanksMax;) {
+    closed = std::find(chain.begin(), chain.end(), *next) != chain.end();
+    chain.push_back(*next);
+    next = *next < waits_for_.size() ? waits_for_[*next] : std::nullopt;
   }
+  std::string ranks;
+  for (std::size_t at = 1; at < chain.size(); ++at) ranks += encode_u32(chain[at]);
   return ranks;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "plugin/base/counted.h"
 #include "plugin/base/log.h"
 #include "plugin/net/scout.h"
 #include "plugin/net/service.h"
@@ -110,7 +111,7 @@ Result<ChainStart> start_of(Transport& transport, const std::vector<Hop>& hops, 
   }
   encode_handle(newest, onward.handle);
   start.destination.onward = std::move(onward);
-  MESHBED_INFO("no subnet shared with the peer: through %zu relays: %s, by %s", hops.size(),
+  MESHBED_INFO("no subnet shared with the peer: through %s: %s, by %s", counted(hops.size(), "relay").c_str(),
                start.circuit.relays.c_str(), nics[static_cast<std::size_t>(route->nic)].device_name.c_str());
   return start;
 }

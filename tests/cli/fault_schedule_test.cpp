@@ -33,6 +33,7 @@ TEST_CASE("schedules of GPU memory have several cables each, striping, and every
 TEST_CASE("schedules draw every cabling, workload and fault that they are to draw, and each is a scenario") {
   std::set<std::string> seen;
   for (std::uint64_t seed = 1; seed <= 400; ++seed) {
+    std::set<std::string> readdressed;
     const std::string text = fault_schedule(seed);
     const Scenario scenario = parse_scenario(text, "schedule", {});  // throws where it is none
     for (const char* kind : {"ring", "line", "star", "full-mesh"}) {
@@ -45,6 +46,8 @@ TEST_CASE("schedules draw every cabling, workload and fault that they are to dra
     for (const Fault& fault : scenario.faults) {
       seen.insert(fault.kind);
       if (fault.point == "start") seen.insert("while connections are made");
+      const bool again = fault.kind == "address_change" && !readdressed.insert(fault.target).second;
+      if (again) seen.insert("address twice");
       const bool for_good = fault.kind == "node_kill" || fault.kind == "address_change";
       CHECK((for_good || fault.duration_ps > 0));
     }
@@ -63,7 +66,7 @@ TEST_CASE("schedules draw every cabling, workload and fault that they are to dra
                              "node_stop",      "loss",
                              "delay",          "reorder",
                              "rate",           "address_change",
-                             "node_kill"}) {
+                             "node_kill",      "address twice"}) {
     CHECK_MESSAGE(seen.count(wanted) == 1, wanted);
   }
 }

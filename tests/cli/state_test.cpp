@@ -119,6 +119,9 @@ TEST_CASE("state table: connections that are stuck come first, the longest silen
   REQUIRE(lines.size() == 3);
   CHECK(lines[1] ==
         "send nic0 192.168.100.1 QP 17 -> nic1 192.168.100.2 QP 18: 11 of 12 done, waits for clear-to-send of C");
+  CHECK(making_lines(parse_state(net::to_json(example()))) ==
+        std::vector<std::string>{
+            "accept nic0: begun 65.0 s ago, never asked for since; waits for whoever was given its handle"});
 }
 
 TEST_CASE("state table: fields that are missing or of another type are left out; nothing reaches the terminal raw") {
@@ -129,6 +132,8 @@ TEST_CASE("state table: fields that are missing or of another type are left out;
   CHECK(table.find('\x1b') == std::string::npos);
   CHECK(table.find("?[2Jevil") != std::string::npos);
   CHECK_NOTHROW(stuck_lines(state));
+  CHECK(making_lines(parse_state(R"({"format":1,"handshakes":[3,{"waits_for":7},{"side":[],"waits_for":"A"}]})")) ==
+        std::vector<std::string>{" : begun - ago, never asked for since; waits for A"});
 }
 
 TEST_CASE("what is no state is refused in words") {

@@ -304,6 +304,60 @@ TEST_CASE("who cannot connect to a rank that waits for another one in a transfer
       });
 }
 
+TEST_CASE("who is told that the communicator breaks is told before anything is closed, and once") {
+  struct Told {
+    int times = 0, open = 0;
+    std::string error;
+  };
+  loopback::configure({.refuse_connect_device = 3});
+  Told told[3];
+  run_ranks(
+      3,
+      [&](meshcoll_options& options) {
+        odd_device(2)(options);
+        options.on_break_context = &told[options.rank];
+        options.on_break = [](void* context, const char* error) {
+          auto& mine = *static_cast<Told*>(context);
+          ++mine.times;
+          mine.open = loopback::open_objects();
+          mine.error = error;
+        };
+      },
+      [&](meshcoll_comm* comm, int rank) {
+        CHECK(reduce(comm) == MESHCOLL_NET);
+        CHECK(told[rank].times == 1);
+        CHECK_MESSAGE(error_of(comm) == told[rank].error, told[rank].error);
+        CHECK(reduce(comm) == MESHCOLL_NET);
+        CHECK(told[rank].times == 1);
+      });
+  // Beyond the contexts: at least the listener of rank 2, which was refused and nobody has connected to.
+  CHECK(told[2].open > 3);
+}
+
+TEST_CASE("ranks that wait for each other in a circle are named once each, and that the circle closes") {
+  loopback::configure({});
+  std::atomic<int> told{0};
+  run_ranks(
+      3, [](meshcoll_options& options) { options.connect_timeout_ms = options.rank == 0 ? 1400 : 2000; },
+      [&](meshcoll_comm* comm, int rank) {
+        // Nobody listens: each waits for a listener of the next one.
+        float value = 1;
+        CHECK(meshcoll_send_recv(comm, &value, 1, (rank + 1) % 3, nullptr, 0, -1, MESHCOLL_FLOAT32) != MESHCOLL_OK);
+        const std::string error = error_of(comm);
+        std::size_t waiting = 0;
+        for (std::size_t at = 0; (at = error.find(" waits for rank ", at)) != std::string::npos; ++at) ++waiting;
+        CHECK_MESSAGE(waiting <= 2, error);
+        // Seen from any of them: whoever speaks first.
+        for (int first = 0; first < 3; ++first) {
+          const auto name = [&](int after) { return "rank " + std::to_string((first + after) % 3); };
+          const std::string circle =
+              "; " + name(0) + " waits for " + name(1) + ", which waits for " + name(2) + ", which closes the circle";
+          if (error.ends_with(circle)) ++told;
+        }
+      });
+  CHECK(told >= 1);  // who was late to ask finds nobody waiting any more
+}
+
 TEST_CASE("counts that differ between two ranks are an error, not silence") {
   loopback::configure({});
   run_ranks(2, nullptr, [](meshcoll_comm* comm, int rank) {

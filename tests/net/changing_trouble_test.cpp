@@ -24,8 +24,8 @@ void open_doors_at(int node, const char* address) {
   }
 }
 
-constexpr const char* kBegunByNode3 = "through 1 relays: 192.168.103.1";
-constexpr const char* kBegunByNode1 = "through 1 relays: 192.168.100.2";
+constexpr const char* kBegunByNode3 = "through 1 relay: 192.168.103.1";
+constexpr const char* kBegunByNode1 = "through 1 relay: 192.168.100.2";
 
 /// What the drivers of all ranks do from now on before they register so many bytes of the current rank's: 0, or the
 /// errno with which they refuse.

@@ -172,7 +172,8 @@ TEST_CASE("state: who waits in accept(), and who in connect(), and for whom") {
       CHECK(connect.at("age_ms") >= 49);
       CHECK(connect.at("asked_ms") <= 1);
       CHECK(text_of(connect, "waits_for").find("the answer of 192.168.100.2 port ") == 0);
-      CHECK(text_of(connect, "waits_for").find(": its process has to call accept()") != std::string::npos);
+      CHECK(text_of(connect, "waits_for").find(" over rocep1s0f0: its process has to call accept()") !=
+            std::string::npos);
       rank.meet("dialled", 2);
       while (connection == nullptr) {
         connect_once();
