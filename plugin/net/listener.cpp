@@ -220,7 +220,10 @@ std::unique_ptr<Endpoint> Listener::connection_of(Client& client) {
 Listener::Progress Listener::write_reply(Client& client) {
   auto written = client.writer.write(client.socket);
   if (!written) return drop(client, written.error().text);
-  if (*written) client.state = State::kReady;
+  if (*written) {
+    client.state = State::kReady;
+    client.next_question = Deadline::in_ms(client.question_pause_ms);
+  }
   return Progress::kWaits;
 }
 
@@ -228,11 +231,26 @@ Listener::Progress Listener::read_ready(Client& client) {
   if (!client.tcp && client.connection->was_taken_up()) return Progress::kFinished;
   auto message = client.reader.read(client.socket);
   if (!message) return drop(client, message.error().text);
-  if (!*message) return Progress::kWaits;
+  if (!*message) return is_ready_elsewhere(client) ? Progress::kFinished : Progress::kWaits;
   if ((*message)->type != WireType::kReady || (*message)->cookie != cookie_) {
     return drop(client, "it did not end its handshake properly");
   }
   return Progress::kFinished;
+}
+
+bool Listener::is_ready_elsewhere(Client& client) {
+  if (client.tcp || !client.connection->may_ask_for_sender()) return false;
+  if (client.knock == nullptr) {
+    if (!client.next_question.passed()) return false;
+    client.knock = std::make_unique<Knock>(transport_, client.connection->leg(), client.connection->session());
+  }
+  const Knock::Answer answer = client.knock->advance();
+  if (answer == Knock::Answer::kGone) {
+    client.knock.reset();
+    client.question_pause_ms *= 2;
+    client.next_question = Deadline::in_ms(client.question_pause_ms);
+  }
+  return answer == Knock::Answer::kThere;
 }
 
 }  // namespace meshbed::net

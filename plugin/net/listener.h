@@ -17,6 +17,7 @@
 #include "plugin/net/connection.h"
 #include "plugin/net/context.h"
 #include "plugin/net/handle.h"
+#include "plugin/net/knock.h"
 #include "plugin/net/object.h"
 #include "plugin/net/porch.h"
 #include "plugin/net/rare_warnings.h"
@@ -63,8 +64,14 @@ class Listener : public Object {
     std::uint32_t events = 0;  // Transport::port_events(), when it was last tried to welcome it
     Deadline held_until;
     std::unique_ptr<ReceiveConnection> connection;
+    // Once it has our answer, and READY does not come:
+    Deadline next_question;
+    std::int64_t question_pause_ms = kFirstQuestionMs;
+    std::unique_ptr<Knock> knock;
     std::optional<TcpEnds> tcp;  // instead of `connection`; its socket is still this one's
   };
+
+  static constexpr std::int64_t kFirstQuestionMs = 1000;  // then after twice as long
 
   Listener(Transport& transport, int dev, const ContextSettings& owner);
   Result<void> advance();
@@ -76,6 +83,9 @@ class Listener : public Object {
   bool is_away(const IpAddress& address) const;
   Progress write_reply(Client& client);
   Progress read_ready(Client& client);
+  /// READY, or the way that it was to come by, may be lost: the sender's process is asked whether it has its
+  /// connection.
+  bool is_ready_elsewhere(Client& client);
   Progress drop(const Client& client, const std::string& reason);
   Progress refuse(Client& client, const std::string& reason);
   /// False: its port is down, and it has to wait.

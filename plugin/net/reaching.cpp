@@ -35,8 +35,7 @@ Reaching::Reaching(Transport& transport, const Handle& peer, int dev, int traffi
       dev_(dev),
       traffic_class_(traffic_class),
       events_(transport.port_events()),
-      nics_(transport.current_nics()),
-      whereabouts_(peer.node) {}
+      nics_(transport.current_nics()) {}
 
 Result<std::unique_ptr<Reaching>> Reaching::begin(Transport& transport, const Handle& peer, int dev,
                                                   int traffic_class) {
@@ -141,6 +140,7 @@ Result<void> Reaching::go_straight(std::vector<Route> routes) {
                           .keeps_ready = true};
   if (dial_ms_ == 0) dial_ms_ = share_of_dials();
   destination.dial_ms = dial_ms_;
+  whereabouts_.emplace(peer_.node, destination.target.address);
   connecting_ = std::make_unique<Connecting>(transport_, std::move(destination), connection_->leg());
   through_ = false;
   return ok();
@@ -214,16 +214,23 @@ Result<void> Reaching::try_another(Error error) {
   return go_straight(std::move(others));
 }
 
-bool Reaching::peer_has_left() {
+bool Reaching::has_left() {
+  if (!can_search()) return false;
+  Scout& scout = *transport_.service()->scout();
+  std::vector<PeerAddress> of_relay;
+  if (through_) return whereabouts_->has_left(scout, of_relay);
   // A search that is under way means that a port of ours is down.
-  if (through_ || search_ != nullptr || !can_search()) return false;
-  return whereabouts_.has_left(routes_.front().remote.prefix.address, *transport_.service()->scout(), peer_.addresses);
+  return search_ == nullptr && whereabouts_->has_left(scout, peer_.addresses);
 }
 
-Result<void> Reaching::follow_peer() {
-  MESHBED_INFO("the peer's node has left %s while a connection to it is made: dialling where it is now",
-               to_text(routes_.front().remote.prefix.address).c_str());
+Result<void> Reaching::follow() {
+  MESHBED_INFO("%s has left %s while a connection is made: dialling where it is now",
+               through_ ? "a relay" : "the peer's node", to_text(whereabouts_->address()).c_str());
   abandon();
+  if (through_) {
+    search_->begin(true);
+    return ok();
+  }
   auto routes = routes_there();
   return routes ? go_straight(std::move(*routes)) : go_round(routes.error());
 }
@@ -249,8 +256,8 @@ Result<std::unique_ptr<Endpoint>> Reaching::advance() {
     }
     auto connected = connecting_->advance();
     if (connected && !*connected) {
-      if (!peer_has_left()) return std::unique_ptr<Endpoint>();
-      if (auto followed = follow_peer(); !followed) return logged(with_tcp_hint(followed.error()));
+      if (!has_left()) return std::unique_ptr<Endpoint>();
+      if (auto followed = follow(); !followed) return logged(with_tcp_hint(followed.error()));
       continue;
     }
     if (connected && connecting_->is_kept()) {
@@ -362,6 +369,7 @@ Result<void> Reaching::go_through(const std::vector<Hop>& hops) {
   abandon();
   start->destination.dial_ms = transport_.chain_dial_ms();
   connection_ = std::move(*connection);
+  whereabouts_.emplace(hops.front().node, start->destination.target.address);
   connecting_ = std::make_unique<Connecting>(transport_, std::move(start->destination), connection_->leg());
   through_ = true;
   return ok();

@@ -9,6 +9,7 @@
 // Where more cables lead to the peer READY waits for them (rail_layer.h), and so do connect() and accept().
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -51,10 +52,10 @@ class Reaching {
   void begin_search(Error no_path, bool afresh);
   /// After a handshake failed. The error, where there is no other way to try.
   Result<void> try_another(Error error);
-  /// Straight there: the peer's node says that the address that is dialled, or was, is not there any more.
-  bool peer_has_left();
+  /// The peer's node, or the first relay, says that the address that is dialled, or was, is not there any more.
+  bool has_left();
   /// To where it is now.
-  Result<void> follow_peer();
+  Result<void> follow();
   void abandon();
   /// The search begins anew after a while, and after twice as long the next time.
   void rest();
@@ -86,7 +87,7 @@ class Reaching {
   std::unique_ptr<SendConnection> connection_;
   std::unique_ptr<Connecting> connecting_;  // its leg
   std::unique_ptr<TcpConnecting> tcp_;      // instead of both
-  Whereabouts whereabouts_;
+  std::optional<Whereabouts> whereabouts_;  // of who is dialled
   // Only where relays are needed, or may be:
   std::unique_ptr<ChainSearch> search_;
   bool through_ = false;  // the handshake goes through a chain

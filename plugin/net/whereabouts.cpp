@@ -6,7 +6,7 @@
 
 namespace meshbed::net {
 
-bool Whereabouts::has_left(const IpAddress& address, Scout& scout, std::vector<PeerAddress>& known) {
+bool Whereabouts::has_left(Scout& scout, std::vector<PeerAddress>& known) {
   if (next_question_.passed()) {
     asked_ns_ = now_ns();
     scout.ask(1);
@@ -20,7 +20,7 @@ bool Whereabouts::has_left(const IpAddress& address, Scout& scout, std::vector<P
   if (!found || std::none_of(found->doors.begin(), found->doors.end(), is_new)) return false;
   known = updated(known, found->addresses);
   return std::none_of(known.begin(), known.end(),
-                      [&](const PeerAddress& one) { return one.prefix.address == address; });
+                      [this](const PeerAddress& one) { return one.prefix.address == address_; });
 }
 
 }  // namespace meshbed::net

@@ -105,3 +105,35 @@ TEST_CASE("the receiver's address changes while connections are made: 60 moments
     }
   }
 }
+
+TEST_CASE(
+    "READY is lost with the receiver's address: accept() finds its sender, who looks at nothing, at all 60 moments") {
+  const models::Cluster cluster = pair_cluster(1);
+  for (int moment = 0; moment < 60; ++moment) {
+    const auto result = run_mesh(cluster, [&](MeshRank& rank) {
+      void* listener = rank.rank() == 1 ? rank.listen(0, "there") : nullptr;
+      HandleBytes handle = rank.look_up("there");
+      rank.meet("begun", 2);
+      if (rank.rank() == 1) change_address(cluster, {1, 0}, moment * 4 * kPicosecondsPerMicrosecond);
+      const Picoseconds begun = sim::World::get().now();
+      Comms comms;
+      while (rank.rank() == 0 && comms.send == nullptr) {
+        REQUIRE(rank.net().connect(rank.context, 0, handle.data(), &comms.send, nullptr) == nccl::kNcclSuccess);
+      }
+      while (rank.rank() == 1 && comms.receive == nullptr) {
+        REQUIRE(rank.net().accept(listener, &comms.receive, nullptr) == nccl::kNcclSuccess);
+      }
+      rank.meet("connected", 2);
+      CHECK(sim::World::get().now() - begun < 4 * kPicosecondsPerSecond);
+      Buffer buffer = rank.buffer(rank.rank() == 0 ? comms.send : comms.receive, 5, 3);
+      CHECK(rank.finish(rank.rank() == 0 ? rank.send(comms.send, buffer, 5) : rank.receive(comms.receive, buffer)) ==
+            5);
+      rank.release(rank.rank() == 0 ? comms.send : comms.receive, buffer);
+      rank.meet("passed", 2);
+      rank.rank() == 0 ? rank.net().closeSend(comms.send) : rank.net().closeRecv(comms.receive);
+      if (listener != nullptr) CHECK(rank.net().closeListen(listener) == nccl::kNcclSuccess);
+    });
+    CAPTURE(moment);
+    REQUIRE(result.outcome == OutcomeKind::kFinished);
+  }
+}
