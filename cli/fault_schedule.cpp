@@ -76,7 +76,7 @@ class Schedule {
     // Threads that only sleep for longer than ten minutes are a hang for the simulator.
     if (!reconnects_ && late_by_s_ < 600 && draw_.once_in(10)) {
       const int node = draw_.between(0, nodes_ - 1);
-      faults += fmt::format("\n[[fault]]\nkind = \"node_kill\"\ntarget = \"node{}\"\n{}", node, moment(false));
+      faults += fmt::format("\n[[fault]]\nkind = \"node_kill\"\ntarget = \"node{}\"\n{}", node, moment());
       expect =
           fmt::format("[limits]\ntime = \"{}s\"\n\n{}lost = \"node{}\"\n", kSurvivorsTime_s + late_by_s_, expect, node);
     }
@@ -126,14 +126,19 @@ class Schedule {
   }
 
   /// When a fault begins: within the moments in which messages are under way, and now and then between them; now and
-  /// then while the first connections are made. `connected`: between connections that are being made.
-  std::string moment(bool connected) {
+  /// then while the first connections are made.
+  std::string moment() {
     std::string text;
-    if (!draw_.once_in(8) || connected) {
+    if (!draw_.once_in(8)) {
       text = fmt::format("point = \"iteration\"\niteration = {}\n", draw_.between(0, iterations_ - 1));
     }
-    const bool at_once = draw_.once_in(4) || (connected && reconnects_);
+    const bool at_once = draw_.once_in(4);
     return text + fmt::format("at = \"{}ns\"\n", at_once ? 0 : draw_.between(1, gpu_ ? kConnectsAndMoves_ns : 400'000));
+  }
+
+  /// The connections of a collective stand when its iterations begin.
+  bool is_connected(const std::string& when) const {
+    return !reconnects_ && when.find("iteration") != std::string::npos;
   }
 
   /// Shorter than the retries, and longer; once a schedule so long that a peer is asked whether it is there.
@@ -146,15 +151,14 @@ class Schedule {
     return fmt::format("duration = \"{}us\"\n", about_us + draw_.between(0, 500));
   }
 
-  /// Once or twice, to two addresses. `head`: what begins either; `own`: what the port of `node` has. Not while
-  /// connections are being made: the word that ends a handshake may be on its way to the address that goes.
+  /// Once or twice, each for good or not. `head`: what begins either; `own`: what the port of `node` has.
   std::string address_changes(const std::string& head, models::IpPrefix own, int node) {
     std::string text;
     for (int left = draw_.once_in(3) ? 2 : 1; left > 0; --left) {
       own.address.bytes[3] = static_cast<std::uint8_t>(50 + 50 * left + node);
-      text += head + moment(true) + fmt::format("address = \"{}\"\n", models::to_string(own));
-      const bool for_good = draw_.once_in(2) || reconnects_;
-      if (!for_good) text += duration(true);
+      const std::string when = moment();
+      text += head + when + fmt::format("address = \"{}\"\n", models::to_string(own));
+      if (!draw_.once_in(2)) text += duration(is_connected(when));
     }
     return text;
   }
@@ -175,10 +179,10 @@ class Schedule {
                                          : of_port           ? owner.name + "/" + nic.device
                                                              : cluster_.cables[cable].name);
     if (kind == "address_change") return address_changes(head, nic.addresses.front(), end.node);
-    const std::string when = moment(false);
+    const std::string when = moment();
     std::string text = head + when;
     // A connection that is being made has NCCL_MESH_CONNECT_TIMEOUT_SEC, 10 s.
-    text += duration(!reconnects_ && when.find("iteration") != std::string::npos);
+    text += duration(is_connected(when));
     if (kind == "loss" || kind == "reorder") text += fmt::format("amount = {}\n", draw_.one_of({0.001, 0.02, 0.2}));
     if (kind == "delay") text += fmt::format("amount = \"{}us\"\n", draw_.between(1, 500));
     if (kind == "rate") text += fmt::format("amount = \"{}Gb/s\"\n", draw_.between(1, 50));

@@ -46,8 +46,10 @@ TEST_CASE("schedules draw every cabling, workload and fault that they are to dra
     for (const Fault& fault : scenario.faults) {
       seen.insert(fault.kind);
       if (fault.point == "start") seen.insert("while connections are made");
-      const bool again = fault.kind == "address_change" && !readdressed.insert(fault.target).second;
-      if (again) seen.insert("address twice");
+      if (fault.kind == "address_change") {
+        seen.insert(fault.point == "start" ? "address early" : "address later");
+        if (!readdressed.insert(fault.target).second) seen.insert("address twice");
+      }
       const bool for_good = fault.kind == "node_kill" || fault.kind == "address_change";
       CHECK((for_good || fault.duration_ps > 0));
     }
@@ -62,11 +64,12 @@ TEST_CASE("schedules draw every cabling, workload and fault that they are to dra
                              "sendrecv",       "broadcast",
                              "reconnect",      "grouped receives",
                              "late",           "while connections are made",
-                             "cable_down",     "port_down",
-                             "node_stop",      "loss",
-                             "delay",          "reorder",
-                             "rate",           "address_change",
-                             "node_kill",      "address twice"}) {
+                             "address early",  "address later",
+                             "address twice",  "cable_down",
+                             "port_down",      "node_stop",
+                             "loss",           "delay",
+                             "reorder",        "rate",
+                             "address_change", "node_kill"}) {
     CHECK_MESSAGE(seen.count(wanted) == 1, wanted);
   }
 }
