@@ -188,6 +188,16 @@ void Atlas::add(std::uint64_t node, RelayDoor door, std::vector<PeerAddress> add
   }
 }
 
+const RelayDoor* Atlas::door(const ProcessKey& key) const {
+  for (const AtlasNode& node : nodes_) {
+    if (node.node != key.node) continue;
+    for (const RelayDoor& door : node.doors) {
+      if (key.process ? door.process == *key.process : door.port == key.circuit_port) return &door;
+    }
+  }
+  return nullptr;
+}
+
 void Atlas::forget_before(std::int64_t heard_ns) {
   for (AtlasNode& node : nodes_) {
     std::erase_if(node.doors, [heard_ns](const RelayDoor& door) { return door.heard_ns < heard_ns; });

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "plugin/net/handle.h"
 #include "plugin/net/nic.h"
 #include "plugin/net/peer_address.h"
 
@@ -25,6 +26,8 @@ struct RelayDoor {
   std::uint16_t port = 0;
   std::vector<PortTraffic> traffic{};  // the process's, when it answered
   std::int64_t heard_ns = 0;           // that was then, on whatever clock
+  /// Its own: other processes of the node may use other NICs.
+  std::vector<PeerAddress> addresses{};
   bool operator==(const RelayDoor&) const = default;
 };
 
@@ -33,6 +36,15 @@ struct AtlasNode {
   std::vector<PeerAddress> addresses;
   std::vector<RelayDoor> doors;  // in the order of their processes
 };
+
+/// One process of a node: by its number, or, where that is not known, by the port where circuits through it begin.
+struct ProcessKey {
+  std::uint64_t node = 0;
+  std::optional<std::uint32_t> process{};
+  std::uint16_t circuit_port = 0;
+};
+
+inline ProcessKey process_of(const Handle& handle) { return {.node = handle.node, .process = handle.process}; }
 
 /// One relay of a chain: who it is and where to dial it from the node before it.
 struct Hop {
@@ -75,6 +87,8 @@ class Atlas {
   /// Those are perhaps still there, but what they had in flight then says nothing of now.
   void forget_loads_before(std::int64_t heard_ns);
   const std::vector<AtlasNode>& nodes() const { return nodes_; }
+  /// nullptr: it has not answered.
+  const RelayDoor* door(const ProcessKey& key) const;
 
   /// The relays between us and the target, the nearest first; nullopt: there is no chain of at most hop_limit cables.
   /// The shortest; equal ones take turns by `dev` and by which end of the pair asks, so that the channels of a ring,

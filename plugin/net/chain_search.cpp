@@ -64,7 +64,7 @@ std::optional<int> ChainSearch::too_long(const std::vector<Nic>& nics) const {
 ChainRequest chain_request(Transport& transport, const Scout& scout, const ChainEnds& ends,
                            const std::vector<Nic>& nics) {
   // What the peer itself has answered is newer than its handle.
-  const auto peer = scout.find(ends.peer.node);
+  const auto peer = scout.find(process_of(ends.peer));
   const Config& config = transport.config();
   ChainRequest request{.nics = &nics,
                        .node = transport.node(),
@@ -106,7 +106,7 @@ Result<ChainStart> start_of(Transport& transport, const std::vector<Hop>& hops, 
                    .onward = {hops.begin() + 1, hops.end()},
                    .handle = {}};
   Handle newest = peer;
-  if (const auto heard = transport.service()->scout()->find(peer.node)) {
+  if (const auto heard = transport.service()->scout()->find(process_of(peer))) {
     newest.addresses = updated(peer.addresses, heard->addresses);
   }
   encode_handle(newest, onward.handle);

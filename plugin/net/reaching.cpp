@@ -140,7 +140,7 @@ Result<void> Reaching::go_straight(std::vector<Route> routes) {
                           .keeps_ready = true};
   if (dial_ms_ == 0) dial_ms_ = share_of_dials();
   destination.dial_ms = dial_ms_;
-  whereabouts_.emplace(peer_.node, destination.target.address);
+  whereabouts_.emplace(process_of(peer_), destination.target.address);
   connecting_ = std::make_unique<Connecting>(transport_, std::move(destination), connection_->leg());
   through_ = false;
   return ok();
@@ -369,7 +369,8 @@ Result<void> Reaching::go_through(const std::vector<Hop>& hops) {
   abandon();
   start->destination.dial_ms = transport_.chain_dial_ms();
   connection_ = std::move(*connection);
-  whereabouts_.emplace(hops.front().node, start->destination.target.address);
+  whereabouts_.emplace(ProcessKey{.node = hops.front().node, .circuit_port = hops.front().port},
+                       start->destination.target.address);
   connecting_ = std::make_unique<Connecting>(transport_, std::move(start->destination), connection_->leg());
   through_ = true;
   return ok();

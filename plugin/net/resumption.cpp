@@ -109,7 +109,7 @@ bool Resumption::search(const std::vector<Nic>& nics) {
     search_->begin(true);
     search_ends_ = Deadline::in_ms(kSearchMs);
   }
-  if (const auto heard = scout->find(origin_.peer.node)) {
+  if (const auto heard = scout->find(process_of(origin_.peer))) {
     auto addresses = updated(origin_.peer.addresses, heard->addresses);
     if (addresses != updated(origin_.peer.addresses, {})) {
       origin_.peer.addresses = std::move(addresses);

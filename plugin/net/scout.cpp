@@ -236,7 +236,11 @@ bool Scout::take_own(const Beacon& answer) {
   const bool is_ours = std::any_of(asked_.begin(), asked_.end(),
                                    [&](const Question& question) { return question.query == answer.query; });
   if (!is_ours) return false;
-  RelayDoor door{.process = answer.process, .port = answer.circuit_port, .traffic = {}, .heard_ns = now_ns()};
+  RelayDoor door{.process = answer.process,
+                 .port = answer.circuit_port,
+                 .traffic = {},
+                 .heard_ns = now_ns(),
+                 .addresses = answer.addresses};
   for (std::size_t at = 0; at < answer.addresses.size(); ++at) {
     door.traffic.push_back({answer.addresses[at].prefix.address, answer.in_flight_bytes[at]});
   }
@@ -327,12 +331,10 @@ std::optional<Scout::Weighed> Scout::weigh(const ChainRequest& request) const {
   return Weighed{.taken_bytes = *taken_bytes, .other = std::move(*other)};
 }
 
-std::optional<AtlasNode> Scout::find(std::uint64_t node) const {
+std::optional<RelayDoor> Scout::find(const ProcessKey& key) const {
   const std::lock_guard lock(mutex_);
-  for (const AtlasNode& known : atlas_.nodes()) {
-    if (known.node == node) return known;
-  }
-  return std::nullopt;
+  const RelayDoor* door = atlas_.door(key);
+  return door == nullptr ? std::nullopt : std::optional(*door);
 }
 
 void Scout::forget() {
@@ -366,8 +368,11 @@ std::size_t Scout::known_nodes() const {
 }
 
 std::size_t Scout::known_siblings() const {
-  const auto own = find(transport_.node());
-  return own ? own->doors.size() : 0;
+  const std::lock_guard lock(mutex_);
+  for (const AtlasNode& known : atlas_.nodes()) {
+    if (known.node == transport_.node()) return known.doors.size();
+  }
+  return 0;
 }
 
 }  // namespace meshbed::net

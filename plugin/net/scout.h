@@ -47,8 +47,8 @@ class Scout {
   };
   /// nullopt: there is no other one, or the map is being drawn anew.
   std::optional<Weighed> weigh(const ChainRequest& request) const;
-  /// What a node has answered.
-  std::optional<AtlasNode> find(std::uint64_t node) const;
+  /// What a process has answered.
+  std::optional<RelayDoor> find(const ProcessKey& key) const;
   /// Draws the map anew.
   void forget();
   /// Whether there is a subnet of ours of which nobody is on the map, and from which word may still come, up to so much

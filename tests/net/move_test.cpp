@@ -137,3 +137,42 @@ TEST_CASE(
     REQUIRE(result.outcome == OutcomeKind::kFinished);
   }
 }
+
+TEST_CASE("accept() is late, and another process of the peer's node has other NICs: the peer's are dialled on") {
+  const models::Cluster cluster = pair_cluster(2);
+  Shared shared;
+  g_shared = &shared;
+  const auto result = run_world({.cluster = cluster}, [&](sim::World& world) {
+    sim::install_host(world, {});
+    sim::install_verbs(world, std::string(MESHBED_BINARY_DIR) + "/sim-lib/libibverbs.so.1", nullptr);
+    for (int number = 0; number < 3; ++number) {
+      auto& process = world.add_process(number, std::min(number, 1), "rank" + std::to_string(number));
+      if (number > 0) process.environment["NCCL_IB_HCA"] = cluster.nodes[1].nics[number == 1 ? 0 : 1].device;
+      world.spawn(process, "main", [&shared, number] {
+        MeshRank rank(shared, number);
+        rank.start();
+        Comms comms;
+        if (number == 0) {
+          HandleBytes handle = rank.look_up("late");
+          while (comms.send == nullptr) {
+            REQUIRE(rank.net().connect(rank.context, 0, handle.data(), &comms.send, nullptr) == nccl::kNcclSuccess);
+          }
+          CHECK(count(rank.infos(), "has left") == 0);
+          CHECK(rank.net().closeSend(comms.send) == nccl::kNcclSuccess);
+        } else if (number == 1) {
+          void* listener = rank.listen(0, "late");
+          sim::World::get().sleep(5 * kPicosecondsPerSecond);
+          while (comms.receive == nullptr) {
+            REQUIRE(rank.net().accept(listener, &comms.receive, nullptr) == nccl::kNcclSuccess);
+          }
+          CHECK(rank.net().closeRecv(comms.receive) == nccl::kNcclSuccess);
+          CHECK(rank.net().closeListen(listener) == nccl::kNcclSuccess);
+        }
+        rank.meet("end", 3);
+        CHECK(rank.warnings().empty());
+        rank.stop();
+      });
+    }
+  });
+  CHECK(result.outcome == OutcomeKind::kFinished);
+}
