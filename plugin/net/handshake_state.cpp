@@ -67,7 +67,10 @@ std::string Listener::waits_for() const {
     whom += (whom.empty() ? "" : ", ") + std::string("the request of ") + counted(callers, "caller");
   }
   if (!whom.empty() || taken_ > 0) return whom;
-  return "whoever was given its handle: nobody has called at port " + std::to_string(porch_.port());
+  const std::uint64_t sent_away = dropped_.count() + refused_.count();
+  return "whoever was given its handle: " +
+         (sent_away == 0 ? "nobody has called" : counted(sent_away, "caller") + " did not finish a handshake") +
+         " at port " + std::to_string(porch_.port());
 }
 
 HandshakeState Listener::state_while_frozen(std::int64_t now_ns) const {

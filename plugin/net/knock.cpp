@@ -12,20 +12,20 @@ constexpr std::int64_t kFirstPauseMs = 50;
 
 }  // namespace
 
-Knock::Knock(Transport& transport, const Leg& leg, std::uint64_t session)
+Knock::Knock(Transport& transport, const Lost& lost)
     : scout_(transport.service() != nullptr ? transport.service()->scout() : nullptr),
-      session_(session),
+      session_(lost.session),
       ends_(Deadline::in_ms(ServiceCall::kPatienceMs)),
       question_pause_ms_(kFirstPauseMs) {
-  if (leg.peer().wants_notice) {
-    who_ = "its sender, behind relay " + to_text(leg.peer().address.address) + ",";
+  if (lost.sender.wants_notice) {
+    who_ = "its sender, behind relay " + to_text(lost.sender.address.address) + ",";
     why_ = "nobody says that it is";
   } else {
-    who_ = "its sender's process at " + to_text(leg.peer().address.address);
+    who_ = "its sender's process at " + to_text(lost.sender.address.address);
     const auto interfaces = read_interfaces();
     const IpPrefix own =
-        interfaces ? own_address(*interfaces, leg.local(), leg.peer().address.address) : leg.local().address;
-    call_.emplace(own.address, leg.peer(),
+        interfaces ? own_address(*interfaces, lost.local, lost.sender.address.address) : lost.local.address;
+    call_.emplace(own.address, lost.sender,
                   WireMessage{.type = WireType::kKnock, .cookie = session_, .end = {}, .reason = ""});
   }
 }

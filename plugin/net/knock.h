@@ -22,8 +22,13 @@ class Transport;
 
 class Knock {
  public:
-  /// `leg`: the one that was lost.
-  Knock(Transport& transport, const Leg& leg, std::uint64_t session);
+  /// What is known of the leg that was lost.
+  struct Lost {
+    std::uint64_t session = 0;
+    LocalEnd local;
+    WireEnd sender;
+  };
+  Knock(Transport& transport, const Lost& lost);
   ~Knock();
   Knock(const Knock&) = delete;
   Knock& operator=(const Knock&) = delete;

@@ -106,7 +106,8 @@ Listener::Progress Listener::advance(Client& client) {
     auto written = client.writer.write(client.socket);
     if (!written || *written) progress = Progress::kGone;
   }
-  if (progress == Progress::kWaits && client.deadline.passed()) {
+  // Whoever is being asked for may have its connection, which must not end then.
+  if (progress == Progress::kWaits && client.knock == nullptr && client.deadline.passed()) {
     return drop(client, "it did not finish its handshake in time (NCCL_MESH_ACCEPT_TIMEOUT_SEC)");
   }
   return progress;
@@ -179,8 +180,13 @@ Result<bool> Listener::welcome(Client& client, const WireMessage& request) {
   if (!connection) return connection.error();
   client.connection = std::move(*connection);
   if (auto joined = client.connection->leg().join(request.end, mtu); !joined) return joined.error();
+  Knock::Lost sender{
+      .session = 0, .local = client.connection->leg().local(), .sender = client.connection->leg().peer()};
   // From now on: READY may be lost with the cable, and the sender be back over another one.
   client.connection->enroll(transport_);
+  sender.session = client.connection->session();
+  const bool resumes = transport_.receiving_settings_for(owner_.traffic_class).failover_ms > 0;
+  if (resumes && sender.local.service_port != 0 && sender.sender.service_port != 0) client.sender = std::move(sender);
   WireMessage reply{
       .type = WireType::kReply, .cookie = cookie_, .end = client.connection->leg().describe(), .reason = ""};
   reply.end.mtu = mtu;
@@ -239,10 +245,10 @@ Listener::Progress Listener::read_ready(Client& client) {
 }
 
 bool Listener::is_ready_elsewhere(Client& client) {
-  if (client.tcp || !client.connection->may_ask_for_sender()) return false;
+  if (!client.sender) return false;
   if (client.knock == nullptr) {
     if (!client.next_question.passed()) return false;
-    client.knock = std::make_unique<Knock>(transport_, client.connection->leg(), client.connection->session());
+    client.knock = std::make_unique<Knock>(transport_, *client.sender);
   }
   const Knock::Answer answer = client.knock->advance();
   if (answer == Knock::Answer::kGone) {

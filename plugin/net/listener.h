@@ -64,7 +64,9 @@ class Listener : public Object {
     std::uint32_t events = 0;  // Transport::port_events(), when it was last tried to welcome it
     Deadline held_until;
     std::unique_ptr<ReceiveConnection> connection;
-    // Once it has our answer, and READY does not come:
+    // Once it has our answer, and READY does not come: whom to ask, where that is of use. Its connection may be taken
+    // up by the service's thread meanwhile, and is not looked at.
+    std::optional<Knock::Lost> sender;
     Deadline next_question;
     std::int64_t question_pause_ms = kFirstQuestionMs;
     std::unique_ptr<Knock> knock;

@@ -18,6 +18,7 @@ class RareWarnings {
     ++count_;
     return count_ <= kOneByOne || std::has_single_bit(count_) ? level : LogLevel::kTrace;
   }
+  std::uint64_t count() const { return count_; }
   /// "; 512 were dropped so far" behind a line, once not each of them is given. `what`: "were dropped"
   std::string so_far(const char* what) const {
     return count_ > kOneByOne ? "; " + std::to_string(count_) + " " + what + " so far" : "";

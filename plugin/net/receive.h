@@ -75,8 +75,6 @@ class ReceiveConnection : public Connection {
   /// The sender knows our end too: from now on entries say what their memory is called there.
   void use_rail(std::size_t number, std::uint32_t sender_leg);
   std::uint64_t session() const { return session_; }
-  /// The sender's process answers for it, and it can be taken up again (knock.h).
-  bool may_ask_for_sender() const { return can_resume() && peer().service_port != 0; }
   /// Its sender has come over another leg than the first one. Any thread.
   bool was_taken_up() const { return taken_up_.load(std::memory_order_relaxed); }
 

@@ -54,7 +54,7 @@ std::optional<bool> ReceiveConnection::waits_longer() {
   if (knock_ == nullptr) {
     const std::vector<Nic> nics = transport_->current_nics();
     if (std::none_of(nics.begin(), nics.end(), [](const Nic& nic) { return nic.link_up; })) return false;
-    knock_ = std::make_unique<Knock>(*transport_, leg(), session_);
+    knock_ = std::make_unique<Knock>(*transport_, Knock::Lost{.session = session_, .local = local(), .sender = peer()});
   }
   switch (knock_->advance()) {
     case Knock::Answer::kNotYet:

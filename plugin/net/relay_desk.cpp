@@ -4,6 +4,8 @@
 
 #include "plugin/base/log.h"
 #include "plugin/net/crowd.h"
+#include "plugin/net/scout.h"
+#include "plugin/net/service.h"
 #include "plugin/net/transport.h"
 
 namespace meshbed::net {
@@ -220,6 +222,11 @@ Result<void> RelayDesk::go_onward(Client& client) {
     destination.onward->onward.erase(destination.onward->onward.begin());
     ++destination.onward->hop;
   }
+  const ProcessKey next = to_receiver ? process_of(*handle)
+                                      : ProcessKey{.node = client.route.onward.front().node,
+                                                   .circuit_port = client.route.onward.front().port};
+  client.whereabouts.emplace(next, destination.target.address);
+  client.events = transport_.port_events();
   client.connecting = std::make_unique<Connecting>(transport_, std::move(destination), client.exit->leg());
   client.state = State::kOnward;
   return ok();
@@ -232,7 +239,13 @@ Result<bool> RelayDesk::connect_onward(Client& client) {
     refuse(client, connected.error().text, onward.is_final() ? WireType::kGone : WireType::kRefuse, onward.served());
     return true;
   }
-  if (!*connected) return look_back(client);
+  if (!*connected) {
+    if (const std::string why = dead_end(client); !why.empty()) {
+      refuse(client, why);
+      return true;
+    }
+    return look_back(client);
+  }
   client.exit->begin_at(client.connecting->served());
   WireMessage reply{
       .type = WireType::kResumed, .cookie = client.circuit, .end = client.entry->leg().describe(), .reason = ""};
@@ -243,6 +256,22 @@ Result<bool> RelayDesk::connect_onward(Client& client) {
   client.writer.start(reply);
   client.state = State::kReply;
   return true;
+}
+
+std::string RelayDesk::dead_end(Client& client) {
+  if (client.events != transport_.port_events()) {
+    client.events = transport_.port_events();
+    const LocalEnd& own = client.exit->local();
+    // Down it may come back; with another address, or GID, it does not.
+    const std::vector<Nic> nics = transport_.current_nics();
+    const auto port = own.port_in(nics);
+    const bool is_up = port != nics.end() && port->link_up;
+    if (is_up && !own.stands(nics)) return client.name + ": our address or GID there has changed";
+  }
+  Scout* scout = transport_.service()->scout();
+  std::vector<PeerAddress> known;
+  if (scout == nullptr || !client.whereabouts->has_left(*scout, known)) return "";
+  return client.name + ": it has left that address";
 }
 
 /// Who began this may have given it up, or be no more: then nobody waits for what comes of it, for ever where

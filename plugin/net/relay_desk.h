@@ -4,6 +4,7 @@
 // relay service's thread.
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -16,6 +17,7 @@
 #include "plugin/net/porch.h"
 #include "plugin/net/rare_warnings.h"
 #include "plugin/net/resume_desk.h"
+#include "plugin/net/whereabouts.h"
 
 namespace meshbed::net {
 
@@ -65,6 +67,8 @@ class RelayDesk {
     std::unique_ptr<RelayEntry> entry;
     std::unique_ptr<RelayExit> exit;
     std::unique_ptr<Connecting> connecting;  // its leg
+    std::optional<Whereabouts> whereabouts;  // of who is dialled
+    std::uint32_t events = 0;                // port events, when we last looked at our own
   };
 
   static constexpr std::size_t kClientsMost = 256;
@@ -81,6 +85,8 @@ class RelayDesk {
   static std::uint8_t mtu_of(const Client& client);
   Result<bool> connect_onward(Client& client);
   Result<bool> look_back(Client& client);
+  /// Why what is being dialled cannot answer any more: who began this finds another way sooner. Empty: it may.
+  std::string dead_end(Client& client);
   Result<bool> read_ready(Client& client);
   std::unique_ptr<Circuit> to_circuit(Client& client);
   void drop(const SocketAddress& remote, const std::string& why);

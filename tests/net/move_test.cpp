@@ -106,35 +106,71 @@ TEST_CASE("the receiver's address changes while connections are made: 60 moments
   }
 }
 
-TEST_CASE(
-    "READY is lost with the receiver's address: accept() finds its sender, who looks at nothing, at all 60 moments") {
-  const models::Cluster cluster = pair_cluster(1);
+namespace {
+
+/// Rank 0 connects to the last one, which accepts so much later; the port gets another address after a while. Then a
+/// message, which has no time to be taken for lost.
+struct OneWay {
+  models::Cluster cluster;
+  models::PortRef port;
+  Picoseconds changes_after = 0, accepts_after = 0;
+
+  OutcomeKind run() const {
+    const int ranks = static_cast<int>(cluster.nodes.size()), last = ranks - 1;
+    return run_mesh(cluster,
+                    [this, ranks, last](MeshRank& rank) {
+                      if (rank.rank() == 0 || rank.rank() == last) connect(rank);
+                      rank.meet("end", ranks);
+                    })
+        .outcome;
+  }
+
+ private:
+  void connect(MeshRank& rank) const {
+    const bool sends = rank.rank() == 0;
+    void* listener = sends ? nullptr : rank.listen(0, "there");
+    HandleBytes handle = rank.look_up("there");
+    rank.meet("begun", 2);
+    if (!sends) change_address(cluster, port, changes_after);
+    if (!sends) sim::World::get().sleep(accepts_after);
+    const Picoseconds begun = sim::World::get().now();
+    Comms comms;
+    while (sends && comms.send == nullptr) {
+      REQUIRE(rank.net().connect(rank.context, 0, handle.data(), &comms.send, nullptr) == nccl::kNcclSuccess);
+    }
+    while (!sends && comms.receive == nullptr) {
+      REQUIRE(rank.net().accept(listener, &comms.receive, nullptr) == nccl::kNcclSuccess);
+    }
+    rank.meet("connected", 2);
+    CHECK(sim::World::get().now() - begun < 4 * kPicosecondsPerSecond);
+    void* comm = sends ? comms.send : comms.receive;
+    Buffer buffer = rank.buffer(comm, 5, 3);
+    CHECK(rank.finish(sends ? rank.send(comm, buffer, 5) : rank.receive(comm, buffer)) == 5);
+    rank.release(comm, buffer);
+    rank.meet("passed", 2);
+    CHECK((sends ? rank.net().closeSend(comm) : rank.net().closeRecv(comm)) == nccl::kNcclSuccess);
+    if (listener != nullptr) CHECK(rank.net().closeListen(listener) == nccl::kNcclSuccess);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("READY is lost with the receiver's address: accept() finds its sender, who looks at nothing, at 60 moments") {
   for (int moment = 0; moment < 60; ++moment) {
-    const auto result = run_mesh(cluster, [&](MeshRank& rank) {
-      void* listener = rank.rank() == 1 ? rank.listen(0, "there") : nullptr;
-      HandleBytes handle = rank.look_up("there");
-      rank.meet("begun", 2);
-      if (rank.rank() == 1) change_address(cluster, {1, 0}, moment * 4 * kPicosecondsPerMicrosecond);
-      const Picoseconds begun = sim::World::get().now();
-      Comms comms;
-      while (rank.rank() == 0 && comms.send == nullptr) {
-        REQUIRE(rank.net().connect(rank.context, 0, handle.data(), &comms.send, nullptr) == nccl::kNcclSuccess);
-      }
-      while (rank.rank() == 1 && comms.receive == nullptr) {
-        REQUIRE(rank.net().accept(listener, &comms.receive, nullptr) == nccl::kNcclSuccess);
-      }
-      rank.meet("connected", 2);
-      CHECK(sim::World::get().now() - begun < 4 * kPicosecondsPerSecond);
-      Buffer buffer = rank.buffer(rank.rank() == 0 ? comms.send : comms.receive, 5, 3);
-      CHECK(rank.finish(rank.rank() == 0 ? rank.send(comms.send, buffer, 5) : rank.receive(comms.receive, buffer)) ==
-            5);
-      rank.release(rank.rank() == 0 ? comms.send : comms.receive, buffer);
-      rank.meet("passed", 2);
-      rank.rank() == 0 ? rank.net().closeSend(comms.send) : rank.net().closeRecv(comms.receive);
-      if (listener != nullptr) CHECK(rank.net().closeListen(listener) == nccl::kNcclSuccess);
-    });
+    const OneWay way{
+        .cluster = pair_cluster(1), .port = {1, 0}, .changes_after = moment * 4 * kPicosecondsPerMicrosecond};
     CAPTURE(moment);
-    REQUIRE(result.outcome == OutcomeKind::kFinished);
+    REQUIRE(way.run() == OutcomeKind::kFinished);
+  }
+}
+
+TEST_CASE("either end of a chain's last cable gets another address before accept() is called: the chain is made anew") {
+  const models::Cluster line = line_cluster(3);
+  const models::Cable& last = line.cables.back();
+  for (const models::PortRef port : {last.a, last.b}) {
+    const OneWay way{.cluster = line, .port = port, .changes_after = 500 * kMs, .accepts_after = 1000 * kMs};
+    CAPTURE(port.node);
+    REQUIRE(way.run() == OutcomeKind::kFinished);
   }
 }
 
