@@ -15,7 +15,6 @@
 
 #include "emu/config.h"
 #include "emu/cpio_archive.h"
-#include "emu/descriptor.h"
 #include "emu/guest_init.h"
 #include "emu/guest_modules.h"
 #include "emu/image_cache.h"
@@ -23,6 +22,7 @@
 #include "emu/kernel_payload.h"
 #include "emu/process.h"
 #include "emu/scratch.h"
+#include "plugin/base/descriptor.h"
 
 namespace meshbed::emu {
 namespace {

@@ -4,7 +4,7 @@
 #include <chrono>
 #include <string>
 
-#include "emu/descriptor.h"
+#include "plugin/base/descriptor.h"
 
 namespace meshbed::emu {
 

@@ -10,11 +10,11 @@
 #include <vector>
 
 #include "emu/clock.h"
-#include "emu/descriptor.h"
 #include "emu/microvm.h"
 #include "emu/monitor.h"
 #include "emu/scratch.h"
 #include "emu/stop_event.h"
+#include "plugin/base/descriptor.h"
 
 namespace meshbed::emu {
 

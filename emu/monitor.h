@@ -5,7 +5,7 @@
 #include <string>
 
 #include "emu/clock.h"
-#include "emu/descriptor.h"
+#include "plugin/base/descriptor.h"
 
 namespace meshbed::emu {
 

@@ -11,9 +11,9 @@
 #include <string>
 #include <vector>
 
-#include "emu/descriptor.h"
 #include "emu/namespace_plan.h"
 #include "emu/probe.h"
+#include "plugin/base/descriptor.h"
 
 namespace meshbed::emu {
 

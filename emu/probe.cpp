@@ -15,8 +15,8 @@
 
 #include "emu/boot_image.h"
 #include "emu/config.h"
-#include "emu/descriptor.h"
 #include "emu/kernel_package.h"
+#include "plugin/base/descriptor.h"
 
 namespace meshbed::emu {
 namespace {

@@ -15,7 +15,7 @@
 #include <stdexcept>
 #include <system_error>
 
-#include "emu/descriptor.h"
+#include "plugin/base/descriptor.h"
 
 namespace meshbed::emu {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "emu/descriptor.h"
+#include "plugin/base/descriptor.h"
 
 namespace meshbed::emu {
 

@@ -7,7 +7,7 @@
 
 #include <cstdint>
 
-#include "emu/descriptor.h"
+#include "plugin/base/descriptor.h"
 
 namespace meshbed::emu {
 

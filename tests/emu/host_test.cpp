@@ -8,12 +8,13 @@
 #include <string>
 #include <vector>
 
-#include "emu/descriptor.h"
 #include "emu/probe.h"
 #include "emu/process.h"
+#include "plugin/base/descriptor.h"
 #include "tests/emu/clusters.h"
 
 using namespace meshbed::emu;
+using meshbed::Descriptor;
 using namespace meshbed::test;
 
 TEST_CASE("more memory than there is, is refused before anything starts: which nodes, need, and what is there") {

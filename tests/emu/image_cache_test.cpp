@@ -68,7 +68,7 @@ TEST_CASE("images that nobody has used for 30 days go, with the packages of kern
 
 TEST_CASE("while one process looks for an image no other removes any") {
   const std::string cache = scratch_folder("image_cache_lock");
-  const meshbed::emu::Descriptor other(open(cache.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  const meshbed::Descriptor other(open(cache.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   {
     const ImageCacheLock lock(cache);
     CHECK(flock(other.number(), LOCK_EX | LOCK_NB) != 0);

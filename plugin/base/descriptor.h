@@ -5,7 +5,7 @@
 
 #include <utility>
 
-namespace meshbed::emu {
+namespace meshbed {
 
 class Descriptor {
  public:
@@ -31,4 +31,4 @@ class Descriptor {
   int number_ = -1;  // -1: none
 };
 
-}  // namespace meshbed::emu
+}  // namespace meshbed
