@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 
 #include "plugin/coll/cable_load.h"
 #include "plugin/coll/mesh.h"
+#include "plugin/coll/root_trees.h"
 #include "plugin/coll/schedule.h"
 
 namespace meshbed::coll {
@@ -39,7 +41,7 @@ Path ring_path(const PlanRequest& request, double bytes) {
 Path tree_path(const PlanRequest& request, double bytes) {
   const double levels = ceil_log2(request.ranks);
   if (request.collective == Collective::kAllReduce) return {2 * levels, 2 * bytes};
-  return {levels, 2 * bytes};  // two children
+  return {std::bit_width(static_cast<unsigned>(request.ranks)) - 1.0, 2 * bytes};  // two children
 }
 
 Path halving_path(const PlanRequest& request, double bytes) {
@@ -58,11 +60,12 @@ Path direct_path(const PlanRequest& request, double bytes) {
 /// Up to a tree's top and down again, or to or from the root, or from rank to rank. The bytes are cable_load.h's.
 Path mesh_path(const PlanRequest& request, double bytes) {
   int most = 0;
-  for (const MeshTree& tree : request.mesh->trees) {
-    const bool gathers = request.collective == Collective::kAllGather;
+  for (const MeshTree& tree : trees_of(request)) {
+    const bool blocks =
+        request.collective == Collective::kAllGather || request.collective == Collective::kReduceScatter;
     for (int from = 0; from < request.ranks; ++from) {
       const int top = request.collective == Collective::kAllReduce ? tree.top : request.root;
-      if (!gathers && from != top) continue;
+      if (!blocks && from != top) continue;
       const std::vector<int> distances = view_of(tree, from).distances;
       most = std::max(most, *std::max_element(distances.begin(), distances.end()));
     }
@@ -75,10 +78,20 @@ double fill_bytes(Algorithm algorithm, const PlanRequest& request, double messag
   const bool rooted = request.collective == Collective::kBroadcast || request.collective == Collective::kReduce;
   const bool is_mesh = algorithm == Algorithm::kMesh, is_tree = algorithm == Algorithm::kTree;
   if (!is_mesh && !is_tree && !rooted) return 0;
-  const std::uint64_t shares = is_mesh ? request.mesh->trees.size() : is_tree && !rooted ? 2 : 1;
+  const std::uint64_t shares = is_mesh ? trees_of(request).size() : is_tree && !rooted ? 2 : 1;
   const std::uint64_t slice =
       std::min(scheduled_slice_count(algorithm, request), part_of(request.count, shares, 0).count);
-  return (messages - 1) * static_cast<double>(slice * request.element_bytes);
+  // Each round begins with empty cables; what goes round the ring has none of these.
+  const bool by_rounds = rooted && algorithm != Algorithm::kRing;
+  const std::uint64_t most =
+      by_rounds ? round_count_most(algorithm, request) : std::max<std::uint64_t>(request.count, 1);
+  const std::uint64_t rounds = (request.count + most - 1) / most;
+  // Of blocks a cable of a mesh carries many small messages: headers, which a ring has once a step. A line has those of
+  // half of the blocks.
+  constexpr double kHeaderBytes = 64;
+  const bool blocks = request.collective == Collective::kAllGather || request.collective == Collective::kReduceScatter;
+  const double headers = is_mesh && blocks ? kHeaderBytes * static_cast<double>(shares) * (request.ranks - 1) / 2 : 0;
+  return headers + static_cast<double>(rounds) * (messages - 1) * static_cast<double>(slice * request.element_bytes);
 }
 
 Path path_of(Algorithm algorithm, const PlanRequest& request, double bytes) {

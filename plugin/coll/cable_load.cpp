@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "plugin/coll/mesh.h"
+#include "plugin/coll/root_trees.h"
 #include "plugin/coll/schedule.h"
 
 namespace meshbed::coll {
@@ -109,7 +110,7 @@ class Adder {
   }
 
   void mesh() {
-    for (const MeshTree& tree : mesh_.trees) {
+    for (const MeshTree& tree : trees_of(request_)) {
       const std::vector<int> from_root = view_of(tree, request_.root).distances;
       for (int rank = 0; rank < request_.ranks; ++rank) mesh_rank(tree, from_root, rank);
     }
@@ -117,18 +118,18 @@ class Adder {
 
   void mesh_rank(const MeshTree& tree, const std::vector<int>& from_root, int rank) {
     const std::vector<Branch>& branches = tree.branches[static_cast<std::size_t>(rank)];
-    const double share = 1.0 / static_cast<double>(mesh_.trees.size());
+    const double share = 1.0 / static_cast<double>(trees_of(request_).size());
     std::vector<int> toward;
-    if (is(Collective::kAllGather)) toward = view_of(tree, rank).toward;
+    const bool gathers = is(Collective::kAllGather), scatters = is(Collective::kReduceScatter);
+    if (gathers || scatters) toward = view_of(tree, rank).toward;
     for (int index = 0; index < static_cast<int>(branches.size()); ++index) {
       const int peer = branches[static_cast<std::size_t>(index)].rank;
       const bool to_root = from_root[static_cast<std::size_t>(peer)] < from_root[static_cast<std::size_t>(rank)];
       if (is(Collective::kBroadcast) && to_root) continue;
       if (is(Collective::kReduce) && !to_root) continue;
-      // An all_gather's are the blocks of this side of the cable.
-      const auto blocks = is(Collective::kAllGather)
-                              ? std::count_if(toward.begin(), toward.end(), [&](int branch) { return branch != index; })
-                              : 1;
+      // An all_gather's are the blocks of this side of the cable, a reduce_scatter's those of the other one.
+      const auto there = std::count(toward.begin(), toward.end(), index);
+      const auto blocks = gathers ? request_.ranks - there : scatters ? there : 1;
       flow(rank, peer, static_cast<double>(blocks) * share);
     }
   }

@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -27,6 +28,7 @@
 #include "plugin/coll/memory.h"
 #include "plugin/coll/mesh.h"
 #include "plugin/coll/plan.h"
+#include "plugin/coll/root_trees.h"
 #include "plugin/coll/store_client.h"
 #include "plugin/coll/store_server.h"
 #include "plugin/coll/transport.h"
@@ -146,7 +148,8 @@ class Communicator {
                                                   CommunicatorOptions* options);
   Result<void> choose_devices();
 
-  PlanRequest request_of(const Operation& operation) const;
+  /// On the service thread: a root's trees are made for its first operation.
+  PlanRequest request_of(const Operation& operation);
   Way way_of(const PlanRequest& request);
   // On the service thread.
   /// `body` finishes the call where it succeeds.
@@ -190,6 +193,7 @@ class Communicator {
   std::uint64_t calls_ = 0, groups_ = 0;
   // The service thread's own.
   std::optional<Choice> last_choice_;
+  std::map<int, RootTrees> root_trees_;  // by root
   std::optional<Error> broken_;
   int culprit_ = -1;       // the rank that the last error was about
   bool harmless_ = false;  // it breaks nothing

@@ -24,7 +24,16 @@ int culprit_of(const Lanes& lanes, bool late) {
 
 }  // namespace
 
-PlanRequest Communicator::request_of(const Operation& operation) const {
+PlanRequest Communicator::request_of(const Operation& operation) {
+  const bool rooted = operation.collective == Collective::kBroadcast || operation.collective == Collective::kReduce;
+  const RootTrees* from_root = nullptr;
+  if (rooted && !mesh_.trees.empty()) {
+    auto found = root_trees_.find(operation.root);
+    if (found == root_trees_.end()) {
+      found = root_trees_.emplace(operation.root, root_trees(mesh_, operation.root)).first;
+    }
+    from_root = &found->second;
+  }
   return {.collective = operation.collective,
           .rank = options_.rank,
           .ranks = options_.world,
@@ -38,7 +47,8 @@ PlanRequest Communicator::request_of(const Operation& operation) const {
           .channels = options_.channels,
           .slice_bytes_max = options_.slice_bytes,
           .slots = options_.steps,
-          .mesh = mesh_.trees.empty() ? nullptr : &mesh_};
+          .mesh = mesh_.trees.empty() ? nullptr : &mesh_,
+          .root_trees = from_root};
 }
 
 Way Communicator::way_of(const PlanRequest& request) {

@@ -79,7 +79,7 @@ Result<void> Communicator::give_memory(const Schedule& schedule, Protocol protoc
   const bool registers = protocol == Protocol::kSimple;
   // Work memory lies behind the slots of the first connection that has any: without those there is nothing to keep.
   const std::uint64_t work_bytes =
-      schedule.has_work && !schedule.works_in_output ? schedule.round.count * request.partial_bytes : 0;
+      schedule.has_work && !schedule.works_in_output ? work_count(schedule) * request.partial_bytes : 0;
   for (StreamMemory& stream : memory->streams) {
     Connection* connection =
         connections_->find(edge_of({.peer = stream.peer, .way = stream.way, .receives = stream.receives}, request));

@@ -16,52 +16,71 @@ struct Grown {
 
 std::size_t at(const Mesh& mesh, int from, int to) { return static_cast<std::size_t>(from * mesh.ranks + to); }
 
-/// A minimum spanning tree by load over rate (Prim's), grown from `top`; of equal cables the one nearest to it first.
-/// No parents where not all ranks can be reached.
-Grown grow(const Mesh& mesh, const std::vector<int>& crossings, int top) {
-  struct Offer {
-    double load = std::numeric_limits<double>::infinity();
-    int depth = 0, parent = -1;
-    bool joined = false;
-  };
-  std::vector<Offer> offers(static_cast<std::size_t>(mesh.ranks));
-  Grown grown{.parents = std::vector<int>(offers.size(), -1)};
-  int newest = top;
-  for (int joined = 1;; ++joined) {
-    Offer& here = offers[static_cast<std::size_t>(newest)];
-    here.joined = true;
-    grown.parents[static_cast<std::size_t>(newest)] = here.parent;
-    grown.depth = std::max(grown.depth, here.depth);
-    if (joined == mesh.ranks) return grown;
-    int next = -1;
-    for (int rank = 0; rank < mesh.ranks; ++rank) {
-      Offer& offer = offers[static_cast<std::size_t>(rank)];
-      if (offer.joined) continue;
-      if (mesh.mbps(newest, rank) > 0) {
-        const double load = static_cast<double>(crossings[at(mesh, newest, rank)] + 1) / mesh.mbps(newest, rank);
-        const Offer ours{.load = load, .depth = here.depth + 1, .parent = newest};
-        if (std::tie(ours.load, ours.depth) < std::tie(offer.load, offer.depth)) offer = ours;
-      }
-      if (offer.parent < 0) continue;
-      const Offer* best = next < 0 ? nullptr : &offers[static_cast<std::size_t>(next)];
-      if (best == nullptr || std::tie(offer.load, offer.depth) < std::tie(best->load, best->depth)) next = rank;
-    }
-    if (next < 0) return {};
-    newest = next;
+constexpr double kNever = std::numeric_limits<double>::infinity();
+
+/// [rank * ranks + rank] of each cable, with one tree more on it than now; kNever: no cable.
+std::vector<double> next_loads(const Mesh& mesh, const std::vector<int>& crossings) {
+  std::vector<double> loads(crossings.size(), kNever);
+  for (std::size_t cable = 0; cable < loads.size(); ++cable) {
+    const int mbps = mesh.cable_mbps[cable];
+    if (mbps > 0) loads[cable] = static_cast<double>(crossings[cable] + 1) / mbps;
   }
+  return loads;
 }
 
-/// The lowest one from whichever rank; the lowest such rank is its top.
+/// A minimum spanning tree by `loads` (Prim's), grown from `top`; of equal cables the one nearest to it first. No
+/// parents where not all ranks can be reached, or not at a depth below `depth_limit`.
+Grown grow(const Mesh& mesh, const std::vector<double>& loads, int top, int depth_limit) {
+  struct Offer {
+    double load = kNever;
+    int depth = 0, parent = -1;
+  };
+  std::vector<Offer> offers(static_cast<std::size_t>(mesh.ranks));
+  std::vector<int> outside;  // not joined yet, in order
+  for (int rank = 0; rank < mesh.ranks; ++rank) {
+    if (rank != top) outside.push_back(rank);
+  }
+  Grown grown{.parents = std::vector<int>(offers.size(), -1)};
+  for (int newest = top; !outside.empty();) {
+    const int depth = offers[static_cast<std::size_t>(newest)].depth + 1;
+    const double* const from_newest = &loads[at(mesh, newest, 0)];
+    auto next = outside.end();
+    for (auto each = outside.begin(); each != outside.end(); ++each) {
+      Offer& offer = offers[static_cast<std::size_t>(*each)];
+      const double load = from_newest[*each];
+      if (load < offer.load || (load == offer.load && load < kNever && depth < offer.depth)) {
+        offer = {.load = load, .depth = depth, .parent = newest};
+      }
+      if (offer.parent < 0) continue;
+      if (next != outside.end()) {
+        const Offer& best = offers[static_cast<std::size_t>(*next)];
+        if (std::tie(offer.load, offer.depth) >= std::tie(best.load, best.depth)) continue;
+      }
+      next = each;
+    }
+    if (next == outside.end()) return {};
+    newest = *next;
+    outside.erase(next);
+    const Offer& joined = offers[static_cast<std::size_t>(newest)];
+    if (joined.depth >= depth_limit) return {};
+    grown.parents[static_cast<std::size_t>(newest)] = joined.parent;
+    grown.depth = std::max(grown.depth, joined.depth);
+  }
+  return grown;
+}
+
+/// The lowest one from whichever rank; the lowest such rank is its top. No branches where there is none.
 MeshTree next_tree(const Mesh& mesh, std::vector<int>* crossings) {
-  Grown best;
+  const std::vector<double> loads = next_loads(mesh, *crossings);
+  Grown best{.parents = {}, .depth = mesh.ranks};
   MeshTree tree;
   for (int top = 0; top < mesh.ranks; ++top) {
-    Grown grown = grow(mesh, *crossings, top);
-    if (grown.parents.empty()) return {};
-    if (!best.parents.empty() && grown.depth >= best.depth) continue;
+    Grown grown = grow(mesh, loads, top, best.depth);
+    if (grown.parents.empty()) continue;
     best = std::move(grown);
     tree.top = top;
   }
+  if (best.parents.empty()) return {};
   tree.branches.resize(static_cast<std::size_t>(mesh.ranks));
   for (int child = 0; child < mesh.ranks; ++child) {
     const int parent = best.parents[static_cast<std::size_t>(child)];
@@ -77,19 +96,18 @@ MeshTree next_tree(const Mesh& mesh, std::vector<int>* crossings) {
   return tree;
 }
 
-std::vector<int> shortest_way(const Mesh& mesh, int from, int to) {
-  std::vector<int> next(static_cast<std::size_t>(mesh.ranks), -1);  // towards `to`
+/// [rank] the next one on the way from there to `to`; -1 there.
+std::vector<int> next_hops(const Mesh& mesh, int to) {
+  std::vector<int> next(static_cast<std::size_t>(mesh.ranks), -1);
   std::deque<int> queue{to};
-  for (; !queue.empty() && next[static_cast<std::size_t>(from)] < 0; queue.pop_front()) {
+  for (; !queue.empty(); queue.pop_front()) {
     for (int rank = 0; rank < mesh.ranks; ++rank) {
       if (rank == to || next[static_cast<std::size_t>(rank)] >= 0 || mesh.mbps(rank, queue.front()) == 0) continue;
       next[static_cast<std::size_t>(rank)] = queue.front();
       queue.push_back(rank);
     }
   }
-  std::vector<int> way;
-  for (int rank = from; rank >= 0; rank = next[static_cast<std::size_t>(rank)]) way.push_back(rank);
-  return way;
+  return next;
 }
 
 double busiest(const Mesh& mesh, const std::vector<int>& crossings, std::size_t trees) {
@@ -107,7 +125,7 @@ Mesh make_mesh(int ranks, std::vector<int> cable_mbps) {
   std::vector<int> crossings(mesh.cable_mbps.size());
   // One more tree, and as many more connections, must be worth it.
   constexpr double kWorthIt = 0.99;
-  double least = std::numeric_limits<double>::infinity();
+  double least = kNever;
   std::size_t kept = 0;
   while (ranks > 1 && !crossings.empty() && mesh.trees.size() < kMeshTreesMax) {
     MeshTree tree = next_tree(mesh, &crossings);
@@ -120,8 +138,13 @@ Mesh make_mesh(int ranks, std::vector<int> cable_mbps) {
   }
   mesh.trees.resize(kept);
   if (kept == 0) return mesh;
-  for (int from = 0; from < ranks; ++from) {
-    for (int to = 0; to < ranks; ++to) mesh.ways.push_back(shortest_way(mesh, from, to));
+  mesh.ways.resize(mesh.cable_mbps.size());
+  for (int to = 0; to < ranks; ++to) {
+    const std::vector<int> next = next_hops(mesh, to);
+    for (int from = 0; from < ranks; ++from) {
+      std::vector<int>& way = mesh.ways[at(mesh, from, to)];
+      for (int rank = from; rank >= 0; rank = next[static_cast<std::size_t>(rank)]) way.push_back(rank);
+    }
   }
   return mesh;
 }

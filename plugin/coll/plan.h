@@ -87,6 +87,7 @@ struct LocalCopy {
 };
 
 struct Mesh;
+struct RootTrees;
 
 /// What all ranks agree on, and who we are.
 struct PlanRequest {
@@ -102,8 +103,9 @@ struct PlanRequest {
   std::uint64_t partial_bytes = 4;  // of an element that some ranks have contributed to, and others not yet
   int channel = 0, channels = 1;
   std::uint64_t slice_bytes_max = 1 << 20;
-  int slots = 8;               // messages in flight per direction
-  const Mesh* mesh = nullptr;  // the cables between the ranks; nullptr: nothing is known
+  int slots = 8;                          // messages in flight per direction
+  const Mesh* mesh = nullptr;             // the cables between the ranks; nullptr: nothing is known
+  const RootTrees* root_trees = nullptr;  // broadcast and reduce, where there is a mesh: its trees from their root
 };
 
 struct Plan {

@@ -8,8 +8,6 @@
 #include <cstdlib>
 #include <mutex>
 
-#include "plugin/base/log.h"
-
 namespace meshbed::coll {
 namespace {
 
@@ -21,6 +19,12 @@ struct WarnBoard {
 };
 WarnBoard g_warns;
 std::atomic<int> g_rank{-1};
+std::atomic<SpeakerOfThread> g_speaker_of_thread{nullptr};
+
+std::optional<Speaker> speaker_of_thread() {
+  const SpeakerOfThread find = g_speaker_of_thread.load(std::memory_order_acquire);
+  return find != nullptr ? find() : std::nullopt;
+}
 
 void log_from_plugin(int level, unsigned long /*flags*/, const char* file, int line, const char* format, ...)
     __attribute__((format(printf, 5, 6)));
@@ -29,7 +33,10 @@ void log_from_plugin(int level, unsigned long /*flags*/, const char* file, int l
   const LogLevel ours = level <= nccl::kNcclLogWarn   ? LogLevel::kWarn
                         : level <= nccl::kNcclLogInfo ? LogLevel::kInfo
                                                       : LogLevel::kTrace;
-  if (ours != LogLevel::kWarn && !log_enabled(ours)) return;
+  const std::optional<Speaker> speaker = speaker_of_thread();
+  const bool is_shown =
+      speaker && speaker->debug != nullptr ? ours <= plugin_log_level(speaker->debug) : log_enabled(ours);
+  if (ours != LogLevel::kWarn && !is_shown) return;
   char text[1024];
   va_list arguments;
   va_start(arguments, format);
@@ -40,7 +47,9 @@ void log_from_plugin(int level, unsigned long /*flags*/, const char* file, int l
     ++g_warns.count;
     g_warns.last = text;
   }
-  if (log_enabled(ours)) log_line(ours, file, line, "rank %d: %s", g_rank.load(std::memory_order_relaxed), text);
+  if (!is_shown) return;
+  const int rank = speaker ? speaker->rank : g_rank.load(std::memory_order_relaxed);
+  log_line(ours, file, line, "rank %d: %s", rank, text);
 }
 
 }  // namespace
@@ -49,11 +58,15 @@ void begin_plugin_log(int rank) {
   // In a group a rank has another number, and is the same process.
   int unknown = -1;
   g_rank.compare_exchange_strong(unknown, rank, std::memory_order_relaxed);
-  // NCCL's levels; case does not matter there either.
-  const char* wanted = std::getenv("NCCL_DEBUG");
-  if (wanted == nullptr) return;
-  if (strcasecmp(wanted, "INFO") == 0) set_log_level(LogLevel::kInfo);
-  if (strcasecmp(wanted, "TRACE") == 0) set_log_level(LogLevel::kTrace);
+  if (speaker_of_thread()) return;  // its variables are not this process's
+  if (const char* const debug = std::getenv("NCCL_DEBUG")) set_log_level(plugin_log_level(debug));
+}
+
+void set_speaker_of_thread(SpeakerOfThread find) { g_speaker_of_thread.store(find, std::memory_order_release); }
+
+LogLevel plugin_log_level(const char* debug) {
+  if (strcasecmp(debug, "INFO") == 0) return LogLevel::kInfo;
+  return strcasecmp(debug, "TRACE") == 0 ? LogLevel::kTrace : LogLevel::kWarn;
 }
 
 nccl::LogFunction plugin_logger() { return &log_from_plugin; }

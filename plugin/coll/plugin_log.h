@@ -4,14 +4,29 @@
 // for the error code that follows ("no path: ..."). Any thread.
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
+#include "plugin/base/log.h"
 #include "plugin/nccl/net_abi.h"
 
 namespace meshbed::coll {
 
 /// Lines of plugins come with `rank`, at the level of NCCL_DEBUG: INFO and TRACE admit more than warnings.
 void begin_plugin_log(int rank);
+
+/// One of several ranks that share this copy.
+struct Speaker {
+  int rank = -1;
+  const char* debug = nullptr;  // its NCCL_DEBUG; nullptr: not set
+};
+/// Where ranks share this copy: whose thread is calling, which then is the rank that prints, at its own level. nullopt:
+/// nobody's.
+using SpeakerOfThread = std::optional<Speaker> (*)();
+void set_speaker_of_thread(SpeakerOfThread find);
+
+/// What a value of NCCL_DEBUG admits. Its case does not matter to NCCL either.
+LogLevel plugin_log_level(const char* debug);
 
 /// An ncclDebugLogger_t.
 nccl::LogFunction plugin_logger();

@@ -5,6 +5,7 @@
 
 #include "plugin/base/units.h"
 #include "plugin/coll/mesh.h"
+#include "plugin/coll/root_trees.h"
 
 namespace meshbed::coll {
 namespace {
@@ -14,8 +15,12 @@ namespace {
 constexpr std::uint64_t kWorkBytes = 4 * 1024 * kKiB;
 
 // A tree's share travels in more and smaller slices than a ring's chunk: its first one must have come up and gone down
-// before the cables are all in use.
-constexpr std::uint64_t kMeshSlices = 32, kMeshSliceFloorBytes = 16 * kKiB;
+// before the cables are all in use. Trees that share no cable are deep ones.
+constexpr std::uint64_t kMeshSlices = 32, kRootedSlices = 64, kMeshSliceFloorBytes = 16 * kKiB;
+
+bool is_rooted(const PlanRequest& request) {
+  return request.collective == Collective::kBroadcast || request.collective == Collective::kReduce;
+}
 
 bool has_blocks(const PlanRequest& request) {
   return request.collective == Collective::kAllGather || request.collective == Collective::kReduceScatter;
@@ -30,7 +35,7 @@ class Lister {
     if (request_.ranks == 1) return;
     const bool rooted = request_.collective != Collective::kAllReduce;
     if (schedule_.algorithm == Algorithm::kMesh) {
-      for (std::size_t which = 0; which < request_.mesh->trees.size(); ++which) mesh_tree(which);
+      for (std::size_t which = 0; which < trees_of(request_).size(); ++which) mesh_tree(which);
     } else if (schedule_.algorithm == Algorithm::kHalvingDoubling) {
       halve_and_double();
     } else if (schedule_.algorithm == Algorithm::kDirect) {
@@ -163,28 +168,35 @@ class Lister {
 
   /// What of this round the tree carries; of a block, where there are blocks.
   void mesh_tree(std::size_t which) {
-    const MeshTree& tree = request_.mesh->trees[which];
+    const MeshTree& tree = trees_of(request_)[which];
     const TreeView view = view_of(tree, request_.rank);
-    Range range = part_of(schedule_.round.count, request_.mesh->trees.size(), which);
+    Range range = part_of(schedule_.round.count, trees_of(request_).size(), which);
     range.begin += schedule_.round.begin;
     if (request_.collective == Collective::kAllGather) return mesh_gather(tree, view, range);
+    if (request_.collective == Collective::kReduceScatter) return mesh_scatter(tree, view, range);
     const int top = request_.collective == Collective::kAllReduce ? tree.top : request_.root;
     const std::vector<Branch>& branches = tree.branches[static_cast<std::size_t>(request_.rank)];
     const int up = view.toward[static_cast<std::size_t>(top)];
-    if (request_.collective != Collective::kBroadcast) {
-      Place own = Place::kInput;
-      auto open = branches.size() - (up >= 0 ? 1 : 0);  // children
-      for (const Branch& child : branches) {
-        if (up >= 0 && child.rank == branches[static_cast<std::size_t>(up)].rank) continue;
-        const Place to = --open == 0 && up < 0 ? Place::kOutput : Place::kWork;
-        reduce(child.rank, child.way, range, tree.branches[static_cast<std::size_t>(child.rank)].size() > 1, own, to);
-        own = to;
-      }
-      if (up >= 0)
-        send(branches[static_cast<std::size_t>(up)].rank, branches[static_cast<std::size_t>(up)].way, range, own);
-    }
+    if (request_.collective != Collective::kBroadcast) mesh_reduce(tree, up, range);
     if (request_.collective == Collective::kReduce) return;
     hand_on(branches, up, range, request_.collective == Collective::kBroadcast ? Place::kInput : Place::kOutput);
+  }
+
+  /// What comes over all branches but `up`, with our own, goes on over that one; into the output where `up` is -1.
+  void mesh_reduce(const MeshTree& tree, int up, const Range& range) {
+    const std::vector<Branch>& branches = tree.branches[static_cast<std::size_t>(request_.rank)];
+    Place own = Place::kInput;
+    auto open = branches.size() - (up >= 0 ? 1 : 0);  // children
+    for (int index = 0; index < static_cast<int>(branches.size()); ++index) {
+      if (index == up) continue;
+      const Branch& child = branches[static_cast<std::size_t>(index)];
+      const Place to = --open == 0 && up < 0 ? Place::kOutput : Place::kWork;
+      reduce(child.rank, child.way, range, tree.branches[static_cast<std::size_t>(child.rank)].size() > 1, own, to);
+      own = to;
+    }
+    if (up < 0) return;
+    const Branch& parent = branches[static_cast<std::size_t>(up)];
+    send(parent.rank, parent.way, range, own);
   }
 
   /// Received over branch `from`, or there already (-1); sent over all others.
@@ -214,22 +226,42 @@ class Lister {
     }
   }
 
+  /// All ranks' parts of each block to its rank, farther blocks first: mesh_gather backwards. Of two on their way over
+  /// one cable the one with more cables to go goes first, or else the lower rank's, at both of its ends: what a slice
+  /// waits for has always farther to go, or as far and to a lower rank.
+  void mesh_scatter(const MeshTree& tree, const TreeView& view, const Range& range) {
+    for (int distance = request_.ranks - 1; distance >= 0; --distance) {
+      for (int target = 0; target < request_.ranks; ++target) {
+        if (view.distances[static_cast<std::size_t>(target)] != distance) continue;
+        const std::uint64_t block = static_cast<std::uint64_t>(target) * request_.count;
+        mesh_reduce(tree, view.toward[static_cast<std::size_t>(target)], {block + range.begin, range.count});
+      }
+    }
+  }
+
   static constexpr std::size_t kStepsMax = 31;  // ranks are an int
 
   Schedule& schedule_;
   const PlanRequest& request_;
 };
 
+bool works_in_blocks(Algorithm algorithm, const PlanRequest& request) {
+  return algorithm == Algorithm::kMesh && request.collective == Collective::kReduceScatter;
+}
+
+bool works_in_output(Algorithm algorithm, const PlanRequest& request) {
+  // Of a reduce's ranks only the root has an output that may be written to.
+  return request.collective != Collective::kReduce && !works_in_blocks(algorithm, request) &&
+         request.partial_bytes == request.element_bytes;
+}
+
 /// From `begin` on.
 void list_round(Schedule& schedule, std::uint64_t begin) {
   const PlanRequest& request = schedule.request;
   const std::uint64_t end = schedule.part.begin + schedule.part.count;
-  // One that is not held up by this rank's memory must be cut like the others' all the same.
-  const bool moves = request.collective == Collective::kBroadcast || request.collective == Collective::kAllGather;
-  const bool in_rounds = !moves && !schedule.works_in_output;
-  const std::uint64_t most = in_rounds ? kWorkBytes / request.partial_bytes : end - begin;
+  const std::uint64_t most = round_count_most(schedule.algorithm, request);
   schedule.round = {begin, std::min(most, end - begin)};
-  const bool scatters = request.collective == Collective::kReduceScatter;
+  const bool scatters = request.collective == Collective::kReduceScatter && !schedule.works_in_blocks;
   schedule.work_begin = begin + (scatters ? static_cast<std::uint64_t>(request.rank) * request.count : 0);
   Lister(schedule).list();
 }
@@ -279,11 +311,20 @@ bool has_schedule(Algorithm algorithm, Collective collective) {
       return collective == Collective::kAllReduce;
     case Algorithm::kMesh:
       return collective == Collective::kAllReduce || collective == Collective::kAllGather ||
-             collective == Collective::kBroadcast || collective == Collective::kReduce;
+             collective == Collective::kReduceScatter || collective == Collective::kBroadcast ||
+             collective == Collective::kReduce;
     case Algorithm::kRing:
       break;
   }
   return false;
+}
+
+std::uint64_t round_count_most(Algorithm algorithm, const PlanRequest& request) {
+  // One that is not held up by this rank's memory must be cut like the others' all the same.
+  const bool moves = request.collective == Collective::kBroadcast || request.collective == Collective::kAllGather;
+  if (moves || works_in_output(algorithm, request)) return std::max<std::uint64_t>(request.count, 1);
+  const std::uint64_t blocks = works_in_blocks(algorithm, request) ? static_cast<std::uint64_t>(request.ranks) : 1;
+  return std::max<std::uint64_t>(kWorkBytes / request.partial_bytes / blocks, 1);
 }
 
 std::uint64_t scheduled_slice_count(Algorithm algorithm, const PlanRequest& request) {
@@ -293,8 +334,11 @@ std::uint64_t scheduled_slice_count(Algorithm algorithm, const PlanRequest& requ
       part_of(request.count, static_cast<std::uint64_t>(request.channels), static_cast<std::uint64_t>(request.channel))
           .count;
   if (algorithm == Algorithm::kMesh && request.ranks > 1) {
-    const std::uint64_t share_bytes = part_of(part, request.mesh->trees.size(), 0).count * wire_bytes;
-    const std::uint64_t wanted = share_bytes / kMeshSlices / kMeshSliceFloorBytes * kMeshSliceFloorBytes;
+    // Each round begins with empty cables.
+    const std::uint64_t at_once = is_rooted(request) ? std::min(part, round_count_most(algorithm, request)) : part;
+    const std::uint64_t share_bytes = part_of(at_once, trees_of(request).size(), 0).count * wire_bytes;
+    const std::uint64_t slices = is_rooted(request) ? kRootedSlices : kMeshSlices;
+    const std::uint64_t wanted = share_bytes / slices / kMeshSliceFloorBytes * kMeshSliceFloorBytes;
     const std::uint64_t bytes = std::min(std::max(wanted, kMeshSliceFloorBytes), request.slice_bytes_max);
     return std::max<std::uint64_t>(bytes / wire_bytes, 1);
   }
@@ -311,9 +355,8 @@ Schedule make_schedule(Algorithm algorithm, const PlanRequest& request) {
   schedule.request = request;
   schedule.part =
       part_of(request.count, static_cast<std::uint64_t>(request.channels), static_cast<std::uint64_t>(request.channel));
-  // Of a reduce's ranks only the root has an output that may be written to.
-  schedule.works_in_output =
-      request.collective != Collective::kReduce && request.partial_bytes == request.element_bytes;
+  schedule.works_in_blocks = works_in_blocks(algorithm, request);
+  schedule.works_in_output = works_in_output(algorithm, request);
   schedule.slice_count = scheduled_slice_count(algorithm, request);
   if (request.ranks == 1 || (request.collective == Collective::kBroadcast && request.rank == request.root)) {
     schedule.copy = {schedule.part.begin, schedule.part.begin, schedule.part.count};
@@ -326,6 +369,16 @@ Schedule make_schedule(Algorithm algorithm, const PlanRequest& request) {
   if (request.collective == Collective::kReduceScatter) schedule.output_begin = own_block;
   list_round(schedule, schedule.part.begin);
   return schedule;
+}
+
+std::uint64_t work_count(const Schedule& schedule) {
+  return schedule.round.count * (schedule.works_in_blocks ? static_cast<std::uint64_t>(schedule.request.ranks) : 1);
+}
+
+std::uint64_t work_index(const Schedule& schedule, std::uint64_t index) {
+  if (!schedule.works_in_blocks) return index - schedule.work_begin;
+  const std::uint64_t block = index / schedule.request.count;
+  return block * schedule.round.count + index % schedule.request.count - schedule.round.begin;
 }
 
 bool next_round(Schedule& schedule) {

@@ -21,11 +21,12 @@
 // Direct all-gather and reduce-scatter of blocks of b bytes are its second and its first half: n(n-1) b bytes in all.
 // Broadcast and reduce of S bytes by tree: one binary tree, rank root + i below root + (i-1)/2; (n-1) S bytes in all.
 //
-//   mesh              mesh.h's t trees, each for 1/t of the elements: up to its top and down again, or to and from the
-//                     root; what each rank of a tree has for its neighbours there goes over a cable, never through a
-//                     relay. 2(n-1) S bytes in all; a cable that c trees cross carries S c/t each way.
+//   mesh              mesh.h's t trees, each for 1/t of the elements: up to its top and down again, or root_trees.h's
+//                     to or from the root; what each rank of a tree has for its neighbours there goes over a cable,
+//                     never through a relay. 2(n-1) S bytes in all; a cable that c trees cross carries S c/t each way.
 // Mesh all-gather of blocks of b bytes: over each tree 1/t of every block, away from its rank; n(n-1) b bytes in all.
-// There is no mesh reduce-scatter: a rank between others would have to keep partial results of all their blocks.
+// Mesh reduce-scatter is its mirror: over each tree 1/t of every block, towards its rank; n(n-1) b bytes in all. A rank
+// between others keeps partial results of all their blocks, a round's share of each.
 //
 // Reductions are formed in an order fixed by rank: in a tree each rank combines (first child's) with (its own), then
 // (second child's) with that, and on a mesh the others', by rank; in an exchange (what arrived) with (what it has);
@@ -60,11 +61,13 @@ struct Schedule {
   std::vector<Transfer> transfers;  // of one round; peers, ways, directions and places are every round's
   std::uint64_t slice_count = 1;    // elements of the largest slice
   bool works_in_output = false;     // else kWork is memory of its own, for one round's partial results
+  bool works_in_blocks = false;     // that memory is for a round's share of every rank's block, one behind another
   bool has_work = false;            // something lies there
   LocalCopy copy;
   Range part,
       round;  // the channel's share (of a block, where there are blocks), and what of it the transfers are about
-  // Ranges count from the begin of the larger buffer: where in them the buffers begin that hold less.
+  // Ranges count from the begin of the larger buffer: where in them the buffers begin that hold less. Where work is of
+  // blocks, work_index() says more than work_begin.
   std::uint64_t input_begin = 0, output_begin = 0, work_begin = 0;
 };
 
@@ -80,10 +83,16 @@ TreeNode rooted_tree(int root, int rank, int ranks);
 
 /// Whether there is one. Every other collective goes round the ring or in pairs.
 bool has_schedule(Algorithm algorithm, Collective collective);
+/// Elements of a round, of a block where there are blocks; all there are, where they need no memory of their own.
+std::uint64_t round_count_most(Algorithm algorithm, const PlanRequest& request);
 /// Elements of the largest slice.
 std::uint64_t scheduled_slice_count(Algorithm algorithm, const PlanRequest& request);
 /// The first round. A round is as much as fits into the memory for partial results, or everything.
 Schedule make_schedule(Algorithm algorithm, const PlanRequest& request);
+/// Elements of the work memory, where it is its own; no round has more than the first.
+std::uint64_t work_count(const Schedule& schedule);
+/// Where in it element `index` of the larger buffer lies in this round.
+std::uint64_t work_index(const Schedule& schedule, std::uint64_t index);
 /// Goes on to the next round; false where there is none. Allocates nothing.
 bool next_round(Schedule& schedule);
 

@@ -185,7 +185,7 @@ char* ScheduleLane::address_of(Place place, const Range& slice) const {
   if (place == Place::kOutput || schedule_.works_in_output) {
     return memory_.output + (slice.begin - schedule_.output_begin) * request.element_bytes;
   }
-  return memory_.work + (slice.begin - schedule_.work_begin) * request.partial_bytes;
+  return memory_.work + work_index(schedule_, slice.begin) * request.partial_bytes;
 }
 
 char* ScheduleLane::slot_of(const Stream& stream, std::uint64_t slice) const {

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "plugin/coll/mesh.h"
+#include "plugin/coll/root_trees.h"
 #include "tests/coll/mesh_graphs.h"
 
 using namespace meshbed::coll;
@@ -49,9 +50,10 @@ TEST_CASE("an algorithm that lacks a collective leaves it to the ring") {
     const Mesh mesh = make_mesh(2, cables_of(2, {{0, 1}}));
     PlanRequest cabled = all_reduce_of(2, 1024, collective);
     cabled.mesh = &mesh;
-    const bool gathers = collective == Collective::kAllGather;
+    const RootTrees from_root = root_trees(mesh, 0);
+    cabled.root_trees = &from_root;
     CHECK((choose_algorithm({.algorithm = Algorithm::kMesh}, cabled, {}) == Algorithm::kMesh) ==
-          (all || rooted || gathers));
+          (all || rooted || blocks));
   }
 }
 

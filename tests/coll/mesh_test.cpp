@@ -8,6 +8,7 @@
 
 #include "models/strength.h"
 #include "plugin/coll/cable_load.h"
+#include "plugin/coll/root_trees.h"
 #include "plugin/coll/schedule.h"
 #include "tests/coll/mesh_graphs.h"
 
@@ -106,6 +107,41 @@ TEST_CASE("random connected cablings: trees over cables only, at most a quarter 
   CHECK(worst <= 1.25);
 }
 
+TEST_CASE("the way between any two ranks goes over cables, and over no more of them than it must") {
+  std::vector<Mesh> meshes;
+  for (const MeshGraph& graph : named_graphs()) meshes.push_back(make_mesh(graph.ranks, graph.cables()));
+  for (const int ranks : {2, 9, 17, 33}) {
+    for (std::uint64_t seed = 1; seed <= 5; ++seed) {
+      meshes.push_back(make_mesh(ranks, random_cables(ranks, static_cast<int>(3 * seed), seed)));
+    }
+  }
+  for (const Mesh& mesh : meshes) {
+    const int n = mesh.ranks;
+    const auto at = [n](int from, int to) { return static_cast<std::size_t>(from * n + to); };
+    std::vector<int> hops(mesh.cable_mbps.size(), n);  // Floyd's and Warshall's
+    for (int from = 0; from < n; ++from) {
+      for (int to = 0; to < n; ++to) hops[at(from, to)] = from == to ? 0 : mesh.mbps(from, to) > 0 ? 1 : n;
+    }
+    for (int over = 0; over < n; ++over) {
+      for (int from = 0; from < n; ++from) {
+        for (int to = 0; to < n; ++to) {
+          hops[at(from, to)] = std::min(hops[at(from, to)], hops[at(from, over)] + hops[at(over, to)]);
+        }
+      }
+    }
+    REQUIRE(mesh.ways.size() == mesh.cable_mbps.size());
+    for (int from = 0; from < n; ++from) {
+      for (int to = 0; to < n; ++to) {
+        const std::vector<int>& way = mesh.ways[at(from, to)];
+        REQUIRE(static_cast<int>(way.size()) == hops[at(from, to)] + 1);
+        CHECK(way.front() == from);
+        CHECK(way.back() == to);
+        for (std::size_t hop = 1; hop < way.size(); ++hop) CHECK(mesh.mbps(way[hop - 1], way[hop]) > 0);
+      }
+    }
+  }
+}
+
 TEST_CASE("ranks that do not hang together have no trees") {
   CHECK(make_mesh(3, cables_of(3, {{0, 1}})).trees.empty());
   CHECK(make_mesh(1, {0}).trees.empty());
@@ -127,6 +163,8 @@ TEST_CASE("a cable's load is what all ranks' schedules send over it, relays incl
         if (!has_schedule(algorithm, collective)) continue;
         PlanRequest request = request_on(mesh, collective);
         request.root = graph.ranks / 2;
+        const RootTrees from_root = root_trees(mesh, request.root);
+        request.root_trees = &from_root;
         // Every algorithm's shares of this are whole numbers.
         request.count = 8 * 3 * 5 * 7;
         std::vector<std::uint64_t> sent(mesh.cable_mbps.size());

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "plugin/base/prng.h"
+#include "plugin/coll/root_trees.h"
 #include "tests/coll/contribution.h"
 #include "tests/coll/mesh_graphs.h"
 
@@ -39,7 +40,7 @@ struct RankModel {
   void begin_round() {
     reached.clear();
     for (const Transfer& transfer : schedule.transfers) reached.push_back(transfer.range.begin);
-    work.assign(schedule.round.count, Element{});
+    work.assign(work_count(schedule), Element{});
   }
   bool done(std::size_t index) const { return reached[index] == end_of(schedule.transfers[index].range); }
   bool may(std::size_t index, const Range& slice) const {
@@ -57,7 +58,7 @@ struct RankModel {
   Element& at(Place place, std::uint64_t index) {
     if (place == Place::kInput) return input.at(index - schedule.input_begin);
     if (place == Place::kOutput || schedule.works_in_output) return output.at(index - schedule.output_begin);
-    return work.at(index - schedule.work_begin);
+    return work.at(work_index(schedule, index));
   }
 
   bool move(std::size_t index, Wires& wires) {
@@ -121,6 +122,7 @@ struct Case {
   std::uint64_t slice_bytes = 5 * kElementBytes;
   int root = 0;
   const Mesh* mesh = nullptr;
+  const RootTrees* root_trees = nullptr;
 };
 
 /// All channels on all ranks.
@@ -146,6 +148,7 @@ std::vector<RankModel> run_case(const Case& what) {
       request.channels = what.channels;
       request.slice_bytes_max = what.slice_bytes;
       request.mesh = what.mesh;
+      request.root_trees = what.root_trees;
       model.schedule = make_schedule(what.algorithm, request);
       const LocalCopy& copy = model.schedule.copy;
       for (std::uint64_t i = 0; i < copy.count; ++i) {
@@ -205,7 +208,7 @@ std::uint64_t edges(const Case& what) { return static_cast<std::uint64_t>(what.r
 
 /// `check(case, ranks, bytes that all of them sent)`, on the named cablings and on random ones of 2..9 ranks.
 template <typename Check>
-void walk_meshes(Collective collective, bool reduces, Check check) {
+void walk_meshes(Collective collective, bool reduces, Check check, bool always_packed = true) {
   std::vector<Mesh> meshes;
   for (const MeshGraph& graph : named_graphs()) meshes.push_back(make_mesh(graph.ranks, graph.cables()));
   for (int ranks = 2; ranks <= 9; ++ranks) {
@@ -214,6 +217,8 @@ void walk_meshes(Collective collective, bool reduces, Check check) {
     }
   }
   const auto on = [&](const Mesh& mesh, std::uint64_t partial_bytes, std::uint64_t count, int channels) {
+    RootTrees from_root = root_trees(mesh, mesh.ranks / 2);
+    if (always_packed) from_root.packed_from_bytes = 0;
     const Case what{.algorithm = Algorithm::kMesh,
                     .collective = collective,
                     .ranks = mesh.ranks,
@@ -221,7 +226,8 @@ void walk_meshes(Collective collective, bool reduces, Check check) {
                     .channels = channels,
                     .partial_bytes = partial_bytes,
                     .root = mesh.ranks / 2,
-                    .mesh = &mesh};
+                    .mesh = &mesh,
+                    .root_trees = &from_root};
     INFO("ranks ", mesh.ranks, " count ", count, " channels ", channels, " partial ", partial_bytes);
     const std::vector<RankModel> models = run_case(what);
     std::uint64_t sent_bytes = 0;
@@ -244,19 +250,23 @@ void walk_meshes(Collective collective, bool reduces, Check check) {
 }
 
 /// Up the trees, each to its own top or all to the root: leaves send elements, branches partial results.
-std::uint64_t bytes_up_meshes(const Case& what) {
+std::uint64_t bytes_up_meshes(const Case& what, int root) {
   std::uint64_t bytes = 0;
   const auto channels = static_cast<std::uint64_t>(what.channels);
   for (std::uint64_t channel = 0; channel < channels; ++channel) {
     const std::uint64_t part = part_of(what.count, channels, channel).count;
-    for (std::size_t which = 0; which < what.mesh->trees.size(); ++which) {
-      const MeshTree& tree = what.mesh->trees[which];
-      const int top = what.collective == Collective::kAllReduce ? tree.top : what.root;
+    const bool is_reduce = what.collective == Collective::kReduce;
+    const RootTrees& from_root = *what.root_trees;
+    const bool packed = what.count * kElementBytes >= from_root.packed_from_bytes;
+    const std::vector<MeshTree>& trees = !is_reduce ? what.mesh->trees : packed ? from_root.packed : from_root.one;
+    for (std::size_t which = 0; which < trees.size(); ++which) {
+      const MeshTree& tree = trees[which];
+      const int top = what.collective == Collective::kAllReduce ? tree.top : root;
       int leaves = 0;
       for (int rank = 0; rank < what.ranks; ++rank) {
         leaves += rank != top && tree.branches[static_cast<std::size_t>(rank)].size() == 1 ? 1 : 0;
       }
-      bytes += part_of(part, what.mesh->trees.size(), which).count * bytes_up(what, leaves);
+      bytes += part_of(part, trees.size(), which).count * bytes_up(what, leaves);
     }
   }
   return bytes;
@@ -345,7 +355,7 @@ TEST_CASE("all_reduce on meshes: each element meets each rank exactly once, over
   walk_meshes(Collective::kAllReduce, true,
               [](const Case& what, const std::vector<RankModel>& ranks, std::uint64_t sent) {
                 for (const RankModel& model : ranks) CHECK(all_equal(model.output, everybody(what.ranks)));
-                CHECK(sent == bytes_up_meshes(what) + edges(what) * what.count * kElementBytes);
+                CHECK(sent == bytes_up_meshes(what, 0) + edges(what) * what.count * kElementBytes);
               });
 }
 
@@ -361,19 +371,38 @@ TEST_CASE("all_gather on meshes: each block reaches each rank, over cables, with
               });
 }
 
-TEST_CASE("broadcast and reduce on meshes: to each rank once, and from each rank once, over cables") {
-  walk_meshes(Collective::kBroadcast, false,
+TEST_CASE(
+    "reduce_scatter on meshes: each element meets each rank exactly once, over cables, with n(n-1) b bytes in all") {
+  walk_meshes(Collective::kReduceScatter, true,
               [](const Case& what, const std::vector<RankModel>& ranks, std::uint64_t sent) {
-                for (const RankModel& model : ranks) CHECK(all_equal(model.output, std::uint64_t{1} << what.root));
-                CHECK(sent == edges(what) * what.count * kElementBytes);
+                std::uint64_t up = 0;
+                for (int rank = 0; rank < what.ranks; ++rank) {
+                  CHECK(all_equal(ranks[static_cast<std::size_t>(rank)].output, everybody(what.ranks)));
+                  up += bytes_up_meshes(what, rank);
+                }
+                CHECK(sent == up);
+                if (what.partial_bytes == kElementBytes) {
+                  CHECK(sent == ranks.size() * edges(what) * what.count * kElementBytes);
+                }
               });
-  walk_meshes(Collective::kReduce, true, [](const Case& what, const std::vector<RankModel>& ranks, std::uint64_t sent) {
+}
+
+TEST_CASE("broadcast and reduce on meshes: to each rank once, and from each rank once, over cables") {
+  const auto spread = [](const Case& what, const std::vector<RankModel>& ranks, std::uint64_t sent) {
+    for (const RankModel& model : ranks) CHECK(all_equal(model.output, std::uint64_t{1} << what.root));
+    CHECK(sent == edges(what) * what.count * kElementBytes);
+  };
+  const auto collected = [](const Case& what, const std::vector<RankModel>& ranks, std::uint64_t sent) {
     for (int rank = 0; rank < what.ranks; ++rank) {
       const auto& output = ranks[static_cast<std::size_t>(rank)].output;
       CHECK(all_equal(output, rank == what.root ? everybody(what.ranks) : 0));
     }
-    CHECK(sent == bytes_up_meshes(what));
-  });
+    CHECK(sent == bytes_up_meshes(what, what.root));
+  };
+  for (const bool always_packed : {true, false}) {
+    walk_meshes(Collective::kBroadcast, false, spread, always_packed);
+    walk_meshes(Collective::kReduce, true, collected, always_packed);
+  }
 }
 
 TEST_CASE("partial results that outgrow their memory go in rounds, each of which ends on its own") {
@@ -387,6 +416,20 @@ TEST_CASE("partial results that outgrow their memory go in rounds, each of which
       CHECK(all_equal(model.output, everybody(what.ranks)));
       CHECK(model.schedule.round.begin == 32);
       CHECK(model.schedule.round.count == 13);
+    }
+  }
+}
+
+TEST_CASE("a mesh reduce_scatter's rounds hold a share of every rank's block") {
+  const Mesh mesh = make_mesh(4, cables_of(4, {{0, 1}, {1, 2}, {2, 3}}));
+  for (const std::uint64_t partial_bytes : {1U << 18U, 1U << 22U, 1U << 23U}) {
+    const Case what{Algorithm::kMesh, Collective::kReduceScatter, 4, 9, 1, partial_bytes, 1 << 24, 0, &mesh};
+    const std::vector<RankModel> ranks = run_case(what);
+    const std::uint64_t most = partial_bytes == 1U << 18U ? 4 : 1;  // at least an element of each
+    for (const RankModel& model : ranks) {
+      CHECK(all_equal(model.output, everybody(what.ranks)));
+      CHECK(model.schedule.round.begin == 8);
+      CHECK(make_schedule(what.algorithm, model.schedule.request).round.count == most);
     }
   }
 }

@@ -66,7 +66,7 @@ TEST_CASE("tuning: errors name line, field, text and what is wanted") {
   refused("allreduce,x,1,ring,ll,-1,-1,-1", "min_bytes is \"x\": it is not a number of bytes");
   refused("allreduce,2,1,ring,ll,-1,-1,-1", "max_bytes is \"1\": it is not a number of bytes from min_bytes on");
   refused("allreduce,0,1,auto,ll,-1,-1,-1", "algorithm is \"auto\": the engine has none of that name");
-  refused("reducescatter,0,1,mesh,ll,-1,-1,-1", "algorithm is \"mesh\": that collective does not go that way");
+  refused("reducescatter,0,1,tree,ll,-1,-1,-1", "algorithm is \"tree\": that collective does not go that way");
   refused("allreduce,0,1,ring,LL,-1,-1,-1", "protocol is \"LL\": it is none of simple, ll and ll128");
   refused("allreduce,0,1,ring,ll,4,-1,-1", "channels is \"4\": the engine takes only -1 there");
   refused("allreduce,0,1,ring,ll,-1,-1,0", "nRanks is \"0\": it is not a number of ranks, or -1");

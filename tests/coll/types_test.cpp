@@ -12,6 +12,7 @@
 #include "plugin/coll/half.h"
 #include "plugin/coll/mesh.h"
 #include "plugin/coll/plan.h"
+#include "plugin/coll/root_trees.h"
 #include "plugin/coll/schedule.h"
 #include "tests/coll/mesh_graphs.h"
 #include "tests/coll/rank_threads.h"
@@ -192,15 +193,31 @@ T all_reduced(const World& world, ReduceOp op, std::size_t count, std::size_t in
 template <typename T>
 T root_reduced(const World& world, ReduceOp op, int root, std::size_t count, std::size_t index) {
   if (std::string(world.algorithm) == "mesh" && world.ranks > 1) {
+    const RootTrees from_root = root_trees(world.mesh, root);
+    const auto& trees = count * sizeof(T) < from_root.packed_from_bytes ? from_root.one : from_root.packed;
     Range range{0, count};
     part_with(index, world.channels, &range);
-    const int which = part_with(index, static_cast<int>(world.mesh.trees.size()), &range);
-    const MeshTree& tree = world.mesh.trees[static_cast<std::size_t>(which)];
+    const MeshTree& tree = trees[static_cast<std::size_t>(part_with(index, static_cast<int>(trees.size()), &range))];
     return finished<T>(op, world.ranks, mesh_partial<T>(op, tree, root, root, index));
   }
   if (std::string(world.algorithm) != "tree") return reduced<T>(op, world.ranks, (root + 1) % world.ranks, index);
   const auto node_of = [&](int rank) { return rooted_tree(root, rank, world.ranks); };
   return finished<T>(op, world.ranks, tree_partial<T>(op, root, index, node_of));
+}
+
+/// Element `index` of what reduce_scatter leaves with `rank`.
+template <typename T>
+T scattered(const World& world, ReduceOp op, int rank, std::size_t count, std::size_t index) {
+  const std::size_t in_input = static_cast<std::size_t>(rank) * count + index;
+  if (std::string(world.algorithm) == "mesh" && world.ranks > 1) {
+    Range range{0, count};
+    part_with(index, world.channels, &range);
+    const int which = part_with(index, static_cast<int>(world.mesh.trees.size()), &range);
+    const MeshTree& tree = world.mesh.trees[static_cast<std::size_t>(which)];
+    return finished<T>(op, world.ranks, mesh_partial<T>(op, tree, rank, rank, in_input));
+  }
+  const int first = std::string(world.algorithm) == "direct" ? rank : (rank + 1) % world.ranks;
+  return reduced<T>(op, world.ranks, first, in_input);
 }
 
 template <typename T>
@@ -247,10 +264,7 @@ struct Calls {
     result = meshcoll_all_reduce(comm, same.data(), same.data(), count, dtype, meshcoll_op_of);
     expect(result, wrong_of(same.data(), count, all), "all_reduce in place");
 
-    const auto own = [&](std::size_t i) {
-      const int first = std::string(world.algorithm) == "direct" ? rank : (rank + 1) % world.ranks;
-      return reduced<T>(op, world.ranks, first, mine() + i);
-    };
+    const auto own = [&](std::size_t i) { return scattered<T>(world, op, rank, count, i); };
     std::vector<T> share(count), in_place = blocks;
     result = meshcoll_reduce_scatter(comm, blocks.data(), share.data(), count, dtype, meshcoll_op_of);
     expect(result, wrong_of(share.data(), count, own), "reduce_scatter");
