@@ -17,6 +17,7 @@
 #include <utility>
 
 #include "cli/bench_cost.h"
+#include "cli/bench_local.h"
 #include "cli/bench_perftest.h"
 #include "cli/bench_planner.h"
 #include "cli/bench_reduce.h"
@@ -216,6 +217,7 @@ nlohmann::json bench_provenance() {
           {"kernel", fmt::format("{} {}", system.sysname, system.release)},
           {"compiler", __VERSION__},
           {"plugin_sha256", sha256_of_file(files.net_plugin)},
+          {"local_plugin_sha256", sha256_of_file(files.local_plugin)},
           {"engine_sha256", sha256_of_file(files.engine)}};
 }
 
@@ -229,10 +231,13 @@ int bench_command(const Arguments& arguments, std::ostream& out, std::ostream& e
   if (!arguments.empty() && arguments.front() == "reduce") {
     return bench_reduce_command({arguments.begin() + 1, arguments.end()}, out);
   }
+  if (!arguments.empty() && arguments.front() == "local") {
+    return bench_local_command({arguments.begin() + 1, arguments.end()}, out);
+  }
   if (!arguments.empty() && arguments.front() == "planner") {
     return bench_planner_command({arguments.begin() + 1, arguments.end()}, out);
   }
-  Syntax syntax("bench [options], or bench perftest SCENARIO [options], or bench cost|planner|reduce [options]");
+  Syntax syntax("bench [options], or bench perftest SCENARIO [options], or bench cost|local|planner|reduce [options]");
   std::string fabric = "chunk";
   std::string message_text = "4096";
   std::string repetitions_text = "3";

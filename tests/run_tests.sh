@@ -138,7 +138,7 @@ build_sanitized() {
   renice -n 19 "$BASHPID" >/dev/null
   # The rooms that read bytes from elsewhere: scenario files, recordings, handles, handshakes.
   build "$1" cli_tests net_tests base_tests models_tests trace_tests
-  build "$2" coll_tests threads_tests
+  build "$2" coll_tests local_tests threads_tests
 }
 
 run_whole_test() {
@@ -161,7 +161,7 @@ run_whole_test() {
   ASAN_OPTIONS=detect_leaks=0 run_suites "$asan" "asan/" '^(cli|base|models|net|trace)$'
 
   # The engine's own threads, and the plugin's, as they run outside the simulator.
-  run_suites "$tsan" "tsan/" '^(coll|threads)$'
+  run_suites "$tsan" "tsan/" '^(coll|local|threads)$'
 
   check "format" format_is_clean
   check "clang-tidy" tidy_is_clean

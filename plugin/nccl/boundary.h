@@ -13,8 +13,9 @@ namespace meshbed::nccl {
 /// Every ErrorCode has one ncclResult_t.
 NcclResult to_nccl(ErrorCode code);
 
-/// Sends the log to NCCL's logger, which filters by NCCL_DEBUG and NCCL_DEBUG_SUBSYS; nullptr: standard error.
-void send_log_to(LogFunction logger);
+/// Sends the log to NCCL's logger, which filters by NCCL_DEBUG and NCCL_DEBUG_SUBSYS; nullptr: standard error. `who`
+/// begins each line; a literal.
+void send_log_to(LogFunction logger, const char* who = "NET/Mesh");
 
 /// Runs `body`, which returns a Result<void>. Errors were logged where they were found. Inlined into every entry point:
 /// what `body` captures stays in registers.

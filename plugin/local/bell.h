@@ -1,0 +1,36 @@
+#pragma once
+// Bell: what wakes the thread that polls for a communicator, in memory that its peers map as well.
+//
+// Ranks may outnumber processors, so that whoever has nothing to do must not spin. A peer that has done something for
+// us counts on our bell, which costs no system call while nobody sleeps. Whoever sleeps wakes after a millisecond by
+// himself: a peer that dies rings no more.
+
+#include <cstdint>
+#include <memory>
+
+#include "plugin/base/result.h"
+#include "plugin/local/shared_memory.h"
+
+namespace meshbed::local {
+
+class Bell {
+ public:
+  static Result<Bell> create();
+  /// A peer's.
+  static Result<Bell> map(Descriptor descriptor);
+
+  int descriptor() const { return memory_.descriptor.number(); }
+  void ring() const;
+  std::uint32_t times_rung() const;
+  /// Returns when it was rung more often than `seen`, or after a millisecond.
+  void wait(std::uint32_t seen) const;
+
+ private:
+  struct Page;
+  explicit Bell(SharedMemory memory) : memory_(std::move(memory)) {}
+  Page& page() const;
+
+  SharedMemory memory_;
+};
+
+}  // namespace meshbed::local

@@ -1,0 +1,90 @@
+#pragma once
+// Link: one direction between two processes of a host. Messages match in order; nothing is copied but once.
+//
+// The sender writes where a message lies into a ring in shared memory, and the receiver reads it from there, out of the
+// sender's memory and into its own (process_vm_readv(2)), when it tests the receive: the copy is made by who needs the
+// bytes next, into the caches of its processor. Then it counts the message as taken, and the sender's request is done.
+//
+//   Ring, on its own pages:   posted  slot[posted % 32] is written before   sender only
+//                             taken   its outcome is written before         receiver only
+//                             closed  by each end, in order
+//
+// No thread of our own: what a call does not do stays undone. A peer that is gone is noticed by its socket's end.
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "plugin/base/result.h"
+#include "plugin/local/patience.h"
+#include "plugin/local/unix_socket.h"
+#include "plugin/nccl/net_abi.h"
+
+namespace meshbed::local {
+
+/// Most bytes of one message: what test() can say of it in an int.
+inline constexpr std::size_t kMessageBytesMax = std::size_t{1} << 30U;
+
+struct Ring;
+/// For whoever makes a link: the sender.
+Result<SharedMemory> create_ring();
+Result<SharedMemory> map_ring(Descriptor descriptor);
+
+/// One end's view of its peer.
+struct Peer {
+  UnixSocket socket;  // for its end alone
+  int process = 0;
+  Bell bell;
+};
+
+class Link;
+
+struct Request {
+  Link* link = nullptr;
+  std::uint64_t number = 0;  // of the link's, from 0
+  char* data = nullptr;
+  std::size_t size_bytes = 0;
+  int tag = 0;
+  bool under_way = false;
+};
+
+class Link {
+ public:
+  enum class Side : std::uint8_t { kSends, kReceives };
+  Link(Side side, SharedMemory ring, Peer peer, std::shared_ptr<Patience> patience);
+  /// With requests under way or not; the peer's next test of one fails.
+  ~Link();
+  Link(const Link&) = delete;
+  Link& operator=(const Link&) = delete;
+
+  Side side() const { return side_; }
+  /// nullptr: 32 are under way.
+  Result<Request*> post(void* data, std::size_t size_bytes, int tag);
+  /// The message's bytes where it is done, and the request used up. nullopt: not yet; after some such answers it takes
+  /// up to a millisecond. kRemote: the peer has closed, or its process is gone.
+  Result<std::optional<std::size_t>> test(Request& request);
+
+ private:
+  Request& request_of(std::uint64_t number) { return requests_[number % requests_.size()]; }
+  bool settled(const Request& request) const;
+  /// Reads the next message out of the peer's memory.
+  void take();
+  int read(const Request& request, std::uint64_t address, std::size_t size_bytes) const;
+  Error failure(const Request& request) const;
+  Error peer_is_gone() const;
+  std::string who() const;
+
+  const Side side_;
+  const SharedMemory memory_;
+  Ring& ring_;
+  const Peer peer_;
+  const std::shared_ptr<Patience> patience_;
+  std::array<Request, nccl::kMaxRequests> requests_;
+  std::uint64_t posted_ = 0;
+  std::uint32_t vain_ = 0;
+};
+
+}  // namespace meshbed::local

@@ -1,0 +1,69 @@
+#pragma once
+// Meetings: how two processes of a host come to a link. Service thread only; nothing here waits.
+//
+//   receiver  listens at an abstract Unix address; the handle has it, the host's boot id and a number nobody can guess
+//   sender    connects, sends that number, its ring, its bell, and where the number lies in its memory
+//   receiver  reads it there, as it will read every message, and sends its bell, or why the kernel does not let it
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "plugin/base/result.h"
+#include "plugin/local/link.h"
+
+namespace meshbed::local {
+
+/// What the receiver's listen() writes and the sender's connect() reads: 128 bytes, the rest zeros.
+struct Handle {
+  std::uint64_t magic = 0;
+  std::uint64_t secret = 0;
+  std::uint64_t attempt = 0;  // the connecting side's own: which of its attempts this is; 0: none yet
+  char boot_id[40] = {};
+  char address[24] = {};
+  std::uint64_t address_bytes = 0;
+};
+static_assert(sizeof(Handle) <= nccl::kHandleBytes);
+
+class Listener {
+ public:
+  static Result<std::unique_ptr<Listener>> open(std::shared_ptr<Patience> patience, Handle* handle);
+  /// nullptr: nobody yet.
+  Result<std::unique_ptr<Link>> accept();
+
+ private:
+  Listener(UnixSocket socket, std::uint64_t secret, std::shared_ptr<Patience> patience)
+      : socket_(std::move(socket)), secret_(secret), patience_(std::move(patience)) {}
+  Result<std::unique_ptr<Link>> answer(UnixSocket guest, Letter letter, std::span<const char> text);
+
+  UnixSocket socket_;
+  std::uint64_t secret_;
+  std::shared_ptr<Patience> patience_;
+  std::vector<UnixSocket> guests_;  // who have not said yet who they are, the oldest first
+};
+
+/// One communicator's attempts to connect.
+class Connecting {
+ public:
+  explicit Connecting(std::shared_ptr<Patience> patience) : patience_(std::move(patience)) {}
+  /// Begins or goes on with the attempt that `handle` is about. nullptr: not yet.
+  Result<std::unique_ptr<Link>> go_on(Handle& handle);
+  const std::shared_ptr<Patience>& patience() const { return patience_; }
+
+ private:
+  struct Attempt {
+    UnixSocket socket;
+    SharedMemory ring;
+    std::uint64_t secret;  // the receiver reads it here
+  };
+  Result<void> begin(Handle& handle);
+
+  std::shared_ptr<Patience> patience_;
+  std::mutex mutex_;
+  std::map<std::uint64_t, std::unique_ptr<Attempt>> attempts_;
+  std::uint64_t last_attempt_ = 0;
+};
+
+}  // namespace meshbed::local

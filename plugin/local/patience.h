@@ -1,0 +1,42 @@
+#pragma once
+// Patience: when the thread that polls a communicator's requests lies down. Any thread may poll; one does.
+//
+// A request's test() in vain says nothing about the others. Only after as many tests in vain as requests are under way,
+// with no ring of the bell since before the first of them, has nobody anything to do: then the bell is waited for.
+
+#include <atomic>
+#include <cstdint>
+#include <utility>
+
+#include "plugin/local/bell.h"
+
+namespace meshbed::local {
+
+class Patience {
+ public:
+  explicit Patience(Bell bell) : bell_(std::move(bell)) {}
+
+  const Bell& bell() const { return bell_; }
+  void request_begins() { ++under_way_; }
+  void request_ends() {
+    --under_way_;
+    vain_ = 0;
+  }
+  void test_was_in_vain() {
+    const std::uint32_t rung = bell_.times_rung();
+    if (seen_.exchange(rung) != rung) {
+      vain_ = 0;
+      return;
+    }
+    if (++vain_ <= under_way_) return;
+    vain_ = 0;
+    bell_.wait(rung);
+  }
+
+ private:
+  Bell bell_;
+  std::atomic<int> under_way_{0}, vain_{0};
+  std::atomic<std::uint32_t> seen_{0};
+};
+
+}  // namespace meshbed::local
