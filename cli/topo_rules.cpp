@@ -30,6 +30,8 @@ net::Nic to_net(const models::Nic& nic) {
   result.device_name = nic.device;
   result.netdev = nic.netdev;
   result.link_up = true;
+  result.rate_known = true;
+  result.rate_mbps = static_cast<std::uint32_t>(nic.rate_bps / 1'000'000);
   for (const models::IpPrefix& address : nic.addresses) result.addresses.push_back(to_net(address));
   for (const models::GidEntry& gid : nic.gids) {
     const bool roce_v2 = gid.type == models::GidType::kRoceV2;
@@ -39,13 +41,13 @@ net::Nic to_net(const models::Nic& nic) {
   return result;
 }
 
-/// A number as the plugin on this node reads it.
-std::int64_t setting(const models::Node& node, net::Variable variable) {
+/// As the plugin on this node reads it.
+net::Setting setting(const models::Node& node, net::Variable variable) {
   const net::VariableInfo& info = *std::find_if(net::kVariables.begin(), net::kVariables.end(),
                                                 [&](const auto& each) { return each.id == variable; });
   const auto given = std::find_if(node.environment.begin(), node.environment.end(),
                                   [&](const auto& entry) { return entry.first == info.name; });
-  return net::evaluate(info, given != node.environment.end() ? given->second.c_str() : nullptr).number;
+  return net::evaluate(info, given != node.environment.end() ? given->second.c_str() : nullptr);
 }
 
 std::uint64_t identity_of(int node) { return static_cast<std::uint64_t>(node) + 1; }
@@ -55,7 +57,7 @@ std::uint64_t identity_of(int node) { return static_cast<std::uint64_t>(node) + 
 /// One node as the plugin knows it: its NICs, and what it tells others of them.
 struct MeshRules::State {
   struct Node {
-    std::vector<int> live;  // positions in models::Node::nics
+    std::vector<int> live;  // positions in models::Node::nics of those that the plugin uses
     std::vector<net::Nic> nics;
     std::vector<net::PeerAddress> addresses;
     bool relays = true;
@@ -70,17 +72,24 @@ MeshRules::MeshRules(const models::Cluster& cluster, const models::Topology& top
     : state_(new State{.topology = topology, .nodes = {}, .atlas = {}}) {
   for (std::size_t index = 0; index < cluster.nodes.size(); ++index) {
     State::Node node;
-    node.live = models::live_nics(cluster, topology, static_cast<int>(index));
-    for (const int nic : node.live) {
+    const models::Node& modelled = cluster.nodes[index];
+    const std::vector<int> live = models::live_nics(cluster, topology, static_cast<int>(index));
+    std::vector<net::Nic> all;
+    for (const int nic : live) all.push_back(to_net(modelled.nics[static_cast<std::size_t>(nic)]));
+    const bool takes_all = net::takes_management(setting(modelled, net::Variable::kUseManagement).number != 0,
+                                                 setting(modelled, net::Variable::kIbHca).text);
+    for (std::size_t at = 0; at < live.size(); ++at) {
+      if (!takes_all && net::lane_of(all[at], all) == net::Lane::kManagement) continue;
       const auto position = static_cast<std::uint8_t>(node.nics.size());
-      node.nics.push_back(to_net(cluster.nodes[index].nics[static_cast<std::size_t>(nic)]));
-      for (const net::IpPrefix& address : node.nics.back().addresses) node.addresses.push_back({address, position});
+      node.live.push_back(live[at]);
+      node.nics.push_back(all[at]);
+      for (const net::IpPrefix& address : all[at].addresses) node.addresses.push_back({address, position});
     }
-    node.relays = setting(cluster.nodes[index], net::Variable::kEnableRelay) != 0;
-    const std::int64_t hops = setting(cluster.nodes[index], net::Variable::kMaxRelayHops);
-    node.hop_limit = static_cast<int>(hops > 0 ? hops : setting(cluster.nodes[index], net::Variable::kMaxHops));
+    node.relays = setting(modelled, net::Variable::kEnableRelay).number != 0;
+    const std::int64_t hops = setting(modelled, net::Variable::kMaxRelayHops).number;
+    node.hop_limit = static_cast<int>(hops > 0 ? hops : setting(modelled, net::Variable::kMaxHops).number);
     if (node.relays && (job_nodes == 0 || static_cast<int>(index) < job_nodes)) {
-      state_->atlas.add(identity_of(static_cast<int>(index)), {.process = 1, .port = 1}, node.addresses);
+      state_->atlas.add(identity_of(static_cast<int>(index)), {.process = 1, .port = 1, .addresses = node.addresses});
     }
     state_->nodes.push_back(std::move(node));
   }

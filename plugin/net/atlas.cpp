@@ -19,29 +19,47 @@ std::vector<PeerAddress> own_addresses(const std::vector<Nic>& nics) {
 
 constexpr int kFar = 1 << 20;
 
+/// The processes of a node that use the same NICs: any of them may relay where one of them may.
 struct Relay {
   const AtlasNode* node = nullptr;
-  int distance = kFar;  // cables to the target
+  std::vector<const RelayDoor*> doors{};  // at least one
+  int distance = kFar;                    // cables to the target
   // Once weighed, the best way on from it:
   std::uint64_t in_flight_bytes = 0;     // over the one of its cables that has most
   const Relay* next = nullptr;           // nullptr: the target
   const PeerAddress* address = nullptr;  // of the next one
   std::size_t ways = 1;                  // that there are on from it
+
+  const std::vector<PeerAddress>& addresses() const { return doors.front()->addresses; }
 };
+
+void add_relays(const AtlasNode& node, std::vector<Relay>& relays) {
+  const std::size_t first = relays.size();
+  for (const RelayDoor& door : node.doors) {
+    const auto known = std::find_if(relays.begin() + static_cast<std::ptrdiff_t>(first), relays.end(),
+                                    [&](const Relay& relay) { return relay.addresses() == door.addresses; });
+    if (known != relays.end()) {
+      known->doors.push_back(&door);
+    } else {
+      relays.push_back({.node = &node, .doors = {&door}});
+    }
+  }
+}
 
 /// Everybody who may relay, with the distance to the target where that is below the limit.
 std::vector<Relay> relays_of(const std::vector<AtlasNode>& nodes, const ChainRequest& request) {
   std::vector<Relay> relays;
   for (const AtlasNode& node : nodes) {
-    if (node.node == request.node || node.node == request.target) continue;
-    const bool last = shared_address(node.addresses, request.target_addresses) != nullptr;
-    relays.push_back({.node = &node, .distance = last ? 1 : kFar});
+    if (node.node != request.node && node.node != request.target) add_relays(node, relays);
+  }
+  for (Relay& relay : relays) {
+    if (shared_address(relay.addresses(), request.target_addresses) != nullptr) relay.distance = 1;
   }
   for (int reached = 1; reached + 1 < request.hop_limit; ++reached) {
     for (Relay& relay : relays) {
       const bool next =
           relay.distance == kFar && std::any_of(relays.begin(), relays.end(), [&](const Relay& via) {
-            return via.distance == reached && shared_address(relay.node->addresses, via.node->addresses) != nullptr;
+            return via.distance == reached && shared_address(relay.addresses(), via.addresses()) != nullptr;
           });
       if (next) relay.distance = reached + 1;
     }
@@ -56,23 +74,25 @@ struct Step {
   std::uint64_t in_flight_bytes = 0;  // from here to the target that way, over the cable that has most
 };
 
-/// What orders nodes the same way wherever the question is asked: identities differ between two runs, addresses do not.
-IpAddress name_of(const std::vector<PeerAddress>& addresses) {
-  const auto lowest = std::min_element(addresses.begin(), addresses.end(), [](const auto& one, const auto& other) {
-    return one.prefix.address.bytes < other.prefix.address.bytes;
-  });
-  return lowest != addresses.end() ? lowest->prefix.address : IpAddress{};
+/// What orders relays the same way wherever the question is asked: identities differ between two runs, addresses do
+/// not.
+auto name_of(const std::vector<PeerAddress>& addresses) {
+  std::vector<decltype(IpAddress::bytes)> name;
+  name.reserve(addresses.size());
+  for (const PeerAddress& address : addresses) name.push_back(address.prefix.address.bytes);
+  std::sort(name.begin(), name.end());
+  return name;
 }
 
 std::vector<Step> steps_from(const std::vector<PeerAddress>& here, const std::vector<Relay>& relays, int distance) {
   std::vector<Step> steps;
   for (const Relay& relay : relays) {
     if (relay.distance != distance) continue;
-    const PeerAddress* address = shared_address(here, relay.node->addresses);
+    const PeerAddress* address = shared_address(here, relay.addresses());
     if (address != nullptr) steps.push_back({.relay = &relay, .address = address});
   }
-  std::sort(steps.begin(), steps.end(), [](const Step& one, const Step& other) {
-    return name_of(one.relay->node->addresses).bytes < name_of(other.relay->node->addresses).bytes;
+  std::stable_sort(steps.begin(), steps.end(), [](const Step& one, const Step& other) {
+    return name_of(one.relay->addresses()) < name_of(other.relay->addresses());
   });
   return steps;
 }
@@ -80,14 +100,14 @@ std::vector<Step> steps_from(const std::vector<PeerAddress>& here, const std::ve
 /// Which of several equal steps is taken, as a number to be divided by their count. The two ends of a pair go different
 /// ways, so that on a ring of four each cable carries as many of the diagonals as every other one.
 std::size_t turn_of(const ChainRequest& request, const std::vector<PeerAddress>& own) {
-  const bool upper = name_of(request.target_addresses).bytes < name_of(own).bytes;
+  const bool upper = name_of(request.target_addresses) < name_of(own);
   return static_cast<std::size_t>(std::max(request.dev, 0)) + (upper ? 1 : 0);
 }
 
 /// Us, as if we had answered ourselves, and the other processes of our node, which have.
 AtlasNode own_node(const std::vector<AtlasNode>& nodes, const ChainRequest& request) {
-  AtlasNode own{.node = request.node, .addresses = own_addresses(*request.nics), .doors = {{}}};
-  for (const PeerAddress& address : own.addresses) {
+  AtlasNode own{.node = request.node, .doors = {{.addresses = own_addresses(*request.nics)}}};
+  for (const PeerAddress& address : own.doors[0].addresses) {
     if (address.nic >= request.in_flight_bytes.size()) continue;
     own.doors[0].traffic.push_back({address.prefix.address, request.in_flight_bytes[address.nic]});
   }
@@ -112,9 +132,10 @@ std::uint64_t own_bytes_between(std::uint64_t from, const PeerAddress& to, const
   return 0;
 }
 
-/// What is in flight over the cable that leads from a node to this address.
-std::uint64_t load_between(const AtlasNode& from, const PeerAddress& to, const ChainRequest& request) {
-  const PeerAddress* port = shared_address({to}, from.addresses);
+/// What all processes of a node have in flight over the cable that leads to this address from one of its ports.
+std::uint64_t load_between(const AtlasNode& from, const std::vector<PeerAddress>& ports, const PeerAddress& to,
+                           const ChainRequest& request) {
+  const PeerAddress* port = shared_address({to}, ports);
   std::uint64_t bytes = 0;
   for (const RelayDoor& door : from.doors) {
     for (const PortTraffic& traffic : door.traffic) {
@@ -133,9 +154,10 @@ const Step& best_of(const std::vector<Step>& steps, std::size_t turn, const Chai
   return next.in_flight_bytes - lightest->in_flight_bytes > request.threshold_bytes ? *lightest : next;
 }
 
-void weigh_steps(const AtlasNode& from, std::vector<Step>& steps, const ChainRequest& request) {
+void weigh_steps(const AtlasNode& from, const std::vector<PeerAddress>& ports, std::vector<Step>& steps,
+                 const ChainRequest& request) {
   for (Step& step : steps) {
-    step.in_flight_bytes = std::max(load_between(from, *step.address, request), step.relay->in_flight_bytes);
+    step.in_flight_bytes = std::max(load_between(from, ports, *step.address, request), step.relay->in_flight_bytes);
   }
 }
 
@@ -145,12 +167,12 @@ void weigh(std::vector<Relay>& relays, int distance, std::size_t turn, const Cha
     for (Relay& relay : relays) {
       if (relay.distance != reached) continue;
       if (reached == 1) {
-        const PeerAddress* target = shared_address(relay.node->addresses, request.target_addresses);
-        relay.in_flight_bytes = load_between(*relay.node, *target, request);
+        const PeerAddress* target = shared_address(relay.addresses(), request.target_addresses);
+        relay.in_flight_bytes = load_between(*relay.node, relay.addresses(), *target, request);
         continue;
       }
-      std::vector<Step> steps = steps_from(relay.node->addresses, relays, reached - 1);
-      weigh_steps(*relay.node, steps, request);
+      std::vector<Step> steps = steps_from(relay.addresses(), relays, reached - 1);
+      weigh_steps(*relay.node, relay.addresses(), steps, request);
       const Step& best = best_of(steps, turn, request);  // never empty: that is what the distance says
       relay.ways = steps.size();
       relay.next = best.relay;
@@ -171,13 +193,17 @@ const PeerAddress* shared_address(const std::vector<PeerAddress>& from, const st
   return nullptr;
 }
 
-void Atlas::add(std::uint64_t node, RelayDoor door, std::vector<PeerAddress> addresses) {
+bool AtlasNode::is_on_cable_of(const PeerAddress& port) const {
+  return std::any_of(doors.begin(), doors.end(),
+                     [&](const RelayDoor& door) { return shared_address({port}, door.addresses) != nullptr; });
+}
+
+void Atlas::add(std::uint64_t node, RelayDoor door) {
   auto found = std::lower_bound(nodes_.begin(), nodes_.end(), node,
                                 [](const AtlasNode& known, std::uint64_t wanted) { return known.node < wanted; });
   if (found == nodes_.end() || found->node != node) {
-    found = nodes_.insert(found, AtlasNode{.node = node, .addresses = {}, .doors = {}});
+    found = nodes_.insert(found, AtlasNode{.node = node, .doors = {}});
   }
-  found->addresses = std::move(addresses);
   const auto place =
       std::lower_bound(found->doors.begin(), found->doors.end(), door.process,
                        [](const RelayDoor& known, std::uint32_t process) { return known.process < process; });
@@ -189,13 +215,17 @@ void Atlas::add(std::uint64_t node, RelayDoor door, std::vector<PeerAddress> add
 }
 
 const RelayDoor* Atlas::door(const ProcessKey& key) const {
-  for (const AtlasNode& node : nodes_) {
-    if (node.node != key.node) continue;
-    for (const RelayDoor& door : node.doors) {
-      if (key.process ? door.process == *key.process : door.port == key.circuit_port) return &door;
-    }
-  }
-  return nullptr;
+  const AtlasNode* node = this->node(key.node);
+  if (node == nullptr) return nullptr;
+  const auto found = std::find_if(node->doors.begin(), node->doors.end(), [&](const RelayDoor& door) {
+    return key.process ? door.process == *key.process : door.port == key.circuit_port;
+  });
+  return found != node->doors.end() ? &*found : nullptr;
+}
+
+const AtlasNode* Atlas::node(std::uint64_t node) const {
+  const auto found = std::find_if(nodes_.begin(), nodes_.end(), [&](const AtlasNode& one) { return one.node == node; });
+  return found != nodes_.end() ? &*found : nullptr;
 }
 
 void Atlas::forget_before(std::int64_t heard_ns) {
@@ -228,31 +258,31 @@ std::optional<Chain> Atlas::other_chain(const ChainRequest& request) const {
 std::optional<Chain> Atlas::find(const ChainRequest& request) const {
   std::vector<Relay> relays = relays_of(nodes_, request);
   const AtlasNode own = own_node(nodes_, request);
+  const std::vector<PeerAddress>& ports = own.doors.front().addresses;
   int distance = kFar;
   for (const Relay& relay : relays) {
-    const bool is_neighbour = shared_address(own.addresses, relay.node->addresses) != nullptr;
+    const bool is_neighbour = shared_address(ports, relay.addresses()) != nullptr;
     if (relay.distance < distance && is_neighbour) distance = relay.distance;
   }
   if (distance + 1 > request.hop_limit) return std::nullopt;
 
-  const std::size_t turn = turn_of(request, own.addresses);
+  const std::size_t turn = turn_of(request, ports);
   weigh(relays, distance + 1, turn, request);
-  std::vector<Step> steps = steps_from(own.addresses, relays, distance);
+  std::vector<Step> steps = steps_from(ports, relays, distance);
   if (request.taken != nullptr) {
     const std::uint64_t first = request.taken->front().node;
     std::erase_if(steps, [&](const Step& step) { return step.relay->node->node == first; });
     if (steps.empty()) return std::nullopt;
   }
-  weigh_steps(own, steps, request);
+  weigh_steps(own, ports, steps, request);
   const Step& best = best_of(steps, turn, request);
   Chain chain{.hops = {}, .in_flight_bytes = best.in_flight_bytes};
   // Which of a relay's processes, where it has several: in turn, after the ways have had theirs.
   std::size_t ways = steps.size();
   const PeerAddress* address = best.address;
   for (const Relay* relay = best.relay; relay != nullptr; address = relay->address, relay = relay->next) {
-    const AtlasNode& node = *relay->node;
-    const RelayDoor& door = node.doors[turn / ways % node.doors.size()];
-    chain.hops.push_back({.node = node.node, .address = address->prefix, .port = door.port});
+    const RelayDoor& door = *relay->doors[turn / ways % relay->doors.size()];
+    chain.hops.push_back({.node = relay->node->node, .address = address->prefix, .port = door.port});
     if (relay->next != nullptr) ways = relay->ways;
   }
   return chain;
@@ -261,17 +291,17 @@ std::optional<Chain> Atlas::find(const ChainRequest& request) const {
 std::optional<std::uint64_t> Atlas::load_of_taken(const ChainRequest& request) const {
   const AtlasNode own = own_node(nodes_, request);
   const AtlasNode* from = &own;
+  const RelayDoor* door = &own.doors.front();
   std::uint64_t most = 0;
   for (const Hop& hop : *request.taken) {
-    const auto relay =
-        std::find_if(nodes_.begin(), nodes_.end(), [&](const AtlasNode& known) { return known.node == hop.node; });
-    if (relay == nodes_.end()) return std::nullopt;
-    most = std::max(most, load_between(*from, {.prefix = hop.address, .nic = 0}, request));
-    from = &*relay;
+    most = std::max(most, load_between(*from, door->addresses, {.prefix = hop.address, .nic = 0}, request));
+    from = node(hop.node);
+    door = this->door({.node = hop.node, .circuit_port = hop.port});
+    if (from == nullptr || door == nullptr) return std::nullopt;
   }
-  const PeerAddress* target = shared_address(from->addresses, request.target_addresses);
+  const PeerAddress* target = shared_address(door->addresses, request.target_addresses);
   if (target == nullptr) return std::nullopt;
-  return std::max(most, load_between(*from, *target, request));
+  return std::max(most, load_between(*from, door->addresses, *target, request));
 }
 
 }  // namespace meshbed::net

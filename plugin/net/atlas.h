@@ -26,15 +26,17 @@ struct RelayDoor {
   std::uint16_t port = 0;
   std::vector<PortTraffic> traffic{};  // the process's, when it answered
   std::int64_t heard_ns = 0;           // that was then, on whatever clock
-  /// Its own: other processes of the node may use other NICs.
+  /// Its own: other processes of the node may use other NICs, and then relay between other cables.
   std::vector<PeerAddress> addresses{};
   bool operator==(const RelayDoor&) const = default;
 };
 
 struct AtlasNode {
   std::uint64_t node = 0;
-  std::vector<PeerAddress> addresses;
   std::vector<RelayDoor> doors;  // in the order of their processes
+
+  /// Whether one of its processes may be reached from this port.
+  bool is_on_cable_of(const PeerAddress& port) const;
 };
 
 /// One process of a node: by its number, or, where that is not known, by the port where circuits through it begin.
@@ -81,13 +83,14 @@ struct Chain {
 class Atlas {
  public:
   /// One more answer; a process that answers again replaces what it said before.
-  void add(std::uint64_t node, RelayDoor door, std::vector<PeerAddress> addresses);
+  void add(std::uint64_t node, RelayDoor door);
   /// Processes that answered last before then are gone, with their loads, and nodes that have no other one.
   void forget_before(std::int64_t heard_ns);
   /// Those are perhaps still there, but what they had in flight then says nothing of now.
   void forget_loads_before(std::int64_t heard_ns);
   const std::vector<AtlasNode>& nodes() const { return nodes_; }
   /// nullptr: it has not answered.
+  const AtlasNode* node(std::uint64_t node) const;
   const RelayDoor* door(const ProcessKey& key) const;
 
   /// The relays between us and the target, the nearest first; nullopt: there is no chain of at most hop_limit cables.

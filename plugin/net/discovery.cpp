@@ -88,8 +88,7 @@ void warn_of_filters(const std::vector<PortName>& ports, const std::vector<Nic>&
 /// Ports of the management network, unless somebody asks for them: data over them would be ten times as slow, and
 /// nobody would be told (D27).
 void leave_out_management(std::vector<Nic>& nics, const Config& config) {
-  const std::string& listed = config.text(Variable::kIbHca);
-  if (config.flag(Variable::kUseManagement) || (!listed.empty() && listed.front() != '^')) return;
+  if (takes_management(config.flag(Variable::kUseManagement), config.text(Variable::kIbHca))) return;
   const std::vector<Nic> all = nics;
   std::erase_if(nics, [&](const Nic& nic) {
     if (lane_of(nic, all) != Lane::kManagement) return false;

@@ -5,7 +5,8 @@
 // It asks in two ways at once, and either answer will do. Over the cable itself, at the sender's service, which answers
 // for its process whether its owners look or not; not behind relays, where only the last of them is known here. And
 // over all cables, for the process that has the sending end of this session (beacon.h): it may have another address by
-// now, or another way to us. Its number is known to the two ends alone.
+// now, or another way to us. Its number is random, so that nobody else answers for it by chance; whoever hears the
+// question learns it, though, as whoever listens on its cables has before: nothing there is encrypted.
 
 #include <cstdint>
 #include <optional>

@@ -32,6 +32,10 @@ Lane lane_of(const Nic& nic, const std::vector<Nic>& of_node) {
   return nic.rate_mbps <= kManagementMostMbps && beside_fast ? Lane::kManagement : Lane::kFast;
 }
 
+bool takes_management(bool use_management, const std::string& hca_list) {
+  return use_management || (!hca_list.empty() && hca_list.front() != '^');
+}
+
 std::optional<verbs::GidEntry> find_gid(const Nic& nic, const IpAddress& address, const GidPreference& preference) {
   if (preference.forced_index >= 0) return entry_at(nic, preference.forced_index);
   const verbs::Gid wanted = gid_of(address);

@@ -66,6 +66,10 @@ struct GidPreference {
   int last_resort = -1;   // >= 0: this entry where none holds the address
 };
 
+/// Whether ports of the management network are used, too: NCCL_MESH_USE_MANAGEMENT, or NCCL_IB_HCA that lists those to
+/// use.
+bool takes_management(bool use_management, const std::string& hca_list);
+
 /// The GID of `nic` that stands for `address`: same address, preferred type, lowest index. A GID index must fit the
 /// 8 bits that ibv_global_route has for it.
 std::optional<verbs::GidEntry> find_gid(const Nic& nic, const IpAddress& address, const GidPreference& preference);

@@ -7,6 +7,7 @@
 
 #include "plugin/base/counted.h"
 #include "plugin/base/log.h"
+#include "plugin/net/discovery.h"
 #include "plugin/net/scout.h"
 #include "plugin/net/service.h"
 #include "plugin/net/transport.h"
@@ -42,7 +43,7 @@ Result<std::unique_ptr<Reaching>> Reaching::begin(Transport& transport, const Ha
   std::unique_ptr<Reaching> reaching(new Reaching(transport, peer, dev, traffic_class));
   auto routes = reaching->routes_there();
   auto begun = routes ? reaching->go_straight(std::move(*routes)) : reaching->go_round(routes.error());
-  if (!begun) return logged(reaching->with_tcp_hint(begun.error()));
+  if (!begun) return logged(reaching->with_hints(begun.error()));
   return reaching;
 }
 
@@ -94,7 +95,10 @@ void Reaching::begin_search(Error no_path, bool afresh) {
 }
 
 /// One end asks for TCP, the other does not: whoever set the variable would look for the reason in vain.
-Error Reaching::with_tcp_hint(Error error) const {
+Error Reaching::with_hints(Error error) const {
+  if (error.code == ErrorCode::kUnreachable) {
+    if (const auto interfaces = read_interfaces()) error.text += left_out_text(*interfaces, nics_, peer_.addresses);
+  }
   const bool here = transport_.tcp().wanted(), there = !peer_.tcp_addresses.empty();
   if (here && !there) {
     error.text +=
@@ -250,14 +254,14 @@ Result<std::unique_ptr<Endpoint>> Reaching::advance() {
     const bool found = searches && try_chain();
     if (searches && !found && give_up_.passed() && may_use_tcp()) abandon();
     if (connecting_ == nullptr) {
-      if (auto waits = wait_for_chain(); !waits) return logged(with_tcp_hint(waits.error()));
+      if (auto waits = wait_for_chain(); !waits) return logged(with_hints(waits.error()));
       if (tcp_ != nullptr) continue;
       return std::unique_ptr<Endpoint>();
     }
     auto connected = connecting_->advance();
     if (connected && !*connected) {
       if (!has_left()) return std::unique_ptr<Endpoint>();
-      if (auto followed = follow(); !followed) return logged(with_tcp_hint(followed.error()));
+      if (auto followed = follow(); !followed) return logged(with_hints(followed.error()));
       continue;
     }
     if (connected && connecting_->is_kept()) {
@@ -325,6 +329,7 @@ bool Reaching::try_chain() {
 
 Error Reaching::no_chain() const {
   const Config& config = transport_.config();
+  const Scout& scout = *transport_.service()->scout();
   Error error = no_path_;
   const std::string within = " within " + config.text(Variable::kConnectTimeoutSec) + " s: ";
   if (!refusal_.empty()) {
@@ -332,18 +337,26 @@ Error Reaching::no_chain() const {
     return error;
   }
   error.text += "; no chain of at most " + counted(config.max_relay_hops(), "cable") +
-                " (NCCL_MESH_MAX_RELAY_HOPS) was found" + within +
-                counted(transport_.service()->scout()->known_nodes(), "node") + " answered on UDP port " +
-                config.text(Variable::kRelayPort) + " (NCCL_MESH_RELAY_PORT)";
-  const auto cables = search_->too_long(nics_);
-  if (!cables) return error;
-  error.text += "; there is one of " + counted(*cables, "cable") + ": ";
-  if (*cables > kMaxRelayHopsMost) {
-    error.text +=
-        "more than " + std::to_string(kMaxRelayHopsMost) + " are never used, and a cable is needed that shortens it";
-  } else {
-    error.text += "set NCCL_MESH_MAX_RELAY_HOPS=" + std::to_string(*cables) + " on all nodes";
+                " (NCCL_MESH_MAX_RELAY_HOPS) was found" + within + counted(scout.known_nodes(), "node") +
+                " answered on UDP port " + config.text(Variable::kRelayPort) + " (NCCL_MESH_RELAY_PORT)";
+  if (const auto cables = search_->too_long(nics_)) {
+    error.text += "; there is one of " + counted(*cables, "cable") + ": ";
+    if (*cables > kMaxRelayHopsMost) {
+      error.text +=
+          "more than " + std::to_string(kMaxRelayHopsMost) + " are never used, and a cable is needed that shortens it";
+    } else {
+      error.text += "set NCCL_MESH_MAX_RELAY_HOPS=" + std::to_string(*cables) + " on all nodes";
+    }
+    return error;
   }
+  std::vector<Nic> silent = scout.unanswered(nics_);
+  // That a link is down has been said, but for one that went down meanwhile with all that there was.
+  const auto is_down = [](const Nic& nic) { return !nic.link_up; };
+  if (scout.known_nodes() > 0 || !std::all_of(silent.begin(), silent.end(), is_down)) std::erase_if(silent, is_down);
+  if (silent.empty()) return error;
+  error.text += "; nobody answered from " + describe_subnets(silent) +
+                ": is whoever is there up, with relays on (NCCL_MESH_ENABLE_RELAY), that port of its in use "
+                "(NCCL_IB_HCA, NCCL_MESH_USE_MANAGEMENT) and the same NCCL_MESH_RELAY_PORT?";
   return error;
 }
 

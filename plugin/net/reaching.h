@@ -52,7 +52,7 @@ class Reaching {
   void begin_search(Error no_path, bool afresh);
   /// After a handshake failed. The error, where there is no other way to try.
   Result<void> try_another(Error error);
-  /// The peer's node, or the first relay, says that the address that is dialled, or was, is not there any more.
+  /// The peer's process, or the first relay's, says that the address that is dialled, or was, is not there any more.
   bool has_left();
   /// To where it is now.
   Result<void> follow();
@@ -69,7 +69,7 @@ class Reaching {
   Error no_chain() const;
   Result<void> go_through(const std::vector<Hop>& hops);
   bool may_use_tcp() const;
-  Error with_tcp_hint(Error error) const;
+  Error with_hints(Error error) const;
   Result<void> go_by_tcp(std::string why);
   LocalEnd local_end(const Route& route);
   std::int64_t share_of_dials() const;

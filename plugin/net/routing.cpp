@@ -51,7 +51,7 @@ std::vector<Route> candidates(const RouteRequest& request, NearMisses& misses) {
           continue;
         }
         if (!nic.link_up) {
-          misses.link_down = subnet_text(local) + " on " + nic.device_name;
+          misses.link_down += (misses.link_down.empty() ? "" : " and ") + subnet_text(local) + " on " + nic.device_name;
           continue;
         }
         if (local.length_bits < longest_prefix_to(nics, remote.prefix.address)) continue;
@@ -95,7 +95,11 @@ Error no_path(const RouteRequest& request, const NearMisses& misses) {
   if (!misses.link_down.empty()) {
     text += "the shared subnet " + misses.link_down + " has its link down: look at the cable and the port";
   } else if (!misses.no_gid.empty()) {
-    text += "there is no usable GID for " + misses.no_gid + ": see the port's gid_attrs in sysfs";
+    text += "there is no usable GID for " + misses.no_gid +
+            (request.gids.forced_index >= 0
+                 ? " at NCCL_IB_GID_INDEX=" + std::to_string(request.gids.forced_index) +
+                       ": leave it unset, or set an index that the port's gid_attrs in sysfs have"
+                 : ": see the port's gid_attrs in sysfs");
   } else if (!misses.same_address.empty()) {
     text += "both nodes have the address " + misses.same_address + ": give each its own";
   } else if (!misses.prefix_lengths.empty()) {
@@ -136,6 +140,22 @@ Result<std::vector<Route>> all_routes(const RouteRequest& request) {
   std::stable_partition(routes.begin(), routes.end(),
                         [&](const Route& route) { return route.local == best.local && route.remote == best.remote; });
   return routes;
+}
+
+std::string left_out_text(const std::vector<InterfaceAddress>& interfaces, const std::vector<Nic>& nics,
+                          std::span<const PeerAddress> peer) {
+  for (const InterfaceAddress& interface : interfaces) {
+    const bool is_used =
+        std::any_of(nics.begin(), nics.end(), [&](const Nic& nic) { return nic.netdev == interface.netdev; });
+    const bool leads_there = std::any_of(peer.begin(), peer.end(), [&](const PeerAddress& remote) {
+      return remote.prefix.address != interface.prefix.address && shared_bits(interface.prefix, remote.prefix);
+    });
+    if (is_used || !leads_there) continue;
+    return "; " + subnet_text(interface.prefix) + " is on " + interface.netdev +
+           " here, which belongs to no port in use: if it is one, NCCL_DEBUG=INFO says why it was left out "
+           "(NCCL_MESH_USE_MANAGEMENT=1 takes slow ones in, NCCL_IB_HCA chooses)";
+  }
+  return "";
 }
 
 }  // namespace meshbed::net

@@ -42,6 +42,11 @@ struct Route {
 
 /// An error (kUnreachable) names both sides' subnets and the reason. It never falls back to another network.
 Result<Route> choose_route(const RouteRequest& request);
+
+/// "; 192.168.100.0/24 is on eth1 here, which ...", where the peer is in the subnet of an interface of ours that
+/// belongs to none of `nics`: a filter, or the rule for the management network, has left its port out. Empty: in none.
+std::string left_out_text(const std::vector<InterfaceAddress>& interfaces, const std::vector<Nic>& nics,
+                          std::span<const PeerAddress> peer);
 /// The same one first, then all other candidates.
 Result<std::vector<Route>> all_routes(const RouteRequest& request);
 

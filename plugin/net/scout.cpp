@@ -244,7 +244,7 @@ bool Scout::take_own(const Beacon& answer) {
   for (std::size_t at = 0; at < answer.addresses.size(); ++at) {
     door.traffic.push_back({answer.addresses[at].prefix.address, answer.in_flight_bytes[at]});
   }
-  atlas_.add(answer.node, std::move(door), answer.addresses);
+  atlas_.add(answer.node, std::move(door));
   return true;
 }
 
@@ -350,15 +350,29 @@ bool Scout::expects_more(std::int64_t since_ns, std::int64_t patience_ms) {
   for (const PeerAddress& port : own) {
     if (!everybody_on(port.prefix)) continue;
     const auto silent = std::find(silent_.begin(), silent_.end(), port.prefix);
-    const bool on_the_map = std::any_of(atlas_.nodes().begin(), atlas_.nodes().end(), [&](const AtlasNode& known) {
-      return known.node != transport_.node() && shared_address({port}, known.addresses) != nullptr;
-    });
+    const bool on_the_map = has_neighbour(port);
     if (on_the_map && silent != silent_.end()) silent_.erase(silent);
     if (on_the_map || silent != silent_.end()) continue;
     if (too_late) silent_.push_back(port.prefix);
     more = more || !too_late;
   }
   return more;
+}
+
+bool Scout::has_neighbour(const PeerAddress& port) const {
+  return std::any_of(atlas_.nodes().begin(), atlas_.nodes().end(), [&](const AtlasNode& known) {
+    return known.node != transport_.node() && known.is_on_cable_of(port);
+  });
+}
+
+std::vector<Nic> Scout::unanswered(std::vector<Nic> nics) const {
+  const std::lock_guard lock(mutex_);
+  for (Nic& nic : nics) {
+    std::erase_if(nic.addresses,
+                  [this](const IpPrefix& prefix) { return has_neighbour({.prefix = prefix, .nic = 0}); });
+  }
+  std::erase_if(nics, [](const Nic& nic) { return nic.addresses.empty(); });
+  return nics;
 }
 
 std::size_t Scout::known_nodes() const {
@@ -369,10 +383,8 @@ std::size_t Scout::known_nodes() const {
 
 std::size_t Scout::known_siblings() const {
   const std::lock_guard lock(mutex_);
-  for (const AtlasNode& known : atlas_.nodes()) {
-    if (known.node == transport_.node()) return known.doors.size();
-  }
-  return 0;
+  const AtlasNode* own = atlas_.node(transport_.node());
+  return own != nullptr ? own->doors.size() : 0;
 }
 
 }  // namespace meshbed::net

@@ -58,11 +58,13 @@ class Scout {
   std::size_t known_nodes() const;
   /// Other processes of our node that did.
   std::size_t known_siblings() const;
-  /// Readable when advance() has something to do.
+  /// Those with the addresses on whose cables nobody else has answered.
+  std::vector<Nic> unanswered(std::vector<Nic> nics) const;
   /// Our addresses on links that are up, as they are now.
   std::vector<PeerAddress> own_addresses() const;
   /// One datagram to the neighbours on every subnet but the one that `except` is in.
   void flood(std::span<const std::uint8_t> datagram, const std::optional<IpAddress>& except);
+  /// Readable when advance() has something to do.
   std::array<int, 2> descriptors() const { return {beacon_.descriptor(), mail_.descriptor()}; }
 
  private:
@@ -78,6 +80,8 @@ class Scout {
   };
   void take_query(const Beacon& query, const SocketAddress& from);
   void take_answer(const Beacon& answer);
+  /// Under the lock: has another node answered that may be reached from this port?
+  bool has_neighbour(const PeerAddress& port) const;
   /// Under the lock. False: it answers no question of ours.
   bool take_own(const Beacon& answer);
   /// nullopt: the question is not for us.

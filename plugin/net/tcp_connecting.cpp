@@ -37,7 +37,7 @@ Result<std::unique_ptr<TcpConnecting>> TcpConnecting::begin(Transport& transport
   }
   return Error{.code = ErrorCode::kUnreachable,
                .scope = Scope::kPort,
-               .text = why + "; it cannot be reached over TCP either: this node has " + network.describe() +
+               .text = why + "; the peer cannot be reached over TCP either: this node has " + network.describe() +
                        "; the peer " + (there.empty() ? "has no address for it" : "has " + there),
                .os_errno = 0};
 }

@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cinttypes>
 #include <cstdio>
@@ -13,6 +14,7 @@
 
 #include "plugin/base/log.h"
 #include "plugin/net/clock.h"
+#include "plugin/net/discovery.h"
 #include "plugin/net/memory.h"
 
 namespace meshbed::net {
@@ -106,12 +108,17 @@ std::size_t TcpConnection::moved(ssize_t count, bool reading) {
 
 void TcpConnection::settle() {
   if (!lost() || failed()) return;
+  const auto interfaces = read_interfaces();
+  const bool here = interfaces && std::any_of(interfaces->begin(), interfaces->end(), [this](const auto& interface) {
+                      return interface.netdev == ends_.netdev && !interface.up;
+                    });
   char text[512];
   std::snprintf(text, sizeof text,
-                "failure peer=%s (%s) nic=%s local=%s transport=tcp op=%s status=\"%s\" conn_age=%" PRId64
-                "ms: the peer's process ended or closed its end, or its machine is gone: see the log there",
+                "failure peer=%s (%s) nic=%s local=%s transport=tcp op=%s status=\"%s\" conn_age=%" PRId64 "ms: %s",
                 to_text(ends_.remote.address).c_str(), ends_.peer_netdev.c_str(), ends_.netdev.c_str(),
-                to_text(ends_.local).c_str(), direction(*this), status_.c_str(), (now_ns() - made_ns_) / 1'000'000);
+                to_text(ends_.local).c_str(), direction(*this), status_.c_str(), (now_ns() - made_ns_) / 1'000'000,
+                here ? "our interface is down: look at the cable and the port"
+                     : "the peer's process ended or closed its end, or its machine is gone: see the log there");
   fail({.code = ErrorCode::kRemote, .scope = Scope::kQueuePair, .text = text, .os_errno = 0});
 }
 

@@ -85,7 +85,7 @@ std::string TcpNetwork::describe() const {
   for (const InterfaceAddress& interface : interfaces()) {
     text += (text.empty() ? "" : ", ") + to_text(interface.prefix) + " on " + interface.netdev;
   }
-  if (text.empty()) text = "no interface";
+  if (text.empty()) text = "no interface that is up";
   return text + (list_.empty() ? "" : " (NCCL_SOCKET_IFNAME=" + list_ + ")");
 }
 

@@ -82,6 +82,18 @@ TEST_CASE("parallel cables: the ancestor takes the first NIC for every channel, 
   CHECK(MeshRules(cluster, meshbed::models::analyse(cluster)).aim(0, 1, 1).nic == 1);
 }
 
+TEST_CASE("Mesh leaves a slow port beside a fast one out, as the plugin does, unless it is asked for") {
+  const auto aim_of_second = [](std::vector<std::string> overrides) {
+    overrides.push_back("node.node0.nic.rocep1s0f1.rate=25Gb/s");
+    const auto cluster = read_scenario(kScenarios + "pair-dual-rail.toml", overrides).cluster;
+    return MeshRules(cluster, meshbed::models::analyse(cluster)).aim(0, 1, 1);
+  };
+  CHECK(aim_of_second({}).nic == 0);
+  CHECK(aim_of_second({"environment.NCCL_MESH_USE_MANAGEMENT=1"}).nic == 1);
+  CHECK(aim_of_second({"environment.NCCL_IB_HCA=rocep1s0f0,rocep1s0f1"}).nic == 1);
+  CHECK(aim_of_second({"environment.NCCL_IB_HCA=^mlx5"}).nic == 0);
+}
+
 TEST_CASE("topo rules ends in what the tuner makes of the cabling") {
   const auto last_lines = [](const std::string& scenario) {
     std::ostringstream out, err;

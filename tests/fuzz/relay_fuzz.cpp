@@ -20,7 +20,7 @@ void try_beacon(std::span<const std::uint8_t> bytes) {
   const auto beacon = decode_beacon(bytes);
   if (!beacon) return;
   Atlas atlas;
-  atlas.add(beacon->node, {.process = beacon->process, .port = beacon->circuit_port}, beacon->addresses);
+  atlas.add(beacon->node, {.process = beacon->process, .port = beacon->circuit_port, .addresses = beacon->addresses});
   const std::vector<Nic> nics;
   (void)atlas.chain({.nics = &nics, .node = 1, .target = 2, .target_addresses = beacon->addresses});
 }

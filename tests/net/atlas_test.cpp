@@ -34,12 +34,21 @@ std::vector<Nic> nics_of(const Place& place) {
 
 constexpr std::uint16_t port_of(std::uint64_t node) { return static_cast<std::uint16_t>(5000 + node); }
 
+RelayDoor door(std::uint32_t process, std::uint16_t port, std::vector<PeerAddress> addresses,
+               std::vector<PortTraffic> traffic = {}, std::int64_t heard_ns = 0) {
+  return {.process = process,
+          .port = port,
+          .traffic = std::move(traffic),
+          .heard_ns = heard_ns,
+          .addresses = std::move(addresses)};
+}
+
 /// The nodes of the chain from `from` to `to`; empty: none. Everybody but `from` has answered.
 std::vector<std::uint64_t> chain_of(const std::vector<Place>& places, std::size_t from, std::size_t to, int dev = 0,
                                     int hop_limit = 4) {
   Atlas atlas;
   for (std::size_t at = 0; at < places.size(); ++at) {
-    if (at != from) atlas.add(places[at].node, {1, port_of(places[at].node)}, as_peer(nics_of(places[at])));
+    if (at != from) atlas.add(places[at].node, door(1, port_of(places[at].node), as_peer(nics_of(places[at]))));
   }
   const std::vector<Nic> own = nics_of(places[from]);
   const auto hops = atlas.chain({.nics = &own,
@@ -128,8 +137,8 @@ TEST_CASE("equal chains are spread by the device that was asked for, the same wa
 
 TEST_CASE("a port that is down relays nothing") {
   Atlas atlas;
-  atlas.add(2, {1, 5002}, as_peer(nics_of(kRing[1])));
-  atlas.add(4, {1, 5004}, as_peer(nics_of(kRing[3])));
+  atlas.add(2, door(1, 5002, as_peer(nics_of(kRing[1]))));
+  atlas.add(4, door(1, 5004, as_peer(nics_of(kRing[3]))));
   std::vector<Nic> own = nics_of(kRing[0]);
   own[0].link_up = false;
   const auto hops = atlas.chain(
@@ -141,11 +150,11 @@ TEST_CASE("a port that is down relays nothing") {
 TEST_CASE("several processes of a relay take turns; who answers again replaces what it said") {
   Atlas atlas;
   const auto addresses = as_peer(nics_of(kRing[1]));
-  atlas.add(2, {7, 5007}, {});
-  atlas.add(2, {3, 5003}, addresses);
-  atlas.add(2, {7, 5008}, addresses);
+  atlas.add(2, door(7, 5007, {}));
+  atlas.add(2, door(3, 5003, addresses));
+  atlas.add(2, door(7, 5008, addresses));
   REQUIRE(atlas.nodes().size() == 1);
-  CHECK(atlas.nodes()[0].doors == std::vector<RelayDoor>{{3, 5003}, {7, 5008}});
+  CHECK(atlas.nodes()[0].doors == std::vector<RelayDoor>{door(3, 5003, addresses), door(7, 5008, addresses)});
   const std::vector<Nic> own = nics_of(kRing[0]);
   std::vector<std::uint16_t> ports;
   for (const int dev : {0, 1}) {
@@ -161,6 +170,32 @@ TEST_CASE("several processes of a relay take turns; who answers again replaces w
   CHECK(ports == std::vector<std::uint16_t>{5003, 5008});
 }
 
+TEST_CASE("processes of a relay that use other NICs relay between other cables, whoever answers last") {
+  const auto through = as_peer(nics_of({2, {100, 101}})), aside = as_peer(nics_of({2, {100, 105}}));
+  const std::vector<Nic> own = nics_of(kLine[0]);
+  const ChainRequest request{
+      .nics = &own, .node = 1, .target = 3, .target_addresses = as_peer(nics_of(kLine[2])), .hop_limit = 4};
+  for (const bool aside_last : {false, true}) {
+    Atlas atlas;
+    if (!aside_last) atlas.add(2, door(3, 5003, aside));
+    atlas.add(2, door(7, 5007, through));
+    if (aside_last) atlas.add(2, door(3, 5003, aside));
+    for (const int dev : {0, 1}) {
+      ChainRequest by_device = request;
+      by_device.dev = dev;
+      const auto hops = atlas.chain(by_device);
+      REQUIRE(hops);
+      CHECK(hops->front().port == 5007);
+      by_device.taken = &*hops;
+      CHECK(atlas.load_of_taken(by_device) == 0U);
+    }
+  }
+  Atlas apart;  // each has one of the cables: none of them has both
+  apart.add(2, door(3, 5003, as_peer(nics_of({2, {100}}))));
+  apart.add(2, door(7, 5007, as_peer(nics_of({2, {101}}))));
+  CHECK_FALSE(apart.chain(request));
+}
+
 namespace {
 
 /// The ring's diagonal from node 1 to node 3, with what is in flight over the cables.
@@ -171,9 +206,9 @@ struct Loads {
 
 struct Diagonal {
   explicit Diagonal(const Loads& loads) {
-    atlas.add(2, {1, 5002, {{address(101, 2), loads.from_2_to_3}}}, as_peer(nics_of(kRing[1])));
-    atlas.add(4, {1, 5004, {{address(102, 4), loads.from_4_to_3}, {address(103, 4), 99 * kMiB}}},
-              as_peer(nics_of(kRing[3])));
+    atlas.add(2, door(1, 5002, as_peer(nics_of(kRing[1])), {{address(101, 2), loads.from_2_to_3}}));
+    atlas.add(4, door(1, 5004, as_peer(nics_of(kRing[3])),
+                      {{address(102, 4), loads.from_4_to_3}, {address(103, 4), 99 * kMiB}}));
     request = {.nics = &own, .node = 1, .target = 3, .target_addresses = as_peer(nics_of(kRing[2])), .hop_limit = 4};
     request.in_flight_bytes = {loads.to_2, loads.to_4};
     request.threshold_bytes = kMiB;
@@ -208,16 +243,16 @@ TEST_CASE(
 TEST_CASE("a relay's load is that of all its processes") {
   Diagonal diagonal({.from_2_to_3 = kMiB});
   CHECK(diagonal.first() == 2);
-  diagonal.atlas.add(2, {7, 5007, {{Diagonal::address(101, 2), kMiB}}}, as_peer(nics_of(kRing[1])));
+  diagonal.atlas.add(2, door(7, 5007, as_peer(nics_of(kRing[1])), {{Diagonal::address(101, 2), kMiB}}));
   CHECK(diagonal.first() == 4);
-  diagonal.atlas.add(2, {7, 5007}, as_peer(nics_of(kRing[1])));
+  diagonal.atlas.add(2, door(7, 5007, as_peer(nics_of(kRing[1]))));
   CHECK(diagonal.first() == 2);
 }
 
 TEST_CASE("our own node's other processes load its ports, and are no relays") {
   Diagonal diagonal({.to_2 = kMiB});
   CHECK(diagonal.first() == 2);
-  diagonal.atlas.add(1, {7, 5007, {{Diagonal::address(100, 1), kMiB}}}, as_peer(diagonal.own));
+  diagonal.atlas.add(1, door(7, 5007, as_peer(diagonal.own), {{Diagonal::address(100, 1), kMiB}}));
   CHECK(diagonal.first() == 4);
   const std::vector<Hop> by_2{{.node = 2, .address = test::prefix("192.168.100.2/24"), .port = 5002}};
   diagonal.request.taken = &by_2;
@@ -229,10 +264,9 @@ TEST_CASE("who answered last too long ago is forgotten, with its loads, and a no
   Diagonal diagonal({});
   const auto addresses = as_peer(nics_of(kRing[1]));
   diagonal.atlas = {};
-  diagonal.atlas.add(4, {.process = 1, .port = 5004, .traffic = {}, .heard_ns = 60}, as_peer(nics_of(kRing[3])));
-  diagonal.atlas.add(2, {.process = 1, .port = 5002, .traffic = {}, .heard_ns = 50}, addresses);
-  diagonal.atlas.add(
-      2, {.process = 7, .port = 5007, .traffic = {{Diagonal::address(101, 2), 2 * kMiB}}, .heard_ns = 40}, addresses);
+  diagonal.atlas.add(4, door(1, 5004, as_peer(nics_of(kRing[3])), {}, 60));
+  diagonal.atlas.add(2, door(1, 5002, addresses, {}, 50));
+  diagonal.atlas.add(2, door(7, 5007, addresses, {{Diagonal::address(101, 2), 2 * kMiB}}, 40));
   diagonal.atlas.forget_before(40);
   diagonal.atlas.forget_loads_before(40);
   CHECK(diagonal.first() == 4);
@@ -262,7 +296,7 @@ TEST_CASE("a connection weighs its chain without what it has in flight itself ag
   CHECK(other->in_flight_bytes == 3 * kMiB);
   // Nobody else answered: there is no other one.
   Atlas alone;
-  alone.add(2, {1, 5002}, as_peer(nics_of(kRing[1])));
+  alone.add(2, door(1, 5002, as_peer(nics_of(kRing[1]))));
   CHECK_FALSE(alone.other_chain(diagonal.request));
   CHECK_FALSE(Atlas().load_of_taken(diagonal.request));
 }
@@ -271,7 +305,7 @@ TEST_CASE("a chain of other length is no other way: a ring of five") {
   const std::vector<Place> ring{{1, {100, 104}}, {2, {100, 101}}, {3, {101, 102}}, {4, {102, 103}}, {5, {103, 104}}};
   Atlas atlas;
   for (const std::size_t at : {1U, 2U, 3U, 4U}) {
-    atlas.add(ring[at].node, {1, port_of(ring[at].node)}, as_peer(nics_of(ring[at])));
+    atlas.add(ring[at].node, door(1, port_of(ring[at].node), as_peer(nics_of(ring[at]))));
   }
   const std::vector<Nic> own = nics_of(ring[0]);
   const std::vector<Hop> by_2{{.node = 2, .address = test::prefix("192.168.100.2/24"), .port = 5002}};

@@ -103,7 +103,7 @@ TEST_CASE("a million mutated beacons: refused with a reason, or decoded to somet
     }
     ++accepted;
     Atlas atlas;
-    atlas.add(beacon->node, {beacon->process, beacon->circuit_port}, beacon->addresses);
+    atlas.add(beacon->node, {.process = beacon->process, .port = beacon->circuit_port, .addresses = beacon->addresses});
     const auto chain = atlas.chain({.nics = &nics,
                                     .node = 1,
                                     .target = 9,

@@ -315,7 +315,36 @@ TEST_CASE("where relays are off, or there is no chain, the error says so and why
           "there is one of");
   models::Cluster apart = with(ring_cluster(4), "NCCL_MESH_CONNECT_TIMEOUT_SEC", "1");
   std::erase_if(apart.cables, [](const models::Cable& cable) { return cable.a.node % 2 == 1; });  // 1-2, 3-0
-  refused(apart, 2, "no chain of at most 8 cables", "there is one of");
+  refused(apart, 2, "no chain of at most 8 cables", "nobody answered from");
+}
+
+TEST_CASE("a cable from which nobody answered is named, with what may be the matter at its other end") {
+  const auto line = with(line_cluster(3), "NCCL_MESH_CONNECT_TIMEOUT_SEC", "1");
+  models::Cluster deaf = line;
+  deaf.nodes[1].environment.push_back({"NCCL_MESH_ENABLE_RELAY", "0"});
+  refused(deaf, 2,
+          "0 nodes answered on UDP port 27180 (NCCL_MESH_RELAY_PORT); nobody answered from 192.168.100.0/24 on "
+          "rocep1s0f0: is whoever is there up, with relays on (NCCL_MESH_ENABLE_RELAY), that port of its in use",
+          "there is one of");
+}
+
+TEST_CASE("a port that is left out on the way to the peer is named") {
+  models::Cluster slow = with(ring_cluster(3), "NCCL_MESH_CONNECT_TIMEOUT_SEC", "1");
+  std::erase_if(slow.cables, [](const models::Cable& cable) { return cable.a.node != 0 && cable.b.node != 0; });
+  for (const models::Cable& cable : slow.cables) {
+    if (cable.a.node != 2 && cable.b.node != 2) continue;
+    for (const models::PortRef& end : {cable.a, cable.b}) {
+      slow.nodes[static_cast<std::size_t>(end.node)].nics[static_cast<std::size_t>(end.nic)].rate_bps = 25'000'000'000;
+    }
+  }
+  std::erase_if(slow.nodes[2].nics, [](const models::Nic& nic) { return nic.rate_bps > 25'000'000'000; });
+  for (models::Cable& cable : slow.cables) {
+    for (models::PortRef* end : {&cable.a, &cable.b}) {
+      if (end->node == 2) end->nic = 0;
+    }
+  }
+  refused(slow, 2, " here, which belongs to no port in use: if it is one, NCCL_DEBUG=INFO says why it was left out",
+          "nobody answered from");
 }
 
 TEST_CASE("a chain that is there and too long is named, with what would have it taken") {

@@ -215,6 +215,36 @@ TEST_CASE("an address without a GID is no path, and the refusal says so") {
   CHECK(chosen.error().text.find("no usable GID for 192.168.100.1") != std::string::npos);
 }
 
+TEST_CASE("a GID index that is set and holds no GID is named, not the GIDs") {
+  const Node from{nic("a0", {cable(100, 1)})}, to{nic("b0", {cable(100, 2)})};
+  const auto peer = as_peer(to);
+  const auto chosen = choose_route({.nics = &from, .peer = peer, .gids = {.forced_index = 9}});
+  REQUIRE_FALSE(chosen);
+  CHECK(chosen.error().text.find("for 192.168.100.1 on a0 at NCCL_IB_GID_INDEX=9: leave it unset") !=
+        std::string::npos);
+}
+
+TEST_CASE("every shared subnet whose link is down is named") {
+  Node from{nic("a0", {cable(100, 1)}), nic("a1", {cable(101, 1)})};
+  from[0].link_up = from[1].link_up = false;
+  const auto chosen = route(from, {nic("b0", {cable(100, 2)}), nic("b1", {cable(101, 2)})});
+  REQUIRE_FALSE(chosen);
+  CHECK(chosen.error().text.find("the shared subnet 192.168.100.0/24 on a0 and 192.168.101.0/24 on a1 has its link "
+                                 "down") != std::string::npos);
+}
+
+TEST_CASE("an interface in the peer's subnet that belongs to no port in use is named") {
+  const auto peer = as_peer({nic("b0", {cable(101, 2)})});
+  const Node used{nic("a0", {cable(100, 1)})}, both{nic("a0", {cable(100, 1)}), nic("a1", {cable(101, 1)})};
+  const std::vector<InterfaceAddress> interfaces{{.netdev = used[0].netdev, .prefix = used[0].addresses[0]},
+                                                 {.netdev = both[1].netdev, .prefix = both[1].addresses[0]}};
+  const std::string text = left_out_text(interfaces, used, peer);
+  CHECK_MESSAGE(text.find("; 192.168.101.0/24 is on " + both[1].netdev + " here, which belongs to no port in use") == 0,
+                text);
+  CHECK(left_out_text(interfaces, both, peer).empty());
+  CHECK(left_out_text(interfaces, used, as_peer({nic("b0", {cable(102, 2)})})).empty());
+}
+
 TEST_CASE("a GID index beyond 255 cannot be named in an address vector and is not taken") {
   Node from{nic("a0", {cable(100, 1)})};
   from[0].gids = {{.index = 300, .type = verbs::GidType::kRoceV2, .gid = from[0].gids[0].gid}};

@@ -9,6 +9,7 @@
 #include "plugin/net/tcp_frame.h"
 #include "sim/engine/world.h"
 #include "sim/fault/inject.h"
+#include "tests/net/failover_streams.h"
 #include "tests/net/mesh_ranks.h"
 
 using namespace meshbed;
@@ -357,6 +358,27 @@ TEST_CASE("a machine that dies without a word is missed by those who wait, after
     CHECK(sim::World::get().now() - begun < 30 * kSecond);
     rank.release(comms.receive, in);
     rank.release(comms.send, out);
+    rank.close(comms);
+  });
+  CHECK(result.outcome == OutcomeKind::kFinished);
+}
+
+TEST_CASE("TCP over a cable that is pulled: the error names our interface, not the peer's process") {
+  models::Cluster cluster = with(ring_cluster(2), "NCCL_MESH_DISABLE_RDMA", "1");
+  const std::string netdev = cluster.nodes[0].nics[0].netdev;
+  cluster = with(with(cluster, "NCCL_SOCKET_IFNAME", "=" + netdev), "NCCL_MESH_FAILOVER_TIMEOUT_SEC", "7");
+  const auto result = run_mesh(cluster, [&](MeshRank& rank) {
+    const Comms comms = rank.connect_both(1 - rank.rank(), 0);
+    Buffer in = rank.buffer(comms.receive, 100, 2);
+    void* receive = rank.receive(comms.receive, in);
+    rank.meet("posted", 2);
+    rank.forget_warnings();
+    if (rank.rank() == 0) set_cable(0, false);
+    CHECK(rank.finish(receive) == -1);
+    CHECK_MESSAGE(rank.warnings().find("nic=" + netdev) != std::string::npos, rank.warnings());
+    CHECK(rank.warnings().find("our interface is down: look at the cable and the port") != std::string::npos);
+    CHECK(rank.warnings().find("the peer's process ended") == std::string::npos);
+    rank.release(comms.receive, in);
     rank.close(comms);
   });
   CHECK(result.outcome == OutcomeKind::kFinished);
