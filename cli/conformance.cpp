@@ -15,10 +15,10 @@
 #include "cli/json_text.h"
 #include "cli/metal.h"
 #include "cli/metal_session.h"
+#include "cli/plugin_file.h"
 #include "cli/rank_table.h"
 #include "cli/scenario_units.h"
 #include "cli/simulate.h"
-#include "plugin/base/log.h"
 
 namespace meshbed::cli {
 namespace {
@@ -49,7 +49,7 @@ std::optional<Options> parse(const Arguments& arguments, std::ostream& out) {
   Options options;
   std::string plugin;
   bool named = false;
-  int version = 0;
+  std::string version;
   Syntax syntax("conformance [PLUGIN.so] [options]");
   syntax.operands.add_options()(
       "plugin", po::value(&plugin)->value_name("PLUGIN.so")->notifier([&](const std::string&) { named = true; }),
@@ -66,15 +66,13 @@ std::optional<Options> parse(const Arguments& arguments, std::ostream& out) {
   // Not an empty name: a variable that is not set must not have Meshbed's own plugin judged in another's place.
   if (!named) plugin = built_files().net_plugin;
   if (plugin.empty()) throw std::runtime_error("the plugin's name is empty; leave it out for Meshbed's own");
-  if (!std::filesystem::is_regular_file(plugin))
-    throw std::runtime_error(plugin + ": there is no such file, or it is no regular one");
-  options.plan.plugin = std::filesystem::absolute(plugin).string();
-  if (version != 0 && (version < coll::kOldestNetVersion || version > coll::kNewestNetVersion)) {
-    throw std::runtime_error(
-        fmt::format("--net-version {}: accepted: {} to {}", version, coll::kOldestNetVersion, coll::kNewestNetVersion));
-  }
-  for (int each = coll::kNewestNetVersion; each >= coll::kOldestNetVersion; --each) {
-    if (version == 0 || version == each) options.plan.versions.push_back(each);
+  options.plan.plugin = require_plugin_file(plugin);
+  if (!version.empty()) {
+    options.plan.versions.push_back(net_version_from(version));
+  } else {
+    for (int each = coll::kNewestNetVersion; each >= coll::kOldestNetVersion; --each) {
+      options.plan.versions.push_back(each);
+    }
   }
   std::vector<std::string> names;
   for (const ConformanceCase& one : conformance_cases()) names.emplace_back(one.name);
@@ -272,7 +270,7 @@ int conformance_command(const Arguments& arguments, std::ostream& out, std::ostr
   if (options->run.world == "emu") return emulate_conformance(*options, out, err);
   require_choice("--world", "world", options->run.world, {"sim", "emu", "metal"});
   // Cases provoke warnings; what matters of them is in the findings.
-  if (!from_environment("NCCL_DEBUG")) set_log_level(LogLevel::kError);
+  set_log_level_of_plugins(LogLevel::kError);
   ConformanceFindings findings;
   if (options->run.world == "metal") {
     std::optional<TextReport> report;

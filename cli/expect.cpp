@@ -35,20 +35,26 @@ class Checker {
     if (!expect_.lost || !lost_its_power()) return false;
     std::set<int> gone{index_of(*expect_.lost)};  // nodes that others may miss
     const RankError* unnamed = nullptr;
+    int named = 0;
     for (const RankError& error : result_.simulation.errors) {
       const int node = node_of(scenario_, error.rank);
-      if (gone.count(node) == 0 && unnamed == nullptr && !names_one_of(error.text, missed_by(node, gone)))
-        unnamed = &error;
+      const bool names = names_one_of(error.text, missed_by(node, gone));
+      if (gone.count(node) == 0 && unnamed == nullptr && !names) unnamed = &error;
+      if (names) ++named;
       gone.insert(node);
     }
     const bool ended = result_.simulation.outcome.kind == sim::OutcomeKind::kFinished;
-    result_.expected_error_seen = unnamed == nullptr && ended && result_.wrong == 0;
+    // Whoever was stopped with the run, as its kind does when a rank has failed, had no chance to miss anybody.
+    const int stopped = result_.simulation.stopped;
+    const bool untold = stopped > 0 && named == 0;
+    result_.expected_error_seen = unnamed == nullptr && !untold && ended && result_.wrong == 0;
     add("without " + *expect_.lost + " every rank ends, and says whom it missed, with no element wrong",
         result_.expected_error_seen,
         !ended               ? "the ranks above still waited"
         : unnamed != nullptr ? fmt::format("rank {} names nobody who was gone: {}", unnamed->rank, unnamed->text)
         : result_.wrong > 0  ? result_.first_wrong
-                             : fmt::format("{} errors name one who was gone", result_.simulation.errors.size() - 1));
+        : untold ? fmt::format("{} stopped with the run before they missed anybody", counted(stopped, "rank"))
+                 : fmt::format("{} errors name one who was gone", named));
     return true;
   }
 

@@ -3,15 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <optional>
 #include <ostream>
 #include <vector>
 
 #include "cli/files.h"
+#include "cli/plugin_file.h"
+#include "cli/rank_table.h"
 #include "cli/result.h"
 #include "cli/scenario_units.h"
-#include "plugin/base/log.h"
 #include "plugin/coll/transport.h"
 #include "sim/trace/digest.h"
 
@@ -97,14 +97,8 @@ std::optional<Wanted> parse(const Arguments& arguments, std::ostream& out) {
       ("set", po::value(&wanted.overrides)->value_name("PATH=VALUE"), "as for meshbed run, on the two nodes used here");
   if (!parse_arguments(arguments, syntax, out)) return std::nullopt;
   if (wanted.run.plugin.empty()) wanted.run.plugin = built_files().net_plugin;
-  if (!std::filesystem::is_regular_file(wanted.run.plugin)) {
-    throw std::runtime_error(wanted.run.plugin + ": there is no such file, or it is no regular one");
-  }
-  wanted.run.plugin = std::filesystem::absolute(wanted.run.plugin).string();
-  if (!version.empty()) {
-    wanted.run.version =
-        static_cast<int>(parse_count("--net-version", version, coll::kOldestNetVersion, coll::kNewestNetVersion));
-  }
+  wanted.run.plugin = require_plugin_file(wanted.run.plugin);
+  if (!version.empty()) wanted.run.version = net_version_from(version);
   if (!interruptions.empty()) {
     wanted.interruptions = static_cast<int>(parse_count("--interruptions", interruptions, 0, 1000));
   }
@@ -186,7 +180,7 @@ int explore_command(const Arguments& arguments, std::ostream& out, std::ostream&
     return kExitOk;
   }
   // Ends that are one-sided provoke warnings; what matters of them is in the findings.
-  set_log_level(wanted->replay ? LogLevel::kWarn : LogLevel::kError);
+  set_log_level_of_plugins(wanted->replay ? LogLevel::kWarn : LogLevel::kError);
   return wanted->replay ? replay_one(*wanted, out) : explore_all(*wanted, out);
 }
 

@@ -17,6 +17,7 @@ namespace meshbed::cli {
 BuiltFiles built_files() {
   const std::filesystem::path build = std::filesystem::read_symlink("/proc/self/exe").parent_path().parent_path();
   return {.net_plugin = build / "lib/libnccl-net-mesh.so",
+          .local_plugin = build / "lib/libnccl-net-local.so",
           .engine = build / "lib/libmeshcoll.so",
           .libibverbs = build / "sim-lib/libibverbs.so.1",
           .verbs_trace = build / "lib/libmeshbed-verbs-trace.so",

@@ -10,6 +10,7 @@ inline constexpr const char* kVersion = "0.1.0";
 
 struct BuiltFiles {
   std::string net_plugin;    // libnccl-net-mesh.so
+  std::string local_plugin;  // libnccl-net-local.so
   std::string engine;        // libmeshcoll.so
   std::string libibverbs;    // the drop-in libibverbs.so.1
   std::string verbs_trace;   // libmeshbed-verbs-trace.so

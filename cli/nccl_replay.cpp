@@ -3,35 +3,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdarg>
-#include <cstdio>
 #include <cstring>
 
+#include "cli/rank_table.h"
 #include "plugin/base/prng.h"
+#include "plugin/coll/plugin_log.h"
 
 namespace meshbed::cli {
 namespace {
 
-// The last WARN of any rank. NCCL's log callback carries no context, so the reason of a failed call can only be taken
-// from here; the call that fails is the one that logged last, because one thread runs at a time.
-std::string g_last_warning;
-
-__attribute__((format(printf, 5, 6))) void log_from_plugin(int level, unsigned long, const char*, int,
-                                                           const char* format, ...) {
-  if (level != nccl::kNcclLogWarn) return;
-  char text[1024];
-  va_list arguments;
-  va_start(arguments, format);
-  std::vsnprintf(text, sizeof text, format, arguments);
-  va_end(arguments);
-  g_last_warning = text;
-}
-
-const char* result_name(int result) {
-  constexpr const char* kNames[]{"success",          "unhandled CUDA error", "system error", "internal error",
-                                 "invalid argument", "invalid usage",        "remote error", "in progress"};
-  return result >= 0 && result < 8 ? kNames[result] : "unknown result";
-}
+constexpr int kRecordedVersion = 11;
 
 /// The words of a payload, one after the other.
 Prng words_of(const PayloadKey& key) {
@@ -64,9 +45,8 @@ Result<void> Replay::check(int result, const RecordedCall& call, const char* nam
   if (result == nccl::kNcclSuccess) return ok();
   return Error{.code = ErrorCode::kRemote,
                .scope = Scope::kJob,
-               .text = fmt::format("{} of line {} (device {}, listener {}, comm {}): {}{}", name, call.line,
-                                   call.device, call.listener, call.comm, result_name(result),
-                                   g_last_warning.empty() ? "" : ": " + g_last_warning)};
+               .text = fmt::format("{} of line {} (device {}, listener {}, comm {}): {}", name, call.line, call.device,
+                                   call.listener, call.comm, coll::explain_net_error(result, 0))};
 }
 
 void Replay::fail(const Error& error) {
@@ -75,13 +55,14 @@ void Replay::fail(const Error& error) {
 }
 
 Result<void> Replay::open(const std::string& plugin_path) {
-  const Result<void*> library = host_.load(plugin_path);
-  if (!library) return library.error();
-  net_ = static_cast<nccl::NetV11*>(host_.symbol(*library, "ncclNetPlugin_v11"));
+  const Result<RankTable> opened = open_rank_table(host_, plugin_path, kRecordedVersion);
+  if (!opened) return opened.error();
+  net_ = static_cast<nccl::NetV11*>(opened->symbol);
   if (net_ == nullptr) {
     return Error{.code = ErrorCode::kUnsupported,
                  .scope = Scope::kJob,
-                 .text = plugin_path + " has no ncclNetPlugin_v11, the version that was recorded"};
+                 .text = fmt::format("{} has no ncclNetPlugin_v{}, the version that was recorded", plugin_path,
+                                     kRecordedVersion)};
   }
   return ok();
 }
@@ -100,7 +81,7 @@ Result<void> Replay::issue_main(const RecordedCall& call) {
   switch (call.call) {
     case NetCall::kInit: {
       nccl::CommConfig config{.trafficClass = nccl::kTrafficClassUndefined};
-      return check(net_->init(&context_, 0, &config, log_from_plugin, nullptr), call, "init");
+      return check(net_->init(&context_, 0, &config, coll::plugin_logger(), nullptr), call, "init");
     }
     case NetCall::kDevices:
       return count_devices(call);

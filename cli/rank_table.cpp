@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "cli/command.h"
+#include "cli/metal_place.h"
 #include "plugin/coll/plugin_log.h"
 
 namespace meshbed::cli {
@@ -24,6 +26,15 @@ Result<RankTable> open_rank_table(RankHost& host, const std::string& plugin, int
   }
   coll::begin_plugin_log(host.rank());
   return result;
+}
+
+int net_version_from(const std::string& text) {
+  return static_cast<int>(parse_count("--net-version", text, coll::kOldestNetVersion, coll::kNewestNetVersion));
+}
+
+void set_log_level_of_plugins(LogLevel otherwise) {
+  const std::optional<std::string> debug = from_environment("NCCL_DEBUG");
+  set_log_level(debug ? coll::plugin_log_level(debug->c_str()) : otherwise);
 }
 
 Error table_error(const coll::NetTable& table, const std::string& call, int code, std::uint64_t warns_before) {

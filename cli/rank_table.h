@@ -5,6 +5,7 @@
 #include <string>
 
 #include "cli/rank_host.h"
+#include "plugin/base/log.h"
 #include "plugin/coll/transport.h"
 
 namespace meshbed::cli {
@@ -17,6 +18,12 @@ struct RankTable {
 /// `version` 0: the newest that the file has. Loaded and complete, and its WARN lines go to plugin_log.h; not
 /// initialised.
 Result<RankTable> open_rank_table(RankHost& host, const std::string& plugin, int version);
+
+/// What --net-version asks for; throws std::runtime_error with what is accepted.
+int net_version_from(const std::string& text);
+
+/// How much plugins say that have no NCCL_DEBUG of their rank's: what this process's asks for, `otherwise` without it.
+void set_log_level_of_plugins(LogLevel otherwise);
 
 /// "ncclNetPlugin_v12: init: ncclSystemError: REASON", of a call that came back with `code`.
 Error table_error(const coll::NetTable& table, const std::string& call, int code, std::uint64_t warns_before);

@@ -14,7 +14,7 @@
 #include <stdexcept>
 #include <system_error>
 
-#include "emu/descriptor.h"
+#include "plugin/base/descriptor.h"
 
 namespace meshbed::cli {
 namespace {
@@ -84,7 +84,7 @@ void ResultsFolder::publish() {
   };
   std::error_code problem;
   // One publisher at a time: two would mix their files. The lock goes with the descriptor.
-  const emu::Descriptor folder(open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  const Descriptor folder(open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!folder.is_open() || flock(folder.number(), LOCK_EX) != 0) problem.assign(errno, std::generic_category());
   done("lock", ".", problem);
   for (const std::string name : kNames) {

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "cli/simulated_faults.h"
+#include "plugin/coll/plugin_log.h"
 #include "sim/host/clocks.h"
 #include "sim/host/descriptors.h"
 #include "sim/host/device_memory.h"
@@ -171,7 +172,10 @@ class SimulatedHost final : public RankHost {
     return value;
   }
 
-  bool others_failed() override { return gate_.broken; }
+  bool others_failed() override { return told_under_way_ = gate_.broken; }
+  /// That others have failed, while it was in the middle of something; who waits at the rendezvous is done with its
+  /// part.
+  bool was_told_under_way() const { return told_under_way_; }
 
   void about_to_fail() override { look_.states(); }
 
@@ -206,6 +210,7 @@ class SimulatedHost final : public RankHost {
   PluginLook& look_;
   std::vector<BarrierWait>& waits_;
   std::string bootstrap_;
+  bool told_under_way_ = false;
 };
 
 sim::WorldOptions world_options(const Scenario& scenario, const SimulateOptions& options) {
@@ -215,6 +220,15 @@ sim::WorldOptions world_options(const Scenario& scenario, const SimulateOptions&
   world.time_limit_ps = static_cast<Picoseconds>(scenario.time_limit_s * static_cast<double>(kPicosecondsPerSecond));
   world.contexts = options.contexts;
   return world;
+}
+
+/// Which rank a plugin's line comes from that is printed by our own logger, which all ranks share.
+std::optional<coll::Speaker> speaker_of_thread() {
+  const sim::Process* const process = sim::World::current() != nullptr ? sim::World::current_process() : nullptr;
+  if (process == nullptr || process->rank < 0) return std::nullopt;
+  const auto debug = process->environment.find("NCCL_DEBUG");
+  return coll::Speaker{.rank = process->rank,
+                       .debug = debug != process->environment.end() ? debug->second.c_str() : nullptr};
 }
 
 /// Where the ranks of a collective meet; empty without a management network, which the other workloads do without.
@@ -230,7 +244,11 @@ void run_rank(sim::World& world, SimulatedHost& host, Gate& gate, const std::set
   const auto fail = [&](const Error& error) {
     result.states = look.states();
     // A rank that only heard of another one's failure has nothing to add.
-    if (!gate.broken || error.code != ErrorCode::kClosed) {
+    if (gate.broken && error.code == ErrorCode::kClosed) {
+      const auto is_own = [&](const RankError& known) { return known.rank == host.rank(); };  // it lost its power
+      const bool had_power = std::none_of(result.errors.begin(), result.errors.end(), is_own);
+      if (had_power && host.was_told_under_way()) ++result.stopped;
+    } else {
       result.errors.push_back({host.rank(), world.now(), error.text, class_of(error.code)});
     }
     gate.broken = true;
@@ -283,6 +301,8 @@ Simulation simulate(const Scenario& scenario, const SimulateOptions& options, si
   sim::install_host(world, {.libraries = {{"libnccl-net-mesh.so", options.files.net_plugin},
                                           {"libmeshcoll.so", options.files.engine}}});
   sim::install_verbs(world, options.files.libibverbs, &recorder);
+
+  coll::set_speaker_of_thread(&speaker_of_thread);
 
   const std::set<std::string> points = points_of(scenario);
   SimulatedFaults faults(scenario, world, [&](int node) {

@@ -46,6 +46,7 @@ struct GpuMemoryChange {
 struct Simulation {
   sim::Outcome outcome;
   std::vector<RankError> errors;  // in the order in which they happened
+  int stopped = 0;                // ranks that ended in the middle of something only because another one had failed
   std::vector<sim::Link> links;
   std::vector<sim::Path> paths;  // those that were used
   Picoseconds elapsed_ps = 0;    // simulated, from the start to the end of the last rank

@@ -263,47 +263,6 @@ TEST_CASE("help and version are success, no arguments at all is usage") {
   CHECK(has(command("topo --help"), "arguments:\n  check|draw|rules "));
 }
 
-TEST_CASE("bench refuses numbers that it cannot use") {
-  for (const char* option : {"--repetitions 0", "--repetitions -1", "--message-bytes 6", "--message-bytes many"}) {
-    CAPTURE(option);
-    const CommandResult refused = command_all(std::string("bench ") + option);
-    CHECK(refused.status == 2);
-    CHECK(is_one_line(refused.output));
-  }
-}
-
-TEST_CASE(
-    "on each of seven cablings the engine's choice is no slower than ring or tree, and no faster than any can be") {
-  // On two rails ring and tree send the same in slices of other sizes: 20 ns apart at 688 us, the other way round for
-  // less data.
-  constexpr double kAlike = 1.0001;
-  for (const std::string bytes : {"8", "64K", "1M", "16M"}) {
-    const CommandResult run = command("bench planner --json --bytes " + bytes);
-    REQUIRE(run.status == 0);
-    const auto result = nlohmann::json::parse(run.output);
-    CHECK(result.at("rows").size() == 7);
-    for (const auto& row : result.at("rows")) {
-      CAPTURE(bytes);
-      CAPTURE(row.dump());
-      const double chosen = row.at("auto_us").get<double>();
-      CHECK(chosen <= kAlike * row.at("ring_us").get<double>());
-      CHECK(chosen <= kAlike * row.at("tree_us").get<double>());
-      CHECK(chosen >= row.at("bound_us").get<double>());
-      if (bytes == "16M") CHECK(chosen <= 1.2 * row.at("bound_us").get<double>());
-    }
-  }
-  CHECK(command_all("bench planner --bytes 6").status == 2);
-}
-
-TEST_CASE("bench reduce has a share for each type and each kind of vectors that the processor has") {
-  const CommandResult run = command("bench reduce --mebibytes 1 --repetitions 1 --json");
-  CHECK(run.status == 0);
-  const auto result = nlohmann::json::parse(run.output);
-  CHECK(result.at("rows").size() >= 7);
-  for (const auto& row : result.at("rows")) CHECK(row.at("share_of_copy").get<double>() > 0);
-  CHECK(command_all("bench reduce --mebibytes 0").status == 2);
-}
-
 TEST_CASE("ranks see the scenario's variables, a misspelt one with a warning, and never the shell's") {
   const CommandResult misspelt =
       command_all("run " + scenario_file("pair") + " --set environment.NCCL_MESH_TIPO=1" + results_option("command"));

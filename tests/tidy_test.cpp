@@ -101,6 +101,9 @@ const std::vector<Arrow>& arrows() {
       {"plugin/verbs/", {"plugin/base/"}, "the owners of verbs objects stand on base alone"},
       {"plugin/net/", {"plugin/base/", "plugin/verbs/"}, "the transport stands on verbs; it does not know its ABI"},
       {"plugin/nccl/", {"plugin/base/", "plugin/verbs/", "plugin/net/"}, "the ABI is a thin skin over net"},
+      {"plugin/local/",
+       {"plugin/base/", "plugin/nccl/net_abi.h", "plugin/nccl/boundary.h"},
+       "the local transport is a whole net plugin: it knows the ABI and its boundary, and nothing of the mesh"},
       {"plugin/coll/",
        {"plugin/base/", "plugin/nccl/net_abi.h"},
        "the engine meets the transport only at the ncclNet table"},
@@ -165,6 +168,18 @@ const std::vector<Ban>& bans() {
 bool is_allowed(const std::string& path, const std::vector<std::string>& allowed) {
   return std::any_of(allowed.begin(), allowed.end(),
                      [&](const std::string& start) { return starts_with(path, start); });
+}
+
+/// What the file needs beside libc's own libraries.
+void needs_only(const std::string& plugin, const std::vector<std::string>& others) {
+  const CommandResult needed = run_command_line("readelf -d " + plugin + " | grep NEEDED | sed 's/.*\\[//; s/\\].*//'");
+  std::istringstream list(needed.output);
+  for (std::string library; std::getline(list, library);) {
+    const bool expected_library = library == "libc.so.6" || library == "libm.so.6" ||
+                                  starts_with(library, "ld-linux") ||
+                                  std::find(others.begin(), others.end(), library) != others.end();
+    CHECK_MESSAGE(expected_library, plugin, " needs ", library);
+  }
 }
 
 bool whole_test() { return std::getenv("MESHBED_TEST_FULL") != nullptr; }
@@ -285,13 +300,13 @@ TEST_CASE("the plugin exports its tables and needs nothing but libibverbs and li
   for (const char* version : {"10", "11", "12", "8", "9"}) expected += std::string("ncclNetPlugin_v") + version + "\n";
   expected += "ncclTunerPlugin_v5\nncclTunerPlugin_v6\n";
   CHECK(symbols.output == expected);
-  const CommandResult needed = run_command_line("readelf -d " + plugin + " | grep NEEDED | sed 's/.*\\[//; s/\\].*//'");
-  std::istringstream list(needed.output);
-  for (std::string library; std::getline(list, library);) {
-    const bool expected_library = library == "libibverbs.so.1" || library == "libc.so.6" || library == "libm.so.6" ||
-                                  starts_with(library, "ld-linux");
-    CHECK_MESSAGE(expected_library, "libnccl-net-mesh.so needs ", library);
-  }
+  needs_only(plugin, {"libibverbs.so.1"});
+}
+
+TEST_CASE("the local plugin exports its table and needs nothing but libc") {
+  const std::string plugin = "'" + std::string(MESHBED_BINARY_DIR) + "/lib/libnccl-net-local.so'";
+  CHECK(run_command_line("nm -D --defined-only " + plugin + " | awk '{print $3}'").output == "ncclNetPlugin_v11\n");
+  needs_only(plugin, {});
 }
 
 TEST_CASE("every header compiles alone") {

@@ -271,8 +271,14 @@ void* load_new_copy(const Master& master, ProcessState& state, const std::string
       }
     }
   }
-  void* handle = ::dlopen(("/proc/self/fd/" + std::to_string(copy.get())).c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (handle == nullptr) throw std::runtime_error(path + ": " + ::dlerror());
+  const std::string name = "/proc/self/fd/" + std::to_string(copy.get());
+  void* handle = ::dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (handle == nullptr) {
+    // Whose file it is, not the copy's name, is what helps.
+    std::string reason = ::dlerror();
+    if (reason.starts_with(name + ": ")) reason.erase(0, name.size() + 2);
+    throw std::runtime_error(path + ": " + reason);
+  }
   settle(handle, copy.release(), master, needed, state, path);
   ++host().counters.copies;
   return handle;

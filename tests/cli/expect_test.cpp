@@ -166,6 +166,13 @@ TEST_CASE("a node that loses its power: the others end, and each names it or one
   wrong.wrong = 1;
   CHECK(broken(scenario, wrong) == promise);
 
+  // Who was stopped with the run had no chance to miss anybody: that alone shows nothing.
+  RunResult stopped = lost("rank 1", "rank 1");
+  stopped.simulation.errors.resize(1);
+  CHECK(broken(scenario, stopped).empty());
+  stopped.simulation.stopped = 2;
+  CHECK(broken(scenario, stopped) == promise);
+
   RunResult over_before = good_run();  // the fault was never taken: all else holds as ever
   CHECK(broken(scenario, over_before).empty());
   CHECK(exit_status(over_before) == kExitOk);

@@ -205,13 +205,26 @@ TEST_CASE("a plugin's words that are no UTF-8 are told all the same") {
 
 TEST_CASE("a file without a table, no file and cases that there are not are told as what they are") {
   const CommandResult other = conformance("libmeshcoll.so", "2>&1");
-  CHECK(other.status == 1);
-  CHECK_MESSAGE(other.output.find("exports no ncclNetPlugin_v8 to v12 that was asked for") != std::string::npos,
+  CHECK(other.status == 2);
+  CHECK_MESSAGE(other.output.find("libmeshcoll.so: it exports no ncclNetPlugin_v8 to v12, so it is no net plugin\n") !=
+                    std::string::npos,
                 other.output);
   const CommandResult only_v12 = conformance("libfaulty-net.so", "--net-version 9 2>&1");
   CHECK(only_v12.status == 1);
   CHECK(only_v12.output.find("v9: the file does not export it; skipped") != std::string::npos);
-  CHECK(run_command_line(meshbed_program() + " conformance /nowhere.so 2>&1").status == 2);
+  const std::pair<const char*, const char*> refused[]{
+      {"/nowhere.so", "/nowhere.so: there is no such file"},
+      {"/bin/../bin", "/bin/../bin: it is a folder, no net plugin"},
+      {"/dev/null", "/dev/null: it is no regular file"},
+      {"/etc/passwd", "/etc/passwd: it is no shared object (ELF, x86-64)"},
+      {"/bin/ls", "/bin/ls: it is a program, no shared object"},
+      {"--net-version x", "--net-version x: expects a whole number from 8 to 12"},
+      {"--net-version 7", "--net-version 7: expects a whole number from 8 to 12"}};
+  for (const auto& [arguments, said] : refused) {
+    const CommandResult result = run_command_line(meshbed_program() + " conformance " + arguments + " 2>&1");
+    CHECK(result.status == 2);
+    CHECK(result.output == "meshbed: " + std::string(said) + "\n");
+  }
   CHECK(run_command_line(meshbed_program() + " conformance \"$NO_SUCH_VARIABLE\" 2>&1").status == 2);
   const CommandResult faults =
       run_command_line(meshbed_program() + " conformance --scenario " + scenario_file("pair-cable-pulled") + " 2>&1");

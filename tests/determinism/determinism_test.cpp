@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "cli/files.h"
 #include "tests/support/command.h"
 
 using namespace meshbed::test;
@@ -133,4 +134,37 @@ TEST_CASE("the digest hashes what the ranks got, not the seed: where nothing is 
   };
   CHECK(digest("--seed 1") != digest("--seed 2"));
   CHECK(digest("-c 0 --seed 1") == digest("-c 0 --seed 2"));
+}
+
+TEST_CASE("connections that carry messages of no bytes: they are made, used and closed, twice the same way") {
+  const std::string folder = scratch_folder("no_bytes");
+  meshbed::cli::write_text_file(
+      folder + "/empty.toml",
+      "[topology]\nkind = \"ring\"\nnodes = 4\n"
+      "[workload]\nkind = \"reconnect\"\nbytes = 0\niterations = 3\nreceives = 5\nparts = 4\n");
+  std::string digests[2];
+  for (std::string& digest : digests) {
+    const CommandResult result =
+        run_command_line(meshbed_program() + " run '" + folder + "/empty.toml' --json --results '" + folder + "'");
+    REQUIRE_MESSAGE(result.status == 0, result.output);
+    const auto summary = nlohmann::json::parse(result.output);
+    CHECK(summary.at("connections") == 12);
+    digest = summary.at("digest");
+  }
+  CHECK(digests[0] == digests[1]);
+}
+
+TEST_CASE("a promise about a lost node is not kept by ranks that are stopped with the run before they miss it") {
+  const std::string folder = scratch_folder("nobody_missed");
+  meshbed::cli::write_text_file(folder + "/lost.toml",
+                                "[topology]\nkind = \"line\"\nnodes = 4\n"
+                                "[workload]\nkind = \"reconnect\"\nbytes = \"256K\"\niterations = 4\nreceives = 6\n"
+                                "[[fault]]\nkind = \"node_kill\"\ntarget = \"node1\"\npoint = \"iteration\"\n"
+                                "iteration = 0\nat = \"50us\"\n"
+                                "[expect]\nwrong = 0\nlost = \"node1\"\n");
+  const CommandResult result =
+      run_command_line(meshbed_program() + " run '" + folder + "/lost.toml' --results '" + folder + "' 2>&1");
+  CHECK(result.status == 1);
+  CHECK_MESSAGE(result.output.find("3 ranks stopped with the run before they missed anybody") != std::string::npos,
+                result.output);
 }
