@@ -53,6 +53,17 @@ int try_connect(Socket* socket, const SocketAddress& address, Deadline deadline)
   return error;
 }
 
+// A port of the range that connecting sockets are given, on this host, with nobody listening: sooner or later the
+// kernel gives a caller just this port, and TCP connects it to itself (RFC 9293, 3.5). Kept, it would also hold the
+// port against the listener.
+bool met_itself(const Socket& socket) {
+  SocketAddress own, peer;
+  own.length = peer.length = sizeof own.storage;
+  return getsockname(socket.descriptor(), reinterpret_cast<sockaddr*>(&own.storage), &own.length) == 0 &&
+         getpeername(socket.descriptor(), reinterpret_cast<sockaddr*>(&peer.storage), &peer.length) == 0 &&
+         to_text(own) == to_text(peer);
+}
+
 }  // namespace
 
 Result<SocketAddress> parse_address(const std::string& text) {
@@ -151,7 +162,11 @@ Result<Socket> Socket::listen(const SocketAddress& address) {
 Result<Socket> Socket::connect(const SocketAddress& address, Deadline deadline) {
   for (int retry_ms = kFirstRetryMs;; retry_ms = std::min(2 * retry_ms, kLastRetryMs)) {
     Socket socket;
-    const int error = try_connect(&socket, address, deadline);
+    int error = try_connect(&socket, address, deadline);
+    if (error == 0 && met_itself(socket)) {
+      socket.close();
+      error = ECONNREFUSED;
+    }
     if (error == 0) return socket;
     if (deadline.passed()) return system_error("connect", error);
     // Nobody listens yet: there is no descriptor to wait on, so wait for time alone.

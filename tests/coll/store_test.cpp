@@ -3,6 +3,8 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <fstream>
 #include <memory>
 #include <thread>
 #include <vector>
@@ -211,6 +213,24 @@ TEST_CASE("nobody at the rendezvous is a timeout that names the address") {
   REQUIRE_FALSE(client.has_value());
   CHECK(client.error().code == ErrorCode::kTimeout);
   CHECK(contains(client.error().text, "rank 0 does not answer at " + address));
+}
+
+TEST_CASE("a caller whose own port is the rendezvous's is not its own rank 0") {
+  int first = 0, last = 0;
+  std::ifstream("/proc/sys/net/ipv4/ip_local_port_range") >> first >> last;
+  REQUIRE(first < last);
+  // Nobody listens at a port that the kernel gives to callers (those as even as the first, first): going through them
+  // all, it gives this one, too.
+  SocketAddress address;
+  for (int port = first; port <= last; port += 2) {
+    address = *parse_address("127.0.0.1:" + std::to_string(port));
+    if (Socket::listen(address).has_value()) break;
+  }
+  for (int call = first; call <= last; ++call) {
+    const auto connected = Socket::connect(address, Deadline::after_ms(0));
+    REQUIRE_MESSAGE(!connected.has_value(), "call ", call - first, " is connected");
+    REQUIRE(connected.error().os_errno == ECONNREFUSED);
+  }
 }
 
 TEST_CASE(
