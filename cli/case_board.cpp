@@ -33,7 +33,9 @@ void take_in_findings(CaseBoard& board, const nlohmann::json& findings) {
     time.end_ps = time.start_ps + std::max(time.end_ps - time.start_ps, durations[index].get<Picoseconds>());
   }
   for (const auto& [rank, hash] : findings.at("data").items()) {
-    board.results.at(static_cast<std::size_t>(std::stoi(rank))) = hash.get<std::uint64_t>();
+    const auto at = static_cast<std::size_t>(std::stoi(rank));
+    if (board.results.size() <= at) board.results.resize(at + 1);  // rank 0 may have failed before it had any
+    board.results[at] = hash.get<std::uint64_t>();
   }
   if (board.wrong == 0) board.first_wrong = findings.at("first_wrong").get<std::string>();
   board.wrong += findings.at("wrong").get<std::uint64_t>();

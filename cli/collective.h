@@ -10,6 +10,7 @@
 #include <functional>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -32,9 +33,12 @@ struct CollectiveCase {
   coll::DataType type = coll::DataType::kFloat32;
   coll::ReduceOp reduction = coll::ReduceOp::kSum;  // where the operation reduces
   std::uint64_t bytes = 0;                          // as asked for; see CollectiveShape
+  std::optional<std::uint64_t> count{};             // elements that the caller passes, in place of `bytes`
   bool in_place = true;
   int iterations = 1;
   bool check = true;
+  // Numbers whose sums depend on their order, where the type's do: the result is hashed, and not checked.
+  bool rough = false;
   int root = 0;
   int shift = 1;                // sendrecv: rank r sends to (r + shift) % ranks
   std::vector<int> senders{};   // sendrecv: who does; empty: all
@@ -56,6 +60,7 @@ struct CollectiveShape {
 };
 CollectiveShape shape_of(models::Collective op, std::uint64_t bytes, int ranks,
                          coll::DataType type = coll::DataType::kFloat32);
+CollectiveShape shape_of(const CollectiveCase& wanted, int ranks);
 /// Of sendrecv: whom `rank` sends to, and from whom it receives; -1: nobody.
 int target_of(const CollectiveCase& wanted, int rank, int ranks);
 int source_of(const CollectiveCase& wanted, int rank, int ranks);

@@ -62,7 +62,12 @@ class Comparison {
     compare_faults();
     // How far a run that fails has come is chance.
     if (failed(left_) && failed(right_)) return;
-    for (const char* field : {"wrong", "checked", "data"}) equal(field, left_.summary, right_.summary);
+    for (const char* field : {"wrong", "checked"}) equal(field, left_.summary, right_.summary);
+    if (left_.summary.contains("cases") && right_.summary.contains("cases")) {
+      compare_cases();
+    } else {
+      equal("data", left_.summary, right_.summary);
+    }
     messages_ = compare_messages(traced(left_), traced(right_));
     for (const std::string& each : messages_.differences) differences_.push_back(each);
   }
@@ -112,23 +117,23 @@ class Comparison {
           "chance: its messages are not compared)\n",
           left_.name, right_.name, faults, how_it_failed(left_));
     }
+    const std::string bytes = cases_ == 0 ? "result bytes" : fmt::format("result bytes of {}", counted(cases_, "case"));
     // Less goes over a cable that has more under way, which is the moment's.
     const std::string cuts = messages_.cut_otherwise == 0
                                  ? ""
                                  : fmt::format(" ({} of striped messages cut elsewhere, the same bytes together)",
                                                counted(messages_.cut_otherwise, "piece"));
     if (messages_.by_arrival.empty()) {
-      return fmt::format(
-          "{} and {} agree: same files{}, NICs, GIDs, routes, result bytes, and {} messages in the same order{}\n",
-          left_.name, right_.name, faults, messages_.in_order, cuts);
+      return fmt::format("{} and {} agree: same files{}, NICs, GIDs, routes, {}, and {} messages in the same order{}\n",
+                         left_.name, right_.name, faults, bytes, messages_.in_order, cuts);
     }
     const std::string in_order =
         messages_.in_order == 0 ? "" : fmt::format(" {} messages in the same order,", messages_.in_order);
     return fmt::format(
-        "{} and {} agree: same files{}, result bytes,{} and the messages that arrived between {} of ranks that lost "
+        "{} and {} agree: same files{}, {},{} and the messages that arrived between {} of ranks that lost "
         "connections "
         "(when, in which order and over which cable is chance there: not compared)\n",
-        left_.name, right_.name, faults, in_order, counted(messages_.by_arrival.size(), "pair"));
+        left_.name, right_.name, faults, bytes, in_order, counted(messages_.by_arrival.size(), "pair"));
   }
 
   void equal(const char* field, const json& one, const json& other) {
@@ -136,6 +141,21 @@ class Comparison {
     if (left == right) return;
     differences_.push_back(
         fmt::format("{}: {} has {}, {} has {}", field, left_.name, json_text(left), right_.name, json_text(right)));
+  }
+
+  /// A matrix's, by what each is.
+  void compare_cases() {
+    const json &one = left_.summary["cases"], &other = right_.summary["cases"];
+    if (one.size() != other.size()) {
+      differences_.push_back(
+          fmt::format("cases: {} has {}, {} has {}", left_.name, one.size(), right_.name, other.size()));
+    }
+    for (std::size_t index = 0; index < std::min(one.size(), other.size()); ++index) {
+      equal("case", one[index], other[index]);
+      if (one[index].value("data", json()) == other[index].value("data", json())) continue;
+      differences_.push_back(fmt::format("{}: the ranks' result bytes are not the same", one[index].value("case", "")));
+    }
+    cases_ = one.size();
   }
 
   /// Failures by class; their words differ between worlds (times, QP numbers), and which rank is the first to fail is
@@ -188,7 +208,7 @@ class Comparison {
 
   Run left_, right_;
   MessageComparison messages_;
-  std::size_t faults_ = 0;
+  std::size_t faults_ = 0, cases_ = 0;
   std::vector<std::string> differences_;
 };
 

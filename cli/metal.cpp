@@ -80,7 +80,7 @@ RunResult run_metal(const Scenario& scenario, const MetalPlace& place, const Met
   result.simulation.errors = session.run(common, [&](MetalHost& host) { return run_rank(host, gathering, result); });
   result.simulation.elapsed_ps = session.elapsed_ps();
   result.simulation.plugin_sha256 = common.at("net plugin");
-  if (scenario.workload.kind == WorkloadKind::kCollective) result.simulation.engine_sha256 = common.at("engine");
+  if (runs_engine(scenario.workload.kind)) result.simulation.engine_sha256 = common.at("engine");
   if (recorder != nullptr) {
     result.messages = recorder->totals();
     result.pairs = recorder->pairs();

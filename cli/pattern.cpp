@@ -6,6 +6,7 @@
 #include <cmath>
 #include <type_traits>
 
+#include "plugin/base/prng.h"
 #include "plugin/coll/half.h"
 
 namespace meshbed::cli {
@@ -207,6 +208,22 @@ void fill(const Pattern& pattern, DataType type, void* values, std::size_t count
   with_type(type, [&](auto zero) {
     using T = decltype(zero);
     with_elements<T>(pattern, [&](auto element_at) { fill_blocks(static_cast<T*>(values), count, element_at); });
+  });
+}
+
+void fill_rough(int rank, std::uint32_t salt, DataType type, void* values, std::size_t count) {
+  const std::uint64_t stream = mix64((std::uint64_t{salt} << 32U) | static_cast<std::uint32_t>(rank));
+  with_type(type, [&](auto zero) {
+    using T = decltype(zero);
+    auto* const elements = static_cast<T*>(values);
+    for (std::size_t index = 0; index < count; ++index) {
+      const std::uint64_t bits = mix64(stream + index);
+      const double real = static_cast<double>(static_cast<std::int64_t>(bits)) * 0x1p-62;
+      if constexpr (std::is_integral_v<T>) elements[index] = static_cast<T>(bits);
+      if constexpr (std::is_floating_point_v<T>) elements[index] = static_cast<T>(real);
+      if constexpr (std::is_same_v<T, coll::Float16>) elements[index] = coll::to_float16(static_cast<float>(real));
+      if constexpr (std::is_same_v<T, coll::Bfloat16>) elements[index] = coll::to_bfloat16(static_cast<float>(real));
+    }
   });
 }
 

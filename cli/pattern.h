@@ -44,6 +44,9 @@ Pattern reduced_pattern(int ranks, std::uint32_t first, std::uint32_t salt, coll
 
 // Elements of the float8 types are bytes that nobody computes with.
 void fill(const Pattern& pattern, coll::DataType type, void* values, std::size_t count);
+/// Numbers whose sums and products depend on their order, where the type's do: floats from -2 to 2, integers of any
+/// bits.
+void fill_rough(int rank, std::uint32_t salt, coll::DataType type, void* values, std::size_t count);
 /// Elements that differ from the pattern (a NaN differs).
 std::uint64_t count_wrong(const Pattern& pattern, coll::DataType type, const void* values, std::size_t count);
 /// Index of the first that differs; `count` where none does.

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <iterator>
+#include <map>
+#include <utility>
 
 #include "cli/scenario_units.h"
 #include "cli/state_report.h"
@@ -80,7 +82,34 @@ void write_pairs(Text& text, const Scenario& scenario, const RunResult& result) 
   }
 }
 
+/// A line for each collective; each case is in summary.json.
+void write_matrix(Text& text, const RunResult& result) {
+  text.line("");
+  text.line("{:<16} {:>8} {:>12} {:>8} {:>14}", "workload", "cases", "elements", "#wrong", "time (us)");
+  MatrixOutcome all;
+  std::map<std::string, std::pair<std::size_t, MatrixOutcome>> sums;
+  const auto add = [](MatrixOutcome& sum, const MatrixOutcome& each) {
+    sum.wrong += each.wrong;
+    sum.checked += each.checked;
+    sum.time_ps += each.time_ps;
+  };
+  const auto line = [&](const std::string& name, std::size_t cases, const MatrixOutcome& sum) {
+    text.line("{:<16} {:>8} {:>12} {:>8} {:>14.3f}", name, cases, sum.checked, sum.wrong,
+              static_cast<double>(sum.time_ps) / 1e6);
+  };
+  for (const MatrixOutcome& each : result.matrix) {
+    auto& [cases, sum] = sums[each.collective];
+    ++cases;
+    add(sum, each);
+    add(all, each);
+  }
+  for (const auto& [name, sum] : sums) line(name, sum.first, sum.second);
+  line("matrix", result.matrix.size(), all);
+  if (!result.first_wrong.empty()) text.line("first wrong element: {}", result.first_wrong);
+}
+
 void write_result(Text& text, const RunResult& result) {
+  if (!result.matrix.empty()) return write_matrix(text, result);
   text.line("");
   text.line("{:<16} {:>12} {:>12} {:>9} {:>9} {:>8} {:>10}", "workload", "size (B)", "time (us)", "algbw", "busbw",
             "#wrong", "messages");
@@ -314,6 +343,22 @@ std::string failure_line(const RunResult& result) {
                      waiters.empty() ? "" : "; " + fmt::format("{}", fmt::join(waiters, "; ")));
 }
 
+std::string hash_text(std::uint64_t hash) { return fmt::format("{:016x}", hash); }
+
+nlohmann::ordered_json matrix_json(const RunResult& result) {
+  auto cases = nlohmann::ordered_json::array();
+  for (const MatrixOutcome& each : result.matrix) {
+    auto data = nlohmann::ordered_json::array();
+    for (const std::uint64_t hash : each.data) data.push_back(hash_text(hash));
+    cases.push_back({{"case", each.text},
+                     {"wrong", each.wrong},
+                     {"checked", each.checked},
+                     {"time_ns", static_cast<double>(each.time_ps) / 1e3},
+                     {"data", std::move(data)}});
+  }
+  return cases;
+}
+
 nlohmann::ordered_json summary(const Scenario& scenario, const RunResult& result) {
   const Simulation& simulation = result.simulation;
   nlohmann::ordered_json json{
@@ -354,7 +399,8 @@ nlohmann::ordered_json summary(const Scenario& scenario, const RunResult& result
   };
   // What each rank got, by rank: XXH3-64 as 16 hex digits.
   json["data"] = nlohmann::ordered_json::array();
-  for (const std::uint64_t hash : result.data) json["data"].push_back(fmt::format("{:016x}", hash));
+  for (const std::uint64_t hash : result.data) json["data"].push_back(hash_text(hash));
+  if (!result.matrix.empty()) json["cases"] = matrix_json(result);
   json["errors"] = errors_json(simulation.errors);
   json["waiters"] = simulation.outcome.waiters;
   json["states"] = states_json(simulation.states);

@@ -23,6 +23,14 @@ struct CollectiveCalls {
   std::vector<CallTime> times;
 };
 
+/// One case of a matrix.
+struct MatrixOutcome {
+  std::string collective, text;  // cli/matrix.h
+  std::uint64_t wrong = 0, checked = 0;
+  Picoseconds time_ps = 0;
+  std::vector<std::uint64_t> data;  // by rank, as RunResult's; once more where rounding shows the order of a reduction
+};
+
 struct RunResult {
   std::string world = "sim";
   std::string workload;  // "all_reduce", "nccl-calls pair-all-reduce", "idle"
@@ -36,7 +44,8 @@ struct RunResult {
   std::uint64_t checked = 0;
   std::string first_wrong;
   std::vector<std::uint64_t> data;  // by rank: XXH3-64 of what it got, in order; empty where nothing was checked
-  CollectiveCalls calls;            // in the simulated world
+  std::vector<MatrixOutcome> matrix;
+  CollectiveCalls calls;  // in the simulated world
   std::uint64_t connections = 0;
   Simulation simulation;
   std::map<sim::PairKey, sim::PairUsage> pairs;

@@ -163,7 +163,7 @@ int run_emulated(const Scenario& scenario, const Options& options, const Argumen
   const Workload& workload = scenario.workload;
   const Emulation emulation = emulate(
       scenario, {.command = rank_words(scenario, options),
-                 .rank_bytes = (workload.in_place ? 1 : 2) * workload.bytes,
+                 .rank_bytes = (workload.in_place && workload.kind != WorkloadKind::kMatrix ? 1 : 2) * workload.bytes,
                  .time_limit_s = time_limit_of(options.run),
                  .backend = options.backend,
                  .say = [&err](const std::string& line) { err << "meshbed: " << line << "\n"

@@ -15,7 +15,12 @@
 
 namespace meshbed::cli {
 
-enum class WorkloadKind { kCollective, kNcclCalls, kReconnect, kIdle };
+enum class WorkloadKind { kCollective, kMatrix, kNcclCalls, kReconnect, kIdle };
+
+/// Whether the ranks call libmeshcoll, and not the net plugin itself.
+constexpr bool runs_engine(WorkloadKind kind) {
+  return kind == WorkloadKind::kCollective || kind == WorkloadKind::kMatrix;
+}
 
 struct Workload {
   WorkloadKind kind = WorkloadKind::kCollective;
@@ -41,6 +46,8 @@ struct Workload {
   Picoseconds late_by_ps = 0;   // 0: nobody is late
   bool start_and_wait = false;  // calls that do not block; no key of the file's: run --zernel-duration enqueue
   bool tell_calls = false;      // ranks of other processes tell when they called; likewise: for run's telemetry
+  // kMatrix
+  int cases = 200;
   // kReconnect
   int receives = 1;  // on each connection
   int parts = 1;     // of each: more than one make it a grouped receive

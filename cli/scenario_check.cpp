@@ -163,9 +163,10 @@ void check_workload(const Scenario& scenario, const ScenarioSpec& spec, Diagnost
 
 /// The engine's ranks find each other by TCP on the management network; recordings bring their own handles.
 void check_management(const Scenario& scenario, const ScenarioSpec& spec, Diagnostics& diagnostics) {
-  if (spec.management.enabled || scenario.workload.kind != WorkloadKind::kCollective) return;
+  if (spec.management.enabled || !runs_engine(scenario.workload.kind)) return;
   diagnostics.add(spec.management.at("enabled"),
-                  "enabled: the ranks of a collective meet over the management network; leave it on, or say [workload] "
+                  "enabled: the ranks of a collective (or a matrix of them) meet over the management network; leave it "
+                  "on, or say [workload] "
                   "kind = \"nccl-calls\" or \"idle\"");
 }
 

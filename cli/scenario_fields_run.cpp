@@ -25,8 +25,9 @@ const Section<FabricSpec> kFabric{
 
 void read_kind(const Value& v, WorkloadSpec& s) {
   std::string kind;
-  v.choice(kind, {"collective", "nccl-calls", "reconnect", "idle"});
+  v.choice(kind, {"collective", "matrix", "nccl-calls", "reconnect", "idle"});
   s.value.kind = kind == "nccl-calls"  ? WorkloadKind::kNcclCalls
+                 : kind == "matrix"    ? WorkloadKind::kMatrix
                  : kind == "reconnect" ? WorkloadKind::kReconnect
                  : kind == "idle"      ? WorkloadKind::kIdle
                                        : WorkloadKind::kCollective;
@@ -37,7 +38,9 @@ const Section<WorkloadSpec> kWorkload{
     "What the ranks do.",
     {
         {"kind", "text", "'collective'",
-         "collective; nccl-calls: replay recorded calls of NCCL; reconnect: each rank connects to the next, sends "
+         "collective; matrix: so many `cases` of what the engine can be asked for, drawn by the seed, of at most "
+         "`bytes`; "
+         "nccl-calls: replay recorded calls of NCCL; reconnect: each rank connects to the next, sends "
          "`receives` times `parts` messages of `bytes`, closes, `iterations` times; idle",
          read_kind},
         {"collective", "text", "'all_reduce'",
@@ -111,6 +114,12 @@ const Section<WorkloadSpec> kWorkload{
         {"late_iteration", "integer", "0", "with late_by; the first that is timed is 0",
          [](const Value& v, WorkloadSpec& s) {
            v.integer(s.value.late_iteration, {0, 1'000'000});
+         }},
+        {"cases", "integer", "200",
+         "matrix: as many of each collective, no two alike, over element types, reductions, algorithms, protocols, "
+         "sizes, in and out of place",
+         [](const Value& v, WorkloadSpec& s) {
+           v.integer(s.value.cases, {1, 100'000});
          }},
         {"receives", "integer", "1", "reconnect: on each connection",
          [](const Value& v, WorkloadSpec& s) {

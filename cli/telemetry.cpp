@@ -289,7 +289,10 @@ void write_telemetry(const TelemetryOptions& options, const Scenario& scenario, 
                      std::ostream& err) {
   if (!wanted(options)) return;
   if (scenario.workload.kind != WorkloadKind::kCollective) {
-    err << "meshbed: the telemetry has no collectives: this workload calls the net plugin itself\n";
+    const bool matrix = scenario.workload.kind == WorkloadKind::kMatrix;
+    err << "meshbed: the telemetry has no collectives: "
+        << (matrix ? "it tells of one that is repeated, not of a matrix" : "this workload calls the net plugin itself")
+        << "\n";
   }
   // A reader of the pipe may leave: an error like any other then, and the other files are there already.
   std::signal(SIGPIPE, SIG_IGN);

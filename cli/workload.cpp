@@ -41,6 +41,8 @@ std::unique_ptr<WorkloadRun> make_workload(const Scenario& scenario, const Built
   switch (scenario.workload.kind) {
     case WorkloadKind::kCollective:
       return make_collective(scenario, files, ranks);
+    case WorkloadKind::kMatrix:
+      return make_matrix(scenario, files, ranks);
     case WorkloadKind::kNcclCalls:
       return make_nccl_calls(scenario, files, ranks);
     case WorkloadKind::kReconnect:

@@ -82,7 +82,7 @@ void take_values(QueuePair& qp, const ibv_qp_attr& attr, int mask) {
   if (has(IBV_QP_ACCESS_FLAGS)) qp.attr.qp_access_flags = attr.qp_access_flags;
   if (has(IBV_QP_AV)) qp.attr.ah_attr = attr.ah_attr;
   if (has(IBV_QP_PATH_MTU)) qp.attr.path_mtu = attr.path_mtu;
-  if (has(IBV_QP_DEST_QPN)) qp.attr.dest_qp_num = attr.dest_qp_num;
+  if (has(IBV_QP_DEST_QPN)) qp.attr.dest_qp_num = attr.dest_qp_num, qp.answered_rank = -1;
   if (has(IBV_QP_RQ_PSN)) qp.expected_psn = qp.attr.rq_psn = attr.rq_psn & kPsnMask;
   if (has(IBV_QP_MAX_DEST_RD_ATOMIC)) qp.attr.max_dest_rd_atomic = attr.max_dest_rd_atomic;
   if (has(IBV_QP_MIN_RNR_TIMER)) qp.attr.min_rnr_timer = attr.min_rnr_timer;

@@ -42,7 +42,7 @@ void record(System& system, const QueuePair& qp, const SendEntry& entry, ibv_wc_
   record.wire_bytes = entry.wire_bytes;
   record.sequence = qp.send.begin();
   record.source_rank = qp.context->process->rank;
-  record.destination_rank = peer != nullptr ? peer->context->process->rank : -1;
+  record.destination_rank = peer != nullptr ? peer->context->process->rank : qp.answered_rank;
   record.source = qp.context->port;
   record.destination = qp.route.peer;
   record.source_gid = qp.route.source_gid;

@@ -98,9 +98,10 @@ struct QueuePair {
   std::uint32_t round = 0;           // counts go-backs: what left before one does not count as sent after it
   std::uint32_t reads_outstanding = 0;
   std::uint8_t retries_left = 0, rnr_retries_left = 0;
-  bool wire_busy = false;           // a request is being serialised
-  Picoseconds rnr_until_ps = -1;    // waiting after a receiver-not-ready; -1: not
-  Picoseconds timer_ps = -1;        // local acknowledgement timeout; -1: not running
+  bool wire_busy = false;         // a request is being serialised
+  Picoseconds rnr_until_ps = -1;  // waiting after a receiver-not-ready; -1: not
+  Picoseconds timer_ps = -1;      // local acknowledgement timeout; -1: not running
+  int answered_rank = -1;  // whose queue pair took a request last: it may be gone before its acknowledgement is here
   Picoseconds timer_event_ps = -1;  // the earliest event that looks at it; -1: none is queued
 
   // --- responder ---

@@ -310,6 +310,7 @@ void request_arrives(void* self, std::uint64_t) {
   SendEntry& entry = source->send[flight.sequence];
   QueuePair* target = owner.queue_pairs.find(source->attr.dest_qp_num);
   if (entry.done || target == nullptr || !accepts(*target, *source)) return release(owner, flight);
+  source->answered_rank = target->context->process->rank;
   if (target->state == IBV_QPS_RTR && !target->established) {
     target->established = true;
     raise_event(owner, *target->context, IBV_EVENT_COMM_EST, target->number);

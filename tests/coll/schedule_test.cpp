@@ -206,9 +206,8 @@ std::uint64_t bytes_up(const Case& what, int leaves) {
 }
 std::uint64_t edges(const Case& what) { return static_cast<std::uint64_t>(what.ranks - 1); }
 
-/// `check(case, ranks, bytes that all of them sent)`, on the named cablings and on random ones of 2..9 ranks.
-template <typename Check>
-void walk_meshes(Collective collective, bool reduces, Check check, bool always_packed = true) {
+/// The named cablings and random ones of 2..9 ranks.
+std::vector<Mesh> small_meshes() {
   std::vector<Mesh> meshes;
   for (const MeshGraph& graph : named_graphs()) meshes.push_back(make_mesh(graph.ranks, graph.cables()));
   for (int ranks = 2; ranks <= 9; ++ranks) {
@@ -216,6 +215,32 @@ void walk_meshes(Collective collective, bool reduces, Check check, bool always_p
       meshes.push_back(make_mesh(ranks, random_cables(ranks, static_cast<int>(3 * seed), seed)));
     }
   }
+  return meshes;
+}
+
+/// One random cabling of 10..33 ranks each, and at the end a ring, a line, a star and a full mesh.
+std::vector<Mesh> large_meshes() {
+  constexpr int kFirst = 10, kLast = 33;
+  std::vector<Mesh> meshes;
+  for (int ranks = kFirst; ranks <= kLast; ++ranks) {
+    meshes.push_back(make_mesh(ranks, random_cables(ranks, ranks, static_cast<std::uint64_t>(ranks))));
+  }
+  std::vector<std::pair<int, int>> line, star, full;
+  for (int rank = 1; rank < kLast; ++rank) {
+    line.emplace_back(rank - 1, rank);
+    star.emplace_back(0, rank);
+    for (int other = 0; other < rank; ++other) full.emplace_back(other, rank);
+  }
+  std::vector<std::pair<int, int>> ring = line;
+  ring.emplace_back(kLast - 1, 0);
+  for (const auto& pairs : {ring, line, star, full}) meshes.push_back(make_mesh(kLast, cables_of(kLast, pairs)));
+  return meshes;
+}
+
+/// `check(case, ranks, bytes that all of them sent)`.
+template <typename Check>
+void walk_meshes(const std::vector<Mesh>& meshes, Collective collective, bool reduces, Check check,
+                 bool always_packed = true) {
   const auto on = [&](const Mesh& mesh, std::uint64_t partial_bytes, std::uint64_t count, int channels) {
     RootTrees from_root = root_trees(mesh, mesh.ranks / 2);
     if (always_packed) from_root.packed_from_bytes = 0;
@@ -270,6 +295,46 @@ std::uint64_t bytes_up_meshes(const Case& what, int root) {
     }
   }
   return bytes;
+}
+
+// Each in the collective's test below.
+void all_reduced_once(const Case& what, const std::vector<RankModel>& ranks, std::uint64_t sent) {
+  for (const RankModel& model : ranks) CHECK(all_equal(model.output, everybody(what.ranks)));
+  CHECK(sent == bytes_up_meshes(what, 0) + edges(what) * what.count * kElementBytes);
+}
+
+void gathered_once(const Case& what, const std::vector<RankModel>& ranks, std::uint64_t sent) {
+  for (const RankModel& model : ranks) {
+    for (std::uint64_t i = 0; i < model.output.size(); ++i) {
+      CHECK(model.output[i] == Element{.who = std::uint64_t{1} << (i / what.count)});
+    }
+  }
+  CHECK(sent == ranks.size() * edges(what) * what.count * kElementBytes);
+}
+
+void scattered_once(const Case& what, const std::vector<RankModel>& ranks, std::uint64_t sent) {
+  std::uint64_t up = 0;
+  for (int rank = 0; rank < what.ranks; ++rank) {
+    CHECK(all_equal(ranks[static_cast<std::size_t>(rank)].output, everybody(what.ranks)));
+    up += bytes_up_meshes(what, rank);
+  }
+  CHECK(sent == up);
+  if (what.partial_bytes == kElementBytes) {
+    CHECK(sent == ranks.size() * edges(what) * what.count * kElementBytes);
+  }
+}
+
+void spread_once(const Case& what, const std::vector<RankModel>& ranks, std::uint64_t sent) {
+  for (const RankModel& model : ranks) CHECK(all_equal(model.output, std::uint64_t{1} << what.root));
+  CHECK(sent == edges(what) * what.count * kElementBytes);
+}
+
+void collected_once(const Case& what, const std::vector<RankModel>& ranks, std::uint64_t sent) {
+  for (int rank = 0; rank < what.ranks; ++rank) {
+    const auto& output = ranks[static_cast<std::size_t>(rank)].output;
+    CHECK(all_equal(output, rank == what.root ? everybody(what.ranks) : 0));
+  }
+  CHECK(sent == bytes_up_meshes(what, what.root));
 }
 
 }  // namespace
@@ -352,57 +417,32 @@ TEST_CASE("reduce by tree: for 1..33 ranks each element meets each rank once, at
 }
 
 TEST_CASE("all_reduce on meshes: each element meets each rank exactly once, over cables, with 2(n-1) S bytes in all") {
-  walk_meshes(Collective::kAllReduce, true,
-              [](const Case& what, const std::vector<RankModel>& ranks, std::uint64_t sent) {
-                for (const RankModel& model : ranks) CHECK(all_equal(model.output, everybody(what.ranks)));
-                CHECK(sent == bytes_up_meshes(what, 0) + edges(what) * what.count * kElementBytes);
-              });
+  walk_meshes(small_meshes(), Collective::kAllReduce, true, all_reduced_once);
 }
 
 TEST_CASE("all_gather on meshes: each block reaches each rank, over cables, with n(n-1) b bytes in all") {
-  walk_meshes(Collective::kAllGather, false,
-              [](const Case& what, const std::vector<RankModel>& ranks, std::uint64_t sent) {
-                for (const RankModel& model : ranks) {
-                  for (std::uint64_t i = 0; i < model.output.size(); ++i) {
-                    CHECK(model.output[i] == Element{.who = std::uint64_t{1} << (i / what.count)});
-                  }
-                }
-                CHECK(sent == ranks.size() * edges(what) * what.count * kElementBytes);
-              });
+  walk_meshes(small_meshes(), Collective::kAllGather, false, gathered_once);
 }
 
 TEST_CASE(
     "reduce_scatter on meshes: each element meets each rank exactly once, over cables, with n(n-1) b bytes in all") {
-  walk_meshes(Collective::kReduceScatter, true,
-              [](const Case& what, const std::vector<RankModel>& ranks, std::uint64_t sent) {
-                std::uint64_t up = 0;
-                for (int rank = 0; rank < what.ranks; ++rank) {
-                  CHECK(all_equal(ranks[static_cast<std::size_t>(rank)].output, everybody(what.ranks)));
-                  up += bytes_up_meshes(what, rank);
-                }
-                CHECK(sent == up);
-                if (what.partial_bytes == kElementBytes) {
-                  CHECK(sent == ranks.size() * edges(what) * what.count * kElementBytes);
-                }
-              });
+  walk_meshes(small_meshes(), Collective::kReduceScatter, true, scattered_once);
 }
 
 TEST_CASE("broadcast and reduce on meshes: to each rank once, and from each rank once, over cables") {
-  const auto spread = [](const Case& what, const std::vector<RankModel>& ranks, std::uint64_t sent) {
-    for (const RankModel& model : ranks) CHECK(all_equal(model.output, std::uint64_t{1} << what.root));
-    CHECK(sent == edges(what) * what.count * kElementBytes);
-  };
-  const auto collected = [](const Case& what, const std::vector<RankModel>& ranks, std::uint64_t sent) {
-    for (int rank = 0; rank < what.ranks; ++rank) {
-      const auto& output = ranks[static_cast<std::size_t>(rank)].output;
-      CHECK(all_equal(output, rank == what.root ? everybody(what.ranks) : 0));
-    }
-    CHECK(sent == bytes_up_meshes(what, what.root));
-  };
   for (const bool always_packed : {true, false}) {
-    walk_meshes(Collective::kBroadcast, false, spread, always_packed);
-    walk_meshes(Collective::kReduce, true, collected, always_packed);
+    walk_meshes(small_meshes(), Collective::kBroadcast, false, spread_once, always_packed);
+    walk_meshes(small_meshes(), Collective::kReduce, true, collected_once, always_packed);
   }
+}
+
+TEST_CASE("the same on meshes for 1..33 ranks: those of 10 and more") {
+  const std::vector<Mesh> meshes = large_meshes();
+  walk_meshes(meshes, Collective::kAllReduce, true, all_reduced_once);
+  walk_meshes(meshes, Collective::kAllGather, false, gathered_once);
+  walk_meshes(meshes, Collective::kReduceScatter, true, scattered_once);
+  walk_meshes(meshes, Collective::kBroadcast, false, spread_once);
+  walk_meshes(meshes, Collective::kReduce, true, collected_once);
 }
 
 TEST_CASE("partial results that outgrow their memory go in rounds, each of which ends on its own") {
@@ -430,47 +470,6 @@ TEST_CASE("a mesh reduce_scatter's rounds hold a share of every rank's block") {
       CHECK(all_equal(model.output, everybody(what.ranks)));
       CHECK(model.schedule.round.begin == 8);
       CHECK(make_schedule(what.algorithm, model.schedule.request).round.count == most);
-    }
-  }
-}
-
-TEST_CASE("the two trees: each rank under one other, at most log2 n deep, and with children in one of the two") {
-  for (int ranks = 2; ranks <= 300; ++ranks) {
-    int branches = 0;
-    for (int tree = 0; tree < 2; ++tree) {
-      int tops = 0;
-      for (int rank = 0; rank < ranks; ++rank) {
-        const TreeNode node = paired_tree(tree, rank, ranks);
-        for (const int child : {node.first, node.second}) {
-          if (child >= 0) CHECK(paired_tree(tree, child, ranks).parent == rank);
-        }
-        CHECK((node.first >= 0 || node.second < 0));
-        tops += node.parent < 0 ? 1 : 0;
-        branches += node.first >= 0 ? 1 : 0;
-        if (node.first >= 0 && ranks % 2 == 0) CHECK(paired_tree(1 - tree, rank, ranks).first < 0);
-        int depth = 0;
-        for (int above = node.parent; above >= 0; above = paired_tree(tree, above, ranks).parent) ++depth;
-        CHECK((1 << depth) < 2 * ranks);
-      }
-      CHECK(tops == 1);
-    }
-    CHECK(branches == 2 * (ranks - ranks / 2));
-  }
-}
-
-TEST_CASE("the rooted tree: each rank under one other, floor(log2 n) deep, the root above all") {
-  for (int ranks = 1; ranks <= 40; ++ranks) {
-    for (int root = 0; root < ranks; ++root) {
-      for (int rank = 0; rank < ranks; ++rank) {
-        const TreeNode node = rooted_tree(root, rank, ranks);
-        for (const int child : {node.first, node.second}) {
-          if (child >= 0) CHECK(rooted_tree(root, child, ranks).parent == rank);
-        }
-        int depth = 0, top = rank;
-        for (; rooted_tree(root, top, ranks).parent >= 0; top = rooted_tree(root, top, ranks).parent) ++depth;
-        CHECK(top == root);
-        CHECK((1 << depth) <= ranks);
-      }
     }
   }
 }

@@ -129,6 +129,24 @@ TEST_CASE("traffic both ways does not slow down: a cable is full duplex") {
   });
 }
 
+// sim/verbs/verbs_host.h: MessageRecord.
+TEST_CASE("a message whose receiver closes before the acknowledgement is there is still the receiver's") {
+  Log log;
+  PairOptions options = large(4096);
+  options.sink = &log;
+  run_pair(options, [&log](Side& side) {
+    if (side.index == 1) {
+      sleep(write_wire_ps(4096) + kLatency + kLatency / 2);
+      CHECK(ibv_destroy_qp(side.qp) == 0);
+      return;
+    }
+    CHECK(side.post_write(1, 0, 4096) == 0);
+    CHECK(side.wait().status == IBV_WC_SUCCESS);
+    REQUIRE(log.records.size() == 1);
+    CHECK(log.records[0].destination_rank == 1);
+  });
+}
+
 // sim/verbs/verbs_host.h: MessageRecord and MessageSink; times from models/link.h.
 TEST_CASE("every message is told once, with its times, its ends and its outcome") {
   Log log;

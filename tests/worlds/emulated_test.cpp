@@ -88,6 +88,14 @@ TEST_CASE("a ring's diagonals go through its neighbours over soft-RoCE as in vir
   runs_alike("ring4-alltoall", "--set workload.bytes=1M");
 }
 
+TEST_CASE("200 cases of the engine's matrix come out over soft-RoCE with the bits of virtual time") {
+  if (const std::string why = why_not_emulated(); !why.empty()) {
+    MESSAGE("skipped: ", why);
+    return;
+  }
+  runs_alike("engine-matrix");
+}
+
 TEST_CASE("Meshbed's plugin keeps the rules of the conformance suite over real verbs too") {
   if (const std::string why = why_not_emulated(); !why.empty()) {
     MESSAGE("skipped: ", why);
