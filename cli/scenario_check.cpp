@@ -165,7 +165,7 @@ void check_workload(const Scenario& scenario, const ScenarioSpec& spec, Diagnost
 void check_management(const Scenario& scenario, const ScenarioSpec& spec, Diagnostics& diagnostics) {
   if (spec.management.enabled || !runs_engine(scenario.workload.kind)) return;
   diagnostics.add(spec.management.at("enabled"),
-                  "enabled: the ranks of a collective (or a matrix of them) meet over the management network; leave it "
+                  "enabled: the ranks of a collective meet over the management network; leave it "
                   "on, or say [workload] "
                   "kind = \"nccl-calls\" or \"idle\"");
 }
@@ -216,6 +216,20 @@ TargetKind target_kind(const models::Cluster& cluster, const std::string& target
   if (slash == std::string::npos) return TargetKind::kNode;
   const int nic = find_nic(cluster.nodes[static_cast<std::size_t>(node)], target.substr(slash + 1));
   return nic < 0 ? TargetKind::kUnknown : TargetKind::kPort;
+}
+
+/// Of a cable, a switch's ports or a port; 0: it is none.
+std::uint64_t rate_bps_of(const models::Cluster& cluster, const std::string& target) {
+  for (const auto& cable : cluster.cables) {
+    if (cable.name == target) return cable.rate_bps;
+  }
+  for (const auto& box : cluster.switches) {
+    if (box.name == target) return box.rate_bps;
+  }
+  if (target_kind(cluster, target) != TargetKind::kPort) return 0;
+  const auto slash = target.find('/');
+  const auto& node = cluster.nodes[static_cast<std::size_t>(find_node(cluster, target.substr(0, slash)))];
+  return node.nics[static_cast<std::size_t>(find_nic(node, target.substr(slash + 1)))].rate_bps;
 }
 
 /// An IPv4 subnet's own address, or its broadcast address, which belong to no host (RFC 3021: but in a /31).
@@ -366,6 +380,12 @@ void check_fault(const Scenario& scenario, const FaultSpec& said, Diagnostics& d
   if ((kind == "rate" || kind == "delay") && (fault.unit != unit || fault.amount <= 0)) {
     diagnostics.add(said.at("amount"), fmt::format("amount: {} needs a {} above 0", kind,
                                                    kind == "rate" ? "rate, as in '10Gb/s'," : "time, as in '1ms',"));
+  }
+  const std::uint64_t whole_bps = rate_bps_of(scenario.cluster, fault.target);
+  if (kind == "rate" && fault.unit == unit && whole_bps > 0 && fault.amount >= static_cast<double>(whole_bps)) {
+    diagnostics.add(said.at("amount"), fmt::format("amount: a rate of {} slows nothing down: {} has {}",
+                                                   rate_text(static_cast<std::uint64_t>(fault.amount)), fault.target,
+                                                   rate_text(whole_bps)));
   }
 }
 

@@ -333,6 +333,12 @@ TEST_CASE("workload, faults and promises must fit the cluster") {
   CHECK(on_triangle(both + "[[fault]]\nkind = \"address_change\"\ntarget = \"node1/rocep1s0f0\"\naddress = "
                            "\"192.168.100.77/24\"\n")
             .find("test.toml:7:11: address: 192.168.100.77/24 goes to node1/rocep1s0f0 as well") == 0);
+  const std::string slower = "[[fault]]\nkind = \"rate\"\n";
+  CHECK(on_triangle(slower + "target = \"node0-node1\"\namount = \"99Gb/s\"\n").empty());
+  for (const char* target : {"node0-node1", "node1/rocep1s0f0"}) {
+    CHECK(on_triangle(slower + "target = \"" + target + "\"\namount = \"100Gb/s\"\n") ==
+          std::string("test.toml:7:10: amount: a rate of 100 Gb/s slows nothing down: ") + target + " has 100 Gb/s");
+  }
   const std::string strangers = "[[fault]]\nkind = \"strangers\"\ntarget = \"node0\"\n";
   CHECK(on_triangle(strangers + "from = \"node1\"\nconnections = 9\nbyte_every = \"1ms\"\n").empty());
   CHECK(on_triangle(strangers) == "test.toml:4:1: [[fault]] strangers needs from, the node that they come from");

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <atomic>
+#include <functional>
 #include <latch>
 #include <thread>
 #include <vector>
@@ -24,11 +25,14 @@ meshcoll_error parts_of(meshcoll_comm* comm) {
 }
 
 /// Rank r opens device r; two slices to a block.
-void own_device(meshcoll_options& options) {
-  static const int kDevices[] = {0, 1, 2};
-  options.channel_devices = kDevices + options.rank;
-  options.slice_bytes = 16;
-  options.steps = 2;
+std::function<void(meshcoll_options&)> own_device(const char* protocol) {
+  return [protocol](meshcoll_options& options) {
+    static const int kDevices[] = {0, 1, 2};
+    options.channel_devices = kDevices + options.rank;
+    options.slice_bytes = 16;
+    options.steps = 2;
+    options.protocol = protocol;
+  };
 }
 
 /// Calls 0 .. kCalls - 1: every collective, and a group of pairs.
@@ -73,7 +77,7 @@ meshcoll_result call(meshcoll_comm* comm, int number, int rank, Buffers& buffers
 
 /// `number` on every rank, where rank `who` takes `steps` steps with its plugin, stops there, and is aborted. False:
 /// the call needed no more steps than that.
-bool abort_after(int number, int who, int steps) {
+bool abort_after(int number, int who, int steps, const char* protocol = "simple") {
   loopback::configure({.stall_device = who, .stall_after = steps});
   std::atomic<meshcoll_comm*> aborted{nullptr};
   std::atomic<int> finished{0}, ended_well{0};
@@ -85,11 +89,11 @@ bool abort_after(int number, int who, int steps) {
     stalled = loopback::stalled();
     if (stalled) CHECK(meshcoll_abort(aborted, "no more") == MESHCOLL_OK);
   });
-  run_ranks(kRanks, own_device, [&](meshcoll_comm* comm, int rank) {
+  run_ranks(kRanks, own_device(protocol), [&](meshcoll_comm* comm, int rank) {
     if (rank == who) aborted = comm;
     all_here.arrive_and_wait();
-    const std::string where =
-        std::string(name_of(number)) + ", rank " + std::to_string(who) + ", " + std::to_string(steps) + " steps: ";
+    const std::string where = std::string(name_of(number)) + " by " + protocol + ", rank " + std::to_string(who) +
+                              ", " + std::to_string(steps) + " steps: ";
     const meshcoll_result result = call(comm, number, rank, buffers[static_cast<std::size_t>(rank)]);
     ++finished;
     if (result == MESHCOLL_OK) ++ended_well;
@@ -126,6 +130,16 @@ TEST_CASE("abort after each step of each collective, by one rank or another: eve
     int steps = 0;
     while (abort_after(number, (number + 1) % kRanks, steps)) ++steps;
     CHECK_MESSAGE(steps >= 2, name_of(number));
+  }
+}
+
+TEST_CASE("the same where messages are lines of data and flags") {
+  for (const char* protocol : {"ll", "ll128"}) {
+    for (int number = 0; number < kCalls; ++number) {
+      int steps = 0;
+      while (abort_after(number, (number + 1) % kRanks, steps, protocol)) ++steps;
+      CHECK_MESSAGE(steps >= 1, name_of(number) << " by " << protocol);
+    }
   }
 }
 
