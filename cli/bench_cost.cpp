@@ -12,6 +12,7 @@
 
 #include "cli/bench.h"
 #include "cli/callgrind.h"
+#include "cli/cost/null_net.h"
 #include "cli/cost/null_pair.h"
 #include "cli/cost/null_relay.h"
 #include "cli/cost/null_wire.h"
@@ -39,48 +40,36 @@ constexpr int kRuns = 9;
 constexpr std::uint64_t kBursts = 400;
 constexpr double kFewInBurst = 2;
 
+constexpr const char* kCommand = "bench cost";
+
 /// Instructions by function, for each message.
 struct Cost {
   std::map<std::string, double> entries;    // of the plugin's, with all that they call: "isend"
   std::map<std::string, double> functions;  // of their own
 };
 
-std::string toggle(const char* prefix) { return std::string("--toggle-collect=") + prefix + "*"; }
-
-/// `kind`: the last argument of meshbed-cost. Leaves callgrind's file, or one a thread, FILE-01 being the main one's.
-void run_under_callgrind(const std::string& file, std::vector<std::string> options, std::uint64_t messages,
-                         std::uint64_t bytes, const std::string& kind) {
+/// `kind`: the last argument of meshbed-cost.
+void count_messages(const std::string& file, std::vector<std::string> options, std::uint64_t messages,
+                    std::uint64_t bytes, const std::string& kind) {
   const BuiltFiles files = built_files();
-  std::vector<std::string> command = {"valgrind",
-                                      "--quiet",
-                                      "--tool=callgrind",
-                                      "--compress-strings=no",
-                                      "--compress-pos=no",
-                                      "--callgrind-out-file=" + file,
-                                      toggle(cost::kNullWirePrefix)};
-  command.insert(command.end(), options.begin(), options.end());
-  command.insert(command.end(),
-                 {files.cost_program, files.net_plugin, std::to_string(messages), std::to_string(bytes), kind});
-  const emu::ProgramResult run = emu::run_program(command);
-  if (run.status != 0) {
-    throw std::runtime_error(fmt::format("bench cost: {} under valgrind ended with status {}: {}", files.cost_program,
-                                         run.status, emu::last_line(run.errors)));
-  }
+  options.push_back(toggle_collect(cost::kNullWirePrefix));
+  run_under_callgrind(kCommand, file, options,
+                      {files.cost_program, files.net_plugin, std::to_string(messages), std::to_string(bytes), kind});
 }
 
 std::vector<CountedFunction> count(const emu::Scratch& scratch, std::uint64_t messages, std::uint64_t bytes, int vain) {
   const std::string file = fmt::format("{}/{}-{}", scratch.path(), messages, vain);
-  run_under_callgrind(file, {toggle(cost::kCountedPrefix)}, messages, bytes, std::to_string(vain));
+  count_messages(file, {toggle_collect(cost::kCountedPrefix)}, messages, bytes, std::to_string(vain));
   return read_callgrind(read_text_file(file));
 }
 
 /// What the plugin's service thread, the first that the program starts, did by itself and in all that it called.
 std::vector<CountedFunction> count_relay(const emu::Scratch& scratch, std::uint64_t messages) {
   const std::string file = fmt::format("{}/relay-{}", scratch.path(), messages);
-  run_under_callgrind(file,
-                      {"--separate-threads=yes", toggle(cost::kServiceThreadPrefix),
-                       "--toggle-collect=ibv_get_cq_event", "--toggle-collect=ibv_ack_cq_events"},
-                      messages, kRelayedBytes, "relay");
+  count_messages(file,
+                 {"--separate-threads=yes", toggle_collect(cost::kServiceThreadPrefix),
+                  "--toggle-collect=ibv_get_cq_event", "--toggle-collect=ibv_ack_cq_events"},
+                 messages, kRelayedBytes, "relay");
   return read_callgrind(read_text_file(file + "-02"));
 }
 
@@ -114,6 +103,26 @@ std::map<std::string, double> cost_of_relayed_message(const emu::Scratch& scratc
   add(kManyRelayed, kShare);
   add(kFewRelayed, -kShare);
   return functions;
+}
+
+/// What two ranks' engines take together for one message, without the null net's own: of the messages that a second run
+/// has more.
+double cost_in_engine(const emu::Scratch& scratch, const std::string& call, std::uint64_t bytes) {
+  const BuiltFiles files = built_files();
+  double instructions = 0, messages = 0;
+  const auto add = [&](std::uint64_t asked, double sign) {
+    const std::string file = fmt::format("{}/engine-{}-{}", scratch.path(), call, asked);
+    const std::string sent = run_under_callgrind(
+        kCommand, file, {toggle_collect(cost::kEngineWorkPrefix), toggle_collect(cost::kNullNetPrefix)},
+        {files.engine_cost_program, files.engine, call, std::to_string(asked), std::to_string(bytes)});
+    messages += sign * std::stod(sent);
+    for (const CountedFunction& function : read_callgrind(read_text_file(file))) {
+      instructions += sign * static_cast<double>(function.self);
+    }
+  };
+  add(kManyMessages, 1);
+  add(kFewMessages, -1);
+  return instructions / messages;
 }
 
 /// Of a relay's service, for one message.
@@ -168,6 +177,10 @@ void print(const nlohmann::json& result, std::ostream& out) {
     out << fmt::format("{:10.1f}  {}\n", function.at("instructions").get<double>(),
                        shortened(function.at("name").get<std::string>()));
   }
+  out << fmt::format(
+      "\n{:10.1f}  the engine's, at both ends, in a send_recv\n{:10.1f}  and in an all_reduce, with the "
+      "sums of its elements\n",
+      result.at("engine").at("send_recv").get<double>(), result.at("engine").at("all_reduce").get<double>());
   const nlohmann::json& relay = result.at("relay");
   out << fmt::format(
       "\n{:10.1f}  a relay's service for a message of {} bytes\n{:10.0f}  ns of its CPU for one more of several that "
@@ -205,6 +218,9 @@ int bench_cost_command(const Arguments& arguments, std::ostream& out) {
                                  {"entries", cost.entries},
                                  {"test_in_vain", cost_of_message(scratch, bytes, 1).entries.at("test_in_vain")},
                                  {"functions", by_cost(cost.functions)},
+                                 {"engine",
+                                  {{"send_recv", cost_in_engine(scratch, "send_recv", bytes)},
+                                   {"all_reduce", cost_in_engine(scratch, "all_reduce", bytes)}}},
                                  {"relay",
                                   {{"message_bytes", kRelayedBytes},
                                    {"instructions", relay},

@@ -8,6 +8,8 @@
 #include <stdexcept>
 #include <utility>
 
+#include "emu/process.h"
+
 namespace meshbed::cli {
 namespace {
 
@@ -26,6 +28,23 @@ std::uint64_t cost_of(const std::string& line) {
 }
 
 }  // namespace
+
+std::string toggle_collect(const std::string& prefix) { return "--toggle-collect=" + prefix + "*"; }
+
+std::string run_under_callgrind(const std::string& who, const std::string& file,
+                                const std::vector<std::string>& options, const std::vector<std::string>& command) {
+  std::vector<std::string> words = {"valgrind",          "--quiet",
+                                    "--tool=callgrind",  "--compress-strings=no",
+                                    "--compress-pos=no", "--callgrind-out-file=" + file};
+  words.insert(words.end(), options.begin(), options.end());
+  words.insert(words.end(), command.begin(), command.end());
+  const emu::ProgramResult run = emu::run_program(words);
+  if (run.status != 0) {
+    throw std::runtime_error(fmt::format("{}: {} under valgrind ended with status {}: {}", who, command.front(),
+                                         run.status, emu::last_line(run.errors)));
+  }
+  return run.output;
+}
 
 std::vector<CountedFunction> read_callgrind(const std::string& text) {
   std::map<std::pair<std::string, std::string>, CountedFunction> functions;

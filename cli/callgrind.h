@@ -15,6 +15,14 @@ struct CountedFunction {
   std::uint64_t called = 0;  // of all that it called, and what these called
 };
 
+/// Collection begins and ends with each call of a function whose name begins so.
+std::string toggle_collect(const std::string& prefix);
+
+/// Runs the command under callgrind, with these options; what it printed. Leaves callgrind's file, or one a thread,
+/// FILE-01 being the main one's. Throws std::runtime_error where it does not end well; `who`: says so.
+std::string run_under_callgrind(const std::string& who, const std::string& file,
+                                const std::vector<std::string>& options, const std::vector<std::string>& command);
+
 /// By name and object. Throws std::runtime_error where the text is none of callgrind's, or where the functions do not
 /// add up to the total that it names.
 std::vector<CountedFunction> read_callgrind(const std::string& text);

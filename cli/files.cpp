@@ -21,7 +21,8 @@ BuiltFiles built_files() {
           .engine = build / "lib/libmeshcoll.so",
           .libibverbs = build / "sim-lib/libibverbs.so.1",
           .verbs_trace = build / "lib/libmeshbed-verbs-trace.so",
-          .cost_program = build / "bin/meshbed-cost"};
+          .cost_program = build / "bin/meshbed-cost",
+          .engine_cost_program = build / "bin/meshbed-engine-cost"};
 }
 
 std::string read_text_file(const std::string& path) {

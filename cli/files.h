@@ -9,12 +9,13 @@ namespace meshbed::cli {
 inline constexpr const char* kVersion = "0.1.0";
 
 struct BuiltFiles {
-  std::string net_plugin;    // libnccl-net-mesh.so
-  std::string local_plugin;  // libnccl-net-local.so
-  std::string engine;        // libmeshcoll.so
-  std::string libibverbs;    // the drop-in libibverbs.so.1
-  std::string verbs_trace;   // libmeshbed-verbs-trace.so
-  std::string cost_program;  // meshbed-cost: messages on the null wire
+  std::string net_plugin;           // libnccl-net-mesh.so
+  std::string local_plugin;         // libnccl-net-local.so
+  std::string engine;               // libmeshcoll.so
+  std::string libibverbs;           // the drop-in libibverbs.so.1
+  std::string verbs_trace;          // libmeshbed-verbs-trace.so
+  std::string cost_program;         // meshbed-cost: messages on the null wire
+  std::string engine_cost_program;  // meshbed-engine-cost: the engine's, over the null net
 };
 
 /// Seen from the running program (bin/NAME): ../lib and ../sim-lib beside it.

@@ -30,7 +30,9 @@ TEST_CASE("nothing is allocated after connect: 10,000 messages, the first among 
   CHECK(allocations() - connected == 0);
 }
 
-TEST_CASE("a message of 4 KiB takes the pair less than 1,500 instructions, one of 128 KiB a relay less than 2,200") {
+TEST_CASE(
+    "a message of 4 KiB takes the pair less than 1,500 instructions, one of 128 KiB a relay less than 2,200; the "
+    "engine's part") {
   if (std::getenv("MESHBED_TEST_FULL") == nullptr) {
     MESSAGE("skipped: counted by ./meshbed test without --quick");
     return;
@@ -51,6 +53,13 @@ TEST_CASE("a message of 4 KiB takes the pair less than 1,500 instructions, one o
   // Time is this machine's, and what else runs on it shows: it is told, and no bound is set. It was measured.
   MESSAGE("CPU of a relay, ns: ", relay.at("cpu_ns").get<double>(), ", alone ", relay.at("cpu_ns_alone").get<double>());
   CHECK(relay.at("cpu_ns_alone").get<double>() > relay.at("cpu_ns").get<double>());
+  const auto& engine = cost.at("engine");
+  MESSAGE("instructions of the engine at both ends: ", engine.dump());
+  CHECK(engine.at("send_recv").get<double>() < 400);
+  CHECK(engine.at("send_recv").get<double>() > 100);
+  // Half of the messages are added up: 512 elements for each.
+  CHECK(engine.at("all_reduce").get<double>() < 900);
+  CHECK(engine.at("all_reduce").get<double>() > engine.at("send_recv").get<double>() + 512 / 16);
   // It really counts: each of the four calls is there, and none is free.
   CHECK(cost.at("entries").size() == 4);
   for (const auto& entry : cost.at("entries").items()) {
