@@ -69,6 +69,9 @@ TEST_CASE("a matrix of no case, and one whose telemetry is asked for, are told")
   const CommandResult none = run_matrix(folder, "--set workload.cases=0");
   CHECK(none.status == 2);
   CHECK_MESSAGE(none.output.find("cases: ") != std::string::npos, none.output);
+  const CommandResult empty = run_matrix(folder, "--set workload.bytes=0 --set expect={}");
+  CHECK_MESSAGE(empty.status == 0, empty.output);
+  CHECK_MESSAGE(empty.output.find("-      data right: nothing to check") != std::string::npos, empty.output);
   const CommandResult told = run_matrix(folder, "--set workload.cases=9 --zernel-out '" + folder + "/z'");
   CHECK(told.status == 0);
   CHECK_MESSAGE(told.output.find("it tells of one that is repeated, not of a matrix") != std::string::npos,
