@@ -146,14 +146,18 @@ class Comparison {
   /// A matrix's, by what each is.
   void compare_cases() {
     const json &one = left_.summary["cases"], &other = right_.summary["cases"];
-    if (one.size() != other.size()) {
-      differences_.push_back(
-          fmt::format("cases: {} has {}, {} has {}", left_.name, one.size(), right_.name, other.size()));
-    }
-    for (std::size_t index = 0; index < std::min(one.size(), other.size()); ++index) {
-      equal("case", one[index], other[index]);
-      if (one[index].value("data", json()) == other[index].value("data", json())) continue;
-      differences_.push_back(fmt::format("{}: the ranks' result bytes are not the same", one[index].value("case", "")));
+    for (std::size_t index = 0; index < std::max(one.size(), other.size()); ++index) {
+      const auto name_in = [index](const json& cases) {
+        return index < cases.size() ? cases[index].at("case").get<std::string>() : std::string("none");
+      };
+      const std::string name = name_in(one);
+      if (name != name_in(other)) {
+        differences_.push_back(fmt::format("cases: not the same ones: case {} is {} in {}, and {} in {}", index + 1,
+                                           name, left_.name, name_in(other), right_.name));
+        return;
+      }
+      if (one[index].at("data") == other[index].at("data")) continue;
+      differences_.push_back(fmt::format("{}: the ranks' result bytes are not the same", name));
     }
     cases_ = one.size();
   }
@@ -239,7 +243,13 @@ int compare_command(const Arguments& arguments, std::ostream& out, std::ostream&
                     fmt::format("meshbed run --world {} {}", word, scenario));
   };
   Comparison comparison(run_of(left), run_of(right));
-  comparison.run();
+  try {
+    comparison.run();
+  } catch (const json::exception& problem) {
+    throw std::runtime_error(
+        fmt::format("compare: {} or {} holds a summary.json or provenance.json that no run wrote: {}", left, right,
+                    problem.what()));
+  }
   if (as_json) {
     const nlohmann::ordered_json object{{"left", left},
                                         {"right", right},

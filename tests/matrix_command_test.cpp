@@ -62,6 +62,17 @@ TEST_CASE("its report has a line for each collective, and compare names the case
   CHECK_MESSAGE(joined.output.find("differs: " + changed["case"].get<std::string>() +
                                    ": the ranks' result bytes are not the same") != std::string::npos,
                 joined.output);
+
+  REQUIRE(run_matrix(folder, "--set workload.cases=26").status == 0);
+  joined = run_command_line(command);
+  CHECK(joined.status == 1);
+  CHECK_MESSAGE(joined.output.find("differs: cases: not the same ones: case ") != std::string::npos, joined.output);
+  summary["cases"] = "some";
+  std::ofstream(other + "/summary.json") << summary.dump();
+  joined = run_command_line(command + " 2>&1");
+  CHECK(joined.status == 2);
+  CHECK_MESSAGE(joined.output.find("holds a summary.json or provenance.json that no run wrote") != std::string::npos,
+                joined.output);
 }
 
 TEST_CASE("a matrix of no case, and one whose telemetry is asked for, are told") {
