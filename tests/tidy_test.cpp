@@ -147,7 +147,7 @@ const std::vector<Ban>& bans() {
         "cli/metal_place.cpp"},
        "read the variable in the room's configuration file, once"},
       {R"((^|[^_\w:.>])printf\s*\(|std::printf\s*\(|std::puts\s*\(|std::cout)",
-       {"cli/main.cpp", "cli/cost/main.cpp"},
+       {"cli/main.cpp", "cli/cost/main.cpp", "cli/cost/engine_main.cpp"},
        "log through plugin/base/log.h, or write to the stream that you were given: standard output is the result's"},
       {R"(\bthread_local\b)",
        {"sim/"},
