@@ -32,7 +32,7 @@ namespace {
 
 namespace po = boost::program_options;
 
-struct Options {
+struct BenchLocalOptions {
   LocalRankOptions rank;
   int ranks = 8;
   int rounds = 5;
@@ -60,7 +60,7 @@ std::string free_address() {
 }
 
 /// The milliseconds of each iteration.
-std::vector<double> run_job(const Options& options, const std::string& by) {
+std::vector<double> run_job(const BenchLocalOptions& options, const std::string& by) {
   constexpr int kLimitSeconds = 600;
   const LocalRankOptions& rank = options.rank;
   const std::string program = std::filesystem::read_symlink("/proc/self/exe"), address = free_address();
@@ -113,7 +113,7 @@ std::vector<double> run_job(const Options& options, const std::string& by) {
 
 int bench_local_command(const Arguments& arguments, std::ostream& out) {
   Syntax syntax("bench local [options]");
-  Options options;
+  BenchLocalOptions options;
   options.rank.algorithm = "direct";
   std::string ranks_text = "8", bytes_text = "64M", iterations_text = "8", rounds_text = "5", keep;
   bool json = false;

@@ -33,7 +33,7 @@ constexpr int kStreamSlices = 4;
 constexpr int kLatencyRounds = 3;  // a repetition: each takes a second, in which a busy neighbour shows
 constexpr double kBandwidthWanted = 0.95, kLatencyWanted = 1.15;
 
-struct Options {
+struct PerftestOptions {
   RunOptions run;
   std::string repetitions_text = "5";
   std::string keep;
@@ -182,12 +182,13 @@ std::string table(const nlohmann::json& result) {
   return text;
 }
 
-int repetitions_of(const Options& options) {
+int repetitions_of(const PerftestOptions& options) {
   return static_cast<int>(parse_count("--repetitions", options.repetitions_text, 1, 1000));
 }
 
 /// null where it failed, or at rank 1; what went wrong is said.
-int run_on_metal(const Scenario& scenario, const Options& options, std::ostream& err, nlohmann::json& result) {
+int run_perftest_on_metal(const Scenario& scenario, const PerftestOptions& options, std::ostream& err,
+                          nlohmann::json& result) {
   const MetalPlace place = metal_place(from_environment);
   const int repetitions = repetitions_of(options);
   MetalSession session(scenario, place, time_limit_of(options.run));
@@ -201,7 +202,8 @@ int run_on_metal(const Scenario& scenario, const Options& options, std::ostream&
   return kExitOk;
 }
 
-int run_emulated(const Scenario& scenario, const Options& options, std::ostream& err, nlohmann::json& result) {
+int run_perftest_emulated(const Scenario& scenario, const PerftestOptions& options, std::ostream& err,
+                          nlohmann::json& result) {
   std::vector<std::string> words{"bench",  "perftest",      std::filesystem::absolute(scenario.path).string(),
                                  "--json", "--repetitions", std::to_string(repetitions_of(options))};
   for (const std::string& each : metal_words(options.run)) words.push_back(each);
@@ -237,7 +239,7 @@ void require_perftest() {
 }  // namespace
 
 int bench_perftest_command(const Arguments& arguments, std::ostream& out, std::ostream& err) {
-  Options options;
+  PerftestOptions options;
   options.run.world = "emu";
   options.run.time_limit_text = "1200";
   Syntax syntax("bench perftest SCENARIO [options]");
@@ -260,8 +262,8 @@ int bench_perftest_command(const Arguments& arguments, std::ostream& out, std::o
   require_perftest();
 
   nlohmann::json result;
-  const int status = options.run.world == "emu" ? run_emulated(scenario, options, err, result)
-                                                : run_on_metal(scenario, options, err, result);
+  const int status = options.run.world == "emu" ? run_perftest_emulated(scenario, options, err, result)
+                                                : run_perftest_on_metal(scenario, options, err, result);
   if (result.is_null()) return status;
   result["benchmark"] = "perftest";
   result["world"] = options.run.world;

@@ -20,13 +20,13 @@ namespace {
 
 namespace po = boost::program_options;
 
-struct Cabling {
+struct PlannerCabling {
   const char* name;
   const char* toml;  // [topology], and what lies over it
   int channels = 1;
 };
 
-constexpr std::array<Cabling, 7> kCablings{{
+constexpr std::array<PlannerCabling, 7> kPlannerCablings{{
     {"triangle", "[topology]\nkind = \"ring\"\nnodes = 3\n"},
     {"ring4", "[topology]\nkind = \"ring\"\nnodes = 4\n"},
     {"line4", "[topology]\nkind = \"line\"\nnodes = 4\n"},
@@ -42,7 +42,7 @@ constexpr std::array<Cabling, 7> kCablings{{
 }};
 
 struct Case {
-  const Cabling& cabling;
+  const PlannerCabling& cabling;
   models::Collective collective;
   std::uint64_t bytes;
 };
@@ -75,7 +75,7 @@ double bound_us(const Case& what) {
 }
 
 /// Each rank's block has whole lines of 16 bytes, as nccl-tests wants it.
-std::uint64_t bytes_on(const Cabling& cabling, models::Collective collective, std::uint64_t asked_bytes) {
+std::uint64_t bytes_on(const PlannerCabling& cabling, models::Collective collective, std::uint64_t asked_bytes) {
   if (!has_blocks(collective)) return asked_bytes;
   const Case any{cabling, models::Collective::kAllReduce, sizeof(float)};
   constexpr std::uint64_t kBlockBytes = 16;
@@ -118,7 +118,7 @@ int bench_planner_command(const Arguments& arguments, std::ostream& out) {
         << "cabling         ring      tree      auto     bound  auto/bound\n"
         << std::flush;  // a child must not print it again
   }
-  for (const Cabling& cabling : kCablings) {
+  for (const PlannerCabling& cabling : kPlannerCablings) {
     const Case what{cabling, collective, bytes_on(cabling, collective, bytes)};
     const double ring = time_us(what, "ring"), tree = time_us(what, "tree");
     const double chosen = time_us(what, "auto"), bound = bound_us(what);

@@ -30,8 +30,8 @@ constexpr std::array kTypes{DataType::kFloat32, DataType::kFloat64, DataType::kF
                             DataType::kInt8,    DataType::kInt32,   DataType::kInt64};
 constexpr double kFloat32Wanted = 0.8, kBfloat16Wanted = 0.5;
 
-struct Buffers {
-  explicit Buffers(std::uint64_t bytes) : arrived(bytes), own(bytes), result(bytes) {
+struct ReduceBuffers {
+  explicit ReduceBuffers(std::uint64_t bytes) : arrived(bytes), own(bytes), result(bytes) {
     Prng prng(1);
     // Small integers in every type, so that no kernel meets subnormal numbers.
     for (std::uint64_t at = 0; at < bytes; ++at) arrived[at] = own[at] = static_cast<char>(prng.below(64));
@@ -57,7 +57,7 @@ double seconds_of(const Work& work) {
   return cpu_seconds() - before;
 }
 
-nlohmann::json measure(Buffers& buffers, DataType type, VectorLevel level, int repetitions) {
+nlohmann::json measure(ReduceBuffers& buffers, DataType type, VectorLevel level, int repetitions) {
   const std::uint64_t bytes = buffers.result.size();
   const auto gigabytes_per_s = [&](int passes, double seconds) {
     return static_cast<double>(bytes) * passes / seconds / 1e9;
@@ -109,7 +109,7 @@ int bench_reduce_command(const Arguments& arguments, std::ostream& out) {
   const std::uint64_t bytes = parse_count("--mebibytes", mebibytes_text, 1, 4096) * kMiB;
   const auto repetitions = static_cast<int>(parse_count("--repetitions", repetitions_text, 1, 1000));
 
-  Buffers buffers(bytes);
+  ReduceBuffers buffers(bytes);
   nlohmann::json rows = nlohmann::json::array();
   if (!json) {
     out << fmt::format("sum of two buffers of {} MiB, CPU time, median of {}, as a share of a copy's speed\n",

@@ -27,7 +27,7 @@ namespace {
 constexpr std::size_t kLettersMax = 4096;  // of a schedule
 constexpr std::size_t kTextMax = 2048;     // of a finding: a line of the pipe is written whole
 constexpr char kIdle = '-';                // the letter of a stretch of idle beats
-constexpr std::size_t kTold = 20;          // findings; the others are only counted
+constexpr std::size_t kFindingsTold = 20;  // findings; the others are only counted
 
 bool is_actor(char option) { return std::isdigit(static_cast<unsigned char>(option)) != 0; }
 
@@ -331,7 +331,7 @@ ChoiceTreeReport walk_choices(const ChoiceTreeOptions& options, const ChoiceProg
         const auto finding = line.at("finding").get<std::string>();
         if (finding.empty()) return;
         ++report.broken;
-        if (report.findings.size() < kTold) report.findings.push_back({line.at("schedule"), finding});
+        if (report.findings.size() < kFindingsTold) report.findings.push_back({line.at("schedule"), finding});
       });
   report.runs = board.runs;
   report.redundant = board.redundant;

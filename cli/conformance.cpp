@@ -39,14 +39,14 @@ device_order = "reversed"
 kind = "idle"
 )";
 
-struct Options {
+struct ConformanceCommandOptions {
   RunOptions run;
   ConformancePlan plan;
   bool list = false;
 };
 
-std::optional<Options> parse(const Arguments& arguments, std::ostream& out) {
-  Options options;
+std::optional<ConformanceCommandOptions> parse_conformance(const Arguments& arguments, std::ostream& out) {
+  ConformanceCommandOptions options;
   std::string plugin;
   bool named = false;
   std::string version;
@@ -80,7 +80,7 @@ std::optional<Options> parse(const Arguments& arguments, std::ostream& out) {
   return options;
 }
 
-Scenario cluster_for(const Options& options) {
+Scenario cluster_for(const ConformanceCommandOptions& options) {
   RunOptions run = options.run;
   Scenario scenario;
   if (run.scenario_path.empty()) {
@@ -141,12 +141,14 @@ std::string closing_line(const ConformanceFindings& findings) {
   return line;
 }
 
-std::string world_of(const Options& options) { return options.run.world == "metal" ? metal_world_name() : "sim"; }
+std::string world_of(const ConformanceCommandOptions& options) {
+  return options.run.world == "metal" ? metal_world_name() : "sim";
+}
 
 /// The report as text, case by case as they end: a plugin that takes its process with it leaves what was found before.
 class TextReport {
  public:
-  TextReport(const Options& options, std::ostream& out) : out_(out) {
+  TextReport(const ConformanceCommandOptions& options, std::ostream& out) : out_(out) {
     out_ << fmt::format("conformance of {}, SHA-256 {}, world {}\n", options.plan.plugin,
                         sha256_of_file(options.plan.plugin).substr(0, 16), world_of(options));
   }
@@ -172,7 +174,7 @@ class TextReport {
   int version_ = 0;
 };
 
-void print_json(const Options& options, const ConformanceFindings& findings, std::ostream& out) {
+void print_json(const ConformanceCommandOptions& options, const ConformanceFindings& findings, std::ostream& out) {
   auto cases = nlohmann::ordered_json::array();
   for (const CaseOutcome& outcome : findings.outcomes) {
     cases.push_back({{"version", outcome.version},
@@ -196,7 +198,8 @@ void print_json(const Options& options, const ConformanceFindings& findings, std
   out << json_text(report, kIndent) << "\n";
 }
 
-ConformanceFindings run_on_metal(const Options& options, const std::function<void(const CaseOutcome&)>& ended) {
+ConformanceFindings run_on_metal(const ConformanceCommandOptions& options,
+                                 const std::function<void(const CaseOutcome&)>& ended) {
   const MetalPlace place = metal_place(from_environment);
   Scenario scenario = cluster_for(options);
   scenario.workload.net_plugin = options.plan.plugin;
@@ -225,7 +228,7 @@ ConformanceFindings run_on_metal(const Options& options, const std::function<voi
   return findings;
 }
 
-int emulate_conformance(const Options& options, std::ostream& out, std::ostream& err) {
+int emulate_conformance(const ConformanceCommandOptions& options, std::ostream& out, std::ostream& err) {
   const auto say = [&err](const std::string& line) { err << "meshbed: " << line << "\n" << std::flush; };
   std::vector<std::string> words{"conformance", options.plan.plugin};
   if (!options.run.scenario_path.empty()) {
@@ -261,7 +264,7 @@ int emulate_conformance(const Options& options, std::ostream& out, std::ostream&
 }  // namespace
 
 int conformance_command(const Arguments& arguments, std::ostream& out, std::ostream& err) {
-  const std::optional<Options> options = parse(arguments, out);
+  const std::optional<ConformanceCommandOptions> options = parse_conformance(arguments, out);
   if (!options) return kExitOk;
   if (options->list) {
     for (const ConformanceCase& one : conformance_cases()) out << fmt::format("{:<21} {}\n", one.name, one.rule);

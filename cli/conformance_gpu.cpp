@@ -10,7 +10,7 @@
 namespace meshbed::cli {
 namespace {
 
-constexpr std::uint64_t kBytes = 200'000;
+constexpr std::uint64_t kGpuBytes = 200'000;
 
 /// nullptr, and the case is not looked at: no GPU memory here that the plugin offers to register as dma-buf.
 std::unique_ptr<GpuMemory> offered_memory(CaseRank& rank, const std::string& besides = "") {
@@ -18,7 +18,7 @@ std::unique_ptr<GpuMemory> offered_memory(CaseRank& rank, const std::string& bes
     rank.not_looked_at("ptrSupport of device 0 has no DMABUF" + besides);
     return nullptr;
   }
-  auto memory = rank.host().gpu_memory(kBytes);
+  auto memory = rank.host().gpu_memory(kGpuBytes);
   if (memory == nullptr) rank.not_looked_at("there is no GPU memory here" + besides);
   return memory;
 }
@@ -26,7 +26,7 @@ std::unique_ptr<GpuMemory> offered_memory(CaseRank& rank, const std::string& bes
 void* register_gpu_memory(CaseRank& rank, void* comm, const GpuMemory& memory) {
   void* handle = nullptr;
   const std::uint64_t warns = coll::warn_count();
-  rank.succeeded(rank.net().register_dma_buf(comm, memory.address(), kBytes, memory.descriptor(), &handle),
+  rank.succeeded(rank.net().register_dma_buf(comm, memory.address(), kGpuBytes, memory.descriptor(), &handle),
                  "regMrDmaBuf", warns);
   rank.require(handle != nullptr, "regMrDmaBuf succeeds with a handle");
   return handle;
@@ -34,17 +34,17 @@ void* register_gpu_memory(CaseRank& rank, void* comm, const GpuMemory& memory) {
 
 void dma_buf(CaseRank& rank) {
   const CasePair pair = rank.connect_both();
-  CaseBuffer host(kBytes);
+  CaseBuffer host(kGpuBytes);
   void* handle = nullptr;
   // Whether DMABUF is offered or not: there is no descriptor -1.
-  rank.require(rank.net().register_dma_buf(pair.receive, host.data(), kBytes, -1, &handle) != nccl::kNcclSuccess,
+  rank.require(rank.net().register_dma_buf(pair.receive, host.data(), kGpuBytes, -1, &handle) != nccl::kNcclSuccess,
                "regMrDmaBuf without a dma-buf is an error");
   if (const auto memory = offered_memory(rank, "; only that -1 is refused as a descriptor was tried")) {
     for (void* comm : {pair.send, pair.receive}) {
       rank.deregister_memory(comm, register_gpu_memory(rank, comm, *memory));
     }
   }
-  rank.exchange(pair, kBytes, 1);  // host memory goes on as before
+  rank.exchange(pair, kGpuBytes, 1);  // host memory goes on as before
   rank.meet("exchanged");
   rank.close(pair);
 }
@@ -57,12 +57,12 @@ void gpu_flush(CaseRank& rank) {
   if (!flushed) return rank.close(pair);
   void* handle = rank.first() ? nullptr : register_gpu_memory(rank, pair.receive, *memory);
   for (std::uint64_t message = 0; message < 20; ++message) {
-    const std::uint64_t size_bytes = message % 2 == 0 ? kBytes : 16;
+    const std::uint64_t size_bytes = message % 2 == 0 ? kGpuBytes : 16;
     if (rank.first()) {
       rank.send_one(pair.send, size_bytes, message);
       continue;
     }
-    coll::ReceivePart part{.data = memory->address(), .size_bytes = kBytes, .tag = 0, .handle = handle};
+    coll::ReceivePart part{.data = memory->address(), .size_bytes = kGpuBytes, .tag = 0, .handle = handle};
     part.size_bytes = rank.finish(rank.receive_group(pair.receive, {part}));
     rank.require(part.size_bytes == size_bytes, "test says how much came into GPU memory");
     void* request = nullptr;

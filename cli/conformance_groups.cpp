@@ -11,8 +11,8 @@ namespace meshbed::cli {
 namespace {
 
 /// `parts` receives of `room_bytes` each, with tags 100, 101, ...
-struct Group {
-  Group(CaseRank& rank, void* comm, int count, std::uint64_t room_bytes)
+struct MessageGroup {
+  MessageGroup(CaseRank& rank, void* comm, int count, std::uint64_t room_bytes)
       : comm(comm), buffers(static_cast<std::size_t>(count), CaseBuffer(room_bytes)) {
     for (std::size_t part = 0; part < buffers.size(); ++part) {
       parts.push_back({.data = buffers[part].data(),
@@ -35,7 +35,7 @@ std::uint64_t size_of(int group, int part) {
 }
 std::uint64_t seed_of(int group, int part) { return static_cast<std::uint64_t>(16 * group + part); }
 
-void check_group(CaseRank& rank, const Group& group, int number, const int* sizes) {
+void check_group(CaseRank& rank, const MessageGroup& group, int number, const int* sizes) {
   for (std::size_t part = 0; part < group.buffers.size(); ++part) {
     const int index = static_cast<int>(part);
     const std::uint64_t size = size_of(number, index);
@@ -82,7 +82,7 @@ void tags(CaseRank& rank) {
     rank.finish_all(requests);
     for (void* memory : memories) rank.deregister_memory(pair.send, memory);
   } else {
-    Group group(rank, pair.receive, count, 100'000);
+    MessageGroup group(rank, pair.receive, count, 100'000);
     int sizes[nccl::kMaxGroupedReceives]{};
     rank.finish(rank.receive_group(pair.receive, group.parts), sizes);
     check_group(rank, group, 0, sizes);
@@ -103,7 +103,7 @@ void part_missing(CaseRank& rank) {
     rank.meet("looked");
     rank.send_one(pair.send, size_of(0, 0), seed_of(0, 0), 100);
   } else {
-    Group group(rank, pair.receive, count, 100'000);
+    MessageGroup group(rank, pair.receive, count, 100'000);
     void* request = rank.receive_group(pair.receive, group.parts);
     rank.meet("all but one");
     int sizes[nccl::kMaxGroupedReceives]{};
@@ -127,7 +127,7 @@ void groups_in_order(CaseRank& rank) {
   if (rank.first()) {
     for (int number = 0; number < kGroups; ++number) send_backwards(rank, pair.send, count, number);
   } else {
-    std::vector<Group> groups;
+    std::vector<MessageGroup> groups;
     std::vector<void*> requests;
     groups.reserve(kGroups);
     for (int number = 0; number < kGroups; ++number) {
@@ -139,7 +139,7 @@ void groups_in_order(CaseRank& rank) {
       rank.finish(requests[static_cast<std::size_t>(number)], sizes);
       check_group(rank, groups[static_cast<std::size_t>(number)], number, sizes);
     }
-    for (const Group& group : groups) group.release(rank);
+    for (const MessageGroup& group : groups) group.release(rank);
   }
   rank.meet("carried");
   rank.close(pair);

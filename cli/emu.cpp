@@ -21,7 +21,7 @@ namespace po = boost::program_options;
 
 constexpr const char* kUsage = "emu up SCENARIO | emu down | emu status [options]";
 
-struct Options {
+struct EmuCommandOptions {
   std::string action, scenario_path, layout = "auto";
   std::vector<std::string> overrides;
   bool dry_run = false;
@@ -37,7 +37,7 @@ class Stop final : public emu::Stoppable {
   emu::StopEvent event_;
 };
 
-emu::NamespaceLayout layout_for(const Options& options) {
+emu::NamespaceLayout layout_for(const EmuCommandOptions& options) {
   for (const auto layout : {emu::NamespaceLayout::kPolicyRouting, emu::NamespaceLayout::kNetworkNamespaces}) {
     if (options.layout == to_text(layout)) return layout;
   }
@@ -45,7 +45,7 @@ emu::NamespaceLayout layout_for(const Options& options) {
   return options.dry_run ? emu::NamespaceLayout::kPolicyRouting : emu::probe_layout();
 }
 
-int up(const Options& options, std::ostream& out) {
+int up(const EmuCommandOptions& options, std::ostream& out) {
   const Scenario scenario = read_scenario(options.scenario_path, options.overrides);
   if (options.dry_run) {
     out << emu::set_up_script(namespace_plan(scenario, layout_for(options), emu::kNamespacesByHand));
@@ -73,7 +73,7 @@ int up(const Options& options, std::ostream& out) {
   return kExitOk;
 }
 
-int down(const Options& options, std::ostream& out) {
+int down(const EmuCommandOptions& options, std::ostream& out) {
   if (options.dry_run) {
     const auto state = emu::read_namespace_state();
     out << (state ? state->text : "# nothing is set up\n");
@@ -119,7 +119,7 @@ int status(std::ostream& out) {
 }  // namespace
 
 int emu_command(const Arguments& arguments, std::ostream& out, std::ostream&) {
-  Options options;
+  EmuCommandOptions options;
   Syntax syntax(kUsage);
   syntax.operands.add_options()  //
       ("action", po::value(&options.action)->value_name("up|down|status"),

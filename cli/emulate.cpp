@@ -26,7 +26,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int kSystemMib = 192;           // Debian's kernel, the tools and the page cache of what they load
-constexpr double kTurn_s = 0.2;           // between two looks at what rank 0 says
+constexpr double kLookTurn_s = 0.2;       // between two looks at what rank 0 says
 constexpr double kFaultsTurn_s = 0.01;    // and at what its ranks wait for, while they may
 constexpr double kLastWord_s = 10;        // for the ranks' own watchdogs to speak first
 constexpr double kBootAllowance_s = 120;  // on top of the run's own limit: TCG boots slowly on a busy machine
@@ -85,7 +85,7 @@ emu::Outcome wait_and_follow(emu::MicroVms& machines, const EmulateOptions& opti
       options.say(first.name + ": " + text.substr(said, end - said));
     }
   };
-  while (!machines.advance(faults.pending() ? kFaultsTurn_s : kTurn_s)) {
+  while (!machines.advance(faults.pending() ? kFaultsTurn_s : kLookTurn_s)) {
     for (const std::string& line : faults.serve()) options.say("fault: " + line);
     follow();
     if (faults.waits_for_the_stopped()) {

@@ -75,7 +75,7 @@ std::vector<ExploredProgram> programs_named(const std::vector<std::string>& name
   return result;
 }
 
-std::optional<Wanted> parse(const Arguments& arguments, std::ostream& out) {
+std::optional<Wanted> parse_explore(const Arguments& arguments, std::ostream& out) {
   Wanted wanted;
   bool explore = false, all_orders = false;
   std::string version, interruptions, late, runs_max = std::to_string(wanted.tree.runs_max), replay;
@@ -173,7 +173,7 @@ int explore_all(const Wanted& wanted, std::ostream& out) {
 }  // namespace
 
 int explore_command(const Arguments& arguments, std::ostream& out, std::ostream&) {
-  const std::optional<Wanted> wanted = parse(arguments, out);
+  const std::optional<Wanted> wanted = parse_explore(arguments, out);
   if (!wanted) return kExitOk;
   if (wanted->list) {
     for (const ExploredProgram& one : explored_programs()) out << fmt::format("{:<17} {}\n", one.name, one.about);

@@ -3,7 +3,7 @@
 namespace meshbed::cli {
 namespace {
 
-constexpr std::uint64_t kBytes = 3000;  // three packets, so that a message can be half there
+constexpr std::uint64_t kExploredBytes = 3000;  // three packets, so that a message can be half there
 
 /// Seeds of the patterns: by the rank that sends.
 std::uint64_t seed_of(int rank) { return 40 + static_cast<std::uint64_t>(rank); }
@@ -24,13 +24,13 @@ void connection(ExploredRank& rank) {
 void message(ExploredRank& rank) {
   if (rank.first()) {
     void* listener = rank.listen(0, "0");
-    Message in(rank.accept(listener), kBytes, seed_of(1));
+    Message in(rank.accept(listener), kExploredBytes, seed_of(1));
     rank.post_receive(in);
     rank.finish_receive(in);
     rank.close_receive(in.comm, &in);
     rank.close_listen(listener);
   } else {
-    Message out(rank.connect(0, "0"), kBytes, seed_of(1));
+    Message out(rank.connect(0, "0"), kExploredBytes, seed_of(1));
     rank.post_send(out);
     rank.finish_send(out);
     rank.close_send(out.comm, &out);
@@ -45,7 +45,7 @@ void both_ways(ExploredRank& rank, int listen_device, int connect_device) {
   void *send = nullptr, *receive = nullptr;
   rank.until_done({rank.connecting(connect_device, other, send), rank.accepting(listener, receive)});
   rank.close_listen(listener);
-  Message out(send, kBytes, seed_of(rank.rank())), in(receive, kBytes, seed_of(1 - rank.rank()));
+  Message out(send, kExploredBytes, seed_of(rank.rank())), in(receive, kExploredBytes, seed_of(1 - rank.rank()));
   rank.until_done({rank.receiving(in), rank.sending(out)});
   rank.until_done({rank.finishing(in, true, Errors::kNone), rank.finishing(out, false, Errors::kNone)});
   rank.close_send(send, &out);
@@ -63,12 +63,12 @@ void crossed_reversed(ExploredRank& rank) { both_ways(rank, rank.first() ? 1 : 0
 void receiver_closes(ExploredRank& rank) {
   if (rank.first()) {
     void* listener = rank.listen(0, "0");
-    Message in(rank.accept(listener), kBytes, seed_of(1));
+    Message in(rank.accept(listener), kExploredBytes, seed_of(1));
     rank.post_receive(in);
     rank.close_receive(in.comm, &in);
     rank.close_listen(listener);
   } else {
-    Message out(rank.connect(0, "0"), kBytes, seed_of(1));
+    Message out(rank.connect(0, "0"), kExploredBytes, seed_of(1));
     rank.post_send(out, Errors::kExpected);
     rank.finish_send(out, Errors::kExpected);
     rank.close_send(out.comm, &out);
@@ -79,13 +79,13 @@ void receiver_closes(ExploredRank& rank) {
 void sender_closes(ExploredRank& rank) {
   if (rank.first()) {
     void* listener = rank.listen(0, "0");
-    Message in(rank.accept(listener), kBytes, seed_of(1));
+    Message in(rank.accept(listener), kExploredBytes, seed_of(1));
     rank.post_receive(in, Errors::kExpected);
     rank.finish_receive(in, Errors::kExpected);
     rank.close_receive(in.comm, &in);
     rank.close_listen(listener);
   } else {
-    Message out(rank.connect(0, "0"), kBytes, seed_of(1));
+    Message out(rank.connect(0, "0"), kExploredBytes, seed_of(1));
     rank.post_send(out);
     rank.close_send(out.comm, &out);
   }
@@ -95,12 +95,12 @@ void sender_closes(ExploredRank& rank) {
 void both_close(ExploredRank& rank) {
   if (rank.first()) {
     void* listener = rank.listen(0, "0");
-    Message in(rank.accept(listener), kBytes, seed_of(1));
+    Message in(rank.accept(listener), kExploredBytes, seed_of(1));
     rank.post_receive(in, Errors::kExpected);
     rank.close_listen(listener);
     rank.close_receive(in.comm, &in);
   } else {
-    Message out(rank.connect(0, "0"), kBytes, seed_of(1));
+    Message out(rank.connect(0, "0"), kExploredBytes, seed_of(1));
     rank.until_done({rank.sending_briefly(out, 2)});
     rank.close_send(out.comm, &out);
   }

@@ -13,7 +13,7 @@ namespace {
 constexpr Picoseconds kPauseMin = 100 * kPicosecondsPerMicrosecond;
 constexpr Picoseconds kPauseMax = kPicosecondsPerSecond;
 /// A call must not wait for what another rank does: that one has no turn meanwhile.
-constexpr Picoseconds kCallAtMost = 30 * kPicosecondsPerSecond;
+constexpr Picoseconds kTurnAtMost = 30 * kPicosecondsPerSecond;
 
 /// What a call can have changed, as far as the world around its process can see it.
 struct Trace {
@@ -99,7 +99,7 @@ void Turns::play() {
 /// Until every rank has said what it wants to do next.
 void Turns::await_calls() {
   sim::World& world = sim::World::get();
-  const Picoseconds give_up = world.now() + kCallAtMost;
+  const Picoseconds give_up = world.now() + kTurnAtMost;
   const auto busy = [](const Seat& seat) { return seat.is == Seat::Is::kAway || seat.is == Seat::Is::kCalling; };
   while (std::any_of(seats_.begin(), seats_.end(), busy)) {
     if (world.block_until(give_up, {.what = "a call to end"})) continue;

@@ -29,8 +29,8 @@ namespace {
 
 namespace po = boost::program_options;
 
-constexpr unsigned kLimit_s = 60;    // of one run, on the wall
-constexpr std::uint64_t kTold = 20;  // broken ones; the others are only counted
+constexpr unsigned kLimit_s = 60;             // of one run, on the wall
+constexpr std::uint64_t kSchedulesTold = 20;  // broken ones; the others are only counted
 
 /// How a run ended, from the outside.
 struct Ending {
@@ -147,7 +147,7 @@ class Fuzz {
       ++right_;
       return;
     }
-    if (++broken_ > kTold) return;
+    if (++broken_ > kSchedulesTold) return;
     out_ << fmt::format(
                 "schedule {}: {}\n  again: meshbed fuzz --faults{} --print {} > schedule.toml && meshbed run "
                 "schedule.toml\n",

@@ -15,7 +15,7 @@
 namespace meshbed::cli {
 namespace {
 
-std::string findings_key(int rank) { return fmt::format("findings {}", rank); }
+std::string run_findings_key(int rank) { return fmt::format("findings {}", rank); }
 
 /// What is gathered at rank 0 after a run that came to its end.
 struct Gathering {
@@ -36,11 +36,12 @@ Result<void> share_findings(MetalHost& host, const Gathering& gathering, RunResu
                                   {"peak_rss_bytes", result.peak_rss_bytes},
                                   {"pid", getpid()},
                                   {"trace", traces.front()}};
-    if (const Result<void> told = host.hand_over(findings_key(host.rank()), json_text(findings)); !told) return told;
+    if (const Result<void> told = host.hand_over(run_findings_key(host.rank()), json_text(findings)); !told)
+      return told;
     return host.rendezvous();
   }
   for (int rank = 1; rank < host.ranks(); ++rank) {
-    const Result<std::string> text = host.take_over(findings_key(rank));
+    const Result<std::string> text = host.take_over(run_findings_key(rank));
     if (!text) return text.error();
     const nlohmann::json findings = nlohmann::json::parse(*text);
     run.take_in(findings.at("workload"));

@@ -157,9 +157,9 @@ std::pair<int, int> parse_range(const std::string& text) {
   return {least, most};
 }
 
-class Reader {
+class RecordingReader {
  public:
-  explicit Reader(std::string path) : path_(std::move(path)) {}
+  explicit RecordingReader(std::string path) : path_(std::move(path)) {}
 
   Recording read(const std::string& text) {
     std::istringstream lines(text);
@@ -364,6 +364,6 @@ std::uint64_t Recording::connections() const {
 
 Recording read_recording(const std::string& path) { return parse_recording(read_text_file(path), path); }
 
-Recording parse_recording(const std::string& text, const std::string& path) { return Reader(path).read(text); }
+Recording parse_recording(const std::string& text, const std::string& path) { return RecordingReader(path).read(text); }
 
 }  // namespace meshbed::cli

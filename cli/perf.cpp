@@ -36,7 +36,7 @@ models::Collective parse_operation(const std::string& text) {
                                        list_names(accepted)));
 }
 
-std::optional<PerfOptions> parse(const Arguments& arguments, std::ostream& out) {
+std::optional<PerfOptions> parse_perf(const Arguments& arguments, std::ostream& out) {
   PerfOptions options;
   std::string op_text, min_text = "32M", max_text = "32M", step_text, factor_text, type = "float", reduction = "sum";
   std::string algorithm, protocol;
@@ -152,7 +152,7 @@ RunResult run_sweep(const PerfOptions& options, const Scenario& scenario, std::v
 }  // namespace
 
 int perf_command(const Arguments& arguments, std::ostream& out, std::ostream& err) {
-  const std::optional<PerfOptions> options = parse(arguments, out);
+  const std::optional<PerfOptions> options = parse_perf(arguments, out);
   if (!options) return kExitOk;
   refuse_simulated_time_limit(options->run);
   const Scenario scenario = scenario_for(options->run);

@@ -14,7 +14,7 @@
 namespace meshbed::cli {
 namespace {
 
-std::string findings_key(int rank) { return fmt::format("sweep findings {}", rank); }
+std::string sweep_findings_key(int rank) { return fmt::format("sweep findings {}", rank); }
 
 nlohmann::json findings_of(const std::vector<SizeRun>& runs, const RunResult& result) {
   nlohmann::json boards = nlohmann::json::array();
@@ -28,12 +28,12 @@ nlohmann::json findings_of(const std::vector<SizeRun>& runs, const RunResult& re
 Result<void> share_findings(MetalHost& host, std::vector<SizeRun>& runs, RunResult& result) {
   add_process_usage(result);
   if (host.rank() != 0) {
-    const auto told = host.hand_over(findings_key(host.rank()), json_text(findings_of(runs, result)));
+    const auto told = host.hand_over(sweep_findings_key(host.rank()), json_text(findings_of(runs, result)));
     if (!told) return told;
     return host.rendezvous();
   }
   for (int rank = 1; rank < host.ranks(); ++rank) {
-    const Result<std::string> text = host.take_over(findings_key(rank));
+    const Result<std::string> text = host.take_over(sweep_findings_key(rank));
     if (!text) return text.error();
     const nlohmann::json findings = nlohmann::json::parse(*text);
     for (std::size_t index = 0; index < runs.size(); ++index) {

@@ -22,7 +22,7 @@ namespace {
 namespace fs = std::filesystem;
 
 /// In the order in which they leave; they come in the reverse order.
-constexpr std::array<const char*, 3> kNames{"summary.json", "provenance.json", "messages.csv"};
+constexpr std::array<const char*, 3> kFileNames{"summary.json", "provenance.json", "messages.csv"};
 constexpr std::string_view kPartial = ".partial-";
 
 std::string partial_path(const std::string& folder, const std::string& name) {
@@ -32,7 +32,8 @@ std::string partial_path(const std::string& folder, const std::string& name) {
 /// "messages.csv.partial-4711" of a process that is no more.
 bool is_left_over(const std::string& file_name) {
   const auto at = file_name.find(kPartial);
-  if (at == std::string::npos || std::find(kNames.begin(), kNames.end(), file_name.substr(0, at)) == kNames.end()) {
+  if (at == std::string::npos ||
+      std::find(kFileNames.begin(), kFileNames.end(), file_name.substr(0, at)) == kFileNames.end()) {
     return false;
   }
   const char* const end = file_name.data() + file_name.size();
@@ -87,15 +88,15 @@ void ResultsFolder::publish() {
   const Descriptor folder(open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!folder.is_open() || flock(folder.number(), LOCK_EX) != 0) problem.assign(errno, std::generic_category());
   done("lock", ".", problem);
-  for (const std::string name : kNames) {
+  for (const std::string name : kFileNames) {
     // Before anything goes: a folder in a file's place would stop us half way.
     if (fs::is_directory(path_ + "/" + name)) done("replace", name, std::make_error_code(std::errc::is_a_directory));
   }
-  for (const std::string name : kNames) {
+  for (const std::string name : kFileNames) {
     fs::remove(path_ + "/" + name, problem);
     done("replace", name, problem);
   }
-  for (auto name = kNames.rbegin(); name != kNames.rend(); ++name) {
+  for (auto name = kFileNames.rbegin(); name != kFileNames.rend(); ++name) {
     const auto written = std::find(written_.begin(), written_.end(), *name);
     if (written == written_.end()) continue;
     fs::rename(partial_path(path_, *name), path_ + "/" + *name, problem);

@@ -24,7 +24,7 @@ namespace po = boost::program_options;
 
 constexpr const char* kNodeResults = "results";  // in a node's folder
 
-struct Options {
+struct RunCommandOptions {
   RunOptions run;
   std::string results = "results";
   bool no_trace = false;
@@ -43,7 +43,7 @@ void write_results(ResultsFolder& folder, const Scenario& scenario, const RunRes
 }
 
 /// What a run has come to, in its folder and for the user; returns the exit status.
-int conclude(ResultsFolder& folder, const Scenario& scenario, RunResult& result, const Options& options,
+int conclude(ResultsFolder& folder, const Scenario& scenario, RunResult& result, const RunCommandOptions& options,
              const Arguments& arguments, std::ostream& out, std::ostream& err) {
   check_expectations(scenario, result);
   write_results(folder, scenario, result, arguments);
@@ -61,8 +61,8 @@ std::string seed_line(const Scenario& scenario, const std::string& world) {
   return fmt::format("seed {}  scenario {}  world {}\n", scenario.seed, scenario.name, world);
 }
 
-int run_simulated(const Scenario& scenario, const Options& options, const Arguments& arguments, std::ostream& out,
-                  std::ostream& err) {
+int run_simulated(const Scenario& scenario, const RunCommandOptions& options, const Arguments& arguments,
+                  std::ostream& out, std::ostream& err) {
   check_telemetry_places(options.telemetry);
   ResultsFolder folder(options.results, scenario.name, "sim");
   (options.run.json ? err : out) << seed_line(scenario, "sim") << std::flush;
@@ -77,8 +77,8 @@ int run_simulated(const Scenario& scenario, const Options& options, const Argume
 }
 
 /// One rank of the run. Rank 0 speaks for all; the others say what went wrong with them, and nothing else.
-int run_on_metal(const Scenario& scenario, const Options& options, const Arguments& arguments, std::ostream& out,
-                 std::ostream& err) {
+int run_on_metal(const Scenario& scenario, const RunCommandOptions& options, const Arguments& arguments,
+                 std::ostream& out, std::ostream& err) {
   const MetalPlace place = metal_place(from_environment);
   const MetalOptions metal{.files = built_files(), .time_limit_s = time_limit_of(options.run)};
   if (place.rank != 0) {
@@ -121,7 +121,7 @@ NodeResults read_node_results(const std::string& folder, bool trace) {
 }
 
 /// What every rank runs in its node.
-std::vector<std::string> rank_words(const Scenario& scenario, const Options& options) {
+std::vector<std::string> rank_words(const Scenario& scenario, const RunCommandOptions& options) {
   std::vector<std::string> words{"run", std::filesystem::absolute(scenario.path).string(), "--results", kNodeResults};
   if (options.no_trace) words.emplace_back("--no-trace");
   for (const std::string& each : metal_words(options.run)) words.push_back(each);
@@ -154,8 +154,8 @@ RunResult without_rank_0(const Scenario& scenario, const Emulation& emulation) {
   return result;
 }
 
-int run_emulated(const Scenario& scenario, const Options& options, const Arguments& arguments, std::ostream& out,
-                 std::ostream& err) {
+int run_emulated(const Scenario& scenario, const RunCommandOptions& options, const Arguments& arguments,
+                 std::ostream& out, std::ostream& err) {
   check_telemetry_places(options.telemetry);
   ResultsFolder folder(options.results, scenario.name, "emu");
   (options.run.json ? err : out) << seed_line(scenario, "emu") << std::flush;
@@ -216,7 +216,7 @@ int run_emulated(const Scenario& scenario, const Options& options, const Argumen
 }  // namespace
 
 int run_command(const Arguments& arguments, std::ostream& out, std::ostream& err) {
-  Options options;
+  RunCommandOptions options;
   Syntax syntax("run SCENARIO [options]");
   syntax.operands.add_options()  //
       ("scenario", po::value(&options.run.scenario_path)->required()->value_name("SCENARIO"),

@@ -14,7 +14,7 @@ namespace meshbed::cli {
 namespace {
 
 constexpr int kNoMedium = -1;
-constexpr int kManagement = -2;
+constexpr int kManagementNic = -2;
 
 struct Holder {
   models::IpPrefix prefix;
@@ -58,7 +58,7 @@ std::vector<Holder> holders_of(const Built& built, const ScenarioSpec& spec) {
       }
     }
     if (node.management) {
-      holders.push_back({node.management->address, kManagement, static_cast<int>(n),
+      holders.push_back({node.management->address, kManagementNic, static_cast<int>(n),
                          fmt::format("{}/{}", node.name, node.management->netdev), spec.management.at("subnet")});
     }
   }
@@ -115,7 +115,7 @@ void check_group(const Group& group, Diagnostics& diagnostics) {
   std::map<int, std::size_t> on_medium;
   bool reported = false;
   for (const Holder* holder : group) {
-    if (holder->medium == kManagement) continue;
+    if (holder->medium == kManagementNic) continue;
     const Holder* other = first_on_node.emplace(holder->node, holder).first->second;
     if (other->name != holder->name && !reported) {
       reported = true;
@@ -171,7 +171,7 @@ void check_addresses(const Built& built, const ScenarioSpec& spec, Diagnostics& 
   std::vector<const Group*> enclosing;
   for (const auto& [subnet, group] : groups) {
     check_group(group, diagnostics);
-    const auto is_management = [](const Holder* holder) { return holder->medium == kManagement; };
+    const auto is_management = [](const Holder* holder) { return holder->medium == kManagementNic; };
     const auto other = std::find_if_not(group.begin(), group.end(), is_management);
     const auto management = std::find_if(group.begin(), group.end(), is_management);
     if (management != group.end() && other != group.end()) report_overlap(**other, **management, diagnostics);

@@ -30,7 +30,7 @@ std::size_t edit_distance(const std::string& left, const std::string& right) {
 }
 
 /// Text from a file may hold control characters, which would garble a terminal.
-std::string printable(const std::string& text) {
+std::string printable_word(const std::string& text) {
   std::string clean;
   for (const char letter : text) {
     const auto byte = static_cast<unsigned char>(letter);
@@ -53,7 +53,7 @@ std::string to_string(const Place& place, const std::string& file) {
 
 void Diagnostics::add(const Place& place, const std::string& message) {
   ++count_;
-  std::string text = printable(fmt::format("{}: {}", to_string(place, file_), message));
+  std::string text = printable_word(fmt::format("{}: {}", to_string(place, file_), message));
   if (said_.insert(text).second) lines_.push_back({place.begin.line, place.begin.column, std::move(text)});
 }
 

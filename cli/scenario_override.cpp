@@ -11,7 +11,7 @@
 namespace meshbed::cli {
 namespace {
 
-std::vector<std::string> split(const std::string& path) {
+std::vector<std::string> split_path(const std::string& path) {
   std::vector<std::string> keys{""};
   for (const char letter : path) {
     if (letter == '.') {
@@ -101,7 +101,7 @@ void apply_override(toml::table& root, const std::string& argument, std::vector<
   if (equals == std::string::npos || equals == 0) {
     return diagnostics.add(place, "expects SECTION.KEY=VALUE, as in workload.bytes=64M");
   }
-  const auto keys = split(argument.substr(0, equals));
+  const auto keys = split_path(argument.substr(0, equals));
   for (const auto& key : keys) {
     if (key.empty()) return diagnostics.add(place, "has an empty key; write SECTION.KEY=VALUE");
   }

@@ -46,7 +46,7 @@ struct Grammar {
   std::uint64_t largest;
 };
 
-Error refuse(std::string text) { return Error{ErrorCode::kInvalidArgument, Scope::kJob, std::move(text)}; }
+Error refuse_unit(std::string text) { return Error{ErrorCode::kInvalidArgument, Scope::kJob, std::move(text)}; }
 
 std::string_view strip(std::string_view text) {
   while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
@@ -77,17 +77,17 @@ Result<std::uint64_t> parse_quantity(const std::string& text, const Grammar& gra
       break;
     }
   }
-  if (digits == 0 || (fraction && divisor == 1)) return refuse(expected());
+  if (digits == 0 || (fraction && divisor == 1)) return refuse_unit(expected());
   rest = strip(rest);
   for (const auto& unit : grammar.units) {
     if (rest != unit.name) continue;
     const unsigned __int128 scaled = static_cast<unsigned __int128>(mantissa) * unit.factor;
     if (scaled / divisor > grammar.largest)
-      return refuse(fmt::format("'{}' is too large for a {}", text, grammar.what));
-    if (scaled % divisor != 0) return refuse(fmt::format("'{}' is not a whole number of the smallest unit", text));
+      return refuse_unit(fmt::format("'{}' is too large for a {}", text, grammar.what));
+    if (scaled % divisor != 0) return refuse_unit(fmt::format("'{}' is not a whole number of the smallest unit", text));
     return static_cast<std::uint64_t>(scaled / divisor);
   }
-  return refuse(expected());
+  return refuse_unit(expected());
 }
 
 bool ends_with(const std::string& text, std::string_view end) {
@@ -98,7 +98,7 @@ bool ends_with(const std::string& text, std::string_view end) {
 
 Result<std::uint64_t> parse_rate_bps(const std::string& text) {
   if (ends_with(text, "B/s")) {
-    return refuse(
+    return refuse_unit(
         fmt::format("'{}' is in bytes; a rate is in bits per second, such as \"100Gb/s\"", text.substr(0, 40)));
   }
   return parse_quantity(text, {"rate", "\"100Gb/s\"", kRates, std::numeric_limits<std::uint64_t>::max()});
@@ -109,7 +109,7 @@ Result<double> parse_percent(const std::string& text) {
   const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
   const std::string_view rest(end, static_cast<std::size_t>(text.data() + text.size() - end));
   if (problem != std::errc() || (rest != "%" && rest != " %")) {
-    return refuse(fmt::format("expects a percentage, as in \"1%\", got '{}'", text.substr(0, 40)));
+    return refuse_unit(fmt::format("expects a percentage, as in \"1%\", got '{}'", text.substr(0, 40)));
   }
   return value;
 }
@@ -124,7 +124,7 @@ Result<Picoseconds> parse_time_ps(const std::string& text) {
 Result<std::uint64_t> parse_size_bytes(const std::string& text) {
   for (const char* decimal : {"kB", "KB", "MB", "GB", "TB"}) {
     if (ends_with(text, decimal)) {
-      return refuse(
+      return refuse_unit(
           fmt::format("'{}' could be a power of 1000 or of 1024; write \"64M\" or \"64MiB\" for 64 * 1024 * 1024",
                       text.substr(0, 40)));
     }

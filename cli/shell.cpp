@@ -25,7 +25,7 @@ namespace {
 namespace po = boost::program_options;
 
 constexpr char kEndOfTransmission = 4;  // Ctrl-D: what a terminal sends for the end of a file
-constexpr double kTurn_s = 0.02;
+constexpr double kShellTurn_s = 0.02;
 constexpr int kTurnsPerEnd = 50;
 
 /// Standard input byte by byte, where it is a terminal: the guest's own terminal echoes, edits and interrupts.
@@ -87,7 +87,7 @@ void serve_terminal(emu::MicroVms& machines, int terminal) {
       const ssize_t size = read(STDIN_FILENO, block.data(), block.size());
       typing = size > 0 && write_all(terminal, block.data(), static_cast<std::size_t>(size));
     }
-    if (!over) over = machines.advance(kTurn_s);
+    if (!over) over = machines.advance(kShellTurn_s);
   }
 }
 

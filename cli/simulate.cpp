@@ -17,7 +17,7 @@ namespace meshbed::cli {
 namespace {
 
 constexpr int kBootstrapPort = 29'500;
-constexpr std::int64_t kNanosecondsPerSecond = 1'000'000'000;
+constexpr std::int64_t kNsPerSecond = 1'000'000'000;
 
 /// Where ranks wait for each other. A failed rank opens it for good.
 struct Gate {
@@ -83,8 +83,7 @@ class SimulatedGpuMemory final : public GpuMemory {
 std::vector<std::string> plugin_states(const sim::World& world, const std::string& net_plugin) {
   using StateFunction = std::size_t (*)(std::int64_t now_ns, char* text, std::size_t size_bytes);
   // As the ranks' own clocks count.
-  const std::int64_t now_ns =
-      sim::kMonotonicStartSeconds * kNanosecondsPerSecond + world.now() / kPicosecondsPerNanosecond;
+  const std::int64_t now_ns = sim::kMonotonicStartSeconds * kNsPerSecond + world.now() / kPicosecondsPerNanosecond;
   std::vector<std::string> states;
   for (const auto& process : world.processes()) {
     if (process->rank < 0) continue;

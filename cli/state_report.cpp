@@ -15,7 +15,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 /// What comes from another process goes to a terminal.
-std::string printable(std::string text) {
+std::string printable_state(std::string text) {
   for (char& letter : text) {
     if (letter < 0x20 || letter > 0x7e) letter = '?';
   }
@@ -25,7 +25,7 @@ std::string printable(std::string text) {
 std::string text_at(const Json& object, const char* key) {
   if (!object.is_object()) return "";
   const auto found = object.find(key);
-  return found != object.end() && found->is_string() ? printable(found->get<std::string>()) : "";
+  return found != object.end() && found->is_string() ? printable_state(found->get<std::string>()) : "";
 }
 
 /// -1: unknown.
@@ -97,7 +97,7 @@ std::string ends_text(const Json& connection) {
                      end_text(object_at(connection, "theirs")));
 }
 
-class Table {
+class StateTable {
  public:
   template <typename... Arguments>
   void line(fmt::format_string<Arguments...> format, Arguments&&... arguments) {
@@ -111,14 +111,14 @@ class Table {
   std::string text_;
 };
 
-void write_process(Table& table, const Json& state) {
+void write_process(StateTable& table, const Json& state) {
   table.line("process {} on {}: Mesh {}, node {}, service port {}", count_text(number_at(state, "pid")),
              text_at(state, "host"), text_at(state, "version"), text_at(state, "node"),
              count_text(number_at(state, "service_port")));
   for (const Json& nic : list_at(state, "nics")) {
     std::string addresses;
     for (const Json& address : list_at(nic, "addresses")) {
-      if (address.is_string()) addresses += " " + printable(address.get<std::string>());
+      if (address.is_string()) addresses += " " + printable_state(address.get<std::string>());
     }
     const std::int64_t rail = number_at(nic, "rail"), plane = number_at(nic, "plane");
     table.line("  NIC {}:{} {} {} Gb/s {}{}{}{}", text_at(nic, "name"), count_text(number_at(nic, "port")),
@@ -134,7 +134,7 @@ void write_process(Table& table, const Json& state) {
   }
 }
 
-void write_details(Table& table, const Json& connection) {
+void write_details(StateTable& table, const Json& connection) {
   if (flag_at(connection, "busy")) table.line("         its caller is inside the library and did not come back");
   if (const std::string reason = text_at(connection, "reason"); !reason.empty()) table.line("         {}", reason);
   const Json& outstanding = list_at(connection, "outstanding");
@@ -159,7 +159,7 @@ std::string way_text(const Json& connection) {
   return " (" + way + (changes > 0 ? fmt::format(", changed over {}", counted(changes, "time")) : "") + ")";
 }
 
-void write_connections(Table& table, const Json& state) {
+void write_connections(StateTable& table, const Json& state) {
   const Json& connections = list_at(state, "connections");
   if (connections.empty()) {
     table.line("  no connections");
@@ -189,11 +189,11 @@ std::string handshake_text(const Json& one) {
                      waits_for.empty() ? "" : "; waits for " + waits_for);
 }
 
-void write_handshakes(Table& table, const Json& state) {
+void write_handshakes(StateTable& table, const Json& state) {
   for (const Json& one : list_at(state, "handshakes")) table.line("  {}", handshake_text(one));
 }
 
-void write_circuits(Table& table, const Json& state) {
+void write_circuits(StateTable& table, const Json& state) {
   for (const Json& circuit : list_at(state, "circuits")) {
     const std::string waits_for = text_at(circuit, "waits_for");
     table.line("  relays {}: {} pieces, {} bytes, {} held, {} credits{}", text_at(circuit, "name"),
@@ -219,7 +219,7 @@ Json parse_state(std::string_view text) {
 }
 
 std::string state_table(const Json& state) {
-  Table table;
+  StateTable table;
   write_process(table, state);
   write_connections(table, state);
   write_handshakes(table, state);

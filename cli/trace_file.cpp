@@ -11,7 +11,7 @@
 namespace meshbed::cli {
 namespace {
 
-std::vector<std::string_view> split(std::string_view line) {
+std::vector<std::string_view> split_line(std::string_view line) {
   std::vector<std::string_view> words;
   for (std::size_t from = 0;;) {
     const std::size_t to = line.find(',', from);
@@ -21,16 +21,16 @@ std::vector<std::string_view> split(std::string_view line) {
   }
 }
 
-class Reader {
+class TraceReader {
  public:
-  Reader(const std::string& path, std::string_view header) : path_(path) {
-    const auto names = split(header);
+  TraceReader(const std::string& path, std::string_view header) : path_(path) {
+    const auto names = split_line(header);
     for (std::size_t index = 0; index < names.size(); ++index) columns_.emplace(names[index], index);
     width_ = names.size();
   }
 
   void line(std::string_view text, int number) {
-    words_ = split(text);
+    words_ = split_line(text);
     number_ = number;
     if (words_.size() != width_) {
       throw std::runtime_error(
@@ -69,7 +69,7 @@ std::vector<TracedMessage> read_trace_file(const std::string& path) {
   if (!file || !std::getline(file, line)) {
     throw std::runtime_error(path + ": cannot be read; run it again without --no-trace");
   }
-  Reader reader(path, line);
+  TraceReader reader(path, line);
   std::vector<TracedMessage> messages;
   for (int number = 2; std::getline(file, line); ++number) {
     reader.line(line, number);

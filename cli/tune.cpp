@@ -33,7 +33,7 @@ constexpr Tuned kTuned[] = {{"all_reduce", coll::Collective::kAllReduce},
                             {"gather", coll::Collective::kGather},
                             {"scatter", coll::Collective::kScatter}};
 
-struct Options {
+struct TuneOptions {
   RunOptions run;
   SweepOptions sweep{.min_bytes = 64, .max_bytes = 16 * kMiB, .step_factor = 16};
   std::string out_path;
@@ -54,7 +54,7 @@ std::vector<coll::Way> ways_of(coll::Collective collective, bool knows_cables) {
   return ways;
 }
 
-Scenario scenario_with(const Options& options, const char* collective, const coll::Way& way, std::uint64_t bytes) {
+Scenario scenario_with(const TuneOptions& options, const char* collective, const coll::Way& way, std::uint64_t bytes) {
   std::vector<std::string> overrides = options.run.overrides;
   for (const auto& [key, value] : {std::pair<const char*, std::string>{"kind", "collective"},
                                    {"collective", collective},
@@ -72,7 +72,8 @@ Scenario scenario_with(const Options& options, const char* collective, const col
   return scenario;
 }
 
-std::vector<Winner> sweep(const Options& options, const Tuned& tuned, bool knows_cables, int ranks, std::ostream& err) {
+std::vector<Winner> sweep(const TuneOptions& options, const Tuned& tuned, bool knows_cables, int ranks,
+                          std::ostream& err) {
   std::vector<Winner> winners;
   const std::uint64_t whole = sizeof(float) * static_cast<std::uint64_t>(ranks);
   for (const std::uint64_t asked : sweep_sizes(options.sweep)) {
@@ -120,7 +121,7 @@ coll::TuningTable rows_of(coll::Collective collective, int ranks, const std::vec
 }
 
 int tune_command(const Arguments& arguments, std::ostream& out, std::ostream& err) {
-  Options options;
+  TuneOptions options;
   std::vector<std::string> collectives;
   std::string min_text = "64", max_text = "16M", factor_text = "16";
   Syntax syntax("tune SCENARIO [options]");

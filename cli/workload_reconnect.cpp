@@ -42,7 +42,7 @@ std::uint64_t further_cables(const models::Cluster& cluster) {
   return most - 1;
 }
 
-struct Board {
+struct MeetingBoard {
   std::uint64_t connections = 0;
   std::uint64_t checked = 0, wrong = 0;
   std::string first_wrong;
@@ -79,7 +79,7 @@ float* floats_of(const std::unique_ptr<GpuMemory>& gpu, std::vector<float>& host
 /// One rank's connections, one after the other.
 class Reconnecting {
  public:
-  Reconnecting(RankHost& host, coll::NetTable& net, const Workload& workload, Buffers& buffers, Board& board)
+  Reconnecting(RankHost& host, coll::NetTable& net, const Workload& workload, Buffers& buffers, MeetingBoard& board)
       : host_(host),
         net_(net),
         board_(board),
@@ -273,7 +273,7 @@ class Reconnecting {
 
   RankHost& host_;
   coll::NetTable& net_;
-  Board& board_;
+  MeetingBoard& board_;
   std::size_t part_floats_, parts_, receives_;
   std::vector<float>&out_, &in_;
   GpuBuffers gpu_;
@@ -379,7 +379,7 @@ class ReconnectRun final : public WorkloadRun {
   // Kept until the run is over: what a failed rank leaves registered may still be written to.
   std::vector<Buffers> buffers_;
   int ranks_;
-  Board board_;
+  MeetingBoard board_;
 };
 
 }  // namespace

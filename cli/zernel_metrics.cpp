@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t kAlwaysUpTo = 10, kThenEvery = 100;
 
-class Text {
+class MetricsText {
  public:
   void metric(const char* name, const char* type, const char* help) {
     name_ = name;
@@ -98,7 +98,7 @@ Metrics::Metrics(const Streams& streams) {
 }
 
 std::string Metrics::prometheus() const {
-  Text text;
+  MetricsText text;
   const auto of_gpu = [](const auto& key) { return fmt::format("pid=\"{}\",gpu_id=\"{}\"", key.first, key.second); };
   text.metric("zernel_gpu_memory_used_bytes", "gauge", "GPU memory that the process holds now");
   for (const auto& [key, memory] : gpu_memory_) text.value(of_gpu(key), memory.used_bytes);

@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::array<const char*, kStreams> kNames{"nccl", "gpu_mem", "cuda", "dataload", "dist_sync"};
+constexpr std::array<const char*, kStreams> kStreamNames{"nccl", "gpu_mem", "cuda", "dataload", "dist_sync"};
 
 /// Calls `use` with the stream's own vector.
 template <typename Container, typename Use>
@@ -56,14 +56,14 @@ void read_folder(Streams& streams, const std::string& folder) {
   throw std::runtime_error(
       fmt::format("{}: none of {}{} is in this folder; meshbed run SCENARIO --zernel-out {} "
                   "writes them",
-                  folder, fmt::join(kNames, ".zev, "), kExtension, folder));
+                  folder, fmt::join(kStreamNames, ".zev, "), kExtension, folder));
 }
 
 }  // namespace
 
-const char* name_of(Stream stream) { return kNames.at(static_cast<std::size_t>(stream)); }
+const char* name_of(Stream stream) { return kStreamNames.at(static_cast<std::size_t>(stream)); }
 
-std::vector<std::string> stream_names() { return {kNames.begin(), kNames.end()}; }
+std::vector<std::string> stream_names() { return {kStreamNames.begin(), kStreamNames.end()}; }
 
 std::optional<Stream> parse_stream(std::string_view name) {
   for (const Stream stream : all_streams()) {

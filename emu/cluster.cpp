@@ -41,11 +41,6 @@ bool is_mac(const std::string& text) {
   return std::string("13579bdfBDF").find(text[1]) == std::string::npos;
 }
 
-std::string lower_case(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char one) { return std::tolower(one); });
-  return text;
-}
-
 struct Address {
   bool ipv6 = false;
   std::array<unsigned char, 16> bytes{};  // an IPv4 address as ::ffff:a.b.c.d

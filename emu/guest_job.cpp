@@ -17,11 +17,6 @@ constexpr int kManagementMtu = 1500;
 /// What a terminal runs: the host's own bash; POSIX asks for none, so sh where it is missing.
 const std::vector<std::string> kShell{"/bin/sh", "-c", "command -v bash >/dev/null && exec bash; exec sh"};
 
-std::string lower_case(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char one) { return std::tolower(one); });
-  return text;
-}
-
 std::string host_of(const std::string& address) { return address.substr(0, address.find('/')); }
 
 }  // namespace

@@ -26,9 +26,9 @@ std::string remove_link(const std::string& device) {
   return fmt::format("[ ! -e /sys/class/net/{0} ] || ip link del {0}", device);
 }
 
-class Planner {
+class NamespacePlanner {
  public:
-  Planner(const EmuCluster& cluster, const NamespaceOptions& options)
+  NamespacePlanner(const EmuCluster& cluster, const NamespaceOptions& options)
       : cluster_(cluster), options_(options), routed_(options.layout == NamespaceLayout::kPolicyRouting) {
     for (const EmuNode& node : cluster.nodes) {
       for (const EmuNic& nic : node.nics) {
@@ -277,7 +277,7 @@ const char* to_text(NamespaceLayout layout) {
 }
 
 NamespacePlan plan_namespaces(const EmuCluster& cluster, const NamespaceOptions& options) {
-  return Planner(cluster, options).plan();
+  return NamespacePlanner(cluster, options).plan();
 }
 
 std::string namespace_device(int node, int nic) { return fmt::format("mb{}p{}", node, nic); }

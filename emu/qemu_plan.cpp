@@ -37,9 +37,9 @@ std::string value(const std::string& text) {
   return escaped;
 }
 
-class Planner {
+class QemuPlanner {
  public:
-  Planner(const EmuCluster& cluster, const QemuOptions& options)
+  QemuPlanner(const EmuCluster& cluster, const QemuOptions& options)
       : cluster_(cluster), options_(options), ends_(wire_ends(cluster)) {}
 
   ClusterPlan plan() {
@@ -162,7 +162,7 @@ class Planner {
 }  // namespace
 
 ClusterPlan plan_cluster(const EmuCluster& cluster, const QemuOptions& options) {
-  return Planner(cluster, options).plan();
+  return QemuPlanner(cluster, options).plan();
 }
 
 std::string line_name(int nic) { return fmt::format("nic{}", nic); }

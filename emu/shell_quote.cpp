@@ -24,6 +24,11 @@ std::string shell_command(const std::vector<std::string>& words) {
   return line;
 }
 
+std::string lower_case(std::string text) {
+  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char one) { return std::tolower(one); });
+  return text;
+}
+
 bool is_variable_name(const std::string& text) {
   return !text.empty() && std::isdigit(static_cast<unsigned char>(text.front())) == 0 &&
          std::all_of(text.begin(), text.end(),

@@ -10,6 +10,8 @@ namespace meshbed::emu {
 std::string shell_quote(const std::string& text);
 /// The words of a command, quoted, with one space between them.
 std::string shell_command(const std::vector<std::string>& words);
+/// ASCII letters made small.
+std::string lower_case(std::string text);
 /// Letters, digits and underscores, no digit first: what a shell can export.
 bool is_variable_name(const std::string& text);
 

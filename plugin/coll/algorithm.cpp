@@ -12,8 +12,6 @@
 namespace meshbed::coll {
 namespace {
 
-constexpr std::string_view kAutomatic = "auto";
-
 double ceil_log2(int ranks) {
   int steps = 0;
   while ((1 << steps) < ranks) ++steps;

@@ -29,6 +29,7 @@ struct AlgorithmChoice {
   bool automatic = false;
   Algorithm algorithm = Algorithm::kRing;  // unless automatic
 };
+inline constexpr std::string_view kAutomatic = "auto";
 /// By name, or "auto"; nullopt: there is none of that name.
 std::optional<AlgorithmChoice> parse_algorithm(std::string_view name);
 /// Those names, "auto" first.

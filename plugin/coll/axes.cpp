@@ -8,7 +8,7 @@
 namespace meshbed::coll {
 namespace {
 
-Error invalid(std::string text) { return {ErrorCode::kInvalidArgument, Scope::kRequest, std::move(text)}; }
+Error invalid_axes(std::string text) { return {ErrorCode::kInvalidArgument, Scope::kRequest, std::move(text)}; }
 
 /// What stands before the next comma, which goes as well.
 std::string_view take_word(std::string_view& text) {
@@ -27,27 +27,27 @@ Result<Grid> Grid::parse(std::string_view text, int world) {
     const std::string_view word = take_word(text);
     const std::size_t equals = word.find('=');
     if (equals == std::string_view::npos || equals == 0) {
-      return invalid(quoted + ": \"" + std::string(word) + "\" is not of the form name=size, as in \"dp=2,tp=4\"");
+      return invalid_axes(quoted + ": \"" + std::string(word) + "\" is not of the form name=size, as in \"dp=2,tp=4\"");
     }
     Axis axis{.name = std::string(word.substr(0, equals)), .size = 0};
     const std::string_view size = word.substr(equals + 1);
     const auto [end, error] = std::from_chars(size.data(), size.data() + size.size(), axis.size);
     if (error != std::errc() || end != size.data() + size.size() || axis.size < 1) {
-      return invalid(quoted + ": the size of " + axis.name + " is \"" + std::string(size) + "\", not 1 or more");
+      return invalid_axes(quoted + ": the size of " + axis.name + " is \"" + std::string(size) + "\", not 1 or more");
     }
     const auto is_same = [&](const Axis& other) { return other.name == axis.name; };
     if (std::any_of(grid.axes_.begin(), grid.axes_.end(), is_same)) {
-      return invalid(quoted + " has two axes called " + axis.name);
+      return invalid_axes(quoted + " has two axes called " + axis.name);
     }
     if (axis.size > world / grid.ranks_) {
-      return invalid(quoted + " has more ranks than the world's " + std::to_string(world));
+      return invalid_axes(quoted + " has more ranks than the world's " + std::to_string(world));
     }
     grid.ranks_ *= axis.size;
     grid.axes_.push_back(std::move(axis));
   }
   if (world % grid.ranks_ != 0) {
-    return invalid(quoted + " has " + counted(grid.ranks_, "rank") + ", of which the world's " + std::to_string(world) +
-                   " are no multiple");
+    return invalid_axes(quoted + " has " + counted(grid.ranks_, "rank") + ", of which the world's " +
+                        std::to_string(world) + " are no multiple");
   }
   return grid;
 }
@@ -60,11 +60,11 @@ Result<std::vector<int>> Grid::group_of(int rank, std::string_view axes) const {
     if (found == axes_.end()) {
       std::string known;
       for (const Axis& axis : axes_) known += (known.empty() ? "" : ", ") + axis.name;
-      return invalid("there is no axis \"" + std::string(name) + "\"; the mesh has " +
-                     (known.empty() ? "none" : known));
+      return invalid_axes("there is no axis \"" + std::string(name) + "\"; the mesh has " +
+                          (known.empty() ? "none" : known));
     }
     const auto index = static_cast<std::size_t>(found - axes_.begin());
-    if (along[index]) return invalid("axis " + found->name + " is given twice");
+    if (along[index]) return invalid_axes("axis " + found->name + " is given twice");
     along[index] = true;
   }
   if (is_spare(rank)) return std::vector<int>{};

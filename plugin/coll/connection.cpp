@@ -13,7 +13,7 @@
 namespace meshbed::coll {
 namespace {
 
-constexpr std::uint64_t kPageBytes = 4096;
+constexpr std::uint64_t kConnectionPageBytes = 4096;
 // Passes without progress after which we wait a millisecond between looks at the plugin, to spare a real machine's
 // core.
 constexpr int kEagerPasses = 1000;
@@ -170,8 +170,8 @@ Connection* ConnectionTable::find(const Edge& edge) {
 Result<char*> ConnectionTable::grown(Connection::Staging& staging, std::uint64_t size_bytes) {
   if (staging.size_bytes >= size_bytes) return staging.begin.get();
   if (staging.begin != nullptr) memory_.drop(staging.begin.get());
-  const std::uint64_t bytes = (size_bytes + kPageBytes - 1) / kPageBytes * kPageBytes;
-  staging.begin = {static_cast<char*>(std::aligned_alloc(kPageBytes, bytes)), &std::free};
+  const std::uint64_t bytes = (size_bytes + kConnectionPageBytes - 1) / kConnectionPageBytes * kConnectionPageBytes;
+  staging.begin = {static_cast<char*>(std::aligned_alloc(kConnectionPageBytes, bytes)), &std::free};
   staging.size_bytes = staging.begin != nullptr ? bytes : 0;
   if (staging.begin == nullptr) {
     return Error{ErrorCode::kSystem, Scope::kJob, "no memory for " + counted(bytes, "byte") + " of staging"};

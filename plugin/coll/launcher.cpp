@@ -18,13 +18,13 @@ using Variables = std::function<std::optional<std::string>(const char* name)>;
 constexpr char kAddress[] = "MASTER_ADDR", kPort[] = "MASTER_PORT";
 constexpr int kDefaultPort = 29500, kPortMost = 65535;
 
-struct Names {
+struct LauncherNames {
   const char* rank;
   const char* world;
 };
-constexpr std::array<Names, 3> kLaunchers{
+constexpr std::array<LauncherNames, 3> kLaunchers{
     {{"RANK", "WORLD_SIZE"}, {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"}, {"SLURM_PROCID", "SLURM_NTASKS"}}};
-constexpr Names kTorch = kLaunchers[0], kMpi = kLaunchers[1];
+constexpr LauncherNames kTorch = kLaunchers[0], kMpi = kLaunchers[1];
 
 Error wrong(std::string text) { return {ErrorCode::kInvalidArgument, Scope::kJob, std::move(text)}; }
 
@@ -37,7 +37,7 @@ Result<int> number_of(const Variables& variable, const char* name, int least, in
                std::to_string(most));
 }
 
-Result<Launch> read_ranks(const Variables& variable, const Names& names) {
+Result<Launch> read_ranks(const Variables& variable, const LauncherNames& names) {
   constexpr int kWorldMost = 1 << 20;
   Launch launch;
   const auto world = number_of(variable, names.world, 1, kWorldMost);
@@ -125,8 +125,8 @@ Result<void> check_agreement(const Variables& variable) {
 }  // namespace
 
 Result<Launch> read_launcher(const Variables& variable) {
-  const Names* names = nullptr;
-  for (const Names& one : kLaunchers) {
+  const LauncherNames* names = nullptr;
+  for (const LauncherNames& one : kLaunchers) {
     if (names == nullptr && (variable(one.rank) || variable(one.world))) names = &one;
   }
   if (names == nullptr) {

@@ -9,8 +9,8 @@ namespace {
 
 // Below 64 KiB a message's fixed cost shows; above 1 MiB pipelining gains nothing on any wire that we model.
 constexpr std::uint64_t kSliceFloorBytes = 64 * kKiB;
-constexpr std::uint64_t kSlicesPerChunk = 8;  // enough that forwarding hides a step's latency behind the next slices
-constexpr std::uint64_t kPageBytes = 4096;    // whole packets at every RDMA MTU
+constexpr std::uint64_t kSlicesPerChunk = 8;     // enough that forwarding hides a step's latency behind the next slices
+constexpr std::uint64_t kBlockAlignment = 4096;  // whole packets at every RDMA MTU
 
 int ring_rank(const PlanRequest& request, int offset) {
   return (request.rank + offset + request.ranks) % request.ranks;
@@ -194,7 +194,8 @@ const char* name_of(Collective collective) {
 
 std::uint64_t slice_count_of(std::uint64_t chunk_count, std::uint64_t wire_bytes, const PlanRequest& request) {
   const std::uint64_t chunk_bytes = chunk_count * wire_bytes;
-  const std::uint64_t wanted = (chunk_bytes / kSlicesPerChunk + kPageBytes - 1) / kPageBytes * kPageBytes;
+  const std::uint64_t wanted =
+      (chunk_bytes / kSlicesPerChunk + kBlockAlignment - 1) / kBlockAlignment * kBlockAlignment;
   const std::uint64_t bytes = std::min(std::max(wanted, kSliceFloorBytes), request.slice_bytes_max);
   return std::max<std::uint64_t>(bytes / wire_bytes, 1);
 }

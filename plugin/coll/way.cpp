@@ -1,11 +1,6 @@
 #include "plugin/coll/way.h"
 
 namespace meshbed::coll {
-namespace {
-
-constexpr std::string_view kAutomatic = "auto";
-
-}  // namespace
 
 std::optional<ProtocolChoice> parse_protocol_choice(std::string_view name) {
   if (name == kAutomatic) return ProtocolChoice{.automatic = true};

@@ -38,6 +38,11 @@ void send_log_to(LogFunction logger, const char* who) {
   set_log_level(logger != nullptr ? LogLevel::kInfo : LogLevel::kWarn);
 }
 
+Error refuse(const char* entry, const char* what) {
+  MESHBED_WARN("%s: %s", entry, what);
+  return {.code = ErrorCode::kInvalidArgument, .scope = Scope::kRequest, .text = what, .os_errno = 0};
+}
+
 NcclResult to_nccl(ErrorCode code) {
   switch (code) {
     case ErrorCode::kInvalidArgument:

@@ -17,6 +17,9 @@ NcclResult to_nccl(ErrorCode code);
 /// begins each line; a literal.
 void send_log_to(LogFunction logger, const char* who = "NET/Mesh");
 
+/// What a caller got wrong: logged as a warning that names `entry`, the table's function.
+Error refuse(const char* entry, const char* what);
+
 /// Runs `body`, which returns a Result<void>. Errors were logged where they were found. Inlined into every entry point:
 /// what `body` captures stays in registers.
 template <typename Body>

@@ -14,11 +14,6 @@
 namespace meshbed::nccl {
 namespace {
 
-Error refuse(const char* entry, const char* what) {
-  MESHBED_WARN("%s: %s", entry, what);
-  return {.code = ErrorCode::kInvalidArgument, .scope = Scope::kRequest, .text = what, .os_errno = 0};
-}
-
 /// A sending or a receiving connection; nullptr: neither.
 net::Endpoint* connection_of(void* comm) {
   if (auto* send = net::object_cast<net::SendConnection>(comm)) return send;

@@ -19,11 +19,6 @@ static_assert(kHandleBytes == net::kHandleBytes);
 static_assert(kMaxRecvs == net::kMaxGroup);
 static_assert(kMaxRequests * kMaxRecvs == net::kRingEntries);
 
-Error refuse(const char* entry, const char* what) {
-  MESHBED_WARN("%s: %s", entry, what);
-  return {.code = ErrorCode::kInvalidArgument, .scope = Scope::kRequest, .text = what, .os_errno = 0};
-}
-
 std::span<std::uint8_t, net::kHandleBytes> handle_bytes(void* handle) {
   return std::span<std::uint8_t, net::kHandleBytes>(static_cast<std::uint8_t*>(handle), net::kHandleBytes);
 }

@@ -20,11 +20,6 @@ class Tuner : public net::Object {
   TunerPrices prices;
 };
 
-Error refuse(const char* entry, const char* what) {
-  MESHBED_WARN("%s: %s", entry, what);
-  return {.code = ErrorCode::kInvalidArgument, .scope = Scope::kRequest, .text = what, .os_errno = 0};
-}
-
 struct NamedAlgorithm {
   int algorithm;
   const char* name;

@@ -9,7 +9,7 @@ namespace meshbed::net {
 namespace {
 
 constexpr int kQuietLooks = 20, kAttendedLooks = 20;
-constexpr int kPauseMs = 5, kAttendedPauseMs = 20;
+constexpr int kAnnouncePauseMs = 5, kAttendedPauseMs = 20;
 
 }  // namespace
 
@@ -19,13 +19,13 @@ Held AnnounceDesk::look_round() {
   return most;
 }
 
-int AnnounceDesk::pause_ms() const { return attended_looks_ < kAttendedLooks ? kPauseMs : kAttendedPauseMs; }
+int AnnounceDesk::pause_ms() const { return attended_looks_ < kAttendedLooks ? kAnnouncePauseMs : kAttendedPauseMs; }
 
 void AnnounceDesk::advance() {
   if (next_look_.is_set() && !next_look_.passed()) return;
   const Held most = look_round();
   if (most == Held::kSomething) ++attended_looks_;
-  if (most == Held::kSeen && pause_ms() > kPauseMs) attended_looks_ = 0;
+  if (most == Held::kSeen && pause_ms() > kAnnouncePauseMs) attended_looks_ = 0;
   next_look_ = Deadline::in_ms(pause_ms());
   quiet_looks_ = most == Held::kNothing ? quiet_looks_ + 1 : 0;
   if (quiet_looks_ < kQuietLooks) return;

@@ -8,14 +8,14 @@
 namespace meshbed::net {
 namespace {
 
-constexpr std::uint32_t kMagic = 0x4d534851;  // "MSHQ"
-constexpr std::size_t kAddressesAt = 32;
+constexpr std::uint32_t kBeaconMagic = 0x4d534851;  // "MSHQ"
+constexpr std::size_t kBeaconAddressesAt = 32;
 constexpr std::size_t kSessionBytes = 8;
-constexpr std::size_t kChecksumBytes = 4;
+constexpr std::size_t kBeaconChecksumBytes = 4;
 constexpr std::size_t kInFlightBytes = 4;
 constexpr unsigned kKibShift = 10;
 
-Error refuse(std::string text) {
+Error refuse_beacon(std::string text) {
   return {.code = ErrorCode::kRemote, .scope = Scope::kRequest, .text = std::move(text), .os_errno = 0};
 }
 
@@ -23,14 +23,14 @@ Error refuse(std::string text) {
 
 std::size_t encode_beacon(const Beacon& beacon, std::span<std::uint8_t, kBeaconLargestBytes> target) {
   const bool asks_for_session = has_session(beacon.type);
-  std::size_t fitting = 0, bytes = kAddressesAt + kChecksumBytes + (asks_for_session ? kSessionBytes : 0);
+  std::size_t fitting = 0, bytes = kBeaconAddressesAt + kBeaconChecksumBytes + (asks_for_session ? kSessionBytes : 0);
   for (const PeerAddress& address : beacon.addresses) {
     if (fitting == 255 || bytes + encoded_bytes(address) + kInFlightBytes > target.size()) break;
     bytes += encoded_bytes(address) + kInFlightBytes;
     ++fitting;
   }
   ByteWriter writer(target);
-  writer.u32(kMagic);
+  writer.u32(kBeaconMagic);
   writer.u8(kBeaconVersion);
   writer.u8(static_cast<std::uint8_t>(beacon.type));
   writer.u8(beacon.hops);
@@ -54,17 +54,19 @@ std::size_t encode_beacon(const Beacon& beacon, std::span<std::uint8_t, kBeaconL
 }
 
 Result<Beacon> decode_beacon(std::span<const std::uint8_t> source) {
-  if (source.size() < kAddressesAt + kChecksumBytes || source.size() > kBeaconLargestBytes) {
-    return refuse("a beacon of wrong length");
+  if (source.size() < kBeaconAddressesAt + kBeaconChecksumBytes || source.size() > kBeaconLargestBytes) {
+    return refuse_beacon("a beacon of wrong length");
   }
-  const auto body = source.first(source.size() - kChecksumBytes);
-  if (ByteReader(source.last(kChecksumBytes)).u32() != checksum_of(body)) return refuse("a damaged beacon");
+  const auto body = source.first(source.size() - kBeaconChecksumBytes);
+  if (ByteReader(source.last(kBeaconChecksumBytes)).u32() != checksum_of(body))
+    return refuse_beacon("a damaged beacon");
   ByteReader reader(body);
-  if (reader.u32() != kMagic) return refuse("this is no beacon");
-  if (reader.u8() != kBeaconVersion) return refuse("a beacon of another version: install the same plugin on all nodes");
+  if (reader.u32() != kBeaconMagic) return refuse_beacon("this is no beacon");
+  if (reader.u8() != kBeaconVersion)
+    return refuse_beacon("a beacon of another version: install the same plugin on all nodes");
   const std::uint8_t type = reader.u8();
   if (type < static_cast<std::uint8_t>(BeaconType::kQuery) || type > static_cast<std::uint8_t>(BeaconType::kFound)) {
-    return refuse("a beacon of unknown type");
+    return refuse_beacon("a beacon of unknown type");
   }
   Beacon beacon;
   beacon.type = static_cast<BeaconType>(type);
@@ -75,23 +77,23 @@ Result<Beacon> decode_beacon(std::span<const std::uint8_t> source) {
   beacon.process = reader.u32();
   beacon.circuit_port = reader.u16();
   const std::size_t count = reader.u8();
-  if (reader.u8() != 0) return refuse("a beacon with flags that this version does not know");
+  if (reader.u8() != 0) return refuse_beacon("a beacon with flags that this version does not know");
   for (std::size_t index = 0; index < count; ++index) {
     auto address = read_address(reader, "the beacon");
-    if (!address) return refuse(address.error().text);
+    if (!address) return refuse_beacon(address.error().text);
     beacon.addresses.push_back(*address);
     beacon.in_flight_bytes.push_back(std::uint64_t{reader.u32()} << kKibShift);
   }
-  if (!reader.good()) return refuse("the beacon's last load is cut off");
+  if (!reader.good()) return refuse_beacon("the beacon's last load is cut off");
   if (has_session(beacon.type)) {
     if (count != 0 || beacon.process != 0 || beacon.circuit_port != 0) {
-      return refuse("a question after a session says more than that");
+      return refuse_beacon("a question after a session says more than that");
     }
     beacon.session = reader.u64();
-    if (!reader.good()) return refuse("the session of a beacon is cut off");
+    if (!reader.good()) return refuse_beacon("the session of a beacon is cut off");
   }
-  if (reader.offset() != body.size()) return refuse("a beacon with bytes behind its end");
-  if (beacon.type == BeaconType::kAnswer && beacon.circuit_port == 0) return refuse("an answer without a port");
+  if (reader.offset() != body.size()) return refuse_beacon("a beacon with bytes behind its end");
+  if (beacon.type == BeaconType::kAnswer && beacon.circuit_port == 0) return refuse_beacon("an answer without a port");
   return beacon;
 }
 

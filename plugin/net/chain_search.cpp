@@ -12,7 +12,7 @@
 namespace meshbed::net {
 namespace {
 
-constexpr std::int64_t kLongestPauseMs = 1000;
+constexpr std::int64_t kLongestSearchPauseMs = 1000;
 /// After the first chain was found, so that a shorter or better one may still show: a few times as long as that one
 /// took, since the others are about as far away, on slow machines as on fast ones.
 constexpr std::int64_t kSettleLeastMs = 2, kSettleMostMs = 200, kSettleFactor = 4;
@@ -29,7 +29,7 @@ void ChainSearch::begin(bool anew) {
 void ChainSearch::ask() {
   scout_.ask(further_ ? kFurthestCables : transport_.config().max_relay_hops());
   next_question_ = Deadline::in_ms(question_pause_ms_);
-  question_pause_ms_ = std::min(2 * question_pause_ms_, kLongestPauseMs);
+  question_pause_ms_ = std::min(2 * question_pause_ms_, kLongestSearchPauseMs);
 }
 
 std::optional<std::vector<Hop>> ChainSearch::advance(const std::vector<Nic>& nics) {

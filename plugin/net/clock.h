@@ -6,6 +6,8 @@
 
 namespace meshbed::net {
 
+inline constexpr std::int64_t kNsPerMs = 1'000'000;
+
 /// CLOCK_MONOTONIC in nanoseconds.
 inline std::int64_t now_ns() {
   timespec now{};

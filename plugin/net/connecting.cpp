@@ -11,7 +11,7 @@
 namespace meshbed::net {
 namespace {
 
-constexpr std::int64_t kFirstPauseMs = 100;  // doubles with every attempt
+constexpr std::int64_t kFirstConnectPauseMs = 100;  // doubles with every attempt
 
 }  // namespace
 
@@ -126,7 +126,7 @@ Result<bool> Connecting::retry_or_fail(const Error& error) {
     final_ = error.os_errno == ECONNREFUSED && !destination_.onward;
     return unreachable(error.text + " (attempt " + std::to_string(attempts_) + ")");
   }
-  next_attempt_ = Deadline::in_ms(kFirstPauseMs << (attempts_ - 1 < 8 ? attempts_ - 1 : 8));
+  next_attempt_ = Deadline::in_ms(kFirstConnectPauseMs << (attempts_ - 1 < 8 ? attempts_ - 1 : 8));
   socket_.close();
   state_ = State::kDial;
   return false;

@@ -22,8 +22,6 @@ constexpr std::int64_t kAttentiveNs = 1'000'000'000;
 /// Empty polls that close() grants the device to flush what is posted.
 constexpr int kDrainPolls = 2;
 
-const char* direction(const Endpoint& endpoint) { return endpoint.sends() ? "send" : "recv"; }
-
 }  // namespace
 
 Connection::Connection(ObjectKind kind, std::unique_ptr<Leg> leg, const ConnectionSettings& settings)
@@ -81,7 +79,7 @@ void Connection::finish_all() {
   pool_.for_each_in_use([this](Request& request) { end_events(request, false); });
   MESHBED_INFO("connection-summary transport=rdma direction=%s peer=%s nic=%s ops=%" PRIu64 " bytes=%" PRIu64
                " unfinished=%zu errors=%d resumed=%u",
-               direction(*this), to_text(peer().address.address).c_str(), local().nic.device_name.c_str(), operations_,
+               direction_name(), to_text(peer().address.address).c_str(), local().nic.device_name.c_str(), operations_,
                bytes_, unfinished, broke ? 1 : 0, resumed_);
 }
 
@@ -167,7 +165,7 @@ Error Connection::describe_failure(const ibv_wc& completion, const Leg& leg) con
                 "ms: %s",
                 to_text(leg.peer().address.address).c_str(), leg.peer().nic.c_str(),
                 leg.local().nic.device_name.c_str(), verbs::to_text(leg.local().gid.gid).c_str(), leg.pair().number(),
-                leg.peer().qp_number, direction(*this), ibv_wc_status_str(completion.status), completion.vendor_err,
+                leg.peer().qp_number, direction_name(), ibv_wc_status_str(completion.status), completion.vendor_err,
                 (now_ns() - leg.joined_ns()) / 1'000'000, advice(completion.status, leg.local()).c_str());
   return {.code = ErrorCode::kRemote, .scope = Scope::kQueuePair, .text = text, .os_errno = 0};
 }
@@ -268,7 +266,7 @@ bool Connection::in_time(Request& request) {
   const std::int64_t waited_ns = now_ns() - request.posted_ns;
   if (waited_ns < settings_.operation_timeout_ns) return true;
   request.reported = true;
-  std::string text = ends_text() + ": a " + direction(*this) + " has not completed for " +
+  std::string text = ends_text() + ": a " + direction_name() + " has not completed for " +
                      std::to_string(waited_ns / 1'000'000'000) + " s (NCCL_MESH_TIMEOUT_SEC), " +
                      std::to_string(pool_.in_use()) + " requests are outstanding";
   if (!settings_.fatal_on_timeout) {

@@ -2,14 +2,11 @@
 // that are done, their bytes and those in the pool give what was posted; the polls that found nothing know since when.
 #include <cstdio>
 
+#include "plugin/net/clock.h"
 #include "plugin/net/connection.h"
 
 namespace meshbed::net {
-namespace {
-
-constexpr std::int64_t kNsPerMs = 1'000'000;
-
-}  // namespace
+namespace {}  // namespace
 
 ConnectionState Connection::state(std::int64_t now_ns) {
   ConnectionState state;

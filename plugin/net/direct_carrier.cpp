@@ -13,7 +13,7 @@ namespace meshbed::net {
 namespace {
 
 /// A group's sizes, and messages as short: the adapter gets them with the work request and need not fetch them.
-constexpr std::uint32_t kInlineBytes = kMaxGroup * sizeof(std::uint32_t);
+constexpr std::uint32_t kDirectInlineBytes = kMaxGroup * sizeof(std::uint32_t);
 /// Writes are cut at multiples of a page, so that 128-byte lines stay whole.
 constexpr std::size_t kChunkAlignBytes = 4096;
 
@@ -33,7 +33,8 @@ LegShape DirectCarrier::shape_on(const verbs::Device& device) {
 
 LegShape DirectCarrier::rail_shape_on(const verbs::Device& device) {
   const auto limit = static_cast<std::uint32_t>(device.attributes().max_qp_wr);
-  return {.sends = true, .depths = {.sends = std::min(kSendDepth, limit), .receives = 1, .inline_bytes = kInlineBytes}};
+  return {.sends = true,
+          .depths = {.sends = std::min(kSendDepth, limit), .receives = 1, .inline_bytes = kDirectInlineBytes}};
 }
 
 DirectCarrier::DirectCarrier(SendConnection& connection, const StripeSettings& stripes)

@@ -33,6 +33,7 @@ class Endpoint : public Object {
   /// Both ends, for people.
   virtual std::string ends_text() const = 0;
   bool sends() const { return is(ObjectKind::kSend) || is(ObjectKind::kTcpSend); }
+  const char* direction_name() const { return sends() ? "send" : "recv"; }
 
   /// Requests with a parent event have events of their own from now on. To be called before the first one.
   void report_events_to(EventFunction function) { events_ = std::make_unique<EventLog>(function); }

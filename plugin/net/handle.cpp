@@ -8,18 +8,18 @@
 namespace meshbed::net {
 namespace {
 
-constexpr std::uint32_t kMagic = 0x4d534842;  // "MSHB"
-constexpr std::size_t kAddressesAt = 32;
-constexpr std::size_t kChecksumAt = 116;
+constexpr std::uint32_t kHandleMagic = 0x4d534842;  // "MSHB"
+constexpr std::size_t kHandleAddressesAt = 32;
+constexpr std::size_t kHandleChecksumAt = 116;
 constexpr std::size_t kTokenAt = 120;
 constexpr std::uint8_t kOffersTcp = 1;
 constexpr std::size_t kTcpAddressesMost = 4;
 
 std::uint32_t checksum(std::span<const std::uint8_t, kHandleBytes> handle) {
-  return checksum_of(handle.first<kChecksumAt>());
+  return checksum_of(handle.first<kHandleChecksumAt>());
 }
 
-Error refuse(std::string text) {
+Error refuse_handle(std::string text) {
   return {.code = ErrorCode::kInvalidArgument, .scope = Scope::kRequest, .text = std::move(text), .os_errno = 0};
 }
 
@@ -56,7 +56,7 @@ void encode_handle(const Handle& handle, std::span<std::uint8_t, kHandleBytes> t
   std::size_t bytes = 0;
   std::size_t not_listed = handle.not_listed;
   for (const PeerAddress& address : wanted_addresses(handle)) {
-    if (bytes + encoded_bytes(address) <= kChecksumAt - kAddressesAt) {
+    if (bytes + encoded_bytes(address) <= kHandleChecksumAt - kHandleAddressesAt) {
       bytes += encoded_bytes(address);
       listed.push_back(address);
     } else {
@@ -64,7 +64,7 @@ void encode_handle(const Handle& handle, std::span<std::uint8_t, kHandleBytes> t
     }
   }
   ByteWriter writer(target);
-  writer.u32(kMagic);
+  writer.u32(kHandleMagic);
   writer.u8(kHandleVersion);
   writer.u8(handle.tcp_addresses.empty() ? 0 : kOffersTcp);
   writer.u8(handle.dev);
@@ -82,20 +82,20 @@ void encode_handle(const Handle& handle, std::span<std::uint8_t, kHandleBytes> t
 
 Result<Handle> decode_handle(std::span<const std::uint8_t, kHandleBytes> source) {
   ByteReader reader(source);
-  if (reader.u32() != kMagic) {
-    return refuse(
+  if (reader.u32() != kHandleMagic) {
+    return refuse_handle(
         "this is not a handle of the Mesh plugin: the peer uses another net plugin, use NCCL_NET=Mesh on all nodes");
   }
   if (const std::uint8_t version = reader.u8(); version != kHandleVersion) {
-    return refuse("handle version " + std::to_string(version) + ", but this library speaks version " +
-                  std::to_string(kHandleVersion) + ": install the same plugin on all nodes");
+    return refuse_handle("handle version " + std::to_string(version) + ", but this library speaks version " +
+                         std::to_string(kHandleVersion) + ": install the same plugin on all nodes");
   }
-  ByteReader check(source.subspan<kChecksumAt>());
-  if (check.u32() != checksum(source)) return refuse("the handle is damaged: its checksum does not fit");
+  ByteReader check(source.subspan<kHandleChecksumAt>());
+  if (check.u32() != checksum(source)) return refuse_handle("the handle is damaged: its checksum does not fit");
 
   Handle handle;
   const std::uint8_t flags = reader.u8();
-  if ((flags & ~kOffersTcp) != 0) return refuse("the handle has flags that this version does not know");
+  if ((flags & ~kOffersTcp) != 0) return refuse_handle("the handle has flags that this version does not know");
   handle.dev = reader.u8();
   const std::size_t count = reader.u8();
   handle.node = reader.u64();
@@ -104,18 +104,19 @@ Result<Handle> decode_handle(std::span<const std::uint8_t, kHandleBytes> source)
   const std::size_t bytes = reader.u8();
   handle.not_listed = reader.u8();
   handle.process = reader.u32();
-  if (bytes > kChecksumAt - kAddressesAt) return refuse("the handle's address list is longer than the handle");
-  if (handle.tcp_port == 0) return refuse("the handle has no TCP port");
+  if (bytes > kHandleChecksumAt - kHandleAddressesAt)
+    return refuse_handle("the handle's address list is longer than the handle");
+  if (handle.tcp_port == 0) return refuse_handle("the handle has no TCP port");
 
-  ByteReader list(source.subspan(kAddressesAt, bytes));
+  ByteReader list(source.subspan(kHandleAddressesAt, bytes));
   for (std::size_t index = 0; index < count; ++index) {
     auto address = read_address(list, "the handle");
     if (!address) return address.error();
     const bool tcp = flags == kOffersTcp && address->nic == kTcpNic;
     (tcp ? handle.tcp_addresses : handle.addresses).push_back(*address);
   }
-  if (flags == kOffersTcp && handle.tcp_addresses.empty()) return refuse("the handle offers TCP at no address");
-  if (list.offset() != bytes) return refuse("the handle's address list does not fill its length");
+  if (flags == kOffersTcp && handle.tcp_addresses.empty()) return refuse_handle("the handle offers TCP at no address");
+  if (list.offset() != bytes) return refuse_handle("the handle's address list does not fill its length");
   return handle;
 }
 
@@ -128,7 +129,7 @@ void set_handle_token(std::span<std::uint8_t, kHandleBytes> handle, std::uint64_
 }
 
 void seal_handle(std::span<std::uint8_t, kHandleBytes> handle) {
-  ByteWriter(handle.subspan<kChecksumAt>()).u32(checksum(handle));
+  ByteWriter(handle.subspan<kHandleChecksumAt>()).u32(checksum(handle));
 }
 
 }  // namespace meshbed::net

@@ -1,16 +1,13 @@
 // What a connection that is being made waits for, to whoever looks from outside.
 #include "plugin/base/counted.h"
+#include "plugin/net/clock.h"
 #include "plugin/net/connecting.h"
 #include "plugin/net/listener.h"
 #include "plugin/net/reaching.h"
 #include "plugin/net/transport.h"
 
 namespace meshbed::net {
-namespace {
-
-constexpr std::int64_t kNsPerMs = 1'000'000;
-
-}  // namespace
+namespace {}  // namespace
 
 std::string Connecting::waits_for() const {
   const std::string whom = (destination_.onward ? "relay " : "") + to_text(destination_.target.address) + " port " +

@@ -8,9 +8,9 @@ namespace meshbed::net {
 namespace {
 
 constexpr std::int64_t kTrialMs = 2500;
-constexpr std::int64_t kLongestPauseMs = 60'000;
+constexpr std::int64_t kLongestReturnPauseMs = 60'000;
 /// So many between two looks at the clock.
-constexpr std::uint32_t kCallsBetweenClocks = 16;
+constexpr std::uint32_t kReturnCallsBetweenClocks = 16;
 
 }  // namespace
 
@@ -22,7 +22,7 @@ bool Homecoming::advance() {
     put_off();  // the next look, where this one leads nowhere after all
     return connected && *connected;
   }
-  if (looks_later_ && (++calls_ % kCallsBetweenClocks != 0 || !next_look_.passed())) return false;
+  if (looks_later_ && (++calls_ % kReturnCallsBetweenClocks != 0 || !next_look_.passed())) return false;
   const std::vector<Nic> nics = origin_.transport->current_nics();
   const auto ways = ways_to(origin_, nics);
   const auto leads_home = [&](const Route& way) {
@@ -46,7 +46,7 @@ bool Homecoming::advance() {
 void Homecoming::put_off() {
   looks_later_ = true;
   next_look_ = Deadline::in_ms(pause_ms_);
-  pause_ms_ = std::min(2 * pause_ms_, kLongestPauseMs);
+  pause_ms_ = std::min(2 * pause_ms_, kLongestReturnPauseMs);
 }
 
 }  // namespace meshbed::net

@@ -8,7 +8,7 @@ namespace meshbed::net {
 namespace {
 
 /// Questions get lost: asked again after this, then after twice as long.
-constexpr std::int64_t kFirstPauseMs = 50;
+constexpr std::int64_t kFirstQuestionPauseMs = 50;
 
 }  // namespace
 
@@ -16,7 +16,7 @@ Knock::Knock(Transport& transport, const Lost& lost)
     : scout_(transport.service() != nullptr ? transport.service()->scout() : nullptr),
       session_(lost.session),
       ends_(Deadline::in_ms(ServiceCall::kPatienceMs)),
-      question_pause_ms_(kFirstPauseMs) {
+      question_pause_ms_(kFirstQuestionPauseMs) {
   if (lost.sender.wants_notice) {
     who_ = "its sender, behind relay " + to_text(lost.sender.address.address) + ",";
     why_ = "nobody says that it is";
@@ -49,7 +49,7 @@ Knock::Answer Knock::advance() {
 bool Knock::is_found_elsewhere() {
   if (scout_ == nullptr) return false;
   if (scout_->is_found(session_)) return true;
-  if (question_pause_ms_ == kFirstPauseMs || next_question_.passed()) {
+  if (question_pause_ms_ == kFirstQuestionPauseMs || next_question_.passed()) {
     scout_->inquire(session_);
     next_question_ = Deadline::in_ms(question_pause_ms_);
     question_pause_ms_ *= 2;

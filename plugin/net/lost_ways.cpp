@@ -5,8 +5,8 @@
 namespace meshbed::net {
 namespace {
 
-constexpr std::int64_t kFirstPauseMs = 60'000;
-constexpr std::int64_t kLongestPauseMs = 3'600'000;
+constexpr std::int64_t kFirstLostPauseMs = 60'000;
+constexpr std::int64_t kLongestLostPauseMs = 3'600'000;
 
 }  // namespace
 
@@ -16,7 +16,7 @@ void LostWays::add(const Leg& lost) {
   const CableEnds ends = CableEnds::of(lost);
   auto entry = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& known) { return known.ends == ends; });
   if (entry == entries_.end()) entry = entries_.insert(entries_.end(), {.ends = ends, .not_before = {}});
-  entry->pause_ms = std::clamp(2 * entry->pause_ms, kFirstPauseMs, kLongestPauseMs);
+  entry->pause_ms = std::clamp(2 * entry->pause_ms, kFirstLostPauseMs, kLongestLostPauseMs);
   entry->times = entry->not_before.passed() ? 1 : entry->times + 1;
   entry->not_before = Deadline::in_ms(entry->pause_ms);
 }

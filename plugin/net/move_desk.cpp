@@ -10,7 +10,7 @@
 namespace meshbed::net {
 namespace {
 
-constexpr std::int64_t kPauseMs = 250;
+constexpr std::int64_t kMovePauseMs = 250;
 /// All retries of a queue pair take as long (7.5 s): then the senders know.
 constexpr std::int64_t kPatienceMs = 8000;
 /// Each has a descriptor; the others come when some have been answered.
@@ -31,7 +31,7 @@ void MoveDesk::tell_all() {
   const auto interfaces = read_interfaces();
   std::map<Key, IpAddress> told;
   looks_again_ = false;
-  next_look_ = Deadline::in_ms(kPauseMs);
+  next_look_ = Deadline::in_ms(kMovePauseMs);
   for (ReceivingEnd& end : ends) {
     const Key key(end.session, end.local.nic.device, end.own.qp_number);
     const auto known = told_.find(key);

@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::uint8_t kIpv6Bit = 0x80;
 
-Error refuse(std::string text) {
+Error refuse_address(std::string text) {
   return {.code = ErrorCode::kInvalidArgument, .scope = Scope::kRequest, .text = std::move(text), .os_errno = 0};
 }
 
@@ -36,8 +36,9 @@ Result<PeerAddress> read_address(ByteReader& reader, const char* where) {
   address.prefix.length_bits = reader.u8();
   const unsigned bits = address_bits(address.prefix.address.family);
   reader.bytes(std::span(address.prefix.address.bytes).first(bits / 8));
-  if (!reader.good()) return refuse(std::string(where) + "'s address list is cut off");
-  if (address.prefix.length_bits > bits) return refuse(std::string(where) + " has a prefix longer than its address");
+  if (!reader.good()) return refuse_address(std::string(where) + "'s address list is cut off");
+  if (address.prefix.length_bits > bits)
+    return refuse_address(std::string(where) + " has a prefix longer than its address");
   return address;
 }
 

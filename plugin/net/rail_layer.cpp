@@ -13,10 +13,10 @@ namespace meshbed::net {
 namespace {
 
 /// One attempt; a peer that is there answers within a round trip, and its adapter may take a second to find ours.
-constexpr std::int64_t kAttemptMs = 2500;
-constexpr std::int64_t kLongestPauseMs = 60'000;
+constexpr std::int64_t kRailAttemptMs = 2500;
+constexpr std::int64_t kLongestRailPauseMs = 60'000;
 /// So many between two looks at the clock.
-constexpr std::uint32_t kCallsBetweenClocks = 16;
+constexpr std::uint32_t kRailCallsBetweenClocks = 16;
 
 }  // namespace
 
@@ -131,7 +131,7 @@ std::optional<std::size_t> RailLayer::advance() {
   if (joining_) {
     for (; untried_ > 0 && !plan_.empty(); --untried_) begin();
   } else if (attempts_.empty() && !plan_.empty() &&
-             (!waits_ || (++calls_ % kCallsBetweenClocks == 0 && next_try_.passed()))) {
+             (!waits_ || (++calls_ % kRailCallsBetweenClocks == 0 && next_try_.passed()))) {
     begin();
   }
   for (auto attempt = attempts_.begin(); attempt != attempts_.end();) {
@@ -181,7 +181,7 @@ void RailLayer::begin() {
       .target = {.address = way.route.remote.prefix.address, .port = origin_.service_port},
       .cookie = origin_.session,
       .rail = WireRail{.number = static_cast<std::uint8_t>(number), .sender_leg = leg_.pair().number()},
-      .patience_ms = kAttemptMs};
+      .patience_ms = kRailAttemptMs};
   auto connecting = std::make_unique<Connecting>(*origin_.transport, std::move(destination), **rail);
   attempts_.push_back(
       {.way = std::move(way), .number = number, .rail = std::move(*rail), .connecting = std::move(connecting)});
@@ -205,7 +205,7 @@ void RailLayer::put_off(Way way) {
   plan_.push_back(std::move(way));
   waits_ = true;
   next_try_ = Deadline::in_ms(pause_ms_);
-  pause_ms_ = std::min(2 * pause_ms_, kLongestPauseMs);
+  pause_ms_ = std::min(2 * pause_ms_, kLongestRailPauseMs);
 }
 
 }  // namespace meshbed::net

@@ -14,8 +14,8 @@
 namespace meshbed::net {
 namespace {
 
-constexpr std::uint32_t kSendDepth = kRingEntries + 2 * ReceiveConnection::kSignalEvery;
-constexpr std::uint32_t kInlineBytes = 2 * sizeof(ClearToSend);
+constexpr std::uint32_t kReceiveSendDepth = kRingEntries + 2 * ReceiveConnection::kSignalEvery;
+constexpr std::uint32_t kReceiveInlineBytes = 2 * sizeof(ClearToSend);
 constexpr std::uint64_t kFirstEntryBytes = 4096;
 
 }  // namespace
@@ -31,9 +31,9 @@ ReceiveConnection::~ReceiveConnection() {
 
 LegShape ReceiveConnection::shape_on(const verbs::Device& device) {
   const auto limit = static_cast<std::uint32_t>(device.attributes().max_qp_wr);
-  return {.depths = {.sends = std::min(kSendDepth, limit),
+  return {.depths = {.sends = std::min(kReceiveSendDepth, limit),
                      .receives = std::min(kRingEntries, limit),
-                     .inline_bytes = kInlineBytes},
+                     .inline_bytes = kReceiveInlineBytes},
           .memory_bytes = kRingBytes,
           .may_be_striped = true};
 }

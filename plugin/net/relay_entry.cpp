@@ -9,19 +9,20 @@ namespace meshbed::net {
 namespace {
 
 /// One signalled write for so many, so that the send queue drains.
-constexpr std::uint32_t kSignalEvery = 16;
-constexpr std::uint32_t kInlineBytes = kMaxGroup * sizeof(std::uint32_t);
+constexpr std::uint32_t kEntrySignalEvery = 16;
+constexpr std::uint32_t kEntryInlineBytes = kMaxGroup * sizeof(std::uint32_t);
 constexpr std::uint64_t kTellEvery = kPieceSlots / 4;
 
 }  // namespace
 
 Result<std::unique_ptr<RelayEntry>> RelayEntry::create(LocalEnd local, const ConnectionSettings& settings,
                                                        ibv_comp_channel* channel, std::uint64_t circuit) {
-  const LegShape shape{.depths = {.sends = kSendDepth, .receives = kPieceSlots, .inline_bytes = kInlineBytes},
-                       .lane = verbs::QueuePairDepths{.sends = kSendDepth, .receives = 1, .inline_bytes = kInlineBytes},
-                       .channel = channel,
-                       .memory_bytes = kPieceWindowBytes,
-                       .memory_entries = kPieceSlots};
+  const LegShape shape{
+      .depths = {.sends = kSendDepth, .receives = kPieceSlots, .inline_bytes = kEntryInlineBytes},
+      .lane = verbs::QueuePairDepths{.sends = kSendDepth, .receives = 1, .inline_bytes = kEntryInlineBytes},
+      .channel = channel,
+      .memory_bytes = kPieceWindowBytes,
+      .memory_entries = kPieceSlots};
   auto leg = Leg::open(std::move(local), settings.leg, shape);
   if (!leg) return leg.error();
   std::unique_ptr<RelayEntry> entry(new RelayEntry(std::move(*leg), settings, circuit));
@@ -109,7 +110,7 @@ bool RelayEntry::write_back(WayBack& way, std::uint64_t offset, const ibv_sge& s
   ibv_sge copy = source;
   ibv_send_wr work{};
   ++way.queued;
-  const bool signalled = ++way.unsignalled == kSignalEvery;
+  const bool signalled = ++way.unsignalled == kEntrySignalEvery;
   work.wr_id = RequestPool::kControlBit | way.unsignalled;
   work.sg_list = &copy;
   work.num_sge = 1;

@@ -10,14 +10,14 @@
 namespace meshbed::net {
 namespace {
 
-constexpr std::uint32_t kInlineBytes = kMaxGroup * sizeof(std::uint32_t);
+constexpr std::uint32_t kExitInlineBytes = kMaxGroup * sizeof(std::uint32_t);
 /// Credits, and a confirmation for each message that is in the window or beyond it.
 constexpr std::uint32_t kLaneNotices = 4 * kPieceSlots;
 /// A piece takes at most so many places in the send queue: payload and sizes.
 constexpr std::uint32_t kPlacesOfPiece = 2;
 /// A completion for so many pieces, and for each end of a message that goes to the receiver: slots are given back by
 /// fours (relay_entry.cpp), and nobody waits for anything else.
-constexpr std::uint64_t kSignalEvery = 4;
+constexpr std::uint64_t kExitSignalEvery = 4;
 /// A work request's number: pieces, and above them how many places in the send queue its completion frees.
 constexpr unsigned kPlacesShift = 48;
 
@@ -26,7 +26,7 @@ constexpr unsigned kPlacesShift = 48;
 Result<std::unique_ptr<RelayExit>> RelayExit::create(LocalEnd local, const ConnectionSettings& settings,
                                                      ibv_comp_channel* channel, const Job& job) {
   LegShape shape{.sends = true,
-                 .depths = {.sends = kSendDepth, .receives = kRingEntries, .inline_bytes = kInlineBytes},
+                 .depths = {.sends = kSendDepth, .receives = kRingEntries, .inline_bytes = kExitInlineBytes},
                  .channel = channel,
                  .memory_bytes = kRelayedRingBytes,
                  .wants_notice = true};
@@ -117,7 +117,7 @@ bool RelayExit::forward_to_relay(const PieceHeader& piece) {
   work.imm_data = htonl(slot);
   work.wr.rdma.remote_addr = peer().memory_address + slot * std::uint64_t{kPieceStride} + kPieceHeaderAt;
   work.wr.rdma.rkey = peer().memory_rkey;
-  if (!post(work, &source, piece.sequence + 1, (piece.sequence + 1) % kSignalEvery == 0)) return false;
+  if (!post(work, &source, piece.sequence + 1, (piece.sequence + 1) % kExitSignalEvery == 0)) return false;
   next_->took_one();
   return true;
 }
@@ -143,7 +143,7 @@ bool RelayExit::forward_to_receiver(const PieceHeader& piece) {
     work.imm_data = htonl(refuses ? kRefusedSize : piece.message_bytes);
     work.wr.rdma.remote_addr = entry->address + piece.offset_bytes;
     work.wr.rdma.rkey = entry->rkey;
-    const bool signalled = ends || (piece.sequence + 1) % kSignalEvery == 0;
+    const bool signalled = ends || (piece.sequence + 1) % kExitSignalEvery == 0;
     if (!post(work, &source, sizes_follow ? 0 : piece.sequence + 1, signalled && !sizes_follow)) return false;
   } else if (queued_ == 0 && !sizes_follow) {
     advance_to(piece.sequence + 1);  // an empty part of a group: nothing goes out for it

@@ -15,15 +15,15 @@ namespace {
 /// Empty polls between two looks at the control connection: a system call for so many polls costs nothing.
 constexpr int kPollsBetweenLooks = 32;
 /// So many between two looks at the clock.
-constexpr std::uint32_t kPollsBetweenClocks = 16;
+constexpr std::uint32_t kRelayedPollsBetweenClocks = 16;
 /// More than the window: a credit may come back before our own completion is polled.
-constexpr std::uint32_t kSendDepth = 2 * kPieceSlots;
+constexpr std::uint32_t kRelayedSendDepth = 2 * kPieceSlots;
 
 }  // namespace
 
 LegShape RelayedCarrier::shape_on(const verbs::Device&) {
   return {.sends = true,
-          .depths = {.sends = kSendDepth, .receives = 1, .send_pieces = 2},
+          .depths = {.sends = kRelayedSendDepth, .receives = 1, .send_pieces = 2},
           .lane = verbs::QueuePairDepths{.sends = 1, .receives = 1},
           .memory_bytes = kRelayedRingBytes};
 }
@@ -85,7 +85,7 @@ bool RelayedCarrier::carry_refusal(const Place& place) {
 }
 
 bool RelayedCarrier::push() {
-  while (begun_ < queued_ && window_.has_room() && posted_ < kSendDepth) {
+  while (begun_ < queued_ && window_.has_room() && posted_ < kRelayedSendDepth) {
     if (!send_piece(jobs_[begun_ % jobs_.size()])) return false;
   }
   return true;
@@ -169,7 +169,7 @@ void RelayedCarrier::polled(int count) {
   if (impaired()) return;
   take_confirmations();
   push();
-  if (way_ != nullptr && ++polls_ % kPollsBetweenClocks == 0) look_at_load();
+  if (way_ != nullptr && ++polls_ % kRelayedPollsBetweenClocks == 0) look_at_load();
   empty_polls_ = count > 0 ? 0 : empty_polls_ + 1;
   if (empty_polls_ % kPollsBetweenLooks == kPollsBetweenLooks - 1) look_at_control();
 }
@@ -196,7 +196,7 @@ void RelayedCarrier::describe(ConnectionState& state) {
 }
 
 void RelayedCarrier::probe() {
-  if (posted_ < kSendDepth && post_probe(RequestPool::kControlBit)) ++posted_;
+  if (posted_ < kRelayedSendDepth && post_probe(RequestPool::kControlBit)) ++posted_;
 }
 
 void RelayedCarrier::closing() {

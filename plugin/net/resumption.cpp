@@ -16,12 +16,12 @@ namespace {
 
 /// One attempt on one way. A peer that is there answers within a round trip; its adapter may take a second to find
 /// ours.
-constexpr std::int64_t kAttemptMs = 2500;
+constexpr std::int64_t kResumptionAttemptMs = 2500;
 /// Through relays, each of which has to find the next one.
 constexpr std::int64_t kChainAttemptMs = 10'000;
 /// Until the next round, in which cables that are back by then are tried first.
 constexpr std::int64_t kSearchMs = 1000;
-constexpr std::int64_t kLongestPauseMs = 1000;
+constexpr std::int64_t kResumptionPauseMs = 1000;
 
 }  // namespace
 
@@ -95,7 +95,7 @@ bool Resumption::go_straight(const Route& way, const Nic& nic) {
   begin({.route = way,
          .target = {.address = way.remote.prefix.address, .port = origin_.service_port},
          .cookie = origin_.session,
-         .patience_ms = std::min(kAttemptMs, attempt_most_ms_)});
+         .patience_ms = std::min(kResumptionAttemptMs, attempt_most_ms_)});
   return true;
 }
 
@@ -148,7 +148,7 @@ bool Resumption::go_through(const std::vector<Hop>& hops, const std::vector<Nic>
   if (!open_leg(route, nics[static_cast<std::size_t>(route.nic)], &RelayedCarrier::shape_on)) return false;
   start->destination.onward->resumes = true;
   // Where the next one has carried everything until now there is little to wait for.
-  start->destination.patience_ms = std::min(has_first() ? kAttemptMs : kChainAttemptMs, attempt_most_ms_);
+  start->destination.patience_ms = std::min(has_first() ? kResumptionAttemptMs : kChainAttemptMs, attempt_most_ms_);
   begin(std::move(start->destination));
   return true;
 }
@@ -180,7 +180,7 @@ bool Resumption::end_round() {
   tried_chain_ = false;
   waits_ = true;
   next_round_ = Deadline::in_ms(pause_ms_);
-  pause_ms_ = std::min(2 * pause_ms_, kLongestPauseMs);
+  pause_ms_ = std::min(2 * pause_ms_, kResumptionPauseMs);
   return false;
 }
 

@@ -19,7 +19,7 @@ bool lower(const IpAddress& left, const IpAddress& right) {
 }
 
 /// A node with the addresses of all of its processes, which may be allowed different devices.
-struct Place {
+struct Node {
   IpAddress name;
   std::vector<PeerAddress> addresses;
 };
@@ -144,12 +144,12 @@ std::uint64_t RollBook::hash() const {
 }
 
 Mesh RollBook::mesh() const {
-  std::map<std::uint64_t, Place> by_node;
+  std::map<std::uint64_t, Node> by_node;
   for (const auto& [key, call] : everybody()) {
     auto& addresses = by_node[call->node].addresses;
     addresses.insert(addresses.end(), call->addresses.begin(), call->addresses.end());
   }
-  std::vector<Place> places;
+  std::vector<Node> places;
   for (auto& [node, place] : by_node) {
     for (const PeerAddress& address : place.addresses) {
       const bool first = &address == &place.addresses.front();
@@ -158,7 +158,7 @@ Mesh RollBook::mesh() const {
     places.push_back(std::move(place));
   }
   std::stable_sort(places.begin(), places.end(),
-                   [](const Place& left, const Place& right) { return lower(left.name, right.name); });
+                   [](const Node& left, const Node& right) { return lower(left.name, right.name); });
   Mesh mesh{.graph = MeshGraph(static_cast<int>(places.size())), .names = {}};
   for (std::size_t node = 0; node < places.size(); ++node) {
     mesh.names.push_back(places[node].name);

@@ -10,7 +10,7 @@
 namespace meshbed::net {
 namespace {
 
-constexpr std::int64_t kLongestLookMs = 50;
+constexpr std::int64_t kLongestRosterLookMs = 50;
 /// A call takes microseconds: so many looks come before the first wait of a millisecond.
 constexpr int kLooksAtOnce = 64;
 
@@ -73,7 +73,7 @@ std::vector<ConnectionState> Roster::look(std::int64_t now_ns) {
     seen = entries_;
   }
   std::vector<ConnectionState> states;
-  const Deadline enough = Deadline::in_ms(kLongestLookMs);
+  const Deadline enough = Deadline::in_ms(kLongestRosterLookMs);
   for (const Entry& entry : seen) {
     bool looked = false;
     for (int looks = 0;; ++looks) {

@@ -73,7 +73,7 @@ std::vector<Route> candidates(const RouteRequest& request, NearMisses& misses) {
 }
 
 template <typename Predicate>
-void keep_if_any(std::vector<Route>& routes, Predicate keep) {
+void keep_routes_if_any(std::vector<Route>& routes, Predicate keep) {
   if (std::any_of(routes.begin(), routes.end(), keep)) {
     routes.erase(std::remove_if(routes.begin(), routes.end(), [&](const Route& route) { return !keep(route); }),
                  routes.end());
@@ -114,12 +114,12 @@ Error no_path(const RouteRequest& request, const NearMisses& misses) {
 
 /// By the rules in the header. There must be some.
 Route best_of(std::vector<Route> routes, const RouteRequest& request) {
-  keep_if_any(routes, [&](const Route& route) { return route.nic == request.dev; });
+  keep_routes_if_any(routes, [&](const Route& route) { return route.nic == request.dev; });
   const unsigned longest = std::max_element(routes.begin(), routes.end(), [](const Route& a, const Route& b) {
                              return a.shared_bits < b.shared_bits;
                            })->shared_bits;
-  keep_if_any(routes, [&](const Route& route) { return route.shared_bits == longest; });
-  keep_if_any(routes, [&](const Route& route) { return route.remote.nic == request.peer_dev; });
+  keep_routes_if_any(routes, [&](const Route& route) { return route.shared_bits == longest; });
+  keep_routes_if_any(routes, [&](const Route& route) { return route.remote.nic == request.peer_dev; });
   return routes[static_cast<std::size_t>(std::max(request.dev, 0)) % routes.size()];
 }
 

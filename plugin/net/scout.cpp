@@ -24,7 +24,7 @@ constexpr std::int64_t kAnswersLatestNs = 250'000'000;
 constexpr std::size_t kUnweighedMost = 2;
 constexpr std::int64_t kLoadsLatestNs = 20'000'000;
 
-Error socket_error(const std::string& what, int error_number) {
+Error datagram_error(const std::string& what, int error_number) {
   return {.code = ErrorCode::kSystem,
           .scope = Scope::kJob,
           .text = what + ": " + std::strerror(error_number),
@@ -34,7 +34,7 @@ Error socket_error(const std::string& what, int error_number) {
 /// Non-blocking, on every address; `port` 0: one that the system chooses, else one that is shared.
 Result<Socket> open_datagrams(bool ipv6, std::uint16_t port) {
   Socket socket(::socket(ipv6 ? AF_INET6 : AF_INET, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  if (!socket.is_open()) return socket_error("no UDP socket", errno);
+  if (!socket.is_open()) return datagram_error("no UDP socket", errno);
   const int on = 1, off = 0;
   ::setsockopt(socket.descriptor(), SOL_SOCKET, SO_BROADCAST, &on, sizeof on);
   if (port != 0) ::setsockopt(socket.descriptor(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
@@ -45,7 +45,7 @@ Result<Socket> open_datagrams(bool ipv6, std::uint16_t port) {
   sockaddr_storage name{};
   const socklen_t length = to_sockaddr(any, name);
   if (::bind(socket.descriptor(), reinterpret_cast<const sockaddr*>(&name), length) != 0) {
-    return socket_error("cannot use UDP port " + std::to_string(port) + " (NCCL_MESH_RELAY_PORT)", errno);
+    return datagram_error("cannot use UDP port " + std::to_string(port) + " (NCCL_MESH_RELAY_PORT)", errno);
   }
   return socket;
 }

@@ -15,7 +15,7 @@
 namespace meshbed::net {
 namespace {
 
-constexpr int kBacklog = 128;  // a burst of clients is not told EAGAIN
+constexpr int kStateBacklog = 128;  // a burst of clients is not told EAGAIN
 constexpr int kMostNames = 9;
 constexpr std::size_t kPathBytesMost = sizeof(sockaddr_un{}.sun_path) - 1;
 constexpr mode_t kForOthers = S_IRWXG | S_IRWXO;
@@ -119,7 +119,8 @@ Result<std::unique_ptr<StateDoor>> StateDoor::open(const std::string& setting, s
     break;
   }
   if (door->path_.empty()) return door_error(folder, "all names for this process are taken", EADDRINUSE);
-  if (::listen(socket->descriptor(), kBacklog) != 0) return door_error(door->path_, "cannot be listened to", errno);
+  if (::listen(socket->descriptor(), kStateBacklog) != 0)
+    return door_error(door->path_, "cannot be listened to", errno);
   door->socket_ = std::move(*socket);
   return door;
 }
@@ -172,7 +173,7 @@ void StateDoor::admit_clients(const std::function<std::string()>& document, std:
   if (is_deaf_ && !deaf_until_.passed()) return;
   is_deaf_ = false;
   // As many as the queue may hold; the service has other work, too.
-  for (int turn = 0; turn < kBacklog && has_room(); ++turn) {
+  for (int turn = 0; turn < kStateBacklog && has_room(); ++turn) {
     Socket socket(::accept4(socket_.descriptor(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (!socket.is_open()) {
       is_deaf_ = errno != EAGAIN && errno != EINTR && errno != ECONNABORTED;

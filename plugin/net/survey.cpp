@@ -20,7 +20,7 @@ constexpr int kLookPauseMs = 1;
 /// To hear of the others' decision after a yes: far beyond what loss or a node that is busy can cost.
 constexpr std::int64_t kPromiseMs = 20'000;
 /// So long a decided rank helps others to decide before it goes on; its service thread does so later.
-constexpr std::int64_t kLingerMs = 1000;
+constexpr std::int64_t kSurveyLingerMs = 1000;
 /// Surveys that are over and still answered for.
 constexpr std::size_t kRemembered = 64;
 
@@ -88,7 +88,7 @@ bool Survey::look(Entry& entry, Wait& wait) const {
     case Outcome::kAgreed:
       if (wait.result->has_value()) return book.everybody_done() || wait.linger.passed();
       wait.result = std::optional(book.mesh());
-      wait.linger = Deadline::in_ms(kLingerMs);
+      wait.linger = Deadline::in_ms(kSurveyLingerMs);
       break;
   }
   // Decided. Who does without is through; who agreed first helps the others to hear of it.

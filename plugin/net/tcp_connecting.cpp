@@ -11,7 +11,7 @@ namespace meshbed::net {
 namespace {
 
 /// After each round over all addresses; doubles with every round.
-constexpr std::int64_t kFirstPauseMs = 100;
+constexpr std::int64_t kFirstTcpPauseMs = 100;
 constexpr std::size_t kDoublingsMost = 8;
 
 }  // namespace
@@ -119,8 +119,8 @@ Result<bool> TcpConnecting::next_or_fail(const std::string& problem) {
   ++attempts_;
   // The next address at once; a pause after each round.
   const std::size_t rounds_done = attempts_ / routes_.size();
-  next_attempt_ =
-      Deadline::in_ms(attempts_ % routes_.size() == 0 ? kFirstPauseMs << std::min(rounds_done - 1, kDoublingsMost) : 1);
+  next_attempt_ = Deadline::in_ms(
+      attempts_ % routes_.size() == 0 ? kFirstTcpPauseMs << std::min(rounds_done - 1, kDoublingsMost) : 1);
   socket_.close();
   state_ = State::kDial;
   return false;

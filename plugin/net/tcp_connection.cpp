@@ -23,8 +23,6 @@ namespace {
 /// So many between two looks at the clock.
 constexpr std::uint32_t kLooksBetweenClocks = 16;
 
-const char* direction(const Endpoint& endpoint) { return endpoint.sends() ? "send" : "recv"; }
-
 void set_option(const Socket& socket, int name, int value) {
   // Only speed and patience: a kernel without the option is slower to see a dead peer, and no less right.
   ::setsockopt(socket.descriptor(), IPPROTO_TCP, name, &value, sizeof value);
@@ -76,7 +74,7 @@ void TcpConnection::finish_all() {
   pool_.for_each_in_use([this](Request& request) { end_events(request, false); });
   MESHBED_INFO("connection-summary transport=tcp direction=%s peer=%s nic=%s ops=%" PRIu64 " bytes=%" PRIu64
                " unfinished=%zu errors=%d",
-               direction(*this), to_text(ends_.remote.address).c_str(), ends_.netdev.c_str(), operations_, bytes_,
+               direction_name(), to_text(ends_.remote.address).c_str(), ends_.netdev.c_str(), operations_, bytes_,
                unfinished, broke ? 1 : 0);
   if (broke || lost()) ends_.socket.close();
 }
@@ -116,7 +114,7 @@ void TcpConnection::settle() {
   std::snprintf(text, sizeof text,
                 "failure peer=%s (%s) nic=%s local=%s transport=tcp op=%s status=\"%s\" conn_age=%" PRId64 "ms: %s",
                 to_text(ends_.remote.address).c_str(), ends_.peer_netdev.c_str(), ends_.netdev.c_str(),
-                to_text(ends_.local).c_str(), direction(*this), status_.c_str(), (now_ns() - made_ns_) / 1'000'000,
+                to_text(ends_.local).c_str(), direction_name(), status_.c_str(), (now_ns() - made_ns_) / 1'000'000,
                 here ? "our interface is down: look at the cable and the port"
                      : "the peer's process ended or closed its end, or its machine is gone: see the log there");
   fail({.code = ErrorCode::kRemote, .scope = Scope::kQueuePair, .text = text, .os_errno = 0});
@@ -160,7 +158,7 @@ bool TcpConnection::in_time(Request& request) {
   if (waited_ns < settings_.operation_timeout_ns) return true;
   request.reported = true;
   Error error =
-      describe(ErrorCode::kTimeout, std::string("a ") + direction(*this) + " has not completed for " +
+      describe(ErrorCode::kTimeout, std::string("a ") + direction_name() + " has not completed for " +
                                         std::to_string(waited_ns / 1'000'000'000) + " s (NCCL_MESH_TIMEOUT_SEC), " +
                                         std::to_string(pool_.in_use()) + " requests are outstanding");
   if (settings_.fatal_on_timeout) {

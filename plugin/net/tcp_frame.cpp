@@ -9,10 +9,10 @@
 namespace meshbed::net {
 namespace {
 
-constexpr std::uint32_t kMagic = 0x4d534854;  // "MSHT"
-constexpr std::size_t kChecksumAt = 28;
+constexpr std::uint32_t kTcpFrameMagic = 0x4d534854;  // "MSHT"
+constexpr std::size_t kTcpFrameChecksumAt = 28;
 
-Error refuse(std::string text) {
+Error refuse_tcp_frame(std::string text) {
   return {.code = ErrorCode::kRemote, .scope = Scope::kQueuePair, .text = std::move(text), .os_errno = 0};
 }
 
@@ -30,7 +30,7 @@ const char* problem_of(const TcpFrame& frame) {
 
 void encode_frame(const TcpFrame& frame, std::span<std::uint8_t, kTcpFrameBytes> target) {
   ByteWriter writer(target);
-  writer.u32(kMagic);
+  writer.u32(kTcpFrameMagic);
   writer.u8(kTcpFrameVersion);
   writer.u8(static_cast<std::uint8_t>(frame.type));
   writer.u8(frame.part);
@@ -42,15 +42,15 @@ void encode_frame(const TcpFrame& frame, std::span<std::uint8_t, kTcpFrameBytes>
 }
 
 void seal_frame(std::span<std::uint8_t, kTcpFrameBytes> frame) {
-  ByteWriter(frame.subspan<kChecksumAt>()).u32(checksum_of(frame.first<kChecksumAt>()));
+  ByteWriter(frame.subspan<kTcpFrameChecksumAt>()).u32(checksum_of(frame.first<kTcpFrameChecksumAt>()));
 }
 
 Result<TcpFrame> decode_frame(std::span<const std::uint8_t, kTcpFrameBytes> source) {
   ByteReader reader(source);
-  if (reader.u32() != kMagic) return refuse("a frame with another magic than ours");
+  if (reader.u32() != kTcpFrameMagic) return refuse_tcp_frame("a frame with another magic than ours");
   if (const std::uint8_t version = reader.u8(); version != kTcpFrameVersion) {
-    return refuse("a frame of version " + std::to_string(version) + ", but this library speaks version " +
-                  std::to_string(kTcpFrameVersion) + ": install the same plugin on all nodes");
+    return refuse_tcp_frame("a frame of version " + std::to_string(version) + ", but this library speaks version " +
+                            std::to_string(kTcpFrameVersion) + ": install the same plugin on all nodes");
   }
   const std::uint8_t type = reader.u8();
   TcpFrame frame;
@@ -59,10 +59,12 @@ Result<TcpFrame> decode_frame(std::span<const std::uint8_t, kTcpFrameBytes> sour
   frame.number = reader.u64();
   frame.length_bytes = reader.u64();
   frame.tag = static_cast<std::int32_t>(reader.u32());
-  if (reader.u32() != checksum_of(source.first<kChecksumAt>())) return refuse("a frame whose checksum does not fit");
-  if (type < 1 || type > static_cast<std::uint8_t>(TcpFrameType::kHello)) return refuse("a frame of unknown type");
+  if (reader.u32() != checksum_of(source.first<kTcpFrameChecksumAt>()))
+    return refuse_tcp_frame("a frame whose checksum does not fit");
+  if (type < 1 || type > static_cast<std::uint8_t>(TcpFrameType::kHello))
+    return refuse_tcp_frame("a frame of unknown type");
   frame.type = static_cast<TcpFrameType>(type);
-  if (const char* problem = problem_of(frame)) return refuse(std::string("a frame ") + problem);
+  if (const char* problem = problem_of(frame)) return refuse_tcp_frame(std::string("a frame ") + problem);
   return frame;
 }
 

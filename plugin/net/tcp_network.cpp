@@ -14,7 +14,7 @@
 namespace meshbed::net {
 namespace {
 
-constexpr std::int64_t kLingerMs = 30'000;
+constexpr std::int64_t kTcpLingerMs = 30'000;
 constexpr std::int64_t kUnreachedNs = 60'000'000'000;
 /// A socket is all that a connection costs.
 constexpr int kConnectionsMost = 65'536;
@@ -93,7 +93,7 @@ void TcpNetwork::linger(Socket socket) {
   if (!socket.is_open() || ::shutdown(socket.descriptor(), SHUT_WR) != 0) return;
   {
     const std::lock_guard lock(mutex_);
-    lingering_.push_back({.socket = std::move(socket), .deadline = Deadline::in_ms(kLingerMs)});
+    lingering_.push_back({.socket = std::move(socket), .deadline = Deadline::in_ms(kTcpLingerMs)});
   }
   sweep();
 }

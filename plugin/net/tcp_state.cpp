@@ -2,15 +2,12 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "plugin/net/clock.h"
 #include "plugin/net/tcp_receive.h"
 #include "plugin/net/tcp_send.h"
 
 namespace meshbed::net {
-namespace {
-
-constexpr std::int64_t kNsPerMs = 1'000'000;
-
-}  // namespace
+namespace {}  // namespace
 
 ConnectionState TcpConnection::state(std::int64_t now_ns) {
   ConnectionState state;

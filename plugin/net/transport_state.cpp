@@ -12,7 +12,7 @@
 namespace meshbed::net {
 namespace {
 
-constexpr std::int64_t kLongestLookMs = 50;
+constexpr std::int64_t kLongestStateLookMs = 50;
 
 NicState describe(const Nic& nic) {
   NicState state{.name = nic.device_name,
@@ -116,7 +116,7 @@ ProcessState Transport::state() {
     for (Context* context : contexts_) state.communicators.push_back(context->hint());
   }
   const std::int64_t now = now_ns();
-  const Deadline enough = Deadline::in_ms(kLongestLookMs);
+  const Deadline enough = Deadline::in_ms(kLongestStateLookMs);
   look_until(enough, [&](bool last) { return look_at_accepts(now, last, state.handshakes); });
   look_until(enough, [&](bool last) { return look_at_connects(now, last, state.handshakes); });
   state.connections = roster_.look(now_ns());

@@ -9,7 +9,7 @@
 namespace meshbed::net {
 namespace {
 
-constexpr std::uint32_t kMagic = 0x4d534857;  // "MSHW"
+constexpr std::uint32_t kHandshakeMagic = 0x4d534857;  // "MSHW"
 constexpr std::size_t kNicNameBytes = 28;
 constexpr std::size_t kReasonBytes = kWireRefuseBytes - kWireHeaderBytes;
 constexpr std::uint32_t k24Bits = 0xffffff;
@@ -198,7 +198,7 @@ std::size_t encode_message(const WireMessage& message, std::span<std::uint8_t> t
   const std::size_t length = length_of(message.type);
   MESHBED_CHECK(length <= target.size());
   ByteWriter writer(target.first(length));
-  writer.u32(kMagic);
+  writer.u32(kHandshakeMagic);
   writer.u16(kWireVersion);
   writer.u16(static_cast<std::uint16_t>(message.type));
   writer.u32(static_cast<std::uint32_t>(length));
@@ -227,7 +227,7 @@ std::size_t encode_message(const WireMessage& message, std::span<std::uint8_t> t
 
 Result<std::size_t> message_bytes(std::span<const std::uint8_t, kWireHeaderBytes> header) {
   ByteReader reader(header);
-  if (reader.u32() != kMagic) return handshake_error("what came is not a Mesh handshake");
+  if (reader.u32() != kHandshakeMagic) return handshake_error("what came is not a Mesh handshake");
   if (const std::uint16_t version = reader.u16(); version != kWireVersion) {
     return handshake_error("the peer's handshake has version " + std::to_string(version) +
                            ", this library speaks version " + std::to_string(kWireVersion) +

@@ -27,7 +27,7 @@ namespace {
 // 16 KiB at 100 Gb/s is 1.3 us: fairness is that coarse. Smaller chunks cost events in proportion.
 constexpr std::uint64_t kChunkBytes = 16 * kKiB;
 // One packet of the largest path MTU, 4096 bytes, with room for its headers.
-constexpr std::uint64_t kPacketBytes = 4352;
+constexpr std::uint64_t kLargestPacketBytes = 4352;
 constexpr std::uint64_t kWindowBytes = 4 * kChunkBytes;
 constexpr std::size_t kHopsMax = 8;
 
@@ -50,7 +50,7 @@ struct Transfer {
   std::array<Hop, kHopsMax> hops;
 
   std::size_t hop_count() const { return path->links.size(); }
-  bool is_packet() const { return wire_bytes <= kPacketBytes; }
+  bool is_packet() const { return wire_bytes <= kLargestPacketBytes; }
 };
 
 /// Hops that wait for a link, the first come first.
@@ -189,7 +189,7 @@ class ChunkFabric final : public Fabric {
         serve_in_one_piece(transfer);
         return;
       }
-      const std::uint64_t limit = idle.packets.empty() ? kChunkBytes : kPacketBytes;
+      const std::uint64_t limit = idle.packets.empty() ? kChunkBytes : kLargestPacketBytes;
       const Supply supply = supply_of(hop, limit, idle.nobody_waits());
       if (supply.bytes == 0) {  // what comes in will engage it again
         hop.engaged = false;
@@ -241,7 +241,7 @@ class ChunkFabric final : public Fabric {
   }
 
   static std::uint64_t packet_boundary(std::uint64_t position) {
-    return (position + kPacketBytes - 1) / kPacketBytes * kPacketBytes;
+    return (position + kLargestPacketBytes - 1) / kLargestPacketBytes * kLargestPacketBytes;
   }
 
   /// The service of `hop` ends at `boundary`, which is not before `position`, and not before `earliest`.

@@ -145,6 +145,7 @@ class World {
   Outcome run();
 
   const models::Cluster& cluster() const { return options_.cluster; }
+  const models::Node& node_at(int node) const { return options_.cluster.nodes[static_cast<std::size_t>(node)]; }
   /// For faults: what a NIC has may change while the run goes on. Whoever changes it tells those who must know.
   models::Nic& change_nic(models::PortRef port) {
     return options_.cluster.nodes[static_cast<std::size_t>(port.node)].nics[static_cast<std::size_t>(port.nic)];

@@ -20,7 +20,7 @@ namespace meshbed::sim {
 namespace {
 
 /// One element of the list that getifaddrs() gives, with everything that it points to.
-struct Element {
+struct InterfaceElement {
   ifaddrs entry{};  // first: freeifaddrs() gets its address
   sockaddr_storage address{}, mask{}, broadcast{};
   std::array<char, IF_NAMESIZE> name{};
@@ -42,8 +42,8 @@ sockaddr* put(const models::IpAddress& address, sockaddr_storage& storage) {
   return result;
 }
 
-std::unique_ptr<Element> make_element(const Interface& interface, const models::IpPrefix& prefix) {
-  auto element = std::make_unique<Element>();
+std::unique_ptr<InterfaceElement> make_element(const Interface& interface, const models::IpPrefix& prefix) {
+  auto element = std::make_unique<InterfaceElement>();
   const std::size_t length = std::min(interface.name.size(), element->name.size() - 1);
   std::memcpy(element->name.data(), interface.name.data(), length);
   ifaddrs& entry = element->entry;
@@ -66,7 +66,7 @@ int get_interface_addresses(ifaddrs** list) {
   *list = nullptr;
   for (const Interface& interface : interfaces_of(World::current_process()->node)) {
     for (const auto& prefix : interface.addresses) {
-      Element* element = make_element(interface, prefix).release();
+      InterfaceElement* element = make_element(interface, prefix).release();
       *end = &element->entry;
       end = &element->entry.ifa_next;
     }
@@ -80,7 +80,7 @@ void free_interface_addresses(ifaddrs* list) {
     return;
   }
   while (list != nullptr) {
-    const std::unique_ptr<Element> element(reinterpret_cast<Element*>(list));
+    const std::unique_ptr<InterfaceElement> element(reinterpret_cast<InterfaceElement*>(list));
     list = list->ifa_next;
   }
 }

@@ -19,7 +19,7 @@ namespace meshbed::sim {
 namespace {
 
 /// One element of the list that getaddrinfo() gives, with what it points to.
-struct Element {
+struct NameElement {
   addrinfo entry{};  // first: freeaddrinfo() gets its address
   sockaddr_storage address{};
   std::string canonical_name;
@@ -87,7 +87,7 @@ int get_address_info(const char* name, const char* service, const addrinfo* aske
   const bool mapped = family == AF_INET && hints.ai_family == AF_INET6 && (hints.ai_flags & AI_V4MAPPED) != 0;
   if (hints.ai_family != AF_UNSPEC && hints.ai_family != family && !mapped) return EAI_ADDRFAMILY;
 
-  auto element = std::make_unique<Element>();
+  auto element = std::make_unique<NameElement>();
   addrinfo& entry = element->entry;
   entry.ai_family = mapped ? AF_INET6 : family;
   entry.ai_socktype = SOCK_STREAM;
@@ -109,7 +109,7 @@ void free_address_info(addrinfo* list) {
     return;
   }
   while (list != nullptr) {
-    const std::unique_ptr<Element> element(reinterpret_cast<Element*>(list));
+    const std::unique_ptr<NameElement> element(reinterpret_cast<NameElement*>(list));
     list = list->ai_next;
   }
 }

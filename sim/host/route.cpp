@@ -15,8 +15,6 @@ using models::IpPrefix;
 // What a loopback interface moves; nothing that is measured here depends on it.
 constexpr std::uint64_t kLoopbackRateBps = 100'000'000'000;
 
-const models::Node& node_at(int node) { return World::get().cluster().nodes[static_cast<std::size_t>(node)]; }
-
 models::ManagementNetwork management_network() {
   return World::get().cluster().management.value_or(models::ManagementNetwork{});
 }
@@ -59,7 +57,7 @@ std::optional<int> node_with_management_address(const IpAddress& address) {
 
 bool is_own_address(int node, const IpAddress& address) {
   if (is_loopback(address)) return true;
-  const models::Node& own = node_at(node);
+  const models::Node& own = World::get().node_at(node);
   if (own.management && own.management->address.address == address) return true;
   return std::any_of(own.nics.begin(), own.nics.end(), [&](const models::Nic& nic) {
     return std::any_of(nic.addresses.begin(), nic.addresses.end(),
@@ -72,7 +70,7 @@ std::optional<Route> find_route(int node, const IpAddress& destination, const Ip
     return Route{
         .kind = RouteKind::kLocal, .node = node, .port = {}, .source = destination, .destination = destination};
   }
-  const models::Node& own = node_at(node);
+  const models::Node& own = World::get().node_at(node);
   Choice choice(destination, preferred_source);
   for (std::size_t nic = 0; nic < own.nics.size(); ++nic) {
     for (const IpPrefix& prefix : own.nics[nic].addresses) {

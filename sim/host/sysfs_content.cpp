@@ -17,9 +17,9 @@ namespace {
 constexpr std::uint64_t kMbps = 1'000'000;
 constexpr std::uint64_t kGbps = 1'000'000'000;
 
-const models::Node& node_at(int node) { return World::get().cluster().nodes[static_cast<std::size_t>(node)]; }
-
-const models::Nic& nic_at(models::PortRef port) { return node_at(port.node).nics[static_cast<std::size_t>(port.nic)]; }
+const models::Nic& nic_at(models::PortRef port) {
+  return World::get().node_at(port.node).nics[static_cast<std::size_t>(port.nic)];
+}
 
 bool port_up(models::PortRef port) { return World::get().network().port_up(port); }
 
@@ -31,7 +31,7 @@ const models::GidEntry* gid_at(models::PortRef port, std::uint32_t index) {
   return entry != nic.gids.end() ? &*entry : nullptr;
 }
 
-std::string gid_text(const models::RawGid& gid) {
+std::string sysfs_gid_text(const models::RawGid& gid) {
   std::string text;
   for (std::size_t index = 0; index < gid.size(); index += 2) {
     text += fmt::format("{}{:02x}{:02x}", index == 0 ? "" : ":", gid[index], gid[index + 1]);
@@ -60,7 +60,7 @@ std::string pci_directory(models::PortRef port) {
 }  // namespace
 
 SysfsTree::SysfsTree(int node) : node_(node) {
-  const models::Node& own = node_at(node);
+  const models::Node& own = World::get().node_at(node);
   for (const char* name : {"infiniband", "infiniband_verbs", "net"}) at("/sys/class/" + std::string(name));
   add_text("/proc/sys/kernel/random/boot_id", boot_id(node));
   if (own.peer_memory) add_text("/sys/module/nvidia_peermem/version", "580.82.07");
@@ -100,7 +100,7 @@ void SysfsTree::add_rdma_device(models::PortRef port, const std::string& directo
   add_text(directory + "/node_guid", guid_text(node_guid_of(port)));
   add_text(directory + "/sys_image_guid", guid_text(node_guid_of(port)));
   add_text(directory + "/node_type", "1: CA");
-  add_text(directory + "/node_desc", node_at(port.node).name + " " + nic.device);
+  add_text(directory + "/node_desc", World::get().node_at(port.node).name + " " + nic.device);
   add_text(directory + "/fw_ver", "meshbed");
   const std::string ports = fmt::format("{}/ports/{}", directory, nic.port);
   add_file(ports + "/state", [port] { return port_up(port) ? "4: ACTIVE\n" : "1: DOWN\n"; });
@@ -118,7 +118,7 @@ void SysfsTree::add_gids(models::PortRef port, const std::string& directory) {
     const std::string netdev = fmt::format("{}/gid_attrs/ndevs/{}", directory, index);
     add_file(gid, [port, index] {
       const models::GidEntry* entry = gid_at(port, index);
-      return gid_text(entry != nullptr ? entry->gid : models::RawGid{}) + "\n";
+      return sysfs_gid_text(entry != nullptr ? entry->gid : models::RawGid{}) + "\n";
     });
     add_file(type, [port, index] {
       return gid_at(port, index)->type == models::GidType::kRoceV1 ? "IB/RoCE v1\n" : "RoCE v2\n";

@@ -22,12 +22,12 @@ struct RateCode {
   std::uint64_t rate_bps;
   std::uint8_t width, speed;
 };
-constexpr std::uint64_t kGbps = 1'000'000'000;
-constexpr std::array kRateCodes{RateCode{2'500'000'000, 1, 1}, RateCode{10 * kGbps, 1, 4},
-                                RateCode{25 * kGbps, 1, 32},   RateCode{40 * kGbps, 2, 4},
-                                RateCode{50 * kGbps, 1, 64},   RateCode{56 * kGbps, 2, 16},
-                                RateCode{100 * kGbps, 2, 32},  RateCode{200 * kGbps, 2, 64},
-                                RateCode{400 * kGbps, 2, 128}, RateCode{800 * kGbps, 4, 128}};
+constexpr std::uint64_t kGbitPerSecond = 1'000'000'000;
+constexpr std::array kRateCodes{RateCode{2'500'000'000, 1, 1},          RateCode{10 * kGbitPerSecond, 1, 4},
+                                RateCode{25 * kGbitPerSecond, 1, 32},   RateCode{40 * kGbitPerSecond, 2, 4},
+                                RateCode{50 * kGbitPerSecond, 1, 64},   RateCode{56 * kGbitPerSecond, 2, 16},
+                                RateCode{100 * kGbitPerSecond, 2, 32},  RateCode{200 * kGbitPerSecond, 2, 64},
+                                RateCode{400 * kGbitPerSecond, 2, 128}, RateCode{800 * kGbitPerSecond, 4, 128}};
 
 /// The fastest code that promises no more than the port's rate.
 RateCode rate_code(std::uint64_t rate_bps) {

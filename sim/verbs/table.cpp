@@ -55,7 +55,7 @@ int create_own_qp(BackendQpInit* init, std::uint32_t* number) {
 
 void log_unsupported(const char* verb) { MESHBED_WARN("%s is not implemented in the simulator: EOPNOTSUPP", verb); }
 
-VerbsBackend make_table() {
+VerbsBackend make_backend() {
   using U32 = std::uint32_t;
   VerbsBackend table{};
   table.version = kBackendVersion;
@@ -166,7 +166,7 @@ VerbsBackend make_table() {
 }  // namespace
 
 const VerbsBackend& backend_table() {
-  static const VerbsBackend table = make_table();
+  static const VerbsBackend table = make_backend();
   return table;
 }
 
