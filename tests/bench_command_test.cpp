@@ -6,6 +6,8 @@
 
 #include "tests/support/command.h"
 
+namespace bench_command_test {
+
 using namespace meshbed::test;
 
 namespace {
@@ -57,3 +59,5 @@ TEST_CASE("bench reduce has a share for each type and each kind of vectors that 
   for (const auto& row : result.at("rows")) CHECK(row.at("share_of_copy").get<double>() > 0);
   CHECK(command_all("bench reduce --mebibytes 0").status == 2);
 }
+
+}  // namespace bench_command_test

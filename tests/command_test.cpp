@@ -8,6 +8,8 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+namespace command_test {
+
 using namespace meshbed::test;
 
 namespace {
@@ -455,3 +457,5 @@ TEST_CASE("doctor says which worlds can run, with what each of them needs") {
     CHECK(worlds.at(world).at("can_run") == all);
   }
 }
+
+}  // namespace command_test

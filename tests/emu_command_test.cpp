@@ -5,6 +5,8 @@
 
 #include "tests/support/command.h"
 
+namespace emu_command_test {
+
 using namespace meshbed::test;
 
 namespace {
@@ -101,3 +103,5 @@ TEST_CASE("a machine that cannot run the virtual machines is told so before anyt
                 no_memory.output);
   CHECK(run_command_line("ls '" + cache + "' 2>/dev/null").output.empty());
 }
+
+}  // namespace emu_command_test

@@ -6,6 +6,8 @@
 
 #include "tests/support/command.h"
 
+namespace fault_test {
+
 using namespace meshbed::test;
 
 namespace {
@@ -139,3 +141,5 @@ TEST_CASE("a detour that is faster than the cable that died breaks no bound") {
   CHECK_MESSAGE(run.status == 0, run.output);
   CHECK(has(run, "ok     no ring is faster"));
 }
+
+}  // namespace fault_test

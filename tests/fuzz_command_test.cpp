@@ -5,6 +5,8 @@
 
 #include "tests/support/command.h"
 
+namespace fuzz_command_test {
+
 using namespace meshbed::test;
 
 TEST_CASE("300 random fault schedules end right, and say how many faults that were") {
@@ -59,3 +61,5 @@ TEST_CASE("fuzz says what it wants") {
   const CommandResult one = run_command_line(meshbed_program() + " fuzz --faults --count 1 2>&1");
   CHECK_MESSAGE(one.output.find("1 schedule: 1 right, 0 broken; ") != std::string::npos, one.output);
 }
+
+}  // namespace fuzz_command_test

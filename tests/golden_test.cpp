@@ -9,6 +9,8 @@
 
 #include "tests/support/command.h"
 
+namespace golden_test {
+
 using namespace meshbed::test;
 
 namespace {
@@ -39,3 +41,5 @@ TEST_CASE("a 64 KiB all-reduce on the pair tells the expected story") {
   if (std::getenv("MESHBED_UPDATE_GOLDEN") != nullptr) std::ofstream(path, std::ios::binary) << story;
   CHECK(story == read(path));
 }
+
+}  // namespace golden_test

@@ -10,6 +10,8 @@
 
 #include "tests/support/command.h"
 
+namespace launcher_test {
+
 using namespace meshbed::test;
 
 namespace {
@@ -225,3 +227,5 @@ TEST_CASE("every shell script is one") {
     CHECK_MESSAGE(parsed.status == 0, script, ": ", parsed.output);
   }
 }
+
+}  // namespace launcher_test

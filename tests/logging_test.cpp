@@ -5,6 +5,8 @@
 
 #include "tests/support/command.h"
 
+namespace logging_test {
+
 using namespace meshbed::test;
 
 namespace {
@@ -59,3 +61,5 @@ bytes = "4K"
     CHECK(log_of(scenario).empty());
   }
 }
+
+}  // namespace logging_test

@@ -8,6 +8,8 @@
 #include "cli/files.h"
 #include "tests/support/command.h"
 
+namespace matrix_command_test {
+
 using namespace meshbed::test;
 using nlohmann::json;
 
@@ -88,3 +90,5 @@ TEST_CASE("a matrix of no case, and one whose telemetry is asked for, are told")
   CHECK_MESSAGE(told.output.find("it tells of one that is repeated, not of a matrix") != std::string::npos,
                 told.output);
 }
+
+}  // namespace matrix_command_test

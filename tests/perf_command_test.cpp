@@ -8,6 +8,8 @@
 #include "cli/collective.h"
 #include "tests/support/command.h"
 
+namespace perf_command_test {
+
 using namespace meshbed;
 using namespace meshbed::cli;
 using namespace meshbed::test;
@@ -81,3 +83,5 @@ TEST_CASE("what perf cannot do says so: a type or a reduction that does not exis
   refused("-d f8e4m3", "-d f8e4m3: such numbers are moved, never reduced; reduce takes the wider types");
   refused("-r 4", "-r 4: the scenario has ranks 0 to 3");
 }
+
+}  // namespace perf_command_test

@@ -6,6 +6,8 @@
 
 #include "tests/support/command.h"
 
+namespace planner_test {
+
 using namespace meshbed::test;
 
 namespace {
@@ -43,3 +45,5 @@ TEST_CASE(
   CHECK(planner("--bytes 6 2>&1").status == 2);
   CHECK(planner("--collective alltoall 2>&1").status == 2);
 }
+
+}  // namespace planner_test

@@ -9,6 +9,8 @@
 #include "tests/support/command.h"
 #include "tests/support/emulation.h"
 
+namespace readme_test {
+
 using namespace meshbed::test;
 
 namespace {
@@ -72,3 +74,5 @@ TEST_CASE("the README's transcript is what the command prints") {
   }
   CHECK(expected.size() > 10);
 }
+
+}  // namespace readme_test

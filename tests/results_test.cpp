@@ -5,6 +5,8 @@
 
 #include "tests/support/command.h"
 
+namespace results_test {
+
 using namespace meshbed::test;
 
 TEST_CASE("a results folder whose name is no UTF-8 is written to, and told with a replacement") {
@@ -26,3 +28,5 @@ TEST_CASE("a limit of a clock on the wall is refused where time is simulated, wi
           "meshbed: --time-limit is for --world emu and metal; of simulated time, say --set limits.time=5s\n");
   }
 }
+
+}  // namespace results_test

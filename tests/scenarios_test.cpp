@@ -9,6 +9,8 @@
 
 #include "tests/support/command.h"
 
+namespace scenarios_test {
+
 using namespace meshbed::test;
 
 namespace {
@@ -136,3 +138,5 @@ TEST_CASE("64 ranks and 1 MiB take under 5 CPU seconds and 200 MB") {
   CHECK(summary.at("cpu_s") < 5.0);
   CHECK(summary.at("peak_rss_bytes") < 200'000'000);
 }
+
+}  // namespace scenarios_test

@@ -13,6 +13,8 @@
 
 #include "tests/support/command.h"
 
+namespace tidy_test {
+
 using namespace meshbed::test;
 
 namespace {
@@ -323,3 +325,5 @@ TEST_CASE("every header compiles alone") {
     CHECK_MESSAGE(result.status == 0, source.path, ":\n", result.output);
   }
 }
+
+}  // namespace tidy_test

@@ -9,6 +9,8 @@
 #include "plugin/base/result.h"
 #include "plugin/base/units.h"
 
+namespace base_test {
+
 using namespace meshbed;
 
 TEST_CASE("4 KiB at 400 Gb/s take 81 920 ps") { CHECK(wire_time_ps(4 * kKiB, 400'000'000'000) == 81'920); }
@@ -69,3 +71,5 @@ TEST_CASE("a line above the level is dropped; others reach the sink whole") {
   CHECK(g_line == "loud 2");
   set_log_sink(nullptr);
 }
+
+}  // namespace base_test

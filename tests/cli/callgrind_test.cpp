@@ -6,6 +6,8 @@
 
 #include <stdexcept>
 
+namespace callgrind_test {
+
 using namespace meshbed::cli;
 
 namespace {
@@ -48,3 +50,5 @@ TEST_CASE("a file that was cut off, or does not add up, is refused") {
                        std::runtime_error);
   CHECK_THROWS_WITH_AS(read_callgrind("fn=f\n12\n"), doctest::Contains("no cost line"), std::runtime_error);
 }
+
+}  // namespace callgrind_test

@@ -9,6 +9,8 @@
 #include <set>
 #include <string>
 
+namespace choice_tree_test {
+
 using namespace meshbed::cli;
 
 namespace {
@@ -255,3 +257,5 @@ TEST_CASE("a walk that is cut off says so; a schedule of another program names t
   const std::string finding = replay_choices("00t", {}, scripts(2, 2, 0)).finding;
   CHECK(finding.find("letter 3 of the schedule is 't', and there the options are \"1\"") == 0);
 }
+
+}  // namespace choice_tree_test

@@ -8,6 +8,8 @@
 #include "cli/compare_messages.h"
 #include "tests/support/command.h"
 
+namespace compare_test {
+
 using namespace meshbed::cli;
 using meshbed::test::scratch_folder;
 
@@ -387,3 +389,5 @@ TEST_CASE("a trace file is read by the names of its columns, and its errors have
   CHECK(read("opcode\n1\n") == ":1: there is no column source_rank");
   CHECK(read("") == ": cannot be read; run it again without --no-trace");
 }
+
+}  // namespace compare_test

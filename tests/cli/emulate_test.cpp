@@ -7,6 +7,8 @@
 #include <filesystem>
 #include <stdexcept>
 
+namespace emulate_test {
+
 using namespace meshbed::cli;
 namespace emu = meshbed::emu;
 
@@ -78,3 +80,5 @@ TEST_CASE("a net plugin by a relative path is the same file in a node, which sta
   // The loader looks such a name up, there as here.
   CHECK(plugin_in("other.so").back() == "7");
 }
+
+}  // namespace emulate_test

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+namespace expect_test {
+
 using namespace meshbed;
 using namespace meshbed::cli;
 
@@ -206,3 +208,5 @@ TEST_CASE("rails are compared within a node, in both directions; an idle one cou
   cluster.cables.pop_back();
   CHECK_FALSE(rail_imbalance(cluster, pairs).has_value());  // one rail is not two
 }
+
+}  // namespace expect_test

@@ -5,6 +5,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+namespace fault_board_test {
+
 using namespace meshbed;
 using namespace meshbed::cli;
 
@@ -177,3 +179,5 @@ TEST_CASE("faults that overlap hold until the last has ended, or until one that 
   CHECK(take(4, true).empty());
   CHECK(take(5, true) == "go on 2");
 }
+
+}  // namespace fault_board_test

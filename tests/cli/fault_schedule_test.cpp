@@ -8,6 +8,8 @@
 
 #include "cli/scenario.h"
 
+namespace fault_schedule_test {
+
 using namespace meshbed;
 using namespace meshbed::cli;
 
@@ -73,3 +75,5 @@ TEST_CASE("schedules draw every cabling, workload and fault that they are to dra
     CHECK_MESSAGE(seen.count(wanted) == 1, wanted);
   }
 }
+
+}  // namespace fault_schedule_test

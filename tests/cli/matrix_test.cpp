@@ -10,6 +10,8 @@
 
 #include "cli/pattern.h"
 
+namespace matrix_test {
+
 using namespace meshbed::cli;
 using namespace meshbed;
 
@@ -89,3 +91,5 @@ TEST_CASE("sums of rough numbers hang on their order, and what is exact is not s
   CHECK_FALSE(rounds({.op = models::Collective::kReduce, .reduction = coll::ReduceOp::kMax}));
   CHECK_FALSE(rounds({.op = models::Collective::kAllGather}));
 }
+
+}  // namespace matrix_test

@@ -6,6 +6,8 @@
 
 #include "plugin/base/units.h"
 
+namespace memory_test {
+
 using namespace meshbed;
 using namespace meshbed::cli;
 
@@ -22,3 +24,5 @@ TEST_CASE("buffers that fit are taken, and what does not fit is refused with wha
 }
 
 TEST_CASE("this machine has memory") { CHECK(available_memory_bytes() > kMiB); }
+
+}  // namespace memory_test

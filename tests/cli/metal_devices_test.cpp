@@ -7,6 +7,8 @@
 
 #include "plugin/net/config.h"
 
+namespace metal_devices_test {
+
 using meshbed::cli::MetalDevices;
 
 TEST_CASE("a rank's own devices are named wholly, so that no other node's fits") {
@@ -37,3 +39,5 @@ TEST_CASE("names go into the variable and back, and the trace speaks the scenari
     CHECK_THROWS_WITH_AS(MetalDevices::parse(bad), doctest::Contains("MESHBED_DEVICES: \""), std::runtime_error);
   }
 }
+
+}  // namespace metal_devices_test

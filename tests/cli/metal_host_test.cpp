@@ -11,6 +11,8 @@
 #include <thread>
 #include <vector>
 
+namespace metal_host_test {
+
 using namespace meshbed;
 using namespace meshbed::cli;
 
@@ -116,3 +118,5 @@ TEST_CASE("the threads of a rank run one at a time and change over where they ar
     CHECK(turn == 200);
   });
 }
+
+}  // namespace metal_host_test

@@ -6,6 +6,8 @@
 #include <map>
 #include <stdexcept>
 
+namespace metal_place_test {
+
 using namespace meshbed::cli;
 
 namespace {
@@ -66,3 +68,5 @@ TEST_CASE("what is missing or wrong is said with the way to set it") {
   CHECK(says({{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "x"}, {"MASTER_PORT", "65534"}},
              "MASTER_PORT=\"65534\": not a number from 1 to 65533"));
 }
+
+}  // namespace metal_place_test

@@ -8,6 +8,8 @@
 #include "cli/nccl_replay.h"
 #include "plugin/base/prng.h"
 
+namespace nccl_recording_test {
+
 using namespace meshbed;
 using namespace meshbed::cli;
 
@@ -172,3 +174,5 @@ TEST_CASE("a payload is right in every byte, or its first wrong byte is named") 
     CHECK(first_wrong_byte({2, 3, 17}, bytes.data(), size) < size);  // another seed
   }
 }
+
+}  // namespace nccl_recording_test

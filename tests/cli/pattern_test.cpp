@@ -7,6 +7,8 @@
 
 #include "plugin/coll/reduce.h"
 
+namespace pattern_test {
+
 using namespace meshbed::cli;
 using namespace meshbed::coll;
 
@@ -120,3 +122,5 @@ TEST_CASE("a NaN is wrong, and is said") {
   const std::int8_t less = -3;
   CHECK(say_wrong(rank_pattern(4, 0, 0), DataType::kInt8, &less, 0) == "-3 instead of 4");
 }
+
+}  // namespace pattern_test

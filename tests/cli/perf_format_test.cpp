@@ -2,6 +2,8 @@
 
 #include "cli/perf.h"
 
+namespace perf_format_test {
+
 using namespace meshbed;
 using namespace meshbed::cli;
 
@@ -93,3 +95,5 @@ TEST_CASE("an iteration lasts until its last rank is done; the fastest and the a
   CHECK(board.fastest_ps() == 10);
   CHECK(CaseBoard{}.average_ps() == 0);
 }
+
+}  // namespace perf_format_test

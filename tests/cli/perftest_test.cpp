@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+namespace perftest_test {
+
 using namespace meshbed::cli;
 
 TEST_CASE("both ends get the same options, and the end that writes the other's address") {
@@ -36,3 +38,5 @@ TEST_CASE("the figures are the numbers behind size and iterations; no such row, 
 }
 
 TEST_CASE("a device that is not there has no GID") { CHECK(gid_index_of("no-such-device", "") == -1); }
+
+}  // namespace perftest_test

@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+namespace progress_test {
+
 using namespace meshbed::cli;
 
 TEST_CASE("progress writes nothing where nobody watches") {
@@ -15,3 +17,5 @@ TEST_CASE("progress writes nothing where nobody watches") {
   CHECK(std::ftell(file) == 0);
   std::fclose(file);
 }
+
+}  // namespace progress_test

@@ -12,6 +12,8 @@
 #include "cli/files.h"
 #include "tests/support/command.h"
 
+namespace results_folder_test {
+
 using namespace meshbed::cli;
 using meshbed::test::scratch_folder;
 
@@ -94,3 +96,5 @@ TEST_CASE("a folder that cannot be made is refused with what to do") {
                        std::runtime_error);
   CHECK_THROWS_AS(ResultsFolder("/proc/nowhere", "pair"), std::runtime_error);
 }
+
+}  // namespace results_folder_test

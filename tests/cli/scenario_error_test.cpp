@@ -6,6 +6,8 @@
 #include "cli/scenario.h"
 #include "tests/support/command.h"
 
+namespace scenario_error_test {
+
 using namespace meshbed::cli;
 
 namespace {
@@ -462,3 +464,5 @@ TEST_CASE("a file with hundreds of errors shows the first ones and counts the re
   const std::string errors = errors_of(text.str());
   CHECK(errors.find("test.toml: and 280 more errors") != std::string::npos);
 }
+
+}  // namespace scenario_error_test

@@ -13,6 +13,8 @@
 #include "cli/simulate.h"
 #include "models/topology.h"
 
+namespace scenario_files_test {
+
 using namespace meshbed::cli;
 
 namespace {
@@ -127,3 +129,5 @@ TEST_CASE("each recording is there, fits its cluster and is under 1 MiB") {
   }
   CHECK(recordings == 16);
 }
+
+}  // namespace scenario_files_test

@@ -5,6 +5,8 @@
 
 #include "cli/lint.h"
 
+namespace scenario_lint_test {
+
 using namespace meshbed::cli;
 
 namespace {
@@ -150,3 +152,5 @@ TEST_CASE("lint: exit 0 for clean files, 1 for findings and errors; no file is w
   CHECK(output == scenario_dictionary());
   CHECK_THROWS_AS(lint({"--bogus"}, output), std::exception);
 }
+
+}  // namespace scenario_lint_test

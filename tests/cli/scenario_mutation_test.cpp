@@ -12,6 +12,8 @@
 #include "cli/scenario.h"
 #include "plugin/base/prng.h"
 
+namespace scenario_mutation_test {
+
 using namespace meshbed;
 using namespace meshbed::cli;
 
@@ -147,3 +149,5 @@ TEST_CASE("mutated --set arguments are applied or refused, and nothing else happ
   }
   CHECK(refused > 500);
 }
+
+}  // namespace scenario_mutation_test

@@ -6,6 +6,8 @@
 #include "models/topology.h"
 #include "sim/host/identity.h"
 
+namespace scenario_read_test {
+
 using namespace meshbed;
 using namespace meshbed::cli;
 
@@ -303,3 +305,5 @@ TEST_CASE("units are exact, and what could mean two things is refused") {
   CHECK(counted(1, "switch") == "1 switch");
   CHECK(counted(2, "switch") == "2 switches");
 }
+
+}  // namespace scenario_read_test

@@ -6,6 +6,8 @@
 #include "sim/verbs/verbs_host.h"
 #include "tests/support/run_world.h"
 
+namespace simulated_faults_test {
+
 using namespace meshbed;
 using namespace meshbed::cli;
 using namespace meshbed::test;
@@ -31,3 +33,5 @@ TEST_CASE("a rank that comes to a point after it was answered, because its node 
   });
   CHECK(result.outcome == sim::OutcomeKind::kFinished);
 }
+
+}  // namespace simulated_faults_test

@@ -19,6 +19,8 @@
 #include "plugin/net/state_door.h"
 #include "tests/support/command.h"
 
+namespace state_test {
+
 using namespace meshbed;
 using namespace meshbed::cli;
 
@@ -244,3 +246,5 @@ TEST_CASE("a process is asked; one that is dead leaves nothing behind, one that 
   CHECK(none.status == 2);
   CHECK(none.output.find("there is no such socket") != std::string::npos);
 }
+
+}  // namespace state_test

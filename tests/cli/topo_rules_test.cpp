@@ -10,6 +10,8 @@
 #include "cli/scenario.h"
 #include "cli/topo.h"
 
+namespace topo_rules_test {
+
 using namespace meshbed::cli;
 using meshbed::models::Aim;
 using meshbed::models::RoutingRule;
@@ -132,3 +134,5 @@ TEST_CASE("topo rules prints a line for each pair and device, and refuses what i
   CHECK(topo_command({"rules"}, out, err) == 2);
   CHECK(topo_command({"check", kScenarios + "line4.toml", "--cablings", "3"}, out, err) == 2);
 }
+
+}  // namespace topo_rules_test

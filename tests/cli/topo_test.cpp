@@ -9,6 +9,8 @@
 
 #include "cli/topo_layout.h"
 
+namespace topo_test {
+
 using namespace meshbed::cli;
 
 namespace {
@@ -251,3 +253,5 @@ TEST_CASE("topo: exit 0, 1 for a crossed cable, 2 for wrong usage; draw writes t
   std::filesystem::remove(file);
   CHECK_THROWS_AS(topo({"draw", kScenarios + "pair.toml", "-o", "/no/such/folder/x.svg"}, output), std::runtime_error);
 }
+
+}  // namespace topo_test

@@ -4,6 +4,8 @@
 
 #include <sstream>
 
+namespace tune_test {
+
 using namespace meshbed;
 using namespace meshbed::cli;
 
@@ -38,3 +40,5 @@ TEST_CASE("tune: what cannot be tuned is refused with what can") {
   CHECK_THROWS_WITH(tune_command({kRing4, "--out", "/proc/none/table.csv"}, out, err),
                     doctest::Contains("cannot write /proc/none/table.csv"));
 }
+
+}  // namespace tune_test

@@ -10,6 +10,8 @@
 
 #include "tests/coll/rank_threads.h"
 
+namespace abort_test {
+
 using namespace meshbed::test;
 
 namespace {
@@ -224,3 +226,5 @@ TEST_CASE("an abort is its own communicator's: groups live on, and a lonely rank
     CHECK(meshcoll_destroy(alone) == MESHCOLL_OK);
   });
 }
+
+}  // namespace abort_test

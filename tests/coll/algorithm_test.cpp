@@ -9,6 +9,8 @@
 #include "plugin/coll/root_trees.h"
 #include "tests/coll/mesh_graphs.h"
 
+namespace algorithm_test {
+
 using namespace meshbed::coll;
 using namespace meshbed::test;
 
@@ -96,3 +98,5 @@ TEST_CASE("costs are the alpha-beta formulas: 2(n-1) messages round a ring, 2 lo
   CHECK(cost_ns(Algorithm::kHalvingDoubling, five, model) == doctest::Approx(6 * 1000 + 12000 + 16000));
   CHECK(cost_ns(Algorithm::kRing, all_reduce_of(1, 8000), model) == 0);
 }
+
+}  // namespace algorithm_test

@@ -4,6 +4,8 @@
 
 #include "tests/coll/rank_threads.h"
 
+namespace arguments_test {
+
 using namespace meshbed::test;
 
 namespace {
@@ -146,3 +148,5 @@ TEST_CASE("a world of one copies and needs neither plugin nor network") {
   CHECK(meshcoll_version() == MESHCOLL_VERSION);
   CHECK(meshcoll_now_ns() > 0);
 }
+
+}  // namespace arguments_test

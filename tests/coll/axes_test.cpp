@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <set>
 
+namespace axes_test {
+
 using namespace meshbed;
 using namespace meshbed::coll;
 
@@ -86,3 +88,5 @@ TEST_CASE("what is no mesh, and no axis of it, is said") {
   CHECK(grid.group_of(0, "pp").error().text == "there is no axis \"pp\"; the mesh has dp, tp");
   CHECK(grid.group_of(0, "tp,tp").error().text == "axis tp is given twice");
 }
+
+}  // namespace axes_test

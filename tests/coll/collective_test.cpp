@@ -7,6 +7,8 @@
 #include "plugin/base/prng.h"
 #include "tests/coll/rank_threads.h"
 
+namespace collective_test {
+
 using namespace meshbed;
 using namespace meshbed::test;
 
@@ -233,3 +235,5 @@ TEST_CASE("a send to ourselves is a copy; one direction alone works in either or
     CHECK(got == 7);
   });
 }
+
+}  // namespace collective_test

@@ -12,6 +12,8 @@
 #include "plugin/coll/socket.h"
 #include "tests/coll/rank_threads.h"
 
+namespace failure_test {
+
 using namespace meshbed;
 using namespace meshbed::test;
 
@@ -441,3 +443,5 @@ TEST_CASE("a barrier that a rank has left fails at once, and says who left") {
     CHECK_MESSAGE(contains(error_of(comm), "2 left"), error_of(comm));
   });
 }
+
+}  // namespace failure_test

@@ -5,6 +5,8 @@
 
 #include "tests/coll/rank_threads.h"
 
+namespace group_call_test {
+
 using namespace meshbed::test;
 
 namespace {
@@ -164,3 +166,5 @@ TEST_CASE("a transfer that fails ends its group on every rank, which is told pee
         CHECK_MESSAGE(contains(error.text, "cable of device 1 was pulled"), error.text);
       });
 }
+
+}  // namespace group_call_test

@@ -6,6 +6,8 @@
 
 #include "tests/coll/rank_threads.h"
 
+namespace group_test {
+
 using namespace meshbed::test;
 
 namespace {
@@ -132,3 +134,5 @@ TEST_CASE("who never comes to its group is waited for as long as for any rank, a
         CHECK(meshcoll_barrier(world) == MESHCOLL_OK);
       });
 }
+
+}  // namespace group_test

@@ -9,6 +9,8 @@
 
 #include "tests/coll/rank_threads.h"
 
+namespace handle_test {
+
 using namespace meshbed::test;
 
 namespace {
@@ -291,3 +293,5 @@ TEST_CASE("what a call has not is not looked at, and for ever may be said in mil
     CHECK(meshcoll_barrier(comm) == MESHCOLL_OK);
   });
 }
+
+}  // namespace handle_test

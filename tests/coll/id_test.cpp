@@ -3,6 +3,8 @@
 
 #include "tests/coll/rank_threads.h"
 
+namespace id_test {
+
 using namespace meshbed::test;
 
 namespace {
@@ -68,3 +70,5 @@ TEST_CASE("a unique id has nowhere to go") {
   CHECK(meshcoll_get_id(nullptr) == MESHCOLL_INVALID_ARGUMENT);
   CHECK(contains(error_of(nullptr), "get_id: id is null"));
 }
+
+}  // namespace id_test

@@ -6,6 +6,8 @@
 
 #include "tests/coll/rank_threads.h"
 
+namespace launcher_test {
+
 using namespace meshbed;
 using namespace meshbed::test;
 
@@ -111,3 +113,5 @@ TEST_CASE("the C interface reads the process's own environment") {
   CHECK(contains(error_of(nullptr), "read_launcher: RANK is \"2\""));
   for (const char* name : {"RANK", "WORLD_SIZE", "MASTER_ADDR"}) unsetenv(name);
 }
+
+}  // namespace launcher_test

@@ -12,6 +12,8 @@
 #include "plugin/coll/schedule.h"
 #include "tests/coll/mesh_graphs.h"
 
+namespace mesh_test {
+
 using namespace meshbed::coll;
 using namespace meshbed::test;
 
@@ -189,3 +191,5 @@ TEST_CASE("a cable's load is what all ranks' schedules send over it, relays incl
     }
   }
 }
+
+}  // namespace mesh_test

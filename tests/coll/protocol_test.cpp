@@ -12,6 +12,8 @@
 #include "plugin/coll/communicator.h"
 #include "tests/coll/rank_threads.h"
 
+namespace protocol_test {
+
 using namespace meshbed;
 using namespace meshbed::coll;
 using namespace meshbed::test;
@@ -191,3 +193,5 @@ TEST_CASE("ranks whose protocols differ do not start") {
   REQUIRE_FALSE(other.has_value());
   CHECK_MESSAGE(contains(other.error().text, "it chooses algorithms or protocols otherwise"), other.error().text);
 }
+
+}  // namespace protocol_test

@@ -9,6 +9,8 @@
 #include "plugin/coll/store_server.h"
 #include "tests/coll/rank_threads.h"
 
+namespace rebuild_test {
+
 using namespace meshbed;
 using namespace meshbed::test;
 
@@ -156,3 +158,5 @@ TEST_CASE("a rank that dies while the others agree is left out; without rank 0 n
   CHECK(alone.error().code == ErrorCode::kRemote);
   CHECK(two->failed_rank() == 0);
 }
+
+}  // namespace rebuild_test

@@ -15,6 +15,8 @@
 #include "plugin/base/prng.h"
 #include "plugin/coll/half.h"
 
+namespace reduce_test {
+
 using namespace meshbed::coll;
 
 namespace {
@@ -264,3 +266,5 @@ TEST_CASE("eight-bit floats are moved, never reduced") {
     CHECK_FALSE(static_cast<bool>(reduce_kernels(type, ReduceOp::kSum).only));
   }
 }
+
+}  // namespace reduce_test

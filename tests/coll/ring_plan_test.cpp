@@ -11,6 +11,8 @@
 #include "plugin/coll/plan.h"
 #include "tests/coll/contribution.h"
 
+namespace ring_plan_test {
+
 using namespace meshbed::coll;
 using namespace meshbed::test;
 
@@ -383,3 +385,5 @@ TEST_CASE("slices: 64 KiB at least, an eighth of a chunk, the option at most, wh
   CHECK(slice(100 << 20, 1 << 20, 2, 2) == 512 << 10);
   CHECK(slice(100 << 20, 1 << 20, 2, 3) == 256 << 10);
 }
+
+}  // namespace ring_plan_test

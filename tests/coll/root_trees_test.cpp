@@ -11,6 +11,8 @@
 #include "plugin/coll/cable_load.h"
 #include "tests/coll/mesh_graphs.h"
 
+namespace root_trees_test {
+
 using namespace meshbed;
 using namespace meshbed::coll;
 using namespace meshbed::test;
@@ -124,3 +126,5 @@ TEST_CASE("little data goes over one tree, the shallowest; a ring's two lines ar
   request.count = 1 << 20;
   CHECK(trees_of(request).size() == 2);
 }
+
+}  // namespace root_trees_test

@@ -15,6 +15,8 @@
 #include "tests/coll/contribution.h"
 #include "tests/coll/mesh_graphs.h"
 
+namespace schedule_test {
+
 using namespace meshbed::coll;
 using namespace meshbed::test;
 
@@ -473,3 +475,5 @@ TEST_CASE("a mesh reduce_scatter's rounds hold a share of every rank's block") {
     }
   }
 }
+
+}  // namespace schedule_test

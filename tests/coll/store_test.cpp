@@ -14,6 +14,8 @@
 #include "plugin/coll/store_server.h"
 #include "tests/coll/rank_threads.h"
 
+namespace store_test {
+
 using namespace meshbed;
 using namespace meshbed::coll;
 using namespace meshbed::test;
@@ -292,3 +294,5 @@ TEST_CASE("the rendezvous stands on IPv6 as well") {
   CHECK(one->set("key", "value").has_value());
   CHECK(one->get("key", Deadline::after_ms(5000)).has_value());
 }
+
+}  // namespace store_test

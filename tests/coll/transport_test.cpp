@@ -9,6 +9,8 @@
 
 #include "plugin/coll/plugin_log.h"
 
+namespace transport_test {
+
 using namespace meshbed;
 using namespace meshbed::coll;
 
@@ -251,3 +253,5 @@ TEST_CASE("the reason for an error code is the plugin's last WARN since the call
   plugin_logger()(nccl::kNcclLogWarn, nccl::kNcclLogNet, "file", 1, "no path: %d", 7);
   CHECK(explain_net_error(nccl::kNcclRemoteError, before) == "ncclRemoteError: no path: 7");
 }
+
+}  // namespace transport_test

@@ -3,6 +3,8 @@
 
 #include "plugin/coll/schedule.h"
 
+namespace trees_test {
+
 using namespace meshbed::coll;
 
 TEST_CASE("the two trees: each rank under one other, at most log2 n deep, and with children in one of the two") {
@@ -45,3 +47,5 @@ TEST_CASE("the rooted tree: each rank under one other, floor(log2 n) deep, the r
     }
   }
 }
+
+}  // namespace trees_test

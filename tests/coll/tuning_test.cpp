@@ -5,6 +5,8 @@
 #include "plugin/coll/way.h"
 #include "tests/coll/rank_threads.h"
 
+namespace tuning_test {
+
 using namespace meshbed;
 using namespace meshbed::coll;
 using namespace meshbed::test;
@@ -127,3 +129,5 @@ TEST_CASE("tuning: all ranks go by one table, through the C interface") {
         CHECK(stats.messages_sent == 6);  // directly: a part from and to each
       });
 }
+
+}  // namespace tuning_test

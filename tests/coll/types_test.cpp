@@ -17,6 +17,8 @@
 #include "tests/coll/mesh_graphs.h"
 #include "tests/coll/rank_threads.h"
 
+namespace types_test {
+
 using namespace meshbed;
 using namespace meshbed::coll;
 using namespace meshbed::test;
@@ -447,3 +449,5 @@ TEST_CASE("a plugin that hesitates and completes late changes no bit of any type
   }
   loopback::configure({});
 }
+
+}  // namespace types_test

@@ -5,6 +5,8 @@
 
 #include "tests/support/command.h"
 
+namespace conformance_test {
+
 using namespace meshbed::test;
 using nlohmann::json;
 
@@ -236,3 +238,5 @@ TEST_CASE("a file without a table, no file and cases that there are not are told
   CHECK(unknown.status == 2);
   CHECK_MESSAGE(unknown.output.find("sizes") != std::string::npos, unknown.output);
 }
+
+}  // namespace conformance_test

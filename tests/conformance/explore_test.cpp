@@ -6,6 +6,8 @@
 
 #include "tests/support/command.h"
 
+namespace explore_test {
+
 using namespace meshbed::test;
 
 namespace {
@@ -151,3 +153,5 @@ TEST_CASE("fuzz --explore says what it wants") {
   CHECK(other.output.find("letter 1 of the schedule is '7', and there the options are ") != std::string::npos);
   CHECK(explore("--list").output.find("crossed-reversed ") != std::string::npos);
 }
+
+}  // namespace explore_test

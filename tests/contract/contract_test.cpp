@@ -11,6 +11,8 @@
 #include "tests/contract/worlds.h"
 #include "tests/support/emulation.h"
 
+namespace contract_test {
+
 using namespace meshbed;
 using namespace meshbed::test;
 using contract::Run;
@@ -81,3 +83,5 @@ TEST_CASE("soft-RoCE keeps every contract, or departs where the test says so and
   check_readme("departs in " + std::to_string(table.departing) + " tests");
   CHECK_MESSAGE(table.unexplained.empty(), table.unexplained);
 }
+
+}  // namespace contract_test

@@ -11,6 +11,8 @@
 #include "tests/cost/allocation_counter.h"
 #include "tests/support/command.h"
 
+namespace cost_test {
+
 using namespace meshbed;
 using namespace meshbed::test;
 
@@ -67,3 +69,5 @@ TEST_CASE(
     CHECK(entry.value().get<double>() > 50);
   }
 }
+
+}  // namespace cost_test

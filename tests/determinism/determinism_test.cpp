@@ -9,6 +9,8 @@
 #include "cli/files.h"
 #include "tests/support/command.h"
 
+namespace determinism_test {
+
 using namespace meshbed::test;
 
 namespace {
@@ -168,3 +170,5 @@ TEST_CASE("a promise about a lost node is not kept by ranks that are stopped wit
   CHECK_MESSAGE(result.output.find("3 ranks stopped with the run before they missed anybody") != std::string::npos,
                 result.output);
 }
+
+}  // namespace determinism_test

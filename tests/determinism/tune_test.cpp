@@ -10,6 +10,8 @@
 #include "cli/files.h"
 #include "cli/result.h"
 
+namespace tune_test {
+
 using namespace meshbed;
 using namespace meshbed::cli;
 
@@ -75,3 +77,5 @@ TEST_CASE("tune: a scenario that goes by a table already is tuned anew, whatever
   CHECK(coll::parse_tuning(read_text_file(table))->size() == 1);
   std::filesystem::remove_all(folder);
 }
+
+}  // namespace tune_test

@@ -12,6 +12,8 @@
 #include "tests/dropin/header_facts.inc"
 #include "tests/support/elf_file.h"
 
+namespace abi_test {
+
 using namespace meshbed::test;
 
 #ifdef MESHBED_NVIDIA_HEADER
@@ -64,3 +66,5 @@ TEST_CASE("our nccl.h says what NVIDIA's says: numbers, sizes, offsets and the t
   MESSAGE("skipped: no nccl.h of NVIDIA's on this machine");
 #endif
 }
+
+}  // namespace abi_test

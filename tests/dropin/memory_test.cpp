@@ -6,6 +6,8 @@
 
 #include "plugin/dropin/nccl.h"
 
+namespace memory_test {
+
 // This program's malloc() is the drop-in's as well: its libstdc++ is its own, but operator new calls it.
 extern "C" void* __libc_malloc(std::size_t);
 
@@ -53,3 +55,5 @@ TEST_CASE("without memory a call is an error, in a group the group's, and the co
   CHECK(received == 7);
   CHECK(ncclCommDestroy(comm) == ncclSuccess);
 }
+
+}  // namespace memory_test

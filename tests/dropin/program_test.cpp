@@ -16,6 +16,8 @@
 #include "tests/support/free_address.h"
 #include "tests/support/run_world.h"
 
+namespace program_test {
+
 using namespace meshbed;
 using namespace meshbed::test;
 
@@ -116,3 +118,5 @@ TEST_CASE("four processes of it over TCP, as the README starts them: every numbe
   }
   CHECK(lines_with(run.output, "all is right") == kRanks);
 }
+
+}  // namespace program_test

@@ -13,6 +13,8 @@
 #include "plugin/dropin/nccl.h"
 #include "tests/support/free_address.h"
 
+namespace usage_test {
+
 using namespace meshbed::test;
 
 namespace {
@@ -318,3 +320,5 @@ TEST_CASE("a unique id is an address of this machine, or what NCCL_COMM_ID says;
   CHECK(std::string(id.internal) == "[fd00::7]:4711");
   unsetenv("NCCL_COMM_ID");
 }
+
+}  // namespace usage_test

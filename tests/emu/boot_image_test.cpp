@@ -15,6 +15,8 @@
 #include "emu/scratch.h"
 #include "tests/support/command.h"
 
+namespace boot_image_test {
+
 using namespace meshbed::emu;
 using namespace meshbed::test;
 
@@ -180,3 +182,5 @@ TEST_CASE("what a killed builder left goes with the next one, what a living one 
   }
   CHECK_FALSE(fs::exists(path));
 }
+
+}  // namespace boot_image_test

@@ -9,6 +9,8 @@
 
 #include "tests/emu/clusters.h"
 
+namespace cluster_test {
+
 using namespace meshbed::emu;
 using namespace meshbed::test;
 
@@ -76,3 +78,5 @@ TEST_CASE("what the guests' kernel would refuse is refused before it boots, with
   CHECK(refusal([](EmuCluster& one) { one.nodes[0].nics[0].mtu = 68; }) ==
         "node 'node0', NIC 'cable0' cannot be emulated: an MTU of 68; 256 to 9216 bytes work");
 }
+
+}  // namespace cluster_test

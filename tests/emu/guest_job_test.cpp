@@ -11,6 +11,8 @@
 #include "tests/emu/clusters.h"
 #include "tests/support/command.h"
 
+namespace guest_job_test {
+
 using namespace meshbed::emu;
 using namespace meshbed::test;
 
@@ -78,3 +80,5 @@ TEST_CASE("a management NIC never has the address of another NIC") {
   CHECK(management_mac(cluster, 0) == "52:54:00:01:00:00");
   CHECK(management_mac(cluster, 1) == "52:54:00:01:00:01");
 }
+
+}  // namespace guest_job_test

@@ -13,6 +13,8 @@
 #include "plugin/base/descriptor.h"
 #include "tests/emu/clusters.h"
 
+namespace host_test {
+
 using namespace meshbed::emu;
 using meshbed::Descriptor;
 using namespace meshbed::test;
@@ -91,3 +93,5 @@ TEST_CASE("the last words of a program are its last line that is not blank") {
   CHECK(last_line("one") == "one");
   CHECK(last_line("one\ntwo \n\n") == "two");
 }
+
+}  // namespace host_test

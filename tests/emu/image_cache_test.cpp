@@ -10,6 +10,8 @@
 
 #include "tests/support/command.h"
 
+namespace image_cache_test {
+
 using namespace meshbed::emu;
 using namespace meshbed::test;
 
@@ -76,3 +78,5 @@ TEST_CASE("while one process looks for an image no other removes any") {
   CHECK(flock(other.number(), LOCK_EX | LOCK_NB) == 0);
   CHECK_FALSE(ImageCacheLock("/proc/none").is_held());
 }
+
+}  // namespace image_cache_test

@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+namespace kernel_modules_test {
+
 using namespace meshbed::emu;
 using namespace std::string_literals;
 
@@ -96,3 +98,5 @@ TEST_CASE("no file of any other kind, or cut off anywhere, is taken for a module
     CHECK_THROWS_AS(read_module_info(std::string_view(whole).substr(0, size)), std::runtime_error);
   }
 }
+
+}  // namespace kernel_modules_test

@@ -15,6 +15,8 @@
 #include "tests/emu/clusters.h"
 #include "tests/support/command.h"
 
+namespace namespace_plan_test {
+
 using namespace meshbed::emu;
 using namespace meshbed::test;
 
@@ -242,3 +244,5 @@ TEST_CASE("an address's network is its first bits") {
   CHECK(network_text("fd00:64::2/64") == "fd00:64::/64");
   CHECK(network_text("fdff::1/10") == "fdc0::/10");
 }
+
+}  // namespace namespace_plan_test

@@ -9,6 +9,8 @@
 
 #include "tests/emu/clusters.h"
 
+namespace namespace_run_test {
+
 using namespace meshbed::emu;
 using namespace meshbed::test;
 
@@ -82,3 +84,5 @@ TEST_CASE("a request to stop ends it, and a command that cannot be started leave
   CHECK(outcome.nodes[0].end == NodeEnd::kStopped);
   CHECK(outcome.total_s < 30);
 }
+
+}  // namespace namespace_run_test

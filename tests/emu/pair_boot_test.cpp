@@ -17,6 +17,8 @@
 #include "emu/process.h"
 #include "tests/support/command.h"
 
+namespace pair_boot_test {
+
 using namespace meshbed;
 using namespace meshbed::test;
 using namespace meshbed::emu;
@@ -220,3 +222,5 @@ TEST_CASE("nodes that are not done in time are named with the end of their conso
   CHECK(outcome.nodes[0].end == NodeEnd::kStopped);
   CHECK(outcome.total_s < 60);
 }
+
+}  // namespace pair_boot_test

@@ -10,6 +10,8 @@
 
 #include "tests/emu/clusters.h"
 
+namespace qemu_plan_test {
+
 using namespace meshbed::emu;
 using namespace meshbed::test;
 
@@ -120,3 +122,5 @@ TEST_CASE("without KVM the code cache is bounded; with it the guest has the host
   CHECK(values(kvm.nodes[0], "-accel") == std::vector<std::string>{"kvm"});
   CHECK(values(kvm.nodes[0], "-cpu") == std::vector<std::string>{"host"});
 }
+
+}  // namespace qemu_plan_test

@@ -5,6 +5,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+namespace shaping_test {
+
 using namespace meshbed::emu;
 
 namespace {
@@ -23,3 +25,5 @@ TEST_CASE("a shaping is one netem queue in the place of the last, with what is a
   CHECK(command({.reorder = 0.25, .delay_us = 1000, .rate_bps = 10'000'000'000}) ==
         always + " delay 1000.000us reorder 25.000000% rate 10000000000bit");
 }
+
+}  // namespace shaping_test

@@ -8,6 +8,8 @@
 #include <set>
 #include <tuple>
 
+namespace event_queue_test {
+
 using namespace meshbed;
 using sim::Event;
 using sim::EventQueue;
@@ -63,3 +65,5 @@ TEST_CASE("the widest times and hosts") {
   for (std::uint64_t each = 0; each < 3; ++each) CHECK(queue.pop().argument == each);
   CHECK(queue.empty());
 }
+
+}  // namespace event_queue_test

@@ -11,6 +11,8 @@
 #include "sim/engine/link_usage.h"
 #include "tests/support/run_world.h"
 
+namespace fabric_test {
+
 using namespace meshbed;
 using models::PortRef;
 using sim::FabricKind;
@@ -319,3 +321,5 @@ TEST_CASE("a link is busy up to the last transfer that ended, though another one
   usage.end(path, 100, 210);
   CHECK(network.links()[0].busy_ps == 100);
 }
+
+}  // namespace fabric_test

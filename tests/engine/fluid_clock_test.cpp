@@ -4,6 +4,8 @@
 #include "sim/engine/fabric.h"
 #include "tests/support/run_world.h"
 
+namespace fluid_clock_test {
+
 using namespace meshbed;
 
 namespace {
@@ -24,3 +26,5 @@ TEST_CASE("a flow ends on time although a thread wakes up and sleeps again while
     });
   });
 }
+
+}  // namespace fluid_clock_test

@@ -9,6 +9,8 @@
 #include "tests/support/no_memory_left.h"
 #include "tests/support/run_world.h"
 
+namespace world_test {
+
 using namespace meshbed;
 using sim::OutcomeKind;
 using sim::World;
@@ -378,3 +380,5 @@ TEST_CASE("a woken thread runs after the thread that woke it has blocked, on bot
     });
   }
 }
+
+}  // namespace world_test

@@ -8,6 +8,8 @@
 #include "sim/host/wait_queue.h"
 #include "tests/host/probe_world.h"
 
+namespace clocks_test {
+
 using namespace meshbed;
 using namespace meshbed::test;
 
@@ -87,3 +89,5 @@ TEST_CASE("calls that would act on the simulator are refused with a warning each
     CHECK_MESSAGE(result.output.find(name) != std::string::npos, name);
   }
 }
+
+}  // namespace clocks_test

@@ -8,6 +8,8 @@
 #include "sim/engine/network.h"
 #include "tests/host/probe_world.h"
 
+namespace datagrams_test {
+
 using namespace meshbed;
 using namespace meshbed::test;
 
@@ -152,3 +154,5 @@ TEST_CASE("datagrams are lost where a link is down, nobody is bound or the buffe
 TEST_CASE("bad datagram calls answer as udp(7) and ip(7) say") {
   run_probe(ring_cluster(2), 1, [](const ProbeTable& probe, int) { CHECK(probe.datagram_errors() == 0); });
 }
+
+}  // namespace datagrams_test

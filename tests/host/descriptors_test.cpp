@@ -5,6 +5,8 @@
 
 #include "tests/host/probe_world.h"
 
+namespace descriptors_test {
+
 using namespace meshbed;
 using namespace meshbed::test;
 
@@ -42,3 +44,5 @@ TEST_CASE("numbers are reused from the lowest") {
     CHECK(!sim::is_nonblocking(process, first));
   });
 }
+
+}  // namespace descriptors_test

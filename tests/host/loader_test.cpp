@@ -13,6 +13,8 @@
 #include "sim/host/elf_image.h"
 #include "tests/host/probe_world.h"
 
+namespace loader_test {
+
 using namespace meshbed;
 using namespace meshbed::test;
 
@@ -151,3 +153,5 @@ TEST_CASE("a rank's dlopen knows the listed names and answers the others as the 
     CHECK((getpid != nullptr && getpid() == probe.process_id()));
   });
 }
+
+}  // namespace loader_test

@@ -9,6 +9,8 @@
 #include "sim/host/descriptors.h"
 #include "tests/host/probe_world.h"
 
+namespace sockets_test {
+
 using namespace meshbed;
 using namespace meshbed::test;
 
@@ -324,3 +326,5 @@ TEST_CASE("an accept that nobody answers is a deadlock that names the socket") {
 TEST_CASE("pipes, event counters, socket pairs, flags and options answer as their man pages say") {
   run_probe(ring_cluster(2), 1, [](const ProbeTable& probe, int) { CHECK(probe.pipes() == 0); });
 }
+
+}  // namespace sockets_test

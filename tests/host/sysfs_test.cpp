@@ -6,6 +6,8 @@
 #include "sim/engine/network.h"
 #include "tests/host/probe_world.h"
 
+namespace sysfs_test {
+
 using namespace meshbed;
 using namespace meshbed::test;
 
@@ -131,3 +133,5 @@ TEST_CASE("names: numbers, localhost and nodes; there is no DNS") {
     CHECK(probe.resolve("node1", "http", text, sizeof(text)) == EAI_SERVICE);
   });
 }
+
+}  // namespace sysfs_test

@@ -7,6 +7,8 @@
 #include "tests/host/probe_world.h"
 #include "tests/support/no_memory_left.h"
 
+namespace threads_test {
+
 using namespace meshbed;
 using namespace meshbed::test;
 
@@ -118,3 +120,5 @@ TEST_CASE("threads run alike in every run and with every context factory") {
     CHECK(first == digest(contexts));
   }
 }
+
+}  // namespace threads_test

@@ -6,6 +6,8 @@
 #include "plugin/base/prng.h"
 #include "tests/local/rank_processes.h"
 
+namespace collective_test {
+
 using namespace meshbed;
 using namespace meshbed::test;
 
@@ -166,3 +168,5 @@ TEST_CASE("sums between processes are the same bits as over another net plugin")
     }
   }
 }
+
+}  // namespace collective_test

@@ -11,6 +11,8 @@
 
 #include "tests/local/rank_processes.h"
 
+namespace end_test {
+
 using namespace meshbed::test;
 
 namespace {
@@ -174,3 +176,5 @@ TEST_CASE("who waits for a rank that is late leaves the processor to others") {
     return share < 0.3 ? "" : "waiting took " + std::to_string(share) + " of a processor";
   }));
 }
+
+}  // namespace end_test

@@ -20,6 +20,8 @@
 #include "plugin/local/meeting.h"
 #include "tests/local/rank_processes.h"
 
+namespace refusal_test {
+
 using namespace meshbed;
 using namespace meshbed::test;
 
@@ -302,3 +304,5 @@ TEST_CASE("who waits for a process that was killed learns its number, sender or 
     CHECK_MESSAGE(contains(survivor.said, "is gone: it ended or was killed"), survivor.said);
   }
 }
+
+}  // namespace refusal_test

@@ -4,6 +4,8 @@
 
 #include "models/link.h"
 
+namespace algorithm_test {
+
 using namespace meshbed;
 using namespace meshbed::models;
 
@@ -176,3 +178,5 @@ TEST_CASE("names of collectives are read back as they are written, and nothing e
   CHECK(models::collective_names().size() == 9);
   CHECK_FALSE(parse_collective("gathers"));
 }
+
+}  // namespace algorithm_test

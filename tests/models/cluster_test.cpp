@@ -4,6 +4,8 @@
 
 #include "models/gid_table.h"
 
+namespace cluster_test {
+
 using namespace meshbed::models;
 
 namespace {
@@ -92,3 +94,5 @@ TEST_CASE("the RDMA MTU is the largest power of two that leaves room for 96 byte
   CHECK(rdma_mtu_bytes(352) == 256);
   CHECK(rdma_mtu_bytes(351) == 0);
 }
+
+}  // namespace cluster_test

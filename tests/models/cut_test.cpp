@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+namespace cut_test {
+
 using namespace meshbed::models;
 
 TEST_CASE("a line's least cut is its narrowest cable, and its ends' blocks make the narrowest cut of blocks") {
@@ -18,3 +20,5 @@ TEST_CASE("where the root is counts: a part with it in needs nothing from outsid
   CHECK(least_cut(2, two, 1) == 7);
   CHECK(least_cut_per_block(2, two) == 7);
 }
+
+}  // namespace cut_test

@@ -4,6 +4,8 @@
 
 #include "models/topology_generate.h"
 
+namespace relay_test {
+
 using namespace meshbed;
 using namespace meshbed::models;
 
@@ -67,3 +69,5 @@ TEST_CASE("the widest chain is as wide as its slowest hop, over one cable or man
   CHECK(widest_chain_bps(topology, 2, 3) == k100G / 2);
   CHECK(widest_chain_bps(topology, 2, 2) == 0);
 }
+
+}  // namespace relay_test

@@ -5,6 +5,8 @@
 
 #include <utility>
 
+namespace strength_test {
+
 namespace {
 
 double strength_of(int nodes, const std::vector<std::pair<int, int>>& cables) {
@@ -37,3 +39,5 @@ TEST_CASE("strength: n/2 cables of a full mesh, n/(n-1) of a ring, one of a tree
   CHECK(strength_of(4, {{0, 1}, {1, 2}, {2, 0}, {2, 3}}) == 100);
   CHECK(strength_of(3, {{0, 1}}) == 0);
 }
+
+}  // namespace strength_test

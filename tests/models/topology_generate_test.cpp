@@ -5,6 +5,8 @@
 #include <map>
 #include <set>
 
+namespace topology_generate_test {
+
 using namespace meshbed;
 using namespace meshbed::models;
 
@@ -202,3 +204,5 @@ TEST_CASE("subnets run out at the end of the address space, and two ends need tw
   check_sound(six);
   CHECK(to_string(nic(six, six.cables[1].a).addresses[0]) == "fd00:0:1::1/64");
 }
+
+}  // namespace topology_generate_test

@@ -6,6 +6,8 @@
 
 #include "models/topology_generate.h"
 
+namespace topology_test {
+
 using namespace meshbed;
 using namespace meshbed::models;
 
@@ -173,3 +175,5 @@ TEST_CASE("missing pairs are counted beyond the limit, also on thousands of node
   CHECK(ring.first.size() == 5);
   CHECK(pairs_without_direct_path(analyse(make(TopologyKind::kSwitch, 20'000)), 5).count == 0);
 }
+
+}  // namespace topology_test

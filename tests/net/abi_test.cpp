@@ -12,6 +12,8 @@
 #include "plugin/nccl/tuner_abi.h"
 #include "tests/support/elf_file.h"
 
+namespace abi_test {
+
 using namespace meshbed::nccl;
 
 namespace {
@@ -67,3 +69,5 @@ TEST_CASE("the library needs libibverbs and libc (libm, ld-linux) and nothing el
     CHECK(allowed);
   }
 }
+
+}  // namespace abi_test

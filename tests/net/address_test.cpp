@@ -9,6 +9,8 @@
 #include "plugin/net/bytes.h"
 #include "tests/net/addresses.h"
 
+namespace address_test {
+
 using namespace meshbed;
 using namespace meshbed::net;
 using test::prefix;
@@ -103,3 +105,5 @@ TEST_CASE("a writer never writes past its end") {
   CHECK_FALSE(writer.good());
   CHECK(bytes == std::array<std::uint8_t, 4>{1, 2, 9, 9});
 }
+
+}  // namespace address_test

@@ -6,6 +6,8 @@
 #include "tests/net/drivers.h"
 #include "tests/net/striped_streams.h"
 
+namespace announce_test {
+
 using namespace meshbed;
 using namespace meshbed::test;
 using sim::OutcomeKind;
@@ -355,3 +357,5 @@ TEST_CASE("announced: a cable goes at many moments of a stream that holds receiv
     });
   }
 }
+
+}  // namespace announce_test

@@ -10,6 +10,8 @@
 #include "plugin/base/units.h"
 #include "tests/net/addresses.h"
 
+namespace atlas_test {
+
 using namespace meshbed;
 using namespace meshbed::net;
 using test::as_peer;
@@ -316,3 +318,5 @@ TEST_CASE("a chain of other length is no other way: a ring of five") {
                                  .hop_limit = 8,
                                  .taken = &by_2}));
 }
+
+}  // namespace atlas_test

@@ -6,6 +6,8 @@
 
 #include "tests/net/addresses.h"
 
+namespace beacon_test {
+
 using namespace meshbed;
 using namespace meshbed::net;
 
@@ -102,3 +104,5 @@ TEST_CASE("anybody may send to a UDP port: what is not exactly a beacon is refus
   without_port.circuit_port = 0;
   CHECK(decode_beacon(encode(without_port, buffer)).error().text == "an answer without a port");
 }
+
+}  // namespace beacon_test

@@ -7,6 +7,8 @@
 #include "tests/net/gpu_buffer.h"
 #include "tests/net/two_ways.h"
 
+namespace changing_trouble_test {
+
 using namespace meshbed;
 using namespace meshbed::test;
 using sim::OutcomeKind;
@@ -238,3 +240,5 @@ TEST_CASE("two ways: memory takes long to pin for the new chain: other connectio
                                         }});
   CHECK(result.outcome == OutcomeKind::kFinished);
 }
+
+}  // namespace changing_trouble_test

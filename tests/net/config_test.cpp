@@ -8,6 +8,8 @@
 
 #include "plugin/base/log.h"
 
+namespace config_test {
+
 using namespace meshbed;
 using namespace meshbed::net;
 
@@ -243,3 +245,5 @@ TEST_CASE("NCCL_IB_HCA names rails and planes; what is no number is not said") {
   CHECK(hca_choice("", "mlx5_0", 1).rail == -1);
   CHECK(hca_choice("other:1:2", "mlx5_0", 1).rail == -1);
 }
+
+}  // namespace config_test

@@ -7,6 +7,8 @@
 
 #include "tests/net/addresses.h"
 
+namespace crowd_test {
+
 using namespace meshbed;
 using namespace meshbed::net;
 
@@ -31,3 +33,5 @@ TEST_CASE("a crowd that is spared stays as long as there is one stranger, and go
   waiting.back() = from("10.0.0.2", true);
   CHECK(who_goes(waiting) == 0U);
 }
+
+}  // namespace crowd_test

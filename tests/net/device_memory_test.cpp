@@ -5,6 +5,8 @@
 
 #include "tests/net/gpu_buffer.h"
 
+namespace device_memory_test {
+
 using namespace meshbed;
 using namespace meshbed::test;
 using sim::OutcomeKind;
@@ -289,3 +291,5 @@ TEST_CASE("every version's table takes dma-bufs") {
     CHECK((rank.table<nccl::NetV12>("ncclNetPlugin_v12")->regMrDmaBuf == rank.net().regMrDmaBuf));
   });
 }
+
+}  // namespace device_memory_test

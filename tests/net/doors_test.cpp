@@ -11,6 +11,8 @@
 #include "tests/net/addresses.h"
 #include "tests/net/failover_streams.h"
 
+namespace doors_test {
+
 using namespace meshbed;
 using namespace meshbed::test;
 using sim::OutcomeKind;
@@ -316,3 +318,5 @@ TEST_CASE("a stranger who says that a receiver has moved, and knows no session, 
   });
   CHECK(result.outcome == OutcomeKind::kFinished);
 }
+
+}  // namespace doors_test

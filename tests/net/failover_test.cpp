@@ -4,6 +4,8 @@
 
 #include "tests/net/failover_streams.h"
 
+namespace failover_test {
+
 using namespace meshbed;
 using namespace meshbed::test;
 using sim::OutcomeKind;
@@ -328,3 +330,5 @@ TEST_CASE("a ring's cable that goes and comes at any moment of a stream: 14 mome
     REQUIRE(result.outcome == OutcomeKind::kFinished);
   }
 }
+
+}  // namespace failover_test

@@ -3,6 +3,8 @@
 
 #include "tests/net/failover_streams.h"
 
+namespace failover_trouble_test {
+
 using namespace meshbed;
 using namespace meshbed::test;
 using sim::OutcomeKind;
@@ -338,3 +340,5 @@ TEST_CASE("a sender closed while the cable was out: its receiver asks, and ends 
            }});
   CHECK(result.outcome == OutcomeKind::kFinished);
 }
+
+}  // namespace failover_trouble_test

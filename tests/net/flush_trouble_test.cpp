@@ -4,6 +4,8 @@
 #include "tests/net/failover_streams.h"
 #include "tests/net/gpu_buffer.h"
 
+namespace flush_trouble_test {
+
 using namespace meshbed;
 using namespace meshbed::test;
 using sim::OutcomeKind;
@@ -242,3 +244,5 @@ TEST_CASE("a group comes half over one device and half over another: a flush rea
     rank.close(comms);
   });
 }
+
+}  // namespace flush_trouble_test

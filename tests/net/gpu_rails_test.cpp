@@ -5,6 +5,8 @@
 #include "tests/net/gpu_buffer.h"
 #include "tests/net/striped_streams.h"
 
+namespace gpu_rails_test {
+
 using namespace meshbed;
 using namespace meshbed::test;
 using sim::OutcomeKind;
@@ -480,3 +482,5 @@ TEST_CASE("moments: a port of the receiver is down at 30 moments of its flushes,
     CHECK(result.outcome == OutcomeKind::kFinished);
   }
 }
+
+}  // namespace gpu_rails_test

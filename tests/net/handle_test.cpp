@@ -7,6 +7,8 @@
 
 #include "tests/net/addresses.h"
 
+namespace handle_test {
+
 using namespace meshbed;
 using namespace meshbed::net;
 using test::prefix;
@@ -116,3 +118,5 @@ TEST_CASE("the token is the connecting side's own and does not touch the rest") 
   CHECK(handle_token(bytes) == 0x55aa55aa55aa55aa);
   CHECK(decode_handle(bytes));
 }
+
+}  // namespace handle_test

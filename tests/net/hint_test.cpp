@@ -4,6 +4,8 @@
 #include "plugin/net/traffic_hint.h"
 #include "tests/net/striped_streams.h"
 
+namespace hint_test {
+
 using namespace meshbed;
 using namespace meshbed::test;
 using sim::OutcomeKind;
@@ -85,3 +87,5 @@ TEST_CASE("hints: how many is many, and what was not said is nothing") {
   CHECK(hint.only_ll());
   CHECK_FALSE(hint.is_many(2));
 }
+
+}  // namespace hint_test

@@ -8,6 +8,8 @@
 
 #include "tests/net/graphs.h"
 
+namespace mesh_graph_test {
+
 using namespace meshbed;
 using namespace meshbed::net;
 using namespace meshbed::test;
@@ -87,3 +89,5 @@ TEST_CASE("loads add up on each cable and direction that a way crosses") {
   load.add(2, 1, 1.25);  // the other direction
   CHECK(load.most() == 1.5);
 }
+
+}  // namespace mesh_graph_test

@@ -7,6 +7,8 @@
 #include "sim/engine/world.h"
 #include "tests/net/mesh_ranks.h"
 
+namespace mesh_test {
+
 using namespace meshbed;
 using namespace meshbed::test;
 using sim::OutcomeKind;
@@ -364,3 +366,5 @@ TEST_CASE("D30: a cable with IPv6 addresses only") {
   });
   CHECK(result.outcome == OutcomeKind::kFinished);
 }
+
+}  // namespace mesh_test

@@ -4,6 +4,8 @@
 
 #include "tests/net/striped_streams.h"
 
+namespace move_test {
+
 using namespace meshbed;
 using namespace meshbed::test;
 using sim::OutcomeKind;
@@ -212,3 +214,5 @@ TEST_CASE("accept() is late, and another process of the peer's node has other NI
   });
   CHECK(result.outcome == OutcomeKind::kFinished);
 }
+
+}  // namespace move_test

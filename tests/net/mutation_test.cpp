@@ -13,6 +13,8 @@
 #include "plugin/net/wire.h"
 #include "tests/net/addresses.h"
 
+namespace mutation_test {
+
 using namespace meshbed;
 using namespace meshbed::net;
 
@@ -163,3 +165,5 @@ TEST_CASE("a million mutated handshake messages: refused with a reason, or decod
   CHECK(accepted > kMutations / 10);
   CHECK(refused > kMutations / 10);
 }
+
+}  // namespace mutation_test

@@ -10,6 +10,8 @@
 #include "tests/net/addresses.h"
 #include "tests/net/mesh_ranks.h"
 
+namespace names_test {
+
 using namespace meshbed;
 using namespace meshbed::test;
 using sim::OutcomeKind;
@@ -167,3 +169,5 @@ TEST_CASE("NCCL_IB_ADDR_FAMILY and NCCL_IB_ADDR_RANGE choose among a NIC's addre
     CHECK(result.outcome == OutcomeKind::kFinished);
   }
 }
+
+}  // namespace names_test

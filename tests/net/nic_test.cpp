@@ -5,6 +5,8 @@
 
 #include "tests/net/addresses.h"
 
+namespace nic_test {
+
 using namespace meshbed;
 using namespace meshbed::net;
 using test::prefix;
@@ -108,3 +110,5 @@ TEST_CASE("lanes: a slow port is the management network's only beside a fast one
   silent.rate_known = false;
   CHECK(lane_of(silent, spark) == Lane::kUnknown);
 }
+
+}  // namespace nic_test

@@ -3,6 +3,8 @@
 
 #include "tests/net/mesh_ranks.h"
 
+namespace pair_test {
+
 using namespace meshbed;
 using namespace meshbed::test;
 using sim::OutcomeKind;
@@ -195,3 +197,5 @@ TEST_CASE("receives posted before their sends complete in order, many in flight 
   });
   CHECK(result.outcome == OutcomeKind::kFinished);
 }
+
+}  // namespace pair_test

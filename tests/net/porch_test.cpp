@@ -15,6 +15,8 @@
 #include "plugin/base/log.h"
 #include "tests/net/addresses.h"
 
+namespace porch_test {
+
 using namespace meshbed;
 using namespace meshbed::net;
 
@@ -245,3 +247,5 @@ TEST_CASE("no descriptor left, and nobody who could go: deaf for a while, with o
   REQUIRE(scene.arrivals.size() == 1);
   CHECK(to_text(scene.arrivals[0].remote.address) == "127.0.0.2");
 }
+
+}  // namespace porch_test

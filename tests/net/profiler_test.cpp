@@ -7,6 +7,8 @@
 #include "tests/net/failover_streams.h"
 #include "tests/net/mesh_ranks.h"
 
+namespace profiler_test {
+
 using namespace meshbed;
 using namespace meshbed::test;
 
@@ -257,3 +259,5 @@ TEST_CASE("profiler: without a handle no event ends; without a callback nothing 
       },
       nullptr);
 }
+
+}  // namespace profiler_test

@@ -4,6 +4,8 @@
 #include "plugin/base/units.h"
 #include "tests/net/striped_streams.h"
 
+namespace rails_test {
+
 using namespace meshbed;
 using namespace meshbed::test;
 using sim::OutcomeKind;
@@ -495,3 +497,5 @@ TEST_CASE("the only cable loses all RoCE packets and keeps its link: that ends, 
   });
   CHECK(result.outcome == OutcomeKind::kFinished);
 }
+
+}  // namespace rails_test

@@ -8,6 +8,8 @@
 #include "sim/engine/world.h"
 #include "tests/net/mesh_ranks.h"
 
+namespace relay_test {
+
 using namespace meshbed;
 using namespace meshbed::test;
 using sim::OutcomeKind;
@@ -400,3 +402,5 @@ TEST_CASE("D21: everybody looks for chains and relays for others at once, and no
     rank.meet("end", kNodes);
   });
 }
+
+}  // namespace relay_test

@@ -5,6 +5,8 @@
 #include "plugin/net/handle.h"
 #include "tests/net/failover_streams.h"
 
+namespace relay_trouble_test {
+
 using namespace meshbed;
 using namespace meshbed::test;
 using sim::OutcomeKind;
@@ -268,3 +270,5 @@ TEST_CASE("a port whose subnet has room for nobody else is not waited for") {
   }
   connect_beside_silence(ring, 0, 300 * kMs);
 }
+
+}  // namespace relay_trouble_test

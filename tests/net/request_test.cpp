@@ -8,6 +8,8 @@
 
 #include "plugin/net/ring.h"
 
+namespace request_test {
+
 using namespace meshbed::net;
 
 TEST_CASE("D7: the pool holds 32 requests per grouped receive, gives each once, and takes all back for ever") {
@@ -85,3 +87,5 @@ TEST_CASE("an entry has arrived when its own sequence stands there, not that of 
   slot.sequence = sequence_of(wrap);
   CHECK(has_arrived(slot, wrap));
 }
+
+}  // namespace request_test

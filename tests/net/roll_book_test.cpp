@@ -7,6 +7,8 @@
 #include "tests/net/addresses.h"
 #include "tests/net/graphs.h"
 
+namespace roll_book_test {
+
 using namespace meshbed;
 using namespace meshbed::net;
 
@@ -197,3 +199,5 @@ TEST_CASE(
   CHECK(agreed_runs > 1000);  // both happen
   CHECK(none_runs > 1000);
 }
+
+}  // namespace roll_book_test

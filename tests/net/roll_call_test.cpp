@@ -7,6 +7,8 @@
 
 #include "tests/net/addresses.h"
 
+namespace roll_call_test {
+
 using namespace meshbed;
 using namespace meshbed::net;
 
@@ -102,3 +104,5 @@ TEST_CASE("what is not exactly a roll call is refused: cut, longer, another magi
     CHECK_FALSE(decode_roll_call(std::span<const std::uint8_t>(buffer).first(size)));
   }
 }
+
+}  // namespace roll_call_test

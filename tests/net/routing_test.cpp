@@ -8,6 +8,8 @@
 
 #include "tests/net/addresses.h"
 
+namespace routing_test {
+
 using namespace meshbed;
 using namespace meshbed::net;
 using test::as_peer;
@@ -284,3 +286,5 @@ TEST_CASE("empty tables are refused with words, not with silence") {
   CHECK(chosen.error().text.find("this node has no RDMA address at all") != std::string::npos);
   CHECK(chosen.error().text.find("the peer has no RDMA address at all") != std::string::npos);
 }
+
+}  // namespace routing_test

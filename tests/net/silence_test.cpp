@@ -4,6 +4,8 @@
 
 #include <vector>
 
+namespace silence_test {
+
 using meshbed::net::Silence;
 
 TEST_CASE("a silence is asked about after 5, 10 and 20 s and then every 20 s, for hours, and anew after it has ended") {
@@ -27,3 +29,5 @@ TEST_CASE("a silence is asked about after 5, 10 and 20 s and then every 20 s, fo
     silence.end();
   }
 }
+
+}  // namespace silence_test

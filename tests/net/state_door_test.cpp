@@ -17,6 +17,8 @@
 #include "plugin/net/state_signal.h"
 #include "tests/support/command.h"
 
+namespace state_door_test {
+
 using namespace meshbed;
 using namespace meshbed::net;
 
@@ -335,3 +337,5 @@ TEST_CASE("state as JSON: whatever names hold, it is one line that a parser take
   CHECK(lines[1].find("5 posted, 3 done") != std::string::npos);
   CHECK(lines[1].find("; waits for somebody") != std::string::npos);
 }
+
+}  // namespace state_door_test

@@ -10,6 +10,8 @@
 #include "tests/net/failover_streams.h"
 #include "tests/net/state_ranks.h"
 
+namespace state_socket_test {
+
 using namespace meshbed;
 using namespace meshbed::test;
 
@@ -127,3 +129,5 @@ TEST_CASE("state socket: a place that was asked for and cannot be is one warning
     CHECK_MESSAGE(said.find(": using none") != std::string::npos, said);
   });
 }
+
+}  // namespace state_socket_test

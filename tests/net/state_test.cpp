@@ -4,6 +4,8 @@
 #include "tests/net/failover_streams.h"
 #include "tests/net/state_ranks.h"
 
+namespace state_test {
+
 using namespace meshbed;
 using namespace meshbed::test;
 using sim::OutcomeKind;
@@ -359,3 +361,5 @@ TEST_CASE("rails and planes come from NCCL_IB_HCA: in v12's properties and in th
     CHECK(state_of(rank).at("nics")[1].at("rail") == 1);
   });
 }
+
+}  // namespace state_test

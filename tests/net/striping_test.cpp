@@ -8,6 +8,8 @@
 
 #include "plugin/base/prng.h"
 
+namespace striping_test {
+
 using namespace meshbed;
 using namespace meshbed::net;
 
@@ -65,3 +67,5 @@ TEST_CASE("striping: every share begins at a line of 128 bytes, and nothing is l
     }
   }
 }
+
+}  // namespace striping_test

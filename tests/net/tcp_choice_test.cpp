@@ -8,6 +8,8 @@
 #include "tests/host/probe/probe.h"
 #include "tests/net/mesh_ranks.h"
 
+namespace tcp_choice_test {
+
 using namespace meshbed;
 using namespace meshbed::test;
 using sim::OutcomeKind;
@@ -191,3 +193,5 @@ TEST_CASE("NCCL_MESH_HYBRID_TCP: chains of cables win; peers without any go over
     });
   }
 }
+
+}  // namespace tcp_choice_test

@@ -13,6 +13,8 @@
 #include "plugin/net/wire.h"
 #include "tests/net/addresses.h"
 
+namespace tcp_frame_test {
+
 using namespace meshbed;
 using namespace meshbed::net;
 
@@ -220,3 +222,5 @@ TEST_CASE("a handle that offers TCP says where; one that does not has the bytes 
   CHECK(decode_handle(offering)->tcp_addresses == handle.tcp_addresses);
   CHECK(decode_handle(offering)->not_listed > 0);
 }
+
+}  // namespace tcp_frame_test

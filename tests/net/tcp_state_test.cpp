@@ -5,6 +5,8 @@
 #include "tests/net/mesh_ranks.h"
 #include "tests/net/state_ranks.h"
 
+namespace tcp_state_test {
+
 using namespace meshbed;
 using namespace meshbed::test;
 using sim::OutcomeKind;
@@ -147,3 +149,5 @@ TEST_CASE("profiler events over TCP: each transfer begins and ends once, also on
       true);
   CHECK(result.outcome == OutcomeKind::kFinished);
 }
+
+}  // namespace tcp_state_test

@@ -12,6 +12,8 @@
 #include "tests/net/failover_streams.h"
 #include "tests/net/mesh_ranks.h"
 
+namespace tcp_test {
+
 using namespace meshbed;
 using namespace meshbed::test;
 using sim::OutcomeKind;
@@ -464,3 +466,5 @@ TEST_CASE("over TCP: memory out of range is refused; memory that is deregistered
       },
       false, {.libraries = {}, .tcp_window_bytes = 100'000});
 }
+
+}  // namespace tcp_test

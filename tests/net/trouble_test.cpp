@@ -10,6 +10,8 @@
 #include "tests/host/probe/probe.h"
 #include "tests/net/mesh_ranks.h"
 
+namespace trouble_test {
+
 using namespace meshbed;
 using namespace meshbed::test;
 using sim::OutcomeKind;
@@ -443,3 +445,5 @@ TEST_CASE("an operation that takes too long is reported, as an error or as one w
     });
   }
 }
+
+}  // namespace trouble_test

@@ -8,6 +8,8 @@
 
 #include "tests/net/graphs.h"
 
+namespace tuner_price_test {
+
 using namespace meshbed;
 using namespace meshbed::nccl;
 using namespace meshbed::test;
@@ -181,3 +183,5 @@ TEST_CASE("a table of fewer or more rows and columns is changed within its bound
   }
   prices.apply({.collective = kAllReduce, .size_bytes = 8, .algorithms = 0, .protocols = 0}, nullptr);
 }
+
+}  // namespace tuner_price_test

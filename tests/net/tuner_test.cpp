@@ -11,6 +11,8 @@
 #include "sim/engine/world.h"
 #include "tests/net/mesh_ranks.h"
 
+namespace tuner_test {
+
 using namespace meshbed;
 using namespace meshbed::nccl;
 using namespace meshbed::test;
@@ -363,3 +365,5 @@ TEST_CASE("two processes on each of four nodes, two ranks in each: sixteen ranks
   });
   CHECK(result.outcome == OutcomeKind::kFinished);
 }
+
+}  // namespace tuner_test

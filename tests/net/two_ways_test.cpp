@@ -3,6 +3,8 @@
 
 #include <optional>
 
+namespace two_ways_test {
+
 using namespace meshbed;
 using namespace meshbed::test;
 using sim::OutcomeKind;
@@ -112,3 +114,5 @@ TEST_CASE("two ways: a connection that is made beside a stream begins on the oth
   });
   CHECK(result.outcome == OutcomeKind::kFinished);
 }
+
+}  // namespace two_ways_test

@@ -3,6 +3,8 @@
 
 #include "tests/net/mesh_ranks.h"
 
+namespace versions_test {
+
 using namespace meshbed;
 using namespace meshbed::test;
 using sim::OutcomeKind;
@@ -195,3 +197,5 @@ TEST_CASE("two threads of one process that connect, send and close at the same t
     CHECK(rank.warnings().empty());
   });
 }
+
+}  // namespace versions_test

@@ -4,6 +4,8 @@
 
 #include "plugin/base/units.h"
 
+namespace way_balance_test {
+
 using namespace meshbed;
 using namespace meshbed::net;
 
@@ -90,3 +92,5 @@ TEST_CASE("looks become rarer where there is no reason to change, and frequent a
   balance.weigh_nothing();
   CHECK(balance.pause_ns() == WayBalance::kLongestPauseNs);
 }
+
+}  // namespace way_balance_test

@@ -3,6 +3,8 @@
 #include "tests/net/drivers.h"
 #include "tests/net/two_ways.h"
 
+namespace way_looks_test {
+
 using namespace meshbed;
 using namespace meshbed::test;
 using sim::OutcomeKind;
@@ -129,3 +131,5 @@ TEST_CASE("two ways: four processes a node look: what their looks cost is bounde
   }
   CHECK(crowd.run().outcome == OutcomeKind::kFinished);
 }
+
+}  // namespace way_looks_test

@@ -7,6 +7,8 @@
 
 #include "tests/net/addresses.h"
 
+namespace wire_test {
+
 using namespace meshbed;
 using namespace meshbed::net;
 
@@ -146,3 +148,5 @@ TEST_CASE("text from the network is printable when it reaches a log line") {
   message.reason = std::string(10'000, 'x');
   CHECK(decode_message(encode(message, buffer))->reason.size() == kWireRefuseBytes - kWireHeaderBytes - 1);
 }
+
+}  // namespace wire_test

@@ -9,6 +9,8 @@
 #include <streambuf>
 #include <string>
 
+namespace inspector_test {
+
 using namespace meshbed;
 using namespace meshbed::cli;
 
@@ -53,3 +55,5 @@ TEST_CASE("a log of 20 000 calls is written line by line: no memory grows with i
   CHECK(sink.taken_bytes > 5 * kMostBytes);
   CHECK(sink.most_in_use_bytes < before_bytes + kMostBytes);
 }
+
+}  // namespace inspector_test

@@ -19,6 +19,8 @@
 #include "tests/support/command.h"
 #include "tests/support/free_address.h"
 
+namespace telemetry_test {
+
 using namespace meshbed::cli;
 using namespace meshbed::test;
 using nlohmann::json;
@@ -422,3 +424,5 @@ TEST_CASE("a run that fails still tells what its ranks had done") {
   zernel::read_streams(warm, folder + "/late", std::nullopt);
   CHECK(!warm.nccl.empty());
 }
+
+}  // namespace telemetry_test

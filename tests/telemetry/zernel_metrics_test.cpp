@@ -5,6 +5,8 @@
 
 #include <nlohmann/json.hpp>
 
+namespace zernel_metrics_test {
+
 using namespace meshbed::cli::zernel;
 
 namespace {
@@ -111,3 +113,5 @@ TEST_CASE("the WebSocket's snapshot has zernel's keys, and zeros where nothing w
                            R"("dataloader_wait_p50_ms":9.0,"last_update_ms":2000})");
   CHECK(Metrics({}).snapshot().at("nccl_allreduce_p50_ms") == 0);
 }
+
+}  // namespace zernel_metrics_test

@@ -9,6 +9,8 @@
 #include "cli/zernel_stream.h"
 #include "tests/support/command.h"
 
+namespace zernel_record_test {
+
 using namespace meshbed::cli;
 using namespace meshbed::cli::zernel;
 using meshbed::test::scratch_folder;
@@ -123,3 +125,5 @@ TEST_CASE("what is not there is refused by its name") {
   write_streams({}, folder);
   CHECK(has(refusal(folder, Stream::kCuda), "--stream says what one file holds"));
 }
+
+}  // namespace zernel_record_test

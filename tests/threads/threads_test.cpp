@@ -19,6 +19,8 @@
 
 #include "plugin/nccl/exports.h"
 
+namespace threads_test {
+
 using namespace meshbed;
 
 namespace {
@@ -235,3 +237,5 @@ TEST_CASE(
   CHECK(::access((folder + "/state." + std::to_string(::getpid())).c_str(), F_OK) != 0);
   CHECK(::rmdir(folder.c_str()) == 0);
 }
+
+}  // namespace threads_test

@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+namespace proof_test {
+
 using namespace meshbed;
 using namespace meshbed::sim;
 
@@ -119,3 +121,5 @@ TEST_CASE("a plugin that is not the file on disk breaks the proof") {
   CHECK_FALSE(same_file("aa", "ab").ok);
   CHECK_FALSE(same_file("", "").ok);
 }
+
+}  // namespace proof_test

@@ -7,6 +7,8 @@
 #include <fstream>
 #include <iterator>
 
+namespace recorder_test {
+
 using namespace meshbed;
 using namespace meshbed::sim;
 
@@ -177,3 +179,5 @@ TEST_CASE("a trace that cannot be written is an error, not a run without a trace
   full.message(good_message());
   CHECK_THROWS_AS(full.close(), std::runtime_error);
 }
+
+}  // namespace recorder_test

@@ -9,6 +9,8 @@
 
 #include "tests/verbs/pair.h"
 
+namespace abi_test {
+
 using namespace meshbed;
 using namespace meshbed::test;
 
@@ -140,3 +142,5 @@ TEST_CASE("a verb that is not implemented answers EOPNOTSUPP and logs one WARN w
     CHECK(result.output.find(verb + " is not implemented", first + 1) == std::string::npos);
   }
 }
+
+}  // namespace abi_test

@@ -8,6 +8,8 @@
 #include "sim/fault/inject.h"
 #include "tests/verbs/pair.h"
 
+namespace address_test {
+
 using namespace meshbed;
 using namespace meshbed::test;
 using sim::World;
@@ -146,3 +148,5 @@ TEST_CASE("a queue pair anew: the old GID index is an empty entry, the new GID w
     CHECK(side.wait().status == IBV_WC_SUCCESS);
   });
 }
+
+}  // namespace address_test

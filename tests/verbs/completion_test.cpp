@@ -6,6 +6,8 @@
 #include "sim/host/descriptors.h"
 #include "tests/verbs/pair.h"
 
+namespace completion_test {
+
 using namespace meshbed;
 using namespace meshbed::test;
 
@@ -216,3 +218,5 @@ TEST_CASE("waiting for a completion that cannot come is a deadlock that names qu
   CHECK(waiting.waiters.find("QP 0x000100") != std::string::npos);
   CHECK(waiting.waiters.find("node0/rocep1s0f0") != std::string::npos);
 }
+
+}  // namespace completion_test

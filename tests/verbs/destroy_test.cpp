@@ -4,6 +4,8 @@
 
 #include "tests/verbs/pair.h"
 
+namespace destroy_test {
+
 using namespace meshbed;
 using namespace meshbed::test;
 
@@ -106,3 +108,5 @@ TEST_CASE("a process cannot use another's objects") {
     CHECK(ibv_alloc_pd(side.peer().context) == nullptr);
   });
 }
+
+}  // namespace destroy_test

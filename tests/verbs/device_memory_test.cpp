@@ -10,6 +10,8 @@
 #include "sim/host/descriptors.h"
 #include "tests/verbs/pair.h"
 
+namespace device_memory_test {
+
 using namespace meshbed;
 using namespace meshbed::test;
 
@@ -270,3 +272,5 @@ TEST_CASE("a region that goes lets its bytes land first; a read of host memory p
         sim::free_device_memory(*buffer);
       });
 }
+
+}  // namespace device_memory_test

@@ -7,6 +7,8 @@
 #include "sim/host/identity.h"
 #include "tests/verbs/pair.h"
 
+namespace device_test {
+
 using namespace meshbed;
 using namespace meshbed::test;
 
@@ -132,3 +134,5 @@ TEST_CASE("memory registration checks its access flags") {
     CHECK(ibv_dereg_mr(relaxed) == 0);
   });
 }
+
+}  // namespace device_test

@@ -4,6 +4,8 @@
 
 #include "tests/verbs/pair.h"
 
+namespace error_test {
+
 using namespace meshbed;
 using namespace meshbed::test;
 
@@ -291,3 +293,5 @@ TEST_CASE("a source region that is deregistered while its write is on its way: L
     CHECK(side.peer().memory[0] == 'B');
   });
 }
+
+}  // namespace error_test

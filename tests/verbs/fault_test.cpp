@@ -10,6 +10,8 @@
 #include "sim/fault/inject.h"
 #include "tests/verbs/pair.h"
 
+namespace fault_test {
+
 using namespace meshbed;
 using namespace meshbed::test;
 using sim::World;
@@ -309,3 +311,5 @@ TEST_CASE("a read whose responder stands still for ever, or has lost its power, 
     }
   }
 }
+
+}  // namespace fault_test

@@ -5,6 +5,8 @@
 #include "sim/engine/network.h"
 #include "tests/verbs/pair.h"
 
+namespace retry_test {
+
 using namespace meshbed;
 using namespace meshbed::test;
 
@@ -288,3 +290,5 @@ TEST_CASE("a read whose response was lost is read again") {
     CHECK(sim::verbs_counters().retransmissions == 1);
   });
 }
+
+}  // namespace retry_test

@@ -8,6 +8,8 @@
 #include "sim/engine/network.h"
 #include "tests/verbs/pair.h"
 
+namespace route_test {
+
 using namespace meshbed;
 using namespace meshbed::test;
 
@@ -230,3 +232,5 @@ TEST_CASE("two queue pairs of one port reach one another within the adapter") {
     CHECK(now() - start == wire_time_ps(64 + 82 + 16, 100'000'000'000));
   });
 }
+
+}  // namespace route_test

@@ -5,6 +5,8 @@
 
 #include "tests/verbs/pair.h"
 
+namespace state_test {
+
 using namespace meshbed;
 using namespace meshbed::test;
 
@@ -235,3 +237,5 @@ TEST_CASE("sends can be posted in RTS only, receives from INIT on") {
     CHECK(side.wait().status == IBV_WC_SUCCESS);
   });
 }
+
+}  // namespace state_test

@@ -7,6 +7,8 @@
 #include "sim/engine/network.h"
 #include "tests/verbs/pair.h"
 
+namespace storm_test {
+
 using namespace meshbed;
 using namespace meshbed::test;
 
@@ -186,3 +188,5 @@ TEST_CASE("queue pairs that are destroyed, reset or failed at any moment leave n
              });
   }
 }
+
+}  // namespace storm_test

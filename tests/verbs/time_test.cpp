@@ -4,6 +4,8 @@
 #include "models/link.h"
 #include "tests/verbs/pair.h"
 
+namespace time_test {
+
 using namespace meshbed;
 using namespace meshbed::test;
 
@@ -217,3 +219,5 @@ TEST_CASE("the same program gives the same messages at the same times, run after
   CHECK(run() == first);
   CHECK(run() == first);
 }
+
+}  // namespace time_test

@@ -7,6 +7,8 @@
 
 #include "tests/verbs/pair.h"
 
+namespace transfer_test {
+
 using namespace meshbed;
 using namespace meshbed::test;
 
@@ -353,3 +355,5 @@ TEST_CASE("a region with its own virtual address is named by it") {
     CHECK(ibv_dereg_mr(mr) == 0);
   });
 }
+
+}  // namespace transfer_test

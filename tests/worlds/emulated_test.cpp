@@ -12,6 +12,8 @@
 #include "tests/support/command.h"
 #include "tests/support/emulation.h"
 
+namespace emulated_test {
+
 using namespace meshbed::test;
 namespace zernel = meshbed::cli::zernel;
 using nlohmann::json;
@@ -269,3 +271,5 @@ TEST_CASE("an emulated run that is interrupted leaves nothing running and says s
       result.output.find("meshbed: interrupted; nothing is left running\nstatus 130\n0\n") != std::string::npos,
       result.output);
 }
+
+}  // namespace emulated_test

@@ -16,6 +16,8 @@
 #include "tests/support/command.h"
 #include "tests/support/emulation.h"
 
+namespace metal_test {
+
 using namespace meshbed;
 using namespace meshbed::test;
 using nlohmann::json;
@@ -132,3 +134,5 @@ TEST_CASE("Open MPI's mpirun starts the two ranks over ssh, and it is the emulat
       keys);
   runs_alike_on_metal(node0, node1);
 }
+
+}  // namespace metal_test

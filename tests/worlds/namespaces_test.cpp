@@ -15,6 +15,8 @@
 #include "tests/support/command.h"
 #include "tests/support/emulation.h"
 
+namespace namespaces_test {
+
 using namespace meshbed;
 using namespace meshbed::test;
 
@@ -229,3 +231,5 @@ same 'network namespaces'
 )sh";
   in_a_machine("more", task);
 }
+
+}  // namespace namespaces_test
