@@ -362,8 +362,8 @@ END)");
   };
   const CommandResult ordinary = test("");
   CHECK(ordinary.status == 0);
-  CHECK(ordinary.output.find("net                         1 passed, 0 failed, 0 skipped\n"
-                             "format                      1 passed, 0 failed, 0 skipped\n"
+  CHECK(ordinary.output.find("net                             1 passed, 0 failed, 0 skipped\n"
+                             "format                          1 passed, 0 failed, 0 skipped\n"
                              "the slowest test cases:\n     2.5 s  net: it adds\n"
                              "stages:\n  ordinary ") == 0);
   CHECK(ordinary.output.find("\n2 passed, 0 failed, 0 skipped\n") != std::string::npos);
@@ -379,7 +379,7 @@ END)");
   CHECK_FALSE(log_has(" all"));
 
   const CommandResult landing = test("--stage tsan --stage asan --stage ordinary");
-  CHECK(landing.output.find("\nasan/net                    1 passed") < landing.output.find("\ntsan/net "));
+  CHECK(landing.output.find("\nasan/net                        1 passed") < landing.output.find("\ntsan/net "));
   CHECK(landing.output.find("\n4 passed, 0 failed, 0 skipped\n") != std::string::npos);
   CHECK(log_has("ctest build-asan emu=no walks=no "));
   CHECK(log_has("base_tests models_tests net_tests cli_tests trace_tests\n"));

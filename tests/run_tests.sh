@@ -114,9 +114,9 @@ read_case_times() {
 read_failed_tests() {
   awk "$log_words"'
     function flush_test() { if (text != "" && !good) printf "%s", text; text = ""; good = 0 }
-    begins_test($0) { flush_test() }
+    begins_test($0) { flush_test(); begun = 1 }
     /^Test Passed\.$/ { good = 1 }
-    !/^\[ends\] / { text = text $0 "\n" }
+    begun && !/^\[ends\] / { text = text $0 "\n" }
     END { flush_test() }
   ' "$1"
 }
@@ -152,7 +152,7 @@ run_suites() {
 }
 
 count() {
-  printf '%-24s %4d passed, %d failed, %d skipped\n' "$1" "$2" "$3" "$4"
+  printf '%-28s %4d passed, %d failed, %d skipped\n' "$1" "$2" "$3" "$4"
   ((passed += $2, failed += $3, skipped += $4)) || true
 }
 
