@@ -22,16 +22,52 @@ const std::string kLauncher = std::string(MESHBED_SOURCE_DIR) + "/meshbed";
 // The launcher works on the build that this test belongs to.
 const std::string kWithThisBuild = "MESHBED_BUILD_DIR='" + std::string(MESHBED_BINARY_DIR) + "' ";
 
+void write_script(const fs::path& path, const std::string& script) {
+  std::ofstream(path) << "#!/bin/sh\n" << script << "\n";
+  fs::permissions(path, fs::perms::owner_all);
+}
+
 /// A folder with stand-ins for programs of the system, to be put before PATH.
 std::string stand_ins(const std::string& name, const std::vector<std::pair<std::string, std::string>>& scripts) {
   const std::string folder = scratch_folder(name);
-  for (const auto& [program, script] : scripts) {
-    const fs::path path = fs::path(folder) / program;
-    std::ofstream(path) << "#!/bin/sh\n" << script << "\n";
-    fs::permissions(path, fs::perms::owner_all);
-  }
+  for (const auto& [program, script] : scripts) write_script(fs::path(folder) / program, script);
   return folder;
 }
+
+/// A checkout of nothing but the launcher, whose build folder is beside it, with stand-ins for what it starts: a cmake
+/// that succeeds, a ninja that only notes its command lines in ninja.log, and a meshbed that says how it was called.
+struct Checkout {
+  std::string folder, tools;
+
+  explicit Checkout(const std::string& name) : folder(scratch_folder(name)) {
+    tools = stand_ins(
+        name + "_tools",
+        {{"dpkg-query", "echo installed"},
+         {"cmake",
+          "while [ \"$1\" != -S ]; do shift; done; mkdir -p \"$4\"; touch \"$4/build.ninja\"; "
+          "printf 'CMAKE_HOME_DIRECTORY:INTERNAL=%s\nCMAKE_CACHEFILE_DIR:INTERNAL=%s\n' \"$2\" \"$4\" "
+          ">\"$4/CMakeCache.txt\""},
+         {"ninja", "case \"$*\" in *build.ninja | *' -n '*) ;; *) echo \"$@\" >>'" + folder + "/ninja.log' ;; esac"}});
+    fs::create_directories(folder + "/tests");
+    fs::create_directories(folder + "/plugin/net");
+    fs::create_directories(folder + "/build/bin");
+    fs::copy_file(kLauncher, folder + "/meshbed");
+    fs::copy_file(std::string(MESHBED_SOURCE_DIR) + "/tests/run_tests.sh", folder + "/tests/run_tests.sh");
+    for (const char* room : {"net", "cli"}) {
+      fs::create_directories(folder + "/tests/" + room);
+      std::ofstream(folder + "/tests/" + room + "/x_test.cpp").close();
+    }
+    write_script(folder + "/build/bin/meshbed", "echo \"meshbed $*\"");
+  }
+
+  void stand_in(const std::string& program, const std::string& script) const {
+    write_script(tools + "/" + program, script);
+  }
+  CommandResult run(const std::string& arguments, const std::string& environment = "") const {
+    return run_command_line(environment + "MESHBED_BUILD_DIR='" + folder + "/build' PATH='" + tools + "':$PATH '" +
+                            folder + "/meshbed' " + arguments);
+  }
+};
 
 }  // namespace
 
@@ -110,7 +146,7 @@ TEST_CASE("what only the emulated world needs is asked for by its commands alone
   // The stand-in for cmake is as far as these come.
   for (const char* other : {"run x.toml", "run emu.toml --world sim", "perf emu", "compare a b", "shell --help", "emu",
                             "bench", "bench perftest x.toml --world metal", "emu down", "emu up x.toml --dry-run"}) {
-    CHECK(said_to(other).rfind("meshbed: configure failed", 0) == 0);
+    CHECK(said_to(other).find("meshbed: configure failed\n") != std::string::npos);
   }
 }
 
@@ -126,17 +162,35 @@ TEST_CASE("what counts instructions is asked for by bench cost alone") {
   };
   CHECK(said_to("bench cost").rfind("meshbed: needs these packages: valgrind\n", 0) == 0);
   for (const char* other : {"bench", "bench cost --help", "cost"}) {
-    CHECK(said_to(other).rfind("meshbed: configure failed", 0) == 0);
+    CHECK(said_to(other).find("meshbed: configure failed\n") != std::string::npos);
   }
 }
 
 TEST_CASE("the test command explains itself, and refuses what it does not know") {
   const CommandResult help = run_command_line(kWithThisBuild + "'" + kLauncher + "' test --help");
   CHECK(help.status == 0);
-  CHECK(help.output.rfind("usage: ./meshbed test [--quick]\n", 0) == 0);
-  const CommandResult wrong = run_command_line(kWithThisBuild + "'" + kLauncher + "' test --fast 2>&1");
-  CHECK(wrong.status == 2);
-  CHECK(wrong.output == "meshbed: test: there is no option '--fast'; usage: ./meshbed test [--quick]\n");
+  CHECK(help.output.rfind("usage: ./meshbed test [options]\n", 0) == 0);
+  for (const char* word : {"--full", "--stage", "--room", "--quick", "ordinary", "walks", "emu", "other-compiler",
+                           "asan", "tsan", "memcheck", "clang-tidy"}) {
+    CHECK_MESSAGE(help.output.find("\n  " + std::string(word) + " ") != std::string::npos, word);
+  }
+  const std::vector<std::pair<std::string, std::string>> wrong{
+      {"--fast", "there is no option '--fast'; ./meshbed test --help lists them"},
+      {"--stage", "--stage wants a name; ./meshbed test --help lists them"},
+      {"--stage moon",
+       "there is no stage 'moon'; stages are: ordinary walks emu other-compiler asan tsan memcheck clang-tidy"},
+      {"--quick --stage asan", "--quick is the ordinary suites alone; it goes with no stage"},
+      {"--stage=tsan --room=net", "no stage of tsan has a suite of net"},
+  };
+  for (const auto& [arguments, answer] : wrong) {
+    const CommandResult result = run_command_line(kWithThisBuild + "'" + kLauncher + "' test " + arguments + " 2>&1");
+    CHECK(result.status == 2);
+    CHECK(result.output == "meshbed: test: " + answer + "\n");
+  }
+  const CommandResult room = run_command_line(kWithThisBuild + "'" + kLauncher + "' test --room cellar 2>&1");
+  CHECK(room.status == 2);
+  CHECK(room.output.rfind("meshbed: test: there is no room 'cellar'; rooms are: base cli coll ", 0) == 0);
+  CHECK(room.output.find(" house\n") != std::string::npos);
 }
 
 TEST_CASE("a build folder that cannot be written to is named, with the variable that moves it") {
@@ -185,16 +239,184 @@ TEST_CASE("a build folder of another checkout, or from another place, is configu
   CHECK(run_command_line("wc -l <'" + folder + "/log'").output == "3\n");
 }
 
+TEST_CASE("the launcher builds what the command needs, and no more") {
+  const Checkout checkout("launcher_targets");
+  const auto built_for = [&](const std::string& arguments) {
+    std::ofstream(checkout.folder + "/ninja.log").close();
+    CHECK(checkout.run(arguments + " 2>/dev/null").status == 0);
+    return run_command_line("sed 's/.* -j [0-9]* //' '" + checkout.folder + "/ninja.log'").output;
+  };
+  for (const char* reads_only : {"", "--help", "--version", "help", "lint x.toml", "topo check x.toml", "env", "state",
+                                 "zernel x", "compare a b", "dance", "run --help", "bench cost --help", "perf -h"}) {
+    CHECK_MESSAGE(built_for(reads_only) == "bin/meshbed\n", reads_only);
+  }
+  for (const char* starts_ranks : {"run x.toml", "perf all_reduce", "conformance", "fuzz --faults", "tune x.toml",
+                                   "bench messages", "shell node0", "doctor"}) {
+    CHECK_MESSAGE(built_for(starts_ranks) == "worlds\n", starts_ranks);
+  }
+  CHECK(built_for("bench cost") == "worlds cost_programs\n");
+}
+
+TEST_CASE("a build says how far it is: at once, again after a while, and on standard error alone") {
+  const Checkout checkout("launcher_progress");
+  const std::string said = checkout.folder + "/said";
+  // An earlier build took ten minutes for each of these.
+  std::ofstream log(checkout.folder + "/build/.ninja_log");
+  log << "# ninja log v5\n";
+  for (const char* output : {"CMakeFiles/net_objects.dir/Unity/unity_0_cxx.cxx.o", "bin/meshbed"}) {
+    log << "0\t600000\t0\t" << output << "\t0\n";
+  }
+  log.close();
+  // Each step waits until the one before it, or that none is done yet, has been said.
+  checkout.stand_in("ninja", R"(
+case "$*" in
+*build.ninja) exit 0 ;;
+*" -n "*) wait_for() { :; } ;;
+*) wait_for() { until grep -q "$1" ')" +
+                                 said + R"('; do sleep 0.05; done; } ;;
+esac
+wait_for ': 0 of 3 done'
+echo '[1/3] Building CXX object CMakeFiles/net_objects.dir/Unity/unity_0_cxx.cxx.o'
+wait_for ': 1 of 3 done'
+echo '[2/3] Building CXX object CMakeFiles/net_objects.dir/Unity/unity_1_cxx.cxx.o'
+wait_for ': 2 of 3 done'
+echo '[3/3] Linking CXX executable bin/meshbed')");
+  CHECK(checkout.run("lint x.toml 2>'" + said + "'", "MESHBED_PROGRESS_SECONDS=1 ").output == "meshbed lint x.toml\n");
+  const std::string text = run_command_line("cat '" + said + "'").output;
+  const auto has_line = [&](const std::string& pattern) {
+    return run_command_line("grep -cE '^meshbed: build: " + pattern + "$' '" + said + "'").output != "0\n";
+  };
+  CHECK_MESSAGE(has_line("0 of 3 done, about .* left; compiling plugin/net \\(1 of 2\\)"), text);
+  CHECK_MESSAGE(has_line("1 of 3 done, [0-9]+ s gone.*; compiling plugin/net \\(2 of 2\\)"), text);
+  CHECK_MESSAGE(has_line("2 of 3 done, [0-9]+ s gone.*; linking bin/meshbed"), text);
+}
+
+TEST_CASE("nothing to build is not worth a word, and is not asked twice") {
+  const Checkout checkout("launcher_idle");
+  checkout.run("lint x.toml 2>&1");  // configured now
+  checkout.stand_in("ninja",
+                    "case \"$*\" in *build.ninja) ;; *' -n '*) echo 'ninja: no work to do.' ;; *) exit 1;; esac");
+  CHECK(checkout.run("lint x.toml 2>&1").output == "meshbed lint x.toml\n");
+}
+
+TEST_CASE("what failed to build is shown, without the steps that did not") {
+  const Checkout checkout("launcher_failed");
+  checkout.run("lint x.toml 2>&1");
+  checkout.stand_in("ninja",
+                    "case \"$*\" in *build.ninja) exit 0 ;; *' -n '*) echo '[1/2] a'; echo '[2/2] b'; exit 0 ;; esac\n"
+                    "echo '[1/2] a'\necho 'FAILED: b'\necho 'x.cpp:1: error: no'\nexit 1");
+  const CommandResult result = checkout.run("lint x.toml 2>&1");
+  CHECK(result.status == 2);
+  CHECK(result.output == "meshbed: build: 0 of 2 done; a\nFAILED: b\nx.cpp:1: error: no\nmeshbed: build failed\n");
+}
+
+TEST_CASE("each stage of the test asks for the packages that it needs itself") {
+  const std::string programs =
+      stand_ins("launcher_stages",
+                {{"dpkg-query",
+                  "case \"$*\" in *clang | *clang-* | *valgrind | *qemu-* | *openmpi-bin) exit 1;; esac; "
+                  "echo installed"},
+                 {"cmake", "while [ \"$1\" != -B ]; do shift; done; mkdir -p \"$2\"; touch \"$2/build.ninja\""}});
+  const std::string build = scratch_folder("launcher_stages_build");
+  const auto asks_for = [&](const std::string& arguments) {
+    const std::string said = run_command_line("PATH='" + programs + "':$PATH MESHBED_BUILD_DIR='" + build + "' '" +
+                                              kLauncher + "' --no-install test " + arguments + " 2>&1")
+                                 .output;
+    const std::string start = "needs these packages: ";
+    const std::size_t at = said.find(start);
+    return at == std::string::npos ? said : said.substr(at + start.size(), said.find('\n', at) - at - start.size());
+  };
+  CHECK(asks_for("") == "clang-format qemu-system-x86");
+  CHECK(asks_for("--stage walks") == "valgrind");
+  CHECK(asks_for("--stage emu") == "qemu-system-x86 openmpi-bin");
+  CHECK(asks_for("--stage other-compiler") == "clang");
+  CHECK(asks_for("--stage memcheck --stage asan") == "valgrind");
+  CHECK(asks_for("--stage=clang-tidy") == "clang clang-tidy");
+  CHECK(asks_for("--room worlds") == "qemu-system-x86");
+  CHECK(asks_for("--full") == "clang-format qemu-system-x86 valgrind openmpi-bin clang clang-tidy");
+}
+
+TEST_CASE("the test runs its stages in one go, tells the tests how much to do, and sums up") {
+  const Checkout checkout("launcher_test_stages");
+  checkout.stand_in("clang-format", "exit 0");
+  checkout.stand_in("git", "echo x.cpp");
+  // Says what it was told, and leaves a log of one test case in the suite's place.
+  checkout.stand_in("ctest", R"(
+folder=$2
+echo "ctest ${folder##*/} emu=${MESHBED_TEST_EMU-no} walks=${MESHBED_TEST_WALKS-no} $*" | sed 's/--test-dir [^ ]* //' >>')" +
+                                 checkout.folder + R"(/log'
+mkdir -p "$folder/Testing/Temporary"
+cat >"$folder/Testing/Temporary/LastTest.log" <<END
+1/1 Testing: net/1
+[begins] it adds
+[ends] 2.500 s, passed: it adds
+[doctest] test cases:  1 |  1 passed | 0 failed | 0 skipped
+Test Passed.
+END)");
+  const auto test = [&](const std::string& arguments) {
+    std::ofstream(checkout.folder + "/log").close();
+    std::ofstream(checkout.folder + "/ninja.log").close();
+    return checkout.run("test " + arguments + " 2>/dev/null");
+  };
+  const auto log_has = [&](const std::string& text) {
+    return run_command_line("cat '" + checkout.folder + "/log' '" + checkout.folder + "/ninja.log'")
+               .output.find(text) != std::string::npos;
+  };
+  const CommandResult ordinary = test("");
+  CHECK(ordinary.status == 0);
+  CHECK(ordinary.output.find("net                             1 passed, 0 failed, 0 skipped\n"
+                             "format                          1 passed, 0 failed, 0 skipped\n"
+                             "the slowest test cases:\n     2.5 s  net: it adds\n"
+                             "stages:\n  ordinary ") == 0);
+  CHECK(ordinary.output.find("\n2 passed, 0 failed, 0 skipped\n") != std::string::npos);
+  CHECK(log_has("ctest build emu=short walks=no "));
+  CHECK(log_has(" all worlds cost_programs\n"));
+
+  CHECK(test("--quick").output.find("format") == std::string::npos);
+  CHECK(log_has("ctest build emu=no walks=no "));
+
+  CHECK(test("--room net").status == 0);
+  CHECK(log_has(" -R ^(net)(/[0-9]+)?$ "));
+  CHECK(log_has(" net_tests\n"));
+  CHECK_FALSE(log_has(" all"));
+
+  const CommandResult landing = test("--stage tsan --stage asan --stage ordinary");
+  CHECK(landing.output.find("\nasan/net                        1 passed") < landing.output.find("\ntsan/net "));
+  CHECK(landing.output.find("\n4 passed, 0 failed, 0 skipped\n") != std::string::npos);
+  CHECK(log_has("ctest build-asan emu=no walks=no "));
+  CHECK(log_has("base_tests models_tests net_tests cli_tests trace_tests\n"));
+
+  const CommandResult full = test("--full");
+  CHECK(full.output.find("\n  ordinary, walks ") != std::string::npos);
+  CHECK(log_has("ctest build emu=full walks=full -j"));
+  CHECK(log_has(" -R ^(emu|worlds|contract)(/[0-9]+)?$ --timeout 1500"));
+  CHECK(log_has(" -R ^memcheck/(net|verbs|host|engine|coll|trace)(/[0-9]+)?$ "));
+
+  checkout.stand_in("ctest", "exit 0");
+  CHECK(test("").status != 0);  // nothing ran
+}
+
+TEST_CASE("the parts of a suite have all its test cases between them, each once") {
+  const std::string program = "'" + fs::read_symlink("/proc/self/exe").string() + "' --list-test-cases";
+  const std::string names = " | grep -v '^\\[doctest\\]\\|^====' | sort";
+  const std::string parts = "(for part in 1 2 3; do MESHBED_SHARD=$part/3 " + program + "; done)";
+  const std::string whole = run_command_line("env -u MESHBED_SHARD " + program + names).output;
+  CHECK(whole.find("the parts of a suite") != std::string::npos);
+  CHECK(run_command_line(parts + names).output == whole);
+  CHECK(run_command_line("MESHBED_SHARD=4/3 " + program + " 2>&1").output ==
+        "MESHBED_SHARD=4/3: say which part of how many, as 2/3\n");
+}
+
 TEST_CASE("the test command counts what ctest and doctest say, crashes and skips included") {
   const std::string folder = scratch_folder("launcher_counts");
-  std::ofstream(folder + "/log") << R"(1/3 Testing: good
+  std::ofstream(folder + "/log") << R"(1/5 Testing: good/2
 [doctest] test cases:  5 |  5 passed | 0 failed | 2 skipped
 TEST CASE:  it needs a locale
 
 ./tests/x.cpp:9: MESSAGE: skipped: no such locale
 
 Test Passed.
-2/3 Testing: bad
+2/5 Testing: bad
 TEST CASE:  it adds
 
 ./tests/x.cpp:12: ERROR: CHECK( 1 + 1 == 3 ) is NOT correct!
@@ -202,8 +424,22 @@ TEST CASE:  it adds
 
 [doctest] test cases:  4 |  3 passed | 1 failed | 0 skipped
 Test Failed.
-3/3 Testing: crashed
+3/5 Testing: crashed
 Segmentation fault
+Test Failed.
+4/5 Testing: good/1
+[begins] it has no clock
+./tests/x.cpp:9: MESSAGE: skipped: no clock
+[ends] 0.500 s, passed: it has no clock
+[doctest] test cases:  1 |  1 passed | 0 failed | 0 skipped
+Test Passed.
+5/5 Testing: slow
+[begins] it adds
+[ends] 1.500 s, passed: it adds
+[begins] it waits: for nothing
+<end of output>
+Test time = 600.01 sec
+----------------------------------------------------------
 Test Failed.
 )";
   const auto read = [&](const std::string& how) {
@@ -211,14 +447,22 @@ Test Failed.
                             "/log\" asan/'");
   };
   CHECK(read("read_ctest_log").output ==
-        "good 4 0 1\n"
+        "good 4 0 2\n"
         "- good: it needs a locale: no such locale\n"
+        "- good: it has no clock: no clock\n"
         "bad 3 1 0\n"
-        "crashed 0 1 0\n");
+        "crashed 0 1 0\n"
+        "slow 1 1 0\n");
   CHECK(read("read_failures").output ==
         "asan/bad: it adds\n"
         "  ./tests/x.cpp:12: ERROR: CHECK( 1 + 1 == 3 ) is NOT correct!\n"
-        "    values: CHECK( 2 == 3 )\n");
+        "    values: CHECK( 2 == 3 )\n"
+        "asan/crashed: no test case was running\n"
+        "  cut off here\n"
+        "asan/slow: it waits: for nothing\n"
+        "  cut off here, 600.01 s after the test began\n");
+  CHECK(read("read_case_times").output == "0.500 asan/good: it has no clock\n1.500 asan/slow: it adds\n");
+  CHECK(read("read_failed_tests").output.find("Testing: good") == std::string::npos);
 }
 
 TEST_CASE("every shell script is one") {

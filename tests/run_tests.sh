@@ -1,56 +1,141 @@
-# shellcheck shell=bash disable=SC2154  # root, build, jobs and the package lists are the launcher's
-# The test command of the launcher; sourced by ./meshbed, whose functions it uses.
+# shellcheck shell=bash disable=SC2154,SC2034  # root, build, jobs and the package lists are the launcher's
+# The test command of the launcher; sourced by ./meshbed, whose functions it uses. ./meshbed test --help says what there is.
 #
-#   ./meshbed test --quick    every room's tests with the ordinary build
-#   ./meshbed test            the same, and: the emulated world joined with the simulated one, another compiler at another
-#                             level (same digest), Valgrind over the simulations,
-#                             AddressSanitizer and UBSan over the rooms that read foreign bytes, ThreadSanitizer over the
-#                             engine's and the plugin's threads, clang-format, clang-tidy
+# One line for each suite; then the slowest test cases, how long each stage took, and what each failed assertion said. The
+# last line of standard output is "N passed, N failed, N skipped", in doctest test cases and checks of the text.
 #
-# One line for each suite, then what each failed assertion said; the last line of standard output is "N passed, N failed,
-# N skipped", in doctest test cases.
+# What it tells the tests: MESHBED_TEST_EMU, how much of the emulated world runs (unset: nothing, short, full);
+# MESHBED_TEST_WALKS=full, that slow walks go all the way instead of over a seeded sample; MESHBED_OTHER_BUILDS, folders
+# with builds by another compiler, for the digests.
+
+# In the order that they run in; `walks` and `ordinary` together are one run of the suites.
+all_stages=(ordinary walks emu other-compiler asan tsan memcheck clang-tidy)
+
+# The rooms of each stage that does not take all of them.
+emu_rooms=(emu worlds contract)
+asan_rooms=(base models net cli trace)  # those that read bytes from elsewhere: files, recordings, handles, handshakes
+tsan_rooms=(coll local threads)         # the engine's own threads, and the plugin's, outside the simulator
+memcheck_rooms=(net verbs host engine coll trace)
+
+# Where a test that hangs is cut off: a suite, or its part; and one in virtual machines or under Valgrind.
+ordinary_s=600 slow_s=1500
+
+# What a stage needs beside what the build does. Open MPI and an ssh server that installs no service start ranks.
+stage_packages() {
+  case $1 in
+    ordinary) printf '%s\n' clang-format "${emu_packages[@]}" ;;
+    walks) printf '%s\n' valgrind ;;  # the cost of a message is counted
+    emu) printf '%s\n' "${emu_packages[@]}" openmpi-bin dropbear-bin ;;
+    other-compiler) printf '%s\n' clang ;;
+    memcheck) printf '%s\n' valgrind ;;
+    clang-tidy) printf '%s\n' clang clang-tidy ;;
+  esac
+}
+
+# What the command line asks for.
+stages=() rooms=() quick=0
+chosen=()  # rooms_of's answer
 
 passed=0 failed=0 skipped=0
-failures=  # what each failed assertion says, to be said once more at the end
+failures=    # what each failed assertion says, to be said once more at the end
+case_times=  # lines "SECONDS SUITE: TEST CASE"
+stage_times=
 
-# Reads ctest's log: each failed assertion of doctest's, its test case first, so far as it fits a few lines.
+# What ctest's logs are read with. tests/support/main.cpp writes "[begins] TEST CASE" and "[ends] SECONDS s, passed: TEST
+# CASE" (or failed) around each; a suite goes in several tests, NAME/1, NAME/2, ..., that are one here.
+log_words='
+  function read_case(line) { test_case = line; sub(/^\[begins\] |^TEST CASE: */, "", test_case) }
+  function begins_test(line) { return line ~ /^[0-9]+\/[0-9]+ Testing: / }
+  function suite_of(test) { sub(/\/[0-9]+$/, "", test); return test }
+'
+
+# Reads ctest's log: each failed assertion of doctest's, its test case first, so far as it fits a few lines; and of a test
+# that ended without doctest's summary the test case that was running.
 read_failures() {
-  awk -v suite="$2" '
-    /^[0-9]+\/[0-9]+ Testing: / { name = suite $3; lines = 0 }
-    /^TEST CASE:/ { test_case = $0; sub(/^TEST CASE: */, "", test_case) }
-    /: (FATAL )?ERROR: |^Test timeout|SIG[A-Z]+ - / { print name ": " test_case; lines = 6 }
+  awk -v prefix="$2" "$log_words"'
+    function flush_test() {
+      if (name == "" || summary) return
+      print name ": " (running != "" ? running : "no test case was running")
+      print "  cut off here" (after != "" ? ", " after " s after the test began" : "")
+    }
+    begins_test($0) { flush_test(); name = prefix suite_of($3); lines = summary = 0; running = after = test_case = "" }
+    /^\[begins\] / { read_case($0); running = test_case; lines = 0; next }
+    /^\[ends\] / { running = ""; lines = 0; next }
+    /^TEST CASE:/ { read_case($0) }
+    /^\[doctest\] test cases:/ { summary = 1 }
+    /^Test time = / { after = $4 }
+    /: (FATAL )?ERROR: |SIG[A-Z]+ - / { print name ": " test_case; lines = 6 }
     /^\[doctest\]|^=====/ { lines = 0 }
     lines > 0 { --lines; if ($0 != "") print "  " substr($0, 1, 400) }
+    END { flush_test() }
   ' "$1"
 }
 
-# Reads ctest's log: "NAME PASSED FAILED SKIPPED" for each suite, then its skips as "- NAME: reason". A suite that ended
+# Reads ctest's log: "NAME PASSED FAILED SKIPPED" for each suite, then its skips as "- NAME: reason". A test that ended
 # without doctest's summary, or badly in spite of it, has failed.
 read_ctest_log() {
-  awk '
-    function flush_suite() {
+  awk "$log_words"'
+    function flush_test(  suite, i) {
       if (name == "") return
-      if (!summary) { good = 0; bad = bad > 0 ? bad : 1 }
+      if (!summary) { good = ended; bad = bad_ended + 1 }
       if (summary && bad == 0 && broken) bad = 1
-      print name, good - skips, bad, skips
-      for (i = 0; i < skips; ++i) print "- " name ": " reason[i]
+      suite = suite_of(name)
+      if (!(suite in all_good)) order[++suites] = suite
+      all_good[suite] += good > skips ? good - skips : 0; all_bad[suite] += bad; all_skips[suite] += skips
+      for (i = 0; i < skips; ++i) reasons[suite] = reasons[suite] "- " suite ": " reason[i] "\n"
       name = ""
     }
-    /^[0-9]+\/[0-9]+ Testing: / { flush_suite(); name = $3; good = bad = skips = summary = broken = 0 }
-    /^TEST CASE:/ { test_case = $0; sub(/^TEST CASE: */, "", test_case) }
+    begins_test($0) { flush_test(); name = $3; good = bad = skips = summary = broken = ended = bad_ended = 0 }
+    /^TEST CASE:|^\[begins\] / { read_case($0) }
+    /^\[ends\] .* s, passed: / { ++ended }
+    /^\[ends\] .* s, failed: / { ++bad_ended }
     /(MESSAGE|logged): skipped: / { text = $0; sub(/.*skipped: /, "", text); reason[skips++] = test_case ": " text }
     /^\[doctest\] test cases:/ { gsub(/\|/, " "); good = $5; bad = $7; summary = 1 }
     /^Test Failed\.$|^Test timeout/ { broken = 1 }
-    END { flush_suite() }
+    END {
+      flush_test()
+      for (i = 1; i <= suites; ++i) {
+        print order[i], all_good[order[i]], all_bad[order[i]], all_skips[order[i]]
+        printf "%s", reasons[order[i]]
+      }
+    }
   ' "$1"
 }
 
-# run_suites FOLDER PREFIX SUITE_PATTERN [CONFIGURATION]: runs them with ctest and adds up what they say.
+# Reads ctest's log: "SECONDS SUITE: TEST CASE" for each test case.
+read_case_times() {
+  awk -v prefix="$2" "$log_words"'
+    begins_test($0) { name = prefix suite_of($3) }
+    /^\[ends\] / { seconds = $2; sub(/^\[ends\] [^:]*: /, ""); print seconds, name ": " $0 }
+  ' "$1"
+}
+
+# Reads ctest's log: all that the tests said that did not pass.
+read_failed_tests() {
+  awk "$log_words"'
+    function flush_test() { if (text != "" && !good) printf "%s", text; text = ""; good = 0 }
+    begins_test($0) { flush_test(); begun = 1 }
+    /^Test Passed\.$/ { good = 1 }
+    begun && !/^\[ends\] / { text = text $0 "\n" }
+    END { flush_test() }
+  ' "$1"
+}
+
+# pattern_of ROOM...: ctest's tests of these rooms, whole or in parts.
+pattern_of() {
+  local IFS='|'
+  printf '^(%s)(/[0-9]+)?$' "$*"
+}
+
+# run_suites FOLDER PREFIX SUITE_PATTERN SECONDS [CTEST_OPTION...]: runs them with ctest and adds up what they say. After so
+# many seconds a test is cut off.
 run_suites() {
-  local folder=$1 prefix=$2 pattern=$3 configuration=${4:-} name good bad skips
+  local folder=$1 prefix=$2 pattern=$3 seconds=$4 name good bad skips
   local log=$folder/Testing/Temporary/LastTest.log
+  shift 4
   rm -f "$log"
-  ctest --test-dir "$folder" -C "$configuration" -j "$jobs" -R "$pattern" --timeout 1500 >"$folder/ctest.out" 2>&1 || true
+  ctest --test-dir "$folder" -j "$jobs" -R "$pattern" --timeout "$seconds" "$@" 2>&1 </dev/null |
+    tee "$folder/ctest.out" | follow tests /dev/null || true
   # No test is no success.
   grep -q '^[0-9]*/[0-9]* Testing: ' "$log" 2>/dev/null || { cat "$folder/ctest.out" >&2; die "ctest ran nothing"; }
   while read -r name good bad skips; do
@@ -60,15 +145,14 @@ run_suites() {
     fi
     count "$prefix$name" "$good" "$bad" "$skips"
   done < <(read_ctest_log "$log")
-  # What failed is shown in full.
-  grep -q 'Failed  \|\*\*\*' "$folder/ctest.out" && cat "$log" >&2
+  read_failed_tests "$log" >&2
   failures+=$(read_failures "$log" "$prefix" && printf .)
   failures=${failures%.}
-  return 0
+  case_times+=$(read_case_times "$log" "$prefix")$'\n'
 }
 
 count() {
-  printf '%-24s %4d passed, %d failed, %d skipped\n' "$1" "$2" "$3" "$4"
+  printf '%-28s %4d passed, %d failed, %d skipped\n' "$1" "$2" "$3" "$4"
   ((passed += $2, failed += $3, skipped += $4)) || true
 }
 
@@ -82,6 +166,7 @@ check() {
   else
     cat "$log" >&2
     count "$label" 0 1 0
+    failures+="$label: $(grep -m 1 'error:\|warning:' "$log" | cut -c 1-400 || true)"$'\n'
   fi
   rm -f "$log"
 }
@@ -93,76 +178,272 @@ format_is_clean() {
 }
 
 tidy_is_clean() {
-  # One process a file: clang-tidy works through compile_commands.json, which knows the flags; clang's own, since it
-  # cannot read what g++ precompiled.
+  # compile_commands.json knows the flags: of the folder where each source stands for itself, and clang compiles.
   (cd "$root" && project_files '*.cpp' | grep -v '^tests/' |
      xargs -P "$jobs" -n 4 clang-tidy --quiet -p "$other" --warnings-as-errors='*')
 }
 
+# The names that --room takes: the folders with tests, and `house` for the tests beside them.
+all_rooms() {
+  local file
+  for file in "$root"/tests/*/*_test.cpp; do
+    file=${file%/*}
+    printf '%s\n' "${file##*/}"
+  done | uniq
+  echo house
+}
+
+# among WORD WORD...: is the first one of the others?
+among() {
+  local word=$1 other_word
+  shift
+  for other_word in "$@"; do
+    [[ $word != "$other_word" ]] || return 0
+  done
+  return 1
+}
+
 test_usage() {
   cat <<'END'
-usage: ./meshbed test [--quick]
+usage: ./meshbed test [options]
 
-Builds and runs the tests; the last line is "N passed, N failed, N skipped".
+Builds and runs the tests: every room's suite, a short part of the emulated world, and the format of the sources. The last
+line is "N passed, N failed, N skipped".
 
 options:
-  --quick      every room's tests with the ordinary build only
-  -h, --help   print this text
+  --full         that, and all the stages below
+  --stage NAME   this stage alone; may be repeated
+  --room NAME    this room's suite alone, as net, coll, house; may be repeated, and go with --stage
+  --quick        the suites alone: nothing of the emulated world, no format, no package beyond those of the build
+  -h, --help     print this text
 
-Without --quick also: another compiler and level (same digest), Valgrind, sanitizers, clang-format, clang-tidy.
+stages:
+  ordinary        what runs without an option
+  walks           every suite, its slow walks whole instead of a sample
+  emu             the suites of the emulated world whole, in virtual machines
+  other-compiler  clang, another level, each file for itself; the digests are the same
+  asan            AddressSanitizer and UBSan over the rooms that read foreign bytes
+  tsan            ThreadSanitizer over the engine's and the plugin's threads
+  memcheck        Valgrind over the simulations
+  clang-tidy      its rules, over each source of the product
 END
 }
 
-run_tests() {
-  local quick=0
-  case "${1:-}" in
-    '') ;;
-    --quick) quick=1 ;;
-    *) die "test: there is no option '$1'; usage: ./meshbed test [--quick]" ;;
-  esac
-  ((quick)) || require .meshbed-test-packages "${build_packages[@]}" "${test_packages[@]}" "${emu_packages[@]}"
+# read_test_options ARGUMENT...: fills stages, in the order that they run in, rooms and quick.
+read_test_options() {
+  local value stage
+  local -a known_rooms wanted=()
+  while (($#)); do
+    case $1 in
+      --quick) quick=1 ;;
+      --help | -h)
+        test_usage
+        exit
+        ;;
+      --full) stages=("${all_stages[@]}") ;;
+      --stage=* | --room=*) set -- "${1%%=*}" "${1#*=}" "${@:2}"; continue ;;
+      --stage | --room)
+        (($# > 1)) || die "test: $1 wants a name; ./meshbed test --help lists them"
+        value=$2
+        if [[ $1 == --stage ]]; then
+          among "$value" "${all_stages[@]}" || die "test: there is no stage '$value'; stages are: ${all_stages[*]}"
+          stages+=("$value")
+        else
+          mapfile -t known_rooms < <(all_rooms)
+          among "$value" "${known_rooms[@]}" || die "test: there is no room '$value'; rooms are: ${known_rooms[*]}"
+          rooms+=("$value")
+        fi
+        shift
+        ;;
+      *) die "test: there is no option '$1'; ./meshbed test --help lists them" ;;
+    esac
+    shift
+  done
+  if ((quick && ${#stages[@]})); then die "test: --quick is the ordinary suites alone; it goes with no stage"; fi
+  ((${#stages[@]})) || stages=(ordinary)
+  for stage in "${all_stages[@]}"; do
+    rooms_of "$stage"
+    # Of the rooms asked for it may have none; clang-tidy has none at all.
+    if has_stage "$stage" && { ((${#chosen[@]})) || [[ $stage == clang-tidy ]]; }; then wanted+=("$stage"); fi
+  done
+  ((${#wanted[@]})) || die "test: no stage of ${stages[*]} has a suite of ${rooms[*]}"
+  stages=("${wanted[@]}")
+}
 
-  build "$build"
-  if ((quick)); then
-    run_suites "$build" "" '.*'
-  else
-    run_whole_test
-  fi
+# rooms_of STAGE: those of its rooms that were asked for, or all of its rooms, in `chosen`.
+rooms_of() {
+  local room
+  local -a own=()
+  case $1 in
+    emu) own=("${emu_rooms[@]}") ;;
+    asan) own=("${asan_rooms[@]}") ;;
+    tsan) own=("${tsan_rooms[@]}") ;;
+    memcheck) own=("${memcheck_rooms[@]}") ;;
+    other-compiler) own=(determinism) ;;
+    ordinary | walks) mapfile -t own < <(all_rooms) ;;
+    clang-tidy) ;;
+  esac
+  chosen=()
+  for room in "${own[@]}"; do
+    # What the stage emu runs whole need not run in part.
+    if [[ $1 == ordinary || $1 == walks ]] && has_stage emu && among "$room" "${emu_rooms[@]}"; then continue; fi
+    if ((${#rooms[@]} == 0)) || among "$room" "${rooms[@]}"; then chosen+=("$room"); fi
+  done
+}
+
+has_stage() { among "$1" "${stages[@]}"; }
+
+# What a stage's suites want built: the rooms' test programs and the product; everything where all rooms run.
+suite_targets() {
+  ((${#rooms[@]})) || { printf 'all\nworlds\ncost_programs\n'; return; }
+  printf '%s_tests\n' "${chosen[@]}"
+  # These start the built program.
+  if among house "${chosen[@]}"; then printf 'worlds\ncost_programs\n'; fi
+  local room
+  for room in worlds determinism cli telemetry conformance; do
+    if among "$room" "${chosen[@]}"; then echo worlds; fi
+  done
+}
+
+configure_other() {
+  configure "$other" -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++ \
+    -DMESHBED_UNITY=OFF -DMESHBED_TESTS=OFF
+}
+
+# build_for STAGE: what it runs, in a folder of its own where it wants other options.
+build_for() {
+  local -a wanted
+  rooms_of "$1"
+  case $1 in
+    ordinary | walks)
+      mapfile -t wanted < <(suite_targets)
+      build "$build" "${wanted[@]}"
+      ;;
+    emu) build "$build" "${chosen[@]/%/_tests}" worlds ;;
+    other-compiler)
+      configure_other
+      build "$other" worlds
+      build "$build" determinism_tests worlds
+      ;;
+    memcheck) build "$build" "${chosen[@]/%/_tests}" ;;
+    asan)
+      configure "$asan" -DMESHBED_SANITIZE=address,undefined
+      build "$asan" "${chosen[@]/%/_tests}"
+      ;;
+    tsan)
+      configure "$tsan" -DMESHBED_SANITIZE=thread
+      build "$tsan" "${chosen[@]/%/_tests}"
+      ;;
+    clang-tidy) configure_other ;;
+  esac
+}
+
+# run_stage STAGE
+run_stage() {
+  local emu_part='' walks='' pattern
+  local -a but=()
+  rooms_of "$1"
+  pattern=$(pattern_of "${chosen[@]}")
+  if has_stage walks; then walks=full; fi
+  case $1 in
+    ordinary | walks)
+      if has_stage emu; then
+        emu_part=full
+        but=(-E "$(pattern_of "${emu_rooms[@]}")")
+      elif has_stage ordinary && ((!quick)); then
+        emu_part=short
+      fi
+      ((${#rooms[@]})) || pattern='.*'  # all that there is
+      with_parts "$emu_part" "$walks" run_suites "$build" "" "$pattern" "$ordinary_s" "${but[@]}"
+      # The text of all the sources, not of some rooms.
+      if has_stage ordinary && ((!quick && ${#rooms[@]} == 0)); then check format format_is_clean; fi
+      ;;
+    emu) with_parts full "$walks" run_suites "$build" "" "$pattern" "$slow_s" ;;
+    other-compiler) MESHBED_OTHER_BUILDS=$other run_suites "$build" other-compiler/ "$pattern" "$ordinary_s" ;;
+    # Whole simulations run under Valgrind.
+    asan) ASAN_OPTIONS=detect_leaks=0 run_suites "$asan" asan/ "$pattern" "$ordinary_s" ;;
+    tsan) run_suites "$tsan" tsan/ "$pattern" "$ordinary_s" ;;
+    memcheck) run_suites "$build" "" "^memcheck/${pattern#^}" "$slow_s" -C Memcheck ;;
+    clang-tidy) check clang-tidy tidy_is_clean ;;
+  esac
+}
+
+# with_parts EMU WALKS COMMAND...: with these told to the tests; empty: not set.
+with_parts() {
+  local -x MESHBED_TEST_EMU=$1 MESHBED_TEST_WALKS=$2
+  [[ -n $1 ]] || unset MESHBED_TEST_EMU
+  [[ -n $2 ]] || unset MESHBED_TEST_WALKS
+  shift 2
+  "$@"
+}
+
+# What the later stages have in folders of their own, with what time others leave.
+build_later() {
+  local stage progress=off  # which the launcher's functions read
+  renice -n 19 "$BASHPID" >/dev/null
+  for stage in "$@"; do
+    case $stage in
+      asan | tsan) build_for "$stage" ;;
+      other-compiler) configure_other && build "$other" worlds ;;
+    esac
+  done
+}
+
+test_packages() {
+  local stage room
+  for stage in "$@"; do
+    if [[ $stage != ordinary ]]; then
+      stage_packages "$stage"
+    elif ((!quick && ${#rooms[@]} == 0)); then
+      stage_packages ordinary
+    elif ((!quick)); then
+      for room in house "${emu_rooms[@]}"; do
+        if among "$room" "${rooms[@]}"; then printf '%s\n' "${emu_packages[@]}"; fi
+      done
+    fi
+  done | awk '!seen[$0]++'
+}
+
+run_tests() {
+  local stage name begun beside=''
+  local -a packages=()
+  local other=$build-other asan=$build-asan tsan=$build-tsan
+  mapfile -t packages < <(test_packages "${stages[@]}")
+  if ((${#packages[@]})); then require .meshbed-test-packages "${build_packages[@]}" "${packages[@]}"; fi
+
+  for stage in "${stages[@]}"; do
+    name=$stage
+    if has_stage ordinary && has_stage walks; then
+      [[ $stage != walks ]] || continue
+      [[ $stage != ordinary ]] || name="ordinary, walks"
+    fi
+    begun=$SECONDS
+    if [[ -n $beside ]]; then
+      wait "$beside" || exit 2
+      beside=
+    fi
+    build_for "$stage"
+    # Virtual machines wait a lot: what the later stages need is built meanwhile.
+    if [[ $stage == emu ]]; then
+      build_later "${stages[@]}" &
+      beside=$!
+    fi
+    run_stage "$stage"
+    stage_times+=$(printf '%-24s %s' "$name" "$(duration "$((SECONDS - begun))")")$'\n'
+    ((${#stages[@]} == 1)) || say "stage $name: $(duration "$((SECONDS - begun))")"
+  done
+  [[ -z $beside ]] || wait "$beside" || exit 2
+  report_tests
+}
+
+report_tests() {
+  local seconds name
+  printf 'the slowest test cases:\n'
+  sort -rn <<<"$case_times" | head -n 10 | while read -r seconds name; do
+    [[ -z $seconds ]] || printf '%8.1f s  %s\n' "$seconds" "$name"
+  done
+  printf 'stages:\n%s' "$stage_times" | sed '2,$s/^/  /'
   [[ -z $failures ]] || printf 'failed:\n%s' "$failures"
   printf '%d passed, %d failed, %d skipped\n' "$passed" "$failed" "$skipped"
-  ((failed == 0))
-}
-
-# build_sanitized ASAN TSAN
-build_sanitized() {
-  renice -n 19 "$BASHPID" >/dev/null
-  # The rooms that read bytes from elsewhere: scenario files, recordings, handles, handshakes.
-  build "$1" cli_tests net_tests base_tests models_tests trace_tests
-  build "$2" coll_tests local_tests threads_tests
-}
-
-run_whole_test() {
-  local other=$build-other asan=$build-asan tsan=$build-tsan
-  # The other compiler at the other level; and without precompiled headers, so that each file includes what it uses.
-  configure "$other" -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++ \
-    -DMESHBED_PRECOMPILE=OFF -DMESHBED_TESTS=OFF -DMESHBED_BENCHMARKS=OFF
-  configure "$asan" -DMESHBED_SANITIZE=address,undefined -DMESHBED_BENCHMARKS=OFF
-  configure "$tsan" -DMESHBED_SANITIZE=thread -DMESHBED_BENCHMARKS=OFF
-  build "$other" bin/meshbed
-  # What the sanitizers need is built beside the suites, in the time that they leave: virtual machines wait a lot.
-  build_sanitized "$asan" "$tsan" &
-  local sanitized=$!
-  MESHBED_TEST_FULL=1 MESHBED_OTHER_BUILDS=$other run_suites "$build" "" '.*'
-
-  run_suites "$build" "" '^memcheck/' Memcheck
-
-  wait "$sanitized" || exit 2
-  # Whole simulations ran under Valgrind above.
-  ASAN_OPTIONS=detect_leaks=0 run_suites "$asan" "asan/" '^(cli|base|models|net|trace)$'
-
-  # The engine's own threads, and the plugin's, as they run outside the simulator.
-  run_suites "$tsan" "tsan/" '^(coll|local|threads)$'
-
-  check "format" format_is_clean
-  check "clang-tidy" tidy_is_clean
+  ((failed == 0 && passed > 0))
 }
