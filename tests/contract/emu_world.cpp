@@ -28,7 +28,7 @@ std::string text_of(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
 
-emu::EmuCluster contract_pair() {
+emu::EmuCluster emulated_pair() {
   emu::EmuCluster cluster{.nodes = {}, .wires = 1};
   for (int node = 0; node < 2; ++node) {
     emu::EmuNode one;
@@ -99,7 +99,7 @@ std::vector<contract::Run> run_in_emu() {
   options.accelerator = emu::probe_accelerator();
   options.work_dir = scratch_folder("contract");
   options.time_limit_s = kTimeLimit_s;
-  emu::MicroVms machines(contract_pair(), options);
+  emu::MicroVms machines(emulated_pair(), options);
   Cables cables(machines);
   machines.start();
   while (!machines.advance(kServeEvery_s)) cables.serve();

@@ -19,7 +19,7 @@ namespace {
 
 constexpr int kMeetingPort = 5000;
 
-models::Cluster contract_pair() {
+models::Cluster simulated_pair() {
   models::Cluster cluster = ring_cluster(2);
   for (int node = 0; node < 2; ++node) {
     models::Nic& nic = cluster.nodes[static_cast<std::size_t>(node)].nics[0];
@@ -57,7 +57,7 @@ void run_rank(int index, int rank, const std::string& meeting_address) {
 }
 
 contract::Run run_one(int index, const std::string& name) {
-  const models::Cluster cluster = contract_pair();
+  const models::Cluster cluster = simulated_pair();
   const std::string meeting_address = models::to_string(cluster.nodes[0].management->address.address);
   const WorldResult result = run_world(
       {.cluster = cluster},

@@ -12,13 +12,13 @@
 #include "tests/dropin/header_facts.inc"
 #include "tests/support/elf_file.h"
 
+#ifdef MESHBED_NVIDIA_HEADER
+std::string nvidia_header_facts();  // nvidia_header.cpp
+#endif
+
 namespace abi_test {
 
 using namespace meshbed::test;
-
-#ifdef MESHBED_NVIDIA_HEADER
-std::string nvidia_header_facts();
-#endif
 
 namespace {
 

@@ -44,7 +44,7 @@ constexpr const char* kInvalidRequest = "IBV_WC_REM_INV_REQ_ERR; InfiniBand Arch
 constexpr const char* kPermission = "ibv_reg_mr(3): access; IBV_WC_REM_ACCESS_ERR";
 constexpr const char* kQueuePairPermission = "ibv_modify_qp(3): qp_access_flags; InfiniBand Architecture, 9.9.3";
 
-const Contract kContracts[] = {
+const Contract kAccessContracts[] = {
     {"a write with a key that is none is a remote access error", kAccessError,
      [](End& end) {
        end.connect();
@@ -159,6 +159,6 @@ const Contract kContracts[] = {
 
 }  // namespace
 
-std::span<const Contract> access_contracts() { return kContracts; }
+std::span<const Contract> access_contracts() { return kAccessContracts; }
 
 }  // namespace meshbed::contract

@@ -38,7 +38,7 @@ void carries_a_message(End& end, GidKind gid) {
   end.sees("the bytes", end.data(4, 0, 3000), "as sent");
 }
 
-const Contract kContracts[] = {
+const Contract kAddressContracts[] = {
     {"mapped IPv4 GIDs carry a connection", "RoCE v2 annex (A17)",
      [](End& end) { carries_a_message(end, GidKind::kIpv4); }},
     {"IPv6 GIDs carry a connection", "RoCE v2 annex (A17)", [](End& end) { carries_a_message(end, GidKind::kIpv6); }},
@@ -95,6 +95,6 @@ const Contract kContracts[] = {
 
 }  // namespace
 
-std::span<const Contract> address_contracts() { return kContracts; }
+std::span<const Contract> address_contracts() { return kAddressContracts; }
 
 }  // namespace meshbed::contract

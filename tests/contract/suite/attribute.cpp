@@ -64,7 +64,7 @@ std::string rts_with(End& end, Change change) {
   return answer(result);
 }
 
-const Contract kContracts[] = {
+const Contract kAttributeContracts[] = {
     {"INIT needs each of its attributes", "ibv_modify_qp(3): required attributes",
      [](End& end) {
        end.open();
@@ -252,6 +252,6 @@ const Contract kContracts[] = {
 
 }  // namespace
 
-std::span<const Contract> attribute_contracts() { return kContracts; }
+std::span<const Contract> attribute_contracts() { return kAttributeContracts; }
 
 }  // namespace meshbed::contract

@@ -19,7 +19,7 @@ void send(End& end, unsigned flags) {
   need(end.next() == "1 SUCCESS SEND" ? 0 : EIO, "the send");
 }
 
-const Contract kContracts[] = {
+const Contract kCompletionEventContracts[] = {
     {"a completion makes an event where it was asked for", "ibv_req_notify_cq(3), ibv_get_cq_event(3)",
      [](End& end) {
        connect_with_channel(end);
@@ -131,6 +131,6 @@ const Contract kContracts[] = {
 
 }  // namespace
 
-std::span<const Contract> completion_event_contracts() { return kContracts; }
+std::span<const Contract> completion_event_contracts() { return kCompletionEventContracts; }
 
 }  // namespace meshbed::contract

@@ -17,7 +17,7 @@ ibv_port_attr port_of(End& end) {
   return port;
 }
 
-const Contract kContracts[] = {
+const Contract kDeviceContracts[] = {
     {"the device list says its length and ends in NULL", "ibv_get_device_list(3)",
      [](End& end) {
        int count = -1;
@@ -140,6 +140,6 @@ const Contract kContracts[] = {
 
 }  // namespace
 
-std::span<const Contract> device_contracts() { return kContracts; }
+std::span<const Contract> device_contracts() { return kDeviceContracts; }
 
 }  // namespace meshbed::contract

@@ -7,7 +7,7 @@
 namespace meshbed::contract {
 namespace {
 
-const Contract kContracts[] = {
+const Contract kFlushContracts[] = {
     {"ERR flushes receives in the order in which they were posted", "ibv_poll_cq(3): IBV_WC_WR_FLUSH_ERR",
      [](End& end) {
        end.connect();
@@ -102,6 +102,6 @@ const Contract kContracts[] = {
 
 }  // namespace
 
-std::span<const Contract> flush_contracts() { return kContracts; }
+std::span<const Contract> flush_contracts() { return kFlushContracts; }
 
 }  // namespace meshbed::contract

@@ -46,7 +46,7 @@ int first_empty(End& end) {
   return -1;
 }
 
-const Contract kContracts[] = {
+const Contract kGidContracts[] = {
     {"an IPv4 address stands in the table once as a mapped RoCE v2 GID", "ibv_query_gid_ex(3); RoCE v2 annex (A17)",
      [](End& end) {
        const auto entries = entries_of(end);
@@ -159,6 +159,6 @@ const Contract kContracts[] = {
 
 }  // namespace
 
-std::span<const Contract> gid_contracts() { return kContracts; }
+std::span<const Contract> gid_contracts() { return kGidContracts; }
 
 }  // namespace meshbed::contract

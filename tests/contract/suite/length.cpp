@@ -57,7 +57,7 @@ void empty(End& end, ibv_wr_opcode opcode, const std::string& at_poster, const s
   if (!end.active()) end.sees("at the peer", at_peer == "none" ? end.there() : end.next(), at_peer);
 }
 
-const Contract kContracts[] = {
+const Contract kLengthContracts[] = {
     {"a send may be empty", "ibv_post_send(3): num_sge may be 0",
      [](End& end) { empty(end, IBV_WR_SEND, "1 SUCCESS SEND", "2 SUCCESS RECV 0 bytes"); }},
     {"a write may be empty and then needs no key", "InfiniBand Architecture, volume 1, C9-88",
@@ -106,6 +106,6 @@ const Contract kContracts[] = {
 
 }  // namespace
 
-std::span<const Contract> length_contracts() { return kContracts; }
+std::span<const Contract> length_contracts() { return kLengthContracts; }
 
 }  // namespace meshbed::contract

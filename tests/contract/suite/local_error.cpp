@@ -29,7 +29,7 @@ void fails(End& end, const Send& send, const std::string& promised, const std::s
   if (!end.active()) end.sees("the peer stays connected", end.state(), "RTS");
 }
 
-const Contract kContracts[] = {
+const Contract kLocalErrorContracts[] = {
     {"a send with a wrong local key is a protection error", kProtection,
      [](End& end) {
        end.connect();
@@ -105,6 +105,6 @@ const Contract kContracts[] = {
 
 }  // namespace
 
-std::span<const Contract> local_error_contracts() { return kContracts; }
+std::span<const Contract> local_error_contracts() { return kLocalErrorContracts; }
 
 }  // namespace meshbed::contract

@@ -17,7 +17,7 @@ std::string registered(End& end, void* address, std::size_t bytes, int access) {
   return seen;
 }
 
-const Contract kContracts[] = {
+const Contract kMemoryContracts[] = {
     {"memory that peers may write is writable here too", "ibv_reg_mr(3): IBV_ACCESS_LOCAL_WRITE must be set too",
      [](End& end) {
        end.open();
@@ -94,6 +94,6 @@ const Contract kContracts[] = {
 
 }  // namespace
 
-std::span<const Contract> memory_contracts() { return kContracts; }
+std::span<const Contract> memory_contracts() { return kMemoryContracts; }
 
 }  // namespace meshbed::contract

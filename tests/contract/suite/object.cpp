@@ -8,7 +8,7 @@
 namespace meshbed::contract {
 namespace {
 
-const Contract kContracts[] = {
+const Contract kObjectContracts[] = {
     {"what is in use cannot be destroyed", "ibv_dealloc_pd(3), ibv_destroy_cq(3), ibv_destroy_comp_channel(3)",
      [](End& end) {
        end.open({.channel = true});
@@ -144,6 +144,6 @@ const Contract kContracts[] = {
 
 }  // namespace
 
-std::span<const Contract> object_contracts() { return kContracts; }
+std::span<const Contract> object_contracts() { return kObjectContracts; }
 
 }  // namespace meshbed::contract

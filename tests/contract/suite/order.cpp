@@ -7,7 +7,7 @@
 namespace meshbed::contract {
 namespace {
 
-const Contract kContracts[] = {
+const Contract kOrderContracts[] = {
     {"an unsignalled write leaves no completion", "ibv_post_send(3): IBV_SEND_SIGNALED",
      [](End& end) {
        end.connect();
@@ -170,6 +170,6 @@ const Contract kContracts[] = {
 
 }  // namespace
 
-std::span<const Contract> order_contracts() { return kContracts; }
+std::span<const Contract> order_contracts() { return kOrderContracts; }
 
 }  // namespace meshbed::contract

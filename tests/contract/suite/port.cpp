@@ -22,7 +22,7 @@ void plug_in(End& end) {
   end.meet();
 }
 
-const Contract kContracts[] = {
+const Contract kPortContracts[] = {
     {"no asynchronous event comes where nothing happens", "ibv_get_async_event(3): O_NONBLOCK",
      [](End& end) {
        end.connect();
@@ -97,6 +97,6 @@ const Contract kContracts[] = {
 
 }  // namespace
 
-std::span<const Contract> port_contracts() { return kContracts; }
+std::span<const Contract> port_contracts() { return kPortContracts; }
 
 }  // namespace meshbed::contract

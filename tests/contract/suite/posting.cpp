@@ -18,7 +18,7 @@ int post_until_refused(int most, int& refusal, Post post) {
   return taken;
 }
 
-const Contract kContracts[] = {
+const Contract kPostingContracts[] = {
     {"a full send queue takes no more", "ibv_post_send(3): returns the value of errno",
      [](End& end) {
        end.connect({.send_depth = 8});
@@ -135,6 +135,6 @@ const Contract kContracts[] = {
 
 }  // namespace
 
-std::span<const Contract> posting_contracts() { return kContracts; }
+std::span<const Contract> posting_contracts() { return kPostingContracts; }
 
 }  // namespace meshbed::contract

@@ -43,7 +43,7 @@ void receive_fails(End& end, const Receive& receive, const std::string& at_recei
   end.sees("its state", end.state(), "ERR");
 }
 
-const Contract kContracts[] = {
+const Contract kReceiverContracts[] = {
     {"a send waits for a receive that is posted late", "ibv_modify_qp(3): rnr_retry, min_rnr_timer",
      [](End& end) {
        end.connect();
@@ -118,6 +118,6 @@ const Contract kContracts[] = {
 
 }  // namespace
 
-std::span<const Contract> receiver_contracts() { return kContracts; }
+std::span<const Contract> receiver_contracts() { return kReceiverContracts; }
 
 }  // namespace meshbed::contract

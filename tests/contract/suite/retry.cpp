@@ -32,7 +32,7 @@ void peer_stops_at(End& end, ibv_qp_state stop) {
   if (end.active()) gives_up(end, {});
 }
 
-const Contract kContracts[] = {
+const Contract kRetryContracts[] = {
     {"a peer in RESET does not answer", kRetries, [](End& end) { peer_stops_at(end, IBV_QPS_RESET); }},
     {"a peer in INIT does not answer", kRetries, [](End& end) { peer_stops_at(end, IBV_QPS_INIT); }},
     {"a peer in ERR does not answer", kRetries,
@@ -130,6 +130,6 @@ const Contract kContracts[] = {
 
 }  // namespace
 
-std::span<const Contract> retry_contracts() { return kContracts; }
+std::span<const Contract> retry_contracts() { return kRetryContracts; }
 
 }  // namespace meshbed::contract

@@ -20,7 +20,7 @@ void go_to(End& end, ibv_qp_state state) {
   need(end.to_rts(), "ibv_modify_qp to RTS");
 }
 
-const Contract kContracts[] = {
+const Contract kStateContracts[] = {
     {"a new queue pair is in RESET", "ibv_create_qp(3), ibv_query_qp(3)",
      [](End& end) {
        end.open();
@@ -187,6 +187,6 @@ const Contract kContracts[] = {
 
 }  // namespace
 
-std::span<const Contract> state_contracts() { return kContracts; }
+std::span<const Contract> state_contracts() { return kStateContracts; }
 
 }  // namespace meshbed::contract

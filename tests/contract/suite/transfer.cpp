@@ -26,7 +26,7 @@ void compares_40_and_swaps_7(End& end, std::uint64_t before, const std::string& 
   end.meet();
 }
 
-const Contract kContracts[] = {
+const Contract kTransferContracts[] = {
     {"a send ends in a receive", "ibv_post_send(3): IBV_WR_SEND; ibv_poll_cq(3)",
      [](End& end) {
        end.connect();
@@ -219,6 +219,6 @@ const Contract kContracts[] = {
 
 }  // namespace
 
-std::span<const Contract> transfer_contracts() { return kContracts; }
+std::span<const Contract> transfer_contracts() { return kTransferContracts; }
 
 }  // namespace meshbed::contract
