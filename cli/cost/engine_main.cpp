@@ -100,8 +100,11 @@ int main(int argc, char** argv) {
     }
     // Both ranks are here, whatever the caller's cluster looks like.
     setenv("NCCL_SOCKET_IFNAME", "lo", 1);
-    Job job{
-        .calls = calls_of(argv[1]), .call = argv[2], .messages = std::stoull(argv[3]), .bytes = std::stoull(argv[4])};
+    Job job{.calls = calls_of(argv[1]),
+            .id = {},
+            .call = argv[2],
+            .messages = std::stoull(argv[3]),
+            .bytes = std::stoull(argv[4])};
     char id[MESHCOLL_ID_BYTES] = {};
     if (job.calls.get_id(id) != MESHCOLL_OK) throw std::runtime_error(job.calls.last_error(nullptr));
     job.id = id;

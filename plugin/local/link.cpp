@@ -18,12 +18,12 @@ constexpr int kTaken = 0, kTooLong = -1, kOtherTag = -2;
 // A look at the peer's socket is a system call: so many tests in vain go by without one.
 constexpr std::uint32_t kVainTestsPerLook = 64;
 
+}  // namespace
+
 struct Slot {
   std::uint64_t address = 0, size_bytes = 0;
   std::int32_t tag = 0, outcome = kTaken;
 };
-
-}  // namespace
 
 struct Ring {
   alignas(64) std::atomic<std::uint64_t> posted;
