@@ -3,8 +3,11 @@
 
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "tests/support/command.h"
+#include "tests/support/walk.h"
 
 namespace planner_test {
 
@@ -39,9 +42,11 @@ void check_rows(const std::string& collective, const std::string& bytes) {
 
 TEST_CASE(
     "on each of seven cablings the engine's choice is no slower than ring or tree, and no faster than any can be") {
-  for (const std::string collective : {"all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce"}) {
-    for (const std::string bytes : {"8", "64K", "1M", "16M"}) check_rows(collective, bytes);
+  std::vector<std::pair<std::string, std::string>> rows;
+  for (const char* collective : {"all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce"}) {
+    for (const char* bytes : {"8", "64K", "1M", "16M"}) rows.emplace_back(collective, bytes);
   }
+  for (const auto& [collective, bytes] : walk(rows, 6)) check_rows(collective, bytes);
   CHECK(planner("--bytes 6 2>&1").status == 2);
   CHECK(planner("--collective alltoall 2>&1").status == 2);
 }

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "tests/support/command.h"
+#include "tests/support/walk.h"
 
 namespace tidy_test {
 
@@ -184,8 +185,6 @@ void needs_only(const std::string& plugin, const std::vector<std::string>& other
   }
 }
 
-bool whole_test() { return std::getenv("MESHBED_TEST_FULL") != nullptr; }
-
 }  // namespace
 
 TEST_CASE("comments and strings are not code, code stays where it was") {
@@ -311,18 +310,26 @@ TEST_CASE("the local plugin exports its table and needs nothing but libc") {
   needs_only(plugin, {});
 }
 
-TEST_CASE("every header compiles alone") {
-  if (!whole_test()) {
-    MESSAGE("skipped: checked by ./meshbed test without --quick");
-    return;
+TEST_CASE("every file of test cases is a namespace of its own name, so that many can be compiled at a time") {
+  for (const Source& source : sources({"tests"})) {
+    const std::string stem = fs::path(source.path).stem();
+    if (source.path.find("_test.cpp") == std::string::npos) continue;
+    CHECK_MESSAGE(source.text.find("\nnamespace " + stem + " {\n") != std::string::npos, source.path,
+                  ": put everything below its includes into namespace ", stem);
   }
+}
+
+TEST_CASE("every header compiles alone") {
+  std::vector<std::string> headers;
   for (const Source& source : sources({"plugin", "models", "sim", "emu", "cli", "tests"})) {
-    if (source.path.substr(source.path.size() - 2) != ".h") continue;
-    const CommandResult result = run_command_line("cd '" MESHBED_SOURCE_DIR "' && echo '#include \"" + source.path +
+    if (source.path.substr(source.path.size() - 2) == ".h") headers.push_back(source.path);
+  }
+  for (const std::string& header : walk(headers, 8)) {
+    const CommandResult result = run_command_line("cd '" MESHBED_SOURCE_DIR "' && echo '#include \"" + header +
                                                   "\"' | g++ -std=gnu++20 -fsyntax-only -Wall -Wextra -I. "
                                                   "-DTOML_HEADER_ONLY=0 -DMESHBED_BINARY_DIR='\"b\"' "
                                                   "-DMESHBED_SOURCE_DIR='\"s\"' -x c++ - 2>&1");
-    CHECK_MESSAGE(result.status == 0, source.path, ":\n", result.output);
+    CHECK_MESSAGE(result.status == 0, header, ":\n", result.output);
   }
 }
 

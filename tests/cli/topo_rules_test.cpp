@@ -9,6 +9,7 @@
 
 #include "cli/scenario.h"
 #include "cli/topo.h"
+#include "tests/support/walk.h"
 
 namespace topo_rules_test {
 
@@ -28,11 +29,11 @@ meshbed::models::Aimed aim(RoutingRule rule, const std::string& scenario, int fr
 }  // namespace
 
 TEST_CASE(
-    "over all cablings of 2 to 5 (in the whole test 6) nodes with two NICs each Mesh reaches every pair that cables "
+    "over all cablings of 2 to 5 (in whole walks 6) nodes with two NICs each Mesh reaches every pair that cables "
     "join, and no other") {
   // How many ways there are to cable so many nodes: 7, 51, 513, ... (no cable within a node, at most one into a NIC).
   const std::vector<std::uint64_t> cablings{7, 51, 513, 6345, 93255};
-  const int most = std::getenv("MESHBED_TEST_FULL") != nullptr ? 6 : 5;  // six take 13 s
+  const int most = walks_whole() ? 6 : 5;  // six take 13 s
   for (int nodes = 2; nodes <= most; ++nodes) {
     const CablingTally tally = tally_cablings(nodes);
     CAPTURE(nodes);

@@ -14,6 +14,7 @@
 #include "plugin/coll/root_trees.h"
 #include "tests/coll/contribution.h"
 #include "tests/coll/mesh_graphs.h"
+#include "tests/support/walk.h"
 
 namespace schedule_test {
 
@@ -439,7 +440,7 @@ TEST_CASE("broadcast and reduce on meshes: to each rank once, and from each rank
 }
 
 TEST_CASE("the same on meshes for 1..33 ranks: those of 10 and more") {
-  const std::vector<Mesh> meshes = large_meshes();
+  const std::vector<Mesh> meshes = walk(large_meshes(), 6);
   walk_meshes(meshes, Collective::kAllReduce, true, all_reduced_once);
   walk_meshes(meshes, Collective::kAllGather, false, gathered_once);
   walk_meshes(meshes, Collective::kReduceScatter, true, scattered_once);

@@ -16,6 +16,7 @@
 #include "plugin/coll/schedule.h"
 #include "tests/coll/mesh_graphs.h"
 #include "tests/coll/rank_threads.h"
+#include "tests/support/walk.h"
 
 namespace types_test {
 
@@ -367,87 +368,111 @@ void every_type(const World& world, const std::vector<std::size_t>& counts) {
       });
 }
 
+struct TypeCase {
+  World world;
+  std::vector<std::size_t> counts;
+  loopback::Behaviour whims{};
+};
+
+constexpr loopback::Behaviour kHesitates{.seed = 7, .delay_percent = 40};
+
+/// All of `cases` in the whole walk, `count` of them else.
+void walk_types(const std::vector<TypeCase>& cases, std::size_t count) {
+  for (const TypeCase& one : walk(cases, count)) {
+    loopback::configure(one.whims);
+    every_type(one.world, one.counts);
+  }
+  loopback::configure({});
+}
+
 }  // namespace
 
-// Every algorithm but the ring, which the next cases are about.
 TEST_CASE("every operation, type and reduction by other algorithms, on 1..9 ranks and 2 and 3 channels") {
-  loopback::configure({});
+  std::vector<TypeCase> cases;
   for (const char* algorithm : {"tree", "halving-doubling", "direct"}) {
-    for (int ranks = 1; ranks <= 9; ++ranks) every_type({.ranks = ranks, .algorithm = algorithm}, {0, 1, 5, 257});
-    every_type({.ranks = 3, .channels = 2, .algorithm = algorithm}, {7, 3001});
-    every_type({.ranks = 7, .channels = 3, .steps = 2, .slice_bytes = 64, .algorithm = algorithm}, {2, 997});
+    for (int ranks = 1; ranks <= 9; ++ranks)
+      cases.push_back({{.ranks = ranks, .algorithm = algorithm}, {0, 1, 5, 257}});
+    cases.push_back({{.ranks = 3, .channels = 2, .algorithm = algorithm}, {7, 3001}});
+    cases.push_back({{.ranks = 7, .channels = 3, .steps = 2, .slice_bytes = 64, .algorithm = algorithm}, {2, 997}});
   }
+  walk_types(cases, 5);
 }
 
 TEST_CASE("every operation, type and reduction by mesh, on the named cablings and on random ones of 2..9 ranks") {
-  loopback::configure({});
+  std::vector<TypeCase> cases;
   for (const MeshGraph& graph : named_graphs()) {
-    every_type({.ranks = graph.ranks, .algorithm = "mesh", .mesh = make_mesh(graph.ranks, graph.cables())}, {1, 257});
+    cases.push_back(
+        {{.ranks = graph.ranks, .algorithm = "mesh", .mesh = make_mesh(graph.ranks, graph.cables())}, {1, 257}});
   }
   for (int ranks = 2; ranks <= 9; ++ranks) {
     const Mesh mesh = make_mesh(ranks, random_cables(ranks, ranks, 11));
-    every_type({.ranks = ranks, .channels = 2, .steps = 2, .slice_bytes = 64, .algorithm = "mesh", .mesh = mesh},
-               {2, 97});
+    cases.push_back(
+        {{.ranks = ranks, .channels = 2, .steps = 2, .slice_bytes = 64, .algorithm = "mesh", .mesh = mesh}, {2, 97}});
   }
-  loopback::configure({.seed = 7, .delay_percent = 40});
   const Mesh mesh = make_mesh(5, named_graphs()[4].cables());
-  every_type({.ranks = 5, .steps = 3, .slice_bytes = 100, .algorithm = "mesh", .mesh = mesh}, {301});
-  loopback::configure({});
+  cases.push_back({{.ranks = 5, .steps = 3, .slice_bytes = 100, .algorithm = "mesh", .mesh = mesh}, {301}, kHesitates});
+  walk_types(cases, 5);
 }
 
 TEST_CASE("every operation, type and reduction in lines by other algorithms, on 1..9 ranks and 2 channels") {
-  loopback::configure({});
+  std::vector<TypeCase> cases;
   for (const char* protocol : {"ll", "ll128"}) {
     for (const char* algorithm : {"ring", "tree", "halving-doubling", "direct"}) {
       for (int ranks = 1; ranks <= 9; ++ranks) {
-        every_type({.ranks = ranks, .algorithm = algorithm, .protocol = protocol}, {0, 1, 257});
+        cases.push_back({{.ranks = ranks, .algorithm = algorithm, .protocol = protocol}, {0, 1, 257}});
       }
-      every_type(
-          {.ranks = 3, .channels = 2, .steps = 2, .slice_bytes = 64, .algorithm = algorithm, .protocol = protocol},
-          {7, 997});
+      cases.push_back(
+          {{.ranks = 3, .channels = 2, .steps = 2, .slice_bytes = 64, .algorithm = algorithm, .protocol = protocol},
+           {7, 997}});
     }
   }
+  walk_types(cases, 8);
 }
 
 TEST_CASE("every operation, type and reduction in lines, on a plugin that hesitates and on the triangle's mesh") {
-  loopback::configure({.seed = 5, .delay_percent = 40});
+  std::vector<TypeCase> cases;
   for (const char* protocol : {"ll", "ll128"}) {
-    every_type({.ranks = 3, .channels = 2, .steps = 3, .slice_bytes = 100, .protocol = protocol}, {301});
+    cases.push_back(
+        {{.ranks = 3, .channels = 2, .steps = 3, .slice_bytes = 100, .protocol = protocol}, {301}, kHesitates});
     const Mesh mesh = make_mesh(3, named_graphs()[0].cables());
-    every_type({.ranks = 3, .algorithm = "mesh", .mesh = mesh, .protocol = protocol}, {301});
+    cases.push_back({{.ranks = 3, .algorithm = "mesh", .mesh = mesh, .protocol = protocol}, {301}, kHesitates});
   }
-  loopback::configure({});
+  walk_types(cases, 4);
 }
 
 TEST_CASE("every operation, type and reduction on 1..9 ranks, for sizes zero, one, odd, prime and fewer than ranks") {
-  loopback::configure({});
-  for (int ranks = 1; ranks <= 9; ++ranks) every_type({.ranks = ranks}, {0, 1, 5, 257});
+  std::vector<TypeCase> cases;
+  for (int ranks = 1; ranks <= 9; ++ranks) cases.push_back({{.ranks = ranks}, {0, 1, 5, 257}});
+  walk_types(cases, 4);
 }
 
 TEST_CASE("every operation, type and reduction on 2 and 3 channels and with the narrowest window") {
-  loopback::configure({});
-  every_type({.ranks = 3, .channels = 2}, {7, 3001});
-  every_type({.ranks = 4, .channels = 3, .steps = 2, .slice_bytes = 64}, {2, 997});
+  walk_types({{{.ranks = 3, .channels = 2}, {7, 3001}},
+              {{.ranks = 4, .channels = 3, .steps = 2, .slice_bytes = 64}, {2, 997}}},
+             2);
 }
 
 // The long one of these two is too long for Valgrind and ThreadSanitizer (tests/CMakeLists.txt).
 TEST_CASE("every operation, type and reduction by every algorithm on a plugin that hesitates, for one size") {
-  loopback::configure({.seed = 7, .delay_percent = 40});
+  std::vector<TypeCase> cases;
   for (const char* algorithm : {"tree", "halving-doubling", "direct"}) {
-    every_type({.ranks = 3, .channels = 2, .steps = 3, .slice_bytes = 100, .algorithm = algorithm}, {301});
+    cases.push_back(
+        {{.ranks = 3, .channels = 2, .steps = 3, .slice_bytes = 100, .algorithm = algorithm}, {301}, kHesitates});
   }
-  loopback::configure({});
+  walk_types(cases, 3);
 }
 
 TEST_CASE("a plugin that hesitates and completes late changes no bit of any type") {
+  std::vector<TypeCase> cases;
   for (std::uint64_t seed = 1; seed <= 3; ++seed) {
-    loopback::configure({.seed = seed, .delay_percent = 40});
     for (const char* algorithm : {"ring", "tree", "halving-doubling", "direct"}) {
-      const int ranks = 2 + static_cast<int>(seed);
-      every_type({.ranks = ranks, .channels = 2, .steps = 3, .slice_bytes = 100, .algorithm = algorithm}, {301});
+      cases.push_back(
+          {{.ranks = 2 + static_cast<int>(seed), .channels = 2, .steps = 3, .slice_bytes = 100, .algorithm = algorithm},
+           {301},
+           {.seed = seed, .delay_percent = 40}});
     }
   }
-  loopback::configure({});
+  walk_types(cases, 2);
 }
 
 }  // namespace types_test

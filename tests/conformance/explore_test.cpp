@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "tests/support/command.h"
+#include "tests/support/walk.h"
 
 namespace explore_test {
 
@@ -83,8 +84,8 @@ TEST_CASE("every order of every program ends well, and what was walked is the sa
 }
 
 TEST_CASE("nor does a call break anything that comes while the wire is half-way, or late where both connect at once") {
-  if (std::getenv("MESHBED_TEST_FULL") == nullptr) {
-    MESSAGE("skipped: explored by ./meshbed test without --quick");
+  if (!walks_whole()) {
+    MESSAGE("skipped: explored by ./meshbed test --stage walks");
     return;
   }
   // The programs that are walked in seconds; `fuzz --explore` by itself walks all of them.

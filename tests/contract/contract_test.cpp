@@ -73,14 +73,16 @@ TEST_CASE("the drop-in keeps every contract in virtual time") {
   CHECK_MESSAGE(table.unexplained.empty(), table.unexplained);
 }
 
-TEST_CASE("soft-RoCE keeps every contract, or departs where the test says so and why") {
-  if (const std::string why = why_not_emulated(); !why.empty()) {
+TEST_CASE("soft-RoCE keeps every contract (by default every second one), or departs where the test says so and why") {
+  if (const std::string why = why_not_emulated(Emulation::kShort); !why.empty()) {
     MESSAGE("skipped: ", why);
     return;
   }
-  const contract::Table table = contract::make_table(run_in_sim(), run_in_emu());
+  const bool whole = why_not_emulated(Emulation::kWhole).empty();
+  const int stride = whole ? 1 : 2;
+  const contract::Table table = contract::make_table(run_in_sim(stride), run_in_emu(stride));
   keep(table, "sim-emu.txt");
-  check_readme("departs in " + std::to_string(table.departing) + " tests");
+  if (whole) check_readme("departs in " + std::to_string(table.departing) + " tests");
   CHECK_MESSAGE(table.unexplained.empty(), table.unexplained);
 }
 

@@ -28,7 +28,7 @@ std::string text_of(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
 
-emu::EmuCluster emulated_pair() {
+emu::EmuCluster emulated_pair(int stride) {
   emu::EmuCluster cluster{.nodes = {}, .wires = 1};
   for (int node = 0; node < 2; ++node) {
     emu::EmuNode one;
@@ -42,7 +42,8 @@ emu::EmuCluster emulated_pair() {
                         .rdma = true,
                         .wire = 0});
     one.management_address = fmt::format("10.0.0.{}/24", node + 1);
-    one.commands = {{MESHBED_BINARY_DIR "/bin/contract_runner", kContractsPath, std::to_string(node), "10.0.0.1"}};
+    one.commands = {{MESHBED_BINARY_DIR "/bin/contract_runner", kContractsPath, std::to_string(node), "10.0.0.1",
+                     std::to_string(stride)}};
     cluster.nodes.push_back(one);
   }
   return cluster;
@@ -72,14 +73,14 @@ class Cables {
   std::array<int, 2> served_{};
 };
 
-/// A rank's record: "contract NUMBER" before each contract's own lines.
-void take_record(std::vector<contract::Run>& runs, int rank, const std::string& record) {
+/// A rank's record of every `stride`th contract: "contract NUMBER" before each contract's own lines.
+void take_record(std::vector<contract::Run>& runs, int stride, int rank, const std::string& record) {
   std::istringstream stream(record);
   std::size_t index = runs.size();
   std::size_t ended = 0;
   for (std::string line; std::getline(stream, line);) {
     if (line.rfind(contract::kBeginsLine, 0) == 0) {
-      index = std::stoul(line.substr(std::string(contract::kBeginsLine).size()));
+      index = std::stoul(line.substr(std::string(contract::kBeginsLine).size())) / static_cast<std::size_t>(stride);
     } else if (line == contract::kEndsLine) {
       ++ended;
     } else if (index < runs.size()) {
@@ -93,24 +94,26 @@ void take_record(std::vector<contract::Run>& runs, int rank, const std::string& 
 
 }  // namespace
 
-std::vector<contract::Run> run_in_emu() {
+std::vector<contract::Run> run_in_emu(int stride) {
   emu::MicroVmOptions options;
   options.image = emu::make_boot_image(emu::cache_folder(), [](const std::string& text) { MESSAGE(text); });
   options.accelerator = emu::probe_accelerator();
   options.work_dir = scratch_folder("contract");
   options.time_limit_s = kTimeLimit_s;
-  emu::MicroVms machines(emulated_pair(), options);
+  emu::MicroVms machines(emulated_pair(stride), options);
   Cables cables(machines);
   machines.start();
   while (!machines.advance(kServeEvery_s)) cables.serve();
   const emu::Outcome outcome = machines.outcome();
 
   std::vector<contract::Run> runs;
-  for (const std::string& name : contract_names())
-    runs.push_back({.name = name, .source = "", .seen = {}, .broken = {}});
+  const std::vector<std::string> names = contract_names();
+  for (std::size_t index = 0; index < names.size(); index += static_cast<std::size_t>(stride)) {
+    runs.push_back({.name = names[index], .source = "", .seen = {}, .broken = {}});
+  }
   for (int rank = 0; rank < 2; ++rank) {
     const emu::NodeOutcome& node = outcome.nodes[static_cast<std::size_t>(rank)];
-    take_record(runs, rank, text_of(node.folder + "/" + contract::kRecord));
+    take_record(runs, stride, rank, text_of(node.folder + "/" + contract::kRecord));
     const std::string said = text_of(node.commands[0].stderr_path);
     CHECK_MESSAGE(node.exit_code == 0, node.name, ": ", said);
   }

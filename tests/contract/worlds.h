@@ -13,10 +13,10 @@ inline constexpr const char* kContractsPath = MESHBED_BINARY_DIR "/lib/libcontra
 /// Every contract's name, in order.
 std::vector<std::string> contract_names();
 
-/// Every contract in the simulator, each in a world of its own.
-std::vector<contract::Run> run_in_sim();
+/// Every `stride`th contract, the first among them, in the simulator, each in a world of its own.
+std::vector<contract::Run> run_in_sim(int stride = 1);
 
-/// Every contract in two virtual machines on one cable, which are booted once; each in a process of its own.
-std::vector<contract::Run> run_in_emu();
+/// Every `stride`th contract in two virtual machines on one cable, which are booted once; each in a process of its own.
+std::vector<contract::Run> run_in_emu(int stride = 1);
 
 }  // namespace meshbed::test

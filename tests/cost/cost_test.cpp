@@ -10,6 +10,7 @@
 #include "cli/cost/null_pair.h"
 #include "tests/cost/allocation_counter.h"
 #include "tests/support/command.h"
+#include "tests/support/walk.h"
 
 namespace cost_test {
 
@@ -35,8 +36,8 @@ TEST_CASE("nothing is allocated after connect: 10,000 messages, the first among 
 TEST_CASE(
     "a message of 4 KiB takes the pair less than 1,500 instructions, one of 128 KiB a relay less than 2,200; the "
     "engine's part") {
-  if (std::getenv("MESHBED_TEST_FULL") == nullptr) {
-    MESSAGE("skipped: counted by ./meshbed test without --quick");
+  if (!walks_whole()) {
+    MESSAGE("skipped: counted by ./meshbed test --stage walks");
     return;
   }
   const CommandResult result = run_command_line(meshbed_program() + " bench cost --json");

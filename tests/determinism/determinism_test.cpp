@@ -103,7 +103,7 @@ TEST_CASE("same digest with -O0 and with clang") {
   // The launcher builds them for the whole test and says where they are.
   const char* folders = std::getenv("MESHBED_OTHER_BUILDS");
   if (folders == nullptr) {
-    MESSAGE("skipped: the other builds are made by ./meshbed test without --quick");
+    MESSAGE("skipped: the other build is made by ./meshbed test --stage other-compiler");
     return;
   }
   std::istringstream list(folders);
