@@ -97,7 +97,7 @@ TEST_CASE("--no-install names what is missing with the line that installs it, an
       run_command_line("cd '" + programs + "' && PATH='" + programs + "':$PATH MESHBED_BUILD_DIR='" + build + "' '" +
                        kLauncher + "' --no-install --version 2>&1");
   CHECK(result.status == 2);
-  CHECK(result.output.find("needs these packages: g++ cmake ninja-build libsimgrid-dev") != std::string::npos);
+  CHECK(result.output.find("needs these packages: g++ cmake ninja-build mold libsimgrid-dev") != std::string::npos);
   CHECK(result.output.find("apt-get install -y --no-install-recommends g++ cmake") != std::string::npos);
   CHECK_FALSE(fs::exists(programs + "/called"));
   CHECK(fs::is_empty(build));
