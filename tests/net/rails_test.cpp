@@ -5,7 +5,6 @@
 #include "tests/net/striped_streams.h"
 
 namespace rails_test {
-
 using namespace meshbed;
 using namespace meshbed::test;
 using sim::OutcomeKind;
