@@ -3,7 +3,6 @@
 // that the file has, in virtual time, in virtual machines or over real devices.
 
 #include <iosfwd>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 

@@ -6,6 +6,7 @@
 #include <charconv>
 #include <chrono>
 #include <cstdlib>
+#include <nlohmann/json.hpp>
 #include <stdexcept>
 
 #include "cli/fault_board.h"

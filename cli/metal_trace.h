@@ -1,7 +1,7 @@
 #pragma once
 // MetalTrace: the messages of a run over real verbs, gathered from all ranks, in the recorder's terms.
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <vector>
 
 #include "cli/metal_devices.h"

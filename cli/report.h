@@ -1,7 +1,7 @@
 #pragma once
 // Report: a RunResult for people (text) and for programs (summary.json, provenance.json). Seed first, digest last.
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 
 #include "cli/result.h"

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ostream.h>
 
+#include <nlohmann/json.hpp>
 #include <ostream>
 #include <stdexcept>
 

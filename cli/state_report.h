@@ -1,7 +1,7 @@
 #pragma once
 // The state of a process (plugin/net/state.h) for people: parsed, and as a table whose stuck connections come first.
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 #include <vector>

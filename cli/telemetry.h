@@ -7,7 +7,6 @@
 // CLOCK_MONOTONIC, as a probe there would read it. What is not known is left out: no kernel is launched and no data set
 // read, so those streams are empty files, as outside of the simulated world are waits and GPU memory.
 
-#include <boost/program_options.hpp>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -15,6 +14,10 @@
 
 #include "cli/result.h"
 #include "cli/zernel_stream.h"
+
+namespace boost::program_options {
+class options_description;
+}
 
 namespace meshbed::cli {
 

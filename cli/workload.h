@@ -5,7 +5,7 @@
 // in what the others found out.
 
 #include <memory>
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 
 #include "cli/engine.h"
 #include "cli/result.h"

@@ -1,6 +1,7 @@
 // Runs a scenario's collective: warm-up, then the timed and checked iterations; proofs against the closed forms.
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <stdexcept>
 #include <utility>

@@ -6,6 +6,7 @@
 
 #include <array>
 #include <cerrno>
+#include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <system_error>
 
@@ -46,6 +47,8 @@ void Monitor::greet() {
   }
   execute("qmp_capabilities");
 }
+
+void Monitor::execute(const std::string& command) { execute(command, nlohmann::json::object()); }
 
 void Monitor::execute(const std::string& command, const nlohmann::json& arguments) {
   const std::string text = nlohmann::json{{"execute", command}, {"arguments", arguments}}.dump() + "\n";

@@ -1,7 +1,7 @@
 #pragma once
 // Monitor: a QEMU's QMP connection (docs/interop/qmp-spec.txt of QEMU): one command at a time, its answer awaited.
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 
 #include "emu/clock.h"
@@ -17,7 +17,8 @@ class Monitor {
   /// Waits for QEMU's greeting and answers it. Throws std::runtime_error.
   void greet();
   /// Throws std::runtime_error where QEMU refuses, is gone, or does not answer within 60 s.
-  void execute(const std::string& command, const nlohmann::json& arguments = nlohmann::json::object());
+  void execute(const std::string& command);
+  void execute(const std::string& command, const nlohmann::json& arguments);
 
  private:
   nlohmann::json next_object(const Deadline& deadline, const std::string& awaited);
