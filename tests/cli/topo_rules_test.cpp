@@ -33,7 +33,7 @@ TEST_CASE(
     "join, and no other") {
   // How many ways there are to cable so many nodes: 7, 51, 513, ... (no cable within a node, at most one into a NIC).
   const std::vector<std::uint64_t> cablings{7, 51, 513, 6345, 93255};
-  const int most = walks_whole() ? 6 : 5;  // six take 13 s
+  const int most = meshbed::test::walks_whole() ? 6 : 5;  // six take 13 s
   for (int nodes = 2; nodes <= most; ++nodes) {
     const CablingTally tally = tally_cablings(nodes);
     CAPTURE(nodes);
