@@ -91,7 +91,7 @@ struct Expect {
   std::optional<double> rail_balance;  // largest relative difference of bytes between a node's cabled NICs
   std::optional<std::uint64_t> connections;
   // Payload over the ranks' sockets, bootstrap and data alike.
-  std::optional<std::uint64_t> min_socket_bytes, max_socket_bytes;
+  std::optional<std::uint64_t> min_socket_bytes{}, max_socket_bytes{};
   std::optional<std::uint64_t> max_strangers;  // connections that the ranks held for them at one time
   std::optional<Picoseconds> max_run_time_ps;  // simulated, from the start to the end of the last rank
   std::vector<std::pair<std::string, std::string>> unreachable;  // node pairs that must have no direct path
