@@ -408,6 +408,7 @@ run_tests() {
   local stage name begun beside=''
   local -a packages=()
   local other=$build-other asan=$build-asan tsan=$build-tsan
+  unset MESHBED_TEST_EMU MESHBED_TEST_WALKS  # the options say how much is run, not what the caller happens to have
   mapfile -t packages < <(test_packages "${stages[@]}")
   if ((${#packages[@]})); then require .meshbed-test-packages "${build_packages[@]}" "${packages[@]}"; fi
 
