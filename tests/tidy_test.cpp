@@ -324,7 +324,7 @@ TEST_CASE("every header compiles alone") {
   for (const Source& source : sources({"plugin", "models", "sim", "emu", "cli", "tests"})) {
     if (source.path.substr(source.path.size() - 2) == ".h") headers.push_back(source.path);
   }
-  for (const std::string& header : walk(headers, 8)) {
+  for (const std::string& header : walk(headers, 5)) {
     const CommandResult result = run_command_line("cd '" MESHBED_SOURCE_DIR "' && echo '#include \"" + header +
                                                   "\"' | g++ -std=gnu++20 -fsyntax-only -Wall -Wextra -I. "
                                                   "-DTOML_HEADER_ONLY=0 -DMESHBED_BINARY_DIR='\"b\"' "
