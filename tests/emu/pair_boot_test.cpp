@@ -7,7 +7,6 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
-#include <stdexcept>
 #include <string>
 
 #include "emu/boot_image.h"
@@ -16,6 +15,7 @@
 #include "emu/probe.h"
 #include "emu/process.h"
 #include "tests/support/command.h"
+#include "tests/support/emulation.h"
 
 namespace pair_boot_test {
 
@@ -32,16 +32,9 @@ std::string text_of(const std::string& path) {
 
 /// Why no virtual machine can be started here; empty: one can.
 std::string why_not() {
-  for (const Part& part : look_at_parts()) {
-    if (!part.present) return part.what + ": " + part.detail;
-  }
-  try {
-    // The tests download nothing: `meshbed run --world emu` makes the image, once.
-    if (!find_boot_image(cache_folder())) return "no boot image in " + cache_folder();
-  } catch (const std::runtime_error& problem) {
-    return problem.what();
-  }
-  return "";
+  const std::string why = test::why_not_emulated();
+  if (why.empty()) make_boot_image(cache_folder(), [](const std::string& text) { MESSAGE(text); });  // once
+  return why;
 }
 
 EmuCluster pair() {
