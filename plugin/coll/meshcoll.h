@@ -226,8 +226,8 @@ int64_t meshcoll_now_ns(void);
 
 /* Counts are elements of `dtype`, and buffers are aligned for it. send == recv is in place where the two have one size;
  * for all-gather and gather in place is send == recv + rank * count, for reduce-scatter and scatter recv == send + rank
- * * count (elements), as in NCCL. The first collective makes the ring's connections; one of zero elements does only
- * that.
+ * * count (elements), as in NCCL. A collective makes the connections of its algorithm that are not there yet; one of
+ * zero elements does only that.
  *
  * Reductions are formed in an order fixed by rank and algorithm: the same bits on every rank and in every world. The
  * half types (float16, bfloat16) are reduced in float32 and rounded once, at the end, whatever the number of ranks.
