@@ -52,7 +52,7 @@ std::uint64_t memory_bytes() {
 /// A ring all-reduce on one switch whose every step is one message of `message_bytes`.
 Scenario bench_scenario(const BenchCase& bench, const std::string& fabric) {
   return parse_scenario(fmt::format("[topology]\nkind = \"switch\"\nnodes = {}\n[fabric]\nkind = \"{}\"\n"
-                                    "[workload]\nkind = \"collective\"\ncollective = \"all_reduce\"\nbytes = {}\n",
+                                    "[workload]\ncollective = \"all_reduce\"\nalgorithm = \"ring\"\nbytes = {}\n",
                                     bench.ranks, fabric, bench.message_bytes * static_cast<std::uint64_t>(bench.ranks)),
                         "bench", {});
 }

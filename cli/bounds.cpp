@@ -120,8 +120,9 @@ Bounds BoundTable::of(const CollectiveCase& wanted, std::uint64_t bytes) const {
   // The closed form counts all ranks.
   const Picoseconds direct_ps = wanted.senders.empty() ? models::any_algorithm_bound_ps(wanted.op, bytes, nodes_) : 0;
   Bounds bounds{.ring = {}, .any_algorithm_ps = std::max(direct_ps, relayed_ps)};
-  // Another algorithm may beat it.
-  if (is_ring_) bounds.ring = models::ring_bound(wanted.op, bytes, hops(wanted), wanted.root, size_of(wanted.type));
+  // Another algorithm may beat it; a sendrecv goes where it is sent, whatever was asked for.
+  const bool by_hops = is_ring_ || wanted.op == models::Collective::kSendRecv;
+  if (by_hops) bounds.ring = models::ring_bound(wanted.op, bytes, hops(wanted), wanted.root, size_of(wanted.type));
   return bounds;
 }
 

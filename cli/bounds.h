@@ -12,7 +12,8 @@
 namespace meshbed::cli {
 
 struct Bounds {
-  models::RingBound ring;            // on the hops that the engine uses; 0: nothing can be said
+  // On the hops that the engine uses; 0: nothing can be said, as where the ring was not asked for.
+  models::RingBound ring;
   Picoseconds any_algorithm_ps = 0;  // for every algorithm on these NICs
 };
 
@@ -42,7 +43,7 @@ class BoundTable {
   std::vector<models::NodePort> nodes_;
   int ranks_ = 0;
   int ranks_per_node_ = 1;
-  bool is_ring_ = true;  // what runs goes round the ring
+  bool is_ring_ = false;  // the ring was asked for
 };
 
 }  // namespace meshbed::cli

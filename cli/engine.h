@@ -19,7 +19,7 @@ struct EngineOptions {
   int channels = 1;
   std::vector<int> channel_devices;  // empty: channel c opens device c % devices
   std::uint64_t slice_bytes = 0;     // 0: the engine's default
-  std::string algorithm = "ring";
+  std::string algorithm = "auto";
   std::string protocol = "simple";
   std::string tuning;  // a table's text; empty: there is none
   // The network, for "auto"; 0: the engine's default.

@@ -103,8 +103,8 @@ class Schedule {
     const int root = draw_.between(0, nodes_ - 1);
     const int shift = draw_.between(1, nodes_ - 1);
     std::string text = fmt::format(
-        "[workload]\ncollective = \"{}\"\nbytes = {}\niterations = {}\nwarmup = 1\nchannels = {}\nroot = {}\n"
-        "shift = {}\n",
+        "[workload]\ncollective = \"{}\"\nalgorithm = \"ring\"\nbytes = {}\niterations = {}\nwarmup = 1\n"
+        "channels = {}\nroot = {}\nshift = {}\n",
         op, bytes, iterations_, channels, root, shift);
     if (draw_.once_in(6)) {
       const int by_ms = draw_.one_of({100, 2'000, 40'000, 900'000});

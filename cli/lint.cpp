@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <iterator>
 #include <optional>
 #include <ostream>
 #include <set>
@@ -175,11 +176,19 @@ class Linter {
         const auto& senders = workload.senders;
         const bool sends = senders.empty() || std::find(senders.begin(), senders.end(), rank) != senders.end();
         if (!sends || from == to || !cannot_reach(from, to)) continue;
+        if (may_go_elsewhere(workload) && !models::shortest_path(topology_, from, to).empty()) continue;
         add("{} sends from {} to {}, which have no direct path{}; the run fails (promise it by expect.error)",
             workload.collective, node(from).name, node(to).name, *cannot_reach(from, to));
         return;  // one is enough to say
       }
     }
+  }
+
+  /// Along the cables alone, rather than round the ring or in pairs.
+  static bool may_go_elsewhere(const Workload& workload) {
+    constexpr const char* kPairs[] = {"alltoall", "sendrecv", "gather", "scatter"};
+    const bool in_pairs = std::find(std::begin(kPairs), std::end(kPairs), workload.collective) != std::end(kPairs);
+    return !in_pairs && (workload.algorithm == "auto" || workload.algorithm == "mesh");
   }
 
   /// Why a message cannot go, behind "which have no direct path"; nullopt: it can.

@@ -29,7 +29,7 @@ struct Workload {
   std::uint64_t bytes = 0;                // as nccl-tests counts it: all_reduce S, all_gather the whole output ...
   std::string dtype = "float";
   std::string op = "sum";
-  std::string algorithm = "ring";   // one of algorithm_names()
+  std::string algorithm = "auto";   // one of algorithm_names()
   std::string protocol = "simple";  // one of protocol_names()
   std::string tuning;               // file of a tuning table; relative to the scenario file
   int iterations = 1;

@@ -56,9 +56,9 @@ const Section<WorkloadSpec> kWorkload{
          [](const Value& v, WorkloadSpec& s) { v.choice(s.value.dtype, data_type_names()); }},
         {"op", "text", "'sum'", "of a reduction: sum, prod, max, min or avg",
          [](const Value& v, WorkloadSpec& s) { v.choice(s.value.op, reduction_names()); }},
-        {"algorithm", "text", "'ring'",
-         "ring, tree, halving-doubling, direct or mesh where the collective has it, and the ring elsewhere; auto: the "
-         "one that should take least in this network",
+        {"algorithm", "text", "'auto'",
+         "auto: the one that should take least in this network; ring, tree, halving-doubling, direct or mesh: that one "
+         "where the collective has it, and the ring elsewhere; not for a matrix, which draws its own",
          [](const Value& v, WorkloadSpec& s) { v.choice(s.value.algorithm, algorithm_names()); }},
         {"protocol", "text", "'simple'",
          "how messages travel: simple, or in NCCL's lines of data and flags: ll, ll128; auto: the one that should take "

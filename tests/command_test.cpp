@@ -160,7 +160,8 @@ TEST_CASE("a report names the warm-up that its messages and bytes include") {
 
 TEST_CASE("two ranks a node: the ring is held against the bound of its hops between the nodes") {
   const CommandResult result =
-      command("run " + scenario_file("pair") + " --set workload.ranks_per_node=2" + results_option("two_ranks"));
+      command("run " + scenario_file("pair") + " --set workload.algorithm=ring --set workload.ranks_per_node=2" +
+              results_option("two_ranks"));
   CHECK_MESSAGE(result.status == 0, result.output);
   CHECK(has(result, "ok     no ring of equal shares is faster: "));
   CHECK(has(result, "ok     time at most 1.03 of the bound: 1.0"));
@@ -168,8 +169,8 @@ TEST_CASE("two ranks a node: the ring is held against the bound of its hops betw
 
 TEST_CASE("a broadcast is held against its ring, though nothing passes the hop into its root") {
   const CommandResult result =
-      command("run " + scenario_file("spark-triangle") + " --set workload.collective=broadcast --set workload.root=1" +
-              results_option("broadcast"));
+      command("run " + scenario_file("spark-triangle") + " --set workload.algorithm=ring" +
+              " --set workload.collective=broadcast --set workload.root=1" + results_option("broadcast"));
   CHECK(has(result, "ok     no ring is faster: "));
 }
 
@@ -178,7 +179,8 @@ TEST_CASE("one slow cable sets the pace of every collective's ring, and the run 
     for (const char* cable : {"node0-node1", "node2-node0"}) {
       const CommandResult result =
           command("run --json " + scenario_file("spark-triangle") + " --set cable." + cable +
-                  ".rate=25Gb/s --set workload.collective=" + operation + results_option("slow_cable") + "2>/dev/null");
+                  ".rate=25Gb/s --set workload.algorithm=ring --set workload.collective=" + operation +
+                  results_option("slow_cable") + "2>/dev/null");
       CHECK_MESSAGE(result.status == 0, operation, " over ", cable);
       const double over = nlohmann::json::parse(result.output).at("over_bound");
       CHECK_MESSAGE(over >= 1.0, operation, " over ", cable);

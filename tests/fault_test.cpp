@@ -135,7 +135,7 @@ TEST_CASE("a detour that is faster than the cable that died breaks no bound") {
   const std::string slow_cable =
       " --set topology.nodes=3 --set topology.rate=200Gb/s --set cable.node0-node1.rate=50Gb/s --set "
       "workload.iterations=3 "
-      "--set fault.0.duration=0s --set expect.max_over_bound=10";
+      "--set fault.0.duration=0s --set expect.max_over_bound=10 --set workload.algorithm=ring";
   const CommandResult run =
       command("run " + scenario_file("port-flap") + slow_cable + results_option("faults_detour") + "2>/dev/null");
   CHECK_MESSAGE(run.status == 0, run.output);

@@ -63,6 +63,7 @@ std::uint64_t run(const Job& job, int rank) {
   options.world = kRanks;
   options.bootstrap = job.id.c_str();
   options.net_plugin = "STATIC_PLUGIN";
+  options.algorithm = "ring";
   options.slice_bytes = job.bytes;
   meshcoll_comm* comm = nullptr;
   const auto require = [&](meshcoll_result result) {

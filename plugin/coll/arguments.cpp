@@ -251,7 +251,7 @@ Result<CommunicatorOptions> read_options(const meshcoll_options& given) {
   if (given.connect_timeout_ms < 0) options.connect_timeout_ms = 0;
   if (given.reach_timeout_ms > 0) options.reach_timeout_ms = std::min(given.reach_timeout_ms, kLongestMs);
   if (given.operation_timeout_ms > 0) options.operation_timeout_ms = std::min(given.operation_timeout_ms, kLongestMs);
-  if (given.algorithm != nullptr) {
+  if (given.algorithm != nullptr && *given.algorithm != '\0') {
     const auto choice = parse_algorithm(given.algorithm);
     if (!choice) return invalid(no_such("algorithm", given.algorithm, algorithm_names()));
     options.way.algorithm = *choice;

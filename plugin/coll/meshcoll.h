@@ -79,9 +79,10 @@ typedef struct {
   int64_t connect_timeout_ms;   /* default 30000; negative: none: whoever lives and has not left is waited for */
   int64_t operation_timeout_ms; /* default 0: none */
   int64_t reach_timeout_ms;     /* until rank 0 listens; default connect_timeout_ms, without one 60000 */
-  /* "ring" (NULL), "tree", "halving-doubling", "direct" or "mesh", wherever there is one for that collective, and the
-   * ring elsewhere; or "auto": as `tuning` says, and where that says nothing the one that costs least in the network
-   * that the next six describe. The same on every rank. */
+  /* "ring", "tree", "halving-doubling", "direct" or "mesh", wherever there is one for that collective, and the ring
+   * elsewhere; or "auto" (NULL, or ""): as `tuning` says, and where that says nothing the one that costs least in the
+   * network that the next six describe. Where they describe none, all ranks are one hop apart. The same on every
+   * rank. */
   const char* algorithm;
   int link_mbps;       /* of a rank, each direction; default 100000 */
   int message_ns;      /* a small message between neighbours, from call to arrival; default 1150 */
@@ -225,8 +226,8 @@ int64_t meshcoll_now_ns(void);
 
 /* Counts are elements of `dtype`, and buffers are aligned for it. send == recv is in place where the two have one size;
  * for all-gather and gather in place is send == recv + rank * count, for reduce-scatter and scatter recv == send + rank
- * * count (elements), as in NCCL. The first collective makes the ring's connections; one of zero elements does only
- * that.
+ * * count (elements), as in NCCL. A collective makes the connections of its algorithm that are not there yet; one of
+ * zero elements does only that.
  *
  * Reductions are formed in an order fixed by rank and algorithm: the same bits on every rank and in every world. The
  * half types (float16, bfloat16) are reduced in float32 and rounded once, at the end, whatever the number of ranks.

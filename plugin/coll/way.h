@@ -29,7 +29,7 @@ std::optional<ProtocolChoice> parse_protocol_choice(std::string_view name);
 std::vector<std::string> protocol_choice_names();
 
 struct WayChoice {
-  AlgorithmChoice algorithm{};
+  AlgorithmChoice algorithm{.automatic = true};
   ProtocolChoice protocol{};
   CostModel network{};
   TuningTable tuning{};

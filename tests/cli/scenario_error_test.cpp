@@ -107,10 +107,10 @@ TEST_CASE("a value that is none of the accepted words lists them") {
         "halving-doubling, direct, mesh");
   CHECK(on_triangle("[workload]\nprotocol = \"LL\"\n") ==
         "test.toml:5:12: protocol: 'LL' is unknown; accepted: auto, simple, ll, ll128");
-  CHECK(on_triangle("[workload]\ntuning = \"table.csv\"\n") ==
-        "test.toml:5:10: tuning: a table is for what is chosen: set algorithm or protocol to \"auto\"");
-  CHECK(on_triangle("[workload]\nalgorithm = \"auto\"\ntuning = \"no/such.csv\"\n") ==
-        "test.toml:6:10: tuning: there is no file 'no/such.csv'");
+  CHECK(on_triangle("[workload]\nalgorithm = \"ring\"\ntuning = \"table.csv\"\n") ==
+        "test.toml:6:10: tuning: a table is for what is chosen: set algorithm or protocol to \"auto\"");
+  CHECK(on_triangle("[workload]\ntuning = \"no/such.csv\"\n") ==
+        "test.toml:5:10: tuning: there is no file 'no/such.csv'");
   const std::string no_table = MESHBED_SOURCE_DIR "/scenarios/pair.toml";
   CHECK(on_triangle("[workload]\nalgorithm = \"auto\"\ntuning = \"" + no_table + "\"\n")
             .find("test.toml:6:10: tuning: " + no_table + ": tuning table, line ") == 0);

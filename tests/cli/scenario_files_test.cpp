@@ -75,6 +75,7 @@ TEST_CASE("spark-triangle: three nodes, two NICs each, each cable its own /24, 1
   CHECK(subnets == std::set<std::string>{"192.168.100.0/24", "192.168.101.0/24", "192.168.102.0/24"});
   for (const auto& cable : scenario.cluster.cables) CHECK(cable.rate_bps == 100'000'000'000);
   CHECK(scenario.workload.bytes == 64 * meshbed::kMiB);
+  CHECK(scenario.workload.algorithm == "auto");  // what is chosen where the file says nothing
   CHECK(scenario.expect.wrong == 0);
   CHECK(scenario.expect.max_over_bound == 1.03);
   CHECK(read("spark-triangle-200g").cluster.cables.at(0).rate_bps == 200'000'000'000);

@@ -95,11 +95,14 @@ TEST_CASE("a workload over pairs that not even a relay joins is a finding unless
   const std::string line = "kind = \"line\"\nnodes = 3\n";
   CHECK(findings_of(line).empty());
   const std::string off = "environment.NCCL_MESH_ENABLE_RELAY=0";
-  CHECK(findings_of(line, {off}) ==
+  const std::string ring = "workload.algorithm=ring";
+  CHECK(findings_of(line, {ring, off}) ==
         Lines{"all_reduce sends from node2 to node0, which have no direct path, and relays are off "
               "(NCCL_MESH_ENABLE_RELAY=0); the run fails (promise it by expect.error)"});
-  CHECK(findings_of(line, {off, "expect.error=no path"}).empty());
-  CHECK(findings_of(line, {off, "workload.kind=idle"}).empty());
+  CHECK(findings_of(line, {ring, off, "expect.error=no path"}).empty());
+  CHECK(findings_of(line, {ring, off, "workload.kind=idle"}).empty());
+  CHECK(findings_of(line, {off}).empty());  // what is chosen can do with the cables
+  CHECK(findings_of(line, {off, "workload.collective=alltoall"}).size() == 1);
   const Lines apart = findings_of(line, {"node.node1.nic.rocep1s0f0.link=down"});
   CHECK(std::count(apart.begin(), apart.end(),
                    "all_reduce sends from node0 to node1, which have no direct path, not even by relay; the run fails "

@@ -33,6 +33,7 @@ std::function<void(meshcoll_options&)> own_device(const char* protocol) {
     options.channel_devices = kDevices + options.rank;
     options.slice_bytes = 16;
     options.steps = 2;
+    options.algorithm = "ring";
     options.protocol = protocol;
   };
 }

@@ -39,6 +39,8 @@ struct World {
   std::uint64_t seed = 1;
 };
 
+void by_ring(meshcoll_options& options) { options.algorithm = "ring"; }
+
 // Every operation once, on `count` elements, in and out of place.
 void all_operations(meshcoll_comm* comm, int rank, const World& world, std::size_t count) {
   const std::uint64_t seed = world.seed + count;
@@ -100,6 +102,7 @@ void run_world(const World& world, const std::vector<std::size_t>& counts) {
         options.channels = world.channels;
         options.steps = world.steps;
         options.slice_bytes = world.slice_bytes;
+        by_ring(options);
       },
       [&](meshcoll_comm* comm, int rank) {
         for (const std::size_t count : counts) all_operations(comm, rank, world, count);
@@ -146,7 +149,11 @@ TEST_CASE("sums are the same bits on every rank, in every order of events") {
     loopback::configure({.seed = seed, .delay_percent = seed == 1 ? 0 : 50});
     std::vector<std::vector<float>> of_rank(4, std::vector<float>(kCount));
     run_ranks(
-        4, [](meshcoll_options& options) { options.slice_bytes = 128; },
+        4,
+        [](meshcoll_options& options) {
+          by_ring(options);
+          options.slice_bytes = 128;
+        },
         [&](meshcoll_comm* comm, int rank) {
           std::vector<float>& data = of_rank[static_cast<std::size_t>(rank)];
           // Values whose sum depends on the order of the additions.
@@ -163,7 +170,7 @@ TEST_CASE("sums are the same bits on every rank, in every order of events") {
 
 TEST_CASE("a sum is formed in ring order: chunk c starts at rank c + 1, each rank adds arrived + own") {
   loopback::configure({});
-  run_ranks(3, nullptr, [&](meshcoll_comm* comm, int rank) {
+  run_ranks(3, by_ring, [&](meshcoll_comm* comm, int rank) {
     // One element a chunk. In ring order chunk 0 is (x1 + x2) + x0, and so on; other orders give other bits.
     const float x[3][3] = {{1e8F, 1.0F, -1e8F}, {-1e8F, 1e8F, 1.0F}, {1.0F, -1e8F, 1e8F}};
     float data[3] = {x[rank][0], x[rank][1], x[rank][2]};
@@ -177,7 +184,7 @@ TEST_CASE("a sum is formed in ring order: chunk c starts at rank c + 1, each ran
 
 TEST_CASE("statistics count what the ring moves: 2(n-1)/n S bytes each way") {
   loopback::configure({});
-  run_ranks(3, nullptr, [](meshcoll_comm* comm, int) {
+  run_ranks(3, by_ring, [](meshcoll_comm* comm, int) {
     constexpr std::size_t kCount = 3 * 1000;
     std::vector<float> data(kCount, 1);
     CHECK(meshcoll_all_reduce(comm, data.data(), data.data(), kCount, MESHCOLL_FLOAT32, MESHCOLL_SUM) == MESHCOLL_OK);
@@ -196,7 +203,7 @@ TEST_CASE("registered memory is registered once per connection, other memory onc
   loopback::configure({});
   for (const bool keep : {false, true}) {
     std::uint64_t before = 0;
-    run_ranks(2, nullptr, [&](meshcoll_comm* comm, int rank) {
+    run_ranks(2, by_ring, [&](meshcoll_comm* comm, int rank) {
       std::vector<float> data(100, 1);
       const std::size_t bytes = data.size() * sizeof(float);
       if (keep) CHECK(meshcoll_register(comm, data.data(), bytes) == MESHCOLL_OK);

@@ -31,10 +31,13 @@ meshcoll_result exchange(meshcoll_comm* comm, int peer) {
   return meshcoll_send_recv(comm, sent.data(), kCount, peer, received.data(), kCount, peer, MESHCOLL_FLOAT32);
 }
 
-/// Rank `odd` opens device 3, all others device 0.
+/// Rank `odd` opens device 3, all others device 0, and they go round the ring.
 AdjustOptions odd_device(int odd) {
   static const int kOdd[] = {3}, kOther[] = {0};
-  return [odd](meshcoll_options& options) { options.channel_devices = options.rank == odd ? kOdd : kOther; };
+  return [odd](meshcoll_options& options) {
+    options.channel_devices = options.rank == odd ? kOdd : kOther;
+    options.algorithm = "ring";
+  };
 }
 
 meshcoll_options options_of(int rank, int world, const std::string& address) {
@@ -45,6 +48,7 @@ meshcoll_options options_of(int rank, int world, const std::string& address) {
   options.bootstrap = address.c_str();
   options.net_plugin = "STATIC_PLUGIN";
   options.connect_timeout_ms = 20000;
+  options.algorithm = "ring";  // as a hello says it that says nothing of it
   return options;
 }
 

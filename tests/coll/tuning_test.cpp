@@ -55,7 +55,7 @@ TEST_CASE("tuning: the first line that fits counts; what is said of no size is l
 
 TEST_CASE("tuning: what was asked for stands, whatever the table says") {
   const auto table = parse_tuning(kTable);
-  WayChoice choice{.protocol = {.automatic = true}, .tuning = *table};
+  WayChoice choice{.algorithm = {.algorithm = Algorithm::kRing}, .protocol = {.automatic = true}, .tuning = *table};
   CHECK(choose_way(choice, request_of(Collective::kAllReduce, 10)) == Way{Algorithm::kRing, Protocol::kLl});
   choice.algorithm.automatic = true;
   choice.protocol = {.protocol = Protocol::kSimple};
@@ -127,6 +127,22 @@ TEST_CASE("tuning: all ranks go by one table, through the C interface") {
         stats.struct_bytes = sizeof stats;
         CHECK(meshcoll_get_stats(comm, &stats) == MESHCOLL_OK);
         CHECK(stats.messages_sent == 6);  // directly: a part from and to each
+      });
+}
+
+TEST_CASE("who names no algorithm leaves it to be chosen, and meets those that say \"auto\"") {
+  CHECK(WayChoice{}.algorithm.automatic);
+  loopback::configure({});
+  run_ranks(
+      3,
+      [](meshcoll_options& options) {
+        constexpr const char* kNames[] = {nullptr, "", "auto"};
+        options.algorithm = kNames[options.rank];
+      },
+      [](meshcoll_comm* comm, int) {
+        float data = 1;
+        CHECK(meshcoll_all_reduce(comm, &data, &data, 1, MESHCOLL_FLOAT32, MESHCOLL_SUM) == MESHCOLL_OK);
+        CHECK(data == 3);
       });
 }
 

@@ -102,7 +102,7 @@ TEST_CASE("a triangle in one kernel runs as it does in virtual time, over its ca
   const std::string scenario = scenario_file("spark-triangle");
   const std::string arguments = " " + scenario + " --set workload.bytes=1M --results ";
   const std::string run = meshbed_program() + " run --world emu" + arguments;
-  // 2 iterations of a ring all-reduce of 3 ranks: 2 * 3 * 2 * 2/3 MiB.
+  // 2 iterations of an all-reduce of 3 ranks, round the ring or by trees: 2 * 2 * (3 - 1) MiB.
   const std::string folder =
       in_a_machine("triangle", run + "results --backend namespaces\nsame run\n" + meshbed_program() +
                                    " emu up --set workload.bytes=1M " + scenario + "\n" + run +
