@@ -61,7 +61,8 @@ TEST_CASE("the triangle runs over soft-RoCE as it does in virtual time, message 
     MESSAGE("skipped: ", why);
     return;
   }
-  runs_alike("spark-triangle", "--set workload.bytes=4M");
+  // Of 4 MiB the first messages' latency is a larger part than of the scenario's 64.
+  runs_alike("spark-triangle", "--set workload.bytes=4M --set expect.max_over_bound=1.05");
 }
 
 TEST_CASE("one connection's messages are striped over two cables in both worlds alike, from the first one on") {
