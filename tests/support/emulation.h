@@ -11,9 +11,9 @@ namespace meshbed::test {
 /// kShort: what every change is held against; kWhole: what is run before an issue is done.
 enum class Emulation { kShort, kWhole };
 
-/// Why the emulated world does not run in this test; empty: it does. It downloads its kernel once (70 MB) and takes both
-/// cores, so a test program by itself boots nothing: MESHBED_TEST_EMU=short asks for the short part, =full for all of
-/// it.
+/// Why the emulated world does not run in this test; empty: it does. It downloads its kernel once (70 MB) and takes
+/// both cores, so a test program by itself boots nothing: MESHBED_TEST_EMU=short asks for the short part, =full for all
+/// of it.
 inline std::string why_not_emulated(Emulation part = Emulation::kWhole) {
   const char* wanted = std::getenv("MESHBED_TEST_EMU");
   const std::string asked = wanted != nullptr ? wanted : "";

@@ -1,6 +1,7 @@
 #pragma once
 // Walks: cases that a test goes through one by one, too many for every change. Ordinarily a seeded sample of them, the
-// same one each time; all of them where MESHBED_TEST_WALKS=full (./meshbed test --full). MESHBED_TEST_SEED draws others.
+// same one each time; all of them where MESHBED_TEST_WALKS=full (./meshbed test --full). MESHBED_TEST_SEED draws
+// others.
 
 #include <doctest/doctest.h>
 
