@@ -396,6 +396,31 @@ END)");
   CHECK(test("").status != 0);  // nothing ran
 }
 
+TEST_CASE("thousands of test cases are summed up to the last line") {
+  const Checkout checkout("launcher_test_many");
+  checkout.stand_in("clang-format", "exit 0");
+  checkout.stand_in("git", "echo x.cpp");
+  checkout.stand_in("ctest", R"(
+mkdir -p "$2/Testing/Temporary"
+{
+  echo '1/1 Testing: net'
+  for number in $(seq 5000); do
+    echo "[begins] a test case that has a name as long as those of this project are, number $number"
+    echo "[ends] 0.$number s, passed: a test case that has a name as long as those of this project are, number $number"
+  done
+  echo '[doctest] test cases:  5000 |  5000 passed | 0 failed | 0 skipped'
+  echo 'Test Passed.'
+} >"$2/Testing/Temporary/LastTest.log"
+)");
+  const CommandResult run = checkout.run("test --quick 2>/dev/null");
+  CHECK(run.status == 0);
+  CHECK(run.output.find(
+            "\n     1.0 s  net: a test case that has a name as long as those of this project are, number 999") !=
+        std::string::npos);
+  const std::string last = "\n5000 passed, 0 failed, 0 skipped\n";
+  CHECK(run.output.find(last) == run.output.size() - last.size());
+}
+
 TEST_CASE("the parts of a suite have all its test cases between them, each once") {
   const std::string program = "'" + fs::read_symlink("/proc/self/exe").string() + "' --list-test-cases";
   const std::string names = " | grep -v '^\\[doctest\\]\\|^====' | sort";
