@@ -10,12 +10,13 @@
 #include <sstream>
 #include <stdexcept>
 
-#include "cli/bench.h"
+#include "cli/bench_measure.h"
 #include "cli/callgrind.h"
 #include "cli/cost/null_net.h"
 #include "cli/cost/null_pair.h"
 #include "cli/cost/null_relay.h"
 #include "cli/cost/null_wire.h"
+#include "cli/exit_status.h"
 #include "cli/files.h"
 #include "cli/result.h"
 #include "emu/process.h"

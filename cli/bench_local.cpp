@@ -18,10 +18,11 @@
 #include <thread>
 #include <vector>
 
-#include "cli/bench.h"
 #include "cli/bench_local_rank.h"
+#include "cli/bench_measure.h"
+#include "cli/exit_status.h"
 #include "cli/json_text.h"
-#include "cli/perf.h"
+#include "cli/perf_format.h"
 #include "cli/result.h"
 #include "emu/process.h"
 #include "plugin/base/units.h"

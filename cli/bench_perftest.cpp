@@ -8,13 +8,18 @@
 #include <ostream>
 #include <stdexcept>
 
-#include "cli/bench.h"
+#include "cli/bench_measure.h"
 #include "cli/emulate.h"
+#include "cli/environment.h"
+#include "cli/exit_status.h"
 #include "cli/json_text.h"
 #include "cli/metal.h"
 #include "cli/metal_session.h"
 #include "cli/net_link.h"
+#include "cli/outcome.h"
 #include "cli/perftest.h"
+#include "cli/placement.h"
+#include "cli/run_options.h"
 #include "emu/cluster.h"
 #include "emu/config.h"
 

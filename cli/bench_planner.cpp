@@ -7,9 +7,11 @@
 #include <ostream>
 #include <stdexcept>
 
-#include "cli/bench.h"
+#include "cli/bench_measure.h"
+#include "cli/exit_status.h"
 #include "cli/json_text.h"
-#include "cli/perf.h"
+#include "cli/perf_format.h"
+#include "cli/placement.h"
 #include "cli/workload.h"
 #include "models/algorithm.h"
 #include "models/cut.h"

@@ -10,7 +10,8 @@
 #include <ostream>
 #include <vector>
 
-#include "cli/bench.h"
+#include "cli/bench_measure.h"
+#include "cli/exit_status.h"
 #include "cli/json_text.h"
 #include "cli/result.h"
 #include "plugin/base/prng.h"

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "cli/outcome.h"
+#include "cli/placement.h"
 #include "models/relay.h"
 
 namespace meshbed::cli {

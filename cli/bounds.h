@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "cli/collective.h"
-#include "cli/simulate.h"
+#include "cli/outcome.h"
 #include "models/algorithm.h"
 #include "models/topology.h"
 

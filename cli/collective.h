@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/collective_shape.h"
 #include "cli/engine.h"
 #include "models/algorithm.h"
 #include "plugin/coll/datatype.h"
@@ -50,31 +51,10 @@ struct CollectiveCase {
   }
 };
 
-/// What a case comes to in elements. Operations on a share of each rank's round down to shares of 16 bytes a rank, as
-/// nccl-tests does.
-struct CollectiveShape {
-  std::uint64_t count = 0;       // nccl-tests' `count` column: what the caller passes
-  std::uint64_t send_count = 0;  // elements that one rank gives
-  std::uint64_t recv_count = 0;  // elements that one rank gets
-  std::uint64_t bytes = 0;       // nccl-tests' `size` column: the larger of the two
-};
-CollectiveShape shape_of(models::Collective op, std::uint64_t bytes, int ranks,
-                         coll::DataType type = coll::DataType::kFloat32);
 CollectiveShape shape_of(const CollectiveCase& wanted, int ranks);
 /// Of sendrecv: whom `rank` sends to, and from whom it receives; -1: nobody.
 int target_of(const CollectiveCase& wanted, int rank, int ranks);
 int source_of(const CollectiveCase& wanted, int rank, int ranks);
-/// The fewest bytes of which every rank has an element.
-std::uint64_t smallest_bytes(models::Collective op, int ranks, coll::DataType type = coll::DataType::kFloat32);
-
-/// nccl-tests' names.
-std::vector<std::string> data_type_names();
-std::vector<std::string> reduction_names();
-std::vector<std::string> algorithm_names();  // of the engine, and "auto"
-std::vector<std::string> protocol_names();   // likewise
-/// Of these; throw std::runtime_error, with `option` and what is accepted, for another.
-coll::DataType parse_data_type(const std::string& option, const std::string& name);
-coll::ReduceOp parse_reduction(const std::string& option, const std::string& name);
 
 struct IterationTime {
   Picoseconds start_ps = -1;

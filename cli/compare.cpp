@@ -1,5 +1,3 @@
-#include "cli/compare.h"
-
 #include <fmt/format.h>
 #include <fmt/ostream.h>
 
@@ -11,7 +9,9 @@
 #include <set>
 #include <stdexcept>
 
+#include "cli/commands.h"
 #include "cli/compare_messages.h"
+#include "cli/exit_status.h"
 #include "cli/files.h"
 #include "cli/json_text.h"
 #include "cli/report.h"

@@ -10,16 +10,21 @@
 #include <ostream>
 #include <stdexcept>
 
+#include "cli/commands.h"
 #include "cli/conformance_cases.h"
 #include "cli/conformance_run.h"
 #include "cli/emulate.h"
+#include "cli/environment.h"
+#include "cli/exit_status.h"
 #include "cli/json_text.h"
 #include "cli/metal.h"
 #include "cli/metal_session.h"
+#include "cli/outcome.h"
+#include "cli/placement.h"
 #include "cli/plugin_file.h"
 #include "cli/rank_table.h"
+#include "cli/run_options.h"
 #include "cli/scenario_units.h"
-#include "cli/simulate.h"
 
 namespace meshbed::cli {
 namespace {

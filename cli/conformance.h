@@ -10,8 +10,6 @@
 
 namespace meshbed::cli {
 
-int conformance_command(const Arguments& arguments, std::ostream& out, std::ostream& err);
-
 /// What came of one case on one version of the table.
 struct CaseOutcome {
   int version = 0;

@@ -1,5 +1,3 @@
-#include "cli/doctor.h"
-
 #include <dlfcn.h>
 #include <fmt/format.h>
 #include <fmt/ostream.h>
@@ -9,7 +7,9 @@
 #include <nlohmann/json.hpp>
 #include <ostream>
 
+#include "cli/commands.h"
 #include "cli/env.h"
+#include "cli/exit_status.h"
 #include "cli/files.h"
 #include "cli/json_text.h"
 #include "cli/metal_devices.h"

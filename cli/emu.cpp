@@ -1,5 +1,3 @@
-#include "cli/emu.h"
-
 #include <fmt/format.h>
 #include <fmt/ostream.h>
 
@@ -8,7 +6,9 @@
 #include <ostream>
 #include <stdexcept>
 
+#include "cli/commands.h"
 #include "cli/emulate_namespaces.h"
+#include "cli/exit_status.h"
 #include "cli/files.h"
 #include "cli/machine_signals.h"
 #include "cli/result.h"

@@ -7,7 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "cli/exit_status.h"
 #include "cli/fault_board.h"
+#include "cli/outcome.h"
 #include "cli/result.h"
 #include "cli/scenario.h"
 #include "emu/cluster.h"

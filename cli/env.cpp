@@ -12,10 +12,13 @@
 #include <ostream>
 #include <stdexcept>
 
+#include "cli/closest_name.h"
+#include "cli/commands.h"
+#include "cli/exit_status.h"
 #include "cli/json_text.h"
 #include "cli/metal_devices.h"
 #include "cli/result.h"
-#include "cli/scenario_diagnostics.h"
+#include "cli/run_options.h"
 #include "plugin/net/config.h"
 #include "plugin/net/nic_filter.h"
 

@@ -7,8 +7,6 @@
 
 namespace meshbed::cli {
 
-int env_command(const Arguments& arguments, std::ostream& out, std::ostream& err);
-
 /// NCCL_IB_HCA of this shell lets in no port of this machine, which has some; empty: it does, or is not set.
 std::string hca_problem_of_shell();
 

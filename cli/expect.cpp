@@ -6,6 +6,8 @@
 #include <cctype>
 #include <set>
 
+#include "cli/outcome.h"
+#include "cli/placement.h"
 #include "cli/report.h"
 #include "cli/scenario_units.h"
 

@@ -1,5 +1,3 @@
-#include "cli/explore.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -7,10 +5,14 @@
 #include <ostream>
 #include <vector>
 
+#include "cli/commands.h"
+#include "cli/exit_status.h"
+#include "cli/explore_run.h"
 #include "cli/files.h"
 #include "cli/plugin_file.h"
 #include "cli/rank_table.h"
 #include "cli/result.h"
+#include "cli/run_options.h"
 #include "cli/scenario_units.h"
 #include "plugin/coll/transport.h"
 #include "sim/trace/digest.h"

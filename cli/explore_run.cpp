@@ -1,10 +1,12 @@
 // One run of an explored program: the world, the ranks, and what must be left of it.
 
+#include "cli/explore_run.h"
+
 #include <fmt/format.h>
 
 #include <ostream>
 
-#include "cli/explore.h"
+#include "cli/outcome.h"
 #include "cli/rank_table.h"
 #include "cli/scenario_units.h"
 #include "cli/simulate.h"

@@ -43,10 +43,6 @@ std::set<std::string> points_of(const Scenario& scenario) {
   return points;
 }
 
-Result<void> reach_if_used(RankHost& host, const std::set<std::string>& points, const std::string& point) {
-  return points.count(point) > 0 ? host.reach(point) : ok();
-}
-
 std::string text_of(const Scenario& scenario, const FaultStep& step) {
   const Fault& fault = scenario.faults[step.fault];
   return fmt::format("{}{}{} on {}", step.begins ? "" : "end of ", fault.kind, amount_text(fault), fault.target);

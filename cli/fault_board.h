@@ -11,8 +11,9 @@
 #include <string>
 #include <vector>
 
-#include "cli/rank_host.h"
 #include "cli/scenario.h"
+#include "plugin/base/result.h"
+#include "plugin/base/units.h"
 #include "sim/engine/network.h"
 
 namespace meshbed::cli {
@@ -25,9 +26,6 @@ std::string iteration_point(int iteration);
 std::string point_of(const Fault& fault);
 /// From which any fault counts. A rank need not say that it has reached another.
 std::set<std::string> points_of(const Scenario& scenario);
-
-/// host.reach(point) where any fault counts from there.
-Result<void> reach_if_used(RankHost& host, const std::set<std::string>& points, const std::string& point);
 
 /// netem needs a delay to let some packets overtake others; what a reorder fault without one gets.
 inline constexpr Picoseconds kReorderDelay_ps = kPicosecondsPerMillisecond;

@@ -6,9 +6,11 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "cli/environment.h"
 #include "cli/files.h"
 #include "cli/json_text.h"
 #include "cli/metal_place.h"
+#include "cli/outcome.h"
 #include "cli/report.h"
 
 namespace meshbed::cli {

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/simulate.h"
+#include "cli/outcome.h"
 
 namespace meshbed::cli {
 

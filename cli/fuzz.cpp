@@ -1,5 +1,3 @@
-#include "cli/fuzz.h"
-
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
@@ -16,11 +14,14 @@
 #include <vector>
 
 #include "cli/child_process.h"
+#include "cli/commands.h"
+#include "cli/exit_status.h"
 #include "cli/expect.h"
-#include "cli/explore.h"
+#include "cli/explore_run.h"
 #include "cli/fault_schedule.h"
 #include "cli/json_text.h"
 #include "cli/report.h"
+#include "cli/run_simulated.h"
 #include "cli/workload.h"
 #include "plugin/base/counted.h"
 

@@ -16,6 +16,7 @@
 
 #include "cli/files.h"
 #include "cli/json_text.h"
+#include "cli/placement.h"
 #include "sim/host/clocks.h"
 
 namespace meshbed::cli {

@@ -10,9 +10,10 @@
 #include <set>
 
 #include "cli/command.h"
+#include "cli/commands.h"
+#include "cli/placement.h"
 #include "cli/scenario_build.h"
 #include "cli/scenario_units.h"
-#include "cli/simulate.h"
 #include "models/topology.h"
 #include "plugin/net/config.h"
 

@@ -10,24 +10,11 @@
 #include <iomanip>
 #include <iostream>
 
-#include "cli/bench.h"
-#include "cli/compare.h"
-#include "cli/conformance.h"
-#include "cli/doctor.h"
-#include "cli/emu.h"
-#include "cli/env.h"
+#include "cli/closest_name.h"
+#include "cli/commands.h"
+#include "cli/exit_status.h"
 #include "cli/files.h"
-#include "cli/fuzz.h"
-#include "cli/lint.h"
-#include "cli/perf.h"
 #include "cli/result.h"
-#include "cli/run.h"
-#include "cli/scenario_diagnostics.h"
-#include "cli/shell.h"
-#include "cli/state.h"
-#include "cli/topo.h"
-#include "cli/tune.h"
-#include "cli/zernel.h"
 
 namespace {
 

@@ -7,9 +7,11 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
+#include "cli/environment.h"
 #include "cli/json_text.h"
 #include "cli/metal_session.h"
 #include "cli/metal_trace.h"
+#include "cli/outcome.h"
 #include "cli/workload.h"
 
 namespace meshbed::cli {

@@ -1,6 +1,7 @@
 #pragma once
 // Metal: one rank of a scenario's workload on this machine, over whatever RDMA devices it has. Started once a rank.
 
+#include "cli/exit_status.h"
 #include "cli/metal_place.h"
 #include "cli/result.h"
 

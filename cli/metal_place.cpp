@@ -7,6 +7,8 @@
 #include <cstdlib>
 #include <stdexcept>
 
+#include "cli/environment.h"
+
 namespace meshbed::cli {
 namespace {
 
@@ -28,11 +30,6 @@ int number(const char* name, const std::string& text, int lowest, int highest) {
 }
 
 }  // namespace
-
-std::optional<std::string> from_environment(const char* name) {
-  const char* value = std::getenv(name);
-  return value != nullptr ? std::optional<std::string>(value) : std::nullopt;
-}
 
 MetalPlace metal_place(const Lookup& lookup) {
   constexpr int kRanksMax = 1'000'000;

@@ -2,9 +2,9 @@
 // MetalPlace: which rank this process is, and where rank 0 is, as the launchers of this world say it in the
 // environment.
 
-#include <functional>
-#include <optional>
 #include <string>
+
+#include "cli/environment.h"
 
 namespace meshbed::cli {
 
@@ -15,10 +15,6 @@ struct MetalPlace {
   int port = 29'500;    // MASTER_PORT
   std::string said_by;  // "RANK and WORLD_SIZE"
 };
-
-/// A variable's value; nullopt: not set.
-using Lookup = std::function<std::optional<std::string>(const char* name)>;
-std::optional<std::string> from_environment(const char* name);
 
 /// RANK and WORLD_SIZE (torchrun, or by hand), else OMPI_COMM_WORLD_RANK and _SIZE (Open MPI's mpirun), PMI_RANK and
 /// PMI_SIZE (MPICH), SLURM_PROCID and SLURM_NTASKS (srun); rank 0's address is MASTER_ADDR, its ports are MASTER_PORT +

@@ -9,9 +9,13 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
+#include "cli/environment.h"
+#include "cli/exit_status.h"
 #include "cli/fault_board.h"
 #include "cli/json_text.h"
 #include "cli/metal_place.h"
+#include "cli/outcome.h"
+#include "cli/placement.h"
 
 namespace meshbed::cli {
 namespace {

@@ -12,8 +12,10 @@
 #include <string>
 #include <thread>
 
+#include "cli/exit_status.h"
 #include "cli/metal_devices.h"
 #include "cli/metal_host.h"
+#include "cli/outcome.h"
 #include "cli/result.h"
 
 namespace meshbed::cli {

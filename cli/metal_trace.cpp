@@ -8,7 +8,7 @@
 #include <span>
 #include <tuple>
 
-#include "cli/simulate.h"
+#include "cli/placement.h"
 #include "emu/trace/verbs_trace.h"
 
 namespace meshbed::cli {

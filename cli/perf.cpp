@@ -1,5 +1,3 @@
-#include "cli/perf.h"
-
 #include <fmt/format.h>
 
 #include <filesystem>
@@ -9,11 +7,18 @@
 #include <stdexcept>
 #include <string_view>
 
+#include "cli/closest_name.h"
+#include "cli/commands.h"
 #include "cli/emulate.h"
+#include "cli/environment.h"
+#include "cli/exit_status.h"
 #include "cli/json_text.h"
 #include "cli/metal.h"
+#include "cli/perf_format.h"
 #include "cli/perf_sweep.h"
+#include "cli/placement.h"
 #include "cli/report.h"
+#include "cli/run_options.h"
 #include "cli/scenario_diagnostics.h"
 
 namespace meshbed::cli {

@@ -1,10 +1,10 @@
 // The columns of nccl-tests 2.19 (its src/util.cu), and the sizes of its sweep.
 
+#include "cli/perf_format.h"
+
 #include <fmt/format.h>
 
 #include <stdexcept>
-
-#include "cli/perf.h"
 
 namespace meshbed::cli {
 namespace {

@@ -5,10 +5,13 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "cli/environment.h"
 #include "cli/json_text.h"
 #include "cli/metal.h"
 #include "cli/metal_session.h"
+#include "cli/outcome.h"
 #include "cli/perf_sweep.h"
+#include "cli/run_options.h"
 #include "cli/workload.h"
 
 namespace meshbed::cli {

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/perf_sweep.h"
+#include "cli/placement.h"
 #include "cli/report.h"
 #include "cli/scenario_units.h"
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "cli/bounds.h"
+#include "cli/placement.h"
 #include "cli/scenario_units.h"
 #include "cli/workload.h"
 

@@ -6,10 +6,10 @@
 
 #include <vector>
 
-#include "cli/command.h"
-#include "cli/perf.h"
+#include "cli/perf_format.h"
 #include "cli/progress.h"
 #include "cli/result.h"
+#include "cli/run_options.h"
 
 namespace meshbed::cli {
 

@@ -10,6 +10,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -91,6 +92,11 @@ class RankHost {
   /// nullptr where this world has no GPUs.
   virtual std::unique_ptr<GpuMemory> gpu_memory(std::uint64_t /*size_bytes*/) { return nullptr; }
 };
+
+/// host.reach(point) where any fault counts from there.
+inline Result<void> reach_if_used(RankHost& host, const std::set<std::string>& points, const std::string& point) {
+  return points.count(point) > 0 ? host.reach(point) : ok();
+}
 
 /// What a rank runs, from its start to its end.
 using RankProgram = std::function<Result<void>(RankHost&)>;

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "cli/command.h"
-#include "cli/metal_place.h"
+#include "cli/environment.h"
 #include "plugin/coll/plugin_log.h"
 
 namespace meshbed::cli {

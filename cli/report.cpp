@@ -8,6 +8,9 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "cli/exit_status.h"
+#include "cli/outcome.h"
+#include "cli/placement.h"
 #include "cli/scenario_units.h"
 #include "cli/state_report.h"
 

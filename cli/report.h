@@ -4,6 +4,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
+#include "cli/outcome.h"
 #include "cli/result.h"
 
 namespace meshbed::cli {

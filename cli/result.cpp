@@ -2,6 +2,10 @@
 
 #include <sys/resource.h>
 
+#include "cli/exit_status.h"
+#include "cli/outcome.h"
+#include "cli/placement.h"
+
 namespace meshbed::cli {
 namespace {
 

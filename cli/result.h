@@ -5,17 +5,11 @@
 #include <vector>
 
 #include "cli/collective.h"
-#include "cli/simulate.h"
+#include "cli/exit_status.h"
+#include "cli/outcome.h"
 #include "sim/trace/proof.h"
 
 namespace meshbed::cli {
-
-/// Exit statuses of every command.
-inline constexpr int kExitOk = 0;
-inline constexpr int kExitBroken = 1;         // a broken proof, wrong data, an unmet [expect], a rank's error
-inline constexpr int kExitUsage = 2;          // the command line, the scenario, a missing file
-inline constexpr int kExitNoProgress = 3;     // deadlock, stall, time limit
-inline constexpr int kExitInterrupted = 130;  // by SIGINT or SIGTERM, as a shell says it
 
 /// What the ranks called, warm-up included; nothing where the workload calls no collective.
 struct CollectiveCalls {

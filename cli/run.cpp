@@ -1,5 +1,3 @@
-#include "cli/run.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,13 +6,20 @@
 #include <ostream>
 #include <stdexcept>
 
+#include "cli/commands.h"
 #include "cli/emulate.h"
+#include "cli/environment.h"
+#include "cli/exit_status.h"
 #include "cli/expect.h"
 #include "cli/fault_folder.h"
 #include "cli/json_text.h"
 #include "cli/metal.h"
+#include "cli/outcome.h"
+#include "cli/placement.h"
 #include "cli/report.h"
 #include "cli/results_folder.h"
+#include "cli/run_options.h"
+#include "cli/run_simulated.h"
 #include "cli/telemetry.h"
 #include "cli/workload.h"
 

@@ -7,6 +7,7 @@
 #include <optional>
 #include <set>
 
+#include "cli/closest_name.h"
 #include "cli/scenario_builder.h"
 #include "models/gid_table.h"
 

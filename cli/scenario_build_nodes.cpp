@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 
+#include "cli/closest_name.h"
 #include "cli/scenario_builder.h"
 
 namespace meshbed::cli {

@@ -8,11 +8,12 @@
 #include <map>
 #include <set>
 
-#include "cli/collective.h"
+#include "cli/closest_name.h"
+#include "cli/collective_shape.h"
 #include "cli/fault_board.h"
 #include "cli/files.h"
+#include "cli/placement.h"
 #include "cli/scenario_units.h"
-#include "cli/simulate.h"
 #include "models/topology_generate.h"
 #include "plugin/coll/tuning.h"
 

@@ -45,9 +45,4 @@ class Diagnostics {
 /// "FILE:LINE:COLUMN" or "--set ARGUMENT"; `file` where the place is unknown.
 std::string to_string(const Place& place, const std::string& file);
 
-/// The accepted name closest to `word` where it is close enough to be a slip of the finger, or "".
-std::string closest_name(const std::string& word, const std::vector<std::string>& accepted);
-/// "a, b, c"; those behind the 24th are only counted.
-std::string list_names(const std::vector<std::string>& names);
-
 }  // namespace meshbed::cli

@@ -2,7 +2,7 @@
 
 #include <limits>
 
-#include "cli/collective.h"
+#include "cli/collective_shape.h"
 #include "cli/scenario_section.h"
 #include "models/algorithm.h"
 #include "models/topology_generate.h"

@@ -10,6 +10,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "cli/closest_name.h"
 #include "cli/scenario.h"
 #include "cli/scenario_build.h"
 #include "cli/scenario_characters.h"

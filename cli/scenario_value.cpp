@@ -6,6 +6,7 @@
 #include <cctype>
 #include <cmath>
 
+#include "cli/closest_name.h"
 #include "cli/scenario_units.h"
 
 namespace meshbed::cli {

@@ -1,5 +1,3 @@
-#include "cli/shell.h"
-
 #include <fmt/format.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -11,7 +9,9 @@
 #include <ostream>
 #include <stdexcept>
 
+#include "cli/commands.h"
 #include "cli/emulate.h"
+#include "cli/exit_status.h"
 #include "cli/machine_signals.h"
 #include "cli/result.h"
 #include "emu/boot_image.h"

@@ -7,11 +7,17 @@
 #include <stdexcept>
 #include <string_view>
 
+#include "cli/fault_board.h"
+#include "cli/outcome.h"
+#include "cli/placement.h"
 #include "cli/simulated_faults.h"
 #include "plugin/coll/plugin_log.h"
+#include "sim/engine/world.h"
 #include "sim/host/clocks.h"
 #include "sim/host/descriptors.h"
 #include "sim/host/device_memory.h"
+#include "sim/host/host.h"
+#include "sim/verbs/verbs_host.h"
 
 namespace meshbed::cli {
 namespace {
@@ -264,29 +270,6 @@ void run_rank(sim::World& world, SimulatedHost& host, Gate& gate, const std::set
 }
 
 }  // namespace
-
-std::string net_plugin_of(const Scenario& scenario, const BuiltFiles& files) {
-  return scenario.workload.net_plugin.empty() ? files.net_plugin : scenario.workload.net_plugin;
-}
-
-int ranks_of(const Scenario& scenario) {
-  const int nodes = scenario.workload.nodes;
-  return (nodes > 0 ? nodes : static_cast<int>(scenario.cluster.nodes.size())) * scenario.workload.ranks_per_node;
-}
-
-int node_of(const Scenario& scenario, int rank) { return rank / scenario.workload.ranks_per_node; }
-
-std::vector<RankError> without_power(const Scenario& scenario, int node, Picoseconds at_ps) {
-  const std::string& name = scenario.cluster.nodes[static_cast<std::size_t>(node)].name;
-  std::vector<RankError> errors;
-  for (int rank = 0; rank < ranks_of(scenario); ++rank) {
-    if (node_of(scenario, rank) != node) continue;
-    errors.push_back({rank, at_ps, name + " has lost its power (node_kill)", class_of(ErrorCode::kClosed)});
-  }
-  return errors;
-}
-
-const char* fabric_name(const Scenario& scenario) { return scenario.fabric == "fluid" ? "fluid" : "chunk"; }
 
 Simulation simulate(const Scenario& scenario, const SimulateOptions& options, sim::Recorder& recorder,
                     const RankProgram& program) {

@@ -1,5 +1,3 @@
-#include "cli/state.h"
-
 #include <fmt/format.h>
 #include <fmt/ostream.h>
 
@@ -7,6 +5,8 @@
 #include <ostream>
 #include <stdexcept>
 
+#include "cli/commands.h"
+#include "cli/exit_status.h"
 #include "cli/json_text.h"
 #include "cli/result.h"
 #include "cli/state_client.h"

@@ -16,6 +16,8 @@
 #include "cli/command.h"
 #include "cli/files.h"
 #include "cli/inspector.h"
+#include "cli/outcome.h"
+#include "cli/placement.h"
 #include "cli/zernel_metrics.h"
 #include "plugin/base/counted.h"
 #include "sim/host/clocks.h"

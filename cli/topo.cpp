@@ -1,5 +1,3 @@
-#include "cli/topo.h"
-
 #include <cerrno>
 #include <cstring>
 #include <fstream>
@@ -7,6 +5,8 @@
 #include <stdexcept>
 
 #include "cli/command.h"
+#include "cli/commands.h"
+#include "cli/topo_report.h"
 #include "cli/topo_rules.h"
 #include "models/topology.h"
 

@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "cli/scenario_units.h"
-#include "cli/topo.h"
+#include "cli/topo_report.h"
 #include "models/topology.h"
 
 namespace meshbed::cli {

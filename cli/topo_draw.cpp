@@ -8,8 +8,8 @@
 #include <iterator>
 
 #include "cli/scenario_units.h"
-#include "cli/topo.h"
 #include "cli/topo_layout.h"
+#include "cli/topo_report.h"
 
 namespace meshbed::cli {
 namespace {

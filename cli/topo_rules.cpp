@@ -6,7 +6,7 @@
 #include <array>
 #include <memory>
 
-#include "cli/simulate.h"
+#include "cli/placement.h"
 #include "cli/topo_tuner.h"
 #include "plugin/net/atlas.h"
 #include "plugin/net/config.h"

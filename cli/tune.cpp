@@ -7,9 +7,13 @@
 #include <optional>
 #include <ostream>
 
-#include "cli/bench.h"
+#include "cli/bench_measure.h"
+#include "cli/commands.h"
+#include "cli/exit_status.h"
 #include "cli/files.h"
-#include "cli/perf.h"
+#include "cli/perf_format.h"
+#include "cli/placement.h"
+#include "cli/run_options.h"
 #include "cli/scenario.h"
 #include "cli/workload.h"
 #include "plugin/coll/schedule.h"

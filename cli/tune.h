@@ -20,6 +20,4 @@ struct Winner {
 /// without end.
 coll::TuningTable rows_of(coll::Collective collective, int ranks, const std::vector<Winner>& winners);
 
-int tune_command(const Arguments& arguments, std::ostream& out, std::ostream& err);
-
 }  // namespace meshbed::cli

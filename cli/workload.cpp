@@ -1,5 +1,7 @@
 #include "cli/workload.h"
 
+#include "cli/placement.h"
+
 namespace meshbed::cli {
 namespace {
 
@@ -20,20 +22,6 @@ class IdleRun final : public WorkloadRun {
  private:
   std::string plugin_;
 };
-
-void finish_digest(sim::Digest& digest, const RunResult& result) {
-  digest.add(result.workload);
-  digest.add(result.bytes);
-  digest.add(static_cast<std::uint64_t>(result.time_ps));
-  digest_data(digest, result);
-  digest.add(static_cast<std::uint64_t>(result.simulation.outcome.kind));
-  digest.add(static_cast<std::uint64_t>(result.simulation.elapsed_ps));
-  for (const RankError& error : result.simulation.errors) {
-    digest.add(static_cast<std::uint64_t>(error.rank));
-    digest.add(static_cast<std::uint64_t>(error.at_ps));
-    digest.add(error.text);
-  }
-}
 
 }  // namespace
 
@@ -57,21 +45,6 @@ void digest_data(sim::Digest& digest, const RunResult& result) {
   digest.add(result.wrong);
   digest.add(result.checked);
   for (const std::uint64_t hash : result.data) digest.add(hash);
-}
-
-RunResult run_workload(const Scenario& scenario, const SimulateOptions& options, sim::Recorder& recorder) {
-  RunResult result;
-  const auto run = make_workload(scenario, options.files, {0, ranks_of(scenario)});
-  result.simulation = simulate(scenario, options, recorder, [&run](RankHost& host) { return run->run_rank(host); });
-  result.messages = recorder.totals();
-  result.pairs = recorder.pairs();
-  run->conclude(result);
-  if (result.simulation.ended_well()) run->prove_times(scenario, result);
-  if (result.connections == 0) result.connections = recorder.connections();
-  add_common_proofs(result, scenario, options.files);
-  finish_digest(recorder.digest(), result);
-  result.digest = recorder.digest().hex();
-  return result;
 }
 
 }  // namespace meshbed::cli

@@ -8,6 +8,8 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "cli/engine.h"
+#include "cli/placement.h"
+#include "cli/rank_host.h"
 #include "cli/result.h"
 
 namespace meshbed::cli {
@@ -38,10 +40,6 @@ class WorkloadRun {
 
 /// For these ranks of the scenario. Throws std::runtime_error where the run cannot be set up.
 std::unique_ptr<WorkloadRun> make_workload(const Scenario& scenario, const BuiltFiles& files, RankRange ranks);
-
-/// Runs scenario.workload in the simulated world; the result carries proofs and digest, but not yet what [expect] and
-/// the operating system say. Throws std::runtime_error where the run cannot be set up.
-RunResult run_workload(const Scenario& scenario, const SimulateOptions& options, sim::Recorder& recorder);
 
 /// The engine as the scenario's [workload] asks for it.
 EngineOptions engine_options(const Scenario& scenario, const BuiltFiles& files);

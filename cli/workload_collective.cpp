@@ -10,6 +10,7 @@
 #include "cli/collective.h"
 #include "cli/fault_board.h"
 #include "cli/files.h"
+#include "cli/placement.h"
 #include "cli/progress.h"
 #include "cli/workload.h"
 #include "models/relay.h"

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "cli/matrix.h"
+#include "cli/placement.h"
 #include "cli/progress.h"
 #include "cli/workload.h"
 

@@ -7,6 +7,7 @@
 #include <stdexcept>
 
 #include "cli/nccl_replay.h"
+#include "cli/placement.h"
 #include "cli/workload.h"
 
 namespace meshbed::cli {

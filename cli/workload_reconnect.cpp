@@ -18,6 +18,7 @@
 
 #include "cli/fault_board.h"
 #include "cli/pattern.h"
+#include "cli/placement.h"
 #include "cli/rank_table.h"
 #include "cli/workload.h"
 #include "plugin/coll/plugin_log.h"

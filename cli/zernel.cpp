@@ -1,8 +1,8 @@
-#include "cli/zernel.h"
-
 #include <nlohmann/json.hpp>
 #include <ostream>
 
+#include "cli/commands.h"
+#include "cli/exit_status.h"
 #include "cli/json_text.h"
 #include "cli/result.h"
 #include "cli/zernel_metrics.h"

@@ -6,8 +6,8 @@
 #include <filesystem>
 #include <stdexcept>
 
+#include "cli/closest_name.h"
 #include "cli/files.h"
-#include "cli/scenario_diagnostics.h"
 
 namespace meshbed::cli::zernel {
 namespace {

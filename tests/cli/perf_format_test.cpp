@@ -1,6 +1,6 @@
 #include <doctest/doctest.h>
 
-#include "cli/perf.h"
+#include "cli/perf_format.h"
 
 namespace perf_format_test {
 

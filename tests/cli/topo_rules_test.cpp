@@ -8,7 +8,7 @@
 #include <sstream>
 
 #include "cli/scenario.h"
-#include "cli/topo.h"
+#include "cli/topo_report.h"
 #include "tests/support/walk.h"
 
 namespace topo_rules_test {

@@ -1,4 +1,4 @@
-#include "cli/topo.h"
+#include "cli/topo_report.h"
 
 #include <doctest/doctest.h>
 

@@ -8,7 +8,7 @@
 
 #include "cli/lint.h"
 #include "cli/scenario.h"
-#include "cli/topo.h"
+#include "cli/topo_report.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string text(reinterpret_cast<const char*>(data), size);

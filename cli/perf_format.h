@@ -1,14 +1,9 @@
 #pragma once
-// meshbed perf OP: a sweep over sizes with nccl-tests' flags and columns, in virtual time.
-//
-// Every iteration is checked, not only one a size. Virtual time repeats exactly, so few iterations say all.
+// The sizes of a sweep, and the columns of nccl-tests 2.19.
 
 #include "cli/collective.h"
-#include "cli/command.h"
 
 namespace meshbed::cli {
-
-int perf_command(const Arguments& arguments, std::ostream& out, std::ostream& err);
 
 /// "8", "64K", "256M", "1G" in powers of 1024, as nccl-tests reads them; throws std::runtime_error otherwise.
 std::uint64_t parse_size(const std::string& text);

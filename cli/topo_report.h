@@ -1,7 +1,6 @@
 #pragma once
-// meshbed topo: looks at a scenario's cluster without running anything.
+// A cluster's cabling as a report and as a picture. Nothing is run.
 
-#include <iosfwd>
 #include <string>
 #include <vector>
 
@@ -20,10 +19,5 @@ inline constexpr std::uint64_t kMissingPairsMax = 64;
 /// picture cables carry numbers, and a legend explains them. Throws ScenarioError above kDrawnNodesMax nodes.
 std::string topology_svg(const Scenario& scenario);
 inline constexpr std::size_t kDrawnNodesMax = 128;
-
-/// meshbed topo check FILE [--all] [--set KEY=VALUE]..., meshbed topo draw FILE [-o FILE.svg].
-/// 0: done, and every cable joins one subnet; 1: a crossed cable was found; 2: usage. Throws ScenarioError for a file
-/// that cannot be read.
-int topo_command(const std::vector<std::string>& arguments, std::ostream& out, std::ostream& err);
 
 }  // namespace meshbed::cli

@@ -13,8 +13,6 @@
 
 namespace meshbed::cli {
 
-int explore_command(const Arguments& arguments, std::ostream& out, std::ostream& err);
-
 struct ExploreOptions {
   std::string plugin;                             // absolute path
   int version = 0;                                // of the table; 0: the newest that the file has

@@ -1,5 +1,5 @@
 #pragma once
-// meshbed bench: what a simulated message, a rank and a library copy cost on this machine.
+// What benchmarks have in common: runs in processes of their own, CPU time, and where figures were measured.
 //
 // Speed is CPU time (never wall time) and comes with its provenance; nothing here is a test.
 
@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "cli/command.h"
 #include "cli/scenario.h"
 
 namespace meshbed::cli {
@@ -29,7 +28,5 @@ double cpu_seconds();
 
 /// Of two in the middle, their mean. There must be values.
 double median(std::vector<double> values);
-
-int bench_command(const Arguments& arguments, std::ostream& out, std::ostream& err);
 
 }  // namespace meshbed::cli

@@ -1,0 +1,12 @@
+#pragma once
+// Exit statuses of every command.
+
+namespace meshbed::cli {
+
+inline constexpr int kExitOk = 0;
+inline constexpr int kExitBroken = 1;         // a broken proof, wrong data, an unmet [expect], a rank's error
+inline constexpr int kExitUsage = 2;          // the command line, the scenario, a missing file
+inline constexpr int kExitNoProgress = 3;     // deadlock, stall, time limit
+inline constexpr int kExitInterrupted = 130;  // by SIGINT or SIGTERM, as a shell says it
+
+}  // namespace meshbed::cli
