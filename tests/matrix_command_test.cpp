@@ -5,7 +5,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "cli/files.h"
+#include "cli/common/files.h"
 #include "tests/support/command.h"
 
 namespace matrix_command_test {

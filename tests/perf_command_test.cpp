@@ -5,7 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "cli/collective.h"
+#include "cli/workload/collective.h"
 #include "tests/support/command.h"
 
 namespace perf_command_test {

@@ -1,6 +1,6 @@
 // Callgrind's file format (Valgrind's manual, "Callgrind Format Specification"); the text is callgrind 3.19's own, cut
 // down.
-#include "cli/callgrind.h"
+#include "cli/bench/callgrind.h"
 
 #include <doctest/doctest.h>
 

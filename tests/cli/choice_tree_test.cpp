@@ -1,5 +1,5 @@
 // What a walk over all choices counts, finds and leaves out, on programs small enough to count by hand.
-#include "cli/choice_tree.h"
+#include "cli/verify/choice_tree.h"
 
 #include <doctest/doctest.h>
 #include <unistd.h>

@@ -5,7 +5,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "cli/compare_messages.h"
+#include "cli/report/compare_messages.h"
 #include "tests/support/command.h"
 
 namespace compare_test {

@@ -1,5 +1,5 @@
 // A scenario in the emulator's terms.
-#include "cli/emulate.h"
+#include "cli/world/emulate.h"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "cli/expect.h"
+#include "cli/report/expect.h"
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
 // [[fault]] entries as steps, and what follows from them for ports and nodes: the same for every world.
-#include "cli/fault_board.h"
+#include "cli/scenario/fault_board.h"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>

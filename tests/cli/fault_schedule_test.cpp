@@ -1,4 +1,4 @@
-#include "cli/fault_schedule.h"
+#include "cli/verify/fault_schedule.h"
 
 #include <doctest/doctest.h>
 
@@ -6,7 +6,7 @@
 #include <set>
 #include <string>
 
-#include "cli/scenario.h"
+#include "cli/scenario/scenario.h"
 
 namespace fault_schedule_test {
 

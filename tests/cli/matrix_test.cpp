@@ -1,5 +1,5 @@
 // A matrix of the engine, thinned: which cases are drawn.
-#include "cli/matrix.h"
+#include "cli/workload/matrix.h"
 
 #include <doctest/doctest.h>
 
@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/pattern.h"
+#include "cli/workload/pattern.h"
 
 namespace matrix_test {
 

@@ -1,4 +1,4 @@
-#include "cli/memory.h"
+#include "cli/common/memory.h"
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
 // Which devices of a shared kernel are a node's own.
-#include "cli/metal_devices.h"
+#include "cli/world/metal_devices.h"
 
 #include <doctest/doctest.h>
 

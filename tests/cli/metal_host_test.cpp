@@ -1,5 +1,5 @@
 // Ranks that are processes of their own, here three threads with a host each, meeting over the loopback interface.
-#include "cli/metal_host.h"
+#include "cli/world/metal_host.h"
 
 #include <doctest/doctest.h>
 #include <netinet/in.h>

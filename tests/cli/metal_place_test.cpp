@@ -1,5 +1,5 @@
 // Which rank a process is, as the launchers of this world say it.
-#include "cli/metal_place.h"
+#include "cli/world/metal_place.h"
 
 #include <doctest/doctest.h>
 

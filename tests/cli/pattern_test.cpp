@@ -1,4 +1,4 @@
-#include "cli/pattern.h"
+#include "cli/workload/pattern.h"
 
 #include <doctest/doctest.h>
 

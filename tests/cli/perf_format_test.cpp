@@ -1,6 +1,6 @@
-#include <doctest/doctest.h>
+#include "cli/bench/perf_format.h"
 
-#include "cli/perf_format.h"
+#include <doctest/doctest.h>
 
 namespace perf_format_test {
 

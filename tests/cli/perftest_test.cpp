@@ -1,5 +1,5 @@
 // Perftest's command line and its output. The outputs are perftest 4.5's own, from two virtual machines.
-#include "cli/perftest.h"
+#include "cli/bench/perftest.h"
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
 // A results folder never holds files of two runs.
-#include "cli/results_folder.h"
+#include "cli/report/results_folder.h"
 
 #include <doctest/doctest.h>
 #include <sys/wait.h>
@@ -9,7 +9,7 @@
 #include <set>
 #include <stdexcept>
 
-#include "cli/files.h"
+#include "cli/common/files.h"
 #include "tests/support/command.h"
 
 namespace results_folder_test {

@@ -3,7 +3,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "cli/scenario.h"
+#include "cli/scenario/scenario.h"
 #include "tests/support/command.h"
 
 namespace scenario_error_test {

@@ -8,9 +8,9 @@
 #include <set>
 #include <sstream>
 
-#include "cli/lint.h"
-#include "cli/scenario.h"
-#include "cli/simulate.h"
+#include "cli/command/lint.h"
+#include "cli/scenario/scenario.h"
+#include "cli/world/simulate.h"
 #include "models/topology.h"
 
 namespace scenario_files_test {

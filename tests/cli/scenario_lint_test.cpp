@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <sstream>
 
-#include "cli/lint.h"
+#include "cli/command/lint.h"
 
 namespace scenario_lint_test {
 

@@ -8,8 +8,8 @@
 #include <fstream>
 #include <sstream>
 
-#include "cli/lint.h"
-#include "cli/scenario.h"
+#include "cli/command/lint.h"
+#include "cli/scenario/scenario.h"
 #include "plugin/base/prng.h"
 
 namespace scenario_mutation_test {

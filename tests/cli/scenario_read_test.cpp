@@ -1,7 +1,7 @@
 #include <doctest/doctest.h>
 
-#include "cli/scenario.h"
-#include "cli/scenario_units.h"
+#include "cli/common/units.h"
+#include "cli/scenario/scenario.h"
 #include "models/gid_table.h"
 #include "models/topology.h"
 #include "sim/host/identity.h"

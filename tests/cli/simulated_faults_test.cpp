@@ -1,5 +1,5 @@
 // Who waits at a fault point in the simulated world, and for how long.
-#include "cli/simulated_faults.h"
+#include "cli/world/simulated_faults.h"
 
 #include <doctest/doctest.h>
 

@@ -15,8 +15,8 @@
 #include <stdexcept>
 #include <thread>
 
-#include "cli/state_client.h"
-#include "cli/state_report.h"
+#include "cli/report/state_client.h"
+#include "cli/report/state_report.h"
 #include "plugin/net/state_door.h"
 #include "tests/support/command.h"
 

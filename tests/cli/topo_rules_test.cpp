@@ -1,14 +1,13 @@
 // Whose rules get a channel where: the ancestor's, NCCL's, ours.
-#include "cli/topo_rules.h"
-
 #include <doctest/doctest.h>
 
 #include <cstdlib>
 #include <set>
 #include <sstream>
 
-#include "cli/scenario.h"
-#include "cli/topo_report.h"
+#include "cli/scenario/scenario.h"
+#include "cli/topo/report.h"
+#include "cli/topo/rules.h"
 #include "tests/support/walk.h"
 
 namespace topo_rules_test {

@@ -1,5 +1,3 @@
-#include "cli/topo_report.h"
-
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -7,7 +5,8 @@
 #include <fstream>
 #include <sstream>
 
-#include "cli/topo_layout.h"
+#include "cli/topo/layout.h"
+#include "cli/topo/report.h"
 
 namespace topo_test {
 

@@ -1,4 +1,4 @@
-#include "cli/tune.h"
+#include "cli/command/tune.h"
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
-// What a message costs in the plugin: no memory, and few instructions. Both over the null wire (cli/cost), whose device
-// does next to nothing, with the real plugin file connected as NCCL connects it.
+// What a message costs in the plugin: no memory, and few instructions. Both over the null wire (cli/bench/cost), whose
+// device does next to nothing, with the real plugin file connected as NCCL connects it.
 #include <doctest/doctest.h>
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "cli/cost/null_pair.h"
+#include "cli/bench/cost/null_pair.h"
 #include "tests/cost/allocation_counter.h"
 #include "tests/support/command.h"
 #include "tests/support/walk.h"

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "cli/files.h"
+#include "cli/common/files.h"
 #include "tests/support/command.h"
 
 namespace determinism_test {

@@ -1,4 +1,4 @@
-#include "cli/tune.h"
+#include "cli/command/tune.h"
 
 #include <doctest/doctest.h>
 #include <unistd.h>
@@ -7,8 +7,8 @@
 #include <sstream>
 
 #include "cli/bench.h"
-#include "cli/files.h"
-#include "cli/result.h"
+#include "cli/common/files.h"
+#include "cli/workload/result.h"
 
 namespace tune_test {
 

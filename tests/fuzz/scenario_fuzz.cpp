@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "cli/lint.h"
-#include "cli/scenario.h"
-#include "cli/topo_report.h"
+#include "cli/command/lint.h"
+#include "cli/scenario/scenario.h"
+#include "cli/topo/report.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string text(reinterpret_cast<const char*>(data), size);

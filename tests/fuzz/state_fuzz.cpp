@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "cli/state_report.h"
+#include "cli/report/state_report.h"
 #include "plugin/net/state.h"
 #include "plugin/net/state_door.h"
 

@@ -7,7 +7,7 @@
 #include <stdexcept>
 #include <string_view>
 
-#include "cli/zernel_metrics.h"
+#include "cli/report/zernel_metrics.h"
 
 using namespace meshbed::cli::zernel;
 

@@ -1,5 +1,5 @@
 // The Inspector's lines as they are made: what a long run leaves in memory.
-#include "cli/inspector.h"
+#include "cli/report/inspector.h"
 
 #include <doctest/doctest.h>
 #include <malloc.h>

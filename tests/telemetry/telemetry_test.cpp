@@ -13,8 +13,8 @@
 #include <sstream>
 #include <vector>
 
-#include "cli/files.h"
-#include "cli/zernel_metrics.h"
+#include "cli/common/files.h"
+#include "cli/report/zernel_metrics.h"
 #include "emu/clock.h"
 #include "tests/support/command.h"
 #include "tests/support/free_address.h"

@@ -1,5 +1,5 @@
 // zernel's percentiles and its metrics, on numbers that are known.
-#include "cli/zernel_metrics.h"
+#include "cli/report/zernel_metrics.h"
 
 #include <doctest/doctest.h>
 

@@ -5,8 +5,8 @@
 #include <filesystem>
 #include <stdexcept>
 
-#include "cli/files.h"
-#include "cli/zernel_stream.h"
+#include "cli/common/files.h"
+#include "cli/report/zernel_stream.h"
 #include "tests/support/command.h"
 
 namespace zernel_record_test {

@@ -1,6 +1,7 @@
 // The plugin's code with real threads, its own among them: callers that connect, send, receive and close at the same
 // time, a communicator that comes and goes, and somebody who asks for the state, which the service's thread answers
-// while all that goes on. Over the null wire (cli/cost), in this process; ThreadSanitizer runs it in `./meshbed test`.
+// while all that goes on. Over the null wire (cli/bench/cost), in this process; ThreadSanitizer runs it in `./meshbed
+// test`.
 #include <doctest/doctest.h>
 #include <poll.h>
 #include <sys/socket.h>

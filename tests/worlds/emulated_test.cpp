@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "cli/zernel_stream.h"
+#include "cli/report/zernel_stream.h"
 #include "tests/support/command.h"
 #include "tests/support/emulation.h"
 

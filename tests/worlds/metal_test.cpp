@@ -8,7 +8,7 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
-#include "cli/emulate.h"
+#include "cli/world/emulate.h"
 #include "emu/boot_image.h"
 #include "emu/config.h"
 #include "emu/microvm.h"

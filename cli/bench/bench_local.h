@@ -1,0 +1,14 @@
+#pragma once
+// bench local: an all-reduce between the processes of this machine, by the engine over the local net plugin and by Open
+// MPI's MPI_Allreduce, in turns.
+
+#include <iosfwd>
+
+#include "cli/common/command_line.h"
+
+namespace meshbed::cli {
+
+/// Where there is no mpirun it says so, and ends well.
+int bench_local_command(const Arguments& arguments, std::ostream& out);
+
+}  // namespace meshbed::cli

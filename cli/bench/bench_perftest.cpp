@@ -1,0 +1,282 @@
+#include "cli/bench/bench_perftest.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <ostream>
+#include <stdexcept>
+
+#include "cli/bench/bench_measure.h"
+#include "cli/bench/net_link.h"
+#include "cli/bench/perftest.h"
+#include "cli/common/environment.h"
+#include "cli/common/exit_status.h"
+#include "cli/common/json_text.h"
+#include "cli/scenario/placement.h"
+#include "cli/scenario/run_options.h"
+#include "cli/workload/outcome.h"
+#include "cli/world/emulate.h"
+#include "cli/world/metal.h"
+#include "cli/world/metal_session.h"
+#include "emu/cluster.h"
+#include "emu/config.h"
+
+namespace meshbed::cli {
+namespace {
+
+namespace po = boost::program_options;
+
+constexpr int kPerftestPort = 3;  // beyond MASTER_PORT
+constexpr std::uint64_t kSmallest = 64 * kKiB, kLargest = 8 * kMiB;
+constexpr std::uint64_t kStreamBytes = 32 * kMiB, kStreamMessagesMin = 5;
+constexpr std::uint64_t kLatencyBytes = 8, kLatencyMessages = 1000;
+// A repetition is made of slices, by turns: the machine is 30 % faster or slower from one second to the next, for both.
+// So a slice of perftest's is compared with the mean of ours before and after it, and the ratio is the median of all.
+constexpr int kStreamSlices = 4;
+constexpr int kLatencyRounds = 3;  // a repetition: each takes a second, in which a busy neighbour shows
+constexpr double kBandwidthWanted = 0.95, kLatencyWanted = 1.15;
+
+struct PerftestOptions {
+  RunOptions run;
+  std::string repetitions_text = "5";
+  std::string keep;
+};
+
+/// What one side found out for one size, by repetition.
+struct Series {
+  std::uint64_t size_bytes = 0;
+  std::vector<double> plugin, perftest;  // bytes/s, or microseconds
+};
+
+/// Both ranks walk through the same rounds; each keeps what shows at its own end.
+struct Rounds {
+  MetalHost& host;
+  NetLink& link;
+  const PerftestPeer& peer;
+
+  Result<void> bandwidth(Series& series) const {
+    const std::uint64_t count = std::max(kStreamBytes / series.size_bytes, kStreamMessagesMin);
+    const PerftestCase wanted{
+        .program = "ib_write_bw", .size_bytes = series.size_bytes, .iterations = count, .depth = NetLink::kDepth};
+    Result<double> before = link.stream(series.size_bytes, count);
+    for (int slice = 0; slice < kStreamSlices; ++slice) {
+      if (!before) return before.error();
+      const auto figures = theirs(wanted);
+      if (!figures) return figures.error();
+      constexpr std::size_t kAverage = 1;  // peak, average [MiB/s], message rate
+      if (figures->size() > kAverage) series.perftest.push_back(figures->at(kAverage) * static_cast<double>(kMiB));
+      const Result<double> after = link.stream(series.size_bytes, count);
+      if (!after) return after.error();
+      series.plugin.push_back((*before + *after) / 2);
+      before = after;
+    }
+    return ok();
+  }
+
+  Result<void> latency(Series& series) const {
+    const auto times_ns = link.one_by_one(series.size_bytes, kLatencyMessages);
+    if (!times_ns) return times_ns.error();
+    std::vector<double> times_us;
+    for (const std::int64_t time_ns : *times_ns) times_us.push_back(static_cast<double>(time_ns) / 1e3);
+    if (!times_us.empty()) series.plugin.push_back(median(times_us));
+    const auto figures =
+        theirs({.program = "ib_write_lat", .size_bytes = series.size_bytes, .iterations = kLatencyMessages});
+    if (!figures) return figures.error();
+    constexpr std::size_t kTypical = 2;  // min, max, typical [us], ...: the median of half round trips
+    if (figures->size() > kTypical) series.perftest.push_back(figures->at(kTypical));
+    return ok();
+  }
+
+ private:
+  Result<std::vector<double>> theirs(const PerftestCase& wanted) const {
+    if (const Result<void> all = host.rendezvous(); !all) return all.error();
+    return run_perftest(peer, wanted);
+  }
+};
+
+/// The verbs device that this rank's plugin uses, with the GID that the scenario gives it.
+Result<PerftestPeer> peer_of(const Scenario& scenario, const MetalPlace& place, const NetLink& link) {
+  PerftestPeer peer{.address = place.address,
+                    .port = place.port + kPerftestPort,
+                    .device = link.device(),
+                    .gid_index = -1,
+                    .writes = place.rank == 1};
+  for (const models::Nic& nic : scenario.cluster.nodes[static_cast<std::size_t>(place.rank)].nics) {
+    for (const models::IpPrefix& address : nic.addresses) {
+      peer.gid_index = std::max(peer.gid_index, gid_index_of(peer.device, emu::gid_text(models::to_string(address))));
+    }
+  }
+  if (peer.gid_index >= 0) return peer;
+  return Error{.code = ErrorCode::kUnreachable,
+               .scope = Scope::kDevice,
+               .text = fmt::format("{} has none of the addresses that {} gives node {}", peer.device, scenario.name,
+                                   place.rank)};
+}
+
+nlohmann::json to_json(const Series& series) {
+  return {{"size_bytes", series.size_bytes}, {"plugin", series.plugin}, {"perftest", series.perftest}};
+}
+
+/// All rounds, by turns: plugin, perftest, plugin, ... Rank 1, which sends, hands over what rank 0 cannot see.
+Result<void> run_rounds(MetalHost& host, const Scenario& scenario, const MetalPlace& place, int repetitions,
+                        nlohmann::json& result) {
+  auto link = NetLink::open(host, net_plugin_of(scenario, built_files()), kLargest);
+  if (!link) return link.error();
+  const Result<PerftestPeer> peer = peer_of(scenario, place, **link);
+  if (!peer) return peer.error();
+  const Rounds rounds{host, **link, *peer};
+  Series latency{.size_bytes = kLatencyBytes, .plugin = {}, .perftest = {}};
+  std::vector<Series> bandwidth;
+  for (std::uint64_t bytes = kSmallest; bytes <= kLargest; bytes *= 2) bandwidth.push_back({bytes, {}, {}});
+  // Not counted: the first messages fault pages in.
+  if (const Result<double> warm = (*link)->stream(kLargest, kStreamMessagesMin); !warm) return warm.error();
+  for (int repetition = 0; repetition < repetitions; ++repetition) {
+    for (int round = 0; round < kLatencyRounds; ++round) {
+      if (const Result<void> done = rounds.latency(latency); !done) return done;
+    }
+    for (Series& series : bandwidth) {
+      if (const Result<void> done = rounds.bandwidth(series); !done) return done;
+    }
+  }
+  nlohmann::json ours{{"latency", to_json(latency)}, {"bandwidth", nlohmann::json::array()}};
+  for (const Series& series : bandwidth) ours["bandwidth"].push_back(to_json(series));
+  constexpr const char* kKey = "perftest rounds";
+  if (place.rank == 1) {
+    if (const Result<void> told = host.hand_over(kKey, json_text(ours)); !told) return told;
+    return host.rendezvous();
+  }
+  const Result<std::string> text = host.take_over(kKey);
+  if (!text) return text.error();
+  // The sender's end shows a stream, and perftest's figures; the receiver's how long a message took.
+  result = nlohmann::json::parse(*text);
+  result["latency"]["plugin"] = ours["latency"]["plugin"];
+  return host.rendezvous();
+}
+
+/// Medians, and the median of the pairs' ratios, beside the figures of all repetitions.
+void conclude(nlohmann::json& result) {
+  const auto add = [](nlohmann::json& row, double factor) {
+    const auto plugin = row.at("plugin").get<std::vector<double>>();
+    const auto perftest = row.at("perftest").get<std::vector<double>>();
+    std::vector<double> ratios;
+    for (std::size_t pair = 0; pair < std::min(plugin.size(), perftest.size()); ++pair) {
+      ratios.push_back(plugin[pair] / (factor * perftest[pair]));
+    }
+    row["plugin_median"] = median(plugin);
+    row["perftest_median"] = median(perftest);
+    row["ratio"] = median(ratios);
+  };
+  add(result["latency"], 2);
+  for (nlohmann::json& row : result["bandwidth"]) add(row, 1);
+}
+
+std::string table(const nlohmann::json& result) {
+  const nlohmann::json& latency = result.at("latency");
+  std::string text = fmt::format(
+      "{:>10}  {:>14}  {:>14}  {:>6}\n{:>10}  {:>11.1f} us  {:>8.1f} x 2 us  {:>6.3f}  latency, wanted: at most {}\n",
+      "size (B)", "plugin", "perftest", "ratio", latency.at("size_bytes").get<std::uint64_t>(),
+      latency.at("plugin_median").get<double>(), latency.at("perftest_median").get<double>(),
+      latency.at("ratio").get<double>(), kLatencyWanted);
+  for (const nlohmann::json& row : result.at("bandwidth")) {
+    text += fmt::format("{:>10}  {:>9.2f} MB/s  {:>9.2f} MB/s  {:>6.3f}  bandwidth, wanted: at least {}\n",
+                        row.at("size_bytes").get<std::uint64_t>(), row.at("plugin_median").get<double>() / 1e6,
+                        row.at("perftest_median").get<double>() / 1e6, row.at("ratio").get<double>(), kBandwidthWanted);
+  }
+  return text;
+}
+
+int repetitions_of(const PerftestOptions& options) {
+  return static_cast<int>(parse_count("--repetitions", options.repetitions_text, 1, 1000));
+}
+
+/// null where it failed, or at rank 1; what went wrong is said.
+int run_perftest_on_metal(const Scenario& scenario, const PerftestOptions& options, std::ostream& err,
+                          nlohmann::json& result) {
+  const MetalPlace place = metal_place(from_environment);
+  const int repetitions = repetitions_of(options);
+  MetalSession session(scenario, place, time_limit_of(options.run));
+  nlohmann::json common = common_ground(scenario, built_files());
+  common["--repetitions"] = repetitions;
+  const std::vector<RankError> errors =
+      session.run(common, [&](MetalHost& host) { return run_rounds(host, scenario, place, repetitions, result); });
+  for (const RankError& error : errors) err << "meshbed: rank " << error.rank << ": " << error.text << "\n";
+  if (!errors.empty()) return kExitBroken;
+  if (place.rank == 0) conclude(result);
+  return kExitOk;
+}
+
+int run_perftest_emulated(const Scenario& scenario, const PerftestOptions& options, std::ostream& err,
+                          nlohmann::json& result) {
+  std::vector<std::string> words{"bench",  "perftest",      std::filesystem::absolute(scenario.path).string(),
+                                 "--json", "--repetitions", std::to_string(repetitions_of(options))};
+  for (const std::string& each : metal_words(options.run)) words.push_back(each);
+  const Emulation emulation =
+      emulate(scenario, {.command = words,
+                         .rank_bytes = 4 * kLargest,
+                         .time_limit_s = time_limit_of(options.run),
+                         .say = [&err](const std::string& line) { err << "meshbed: " << line << "\n"
+                                                                      << std::flush; },
+                         .collect = {}});
+  for (const std::string& trouble : emulation.troubles) err << "meshbed: " << trouble << "\n";
+  if (emulation.interrupted) return kExitInterrupted;
+  if (emulation.exit_code != kExitOk) return emulation.exit_code;
+  result = nlohmann::json::parse(emulation.report);
+  result["emu"] = emulation.machines;
+  return kExitOk;
+}
+
+void require_pair(const Scenario& scenario) {
+  if (scenario.cluster.nodes.size() == 2 && ranks_of(scenario) == 2) return;
+  throw std::runtime_error(fmt::format("bench perftest: {} has {} nodes and {} ranks; it wants a pair, one rank a node",
+                                       scenario.path, scenario.cluster.nodes.size(), ranks_of(scenario)));
+}
+
+void require_perftest() {
+  for (const char* program : {"ib_write_bw", "ib_write_lat"}) {
+    if (!emu::find_program(program).empty()) continue;
+    throw std::runtime_error(
+        fmt::format("bench perftest: there is no {} in PATH; install the package perftest", program));
+  }
+}
+
+}  // namespace
+
+int bench_perftest_command(const Arguments& arguments, std::ostream& out, std::ostream& err) {
+  PerftestOptions options;
+  options.run.world = "emu";
+  options.run.time_limit_text = "1200";
+  Syntax syntax("bench perftest SCENARIO [options]");
+  syntax.operands.add_options()  //
+      ("scenario", po::value(&options.run.scenario_path)->required()->value_name("SCENARIO"), "two nodes on a cable");
+  syntax.positions.add("scenario", 1);
+  syntax.options.add_options()                                                                                    //
+      ("world", po::value(&options.run.world)->value_name("emu|metal")->default_value("emu"), "where it is run")  //
+      ("set", po::value(&options.run.overrides)->value_name("KEY=VALUE"), "override a key; may be repeated")      //
+      ("repetitions", po::value(&options.repetitions_text)->value_name("N")->default_value("5"),
+       "of plugin and perftest, by turns; medians count")  //
+      ("time-limit", po::value(&options.run.time_limit_text)->value_name("SECONDS")->default_value("1200"),
+       "it is given up after this")                                                                                  //
+      ("keep", po::value(&options.keep)->value_name("FILE"), "also write the result, with its provenance, to FILE")  //
+      ("json", po::bool_switch(&options.run.json), "print JSON instead of the table");
+  if (!parse_arguments(arguments, syntax, out)) return kExitOk;
+  require_choice("--world", "world", options.run.world, {"emu", "metal"});
+  const Scenario scenario = scenario_for(options.run);
+  require_pair(scenario);
+  require_perftest();
+
+  nlohmann::json result;
+  const int status = options.run.world == "emu" ? run_perftest_emulated(scenario, options, err, result)
+                                                : run_perftest_on_metal(scenario, options, err, result);
+  if (result.is_null()) return status;
+  result["benchmark"] = "perftest";
+  result["world"] = options.run.world;
+  result["messages_under_way"] = NetLink::kDepth;
+  result["provenance"] = bench_provenance();
+  out << (options.run.json ? json_text(result, kIndent) + "\n" : table(result));
+  if (!options.keep.empty()) write_text_file(options.keep, json_text(result, kIndent) + "\n");
+  return status;
+}
+
+}  // namespace meshbed::cli

@@ -1,0 +1,147 @@
+#include "cli/bench/bench_planner.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <nlohmann/json.hpp>
+#include <ostream>
+#include <stdexcept>
+
+#include "cli/bench/bench_measure.h"
+#include "cli/bench/perf_format.h"
+#include "cli/common/exit_status.h"
+#include "cli/common/json_text.h"
+#include "cli/scenario/placement.h"
+#include "cli/workload/workload.h"
+#include "models/algorithm.h"
+#include "models/cut.h"
+#include "models/strength.h"
+
+namespace meshbed::cli {
+namespace {
+
+namespace po = boost::program_options;
+
+struct PlannerCabling {
+  const char* name;
+  const char* toml;  // [topology], and what lies over it
+  int channels = 1;
+};
+
+constexpr std::array<PlannerCabling, 7> kPlannerCablings{{
+    {"triangle", "[topology]\nkind = \"ring\"\nnodes = 3\n"},
+    {"ring4", "[topology]\nkind = \"ring\"\nnodes = 4\n"},
+    {"line4", "[topology]\nkind = \"line\"\nnodes = 4\n"},
+    {"ring8", "[topology]\nkind = \"ring\"\nnodes = 8\n"},
+    // As scenarios/partial5.toml: a line of five, and a shortcut.
+    {"partial5",
+     "[topology]\nkind = \"line\"\nnodes = 5\n"
+     "[[node]]\nname = \"node1\"\n[[node.nic]]\ndevice = \"rocep2s0f0\"\naddresses = [\"192.168.110.1/24\"]\n"
+     "[[node]]\nname = \"node3\"\n[[node.nic]]\ndevice = \"rocep2s0f0\"\naddresses = [\"192.168.110.2/24\"]\n"
+     "[[cable]]\nends = [\"node1/rocep2s0f0\", \"node3/rocep2s0f0\"]\n"},
+    {"star5", "[topology]\nkind = \"star\"\nnodes = 5\n"},
+    {"dual-rail", "[topology]\nkind = \"ring\"\nnodes = 2\nrails = 2\n", 2},
+}};
+
+struct Case {
+  const PlannerCabling& cabling;
+  models::Collective collective;
+  std::uint64_t bytes;
+};
+
+Scenario scenario_of(const Case& what, const char* algorithm) {
+  return parse_scenario(
+      fmt::format("{}[workload]\ncollective = \"{}\"\nbytes = {}\nwarmup = 1\nchannels = {}\n"
+                  "algorithm = \"{}\"\n",
+                  what.cabling.toml, name_of(what.collective), what.bytes, what.cabling.channels, algorithm),
+      what.cabling.name, {});
+}
+
+/// Once, its connections made before.
+double time_us(const Case& what, const char* algorithm) {
+  return simulated_us(scenario_of(what, algorithm), fmt::format("{} by {}", what.cabling.name, algorithm));
+}
+
+bool has_blocks(models::Collective collective) {
+  return collective == models::Collective::kAllGather || collective == models::Collective::kReduceScatter;
+}
+
+double bound_us(const Case& what) {
+  const Scenario scenario = scenario_of(what, "mesh");
+  const std::vector<int> rates_mbps = engine_options(scenario, built_files()).cable_mbps;
+  const int ranks = ranks_of(scenario);
+  const double bits = static_cast<double>(what.bytes) * 8;  // over bits a microsecond
+  if (has_blocks(what.collective)) return bits / ranks / models::least_cut_per_block(ranks, rates_mbps);
+  if (models::has_root(what.collective)) return bits / models::least_cut(ranks, rates_mbps, 0);
+  return bits / models::strength(ranks, rates_mbps);
+}
+
+/// Each rank's block has whole lines of 16 bytes, as nccl-tests wants it.
+std::uint64_t bytes_on(const PlannerCabling& cabling, models::Collective collective, std::uint64_t asked_bytes) {
+  if (!has_blocks(collective)) return asked_bytes;
+  const Case any{cabling, models::Collective::kAllReduce, sizeof(float)};
+  constexpr std::uint64_t kBlockBytes = 16;
+  const std::uint64_t whole = kBlockBytes * static_cast<std::uint64_t>(ranks_of(scenario_of(any, "ring")));
+  return (asked_bytes + whole - 1) / whole * whole;
+}
+
+/// What the engine's planner has something to say about.
+models::Collective planned(const std::string& name) {
+  const auto collective = models::parse_collective(name);
+  if (collective == models::Collective::kAllReduce || (collective && has_blocks(*collective)) ||
+      collective == models::Collective::kBroadcast || collective == models::Collective::kReduce) {
+    return *collective;
+  }
+  throw std::runtime_error(
+      fmt::format("--collective {}: it is none of all_reduce, all_gather, reduce_scatter, broadcast and reduce", name));
+}
+
+}  // namespace
+
+int bench_planner_command(const Arguments& arguments, std::ostream& out) {
+  Syntax syntax("bench planner [options]");
+  std::string bytes_text = "16M", collective_name = "all_reduce";
+  bool json = false;
+  syntax.options.add_options()  //
+      ("bytes,b", po::value(&bytes_text)->value_name("SIZE")->default_value(bytes_text),
+       "as in perf, of float32; a gather's and a scatter's are made a multiple of 16 for each rank")  //
+      ("collective,c", po::value(&collective_name)->value_name("NAME")->default_value(collective_name),
+       "all_reduce, all_gather, reduce_scatter, broadcast or reduce; the last two at rank 0")  //
+      ("json", po::bool_switch(&json), "print JSON instead of the table");
+  if (!parse_arguments(arguments, syntax, out)) return kExitOk;
+  const std::uint64_t bytes = parse_size(bytes_text);
+  if (bytes == 0 || bytes % sizeof(float) != 0) {
+    throw std::runtime_error(fmt::format("--bytes {}: not a multiple of 4, the bytes of a float", bytes_text));
+  }
+  const models::Collective collective = planned(collective_name);
+  nlohmann::json rows = nlohmann::json::array();
+  if (!json) {
+    out << fmt::format("{} of {} bytes, simulated microseconds\n", collective_name, bytes)
+        << "cabling         ring      tree      auto     bound  auto/bound\n"
+        << std::flush;  // a child must not print it again
+  }
+  for (const PlannerCabling& cabling : kPlannerCablings) {
+    const Case what{cabling, collective, bytes_on(cabling, collective, bytes)};
+    const double ring = time_us(what, "ring"), tree = time_us(what, "tree");
+    const double chosen = time_us(what, "auto"), bound = bound_us(what);
+    rows.push_back({{"cabling", cabling.name},
+                    {"bytes", what.bytes},
+                    {"ring_us", ring},
+                    {"tree_us", tree},
+                    {"auto_us", chosen},
+                    {"bound_us", bound}});
+    if (json) continue;
+    out << fmt::format("{:<10} {:9.1f} {:9.1f} {:9.1f} {:9.1f} {:11.2f}\n", cabling.name, ring, tree, chosen, bound,
+                       chosen / bound)
+        << std::flush;
+  }
+  if (json)
+    out << json_text(
+               nlohmann::json{
+                   {"benchmark", "planner"}, {"collective", collective_name}, {"bytes", bytes}, {"rows", rows}},
+               kIndent)
+        << "\n";
+  return kExitOk;
+}
+
+}  // namespace meshbed::cli

@@ -1,0 +1,100 @@
+// What a sweep prints: nccl-tests' preamble, its table, and the same as JSON.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "cli/bench/perf_sweep.h"
+#include "cli/common/units.h"
+#include "cli/report/report.h"
+#include "cli/scenario/placement.h"
+
+namespace meshbed::cli {
+namespace {
+
+nlohmann::ordered_json placement_json(const CollectiveShape& shape, const CaseBoard& board, double bus_factor) {
+  const auto time_ps = static_cast<double>(board.average_ps());
+  const double algbw_GBps = time_ps > 0 ? static_cast<double>(shape.bytes) / time_ps * 1e3 : 0;
+  return {{"time_ns", time_ps / 1e3},
+          {"algbw_GBps", algbw_GBps},
+          {"busbw_GBps", algbw_GBps * bus_factor},
+          {"wrong", board.checked > 0 ? nlohmann::ordered_json(board.wrong) : nullptr}};
+}
+
+double average_busbw(const std::vector<SizeRun>& runs, double bus_factor) {
+  double sum = 0;
+  for (const SizeRun& run : runs) {
+    for (const CaseBoard* board : {&run.out_of_place_board, &run.in_place_board}) {
+      const auto time_ps = static_cast<double>(board->average_ps());
+      if (time_ps > 0) sum += static_cast<double>(run.shape.bytes) / time_ps * 1e3 * bus_factor;
+    }
+  }
+  return sum / (2.0 * static_cast<double>(runs.size()));
+}
+
+}  // namespace
+
+std::string sweep_preamble(const PerfOptions& options, const Scenario& scenario, const std::string& world) {
+  const SweepOptions& sweep = options.sweep;
+  std::string text = fmt::format(
+      "# seed {}  scenario {}  world {}\n# {}{}\n# nThread 1 nGpus 1 minBytes {} maxBytes {} step: {}({}) "
+      "warmup iters: "
+      "{} iters: {} agg iters: 1 validation: {} graph: 0 unalign: 0\n#\n# Using devices\n",
+      scenario.seed, scenario.name, world, topology_line(scenario),
+      world == "sim" ? fmt::format(", fabric {}", fabric_name(scenario)) : "", sweep.min_bytes, sweep.max_bytes,
+      sweep.step_factor > 1 ? sweep.step_factor : sweep.step_bytes, sweep.step_factor > 1 ? "factor" : "bytes",
+      options.warmup, options.iterations, options.check ? 1 : 0);
+  constexpr int kRanksShown = 16;
+  for (int rank = 0; rank < std::min(ranks_of(scenario), kRanksShown); ++rank) {
+    const models::Node& node = scenario.cluster.nodes[static_cast<std::size_t>(node_of(scenario, rank))];
+    text += fmt::format("#  Rank {:>2} on {:>10} with {}\n", rank, node.name, counted(node.nics.size(), "NIC"));
+  }
+  if (ranks_of(scenario) > kRanksShown) text += fmt::format("#  ... and {} more\n", ranks_of(scenario) - kRanksShown);
+  return text;
+}
+
+std::string sweep_table(const PerfOptions& options, const RunResult& result, const std::vector<SizeRun>& runs) {
+  std::string text = perf_heading();
+  for (const SizeRun& run : runs) {
+    text += perf_row(run.out_of_place, run.shape, run.out_of_place_board, run.in_place_board, result.busbw_factor,
+                     options.check);
+  }
+  text += fmt::format("# {:<20} : {}\n# {:<20} : {:g} \n#\n", "Out of bounds values",
+                      result.checked == 0 ? "N/A (not checked)"
+                                          : fmt::format("{} {}", result.wrong, result.wrong == 0 ? "OK" : "FAILED"),
+                      "Avg bus bandwidth", average_busbw(runs, result.busbw_factor));
+  for (const sim::Proof& proof : result.proofs) {
+    text += fmt::format("# proof {} {}: {}\n", mark_of(proof), proof.name, proof.detail);
+  }
+  return text;
+}
+
+std::string sweep_closing(const RunResult& result) {
+  std::string text = fmt::format("# {:.2f} CPU s\n", result.cpu_s);
+  if (result.world != "sim") {
+    text += fmt::format("# wall-clock times, of the rank that took longest; {} in all\n",
+                        duration_text(result.simulation.elapsed_ps));
+  }
+  if (const std::string verdict = verdict_line(result); !verdict.empty()) text += "# " + verdict + "\n";
+  return text + fmt::format("# digest {}\n", result.digest);
+}
+
+nlohmann::ordered_json sweep_json(const PerfOptions& options, const Scenario& scenario, const RunResult& result,
+                                  const std::vector<SizeRun>& runs) {
+  nlohmann::ordered_json json = summary(scenario, result);
+  json["rows"] = nlohmann::ordered_json::array();
+  for (const SizeRun& run : runs) {
+    json["rows"].push_back(
+        {{"size", run.shape.bytes},
+         {"count", run.shape.count},
+         {"type", "float"},
+         {"root", options.root},
+         {"bound_ns", run.bound_ps > 0 ? nlohmann::ordered_json(static_cast<double>(run.bound_ps) / 1e3) : nullptr},
+         {"out_of_place", placement_json(run.shape, run.out_of_place_board, result.busbw_factor)},
+         {"in_place", placement_json(run.shape, run.in_place_board, result.busbw_factor)}});
+  }
+  return json;
+}
+
+}  // namespace meshbed::cli

@@ -1,0 +1,87 @@
+#pragma once
+// Every subcommand of meshbed, each in a file of its own name beside this one. main.cpp has the table of them.
+
+#include <iosfwd>
+
+#include "cli/common/command_line.h"
+
+namespace meshbed::cli {
+
+/// meshbed run SCENARIO: runs the scenario's workload, proves the result, and leaves it under results/.
+int run_command(const Arguments& arguments, std::ostream& out, std::ostream& err);
+
+/// meshbed perf OP: a sweep over sizes with nccl-tests' flags and columns, in virtual time.
+///
+/// Every iteration is checked, not only one a size. Virtual time repeats exactly, so few iterations say all.
+int perf_command(const Arguments& arguments, std::ostream& out, std::ostream& err);
+
+/// meshbed compare: two runs of one scenario in two worlds, joined message by message.
+///
+/// Same files, same NICs and routes, same messages in the same order on each connection (or, where a connection broke,
+/// the same messages arrived: compare_messages.h), same result bytes, same errors: a difference is a failure, and the
+/// first diverging message is named. Times are shown and never compared.
+int compare_command(const Arguments& arguments, std::ostream& out, std::ostream& err);
+
+/// meshbed topo: looks at a scenario's cluster without running anything.
+///
+/// meshbed topo check FILE [--all] [--set KEY=VALUE]..., meshbed topo draw FILE [-o FILE.svg].
+/// 0: done, and every cable joins one subnet; 1: a crossed cable was found; 2: usage. Throws ScenarioError for a file
+/// that cannot be read.
+int topo_command(const Arguments& arguments, std::ostream& out, std::ostream& err);
+
+/// meshbed lint: what a scenario may well say, but an owner of such a cluster would want to know.
+///
+/// Errors (cli/scenario/scenario.h) stop a reading; findings do not, because a wrong subnet is a thing worth
+/// simulating.
+///
+/// meshbed lint [--set KEY=VALUE]... FILE..., or --dictionary. Reads every file, prints all errors and findings.
+/// 0: nothing found; 1: findings or errors; 2: no file named. Throws on options that do not exist.
+int lint_command(const Arguments& arguments, std::ostream& out, std::ostream& err);
+
+/// meshbed env: every variable that the net plugin reads, with the value in force and where it comes from.
+int env_command(const Arguments& arguments, std::ostream& out, std::ostream& err);
+
+/// meshbed doctor: which worlds this machine can run, and what is missing. Looks, and changes nothing.
+int doctor_command(const Arguments& arguments, std::ostream& out, std::ostream& err);
+
+/// `meshbed conformance PLUGIN.so`: does a net plugin keep the rules that NCCL relies on? For every version of the
+/// table that the file has, in virtual time, in virtual machines or over real devices.
+int conformance_command(const Arguments& arguments, std::ostream& out, std::ostream& err);
+
+/// meshbed fuzz --faults: runs random fault schedules (fault_schedule.h) in the simulated world, each in a process of
+/// its own, and says which of them end with wrong data, a broken proof, an error, or not at all.
+int fuzz_command(const Arguments& arguments, std::ostream& out, std::ostream& err);
+
+/// `meshbed fuzz --explore`: every order in which two ranks can make the calls of small programs, and the wire deliver
+/// between them, on a net plugin in virtual time. No order may end in a deadlock, lose a request, leave anything
+/// behind, or give an error where the program is right.
+int explore_command(const Arguments& arguments, std::ostream& out, std::ostream& err);
+
+/// meshbed tune: which algorithm and protocol is the fastest on a scenario's cabling, size by size, as a table that the
+/// engine and NCCL's example tuner read (plugin/coll/tuning.h).
+int tune_command(const Arguments& arguments, std::ostream& out, std::ostream& err);
+
+/// meshbed bench: what a simulated message, a rank and a library copy cost on this machine.
+///
+/// Speed is CPU time (never wall time) and comes with its provenance; nothing here is a test.
+int bench_command(const Arguments& arguments, std::ostream& out, std::ostream& err);
+
+/// meshbed emu up|down|status: a scenario's cluster in this host's own kernel, until it is taken down.
+///
+/// 0: done, or nothing to do; 1 (status): a set-up was broken off and is to be taken down.
+int emu_command(const Arguments& arguments, std::ostream& out, std::ostream& err);
+
+/// meshbed shell: a scenario's cluster in virtual machines, and a shell in one of its nodes.
+///
+/// Boots all nodes of the scenario; standard input and output are those of a shell in NODE, as root of that machine, on
+/// the real rdma-core. When the shell ends (or standard input does), so do the machines, and the status is the shell's;
+/// 1 where a machine was in trouble.
+int shell_command(const Arguments& arguments, std::ostream& out, std::ostream& err);
+
+/// meshbed state: what the mesh plugins of running jobs on this machine are doing, and whom they wait for.
+int state_command(const Arguments& arguments, std::ostream& out, std::ostream& err);
+
+/// meshbed zernel: reads streams of zernel's records back, and prints what zernel would say of them.
+int zernel_command(const Arguments& arguments, std::ostream& out, std::ostream& err);
+
+}  // namespace meshbed::cli

@@ -1,0 +1,207 @@
+#include "cli/command/env.h"
+
+#include <fmt/format.h>
+#include <fmt/ostream.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <ostream>
+#include <stdexcept>
+
+#include "cli/command/commands.h"
+#include "cli/common/closest_name.h"
+#include "cli/common/exit_status.h"
+#include "cli/common/json_text.h"
+#include "cli/scenario/run_options.h"
+#include "cli/workload/result.h"
+#include "cli/world/metal_devices.h"
+#include "plugin/net/config.h"
+#include "plugin/net/nic_filter.h"
+
+namespace meshbed::cli {
+namespace {
+
+namespace fs = std::filesystem;
+namespace po = boost::program_options;
+
+constexpr std::string_view kOurNames = "NCCL_MESH_";
+
+/// Compared without what all of them begin with, in which nobody errs.
+std::string closest_variable(const std::string& name, const std::vector<std::string>& known) {
+  std::vector<std::string> ends;
+  for (const std::string& one : known) ends.push_back(one.substr(kOurNames.size()));
+  const std::string close = closest_name(name.substr(kOurNames.size()), ends);
+  return close.empty() ? "" : std::string(kOurNames) + close;
+}
+
+struct Row {
+  std::string name, value, source, meaning;
+  bool effective = true;
+  std::string problem;
+};
+
+/// One variable: what was said of it (nullptr: nothing), and where.
+using LookUp = std::function<const char*(const char* name)>;
+
+Row row_of(const net::VariableInfo& variable, const LookUp& given) {
+  const net::Setting setting = net::evaluate(variable, given(variable.name));
+  const auto of = [&given](net::Variable other) {
+    const net::VariableInfo& info = net::kVariables[static_cast<std::size_t>(other)];
+    return net::evaluate(info, given(info.name));
+  };
+  Row row{.name = variable.name,
+          .value = setting.text,
+          .source = net::to_text(setting.source),
+          .meaning = variable.meaning,
+          .effective = variable.effective,
+          .problem = net::complaint_of(setting, of)};
+  // 0 stands for another variable's value, which says more.
+  if (variable.zero_means != net::Variable::kCount && setting.number == 0) row.value = net::value_text(setting, of);
+  return row;
+}
+
+void add_problem(Row& row, const std::string& problem) {
+  if (!problem.empty()) row.problem += (row.problem.empty() ? "" : "; ") + problem;
+}
+
+/// A name like ours that is none: nobody reads it.
+Row row_of_unknown(const std::string& name, const std::string& value, const std::string& source) {
+  std::vector<std::string> known;
+  for (const net::VariableInfo& variable : net::kVariables) {
+    if (std::string_view(variable.name).rfind(kOurNames, 0) == 0) known.emplace_back(variable.name);
+  }
+  const std::string close = closest_variable(name, known);
+  return {.name = name,
+          .value = value,
+          .source = source,
+          .meaning = "unknown: no variable of this plugin" + (close.empty() ? "" : fmt::format("; {}?", close)),
+          .effective = false,
+          .problem = ""};
+}
+
+/// As a process started from this shell would see it.
+std::vector<Row> rows_of_shell() {
+  std::vector<Row> rows;
+  for (const net::VariableInfo& variable : net::kVariables) {
+    rows.push_back(row_of(variable, [](const char* name) { return std::getenv(name); }));
+    if (variable.id == net::Variable::kIbHca) add_problem(rows.back(), hca_problem_of_shell());
+  }
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    const std::string line = *entry;
+    const std::string name = line.substr(0, line.find('='));
+    if (!net::is_unknown_mesh_variable(name)) continue;
+    rows.push_back(row_of_unknown(name, line.substr(std::min(name.size() + 1, line.size())), "environment"));
+  }
+  return rows;
+}
+
+/// As the ranks of one node see it: the scenario's environment and nothing else.
+std::vector<Row> rows_of_node(const models::Node& node) {
+  const auto given = [&](const char* name) -> const char* {
+    const auto found = std::find_if(node.environment.begin(), node.environment.end(),
+                                    [&](const auto& entry) { return entry.first == name; });
+    return found != node.environment.end() ? found->second.c_str() : nullptr;
+  };
+  std::vector<net::PortName> ports;
+  for (const models::Nic& nic : node.nics) ports.push_back({.device = nic.device, .port = 1});
+  std::vector<Row> rows;
+  for (const net::VariableInfo& variable : net::kVariables) {
+    Row row = row_of(variable, given);
+    row.source = row.source == net::to_text(net::ValueSource::kEnvironment) ? "scenario"
+                 : row.source == net::to_text(net::ValueSource::kRefused)   ? "default (scenario refused)"
+                                                                            : "default";
+    if (variable.id == net::Variable::kIbHca) add_problem(row, net::hca_problem(row.value, ports));
+    rows.push_back(std::move(row));
+  }
+  for (const auto& [name, value] : node.environment) {
+    if (net::is_unknown_mesh_variable(name)) rows.push_back(row_of_unknown(name, value, "scenario"));
+  }
+  return rows;
+}
+
+void print(std::ostream& out, const std::vector<Row>& rows) {
+  fmt::print(out, "{:<36} {:<12} {:<28} {}\n", "variable", "value", "source", "meaning");
+  for (const Row& row : rows) {
+    const bool silent = row.effective || row.meaning.rfind("unknown", 0) == 0;
+    fmt::print(out, "{:<36} {:<12} {:<28} {}{}\n", row.name, row.value.empty() ? "-" : row.value, row.source,
+               silent ? "" : "no effect: ", row.meaning);
+    if (!row.problem.empty()) fmt::print(out, "  {}\n", row.problem);
+  }
+}
+
+nlohmann::ordered_json to_json(const std::vector<Row>& rows) {
+  auto list = nlohmann::ordered_json::array();
+  for (const Row& row : rows) {
+    list.push_back({{"name", row.name},
+                    {"value", row.value},
+                    {"source", row.source},
+                    {"effective", row.effective},
+                    {"meaning", row.meaning},
+                    {"problem", row.problem}});
+  }
+  return list;
+}
+
+void show_scenario(std::ostream& out, const Scenario& scenario, bool json) {
+  nlohmann::ordered_json object;
+  std::vector<std::pair<std::string, std::string>> shown;
+  for (std::size_t index = 0; index < scenario.cluster.nodes.size(); ++index) {
+    const models::Node& node = scenario.cluster.nodes[index];
+    if (json) {
+      object[node.name] = to_json(rows_of_node(node));
+      continue;
+    }
+    // Nodes mostly agree; only those that differ from the first get a table of their own.
+    if (index > 0 && node.environment == shown) continue;
+    if (index == 0) shown = node.environment;
+    fmt::print(out, "{}{}\n", node.name, index == 0 ? " (and every node that is not listed below)" : "");
+    print(out, rows_of_node(node));
+  }
+  if (json) out << json_text(object, kIndent) << "\n";
+}
+
+}  // namespace
+
+std::string hca_problem_of_shell() {
+  const char* list = std::getenv("NCCL_IB_HCA");
+  if (list == nullptr) return "";
+  std::vector<net::PortName> ports;
+  for (const std::string& device : machine_devices()) {
+    std::error_code none;
+    for (const auto& port : fs::directory_iterator(fs::path(kDevicesFolder) / device / "ports", none)) {
+      ports.push_back({.device = device, .port = std::atoi(port.path().filename().c_str())});
+    }
+  }
+  return net::hca_problem(list, ports);
+}
+
+int env_command(const Arguments& arguments, std::ostream& out, std::ostream& err) {
+  RunOptions options;
+  Syntax syntax("env [--scenario FILE] [--json]");
+  syntax.options.add_options()  //
+      ("scenario", po::value(&options.scenario_path)->value_name("FILE"),
+       "show what the scenario's ranks see; default: what a process of this shell sees")                 //
+      ("set", po::value(&options.overrides)->value_name("KEY=VALUE"), "override a key of the scenario")  //
+      ("json", po::bool_switch(&options.json), "print JSON");
+  if (!parse_arguments(arguments, syntax, out)) return kExitOk;
+
+  if (options.scenario_path.empty() && !options.overrides.empty()) {
+    throw std::runtime_error(fmt::format("env: --set {} changes a scenario, and none is named; add --scenario FILE",
+                                         options.overrides.front()));
+  }
+  if (!options.scenario_path.empty()) {
+    show_scenario(out, scenario_for(options), options.json);
+    err << "simulated ranks see the scenario's variables, never this shell's\n";
+  } else if (options.json) {
+    out << json_text(to_json(rows_of_shell()), kIndent) << "\n";
+  } else {
+    print(out, rows_of_shell());
+  }
+  return kExitOk;
+}
+
+}  // namespace meshbed::cli

@@ -1,0 +1,13 @@
+#pragma once
+// meshbed env: every variable that the net plugin reads, with the value in force and where it comes from.
+
+#include <string>
+
+#include "cli/common/command_line.h"
+
+namespace meshbed::cli {
+
+/// NCCL_IB_HCA of this shell lets in no port of this machine, which has some; empty: it does, or is not set.
+std::string hca_problem_of_shell();
+
+}  // namespace meshbed::cli

@@ -1,0 +1,189 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <ostream>
+#include <vector>
+
+#include "cli/command/commands.h"
+#include "cli/common/exit_status.h"
+#include "cli/common/files.h"
+#include "cli/common/units.h"
+#include "cli/scenario/run_options.h"
+#include "cli/verify/explore_run.h"
+#include "cli/workload/plugin_file.h"
+#include "cli/workload/rank_table.h"
+#include "cli/workload/result.h"
+#include "plugin/coll/transport.h"
+#include "sim/trace/digest.h"
+
+namespace meshbed::cli {
+namespace {
+
+namespace po = boost::program_options;
+
+/// Two nodes with two cables, each a subnet of its own. Patience is short: what ends by a time-out ends soon.
+constexpr const char* kCluster = R"(
+[topology]
+kind = "ring"
+nodes = 2
+rails = 2
+[environment]
+NCCL_IB_TIMEOUT = "10"
+NCCL_MESH_CONNECT_TIMEOUT_SEC = "2"
+NCCL_MESH_FAILOVER_TIMEOUT_SEC = "2"
+[workload]
+kind = "idle"
+)";
+
+/// So that the programs' messages are long enough to be striped.
+constexpr const char* kStriped = "environment.NCCL_MESH_STRIPE_BYTES=\"1024\"";
+
+struct Wanted {
+  ExploreOptions run;
+  ChoiceTreeOptions tree;
+  std::vector<ExploredProgram> programs;
+  std::optional<int> interruptions, late;
+  std::optional<std::string> replay;
+  std::vector<std::string> overrides;
+  bool list = false;
+
+  ExploreOptions options_for(const ExploredProgram& program) const {
+    ExploreOptions options = run;
+    options.interruptions = interruptions.value_or(program.interruptions);
+    options.late = late.value_or(program.late);
+    return options;
+  }
+  Scenario scenario_for(const ExploredProgram& program) const {
+    std::vector<std::string> changes;
+    if (program.striped) changes.emplace_back(kStriped);
+    changes.insert(changes.end(), overrides.begin(), overrides.end());
+    return parse_scenario(kCluster, "explore", changes);
+  }
+};
+
+std::string bound(int late) { return late == Turns::kNoBound ? "any" : std::to_string(late); }
+
+std::vector<ExploredProgram> programs_named(const std::vector<std::string>& names) {
+  if (names.empty()) return explored_programs();
+  std::vector<std::string> known;
+  for (const ExploredProgram& one : explored_programs()) known.emplace_back(one.name);
+  std::vector<ExploredProgram> result;
+  for (const std::string& name : names) {
+    require_choice("--only", "program", name, known);
+    result.push_back(
+        explored_programs()[static_cast<std::size_t>(std::find(known.begin(), known.end(), name) - known.begin())]);
+  }
+  return result;
+}
+
+std::optional<Wanted> parse_explore(const Arguments& arguments, std::ostream& out) {
+  Wanted wanted;
+  bool explore = false, all_orders = false;
+  std::string version, interruptions, late, runs_max = std::to_string(wanted.tree.runs_max), replay;
+  std::vector<std::string> only;
+  Syntax syntax("fuzz --explore [options]");
+  syntax.options.add_options()                                                                                     //
+      ("explore", po::bool_switch(&explore), "every order of the calls of two ranks, in the simulated world")      //
+      ("plugin", po::value(&wanted.run.plugin)->value_name("FILE"), "an NCCL net plugin; default: Meshbed's own")  //
+      ("net-version", po::value(&version)->value_name("N"), "8 to 12; default: the newest that it has")            //
+      ("only", po::value(&only)->value_name("PROGRAM"), "this program; may be repeated")                           //
+      ("list", po::bool_switch(&wanted.list), "the programs")                                                      //
+      ("interruptions", po::value(&interruptions)->value_name("N"),
+       "so many calls of a run may come while the wire is half-way; default: each program's own")  //
+      ("late", po::value(&late)->value_name("N"),
+       "so often may the wire deliver while a rank could get something done; default: each program's own")           //
+      ("all-orders", po::bool_switch(&all_orders), "leave no order out, not even those that nobody can tell apart")  //
+      ("runs-max", po::value(&runs_max)->value_name("N")->default_value(runs_max), "of a program, at most")          //
+      ("replay", po::value(&replay)->value_name("SCHEDULE"), "one run of one program, step by step")                 //
+      ("set", po::value(&wanted.overrides)->value_name("PATH=VALUE"), "as for meshbed run, on the two nodes used here");
+  if (!parse_arguments(arguments, syntax, out)) return std::nullopt;
+  if (wanted.run.plugin.empty()) wanted.run.plugin = built_files().net_plugin;
+  wanted.run.plugin = require_plugin_file(wanted.run.plugin);
+  if (!version.empty()) wanted.run.version = net_version_from(version);
+  if (!interruptions.empty()) {
+    wanted.interruptions = static_cast<int>(parse_count("--interruptions", interruptions, 0, 1000));
+  }
+  if (!late.empty()) wanted.late = static_cast<int>(parse_count("--late", late, 0, Turns::kNoBound));
+  wanted.tree.reduce = !all_orders;
+  wanted.tree.runs_max = parse_count("--runs-max", runs_max, 1, 1'000'000'000);
+  wanted.programs = programs_named(only);
+  if (!replay.empty()) {
+    if (wanted.programs.size() != 1) throw std::runtime_error("--replay: say of which program, with --only PROGRAM");
+    wanted.replay = replay;
+  }
+  return wanted;
+}
+
+int replay_one(const Wanted& wanted, std::ostream& out) {
+  const ExploredProgram& program = wanted.programs.front();
+  const Scenario scenario = wanted.scenario_for(program);
+  ExploreOptions options = wanted.options_for(program);
+  options.transcript = &out;
+  out << std::flush;
+  const ScheduleFinding result = replay_choices(
+      *wanted.replay, wanted.tree, [&](Chooser& chooser) { explore_run(scenario, options, program, chooser); });
+  out << fmt::format("{} {}: {}\n", program.name, result.schedule, result.finding.empty() ? "right" : result.finding);
+  return result.finding.empty() ? kExitOk : kExitBroken;
+}
+
+/// The command that runs a schedule again.
+std::string again(const Wanted& wanted, const ExploredProgram& program, const std::string& schedule) {
+  std::string words = fmt::format("meshbed fuzz --explore --only {} --interruptions {}", program.name,
+                                  wanted.options_for(program).interruptions);
+  if (wanted.run.plugin != built_files().net_plugin) words += " --plugin '" + wanted.run.plugin + "'";
+  if (wanted.run.version != 0) words += fmt::format(" --net-version {}", wanted.run.version);
+  for (const std::string& each : wanted.overrides) words += " --set '" + each + "'";
+  return words + " --replay " + schedule;
+}
+
+/// Of all that the runs came to: equal where the same orders are told apart.
+std::string digest_of(const std::set<std::string>& outcomes) {
+  sim::Digest digest;
+  for (const std::string& outcome : outcomes) digest.add(outcome);
+  return digest.hex();
+}
+
+int explore_all(const Wanted& wanted, std::ostream& out) {
+  out << fmt::format("{:<17} {:>13} {:>5} {:>8} {:>9} {:>8} {:>8} {:>9}  digest\n", "program", "interruptions", "late",
+                     "runs", "redundant", "choices", "longest", "outcomes")
+      << std::flush;
+  std::uint64_t runs = 0, broken = 0;
+  bool whole = true;
+  for (const ExploredProgram& program : wanted.programs) {
+    const ExploreOptions options = wanted.options_for(program);
+    const Scenario scenario = wanted.scenario_for(program);
+    const ChoiceTreeReport report =
+        walk_choices(wanted.tree, [&](Chooser& chooser) { explore_run(scenario, options, program, chooser); });
+    out << fmt::format("{:<17} {:>13} {:>5} {:>8} {:>9} {:>8} {:>8} {:>9}  {}{}\n", program.name, options.interruptions,
+                       bound(options.late), report.runs, report.redundant, report.choices, report.longest,
+                       report.outcomes.size(), digest_of(report.outcomes),
+                       report.whole ? "" : "  not all of them: --runs-max");
+    for (const ScheduleFinding& one : report.findings) {
+      out << fmt::format("  BROKEN: {}\n    again: {}\n", one.finding, again(wanted, program, one.schedule));
+    }
+    out << std::flush;
+    runs += report.runs;
+    broken += report.broken;
+    whole = whole && report.whole;
+  }
+  out << fmt::format("{}: {}, {}; {} broken\n", counted(wanted.programs.size(), "program"), counted(runs, "run"),
+                     whole ? "every order that can be told apart" : "not every order", broken);
+  return broken == 0 ? kExitOk : kExitBroken;
+}
+
+}  // namespace
+
+int explore_command(const Arguments& arguments, std::ostream& out, std::ostream&) {
+  const std::optional<Wanted> wanted = parse_explore(arguments, out);
+  if (!wanted) return kExitOk;
+  if (wanted->list) {
+    for (const ExploredProgram& one : explored_programs()) out << fmt::format("{:<17} {}\n", one.name, one.about);
+    return kExitOk;
+  }
+  // Ends that are one-sided provoke warnings; what matters of them is in the findings.
+  set_log_level_of_plugins(wanted->replay ? LogLevel::kWarn : LogLevel::kError);
+  return wanted->replay ? replay_one(*wanted, out) : explore_all(*wanted, out);
+}
+
+}  // namespace meshbed::cli

@@ -1,0 +1,311 @@
+#include "cli/command/lint.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <iterator>
+#include <optional>
+#include <ostream>
+#include <set>
+
+#include "cli/command/commands.h"
+#include "cli/common/command_line.h"
+#include "cli/common/units.h"
+#include "cli/scenario/build.h"
+#include "cli/scenario/placement.h"
+#include "models/topology.h"
+#include "plugin/net/config.h"
+
+namespace meshbed::cli {
+namespace {
+
+using models::PortRef;
+
+class Linter {
+ public:
+  explicit Linter(const Scenario& scenario)
+      : scenario_(scenario), cluster_(scenario.cluster), topology_(models::analyse(scenario.cluster)) {
+    for (const auto& segment : topology_.segments) joined_.insert(segment.ports.begin(), segment.ports.end());
+  }
+
+  std::vector<std::string> run() {
+    crossed_cables();
+    for (const auto& cable : cluster_.cables) cable_ends(cable);
+    switches();
+    nics();
+    reach();
+    net_plugin();
+    variables();
+    promises();
+    return std::move(findings_);
+  }
+
+ private:
+  const models::Node& node(int index) const { return cluster_.nodes[static_cast<std::size_t>(index)]; }
+  const models::Nic& nic(PortRef port) const { return node(port.node).nics[static_cast<std::size_t>(port.nic)]; }
+  std::string name(PortRef port) const { return node(port.node).name + "/" + nic(port).device; }
+
+  template <typename... Parts>
+  void add(const char* format, const Parts&... parts) {
+    findings_.push_back(fmt::format(fmt::runtime(format), parts...));
+  }
+
+  void crossed_cables() {
+    for (const auto& crossed : topology_.crossed) {
+      if (crossed.is_wrong_prefix()) continue;  // see cable_ends()
+      const auto& cable = cluster_.cables[static_cast<std::size_t>(crossed.cable)];
+      add("cable '{}' joins different subnets: {} is in {}, {} in {}; nothing can pass over it{}", cable.name,
+          name(cable.a), crossed.a_subnets, name(cable.b), crossed.b_subnets, meant_for(cable));
+    }
+  }
+
+  /// "; NODE/NIC is in SUBNET, too: ..." where another NIC of one end's node has the other end's subnet.
+  std::string meant_for(const models::Cable& cable) const {
+    for (const auto& [here, there] : {std::pair{cable.a, cable.b}, std::pair{cable.b, cable.a}}) {
+      for (const auto& other : node(there.node).nics) {
+        for (const auto& theirs : other.addresses) {
+          for (const auto& ours : nic(here).addresses) {
+            if (!models::same_subnet(ours, theirs)) continue;
+            return fmt::format("; {}/{} is in {}, too: are two plugs swapped?", node(there.node).name, other.device,
+                               models::subnet_string(theirs));
+          }
+        }
+      }
+    }
+    return "";
+  }
+
+  void cable_ends(const models::Cable& cable) {
+    const auto& a = nic(cable.a);
+    const auto& b = nic(cable.b);
+    for (const auto& left : a.addresses) {
+      for (const auto& right : b.addresses) {
+        if (!models::overlaps(left, right)) continue;
+        const bool passes = contains(left, right.address) && contains(right, left.address);
+        add("cable '{}': the subnets of {} ({}) and {} ({}) overlap, but have different prefix lengths{}; "
+            "they must be equal",
+            cable.name, to_string(left), name(cable.a), to_string(right), name(cable.b),
+            passes ? "" : ", so that only one end finds the other in its own, and nothing can pass over it");
+      }
+    }
+    if (a.mtu_bytes != b.mtu_bytes) {
+      add("cable '{}': the MTU is {} at {} and {} at {}; larger packets are lost", cable.name, a.mtu_bytes,
+          name(cable.a), b.mtu_bytes, name(cable.b));
+    }
+    if (a.rate_bps != b.rate_bps) {
+      add("cable '{}': {} runs at {}, {} at {}; the slower one counts", cable.name, name(cable.a),
+          rate_text(a.rate_bps), name(cable.b), rate_text(b.rate_bps));
+    } else if (cable.rate_bps > a.rate_bps) {
+      add("cable '{}' is set to {}, above its ports' {}", cable.name, rate_text(cable.rate_bps), rate_text(a.rate_bps));
+    }
+  }
+
+  void switches() {
+    for (const auto& box : cluster_.switches) {
+      std::set<std::uint32_t> mtus;
+      for (const auto& port : box.ports) mtus.insert(nic(port).mtu_bytes);
+      if (mtus.size() > 1) add("switch '{}': its ports have {} different MTUs", box.name, mtus.size());
+      for (const auto& port : box.ports) {
+        if (nic(port).addresses.empty() || !nic(port).link_up || joined_.count(port) != 0) continue;
+        add("switch '{}': {} is alone in its subnet {} there", box.name, name(port),
+            models::subnet_string(nic(port).addresses.front()));
+      }
+    }
+  }
+
+  void nics() {
+    std::set<PortRef> cabled;
+    for (const auto& cable : cluster_.cables) cabled.insert({cable.a, cable.b});
+    for (const auto& box : cluster_.switches) cabled.insert(box.ports.begin(), box.ports.end());
+    for (std::size_t n = 0; n < cluster_.nodes.size(); ++n) {
+      for (std::size_t i = 0; i < cluster_.nodes[n].nics.size(); ++i) {
+        const PortRef port{static_cast<int>(n), static_cast<int>(i)};
+        one_nic(port, cabled.count(port) != 0);
+      }
+    }
+  }
+
+  void one_nic(PortRef port, bool is_cabled) {
+    const auto& one = nic(port);
+    if (!is_cabled && !one.addresses.empty()) {
+      add("{} has {} but no cable", name(port), models::to_string(one.addresses.front()));
+    }
+    if (is_cabled && one.addresses.empty()) add("{} is cabled but has no address; only link-local is left", name(port));
+    if (is_cabled && !one.link_up) add("{} is down from the start", name(port));
+    for (const auto& prefix : one.addresses) {
+      const auto gid = models::gid_of(prefix.address);
+      const bool found = std::any_of(one.gids.begin(), one.gids.end(), [&](const models::GidEntry& entry) {
+        return entry.type == models::GidType::kRoceV2 && entry.gid == gid;
+      });
+      if (!found)
+        add("{} has no RoCE v2 GID for {}; peers that expect one cannot connect", name(port),
+            models::to_string(prefix.address));
+    }
+  }
+
+  /// It runs no rank and hangs on no cable: only the management network knows it.
+  bool stands_apart(std::size_t node) const {
+    const auto ranks_on = static_cast<std::size_t>(scenario_.workload.nodes);
+    const auto first = joined_.lower_bound({static_cast<int>(node), 0});
+    return ranks_on != 0 && node >= ranks_on && (first == joined_.end() || first->node != static_cast<int>(node));
+  }
+
+  bool in_one_piece() const {
+    if (models::classify(topology_).connected) return true;
+    for (std::size_t node = 1; node < cluster_.nodes.size(); ++node) {
+      if (stands_apart(node)) continue;
+      if (models::shortest_path(topology_, 0, static_cast<int>(node)).empty()) return false;
+    }
+    return true;
+  }
+
+  void reach() {
+    const bool promised = scenario_.expect.error.has_value() || all_ask_for_tcp();
+    if (cluster_.nodes.size() > 1 && !promised && !in_one_piece()) {
+      add("the cluster falls apart: not every node reaches every other, not even by relay");
+    }
+    const Workload& workload = scenario_.workload;
+    if (workload.kind != WorkloadKind::kCollective || scenario_.expect.error) return;
+    const int ranks = ranks_of(scenario_);
+    const bool to_all = workload.collective == "alltoall";
+    const int first = workload.collective == "sendrecv" ? workload.shift : 1;
+    for (int step = first; step <= (to_all ? ranks - 1 : first); ++step) {
+      for (int rank = 0; rank < ranks; ++rank) {
+        const int from = rank / workload.ranks_per_node;
+        const int to = (rank + step) % ranks / workload.ranks_per_node;
+        const auto& senders = workload.senders;
+        const bool sends = senders.empty() || std::find(senders.begin(), senders.end(), rank) != senders.end();
+        if (!sends || from == to || !cannot_reach(from, to)) continue;
+        if (may_go_elsewhere(workload) && !models::shortest_path(topology_, from, to).empty()) continue;
+        add("{} sends from {} to {}, which have no direct path{}; the run fails (promise it by expect.error)",
+            workload.collective, node(from).name, node(to).name, *cannot_reach(from, to));
+        return;  // one is enough to say
+      }
+    }
+  }
+
+  /// Along the cables alone, rather than round the ring or in pairs.
+  static bool may_go_elsewhere(const Workload& workload) {
+    constexpr const char* kPairs[] = {"alltoall", "sendrecv", "gather", "scatter"};
+    const bool in_pairs = std::find(std::begin(kPairs), std::end(kPairs), workload.collective) != std::end(kPairs);
+    return !in_pairs && (workload.algorithm == "auto" || workload.algorithm == "mesh");
+  }
+
+  /// Why a message cannot go, behind "which have no direct path"; nullopt: it can.
+  std::optional<const char*> cannot_reach(int from, int to) const {
+    if (!models::direct_paths(topology_, from, to).empty()) return std::nullopt;
+    if (asks_for_tcp(from) && asks_for_tcp(to)) return std::nullopt;
+    if (models::shortest_path(topology_, from, to).empty()) return ", not even by relay";
+    if (!may_relay(from)) return ", and relays are off (NCCL_MESH_ENABLE_RELAY=0)";
+    return std::nullopt;
+  }
+
+  bool may_relay(int from) const { return !has_variable(node(from), "NCCL_MESH_ENABLE_RELAY", "0"); }
+
+  bool asks_for_tcp(int of) const {
+    return has_variable(node(of), "NCCL_MESH_HYBRID_TCP", "1") || has_variable(node(of), "NCCL_MESH_DISABLE_RDMA", "1");
+  }
+  bool all_ask_for_tcp() const {
+    bool all = true;
+    for (std::size_t of = 0; of < cluster_.nodes.size(); ++of) all = all && asks_for_tcp(static_cast<int>(of));
+    return all;
+  }
+
+  static bool has_variable(const models::Node& of, const std::string& name, const std::string& value) {
+    const auto& variables = of.environment;
+    return std::any_of(variables.begin(), variables.end(),
+                       [&](const auto& variable) { return variable.first == name && variable.second == value; });
+  }
+
+  /// A name without a slash is looked up by the loader when the ranks run.
+  void net_plugin() {
+    const std::string& plugin = scenario_.workload.net_plugin;
+    std::error_code error;
+    if (plugin.find('/') == std::string::npos || std::filesystem::is_regular_file(plugin, error)) return;
+    add("workload.net_plugin: there is no file '{}'; the run fails on every rank", plugin);
+  }
+
+  /// What Meshbed's own plugin would warn of; each once, for nodes mostly agree.
+  void variables() {
+    if (!scenario_.workload.net_plugin.empty()) return;
+    std::set<std::string> said;
+    const auto say = [&](const std::string& what) {
+      if (!what.empty() && said.insert(what).second) add("environment: {}", what);
+    };
+    for (const models::Node& one : cluster_.nodes) {
+      const auto setting_of = [&one](const net::VariableInfo& info) {
+        const auto given = std::find_if(one.environment.begin(), one.environment.end(),
+                                        [&](const auto& entry) { return entry.first == info.name; });
+        return net::evaluate(info, given != one.environment.end() ? given->second.c_str() : nullptr);
+      };
+      const auto of = [&](net::Variable other) { return setting_of(net::kVariables[static_cast<std::size_t>(other)]); };
+      for (const net::VariableInfo& info : net::kVariables) say(net::complaint_of(setting_of(info), of));
+      for (const auto& [name, value] : one.environment) {
+        if (net::is_unknown_mesh_variable(name))
+          say(name + " is no variable of the mesh plugin; meshbed env lists them");
+      }
+    }
+  }
+
+  void promises() {
+    for (const auto& [left, right] : scenario_.expect.unreachable) {
+      const auto paths = models::direct_paths(topology_, find_node(cluster_, left), find_node(cluster_, right));
+      if (!paths.empty()) {
+        add("expect.unreachable: {} and {} do have a direct path, {} to {}", left, right, name(paths.front().from),
+            name(paths.front().to));
+      }
+    }
+  }
+
+  const Scenario& scenario_;
+  const models::Cluster& cluster_;
+  models::Topology topology_;
+  std::set<PortRef> joined_;  // ports that reach another one
+  std::vector<std::string> findings_;
+};
+
+/// Errors and findings of one file, printed; their number.
+std::size_t lint_file(const std::string& path, const std::vector<std::string>& overrides, std::ostream& out) {
+  try {
+    const Scenario scenario = read_scenario(path, overrides);
+    const auto findings = lint_findings(scenario);
+    for (const auto& finding : findings) out << path << ": finding: " << finding << "\n";
+    if (findings.empty()) out << path << ": ok\n";
+    return findings.size();
+  } catch (const ScenarioError& error) {
+    const std::string text = error.what();
+    out << text << "\n";
+    return 1 + static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n'));
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> lint_findings(const Scenario& scenario) { return Linter(scenario).run(); }
+
+int lint_command(const std::vector<std::string>& arguments, std::ostream& out, std::ostream&) {
+  namespace po = boost::program_options;
+  std::vector<std::string> files;
+  std::vector<std::string> overrides;
+  bool dictionary = false;
+  Syntax syntax("lint [options] FILE...");
+  syntax.operands.add_options()("file", po::value(&files)->value_name("FILE..."), "scenario files to check");
+  syntax.positions.add("file", -1);
+  syntax.options.add_options()                                                                                  //
+      ("set", po::value(&overrides)->value_name("KEY=VALUE"), "override a key of every file; may be repeated")  //
+      ("dictionary", po::bool_switch(&dictionary), "print what a scenario file may say (scenarios/README.md)");
+  if (!parse_arguments(arguments, syntax, out)) return 0;
+  if (dictionary) {
+    if (!files.empty()) throw std::runtime_error("lint --dictionary: takes no files");
+    out << scenario_dictionary();
+    return 0;
+  }
+  if (files.empty()) throw std::runtime_error("lint: name at least one scenario file");
+  std::size_t findings = 0;
+  for (const auto& file : files) findings += lint_file(file, overrides, out);
+  out << counted(files.size(), "file") << ", " << counted(findings, "finding") << "\n";
+  return findings == 0 ? 0 : 1;
+}
+
+}  // namespace meshbed::cli

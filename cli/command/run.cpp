@@ -1,0 +1,257 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <ostream>
+#include <stdexcept>
+
+#include "cli/command/commands.h"
+#include "cli/common/environment.h"
+#include "cli/common/exit_status.h"
+#include "cli/common/json_text.h"
+#include "cli/report/expect.h"
+#include "cli/report/report.h"
+#include "cli/report/results_folder.h"
+#include "cli/report/telemetry.h"
+#include "cli/scenario/placement.h"
+#include "cli/scenario/run_options.h"
+#include "cli/workload/outcome.h"
+#include "cli/workload/workload.h"
+#include "cli/world/emulate.h"
+#include "cli/world/fault_folder.h"
+#include "cli/world/metal.h"
+#include "cli/world/run_simulated.h"
+
+namespace meshbed::cli {
+namespace {
+
+namespace po = boost::program_options;
+
+constexpr const char* kNodeResults = "results";  // in a node's folder
+
+struct RunCommandOptions {
+  RunOptions run;
+  std::string results = "results";
+  bool no_trace = false;
+  std::string backend = "auto";
+  TelemetryOptions telemetry;
+};
+
+void write_results(ResultsFolder& folder, const Scenario& scenario, const RunResult& result,
+                   const Arguments& arguments) {
+  std::vector<std::string> command_line{"meshbed", "run"};
+  command_line.insert(command_line.end(), arguments.begin(), arguments.end());
+  write_text_file(folder.aside("summary.json"), json_text(summary(scenario, result), kIndent) + "\n");
+  write_text_file(folder.aside("provenance.json"),
+                  json_text(provenance(scenario, result, command_line), kIndent) + "\n");
+  folder.publish();
+}
+
+/// What a run has come to, in its folder and for the user; returns the exit status.
+int conclude(ResultsFolder& folder, const Scenario& scenario, RunResult& result, const RunCommandOptions& options,
+             const Arguments& arguments, std::ostream& out, std::ostream& err) {
+  check_expectations(scenario, result);
+  write_results(folder, scenario, result, arguments);
+  if (options.run.json) {
+    out << json_text(summary(scenario, result), kIndent) << "\n";
+  } else {
+    out << text_report(scenario, result, folder.path());
+  }
+  const int status = exit_status(result);
+  if (options.run.json && status != kExitOk) err << "meshbed: " << failure_line(result) << "\n";
+  return status;
+}
+
+std::string seed_line(const Scenario& scenario, const std::string& world) {
+  return fmt::format("seed {}  scenario {}  world {}\n", scenario.seed, scenario.name, world);
+}
+
+int run_simulated(const Scenario& scenario, const RunCommandOptions& options, const Arguments& arguments,
+                  std::ostream& out, std::ostream& err) {
+  check_telemetry_places(options.telemetry);
+  ResultsFolder folder(options.results, scenario.name, "sim");
+  (options.run.json ? err : out) << seed_line(scenario, "sim") << std::flush;
+
+  sim::Recorder recorder(scenario.cluster, options.no_trace ? "" : folder.aside("messages.csv"));
+  RunResult result = run_workload(scenario, {.files = built_files(), .contexts = options.run.contexts}, recorder);
+  recorder.close();
+  add_process_usage(result);
+  const int status = conclude(folder, scenario, result, options, arguments, out, err);
+  write_telemetry(options.telemetry, scenario, result, err);
+  return status;
+}
+
+/// One rank of the run. Rank 0 speaks for all; the others say what went wrong with them, and nothing else.
+int run_on_metal(const Scenario& scenario, const RunCommandOptions& options, const Arguments& arguments,
+                 std::ostream& out, std::ostream& err) {
+  const MetalPlace place = metal_place(from_environment);
+  const MetalOptions metal{.files = built_files(), .time_limit_s = time_limit_of(options.run)};
+  if (place.rank != 0) {
+    const RunResult result = run_metal(scenario, place, metal, nullptr);
+    for (const RankError& error : result.simulation.errors) {
+      err << "meshbed: rank " << error.rank << ": " << error.text << "\n";
+    }
+    const auto folder = fault_folder();
+    if (folder && !result.simulation.errors.empty()) leave_errors(*folder, place.rank, result.simulation.errors);
+    return result.simulation.errors.empty() || scenario.expect.error ? kExitOk : kExitBroken;
+  }
+  check_telemetry_places(options.telemetry);
+  const std::string world = metal_world_name();
+  if (world == "metal") err << left_to_hands_line(scenario);
+  ResultsFolder folder(options.results, scenario.name, world);
+  (options.run.json ? err : out) << seed_line(scenario, world) << std::flush;
+  sim::Recorder recorder(scenario.cluster, options.no_trace ? "" : folder.aside("messages.csv"));
+  RunResult result = run_metal(scenario, place, metal, &recorder);
+  recorder.close();
+  const int status = conclude(folder, scenario, result, options, arguments, out, err);
+  write_telemetry(options.telemetry, scenario, result, err);
+  return status;
+}
+
+/// What rank 0 left behind in its node.
+struct NodeResults {
+  nlohmann::ordered_json summary, provenance;  // null where it wrote none
+  std::string messages_csv;
+  NodeTelemetry telemetry;
+};
+
+NodeResults read_node_results(const std::string& folder, bool trace) {
+  NodeResults results;
+  // The summary is there when all is: the folder appears as a whole.
+  if (!std::filesystem::exists(folder + "summary.json")) return results;
+  results.summary = nlohmann::ordered_json::parse(read_text_file(folder + "summary.json"));
+  results.provenance = nlohmann::ordered_json::parse(read_text_file(folder + "provenance.json"));
+  if (trace) results.messages_csv = read_text_file(folder + "messages.csv");
+  return results;
+}
+
+/// What every rank runs in its node.
+std::vector<std::string> rank_words(const Scenario& scenario, const RunCommandOptions& options) {
+  std::vector<std::string> words{"run", std::filesystem::absolute(scenario.path).string(), "--results", kNodeResults};
+  if (options.no_trace) words.emplace_back("--no-trace");
+  for (const std::string& each : metal_words(options.run)) words.push_back(each);
+  for (const std::string& each : telemetry_words(options.telemetry)) words.push_back(each);
+  return words;
+}
+
+/// Errors that rank 0 has not heard of.
+void add_errors(nlohmann::ordered_json& summary, const std::vector<RankError>& errors) {
+  auto& list = summary["errors"];
+  for (auto& error : errors_json(errors)) {
+    const bool known = std::any_of(list.begin(), list.end(), [&](const auto& each) {
+      return each.at("rank") == error.at("rank") && each.at("text") == error.at("text");
+    });
+    if (!known) list.push_back(std::move(error));
+  }
+}
+
+/// What is known of a run whose rank 0 has no last word: its node stands still or has lost its power.
+RunResult without_rank_0(const Scenario& scenario, const Emulation& emulation) {
+  const BuiltFiles files = built_files();
+  RunResult result;
+  result.world = "emu";
+  result.simulation.errors = emulation.errors;
+  result.simulation.faults = emulation.faults;
+  if (!emulation.waiters.empty()) result.simulation.outcome = {sim::OutcomeKind::kDeadlock, emulation.waiters};
+  result.simulation.plugin_sha256 = sha256_of_file(net_plugin_of(scenario, files));
+  result.simulation.engine_sha256 = sha256_of_file(files.engine);
+  make_workload(scenario, files, {0, 0})->conclude(result);
+  return result;
+}
+
+int run_emulated(const Scenario& scenario, const RunCommandOptions& options, const Arguments& arguments,
+                 std::ostream& out, std::ostream& err) {
+  check_telemetry_places(options.telemetry);
+  ResultsFolder folder(options.results, scenario.name, "emu");
+  (options.run.json ? err : out) << seed_line(scenario, "emu") << std::flush;
+  NodeResults results;
+  const Workload& workload = scenario.workload;
+  const Emulation emulation = emulate(
+      scenario, {.command = rank_words(scenario, options),
+                 .rank_bytes = (workload.in_place && workload.kind != WorkloadKind::kMatrix ? 1 : 2) * workload.bytes,
+                 .time_limit_s = time_limit_of(options.run),
+                 .backend = options.backend,
+                 .say = [&err](const std::string& line) { err << "meshbed: " << line << "\n"
+                                                              << std::flush; },
+                 .collect =
+                     [&](const std::string& folder) {
+                       const std::string inner = fmt::format("{}/{}/{}/emu/", folder, kNodeResults, scenario.name);
+                       results = read_node_results(inner, !options.no_trace);
+                       results.telemetry = take_node_telemetry(options.telemetry, folder);
+                     }});
+  for (const std::string& trouble : emulation.troubles) err << "meshbed: " << trouble << "\n";
+  err << not_taken_lines(scenario, emulation.faults);
+  if (emulation.interrupted) {
+    err << "meshbed: interrupted; nothing is left running\n";
+    return kExitInterrupted;
+  }
+  if (results.summary.is_null()) {
+    err << "meshbed: rank 0 wrote no summary: the run never came to its end\n";
+    if (!emulation.errors.empty() || !emulation.waiters.empty()) {
+      RunResult result = without_rank_0(scenario, emulation);
+      const int status = conclude(folder, scenario, result, options, arguments, out, err);
+      return emulation.exit_code == kExitNoProgress ? kExitNoProgress : status;
+    }
+    return emulation.exit_code == kExitOk ? kExitBroken : emulation.exit_code;
+  }
+  auto& [summary, provenance, messages_csv, telemetry] = results;
+  summary["emu"] = emulation.machines;
+  add_errors(summary, emulation.errors);
+  summary["faults"] = faults_json(scenario, emulation.faults);
+  provenance["emu"] = emulation.machines;
+  provenance["overrides"] = scenario.overrides;  // a rank's own has the net plugin's absolute path
+  provenance["emu"]["command_line"] = arguments;
+  write_text_file(folder.aside("summary.json"), json_text(summary, kIndent) + "\n");
+  write_text_file(folder.aside("provenance.json"), json_text(provenance, kIndent) + "\n");
+  if (!options.no_trace) write_text_file(folder.aside("messages.csv"), messages_csv);
+  folder.publish();
+  if (options.run.json) {
+    out << json_text(summary, kIndent) << "\n";
+  } else {
+    // The seed line has been printed, and the results are not where the node wrote them.
+    const std::string report = emulation.report.substr(emulation.report.find('\n') + 1);
+    const std::size_t from = report.find("results in "), to = report.find('\n', from);
+    out << report.substr(0, from) << emulation.machines_text << "\nresults in " << folder.path()
+        << report.substr(std::min(to, report.size()));
+  }
+  write_node_telemetry(options.telemetry, telemetry, err);
+  return emulation.exit_code;
+}
+
+}  // namespace
+
+int run_command(const Arguments& arguments, std::ostream& out, std::ostream& err) {
+  RunCommandOptions options;
+  Syntax syntax("run SCENARIO [options]");
+  syntax.operands.add_options()  //
+      ("scenario", po::value(&options.run.scenario_path)->required()->value_name("SCENARIO"),
+       "the scenario file to run");
+  syntax.positions.add("scenario", 1);
+  syntax.options.add_options()  //
+      ("results", po::value(&options.results)->value_name("DIR")->default_value("results"),
+       "where DIR/<scenario>/<world>/ is written")  //
+      ("no-trace", po::bool_switch(&options.no_trace), "leave out messages.csv");
+  syntax.options.add_options()  //
+      ("backend", po::value(&options.backend)->value_name("BACKEND")->default_value("auto"),
+       "emu: microvm (one virtual machine a node; the host is not touched), namespaces (all nodes in this host's "
+       "kernel; root; changes the host's routing while it runs), auto: microvm, unless meshbed emu up has set the "
+       "scenario up");
+  add_telemetry_options(syntax.options, options.telemetry);
+  add_run_options(syntax.options, options.run);
+  if (!parse_arguments(arguments, syntax, out)) return kExitOk;
+
+  require_choice("--backend", "backend", options.backend, {"auto", "microvm", "namespaces"});
+  if (options.backend != "auto" && options.run.world != "emu") {
+    throw std::runtime_error("--backend is the emulated world's; --world " + options.run.world + " has none");
+  }
+  refuse_simulated_time_limit(options.run);
+  Scenario scenario = scenario_for(options.run);
+  check_telemetry_options(options.telemetry, options.run.world);
+  ask_for_telemetry(options.telemetry, scenario.workload);
+  if (options.run.world == "metal") return run_on_metal(scenario, options, arguments, out, err);
+  if (options.run.world == "emu") return run_emulated(scenario, options, arguments, out, err);
+  return run_simulated(scenario, options, arguments, out, err);
+}
+
+}  // namespace meshbed::cli

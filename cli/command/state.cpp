@@ -1,0 +1,64 @@
+#include <fmt/format.h>
+#include <fmt/ostream.h>
+
+#include <nlohmann/json.hpp>
+#include <ostream>
+#include <stdexcept>
+
+#include "cli/command/commands.h"
+#include "cli/common/exit_status.h"
+#include "cli/common/json_text.h"
+#include "cli/report/state_client.h"
+#include "cli/report/state_report.h"
+#include "cli/workload/result.h"
+
+namespace meshbed::cli {
+namespace {
+
+namespace po = boost::program_options;
+
+[[noreturn]] void tell_that_there_is_none(const StateSockets& sockets) {
+  std::string text =
+      "state: no running process with a mesh plugin was found in /tmp/meshbed-*/ (where NCCL_MESH_STATE_SOCKET names "
+      "another folder, name it here)";
+  for (const std::string& folder : sockets.refused) text += "; " + folder;
+  throw std::runtime_error(text);
+}
+
+}  // namespace
+
+int state_command(const Arguments& arguments, std::ostream& out, std::ostream& err) {
+  bool json = false;
+  std::vector<std::string> words;
+  Syntax syntax("state [PID | SOCKET | FOLDER ...] [--json]");
+  syntax.options.add_options()("json", po::bool_switch(&json), "print what each process says, one JSON object a line");
+  syntax.operands.add_options()("process", po::value(&words)->value_name("PID"),
+                                "process, socket or folder of sockets; default: all in /tmp/meshbed-*/");
+  syntax.positions.add("process", -1);
+  if (!parse_arguments(arguments, syntax, out)) return kExitOk;
+
+  const StateSockets sockets = words.empty() ? find_state_sockets() : named_state_sockets(words);
+  int answers = 0, problems = 0;
+  for (const std::string& path : sockets.paths) {
+    StateAnswer answer = ask_for_state(path);
+    try {
+      if (answer.problem.empty()) {
+        const nlohmann::ordered_json state = parse_state(answer.text);
+        if (answers++ > 0 && !json) out << "\n";
+        out << (json ? json_text(state) + "\n" : state_table(state));
+      }
+    } catch (const std::runtime_error& error) {
+      answer.problem = error.what();
+    }
+    if (answer.problem.empty()) continue;
+    // What a killed process left behind is nobody's trouble, unless somebody asked for it by name.
+    if (answer.stale && words.empty()) continue;
+    fmt::print(err, "{}: {}\n", path, answer.problem);
+    ++problems;
+  }
+  for (const std::string& folder : sockets.refused) fmt::print(err, "{}\n", folder);
+  if (answers == 0 && problems == 0) tell_that_there_is_none(sockets);
+  return problems == 0 ? kExitOk : kExitBroken;
+}
+
+}  // namespace meshbed::cli

@@ -1,0 +1,92 @@
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <ostream>
+#include <stdexcept>
+
+#include "cli/command/commands.h"
+#include "cli/common/command_line.h"
+#include "cli/topo/report.h"
+#include "cli/topo/rules.h"
+#include "models/topology.h"
+
+namespace meshbed::cli {
+namespace {
+
+struct Wish {
+  std::string action, file, output, cablings;
+  std::vector<std::string> overrides;
+  bool all = false;
+};
+
+/// What is wrong with it; empty: nothing.
+std::string problem_of(const Wish& wish) {
+  if (wish.action.empty()) return "say check, draw or rules";
+  const bool draws = wish.action == "draw", rules = wish.action == "rules";
+  if (!draws && !rules && wish.action != "check") return "there is no \"" + wish.action + "\"";
+  if (!wish.output.empty() && !draws) return "--output is for draw only";
+  if (wish.all && (draws || rules)) return "--all is for check only";
+  if (wish.cablings.empty()) return wish.file.empty() ? "FILE is missing" : "";
+  if (!rules) return "--cablings is for rules only";
+  if (!wish.file.empty()) return "--cablings takes no FILE";
+  return wish.overrides.empty() ? "" : "--cablings has no scenario whose keys --set could override";
+}
+
+}  // namespace
+
+int topo_command(const std::vector<std::string>& arguments, std::ostream& out, std::ostream& err) {
+  namespace po = boost::program_options;
+  Wish wish;
+  Syntax syntax("topo check|draw|rules FILE [options]");
+  syntax.operands.add_options()  //
+      ("action", po::value(&wish.action)->value_name("check|draw|rules"),
+       "check: who reaches whom over which subnet; draw: a picture (SVG); rules: what other plugins, NCCL and Mesh "
+       "make "
+       "of it")  //
+      ("file", po::value(&wish.file)->value_name("FILE"), "scenario file");
+  syntax.positions.add("action", 1).add("file", 1);
+  syntax.options.add_options()  //
+      ("set", po::value(&wish.overrides)->value_name("KEY=VALUE"),
+       "override a key of the scenario; may be repeated")                               //
+      ("all", po::bool_switch(&wish.all), "check: every pair, however many there are")  //
+      ("cablings", po::value(&wish.cablings)->value_name("N"),
+       "rules: instead of a file, all cablings of 2 to N nodes (6 at most) with two NICs each")  //
+      ("output,o", po::value(&wish.output)->value_name("FILE"), "draw: where the SVG goes; default: standard output");
+  if (!parse_arguments(arguments, syntax, out)) return 0;
+  if (const std::string problem = problem_of(wish); !problem.empty()) {
+    err << "meshbed: topo: " << problem
+        << "; usage: meshbed topo check|draw|rules FILE [options], or meshbed topo rules --cablings N\n";
+    return 2;
+  }
+  if (!wish.cablings.empty()) {
+    constexpr int kLeast = 2, kMost = 6;
+    out << cablings_report(kLeast, static_cast<int>(parse_count("--cablings", wish.cablings, kLeast, kMost)));
+    return 0;
+  }
+  const Scenario scenario = read_scenario(wish.file, wish.overrides);
+  if (wish.action == "rules") {
+    out << rules_report(scenario);
+    return 0;
+  }
+  if (wish.action == "check") {
+    out << topology_report(scenario, wish.all);
+    return models::analyse(scenario.cluster).crossed.empty() ? 0 : 1;
+  }
+  const std::string svg = topology_svg(scenario);
+  if (wish.output.empty() || wish.output == "-") {
+    out << svg;
+    return 0;
+  }
+  errno = 0;
+  std::ofstream picture(wish.output, std::ios::binary);
+  picture << svg;
+  picture.close();
+  if (!picture) {
+    throw std::runtime_error("cannot write " + wish.output +
+                             (errno != 0 ? std::string(": ") + std::strerror(errno) : ""));
+  }
+  out << wish.output << "\n";
+  return 0;
+}
+
+}  // namespace meshbed::cli

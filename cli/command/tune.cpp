@@ -1,0 +1,174 @@
+#include "cli/command/tune.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+#include <ostream>
+
+#include "cli/bench/bench_measure.h"
+#include "cli/bench/perf_format.h"
+#include "cli/command/commands.h"
+#include "cli/common/exit_status.h"
+#include "cli/common/files.h"
+#include "cli/scenario/placement.h"
+#include "cli/scenario/run_options.h"
+#include "cli/scenario/scenario.h"
+#include "cli/workload/workload.h"
+#include "plugin/coll/schedule.h"
+#include "plugin/coll/way.h"
+
+namespace meshbed::cli {
+namespace {
+
+namespace po = boost::program_options;
+
+struct Tuned {
+  const char* name;  // the scenario's
+  coll::Collective collective;
+};
+constexpr Tuned kTuned[] = {{"all_reduce", coll::Collective::kAllReduce},
+                            {"all_gather", coll::Collective::kAllGather},
+                            {"reduce_scatter", coll::Collective::kReduceScatter},
+                            {"broadcast", coll::Collective::kBroadcast},
+                            {"reduce", coll::Collective::kReduce},
+                            {"alltoall", coll::Collective::kAllToAll},
+                            {"gather", coll::Collective::kGather},
+                            {"scatter", coll::Collective::kScatter}};
+
+struct TuneOptions {
+  RunOptions run;
+  SweepOptions sweep{.min_bytes = 64, .max_bytes = 16 * kMiB, .step_factor = 16};
+  std::string out_path;
+};
+
+/// Every way that the collective can go on this cabling; the simplest first, which keeps what others do not beat.
+std::vector<coll::Way> ways_of(coll::Collective collective, bool knows_cables) {
+  std::vector<coll::Way> ways;
+  for (int protocol = 0; protocol < coll::kProtocols; ++protocol) {
+    for (int each = 0; each < coll::kAlgorithms; ++each) {
+      const auto algorithm = static_cast<coll::Algorithm>(each);
+      const bool is_ring = algorithm == coll::Algorithm::kRing;
+      if (!is_ring && !coll::has_schedule(algorithm, collective)) continue;
+      if (algorithm == coll::Algorithm::kMesh && !knows_cables) continue;
+      ways.push_back({algorithm, static_cast<coll::Protocol>(protocol)});
+    }
+  }
+  return ways;
+}
+
+Scenario scenario_with(const TuneOptions& options, const char* collective, const coll::Way& way, std::uint64_t bytes) {
+  std::vector<std::string> overrides = options.run.overrides;
+  for (const auto& [key, value] : {std::pair<const char*, std::string>{"kind", "collective"},
+                                   {"collective", collective},
+                                   {"bytes", std::to_string(bytes)},
+                                   {"algorithm", name_of(way.algorithm)},
+                                   {"protocol", name_of(way.protocol)},
+                                   {"dtype", "float"},
+                                   {"warmup", "1"},
+                                   {"iterations", "1"}}) {
+    overrides.push_back(fmt::format("workload.{}={}", key, value));
+  }
+  overrides.emplace_back("workload.tuning=''");  // the one that is there chooses nothing here
+  Scenario scenario = read_scenario(options.run.scenario_path, overrides);
+  scenario.faults.clear();
+  return scenario;
+}
+
+std::vector<Winner> sweep(const TuneOptions& options, const Tuned& tuned, bool knows_cables, int ranks,
+                          std::ostream& err) {
+  std::vector<Winner> winners;
+  const std::uint64_t whole = sizeof(float) * static_cast<std::uint64_t>(ranks);
+  for (const std::uint64_t asked : sweep_sizes(options.sweep)) {
+    const std::uint64_t bytes = (asked + whole - 1) / whole * whole;  // each rank's share has whole elements
+    if (!winners.empty() && winners.back().bytes == bytes) continue;
+    double best_us = std::numeric_limits<double>::infinity(), ring_us = 0;
+    Winner winner{.bytes = bytes};
+    for (const coll::Way& way : ways_of(tuned.collective, knows_cables)) {
+      const std::string name =
+          fmt::format("{} of {} bytes by {}, {}", tuned.name, bytes, name_of(way.algorithm), name_of(way.protocol));
+      const double time_us = simulated_us(scenario_with(options, tuned.name, way, bytes), name);
+      if (ring_us == 0) ring_us = time_us;
+      if (time_us >= best_us) continue;
+      best_us = time_us;
+      winner = {bytes, way.algorithm, way.protocol};
+    }
+    err << fmt::format("{:<15} {:>12} B  {:<17} {:<7} {:10.1f} us; ring, simple: {:10.1f} us\n", tuned.name, bytes,
+                       name_of(winner.algorithm), name_of(winner.protocol), best_us, ring_us)
+        << std::flush;
+    winners.push_back(winner);
+  }
+  return winners;
+}
+
+}  // namespace
+
+coll::TuningTable rows_of(coll::Collective collective, int ranks, const std::vector<Winner>& winners) {
+  coll::TuningTable rows;
+  std::uint64_t begin = 0;
+  for (const Winner& winner : winners) {
+    const bool goes_on =
+        !rows.empty() && rows.back().algorithm == winner.algorithm && rows.back().protocol == winner.protocol;
+    if (!goes_on) {
+      rows.push_back({.collective = collective,
+                      .bytes_min = begin,
+                      .algorithm = winner.algorithm,
+                      .protocol = winner.protocol,
+                      .ranks = ranks});
+    }
+    rows.back().bytes_max = winner.bytes;
+    begin = winner.bytes + 1;
+  }
+  if (!rows.empty()) rows.back().bytes_max = std::numeric_limits<std::int64_t>::max();
+  return rows;
+}
+
+int tune_command(const Arguments& arguments, std::ostream& out, std::ostream& err) {
+  TuneOptions options;
+  std::vector<std::string> collectives;
+  std::string min_text = "64", max_text = "16M", factor_text = "16";
+  Syntax syntax("tune SCENARIO [options]");
+  syntax.operands.add_options()  //
+      ("scenario", po::value(&options.run.scenario_path)->required()->value_name("SCENARIO"), "whose cabling it is");
+  syntax.positions.add("scenario", 1);
+  syntax.options.add_options()                                                                                        //
+      ("collective", po::value(&collectives)->value_name("NAME"), "this one; may be repeated; default: all of them")  //
+      ("minbytes,b", po::value(&min_text)->value_name("SIZE")->default_value(min_text), "smallest; K, M, G")          //
+      ("maxbytes,e", po::value(&max_text)->value_name("SIZE")->default_value(max_text), "largest")                    //
+      ("stepfactor,f", po::value(&factor_text)->value_name("N")->default_value(factor_text),
+       "multiply the size by this, at least 2")                                                               //
+      ("set", po::value(&options.run.overrides)->value_name("KEY=VALUE"), "override a key; may be repeated")  //
+      ("out", po::value(&options.out_path)->value_name("FILE"), "write the table there; default: standard output");
+  if (!parse_arguments(arguments, syntax, out)) return kExitOk;
+  options.sweep.min_bytes = parse_size(min_text);
+  options.sweep.max_bytes = parse_size(max_text);
+  constexpr std::uint64_t kFactorMax = 1 << 20;
+  options.sweep.step_factor = parse_count("-f", factor_text, 2, kFactorMax);
+  std::vector<std::string> accepted;
+  for (const Tuned& each : kTuned) accepted.emplace_back(each.name);
+  for (const std::string& name : collectives) require_choice("--collective", "collective to tune", name, accepted);
+
+  // A place where nothing can be written is found out now, not after minutes.
+  std::optional<ReplacingFile> table;
+  if (!options.out_path.empty()) table.emplace(options.out_path);
+  const Scenario scenario = scenario_with(options, "all_reduce", {coll::Algorithm::kMesh, {}}, kMiB);
+  const int ranks = ranks_of(scenario);
+  const bool knows_cables = !engine_options(scenario, built_files()).cable_mbps.empty();
+  std::string text = coll::tuning_heading();
+  text += fmt::format("# {}, {} ranks, simulated: the fastest for each size from {} to {}, times {}\n", scenario.name,
+                      ranks, options.sweep.min_bytes, options.sweep.max_bytes, options.sweep.step_factor);
+  for (const Tuned& tuned : kTuned) {
+    const bool wanted =
+        collectives.empty() || std::find(collectives.begin(), collectives.end(), tuned.name) != collectives.end();
+    if (!wanted) continue;
+    for (const auto& row : rows_of(tuned.collective, ranks, sweep(options, tuned, knows_cables, ranks, err))) {
+      text += to_text(row);
+    }
+  }
+  (table ? table->stream() : out) << text;
+  if (table) table->publish();
+  return kExitOk;
+}
+
+}  // namespace meshbed::cli

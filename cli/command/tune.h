@@ -1,0 +1,23 @@
+#pragma once
+// meshbed tune: which algorithm and protocol is the fastest on a scenario's cabling, size by size, as a table that the
+// engine and NCCL's example tuner read (plugin/coll/tuning.h).
+
+#include <cstdint>
+#include <vector>
+
+#include "cli/common/command_line.h"
+#include "plugin/coll/tuning.h"
+
+namespace meshbed::cli {
+
+/// What was the fastest for each size of a sweep, ascending.
+struct Winner {
+  std::uint64_t bytes = 0;
+  coll::Algorithm algorithm = coll::Algorithm::kRing;
+  coll::Protocol protocol = coll::Protocol::kSimple;
+};
+/// A row for each run of equal winners: from behind the size before to the last of them; the first from 0, the last
+/// without end.
+coll::TuningTable rows_of(coll::Collective collective, int ranks, const std::vector<Winner>& winners);
+
+}  // namespace meshbed::cli

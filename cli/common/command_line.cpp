@@ -1,0 +1,92 @@
+#include "cli/common/command_line.h"
+
+#include <fmt/format.h>
+#include <fmt/ostream.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <charconv>
+#include <ostream>
+#include <stdexcept>
+
+#include "cli/common/closest_name.h"
+#include "cli/common/diagnostics.h"
+#include "cli/common/units.h"
+
+namespace meshbed::cli {
+namespace {
+
+namespace po = boost::program_options;
+
+std::string command_of(const Syntax& syntax) { return syntax.usage.substr(0, syntax.usage.find(' ')); }
+
+void print_help(const Syntax& syntax, const po::options_description& options, std::ostream& out) {
+  fmt::print(out, "usage: meshbed {}\n\n", syntax.usage);
+  if (!syntax.operands.options().empty()) out << "arguments:\n";
+  for (const auto& operand : syntax.operands.options()) {
+    fmt::print(out, "  {:<20} {}\n", operand->format_parameter(), operand->description());
+  }
+  if (!syntax.operands.options().empty()) out << "\n";
+  out << options;
+}
+
+/// "--sed" and the options that there are: what the user may have meant, in brackets with a space before.
+std::string suggestion(const std::string& given, const po::options_description& options) {
+  std::vector<std::string> names;
+  for (const auto& option : options.options()) names.push_back("--" + option->long_name());
+  const std::string close = closest_name(given.substr(0, given.find('=')), names);
+  return close.empty() ? "" : fmt::format(" (did you mean '{}'?)", close);
+}
+
+}  // namespace
+
+bool parse_arguments(const Arguments& arguments, const Syntax& syntax, std::ostream& out) {
+  // No guessing: an abbreviation that works today would break when an option is added.
+  constexpr int kStyle = po::command_line_style::unix_style & ~po::command_line_style::allow_guessing;
+  po::options_description options(syntax.options);
+  options.add_options()("help,h", "print this text");
+  po::options_description all(options);
+  all.add(syntax.operands);
+  try {
+    po::variables_map values;
+    po::store(po::command_line_parser(arguments).options(all).positional(syntax.positions).style(kStyle).run(), values);
+    if (values.count("help") > 0) {
+      print_help(syntax, options, out);
+      return false;
+    }
+    po::notify(values);
+    return true;
+  } catch (const po::unknown_option& error) {
+    throw std::runtime_error(fmt::format("{0}: there is no option '{1}'{2}; meshbed {0} --help lists them",
+                                         command_of(syntax), error.get_option_name(),
+                                         suggestion(error.get_option_name(), options)));
+  } catch (const po::too_many_positional_options_error&) {
+    throw std::runtime_error(
+        fmt::format("{}: too many arguments; usage: meshbed {}", command_of(syntax), syntax.usage));
+  } catch (const po::required_option& error) {
+    const std::string name = error.get_option_name();
+    const auto* operand = syntax.operands.find_nothrow(name.substr(name.find_first_not_of('-')), false);
+    throw std::runtime_error(fmt::format("{}: {} is missing; usage: meshbed {}", command_of(syntax),
+                                         operand == nullptr ? name : operand->format_parameter(), syntax.usage));
+  } catch (const po::error& error) {
+    throw std::runtime_error(command_of(syntax) + ": " + error.what());
+  }
+}
+
+std::uint64_t parse_count(const std::string& option, const std::string& text, std::uint64_t least, std::uint64_t most) {
+  std::uint64_t value = 0;
+  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (problem != std::errc() || end != text.data() + text.size() || value < least || value > most) {
+    throw std::runtime_error(fmt::format("{} {}: expects a whole number from {} to {}", option, text, least, most));
+  }
+  return value;
+}
+
+void require_choice(const std::string& option, const std::string& what, const std::string& value,
+                    const std::vector<std::string>& accepted) {
+  if (std::find(accepted.begin(), accepted.end(), value) != accepted.end()) return;
+  throw std::runtime_error(
+      fmt::format("{} {}: there is no such {}; accepted: {}", option, value, what, fmt::join(accepted, ", ")));
+}
+
+}  // namespace meshbed::cli

@@ -1,0 +1,43 @@
+#pragma once
+// Command: what every subcommand looks like, and the options that several of them share.
+//
+// A command returns its exit status (cli/workload/result.h). What the user got wrong it throws as std::exception: main
+// prints one line and ends with status 2.
+
+#include <boost/program_options.hpp>
+#include <cstdint>
+#include <iosfwd>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace meshbed::cli {
+
+using Arguments = std::vector<std::string>;
+using CommandFunction = int (*)(const Arguments& arguments, std::ostream& out, std::ostream& err);
+
+/// What a command takes. `operands` are the words without a dash, in their order in `positions`; the others are
+/// options.
+struct Syntax {
+  explicit Syntax(std::string usage_text, const std::string& options_title = "options")
+      : usage(std::move(usage_text)), options(options_title) {}
+
+  std::string usage;  // "run SCENARIO [options]"
+  boost::program_options::options_description options;
+  boost::program_options::options_description operands{"arguments"};
+  boost::program_options::positional_options_description positions;
+};
+
+/// Parses `arguments`. False where --help was asked for: usage, operands and options are then printed to `out`. Throws
+/// on unknown options (with the likely one), missing and surplus arguments.
+bool parse_arguments(const Arguments& arguments, const Syntax& syntax, std::ostream& out);
+
+/// A whole number of `least` to `most`, for an option whose argument is text; throws naming `option` and the range.
+/// (Boost would read -1 into an unsigned number as 2^64 - 1.)
+std::uint64_t parse_count(const std::string& option, const std::string& text, std::uint64_t least, std::uint64_t most);
+
+/// Throws std::runtime_error unless `value` is one of `accepted`: "--fabric x: there is no such fabric; accepted: ...".
+void require_choice(const std::string& option, const std::string& what, const std::string& value,
+                    const std::vector<std::string>& accepted);
+
+}  // namespace meshbed::cli

@@ -1,0 +1,56 @@
+#pragma once
+// Diagnostics: the errors of one scenario file, collected so that one reading tells them all.
+
+#include <toml++/toml.h>
+
+#include <set>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace meshbed::cli {
+
+/// Where a value was written: a file with line and column, or a --set argument.
+using Place = toml::source_region;
+
+/// What stands for the file in the places of values given by "--set ARGUMENT".
+inline constexpr const char* kOverridePrefix = "--set ";
+
+/// Names file, line and column, what is wrong, what is accepted: "FILE:LINE:COLUMN: message". what() may hold several
+/// lines, one error each.
+class ScenarioError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+class Diagnostics {
+ public:
+  explicit Diagnostics(std::string file) : file_(std::move(file)) {}
+
+  /// The same message at the same place is shown once.
+  void add(const Place& place, const std::string& message);
+  /// An error of the file as a whole.
+  void add(const std::string& message);
+  bool empty() const { return lines_.empty(); }
+  /// How often add was called.
+  std::size_t count() const { return count_; }
+  /// Throws ScenarioError with one line per error, in order of their places (at most kShownMax; the rest is counted).
+  void throw_if_any() const;
+
+  static constexpr std::size_t kShownMax = 20;
+
+ private:
+  struct Line {
+    std::size_t line, column;
+    std::string text;
+  };
+  std::string file_;
+  std::vector<Line> lines_;
+  std::set<std::string> said_;  // the texts of lines_
+  std::size_t count_ = 0;
+};
+
+/// "FILE:LINE:COLUMN" or "--set ARGUMENT"; `file` where the place is unknown.
+std::string to_string(const Place& place, const std::string& file);
+
+}  // namespace meshbed::cli

@@ -1,0 +1,107 @@
+#include "cli/common/files.h"
+
+#include <fmt/format.h>
+#include <openssl/evp.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <stdexcept>
+
+namespace meshbed::cli {
+
+BuiltFiles built_files() {
+  const std::filesystem::path build = std::filesystem::read_symlink("/proc/self/exe").parent_path().parent_path();
+  return {.net_plugin = build / "lib/libnccl-net-mesh.so",
+          .local_plugin = build / "lib/libnccl-net-local.so",
+          .engine = build / "lib/libmeshcoll.so",
+          .libibverbs = build / "sim-lib/libibverbs.so.1",
+          .verbs_trace = build / "lib/libmeshbed-verbs-trace.so",
+          .cost_program = build / "bin/meshbed-cost",
+          .engine_cost_program = build / "bin/meshbed-engine-cost"};
+}
+
+std::string read_text_file(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) throw std::runtime_error(fmt::format("cannot read {}: {}", path, std::strerror(errno)));
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+std::string sha256_of_file(const std::string& path) {
+  const std::string bytes = read_text_file(path);
+  std::array<unsigned char, EVP_MAX_MD_SIZE> hash{};
+  unsigned int hash_bytes = 0;
+  if (EVP_Digest(bytes.data(), bytes.size(), hash.data(), &hash_bytes, EVP_sha256(), nullptr) != 1) {
+    throw std::runtime_error("libcrypto gives no SHA-256");
+  }
+  std::string text;
+  for (unsigned int index = 0; index < hash_bytes; ++index) text += fmt::format("{:02x}", hash.at(index));
+  return text;
+}
+
+ReplacingFile::ReplacingFile(const std::string& path) : path_(path) {
+  namespace fs = std::filesystem;
+  std::error_code problem;
+  fs::path place = path;
+  if (place.has_parent_path()) fs::create_directories(place.parent_path(), problem);
+  const bool there = fs::exists(place, problem), other = there && !fs::is_regular_file(place, problem);
+  // What /dev/stdout and its like lead to is open elsewhere, under no name.
+  const bool open_elsewhere = path.rfind("/dev/", 0) == 0 || path.rfind("/proc/", 0) == 0;
+  if (!other && !open_elsewhere) {
+    // Behind a link lies the file that others know.
+    const fs::path target = fs::weakly_canonical(place, problem);
+    if (!problem) place = target;
+    written_ =
+        fs::path(place).replace_filename(fmt::format(".{}.{}", getpid(), place.filename().string().substr(0, 200)));
+    stream_.open(written_, std::ios::binary);
+    const auto mode = fs::status(place, problem).permissions();
+    if (stream_ && there && !problem) fs::permissions(written_, mode, problem);
+    if (!stream_ && there) {
+      stream_.clear();
+      written_.clear();
+    }
+  }
+  if (written_.empty()) {
+    written_ = path_;
+    errno = 0;
+    stream_.open(written_, std::ios::binary);
+  }
+  require_open();
+}
+
+void ReplacingFile::require_open() const {
+  if (!stream_) throw std::runtime_error(fmt::format("cannot write {}: {}", path_, std::strerror(errno)));
+}
+
+ReplacingFile::~ReplacingFile() {
+  std::error_code problem;
+  if (!written_.empty() && written_ != path_) std::filesystem::remove(written_, problem);
+}
+
+void ReplacingFile::publish() {
+  namespace fs = std::filesystem;
+  errno = 0;
+  stream_.close();
+  std::error_code problem;
+  if (!stream_) {
+    problem.assign(errno, std::generic_category());
+  } else if (written_ != path_) {
+    fs::rename(written_, fs::weakly_canonical(path_, problem), problem);
+    if (!problem) written_.clear();
+  }
+  if (stream_ && !problem) return;
+  throw std::runtime_error(
+      fmt::format("cannot write {}: {}", path_, problem ? problem.message() : "not all of it was taken"));
+}
+
+void write_text_file(const std::string& path, const std::string& text) {
+  ReplacingFile file(path);
+  file.stream() << text;
+  file.publish();
+}
+
+}  // namespace meshbed::cli

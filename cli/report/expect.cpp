@@ -1,0 +1,247 @@
+#include "cli/report/expect.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <set>
+
+#include "cli/common/units.h"
+#include "cli/report/report.h"
+#include "cli/scenario/placement.h"
+#include "cli/workload/outcome.h"
+
+namespace meshbed::cli {
+namespace {
+
+class Checker {
+ public:
+  Checker(const Scenario& scenario, RunResult& result)
+      : scenario_(scenario), expect_(scenario.expect), result_(result) {}
+
+  void error() {
+    if (!expect_.error) return;
+    const auto& errors = result_.simulation.errors;
+    const auto seen = std::find_if(errors.begin(), errors.end(), [&](const RankError& error) {
+      return error.text.find(*expect_.error) != std::string::npos;
+    });
+    result_.expected_error_seen = seen != errors.end();
+    add("an error with \"" + *expect_.error + "\"", result_.expected_error_seen,
+        result_.expected_error_seen ? fmt::format("seen at rank {}", seen->rank)
+        : errors.empty()            ? "no rank failed"
+                                    : fmt::format("none of the {} errors above has it", errors.size()));
+  }
+
+  /// False where the node is there to the end, so that all other promises hold as ever.
+  bool lost() {
+    if (!expect_.lost || !lost_its_power()) return false;
+    std::set<int> gone{index_of(*expect_.lost)};  // nodes that others may miss
+    const RankError* unnamed = nullptr;
+    int named = 0;
+    for (const RankError& error : result_.simulation.errors) {
+      const int node = node_of(scenario_, error.rank);
+      const bool names = names_one_of(error.text, missed_by(node, gone));
+      if (gone.count(node) == 0 && unnamed == nullptr && !names) unnamed = &error;
+      if (names) ++named;
+      gone.insert(node);
+    }
+    const bool ended = result_.simulation.outcome.kind == sim::OutcomeKind::kFinished;
+    // Whoever was stopped with the run, as its kind does when a rank has failed, had no chance to miss anybody.
+    const int stopped = result_.simulation.stopped;
+    const bool untold = stopped > 0 && named == 0;
+    result_.expected_error_seen = unnamed == nullptr && !untold && ended && result_.wrong == 0;
+    add("without " + *expect_.lost + " every rank ends, and says whom it missed, with no element wrong",
+        result_.expected_error_seen,
+        !ended               ? "the ranks above still waited"
+        : unnamed != nullptr ? fmt::format("rank {} names nobody who was gone: {}", unnamed->rank, unnamed->text)
+        : result_.wrong > 0  ? result_.first_wrong
+        : untold ? fmt::format("{} stopped with the run before they missed anybody", counted(stopped, "rank"))
+                 : fmt::format("{} errors name one who was gone", named));
+    return true;
+  }
+
+  void unreachable() {
+    for (const auto& [left, right] : expect_.unreachable) {
+      const bool joined = directly_joined(scenario_.cluster, index_of(left), index_of(right));
+      add(fmt::format("no direct path between {} and {}", left, right), !joined, joined ? "they are joined" : "none");
+    }
+  }
+
+  void data_and_speed() {
+    if (expect_.wrong) {
+      // Nothing is right where nothing ran.
+      const bool ran = result_.simulation.ended_well();
+      add(fmt::format("wrong = {}", *expect_.wrong), ran && result_.checked > 0 && result_.wrong == *expect_.wrong,
+          !ran                   ? "the run failed"
+          : result_.checked == 0 ? "nothing was checked"
+                                 : fmt::format("{}", result_.wrong));
+    }
+    // Times of a real machine are shown, and never held against the model.
+    const bool timed = result_.world == "sim";
+    if (timed && expect_.max_over_bound) {
+      const double over = result_.over_bound();
+      add(fmt::format("time at most {} of the bound", *expect_.max_over_bound),
+          over > 0 && over <= *expect_.max_over_bound,
+          over > 0                          ? fmt::format("{:.4f}", over)
+          : result_.simulation.ended_well() ? "there is no bound"
+                                            : "the run failed");
+    }
+    if (timed && expect_.min_busbw_GBps) {
+      add(fmt::format("bus bandwidth at least {} GB/s", *expect_.min_busbw_GBps),
+          result_.busbw_GBps() >= *expect_.min_busbw_GBps, fmt::format("{:.3f} GB/s", result_.busbw_GBps()));
+    }
+    if (expect_.rail_balance) {
+      const std::optional<double> imbalance = rail_imbalance(scenario_.cluster, result_.pairs);
+      add(fmt::format("rails within {} of each other", *expect_.rail_balance),
+          result_.simulation.ended_well() && imbalance && *imbalance <= *expect_.rail_balance,
+          !result_.simulation.ended_well() ? "the run failed"
+          : imbalance                      ? fmt::format("{:.4f}", *imbalance)
+                                           : "no node that took part has two cabled NICs");
+    }
+    if (timed) counted_by_the_simulator();
+    if (expect_.connections) {
+      add(counted(*expect_.connections, "connection"), result_.connections == *expect_.connections,
+          fmt::format("{}", result_.connections));
+    }
+  }
+
+ private:
+  void add(std::string name, bool kept, std::string detail) {
+    result_.expectations.push_back({std::move(name), kept, std::move(detail)});
+  }
+
+  /// Who is gone, and whom nothing but the gone joined to this node.
+  std::set<int> missed_by(int node, const std::set<int>& gone) const {
+    std::set<int> reached{node};
+    for (std::vector<int> rim{node}; !rim.empty();) {
+      const int from = rim.back();
+      rim.pop_back();
+      for (int to = 0; to < static_cast<int>(scenario_.cluster.nodes.size()); ++to) {
+        if (gone.count(to) > 0 || !directly_joined(scenario_.cluster, from, to)) continue;
+        if (reached.insert(to).second) rim.push_back(to);
+      }
+    }
+    std::set<int> missed;
+    for (int each = 0; each < static_cast<int>(scenario_.cluster.nodes.size()); ++each) {
+      if (reached.count(each) == 0) missed.insert(each);
+    }
+    return missed;
+  }
+
+  bool lost_its_power() const {
+    const auto& taken = result_.simulation.faults;
+    return std::any_of(taken.begin(), taken.end(), [&](const FaultEvent& event) {
+      const Fault& fault = scenario_.faults[event.step.fault];
+      return fault.kind == "node_kill" && fault.target == *expect_.lost;
+    });
+  }
+
+  /// By a rank, or by an address that it has or was to get.
+  bool names_one_of(const std::string& text, const std::set<int>& nodes) const {
+    const auto says = [&](const std::string& name) {
+      for (std::size_t at = text.find(name); at != std::string::npos; at = text.find(name, at + 1)) {
+        const std::size_t end = at + name.size();
+        if (end == text.size() || std::isdigit(static_cast<unsigned char>(text[end])) == 0) return true;
+      }
+      return false;
+    };
+    for (int rank = 0; rank < ranks_of(scenario_); ++rank) {
+      if (nodes.count(node_of(scenario_, rank)) > 0 && says(fmt::format("rank {}", rank))) return true;
+    }
+    for (const int index : nodes) {
+      const models::Node& node = scenario_.cluster.nodes[static_cast<std::size_t>(index)];
+      if (node.management && says(models::to_string(node.management->address.address))) return true;
+      for (const models::Nic& nic : node.nics) {
+        for (const models::IpPrefix& prefix : nic.addresses) {
+          if (says(models::to_string(prefix.address))) return true;
+        }
+      }
+      for (const Fault& fault : scenario_.faults) {
+        const bool its_own = fault.kind == "address_change" && fault.target.rfind(node.name + "/", 0) == 0;
+        if (its_own && says(models::to_string(fault.address.address))) return true;
+      }
+    }
+    return false;
+  }
+
+  void counted_by_the_simulator() {
+    const std::uint64_t bytes = result_.simulation.host.management_bytes;
+    const auto detail = fmt::format("{}", bytes);
+    if (const auto least = expect_.min_socket_bytes) {
+      add(fmt::format("at least {} bytes over sockets", *least), bytes >= *least, detail);
+    }
+    if (const auto most = expect_.max_socket_bytes) {
+      add(fmt::format("at most {} bytes over sockets", *most), bytes <= *most, detail);
+    }
+    if (const auto most = expect_.max_strangers) {
+      const sim::HostCounters& host = result_.simulation.host;
+      // Nobody is kept out where nobody came.
+      add(fmt::format("at most {} held for strangers", counted(*most, "connection")),
+          host.stranger_connections > 0 && host.peak_strangers_held <= *most,
+          host.stranger_connections == 0
+              ? "no stranger came"
+              : fmt::format("{}, {} begun", host.peak_strangers_held, host.stranger_connections));
+    }
+    if (const auto most = expect_.max_run_time_ps) {
+      const Picoseconds took = result_.simulation.elapsed_ps;
+      add(fmt::format("all over after {} at most", duration_text(*most)),
+          result_.simulation.ended_well() && took <= *most,
+          result_.simulation.ended_well() ? duration_text(took) : "the run failed");
+    }
+  }
+
+  int index_of(const std::string& node) const {
+    const auto& nodes = scenario_.cluster.nodes;
+    const auto found = std::find_if(nodes.begin(), nodes.end(), [&](const auto& one) { return one.name == node; });
+    return static_cast<int>(found - nodes.begin());
+  }
+
+  const Scenario& scenario_;
+  const Expect& expect_;
+  RunResult& result_;
+};
+
+}  // namespace
+
+std::optional<double> rail_imbalance(const models::Cluster& cluster,
+                                     const std::map<sim::PairKey, sim::PairUsage>& pairs) {
+  std::map<models::PortRef, std::uint64_t> bytes;
+  for (const auto& [key, usage] : pairs) {
+    bytes[key.source] += usage.payload_bytes;
+    bytes[key.destination] += usage.payload_bytes;
+  }
+  std::map<int, std::vector<std::uint64_t>> rails;  // by node: the bytes of each cabled NIC, idle ones too
+  const auto add = [&](const models::PortRef& port) { rails[port.node].push_back(bytes[port]); };
+  for (const models::Cable& cable : cluster.cables) {
+    add(cable.a);
+    add(cable.b);
+  }
+  for (const models::Switch& one : cluster.switches) std::for_each(one.ports.begin(), one.ports.end(), add);
+  std::optional<double> worst;
+  for (const auto& [node, each] : rails) {
+    const auto [least, most] = std::minmax_element(each.begin(), each.end());
+    if (each.size() < 2 || *most == 0) continue;
+    worst = std::max(worst.value_or(0), 1.0 - static_cast<double>(*least) / static_cast<double>(*most));
+  }
+  return worst;
+}
+
+bool directly_joined(const models::Cluster& cluster, int left, int right) {
+  const auto touches = [](const std::vector<models::PortRef>& ports, int node) {
+    return std::any_of(ports.begin(), ports.end(), [&](const models::PortRef& port) { return port.node == node; });
+  };
+  for (const models::Cable& cable : cluster.cables) {
+    if ((cable.a.node == left && cable.b.node == right) || (cable.a.node == right && cable.b.node == left)) return true;
+  }
+  return std::any_of(cluster.switches.begin(), cluster.switches.end(),
+                     [&](const models::Switch& one) { return touches(one.ports, left) && touches(one.ports, right); });
+}
+
+void check_expectations(const Scenario& scenario, RunResult& result) {
+  Checker checker(scenario, result);
+  checker.error();
+  checker.unreachable();
+  if (!scenario.expect.error && !checker.lost()) checker.data_and_speed();
+}
+
+}  // namespace meshbed::cli

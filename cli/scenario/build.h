@@ -1,0 +1,33 @@
+#pragma once
+// From the file's words to a cluster: generates the topology, lays the listed nodes, cables and switches over it,
+// resolves names, numbers addresses and derives what the file left open.
+
+#include <vector>
+
+#include "cli/common/diagnostics.h"
+#include "cli/scenario/spec.h"
+#include "models/cluster.h"
+
+namespace meshbed::cli {
+
+/// A cluster, and where each of its parts was written (a generated part: the [topology] section). The vectors run
+/// parallel to those in the cluster.
+struct Built {
+  models::Cluster cluster;
+  std::vector<Place> node_places;
+  std::vector<std::vector<Place>> nic_places;  // [node][nic]
+  std::vector<Place> cable_places;
+  std::vector<Place> switch_places;
+};
+
+/// Reports what cannot be resolved. What it returns then is incomplete, but its indices are valid.
+Built build_cluster(const ScenarioSpec& spec, Diagnostics& diagnostics);
+
+/// Node of that name, or -1.
+int find_node(const models::Cluster& cluster, const std::string& name);
+/// NIC of that device name, or -1.
+int find_nic(const models::Node& node, const std::string& device);
+std::vector<std::string> node_names(const models::Cluster& cluster);
+std::vector<std::string> device_names(const models::Node& node);
+
+}  // namespace meshbed::cli

@@ -1,0 +1,58 @@
+#pragma once
+// Builder: the steps of build_cluster, in the order in which they are called. Private to scenario_build*.cpp.
+
+#include <cstddef>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cli/scenario/build.h"
+#include "models/topology_generate.h"
+
+namespace meshbed::cli {
+
+class Builder {
+ public:
+  Builder(const ScenarioSpec& spec, Diagnostics& diagnostics) : spec_(spec), diagnostics_(diagnostics) {}
+
+  void generate();
+  /// Names that only a --set holds must be generated ones: a misspelt name makes no hardware.
+  void refuse_unknown_names();
+  void add_nodes();     // scenario_build_nodes.cpp
+  void add_cables();    // scenario_build_cables.cpp
+  void add_switches();  // scenario_build_cables.cpp
+  void add_gpus();
+  void add_environment();
+  void add_management();
+  void order_devices();
+  void derive();
+  Built take() { return std::move(built_); }
+
+ private:
+  /// What there is of the kind that a --set named: generated and listed.
+  std::vector<std::string> names_for(const GeneratedName& wanted) const;
+  models::Node& node_at(int node) { return built_.cluster.nodes[static_cast<std::size_t>(node)]; }
+  models::Nic& nic_at(models::PortRef port) { return node_at(port.node).nics[static_cast<std::size_t>(port.nic)]; }
+
+  void add_nics(int node, const NodeSpec& spec);
+  void overlay_nic(models::Nic& nic, const NicSpec& spec);
+  void name_new_nic(models::Nic& nic, const NicSpec& spec, int index);
+  /// "node0/rocep1s0f0" to a port; reports what does not exist, with what does.
+  std::optional<models::PortRef> resolve(const Located<std::string>& end);
+  std::optional<std::pair<models::PortRef, models::PortRef>> resolve_ends(const CableSpec& spec);
+  /// Addresses for those of `ports` that have none, from `subnet`; refuses addresses outside it.
+  void number_ports(const std::vector<models::PortRef>& ports, const models::IpPrefix& subnet, const Place& place,
+                    const std::string& owner);
+  void permute_nics(int node, const std::vector<int>& order);
+
+  const ScenarioSpec& spec_;
+  Diagnostics& diagnostics_;
+  Built built_;
+  std::size_t generated_nodes_ = 0;
+  std::map<std::string, int> node_index_;
+  std::vector<bool> cable_rate_given_;  // parallel to the cluster's cables
+};
+
+}  // namespace meshbed::cli

@@ -1,0 +1,17 @@
+#pragma once
+// What a scenario file may hold before the TOML parser sees it.
+
+#include <optional>
+#include <string>
+
+#include "cli/common/diagnostics.h"
+
+namespace meshbed::cli {
+
+/// The place of the first character that is not ASCII and stands neither in a comment nor in a one-line text.
+/// TOML has no use for one anywhere else, and toml++ 3.3 leaves C++'s defined ground when it asks whether such a
+/// character is white space (its is_non_ascii_horizontal_whitespace runs into "unreachable" for U+00A1 to U+0499, for
+/// one).
+std::optional<Place> misplaced_character(const std::string& text);
+
+}  // namespace meshbed::cli

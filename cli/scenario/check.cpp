@@ -1,0 +1,445 @@
+#include "cli/scenario/check.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <set>
+
+#include "cli/common/closest_name.h"
+#include "cli/common/files.h"
+#include "cli/common/units.h"
+#include "cli/scenario/collective_shape.h"
+#include "cli/scenario/fault_board.h"
+#include "cli/scenario/placement.h"
+#include "models/topology_generate.h"
+#include "plugin/coll/tuning.h"
+
+namespace meshbed::cli {
+namespace {
+
+std::string port_name(const models::Cluster& cluster, models::PortRef port) {
+  const auto& node = cluster.nodes[static_cast<std::size_t>(port.node)];
+  return fmt::format("{}/{}", node.name, node.nics[static_cast<std::size_t>(port.nic)].device);
+}
+
+void check_netdevs(const models::Node& node, const std::vector<Place>& places, Diagnostics& diagnostics) {
+  std::set<std::string> netdevs;
+  if (node.management) netdevs.insert(node.management->netdev);
+  for (std::size_t i = 0; i < node.nics.size(); ++i) {
+    if (node.nics[i].netdev == "lo") {
+      diagnostics.add(places[i], fmt::format("netdev: 'lo' on {} is the loopback interface", node.name));
+    }
+    const std::string& pci = node.nics[i].pci_path;
+    if (pci.rfind("/sys/devices/", 0) != 0 || pci.find("/..") != std::string::npos) {
+      diagnostics.add(places[i], fmt::format("pci_path: '{}' does not lie in /sys/devices/", pci));
+    }
+    if (netdevs.insert(node.nics[i].netdev).second) continue;
+    diagnostics.add(places[i], fmt::format("netdev: '{}' is there twice on {}", node.nics[i].netdev, node.name));
+  }
+}
+
+/// Ports that are taken, and by what.
+class PortUse {
+ public:
+  PortUse(const Built& built, Diagnostics& diagnostics) : built_(built), diagnostics_(diagnostics) {}
+
+  void take(models::PortRef port, const std::string& owner, const Place& place) {
+    const auto [entry, is_new] = owner_.emplace(port, owner);
+    if (is_new) return;
+    diagnostics_.add(place, fmt::format("{} is on two cables: '{}' and '{}'; a NIC has one",
+                                        port_name(built_.cluster, port), entry->second, owner));
+  }
+
+ private:
+  const Built& built_;
+  Diagnostics& diagnostics_;
+  std::map<models::PortRef, std::string> owner_;
+};
+
+/// A size that would be rounded to another one, or to nothing, is not what was asked for.
+void check_bytes(const Scenario& scenario, const ScenarioSpec& spec, Diagnostics& diagnostics) {
+  const Workload& workload = scenario.workload;
+  const auto op = models::parse_collective(workload.collective);
+  const int ranks = ranks_of(scenario);
+  if (workload.kind != WorkloadKind::kCollective || !op || ranks == 0) return;
+  const coll::DataType type = parse_data_type("dtype", workload.dtype);
+  const std::uint64_t element_bytes = size_of(type);
+  if (models::reduces(*op) && !is_reducible(type)) {
+    return diagnostics.add(spec.workload.at("dtype"), fmt::format("dtype: {} is moved, never reduced, and {} reduces",
+                                                                  workload.dtype, workload.collective));
+  }
+  const std::uint64_t least = smallest_bytes(*op, ranks, type);
+  if (workload.bytes < least) {
+    return diagnostics.add(spec.workload.at("bytes"),
+                           fmt::format("bytes: {} is too few: the smallest {} on {} is {}", workload.bytes,
+                                       workload.collective, counted(static_cast<std::uint64_t>(ranks), "rank"), least));
+  }
+  if (const std::uint64_t rest = workload.bytes % element_bytes; rest != 0) {
+    const std::uint64_t below = workload.bytes - rest;
+    diagnostics.add(spec.workload.at("bytes"),
+                    fmt::format("bytes: {} is not a multiple of {}, the bytes of a {}; the nearest are {} and {}",
+                                workload.bytes, element_bytes, workload.dtype, below, below + element_bytes));
+  }
+  if (workload.slice_bytes % element_bytes != 0) {
+    diagnostics.add(spec.workload.at("slice_bytes"),
+                    fmt::format("slice_bytes: {} is not a multiple of {}, the bytes of a {}", workload.slice_bytes,
+                                element_bytes, workload.dtype));
+  }
+}
+
+void check_memory(const Scenario& scenario, const ScenarioSpec& spec, Diagnostics& diagnostics) {
+  if (!scenario.workload.gpu_memory) return;
+  const Place& place = spec.workload.at("memory");
+  if (scenario.workload.kind != WorkloadKind::kReconnect) {
+    return diagnostics.add(place, "memory: gpu is for reconnect; other workloads have their messages in host memory");
+  }
+  for (const auto& node : scenario.cluster.nodes) {
+    if (std::all_of(node.nics.begin(), node.nics.end(), [](const models::Nic& nic) { return nic.dma_buf; })) continue;
+    return diagnostics.add(place,
+                           fmt::format("memory: the adapters of {} take no dma-buf of GPU memory: set gpu_direct "
+                                       "to dma-buf or both",
+                                       node.name));
+  }
+}
+
+void check_workload(const Scenario& scenario, const ScenarioSpec& spec, Diagnostics& diagnostics) {
+  const Workload& workload = scenario.workload;
+  const WorkloadSpec& said = spec.workload;
+  const auto nodes = static_cast<std::int64_t>(scenario.cluster.nodes.size());
+  if (workload.nodes > nodes) {
+    diagnostics.add(said.at("nodes"),
+                    fmt::format("nodes: {} are to run ranks, but there are {}", workload.nodes, nodes));
+    return;
+  }
+  const std::int64_t ranks = ranks_of(scenario);
+  if (ranks > models::kNodesMax) {
+    diagnostics.add(said.at("ranks_per_node"), fmt::format("ranks_per_node: {} nodes make {} ranks; the most is {}",
+                                                           nodes, ranks, models::kNodesMax));
+  }
+  if (ranks <= models::kNodesMax) check_bytes(scenario, spec, diagnostics);
+  check_memory(scenario, spec, diagnostics);
+  if (workload.root >= ranks && nodes > 0) {
+    diagnostics.add(said.at("root"), fmt::format("root: {} is no rank; there are {} ranks", workload.root, ranks));
+  }
+  if (workload.late_by_ps > 0 && workload.late_rank >= ranks && nodes > 0) {
+    diagnostics.add(said.at("late_rank"),
+                    fmt::format("late_rank: {} is no rank; there are {} ranks", workload.late_rank, ranks));
+  }
+  if (workload.late_by_ps > 0 && workload.late_iteration >= workload.iterations) {
+    diagnostics.add(said.at("late_iteration"), fmt::format("late_iteration: {} never comes; there are {} iterations",
+                                                           workload.late_iteration, workload.iterations));
+  }
+  if (workload.collective == "sendrecv" && ranks > 1 && workload.shift % ranks == 0) {
+    diagnostics.add(said.at("shift"),
+                    fmt::format("shift: with {} ranks a shift of {} sends to oneself", ranks, workload.shift));
+  }
+  if (!workload.senders.empty() && workload.collective != "sendrecv") {
+    diagnostics.add(said.at("senders"), "senders: only sendrecv has some; in other collectives all ranks take part");
+  }
+  for (const int sender : workload.senders) {
+    if (sender < ranks || nodes == 0) continue;
+    diagnostics.add(said.at("senders"), fmt::format("senders: {} is no rank; there are {} ranks", sender, ranks));
+  }
+  if (workload.net_version != 0 && workload.net_version < 8) {
+    diagnostics.add(said.at("net_version"),
+                    fmt::format("net_version: {} is not supported; accepted: 0, 8 to 12", workload.net_version));
+  }
+  const auto& devices = workload.channel_devices;
+  if (!devices.empty() && devices.size() != static_cast<std::size_t>(workload.channels)) {
+    diagnostics.add(said.at("channel_devices"),
+                    fmt::format("channel_devices: {} devices for {} channels", devices.size(), workload.channels));
+  }
+  for (const auto& node : scenario.cluster.nodes) {
+    for (const int device : devices) {
+      if (static_cast<std::size_t>(device) < node.nics.size()) continue;
+      return diagnostics.add(said.at("channel_devices"),
+                             fmt::format("channel_devices: there is no device {} on {}, which has {}", device,
+                                         node.name, node.nics.size()));
+    }
+  }
+}
+
+/// The engine's ranks find each other by TCP on the management network; recordings bring their own handles.
+void check_management(const Scenario& scenario, const ScenarioSpec& spec, Diagnostics& diagnostics) {
+  if (spec.management.enabled || !runs_engine(scenario.workload.kind)) return;
+  diagnostics.add(spec.management.at("enabled"),
+                  "enabled: the ranks of a collective meet over the management network; leave it "
+                  "on, or say [workload] "
+                  "kind = \"nccl-calls\" or \"idle\"");
+}
+
+bool is_file(const std::string& path) {
+  std::error_code error;
+  return path.find('\0') == std::string::npos && std::filesystem::is_regular_file(path, error);
+}
+
+void check_recording(const Scenario& scenario, const ScenarioSpec& spec, Diagnostics& diagnostics) {
+  const bool replays = scenario.workload.kind == WorkloadKind::kNcclCalls;
+  if (replays && scenario.workload.recording.empty()) {
+    return diagnostics.add(spec.workload.at("kind"), "kind = \"nccl-calls\" needs recording");
+  }
+  if (!replays) return;
+  const std::string path = path_beside(scenario, scenario.workload.recording);
+  if (!is_file(path)) {
+    diagnostics.add(spec.workload.at("recording"), fmt::format("recording: there is no file '{}'", path));
+  }
+}
+
+void check_tuning(const Scenario& scenario, const ScenarioSpec& spec, Diagnostics& diagnostics) {
+  const Workload& workload = scenario.workload;
+  if (workload.tuning.empty()) return;
+  const auto add = [&](const std::string& what) { diagnostics.add(spec.workload.at("tuning"), "tuning: " + what); };
+  if (workload.algorithm != "auto" && workload.protocol != "auto") {
+    return add("a table is for what is chosen: set algorithm or protocol to \"auto\"");
+  }
+  const std::string path = path_beside(scenario, workload.tuning);
+  if (!is_file(path)) return add(fmt::format("there is no file '{}'", path));
+  if (const auto table = coll::parse_tuning(read_text_file(path)); !table) {
+    add(fmt::format("{}: {}", path, table.error().text));
+  }
+}
+
+enum class TargetKind { kCable, kSwitch, kNode, kPort, kUnknown };
+
+TargetKind target_kind(const models::Cluster& cluster, const std::string& target) {
+  for (const auto& cable : cluster.cables) {
+    if (cable.name == target) return TargetKind::kCable;
+  }
+  for (const auto& box : cluster.switches) {
+    if (box.name == target) return TargetKind::kSwitch;
+  }
+  const auto slash = target.find('/');
+  const int node = find_node(cluster, target.substr(0, slash));
+  if (node < 0) return TargetKind::kUnknown;
+  if (slash == std::string::npos) return TargetKind::kNode;
+  const int nic = find_nic(cluster.nodes[static_cast<std::size_t>(node)], target.substr(slash + 1));
+  return nic < 0 ? TargetKind::kUnknown : TargetKind::kPort;
+}
+
+/// Of a cable, a switch's ports or a port; 0: it is none.
+std::uint64_t rate_bps_of(const models::Cluster& cluster, const std::string& target) {
+  for (const auto& cable : cluster.cables) {
+    if (cable.name == target) return cable.rate_bps;
+  }
+  for (const auto& box : cluster.switches) {
+    if (box.name == target) return box.rate_bps;
+  }
+  if (target_kind(cluster, target) != TargetKind::kPort) return 0;
+  const auto slash = target.find('/');
+  const auto& node = cluster.nodes[static_cast<std::size_t>(find_node(cluster, target.substr(0, slash)))];
+  return node.nics[static_cast<std::size_t>(find_nic(node, target.substr(slash + 1)))].rate_bps;
+}
+
+/// An IPv4 subnet's own address, or its broadcast address, which belong to no host (RFC 3021: but in a /31).
+bool is_of_whole_subnet(const models::IpPrefix& prefix) {
+  if (prefix.address.family != models::IpFamily::kIpv4 || prefix.length_bits >= 31) return false;
+  const auto& bytes = prefix.address.bytes;
+  const std::uint32_t address = std::uint32_t{bytes[0]} << 24U | std::uint32_t{bytes[1]} << 16U |
+                                std::uint32_t{bytes[2]} << 8U | std::uint32_t{bytes[3]};
+  const std::uint32_t hosts = ~std::uint32_t{0} >> prefix.length_bits;
+  return (address & hosts) == 0 || (address & hosts) == hosts;
+}
+
+/// Who has `address` from the start; empty: nobody.
+std::string owner_of(const models::Cluster& cluster, const models::IpAddress& address) {
+  for (const models::Node& node : cluster.nodes) {
+    for (const models::Nic& nic : node.nics) {
+      for (const models::IpPrefix& prefix : nic.addresses) {
+        if (prefix.address == address) return node.name + "/" + nic.device;
+      }
+    }
+  }
+  return "";
+}
+
+/// What is wrong with the new address of an interface; empty: nothing.
+std::string address_problem(const Scenario& scenario, const Fault& fault) {
+  const models::PortRef port = ports_of(scenario.cluster, fault).front();
+  const auto& own =
+      scenario.cluster.nodes[static_cast<std::size_t>(port.node)].nics[static_cast<std::size_t>(port.nic)];
+  const auto old = std::find_if(own.addresses.begin(), own.addresses.end(), [&](const models::IpPrefix& prefix) {
+    return models::same_subnet(prefix, fault.address);
+  });
+  if (old == own.addresses.end()) {
+    return fmt::format("is in no subnet of {}, which has {}", fault.target,
+                       own.addresses.empty() ? "no address" : models::to_string(own.addresses.front()));
+  }
+  if (is_of_whole_subnet(fault.address)) return "stands for its whole subnet";
+  if (const std::string owner = owner_of(scenario.cluster, fault.address.address); !owner.empty()) {
+    return fmt::format("is {}'s", owner);
+  }
+  for (const Fault& other : scenario.faults) {
+    if (other.kind != fault.kind || other.target == fault.target) continue;
+    if (other.address.address == fault.address.address) return fmt::format("goes to {} as well", other.target);
+  }
+  return "";
+}
+
+void check_new_address(const Scenario& scenario, const FaultSpec& said, bool has_port, Diagnostics& diagnostics) {
+  const Fault& fault = said.value;
+  if (fault.kind != "address_change") {
+    if (said.has("address")) diagnostics.add(said.at("address"), fmt::format("address: {} has none", fault.kind));
+    return;
+  }
+  if (!said.has("address")) {
+    return diagnostics.add(said.place, "[[fault]] address_change needs address, as \"192.168.100.77/24\"");
+  }
+  if (!has_port || fault.address.length_bits == 0) return;  // refused already
+  const std::string problem = address_problem(scenario, fault);
+  if (problem.empty()) return;
+  diagnostics.add(said.at("address"), fmt::format("address: {} {}; take a free one of its cable's or switch's subnet",
+                                                  models::to_string(fault.address), problem));
+}
+
+void check_strangers(const Scenario& scenario, const FaultSpec& said, Diagnostics& diagnostics) {
+  const Fault& fault = said.value;
+  if (fault.kind != "strangers") {
+    for (const char* key : {"from", "connections", "byte_every"}) {
+      if (said.has(key)) diagnostics.add(said.at(key), fmt::format("{}: {} has none; strangers have", key, fault.kind));
+    }
+    return;
+  }
+  const int from = find_node(scenario.cluster, fault.from);
+  if (from < 0) {
+    return diagnostics.add(said.has("from") ? said.at("from") : said.place,
+                           said.has("from")
+                               ? fmt::format("from: there is no node '{}'; nodes are: {}", fault.from.substr(0, 64),
+                                             list_names(node_names(scenario.cluster)))
+                               : "[[fault]] strangers needs from, the node that they come from");
+  }
+  for (const int node : {from, find_node(scenario.cluster, fault.target)}) {
+    if (node < 0 || scenario.cluster.nodes[static_cast<std::size_t>(node)].management) continue;
+    diagnostics.add(said.place, fmt::format("[[fault]] strangers come over the management network, and {} is not on it",
+                                            scenario.cluster.nodes[static_cast<std::size_t>(node)].name));
+  }
+}
+
+bool kills(const Scenario& scenario, const std::string& node) {
+  return std::any_of(scenario.faults.begin(), scenario.faults.end(),
+                     [&](const Fault& fault) { return fault.kind == "node_kill" && fault.target == node; });
+}
+
+bool has_iterations(const Workload& workload) {
+  return workload.kind == WorkloadKind::kCollective || workload.kind == WorkloadKind::kReconnect;
+}
+
+void check_fault(const Scenario& scenario, const FaultSpec& said, Diagnostics& diagnostics) {
+  const Fault& fault = said.value;
+  if (!said.has("kind") || !said.has("target")) {
+    return diagnostics.add(said.place, "[[fault]] needs kind and target");
+  }
+  if (fault.kind.empty()) return;  // refused when it was read
+  const TargetKind target = target_kind(scenario.cluster, fault.target);
+  const std::string& kind = fault.kind;
+  const bool on_node = kind.rfind("node_", 0) == 0 || kind == "strangers";
+  const bool on_cable = kind.rfind("cable_", 0) == 0;
+  const bool on_port = kind.rfind("port_", 0) == 0 || kind == "address_change";
+  const bool fits = on_node    ? target == TargetKind::kNode
+                    : on_cable ? target == TargetKind::kCable
+                    : on_port  ? target == TargetKind::kPort
+                               : target != TargetKind::kUnknown && target != TargetKind::kNode;
+  if (!fits) {
+    diagnostics.add(said.at("target"), fmt::format("target: {} wants {}, and '{}' is none here", kind,
+                                                   on_node    ? "a node"
+                                                   : on_cable ? "a cable"
+                                                   : on_port  ? "NODE/DEVICE"
+                                                              : "a cable, a switch or NODE/DEVICE",
+                                                   fault.target.substr(0, 80)));
+  }
+  check_new_address(scenario, said, target == TargetKind::kPort, diagnostics);
+  check_strangers(scenario, said, diagnostics);
+  if (fault.point == "iteration") {
+    const int last = scenario.workload.iterations - 1;
+    if (has_iterations(scenario.workload) && fault.iteration > last) {
+      diagnostics.add(said.has("iteration") ? said.at("iteration") : said.at("point"),
+                      fmt::format("iteration: {} never comes; the last is {} (workload.iterations = {})",
+                                  fault.iteration, last, scenario.workload.iterations));
+    }
+  } else if (said.has("iteration")) {
+    diagnostics.add(said.at("iteration"), "iteration: goes with point = \"iteration\"");
+  }
+  if (fault.point != "start" && !has_iterations(scenario.workload)) {
+    diagnostics.add(
+        said.at("point"),
+        fmt::format("point: '{}' is of a collective or of reconnect; other workloads have 'start'", fault.point));
+  }
+  if (fault.duration_ps > 0 &&
+      (kind == "cable_up" || kind == "port_up" || kind == "node_continue" || kind == "node_kill")) {
+    diagnostics.add(said.at("duration"), fmt::format("duration: {} has none", kind));
+  }
+  if (said.has("amount") && (on_node || on_cable || on_port)) {
+    diagnostics.add(said.at("amount"), fmt::format("amount: {} has none", kind));
+  }
+  const bool fraction = kind == "loss" || kind == "reorder";
+  if (fraction && (fault.unit != AmountUnit::kFraction || fault.amount <= 0 || fault.amount > 1)) {
+    diagnostics.add(said.at("amount"), fmt::format("amount: {} needs a fraction above 0, up to 1", kind));
+  }
+  const AmountUnit unit = kind == "rate" ? AmountUnit::kRate : AmountUnit::kTime;
+  if ((kind == "rate" || kind == "delay") && (fault.unit != unit || fault.amount <= 0)) {
+    diagnostics.add(said.at("amount"), fmt::format("amount: {} needs a {} above 0", kind,
+                                                   kind == "rate" ? "rate, as in '10Gb/s'," : "time, as in '1ms',"));
+  }
+  const std::uint64_t whole_bps = rate_bps_of(scenario.cluster, fault.target);
+  if (kind == "rate" && fault.unit == unit && whole_bps > 0 && fault.amount >= static_cast<double>(whole_bps)) {
+    diagnostics.add(said.at("amount"), fmt::format("amount: a rate of {} slows nothing down: {} has {}",
+                                                   rate_text(static_cast<std::uint64_t>(fault.amount)), fault.target,
+                                                   rate_text(whole_bps)));
+  }
+}
+
+}  // namespace
+
+void check_cluster(const Built& built, Diagnostics& diagnostics) {
+  const auto& cluster = built.cluster;
+  if (cluster.nodes.empty()) {
+    diagnostics.add("the scenario has no nodes; say [topology] kind = \"ring\", nodes = 3, or list [[node]]");
+  }
+  std::int64_t nics = 0;
+  for (std::size_t i = 0; i < cluster.nodes.size(); ++i) {
+    nics += static_cast<std::int64_t>(cluster.nodes[i].nics.size());
+    check_netdevs(cluster.nodes[i], built.nic_places[i], diagnostics);
+  }
+  if (static_cast<std::int64_t>(cluster.nodes.size()) > models::kNodesMax || nics > models::kNicsMax) {
+    diagnostics.add(fmt::format("{} nodes and {} NICs; the most are {} and {}", cluster.nodes.size(), nics,
+                                models::kNodesMax, models::kNicsMax));
+  }
+  PortUse use(built, diagnostics);
+  for (std::size_t i = 0; i < cluster.cables.size(); ++i) {
+    use.take(cluster.cables[i].a, cluster.cables[i].name, built.cable_places[i]);
+    use.take(cluster.cables[i].b, cluster.cables[i].name, built.cable_places[i]);
+  }
+  for (std::size_t i = 0; i < cluster.switches.size(); ++i) {
+    for (const auto& port : cluster.switches[i].ports) use.take(port, cluster.switches[i].name, built.switch_places[i]);
+  }
+}
+
+void check_run(const Scenario& scenario, const ScenarioSpec& spec, Diagnostics& diagnostics) {
+  check_workload(scenario, spec, diagnostics);
+  check_recording(scenario, spec, diagnostics);
+  check_tuning(scenario, spec, diagnostics);
+  check_management(scenario, spec, diagnostics);
+  for (const auto& fault : spec.faults) check_fault(scenario, fault, diagnostics);
+  for (const auto& [left, right] : scenario.expect.unreachable) {
+    for (const auto& name : {left, right}) {
+      if (find_node(scenario.cluster, name) >= 0) continue;
+      diagnostics.add(spec.expect.at("unreachable"),
+                      fmt::format("unreachable: there is no node '{}'; nodes are: {}", name.substr(0, 64),
+                                  list_names(node_names(scenario.cluster))));
+    }
+    if (left == right) {
+      diagnostics.add(spec.expect.at("unreachable"),
+                      fmt::format("unreachable: '{}' is paired with itself", left.substr(0, 64)));
+    }
+  }
+  if (scenario.expect.lost && !kills(scenario, *scenario.expect.lost)) {
+    diagnostics.add(spec.expect.at("lost"),
+                    fmt::format("lost: there is no [[fault]] node_kill of '{}'", scenario.expect.lost->substr(0, 64)));
+  }
+  if (spec.limits.time_ps <= 0)
+    diagnostics.add(spec.limits.at("time"), "time: a limit of 0 ends every run; leave it out");
+}
+
+}  // namespace meshbed::cli

@@ -1,0 +1,17 @@
+#pragma once
+// What no field can know by itself: that names, addresses, subnets and the workload fit together.
+
+#include "cli/scenario/build.h"
+#include "cli/scenario/scenario.h"
+
+namespace meshbed::cli {
+
+/// Names and sizes: no nodes, too many, two devices of one name, a NIC on two cables.
+void check_cluster(const Built& built, Diagnostics& diagnostics);
+/// Duplicate addresses and overlapping prefixes. Two ends of one cable in different subnets are accepted: modelling a
+/// wrong subnet is what Meshbed is for, and `meshbed lint` reports it.
+void check_addresses(const Built& built, const ScenarioSpec& spec, Diagnostics& diagnostics);
+/// Workload, faults and promises against the cluster. `scenario` is complete but for its own check.
+void check_run(const Scenario& scenario, const ScenarioSpec& spec, Diagnostics& diagnostics);
+
+}  // namespace meshbed::cli

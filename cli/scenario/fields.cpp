@@ -1,0 +1,198 @@
+// The field tables, first half: what a scenario file may say about the cluster. They drive reading, refusal of unknown
+// keys, defaults and the dictionary in scenarios/README.md; a new field is one line here.
+
+#include "cli/scenario/section.h"
+#include "models/topology_generate.h"
+
+namespace meshbed::cli {
+namespace {
+
+constexpr IntegerRange kNodes{0, 1'000'000'000};  // the generator says how many its topology can have
+constexpr IntegerRange kMtu{352, 65535};          // 256 bytes of RDMA payload and its headers, see rdma_mtu_bytes
+constexpr IntegerRange kGpus{0, 64};
+const std::vector<std::string> kGpuDirect{"off", "dma-buf", "peermem", "both"};
+
+const Section<TopologySpec> kTopology{
+    "[topology]",
+    "Generates nodes, NICs, cables and switches. Nodes are node0, node1, ...; NICs are named as on a DGX Spark.",
+    {
+        {"kind", "text", "'none'", "ring, line, full-mesh, star, switch, torus, or none: only what the file lists",
+         [](const Value& v, TopologySpec& s) {
+           v.choice(s.kind, {"none", "ring", "line", "full-mesh", "star", "switch", "torus"});
+         }},
+        {"nodes", "integer", "", "number of nodes; a torus may leave it to `shape`",
+         [](const Value& v, TopologySpec& s) { v.integer(s.nodes, kNodes); }},
+        {"shape", "list of integers", "", "torus: length of each dimension, as in [4, 4]",
+         [](const Value& v, TopologySpec& s) {
+           v.integers(s.shape, {1, models::kNodesMax});
+         }},
+        {"nics", "integer", "(as many as are cabled)",
+         "NICs a node; those that the topology does not cable stay without cable and address",
+         [](const Value& v, TopologySpec& s) {
+           v.integer(s.nics, {1, models::kNicsPerNodeMax});
+         }},
+        {"rails", "integer", "(as many as `nics` allows, or 1)",
+         "parallel cables to each neighbour; with a switch, one switch a rail",
+         [](const Value& v, TopologySpec& s) {
+           v.integer(s.rails, {1, 64});
+         }},
+        {"rate", "rate", "'100Gb/s'", "of every port and cable",
+         [](const Value& v, TopologySpec& s) { v.rate(s.rate_bps); }},
+        {"latency", "time", "'1us'", "propagation over one cable, one way",
+         [](const Value& v, TopologySpec& s) { v.time(s.latency_ps); }},
+        {"switch_latency", "time", "'300ns'", "forwarding delay of a generated switch",
+         [](const Value& v, TopologySpec& s) { v.time(s.switch_latency_ps); }},
+        {"mtu", "integer", "9000", "bytes, of every netdev; also the default of a [[node.nic]]",
+         [](const Value& v, TopologySpec& s) { v.integer(s.mtu_bytes, kMtu); }},
+        {"first_subnet", "prefix", "'192.168.100.0/24'",
+         "subnet of the first cable; each further cable takes the next one. Switches widen it as needed",
+         [](const Value& v, TopologySpec& s) { v.prefix(s.first_subnet); }},
+        {"gpus", "integer", "1", "GPUs a node", [](const Value& v, TopologySpec& s) { v.integer(s.gpus, kGpus); }},
+        {"gpu_model", "text", "'GB10'", "of every GPU", [](const Value& v, TopologySpec& s) { v.text(s.gpu_model); }},
+        {"gpu_direct", "text", "'off'",
+         "how simulated adapters reach GPU memory: off, dma-buf, peermem (nvidia_peermem) or both",
+         [](const Value& v, TopologySpec& s) { v.choice(s.gpu_direct, kGpuDirect); }},
+    }};
+
+const Section<GidSpec> kGid{"gids = [{...}]",
+                            "One entry of a NIC's GID table. A NIC that lists none gets the table that Linux would "
+                            "fill: link-local v1, v2, then "
+                            "v1, v2 of each address.",
+                            {
+                                {"index", "integer", "", "place in the table",
+                                 [](const Value& v, GidSpec& s) {
+                                   v.integer(s.index, {0, 255});
+                                 }},
+                                {"type", "text", "'v2'", "v1 or v2: RoCE version",
+                                 [](const Value& v, GidSpec& s) {
+                                   v.choice(s.type, {"v1", "v2"});
+                                 }},
+                                {"address", "address", "", "IPv4 (mapped into the GID) or IPv6",
+                                 [](const Value& v, GidSpec& s) { v.address(s.address); }},
+                            }};
+
+const Section<NicSpec> kNic{
+    "[[node.nic]]",
+    "A NIC of the [[node]] above. One with the `device` of a generated NIC changes only what it says.",
+    {
+        {"device", "name", "", "RDMA device, as in rocep1s0f0; required",
+         [](const Value& v, NicSpec& s) { v.name(s.device); }},
+        {"netdev", "name", "(from `device`)", "kernel network interface, at most 15 characters",
+         [](const Value& v, NicSpec& s) { v.name(s.netdev); }},
+        {"addresses", "list of prefixes", "(none)", "of the netdev, as in [\"192.168.100.1/24\"]",
+         [](const Value& v, NicSpec& s) { v.addresses(s.addresses); }},
+        {"rate", "rate", "(topology.rate)", "of the port", [](const Value& v, NicSpec& s) { v.rate(s.rate_bps); }},
+        {"mtu", "integer", "(topology.mtu)", "of the netdev, bytes; the RDMA MTU follows from it",
+         [](const Value& v, NicSpec& s) { v.integer(s.mtu_bytes, kMtu); }},
+        {"port", "integer", "(1)", "RDMA port number",
+         [](const Value& v, NicSpec& s) {
+           v.integer(s.port, {1, 254});
+         }},
+        {"link", "text", "(up)", "up or down: state at the start",
+         [](const Value& v, NicSpec& s) {
+           v.choice(s.link, {"up", "down"});
+         }},
+        {"pci_path", "text", "(by position)", "sysfs path of the PCI function",
+         [](const Value& v, NicSpec& s) { v.text(s.pci_path); }},
+        {"gids", "list of tables", "(as Linux fills it)", "complete GID table: [{index, type, address}]",
+         [](const Value& v, NicSpec& s) { v.tables(s.gids); }},
+    }};
+
+const Section<NodeSpec> kNode{
+    "[[node]]",
+    "A node. One with the name of a generated node changes only what it says.",
+    {
+        {"name", "name", "", "as cables and reports name it; required",
+         [](const Value& v, NodeSpec& s) { v.name(s.name); }},
+        {"gpus", "integer", "(topology.gpus)", "number of GPUs",
+         [](const Value& v, NodeSpec& s) { v.integer(s.gpus, kGpus); }},
+        {"gpu_model", "text", "(topology.gpu_model)", "of its GPUs",
+         [](const Value& v, NodeSpec& s) { v.text(s.gpu_model); }},
+        {"gpu_direct", "text", "(topology.gpu_direct)", "how its adapters reach GPU memory",
+         [](const Value& v, NodeSpec& s) { v.choice(s.gpu_direct, kGpuDirect); }},
+        {"management", "address", "(the next in management.subnet)", "on the management network",
+         [](const Value& v, NodeSpec& s) { v.address(s.management); }},
+        {"environment", "table", "", "variables for every rank on this node; they win over [environment]",
+         [](const Value& v, NodeSpec& s) { v.environment(s.environment); }},
+        {"device_order", "list of names, or \"reversed\"", "(as listed)", "in which order the node enumerates its NICs",
+         [](const Value& v, NodeSpec& s) { v.device_order(s); }},
+        {"nic", "[[node.nic]]", "", "its NICs", [](const Value& v, NodeSpec& s) { v.tables(s.nics); }},
+    }};
+
+const Section<CableSpec> kCable{
+    "[[cable]]",
+    "A full-duplex cable between two NICs. One with the name of a generated cable (node0-node1) changes only what it "
+    "says.",
+    {
+        {"name", "name", "(cableN)", "for faults and reports", [](const Value& v, CableSpec& s) { v.name(s.name); }},
+        {"ends", "list of two", "", "NODE/DEVICE twice, as in [\"node0/rocep1s0f0\", \"node1/rocep1s0f1\"]; required",
+         [](const Value& v, CableSpec& s) { v.texts(s.ends); }},
+        {"subnet", "prefix", "", "gives ends without addresses the first two; addresses outside it are refused",
+         [](const Value& v, CableSpec& s) { v.prefix(s.subnet); }},
+        {"rate", "rate", "(the slower port's)", "of each direction",
+         [](const Value& v, CableSpec& s) { v.rate(s.rate_bps); }},
+        {"latency", "time", "(topology.latency)", "propagation, one way",
+         [](const Value& v, CableSpec& s) { v.time(s.latency_ps); }},
+    }};
+
+const Section<SwitchSpec> kSwitch{
+    "[[switch]]",
+    "A non-blocking switch; every port is full duplex at the switch's rate.",
+    {
+        {"name", "name", "(switchN)", "for faults and reports", [](const Value& v, SwitchSpec& s) { v.name(s.name); }},
+        {"ports", "list of texts", "", "NODE/DEVICE of every NIC on it",
+         [](const Value& v, SwitchSpec& s) { v.texts(s.ports); }},
+        {"subnet", "prefix", "", "gives ports without addresses the next free one; addresses outside it are refused",
+         [](const Value& v, SwitchSpec& s) { v.prefix(s.subnet); }},
+        {"rate", "rate", "(topology.rate)", "of each port", [](const Value& v, SwitchSpec& s) { v.rate(s.rate_bps); }},
+        {"latency", "time", "(topology.switch_latency)", "forwarding delay",
+         [](const Value& v, SwitchSpec& s) { v.time(s.latency_ps); }},
+        {"cable_latency", "time", "(topology.latency)", "propagation from NIC to switch, one way",
+         [](const Value& v, SwitchSpec& s) { v.time(s.cable_latency_ps); }},
+    }};
+
+const Section<ManagementSpec> kManagement{
+    "[management]",
+    "The management network (netdev mgmt0): ordinary TCP between all nodes, never RDMA.",
+    {
+        {"enabled", "boolean", "true", "false: there is none; only where workload.kind is nccl-calls or idle",
+         [](const Value& v, ManagementSpec& s) { v.boolean(s.enabled); }},
+        {"subnet", "prefix", "'10.0.0.0/16'", "node i is host i + 1",
+         [](const Value& v, ManagementSpec& s) { v.prefix(s.subnet); }},
+        {"rate", "rate", "'10Gb/s'", "of each node's port",
+         [](const Value& v, ManagementSpec& s) { v.rate(s.rate_bps); }},
+        {"latency", "time", "'20us'", "one way", [](const Value& v, ManagementSpec& s) { v.time(s.latency_ps); }},
+    }};
+
+}  // namespace
+
+template <>
+const Section<TopologySpec>& section_of<TopologySpec>() {
+  return kTopology;
+}
+template <>
+const Section<GidSpec>& section_of<GidSpec>() {
+  return kGid;
+}
+template <>
+const Section<NicSpec>& section_of<NicSpec>() {
+  return kNic;
+}
+template <>
+const Section<NodeSpec>& section_of<NodeSpec>() {
+  return kNode;
+}
+template <>
+const Section<CableSpec>& section_of<CableSpec>() {
+  return kCable;
+}
+template <>
+const Section<SwitchSpec>& section_of<SwitchSpec>() {
+  return kSwitch;
+}
+template <>
+const Section<ManagementSpec>& section_of<ManagementSpec>() {
+  return kManagement;
+}
+
+}  // namespace meshbed::cli

@@ -1,0 +1,137 @@
+#include "cli/scenario/override.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <optional>
+#include <vector>
+
+#include "cli/scenario/characters.h"
+
+namespace meshbed::cli {
+namespace {
+
+std::vector<std::string> split_path(const std::string& path) {
+  std::vector<std::string> keys{""};
+  for (const char letter : path) {
+    if (letter == '.') {
+      keys.emplace_back();
+    } else {
+      keys.back() += letter;
+    }
+  }
+  return keys;
+}
+
+std::optional<std::size_t> index_of(const std::string& key) {
+  std::size_t index = 0;
+  const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), index);
+  if (error != std::errc() || end != key.data() + key.size()) return std::nullopt;
+  return index;
+}
+
+/// Parses "value = TEXT"; a table with exactly that key, or nothing where TEXT is not a TOML value.
+std::optional<toml::table> parse_value(const std::string& text, const std::string& source) {
+  if (text.find_first_of("\r\n") != std::string::npos || misplaced_character(text)) return std::nullopt;
+  try {
+    return toml::parse("value = " + text, std::string(source));
+  } catch (const toml::parse_error&) {
+    return std::nullopt;  // not an error: a bare word such as 64M
+  }
+}
+
+/// What identifies an entry of a list of tables; nullptr where only its index does.
+const char* identity_key(const std::string& list) {
+  if (list == "nic") return "device";
+  return list == "node" || list == "cable" || list == "switch" ? "name" : nullptr;
+}
+
+std::string index_hint(const std::string& list, std::size_t entries) {
+  const std::string count =
+      fmt::format("'{}' has {} {} in the file; count from 0", list, entries, entries == 1 ? "entry" : "entries");
+  return identity_key(list) == nullptr ? count : count + ", or use an entry's name";
+}
+
+/// One step into a list of tables, by index or name; `is_new`: the list had no entry of that name, and has one now.
+/// nullptr: refused, with the reason in `problem`.
+toml::table* enter(toml::array& list, const std::string& list_name, const std::string& key, const Place& place,
+                   bool& is_new, std::string& problem) {
+  is_new = false;
+  const char* identity = identity_key(list_name);
+  const auto index = index_of(key);
+  if (index && *index < list.size() && list.get(*index)->is_table()) return list.get(*index)->as_table();
+  if (index || identity == nullptr) {
+    problem = index_hint(list_name, list.size());
+    return nullptr;
+  }
+  for (auto& element : list) {
+    toml::table* entry = element.as_table();
+    const toml::node* name = entry == nullptr ? nullptr : entry->get(identity);
+    if (name != nullptr && name->is_string() && name->as_string()->get() == key) return entry;
+  }
+  // Through the parser, so that the new entry and its name carry the --set as their place.
+  auto added = parse_value(fmt::format("{{ {} = '{}' }}", identity, key), *place.path);
+  if (!added || key.find('\'') != std::string::npos) {
+    problem = fmt::format("'{}' cannot be a name", key);
+    return nullptr;
+  }
+  is_new = true;
+  list.push_back(std::move(*added->get("value")));
+  return list.get(list.size() - 1)->as_table();
+}
+
+/// The name of the table that a list lies in, as of [[node]] around its NICs.
+std::string name_of(const toml::table& table) {
+  const toml::node* name = table.get("name");
+  return name != nullptr && name->is_string() ? name->as_string()->get() : "";
+}
+
+/// Sections that are lists of tables even where the file has none.
+bool is_list(const std::string& key) {
+  return key == "node" || key == "nic" || key == "cable" || key == "switch" || key == "fault";
+}
+
+}  // namespace
+
+void apply_override(toml::table& root, const std::string& argument, std::vector<GeneratedName>& generated,
+                    Diagnostics& diagnostics) {
+  const std::string source = kOverridePrefix + argument;
+  const Place place{{}, {}, std::make_shared<const std::string>(source)};
+  const auto equals = argument.find('=');
+  if (equals == std::string::npos || equals == 0) {
+    return diagnostics.add(place, "expects SECTION.KEY=VALUE, as in workload.bytes=64M");
+  }
+  const auto keys = split_path(argument.substr(0, equals));
+  for (const auto& key : keys) {
+    if (key.empty()) return diagnostics.add(place, "has an empty key; write SECTION.KEY=VALUE");
+  }
+  toml::table* at = &root;
+  for (std::size_t i = 0; i + 1 < keys.size(); ++i) {
+    if (!at->contains(keys[i])) {
+      auto empty = parse_value(is_list(keys[i]) ? "[]" : "{}", source);
+      at->insert(keys[i], std::move(*empty->get("value")));
+    }
+    toml::node* next = at->get(keys[i]);
+    if (toml::array* list = next->as_array(); list != nullptr && i + 2 < keys.size()) {
+      std::string problem;
+      bool is_new = false;
+      next = enter(*list, keys[i], keys[i + 1], place, is_new, problem);
+      if (next == nullptr) return diagnostics.add(place, problem);
+      if (is_new) generated.push_back({keys[i], name_of(*at), keys[i + 1], place});
+      ++i;
+    }
+    at = next->as_table();
+    if (at == nullptr) return diagnostics.add(place, fmt::format("'{}' is not a section", keys[i]));
+  }
+  const std::string text = argument.substr(equals + 1);
+  if (auto parsed = parse_value(text, source); parsed && parsed->size() == 1 && parsed->contains("value")) {
+    at->insert_or_assign(keys.back(), std::move(*parsed->get("value")));
+    return;
+  }
+  // Not TOML: text. It takes its place from an empty text that the parser made.
+  auto parsed = parse_value("''", source);
+  parsed->get("value")->as_string()->get() = text;
+  at->insert_or_assign(keys.back(), std::move(*parsed->get("value")));
+}
+
+}  // namespace meshbed::cli

@@ -1,0 +1,21 @@
+#pragma once
+// --set section.key=value: changes the parsed table before anything is read from it.
+
+#include <toml++/toml.h>
+
+#include <string>
+#include <vector>
+
+#include "cli/common/diagnostics.h"
+#include "cli/scenario/spec.h"
+
+namespace meshbed::cli {
+
+/// `argument` is KEY.KEY...=VALUE. A list of tables is entered by index (cable.0.rate) or by name (node.node1.gpus).
+/// A name that the file does not list can only be that of something generated: it gets an entry, and stands in
+/// `generated` for Builder::refuse_unknown_names to look up once the topology is there. VALUE is TOML; what is not
+/// (64M, ring) is taken as text.
+void apply_override(toml::table& root, const std::string& argument, std::vector<GeneratedName>& generated,
+                    Diagnostics& diagnostics);
+
+}  // namespace meshbed::cli

@@ -1,0 +1,66 @@
+#include "cli/scenario/run_options.h"
+
+#include <fmt/format.h>
+
+#include <limits>
+#include <stdexcept>
+
+#include "cli/common/command_line.h"
+
+namespace meshbed::cli {
+namespace po = boost::program_options;
+
+void add_run_options(po::options_description& options, RunOptions& values) {
+  options.add_options()  //
+      ("set", po::value(&values.overrides)->value_name("KEY=VALUE"),
+       "override a key of the scenario; may be repeated")  //
+      ("seed", po::value<std::string>()->value_name("N")->notifier([&values](const std::string& text) {
+        values.seed = parse_count("--seed", text, 0, std::numeric_limits<std::uint64_t>::max());
+      }),
+       "the data and every random number descend from it; default: the scenario's")  //
+      ("fabric", po::value(&values.fabric)->value_name("fluid|chunk"),
+       "how the network is shared; default: the scenario's")                                               //
+      ("world", po::value(&values.world)->value_name("WORLD")->default_value("sim"), "sim, emu or metal")  //
+      ("contexts", po::value(&values.contexts)->value_name("raw|ucontext|boost|thread"),
+       "SimGrid's context factory")  //
+      ("time-limit", po::value(&values.time_limit_text)->value_name("SECONDS")->default_value(values.time_limit_text),
+       "of a clock on the wall: the run is given up after this; run and perf in sim have [limits] time")  //
+      ("json", po::bool_switch(&values.json), "print the summary as JSON, and nothing else");
+}
+
+void require_fabric(const std::string& value) { require_choice("--fabric", "fabric", value, {"fluid", "chunk"}); }
+
+double time_limit_of(const RunOptions& options) {
+  return static_cast<double>(parse_count("--time-limit", options.time_limit_text, 1, 1'000'000));
+}
+
+void refuse_simulated_time_limit(const RunOptions& options) {
+  if (options.world != "sim" || options.time_limit_text == RunOptions{}.time_limit_text) return;
+  throw std::runtime_error("--time-limit is for --world emu and metal; of simulated time, say --set limits.time=" +
+                           options.time_limit_text + "s");
+}
+
+std::vector<std::string> metal_words(const RunOptions& options) {
+  std::vector<std::string> words{"--world", "metal", "--time-limit", options.time_limit_text};
+  for (const std::string& each : options.overrides) words.insert(words.end(), {"--set", each});
+  if (options.seed) words.insert(words.end(), {"--seed", std::to_string(*options.seed)});
+  return words;
+}
+
+Scenario scenario_for(const RunOptions& options) {
+  require_choice("--world", "world", options.world, {"sim", "emu", "metal"});
+  if (options.world != "sim" && !(options.fabric.empty() && options.contexts.empty())) {
+    throw std::runtime_error("--fabric and --contexts are the simulated world's; --world " + options.world +
+                             " has a real network");
+  }
+  if (!options.fabric.empty()) require_fabric(options.fabric);
+  if (!options.contexts.empty()) {
+    require_choice("--contexts", "context factory", options.contexts, {"raw", "ucontext", "boost", "thread"});
+  }
+  Scenario scenario = read_scenario(options.scenario_path, options.overrides);
+  if (options.seed) scenario.seed = *options.seed;
+  if (!options.fabric.empty()) scenario.fabric = options.fabric;
+  return scenario;
+}
+
+}  // namespace meshbed::cli

@@ -1,0 +1,41 @@
+#pragma once
+// RunOptions: what every command that runs a scenario takes, and the scenario that it then runs.
+
+#include <boost/program_options.hpp>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/scenario/scenario.h"
+
+namespace meshbed::cli {
+
+/// As require_choice(), of "--fabric".
+void require_fabric(const std::string& value);
+
+/// What run and perf have in common.
+struct RunOptions {
+  std::string scenario_path;
+  std::vector<std::string> overrides;
+  std::optional<std::uint64_t> seed;
+  std::string fabric;  // empty: the scenario's
+  std::string world = "sim";
+  std::string contexts;
+  std::string time_limit_text = "300";
+  bool json = false;
+};
+/// --set --seed --fabric --world --contexts --time-limit --json
+void add_run_options(boost::program_options::options_description& options, RunOptions& values);
+/// --time-limit in seconds; throws where it is none.
+double time_limit_of(const RunOptions& options);
+/// Throws std::runtime_error where it was given to the simulated world, whose limit is the scenario's.
+void refuse_simulated_time_limit(const RunOptions& options);
+/// Those that change what runs, in the words of a rank's command in an emulated node: "--world metal --seed 7
+/// --time-limit 300".
+std::vector<std::string> metal_words(const RunOptions& options);
+/// Reads the scenario and applies the options to it; throws ScenarioError, or std::runtime_error for a world or fabric
+/// that there is not.
+Scenario scenario_for(const RunOptions& options);
+
+}  // namespace meshbed::cli

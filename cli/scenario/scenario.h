@@ -1,0 +1,130 @@
+#pragma once
+// Scenario: one file that says what is cabled how, what runs on it, what goes wrong and what must come out.
+//
+// TOML, read by scenario_read.cpp through one table of fields (scenario_fields.cpp) from which scenarios/README.md is
+// generated as well. Unknown keys are refused with the accepted names; every error carries file, line and column.
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/common/diagnostics.h"
+#include "models/cluster.h"
+
+namespace meshbed::cli {
+
+enum class WorkloadKind { kCollective, kMatrix, kNcclCalls, kReconnect, kIdle };
+
+/// Whether the ranks call libmeshcoll, and not the net plugin itself.
+constexpr bool runs_engine(WorkloadKind kind) {
+  return kind == WorkloadKind::kCollective || kind == WorkloadKind::kMatrix;
+}
+
+struct Workload {
+  WorkloadKind kind = WorkloadKind::kCollective;
+  // kCollective
+  std::string collective = "all_reduce";  // one of models::collective_names()
+  std::uint64_t bytes = 0;                // as nccl-tests counts it: all_reduce S, all_gather the whole output ...
+  std::string dtype = "float";
+  std::string op = "sum";
+  std::string algorithm = "auto";   // one of algorithm_names()
+  std::string protocol = "simple";  // one of protocol_names()
+  std::string tuning;               // file of a tuning table; relative to the scenario file
+  int iterations = 1;
+  int warmup = 0;
+  bool in_place = true;
+  int channels = 1;
+  std::vector<int> channel_devices;  // empty: channel c opens device c % devices
+  std::uint64_t slice_bytes = 0;     // 0: the engine's default
+  int root = 0;
+  int shift = 1;             // sendrecv: rank r sends to (r + shift) % ranks
+  std::vector<int> senders;  // sendrecv: who does; empty: all
+  int late_rank = 0;
+  int late_iteration = 0;
+  Picoseconds late_by_ps = 0;   // 0: nobody is late
+  bool start_and_wait = false;  // calls that do not block; no key of the file's: run --zernel-duration enqueue
+  bool tell_calls = false;      // ranks of other processes tell when they called; likewise: for run's telemetry
+  // kMatrix
+  int cases = 200;
+  // kReconnect
+  int receives = 1;  // on each connection
+  int parts = 1;     // of each: more than one make it a grouped receive
+  bool gpu_memory = false;
+  // kNcclCalls
+  std::string recording;       // file of recorded calls (JSON lines); relative to the scenario file
+  bool other_devices = false;  // nodes may have more or fewer devices than were recorded: d is d % devices
+  // all
+  int nodes = 0;  // that run ranks, from the first on; 0: all
+  int ranks_per_node = 1;
+  std::string net_plugin;  // empty: the project's own
+  int net_version = 0;     // 0: the newest that the plugin has
+};
+
+/// What a fault's amount was said in.
+enum class AmountUnit { kFraction, kTime, kRate };
+
+/// What goes wrong, when and where. Carried out by cli/scenario/fault_board.h in the simulated and in the emulated
+/// world.
+struct Fault {
+  std::string kind;  // loss delay rate reorder cable_down cable_up port_down port_up node_stop node_continue node_kill
+                     // address_change strangers
+  std::string point = "start";  // start iteration: what at_ps counts from
+  int iteration = 0;            // of that point
+  Picoseconds at_ps = 0;        // in the world's own time
+  Picoseconds duration_ps = 0;  // 0: for ever
+  std::string target;           // name of a cable, switch or node, or "node/device"
+  double amount = 0;            // in its unit: a fraction, ps, bits/s
+  AmountUnit unit = AmountUnit::kFraction;
+  models::IpPrefix address = {};  // address_change: the new one
+  // strangers
+  std::string from;               // the node that they come from
+  int connections = 0;            // to each port at one time
+  Picoseconds byte_every_ps = 0;  // of each; 0: they say nothing
+};
+
+/// What the scenario promises; empty members are not checked.
+struct Expect {
+  std::optional<std::uint64_t> wrong;
+  std::optional<double> max_over_bound;  // time / closed-form lower bound
+  std::optional<double> min_busbw_GBps;
+  std::optional<double> rail_balance;  // largest relative difference of bytes between a node's cabled NICs
+  std::optional<std::uint64_t> connections;
+  // Payload over the ranks' sockets, bootstrap and data alike.
+  std::optional<std::uint64_t> min_socket_bytes{}, max_socket_bytes{};
+  std::optional<std::uint64_t> max_strangers;  // connections that the ranks held for them at one time
+  std::optional<Picoseconds> max_run_time_ps;  // simulated, from the start to the end of the last rank
+  std::vector<std::pair<std::string, std::string>> unreachable;  // node pairs that must have no direct path
+  std::optional<std::string> lost;   // the node that loses its power: see check_expectations()
+  std::optional<std::string> error;  // the run must fail, and its error must contain this text
+};
+
+struct Scenario {
+  std::string name;  // the file's stem unless `name` is given
+  std::string path;
+  std::string description;
+  std::uint64_t seed = 1;
+  models::Cluster cluster;
+  Workload workload;
+  std::string fabric = "auto";  // auto fluid chunk
+  double time_limit_s = 3600;   // simulated
+  std::vector<Fault> faults;
+  Expect expect;
+  std::vector<std::string> overrides;  // the --set arguments, as given
+};
+
+/// Reads `path`, applies `overrides` ("section.key=value", TOML values; bare words are taken as strings), generates the
+/// topology where [topology] asks for one, derives GID tables and rates, validates all. Throws ScenarioError.
+Scenario read_scenario(const std::string& path, const std::vector<std::string>& overrides);
+/// The same from memory; `name_for_errors` stands for the file. Never crashes, whatever the text (it is fuzzed).
+Scenario parse_scenario(const std::string& text, const std::string& name_for_errors,
+                        const std::vector<std::string>& overrides);
+
+/// Where a file lies that the scenario file names (recording, tuning): seen from that file's folder.
+std::string path_beside(const Scenario& scenario, const std::string& name);
+
+/// The field dictionary as Markdown: what scenarios/README.md must hold.
+std::string scenario_dictionary();
+
+}  // namespace meshbed::cli

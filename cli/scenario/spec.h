@@ -1,0 +1,150 @@
+#pragma once
+// The scenario as the file says it: one struct per section, before names are resolved and the topology is generated.
+// Members hold the values; Entry says which keys were given, and where.
+
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cli/common/diagnostics.h"
+#include "cli/scenario/scenario.h"
+
+namespace meshbed::cli {
+
+struct Entry {
+  Place place;                         // of the section or table itself
+  std::map<std::string, Place> given;  // keys that the file (or a --set) holds
+
+  bool has(const std::string& key) const { return given.count(key) != 0; }
+  const Place& at(const std::string& key) const {
+    const auto found = given.find(key);
+    return found == given.end() ? place : found->second;
+  }
+};
+
+template <typename T>
+struct Located {
+  T value{};
+  Place place;
+};
+
+using Environment = std::vector<std::pair<std::string, std::string>>;
+
+struct TopologySpec : Entry {
+  std::string kind;
+  int nodes = 0;
+  std::vector<int> shape;
+  int nics = 0;
+  int rails = 0;
+  std::uint64_t rate_bps = 0;
+  Picoseconds latency_ps = 0;
+  Picoseconds switch_latency_ps = 0;
+  std::uint32_t mtu_bytes = 0;
+  models::IpPrefix first_subnet;
+  int gpus = 0;
+  std::string gpu_model;
+  std::string gpu_direct;
+};
+
+struct GidSpec : Entry {
+  std::uint32_t index = 0;
+  std::string type;
+  models::IpAddress address;
+};
+
+struct NicSpec : Entry {
+  std::string device;
+  std::string netdev;
+  std::vector<Located<models::IpPrefix>> addresses;
+  std::uint64_t rate_bps = 0;
+  std::uint32_t mtu_bytes = 0;
+  int port = 1;
+  std::string link;
+  std::string pci_path;
+  std::vector<GidSpec> gids;
+};
+
+struct NodeSpec : Entry {
+  std::string name;
+  int gpus = 0;
+  std::string gpu_model;
+  std::string gpu_direct;
+  models::IpAddress management;
+  Environment environment;
+  bool device_order_reversed = false;
+  std::vector<Located<std::string>> device_order;
+  std::vector<NicSpec> nics;
+};
+
+struct CableSpec : Entry {
+  std::string name;
+  std::vector<Located<std::string>> ends;
+  models::IpPrefix subnet;
+  std::uint64_t rate_bps = 0;
+  Picoseconds latency_ps = 0;
+};
+
+struct SwitchSpec : Entry {
+  std::string name;
+  std::vector<Located<std::string>> ports;
+  models::IpPrefix subnet;
+  std::uint64_t rate_bps = 0;
+  Picoseconds latency_ps = 0;
+  Picoseconds cable_latency_ps = 0;
+};
+
+struct ManagementSpec : Entry {
+  bool enabled = true;
+  models::IpPrefix subnet;
+  std::uint64_t rate_bps = 0;
+  Picoseconds latency_ps = 0;
+};
+
+struct FabricSpec : Entry {
+  std::string kind;
+};
+
+struct WorkloadSpec : Entry {
+  Workload value;
+};
+
+struct LimitsSpec : Entry {
+  Picoseconds time_ps = 0;
+};
+
+struct FaultSpec : Entry {
+  Fault value;
+};
+
+struct ExpectSpec : Entry {
+  Expect value;
+};
+
+/// Something that a --set changes by its name and that the file does not list, so that it must be generated.
+struct GeneratedName {
+  std::string list;   // node, nic, cable or switch
+  std::string owner;  // of a NIC: its node
+  std::string name;
+  Place place;
+};
+
+struct ScenarioSpec : Entry {
+  std::string name;
+  std::string description;
+  std::uint64_t seed = 1;
+  TopologySpec topology;
+  std::vector<NodeSpec> nodes;
+  std::vector<CableSpec> cables;
+  std::vector<SwitchSpec> switches;
+  ManagementSpec management;
+  FabricSpec fabric;
+  WorkloadSpec workload;
+  Environment environment;
+  LimitsSpec limits;
+  std::vector<FaultSpec> faults;
+  ExpectSpec expect;
+  std::vector<GeneratedName> generated_names;
+};
+
+}  // namespace meshbed::cli

@@ -1,0 +1,188 @@
+// topology_report: the pair x NIC x subnet matrix as aligned text.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "cli/common/units.h"
+#include "cli/topo/report.h"
+#include "models/topology.h"
+
+namespace meshbed::cli {
+namespace {
+
+/// Rows of cells, printed with every column as wide as its widest cell.
+class Table {
+ public:
+  void row(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
+
+  std::string text() const {
+    std::vector<std::size_t> widths;
+    for (const auto& row : rows_) {
+      if (widths.size() < row.size()) widths.resize(row.size(), 0);
+      // A row's last cell may be a remark that spans the rest.
+      for (std::size_t i = 0; i + 1 < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+    }
+    std::string text;
+    for (const auto& row : rows_) {
+      std::string line;
+      for (std::size_t i = 0; i + 1 < row.size(); ++i) line += fmt::format("{:<{}}  ", row[i], widths[i]);
+      text += line + row.back() + "\n";
+    }
+    return text;
+  }
+
+ private:
+  std::vector<std::vector<std::string>> rows_;
+};
+
+class Report {
+ public:
+  Report(const Scenario& scenario, bool all)
+      : scenario_(scenario),
+        cluster_(scenario.cluster),
+        topology_(models::analyse(scenario.cluster)),
+        missing_(models::pairs_without_direct_path(
+            topology_, all ? std::numeric_limits<std::size_t>::max() : static_cast<std::size_t>(kMissingPairsMax))),
+        all_(all) {}
+
+  std::string text() const {
+    const std::uint64_t nodes = cluster_.nodes.size();
+    const std::uint64_t pairs = nodes * (nodes - 1) / 2;
+    std::string text = head() + "\n";
+    text += pairs <= kMatrixPairsMax || all_ ? pair_matrix() : medium_matrix();
+    text += "\n" + missing_pairs(pairs);
+    text += "\n" + crossed_cables();
+    return text;
+  }
+
+ private:
+  const models::Node& node(int index) const { return cluster_.nodes[static_cast<std::size_t>(index)]; }
+  const std::string& device(models::PortRef port) const {
+    return node(port.node).nics[static_cast<std::size_t>(port.nic)].device;
+  }
+
+  std::string head() const {
+    std::uint64_t nics = 0;
+    for (const auto& one : cluster_.nodes) nics += one.nics.size();
+    return fmt::format("{}: {}, {}, {}, {}; shape: {}\n", scenario_.name, counted(cluster_.nodes.size(), "node"),
+                       counted(nics, "NIC"), counted(cluster_.cables.size(), "cable"),
+                       counted(cluster_.switches.size(), "switch"),
+                       models::describe(models::classify(topology_), cluster_.nodes.size()));
+  }
+
+  std::string medium(const models::Segment& segment) const {
+    return segment.cable >= 0 ? cluster_.cables[static_cast<std::size_t>(segment.cable)].name
+                              : cluster_.switches[static_cast<std::size_t>(segment.switch_index)].name;
+  }
+
+  /// "100 Gb/s"; "25 Gb/s to 100 Gb/s" where the ports of a switch differ.
+  static std::string rates(const models::Segment& segment) {
+    const auto [least, most] = std::minmax_element(segment.port_rates_bps.begin(), segment.port_rates_bps.end());
+    // Of two ports the slower one counts.
+    if (*least == *most || segment.ports.size() == 2) return rate_text(*least);
+    return rate_text(*least) + " to " + rate_text(*most);
+  }
+
+  std::string pair_matrix() const {
+    Table table;
+    table.row({"pair", "", "NICs", "", "subnet", "rate", "over"});
+    const int nodes = static_cast<int>(cluster_.nodes.size());
+    for (int i = 0; i < nodes; ++i) {
+      for (int j = i + 1; j < nodes; ++j) {
+        const auto paths = models::direct_paths(topology_, i, j);
+        std::string left = node(i).name;
+        std::string right = node(j).name;
+        if (paths.empty()) table.row({left, right, "no direct path"});
+        for (const auto& path : paths) {
+          const auto& segment = topology_.segments[static_cast<std::size_t>(path.segment)];
+          table.row({left, right, device(path.from), device(path.to), models::subnet_string(segment.subnet),
+                     rate_text(path.rate_bps), medium(segment)});
+          left = right = "";  // further rails of the pair stand below it
+        }
+      }
+    }
+    return table.text();
+  }
+
+  /// One line a cable or switch and subnet: what remains readable with thousands of pairs.
+  std::string medium_matrix() const {
+    constexpr std::size_t kLinesMax = 128;
+    Table table;
+    table.row({"subnet", "rate", "over", "NICs"});
+    for (std::size_t i = 0; i < std::min(topology_.segments.size(), kLinesMax); ++i) {
+      const auto& segment = topology_.segments[i];
+      const auto port_text = [&](models::PortRef port) { return node(port.node).name + "/" + device(port); };
+      const std::string ports = segment.ports.size() == 2
+                                    ? port_text(segment.ports.front()) + ", " + port_text(segment.ports.back())
+                                    : fmt::format("{}: {} ... {}", counted(segment.ports.size(), "NIC"),
+                                                  port_text(segment.ports.front()), port_text(segment.ports.back()));
+      table.row({models::subnet_string(segment.subnet), rates(segment), medium(segment), ports});
+    }
+    std::string text = table.text();
+    if (topology_.segments.size() > kLinesMax) {
+      text += fmt::format("and {} more\n", topology_.segments.size() - kLinesMax);
+    }
+    return text + "(one line a subnet; --all prints one a pair)\n";
+  }
+
+  std::string missing_pairs(std::uint64_t pairs) const {
+    if (missing_.count == 0) return fmt::format("Every pair has a direct path ({}).\n", counted(pairs, "pair"));
+    std::string text = fmt::format("Without a direct path: {} of {}.\n", missing_.count, counted(pairs, "pair"));
+    Table table;
+    for (const auto& [from, to] : missing_.first) {
+      const auto path = models::shortest_path(topology_, from, to);
+      std::string way = "not even by relay";
+      if (!path.empty()) {
+        std::string over;
+        for (std::size_t i = 1; i + 1 < path.size(); ++i) over += (over.empty() ? "" : ", ") + node(path[i]).name;
+        way = fmt::format("{} hops, over {}", path.size() - 1, over);
+      }
+      table.row({"  " + node(from).name, node(to).name, way});
+    }
+    text += table.text();
+    if (missing_.count > missing_.first.size()) {
+      text += fmt::format("  and {} more; --all lists them\n", missing_.count - missing_.first.size());
+    }
+    return text;
+  }
+
+  std::string crossed_cables() const {
+    if (topology_.crossed.empty()) return "Every cable joins two NICs of one subnet.\n";
+    // A mistyped length is not mended at the rack: those stand apart.
+    Table swapped, mistyped;
+    std::size_t swapped_count = 0, mistyped_count = 0;
+    for (const auto& crossed : topology_.crossed) {
+      const auto& cable = cluster_.cables[static_cast<std::size_t>(crossed.cable)];
+      const bool wrong_prefix = crossed.is_wrong_prefix();
+      ++(wrong_prefix ? mistyped_count : swapped_count);
+      (wrong_prefix ? mistyped : swapped)
+          .row({"  " + cable.name, node(cable.a.node).name + "/" + device(cable.a),
+                wrong_prefix ? crossed.a_overlapping : crossed.a_subnets,
+                node(cable.b.node).name + "/" + device(cable.b),
+                wrong_prefix ? crossed.b_overlapping : crossed.b_subnets});
+    }
+    std::string text;
+    if (swapped_count > 0) text += fmt::format("Crossed cables: {}.\n{}", swapped_count, swapped.text());
+    if (mistyped_count > 0) {
+      text += fmt::format(
+          "Wrong prefix lengths: {}. The two ends' subnets overlap, but only one end finds the other in its own;\n"
+          "nothing can pass until both have the same prefix length.\n{}",
+          mistyped_count, mistyped.text());
+    }
+    return text;
+  }
+
+  const Scenario& scenario_;
+  const models::Cluster& cluster_;
+  models::Topology topology_;
+  models::MissingPairs missing_;
+  bool all_;
+};
+
+}  // namespace
+
+std::string topology_report(const Scenario& scenario, bool all) { return Report(scenario, all).text(); }
+
+}  // namespace meshbed::cli

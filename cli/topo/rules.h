@@ -1,0 +1,59 @@
+#pragma once
+// meshbed topo rules: who reaches whom by whose rules. The ancestor's and NCCL's are models (models/routing_rules.h);
+// Meshbed's are the plugin's own functions, the very ones that connect() calls.
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cli/scenario/scenario.h"
+#include "models/cluster.h"
+#include "models/routing_rules.h"
+
+namespace meshbed::cli {
+
+/// What the plugin does for a channel on `device`.
+struct MeshAim {
+  models::Aim aim = models::Aim::kRefused;
+  int nic = -1;    // of the sender
+  int cables = 0;  // on the way; above 1: through relays
+};
+
+/// The plugin's rules on one cluster, with the settings that its nodes' environments make.
+class MeshRules {
+ public:
+  /// `job_nodes`: so many run ranks, from the first on; only they relay. 0: all.
+  MeshRules(const models::Cluster& cluster, const models::Topology& topology, int job_nodes = 0);
+  ~MeshRules();
+  MeshAim aim(int from, int to, int device) const;
+  /// No node of the job has relays turned off.
+  bool relays() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+/// For each pair of nodes that run ranks and each device, in the order of the scenario: what every rule does.
+std::string rules_report(const Scenario& scenario);
+
+/// How often each outcome came, over all cablings of a number of nodes with two NICs each.
+struct RuleTally {
+  std::string rule;
+  std::uint64_t reached = 0, refused = 0, lost = 0;
+  std::uint64_t relayed = 0;  // of those that were reached
+  std::uint64_t cut_off = 0;  // refused or lost, although cables lead there
+};
+struct CablingTally {
+  int nodes = 0;
+  std::uint64_t cablings = 0;
+  std::uint64_t channels = 0;   // ordered pairs of nodes that have a NIC, times two devices
+  std::uint64_t connected = 0;  // of those, with a way of cables
+  std::vector<RuleTally> rules;
+};
+CablingTally tally_cablings(int nodes);
+/// The tallies of `least` to `most` nodes as tables.
+std::string cablings_report(int least, int most);
+
+}  // namespace meshbed::cli

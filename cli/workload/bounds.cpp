@@ -1,0 +1,131 @@
+#include "cli/workload/bounds.h"
+
+#include <algorithm>
+
+#include "cli/scenario/placement.h"
+#include "cli/workload/outcome.h"
+#include "models/relay.h"
+
+namespace meshbed::cli {
+namespace {
+
+const sim::Path* path_of(const Simulation& simulation, const sim::PairKey& key) {
+  for (const sim::Path& path : simulation.paths) {
+    if (path.source == key.source && path.destination == key.destination) return &path;
+  }
+  return nullptr;
+}
+
+std::uint32_t pmtu_of(const models::Cluster& cluster, const models::PortRef& port) {
+  const models::Node& node = cluster.nodes[static_cast<std::size_t>(port.node)];
+  return models::rdma_mtu_bytes(node.nics[static_cast<std::size_t>(port.nic)].mtu_bytes);
+}
+
+}  // namespace
+
+BoundTable::BoundTable(const Scenario& scenario, const Simulation& simulation,
+                       const std::map<sim::PairKey, sim::PairUsage>& pairs)
+    : ranks_(ranks_of(scenario)),
+      ranks_per_node_(scenario.workload.ranks_per_node),
+      is_ring_(scenario.workload.algorithm == "ring") {
+  for (const auto& [key, usage] : pairs) {
+    const sim::Path* path = path_of(simulation, key);
+    if (path == nullptr || path->links.empty()) continue;
+    std::uint64_t rate_bps = ~0ULL;
+    for (const int link : path->links) {
+      rate_bps = std::min(rate_bps, simulation.links[static_cast<std::size_t>(link)].rate_bps);
+    }
+    const auto [entry, is_new] = hops_.try_emplace({key.source_rank, key.destination_rank});
+    models::RingHop& hop = entry->second;
+    hop.rate_bps += rate_bps;
+    hop.latency_ps = is_new ? path->latency_ps : std::min(hop.latency_ps, path->latency_ps);
+    const std::uint32_t pmtu_bytes = pmtu_of(scenario.cluster, key.source);
+    hop.pmtu_bytes = is_new ? pmtu_bytes : std::max(hop.pmtu_bytes, pmtu_bytes);
+  }
+  models::Cluster cabled = scenario.cluster;
+  for (models::Node& node : cabled.nodes) {
+    for (models::Nic& nic : node.nics) nic.link_up = true;
+  }
+  topology_ = models::analyse(cabled);
+  for (int index = 0; index < ranks_ / ranks_per_node_; ++index) {
+    const models::Node& node = scenario.cluster.nodes[static_cast<std::size_t>(index)];
+    models::NodePort port{.ranks = ranks_per_node_};
+    for (const models::Nic& nic : node.nics) port.rate_bps += nic.rate_bps;
+    nodes_.push_back(port);
+  }
+  if (!scenario.faults.empty()) allow_for_chains(scenario, simulation);
+}
+
+void BoundTable::allow_for_chains(const Scenario& scenario, const Simulation& simulation) {
+  Picoseconds least_latency_ps = 0;
+  for (const sim::Path& path : simulation.paths) {
+    least_latency_ps = least_latency_ps == 0 ? path.latency_ps : std::min(least_latency_ps, path.latency_ps);
+  }
+  std::uint32_t largest_pmtu_bytes = 0;
+  for (const models::Node& node : scenario.cluster.nodes) {
+    for (const models::Nic& nic : node.nics) {
+      largest_pmtu_bytes = std::max(largest_pmtu_bytes, models::rdma_mtu_bytes(nic.mtu_bytes));
+    }
+  }
+  for (auto& [ranks, hop] : hops_) {
+    const std::uint64_t chain_bps =
+        models::widest_chain_bps(topology_, ranks.first / ranks_per_node_, ranks.second / ranks_per_node_);
+    // A channel that leaves the cable leaves it to the others.
+    const auto other_channels = static_cast<std::uint64_t>(scenario.workload.channels - 1);
+    hop.rate_bps = std::max(hop.rate_bps, chain_bps) + other_channels * chain_bps;
+    hop.latency_ps = std::min(hop.latency_ps, least_latency_ps);
+    hop.pmtu_bytes = std::max(hop.pmtu_bytes, largest_pmtu_bytes);
+  }
+}
+
+std::vector<models::RingHop> BoundTable::hops(const CollectiveCase& wanted) const {
+  const int shift = wanted.op == models::Collective::kSendRecv ? wanted.shift : 1;
+  const int idle_rank = models::idle_rank_of(wanted.op, wanted.root, ranks_);
+  std::vector<models::RingHop> found;
+  for (int rank = 0; rank < ranks_; ++rank) {
+    const int next = ((rank + shift) % ranks_ + ranks_) % ranks_;
+    if (rank / ranks_per_node_ == next / ranks_per_node_ || !wanted.sends(rank)) {
+      found.push_back({.rate_bps = 0});
+      continue;
+    }
+    const auto hop = hops_.find({rank, next});
+    if (hop == hops_.end() && rank != idle_rank) return {};
+    found.push_back(hop == hops_.end() ? models::RingHop{.rate_bps = 0} : hop->second);
+  }
+  return found;
+}
+
+Picoseconds BoundTable::relay_bound_ps(const CollectiveCase& wanted, std::uint64_t bytes) const {
+  using models::Collective;
+  const bool to_all = wanted.op == Collective::kAllToAll;
+  const bool gathers = wanted.op == Collective::kGather, scatters = wanted.op == Collective::kScatter;
+  if (!to_all && !gathers && !scatters && wanted.op != Collective::kSendRecv) return 0;
+  if (models::pairs_without_direct_path(topology_, 0).count == 0) return 0;
+  std::vector<models::Flow> flows;
+  const auto flow = [&](int from, int to, std::uint64_t flow_bytes) {
+    flows.push_back({.from = from / ranks_per_node_, .to = to / ranks_per_node_, .bytes = flow_bytes});
+  };
+  const std::uint64_t share_bytes = bytes / static_cast<std::uint64_t>(ranks_);
+  for (int rank = 0; rank < ranks_; ++rank) {
+    if (gathers && rank != wanted.root) flow(rank, wanted.root, share_bytes);
+    if (scatters && rank != wanted.root) flow(wanted.root, rank, share_bytes);
+    for (int step = 1; to_all && step < ranks_; ++step) flow(rank, (rank + step) % ranks_, share_bytes);
+    if (wanted.op == Collective::kSendRecv && wanted.sends(rank)) {
+      flow(rank, ((rank + wanted.shift) % ranks_ + ranks_) % ranks_, bytes);
+    }
+  }
+  return models::relay_bound_ps(topology_, flows);
+}
+
+Bounds BoundTable::of(const CollectiveCase& wanted, std::uint64_t bytes) const {
+  const Picoseconds relayed_ps = relay_bound_ps(wanted, bytes);
+  // The closed form counts all ranks.
+  const Picoseconds direct_ps = wanted.senders.empty() ? models::any_algorithm_bound_ps(wanted.op, bytes, nodes_) : 0;
+  Bounds bounds{.ring = {}, .any_algorithm_ps = std::max(direct_ps, relayed_ps)};
+  // Another algorithm may beat it; a sendrecv goes where it is sent, whatever was asked for.
+  const bool by_hops = is_ring_ || wanted.op == models::Collective::kSendRecv;
+  if (by_hops) bounds.ring = models::ring_bound(wanted.op, bytes, hops(wanted), wanted.root, size_of(wanted.type));
+  return bounds;
+}
+
+}  // namespace meshbed::cli

@@ -1,0 +1,276 @@
+#include "cli/workload/collective.h"
+
+#include <fmt/format.h>
+#include <xxhash.h>
+
+#include <algorithm>
+#include <limits>
+#include <stdexcept>
+
+#include "cli/common/memory.h"
+#include "cli/workload/pattern.h"
+#include "plugin/base/prng.h"
+
+namespace meshbed::cli {
+namespace {
+
+using models::Collective;
+
+/// One iteration of a case: which memory is read and written, and what must stand in the result.
+struct Iteration {
+  std::byte* send = nullptr;
+  std::byte* recv = nullptr;
+  std::uint32_t salt = 0;
+};
+
+Iteration place(RankHost& host, CollectiveBuffers& buffers, const CollectiveCase& wanted, const CollectiveShape& shape,
+                std::uint32_t salt) {
+  if (!wanted.in_place) return {buffers.send(), buffers.recv(), salt};
+  std::byte* base = buffers.recv();
+  const std::uint64_t share = static_cast<std::uint64_t>(host.rank()) * shape.count * size_of(wanted.type);
+  if (wanted.op == Collective::kAllGather || wanted.op == Collective::kGather) return {base + share, base, salt};
+  if (wanted.op == Collective::kReduceScatter || wanted.op == Collective::kScatter) return {base, base + share, salt};
+  return {base, base, salt};
+}
+
+void fill_input(RankHost& host, const CollectiveCase& wanted, const CollectiveShape& shape,
+                const Iteration& iteration) {
+  const bool only_root_gives = wanted.op == Collective::kBroadcast || wanted.op == Collective::kScatter;
+  if (only_root_gives && host.rank() != wanted.root) return;
+  if (wanted.rough) return fill_rough(host.rank(), iteration.salt, wanted.type, iteration.send, shape.send_count);
+  const coll::ReduceOp op = models::reduces(wanted.op) ? wanted.reduction : coll::ReduceOp::kSum;
+  fill(rank_pattern(host.rank(), 0, iteration.salt, op, host.ranks()), wanted.type, iteration.send, shape.send_count);
+}
+
+meshcoll_result call(RankHost& host, Engine& engine, const CollectiveCase& wanted, const CollectiveShape& shape,
+                     const Iteration& iteration) {
+  const EngineCalls& calls = engine.calls();
+  meshcoll_comm* comm = engine.comm();
+  const std::byte* send = iteration.send;
+  std::byte* recv = iteration.recv;
+  const auto type = static_cast<meshcoll_dtype>(wanted.type);
+  const auto reduction = static_cast<meshcoll_op>(wanted.reduction);
+  switch (wanted.op) {
+    case Collective::kAllReduce:
+      return calls.all_reduce(comm, send, recv, shape.count, type, reduction);
+    case Collective::kAllGather:
+      return calls.all_gather(comm, send, recv, shape.count, type);
+    case Collective::kReduceScatter:
+      return calls.reduce_scatter(comm, send, recv, shape.count, type, reduction);
+    case Collective::kBroadcast:
+      return calls.broadcast(comm, send, recv, shape.count, type, wanted.root);
+    case Collective::kReduce:
+      return calls.reduce(comm, send, recv, shape.count, type, reduction, wanted.root);
+    case Collective::kGather:
+      return calls.gather(comm, send, recv, shape.count, type, wanted.root);
+    case Collective::kScatter:
+      return calls.scatter(comm, send, recv, shape.count, type, wanted.root);
+    case Collective::kSendRecv:
+      return calls.send_recv(comm, send, shape.count, target_of(wanted, host.rank(), host.ranks()), recv, shape.count,
+                             source_of(wanted, host.rank(), host.ranks()), type);
+    case Collective::kAllToAll:
+      return calls.all_to_all(comm, send, recv, shape.count, type);
+  }
+  return MESHCOLL_UNSUPPORTED;
+}
+
+meshcoll_call number_of(Collective op) {
+  switch (op) {
+    case Collective::kAllReduce:
+      return MESHCOLL_ALL_REDUCE;
+    case Collective::kAllGather:
+      return MESHCOLL_ALL_GATHER;
+    case Collective::kReduceScatter:
+      return MESHCOLL_REDUCE_SCATTER;
+    case Collective::kBroadcast:
+      return MESHCOLL_BROADCAST;
+    case Collective::kReduce:
+      return MESHCOLL_REDUCE;
+    case Collective::kGather:
+      return MESHCOLL_GATHER;
+    case Collective::kScatter:
+      return MESHCOLL_SCATTER;
+    case Collective::kSendRecv:
+      return MESHCOLL_SEND_RECV;
+    case Collective::kAllToAll:
+      break;
+  }
+  return MESHCOLL_ALL_TO_ALL;
+}
+
+/// The same call, started and waited for; `returned_ps`: when the start came back.
+meshcoll_result start_and_wait(RankHost& host, Engine& engine, const CollectiveCase& wanted,
+                               const CollectiveShape& shape, const Iteration& iteration, Picoseconds& returned_ps) {
+  meshcoll_args args{};
+  args.struct_bytes = sizeof args;
+  args.call = number_of(wanted.op);
+  args.send = iteration.send;
+  args.recv = iteration.recv;
+  args.count = args.recv_count = shape.count;
+  args.dtype = static_cast<meshcoll_dtype>(wanted.type);
+  args.op = static_cast<meshcoll_op>(wanted.reduction);
+  args.root = wanted.root;
+  args.to = target_of(wanted, host.rank(), host.ranks());
+  args.from = source_of(wanted, host.rank(), host.ranks());
+  meshcoll_handle handle = 0;
+  const meshcoll_result started = engine.calls().start(engine.comm(), &args, &handle);
+  returned_ps = host.now_ps();
+  if (started != MESHCOLL_OK) return started;
+  constexpr std::int64_t kUntilItHasFinished = -1;
+  return engine.calls().wait(engine.comm(), handle, kUntilItHasFinished);
+}
+
+/// Whether the operation leaves anything at this rank.
+bool receives(const CollectiveCase& wanted, int rank, int ranks) {
+  if (wanted.op == Collective::kReduce || wanted.op == Collective::kGather) return rank == wanted.root;
+  return wanted.op != Collective::kSendRecv || source_of(wanted, rank, ranks) >= 0;
+}
+
+/// Compares blocks of the result, and writes down what it finds.
+struct Check {
+  const CollectiveCase& wanted;
+  const std::byte* recv;
+  std::uint64_t count;
+  CaseBoard& board;
+
+  void block(const Pattern& pattern, std::uint64_t index, const std::string& where) const {
+    const std::byte* values = recv + index * count * size_of(wanted.type);
+    board.checked += count;
+    const std::uint64_t wrong = count_wrong(pattern, wanted.type, values, count);
+    if (wrong == 0) return;
+    if (board.wrong == 0) {
+      const std::size_t at = first_wrong(pattern, wanted.type, values, count);
+      board.first_wrong = fmt::format("{}, element {}: {}", where, at, say_wrong(pattern, wanted.type, values, at));
+    }
+    board.wrong += wrong;
+  }
+};
+
+void check_result(RankHost& host, const CollectiveCase& wanted, const CollectiveShape& shape,
+                  const Iteration& iteration, const std::string& where, CaseBoard& board) {
+  const int rank = host.rank();
+  const int ranks = host.ranks();
+  const std::uint32_t salt = iteration.salt;
+  const Check check{wanted, iteration.recv, shape.count, board};
+  const auto own_share = static_cast<std::uint32_t>(static_cast<std::uint64_t>(rank) * shape.count);
+  if (!receives(wanted, rank, ranks)) return;
+  switch (wanted.op) {
+    case Collective::kAllReduce:
+    case Collective::kReduce:
+      return check.block(reduced_pattern(ranks, 0, salt, wanted.reduction), 0, where);
+    case Collective::kReduceScatter:
+      return check.block(reduced_pattern(ranks, own_share, salt, wanted.reduction), 0, where);
+    case Collective::kAllGather:
+    case Collective::kGather:
+      for (int source = 0; source < ranks; ++source) {
+        check.block(rank_pattern(source, 0, salt), static_cast<std::uint64_t>(source),
+                    fmt::format("{}, share of rank {}", where, source));
+      }
+      return;
+    case Collective::kAllToAll:
+      for (int source = 0; source < ranks; ++source) {
+        check.block(rank_pattern(source, own_share, salt), static_cast<std::uint64_t>(source),
+                    fmt::format("{}, block of rank {}", where, source));
+      }
+      return;
+    case Collective::kBroadcast:
+      return check.block(rank_pattern(wanted.root, 0, salt), 0, where);
+    case Collective::kScatter:
+      return check.block(rank_pattern(wanted.root, own_share, salt), 0, where);
+    case Collective::kSendRecv:
+      return check.block(rank_pattern(source_of(wanted, rank, ranks), 0, salt), 0, where);
+  }
+}
+
+}  // namespace
+
+int source_of(const CollectiveCase& wanted, int rank, int ranks) {
+  const int source = ((rank - wanted.shift) % ranks + ranks) % ranks;
+  return wanted.sends(source) ? source : -1;
+}
+
+int target_of(const CollectiveCase& wanted, int rank, int ranks) {
+  return wanted.sends(rank) ? ((rank + wanted.shift) % ranks + ranks) % ranks : -1;
+}
+
+CollectiveShape shape_of(const CollectiveCase& wanted, int ranks) {
+  if (wanted.count) return shape_of_count(wanted.op, *wanted.count, ranks, wanted.type);
+  return shape_of(wanted.op, wanted.bytes, ranks, wanted.type);
+}
+
+std::uint32_t first_salt(std::uint64_t seed) { return static_cast<std::uint32_t>(mix64(seed) >> 32U); }
+
+Picoseconds CaseBoard::total_ps() const {
+  Picoseconds total = 0;
+  for (const IterationTime& time : iterations) total += time.end_ps - time.start_ps;
+  return total;
+}
+
+Picoseconds CaseBoard::average_ps() const {
+  return iterations.empty() ? 0 : total_ps() / static_cast<Picoseconds>(iterations.size());
+}
+
+Picoseconds CaseBoard::fastest_ps() const {
+  Picoseconds fastest = iterations.empty() ? 0 : std::numeric_limits<Picoseconds>::max();
+  for (const IterationTime& time : iterations) fastest = std::min(fastest, time.end_ps - time.start_ps);
+  return fastest;
+}
+
+CollectiveBuffers::CollectiveBuffers(std::uint64_t largest_bytes, int ranks, bool out_of_place) {
+  // One share more than asked for covers every rounding.
+  const std::uint64_t bytes = largest_bytes + kShareBytes * static_cast<std::uint64_t>(ranks);
+  recv_ = std::make_unique_for_overwrite<std::byte[]>(bytes);
+  if (out_of_place) send_ = std::make_unique_for_overwrite<std::byte[]>(bytes);
+}
+
+std::vector<CollectiveBuffers> buffers_for(int ranks, std::uint64_t largest_bytes, bool out_of_place,
+                                           const std::string& option) {
+  refuse_too_large({.ranks = ranks, .buffers_per_rank = out_of_place ? 2 : 1, .buffer_bytes = largest_bytes},
+                   available_memory_bytes(), option);
+  std::vector<CollectiveBuffers> buffers;
+  for (int rank = 0; rank < ranks; ++rank) buffers.emplace_back(largest_bytes, ranks, out_of_place);
+  return buffers;
+}
+
+Result<void> run_case(RankHost& host, Engine& engine, CollectiveBuffers& buffers, const CollectiveCase& wanted,
+                      std::uint32_t salt, CaseBoard& board, const std::function<void()>& after_iteration,
+                      const std::function<Result<void>(int)>& before_iteration) {
+  const CollectiveShape shape = shape_of(wanted, host.ranks());
+  board.iterations.resize(static_cast<std::size_t>(wanted.iterations));
+  for (int index = 0; index < wanted.iterations; ++index) {
+    const Iteration iteration =
+        place(host, buffers, wanted, shape, salt + static_cast<std::uint32_t>(index) * 0x9e3779b9U);
+    fill_input(host, wanted, shape, iteration);
+    if (const Result<void> ready = host.rendezvous(); !ready) return ready;
+    IterationTime& time = board.iterations[static_cast<std::size_t>(index)];
+    time.start_ps = host.now_ps();
+    if (before_iteration) {
+      if (const Result<void> ready = before_iteration(index); !ready) return ready;
+    }
+    CallTime call_time{.rank = host.rank(), .start_ps = host.now_ps()};
+    const Result<void> done = engine.outcome(
+        wanted.start_and_wait ? start_and_wait(host, engine, wanted, shape, iteration, call_time.returned_ps)
+                              : call(host, engine, wanted, shape, iteration));
+    if (!done) return done;
+    call_time.end_ps = host.now_ps();
+    if (!wanted.start_and_wait) call_time.returned_ps = call_time.end_ps;
+    if (wanted.calls != nullptr) wanted.calls->push_back(call_time);
+    time.end_ps = std::max(time.end_ps, call_time.end_ps);
+
+    if (wanted.check) {
+      const std::string where = fmt::format("rank {}, iteration {}", host.rank(), index);
+      if (!wanted.rough) check_result(host, wanted, shape, iteration, where, board);
+      if (index + 1 == wanted.iterations) {
+        board.results.resize(static_cast<std::size_t>(host.ranks()));
+        board.results[static_cast<std::size_t>(host.rank())] =
+            receives(wanted, host.rank(), host.ranks())
+                ? XXH3_64bits(iteration.recv, shape.recv_count * size_of(wanted.type))
+                : 0;
+      }
+    }
+    if (host.rank() == 0 && after_iteration) after_iteration();
+  }
+  return ok();
+}
+
+}  // namespace meshbed::cli

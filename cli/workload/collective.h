@@ -1,0 +1,112 @@
+#pragma once
+// Collective: one operation, timed and checked on every iteration, as nccl-tests counts sizes and elements.
+//
+// Each iteration starts with all ranks at one instant (as after a perfect barrier) and ends when the last rank has its
+// result. Filling and checking the buffers takes no simulated time.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/scenario/collective_shape.h"
+#include "cli/workload/engine.h"
+#include "models/algorithm.h"
+#include "plugin/coll/datatype.h"
+
+namespace meshbed::cli {
+
+/// One rank's call, by that rank's clock.
+struct CallTime {
+  int rank = 0;
+  Picoseconds start_ps = 0;
+  Picoseconds returned_ps = 0;  // from the call itself: start_and_wait's comes back before the work is done
+  Picoseconds end_ps = 0;       // the rank has its result
+};
+
+struct CollectiveCase {
+  models::Collective op = models::Collective::kAllReduce;
+  coll::DataType type = coll::DataType::kFloat32;
+  coll::ReduceOp reduction = coll::ReduceOp::kSum;  // where the operation reduces
+  std::uint64_t bytes = 0;                          // as asked for; see CollectiveShape
+  std::optional<std::uint64_t> count{};             // elements that the caller passes, in place of `bytes`
+  bool in_place = true;
+  int iterations = 1;
+  bool check = true;
+  // Numbers whose sums depend on their order, where the type's do: the result is hashed, and not checked.
+  bool rough = false;
+  int root = 0;
+  int shift = 1;                // sendrecv: rank r sends to (r + shift) % ranks
+  std::vector<int> senders{};   // sendrecv: who does; empty: all
+  bool start_and_wait = false;  // by meshcoll_start and _wait, as NCCL's callers do, and not by a call that blocks
+  std::vector<CallTime>* calls = nullptr;  // gets those that succeed, as they end; nullptr: nobody asks
+
+  bool sends(int rank) const {
+    return senders.empty() || std::find(senders.begin(), senders.end(), rank) != senders.end();
+  }
+};
+
+CollectiveShape shape_of(const CollectiveCase& wanted, int ranks);
+/// Of sendrecv: whom `rank` sends to, and from whom it receives; -1: nobody.
+int target_of(const CollectiveCase& wanted, int rank, int ranks);
+int source_of(const CollectiveCase& wanted, int rank, int ranks);
+
+struct IterationTime {
+  Picoseconds start_ps = -1;
+  Picoseconds end_ps = -1;  // of the last rank
+};
+
+/// What the ranks found out together; one board a case, written by all ranks.
+struct CaseBoard {
+  std::vector<IterationTime> iterations;
+  std::vector<std::uint64_t> results;  // by rank: XXH3-64 of its result of the last iteration; empty: not checked
+  std::uint64_t wrong = 0;             // elements, over all ranks and iterations
+  std::uint64_t checked = 0;
+  std::string first_wrong;  // "rank 1, iteration 0, element 17: 3 instead of 4"
+
+  Picoseconds total_ps() const;
+  Picoseconds average_ps() const;
+  Picoseconds fastest_ps() const;
+};
+
+/// What the ranks of this process wrote on a board, and the taking in of what another process's did; case_board.cpp.
+nlohmann::json board_findings(const CaseBoard& board);
+/// Throws nlohmann::json::exception where these are none.
+void take_in_findings(CaseBoard& board, const nlohmann::json& findings);
+
+/// The buffers of one rank, large enough for every case that it will run; reused from case to case.
+class CollectiveBuffers {
+ public:
+  CollectiveBuffers(std::uint64_t largest_bytes, int ranks, bool out_of_place);
+  std::byte* send() { return send_.get(); }  // nullptr where everything is in place
+  std::byte* recv() { return recv_.get(); }
+
+ private:
+  // Left uninitialised: every case writes what it reads, and untouched pages cost nothing.
+  std::unique_ptr<std::byte[]> send_;
+  std::unique_ptr<std::byte[]> recv_;
+};
+
+/// One for each rank. Owned by whoever runs the simulation, and kept until it is over: what a failed rank leaves
+/// registered may still be written to.
+/// Throws std::runtime_error where they would not fit into the memory that this machine has left; `option` is what the
+/// user has to lower.
+std::vector<CollectiveBuffers> buffers_for(int ranks, std::uint64_t largest_bytes, bool out_of_place,
+                                           const std::string& option);
+
+/// Where the salts of a run's cases start. The data descend from the seed: another seed, other results.
+std::uint32_t first_salt(std::uint64_t seed);
+
+/// Runs the case on this rank; all ranks call it with the same case. `salt` differs from case to case, so that a result
+/// of an earlier one cannot pass for this one's. Each rank calls `before_iteration` (where there is one) with the
+/// iteration's number before it, rank 0 `after_iteration` after it.
+Result<void> run_case(RankHost& host, Engine& engine, CollectiveBuffers& buffers, const CollectiveCase& wanted,
+                      std::uint32_t salt, CaseBoard& board, const std::function<void()>& after_iteration = {},
+                      const std::function<Result<void>(int)>& before_iteration = {});
+
+}  // namespace meshbed::cli

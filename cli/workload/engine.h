@@ -1,0 +1,69 @@
+#pragma once
+// Engine: one rank's communicator of libmeshcoll, called through its C interface as any application would.
+//
+// The library is the rank's own copy, loaded through its RankHost; libmeshcoll is never linked into this program.
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cli/workload/rank_host.h"
+#include "plugin/coll/meshcoll.h"
+
+namespace meshbed::cli {
+
+struct EngineOptions {
+  std::string library;     // path of libmeshcoll.so
+  std::string net_plugin;  // path, or a name as NCCL_NET_PLUGIN takes it
+  int net_version = 0;     // 0: the newest that the plugin has
+  int channels = 1;
+  std::vector<int> channel_devices;  // empty: channel c opens device c % devices
+  std::uint64_t slice_bytes = 0;     // 0: the engine's default
+  std::string algorithm = "auto";
+  std::string protocol = "simple";
+  std::string tuning;  // a table's text; empty: there is none
+  // The network, for "auto"; 0: the engine's default.
+  int link_mbps = 0, hops_per_mille = 0;
+  std::vector<int> cable_mbps;  // as meshcoll_options'; empty: not known
+};
+
+/// The entry points of one copy of the library.
+struct EngineCalls {
+  decltype(&meshcoll_init) init = nullptr;
+  decltype(&meshcoll_destroy) destroy = nullptr;
+  decltype(&meshcoll_last_error) last_error = nullptr;
+  decltype(&meshcoll_get_stats) get_stats = nullptr;
+  decltype(&meshcoll_all_reduce) all_reduce = nullptr;
+  decltype(&meshcoll_all_gather) all_gather = nullptr;
+  decltype(&meshcoll_reduce_scatter) reduce_scatter = nullptr;
+  decltype(&meshcoll_broadcast) broadcast = nullptr;
+  decltype(&meshcoll_reduce) reduce = nullptr;
+  decltype(&meshcoll_all_to_all) all_to_all = nullptr;
+  decltype(&meshcoll_gather) gather = nullptr;
+  decltype(&meshcoll_scatter) scatter = nullptr;
+  decltype(&meshcoll_send_recv) send_recv = nullptr;
+  decltype(&meshcoll_start) start = nullptr;
+  decltype(&meshcoll_wait) wait = nullptr;
+};
+
+class Engine {
+ public:
+  /// Loads the library and makes this rank's communicator; blocks until all ranks do.
+  static Result<Engine> open(RankHost& host, const EngineOptions& options);
+
+  const EngineCalls& calls() const { return calls_; }
+  meshcoll_comm* comm() const { return comm_; }
+  /// Turns a result of one of the calls into ours, with the engine's own text.
+  Result<void> outcome(meshcoll_result result) const;
+  Result<meshcoll_stats> stats() const;
+  /// Destroys the communicator. Must be called by a rank that ends well; without it the communicator is left behind.
+  Result<void> close();
+
+ private:
+  Engine(EngineCalls calls, meshcoll_comm* comm) : calls_(calls), comm_(comm) {}
+
+  EngineCalls calls_;
+  meshcoll_comm* comm_ = nullptr;
+};
+
+}  // namespace meshbed::cli

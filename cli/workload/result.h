@@ -1,0 +1,68 @@
+#pragma once
+// RunResult: all that a run has to say, gathered once; the text report, summary.json and the exit status read it.
+
+#include <string>
+#include <vector>
+
+#include "cli/common/exit_status.h"
+#include "cli/workload/collective.h"
+#include "cli/workload/outcome.h"
+#include "sim/trace/proof.h"
+
+namespace meshbed::cli {
+
+/// What the ranks called, warm-up included; nothing where the workload calls no collective.
+struct CollectiveCalls {
+  CollectiveCase collective;
+  std::vector<CallTime> times;
+};
+
+/// One case of a matrix.
+struct MatrixOutcome {
+  std::string collective, text;  // cli/workload/matrix.h
+  std::uint64_t wrong = 0, checked = 0;
+  Picoseconds time_ps = 0;
+  std::vector<std::uint64_t> data;  // by rank, as RunResult's; once more where rounding shows the order of a reduction
+};
+
+struct RunResult {
+  std::string world = "sim";
+  std::string workload;  // "all_reduce", "nccl-calls pair-all-reduce", "idle"
+  std::uint64_t bytes = 0;
+  int iterations = 0;
+  int warmup = 0;           // iterations before those: not timed, but in messages, pairs and links
+  Picoseconds time_ps = 0;  // of one iteration, on average; nccl-calls: of the whole replay
+  double busbw_factor = 1;
+  Picoseconds bound_ps = 0;  // closed-form lower bound of time_ps; 0: none
+  std::uint64_t wrong = 0;
+  std::uint64_t checked = 0;
+  std::string first_wrong;
+  std::vector<std::uint64_t> data;  // by rank: XXH3-64 of what it got, in order; empty where nothing was checked
+  std::vector<MatrixOutcome> matrix;
+  CollectiveCalls calls;  // in the simulated world
+  std::uint64_t connections = 0;
+  Simulation simulation;
+  std::map<sim::PairKey, sim::PairUsage> pairs;
+  sim::MessageTotals messages;
+  std::vector<sim::Proof> proofs;
+  std::vector<sim::Proof> expectations;
+  bool expected_error_seen = false;
+  std::string digest;
+  double cpu_s = 0;
+  std::uint64_t peak_rss_bytes = 0;
+
+  double algbw_GBps() const;
+  double busbw_GBps() const { return algbw_GBps() * busbw_factor; }
+  double over_bound() const;  // 0: no bound
+};
+
+/// "ok", "BROKEN", or "-" where there was nothing to check.
+const char* mark_of(const sim::Proof& proof);
+
+/// The proofs that hold for every workload; the caller adds those of its own.
+void add_common_proofs(RunResult& result, const Scenario& scenario, const BuiltFiles& files);
+/// CPU time and peak memory of this process so far.
+void add_process_usage(RunResult& result);
+int exit_status(const RunResult& result);
+
+}  // namespace meshbed::cli

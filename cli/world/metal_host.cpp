@@ -1,0 +1,176 @@
+#include "cli/world/metal_host.h"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <thread>
+
+#include "cli/common/files.h"
+#include "cli/world/fault_folder.h"
+
+namespace meshbed::cli {
+namespace {
+
+constexpr int kMeetingPort = 1, kEnginePort = 2;  // beyond MASTER_PORT
+constexpr std::size_t kPieceBytes = 4096;         // of a text that is handed over; a frame of the store holds 8 KiB
+constexpr int kFailurePollEvery = 1024;           // idle turns
+
+std::string port_of(const MetalPlace& place, int beyond) {
+  return address_and_port(place.address, place.port + beyond);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<MetalHost>> MetalHost::meet(const MetalPlace& place, coll::Deadline deadline) {
+  std::unique_ptr<MetalHost> host(new MetalHost(place, deadline));
+  host->bootstrap_ = port_of(place, kEnginePort);
+  const std::string meeting = port_of(place, kMeetingPort);
+  const coll::Identity identity{.world = static_cast<std::uint32_t>(place.ranks),
+                                .rank = static_cast<std::uint32_t>(place.rank)};
+  if (place.rank == 0) {
+    const auto address = coll::parse_address(meeting);
+    if (!address) return address.error();
+    auto server = coll::StoreServer::start({.address = *address, .identity = identity, .linger_ms = 5000});
+    if (!server) return server.error();
+    host->server_ = std::move(*server);
+  }
+  auto client = coll::StoreClient::connect(meeting, identity, deadline);
+  if (!client) return client.error();
+  host->client_ = std::move(*client);
+  if (const Result<void> all = host->rendezvous(); !all) return all.error();
+  return host;
+}
+
+Picoseconds MetalHost::now_ps() const { return coll::now_ns() * kPicosecondsPerNanosecond; }
+
+void MetalHost::idle(const void*, const char*) {
+  if (++idle_turns_ % kFailurePollEvery == 0) static_cast<void>(failure());
+  // While threads run together, whoever runs holds the baton.
+  if (together_) baton_.unlock();
+  // Two that poll on one core would otherwise trade turns once a timer tick.
+  sched_yield();
+  if (together_) baton_.lock();
+}
+
+void MetalHost::be_elsewhere(Picoseconds duration_ps) {
+  const Picoseconds back_ps = now_ps() + duration_ps;
+  while (now_ps() < back_ps) rest();
+}
+
+void MetalHost::rest(int rest_ms) {
+  const std::lock_guard lock(store_);
+  static_cast<void>(client_->poll(rest_ms));
+}
+
+Error MetalHost::broken() { return {.code = ErrorCode::kClosed, .scope = Scope::kJob, .text = *client_->failure()}; }
+
+Result<void> MetalHost::rendezvous() {
+  const std::lock_guard lock(store_);
+  if (client_->failure()) return broken();
+  const int left_ms = deadline_.remaining_ms();
+  const Result<void> all = client_->barrier(std::max(left_ms, 1));
+  if (!all && client_->failure()) return broken();
+  return all;
+}
+
+Result<void> MetalHost::reach(const std::string& point) {
+  const std::optional<std::string> folder = fault_folder();
+  if (!folder) return ok();
+  if (const Result<void> all = rendezvous(); !all) return all;
+  if (place_.rank == 0) write_text_file(point_file(*folder, point), "");
+  // A share of the host's file system tells nobody that a file has come.
+  while (access(answer_file(*folder, point).c_str(), F_OK) != 0) {
+    if (!failure().empty()) return broken();
+    if (deadline_.remaining_ms() == 0) {
+      return Error{.code = ErrorCode::kTimeout,
+                   .scope = Scope::kJob,
+                   .text = fmt::format("nobody carried out the faults of point '{}' in time", point)};
+    }
+    sched_yield();
+  }
+  return ok();
+}
+
+Result<void> MetalHost::publish(const std::string& key, const std::string& value) {
+  const std::lock_guard lock(store_);
+  return client_->set(key, value);
+}
+
+Result<std::optional<std::string>> MetalHost::look_up(const std::string& key) {
+  const std::lock_guard lock(store_);
+  auto request = asked_.find(key);
+  if (request == asked_.end()) {
+    const Result<std::uint32_t> begun = client_->begin_get(key);
+    if (!begun) return begun.error();
+    request = asked_.emplace(key, *begun).first;
+  }
+  if (const Result<void> polled = client_->poll(0); !polled) return polled.error();
+  std::optional<std::string> value = client_->take(request->second);
+  if (value) asked_.erase(request);
+  return value;
+}
+
+bool MetalHost::others_failed() {
+  const std::lock_guard lock(store_);
+  return client_->failure().has_value();
+}
+
+std::string MetalHost::failure() {
+  const std::lock_guard lock(store_);
+  static_cast<void>(client_->poll(0));  // a lost store shows at the next wait
+  return client_->failure().value_or("");
+}
+
+void MetalHost::announce_failure(const std::string& text) {
+  const std::lock_guard lock(store_);
+  client_->announce_failure(text);
+}
+
+void MetalHost::run_together(std::vector<RankThread> threads) {
+  std::vector<std::thread> running;
+  together_ = true;
+  for (RankThread& thread : threads) {
+    running.emplace_back([this, body = std::move(thread.body)] {
+      const std::lock_guard lock(baton_);
+      body();
+    });
+  }
+  for (std::thread& thread : running) thread.join();
+  together_ = false;
+}
+
+Result<void*> MetalHost::load(const std::string& path) {
+  void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (library != nullptr) return library;
+  return Error{.code = ErrorCode::kSystem, .scope = Scope::kJob, .text = fmt::format("cannot load {}", dlerror())};
+}
+
+void* MetalHost::symbol(void* library, const char* name) { return dlsym(library, name); }
+
+Result<void> MetalHost::hand_over(const std::string& key, const std::string& text) {
+  const std::size_t pieces = text.size() / kPieceBytes + 1;
+  if (const Result<void> told = publish(key + " pieces", std::to_string(pieces)); !told) return told;
+  for (std::size_t piece = 0; piece < pieces; ++piece) {
+    const Result<void> sent = publish(fmt::format("{} {}", key, piece), text.substr(piece * kPieceBytes, kPieceBytes));
+    if (!sent) return sent;
+  }
+  return ok();
+}
+
+Result<std::string> MetalHost::take_over(const std::string& key) {
+  const std::lock_guard lock(store_);
+  const Result<std::string> pieces = client_->get(key + " pieces", deadline_);
+  if (!pieces) return pieces.error();
+  std::string text;
+  for (std::size_t piece = 0; piece < std::stoul(*pieces); ++piece) {
+    const Result<std::string> part = client_->get(fmt::format("{} {}", key, piece), deadline_);
+    if (!part) return part.error();
+    text += *part;
+  }
+  return text;
+}
+
+}  // namespace meshbed::cli
