@@ -14,8 +14,6 @@ namespace {
 
 using models::Collective;
 
-constexpr std::uint64_t kShareBytes = 16;
-
 bool has_shares(Collective op) {
   return op == Collective::kAllGather || op == Collective::kReduceScatter || op == Collective::kAllToAll ||
          op == Collective::kGather || op == Collective::kScatter;

@@ -11,6 +11,9 @@
 
 namespace meshbed::cli {
 
+/// What shares are rounded down to, as nccl-tests does.
+inline constexpr std::uint64_t kShareBytes = 16;
+
 /// What a case comes to in elements. Operations on a share of each rank's round down to shares of 16 bytes a rank, as
 /// nccl-tests does.
 struct CollectiveShape {

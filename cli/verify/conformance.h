@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/common/command_line.h"
+#include "cli/scenario/scenario.h"
 
 namespace meshbed::cli {
 

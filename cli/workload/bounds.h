@@ -8,6 +8,7 @@
 #include "cli/workload/outcome.h"
 #include "models/algorithm.h"
 #include "models/topology.h"
+#include "sim/trace/recorder.h"
 
 namespace meshbed::cli {
 

@@ -5,9 +5,11 @@
 #include <vector>
 
 #include "cli/common/exit_status.h"
+#include "cli/common/files.h"
 #include "cli/workload/collective.h"
 #include "cli/workload/outcome.h"
 #include "sim/trace/proof.h"
+#include "sim/trace/recorder.h"
 
 namespace meshbed::cli {
 
