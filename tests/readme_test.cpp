@@ -1,9 +1,14 @@
-// Every command in the README works: the fenced sh blocks are run from the root, line by line.
+// What the README and the pages in docs/ say holds: each command in them works (the fenced sh blocks are run from the
+// root, line by line), each link leads to a file, and each path that tells where things are exists.
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <array>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <sstream>
+#include <string>
 #include <vector>
 
 #include "tests/support/command.h"
@@ -16,9 +21,37 @@ using namespace meshbed::test;
 
 namespace {
 
-std::string readme() {
-  std::ifstream file(std::string(MESHBED_SOURCE_DIR) + "/README.md");
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+namespace fs = std::filesystem;
+
+constexpr std::ptrdiff_t kMostReadmeLines = 150;
+
+struct Page {
+  std::string path;  // seen from the root: "docs/relays.md"
+  std::string text;
+};
+
+Page read_page(const std::string& path) {
+  std::ifstream file(fs::path(MESHBED_SOURCE_DIR) / path);
+  return {path, {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()}};
+}
+
+std::string readme() { return read_page("README.md").text; }
+
+std::vector<Page> docs() {
+  std::vector<std::string> paths;
+  for (const auto& entry : fs::directory_iterator(fs::path(MESHBED_SOURCE_DIR) / "docs")) {
+    if (entry.path().extension() == ".md") paths.push_back("docs/" + entry.path().filename().string());
+  }
+  std::sort(paths.begin(), paths.end());
+  std::vector<Page> pages;
+  for (const std::string& path : paths) pages.push_back(read_page(path));
+  return pages;
+}
+
+std::vector<Page> all_pages() {
+  std::vector<Page> pages = docs();
+  pages.insert(pages.begin(), read_page("README.md"));
+  return pages;
 }
 
 /// The lines between ```KIND and ```; comments and empty lines left out.
@@ -38,6 +71,89 @@ std::vector<std::string> lines_in_blocks(const std::string& text, const std::str
   return lines;
 }
 
+/// The text without its fenced blocks.
+std::string prose_of(const std::string& text) {
+  std::string prose;
+  std::istringstream in(text);
+  bool inside = false;
+  for (std::string line; std::getline(in, line);) {
+    const bool is_fence = line.rfind("```", 0) == 0;
+    if (is_fence) inside = !inside;
+    if (!is_fence && !inside) prose += line + "\n";
+  }
+  return prose;
+}
+
+/// Of a page, from the heading to the next one of its level.
+std::string section_of(const std::string& text, const std::string& heading) {
+  const std::size_t begin = text.find("\n" + heading + "\n");
+  if (begin == std::string::npos) return "";
+  const std::size_t end = text.find("\n## ", begin + heading.size());
+  return text.substr(begin, end == std::string::npos ? end : end - begin);
+}
+
+/// What stands between `open` and `close`.
+std::vector<std::string> all_between(const std::string& text, const std::string& open, const std::string& close) {
+  std::vector<std::string> found;
+  for (std::size_t at = text.find(open); at != std::string::npos; at = text.find(open, at)) {
+    const std::size_t begin = at + open.size();
+    const std::size_t end = text.find(close, begin);
+    if (end == std::string::npos) break;
+    found.push_back(text.substr(begin, end - begin));
+    at = end + close.size();
+  }
+  return found;
+}
+
+/// Links to files: without anchors, and without those into the web.
+std::vector<std::string> file_links(const std::string& text) {
+  std::vector<std::string> links;
+  for (const std::string& target : all_between(prose_of(text), "](", ")")) {
+    const std::string file = target.substr(0, target.find('#'));
+    if (!file.empty() && file.find("://") == std::string::npos) links.push_back(file);
+  }
+  return links;
+}
+
+bool is_project_path(const std::string& text) {
+  constexpr std::array<const char*, 8> kFolders{"plugin/", "sim/",   "cli/",       "emu/",
+                                                "models/", "tests/", "scenarios/", "docs/"};
+  return std::any_of(kFolders.begin(), kFolders.end(), [&](const char* folder) { return text.rfind(folder, 0) == 0; });
+}
+
+void check_paths(const std::string& where, const std::string& text) {
+  int paths = 0;
+  for (const std::string& quoted : all_between(prose_of(text), "`", "`")) {
+    if (!is_project_path(quoted)) continue;
+    ++paths;
+    CHECK_MESSAGE(fs::exists(fs::path(MESHBED_SOURCE_DIR) / quoted), where, " names ", quoted, ", which is not there");
+  }
+  CHECK_MESSAGE(paths > 0, where, " names no path");
+}
+
+/// In a folder of its own, with links to what the commands read, so that what they write stays out of the working tree.
+void check_commands(const Page& page) {
+  const std::string folder = scratch_folder("readme");
+  for (const std::string& command : lines_in_blocks(page.text, "sh")) {
+    if (command.rfind("./meshbed test", 0) == 0) continue;  // it is what runs this
+    if (command.find(" emu") != std::string::npos && !why_not_emulated().empty()) continue;
+    const bool is_long =
+        command.find("meshbed bench ") != std::string::npos || command.find("meshbed fuzz ") != std::string::npos;
+    if (is_long && !walks_whole()) continue;
+    const CommandResult result =
+        run_command_line("cd '" + folder +
+                         "' && ln -sfn '" MESHBED_SOURCE_DIR "'/meshbed meshbed && ln -sfn '" MESHBED_SOURCE_DIR
+                         "'/scenarios scenarios && MESHBED_BUILD_DIR='" MESHBED_BINARY_DIR "' " +
+                         command + " 2>&1");
+    CHECK_MESSAGE(result.status == 0, page.path, ": ", command, "\n", result.output);
+  }
+}
+
+void say_what_is_left_out() {
+  if (const std::string why = why_not_emulated(); !why.empty()) MESSAGE("skipped: those of the emulated world: ", why);
+  if (!walks_whole()) MESSAGE("left to the stage walks: those that measure or walk (bench, fuzz)");
+}
+
 }  // namespace
 
 TEST_CASE("the README's two commands stand in it") {
@@ -47,24 +163,41 @@ TEST_CASE("the README's two commands stand in it") {
   CHECK(commands[1] == "./meshbed test");
 }
 
+TEST_CASE("the README reads in one sitting") {
+  const std::string text = readme();
+  const auto lines = std::count(text.begin(), text.end(), '\n');
+  CHECK_MESSAGE(lines <= kMostReadmeLines, "README.md has ", lines, " lines: what is more belongs to a page in docs/");
+}
+
 TEST_CASE("every command in the README succeeds") {
-  if (const std::string why = why_not_emulated(); !why.empty()) MESSAGE("skipped: those of the emulated world: ", why);
-  if (!walks_whole()) MESSAGE("left to the stage walks: those that measure or walk (bench, fuzz)");
-  const std::string folder = scratch_folder("readme");
-  for (const std::string& command : lines_in_blocks(readme(), "sh")) {
-    if (command.rfind("./meshbed test", 0) == 0) continue;  // it is what runs this
-    if (command.find(" emu") != std::string::npos && !why_not_emulated().empty()) continue;
-    const bool is_long =
-        command.find("meshbed bench ") != std::string::npos || command.find("meshbed fuzz ") != std::string::npos;
-    if (is_long && !walks_whole()) continue;
-    // A copy of what the commands read, so that what they write stays out of the working tree.
-    const CommandResult result =
-        run_command_line("cd '" + folder +
-                         "' && ln -sfn '" MESHBED_SOURCE_DIR "'/meshbed meshbed && ln -sfn '" MESHBED_SOURCE_DIR
-                         "'/scenarios scenarios && MESHBED_BUILD_DIR='" MESHBED_BINARY_DIR "' " +
-                         command + " 2>&1");
-    CHECK_MESSAGE(result.status == 0, command, "\n", result.output);
+  say_what_is_left_out();
+  check_commands(read_page("README.md"));
+}
+
+TEST_CASE("every command in docs succeeds") {
+  say_what_is_left_out();
+  const std::vector<Page> pages = docs();
+  CHECK(pages.size() >= 10);
+  for (const Page& page : pages) check_commands(page);
+}
+
+TEST_CASE("every link of the README and of docs leads to a file; every page of docs is linked from the README") {
+  for (const Page& page : all_pages()) {
+    const fs::path folder = (fs::path(MESHBED_SOURCE_DIR) / page.path).parent_path();
+    for (const std::string& link : file_links(page.text)) {
+      CHECK_MESSAGE(fs::exists(folder / link), page.path, " links to ", link, ", which is not there");
+    }
   }
+  const std::vector<std::string> linked = file_links(readme());
+  for (const Page& page : docs()) {
+    CHECK_MESSAGE(std::find(linked.begin(), linked.end(), page.path) != linked.end(), "README.md has no link to ",
+                  page.path);
+  }
+}
+
+TEST_CASE("every path that tells where things are exists") {
+  check_paths("README.md", section_of(readme(), "## Where things are"));
+  check_paths("docs/architecture.md", read_page("docs/architecture.md").text);
 }
 
 TEST_CASE("the README's transcript is what the command prints") {

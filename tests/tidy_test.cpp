@@ -265,7 +265,7 @@ TEST_CASE("every file reads in one sitting, and nothing is left for later") {
     const auto lines = std::count(source.text.begin(), source.text.end(), '\n');
     CHECK_MESSAGE(lines <= kMostLines, source.path, " has ", lines, " lines: split it by what it does");
     CHECK_MESSAGE(!std::regex_search(source.text, later), source.path,
-                  ": finish it, or say in the README that it is missing");
+                  ": finish it, or say in docs/limits.md that it is missing");
   }
 }
 

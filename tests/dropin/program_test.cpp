@@ -104,13 +104,13 @@ TEST_CASE("who only asks for an asynchronous error is told of another rank's abo
   CHECK(lines_with(run.output, ": remote process exited") == kRanks - 1);
 }
 
-TEST_CASE("four processes of it over TCP, as the README starts them: every number is right") {
-  std::ifstream file(MESHBED_SOURCE_DIR "/README.md");
-  const std::string readme((std::istreambuf_iterator<char>(file)), {});
+TEST_CASE("four processes of it over TCP, as docs/nccl-dropin.md starts them: every number is right") {
+  std::ifstream file(MESHBED_SOURCE_DIR "/docs/nccl-dropin.md");
+  const std::string page((std::istreambuf_iterator<char>(file)), {});
   const std::string fence = "```shell\n";
-  const std::size_t begin = readme.find(fence);
+  const std::size_t begin = page.find(fence);
   REQUIRE(begin != std::string::npos);
-  const std::string shown = readme.substr(begin + fence.size(), readme.find("```", begin + 1) - begin - fence.size());
+  const std::string shown = page.substr(begin + fence.size(), page.find("```", begin + 1) - begin - fence.size());
   std::string commands = std::regex_replace(shown, std::regex("build/"), kBuild + "/");
   commands = std::regex_replace(commands, std::regex("127.0.0.1:29511"), free_address());
   const CommandResult run = run_command_line("cd '" MESHBED_SOURCE_DIR "' && exec 2>&1\n" + commands);

@@ -111,14 +111,14 @@ TEST_CASE("the triangle's records add up to its summary, and its digest is the o
   CHECK(shown.status == 0);
   CHECK(shown.output == read_text_file(done.folder + "/metrics.prom"));
   CHECK(has(shown.output, "zernel_nccl_collective_duration_seconds{op=\"all_reduce\",quantile=\"0.99\"} 0.0"));
-  std::istringstream readme(read_text_file(MESHBED_SOURCE_DIR "/README.md"));
-  int in_readme = 0;
-  for (std::string line; std::getline(readme, line);) {
+  std::istringstream page(read_text_file(MESHBED_SOURCE_DIR "/docs/telemetry.md"));
+  int in_page = 0;
+  for (std::string line; std::getline(page, line);) {
     if (line.rfind("zernel_", 0) != 0) continue;
-    ++in_readme;
+    ++in_page;
     CHECK_MESSAGE(has(shown.output, line + "\n"), line);
   }
-  CHECK(in_readme == 2);
+  CHECK(in_page == 2);
   const json snapshot = json::parse(command("zernel --json '" + done.folder + "/zernel'").output);
   CHECK(snapshot.at("nccl_allreduce_p99_ms") > 0);
 

@@ -190,7 +190,7 @@ TEST_CASE("every message is told once, with its times, its ends and its outcome"
   });
 }
 
-// README.md: one digest over every message, the same on every machine, compiler and optimisation level.
+// docs/commands.md: one digest over every message, the same on every machine, compiler and optimisation level.
 TEST_CASE("the same program gives the same messages at the same times, run after run") {
   const auto run = [] {
     Log log;

@@ -106,7 +106,7 @@ const Contract kObjectContracts[] = {
        init.qp_type = IBV_QPT_RAW_PACKET;
        end.sees("raw packets", answer(ibv_create_qp(end.pd, &init)), "EOPNOTSUPP");
      }},
-    {"what the drop-in leaves out says so", "README: What is not; rdma-core libibverbs/dummy_ops.c: EOPNOTSUPP",
+    {"what the drop-in leaves out says so", "docs/limits.md: What is not; rdma-core libibverbs/dummy_ops.c: EOPNOTSUPP",
      [](End& end) {
        constexpr const char* kThere = "soft-RoCE has it (drivers/infiniband/sw/rxe); the drop-in does not yet";
        end.connect();
