@@ -2,7 +2,7 @@
 file(READ ${FROM} text)
 # Compilers take string literals of 64 KiB at least; the script is far from that.
 file(CONFIGURE OUTPUT ${TO} @ONLY CONTENT [==[
-#include "emu/guest_init.h"
+#include "emu/image/guest_init.h"
 
 namespace meshbed::emu {
 

@@ -26,7 +26,7 @@
 #include "cli/workload/result.h"
 #include "emu/process.h"
 #include "plugin/base/units.h"
-#include "plugin/coll/socket.h"
+#include "plugin/coll/store/socket.h"
 
 namespace meshbed::cli {
 namespace {

@@ -13,8 +13,8 @@
 
 #include "cli/common/files.h"
 #include "plugin/base/prng.h"
-#include "plugin/coll/deadline.h"
 #include "plugin/coll/meshcoll.h"
+#include "plugin/coll/store/deadline.h"
 
 namespace meshbed::cli {
 namespace {

@@ -7,7 +7,7 @@
 #include <deque>
 #include <utility>
 
-#include "plugin/coll/plugin_log.h"
+#include "plugin/coll/transport/plugin_log.h"
 
 namespace meshbed::cli {
 namespace {

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "cli/world/metal_host.h"
-#include "plugin/coll/transport.h"
+#include "plugin/coll/transport/transport.h"
 #include "plugin/nccl/net_abi.h"
 
 namespace meshbed::cli {

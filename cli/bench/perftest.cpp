@@ -7,7 +7,7 @@
 #include <sstream>
 
 #include "emu/process.h"
-#include "plugin/coll/deadline.h"
+#include "plugin/coll/store/deadline.h"
 
 namespace meshbed::cli {
 namespace {

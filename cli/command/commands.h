@@ -58,7 +58,7 @@ int fuzz_command(const Arguments& arguments, std::ostream& out, std::ostream& er
 int explore_command(const Arguments& arguments, std::ostream& out, std::ostream& err);
 
 /// meshbed tune: which algorithm and protocol is the fastest on a scenario's cabling, size by size, as a table that the
-/// engine and NCCL's example tuner read (plugin/coll/tuning.h).
+/// engine and NCCL's example tuner read (plugin/coll/plan/tuning.h).
 int tune_command(const Arguments& arguments, std::ostream& out, std::ostream& err);
 
 /// meshbed bench: what a simulated message, a rank and a library copy cost on this machine.

@@ -14,8 +14,8 @@
 #include "cli/common/json_text.h"
 #include "cli/workload/result.h"
 #include "cli/world/metal_devices.h"
-#include "emu/namespace_host.h"
-#include "emu/probe.h"
+#include "emu/microvm/probe.h"
+#include "emu/namespace/namespace_host.h"
 
 namespace meshbed::cli {
 namespace {

@@ -19,8 +19,8 @@
 #include "cli/scenario/run_options.h"
 #include "cli/workload/result.h"
 #include "cli/world/metal_devices.h"
-#include "plugin/net/config.h"
-#include "plugin/net/nic_filter.h"
+#include "plugin/net/process/config.h"
+#include "plugin/net/process/nic_filter.h"
 
 namespace meshbed::cli {
 namespace {

@@ -14,7 +14,7 @@
 #include "cli/workload/plugin_file.h"
 #include "cli/workload/rank_table.h"
 #include "cli/workload/result.h"
-#include "plugin/coll/transport.h"
+#include "plugin/coll/transport/transport.h"
 #include "sim/trace/digest.h"
 
 namespace meshbed::cli {

@@ -15,7 +15,7 @@
 #include "cli/scenario/build.h"
 #include "cli/scenario/placement.h"
 #include "models/topology.h"
-#include "plugin/net/config.h"
+#include "plugin/net/process/config.h"
 
 namespace meshbed::cli {
 namespace {

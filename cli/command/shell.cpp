@@ -14,10 +14,10 @@
 #include "cli/common/machine_signals.h"
 #include "cli/workload/result.h"
 #include "cli/world/emulate.h"
-#include "emu/boot_image.h"
 #include "emu/config.h"
-#include "emu/microvm.h"
-#include "emu/probe.h"
+#include "emu/image/boot_image.h"
+#include "emu/microvm/microvm.h"
+#include "emu/microvm/probe.h"
 
 namespace meshbed::cli {
 namespace {

@@ -16,8 +16,8 @@
 #include "cli/scenario/run_options.h"
 #include "cli/scenario/scenario.h"
 #include "cli/workload/workload.h"
-#include "plugin/coll/schedule.h"
-#include "plugin/coll/way.h"
+#include "plugin/coll/plan/algorithm_choice.h"
+#include "plugin/coll/plan/schedule.h"
 
 namespace meshbed::cli {
 namespace {

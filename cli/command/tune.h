@@ -1,12 +1,12 @@
 #pragma once
 // meshbed tune: which algorithm and protocol is the fastest on a scenario's cabling, size by size, as a table that the
-// engine and NCCL's example tuner read (plugin/coll/tuning.h).
+// engine and NCCL's example tuner read (plugin/coll/plan/tuning.h).
 
 #include <cstdint>
 #include <vector>
 
 #include "cli/common/command_line.h"
-#include "plugin/coll/tuning.h"
+#include "plugin/coll/plan/tuning.h"
 
 namespace meshbed::cli {
 

@@ -13,7 +13,7 @@
 
 #include "cli/common/units.h"
 #include "cli/report/compare_stripes.h"
-#include "plugin/net/ring.h"
+#include "plugin/net/wire/ring.h"
 
 namespace meshbed::cli {
 namespace {

@@ -13,7 +13,7 @@
 #include <set>
 #include <utility>
 
-#include "plugin/net/ring.h"
+#include "plugin/net/wire/ring.h"
 
 namespace meshbed::cli {
 namespace {

@@ -17,7 +17,7 @@
 #include "cli/common/files.h"
 #include "cli/common/json_text.h"
 #include "cli/scenario/placement.h"
-#include "sim/host/clocks.h"
+#include "sim/host/thread/clocks.h"
 
 namespace meshbed::cli {
 namespace {

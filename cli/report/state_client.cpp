@@ -16,7 +16,7 @@
 #include <string_view>
 
 #include "emu/clock.h"
-#include "plugin/net/state_door.h"
+#include "plugin/net/state/state_socket.h"
 
 namespace meshbed::cli {
 namespace {

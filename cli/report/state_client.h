@@ -1,5 +1,6 @@
 #pragma once
-// Where running jobs can be asked for their state, and what they say: the client's side of plugin/net/state_door.h.
+// Where running jobs can be asked for their state, and what they say: the client's side of
+// plugin/net/state/state_socket.h.
 
 #include <string>
 #include <vector>

@@ -8,7 +8,7 @@
 #include <stdexcept>
 
 #include "plugin/base/counted.h"
-#include "plugin/net/state.h"
+#include "plugin/net/process/state.h"
 
 namespace meshbed::cli {
 namespace {

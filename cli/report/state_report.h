@@ -1,5 +1,6 @@
 #pragma once
-// The state of a process (plugin/net/state.h) for people: parsed, and as a table whose stuck connections come first.
+// The state of a process (plugin/net/process/state.h) for people: parsed, and as a table whose stuck connections come
+// first.
 
 #include <nlohmann/json_fwd.hpp>
 #include <string>

@@ -20,7 +20,7 @@
 #include "cli/scenario/placement.h"
 #include "cli/workload/outcome.h"
 #include "plugin/base/counted.h"
-#include "sim/host/clocks.h"
+#include "sim/host/thread/clocks.h"
 
 namespace meshbed::cli {
 namespace {

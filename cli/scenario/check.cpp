@@ -15,7 +15,7 @@
 #include "cli/scenario/fault_board.h"
 #include "cli/scenario/placement.h"
 #include "models/topology_generate.h"
-#include "plugin/coll/tuning.h"
+#include "plugin/coll/plan/tuning.h"
 
 namespace meshbed::cli {
 namespace {

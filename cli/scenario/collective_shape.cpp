@@ -6,8 +6,8 @@
 #include <stdexcept>
 
 #include "cli/common/closest_name.h"
-#include "plugin/coll/algorithm.h"
-#include "plugin/coll/way.h"
+#include "plugin/coll/plan/algorithm.h"
+#include "plugin/coll/plan/algorithm_choice.h"
 
 namespace meshbed::cli {
 namespace {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "models/algorithm.h"
-#include "plugin/coll/datatype.h"
+#include "plugin/coll/plan/datatype.h"
 
 namespace meshbed::cli {
 

@@ -8,9 +8,9 @@
 
 #include "cli/scenario/placement.h"
 #include "cli/topo/tuner.h"
-#include "plugin/net/atlas.h"
-#include "plugin/net/config.h"
-#include "plugin/net/routing.h"
+#include "plugin/net/connect/routing.h"
+#include "plugin/net/process/config.h"
+#include "plugin/net/wire/neighbour_map.h"
 
 namespace meshbed::cli {
 namespace {

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "plugin/nccl/tuner_price.h"
-#include "plugin/net/mesh_graph.h"
+#include "plugin/net/process/mesh_graph.h"
 
 namespace meshbed::cli {
 namespace {

@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 
 #include "cli/verify/conformance_cases.h"
-#include "plugin/coll/plugin_log.h"
+#include "plugin/coll/transport/plugin_log.h"
 
 namespace meshbed::cli {
 namespace {

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "cli/workload/rank_host.h"
-#include "plugin/coll/transport.h"
+#include "plugin/coll/transport/transport.h"
 
 namespace meshbed::cli {
 

@@ -6,7 +6,7 @@
 #include <array>
 
 #include "cli/verify/conformance_cases.h"
-#include "plugin/coll/plugin_log.h"
+#include "plugin/coll/transport/plugin_log.h"
 
 namespace meshbed::cli {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <memory>
 
-#include "plugin/coll/plugin_log.h"
+#include "plugin/coll/transport/plugin_log.h"
 
 namespace meshbed::cli {
 

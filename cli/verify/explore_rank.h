@@ -13,7 +13,7 @@
 #include "cli/verify/conformance_rank.h"
 #include "cli/verify/explore_turns.h"
 #include "cli/workload/rank_host.h"
-#include "plugin/coll/transport.h"
+#include "plugin/coll/transport/transport.h"
 
 namespace meshbed::cli {
 

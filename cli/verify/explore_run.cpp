@@ -10,7 +10,7 @@
 #include "cli/workload/outcome.h"
 #include "cli/workload/rank_table.h"
 #include "cli/world/simulate.h"
-#include "plugin/coll/plugin_log.h"
+#include "plugin/coll/transport/plugin_log.h"
 
 namespace meshbed::cli {
 namespace {

@@ -17,7 +17,7 @@
 #include "cli/scenario/collective_shape.h"
 #include "cli/workload/engine.h"
 #include "models/algorithm.h"
-#include "plugin/coll/datatype.h"
+#include "plugin/coll/plan/datatype.h"
 
 namespace meshbed::cli {
 

@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "plugin/base/prng.h"
-#include "plugin/coll/algorithm.h"
-#include "plugin/coll/schedule.h"
+#include "plugin/coll/plan/algorithm.h"
+#include "plugin/coll/plan/schedule.h"
 
 namespace meshbed::cli {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "cli/workload/rank_table.h"
 #include "plugin/base/prng.h"
-#include "plugin/coll/plugin_log.h"
+#include "plugin/coll/transport/plugin_log.h"
 
 namespace meshbed::cli {
 namespace {

@@ -56,7 +56,7 @@ struct Simulation {
   std::string plugin_sha256;                // of the net plugin as the ranks loaded it; empty where nobody did
   std::string engine_sha256;                // of libmeshcoll.so likewise
   /// By rank, of a run that did not end well: what the rank's net plugin said of itself when the first error came, or
-  /// when nothing could happen any more (plugin/net/state.h, JSON). Empty where it has none.
+  /// when nothing could happen any more (plugin/net/process/state.h, JSON). Empty where it has none.
   std::vector<std::string> states;
 
   /// Every rank came to its end, and none with an error.

@@ -7,7 +7,7 @@
 #include <type_traits>
 
 #include "plugin/base/prng.h"
-#include "plugin/coll/half.h"
+#include "plugin/coll/plan/half.h"
 
 namespace meshbed::cli {
 namespace {

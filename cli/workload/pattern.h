@@ -17,7 +17,7 @@
 #include <cstdint>
 #include <string>
 
-#include "plugin/coll/datatype.h"
+#include "plugin/coll/plan/datatype.h"
 
 namespace meshbed::cli {
 

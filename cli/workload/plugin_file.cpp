@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "cli/common/files.h"
-#include "plugin/coll/transport.h"
+#include "plugin/coll/transport/transport.h"
 
 namespace meshbed::cli {
 namespace {

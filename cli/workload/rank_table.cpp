@@ -4,7 +4,7 @@
 
 #include "cli/common/command_line.h"
 #include "cli/common/environment.h"
-#include "plugin/coll/plugin_log.h"
+#include "plugin/coll/transport/plugin_log.h"
 
 namespace meshbed::cli {
 

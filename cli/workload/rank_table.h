@@ -6,7 +6,7 @@
 
 #include "cli/workload/rank_host.h"
 #include "plugin/base/log.h"
-#include "plugin/coll/transport.h"
+#include "plugin/coll/transport/transport.h"
 
 namespace meshbed::cli {
 

@@ -167,7 +167,7 @@ std::vector<int> cable_rates_mbps(const models::Topology& topology, int nodes) {
   return rates;
 }
 
-/// More are wired by switches; and what the engine makes of the cables costs n^4 steps (plugin/coll/mesh.h).
+/// More are wired by switches; and what the engine makes of the cables costs n^4 steps (plugin/coll/plan/mesh.h).
 constexpr int kCabledNodesMost = 64;
 
 }  // namespace

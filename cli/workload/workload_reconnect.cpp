@@ -21,7 +21,7 @@
 #include "cli/workload/pattern.h"
 #include "cli/workload/rank_table.h"
 #include "cli/workload/workload.h"
-#include "plugin/coll/plugin_log.h"
+#include "plugin/coll/transport/plugin_log.h"
 
 namespace meshbed::cli {
 namespace {

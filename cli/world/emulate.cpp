@@ -17,10 +17,10 @@
 #include "cli/world/emulated_faults.h"
 #include "cli/world/fault_folder.h"
 #include "cli/world/metal.h"
-#include "emu/boot_image.h"
 #include "emu/config.h"
-#include "emu/microvm.h"
-#include "emu/probe.h"
+#include "emu/image/boot_image.h"
+#include "emu/microvm/microvm.h"
+#include "emu/microvm/probe.h"
 #include "sim/host/identity.h"
 
 namespace meshbed::cli {

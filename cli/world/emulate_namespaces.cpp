@@ -13,7 +13,7 @@
 #include "cli/common/machine_signals.h"
 #include "cli/world/metal_devices.h"
 #include "emu/clock.h"
-#include "emu/namespace_run.h"
+#include "emu/namespace/namespace_run.h"
 
 namespace meshbed::cli {
 namespace {

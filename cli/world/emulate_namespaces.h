@@ -4,7 +4,7 @@
 #include <string>
 
 #include "cli/world/emulate.h"
-#include "emu/namespace_host.h"
+#include "emu/namespace/namespace_host.h"
 
 namespace meshbed::cli {
 

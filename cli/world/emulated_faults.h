@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "cli/scenario/fault_board.h"
-#include "emu/microvm.h"
+#include "emu/microvm/microvm.h"
 
 namespace meshbed::cli {
 

@@ -7,7 +7,7 @@
 #include <sstream>
 #include <stdexcept>
 
-#include "plugin/net/config.h"
+#include "plugin/net/process/config.h"
 
 namespace meshbed::cli {
 

@@ -2,7 +2,7 @@
 // MetalDevices: which of this machine's RDMA devices are the node's, and what the scenario calls them.
 //
 // A real node has the devices of one node, by the scenario's names or others. Where several nodes share a kernel
-// (emu/namespace_plan.h) a rank sees everybody's, and MESHBED_DEVICES tells it which are its own:
+// (emu/namespace/namespace_plan.h) a rank sees everybody's, and MESHBED_DEVICES tells it which are its own:
 // "rocep1s0f0=mb0p0,rocep1s0f1=mb0p1", the scenario's name first. The net plugin then gets them in NCCL_IB_HCA, with
 // the whole names.
 

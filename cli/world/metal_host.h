@@ -1,8 +1,8 @@
 #pragma once
 // MetalHost: a rank that is a process of its own, on a real machine: the system's loader, clock and threads.
 //
-// Ranks meet at rank 0's store on the management network (plugin/coll/store_server.h), which also carries what they
-// publish, their failures and their findings. Every wait ends: at the deadline, or when any rank fails or is lost.
+// Ranks meet at rank 0's store on the management network (plugin/coll/store/store_server.h), which also carries what
+// they publish, their failures and their findings. Every wait ends: at the deadline, or when any rank fails or is lost.
 
 #include <map>
 #include <memory>
@@ -11,9 +11,9 @@
 
 #include "cli/workload/rank_host.h"
 #include "cli/world/metal_place.h"
-#include "plugin/coll/deadline.h"
-#include "plugin/coll/store_client.h"
-#include "plugin/coll/store_server.h"
+#include "plugin/coll/store/deadline.h"
+#include "plugin/coll/store/store_client.h"
+#include "plugin/coll/store/store_server.h"
 
 namespace meshbed::cli {
 

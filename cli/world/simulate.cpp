@@ -11,12 +11,12 @@
 #include "cli/scenario/placement.h"
 #include "cli/workload/outcome.h"
 #include "cli/world/simulated_faults.h"
-#include "plugin/coll/plugin_log.h"
+#include "plugin/coll/transport/plugin_log.h"
 #include "sim/engine/world.h"
-#include "sim/host/clocks.h"
-#include "sim/host/descriptors.h"
 #include "sim/host/device_memory.h"
+#include "sim/host/file/descriptors.h"
 #include "sim/host/host.h"
+#include "sim/host/thread/clocks.h"
 #include "sim/verbs/verbs_host.h"
 
 namespace meshbed::cli {

@@ -12,11 +12,11 @@
 #include <utility>
 #include <vector>
 
-#include "plugin/coll/arguments.h"
-#include "plugin/coll/axes.h"
-#include "plugin/coll/copy.h"
-#include "plugin/coll/environment.h"
-#include "plugin/coll/launcher.h"
+#include "plugin/coll/api/arguments.h"
+#include "plugin/coll/api/launcher.h"
+#include "plugin/coll/plan/axes.h"
+#include "plugin/coll/run/copy.h"
+#include "plugin/coll/store/environment.h"
 
 namespace {
 

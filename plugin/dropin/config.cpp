@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "plugin/base/log.h"
-#include "plugin/coll/environment.h"
+#include "plugin/coll/store/environment.h"
 
 namespace meshbed::dropin {
 namespace {

@@ -8,7 +8,7 @@
 #include <new>
 #include <utility>
 
-#include "plugin/coll/environment.h"
+#include "plugin/coll/store/environment.h"
 #include "plugin/dropin/config.h"
 
 namespace meshbed::dropin {

@@ -6,7 +6,7 @@
 #include <exception>
 #include <string>
 
-#include "plugin/coll/environment.h"
+#include "plugin/coll/store/environment.h"
 #include "plugin/dropin/config.h"
 #include "plugin/dropin/group.h"
 #include "plugin/dropin/library.h"

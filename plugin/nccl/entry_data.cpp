@@ -5,11 +5,11 @@
 #include "plugin/nccl/boundary.h"
 #include "plugin/nccl/entry.h"
 #include "plugin/nccl/process.h"
-#include "plugin/net/memory.h"
-#include "plugin/net/receive.h"
-#include "plugin/net/send.h"
-#include "plugin/net/tcp_receive.h"
-#include "plugin/net/tcp_send.h"
+#include "plugin/net/process/memory.h"
+#include "plugin/net/rdma/receive.h"
+#include "plugin/net/rdma/send.h"
+#include "plugin/net/tcp/tcp_receive.h"
+#include "plugin/net/tcp/tcp_send.h"
 
 namespace meshbed::nccl {
 namespace {

@@ -6,11 +6,11 @@
 #include "plugin/nccl/entry.h"
 #include "plugin/nccl/process.h"
 #include "plugin/net/listener.h"
-#include "plugin/net/receive.h"
-#include "plugin/net/ring.h"
-#include "plugin/net/send.h"
-#include "plugin/net/tcp_receive.h"
-#include "plugin/net/tcp_send.h"
+#include "plugin/net/rdma/receive.h"
+#include "plugin/net/rdma/send.h"
+#include "plugin/net/tcp/tcp_receive.h"
+#include "plugin/net/tcp/tcp_send.h"
+#include "plugin/net/wire/ring.h"
 
 namespace meshbed::nccl {
 namespace {

@@ -7,8 +7,8 @@
 #include "plugin/nccl/boundary.h"
 #include "plugin/nccl/process.h"
 #include "plugin/nccl/tuner_price.h"
-#include "plugin/net/object.h"
-#include "plugin/net/service.h"
+#include "plugin/net/connect/service.h"
+#include "plugin/net/process/object.h"
 
 namespace meshbed::nccl {
 namespace {

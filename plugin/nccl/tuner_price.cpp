@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "plugin/net/piece.h"
+#include "plugin/net/wire/piece.h"
 
 namespace meshbed::nccl {
 namespace {

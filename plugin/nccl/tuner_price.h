@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "plugin/nccl/tuner_abi.h"
-#include "plugin/net/mesh_graph.h"
+#include "plugin/net/process/mesh_graph.h"
 
 namespace meshbed::nccl {
 

@@ -1,9 +1,9 @@
 // What a connection that is being made waits for, to whoever looks from outside.
 #include "plugin/base/counted.h"
-#include "plugin/net/clock.h"
-#include "plugin/net/connecting.h"
+#include "plugin/net/connect/connecting.h"
 #include "plugin/net/listener.h"
-#include "plugin/net/reaching.h"
+#include "plugin/net/pending_connect.h"
+#include "plugin/net/process/clock.h"
 #include "plugin/net/transport.h"
 
 namespace meshbed::net {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "plugin/base/log.h"
-#include "plugin/net/tcp_receive.h"
+#include "plugin/net/tcp/tcp_receive.h"
 #include "plugin/net/transport.h"
 
 namespace meshbed::net {
@@ -220,7 +220,7 @@ Result<bool> Listener::welcome_tcp(Client& client, const WireMessage& request) {
 std::unique_ptr<Endpoint> Listener::connection_of(Client& client) {
   if (!client.tcp) return std::move(client.connection);
   client.tcp->socket = std::move(client.socket);
-  return std::make_unique<TcpReceiveConnection>(std::move(*client.tcp), transport_.tcp_settings());
+  return std::make_unique<TcpReceiveConnection>(std::move(*client.tcp), tcp_settings(transport_.config()));
 }
 
 Listener::Progress Listener::write_reply(Client& client) {

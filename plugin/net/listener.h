@@ -12,19 +12,19 @@
 #include <vector>
 
 #include "plugin/base/result.h"
-#include "plugin/net/answering.h"
-#include "plugin/net/clock.h"
-#include "plugin/net/connection.h"
-#include "plugin/net/context.h"
-#include "plugin/net/handle.h"
-#include "plugin/net/knock.h"
-#include "plugin/net/object.h"
-#include "plugin/net/porch.h"
-#include "plugin/net/rare_warnings.h"
-#include "plugin/net/receive.h"
-#include "plugin/net/socket.h"
-#include "plugin/net/state.h"
-#include "plugin/net/tcp_connection.h"
+#include "plugin/net/connect/accept_queue.h"
+#include "plugin/net/connect/answering.h"
+#include "plugin/net/link/connection.h"
+#include "plugin/net/process/clock.h"
+#include "plugin/net/process/context.h"
+#include "plugin/net/process/object.h"
+#include "plugin/net/process/rare_warnings.h"
+#include "plugin/net/process/state.h"
+#include "plugin/net/rdma/receive.h"
+#include "plugin/net/recover/liveness_check.h"
+#include "plugin/net/tcp/tcp_connection.h"
+#include "plugin/net/wire/handle.h"
+#include "plugin/net/wire/socket.h"
 
 namespace meshbed::net {
 

@@ -13,7 +13,7 @@
 #include <cstring>
 #include <string>
 
-#include "plugin/net/clock.h"
+#include "plugin/net/process/clock.h"
 
 namespace meshbed::net {
 namespace {

@@ -1,21 +1,19 @@
 #include "plugin/net/transport.h"
 
-#include <sys/random.h>
-#include <unistd.h>
-
 #include <algorithm>
+#include <set>
 #include <string>
 
 #include "plugin/base/check.h"
 #include "plugin/base/counted.h"
 #include "plugin/base/log.h"
-#include "plugin/net/clock.h"
 #include "plugin/net/listener.h"
-#include "plugin/net/memory.h"
-#include "plugin/net/reaching.h"
-#include "plugin/net/receive.h"
-#include "plugin/net/send.h"
-#include "plugin/net/service.h"
+#include "plugin/net/pending_connect.h"
+#include "plugin/net/process/clock.h"
+#include "plugin/net/process/memory.h"
+#include "plugin/net/rdma/receive.h"
+#include "plugin/net/rdma/send.h"
+#include "plugin/net/service/service_thread.h"
 
 namespace meshbed::net {
 namespace {
@@ -26,24 +24,6 @@ Error invalid(std::string text) {
   return error;
 }
 
-/// A seed that differs between processes where the user gave none.
-std::uint64_t system_seed() {
-  std::uint64_t seed = 0;
-  if (::getrandom(&seed, sizeof seed, GRND_NONBLOCK) == static_cast<ssize_t>(sizeof seed)) return seed;
-  return mix64(static_cast<std::uint64_t>(now_ns()) ^ reinterpret_cast<std::uintptr_t>(&seed));
-}
-
-}  // namespace
-
-namespace {
-
-/// Events tell of most changes; addresses come and go without one.
-constexpr std::int64_t kNicsAgeMs = 20;
-/// A cable that is there joins within some round trips; one that is not must not hold up a job's start for long.
-constexpr std::int64_t kJoiningMs = 2000;
-/// So many nodes of chains may be dialled in vain within the connect timeout, each for so long where that has no end.
-constexpr std::int64_t kChainDialsMost = 4, kChainDialMs = 2500;
-
 /// nullptr: it goes over TCP.
 Connection* as_connection(Endpoint& endpoint) {
   const bool rdma = endpoint.is(ObjectKind::kSend) || endpoint.is(ObjectKind::kReceive);
@@ -52,27 +32,19 @@ Connection* as_connection(Endpoint& endpoint) {
 
 }  // namespace
 
-Transport::Transport(const Config& config) : config_(config) {}
+Transport::Transport(const Config& config) : ProcessLinks(config, silent_cables_) {}
 
 Transport::~Transport() = default;
 
 Result<std::unique_ptr<Transport>> Transport::open(const Config& config) {
   std::unique_ptr<Transport> transport(new Transport(config));
   if (auto found = transport->find_nics(); !found) return found.error();
-  auto interfaces = read_interfaces();
-  if (!interfaces) return interfaces.error();
-  transport->node_ = node_identity(*interfaces);
-  // A given seed is mixed with the node, so that the nodes of a job do not all draw the same numbers.
-  const std::int64_t seed = config.number(Variable::kSeed);
-  transport->prng_ = Prng(seed == kUnset ? system_seed() : mix64(static_cast<std::uint64_t>(seed)) ^ transport->node_);
-  transport->process_ = static_cast<std::uint32_t>(transport->prng_.next());
-  transport->pid_ = ::getpid();
-  char host[256] = "";
-  ::gethostname(host, sizeof host - 1);
-  transport->host_ = host;
+  transport->find_interfaces();
+  transport->count_loads();
+  if (auto known = transport->learn_who_it_is(); !known) return known.error();
   transport->log_summary();
-  if (!transport->nics_.empty()) transport->open_service();
-  if (transport->service_ == nullptr && config.flag(Variable::kStateSignal)) {
+  if (!transport->nics().empty()) transport->open_service();
+  if (transport->thread_ == nullptr && config.flag(Variable::kStateSignal)) {
     // The signal keeps its default action, which is the end of the process.
     MESHBED_WARN(
         "NCCL_MESH_STATE_SIGNAL=1 has no effect, and SIGUSR1 ends this process: no service runs without a device");
@@ -81,141 +53,41 @@ Result<std::unique_ptr<Transport>> Transport::open(const Config& config) {
 }
 
 void Transport::open_service() {
-  auto service = Service::open(*this);
+  auto service = ServiceThread::open(*this, [this] { return state(); });
   if (!service) {
     // Everything else works; whoever asks for a relay, or lost a leg, is told.
     MESHBED_WARN("no relay and no failover here: %s", service.error().text.c_str());
     return;
   }
-  service_ = std::move(*service);
-  service_->start();
+  thread_ = std::move(*service);
+  begin_service(*thread_, thread_->port());
+  thread_->start();
 }
 
-Result<void> Transport::find_nics() {
-  if (!config_.flag(Variable::kDisableRdma)) {
-    auto devices = verbs::Device::open_all(config_.flag(Variable::kIbRelaxedOrdering));
-    if (!devices) return devices.error();
-    devices_ = std::move(*devices);
-    auto nics = discover(devices_, config_);
-    if (!nics) return nics.error();
-    nics_ = std::move(*nics);
-    device_memory_ = find_device_memory_support(devices_, nics_);
-  }
+void Transport::find_interfaces() {
   std::set<std::string> cables;
-  for (const Nic& nic : nics_) cables.insert(nic.netdev);
-  tcp_ = std::make_unique<TcpNetwork>(config_, std::move(cables));
-  if (tcp_->everything()) {
-    nics_ = tcp_devices(tcp_->interfaces());
-    MESHBED_WARN("NCCL_MESH_DISABLE_RDMA=1: everything goes over TCP, by %s", tcp_->describe().c_str());
-  }
-  loads_ = std::make_unique<PortLoad[]>(nics_.size());
-  return ok();
+  for (const Nic& nic : nics()) cables.insert(nic.netdev);
+  tcp_ = std::make_unique<TcpNetwork>(config(), std::move(cables));
+  if (!tcp_->everything()) return;
+  use_instead(tcp_devices(tcp_->interfaces()));
+  MESHBED_WARN("NCCL_MESH_DISABLE_RDMA=1: everything goes over TCP, by %s", tcp_->describe().c_str());
 }
 
 void Transport::log_summary() const {
   std::string text;
-  for (const Nic& nic : nics_) {
+  for (const Nic& nic : nics()) {
     text += text.empty() ? "" : "; ";
     text += nic.device_name + ":" + std::to_string(nic.port) + " " + nic.netdev + " " +
             std::to_string(nic.rate_mbps / 1000) + " Gb/s " + (nic.link_up ? "up" : "down");
     for (const IpPrefix& address : nic.addresses) text += " " + to_text(address);
   }
-  MESHBED_INFO("Mesh %s: %s: %s", kVersionText, counted(nics_.size(), "NIC").c_str(),
+  MESHBED_INFO("Mesh %s: %s: %s", kVersionText, counted(nics().size(), "NIC").c_str(),
                text.empty() ? "none" : text.c_str());
-  const bool by_dma_buf = device_memory_.without_dma_buf.empty(), by_peer = device_memory_.without_peer_memory.empty();
+  const bool by_dma_buf = device_memory().without_dma_buf.empty(),
+             by_peer = device_memory().without_peer_memory.empty();
   if (!by_dma_buf && !by_peer) return;
   MESHBED_INFO("GPU memory is registered %s%s%s", by_dma_buf ? "as dma-buf" : "", by_dma_buf && by_peer ? " and " : "",
                by_peer ? "by its address (peer memory)" : "");
-}
-
-std::vector<Nic> Transport::current_nics() const {
-  std::vector<Nic> nics = nics_;
-  const auto interfaces = read_interfaces();
-  for (Nic& nic : nics) {
-    if (nic.device >= 0) refresh(nic, device_of(nic));
-    if (interfaces) nic.addresses = addresses_of(nic, *interfaces, address_preference(config_));
-  }
-  return nics;
-}
-
-std::shared_ptr<const std::vector<Nic>> Transport::recent_nics() {
-  const std::lock_guard lock(recent_nics_mutex_);
-  const std::uint32_t events = port_events();
-  if (recent_nics_ == nullptr || events != recent_nics_events_ || recent_nics_age_.passed()) {
-    recent_nics_ = std::make_shared<const std::vector<Nic>>(current_nics());
-    recent_nics_events_ = events;
-    recent_nics_age_ = Deadline::in_ms(kNicsAgeMs);
-  }
-  return recent_nics_;
-}
-
-std::vector<std::uint64_t> Transport::in_flight_bytes() const {
-  std::vector<std::uint64_t> bytes;
-  for (std::size_t nic = 0; nic < nics_.size(); ++nic)
-    bytes.push_back(loads_[nic].bytes.load(std::memory_order_relaxed));
-  return bytes;
-}
-
-GidPreference Transport::gid_preference() const {
-  return {.roce_v2 = config_.number(Variable::kIbRoceVersion) == 2,
-          .forced_index = static_cast<int>(config_.number(Variable::kIbGidIndex)),
-          .last_resort = static_cast<int>(config_.number(Variable::kMeshGidIndex))};
-}
-
-LocalEnd Transport::local_end(const Nic& nic, const IpPrefix& address, const verbs::GidEntry& gid) {
-  const auto ours = std::find_if(nics_.begin(), nics_.end(), [&](const Nic& known) {
-    return known.device == nic.device && known.port == nic.port;
-  });
-  return {.device = &device_of(nic),
-          .nic = nic,
-          .address = address,
-          .gid = gid,
-          .node = node_,
-          .psn = static_cast<std::uint32_t>(random() & 0xffffffU),
-          .service_port = service_ ? service_->port() : std::uint16_t{0},
-          .load = ours != nics_.end() ? &loads_[static_cast<std::size_t>(ours - nics_.begin())] : nullptr,
-          .spent = &spent_legs_};
-}
-
-ConnectionSettings Transport::settings_for(int traffic_class) const {
-  const std::int64_t configured = config_.number(Variable::kIbTrafficClass);
-  const bool balances = config_.flag(Variable::kRingLoadBalance);
-  return {.leg = {.queue_pair_timeout = config_.queue_pair_timeout(),
-                  .queue_pair_retries = config_.queue_pair_retries(),
-                  .traffic_class = static_cast<std::uint8_t>(traffic_class >= 0 ? traffic_class : configured),
-                  .service_level = static_cast<std::uint8_t>(config_.number(Variable::kIbServiceLevel)),
-                  .pkey_index = static_cast<std::uint16_t>(config_.number(Variable::kIbPkey)),
-                  .inline_data = config_.flag(Variable::kIbUseInline),
-                  .striped = config_.number(Variable::kStripeBytes) > 0},
-          .stripes = {.from_bytes = static_cast<std::uint64_t>(config_.number(Variable::kStripeBytes)),
-                      .hysteresis_bytes =
-                          balances ? static_cast<std::uint64_t>(config_.number(Variable::kRingBalanceThreshold))
-                                   : UINT64_MAX,
-                      .queue_pairs = static_cast<unsigned>(config_.number(Variable::kIbQueuePairs))},
-          .operation_timeout_ns = config_.number(Variable::kTimeoutSec) * 1'000'000'000,
-          .fatal_on_timeout = config_.flag(Variable::kFatalOnTimeout),
-          .failover_ms = config_.number(Variable::kFailoverTimeoutSec) * 1000,
-          .flushes = !config_.flag(Variable::kGdrFlushDisable)};
-}
-
-std::int64_t Transport::joining_ms() const {
-  std::int64_t patience_ms = kJoiningMs;
-  // The peer's accept() waits as well, and must not lose patience: it may have kept us for three quarters of it.
-  for (const auto& [variable, share] : {std::pair(Variable::kConnectTimeoutSec, 1), {Variable::kAcceptTimeoutSec, 5}}) {
-    const std::int64_t timeout_ms = config_.number(variable) * 1000 / share;
-    if (timeout_ms > 0) patience_ms = std::min(patience_ms, timeout_ms);
-  }
-  return patience_ms;
-}
-
-std::int64_t Transport::chain_dial_ms() const {
-  const std::int64_t share_ms = config_.number(Variable::kConnectTimeoutSec) * 1000 / kChainDialsMost;
-  return share_ms > 0 ? share_ms : kChainDialMs;
-}
-
-ConnectionSettings Transport::receiving_settings_for(int traffic_class) const {
-  const std::int64_t fifo = config_.number(Variable::kIbFifoTrafficClass);
-  return settings_for(fifo != kUnset ? static_cast<int>(fifo) : traffic_class);
 }
 
 std::vector<InterfaceAddress> Transport::tcp_interfaces() const {
@@ -223,7 +95,7 @@ std::vector<InterfaceAddress> Transport::tcp_interfaces() const {
 }
 
 std::vector<PeerAddress> Transport::tcp_addresses(int dev) const {
-  const std::string& netdev = nics_[static_cast<std::size_t>(dev)].netdev;
+  const std::string& netdev = nics()[static_cast<std::size_t>(dev)].netdev;
   std::vector<InterfaceAddress> interfaces = tcp_interfaces();
   std::stable_partition(interfaces.begin(), interfaces.end(),
                         [&](const InterfaceAddress& interface) { return interface.netdev == netdev; });
@@ -234,35 +106,22 @@ std::vector<PeerAddress> Transport::tcp_addresses(int dev) const {
   return addresses;
 }
 
-TcpSettings Transport::tcp_settings() const {
-  const std::int64_t patience_s = config_.number(Variable::kFailoverTimeoutSec);
-  TcpSettings settings{.operation_timeout_ns = config_.number(Variable::kTimeoutSec) * 1'000'000'000,
-                       .fatal_on_timeout = config_.flag(Variable::kFatalOnTimeout)};
-  if (patience_s > 0) settings.patience_ms = patience_s * 1000;
-  return settings;
-}
-
-std::uint64_t Transport::random() {
-  const std::lock_guard lock(random_mutex_);
-  return prng_.next();
-}
-
 Result<void> Transport::check_dev(int dev) const {
-  if (dev >= 0 && static_cast<std::size_t>(dev) < nics_.size()) return ok();
-  if (nics_.empty()) return invalid("there is no device " + std::to_string(dev) + ", for there is none at all");
+  if (dev >= 0 && static_cast<std::size_t>(dev) < nics().size()) return ok();
+  if (nics().empty()) return invalid("there is no device " + std::to_string(dev) + ", for there is none at all");
   return invalid("there is no device " + std::to_string(dev) + ": they are numbered from 0 to " +
-                 std::to_string(nics_.size() - 1));
+                 std::to_string(nics().size() - 1));
 }
 
-bool Transport::wait_for_others() { return !service_ || service_->wait_for_others(); }
+bool Transport::wait_for_others() { return !thread_ || thread_->wait_for_others(); }
 
 Result<Listener*> Transport::listen(const Context& context, int dev, std::span<std::uint8_t, kHandleBytes> handle) {
   if (auto fine = check_dev(dev); !fine) return fine.error();
   tcp_->sweep();
-  spent_legs_.sweep();
+  spent_legs().sweep();
   auto listener = Listener::create(*this, dev, context.settings);
   if (!listener) {
-    MESHBED_WARN("listen on %s: %s", nics_[static_cast<std::size_t>(dev)].device_name.c_str(),
+    MESHBED_WARN("listen on %s: %s", nics()[static_cast<std::size_t>(dev)].device_name.c_str(),
                  listener.error().text.c_str());
     return listener.error();
   }
@@ -383,7 +242,7 @@ void Transport::close(Endpoint* connection) {
 }
 
 Result<verbs::Registration*> Transport::acquire(verbs::Device& device, const MemoryCall& call) const {
-  const std::string& missing = call.dma_buf ? device_memory_.without_dma_buf : device_memory_.without_peer_memory;
+  const std::string& missing = call.dma_buf ? device_memory().without_dma_buf : device_memory().without_peer_memory;
   if (call.kind == MemoryKind::kDevice && !missing.empty()) {
     return Error{.code = ErrorCode::kUnsupported,
                  .scope = Scope::kRequest,
@@ -393,7 +252,7 @@ Result<verbs::Registration*> Transport::acquire(verbs::Device& device, const Mem
   }
   if (!call.dma_buf) return device.registrations().acquire(call.data, call.size_bytes);
   // A connection whose cable dies may go on over another device, where this memory must be registered too.
-  const bool keep = devices_.size() > 1 && config_.number(Variable::kFailoverTimeoutSec) > 0;
+  const bool keep = devices().size() > 1 && config().number(Variable::kFailoverTimeoutSec) > 0;
   return device.registrations().acquire(call.data, call.size_bytes, *call.dma_buf, keep);
 }
 

@@ -3,10 +3,10 @@
 
 #include <algorithm>
 
-#include "plugin/net/clock.h"
 #include "plugin/net/listener.h"
-#include "plugin/net/reaching.h"
-#include "plugin/net/service.h"
+#include "plugin/net/pending_connect.h"
+#include "plugin/net/process/clock.h"
+#include "plugin/net/service/service_thread.h"
 #include "plugin/net/transport.h"
 
 namespace meshbed::net {
@@ -91,11 +91,11 @@ void Transport::leave(const Context& context) {
 ProcessState Transport::identity() const {
   ProcessState state;
   state.version = kVersionText;
-  state.pid = pid_;
-  state.host = host_;
-  state.node = node_;
-  state.process = process_;
-  state.service_port = service_ ? service_->port() : std::uint16_t{0};
+  state.pid = pid();
+  state.host = host();
+  state.node = node();
+  state.process = number();
+  state.service_port = thread_ ? thread_->port() : std::uint16_t{0};
   return state;
 }
 
@@ -108,9 +108,9 @@ ProcessState Transport::state() {
     if (lock.owns_lock()) state.listeners = static_cast<std::int64_t>(listeners_.size());
   }
   std::size_t registrations = 0;
-  for (const auto& device : devices_) registrations += device->registrations().size();
+  for (const auto& device : devices()) registrations += device->registrations().size();
   state.registrations = static_cast<std::int64_t>(registrations);
-  state.sessions = static_cast<std::int64_t>(sessions_.size());
+  state.sessions = static_cast<std::int64_t>(sessions().size());
   {
     const std::lock_guard lock(contexts_mutex_);
     for (Context* context : contexts_) state.communicators.push_back(context->hint());
@@ -125,12 +125,12 @@ ProcessState Transport::state() {
 
 ProcessState Transport::state_while_frozen(std::int64_t now_ns) {
   ProcessState state = identity();
-  for (const Nic& nic : nics_) state.nics.push_back(describe(nic));
+  for (const Nic& nic : nics()) state.nics.push_back(describe(nic));
   for (const Context* context : contexts_) state.communicators.push_back(context->hint_while_frozen());
   state.connections = roster_.look_while_frozen(now_ns);
   for (const auto& listener : listeners_) state.handshakes.push_back(listener->state_while_frozen(now_ns));
   for (const Pending& pending : pending_) state.handshakes.push_back(state_of(pending, now_ns));
-  if (service_) state.circuits = service_->circuits();
+  if (thread_) state.circuits = thread_->circuits();
   return state;
 }
 

@@ -5,11 +5,11 @@
 #include <utility>
 
 #include "plugin/base/log.h"
-#include "plugin/net/chain_search.h"
-#include "plugin/net/clock.h"
-#include "plugin/net/piece.h"
-#include "plugin/net/scout.h"
+#include "plugin/net/connect/peer_discovery.h"
+#include "plugin/net/process/clock.h"
+#include "plugin/net/relay/chain_search.h"
 #include "plugin/net/transport.h"
+#include "plugin/net/wire/piece.h"
 
 namespace meshbed::net {
 namespace {

@@ -12,9 +12,9 @@
 #include <optional>
 #include <vector>
 
-#include "plugin/net/atlas.h"
-#include "plugin/net/handle.h"
 #include "plugin/net/way_balance.h"
+#include "plugin/net/wire/handle.h"
+#include "plugin/net/wire/neighbour_map.h"
 
 namespace meshbed::net {
 

@@ -10,7 +10,8 @@
 // NCCL's own transport does. What holds with it: a completion is written without that bit and passes no write before
 // it, so host memory is whole when the completion is there (PCI Express Base Specification, 2.4.1). One write of the
 // adapter is never torn, so LL's 8-byte pairs of data and flag, and LL128's lines of 128 bytes, stay whole; neither
-// protocol relies on an order between them. GPU memory needs a flush, with or without it: see plugin/net/flusher.h.
+// protocol relies on an order between them. GPU memory needs a flush, with or without it: see
+// plugin/net/link/flusher.h.
 
 #include <infiniband/verbs.h>
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "sim/host/host_state.h"
-#include "sim/host/tcp_socket.h"
+#include "sim/host/socket/tcp_socket.h"
 
 namespace meshbed::sim {
 namespace {

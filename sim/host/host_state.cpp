@@ -5,7 +5,7 @@
 #include <string_view>
 #include <utility>
 
-#include "sim/host/sysfs_tree.h"
+#include "sim/host/file/sysfs_tree.h"
 
 namespace meshbed::sim {
 namespace {

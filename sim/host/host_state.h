@@ -15,11 +15,11 @@
 
 #include "plugin/base/prng.h"
 #include "sim/host/device_memory.h"
-#include "sim/host/file.h"
+#include "sim/host/file/file.h"
 #include "sim/host/host.h"
-#include "sim/host/tcp_stack.h"
-#include "sim/host/udp_stack.h"
-#include "sim/host/wait_queue.h"
+#include "sim/host/socket/tcp_stack.h"
+#include "sim/host/socket/udp_stack.h"
+#include "sim/host/thread/wait_queue.h"
 
 namespace meshbed::sim {
 

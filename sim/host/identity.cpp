@@ -9,7 +9,7 @@
 #include <cstring>
 
 #include "sim/host/host_state.h"
-#include "sim/host/redirection.h"
+#include "sim/host/load/redirection.h"
 
 namespace meshbed::sim {
 namespace {

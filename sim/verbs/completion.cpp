@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 
-#include "sim/host/descriptors.h"
+#include "sim/host/file/descriptors.h"
 #include "sim/verbs/system.h"
 
 namespace meshbed::sim::verbs {

@@ -6,7 +6,7 @@
 #include <cerrno>
 #include <cstdio>
 
-#include "sim/host/descriptors.h"
+#include "sim/host/file/descriptors.h"
 #include "sim/host/identity.h"
 #include "sim/verbs/system.h"
 

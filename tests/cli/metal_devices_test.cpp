@@ -5,7 +5,7 @@
 
 #include <stdexcept>
 
-#include "plugin/net/config.h"
+#include "plugin/net/process/config.h"
 
 namespace metal_devices_test {
 

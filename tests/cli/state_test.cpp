@@ -1,5 +1,5 @@
 // meshbed state: finding sockets, asking, and what people see.
-#include "plugin/net/state.h"
+#include "plugin/net/process/state.h"
 
 #include <doctest/doctest.h>
 #include <sys/socket.h>
@@ -17,7 +17,7 @@
 
 #include "cli/report/state_client.h"
 #include "cli/report/state_report.h"
-#include "plugin/net/state_door.h"
+#include "plugin/net/state/state_socket.h"
 #include "tests/support/command.h"
 
 namespace state_test {

@@ -1,12 +1,12 @@
 // Which algorithm is chosen: by name where it does the collective, by cost where it is left to us.
-#include "plugin/coll/algorithm.h"
+#include "plugin/coll/plan/algorithm.h"
 
 #include <doctest/doctest.h>
 
 #include <string>
 
-#include "plugin/coll/mesh.h"
-#include "plugin/coll/root_trees.h"
+#include "plugin/coll/plan/mesh.h"
+#include "plugin/coll/plan/root_trees.h"
 #include "tests/coll/mesh_graphs.h"
 
 namespace algorithm_test {

@@ -1,4 +1,4 @@
-#include "plugin/coll/axes.h"
+#include "plugin/coll/plan/axes.h"
 
 #include <doctest/doctest.h>
 

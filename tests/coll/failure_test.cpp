@@ -7,9 +7,9 @@
 #include <thread>
 #include <vector>
 
-#include "plugin/coll/communicator.h"
-#include "plugin/coll/frame.h"
-#include "plugin/coll/socket.h"
+#include "plugin/coll/run/communicator.h"
+#include "plugin/coll/store/frame.h"
+#include "plugin/coll/store/socket.h"
 #include "tests/coll/rank_threads.h"
 
 namespace failure_test {

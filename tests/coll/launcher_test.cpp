@@ -1,5 +1,5 @@
 // What the ecosystem's launchers say of a rank, and what is wrong with it.
-#include "plugin/coll/launcher.h"
+#include "plugin/coll/api/launcher.h"
 
 #include <cstdlib>
 #include <map>

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "plugin/base/prng.h"
-#include "plugin/coll/mesh.h"
+#include "plugin/coll/plan/mesh.h"
 
 namespace meshbed::test {
 

@@ -1,5 +1,5 @@
 // The trees of a mesh as equations: over cables only, all of them used, and as fast as the cables allow.
-#include "plugin/coll/mesh.h"
+#include "plugin/coll/plan/mesh.h"
 
 #include <doctest/doctest.h>
 
@@ -7,9 +7,9 @@
 #include <string>
 
 #include "models/strength.h"
-#include "plugin/coll/cable_load.h"
-#include "plugin/coll/root_trees.h"
-#include "plugin/coll/schedule.h"
+#include "plugin/coll/plan/cable_load.h"
+#include "plugin/coll/plan/root_trees.h"
+#include "plugin/coll/plan/schedule.h"
 #include "tests/coll/mesh_graphs.h"
 
 namespace mesh_test {

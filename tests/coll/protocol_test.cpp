@@ -1,5 +1,5 @@
 // How slices travel: lines of data and flags, by themselves, and through the engine.
-#include "plugin/coll/protocol.h"
+#include "plugin/coll/plan/protocol.h"
 
 #include <doctest/doctest.h>
 
@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "plugin/coll/communicator.h"
+#include "plugin/coll/run/communicator.h"
 #include "tests/coll/rank_threads.h"
 
 namespace protocol_test {

@@ -5,8 +5,8 @@
 #include <thread>
 #include <vector>
 
-#include "plugin/coll/store_client.h"
-#include "plugin/coll/store_server.h"
+#include "plugin/coll/store/store_client.h"
+#include "plugin/coll/store/store_server.h"
 #include "tests/coll/rank_threads.h"
 
 namespace rebuild_test {

@@ -1,5 +1,5 @@
 // Reduction kernels against references that were written for themselves: each element alone, in the widest arithmetic.
-#include "plugin/coll/reduce.h"
+#include "plugin/coll/run/reduce.h"
 
 #include <doctest/doctest.h>
 
@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "plugin/base/prng.h"
-#include "plugin/coll/half.h"
+#include "plugin/coll/plan/half.h"
 
 namespace reduce_test {
 

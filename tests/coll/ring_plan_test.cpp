@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "plugin/coll/plan.h"
+#include "plugin/coll/plan/plan.h"
 #include "tests/coll/contribution.h"
 
 namespace ring_plan_test {

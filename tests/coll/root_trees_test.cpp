@@ -1,6 +1,6 @@
 // A root's trees as equations: over cables only, no more of them on one than the load says, and as fast as a cut
 // allows.
-#include "plugin/coll/root_trees.h"
+#include "plugin/coll/plan/root_trees.h"
 
 #include <doctest/doctest.h>
 
@@ -8,7 +8,7 @@
 #include <string>
 
 #include "models/cut.h"
-#include "plugin/coll/cable_load.h"
+#include "plugin/coll/plan/cable_load.h"
 #include "tests/coll/mesh_graphs.h"
 
 namespace root_trees_test {

@@ -1,5 +1,5 @@
 // The schedules as equations: run in memory, without network or threads, over their whole small space.
-#include "plugin/coll/schedule.h"
+#include "plugin/coll/plan/schedule.h"
 
 #include <doctest/doctest.h>
 
@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "plugin/base/prng.h"
-#include "plugin/coll/root_trees.h"
+#include "plugin/coll/plan/root_trees.h"
 #include "tests/coll/contribution.h"
 #include "tests/coll/mesh_graphs.h"
 #include "tests/support/walk.h"

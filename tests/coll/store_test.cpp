@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "plugin/base/prng.h"
-#include "plugin/coll/store_client.h"
-#include "plugin/coll/store_server.h"
+#include "plugin/coll/store/store_client.h"
+#include "plugin/coll/store/store_server.h"
 #include "tests/coll/rank_threads.h"
 
 namespace store_test {

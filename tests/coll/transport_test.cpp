@@ -1,5 +1,5 @@
 // One adaptor over five table versions: every argument arrives where that version expects it.
-#include "plugin/coll/transport.h"
+#include "plugin/coll/transport/transport.h"
 
 #include <doctest/doctest.h>
 
@@ -7,7 +7,7 @@
 #include <string>
 #include <type_traits>
 
-#include "plugin/coll/plugin_log.h"
+#include "plugin/coll/transport/plugin_log.h"
 
 namespace transport_test {
 

@@ -1,7 +1,7 @@
 // The binary trees by their own properties: the pair of Sanders, Speck, Traeff (2009) and the one under a root.
 #include <doctest/doctest.h>
 
-#include "plugin/coll/schedule.h"
+#include "plugin/coll/plan/schedule.h"
 
 namespace trees_test {
 

@@ -2,7 +2,7 @@
 #include <doctest/doctest.h>
 
 #include "plugin/base/prng.h"
-#include "plugin/coll/way.h"
+#include "plugin/coll/plan/algorithm_choice.h"
 #include "tests/coll/rank_threads.h"
 
 namespace tuning_test {

@@ -8,12 +8,12 @@
 #include <vector>
 
 #include "plugin/base/prng.h"
-#include "plugin/coll/datatype.h"
-#include "plugin/coll/half.h"
-#include "plugin/coll/mesh.h"
-#include "plugin/coll/plan.h"
-#include "plugin/coll/root_trees.h"
-#include "plugin/coll/schedule.h"
+#include "plugin/coll/plan/datatype.h"
+#include "plugin/coll/plan/half.h"
+#include "plugin/coll/plan/mesh.h"
+#include "plugin/coll/plan/plan.h"
+#include "plugin/coll/plan/root_trees.h"
+#include "plugin/coll/plan/schedule.h"
 #include "tests/coll/mesh_graphs.h"
 #include "tests/coll/rank_threads.h"
 #include "tests/support/walk.h"

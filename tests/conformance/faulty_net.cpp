@@ -12,7 +12,7 @@
 
 #include "plugin/nccl/entry.h"
 #include "plugin/nccl/exports.h"
-#include "plugin/net/clock.h"
+#include "plugin/net/process/clock.h"
 
 using namespace meshbed::nccl;
 

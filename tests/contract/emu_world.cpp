@@ -7,10 +7,10 @@
 #include <iterator>
 #include <sstream>
 
-#include "emu/boot_image.h"
 #include "emu/config.h"
-#include "emu/microvm.h"
-#include "emu/probe.h"
+#include "emu/image/boot_image.h"
+#include "emu/microvm/microvm.h"
+#include "emu/microvm/probe.h"
 #include "tests/contract/runner_files.h"
 #include "tests/contract/suite/contract.h"
 #include "tests/contract/worlds.h"

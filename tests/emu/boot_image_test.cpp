@@ -1,5 +1,5 @@
 // The pieces of a boot image, and what is said where one is missing.
-#include "emu/boot_image.h"
+#include "emu/image/boot_image.h"
 
 #include <doctest/doctest.h>
 #include <unistd.h>
@@ -10,8 +10,8 @@
 #include <stdexcept>
 #include <string>
 
-#include "emu/cpio_archive.h"
-#include "emu/kernel_payload.h"
+#include "emu/image/cpio_archive.h"
+#include "emu/image/kernel_payload.h"
 #include "emu/scratch.h"
 #include "tests/support/command.h"
 

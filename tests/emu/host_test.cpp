@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "emu/probe.h"
+#include "emu/microvm/probe.h"
 #include "emu/process.h"
 #include "plugin/base/descriptor.h"
 #include "tests/emu/clusters.h"

@@ -1,5 +1,5 @@
 // What stays in the cache of boot images, and what goes.
-#include "emu/image_cache.h"
+#include "emu/image/image_cache.h"
 
 #include <doctest/doctest.h>
 #include <fcntl.h>

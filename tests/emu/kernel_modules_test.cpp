@@ -1,5 +1,5 @@
 // Which modules are loaded before which.
-#include "emu/kernel_modules.h"
+#include "emu/image/kernel_modules.h"
 
 #include <doctest/doctest.h>
 #include <elf.h>

@@ -1,5 +1,5 @@
 // A cluster inside one kernel, as commands.
-#include "emu/namespace_plan.h"
+#include "emu/namespace/namespace_plan.h"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -10,8 +10,8 @@
 #include <set>
 #include <stdexcept>
 
-#include "emu/host_networks.h"
-#include "emu/namespace_host.h"
+#include "emu/namespace/host_networks.h"
+#include "emu/namespace/namespace_host.h"
 #include "tests/emu/clusters.h"
 #include "tests/support/command.h"
 

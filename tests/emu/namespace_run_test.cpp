@@ -1,5 +1,5 @@
 // The nodes' commands as processes of this host.
-#include "emu/namespace_run.h"
+#include "emu/namespace/namespace_run.h"
 
 #include <doctest/doctest.h>
 

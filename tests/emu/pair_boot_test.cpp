@@ -9,10 +9,10 @@
 #include <iterator>
 #include <string>
 
-#include "emu/boot_image.h"
 #include "emu/config.h"
-#include "emu/microvm.h"
-#include "emu/probe.h"
+#include "emu/image/boot_image.h"
+#include "emu/microvm/microvm.h"
+#include "emu/microvm/probe.h"
 #include "emu/process.h"
 #include "tests/support/command.h"
 #include "tests/support/emulation.h"

@@ -1,5 +1,5 @@
 // Who is joined to whom, and what QEMU is told.
-#include "emu/qemu_plan.h"
+#include "emu/microvm/qemu_plan.h"
 
 #include <doctest/doctest.h>
 

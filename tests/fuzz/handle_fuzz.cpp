@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <span>
 
-#include "plugin/net/handle.h"
-#include "plugin/net/wire.h"
+#include "plugin/net/wire/handle.h"
+#include "plugin/net/wire/wire.h"
 
 using namespace meshbed::net;
 

@@ -7,10 +7,10 @@
 #include <cstring>
 #include <span>
 
-#include "plugin/net/atlas.h"
-#include "plugin/net/beacon.h"
-#include "plugin/net/piece.h"
-#include "plugin/net/wire.h"
+#include "plugin/net/wire/discovery_message.h"
+#include "plugin/net/wire/neighbour_map.h"
+#include "plugin/net/wire/piece.h"
+#include "plugin/net/wire/wire.h"
 
 using namespace meshbed::net;
 

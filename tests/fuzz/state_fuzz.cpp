@@ -8,8 +8,8 @@
 #include <string_view>
 
 #include "cli/report/state_report.h"
-#include "plugin/net/state.h"
-#include "plugin/net/state_door.h"
+#include "plugin/net/process/state.h"
+#include "plugin/net/state/state_socket.h"
 
 namespace {
 

@@ -1,11 +1,11 @@
-#include "sim/host/clocks.h"
+#include "sim/host/thread/clocks.h"
 
 #include <doctest/doctest.h>
 
 #include <cstring>
 #include <ctime>
 
-#include "sim/host/wait_queue.h"
+#include "sim/host/thread/wait_queue.h"
 #include "tests/host/probe_world.h"
 
 namespace clocks_test {

@@ -1,4 +1,4 @@
-#include "sim/host/descriptors.h"
+#include "sim/host/file/descriptors.h"
 
 #include <doctest/doctest.h>
 #include <poll.h>

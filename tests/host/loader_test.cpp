@@ -9,8 +9,8 @@
 #include <iterator>
 #include <map>
 
-#include "sim/host/descriptors.h"
-#include "sim/host/elf_image.h"
+#include "sim/host/file/descriptors.h"
+#include "sim/host/load/elf_image.h"
 #include "tests/host/probe_world.h"
 
 namespace loader_test {

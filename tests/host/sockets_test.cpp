@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "sim/engine/network.h"
-#include "sim/host/descriptors.h"
+#include "sim/host/file/descriptors.h"
 #include "tests/host/probe_world.h"
 
 namespace sockets_test {

@@ -15,8 +15,8 @@
 #include <cstring>
 #include <vector>
 
-#include "plugin/coll/plugin_log.h"
-#include "plugin/coll/transport.h"
+#include "plugin/coll/transport/plugin_log.h"
+#include "plugin/coll/transport/transport.h"
 #include "plugin/local/meeting.h"
 #include "tests/local/rank_processes.h"
 

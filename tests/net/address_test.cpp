@@ -1,12 +1,12 @@
 // Addresses, subnets, and bytes with bounds.
-#include "plugin/net/address.h"
+#include "plugin/net/process/address.h"
 
 #include <doctest/doctest.h>
 
 #include <array>
 #include <span>
 
-#include "plugin/net/bytes.h"
+#include "plugin/net/process/bytes.h"
 #include "tests/net/addresses.h"
 
 namespace address_test {

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "plugin/net/address.h"
-#include "plugin/net/handle.h"
-#include "plugin/net/nic.h"
+#include "plugin/net/process/address.h"
+#include "plugin/net/process/nic.h"
+#include "plugin/net/wire/handle.h"
 
 namespace meshbed::test {
 

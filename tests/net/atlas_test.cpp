@@ -1,13 +1,12 @@
 // Chains of cables over other nodes. Subnets of the ancestor's fixtures: ring A{100,103} B{100,101} C{101,102}
 // D{102,103}, line A{100} B{100,101} C{101,102} D{102} (its 1.10).
-#include "plugin/net/atlas.h"
-
 #include <doctest/doctest.h>
 
 #include <algorithm>
 #include <map>
 
 #include "plugin/base/units.h"
+#include "plugin/net/wire/neighbour_map.h"
 #include "tests/net/addresses.h"
 
 namespace atlas_test {

@@ -1,9 +1,8 @@
-#include "plugin/net/beacon.h"
-
 #include <doctest/doctest.h>
 
 #include <array>
 
+#include "plugin/net/wire/discovery_message.h"
 #include "tests/net/addresses.h"
 
 namespace beacon_test {

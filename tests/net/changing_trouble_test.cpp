@@ -2,7 +2,7 @@
 #include <cerrno>
 
 #include "sim/host/host_state.h"
-#include "sim/host/tcp_socket.h"
+#include "sim/host/socket/tcp_socket.h"
 #include "tests/net/drivers.h"
 #include "tests/net/gpu_buffer.h"
 #include "tests/net/two_ways.h"

@@ -1,5 +1,5 @@
 // Environment variables.
-#include "plugin/net/config.h"
+#include "plugin/net/process/config.h"
 
 #include <doctest/doctest.h>
 

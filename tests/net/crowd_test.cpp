@@ -1,5 +1,5 @@
 // Who goes where more wait than may.
-#include "plugin/net/crowd.h"
+#include "plugin/net/connect/crowd.h"
 
 #include <doctest/doctest.h>
 

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "plugin/net/ring.h"
-#include "plugin/net/wire.h"
+#include "plugin/net/wire/ring.h"
+#include "plugin/net/wire/wire.h"
 #include "sim/host/host_state.h"
 #include "tests/host/probe/probe.h"
 #include "tests/net/addresses.h"

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <memory>
 
-#include "sim/host/descriptors.h"
 #include "sim/host/device_memory.h"
+#include "sim/host/file/descriptors.h"
 #include "tests/net/mesh_ranks.h"
 
 namespace meshbed::test {

@@ -1,7 +1,7 @@
 #pragma once
 // Cablings as graphs, for tests: nodes numbered along the cables.
 
-#include "plugin/net/mesh_graph.h"
+#include "plugin/net/process/mesh_graph.h"
 
 namespace meshbed::test {
 

@@ -1,5 +1,5 @@
 // The 128 bytes between listen() and connect().
-#include "plugin/net/handle.h"
+#include "plugin/net/wire/handle.h"
 
 #include <doctest/doctest.h>
 

@@ -1,7 +1,7 @@
 // What NCCL says of its traffic (setNetAttr) decides whether long messages leave their connection's own cable.
 #include <doctest/doctest.h>
 
-#include "plugin/net/traffic_hint.h"
+#include "plugin/net/process/traffic_hint.h"
 #include "tests/net/striped_streams.h"
 
 namespace hint_test {

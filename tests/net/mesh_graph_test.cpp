@@ -1,5 +1,5 @@
 // The cabling as a graph: chains, tours, loads.
-#include "plugin/net/mesh_graph.h"
+#include "plugin/net/process/mesh_graph.h"
 
 #include <doctest/doctest.h>
 

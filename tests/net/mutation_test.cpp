@@ -6,11 +6,11 @@
 #include <iterator>
 
 #include "plugin/base/prng.h"
-#include "plugin/net/atlas.h"
-#include "plugin/net/beacon.h"
-#include "plugin/net/handle.h"
-#include "plugin/net/routing.h"
-#include "plugin/net/wire.h"
+#include "plugin/net/connect/routing.h"
+#include "plugin/net/wire/discovery_message.h"
+#include "plugin/net/wire/handle.h"
+#include "plugin/net/wire/neighbour_map.h"
+#include "plugin/net/wire/wire.h"
 #include "tests/net/addresses.h"
 
 namespace mutation_test {

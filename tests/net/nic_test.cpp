@@ -1,5 +1,5 @@
 // Which addresses belong to a NIC, and how NICs are described.
-#include "plugin/net/nic.h"
+#include "plugin/net/process/nic.h"
 
 #include <doctest/doctest.h>
 

@@ -1,7 +1,5 @@
 // What strangers may hold at a port of ours, over the real loopback: its addresses 127.0.0.1, 127.0.0.2 ... are as many
 // machines.
-#include "plugin/net/porch.h"
-
 #include <arpa/inet.h>
 #include <doctest/doctest.h>
 #include <netinet/in.h>
@@ -13,6 +11,7 @@
 #include <string>
 
 #include "plugin/base/log.h"
+#include "plugin/net/connect/accept_queue.h"
 #include "tests/net/addresses.h"
 
 namespace porch_test {

@@ -3,7 +3,7 @@
 
 #include <set>
 
-#include "plugin/net/transfer_event.h"
+#include "plugin/net/process/transfer_event.h"
 #include "tests/net/failover_streams.h"
 #include "tests/net/mesh_ranks.h"
 

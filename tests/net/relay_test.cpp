@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "plugin/net/piece.h"
+#include "plugin/net/wire/piece.h"
 #include "sim/engine/network.h"
 #include "sim/engine/world.h"
 #include "tests/net/mesh_ranks.h"

@@ -2,7 +2,7 @@
 // nowhere.
 #include <doctest/doctest.h>
 
-#include "plugin/net/handle.h"
+#include "plugin/net/wire/handle.h"
 #include "tests/net/failover_streams.h"
 
 namespace relay_trouble_test {

@@ -1,12 +1,12 @@
 // The pool of requests, and pointers that are refused.
-#include "plugin/net/request.h"
+#include "plugin/net/link/request.h"
 
 #include <doctest/doctest.h>
 
 #include <memory>
 #include <set>
 
-#include "plugin/net/ring.h"
+#include "plugin/net/wire/ring.h"
 
 namespace request_test {
 

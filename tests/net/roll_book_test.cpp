@@ -1,9 +1,8 @@
 // A survey's agreement, without clock and network: whatever is lost, late or repeated, no two ranks act differently.
-#include "plugin/net/roll_book.h"
-
 #include <doctest/doctest.h>
 
 #include "plugin/base/prng.h"
+#include "plugin/net/connect/agreement_book.h"
 #include "tests/net/addresses.h"
 #include "tests/net/graphs.h"
 

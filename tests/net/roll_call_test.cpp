@@ -1,10 +1,9 @@
 // The roll call's bytes.
-#include "plugin/net/roll_call.h"
-
 #include <doctest/doctest.h>
 
 #include <array>
 
+#include "plugin/net/connect/rank_announcement.h"
 #include "tests/net/addresses.h"
 
 namespace roll_call_test {

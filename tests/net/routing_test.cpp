@@ -1,5 +1,5 @@
 // Which NIC reaches which address: truth tables of the topologies that people cable.
-#include "plugin/net/routing.h"
+#include "plugin/net/connect/routing.h"
 
 #include <doctest/doctest.h>
 

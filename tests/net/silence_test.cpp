@@ -1,4 +1,4 @@
-#include "plugin/net/silence.h"
+#include "plugin/net/link/silence.h"
 
 #include <doctest/doctest.h>
 

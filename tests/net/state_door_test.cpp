@@ -1,6 +1,4 @@
 // The door to a process's state: real Unix sockets and a real signal, of this test's own process.
-#include "plugin/net/state_door.h"
-
 #include <doctest/doctest.h>
 #include <fcntl.h>
 #include <sys/socket.h>
@@ -12,8 +10,9 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
-#include "plugin/net/json_text.h"
-#include "plugin/net/state.h"
+#include "plugin/net/process/json_text.h"
+#include "plugin/net/process/state.h"
+#include "plugin/net/state/state_socket.h"
 #include "plugin/net/state_signal.h"
 #include "tests/support/command.h"
 

@@ -6,7 +6,7 @@
 
 #include <cstring>
 
-#include "sim/host/redirection.h"
+#include "sim/host/load/redirection.h"
 #include "tests/net/failover_streams.h"
 #include "tests/net/state_ranks.h"
 

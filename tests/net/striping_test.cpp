@@ -1,5 +1,5 @@
 // The split of a long message over parallel ways, by hand.
-#include "plugin/net/striping.h"
+#include "plugin/net/rdma/striping.h"
 
 #include <doctest/doctest.h>
 

@@ -1,9 +1,9 @@
 // When data go over TCP: NCCL_MESH_DISABLE_RDMA, NCCL_MESH_HYBRID_TCP; and strangers on a data connection.
 #include <doctest/doctest.h>
 
-#include "plugin/net/handle.h"
-#include "plugin/net/tcp_frame.h"
-#include "plugin/net/wire.h"
+#include "plugin/net/wire/handle.h"
+#include "plugin/net/wire/tcp_frame.h"
+#include "plugin/net/wire/wire.h"
 #include "sim/engine/world.h"
 #include "tests/host/probe/probe.h"
 #include "tests/net/mesh_ranks.h"

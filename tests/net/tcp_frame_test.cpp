@@ -1,16 +1,16 @@
 // What goes over TCP, and over which interfaces: frames, NCCL_SOCKET_IFNAME, pairs of addresses, handles that offer
 // TCP.
-#include "plugin/net/tcp_frame.h"
+#include "plugin/net/wire/tcp_frame.h"
 
 #include <doctest/doctest.h>
 
 #include <set>
 
 #include "plugin/base/prng.h"
-#include "plugin/net/handle.h"
-#include "plugin/net/ring.h"
-#include "plugin/net/tcp_interfaces.h"
-#include "plugin/net/wire.h"
+#include "plugin/net/tcp/tcp_interfaces.h"
+#include "plugin/net/wire/handle.h"
+#include "plugin/net/wire/ring.h"
+#include "plugin/net/wire/wire.h"
 #include "tests/net/addresses.h"
 
 namespace tcp_frame_test {

@@ -1,7 +1,7 @@
 // What connections over TCP say of themselves: in the state dump, and to NCCL's profiler.
 #include <doctest/doctest.h>
 
-#include "plugin/net/transfer_event.h"
+#include "plugin/net/process/transfer_event.h"
 #include "tests/net/mesh_ranks.h"
 #include "tests/net/state_ranks.h"
 

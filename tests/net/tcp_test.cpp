@@ -6,7 +6,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "plugin/net/tcp_frame.h"
+#include "plugin/net/wire/tcp_frame.h"
 #include "sim/engine/world.h"
 #include "sim/fault/inject.h"
 #include "tests/net/failover_streams.h"
@@ -183,7 +183,8 @@ TEST_CASE("D28: every operation has its deadline, as an error or as one warning 
 }
 
 TEST_CASE("D28: sockets are made non-blocking once: nothing of the TCP path calls fcntl") {
-  for (const char* file : {"tcp_connection", "tcp_send", "tcp_receive", "tcp_connecting", "tcp_network", "socket"}) {
+  for (const char* file : {"tcp/tcp_connection", "tcp/tcp_send", "tcp/tcp_receive", "tcp/tcp_connecting",
+                           "tcp/tcp_network", "wire/socket"}) {
     std::ifstream stream(std::string(MESHBED_SOURCE_DIR) + "/plugin/net/" + file + ".cpp");
     std::stringstream text;
     text << stream.rdbuf();

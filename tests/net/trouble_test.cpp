@@ -3,9 +3,9 @@
 
 #include <algorithm>
 
-#include "plugin/net/handle.h"
-#include "plugin/net/ring.h"
-#include "plugin/net/wire.h"
+#include "plugin/net/wire/handle.h"
+#include "plugin/net/wire/ring.h"
+#include "plugin/net/wire/wire.h"
 #include "sim/engine/world.h"
 #include "tests/host/probe/probe.h"
 #include "tests/net/mesh_ranks.h"

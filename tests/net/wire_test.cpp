@@ -1,5 +1,5 @@
 // The handshake's messages.
-#include "plugin/net/wire.h"
+#include "plugin/net/wire/wire.h"
 
 #include <doctest/doctest.h>
 

@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "emu/probe.h"
+#include "emu/microvm/probe.h"
 
 namespace meshbed::test {
 

@@ -3,7 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "sim/engine/network.h"
-#include "sim/host/descriptors.h"
+#include "sim/host/file/descriptors.h"
 #include "tests/verbs/pair.h"
 
 namespace completion_test {

@@ -7,7 +7,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "sim/host/descriptors.h"
+#include "sim/host/file/descriptors.h"
 #include "tests/verbs/pair.h"
 
 namespace device_memory_test {

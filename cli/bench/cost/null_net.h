@@ -7,8 +7,8 @@ namespace meshbed::cost {
 /// The table's functions are named so, for callgrind to leave them out.
 inline constexpr const char* kNullNetPrefix = "null_net_";
 
-/// What the engine's progress thread does for a call: plugin/coll/executor.h. Not what comes before and after it, once
-/// a call.
+/// What the engine's progress thread does for a call: plugin/coll/run/executor.h. Not what comes before and after it,
+/// once a call.
 inline constexpr const char* kEngineWorkPrefix = "meshbed::coll::execute";
 
 }  // namespace meshbed::cost

@@ -9,11 +9,11 @@
 #include <fstream>
 
 #include "cli/bench/cost/null_wire.h"
-#include "plugin/net/chain_search.h"
-#include "plugin/net/connecting.h"
-#include "plugin/net/memory.h"
-#include "plugin/net/receive.h"
-#include "plugin/net/routing.h"
+#include "plugin/net/connect/connecting.h"
+#include "plugin/net/connect/routing.h"
+#include "plugin/net/process/memory.h"
+#include "plugin/net/rdma/receive.h"
+#include "plugin/net/relay/chain_search.h"
 
 namespace meshbed::cost {
 namespace {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "cli/bench/cost/null_plugin.h"
-#include "plugin/net/send.h"
+#include "plugin/net/rdma/send.h"
 #include "plugin/net/transport.h"
 
 namespace meshbed::cost {

@@ -1,0 +1,183 @@
+#include "plugin/coll/plan/algorithm.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+
+#include "plugin/coll/plan/cable_load.h"
+#include "plugin/coll/plan/mesh.h"
+#include "plugin/coll/plan/root_trees.h"
+#include "plugin/coll/plan/schedule.h"
+
+namespace meshbed::coll {
+namespace {
+
+double ceil_log2(int ranks) {
+  int steps = 0;
+  while ((1 << steps) < ranks) ++steps;
+  return steps;
+}
+
+/// On the critical path, of messages that all ranks send at once: how many, and bytes through one rank's link.
+struct Path {
+  double messages = 0, bytes = 0;
+};
+
+Path ring_path(const PlanRequest& request, double bytes) {
+  const double steps = request.ranks - 1;
+  switch (request.collective) {
+    case Collective::kAllReduce:
+      return {2 * steps, 2 * steps / request.ranks * bytes};
+    case Collective::kBroadcast:
+    case Collective::kReduce:
+      return {steps, bytes};
+    default:  // of blocks
+      return {steps, steps * bytes};
+  }
+}
+
+Path tree_path(const PlanRequest& request, double bytes) {
+  const double levels = ceil_log2(request.ranks);
+  if (request.collective == Collective::kAllReduce) return {2 * levels, 2 * bytes};
+  return {std::bit_width(static_cast<unsigned>(request.ranks)) - 1.0, 2 * bytes};  // two children
+}
+
+Path halving_path(const PlanRequest& request, double bytes) {
+  const double most = ceil_log2(request.ranks);
+  const bool is_power = (request.ranks & (request.ranks - 1)) == 0;
+  const double steps = is_power ? most : most - 1, folds = is_power ? 0 : 2;
+  const double power = static_cast<double>(1 << static_cast<int>(steps));
+  return {2 * steps + folds, 2 * (power - 1) / power * bytes + folds * bytes};
+}
+
+/// As many bytes as a ring's, in one step of it or two.
+Path direct_path(const PlanRequest& request, double bytes) {
+  return {request.collective == Collective::kAllReduce ? 2.0 : 1.0, ring_path(request, bytes).bytes};
+}
+
+/// Up to a tree's top and down again, or to or from the root, or from rank to rank. The bytes are cable_load.h's.
+Path mesh_path(const PlanRequest& request, double bytes) {
+  int most = 0;
+  for (const MeshTree& tree : trees_of(request)) {
+    const bool blocks =
+        request.collective == Collective::kAllGather || request.collective == Collective::kReduceScatter;
+    for (int from = 0; from < request.ranks; ++from) {
+      const int top = request.collective == Collective::kAllReduce ? tree.top : request.root;
+      if (!blocks && from != top) continue;
+      const std::vector<int> distances = view_of(tree, from).distances;
+      most = std::max(most, *std::max_element(distances.begin(), distances.end()));
+    }
+  }
+  return {request.collective == Collective::kAllReduce ? 2.0 * most : most, bytes};
+}
+
+/// Of the first slice on its way along a tree or chain, beyond the time that it takes where all cables are in use.
+double fill_bytes(Algorithm algorithm, const PlanRequest& request, double messages) {
+  const bool rooted = request.collective == Collective::kBroadcast || request.collective == Collective::kReduce;
+  const bool is_mesh = algorithm == Algorithm::kMesh, is_tree = algorithm == Algorithm::kTree;
+  if (!is_mesh && !is_tree && !rooted) return 0;
+  const std::uint64_t shares = is_mesh ? trees_of(request).size() : is_tree && !rooted ? 2 : 1;
+  const std::uint64_t slice =
+      std::min(scheduled_slice_count(algorithm, request), part_of(request.count, shares, 0).count);
+  // Each round begins with empty cables; what goes round the ring has none of these.
+  const bool by_rounds = rooted && algorithm != Algorithm::kRing;
+  const std::uint64_t most =
+      by_rounds ? round_count_most(algorithm, request) : std::max<std::uint64_t>(request.count, 1);
+  const std::uint64_t rounds = (request.count + most - 1) / most;
+  // Of blocks a cable of a mesh carries many small messages: headers, which a ring has once a step. A line has those of
+  // half of the blocks.
+  constexpr double kHeaderBytes = 64;
+  const bool blocks = request.collective == Collective::kAllGather || request.collective == Collective::kReduceScatter;
+  const double headers = is_mesh && blocks ? kHeaderBytes * static_cast<double>(shares) * (request.ranks - 1) / 2 : 0;
+  return headers + static_cast<double>(rounds) * (messages - 1) * static_cast<double>(slice * request.element_bytes);
+}
+
+Path path_of(Algorithm algorithm, const PlanRequest& request, double bytes) {
+  switch (algorithm) {
+    case Algorithm::kTree:
+      return tree_path(request, bytes);
+    case Algorithm::kHalvingDoubling:
+      return halving_path(request, bytes);
+    case Algorithm::kDirect:
+      return direct_path(request, bytes);
+    case Algorithm::kMesh:
+      return mesh_path(request, bytes);
+    case Algorithm::kRing:
+      break;
+  }
+  return ring_path(request, bytes);
+}
+
+}  // namespace
+
+const char* name_of(Algorithm algorithm) {
+  switch (algorithm) {
+    case Algorithm::kRing:
+      return "ring";
+    case Algorithm::kTree:
+      return "tree";
+    case Algorithm::kHalvingDoubling:
+      return "halving-doubling";
+    case Algorithm::kDirect:
+      return "direct";
+    case Algorithm::kMesh:
+      return "mesh";
+  }
+  return "unknown";
+}
+
+std::optional<AlgorithmChoice> parse_algorithm(std::string_view name) {
+  if (name == kAutomatic) return AlgorithmChoice{.automatic = true};
+  for (int each = 0; each < kAlgorithms; ++each) {
+    const auto algorithm = static_cast<Algorithm>(each);
+    if (name == name_of(algorithm)) return AlgorithmChoice{.algorithm = algorithm};
+  }
+  return std::nullopt;
+}
+
+std::vector<std::string> algorithm_names() {
+  std::vector<std::string> names{std::string(kAutomatic)};
+  for (int each = 0; each < kAlgorithms; ++each) names.emplace_back(name_of(static_cast<Algorithm>(each)));
+  return names;
+}
+
+double cost_ns(Algorithm algorithm, const PlanRequest& wanted, const CostModel& model, Protocol protocol) {
+  if (wanted.ranks == 1) return 0;
+  PlanRequest request = wanted;
+  request.slice_bytes_max = slice_bytes_of(protocol, wanted.slice_bytes_max);
+  const LineFormat format = format_of(protocol);
+  const double lined = static_cast<double>(format.line_bytes) / static_cast<double>(format.data_bytes);
+  const double bytes = static_cast<double>(request.count) * static_cast<double>(request.element_bytes) * lined;
+  const double memory_ns = protocol == Protocol::kSimple ? model.registration_ns : 0;
+  const Path path = path_of(algorithm, request, bytes);
+  if (request.mesh != nullptr) {
+    const CableLoad load = cable_load(algorithm, request);
+    // What relays say to one another, and wait: an all_gather on scenarios/star5.toml, whose hub's cables are as full
+    // either way, takes 1118 us directly and 1099 us by mesh.
+    constexpr double kOfRelays = 1.02;
+    return memory_ns + path.messages * (model.message_ns + (load.hops - 1) * model.hop_ns) +
+           bytes * load.ns_per_byte * (load.hops > 1 ? kOfRelays : 1) +
+           fill_bytes(algorithm, request, path.messages) * lined * 8 / model.gigabits_per_s;
+  }
+  const double hops = algorithm == Algorithm::kRing ? 1 : std::max(model.hops, 1.0);
+  return memory_ns + path.messages * (model.message_ns + (hops - 1) * model.hop_ns) +
+         path.bytes * hops * 8 / model.gigabits_per_s;
+}
+
+Algorithm choose_algorithm(const AlgorithmChoice& choice, const PlanRequest& request, const CostModel& model,
+                           Protocol protocol) {
+  const auto can = [&](Algorithm algorithm) {
+    const bool knows = algorithm != Algorithm::kMesh || (request.mesh != nullptr && request.ranks > 1);
+    return knows && has_schedule(algorithm, request.collective);
+  };
+  if (!choice.automatic) return can(choice.algorithm) ? choice.algorithm : Algorithm::kRing;
+  Algorithm best = Algorithm::kRing;
+  for (int each = 0; each < kAlgorithms; ++each) {
+    const auto algorithm = static_cast<Algorithm>(each);
+    if (!can(algorithm)) continue;
+    if (cost_ns(algorithm, request, model, protocol) < cost_ns(best, request, model, protocol)) best = algorithm;
+  }
+  return best;
+}
+
+}  // namespace meshbed::coll

@@ -1,0 +1,61 @@
+#pragma once
+// Algorithm: how a collective is carried out, and which way is the cheapest. Pure: all ranks choose alike.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "plugin/coll/plan/plan.h"
+#include "plugin/coll/plan/protocol.h"
+
+namespace meshbed::coll {
+
+enum class Algorithm : std::uint8_t {
+  kRing = 0,  // or a chain, or pairs: plan.h
+  kTree = 1,  // schedule.h, as what follows
+  kHalvingDoubling = 2,
+  kDirect = 3,
+  kMesh = 4,  // where the cables are known and join all ranks: mesh.h
+};
+inline constexpr int kAlgorithms = 5;
+
+/// "ring", "tree", "halving-doubling", "direct", "mesh".
+const char* name_of(Algorithm algorithm);
+
+/// What a caller may ask for: one of them wherever it does that collective (and the ring elsewhere), or the cheapest.
+struct AlgorithmChoice {
+  bool automatic = false;
+  Algorithm algorithm = Algorithm::kRing;  // unless automatic
+};
+inline constexpr std::string_view kAutomatic = "auto";
+/// By name, or "auto"; nullopt: there is none of that name.
+std::optional<AlgorithmChoice> parse_algorithm(std::string_view name);
+/// Those names, "auto" first.
+std::vector<std::string> algorithm_names();
+
+/// The network as the cost function sees it. Neighbours on the ring are one hop apart. The defaults are the simulator's
+/// figures, where software costs nothing: 8 bytes round scenarios/ring8.toml take 14 messages and 16.1 us, directly 2
+/// messages over 2.8 hops, which wait for the farthest one, and 16.2 us.
+struct CostModel {
+  double gigabits_per_s = 100;  // of one rank's link, each direction
+  double message_ns = 1150;     // a small message between neighbours, from call to arrival
+  double hop_ns = 3900;         // what each further hop adds
+  double hops = 1;              // between ranks that are no ring neighbours, on average
+  double registration_ns = 0;   // to register and deregister the memory of an operation, where it is not
+};
+
+/// Simulated or real nanoseconds of one operation: (messages on the critical path) (their latency) + (bytes through the
+/// busiest link) / rate, the alpha-beta model of Thakur, Rabenseifner, Gropp (2005, section 3); a message over h hops
+/// fills h links. Where request.mesh tells the cables, they and their rates take the place of `hops` and the link's
+/// rate: cable_load.h. Lines make the bytes more, and the memory need not be registered. An estimate that only has to
+/// order the algorithms and protocols.
+double cost_ns(Algorithm algorithm, const PlanRequest& request, const CostModel& model,
+               Protocol protocol = Protocol::kSimple);
+
+/// The one that does it: the cheapest, or the one asked for, or the ring. Depends on nothing that ranks do not share.
+Algorithm choose_algorithm(const AlgorithmChoice& choice, const PlanRequest& request, const CostModel& model,
+                           Protocol protocol = Protocol::kSimple);
+
+}  // namespace meshbed::coll

@@ -1,0 +1,147 @@
+#include "plugin/coll/plan/cable_load.h"
+
+#include <algorithm>
+#include <bit>
+#include <vector>
+
+#include "plugin/coll/plan/mesh.h"
+#include "plugin/coll/plan/root_trees.h"
+#include "plugin/coll/plan/schedule.h"
+
+namespace meshbed::coll {
+namespace {
+
+/// Adds up who sends how much to whom, as shares of request.count elements.
+class Adder {
+ public:
+  explicit Adder(const PlanRequest& request)
+      : request_(request), mesh_(*request.mesh), shares_(mesh_.cable_mbps.size()) {}
+
+  CableLoad load(Algorithm algorithm) {
+    switch (algorithm) {
+      case Algorithm::kRing:
+        ring();
+        break;
+      case Algorithm::kTree:
+        tree();
+        break;
+      case Algorithm::kHalvingDoubling:
+        halving_doubling();
+        break;
+      case Algorithm::kDirect:
+        direct();
+        break;
+      case Algorithm::kMesh:
+        mesh();
+        break;
+    }
+    CableLoad load;
+    constexpr double kNsPerByteAtOneMbps = 8000;
+    for (std::size_t cable = 0; cable < shares_.size(); ++cable) {
+      if (shares_[cable] == 0) continue;
+      load.ns_per_byte = std::max(load.ns_per_byte, shares_[cable] * kNsPerByteAtOneMbps / mesh_.cable_mbps[cable]);
+    }
+    // Round a ring, a slice crosses each pair once.
+    load.hops = algorithm == Algorithm::kRing ? static_cast<double>(all_hops_) / pairs_ : most_hops_;
+    return load;
+  }
+
+ private:
+  void flow(int from, int to, double share) {
+    const std::vector<int>& way = mesh_.ways[at(from, to)];
+    for (std::size_t hop = 1; hop < way.size(); ++hop) shares_[at(way[hop - 1], way[hop])] += share;
+    const int hops = static_cast<int>(way.size()) - 1;
+    most_hops_ = std::max(most_hops_, hops);
+    all_hops_ += hops;
+    ++pairs_;
+  }
+  std::size_t at(int from, int to) const { return static_cast<std::size_t>(from * request_.ranks + to); }
+  bool is(Collective collective) const { return request_.collective == collective; }
+
+  void ring() {
+    const double n = request_.ranks;
+    const bool blocks = is(Collective::kAllGather) || is(Collective::kReduceScatter);
+    const bool rooted = is(Collective::kBroadcast) || is(Collective::kReduce);
+    const double share = is(Collective::kAllReduce) ? 2 * (n - 1) / n : blocks ? n - 1 : 1;
+    for (int rank = 0; rank < request_.ranks; ++rank) {
+      const int next = (rank + 1) % request_.ranks;
+      if (rooted && (is(Collective::kReduce) ? rank : next) == request_.root) continue;
+      flow(rank, next, share);
+    }
+  }
+
+  void tree() {
+    const bool all = is(Collective::kAllReduce);
+    for (int rank = 0; rank < request_.ranks; ++rank) {
+      for (int which = 0; which < (all ? 2 : 1); ++which) {
+        const int parent =
+            (all ? paired_tree(which, rank, request_.ranks) : rooted_tree(request_.root, rank, request_.ranks)).parent;
+        if (parent < 0) continue;
+        const double share = all ? 0.5 : 1;
+        if (!is(Collective::kBroadcast)) flow(rank, parent, share);
+        if (!is(Collective::kReduce)) flow(parent, rank, share);
+      }
+    }
+  }
+
+  void halving_doubling() {
+    const int power = static_cast<int>(std::bit_floor(static_cast<unsigned>(request_.ranks)));
+    const int folded = request_.ranks - power;
+    for (int pair = 0; pair < folded; ++pair) {
+      flow(2 * pair, 2 * pair + 1, 1);
+      flow(2 * pair + 1, 2 * pair, 1);
+    }
+    const auto rank_at = [folded](int position) { return position < folded ? 2 * position + 1 : position + folded; };
+    double share = 1;  // of both, the halving and the doubling
+    for (int distance = 1; distance < power; distance *= 2, share /= 2) {
+      for (int position = 0; position < power; ++position) {
+        flow(rank_at(position), rank_at(position ^ distance), share);
+      }
+    }
+  }
+
+  void direct() {
+    const double share = is(Collective::kAllReduce) ? 2.0 / request_.ranks : 1;
+    for (int from = 0; from < request_.ranks; ++from) {
+      for (int to = 0; to < request_.ranks; ++to) {
+        if (from != to) flow(from, to, share);
+      }
+    }
+  }
+
+  void mesh() {
+    for (const MeshTree& tree : trees_of(request_)) {
+      const std::vector<int> from_root = view_of(tree, request_.root).distances;
+      for (int rank = 0; rank < request_.ranks; ++rank) mesh_rank(tree, from_root, rank);
+    }
+  }
+
+  void mesh_rank(const MeshTree& tree, const std::vector<int>& from_root, int rank) {
+    const std::vector<Branch>& branches = tree.branches[static_cast<std::size_t>(rank)];
+    const double share = 1.0 / static_cast<double>(trees_of(request_).size());
+    std::vector<int> toward;
+    const bool gathers = is(Collective::kAllGather), scatters = is(Collective::kReduceScatter);
+    if (gathers || scatters) toward = view_of(tree, rank).toward;
+    for (int index = 0; index < static_cast<int>(branches.size()); ++index) {
+      const int peer = branches[static_cast<std::size_t>(index)].rank;
+      const bool to_root = from_root[static_cast<std::size_t>(peer)] < from_root[static_cast<std::size_t>(rank)];
+      if (is(Collective::kBroadcast) && to_root) continue;
+      if (is(Collective::kReduce) && !to_root) continue;
+      // An all_gather's are the blocks of this side of the cable, a reduce_scatter's those of the other one.
+      const auto there = std::count(toward.begin(), toward.end(), index);
+      const auto blocks = gathers ? request_.ranks - there : scatters ? there : 1;
+      flow(rank, peer, static_cast<double>(blocks) * share);
+    }
+  }
+
+  const PlanRequest& request_;
+  const Mesh& mesh_;
+  std::vector<double> shares_;  // [rank * ranks + rank]
+  int most_hops_ = 0, all_hops_ = 0, pairs_ = 0;
+};
+
+}  // namespace
+
+CableLoad cable_load(Algorithm algorithm, const PlanRequest& request) { return Adder(request).load(algorithm); }
+
+}  // namespace meshbed::coll

@@ -1,0 +1,18 @@
+#pragma once
+// Cable load: what an operation asks of the cables between its ranks, those without one relayed over the fewest. Pure.
+
+#include "plugin/coll/plan/algorithm.h"
+#include "plugin/coll/plan/plan.h"
+
+namespace meshbed::coll {
+
+struct CableLoad {
+  double ns_per_byte = 0;  // of request.count elements: through the busiest cable, one way
+  double hops = 1;         // cables that a message crosses: the farthest pair's; on average, where they take turns
+};
+
+/// Of the request's collective on its mesh, which joins all ranks, two or more. Collectives that go round the ring
+/// whatever is chosen count as broadcasts do.
+CableLoad cable_load(Algorithm algorithm, const PlanRequest& request);
+
+}  // namespace meshbed::coll

@@ -1,8 +1,0 @@
-#include "plugin/coll/reduce_kernels.h"
-#include "plugin/coll/reduce_levels.h"
-
-namespace meshbed::coll {
-
-ReduceKernels baseline_kernels(DataType type, ReduceOp op) { return find_kernels(type, op); }
-
-}  // namespace meshbed::coll

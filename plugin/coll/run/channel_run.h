@@ -1,0 +1,164 @@
+#pragma once
+// Lane: one channel of one operation while it runs. Progress thread only. A plan lane runs one by its plan;
+// schedule_lane.h has the other kind.
+//
+// Nomenclature as in plan.h; in addition: window - messages in flight per direction; slot - staging memory of one
+// received slice. A slot is taken when its receive is posted and free again when its slice has been reduced into the
+// output, or, where it is forwarded from the slot itself, when that send has completed.
+//
+// Receives are posted up to a window ahead of their data. Requests complete in order (the ncclNet table is FIFO per
+// connection), so only the oldest of each direction is tested: one or two calls a pass, each of which yields.
+// The data path allocates nothing.
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "plugin/base/result.h"
+#include "plugin/coll/plan/plan.h"
+#include "plugin/coll/run/reduce.h"
+#include "plugin/coll/transport/transport.h"
+
+namespace meshbed::coll {
+
+struct LaneCounters {
+  std::uint64_t messages_sent = 0, messages_received = 0;
+  std::uint64_t bytes_sent = 0, bytes_received = 0;
+  std::uint64_t copied_bytes = 0;
+};
+
+/// Everything that a lane needs and does not own. Handles are registrations on the connection they are used with; those
+/// that the plan does not need are null.
+struct LaneMemory {
+  const char* input = nullptr;  // where the plan's own begin, as its output
+  char* output = nullptr;
+  ReduceKernels kernels{};  // where the plan reduces
+  char* staging = nullptr;
+  std::uint64_t slot_bytes = 0;  // distance of two slots
+  void* send_comm = nullptr;
+  void* recv_comm = nullptr;
+  // The plugin's own: lanes that share one wait for each other.
+  const void *send_connection = nullptr, *recv_connection = nullptr;
+  std::array<void*, 3> send_handles{};  // by Source
+  void* output_handle = nullptr;
+  void* staging_handle = nullptr;
+};
+
+class Lane {
+ public:
+  virtual ~Lane() = default;
+  Lane(const Lane&) = delete;
+  Lane& operator=(const Lane&) = delete;
+
+  /// One pass: completes, reduces and posts what can be. True where anything moved; an error names peer and slice.
+  virtual Result<bool> advance() = 0;
+  virtual bool finished() const = 0;
+  /// "channel 0: receive from rank 2 (3 slices done, 8 posted), ...", for a deadline's message.
+  virtual std::string waiting_for() const = 0;
+  /// The rank at the other end of what failed; -1: nothing has.
+  int failed_peer() const { return failed_peer_; }
+  /// The rank that must do something next; -1: none.
+  virtual int awaited() const = 0;
+  const LaneCounters& counters() const { return counters_; }
+  /// Of its sends and its receives; nullptr where it has none, or shares none with another lane.
+  virtual const void* send_comm() const { return nullptr; }
+  virtual const void* recv_comm() const { return nullptr; }
+
+ protected:
+  Lane() = default;
+  /// A bit more of the copy between the caller's buffers; false where it is done.
+  bool copy_some(const LocalCopy& copy, std::uint64_t element_bytes, const char* input, char* output);
+  bool copied(const LocalCopy& copy, std::uint64_t element_bytes) const {
+    return copied_bytes_ == copy.count * element_bytes;
+  }
+  /// Keeps the failure; false.
+  bool fail(const char* what, int peer, int channel, std::uint64_t slice, const std::string& why);
+  /// " (3 slices done, 8 posted)"
+  static std::string slices_of(std::uint64_t done, std::uint64_t posted);
+  static std::string wrong_size(std::uint64_t arrived_bytes, std::uint64_t due_bytes);
+
+  std::optional<Error> failure_;
+  LaneCounters counters_;
+
+ private:
+  int failed_peer_ = -1;
+  std::uint64_t copied_bytes_ = 0;
+};
+using Lanes = std::vector<std::unique_ptr<Lane>>;
+
+class PlanLane : public Lane {
+ public:
+  /// `net` may be null where the plan has no steps.
+  PlanLane(Messages* net, const Plan& plan, const LaneMemory& memory);
+
+  Result<bool> advance() override;
+  bool finished() const override {
+    return sends_finished() && receives_finished() && copied(plan_.copy, plan_.request.element_bytes);
+  }
+  std::string waiting_for() const override;
+  int awaited() const override {
+    return !receives_finished() ? plan_.recv_peer : !sends_finished() ? plan_.send_peer : -1;
+  }
+  const void* send_comm() const override { return plan_.send_steps > 0 ? memory_.send_connection : nullptr; }
+  const void* recv_comm() const override { return plan_.recv_steps > 0 ? memory_.recv_connection : nullptr; }
+
+ private:
+  struct PendingSend {
+    void* request;
+    std::uint64_t size_bytes;
+    int slot;  // -1: sent from a user's buffer
+  };
+  struct PendingReceive {
+    void* request;
+    char* data;
+    RecvStep slice;  // offsets and count of this slice
+    std::uint64_t size_bytes;
+    int slot;  // -1: lands in the output
+  };
+  static constexpr std::size_t kWindowMax = nccl::kMaxRequests;
+
+  bool sends_finished() const { return send_index_ == plan_.send_steps && sends_done_ == sends_posted_; }
+  bool receives_finished() const { return recv_index_ == plan_.recv_steps && receives_done_ == receives_posted_; }
+  void next_send_step();
+  void next_recv_step();
+
+  // The phases of a pass: true where something moved.
+  bool complete_receives();
+  bool post_receives();
+  bool complete_sends();
+  bool post_sends();
+  bool sent_beyond(const RecvStep& slice) const;
+  void digest(const PendingReceive& receive);
+  void reduce(const PendingReceive& receive);
+  char* slot_data(int slot) const;
+  char* landing_of(const PendingReceive& receive) const;
+
+  Messages* net_;
+  const Plan plan_;
+  const LaneMemory memory_;
+  const std::uint64_t window_;
+  const std::uint64_t warns_before_;
+
+  // Sends: the step under way, how far into it, and counts of slices.
+  SendStep send_{};
+  std::uint64_t send_index_ = 0, send_offset_ = 0;  // offset in elements
+  std::uint64_t sends_posted_ = 0, sends_done_ = 0;
+  // Receives, likewise.
+  RecvStep recv_{};
+  std::uint64_t recv_index_ = 0, recv_offset_ = 0;
+  std::uint64_t receives_posted_ = 0, receives_done_ = 0;
+  // Forwarding: slices that have arrived to be sent on, and that have been; of them those that wait in slots.
+  std::uint64_t forwards_ready_ = 0, forwards_posted_ = 0;
+  std::uint64_t partials_ready_ = 0, partials_posted_ = 0;
+  std::uint64_t slots_posted_ = 0;
+  std::uint32_t slots_busy_ = 0;  // bit per slot
+
+  std::array<PendingSend, kWindowMax> pending_sends_;        // by slice % window
+  std::array<PendingReceive, kWindowMax> pending_receives_;  // by slice % window
+  std::array<int, kWindowMax> partial_slots_{};              // by partial % window
+};
+
+}  // namespace meshbed::coll

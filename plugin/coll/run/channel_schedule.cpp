@@ -1,0 +1,217 @@
+#include "plugin/coll/run/channel_schedule.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "plugin/base/check.h"
+#include "plugin/coll/transport/plugin_log.h"
+
+namespace meshbed::coll {
+namespace {
+
+std::uint64_t end_of(const Range& range) { return range.begin + range.count; }
+
+}  // namespace
+
+ScheduleLane::ScheduleLane(Messages* net, Schedule schedule, ScheduleMemory memory)
+    : net_(net),
+      schedule_(std::move(schedule)),
+      memory_(std::move(memory)),
+      window_(static_cast<std::uint64_t>(schedule_.request.slots)),
+      warns_before_(warn_count()) {
+  for (const StreamMemory& stream : memory_.streams) {
+    streams_.push_back({.memory = stream, .pending = std::vector<Pending>(window_)});
+  }
+  digested_.resize(schedule_.transfers.size());
+  begin_round();
+}
+
+void ScheduleLane::begin_round() {
+  MESHBED_CHECK(digested_.size() == schedule_.transfers.size());
+  for (std::size_t index = 0; index < digested_.size(); ++index) {
+    digested_[index] = schedule_.transfers[index].range.begin;
+  }
+  for (Stream& stream : streams_) {
+    stream.transfer = 0;
+    find_transfer(stream);
+  }
+}
+
+void ScheduleLane::find_transfer(Stream& stream) const {
+  stream.offset = 0;
+  for (; stream.transfer < schedule_.transfers.size(); ++stream.transfer) {
+    const Transfer& transfer = schedule_.transfers[stream.transfer];
+    if (transfer.range.count > 0 && goes_over(transfer, stream.memory)) return;
+  }
+}
+
+Result<bool> ScheduleLane::advance() {
+  bool moved = false;
+  for (Stream& stream : streams_) {
+    if (!failure_) moved |= complete(stream);
+    if (!failure_) moved |= post(stream);
+  }
+  if (failure_) return *failure_;
+  moved |= copy_some(schedule_.copy, schedule_.request.element_bytes, memory_.input, memory_.output);
+  if (last_round_ended_ || unfinished() != nullptr) return moved;
+  last_round_ended_ = !next_round(schedule_);
+  if (!last_round_ended_) begin_round();
+  return true;
+}
+
+bool ScheduleLane::finished() const {
+  return last_round_ended_ && copied(schedule_.copy, schedule_.request.element_bytes);
+}
+
+const ScheduleLane::Stream* ScheduleLane::unfinished() const {
+  const Stream* found = nullptr;  // receives first: a send waits for the peer to want it
+  for (const Stream& stream : streams_) {
+    if (finished(stream)) continue;
+    if (stream.memory.receives) return &stream;
+    if (found == nullptr) found = &stream;
+  }
+  return found;
+}
+
+bool ScheduleLane::may_touch(std::size_t transfer, const Range& slice) const {
+  for (std::size_t earlier = 0; earlier < transfer; ++earlier) {
+    const Transfer& other = schedule_.transfers[earlier];
+    if (!other.receives || slice.begin >= end_of(other.range) || other.range.begin >= end_of(slice)) continue;
+    if (digested_[earlier] < std::min(end_of(slice), end_of(other.range))) return false;
+  }
+  return true;
+}
+
+bool ScheduleLane::complete(Stream& stream) {
+  bool moved = false;
+  while (stream.done < stream.posted) {
+    const Pending& oldest = stream.pending[stream.done % window_];
+    const bool receives = stream.memory.receives;
+    if (receives && !may_touch(oldest.transfer, oldest.slice)) break;
+    bool done = false;
+    std::uint64_t size_bytes = 0;
+    const int code = net_->test(oldest.request, &done, &size_bytes);
+    if (code != nccl::kNcclSuccess) return fail(stream, stream.done, explain_net_error(code, warns_before_));
+    if (!done) break;
+    if (receives) {
+      if (size_bytes != oldest.size_bytes) return fail(stream, stream.done, wrong_size(size_bytes, oldest.size_bytes));
+      digest(stream, oldest);
+    }
+    ++(receives ? counters_.messages_received : counters_.messages_sent);
+    (receives ? counters_.bytes_received : counters_.bytes_sent) += oldest.size_bytes;
+    ++stream.done;
+    moved = true;
+  }
+  return moved;
+}
+
+bool ScheduleLane::post(Stream& stream) {
+  bool moved = false;
+  const StreamMemory& memory = stream.memory;
+  while (stream.transfer < schedule_.transfers.size() && stream.posted - stream.done < window_) {
+    const Transfer& transfer = schedule_.transfers[stream.transfer];
+    Pending& next = stream.pending[stream.posted % window_];
+    next.transfer = stream.transfer;
+    next.slice = {transfer.range.begin + stream.offset,
+                  std::min(transfer.range.count - stream.offset, schedule_.slice_count)};
+    next.size_bytes = next.slice.count * wire_bytes_of(schedule_.request, transfer);
+    next.request = nullptr;
+    int code = nccl::kNcclSuccess;
+    if (memory.receives) {
+      char* const data = transfer.reduces ? slot_of(stream, stream.posted) : address_of(Place::kOutput, next.slice);
+      code = net_->receive(memory.comm, data, next.size_bytes, memory.peer,
+                           transfer.reduces ? memory.staging_handle : memory.output_handle, &next.request);
+    } else {
+      if (!may_touch(stream.transfer, next.slice)) break;
+      void* const handle = transfer.place == Place::kInput  ? memory.input_handle
+                           : transfer.place == Place::kWork ? memory.work_handle
+                                                            : memory.output_handle;
+      code = net_->send(memory.comm, address_of(transfer.place, next.slice), next.size_bytes, schedule_.request.rank,
+                        handle, &next.request);
+    }
+    if (code != nccl::kNcclSuccess) return fail(stream, stream.posted, explain_net_error(code, warns_before_));
+    if (next.request == nullptr) break;
+    ++stream.posted;
+    stream.offset += next.slice.count;
+    if (stream.offset == transfer.range.count) {
+      ++stream.transfer;
+      find_transfer(stream);
+    }
+    moved = true;
+  }
+  return moved;
+}
+
+void ScheduleLane::digest(const Stream& stream, const Pending& receive) {
+  if (schedule_.transfers[receive.transfer].reduces) reduce(stream, receive);
+  digested_[receive.transfer] = end_of(receive.slice);
+}
+
+void ScheduleLane::reduce(const Stream& stream, const Pending& receive) {
+  const Transfer& transfer = schedule_.transfers[receive.transfer];
+  const ReduceKernels& kernels = memory_.kernels;
+  const PartialKernels& partial = memory_.partial_kernels;
+  const bool own_partial = transfer.own == Place::kWork, ends = transfer.place == Place::kOutput;
+  const void* arrived = slot_of(stream, stream.done);
+  const void* own = address_of(transfer.own, receive.slice);
+  char* result = address_of(transfer.place, receive.slice);
+  const std::uint64_t count = receive.slice.count;
+  const auto ranks = static_cast<std::uint32_t>(schedule_.request.ranks);
+  const bool both_partial = transfer.partial && own_partial;
+  const bool narrows = both_partial && ends && partial.narrow != nullptr;
+  ReduceFunction kernel = ends ? kernels.only : kernels.first;
+  if (narrows) {
+    kernel = partial.join;
+    result = address_of(Place::kWork, receive.slice);
+  } else if (both_partial) {
+    kernel = ends ? kernels.last : partial.join;
+  } else if (transfer.partial || own_partial) {
+    kernel = ends ? kernels.last : kernels.between;
+    if (own_partial) std::swap(arrived, own);  // the kernel's partial result comes first
+  }
+  kernel(result, arrived, own, count, ranks);
+  if (narrows) partial.narrow(address_of(Place::kOutput, receive.slice), result, nullptr, count, ranks);
+  if (ends || schedule_.works_in_output) {
+    counters_.copied_bytes += receive.slice.count * schedule_.request.element_bytes;
+  }
+}
+
+char* ScheduleLane::address_of(Place place, const Range& slice) const {
+  const PlanRequest& request = schedule_.request;
+  // The table takes void*; a send only reads.
+  if (place == Place::kInput) {
+    return const_cast<char*>(memory_.input) + (slice.begin - schedule_.input_begin) * request.element_bytes;
+  }
+  if (place == Place::kOutput || schedule_.works_in_output) {
+    return memory_.output + (slice.begin - schedule_.output_begin) * request.element_bytes;
+  }
+  return memory_.work + work_index(schedule_, slice.begin) * request.partial_bytes;
+}
+
+char* ScheduleLane::slot_of(const Stream& stream, std::uint64_t slice) const {
+  return stream.memory.staging + slice % window_ * stream.memory.slot_bytes;
+}
+
+bool ScheduleLane::fail(const Stream& stream, std::uint64_t slice, const std::string& why) {
+  return Lane::fail(stream.memory.receives ? "receive from" : "send to", stream.memory.peer, schedule_.request.channel,
+                    slice, why);
+}
+
+std::string ScheduleLane::waiting_for() const {
+  std::string text = "channel " + std::to_string(schedule_.request.channel) + ":";
+  const char* separator = " ";
+  for (const Stream& stream : streams_) {
+    if (finished(stream)) continue;
+    text += separator + std::string(stream.memory.receives ? "receive from" : "send to") + " rank " +
+            std::to_string(stream.memory.peer) + slices_of(stream.done, stream.posted);
+    separator = ", ";
+  }
+  return text;
+}
+
+int ScheduleLane::awaited() const {
+  const Stream* stream = unfinished();
+  return stream != nullptr ? stream->memory.peer : -1;
+}
+
+}  // namespace meshbed::coll

@@ -1,0 +1,208 @@
+#pragma once
+// Communicator: one rank's part in a group: its store, its net plugin, its connections, and the two threads that drive
+// them. Calls are serialised by the caller; abort() is for any thread.
+//
+// A call is issued and waited for. Calls run in the order in which they were issued, one after the other: each goes to
+// the service thread (connections, registrations: prepare), which has the progress thread move the data (execute) and
+// waits for that. The first error that leaves data in flight, or leaves another rank
+// waiting, breaks the communicator, as it does NCCL's: the failure is announced to every rank, the connections are
+// closed so that no peer can write into memory that the caller is about to free, and every later call answers with the
+// same reason. A send_recv whose only peer could not be connected breaks nothing: both ends know, and nothing moved.
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "plugin/base/result.h"
+#include "plugin/coll/plan/algorithm_choice.h"
+#include "plugin/coll/plan/datatype.h"
+#include "plugin/coll/plan/mesh.h"
+#include "plugin/coll/plan/plan.h"
+#include "plugin/coll/plan/root_trees.h"
+#include "plugin/coll/run/call.h"
+#include "plugin/coll/run/executor.h"
+#include "plugin/coll/run/worker.h"
+#include "plugin/coll/store/long_wait.h"
+#include "plugin/coll/store/store_client.h"
+#include "plugin/coll/store/store_server.h"
+#include "plugin/coll/transport/connection.h"
+#include "plugin/coll/transport/memory.h"
+#include "plugin/coll/transport/transport.h"
+
+namespace meshbed::coll {
+
+struct Schedule;
+struct ScheduleMemory;
+struct StreamMemory;
+
+struct CommunicatorOptions {
+  int rank = 0, world = 1;
+  std::string bootstrap{};
+  std::string net_plugin{};
+  int net_version = 0;
+  int channels = 1;
+  std::vector<int> channel_devices{};  // empty: channel c opens device c % devices
+  std::uint64_t slice_bytes = 1 << 20;
+  int steps = 8;
+  std::int64_t connect_timeout_ms = 30000;  // 0: none; whoever lives is waited for
+  std::int64_t reach_timeout_ms = 0;        // until rank 0 listens; 0: connect_timeout_ms, or a minute without it
+  std::int64_t operation_timeout_ms = 0;
+  WayChoice way{};
+  std::vector<int> cable_mbps{};  // as Mesh's; empty: not known
+  /// Empty, or called with the reason before the connections of a communicator that breaks are closed.
+  std::function<void(const std::string&)> on_break{};
+
+  /// After which a wait is a long one (long_wait.h).
+  std::int64_t long_wait_ms() const { return long_part_of(connect_timeout_ms); }
+  /// For what must end whoever lives.
+  std::int64_t patience_ms() const { return connect_timeout_ms > 0 ? connect_timeout_ms : 30000; }
+};
+
+/// Where the ranks of a communicator meet.
+StoreServer::Options server_options(const CommunicatorOptions& options, const SocketAddress& address);
+
+/// One collective call, as the caller made it. Counts are elements; plan.h says of what.
+struct Operation {
+  Collective collective = Collective::kAllReduce;
+  const void* input = nullptr;
+  void* output = nullptr;
+  std::uint64_t count = 0, receive_count = 0;
+  DataType type = DataType::kFloat32;
+  ReduceOp op = ReduceOp::kSum;
+  int root = 0, to = -1, from = -1;
+};
+
+class Communicator {
+ public:
+  /// Returns when every rank of the world has arrived with the same options.
+  static Result<std::unique_ptr<Communicator>> create(const CommunicatorOptions& options) {
+    return create(options, nullptr);
+  }
+  /// The same; where `listener` is valid, it stands at options.bootstrap already, and we are rank 0.
+  static Result<std::unique_ptr<Communicator>> create_at(const CommunicatorOptions& options, Socket listener);
+  /// A communicator of some ranks of this one, in this order, ourselves among them. Every rank of this one calls, each
+  /// with its own group's members; nullptr where there are none. What becomes of one is nothing to the other.
+  Result<std::unique_ptr<Communicator>> create_group(const std::vector<int>& members);
+  /// Of the ranks with our color, by key, then by rank. Every rank of this one calls; a negative color has no group.
+  Result<std::unique_ptr<Communicator>> split(int color, int key);
+  /// A communicator of those ranks of this one, in their order, that make this call and live; this one is aborted. Rank
+  /// 0's store tells all of them who they are: without rank 0 there is none (kRemote).
+  Result<std::unique_ptr<Communicator>> rebuild();
+  /// In any state. Rank 0 stays until the others have left, at most connect_timeout_ms; without that, where the
+  /// communicator is broken, 30 s.
+  ~Communicator();
+  Communicator(const Communicator&) = delete;
+  Communicator& operator=(const Communicator&) = delete;
+
+  /// Several operations are a group: its send_recvs all progress at once, after its other operations, which run one
+  /// after the other. `timeout_ms`: from now; 0: as the options have it.
+  std::shared_ptr<Call> issue(std::vector<Operation> operations, std::int64_t timeout_ms);
+  /// Through the store: every rank reports to rank 0, which answers all at once. 2 messages per rank, whatever the
+  /// cabling; a ring of zero-byte messages would take 2n steps and need no less.
+  std::shared_ptr<Call> issue_barrier(std::int64_t timeout_ms);
+  /// Issues and waits.
+  Result<void> run(const Operation& operation);
+  /// Ends, from any thread, what every rank waits for here, with an error that names us, our last call and `reason`.
+  /// When it returns, nothing issued before is under way on this rank, and its memory may be freed.
+  void abort(const std::string& reason);
+  Result<void> keep_registered(void* data, std::uint64_t size_bytes);
+  Result<void> drop_registered(const void* data);
+
+  struct Break {
+    Error error;
+    int culprit;
+  };
+  /// Why this communicator is broken, as far as is known: also where another rank told, and nothing was called since.
+  /// From any thread, without waiting: the service thread is asked to look, for the next time.
+  std::optional<Break> broken_by();
+
+  int rank() const { return options_.rank; }
+  int world() const { return options_.world; }
+  LaneCounters counters() const;
+
+ private:
+  /// Costs are added up anew only where an operation is another than the last one.
+  struct Choice {
+    Collective collective;
+    int root;
+    std::uint64_t count, element_bytes;
+    Way way;
+  };
+
+  explicit Communicator(const CommunicatorOptions& options)
+      : options_(options), mesh_(make_mesh(options.world, options.cable_mbps)) {}
+  /// `server`: where others meet us already, at options.bootstrap.
+  static Result<std::unique_ptr<Communicator>> create(const CommunicatorOptions& options,
+                                                      std::unique_ptr<StoreServer> server);
+  Result<void> start();
+  Result<void> open_transport();
+  /// `name`: the group's, which no other of this communicator has.
+  Result<std::unique_ptr<Communicator>> meet(const std::vector<int>& members, const std::string& name);
+  Result<std::unique_ptr<StoreServer>> meet_group(const std::vector<int>& members, const std::string& name,
+                                                  CommunicatorOptions* options);
+  Result<void> choose_devices();
+
+  /// On the service thread: a root's trees are made for its first operation.
+  PlanRequest request_of(const Operation& operation);
+  Way way_of(const PlanRequest& request);
+  // On the service thread.
+  /// `body` finishes the call where it succeeds.
+  void serve(Call& call, const std::function<Result<void>()>& body);
+  Result<void> perform(Call& call, const std::vector<Operation>& operations, const Deadline& deadline);
+  /// `last_of`: the call that ends with these; nullptr: none does.
+  Result<void> transfer(std::span<const Operation> operations, const Deadline& deadline, Call* last_of);
+  Result<void> prepare(std::span<const Operation> operations, std::int64_t connect_timeout_ms, Lanes* lanes);
+  Result<void> add_lanes(const Operation& operation, const Leg& leg, Protocol protocol, Lanes* lanes);
+  Result<void> connect_peers(const std::vector<Leg>& legs, std::int64_t timeout_ms);
+  /// `memory` has the buffers and the kernels; what connects it with the network is added.
+  Result<void> register_for_sends(const Plan& plan, Protocol protocol, LaneMemory* memory);
+  Result<void> register_for_receives(const Plan& plan, Protocol protocol, LaneMemory* memory);
+  /// What a lane takes for the connection: `slots` messages of at most so many bytes are under way.
+  Result<void*> comm_of(Connection& connection, Protocol protocol, std::uint64_t size_bytes, int slots);
+  /// nullptr: a lane alone in the world has no plugin, and never calls one.
+  Messages* messages_by(Protocol protocol) const;
+  Result<void> prepare_schedules(Way way, PlanRequest request, const Operation& operation,
+                                 std::int64_t connect_timeout_ms, Lanes* lanes);
+  Result<void> give_memory(const Schedule& schedule, Protocol protocol, ScheduleMemory* memory);
+  Result<void> register_for_stream(const Schedule& schedule, const ScheduleMemory& memory, std::uint64_t work_bytes,
+                                   StreamMemory* stream);
+  void break_down(const Error& error);
+  void look_for_failure();
+
+  bool leaves_peers_unharmed(const Operation& operation, const Error& error) const;
+  Result<void> usable() const;
+  void count(const Lanes& lanes);
+  void note_begun(const std::string& name);
+
+  const CommunicatorOptions options_;
+  const Mesh mesh_;
+  std::vector<int> channel_devices_;
+  std::unique_ptr<StoreServer> server_;  // rank 0's
+  std::unique_ptr<StoreClient> store_;
+  std::unique_ptr<Transport> transport_;
+  std::unique_ptr<LinedMessages> lined_;
+  std::unique_ptr<MemoryTable> memory_;
+  std::unique_ptr<ConnectionTable> connections_;
+  std::unique_ptr<Worker> service_, progress_;
+  std::uint64_t calls_ = 0, groups_ = 0;
+  // The service thread's own.
+  std::optional<Choice> last_choice_;
+  std::map<int, RootTrees> root_trees_;  // by root
+  std::optional<Error> broken_;
+  int culprit_ = -1;       // the rank that the last error was about
+  bool harmless_ = false;  // it breaks nothing
+  // Of all threads.
+  mutable std::mutex mutex_;
+  LaneCounters counters_;
+  std::string last_begun_ = "no call";
+  std::optional<Break> known_break_;  // broken_ and culprit_
+  bool looks_ = false;                // the service thread is to look
+};
+
+}  // namespace meshbed::coll

@@ -1,0 +1,389 @@
+// Calls: from the caller's thread over the service thread to the progress thread, in the order in which they were made.
+#include <algorithm>
+
+#include "plugin/coll/run/communicator.h"
+
+namespace meshbed::coll {
+namespace {
+
+/// `default_ms` where there is no deadline; never zero where there is.
+std::int64_t left_of(const Deadline& deadline, std::int64_t default_ms) {
+  return deadline.is_never() ? default_ms : std::max(1, deadline.remaining_ms());
+}
+
+/// The rank that a failed transfer was with; of those that have not failed, one that must do something.
+int culprit_of(const Lanes& lanes, bool late) {
+  for (const auto& lane : lanes) {
+    if (lane->failed_peer() >= 0) return lane->failed_peer();
+  }
+  for (const auto& lane : lanes) {
+    if (late && !lane->finished() && lane->awaited() >= 0) return lane->awaited();
+  }
+  return -1;
+}
+
+}  // namespace
+
+PlanRequest Communicator::request_of(const Operation& operation) {
+  const bool rooted = operation.collective == Collective::kBroadcast || operation.collective == Collective::kReduce;
+  const RootTrees* from_root = nullptr;
+  if (rooted && !mesh_.trees.empty()) {
+    auto found = root_trees_.find(operation.root);
+    if (found == root_trees_.end()) {
+      found = root_trees_.emplace(operation.root, root_trees(mesh_, operation.root)).first;
+    }
+    from_root = &found->second;
+  }
+  return {.collective = operation.collective,
+          .rank = options_.rank,
+          .ranks = options_.world,
+          .root = operation.root,
+          .to = operation.to,
+          .from = operation.from,
+          .count = operation.count,
+          .receive_count = operation.receive_count,
+          .element_bytes = size_of(operation.type),
+          .partial_bytes = size_of(accumulator_of(operation.type)),
+          .channels = options_.channels,
+          .slice_bytes_max = options_.slice_bytes,
+          .slots = options_.steps,
+          .mesh = mesh_.trees.empty() ? nullptr : &mesh_,
+          .root_trees = from_root};
+}
+
+Way Communicator::way_of(const PlanRequest& request) {
+  const bool known = last_choice_ && last_choice_->collective == request.collective &&
+                     last_choice_->root == request.root && last_choice_->count == request.count &&
+                     last_choice_->element_bytes == request.element_bytes;
+  if (!known) {
+    last_choice_ = {request.collective, request.root, request.count, request.element_bytes,
+                    choose_way(options_.way, request)};
+  }
+  return last_choice_->way;
+}
+
+Result<void> Communicator::usable() const {
+  if (!broken_) return ok();
+  Error error = *broken_;
+  error.text = "the communicator is broken since an earlier error: " + error.text;
+  return error;
+}
+
+std::shared_ptr<Call> Communicator::issue(std::vector<Operation> operations, std::int64_t timeout_ms) {
+  auto call =
+      std::make_shared<Call>(operations.size() == 1 ? name_of(operations.front().collective) : "group_call", ++calls_);
+  const Deadline deadline = Deadline::after_ms_or_never(timeout_ms);
+  service_->submit([this, call, deadline, operations = std::move(operations)] {
+    serve(*call, [&] { return perform(*call, operations, deadline); });
+  });
+  return call;
+}
+
+std::shared_ptr<Call> Communicator::issue_barrier(std::int64_t timeout_ms) {
+  auto call = std::make_shared<Call>("barrier", ++calls_);
+  const Deadline deadline = Deadline::after_ms_or_never(timeout_ms);
+  service_->submit([this, call, deadline] {
+    serve(*call, [&] {
+      Result<void> met;
+      if (options_.world > 1) {
+        met = store_->barrier(left_of(deadline, options_.operation_timeout_ms), options_.long_wait_ms());
+      }
+      if (met) call->finish(ok());
+      return met;
+    });
+  });
+  return call;
+}
+
+Result<void> Communicator::run(const Operation& operation) {
+  const auto call = issue({operation}, 0);
+  call->wait();
+  return call->result();
+}
+
+void Communicator::serve(Call& call, const std::function<Result<void>()>& body) {
+  if (auto usable_now = usable(); !usable_now) return call.finish(usable_now, culprit_);
+  note_begun(call.name());
+  culprit_ = -1;
+  harmless_ = false;
+  const Result<void> result = body();
+  if (result) return;
+  Error error = result.error();
+  if (store_ != nullptr) {
+    (void)store_->poll(0);  // why others have given up may be here already
+    const bool aborted = store_->failure() && store_->failure_is_abort();
+    // An abort is the reason of whatever else we met; so is any failure of what the others' closed connections did.
+    const bool told = aborted || (store_->failure() && error.code == ErrorCode::kRemote);
+    if (told) error = {aborted ? ErrorCode::kClosed : ErrorCode::kRemote, Scope::kJob, *store_->failure()};
+    if (told || culprit_ < 0) culprit_ = store_->failed_rank();
+  }
+  error.text = call.name() + ": " + error.text;
+  if (!harmless_) break_down(error);
+  call.finish(error, culprit_);
+}
+
+Result<void> Communicator::perform(Call& call, const std::vector<Operation>& operations, const Deadline& deadline) {
+  // Every rank goes through a group's collectives in one order, and one after the other: they share the ring's
+  // connections. Between which of them it sends and receives is its own affair: all pairs move at once, at the end.
+  std::vector<Operation> pairs;
+  for (const Operation& operation : operations) {
+    if (operation.collective == Collective::kSendRecv) {
+      pairs.push_back(operation);
+      continue;
+    }
+    const bool last = operations.size() == 1;
+    if (auto moved = transfer({&operation, 1}, deadline, last ? &call : nullptr); !moved || last) return moved;
+  }
+  auto moved = transfer(pairs, deadline, &call);
+  harmless_ = !moved && operations.size() == 1 && leaves_peers_unharmed(operations.front(), moved.error());
+  return moved;
+}
+
+Result<void> Communicator::transfer(std::span<const Operation> operations, const Deadline& deadline, Call* last_of) {
+  Lanes lanes;
+  const std::int64_t most_ms = options_.connect_timeout_ms, left_ms = left_of(deadline, most_ms);
+  const std::int64_t connect_ms = most_ms > 0 ? std::min(left_ms, most_ms) : left_ms;
+  auto prepared = prepare(operations, connect_ms, &lanes);
+  if (!prepared) {
+    if (connections_ != nullptr) culprit_ = connections_->failed_peer();
+    return prepared;
+  }
+  Result<void> result;
+  progress_->call([&] {
+    result = execute(lanes, {.store = store_.get(),
+                             .timeout_ms = left_of(deadline, options_.operation_timeout_ms),
+                             .long_wait_ms = options_.long_wait_ms()});
+    count(lanes);
+    // From here: who waits need not wait for the service thread as well.
+    if (result && last_of != nullptr) last_of->finish(ok());
+  });
+  if (result) return ok();
+  const bool store_silent = store_ != nullptr && store_->failed_rank() >= 0;
+  culprit_ = culprit_of(lanes, result.error().code == ErrorCode::kTimeout && !store_silent);
+  return result;
+}
+
+void Communicator::count(const Lanes& lanes) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  for (const auto& lane : lanes) {
+    counters_.messages_sent += lane->counters().messages_sent;
+    counters_.messages_received += lane->counters().messages_received;
+    counters_.bytes_sent += lane->counters().bytes_sent;
+    counters_.bytes_received += lane->counters().bytes_received;
+    counters_.copied_bytes += lane->counters().copied_bytes;
+  }
+  if (lined_ != nullptr) counters_.copied_bytes += lined_->take_copied_bytes();
+}
+
+LaneCounters Communicator::counters() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return counters_;
+}
+
+void Communicator::note_begun(const std::string& name) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  last_begun_ = name;
+}
+
+void Communicator::abort(const std::string& reason) {
+  std::string text = "aborted at ";
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    text += last_begun_;
+  }
+  if (!reason.empty()) text += ": " + reason;
+  if (store_ != nullptr) store_->abort(text);
+  // The call under way ends now, with what it had in flight; those behind it do not begin.
+  service_->call([&] {
+    if (broken_) return;
+    culprit_ = options_.rank;
+    break_down({ErrorCode::kClosed, Scope::kJob, "rank " + std::to_string(options_.rank) + ": " + text});
+  });
+}
+
+Result<void> Communicator::prepare(std::span<const Operation> operations, std::int64_t connect_timeout_ms,
+                                   Lanes* lanes) {
+  if (memory_ != nullptr) memory_->drop_temporary();
+  std::vector<Leg> legs;
+  std::vector<const Operation*> of_leg;
+  // Where there are several operations they are send_recvs, whose protocol their sizes do not change.
+  Protocol protocol = Protocol::kSimple;
+  for (const Operation& operation : operations) {
+    PlanRequest wanted = request_of(operation);
+    const Way way = way_of(wanted);
+    protocol = way.protocol;
+    wanted.slice_bytes_max = slice_bytes_of(protocol, wanted.slice_bytes_max);
+    if (way.algorithm != Algorithm::kRing) {
+      return prepare_schedules(way, wanted, operation, connect_timeout_ms, lanes);
+    }
+    for (const Leg& leg : legs_of(wanted)) {
+      legs.push_back(leg);
+      of_leg.push_back(&operation);
+    }
+  }
+  auto connected = connect_peers(legs, connect_timeout_ms);
+  if (!connected) return connected;
+  lanes->reserve(legs.size() * static_cast<std::size_t>(options_.channels));
+  for (std::size_t i = 0; i < legs.size(); ++i) {
+    auto added = add_lanes(*of_leg[i], legs[i], protocol, lanes);
+    if (!added) return added;
+  }
+  return ok();
+}
+
+Result<void> Communicator::add_lanes(const Operation& operation, const Leg& leg, Protocol protocol, Lanes* lanes) {
+  const std::size_t element_bytes = size_of(operation.type);
+  LaneMemory buffers;
+  buffers.input = static_cast<const char*>(operation.input) + leg.input_offset * element_bytes;
+  buffers.output = static_cast<char*>(operation.output) + leg.output_offset * element_bytes;
+  buffers.kernels = reduce_kernels(operation.type, operation.op);
+  PlanRequest request = leg.request;
+  request.in_place = buffers.input == buffers.output && request.to >= 0 && request.from >= 0;
+  for (request.channel = 0; request.channel < options_.channels; ++request.channel) {
+    const Plan plan = make_plan(request);
+    if (plan.send_steps == 0 && plan.recv_steps == 0 && plan.copy.count == 0) continue;
+    LaneMemory memory = buffers;
+    auto receives = register_for_receives(plan, protocol, &memory);
+    if (!receives) return receives;
+    auto sends = register_for_sends(plan, protocol, &memory);
+    if (!sends) return sends;
+    lanes->push_back(std::make_unique<PlanLane>(messages_by(protocol), plan, memory));
+  }
+  return ok();
+}
+
+Messages* Communicator::messages_by(Protocol protocol) const {
+  if (transport_ == nullptr) return nullptr;
+  return protocol == Protocol::kSimple ? static_cast<Messages*>(&transport_->table()) : lined_.get();
+}
+
+Result<void*> Communicator::comm_of(Connection& connection, Protocol protocol, std::uint64_t size_bytes, int slots) {
+  if (protocol == Protocol::kSimple) return connection.comm;
+  auto stream = connections_->lined(connection, protocol, size_bytes, slots);
+  if (!stream) return stream.error();
+  return static_cast<void*>(*stream);
+}
+
+Result<void> Communicator::connect_peers(const std::vector<Leg>& legs, std::int64_t timeout_ms) {
+  std::vector<Edge> edges;
+  for (const Leg& leg : legs) {
+    const Peers peers = peers_of(leg.request);
+    for (int channel = 0; channel < options_.channels; ++channel) {
+      if (peers.recv >= 0) edges.push_back({peers.recv, channel, Direction::kReceive});
+      if (peers.send >= 0) edges.push_back({peers.send, channel, Direction::kSend});
+    }
+  }
+  return edges.empty() ? ok() : connections_->establish(edges, timeout_ms);
+}
+
+Result<void> Communicator::register_for_receives(const Plan& plan, Protocol protocol, LaneMemory* memory) {
+  if (plan.recv_steps == 0) return ok();
+  Connection* connection = connections_->find({plan.recv_peer, plan.request.channel, Direction::kReceive});
+  memory->recv_connection = connection->comm;
+  auto comm = comm_of(*connection, protocol, plan.recv_slice_count * widest_bytes(plan.request), plan.request.slots);
+  if (!comm) return comm.error();
+  memory->recv_comm = *comm;
+  const bool registers = protocol == Protocol::kSimple;
+  // The first and the last step show every kind of step that a plan has.
+  for (const std::uint64_t index : {std::uint64_t{0}, plan.recv_steps - 1}) {
+    if (!registers || recv_step(plan, index).arrival != Arrival::kStore) continue;  // through a slot
+    auto handle = memory_->handle_of(connection->comm, memory->output, output_bytes_of(plan.request));
+    if (!handle) return handle.error();
+    memory->output_handle = *handle;
+  }
+  if (plan.slot_bytes == 0) return ok();
+  memory->slot_bytes = in_slots(plan.slot_bytes);
+  const std::uint64_t staging_bytes = memory->slot_bytes * static_cast<std::uint64_t>(plan.request.slots);
+  auto staging = connections_->staging_of(*connection, staging_bytes);
+  if (!staging) return staging.error();
+  memory->staging = *staging;
+  if (!registers) return ok();
+  auto handle = memory_->handle_of(connection->comm, *staging, staging_bytes);
+  if (!handle) return handle.error();
+  memory->staging_handle = *handle;
+  return ok();
+}
+
+Result<void> Communicator::register_for_sends(const Plan& plan, Protocol protocol, LaneMemory* memory) {
+  if (plan.send_steps == 0) return ok();
+  Connection* connection = connections_->find({plan.send_peer, plan.request.channel, Direction::kSend});
+  void* const comm = connection->comm;
+  memory->send_connection = comm;
+  auto taken = comm_of(*connection, protocol, plan.slice_count * widest_bytes(plan.request), plan.request.slots);
+  if (!taken) return taken.error();
+  memory->send_comm = *taken;
+  if (protocol != Protocol::kSimple) return ok();
+  // The second step as well: there an all_reduce may send partial results.
+  const std::uint64_t last = plan.send_steps - 1;
+  for (const std::uint64_t index : {std::uint64_t{0}, std::min<std::uint64_t>(1, last), last}) {
+    const Source source = send_step(plan, index).source;
+    Result<void*> handle = nullptr;
+    switch (source) {
+      case Source::kInput:  // the plugin's registration is not const, its sends only read
+        handle = memory_->handle_of(comm, const_cast<char*>(memory->input), input_bytes_of(plan.request));
+        break;
+      case Source::kOutput:
+        handle = memory_->handle_of(comm, memory->output, output_bytes_of(plan.request));
+        break;
+      case Source::kPartial:
+        handle = memory_->handle_of(comm, memory->staging,
+                                    memory->slot_bytes * static_cast<std::uint64_t>(plan.request.slots));
+        break;
+    }
+    if (!handle) return handle.error();
+    memory->send_handles[static_cast<std::size_t>(source)] = *handle;
+  }
+  return ok();
+}
+
+Result<void> Communicator::keep_registered(void* data, std::uint64_t size_bytes) {
+  if (memory_ != nullptr) service_->call([&] { memory_->keep(data, size_bytes); });
+  return ok();
+}
+
+Result<void> Communicator::drop_registered(const void* data) {
+  bool found = true;
+  if (memory_ != nullptr) service_->call([&] { found = memory_->drop(data); });
+  if (found) return ok();
+  return Error{ErrorCode::kInvalidArgument, Scope::kRequest, "no registered memory begins there"};
+}
+
+std::optional<Communicator::Break> Communicator::broken_by() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (known_break_ || looks_ || store_ == nullptr) return known_break_;
+  service_->submit([this] { look_for_failure(); });
+  looks_ = true;
+  return std::nullopt;
+}
+
+void Communicator::look_for_failure() {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    looks_ = false;
+  }
+  if (broken_) return;
+  const auto polled = store_->poll(0);
+  if (polled && !store_->failure()) return;
+  culprit_ = store_->failed_rank();
+  const ErrorCode code = store_->failure_is_abort() ? ErrorCode::kClosed : ErrorCode::kRemote;
+  break_down(store_->failure() ? Error{code, Scope::kJob, *store_->failure()} : polled.error());
+}
+
+bool Communicator::leaves_peers_unharmed(const Operation& operation, const Error& error) const {
+  const bool one_peer = operation.to < 0 || operation.from < 0 || operation.to == operation.from;
+  return operation.collective == Collective::kSendRecv && one_peer && error.code == ErrorCode::kUnreachable;
+}
+
+void Communicator::break_down(const Error& error) {
+  // Before anybody is told: the others close theirs as soon as they hear of it.
+  if (options_.on_break) options_.on_break(error.text);
+  broken_ = error;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    known_break_ = {error, culprit_};
+  }
+  if (store_ != nullptr) store_->announce_failure(error.text, culprit_);
+  if (connections_ != nullptr) connections_->close_all();
+}
+
+}  // namespace meshbed::coll

@@ -1,0 +1,24 @@
+#pragma once
+// Executor: drives the lanes of one operation to their end. Progress thread only.
+
+#include <cstdint>
+#include <vector>
+
+#include "plugin/base/result.h"
+#include "plugin/coll/run/channel_run.h"
+#include "plugin/coll/store/store_client.h"
+
+namespace meshbed::coll {
+
+struct ExecuteOptions {
+  StoreClient* store = nullptr;   // where a failure elsewhere shows; nullptr: alone
+  std::int64_t timeout_ms = 0;    // 0: none
+  std::int64_t long_wait_ms = 0;  // nothing has moved for so long: the store is told; 0: never
+};
+
+/// Lanes may share a connection: the later one begins when the earlier has ended.
+/// Returns when every lane is finished, one has failed, a peer has announced a failure or the time is up (the error
+/// then says what each unfinished lane waits for). After an error transfers may still be in flight.
+Result<void> execute(const Lanes& lanes, const ExecuteOptions& options);
+
+}  // namespace meshbed::coll

@@ -1,0 +1,31 @@
+#include "plugin/coll/store/id_listeners.h"
+
+#include <utility>
+
+#include "plugin/coll/store/environment.h"
+
+namespace meshbed::coll {
+
+Result<std::string> Meetings::open() {
+  const auto address = management_address();
+  if (!address) return address.error();
+  auto listener = Socket::listen(*address);
+  if (!listener) return listener.error();
+  const auto bound = listener->own_address();
+  if (!bound) return bound.error();
+  const std::string id = to_text(*bound);
+  const std::lock_guard<std::mutex> lock(mutex_);
+  listeners_.insert_or_assign(id, std::move(*listener));
+  return id;
+}
+
+Socket Meetings::take(const std::string& id) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto found = listeners_.find(id);
+  if (found == listeners_.end()) return {};
+  Socket listener = std::move(found->second);
+  listeners_.erase(found);
+  return listener;
+}
+
+}  // namespace meshbed::coll

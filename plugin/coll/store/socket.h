@@ -1,0 +1,62 @@
+#pragma once
+// Socket: an owned, non-blocking TCP socket on the management network, and the addresses that it takes.
+
+#include <sys/socket.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "plugin/base/result.h"
+#include "plugin/coll/store/deadline.h"
+
+namespace meshbed::coll {
+
+struct SocketAddress {
+  sockaddr_storage storage{};
+  socklen_t length = 0;
+};
+
+/// "10.0.0.1:29500" or "[fd00::1]:29500". Addresses, not names: the management network is what the caller says it is.
+Result<SocketAddress> parse_address(const std::string& text);
+/// The same text again.
+std::string to_text(const SocketAddress& address);
+void set_port(SocketAddress* address, std::uint16_t port);
+/// The address with port 0, for a socket that listens at whatever port is free.
+SocketAddress at_any_port(SocketAddress address);
+
+class Socket {
+ public:
+  Socket() = default;
+  explicit Socket(int descriptor) : descriptor_(descriptor) {}
+  Socket(Socket&& other) noexcept : descriptor_(other.descriptor_) { other.descriptor_ = -1; }
+  Socket& operator=(Socket&& other) noexcept;
+  ~Socket() { close(); }
+
+  /// A socket that listens at `address`.
+  static Result<Socket> listen(const SocketAddress& address);
+  /// Tries again until somebody answers or the deadline passes; the error says how the last try failed.
+  static Result<Socket> connect(const SocketAddress& address, Deadline deadline);
+  /// The next client; an invalid socket where none waits.
+  Socket accept() const;
+
+  /// Our end's.
+  Result<SocketAddress> own_address() const;
+
+  bool valid() const { return descriptor_ >= 0; }
+  int descriptor() const { return descriptor_; }
+  void close();
+
+  enum class Outcome { kMoved, kWouldBlock, kClosed };
+  /// Appends what has arrived, at most 64 KiB a call.
+  Outcome read_into(std::string* buffer) const;
+  /// Sends from the front of `buffer` and removes what was taken.
+  Outcome write_from(std::string* buffer) const;
+  /// Waits for `events` (poll(2)); false where the time was up first.
+  bool wait_for(short events, int timeout_ms) const;
+
+ private:
+  int descriptor_ = -1;
+};
+
+}  // namespace meshbed::coll

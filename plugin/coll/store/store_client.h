@@ -1,0 +1,130 @@
+#pragma once
+// Store client: a rank's connection to the store. Used by one thread at a time (the service thread; the progress
+// thread looks for failures while the service thread waits for it); abort() is for any thread.
+//
+// Requests may be left open (begin_get) and their answers collected later (take), so that many connections can be
+// made at once. A failure that any rank announced shows in failure(), whatever we were waiting for.
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "plugin/base/result.h"
+#include "plugin/coll/store/deadline.h"
+#include "plugin/coll/store/frame.h"
+#include "plugin/coll/store/socket.h"
+
+namespace meshbed::coll {
+
+class StoreClient {
+ public:
+  /// Connects to rank 0 at `address` (its text, for errors) and introduces itself.
+  static Result<std::unique_ptr<StoreClient>> connect(const std::string& address, const Identity& identity,
+                                                      Deadline deadline) {
+    return connect(address, identity, deadline, deadline);
+  }
+  /// The same, where rank 0 may listen for longer before it speaks.
+  static Result<std::unique_ptr<StoreClient>> connect(const std::string& address, const Identity& identity,
+                                                      Deadline reached_by, Deadline welcome_by);
+  /// Says goodbye, so that our absence is not taken for an accident.
+  ~StoreClient();
+  StoreClient(const StoreClient&) = delete;
+  StoreClient& operator=(const StoreClient&) = delete;
+
+  /// Ours on the network that rank 0 is on.
+  Result<SocketAddress> own_address() const { return socket_.own_address(); }
+
+  Result<void> set(const std::string& key, const std::string& value);
+  /// Asks for a key's value, which may come much later. A value is read once, by whoever asked first.
+  Result<std::uint32_t> begin_get(const std::string& key);
+  /// The answer to that request, if it has been received. No I/O.
+  std::optional<std::string> take(std::uint32_t request);
+  struct Patience {
+    std::int64_t long_ms = 0;  // as LongWait's; 0: none
+    int for_rank = -1;         // who is to set it: without that rank the wait ends; -1: anybody
+  };
+  /// begin_get and take until the deadline; kTimeout where the value never came.
+  Result<std::string> get(const std::string& key, Deadline deadline) { return get(key, deadline, {}); }
+  Result<std::string> get(const std::string& key, Deadline deadline, const Patience& patience);
+  /// Returns when every rank has called it; on timeout the error names who has not.
+  /// `long_wait_ms`: as LongWait's; 0: none.
+  Result<void> barrier(std::int64_t timeout_ms, std::int64_t long_wait_ms = 0);
+  /// Tells rank 0 that we have waited for others for long, first for rank `peer`; -1: no longer.
+  Result<void> tell_waiting(int peer);
+  /// After a wait in vain: by rank, who has told so. An error that names rank 0 where its store does not answer, with
+  /// everything that the others may have told us through it.
+  Result<std::vector<bool>> waiting_ranks();
+  /// After the same: whom `rank` waits for, whom that one waits for, and so on; a few at most. Where they wait in a
+  /// circle the last one is one of those before, or `rank`. Errors as above.
+  Result<std::vector<int>> waits_behind(int rank);
+  /// After a failure: the ranks that go on, in order, as all of them are told: those that ask, once each rank that is
+  /// not known to be gone has, or `timeout_ms` after the first. The failure is forgotten then. kRemote: they have gone
+  /// on without us, or rank 0, whose store this takes, is gone.
+  Result<std::vector<int>> agree_on_survivors(std::int64_t timeout_ms);
+  /// Asks whether rank 0 is there, without waiting for the answer. kTimeout where it has not answered the last time
+  /// yet, which was `before_ms` ago.
+  Result<void> ask_alive(std::int64_t before_ms);
+  /// What the last answer to that, or to waiting_ranks(), said: `rank` had said goodbye.
+  bool has_left(int rank) const;
+  /// Tells every rank that the communicator is broken (the first text wins), and waits, within reason, until rank 0 has
+  /// passed it on. `culprit`: the rank that failed; -1: we did.
+  void announce_failure(const std::string& text, int culprit = -1);
+  /// From any thread: announces that somebody wants no more, without waiting. Whoever waits here finds a failure within
+  /// a second, whether or not rank 0 answers.
+  void abort(const std::string& text);
+  /// abort() was called: the next poll() finds it.
+  bool aborted() const { return aborted_.load(std::memory_order_acquire); }
+
+  /// Receives what has arrived, waiting at most `timeout_ms` (0: not at all) where nothing has.
+  Result<void> poll(int timeout_ms);
+  /// The first announced failure ("rank 2: ..."), once poll() has received it.
+  const std::optional<std::string>& failure() const { return failure_; }
+  /// The rank that failed; where that is us in another's eyes, that other; 0 where its store is gone; and whether it
+  /// wanted this.
+  int failed_rank() const { return failed_rank_; }
+  bool failure_is_abort() const { return failure_is_abort_; }
+
+ private:
+  struct Answer {
+    std::uint32_t request;
+    bool expired;
+    std::string text;
+  };
+
+  StoreClient(std::string address, int rank, Socket socket)
+      : address_(std::move(address)), rank_(rank), socket_(std::move(socket)) {}
+  Result<void> send(const Frame& frame);
+  /// False: the connection is lost. Any thread.
+  bool write(const Frame& frame);
+  Result<void> await_welcome(Deadline deadline);
+  Result<std::string> ask_who_waits(const std::string& question);
+  /// Of an answer to kWhoWaits; what is left is who waits.
+  void note_who_left(std::string* waiting_and_left);
+  Result<void> handle(Frame frame);
+  Error lost();
+  Error silent(std::int64_t for_ms);
+
+  const std::string address_;
+  const int rank_;
+  std::mutex sending_;  // frames are whole, whoever sends them
+  Socket socket_;
+  std::string received_;
+  std::uint32_t next_request_ = 1;
+  std::uint32_t life_request_ = 0;  // 0: none is unanswered
+  bool welcome_ = false;
+  std::string left_;  // a bit for each rank, as of the last answer
+  std::vector<Answer> answers_;
+  std::optional<std::string> failure_;
+  int failed_rank_ = -1;
+  bool failure_is_abort_ = false;
+  bool told_ = false;  // rank 0 has passed a failure on
+  std::atomic<bool> aborted_{false};
+  std::string abort_text_;  // written before aborted_
+};
+
+}  // namespace meshbed::coll

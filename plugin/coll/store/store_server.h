@@ -1,0 +1,121 @@
+#pragma once
+// Store server: rank 0's rendezvous on the management network. One thread, one poll(2) over all clients.
+//
+// Holds values that ranks hand to each other (connection handles), counts barriers, and spreads the first failure. A
+// client that is slow, silent or speaks rubbish costs a descriptor until its introduction is overdue, and delays
+// nobody: no read or write blocks. A rank whose connection ends without a goodbye is announced to all others as lost.
+// Cost: O(clients) a wake-up for poll's array; memory O(values not yet read).
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <unordered_map>
+#include <vector>
+
+#include "plugin/base/result.h"
+#include "plugin/coll/store/deadline.h"
+#include "plugin/coll/store/frame.h"
+#include "plugin/coll/store/socket.h"
+
+namespace meshbed::coll {
+
+class StoreServer {
+ public:
+  struct Options {
+    SocketAddress address;  // its port may be 0: whatever is free
+    Identity identity;      // rank 0's own, which all others must match
+    // How long the destructor waits for the other ranks to leave; 0: as long as they stay, 30 s where they were told of
+    // a failure.
+    std::int64_t linger_ms = 30000;
+  };
+  static Result<std::unique_ptr<StoreServer>> start(const Options& options);
+  /// At a socket that listens already; options.address is not looked at.
+  static Result<std::unique_ptr<StoreServer>> start(const Options& options, Socket listener);
+  /// Serves on until every rank that came has left, at most linger_ms. Not before rank 0 has left, where it came.
+  ~StoreServer();
+  /// Where it listens: what the others' StoreClients need.
+  const std::string& address() const { return address_text_; }
+  StoreServer(const StoreServer&) = delete;
+  StoreServer& operator=(const StoreServer&) = delete;
+
+ private:
+  struct Client {
+    Socket socket;
+    std::string received, to_send;
+    int rank = -1;  // -1: has not introduced itself
+    Deadline introduce_by = Deadline::never();
+    bool close_when_sent = false;
+    bool gone = false;
+  };
+  struct Waiter {
+    int rank;
+    std::uint32_t request;
+  };
+  struct Arrival {
+    std::uint32_t request = 0;
+    bool here = false;
+  };
+
+  StoreServer(const Options& options, const SocketAddress& address, Socket listener);
+  void run();
+  bool finished();
+  int wait_ms() const;
+  void wait_and_serve();
+  void accept_clients();
+  void serve(Client& client, short events);
+  void flush(Client& client);
+  void remove_gone();
+
+  void handle(Client& client, Frame frame);
+  void introduce(Client& client, const Frame& frame);
+  void refuse(Client& client, const std::string& text);
+  void set(Client& client, const Frame& frame);
+  void get(Client& client, const Frame& frame);
+  void arrive(Client& client, const Frame& frame);
+  void rebuild(Client& client, const Frame& frame);
+  void settle_rebuild();
+  void expire();
+  void expire_barrier();
+  bool has_left() const;
+  void leave();
+  std::string waiting_bits() const;
+  std::string waits_behind(const Frame& question) const;
+  struct Failure {
+    std::string text;
+    int told_by = -1, culprit = -1;
+    bool aborted = false;
+  };
+  void fail(Failure failure);
+  void tell_failure(int rank);
+  void answer(int rank, FrameType type, std::uint32_t request, const std::string& body);
+  std::string missing_ranks() const;
+
+  const Options options_;
+  const SocketAddress address_;
+  const std::string address_text_;
+  std::atomic<bool> stopping_{false}, host_came_{false};
+
+  // The thread's own from here on.
+  Socket listener_;
+  std::vector<std::unique_ptr<Client>> clients_;
+  bool host_gone_ = false;                               // rank 0 itself
+  std::vector<Client*> by_rank_;                         // nullptr: not here
+  std::vector<bool> left_;                               // said goodbye
+  std::vector<std::optional<std::uint32_t>> waits_for_;  // by rank: whom it has waited for for long
+  std::unordered_map<std::string, std::string> values_;
+  std::unordered_map<std::string, Waiter> waiters_;
+  std::vector<Arrival> barrier_;
+  int arrived_count_ = 0;
+  Deadline next_expiry_ = Deadline::never();  // of the barrier under way
+  std::vector<Arrival> rebuild_;              // as barrier_
+  Deadline rebuild_by_ = Deadline::never();
+  bool rebuilt_ = false;
+  std::optional<Failure> failure_;
+  std::optional<Deadline> linger_;
+  std::thread thread_;  // last: starts when all else is there
+};
+
+}  // namespace meshbed::coll

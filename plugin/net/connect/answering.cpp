@@ -1,0 +1,59 @@
+#include "plugin/net/connect/answering.h"
+
+#include "plugin/net/link/process_links.h"
+#include "plugin/net/wire/ring.h"
+
+namespace meshbed::net {
+
+bool Neighbours::include(const IpAddress& own, const IpAddress& client) {
+  const bool changed = !looked_ || events_ != process_.port_events();
+  if (changed) look();
+  if (is_over_cable(nics_, own, client)) return true;
+  if (changed || !next_look_.passed()) return false;
+  look();
+  return is_over_cable(nics_, own, client);
+}
+
+void Neighbours::look() {
+  looked_ = true;
+  events_ = process_.port_events();
+  nics_ = process_.current_nics();
+  next_look_ = Deadline::in_ms(kLookPauseMs);
+}
+
+Result<LocalEnd> local_end_for(ProcessLinks& process, const IpAddress& own, const IpAddress& client,
+                               const WireEnd& peer) {
+  if (client != peer.address.address) {
+    return handshake_error("it says that it is " + to_text(peer.address.address) + ", but it came from " +
+                           to_text(client));
+  }
+  if (peer.memory_entries != kRingEntries) {
+    return handshake_error("its ring has " + std::to_string(peer.memory_entries) + " entries, ours " +
+                           std::to_string(kRingEntries));
+  }
+  const std::vector<Nic> nics = process.current_nics();
+  for (const Nic& nic : nics) {
+    for (const IpPrefix& address : nic.addresses) {
+      if (address.address != own) continue;
+      if (!shared_bits(address, peer.address)) {
+        return handshake_error("it is in " + subnet_text(peer.address) + ", but " + nic.device_name + " is in " +
+                               subnet_text(address) + ": both prefixes must agree");
+      }
+      GidPreference preference = process.gid_preference();
+      if (!gid_may_answer(nic, peer.gid, peer.address.address, preference)) {
+        return handshake_error(foreign_gid_text(peer.gid, peer.address.address));
+      }
+      preference.roce_v2 = peer.gid_type == verbs::GidType::kRoceV2;
+      const auto gid = find_gid(nic, address.address, preference);
+      if (!gid || gid->type != peer.gid_type) {
+        return handshake_error("it uses a " + std::string(verbs::to_text(peer.gid_type)) + " GID, but " +
+                               nic.device_name + " has none for " + to_text(address.address));
+      }
+      return process.local_end(nic, address, *gid);
+    }
+  }
+  return handshake_error("it came in on " + to_text(own) +
+                         ", which is no RDMA address of this node: " + describe_subnets(nics));
+}
+
+}  // namespace meshbed::net

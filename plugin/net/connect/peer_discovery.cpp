@@ -1,0 +1,390 @@
+#include "plugin/net/connect/peer_discovery.h"
+
+#include <net/if.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "plugin/base/log.h"
+#include "plugin/net/connect/cabling_agreement.h"
+#include "plugin/net/connect/rank_announcement.h"
+#include "plugin/net/link/process_links.h"
+
+namespace meshbed::net {
+namespace {
+
+/// A process that has left so many questions unanswered is gone, where its answer to the first of them would have come
+/// by now however busy its machine is.
+constexpr std::size_t kUnansweredMost = 4;
+constexpr std::int64_t kAnswersLatestNs = 250'000'000;
+/// Likewise for what it had in flight: not so many looks that they would have a connection change over.
+constexpr std::size_t kUnweighedMost = 2;
+constexpr std::int64_t kLoadsLatestNs = 20'000'000;
+
+Error datagram_error(const std::string& what, int error_number) {
+  return {.code = ErrorCode::kSystem,
+          .scope = Scope::kJob,
+          .text = what + ": " + std::strerror(error_number),
+          .os_errno = error_number};
+}
+
+/// Non-blocking, on every address; `port` 0: one that the system chooses, else one that is shared.
+Result<Socket> open_datagrams(bool ipv6, std::uint16_t port) {
+  Socket socket(::socket(ipv6 ? AF_INET6 : AF_INET, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (!socket.is_open()) return datagram_error("no UDP socket", errno);
+  const int on = 1, off = 0;
+  ::setsockopt(socket.descriptor(), SOL_SOCKET, SO_BROADCAST, &on, sizeof on);
+  if (port != 0) ::setsockopt(socket.descriptor(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  if (ipv6) ::setsockopt(socket.descriptor(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
+  SocketAddress any;
+  any.address.family = ipv6 ? Family::kIpv6 : Family::kIpv4;
+  any.port = port;
+  sockaddr_storage name{};
+  const socklen_t length = to_sockaddr(any, name);
+  if (::bind(socket.descriptor(), reinterpret_cast<const sockaddr*>(&name), length) != 0) {
+    return datagram_error("cannot use UDP port " + std::to_string(port) + " (NCCL_MESH_RELAY_PORT)", errno);
+  }
+  return socket;
+}
+
+/// Where a datagram for the neighbours on this subnet goes. nullopt: a subnet for one.
+std::optional<IpAddress> everybody_on(const IpPrefix& prefix) {
+  IpAddress address = prefix.address;
+  if (address.family == Family::kIpv6) {
+    address.bytes = {};
+    address.bytes[0] = 0xff;  // ff02::1, all nodes of the link: RFC 4291
+    address.bytes[1] = 0x02;
+    address.bytes[15] = 0x01;
+    return address;
+  }
+  if (prefix.length_bits >= 32) return std::nullopt;
+  if (prefix.length_bits == 31) {  // two addresses, no broadcast: RFC 3021
+    address.bytes[3] ^= 1U;
+    return address;
+  }
+  for (unsigned bit = prefix.length_bits; bit < 32; ++bit) {
+    address.bytes[bit / 8] = static_cast<std::uint8_t>(address.bytes[bit / 8] | (0x80U >> (bit % 8)));
+  }
+  return address;
+}
+
+template <typename Condition>
+bool any_address(const std::vector<Nic>& nics, const Condition& condition) {
+  return std::any_of(nics.begin(), nics.end(), [&](const Nic& nic) {
+    return std::any_of(nic.addresses.begin(), nic.addresses.end(), condition);
+  });
+}
+
+/// A beacon's bytes, with their room.
+struct Encoded {
+  explicit Encoded(const Beacon& beacon) : size(encode_beacon(beacon, buffer)) {}
+  std::span<const std::uint8_t> bytes() const { return std::span<const std::uint8_t>(buffer).first(size); }
+  std::array<std::uint8_t, kBeaconLargestBytes> buffer{};
+  std::size_t size;
+};
+
+}  // namespace
+
+Result<void> Scout::open(std::uint16_t circuit_port) {
+  circuit_port_ = circuit_port;
+  ipv6_ = has_ipv6(process_.nics());
+  auto beacon = open_datagrams(ipv6_, static_cast<std::uint16_t>(process_.config().number(Variable::kRelayPort)));
+  if (!beacon) return beacon.error();
+  auto mail = open_datagrams(ipv6_, 0);
+  if (!mail) return mail.error();
+  beacon_ = std::move(*beacon);
+  mail_ = std::move(*mail);
+  return ok();
+}
+
+void Scout::ask(int cables) {
+  const std::uint64_t query = process_.random() | 1U;
+  {
+    const std::lock_guard lock(mutex_);
+    const std::int64_t now = now_ns();
+    const auto asked_before = [this](std::size_t questions) {
+      return asked_[(next_asked_ + asked_.size() - questions) % asked_.size()].asked_ns;
+    };
+    atlas_.forget_before(std::min(asked_before(kUnansweredMost), now - kAnswersLatestNs));
+    atlas_.forget_loads_before(std::min(asked_before(kUnweighedMost), now - kLoadsLatestNs));
+    asked_[next_asked_++ % asked_.size()] = {.query = query, .asked_ns = now};
+  }
+  const Encoded beacon({.type = BeaconType::kQuery,
+                        .hop_limit = static_cast<std::uint8_t>(cables),
+                        .query = query,
+                        .node = process_.node(),
+                        .process = process_.number(),
+                        .addresses = {}});
+  flood(beacon.bytes(), std::nullopt);
+}
+
+void Scout::inquire(std::uint64_t session) {
+  const std::uint64_t query = process_.random() | 1U;
+  {
+    const std::lock_guard lock(mutex_);
+    auto known = std::find_if(inquiries_.begin(), inquiries_.end(),
+                              [&](const Inquiry& inquiry) { return inquiry.session == session; });
+    if (known == inquiries_.end()) known = inquiries_.insert(known, Inquiry{.session = session});
+    known->query = query;
+  }
+  const Encoded beacon({.type = BeaconType::kInquiry,
+                        .hop_limit = static_cast<std::uint8_t>(process_.config().max_relay_hops()),
+                        .query = query,
+                        .node = process_.node(),
+                        .addresses = {},
+                        .session = session});
+  flood(beacon.bytes(), std::nullopt);
+}
+
+bool Scout::is_found(std::uint64_t session) const {
+  const std::lock_guard lock(mutex_);
+  return std::any_of(inquiries_.begin(), inquiries_.end(),
+                     [&](const Inquiry& inquiry) { return inquiry.session == session && inquiry.found; });
+}
+
+void Scout::end_inquiry(std::uint64_t session) {
+  const std::lock_guard lock(mutex_);
+  std::erase_if(inquiries_, [&](const Inquiry& inquiry) { return inquiry.session == session; });
+}
+
+bool Scout::advance(Survey& survey) {
+  bool any = false;
+  for (const Socket* socket : {&beacon_, &mail_}) {
+    for (;;) {
+      std::array<std::uint8_t, kBeaconLargestBytes + 1> buffer{};  // one more, so that a longer one shows
+      sockaddr_storage name{};
+      socklen_t length = sizeof name;
+      const ssize_t count = ::recvfrom(socket->descriptor(), buffer.data(), buffer.size(), 0,
+                                       reinterpret_cast<sockaddr*>(&name), &length);
+      if (count < 0) break;
+      any = true;
+      const auto from = from_sockaddr(reinterpret_cast<const sockaddr*>(&name));
+      if (from) take_in(std::span<const std::uint8_t>(buffer).first(static_cast<std::size_t>(count)), *from, survey);
+    }
+  }
+  return any;
+}
+
+void Scout::take_in(std::span<const std::uint8_t> datagram, const SocketAddress& from, Survey& survey) {
+  const bool neighbour =
+      any_address(*process_.recent_nics(), [&](const IpPrefix& prefix) { return contains(prefix, from.address); });
+  // Only cables count: what comes in from elsewhere, over the management network for one, is none of ours.
+  if (!neighbour && !is_link_local(from.address)) return;
+  if (const auto beacon = decode_beacon(datagram)) {
+    if (beacon->type == BeaconType::kQuery || beacon->type == BeaconType::kInquiry) {
+      take_query(*beacon, from);
+    } else {
+      take_answer(*beacon);
+    }
+  } else if (const auto call = decode_roll_call(datagram)) {
+    survey.take_in(*call, from);
+  }
+}
+
+void Scout::take_query(const Beacon& query, const SocketAddress& from) {
+  // Our own broadcasts come back to us, and to the other processes of our node, which have loads to tell of.
+  const bool of_our_node = query.node == process_.node();
+  const bool of_sibling = of_our_node && query.type == BeaconType::kQuery && query.process != process_.number();
+  if ((of_our_node && !of_sibling) || query.hops >= query.hop_limit) return;
+  // What our node hands on comes back likewise, and was heard over a cable before: perhaps by more questions ago than
+  // anybody remembers.
+  const bool from_our_node =
+      any_address(*process_.recent_nics(), [&](const IpPrefix& prefix) { return prefix.address == from.address; });
+  if (from_our_node && !of_sibling) return;
+  {
+    const std::lock_guard lock(mutex_);
+    const bool known =
+        std::any_of(heard_.begin(), heard_.end(), [&](const Heard& heard) { return heard.query == query.query; });
+    if (known) return;
+    heard_[next_heard_++ % heard_.size()] = {query.query, from};
+  }
+  if (const auto answer = own_answer(query)) send(Encoded(*answer).bytes(), from);
+  if (of_sibling) return;
+  Beacon onward = query;
+  if (++onward.hops < onward.hop_limit) flood(Encoded(onward).bytes(), from.address);
+}
+
+void Scout::take_answer(const Beacon& answer) {
+  std::optional<SocketAddress> onward;
+  {
+    const std::lock_guard lock(mutex_);
+    if (take_own(answer)) return;
+    for (const Heard& heard : heard_) {
+      if (heard.query == answer.query) onward = heard.asker;
+    }
+  }
+  // As many steps back as the question came, and no more: where two nodes each remember that the other one asked, for
+  // more questions came than anybody remembers, it would go between them for ever.
+  if (!onward || answer.hops == 0) return;
+  Beacon handed_on = answer;
+  --handed_on.hops;
+  send(Encoded(handed_on).bytes(), *onward);
+}
+
+bool Scout::take_own(const Beacon& answer) {
+  if (answer.type == BeaconType::kFound) {
+    for (Inquiry& inquiry : inquiries_) {
+      if (inquiry.session != answer.session || inquiry.query != answer.query) continue;
+      inquiry.found = true;
+      return true;
+    }
+    return false;
+  }
+  const bool is_ours = std::any_of(asked_.begin(), asked_.end(),
+                                   [&](const Question& question) { return question.query == answer.query; });
+  if (!is_ours) return false;
+  RelayDoor door{.process = answer.process,
+                 .port = answer.circuit_port,
+                 .traffic = {},
+                 .heard_ns = now_ns(),
+                 .addresses = answer.addresses};
+  for (std::size_t at = 0; at < answer.addresses.size(); ++at) {
+    door.traffic.push_back({answer.addresses[at].prefix.address, answer.in_flight_bytes[at]});
+  }
+  atlas_.add(answer.node, std::move(door));
+  return true;
+}
+
+std::optional<Beacon> Scout::own_answer(const Beacon& query) const {
+  if (query.type == BeaconType::kInquiry) {
+    if (!process_.sessions().has_sender(query.session)) return std::nullopt;
+    return Beacon{.type = BeaconType::kFound,
+                  .hops = query.hops,
+                  .hop_limit = query.hop_limit,
+                  .query = query.query,
+                  .node = process_.node(),
+                  .addresses = {},
+                  .session = query.session};
+  }
+  Beacon answer{.type = BeaconType::kAnswer,
+                .hops = query.hops,
+                .hop_limit = query.hop_limit,
+                .query = query.query,
+                .node = process_.node(),
+                .process = process_.number(),
+                .circuit_port = circuit_port_,
+                .addresses = own_addresses()};
+  const std::vector<std::uint64_t> in_flight = process_.in_flight_bytes();
+  for (const PeerAddress& address : answer.addresses) answer.in_flight_bytes.push_back(in_flight[address.nic]);
+  return answer;
+}
+
+std::vector<PeerAddress> Scout::own_addresses() const {
+  std::vector<PeerAddress> addresses;
+  const auto recent = process_.recent_nics();
+  const std::vector<Nic>& nics = *recent;
+  for (std::size_t nic = 0; nic < nics.size(); ++nic) {
+    if (!nics[nic].link_up) continue;  // nobody gets through there
+    for (const IpPrefix& prefix : nics[nic].addresses) {
+      addresses.push_back({.prefix = prefix, .nic = static_cast<std::uint8_t>(std::min<std::size_t>(nic, 127))});
+    }
+  }
+  return addresses;
+}
+
+void Scout::send(std::span<const std::uint8_t> datagram, const SocketAddress& to) {
+  sockaddr_storage name{};
+  socklen_t length = to_sockaddr(to, name);
+  if (to.address.family == Family::kIpv4 && ipv6_) length = to_mapped_sockaddr(to, name);
+  // Lost datagrams are asked for again; why one was lost helps whoever looks for a chain that does not appear.
+  if (::sendto(mail_.descriptor(), datagram.data(), datagram.size(), 0, reinterpret_cast<const sockaddr*>(&name),
+               length) < 0) {
+    MESHBED_LOG(LogLevel::kTrace, "beacon to %s: %s", to_text(to.address).c_str(), std::strerror(errno));
+  }
+}
+
+void Scout::flood(std::span<const std::uint8_t> datagram, const std::optional<IpAddress>& except) {
+  const auto port = static_cast<std::uint16_t>(process_.config().number(Variable::kRelayPort));
+  const std::lock_guard lock(flood_mutex_);
+  const auto nics = process_.recent_nics();
+  std::vector<std::pair<IpAddress, std::string>> asked;  // a subnet once, however many addresses we have in it
+  for (const Nic& nic : *nics) {
+    if (!nic.link_up) continue;
+    for (const IpPrefix& prefix : nic.addresses) {
+      const auto everybody = everybody_on(prefix);
+      if (!everybody || (except && contains(prefix, *except))) continue;
+      std::pair once(*everybody, everybody->family == Family::kIpv6 ? nic.netdev : std::string());
+      if (std::find(asked.begin(), asked.end(), once) != asked.end()) continue;
+      asked.push_back(std::move(once));
+      if (everybody->family == Family::kIpv6) {
+        const int index = static_cast<int>(::if_nametoindex(nic.netdev.c_str()));
+        ::setsockopt(mail_.descriptor(), IPPROTO_IPV6, IPV6_MULTICAST_IF, &index, sizeof index);
+      }
+      send(datagram, {.address = *everybody, .port = port});
+    }
+  }
+}
+
+std::optional<std::vector<Hop>> Scout::chain(const ChainRequest& request) const {
+  const std::lock_guard lock(mutex_);
+  return atlas_.chain(request);
+}
+
+std::optional<Scout::Weighed> Scout::weigh(const ChainRequest& request) const {
+  const std::lock_guard lock(mutex_);
+  const auto taken_bytes = atlas_.load_of_taken(request);
+  auto other = atlas_.other_chain(request);
+  if (!taken_bytes || !other) return std::nullopt;
+  return Weighed{.taken_bytes = *taken_bytes, .other = std::move(*other)};
+}
+
+std::optional<RelayDoor> Scout::find(const ProcessKey& key) const {
+  const std::lock_guard lock(mutex_);
+  const RelayDoor* door = atlas_.door(key);
+  return door == nullptr ? std::nullopt : std::optional(*door);
+}
+
+void Scout::forget() {
+  const std::lock_guard lock(mutex_);
+  atlas_ = {};
+}
+
+bool Scout::expects_more(std::int64_t since_ns, std::int64_t patience_ms) {
+  const std::vector<PeerAddress> own = own_addresses();
+  const bool too_late = now_ns() - since_ns > patience_ms * 1'000'000;
+  bool more = false;
+  const std::lock_guard lock(mutex_);
+  for (const PeerAddress& port : own) {
+    if (!everybody_on(port.prefix)) continue;
+    const auto silent = std::find(silent_.begin(), silent_.end(), port.prefix);
+    const bool on_the_map = has_neighbour(port);
+    if (on_the_map && silent != silent_.end()) silent_.erase(silent);
+    if (on_the_map || silent != silent_.end()) continue;
+    if (too_late) silent_.push_back(port.prefix);
+    more = more || !too_late;
+  }
+  return more;
+}
+
+bool Scout::has_neighbour(const PeerAddress& port) const {
+  return std::any_of(atlas_.nodes().begin(), atlas_.nodes().end(), [&](const AtlasNode& known) {
+    return known.node != process_.node() && known.is_on_cable_of(port);
+  });
+}
+
+std::vector<Nic> Scout::unanswered(std::vector<Nic> nics) const {
+  const std::lock_guard lock(mutex_);
+  for (Nic& nic : nics) {
+    std::erase_if(nic.addresses,
+                  [this](const IpPrefix& prefix) { return has_neighbour({.prefix = prefix, .nic = 0}); });
+  }
+  std::erase_if(nics, [](const Nic& nic) { return nic.addresses.empty(); });
+  return nics;
+}
+
+std::size_t Scout::known_nodes() const {
+  const std::lock_guard lock(mutex_);
+  const auto is_other = [this](const AtlasNode& known) { return known.node != process_.node(); };
+  return static_cast<std::size_t>(std::count_if(atlas_.nodes().begin(), atlas_.nodes().end(), is_other));
+}
+
+std::size_t Scout::known_siblings() const {
+  const std::lock_guard lock(mutex_);
+  const AtlasNode* own = atlas_.node(process_.node());
+  return own != nullptr ? own->doors.size() : 0;
+}
+
+}  // namespace meshbed::net

@@ -1,0 +1,53 @@
+#pragma once
+// Which of our NICs reaches which of the peer's addresses. A pure function of two tables: the subnet is the truth, an
+// index never is.
+//
+// A pair (our address, peer's address) is a candidate where each lies inside the other's prefix, our link is up, we
+// have a GID for our address, and the kernel would choose that NIC too (no other live NIC has a longer prefix around
+// the peer's address). Among the candidates, in this order:
+//   1. the NIC that was asked for (`dev`), where it is among them;
+//   2. the longest shared prefix;
+//   3. the NIC that the peer listens on;
+//   4. spread: the (dev modulo count)th of what is left, so that channels share parallel cables.
+// Cost: NICs x addresses x peer addresses, at connect time only.
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "plugin/base/result.h"
+#include "plugin/net/process/nic.h"
+#include "plugin/net/wire/handle.h"
+
+namespace meshbed::net {
+
+struct RouteRequest {
+  const std::vector<Nic>* nics = nullptr;
+  std::span<const PeerAddress> peer;
+  bool same_node = false;  // the peer is a process of this node: our own addresses are its addresses
+  int dev = 0;             // asked for by the caller
+  int peer_dev = 0;        // that the peer listens on
+  GidPreference gids{};
+};
+
+struct Route {
+  int nic = 0;
+  IpPrefix local;
+  verbs::GidEntry gid;
+  PeerAddress remote;
+  unsigned shared_bits = 0;
+  bool overridden = false;  // nic != dev
+};
+
+/// An error (kUnreachable) names both sides' subnets and the reason. It never falls back to another network.
+Result<Route> choose_route(const RouteRequest& request);
+
+/// "; 192.168.100.0/24 is on eth1 here, which ...", where the peer is in the subnet of an interface of ours that
+/// belongs to none of `nics`: a filter, or the rule for the management network, has left its port out. Empty: in none.
+std::string left_out_text(const std::vector<InterfaceAddress>& interfaces, const std::vector<Nic>& nics,
+                          std::span<const PeerAddress> peer);
+/// The same one first, then all other candidates.
+Result<std::vector<Route>> all_routes(const RouteRequest& request);
+
+}  // namespace meshbed::net

@@ -1,0 +1,30 @@
+#pragma once
+// What connections ask of the one thread of their process (service/service_thread.h), which works whether their owners
+// call or not.
+
+#include <cstdint>
+
+#include "plugin/base/result.h"
+
+namespace meshbed::net {
+
+class Scout;
+class Survey;
+
+class Service {
+ public:
+  virtual ~Service() = default;
+  /// For chains of relays; nullptr: there can be none, and `scout_problem()` says why.
+  virtual Scout* scout() = 0;
+  /// nullptr as scout().
+  virtual Survey* survey() = 0;
+  virtual const Error& scout_problem() const = 0;
+  /// There is something to do. Any thread.
+  virtual void wake() = 0;
+  /// A receiving connection has begun to hold something back. Any thread.
+  virtual void note_held() = 0;
+  /// TCP, on every address: where circuits begin and connections are taken up again.
+  virtual std::uint16_t port() const = 0;
+};
+
+}  // namespace meshbed::net

@@ -1,0 +1,25 @@
+#include "plugin/net/connect/whereabouts.h"
+
+#include <algorithm>
+
+#include "plugin/net/connect/peer_discovery.h"
+
+namespace meshbed::net {
+
+bool Whereabouts::has_left(Scout& scout, std::vector<PeerAddress>& known) {
+  if (next_question_.passed()) {
+    asked_ns_ = now_ns();
+    scout.ask(1);
+    pause_ms_ = std::min(2 * pause_ms_, kLongestDoubtMs);
+    next_question_ = Deadline::in_ms(pause_ms_);
+  }
+  if (asked_ns_ == 0) return false;
+  const auto found = scout.find(whom_);
+  // What it answered before we asked may be older than the handle.
+  if (!found || found->heard_ns < asked_ns_) return false;
+  known = updated(known, found->addresses);
+  return std::none_of(known.begin(), known.end(),
+                      [this](const PeerAddress& one) { return one.prefix.address == address_; });
+}
+
+}  // namespace meshbed::net

@@ -1,0 +1,64 @@
+// What a connection says of itself to whoever looks from outside. Nothing of it is counted for that purpose: requests
+// that are done, their bytes and those in the pool give what was posted; the polls that found nothing know since when.
+#include <cstdio>
+
+#include "plugin/net/link/connection.h"
+#include "plugin/net/process/clock.h"
+
+namespace meshbed::net {
+namespace {}  // namespace
+
+ConnectionState Connection::state(std::int64_t now_ns) {
+  ConnectionState state;
+  state.relayed = is_relayed();
+  state.sends = is(ObjectKind::kSend);
+  state.name = ends_text();
+  state.ours = {.nic = local().nic.device_name,
+                .address = to_text(local().address),
+                .gid = verbs::to_text(local().gid.gid),
+                .qp = pair().number()};
+  state.theirs = {
+      .nic = peer().nic, .address = to_text(peer().address), .gid = verbs::to_text(peer().gid), .qp = peer().qp_number};
+  state.phase = failed() ? "failed" : suspended() ? "suspended" : "up";
+  if (failed()) {
+    state.reason = failure().text;
+  } else if (suspended()) {
+    state.reason = suspension().text;
+    if (const std::string what = obstacle(); !what.empty()) state.reason += "; " + what;
+  }
+  const std::vector<Request*> open = unfinished();
+  state.done = operations_;
+  state.posted = operations_ + open.size();
+  state.bytes = bytes_;
+  state.resumed = resumed_;
+  const std::int64_t quiet_since_ns = suspended() ? suspended_ns_ : silence_.since_ns();
+  if (quiet_since_ns != 0) state.quiet_ms = (now_ns - quiet_since_ns) / kNsPerMs;
+  state.outstanding_count = open.size();
+  for (const Request* request : open) {
+    if (state.outstanding.size() == kRequestsShown) break;
+    RequestState described = describe(*request);
+    if (request->posted_ns != 0) {
+      described.age_ms = (now_ns - request->posted_ns) / kNsPerMs;
+    } else if (silence_.has_begun() && request->group < silence_.mark()) {
+      described.age_ms = (now_ns - silence_.since_ns()) / kNsPerMs;
+    }
+    state.outstanding.push_back(std::move(described));
+  }
+  describe(state);
+  if (failed()) {
+    state.waits_for.clear();
+  } else if (suspended()) {
+    state.waits_for = "a way to " + state.peer;
+  }
+  return state;
+}
+
+void Connection::describe(MeshbedTransferEvent& data) const {
+  data.relayed = is_relayed() ? 1 : 0;
+  data.qp = pair().number();
+  data.peer_qp = peer().qp_number;
+  std::snprintf(data.nic, sizeof data.nic, "%s", local().nic.device_name.c_str());
+  std::snprintf(data.peer_address, sizeof data.peer_address, "%s", to_text(peer().address.address).c_str());
+}
+
+}  // namespace meshbed::net

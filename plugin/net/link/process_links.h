@@ -1,0 +1,53 @@
+#pragma once
+// What all connections of a process share: how a new one is set up, the load of each port, the sessions by which a
+// connection is found again, the links that wait to be destroyed, and what other layers look after for all.
+
+#include <memory>
+#include <vector>
+
+#include "plugin/net/link/connection.h"
+#include "plugin/net/link/qp_link.h"
+#include "plugin/net/link/retired_links.h"
+#include "plugin/net/link/sessions.h"
+#include "plugin/net/process/process.h"
+
+namespace meshbed::net {
+
+class Service;
+class SilentCables;
+
+class ProcessLinks : public Process {
+ public:
+  ProcessLinks(const Config& config, SilentCables& silent_cables) : Process(config), silent_cables_(silent_cables) {}
+
+  /// Our end of a new connection by `nic`.
+  LocalEnd local_end(const Nic& nic, const IpPrefix& address, const verbs::GidEntry& gid);
+  ConnectionSettings settings_for(int traffic_class) const;
+  /// Of an end that receives: what it sends is clear-to-sends.
+  ConnectionSettings receiving_settings_for(int traffic_class) const;
+  /// From each of nics(), by this process.
+  std::vector<std::uint64_t> in_flight_bytes() const;
+  Sessions& sessions() { return sessions_; }
+  SilentCables& silent_cables() { return silent_cables_; }
+  /// Relays for others, finds chains for us, takes up connections that lost their leg. nullptr: it could not start.
+  Service* service() { return service_; }
+
+ protected:
+  /// After the NICs are known.
+  void count_loads() { loads_ = std::make_unique<PortLoad[]>(nics().size()); }
+  void begin_service(Service& service, std::uint16_t port) {
+    service_ = &service;
+    service_port_ = port;
+  }
+  SpentLegs& spent_legs() { return spent_legs_; }
+
+ private:
+  std::unique_ptr<PortLoad[]> loads_;  // one a NIC
+  SpentLegs spent_legs_;
+  Sessions sessions_;
+  SilentCables& silent_cables_;
+  Service* service_ = nullptr;
+  std::uint16_t service_port_ = 0;
+};
+
+}  // namespace meshbed::net

@@ -1,0 +1,127 @@
+#pragma once
+// A leg: what a connection stands on. One end of one cable's way to the peer: a completion queue, a queue pair (or
+// two), the memory that the peer writes into, and the names of both ends.
+//
+// Beside it may lie rails: legs without memory of their own, over other cables to the same peer, which carry stripes of
+// long messages. They are lost and replaced together with it.
+
+#include <infiniband/verbs.h>
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "plugin/base/result.h"
+#include "plugin/net/process/nic.h"
+#include "plugin/net/wire/ring.h"
+#include "plugin/net/wire/wire.h"
+#include "plugin/verbs/completion.h"
+#include "plugin/verbs/device.h"
+#include "plugin/verbs/queue_pair.h"
+#include "plugin/verbs/registration.h"
+
+namespace meshbed::net {
+
+/// Of a port, by all sending connections of the process.
+struct PortLoad {
+  std::atomic<std::uint64_t> bytes{0};  // handed to it and not acknowledged yet
+  std::atomic<std::uint32_t> legs{0};   // that begin on it, rails not counted
+};
+
+class SpentLegs;
+
+/// Our end of a leg-to-be.
+struct LocalEnd {
+  verbs::Device* device = nullptr;
+  Nic nic;
+  IpPrefix address;
+  verbs::GidEntry gid;
+  std::uint64_t node = 0;
+  std::uint32_t psn = 0;
+  std::uint16_t service_port = 0;  // WireEnd::service_port
+  PortLoad* load = nullptr;        // of the port; the transport's
+  SpentLegs* spent = nullptr;      // the transport's; nullptr: legs are destroyed at once
+
+  /// Whether the port's GID table, as it is now, still has our GID where it was.
+  bool has_gid_in(const std::vector<verbs::GidEntry>& gids) const;
+  /// Our port among `nics`, or the end.
+  std::vector<Nic>::const_iterator port_in(const std::vector<Nic>& nics) const;
+  /// Whether packets can still leave from there, by `nics`.
+  bool stands(const std::vector<Nic>& nics) const;
+};
+
+/// How patient queue pairs are, how their packets are marked, and what their work requests may hold.
+struct LegSettings {
+  std::uint8_t queue_pair_timeout = 18;
+  std::uint8_t queue_pair_retries = 6;
+  std::uint8_t traffic_class = 0;
+  std::uint8_t service_level = 0;
+  std::uint16_t pkey_index = 0;
+  bool inline_data = true;
+  bool striped = false;  // the memory has room for the keys of rails
+};
+
+/// What a connection of some kind needs its leg to be like.
+struct LegShape {
+  bool sends = false;  // the data's direction, for the names of the ends
+  verbs::QueuePairDepths depths;
+  std::optional<verbs::QueuePairDepths> lane{};  // of a second queue pair with the same completion queue
+  ibv_comp_channel* channel = nullptr;           // announces completions after completions().arm()
+  std::size_t memory_bytes = 0;                  // that the peer writes into
+  bool may_be_striped = false;                   // where the settings say so, too
+  std::uint32_t memory_entries = kRingEntries;
+  bool wants_notice = false;
+};
+
+class Leg {
+ public:
+  static Result<std::unique_ptr<Leg>> open(LocalEnd local, const LegSettings& settings, const LegShape& shape);
+
+  /// What the other end must know; mtu is that of our port.
+  WireEnd describe() const;
+  /// After the other end's description came: leads the queue pairs there. `mtu` is the one both agreed on.
+  Result<void> join(const WireEnd& peer, std::uint8_t mtu);
+  /// To ERR: everything that is posted is flushed, and nothing that comes from the peer is taken any more.
+  void abort();
+
+  verbs::Device& device() const { return *local_.device; }
+  const LocalEnd& local() const { return local_; }
+  const WireEnd& peer() const { return peer_; }
+  verbs::CompletionQueue& completions() { return queue_; }
+  const verbs::QueuePair& pair() const { return pair_; }
+  /// The second one; only where the shape has it.
+  const verbs::QueuePair& lane() const { return *lane_; }
+  const verbs::RegisteredBuffer& memory() const { return memory_; }
+  std::int64_t joined_ns() const { return joined_ns_; }
+
+  bool has_rails() const { return has_rails_; }
+  /// nullptr: there is none of this number, below kMaxRails.
+  Leg* rail(std::size_t number) const { return rails_[number].get(); }
+  /// Where one of this number came to nothing, that is put away.
+  void lay(std::size_t number, std::unique_ptr<Leg> rail);
+  /// "rocep1s0f0 192.168.100.1 QP 17 -> rocep1s0f1 192.168.100.2 QP 18"
+  std::string ends_text() const;
+
+ private:
+  Leg(LocalEnd local, const LegSettings& settings, const LegShape& shape);
+
+  LocalEnd local_;
+  LegSettings settings_;
+  bool sends_, wants_notice_;
+  std::uint32_t memory_entries_;
+  WireEnd peer_;
+  std::int64_t joined_ns_ = 0;
+  verbs::RegisteredBuffer memory_;
+  verbs::CompletionQueue queue_;
+  // After the queue and the memory, so that they go first.
+  verbs::QueuePair pair_;
+  std::optional<verbs::QueuePair> lane_;
+  bool has_rails_ = false;
+  std::array<std::unique_ptr<Leg>, kMaxRails> rails_;
+};
+
+}  // namespace meshbed::net

@@ -1,0 +1,111 @@
+#pragma once
+// The receiving connections of a process by their sessions' numbers, so that a sender that lost its leg finds the one
+// it belongs to. A session outlives its legs: its number comes from the first leg's two ends, which both sides know.
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "plugin/base/prng.h"
+#include "plugin/net/wire/ring.h"
+#include "plugin/net/wire/wire.h"
+
+namespace meshbed::net {
+
+class ReceiveConnection;
+
+/// Of a connection between these two first ends. Not to be guessed by strangers: 48 random bits, mixed.
+inline std::uint64_t session_number(const WireEnd& sender, const WireEnd& receiver) {
+  const auto half = [](const WireEnd& end) { return std::uint64_t{end.qp_number} << 32U | end.psn; };
+  return mix64(mix64(half(sender) ^ sender.node) ^ half(receiver) ^ receiver.node);
+}
+
+class Sessions {
+ public:
+  void add(std::uint64_t session, ReceiveConnection& connection) {
+    const std::lock_guard lock(mutex_);
+    connections_[session] = &connection;
+  }
+  /// Afterwards nobody is working on the connection. How much it had served is kept: the last acknowledgement may be
+  /// lost with the cable, and its sender ask when all is over.
+  void remove(std::uint64_t session, std::uint64_t served) {
+    const std::lock_guard lock(mutex_);
+    connections_.erase(session);
+    ended_.emplace_back(session, served);
+    if (ended_.size() > kEndedKept) ended_.pop_front();
+  }
+  bool has(std::uint64_t session) {
+    const std::lock_guard lock(mutex_);
+    return connections_.count(session) != 0;
+  }
+  /// Of a connection that has ended, by now perhaps long ago: at least this much, 0 where nobody knows any more.
+  std::uint64_t served_in_the_end(std::uint64_t session) {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [ended, served] : ended_) {
+      if (ended == session) return served;
+    }
+    return 0;
+  }
+  std::size_t size() {
+    const std::lock_guard lock(mutex_);
+    return connections_.size();
+  }
+  /// Sending connections of this process that have not ended, for receivers that ask after them.
+  void add_sender(std::uint64_t session) {
+    const std::lock_guard lock(mutex_);
+    senders_[session];
+  }
+  void remove_sender(std::uint64_t session) {
+    const std::lock_guard lock(mutex_);
+    senders_.erase(session);
+  }
+  bool has_sender(std::uint64_t session) {
+    const std::lock_guard lock(mutex_);
+    return senders_.count(session) != 0;
+  }
+  /// The receiver's end of the sender's leg, or of a rail of it, has the address that `moved` says. False: there is no
+  /// such sender.
+  bool tell_sender(std::uint64_t session, const WireEnd& moved) {
+    const std::lock_guard lock(mutex_);
+    const auto sender = senders_.find(session);
+    if (sender == senders_.end()) return false;
+    std::vector<WireEnd>& ends = sender->second;
+    std::erase_if(ends, [&](const WireEnd& known) { return known.is_same_queue_pair(moved); });
+    if (ends.size() > kMaxRails) ends.erase(ends.begin());
+    ends.push_back(moved);
+    return true;
+  }
+  /// What a sender was told since it last asked.
+  std::vector<WireEnd> take_moved(std::uint64_t session) {
+    const std::lock_guard lock(mutex_);
+    const auto sender = senders_.find(session);
+    return sender == senders_.end() ? std::vector<WireEnd>{} : std::exchange(sender->second, {});
+  }
+  /// Works on the connection, which cannot go away meanwhile. False: there is none.
+  bool with(std::uint64_t session, const std::function<void(ReceiveConnection&)>& work) {
+    const std::lock_guard lock(mutex_);
+    const auto found = connections_.find(session);
+    if (found == connections_.end()) return false;
+    work(*found->second);
+    return true;
+  }
+  /// Likewise on each of them.
+  void for_each(const std::function<void(ReceiveConnection&)>& work) {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [session, connection] : connections_) work(*connection);
+  }
+
+ private:
+  static constexpr std::size_t kEndedKept = 4096;  // 64 KiB
+
+  std::mutex mutex_;
+  std::map<std::uint64_t, ReceiveConnection*> connections_;
+  std::map<std::uint64_t, std::vector<WireEnd>> senders_;      // with the ends there that have moved
+  std::deque<std::pair<std::uint64_t, std::uint64_t>> ended_;  // session, served; the oldest first
+};
+
+}  // namespace meshbed::net

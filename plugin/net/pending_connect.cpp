@@ -1,0 +1,392 @@
+#include "plugin/net/pending_connect.h"
+
+#include <poll.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "plugin/base/counted.h"
+#include "plugin/base/log.h"
+#include "plugin/net/connect/peer_discovery.h"
+#include "plugin/net/connect/service.h"
+#include "plugin/net/process/discovery.h"
+#include "plugin/net/transport.h"
+
+namespace meshbed::net {
+namespace {
+
+/// So long before the time is up nodes are asked that are further away than a chain may be long.
+constexpr std::int64_t kLookFurtherMs = 2000;
+
+Error logged(Error error) {
+  MESHBED_WARN("%s", error.text.c_str());
+  return error;
+}
+
+/// Between the same two NICs, by whatever addresses.
+bool are_of_one_cable(const Route& one, const Route& other) {
+  return one.nic == other.nic && one.remote.nic == other.remote.nic;
+}
+
+}  // namespace
+
+Reaching::Reaching(Transport& transport, const Handle& peer, int dev, int traffic_class)
+    : transport_(transport),
+      peer_(peer),
+      dev_(dev),
+      traffic_class_(traffic_class),
+      events_(transport.port_events()),
+      nics_(transport.current_nics()) {}
+
+Result<std::unique_ptr<Reaching>> Reaching::begin(Transport& transport, const Handle& peer, int dev,
+                                                  int traffic_class) {
+  std::unique_ptr<Reaching> reaching(new Reaching(transport, peer, dev, traffic_class));
+  auto routes = reaching->routes_there();
+  auto begun = routes ? reaching->go_straight(std::move(*routes)) : reaching->go_round(routes.error());
+  if (!begun) return logged(reaching->with_hints(begun.error()));
+  return reaching;
+}
+
+Result<std::vector<Route>> Reaching::routes_there() const {
+  return all_routes({.nics = &nics_,
+                     .peer = peer_.addresses,
+                     .same_node = peer_.node == transport_.node(),
+                     .dev = dev_,
+                     .peer_dev = peer_.dev,
+                     .gids = transport_.gid_preference()});
+}
+
+bool Reaching::can_search() const {
+  return transport_.config().flag(Variable::kEnableRelay) && transport_.service() != nullptr &&
+         transport_.service()->scout() != nullptr;
+}
+
+Result<void> Reaching::go_round(Error no_path) {
+  const TcpNetwork& network = transport_.tcp();
+  if (network.everything()) return go_by_tcp("RDMA is off here (NCCL_MESH_DISABLE_RDMA=1)");
+  if (!transport_.config().flag(Variable::kEnableRelay)) {
+    no_path.text += " (relays are off: NCCL_MESH_ENABLE_RELAY=0)";
+    return may_use_tcp() ? go_by_tcp(std::move(no_path.text)) : no_path;
+  }
+  Service* service = transport_.service();
+  const bool can_relay = can_search();
+  // A peer without any RDMA is behind no chain, and one that none led to a moment ago is still behind none.
+  const bool hopeless = !can_relay || peer_.addresses.empty() || network.is_unreached(peer_.node);
+  if (hopeless && may_use_tcp()) return go_by_tcp(std::move(no_path.text));
+  if (service == nullptr) return no_path;
+  if (!can_relay) return service->scout_problem();
+  begin_search(std::move(no_path), false);
+  return ok();
+}
+
+/// There must be a scout.
+void Reaching::begin_search(Error no_path, bool afresh) {
+  const std::int64_t timeout_ms = transport_.config().number(Variable::kConnectTimeoutSec) * 1000;
+  // A chain that is known must be used in time.
+  const std::int64_t longest_ms = timeout_ms > 0 ? timeout_ms / 4 : ChainSearch::kFirstNeighboursLatestMs;
+  search_ = std::make_unique<ChainSearch>(transport_, *transport_.service()->scout(), peer_, dev_,
+                                          std::min(longest_ms, ChainSearch::kFirstNeighboursLatestMs));
+  no_path_ = std::move(no_path);
+  refusal_.clear();
+  give_up_ = Deadline::in_ms(timeout_ms);
+  look_further_ = Deadline::in_ms(timeout_ms - std::min(kLookFurtherMs, timeout_ms / 2));
+  rests_ = false;
+  search_->begin(afresh);
+}
+
+/// One end asks for TCP, the other does not: whoever set the variable would look for the reason in vain.
+Error Reaching::with_hints(Error error) const {
+  if (error.code == ErrorCode::kUnreachable) {
+    if (const auto interfaces = read_interfaces()) error.text += left_out_text(*interfaces, nics_, peer_.addresses);
+  }
+  const bool here = transport_.tcp().wanted(), there = !peer_.tcp_addresses.empty();
+  if (here && !there) {
+    error.text +=
+        "; the peer offers no address for TCP: NCCL_MESH_HYBRID_TCP=1 must be set there too, and its "
+        "NCCL_SOCKET_IFNAME must leave an interface";
+    if (transport_.tcp_interfaces().empty()) {
+      error.text += " (here NCCL_SOCKET_IFNAME=" + transport_.config().text(Variable::kSocketIfname) + " leaves none)";
+    }
+  }
+  if (!here && there) error.text += "; the peer offers TCP: set NCCL_MESH_HYBRID_TCP=1 here, too";
+  return error;
+}
+
+bool Reaching::may_use_tcp() const { return transport_.tcp().wanted() && !peer_.tcp_addresses.empty(); }
+
+Result<void> Reaching::go_by_tcp(std::string why) {
+  auto begun = TcpConnecting::begin(transport_, transport_.tcp(), peer_, dev_, std::move(why));
+  if (!begun) return begun.error();
+  tcp_ = std::move(*begun);
+  return ok();
+}
+
+LocalEnd Reaching::local_end(const Route& route) {
+  return transport_.local_end(nics_[static_cast<std::size_t>(route.nic)], route.local, route.gid);
+}
+
+Result<void> Reaching::go_straight(std::vector<Route> routes) {
+  routes_ = std::move(routes);
+  const Route& route = routes_.front();
+  if (route.overridden) {
+    MESHBED_INFO("device %d (%s) has no path to the peer: using device %d (%s), whose %s reaches %s", dev_,
+                 nics_[static_cast<std::size_t>(dev_)].device_name.c_str(), route.nic,
+                 nics_[static_cast<std::size_t>(route.nic)].device_name.c_str(), subnet_text(route.local).c_str(),
+                 to_text(route.remote.prefix.address).c_str());
+  }
+  auto connection = SendConnection::create(local_end(route), transport_.settings_for(traffic_class_));
+  if (!connection) return connection.error();
+  connection_ = std::move(*connection);
+  Destination destination{.route = route,
+                          .target = {.address = route.remote.prefix.address, .port = peer_.tcp_port},
+                          .cookie = peer_.cookie,
+                          .onward = std::nullopt,
+                          .keeps_ready = true};
+  if (dial_ms_ == 0) dial_ms_ = share_of_dials();
+  destination.dial_ms = dial_ms_;
+  whereabouts_.emplace(process_of(peer_), destination.target.address);
+  connecting_ = std::make_unique<Connecting>(transport_, std::move(destination), connection_->leg());
+  through_ = false;
+  return ok();
+}
+
+/// All cables together have the time that one would have; 0: that time, for there is one, or it has no end.
+std::int64_t Reaching::share_of_dials() const {
+  std::int64_t cables = 0;
+  for (auto route = routes_.begin(); route != routes_.end(); ++route) {
+    const bool again =
+        std::any_of(routes_.begin(), route, [&](const Route& other) { return are_of_one_cable(other, *route); });
+    if (!again) ++cables;
+  }
+  return cables < 2 ? 0 : transport_.config().number(Variable::kConnectTimeoutSec) * 1000 / cables;
+}
+
+void Reaching::abandon() {
+  connecting_.reset();
+  connection_.reset();
+}
+
+Result<void> Reaching::look_at_ports() {
+  events_ = transport_.port_events();
+  nics_ = transport_.current_nics();
+  end_rest();
+  if (connecting_ != nullptr) {
+    if (connection_->local().stands(nics_)) {
+      if (!through_) search_.reset();  // it is back
+      return ok();
+    }
+    MESHBED_INFO(
+        "the port of %s is down, or has another GID, while a connection over it is made: looking for another way",
+        connection_->local().nic.device_name.c_str());
+  }
+  auto routes = routes_there();
+  if (routes) {
+    abandon();
+    search_.reset();
+    return go_straight(std::move(*routes));
+  }
+  if (through_ && connecting_ != nullptr) {
+    abandon();
+    search_->begin(true);
+  } else if (connecting_ != nullptr && search_ == nullptr && can_search()) {
+    // The handshake stays where it is, too: the cable may be back sooner than a chain is found.
+    begin_search(routes.error(), true);
+  } else if (connecting_ != nullptr && search_ == nullptr && may_use_tcp()) {
+    abandon();
+    return go_by_tcp(routes.error().text);
+  }
+  return ok();
+}
+
+Result<void> Reaching::try_another(Error error) {
+  if (!connection_->local().stands(nics_)) {
+    error.text += "; meanwhile the port of " + connection_->local().nic.device_name + " went down (look at its cable)";
+  }
+  if (search_ != nullptr && !give_up_.passed()) {
+    MESHBED_INFO("%s", error.text.c_str());
+    if (through_) refusal_ = std::move(error.text);
+    abandon();
+    rest();
+    return ok();
+  }
+  const bool would_help = error.code == ErrorCode::kUnreachable && !connecting_->is_final();
+  std::vector<Route> others = routes_;
+  std::erase_if(others, [this](const Route& route) { return are_of_one_cable(route, routes_.front()); });
+  if (through_ || others.empty() || !would_help) return error;
+  MESHBED_WARN("%s; another cable leads to the peer, and is tried", error.text.c_str());
+  abandon();
+  return go_straight(std::move(others));
+}
+
+bool Reaching::has_left() {
+  if (!can_search()) return false;
+  Scout& scout = *transport_.service()->scout();
+  std::vector<PeerAddress> of_relay;
+  if (through_) return whereabouts_->has_left(scout, of_relay);
+  // A search that is under way means that a port of ours is down.
+  return search_ == nullptr && whereabouts_->has_left(scout, peer_.addresses);
+}
+
+Result<void> Reaching::follow() {
+  MESHBED_INFO("%s has left %s while a connection is made: dialling where it is now",
+               through_ ? "a relay" : "the peer's node", to_text(whereabouts_->address()).c_str());
+  abandon();
+  if (through_) {
+    search_->begin(true);
+    return ok();
+  }
+  auto routes = routes_there();
+  return routes ? go_straight(std::move(*routes)) : go_round(routes.error());
+}
+
+Result<std::unique_ptr<Endpoint>> Reaching::advance() {
+  for (;;) {
+    if (tcp_ == nullptr && events_ != transport_.port_events()) {
+      if (auto looked = look_at_ports(); !looked) return logged(looked.error());
+    }
+    if (tcp_ != nullptr) {
+      auto connection = tcp_->advance();
+      if (!connection) return logged(connection.error());
+      return std::unique_ptr<Endpoint>(std::move(*connection));
+    }
+    // While the handshake waits for its port to come back, too.
+    const bool searches = connecting_ == nullptr || (!through_ && search_ != nullptr);
+    const bool found = searches && try_chain();
+    if (searches && !found && give_up_.passed() && may_use_tcp()) abandon();
+    if (connecting_ == nullptr) {
+      if (auto waits = wait_for_chain(); !waits) return logged(with_hints(waits.error()));
+      if (tcp_ != nullptr) continue;
+      return std::unique_ptr<Endpoint>();
+    }
+    auto connected = connecting_->advance();
+    if (connected && !*connected) {
+      if (!has_left()) return std::unique_ptr<Endpoint>();
+      if (auto followed = follow(); !followed) return logged(with_hints(followed.error()));
+      continue;
+    }
+    if (connected && connecting_->is_kept()) {
+      if (!rails_joined()) return std::unique_ptr<Endpoint>();
+      // Its cable was pulled meanwhile, and another way is being looked for: this READY would never arrive.
+      if (search_ != nullptr && !connection_->local().stands(nics_)) {
+        if (!give_up_.passed()) return std::unique_ptr<Endpoint>();
+        abandon();
+        continue;
+      }
+      connecting_->go_ahead();
+      continue;
+    }
+    if (connected) break;
+    if (auto another = try_another(connected.error()); !another) return logged(another.error());
+  }
+  if (through_) {
+    connection_->attach(connecting_->take_control());
+    remember_receiver();
+  }
+  connection_->enroll();
+  connecting_.reset();
+  return std::unique_ptr<Endpoint>(std::move(connection_));
+}
+
+void Reaching::remember_receiver() {
+  connection_->remember({.transport = &transport_,
+                         .peer = peer_,
+                         .dev = dev_,
+                         .session = connecting_->session(),
+                         .service_port = connecting_->session_port()},
+                        nics_, events_);
+}
+
+bool Reaching::rails_joined() {
+  if (!connection_->knows_its_receiver()) remember_receiver();
+  return connection_->rails_joined(nics_);
+}
+
+void Reaching::rest() {
+  rests_ = true;
+  rest_ends_ = Deadline::in_ms(rest_ms_);
+  rest_ms_ = std::min(2 * rest_ms_, kLongestRestMs);
+}
+
+void Reaching::end_rest() {
+  rest_ms_ = kShortestRestMs;
+  if (rests_) rest();
+}
+
+bool Reaching::try_chain() {
+  if (rests_ && !rest_ends_.passed()) return false;
+  // The map may be older than a cable that was pulled: draw it anew.
+  if (std::exchange(rests_, false)) search_->begin(true);
+  const auto hops = search_->advance(nics_);
+  if (!hops) return false;
+  auto through = go_through(*hops);
+  if (through) return true;
+  // A port that has only just come back may lack its GID still.
+  MESHBED_INFO("%s", through.error().text.c_str());
+  no_path_ = through.error();
+  rest();
+  return false;
+}
+
+Error Reaching::no_chain() const {
+  const Config& config = transport_.config();
+  const Scout& scout = *transport_.service()->scout();
+  Error error = no_path_;
+  const std::string within = " within " + config.text(Variable::kConnectTimeoutSec) + " s: ";
+  if (!refusal_.empty()) {
+    error.text += "; the last chain that was tried" + within + refusal_;
+    return error;
+  }
+  error.text += "; no chain of at most " + counted(config.max_relay_hops(), "cable") +
+                " (NCCL_MESH_MAX_RELAY_HOPS) was found" + within + counted(scout.known_nodes(), "node") +
+                " answered on UDP port " + config.text(Variable::kRelayPort) + " (NCCL_MESH_RELAY_PORT)";
+  if (const auto cables = search_->too_long(nics_)) {
+    error.text += "; there is one of " + counted(*cables, "cable") + ": ";
+    if (*cables > kMaxRelayHopsMost) {
+      error.text +=
+          "more than " + std::to_string(kMaxRelayHopsMost) + " are never used, and a cable is needed that shortens it";
+    } else {
+      error.text += "set NCCL_MESH_MAX_RELAY_HOPS=" + std::to_string(*cables) + " on all nodes";
+    }
+    return error;
+  }
+  std::vector<Nic> silent = scout.unanswered(nics_);
+  // That a link is down has been said, but for one that went down meanwhile with all that there was.
+  const auto is_down = [](const Nic& nic) { return !nic.link_up; };
+  if (scout.known_nodes() > 0 || !std::all_of(silent.begin(), silent.end(), is_down)) std::erase_if(silent, is_down);
+  if (silent.empty()) return error;
+  error.text += "; nobody answered from " + describe_subnets(silent) +
+                ": is whoever is there up, with relays on (NCCL_MESH_ENABLE_RELAY), that port of its in use "
+                "(NCCL_IB_HCA, NCCL_MESH_USE_MANAGEMENT) and the same NCCL_MESH_RELAY_PORT?";
+  return error;
+}
+
+Result<void> Reaching::wait_for_chain() {
+  if (give_up_.passed()) {
+    Error error = no_chain();
+    if (!may_use_tcp()) return error;
+    transport_.tcp().remember_unreached(peer_.node);
+    return go_by_tcp(std::move(error.text));
+  }
+  // Nothing to look at here; the relay service reads the answers.
+  if (look_further_.passed()) search_->look_further();
+  ::poll(nullptr, 0, 0);
+  return ok();
+}
+
+Result<void> Reaching::go_through(const std::vector<Hop>& hops) {
+  auto start = start_of(transport_, hops, peer_, dev_, nics_);
+  if (!start) return start.error();
+  auto connection = SendConnection::create(local_end(start->destination.route), transport_.settings_for(traffic_class_),
+                                           start->circuit);
+  if (!connection) return connection.error();
+  abandon();
+  start->destination.dial_ms = transport_.chain_dial_ms();
+  connection_ = std::move(*connection);
+  whereabouts_.emplace(ProcessKey{.node = hops.front().node, .circuit_port = hops.front().port},
+                       start->destination.target.address);
+  connecting_ = std::make_unique<Connecting>(transport_, std::move(start->destination), connection_->leg());
+  through_ = true;
+  return ok();
+}
+
+}  // namespace meshbed::net

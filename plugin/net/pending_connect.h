@@ -1,0 +1,103 @@
+#pragma once
+// The connecting side as connect() polls it: straight over a shared subnet where there is one, else through a chain of
+// relays, which is looked for first. A chain that fails is looked for afresh, after a second at most, until the time is
+// up (NCCL_MESH_CONNECT_TIMEOUT_SEC). Only then, and only where both ends ask for it, comes TCP (tcp_network.h): cables
+// through other nodes are faster than any management network. A peer that was searched for in vain is reached over TCP
+// at once for a minute. A cable that is there and does not work is no reason for relays or TCP: where no other cable
+// leads to the peer it is an error. One whose port goes down under the handshake is: the handshake moves to another
+// cable at once, or to a chain as soon as one is found; READY was not sent, so the peer's accept() has not returned.
+// Where more cables lead to the peer READY waits for them (rail_layer.h), and so do connect() and accept().
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "plugin/base/result.h"
+#include "plugin/net/connect/connecting.h"
+#include "plugin/net/connect/whereabouts.h"
+#include "plugin/net/process/clock.h"
+#include "plugin/net/process/state.h"
+#include "plugin/net/rdma/send.h"
+#include "plugin/net/relay/chain_search.h"
+#include "plugin/net/tcp/tcp_connecting.h"
+#include "plugin/net/wire/handle.h"
+
+namespace meshbed::net {
+
+class Reaching {
+ public:
+  /// Errors (kUnreachable names both sides' subnets) are logged.
+  static Result<std::unique_ptr<Reaching>> begin(Transport& transport, const Handle& peer, int dev, int traffic_class);
+
+  /// The connection, or nullptr: not yet. After an error the object is of no use. Errors are logged.
+  Result<std::unique_ptr<Endpoint>> advance();
+  /// Between two calls of advance(), or while its thread stands still.
+  HandshakeState state(std::int64_t now_ns) const;
+
+ private:
+  Reaching(Transport& transport, const Handle& peer, int dev, int traffic_class);
+  /// The straight routes by nics_, the best one first.
+  Result<std::vector<Route>> routes_there() const;
+  /// Where no cable leads straight there.
+  Result<void> go_round(Error no_path);
+  /// Over the first of them.
+  Result<void> go_straight(std::vector<Route> routes);
+  /// A device told of something: does the handshake's port still stand?
+  Result<void> look_at_ports();
+  /// The handshake over a cable has come as far as READY, which waits for the other cables. One step.
+  bool rails_joined();
+  void remember_receiver();
+  bool can_search() const;
+  void begin_search(Error no_path, bool afresh);
+  /// After a handshake failed. The error, where there is no other way to try.
+  Result<void> try_another(Error error);
+  /// The peer's process, or the first relay's, says that the address that is dialled, or was, is not there any more.
+  bool has_left();
+  /// To where it is now.
+  Result<void> follow();
+  void abandon();
+  /// The search begins anew after a while, and after twice as long the next time.
+  void rest();
+  /// Something has changed: the next search begins at once.
+  void end_rest();
+  /// True: a chain was found, and its first leg has begun. Where not, a handshake that is under way goes on.
+  bool try_chain();
+  /// Nothing is under way. An error, or TCP, when the time is up.
+  Result<void> wait_for_chain();
+  /// Why there is no chain.
+  Error no_chain() const;
+  Result<void> go_through(const std::vector<Hop>& hops);
+  bool may_use_tcp() const;
+  Error with_hints(Error error) const;
+  Result<void> go_by_tcp(std::string why);
+  LocalEnd local_end(const Route& route);
+  std::int64_t share_of_dials() const;
+  static constexpr std::int64_t kShortestRestMs = 1, kLongestRestMs = 1000;
+
+  Transport& transport_;
+  Handle peer_;
+  int dev_;
+  int traffic_class_;
+  std::int64_t begun_ns_ = now_ns();
+  std::uint32_t events_;  // port events, before nics_ was looked at
+  std::vector<Nic> nics_;
+  std::vector<Route> routes_;  // straight there: the one that is tried, then those that were not yet
+  std::int64_t dial_ms_ = 0;   // for each cable; Destination::dial_ms
+  std::unique_ptr<SendConnection> connection_;
+  std::unique_ptr<Connecting> connecting_;  // its leg
+  std::unique_ptr<TcpConnecting> tcp_;      // instead of both
+  std::optional<Whereabouts> whereabouts_;  // of who is dialled
+  // Only where relays are needed, or may be:
+  std::unique_ptr<ChainSearch> search_;
+  bool through_ = false;  // the handshake goes through a chain
+  Error no_path_;
+  Deadline give_up_, look_further_;
+  // After a chain was refused, which may take no time at all:
+  std::string refusal_;
+  bool rests_ = false;
+  Deadline rest_ends_;
+  std::int64_t rest_ms_ = kShortestRestMs;
+};
+
+}  // namespace meshbed::net

@@ -1,0 +1,366 @@
+#pragma once
+// Every environment variable that the net plugin reads, as one table: name, default, range, meaning, and what it does
+// here. Free of verbs, so that `meshbed env` can print it with the values in force.
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+
+#include "plugin/base/name_list.h"
+#include "plugin/net/process/address.h"
+#include "plugin/net/process/hca_list.h"
+
+namespace meshbed::net {
+
+enum class Variable : std::uint8_t {
+  kDebug,
+  kSeed,
+  kConnectTimeoutSec,
+  kAcceptTimeoutSec,
+  kTimeoutMs,
+  kRetryCount,
+  kTimeoutSec,
+  kFatalOnTimeout,
+  kFastFail,
+  kFailoverTimeoutSec,
+  kMeshGidIndex,
+  kUseManagement,
+  kIbHca,
+  kIbGidIndex,
+  kIbRoceVersion,
+  kIbTimeout,
+  kIbRetryCount,
+  kIbTrafficClass,
+  kIbServiceLevel,
+  kIbRelaxedOrdering,
+  kIbAddressFamily,
+  kIbAddressRange,
+  kIbPkey,
+  kIbFifoTrafficClass,
+  kIbUseInline,
+  kIbReturnAsyncEvents,
+  kIbAdaptiveRouting,
+  kIbArThreshold,
+  kIbEce,
+  kIbMergeNics,
+  kIbMergeVfs,
+  kIbSubnetAwareRouting,
+  kIbSubnetPrefixLength,
+  kIbPortFailover,
+  kIbPortRecovery,
+  kIbDisable,
+  kGdrFlushDisable,
+  kSocketIfname,
+  kSocketFamily,
+  kOobIfname,
+  kDisableRdma,
+  kConnPool,
+  kAsyncConnect,
+  kEnableRelay,
+  kMaxRelayHops,
+  kMaxHops,
+  kRelayPort,
+  kStripeBytes,
+  kIbQueuePairs,
+  kIbSplitData,
+  kTunerTimeoutMs,
+  kRingLoadBalance,
+  kRingPreferShort,
+  kRingBalanceThreshold,
+  kHybridTcp,
+  kHealthCheckIntervalMs,
+  kMetrics,
+  kMetricsIntervalSec,
+  kTopology,
+  kStateSocket,
+  kStateSignal,
+  kCount
+};
+
+enum class ValueKind : std::uint8_t { kNumber, kText };
+
+struct VariableInfo {
+  Variable id;
+  const char* name;
+  ValueKind kind;
+  std::int64_t default_value;  // numbers
+  std::int64_t min, max;
+  bool effective;  // false: read and checked for the ancestor's sake, changes nothing
+  const char* meaning;
+  bool (*accepts)(std::string_view) = nullptr;  // texts; nullptr: anything
+  const char* wanted = "";                      // what it accepts
+  /// Lists, which are taken as far as they go: what is wrong with one; empty: nothing.
+  std::string (*problem)(std::string_view) = nullptr;
+  Variable zero_means = Variable::kCount;  // 0 stands for this one's value; kCount: for itself
+};
+
+inline bool is_family(std::string_view text) { return text == "AF_INET" || text == "AF_INET6"; }
+inline bool is_prefix(std::string_view text) { return parse_prefix(text).has_value(); }
+
+inline constexpr std::int64_t kLargestNumber = INT64_MAX;
+inline constexpr std::int64_t kUnset = -1;
+/// As many as a ROUTE has room for (wire.h).
+inline constexpr std::int64_t kMaxRelayHopsMost = 8;
+
+inline constexpr std::array<VariableInfo, static_cast<std::size_t>(Variable::kCount)> kVariables{{
+    {Variable::kDebug, "NCCL_MESH_DEBUG", ValueKind::kNumber, 0, 0, 2, true,
+     "2 adds a line for each step of a handshake, at NCCL_DEBUG=TRACE"},
+    {Variable::kSeed, "NCCL_MESH_SEED", ValueKind::kNumber, kUnset, kUnset, kLargestNumber, true,
+     "seed of sequence numbers and cookies; -1: from the system"},
+    {Variable::kConnectTimeoutSec, "NCCL_MESH_CONNECT_TIMEOUT_SEC", ValueKind::kNumber, 10, 0, 86400, true,
+     "to reach the peer's address over TCP; 0: for ever"},
+    {Variable::kAcceptTimeoutSec, "NCCL_MESH_ACCEPT_TIMEOUT_SEC", ValueKind::kNumber, 30, 0, 86400, true,
+     "for the handshake once TCP stands, at both ends; 0: for ever"},
+    {Variable::kTimeoutMs, "NCCL_MESH_TIMEOUT_MS", ValueKind::kNumber, 5000, 100, 3600000, true,
+     "one attempt to reach the peer's address over TCP"},
+    {Variable::kRetryCount, "NCCL_MESH_RETRY_COUNT", ValueKind::kNumber, 3, 1, 1000, true,
+     "attempts to reach the peer's address over TCP"},
+    {Variable::kTimeoutSec, "NCCL_MESH_TIMEOUT_SEC", ValueKind::kNumber, 0, 0, 86400, true,
+     "a send or receive without completion is reported after this; 0: never (model loading takes minutes)"},
+    {Variable::kFatalOnTimeout, "NCCL_MESH_FATAL_ON_TIMEOUT", ValueKind::kNumber, 1, 0, 1, true,
+     "1: the report is an error; 0: it is one warning"},
+    {Variable::kFastFail, "NCCL_MESH_FAST_FAIL", ValueKind::kNumber, 0, 0, 1, true,
+     "1: queue pairs give up early (timeout 14, 3 retries) unless NCCL_IB_TIMEOUT or NCCL_IB_RETRY_CNT say otherwise"},
+    {Variable::kFailoverTimeoutSec, "NCCL_MESH_FAILOVER_TIMEOUT_SEC", ValueKind::kNumber, 30, 0, 86400, true,
+     "a connection whose cable died is taken up again, over any cable between the two nodes, for so long; 0: it ends"},
+    {Variable::kMeshGidIndex, "NCCL_MESH_GID_INDEX", ValueKind::kNumber, kUnset, kUnset, 255, true,
+     "last resort where no GID holds the NIC's address; -1: none (the ancestor guessed 3)"},
+    {Variable::kUseManagement, "NCCL_MESH_USE_MANAGEMENT", ValueKind::kNumber, 0, 0, 1, true,
+     "1: ports of 25 Gb/s and less carry data, too, on nodes that have some of 50 Gb/s and more"},
+    {Variable::kIbHca, "NCCL_IB_HCA", ValueKind::kText, 0, 0, 0, true,
+     "devices to use: [^][=]name[:port[:rail[:plane]]],...; empty: all", nullptr, "", &hca_list_problem},
+    {Variable::kIbGidIndex, "NCCL_IB_GID_INDEX", ValueKind::kNumber, kUnset, kUnset, 255, true,
+     "this GID on every port; -1: the one that holds the NIC's address"},
+    {Variable::kIbRoceVersion, "NCCL_IB_ROCE_VERSION_NUM", ValueKind::kNumber, 2, 1, 2, true,
+     "preferred among GIDs with the same address"},
+    {Variable::kIbTimeout, "NCCL_IB_TIMEOUT", ValueKind::kNumber, 18, 1, 31, true,
+     "acknowledgement timeout, 4.096 us * 2^n"},
+    {Variable::kIbRetryCount, "NCCL_IB_RETRY_CNT", ValueKind::kNumber, 6, 0, 7, true,
+     "transport retries; soft-RoCE takes 7 for ever"},
+    {Variable::kIbTrafficClass, "NCCL_IB_TC", ValueKind::kNumber, 0, 0, 255, true, "traffic class of the packets"},
+    {Variable::kIbServiceLevel, "NCCL_IB_SL", ValueKind::kNumber, 0, 0, 15, true, "service level of the packets"},
+    {Variable::kIbRelaxedOrdering, "NCCL_IB_PCI_RELAXED_ORDERING", ValueKind::kNumber, 2, 0, 2, true,
+     "PCI relaxed ordering for users' buffers: 0 off, 1 and 2 where the device has it"},
+    {Variable::kIbAddressFamily, "NCCL_IB_ADDR_FAMILY", ValueKind::kText, 0, 0, 0, true,
+     "AF_INET or AF_INET6: which of a NIC's addresses and their GIDs are used, where it has such; empty: all",
+     &is_family, "AF_INET or AF_INET6"},
+    {Variable::kIbAddressRange, "NCCL_IB_ADDR_RANGE", ValueKind::kText, 0, 0, 0, true,
+     "likewise, those inside this prefix: 192.168.0.0/16, fd00::/8; empty: all", &is_prefix,
+     "an address with a prefix length"},
+    {Variable::kIbPkey, "NCCL_IB_PKEY", ValueKind::kNumber, 0, 0, 65535, true,
+     "index of the partition key; RoCE ports have one, at 0"},
+    {Variable::kIbFifoTrafficClass, "NCCL_IB_FIFO_TC", ValueKind::kNumber, kUnset, kUnset, 255, true,
+     "traffic class of clear-to-sends; -1: that of the data"},
+    {Variable::kIbUseInline, "NCCL_IB_USE_INLINE", ValueKind::kNumber, 1, 0, 1, true,
+     "clear-to-sends and messages of 32 bytes go out within the work request; 0: the adapter fetches them"},
+    {Variable::kIbReturnAsyncEvents, "NCCL_IB_RETURN_ASYNC_EVENTS", ValueKind::kNumber, 1, 0, 1, false,
+     "failures show on the connections that they hit, which then look for another way"},
+    {Variable::kIbAdaptiveRouting, "NCCL_IB_ADAPTIVE_ROUTING", ValueKind::kNumber, 0, 0, 1, false,
+     "a cable has no adaptive routing: packets arrive in order"},
+    {Variable::kIbArThreshold, "NCCL_IB_AR_THRESHOLD", ValueKind::kNumber, 8192, 0, kLargestNumber, false,
+     "see ADAPTIVE_ROUTING: the last write of a message carries its size"},
+    {Variable::kIbEce, "NCCL_IB_ECE_ENABLE", ValueKind::kNumber, 1, 0, 1, false,
+     "nothing is negotiated beyond the path MTU"},
+    {Variable::kIbMergeNics, "NCCL_IB_MERGE_NICS", ValueKind::kNumber, 1, 0, 1, false,
+     "NICs are never fused: a cable is a subnet, and each has its own connections"},
+    {Variable::kIbMergeVfs, "NCCL_IB_MERGE_VFS", ValueKind::kNumber, 1, 0, 1, false, "see MERGE_NICS"},
+    {Variable::kIbSubnetAwareRouting, "NCCL_IB_SUBNET_AWARE_ROUTING", ValueKind::kNumber, 0, 0, 1, false,
+     "always so: the NIC is the one that shares a subnet with the peer"},
+    {Variable::kIbSubnetPrefixLength, "NCCL_IB_SUBNET_PREFIX_LEN", ValueKind::kNumber, 24, 0, 128, false,
+     "each address has its own prefix length, which counts"},
+    {Variable::kIbPortFailover, "NCCL_IB_RESILIENCY_PORT_FAILOVER", ValueKind::kNumber, 0, 0, 1, false,
+     "always so, without fused NICs: see NCCL_MESH_FAILOVER_TIMEOUT_SEC"},
+    {Variable::kIbPortRecovery, "NCCL_IB_RESILIENCY_PORT_RECOVERY", ValueKind::kNumber, 0, 0, 1, false,
+     "always so: a connection goes home when its cable is back"},
+    {Variable::kIbDisable, "NCCL_IB_DISABLE", ValueKind::kNumber, 0, 0, 1, false,
+     "turns off NCCL's own transport, not this one; use NCCL_NET=Socket"},
+    {Variable::kGdrFlushDisable, "NCCL_GDR_FLUSH_DISABLE", ValueKind::kNumber, 0, 0, 1, true,
+     "1: received GPU memory is not flushed by a read; only where something else orders it"},
+    {Variable::kSocketIfname, "NCCL_SOCKET_IFNAME", ValueKind::kText, 0, 0, 0, true,
+     "interfaces for data over TCP: [^][=]name,...; empty: all but cables, docker* and virbr*", nullptr, "",
+     &name_list_problem},
+    {Variable::kSocketFamily, "NCCL_SOCKET_FAMILY", ValueKind::kText, 0, 0, 0, true,
+     "AF_INET or AF_INET6, for data over TCP; empty: both, IPv4 first", &is_family, "AF_INET or AF_INET6"},
+    {Variable::kOobIfname, "NCCL_OOB_NET_IFNAME", ValueKind::kText, 0, 0, 0, false,
+     "NCCL's own bootstrap takes it, before there is a connection of ours"},
+    {Variable::kDisableRdma, "NCCL_MESH_DISABLE_RDMA", ValueKind::kNumber, 0, 0, 1, true,
+     "1: everything goes over TCP; each interface that NCCL_SOCKET_IFNAME leaves is a device"},
+    {Variable::kConnPool, "NCCL_MESH_CONN_POOL", ValueKind::kNumber, 1, 0, 1, false,
+     "every connection has its own handshake"},
+    {Variable::kAsyncConnect, "NCCL_MESH_ASYNC_CONNECT", ValueKind::kNumber, 1, 0, 1, false,
+     "connect and accept never block"},
+    {Variable::kEnableRelay, "NCCL_MESH_ENABLE_RELAY", ValueKind::kNumber, 1, 0, 1, true,
+     "1: peers without a shared subnet are reached through other nodes of the job; 0: they are refused"},
+    {Variable::kMaxRelayHops, "NCCL_MESH_MAX_RELAY_HOPS", ValueKind::kNumber, 0, 0, kMaxRelayHopsMost, true,
+     "cables from sender to receiver at most, 1 to 8; 0: as NCCL_MESH_MAX_HOPS says", nullptr, "", nullptr,
+     Variable::kMaxHops},
+    {Variable::kMaxHops, "NCCL_MESH_MAX_HOPS", ValueKind::kNumber, 8, 1, kMaxRelayHopsMost, true,
+     "other name of MAX_RELAY_HOPS; 8, so that no small mesh needs a setting (the ancestor counted 4 nodes)"},
+    {Variable::kRelayPort, "NCCL_MESH_RELAY_PORT", ValueKind::kNumber, 27180, 1, 65535, true,
+     "UDP port on which nodes look for chains of cables; the same on all nodes of a job"},
+    {Variable::kStripeBytes, "NCCL_MESH_STRIPE_BYTES", ValueKind::kNumber, 131072, 0, kLargestNumber, true,
+     "messages from this size on are striped over all cables to the peer; 0: none is"},
+    {Variable::kIbQueuePairs, "NCCL_IB_QPS_PER_CONNECTION", ValueKind::kNumber, 1, 1, 128, true,
+     "queue pairs of a connection on each cable, as far as seven are enough for all: long messages are striped over "
+     "them"},
+    {Variable::kIbSplitData, "NCCL_IB_SPLIT_DATA_ON_QPS", ValueKind::kNumber, 0, 0, 1, false,
+     "long messages are always striped, see NCCL_MESH_STRIPE_BYTES"},
+    {Variable::kTunerTimeoutMs, "NCCL_MESH_TUNER_TIMEOUT_MS", ValueKind::kNumber, 2000, 0, 600000, true,
+     "the tuner waits so long for all ranks before it leaves algorithms to NCCL; 0: it always does"},
+    {Variable::kRingLoadBalance, "NCCL_MESH_RING_LOAD_BALANCE", ValueKind::kNumber, 1, 0, 2, true,
+     "1: a cable with more bytes in flight gets smaller stripes, and of equally short chains a new connection takes "
+     "the "
+     "less loaded one; 2: others change over to it later on; 0: only rates count, and chains take turns"},
+    {Variable::kRingPreferShort, "NCCL_MESH_RING_PREFER_SHORT", ValueKind::kNumber, 0, 0, 1, false,
+     "the shortest chain is always taken; among equal ones see RING_LOAD_BALANCE"},
+    {Variable::kRingBalanceThreshold, "NCCL_MESH_RING_BALANCE_THRESHOLD", ValueKind::kNumber, 1048576, 0,
+     kLargestNumber, true,
+     "bytes in flight that two cables, or chains, may differ by before stripes do, or a connection changes over"},
+    {Variable::kHybridTcp, "NCCL_MESH_HYBRID_TCP", ValueKind::kNumber, 0, 0, 1, true,
+     "1, on both ends: peers that neither a cable nor relays reach are reached over TCP, with one warning each"},
+    {Variable::kHealthCheckIntervalMs, "NCCL_MESH_HEALTH_CHECK_INTERVAL_MS", ValueKind::kNumber, 1000, 100, 3600000,
+     false, "failures are seen on the connection itself"},
+    {Variable::kMetrics, "NCCL_MESH_METRICS", ValueKind::kNumber, 1, 0, 1, false,
+     "there is no thread that prints them; a connection says at its close what it carried (INFO)"},
+    {Variable::kMetricsIntervalSec, "NCCL_MESH_METRICS_INTERVAL_SEC", ValueKind::kNumber, 10, 1, 86400, false,
+     "see METRICS"},
+    {Variable::kTopology, "NCCL_MESH_TOPOLOGY", ValueKind::kText, 0, 0, 0, false,
+     "the topology is what the subnets say"},
+    {Variable::kStateSocket, "NCCL_MESH_STATE_SOCKET", ValueKind::kText, 0, 0, 0, true,
+     "folder of the Unix socket that meshbed state reads; empty: /tmp/meshbed-<uid>, @: an abstract name, 0: none"},
+    {Variable::kStateSignal, "NCCL_MESH_STATE_SIGNAL", ValueKind::kNumber, 0, 0, 1, true,
+     "1: SIGUSR1 writes the state to standard error, where the program has no use of its own for it"},
+}};
+
+enum class ValueSource : std::uint8_t { kDefault, kEnvironment, kRefused };  // refused: the default is in force
+
+struct Setting {
+  const VariableInfo* variable = nullptr;
+  ValueSource source = ValueSource::kDefault;
+  std::int64_t number = 0;
+  std::string text;     // as it is in force; numbers too
+  std::string problem;  // what is wrong: kRefused, or a list that is taken as far as it goes
+};
+
+inline const char* to_text(ValueSource source) {
+  switch (source) {
+    case ValueSource::kDefault:
+      return "default";
+    case ValueSource::kEnvironment:
+      return "environment";
+    case ValueSource::kRefused:
+      return "default (environment refused)";
+  }
+  return "";
+}
+
+/// The value in force where the environment holds `raw` (nullptr: unset).
+inline Setting evaluate(const VariableInfo& variable, const char* raw) {
+  Setting setting{.variable = &variable,
+                  .source = ValueSource::kDefault,
+                  .number = variable.default_value,
+                  .text = variable.kind == ValueKind::kNumber ? std::to_string(variable.default_value) : "",
+                  .problem = ""};
+  if (raw == nullptr || raw[0] == '\0') return setting;
+  if (variable.kind == ValueKind::kText) {
+    if (variable.accepts != nullptr && !variable.accepts(raw)) {
+      setting.source = ValueSource::kRefused;
+      setting.problem = std::string(variable.name) + "=" + raw + " is not " + variable.wanted;
+      return setting;
+    }
+    setting.source = ValueSource::kEnvironment;
+    setting.text = raw;
+    const std::string problem = variable.problem != nullptr ? variable.problem(raw) : "";
+    if (!problem.empty()) setting.problem = std::string(variable.name) + "=" + raw + ": " + problem;
+    return setting;
+  }
+  char* end = nullptr;
+  errno = 0;
+  const long long number = std::strtoll(raw, &end, 0);
+  if (*end != '\0' || errno != 0 || number < variable.min || number > variable.max) {
+    setting.source = ValueSource::kRefused;
+    setting.problem = std::string(variable.name) + "=" + raw + " is not a number from " + std::to_string(variable.min) +
+                      " to " + std::to_string(variable.max);
+    return setting;
+  }
+  setting.source = ValueSource::kEnvironment;
+  setting.number = number;
+  setting.text = std::to_string(number);
+  return setting;
+}
+
+/// What the meaning says of a value behind "<value>: ", up to the next ";" or remark in parentheses; empty: nothing.
+inline std::string meaning_of(const VariableInfo& variable, const std::string& value) {
+  const std::string_view meaning = variable.meaning;
+  for (std::size_t begin = 0; begin < meaning.size();) {
+    const std::size_t end = std::min(meaning.find("; ", begin), meaning.size());
+    const std::string_view clause = meaning.substr(begin, end - begin);
+    if (clause.substr(0, value.size() + 2) == value + ": ") {
+      const std::string_view said = clause.substr(value.size() + 2);
+      return std::string(said.substr(0, said.find(" (")));
+    }
+    begin = end + 2;
+  }
+  return "";
+}
+
+/// A setting's value as a reader wants it: "8 (as NCCL_MESH_MAX_HOPS)", "0 (for ever)", "3"; "the default (all)" for a
+/// text that is not set. `of`: the setting of another variable.
+template <typename Of>
+std::string value_text(const Setting& setting, const Of& of) {
+  const VariableInfo& variable = *setting.variable;
+  if (variable.kind == ValueKind::kNumber && setting.number == 0 && variable.zero_means != Variable::kCount) {
+    const Setting& other = of(variable.zero_means);
+    return other.text + " (as " + other.variable->name + ")";
+  }
+  const std::string means = meaning_of(variable, setting.text.empty() ? "empty" : setting.text);
+  return (setting.text.empty() ? "the default" : setting.text) + (means.empty() ? "" : " (" + means + ")");
+}
+
+/// What its owner should know of it; empty: nothing is wrong.
+template <typename Of>
+std::string complaint_of(const Setting& setting, const Of& of) {
+  const bool refused = setting.source == ValueSource::kRefused;
+  return setting.problem + (refused ? ": using " + value_text(setting, of) : "");
+}
+
+/// True for names that start with NCCL_MESH_ and are not in the table: a typo, most likely.
+inline bool is_unknown_mesh_variable(std::string_view name) {
+  if (name.substr(0, 10) != "NCCL_MESH_") return false;
+  for (const VariableInfo& variable : kVariables) {
+    if (name == variable.name) return false;
+  }
+  return true;
+}
+
+/// All settings of this process, read once.
+class Config {
+ public:
+  /// From the environment; one WARN for each unknown NCCL_MESH_ name, each refused value and each value that has no
+  /// effect here.
+  static Config from_environment();
+  /// As if the environment held nothing but the given values.
+  Config();
+
+  std::int64_t number(Variable variable) const { return at(variable).number; }
+  bool flag(Variable variable) const { return number(variable) != 0; }
+  const std::string& text(Variable variable) const { return at(variable).text; }
+  const Setting& at(Variable variable) const { return settings_[static_cast<std::size_t>(variable)]; }
+  const auto& all() const { return settings_; }
+
+  /// Cables from sender to receiver at most.
+  int max_relay_hops() const;
+  std::uint8_t queue_pair_timeout() const;
+  std::uint8_t queue_pair_retries() const;
+
+ private:
+  void set(const VariableInfo& variable, const char* raw);
+
+  std::array<Setting, static_cast<std::size_t>(Variable::kCount)> settings_;
+};
+
+}  // namespace meshbed::net

@@ -1,0 +1,102 @@
+#include "plugin/net/process/process.h"
+
+#include <sys/random.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace meshbed::net {
+namespace {
+
+/// A seed that differs between processes where the user gave none.
+std::uint64_t system_seed() {
+  std::uint64_t seed = 0;
+  if (::getrandom(&seed, sizeof seed, GRND_NONBLOCK) == static_cast<ssize_t>(sizeof seed)) return seed;
+  return mix64(static_cast<std::uint64_t>(now_ns()) ^ reinterpret_cast<std::uintptr_t>(&seed));
+}
+
+/// Events tell of most changes; addresses come and go without one.
+constexpr std::int64_t kNicsAgeMs = 20;
+/// A cable that is there joins within some round trips; one that is not must not hold up a job's start for long.
+constexpr std::int64_t kJoiningMs = 2000;
+/// So many nodes of chains may be dialled in vain within the connect timeout, each for so long where that has no end.
+constexpr std::int64_t kChainDialsMost = 4, kChainDialMs = 2500;
+
+}  // namespace
+
+Result<void> Process::find_nics() {
+  if (config_.flag(Variable::kDisableRdma)) return ok();
+  auto devices = verbs::Device::open_all(config_.flag(Variable::kIbRelaxedOrdering));
+  if (!devices) return devices.error();
+  devices_ = std::move(*devices);
+  auto nics = discover(devices_, config_);
+  if (!nics) return nics.error();
+  nics_ = std::move(*nics);
+  device_memory_ = find_device_memory_support(devices_, nics_);
+  return ok();
+}
+
+Result<void> Process::learn_who_it_is() {
+  auto interfaces = read_interfaces();
+  if (!interfaces) return interfaces.error();
+  node_ = node_identity(*interfaces);
+  // A given seed is mixed with the node, so that the nodes of a job do not all draw the same numbers.
+  const std::int64_t seed = config_.number(Variable::kSeed);
+  prng_ = Prng(seed == kUnset ? system_seed() : mix64(static_cast<std::uint64_t>(seed)) ^ node_);
+  number_ = static_cast<std::uint32_t>(prng_.next());
+  pid_ = ::getpid();
+  char host[256] = "";
+  ::gethostname(host, sizeof host - 1);
+  host_ = host;
+  return ok();
+}
+
+std::vector<Nic> Process::current_nics() const {
+  std::vector<Nic> nics = nics_;
+  const auto interfaces = read_interfaces();
+  for (Nic& nic : nics) {
+    if (nic.device >= 0) refresh(nic, device_of(nic));
+    if (interfaces) nic.addresses = addresses_of(nic, *interfaces, address_preference(config_));
+  }
+  return nics;
+}
+
+std::shared_ptr<const std::vector<Nic>> Process::recent_nics() {
+  const std::lock_guard lock(recent_nics_mutex_);
+  const std::uint32_t events = port_events();
+  if (recent_nics_ == nullptr || events != recent_nics_events_ || recent_nics_age_.passed()) {
+    recent_nics_ = std::make_shared<const std::vector<Nic>>(current_nics());
+    recent_nics_events_ = events;
+    recent_nics_age_ = Deadline::in_ms(kNicsAgeMs);
+  }
+  return recent_nics_;
+}
+
+GidPreference Process::gid_preference() const {
+  return {.roce_v2 = config_.number(Variable::kIbRoceVersion) == 2,
+          .forced_index = static_cast<int>(config_.number(Variable::kIbGidIndex)),
+          .last_resort = static_cast<int>(config_.number(Variable::kMeshGidIndex))};
+}
+
+std::int64_t Process::joining_ms() const {
+  std::int64_t patience_ms = kJoiningMs;
+  // The peer's accept() waits as well, and must not lose patience: it may have kept us for three quarters of it.
+  for (const auto& [variable, share] : {std::pair(Variable::kConnectTimeoutSec, 1), {Variable::kAcceptTimeoutSec, 5}}) {
+    const std::int64_t timeout_ms = config_.number(variable) * 1000 / share;
+    if (timeout_ms > 0) patience_ms = std::min(patience_ms, timeout_ms);
+  }
+  return patience_ms;
+}
+
+std::int64_t Process::chain_dial_ms() const {
+  const std::int64_t share_ms = config_.number(Variable::kConnectTimeoutSec) * 1000 / kChainDialsMost;
+  return share_ms > 0 ? share_ms : kChainDialMs;
+}
+
+std::uint64_t Process::random() {
+  const std::lock_guard lock(random_mutex_);
+  return prng_.next();
+}
+
+}  // namespace meshbed::net

@@ -1,0 +1,87 @@
+#pragma once
+// What a process is to the transport, apart from its connections: its configuration, its devices and NICs, who it is,
+// and its random numbers.
+//
+// Set up once, before anybody else sees it; any thread may ask it afterwards.
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "plugin/base/prng.h"
+#include "plugin/base/result.h"
+#include "plugin/net/process/clock.h"
+#include "plugin/net/process/config.h"
+#include "plugin/net/process/device_memory.h"
+#include "plugin/net/process/discovery.h"
+#include "plugin/net/process/nic.h"
+
+namespace meshbed::net {
+
+class Process {
+ public:
+  explicit Process(const Config& config) : config_(config) {}
+  virtual ~Process() = default;
+  Process(const Process&) = delete;
+  Process& operator=(const Process&) = delete;
+
+  const Config& config() const { return config_; }
+  const std::vector<Nic>& nics() const { return nics_; }
+  /// The NICs with link state, MTU, GIDs and addresses as they are now.
+  std::vector<Nic> current_nics() const;
+  /// The same, as they were a moment ago at most: to ask for them is many system calls, and some ask very often.
+  std::shared_ptr<const std::vector<Nic>> recent_nics();
+  verbs::Device& device_of(const Nic& nic) const { return *devices_[static_cast<std::size_t>(nic.device)]; }
+  const Devices& devices() const { return devices_; }
+  /// What can be done with GPU memory, over any of the NICs: a connection may come to stand on each of them.
+  const DeviceMemorySupport& device_memory() const { return device_memory_; }
+  GidPreference gid_preference() const;
+
+  /// Equal for all processes of a machine: node_identity().
+  std::uint64_t node() const { return node_; }
+  /// Drawn at random: tells the processes of a node apart, also in other containers.
+  std::uint32_t number() const { return number_; }
+  std::int64_t pid() const { return pid_; }
+  const std::string& host() const { return host_; }
+  std::uint64_t random();
+
+  /// Changes whenever a device told of something: a port, a GID.
+  std::uint32_t port_events() const { return events_.load(std::memory_order_relaxed); }
+  void note_event() { events_.fetch_add(1, std::memory_order_relaxed); }
+
+  /// How long one node of a chain is dialled. It may be where the map says no more, and there must be time left to draw
+  /// the map anew, and for another chain.
+  std::int64_t chain_dial_ms() const;
+  /// How long connect() waits for further cables to the same peer.
+  std::int64_t joining_ms() const;
+
+ protected:
+  /// Opens every device, or none where NCCL_MESH_DISABLE_RDMA is set.
+  Result<void> find_nics();
+  /// In place of those found: of a process that sends over TCP alone.
+  void use_instead(std::vector<Nic> nics) { nics_ = std::move(nics); }
+  Result<void> learn_who_it_is();
+
+ private:
+  Config config_;
+  Devices devices_;
+  std::vector<Nic> nics_;
+  DeviceMemorySupport device_memory_;
+  std::uint64_t node_ = 0;
+  std::uint32_t number_ = 0;
+  std::int64_t pid_ = 0;
+  std::string host_;
+
+  std::mutex recent_nics_mutex_;
+  std::shared_ptr<const std::vector<Nic>> recent_nics_;
+  std::uint32_t recent_nics_events_ = 0;  // port_events(), then
+  Deadline recent_nics_age_;
+  std::mutex random_mutex_;
+  Prng prng_{0};
+  std::atomic<std::uint32_t> events_{0};
+};
+
+}  // namespace meshbed::net

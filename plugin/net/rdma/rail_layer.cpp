@@ -1,0 +1,211 @@
+#include "plugin/net/rdma/rail_layer.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "plugin/base/log.h"
+#include "plugin/net/link/process_links.h"
+#include "plugin/net/link/retired_links.h"
+#include "plugin/net/rdma/direct_send_path.h"
+
+namespace meshbed::net {
+namespace {
+
+/// One attempt; a peer that is there answers within a round trip, and its adapter may take a second to find ours.
+constexpr std::int64_t kRailAttemptMs = 2500;
+constexpr std::int64_t kLongestRailPauseMs = 60'000;
+/// So many between two looks at the clock.
+constexpr std::uint32_t kRailCallsBetweenClocks = 16;
+
+}  // namespace
+
+RailLayer::~RailLayer() {
+  for (Attempt& attempt : attempts_) give_up(attempt);
+}
+
+void RailLayer::give_up(Attempt& attempt) {
+  attempt.connecting.reset();
+  put_away(std::move(attempt.rail));
+}
+
+void RailLayer::plan(const std::vector<Nic>& nics) {
+  plan_again_ = !attempts_.empty();
+  if (plan_again_) return;
+  plan_.clear();
+  waits_ = false;
+  // A process of this node needs no cable, and two of them would not be faster than one.
+  if (origin_.peer.node == origin_.process->node()) return;
+  const auto ways = ways_to(origin_, nics);
+  if (!ways) return;
+  const auto peer_nic = [&](const IpAddress& address) {
+    const auto found = std::find_if(origin_.peer.addresses.begin(), origin_.peer.addresses.end(),
+                                    [&](const PeerAddress& known) { return known.prefix.address == address; });
+    return found != origin_.peer.addresses.end() ? static_cast<int>(found->nic) : -1;
+  };
+  std::vector<CableEnds> taken{CableEnds::of(leg_)};
+  for (std::size_t number = 0; number < kMaxRails; ++number) {
+    if (leg_.rail(number) != nullptr) taken.push_back(CableEnds::of(*leg_.rail(number)));
+  }
+  std::vector<CableEnds> cables = taken;
+  std::vector<Way> usable;
+  for (const Route& way : *ways) {
+    const Nic& nic = nics[static_cast<std::size_t>(way.nic)];
+    const CableEnds ends = CableEnds::of(nic, way);
+    const auto shares_port = [&](const CableEnds& ports) {
+      return (ports.device == nic.device && ports.port == nic.port) || peer_nic(ports.peer) == way.remote.nic;
+    };
+    // A cable that is much slower than the leg's would only be waited for.
+    const bool is_fast = 2 * std::uint64_t{nic.rate_mbps} >= leg_.local().nic.rate_mbps;
+    const bool is_known = std::count(cables.begin(), cables.end(), ends) > 0;
+    if (!is_fast || (!is_known && std::any_of(cables.begin(), cables.end(), shares_port))) continue;
+    if (!is_known) cables.push_back(ends);
+    usable.push_back({.route = way, .nic = nic});
+  }
+  // A cable's second queue pair only after the first ones of all cables.
+  std::size_t room = kMaxRails - static_cast<std::size_t>(taken.size() - 1);
+  for (unsigned pair = 0; pair < queue_pairs_; ++pair) {
+    for (const Way& way : usable) {
+      const CableEnds ends = CableEnds::of(way.nic, way.route);
+      const auto laid = std::count(taken.begin(), taken.end(), ends);
+      if (laid > static_cast<std::ptrdiff_t>(pair) || room == 0) continue;
+      plan_.push_back(way);
+      taken.push_back(ends);
+      --room;
+    }
+  }
+}
+
+std::size_t RailLayer::free_number() const {
+  const auto is_taken = [this](std::size_t number) {
+    return leg_.rail(number) != nullptr || std::any_of(attempts_.begin(), attempts_.end(), [=](const Attempt& attempt) {
+             return attempt.number == number;
+           });
+  };
+  std::size_t number = 0;
+  while (number < kMaxRails && is_taken(number)) ++number;
+  return number;
+}
+
+void RailLayer::join(std::int64_t patience_ms) {
+  joining_ = true;
+  patience_ms_ = patience_ms;
+  looked_ns_ = now_ns();
+  const auto silent = std::stable_partition(plan_.begin(), plan_.end(), [this](const Way& way) {
+    return !origin_.process->silent_cables().contains(CableEnds::of(way.nic, way.route));
+  });
+  untried_ = static_cast<std::size_t>(silent - plan_.begin());
+}
+
+bool RailLayer::joined(const std::vector<Nic>& nics) {
+  if (!joining_) return true;
+  // Nobody waits for a cable that was pulled meanwhile.
+  for (auto attempt = attempts_.begin(); attempt != attempts_.end();) {
+    const bool stands = attempt->rail->local().stands(nics);
+    if (!stands) {
+      give_up(*attempt);
+      put_off(std::move(attempt->way));
+    }
+    attempt = stands ? attempt + 1 : attempts_.erase(attempt);
+  }
+  std::erase_if(unheard_, [&](Unheard& rail) {
+    std::array<std::uint8_t, 16> unwanted;
+    return !leg_.rail(rail.number)->local().stands(nics) || !rail.control.receive(unwanted);
+  });
+  // A caller that was away for long is no fault of the cables, which answer what it has not sent yet.
+  constexpr std::int64_t kLongestGapNs = 100'000'000;
+  const std::int64_t now = now_ns();
+  waited_ns_ += std::min(now - std::exchange(looked_ns_, now), kLongestGapNs);
+  if ((!attempts_.empty() || !unheard_.empty()) && waited_ns_ < patience_ms_ * 1'000'000) return false;
+  for (const Attempt& attempt : attempts_) {
+    tell_silent(attempt.way, "it did not answer within " + std::to_string(patience_ms_) + " ms");
+  }
+  joining_ = false;
+  unheard_.clear();
+  waits_ = !plan_.empty();
+  next_try_ = Deadline::in_ms(pause_ms_);
+  return true;
+}
+
+std::optional<std::size_t> RailLayer::advance() {
+  if (joining_) {
+    for (; untried_ > 0 && !plan_.empty(); --untried_) begin();
+  } else if (attempts_.empty() && !plan_.empty() &&
+             (!waits_ || (++calls_ % kRailCallsBetweenClocks == 0 && next_try_.passed()))) {
+    begin();
+  }
+  for (auto attempt = attempts_.begin(); attempt != attempts_.end();) {
+    auto connected = attempt->connecting->advance();
+    if (connected && !*connected) {
+      ++attempt;
+      continue;
+    }
+    Attempt over = std::move(*attempt);
+    attempt = attempts_.erase(attempt);
+    if (!connected) {
+      const bool answered = over.connecting->was_refused();
+      give_up(over);
+      fail(std::move(over.way), connected.error(), answered);
+      continue;
+    }
+    origin_.process->silent_cables().remove(CableEnds::of(over.way.nic, over.way.route));
+    if (joining_) unheard_.push_back({.number = over.number, .control = over.connecting->take_control()});
+    leg_.lay(over.number, std::move(over.rail));
+    return over.number;
+  }
+  return std::nullopt;
+}
+
+void RailLayer::begin() {
+  waits_ = false;
+  const std::size_t number = free_number();
+  if (number == kMaxRails) {
+    plan_.clear();
+    return;
+  }
+  Way way = std::move(plan_.front());
+  plan_.erase(plan_.begin());
+  if (!lost_.may_try(CableEnds::of(way.nic, way.route))) {
+    put_off(std::move(way));
+    return;
+  }
+  const LocalEnd local = origin_.process->local_end(way.nic, way.route.local, way.route.gid);
+  if (!DirectCarrier::may_be_rail(local)) return;
+  auto rail = Leg::open(local, settings_, DirectCarrier::rail_shape_on(*local.device));
+  if (!rail) {
+    fail(std::move(way), rail.error(), true);
+    return;
+  }
+  Destination destination{
+      .route = way.route,
+      .target = {.address = way.route.remote.prefix.address, .port = origin_.service_port},
+      .cookie = origin_.session,
+      .rail = WireRail{.number = static_cast<std::uint8_t>(number), .sender_leg = leg_.pair().number()},
+      .patience_ms = kRailAttemptMs};
+  auto connecting = std::make_unique<Connecting>(*origin_.process, std::move(destination), **rail);
+  attempts_.push_back(
+      {.way = std::move(way), .number = number, .rail = std::move(*rail), .connecting = std::move(connecting)});
+}
+
+void RailLayer::fail(Way way, const Error& why, bool answered) {
+  MESHBED_INFO("%s: no rail beside it yet: %s", leg_.ends_text().c_str(), why.text.c_str());
+  if (joining_ && !answered) tell_silent(way, why.text);
+  put_off(std::move(way));
+}
+
+void RailLayer::tell_silent(const Way& way, const std::string& why) {
+  if (!origin_.process->silent_cables().add(CableEnds::of(way.nic, way.route))) return;
+  MESHBED_WARN("%s: long messages are not striped over %s %s -> %s until that cable answers (look at it): %s",
+               leg_.ends_text().c_str(), way.nic.device_name.c_str(), to_text(way.route.local.address).c_str(),
+               to_text(way.route.remote.prefix.address).c_str(), why.c_str());
+}
+
+void RailLayer::put_off(Way way) {
+  // The others first, before this one is tried again.
+  plan_.push_back(std::move(way));
+  waits_ = true;
+  next_try_ = Deadline::in_ms(pause_ms_);
+  pause_ms_ = std::min(2 * pause_ms_, kLongestRailPauseMs);
+}
+
+}  // namespace meshbed::net

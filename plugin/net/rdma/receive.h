@@ -1,0 +1,234 @@
+#pragma once
+// The receiving end. A (grouped) receive posts one empty receive work request, for the immediate value that will end
+// it, and writes one clear-to-send entry per part into the sender's ring. Receives complete in the order of posting.
+// Cost of a receive: one ibv_post_recv, one ibv_post_send, one ibv_poll_cq.
+//
+// Where the sender knows of enough receives to go on with, more of them are held back, and written together when it
+// comes near the end of those (receive_announce.cpp).
+
+#include <array>
+#include <atomic>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "plugin/net/link/connection.h"
+#include "plugin/net/link/flusher.h"
+#include "plugin/net/rdma/stripe_ledger.h"
+#include "plugin/net/recover/liveness_check.h"
+#include "plugin/verbs/registration.h"
+
+namespace meshbed::net {
+
+/// Without default values: irecv() has room for eight of them and fills in those that it needs.
+struct ReceivePart {
+  void* data;
+  std::size_t size_bytes;  // the largest message that may come
+  int tag;
+  Memory* memory;  // may be nullptr where size_bytes is 0
+  void* event;     // the profiler's parent event; nullptr: none
+};
+
+struct ReceivingEnd;
+class Service;
+class ProcessLinks;
+
+/// What is held back, for the announce desk: it is seen first, and at the next look overdue.
+enum class Held : std::uint8_t { kNothing, kSomething, kSeen };
+
+class ReceiveConnection : public Connection {
+ public:
+  static constexpr ObjectKind kKind = ObjectKind::kReceive;
+  /// Clear-to-send writes are signalled this often: seldom enough to be free, often enough to drain the send queue.
+  static constexpr std::uint64_t kSignalEvery = 32;
+  /// As much as the fastest port carries in the time that a clear-to-send takes: 4 us at 400 Gb/s.
+  static constexpr std::uint64_t kEnoughBytes = 192 * 1024;
+  /// The keys for its rails, and its entries; the same for those that were held back before it.
+  static constexpr std::uint64_t kWritesOfReceive = 4;
+  static Result<std::unique_ptr<ReceiveConnection>> create(LocalEnd local, const ConnectionSettings& settings);
+  ~ReceiveConnection() override;
+
+  /// After the handshake: from now on its sender may take it up again (resume_desk.h).
+  void enroll(ProcessLinks& process);
+  // --- by the process's service, which has the turn ---
+  /// The sender stands on a new leg, `sender`, and dialled `local`: takes in what the old leg brought to the end, and
+  /// puts everything that is still awaited on a new leg, which is joined; returns its description. To be asked again
+  /// where it is nullopt: the old leg is not flushed yet. An error: not on this leg, or failed().
+  Result<std::optional<WireEnd>> take_up(const LocalEnd& local, const WireEnd& sender, std::uint8_t mtu);
+  /// What receives and flushes are under way to: for take_up() it should be registered on the new leg's device by then,
+  /// which may take long. Whoever gets it drops it.
+  std::vector<Memory*> hold_awaited_memory();
+  /// All clear-to-send entries below have been served.
+  std::uint64_t served() const { return oldest_entry_; }
+  /// The sender stands on its new leg too: announces once more what is awaited.
+  void announce_anew();
+  /// What is held back; announces it where it was at the look before this one already. Takes its turn itself.
+  Held look_at_held();
+  bool over() const { return failed(); }
+  /// Adds its ends whose senders are on the same cables, and whether these can still reach them, by `nics`. The
+  /// service's thread, which alone changes what it reads.
+  void list_ends(const std::vector<Nic>& nics, std::vector<ReceivingEnd>& ends);
+  /// The sender has one more way, `sender`, beside the leg whose queue pair has the number `sender_leg`: our end of it.
+  /// An error: not on this way.
+  Result<WireEnd> lay_rail(std::size_t number, std::uint32_t sender_leg, const LocalEnd& local, const WireEnd& sender,
+                           std::uint8_t mtu);
+  /// The sender knows our end too: from now on entries say what their memory is called there.
+  void use_rail(std::size_t number, std::uint32_t sender_leg);
+  std::uint64_t session() const { return session_; }
+  /// Its sender has come over another leg than the first one. Any thread.
+  bool was_taken_up() const { return taken_up_.load(std::memory_order_relaxed); }
+
+  /// One request for all parts (1..8). nullptr: not now, 256 parts are outstanding; call again.
+  Result<Request*> post(std::span<const ReceivePart> parts);
+
+  /// A receive into GPU memory is done: the request is when the GPU, too, sees its bytes, of this and of every part
+  /// that came before. nullptr: flushing is switched off. `data` is one of them, with at least a byte.
+  Result<Request*> flush(void* data, Memory& memory);
+  Result<void> expect_device_memory() override;
+
+ private:
+  ReceiveConnection(std::unique_ptr<Leg> leg, const ConnectionSettings& settings);
+  void completed(const ibv_wc& completion) override;
+  void flushed(const ibv_wc& completion) override;
+  void rail_completed(std::size_t rail, const ibv_wc& completion) override;
+  void rail_flushed(std::size_t rail, const ibv_wc& completion) override;
+  bool can_resume() const override;
+  std::optional<bool> waits_longer() override;
+  std::string obstacle() const override { return knock_ != nullptr ? knock_->why() : ""; }
+  /// The sender's to do; but flushes that lost their way are read again where the port is back.
+  void resume() override;
+  void polled(int count) override;
+  void leg_lost() override;
+  void probe() override;
+  /// Only a relay asks to be told of clear-to-sends.
+  bool is_relayed() const override { return peer().wants_notice; }
+  void describe(ConnectionState& state) override;
+  RequestState describe(const Request& request) override;
+  std::uint64_t next_group() const override { return next_entry_; }
+  static LegShape shape_on(const verbs::Device& device);
+  bool await(const Request& request);
+
+  // --- flushes (receive_flush.cpp) ---
+  void advance_flushes() override;
+  /// GPU memory that was registered with another connection of this device: its bytes, too, must be flushed through
+  /// every device that they come over.
+  bool needs_flusher(std::span<const ReceivePart> parts) const;
+  /// For the leg's device, and the rails' as far as they have one to spare.
+  Result<void> open_flushers();
+  /// The one for that device as it is now.
+  Result<void> open_flusher(const LocalEnd& local);
+  void open_rail_flusher(const Leg& rail);
+  /// nullptr: there is none.
+  Flusher* flusher_on(const verbs::Device& device) const;
+  /// Whether a flush would bring to the GPU what this rail writes there. Where its device's port was down, this looks
+  /// whether it is back.
+  bool can_flush(const Leg& rail);
+  [[gnu::cold, gnu::noinline]] bool reopen(Flusher& lost, const Leg& rail);
+  /// The devices but the leg's: nothing is written through them from now on.
+  void leave_devices();
+  bool start_flush(Request& request);
+  bool read_by(std::size_t index, Request& request);
+  void confirm_read(std::size_t index, Request& request);
+  void lose_flusher(Flusher& flusher, const ibv_wc& completion);
+  void lose_rail_flusher(Flusher& flusher, const Error& why);
+  bool stands_on(const Flusher& flusher) const { return &flusher.device() == &device(); }
+  template <typename Action>
+  void for_each_flush(Action action) {
+    pool_.for_each_in_use([&](Request& request) {
+      if (request.flushes && !request.done) action(request);
+    });
+  }
+  /// After the connection came to stand on another leg.
+  Result<void> move_flushers();
+  /// After it was taken up again.
+  void resume_flushes();
+
+  Result<void> prepare_to_leave_for(const LocalEnd& local);
+  template <typename Action>
+  void for_each_awaited_memory(Action action) {
+    for (Memory* memory : memories_) {
+      if (memory != nullptr) action(*memory);
+    }
+    for_each_flush([&](Request& request) { action(*request.memory); });
+  }
+  bool copy_ring(const Leg& from, const Leg& to);
+  /// The leg's memory: we stage clear-to-sends, the peer writes sizes.
+  const verbs::RegisteredBuffer& ring() { return leg().memory(); }
+
+  bool has_room(std::size_t parts) const;
+  /// nullptr, or what is wrong with them.
+  const char* problem_with(std::span<const ReceivePart> parts);
+  [[gnu::cold, gnu::noinline]] Error refuse(std::span<const ReceivePart> parts, const char* problem);
+  void stage(std::span<const ReceivePart> parts, std::uint32_t slot);
+  /// Over which rails each part came, besides the first way.
+  using RailsOfParts = std::array<std::uint32_t, kMaxGroup>;
+  bool take_sizes(Request& request, std::uint32_t immediate, RailsOfParts& rails);
+  /// What the peer says of a message cannot be: fails, and returns false.
+  [[gnu::cold, gnu::noinline]] bool disbelieve(const char* problem);
+  [[gnu::cold, gnu::noinline]] bool disbelieve(std::uint32_t size_bytes, std::uint32_t capacity_bytes);
+  void complete(Request& request);
+
+  // --- clear-to-sends (receive_announce.cpp) ---
+  bool may_hold_back() const {
+    const std::uint64_t announced = told_entry_ - oldest_entry_, held = next_entry_ - told_entry_;
+    return held <= announced && (announced - 1) * entry_bytes_ >= kEnoughBytes && service_ != nullptr &&
+           !peer().wants_notice;
+  }
+  bool holds_back() const { return told_entry_ != next_entry_; }
+  void hold_back();
+  /// What is staged and not announced yet, which is something. Inlined: mostly it is the receive that is being posted.
+  [[gnu::always_inline]] bool announce_staged() {
+    const std::uint32_t slot = slot_of(told_entry_);
+    const std::size_t parts = next_entry_ - told_entry_;
+    if (staged_keys_ && !announce_keys(slot, parts)) return false;
+    if (!announce(slot, parts)) return false;
+    told_entry_ = next_entry_;
+    held_.store(Held::kNothing, std::memory_order_relaxed);
+    return true;
+  }
+  bool announce(std::uint32_t slot, std::size_t parts) {
+    return write_to_sender(slot * sizeof(ClearToSend), parts * sizeof(ClearToSend));
+  }
+  bool write_to_sender(std::uint64_t offset, std::size_t size_bytes);
+
+  void release_parts(std::uint32_t slot, std::size_t parts);
+
+  // --- rails (receive_rails.cpp) ---
+  bool await_stripe(std::size_t rail);
+  bool awaits_anything() const;
+  /// Bit per rail over which this part may have come.
+  std::uint32_t rails_of(const Request& request, std::size_t part);
+  RailKeys& keys_of(std::uint32_t slot) { return *(ring().as<RailKeys>() + kRailKeysAt / sizeof(RailKeys) + slot); }
+  /// False: nothing of it may be striped, and the sender, which looks at their sequence, need not have them.
+  bool stage_keys(std::span<const ReceivePart> parts, std::uint32_t slot);
+  bool announce_keys(std::uint32_t slot, std::size_t parts);
+  void complete_what_is_there();
+
+  std::uint64_t next_entry_ = 0;
+  std::uint64_t oldest_entry_ = 0;  // not received yet
+  std::uint64_t told_entry_ = 0;    // entries below are announced, those from here on staged and held back
+  /// What one brings, by the first parts of the last ones: falls at once, and grows by doubling.
+  std::uint64_t entry_bytes_ = 0;
+  bool staged_keys_ = false;  // those that are held back may be striped
+  std::atomic<Held> held_{Held::kNothing};
+  std::uint64_t announced_ = 0;  // clear-to-send writes posted
+  std::uint64_t announced_done_ = 0;
+  std::uint64_t depth_ = 0;
+  std::uint64_t awaited_ = 0;                               // receive work requests without a completion
+  std::array<std::uint32_t, kMaxRails> stripes_awaited_{};  // the same on rails
+  std::uint32_t rails_ = 0;                                 // bit per rail that both ends may use
+  std::unique_ptr<StripeLedger> ledger_;                    // where there is a rail
+  ProcessLinks* process_ = nullptr;                         // once it is enrolled
+  Service* service_ = nullptr;                              // likewise, where there is one
+  std::atomic<bool> taken_up_{false};
+  bool changes_chain_ = false;  // suspended because its sender goes another way round
+  std::uint64_t session_ = 0;
+  std::unique_ptr<Knock> knock_;  // while nobody knows whether the sender is still there
+  // One for each device that it has stood on, or had a rail on, since what came over any of them may be on its way to
+  // the GPU. None before GPU memory is expected.
+  std::vector<std::unique_ptr<Flusher>> flushers_;
+  Deadline next_port_look_ = Deadline::in_ms(1);
+  std::array<Memory*, kRingSlots> memories_{};  // held while in flight
+};
+
+}  // namespace meshbed::net

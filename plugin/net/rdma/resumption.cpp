@@ -1,0 +1,187 @@
+#include "plugin/net/rdma/resumption.h"
+
+#include <poll.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "plugin/base/log.h"
+#include "plugin/net/connect/peer_discovery.h"
+#include "plugin/net/connect/service.h"
+#include "plugin/net/link/process_links.h"
+#include "plugin/net/rdma/direct_send_path.h"
+
+namespace meshbed::net {
+namespace {
+
+/// One attempt on one way. A peer that is there answers within a round trip; its adapter may take a second to find
+/// ours.
+constexpr std::int64_t kResumptionAttemptMs = 2500;
+/// Through relays, each of which has to find the next one.
+constexpr std::int64_t kChainAttemptMs = 10'000;
+/// Until the next round, in which cables that are back by then are tried first.
+constexpr std::int64_t kSearchMs = 1000;
+constexpr std::int64_t kResumptionPauseMs = 1000;
+
+}  // namespace
+
+Result<std::vector<Route>> ways_to(const Origin& origin, const std::vector<Nic>& nics) {
+  return all_routes({.nics = &nics,
+                     .peer = origin.peer.addresses,
+                     .same_node = origin.peer.node == origin.process->node(),
+                     .dev = origin.dev,
+                     .peer_dev = origin.peer.dev,
+                     .gids = origin.process->gid_preference()});
+}
+
+Resumption::Resumption(const Origin& origin, const LegSettings& settings, std::int64_t failover_ms,
+                       const LostWays& lost, Chains first)
+    : origin_(origin), settings_(settings), attempt_most_ms_(failover_ms / 2), lost_(lost), first_(std::move(first)) {
+  // As the last relay of a chain reads it: who takes the connection up again, and under which number.
+  origin_.peer.tcp_port = origin.service_port;
+  origin_.peer.cookie = origin.session;
+}
+
+bool Resumption::stands() const { return leg_ == nullptr || leg_->local().stands(*origin_.process->recent_nics()); }
+
+Result<std::optional<Resumption::Resumed>> Resumption::advance() {
+  if (connecting_ == nullptr && ((waits_ && !next_round_.passed()) || !begin_attempt())) {
+    // Nothing to look at here; whoever runs us may use the moment.
+    ::poll(nullptr, 0, 0);
+    return std::optional<Resumed>();
+  }
+  auto connected = connecting_->advance();
+  if (connected && !*connected) return std::optional<Resumed>();
+  if (!connected) {
+    const bool is_final = connecting_->is_final() && !has_first();
+    if (is_final) served_in_the_end_ = connecting_->served();
+    connecting_.reset();
+    leg_.reset();
+    if (is_final) return connected.error();
+    note(connected.error().text);
+    return std::optional<Resumed>();
+  }
+  Resumed resumed{.leg = std::move(leg_), .served = connecting_->served(), .circuit = circuit_};
+  resumed.addresses = origin_.peer.addresses;
+  if (circuit_) resumed.control = connecting_->take_control();
+  connecting_.reset();
+  return std::optional(std::move(resumed));
+}
+
+/// The next way of this round: each cable once, then a chain. False: none just now.
+bool Resumption::begin_attempt() {
+  waits_ = false;
+  const auto recent = origin_.process->recent_nics();
+  const std::vector<Nic>& nics = *recent;
+  if (has_first()) return go_through(first_[tried_first_++], nics);
+  const auto ways = ways_to(origin_, nics);
+  // A cable that was lost once comes last of the cables; one that was lost again and again, after relays.
+  std::size_t index = 0;
+  for (const unsigned times : {0U, 1U}) {
+    for (const Route& way : ways ? *ways : std::vector<Route>{}) {
+      const Nic& nic = nics[static_cast<std::size_t>(way.nic)];
+      if (lost_.times(CableEnds::of(nic, way)) != times || index++ != tried_) continue;
+      ++tried_;
+      return go_straight(way, nic);
+    }
+  }
+  if (!ways) note(ways.error().text);
+  return search(nics);
+}
+
+bool Resumption::go_straight(const Route& way, const Nic& nic) {
+  circuit_.reset();
+  if (!open_leg(way, nic, &DirectCarrier::shape_on)) return false;
+  begin({.route = way,
+         .target = {.address = way.remote.prefix.address, .port = origin_.service_port},
+         .cookie = origin_.session,
+         .patience_ms = std::min(kResumptionAttemptMs, attempt_most_ms_)});
+  return true;
+}
+
+/// No cable leads there: perhaps relays do, or the peer has other addresses by now.
+bool Resumption::search(const std::vector<Nic>& nics) {
+  Service* service = origin_.process->service();
+  Scout* scout = service != nullptr ? service->scout() : nullptr;
+  if (scout == nullptr || tried_chain_ || (search_ != nullptr && search_ends_.passed())) return try_lost_ways(nics);
+  if (search_ == nullptr) {
+    search_ = std::make_unique<ChainSearch>(*origin_.process, *scout, origin_.peer, origin_.dev);
+    search_->begin(true);
+    search_ends_ = Deadline::in_ms(kSearchMs);
+  }
+  if (const auto heard = scout->find(process_of(origin_.peer))) {
+    auto addresses = updated(origin_.peer.addresses, heard->addresses);
+    if (addresses != updated(origin_.peer.addresses, {})) {
+      origin_.peer.addresses = std::move(addresses);
+      tried_ = 0;
+      return false;
+    }
+  }
+  const auto hops = search_->advance(nics);
+  if (!hops) return false;
+  tried_chain_ = true;
+  return go_through(*hops, nics);
+}
+
+/// Better than none: TCP gets there, and RDMA may again.
+bool Resumption::try_lost_ways(const std::vector<Nic>& nics) {
+  const auto ways = ways_to(origin_, nics);
+  std::size_t lost = 0;
+  for (const Route& way : ways ? *ways : std::vector<Route>{}) {
+    const Nic& nic = nics[static_cast<std::size_t>(way.nic)];
+    if (lost_.times(CableEnds::of(nic, way)) > 1 && lost++ == tried_lost_) {
+      ++tried_lost_;
+      return go_straight(way, nic);
+    }
+  }
+  return end_round();
+}
+
+bool Resumption::go_through(const std::vector<Hop>& hops, const std::vector<Nic>& nics) {
+  auto start = start_of(*origin_.process, hops, origin_.peer, origin_.dev, nics);
+  if (!start) {
+    note(start.error().text);
+    return false;
+  }
+  circuit_ = start->circuit;
+  const Route& route = start->destination.route;
+  if (!open_leg(route, nics[static_cast<std::size_t>(route.nic)], &RelayedCarrier::shape_on)) return false;
+  start->destination.onward->resumes = true;
+  // Where the next one has carried everything until now there is little to wait for.
+  start->destination.patience_ms = std::min(has_first() ? kResumptionAttemptMs : kChainAttemptMs, attempt_most_ms_);
+  begin(std::move(start->destination));
+  return true;
+}
+
+bool Resumption::open_leg(const Route& route, const Nic& nic, LegShape (*shape_on)(const verbs::Device&)) {
+  const LocalEnd local = origin_.process->local_end(nic, route.local, route.gid);
+  auto leg = Leg::open(local, settings_, shape_on(*local.device));
+  if (leg) {
+    leg_ = std::move(*leg);
+  } else {
+    note(leg.error().text);
+  }
+  return leg_ != nullptr;
+}
+
+void Resumption::begin(Destination destination) {
+  destination.resumes = true;
+  connecting_ = std::make_unique<Connecting>(*origin_.process, std::move(destination), *leg_);
+}
+
+void Resumption::note(const std::string& why) {
+  if (why != obstacle_) MESHBED_INFO("not taken up again yet: %s", why.c_str());
+  obstacle_ = why;
+}
+
+bool Resumption::end_round() {
+  search_.reset();
+  tried_ = tried_lost_ = 0;
+  tried_chain_ = false;
+  waits_ = true;
+  next_round_ = Deadline::in_ms(pause_ms_);
+  pause_ms_ = std::min(2 * pause_ms_, kResumptionPauseMs);
+  return false;
+}
+
+}  // namespace meshbed::net

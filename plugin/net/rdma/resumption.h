@@ -1,0 +1,93 @@
+#pragma once
+// How a sending connection that lost its leg gets another one: over any cable that still leads to the peer, the one it
+// was asked for first, each in turn; where none does, through relays; until one stands or the connection gives up. The
+// peer's service (resume_desk.h) says what has arrived.
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "plugin/base/result.h"
+#include "plugin/net/connect/connecting.h"
+#include "plugin/net/link/qp_link.h"
+#include "plugin/net/process/clock.h"
+#include "plugin/net/recover/failed_paths.h"
+#include "plugin/net/relay/chain_search.h"
+#include "plugin/net/relay/relayed_send_path.h"
+#include "plugin/net/wire/handle.h"
+
+namespace meshbed::net {
+
+class ProcessLinks;
+
+/// What a sender keeps of its connection's beginning, to find the receiver again.
+struct Origin {
+  ProcessLinks* process = nullptr;
+  Handle peer;
+  int dev = 0;                     // asked for by the caller
+  std::uint64_t session = 0;       // session_number()
+  std::uint16_t service_port = 0;  // of the peer's process
+};
+
+class Resumption {
+ public:
+  using Chains = std::vector<std::vector<Hop>>;
+  /// Looks for a way for `failover_ms`, and so has patience with each for half of that at most. `lost`, which must
+  /// outlive this: cables that are tried last, after relays. `first`: chains that are tried before anything else, in
+  /// order. As long as one of them has not been, no answer is the peer's last word.
+  Resumption(const Origin& origin, const LegSettings& settings, std::int64_t failover_ms, const LostWays& lost,
+             Chains first = {});
+
+  struct Resumed {
+    std::unique_ptr<Leg> leg;
+    std::uint64_t served = 0;               // clear-to-send entries below have been served
+    std::optional<CircuitStart> circuit{};  // through relays
+    Socket control{};                       // to the first of them
+    std::vector<PeerAddress> addresses{};   // of the peer, as they were last heard of
+  };
+  /// nullopt: not yet. An error: the peer's connection is gone, and no attempt would bring it back.
+  Result<std::optional<Resumed>> advance();
+  /// Whether what is tried just now can still come to something, as our ports are now.
+  bool stands() const;
+  /// After an error: what the receiver served before its connection ended, as far as its process remembers.
+  std::uint64_t served_in_the_end() const { return served_in_the_end_; }
+  /// Why the last attempt came to nothing; empty: there was none.
+  const std::string& obstacle() const { return obstacle_; }
+
+ private:
+  bool begin_attempt();
+  bool has_first() const { return tried_first_ < first_.size(); }
+  bool try_lost_ways(const std::vector<Nic>& nics);
+  bool go_straight(const Route& way, const Nic& nic);
+  bool search(const std::vector<Nic>& nics);
+  bool go_through(const std::vector<Hop>& hops, const std::vector<Nic>& nics);
+  bool open_leg(const Route& route, const Nic& nic, LegShape (*shape_on)(const verbs::Device&));
+  void begin(Destination destination);
+  void note(const std::string& why);
+  bool end_round();
+
+  Origin origin_;  // with the peer's addresses as they were last heard of
+  LegSettings settings_;
+  std::int64_t attempt_most_ms_;
+  const LostWays& lost_;
+  Chains first_;
+  std::size_t tried_first_ = 0;          // of them
+  std::unique_ptr<ChainSearch> search_;  // after all cables of this round were tried
+  Deadline search_ends_;
+  bool tried_chain_ = false;             // in this round; it was the one that the search found
+  std::optional<CircuitStart> circuit_;  // of leg_
+  std::unique_ptr<Leg> leg_;
+  std::unique_ptr<Connecting> connecting_;  // of leg_
+  std::size_t tried_ = 0;                   // cables, in this round
+  std::size_t tried_lost_ = 0;              // of those that are tried last
+  Deadline next_round_;
+  bool waits_ = false;  // for next_round_
+  std::int64_t pause_ms_ = 1;
+  std::uint64_t served_in_the_end_ = 0;
+  std::string obstacle_;
+};
+
+/// The ways from here to where a sender's peer was, as links and addresses are now.
+Result<std::vector<Route>> ways_to(const Origin& origin, const std::vector<Nic>& nics);
+
+}  // namespace meshbed::net

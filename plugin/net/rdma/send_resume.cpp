@@ -1,0 +1,441 @@
+// How a sending connection goes on after its leg was lost: everything that was sent and, as the receiver says, not
+// served is sent once more, in the same order, as soon as the receiver has announced its memory anew; only then come
+// new messages.
+#include <algorithm>
+#include <utility>
+
+#include "plugin/base/counted.h"
+#include "plugin/base/log.h"
+#include "plugin/net/connect/peer_discovery.h"
+#include "plugin/net/connect/service.h"
+#include "plugin/net/link/process_links.h"
+#include "plugin/net/process/memory.h"
+#include "plugin/net/rdma/direct_send_path.h"
+#include "plugin/net/rdma/send.h"
+#include "plugin/net/relay/relayed_send_path.h"
+
+namespace meshbed::net {
+namespace {
+
+/// Of a carrier through relays.
+const std::vector<Hop>& relays_of(const Carrier& carrier) {
+  return static_cast<const RelayedCarrier&>(carrier).circuit().hops;
+}
+
+}  // namespace
+
+void SendConnection::remember(Origin origin, const std::vector<Nic>& nics, std::uint32_t events) {
+  origin_ = std::move(origin);
+  events_seen_ = events;
+  homecoming_ = std::make_unique<Homecoming>(*origin_, local(), peer(), lost_ways_);
+  began_relayed_ = is_relayed();
+  watch_way();
+  plan_rails(nics);
+  if (rail_layer_ != nullptr) rail_layer_->join(origin_->process->joining_ms());
+}
+
+void SendConnection::enroll() { origin_->process->sessions().add_sender(origin_->session); }
+
+void SendConnection::ended() {
+  if (origin_) origin_->process->sessions().remove_sender(origin_->session);
+}
+
+bool SendConnection::can_resume() const { return settings().failover_ms > 0 && origin_ && origin_->service_port != 0; }
+
+void SendConnection::resume() {
+  if (events_seen_ != origin_->process->port_events()) {
+    events_seen_ = origin_->process->port_events();
+    // It would go on looking where the receiver was, or from where we were.
+    const bool moved = take_moved() != nullptr;
+    if (moved || (resumption_ != nullptr && !resumption_->stands())) resumption_.reset();
+  }
+  if (resumption_ == nullptr) {
+    resumption_ = std::make_unique<Resumption>(*origin_, settings().leg, settings().failover_ms, lost_ways_);
+  }
+  auto resumed = resumption_->advance();
+  if (!resumed) {
+    const std::uint64_t served = resumption_->served_in_the_end();
+    if (served <= group_) finish_served(served);
+    Error error = suspension();
+    error.text += "; " + resumed.error().text;
+    fail(std::move(error));
+    return;
+  }
+  if (!*resumed) return;
+  resumption_.reset();
+  continue_on(std::move(**resumed));
+}
+
+/// What the receiver has, whether its acknowledgement came or not.
+void SendConnection::finish_served(std::uint64_t served) {
+  for (Request* request : unfinished()) {
+    if (request->group < served) finish(*request, request->sizes[0]);
+  }
+}
+
+void SendConnection::continue_on(Resumption::Resumed resumed) {
+  const std::uint64_t served = resumed.served;
+  if (served < confirmed_ || served > group_) {
+    fail({.code = ErrorCode::kRemote,
+          .scope = Scope::kQueuePair,
+          .text = ends_text() + ": the peer has served " + counted(served, "receive") + ", but " +
+                  std::to_string(confirmed_) + " were acknowledged and " + std::to_string(group_) +
+                  " were sent to: a message is lost",
+          .os_errno = 0});
+    return;
+  }
+  rail_layer_.reset();
+  moved_ends_.clear();
+  // The sizes of parts that need not be sent again, and of which no stripe comes any more.
+  const std::uint32_t* records = size_records(0);
+  auto* kept = resumed.leg->memory().as<std::uint32_t>() + kSizesAt / sizeof(std::uint32_t);
+  for (std::uint32_t slot = 0; slot < kRingSlots; ++slot) kept[slot] = records[slot] & ~kStripedSize;
+  carrier_->retire();
+  stand_on(std::move(resumed.leg));
+  origin_->peer.addresses = std::move(resumed.addresses);
+  std::unique_ptr<Carrier> next;
+  if (resumed.circuit) {
+    auto carrier = RelayedCarrier::create(*this, *resumed.circuit);
+    if (!carrier) {
+      fail(carrier.error());
+      return;
+    }
+    (*carrier)->attach(std::move(resumed.control));
+    next = std::move(*carrier);
+  } else {
+    next = std::make_unique<DirectCarrier>(*this, settings().stripes);
+  }
+  retired_carrier_ = std::exchange(carrier_, std::move(next));  // its memory is its leg's
+  replays_.clear();
+  replayed_ = 0;
+  finish_served(served);
+  for (Request* request : unfinished()) {
+    if (const char* problem = carrier_->size_problem(request->sizes[0])) {
+      fail({.code = ErrorCode::kSystem,
+            .scope = Scope::kQueuePair,
+            .text = ends_text() + ": a send of " + counted(request->sizes[0], "byte") + " " + problem,
+            .os_errno = 0});
+      return;
+    }
+    request->work_requests = 0;
+    replays_.push_back(request);
+  }
+  watch_way();
+  // The same NIC, and the peer has another address there by now: home has moved.
+  if (!resumed.circuit && homecoming_->is_from_home(local())) {
+    homecoming_ = std::make_unique<Homecoming>(*origin_, local(), peer(), lost_ways_);
+  }
+  // Behind relays from the first, there is no cable to come back.
+  const bool away = !homecoming_->is_home(local(), peer()) && !(began_relayed_ && resumed.circuit);
+  unsettled_ = away ? kAway : 0;
+  going_home_ = false;
+  group_seen_ = false;
+  known_carried_ = matched_ == 0;
+  detour_.reset();
+  held_back_ = !replays_.empty();
+  // Where the new leg may have been told of already, there is something to look at.
+  events_seen_ = origin_->process->port_events() - (unmatched_ends_.empty() ? 0 : 1);
+  const bool wanted = std::exchange(changing_, false) && resumed.circuit;
+  if (wanted && resumed.circuit->hops != relays_of(*retired_carrier_)) ++changes_;
+  go_on(wanted ? LogLevel::kInfo : LogLevel::kWarn);
+  if (!resumed.circuit) plan_rails(origin_->process->current_nics());
+}
+
+void SendConnection::replay() {
+  for (; replayed_ < replays_.size(); ++replayed_) {
+    Request& request = *replays_[replayed_];
+    // Of the group in turn some parts have not been sent to yet: another one will close it.
+    const bool last_of_group =
+        request.group < group_ && (replayed_ + 1 == replays_.size() || replays_[replayed_ + 1]->group != request.group);
+    if (!replay(request, last_of_group)) return;
+  }
+  replays_.clear();
+  replayed_ = 0;
+  held_back_ = false;
+}
+
+/// False: not now.
+bool SendConnection::replay(Request& request, bool last_of_group) {
+  const std::uint32_t parts = parts_arrived(request.group);
+  if (parts == 0 || !carrier_->has_room(request.sizes[0])) return false;
+  const bool first_of_group = replayed_ == 0 || replays_[replayed_ - 1]->group != request.group;
+  if (first_of_group && parts > 1 && !carry_what_is_known(request.group, parts)) return false;
+  const Place place{.group = request.group,
+                    .part = request.part,
+                    .parts = parts,
+                    .last = last_of_group,
+                    .entry = first_slot(request.group) + request.part};
+  const SendArguments send{
+      .data = request.data, .size_bytes = request.sizes[0], .tag = place.entry->tag, .memory = request.memory};
+  if (send.memory != nullptr && send.size_bytes > 0 && send.memory->on(device()) == nullptr) {
+    fail({.code = ErrorCode::kSystem,
+          .scope = Scope::kQueuePair,
+          .text = ends_text() + ": what was sent cannot be sent again: " + send.memory->problem_on(device()),
+          .os_errno = 0});
+    return false;
+  }
+  return carrier_->carry(send, place, request);
+}
+
+/// The parts of a group that were acknowledged on an earlier leg, and so need not be sent again: their sizes still have
+/// to go out with the group's.
+bool SendConnection::carry_what_is_known(std::uint64_t group, std::uint32_t parts) {
+  if (group == group_) known_carried_ = true;
+  std::uint32_t unknown = group < group_ ? 0 : ~matched_;
+  for (std::size_t at = replayed_; at < replays_.size() && replays_[at]->group == group; ++at) {
+    unknown |= 1U << replays_[at]->part;
+  }
+  const std::uint32_t* sizes = size_records(group);
+  for (std::uint32_t part = 0; part < parts; ++part) {
+    const Place place{.group = group, .part = part, .parts = parts, .entry = first_slot(group) + part};
+    if ((unknown >> part & 1U) == 0 && !carrier_->carry_known(place, sizes[part])) return false;
+  }
+  return true;
+}
+
+void SendConnection::polled(int count) {
+  if (impaired()) return;
+  carrier_->polled(count);
+  if (!replays_.empty() || unsettled_ != 0 || rail_layer_ != nullptr) attend_to_ways();
+  if (count == 0 && origin_ && !impaired()) look_around();
+}
+
+/// What there is to do until everything is as it was meant to be.
+void SendConnection::attend_to_ways() {
+  if (!impaired() && !replays_.empty()) replay();
+  if ((unsettled_ & kAway) != 0 && !impaired()) look_homewards();
+  // An idle one stays, and thinks no more of it.
+  if ((unsettled_ & kShouldChange) != 0 && carrier_->settled() && way_->is_stale(now_ns())) take_advice();
+  if (rail_layer_ != nullptr && !impaired()) lay_rails();
+}
+
+/// Nothing came: is there a reason?
+void SendConnection::look_around() {
+  if (events_seen_ != origin_->process->port_events()) look_at_port();
+  if (detour_ != nullptr && !impaired()) look_for_detour();
+  if (!impaired()) listen_to_silence();
+}
+
+void SendConnection::look_homewards() {
+  if (!going_home_ && homecoming_->advance()) {
+    going_home_ = true;
+    held_back_ = true;
+  }
+  if (!going_home_ || !replays_.empty() || !carrier_->settled() || impaired()) return;
+  MESHBED_INFO("%s: going back to the first cable", ends_text().c_str());
+  suspend({.code = ErrorCode::kRemote,
+           .scope = Scope::kPort,
+           .text = ends_text() + ": its first cable is back",
+           .os_errno = 0},
+          LogLevel::kInfo);
+}
+
+/// Looks after the chain that the connection has from now on, if it has one.
+void SendConnection::watch_way() {
+  Service* service = origin_->process->service();
+  WayWatch* watch = service != nullptr ? service->way_watch() : nullptr;
+  if (!is_relayed() || watch == nullptr || !can_resume() || keeps_way_) return;
+  auto& carrier = static_cast<RelayedCarrier&>(*carrier_);
+  const std::vector<Hop>& hops = relays_of(carrier);
+  if (way_ == nullptr) {
+    way_ = watch->enroll(origin_->peer, origin_->dev, hops);
+  } else {
+    watch->changed(*way_, hops);
+  }
+  if (way_ != nullptr) carrier.watch(way_, *service);
+}
+
+/// A chain that carries less is there. Nothing more begins on this one; when all is with the receiver, and the caller
+/// has something to send, the connection changes over. The chain that it leaves works, and is the first that it comes
+/// back to where the other one does not.
+void SendConnection::change_over(const SendArguments& send) {
+  if (going_home_ || !replays_.empty() || !carrier_->settled() || impaired()) return;
+  auto hops = take_advice();
+  if (!hops || !can_be_sent_by(*hops, send)) return;
+  suspend({.code = ErrorCode::kRemote,
+           .scope = Scope::kPort,
+           .text = ends_text() + ": a chain that carries less leads to the peer",
+           .os_errno = 0},
+          LogLevel::kInfo);
+  changing_ = true;
+  resumption_ = std::make_unique<Resumption>(*origin_, settings().leg, settings().failover_ms, lost_ways_,
+                                             Resumption::Chains{std::move(*hops), relays_of(*carrier_)});
+}
+
+/// The advice is dealt with, whatever it was: sends begin again.
+std::optional<std::vector<Hop>> SendConnection::take_advice() {
+  unsettled_ &= static_cast<std::uint8_t>(~kShouldChange);
+  held_back_ = false;
+  return origin_->process->service()->way_watch()->take_advice(*way_);
+}
+
+/// Memory that the other NIC does not take is no reason to leave this one.
+bool SendConnection::can_be_sent_by(const std::vector<Hop>& hops, const SendArguments& send) {
+  if (send.memory == nullptr || send.size_bytes == 0) return true;
+  const std::vector<Nic> nics = origin_->process->current_nics();
+  const auto route = route_to_first(*origin_->process, hops, origin_->dev, nics);
+  if (!route) return false;
+  const Nic& nic = nics[static_cast<std::size_t>(route->nic)];
+  if (takes(nic, send)) return true;
+  MESHBED_INFO("%s: it stays: a send's memory cannot be registered on %s", ends_text().c_str(),
+               nic.device_name.c_str());
+  origin_->process->service()->way_watch()->changed(*way_, relays_of(*carrier_));  // not so soon again
+  return false;
+}
+
+bool SendConnection::takes(const Nic& nic, const SendArguments& send) {
+  return send.memory->on(origin_->process->device_of(nic)) != nullptr;
+}
+
+/// The NIC that the connection goes on over does not take memory that is sent from for the first time: it goes back, as
+/// soon as nothing is under way, to the way that it left, and stays there. Once, since that way may be lost again.
+/// False: there is no way back.
+bool SendConnection::goes_back_for(const SendArguments& send) {
+  if (keeps_way_ || !can_resume()) return false;
+  if (!replays_.empty() || !carrier_->settled()) {
+    poll();
+    return true;
+  }
+  auto chains = way_back_for(send);
+  if (!chains) return false;
+  keeps_way_ = true;
+  way_.reset();
+  suspend({.code = ErrorCode::kRemote,
+           .scope = Scope::kPort,
+           .text = ends_text() + ": it goes back to the way before: " + send.memory->problem_on(device()),
+           .os_errno = 0},
+          LogLevel::kInfo);
+  changing_ = !chains->empty() && is_relayed();
+  resumption_ =
+      std::make_unique<Resumption>(*origin_, settings().leg, settings().failover_ms, lost_ways_, std::move(*chains));
+  return true;
+}
+
+/// The chain that it left, or none: the first cable. nullopt: neither is there with a NIC that takes the memory.
+std::optional<Resumption::Chains> SendConnection::way_back_for(const SendArguments& send) {
+  const std::vector<Nic> nics = origin_->process->current_nics();
+  const auto nic_of = [&nics](const Route& route) -> const Nic& { return nics[static_cast<std::size_t>(route.nic)]; };
+  if (const auto ways = ways_to(*origin_, nics)) {
+    const Route& first = ways->front();
+    const bool works = lost_ways_.may_try(CableEnds::of(nic_of(first), first));
+    return works && takes(nic_of(first), send) ? std::optional(Resumption::Chains{}) : std::nullopt;
+  }
+  if (retired_carrier_ == nullptr || !retired_carrier_->is_relayed()) return std::nullopt;
+  const std::vector<Hop>& hops = relays_of(*retired_carrier_);
+  const auto route = route_to_first(*origin_->process, hops, origin_->dev, nics);
+  if (!route || !takes(nic_of(*route), send)) return std::nullopt;
+  return Resumption::Chains{hops};
+}
+
+/// Our port is down, and no other cable leads to the peer: relays may.
+void SendConnection::look_for_detour() {
+  if (!detour_->advance(detour_nics_)) return;
+  const auto ours = local().port_in(detour_nics_);
+  const bool up = ours != detour_nics_.end() && ours->link_up;
+  suspend({.code = ErrorCode::kRemote,
+           .scope = Scope::kPort,
+           .text = ends_text() + ": the port of " + local().nic.device_name +
+                   (up ? " has another address or GID, which no cable leads from" : " is down (look at its cable)") +
+                   ", and other nodes lead to the peer",
+           .os_errno = 0});
+}
+
+/// A port changed, and the leg's was not hurt.
+void SendConnection::look_at_rails(const std::vector<Nic>& nics) {
+  for (std::size_t number = 0; number < kMaxRails; ++number) {
+    const Leg* rail = leg().rail(number);
+    if (rail != nullptr && !rail->local().stands(nics)) {
+      suspend({.code = ErrorCode::kRemote,
+               .scope = Scope::kPort,
+               .text = ends_text() + ": the port of " + rail->local().nic.device_name +
+                       ", over which it is striped too, is down or has another GID: look at its cable",
+               .os_errno = 0});
+      return;
+    }
+  }
+  plan_rails(nics);
+}
+
+/// What the receiver's process told of its own ports (move_desk.h): the peer is looked for where it is now. The leg, or
+/// the rail of it, that leads there no more; nullptr: none, or one that is put away by now.
+const Leg* SendConnection::take_moved() {
+  const Leg* broken = nullptr;
+  std::vector<WireEnd> ends = origin_->process->sessions().take_moved(origin_->session);
+  ends.insert(ends.begin(), unmatched_ends_.begin(), unmatched_ends_.end());
+  unmatched_ends_.clear();
+  for (const WireEnd& end : ends) {
+    const Leg* one = leg_to(end);
+    // Of a leg that is put away; or of one that is about to stand.
+    if (one == nullptr && unmatched_ends_.size() < kMaxRails) unmatched_ends_.push_back(end);
+    if (one == nullptr) continue;
+    // It may have moved before, and is told of more often than it moves.
+    const auto told = std::find_if(moved_ends_.begin(), moved_ends_.end(),
+                                   [&](const WireEnd& known) { return known.is_same_queue_pair(end); });
+    const bool first = told == moved_ends_.end();
+    const IpAddress before = first ? one->peer().address.address : told->address.address;
+    if (!first && before == end.address.address) continue;
+    for (PeerAddress& known : origin_->peer.addresses) {
+      if (known.prefix.address == before) known.prefix = end.address;
+    }
+    if (first) {
+      moved_ends_.push_back(end);
+    } else {
+      *told = end;
+    }
+    broken = one;
+  }
+  return broken;
+}
+
+/// The leg, or the rail of it, whose other end this is.
+const Leg* SendConnection::leg_to(const WireEnd& end) {
+  if (peer().is_same_queue_pair(end)) return &leg();
+  for (std::size_t number = 0; number < kMaxRails; ++number) {
+    const Leg* rail = leg().rail(number);
+    if (rail != nullptr && rail->peer().is_same_queue_pair(end)) return rail;
+  }
+  return nullptr;
+}
+
+/// A port changed, perhaps ours. Where another way leads to the peer it is taken at once; where none does, the
+/// adapter's retries may well outlast a short interruption, and nothing is lost by waiting for them.
+void SendConnection::look_at_port() {
+  events_seen_ = origin_->process->port_events();
+  homecoming_->hurry();
+  if (!can_resume()) return;
+  const std::vector<Nic> nics = origin_->process->current_nics();
+  lost_ways_.forgive(nics);
+  detour_.reset();
+  const auto ours = local().port_in(nics);
+  if (const Leg* moved = take_moved()) {
+    const bool is_rail = moved != &leg();
+    suspend({.code = ErrorCode::kRemote,
+             .scope = Scope::kPort,
+             .text = (is_rail ? moved->ends_text() + ", a rail of " : "") + ends_text() +
+                     ": the peer says that its address or GID there has changed",
+             .os_errno = 0});
+    return;
+  }
+  if (ours == nics.end()) return;
+  const bool has_gid = local().has_gid_in(ours->gids);
+  if (ours->link_up && has_gid) {
+    look_at_rails(nics);
+    return;
+  }
+  if (!ways_to(*origin_, nics)) {
+    Service* service = origin_->process->service();
+    if (service == nullptr || service->scout() == nullptr) return;
+    detour_ = std::make_unique<ChainSearch>(*origin_->process, *service->scout(), origin_->peer, origin_->dev);
+    detour_->begin(true);
+    detour_nics_ = nics;  // when they change there is an event, and we are here again
+    return;
+  }
+  suspend({.code = ErrorCode::kRemote,
+           .scope = Scope::kPort,
+           .text = ends_text() + ": the port of " + local().nic.device_name +
+                   (ours->link_up ? " has another GID than " + verbs::to_text(local().gid.gid) + " now"
+                                  : " is down: look at its cable"),
+           .os_errno = 0});
+}
+
+}  // namespace meshbed::net

@@ -1,0 +1,57 @@
+// What a sending connection says of itself to whoever looks from outside: above all, whom it waits for.
+#include <algorithm>
+
+#include "plugin/base/counted.h"
+#include "plugin/net/rdma/send.h"
+
+namespace meshbed::net {
+
+/// The receiver, wherever the next hop is.
+std::string SendConnection::receiver_text() {
+  const bool through_relay = origin_ && !origin_->peer.addresses.empty() && peer().node != origin_->peer.node;
+  if (!through_relay) {
+    return to_text(peer().address.address) + " (" + peer().nic + ")";
+  }
+  return to_text(origin_->peer.addresses.front().prefix.address);
+}
+
+/// Of the send that could not be taken: the ring may have what it lacked by now, if its caller asked again.
+std::string SendConnection::refused_text(const std::string& peer) {
+  const std::string tag = std::to_string(refused_->tag);
+  ClearToSend* first = first_slot(group_);
+  const bool is_here = has_arrived(first[0], group_);
+  std::string tags;
+  for (std::uint32_t part = 0; is_here && part < std::min<std::uint32_t>(first[0].count, kMaxGroup); ++part) {
+    if ((matched_ >> part & 1U) != 0 || !has_arrived(first[part], group_ + part)) continue;
+    if (first[part].tag == refused_->tag) return "its own caller: the receive with tag " + tag + " is there";
+    tags += (tags.empty() ? "" : ", ") + std::to_string(first[part].tag);
+  }
+  if (is_here) return "a receive with tag " + tag + " of " + peer + ", whose next receive has tag " + tags;
+  return "clear-to-send of " + peer + " for a message of " + counted(refused_->size_bytes, "byte") + " with tag " + tag;
+}
+
+void SendConnection::describe(ConnectionState& state) {
+  state.peer = receiver_text();
+  carrier_->describe(state);
+  state.changes = changes_;
+  if (going_home_) {
+    state.waits_for = "what is under way here, before it goes back to its first cable";
+  } else if ((unsettled_ & kShouldChange) != 0) {
+    state.waits_for = "what is under way here, before it changes to a chain that carries less";
+  } else if (held_back_) {
+    state.waits_for = "clear-to-sends of " + state.peer +
+                      " on the new way: " + std::to_string(replays_.size() - replayed_) + " messages go once more";
+  } else if (refused_ && state.waits_for.empty()) {
+    state.waits_for = refused_text(state.peer);
+  }
+}
+
+RequestState SendConnection::describe(const Request& request) {
+  RequestState state{.tags = {}, .size_bytes = request.sizes[0]};
+  // Its entry may have been overwritten by now: then the receiver has the message, and only its word is missing.
+  ClearToSend* entry = first_slot(request.group) + request.part;
+  if (has_arrived(*entry, request.group + request.part)) state.tags.push_back(entry->tag);
+  return state;
+}
+
+}  // namespace meshbed::net

@@ -1,0 +1,52 @@
+#include "plugin/net/recover/failback.h"
+
+#include <algorithm>
+
+#include "plugin/net/link/process_links.h"
+
+namespace meshbed::net {
+namespace {
+
+constexpr std::int64_t kTrialMs = 2500;
+constexpr std::int64_t kLongestReturnPauseMs = 60'000;
+/// So many between two looks at the clock.
+constexpr std::uint32_t kReturnCallsBetweenClocks = 16;
+
+}  // namespace
+
+bool Homecoming::advance() {
+  if (trial_.is_open()) {
+    auto connected = trial_.finish_connect();
+    if (connected && !*connected && !trial_ends_.passed()) return false;
+    trial_.close();
+    put_off();  // the next look, where this one leads nowhere after all
+    return connected && *connected;
+  }
+  if (looks_later_ && (++calls_ % kReturnCallsBetweenClocks != 0 || !next_look_.passed())) return false;
+  const std::vector<Nic> nics = origin_.process->current_nics();
+  const auto ways = ways_to(origin_, nics);
+  const auto leads_home = [&](const Route& way) {
+    const Nic& nic = nics[static_cast<std::size_t>(way.nic)];
+    return nic.device == device_ && nic.port == port_ && way.remote.prefix.address == peer_;
+  };
+  const bool may_try = lost_.may_try({.device = device_, .port = port_, .peer = peer_});
+  if (ways && may_try && leads_home(ways->front())) {
+    const Route& way = ways->front();
+    auto trial = Socket::begin_connect(way.local.address, {.address = peer_, .port = origin_.service_port});
+    if (trial) {
+      trial_ = std::move(*trial);
+      trial_ends_ = Deadline::in_ms(kTrialMs);
+      return false;
+    }
+  }
+  put_off();
+  return false;
+}
+
+void Homecoming::put_off() {
+  looks_later_ = true;
+  next_look_ = Deadline::in_ms(pause_ms_);
+  pause_ms_ = std::min(2 * pause_ms_, kLongestReturnPauseMs);
+}
+
+}  // namespace meshbed::net

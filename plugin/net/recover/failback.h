@@ -1,0 +1,56 @@
+#pragma once
+// Failback: a sending connection that went on over another cable looks from time to time whether the first one is back,
+// without an end to its patience. It goes back only after a TCP connection over that cable has stood, so that looking
+// disturbs nothing.
+
+#include <cstdint>
+
+#include "plugin/net/process/clock.h"
+#include "plugin/net/rdma/resumption.h"
+#include "plugin/net/recover/failed_paths.h"
+#include "plugin/net/wire/socket.h"
+
+namespace meshbed::net {
+
+class Homecoming {
+ public:
+  /// Before the first leg is lost: `home` is its end here, `peer` its end there. `origin` and `lost` must outlive this.
+  Homecoming(const Origin& origin, const LocalEnd& home, const WireEnd& peer, const LostWays& lost)
+      : origin_(origin), lost_(lost), device_(home.nic.device), port_(home.nic.port), peer_(peer.address.address) {
+    next_look_ = Deadline::in_ms(kFirstPauseMs);
+  }
+
+  /// Whether a leg leads the first one's way.
+  bool is_home(const LocalEnd& local, const WireEnd& peer) const {
+    return is_from_home(local) && peer.address.address == peer_;
+  }
+  /// Whether it begins at the first one's NIC.
+  bool is_from_home(const LocalEnd& local) const { return local.nic.device == device_ && local.nic.port == port_; }
+  /// One step; to be called again and again while away. True: the way home stands, for the peer's service answered over
+  /// it.
+  bool advance();
+  /// A port changed: look at once.
+  void hurry() {
+    looks_later_ = false;
+    pause_ms_ = kFirstPauseMs;
+  }
+
+ private:
+  static constexpr std::int64_t kFirstPauseMs = 125;  // doubles with every look
+
+  void put_off();
+
+  const Origin& origin_;
+  const LostWays& lost_;
+  int device_;
+  std::uint8_t port_;
+  IpAddress peer_;
+  Socket trial_;
+  Deadline trial_ends_;
+  Deadline next_look_;
+  bool looks_later_ = true;
+  std::int64_t pause_ms_ = kFirstPauseMs;
+  std::uint32_t calls_ = 0;
+};
+
+}  // namespace meshbed::net

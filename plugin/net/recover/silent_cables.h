@@ -1,0 +1,50 @@
+#pragma once
+// Cables that did not answer when a connection was made and should have been striped over them, too. The first
+// connection waits for such a cable and tells of it; for a minute nobody else does either.
+
+#include <algorithm>
+#include <mutex>
+#include <vector>
+
+#include "plugin/net/process/clock.h"
+#include "plugin/net/recover/failed_paths.h"
+
+namespace meshbed::net {
+
+/// The process's. Any thread.
+class SilentCables {
+ public:
+  /// False: that is known already.
+  bool add(const CableEnds& ends) {
+    const std::lock_guard lock(mutex_);
+    if (knows(ends)) return false;
+    silent_.push_back({.ends = ends, .until = Deadline::in_ms(kMemoryMs)});
+    return true;
+  }
+  bool contains(const CableEnds& ends) {
+    const std::lock_guard lock(mutex_);
+    return knows(ends);
+  }
+  /// It has answered.
+  void remove(const CableEnds& ends) {
+    const std::lock_guard lock(mutex_);
+    std::erase_if(silent_, [&](const Silent& known) { return known.ends == ends; });
+  }
+
+ private:
+  static constexpr std::int64_t kMemoryMs = 60'000;
+  struct Silent {
+    CableEnds ends;
+    Deadline until;
+  };
+
+  bool knows(const CableEnds& ends) {
+    std::erase_if(silent_, [](const Silent& known) { return known.until.passed(); });
+    return std::any_of(silent_.begin(), silent_.end(), [&](const Silent& known) { return known.ends == ends; });
+  }
+
+  std::mutex mutex_;  // guards silent_
+  std::vector<Silent> silent_;
+};
+
+}  // namespace meshbed::net

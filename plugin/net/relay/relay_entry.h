@@ -1,0 +1,63 @@
+#pragma once
+// Where a circuit comes into a relay: the window of slots that the one before us writes pieces into, and the way back,
+// on which clear-to-sends and credits are written into its ring.
+
+#include <array>
+#include <cstdint>
+#include <memory>
+
+#include "plugin/net/relay/relay_end.h"
+#include "plugin/net/wire/piece.h"
+#include "plugin/verbs/registration.h"
+
+namespace meshbed::net {
+
+class RelayEntry : public RelayEnd {
+ public:
+  static Result<std::unique_ptr<RelayEntry>> create(LocalEnd local, const ConnectionSettings& settings,
+                                                    ibv_comp_channel* channel, std::uint64_t circuit);
+
+  std::uint64_t arrived() const { return arrived_; }
+  /// The piece of this number, which has arrived and was not released: its header, which is checked, and then its
+  /// payload.
+  PieceHeader& piece(std::uint64_t number);
+  /// Where pieces lie: kPieceWindowBytes.
+  void* window() { return leg().memory().as<void>(); }
+  /// The slots of all pieces below `pieces` may be written again. To be called until it has room to say so.
+  void release_up_to(std::uint64_t pieces);
+
+  bool can_confirm() const { return credits_.has_room(); }
+  /// The message that ends with the last one of so many pieces is with the receiver.
+  bool confirm(std::uint64_t pieces);
+
+  bool can_announce() const { return announcements_.has_room(); }
+  /// Hands on a group of clear-to-sends, which lie in slots first..first+parts of everybody's ring.
+  bool announce(const ClearToSend* entries, std::uint32_t first, std::uint32_t parts);
+
+ private:
+  static constexpr std::uint32_t kSendDepth = 128;
+
+  /// What is under way on one of the two queue pairs that lead back. Announcements and credits have one each: which of
+  /// them comes first is chance, and so each has an order of its own, the same in every run.
+  struct WayBack {
+    std::uint32_t queued = 0;  // places taken in the send queue
+    std::uint32_t unsignalled = 0;
+    bool has_room() const { return queued + 1 < kSendDepth; }
+  };
+
+  RelayEntry(std::unique_ptr<Leg> leg, const ConnectionSettings& settings, std::uint64_t circuit)
+      : RelayEnd(ObjectKind::kReceive, std::move(leg), settings), circuit_(circuit) {}
+  void completed(const ibv_wc& completion) override;
+  void ask_neighbour() override;
+  /// For so many pieces, kPieceSlots at most, in one call.
+  bool post_receives(std::uint64_t count);
+  bool write_back(WayBack& way, std::uint64_t offset, const ibv_sge& source);
+
+  std::uint64_t circuit_;
+  std::array<ibv_recv_wr, kPieceSlots> receives_{};  // alike, and chained
+  verbs::RegisteredBuffer staging_;                  // a ring as the sender's, and the credits behind it
+  std::uint64_t arrived_ = 0, released_ = 0, told_ = 0;
+  WayBack announcements_, credits_;
+};
+
+}  // namespace meshbed::net

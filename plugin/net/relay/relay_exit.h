@@ -1,0 +1,82 @@
+#pragma once
+// Where a circuit leaves a relay: towards the next relay, whose window takes pieces as they are, or towards the
+// receiver, into whose memory the last relay writes the payload as a direct sender would.
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "plugin/net/relay/relay_end.h"
+#include "plugin/net/wire/piece.h"
+#include "plugin/verbs/registration.h"
+
+namespace meshbed::net {
+
+class RelayExit : public RelayEnd {
+ public:
+  struct Job {
+    void* window = nullptr;    // of the circuit's entry, where pieces lie
+    bool to_receiver = false;  // the next one is the end of the chain
+  };
+  ~RelayExit() override { advance_to(taken_in_); }
+  static Result<std::unique_ptr<RelayExit>> create(LocalEnd local, const ConnectionSettings& settings,
+                                                   ibv_comp_channel* channel, const Job& job);
+
+  /// The receiver announces from this entry on: what came before was served over other ways.
+  void begin_at(std::uint64_t entry) { taken_ = entry; }
+  /// There is room for one more piece, here and at the other end.
+  bool can_forward() const;
+  /// Everything is with the neighbour. Asks, where the last pieces were not signalled.
+  bool idle();
+  /// Pieces that it would take just now.
+  std::uint64_t room() const;
+  /// Sends the piece, which lies in the entry's window, on. False: the circuit is broken.
+  bool forward(const PieceHeader& piece);
+  /// Pieces whose memory is no longer read.
+  std::uint64_t forwarded() const { return forwarded_; }
+  /// Pieces that are with the receiver.
+  std::uint64_t delivered() {
+    return to_receiver_ ? forwarded_ : load_counter(ring().as<std::uint8_t>(), kDeliveredAt);
+  }
+
+  /// The next group of clear-to-sends that has arrived and was not taken; nullptr: none.
+  struct Announcement {
+    const ClearToSend* entries = nullptr;
+    std::uint32_t first = 0;  // slot
+    std::uint32_t parts = 0;
+  };
+  Announcement next_announcement();
+  void took(const Announcement& announcement) { taken_ += announcement.parts; }
+
+ private:
+  static constexpr std::uint32_t kSendDepth = 4 * kPieceSlots;
+
+  RelayExit(std::unique_ptr<Leg> leg, const ConnectionSettings& settings, bool to_receiver)
+      : RelayEnd(ObjectKind::kSend, std::move(leg), settings), to_receiver_(to_receiver) {}
+  const verbs::RegisteredBuffer& ring() { return leg().memory(); }
+  void completed(const ibv_wc& completion) override;
+  /// The memory of all pieces below is no longer read.
+  void advance_to(std::uint64_t pieces);
+  void ask_neighbour() override;
+  bool post_notice(const verbs::QueuePair& pair);
+  bool forward_to_relay(const PieceHeader& piece);
+  bool forward_to_receiver(const PieceHeader& piece);
+  bool write_sizes(const PieceHeader& header);
+  bool refuse(const std::string& what);
+  /// The memory of all pieces below `done_pieces` is read when it is done; 0: it says nothing of any.
+  bool post(ibv_send_wr& work, ibv_sge* source, std::uint64_t done_pieces, bool signalled);
+
+  bool to_receiver_;
+  verbs::MrPointer window_;  // the entry's slots, for this device to read
+  std::optional<PieceWindow> next_;
+  std::uint64_t taken_ = 0;  // clear-to-send entries handed back
+  std::uint64_t forwarded_ = 0;
+  std::uint64_t taken_in_ = 0;                      // pieces that forward() took
+  std::array<std::uint32_t, kPieceSlots> bytes_{};  // of those that are not forwarded, by their slots
+  std::uint32_t queued_ = 0;                        // places taken in the send queue
+  std::uint32_t unsignalled_ = 0;                   // of them, since the last signalled one
+  std::array<std::uint32_t, kMaxGroup> sizes_{};
+};
+
+}  // namespace meshbed::net

@@ -1,0 +1,95 @@
+#pragma once
+// The way without a cable to the receiver: cuts messages into pieces for the first relay of a chain (piece.h).
+//
+// Pieces go out as the relay's window allows, from whichever call comes by: post(), test(). A request is complete when
+// the relays have confirmed, each to the one before it, that its last piece is with the receiver: until then its buffer
+// is not given back, and can be sent from once more if a relay is lost.
+
+#include <array>
+#include <memory>
+#include <string>
+
+#include "plugin/net/link/send_path.h"
+#include "plugin/net/way_watch.h"
+#include "plugin/net/wire/piece.h"
+#include "plugin/net/wire/socket.h"
+
+namespace meshbed::net {
+
+class Service;
+
+/// A circuit through relays, as its sender knows it.
+struct CircuitStart {
+  std::uint64_t number = 0;
+  std::uint8_t hop_limit = 0;
+  std::vector<Hop> hops{};
+  std::string relays{};  // their addresses, the nearest first: "192.168.100.2, 192.168.101.3"
+};
+
+class RelayedCarrier : public Carrier {
+ public:
+  static LegShape shape_on(const verbs::Device& device);
+  static Result<std::unique_ptr<RelayedCarrier>> create(SendConnection& connection, const CircuitStart& circuit);
+  /// The control connection to the relay, over which each side learns that the other one ends.
+  void attach(Socket control) { control_ = std::move(control); }
+  /// While something is under way, looks out for a chain that carries less.
+  void watch(std::shared_ptr<WatchedWay> way, Service& service);
+  const CircuitStart& circuit() const { return circuit_; }
+  ~RelayedCarrier() override { leg_lost(); }
+
+  const char* size_problem(std::size_t) const override { return nullptr; }
+  bool has_room(std::size_t) const override { return queued_ - done_ < kJobs - kMaxGroup; }
+  bool carry(const SendArguments& send, const Place& place, Request& request) override;
+  bool carry_known(const Place& place, std::uint32_t size_bytes) override;
+  bool carry_refusal(const Place& place) override;
+  void completed(const ibv_wc& completion) override;
+  void polled(int count) override;
+  void closing() override;
+  void leg_lost() override;
+  void retire() override { control_.close(); }
+  void probe() override;
+  bool settled() override { return done_ == queued_; }
+  bool is_relayed() const override { return true; }
+  void describe(ConnectionState& state) override;
+
+ private:
+  struct Job {
+    Request* request = nullptr;
+    const std::uint8_t* data = nullptr;
+    std::uint32_t lkey = 0;
+    PieceHeader header;              // of the next piece
+    std::uint64_t end_sequence = 0;  // pieces up to the last one of this job
+  };
+  /// Every request is one; and the refusal, and what is known of one group.
+  static constexpr std::size_t kJobs = RequestPool::kRequests + 1 + kMaxGroup;
+
+  RelayedCarrier(SendConnection& connection, const CircuitStart& circuit);
+  PieceHeader header_for(const Place& place) const;
+  /// Sends what the window allows.
+  bool push();
+  bool send_piece(Job& job);
+  /// What the receiver has by now.
+  void take_confirmations();
+  [[gnu::cold, gnu::noinline]] void look_at_load();
+  /// What the relay says when it gives up.
+  void look_at_control();
+
+  CircuitStart circuit_;
+  verbs::RegisteredBuffer headers_;  // one a slot
+  PieceWindow window_;
+  // All count for ever. Below begun_: all pieces are out; below done_: they are with the receiver.
+  std::array<Job, kJobs> jobs_;
+  std::uint64_t queued_ = 0, begun_ = 0, done_ = 0;
+  std::uint64_t acknowledged_ = 0;  // pieces whose memory our adapter no longer reads; a probe is none
+  std::uint32_t posted_ = 0;        // places taken in the send queue
+  int empty_polls_ = 0;
+  PortLoad* load_;                     // of the port; nullptr: nobody keeps it
+  std::uint64_t in_flight_bytes_ = 0;  // our part of it: messages that are not with the receiver
+  std::shared_ptr<WatchedWay> way_;    // nullptr: it stays on this chain
+  Service* service_ = nullptr;
+  std::uint32_t polls_ = 0;
+  Socket control_;
+  MessageReader reader_;
+};
+
+}  // namespace meshbed::net

@@ -1,0 +1,73 @@
+#pragma once
+// Where senders that lost their leg come to be taken up again (resumption.h): the receiving side, for all receiving
+// connections of the process, whether their owners look at them right now or not; and where senders come that have one
+// more way for a connection (rail_layer.h), and receivers that ask after theirs (knock.h) or tell of their new address
+// (move_desk.h). Belongs to the service's thread.
+
+#include <poll.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "plugin/base/result.h"
+#include "plugin/net/connect/accept_queue.h"
+#include "plugin/net/link/qp_link.h"
+#include "plugin/net/process/clock.h"
+#include "plugin/net/process/rare_warnings.h"
+#include "plugin/net/wire/socket.h"
+
+namespace meshbed::net {
+
+class ReceiveConnection;
+class ProcessLinks;
+
+class ResumeDesk {
+ public:
+  explicit ResumeDesk(ProcessLinks& process) : process_(process) {}
+  ~ResumeDesk();
+
+  /// Whether take() takes such.
+  static bool is_for(WireType type);
+  void take(Arrival arrival);
+  void advance();
+  bool busy() const { return !clients_.empty(); }
+  /// Adds what poll(2) should look for while it is busy.
+  void watch(std::vector<pollfd>& watched) const;
+
+ private:
+  enum class State { kTakeUp, kReply, kReady, kGoOn, kAnswering };
+  struct Client {
+    Arrival arrival;
+    std::uint64_t session = 0;
+    LocalEnd local;
+    std::uint8_t mtu = 0;
+    Deadline deadline;
+    State state = State::kTakeUp;
+    bool has_memory = false;  // what is awaited is registered on the device of `local`, as far as it can be
+    MessageReader reader;
+    MessageWriter writer;
+    bool lays_rail() const { return arrival.message.type == WireType::kRail; }
+  };
+
+  /// False: the client is done with.
+  bool advance(Client& client);
+  bool take_up(Client& client);
+  bool register_memory(Client& client);
+  void answer_for_sender(Client& client);
+  bool read_ready(Client& client);
+  bool go_on(Client& client);
+  void try_to_take_up(Client& client, ReceiveConnection& connection);
+  void try_to_lay_rail(Client& client, ReceiveConnection& connection);
+  void refuse(Client& client, WireType type, const std::string& why, std::uint64_t served = 0);
+  bool drop(const Client& client, const std::string& why);
+  void tell(const Client& client, const char* of_it, const std::string& why);
+  /// The connection's owner may come back.
+  void release(const Client& client);
+
+  ProcessLinks& process_;
+  std::vector<std::unique_ptr<Client>> clients_;
+  RareWarnings lines_;
+};
+
+}  // namespace meshbed::net

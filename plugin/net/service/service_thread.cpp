@@ -1,0 +1,275 @@
+#include "plugin/net/service/service_thread.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "plugin/base/log.h"
+#include "plugin/net/link/process_links.h"
+
+namespace meshbed::net {
+namespace {
+
+/// While a chain is being made its steps have deadlines and retries of their own.
+constexpr int kHandshakePauseMs = 1;
+/// While somebody has come who has not said what he wants, or does not read: his deadline is looked at so often.
+constexpr int kCallerPauseMs = 100;
+/// Others who send through us have gone when nothing has moved for so long, which is longer than all retries of a queue
+/// pair take (7.5 s).
+constexpr std::int64_t kQuietNs = 8'000'000'000;
+/// After so long the next piece says that others go on sending; where none comes their circuits are only ending, and
+/// what says so may itself be late (a control connection repeats its words 6 s, then 13 s after a cable was cut).
+constexpr std::int64_t kLongestSendingNs = 10'000'000'000;
+constexpr int kWaitPauseMs = 5;
+
+}  // namespace
+
+ServiceThread::Service(ProcessLinks& process)
+    : process_(process),
+      scout_(process),
+      survey_(process, scout_),
+      way_watch_(process, scout_),
+      resume_desk_(process),
+      announce_desk_(process.sessions()),
+      move_desk_(process) {}
+
+Result<std::unique_ptr<ServiceThread>> ServiceThread::open(ProcessLinks& process, std::function<ProcessState()> state) {
+  std::unique_ptr<ServiceThread> service(new ServiceThread(process, std::move(state)));
+  for (const auto& device : process.devices()) {
+    auto channel = verbs::CompletionChannel::create(*device);
+    if (!channel) return channel.error();
+    service->channels_.push_back(std::move(*channel));
+  }
+  service->desk_ = std::make_unique<RelayDesk>(process, service->channels_);
+  if (auto opened = service->desk_->open(); !opened) return opened.error();
+  // Relays and failover are for RDMA; the state is there for TCP, too.
+  if (process.config().flag(Variable::kDisableRdma)) {
+    service->scout_problem_ = handshake_error("RDMA is off: NCCL_MESH_DISABLE_RDMA=1");
+  } else if (!process.config().flag(Variable::kEnableRelay)) {
+    service->scout_problem_ = handshake_error("relays are off: NCCL_MESH_ENABLE_RELAY=0");
+  } else if (auto opened = service->scout_.open(service->port()); !opened) {
+    MESHBED_WARN("no relay here: %s", opened.error().text.c_str());
+    service->scout_problem_ = opened.error();
+  }
+  if (::pipe2(service->wake_, O_NONBLOCK | O_CLOEXEC) != 0) {
+    return Error{.code = ErrorCode::kSystem,
+                 .scope = Scope::kJob,
+                 .text = std::string("no pipe for the service: ") + std::strerror(errno),
+                 .os_errno = errno};
+  }
+  service->open_state_doors();
+  return service;
+}
+
+/// Nothing depends on them: where they cannot be, a line says why.
+void ServiceThread::open_state_doors() {
+  const std::string& setting = process_.config().text(Variable::kStateSocket);
+  if (setting != "0") {
+    std::string problem;
+    auto door = StateDoor::open_somewhere(setting, process_.pid(), problem);
+    if (!problem.empty()) {
+      // Who looks for it where it was wanted must learn where it is.
+      MESHBED_WARN("NCCL_MESH_STATE_SOCKET=%s: %s: using %s", setting.c_str(), problem.c_str(),
+                   door ? (*door)->path().c_str() : "none");
+    }
+    if (door) {
+      state_door_ = std::move(*door);
+      MESHBED_INFO("state at %s: meshbed state shows it", state_door_->path().c_str());
+    } else {
+      MESHBED_INFO("no state socket: %s", door.error().text.c_str());
+    }
+  }
+  if (!process_.config().flag(Variable::kStateSignal)) return;
+  auto signal = StateSignal::install();
+  if (signal) {
+    state_signal_ = std::move(*signal);
+  } else {
+    MESHBED_WARN("NCCL_MESH_STATE_SIGNAL=1: %s", signal.error().text.c_str());
+  }
+}
+
+void ServiceThread::start() {
+  thread_ = std::thread([this] { run(); });
+}
+
+ServiceThread::~ServiceThread() {
+  stop_.store(true);
+  if (thread_.joinable()) {
+    wake();
+    thread_.join();
+  }
+  circuits_.clear();
+  for (const int end : wake_) {
+    if (end >= 0) ::close(end);
+  }
+}
+
+void ServiceThread::wake() {
+  const char byte = 0;
+  // A full pipe has woken the thread already.
+  if (::write(wake_[1], &byte, 1) < 0) MESHBED_LOG(LogLevel::kTrace, "service: %s", std::strerror(errno));
+}
+
+void ServiceThread::run() {
+  while (!stop_.load(std::memory_order_relaxed)) {
+    const bool moving = move_circuits();
+    in_use_.store(in_use(), std::memory_order_relaxed);
+    look_around(moving);
+  }
+}
+
+bool ServiceThread::move_circuits() {
+  bool moved = false, moving = false, ended = false;
+  for (const auto& circuit : circuits_) {
+    if (circuit->has_news()) moved = circuit->progress() || moved;
+    moving = moving || circuit->has_news();
+    ended = ended || circuit->over();
+  }
+  if (ended) {
+    std::erase_if(circuits_, [](const auto& circuit) { return circuit->over(); });
+    list_holds_ = false;
+  }
+  // The service's thread alone counts; who waits looks at the clock for it.
+  if (moved) moves_.store(moves_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  if (ended) ends_.store(ends_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  return moving;
+}
+
+bool ServiceThread::wait_for_others() const {
+  const std::int64_t begun_ns = now_ns();
+  std::int64_t quiet_since_ns = begun_ns;
+  std::uint64_t moves = moves_.load(std::memory_order_relaxed), ends = ends_.load(std::memory_order_relaxed);
+  for (;;) {
+    const std::int64_t now = now_ns();
+    const std::uint64_t moves_by_now = moves_.load(std::memory_order_relaxed);
+    const std::uint64_t ends_by_now = ends_.load(std::memory_order_relaxed);
+    const bool sends = moves_by_now != std::exchange(moves, moves_by_now);
+    if (ends_by_now != std::exchange(ends, ends_by_now) || sends) quiet_since_ns = now;
+    if (!in_use_.load() || now - quiet_since_ns > kQuietNs) return true;
+    if (now - begun_ns > kLongestSendingNs + (sends ? 0 : kQuietNs)) return false;
+    ::poll(nullptr, 0, kWaitPauseMs);
+  }
+}
+
+void ServiceThread::list_what_to_watch() {
+  watched_.clear();
+  const auto watch = [this](int descriptor) { watched_.push_back({.fd = descriptor, .events = POLLIN, .revents = 0}); };
+  watch(wake_[0]);
+  for (const verbs::CompletionChannel& channel : channels_) watch(channel.descriptor());
+  for (const int descriptor : scout_.descriptors()) watch(descriptor);
+  watch(desk_->descriptor());
+  for (const auto& circuit : circuits_) {
+    for (const int descriptor : circuit->descriptors()) watch(descriptor);
+  }
+  first_event_ = watched_.size();
+  for (const auto& device : process_.devices()) watch(device->event_descriptor());
+  desk_->watch(watched_);
+  resume_desk_.watch(watched_);
+  move_desk_.watch(watched_);
+  first_of_state_ = watched_.size();
+  if (state_signal_) watch(state_signal_->descriptor());
+  if (state_door_) state_door_->watch(watched_);
+  const bool shaking_hands = desk_->connects() || resume_desk_.busy() || way_watch_.busy() || move_desk_.busy();
+  const bool has_callers = desk_->busy() || desk_->has_callers() || (state_door_ && state_door_->busy());
+  others_wait_ = shaking_hands || has_callers;
+  pause_ms_ = shaking_hands ? kHandshakePauseMs : has_callers ? kCallerPauseMs : -1;
+  next_look_ = Deadline::in_ms(pause_ms_);
+  if (!others_wait_ && !circuits_.empty()) pause_ms_ = RelayEnd::kLookPauseMs;
+  if (announce_desk_.busy() && (pause_ms_ < 0 || pause_ms_ > announce_desk_.pause_ms())) {
+    pause_ms_ = announce_desk_.pause_ms();
+  }
+  list_holds_ = true;
+}
+
+void ServiceThread::look_around(bool moving) {
+  if (!list_holds_) list_what_to_watch();
+  int others = ::poll(watched_.data(), watched_.size(), moving ? 0 : pause_ms_);
+  if (others < 0) return;
+  for (std::size_t device = 0; device < channels_.size(); ++device) {
+    if (!is_ready(1 + device)) continue;
+    channels_[device].drain([](void* end) { static_cast<RelayEnd*>(end)->wake(); });
+    --others;
+  }
+  // While nothing but pieces comes, nobody else is asked: this is once a piece. Nor is he who waits, but when it is
+  // time.
+  if (others > 0 || (others_wait_ && next_look_.passed())) look_at_others();
+  listen_to_silence();
+  if (!announce_desk_.busy()) return;
+  const int pause_ms = announce_desk_.pause_ms();
+  announce_desk_.advance();
+  list_holds_ = list_holds_ && announce_desk_.busy() && announce_desk_.pause_ms() == pause_ms;
+}
+
+void ServiceThread::listen_to_silence() {
+  if (circuits_.empty() || !next_listening_.passed()) return;
+  next_listening_ = Deadline::in_ms(RelayEnd::kLookPauseMs);
+  for (const auto& circuit : circuits_) circuit->listen_to_silence();
+}
+
+void ServiceThread::look_at_others() {
+  list_holds_ = false;
+  std::array<char, 16> calls{};
+  while (is_ready(0) && ::read(wake_[0], calls.data(), calls.size()) == static_cast<ssize_t>(calls.size())) continue;
+  const std::size_t first_socket = 1 + channels_.size();
+  const std::size_t first_control = first_socket + scout_.descriptors().size() + 1;
+  for (std::size_t index = 0; index < circuits_.size(); ++index) {
+    const std::size_t upstream = first_control + 2 * index;
+    if (is_ready(upstream) || is_ready(upstream + 1)) circuits_[index]->look_at_controls();
+  }
+  if (is_ready(first_socket) || is_ready(first_socket + 1)) scout_.advance(survey_);
+  if (is_ready(first_control - 1) || desk_->busy() || desk_->has_callers()) desk_->advance(circuits_, arrivals_);
+  for (Arrival& arrival : arrivals_) resume_desk_.take(std::move(arrival));
+  arrivals_.clear();
+  if (resume_desk_.busy()) resume_desk_.advance();
+  way_watch_.advance();
+  bool told = false;
+  for (std::size_t device = 0; device < channels_.size(); ++device) {
+    if (is_ready(first_event_ + device)) told = read_events(*process_.devices()[device]) || told;
+  }
+  if (told) move_desk_.look();
+  if (move_desk_.busy()) move_desk_.advance();
+  answer_for_state();
+  in_use_.store(in_use(), std::memory_order_relaxed);
+}
+
+void ServiceThread::answer_for_state() {
+  const auto describe = [this] {
+    ProcessState state = state_();
+    state.circuits = circuits();
+    return state;
+  };
+  if (state_signal_ && is_ready(first_of_state_)) {
+    state_signal_->drain();
+    std::string text;
+    for (const std::string& line : to_lines(describe())) text += "NET/Mesh : " + line + "\n";
+    write_to_standard_error(text);
+  }
+  const auto has_news = [](const pollfd& one) { return one.revents != 0; };
+  const auto begin = watched_.begin() + static_cast<std::ptrdiff_t>(first_of_state_);
+  if (state_door_ && (state_door_->busy() || std::any_of(begin, watched_.end(), has_news))) {
+    state_door_->advance([&] { return to_json(describe()); });
+  }
+}
+
+std::vector<CircuitState> ServiceThread::circuits() const {
+  std::vector<CircuitState> states;
+  for (const auto& circuit : circuits_) states.push_back(circuit->state());
+  return states;
+}
+
+bool ServiceThread::read_events(const verbs::Device& device) {
+  bool any = false;
+  while (const auto event = device.next_event()) {
+    MESHBED_INFO("%s port %u: %s", device.name().c_str(), event->port, ibv_event_type_str(event->type));
+    process_.note_event();
+    any = true;
+  }
+  return any;
+}
+
+}  // namespace meshbed::net

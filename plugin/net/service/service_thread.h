@@ -1,0 +1,103 @@
+#pragma once
+// The service: the one thread of a process, for others and for what happens to its ports. It answers who we are
+// (scout), opens circuits (relay desk) and moves their pieces, takes connections up again that lost their leg (resume
+// desk), announces receives that nobody comes back to (announce desk), reads the devices' asynchronous events, and
+// tells those who send to us of our new addresses (move desk).
+// Asleep unless there is something to do: completion channels, sockets, events and a pipe wake it.
+
+#include <poll.h>
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "plugin/base/result.h"
+#include "plugin/net/connect/cabling_agreement.h"
+#include "plugin/net/connect/peer_discovery.h"
+#include "plugin/net/connect/service.h"
+#include "plugin/net/service/address_notifier.h"
+#include "plugin/net/service/cts_timer.h"
+#include "plugin/net/service/relay_server.h"
+#include "plugin/net/service/resume_server.h"
+#include "plugin/net/state/state_socket.h"
+#include "plugin/net/state_signal.h"
+#include "plugin/net/way_watch.h"
+#include "plugin/verbs/completion.h"
+
+namespace meshbed::net {
+
+class ServiceThread final : public Service {
+ public:
+  /// With its sockets; the thread waits for start().
+  static Result<std::unique_ptr<ServiceThread>> open(ProcessLinks& process, std::function<ProcessState()> state);
+  ~ServiceThread() override;
+  void start();
+
+  /// Before the end: until no circuit is left, or nothing has moved or ended for eight seconds. False: others go on
+  /// sending through this process, and go on after ten seconds too; or circuits still end after eighteen.
+  bool wait_for_others() const;
+
+  Scout* scout() override { return scout_problem_ ? nullptr : &scout_; }
+  const Error& scout_problem() const override { return *scout_problem_; }
+  Survey* survey() override { return scout_problem_ ? nullptr : &survey_; }
+  /// Likewise.
+  WayWatch* way_watch() { return scout_problem_ ? nullptr : &way_watch_; }
+  void wake() override;
+  void note_held() override {
+    if (announce_desk_.watch()) wake();
+  }
+  std::uint16_t port() const override { return desk_->port(); }
+  /// Circuits through this process; only while its thread does not run.
+  std::vector<CircuitState> circuits() const;
+
+ private:
+  ServiceThread(ProcessLinks& process, std::function<ProcessState()> state);
+  void run();
+  /// Moves the pieces of those circuits whose completion queues announced something; true: there may be more.
+  bool move_circuits();
+  /// Sleeps until something happens, unless pieces are moving; deals with sockets.
+  void look_around(bool moving);
+  void list_what_to_watch();
+  void look_at_others();
+  void listen_to_silence();
+  bool is_ready(std::size_t index) const { return watched_[index].revents != 0; }
+  /// True: there was one.
+  bool read_events(const verbs::Device& device);
+  void open_state_doors();
+  void answer_for_state();
+  bool in_use() const { return !circuits_.empty() || desk_->makes_chains() || resume_desk_.busy(); }
+
+  ProcessLinks& process_;
+  std::function<ProcessState()> state_;  // of the process, but for its circuits
+  Scout scout_;
+  Survey survey_;
+  WayWatch way_watch_;
+  std::optional<Error> scout_problem_;
+  ResumeDesk resume_desk_;
+  AnnounceDesk announce_desk_;
+  MoveDesk move_desk_;
+  std::vector<verbs::CompletionChannel> channels_;
+  std::unique_ptr<RelayDesk> desk_;
+  std::vector<std::unique_ptr<Circuit>> circuits_;
+  std::vector<Arrival> arrivals_;
+  std::vector<pollfd> watched_;
+  bool list_holds_ = false;   // watched_ and what follows, as things are now
+  int pause_ms_ = -1;         // asleep for so long at most; -1: for ever
+  bool others_wait_ = false;  // with deadlines
+  Deadline next_listening_ = Deadline::in_ms(RelayEnd::kLookPauseMs);
+  Deadline next_look_;  // at those who wait, while pieces are moving
+  std::size_t first_event_ = 0, first_of_state_ = 0;
+  std::unique_ptr<StateDoor> state_door_;      // nullptr: none
+  std::unique_ptr<StateSignal> state_signal_;  // nullptr: none
+  int wake_[2] = {-1, -1};
+  std::atomic<bool> stop_{false};
+  std::atomic<bool> in_use_{false};
+  std::atomic<std::uint64_t> moves_{0};  // rounds in which a circuit moved something
+  std::atomic<std::uint64_t> ends_{0};   // rounds in which a circuit ended
+  std::thread thread_;
+};
+
+}  // namespace meshbed::net

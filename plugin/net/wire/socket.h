@@ -1,0 +1,82 @@
+#pragma once
+// Non-blocking TCP sockets for the control connections. Nothing here waits; whoever polls decides how long.
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <utility>
+
+#include "plugin/base/result.h"
+#include "plugin/net/process/address.h"
+#include "plugin/net/wire/wire.h"
+
+namespace meshbed::net {
+
+class Socket {
+ public:
+  Socket() = default;
+  explicit Socket(int descriptor) : descriptor_(descriptor) {}
+  Socket(Socket&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
+  Socket& operator=(Socket&& other) noexcept {
+    std::swap(descriptor_, other.descriptor_);
+    return *this;
+  }
+  ~Socket() { close(); }
+
+  bool is_open() const { return descriptor_ >= 0; }
+  int descriptor() const { return descriptor_; }
+  void close();
+
+  /// Listens on every address of this machine (IPv6 too where `ipv6`), on a port that the system chooses.
+  static Result<Socket> listen_anywhere(bool ipv6);
+  Result<std::uint16_t> local_port() const;
+  /// The next client that waits, if any. Its addresses say over which cable it came.
+  struct Client;
+  Result<std::optional<Client>> accept_client();
+
+  /// Begins a connection from our address `local` to `remote`; the source address keeps it on the chosen subnet.
+  static Result<Socket> begin_connect(const IpAddress& local, const SocketAddress& remote);
+  /// False: still under way. An error carries errno.
+  Result<bool> finish_connect();
+
+  /// Bytes moved, 0: none now. An error also for the peer's end of file.
+  Result<std::size_t> receive(std::span<std::uint8_t> target);
+  Result<std::size_t> send(std::span<const std::uint8_t> source);
+
+ private:
+  int descriptor_ = -1;
+};
+
+struct Socket::Client {
+  Socket socket;
+  SocketAddress local;
+  SocketAddress remote;
+};
+
+/// Assembles one message at a time from what a socket brings in pieces.
+class MessageReader {
+ public:
+  /// nullopt: not complete yet.
+  Result<std::optional<WireMessage>> read(Socket& socket);
+  /// Nothing of a message has come.
+  bool untouched() const { return have_ == 0; }
+
+ private:
+  std::array<std::uint8_t, kWireLargestBytes> buffer_{};
+  std::size_t have_ = 0;
+};
+
+/// Sends one message in the pieces that a socket takes.
+class MessageWriter {
+ public:
+  void start(const WireMessage& message);
+  /// True: all of it is out.
+  Result<bool> write(Socket& socket);
+
+ private:
+  std::array<std::uint8_t, kWireLargestBytes> buffer_{};
+  std::size_t length_ = 0;
+  std::size_t sent_ = 0;
+};
+
+}  // namespace meshbed::net

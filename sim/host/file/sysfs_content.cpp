@@ -1,0 +1,145 @@
+// SysfsTree: what the files say.
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+
+#include "plugin/base/prng.h"
+#include "sim/engine/network.h"
+#include "sim/engine/world.h"
+#include "sim/host/file/sysfs_tree.h"
+#include "sim/host/identity.h"
+
+namespace meshbed::sim {
+namespace {
+
+constexpr std::uint64_t kMbps = 1'000'000;
+constexpr std::uint64_t kGbps = 1'000'000'000;
+
+const models::Nic& nic_at(models::PortRef port) {
+  return World::get().node_at(port.node).nics[static_cast<std::size_t>(port.nic)];
+}
+
+bool port_up(models::PortRef port) { return World::get().network().port_up(port); }
+
+/// As the table is now; nullptr: an empty entry.
+const models::GidEntry* gid_at(models::PortRef port, std::uint32_t index) {
+  const models::Nic& nic = nic_at(port);
+  const auto entry = std::find_if(nic.gids.begin(), nic.gids.end(),
+                                  [&](const models::GidEntry& candidate) { return candidate.index == index; });
+  return entry != nic.gids.end() ? &*entry : nullptr;
+}
+
+std::string sysfs_gid_text(const models::RawGid& gid) {
+  std::string text;
+  for (std::size_t index = 0; index < gid.size(); index += 2) {
+    text += fmt::format("{}{:02x}{:02x}", index == 0 ? "" : ":", gid[index], gid[index + 1]);
+  }
+  return text;
+}
+
+std::string guid_text(std::uint64_t guid) {
+  return fmt::format("{:04x}:{:04x}:{:04x}:{:04x}", guid >> 48U, (guid >> 32U) & 0xffffU, (guid >> 16U) & 0xffffU,
+                     guid & 0xffffU);
+}
+
+/// A UUID that is the same in each run of one seed.
+std::string boot_id(int node) {
+  const std::uint64_t high = mix64(World::get().options().seed ^ mix64(static_cast<std::uint64_t>(node)));
+  const std::uint64_t low = mix64(high);
+  return fmt::format("{:08x}-{:04x}-4{:03x}-8{:03x}-{:012x}", high >> 32U, (high >> 16U) & 0xffffU, high & 0xfffU,
+                     (low >> 48U) & 0xfffU, low & 0xffff'ffff'ffffU);
+}
+
+std::string pci_directory(models::PortRef port) {
+  const auto& path = nic_at(port).pci_path;
+  return path.starts_with("/sys/devices/") ? path : "/sys/devices/platform/" + nic_at(port).device;
+}
+
+}  // namespace
+
+SysfsTree::SysfsTree(int node) : node_(node) {
+  const models::Node& own = World::get().node_at(node);
+  for (const char* name : {"infiniband", "infiniband_verbs", "net"}) at("/sys/class/" + std::string(name));
+  add_text("/proc/sys/kernel/random/boot_id", boot_id(node));
+  if (own.peer_memory) add_text("/sys/module/nvidia_peermem/version", "580.82.07");
+  add_netdev(
+      "/sys/devices/virtual/net/lo", "lo", "00:00:00:00:00:00", 1, 65'536, [] { return true; }, 0);
+  for (std::size_t nic = 0; nic < own.nics.size(); ++nic) add_port({node, static_cast<int>(nic)});
+  if (own.management) {
+    const models::PortRef after_all{node, static_cast<int>(own.nics.size())};
+    const auto rate_bps = World::get().cluster().management.value_or(models::ManagementNetwork{}).rate_bps;
+    add_netdev(
+        "/sys/devices/virtual/net/" + own.management->netdev, own.management->netdev, mac_text(mac_of(after_all)),
+        interface_index_of(after_all), 1500, [] { return true; }, rate_bps);
+  }
+}
+
+void SysfsTree::add_port(models::PortRef port) {
+  const models::Nic& nic = nic_at(port);
+  const std::string pci = pci_directory(port);
+  const std::string device = pci + "/infiniband/" + nic.device;
+  const std::string verbs = fmt::format("{}/infiniband_verbs/uverbs{}", pci, port.nic);
+  const std::string netdev = pci + "/net/" + nic.netdev;
+  add_rdma_device(port, device);
+  add_link(device + "/device", pci);
+  add_link("/sys/class/infiniband/" + nic.device, device);
+  add_text(verbs + "/ibdev", nic.device);
+  add_link(verbs + "/device", pci);
+  add_link(fmt::format("/sys/class/infiniband_verbs/uverbs{}", port.nic), verbs);
+  add_netdev(
+      netdev, nic.netdev, mac_text(mac_of(port)), interface_index_of(port), nic.mtu_bytes,
+      [port] { return port_up(port); }, nic.rate_bps);
+  add_link(netdev + "/device", pci);
+  add_text(netdev + "/dev_port", std::to_string(nic.port - 1));
+}
+
+void SysfsTree::add_rdma_device(models::PortRef port, const std::string& directory) {
+  const models::Nic& nic = nic_at(port);
+  add_text(directory + "/node_guid", guid_text(node_guid_of(port)));
+  add_text(directory + "/sys_image_guid", guid_text(node_guid_of(port)));
+  add_text(directory + "/node_type", "1: CA");
+  add_text(directory + "/node_desc", World::get().node_at(port.node).name + " " + nic.device);
+  add_text(directory + "/fw_ver", "meshbed");
+  const std::string ports = fmt::format("{}/ports/{}", directory, nic.port);
+  add_file(ports + "/state", [port] { return port_up(port) ? "4: ACTIVE\n" : "1: DOWN\n"; });
+  add_file(ports + "/phys_state", [port] { return port_up(port) ? "5: LinkUp\n" : "3: Disabled\n"; });
+  add_text(ports + "/link_layer", "Ethernet");
+  add_text(ports + "/lid", "0x0");
+  add_text(ports + "/rate", fmt::format("{} Gb/sec", nic.rate_bps / kGbps));
+  add_gids(port, ports);
+}
+
+void SysfsTree::add_gids(models::PortRef port, const std::string& directory) {
+  for (std::uint32_t index = 0; index < gid_table_length(nic_at(port)); ++index) {
+    const std::string gid = fmt::format("{}/gids/{}", directory, index);
+    const std::string type = fmt::format("{}/gid_attrs/types/{}", directory, index);
+    const std::string netdev = fmt::format("{}/gid_attrs/ndevs/{}", directory, index);
+    add_file(gid, [port, index] {
+      const models::GidEntry* entry = gid_at(port, index);
+      return sysfs_gid_text(entry != nullptr ? entry->gid : models::RawGid{}) + "\n";
+    });
+    add_file(type, [port, index] {
+      return gid_at(port, index)->type == models::GidType::kRoceV1 ? "IB/RoCE v1\n" : "RoCE v2\n";
+    });
+    add_text(netdev, nic_at(port).netdev);
+    at(type).read_error = at(netdev).read_error = [port, index] { return gid_at(port, index) != nullptr ? 0 : EINVAL; };
+  }
+}
+
+void SysfsTree::add_netdev(const std::string& directory, const std::string& name, const std::string& mac,
+                           unsigned index, std::uint32_t mtu_bytes, std::function<bool()> up, std::uint64_t rate_bps) {
+  add_text(directory + "/address", mac);
+  add_text(directory + "/ifindex", std::to_string(index));
+  add_text(directory + "/mtu", std::to_string(mtu_bytes));
+  add_text(directory + "/type", name == "lo" ? "772" : "1");  // ARPHRD_LOOPBACK, ARPHRD_ETHER
+  add_file(directory + "/carrier", [up] { return up() ? "1\n" : "0\n"; });
+  add_file(directory + "/operstate", [up] { return up() ? "up\n" : "down\n"; });
+  // Without carrier Linux says -1; the loopback interface has no speed to read.
+  add_file(directory + "/speed", [up, rate_bps] { return up() ? std::to_string(rate_bps / kMbps) + "\n" : "-1\n"; });
+  if (rate_bps == 0) at(directory + "/speed").read_error = [] { return EINVAL; };
+  add_link("/sys/class/net/" + name, directory);
+}
+
+}  // namespace meshbed::sim

@@ -1,0 +1,87 @@
+// The dynamic linker as ranks see it: a library is this rank's copy, libibverbs.so.1 is the drop-in, and what a rank
+// looks up by name is redirected like what it imports.
+#include <dlfcn.h>
+
+#include <array>
+#include <stdexcept>
+#include <string>
+
+#include "sim/host/host_state.h"
+#include "sim/host/load/loader.h"
+#include "sim/host/load/redirection.h"
+
+namespace meshbed::sim {
+namespace {
+
+void* not_found(const std::string& text) {
+  current_record().dl_error = text;
+  return nullptr;
+}
+
+void* open_library(const char* name, int flags) {
+  if (outside() || name == nullptr) return ::dlopen(name, flags);
+  ProcessState& state = current_state();
+  const auto& libraries = host().options.libraries;
+  const auto listed = libraries.find(name);
+  if (listed != libraries.end() || *name == '/') {
+    const std::string path = listed != libraries.end() ? listed->second : std::string(name);
+    try {
+      return load_copy(state, path);
+    } catch (const std::runtime_error& error) {
+      return not_found(error.what());
+    }
+  }
+  // Beside these a rank gets what the simulator itself has loaded (the drop-in libibverbs.so.1, libc, libm): real
+  // libraries would talk to the real machine.
+  if (void* handle = ::dlopen(name, RTLD_NOW | RTLD_NOLOAD)) return handle;
+  ::dlerror();
+  return not_found(std::string(name) + ": cannot open shared object file: No such file or directory");
+}
+
+/// A copy stays loaded until the run ends: its threads may still run in it.
+int close_library(void* handle) {
+  if (outside() || is_copy(current_state(), handle)) return outside() ? ::dlclose(handle) : 0;
+  return ::dlclose(handle);
+}
+
+void* find_symbol(void* handle, const char* name) {
+  if (outside()) return ::dlsym(handle, name);
+  if (!is_copy(current_state(), handle)) {
+    if (void* function = redirection_of(name)) return function;
+  }
+  void* symbol = ::dlsym(handle, name);
+  if (symbol != nullptr) return symbol;
+  const char* error = ::dlerror();
+  return error != nullptr ? not_found(error) : nullptr;
+}
+
+void* find_versioned_symbol(void* handle, const char* name, const char* version) {
+  if (outside()) return ::dlvsym(handle, name, version);
+  if (!is_copy(current_state(), handle)) {
+    if (void* function = redirection_of(name)) return function;
+  }
+  void* symbol = ::dlvsym(handle, name, version);
+  if (symbol != nullptr) return symbol;
+  const char* error = ::dlerror();
+  return error != nullptr ? not_found(error) : nullptr;
+}
+
+char* last_error() {
+  if (outside()) return ::dlerror();
+  ThreadRecord& record = current_record();
+  if (record.dl_error.empty()) return nullptr;
+  record.dl_error_told = std::exchange(record.dl_error, {});
+  return record.dl_error_told.data();
+}
+
+}  // namespace
+
+std::span<const Redirection> linking_redirections() {
+  static const std::array table{
+      redirect("dlopen", &open_library), redirect("dlclose", &close_library),        redirect("dlsym", &find_symbol),
+      redirect("dlerror", &last_error),  redirect("dlvsym", &find_versioned_symbol),
+  };
+  return table;
+}
+
+}  // namespace meshbed::sim

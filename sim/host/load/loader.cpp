@@ -1,0 +1,317 @@
+#include "sim/host/load/loader.h"
+
+#include <dlfcn.h>
+#include <elf.h>
+#include <fcntl.h>
+#include <link.h>
+#include <openssl/evp.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <stdexcept>
+#include <string_view>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "sim/host/load/elf_image.h"
+#include "sim/host/load/redirection.h"
+
+namespace meshbed::sim {
+namespace {
+
+// AddressSanitizer lays red zones between a library's globals: reading a whole segment is an error there. Copies then
+// simply keep their own pages.
+#ifdef __SANITIZE_ADDRESS__
+constexpr bool kRedZones = true;
+#else
+constexpr bool kRedZones = false;
+#endif
+
+[[noreturn]] void throw_errno(const std::string& what) {
+  throw std::system_error(errno, std::generic_category(), what);
+}
+
+class FileDescriptor {
+ public:
+  FileDescriptor(int number, const std::string& what) : number_(number) {
+    if (number < 0) throw_errno(what);
+  }
+  FileDescriptor(const FileDescriptor&) = delete;
+  FileDescriptor& operator=(const FileDescriptor&) = delete;
+  ~FileDescriptor() {
+    if (number_ >= 0) ::close(number_);
+  }
+  int get() const { return number_; }
+  int release() { return std::exchange(number_, -1); }
+
+ private:
+  int number_;
+};
+
+/// A file's bytes, mapped for reading.
+class MappedFile {
+ public:
+  MappedFile(int descriptor, std::size_t size_bytes)
+      : data_(::mmap(nullptr, size_bytes, PROT_READ, MAP_SHARED, descriptor, 0)), size_bytes_(size_bytes) {
+    if (data_ == MAP_FAILED) throw_errno("mmap");
+  }
+  MappedFile(const MappedFile&) = delete;
+  MappedFile& operator=(const MappedFile&) = delete;
+  ~MappedFile() { ::munmap(data_, size_bytes_); }
+  const std::byte* data() const { return static_cast<const std::byte*>(data_); }
+  std::size_t size_bytes() const { return size_bytes_; }
+
+ private:
+  void* data_;
+  std::size_t size_bytes_;
+};
+
+std::string sha256_hex(const MappedFile& file) {
+  std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
+  unsigned size = 0;
+  if (EVP_Digest(file.data(), file.size_bytes(), digest.data(), &size, EVP_sha256(), nullptr) != 1) {
+    throw std::runtime_error("SHA-256 failed");
+  }
+  std::string text;
+  for (unsigned index = 0; index < size; ++index) {
+    constexpr const char* kHex = "0123456789abcdef";
+    text += {kHex[digest[index] >> 4U], kHex[digest[index] & 15U]};
+  }
+  return text;
+}
+
+struct FileRange {
+  std::size_t offset = 0;
+  std::size_t size_bytes = 0;
+};
+
+void write_range(int descriptor, const MappedFile& from, FileRange range) {
+  while (range.size_bytes > 0) {
+    const ssize_t count =
+        ::pwrite(descriptor, from.data() + range.offset, range.size_bytes, static_cast<off_t>(range.offset));
+    if (count <= 0) throw_errno("write to memfd");
+    range.offset += static_cast<std::size_t>(count);
+    range.size_bytes -= static_cast<std::size_t>(count);
+  }
+}
+
+/// What the dynamic linker reads of an ELF file: its headers and loadable segments. The rest (debug information,
+/// section names) is most of a file, and none of its copies' business.
+std::vector<FileRange> loaded_ranges(const MappedFile& file, const std::string& path) {
+  const auto* header = reinterpret_cast<const ElfW(Ehdr)*>(file.data());
+  const bool is_elf = file.size_bytes() >= sizeof(*header) && std::memcmp(header->e_ident, ELFMAG, SELFMAG) == 0;
+  if (!is_elf || header->e_phoff + header->e_phnum * sizeof(ElfW(Phdr)) > file.size_bytes()) {
+    throw std::runtime_error(path + ": not an ELF file");
+  }
+  const auto* first = reinterpret_cast<const ElfW(Phdr)*>(file.data() + header->e_phoff);
+  std::vector<FileRange> ranges{{0, header->e_phoff + header->e_phnum * sizeof(ElfW(Phdr))}};
+  for (const ElfW(Phdr)* program = first; program != first + header->e_phnum; ++program) {
+    if (program->p_type != PT_LOAD) continue;
+    // The linker maps whole pages: what stands around the segment in them is seen as well.
+    const std::size_t begin = page_down(program->p_offset);
+    const std::size_t end = std::min(page_up(program->p_offset + program->p_filesz), file.size_bytes());
+    if (begin > end) throw std::runtime_error(path + ": a segment lies beyond the end of the file");
+    ranges.push_back({begin, end - begin});
+  }
+  return ranges;
+}
+
+/// The file as it was when the first rank loaded it: a later change on disk does not reach a run under way.
+struct Master {
+  explicit Master(const std::string& path) : descriptor(::memfd_create("meshbed-master", MFD_CLOEXEC), "memfd_create") {
+    const FileDescriptor disk(::open(path.c_str(), O_RDONLY | O_CLOEXEC), path);
+    struct stat status {};
+    if (::fstat(disk.get(), &status) != 0) throw_errno(path);
+    if (status.st_size == 0) throw std::runtime_error(path + ": file too short");
+    const MappedFile bytes(disk.get(), static_cast<std::size_t>(status.st_size));
+    write_range(descriptor.get(), bytes, {0, bytes.size_bytes()});
+    file.emplace(descriptor.get(), bytes.size_bytes());
+    ranges = loaded_ranges(*file, path);
+    needed = needed_by({file->data(), file->size_bytes()});
+    sha256 = sha256_hex(*file);
+  }
+
+  FileDescriptor descriptor;
+  std::optional<MappedFile> file;
+  std::vector<FileRange> ranges;
+  std::vector<std::string> needed;
+  std::string sha256;  // of the memfd that the copies' read-only segments are mapped from
+};
+
+std::map<std::string, std::unique_ptr<Master>>& masters() {
+  // Copies are never unloaded, so their master lives as long as the program.
+  static auto* all = new std::map<std::string, std::unique_ptr<Master>>;
+  return *all;
+}
+
+const Master& master_of(const std::string& path) {
+  if (const auto found = masters().find(path); found != masters().end()) return *found->second;
+  return *masters().emplace(path, std::make_unique<Master>(path)).first->second;
+}
+
+/// A descriptor stays open for each copy: its number makes the copy's name, and dlopen() takes an equal name for the
+/// same object.
+void raise_descriptor_limit() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == limit.rlim_max) return;
+  limit.rlim_cur = limit.rlim_max;
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+int protection_of(const Segment& segment) { return segment.executable ? PROT_READ | PROT_EXEC : PROT_READ; }
+
+/// Maps the read-only segments from the master.
+void share_read_only_segments(const ElfImage& image, const Master& master) {
+  for (const Segment& segment : image.segments()) {
+    if (segment.writable || segment.size_bytes == 0) continue;
+    const std::size_t in_file = std::min(segment.size_bytes, master.file->size_bytes() - segment.file_offset);
+    if (std::memcmp(segment.address, master.file->data() + segment.file_offset, in_file) != 0) {
+      throw std::runtime_error("a read-only segment differs from its file");
+    }
+    const void* mapped = ::mmap(segment.address, segment.size_bytes, protection_of(segment), MAP_PRIVATE | MAP_FIXED,
+                                master.descriptor.get(), static_cast<off_t>(segment.file_offset));
+    if (mapped == MAP_FAILED) throw_errno("mmap of a shared segment");
+  }
+}
+
+/// Writes one byte of each page with its own value: after that the page no longer needs the file.
+void make_writable_pages_private(const ElfImage& image) {
+  for (const Segment& segment : image.segments()) {
+    if (!segment.writable) continue;
+    for (std::size_t offset = 0; offset < segment.size_bytes; offset += page_bytes()) {
+      auto* byte = reinterpret_cast<volatile std::byte*>(segment.address + offset);
+      *byte = *byte;
+    }
+  }
+}
+
+/// libstdc++'s functions that call libc's threads themselves. Bound to the simulator's own libstdc++.so.6 they would
+/// start real threads, and block the simulator.
+bool escapes_redirection(std::string_view name) {
+  return name.starts_with("_ZNSt6thread15_M_start_thread") || name.starts_with("_ZNSt18condition_variable4wait");
+}
+
+/// The process's own copies of what a file needs by names that ranks' libraries go by: by the name alone the loader
+/// would give every rank the first one's.
+std::vector<void*> load_needed(const Master& master, ProcessState& state) {
+  std::vector<void*> copies;
+  for (const std::string& name : master.needed) {
+    const auto listed = host().options.libraries.find(name);
+    if (listed != host().options.libraries.end()) copies.push_back(load_copy(state, listed->second));
+  }
+  return copies;
+}
+
+/// What one of these copies itself has under that name; nullptr: none of them.
+void* symbol_in(const std::vector<void*>& copies, const char* name) {
+  for (void* copy : copies) {
+    void* symbol = ::dlsym(copy, name);
+    if (symbol != nullptr && ElfImage(copy).holds(symbol)) return symbol;
+  }
+  return nullptr;
+}
+
+std::uint64_t redirect_imports(const ElfImage& image, const std::vector<void*>& needed, ProcessState& state,
+                               const std::string& path) {
+  std::uint64_t changed = 0;
+  image.each_import([&](void** slot, const char* name) {
+    void* function = redirection_of(name);
+    if (escapes_redirection(name)) {
+      throw std::runtime_error(path + ": threads of the shared libstdc++ cannot be simulated (" + name +
+                               "); link with -static-libstdc++ -Wl,--exclude-libs,ALL");
+    }
+    const std::string_view symbol(name);
+    if (symbol == "environ" || symbol == "__environ") function = &state.environ_block;
+    if (function == nullptr) function = symbol_in(needed, name);
+    if (function == nullptr) return;
+    *slot = function;
+    ++changed;
+  });
+  return changed;
+}
+
+/// Redirects the copy's imports and frees its memfd of all pages.
+void settle(void* handle, int descriptor, const Master& master, const std::vector<void*>& needed, ProcessState& state,
+            const std::string& path) {
+  const ElfImage image(handle);
+  const Segment& relro = image.relro();
+  if (relro.size_bytes > 0 && ::mprotect(relro.address, relro.size_bytes, PROT_READ | PROT_WRITE) != 0) {
+    throw_errno("mprotect");
+  }
+  host().counters.redirected_symbols += redirect_imports(image, needed, state, path);
+  if (!image.has_text_relocations() && !kRedZones) {
+    make_writable_pages_private(image);
+    share_read_only_segments(image, master);
+    if (::fallocate(descriptor, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0,
+                    static_cast<off_t>(master.file->size_bytes())) != 0) {
+      throw_errno("fallocate");
+    }
+  }
+  if (relro.size_bytes > 0 && ::mprotect(relro.address, relro.size_bytes, PROT_READ) != 0) throw_errno("mprotect");
+}
+
+void* load_new_copy(const Master& master, ProcessState& state, const std::string& path) {
+  raise_descriptor_limit();
+  const std::vector<void*> needed = load_needed(master, state);
+  FileDescriptor copy(::memfd_create("meshbed-copy", MFD_CLOEXEC), "memfd_create (open files: see ulimit -n)");
+  if (::ftruncate(copy.get(), static_cast<off_t>(master.file->size_bytes())) != 0) throw_errno("ftruncate");
+  {
+    const MappedFile written(copy.get(), master.file->size_bytes());
+    for (const FileRange& range : master.ranges) {
+      write_range(copy.get(), *master.file, range);
+      if (std::memcmp(written.data() + range.offset, master.file->data() + range.offset, range.size_bytes) != 0) {
+        throw std::runtime_error(path + ": the copy differs from the file");
+      }
+    }
+  }
+  const std::string name = "/proc/self/fd/" + std::to_string(copy.get());
+  void* handle = ::dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (handle == nullptr) {
+    // Whose file it is, not the copy's name, is what helps.
+    std::string reason = ::dlerror();
+    if (reason.starts_with(name + ": ")) reason.erase(0, name.size() + 2);
+    throw std::runtime_error(path + ": " + reason);
+  }
+  settle(handle, copy.release(), master, needed, state, path);
+  ++host().counters.copies;
+  return handle;
+}
+
+}  // namespace
+
+void* load_copy(ProcessState& state, const std::string& path) {
+  if (const auto found = state.libraries.find(path); found != state.libraries.end()) return found->second;
+  state.refresh_environ();
+  void* handle = load_new_copy(master_of(path), state, path);
+  state.libraries[path] = handle;
+  return handle;
+}
+
+bool is_copy(const ProcessState& state, void* handle) {
+  return std::any_of(state.libraries.begin(), state.libraries.end(),
+                     [handle](const auto& entry) { return entry.second == handle; });
+}
+
+void* load_for(Process& process, const std::string& path) { return load_copy(state_of(process), path); }
+
+void* loaded_by(Process& process, const std::string& path) {
+  const ProcessState& state = state_of(process);
+  const auto found = state.libraries.find(path);
+  return found != state.libraries.end() ? found->second : nullptr;
+}
+
+void* symbol_of(void* handle, const char* name) { return ::dlsym(handle, name); }
+
+std::string loaded_sha256(const std::string& path) {
+  const auto found = masters().find(path);
+  return found != masters().end() ? found->second->sha256 : std::string();
+}
+
+}  // namespace meshbed::sim

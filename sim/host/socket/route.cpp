@@ -1,0 +1,134 @@
+#include "sim/host/socket/route.h"
+
+#include <algorithm>
+
+#include "sim/engine/network.h"
+#include "sim/engine/world.h"
+#include "sim/host/socket/endpoint.h"
+
+namespace meshbed::sim {
+namespace {
+
+using models::IpAddress;
+using models::IpPrefix;
+
+// What a loopback interface moves; nothing that is measured here depends on it.
+constexpr std::uint64_t kLoopbackRateBps = 100'000'000'000;
+
+models::ManagementNetwork management_network() {
+  return World::get().cluster().management.value_or(models::ManagementNetwork{});
+}
+
+/// Keeps the best of the routes that it is offered.
+class Choice {
+ public:
+  Choice(const IpAddress& destination, const IpAddress& preferred_source)
+      : destination_(destination), preferred_source_(preferred_source) {}
+
+  void offer(const IpPrefix& prefix, const Route& route) {
+    if (!models::contains(prefix, destination_)) return;
+    const bool preferred = prefix.address == preferred_source_;
+    const bool better =
+        !best_ || prefix.length_bits > length_bits_ || (prefix.length_bits == length_bits_ && preferred && !preferred_);
+    if (!better) return;
+    best_ = route;
+    length_bits_ = prefix.length_bits;
+    preferred_ = preferred;
+  }
+  const std::optional<Route>& best() const { return best_; }
+
+ private:
+  const IpAddress& destination_;
+  const IpAddress& preferred_source_;
+  std::optional<Route> best_;
+  std::uint8_t length_bits_ = 0;
+  bool preferred_ = false;
+};
+
+std::optional<int> node_with_management_address(const IpAddress& address) {
+  const auto& nodes = World::get().cluster().nodes;
+  const auto found = std::find_if(nodes.begin(), nodes.end(), [&](const models::Node& node) {
+    return node.management && node.management->address.address == address;
+  });
+  return found != nodes.end() ? std::optional(static_cast<int>(found - nodes.begin())) : std::nullopt;
+}
+
+}  // namespace
+
+bool is_own_address(int node, const IpAddress& address) {
+  if (is_loopback(address)) return true;
+  const models::Node& own = World::get().node_at(node);
+  if (own.management && own.management->address.address == address) return true;
+  return std::any_of(own.nics.begin(), own.nics.end(), [&](const models::Nic& nic) {
+    return std::any_of(nic.addresses.begin(), nic.addresses.end(),
+                       [&](const IpPrefix& prefix) { return prefix.address == address; });
+  });
+}
+
+std::optional<Route> find_route(int node, const IpAddress& destination, const IpAddress& preferred_source) {
+  if (is_own_address(node, destination)) {
+    return Route{
+        .kind = RouteKind::kLocal, .node = node, .port = {}, .source = destination, .destination = destination};
+  }
+  const models::Node& own = World::get().node_at(node);
+  Choice choice(destination, preferred_source);
+  for (std::size_t nic = 0; nic < own.nics.size(); ++nic) {
+    for (const IpPrefix& prefix : own.nics[nic].addresses) {
+      choice.offer(prefix, {.kind = RouteKind::kPort,
+                            .node = node,
+                            .port = {node, static_cast<int>(nic)},
+                            .source = prefix.address,
+                            .destination = destination});
+    }
+  }
+  if (own.management) {
+    choice.offer(own.management->address, {.kind = RouteKind::kManagement,
+                                           .node = node,
+                                           .port = {},
+                                           .source = own.management->address.address,
+                                           .destination = destination});
+  }
+  return choice.best();
+}
+
+std::optional<Neighbour> resolve(const Route& route) {
+  World& world = World::get();
+  switch (route.kind) {
+    case RouteKind::kLocal:
+      return Neighbour{.node = route.node, .port = {}, .latency_ps = 0, .rate_bps = kLoopbackRateBps};
+    case RouteKind::kManagement: {
+      const auto node = node_with_management_address(route.destination);
+      if (!node) return std::nullopt;
+      const auto network = management_network();
+      return Neighbour{.node = *node, .port = {}, .latency_ps = network.latency_ps, .rate_bps = network.rate_bps};
+    }
+    case RouteKind::kPort:
+      break;
+  }
+  Network& network = world.network();
+  const models::PortRef far = network.neighbour(route.port, route.destination);
+  if (far.node < 0) return std::nullopt;
+  const Path* path = network.path(route.port, far);
+  if (path == nullptr || !network.usable(*path)) return std::nullopt;
+  return neighbour_at(*path);
+}
+
+Neighbour neighbour_at(const Path& path) {
+  const std::vector<Link>& links = World::get().network().links();
+  std::uint64_t rate_bps = links[static_cast<std::size_t>(path.links.front())].rate_bps;
+  for (const int link : path.links) rate_bps = std::min(rate_bps, links[static_cast<std::size_t>(link)].rate_bps);
+  return {.node = path.destination.node, .port = path.destination, .latency_ps = path.latency_ps, .rate_bps = rate_bps};
+}
+
+bool passes(const Route& route, const Neighbour& neighbour) {
+  if (route.kind != RouteKind::kPort) return true;
+  const Network& network = World::get().network();
+  const Path* path = network.path(route.port, neighbour.port);
+  return path != nullptr && network.usable(*path);
+}
+
+bool addresses_hold(const Route& route, const Neighbour& neighbour) {
+  return is_own_address(route.node, route.source) && is_own_address(neighbour.node, route.destination);
+}
+
+}  // namespace meshbed::sim

@@ -1,0 +1,179 @@
+// Sockets of ranks: moving bytes. A stream has no message boundaries: for it all of these are reads and writes.
+// Datagrams go by sendto() and recvfrom().
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include <array>
+#include <cerrno>
+#include <climits>
+#include <memory>
+
+#include "plugin/base/log.h"
+#include "sim/host/load/calls.h"
+#include "sim/host/load/redirection.h"
+#include "sim/host/socket/transfer.h"
+#include "sim/host/socket/udp_socket.h"
+
+namespace meshbed::sim {
+namespace {
+
+struct Timeouts {
+  Picoseconds receive = kForever;
+  Picoseconds send = kForever;
+};
+
+Timeouts timeouts_of(const File& file) {
+  const auto* socket = dynamic_cast<const Socket*>(&file);
+  return socket != nullptr ? Timeouts{socket->receive_timeout, socket->send_timeout} : Timeouts{};
+}
+
+/// sendmsg() and recvmsg() of datagrams are not simulated.
+bool has_datagrams(const std::shared_ptr<File>& file) {
+  const bool yes = std::dynamic_pointer_cast<UdpSocket>(file) != nullptr;
+  if (yes && first_time(current_state(), "sendmsg, recvmsg")) {
+    MESHBED_WARN("%s: sendmsg() and recvmsg() of a UDP socket are not simulated",
+                 World::current_process()->name.c_str());
+  }
+  return yes;
+}
+
+ssize_t send_bytes(int descriptor, const void* data, std::size_t size, int flags) {
+  if (is_real(descriptor)) return ::send(descriptor, data, size, flags);
+  const auto file = file_at(descriptor);
+  return file != nullptr ? write_some(*file, {static_cast<const char*>(data), size}, flags, "send") : fail(EBADF);
+}
+
+ssize_t send_to(int descriptor, const void* data, std::size_t size, int flags, const sockaddr* address,
+                socklen_t length) {
+  if (is_real(descriptor)) return ::sendto(descriptor, data, size, flags, address, length);
+  const auto datagrams = std::dynamic_pointer_cast<UdpSocket>(file_at(descriptor));
+  if (datagrams == nullptr) return send_bytes(descriptor, data, size, flags);  // a connected stream ignores the address
+  const auto endpoint = read_sockaddr(datagrams->family(), address, length);
+  return endpoint ? answer(datagrams->send_to(data, size, *endpoint)) : fail(EINVAL);
+}
+
+ssize_t send_message(int descriptor, const msghdr* message, int flags) {
+  if (is_real(descriptor)) return ::sendmsg(descriptor, message, flags);
+  const auto file = file_at(descriptor);
+  if (message->msg_controllen != 0 || has_datagrams(file)) return fail(EOPNOTSUPP);
+  return file != nullptr ? write_vector(*file, message->msg_iov, message->msg_iovlen, flags, "sendmsg") : fail(EBADF);
+}
+
+ssize_t receive_bytes(int descriptor, void* data, std::size_t size, int flags) {
+  if (is_real(descriptor)) return ::recv(descriptor, data, size, flags);
+  const auto file = file_at(descriptor);
+  return file != nullptr ? read_some(*file, static_cast<char*>(data), size, flags, "recv") : fail(EBADF);
+}
+
+ssize_t receive_from(int descriptor, void* data, std::size_t size, int flags, sockaddr* address, socklen_t* length) {
+  if (is_real(descriptor)) return ::recvfrom(descriptor, data, size, flags, address, length);
+  const auto datagrams = std::dynamic_pointer_cast<UdpSocket>(file_at(descriptor));
+  if (datagrams == nullptr) {
+    if (length != nullptr) *length = 0;  // a stream does not say whom each byte came from
+    return receive_bytes(descriptor, data, size, flags);
+  }
+  Endpoint source;
+  const auto attempt = [&] { return datagrams->try_receive(data, size, (flags & MSG_PEEK) != 0, source); };
+  const ssize_t count =
+      complete(*datagrams, may_block(*datagrams, flags), datagrams->receive_timeout, "recvfrom", attempt);
+  if (count >= 0) write_sockaddr(datagrams->family(), source, address, length);
+  return count;
+}
+
+ssize_t receive_message(int descriptor, msghdr* message, int flags) {
+  if (is_real(descriptor)) return ::recvmsg(descriptor, message, flags);
+  const auto file = file_at(descriptor);
+  if (file == nullptr) return fail(EBADF);
+  if (has_datagrams(file)) return fail(EOPNOTSUPP);
+  message->msg_namelen = 0;
+  message->msg_controllen = 0;
+  message->msg_flags = 0;
+  return read_vector(*file, message->msg_iov, message->msg_iovlen, flags, "recvmsg");
+}
+
+ssize_t receive_bytes_checked(int descriptor, void* data, std::size_t size, std::size_t, int flags) {
+  return receive_bytes(descriptor, data, size, flags);
+}
+
+ssize_t receive_from_checked(int descriptor, void* data, std::size_t size, std::size_t, int flags, sockaddr* address,
+                             socklen_t* length) {
+  return receive_from(descriptor, data, size, flags, address, length);
+}
+
+}  // namespace
+
+ssize_t read_some(File& file, char* data, std::size_t size, int flags, const char* what) {
+  const bool blocks = may_block(file, flags);
+  const bool peek = (flags & MSG_PEEK) != 0;
+  const Picoseconds timeout = timeouts_of(file).receive;
+  std::size_t done = 0;
+  const auto attempt = [&]() -> Attempted { return file.try_read(data + done, size - done, peek); };
+  do {
+    const ssize_t count = complete(file, blocks, timeout, what, attempt);
+    if (count < 0 && done == 0) return -1;
+    if (count <= 0) break;  // what arrived before the end or the error is told first
+    done += static_cast<std::size_t>(count);
+  } while ((flags & MSG_WAITALL) != 0 && !peek && blocks && done < size);
+  return static_cast<ssize_t>(done);
+}
+
+ssize_t write_some(File& file, std::span<const char> data, int flags, const char* what) {
+  const bool blocks = may_block(file, flags);
+  const Picoseconds timeout = timeouts_of(file).send;
+  std::size_t done = 0;
+  const auto attempt = [&]() -> Attempted { return file.try_write(data.data() + done, data.size() - done); };
+  do {  // a blocking write takes everything
+    const ssize_t count = complete(file, blocks, timeout, what, attempt);
+    if (count < 0 && done == 0) return -1;
+    if (count <= 0) break;
+    done += static_cast<std::size_t>(count);
+  } while (blocks && done < data.size());
+  return static_cast<ssize_t>(done);
+}
+
+ssize_t read_vector(File& file, const iovec* vectors, std::size_t count, int flags, const char* what) {
+  if (count > IOV_MAX) return fail(EMSGSIZE);
+  ssize_t total = 0;
+  for (std::size_t index = 0; index < count; ++index) {
+    const iovec& vector = vectors[index];
+    if (vector.iov_len == 0) continue;
+    // Only the first part may wait, unless all of it was asked for.
+    const int part_flags = total > 0 && (flags & MSG_WAITALL) == 0 ? flags | MSG_DONTWAIT : flags;
+    if (total > 0 && (part_flags & MSG_DONTWAIT) != 0 && (file.events() & POLLIN) == 0) break;
+    const ssize_t got = read_some(file, static_cast<char*>(vector.iov_base), vector.iov_len, part_flags, what);
+    if (got < 0) return total > 0 ? total : got;
+    total += got;
+    if (static_cast<std::size_t>(got) < vector.iov_len) break;
+  }
+  return total;
+}
+
+ssize_t write_vector(File& file, const iovec* vectors, std::size_t count, int flags, const char* what) {
+  if (count > IOV_MAX) return fail(EMSGSIZE);
+  ssize_t total = 0;
+  for (std::size_t index = 0; index < count; ++index) {
+    const iovec& vector = vectors[index];
+    if (vector.iov_len == 0) continue;
+    const ssize_t put = write_some(file, {static_cast<const char*>(vector.iov_base), vector.iov_len}, flags, what);
+    if (put < 0) return total > 0 ? total : put;
+    total += put;
+    if (static_cast<std::size_t>(put) < vector.iov_len) break;
+  }
+  return total;
+}
+
+std::span<const Redirection> transfer_redirections() {
+  static const std::array table{
+      redirect("send", &send_bytes),
+      redirect("sendto", &send_to),
+      redirect("sendmsg", &send_message),
+      redirect("recv", &receive_bytes),
+      redirect("recvfrom", &receive_from),
+      redirect("recvmsg", &receive_message),
+      redirect("__recv_chk", &receive_bytes_checked),
+      redirect("__recvfrom_chk", &receive_from_checked),
+  };
+  return table;
+}
+
+}  // namespace meshbed::sim
