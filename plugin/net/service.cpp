@@ -33,7 +33,6 @@ Service::Service(Transport& transport)
     : transport_(transport),
       scout_(transport),
       survey_(transport, scout_),
-      way_watch_(transport, scout_),
       resume_desk_(transport),
       announce_desk_(transport.sessions()),
       move_desk_(transport) {}
@@ -174,7 +173,7 @@ void Service::list_what_to_watch() {
   first_of_state_ = watched_.size();
   if (state_signal_) watch(state_signal_->descriptor());
   if (state_door_) state_door_->watch(watched_);
-  const bool shaking_hands = desk_->connects() || resume_desk_.busy() || way_watch_.busy() || move_desk_.busy();
+  const bool shaking_hands = desk_->connects() || resume_desk_.busy() || move_desk_.busy();
   const bool has_callers = desk_->busy() || desk_->has_callers() || (state_door_ && state_door_->busy());
   others_wait_ = shaking_hands || has_callers;
   pause_ms_ = shaking_hands ? kHandshakePauseMs : has_callers ? kCallerPauseMs : -1;
@@ -226,7 +225,6 @@ void Service::look_at_others() {
   for (Arrival& arrival : arrivals_) resume_desk_.take(std::move(arrival));
   arrivals_.clear();
   if (resume_desk_.busy()) resume_desk_.advance();
-  way_watch_.advance();
   bool told = false;
   for (std::size_t device = 0; device < channels_.size(); ++device) {
     if (is_ready(first_event_ + device)) told = read_events(*transport_.devices()[device]) || told;

@@ -22,7 +22,6 @@
 #include "plugin/net/state_door.h"
 #include "plugin/net/state_signal.h"
 #include "plugin/net/survey.h"
-#include "plugin/net/way_watch.h"
 #include "plugin/verbs/completion.h"
 
 namespace meshbed::net {
@@ -43,8 +42,6 @@ class Service {
   const Error& scout_problem() const { return *scout_problem_; }
   /// Likewise.
   Survey* survey() { return scout_problem_ ? nullptr : &survey_; }
-  /// Likewise.
-  WayWatch* way_watch() { return scout_problem_ ? nullptr : &way_watch_; }
   /// There is something to do. Any thread.
   void wake();
   /// A receiving connection has begun to hold something back. Any thread.
@@ -76,7 +73,6 @@ class Service {
   Transport& transport_;
   Scout scout_;
   Survey survey_;
-  WayWatch way_watch_;
   std::optional<Error> scout_problem_;
   ResumeDesk resume_desk_;
   AnnounceDesk announce_desk_;

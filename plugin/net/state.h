@@ -41,7 +41,6 @@ struct ConnectionState {
   std::string reason{};                           // why it is not up
   std::uint64_t posted = 0, done = 0, bytes = 0;  // requests; bytes of those that are done
   std::uint32_t resumed = 0;                      // times it was taken up again
-  std::uint32_t changes = 0;                      // of them, to a chain that carried less
   std::int64_t quiet_ms = kUnknown;               // nothing has completed for so long, as its caller's polls saw it
   std::vector<RequestState> outstanding{};        // the oldest first, kRequestsShown at most
   std::uint64_t outstanding_count = 0;

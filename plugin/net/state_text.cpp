@@ -87,7 +87,6 @@ void write(JsonText& json, const ConnectionState& connection) {
         .number("done", connection.done)
         .number("bytes", connection.bytes)
         .number("resumed", connection.resumed)
-        .number("changes", connection.changes)
         .known_number("quiet_ms", connection.quiet_ms)
         .text("waits_for", connection.waits_for)
         .number("outstanding_count", connection.outstanding_count)
@@ -133,7 +132,6 @@ std::string line_of(const ConnectionState& connection) {
                      text_of(connection.theirs) + " (" + connection.way + "): " + connection.phase + ", " +
                      std::to_string(connection.posted) + " posted, " + std::to_string(connection.done) + " done, " +
                      counted(connection.bytes, "byte");
-  if (connection.changes > 0) line += ", changed its chain " + counted(connection.changes, "time");
   if (connection.quiet_ms != kUnknown) line += ", quiet for " + std::to_string(connection.quiet_ms) + " ms";
   if (!connection.waits_for.empty()) line += "; waits for " + connection.waits_for;
   if (!connection.reason.empty()) line += "; " + connection.reason;
