@@ -77,7 +77,6 @@ enum class Variable : std::uint8_t {
   kMetricsIntervalSec,
   kTopology,
   kStateSocket,
-  kStateSignal,
   kCount
 };
 
@@ -230,8 +229,6 @@ inline constexpr std::array<VariableInfo, static_cast<std::size_t>(Variable::kCo
      "the topology is what the subnets say"},
     {Variable::kStateSocket, "NCCL_MESH_STATE_SOCKET", ValueKind::kText, 0, 0, 0, true,
      "folder of the Unix socket that meshbed state reads; empty: /tmp/meshbed-<uid>, @: an abstract name, 0: none"},
-    {Variable::kStateSignal, "NCCL_MESH_STATE_SIGNAL", ValueKind::kNumber, 0, 0, 1, true,
-     "1: SIGUSR1 writes the state to standard error, where the program has no use of its own for it"},
 }};
 
 enum class ValueSource : std::uint8_t { kDefault, kEnvironment, kRefused };  // refused: the default is in force

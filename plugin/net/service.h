@@ -20,7 +20,6 @@
 #include "plugin/net/resume_desk.h"
 #include "plugin/net/scout.h"
 #include "plugin/net/state_door.h"
-#include "plugin/net/state_signal.h"
 #include "plugin/net/survey.h"
 #include "plugin/verbs/completion.h"
 
@@ -66,7 +65,7 @@ class Service {
   bool is_ready(std::size_t index) const { return watched_[index].revents != 0; }
   /// True: there was one.
   bool read_events(const verbs::Device& device);
-  void open_state_doors();
+  void open_state_door();
   void answer_for_state();
   bool in_use() const { return !circuits_.empty() || desk_->makes_chains() || resume_desk_.busy(); }
 
@@ -88,8 +87,7 @@ class Service {
   Deadline next_listening_ = Deadline::in_ms(RelayEnd::kLookPauseMs);
   Deadline next_look_;  // at those who wait, while pieces are moving
   std::size_t first_event_ = 0, first_of_state_ = 0;
-  std::unique_ptr<StateDoor> state_door_;      // nullptr: none
-  std::unique_ptr<StateSignal> state_signal_;  // nullptr: none
+  std::unique_ptr<StateDoor> state_door_;  // nullptr: none
   int wake_[2] = {-1, -1};
   std::atomic<bool> stop_{false};
   std::atomic<bool> in_use_{false};

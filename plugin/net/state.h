@@ -1,7 +1,7 @@
 #pragma once
 // The state of a process as a value: what its transport, its connections and its relay circuits are doing, and above
-// all whom each of them waits for. A snapshot of plain data; state_text.cpp writes it down, for every door alike (Unix
-// socket, signal, the library's own function).
+// all whom each of them waits for. A snapshot of plain data; state_text.cpp writes it down, for either door (the Unix
+// socket, the library's own function).
 
 #include <cstdint>
 #include <string>
@@ -106,7 +106,5 @@ struct ProcessState {
 
 /// One JSON object, one line.
 std::string to_json(const ProcessState& state);
-/// For a log: a line for the process and one for each connection and circuit.
-std::vector<std::string> to_lines(const ProcessState& state);
 
 }  // namespace meshbed::net
