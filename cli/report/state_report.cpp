@@ -7,7 +7,6 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
-#include "plugin/base/counted.h"
 #include "plugin/net/process/state.h"
 
 namespace meshbed::cli {
@@ -152,12 +151,11 @@ void write_details(StateTable& table, const Json& connection) {
                  : "at least " + age_text(number_at(outstanding.front(), "age_ms")));
 }
 
-/// " (relayed through 192.168.100.2, changed over 2 times)"; nothing of a cable.
+/// " (relayed through 192.168.100.2)"; nothing of a cable.
 std::string way_text(const Json& connection) {
   const std::string way = text_at(connection, "way");
   if (way.empty() || way == "cable") return "";
-  const std::int64_t changes = number_at(connection, "changes");
-  return " (" + way + (changes > 0 ? fmt::format(", changed over {}", counted(changes, "time")) : "") + ")";
+  return " (" + way + ")";
 }
 
 void write_connections(StateTable& table, const Json& state) {

@@ -44,11 +44,6 @@ Result<std::unique_ptr<Transport>> Transport::open(const Config& config) {
   if (auto known = transport->learn_who_it_is(); !known) return known.error();
   transport->log_summary();
   if (!transport->nics().empty()) transport->open_service();
-  if (transport->thread_ == nullptr && config.flag(Variable::kStateSignal)) {
-    // The signal keeps its default action, which is the end of the process.
-    MESHBED_WARN(
-        "NCCL_MESH_STATE_SIGNAL=1 has no effect, and SIGUSR1 ends this process: no service runs without a device");
-  }
   return transport;
 }
 

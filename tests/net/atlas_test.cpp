@@ -187,8 +187,6 @@ TEST_CASE("processes of a relay that use other NICs relay between other cables, 
       const auto hops = atlas.chain(by_device);
       REQUIRE(hops);
       CHECK(hops->front().port == 5007);
-      by_device.taken = &*hops;
-      CHECK(atlas.load_of_taken(by_device) == 0U);
     }
   }
   Atlas apart;  // each has one of the cables: none of them has both
@@ -255,10 +253,6 @@ TEST_CASE("our own node's other processes load its ports, and are no relays") {
   CHECK(diagonal.first() == 2);
   diagonal.atlas.add(1, door(7, 5007, as_peer(diagonal.own), {{Diagonal::address(100, 1), kMiB}}));
   CHECK(diagonal.first() == 4);
-  const std::vector<Hop> by_2{{.node = 2, .address = test::prefix("192.168.100.2/24"), .port = 5002}};
-  diagonal.request.taken = &by_2;
-  diagonal.request.own_bytes = kMiB;
-  CHECK(diagonal.atlas.load_of_taken(diagonal.request) == kMiB);
 }
 
 TEST_CASE("who answered last too long ago is forgotten, with its loads, and a node with its last process") {
@@ -282,40 +276,6 @@ TEST_CASE("who answered last too long ago is forgotten, with its loads, and a no
   diagonal.atlas.forget_before(60);
   REQUIRE(diagonal.atlas.nodes().size() == 1);
   CHECK(diagonal.first() == 4);
-}
-
-TEST_CASE("a connection weighs its chain without what it has in flight itself against the one by another relay") {
-  Diagonal diagonal({.to_2 = 5 * kMiB, .to_4 = 3 * kMiB, .from_2_to_3 = 7 * kMiB, .from_4_to_3 = kMiB});
-  const std::vector<Hop> by_2{{.node = 2, .address = test::prefix("192.168.100.2/24"), .port = 5002}};
-  diagonal.request.taken = &by_2;
-  diagonal.request.own_bytes = 5 * kMiB;
-  diagonal.request.own_bytes_at_relays = kMiB;
-  CHECK(diagonal.atlas.load_of_taken(diagonal.request) == 6 * kMiB);
-  auto other = diagonal.atlas.other_chain(diagonal.request);
-  REQUIRE(other);
-  CHECK(other->hops.front().node == 4);
-  CHECK(other->in_flight_bytes == 3 * kMiB);
-  // Nobody else answered: there is no other one.
-  Atlas alone;
-  alone.add(2, door(1, 5002, as_peer(nics_of(kRing[1]))));
-  CHECK_FALSE(alone.other_chain(diagonal.request));
-  CHECK_FALSE(Atlas().load_of_taken(diagonal.request));
-}
-
-TEST_CASE("a chain of other length is no other way: a ring of five") {
-  const std::vector<Place> ring{{1, {100, 104}}, {2, {100, 101}}, {3, {101, 102}}, {4, {102, 103}}, {5, {103, 104}}};
-  Atlas atlas;
-  for (const std::size_t at : {1U, 2U, 3U, 4U}) {
-    atlas.add(ring[at].node, door(1, port_of(ring[at].node), as_peer(nics_of(ring[at]))));
-  }
-  const std::vector<Nic> own = nics_of(ring[0]);
-  const std::vector<Hop> by_2{{.node = 2, .address = test::prefix("192.168.100.2/24"), .port = 5002}};
-  CHECK_FALSE(atlas.other_chain({.nics = &own,
-                                 .node = 1,
-                                 .target = 3,
-                                 .target_addresses = as_peer(nics_of(ring[2])),
-                                 .hop_limit = 8,
-                                 .taken = &by_2}));
 }
 
 }  // namespace atlas_test

@@ -1,6 +1,9 @@
 // What failover cannot bring back says so; who waits finds out; and closing never waits.
 #include <doctest/doctest.h>
 
+#include <cerrno>
+
+#include "tests/net/drivers.h"
 #include "tests/net/failover_streams.h"
 
 namespace failover_trouble_test {
@@ -338,6 +341,91 @@ TEST_CASE("a sender closed while the cable was out: its receiver asks, and ends 
              CHECK(rank.warnings().find("was asked whether it is there: it says: it is closed") != std::string::npos);
              CHECK(sim::World::get().now() < 45 * kPicosecondsPerSecond);
            }});
+  CHECK(result.outcome == OutcomeKind::kFinished);
+}
+
+namespace {
+
+/// From now on the driver refuses to register rank 0's memory of a MiB and more.
+void refuse_memory_of_sender() {
+  drivers().reg_mr = [](auto domain, auto address, auto length, auto iova, auto access, auto* lkey, auto* rkey) {
+    if (sim::World::current_process()->rank == 0 && length >= kMiB) return ENOMEM;
+    return sim::verbs::backend_table().reg_mr(domain, address, length, iova, access, lkey, rkey);
+  };
+}
+
+}  // namespace
+
+TEST_CASE(
+    "memory that the NIC of the cable that is left does not take: the error names both, the cause and what helps") {
+  const auto result = run_mesh(with(pair_cluster(2), "NCCL_MESH_STRIPE_BYTES", "0"), [](MeshRank& rank) {
+    const bool sends = rank.rank() == 0;
+    const Comms comms = rank.connect_both(1 - rank.rank(), 0);
+    void* comm = sends ? comms.send : comms.receive;
+    Buffer first = rank.buffer(comm, kMiB, 3), second = rank.buffer(comm, kMiB, 4);
+    rank.meet("connected", 2);
+    if (sends) set_cable(0, false);
+    const auto pass = [&](Buffer& buffer) {
+      return sends ? rank.send(comm, buffer, kMiB) : rank.receive(comm, buffer);
+    };
+    CHECK(rank.finish(pass(first)) == static_cast<int>(kMiB));
+    rank.meet("passed", 2);
+    rank.forget_warnings();
+    void* request = nullptr;
+    if (sends) {
+      refuse_memory_of_sender();
+      int outcome = 0;
+      while (outcome == 0 && request == nullptr) {
+        outcome = rank.net().isend(comm, second.bytes.data(), kMiB, 0, second.memory, nullptr, &request);
+      }
+      CHECK(outcome == nccl::kNcclSystemError);
+      INFO(rank.warnings());
+      CHECK(count(rank.warnings(), ": a send of 1048576 bytes cannot be registered on the device") == 1);
+      CHECK(count(rank.warnings(), "the memory of 1048576 bytes at 0x") == 1);
+      CHECK(count(rank.warnings(), "cannot be used by rocep1s0f1: cannot register") == 1);
+      CHECK(count(rank.warnings(), "Cannot allocate memory; look at the locked-memory limit (ulimit -l)") == 2);
+    } else {
+      request = rank.receive(comm, second);
+    }
+    CHECK((request == nullptr) == sends);
+    rank.meet("refused", 2);
+    rank.release(comm, first);
+    rank.release(comm, second);
+    rank.close(comms);
+    rank.meet("end", 2);
+  });
+  CHECK(result.outcome == OutcomeKind::kFinished);
+}
+
+TEST_CASE(
+    "memory that the NIC of the second cable does not take, and the first one is back: the connection goes back") {
+  const auto result = run_mesh(with(pair_cluster(2), "NCCL_MESH_STRIPE_BYTES", "0"), [](MeshRank& rank) {
+    const bool sends = rank.rank() == 0;
+    const Comms comms = rank.connect_both(1 - rank.rank(), 0);
+    void* comm = sends ? comms.send : comms.receive;
+    Buffer first = rank.buffer(comm, kMiB, 3), second = rank.buffer(comm, kMiB, 4);
+    rank.meet("connected", 2);
+    if (sends) set_cable(0, false);
+    const auto pass = [&](Buffer& buffer) {
+      return sends ? rank.send(comm, buffer, kMiB) : rank.receive(comm, buffer);
+    };
+    CHECK(rank.finish(pass(first)) == static_cast<int>(kMiB));
+    void* request = sends ? nullptr : rank.receive(comm, second);
+    rank.meet("announced", 2);
+    if (sends) {
+      refuse_memory_of_sender();
+      set_cable(0, true);
+      sim::World::get().sleep(kMs);  // the clear-to-send is there, and the port is up, before the next call
+      request = rank.send(comm, second, kMiB);
+    }
+    CHECK(rank.finish(request) == static_cast<int>(kMiB));
+    if (sends) CHECK(count(rank.infos(), "it goes back to the way before: the memory of 1048576 bytes at 0x") == 1);
+    rank.meet("passed", 2);
+    rank.release(comm, first);
+    rank.release(comm, second);
+    rank.close(comms);
+    rank.meet("end", 2);
+  });
   CHECK(result.outcome == OutcomeKind::kFinished);
 }
 

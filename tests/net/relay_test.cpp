@@ -6,7 +6,7 @@
 #include "plugin/net/wire/piece.h"
 #include "sim/engine/network.h"
 #include "sim/engine/world.h"
-#include "tests/net/mesh_ranks.h"
+#include "tests/net/state_ranks.h"
 
 namespace relay_test {
 
@@ -82,6 +82,43 @@ TEST_CASE("a ring's diagonal: messages of every size arrive through a neighbour,
     exchange(rank, comms, kSizes);
     rank.close(comms);
   });
+}
+
+TEST_CASE("a ring's diagonal beside a neighbour's stream: a new connection begins on the lighter chain, if it may") {
+  // By node 1 in its turn; by node 3.
+  for (const auto& [balance, way] :
+       {std::pair("0", "relayed through 192.168.100.2"), std::pair("1", "relayed through 192.168.103.1")}) {
+    CAPTURE(balance);
+    const auto result = run_mesh(with(ring_cluster(4), "NCCL_MESH_RING_LOAD_BALANCE", balance), [way](MeshRank& rank) {
+      constexpr int kReceiver = 2;
+      constexpr std::size_t kBytes = 64 * kMiB;
+      const bool streams = rank.rank() == 1, receives = rank.rank() == kReceiver;
+      Comms beside;
+      if (streams) beside = rank.connect_both(kReceiver, 0);
+      if (receives) beside = rank.connect_both(1, 0);
+      Buffer large = streams    ? rank.buffer(beside.send, kBytes, 1)
+                     : receives ? rank.buffer(beside.receive, kBytes, 2)
+                                : Buffer{};
+      rank.meet("beside", 4);
+      void* request = streams    ? rank.send(beside.send, large, kBytes)  // 5.5 ms
+                      : receives ? rank.receive(beside.receive, large)
+                                 : nullptr;
+      if (rank.rank() == 0 || receives) {
+        const Comms across = rank.connect_both(kReceiver - rank.rank(), 0);
+        if (rank.rank() == 0) CHECK(text_of(connection_of(state_of(rank), "send"), "way") == way);
+        rank.meet("seen", 2);
+        rank.close(across);
+      }
+      if (request != nullptr) CHECK(rank.finish(request) == static_cast<int>(kBytes));
+      rank.meet("done", 4);
+      if (streams || receives) {
+        rank.release(streams ? beside.send : beside.receive, large);
+        rank.close(beside);
+      }
+      rank.meet("end", 4);
+    });
+    CHECK(result.outcome == OutcomeKind::kFinished);
+  }
 }
 
 TEST_CASE("a line's ends: three cables, two relays") {

@@ -1,4 +1,4 @@
-// The door to a process's state: real Unix sockets and a real signal, of this test's own process.
+// The door to a process's state: real Unix sockets, of this test's own process.
 #include <doctest/doctest.h>
 #include <fcntl.h>
 #include <sys/socket.h>
@@ -6,14 +6,12 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include <csignal>
 #include <cstring>
 #include <nlohmann/json.hpp>
 
 #include "plugin/net/process/json_text.h"
 #include "plugin/net/process/state.h"
 #include "plugin/net/state/state_socket.h"
-#include "plugin/net/state_signal.h"
 #include "tests/support/command.h"
 
 namespace state_door_test {
@@ -266,43 +264,6 @@ TEST_CASE("door: an abstract name needs no file system") {
   CHECK(client.hear() == "{\"format\":1}\n");
 }
 
-TEST_CASE("SIGUSR1: asked once, heard once; the default disposition comes back") {
-  struct sigaction now {};
-  REQUIRE(::sigaction(SIGUSR1, nullptr, &now) == 0);
-  REQUIRE((now.sa_handler == SIG_DFL));
-  {
-    auto signal = StateSignal::install();
-    REQUIRE_MESSAGE(signal, signal.error().text);
-    CHECK_FALSE(StateSignal::install());  // one a library
-    pollfd ready{.fd = (*signal)->descriptor(), .events = POLLIN, .revents = 0};
-    CHECK(::poll(&ready, 1, 0) == 0);
-    ::raise(SIGUSR1);
-    ::raise(SIGUSR1);
-    CHECK(::poll(&ready, 1, 0) == 1);
-    (*signal)->drain();
-    CHECK(::poll(&ready, 1, 0) == 0);
-  }
-  REQUIRE(::sigaction(SIGUSR1, nullptr, &now) == 0);
-  CHECK((now.sa_handler == SIG_DFL));
-}
-
-TEST_CASE("SIGUSR1: a handler of the program is never replaced, before or after") {
-  struct sigaction theirs {};
-  theirs.sa_handler = SIG_IGN;
-  struct sigaction now {};
-  REQUIRE(::sigaction(SIGUSR1, &theirs, nullptr) == 0);
-  CHECK_FALSE(StateSignal::install());
-  ::signal(SIGUSR1, SIG_DFL);
-  {
-    auto signal = StateSignal::install();
-    REQUIRE(signal);
-    REQUIRE(::sigaction(SIGUSR1, &theirs, nullptr) == 0);  // the program takes it for itself
-  }
-  REQUIRE(::sigaction(SIGUSR1, nullptr, &now) == 0);
-  CHECK((now.sa_handler == SIG_IGN));
-  ::signal(SIGUSR1, SIG_DFL);
-}
-
 TEST_CASE("state as JSON: whatever names hold, it is one line that a parser takes, with all values") {
   ProcessState state;
   state.version = "0.1.0";
@@ -327,14 +288,8 @@ TEST_CASE("state as JSON: whatever names hold, it is one line that a parser take
   CHECK(json.at("connections")[0].at("quiet_ms").is_null());
   CHECK(json.at("connections")[1].at("busy") == true);
   CHECK(json.at("circuits")[0].at("pieces") == 7);
-  const auto lines = to_lines(state);
   CHECK(json.at("handshakes")[0].at("side") == "accept");
   CHECK(json.at("handshakes")[0].at("asked_ms").is_null());
-  REQUIRE(lines.size() == 6);
-  CHECK(lines[3] == "accept nic0, 2 accepted, for 5 ms; waits for READY of A");
-  CHECK(lines[4] == "connect nic1 -> B");
-  CHECK(lines[1].find("5 posted, 3 done") != std::string::npos);
-  CHECK(lines[1].find("; waits for somebody") != std::string::npos);
 }
 
 }  // namespace state_door_test

@@ -67,16 +67,16 @@ std::string first_node(const std::string& list) {
   return node;
 }
 
-struct Place {
+struct RankPlace {
   const char* variable;
   std::string name;
 };
 
-Result<Place> place_of(const Variables& variable, const Launch& launch) {
-  if (const auto address = variable(kAddress)) return Place{kAddress, *address};
+Result<RankPlace> place_of(const Variables& variable, const Launch& launch) {
+  if (const auto address = variable(kAddress)) return RankPlace{kAddress, *address};
   if (variable(kMpi.rank)) {
     const auto local = variable("OMPI_COMM_WORLD_LOCAL_SIZE");
-    if (local && *local == std::to_string(launch.world)) return Place{kMpi.world, "127.0.0.1"};
+    if (local && *local == std::to_string(launch.world)) return RankPlace{kMpi.world, "127.0.0.1"};
     return wrong(std::string(kAddress) + " is not set, and mpirun does not say where rank 0 is: mpirun -x " + kAddress +
                  "=ADDRESS");
   }
@@ -84,12 +84,12 @@ Result<Place> place_of(const Variables& variable, const Launch& launch) {
   if (const auto nodes = variable(kNodes)) {
     const std::string node = first_node(*nodes);
     if (node.empty()) return wrong(std::string(kNodes) + " is \"" + *nodes + "\"; set " + kAddress);
-    return Place{kNodes, node};
+    return RankPlace{kNodes, node};
   }
   return wrong(std::string(kAddress) + " is not set: set it to rank 0's address on the management network");
 }
 
-Result<SocketAddress> resolve(const Place& place) {
+Result<SocketAddress> resolve(const RankPlace& place) {
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
   addrinfo* first = nullptr;

@@ -20,7 +20,7 @@ namespace {
 /// by now however busy its machine is.
 constexpr std::size_t kUnansweredMost = 4;
 constexpr std::int64_t kAnswersLatestNs = 250'000'000;
-/// Likewise for what it had in flight: not so many looks that they would have a connection change over.
+/// Likewise for what it had in flight, which is out of date much sooner.
 constexpr std::size_t kUnweighedMost = 2;
 constexpr std::int64_t kLoadsLatestNs = 20'000'000;
 
@@ -323,14 +323,6 @@ std::optional<std::vector<Hop>> Scout::chain(const ChainRequest& request) const 
   return atlas_.chain(request);
 }
 
-std::optional<Scout::Weighed> Scout::weigh(const ChainRequest& request) const {
-  const std::lock_guard lock(mutex_);
-  const auto taken_bytes = atlas_.load_of_taken(request);
-  auto other = atlas_.other_chain(request);
-  if (!taken_bytes || !other) return std::nullopt;
-  return Weighed{.taken_bytes = *taken_bytes, .other = std::move(*other)};
-}
-
 std::optional<RelayDoor> Scout::find(const ProcessKey& key) const {
   const std::lock_guard lock(mutex_);
   const RelayDoor* door = atlas_.door(key);
@@ -379,12 +371,6 @@ std::size_t Scout::known_nodes() const {
   const std::lock_guard lock(mutex_);
   const auto is_other = [this](const AtlasNode& known) { return known.node != process_.node(); };
   return static_cast<std::size_t>(std::count_if(atlas_.nodes().begin(), atlas_.nodes().end(), is_other));
-}
-
-std::size_t Scout::known_siblings() const {
-  const std::lock_guard lock(mutex_);
-  const AtlasNode* own = atlas_.node(process_.node());
-  return own != nullptr ? own->doors.size() : 0;
 }
 
 }  // namespace meshbed::net

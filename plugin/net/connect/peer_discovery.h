@@ -41,12 +41,6 @@ class Scout {
   bool advance(Survey& survey);
 
   std::optional<std::vector<Hop>> chain(const ChainRequest& request) const;
-  struct Weighed {
-    std::uint64_t taken_bytes = 0;  // of others, over the chain that is taken
-    Chain other;
-  };
-  /// nullopt: there is no other one, or the map is being drawn anew.
-  std::optional<Weighed> weigh(const ChainRequest& request) const;
   /// What a process has answered.
   std::optional<RelayDoor> find(const ProcessKey& key) const;
   /// Draws the map anew.
@@ -56,8 +50,6 @@ class Scout {
   bool expects_more(std::int64_t since_ns, std::int64_t patience_ms);
   /// Nodes that answered so far, for an error's text.
   std::size_t known_nodes() const;
-  /// Other processes of our node that did.
-  std::size_t known_siblings() const;
   /// Those with the addresses on whose cables nobody else has answered.
   std::vector<Nic> unanswered(std::vector<Nic> nics) const;
   /// Our addresses on links that are up, as they are now.

@@ -26,11 +26,6 @@ const TrafficHint* Carrier::hint() const { return connection_.hint_.get(); }
 
 void Carrier::confirm(std::uint64_t entry) { connection_.confirmed_ = std::max(connection_.confirmed_, entry); }
 
-void Carrier::change_over() {
-  connection_.unsettled_ |= SendConnection::kShouldChange;
-  connection_.held_back_ = true;
-}
-
 void Carrier::lose(Error error) {
   if (connection_.can_resume()) {
     connection_.suspend(std::move(error));

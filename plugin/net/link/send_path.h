@@ -92,8 +92,6 @@ class Carrier {
   bool impaired() const;
   /// What NCCL says of the traffic; nullptr: nobody can.
   const TrafficHint* hint() const;
-  /// A less loaded chain is there: the connection changes over as soon as nothing is under way here.
-  void change_over();
   /// All receives below this entry are served.
   void confirm(std::uint64_t entry);
 

@@ -77,7 +77,6 @@ enum class Variable : std::uint8_t {
   kMetricsIntervalSec,
   kTopology,
   kStateSocket,
-  kStateSignal,
   kCount
 };
 
@@ -211,15 +210,15 @@ inline constexpr std::array<VariableInfo, static_cast<std::size_t>(Variable::kCo
      "long messages are always striped, see NCCL_MESH_STRIPE_BYTES"},
     {Variable::kTunerTimeoutMs, "NCCL_MESH_TUNER_TIMEOUT_MS", ValueKind::kNumber, 2000, 0, 600000, true,
      "the tuner waits so long for all ranks before it leaves algorithms to NCCL; 0: it always does"},
-    {Variable::kRingLoadBalance, "NCCL_MESH_RING_LOAD_BALANCE", ValueKind::kNumber, 1, 0, 2, true,
+    {Variable::kRingLoadBalance, "NCCL_MESH_RING_LOAD_BALANCE", ValueKind::kNumber, 1, 0, 1, true,
      "1: a cable with more bytes in flight gets smaller stripes, and of equally short chains a new connection takes "
-     "the "
-     "less loaded one; 2: others change over to it later on; 0: only rates count, and chains take turns"},
+     "the less loaded one; 0: only rates count, and chains take turns"},
     {Variable::kRingPreferShort, "NCCL_MESH_RING_PREFER_SHORT", ValueKind::kNumber, 0, 0, 1, false,
      "the shortest chain is always taken; among equal ones see RING_LOAD_BALANCE"},
     {Variable::kRingBalanceThreshold, "NCCL_MESH_RING_BALANCE_THRESHOLD", ValueKind::kNumber, 1048576, 0,
      kLargestNumber, true,
-     "bytes in flight that two cables, or chains, may differ by before stripes do, or a connection changes over"},
+     "bytes in flight that two cables, or chains, may differ by before stripes are cut unequally, or a new connection "
+     "takes the other chain"},
     {Variable::kHybridTcp, "NCCL_MESH_HYBRID_TCP", ValueKind::kNumber, 0, 0, 1, true,
      "1, on both ends: peers that neither a cable nor relays reach are reached over TCP, with one warning each"},
     {Variable::kHealthCheckIntervalMs, "NCCL_MESH_HEALTH_CHECK_INTERVAL_MS", ValueKind::kNumber, 1000, 100, 3600000,
@@ -232,8 +231,6 @@ inline constexpr std::array<VariableInfo, static_cast<std::size_t>(Variable::kCo
      "the topology is what the subnets say"},
     {Variable::kStateSocket, "NCCL_MESH_STATE_SOCKET", ValueKind::kText, 0, 0, 0, true,
      "folder of the Unix socket that meshbed state reads; empty: /tmp/meshbed-<uid>, @: an abstract name, 0: none"},
-    {Variable::kStateSignal, "NCCL_MESH_STATE_SIGNAL", ValueKind::kNumber, 0, 0, 1, true,
-     "1: SIGUSR1 writes the state to standard error, where the program has no use of its own for it"},
 }};
 
 enum class ValueSource : std::uint8_t { kDefault, kEnvironment, kRefused };  // refused: the default is in force

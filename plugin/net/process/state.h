@@ -1,7 +1,7 @@
 #pragma once
 // The state of a process as a value: what its transport, its connections and its relay circuits are doing, and above
-// all whom each of them waits for. A snapshot of plain data; state_text.cpp writes it down, for every door alike (Unix
-// socket, signal, the library's own function).
+// all whom each of them waits for. A snapshot of plain data; state_text.cpp writes it down, for either door (the Unix
+// socket, the library's own function).
 
 #include <cstdint>
 #include <string>
@@ -41,7 +41,6 @@ struct ConnectionState {
   std::string reason{};                           // why it is not up
   std::uint64_t posted = 0, done = 0, bytes = 0;  // requests; bytes of those that are done
   std::uint32_t resumed = 0;                      // times it was taken up again
-  std::uint32_t changes = 0;                      // of them, to a chain that carried less
   std::int64_t quiet_ms = kUnknown;               // nothing has completed for so long, as its caller's polls saw it
   std::vector<RequestState> outstanding{};        // the oldest first, kRequestsShown at most
   std::uint64_t outstanding_count = 0;
@@ -107,7 +106,5 @@ struct ProcessState {
 
 /// One JSON object, one line.
 std::string to_json(const ProcessState& state);
-/// For a log: a line for the process and one for each connection and circuit.
-std::vector<std::string> to_lines(const ProcessState& state);
 
 }  // namespace meshbed::net

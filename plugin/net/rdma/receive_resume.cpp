@@ -98,7 +98,7 @@ Result<std::optional<WireEnd>> ReceiveConnection::take_up(const LocalEnd& local,
                  .text = ends_text() + ": the sender lost its way to us, and NCCL_MESH_FAILOVER_TIMEOUT_SEC is 0 here",
                  .os_errno = 0});
   }
-  // From one chain to another, and nothing is wrong here: the sender prefers that one, and may as well stay.
+  // From one chain to another, and nothing is wrong here: the sender may find a third one, or the first one again.
   if (!impaired()) {
     const bool changes = peer().wants_notice && sender.wants_notice;
     if (auto may = changes ? prepare_to_leave_for(local) : ok(); !may) return may.error();

@@ -35,7 +35,7 @@ Result<std::vector<Route>> ways_to(const Origin& origin, const std::vector<Nic>&
 }
 
 Resumption::Resumption(const Origin& origin, const LegSettings& settings, std::int64_t failover_ms,
-                       const LostWays& lost, Chains first)
+                       const LostWays& lost, std::vector<Hop> first)
     : origin_(origin), settings_(settings), attempt_most_ms_(failover_ms / 2), lost_(lost), first_(std::move(first)) {
   // As the last relay of a chain reads it: who takes the connection up again, and under which number.
   origin_.peer.tcp_port = origin.service_port;
@@ -53,7 +53,7 @@ Result<std::optional<Resumption::Resumed>> Resumption::advance() {
   auto connected = connecting_->advance();
   if (connected && !*connected) return std::optional<Resumed>();
   if (!connected) {
-    const bool is_final = connecting_->is_final() && !has_first();
+    const bool is_final = connecting_->is_final();
     if (is_final) served_in_the_end_ = connecting_->served();
     connecting_.reset();
     leg_.reset();
@@ -73,7 +73,7 @@ bool Resumption::begin_attempt() {
   waits_ = false;
   const auto recent = origin_.process->recent_nics();
   const std::vector<Nic>& nics = *recent;
-  if (has_first()) return go_through(first_[tried_first_++], nics);
+  if (!first_.empty()) return go_through(std::exchange(first_, {}), nics);
   const auto ways = ways_to(origin_, nics);
   // A cable that was lost once comes last of the cables; one that was lost again and again, after relays.
   std::size_t index = 0;
@@ -147,8 +147,7 @@ bool Resumption::go_through(const std::vector<Hop>& hops, const std::vector<Nic>
   const Route& route = start->destination.route;
   if (!open_leg(route, nics[static_cast<std::size_t>(route.nic)], &RelayedCarrier::shape_on)) return false;
   start->destination.onward->resumes = true;
-  // Where the next one has carried everything until now there is little to wait for.
-  start->destination.patience_ms = std::min(has_first() ? kResumptionAttemptMs : kChainAttemptMs, attempt_most_ms_);
+  start->destination.patience_ms = std::min(kChainAttemptMs, attempt_most_ms_);
   begin(std::move(start->destination));
   return true;
 }

@@ -31,12 +31,11 @@ struct Origin {
 
 class Resumption {
  public:
-  using Chains = std::vector<std::vector<Hop>>;
   /// Looks for a way for `failover_ms`, and so has patience with each for half of that at most. `lost`, which must
-  /// outlive this: cables that are tried last, after relays. `first`: chains that are tried before anything else, in
-  /// order. As long as one of them has not been, no answer is the peer's last word.
+  /// outlive this: cables that are tried last, after relays. `first`: a chain that is tried before anything else;
+  /// empty: none.
   Resumption(const Origin& origin, const LegSettings& settings, std::int64_t failover_ms, const LostWays& lost,
-             Chains first = {});
+             std::vector<Hop> first = {});
 
   struct Resumed {
     std::unique_ptr<Leg> leg;
@@ -56,7 +55,6 @@ class Resumption {
 
  private:
   bool begin_attempt();
-  bool has_first() const { return tried_first_ < first_.size(); }
   bool try_lost_ways(const std::vector<Nic>& nics);
   bool go_straight(const Route& way, const Nic& nic);
   bool search(const std::vector<Nic>& nics);
@@ -70,8 +68,7 @@ class Resumption {
   LegSettings settings_;
   std::int64_t attempt_most_ms_;
   const LostWays& lost_;
-  Chains first_;
-  std::size_t tried_first_ = 0;          // of them
+  std::vector<Hop> first_;               // until it is tried
   std::unique_ptr<ChainSearch> search_;  // after all cables of this round were tried
   Deadline search_ends_;
   bool tried_chain_ = false;             // in this round; it was the one that the search found

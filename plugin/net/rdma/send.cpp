@@ -52,7 +52,6 @@ Result<Request*> SendConnection::post(const SendArguments& send) {
     slot = ready_slot(send.tag);
     if (slot == nullptr) {
       refused_ = {.tag = send.tag, .size_bytes = send.size_bytes};
-      if ((unsettled_ & kShouldChange) != 0) change_over(send);
       return not_now();
     }
   }

@@ -108,12 +108,8 @@ class SendConnection : public Connection {
   void look_at_rails(const std::vector<Nic>& nics);
   void look_homewards();
   void look_for_detour();
-  void watch_way();
-  [[gnu::cold, gnu::noinline]] void change_over(const SendArguments& send);
-  std::optional<std::vector<Hop>> take_advice();
-  bool can_be_sent_by(const std::vector<Hop>& hops, const SendArguments& send);
   [[gnu::cold, gnu::noinline]] bool goes_back_for(const SendArguments& send);
-  std::optional<Resumption::Chains> way_back_for(const SendArguments& send);
+  std::optional<std::vector<Hop>> way_back_for(const SendArguments& send);
   bool takes(const Nic& nic, const SendArguments& send);
   void finish_served(std::uint64_t served);
   void continue_on(Resumption::Resumed resumed);
@@ -142,21 +138,14 @@ class SendConnection : public Connection {
   std::unique_ptr<Homecoming> homecoming_;
   std::unique_ptr<ChainSearch> detour_;  // while our port is down, and no other cable leads to the peer
   std::vector<Nic> detour_nics_;
-  /// Reasons to look after the way with every poll.
-  enum Unsettled : std::uint8_t {
-    kAway = 1,          // not on the first leg's way
-    kShouldChange = 2,  // to a chain that carries less, as soon as nothing is under way here
-  };
-  std::uint8_t unsettled_ = 0;
+  bool away_ = false;  // not on the first leg's way
   bool began_relayed_ = false;
-  std::shared_ptr<WatchedWay> way_;  // nullptr: no chain, or one that is kept
-  bool changing_ = false;            // that is why it is suspended
-  std::uint32_t changes_ = 0;        // times
-  bool keeps_way_ = false;           // it went back: another chain's NIC does not take all of the caller's memory
-  bool going_home_ = false;          // as soon as nothing is under way here
-  std::vector<Request*> replays_;    // sent on a lost leg and not served, in order
-  std::size_t replayed_ = 0;         // of them
-  std::uint32_t events_seen_ = 0;    // Transport::port_events()
+  bool went_back_ = false;         // goes_back_for() was true once
+  bool going_back_ = false;        // to the chain before: that is why it is suspended
+  bool going_home_ = false;        // as soon as nothing is under way here
+  std::vector<Request*> replays_;  // sent on a lost leg and not served, in order
+  std::size_t replayed_ = 0;       // of them
+  std::uint32_t events_seen_ = 0;  // Transport::port_events()
 };
 
 }  // namespace meshbed::net

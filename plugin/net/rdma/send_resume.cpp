@@ -29,7 +29,6 @@ void SendConnection::remember(Origin origin, const std::vector<Nic>& nics, std::
   events_seen_ = events;
   homecoming_ = std::make_unique<Homecoming>(*origin_, local(), peer(), lost_ways_);
   began_relayed_ = is_relayed();
-  watch_way();
   plan_rails(nics);
   if (rail_layer_ != nullptr) rail_layer_->join(origin_->process->joining_ms());
 }
@@ -120,14 +119,12 @@ void SendConnection::continue_on(Resumption::Resumed resumed) {
     request->work_requests = 0;
     replays_.push_back(request);
   }
-  watch_way();
   // The same NIC, and the peer has another address there by now: home has moved.
   if (!resumed.circuit && homecoming_->is_from_home(local())) {
     homecoming_ = std::make_unique<Homecoming>(*origin_, local(), peer(), lost_ways_);
   }
   // Behind relays from the first, there is no cable to come back.
-  const bool away = !homecoming_->is_home(local(), peer()) && !(began_relayed_ && resumed.circuit);
-  unsettled_ = away ? kAway : 0;
+  away_ = !homecoming_->is_home(local(), peer()) && !(began_relayed_ && resumed.circuit);
   going_home_ = false;
   group_seen_ = false;
   known_carried_ = matched_ == 0;
@@ -135,8 +132,7 @@ void SendConnection::continue_on(Resumption::Resumed resumed) {
   held_back_ = !replays_.empty();
   // Where the new leg may have been told of already, there is something to look at.
   events_seen_ = origin_->process->port_events() - (unmatched_ends_.empty() ? 0 : 1);
-  const bool wanted = std::exchange(changing_, false) && resumed.circuit;
-  if (wanted && resumed.circuit->hops != relays_of(*retired_carrier_)) ++changes_;
+  const bool wanted = std::exchange(going_back_, false) && resumed.circuit;
   go_on(wanted ? LogLevel::kInfo : LogLevel::kWarn);
   if (!resumed.circuit) plan_rails(origin_->process->current_nics());
 }
@@ -196,16 +192,14 @@ bool SendConnection::carry_what_is_known(std::uint64_t group, std::uint32_t part
 void SendConnection::polled(int count) {
   if (impaired()) return;
   carrier_->polled(count);
-  if (!replays_.empty() || unsettled_ != 0 || rail_layer_ != nullptr) attend_to_ways();
+  if (!replays_.empty() || away_ || rail_layer_ != nullptr) attend_to_ways();
   if (count == 0 && origin_ && !impaired()) look_around();
 }
 
 /// What there is to do until everything is as it was meant to be.
 void SendConnection::attend_to_ways() {
   if (!impaired() && !replays_.empty()) replay();
-  if ((unsettled_ & kAway) != 0 && !impaired()) look_homewards();
-  // An idle one stays, and thinks no more of it.
-  if ((unsettled_ & kShouldChange) != 0 && carrier_->settled() && way_->is_stale(now_ns())) take_advice();
+  if (away_ && !impaired()) look_homewards();
   if (rail_layer_ != nullptr && !impaired()) lay_rails();
 }
 
@@ -230,59 +224,6 @@ void SendConnection::look_homewards() {
           LogLevel::kInfo);
 }
 
-/// Looks after the chain that the connection has from now on, if it has one.
-void SendConnection::watch_way() {
-  Service* service = origin_->process->service();
-  WayWatch* watch = service != nullptr ? service->way_watch() : nullptr;
-  if (!is_relayed() || watch == nullptr || !can_resume() || keeps_way_) return;
-  auto& carrier = static_cast<RelayedCarrier&>(*carrier_);
-  const std::vector<Hop>& hops = relays_of(carrier);
-  if (way_ == nullptr) {
-    way_ = watch->enroll(origin_->peer, origin_->dev, hops);
-  } else {
-    watch->changed(*way_, hops);
-  }
-  if (way_ != nullptr) carrier.watch(way_, *service);
-}
-
-/// A chain that carries less is there. Nothing more begins on this one; when all is with the receiver, and the caller
-/// has something to send, the connection changes over. The chain that it leaves works, and is the first that it comes
-/// back to where the other one does not.
-void SendConnection::change_over(const SendArguments& send) {
-  if (going_home_ || !replays_.empty() || !carrier_->settled() || impaired()) return;
-  auto hops = take_advice();
-  if (!hops || !can_be_sent_by(*hops, send)) return;
-  suspend({.code = ErrorCode::kRemote,
-           .scope = Scope::kPort,
-           .text = ends_text() + ": a chain that carries less leads to the peer",
-           .os_errno = 0},
-          LogLevel::kInfo);
-  changing_ = true;
-  resumption_ = std::make_unique<Resumption>(*origin_, settings().leg, settings().failover_ms, lost_ways_,
-                                             Resumption::Chains{std::move(*hops), relays_of(*carrier_)});
-}
-
-/// The advice is dealt with, whatever it was: sends begin again.
-std::optional<std::vector<Hop>> SendConnection::take_advice() {
-  unsettled_ &= static_cast<std::uint8_t>(~kShouldChange);
-  held_back_ = false;
-  return origin_->process->service()->way_watch()->take_advice(*way_);
-}
-
-/// Memory that the other NIC does not take is no reason to leave this one.
-bool SendConnection::can_be_sent_by(const std::vector<Hop>& hops, const SendArguments& send) {
-  if (send.memory == nullptr || send.size_bytes == 0) return true;
-  const std::vector<Nic> nics = origin_->process->current_nics();
-  const auto route = route_to_first(*origin_->process, hops, origin_->dev, nics);
-  if (!route) return false;
-  const Nic& nic = nics[static_cast<std::size_t>(route->nic)];
-  if (takes(nic, send)) return true;
-  MESHBED_INFO("%s: it stays: a send's memory cannot be registered on %s", ends_text().c_str(),
-               nic.device_name.c_str());
-  origin_->process->service()->way_watch()->changed(*way_, relays_of(*carrier_));  // not so soon again
-  return false;
-}
-
 bool SendConnection::takes(const Nic& nic, const SendArguments& send) {
   return send.memory->on(origin_->process->device_of(nic)) != nullptr;
 }
@@ -291,40 +232,39 @@ bool SendConnection::takes(const Nic& nic, const SendArguments& send) {
 /// soon as nothing is under way, to the way that it left, and stays there. Once, since that way may be lost again.
 /// False: there is no way back.
 bool SendConnection::goes_back_for(const SendArguments& send) {
-  if (keeps_way_ || !can_resume()) return false;
+  if (went_back_ || !can_resume()) return false;
   if (!replays_.empty() || !carrier_->settled()) {
     poll();
     return true;
   }
-  auto chains = way_back_for(send);
-  if (!chains) return false;
-  keeps_way_ = true;
-  way_.reset();
+  auto chain = way_back_for(send);
+  if (!chain) return false;
+  went_back_ = true;
   suspend({.code = ErrorCode::kRemote,
            .scope = Scope::kPort,
            .text = ends_text() + ": it goes back to the way before: " + send.memory->problem_on(device()),
            .os_errno = 0},
           LogLevel::kInfo);
-  changing_ = !chains->empty() && is_relayed();
+  going_back_ = !chain->empty() && is_relayed();
   resumption_ =
-      std::make_unique<Resumption>(*origin_, settings().leg, settings().failover_ms, lost_ways_, std::move(*chains));
+      std::make_unique<Resumption>(*origin_, settings().leg, settings().failover_ms, lost_ways_, std::move(*chain));
   return true;
 }
 
-/// The chain that it left, or none: the first cable. nullopt: neither is there with a NIC that takes the memory.
-std::optional<Resumption::Chains> SendConnection::way_back_for(const SendArguments& send) {
+/// The chain that it left, or no relay: the first cable. nullopt: neither is there with a NIC that takes the memory.
+std::optional<std::vector<Hop>> SendConnection::way_back_for(const SendArguments& send) {
   const std::vector<Nic> nics = origin_->process->current_nics();
   const auto nic_of = [&nics](const Route& route) -> const Nic& { return nics[static_cast<std::size_t>(route.nic)]; };
   if (const auto ways = ways_to(*origin_, nics)) {
     const Route& first = ways->front();
     const bool works = lost_ways_.may_try(CableEnds::of(nic_of(first), first));
-    return works && takes(nic_of(first), send) ? std::optional(Resumption::Chains{}) : std::nullopt;
+    return works && takes(nic_of(first), send) ? std::optional(std::vector<Hop>{}) : std::nullopt;
   }
   if (retired_carrier_ == nullptr || !retired_carrier_->is_relayed()) return std::nullopt;
   const std::vector<Hop>& hops = relays_of(*retired_carrier_);
   const auto route = route_to_first(*origin_->process, hops, origin_->dev, nics);
   if (!route || !takes(nic_of(*route), send)) return std::nullopt;
-  return Resumption::Chains{hops};
+  return hops;
 }
 
 /// Our port is down, and no other cable leads to the peer: relays may.

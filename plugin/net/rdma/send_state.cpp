@@ -33,11 +33,8 @@ std::string SendConnection::refused_text(const std::string& peer) {
 void SendConnection::describe(ConnectionState& state) {
   state.peer = receiver_text();
   carrier_->describe(state);
-  state.changes = changes_;
   if (going_home_) {
     state.waits_for = "what is under way here, before it goes back to its first cable";
-  } else if ((unsettled_ & kShouldChange) != 0) {
-    state.waits_for = "what is under way here, before it changes to a chain that carries less";
   } else if (held_back_) {
     state.waits_for = "clear-to-sends of " + state.peer +
                       " on the new way: " + std::to_string(replays_.size() - replayed_) + " messages go once more";

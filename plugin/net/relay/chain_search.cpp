@@ -33,7 +33,7 @@ void ChainSearch::ask() {
 }
 
 std::optional<std::vector<Hop>> ChainSearch::advance(const std::vector<Nic>& nics) {
-  const auto best = [&] { return scout_.chain(chain_request(process_, scout_, {.peer = peer_, .dev = dev_}, nics)); };
+  const auto best = [&] { return scout_.chain(request(nics)); };
   const bool there = best().has_value();
   if (there && !found_) {
     found_ = true;
@@ -53,26 +53,25 @@ void ChainSearch::look_further() {
 }
 
 std::optional<int> ChainSearch::too_long(const std::vector<Nic>& nics) const {
-  ChainRequest request = chain_request(process_, scout_, {.peer = peer_, .dev = dev_}, nics);
-  const int limit = std::exchange(request.hop_limit, kFurthestCables);
-  const auto hops = scout_.chain(request);
+  ChainRequest wanted = request(nics);
+  const int limit = std::exchange(wanted.hop_limit, kFurthestCables);
+  const auto hops = scout_.chain(wanted);
   if (!hops) return std::nullopt;
   const int cables = static_cast<int>(hops->size()) + 1;
   return cables > limit ? std::optional(cables) : std::nullopt;
 }
 
-ChainRequest chain_request(ProcessLinks& process, const Scout& scout, const ChainEnds& ends,
-                           const std::vector<Nic>& nics) {
+ChainRequest ChainSearch::request(const std::vector<Nic>& nics) const {
   // What the peer itself has answered is newer than its handle.
-  const auto peer = scout.find(process_of(ends.peer));
-  const Config& config = process.config();
+  const auto peer = scout_.find(process_of(peer_));
+  const Config& config = process_.config();
   ChainRequest request{.nics = &nics,
-                       .node = process.node(),
-                       .target = ends.peer.node,
-                       .target_addresses = peer ? peer->addresses : ends.peer.addresses,
+                       .node = process_.node(),
+                       .target = peer_.node,
+                       .target_addresses = peer ? peer->addresses : peer_.addresses,
                        .hop_limit = config.max_relay_hops(),
-                       .dev = ends.dev,
-                       .in_flight_bytes = process.in_flight_bytes()};
+                       .dev = dev_,
+                       .in_flight_bytes = process_.in_flight_bytes()};
   if (config.flag(Variable::kRingLoadBalance)) {
     request.threshold_bytes = static_cast<std::uint64_t>(config.number(Variable::kRingBalanceThreshold));
   }

@@ -42,6 +42,8 @@ class ChainSearch {
  private:
   static constexpr int kFurthestCables = 32;
   void ask();
+  /// `nics`: ours, as they are now; to be kept while the request is used.
+  ChainRequest request(const std::vector<Nic>& nics) const;
 
   ProcessLinks& process_;
   Scout& scout_;
@@ -55,15 +57,6 @@ class ChainSearch {
   bool found_ = false;
   bool further_ = false;
 };
-
-/// Who asks for a chain to whom.
-struct ChainEnds {
-  const Handle& peer;
-  int dev = 0;
-};
-/// `nics`: ours, as they are now; to be kept while the request is used.
-ChainRequest chain_request(ProcessLinks& process, const Scout& scout, const ChainEnds& ends,
-                           const std::vector<Nic>& nics);
 
 /// The first leg of a chain of relays to `peer`, and what the first relay must know.
 struct ChainStart {

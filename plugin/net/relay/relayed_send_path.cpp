@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "plugin/base/log.h"
-#include "plugin/net/connect/service.h"
 #include "plugin/net/process/memory.h"
 
 namespace meshbed::net {
@@ -14,8 +13,6 @@ namespace {
 
 /// Empty polls between two looks at the control connection: a system call for so many polls costs nothing.
 constexpr int kPollsBetweenLooks = 32;
-/// So many between two looks at the clock.
-constexpr std::uint32_t kRelayedPollsBetweenClocks = 16;
 /// More than the window: a credit may come back before our own completion is polled.
 constexpr std::uint32_t kRelayedSendDepth = 2 * kPieceSlots;
 
@@ -150,26 +147,10 @@ void RelayedCarrier::leg_lost() {
   if (load_ != nullptr) load_->bytes.fetch_sub(bytes, std::memory_order_relaxed);
 }
 
-void RelayedCarrier::watch(std::shared_ptr<WatchedWay> way, Service& service) {
-  way_ = std::move(way);
-  service_ = &service;
-}
-
-void RelayedCarrier::look_at_load() {
-  if (done_ == queued_) return;
-  if (way_->is_advised()) {
-    change_over();
-  } else if (way_->is_due(now_ns())) {
-    way_->want_look(in_flight_bytes_);
-    service_->wake();
-  }
-}
-
 void RelayedCarrier::polled(int count) {
   if (impaired()) return;
   take_confirmations();
   push();
-  if (way_ != nullptr && ++polls_ % kRelayedPollsBetweenClocks == 0) look_at_load();
   empty_polls_ = count > 0 ? 0 : empty_polls_ + 1;
   if (empty_polls_ % kPollsBetweenLooks == kPollsBetweenLooks - 1) look_at_control();
 }

@@ -10,13 +10,11 @@
 #include <string>
 
 #include "plugin/net/link/send_path.h"
-#include "plugin/net/way_watch.h"
+#include "plugin/net/wire/neighbour_map.h"
 #include "plugin/net/wire/piece.h"
 #include "plugin/net/wire/socket.h"
 
 namespace meshbed::net {
-
-class Service;
 
 /// A circuit through relays, as its sender knows it.
 struct CircuitStart {
@@ -32,8 +30,6 @@ class RelayedCarrier : public Carrier {
   static Result<std::unique_ptr<RelayedCarrier>> create(SendConnection& connection, const CircuitStart& circuit);
   /// The control connection to the relay, over which each side learns that the other one ends.
   void attach(Socket control) { control_ = std::move(control); }
-  /// While something is under way, looks out for a chain that carries less.
-  void watch(std::shared_ptr<WatchedWay> way, Service& service);
   const CircuitStart& circuit() const { return circuit_; }
   ~RelayedCarrier() override { leg_lost(); }
 
@@ -70,7 +66,6 @@ class RelayedCarrier : public Carrier {
   bool send_piece(Job& job);
   /// What the receiver has by now.
   void take_confirmations();
-  [[gnu::cold, gnu::noinline]] void look_at_load();
   /// What the relay says when it gives up.
   void look_at_control();
 
@@ -85,9 +80,6 @@ class RelayedCarrier : public Carrier {
   int empty_polls_ = 0;
   PortLoad* load_;                     // of the port; nullptr: nobody keeps it
   std::uint64_t in_flight_bytes_ = 0;  // our part of it: messages that are not with the receiver
-  std::shared_ptr<WatchedWay> way_;    // nullptr: it stays on this chain
-  Service* service_ = nullptr;
-  std::uint32_t polls_ = 0;
   Socket control_;
   MessageReader reader_;
 };

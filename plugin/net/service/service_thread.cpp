@@ -29,11 +29,11 @@ constexpr int kWaitPauseMs = 5;
 
 }  // namespace
 
-ServiceThread::Service(ProcessLinks& process)
+ServiceThread::ServiceThread(ProcessLinks& process, std::function<ProcessState()> state)
     : process_(process),
+      state_(std::move(state)),
       scout_(process),
       survey_(process, scout_),
-      way_watch_(process, scout_),
       resume_desk_(process),
       announce_desk_(process.sessions()),
       move_desk_(process) {}
@@ -62,34 +62,26 @@ Result<std::unique_ptr<ServiceThread>> ServiceThread::open(ProcessLinks& process
                  .text = std::string("no pipe for the service: ") + std::strerror(errno),
                  .os_errno = errno};
   }
-  service->open_state_doors();
+  service->open_state_door();
   return service;
 }
 
-/// Nothing depends on them: where they cannot be, a line says why.
-void ServiceThread::open_state_doors() {
+/// Nothing depends on it: where it cannot be, a line says why.
+void ServiceThread::open_state_door() {
   const std::string& setting = process_.config().text(Variable::kStateSocket);
-  if (setting != "0") {
-    std::string problem;
-    auto door = StateDoor::open_somewhere(setting, process_.pid(), problem);
-    if (!problem.empty()) {
-      // Who looks for it where it was wanted must learn where it is.
-      MESHBED_WARN("NCCL_MESH_STATE_SOCKET=%s: %s: using %s", setting.c_str(), problem.c_str(),
-                   door ? (*door)->path().c_str() : "none");
-    }
-    if (door) {
-      state_door_ = std::move(*door);
-      MESHBED_INFO("state at %s: meshbed state shows it", state_door_->path().c_str());
-    } else {
-      MESHBED_INFO("no state socket: %s", door.error().text.c_str());
-    }
+  if (setting == "0") return;
+  std::string problem;
+  auto door = StateDoor::open_somewhere(setting, process_.pid(), problem);
+  if (!problem.empty()) {
+    // Who looks for it where it was wanted must learn where it is.
+    MESHBED_WARN("NCCL_MESH_STATE_SOCKET=%s: %s: using %s", setting.c_str(), problem.c_str(),
+                 door ? (*door)->path().c_str() : "none");
   }
-  if (!process_.config().flag(Variable::kStateSignal)) return;
-  auto signal = StateSignal::install();
-  if (signal) {
-    state_signal_ = std::move(*signal);
+  if (door) {
+    state_door_ = std::move(*door);
+    MESHBED_INFO("state at %s: meshbed state shows it", state_door_->path().c_str());
   } else {
-    MESHBED_WARN("NCCL_MESH_STATE_SIGNAL=1: %s", signal.error().text.c_str());
+    MESHBED_INFO("no state socket: %s", door.error().text.c_str());
   }
 }
 
@@ -172,9 +164,8 @@ void ServiceThread::list_what_to_watch() {
   resume_desk_.watch(watched_);
   move_desk_.watch(watched_);
   first_of_state_ = watched_.size();
-  if (state_signal_) watch(state_signal_->descriptor());
   if (state_door_) state_door_->watch(watched_);
-  const bool shaking_hands = desk_->connects() || resume_desk_.busy() || way_watch_.busy() || move_desk_.busy();
+  const bool shaking_hands = desk_->connects() || resume_desk_.busy() || move_desk_.busy();
   const bool has_callers = desk_->busy() || desk_->has_callers() || (state_door_ && state_door_->busy());
   others_wait_ = shaking_hands || has_callers;
   pause_ms_ = shaking_hands ? kHandshakePauseMs : has_callers ? kCallerPauseMs : -1;
@@ -226,7 +217,6 @@ void ServiceThread::look_at_others() {
   for (Arrival& arrival : arrivals_) resume_desk_.take(std::move(arrival));
   arrivals_.clear();
   if (resume_desk_.busy()) resume_desk_.advance();
-  way_watch_.advance();
   bool told = false;
   for (std::size_t device = 0; device < channels_.size(); ++device) {
     if (is_ready(first_event_ + device)) told = read_events(*process_.devices()[device]) || told;
@@ -238,21 +228,14 @@ void ServiceThread::look_at_others() {
 }
 
 void ServiceThread::answer_for_state() {
-  const auto describe = [this] {
-    ProcessState state = state_();
-    state.circuits = circuits();
-    return state;
-  };
-  if (state_signal_ && is_ready(first_of_state_)) {
-    state_signal_->drain();
-    std::string text;
-    for (const std::string& line : to_lines(describe())) text += "NET/Mesh : " + line + "\n";
-    write_to_standard_error(text);
-  }
   const auto has_news = [](const pollfd& one) { return one.revents != 0; };
   const auto begin = watched_.begin() + static_cast<std::ptrdiff_t>(first_of_state_);
   if (state_door_ && (state_door_->busy() || std::any_of(begin, watched_.end(), has_news))) {
-    state_door_->advance([&] { return to_json(describe()); });
+    state_door_->advance([this] {
+      ProcessState state = state_();
+      state.circuits = circuits();
+      return to_json(state);
+    });
   }
 }
 

@@ -23,8 +23,6 @@
 #include "plugin/net/service/relay_server.h"
 #include "plugin/net/service/resume_server.h"
 #include "plugin/net/state/state_socket.h"
-#include "plugin/net/state_signal.h"
-#include "plugin/net/way_watch.h"
 #include "plugin/verbs/completion.h"
 
 namespace meshbed::net {
@@ -43,8 +41,6 @@ class ServiceThread final : public Service {
   Scout* scout() override { return scout_problem_ ? nullptr : &scout_; }
   const Error& scout_problem() const override { return *scout_problem_; }
   Survey* survey() override { return scout_problem_ ? nullptr : &survey_; }
-  /// Likewise.
-  WayWatch* way_watch() { return scout_problem_ ? nullptr : &way_watch_; }
   void wake() override;
   void note_held() override {
     if (announce_desk_.watch()) wake();
@@ -66,7 +62,7 @@ class ServiceThread final : public Service {
   bool is_ready(std::size_t index) const { return watched_[index].revents != 0; }
   /// True: there was one.
   bool read_events(const verbs::Device& device);
-  void open_state_doors();
+  void open_state_door();
   void answer_for_state();
   bool in_use() const { return !circuits_.empty() || desk_->makes_chains() || resume_desk_.busy(); }
 
@@ -74,7 +70,6 @@ class ServiceThread final : public Service {
   std::function<ProcessState()> state_;  // of the process, but for its circuits
   Scout scout_;
   Survey survey_;
-  WayWatch way_watch_;
   std::optional<Error> scout_problem_;
   ResumeDesk resume_desk_;
   AnnounceDesk announce_desk_;
@@ -90,8 +85,7 @@ class ServiceThread final : public Service {
   Deadline next_listening_ = Deadline::in_ms(RelayEnd::kLookPauseMs);
   Deadline next_look_;  // at those who wait, while pieces are moving
   std::size_t first_event_ = 0, first_of_state_ = 0;
-  std::unique_ptr<StateDoor> state_door_;      // nullptr: none
-  std::unique_ptr<StateSignal> state_signal_;  // nullptr: none
+  std::unique_ptr<StateDoor> state_door_;  // nullptr: none
   int wake_[2] = {-1, -1};
   std::atomic<bool> stop_{false};
   std::atomic<bool> in_use_{false};

@@ -1,4 +1,3 @@
-#include "plugin/base/counted.h"
 #include "plugin/net/process/json_text.h"
 #include "plugin/net/process/state.h"
 
@@ -87,7 +86,6 @@ void write(JsonText& json, const ConnectionState& connection) {
         .number("done", connection.done)
         .number("bytes", connection.bytes)
         .number("resumed", connection.resumed)
-        .number("changes", connection.changes)
         .known_number("quiet_ms", connection.quiet_ms)
         .text("waits_for", connection.waits_for)
         .number("outstanding_count", connection.outstanding_count)
@@ -122,33 +120,6 @@ void write(JsonText& json, const CircuitState& circuit) {
       .close_object();
 }
 
-std::string text_of(const EndState& end) {
-  return end.nic + " " + end.address + (end.qp != 0 ? " QP " + std::to_string(end.qp) : "");
-}
-
-std::string line_of(const ConnectionState& connection) {
-  const std::string direction = connection.sends ? "send " : "recv ";
-  if (connection.busy) return direction + connection.name + ": its caller is at work on it and did not come back";
-  std::string line = direction + text_of(connection.ours) + (connection.sends ? " -> " : " <- ") +
-                     text_of(connection.theirs) + " (" + connection.way + "): " + connection.phase + ", " +
-                     std::to_string(connection.posted) + " posted, " + std::to_string(connection.done) + " done, " +
-                     counted(connection.bytes, "byte");
-  if (connection.changes > 0) line += ", changed its chain " + counted(connection.changes, "time");
-  if (connection.quiet_ms != kUnknown) line += ", quiet for " + std::to_string(connection.quiet_ms) + " ms";
-  if (!connection.waits_for.empty()) line += "; waits for " + connection.waits_for;
-  if (!connection.reason.empty()) line += "; " + connection.reason;
-  return line;
-}
-
-std::string line_of(const HandshakeState& handshake) {
-  std::string line = std::string(handshake.connects ? "connect " : "accept ") + handshake.nic;
-  if (!handshake.peer.empty()) line += " -> " + handshake.peer;
-  if (handshake.accepted > 0) line += ", " + std::to_string(handshake.accepted) + " accepted";
-  if (handshake.age_ms != kUnknown) line += ", for " + std::to_string(handshake.age_ms) + " ms";
-  if (!handshake.waits_for.empty()) line += "; waits for " + handshake.waits_for;
-  return line;
-}
-
 }  // namespace
 
 std::string to_json(const ProcessState& state) {
@@ -176,22 +147,6 @@ std::string to_json(const ProcessState& state) {
   write_all("circuits", state.circuits);
   json.close_object();
   return json.take();
-}
-
-std::vector<std::string> to_lines(const ProcessState& state) {
-  std::vector<std::string> lines{"state of process " + std::to_string(state.pid) + " on " + state.host + ": " +
-                                 std::to_string(state.nics.size()) + " NICs, " +
-                                 std::to_string(state.connections.size()) + " connections, " +
-                                 std::to_string(state.circuits.size()) + " circuits"};
-  for (const ConnectionState& connection : state.connections) lines.push_back(line_of(connection));
-  for (const HandshakeState& handshake : state.handshakes) lines.push_back(line_of(handshake));
-  for (const CircuitState& circuit : state.circuits) {
-    lines.push_back("circuit " + circuit.name + ": " + std::to_string(circuit.pieces) + " pieces, " +
-                    counted(circuit.bytes, "byte") + ", " + std::to_string(circuit.held) + " held, " +
-                    std::to_string(circuit.credits) + " credits" +
-                    (circuit.waits_for.empty() ? "" : "; waits for " + circuit.waits_for));
-  }
-  return lines;
 }
 
 }  // namespace meshbed::net

@@ -117,24 +117,8 @@ AtlasNode own_node(const std::vector<AtlasNode>& nodes, const ChainRequest& requ
   return own;
 }
 
-/// What of it is that connection's own, where it has a chain and this cable is one of its.
-std::uint64_t own_bytes_between(std::uint64_t from, const PeerAddress& to, const ChainRequest& request) {
-  if (request.taken == nullptr) return 0;
-  const std::vector<Hop>& hops = *request.taken;
-  if (from == request.node) return to.prefix.address == hops.front().address.address ? request.own_bytes : 0;
-  for (std::size_t at = 0; at < hops.size(); ++at) {
-    if (hops[at].node != from) continue;
-    const auto& there = request.target_addresses;
-    const bool leads_on = at + 1 < hops.size() ? to.prefix.address == hops[at + 1].address.address
-                                               : std::find(there.begin(), there.end(), to) != there.end();
-    return leads_on ? request.own_bytes_at_relays : 0;
-  }
-  return 0;
-}
-
 /// What all processes of a node have in flight over the cable that leads to this address from one of its ports.
-std::uint64_t load_between(const AtlasNode& from, const std::vector<PeerAddress>& ports, const PeerAddress& to,
-                           const ChainRequest& request) {
+std::uint64_t load_between(const AtlasNode& from, const std::vector<PeerAddress>& ports, const PeerAddress& to) {
   const PeerAddress* port = shared_address({to}, ports);
   std::uint64_t bytes = 0;
   for (const RelayDoor& door : from.doors) {
@@ -142,7 +126,7 @@ std::uint64_t load_between(const AtlasNode& from, const std::vector<PeerAddress>
       if (port != nullptr && traffic.address == port->prefix.address) bytes += traffic.in_flight_bytes;
     }
   }
-  return bytes - std::min(bytes, own_bytes_between(from.node, to, request));
+  return bytes;
 }
 
 /// Who is in turn, or whoever is the less loaded by more than the threshold. There must be steps.
@@ -154,10 +138,9 @@ const Step& best_of(const std::vector<Step>& steps, std::size_t turn, const Chai
   return next.in_flight_bytes - lightest->in_flight_bytes > request.threshold_bytes ? *lightest : next;
 }
 
-void weigh_steps(const AtlasNode& from, const std::vector<PeerAddress>& ports, std::vector<Step>& steps,
-                 const ChainRequest& request) {
+void weigh_steps(const AtlasNode& from, const std::vector<PeerAddress>& ports, std::vector<Step>& steps) {
   for (Step& step : steps) {
-    step.in_flight_bytes = std::max(load_between(from, ports, *step.address, request), step.relay->in_flight_bytes);
+    step.in_flight_bytes = std::max(load_between(from, ports, *step.address), step.relay->in_flight_bytes);
   }
 }
 
@@ -168,11 +151,11 @@ void weigh(std::vector<Relay>& relays, int distance, std::size_t turn, const Cha
       if (relay.distance != reached) continue;
       if (reached == 1) {
         const PeerAddress* target = shared_address(relay.addresses(), request.target_addresses);
-        relay.in_flight_bytes = load_between(*relay.node, relay.addresses(), *target, request);
+        relay.in_flight_bytes = load_between(*relay.node, relay.addresses(), *target);
         continue;
       }
       std::vector<Step> steps = steps_from(relay.addresses(), relays, reached - 1);
-      weigh_steps(*relay.node, relay.addresses(), steps, request);
+      weigh_steps(*relay.node, relay.addresses(), steps);
       const Step& best = best_of(steps, turn, request);  // never empty: that is what the distance says
       relay.ways = steps.size();
       relay.next = best.relay;
@@ -215,17 +198,13 @@ void Atlas::add(std::uint64_t node, RelayDoor door) {
 }
 
 const RelayDoor* Atlas::door(const ProcessKey& key) const {
-  const AtlasNode* node = this->node(key.node);
-  if (node == nullptr) return nullptr;
+  const auto node =
+      std::find_if(nodes_.begin(), nodes_.end(), [&](const AtlasNode& known) { return known.node == key.node; });
+  if (node == nodes_.end()) return nullptr;
   const auto found = std::find_if(node->doors.begin(), node->doors.end(), [&](const RelayDoor& door) {
     return key.process ? door.process == *key.process : door.port == key.circuit_port;
   });
   return found != node->doors.end() ? &*found : nullptr;
-}
-
-const AtlasNode* Atlas::node(std::uint64_t node) const {
-  const auto found = std::find_if(nodes_.begin(), nodes_.end(), [&](const AtlasNode& one) { return one.node == node; });
-  return found != nodes_.end() ? &*found : nullptr;
 }
 
 void Atlas::forget_before(std::int64_t heard_ns) {
@@ -244,18 +223,6 @@ void Atlas::forget_loads_before(std::int64_t heard_ns) {
 }
 
 std::optional<std::vector<Hop>> Atlas::chain(const ChainRequest& request) const {
-  auto found = find(request);
-  if (!found) return std::nullopt;
-  return std::move(found->hops);
-}
-
-std::optional<Chain> Atlas::other_chain(const ChainRequest& request) const {
-  auto found = find(request);
-  if (found && found->hops.size() != request.taken->size()) found.reset();
-  return found;
-}
-
-std::optional<Chain> Atlas::find(const ChainRequest& request) const {
   std::vector<Relay> relays = relays_of(nodes_, request);
   const AtlasNode own = own_node(nodes_, request);
   const std::vector<PeerAddress>& ports = own.doors.front().addresses;
@@ -269,39 +236,18 @@ std::optional<Chain> Atlas::find(const ChainRequest& request) const {
   const std::size_t turn = turn_of(request, ports);
   weigh(relays, distance + 1, turn, request);
   std::vector<Step> steps = steps_from(ports, relays, distance);
-  if (request.taken != nullptr) {
-    const std::uint64_t first = request.taken->front().node;
-    std::erase_if(steps, [&](const Step& step) { return step.relay->node->node == first; });
-    if (steps.empty()) return std::nullopt;
-  }
-  weigh_steps(own, ports, steps, request);
+  weigh_steps(own, ports, steps);
   const Step& best = best_of(steps, turn, request);
-  Chain chain{.hops = {}, .in_flight_bytes = best.in_flight_bytes};
+  std::vector<Hop> hops;
   // Which of a relay's processes, where it has several: in turn, after the ways have had theirs.
   std::size_t ways = steps.size();
   const PeerAddress* address = best.address;
   for (const Relay* relay = best.relay; relay != nullptr; address = relay->address, relay = relay->next) {
     const RelayDoor& door = *relay->doors[turn / ways % relay->doors.size()];
-    chain.hops.push_back({.node = relay->node->node, .address = address->prefix, .port = door.port});
+    hops.push_back({.node = relay->node->node, .address = address->prefix, .port = door.port});
     if (relay->next != nullptr) ways = relay->ways;
   }
-  return chain;
-}
-
-std::optional<std::uint64_t> Atlas::load_of_taken(const ChainRequest& request) const {
-  const AtlasNode own = own_node(nodes_, request);
-  const AtlasNode* from = &own;
-  const RelayDoor* door = &own.doors.front();
-  std::uint64_t most = 0;
-  for (const Hop& hop : *request.taken) {
-    most = std::max(most, load_between(*from, door->addresses, {.prefix = hop.address, .nic = 0}, request));
-    from = node(hop.node);
-    door = this->door({.node = hop.node, .circuit_port = hop.port});
-    if (from == nullptr || door == nullptr) return std::nullopt;
-  }
-  const PeerAddress* target = shared_address(door->addresses, request.target_addresses);
-  if (target == nullptr) return std::nullopt;
-  return std::max(most, load_between(*from, door->addresses, *target, request));
+  return hops;
 }
 
 }  // namespace meshbed::net

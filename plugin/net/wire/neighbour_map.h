@@ -69,15 +69,6 @@ struct ChainRequest {
   std::vector<std::uint64_t> in_flight_bytes{};
   /// By how much one of two equally short chains must be the less loaded one to be taken out of turn.
   std::uint64_t threshold_bytes = UINT64_MAX;
-  /// For a connection that has a chain. Another one is looked for, and what the connection itself has in flight, here
-  /// and from each relay at most, loads nobody else's way.
-  const std::vector<Hop>* taken = nullptr;
-  std::uint64_t own_bytes = 0, own_bytes_at_relays = 0;
-};
-
-struct Chain {
-  std::vector<Hop> hops;
-  std::uint64_t in_flight_bytes = 0;  // over the one of its cables that has most
 };
 
 class Atlas {
@@ -90,23 +81,15 @@ class Atlas {
   void forget_loads_before(std::int64_t heard_ns);
   const std::vector<AtlasNode>& nodes() const { return nodes_; }
   /// nullptr: it has not answered.
-  const AtlasNode* node(std::uint64_t node) const;
   const RelayDoor* door(const ProcessKey& key) const;
 
   /// The relays between us and the target, the nearest first; nullopt: there is no chain of at most hop_limit cables.
   /// The shortest; equal ones take turns by `dev` and by which end of the pair asks, so that the channels of a ring,
   /// and the two directions of a pair, use both ways round; but one that is the less loaded by more than the threshold
-  /// comes first. Deterministic: equal maps give equal chains. Cost: nodes^2 x addresses^2, when a connection is made
-  /// or weighs another way.
+  /// comes first. Deterministic: equal maps give equal chains. Cost: nodes^2 x addresses^2, when a connection is made.
   std::optional<std::vector<Hop>> chain(const ChainRequest& request) const;
-  /// The same for a connection that has a chain: the best of those that are as short, and begin with another relay.
-  std::optional<Chain> other_chain(const ChainRequest& request) const;
-  /// What others have in flight over the chain that is taken; nullopt: the map does not have all of it.
-  std::optional<std::uint64_t> load_of_taken(const ChainRequest& request) const;
 
  private:
-  std::optional<Chain> find(const ChainRequest& request) const;
-
   std::vector<AtlasNode> nodes_;  // in order of node
 };
 

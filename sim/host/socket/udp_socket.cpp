@@ -100,7 +100,6 @@ void UdpSocket::deliver(const Datagram& datagram, bool over_wire) {
   if (inbox_bytes_ + datagram.bytes.size() > kUdpBufferBytes) return;
   World::get().progress();
   if (over_wire) host().counters.management_bytes += datagram.bytes.size();
-  ++host().udp.delivered;
   inbox_bytes_ += datagram.bytes.size();
   inbox_.push_back(datagram);
   notify();

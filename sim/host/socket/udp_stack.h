@@ -31,7 +31,6 @@ struct Datagram {
 class UdpStack {
  public:
   PortTable ports;
-  std::uint64_t delivered = 0;  // datagrams, once for each socket that got one
 
   /// To whom the route leads now; lost where nobody answers there.
   void send(const Route& route, const Datagram& datagram);
