@@ -7,6 +7,7 @@
 #include "plugin/nccl/boundary.h"
 #include "plugin/nccl/process.h"
 #include "plugin/nccl/tuner_price.h"
+#include "plugin/net/connect/cabling_agreement.h"
 #include "plugin/net/connect/service.h"
 #include "plugin/net/process/object.h"
 

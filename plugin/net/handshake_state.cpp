@@ -7,12 +7,10 @@
 #include "plugin/net/transport.h"
 
 namespace meshbed::net {
-namespace {}  // namespace
-
 std::string Connecting::waits_for() const {
   const std::string whom = (destination_.onward ? "relay " : "") + to_text(destination_.target.address) + " port " +
                            std::to_string(destination_.target.port) + " over " +
-                           transport_.nics()[static_cast<std::size_t>(destination_.route.nic)].device_name;
+                           process_.nics()[static_cast<std::size_t>(destination_.route.nic)].device_name;
   switch (state_) {
     case State::kDial:
     case State::kDialling:

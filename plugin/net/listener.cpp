@@ -36,7 +36,7 @@ Result<std::unique_ptr<Listener>> Listener::create(Transport& transport, int dev
 Handle Listener::handle() const {
   Handle handle;
   handle.node = transport_.node();
-  handle.process = transport_.process();
+  handle.process = transport_.number();
   handle.cookie = cookie_;
   handle.tcp_port = porch_.port();
   handle.dev = static_cast<std::uint8_t>(dev_);

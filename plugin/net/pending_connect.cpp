@@ -288,7 +288,7 @@ Result<std::unique_ptr<Endpoint>> Reaching::advance() {
 }
 
 void Reaching::remember_receiver() {
-  connection_->remember({.transport = &transport_,
+  connection_->remember({.process = &transport_,
                          .peer = peer_,
                          .dev = dev_,
                          .session = connecting_->session(),
