@@ -9,7 +9,7 @@
 namespace meshbed::cli {
 namespace {
 
-std::string half_row(const CollectiveShape& shape, const CaseBoard& board, double bus_factor, bool check) {
+std::string half_row(const CollectiveShape& shape, const CaseResults& board, double bus_factor, bool check) {
   const auto time_ps = static_cast<double>(board.average_ps());
   const double algbw_GBps = time_ps > 0 ? static_cast<double>(shape.bytes) / time_ps * 1e3 : 0;
   return fmt::format("  {:>7}  {:>6}  {:>6}  {:>6}", figure(time_ps / 1e6, 7), figure(algbw_GBps, 6),
@@ -77,8 +77,8 @@ std::string perf_heading() {
                      "(B)", "(elements)", "", "", "", "(us)", "(GB/s)", "(GB/s)", "", "(us)", "(GB/s)", "(GB/s)", "");
 }
 
-std::string perf_row(const CollectiveCase& wanted, const CollectiveShape& shape, const CaseBoard& out_of_place,
-                     const CaseBoard& in_place, double bus_factor, bool check) {
+std::string perf_row(const CollectiveCase& wanted, const CollectiveShape& shape, const CaseResults& out_of_place,
+                     const CaseResults& in_place, double bus_factor, bool check) {
   return fmt::format("{:>12}  {:>12}  {:>8}  {:>6}  {:>6}", shape.bytes, shape.count, name_of(wanted.type),
                      models::reduces(wanted.op) ? name_of(wanted.reduction) : "none",
                      models::has_root(wanted.op) ? wanted.root : -1) +

@@ -22,7 +22,7 @@ std::string figure(double value, int width);
 
 /// The two heading lines over the rows, and one row of `wanted`. `check`: false prints N/A for #wrong.
 std::string perf_heading();
-std::string perf_row(const CollectiveCase& wanted, const CollectiveShape& shape, const CaseBoard& out_of_place,
-                     const CaseBoard& in_place, double bus_factor, bool check);
+std::string perf_row(const CollectiveCase& wanted, const CollectiveShape& shape, const CaseResults& out_of_place,
+                     const CaseResults& in_place, double bus_factor, bool check);
 
 }  // namespace meshbed::cli

@@ -65,7 +65,7 @@ nlohmann::json common_sweep(const PerfOptions& options, const Scenario& scenario
   return common;
 }
 
-double microseconds(const CaseBoard& board) { return static_cast<double>(board.average_ps()) / 1e6; }
+double microseconds(const CaseResults& board) { return static_cast<double>(board.average_ps()) / 1e6; }
 
 }  // namespace
 
@@ -110,7 +110,7 @@ RunResult run_metal_sweep(const PerfOptions& options, const Scenario& scenario, 
   digest.add(result.workload);
   for (const SizeRun& run : runs) {
     digest.add(run.shape.bytes);
-    for (const CaseBoard* board : {&run.out_of_place_board, &run.in_place_board}) {
+    for (const CaseResults* board : {&run.out_of_place_board, &run.in_place_board}) {
       digest.add(board->wrong);
       for (const std::uint64_t hash : board->results) digest.add(hash);
     }

@@ -13,7 +13,7 @@
 namespace meshbed::cli {
 namespace {
 
-nlohmann::ordered_json placement_json(const CollectiveShape& shape, const CaseBoard& board, double bus_factor) {
+nlohmann::ordered_json placement_json(const CollectiveShape& shape, const CaseResults& board, double bus_factor) {
   const auto time_ps = static_cast<double>(board.average_ps());
   const double algbw_GBps = time_ps > 0 ? static_cast<double>(shape.bytes) / time_ps * 1e3 : 0;
   return {{"time_ns", time_ps / 1e3},
@@ -25,7 +25,7 @@ nlohmann::ordered_json placement_json(const CollectiveShape& shape, const CaseBo
 double average_busbw(const std::vector<SizeRun>& runs, double bus_factor) {
   double sum = 0;
   for (const SizeRun& run : runs) {
-    for (const CaseBoard* board : {&run.out_of_place_board, &run.in_place_board}) {
+    for (const CaseResults* board : {&run.out_of_place_board, &run.in_place_board}) {
       const auto time_ps = static_cast<double>(board->average_ps());
       if (time_ps > 0) sum += static_cast<double>(run.shape.bytes) / time_ps * 1e3 * bus_factor;
     }

@@ -35,7 +35,7 @@ void prove(RunResult& result, const PerfOptions& options, const Scenario& scenar
     const Bounds bound = bounds.of(run.in_place, run.shape.bytes);
     run.bound_ps = std::max(bound.ring.time_ps, bound.any_algorithm_ps);
     bounded += run.bound_ps > 0 ? 1 : 0;
-    for (const CaseBoard* board : {&run.out_of_place_board, &run.in_place_board}) {
+    for (const CaseResults* board : {&run.out_of_place_board, &run.in_place_board}) {
       const sim::Proof proof =
           sim::bound_kept(fmt::format("{} bytes", run.shape.bytes), board->fastest_ps(), run.bound_ps);
       if (!proof.ok && !broken) broken = {name, false, proof.name + ": " + proof.detail};
@@ -72,13 +72,13 @@ Result<void> run_rank_sweep(RankHost& host, CollectiveBuffers& buffers, const Ra
   Result<Engine> engine = Engine::open(host, sweep.engine);
   if (!engine) return engine.error();
   std::uint32_t salt = sweep.salt;
-  const auto run = [&](CollectiveCase wanted, CaseBoard& board) {
+  const auto run = [&](CollectiveCase wanted, CaseResults& board) {
     return run_case(host, *engine, buffers, wanted, salt++, board);
   };
   for (const SizeRun* size : {&sweep.runs.back(), &sweep.runs.front()}) {
     CollectiveCase warm = size->out_of_place;
     warm.iterations = sweep.warmup;
-    CaseBoard unread;
+    CaseResults unread;
     if (const Result<void> done = run(warm, unread); !done) return done;
   }
   for (SizeRun& size : sweep.runs) {
@@ -97,7 +97,7 @@ void conclude_sweep(const PerfOptions& options, const Scenario& scenario, const 
   result.iterations = options.iterations;
   result.warmup = options.warmup;
   for (const SizeRun& run : runs) {
-    for (const CaseBoard* board : {&run.out_of_place_board, &run.in_place_board}) {
+    for (const CaseResults* board : {&run.out_of_place_board, &run.in_place_board}) {
       result.wrong += board->wrong;
       result.checked += board->checked;
       if (result.first_wrong.empty()) result.first_wrong = board->first_wrong;
@@ -133,7 +133,7 @@ RunResult simulate_sweep(const PerfOptions& options, const Scenario& scenario, s
           BoundTable(scenario, result.simulation, result.pairs));
   }
   for (const SizeRun& run : runs) {
-    for (const CaseBoard* board : {&run.out_of_place_board, &run.in_place_board}) {
+    for (const CaseResults* board : {&run.out_of_place_board, &run.in_place_board}) {
       recorder.digest().add(static_cast<std::uint64_t>(board->total_ps()));
       recorder.digest().add(board->wrong);
       for (const std::uint64_t hash : board->results) recorder.digest().add(hash);

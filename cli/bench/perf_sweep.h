@@ -29,7 +29,7 @@ struct PerfOptions {
 struct SizeRun {
   CollectiveShape shape;
   CollectiveCase out_of_place, in_place;
-  CaseBoard out_of_place_board, in_place_board;
+  CaseResults out_of_place_board, in_place_board;
   Picoseconds bound_ps = 0;  // no iteration can be faster; 0: nothing is known
 };
 

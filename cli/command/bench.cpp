@@ -85,12 +85,12 @@ Result<void> bench_rank(RankHost& host, const EngineOptions& options, const Coll
   CollectiveBuffers buffers(wanted.bytes, host.ranks(), false);
   CollectiveCase warmup = wanted;
   warmup.iterations = 1;
-  CaseBoard unread;
+  CaseResults unread;
   if (const Result<void> warm = run_case(host, *engine, buffers, warmup, 1, unread); !warm) return warm;
   const Result<meshcoll_stats> before = engine->stats();
   if (!before) return before.error();
   if (host.rank() == 0) marks.start_s = cpu_seconds();
-  CaseBoard board;
+  CaseResults board;
   if (const Result<void> done = run_case(host, *engine, buffers, wanted, 2, board); !done) return done;
   if (const Result<void> all = host.rendezvous(); !all) return all;
   if (host.rank() == 0) {

@@ -62,7 +62,7 @@ struct Wanted {
   }
 };
 
-std::string bound(int late) { return late == Turns::kNoBound ? "any" : std::to_string(late); }
+std::string bound(int late) { return late == Interleaver::kNoBound ? "any" : std::to_string(late); }
 
 std::vector<ExploredProgram> programs_named(const std::vector<std::string>& names) {
   if (names.empty()) return explored_programs();
@@ -104,7 +104,7 @@ std::optional<Wanted> parse_explore(const Arguments& arguments, std::ostream& ou
   if (!interruptions.empty()) {
     wanted.interruptions = static_cast<int>(parse_count("--interruptions", interruptions, 0, 1000));
   }
-  if (!late.empty()) wanted.late = static_cast<int>(parse_count("--late", late, 0, Turns::kNoBound));
+  if (!late.empty()) wanted.late = static_cast<int>(parse_count("--late", late, 0, Interleaver::kNoBound));
   wanted.tree.reduce = !all_orders;
   wanted.tree.runs_max = parse_count("--runs-max", runs_max, 1, 1'000'000'000);
   wanted.programs = programs_named(only);

@@ -44,8 +44,8 @@ struct TuneOptions {
 };
 
 /// Every way that the collective can go on this cabling; the simplest first, which keeps what others do not beat.
-std::vector<coll::Way> ways_of(coll::Collective collective, bool knows_cables) {
-  std::vector<coll::Way> ways;
+std::vector<coll::AlgorithmProtocol> ways_of(coll::Collective collective, bool knows_cables) {
+  std::vector<coll::AlgorithmProtocol> ways;
   for (int protocol = 0; protocol < coll::kProtocols; ++protocol) {
     for (int each = 0; each < coll::kAlgorithms; ++each) {
       const auto algorithm = static_cast<coll::Algorithm>(each);
@@ -58,7 +58,8 @@ std::vector<coll::Way> ways_of(coll::Collective collective, bool knows_cables) {
   return ways;
 }
 
-Scenario scenario_with(const TuneOptions& options, const char* collective, const coll::Way& way, std::uint64_t bytes) {
+Scenario scenario_with(const TuneOptions& options, const char* collective, const coll::AlgorithmProtocol& way,
+                       std::uint64_t bytes) {
   std::vector<std::string> overrides = options.run.overrides;
   for (const auto& [key, value] : {std::pair<const char*, std::string>{"kind", "collective"},
                                    {"collective", collective},
@@ -85,7 +86,7 @@ std::vector<Winner> sweep(const TuneOptions& options, const Tuned& tuned, bool k
     if (!winners.empty() && winners.back().bytes == bytes) continue;
     double best_us = std::numeric_limits<double>::infinity(), ring_us = 0;
     Winner winner{.bytes = bytes};
-    for (const coll::Way& way : ways_of(tuned.collective, knows_cables)) {
+    for (const coll::AlgorithmProtocol& way : ways_of(tuned.collective, knows_cables)) {
       const std::string name =
           fmt::format("{} of {} bytes by {}, {}", tuned.name, bytes, name_of(way.algorithm), name_of(way.protocol));
       const double time_us = simulated_us(scenario_with(options, tuned.name, way, bytes), name);

@@ -105,17 +105,17 @@ Places read_group(const Ending& mine, const Ending& yours, const Places& from, c
   const auto part = [](const Ending& ending, std::size_t from_end) {
     return static_cast<std::int64_t>(ending.parts_bytes[ending.parts_bytes.size() - 1 - from_end]);
   };
-  struct Way {
+  struct AlgorithmProtocol {
     std::size_t ours, theirs, parts, stripe;
-    auto operator<=>(const Way&) const = default;
+    auto operator<=>(const AlgorithmProtocol&) const = default;
   };
-  std::set<Way> ways;
+  std::set<AlgorithmProtocol> ways;
   for (const std::size_t place : from) ways.insert({0, 0, 0, place});
   Places reached;
   const std::uint32_t said = mine.message->immediate;
   const std::size_t most = said > 0 && said <= net::kMaxGroup ? said : net::kMaxGroup;
   while (!ways.empty()) {
-    const Way way = ways.extract(ways.begin()).value();
+    const AlgorithmProtocol way = ways.extract(ways.begin()).value();
     const bool ours = way.ours < our_parts, theirs = way.theirs < their_parts;
     if (!ours && !theirs) reached.insert(way.stripe);
     if (way.parts == most) continue;

@@ -20,9 +20,9 @@ class Builder {
   void generate();
   /// Names that only a --set holds must be generated ones: a misspelt name makes no hardware.
   void refuse_unknown_names();
-  void add_nodes();     // scenario_build_nodes.cpp
-  void add_cables();    // scenario_build_cables.cpp
-  void add_switches();  // scenario_build_cables.cpp
+  void add_nodes();     // build_nodes.cpp
+  void add_cables();    // build_cables.cpp
+  void add_switches();  // build_cables.cpp
   void add_gpus();
   void add_environment();
   void add_management();

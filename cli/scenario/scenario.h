@@ -1,7 +1,7 @@
 #pragma once
 // Scenario: one file that says what is cabled how, what runs on it, what goes wrong and what must come out.
 //
-// TOML, read by scenario_read.cpp through one table of fields (scenario_fields.cpp) from which scenarios/README.md is
+// TOML, read by read.cpp through one table of fields (fields.cpp) from which scenarios/README.md is
 // generated as well. Unknown keys are refused with the accepted names; every error carries file, line and column.
 
 #include <cstdint>

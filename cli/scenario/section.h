@@ -1,6 +1,6 @@
 #pragma once
 // Section<T>: the declarative table that reads one kind of TOML table into a T, refuses what it does not know, applies
-// the defaults and documents itself. scenario_fields.cpp holds the tables.
+// the defaults and documents itself. fields.cpp holds the tables.
 
 #include <toml++/toml.h>
 
@@ -28,7 +28,7 @@ struct Section {
   std::vector<Field<T>> fields;
 };
 
-/// The table for T; defined in scenario_fields.cpp for every spec.
+/// The table for T; defined in fields.cpp for every spec.
 template <typename T>
 const Section<T>& section_of();
 

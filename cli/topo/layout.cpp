@@ -210,7 +210,7 @@ class Planner {
     const double dx = b.centre().x - a.centre().x;
     const double dy = b.centre().y - a.centre().y;
     const double length = std::max(1.0, std::hypot(dx, dy));
-    // Lanes stay within the lower card, or they would begin in the air.
+    // ChannelRuns stay within the lower card, or they would begin in the air.
     const double room = 0.8 * std::min({a.height, b.height, a.width, b.width});
     const double distance = std::min(kLaneDistance, lanes > 1 ? room / (lanes - 1) : 0.0);
     const double shift = (lane - (lanes - 1) / 2.0) * distance;

@@ -65,11 +65,11 @@ struct MeshRules::State {
   };
   const models::Topology& topology;
   std::vector<Node> nodes;
-  net::Atlas atlas;
+  net::NeighbourMap map;
 };
 
 MeshRules::MeshRules(const models::Cluster& cluster, const models::Topology& topology, int job_nodes)
-    : state_(new State{.topology = topology, .nodes = {}, .atlas = {}}) {
+    : state_(new State{.topology = topology, .nodes = {}, .map = {}}) {
   for (std::size_t index = 0; index < cluster.nodes.size(); ++index) {
     State::Node node;
     const models::Node& modelled = cluster.nodes[index];
@@ -79,7 +79,7 @@ MeshRules::MeshRules(const models::Cluster& cluster, const models::Topology& top
     const bool takes_all = net::takes_management(setting(modelled, net::Variable::kUseManagement).number != 0,
                                                  setting(modelled, net::Variable::kIbHca).text);
     for (std::size_t at = 0; at < live.size(); ++at) {
-      if (!takes_all && net::lane_of(all[at], all) == net::Lane::kManagement) continue;
+      if (!takes_all && net::role_of(all[at], all) == net::NicRole::kManagement) continue;
       const auto position = static_cast<std::uint8_t>(node.nics.size());
       node.live.push_back(live[at]);
       node.nics.push_back(all[at]);
@@ -89,7 +89,7 @@ MeshRules::MeshRules(const models::Cluster& cluster, const models::Topology& top
     const std::int64_t hops = setting(modelled, net::Variable::kMaxRelayHops).number;
     node.hop_limit = static_cast<int>(hops > 0 ? hops : setting(modelled, net::Variable::kMaxHops).number);
     if (node.relays && (job_nodes == 0 || static_cast<int>(index) < job_nodes)) {
-      state_->atlas.add(identity_of(static_cast<int>(index)), {.process = 1, .port = 1, .addresses = node.addresses});
+      state_->map.add(identity_of(static_cast<int>(index)), {.process = 1, .port = 1, .addresses = node.addresses});
     }
     state_->nodes.push_back(std::move(node));
   }
@@ -115,12 +115,12 @@ MeshAim MeshRules::aim(int from, int to, int device) const {
     return {there ? Aim::kReached : Aim::kRefused, nic, 1};
   }
   if (!own.relays) return {};
-  const auto chain = state_->atlas.chain({.nics = &own.nics,
-                                          .node = identity_of(from),
-                                          .target = identity_of(to),
-                                          .target_addresses = theirs.addresses,
-                                          .hop_limit = own.hop_limit,
-                                          .dev = dev});
+  const auto chain = state_->map.chain({.nics = &own.nics,
+                                        .node = identity_of(from),
+                                        .target = identity_of(to),
+                                        .target_addresses = theirs.addresses,
+                                        .hop_limit = own.hop_limit,
+                                        .dev = dev});
   if (!chain) return {};
   for (std::size_t nic = 0; nic < own.nics.size(); ++nic) {
     for (const net::IpPrefix& address : own.nics[nic].addresses) {

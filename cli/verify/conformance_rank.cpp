@@ -73,7 +73,7 @@ void CaseRank::wait(const std::string& what, const std::function<bool()>& ready)
     if (host_.now_ps() > give_up_ps) {
       throw CaseFailed{fmt::format("{}: nothing for {} s", what, kPatience / kPicosecondsPerSecond)};
     }
-    if (++turns_ % kTurnsPerLook == 0) look_for_failure();
+    if (++interleaver_ % kTurnsPerLook == 0) look_for_failure();
     host_.idle(this, "a conformance case");
   }
 }

@@ -152,7 +152,7 @@ class CaseRank {
   std::string name_;
   void* symbol_;
   std::string why_not_looked_at_;
-  int turns_ = 0;
+  int interleaver_ = 0;
 };
 
 }  // namespace meshbed::cli

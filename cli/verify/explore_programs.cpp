@@ -131,7 +131,7 @@ void listener_closes(ExploredRank& rank) {
 }  // namespace
 
 const std::vector<ExploredProgram>& explored_programs() {
-  constexpr int kAny = Turns::kNoBound;
+  constexpr int kAny = Interleaver::kNoBound;
   static const std::vector<ExploredProgram> all{
       {"connection", "a connection is made and closed; the sender may close before the other end has accepted",
        connection, 2, kAny},

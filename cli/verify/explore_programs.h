@@ -12,7 +12,7 @@ struct ExploredProgram {
   const char* name;
   const char* about;
   void (*body)(ExploredRank& rank);  // finalize comes after it
-  // See explore_turns.h; so that the walk takes seconds:
+  // See interleaver.h; so that the walk takes seconds:
   int interruptions;
   int late;
   bool striped = false;  // its messages go over both cables at once

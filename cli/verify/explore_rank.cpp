@@ -8,22 +8,24 @@
 
 namespace meshbed::cli {
 
-using Answer = Turns::Answer;
+using Answer = Interleaver::Answer;
 
-void ExploredRank::broken(const std::string& finding) { turns_.broken(fmt::format("rank {}: {}", rank_, finding)); }
+void ExploredRank::broken(const std::string& finding) {
+  interleaver_.broken(fmt::format("rank {}: {}", rank_, finding));
+}
 
 bool ExploredRank::succeeded(int code, const std::string& call, Errors errors) {
   if (code == nccl::kNcclSuccess) return true;
   if (errors == Errors::kNone) broken(fmt::format("{}: {}", call, coll::explain_net_error(code, 0)));
-  turns_.note(rank_, "error");
+  interleaver_.note(rank_, "error");
   return false;
 }
 
 void ExploredRank::until_done(std::vector<Poll> polls) {
   for (std::size_t next = 0; !polls.empty(); next = polls.empty() ? 0 : next % polls.size()) {
     const bool first = !std::exchange(polls[next].looked, true) || polls[next].counted;
-    const Answer answer = turns_.take(rank_, polls[next].name, {.circle = polls.size(), .first = first},
-                                      polls[next].ready, polls[next].look);
+    const Answer answer = interleaver_.take(rank_, polls[next].name, {.circle = polls.size(), .first = first},
+                                            polls[next].ready, polls[next].look);
     answer == Answer::kDone ? void(polls.erase(polls.begin() + static_cast<std::ptrdiff_t>(next))) : void(++next);
   }
 }
@@ -142,7 +144,7 @@ Poll ExploredRank::finishing(Message& message, bool receives, Errors errors) {
             message.failed = !succeeded(net_.test(message.request, &done, &size), "test", errors);
             if (message.failed) return Answer::kDone;
             if (!done) return Answer::kNotYet;
-            turns_.note(rank_, fmt::format("{} bytes", size));
+            interleaver_.note(rank_, fmt::format("{} bytes", size));
             if (receives) {
               check_received(message, size);
             } else if (size != message.buffer.size()) {

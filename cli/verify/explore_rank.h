@@ -1,5 +1,5 @@
 #pragma once
-// ExploredRank: one of the two ranks of an explored program. Each call of the plugin is one turn (explore_turns.h);
+// ExploredRank: one of the two ranks of an explored program. Each call of the plugin is one turn (interleaver.h);
 // what it must come to is checked here. What does not hold ends the run with a finding.
 
 #include <array>
@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "cli/verify/conformance_rank.h"
-#include "cli/verify/explore_turns.h"
+#include "cli/verify/interleaver.h"
 #include "cli/workload/rank_host.h"
 #include "plugin/coll/transport/transport.h"
 
@@ -23,7 +23,7 @@ using HandleBoard = std::map<std::string, CaseHandle>;
 /// A call that is made until it is done.
 struct Poll {
   std::string name;
-  std::function<Turns::Answer()> look;
+  std::function<Interleaver::Answer()> look;
   std::function<bool()> ready = {};
   bool counted = false;  // it is given up after so many looks: each of them is a change
   bool looked = false;
@@ -45,8 +45,8 @@ enum class Errors { kNone, kExpected };
 
 class ExploredRank {
  public:
-  ExploredRank(RankHost& host, coll::NetTable& net, Turns& turns, HandleBoard& board)
-      : rank_(host.rank()), net_(net), turns_(turns), board_(board) {}
+  ExploredRank(RankHost& host, coll::NetTable& net, Interleaver& interleaver, HandleBoard& board)
+      : rank_(host.rank()), net_(net), interleaver_(interleaver), board_(board) {}
 
   int rank() const { return rank_; }
   bool first() const { return rank_ == 0; }
@@ -94,7 +94,7 @@ class ExploredRank {
 
   int rank_;
   coll::NetTable& net_;
-  Turns& turns_;
+  Interleaver& interleaver_;
   HandleBoard& board_;
 };
 

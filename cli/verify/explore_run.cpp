@@ -35,11 +35,11 @@ std::string finding_of(const Simulation& simulation, const sim::MessageTotals& m
 
 void explore_run(const Scenario& scenario, const ExploreOptions& options, const ExploredProgram& program,
                  Chooser& chooser) {
-  Turns::Options play{.ranks = 2, .interruptions = options.interruptions, .late = options.late};
+  Interleaver::Options play{.ranks = 2, .interruptions = options.interruptions, .late = options.late};
   if (options.transcript != nullptr) {
     play.tell = [&options](const std::string& line) { *options.transcript << line << "\n" << std::flush; };
   }
-  Turns turns(play, chooser);
+  Interleaver interleaver(play, chooser);
   HandleBoard board;
   sim::Recorder recorder(scenario.cluster, "");
   const Simulation simulation =
@@ -54,14 +54,15 @@ void explore_run(const Scenario& scenario, const ExploreOptions& options, const 
         coll::NetTable& table = *opened->table;
         const std::uint64_t warns = coll::warn_count();
         if (const int code = table.init(1); code != nccl::kNcclSuccess) return table_error(table, "init", code, warns);
-        turns.sit_down(host.rank());
-        ExploredRank rank(host, table, turns, board);
+        interleaver.sit_down(host.rank());
+        ExploredRank rank(host, table, interleaver, board);
         program.body(rank);
         rank.finalize();
-        turns.get_up(host.rank());
+        interleaver.get_up(host.rank());
         return ok();
       });
-  chooser.end({.finding = finding_of(simulation, recorder.totals()), .outcome = turns.seen(0) + "\n" + turns.seen(1)});
+  chooser.end({.finding = finding_of(simulation, recorder.totals()),
+               .outcome = interleaver.seen(0) + "\n" + interleaver.seen(1)});
 }
 
 }  // namespace meshbed::cli

@@ -14,10 +14,10 @@
 namespace meshbed::cli {
 
 struct ExploreOptions {
-  std::string plugin;                             // absolute path
-  int version = 0;                                // of the table; 0: the newest that the file has
-  int interruptions = 0, late = Turns::kNoBound;  // see explore_turns.h
-  std::ostream* transcript = nullptr;             // gets a line for each step
+  std::string plugin;                                   // absolute path
+  int version = 0;                                      // of the table; 0: the newest that the file has
+  int interruptions = 0, late = Interleaver::kNoBound;  // see interleaver.h
+  std::ostream* transcript = nullptr;                   // gets a line for each step
 };
 
 /// One run of `program` on a cluster of two nodes, as `chooser` decides; in a process of its own.

@@ -131,7 +131,7 @@ struct Check {
   const CollectiveCase& wanted;
   const std::byte* recv;
   std::uint64_t count;
-  CaseBoard& board;
+  CaseResults& board;
 
   void block(const Pattern& pattern, std::uint64_t index, const std::string& where) const {
     const std::byte* values = recv + index * count * size_of(wanted.type);
@@ -147,7 +147,7 @@ struct Check {
 };
 
 void check_result(RankHost& host, const CollectiveCase& wanted, const CollectiveShape& shape,
-                  const Iteration& iteration, const std::string& where, CaseBoard& board) {
+                  const Iteration& iteration, const std::string& where, CaseResults& board) {
   const int rank = host.rank();
   const int ranks = host.ranks();
   const std::uint32_t salt = iteration.salt;
@@ -200,17 +200,17 @@ CollectiveShape shape_of(const CollectiveCase& wanted, int ranks) {
 
 std::uint32_t first_salt(std::uint64_t seed) { return static_cast<std::uint32_t>(mix64(seed) >> 32U); }
 
-Picoseconds CaseBoard::total_ps() const {
+Picoseconds CaseResults::total_ps() const {
   Picoseconds total = 0;
   for (const IterationTime& time : iterations) total += time.end_ps - time.start_ps;
   return total;
 }
 
-Picoseconds CaseBoard::average_ps() const {
+Picoseconds CaseResults::average_ps() const {
   return iterations.empty() ? 0 : total_ps() / static_cast<Picoseconds>(iterations.size());
 }
 
-Picoseconds CaseBoard::fastest_ps() const {
+Picoseconds CaseResults::fastest_ps() const {
   Picoseconds fastest = iterations.empty() ? 0 : std::numeric_limits<Picoseconds>::max();
   for (const IterationTime& time : iterations) fastest = std::min(fastest, time.end_ps - time.start_ps);
   return fastest;
@@ -233,7 +233,7 @@ std::vector<CollectiveBuffers> buffers_for(int ranks, std::uint64_t largest_byte
 }
 
 Result<void> run_case(RankHost& host, Engine& engine, CollectiveBuffers& buffers, const CollectiveCase& wanted,
-                      std::uint32_t salt, CaseBoard& board, const std::function<void()>& after_iteration,
+                      std::uint32_t salt, CaseResults& board, const std::function<void()>& after_iteration,
                       const std::function<Result<void>(int)>& before_iteration) {
   const CollectiveShape shape = shape_of(wanted, host.ranks());
   board.iterations.resize(static_cast<std::size_t>(wanted.iterations));

@@ -62,7 +62,7 @@ struct IterationTime {
 };
 
 /// What the ranks found out together; one board a case, written by all ranks.
-struct CaseBoard {
+struct CaseResults {
   std::vector<IterationTime> iterations;
   std::vector<std::uint64_t> results;  // by rank: XXH3-64 of its result of the last iteration; empty: not checked
   std::uint64_t wrong = 0;             // elements, over all ranks and iterations
@@ -74,10 +74,10 @@ struct CaseBoard {
   Picoseconds fastest_ps() const;
 };
 
-/// What the ranks of this process wrote on a board, and the taking in of what another process's did; case_board.cpp.
-nlohmann::json board_findings(const CaseBoard& board);
+/// What the ranks of this process wrote on a board, and the taking in of what another process's did; case_results.cpp.
+nlohmann::json board_findings(const CaseResults& board);
 /// Throws nlohmann::json::exception where these are none.
-void take_in_findings(CaseBoard& board, const nlohmann::json& findings);
+void take_in_findings(CaseResults& board, const nlohmann::json& findings);
 
 /// The buffers of one rank, large enough for every case that it will run; reused from case to case.
 class CollectiveBuffers {
@@ -106,7 +106,7 @@ std::uint32_t first_salt(std::uint64_t seed);
 /// of an earlier one cannot pass for this one's. Each rank calls `before_iteration` (where there is one) with the
 /// iteration's number before it, rank 0 `after_iteration` after it.
 Result<void> run_case(RankHost& host, Engine& engine, CollectiveBuffers& buffers, const CollectiveCase& wanted,
-                      std::uint32_t salt, CaseBoard& board, const std::function<void()>& after_iteration = {},
+                      std::uint32_t salt, CaseResults& board, const std::function<void()>& after_iteration = {},
                       const std::function<Result<void>(int)>& before_iteration = {});
 
 }  // namespace meshbed::cli

@@ -53,7 +53,7 @@ class Engine {
 
   const EngineCalls& calls() const { return calls_; }
   meshcoll_comm* comm() const { return comm_; }
-  /// Turns a result of one of the calls into ours, with the engine's own text.
+  /// Interleaver a result of one of the calls into ours, with the engine's own text.
   Result<void> outcome(meshcoll_result result) const;
   Result<meshcoll_stats> stats() const;
   /// Destroys the communicator. Must be called by a rank that ends well; without it the communicator is left behind.

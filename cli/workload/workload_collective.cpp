@@ -70,7 +70,7 @@ class CollectiveRun final : public WorkloadRun {
   CollectiveCase timed_, warmup_;
   // Kept until the run is over: what a failed rank leaves registered may still be written to.
   std::vector<CollectiveBuffers> buffers_;
-  CaseBoard board_;
+  CaseResults board_;
   // Warm-up included. Not on a rank's stack: one that waits for ever never tells what it had.
   std::vector<CallTime> calls_;
   std::optional<Progress> progress_;  // until conclude()
@@ -80,7 +80,7 @@ Result<void> CollectiveRun::run_rank(RankHost& host) {
   Result<Engine> engine = Engine::open(host, engine_);
   if (!engine) return engine.error();
   CollectiveBuffers& buffers = buffers_[static_cast<std::size_t>(host.rank() - ranks_.first)];
-  CaseBoard unread;
+  CaseResults unread;
   const auto step = [this] { progress_->step(); };
   const auto before = [&](int iteration) -> Result<void> {
     if (auto reached = reach_if_used(host, points_, iteration_point(iteration)); !reached) return reached;

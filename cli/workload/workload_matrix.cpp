@@ -18,7 +18,7 @@ namespace {
 
 struct CaseRun {
   MatrixCase wanted;
-  CaseBoard exact, rough;
+  CaseResults exact, rough;
 };
 
 class MatrixRun final : public WorkloadRun {

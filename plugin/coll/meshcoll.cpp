@@ -228,7 +228,7 @@ meshcoll_result meshcoll_read_launcher(int* rank, int* world, char bootstrap[MES
 meshcoll_result meshcoll_get_id(char id[MESHCOLL_ID_BYTES]) {
   return without_communicator("get_id", [&]() -> Result<void> {
     if (id == nullptr) return invalid("id is null");
-    const auto text = this_copy().meetings.open();
+    const auto text = this_copy().id_listeners.open();
     if (!text) return text.error();
     meshbed::coll::give_text(*text, id);
     return ok();
@@ -240,7 +240,7 @@ meshcoll_result meshcoll_init(const meshcoll_options* options, meshcoll_comm** c
     if (options == nullptr || comm == nullptr) return invalid("options or comm is null");
     auto read = meshbed::coll::read_options(*options);
     if (!read) return read.error();
-    auto listener = read->rank == 0 ? this_copy().meetings.take(read->bootstrap) : meshbed::coll::Socket();
+    auto listener = read->rank == 0 ? this_copy().id_listeners.take(read->bootstrap) : meshbed::coll::Socket();
     return hand_over(Communicator::create_at(*read, std::move(listener)), comm);
   });
 }

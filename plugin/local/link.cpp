@@ -36,19 +36,19 @@ struct Ring {
 Result<SharedMemory> create_ring() { return create_shared(sizeof(Ring)); }
 Result<SharedMemory> map_ring(Descriptor descriptor) { return map_shared(std::move(descriptor), sizeof(Ring)); }
 
-Link::Link(Side side, SharedMemory ring, Peer peer, std::shared_ptr<Patience> patience)
+Link::Link(Side side, SharedMemory ring, Peer peer, std::shared_ptr<PollBackoff> poll_backoff)
     : side_(side),
       memory_(std::move(ring)),
       ring_(*static_cast<Ring*>(memory_.begin.get())),
       peer_(std::move(peer)),
-      patience_(std::move(patience)) {}
+      poll_backoff_(std::move(poll_backoff)) {}
 
 Link::~Link() {
   (side_ == Side::kSends ? ring_.sender_closed : ring_.receiver_closed).store(1);
   for (const Request& request : requests_) {
-    if (request.under_way) patience_->request_ends();
+    if (request.under_way) poll_backoff_->request_ends();
   }
-  peer_.bell.ring();
+  peer_.doorbell.ring();
 }
 
 Result<Request*> Link::post(void* data, std::size_t size_bytes, int tag) {
@@ -64,12 +64,12 @@ Result<Request*> Link::post(void* data, std::size_t size_bytes, int tag) {
              .size_bytes = size_bytes,
              .tag = tag,
              .under_way = true};
-  patience_->request_begins();
+  poll_backoff_->request_begins();
   if (side_ == Side::kSends) {
     ring_.slots[request.number % ring_.slots.size()] = {
         .address = reinterpret_cast<std::uint64_t>(data), .size_bytes = size_bytes, .tag = tag, .outcome = kTaken};
     ring_.posted.store(posted_, std::memory_order_release);
-    peer_.bell.ring();
+    peer_.doorbell.ring();
   }
   return &request;
 }
@@ -88,13 +88,13 @@ Result<std::optional<std::size_t>> Link::test(Request& request) {
       const bool did = side_ == Side::kSends ? settled(request) : ring_.posted.load() > ring_.taken.load();
       if (!did) return peer_is_gone();
     }
-    patience_->test_was_in_vain();
+    poll_backoff_->test_was_in_vain();
     return std::optional<std::size_t>();
   }
   const Slot& slot = ring_.slots[request.number % ring_.slots.size()];
   if (slot.outcome != kTaken) return failure(request);
   request.under_way = false;
-  patience_->request_ends();
+  poll_backoff_->request_ends();
   return std::optional<std::size_t>(slot.size_bytes);
 }
 
@@ -106,7 +106,7 @@ void Link::take() {
                  : slot.size_bytes > request.size_bytes ? kTooLong
                                                         : read(request, slot.address, slot.size_bytes);
   ring_.taken.store(number + 1, std::memory_order_release);
-  peer_.bell.ring();
+  peer_.doorbell.ring();
 }
 
 int Link::read(const Request& request, std::uint64_t address, std::size_t size_bytes) const {

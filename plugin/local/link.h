@@ -19,7 +19,7 @@
 #include <string>
 
 #include "plugin/base/result.h"
-#include "plugin/local/patience.h"
+#include "plugin/local/poll_backoff.h"
 #include "plugin/local/unix_socket.h"
 #include "plugin/nccl/net_abi.h"
 
@@ -37,7 +37,7 @@ Result<SharedMemory> map_ring(Descriptor descriptor);
 struct Peer {
   UnixSocket socket;  // for its end alone
   int process = 0;
-  Bell bell;
+  Doorbell doorbell;
 };
 
 class Link;
@@ -54,7 +54,7 @@ struct Request {
 class Link {
  public:
   enum class Side : std::uint8_t { kSends, kReceives };
-  Link(Side side, SharedMemory ring, Peer peer, std::shared_ptr<Patience> patience);
+  Link(Side side, SharedMemory ring, Peer peer, std::shared_ptr<PollBackoff> poll_backoff);
   /// With requests under way or not; the peer's next test of one fails.
   ~Link();
   Link(const Link&) = delete;
@@ -81,7 +81,7 @@ class Link {
   const SharedMemory memory_;
   Ring& ring_;
   const Peer peer_;
-  const std::shared_ptr<Patience> patience_;
+  const std::shared_ptr<PollBackoff> poll_backoff_;
   std::array<Request, nccl::kMaxRequests> requests_;
   std::uint64_t posted_ = 0;
   std::uint32_t vain_ = 0;

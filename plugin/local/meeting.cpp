@@ -62,7 +62,7 @@ Error unreadable(const std::string& who, int number) {
 
 }  // namespace
 
-Result<std::unique_ptr<Listener>> Listener::open(std::shared_ptr<Patience> patience, Handle* handle) {
+Result<std::unique_ptr<Listener>> Listener::open(std::shared_ptr<PollBackoff> poll_backoff, Handle* handle) {
   auto socket = UnixSocket::listen();
   if (!socket) return socket.error();
   auto address = socket->address();
@@ -78,7 +78,7 @@ Result<std::unique_ptr<Listener>> Listener::open(std::shared_ptr<Patience> patie
   std::memcpy(made.address, address->data(), address->size());
   made.address_bytes = address->size();
   *handle = made;
-  return std::unique_ptr<Listener>(new Listener(std::move(*socket), made.secret, std::move(patience)));
+  return std::unique_ptr<Listener>(new Listener(std::move(*socket), made.secret, std::move(poll_backoff)));
 }
 
 Result<std::unique_ptr<Link>> Listener::accept() {
@@ -106,22 +106,22 @@ Result<std::unique_ptr<Link>> Listener::accept() {
 Result<std::unique_ptr<Link>> Listener::answer(UnixSocket guest, Letter letter, std::span<const char> text) {
   Hello hello;
   std::memcpy(&hello, text.data(), sizeof hello);
-  auto [ring_descriptor, bell_descriptor] = std::move(letter.descriptors);
+  auto [ring_descriptor, doorbell_descriptor] = std::move(letter.descriptors);
   auto ring = map_ring(std::move(ring_descriptor));
   if (!ring) return ring.error();
-  auto bell = Bell::map(std::move(bell_descriptor));
-  if (!bell) return bell.error();
+  auto doorbell = Doorbell::map(std::move(doorbell_descriptor));
+  if (!doorbell) return doorbell.error();
   const int process = guest.process();
   const int refused = try_to_read(process, hello.address, secret_);
-  const int own_bell = patience_->bell().descriptor();
-  auto told = guest.send(bytes_of(Answer{.magic = kMagic, .refused = refused}), {&own_bell, 1});
+  const int own_doorbell = poll_backoff_->doorbell().descriptor();
+  auto told = guest.send(bytes_of(Answer{.magic = kMagic, .refused = refused}), {&own_doorbell, 1});
   if (refused != 0) return unreadable("us read the memory of the sender, process " + std::to_string(process), refused);
   if (!told) {
     return refuse(ErrorCode::kRemote,
                   "the sender, process " + std::to_string(process) + ", is gone: it ended or gave up");
   }
   return std::make_unique<Link>(Link::Side::kReceives, std::move(*ring),
-                                Peer{std::move(guest), process, std::move(*bell)}, patience_);
+                                Peer{std::move(guest), process, std::move(*doorbell)}, poll_backoff_);
 }
 
 Result<void> Connecting::begin(Handle& handle) {
@@ -140,7 +140,7 @@ Result<void> Connecting::begin(Handle& handle) {
   if (!*socket) return ok();
   auto ring = create_ring();
   if (!ring) return ring.error();
-  const std::array<int, 2> descriptors{ring->descriptor.number(), patience_->bell().descriptor()};
+  const std::array<int, 2> descriptors{ring->descriptor.number(), poll_backoff_->doorbell().descriptor()};
   auto attempt = std::make_unique<Attempt>(Attempt{std::move(**socket), std::move(*ring), handle.secret});
   const Hello hello{
       .magic = kMagic, .secret = handle.secret, .address = reinterpret_cast<std::uint64_t>(&attempt->secret)};
@@ -172,10 +172,10 @@ Result<std::unique_ptr<Link>> Connecting::go_on(Handle& handle) {
     return refuse(ErrorCode::kRemote, who + ", is gone: it ended or gave up before it answered");
   }
   if (answer.refused != 0) return unreadable(who + ", read our memory", static_cast<int>(answer.refused));
-  auto bell = Bell::map(std::move((*letter)->descriptors[0]));
-  if (!bell) return bell.error();
+  auto doorbell = Doorbell::map(std::move((*letter)->descriptors[0]));
+  if (!doorbell) return doorbell.error();
   return std::make_unique<Link>(Link::Side::kSends, std::move(attempt->ring),
-                                Peer{std::move(attempt->socket), process, std::move(*bell)}, patience_);
+                                Peer{std::move(attempt->socket), process, std::move(*doorbell)}, poll_backoff_);
 }
 
 }  // namespace meshbed::local

@@ -1,5 +1,5 @@
 #pragma once
-// Meetings: how two processes of a host come to a link. Service thread only; nothing here waits.
+// IdListeners: how two processes of a host come to a link. Service thread only; nothing here waits.
 //
 //   receiver  listens at an abstract Unix address; the handle has it, the host's boot id and a number nobody can guess
 //   sender    connects, sends that number, its ring, its bell, and where the number lies in its memory
@@ -29,28 +29,28 @@ static_assert(sizeof(Handle) <= nccl::kHandleBytes);
 
 class Listener {
  public:
-  static Result<std::unique_ptr<Listener>> open(std::shared_ptr<Patience> patience, Handle* handle);
+  static Result<std::unique_ptr<Listener>> open(std::shared_ptr<PollBackoff> poll_backoff, Handle* handle);
   /// nullptr: nobody yet.
   Result<std::unique_ptr<Link>> accept();
 
  private:
-  Listener(UnixSocket socket, std::uint64_t secret, std::shared_ptr<Patience> patience)
-      : socket_(std::move(socket)), secret_(secret), patience_(std::move(patience)) {}
+  Listener(UnixSocket socket, std::uint64_t secret, std::shared_ptr<PollBackoff> poll_backoff)
+      : socket_(std::move(socket)), secret_(secret), poll_backoff_(std::move(poll_backoff)) {}
   Result<std::unique_ptr<Link>> answer(UnixSocket guest, Letter letter, std::span<const char> text);
 
   UnixSocket socket_;
   std::uint64_t secret_;
-  std::shared_ptr<Patience> patience_;
+  std::shared_ptr<PollBackoff> poll_backoff_;
   std::vector<UnixSocket> guests_;  // who have not said yet who they are, the oldest first
 };
 
 /// One communicator's attempts to connect.
 class Connecting {
  public:
-  explicit Connecting(std::shared_ptr<Patience> patience) : patience_(std::move(patience)) {}
+  explicit Connecting(std::shared_ptr<PollBackoff> poll_backoff) : poll_backoff_(std::move(poll_backoff)) {}
   /// Begins or goes on with the attempt that `handle` is about. nullptr: not yet.
   Result<std::unique_ptr<Link>> go_on(Handle& handle);
-  const std::shared_ptr<Patience>& patience() const { return patience_; }
+  const std::shared_ptr<PollBackoff>& poll_backoff() const { return poll_backoff_; }
 
  private:
   struct Attempt {
@@ -60,7 +60,7 @@ class Connecting {
   };
   Result<void> begin(Handle& handle);
 
-  std::shared_ptr<Patience> patience_;
+  std::shared_ptr<PollBackoff> poll_backoff_;
   std::mutex mutex_;
   std::map<std::uint64_t, std::unique_ptr<Attempt>> attempts_;
   std::uint64_t last_attempt_ = 0;

@@ -31,9 +31,9 @@ int init(void** context, std::uint64_t /*comm_id*/, CommConfig* /*config*/, LogF
     // Where Yama lets only a parent read a process, our peers, which are no parents of ours, may. Elsewhere this
     // answers EINVAL, and there is nothing to ask for. The kernel still wants the same user.
     prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
-    auto bell = Bell::create();
-    if (!bell) return bell.error();
-    *context = new Connecting(std::make_shared<Patience>(std::move(*bell)));
+    auto doorbell = Doorbell::create();
+    if (!doorbell) return doorbell.error();
+    *context = new Connecting(std::make_shared<PollBackoff>(std::move(*doorbell)));
     return ok();
   });
 }
@@ -76,7 +76,7 @@ int listen(void* context, int device, void* handle, void** listen_comm) {
   return at_boundary("listen", [&]() -> Result<void> {
     if (device != 0) return misused("listen: there is one device, 0");
     Handle made;
-    auto listener = Listener::open(static_cast<Connecting*>(context)->patience(), &made);
+    auto listener = Listener::open(static_cast<Connecting*>(context)->poll_backoff(), &made);
     if (!listener) return listener.error();
     std::memset(handle, 0, kHandleBytes);
     std::memcpy(handle, &made, sizeof made);

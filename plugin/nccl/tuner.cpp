@@ -64,10 +64,10 @@ TunerPrices prices_of(const net::Mesh& mesh) {
 }
 
 /// All ranks come to the same answer here: a question either has the same one at all of them, or its no makes the
-/// survey fail everywhere.
+/// cabling agreement fail everywhere.
 Result<TunerPrices> learn(std::uint64_t comm_id, std::size_t ranks, std::size_t nodes, net::Transport& transport) {
   if (nodes < 2 || transport.nics().empty()) return TunerPrices();
-  if (nodes > net::MeshGraph::kNodesMost || ranks > net::Survey::kRanksMost) {
+  if (nodes > net::MeshGraph::kNodesMost || ranks > net::CablingAgreement::kRanksMost) {
     MESHBED_INFO("tuner: %zu ranks on %zu nodes are more than a mesh of cables has: algorithms are NCCL's choice",
                  ranks, nodes);
     return TunerPrices();
@@ -76,14 +76,14 @@ Result<TunerPrices> learn(std::uint64_t comm_id, std::size_t ranks, std::size_t 
     MESHBED_INFO("tuner: off (NCCL_MESH_TUNER_TIMEOUT_MS=0)");
     return TunerPrices();
   }
-  net::Survey* survey = transport.service() != nullptr ? transport.service()->survey() : nullptr;
-  if (survey == nullptr) {
+  net::CablingAgreement* agreement = transport.service() != nullptr ? transport.service()->agreement() : nullptr;
+  if (agreement == nullptr) {
     MESHBED_INFO("tuner: there are no relays here (NCCL_MESH_ENABLE_RELAY), so nobody to ask for the cabling");
     return TunerPrices();
   }
-  auto mesh = survey->take_part({.communicator = comm_id,
-                                 .ranks = static_cast<std::uint32_t>(ranks),
-                                 .nodes = static_cast<std::uint16_t>(nodes)});
+  auto mesh = agreement->take_part({.communicator = comm_id,
+                                    .ranks = static_cast<std::uint32_t>(ranks),
+                                    .nodes = static_cast<std::uint16_t>(nodes)});
   if (!mesh) {
     MESHBED_WARN("%s", mesh.error().text.c_str());
     return mesh.error();

@@ -31,7 +31,7 @@ std::string Connecting::waits_for() const {
   return "READY to go out to " + whom;
 }
 
-HandshakeState Reaching::state(std::int64_t now_ns) const {
+HandshakeState PendingConnect::state(std::int64_t now_ns) const {
   HandshakeState state{.connects = true,
                        .nic = transport_.nics()[static_cast<std::size_t>(dev_)].device_name,
                        .age_ms = (now_ns - begun_ns_) / kNsPerMs};
@@ -58,14 +58,14 @@ std::string Listener::waits_for() const {
                                           : "READY of ";
     whom += to_text(client->remote.address);
   }
-  if (const std::size_t callers = porch_.callers(); callers > 0) {
+  if (const std::size_t callers = accept_queue_.callers(); callers > 0) {
     whom += (whom.empty() ? "" : ", ") + std::string("the request of ") + counted(callers, "caller");
   }
   if (!whom.empty() || taken_ > 0) return whom;
   const std::uint64_t sent_away = dropped_.count() + refused_.count();
   return "whoever was given its handle: " +
          (sent_away == 0 ? "nobody has called" : counted(sent_away, "caller") + " did not finish a handshake") +
-         " at port " + std::to_string(porch_.port());
+         " at port " + std::to_string(accept_queue_.port());
 }
 
 HandshakeState Listener::state_while_frozen(std::int64_t now_ns) const {

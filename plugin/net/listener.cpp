@@ -24,12 +24,13 @@ Result<std::unique_ptr<Listener>> Listener::create(Transport& transport, int dev
   for (const InterfaceAddress& interface : transport.tcp_interfaces()) {
     ipv6 = ipv6 || interface.prefix.address.family == Family::kIpv6;
   }
-  PorchOptions options{.name = "listener",
-                       .patience_s = transport.config().number(Variable::kAcceptTimeoutSec),
-                       .is_over_cable = [&neighbours = listener->neighbours_](const auto& own, const auto& client) {
-                         return neighbours.include(own, client);
-                       }};
-  if (auto opened = listener->porch_.open(ipv6, std::move(options)); !opened) return opened.error();
+  AcceptQueueOptions options{
+      .name = "listener",
+      .patience_s = transport.config().number(Variable::kAcceptTimeoutSec),
+      .is_over_cable = [&neighbours = listener->neighbours_](const auto& own, const auto& client) {
+        return neighbours.include(own, client);
+      }};
+  if (auto opened = listener->accept_queue_.open(ipv6, std::move(options)); !opened) return opened.error();
   return listener;
 }
 
@@ -38,7 +39,7 @@ Handle Listener::handle() const {
   handle.node = transport_.node();
   handle.process = transport_.number();
   handle.cookie = cookie_;
-  handle.tcp_port = porch_.port();
+  handle.tcp_port = accept_queue_.port();
   handle.dev = static_cast<std::uint8_t>(dev_);
   handle.tcp_addresses = transport_.tcp_addresses(dev_);
   if (transport_.tcp().everything()) return handle;
@@ -72,7 +73,7 @@ void Listener::advance_if_idle() {
 }
 
 Result<void> Listener::advance() {
-  const Result<void> admitted = porch_.advance(arrivals_);
+  const Result<void> admitted = accept_queue_.advance(arrivals_);
   for (Arrival& arrival : arrivals_) greet(std::move(arrival));
   arrivals_.clear();
   for (auto& client : clients_) {
@@ -107,7 +108,7 @@ Listener::Progress Listener::advance(Client& client) {
     if (!written || *written) progress = Progress::kGone;
   }
   // Whoever is being asked for may have its connection, which must not end then.
-  if (progress == Progress::kWaits && client.knock == nullptr && client.deadline.passed()) {
+  if (progress == Progress::kWaits && client.liveness_check == nullptr && client.deadline.passed()) {
     return drop(client, "it did not finish its handshake in time (NCCL_MESH_ACCEPT_TIMEOUT_SEC)");
   }
   return progress;
@@ -179,16 +180,16 @@ Result<bool> Listener::welcome(Client& client, const WireMessage& request) {
       ReceiveConnection::create(std::move(*local), transport_.receiving_settings_for(owner_.traffic_class));
   if (!connection) return connection.error();
   client.connection = std::move(*connection);
-  if (auto joined = client.connection->leg().join(request.end, mtu); !joined) return joined.error();
-  Knock::Lost sender{
-      .session = 0, .local = client.connection->leg().local(), .sender = client.connection->leg().peer()};
+  if (auto joined = client.connection->qp_link().join(request.end, mtu); !joined) return joined.error();
+  LivenessCheck::Lost sender{
+      .session = 0, .local = client.connection->qp_link().local(), .sender = client.connection->qp_link().peer()};
   // From now on: READY may be lost with the cable, and the sender be back over another one.
   client.connection->enroll(transport_);
   sender.session = client.connection->session();
   const bool resumes = transport_.receiving_settings_for(owner_.traffic_class).failover_ms > 0;
   if (resumes && sender.local.service_port != 0 && sender.sender.service_port != 0) client.sender = std::move(sender);
   WireMessage reply{
-      .type = WireType::kReply, .cookie = cookie_, .end = client.connection->leg().describe(), .reason = ""};
+      .type = WireType::kReply, .cookie = cookie_, .end = client.connection->qp_link().describe(), .reason = ""};
   reply.end.mtu = mtu;
   client.writer.start(reply);
   return true;
@@ -246,17 +247,17 @@ Listener::Progress Listener::read_ready(Client& client) {
 
 bool Listener::is_ready_elsewhere(Client& client) {
   if (!client.sender) return false;
-  if (client.knock == nullptr) {
+  if (client.liveness_check == nullptr) {
     if (!client.next_question.passed()) return false;
-    client.knock = std::make_unique<Knock>(transport_, *client.sender);
+    client.liveness_check = std::make_unique<LivenessCheck>(transport_, *client.sender);
   }
-  const Knock::Answer answer = client.knock->advance();
-  if (answer == Knock::Answer::kGone) {
-    client.knock.reset();
+  const LivenessCheck::Answer answer = client.liveness_check->advance();
+  if (answer == LivenessCheck::Answer::kGone) {
+    client.liveness_check.reset();
     client.question_pause_ms *= 2;
     client.next_question = Deadline::in_ms(client.question_pause_ms);
   }
-  return answer == Knock::Answer::kThere;
+  return answer == LivenessCheck::Answer::kThere;
 }
 
 }  // namespace meshbed::net

@@ -1,6 +1,6 @@
 #pragma once
-// The accepting side of the handshake: one TCP socket on an ephemeral port of every address (porch.h), any number of
-// clients, each with its own state and deadline. A slow, silent or confused client costs nobody else's time.
+// The accepting side of the handshake: one TCP socket on an ephemeral port of every address (accept queue.h), any
+// number of clients, each with its own state and deadline. A slow, silent or confused client costs nobody else's time.
 //
 // A client is served by the NIC whose address it dialled: that TCP arrived there is the proof of the cable. One that
 // asks for TCP data instead is served where that is wanted (tcp_network.h).
@@ -66,10 +66,10 @@ class Listener : public Object {
     std::unique_ptr<ReceiveConnection> connection;
     // Once it has our answer, and READY does not come: whom to ask, where that is of use. Its connection may be taken
     // up by the service's thread meanwhile, and is not looked at.
-    std::optional<Knock::Lost> sender;
+    std::optional<LivenessCheck::Lost> sender;
     Deadline next_question;
     std::int64_t question_pause_ms = kFirstQuestionMs;
-    std::unique_ptr<Knock> knock;
+    std::unique_ptr<LivenessCheck> liveness_check;
     std::optional<TcpEnds> tcp;  // instead of `connection`; its socket is still this one's
   };
 
@@ -104,7 +104,7 @@ class Listener : public Object {
   std::int64_t begun_ns_;
   std::mutex mutex_;
   Neighbours neighbours_;
-  Porch porch_;
+  AcceptQueue accept_queue_;
   RareWarnings dropped_, refused_;
   std::vector<Arrival> arrivals_;
   std::vector<std::unique_ptr<Client>> clients_;

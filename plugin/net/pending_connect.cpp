@@ -30,7 +30,7 @@ bool are_of_one_cable(const Route& one, const Route& other) {
 
 }  // namespace
 
-Reaching::Reaching(Transport& transport, const Handle& peer, int dev, int traffic_class)
+PendingConnect::PendingConnect(Transport& transport, const Handle& peer, int dev, int traffic_class)
     : transport_(transport),
       peer_(peer),
       dev_(dev),
@@ -38,16 +38,16 @@ Reaching::Reaching(Transport& transport, const Handle& peer, int dev, int traffi
       events_(transport.port_events()),
       nics_(transport.current_nics()) {}
 
-Result<std::unique_ptr<Reaching>> Reaching::begin(Transport& transport, const Handle& peer, int dev,
-                                                  int traffic_class) {
-  std::unique_ptr<Reaching> reaching(new Reaching(transport, peer, dev, traffic_class));
-  auto routes = reaching->routes_there();
-  auto begun = routes ? reaching->go_straight(std::move(*routes)) : reaching->go_round(routes.error());
-  if (!begun) return logged(reaching->with_hints(begun.error()));
-  return reaching;
+Result<std::unique_ptr<PendingConnect>> PendingConnect::begin(Transport& transport, const Handle& peer, int dev,
+                                                              int traffic_class) {
+  std::unique_ptr<PendingConnect> pending_connect(new PendingConnect(transport, peer, dev, traffic_class));
+  auto routes = pending_connect->routes_there();
+  auto begun = routes ? pending_connect->go_straight(std::move(*routes)) : pending_connect->go_round(routes.error());
+  if (!begun) return logged(pending_connect->with_hints(begun.error()));
+  return pending_connect;
 }
 
-Result<std::vector<Route>> Reaching::routes_there() const {
+Result<std::vector<Route>> PendingConnect::routes_there() const {
   return all_routes({.nics = &nics_,
                      .peer = peer_.addresses,
                      .same_node = peer_.node == transport_.node(),
@@ -56,12 +56,12 @@ Result<std::vector<Route>> Reaching::routes_there() const {
                      .gids = transport_.gid_preference()});
 }
 
-bool Reaching::can_search() const {
+bool PendingConnect::can_search() const {
   return transport_.config().flag(Variable::kEnableRelay) && transport_.service() != nullptr &&
-         transport_.service()->scout() != nullptr;
+         transport_.service()->discovery() != nullptr;
 }
 
-Result<void> Reaching::go_round(Error no_path) {
+Result<void> PendingConnect::go_round(Error no_path) {
   const TcpNetwork& network = transport_.tcp();
   if (network.everything()) return go_by_tcp("RDMA is off here (NCCL_MESH_DISABLE_RDMA=1)");
   if (!transport_.config().flag(Variable::kEnableRelay)) {
@@ -74,17 +74,17 @@ Result<void> Reaching::go_round(Error no_path) {
   const bool hopeless = !can_relay || peer_.addresses.empty() || network.is_unreached(peer_.node);
   if (hopeless && may_use_tcp()) return go_by_tcp(std::move(no_path.text));
   if (service == nullptr) return no_path;
-  if (!can_relay) return service->scout_problem();
+  if (!can_relay) return service->discovery_problem();
   begin_search(std::move(no_path), false);
   return ok();
 }
 
-/// There must be a scout.
-void Reaching::begin_search(Error no_path, bool afresh) {
+/// There must be peer discovery.
+void PendingConnect::begin_search(Error no_path, bool afresh) {
   const std::int64_t timeout_ms = transport_.config().number(Variable::kConnectTimeoutSec) * 1000;
   // A chain that is known must be used in time.
   const std::int64_t longest_ms = timeout_ms > 0 ? timeout_ms / 4 : ChainSearch::kFirstNeighboursLatestMs;
-  search_ = std::make_unique<ChainSearch>(transport_, *transport_.service()->scout(), peer_, dev_,
+  search_ = std::make_unique<ChainSearch>(transport_, *transport_.service()->discovery(), peer_, dev_,
                                           std::min(longest_ms, ChainSearch::kFirstNeighboursLatestMs));
   no_path_ = std::move(no_path);
   refusal_.clear();
@@ -95,7 +95,7 @@ void Reaching::begin_search(Error no_path, bool afresh) {
 }
 
 /// One end asks for TCP, the other does not: whoever set the variable would look for the reason in vain.
-Error Reaching::with_hints(Error error) const {
+Error PendingConnect::with_hints(Error error) const {
   if (error.code == ErrorCode::kUnreachable) {
     if (const auto interfaces = read_interfaces()) error.text += left_out_text(*interfaces, nics_, peer_.addresses);
   }
@@ -112,20 +112,20 @@ Error Reaching::with_hints(Error error) const {
   return error;
 }
 
-bool Reaching::may_use_tcp() const { return transport_.tcp().wanted() && !peer_.tcp_addresses.empty(); }
+bool PendingConnect::may_use_tcp() const { return transport_.tcp().wanted() && !peer_.tcp_addresses.empty(); }
 
-Result<void> Reaching::go_by_tcp(std::string why) {
+Result<void> PendingConnect::go_by_tcp(std::string why) {
   auto begun = TcpConnecting::begin(transport_, transport_.tcp(), peer_, dev_, std::move(why));
   if (!begun) return begun.error();
   tcp_ = std::move(*begun);
   return ok();
 }
 
-LocalEnd Reaching::local_end(const Route& route) {
+LocalEnd PendingConnect::local_end(const Route& route) {
   return transport_.local_end(nics_[static_cast<std::size_t>(route.nic)], route.local, route.gid);
 }
 
-Result<void> Reaching::go_straight(std::vector<Route> routes) {
+Result<void> PendingConnect::go_straight(std::vector<Route> routes) {
   routes_ = std::move(routes);
   const Route& route = routes_.front();
   if (route.overridden) {
@@ -145,13 +145,13 @@ Result<void> Reaching::go_straight(std::vector<Route> routes) {
   if (dial_ms_ == 0) dial_ms_ = share_of_dials();
   destination.dial_ms = dial_ms_;
   whereabouts_.emplace(process_of(peer_), destination.target.address);
-  connecting_ = std::make_unique<Connecting>(transport_, std::move(destination), connection_->leg());
+  connecting_ = std::make_unique<Connecting>(transport_, std::move(destination), connection_->qp_link());
   through_ = false;
   return ok();
 }
 
 /// All cables together have the time that one would have; 0: that time, for there is one, or it has no end.
-std::int64_t Reaching::share_of_dials() const {
+std::int64_t PendingConnect::share_of_dials() const {
   std::int64_t cables = 0;
   for (auto route = routes_.begin(); route != routes_.end(); ++route) {
     const bool again =
@@ -161,12 +161,12 @@ std::int64_t Reaching::share_of_dials() const {
   return cables < 2 ? 0 : transport_.config().number(Variable::kConnectTimeoutSec) * 1000 / cables;
 }
 
-void Reaching::abandon() {
+void PendingConnect::abandon() {
   connecting_.reset();
   connection_.reset();
 }
 
-Result<void> Reaching::look_at_ports() {
+Result<void> PendingConnect::look_at_ports() {
   events_ = transport_.port_events();
   nics_ = transport_.current_nics();
   end_rest();
@@ -198,7 +198,7 @@ Result<void> Reaching::look_at_ports() {
   return ok();
 }
 
-Result<void> Reaching::try_another(Error error) {
+Result<void> PendingConnect::try_another(Error error) {
   if (!connection_->local().stands(nics_)) {
     error.text += "; meanwhile the port of " + connection_->local().nic.device_name + " went down (look at its cable)";
   }
@@ -218,16 +218,16 @@ Result<void> Reaching::try_another(Error error) {
   return go_straight(std::move(others));
 }
 
-bool Reaching::has_left() {
+bool PendingConnect::has_left() {
   if (!can_search()) return false;
-  Scout& scout = *transport_.service()->scout();
+  PeerDiscovery& discovery = *transport_.service()->discovery();
   std::vector<PeerAddress> of_relay;
-  if (through_) return whereabouts_->has_left(scout, of_relay);
+  if (through_) return whereabouts_->has_left(discovery, of_relay);
   // A search that is under way means that a port of ours is down.
-  return search_ == nullptr && whereabouts_->has_left(scout, peer_.addresses);
+  return search_ == nullptr && whereabouts_->has_left(discovery, peer_.addresses);
 }
 
-Result<void> Reaching::follow() {
+Result<void> PendingConnect::follow() {
   MESHBED_INFO("%s has left %s while a connection is made: dialling where it is now",
                through_ ? "a relay" : "the peer's node", to_text(whereabouts_->address()).c_str());
   abandon();
@@ -239,7 +239,7 @@ Result<void> Reaching::follow() {
   return routes ? go_straight(std::move(*routes)) : go_round(routes.error());
 }
 
-Result<std::unique_ptr<Endpoint>> Reaching::advance() {
+Result<std::unique_ptr<Endpoint>> PendingConnect::advance() {
   for (;;) {
     if (tcp_ == nullptr && events_ != transport_.port_events()) {
       if (auto looked = look_at_ports(); !looked) return logged(looked.error());
@@ -287,7 +287,7 @@ Result<std::unique_ptr<Endpoint>> Reaching::advance() {
   return std::unique_ptr<Endpoint>(std::move(connection_));
 }
 
-void Reaching::remember_receiver() {
+void PendingConnect::remember_receiver() {
   connection_->remember({.process = &transport_,
                          .peer = peer_,
                          .dev = dev_,
@@ -296,23 +296,23 @@ void Reaching::remember_receiver() {
                         nics_, events_);
 }
 
-bool Reaching::rails_joined() {
+bool PendingConnect::rails_joined() {
   if (!connection_->knows_its_receiver()) remember_receiver();
   return connection_->rails_joined(nics_);
 }
 
-void Reaching::rest() {
+void PendingConnect::rest() {
   rests_ = true;
   rest_ends_ = Deadline::in_ms(rest_ms_);
   rest_ms_ = std::min(2 * rest_ms_, kLongestRestMs);
 }
 
-void Reaching::end_rest() {
+void PendingConnect::end_rest() {
   rest_ms_ = kShortestRestMs;
   if (rests_) rest();
 }
 
-bool Reaching::try_chain() {
+bool PendingConnect::try_chain() {
   if (rests_ && !rest_ends_.passed()) return false;
   // The map may be older than a cable that was pulled: draw it anew.
   if (std::exchange(rests_, false)) search_->begin(true);
@@ -327,9 +327,9 @@ bool Reaching::try_chain() {
   return false;
 }
 
-Error Reaching::no_chain() const {
+Error PendingConnect::no_chain() const {
   const Config& config = transport_.config();
-  const Scout& scout = *transport_.service()->scout();
+  const PeerDiscovery& discovery = *transport_.service()->discovery();
   Error error = no_path_;
   const std::string within = " within " + config.text(Variable::kConnectTimeoutSec) + " s: ";
   if (!refusal_.empty()) {
@@ -337,7 +337,7 @@ Error Reaching::no_chain() const {
     return error;
   }
   error.text += "; no chain of at most " + counted(config.max_relay_hops(), "cable") +
-                " (NCCL_MESH_MAX_RELAY_HOPS) was found" + within + counted(scout.known_nodes(), "node") +
+                " (NCCL_MESH_MAX_RELAY_HOPS) was found" + within + counted(discovery.known_nodes(), "node") +
                 " answered on UDP port " + config.text(Variable::kRelayPort) + " (NCCL_MESH_RELAY_PORT)";
   if (const auto cables = search_->too_long(nics_)) {
     error.text += "; there is one of " + counted(*cables, "cable") + ": ";
@@ -349,10 +349,11 @@ Error Reaching::no_chain() const {
     }
     return error;
   }
-  std::vector<Nic> silent = scout.unanswered(nics_);
+  std::vector<Nic> silent = discovery.unanswered(nics_);
   // That a link is down has been said, but for one that went down meanwhile with all that there was.
   const auto is_down = [](const Nic& nic) { return !nic.link_up; };
-  if (scout.known_nodes() > 0 || !std::all_of(silent.begin(), silent.end(), is_down)) std::erase_if(silent, is_down);
+  if (discovery.known_nodes() > 0 || !std::all_of(silent.begin(), silent.end(), is_down))
+    std::erase_if(silent, is_down);
   if (silent.empty()) return error;
   error.text += "; nobody answered from " + describe_subnets(silent) +
                 ": is whoever is there up, with relays on (NCCL_MESH_ENABLE_RELAY), that port of its in use "
@@ -360,7 +361,7 @@ Error Reaching::no_chain() const {
   return error;
 }
 
-Result<void> Reaching::wait_for_chain() {
+Result<void> PendingConnect::wait_for_chain() {
   if (give_up_.passed()) {
     Error error = no_chain();
     if (!may_use_tcp()) return error;
@@ -373,7 +374,7 @@ Result<void> Reaching::wait_for_chain() {
   return ok();
 }
 
-Result<void> Reaching::go_through(const std::vector<Hop>& hops) {
+Result<void> PendingConnect::go_through(const std::vector<Hop>& hops) {
   auto start = start_of(transport_, hops, peer_, dev_, nics_);
   if (!start) return start.error();
   auto connection = SendConnection::create(local_end(start->destination.route), transport_.settings_for(traffic_class_),
@@ -384,7 +385,7 @@ Result<void> Reaching::go_through(const std::vector<Hop>& hops) {
   connection_ = std::move(*connection);
   whereabouts_.emplace(ProcessKey{.node = hops.front().node, .circuit_port = hops.front().port},
                        start->destination.target.address);
-  connecting_ = std::make_unique<Connecting>(transport_, std::move(start->destination), connection_->leg());
+  connecting_ = std::make_unique<Connecting>(transport_, std::move(start->destination), connection_->qp_link());
   through_ = true;
   return ok();
 }

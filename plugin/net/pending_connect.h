@@ -25,10 +25,11 @@
 
 namespace meshbed::net {
 
-class Reaching {
+class PendingConnect {
  public:
   /// Errors (kUnreachable names both sides' subnets) are logged.
-  static Result<std::unique_ptr<Reaching>> begin(Transport& transport, const Handle& peer, int dev, int traffic_class);
+  static Result<std::unique_ptr<PendingConnect>> begin(Transport& transport, const Handle& peer, int dev,
+                                                       int traffic_class);
 
   /// The connection, or nullptr: not yet. After an error the object is of no use. Errors are logged.
   Result<std::unique_ptr<Endpoint>> advance();
@@ -36,7 +37,7 @@ class Reaching {
   HandshakeState state(std::int64_t now_ns) const;
 
  private:
-  Reaching(Transport& transport, const Handle& peer, int dev, int traffic_class);
+  PendingConnect(Transport& transport, const Handle& peer, int dev, int traffic_class);
   /// The straight routes by nics_, the best one first.
   Result<std::vector<Route>> routes_there() const;
   /// Where no cable leads straight there.
@@ -61,7 +62,7 @@ class Reaching {
   void rest();
   /// Something has changed: the next search begins at once.
   void end_rest();
-  /// True: a chain was found, and its first leg has begun. Where not, a handshake that is under way goes on.
+  /// True: a chain was found, and its first QP link has begun. Where not, a handshake that is under way goes on.
   bool try_chain();
   /// Nothing is under way. An error, or TCP, when the time is up.
   Result<void> wait_for_chain();
@@ -85,7 +86,7 @@ class Reaching {
   std::vector<Route> routes_;  // straight there: the one that is tried, then those that were not yet
   std::int64_t dial_ms_ = 0;   // for each cable; Destination::dial_ms
   std::unique_ptr<SendConnection> connection_;
-  std::unique_ptr<Connecting> connecting_;  // its leg
+  std::unique_ptr<Connecting> connecting_;  // its QP link
   std::unique_ptr<TcpConnecting> tcp_;      // instead of both
   std::optional<Whereabouts> whereabouts_;  // of who is dialled
   // Only where relays are needed, or may be:

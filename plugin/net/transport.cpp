@@ -50,7 +50,7 @@ Result<std::unique_ptr<Transport>> Transport::open(const Config& config) {
 void Transport::open_service() {
   auto service = ServiceThread::open(*this, [this] { return state(); });
   if (!service) {
-    // Everything else works; whoever asks for a relay, or lost a leg, is told.
+    // Everything else works; whoever asks for a relay, or lost a QP link, is told.
     MESHBED_WARN("no relay and no failover here: %s", service.error().text.c_str());
     return;
   }
@@ -113,7 +113,7 @@ bool Transport::wait_for_others() { return !thread_ || thread_->wait_for_others(
 Result<Listener*> Transport::listen(const Context& context, int dev, std::span<std::uint8_t, kHandleBytes> handle) {
   if (auto fine = check_dev(dev); !fine) return fine.error();
   tcp_->sweep();
-  spent_legs().sweep();
+  retired_links().sweep();
   auto listener = Listener::create(*this, dev, context.settings);
   if (!listener) {
     MESHBED_WARN("listen on %s: %s", nics()[static_cast<std::size_t>(dev)].device_name.c_str(),
@@ -139,10 +139,10 @@ void Transport::close(Listener* listener) {
 
 Result<Endpoint*> Transport::connect(const ConnectCall& call, std::span<std::uint8_t, kHandleBytes> handle) {
   if (auto fine = check_dev(call.dev); !fine) return fine.error();
-  auto reaching = take_or_begin(call, handle);
-  if (!reaching) return reaching.error();
-  const auto done_with = [this](Reaching* ended) { forget(*ended); };
-  std::unique_ptr<Reaching, decltype(done_with)> at_work(*reaching, done_with);
+  auto pending_connect = take_or_begin(call, handle);
+  if (!pending_connect) return pending_connect.error();
+  const auto done_with = [this](PendingConnect* ended) { forget(*ended); };
+  std::unique_ptr<PendingConnect, decltype(done_with)> at_work(*pending_connect, done_with);
   auto connection = at_work->advance();
   if (!connection) return connection.error();
   if (*connection) {
@@ -164,7 +164,8 @@ Result<Endpoint*> Transport::connect(const ConnectCall& call, std::span<std::uin
 }
 
 /// The connection that the handle's note names, or a new one: nobody else's until connect() is through with it.
-Result<Reaching*> Transport::take_or_begin(const ConnectCall& call, std::span<std::uint8_t, kHandleBytes> handle) {
+Result<PendingConnect*> Transport::take_or_begin(const ConnectCall& call,
+                                                 std::span<std::uint8_t, kHandleBytes> handle) {
   const std::uint64_t token = handle_token(handle);
   set_handle_token(handle, 0);
   if (token != 0) {
@@ -174,38 +175,39 @@ Result<Reaching*> Transport::take_or_begin(const ConnectCall& call, std::span<st
     if (found == pending_.end()) return invalid("connect: the handle names a connection that is not under way here");
     found->at_work = true;
     found->asked_ns = now_ns();
-    return found->reaching.get();
+    return found->pending_connect.get();
   }
   auto decoded = decode_handle(handle);
   if (!decoded) {
     MESHBED_WARN("connect: %s", decoded.error().text.c_str());
     return decoded.error();
   }
-  auto begun = Reaching::begin(*this, *decoded, call.dev, call.traffic_class);
+  auto begun = PendingConnect::begin(*this, *decoded, call.dev, call.traffic_class);
   if (!begun) return begun.error();
   const std::lock_guard lock(pending_mutex_);
   pending_.push_back({.owner = call.context,
                       .comm = call.context->settings.comm,
-                      .reaching = std::move(*begun),
+                      .pending_connect = std::move(*begun),
                       .at_work = true,
                       .asked_ns = now_ns()});
-  return pending_.back().reaching.get();
+  return pending_.back().pending_connect.get();
 }
 
 /// Under the lock. There is one.
-Transport::Pending& Transport::pending_of(const Reaching& reaching) {
-  const auto found = std::find_if(pending_.begin(), pending_.end(),
-                                  [&](const Pending& entry) { return entry.reaching.get() == &reaching; });
+Transport::Pending& Transport::pending_of(const PendingConnect& pending_connect) {
+  const auto found = std::find_if(pending_.begin(), pending_.end(), [&](const Pending& entry) {
+    return entry.pending_connect.get() == &pending_connect;
+  });
   MESHBED_CHECK(found != pending_.end());
   return *found;
 }
 
-void Transport::forget(const Reaching& reaching) {
-  std::unique_ptr<Reaching> ended;  // destroyed without the lock
+void Transport::forget(const PendingConnect& pending_connect) {
+  std::unique_ptr<PendingConnect> ended;  // destroyed without the lock
   const std::lock_guard lock(pending_mutex_);
-  Pending& pending = pending_of(reaching);
-  ended = std::move(pending.reaching);
-  std::erase_if(pending_, [](const Pending& entry) { return entry.reaching == nullptr; });
+  Pending& pending = pending_of(pending_connect);
+  ended = std::move(pending.pending_connect);
+  std::erase_if(pending_, [](const Pending& entry) { return entry.pending_connect == nullptr; });
 }
 
 void Transport::advance_listeners() {

@@ -29,7 +29,7 @@
 
 namespace meshbed::net {
 
-class Reaching;
+class PendingConnect;
 class ServiceThread;
 class Listener;
 class Memory;
@@ -89,13 +89,13 @@ class Transport final : public ProcessLinks {
     std::uint64_t token = 0;
     const Context* owner = nullptr;
     std::uint64_t comm = 0;  // its owner's
-    std::unique_ptr<Reaching> reaching;
+    std::unique_ptr<PendingConnect> pending_connect;
     bool at_work = false;  // in a call of connect()
     std::int64_t asked_ns = 0;
   };
-  Result<Reaching*> take_or_begin(const ConnectCall& call, std::span<std::uint8_t, kHandleBytes> handle);
-  Pending& pending_of(const Reaching& reaching);
-  void forget(const Reaching& reaching);
+  Result<PendingConnect*> take_or_begin(const ConnectCall& call, std::span<std::uint8_t, kHandleBytes> handle);
+  Pending& pending_of(const PendingConnect& pending_connect);
+  void forget(const PendingConnect& pending_connect);
   void advance_listeners();
   bool look_at_accepts(std::int64_t now_ns, bool last, std::vector<HandshakeState>& states);
   bool look_at_connects(std::int64_t now_ns, bool last, std::vector<HandshakeState>& states);

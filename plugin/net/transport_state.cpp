@@ -41,7 +41,7 @@ void look_until(const Deadline& enough, const Look& look) {
 }  // namespace
 
 HandshakeState Transport::state_of(const Pending& pending, std::int64_t now_ns) {
-  HandshakeState state = pending.reaching->state(now_ns);
+  HandshakeState state = pending.pending_connect->state(now_ns);
   state.asked_ms = (now_ns - pending.asked_ns) / 1'000'000;
   state.comm = pending.comm;
   return state;

@@ -45,7 +45,7 @@ TEST_CASE("a figure has two decimals where they fit, then one, then none") {
 
 TEST_CASE("a row has the columns of nccl-tests 2.19") {
   const CollectiveShape shape = shape_of(models::Collective::kAllReduce, 1 * kMiB, 3);
-  CaseBoard board;
+  CaseResults board;
   board.iterations = {{.start_ps = 0, .end_ps = 100'000'000}, {.start_ps = 0, .end_ps = 134'300'000}};
   CHECK(perf_row({.op = models::Collective::kAllReduce}, shape, board, board, 4.0 / 3.0, true) ==
         "     1048576        262144     float     sum      -1   117.15    8.95   11.93       0   117.15    8.95   11.93"
@@ -88,12 +88,12 @@ TEST_CASE("counts and sizes are those of nccl-tests: shares are rounded down to 
 }
 
 TEST_CASE("an iteration lasts until its last rank is done; the fastest and the average are of whole iterations") {
-  CaseBoard board;
+  CaseResults board;
   board.iterations = {{.start_ps = 10, .end_ps = 40}, {.start_ps = 100, .end_ps = 110}};
   CHECK(board.total_ps() == 40);
   CHECK(board.average_ps() == 20);
   CHECK(board.fastest_ps() == 10);
-  CHECK(CaseBoard{}.average_ps() == 0);
+  CHECK(CaseResults{}.average_ps() == 0);
 }
 
 }  // namespace perf_format_test

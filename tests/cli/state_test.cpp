@@ -67,7 +67,7 @@ net::ProcessState example() {
 class Served {
  public:
   explicit Served(const std::string& folder, const std::string& document) {
-    auto door = net::StateDoor::open(folder, ::getpid());
+    auto door = net::StateSocket::open(folder, ::getpid());
     REQUIRE_MESSAGE(door, door.error().text);
     door_ = std::move(*door);
     thread_ = std::thread([this, document] {
@@ -86,7 +86,7 @@ class Served {
   const std::string& path() const { return door_->path(); }
 
  private:
-  std::unique_ptr<net::StateDoor> door_;
+  std::unique_ptr<net::StateSocket> door_;
   std::atomic<bool> stop_{false};
   std::thread thread_;
 };

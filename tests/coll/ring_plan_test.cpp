@@ -321,19 +321,20 @@ TEST_CASE("pairs: for 1..33 ranks each block has one leg at its sender and one a
       };
       std::map<std::pair<int, int>, End> sent, received;  // by from, to
       for (int rank = 0; rank < ranks; ++rank) {
-        for (const Leg& leg : legs_of({.collective = collective,
-                              .rank = rank,
-                              .ranks = ranks,
-                              .root = root,
-                              .count = kCount,
-                              .slice_bytes_max = 64})) {
-          const Plan plan = make_plan(leg.request);
-          const int to = leg.request.to, from = leg.request.from;
+        for (const SubPlan& sub_plan : sub_plans_of({.collective = collective,
+                                       .rank = rank,
+                                       .ranks = ranks,
+                                       .root = root,
+                                       .count = kCount,
+                                       .slice_bytes_max = 64})) {
+          const Plan plan = make_plan(sub_plan.request);
+          const int to = sub_plan.request.to, from = sub_plan.request.from;
           CHECK((to >= 0 || from >= 0));
           const std::uint64_t copied = plan.copy.count;
-          if (to >= 0) CHECK(sent.emplace(std::pair{rank, to}, End{leg.input_offset, plan.slice_count, copied}).second);
+          if (to >= 0)
+            CHECK(sent.emplace(std::pair{rank, to}, End{sub_plan.input_offset, plan.slice_count, copied}).second);
           if (from >= 0) {
-            const End end{leg.output_offset, plan.recv_slice_count, copied};
+            const End end{sub_plan.output_offset, plan.recv_slice_count, copied};
             CHECK(received.emplace(std::pair{from, rank}, end).second);
           }
           if (to != rank) CHECK(plan.send_steps == (to >= 0 ? 1 : 0));

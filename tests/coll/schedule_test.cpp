@@ -58,9 +58,9 @@ struct RankModel {
     }
     return true;
   }
-  Element& at(Place place, std::uint64_t index) {
-    if (place == Place::kInput) return input.at(index - schedule.input_begin);
-    if (place == Place::kOutput || schedule.works_in_output) return output.at(index - schedule.output_begin);
+  Element& at(BufferRole place, std::uint64_t index) {
+    if (place == BufferRole::kInput) return input.at(index - schedule.input_begin);
+    if (place == BufferRole::kOutput || schedule.works_in_output) return output.at(index - schedule.output_begin);
     return work.at(work_index(schedule, index));
   }
 
@@ -95,9 +95,9 @@ struct RankModel {
     if (transfer.reduces) {
       CHECK(transfer.partial == (std::popcount(arrived.who) > 1));
       const Element& own = at(transfer.own, index);
-      CHECK((transfer.own == Place::kWork) == (std::popcount(own.who) > 1));
+      CHECK((transfer.own == BufferRole::kWork) == (std::popcount(own.who) > 1));
       arrived = together(arrived, own);
-      CHECK((transfer.place == Place::kOutput) == (std::popcount(arrived.who) == schedule.request.ranks));
+      CHECK((transfer.place == BufferRole::kOutput) == (std::popcount(arrived.who) == schedule.request.ranks));
     }
     at(transfer.place, index) = arrived;
   }

@@ -37,14 +37,19 @@ TEST_CASE("tuning: the first line that fits counts; what is said of no size is l
   const auto table = parse_tuning(kTable);
   REQUIRE_MESSAGE(table.has_value(), table.error().text);
   CHECK(table->size() == 3);
-  const WayChoice choice{.algorithm = {.automatic = true}, .protocol = {.automatic = true}, .tuning = *table};
-  CHECK(choose_way(choice, request_of(Collective::kAllReduce, 1024)) == Way{Algorithm::kDirect, Protocol::kLl});
-  CHECK(choose_way(choice, request_of(Collective::kAllReduce, 1025)) == Way{Algorithm::kTree, Protocol::kLl128});
-  CHECK(choose_way(choice, request_of(Collective::kAllReduce, 1024, 5)) == Way{Algorithm::kTree, Protocol::kLl128});
+  const ChoiceRules choice{.algorithm = {.automatic = true}, .protocol = {.automatic = true}, .tuning = *table};
+  CHECK(choose_way(choice, request_of(Collective::kAllReduce, 1024)) ==
+        AlgorithmProtocol{Algorithm::kDirect, Protocol::kLl});
+  CHECK(choose_way(choice, request_of(Collective::kAllReduce, 1025)) ==
+        AlgorithmProtocol{Algorithm::kTree, Protocol::kLl128});
+  CHECK(choose_way(choice, request_of(Collective::kAllReduce, 1024, 5)) ==
+        AlgorithmProtocol{Algorithm::kTree, Protocol::kLl128});
   // Of all ranks' blocks together.
-  CHECK(choose_way(choice, request_of(Collective::kAllToAll, 100)) == Way{Algorithm::kRing, Protocol::kLl});
-  CHECK(choose_way(choice, request_of(Collective::kAllToAll, 126)) == Way{Algorithm::kRing, Protocol::kSimple});
-  WayChoice costs = choice;
+  CHECK(choose_way(choice, request_of(Collective::kAllToAll, 100)) ==
+        AlgorithmProtocol{Algorithm::kRing, Protocol::kLl});
+  CHECK(choose_way(choice, request_of(Collective::kAllToAll, 126)) ==
+        AlgorithmProtocol{Algorithm::kRing, Protocol::kSimple});
+  ChoiceRules costs = choice;
   costs.tuning.clear();
   for (const Collective other : {Collective::kAllGather, Collective::kReduce}) {
     CHECK(choose_way(choice, request_of(other, 1024)) == choose_way(costs, request_of(other, 1024)));
@@ -55,11 +60,13 @@ TEST_CASE("tuning: the first line that fits counts; what is said of no size is l
 
 TEST_CASE("tuning: what was asked for stands, whatever the table says") {
   const auto table = parse_tuning(kTable);
-  WayChoice choice{.algorithm = {.algorithm = Algorithm::kRing}, .protocol = {.automatic = true}, .tuning = *table};
-  CHECK(choose_way(choice, request_of(Collective::kAllReduce, 10)) == Way{Algorithm::kRing, Protocol::kLl});
+  ChoiceRules choice{.algorithm = {.algorithm = Algorithm::kRing}, .protocol = {.automatic = true}, .tuning = *table};
+  CHECK(choose_way(choice, request_of(Collective::kAllReduce, 10)) ==
+        AlgorithmProtocol{Algorithm::kRing, Protocol::kLl});
   choice.algorithm.automatic = true;
   choice.protocol = {.protocol = Protocol::kSimple};
-  CHECK(choose_way(choice, request_of(Collective::kAllReduce, 10)) == Way{Algorithm::kDirect, Protocol::kSimple});
+  CHECK(choose_way(choice, request_of(Collective::kAllReduce, 10)) ==
+        AlgorithmProtocol{Algorithm::kDirect, Protocol::kSimple});
 }
 
 TEST_CASE("tuning: errors name line, field, text and what is wanted") {
@@ -99,10 +106,10 @@ TEST_CASE("tuning: what is written is read back; rubbish crashes nothing and is 
 }
 
 TEST_CASE("cost: lines cost bytes, and save registrations: they are for what is small, ll for the smallest") {
-  const WayChoice free{.protocol = {.automatic = true}};
-  WayChoice dear = free;
+  const ChoiceRules free{.protocol = {.automatic = true}};
+  ChoiceRules dear = free;
   dear.network.registration_ns = 20'000;
-  const auto protocol_for = [](const WayChoice& choice, std::uint64_t bytes) {
+  const auto protocol_for = [](const ChoiceRules& choice, std::uint64_t bytes) {
     return choose_way(choice, request_of(Collective::kAllReduce, bytes / 4)).protocol;
   };
   for (const std::uint64_t bytes : {8U, 65'536U, 1U << 24U}) CHECK(protocol_for(free, bytes) == Protocol::kSimple);
@@ -131,7 +138,7 @@ TEST_CASE("tuning: all ranks go by one table, through the C interface") {
 }
 
 TEST_CASE("who names no algorithm leaves it to be chosen, and meets those that say \"auto\"") {
-  CHECK(WayChoice{}.algorithm.automatic);
+  CHECK(ChoiceRules{}.algorithm.automatic);
   loopback::configure({});
   run_ranks(
       3,

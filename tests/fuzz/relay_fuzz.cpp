@@ -1,5 +1,5 @@
-// libFuzzer target: what relays take from others. The first byte chooses: a beacon as it is, one with a fitting
-// checksum, a route in front of a handshake, or the header of a piece.
+// libFuzzer target: what relays take from others. The first byte chooses: a discovery message as it is, one with a
+// fitting checksum, a route in front of a handshake, or the header of a piece.
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -16,13 +16,15 @@ using namespace meshbed::net;
 
 namespace {
 
-void try_beacon(std::span<const std::uint8_t> bytes) {
-  const auto beacon = decode_beacon(bytes);
-  if (!beacon) return;
-  Atlas atlas;
-  atlas.add(beacon->node, {.process = beacon->process, .port = beacon->circuit_port, .addresses = beacon->addresses});
+void try_discovery_message(std::span<const std::uint8_t> bytes) {
+  const auto discovery_message = decode_discovery_message(bytes);
+  if (!discovery_message) return;
+  NeighbourMap map;
+  map.add(discovery_message->node, {.process = discovery_message->process,
+                                    .port = discovery_message->circuit_port,
+                                    .addresses = discovery_message->addresses});
   const std::vector<Nic> nics;
-  (void)atlas.chain({.nics = &nics, .node = 1, .target = 2, .target_addresses = beacon->addresses});
+  (void)map.chain({.nics = &nics, .node = 1, .target = 2, .target_addresses = discovery_message->addresses});
 }
 
 }  // namespace
@@ -30,17 +32,17 @@ void try_beacon(std::span<const std::uint8_t> bytes) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return 0;
   const std::span<const std::uint8_t> input(data + 1, size - 1);
-  std::array<std::uint8_t, kBeaconLargestBytes> copy{};
+  std::array<std::uint8_t, kDiscoveryMessageLargestBytes> copy{};
   const std::size_t length = std::min(input.size(), copy.size());
   std::copy_n(input.begin(), length, copy.begin());
   switch (data[0] % 4) {
     case 0:
-      try_beacon(input);
+      try_discovery_message(input);
       break;
     case 1:
       if (length < sizeof(std::uint32_t)) break;
       ByteWriter(std::span(copy).subspan(length - 4)).u32(checksum_of(std::span(copy).first(length - 4)));
-      try_beacon(std::span<const std::uint8_t>(copy).first(length));
+      try_discovery_message(std::span<const std::uint8_t>(copy).first(length));
       break;
     case 2:
       (void)decode_message(input);

@@ -1,5 +1,5 @@
-// The protocol of the state door, from both ends: what clients may say to a process, in any pieces; and what may stand
-// where a process's answer should be. The first byte says which.
+// The protocol of the state socket, from both ends: what clients may say to a process, in any pieces; and what may
+// stand where a process's answer should be. The first byte says which.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

@@ -33,7 +33,7 @@ void count_writes() {
 Picoseconds now() { return sim::World::get().now(); }
 
 /// A connection from rank 0 to rank 1, with some buffers at each end.
-struct Way {
+struct RegisteredBy {
   MeshRank& rank;
   std::string name;
   Comms comms;
@@ -41,7 +41,7 @@ struct Way {
   std::vector<Buffer> buffers;
   int carried = 0;
 
-  Way(MeshRank& of, const std::string& called, std::size_t largest_bytes = kLong, std::size_t count = kAhead)
+  RegisteredBy(MeshRank& of, const std::string& called, std::size_t largest_bytes = kLong, std::size_t count = kAhead)
       : rank(of),
         name(called),
         comms(of.connect_both(1 - of.rank(), 0, name)),
@@ -97,7 +97,7 @@ struct Cost {
 };
 
 /// What so many messages cost on a connection that has carried as many of them before.
-Cost cost_of(MeshRank& rank, Way& way, int messages, std::size_t size_bytes, std::size_t ahead) {
+Cost cost_of(MeshRank& rank, RegisteredBy& way, int messages, std::size_t size_bytes, std::size_t ahead) {
   way.stream(messages, size_bytes, ahead);
   rank.meet("warm" + std::to_string(way.carried), 2);
   const Cost before{.writes = writes(), .took_ps = now()};
@@ -117,7 +117,7 @@ void run(const models::Cluster& cluster, const RankBody& body) {
 
 /// Rank 1 posts all that it may and calls nothing of this connection until rank 0 has sent everything; how long that
 /// took at rank 0. `then` comes after their part at both.
-Picoseconds left_alone(MeshRank& rank, Way& way, const std::function<void()>& then = {}) {
+Picoseconds left_alone(MeshRank& rank, RegisteredBy& way, const std::function<void()>& then = {}) {
   std::vector<void*> requests;
   const Picoseconds begun = now();
   const int first = way.carried;
@@ -139,7 +139,7 @@ Picoseconds left_alone(MeshRank& rank, Way& way, const std::function<void()>& th
 
 TEST_CASE("announced: in a stream of 64 KiB and more, one clear-to-send for four messages, and no time is lost") {
   run(pair_cluster(1), [](MeshRank& rank) {
-    Way way(rank, "one", kMiB);
+    RegisteredBy way(rank, "one", kMiB);
     for (const std::size_t size : {kLong, std::size_t{kMiB}}) {
       const Cost cost = cost_of(rank, way, 128, size, kAhead);
       if (rank.rank() == 0) continue;
@@ -156,7 +156,7 @@ TEST_CASE("announced: in a stream of 64 KiB and more, one clear-to-send for four
 
 TEST_CASE("announced: with 32 receives posted ahead, one clear-to-send for sixteen messages") {
   run(pair_cluster(1), [](MeshRank& rank) {
-    Way way(rank, "one", kLong, nccl::kMaxRequests);
+    RegisteredBy way(rank, "one", kLong, nccl::kMaxRequests);
     const Cost cost = cost_of(rank, way, 512, kLong, nccl::kMaxRequests);
     if (rank.rank() == 1) CHECK(cost.writes <= 512 / 16 + 8);
     way.close();
@@ -165,7 +165,7 @@ TEST_CASE("announced: with 32 receives posted ahead, one clear-to-send for sixte
 
 TEST_CASE("announced: short messages and lone receives at once, whatever came before") {
   run(pair_cluster(1), [](MeshRank& rank) {
-    Way fresh(rank, "fresh"), used(rank, "used");
+    RegisteredBy fresh(rank, "fresh"), used(rank, "used");
     const Cost lone = cost_of(rank, fresh, 50, kLong, 1);
     used.stream(100, kLong);
     const Cost lone_again = cost_of(rank, used, 50, kLong, 1);
@@ -185,7 +185,7 @@ TEST_CASE("announced: short messages and lone receives at once, whatever came be
 
 TEST_CASE("announced: what is held back is served within 10 ms though its owner calls nothing more") {
   run(pair_cluster(1), [](MeshRank& rank) {
-    Way way(rank, "one");
+    RegisteredBy way(rank, "one");
     way.stream(100, kLong);
     for (int round = 0; round < 3; ++round) {
       rank.meet("round" + std::to_string(round), 2);
@@ -202,7 +202,7 @@ TEST_CASE("announced: what is held back is served within 10 ms though its owner 
 
 TEST_CASE("announced: an owner who came back all the time and then does not costs 40 ms once, then 10 again") {
   run(ring_cluster(2, 1'000'000'000, kPicosecondsPerMicrosecond, 1), [](MeshRank& rank) {
-    Way way(rank, "one");
+    RegisteredBy way(rank, "one");
     way.stream(500, kLong);  // 0.5 ms each
     constexpr Picoseconds kTransfers = 5 * kMs;
     for (int round = 0; round < 2; ++round) {
@@ -218,7 +218,7 @@ TEST_CASE("announced: an owner who came back all the time and then does not cost
 
 TEST_CASE("announced: what is held back is served though its owner looks only at another connection, which waits") {
   run(pair_cluster(1), [](MeshRank& rank) {
-    Way way(rank, "one"), other(rank, "other");
+    RegisteredBy way(rank, "one"), other(rank, "other");
     way.stream(100, kLong);
     rank.meet("warm", 2);
     // Rank 0 sends on the other one when all is sent on this one.
@@ -238,7 +238,7 @@ TEST_CASE("announced: without a service nothing is held back") {
         if (rank.rank() == 1) count_writes();
         rank.start();
         CHECK(count(rank.warnings(), "no relay and no failover here") == 1);
-        Way way(rank, "one");
+        RegisteredBy way(rank, "one");
         const Cost cost = cost_of(rank, way, 100, kLong, kAhead);
         if (rank.rank() == 1) CHECK(cost.writes == 100);
         CHECK(left_alone(rank, way) < kMs);
@@ -251,7 +251,7 @@ TEST_CASE("announced: without a service nothing is held back") {
 
 TEST_CASE("announced: long messages over two cables, keys and entries together, too") {
   run(with(pair_cluster(2), kStripes, "65536"), [](MeshRank& rank) {
-    Way way(rank, "one", kMiB);
+    RegisteredBy way(rank, "one", kMiB);
     for (const std::size_t size : {kLong, std::size_t{kMiB}}) {
       const Cost cost = cost_of(rank, way, 600, size, kAhead);
       if (rank.rank() == 1) CHECK(cost.writes <= 2 * (600 / 4) + 6);
@@ -266,7 +266,7 @@ TEST_CASE("announced: groups that wrap round the ring's end are held back and co
   run(pair_cluster(1), [](MeshRank& rank) {
     constexpr std::size_t kParts = 7;  // 256 is no multiple
     constexpr int kGroups = 200;
-    Way way(rank, "one", kAhead * kParts * kLong);
+    RegisteredBy way(rank, "one", kAhead * kParts * kLong);
     const auto part_of = [&](int group, std::size_t part) {
       return way.buffers[0].bytes.data() + ((static_cast<std::size_t>(group) % kAhead) * kParts + part) * kLong;
     };
@@ -319,7 +319,7 @@ TEST_CASE("announced: groups that wrap round the ring's end are held back and co
 
 TEST_CASE("announced: a cable is pulled while receives are held back: all are announced on the next one") {
   run(with(pair_cluster(2), kStripes, "0"), [](MeshRank& rank) {
-    Way way(rank, "one");
+    RegisteredBy way(rank, "one");
     way.stream(100, kLong);
     rank.meet("warm", 2);
     std::vector<void*> requests;
@@ -346,7 +346,7 @@ TEST_CASE("announced: a cable is pulled while receives are held back: all are an
 TEST_CASE("announced: a cable goes at many moments of a stream that holds receives back") {
   for (int moment = 0; moment < 12; ++moment) {
     run(with(pair_cluster(2), kStripes, moment % 2 == 0 ? "0" : "65536"), [moment](MeshRank& rank) {
-      Way way(rank, "one");
+      RegisteredBy way(rank, "one");
       // 5.4 us a message, 2.7 over both cables: another phase of holding back each time.
       way.stream(300, kLong, kAhead, [&](int message) {
         if (rank.rank() == 1 && message == 100) set_cable(0, false, moment * 1'300'000);

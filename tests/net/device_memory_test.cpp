@@ -23,7 +23,7 @@ std::size_t size_of(int message) {
 struct GpuStream {
   int messages = 90;
   bool flushes = true;
-  Way way = Way::kDmaBuf;
+  RegisteredBy way = RegisteredBy::kDmaBuf;
   int peer = 1;  // rank 0 sends to it
 };
 
@@ -124,8 +124,9 @@ TEST_CASE("GPU memory that cannot be registered is refused with what is missing,
 }
 
 TEST_CASE("GPU to GPU, messages of 1 B to 300 kB: with a flush the GPU sees every byte, in every way of registering") {
-  for (const Way way : {Way::kDmaBuf, Way::kAddress}) {
-    const auto cluster = way == Way::kDmaBuf ? with_dma_buf(ring_cluster(2)) : with_peer_memory(ring_cluster(2));
+  for (const RegisteredBy way : {RegisteredBy::kDmaBuf, RegisteredBy::kAddress}) {
+    const auto cluster =
+        way == RegisteredBy::kDmaBuf ? with_dma_buf(ring_cluster(2)) : with_peer_memory(ring_cluster(2));
     const auto result = run_gpu_stream(cluster, {.way = way});
     CHECK(result.outcome == OutcomeKind::kFinished);
     CHECK(result.value == "90");

@@ -82,7 +82,7 @@ TEST_CASE(
                                    "rocep1s0f0 is down") != std::string::npos);
         receive_byte(rank, comms);
         CHECK(count(rank.warnings(), "taken up again after") == 1);
-        // And further flushes go over the new leg's.
+        // And further flushes go over the new QP link's.
         flush(rank, comms.receive, in, kBytes);
       });
   CHECK(result.outcome == OutcomeKind::kFinished);

@@ -22,14 +22,15 @@ inline models::Cluster with_peer_memory(models::Cluster cluster) {
   return cluster;
 }
 
-enum class Way { kDmaBuf, kAddress };
+enum class RegisteredBy { kDmaBuf, kAddress };
 
 /// Registered GPU memory.
 class GpuBuffer {
  public:
-  GpuBuffer(MeshRank& rank, void* comm, std::size_t size, Way way = Way::kDmaBuf) : rank_(rank), comm_(comm) {
+  GpuBuffer(MeshRank& rank, void* comm, std::size_t size, RegisteredBy way = RegisteredBy::kDmaBuf)
+      : rank_(rank), comm_(comm) {
     buffer_ = sim::allocate_device_memory(*sim::World::current_process(), size);
-    if (way == Way::kAddress) {
+    if (way == RegisteredBy::kAddress) {
       CHECK(rank.net().regMr(comm, data(), size, nccl::kPtrCuda, &memory) == 0);
       return;
     }

@@ -130,7 +130,7 @@ TEST_CASE("long stream: messages of every length into GPU memory, each right aft
   }
 }
 
-TEST_CASE("a flush reads through the leg's device, and through the others only after they brought stripes") {
+TEST_CASE("a flush reads through the QP link's device, and through the others only after they brought stripes") {
   const auto result = run_gpu_pair(gpu_striped(3), [](GpuPair& pair) {
     const auto reads_of_flush = [&] {
       const std::uint64_t before = sim::verbs_counters().messages;
@@ -300,7 +300,8 @@ WorldResult lose_between(const models::Cluster& cluster, int nic, Picoseconds de
 
 }  // namespace
 
-TEST_CASE("the leg's cable, or a rail's, goes between stripes and their flush: it waits until what came there landed") {
+TEST_CASE(
+    "the QP link's cable, or a rail's, goes between stripes and their flush: it waits until what came there landed") {
   for (const int nic : {0, 1}) {
     CAPTURE(nic);
     const auto result = lose_between(gpu_striped(2), nic, 40 * kMs, [](GpuPair& pair) {
@@ -317,7 +318,7 @@ TEST_CASE("the leg's cable, or a rail's, goes between stripes and their flush: i
   }
 }
 
-TEST_CASE("a leg that was replaced: a flush still reads through each device of it whose port is up") {
+TEST_CASE("a QP link that was replaced: a flush still reads through each device of it whose port is up") {
   const auto result = lose_between(gpu_striped(3), 2, 3600 * kPicosecondsPerSecond, [](GpuPair& pair) {
     pair.flush();
     // What came over the cable that is gone, a third, does not land in this world; all else was read behind.
@@ -343,7 +344,8 @@ TEST_CASE("a short interruption of a rail: the flush waits for it") {
   CHECK(result.outcome == OutcomeKind::kFinished);
 }
 
-TEST_CASE("a rail's port is down for longer than the retries: the flush ends, the leg goes on, stripes come again") {
+TEST_CASE(
+    "a rail's port is down for longer than the retries: the flush ends, the QP link goes on, stripes come again") {
   const auto result = run_gpu_pair(impatient(gpu_striped(2)), [](GpuPair& pair) {
     MeshRank& rank = pair.rank;
     pair.move(5);

@@ -1,5 +1,5 @@
-// A million mutated handles, beacons and handshake messages each: clear errors or valid values, no crash. Run under
-// ASan and UBSan too; tests/fuzz/handle_fuzz.cpp goes on from here.
+// A million mutated handles, discovery messages and handshake messages each: clear errors or valid values, no crash.
+// Run under ASan and UBSan too; tests/fuzz/handle_fuzz.cpp goes on from here.
 #include <doctest/doctest.h>
 
 #include <array>
@@ -76,10 +76,11 @@ TEST_CASE("a million mutated handles: refused with a reason, or decoded to somet
   CHECK(refused > kMutations / 10);
 }
 
-TEST_CASE("a million mutated beacons: refused with a reason, or decoded to something that a search survives") {
+TEST_CASE(
+    "a million mutated discovery messages: refused with a reason, or decoded to something that a search survives") {
   const std::vector<Nic> nics{test::nic("a0", {"192.168.100.1/24", "fd00:1::1/64"}), test::nic("a1", {"10.0.0.1/8"})};
-  const Beacon sample{
-      .type = BeaconType::kAnswer,
+  const DiscoveryMessage sample{
+      .type = DiscoveryMessageType::kAnswer,
       .hops = 1,
       .hop_limit = 4,
       .query = 1,
@@ -87,8 +88,8 @@ TEST_CASE("a million mutated beacons: refused with a reason, or decoded to somet
       .process = 3,
       .circuit_port = 4,
       .addresses = test::as_peer({test::nic("b0", {"192.168.100.2/24"}), test::nic("b1", {"10.0.0.2/8"})})};
-  std::array<std::uint8_t, kBeaconLargestBytes> original{};
-  const std::size_t size = encode_beacon(sample, original);
+  std::array<std::uint8_t, kDiscoveryMessageLargestBytes> original{};
+  const std::size_t size = encode_discovery_message(sample, original);
   Prng prng(22);
   int accepted = 0, refused = 0;
   for (int round = 0; round < kMutations; ++round) {
@@ -97,21 +98,23 @@ TEST_CASE("a million mutated beacons: refused with a reason, or decoded to somet
     // Gets past the checksum, into the parser.
     if (prng.below(2) == 0)
       ByteWriter(std::span(bytes).subspan(size - 4)).u32(checksum_of(std::span(bytes).first(size - 4)));
-    const auto beacon = decode_beacon(std::span<const std::uint8_t>(bytes).first(size));
-    if (!beacon) {
+    const auto discovery_message = decode_discovery_message(std::span<const std::uint8_t>(bytes).first(size));
+    if (!discovery_message) {
       ++refused;
-      REQUIRE_FALSE(beacon.error().text.empty());
+      REQUIRE_FALSE(discovery_message.error().text.empty());
       continue;
     }
     ++accepted;
-    Atlas atlas;
-    atlas.add(beacon->node, {.process = beacon->process, .port = beacon->circuit_port, .addresses = beacon->addresses});
-    const auto chain = atlas.chain({.nics = &nics,
-                                    .node = 1,
-                                    .target = 9,
-                                    .target_addresses = sample.addresses,
-                                    .hop_limit = beacon->hop_limit,
-                                    .dev = round % 2});
+    NeighbourMap map;
+    map.add(discovery_message->node, {.process = discovery_message->process,
+                                      .port = discovery_message->circuit_port,
+                                      .addresses = discovery_message->addresses});
+    const auto chain = map.chain({.nics = &nics,
+                                  .node = 1,
+                                  .target = 9,
+                                  .target_addresses = sample.addresses,
+                                  .hop_limit = discovery_message->hop_limit,
+                                  .dev = round % 2});
     REQUIRE((!chain || chain->size() == 1));
   }
   CHECK(accepted > kMutations / 10);
@@ -138,7 +141,7 @@ TEST_CASE("a million mutated handshake messages: refused with a reason, or decod
       {.type = WireType::kResume, .cookie = 7, .end = end, .reason = ""},
       {.type = WireType::kResumed, .cookie = 8, .end = end, .reason = ""},
       {.type = WireType::kRailed, .cookie = 8, .end = end, .reason = ""},
-      {.type = WireType::kRail, .cookie = 8, .end = end, .rail = {.number = 1, .sender_leg = 9}},
+      {.type = WireType::kRail, .cookie = 8, .end = end, .rail = {.number = 1, .sender_qp_link = 9}},
       {.type = WireType::kGone, .cookie = 9, .end = {}, .reason = "closed"},
       {.type = WireType::kTcpReply, .cookie = 10, .end = {}, .reason = "", .tcp = {3, "eth0"}}};
   Prng prng(21);

@@ -96,19 +96,19 @@ TEST_CASE("lanes: a slow port is the management network's only beside a fast one
     return made;
   };
   const std::vector<Nic> spark{with_rate(100'000), with_rate(100'000), with_rate(10'000)};
-  CHECK(lane_of(spark[0], spark) == Lane::kFast);
-  CHECK(lane_of(spark[2], spark) == Lane::kManagement);
-  CHECK(lane_of(with_rate(25'000), spark) == Lane::kManagement);
-  CHECK(lane_of(with_rate(40'000), spark) == Lane::kFast);
+  CHECK(role_of(spark[0], spark) == NicRole::kFast);
+  CHECK(role_of(spark[2], spark) == NicRole::kManagement);
+  CHECK(role_of(with_rate(25'000), spark) == NicRole::kManagement);
+  CHECK(role_of(with_rate(40'000), spark) == NicRole::kFast);
   // soft-RoCE over veth: everybody has 10 Gb/s, and that is the mesh.
   const std::vector<Nic> soft{with_rate(10'000), with_rate(10'000)};
-  CHECK(lane_of(soft[0], soft) == Lane::kFast);
+  CHECK(role_of(soft[0], soft) == NicRole::kFast);
   Nic down = with_rate(10'000);
   down.link_up = false;
-  CHECK(lane_of(down, spark) == Lane::kUnknown);
+  CHECK(role_of(down, spark) == NicRole::kUnknown);
   Nic silent = with_rate(10'000);
   silent.rate_known = false;
-  CHECK(lane_of(silent, spark) == Lane::kUnknown);
+  CHECK(role_of(silent, spark) == NicRole::kUnknown);
 }
 
 }  // namespace nic_test

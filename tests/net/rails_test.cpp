@@ -164,7 +164,7 @@ TEST_CASE("a group of eight parts, striped and sent one after the other: each pa
   CHECK(run_half_a_group(striped_pair(), {}, 0, 50).outcome == OutcomeKind::kFinished);
 }
 
-TEST_CASE("a group loses the leg's cable, or a rail's, between its parts: what was striped before counts") {
+TEST_CASE("a group loses the QP link's cable, or a rail's, between its parts: what was striped before counts") {
   for (const int nic : {0, 1}) {
     CHECK(run_half_a_group(striped_pair(), {{4, false}}, nic, 50).outcome == OutcomeKind::kFinished);
   }

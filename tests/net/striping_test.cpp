@@ -17,7 +17,7 @@ namespace {
 
 using Shares = std::vector<std::uint64_t>;
 
-Shares split(std::uint64_t size_bytes, const std::vector<StripeWay>& ways, std::uint64_t hysteresis_bytes = 0) {
+Shares split(std::uint64_t size_bytes, const std::vector<PathLoad>& ways, std::uint64_t hysteresis_bytes = 0) {
   Shares shares(ways.size());
   split_message(size_bytes, ways, hysteresis_bytes, shares);
   return shares;
@@ -52,8 +52,8 @@ TEST_CASE("striping: loads that differ by less than the hysteresis are equal") {
 TEST_CASE("striping: every share begins at a line of 128 bytes, and nothing is lost") {
   Prng prng(7);
   for (int round = 0; round < 20'000; ++round) {
-    std::vector<StripeWay> ways(1 + prng.next() % 7);
-    for (StripeWay& way : ways) {
+    std::vector<PathLoad> ways(1 + prng.next() % 7);
+    for (PathLoad& way : ways) {
       way.rate_mbps = prng.next() % 4 * 50'000;  // 0: a driver that does not know
       way.in_flight_bytes = prng.next() % 3 * (prng.next() % (1 << 22));
     }

@@ -285,7 +285,7 @@ TEST_CASE("version 6 makes the same choice, and leaves every chunk as NCCL cuts 
 
 namespace {
 
-/// 300 us after the first roll calls: everybody has heard them, nobody has looked yet.
+/// 300 us after the first rank announcements: everybody has heard them, nobody has looked yet.
 void pull_between_hearing_and_yes(MeshRank& rank, int back_after_ms) {
   if (rank.rank() != 0) return;
   sim::World& world = sim::World::get();

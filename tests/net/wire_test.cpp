@@ -62,13 +62,13 @@ Result<WireMessage> decode_with(std::size_t at, std::uint8_t value) {
 TEST_CASE("D18: every message says after decoding what it said before encoding, with a 24-bit QPN and PSN") {
   for (const WireType type :
        {WireType::kRequest, WireType::kReply, WireType::kReady, WireType::kRefuse, WireType::kRoute, WireType::kEnd,
-        WireType::kResume, WireType::kResumed, WireType::kGone, WireType::kRail, WireType::kRailed, WireType::kKnock,
-        WireType::kThere, WireType::kMoved}) {
+        WireType::kResume, WireType::kResumed, WireType::kGone, WireType::kRail, WireType::kRailed,
+        WireType::kLivenessCheck, WireType::kThere, WireType::kMoved}) {
     WireMessage message{.type = type, .cookie = 0xfeedfacecafebeef, .end = {}, .reason = ""};
     if (type == WireType::kRequest || type == WireType::kReply) message.end = sample_end();
     if (type == WireType::kResume || type == WireType::kResumed) message.end = sample_end();
     if (type == WireType::kRail || type == WireType::kRailed || type == WireType::kMoved) message.end = sample_end();
-    if (type == WireType::kRail) message.rail = {.number = 5, .sender_leg = 0x123456};
+    if (type == WireType::kRail) message.rail = {.number = 5, .sender_qp_link = 0x123456};
     if (type == WireType::kResumed) {
       message.served = 0x123456789abcdef1;
       message.session = 0x123456789abcdef2;

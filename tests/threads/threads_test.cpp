@@ -154,7 +154,7 @@ void* new_context(std::uint64_t number) {
   return context;
 }
 
-/// One question to the state door; empty: no answer.
+/// One question to the state socket; empty: no answer.
 std::string ask_for_state(const std::string& folder) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;

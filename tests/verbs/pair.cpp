@@ -13,7 +13,7 @@ Picoseconds now() { return World::get().now(); }
 void sleep(Picoseconds duration) { World::get().sleep(duration); }
 std::string libibverbs_path() { return std::string(MESHBED_BINARY_DIR) + "/sim-lib/libibverbs.so.1"; }
 
-void Meeting::arrive() {
+void Handshake::arrive() {
   if (static_cast<int>(waiting_.size()) + 1 == count_) {
     ++generation_;
     for (sim::Thread* thread : std::exchange(waiting_, {})) World::get().wake(*thread);
@@ -24,7 +24,7 @@ void Meeting::arrive() {
 }
 
 Side& Side::peer() const { return pair->sides[1 - index]; }
-void Side::barrier() const { pair->meeting.arrive(); }
+void Side::barrier() const { pair->handshake.arrive(); }
 
 void Side::open() {
   int count = 0;

@@ -98,9 +98,9 @@ WorldResult run_pair(const PairOptions& options, const std::function<void(Side&)
                      const std::function<void(Side&)>& second);
 
 /// Threads meet here: the last one to come wakes the others.
-class Meeting {
+class Handshake {
  public:
-  explicit Meeting(int count) : count_(count) {}
+  explicit Handshake(int count) : count_(count) {}
   void arrive();
 
  private:
@@ -112,7 +112,7 @@ class Meeting {
 class Pair {
  public:
   Side sides[2];
-  Meeting meeting{2};
+  Handshake handshake{2};
 };
 
 }  // namespace meshbed::test

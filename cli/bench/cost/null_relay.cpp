@@ -66,7 +66,7 @@ NullRelay::NullRelay(const std::string& plugin, std::size_t message_bytes)
                   "regMr");
 }
 
-/// What a neighbour's beacon would say. A handshake that goes no further says it as well.
+/// What a neighbour's discovery message would say. A handshake that goes no further says it as well.
 std::uint16_t NullRelay::ask_service_port(const net::Handle& receiver) {
   const std::vector<net::Nic> nics = transport_->current_nics();
   const net::Route route = value_of(net::choose_route({.nics = &nics, .peer = receiver.addresses}));

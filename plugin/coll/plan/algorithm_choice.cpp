@@ -15,7 +15,7 @@ std::vector<std::string> protocol_choice_names() {
   return names;
 }
 
-Way choose_way(const WayChoice& choice, const PlanRequest& request) {
+AlgorithmProtocol choose_way(const ChoiceRules& choice, const PlanRequest& request) {
   const TuningRow* const row = find_row(choice.tuning, request);
   AlgorithmChoice algorithm = choice.algorithm;
   if (algorithm.automatic && row != nullptr) algorithm = {.algorithm = row->algorithm};
@@ -26,12 +26,14 @@ Way choose_way(const WayChoice& choice, const PlanRequest& request) {
     if (request.collective == Collective::kSendRecv) protocols = {Protocol::kSimple};
   }
   const auto way_by = [&](Protocol protocol) {
-    return Way{choose_algorithm(algorithm, request, choice.network, protocol), protocol};
+    return AlgorithmProtocol{choose_algorithm(algorithm, request, choice.network, protocol), protocol};
   };
-  const auto cost_of = [&](const Way& way) { return cost_ns(way.algorithm, request, choice.network, way.protocol); };
-  Way best = way_by(protocols.front());
+  const auto cost_of = [&](const AlgorithmProtocol& way) {
+    return cost_ns(way.algorithm, request, choice.network, way.protocol);
+  };
+  AlgorithmProtocol best = way_by(protocols.front());
   for (const Protocol protocol : protocols) {
-    const Way way = way_by(protocol);
+    const AlgorithmProtocol way = way_by(protocol);
     if (cost_of(way) < cost_of(best)) best = way;
   }
   return best;

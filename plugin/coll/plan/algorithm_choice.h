@@ -1,5 +1,5 @@
 #pragma once
-// Way: by which algorithm and protocol an operation goes. Pure: all ranks choose alike.
+// AlgorithmProtocol: by which algorithm and protocol an operation goes. Pure: all ranks choose alike.
 
 #include <optional>
 #include <string>
@@ -12,10 +12,10 @@
 
 namespace meshbed::coll {
 
-struct Way {
+struct AlgorithmProtocol {
   Algorithm algorithm = Algorithm::kRing;
   Protocol protocol = Protocol::kSimple;
-  bool operator==(const Way&) const = default;
+  bool operator==(const AlgorithmProtocol&) const = default;
 };
 
 /// What a caller may ask for: one of them, or the cheapest.
@@ -28,7 +28,7 @@ std::optional<ProtocolChoice> parse_protocol_choice(std::string_view name);
 /// Those names, "auto" first.
 std::vector<std::string> protocol_choice_names();
 
-struct WayChoice {
+struct ChoiceRules {
   AlgorithmChoice algorithm{.automatic = true};
   ProtocolChoice protocol{};
   CostModel network{};
@@ -38,6 +38,6 @@ struct WayChoice {
 /// What was asked for; what is left to choose comes from the table, or where that says nothing from the cost function.
 /// A send_recv whose protocol is left to choose goes by "simple": its two directions may differ in size, and each end
 /// knows both.
-Way choose_way(const WayChoice& choice, const PlanRequest& request);
+AlgorithmProtocol choose_way(const ChoiceRules& choice, const PlanRequest& request);
 
 }  // namespace meshbed::coll

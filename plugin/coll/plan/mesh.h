@@ -3,8 +3,8 @@
 //
 // Nomenclature: cable - all that joins two ranks directly, as one; it carries its rate in each direction at once.
 // Strength - least, over all ways to part the ranks into k > 1 groups, of (rate of the cables between groups) / (k-1).
-// Load of a cable - the share of the trees that cross it. Way - which of the connections with a peer a tree goes over:
-// trees that share a cable have one each, so that none waits for another's data.
+// Load of a cable - the share of the trees that cross it. AlgorithmProtocol - which of the connections with a peer a
+// tree goes over: trees that share a cable have one each, so that none waits for another's data.
 //
 // An all_reduce of S bytes sends each byte over 2(k-1) cables between the groups at least, half of it each way, so it
 // takes no less than S / strength; and trees that load all cables alike reach that (Nash-Williams and Tutte, 1961). The

@@ -1,5 +1,5 @@
 #pragma once
-// Messages: what a lane needs of a net plugin's table.
+// Messages: what a channel run needs of a net plugin's table.
 
 #include <cstdint>
 

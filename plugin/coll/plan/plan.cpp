@@ -200,23 +200,23 @@ std::uint64_t slice_count_of(std::uint64_t chunk_count, std::uint64_t wire_bytes
   return std::max<std::uint64_t>(bytes / wire_bytes, 1);
 }
 
-std::vector<Leg> legs_of(const PlanRequest& request) {
+std::vector<SubPlan> sub_plans_of(const PlanRequest& request) {
   const bool to_all = request.collective == Collective::kAllToAll;
   const bool gathers = request.collective == Collective::kGather, scatters = request.collective == Collective::kScatter;
   if (!to_all && !gathers && !scatters) return {{.request = request}};
-  std::vector<Leg> legs;
+  std::vector<SubPlan> sub_plans;
   const auto with = [&](int peer, bool sends, bool receives) {
-    Leg leg{.request = request};
-    leg.request.collective = Collective::kSendRecv;
-    leg.request.to = sends ? peer : -1;
-    leg.request.from = receives ? peer : -1;
-    leg.request.count = sends ? request.count : 0;
-    leg.request.receive_count = receives ? request.count : 0;
+    SubPlan sub_plan{.request = request};
+    sub_plan.request.collective = Collective::kSendRecv;
+    sub_plan.request.to = sends ? peer : -1;
+    sub_plan.request.from = receives ? peer : -1;
+    sub_plan.request.count = sends ? request.count : 0;
+    sub_plan.request.receive_count = receives ? request.count : 0;
     const std::uint64_t block = static_cast<std::uint64_t>(peer) * request.count;
     const bool is_root = request.rank == request.root;
-    leg.input_offset = to_all || (scatters && is_root) ? block : 0;
-    leg.output_offset = to_all || (gathers && is_root) ? block : 0;
-    legs.push_back(leg);
+    sub_plan.input_offset = to_all || (scatters && is_root) ? block : 0;
+    sub_plan.output_offset = to_all || (gathers && is_root) ? block : 0;
+    sub_plans.push_back(sub_plan);
   };
   if (to_all || request.rank == request.root) {
     with(request.rank, true, true);
@@ -225,7 +225,7 @@ std::vector<Leg> legs_of(const PlanRequest& request) {
   } else {
     with(request.root, gathers, scatters);
   }
-  return legs;
+  return sub_plans;
 }
 
 Peers peers_of(const PlanRequest& request) {

@@ -152,12 +152,12 @@ std::uint64_t input_bytes_of(const PlanRequest& request);
 std::uint64_t output_bytes_of(const PlanRequest& request);
 
 /// One of the plans that an operation is made of, and where in the caller's buffers its own begin.
-struct Leg {
+struct SubPlan {
   PlanRequest request;
   std::uint64_t input_offset = 0, output_offset = 0;  // elements
 };
 /// all_to_all, gather and scatter: this rank's pairs, and its own block; every other collective is one leg, itself.
-std::vector<Leg> legs_of(const PlanRequest& request);
+std::vector<SubPlan> sub_plans_of(const PlanRequest& request);
 
 /// Of a leg. The ring's edges are made whole by its first collective, whatever that one needs: peers never wonder who
 /// connects.

@@ -52,14 +52,14 @@ class Lister {
   }
 
  private:
-  void send(int peer, int way, const Range& range, Place from) {
+  void send(int peer, int way, const Range& range, BufferRole from) {
     schedule_.transfers.push_back(
-        {.peer = peer, .way = way, .range = range, .place = from, .partial = from == Place::kWork});
+        {.peer = peer, .way = way, .range = range, .place = from, .partial = from == BufferRole::kWork});
   }
   void store(int peer, int way, const Range& range) {
     schedule_.transfers.push_back({.peer = peer, .way = way, .receives = true, .range = range});
   }
-  void reduce(int peer, int way, const Range& range, bool partial, Place own, Place to) {
+  void reduce(int peer, int way, const Range& range, bool partial, BufferRole own, BufferRole to) {
     schedule_.transfers.push_back({.peer = peer,
                                    .way = way,
                                    .receives = true,
@@ -68,7 +68,7 @@ class Lister {
                                    .partial = partial,
                                    .reduces = true,
                                    .own = own});
-    if (to == Place::kWork) schedule_.has_work = true;
+    if (to == BufferRole::kWork) schedule_.has_work = true;
   }
 
   bool has_children(int rank, int way) const {
@@ -79,11 +79,11 @@ class Lister {
 
   void tree(const TreeNode& node, int way, const Range& range) {
     if (request_.collective != Collective::kBroadcast) {
-      Place own = Place::kInput;
+      BufferRole own = BufferRole::kInput;
       for (const int child : {node.first, node.second}) {
         if (child < 0) continue;
         const bool is_last = child == node.second || node.second < 0;
-        const Place to = is_last && node.parent < 0 ? Place::kOutput : Place::kWork;
+        const BufferRole to = is_last && node.parent < 0 ? BufferRole::kOutput : BufferRole::kWork;
         reduce(child, way, range, has_children(child, way), own, to);
         own = to;
       }
@@ -93,7 +93,7 @@ class Lister {
     if (node.parent >= 0) store(node.parent, way, range);
     const bool is_source = node.parent < 0 && request_.collective == Collective::kBroadcast;
     for (const int child : {node.first, node.second}) {
-      if (child >= 0) send(child, way, range, is_source ? Place::kInput : Place::kOutput);
+      if (child >= 0) send(child, way, range, is_source ? BufferRole::kInput : BufferRole::kOutput);
     }
   }
 
@@ -105,13 +105,13 @@ class Lister {
     Range range = schedule_.round;
     const bool is_folded = rank < 2 * folded;
     if (is_folded && rank % 2 == 0) {
-      send(rank + 1, 0, range, Place::kInput);
+      send(rank + 1, 0, range, BufferRole::kInput);
       return store(rank + 1, 0, range);
     }
-    Place own = Place::kInput;
+    BufferRole own = BufferRole::kInput;
     if (is_folded) {
-      reduce(rank - 1, 0, range, false, own, Place::kWork);
-      own = Place::kWork;
+      reduce(rank - 1, 0, range, false, own, BufferRole::kWork);
+      own = BufferRole::kWork;
     }
     const int position = is_folded ? rank / 2 : rank - folded;
     const auto rank_at = [folded](int at) { return at < folded ? 2 * at + 1 : at + folded; };
@@ -124,18 +124,18 @@ class Lister {
       given[static_cast<std::size_t>(step)] = {range.begin + give.begin, give.count};
       range = {range.begin + (keeps_lower ? 0 : upper.begin), keeps_lower ? lower.count : upper.count};
       send(rank_at(partner), 0, given[static_cast<std::size_t>(step)], own);
-      const Place to = step + 1 == steps ? Place::kOutput : Place::kWork;
+      const BufferRole to = step + 1 == steps ? BufferRole::kOutput : BufferRole::kWork;
       reduce(rank_at(partner), 0, range, step > 0 || partner < folded, own, to);
       own = to;
     }
     for (int step = steps - 1; step >= 0; --step) {
       const int peer = rank_at(position ^ (1 << step));
       const Range& other = given[static_cast<std::size_t>(step)];
-      send(peer, 0, range, Place::kOutput);
+      send(peer, 0, range, BufferRole::kOutput);
       store(peer, 0, other);
       range = {std::min(range.begin, other.begin), range.count + other.count};
     }
-    if (is_folded) send(rank - 1, 0, range, Place::kOutput);
+    if (is_folded) send(rank - 1, 0, range, BufferRole::kOutput);
   }
 
   /// What of this round `rank` reduces, or gives.
@@ -150,12 +150,12 @@ class Lister {
   void direct() {
     const Range own_share = share_of(request_.rank);
     const bool gathers_only = request_.collective == Collective::kAllGather;
-    Place own = Place::kInput;
+    BufferRole own = BufferRole::kInput;
     for (int step = 1; step < request_.ranks && !gathers_only; ++step) {
       const int from = (request_.rank + step) % request_.ranks;
       const int to = (request_.rank - step + request_.ranks) % request_.ranks;
-      const Place result = step + 1 == request_.ranks ? Place::kOutput : Place::kWork;
-      send(to, 0, share_of(to), Place::kInput);
+      const BufferRole result = step + 1 == request_.ranks ? BufferRole::kOutput : BufferRole::kWork;
+      send(to, 0, share_of(to), BufferRole::kInput);
       reduce(from, 0, own_share, false, own, result);
       own = result;
     }
@@ -179,18 +179,19 @@ class Lister {
     const int up = view.toward[static_cast<std::size_t>(top)];
     if (request_.collective != Collective::kBroadcast) mesh_reduce(tree, up, range);
     if (request_.collective == Collective::kReduce) return;
-    hand_on(branches, up, range, request_.collective == Collective::kBroadcast ? Place::kInput : Place::kOutput);
+    hand_on(branches, up, range,
+            request_.collective == Collective::kBroadcast ? BufferRole::kInput : BufferRole::kOutput);
   }
 
   /// What comes over all branches but `up`, with our own, goes on over that one; into the output where `up` is -1.
   void mesh_reduce(const MeshTree& tree, int up, const Range& range) {
     const std::vector<Branch>& branches = tree.branches[static_cast<std::size_t>(request_.rank)];
-    Place own = Place::kInput;
+    BufferRole own = BufferRole::kInput;
     auto open = branches.size() - (up >= 0 ? 1 : 0);  // children
     for (int index = 0; index < static_cast<int>(branches.size()); ++index) {
       if (index == up) continue;
       const Branch& child = branches[static_cast<std::size_t>(index)];
-      const Place to = --open == 0 && up < 0 ? Place::kOutput : Place::kWork;
+      const BufferRole to = --open == 0 && up < 0 ? BufferRole::kOutput : BufferRole::kWork;
       reduce(child.rank, child.way, range, tree.branches[static_cast<std::size_t>(child.rank)].size() > 1, own, to);
       own = to;
     }
@@ -200,14 +201,14 @@ class Lister {
   }
 
   /// Received over branch `from`, or there already (-1); sent over all others.
-  void hand_on(const std::vector<Branch>& branches, int from, const Range& range, Place source) {
+  void hand_on(const std::vector<Branch>& branches, int from, const Range& range, BufferRole source) {
     if (from >= 0) {
       const Branch& branch = branches[static_cast<std::size_t>(from)];
       store(branch.rank, branch.way, range);
     }
     for (int index = 0; index < static_cast<int>(branches.size()); ++index) {
       const Branch& branch = branches[static_cast<std::size_t>(index)];
-      if (index != from) send(branch.rank, branch.way, range, from < 0 ? source : Place::kOutput);
+      if (index != from) send(branch.rank, branch.way, range, from < 0 ? source : BufferRole::kOutput);
     }
   }
 
@@ -221,7 +222,7 @@ class Lister {
         if (view.distances[static_cast<std::size_t>(source)] != distance) continue;
         const std::uint64_t block = static_cast<std::uint64_t>(source) * request_.count;
         hand_on(branches, view.toward[static_cast<std::size_t>(source)], {block + range.begin, range.count},
-                Place::kInput);
+                BufferRole::kInput);
       }
     }
   }

@@ -42,17 +42,17 @@
 
 namespace meshbed::coll {
 
-enum class Place : std::uint8_t { kInput, kWork, kOutput };
+enum class BufferRole : std::uint8_t { kInput, kWork, kOutput };
 
 struct Transfer {
   int peer = -1;
   int way = 0;
   bool receives = false;
-  Range range{};                 // in elements of the larger of the caller's buffers
-  Place place = Place::kOutput;  // a send: where from. A receive: where the data are when digested
-  bool partial = false;          // partial results travel, not elements
-  bool reduces = false;          // a receive: combined with our own contribution, ...
-  Place own = Place::kInput;     // ... which lies there
+  Range range{};                           // in elements of the larger of the caller's buffers
+  BufferRole place = BufferRole::kOutput;  // a send: where from. A receive: where the data are when digested
+  bool partial = false;                    // partial results travel, not elements
+  bool reduces = false;                    // a receive: combined with our own contribution, ...
+  BufferRole own = BufferRole::kInput;     // ... which lies there
 };
 
 struct Schedule {

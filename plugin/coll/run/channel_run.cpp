@@ -15,7 +15,7 @@ constexpr std::uint64_t kCopyBytes = 1U << 20U;
 
 }  // namespace
 
-bool Lane::copy_some(const LocalCopy& copy, std::uint64_t element_bytes, const char* input, char* output) {
+bool ChannelRun::copy_some(const LocalCopy& copy, std::uint64_t element_bytes, const char* input, char* output) {
   if (copied(copy, element_bytes)) return false;
   const std::uint64_t size_bytes = copy.count * element_bytes;
   const char* from = input + copy.input_offset * element_bytes;
@@ -31,7 +31,7 @@ bool Lane::copy_some(const LocalCopy& copy, std::uint64_t element_bytes, const c
   return true;
 }
 
-bool Lane::fail(const char* what, int peer, int channel, std::uint64_t slice, const std::string& why) {
+bool ChannelRun::fail(const char* what, int peer, int channel, std::uint64_t slice, const std::string& why) {
   failed_peer_ = peer;
   failure_ = {ErrorCode::kRemote, Scope::kQueuePair,
               std::string(what) + " rank " + std::to_string(peer) + ", channel " + std::to_string(channel) +
@@ -39,16 +39,16 @@ bool Lane::fail(const char* what, int peer, int channel, std::uint64_t slice, co
   return false;
 }
 
-std::string Lane::wrong_size(std::uint64_t arrived_bytes, std::uint64_t due_bytes) {
+std::string ChannelRun::wrong_size(std::uint64_t arrived_bytes, std::uint64_t due_bytes) {
   return counted(arrived_bytes, "byte") + " arrived where " + std::to_string(due_bytes) +
          " are due; do both ranks call the same operation with the same counts?";
 }
 
-std::string Lane::slices_of(std::uint64_t done, std::uint64_t posted) {
+std::string ChannelRun::slices_of(std::uint64_t done, std::uint64_t posted) {
   return " (" + std::to_string(done) + " slices done, " + std::to_string(posted) + " posted)";
 }
 
-PlanLane::PlanLane(Messages* net, const Plan& plan, const LaneMemory& memory)
+PlanRun::PlanRun(Messages* net, const Plan& plan, const ChannelMemory& memory)
     : net_(net),
       plan_(plan),
       memory_(memory),
@@ -62,7 +62,7 @@ PlanLane::PlanLane(Messages* net, const Plan& plan, const LaneMemory& memory)
   if (plan_.recv_steps > 0 && recv_.count == 0) next_recv_step();
 }
 
-Result<bool> PlanLane::advance() {
+Result<bool> PlanRun::advance() {
   bool moved = complete_receives();
   if (!failure_) moved |= post_receives();
   if (!failure_) moved |= complete_sends();
@@ -71,7 +71,7 @@ Result<bool> PlanLane::advance() {
   return copy_some(plan_.copy, plan_.request.element_bytes, memory_.input, memory_.output) || moved;
 }
 
-void PlanLane::next_send_step() {
+void PlanRun::next_send_step() {
   send_offset_ = 0;
   while (++send_index_ < plan_.send_steps) {
     send_ = send_step(plan_, send_index_);
@@ -79,7 +79,7 @@ void PlanLane::next_send_step() {
   }
 }
 
-void PlanLane::next_recv_step() {
+void PlanRun::next_recv_step() {
   recv_offset_ = 0;
   while (++recv_index_ < plan_.recv_steps) {
     recv_ = recv_step(plan_, recv_index_);
@@ -87,7 +87,7 @@ void PlanLane::next_recv_step() {
   }
 }
 
-bool PlanLane::complete_receives() {
+bool PlanRun::complete_receives() {
   bool moved = false;
   while (receives_done_ < receives_posted_) {
     const PendingReceive& oldest = pending_receives_[receives_done_ % window_];
@@ -114,13 +114,13 @@ bool PlanLane::complete_receives() {
 }
 
 // send_recv sends one contiguous part, in order: what has been sent is a length.
-bool PlanLane::sent_beyond(const RecvStep& slice) const {
+bool PlanRun::sent_beyond(const RecvStep& slice) const {
   if (sends_finished()) return true;
   return plan_.part_begin * plan_.request.element_bytes + counters_.bytes_sent >=
          (slice.output_offset + slice.count) * plan_.request.element_bytes;
 }
 
-void PlanLane::digest(const PendingReceive& receive) {
+void PlanRun::digest(const PendingReceive& receive) {
   const RecvStep& slice = receive.slice;
   const bool keeps_slot = slice.arrival == Arrival::kReduceInSlot;
   if (slice.arrival == Arrival::kStoreBehindSend) {
@@ -135,7 +135,7 @@ void PlanLane::digest(const PendingReceive& receive) {
   ++forwards_ready_;
 }
 
-void PlanLane::reduce(const PendingReceive& receive) {
+void PlanRun::reduce(const PendingReceive& receive) {
   const RecvStep& slice = receive.slice;
   const std::uint64_t element_bytes = plan_.request.element_bytes;
   const ReduceKernels& kernels = memory_.kernels;
@@ -150,18 +150,18 @@ void PlanLane::reduce(const PendingReceive& receive) {
   if (!in_slot) counters_.copied_bytes += slice.count * element_bytes;
 }
 
-char* PlanLane::slot_data(int slot) const {
+char* PlanRun::slot_data(int slot) const {
   return memory_.staging + static_cast<std::uint64_t>(slot) * memory_.slot_bytes;
 }
 
-char* PlanLane::landing_of(const PendingReceive& receive) const {
+char* PlanRun::landing_of(const PendingReceive& receive) const {
   const RecvStep& slice = receive.slice;
   if (receive.slot < 0) return memory_.output + slice.output_offset * plan_.request.element_bytes;
   const bool widens = slice.arrival == Arrival::kReduceInSlot && slice.form == Form::kFirst;
   return slot_data(receive.slot) + (widens ? plan_.widened_from_bytes : 0);
 }
 
-bool PlanLane::post_receives() {
+bool PlanRun::post_receives() {
   bool moved = false;
   while (recv_index_ < plan_.recv_steps && receives_posted_ - receives_done_ < window_) {
     PendingReceive& next = pending_receives_[receives_posted_ % window_];
@@ -194,7 +194,7 @@ bool PlanLane::post_receives() {
   return moved;
 }
 
-bool PlanLane::complete_sends() {
+bool PlanRun::complete_sends() {
   bool moved = false;
   while (sends_done_ < sends_posted_) {
     const PendingSend& oldest = pending_sends_[sends_done_ % window_];
@@ -215,7 +215,7 @@ bool PlanLane::complete_sends() {
   return moved;
 }
 
-bool PlanLane::post_sends() {
+bool PlanRun::post_sends() {
   bool moved = false;
   while (send_index_ < plan_.send_steps && sends_posted_ - sends_done_ < window_) {
     if (send_.forwarded && forwards_posted_ == forwards_ready_) break;
@@ -246,7 +246,7 @@ bool PlanLane::post_sends() {
   return moved;
 }
 
-std::string PlanLane::waiting_for() const {
+std::string PlanRun::waiting_for() const {
   std::string text = "channel " + std::to_string(plan_.request.channel) + ":";
   if (!receives_finished()) {
     text += " receive from rank " + std::to_string(plan_.recv_peer) + slices_of(receives_done_, receives_posted_);

@@ -1,6 +1,6 @@
 #pragma once
-// Lane: one channel of one operation while it runs. Progress thread only. A plan lane runs one by its plan;
-// schedule_lane.h has the other kind.
+// ChannelRun: one channel of one operation while it runs. Progress thread only. A plan channel run runs one by its
+// plan; channel_schedule.h has the other kind.
 //
 // Nomenclature as in plan.h; in addition: window - messages in flight per direction; slot - staging memory of one
 // received slice. A slot is taken when its receive is posted and free again when its slice has been reduced into the
@@ -24,15 +24,15 @@
 
 namespace meshbed::coll {
 
-struct LaneCounters {
+struct ChannelCounters {
   std::uint64_t messages_sent = 0, messages_received = 0;
   std::uint64_t bytes_sent = 0, bytes_received = 0;
   std::uint64_t copied_bytes = 0;
 };
 
-/// Everything that a lane needs and does not own. Handles are registrations on the connection they are used with; those
-/// that the plan does not need are null.
-struct LaneMemory {
+/// Everything that a channel run needs and does not own. Handles are registrations on the connection they are used
+/// with; those that the plan does not need are null.
+struct ChannelMemory {
   const char* input = nullptr;  // where the plan's own begin, as its output
   char* output = nullptr;
   ReduceKernels kernels{};  // where the plan reduces
@@ -40,18 +40,18 @@ struct LaneMemory {
   std::uint64_t slot_bytes = 0;  // distance of two slots
   void* send_comm = nullptr;
   void* recv_comm = nullptr;
-  // The plugin's own: lanes that share one wait for each other.
+  // The plugin's own: channel runs that share one wait for each other.
   const void *send_connection = nullptr, *recv_connection = nullptr;
   std::array<void*, 3> send_handles{};  // by Source
   void* output_handle = nullptr;
   void* staging_handle = nullptr;
 };
 
-class Lane {
+class ChannelRun {
  public:
-  virtual ~Lane() = default;
-  Lane(const Lane&) = delete;
-  Lane& operator=(const Lane&) = delete;
+  virtual ~ChannelRun() = default;
+  ChannelRun(const ChannelRun&) = delete;
+  ChannelRun& operator=(const ChannelRun&) = delete;
 
   /// One pass: completes, reduces and posts what can be. True where anything moved; an error names peer and slice.
   virtual Result<bool> advance() = 0;
@@ -62,13 +62,13 @@ class Lane {
   int failed_peer() const { return failed_peer_; }
   /// The rank that must do something next; -1: none.
   virtual int awaited() const = 0;
-  const LaneCounters& counters() const { return counters_; }
-  /// Of its sends and its receives; nullptr where it has none, or shares none with another lane.
+  const ChannelCounters& counters() const { return counters_; }
+  /// Of its sends and its receives; nullptr where it has none, or shares none with another channel run.
   virtual const void* send_comm() const { return nullptr; }
   virtual const void* recv_comm() const { return nullptr; }
 
  protected:
-  Lane() = default;
+  ChannelRun() = default;
   /// A bit more of the copy between the caller's buffers; false where it is done.
   bool copy_some(const LocalCopy& copy, std::uint64_t element_bytes, const char* input, char* output);
   bool copied(const LocalCopy& copy, std::uint64_t element_bytes) const {
@@ -81,18 +81,18 @@ class Lane {
   static std::string wrong_size(std::uint64_t arrived_bytes, std::uint64_t due_bytes);
 
   std::optional<Error> failure_;
-  LaneCounters counters_;
+  ChannelCounters counters_;
 
  private:
   int failed_peer_ = -1;
   std::uint64_t copied_bytes_ = 0;
 };
-using Lanes = std::vector<std::unique_ptr<Lane>>;
+using ChannelRuns = std::vector<std::unique_ptr<ChannelRun>>;
 
-class PlanLane : public Lane {
+class PlanRun : public ChannelRun {
  public:
   /// `net` may be null where the plan has no steps.
-  PlanLane(Messages* net, const Plan& plan, const LaneMemory& memory);
+  PlanRun(Messages* net, const Plan& plan, const ChannelMemory& memory);
 
   Result<bool> advance() override;
   bool finished() const override {
@@ -138,7 +138,7 @@ class PlanLane : public Lane {
 
   Messages* net_;
   const Plan plan_;
-  const LaneMemory memory_;
+  const ChannelMemory memory_;
   const std::uint64_t window_;
   const std::uint64_t warns_before_;
 

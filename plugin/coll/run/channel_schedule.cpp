@@ -13,7 +13,7 @@ std::uint64_t end_of(const Range& range) { return range.begin + range.count; }
 
 }  // namespace
 
-ScheduleLane::ScheduleLane(Messages* net, Schedule schedule, ScheduleMemory memory)
+ChannelSchedule::ChannelSchedule(Messages* net, Schedule schedule, ScheduleMemory memory)
     : net_(net),
       schedule_(std::move(schedule)),
       memory_(std::move(memory)),
@@ -26,7 +26,7 @@ ScheduleLane::ScheduleLane(Messages* net, Schedule schedule, ScheduleMemory memo
   begin_round();
 }
 
-void ScheduleLane::begin_round() {
+void ChannelSchedule::begin_round() {
   MESHBED_CHECK(digested_.size() == schedule_.transfers.size());
   for (std::size_t index = 0; index < digested_.size(); ++index) {
     digested_[index] = schedule_.transfers[index].range.begin;
@@ -37,7 +37,7 @@ void ScheduleLane::begin_round() {
   }
 }
 
-void ScheduleLane::find_transfer(Stream& stream) const {
+void ChannelSchedule::find_transfer(Stream& stream) const {
   stream.offset = 0;
   for (; stream.transfer < schedule_.transfers.size(); ++stream.transfer) {
     const Transfer& transfer = schedule_.transfers[stream.transfer];
@@ -45,7 +45,7 @@ void ScheduleLane::find_transfer(Stream& stream) const {
   }
 }
 
-Result<bool> ScheduleLane::advance() {
+Result<bool> ChannelSchedule::advance() {
   bool moved = false;
   for (Stream& stream : streams_) {
     if (!failure_) moved |= complete(stream);
@@ -59,11 +59,11 @@ Result<bool> ScheduleLane::advance() {
   return true;
 }
 
-bool ScheduleLane::finished() const {
+bool ChannelSchedule::finished() const {
   return last_round_ended_ && copied(schedule_.copy, schedule_.request.element_bytes);
 }
 
-const ScheduleLane::Stream* ScheduleLane::unfinished() const {
+const ChannelSchedule::Stream* ChannelSchedule::unfinished() const {
   const Stream* found = nullptr;  // receives first: a send waits for the peer to want it
   for (const Stream& stream : streams_) {
     if (finished(stream)) continue;
@@ -73,7 +73,7 @@ const ScheduleLane::Stream* ScheduleLane::unfinished() const {
   return found;
 }
 
-bool ScheduleLane::may_touch(std::size_t transfer, const Range& slice) const {
+bool ChannelSchedule::may_touch(std::size_t transfer, const Range& slice) const {
   for (std::size_t earlier = 0; earlier < transfer; ++earlier) {
     const Transfer& other = schedule_.transfers[earlier];
     if (!other.receives || slice.begin >= end_of(other.range) || other.range.begin >= end_of(slice)) continue;
@@ -82,7 +82,7 @@ bool ScheduleLane::may_touch(std::size_t transfer, const Range& slice) const {
   return true;
 }
 
-bool ScheduleLane::complete(Stream& stream) {
+bool ChannelSchedule::complete(Stream& stream) {
   bool moved = false;
   while (stream.done < stream.posted) {
     const Pending& oldest = stream.pending[stream.done % window_];
@@ -105,7 +105,7 @@ bool ScheduleLane::complete(Stream& stream) {
   return moved;
 }
 
-bool ScheduleLane::post(Stream& stream) {
+bool ChannelSchedule::post(Stream& stream) {
   bool moved = false;
   const StreamMemory& memory = stream.memory;
   while (stream.transfer < schedule_.transfers.size() && stream.posted - stream.done < window_) {
@@ -118,14 +118,15 @@ bool ScheduleLane::post(Stream& stream) {
     next.request = nullptr;
     int code = nccl::kNcclSuccess;
     if (memory.receives) {
-      char* const data = transfer.reduces ? slot_of(stream, stream.posted) : address_of(Place::kOutput, next.slice);
+      char* const data =
+          transfer.reduces ? slot_of(stream, stream.posted) : address_of(BufferRole::kOutput, next.slice);
       code = net_->receive(memory.comm, data, next.size_bytes, memory.peer,
                            transfer.reduces ? memory.staging_handle : memory.output_handle, &next.request);
     } else {
       if (!may_touch(stream.transfer, next.slice)) break;
-      void* const handle = transfer.place == Place::kInput  ? memory.input_handle
-                           : transfer.place == Place::kWork ? memory.work_handle
-                                                            : memory.output_handle;
+      void* const handle = transfer.place == BufferRole::kInput  ? memory.input_handle
+                           : transfer.place == BufferRole::kWork ? memory.work_handle
+                                                                 : memory.output_handle;
       code = net_->send(memory.comm, address_of(transfer.place, next.slice), next.size_bytes, schedule_.request.rank,
                         handle, &next.request);
     }
@@ -142,16 +143,16 @@ bool ScheduleLane::post(Stream& stream) {
   return moved;
 }
 
-void ScheduleLane::digest(const Stream& stream, const Pending& receive) {
+void ChannelSchedule::digest(const Stream& stream, const Pending& receive) {
   if (schedule_.transfers[receive.transfer].reduces) reduce(stream, receive);
   digested_[receive.transfer] = end_of(receive.slice);
 }
 
-void ScheduleLane::reduce(const Stream& stream, const Pending& receive) {
+void ChannelSchedule::reduce(const Stream& stream, const Pending& receive) {
   const Transfer& transfer = schedule_.transfers[receive.transfer];
   const ReduceKernels& kernels = memory_.kernels;
   const PartialKernels& partial = memory_.partial_kernels;
-  const bool own_partial = transfer.own == Place::kWork, ends = transfer.place == Place::kOutput;
+  const bool own_partial = transfer.own == BufferRole::kWork, ends = transfer.place == BufferRole::kOutput;
   const void* arrived = slot_of(stream, stream.done);
   const void* own = address_of(transfer.own, receive.slice);
   char* result = address_of(transfer.place, receive.slice);
@@ -162,7 +163,7 @@ void ScheduleLane::reduce(const Stream& stream, const Pending& receive) {
   ReduceFunction kernel = ends ? kernels.only : kernels.first;
   if (narrows) {
     kernel = partial.join;
-    result = address_of(Place::kWork, receive.slice);
+    result = address_of(BufferRole::kWork, receive.slice);
   } else if (both_partial) {
     kernel = ends ? kernels.last : partial.join;
   } else if (transfer.partial || own_partial) {
@@ -170,34 +171,34 @@ void ScheduleLane::reduce(const Stream& stream, const Pending& receive) {
     if (own_partial) std::swap(arrived, own);  // the kernel's partial result comes first
   }
   kernel(result, arrived, own, count, ranks);
-  if (narrows) partial.narrow(address_of(Place::kOutput, receive.slice), result, nullptr, count, ranks);
+  if (narrows) partial.narrow(address_of(BufferRole::kOutput, receive.slice), result, nullptr, count, ranks);
   if (ends || schedule_.works_in_output) {
     counters_.copied_bytes += receive.slice.count * schedule_.request.element_bytes;
   }
 }
 
-char* ScheduleLane::address_of(Place place, const Range& slice) const {
+char* ChannelSchedule::address_of(BufferRole place, const Range& slice) const {
   const PlanRequest& request = schedule_.request;
   // The table takes void*; a send only reads.
-  if (place == Place::kInput) {
+  if (place == BufferRole::kInput) {
     return const_cast<char*>(memory_.input) + (slice.begin - schedule_.input_begin) * request.element_bytes;
   }
-  if (place == Place::kOutput || schedule_.works_in_output) {
+  if (place == BufferRole::kOutput || schedule_.works_in_output) {
     return memory_.output + (slice.begin - schedule_.output_begin) * request.element_bytes;
   }
   return memory_.work + work_index(schedule_, slice.begin) * request.partial_bytes;
 }
 
-char* ScheduleLane::slot_of(const Stream& stream, std::uint64_t slice) const {
+char* ChannelSchedule::slot_of(const Stream& stream, std::uint64_t slice) const {
   return stream.memory.staging + slice % window_ * stream.memory.slot_bytes;
 }
 
-bool ScheduleLane::fail(const Stream& stream, std::uint64_t slice, const std::string& why) {
-  return Lane::fail(stream.memory.receives ? "receive from" : "send to", stream.memory.peer, schedule_.request.channel,
-                    slice, why);
+bool ChannelSchedule::fail(const Stream& stream, std::uint64_t slice, const std::string& why) {
+  return ChannelRun::fail(stream.memory.receives ? "receive from" : "send to", stream.memory.peer,
+                          schedule_.request.channel, slice, why);
 }
 
-std::string ScheduleLane::waiting_for() const {
+std::string ChannelSchedule::waiting_for() const {
   std::string text = "channel " + std::to_string(schedule_.request.channel) + ":";
   const char* separator = " ";
   for (const Stream& stream : streams_) {
@@ -209,7 +210,7 @@ std::string ScheduleLane::waiting_for() const {
   return text;
 }
 
-int ScheduleLane::awaited() const {
+int ChannelSchedule::awaited() const {
   const Stream* stream = unfinished();
   return stream != nullptr ? stream->memory.peer : -1;
 }

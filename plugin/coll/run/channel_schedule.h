@@ -1,5 +1,5 @@
 #pragma once
-// Schedule lane: one channel of one operation while it runs by a schedule. Progress thread only.
+// Schedule channel run: one channel of one operation while it runs by a schedule. Progress thread only.
 //
 // Nomenclature as in schedule.h; in addition: stream - the transfers over one connection, in the list's order; window -
 // messages in flight per stream; slot - staging memory of one received slice that is to be reduced, free again once it
@@ -44,10 +44,10 @@ struct ScheduleMemory {
   std::vector<StreamMemory> streams;
 };
 
-class ScheduleLane : public Lane {
+class ChannelSchedule : public ChannelRun {
  public:
   /// `net` may be null where the schedule has no transfers.
-  ScheduleLane(Messages* net, Schedule schedule, ScheduleMemory memory);
+  ChannelSchedule(Messages* net, Schedule schedule, ScheduleMemory memory);
 
   Result<bool> advance() override;
   bool finished() const override;
@@ -83,7 +83,7 @@ class ScheduleLane : public Lane {
   bool post(Stream& stream);
   void digest(const Stream& stream, const Pending& receive);
   void reduce(const Stream& stream, const Pending& receive);
-  char* address_of(Place place, const Range& slice) const;
+  char* address_of(BufferRole place, const Range& slice) const;
   char* slot_of(const Stream& stream, std::uint64_t slice) const;
   bool fail(const Stream& stream, std::uint64_t slice, const std::string& why);
 

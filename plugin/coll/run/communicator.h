@@ -53,7 +53,7 @@ struct CommunicatorOptions {
   std::int64_t connect_timeout_ms = 30000;  // 0: none; whoever lives is waited for
   std::int64_t reach_timeout_ms = 0;        // until rank 0 listens; 0: connect_timeout_ms, or a minute without it
   std::int64_t operation_timeout_ms = 0;
-  WayChoice way{};
+  ChoiceRules way{};
   std::vector<int> cable_mbps{};  // as Mesh's; empty: not known
   /// Empty, or called with the reason before the connections of a communicator that breaks are closed.
   std::function<void(const std::string&)> on_break{};
@@ -124,7 +124,7 @@ class Communicator {
 
   int rank() const { return options_.rank; }
   int world() const { return options_.world; }
-  LaneCounters counters() const;
+  ChannelCounters counters() const;
 
  private:
   /// Costs are added up anew only where an operation is another than the last one.
@@ -132,7 +132,7 @@ class Communicator {
     Collective collective;
     int root;
     std::uint64_t count, element_bytes;
-    Way way;
+    AlgorithmProtocol way;
   };
 
   explicit Communicator(const CommunicatorOptions& options)
@@ -150,25 +150,27 @@ class Communicator {
 
   /// On the service thread: a root's trees are made for its first operation.
   PlanRequest request_of(const Operation& operation);
-  Way way_of(const PlanRequest& request);
+  AlgorithmProtocol way_of(const PlanRequest& request);
   // On the service thread.
   /// `body` finishes the call where it succeeds.
   void serve(Call& call, const std::function<Result<void>()>& body);
   Result<void> perform(Call& call, const std::vector<Operation>& operations, const Deadline& deadline);
   /// `last_of`: the call that ends with these; nullptr: none does.
   Result<void> transfer(std::span<const Operation> operations, const Deadline& deadline, Call* last_of);
-  Result<void> prepare(std::span<const Operation> operations, std::int64_t connect_timeout_ms, Lanes* lanes);
-  Result<void> add_lanes(const Operation& operation, const Leg& leg, Protocol protocol, Lanes* lanes);
-  Result<void> connect_peers(const std::vector<Leg>& legs, std::int64_t timeout_ms);
+  Result<void> prepare(std::span<const Operation> operations, std::int64_t connect_timeout_ms,
+                       ChannelRuns* channel_runs);
+  Result<void> add_channel_runs(const Operation& operation, const SubPlan& sub_plan, Protocol protocol,
+                                ChannelRuns* channel_runs);
+  Result<void> connect_peers(const std::vector<SubPlan>& sub_plans, std::int64_t timeout_ms);
   /// `memory` has the buffers and the kernels; what connects it with the network is added.
-  Result<void> register_for_sends(const Plan& plan, Protocol protocol, LaneMemory* memory);
-  Result<void> register_for_receives(const Plan& plan, Protocol protocol, LaneMemory* memory);
-  /// What a lane takes for the connection: `slots` messages of at most so many bytes are under way.
+  Result<void> register_for_sends(const Plan& plan, Protocol protocol, ChannelMemory* memory);
+  Result<void> register_for_receives(const Plan& plan, Protocol protocol, ChannelMemory* memory);
+  /// What a channel run takes for the connection: `slots` messages of at most so many bytes are under way.
   Result<void*> comm_of(Connection& connection, Protocol protocol, std::uint64_t size_bytes, int slots);
-  /// nullptr: a lane alone in the world has no plugin, and never calls one.
+  /// nullptr: a channel run alone in the world has no plugin, and never calls one.
   Messages* messages_by(Protocol protocol) const;
-  Result<void> prepare_schedules(Way way, PlanRequest request, const Operation& operation,
-                                 std::int64_t connect_timeout_ms, Lanes* lanes);
+  Result<void> prepare_schedules(AlgorithmProtocol way, PlanRequest request, const Operation& operation,
+                                 std::int64_t connect_timeout_ms, ChannelRuns* channel_runs);
   Result<void> give_memory(const Schedule& schedule, Protocol protocol, ScheduleMemory* memory);
   Result<void> register_for_stream(const Schedule& schedule, const ScheduleMemory& memory, std::uint64_t work_bytes,
                                    StreamMemory* stream);
@@ -177,7 +179,7 @@ class Communicator {
 
   bool leaves_peers_unharmed(const Operation& operation, const Error& error) const;
   Result<void> usable() const;
-  void count(const Lanes& lanes);
+  void count(const ChannelRuns& channel_runs);
   void note_begun(const std::string& name);
 
   const CommunicatorOptions options_;
@@ -199,7 +201,7 @@ class Communicator {
   bool harmless_ = false;  // it breaks nothing
   // Of all threads.
   mutable std::mutex mutex_;
-  LaneCounters counters_;
+  ChannelCounters counters_;
   std::string last_begun_ = "no call";
   std::optional<Break> known_break_;  // broken_ and culprit_
   bool looks_ = false;                // the service thread is to look

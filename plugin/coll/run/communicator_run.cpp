@@ -12,12 +12,12 @@ std::int64_t left_of(const Deadline& deadline, std::int64_t default_ms) {
 }
 
 /// The rank that a failed transfer was with; of those that have not failed, one that must do something.
-int culprit_of(const Lanes& lanes, bool late) {
-  for (const auto& lane : lanes) {
-    if (lane->failed_peer() >= 0) return lane->failed_peer();
+int culprit_of(const ChannelRuns& channel_runs, bool late) {
+  for (const auto& channel_run : channel_runs) {
+    if (channel_run->failed_peer() >= 0) return channel_run->failed_peer();
   }
-  for (const auto& lane : lanes) {
-    if (late && !lane->finished() && lane->awaited() >= 0) return lane->awaited();
+  for (const auto& channel_run : channel_runs) {
+    if (late && !channel_run->finished() && channel_run->awaited() >= 0) return channel_run->awaited();
   }
   return -1;
 }
@@ -51,7 +51,7 @@ PlanRequest Communicator::request_of(const Operation& operation) {
           .root_trees = from_root};
 }
 
-Way Communicator::way_of(const PlanRequest& request) {
+AlgorithmProtocol Communicator::way_of(const PlanRequest& request) {
   const bool known = last_choice_ && last_choice_->collective == request.collective &&
                      last_choice_->root == request.root && last_choice_->count == request.count &&
                      last_choice_->element_bytes == request.element_bytes;
@@ -140,42 +140,42 @@ Result<void> Communicator::perform(Call& call, const std::vector<Operation>& ope
 }
 
 Result<void> Communicator::transfer(std::span<const Operation> operations, const Deadline& deadline, Call* last_of) {
-  Lanes lanes;
+  ChannelRuns channel_runs;
   const std::int64_t most_ms = options_.connect_timeout_ms, left_ms = left_of(deadline, most_ms);
   const std::int64_t connect_ms = most_ms > 0 ? std::min(left_ms, most_ms) : left_ms;
-  auto prepared = prepare(operations, connect_ms, &lanes);
+  auto prepared = prepare(operations, connect_ms, &channel_runs);
   if (!prepared) {
     if (connections_ != nullptr) culprit_ = connections_->failed_peer();
     return prepared;
   }
   Result<void> result;
   progress_->call([&] {
-    result = execute(lanes, {.store = store_.get(),
-                             .timeout_ms = left_of(deadline, options_.operation_timeout_ms),
-                             .long_wait_ms = options_.long_wait_ms()});
-    count(lanes);
+    result = execute(channel_runs, {.store = store_.get(),
+                                    .timeout_ms = left_of(deadline, options_.operation_timeout_ms),
+                                    .long_wait_ms = options_.long_wait_ms()});
+    count(channel_runs);
     // From here: who waits need not wait for the service thread as well.
     if (result && last_of != nullptr) last_of->finish(ok());
   });
   if (result) return ok();
   const bool store_silent = store_ != nullptr && store_->failed_rank() >= 0;
-  culprit_ = culprit_of(lanes, result.error().code == ErrorCode::kTimeout && !store_silent);
+  culprit_ = culprit_of(channel_runs, result.error().code == ErrorCode::kTimeout && !store_silent);
   return result;
 }
 
-void Communicator::count(const Lanes& lanes) {
+void Communicator::count(const ChannelRuns& channel_runs) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  for (const auto& lane : lanes) {
-    counters_.messages_sent += lane->counters().messages_sent;
-    counters_.messages_received += lane->counters().messages_received;
-    counters_.bytes_sent += lane->counters().bytes_sent;
-    counters_.bytes_received += lane->counters().bytes_received;
-    counters_.copied_bytes += lane->counters().copied_bytes;
+  for (const auto& channel_run : channel_runs) {
+    counters_.messages_sent += channel_run->counters().messages_sent;
+    counters_.messages_received += channel_run->counters().messages_received;
+    counters_.bytes_sent += channel_run->counters().bytes_sent;
+    counters_.bytes_received += channel_run->counters().bytes_received;
+    counters_.copied_bytes += channel_run->counters().copied_bytes;
   }
   if (lined_ != nullptr) counters_.copied_bytes += lined_->take_copied_bytes();
 }
 
-LaneCounters Communicator::counters() const {
+ChannelCounters Communicator::counters() const {
   const std::lock_guard<std::mutex> lock(mutex_);
   return counters_;
 }
@@ -202,52 +202,53 @@ void Communicator::abort(const std::string& reason) {
 }
 
 Result<void> Communicator::prepare(std::span<const Operation> operations, std::int64_t connect_timeout_ms,
-                                   Lanes* lanes) {
+                                   ChannelRuns* channel_runs) {
   if (memory_ != nullptr) memory_->drop_temporary();
-  std::vector<Leg> legs;
-  std::vector<const Operation*> of_leg;
+  std::vector<SubPlan> sub_plans;
+  std::vector<const Operation*> of_sub_plan;
   // Where there are several operations they are send_recvs, whose protocol their sizes do not change.
   Protocol protocol = Protocol::kSimple;
   for (const Operation& operation : operations) {
     PlanRequest wanted = request_of(operation);
-    const Way way = way_of(wanted);
+    const AlgorithmProtocol way = way_of(wanted);
     protocol = way.protocol;
     wanted.slice_bytes_max = slice_bytes_of(protocol, wanted.slice_bytes_max);
     if (way.algorithm != Algorithm::kRing) {
-      return prepare_schedules(way, wanted, operation, connect_timeout_ms, lanes);
+      return prepare_schedules(way, wanted, operation, connect_timeout_ms, channel_runs);
     }
-    for (const Leg& leg : legs_of(wanted)) {
-      legs.push_back(leg);
-      of_leg.push_back(&operation);
+    for (const SubPlan& sub_plan : sub_plans_of(wanted)) {
+      sub_plans.push_back(sub_plan);
+      of_sub_plan.push_back(&operation);
     }
   }
-  auto connected = connect_peers(legs, connect_timeout_ms);
+  auto connected = connect_peers(sub_plans, connect_timeout_ms);
   if (!connected) return connected;
-  lanes->reserve(legs.size() * static_cast<std::size_t>(options_.channels));
-  for (std::size_t i = 0; i < legs.size(); ++i) {
-    auto added = add_lanes(*of_leg[i], legs[i], protocol, lanes);
+  channel_runs->reserve(sub_plans.size() * static_cast<std::size_t>(options_.channels));
+  for (std::size_t i = 0; i < sub_plans.size(); ++i) {
+    auto added = add_channel_runs(*of_sub_plan[i], sub_plans[i], protocol, channel_runs);
     if (!added) return added;
   }
   return ok();
 }
 
-Result<void> Communicator::add_lanes(const Operation& operation, const Leg& leg, Protocol protocol, Lanes* lanes) {
+Result<void> Communicator::add_channel_runs(const Operation& operation, const SubPlan& sub_plan, Protocol protocol,
+                                            ChannelRuns* channel_runs) {
   const std::size_t element_bytes = size_of(operation.type);
-  LaneMemory buffers;
-  buffers.input = static_cast<const char*>(operation.input) + leg.input_offset * element_bytes;
-  buffers.output = static_cast<char*>(operation.output) + leg.output_offset * element_bytes;
+  ChannelMemory buffers;
+  buffers.input = static_cast<const char*>(operation.input) + sub_plan.input_offset * element_bytes;
+  buffers.output = static_cast<char*>(operation.output) + sub_plan.output_offset * element_bytes;
   buffers.kernels = reduce_kernels(operation.type, operation.op);
-  PlanRequest request = leg.request;
+  PlanRequest request = sub_plan.request;
   request.in_place = buffers.input == buffers.output && request.to >= 0 && request.from >= 0;
   for (request.channel = 0; request.channel < options_.channels; ++request.channel) {
     const Plan plan = make_plan(request);
     if (plan.send_steps == 0 && plan.recv_steps == 0 && plan.copy.count == 0) continue;
-    LaneMemory memory = buffers;
+    ChannelMemory memory = buffers;
     auto receives = register_for_receives(plan, protocol, &memory);
     if (!receives) return receives;
     auto sends = register_for_sends(plan, protocol, &memory);
     if (!sends) return sends;
-    lanes->push_back(std::make_unique<PlanLane>(messages_by(protocol), plan, memory));
+    channel_runs->push_back(std::make_unique<PlanRun>(messages_by(protocol), plan, memory));
   }
   return ok();
 }
@@ -264,10 +265,10 @@ Result<void*> Communicator::comm_of(Connection& connection, Protocol protocol, s
   return static_cast<void*>(*stream);
 }
 
-Result<void> Communicator::connect_peers(const std::vector<Leg>& legs, std::int64_t timeout_ms) {
+Result<void> Communicator::connect_peers(const std::vector<SubPlan>& sub_plans, std::int64_t timeout_ms) {
   std::vector<Edge> edges;
-  for (const Leg& leg : legs) {
-    const Peers peers = peers_of(leg.request);
+  for (const SubPlan& sub_plan : sub_plans) {
+    const Peers peers = peers_of(sub_plan.request);
     for (int channel = 0; channel < options_.channels; ++channel) {
       if (peers.recv >= 0) edges.push_back({peers.recv, channel, Direction::kReceive});
       if (peers.send >= 0) edges.push_back({peers.send, channel, Direction::kSend});
@@ -276,7 +277,7 @@ Result<void> Communicator::connect_peers(const std::vector<Leg>& legs, std::int6
   return edges.empty() ? ok() : connections_->establish(edges, timeout_ms);
 }
 
-Result<void> Communicator::register_for_receives(const Plan& plan, Protocol protocol, LaneMemory* memory) {
+Result<void> Communicator::register_for_receives(const Plan& plan, Protocol protocol, ChannelMemory* memory) {
   if (plan.recv_steps == 0) return ok();
   Connection* connection = connections_->find({plan.recv_peer, plan.request.channel, Direction::kReceive});
   memory->recv_connection = connection->comm;
@@ -304,7 +305,7 @@ Result<void> Communicator::register_for_receives(const Plan& plan, Protocol prot
   return ok();
 }
 
-Result<void> Communicator::register_for_sends(const Plan& plan, Protocol protocol, LaneMemory* memory) {
+Result<void> Communicator::register_for_sends(const Plan& plan, Protocol protocol, ChannelMemory* memory) {
   if (plan.send_steps == 0) return ok();
   Connection* connection = connections_->find({plan.send_peer, plan.request.channel, Direction::kSend});
   void* const comm = connection->comm;

@@ -1,4 +1,4 @@
-// An operation that goes by a schedule: its connections, its memory and its lanes. Service thread only.
+// An operation that goes by a schedule: its connections, its memory and its channel runs. Service thread only.
 #include <algorithm>
 #include <set>
 
@@ -36,7 +36,7 @@ std::uint64_t slot_bytes_of(const Schedule& schedule, const StreamMemory& stream
   return in_slots(bytes);
 }
 
-bool uses(const Schedule& schedule, const StreamMemory& stream, Place place) {
+bool uses(const Schedule& schedule, const StreamMemory& stream, BufferRole place) {
   return std::any_of(schedule.transfers.begin(), schedule.transfers.end(), [&](const Transfer& transfer) {
     // What is reduced lands in a slot; of an empty range there is nothing to send, and may be no memory. No round has
     // longer ones than the first.
@@ -46,8 +46,8 @@ bool uses(const Schedule& schedule, const StreamMemory& stream, Place place) {
 
 }  // namespace
 
-Result<void> Communicator::prepare_schedules(Way way, PlanRequest request, const Operation& operation,
-                                             std::int64_t connect_timeout_ms, Lanes* lanes) {
+Result<void> Communicator::prepare_schedules(AlgorithmProtocol way, PlanRequest request, const Operation& operation,
+                                             std::int64_t connect_timeout_ms, ChannelRuns* channel_runs) {
   std::vector<Schedule> schedules;
   std::set<Edge> edges;
   for (request.channel = 0; request.channel < request.channels; ++request.channel) {
@@ -67,7 +67,8 @@ Result<void> Communicator::prepare_schedules(Way way, PlanRequest request, const
                           .streams = streams_of(schedule)};
     auto given = give_memory(schedule, way.protocol, &memory);
     if (!given) return given;
-    lanes->push_back(std::make_unique<ScheduleLane>(messages_by(way.protocol), std::move(schedule), std::move(memory)));
+    channel_runs->push_back(
+        std::make_unique<ChannelSchedule>(messages_by(way.protocol), std::move(schedule), std::move(memory)));
   }
   return ok();
 }
@@ -109,7 +110,7 @@ Result<void> Communicator::give_memory(const Schedule& schedule, Protocol protoc
 
 Result<void> Communicator::register_for_stream(const Schedule& schedule, const ScheduleMemory& memory,
                                                std::uint64_t work_bytes, StreamMemory* stream) {
-  const auto registered = [&](Place place, const void* data, std::uint64_t bytes, void** handle) -> Result<void> {
+  const auto registered = [&](BufferRole place, const void* data, std::uint64_t bytes, void** handle) -> Result<void> {
     if (!uses(schedule, *stream, place)) return ok();
     auto found = memory_->handle_of(stream->comm, const_cast<void*>(data), bytes);
     if (!found) return found.error();
@@ -117,11 +118,11 @@ Result<void> Communicator::register_for_stream(const Schedule& schedule, const S
     return ok();
   };
   const std::uint64_t output_bytes = output_bytes_of(schedule.request);
-  auto done = registered(Place::kInput, memory.input, input_bytes_of(schedule.request), &stream->input_handle);
-  if (done) done = registered(Place::kOutput, memory.output, output_bytes, &stream->output_handle);
+  auto done = registered(BufferRole::kInput, memory.input, input_bytes_of(schedule.request), &stream->input_handle);
+  if (done) done = registered(BufferRole::kOutput, memory.output, output_bytes, &stream->output_handle);
   if (!done) return done;
-  return schedule.works_in_output ? registered(Place::kWork, memory.output, output_bytes, &stream->work_handle)
-                                  : registered(Place::kWork, memory.work, work_bytes, &stream->work_handle);
+  return schedule.works_in_output ? registered(BufferRole::kWork, memory.output, output_bytes, &stream->work_handle)
+                                  : registered(BufferRole::kWork, memory.work, work_bytes, &stream->work_handle);
 }
 
 }  // namespace meshbed::coll

@@ -43,7 +43,7 @@ struct Copy {
   std::vector<const meshcoll_comm*> live;
   std::uint64_t made = 0;
   std::string error;  // the last that has no communicator to keep it
-  Meetings meetings;
+  IdListeners id_listeners;
   ThreadText texts;  // errors that were handed out
 };
 Copy& this_copy();

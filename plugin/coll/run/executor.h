@@ -1,5 +1,5 @@
 #pragma once
-// Executor: drives the lanes of one operation to their end. Progress thread only.
+// Executor: drives the channel runs of one operation to their end. Progress thread only.
 
 #include <cstdint>
 #include <vector>
@@ -16,9 +16,9 @@ struct ExecuteOptions {
   std::int64_t long_wait_ms = 0;  // nothing has moved for so long: the store is told; 0: never
 };
 
-/// Lanes may share a connection: the later one begins when the earlier has ended.
-/// Returns when every lane is finished, one has failed, a peer has announced a failure or the time is up (the error
-/// then says what each unfinished lane waits for). After an error transfers may still be in flight.
-Result<void> execute(const Lanes& lanes, const ExecuteOptions& options);
+/// ChannelRuns may share a connection: the later one begins when the earlier has ended.
+/// Returns when every channel run is finished, one has failed, a peer has announced a failure or the time is up (the
+/// error then says what each unfinished channel run waits for). After an error transfers may still be in flight.
+Result<void> execute(const ChannelRuns& channel_runs, const ExecuteOptions& options);
 
 }  // namespace meshbed::coll

@@ -6,7 +6,7 @@
 
 namespace meshbed::coll {
 
-Result<std::string> Meetings::open() {
+Result<std::string> IdListeners::open() {
   const auto address = management_address();
   if (!address) return address.error();
   auto listener = Socket::listen(*address);
@@ -19,7 +19,7 @@ Result<std::string> Meetings::open() {
   return id;
 }
 
-Socket Meetings::take(const std::string& id) {
+Socket IdListeners::take(const std::string& id) {
   const std::lock_guard<std::mutex> lock(mutex_);
   const auto found = listeners_.find(id);
   if (found == listeners_.end()) return {};

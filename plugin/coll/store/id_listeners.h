@@ -1,5 +1,5 @@
 #pragma once
-// Meetings: the places where ranks that have no address to agree on will be met: this process listens there from the
+// IdListeners: the places where ranks that have no address to agree on will be met: this process listens there from the
 // moment that the unique id is made until its communicator takes the socket. Any thread.
 
 #include <map>
@@ -11,7 +11,7 @@
 
 namespace meshbed::coll {
 
-class Meetings {
+class IdListeners {
  public:
   /// Listens at any port of the management network. The id: "ADDRESS:PORT".
   Result<std::string> open();

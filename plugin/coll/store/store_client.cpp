@@ -165,7 +165,7 @@ std::optional<std::string> StoreClient::take(std::uint32_t request) {
   return text;
 }
 
-Result<std::string> StoreClient::get(const std::string& key, Deadline deadline, const Patience& patience) {
+Result<std::string> StoreClient::get(const std::string& key, Deadline deadline, const WaitLimits& patience) {
   auto request = begin_get(key);
   if (!request) return request.error();
   std::optional<LongWait> wait;

@@ -44,13 +44,13 @@ class StoreClient {
   Result<std::uint32_t> begin_get(const std::string& key);
   /// The answer to that request, if it has been received. No I/O.
   std::optional<std::string> take(std::uint32_t request);
-  struct Patience {
+  struct WaitLimits {
     std::int64_t long_ms = 0;  // as LongWait's; 0: none
     int for_rank = -1;         // who is to set it: without that rank the wait ends; -1: anybody
   };
   /// begin_get and take until the deadline; kTimeout where the value never came.
   Result<std::string> get(const std::string& key, Deadline deadline) { return get(key, deadline, {}); }
-  Result<std::string> get(const std::string& key, Deadline deadline, const Patience& patience);
+  Result<std::string> get(const std::string& key, Deadline deadline, const WaitLimits& patience);
   /// Returns when every rank has called it; on timeout the error names who has not.
   /// `long_wait_ms`: as LongWait's; 0: none.
   Result<void> barrier(std::int64_t timeout_ms, std::int64_t long_wait_ms = 0);

@@ -17,7 +17,7 @@ bool is_exhausted(int error_number) {
 
 }  // namespace
 
-Result<void> Porch::open(bool ipv6, PorchOptions options) {
+Result<void> AcceptQueue::open(bool ipv6, AcceptQueueOptions options) {
   options_ = std::move(options);
   auto socket = Socket::listen_anywhere(ipv6);
   if (!socket) return socket.error();
@@ -28,7 +28,7 @@ Result<void> Porch::open(bool ipv6, PorchOptions options) {
   return ok();
 }
 
-Result<void> Porch::advance(std::vector<Arrival>& arrivals) {
+Result<void> AcceptQueue::advance(std::vector<Arrival>& arrivals) {
   const Result<void> admitted = admit(arrivals);
   for (auto& caller : callers_) {
     if (hear(*caller, arrivals)) caller.reset();
@@ -38,7 +38,7 @@ Result<void> Porch::advance(std::vector<Arrival>& arrivals) {
   return admitted;
 }
 
-Result<void> Porch::admit(std::vector<Arrival>& arrivals) {
+Result<void> AcceptQueue::admit(std::vector<Arrival>& arrivals) {
   if (deaf_ && !deaf_until_.passed()) return ok();
   deaf_ = false;
   for (std::size_t let_in = 0; let_in < kLetInAtOnce; ++let_in) {
@@ -75,12 +75,12 @@ Result<void> Porch::admit(std::vector<Arrival>& arrivals) {
   return ok();
 }
 
-bool Porch::is_knocked_at() const {
+bool AcceptQueue::is_knocked_at() const {
   pollfd look{.fd = socket_.descriptor(), .events = POLLIN, .revents = 0};
   return ::poll(&look, 1, 0) > 0;
 }
 
-void Porch::go_deaf() {
+void AcceptQueue::go_deaf() {
   deaf_ = true;
   deaf_until_ = Deadline::in_ms(kDeafMs);
   if (std::exchange(deafness_told_, true)) return;
@@ -89,7 +89,7 @@ void Porch::go_deaf() {
       options_.name.c_str(), port_);
 }
 
-bool Porch::is_crowded() const {
+bool AcceptQueue::is_crowded() const {
   if (callers_.size() <= kCallersMost) return false;
   if (callers_.size() > kCallersOverCablesMost) return true;
   return static_cast<std::size_t>(std::count_if(
@@ -97,7 +97,7 @@ bool Porch::is_crowded() const {
 }
 
 /// One goes (crowd.h). Who has a whole message waiting is handed on instead: he has said who he is.
-void Porch::make_room(std::vector<Arrival>& arrivals) {
+void AcceptQueue::make_room(std::vector<Arrival>& arrivals) {
   std::vector<Waiting> waiting;
   for (const auto& caller : callers_) {
     waiting.push_back({.from = caller->remote.address, .spared = caller->is_spared()});
@@ -109,7 +109,7 @@ void Porch::make_room(std::vector<Arrival>& arrivals) {
   callers_.erase(goes);
 }
 
-bool Porch::hear(Caller& caller, std::vector<Arrival>& arrivals) {
+bool AcceptQueue::hear(Caller& caller, std::vector<Arrival>& arrivals) {
   auto message = caller.reader.read(caller.socket);
   if (!message) {
     const bool visitor = options_.has_visitors && message.error().os_errno == ECONNRESET && caller.reader.untouched();
@@ -130,13 +130,13 @@ bool Porch::hear(Caller& caller, std::vector<Arrival>& arrivals) {
   return true;
 }
 
-void Porch::watch(std::vector<pollfd>& watched) const {
+void AcceptQueue::watch(std::vector<pollfd>& watched) const {
   for (const auto& caller : callers_) {
     watched.push_back({.fd = caller->socket.descriptor(), .events = POLLIN, .revents = 0});
   }
 }
 
-void Porch::drop(const Caller& caller, const std::string& why, bool worth_a_warning) {
+void AcceptQueue::drop(const Caller& caller, const std::string& why, bool worth_a_warning) {
   const LogLevel level = worth_a_warning ? warnings_.next() : LogLevel::kTrace;
   MESHBED_LOG(level, "%s: client %s port %u on %s port %u is dropped: %s%s", options_.name.c_str(),
               to_text(caller.remote.address).c_str(), caller.remote.port, to_text(caller.local.address).c_str(), port_,

@@ -1,7 +1,7 @@
 #pragma once
-// The porch: a TCP port of ours, and those who came to it and have not said yet who they are. The port is open to every
-// network that the machine has, so most of them may be strangers who will never say anything; what all of them may
-// hold is bounded.
+// The accept queue: a TCP port of ours, and those who came to it and have not said yet who they are. The port is open
+// to every network that the machine has, so most of them may be strangers who will never say anything; what all of them
+// may hold is bounded.
 //
 //   - kCallersMost wait at one time. One more, and somebody goes: of those from the address that the most come from,
 //     the one who has waited longest. A stranger's thousand connections drive out each other, not a peer's one.
@@ -39,7 +39,7 @@ struct Arrival {
   WireMessage message;
 };
 
-struct PorchOptions {
+struct AcceptQueueOptions {
   std::string name;             // in logs: "listener"
   std::int64_t patience_s = 0;  // for a whole handshake; 0: for ever, and only their number is bounded
   bool has_visitors = false;    // who comes and goes without a word only wanted to know whether the way stands
@@ -47,13 +47,13 @@ struct PorchOptions {
   std::function<bool(const IpAddress& own, const IpAddress& client)> is_over_cable{};
 };
 
-class Porch {
+class AcceptQueue {
  public:
   static constexpr std::size_t kCallersMost = 64, kCallersOverCablesMost = 1024, kLetInAtOnce = 256;
   static constexpr std::int64_t kSparedMs = 1000, kDeafMs = 100;
 
   /// Listens on every address of this machine (IPv6 too where `ipv6`).
-  Result<void> open(bool ipv6, PorchOptions options);
+  Result<void> open(bool ipv6, AcceptQueueOptions options);
   std::uint16_t port() const { return port_; }
   /// To look for those who come; -1 while nobody is let in.
   int descriptor() const { return deaf_ ? -1 : socket_.descriptor(); }
@@ -82,14 +82,14 @@ class Porch {
   Result<void> admit(std::vector<Arrival>& arrivals);
   /// Somebody has come, and was not let in yet.
   bool is_knocked_at() const;
-  /// True: he is not on the porch any more.
+  /// True: he is not on the accept queue any more.
   bool hear(Caller& caller, std::vector<Arrival>& arrivals);
   void go_deaf();
   bool is_crowded() const;
   void make_room(std::vector<Arrival>& arrivals);
   void drop(const Caller& caller, const std::string& why, bool worth_a_warning = true);
 
-  PorchOptions options_;
+  AcceptQueueOptions options_;
   Socket socket_;
   std::uint16_t port_ = 0;
   std::vector<std::unique_ptr<Caller>> callers_;  // in the order in which they came

@@ -10,7 +10,7 @@
 namespace meshbed::net {
 namespace {
 
-std::string name_of(const RollCall& call) {
+std::string name_of(const RankAnnouncement& call) {
   return call.addresses.empty() ? "a node without a cable" : to_text(call.addresses.front().prefix.address);
 }
 
@@ -26,7 +26,7 @@ struct Node {
 
 }  // namespace
 
-bool RollBook::hear(const RollCall& call) {
+bool AgreementBook::hear(const RankAnnouncement& call) {
   const std::pair key{call.node, call.process};
   if (key == std::pair{own_.node, own_.process}) return false;
   const auto found = others_.find(key);
@@ -35,7 +35,7 @@ bool RollBook::hear(const RollCall& call) {
     if (own_.stand == Stand::kHere && others_.size() < own_.key.ranks) others_.emplace(key, call);
     return !call.done;
   }
-  RollCall& known = found->second;
+  RankAnnouncement& known = found->second;
   known.ranks_here = std::max(known.ranks_here, call.ranks_here);
   known.done = known.done || call.done;
   if (known.stand == Stand::kHere) {
@@ -45,7 +45,7 @@ bool RollBook::hear(const RollCall& call) {
   return own_.done && !call.done;
 }
 
-bool RollBook::look(bool out_of_time) {
+bool AgreementBook::look(bool out_of_time) {
   if (own_.stand != Stand::kHere) return false;
   const std::size_t counted = ranks();
   if (refused_by_other()) return true;
@@ -66,7 +66,7 @@ bool RollBook::look(bool out_of_time) {
   return own_.stand != Stand::kHere;
 }
 
-bool RollBook::refused_by_other() {
+bool AgreementBook::refused_by_other() {
   for (const auto& [key, call] : others_) {
     if (call.rules != own_.rules) {
       refuse(name_of(call) + " has another version of this plugin");
@@ -77,12 +77,12 @@ bool RollBook::refused_by_other() {
   return own_.stand != Stand::kHere;
 }
 
-void RollBook::refuse(std::string reason) {
+void AgreementBook::refuse(std::string reason) {
   own_.stand = Stand::kNo;
   reason_ = std::move(reason);
 }
 
-Outcome RollBook::outcome() const {
+Outcome AgreementBook::outcome() const {
   if (own_.stand == Stand::kHere) return Outcome::kOpen;
   if (own_.stand == Stand::kNo) return Outcome::kNone;
   bool all = true;
@@ -93,16 +93,16 @@ Outcome RollBook::outcome() const {
   return all ? Outcome::kAgreed : Outcome::kOpen;
 }
 
-bool RollBook::everybody_done() const {
+bool AgreementBook::everybody_done() const {
   return std::all_of(others_.begin(), others_.end(), [](const auto& entry) { return entry.second.done; });
 }
 
-RollCall RollBook::speak() {
+RankAnnouncement AgreementBook::speak() {
   ++own_.sequence;
   return own_;
 }
 
-std::string RollBook::missing() const {
+std::string AgreementBook::missing() const {
   std::string names;
   for (const auto& [key, call] : others_) {
     if (call.stand == Stand::kHere) names += (names.empty() ? "" : ", ") + name_of(call);
@@ -110,25 +110,25 @@ std::string RollBook::missing() const {
   return names;
 }
 
-std::size_t RollBook::ranks() const {
+std::size_t AgreementBook::ranks() const {
   std::size_t sum = own_.ranks_here;
   for (const auto& [key, call] : others_) sum += call.ranks_here;
   return sum;
 }
 
-std::size_t RollBook::nodes() const {
+std::size_t AgreementBook::nodes() const {
   std::set<std::uint64_t> nodes{own_.node};
   for (const auto& [key, call] : others_) nodes.insert(call.node);
   return nodes.size();
 }
 
-std::map<std::pair<std::uint64_t, std::uint32_t>, const RollCall*> RollBook::everybody() const {
-  std::map<std::pair<std::uint64_t, std::uint32_t>, const RollCall*> all{{{own_.node, own_.process}, &own_}};
+std::map<std::pair<std::uint64_t, std::uint32_t>, const RankAnnouncement*> AgreementBook::everybody() const {
+  std::map<std::pair<std::uint64_t, std::uint32_t>, const RankAnnouncement*> all{{{own_.node, own_.process}, &own_}};
   for (const auto& [key, call] : others_) all.emplace(key, &call);
   return all;
 }
 
-std::uint64_t RollBook::hash() const {
+std::uint64_t AgreementBook::hash() const {
   std::uint64_t sum = 0;
   const auto add = [&](std::uint64_t value) { sum = mix64(sum ^ value); };
   for (const auto& [key, call] : everybody()) {
@@ -143,7 +143,7 @@ std::uint64_t RollBook::hash() const {
   return sum;
 }
 
-Mesh RollBook::mesh() const {
+Mesh AgreementBook::mesh() const {
   std::map<std::uint64_t, Node> by_node;
   for (const auto& [key, call] : everybody()) {
     auto& addresses = by_node[call->node].addresses;

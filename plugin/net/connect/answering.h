@@ -16,8 +16,8 @@ class ProcessLinks;
 /// Our end for a client that dialled our address `own` from `client` and says that it is `peer`: the NIC whose address
 /// it dialled, for that TCP arrived there is the proof of the cable. An error is the reason to refuse it.
 ///
-/// Who passes can be joined (Leg::join) without a wait: its GID is the address that it came from (gid_may_answer), that
-/// address is in the subnet of a cable of ours, and so it is on that cable that our kernel has just asked for its
+/// Who passes can be joined (QpLink::join) without a wait: its GID is the address that it came from (gid_may_answer),
+/// that address is in the subnet of a cable of ours, and so it is on that cable that our kernel has just asked for its
 /// Ethernet address, to answer its SYN; an address that nobody answers for gets no such answer, and no TCP connection.
 /// Nobody can claim one that does not resolve, then; as long as he is joined now, and not when that entry is old.
 Result<LocalEnd> local_end_for(ProcessLinks& process, const IpAddress& own, const IpAddress& client,

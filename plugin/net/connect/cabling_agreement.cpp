@@ -20,38 +20,38 @@ constexpr int kLookPauseMs = 1;
 /// To hear of the others' decision after a yes: far beyond what loss or a node that is busy can cost.
 constexpr std::int64_t kPromiseMs = 20'000;
 /// So long a decided rank helps others to decide before it goes on; its service thread does so later.
-constexpr std::int64_t kSurveyLingerMs = 1000;
+constexpr std::int64_t kAgreementLingerMs = 1000;
 /// Surveys that are over and still answered for.
 constexpr std::size_t kRemembered = 64;
 
 }  // namespace
 
-Survey::Entry* Survey::find(const SurveyKey& key) {
+CablingAgreement::Entry* CablingAgreement::find(const AgreementKey& key) {
   const auto found =
       std::find_if(entries_.begin(), entries_.end(), [&](const auto& entry) { return entry->book.key() == key; });
   return found == entries_.end() ? nullptr : found->get();
 }
 
-Survey::Entry& Survey::entry_for(const SurveyKey& key) {
+CablingAgreement::Entry& CablingAgreement::entry_for(const AgreementKey& key) {
   if (Entry* known = find(key)) return *known;
   if (entries_.size() >= kRemembered) {
     const auto oldest =
         std::find_if(entries_.begin(), entries_.end(), [](const auto& one) { return one->waiting == 0; });
     if (oldest != entries_.end()) entries_.erase(oldest);
   }
-  RollCall own{.key = key,
-               .node = process_.node(),
-               .process = process_.number(),
-               .rules = kTunerRules,
-               .hop_limit = static_cast<std::uint8_t>(process_.config().max_relay_hops()),
-               .addresses = scout_.own_addresses()};
+  RankAnnouncement own{.key = key,
+                       .node = process_.node(),
+                       .process = process_.number(),
+                       .rules = kTunerRules,
+                       .hop_limit = static_cast<std::uint8_t>(process_.config().max_relay_hops()),
+                       .addresses = discovery_.own_addresses()};
   entries_.push_back(std::make_unique<Entry>(std::move(own)));
   Entry& entry = *entries_.back();
   entry.vote = Deadline::in_ms(process_.config().number(Variable::kTunerTimeoutMs));
   return entry;
 }
 
-Result<std::optional<Mesh>> Survey::take_part(const SurveyKey& key) {
+Result<std::optional<Mesh>> CablingAgreement::take_part(const AgreementKey& key) {
   std::unique_lock lock(mutex_);
   Entry& entry = entry_for(key);
   if (entry.book.stand() == Stand::kHere) entry.book.join();
@@ -60,7 +60,7 @@ Result<std::optional<Mesh>> Survey::take_part(const SurveyKey& key) {
   Wait wait;
   for (bool over = false; !over;) {
     over = look(entry, wait);
-    const std::optional<RollCall> words = due(entry);
+    const std::optional<RankAnnouncement> words = due(entry);
     lock.unlock();
     if (words) call(*words);
     if (!over) ::poll(nullptr, 0, kLookPauseMs);
@@ -70,8 +70,8 @@ Result<std::optional<Mesh>> Survey::take_part(const SurveyKey& key) {
   return wait.result;
 }
 
-bool Survey::look(Entry& entry, Wait& wait) const {
-  RollBook& book = entry.book;
+bool CablingAgreement::look(Entry& entry, Wait& wait) const {
+  AgreementBook& book = entry.book;
   if (book.look(entry.vote.passed())) {
     entry.promise = Deadline::in_ms(kPromiseMs);
     speak_up(entry);
@@ -88,7 +88,7 @@ bool Survey::look(Entry& entry, Wait& wait) const {
     case Outcome::kAgreed:
       if (wait.result->has_value()) return book.everybody_done() || wait.linger.passed();
       wait.result = std::optional(book.mesh());
-      wait.linger = Deadline::in_ms(kSurveyLingerMs);
+      wait.linger = Deadline::in_ms(kAgreementLingerMs);
       break;
   }
   // Decided. Who does without is through; who agreed first helps the others to hear of it.
@@ -97,7 +97,7 @@ bool Survey::look(Entry& entry, Wait& wait) const {
   return book.outcome() == Outcome::kNone;
 }
 
-Error Survey::broken_promise(const RollBook& book) const {
+Error CablingAgreement::broken_promise(const AgreementBook& book) const {
   return {.code = ErrorCode::kTimeout,
           .scope = Scope::kJob,
           .text = "tuner: every rank was found, but no word came from " + book.missing() +
@@ -107,12 +107,12 @@ Error Survey::broken_promise(const RollBook& book) const {
           .os_errno = 0};
 }
 
-void Survey::speak_up(Entry& entry) {
+void CablingAgreement::speak_up(Entry& entry) {
   entry.next_call_ns = now_ns();
   entry.pause_ns = kFirstPause;
 }
 
-std::optional<RollCall> Survey::due(Entry& entry) {
+std::optional<RankAnnouncement> CablingAgreement::due(Entry& entry) {
   const std::int64_t now = now_ns();
   if (now < entry.next_call_ns) return std::nullopt;
   entry.last_call_ns = now;
@@ -121,14 +121,14 @@ std::optional<RollCall> Survey::due(Entry& entry) {
   return entry.book.speak();
 }
 
-void Survey::call(const RollCall& call, const std::optional<IpAddress>& except) {
-  std::array<std::uint8_t, kBeaconLargestBytes> buffer{};
-  scout_.flood(std::span<const std::uint8_t>(buffer).first(encode_roll_call(call, buffer)), except);
+void CablingAgreement::call(const RankAnnouncement& call, const std::optional<IpAddress>& except) {
+  std::array<std::uint8_t, kDiscoveryMessageLargestBytes> buffer{};
+  discovery_.flood(std::span<const std::uint8_t>(buffer).first(encode_announcement(call, buffer)), except);
 }
 
-void Survey::take_in(const RollCall& heard, const SocketAddress& from) {
+void CablingAgreement::take_in(const RankAnnouncement& heard, const SocketAddress& from) {
   if (heard.node == process_.node() && heard.process == process_.number()) return;
-  std::optional<RollCall> answer;
+  std::optional<RankAnnouncement> answer;
   {
     const std::lock_guard lock(mutex_);
     if (!note(heard)) return;
@@ -140,7 +140,7 @@ void Survey::take_in(const RollCall& heard, const SocketAddress& from) {
     }
   }
   if (answer) call(*answer);
-  RollCall onward = heard;
+  RankAnnouncement onward = heard;
   if (++onward.hops >= onward.hop_limit) return;
   // Where nodes have several ranks, those who hear it first say it on the cable that it came by as well: should the
   // sender's kernel hand no broadcast back, the other processes of its node hear it only that way.
@@ -148,14 +148,14 @@ void Survey::take_in(const RollCall& heard, const SocketAddress& from) {
   call(onward, echo ? std::nullopt : std::optional(from.address));
 }
 
-bool Survey::note(const RollCall& call) {
+bool CablingAgreement::note(const RankAnnouncement& call) {
   const Heard mark{.key = call.key, .node = call.node, .process = call.process, .sequence = call.sequence};
   if (std::find(heard_.begin(), heard_.end(), mark) != heard_.end()) return false;
   heard_[next_heard_++ % heard_.size()] = mark;
   return true;
 }
 
-void Survey::tell(Entry& entry) const {
+void CablingAgreement::tell(Entry& entry) const {
   if (std::exchange(entry.told, true)) return;
   const std::string reason = entry.book.reason();
   MESHBED_WARN(

@@ -1,7 +1,7 @@
 #pragma once
-// The survey: the ranks of a communicator find out which cables join their nodes, all of them or none. Called by a
-// tuner while its communicator is made; the service thread hears the others, and goes on answering for us when we are
-// through.
+// The cabling agreement: the ranks of a communicator find out which cables join their nodes, all of them or none.
+// Called by a tuner while its communicator is made; the service thread hears the others, and goes on answering for us
+// when we are through.
 
 #include <array>
 #include <cstdint>
@@ -17,26 +17,26 @@
 
 namespace meshbed::net {
 
-class Scout;
+class PeerDiscovery;
 class ProcessLinks;
 
-class Survey {
+class CablingAgreement {
  public:
-  /// More ranks than that would only keep each other busy with roll calls.
+  /// More ranks than that would only keep each other busy with rank announcements.
   static constexpr std::uint32_t kRanksMost = 64;
 
-  Survey(ProcessLinks& process, Scout& scout) : process_(process), scout_(scout) {}
+  CablingAgreement(ProcessLinks& process, PeerDiscovery& discovery) : process_(process), discovery_(discovery) {}
 
   /// Blocks for NCCL_MESH_TUNER_TIMEOUT_MS at most until all ranks are there. nullopt: all ranks do without. An error,
   /// after 20 s more: this rank gave its word and cannot learn what became of it.
-  Result<std::optional<Mesh>> take_part(const SurveyKey& key);
+  Result<std::optional<Mesh>> take_part(const AgreementKey& key);
   /// On the service thread. `from`: the neighbour who handed it on.
-  void take_in(const RollCall& call, const SocketAddress& from);
+  void take_in(const RankAnnouncement& call, const SocketAddress& from);
 
  private:
   struct Entry {
-    explicit Entry(RollCall own) : book(std::move(own)) {}
-    RollBook book;
+    explicit Entry(RankAnnouncement own) : book(std::move(own)) {}
+    AgreementBook book;
     Deadline vote, promise;
     std::int64_t next_call_ns = 0;  // when to speak, unasked
     std::int64_t pause_ns = 0;      // then
@@ -50,27 +50,27 @@ class Survey {
     Deadline linger;
   };
   struct Heard {
-    SurveyKey key;
+    AgreementKey key;
     std::uint64_t node = 0;
     std::uint32_t process = 0, sequence = 0;
     bool operator==(const Heard&) const = default;
   };
-  Entry& entry_for(const SurveyKey& key);
-  Entry* find(const SurveyKey& key);
+  Entry& entry_for(const AgreementKey& key);
+  Entry* find(const AgreementKey& key);
   /// True: `wait` holds what this rank goes on with.
   bool look(Entry& entry, Wait& wait) const;
-  Error broken_promise(const RollBook& book) const;
+  Error broken_promise(const AgreementBook& book) const;
   /// Something changed: say so at once, and again soon.
   static void speak_up(Entry& entry);
   /// What to say now, if anything.
-  static std::optional<RollCall> due(Entry& entry);
-  void call(const RollCall& call, const std::optional<IpAddress>& except = std::nullopt);
+  static std::optional<RankAnnouncement> due(Entry& entry);
+  void call(const RankAnnouncement& call, const std::optional<IpAddress>& except = std::nullopt);
   /// False: heard before.
-  bool note(const RollCall& call);
+  bool note(const RankAnnouncement& call);
   void tell(Entry& entry) const;
 
   ProcessLinks& process_;
-  Scout& scout_;
+  PeerDiscovery& discovery_;
   std::mutex mutex_;  // guards what follows
   std::vector<std::unique_ptr<Entry>> entries_;
   std::array<Heard, 1024> heard_{};

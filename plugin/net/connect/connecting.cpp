@@ -15,10 +15,10 @@ constexpr std::int64_t kFirstConnectPauseMs = 100;  // doubles with every attemp
 
 }  // namespace
 
-Connecting::Connecting(ProcessLinks& process, Destination destination, Leg& leg)
+Connecting::Connecting(ProcessLinks& process, Destination destination, QpLink& qp_link)
     : process_(process),
       destination_(std::move(destination)),
-      leg_(leg),
+      qp_link_(qp_link),
       dial_deadline_(Deadline::in_ms(destination_.patience_ms > 0 ? destination_.patience_ms
                                      : destination_.dial_ms > 0
                                          ? destination_.dial_ms
@@ -138,7 +138,8 @@ bool Connecting::has_no_more_attempts() const {
 }
 
 WireMessage Connecting::request() const {
-  WireMessage message{.type = WireType::kRequest, .cookie = destination_.cookie, .end = leg_.describe(), .reason = ""};
+  WireMessage message{
+      .type = WireType::kRequest, .cookie = destination_.cookie, .end = qp_link_.describe(), .reason = ""};
   if (destination_.rail) {
     message.type = WireType::kRail;
     message.rail = *destination_.rail;
@@ -175,23 +176,24 @@ Result<bool> Connecting::read_reply() {
   }
   const WireMessage& reply = **message;
   if (auto fine = check_reply(reply); !fine) return fine.error();
-  if (auto joined = leg_.join(reply.end, reply.end.mtu); !joined) return joined.error();
+  if (auto joined = qp_link_.join(reply.end, reply.end.mtu); !joined) return joined.error();
   served_ = reply.served;
-  session_ = reply.type == WireType::kResumed ? reply.session : session_number(leg_.describe(), reply.end);
+  session_ = reply.type == WireType::kResumed ? reply.session : session_number(qp_link_.describe(), reply.end);
   session_port_ = reply.type == WireType::kResumed ? reply.session_port : reply.end.service_port;
   writer_.start({.type = WireType::kReady, .cookie = destination_.cookie, .end = {}, .reason = ""});
   state_ = destination_.keeps_ready ? State::kKept : State::kReady;
   return destination_.rail ? begin_proof() : true;
 }
 
-/// A leg has no choice, but a rail is a luxury: it is announced only after an empty write of its own was acknowledged,
-/// for where TCP gets through RDMA may not, and each message striped over it would cost all retries of the adapter.
+/// A QP link has no choice, but a rail is a luxury: it is announced only after an empty write of its own was
+/// acknowledged, for where TCP gets through RDMA may not, and each message striped over it would cost all retries of
+/// the adapter.
 Result<bool> Connecting::begin_proof() {
   ibv_send_wr work{};
   ibv_send_wr* refused = nullptr;
   work.opcode = IBV_WR_RDMA_WRITE;
   work.send_flags = IBV_SEND_SIGNALED;
-  if (const int error = ibv_post_send(leg_.pair().raw(), &work, &refused)) {
+  if (const int error = ibv_post_send(qp_link_.pair().raw(), &work, &refused)) {
     return handshake_error(ends_text() + ": the send queue refuses work: " + std::strerror(error));
   }
   state_ = State::kProof;
@@ -200,7 +202,7 @@ Result<bool> Connecting::begin_proof() {
 
 Result<bool> Connecting::await_proof() {
   ibv_wc found[1];
-  const int count = leg_.completions().poll(found);
+  const int count = qp_link_.completions().poll(found);
   if (count == 0) return false;
   if (count < 0 || found[0].status != IBV_WC_SUCCESS) {
     return handshake_error(ends_text() + ": TCP gets through, but RDMA does not (RoCE v2 is UDP to port 4791): " +
@@ -225,11 +227,12 @@ Result<void> Connecting::check_reply(const WireMessage& reply) {
     problem = "the peer's ring has another size: install the same plugin on all nodes";
   } else if (reply.end.address.address != destination_.target.address) {
     problem = "the peer answered for another address than the one that was dialled";
-  } else if (reply.end.mtu > leg_.local().nic.mtu) {
+  } else if (reply.end.mtu > qp_link_.local().nic.mtu) {
     problem = "the peer chose a path MTU that our port does not have";
   } else if (reply.end.gid_type != destination_.route.gid.type) {
     problem = "the peer's GID is of another RoCE version";
-  } else if (!gid_may_answer(leg_.local().nic, reply.end.gid, reply.end.address.address, process_.gid_preference())) {
+  } else if (!gid_may_answer(qp_link_.local().nic, reply.end.gid, reply.end.address.address,
+                             process_.gid_preference())) {
     return handshake_error(ends_text() + ": " + foreign_gid_text(reply.end.gid, reply.end.address.address));
   } else {
     return ok();
@@ -246,7 +249,7 @@ Error Connecting::unreachable(const std::string& why) const {
 }
 
 std::string Connecting::ends_text() const {
-  return leg_.local().nic.device_name + " " + to_text(destination_.route.local) + " -> " +
+  return qp_link_.local().nic.device_name + " " + to_text(destination_.route.local) + " -> " +
          (destination_.onward ? "relay's " : "peer's ") + to_text(destination_.route.remote.prefix) + " port " +
          std::to_string(destination_.target.port);
 }

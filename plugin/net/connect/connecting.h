@@ -35,8 +35,8 @@ struct Destination {
 
 class Connecting {
  public:
-  /// `leg` is our end, ready to join(); it must outlive this.
-  Connecting(ProcessLinks& process, Destination destination, Leg& leg);
+  /// `QP link` is our end, ready to join(); it must outlive this.
+  Connecting(ProcessLinks& process, Destination destination, QpLink& qp_link);
 
   /// True: connected, but for READY where that is kept. After an error the object is of no use.
   Result<bool> advance();
@@ -79,7 +79,7 @@ class Connecting {
 
   ProcessLinks& process_;
   Destination destination_;
-  Leg& leg_;
+  QpLink& qp_link_;
   std::uint64_t served_ = 0, session_ = 0;
   std::uint16_t session_port_ = 0;
   bool final_ = false, refused_ = false;

@@ -78,29 +78,31 @@ bool any_address(const std::vector<Nic>& nics, const Condition& condition) {
   });
 }
 
-/// A beacon's bytes, with their room.
+/// A discovery message's bytes, with their room.
 struct Encoded {
-  explicit Encoded(const Beacon& beacon) : size(encode_beacon(beacon, buffer)) {}
+  explicit Encoded(const DiscoveryMessage& discovery_message)
+      : size(encode_discovery_message(discovery_message, buffer)) {}
   std::span<const std::uint8_t> bytes() const { return std::span<const std::uint8_t>(buffer).first(size); }
-  std::array<std::uint8_t, kBeaconLargestBytes> buffer{};
+  std::array<std::uint8_t, kDiscoveryMessageLargestBytes> buffer{};
   std::size_t size;
 };
 
 }  // namespace
 
-Result<void> Scout::open(std::uint16_t circuit_port) {
+Result<void> PeerDiscovery::open(std::uint16_t circuit_port) {
   circuit_port_ = circuit_port;
   ipv6_ = has_ipv6(process_.nics());
-  auto beacon = open_datagrams(ipv6_, static_cast<std::uint16_t>(process_.config().number(Variable::kRelayPort)));
-  if (!beacon) return beacon.error();
+  auto discovery_message =
+      open_datagrams(ipv6_, static_cast<std::uint16_t>(process_.config().number(Variable::kRelayPort)));
+  if (!discovery_message) return discovery_message.error();
   auto mail = open_datagrams(ipv6_, 0);
   if (!mail) return mail.error();
-  beacon_ = std::move(*beacon);
+  discovery_message_ = std::move(*discovery_message);
   mail_ = std::move(*mail);
   return ok();
 }
 
-void Scout::ask(int cables) {
+void PeerDiscovery::ask(int cables) {
   const std::uint64_t query = process_.random() | 1U;
   {
     const std::lock_guard lock(mutex_);
@@ -108,20 +110,20 @@ void Scout::ask(int cables) {
     const auto asked_before = [this](std::size_t questions) {
       return asked_[(next_asked_ + asked_.size() - questions) % asked_.size()].asked_ns;
     };
-    atlas_.forget_before(std::min(asked_before(kUnansweredMost), now - kAnswersLatestNs));
-    atlas_.forget_loads_before(std::min(asked_before(kUnweighedMost), now - kLoadsLatestNs));
+    map_.forget_before(std::min(asked_before(kUnansweredMost), now - kAnswersLatestNs));
+    map_.forget_loads_before(std::min(asked_before(kUnweighedMost), now - kLoadsLatestNs));
     asked_[next_asked_++ % asked_.size()] = {.query = query, .asked_ns = now};
   }
-  const Encoded beacon({.type = BeaconType::kQuery,
-                        .hop_limit = static_cast<std::uint8_t>(cables),
-                        .query = query,
-                        .node = process_.node(),
-                        .process = process_.number(),
-                        .addresses = {}});
-  flood(beacon.bytes(), std::nullopt);
+  const Encoded discovery_message({.type = DiscoveryMessageType::kQuery,
+                                   .hop_limit = static_cast<std::uint8_t>(cables),
+                                   .query = query,
+                                   .node = process_.node(),
+                                   .process = process_.number(),
+                                   .addresses = {}});
+  flood(discovery_message.bytes(), std::nullopt);
 }
 
-void Scout::inquire(std::uint64_t session) {
+void PeerDiscovery::inquire(std::uint64_t session) {
   const std::uint64_t query = process_.random() | 1U;
   {
     const std::lock_guard lock(mutex_);
@@ -130,31 +132,31 @@ void Scout::inquire(std::uint64_t session) {
     if (known == inquiries_.end()) known = inquiries_.insert(known, Inquiry{.session = session});
     known->query = query;
   }
-  const Encoded beacon({.type = BeaconType::kInquiry,
-                        .hop_limit = static_cast<std::uint8_t>(process_.config().max_relay_hops()),
-                        .query = query,
-                        .node = process_.node(),
-                        .addresses = {},
-                        .session = session});
-  flood(beacon.bytes(), std::nullopt);
+  const Encoded discovery_message({.type = DiscoveryMessageType::kInquiry,
+                                   .hop_limit = static_cast<std::uint8_t>(process_.config().max_relay_hops()),
+                                   .query = query,
+                                   .node = process_.node(),
+                                   .addresses = {},
+                                   .session = session});
+  flood(discovery_message.bytes(), std::nullopt);
 }
 
-bool Scout::is_found(std::uint64_t session) const {
+bool PeerDiscovery::is_found(std::uint64_t session) const {
   const std::lock_guard lock(mutex_);
   return std::any_of(inquiries_.begin(), inquiries_.end(),
                      [&](const Inquiry& inquiry) { return inquiry.session == session && inquiry.found; });
 }
 
-void Scout::end_inquiry(std::uint64_t session) {
+void PeerDiscovery::end_inquiry(std::uint64_t session) {
   const std::lock_guard lock(mutex_);
   std::erase_if(inquiries_, [&](const Inquiry& inquiry) { return inquiry.session == session; });
 }
 
-bool Scout::advance(Survey& survey) {
+bool PeerDiscovery::advance(CablingAgreement& agreement) {
   bool any = false;
-  for (const Socket* socket : {&beacon_, &mail_}) {
+  for (const Socket* socket : {&discovery_message_, &mail_}) {
     for (;;) {
-      std::array<std::uint8_t, kBeaconLargestBytes + 1> buffer{};  // one more, so that a longer one shows
+      std::array<std::uint8_t, kDiscoveryMessageLargestBytes + 1> buffer{};  // one more, so that a longer one shows
       sockaddr_storage name{};
       socklen_t length = sizeof name;
       const ssize_t count = ::recvfrom(socket->descriptor(), buffer.data(), buffer.size(), 0,
@@ -162,32 +164,35 @@ bool Scout::advance(Survey& survey) {
       if (count < 0) break;
       any = true;
       const auto from = from_sockaddr(reinterpret_cast<const sockaddr*>(&name));
-      if (from) take_in(std::span<const std::uint8_t>(buffer).first(static_cast<std::size_t>(count)), *from, survey);
+      if (from) take_in(std::span<const std::uint8_t>(buffer).first(static_cast<std::size_t>(count)), *from, agreement);
     }
   }
   return any;
 }
 
-void Scout::take_in(std::span<const std::uint8_t> datagram, const SocketAddress& from, Survey& survey) {
+void PeerDiscovery::take_in(std::span<const std::uint8_t> datagram, const SocketAddress& from,
+                            CablingAgreement& agreement) {
   const bool neighbour =
       any_address(*process_.recent_nics(), [&](const IpPrefix& prefix) { return contains(prefix, from.address); });
   // Only cables count: what comes in from elsewhere, over the management network for one, is none of ours.
   if (!neighbour && !is_link_local(from.address)) return;
-  if (const auto beacon = decode_beacon(datagram)) {
-    if (beacon->type == BeaconType::kQuery || beacon->type == BeaconType::kInquiry) {
-      take_query(*beacon, from);
+  if (const auto discovery_message = decode_discovery_message(datagram)) {
+    if (discovery_message->type == DiscoveryMessageType::kQuery ||
+        discovery_message->type == DiscoveryMessageType::kInquiry) {
+      take_query(*discovery_message, from);
     } else {
-      take_answer(*beacon);
+      take_answer(*discovery_message);
     }
-  } else if (const auto call = decode_roll_call(datagram)) {
-    survey.take_in(*call, from);
+  } else if (const auto call = decode_announcement(datagram)) {
+    agreement.take_in(*call, from);
   }
 }
 
-void Scout::take_query(const Beacon& query, const SocketAddress& from) {
+void PeerDiscovery::take_query(const DiscoveryMessage& query, const SocketAddress& from) {
   // Our own broadcasts come back to us, and to the other processes of our node, which have loads to tell of.
   const bool of_our_node = query.node == process_.node();
-  const bool of_sibling = of_our_node && query.type == BeaconType::kQuery && query.process != process_.number();
+  const bool of_sibling =
+      of_our_node && query.type == DiscoveryMessageType::kQuery && query.process != process_.number();
   if ((of_our_node && !of_sibling) || query.hops >= query.hop_limit) return;
   // What our node hands on comes back likewise, and was heard over a cable before: perhaps by more questions ago than
   // anybody remembers.
@@ -203,11 +208,11 @@ void Scout::take_query(const Beacon& query, const SocketAddress& from) {
   }
   if (const auto answer = own_answer(query)) send(Encoded(*answer).bytes(), from);
   if (of_sibling) return;
-  Beacon onward = query;
+  DiscoveryMessage onward = query;
   if (++onward.hops < onward.hop_limit) flood(Encoded(onward).bytes(), from.address);
 }
 
-void Scout::take_answer(const Beacon& answer) {
+void PeerDiscovery::take_answer(const DiscoveryMessage& answer) {
   std::optional<SocketAddress> onward;
   {
     const std::lock_guard lock(mutex_);
@@ -219,13 +224,13 @@ void Scout::take_answer(const Beacon& answer) {
   // As many steps back as the question came, and no more: where two nodes each remember that the other one asked, for
   // more questions came than anybody remembers, it would go between them for ever.
   if (!onward || answer.hops == 0) return;
-  Beacon handed_on = answer;
+  DiscoveryMessage handed_on = answer;
   --handed_on.hops;
   send(Encoded(handed_on).bytes(), *onward);
 }
 
-bool Scout::take_own(const Beacon& answer) {
-  if (answer.type == BeaconType::kFound) {
+bool PeerDiscovery::take_own(const DiscoveryMessage& answer) {
+  if (answer.type == DiscoveryMessageType::kFound) {
     for (Inquiry& inquiry : inquiries_) {
       if (inquiry.session != answer.session || inquiry.query != answer.query) continue;
       inquiry.found = true;
@@ -244,35 +249,35 @@ bool Scout::take_own(const Beacon& answer) {
   for (std::size_t at = 0; at < answer.addresses.size(); ++at) {
     door.traffic.push_back({answer.addresses[at].prefix.address, answer.in_flight_bytes[at]});
   }
-  atlas_.add(answer.node, std::move(door));
+  map_.add(answer.node, std::move(door));
   return true;
 }
 
-std::optional<Beacon> Scout::own_answer(const Beacon& query) const {
-  if (query.type == BeaconType::kInquiry) {
+std::optional<DiscoveryMessage> PeerDiscovery::own_answer(const DiscoveryMessage& query) const {
+  if (query.type == DiscoveryMessageType::kInquiry) {
     if (!process_.sessions().has_sender(query.session)) return std::nullopt;
-    return Beacon{.type = BeaconType::kFound,
-                  .hops = query.hops,
-                  .hop_limit = query.hop_limit,
-                  .query = query.query,
-                  .node = process_.node(),
-                  .addresses = {},
-                  .session = query.session};
+    return DiscoveryMessage{.type = DiscoveryMessageType::kFound,
+                            .hops = query.hops,
+                            .hop_limit = query.hop_limit,
+                            .query = query.query,
+                            .node = process_.node(),
+                            .addresses = {},
+                            .session = query.session};
   }
-  Beacon answer{.type = BeaconType::kAnswer,
-                .hops = query.hops,
-                .hop_limit = query.hop_limit,
-                .query = query.query,
-                .node = process_.node(),
-                .process = process_.number(),
-                .circuit_port = circuit_port_,
-                .addresses = own_addresses()};
+  DiscoveryMessage answer{.type = DiscoveryMessageType::kAnswer,
+                          .hops = query.hops,
+                          .hop_limit = query.hop_limit,
+                          .query = query.query,
+                          .node = process_.node(),
+                          .process = process_.number(),
+                          .circuit_port = circuit_port_,
+                          .addresses = own_addresses()};
   const std::vector<std::uint64_t> in_flight = process_.in_flight_bytes();
   for (const PeerAddress& address : answer.addresses) answer.in_flight_bytes.push_back(in_flight[address.nic]);
   return answer;
 }
 
-std::vector<PeerAddress> Scout::own_addresses() const {
+std::vector<PeerAddress> PeerDiscovery::own_addresses() const {
   std::vector<PeerAddress> addresses;
   const auto recent = process_.recent_nics();
   const std::vector<Nic>& nics = *recent;
@@ -285,18 +290,18 @@ std::vector<PeerAddress> Scout::own_addresses() const {
   return addresses;
 }
 
-void Scout::send(std::span<const std::uint8_t> datagram, const SocketAddress& to) {
+void PeerDiscovery::send(std::span<const std::uint8_t> datagram, const SocketAddress& to) {
   sockaddr_storage name{};
   socklen_t length = to_sockaddr(to, name);
   if (to.address.family == Family::kIpv4 && ipv6_) length = to_mapped_sockaddr(to, name);
   // Lost datagrams are asked for again; why one was lost helps whoever looks for a chain that does not appear.
   if (::sendto(mail_.descriptor(), datagram.data(), datagram.size(), 0, reinterpret_cast<const sockaddr*>(&name),
                length) < 0) {
-    MESHBED_LOG(LogLevel::kTrace, "beacon to %s: %s", to_text(to.address).c_str(), std::strerror(errno));
+    MESHBED_LOG(LogLevel::kTrace, "discovery message to %s: %s", to_text(to.address).c_str(), std::strerror(errno));
   }
 }
 
-void Scout::flood(std::span<const std::uint8_t> datagram, const std::optional<IpAddress>& except) {
+void PeerDiscovery::flood(std::span<const std::uint8_t> datagram, const std::optional<IpAddress>& except) {
   const auto port = static_cast<std::uint16_t>(process_.config().number(Variable::kRelayPort));
   const std::lock_guard lock(flood_mutex_);
   const auto nics = process_.recent_nics();
@@ -318,23 +323,23 @@ void Scout::flood(std::span<const std::uint8_t> datagram, const std::optional<Ip
   }
 }
 
-std::optional<std::vector<Hop>> Scout::chain(const ChainRequest& request) const {
+std::optional<std::vector<Hop>> PeerDiscovery::chain(const ChainRequest& request) const {
   const std::lock_guard lock(mutex_);
-  return atlas_.chain(request);
+  return map_.chain(request);
 }
 
-std::optional<RelayDoor> Scout::find(const ProcessKey& key) const {
+std::optional<RelayDoor> PeerDiscovery::find(const ProcessKey& key) const {
   const std::lock_guard lock(mutex_);
-  const RelayDoor* door = atlas_.door(key);
+  const RelayDoor* door = map_.door(key);
   return door == nullptr ? std::nullopt : std::optional(*door);
 }
 
-void Scout::forget() {
+void PeerDiscovery::forget() {
   const std::lock_guard lock(mutex_);
-  atlas_ = {};
+  map_ = {};
 }
 
-bool Scout::expects_more(std::int64_t since_ns, std::int64_t patience_ms) {
+bool PeerDiscovery::expects_more(std::int64_t since_ns, std::int64_t patience_ms) {
   const std::vector<PeerAddress> own = own_addresses();
   const bool too_late = now_ns() - since_ns > patience_ms * 1'000'000;
   bool more = false;
@@ -351,13 +356,13 @@ bool Scout::expects_more(std::int64_t since_ns, std::int64_t patience_ms) {
   return more;
 }
 
-bool Scout::has_neighbour(const PeerAddress& port) const {
-  return std::any_of(atlas_.nodes().begin(), atlas_.nodes().end(), [&](const AtlasNode& known) {
+bool PeerDiscovery::has_neighbour(const PeerAddress& port) const {
+  return std::any_of(map_.nodes().begin(), map_.nodes().end(), [&](const NeighbourNode& known) {
     return known.node != process_.node() && known.is_on_cable_of(port);
   });
 }
 
-std::vector<Nic> Scout::unanswered(std::vector<Nic> nics) const {
+std::vector<Nic> PeerDiscovery::unanswered(std::vector<Nic> nics) const {
   const std::lock_guard lock(mutex_);
   for (Nic& nic : nics) {
     std::erase_if(nic.addresses,
@@ -367,10 +372,10 @@ std::vector<Nic> Scout::unanswered(std::vector<Nic> nics) const {
   return nics;
 }
 
-std::size_t Scout::known_nodes() const {
+std::size_t PeerDiscovery::known_nodes() const {
   const std::lock_guard lock(mutex_);
-  const auto is_other = [this](const AtlasNode& known) { return known.node != process_.node(); };
-  return static_cast<std::size_t>(std::count_if(atlas_.nodes().begin(), atlas_.nodes().end(), is_other));
+  const auto is_other = [this](const NeighbourNode& known) { return known.node != process_.node(); };
+  return static_cast<std::size_t>(std::count_if(map_.nodes().begin(), map_.nodes().end(), is_other));
 }
 
 }  // namespace meshbed::net

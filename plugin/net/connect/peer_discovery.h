@@ -1,7 +1,7 @@
 #pragma once
-// The scout: asks the nodes around for their addresses, answers when others ask, and keeps the map. Two UDP sockets:
-// the beacon listens on a port that all nodes know, and that all processes of a node share; the mail socket has a port
-// of its own, from which everything is sent, so that an answer finds the process that asked.
+// Peer discovery: asks the nodes around for their addresses, answers when others ask, and keeps the map. Two UDP
+// sockets: the discovery message listens on a port that all nodes know, and that all processes of a node share; the
+// mail socket has a port of its own, from which everything is sent, so that an answer finds the process that asked.
 //
 // Loss is expected: whoever needs a chain asks again. Any thread.
 
@@ -19,12 +19,12 @@
 
 namespace meshbed::net {
 
-class Survey;
+class CablingAgreement;
 class ProcessLinks;
 
-class Scout {
+class PeerDiscovery {
  public:
-  explicit Scout(ProcessLinks& process) : process_(process) {}
+  explicit PeerDiscovery(ProcessLinks& process) : process_(process) {}
 
   /// `circuit_port`: where this process takes circuits. Errors name the port and its variable.
   Result<void> open(std::uint16_t circuit_port);
@@ -37,8 +37,9 @@ class Scout {
   bool is_found(std::uint64_t session) const;
   /// Nobody waits for the answer any more.
   void end_inquiry(std::uint64_t session);
-  /// Takes in and deals with everything that has arrived, roll calls by `survey`; true where there was something.
-  bool advance(Survey& survey);
+  /// Takes in and deals with everything that has arrived, rank announcements by `cabling agreement`; true where there
+  /// was something.
+  bool advance(CablingAgreement& agreement);
 
   std::optional<std::vector<Hop>> chain(const ChainRequest& request) const;
   /// What a process has answered.
@@ -57,36 +58,36 @@ class Scout {
   /// One datagram to the neighbours on every subnet but the one that `except` is in.
   void flood(std::span<const std::uint8_t> datagram, const std::optional<IpAddress>& except);
   /// Readable when advance() has something to do.
-  std::array<int, 2> descriptors() const { return {beacon_.descriptor(), mail_.descriptor()}; }
+  std::array<int, 2> descriptors() const { return {discovery_message_.descriptor(), mail_.descriptor()}; }
 
  private:
   struct Heard {
     std::uint64_t query = 0;
     SocketAddress asker;  // the neighbour who handed it on
   };
-  void take_in(std::span<const std::uint8_t> datagram, const SocketAddress& from, Survey& survey);
+  void take_in(std::span<const std::uint8_t> datagram, const SocketAddress& from, CablingAgreement& agreement);
   struct Inquiry {
     std::uint64_t session = 0;
     std::uint64_t query = 0;  // the last one: an answer must repeat it
     bool found = false;
   };
-  void take_query(const Beacon& query, const SocketAddress& from);
-  void take_answer(const Beacon& answer);
+  void take_query(const DiscoveryMessage& query, const SocketAddress& from);
+  void take_answer(const DiscoveryMessage& answer);
   /// Under the lock: has another node answered that may be reached from this port?
   bool has_neighbour(const PeerAddress& port) const;
   /// Under the lock. False: it answers no question of ours.
-  bool take_own(const Beacon& answer);
+  bool take_own(const DiscoveryMessage& answer);
   /// nullopt: the question is not for us.
-  std::optional<Beacon> own_answer(const Beacon& query) const;
+  std::optional<DiscoveryMessage> own_answer(const DiscoveryMessage& query) const;
   void send(std::span<const std::uint8_t> datagram, const SocketAddress& to);
 
   ProcessLinks& process_;
   std::uint16_t circuit_port_ = 0;
   bool ipv6_ = false;  // of both sockets
-  Socket beacon_, mail_;
+  Socket discovery_message_, mail_;
   std::mutex flood_mutex_;    // the interface of a multicast is a state of the socket
   mutable std::mutex mutex_;  // guards what follows
-  Atlas atlas_;
+  NeighbourMap map_;
   std::array<Heard, 256> heard_{};
   std::size_t next_heard_ = 0;
   struct Question {

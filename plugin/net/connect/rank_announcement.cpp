@@ -7,18 +7,18 @@
 namespace meshbed::net {
 namespace {
 
-constexpr std::uint32_t kRollCallMagic = 0x4d534852;  // "MSHR"
+constexpr std::uint32_t kRankAnnouncementMagic = 0x4d534852;  // "MSHR"
 constexpr std::uint8_t kVersion = 1;
 constexpr std::uint8_t kDoneBit = 0x80;
-constexpr std::size_t kRollCallAddressesAt = 58;
-constexpr std::size_t kRollCallChecksumBytes = 4;
+constexpr std::size_t kRankAnnouncementAddressesAt = 58;
+constexpr std::size_t kRankAnnouncementChecksumBytes = 4;
 
-Error refuse_roll_call(std::string text) {
+Error refuse_announcement(std::string text) {
   return {.code = ErrorCode::kRemote, .scope = Scope::kRequest, .text = std::move(text), .os_errno = 0};
 }
 
-std::size_t fitting(const RollCall& call, std::size_t room) {
-  std::size_t count = 0, bytes = kRollCallAddressesAt + kRollCallChecksumBytes;
+std::size_t fitting(const RankAnnouncement& call, std::size_t room) {
+  std::size_t count = 0, bytes = kRankAnnouncementAddressesAt + kRankAnnouncementChecksumBytes;
   for (const PeerAddress& address : call.addresses) {
     bytes += encoded_bytes(address);
     if (count == 255 || bytes > room) break;
@@ -29,10 +29,11 @@ std::size_t fitting(const RollCall& call, std::size_t room) {
 
 }  // namespace
 
-std::size_t encode_roll_call(const RollCall& call, std::span<std::uint8_t, kBeaconLargestBytes> target) {
+std::size_t encode_announcement(const RankAnnouncement& call,
+                                std::span<std::uint8_t, kDiscoveryMessageLargestBytes> target) {
   const std::size_t addresses = fitting(call, target.size());
   ByteWriter writer(target);
-  writer.u32(kRollCallMagic);
+  writer.u32(kRankAnnouncementMagic);
   writer.u8(kVersion);
   writer.u8(static_cast<std::uint8_t>(static_cast<unsigned>(call.stand) | (call.done ? kDoneBit : 0U)));
   writer.u8(call.hops);
@@ -48,29 +49,30 @@ std::size_t encode_roll_call(const RollCall& call, std::span<std::uint8_t, kBeac
   writer.u16(call.ranks_here);
   writer.u64(call.mesh);
   writer.u8(static_cast<std::uint8_t>(addresses));
-  writer.fill_to(kRollCallAddressesAt);
+  writer.fill_to(kRankAnnouncementAddressesAt);
   for (std::size_t index = 0; index < addresses; ++index) write_address(writer, call.addresses[index]);
   writer.u32(checksum_of(target.first(writer.offset())));
   MESHBED_CHECK(writer.good());
   return writer.offset();
 }
 
-Result<RollCall> decode_roll_call(std::span<const std::uint8_t> source) {
-  if (source.size() < kRollCallAddressesAt + kRollCallChecksumBytes || source.size() > kBeaconLargestBytes) {
-    return refuse_roll_call("a roll call of wrong length");
+Result<RankAnnouncement> decode_announcement(std::span<const std::uint8_t> source) {
+  if (source.size() < kRankAnnouncementAddressesAt + kRankAnnouncementChecksumBytes ||
+      source.size() > kDiscoveryMessageLargestBytes) {
+    return refuse_announcement("a rank announcement of wrong length");
   }
-  const auto body = source.first(source.size() - kRollCallChecksumBytes);
-  if (ByteReader(source.last(kRollCallChecksumBytes)).u32() != checksum_of(body))
-    return refuse_roll_call("a damaged roll call");
+  const auto body = source.first(source.size() - kRankAnnouncementChecksumBytes);
+  if (ByteReader(source.last(kRankAnnouncementChecksumBytes)).u32() != checksum_of(body))
+    return refuse_announcement("a damaged rank announcement");
   ByteReader reader(body);
-  if (reader.u32() != kRollCallMagic) return refuse_roll_call("this is no roll call");
+  if (reader.u32() != kRankAnnouncementMagic) return refuse_announcement("this is no rank announcement");
   if (reader.u8() != kVersion)
-    return refuse_roll_call("a roll call of another version: install the same plugin on all nodes");
+    return refuse_announcement("a rank announcement of another version: install the same plugin on all nodes");
   const std::uint8_t stand = reader.u8();
-  RollCall call;
+  RankAnnouncement call;
   call.done = (stand & kDoneBit) != 0;
   if ((stand & ~kDoneBit) > static_cast<unsigned>(Stand::kNo))
-    return refuse_roll_call("a roll call with an unknown stand");
+    return refuse_announcement("a rank announcement with an unknown stand");
   call.stand = static_cast<Stand>(stand & ~kDoneBit);
   call.hops = reader.u8();
   call.hop_limit = reader.u8();
@@ -80,19 +82,19 @@ Result<RollCall> decode_roll_call(std::span<const std::uint8_t> source) {
   call.key.communicator = reader.u64();
   call.node = reader.u64();
   call.process = reader.u32();
-  if (reader.u16() != 0) return refuse_roll_call("a roll call with flags that this version does not know");
+  if (reader.u16() != 0) return refuse_announcement("a rank announcement with flags that this version does not know");
   call.sequence = reader.u32();
   call.ranks_here = reader.u16();
   call.mesh = reader.u64();
   const std::size_t count = reader.u8();
   if (reader.u8() != 0 || reader.u16() != 0)
-    return refuse_roll_call("a roll call with flags that this version does not know");
+    return refuse_announcement("a rank announcement with flags that this version does not know");
   for (std::size_t index = 0; index < count; ++index) {
-    auto address = read_address(reader, "the roll call");
-    if (!address) return refuse_roll_call(address.error().text);
+    auto address = read_address(reader, "the rank announcement");
+    if (!address) return refuse_announcement(address.error().text);
     call.addresses.push_back(*address);
   }
-  if (reader.offset() != body.size()) return refuse_roll_call("a roll call with bytes behind its end");
+  if (reader.offset() != body.size()) return refuse_announcement("a rank announcement with bytes behind its end");
   return call;
 }
 

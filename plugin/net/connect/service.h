@@ -8,17 +8,17 @@
 
 namespace meshbed::net {
 
-class Scout;
-class Survey;
+class PeerDiscovery;
+class CablingAgreement;
 
 class Service {
  public:
   virtual ~Service() = default;
   /// For chains of relays; nullptr: there can be none, and `scout_problem()` says why.
-  virtual Scout* scout() = 0;
-  /// nullptr as scout().
-  virtual Survey* survey() = 0;
-  virtual const Error& scout_problem() const = 0;
+  virtual PeerDiscovery* discovery() = 0;
+  /// nullptr as peer discovery().
+  virtual CablingAgreement* agreement() = 0;
+  virtual const Error& discovery_problem() const = 0;
   /// There is something to do. Any thread.
   virtual void wake() = 0;
   /// A receiving connection has begun to hold something back. Any thread.

@@ -1,6 +1,6 @@
 #pragma once
 // One question over a cable to the service of a peer's process, which answers for it whether its owners look or not
-// (resume_desk.h).
+// (resume_server.h).
 
 #include <string>
 #include <vector>
@@ -41,7 +41,7 @@ class ServiceCall {
   MessageWriter writer_;
 };
 
-/// Our address on the cable to `peer`, as it is now: it may be another one than when the leg came to stand.
+/// Our address on the cable to `peer`, as it is now: it may be another one than when the QP link came to stand.
 IpPrefix own_address(const std::vector<InterfaceAddress>& interfaces, const LocalEnd& local, const IpAddress& peer);
 
 }  // namespace meshbed::net

@@ -6,15 +6,15 @@
 
 namespace meshbed::net {
 
-bool Whereabouts::has_left(Scout& scout, std::vector<PeerAddress>& known) {
+bool Whereabouts::has_left(PeerDiscovery& discovery, std::vector<PeerAddress>& known) {
   if (next_question_.passed()) {
     asked_ns_ = now_ns();
-    scout.ask(1);
+    discovery.ask(1);
     pause_ms_ = std::min(2 * pause_ms_, kLongestDoubtMs);
     next_question_ = Deadline::in_ms(pause_ms_);
   }
   if (asked_ns_ == 0) return false;
-  const auto found = scout.find(whom_);
+  const auto found = discovery.find(whom_);
   // What it answered before we asked may be older than the handle.
   if (!found || found->heard_ns < asked_ns_) return false;
   known = updated(known, found->addresses);

@@ -11,7 +11,7 @@
 
 namespace meshbed::net {
 
-class Scout;
+class PeerDiscovery;
 
 class Whereabouts {
  public:
@@ -21,7 +21,7 @@ class Whereabouts {
   const IpAddress& address() const { return address_; }
   /// Asks, where it is time for that. Whether the process has answered that it has that address no more; `known`, its
   /// addresses, become what it has. NICs whose links are down are not in an answer, and keep theirs.
-  bool has_left(Scout& scout, std::vector<PeerAddress>& known);
+  bool has_left(PeerDiscovery& discovery, std::vector<PeerAddress>& known);
 
  private:
   /// After as long as a first SYN that was lost takes, then after twice as long.

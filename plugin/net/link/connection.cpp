@@ -24,8 +24,8 @@ constexpr int kDrainPolls = 2;
 
 }  // namespace
 
-Connection::Connection(ObjectKind kind, std::unique_ptr<Leg> leg, const ConnectionSettings& settings)
-    : Endpoint(kind), pool_(this), leg_(std::move(leg)), home_(leg_->device()), settings_(settings) {}
+Connection::Connection(ObjectKind kind, std::unique_ptr<QpLink> qp_link, const ConnectionSettings& settings)
+    : Endpoint(kind), pool_(this), qp_link_(std::move(qp_link)), home_(qp_link_->device()), settings_(settings) {}
 
 Connection::~Connection() {
   pool_.for_each_in_use([](Request& request) {
@@ -65,7 +65,7 @@ void Connection::close() {
 void Connection::finish_all() {
   const std::size_t unfinished = pool_.in_use();
   if (!impaired()) closing();
-  leg_->abort();
+  qp_link_->abort();
   // Flushed work is no failure now; nothing is logged for it.
   const bool broke = failed() || suspended();
   if (!failed()) {
@@ -94,7 +94,7 @@ int Connection::poll() {
     }
   }
   if (count < 0) fail_polling();
-  if (leg_->has_rails()) count += poll_rails();
+  if (qp_link_->has_rails()) count += poll_rails();
   polled(count);
   return count;
 }
@@ -102,7 +102,7 @@ int Connection::poll() {
 int Connection::poll_rails() {
   int total = 0;
   for (std::size_t number = 0; number < kMaxRails; ++number) {
-    Leg* rail = leg_->rail(number);
+    QpLink* rail = qp_link_->rail(number);
     if (rail == nullptr) continue;
     ibv_wc found[kPollAtOnce];
     const int count = rail->completions().poll(found);
@@ -128,18 +128,18 @@ const Error& Connection::fail_polling() {
 }
 
 void Connection::handle_failed(const ibv_wc& completion) {
-  handle_failure(completion, *leg_);
+  handle_failure(completion, *qp_link_);
   flushed(completion);
 }
 
-/// A rail that is lost takes the leg with it: the connection is taken up again on what is left.
-void Connection::handle_failure(const ibv_wc& completion, const Leg& leg) {
+/// A rail that is lost takes the QP link with it: the connection is taken up again on what is left.
+void Connection::handle_failure(const ibv_wc& completion, const QpLink& qp_link) {
   if (impaired()) return;
-  if (is_lost_way(completion.status, leg.local()) && can_resume()) {
-    way_lost(leg);
-    suspend(describe_failure(completion, leg));
+  if (is_lost_way(completion.status, qp_link.local()) && can_resume()) {
+    way_lost(qp_link);
+    suspend(describe_failure(completion, qp_link));
   } else {
-    fail(describe_failure(completion, leg));
+    fail(describe_failure(completion, qp_link));
   }
 }
 
@@ -158,15 +158,15 @@ std::string Connection::advice(ibv_wc_status status, const LocalEnd& local) {
   return verbs::hint(status);
 }
 
-Error Connection::describe_failure(const ibv_wc& completion, const Leg& leg) const {
+Error Connection::describe_failure(const ibv_wc& completion, const QpLink& qp_link) const {
   char text[768];
-  std::snprintf(text, sizeof text,
-                "failure peer=%s (%s) nic=%s gid=%s qp=%u->%u op=%s status=\"%s\" vendor_err=0x%x conn_age=%" PRId64
-                "ms: %s",
-                to_text(leg.peer().address.address).c_str(), leg.peer().nic.c_str(),
-                leg.local().nic.device_name.c_str(), verbs::to_text(leg.local().gid.gid).c_str(), leg.pair().number(),
-                leg.peer().qp_number, direction_name(), ibv_wc_status_str(completion.status), completion.vendor_err,
-                (now_ns() - leg.joined_ns()) / 1'000'000, advice(completion.status, leg.local()).c_str());
+  std::snprintf(
+      text, sizeof text,
+      "failure peer=%s (%s) nic=%s gid=%s qp=%u->%u op=%s status=\"%s\" vendor_err=0x%x conn_age=%" PRId64 "ms: %s",
+      to_text(qp_link.peer().address.address).c_str(), qp_link.peer().nic.c_str(),
+      qp_link.local().nic.device_name.c_str(), verbs::to_text(qp_link.local().gid.gid).c_str(), qp_link.pair().number(),
+      qp_link.peer().qp_number, direction_name(), ibv_wc_status_str(completion.status), completion.vendor_err,
+      (now_ns() - qp_link.joined_ns()) / 1'000'000, advice(completion.status, qp_link.local()).c_str());
   return {.code = ErrorCode::kRemote, .scope = Scope::kQueuePair, .text = text, .os_errno = 0};
 }
 
@@ -184,8 +184,8 @@ const Error& Connection::fail(Error error) {
   const bool first = !failed();
   const Error& kept = keep_failure(std::move(error));
   if (first) {
-    leg_->abort();
-    leg_lost();
+    qp_link_->abort();
+    qp_link_lost();
   }
   return kept;
 }
@@ -204,8 +204,8 @@ void Connection::suspend(Error why, LogLevel level) {
   const bool leaves = sends() && level == LogLevel::kInfo;
   if (!leaves) fruitless_ = resumed_ > 0 && operations_ == operations_then_ ? fruitless_ + 1 : 0;
   if (leaves || fruitless_ < kFruitlessMost) give_up_ = Deadline::in_ms(settings_.failover_ms);
-  leg_->abort();
-  leg_lost();
+  qp_link_->abort();
+  qp_link_lost();
 }
 
 void Connection::listen_to_silence() {

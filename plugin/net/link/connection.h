@@ -1,9 +1,10 @@
 #pragma once
-// What a sending and a receiving connection have in common: the leg it stands on, its requests, and its state.
+// What a sending and a receiving connection have in common: the QP link it stands on, its requests, and its state.
 //
 // Built by the handshake on the service thread, used by one caller at a time afterwards. Three states:
-//   up         the leg works
-//   suspended  the leg is lost; requests stay, nothing completes, and the connection is taken up again on another leg
+//   up         the QP link works
+//   suspended  the QP link is lost; requests stay, nothing completes, and the connection is taken up again on another
+//   QP link
 //              (resumption.h) or fails when that takes too long
 //   failed     for good: the first failure is logged, every later call hands it on
 // The process's service works on suspended receiving connections; whoever works on a connection takes its turn.
@@ -38,7 +39,7 @@ struct StripeSettings {
 };
 
 struct ConnectionSettings {
-  LegSettings leg{};
+  QpLinkSettings qp_link{};
   StripeSettings stripes{};
   std::int64_t operation_timeout_ns = 0;  // 0: none
   bool fatal_on_timeout = true;
@@ -50,11 +51,11 @@ class Connection : public Endpoint {
  public:
   ~Connection() override;
 
-  Leg& leg() { return *leg_; }
-  verbs::Device& device() const { return leg_->device(); }
-  /// The device of its first leg, on which users' memory is registered.
+  QpLink& qp_link() { return *qp_link_; }
+  verbs::Device& device() const { return qp_link_->device(); }
+  /// The device of its first QP link, on which users' memory is registered.
   verbs::Device& home() const { return home_; }
-  const LocalEnd& local() const { return leg_->local(); }
+  const LocalEnd& local() const { return qp_link_->local(); }
 
   /// Makes one poll of the completion queue where the request is not complete yet.
   Progress test(Request& request, int* sizes) override;
@@ -67,11 +68,11 @@ class Connection : public Endpoint {
   void close() override;
 
   ConnectionState state(std::int64_t now_ns) override;
-  std::string ends_text() const override { return leg_->ends_text(); }
+  std::string ends_text() const override { return qp_link_->ends_text(); }
 
  protected:
-  Connection(ObjectKind kind, std::unique_ptr<Leg> leg, const ConnectionSettings& settings);
-  verbs::CompletionQueue& completions() { return leg_->completions(); }
+  Connection(ObjectKind kind, std::unique_ptr<QpLink> qp_link, const ConnectionSettings& settings);
+  verbs::CompletionQueue& completions() { return qp_link_->completions(); }
 
   static constexpr int kPollAtOnce = 16;
   /// One ibv_poll_cq; how many completions it brought, kPollAtOnce at most. May leave the connection impaired.
@@ -81,14 +82,14 @@ class Connection : public Endpoint {
   virtual void advance_flushes() {}
   /// A work request that ended without success; the connection is impaired by now.
   virtual void flushed(const ibv_wc& /*completion*/) {}
-  /// The same for the leg's rails.
+  /// The same for the QP link's rails.
   virtual void rail_completed(std::size_t /*rail*/, const ibv_wc& /*completion*/) {}
   virtual void rail_flushed(std::size_t /*rail*/, const ibv_wc& /*completion*/) {}
   /// After each poll of the completion queue, which brought `count` completions.
   virtual void polled(int /*count*/) {}
   /// close() begins; the queue pair still works.
   virtual void closing() {}
-  /// Whether it can go on without this leg.
+  /// Whether it can go on without this QP link.
   virtual bool can_resume() const { return false; }
   /// One step of being taken up again, while suspended.
   virtual void resume() {}
@@ -97,10 +98,10 @@ class Connection : public Endpoint {
   virtual std::optional<bool> waits_longer() { return false; }
   /// Failed, or closed: to be told once.
   virtual void ended() {}
-  /// The leg is in ERR.
-  virtual void leg_lost() {}
-  /// The leg, or one of its rails, heard nothing of the other end: the connection is about to be suspended.
-  virtual void way_lost(const Leg& /*lost*/) {}
+  /// The QP link is in ERR.
+  virtual void qp_link_lost() {}
+  /// The QP link, or one of its rails, heard nothing of the other end: the connection is about to be suspended.
+  virtual void way_lost(const QpLink& /*lost*/) {}
   /// What stood in its way so far, for the error if it comes to nothing.
   virtual std::string obstacle() const { return ""; }
   /// Relays stand between the peer and us.
@@ -135,13 +136,13 @@ class Connection : public Endpoint {
   const Error& keep_failure(Error error);
   /// As keep_failure(), and moves the queue pair to ERR.
   const Error& fail(Error error);
-  /// Moves the queue pair to ERR, and the connection waits for another leg. `why` is the failure if none comes.
+  /// Moves the queue pair to ERR, and the connection waits for another QP link. `why` is the failure if none comes.
   void suspend(Error why, LogLevel level = LogLevel::kWarn);
-  /// On this leg from now on. The connection stays suspended until go_on(). The old leg, which is in ERR, is kept until
-  /// the next one, and some seconds longer (spent_legs.h).
-  void stand_on(std::unique_ptr<Leg> leg) {
-    put_away(std::exchange(retired_, std::move(leg_)));
-    leg_ = std::move(leg);
+  /// On this QP link from now on. The connection stays suspended until go_on(). The old QP link, which is in ERR, is
+  /// kept until the next one, and some seconds longer (retired_links.h).
+  void stand_on(std::unique_ptr<QpLink> qp_link) {
+    put_away(std::exchange(retired_, std::move(qp_link_)));
+    qp_link_ = std::move(qp_link);
   }
   void go_on(LogLevel level = LogLevel::kWarn);
   /// Sends or receives, in the order of their groups.
@@ -171,9 +172,9 @@ class Connection : public Endpoint {
   }
   /// An empty RDMA write, signalled: its end tells whether the way stands.
   bool post_probe(std::uint64_t work_id);
-  const verbs::QueuePair& pair() const { return leg_->pair(); }
-  const verbs::QueuePair& lane() const { return leg_->lane(); }
-  const WireEnd& peer() const { return leg_->peer(); }
+  const verbs::QueuePair& pair() const { return qp_link_->pair(); }
+  const verbs::QueuePair& lane() const { return qp_link_->lane(); }
+  const WireEnd& peer() const { return qp_link_->peer(); }
   const ConnectionSettings& settings() const { return settings_; }
 
   RequestPool pool_;
@@ -187,12 +188,12 @@ class Connection : public Endpoint {
   void finish_all();
   int poll_rails();
   [[gnu::cold, gnu::noinline]] void handle_failed(const ibv_wc& completion);
-  void handle_failure(const ibv_wc& completion, const Leg& leg);
-  Error describe_failure(const ibv_wc& completion, const Leg& leg) const;
+  void handle_failure(const ibv_wc& completion, const QpLink& qp_link);
+  Error describe_failure(const ibv_wc& completion, const QpLink& qp_link) const;
   [[gnu::cold, gnu::noinline]] const Error& fail_polling();
   bool in_time(Request& request);
 
-  std::unique_ptr<Leg> leg_, retired_;
+  std::unique_ptr<QpLink> qp_link_, retired_;
   verbs::Device& home_;
   ConnectionSettings settings_;
   bool impaired_ = false;

@@ -16,7 +16,7 @@ constexpr std::size_t kWordBytes = 64;
 
 }  // namespace
 
-Result<std::unique_ptr<Flusher>> Flusher::open(const LocalEnd& local, const LegSettings& settings) {
+Result<std::unique_ptr<Flusher>> Flusher::open(const LocalEnd& local, const QpLinkSettings& settings) {
   std::unique_ptr<Flusher> flusher(new Flusher(local));
   const verbs::Device& device = *local.device;
   auto word = verbs::RegisteredBuffer::create(device.pd(), kWordBytes);

@@ -9,7 +9,8 @@
 //
 // Owned by a receiving connection, one for each device that it stands on, has a rail on or has stood on; made when GPU
 // memory is first registered. Each device must be read through, for no adapter's read pushes what another one wrote.
-// Cost of a flush: one ibv_post_send and one ibv_poll_cq for the leg's device and each other one that wrote something.
+// Cost of a flush: one ibv_post_send and one ibv_poll_cq for the QP link's device and each other one that wrote
+// something.
 
 #include <infiniband/verbs.h>
 
@@ -29,7 +30,7 @@ namespace meshbed::net {
 
 class Flusher {
  public:
-  static Result<std::unique_ptr<Flusher>> open(const LocalEnd& local, const LegSettings& settings);
+  static Result<std::unique_ptr<Flusher>> open(const LocalEnd& local, const QpLinkSettings& settings);
 
   verbs::Device& device() const { return *local_.device; }
   const LocalEnd& local() const { return local_; }
@@ -37,7 +38,7 @@ class Flusher {
   bool serves(const LocalEnd& local) const;
   /// Not broken, and its port is up.
   bool can_read() const;
-  /// The connection's leg, or a rail of it, is on its device, and flushes read there; or no longer, from now on.
+  /// The connection's QP link, or a rail of it, is on its device, and flushes read there; or no longer, from now on.
   void stand(bool here);
   bool stands() const { return left_ns_ == 0; }
   /// The connection left the device so long ago that nothing of what it wrote is on its way any more: what a read

@@ -23,19 +23,19 @@ LocalEnd ProcessLinks::local_end(const Nic& nic, const IpPrefix& address, const 
           .psn = static_cast<std::uint32_t>(random() & 0xffffffU),
           .service_port = service_port_,
           .load = ours != nics().end() ? &loads_[static_cast<std::size_t>(ours - nics().begin())] : nullptr,
-          .spent = &spent_legs_};
+          .spent = &retired_links_};
 }
 
 ConnectionSettings ProcessLinks::settings_for(int traffic_class) const {
   const std::int64_t configured = config().number(Variable::kIbTrafficClass);
   const bool balances = config().flag(Variable::kRingLoadBalance);
-  return {.leg = {.queue_pair_timeout = config().queue_pair_timeout(),
-                  .queue_pair_retries = config().queue_pair_retries(),
-                  .traffic_class = static_cast<std::uint8_t>(traffic_class >= 0 ? traffic_class : configured),
-                  .service_level = static_cast<std::uint8_t>(config().number(Variable::kIbServiceLevel)),
-                  .pkey_index = static_cast<std::uint16_t>(config().number(Variable::kIbPkey)),
-                  .inline_data = config().flag(Variable::kIbUseInline),
-                  .striped = config().number(Variable::kStripeBytes) > 0},
+  return {.qp_link = {.queue_pair_timeout = config().queue_pair_timeout(),
+                      .queue_pair_retries = config().queue_pair_retries(),
+                      .traffic_class = static_cast<std::uint8_t>(traffic_class >= 0 ? traffic_class : configured),
+                      .service_level = static_cast<std::uint8_t>(config().number(Variable::kIbServiceLevel)),
+                      .pkey_index = static_cast<std::uint16_t>(config().number(Variable::kIbPkey)),
+                      .inline_data = config().flag(Variable::kIbUseInline),
+                      .striped = config().number(Variable::kStripeBytes) > 0},
           .stripes = {.from_bytes = static_cast<std::uint64_t>(config().number(Variable::kStripeBytes)),
                       .hysteresis_bytes =
                           balances ? static_cast<std::uint64_t>(config().number(Variable::kRingBalanceThreshold))

@@ -29,7 +29,7 @@ class ProcessLinks : public Process {
   std::vector<std::uint64_t> in_flight_bytes() const;
   Sessions& sessions() { return sessions_; }
   SilentCables& silent_cables() { return silent_cables_; }
-  /// Relays for others, finds chains for us, takes up connections that lost their leg. nullptr: it could not start.
+  /// Relays for others, finds chains for us, takes up connections that lost their QP link. nullptr: it could not start.
   Service* service() { return service_; }
 
  protected:
@@ -39,11 +39,11 @@ class ProcessLinks : public Process {
     service_ = &service;
     service_port_ = port;
   }
-  SpentLegs& spent_legs() { return spent_legs_; }
+  RetiredLinks& retired_links() { return retired_links_; }
 
  private:
   std::unique_ptr<PortLoad[]> loads_;  // one a NIC
-  SpentLegs spent_legs_;
+  RetiredLinks retired_links_;
   Sessions sessions_;
   SilentCables& silent_cables_;
   Service* service_ = nullptr;

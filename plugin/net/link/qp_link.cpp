@@ -10,7 +10,7 @@
 namespace meshbed::net {
 namespace {
 
-verbs::QueuePairDepths allowed(verbs::QueuePairDepths depths, const LegSettings& settings) {
+verbs::QueuePairDepths allowed(verbs::QueuePairDepths depths, const QpLinkSettings& settings) {
   if (!settings.inline_data) depths.inline_bytes = 0;
   return depths;
 }
@@ -32,39 +32,39 @@ bool LocalEnd::stands(const std::vector<Nic>& nics) const {
   return ours == nics.end() || (ours->link_up && has_gid_in(ours->gids));
 }
 
-Leg::Leg(LocalEnd local, const LegSettings& settings, const LegShape& shape)
+QpLink::QpLink(LocalEnd local, const QpLinkSettings& settings, const QpLinkShape& shape)
     : local_(std::move(local)),
       settings_(settings),
       sends_(shape.sends),
       wants_notice_(shape.wants_notice),
       memory_entries_(shape.memory_entries) {}
 
-Result<std::unique_ptr<Leg>> Leg::open(LocalEnd local, const LegSettings& settings, const LegShape& shape) {
-  std::unique_ptr<Leg> leg(new Leg(std::move(local), settings, shape));
+Result<std::unique_ptr<QpLink>> QpLink::open(LocalEnd local, const QpLinkSettings& settings, const QpLinkShape& shape) {
+  std::unique_ptr<QpLink> qp_link(new QpLink(std::move(local), settings, shape));
   if (shape.memory_bytes > 0) {
     auto memory = verbs::RegisteredBuffer::create(
-        leg->device().pd(), shape.may_be_striped && settings.striped ? kRailedRingBytes : shape.memory_bytes);
+        qp_link->device().pd(), shape.may_be_striped && settings.striped ? kRailedRingBytes : shape.memory_bytes);
     if (!memory) return memory.error();
-    leg->memory_ = std::move(*memory);
+    qp_link->memory_ = std::move(*memory);
   }
   // Room for every work request, since in ERR each of them leaves a completion.
   std::uint32_t work_requests = shape.depths.sends + shape.depths.receives;
   if (shape.lane) work_requests += shape.lane->sends + shape.lane->receives;
-  auto queue = verbs::CompletionQueue::create(leg->device(), static_cast<int>(work_requests) + 1, shape.channel);
+  auto queue = verbs::CompletionQueue::create(qp_link->device(), static_cast<int>(work_requests) + 1, shape.channel);
   if (!queue) return queue.error();
-  leg->queue_ = std::move(*queue);
-  const verbs::QueuePairPort port{.number = leg->local_.nic.port, .pkey_index = settings.pkey_index};
-  auto pair = verbs::QueuePair::create(leg->device(), leg->queue_, port, allowed(shape.depths, settings));
+  qp_link->queue_ = std::move(*queue);
+  const verbs::QueuePairPort port{.number = qp_link->local_.nic.port, .pkey_index = settings.pkey_index};
+  auto pair = verbs::QueuePair::create(qp_link->device(), qp_link->queue_, port, allowed(shape.depths, settings));
   if (!pair) return pair.error();
-  leg->pair_ = std::move(*pair);
-  if (!shape.lane) return leg;
-  auto lane = verbs::QueuePair::create(leg->device(), leg->queue_, port, allowed(*shape.lane, settings));
+  qp_link->pair_ = std::move(*pair);
+  if (!shape.lane) return qp_link;
+  auto lane = verbs::QueuePair::create(qp_link->device(), qp_link->queue_, port, allowed(*shape.lane, settings));
   if (!lane) return lane.error();
-  leg->lane_ = std::move(*lane);
-  return leg;
+  qp_link->lane_ = std::move(*lane);
+  return qp_link;
 }
 
-WireEnd Leg::describe() const {
+WireEnd QpLink::describe() const {
   WireEnd end;
   end.qp_number = pair_.number();
   end.lane_qp_number = lane_ ? lane_->number() : 0;
@@ -86,7 +86,7 @@ WireEnd Leg::describe() const {
   return end;
 }
 
-Result<void> Leg::join(const WireEnd& peer, std::uint8_t mtu) {
+Result<void> QpLink::join(const WireEnd& peer, std::uint8_t mtu) {
   peer_ = peer;
   joined_ns_ = now_ns();
   // The kernel would look for the peer's Ethernet address for a second (rdma_resolve_ip), and a service stand still.
@@ -123,12 +123,12 @@ Result<void> Leg::join(const WireEnd& peer, std::uint8_t mtu) {
   return ok();
 }
 
-void Leg::lay(std::size_t number, std::unique_ptr<Leg> rail) {
+void QpLink::lay(std::size_t number, std::unique_ptr<QpLink> rail) {
   put_away(std::exchange(rails_[number], std::move(rail)));
   has_rails_ = true;
 }
 
-void Leg::abort() {
+void QpLink::abort() {
   pair_.abort();
   if (lane_) lane_->abort();
   for (const auto& rail : rails_) {
@@ -136,7 +136,7 @@ void Leg::abort() {
   }
 }
 
-std::string Leg::ends_text() const {
+std::string QpLink::ends_text() const {
   return local_.nic.device_name + " " + to_text(local_.address.address) + " QP " + std::to_string(pair_.number()) +
          (sends_ ? " -> " : " <- ") + peer_.nic + " " + to_text(peer_.address.address) + " QP " +
          std::to_string(peer_.qp_number);

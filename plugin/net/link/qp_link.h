@@ -1,9 +1,9 @@
 #pragma once
-// A leg: what a connection stands on. One end of one cable's way to the peer: a completion queue, a queue pair (or
+// A QP link: what a connection stands on. One end of one cable's way to the peer: a completion queue, a queue pair (or
 // two), the memory that the peer writes into, and the names of both ends.
 //
-// Beside it may lie rails: legs without memory of their own, over other cables to the same peer, which carry stripes of
-// long messages. They are lost and replaced together with it.
+// Beside it may lie rails: QP links without memory of their own, over other cables to the same peer, which carry
+// stripes of long messages. They are lost and replaced together with it.
 
 #include <infiniband/verbs.h>
 
@@ -28,13 +28,13 @@ namespace meshbed::net {
 
 /// Of a port, by all sending connections of the process.
 struct PortLoad {
-  std::atomic<std::uint64_t> bytes{0};  // handed to it and not acknowledged yet
-  std::atomic<std::uint32_t> legs{0};   // that begin on it, rails not counted
+  std::atomic<std::uint64_t> bytes{0};     // handed to it and not acknowledged yet
+  std::atomic<std::uint32_t> qp_links{0};  // that begin on it, rails not counted
 };
 
-class SpentLegs;
+class RetiredLinks;
 
-/// Our end of a leg-to-be.
+/// Our end of a QP link-to-be.
 struct LocalEnd {
   verbs::Device* device = nullptr;
   Nic nic;
@@ -44,7 +44,7 @@ struct LocalEnd {
   std::uint32_t psn = 0;
   std::uint16_t service_port = 0;  // WireEnd::service_port
   PortLoad* load = nullptr;        // of the port; the transport's
-  SpentLegs* spent = nullptr;      // the transport's; nullptr: legs are destroyed at once
+  RetiredLinks* spent = nullptr;   // the transport's; nullptr: QP links are destroyed at once
 
   /// Whether the port's GID table, as it is now, still has our GID where it was.
   bool has_gid_in(const std::vector<verbs::GidEntry>& gids) const;
@@ -55,7 +55,7 @@ struct LocalEnd {
 };
 
 /// How patient queue pairs are, how their packets are marked, and what their work requests may hold.
-struct LegSettings {
+struct QpLinkSettings {
   std::uint8_t queue_pair_timeout = 18;
   std::uint8_t queue_pair_retries = 6;
   std::uint8_t traffic_class = 0;
@@ -65,8 +65,8 @@ struct LegSettings {
   bool striped = false;  // the memory has room for the keys of rails
 };
 
-/// What a connection of some kind needs its leg to be like.
-struct LegShape {
+/// What a connection of some kind needs its QP link to be like.
+struct QpLinkShape {
   bool sends = false;  // the data's direction, for the names of the ends
   verbs::QueuePairDepths depths;
   std::optional<verbs::QueuePairDepths> lane{};  // of a second queue pair with the same completion queue
@@ -77,9 +77,9 @@ struct LegShape {
   bool wants_notice = false;
 };
 
-class Leg {
+class QpLink {
  public:
-  static Result<std::unique_ptr<Leg>> open(LocalEnd local, const LegSettings& settings, const LegShape& shape);
+  static Result<std::unique_ptr<QpLink>> open(LocalEnd local, const QpLinkSettings& settings, const QpLinkShape& shape);
 
   /// What the other end must know; mtu is that of our port.
   WireEnd describe() const;
@@ -100,17 +100,17 @@ class Leg {
 
   bool has_rails() const { return has_rails_; }
   /// nullptr: there is none of this number, below kMaxRails.
-  Leg* rail(std::size_t number) const { return rails_[number].get(); }
+  QpLink* rail(std::size_t number) const { return rails_[number].get(); }
   /// Where one of this number came to nothing, that is put away.
-  void lay(std::size_t number, std::unique_ptr<Leg> rail);
+  void lay(std::size_t number, std::unique_ptr<QpLink> rail);
   /// "rocep1s0f0 192.168.100.1 QP 17 -> rocep1s0f1 192.168.100.2 QP 18"
   std::string ends_text() const;
 
  private:
-  Leg(LocalEnd local, const LegSettings& settings, const LegShape& shape);
+  QpLink(LocalEnd local, const QpLinkSettings& settings, const QpLinkShape& shape);
 
   LocalEnd local_;
-  LegSettings settings_;
+  QpLinkSettings settings_;
   bool sends_, wants_notice_;
   std::uint32_t memory_entries_;
   WireEnd peer_;
@@ -121,7 +121,7 @@ class Leg {
   verbs::QueuePair pair_;
   std::optional<verbs::QueuePair> lane_;
   bool has_rails_ = false;
-  std::array<std::unique_ptr<Leg>, kMaxRails> rails_;
+  std::array<std::unique_ptr<QpLink>, kMaxRails> rails_;
 };
 
 }  // namespace meshbed::net

@@ -27,7 +27,7 @@ struct Request : Object {
   std::uint16_t work_requests = 0;  // sends: places taken in the send queue
   std::uint64_t group = 0;          // first entry in the clear-to-send ring
   std::uint64_t closes = 0;         // sends: the entries below are served when it completes; 0: it closes no group
-  std::uint32_t own_way_bytes = 0;  // sends: what goes over the leg itself, not over rails
+  std::uint32_t own_way_bytes = 0;  // sends: what goes over the QP link itself, not over rails
   std::uint8_t pending = 0;         // sends: completions that are still to come
   bool in_order = false;            // sends: completes after those before it
   std::uint8_t part = 0;            // sends: of the group

@@ -6,27 +6,27 @@
 
 namespace meshbed::net {
 
-Leg& Carrier::leg() { return connection_.leg(); }
+QpLink& SendPath::qp_link() { return connection_.qp_link(); }
 
-Request* Carrier::find(std::uint64_t work_id) { return connection_.pool_.find(work_id); }
+Request* SendPath::find(std::uint64_t work_id) { return connection_.pool_.find(work_id); }
 
-void Carrier::finish(Request& request) { connection_.finish(request, request.sizes[0]); }
+void SendPath::finish(Request& request) { connection_.finish(request, request.sizes[0]); }
 
-bool Carrier::post_send(ibv_send_wr& work) { return connection_.post_send(work); }
+bool SendPath::post_send(ibv_send_wr& work) { return connection_.post_send(work); }
 
-bool Carrier::post_send(ibv_send_wr& work, Leg& way) { return connection_.post_send(work, way.pair()); }
+bool SendPath::post_send(ibv_send_wr& work, QpLink& way) { return connection_.post_send(work, way.pair()); }
 
-bool Carrier::post_probe(std::uint64_t work_id) { return connection_.post_probe(work_id); }
+bool SendPath::post_probe(std::uint64_t work_id) { return connection_.post_probe(work_id); }
 
-void Carrier::fail(Error error) { connection_.fail(std::move(error)); }
+void SendPath::fail(Error error) { connection_.fail(std::move(error)); }
 
-bool Carrier::impaired() const { return connection_.impaired(); }
+bool SendPath::impaired() const { return connection_.impaired(); }
 
-const TrafficHint* Carrier::hint() const { return connection_.hint_.get(); }
+const TrafficHint* SendPath::hint() const { return connection_.hint_.get(); }
 
-void Carrier::confirm(std::uint64_t entry) { connection_.confirmed_ = std::max(connection_.confirmed_, entry); }
+void SendPath::confirm(std::uint64_t entry) { connection_.confirmed_ = std::max(connection_.confirmed_, entry); }
 
-void Carrier::lose(Error error) {
+void SendPath::lose(Error error) {
   if (connection_.can_resume()) {
     connection_.suspend(std::move(error));
   } else {

@@ -1,7 +1,7 @@
 #pragma once
-// Carrier: how messages get from a sending connection's leg to the receiver. One kind for each kind of way:
-// DirectCarrier over a cable between the two, RelayedCarrier through relays. A connection has one at a time, and gets
-// another one with another leg.
+// SendPath: how messages get from a sending connection's QP link to the receiver. One kind for each kind of way:
+// DirectSendPath over a cable between the two, RelayedSendPath through relays. A connection has one at a time, and gets
+// another one with another QP link.
 
 #include <infiniband/verbs.h>
 
@@ -27,7 +27,7 @@ struct SendArguments {
 };
 
 /// Where in a group a message goes.
-struct Place {
+struct GroupSlot {
   std::uint64_t group = 0;  // first entry
   std::uint32_t part = 0;
   std::uint32_t parts = 0;
@@ -35,34 +35,34 @@ struct Place {
   const ClearToSend* entry = nullptr;
 };
 
-class Carrier {
+class SendPath {
  public:
-  virtual ~Carrier() = default;
-  Carrier(const Carrier&) = delete;
-  Carrier& operator=(const Carrier&) = delete;
+  virtual ~SendPath() = default;
+  SendPath(const SendPath&) = delete;
+  SendPath& operator=(const SendPath&) = delete;
 
   /// nullptr, or why a message of this size can never be sent here.
   virtual const char* size_problem(std::size_t size_bytes) const = 0;
   virtual bool has_room(std::size_t size_bytes) const = 0;
   /// Sends the message, now or bit by bit; the request finishes in time. False: the connection is impaired.
-  virtual bool carry(const SendArguments& send, const Place& place, Request& request) = 0;
-  /// A part of a group that the receiver has, from an earlier leg: only its size goes along.
-  virtual bool carry_known(const Place& place, std::uint32_t size_bytes) = 0;
+  virtual bool carry(const SendArguments& send, const GroupSlot& place, Request& request) = 0;
+  /// A part of a group that the receiver has, from an earlier QP link: only its size goes along.
+  virtual bool carry_known(const GroupSlot& place, std::uint32_t size_bytes) = 0;
   /// Tells the peer that no message comes for this receive.
-  virtual bool carry_refusal(const Place& place) = 0;
+  virtual bool carry_refusal(const GroupSlot& place) = 0;
 
   virtual void completed(const ibv_wc& completion) = 0;
   virtual void rail_completed(std::size_t /*rail*/, const ibv_wc& /*completion*/) {}
   virtual bool takes_rails() const { return false; }
-  /// One more rail lies beside the leg, and the receiver knows it.
+  /// One more rail lies beside the QP link, and the receiver knows it.
   virtual void rail_laid(std::size_t /*rail*/) {}
   /// After each poll of the completion queue, which brought `count` completions.
   virtual void polled(int /*count*/) {}
   /// The connection closes; the queue pair still works.
   virtual void closing() {}
-  /// Nothing more gets through on this leg.
-  virtual void leg_lost() {}
-  /// Another carrier follows.
+  /// Nothing more gets through on this QP link.
+  virtual void qp_link_lost() {}
+  /// Another send path follows.
   virtual void retire() {}
 
   /// Whether everything that was carried is the receiver's.
@@ -75,16 +75,16 @@ class Carrier {
   virtual void describe(ConnectionState& state) = 0;
 
  protected:
-  explicit Carrier(SendConnection& connection) : connection_(connection) {}
+  explicit SendPath(SendConnection& connection) : connection_(connection) {}
 
-  // What a carrier needs of its connection.
-  Leg& leg();
-  const verbs::RegisteredBuffer& ring() { return leg().memory(); }
-  const WireEnd& peer() { return leg().peer(); }
+  // What a send path needs of its connection.
+  QpLink& qp_link();
+  const verbs::RegisteredBuffer& ring() { return qp_link().memory(); }
+  const WireEnd& peer() { return qp_link().peer(); }
   Request* find(std::uint64_t work_id);
   void finish(Request& request);
   bool post_send(ibv_send_wr& work);
-  bool post_send(ibv_send_wr& work, Leg& way);
+  bool post_send(ibv_send_wr& work, QpLink& way);
   bool post_probe(std::uint64_t work_id);
   void fail(Error error);
   /// The way is lost: suspends the connection, or fails it where it cannot be taken up again.

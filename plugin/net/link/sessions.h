@@ -1,6 +1,7 @@
 #pragma once
-// The receiving connections of a process by their sessions' numbers, so that a sender that lost its leg finds the one
-// it belongs to. A session outlives its legs: its number comes from the first leg's two ends, which both sides know.
+// The receiving connections of a process by their sessions' numbers, so that a sender that lost its QP link finds the
+// one it belongs to. A session outlives its QP links: its number comes from the first QP link's two ends, which both
+// sides know.
 
 #include <cstdint>
 #include <deque>
@@ -67,8 +68,8 @@ class Sessions {
     const std::lock_guard lock(mutex_);
     return senders_.count(session) != 0;
   }
-  /// The receiver's end of the sender's leg, or of a rail of it, has the address that `moved` says. False: there is no
-  /// such sender.
+  /// The receiver's end of the sender's QP link, or of a rail of it, has the address that `moved` says. False: there is
+  /// no such sender.
   bool tell_sender(std::uint64_t session, const WireEnd& moved) {
     const std::lock_guard lock(mutex_);
     const auto sender = senders_.find(session);

@@ -91,7 +91,7 @@ void leave_out_management(std::vector<Nic>& nics, const Config& config) {
   if (takes_management(config.flag(Variable::kUseManagement), config.text(Variable::kIbHca))) return;
   const std::vector<Nic> all = nics;
   std::erase_if(nics, [&](const Nic& nic) {
-    if (lane_of(nic, all) != Lane::kManagement) return false;
+    if (role_of(nic, all) != NicRole::kManagement) return false;
     MESHBED_INFO(
         "port %d of %s is left out: with %u Gb/s beside faster ports it is taken for the management network's; "
         "NCCL_MESH_USE_MANAGEMENT=1, or its name in NCCL_IB_HCA, takes it in",

@@ -24,12 +24,12 @@ void keep_if_any(std::vector<IpPrefix>& addresses, Predicate keep) {
 
 }  // namespace
 
-Lane lane_of(const Nic& nic, const std::vector<Nic>& of_node) {
-  if (!nic.link_up || !nic.rate_known) return Lane::kUnknown;
+NicRole role_of(const Nic& nic, const std::vector<Nic>& of_node) {
+  if (!nic.link_up || !nic.rate_known) return NicRole::kUnknown;
   const bool beside_fast = std::any_of(of_node.begin(), of_node.end(), [](const Nic& other) {
     return other.rate_known && other.rate_mbps >= kFastLeastMbps;
   });
-  return nic.rate_mbps <= kManagementMostMbps && beside_fast ? Lane::kManagement : Lane::kFast;
+  return nic.rate_mbps <= kManagementMostMbps && beside_fast ? NicRole::kManagement : NicRole::kFast;
 }
 
 bool takes_management(bool use_management, const std::string& hca_list) {

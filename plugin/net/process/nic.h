@@ -35,11 +35,11 @@ struct Nic {
 
 /// What a port is for, as far as its rate tells. A node's ports are compared with one another, never with a number
 /// alone: soft-RoCE calls every port slow, and they are all it has.
-enum class Lane : std::uint8_t { kFast, kManagement, kUnknown };
+enum class NicRole : std::uint8_t { kFast, kManagement, kUnknown };
 
 /// kManagement: at most 25 Gb/s, beside a port of 50 Gb/s or more. kUnknown: its link is down, which says nothing of
 /// the rate that it will have, or its driver names none. (The ancestor's classes and figures.)
-Lane lane_of(const Nic& nic, const std::vector<Nic>& of_node);
+NicRole role_of(const Nic& nic, const std::vector<Nic>& of_node);
 
 /// An address of a network interface, as getifaddrs() tells it.
 struct InterfaceAddress {

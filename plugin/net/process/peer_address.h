@@ -1,5 +1,5 @@
 #pragma once
-// An address of another node with the NIC that holds it, and its bytes in handles and beacons:
+// An address of another node with the NIC that holds it, and its bytes in handles and discovery messages:
 //   nic u8 (| 0x80 for IPv6), prefix length u8, then 4 or 16 bytes.
 
 #include <cstdint>

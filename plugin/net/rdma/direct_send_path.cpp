@@ -24,64 +24,65 @@ std::size_t chunk_bytes_on(const Nic& nic) {
 
 }  // namespace
 
-LegShape DirectCarrier::shape_on(const verbs::Device& device) {
-  LegShape shape = rail_shape_on(device);
+QpLinkShape DirectSendPath::shape_on(const verbs::Device& device) {
+  QpLinkShape shape = rail_shape_on(device);
   shape.memory_bytes = kRingBytes;
   shape.may_be_striped = true;
   return shape;
 }
 
-LegShape DirectCarrier::rail_shape_on(const verbs::Device& device) {
+QpLinkShape DirectSendPath::rail_shape_on(const verbs::Device& device) {
   const auto limit = static_cast<std::uint32_t>(device.attributes().max_qp_wr);
   return {.sends = true,
           .depths = {.sends = std::min(kSendDepth, limit), .receives = 1, .inline_bytes = kDirectInlineBytes}};
 }
 
-DirectCarrier::DirectCarrier(SendConnection& connection, const StripeSettings& stripes)
-    : Carrier(connection), stripes_(stripes) {
-  open_way(own_, leg(), shape_on(leg().device()).depths.sends);
-  if (own_.leg->local().load != nullptr) own_.leg->local().load->legs.fetch_add(1, std::memory_order_relaxed);
-  counts_ = own_.leg->local().load != nullptr;
+DirectSendPath::DirectSendPath(SendConnection& connection, const StripeSettings& stripes)
+    : SendPath(connection), stripes_(stripes) {
+  open_way(own_, qp_link(), shape_on(qp_link().device()).depths.sends);
+  if (own_.qp_link->local().load != nullptr)
+    own_.qp_link->local().load->qp_links.fetch_add(1, std::memory_order_relaxed);
+  counts_ = own_.qp_link->local().load != nullptr;
 }
 
-void DirectCarrier::forget_loads() {
-  if (std::exchange(counts_, false)) own_.leg->local().load->legs.fetch_sub(1, std::memory_order_relaxed);
+void DirectSendPath::forget_loads() {
+  if (std::exchange(counts_, false)) own_.qp_link->local().load->qp_links.fetch_sub(1, std::memory_order_relaxed);
   own_.take_load(own_.in_flight_bytes);
   for (std::size_t rail = 0; rails_ != nullptr && rail < kMaxRails; ++rail) {
     if (rails_->rail[rail]) rails_->rail[rail]->take_load(rails_->rail[rail]->in_flight_bytes);
   }
 }
 
-void DirectCarrier::open_way(Way& way, Leg& leg, std::uint32_t depth) {
-  way.leg = &leg;
+void DirectSendPath::open_way(StripePath& way, QpLink& qp_link, std::uint32_t depth) {
+  way.qp_link = &qp_link;
   way.depth = depth;
-  way.chunk_bytes = chunk_bytes_on(leg.local().nic);
+  way.chunk_bytes = chunk_bytes_on(qp_link.local().nic);
 }
 
-void DirectCarrier::Way::add_load(std::uint64_t bytes) {
+void DirectSendPath::StripePath::add_load(std::uint64_t bytes) {
   in_flight_bytes += bytes;
-  if (leg->local().load != nullptr) leg->local().load->bytes.fetch_add(bytes, std::memory_order_relaxed);
+  if (qp_link->local().load != nullptr) qp_link->local().load->bytes.fetch_add(bytes, std::memory_order_relaxed);
 }
 
-void DirectCarrier::Way::take_load(std::uint64_t bytes) {
-  if (bytes == 0) return;                    // its leg may be gone
+void DirectSendPath::StripePath::take_load(std::uint64_t bytes) {
+  if (bytes == 0) return;                    // its QP link may be gone
   bytes = std::min(bytes, in_flight_bytes);  // less after forget_loads()
   in_flight_bytes -= bytes;
-  if (leg->local().load != nullptr) leg->local().load->bytes.fetch_sub(bytes, std::memory_order_relaxed);
+  if (qp_link->local().load != nullptr) qp_link->local().load->bytes.fetch_sub(bytes, std::memory_order_relaxed);
 }
 
-const char* DirectCarrier::size_problem(std::size_t size_bytes) const {
+const char* DirectSendPath::size_problem(std::size_t size_bytes) const {
   return chunks_of(own_, size_bytes) + 1 > own_.depth ? "needs more work requests than the device's queue has"
                                                       : nullptr;
 }
 
-bool DirectCarrier::may_be_rail(const LocalEnd& local) {
-  const LegShape shape = rail_shape_on(*local.device);
+bool DirectSendPath::may_be_rail(const LocalEnd& local) {
+  const QpLinkShape shape = rail_shape_on(*local.device);
   return shape.depths.sends >= kRingEntries && kMaxMessageBytes / chunk_bytes_on(local.nic) + 2 <= shape.depths.sends;
 }
 
-bool DirectCarrier::has_room(std::size_t size_bytes) const {
-  const auto fits = [&](const Way& way) { return way.queued + chunks_of(way, size_bytes) + 1 <= way.depth; };
+bool DirectSendPath::has_room(std::size_t size_bytes) const {
+  const auto fits = [&](const StripePath& way) { return way.queued + chunks_of(way, size_bytes) + 1 <= way.depth; };
   if (rails_ == nullptr || size_bytes < stripes_.from_bytes) return fits(own_) && has_room_in_order();
   return fits(own_) && has_room_in_order() &&
          std::all_of(rails_->rail.begin(), rails_->rail.end(), [&](const auto& rail) { return !rail || fits(*rail); });
@@ -89,11 +90,11 @@ bool DirectCarrier::has_room(std::size_t size_bytes) const {
 
 /// Signalled where it is the request's last work request on this way. Inlined for the message that goes over one way,
 /// whose stripe then never exists.
-[[gnu::always_inline]] inline bool DirectCarrier::write_pieces(const SendArguments& send, const Place& place,
-                                                               const Stripe& stripe, Request& request) {
-  Way& way = *stripe.way;
+[[gnu::always_inline]] inline bool DirectSendPath::write_pieces(const SendArguments& send, const GroupSlot& place,
+                                                                const Stripe& stripe, Request& request) {
+  StripePath& way = *stripe.way;
   const std::uint32_t lkey =
-      send.memory != nullptr && send.size_bytes > 0 ? send.memory->on(way.leg->device())->lkey() : 0;
+      send.memory != nullptr && send.size_bytes > 0 ? send.memory->on(way.qp_link->device())->lkey() : 0;
   // What goes inline is copied by the CPU, which must not follow a GPU's addresses.
   const bool may_be_inline = send.memory != nullptr && !send.memory->is_device();
   std::uint32_t places = 0;
@@ -103,7 +104,7 @@ bool DirectCarrier::has_room(std::size_t size_bytes) const {
     ibv_sge piece{.addr = reinterpret_cast<std::uintptr_t>(send.data) + at,
                   .length = static_cast<std::uint32_t>(length),
                   .lkey = lkey};
-    const bool goes_inline = may_be_inline && length > 0 && length <= way.leg->pair().inline_bytes();
+    const bool goes_inline = may_be_inline && length > 0 && length <= way.qp_link->pair().inline_bytes();
     ibv_send_wr work = verbs::write_request(
         {.id = request.work_id(),
          .opcode = stripe.ends_in_immediate && final_chunk ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_RDMA_WRITE,
@@ -112,7 +113,7 @@ bool DirectCarrier::has_room(std::size_t size_bytes) const {
          .immediate = htonl(stripe.immediate),
          .remote_address = place.entry->address + at,
          .rkey = stripe.rkey});
-    if (!post_send(work, *way.leg)) return false;
+    if (!post_send(work, *way.qp_link)) return false;
     at += length;
   }
   if (&way == &own_) {
@@ -129,12 +130,12 @@ bool DirectCarrier::has_room(std::size_t size_bytes) const {
   return true;
 }
 
-bool DirectCarrier::write(const SendArguments& send, const Place& place, const Stripe& stripe, Request& request) {
+bool DirectSendPath::write(const SendArguments& send, const GroupSlot& place, const Stripe& stripe, Request& request) {
   return write_pieces(send, place, stripe, request);
 }
 
-/// The whole message over the leg itself.
-bool DirectCarrier::write_message(const SendArguments& send, const Place& place, Request& request) {
+/// The whole message over the QP link itself.
+bool DirectSendPath::write_message(const SendArguments& send, const GroupSlot& place, Request& request) {
   const bool alone = place.parts == 1;
   // A group of one sends at least its immediate value; an empty part of a larger group sends nothing.
   if (send.size_bytes == 0 && !alone) return true;
@@ -150,7 +151,7 @@ bool DirectCarrier::write_message(const SendArguments& send, const Place& place,
                       request);
 }
 
-bool DirectCarrier::carry(const SendArguments& send, const Place& place, Request& request) {
+bool DirectSendPath::carry(const SendArguments& send, const GroupSlot& place, Request& request) {
   request.closes = place.parts == 1 || place.last ? place.group + place.parts : 0;
   request.pending = 0;
   request.own_way_bytes = 0;
@@ -168,25 +169,25 @@ bool DirectCarrier::carry(const SendArguments& send, const Place& place, Request
   return true;
 }
 
-bool DirectCarrier::write_sizes(const Place& place, Request& request) {
+bool DirectSendPath::write_sizes(const GroupSlot& place, Request& request) {
   const std::uint32_t offset = slot_of(place.group) * static_cast<std::uint32_t>(sizeof(std::uint32_t));
   const auto bytes = static_cast<std::uint32_t>(place.parts * sizeof(std::uint32_t));
   ibv_sge sizes{.addr = ring().address() + kSizesAt + offset, .length = bytes, .lkey = ring().lkey()};
-  ibv_send_wr work =
-      verbs::write_request({.id = request.work_id(),
-                            .opcode = IBV_WR_RDMA_WRITE_WITH_IMM,
-                            .flags = IBV_SEND_SIGNALED | flag_if(bytes <= leg().pair().inline_bytes(), IBV_SEND_INLINE),
-                            .piece = &sizes,
-                            .immediate = htonl(place.parts),
-                            .remote_address = peer().memory_address + kSizesAt + offset,
-                            .rkey = peer().memory_rkey});
+  ibv_send_wr work = verbs::write_request(
+      {.id = request.work_id(),
+       .opcode = IBV_WR_RDMA_WRITE_WITH_IMM,
+       .flags = IBV_SEND_SIGNALED | flag_if(bytes <= qp_link().pair().inline_bytes(), IBV_SEND_INLINE),
+       .piece = &sizes,
+       .immediate = htonl(place.parts),
+       .remote_address = peer().memory_address + kSizesAt + offset,
+       .rkey = peer().memory_rkey});
   if (!post_send(work)) return false;
   ++request.work_requests;
   return true;
 }
 
 /// An immediate value instead of a message: kRefusedSize.
-bool DirectCarrier::carry_refusal(const Place&) {
+bool DirectSendPath::carry_refusal(const GroupSlot&) {
   ibv_send_wr work = verbs::write_request({.id = RequestPool::kControlBit,
                                            .opcode = IBV_WR_RDMA_WRITE_WITH_IMM,
                                            .flags = IBV_SEND_SIGNALED,
@@ -196,7 +197,7 @@ bool DirectCarrier::carry_refusal(const Place&) {
   return post_send(work);
 }
 
-void DirectCarrier::completed(const ibv_wc& completion) {
+void DirectSendPath::completed(const ibv_wc& completion) {
   if (completion.wr_id == kProbeId) {
     probing_ = false;
     --own_.queued;
@@ -209,12 +210,12 @@ void DirectCarrier::completed(const ibv_wc& completion) {
   one_has_come(*request);
 }
 
-void DirectCarrier::one_has_come(Request& request) {
+void DirectSendPath::one_has_come(Request& request) {
   if (--request.pending == 0) complete(request);
 }
 
 /// Everything of it is acknowledged.
-void DirectCarrier::complete(Request& request) {
+void DirectSendPath::complete(Request& request) {
   if (request.in_order) {
     complete_in_order();
     return;
@@ -223,7 +224,7 @@ void DirectCarrier::complete(Request& request) {
   finish(request);
 }
 
-void DirectCarrier::describe(ConnectionState& state) {
+void DirectSendPath::describe(ConnectionState& state) {
   const int rails = rails_ != nullptr ? std::popcount(rails_->laid) : 0;
   state.way = "cable";
   if (rails > 0) {
@@ -237,11 +238,11 @@ void DirectCarrier::describe(ConnectionState& state) {
   for (std::size_t number = 0; rails > 0 && number < kMaxRails; ++number) {
     const Rail* rail = rails_->rail[number].get();
     if (rail == nullptr || rail->queued == 0 || writes) continue;
-    state.waits_for = "the acknowledgement of a stripe by " + rail->leg->peer().nic + " of " + state.peer;
+    state.waits_for = "the acknowledgement of a stripe by " + rail->qp_link->peer().nic + " of " + state.peer;
   }
 }
 
-void DirectCarrier::probe() {
+void DirectSendPath::probe() {
   if (probing_ || !has_room(0)) return;
   if (!post_probe(kProbeId)) return;
   probing_ = true;

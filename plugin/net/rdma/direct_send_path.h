@@ -8,8 +8,8 @@
 // on each way, so the send queues drain by themselves. Cost of a send: one acquire load, one ibv_post_send, one
 // ibv_poll_cq.
 //
-// Where rails lie beside the leg, long messages are striped (striping.h): each rail brings its stripe and an immediate
-// value. Sends complete in their order then, so that what is complete here is what the receiver has served.
+// Where rails lie beside the QP link, long messages are striped (striping.h): each rail brings its stripe and an
+// immediate value. Sends complete in their order then, so that what is complete here is what the receiver has served.
 
 #include <array>
 #include <memory>
@@ -19,27 +19,27 @@
 
 namespace meshbed::net {
 
-class DirectCarrier : public Carrier {
+class DirectSendPath : public SendPath {
  public:
-  static LegShape shape_on(const verbs::Device& device);
+  static QpLinkShape shape_on(const verbs::Device& device);
   /// What a rail's queues are like.
-  static LegShape rail_shape_on(const verbs::Device& device);
+  static QpLinkShape rail_shape_on(const verbs::Device& device);
   /// Whether every message that there may be fits into a rail's queue.
   static bool may_be_rail(const LocalEnd& local);
-  DirectCarrier(SendConnection& connection, const StripeSettings& stripes);
-  ~DirectCarrier() override { forget_loads(); }
+  DirectSendPath(SendConnection& connection, const StripeSettings& stripes);
+  ~DirectSendPath() override { forget_loads(); }
 
   const char* size_problem(std::size_t size_bytes) const override;
   bool has_room(std::size_t size_bytes) const override;
-  bool carry(const SendArguments& send, const Place& place, Request& request) override;
-  bool carry_known(const Place&, std::uint32_t) override { return true; }  // the sizes of a group are staged
-  bool carry_refusal(const Place& place) override;
+  bool carry(const SendArguments& send, const GroupSlot& place, Request& request) override;
+  bool carry_known(const GroupSlot&, std::uint32_t) override { return true; }  // the sizes of a group are staged
+  bool carry_refusal(const GroupSlot& place) override;
   void completed(const ibv_wc& completion) override;
   void rail_completed(std::size_t rail, const ibv_wc& completion) override;
   bool takes_rails() const override { return stripes_.from_bytes > 0; }
   void rail_laid(std::size_t rail) override;
   bool settled() override { return own_.queued == 0 && (rails_ == nullptr || rails_->ordered == rails_->completed); }
-  void leg_lost() override { forget_loads(); }
+  void qp_link_lost() override { forget_loads(); }
   void probe() override;
   void describe(ConnectionState& state) override;
 
@@ -48,8 +48,8 @@ class DirectCarrier : public Carrier {
   static constexpr std::uint32_t kSendDepth = 2 * kRingEntries;
 
   /// One queue pair with what is under way on it.
-  struct Way {
-    Leg* leg = nullptr;
+  struct StripePath {
+    QpLink* qp_link = nullptr;
     std::uint32_t depth = 0;
     std::size_t chunk_bytes = 0;
     std::uint32_t queued = 0;           // places taken in the send queue
@@ -60,14 +60,14 @@ class DirectCarrier : public Carrier {
   };
   /// Of one message, for one way.
   struct Stripe {
-    Way* way = nullptr;
+    StripePath* way = nullptr;
     std::uint64_t begin = 0, end = 0;
     std::uint32_t rkey = 0;
     bool ends_in_immediate = false;
     bool signalled = true;
     std::uint32_t immediate = 0;
   };
-  struct Rail : Way {
+  struct Rail : StripePath {
     // What each signalled write on it stood for, oldest first; they complete in order.
     struct Sent {
       std::uint32_t bytes = 0, places = 0;
@@ -85,35 +85,35 @@ class DirectCarrier : public Carrier {
   bool has_room_in_order() const {
     return rails_ == nullptr || rails_->ordered - rails_->completed < rails_->order.size();
   }
-  void open_way(Way& way, Leg& leg, std::uint32_t depth);
-  static std::uint32_t chunks_of(const Way& way, std::size_t size_bytes) {
+  void open_way(StripePath& way, QpLink& qp_link, std::uint32_t depth);
+  static std::uint32_t chunks_of(const StripePath& way, std::size_t size_bytes) {
     // Nearly always one; a division costs more than the rest of has_room().
     if (size_bytes <= way.chunk_bytes) return size_bytes > 0 ? 1 : 0;
     return static_cast<std::uint32_t>((size_bytes + way.chunk_bytes - 1) / way.chunk_bytes);
   }
-  bool write_message(const SendArguments& send, const Place& place, Request& request);
-  bool write(const SendArguments& send, const Place& place, const Stripe& stripe, Request& request);
-  bool write_pieces(const SendArguments& send, const Place& place, const Stripe& stripe, Request& request);
-  bool write_sizes(const Place& place, Request& request);
+  bool write_message(const SendArguments& send, const GroupSlot& place, Request& request);
+  bool write(const SendArguments& send, const GroupSlot& place, const Stripe& stripe, Request& request);
+  bool write_pieces(const SendArguments& send, const GroupSlot& place, const Stripe& stripe, Request& request);
+  bool write_sizes(const GroupSlot& place, Request& request);
   /// Nothing is under way any more, as far as the ports' loads go.
   void forget_loads();
   void one_has_come(Request& request);
   void complete(Request& request);
 
-  // --- stripes (striped_carrier.cpp) ---
+  // --- stripes (striped_send_path.cpp) ---
   /// Bit per rail that the message goes over; 0: it is not striped.
-  std::uint32_t rails_for(const SendArguments& send, const Place& place);
+  std::uint32_t rails_for(const SendArguments& send, const GroupSlot& place);
   /// Why long messages keep to the own cable, by NCCL's hints; nullptr: they do not.
   const char* reason_to_stay(std::uint32_t rails);
-  bool write_stripes(const SendArguments& send, const Place& place, std::uint32_t rails, Request& request);
-  const RailKeys& keys_of(const Place& place);
+  bool write_stripes(const SendArguments& send, const GroupSlot& place, std::uint32_t rails, Request& request);
+  const RailKeys& keys_of(const GroupSlot& place);
   void complete_in_order();
 
   StripeSettings stripes_;
-  Way own_;
+  StripePath own_;
   std::unique_ptr<Rails> rails_;
   bool probing_ = false;
-  bool counts_ = false;  // among its port's legs
+  bool counts_ = false;  // among its port's QP links
 };
 
 }  // namespace meshbed::net

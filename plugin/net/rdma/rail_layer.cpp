@@ -43,20 +43,20 @@ void RailLayer::plan(const std::vector<Nic>& nics) {
                                     [&](const PeerAddress& known) { return known.prefix.address == address; });
     return found != origin_.peer.addresses.end() ? static_cast<int>(found->nic) : -1;
   };
-  std::vector<CableEnds> taken{CableEnds::of(leg_)};
+  std::vector<CableEnds> taken{CableEnds::of(qp_link_)};
   for (std::size_t number = 0; number < kMaxRails; ++number) {
-    if (leg_.rail(number) != nullptr) taken.push_back(CableEnds::of(*leg_.rail(number)));
+    if (qp_link_.rail(number) != nullptr) taken.push_back(CableEnds::of(*qp_link_.rail(number)));
   }
   std::vector<CableEnds> cables = taken;
-  std::vector<Way> usable;
+  std::vector<RailRoute> usable;
   for (const Route& way : *ways) {
     const Nic& nic = nics[static_cast<std::size_t>(way.nic)];
     const CableEnds ends = CableEnds::of(nic, way);
     const auto shares_port = [&](const CableEnds& ports) {
       return (ports.device == nic.device && ports.port == nic.port) || peer_nic(ports.peer) == way.remote.nic;
     };
-    // A cable that is much slower than the leg's would only be waited for.
-    const bool is_fast = 2 * std::uint64_t{nic.rate_mbps} >= leg_.local().nic.rate_mbps;
+    // A cable that is much slower than the QP link's would only be waited for.
+    const bool is_fast = 2 * std::uint64_t{nic.rate_mbps} >= qp_link_.local().nic.rate_mbps;
     const bool is_known = std::count(cables.begin(), cables.end(), ends) > 0;
     if (!is_fast || (!is_known && std::any_of(cables.begin(), cables.end(), shares_port))) continue;
     if (!is_known) cables.push_back(ends);
@@ -65,7 +65,7 @@ void RailLayer::plan(const std::vector<Nic>& nics) {
   // A cable's second queue pair only after the first ones of all cables.
   std::size_t room = kMaxRails - static_cast<std::size_t>(taken.size() - 1);
   for (unsigned pair = 0; pair < queue_pairs_; ++pair) {
-    for (const Way& way : usable) {
+    for (const RailRoute& way : usable) {
       const CableEnds ends = CableEnds::of(way.nic, way.route);
       const auto laid = std::count(taken.begin(), taken.end(), ends);
       if (laid > static_cast<std::ptrdiff_t>(pair) || room == 0) continue;
@@ -78,9 +78,9 @@ void RailLayer::plan(const std::vector<Nic>& nics) {
 
 std::size_t RailLayer::free_number() const {
   const auto is_taken = [this](std::size_t number) {
-    return leg_.rail(number) != nullptr || std::any_of(attempts_.begin(), attempts_.end(), [=](const Attempt& attempt) {
-             return attempt.number == number;
-           });
+    return qp_link_.rail(number) != nullptr ||
+           std::any_of(attempts_.begin(), attempts_.end(),
+                       [=](const Attempt& attempt) { return attempt.number == number; });
   };
   std::size_t number = 0;
   while (number < kMaxRails && is_taken(number)) ++number;
@@ -91,7 +91,7 @@ void RailLayer::join(std::int64_t patience_ms) {
   joining_ = true;
   patience_ms_ = patience_ms;
   looked_ns_ = now_ns();
-  const auto silent = std::stable_partition(plan_.begin(), plan_.end(), [this](const Way& way) {
+  const auto silent = std::stable_partition(plan_.begin(), plan_.end(), [this](const RailRoute& way) {
     return !origin_.process->silent_cables().contains(CableEnds::of(way.nic, way.route));
   });
   untried_ = static_cast<std::size_t>(silent - plan_.begin());
@@ -110,7 +110,7 @@ bool RailLayer::joined(const std::vector<Nic>& nics) {
   }
   std::erase_if(unheard_, [&](Unheard& rail) {
     std::array<std::uint8_t, 16> unwanted;
-    return !leg_.rail(rail.number)->local().stands(nics) || !rail.control.receive(unwanted);
+    return !qp_link_.rail(rail.number)->local().stands(nics) || !rail.control.receive(unwanted);
   });
   // A caller that was away for long is no fault of the cables, which answer what it has not sent yet.
   constexpr std::int64_t kLongestGapNs = 100'000'000;
@@ -150,7 +150,7 @@ std::optional<std::size_t> RailLayer::advance() {
     }
     origin_.process->silent_cables().remove(CableEnds::of(over.way.nic, over.way.route));
     if (joining_) unheard_.push_back({.number = over.number, .control = over.connecting->take_control()});
-    leg_.lay(over.number, std::move(over.rail));
+    qp_link_.lay(over.number, std::move(over.rail));
     return over.number;
   }
   return std::nullopt;
@@ -163,15 +163,15 @@ void RailLayer::begin() {
     plan_.clear();
     return;
   }
-  Way way = std::move(plan_.front());
+  RailRoute way = std::move(plan_.front());
   plan_.erase(plan_.begin());
   if (!lost_.may_try(CableEnds::of(way.nic, way.route))) {
     put_off(std::move(way));
     return;
   }
   const LocalEnd local = origin_.process->local_end(way.nic, way.route.local, way.route.gid);
-  if (!DirectCarrier::may_be_rail(local)) return;
-  auto rail = Leg::open(local, settings_, DirectCarrier::rail_shape_on(*local.device));
+  if (!DirectSendPath::may_be_rail(local)) return;
+  auto rail = QpLink::open(local, settings_, DirectSendPath::rail_shape_on(*local.device));
   if (!rail) {
     fail(std::move(way), rail.error(), true);
     return;
@@ -180,27 +180,27 @@ void RailLayer::begin() {
       .route = way.route,
       .target = {.address = way.route.remote.prefix.address, .port = origin_.service_port},
       .cookie = origin_.session,
-      .rail = WireRail{.number = static_cast<std::uint8_t>(number), .sender_leg = leg_.pair().number()},
+      .rail = WireRail{.number = static_cast<std::uint8_t>(number), .sender_qp_link = qp_link_.pair().number()},
       .patience_ms = kRailAttemptMs};
   auto connecting = std::make_unique<Connecting>(*origin_.process, std::move(destination), **rail);
   attempts_.push_back(
       {.way = std::move(way), .number = number, .rail = std::move(*rail), .connecting = std::move(connecting)});
 }
 
-void RailLayer::fail(Way way, const Error& why, bool answered) {
-  MESHBED_INFO("%s: no rail beside it yet: %s", leg_.ends_text().c_str(), why.text.c_str());
+void RailLayer::fail(RailRoute way, const Error& why, bool answered) {
+  MESHBED_INFO("%s: no rail beside it yet: %s", qp_link_.ends_text().c_str(), why.text.c_str());
   if (joining_ && !answered) tell_silent(way, why.text);
   put_off(std::move(way));
 }
 
-void RailLayer::tell_silent(const Way& way, const std::string& why) {
+void RailLayer::tell_silent(const RailRoute& way, const std::string& why) {
   if (!origin_.process->silent_cables().add(CableEnds::of(way.nic, way.route))) return;
   MESHBED_WARN("%s: long messages are not striped over %s %s -> %s until that cable answers (look at it): %s",
-               leg_.ends_text().c_str(), way.nic.device_name.c_str(), to_text(way.route.local.address).c_str(),
+               qp_link_.ends_text().c_str(), way.nic.device_name.c_str(), to_text(way.route.local.address).c_str(),
                to_text(way.route.remote.prefix.address).c_str(), why.c_str());
 }
 
-void RailLayer::put_off(Way way) {
+void RailLayer::put_off(RailRoute way) {
   // The others first, before this one is tried again.
   plan_.push_back(std::move(way));
   waits_ = true;

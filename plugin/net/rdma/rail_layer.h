@@ -1,5 +1,5 @@
 #pragma once
-// Lays rails beside the leg of a sending connection: one over each further cable to the same peer, so that long
+// Lays rails beside the QP link of a sending connection: one over each further cable to the same peer, so that long
 // messages are striped over all of them.
 //
 // While the connection is made they are joined: all cables at the same time, and connect() and accept() wait for them
@@ -8,8 +8,8 @@
 // a time, one step whenever the connection is polled; what is not laid yet, or cannot be, is not used, and nobody waits
 // for it. A cable that does not answer is tried again, ever more seldom.
 //
-// The control connection runs over the cable itself, as for a leg; but a leg has no choice, and a rail is a luxury: it
-// is used only after an empty write of its own was acknowledged, for where TCP gets through RDMA may not.
+// The control connection runs over the cable itself, as for a QP link; but a QP link has no choice, and a rail is a
+// luxury: it is used only after an empty write of its own was acknowledged, for where TCP gets through RDMA may not.
 
 #include <memory>
 #include <optional>
@@ -26,8 +26,9 @@ namespace meshbed::net {
 class RailLayer {
  public:
   /// All must outlive this. `queue_pairs`: on each cable, at least 1.
-  RailLayer(const Origin& origin, const LegSettings& settings, Leg& leg, unsigned queue_pairs, const LostWays& lost)
-      : origin_(origin), settings_(settings), leg_(leg), queue_pairs_(queue_pairs), lost_(lost) {}
+  RailLayer(const Origin& origin, const QpLinkSettings& settings, QpLink& qp_link, unsigned queue_pairs,
+            const FailedPaths& lost)
+      : origin_(origin), settings_(settings), qp_link_(qp_link), queue_pairs_(queue_pairs), lost_(lost) {}
   ~RailLayer();
 
   /// Looks for cables that have no rail yet; `nics`: ours, as they are now.
@@ -46,33 +47,33 @@ class RailLayer {
   bool joined(const std::vector<Nic>& nics);
 
  private:
-  struct Way {
+  struct RailRoute {
     Route route;
     Nic nic;
   };
   /// A rail that is being laid.
   struct Attempt {
-    Way way;
+    RailRoute way;
     std::size_t number = 0;
-    std::unique_ptr<Leg> rail;
+    std::unique_ptr<QpLink> rail;
     std::unique_ptr<Connecting> connecting;
   };
   /// Of the first way in the plan.
   void begin();
   static void give_up(Attempt& attempt);
-  void fail(Way way, const Error& why, bool answered);
-  void put_off(Way way);
+  void fail(RailRoute way, const Error& why, bool answered);
+  void put_off(RailRoute way);
   /// Nobody waits for this cable again for a while.
-  void tell_silent(const Way& way, const std::string& why);
+  void tell_silent(const RailRoute& way, const std::string& why);
   std::size_t free_number() const;
 
   const Origin& origin_;
-  LegSettings settings_;
-  Leg& leg_;
+  QpLinkSettings settings_;
+  QpLink& qp_link_;
   unsigned queue_pairs_;
-  const LostWays& lost_;
+  const FailedPaths& lost_;
   bool plan_again_ = false;
-  std::vector<Way> plan_;  // the next one first
+  std::vector<RailRoute> plan_;  // the next one first
   std::vector<Attempt> attempts_;
   bool waits_ = false;  // for next_try_
   Deadline next_try_;

@@ -20,8 +20,8 @@ constexpr std::uint64_t kFirstEntryBytes = 4096;
 
 }  // namespace
 
-ReceiveConnection::ReceiveConnection(std::unique_ptr<Leg> leg, const ConnectionSettings& settings)
-    : Connection(kKind, std::move(leg), settings) {}
+ReceiveConnection::ReceiveConnection(std::unique_ptr<QpLink> qp_link, const ConnectionSettings& settings)
+    : Connection(kKind, std::move(qp_link), settings) {}
 
 ReceiveConnection::~ReceiveConnection() {
   if (process_ != nullptr) process_->sessions().remove(session_, served());
@@ -29,7 +29,7 @@ ReceiveConnection::~ReceiveConnection() {
   release_parts(0, kRingSlots);
 }
 
-LegShape ReceiveConnection::shape_on(const verbs::Device& device) {
+QpLinkShape ReceiveConnection::shape_on(const verbs::Device& device) {
   const auto limit = static_cast<std::uint32_t>(device.attributes().max_qp_wr);
   return {.depths = {.sends = std::min(kReceiveSendDepth, limit),
                      .receives = std::min(kRingEntries, limit),
@@ -40,10 +40,10 @@ LegShape ReceiveConnection::shape_on(const verbs::Device& device) {
 
 Result<std::unique_ptr<ReceiveConnection>> ReceiveConnection::create(LocalEnd local,
                                                                      const ConnectionSettings& settings) {
-  const LegShape shape = shape_on(*local.device);
-  auto leg = Leg::open(std::move(local), settings.leg, shape);
-  if (!leg) return leg.error();
-  std::unique_ptr<ReceiveConnection> receive(new ReceiveConnection(std::move(*leg), settings));
+  const QpLinkShape shape = shape_on(*local.device);
+  auto qp_link = QpLink::open(std::move(local), settings.qp_link, shape);
+  if (!qp_link) return qp_link.error();
+  std::unique_ptr<ReceiveConnection> receive(new ReceiveConnection(std::move(*qp_link), settings));
   receive->depth_ = shape.depths.sends;
   return receive;
 }

@@ -33,7 +33,7 @@ struct ReceivingEnd;
 class Service;
 class ProcessLinks;
 
-/// What is held back, for the announce desk: it is seen first, and at the next look overdue.
+/// What is held back, for the CTS timer: it is seen first, and at the next look overdue.
 enum class Held : std::uint8_t { kNothing, kSomething, kSeen };
 
 class ReceiveConnection : public Connection {
@@ -48,19 +48,19 @@ class ReceiveConnection : public Connection {
   static Result<std::unique_ptr<ReceiveConnection>> create(LocalEnd local, const ConnectionSettings& settings);
   ~ReceiveConnection() override;
 
-  /// After the handshake: from now on its sender may take it up again (resume_desk.h).
+  /// After the handshake: from now on its sender may take it up again (resume_server.h).
   void enroll(ProcessLinks& process);
   // --- by the process's service, which has the turn ---
-  /// The sender stands on a new leg, `sender`, and dialled `local`: takes in what the old leg brought to the end, and
-  /// puts everything that is still awaited on a new leg, which is joined; returns its description. To be asked again
-  /// where it is nullopt: the old leg is not flushed yet. An error: not on this leg, or failed().
+  /// The sender stands on a new QP link, `sender`, and dialled `local`: takes in what the old QP link brought to the
+  /// end, and puts everything that is still awaited on a new QP link, which is joined; returns its description. To be
+  /// asked again where it is nullopt: the old QP link is not flushed yet. An error: not on this QP link, or failed().
   Result<std::optional<WireEnd>> take_up(const LocalEnd& local, const WireEnd& sender, std::uint8_t mtu);
-  /// What receives and flushes are under way to: for take_up() it should be registered on the new leg's device by then,
-  /// which may take long. Whoever gets it drops it.
+  /// What receives and flushes are under way to: for take_up() it should be registered on the new QP link's device by
+  /// then, which may take long. Whoever gets it drops it.
   std::vector<Memory*> hold_awaited_memory();
   /// All clear-to-send entries below have been served.
   std::uint64_t served() const { return oldest_entry_; }
-  /// The sender stands on its new leg too: announces once more what is awaited.
+  /// The sender stands on its new QP link too: announces once more what is awaited.
   void announce_anew();
   /// What is held back; announces it where it was at the look before this one already. Takes its turn itself.
   Held look_at_held();
@@ -68,14 +68,14 @@ class ReceiveConnection : public Connection {
   /// Adds its ends whose senders are on the same cables, and whether these can still reach them, by `nics`. The
   /// service's thread, which alone changes what it reads.
   void list_ends(const std::vector<Nic>& nics, std::vector<ReceivingEnd>& ends);
-  /// The sender has one more way, `sender`, beside the leg whose queue pair has the number `sender_leg`: our end of it.
-  /// An error: not on this way.
-  Result<WireEnd> lay_rail(std::size_t number, std::uint32_t sender_leg, const LocalEnd& local, const WireEnd& sender,
-                           std::uint8_t mtu);
+  /// The sender has one more way, `sender`, beside the QP link whose queue pair has the number `sender_leg`: our end of
+  /// it. An error: not on this way.
+  Result<WireEnd> lay_rail(std::size_t number, std::uint32_t sender_qp_link, const LocalEnd& local,
+                           const WireEnd& sender, std::uint8_t mtu);
   /// The sender knows our end too: from now on entries say what their memory is called there.
-  void use_rail(std::size_t number, std::uint32_t sender_leg);
+  void use_rail(std::size_t number, std::uint32_t sender_qp_link);
   std::uint64_t session() const { return session_; }
-  /// Its sender has come over another leg than the first one. Any thread.
+  /// Its sender has come over another QP link than the first one. Any thread.
   bool was_taken_up() const { return taken_up_.load(std::memory_order_relaxed); }
 
   /// One request for all parts (1..8). nullptr: not now, 256 parts are outstanding; call again.
@@ -87,25 +87,25 @@ class ReceiveConnection : public Connection {
   Result<void> expect_device_memory() override;
 
  private:
-  ReceiveConnection(std::unique_ptr<Leg> leg, const ConnectionSettings& settings);
+  ReceiveConnection(std::unique_ptr<QpLink> qp_link, const ConnectionSettings& settings);
   void completed(const ibv_wc& completion) override;
   void flushed(const ibv_wc& completion) override;
   void rail_completed(std::size_t rail, const ibv_wc& completion) override;
   void rail_flushed(std::size_t rail, const ibv_wc& completion) override;
   bool can_resume() const override;
   std::optional<bool> waits_longer() override;
-  std::string obstacle() const override { return knock_ != nullptr ? knock_->why() : ""; }
+  std::string obstacle() const override { return liveness_check_ != nullptr ? liveness_check_->why() : ""; }
   /// The sender's to do; but flushes that lost their way are read again where the port is back.
   void resume() override;
   void polled(int count) override;
-  void leg_lost() override;
+  void qp_link_lost() override;
   void probe() override;
   /// Only a relay asks to be told of clear-to-sends.
   bool is_relayed() const override { return peer().wants_notice; }
   void describe(ConnectionState& state) override;
   RequestState describe(const Request& request) override;
   std::uint64_t next_group() const override { return next_entry_; }
-  static LegShape shape_on(const verbs::Device& device);
+  static QpLinkShape shape_on(const verbs::Device& device);
   bool await(const Request& request);
 
   // --- flushes (receive_flush.cpp) ---
@@ -113,18 +113,18 @@ class ReceiveConnection : public Connection {
   /// GPU memory that was registered with another connection of this device: its bytes, too, must be flushed through
   /// every device that they come over.
   bool needs_flusher(std::span<const ReceivePart> parts) const;
-  /// For the leg's device, and the rails' as far as they have one to spare.
+  /// For the QP link's device, and the rails' as far as they have one to spare.
   Result<void> open_flushers();
   /// The one for that device as it is now.
   Result<void> open_flusher(const LocalEnd& local);
-  void open_rail_flusher(const Leg& rail);
+  void open_rail_flusher(const QpLink& rail);
   /// nullptr: there is none.
   Flusher* flusher_on(const verbs::Device& device) const;
   /// Whether a flush would bring to the GPU what this rail writes there. Where its device's port was down, this looks
   /// whether it is back.
-  bool can_flush(const Leg& rail);
-  [[gnu::cold, gnu::noinline]] bool reopen(Flusher& lost, const Leg& rail);
-  /// The devices but the leg's: nothing is written through them from now on.
+  bool can_flush(const QpLink& rail);
+  [[gnu::cold, gnu::noinline]] bool reopen(Flusher& lost, const QpLink& rail);
+  /// The devices but the QP link's: nothing is written through them from now on.
   void leave_devices();
   bool start_flush(Request& request);
   bool read_by(std::size_t index, Request& request);
@@ -138,7 +138,7 @@ class ReceiveConnection : public Connection {
       if (request.flushes && !request.done) action(request);
     });
   }
-  /// After the connection came to stand on another leg.
+  /// After the connection came to stand on another QP link.
   Result<void> move_flushers();
   /// After it was taken up again.
   void resume_flushes();
@@ -151,9 +151,9 @@ class ReceiveConnection : public Connection {
     }
     for_each_flush([&](Request& request) { action(*request.memory); });
   }
-  bool copy_ring(const Leg& from, const Leg& to);
-  /// The leg's memory: we stage clear-to-sends, the peer writes sizes.
-  const verbs::RegisteredBuffer& ring() { return leg().memory(); }
+  bool copy_ring(const QpLink& from, const QpLink& to);
+  /// The QP link's memory: we stage clear-to-sends, the peer writes sizes.
+  const verbs::RegisteredBuffer& ring() { return qp_link().memory(); }
 
   bool has_room(std::size_t parts) const;
   /// nullptr, or what is wrong with them.
@@ -223,7 +223,7 @@ class ReceiveConnection : public Connection {
   std::atomic<bool> taken_up_{false};
   bool changes_chain_ = false;  // suspended because its sender goes another way round
   std::uint64_t session_ = 0;
-  std::unique_ptr<Knock> knock_;  // while nobody knows whether the sender is still there
+  std::unique_ptr<LivenessCheck> liveness_check_;  // while nobody knows whether the sender is still there
   // One for each device that it has stood on, or had a rail on, since what came over any of them may be on its way to
   // the GPU. None before GPU memory is expected.
   std::vector<std::unique_ptr<Flusher>> flushers_;

@@ -8,7 +8,7 @@
 //
 // Never more is held back than is announced: the sender keeps half of what is posted ahead, however long we do not
 // look. The rule is asked where a receive is posted and where some have come. An owner who does neither may have more
-// to wait for than these: the announce desk of the service looks after what is held for long. Without a service, or
+// to wait for than these: the CTS timer of the service looks after what is held for long. Without a service, or
 // where a relay must be woken for each, nothing is held back.
 #include "plugin/net/connect/service.h"
 #include "plugin/net/rdma/receive.h"

@@ -1,11 +1,11 @@
-// How received GPU memory is flushed (flusher.h): a read through the leg's device, through those of the rails that have
-// brought stripes, and through every device that the connection has stood on, for what came over an earlier one may
-// still be on its way. A flush does not need the leg; where its own read is lost the connection is suspended as for a
-// lost leg, and the flush goes over the next leg's device, or over this one as soon as its port is back: the sender may
-// have no reason to come soon. Through an earlier device whose port is down nothing can be read: there the flush waits
-// until what came over it must have landed. So it does where the read through a rail's device is lost, and the
-// connection goes on: GPU memory is not striped over that device until its port is back. A suspended connection has no
-// rails: their devices are earlier ones then.
+// How received GPU memory is flushed (flusher.h): a read through the QP link's device, through those of the rails that
+// have brought stripes, and through every device that the connection has stood on, for what came over an earlier one
+// may still be on its way. A flush does not need the QP link; where its own read is lost the connection is suspended as
+// for a lost QP link, and the flush goes over the next QP link's device, or over this one as soon as its port is back:
+// the sender may have no reason to come soon. Through an earlier device whose port is down nothing can be read: there
+// the flush waits until what came over it must have landed. So it does where the read through a rail's device is lost,
+// and the connection goes on: GPU memory is not striped over that device until its port is back. A suspended connection
+// has no rails: their devices are earlier ones then.
 #include <algorithm>
 #include <cstring>
 
@@ -45,13 +45,13 @@ bool ReceiveConnection::needs_flusher(std::span<const ReceivePart> parts) const 
 Result<void> ReceiveConnection::open_flushers() {
   if (auto opened = open_flusher(local()); !opened) return opened;
   for (std::size_t number = 0; number < kMaxRails; ++number) {
-    if (const Leg* rail = leg().rail(number)) open_rail_flusher(*rail);
+    if (const QpLink* rail = qp_link().rail(number)) open_rail_flusher(*rail);
   }
   return ok();
 }
 
-void ReceiveConnection::open_rail_flusher(const Leg& rail) {
-  if (&rail.device() == &device()) return;  // the leg's serves both
+void ReceiveConnection::open_rail_flusher(const QpLink& rail) {
+  if (&rail.device() == &device()) return;  // the QP link's serves both
   const Flusher* known = flusher_on(rail.device());
   if (known != nullptr && known->losses() > kLostFlushesMax) return;
   if (auto opened = open_flusher(rail.local()); !opened) {
@@ -65,12 +65,12 @@ Flusher* ReceiveConnection::flusher_on(const verbs::Device& device) const {
   return found != flushers_.end() ? found->get() : nullptr;
 }
 
-bool ReceiveConnection::can_flush(const Leg& rail) {
+bool ReceiveConnection::can_flush(const QpLink& rail) {
   Flusher* flusher = flusher_on(rail.device());
   return flusher != nullptr && ((flusher->stands() && !flusher->broken()) || reopen(*flusher, rail));
 }
 
-bool ReceiveConnection::reopen(Flusher& lost, const Leg& rail) {
+bool ReceiveConnection::reopen(Flusher& lost, const QpLink& rail) {
   if (lost.losses() > kLostFlushesMax || !lost.look_is_due()) return false;
   lost.put_off_look(kPortPauseMs);
   const Result<verbs::PortState> port = rail.device().query_port(rail.local().nic.port);
@@ -89,7 +89,7 @@ Result<void> ReceiveConnection::open_flusher(const LocalEnd& local) {
   if (index == kFlushersMax) {
     return flush_error(ErrorCode::kUnsupported, ends_text() + ": GPU memory over more than 32 devices");
   }
-  auto opened = Flusher::open(local, settings().leg);
+  auto opened = Flusher::open(local, settings().qp_link);
   if (!opened) {
     Error error = opened.error();
     error.text = ends_text() + ": no queue pair for flushing GPU memory: " + error.text;
@@ -135,7 +135,7 @@ Result<Request*> ReceiveConnection::flush(void* data, Memory& memory) {
 bool ReceiveConnection::start_flush(Request& request) {
   for (std::size_t index = 0; index < flushers_.size(); ++index) {
     Flusher& flusher = *flushers_[index];
-    // What came over the leg is not counted: as good as every message does.
+    // What came over the QP link is not counted: as good as every message does.
     if (!stands_on(flusher) && !flusher.has_unread()) continue;
     if (flusher.stands() || flusher.can_read()) {
       if (!read_by(index, request)) return false;
@@ -204,7 +204,8 @@ void ReceiveConnection::lose_flusher(Flusher& flusher, const ibv_wc& completion)
   Error error = flush_error(ErrorCode::kRemote,
                             ends_text() + ": a flush of GPU memory failed: " + ibv_wc_status_str(completion.status) +
                                 ": " + advice(completion.status, flusher.local()));
-  // Another leg helps where the port was down, or has another address now; not where an adapter cannot reach itself.
+  // Another QP link helps where the port was down, or has another address now; not where an adapter cannot reach
+  // itself.
   if (!is_lost_way(completion.status, flusher.local())) {
     fail(std::move(error));
   } else if (!stands_on(flusher)) {
@@ -239,7 +240,7 @@ void ReceiveConnection::leave_devices() {
   }
 }
 
-void ReceiveConnection::leg_lost() {
+void ReceiveConnection::qp_link_lost() {
   held_.store(Held::kNothing, std::memory_order_relaxed);  // announced anew, if ever, with all the others
   if (!failed()) leave_devices();
 }

@@ -8,22 +8,23 @@
 
 namespace meshbed::net {
 
-Result<WireEnd> ReceiveConnection::lay_rail(std::size_t number, std::uint32_t sender_leg, const LocalEnd& local,
+Result<WireEnd> ReceiveConnection::lay_rail(std::size_t number, std::uint32_t sender_qp_link, const LocalEnd& local,
                                             const WireEnd& sender, std::uint8_t mtu) {
-  if (impaired() || leg().peer().qp_number != sender_leg) return handshake_error("the connection has left that leg");
+  if (impaired() || qp_link().peer().qp_number != sender_qp_link)
+    return handshake_error("the connection has left that QP link");
   if (settings().stripes.from_bytes == 0) return handshake_error("nothing is striped here (NCCL_MESH_STRIPE_BYTES=0)");
   if (number >= kMaxRails || (rails_ >> number & 1U) != 0) {
     return handshake_error("there is no room for a rail " + std::to_string(number));
   }
   const auto limit = static_cast<std::uint32_t>(local.device->attributes().max_qp_wr);
   if (limit < kRingEntries) return handshake_error(local.device->name() + " has too short queues for a rail");
-  auto rail = Leg::open(local, settings().leg, {.depths = {.sends = 1, .receives = kRingEntries}});
+  auto rail = QpLink::open(local, settings().qp_link, {.depths = {.sends = 1, .receives = kRingEntries}});
   if (!rail) return rail.error();
   if (auto joined = (*rail)->join(sender, mtu); !joined) return joined.error();
   const WireEnd end = (*rail)->describe();
-  leg().lay(number, std::move(*rail));
+  qp_link().lay(number, std::move(*rail));
   if (!flushers_.empty()) {
-    open_rail_flusher(*leg().rail(number));
+    open_rail_flusher(*qp_link().rail(number));
     resume_flushes();
     if (failed()) return failure();
   }
@@ -35,14 +36,14 @@ Result<WireEnd> ReceiveConnection::lay_rail(std::size_t number, std::uint32_t se
   return end;
 }
 
-void ReceiveConnection::use_rail(std::size_t number, std::uint32_t sender_leg) {
-  if (impaired() || leg().peer().qp_number != sender_leg || leg().rail(number) == nullptr) return;
+void ReceiveConnection::use_rail(std::size_t number, std::uint32_t sender_qp_link) {
+  if (impaired() || qp_link().peer().qp_number != sender_qp_link || qp_link().rail(number) == nullptr) return;
   rails_ |= 1U << number;
 }
 
 bool ReceiveConnection::await_stripe(std::size_t rail) {
   ibv_recv_wr work{};
-  if (!post_receive(work, leg().rail(rail)->pair())) return false;
+  if (!post_receive(work, qp_link().rail(rail)->pair())) return false;
   ++stripes_awaited_[rail];
   return true;
 }
@@ -62,7 +63,7 @@ bool ReceiveConnection::stage_keys(std::span<const ReceivePart> parts, std::uint
     const bool striped = part.memory != nullptr && part.size_bytes >= settings().stripes.from_bytes;
     for (std::size_t rail = 0; striped && rail < kMaxRails; ++rail) {
       if ((rails_ >> rail & 1U) == 0) continue;
-      const Leg& way = *leg().rail(rail);
+      const QpLink& way = *qp_link().rail(rail);
       if (part.memory->is_device() && settings().flushes && !can_flush(way)) continue;
       const verbs::Registration* registration = part.memory->on(way.device());
       if (registration == nullptr) continue;
@@ -86,7 +87,7 @@ std::uint32_t ReceiveConnection::rails_of(const Request& request, std::size_t pa
 
 void ReceiveConnection::rail_completed(std::size_t rail, const ibv_wc&) {
   --stripes_awaited_[rail];
-  if (Flusher* flusher = flusher_on(leg().rail(rail)->device())) flusher->note_write();
+  if (Flusher* flusher = flusher_on(qp_link().rail(rail)->device())) flusher->note_write();
   ledger_->arrived(rail);
   if (!impaired() && !await_stripe(rail)) return;
   complete_what_is_there();

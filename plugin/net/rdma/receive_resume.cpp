@@ -1,7 +1,7 @@
 // How a receiving connection is taken up again. Receives complete in the order of their posting, so that one number
-// says what has arrived: the first entry that was not served. It is taken when nothing can arrive on the old leg any
-// more, and every completion that the old leg left has been looked at; so nothing is delivered twice, and nothing that
-// was acknowledged is lost.
+// says what has arrived: the first entry that was not served. It is taken when nothing can arrive on the old QP link
+// any more, and every completion that the old QP link left has been looked at; so nothing is delivered twice, and
+// nothing that was acknowledged is lost.
 #include <algorithm>
 #include <utility>
 
@@ -14,7 +14,7 @@
 namespace meshbed::net {
 
 void ReceiveConnection::enroll(ProcessLinks& process) {
-  session_ = session_number(peer(), leg().describe());
+  session_ = session_number(peer(), qp_link().describe());
   process_ = &process;
   service_ = process.service();
   process.sessions().add(session_, *this);
@@ -26,7 +26,7 @@ bool ReceiveConnection::can_resume() const {
 
 void ReceiveConnection::list_ends(const std::vector<Nic>& nics, std::vector<ReceivingEnd>& ends) {
   if (!can_resume() || peer().service_port == 0 || peer().wants_notice) return;
-  const auto add = [&](const Leg& one) {
+  const auto add = [&](const QpLink& one) {
     const auto port = one.local().port_in(nics);
     if (port == nics.end() || !port->link_up) return;
     ends.push_back({.session = session_,
@@ -36,9 +36,9 @@ void ReceiveConnection::list_ends(const std::vector<Nic>& nics, std::vector<Rece
                     .stands = one.local().has_gid_in(port->gids)});
     ends.back().sender.service_port = peer().service_port;  // a rail's end does not say it
   };
-  add(leg());
+  add(qp_link());
   for (std::size_t number = 0; number < kMaxRails; ++number) {
-    if (const Leg* rail = leg().rail(number); rail != nullptr && rail->joined_ns() != 0) add(*rail);
+    if (const QpLink* rail = qp_link().rail(number); rail != nullptr && rail->joined_ns() != 0) add(*rail);
   }
 }
 
@@ -51,20 +51,21 @@ std::optional<bool> ReceiveConnection::waits_longer() {
   for_each_flush([&](Request&) { flushing = true; });
   if (flushing) return false;
   // Where all our ports are down nobody can be asked, nor can a sender come.
-  if (knock_ == nullptr) {
+  if (liveness_check_ == nullptr) {
     const std::vector<Nic> nics = process_->current_nics();
     if (std::none_of(nics.begin(), nics.end(), [](const Nic& nic) { return nic.link_up; })) return false;
-    knock_ = std::make_unique<Knock>(*process_, Knock::Lost{.session = session_, .local = local(), .sender = peer()});
+    liveness_check_ = std::make_unique<LivenessCheck>(
+        *process_, LivenessCheck::Lost{.session = session_, .local = local(), .sender = peer()});
   }
-  switch (knock_->advance()) {
-    case Knock::Answer::kNotYet:
+  switch (liveness_check_->advance()) {
+    case LivenessCheck::Answer::kNotYet:
       return std::nullopt;
-    case Knock::Answer::kGone:
+    case LivenessCheck::Answer::kGone:
       return false;
-    case Knock::Answer::kThere:
+    case LivenessCheck::Answer::kThere:
       break;
   }
-  knock_.reset();
+  liveness_check_.reset();
   MESHBED_INFO(
       "%s: the sender's process is there, and has not looked at the connection since the way was lost: waiting on",
       ends_text().c_str());
@@ -110,17 +111,17 @@ Result<std::optional<WireEnd>> ReceiveConnection::take_up(const LocalEnd& local,
            .os_errno = 0},
           LogLevel::kInfo);
   if (failed()) return failure();
-  leg().abort();  // where it was suspended before, and stands on a leg that came to nothing
+  qp_link().abort();  // where it was suspended before, and stands on a QP link that came to nothing
   // Every receive leaves a completion: its own, or a flushed one.
   while (awaits_anything() && poll() > 0) continue;
   if (failed()) return failure();
   if (awaits_anything()) return std::optional<WireEnd>();
 
-  const LegShape shape = shape_on(*local.device);
-  auto fresh = Leg::open(local, settings().leg, shape);
+  const QpLinkShape shape = shape_on(*local.device);
+  auto fresh = QpLink::open(local, settings().qp_link, shape);
   if (!fresh) return fresh.error();
   if (auto joined = (*fresh)->join(sender, mtu); !joined) return joined.error();
-  if (!copy_ring(leg(), **fresh)) {
+  if (!copy_ring(qp_link(), **fresh)) {
     return fail({.code = ErrorCode::kSystem,
                  .scope = Scope::kQueuePair,
                  .text = ends_text() + ": a receive's memory cannot be registered on " + local.device->name(),
@@ -135,7 +136,7 @@ Result<std::optional<WireEnd>> ReceiveConnection::take_up(const LocalEnd& local,
     if (!await(*request)) return failure();
   }
   if (auto moved = move_flushers(); !moved) return fail(moved.error());
-  return std::optional(leg().describe());
+  return std::optional(qp_link().describe());
 }
 
 /// What the other device lacks is no reason to leave this one, which works.
@@ -155,8 +156,8 @@ std::vector<Memory*> ReceiveConnection::hold_awaited_memory() {
   return held;
 }
 
-/// The entries of what is still awaited, with the keys of the new leg's device.
-bool ReceiveConnection::copy_ring(const Leg& from, const Leg& to) {
+/// The entries of what is still awaited, with the keys of the new QP link's device.
+bool ReceiveConnection::copy_ring(const QpLink& from, const QpLink& to) {
   for (std::uint64_t slot = 0; slot < kRingSlots; ++slot) {
     ClearToSend& entry = to.memory().as<ClearToSend>()[slot];
     entry = from.memory().as<ClearToSend>()[slot];
@@ -171,7 +172,7 @@ bool ReceiveConnection::copy_ring(const Leg& from, const Leg& to) {
 void ReceiveConnection::announce_anew() {
   if (!suspended() || failed()) return;
   go_on(std::exchange(changes_chain_, false) ? LogLevel::kInfo : LogLevel::kWarn);
-  knock_.reset();
+  liveness_check_.reset();
   taken_up_.store(true, std::memory_order_relaxed);
   for (const Request* request : unfinished()) {
     if (!announce(slot_of(request->group), request->parts)) return;

@@ -34,15 +34,17 @@ Result<std::vector<Route>> ways_to(const Origin& origin, const std::vector<Nic>&
                      .gids = origin.process->gid_preference()});
 }
 
-Resumption::Resumption(const Origin& origin, const LegSettings& settings, std::int64_t failover_ms,
-                       const LostWays& lost, std::vector<Hop> first)
+Resumption::Resumption(const Origin& origin, const QpLinkSettings& settings, std::int64_t failover_ms,
+                       const FailedPaths& lost, std::vector<Hop> first)
     : origin_(origin), settings_(settings), attempt_most_ms_(failover_ms / 2), lost_(lost), first_(std::move(first)) {
   // As the last relay of a chain reads it: who takes the connection up again, and under which number.
   origin_.peer.tcp_port = origin.service_port;
   origin_.peer.cookie = origin.session;
 }
 
-bool Resumption::stands() const { return leg_ == nullptr || leg_->local().stands(*origin_.process->recent_nics()); }
+bool Resumption::stands() const {
+  return qp_link_ == nullptr || qp_link_->local().stands(*origin_.process->recent_nics());
+}
 
 Result<std::optional<Resumption::Resumed>> Resumption::advance() {
   if (connecting_ == nullptr && ((waits_ && !next_round_.passed()) || !begin_attempt())) {
@@ -56,12 +58,12 @@ Result<std::optional<Resumption::Resumed>> Resumption::advance() {
     const bool is_final = connecting_->is_final();
     if (is_final) served_in_the_end_ = connecting_->served();
     connecting_.reset();
-    leg_.reset();
+    qp_link_.reset();
     if (is_final) return connected.error();
     note(connected.error().text);
     return std::optional<Resumed>();
   }
-  Resumed resumed{.leg = std::move(leg_), .served = connecting_->served(), .circuit = circuit_};
+  Resumed resumed{.qp_link = std::move(qp_link_), .served = connecting_->served(), .circuit = circuit_};
   resumed.addresses = origin_.peer.addresses;
   if (circuit_) resumed.control = connecting_->take_control();
   connecting_.reset();
@@ -91,7 +93,7 @@ bool Resumption::begin_attempt() {
 
 bool Resumption::go_straight(const Route& way, const Nic& nic) {
   circuit_.reset();
-  if (!open_leg(way, nic, &DirectCarrier::shape_on)) return false;
+  if (!open_qp_link(way, nic, &DirectSendPath::shape_on)) return false;
   begin({.route = way,
          .target = {.address = way.remote.prefix.address, .port = origin_.service_port},
          .cookie = origin_.session,
@@ -102,14 +104,15 @@ bool Resumption::go_straight(const Route& way, const Nic& nic) {
 /// No cable leads there: perhaps relays do, or the peer has other addresses by now.
 bool Resumption::search(const std::vector<Nic>& nics) {
   Service* service = origin_.process->service();
-  Scout* scout = service != nullptr ? service->scout() : nullptr;
-  if (scout == nullptr || tried_chain_ || (search_ != nullptr && search_ends_.passed())) return try_lost_ways(nics);
+  PeerDiscovery* discovery = service != nullptr ? service->discovery() : nullptr;
+  if (discovery == nullptr || tried_chain_ || (search_ != nullptr && search_ends_.passed()))
+    return try_failed_paths(nics);
   if (search_ == nullptr) {
-    search_ = std::make_unique<ChainSearch>(*origin_.process, *scout, origin_.peer, origin_.dev);
+    search_ = std::make_unique<ChainSearch>(*origin_.process, *discovery, origin_.peer, origin_.dev);
     search_->begin(true);
     search_ends_ = Deadline::in_ms(kSearchMs);
   }
-  if (const auto heard = scout->find(process_of(origin_.peer))) {
+  if (const auto heard = discovery->find(process_of(origin_.peer))) {
     auto addresses = updated(origin_.peer.addresses, heard->addresses);
     if (addresses != updated(origin_.peer.addresses, {})) {
       origin_.peer.addresses = std::move(addresses);
@@ -124,7 +127,7 @@ bool Resumption::search(const std::vector<Nic>& nics) {
 }
 
 /// Better than none: TCP gets there, and RDMA may again.
-bool Resumption::try_lost_ways(const std::vector<Nic>& nics) {
+bool Resumption::try_failed_paths(const std::vector<Nic>& nics) {
   const auto ways = ways_to(origin_, nics);
   std::size_t lost = 0;
   for (const Route& way : ways ? *ways : std::vector<Route>{}) {
@@ -145,27 +148,27 @@ bool Resumption::go_through(const std::vector<Hop>& hops, const std::vector<Nic>
   }
   circuit_ = start->circuit;
   const Route& route = start->destination.route;
-  if (!open_leg(route, nics[static_cast<std::size_t>(route.nic)], &RelayedCarrier::shape_on)) return false;
+  if (!open_qp_link(route, nics[static_cast<std::size_t>(route.nic)], &RelayedSendPath::shape_on)) return false;
   start->destination.onward->resumes = true;
   start->destination.patience_ms = std::min(kChainAttemptMs, attempt_most_ms_);
   begin(std::move(start->destination));
   return true;
 }
 
-bool Resumption::open_leg(const Route& route, const Nic& nic, LegShape (*shape_on)(const verbs::Device&)) {
+bool Resumption::open_qp_link(const Route& route, const Nic& nic, QpLinkShape (*shape_on)(const verbs::Device&)) {
   const LocalEnd local = origin_.process->local_end(nic, route.local, route.gid);
-  auto leg = Leg::open(local, settings_, shape_on(*local.device));
-  if (leg) {
-    leg_ = std::move(*leg);
+  auto qp_link = QpLink::open(local, settings_, shape_on(*local.device));
+  if (qp_link) {
+    qp_link_ = std::move(*qp_link);
   } else {
-    note(leg.error().text);
+    note(qp_link.error().text);
   }
-  return leg_ != nullptr;
+  return qp_link_ != nullptr;
 }
 
 void Resumption::begin(Destination destination) {
   destination.resumes = true;
-  connecting_ = std::make_unique<Connecting>(*origin_.process, std::move(destination), *leg_);
+  connecting_ = std::make_unique<Connecting>(*origin_.process, std::move(destination), *qp_link_);
 }
 
 void Resumption::note(const std::string& why) {

@@ -1,7 +1,7 @@
 #pragma once
-// How a sending connection that lost its leg gets another one: over any cable that still leads to the peer, the one it
-// was asked for first, each in turn; where none does, through relays; until one stands or the connection gives up. The
-// peer's service (resume_desk.h) says what has arrived.
+// How a sending connection that lost its QP link gets another one: over any cable that still leads to the peer, the one
+// it was asked for first, each in turn; where none does, through relays; until one stands or the connection gives up.
+// The peer's service (resume_server.h) says what has arrived.
 
 #include <memory>
 #include <optional>
@@ -34,11 +34,11 @@ class Resumption {
   /// Looks for a way for `failover_ms`, and so has patience with each for half of that at most. `lost`, which must
   /// outlive this: cables that are tried last, after relays. `first`: a chain that is tried before anything else;
   /// empty: none.
-  Resumption(const Origin& origin, const LegSettings& settings, std::int64_t failover_ms, const LostWays& lost,
+  Resumption(const Origin& origin, const QpLinkSettings& settings, std::int64_t failover_ms, const FailedPaths& lost,
              std::vector<Hop> first = {});
 
   struct Resumed {
-    std::unique_ptr<Leg> leg;
+    std::unique_ptr<QpLink> qp_link;
     std::uint64_t served = 0;               // clear-to-send entries below have been served
     std::optional<CircuitStart> circuit{};  // through relays
     Socket control{};                       // to the first of them
@@ -55,25 +55,25 @@ class Resumption {
 
  private:
   bool begin_attempt();
-  bool try_lost_ways(const std::vector<Nic>& nics);
+  bool try_failed_paths(const std::vector<Nic>& nics);
   bool go_straight(const Route& way, const Nic& nic);
   bool search(const std::vector<Nic>& nics);
   bool go_through(const std::vector<Hop>& hops, const std::vector<Nic>& nics);
-  bool open_leg(const Route& route, const Nic& nic, LegShape (*shape_on)(const verbs::Device&));
+  bool open_qp_link(const Route& route, const Nic& nic, QpLinkShape (*shape_on)(const verbs::Device&));
   void begin(Destination destination);
   void note(const std::string& why);
   bool end_round();
 
   Origin origin_;  // with the peer's addresses as they were last heard of
-  LegSettings settings_;
+  QpLinkSettings settings_;
   std::int64_t attempt_most_ms_;
-  const LostWays& lost_;
+  const FailedPaths& lost_;
   std::vector<Hop> first_;               // until it is tried
   std::unique_ptr<ChainSearch> search_;  // after all cables of this round were tried
   Deadline search_ends_;
   bool tried_chain_ = false;             // in this round; it was the one that the search found
   std::optional<CircuitStart> circuit_;  // of leg_
-  std::unique_ptr<Leg> leg_;
+  std::unique_ptr<QpLink> qp_link_;
   std::unique_ptr<Connecting> connecting_;  // of leg_
   std::size_t tried_ = 0;                   // cables, in this round
   std::size_t tried_lost_ = 0;              // of those that are tried last

@@ -17,27 +17,27 @@ constexpr const char* kUnregistered = "cannot be registered on the device that t
 }  // namespace
 
 Result<std::unique_ptr<SendConnection>> SendConnection::create(LocalEnd local, const ConnectionSettings& settings) {
-  const LegShape shape = DirectCarrier::shape_on(*local.device);
-  auto leg = Leg::open(std::move(local), settings.leg, shape);
-  if (!leg) return leg.error();
-  std::unique_ptr<SendConnection> send(new SendConnection(std::move(*leg), settings));
-  send->carrier_ = std::make_unique<DirectCarrier>(*send, settings.stripes);
+  const QpLinkShape shape = DirectSendPath::shape_on(*local.device);
+  auto qp_link = QpLink::open(std::move(local), settings.qp_link, shape);
+  if (!qp_link) return qp_link.error();
+  std::unique_ptr<SendConnection> send(new SendConnection(std::move(*qp_link), settings));
+  send->send_path_ = std::make_unique<DirectSendPath>(*send, settings.stripes);
   return send;
 }
 
 Result<std::unique_ptr<SendConnection>> SendConnection::create(LocalEnd local, const ConnectionSettings& settings,
                                                                const CircuitStart& circuit) {
-  const LegShape shape = RelayedCarrier::shape_on(*local.device);
-  auto leg = Leg::open(std::move(local), settings.leg, shape);
-  if (!leg) return leg.error();
-  std::unique_ptr<SendConnection> send(new SendConnection(std::move(*leg), settings));
-  auto carrier = RelayedCarrier::create(*send, circuit);
-  if (!carrier) return carrier.error();
-  send->carrier_ = std::move(*carrier);
+  const QpLinkShape shape = RelayedSendPath::shape_on(*local.device);
+  auto qp_link = QpLink::open(std::move(local), settings.qp_link, shape);
+  if (!qp_link) return qp_link.error();
+  std::unique_ptr<SendConnection> send(new SendConnection(std::move(*qp_link), settings));
+  auto send_path = RelayedSendPath::create(*send, circuit);
+  if (!send_path) return send_path.error();
+  send->send_path_ = std::move(*send_path);
   return send;
 }
 
-void SendConnection::attach(Socket control) { static_cast<RelayedCarrier&>(*carrier_).attach(std::move(control)); }
+void SendConnection::attach(Socket control) { static_cast<RelayedSendPath&>(*send_path_).attach(std::move(control)); }
 
 Result<Request*> SendConnection::post(const SendArguments& send) {
   const Turn turn(*this);
@@ -59,9 +59,9 @@ Result<Request*> SendConnection::post(const SendArguments& send) {
     if (problem == kUnregistered && goes_back_for(send)) return not_now();
     return refuse(send, problem);
   }
-  const Place place = place_of(*slot);
+  const GroupSlot place = place_of(*slot);
   if (send.size_bytes > slot->capacity_bytes) return refuse_oversized(send, place);
-  if (!carrier_->has_room(send.size_bytes)) {
+  if (!send_path_->has_room(send.size_bytes)) {
     poll();
     return not_now();
   }
@@ -77,10 +77,10 @@ Result<Request*> SendConnection::post(const SendArguments& send) {
     send.memory->hold();
     request.memory = send.memory;
   }
-  // Also where the carrier has no use for it: the next one may.
+  // Also where the send path has no use for it: the next one may.
   size_records(place.group)[place.part] = request.sizes[0];
   begin_event(request, send.event, {.index = 0, .size_bytes = send.size_bytes, .tag = send.tag});
-  if (!carrier_->carry(send, place, request)) return not_now();
+  if (!send_path_->carry(send, place, request)) return not_now();
   end_silence();
   refused_.reset();
   finish_part(place.part);
@@ -89,10 +89,10 @@ Result<Request*> SendConnection::post(const SendArguments& send) {
 
 void SendConnection::plan_rails(const std::vector<Nic>& nics) {
   // What is lost with a rail has to be taken up again.
-  if (!carrier_->takes_rails() || !can_resume()) return;
+  if (!send_path_->takes_rails() || !can_resume()) return;
   if (rail_layer_ == nullptr) {
-    rail_layer_ = std::make_unique<RailLayer>(*origin_, settings().leg, leg(),
-                                              std::max(settings().stripes.queue_pairs, 1U), lost_ways_);
+    rail_layer_ = std::make_unique<RailLayer>(*origin_, settings().qp_link, qp_link(),
+                                              std::max(settings().stripes.queue_pairs, 1U), failed_paths_);
   }
   rail_layer_->plan(nics);
   if (rail_layer_->done()) rail_layer_.reset();
@@ -108,9 +108,9 @@ bool SendConnection::rails_joined(const std::vector<Nic>& nics) {
 
 void SendConnection::lay_rails() {
   if (const auto laid = rail_layer_->advance()) {
-    carrier_->rail_laid(*laid);
+    send_path_->rail_laid(*laid);
     MESHBED_INFO("%s: long messages are striped over %s too", ends_text().c_str(),
-                 leg().rail(*laid)->ends_text().c_str());
+                 qp_link().rail(*laid)->ends_text().c_str());
   }
   if (rail_layer_->wants_plan()) rail_layer_->plan(origin_->process->current_nics());
   if (rail_layer_->done()) rail_layer_.reset();
@@ -162,7 +162,7 @@ const char* SendConnection::problem_with(const SendArguments& send) {
     if (!send.memory->covers(send.data, send.size_bytes)) return "leaves its registered memory";
     if (send.memory->on(device()) == nullptr) return kUnregistered;
   }
-  return carrier_->size_problem(send.size_bytes);
+  return send_path_->size_problem(send.size_bytes);
 }
 
 Error SendConnection::refuse(const SendArguments& send, const char* problem) {
@@ -178,17 +178,17 @@ Error SendConnection::refuse(const SendArguments& send, const char* problem) {
   return error;
 }
 
-Result<Request*> SendConnection::refuse_oversized(const SendArguments& send, const Place& place) {
+Result<Request*> SendConnection::refuse_oversized(const SendArguments& send, const GroupSlot& place) {
   std::string text = ends_text() + ": a send of " + counted(send.size_bytes, "byte") + " meets a receive of " +
                      counted(place.entry->capacity_bytes, "byte") + " (tag " + std::to_string(send.tag) +
                      "): nothing is cut off, the connection ends here";
   // The peer must not wait for ever: its receive fails when this arrives, so the queue pair stays up until close().
-  if (!carrier_->carry_refusal(place)) return not_now();
+  if (!send_path_->carry_refusal(place)) return not_now();
   return keep_failure(
       {.code = ErrorCode::kInvalidArgument, .scope = Scope::kQueuePair, .text = std::move(text), .os_errno = 0});
 }
 
-Place SendConnection::place_of(const ClearToSend& slot) {
+GroupSlot SendConnection::place_of(const ClearToSend& slot) {
   return {.group = group_,
           .part = static_cast<std::uint32_t>(&slot - first_slot(group_)),
           .parts = group_parts_,

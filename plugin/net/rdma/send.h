@@ -1,9 +1,9 @@
 #pragma once
 // The sending end. A send waits for the first clear-to-send group in the ring to have a part with its tag; what happens
-// then is the carrier's. Groups are served strictly in order.
+// then is the send path's. Groups are served strictly in order.
 //
-// A lost leg is replaced (resumption.h): everything that was sent and, as the receiver says, not served is sent once
-// more, in the same order, before anything new.
+// A lost QP link is replaced (resumption.h): everything that was sent and, as the receiver says, not served is sent
+// once more, in the same order, before anything new.
 
 #include <memory>
 #include <optional>
@@ -28,7 +28,7 @@ class SendConnection : public Connection {
   static Result<std::unique_ptr<SendConnection>> create(LocalEnd local, const ConnectionSettings& settings,
                                                         const CircuitStart& circuit);
   void attach(Socket control);
-  /// The receiver is known: where to look for it when this leg is lost, and for more cables to it, which are joined
+  /// The receiver is known: where to look for it when this QP link is lost, and for more cables to it, which are joined
   /// now. `nics`: ours, as they are now.
   void remember(Origin origin, const std::vector<Nic>& nics, std::uint32_t events);
   bool knows_its_receiver() const { return origin_.has_value(); }
@@ -45,29 +45,29 @@ class SendConnection : public Connection {
   Result<Request*> post(const SendArguments& send);
 
  private:
-  friend class Carrier;
-  SendConnection(std::unique_ptr<Leg> leg, const ConnectionSettings& settings)
-      : Connection(kKind, std::move(leg), settings) {}
-  void completed(const ibv_wc& completion) override { carrier_->completed(completion); }
+  friend class SendPath;
+  SendConnection(std::unique_ptr<QpLink> qp_link, const ConnectionSettings& settings)
+      : Connection(kKind, std::move(qp_link), settings) {}
+  void completed(const ibv_wc& completion) override { send_path_->completed(completion); }
   void rail_completed(std::size_t rail, const ibv_wc& completion) override {
-    carrier_->rail_completed(rail, completion);
+    send_path_->rail_completed(rail, completion);
   }
   void polled(int count) override;
-  void closing() override { carrier_->closing(); }
+  void closing() override { send_path_->closing(); }
   bool can_resume() const override;
   void ended() override;
-  void leg_lost() override { carrier_->leg_lost(); }
-  void way_lost(const Leg& lost) override { lost_ways_.add(lost); }
+  void qp_link_lost() override { send_path_->qp_link_lost(); }
+  void way_lost(const QpLink& lost) override { failed_paths_.add(lost); }
   void resume() override;
   std::string obstacle() const override { return resumption_ != nullptr ? resumption_->obstacle() : ""; }
-  void probe() override { carrier_->probe(); }
-  bool is_relayed() const override { return carrier_->is_relayed(); }
+  void probe() override { send_path_->probe(); }
+  bool is_relayed() const override { return send_path_->is_relayed(); }
   void describe(ConnectionState& state) override;
   RequestState describe(const Request& request) override;
   std::uint64_t next_group() const override { return group_ + kMaxGroup; }  // posting ends the silence
 
-  /// The leg's memory: the peer writes clear-to-sends, we stage what goes with a message.
-  const verbs::RegisteredBuffer& ring() { return leg().memory(); }
+  /// The QP link's memory: the peer writes clear-to-sends, we stage what goes with a message.
+  const verbs::RegisteredBuffer& ring() { return qp_link().memory(); }
   /// The part of the group in turn that waits for `tag`; nullptr: none, or the group has not arrived.
   const ClearToSend* find_slot(int tag);
   /// As find_slot(), and there may be sends just now.
@@ -80,12 +80,12 @@ class SendConnection : public Connection {
     return ring().as<std::uint32_t>() + kSizesAt / sizeof(std::uint32_t) + slot_of(group);
   }
   ClearToSend* first_slot(std::uint64_t group) { return ring().as<ClearToSend>() + slot_of(group); }
-  Place place_of(const ClearToSend& slot);
+  GroupSlot place_of(const ClearToSend& slot);
   void finish_part(std::uint32_t part);
   /// nullptr, or what is wrong with it.
   const char* problem_with(const SendArguments& send);
   [[gnu::cold, gnu::noinline]] Error refuse(const SendArguments& send, const char* problem);
-  [[gnu::cold, gnu::noinline]] Result<Request*> refuse_oversized(const SendArguments& send, const Place& place);
+  [[gnu::cold, gnu::noinline]] Result<Request*> refuse_oversized(const SendArguments& send, const GroupSlot& place);
 
   // --- rails ---
   void plan_rails(const std::vector<Nic>& nics);
@@ -103,8 +103,8 @@ class SendConnection : public Connection {
   [[gnu::cold, gnu::noinline]] void attend_to_ways();
   void look_around();
   void look_at_port();
-  const Leg* take_moved();
-  const Leg* leg_to(const WireEnd& end);
+  const QpLink* take_moved();
+  const QpLink* qp_link_to(const WireEnd& end);
   void look_at_rails(const std::vector<Nic>& nics);
   void look_homewards();
   void look_for_detour();
@@ -117,33 +117,33 @@ class SendConnection : public Connection {
   bool replay(Request& request, bool last_of_group);
   bool carry_what_is_known(std::uint64_t group, std::uint32_t parts);
 
-  std::unique_ptr<Carrier> carrier_, retired_carrier_;
+  std::unique_ptr<SendPath> send_path_, retired_send_path_;
   std::shared_ptr<const TrafficHint> hint_;
   std::uint64_t group_ = 0;        // first entry of the group that is being served
   std::uint32_t group_parts_ = 0;  // 0: not known yet
   std::uint32_t matched_ = 0;      // bit per part
   std::uint32_t matched_parts_ = 0;
   bool group_seen_ = false;         // all its entries are in the ring
-  bool known_carried_ = true;       // what was matched on an earlier leg is known to this one's carrier
+  bool known_carried_ = true;       // what was matched on an earlier QP link is known to this one's send path
   bool held_back_ = false;          // no new sends: earlier ones go first
   std::uint64_t confirmed_ = 0;     // the entries below are served, says the adapter
   std::optional<Refused> refused_;  // the send that could not be taken yet
 
   std::optional<Origin> origin_;
-  std::vector<WireEnd> moved_ends_;      // of this leg and its rails: where the receiver has said that they are by now
-  std::vector<WireEnd> unmatched_ends_;  // likewise, of no leg that is known
-  LostWays lost_ways_;
+  std::vector<WireEnd> moved_ends_;  // of this QP link and its rails: where the receiver has said that they are by now
+  std::vector<WireEnd> unmatched_ends_;  // likewise, of no QP link that is known
+  FailedPaths failed_paths_;
   std::unique_ptr<RailLayer> rail_layer_;   // while a cable to the receiver has no rail
   std::unique_ptr<Resumption> resumption_;  // while suspended
-  std::unique_ptr<Homecoming> homecoming_;
+  std::unique_ptr<Failback> failback_;
   std::unique_ptr<ChainSearch> detour_;  // while our port is down, and no other cable leads to the peer
   std::vector<Nic> detour_nics_;
-  bool away_ = false;  // not on the first leg's way
+  bool away_ = false;  // not on the first QP link's way
   bool began_relayed_ = false;
   bool went_back_ = false;         // goes_back_for() was true once
   bool going_back_ = false;        // to the chain before: that is why it is suspended
   bool going_home_ = false;        // as soon as nothing is under way here
-  std::vector<Request*> replays_;  // sent on a lost leg and not served, in order
+  std::vector<Request*> replays_;  // sent on a lost QP link and not served, in order
   std::size_t replayed_ = 0;       // of them
   std::uint32_t events_seen_ = 0;  // Transport::port_events()
 };

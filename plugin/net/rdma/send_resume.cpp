@@ -1,4 +1,4 @@
-// How a sending connection goes on after its leg was lost: everything that was sent and, as the receiver says, not
+// How a sending connection goes on after its QP link was lost: everything that was sent and, as the receiver says, not
 // served is sent once more, in the same order, as soon as the receiver has announced its memory anew; only then come
 // new messages.
 #include <algorithm>
@@ -17,9 +17,9 @@
 namespace meshbed::net {
 namespace {
 
-/// Of a carrier through relays.
-const std::vector<Hop>& relays_of(const Carrier& carrier) {
-  return static_cast<const RelayedCarrier&>(carrier).circuit().hops;
+/// Of a send path through relays.
+const std::vector<Hop>& relays_of(const SendPath& send_path) {
+  return static_cast<const RelayedSendPath&>(send_path).circuit().hops;
 }
 
 }  // namespace
@@ -27,7 +27,7 @@ const std::vector<Hop>& relays_of(const Carrier& carrier) {
 void SendConnection::remember(Origin origin, const std::vector<Nic>& nics, std::uint32_t events) {
   origin_ = std::move(origin);
   events_seen_ = events;
-  homecoming_ = std::make_unique<Homecoming>(*origin_, local(), peer(), lost_ways_);
+  failback_ = std::make_unique<Failback>(*origin_, local(), peer(), failed_paths_);
   began_relayed_ = is_relayed();
   plan_rails(nics);
   if (rail_layer_ != nullptr) rail_layer_->join(origin_->process->joining_ms());
@@ -49,7 +49,7 @@ void SendConnection::resume() {
     if (moved || (resumption_ != nullptr && !resumption_->stands())) resumption_.reset();
   }
   if (resumption_ == nullptr) {
-    resumption_ = std::make_unique<Resumption>(*origin_, settings().leg, settings().failover_ms, lost_ways_);
+    resumption_ = std::make_unique<Resumption>(*origin_, settings().qp_link, settings().failover_ms, failed_paths_);
   }
   auto resumed = resumption_->advance();
   if (!resumed) {
@@ -87,29 +87,29 @@ void SendConnection::continue_on(Resumption::Resumed resumed) {
   moved_ends_.clear();
   // The sizes of parts that need not be sent again, and of which no stripe comes any more.
   const std::uint32_t* records = size_records(0);
-  auto* kept = resumed.leg->memory().as<std::uint32_t>() + kSizesAt / sizeof(std::uint32_t);
+  auto* kept = resumed.qp_link->memory().as<std::uint32_t>() + kSizesAt / sizeof(std::uint32_t);
   for (std::uint32_t slot = 0; slot < kRingSlots; ++slot) kept[slot] = records[slot] & ~kStripedSize;
-  carrier_->retire();
-  stand_on(std::move(resumed.leg));
+  send_path_->retire();
+  stand_on(std::move(resumed.qp_link));
   origin_->peer.addresses = std::move(resumed.addresses);
-  std::unique_ptr<Carrier> next;
+  std::unique_ptr<SendPath> next;
   if (resumed.circuit) {
-    auto carrier = RelayedCarrier::create(*this, *resumed.circuit);
-    if (!carrier) {
-      fail(carrier.error());
+    auto send_path = RelayedSendPath::create(*this, *resumed.circuit);
+    if (!send_path) {
+      fail(send_path.error());
       return;
     }
-    (*carrier)->attach(std::move(resumed.control));
-    next = std::move(*carrier);
+    (*send_path)->attach(std::move(resumed.control));
+    next = std::move(*send_path);
   } else {
-    next = std::make_unique<DirectCarrier>(*this, settings().stripes);
+    next = std::make_unique<DirectSendPath>(*this, settings().stripes);
   }
-  retired_carrier_ = std::exchange(carrier_, std::move(next));  // its memory is its leg's
+  retired_send_path_ = std::exchange(send_path_, std::move(next));  // its memory is its QP link's
   replays_.clear();
   replayed_ = 0;
   finish_served(served);
   for (Request* request : unfinished()) {
-    if (const char* problem = carrier_->size_problem(request->sizes[0])) {
+    if (const char* problem = send_path_->size_problem(request->sizes[0])) {
       fail({.code = ErrorCode::kSystem,
             .scope = Scope::kQueuePair,
             .text = ends_text() + ": a send of " + counted(request->sizes[0], "byte") + " " + problem,
@@ -120,17 +120,17 @@ void SendConnection::continue_on(Resumption::Resumed resumed) {
     replays_.push_back(request);
   }
   // The same NIC, and the peer has another address there by now: home has moved.
-  if (!resumed.circuit && homecoming_->is_from_home(local())) {
-    homecoming_ = std::make_unique<Homecoming>(*origin_, local(), peer(), lost_ways_);
+  if (!resumed.circuit && failback_->is_from_home(local())) {
+    failback_ = std::make_unique<Failback>(*origin_, local(), peer(), failed_paths_);
   }
   // Behind relays from the first, there is no cable to come back.
-  away_ = !homecoming_->is_home(local(), peer()) && !(began_relayed_ && resumed.circuit);
+  away_ = !failback_->is_home(local(), peer()) && !(began_relayed_ && resumed.circuit);
   going_home_ = false;
   group_seen_ = false;
   known_carried_ = matched_ == 0;
   detour_.reset();
   held_back_ = !replays_.empty();
-  // Where the new leg may have been told of already, there is something to look at.
+  // Where the new QP link may have been told of already, there is something to look at.
   events_seen_ = origin_->process->port_events() - (unmatched_ends_.empty() ? 0 : 1);
   const bool wanted = std::exchange(going_back_, false) && resumed.circuit;
   go_on(wanted ? LogLevel::kInfo : LogLevel::kWarn);
@@ -153,14 +153,14 @@ void SendConnection::replay() {
 /// False: not now.
 bool SendConnection::replay(Request& request, bool last_of_group) {
   const std::uint32_t parts = parts_arrived(request.group);
-  if (parts == 0 || !carrier_->has_room(request.sizes[0])) return false;
+  if (parts == 0 || !send_path_->has_room(request.sizes[0])) return false;
   const bool first_of_group = replayed_ == 0 || replays_[replayed_ - 1]->group != request.group;
   if (first_of_group && parts > 1 && !carry_what_is_known(request.group, parts)) return false;
-  const Place place{.group = request.group,
-                    .part = request.part,
-                    .parts = parts,
-                    .last = last_of_group,
-                    .entry = first_slot(request.group) + request.part};
+  const GroupSlot place{.group = request.group,
+                        .part = request.part,
+                        .parts = parts,
+                        .last = last_of_group,
+                        .entry = first_slot(request.group) + request.part};
   const SendArguments send{
       .data = request.data, .size_bytes = request.sizes[0], .tag = place.entry->tag, .memory = request.memory};
   if (send.memory != nullptr && send.size_bytes > 0 && send.memory->on(device()) == nullptr) {
@@ -170,11 +170,11 @@ bool SendConnection::replay(Request& request, bool last_of_group) {
           .os_errno = 0});
     return false;
   }
-  return carrier_->carry(send, place, request);
+  return send_path_->carry(send, place, request);
 }
 
-/// The parts of a group that were acknowledged on an earlier leg, and so need not be sent again: their sizes still have
-/// to go out with the group's.
+/// The parts of a group that were acknowledged on an earlier QP link, and so need not be sent again: their sizes still
+/// have to go out with the group's.
 bool SendConnection::carry_what_is_known(std::uint64_t group, std::uint32_t parts) {
   if (group == group_) known_carried_ = true;
   std::uint32_t unknown = group < group_ ? 0 : ~matched_;
@@ -183,15 +183,15 @@ bool SendConnection::carry_what_is_known(std::uint64_t group, std::uint32_t part
   }
   const std::uint32_t* sizes = size_records(group);
   for (std::uint32_t part = 0; part < parts; ++part) {
-    const Place place{.group = group, .part = part, .parts = parts, .entry = first_slot(group) + part};
-    if ((unknown >> part & 1U) == 0 && !carrier_->carry_known(place, sizes[part])) return false;
+    const GroupSlot place{.group = group, .part = part, .parts = parts, .entry = first_slot(group) + part};
+    if ((unknown >> part & 1U) == 0 && !send_path_->carry_known(place, sizes[part])) return false;
   }
   return true;
 }
 
 void SendConnection::polled(int count) {
   if (impaired()) return;
-  carrier_->polled(count);
+  send_path_->polled(count);
   if (!replays_.empty() || away_ || rail_layer_ != nullptr) attend_to_ways();
   if (count == 0 && origin_ && !impaired()) look_around();
 }
@@ -211,11 +211,11 @@ void SendConnection::look_around() {
 }
 
 void SendConnection::look_homewards() {
-  if (!going_home_ && homecoming_->advance()) {
+  if (!going_home_ && failback_->advance()) {
     going_home_ = true;
     held_back_ = true;
   }
-  if (!going_home_ || !replays_.empty() || !carrier_->settled() || impaired()) return;
+  if (!going_home_ || !replays_.empty() || !send_path_->settled() || impaired()) return;
   MESHBED_INFO("%s: going back to the first cable", ends_text().c_str());
   suspend({.code = ErrorCode::kRemote,
            .scope = Scope::kPort,
@@ -233,7 +233,7 @@ bool SendConnection::takes(const Nic& nic, const SendArguments& send) {
 /// False: there is no way back.
 bool SendConnection::goes_back_for(const SendArguments& send) {
   if (went_back_ || !can_resume()) return false;
-  if (!replays_.empty() || !carrier_->settled()) {
+  if (!replays_.empty() || !send_path_->settled()) {
     poll();
     return true;
   }
@@ -246,8 +246,8 @@ bool SendConnection::goes_back_for(const SendArguments& send) {
            .os_errno = 0},
           LogLevel::kInfo);
   going_back_ = !chain->empty() && is_relayed();
-  resumption_ =
-      std::make_unique<Resumption>(*origin_, settings().leg, settings().failover_ms, lost_ways_, std::move(*chain));
+  resumption_ = std::make_unique<Resumption>(*origin_, settings().qp_link, settings().failover_ms, failed_paths_,
+                                             std::move(*chain));
   return true;
 }
 
@@ -257,11 +257,11 @@ std::optional<std::vector<Hop>> SendConnection::way_back_for(const SendArguments
   const auto nic_of = [&nics](const Route& route) -> const Nic& { return nics[static_cast<std::size_t>(route.nic)]; };
   if (const auto ways = ways_to(*origin_, nics)) {
     const Route& first = ways->front();
-    const bool works = lost_ways_.may_try(CableEnds::of(nic_of(first), first));
+    const bool works = failed_paths_.may_try(CableEnds::of(nic_of(first), first));
     return works && takes(nic_of(first), send) ? std::optional(std::vector<Hop>{}) : std::nullopt;
   }
-  if (retired_carrier_ == nullptr || !retired_carrier_->is_relayed()) return std::nullopt;
-  const std::vector<Hop>& hops = relays_of(*retired_carrier_);
+  if (retired_send_path_ == nullptr || !retired_send_path_->is_relayed()) return std::nullopt;
+  const std::vector<Hop>& hops = relays_of(*retired_send_path_);
   const auto route = route_to_first(*origin_->process, hops, origin_->dev, nics);
   if (!route || !takes(nic_of(*route), send)) return std::nullopt;
   return hops;
@@ -280,10 +280,10 @@ void SendConnection::look_for_detour() {
            .os_errno = 0});
 }
 
-/// A port changed, and the leg's was not hurt.
+/// A port changed, and the QP link's was not hurt.
 void SendConnection::look_at_rails(const std::vector<Nic>& nics) {
   for (std::size_t number = 0; number < kMaxRails; ++number) {
-    const Leg* rail = leg().rail(number);
+    const QpLink* rail = qp_link().rail(number);
     if (rail != nullptr && !rail->local().stands(nics)) {
       suspend({.code = ErrorCode::kRemote,
                .scope = Scope::kPort,
@@ -296,16 +296,16 @@ void SendConnection::look_at_rails(const std::vector<Nic>& nics) {
   plan_rails(nics);
 }
 
-/// What the receiver's process told of its own ports (move_desk.h): the peer is looked for where it is now. The leg, or
-/// the rail of it, that leads there no more; nullptr: none, or one that is put away by now.
-const Leg* SendConnection::take_moved() {
-  const Leg* broken = nullptr;
+/// What the receiver's process told of its own ports (address_notifier.h): the peer is looked for where it is now. The
+/// QP link, or the rail of it, that leads there no more; nullptr: none, or one that is put away by now.
+const QpLink* SendConnection::take_moved() {
+  const QpLink* broken = nullptr;
   std::vector<WireEnd> ends = origin_->process->sessions().take_moved(origin_->session);
   ends.insert(ends.begin(), unmatched_ends_.begin(), unmatched_ends_.end());
   unmatched_ends_.clear();
   for (const WireEnd& end : ends) {
-    const Leg* one = leg_to(end);
-    // Of a leg that is put away; or of one that is about to stand.
+    const QpLink* one = qp_link_to(end);
+    // Of a QP link that is put away; or of one that is about to stand.
     if (one == nullptr && unmatched_ends_.size() < kMaxRails) unmatched_ends_.push_back(end);
     if (one == nullptr) continue;
     // It may have moved before, and is told of more often than it moves.
@@ -327,11 +327,11 @@ const Leg* SendConnection::take_moved() {
   return broken;
 }
 
-/// The leg, or the rail of it, whose other end this is.
-const Leg* SendConnection::leg_to(const WireEnd& end) {
-  if (peer().is_same_queue_pair(end)) return &leg();
+/// The QP link, or the rail of it, whose other end this is.
+const QpLink* SendConnection::qp_link_to(const WireEnd& end) {
+  if (peer().is_same_queue_pair(end)) return &qp_link();
   for (std::size_t number = 0; number < kMaxRails; ++number) {
-    const Leg* rail = leg().rail(number);
+    const QpLink* rail = qp_link().rail(number);
     if (rail != nullptr && rail->peer().is_same_queue_pair(end)) return rail;
   }
   return nullptr;
@@ -341,14 +341,14 @@ const Leg* SendConnection::leg_to(const WireEnd& end) {
 /// adapter's retries may well outlast a short interruption, and nothing is lost by waiting for them.
 void SendConnection::look_at_port() {
   events_seen_ = origin_->process->port_events();
-  homecoming_->hurry();
+  failback_->hurry();
   if (!can_resume()) return;
   const std::vector<Nic> nics = origin_->process->current_nics();
-  lost_ways_.forgive(nics);
+  failed_paths_.forgive(nics);
   detour_.reset();
   const auto ours = local().port_in(nics);
-  if (const Leg* moved = take_moved()) {
-    const bool is_rail = moved != &leg();
+  if (const QpLink* moved = take_moved()) {
+    const bool is_rail = moved != &qp_link();
     suspend({.code = ErrorCode::kRemote,
              .scope = Scope::kPort,
              .text = (is_rail ? moved->ends_text() + ", a rail of " : "") + ends_text() +
@@ -364,8 +364,8 @@ void SendConnection::look_at_port() {
   }
   if (!ways_to(*origin_, nics)) {
     Service* service = origin_->process->service();
-    if (service == nullptr || service->scout() == nullptr) return;
-    detour_ = std::make_unique<ChainSearch>(*origin_->process, *service->scout(), origin_->peer, origin_->dev);
+    if (service == nullptr || service->discovery() == nullptr) return;
+    detour_ = std::make_unique<ChainSearch>(*origin_->process, *service->discovery(), origin_->peer, origin_->dev);
     detour_->begin(true);
     detour_nics_ = nics;  // when they change there is an event, and we are here again
     return;

@@ -32,7 +32,7 @@ std::string SendConnection::refused_text(const std::string& peer) {
 
 void SendConnection::describe(ConnectionState& state) {
   state.peer = receiver_text();
-  carrier_->describe(state);
+  send_path_->describe(state);
   if (going_home_) {
     state.waits_for = "what is under way here, before it goes back to its first cable";
   } else if (held_back_) {

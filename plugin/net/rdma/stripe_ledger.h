@@ -40,7 +40,7 @@ class StripeLedger {
   }
 
  private:
-  using Counts = std::array<std::uint64_t, kMaxRails>;  // from the leg's beginning
+  using Counts = std::array<std::uint64_t, kMaxRails>;  // from the QP link's beginning
   struct Waiting {
     Request* request = nullptr;
     Counts stripes{};

@@ -1,4 +1,4 @@
-// How a long message is striped over the leg and its rails.
+// How a long message is striped over the QP link and its rails.
 #include <algorithm>
 #include <bit>
 
@@ -8,22 +8,22 @@
 
 namespace meshbed::net {
 
-static_assert(kMaxRails < kMostWays);
+static_assert(kMaxRails < kMostPaths);
 
-void DirectCarrier::rail_laid(std::size_t number) {
+void DirectSendPath::rail_laid(std::size_t number) {
   if (rails_ == nullptr) rails_ = std::make_unique<Rails>();
   auto rail = std::make_unique<Rail>();
-  Leg& way = *leg().rail(number);
+  QpLink& way = *qp_link().rail(number);
   open_way(*rail, way, rail_shape_on(way.device()).depths.sends);
   rails_->rail[number] = std::move(rail);
   rails_->laid |= 1U << number;
 }
 
-const RailKeys& DirectCarrier::keys_of(const Place& place) {
+const RailKeys& DirectSendPath::keys_of(const GroupSlot& place) {
   return *(ring().as<RailKeys>() + kRailKeysAt / sizeof(RailKeys) + slot_of(place.group) + place.part);
 }
 
-std::uint32_t DirectCarrier::rails_for(const SendArguments& send, const Place& place) {
+std::uint32_t DirectSendPath::rails_for(const SendArguments& send, const GroupSlot& place) {
   if (rails_ == nullptr || send.size_bytes < stripes_.from_bytes || send.memory == nullptr) return 0;
   const RailKeys& keys = keys_of(place);
   // All that the receiver named, or none: so it knows which ones to wait for.
@@ -32,37 +32,37 @@ std::uint32_t DirectCarrier::rails_for(const SendArguments& send, const Place& p
   if (send.size_bytes < kStripeAlignBytes * (1 + static_cast<std::size_t>(std::popcount(keys.rails)))) return 0;
   for (std::size_t number = 0; number < kMaxRails; ++number) {
     if ((keys.rails >> number & 1U) == 0) continue;
-    if (send.memory->on(rails_->rail[number]->leg->device()) == nullptr) return 0;
+    if (send.memory->on(rails_->rail[number]->qp_link->device()) == nullptr) return 0;
   }
   return reason_to_stay(keys.rails) == nullptr ? keys.rails : 0;
 }
 
-const char* DirectCarrier::reason_to_stay(std::uint32_t rails) {
+const char* DirectSendPath::reason_to_stay(std::uint32_t rails) {
   const TrafficHint* hint = this->hint();
   if (hint == nullptr) return nullptr;
   if (hint->only_ll()) return "NCCL says LL only";
-  std::array<const PortLoad*, kMostWays> ports{own_.leg->local().load};
+  std::array<const PortLoad*, kMostPaths> ports{own_.qp_link->local().load};
   std::size_t cables = 1;
   for (std::size_t number = 0; number < kMaxRails; ++number) {
     if ((rails >> number & 1U) == 0) continue;
-    const PortLoad* port = rails_->rail[number]->leg->local().load;
+    const PortLoad* port = rails_->rail[number]->qp_link->local().load;
     // Several queue pairs on one cable are one cable.
     if (port == nullptr || std::find(ports.begin(), ports.begin() + cables, port) != ports.begin() + cables) continue;
-    if (port->legs.load(std::memory_order_relaxed) == 0) return nullptr;
+    if (port->qp_links.load(std::memory_order_relaxed) == 0) return nullptr;
     ports[cables++] = port;
   }
   return cables > 1 && hint->is_many(static_cast<std::int64_t>(cables)) ? "NCCL says more peers or flows than cables"
                                                                         : nullptr;
 }
 
-bool DirectCarrier::write_stripes(const SendArguments& send, const Place& place, std::uint32_t rails,
-                                  Request& request) {
+bool DirectSendPath::write_stripes(const SendArguments& send, const GroupSlot& place, std::uint32_t rails,
+                                   Request& request) {
   const RailKeys& keys = keys_of(place);
-  std::array<Stripe, kMostWays> stripes;
-  std::array<StripeWay, kMostWays> loads;
+  std::array<Stripe, kMostPaths> stripes;
+  std::array<PathLoad, kMostPaths> loads;
   std::size_t count = 0;
-  const auto add = [&](Way& way, std::uint32_t rkey) {
-    const LocalEnd& local = way.leg->local();
+  const auto add = [&](StripePath& way, std::uint32_t rkey) {
+    const LocalEnd& local = way.qp_link->local();
     loads[count] = {.rate_mbps = local.nic.rate_mbps,
                     .in_flight_bytes = local.load != nullptr ? local.load->bytes.load(std::memory_order_relaxed) : 0};
     stripes[count++] = {.way = &way, .rkey = rkey, .ends_in_immediate = true};
@@ -72,7 +72,7 @@ bool DirectCarrier::write_stripes(const SendArguments& send, const Place& place,
   }
   add(own_, place.entry->rkey);
 
-  std::array<std::uint64_t, kMostWays> shares{};
+  std::array<std::uint64_t, kMostPaths> shares{};
   split_message(send.size_bytes, std::span(loads).first(count), stripes_.hysteresis_bytes,
                 std::span(shares).first(count));
   const bool alone = place.parts == 1;
@@ -97,7 +97,7 @@ bool DirectCarrier::write_stripes(const SendArguments& send, const Place& place,
   return true;
 }
 
-void DirectCarrier::rail_completed(std::size_t number, const ibv_wc& completion) {
+void DirectSendPath::rail_completed(std::size_t number, const ibv_wc& completion) {
   Rail& rail = *rails_->rail[number];
   const Rail::Sent& sent = rail.sent[rail.first_sent++ % rail.sent.size()];
   rail.queued -= sent.places;
@@ -105,7 +105,7 @@ void DirectCarrier::rail_completed(std::size_t number, const ibv_wc& completion)
   if (Request* request = find(completion.wr_id)) one_has_come(*request);
 }
 
-void DirectCarrier::complete_in_order() {
+void DirectSendPath::complete_in_order() {
   for (; rails_->completed < rails_->ordered; ++rails_->completed) {
     Request& oldest = *rails_->order[rails_->completed % rails_->order.size()];
     if (oldest.pending > 0) return;

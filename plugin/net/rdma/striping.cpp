@@ -37,10 +37,10 @@ Level level_of(std::uint64_t size_bytes, std::span<const Vessel> vessels) {
 
 }  // namespace
 
-void split_message(std::uint64_t size_bytes, std::span<const StripeWay> ways, std::uint64_t hysteresis_bytes,
+void split_message(std::uint64_t size_bytes, std::span<const PathLoad> ways, std::uint64_t hysteresis_bytes,
                    std::span<std::uint64_t> shares) {
-  MESHBED_CHECK(!ways.empty() && ways.size() <= kMostWays && ways.size() == shares.size());
-  std::array<Vessel, kMostWays> storage;
+  MESHBED_CHECK(!ways.empty() && ways.size() <= kMostPaths && ways.size() == shares.size());
+  std::array<Vessel, kMostPaths> storage;
   const std::span<Vessel> vessels = std::span(storage).first(ways.size());
   for (std::size_t at = 0; at < ways.size(); ++at) {
     vessels[at] = {.rate_mbps = std::clamp<std::uint64_t>(ways[at].rate_mbps, 1, kMostMbps),

@@ -14,7 +14,7 @@ constexpr std::uint32_t kReturnCallsBetweenClocks = 16;
 
 }  // namespace
 
-bool Homecoming::advance() {
+bool Failback::advance() {
   if (trial_.is_open()) {
     auto connected = trial_.finish_connect();
     if (connected && !*connected && !trial_ends_.passed()) return false;
@@ -43,7 +43,7 @@ bool Homecoming::advance() {
   return false;
 }
 
-void Homecoming::put_off() {
+void Failback::put_off() {
   looks_later_ = true;
   next_look_ = Deadline::in_ms(pause_ms_);
   pause_ms_ = std::min(2 * pause_ms_, kLongestReturnPauseMs);

@@ -12,15 +12,16 @@
 
 namespace meshbed::net {
 
-class Homecoming {
+class Failback {
  public:
-  /// Before the first leg is lost: `home` is its end here, `peer` its end there. `origin` and `lost` must outlive this.
-  Homecoming(const Origin& origin, const LocalEnd& home, const WireEnd& peer, const LostWays& lost)
+  /// Before the first QP link is lost: `home` is its end here, `peer` its end there. `origin` and `lost` must outlive
+  /// this.
+  Failback(const Origin& origin, const LocalEnd& home, const WireEnd& peer, const FailedPaths& lost)
       : origin_(origin), lost_(lost), device_(home.nic.device), port_(home.nic.port), peer_(peer.address.address) {
     next_look_ = Deadline::in_ms(kFirstPauseMs);
   }
 
-  /// Whether a leg leads the first one's way.
+  /// Whether a QP link leads the first one's way.
   bool is_home(const LocalEnd& local, const WireEnd& peer) const {
     return is_from_home(local) && peer.address.address == peer_;
   }
@@ -41,7 +42,7 @@ class Homecoming {
   void put_off();
 
   const Origin& origin_;
-  const LostWays& lost_;
+  const FailedPaths& lost_;
   int device_;
   std::uint8_t port_;
   IpAddress peer_;

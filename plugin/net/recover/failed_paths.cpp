@@ -10,7 +10,7 @@ constexpr std::int64_t kLongestLostPauseMs = 3'600'000;
 
 }  // namespace
 
-void LostWays::add(const Leg& lost) {
+void FailedPaths::add(const QpLink& lost) {
   const Result<verbs::PortState> port = lost.device().query_port(lost.local().nic.port);
   if (!port || !port->active) return;
   const CableEnds ends = CableEnds::of(lost);
@@ -21,13 +21,13 @@ void LostWays::add(const Leg& lost) {
   entry->not_before = Deadline::in_ms(entry->pause_ms);
 }
 
-unsigned LostWays::times(const CableEnds& ends) const {
+unsigned FailedPaths::times(const CableEnds& ends) const {
   const auto entry =
       std::find_if(entries_.begin(), entries_.end(), [&](const Entry& known) { return known.ends == ends; });
   return entry == entries_.end() || entry->not_before.passed() ? 0 : entry->times;
 }
 
-void LostWays::forgive(const std::vector<Nic>& nics) {
+void FailedPaths::forgive(const std::vector<Nic>& nics) {
   std::erase_if(entries_, [&](const Entry& known) {
     return std::any_of(nics.begin(), nics.end(), [&](const Nic& nic) {
       return nic.device == known.ends.device && nic.port == known.ends.port && !nic.link_up;

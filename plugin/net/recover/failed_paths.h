@@ -22,17 +22,17 @@ struct CableEnds {
   static CableEnds of(const LocalEnd& local, const WireEnd& peer) {
     return {.device = local.nic.device, .port = local.nic.port, .peer = peer.address.address};
   }
-  static CableEnds of(const Leg& leg) { return of(leg.local(), leg.peer()); }
+  static CableEnds of(const QpLink& qp_link) { return of(qp_link.local(), qp_link.peer()); }
   /// `nic` is the route's.
   static CableEnds of(const Nic& nic, const Route& route) {
     return {.device = nic.device, .port = nic.port, .peer = route.remote.prefix.address};
   }
 };
 
-class LostWays {
+class FailedPaths {
  public:
-  /// A leg or a rail that was lost; not where its own port is down, which is no fault of the way.
-  void add(const Leg& lost);
+  /// A QP link or a rail that was lost; not where its own port is down, which is no fault of the way.
+  void add(const QpLink& lost);
   /// How often in a row, of late; 0: it is as good as any.
   unsigned times(const CableEnds& ends) const;
   bool may_try(const CableEnds& ends) const { return times(ends) == 0; }

@@ -12,8 +12,8 @@ constexpr std::int64_t kFirstQuestionPauseMs = 50;
 
 }  // namespace
 
-Knock::Knock(ProcessLinks& process, const Lost& lost)
-    : scout_(process.service() != nullptr ? process.service()->scout() : nullptr),
+LivenessCheck::LivenessCheck(ProcessLinks& process, const Lost& lost)
+    : discovery_(process.service() != nullptr ? process.service()->discovery() : nullptr),
       session_(lost.session),
       ends_(Deadline::in_ms(ServiceCall::kPatienceMs)),
       question_pause_ms_(kFirstQuestionPauseMs) {
@@ -26,31 +26,31 @@ Knock::Knock(ProcessLinks& process, const Lost& lost)
     const IpPrefix own =
         interfaces ? own_address(*interfaces, lost.local, lost.sender.address.address) : lost.local.address;
     call_.emplace(own.address, lost.sender,
-                  WireMessage{.type = WireType::kKnock, .cookie = session_, .end = {}, .reason = ""});
+                  WireMessage{.type = WireType::kLivenessCheck, .cookie = session_, .end = {}, .reason = ""});
   }
 }
 
-Knock::~Knock() {
-  if (scout_ != nullptr) scout_->end_inquiry(session_);
+LivenessCheck::~LivenessCheck() {
+  if (discovery_ != nullptr) discovery_->end_inquiry(session_);
 }
 
-Knock::Answer Knock::advance() {
+LivenessCheck::Answer LivenessCheck::advance() {
   if (is_found_elsewhere()) return Answer::kThere;
   const auto answer = call_ ? call_->advance() : ServiceCall::Answer::kNone;
   if (answer == ServiceCall::Answer::kThere) return Answer::kThere;
   if (call_) why_ = call_->why();
   if (answer == ServiceCall::Answer::kNone) call_.reset();
-  const bool may_come = !ends_.passed() && (call_ || scout_ != nullptr);
+  const bool may_come = !ends_.passed() && (call_ || discovery_ != nullptr);
   if (answer != ServiceCall::Answer::kGone && may_come) return Answer::kNotYet;
   why_ = who_ + " was asked whether it is there: " + why_;
   return Answer::kGone;
 }
 
-bool Knock::is_found_elsewhere() {
-  if (scout_ == nullptr) return false;
-  if (scout_->is_found(session_)) return true;
+bool LivenessCheck::is_found_elsewhere() {
+  if (discovery_ == nullptr) return false;
+  if (discovery_->is_found(session_)) return true;
   if (question_pause_ms_ == kFirstQuestionPauseMs || next_question_.passed()) {
-    scout_->inquire(session_);
+    discovery_->inquire(session_);
     next_question_ = Deadline::in_ms(question_pause_ms_);
     question_pause_ms_ *= 2;
   }

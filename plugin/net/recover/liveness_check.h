@@ -4,9 +4,9 @@
 //
 // It asks in two ways at once, and either answer will do. Over the cable itself, at the sender's service, which answers
 // for its process whether its owners look or not; not behind relays, where only the last of them is known here. And
-// over all cables, for the process that has the sending end of this session (beacon.h): it may have another address by
-// now, or another way to us. Its number is random, so that nobody else answers for it by chance; whoever hears the
-// question learns it, though, as whoever listens on its cables has before: nothing there is encrypted.
+// over all cables, for the process that has the sending end of this session (discovery message.h): it may have another
+// address by now, or another way to us. Its number is random, so that nobody else answers for it by chance; whoever
+// hears the question learns it, though, as whoever listens on its cables has before: nothing there is encrypted.
 
 #include <cstdint>
 #include <optional>
@@ -18,21 +18,21 @@
 
 namespace meshbed::net {
 
-class Scout;
+class PeerDiscovery;
 class ProcessLinks;
 
-class Knock {
+class LivenessCheck {
  public:
-  /// What is known of the leg that was lost.
+  /// What is known of the QP link that was lost.
   struct Lost {
     std::uint64_t session = 0;
     LocalEnd local;
     WireEnd sender;
   };
-  Knock(ProcessLinks& process, const Lost& lost);
-  ~Knock();
-  Knock(const Knock&) = delete;
-  Knock& operator=(const Knock&) = delete;
+  LivenessCheck(ProcessLinks& process, const Lost& lost);
+  ~LivenessCheck();
+  LivenessCheck(const LivenessCheck&) = delete;
+  LivenessCheck& operator=(const LivenessCheck&) = delete;
 
   enum class Answer { kNotYet, kThere, kGone };
   /// One step.
@@ -43,7 +43,7 @@ class Knock {
  private:
   bool is_found_elsewhere();
 
-  Scout* scout_;  // nullptr: relays are off
+  PeerDiscovery* discovery_;  // nullptr: relays are off
   std::uint64_t session_;
   Deadline ends_, next_question_;
   std::int64_t question_pause_ms_;

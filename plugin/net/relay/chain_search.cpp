@@ -20,20 +20,20 @@ constexpr std::int64_t kSettleLeastMs = 2, kSettleMostMs = 200, kSettleFactor = 
 }  // namespace
 
 void ChainSearch::begin(bool anew) {
-  if (anew) scout_.forget();
+  if (anew) discovery_.forget();
   found_ = false;
   began_ns_ = now_ns();
   ask();
 }
 
 void ChainSearch::ask() {
-  scout_.ask(further_ ? kFurthestCables : process_.config().max_relay_hops());
+  discovery_.ask(further_ ? kFurthestCables : process_.config().max_relay_hops());
   next_question_ = Deadline::in_ms(question_pause_ms_);
   question_pause_ms_ = std::min(2 * question_pause_ms_, kLongestSearchPauseMs);
 }
 
 std::optional<std::vector<Hop>> ChainSearch::advance(const std::vector<Nic>& nics) {
-  const auto best = [&] { return scout_.chain(request(nics)); };
+  const auto best = [&] { return discovery_.chain(request(nics)); };
   const bool there = best().has_value();
   if (there && !found_) {
     found_ = true;
@@ -41,7 +41,7 @@ std::optional<std::vector<Hop>> ChainSearch::advance(const std::vector<Nic>& nic
     settled_ = Deadline::in_ms(std::clamp(kSettleFactor * took_ms, kSettleLeastMs, kSettleMostMs));
   }
   // Looked up anew: whoever is expected no more may just have come, and the best chain may be his.
-  if (there && settled_.passed() && !scout_.expects_more(began_ns_, patience_ms_)) return best();
+  if (there && settled_.passed() && !discovery_.expects_more(began_ns_, patience_ms_)) return best();
   if (next_question_.passed()) ask();
   return std::nullopt;
 }
@@ -55,7 +55,7 @@ void ChainSearch::look_further() {
 std::optional<int> ChainSearch::too_long(const std::vector<Nic>& nics) const {
   ChainRequest wanted = request(nics);
   const int limit = std::exchange(wanted.hop_limit, kFurthestCables);
-  const auto hops = scout_.chain(wanted);
+  const auto hops = discovery_.chain(wanted);
   if (!hops) return std::nullopt;
   const int cables = static_cast<int>(hops->size()) + 1;
   return cables > limit ? std::optional(cables) : std::nullopt;
@@ -63,7 +63,7 @@ std::optional<int> ChainSearch::too_long(const std::vector<Nic>& nics) const {
 
 ChainRequest ChainSearch::request(const std::vector<Nic>& nics) const {
   // What the peer itself has answered is newer than its handle.
-  const auto peer = scout_.find(process_of(peer_));
+  const auto peer = discovery_.find(process_of(peer_));
   const Config& config = process_.config();
   ChainRequest request{.nics = &nics,
                        .node = process_.node(),
@@ -105,7 +105,7 @@ Result<ChainStart> start_of(ProcessLinks& process, const std::vector<Hop>& hops,
                    .onward = {hops.begin() + 1, hops.end()},
                    .handle = {}};
   Handle newest = peer;
-  if (const auto heard = process.service()->scout()->find(process_of(peer))) {
+  if (const auto heard = process.service()->discovery()->find(process_of(peer))) {
     newest.addresses = updated(peer.addresses, heard->addresses);
   }
   encode_handle(newest, onward.handle);

@@ -14,7 +14,7 @@
 
 namespace meshbed::net {
 
-class Scout;
+class PeerDiscovery;
 class ProcessLinks;
 
 class ChainSearch {
@@ -24,9 +24,9 @@ class ChainSearch {
   static constexpr std::int64_t kNeighboursLatestMs = 500, kFirstNeighboursLatestMs = 2000;
 
   /// `dev`: asked for by the caller. `patience_ms`: with neighbours that have not answered, once a chain was found.
-  ChainSearch(ProcessLinks& process, Scout& scout, const Handle& peer, int dev,
+  ChainSearch(ProcessLinks& process, PeerDiscovery& discovery, const Handle& peer, int dev,
               std::int64_t patience_ms = kNeighboursLatestMs)
-      : process_(process), scout_(scout), peer_(peer), dev_(dev), patience_ms_(patience_ms) {}
+      : process_(process), discovery_(discovery), peer_(peer), dev_(dev), patience_ms_(patience_ms) {}
 
   /// Begins, or begins anew with an empty map: the old one may be older than a cable that was pulled.
   void begin(bool anew);
@@ -46,7 +46,7 @@ class ChainSearch {
   ChainRequest request(const std::vector<Nic>& nics) const;
 
   ProcessLinks& process_;
-  Scout& scout_;
+  PeerDiscovery& discovery_;
   Handle peer_;
   int dev_;
   std::int64_t patience_ms_;
@@ -58,7 +58,7 @@ class ChainSearch {
   bool further_ = false;
 };
 
-/// The first leg of a chain of relays to `peer`, and what the first relay must know.
+/// The first QP link of a chain of relays to `peer`, and what the first relay must know.
 struct ChainStart {
   Destination destination;
   CircuitStart circuit;

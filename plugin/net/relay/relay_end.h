@@ -42,8 +42,8 @@ class RelayEnd : public Connection {
   std::string neighbour() const { return to_text(peer().address.address) + " (" + peer().nic + ")"; }
 
  protected:
-  RelayEnd(ObjectKind kind, std::unique_ptr<Leg> leg, const ConnectionSettings& settings)
-      : Connection(kind, std::move(leg), settings) {
+  RelayEnd(ObjectKind kind, std::unique_ptr<QpLink> qp_link, const ConnectionSettings& settings)
+      : Connection(kind, std::move(qp_link), settings) {
     completions().announce_to(this);
   }
 

@@ -17,15 +17,15 @@ constexpr std::uint64_t kTellEvery = kPieceSlots / 4;
 
 Result<std::unique_ptr<RelayEntry>> RelayEntry::create(LocalEnd local, const ConnectionSettings& settings,
                                                        ibv_comp_channel* channel, std::uint64_t circuit) {
-  const LegShape shape{
+  const QpLinkShape shape{
       .depths = {.sends = kSendDepth, .receives = kPieceSlots, .inline_bytes = kEntryInlineBytes},
       .lane = verbs::QueuePairDepths{.sends = kSendDepth, .receives = 1, .inline_bytes = kEntryInlineBytes},
       .channel = channel,
       .memory_bytes = kPieceWindowBytes,
       .memory_entries = kPieceSlots};
-  auto leg = Leg::open(std::move(local), settings.leg, shape);
-  if (!leg) return leg.error();
-  std::unique_ptr<RelayEntry> entry(new RelayEntry(std::move(*leg), settings, circuit));
+  auto qp_link = QpLink::open(std::move(local), settings.qp_link, shape);
+  if (!qp_link) return qp_link.error();
+  std::unique_ptr<RelayEntry> entry(new RelayEntry(std::move(*qp_link), settings, circuit));
   auto staging = verbs::RegisteredBuffer::create(entry->device().pd(), kRelayedRingBytes);
   if (!staging) return staging.error();
   entry->staging_ = std::move(*staging);
@@ -44,12 +44,12 @@ bool RelayEntry::post_receives(std::uint64_t count) {
 
 PieceHeader& RelayEntry::piece(std::uint64_t number) {
   const std::uint64_t slot = number % kPieceSlots;
-  return *reinterpret_cast<PieceHeader*>(leg().memory().as<std::uint8_t>() + slot * kPieceStride + kPieceHeaderAt);
+  return *reinterpret_cast<PieceHeader*>(qp_link().memory().as<std::uint8_t>() + slot * kPieceStride + kPieceHeaderAt);
 }
 
 void RelayEntry::completed(const ibv_wc& completion) {
   if ((completion.wr_id & RequestPool::kControlBit) != 0) {
-    WayBack& way = completion.qp_num == lane().number() ? credits_ : announcements_;
+    ReturnPath& way = completion.qp_num == lane().number() ? credits_ : announcements_;
     way.queued -= static_cast<std::uint32_t>(completion.wr_id & 0xffffU);
     return;
   }
@@ -106,7 +106,7 @@ void RelayEntry::ask_neighbour() {
   announcements_.unsignalled = 0;
 }
 
-bool RelayEntry::write_back(WayBack& way, std::uint64_t offset, const ibv_sge& source) {
+bool RelayEntry::write_back(ReturnPath& way, std::uint64_t offset, const ibv_sge& source) {
   ibv_sge copy = source;
   ibv_send_wr work{};
   ++way.queued;

@@ -22,7 +22,7 @@ class RelayEntry : public RelayEnd {
   /// payload.
   PieceHeader& piece(std::uint64_t number);
   /// Where pieces lie: kPieceWindowBytes.
-  void* window() { return leg().memory().as<void>(); }
+  void* window() { return qp_link().memory().as<void>(); }
   /// The slots of all pieces below `pieces` may be written again. To be called until it has room to say so.
   void release_up_to(std::uint64_t pieces);
 
@@ -39,25 +39,25 @@ class RelayEntry : public RelayEnd {
 
   /// What is under way on one of the two queue pairs that lead back. Announcements and credits have one each: which of
   /// them comes first is chance, and so each has an order of its own, the same in every run.
-  struct WayBack {
+  struct ReturnPath {
     std::uint32_t queued = 0;  // places taken in the send queue
     std::uint32_t unsignalled = 0;
     bool has_room() const { return queued + 1 < kSendDepth; }
   };
 
-  RelayEntry(std::unique_ptr<Leg> leg, const ConnectionSettings& settings, std::uint64_t circuit)
-      : RelayEnd(ObjectKind::kReceive, std::move(leg), settings), circuit_(circuit) {}
+  RelayEntry(std::unique_ptr<QpLink> qp_link, const ConnectionSettings& settings, std::uint64_t circuit)
+      : RelayEnd(ObjectKind::kReceive, std::move(qp_link), settings), circuit_(circuit) {}
   void completed(const ibv_wc& completion) override;
   void ask_neighbour() override;
   /// For so many pieces, kPieceSlots at most, in one call.
   bool post_receives(std::uint64_t count);
-  bool write_back(WayBack& way, std::uint64_t offset, const ibv_sge& source);
+  bool write_back(ReturnPath& way, std::uint64_t offset, const ibv_sge& source);
 
   std::uint64_t circuit_;
   std::array<ibv_recv_wr, kPieceSlots> receives_{};  // alike, and chained
   verbs::RegisteredBuffer staging_;                  // a ring as the sender's, and the credits behind it
   std::uint64_t arrived_ = 0, released_ = 0, told_ = 0;
-  WayBack announcements_, credits_;
+  ReturnPath announcements_, credits_;
 };
 
 }  // namespace meshbed::net

@@ -25,15 +25,15 @@ constexpr unsigned kPlacesShift = 48;
 
 Result<std::unique_ptr<RelayExit>> RelayExit::create(LocalEnd local, const ConnectionSettings& settings,
                                                      ibv_comp_channel* channel, const Job& job) {
-  LegShape shape{.sends = true,
-                 .depths = {.sends = kSendDepth, .receives = kRingEntries, .inline_bytes = kExitInlineBytes},
-                 .channel = channel,
-                 .memory_bytes = kRelayedRingBytes,
-                 .wants_notice = true};
+  QpLinkShape shape{.sends = true,
+                    .depths = {.sends = kSendDepth, .receives = kRingEntries, .inline_bytes = kExitInlineBytes},
+                    .channel = channel,
+                    .memory_bytes = kRelayedRingBytes,
+                    .wants_notice = true};
   if (!job.to_receiver) shape.lane = verbs::QueuePairDepths{.sends = 1, .receives = kLaneNotices};
-  auto leg = Leg::open(std::move(local), settings.leg, shape);
-  if (!leg) return leg.error();
-  std::unique_ptr<RelayExit> made(new RelayExit(std::move(*leg), settings, job.to_receiver));
+  auto qp_link = QpLink::open(std::move(local), settings.qp_link, shape);
+  if (!qp_link) return qp_link.error();
+  std::unique_ptr<RelayExit> made(new RelayExit(std::move(*qp_link), settings, job.to_receiver));
   made->window_.reset(ibv_reg_mr(made->device().pd(), job.window, kPieceWindowBytes, 0));
   if (!made->window_) {
     return Error{.code = ErrorCode::kSystem,
@@ -72,7 +72,8 @@ void RelayExit::completed(const ibv_wc& completion) {
 void RelayExit::advance_to(std::uint64_t pieces) {
   std::uint64_t bytes = 0;
   for (; forwarded_ < pieces; ++forwarded_) bytes += std::exchange(bytes_[forwarded_ % bytes_.size()], 0);
-  if (bytes > 0 && leg().local().load != nullptr) leg().local().load->bytes.fetch_sub(bytes, std::memory_order_relaxed);
+  if (bytes > 0 && qp_link().local().load != nullptr)
+    qp_link().local().load->bytes.fetch_sub(bytes, std::memory_order_relaxed);
 }
 
 bool RelayExit::can_forward() const {
@@ -102,8 +103,8 @@ RelayExit::Announcement RelayExit::next_announcement() {
 bool RelayExit::forward(const PieceHeader& piece) {
   taken_in_ = piece.sequence + 1;
   bytes_[piece.sequence % bytes_.size()] = piece.payload_bytes;
-  if (leg().local().load != nullptr)
-    leg().local().load->bytes.fetch_add(piece.payload_bytes, std::memory_order_relaxed);
+  if (qp_link().local().load != nullptr)
+    qp_link().local().load->bytes.fetch_add(piece.payload_bytes, std::memory_order_relaxed);
   return to_receiver_ ? forward_to_receiver(piece) : forward_to_relay(piece);
 }
 

@@ -52,9 +52,9 @@ class RelayExit : public RelayEnd {
  private:
   static constexpr std::uint32_t kSendDepth = 4 * kPieceSlots;
 
-  RelayExit(std::unique_ptr<Leg> leg, const ConnectionSettings& settings, bool to_receiver)
-      : RelayEnd(ObjectKind::kSend, std::move(leg), settings), to_receiver_(to_receiver) {}
-  const verbs::RegisteredBuffer& ring() { return leg().memory(); }
+  RelayExit(std::unique_ptr<QpLink> qp_link, const ConnectionSettings& settings, bool to_receiver)
+      : RelayEnd(ObjectKind::kSend, std::move(qp_link), settings), to_receiver_(to_receiver) {}
+  const verbs::RegisteredBuffer& ring() { return qp_link().memory(); }
   void completed(const ibv_wc& completion) override;
   /// The memory of all pieces below is no longer read.
   void advance_to(std::uint64_t pieces);

@@ -18,29 +18,29 @@ constexpr std::uint32_t kRelayedSendDepth = 2 * kPieceSlots;
 
 }  // namespace
 
-LegShape RelayedCarrier::shape_on(const verbs::Device&) {
+QpLinkShape RelayedSendPath::shape_on(const verbs::Device&) {
   return {.sends = true,
           .depths = {.sends = kRelayedSendDepth, .receives = 1, .send_pieces = 2},
           .lane = verbs::QueuePairDepths{.sends = 1, .receives = 1},
           .memory_bytes = kRelayedRingBytes};
 }
 
-RelayedCarrier::RelayedCarrier(SendConnection& connection, const CircuitStart& circuit)
-    : Carrier(connection),
+RelayedSendPath::RelayedSendPath(SendConnection& connection, const CircuitStart& circuit)
+    : SendPath(connection),
       circuit_(circuit),
       window_(ring().as<std::uint64_t>() + kCreditsAt / sizeof(std::uint64_t)),
-      load_(leg().local().load) {}
+      load_(qp_link().local().load) {}
 
-Result<std::unique_ptr<RelayedCarrier>> RelayedCarrier::create(SendConnection& connection,
-                                                               const CircuitStart& circuit) {
-  std::unique_ptr<RelayedCarrier> carrier(new RelayedCarrier(connection, circuit));
-  auto headers = verbs::RegisteredBuffer::create(carrier->leg().device().pd(), kPieceSlots * sizeof(PieceHeader));
+Result<std::unique_ptr<RelayedSendPath>> RelayedSendPath::create(SendConnection& connection,
+                                                                 const CircuitStart& circuit) {
+  std::unique_ptr<RelayedSendPath> send_path(new RelayedSendPath(connection, circuit));
+  auto headers = verbs::RegisteredBuffer::create(send_path->qp_link().device().pd(), kPieceSlots * sizeof(PieceHeader));
   if (!headers) return headers.error();
-  carrier->headers_ = std::move(*headers);
-  return carrier;
+  send_path->headers_ = std::move(*headers);
+  return send_path;
 }
 
-PieceHeader RelayedCarrier::header_for(const Place& place) const {
+PieceHeader RelayedSendPath::header_for(const GroupSlot& place) const {
   return {.magic = kPieceMagic,
           .hop_limit = circuit_.hop_limit,
           .circuit = circuit_.number,
@@ -49,11 +49,11 @@ PieceHeader RelayedCarrier::header_for(const Place& place) const {
           .parts = static_cast<std::uint8_t>(place.parts)};
 }
 
-bool RelayedCarrier::carry(const SendArguments& send, const Place& place, Request& request) {
+bool RelayedSendPath::carry(const SendArguments& send, const GroupSlot& place, Request& request) {
   Job& job = jobs_[queued_++ % jobs_.size()];
   job.request = &request;
   job.data = static_cast<const std::uint8_t*>(send.data);
-  job.lkey = send.memory != nullptr && send.size_bytes > 0 ? send.memory->on(leg().device())->lkey() : 0;
+  job.lkey = send.memory != nullptr && send.size_bytes > 0 ? send.memory->on(qp_link().device())->lkey() : 0;
   job.header = header_for(place);
   job.header.message_bytes = static_cast<std::uint32_t>(send.size_bytes);
   if (place.parts > 1 && place.last) job.header.flags |= kPieceEndsGroup;
@@ -63,7 +63,7 @@ bool RelayedCarrier::carry(const SendArguments& send, const Place& place, Reques
   return push();
 }
 
-bool RelayedCarrier::carry_known(const Place& place, std::uint32_t size_bytes) {
+bool RelayedSendPath::carry_known(const GroupSlot& place, std::uint32_t size_bytes) {
   Job& job = jobs_[queued_++ % jobs_.size()];
   job.request = nullptr;
   job.header = header_for(place);
@@ -73,7 +73,7 @@ bool RelayedCarrier::carry_known(const Place& place, std::uint32_t size_bytes) {
   return push();
 }
 
-bool RelayedCarrier::carry_refusal(const Place& place) {
+bool RelayedSendPath::carry_refusal(const GroupSlot& place) {
   Job& job = jobs_[queued_++ % jobs_.size()];
   job.request = nullptr;
   job.header = header_for(place);
@@ -81,14 +81,14 @@ bool RelayedCarrier::carry_refusal(const Place& place) {
   return push();
 }
 
-bool RelayedCarrier::push() {
+bool RelayedSendPath::push() {
   while (begun_ < queued_ && window_.has_room() && posted_ < kRelayedSendDepth) {
     if (!send_piece(jobs_[begun_ % jobs_.size()])) return false;
   }
   return true;
 }
 
-bool RelayedCarrier::send_piece(Job& job) {
+bool RelayedSendPath::send_piece(Job& job) {
   PieceHeader& header = job.header;
   const std::uint32_t slot = window_.next_slot();
   header.sequence = window_.sent();
@@ -123,12 +123,12 @@ bool RelayedCarrier::send_piece(Job& job) {
   return true;
 }
 
-void RelayedCarrier::completed(const ibv_wc& completion) {
+void RelayedSendPath::completed(const ibv_wc& completion) {
   --posted_;
   acknowledged_ = std::max(acknowledged_, completion.wr_id & ~RequestPool::kControlBit);
 }
 
-void RelayedCarrier::take_confirmations() {
+void RelayedSendPath::take_confirmations() {
   // What is delivered may still be unacknowledged here: its acknowledgement was lost, and the adapter reads the memory
   // once more.
   const std::uint64_t delivered = std::min(load_counter(ring().as<std::uint8_t>(), kDeliveredAt), acknowledged_);
@@ -142,12 +142,12 @@ void RelayedCarrier::take_confirmations() {
   }
 }
 
-void RelayedCarrier::leg_lost() {
+void RelayedSendPath::qp_link_lost() {
   const std::uint64_t bytes = std::exchange(in_flight_bytes_, 0);
   if (load_ != nullptr) load_->bytes.fetch_sub(bytes, std::memory_order_relaxed);
 }
 
-void RelayedCarrier::polled(int count) {
+void RelayedSendPath::polled(int count) {
   if (impaired()) return;
   take_confirmations();
   push();
@@ -155,17 +155,17 @@ void RelayedCarrier::polled(int count) {
   if (empty_polls_ % kPollsBetweenLooks == kPollsBetweenLooks - 1) look_at_control();
 }
 
-void RelayedCarrier::look_at_control() {
+void RelayedSendPath::look_at_control() {
   auto message = reader_.read(control_);
   if (message && !*message) return;
   std::string text = message ? (*message)->reason : message.error().text;
   lose({.code = ErrorCode::kRemote,
         .scope = Scope::kQueuePair,
-        .text = leg().ends_text() + ": the relay gave up: " + text,
+        .text = qp_link().ends_text() + ": the relay gave up: " + text,
         .os_errno = 0});
 }
 
-void RelayedCarrier::describe(ConnectionState& state) {
+void RelayedSendPath::describe(ConnectionState& state) {
   state.way = "relayed through " + circuit_.relays;
   const std::string relay = "relay " + to_text(peer().address.address) + " (" + peer().nic + ")";
   if (begun_ < queued_) {
@@ -176,17 +176,17 @@ void RelayedCarrier::describe(ConnectionState& state) {
   }
 }
 
-void RelayedCarrier::probe() {
+void RelayedSendPath::probe() {
   if (posted_ < kRelayedSendDepth && post_probe(RequestPool::kControlBit)) ++posted_;
 }
 
-void RelayedCarrier::closing() {
+void RelayedSendPath::closing() {
   if (!control_.is_open()) return;
   // What the relay has taken it still delivers; this says how much that is.
   MessageWriter writer;
   writer.start({.type = WireType::kEnd, .cookie = circuit_.number, .end = {}, .reason = "", .pieces = window_.sent()});
   if (auto written = writer.write(control_); !written || !*written) {
-    MESHBED_LOG(LogLevel::kTrace, "%s: the relay could not be told of the end", leg().ends_text().c_str());
+    MESHBED_LOG(LogLevel::kTrace, "%s: the relay could not be told of the end", qp_link().ends_text().c_str());
   }
 }
 

@@ -24,24 +24,24 @@ struct CircuitStart {
   std::string relays{};  // their addresses, the nearest first: "192.168.100.2, 192.168.101.3"
 };
 
-class RelayedCarrier : public Carrier {
+class RelayedSendPath : public SendPath {
  public:
-  static LegShape shape_on(const verbs::Device& device);
-  static Result<std::unique_ptr<RelayedCarrier>> create(SendConnection& connection, const CircuitStart& circuit);
+  static QpLinkShape shape_on(const verbs::Device& device);
+  static Result<std::unique_ptr<RelayedSendPath>> create(SendConnection& connection, const CircuitStart& circuit);
   /// The control connection to the relay, over which each side learns that the other one ends.
   void attach(Socket control) { control_ = std::move(control); }
   const CircuitStart& circuit() const { return circuit_; }
-  ~RelayedCarrier() override { leg_lost(); }
+  ~RelayedSendPath() override { qp_link_lost(); }
 
   const char* size_problem(std::size_t) const override { return nullptr; }
   bool has_room(std::size_t) const override { return queued_ - done_ < kJobs - kMaxGroup; }
-  bool carry(const SendArguments& send, const Place& place, Request& request) override;
-  bool carry_known(const Place& place, std::uint32_t size_bytes) override;
-  bool carry_refusal(const Place& place) override;
+  bool carry(const SendArguments& send, const GroupSlot& place, Request& request) override;
+  bool carry_known(const GroupSlot& place, std::uint32_t size_bytes) override;
+  bool carry_refusal(const GroupSlot& place) override;
   void completed(const ibv_wc& completion) override;
   void polled(int count) override;
   void closing() override;
-  void leg_lost() override;
+  void qp_link_lost() override;
   void retire() override { control_.close(); }
   void probe() override;
   bool settled() override { return done_ == queued_; }
@@ -59,8 +59,8 @@ class RelayedCarrier : public Carrier {
   /// Every request is one; and the refusal, and what is known of one group.
   static constexpr std::size_t kJobs = RequestPool::kRequests + 1 + kMaxGroup;
 
-  RelayedCarrier(SendConnection& connection, const CircuitStart& circuit);
-  PieceHeader header_for(const Place& place) const;
+  RelayedSendPath(SendConnection& connection, const CircuitStart& circuit);
+  PieceHeader header_for(const GroupSlot& place) const;
   /// Sends what the window allows.
   bool push();
   bool send_piece(Job& job);

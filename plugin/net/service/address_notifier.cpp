@@ -18,13 +18,13 @@ constexpr std::size_t kCallsAtOnce = 32;
 
 }  // namespace
 
-void MoveDesk::look() {
+void AddressNotifier::look() {
   calls_.clear();  // they may tell of an address that is gone again
   ends_ = Deadline::in_ms(kPatienceMs);
   tell_all();
 }
 
-void MoveDesk::tell_all() {
+void AddressNotifier::tell_all() {
   const std::vector<Nic> nics = process_.current_nics();
   std::vector<ReceivingEnd> ends;
   process_.sessions().for_each([&](ReceiveConnection& connection) { connection.list_ends(nics, ends); });
@@ -49,7 +49,7 @@ void MoveDesk::tell_all() {
   told_ = std::move(told);
 }
 
-void MoveDesk::advance() {
+void AddressNotifier::advance() {
   const std::size_t before = calls_.size();
   std::erase_if(calls_, [this](const Call& one) {
     const ServiceCall::Answer answer = one.call->advance();
@@ -71,7 +71,7 @@ void MoveDesk::advance() {
   }
 }
 
-void MoveDesk::watch(std::vector<pollfd>& watched) const {
+void AddressNotifier::watch(std::vector<pollfd>& watched) const {
   for (const Call& one : calls_) {
     watched.push_back({.fd = one.call->descriptor(),
                        .events = static_cast<short>(one.call->writes() ? POLLOUT : POLLIN),

@@ -20,7 +20,7 @@ namespace meshbed::net {
 
 class ProcessLinks;
 
-/// An end of a leg, or of a rail, whose port is up.
+/// An end of a QP link, or of a rail, whose port is up.
 struct ReceivingEnd {
   std::uint64_t session = 0;
   LocalEnd local;
@@ -29,9 +29,9 @@ struct ReceivingEnd {
   bool stands = false;  // its GID is where it was
 };
 
-class MoveDesk {
+class AddressNotifier {
  public:
-  explicit MoveDesk(ProcessLinks& process) : process_(process) {}
+  explicit AddressNotifier(ProcessLinks& process) : process_(process) {}
 
   /// A port told of something: tells whoever must know, and tries for some seconds, since the new address may not serve
   /// yet, nor a sender have its connection.

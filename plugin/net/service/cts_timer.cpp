@@ -13,15 +13,15 @@ constexpr int kAnnouncePauseMs = 5, kAttendedPauseMs = 20;
 
 }  // namespace
 
-Held AnnounceDesk::look_round() {
+Held CtsTimer::look_round() {
   Held most = Held::kNothing;
   sessions_.for_each([&](ReceiveConnection& connection) { most = std::max(most, connection.look_at_held()); });
   return most;
 }
 
-int AnnounceDesk::pause_ms() const { return attended_looks_ < kAttendedLooks ? kAnnouncePauseMs : kAttendedPauseMs; }
+int CtsTimer::pause_ms() const { return attended_looks_ < kAttendedLooks ? kAnnouncePauseMs : kAttendedPauseMs; }
 
-void AnnounceDesk::advance() {
+void CtsTimer::advance() {
   if (next_look_.is_set() && !next_look_.passed()) return;
   const Held most = look_round();
   if (most == Held::kSomething) ++attended_looks_;

@@ -18,9 +18,9 @@ class Sessions;
 
 enum class Held : std::uint8_t;
 
-class AnnounceDesk {
+class CtsTimer {
  public:
-  explicit AnnounceDesk(Sessions& sessions) : sessions_(sessions) {}
+  explicit CtsTimer(Sessions& sessions) : sessions_(sessions) {}
 
   /// A connection has begun to hold something back, and says so (ReceiveConnection::look_at_held()). Any thread. True:
   /// the service's thread must be woken.

@@ -10,29 +10,29 @@
 
 namespace meshbed::net {
 
-Result<void> RelayDesk::open() {
-  return porch_.open(has_ipv6(process_.nics()), {.name = "service",
-                                                 .patience_s = process_.config().number(Variable::kAcceptTimeoutSec),
-                                                 .has_visitors = true,  // homecoming.h
-                                                 .is_over_cable = [this](const auto& own, const auto& client) {
-                                                   return neighbours_.include(own, client);
-                                                 }});
+Result<void> RelayServer::open() {
+  return accept_queue_.open(
+      has_ipv6(process_.nics()),
+      {.name = "service",
+       .patience_s = process_.config().number(Variable::kAcceptTimeoutSec),
+       .has_visitors = true,  // failback.h
+       .is_over_cable = [this](const auto& own, const auto& client) { return neighbours_.include(own, client); }});
 }
 
-bool RelayDesk::connects() const {
+bool RelayServer::connects() const {
   return std::any_of(clients_.begin(), clients_.end(), [](const auto& client) {
     return client->state == State::kOnward || client->state == State::kReadyOnward;
   });
 }
 
-bool RelayDesk::makes_chains() const {
+bool RelayServer::makes_chains() const {
   return std::any_of(clients_.begin(), clients_.end(),
                      [](const auto& client) { return client->entry != nullptr && client->state != State::kRefusing; });
 }
 
 /// One goes of those who have not sent their REQUEST (crowd.h): a neighbour is spared as long as it is not due. Whose
 /// has come meanwhile is heard instead; a stranger is refused then, and only neighbours keep their places.
-bool RelayDesk::make_room(const Arrival& newcomer, Circuits& circuits) {
+bool RelayServer::make_room(const Arrival& newcomer, Circuits& circuits) {
   while (clients_.size() >= kClientsMost) {
     std::vector<Waiting> waiting;
     std::vector<std::size_t> places;
@@ -56,7 +56,7 @@ bool RelayDesk::make_room(const Arrival& newcomer, Circuits& circuits) {
 }
 
 /// As a refusal, as far as the socket takes it at once: what is not kept cannot be waited for.
-void RelayDesk::turn_away(Socket& socket, const SocketAddress& remote, std::uint64_t circuit) {
+void RelayServer::turn_away(Socket& socket, const SocketAddress& remote, std::uint64_t circuit) {
   const std::string why = "it makes " + std::to_string(kClientsMost) + " chains already: try again";
   MessageWriter writer;
   writer.start({.type = WireType::kRefuse, .cookie = circuit, .end = {}, .reason = why});
@@ -66,9 +66,9 @@ void RelayDesk::turn_away(Socket& socket, const SocketAddress& remote, std::uint
               turned_away_.so_far("were turned away").c_str());
 }
 
-void RelayDesk::advance(Circuits& circuits, std::vector<Arrival>& others) {
+void RelayServer::advance(Circuits& circuits, std::vector<Arrival>& others) {
   // What fails has been said; those who are here go on.
-  (void)porch_.advance(arrivals_);
+  (void)accept_queue_.advance(arrivals_);
   for (Arrival& arrival : arrivals_) greet(std::move(arrival), circuits, others);
   arrivals_.clear();
   for (auto& client : clients_) {
@@ -77,7 +77,7 @@ void RelayDesk::advance(Circuits& circuits, std::vector<Arrival>& others) {
   std::erase(clients_, nullptr);
 }
 
-bool RelayDesk::attend_to(Client& client, Circuits& circuits) {
+bool RelayServer::attend_to(Client& client, Circuits& circuits) {
   auto stays = advance(client);
   if (!stays) drop(client.remote, stays.error().text);
   if (stays && *stays) return true;
@@ -85,9 +85,9 @@ bool RelayDesk::attend_to(Client& client, Circuits& circuits) {
   return false;
 }
 
-void RelayDesk::greet(Arrival arrival, Circuits& circuits, std::vector<Arrival>& others) {
+void RelayServer::greet(Arrival arrival, Circuits& circuits, std::vector<Arrival>& others) {
   const WireMessage& message = arrival.message;
-  if (ResumeDesk::is_for(message.type)) {
+  if (ResumeServer::is_for(message.type)) {
     others.push_back(std::move(arrival));
     return;
   }
@@ -109,14 +109,14 @@ void RelayDesk::greet(Arrival arrival, Circuits& circuits, std::vector<Arrival>&
   clients_.push_back(std::move(client));
 }
 
-void RelayDesk::drop(const SocketAddress& remote, const std::string& why) {
+void RelayServer::drop(const SocketAddress& remote, const std::string& why) {
   const LogLevel level = dropped_.next();
   MESHBED_LOG(level, "relay: client %s is dropped: %s%s", to_text(remote.address).c_str(), why.c_str(),
               dropped_.so_far("were dropped").c_str());
 }
 
-void RelayDesk::watch(std::vector<pollfd>& watched) const {
-  porch_.watch(watched);
+void RelayServer::watch(std::vector<pollfd>& watched) const {
+  accept_queue_.watch(watched);
   for (const auto& client : clients_) {
     const bool writes = client->state == State::kReply || client->state == State::kRefusing;
     if (client->state == State::kOnward || client->state == State::kReadyOnward) {
@@ -128,7 +128,7 @@ void RelayDesk::watch(std::vector<pollfd>& watched) const {
   }
 }
 
-Result<bool> RelayDesk::advance(Client& client) {
+Result<bool> RelayServer::advance(Client& client) {
   if (client.deadline.passed())
     return handshake_error("it did not finish its handshake in time (NCCL_MESH_ACCEPT_TIMEOUT_SEC)");
   // Each step says true where the next one may follow at once.
@@ -162,7 +162,7 @@ Result<bool> RelayDesk::advance(Client& client) {
   return true;
 }
 
-Result<bool> RelayDesk::read_request(Client& client) {
+Result<bool> RelayServer::read_request(Client& client) {
   auto message = client.reader.read(client.socket);
   if (!message) return message.error();
   if (!*message) return false;
@@ -174,12 +174,12 @@ Result<bool> RelayDesk::read_request(Client& client) {
   return true;
 }
 
-std::uint8_t RelayDesk::mtu_of(const Client& client) {
+std::uint8_t RelayServer::mtu_of(const Client& client) {
   return std::min(client.entry->local().nic.mtu, client.peer.mtu);
 }
 
 /// Our end for the one before us, and the first step towards the one after us.
-Result<void> RelayDesk::go_onward(Client& client) {
+Result<void> RelayServer::go_onward(Client& client) {
   auto local = local_end_for(process_, client.local.address, client.remote.address, client.peer);
   if (!local) return local.error();
   const ConnectionSettings settings = process_.settings_for(-1);
@@ -215,7 +215,7 @@ Result<void> RelayDesk::go_onward(Client& client) {
                           .dial_ms = process_.chain_dial_ms()};
   // Now, and not when the chain stands: it has just spoken, and our kernel knows its Ethernet address. It may be gone
   // by then, and to look for it in vain would cost everybody a second (local_end_for).
-  if (auto joined = client.entry->leg().join(client.peer, mtu_of(client)); !joined) return joined.error();
+  if (auto joined = client.entry->qp_link().join(client.peer, mtu_of(client)); !joined) return joined.error();
   if (!to_receiver) {
     destination.onward = client.route;
     destination.onward->onward.erase(destination.onward->onward.begin());
@@ -226,12 +226,12 @@ Result<void> RelayDesk::go_onward(Client& client) {
                                                    .circuit_port = client.route.onward.front().port};
   client.whereabouts.emplace(next, destination.target.address);
   client.events = process_.port_events();
-  client.connecting = std::make_unique<Connecting>(process_, std::move(destination), client.exit->leg());
+  client.connecting = std::make_unique<Connecting>(process_, std::move(destination), client.exit->qp_link());
   client.state = State::kOnward;
   return ok();
 }
 
-Result<bool> RelayDesk::connect_onward(Client& client) {
+Result<bool> RelayServer::connect_onward(Client& client) {
   auto connected = client.connecting->advance();
   if (!connected) {
     const Connecting& onward = *client.connecting;
@@ -247,7 +247,7 @@ Result<bool> RelayDesk::connect_onward(Client& client) {
   }
   client.exit->begin_at(client.connecting->served());
   WireMessage reply{
-      .type = WireType::kResumed, .cookie = client.circuit, .end = client.entry->leg().describe(), .reason = ""};
+      .type = WireType::kResumed, .cookie = client.circuit, .end = client.entry->qp_link().describe(), .reason = ""};
   reply.served = client.connecting->served();
   reply.session = client.connecting->session();
   reply.session_port = client.connecting->session_port();
@@ -257,7 +257,7 @@ Result<bool> RelayDesk::connect_onward(Client& client) {
   return true;
 }
 
-std::string RelayDesk::dead_end(Client& client) {
+std::string RelayServer::dead_end(Client& client) {
   if (client.events != process_.port_events()) {
     client.events = process_.port_events();
     const LocalEnd& own = client.exit->local();
@@ -267,15 +267,15 @@ std::string RelayDesk::dead_end(Client& client) {
     const bool is_up = port != nics.end() && port->link_up;
     if (is_up && !own.stands(nics)) return client.name + ": our address or GID there has changed";
   }
-  Scout* scout = process_.service()->scout();
+  PeerDiscovery* discovery = process_.service()->discovery();
   std::vector<PeerAddress> known;
-  if (scout == nullptr || !client.whereabouts->has_left(*scout, known)) return "";
+  if (discovery == nullptr || !client.whereabouts->has_left(*discovery, known)) return "";
   return client.name + ": it has left that address";
 }
 
 /// Who began this may have given it up, or be no more: then nobody waits for what comes of it, for ever where
 /// handshakes have no time limit.
-Result<bool> RelayDesk::look_back(Client& client) {
+Result<bool> RelayServer::look_back(Client& client) {
   if (!client.next_look_back.passed()) return false;
   client.next_look_back = Deadline::in_ms(kLookBackMs);
   auto message = client.reader.read(client.socket);
@@ -284,7 +284,7 @@ Result<bool> RelayDesk::look_back(Client& client) {
   return false;
 }
 
-Result<bool> RelayDesk::read_ready(Client& client) {
+Result<bool> RelayServer::read_ready(Client& client) {
   auto message = client.reader.read(client.socket);
   if (!message) return message.error();
   if (!*message) return false;
@@ -297,7 +297,7 @@ Result<bool> RelayDesk::read_ready(Client& client) {
   return true;
 }
 
-std::unique_ptr<Circuit> RelayDesk::to_circuit(Client& client) {
+std::unique_ptr<Circuit> RelayServer::to_circuit(Client& client) {
   const bool to_receiver = client.route.onward.empty();
   Socket downstream = client.connecting->take_control();
   if (to_receiver) downstream.close();  // a receiver has no use for it
@@ -309,7 +309,7 @@ std::unique_ptr<Circuit> RelayDesk::to_circuit(Client& client) {
                                                   .downstream = std::move(downstream)});
 }
 
-void RelayDesk::refuse(Client& client, const std::string& why, WireType type, std::uint64_t served) {
+void RelayServer::refuse(Client& client, const std::string& why, WireType type, std::uint64_t served) {
   const LogLevel level = refused_.next();
   MESHBED_LOG(level, "relay: client %s is refused: %s%s", to_text(client.remote.address).c_str(), why.c_str(),
               refused_.so_far("were refused").c_str());
@@ -317,7 +317,7 @@ void RelayDesk::refuse(Client& client, const std::string& why, WireType type, st
   client.state = State::kRefusing;
 }
 
-ibv_comp_channel* RelayDesk::channel_of(const Nic& nic) const {
+ibv_comp_channel* RelayServer::channel_of(const Nic& nic) const {
   return channels_[static_cast<std::size_t>(nic.device)].raw();
 }
 

@@ -23,16 +23,16 @@ namespace meshbed::net {
 
 class ProcessLinks;
 
-class RelayDesk {
+class RelayServer {
  public:
   using Circuits = std::vector<std::unique_ptr<Circuit>>;
 
   /// `channels`: one a device, in the order of the transport's devices.
-  RelayDesk(ProcessLinks& process, std::span<const verbs::CompletionChannel> channels)
+  RelayServer(ProcessLinks& process, std::span<const verbs::CompletionChannel> channels)
       : process_(process), channels_(channels), neighbours_(process) {}
 
   Result<void> open();
-  std::uint16_t port() const { return porch_.port(); }
+  std::uint16_t port() const { return accept_queue_.port(); }
   /// Advances all clients; what has become a circuit is appended, and so are those who want something else than a
   /// circuit.
   void advance(Circuits& circuits, std::vector<Arrival>& others);
@@ -42,10 +42,10 @@ class RelayDesk {
   /// A chain through this process is being made: who means to end it waits. Not for those who only asked for one.
   bool makes_chains() const;
   /// Somebody came who has not said yet what he wants: nobody need wait for him.
-  bool has_callers() const { return !porch_.empty() || porch_.is_deaf(); }
+  bool has_callers() const { return !accept_queue_.empty() || accept_queue_.is_deaf(); }
   /// Adds what poll(2) should look for while it is busy or has callers.
   void watch(std::vector<pollfd>& watched) const;
-  int descriptor() const { return porch_.descriptor(); }
+  int descriptor() const { return accept_queue_.descriptor(); }
 
  private:
   static constexpr std::int64_t kRequestMs = 1000, kLookBackMs = 100;
@@ -66,7 +66,7 @@ class RelayDesk {
     std::string name;
     std::unique_ptr<RelayEntry> entry;
     std::unique_ptr<RelayExit> exit;
-    std::unique_ptr<Connecting> connecting;  // its leg
+    std::unique_ptr<Connecting> connecting;  // its QP link
     std::optional<Whereabouts> whereabouts;  // of who is dialled
     std::uint32_t events = 0;                // port events, when we last looked at our own
   };
@@ -96,7 +96,7 @@ class RelayDesk {
 
   ProcessLinks& process_;
   std::span<const verbs::CompletionChannel> channels_;
-  Porch porch_;
+  AcceptQueue accept_queue_;
   std::vector<Arrival> arrivals_;
   std::vector<std::unique_ptr<Client>> clients_;
   Neighbours neighbours_;

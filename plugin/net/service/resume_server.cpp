@@ -16,15 +16,16 @@ constexpr std::int64_t kPatienceS = 30;
 
 }  // namespace
 
-ResumeDesk::~ResumeDesk() {
+ResumeServer::~ResumeServer() {
   for (const auto& client : clients_) release(*client);
 }
 
-bool ResumeDesk::is_for(WireType type) {
-  return type == WireType::kResume || type == WireType::kRail || type == WireType::kKnock || type == WireType::kMoved;
+bool ResumeServer::is_for(WireType type) {
+  return type == WireType::kResume || type == WireType::kRail || type == WireType::kLivenessCheck ||
+         type == WireType::kMoved;
 }
 
-void ResumeDesk::take(Arrival arrival) {
+void ResumeServer::take(Arrival arrival) {
   auto client = std::make_unique<Client>();
   client->arrival = std::move(arrival);
   client->session = client->arrival.message.cookie;
@@ -32,7 +33,7 @@ void ResumeDesk::take(Arrival arrival) {
   const std::int64_t patience_s = process_.config().number(Variable::kAcceptTimeoutSec);
   client->deadline = Deadline::in_ms((patience_s > 0 ? patience_s : kPatienceS) * 1000);
   const WireType type = client->arrival.message.type;
-  if (type == WireType::kKnock || type == WireType::kMoved) {
+  if (type == WireType::kLivenessCheck || type == WireType::kMoved) {
     answer_for_sender(*client);
     clients_.push_back(std::move(client));
     return;
@@ -53,7 +54,7 @@ void ResumeDesk::take(Arrival arrival) {
   clients_.push_back(std::move(client));
 }
 
-void ResumeDesk::answer_for_sender(Client& client) {
+void ResumeServer::answer_for_sender(Client& client) {
   const WireMessage& message = client.arrival.message;
   const bool moved = message.type == WireType::kMoved;
   const bool there = moved ? process_.sessions().tell_sender(client.session, message.end)
@@ -66,7 +67,7 @@ void ResumeDesk::answer_for_sender(Client& client) {
   client.state = State::kAnswering;
 }
 
-void ResumeDesk::watch(std::vector<pollfd>& watched) const {
+void ResumeServer::watch(std::vector<pollfd>& watched) const {
   for (const auto& client : clients_) {
     const bool reads = client->state == State::kReady;
     watched.push_back({.fd = client->arrival.socket.descriptor(),
@@ -75,7 +76,7 @@ void ResumeDesk::watch(std::vector<pollfd>& watched) const {
   }
 }
 
-void ResumeDesk::advance() {
+void ResumeServer::advance() {
   std::erase_if(clients_, [this](const auto& client) {
     if (advance(*client)) return false;
     release(*client);
@@ -83,7 +84,7 @@ void ResumeDesk::advance() {
   });
 }
 
-bool ResumeDesk::advance(Client& client) {
+bool ResumeServer::advance(Client& client) {
   if (client.deadline.passed()) return drop(client, "it did not finish in time (NCCL_MESH_ACCEPT_TIMEOUT_SEC)");
   if (client.state == State::kTakeUp && !take_up(client)) return true;
   // Its connection is closed: nothing comes of it, and a sender whose own address is gone would never say so.
@@ -101,7 +102,7 @@ bool ResumeDesk::advance(Client& client) {
 
 /// To pin memory takes long, and all who open or close a connection would wait for the sessions meanwhile: so they are
 /// not held. The claim keeps the connection's owner from posting more until it is taken up. False: not yet.
-bool ResumeDesk::register_memory(Client& client) {
+bool ResumeServer::register_memory(Client& client) {
   std::vector<Memory*> memories;
   bool waits = false;
   process_.sessions().with(client.session, [&](ReceiveConnection& connection) {
@@ -118,7 +119,7 @@ bool ResumeDesk::register_memory(Client& client) {
 }
 
 /// False: not yet.
-bool ResumeDesk::take_up(Client& client) {
+bool ResumeServer::take_up(Client& client) {
   if (!client.lays_rail() && !client.has_memory && !register_memory(client)) {
     Connection::Turn::pass();
     return false;
@@ -132,7 +133,7 @@ bool ResumeDesk::take_up(Client& client) {
   return client.state != State::kTakeUp;
 }
 
-void ResumeDesk::try_to_take_up(Client& client, ReceiveConnection& connection) {
+void ResumeServer::try_to_take_up(Client& client, ReceiveConnection& connection) {
   const Connection::Turn turn = connection.claim(Connection::kToTakeUp);
   if (!turn) return;
   auto end = connection.take_up(client.local, client.arrival.message.end, client.mtu);
@@ -150,11 +151,12 @@ void ResumeDesk::try_to_take_up(Client& client, ReceiveConnection& connection) {
   client.state = State::kReply;
 }
 
-void ResumeDesk::try_to_lay_rail(Client& client, ReceiveConnection& connection) {
+void ResumeServer::try_to_lay_rail(Client& client, ReceiveConnection& connection) {
   const Connection::Turn turn = connection.claim(Connection::kToTakeUp);
   if (!turn) return;
   const WireRail& rail = client.arrival.message.rail;
-  auto end = connection.lay_rail(rail.number, rail.sender_leg, client.local, client.arrival.message.end, client.mtu);
+  auto end =
+      connection.lay_rail(rail.number, rail.sender_qp_link, client.local, client.arrival.message.end, client.mtu);
   // Its owner goes on with what it has until READY comes.
   connection.release_claim(Connection::kToTakeUp);
   if (!end) {
@@ -167,7 +169,7 @@ void ResumeDesk::try_to_lay_rail(Client& client, ReceiveConnection& connection) 
   client.state = State::kReply;
 }
 
-bool ResumeDesk::read_ready(Client& client) {
+bool ResumeServer::read_ready(Client& client) {
   auto message = client.reader.read(client.arrival.socket);
   if (!message) return drop(client, message.error().text);
   if (!*message) return true;
@@ -179,14 +181,14 @@ bool ResumeDesk::read_ready(Client& client) {
 }
 
 /// Both ends know of the new way. True: not yet.
-bool ResumeDesk::go_on(Client& client) {
+bool ResumeServer::go_on(Client& client) {
   bool waits = false;
   const bool known = process_.sessions().with(client.session, [&](ReceiveConnection& connection) {
     const Connection::Turn turn = connection.claim(Connection::kToTakeUp);
     if (!turn) {
       waits = true;
     } else if (client.lays_rail()) {
-      connection.use_rail(client.arrival.message.rail.number, client.arrival.message.rail.sender_leg);
+      connection.use_rail(client.arrival.message.rail.number, client.arrival.message.rail.sender_qp_link);
     } else {
       connection.announce_anew();
     }
@@ -195,25 +197,25 @@ bool ResumeDesk::go_on(Client& client) {
   return known ? waits : drop(client, "its connection was closed meanwhile");
 }
 
-void ResumeDesk::refuse(Client& client, WireType type, const std::string& why, std::uint64_t served) {
+void ResumeServer::refuse(Client& client, WireType type, const std::string& why, std::uint64_t served) {
   tell(client, "is refused", why);
   client.writer.start({.type = type, .cookie = client.session, .end = {}, .reason = why, .served = served});
   client.state = State::kAnswering;
 }
 
-bool ResumeDesk::drop(const Client& client, const std::string& why) {
+bool ResumeServer::drop(const Client& client, const std::string& why) {
   tell(client, "is dropped", why);
   return false;
 }
 
-void ResumeDesk::tell(const Client& client, const char* of_it, const std::string& why) {
+void ResumeServer::tell(const Client& client, const char* of_it, const std::string& why) {
   const LogLevel level = lines_.next(LogLevel::kInfo);
   MESHBED_LOG(level, "client %s, which wants to take up a connection again, %s: %s%s",
               to_text(client.arrival.remote.address).c_str(), of_it, why.c_str(),
               lines_.so_far("were not taken").c_str());
 }
 
-void ResumeDesk::release(const Client& client) {
+void ResumeServer::release(const Client& client) {
   process_.sessions().with(client.session,
                            [](ReceiveConnection& connection) { connection.release_claim(Connection::kToTakeUp); });
 }

@@ -1,8 +1,8 @@
 #pragma once
-// Where senders that lost their leg come to be taken up again (resumption.h): the receiving side, for all receiving
+// Where senders that lost their QP link come to be taken up again (resumption.h): the receiving side, for all receiving
 // connections of the process, whether their owners look at them right now or not; and where senders come that have one
-// more way for a connection (rail_layer.h), and receivers that ask after theirs (knock.h) or tell of their new address
-// (move_desk.h). Belongs to the service's thread.
+// more way for a connection (rail_layer.h), and receivers that ask after theirs (liveness check.h) or tell of their new
+// address (address_notifier.h). Belongs to the service's thread.
 
 #include <poll.h>
 
@@ -22,10 +22,10 @@ namespace meshbed::net {
 class ReceiveConnection;
 class ProcessLinks;
 
-class ResumeDesk {
+class ResumeServer {
  public:
-  explicit ResumeDesk(ProcessLinks& process) : process_(process) {}
-  ~ResumeDesk();
+  explicit ResumeServer(ProcessLinks& process) : process_(process) {}
+  ~ResumeServer();
 
   /// Whether take() takes such.
   static bool is_for(WireType type);

@@ -32,11 +32,11 @@ constexpr int kWaitPauseMs = 5;
 ServiceThread::ServiceThread(ProcessLinks& process, std::function<ProcessState()> state)
     : process_(process),
       state_(std::move(state)),
-      scout_(process),
-      survey_(process, scout_),
-      resume_desk_(process),
-      announce_desk_(process.sessions()),
-      move_desk_(process) {}
+      discovery_(process),
+      agreement_(process, discovery_),
+      resume_server_(process),
+      cts_timer_(process.sessions()),
+      address_notifier_(process) {}
 
 Result<std::unique_ptr<ServiceThread>> ServiceThread::open(ProcessLinks& process, std::function<ProcessState()> state) {
   std::unique_ptr<ServiceThread> service(new ServiceThread(process, std::move(state)));
@@ -45,16 +45,16 @@ Result<std::unique_ptr<ServiceThread>> ServiceThread::open(ProcessLinks& process
     if (!channel) return channel.error();
     service->channels_.push_back(std::move(*channel));
   }
-  service->desk_ = std::make_unique<RelayDesk>(process, service->channels_);
+  service->desk_ = std::make_unique<RelayServer>(process, service->channels_);
   if (auto opened = service->desk_->open(); !opened) return opened.error();
   // Relays and failover are for RDMA; the state is there for TCP, too.
   if (process.config().flag(Variable::kDisableRdma)) {
-    service->scout_problem_ = handshake_error("RDMA is off: NCCL_MESH_DISABLE_RDMA=1");
+    service->discovery_problem_ = handshake_error("RDMA is off: NCCL_MESH_DISABLE_RDMA=1");
   } else if (!process.config().flag(Variable::kEnableRelay)) {
-    service->scout_problem_ = handshake_error("relays are off: NCCL_MESH_ENABLE_RELAY=0");
-  } else if (auto opened = service->scout_.open(service->port()); !opened) {
+    service->discovery_problem_ = handshake_error("relays are off: NCCL_MESH_ENABLE_RELAY=0");
+  } else if (auto opened = service->discovery_.open(service->port()); !opened) {
     MESHBED_WARN("no relay here: %s", opened.error().text.c_str());
-    service->scout_problem_ = opened.error();
+    service->discovery_problem_ = opened.error();
   }
   if (::pipe2(service->wake_, O_NONBLOCK | O_CLOEXEC) != 0) {
     return Error{.code = ErrorCode::kSystem,
@@ -62,24 +62,24 @@ Result<std::unique_ptr<ServiceThread>> ServiceThread::open(ProcessLinks& process
                  .text = std::string("no pipe for the service: ") + std::strerror(errno),
                  .os_errno = errno};
   }
-  service->open_state_door();
+  service->open_state_socket();
   return service;
 }
 
 /// Nothing depends on it: where it cannot be, a line says why.
-void ServiceThread::open_state_door() {
+void ServiceThread::open_state_socket() {
   const std::string& setting = process_.config().text(Variable::kStateSocket);
   if (setting == "0") return;
   std::string problem;
-  auto door = StateDoor::open_somewhere(setting, process_.pid(), problem);
+  auto door = StateSocket::open_somewhere(setting, process_.pid(), problem);
   if (!problem.empty()) {
     // Who looks for it where it was wanted must learn where it is.
     MESHBED_WARN("NCCL_MESH_STATE_SOCKET=%s: %s: using %s", setting.c_str(), problem.c_str(),
                  door ? (*door)->path().c_str() : "none");
   }
   if (door) {
-    state_door_ = std::move(*door);
-    MESHBED_INFO("state at %s: meshbed state shows it", state_door_->path().c_str());
+    state_socket_ = std::move(*door);
+    MESHBED_INFO("state at %s: meshbed state shows it", state_socket_->path().c_str());
   } else {
     MESHBED_INFO("no state socket: %s", door.error().text.c_str());
   }
@@ -153,7 +153,7 @@ void ServiceThread::list_what_to_watch() {
   const auto watch = [this](int descriptor) { watched_.push_back({.fd = descriptor, .events = POLLIN, .revents = 0}); };
   watch(wake_[0]);
   for (const verbs::CompletionChannel& channel : channels_) watch(channel.descriptor());
-  for (const int descriptor : scout_.descriptors()) watch(descriptor);
+  for (const int descriptor : discovery_.descriptors()) watch(descriptor);
   watch(desk_->descriptor());
   for (const auto& circuit : circuits_) {
     for (const int descriptor : circuit->descriptors()) watch(descriptor);
@@ -161,18 +161,18 @@ void ServiceThread::list_what_to_watch() {
   first_event_ = watched_.size();
   for (const auto& device : process_.devices()) watch(device->event_descriptor());
   desk_->watch(watched_);
-  resume_desk_.watch(watched_);
-  move_desk_.watch(watched_);
+  resume_server_.watch(watched_);
+  address_notifier_.watch(watched_);
   first_of_state_ = watched_.size();
-  if (state_door_) state_door_->watch(watched_);
-  const bool shaking_hands = desk_->connects() || resume_desk_.busy() || move_desk_.busy();
-  const bool has_callers = desk_->busy() || desk_->has_callers() || (state_door_ && state_door_->busy());
+  if (state_socket_) state_socket_->watch(watched_);
+  const bool shaking_hands = desk_->connects() || resume_server_.busy() || address_notifier_.busy();
+  const bool has_callers = desk_->busy() || desk_->has_callers() || (state_socket_ && state_socket_->busy());
   others_wait_ = shaking_hands || has_callers;
   pause_ms_ = shaking_hands ? kHandshakePauseMs : has_callers ? kCallerPauseMs : -1;
   next_look_ = Deadline::in_ms(pause_ms_);
   if (!others_wait_ && !circuits_.empty()) pause_ms_ = RelayEnd::kLookPauseMs;
-  if (announce_desk_.busy() && (pause_ms_ < 0 || pause_ms_ > announce_desk_.pause_ms())) {
-    pause_ms_ = announce_desk_.pause_ms();
+  if (cts_timer_.busy() && (pause_ms_ < 0 || pause_ms_ > cts_timer_.pause_ms())) {
+    pause_ms_ = cts_timer_.pause_ms();
   }
   list_holds_ = true;
 }
@@ -190,10 +190,10 @@ void ServiceThread::look_around(bool moving) {
   // time.
   if (others > 0 || (others_wait_ && next_look_.passed())) look_at_others();
   listen_to_silence();
-  if (!announce_desk_.busy()) return;
-  const int pause_ms = announce_desk_.pause_ms();
-  announce_desk_.advance();
-  list_holds_ = list_holds_ && announce_desk_.busy() && announce_desk_.pause_ms() == pause_ms;
+  if (!cts_timer_.busy()) return;
+  const int pause_ms = cts_timer_.pause_ms();
+  cts_timer_.advance();
+  list_holds_ = list_holds_ && cts_timer_.busy() && cts_timer_.pause_ms() == pause_ms;
 }
 
 void ServiceThread::listen_to_silence() {
@@ -207,22 +207,22 @@ void ServiceThread::look_at_others() {
   std::array<char, 16> calls{};
   while (is_ready(0) && ::read(wake_[0], calls.data(), calls.size()) == static_cast<ssize_t>(calls.size())) continue;
   const std::size_t first_socket = 1 + channels_.size();
-  const std::size_t first_control = first_socket + scout_.descriptors().size() + 1;
+  const std::size_t first_control = first_socket + discovery_.descriptors().size() + 1;
   for (std::size_t index = 0; index < circuits_.size(); ++index) {
     const std::size_t upstream = first_control + 2 * index;
     if (is_ready(upstream) || is_ready(upstream + 1)) circuits_[index]->look_at_controls();
   }
-  if (is_ready(first_socket) || is_ready(first_socket + 1)) scout_.advance(survey_);
+  if (is_ready(first_socket) || is_ready(first_socket + 1)) discovery_.advance(agreement_);
   if (is_ready(first_control - 1) || desk_->busy() || desk_->has_callers()) desk_->advance(circuits_, arrivals_);
-  for (Arrival& arrival : arrivals_) resume_desk_.take(std::move(arrival));
+  for (Arrival& arrival : arrivals_) resume_server_.take(std::move(arrival));
   arrivals_.clear();
-  if (resume_desk_.busy()) resume_desk_.advance();
+  if (resume_server_.busy()) resume_server_.advance();
   bool told = false;
   for (std::size_t device = 0; device < channels_.size(); ++device) {
     if (is_ready(first_event_ + device)) told = read_events(*process_.devices()[device]) || told;
   }
-  if (told) move_desk_.look();
-  if (move_desk_.busy()) move_desk_.advance();
+  if (told) address_notifier_.look();
+  if (address_notifier_.busy()) address_notifier_.advance();
   answer_for_state();
   in_use_.store(in_use(), std::memory_order_relaxed);
 }
@@ -230,8 +230,8 @@ void ServiceThread::look_at_others() {
 void ServiceThread::answer_for_state() {
   const auto has_news = [](const pollfd& one) { return one.revents != 0; };
   const auto begin = watched_.begin() + static_cast<std::ptrdiff_t>(first_of_state_);
-  if (state_door_ && (state_door_->busy() || std::any_of(begin, watched_.end(), has_news))) {
-    state_door_->advance([this] {
+  if (state_socket_ && (state_socket_->busy() || std::any_of(begin, watched_.end(), has_news))) {
+    state_socket_->advance([this] {
       ProcessState state = state_();
       state.circuits = circuits();
       return to_json(state);

@@ -1,9 +1,9 @@
 #pragma once
 // The service: the one thread of a process, for others and for what happens to its ports. It answers who we are
-// (scout), opens circuits (relay desk) and moves their pieces, takes connections up again that lost their leg (resume
-// desk), announces receives that nobody comes back to (announce desk), reads the devices' asynchronous events, and
-// tells those who send to us of our new addresses (move desk).
-// Asleep unless there is something to do: completion channels, sockets, events and a pipe wake it.
+// (peer discovery), opens circuits (relay server) and moves their pieces, takes connections up again that lost their QP
+// link (resume desk), announces receives that nobody comes back to (CTS timer), reads the devices' asynchronous events,
+// and tells those who send to us of our new addresses (address notifier). Asleep unless there is something to do:
+// completion channels, sockets, events and a pipe wake it.
 
 #include <poll.h>
 
@@ -38,12 +38,12 @@ class ServiceThread final : public Service {
   /// sending through this process, and go on after ten seconds too; or circuits still end after eighteen.
   bool wait_for_others() const;
 
-  Scout* scout() override { return scout_problem_ ? nullptr : &scout_; }
-  const Error& scout_problem() const override { return *scout_problem_; }
-  Survey* survey() override { return scout_problem_ ? nullptr : &survey_; }
+  PeerDiscovery* discovery() override { return discovery_problem_ ? nullptr : &discovery_; }
+  const Error& discovery_problem() const override { return *discovery_problem_; }
+  CablingAgreement* agreement() override { return discovery_problem_ ? nullptr : &agreement_; }
   void wake() override;
   void note_held() override {
-    if (announce_desk_.watch()) wake();
+    if (cts_timer_.watch()) wake();
   }
   std::uint16_t port() const override { return desk_->port(); }
   /// Circuits through this process; only while its thread does not run.
@@ -62,20 +62,20 @@ class ServiceThread final : public Service {
   bool is_ready(std::size_t index) const { return watched_[index].revents != 0; }
   /// True: there was one.
   bool read_events(const verbs::Device& device);
-  void open_state_door();
+  void open_state_socket();
   void answer_for_state();
-  bool in_use() const { return !circuits_.empty() || desk_->makes_chains() || resume_desk_.busy(); }
+  bool in_use() const { return !circuits_.empty() || desk_->makes_chains() || resume_server_.busy(); }
 
   ProcessLinks& process_;
   std::function<ProcessState()> state_;  // of the process, but for its circuits
-  Scout scout_;
-  Survey survey_;
-  std::optional<Error> scout_problem_;
-  ResumeDesk resume_desk_;
-  AnnounceDesk announce_desk_;
-  MoveDesk move_desk_;
+  PeerDiscovery discovery_;
+  CablingAgreement agreement_;
+  std::optional<Error> discovery_problem_;
+  ResumeServer resume_server_;
+  CtsTimer cts_timer_;
+  AddressNotifier address_notifier_;
   std::vector<verbs::CompletionChannel> channels_;
-  std::unique_ptr<RelayDesk> desk_;
+  std::unique_ptr<RelayServer> desk_;
   std::vector<std::unique_ptr<Circuit>> circuits_;
   std::vector<Arrival> arrivals_;
   std::vector<pollfd> watched_;
@@ -85,7 +85,7 @@ class ServiceThread final : public Service {
   Deadline next_listening_ = Deadline::in_ms(RelayEnd::kLookPauseMs);
   Deadline next_look_;  // at those who wait, while pieces are moving
   std::size_t first_event_ = 0, first_of_state_ = 0;
-  std::unique_ptr<StateDoor> state_door_;  // nullptr: none
+  std::unique_ptr<StateSocket> state_socket_;  // nullptr: none
   int wake_[2] = {-1, -1};
   std::atomic<bool> stop_{false};
   std::atomic<bool> in_use_{false};

@@ -97,7 +97,7 @@ StateRequestLine::Progress StateRequestLine::take(std::string_view bytes, bool e
   return line_.empty() || line_ == kStateRequest ? Progress::kState : Progress::kUnknown;
 }
 
-Result<std::unique_ptr<StateDoor>> StateDoor::open(const std::string& setting, std::int64_t pid) {
+Result<std::unique_ptr<StateSocket>> StateSocket::open(const std::string& setting, std::int64_t pid) {
   // First of all: where there are no such sockets nothing is left behind.
   auto socket = unix_socket();
   if (!socket) return socket.error();
@@ -109,7 +109,7 @@ Result<std::unique_ptr<StateDoor>> StateDoor::open(const std::string& setting, s
   if (!is_abstract(folder)) {
     if (auto prepared = prepare_folder(folder); !prepared) return prepared.error();
   }
-  std::unique_ptr<StateDoor> door(new StateDoor);
+  std::unique_ptr<StateSocket> door(new StateSocket);
   for (int number = 1; number <= kMostNames; ++number) {
     const std::string path = first_name(folder, pid) + (number > 1 ? "." + std::to_string(number) : "");
     const int error = try_to_bind(*socket, path);
@@ -125,18 +125,18 @@ Result<std::unique_ptr<StateDoor>> StateDoor::open(const std::string& setting, s
   return door;
 }
 
-Result<std::unique_ptr<StateDoor>> StateDoor::open_somewhere(const std::string& setting, std::int64_t pid,
-                                                             std::string& problem) {
+Result<std::unique_ptr<StateSocket>> StateSocket::open_somewhere(const std::string& setting, std::int64_t pid,
+                                                                 std::string& problem) {
   auto door = open(setting, pid);
   problem = door || setting.empty() ? "" : door.error().text;
   return problem.empty() ? std::move(door) : open("", pid);
 }
 
-StateDoor::~StateDoor() {
+StateSocket::~StateSocket() {
   if (!path_.empty() && !is_abstract(path_)) ::unlink(path_.c_str());
 }
 
-void StateDoor::watch(std::vector<pollfd>& watched) const {
+void StateSocket::watch(std::vector<pollfd>& watched) const {
   if (has_room() && !is_deaf_) watched.push_back({.fd = socket_.descriptor(), .events = POLLIN, .revents = 0});
   for (const auto& client : clients_) {
     const bool writes = !client->answer.empty();
@@ -145,7 +145,7 @@ void StateDoor::watch(std::vector<pollfd>& watched) const {
   }
 }
 
-void StateDoor::advance(const std::function<std::string()>& document) {
+void StateSocket::advance(const std::function<std::string()>& document) {
   std::string made;
   for (auto& client : clients_) {
     if (!advance(*client, document, made)) client.reset();
@@ -154,12 +154,12 @@ void StateDoor::advance(const std::function<std::string()>& document) {
   admit_clients(document, made);
 }
 
-bool StateDoor::has_room() const {
+bool StateSocket::has_room() const {
   const auto is_silent = [](const auto& client) { return client->answer.empty(); };
   return clients_.size() < kMostClients || std::any_of(clients_.begin(), clients_.end(), is_silent);
 }
 
-bool StateDoor::make_room(const std::function<std::string()>& document, std::string& made) {
+bool StateSocket::make_room(const std::function<std::string()>& document, std::string& made) {
   for (auto client = clients_.begin(); client != clients_.end(); ++client) {
     if (!(*client)->answer.empty()) continue;
     if (advance(**client, document, made) && !(*client)->answer.empty()) continue;
@@ -169,7 +169,7 @@ bool StateDoor::make_room(const std::function<std::string()>& document, std::str
   return false;
 }
 
-void StateDoor::admit_clients(const std::function<std::string()>& document, std::string& made) {
+void StateSocket::admit_clients(const std::function<std::string()>& document, std::string& made) {
   if (is_deaf_ && !deaf_until_.passed()) return;
   is_deaf_ = false;
   // As many as the queue may hold; the service has other work, too.
@@ -192,7 +192,7 @@ void StateDoor::admit_clients(const std::function<std::string()>& document, std:
 }
 
 /// The folder keeps strangers out; an abstract name does not.
-bool StateDoor::is_welcome(int descriptor) const {
+bool StateSocket::is_welcome(int descriptor) const {
   if (!is_abstract(path_)) return true;
   ucred peer{};
   socklen_t length = sizeof peer;
@@ -200,7 +200,7 @@ bool StateDoor::is_welcome(int descriptor) const {
   return peer.uid == 0 || peer.uid == ::geteuid();
 }
 
-bool StateDoor::advance(Client& client, const std::function<std::string()>& document, std::string& made) {
+bool StateSocket::advance(Client& client, const std::function<std::string()>& document, std::string& made) {
   if (client.deadline.passed()) return false;
   if (client.answer.empty() && !read_request(client, document, made)) return false;
   while (client.sent < client.answer.size()) {
@@ -214,7 +214,7 @@ bool StateDoor::advance(Client& client, const std::function<std::string()>& docu
 }
 
 /// False: it has gone. Leaves the answer behind where the request is complete.
-bool StateDoor::read_request(Client& client, const std::function<std::string()>& document, std::string& made) {
+bool StateSocket::read_request(Client& client, const std::function<std::string()>& document, std::string& made) {
   char bytes[kStateRequestBytes];
   const ssize_t count = ::recv(client.socket.descriptor(), bytes, sizeof bytes, 0);
   if (count < 0) return errno == EAGAIN || errno == EINTR;

@@ -43,7 +43,7 @@ class StateRequestLine {
   std::string line_;
 };
 
-class StateDoor {
+class StateSocket {
  public:
   /// So many would have to come between the connect and the request of one who asks, for it to be sent away.
   static constexpr std::size_t kMostClients = 32;
@@ -51,14 +51,14 @@ class StateDoor {
 
   /// `setting`: of NCCL_MESH_STATE_SOCKET. A socket that a dead process left behind is replaced; where the name is
   /// taken by a living one (two libraries in one process, two containers with one /tmp) the next of nine is used.
-  static Result<std::unique_ptr<StateDoor>> open(const std::string& setting, std::int64_t pid);
+  static Result<std::unique_ptr<StateSocket>> open(const std::string& setting, std::int64_t pid);
   /// Where that place cannot be, at the one without a setting; `problem` then says why, empty otherwise.
-  static Result<std::unique_ptr<StateDoor>> open_somewhere(const std::string& setting, std::int64_t pid,
-                                                           std::string& problem);
+  static Result<std::unique_ptr<StateSocket>> open_somewhere(const std::string& setting, std::int64_t pid,
+                                                             std::string& problem);
   /// Takes the socket's name away.
-  ~StateDoor();
-  StateDoor(const StateDoor&) = delete;
-  StateDoor& operator=(const StateDoor&) = delete;
+  ~StateSocket();
+  StateSocket(const StateSocket&) = delete;
+  StateSocket& operator=(const StateSocket&) = delete;
 
   /// As a client must name it; "@..." is abstract.
   const std::string& path() const { return path_; }
@@ -77,7 +77,7 @@ class StateDoor {
     std::string answer;
     std::size_t sent = 0;
   };
-  StateDoor() = default;
+  StateSocket() = default;
   void admit_clients(const std::function<std::string()>& document, std::string& made);
   /// There is room for one more, or somebody who must make room.
   bool has_room() const;

@@ -5,7 +5,7 @@
 //   QUERY   broadcast on each of our subnets, and passed on by every node that hears it for the first time
 //   ANSWER  back to the asker, hop by hop: who I am, my addresses, how much is in flight from each of them, and the
 //           port at which I take circuits
-// And those by which a receiver asks after its sender (knock.h), when it hears nothing of it:
+// And those by which a receiver asks after its sender (liveness check.h), when it hears nothing of it:
 //   INQUIRY broadcast and passed on likewise: whose is the sending end of this session?
 //   FOUND   back to the asker, hop by hop: mine
 //
@@ -27,17 +27,19 @@
 
 namespace meshbed::net {
 
-inline constexpr std::uint8_t kBeaconVersion = 2;
+inline constexpr std::uint8_t kDiscoveryMessageVersion = 2;
 /// Fits every MTU from 1500 on; 62 IPv6 addresses.
-inline constexpr std::size_t kBeaconLargestBytes = 1400;
+inline constexpr std::size_t kDiscoveryMessageLargestBytes = 1400;
 
-enum class BeaconType : std::uint8_t { kQuery = 1, kAnswer = 2, kInquiry = 3, kFound = 4 };
+enum class DiscoveryMessageType : std::uint8_t { kQuery = 1, kAnswer = 2, kInquiry = 3, kFound = 4 };
 
 /// INQUIRY, FOUND: it is about a session.
-constexpr bool has_session(BeaconType type) { return type == BeaconType::kInquiry || type == BeaconType::kFound; }
+constexpr bool has_session(DiscoveryMessageType type) {
+  return type == DiscoveryMessageType::kInquiry || type == DiscoveryMessageType::kFound;
+}
 
-struct Beacon {
-  BeaconType type = BeaconType::kQuery;
+struct DiscoveryMessage {
+  DiscoveryMessageType type = DiscoveryMessageType::kQuery;
   std::uint8_t hops = 0;
   std::uint8_t hop_limit = 0;
   std::uint64_t query = 0;
@@ -49,11 +51,12 @@ struct Beacon {
   /// From the port of each of them, by this process; whole KiB, 4 TiB at most. Shorter than `addresses`: 0.
   std::vector<std::uint64_t> in_flight_bytes{};
   std::uint64_t session = 0;  // INQUIRY, FOUND
-  bool operator==(const Beacon&) const = default;
+  bool operator==(const DiscoveryMessage&) const = default;
 };
 
 /// What does not fit is left out.
-std::size_t encode_beacon(const Beacon& beacon, std::span<std::uint8_t, kBeaconLargestBytes> target);
-Result<Beacon> decode_beacon(std::span<const std::uint8_t> source);
+std::size_t encode_discovery_message(const DiscoveryMessage& discovery_message,
+                                     std::span<std::uint8_t, kDiscoveryMessageLargestBytes> target);
+Result<DiscoveryMessage> decode_discovery_message(std::span<const std::uint8_t> source);
 
 }  // namespace meshbed::net

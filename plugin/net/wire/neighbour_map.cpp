@@ -21,7 +21,7 @@ constexpr int kFar = 1 << 20;
 
 /// The processes of a node that use the same NICs: any of them may relay where one of them may.
 struct Relay {
-  const AtlasNode* node = nullptr;
+  const NeighbourNode* node = nullptr;
   std::vector<const RelayDoor*> doors{};  // at least one
   int distance = kFar;                    // cables to the target
   // Once weighed, the best way on from it:
@@ -33,7 +33,7 @@ struct Relay {
   const std::vector<PeerAddress>& addresses() const { return doors.front()->addresses; }
 };
 
-void add_relays(const AtlasNode& node, std::vector<Relay>& relays) {
+void add_relays(const NeighbourNode& node, std::vector<Relay>& relays) {
   const std::size_t first = relays.size();
   for (const RelayDoor& door : node.doors) {
     const auto known = std::find_if(relays.begin() + static_cast<std::ptrdiff_t>(first), relays.end(),
@@ -47,9 +47,9 @@ void add_relays(const AtlasNode& node, std::vector<Relay>& relays) {
 }
 
 /// Everybody who may relay, with the distance to the target where that is below the limit.
-std::vector<Relay> relays_of(const std::vector<AtlasNode>& nodes, const ChainRequest& request) {
+std::vector<Relay> relays_of(const std::vector<NeighbourNode>& nodes, const ChainRequest& request) {
   std::vector<Relay> relays;
-  for (const AtlasNode& node : nodes) {
+  for (const NeighbourNode& node : nodes) {
     if (node.node != request.node && node.node != request.target) add_relays(node, relays);
   }
   for (Relay& relay : relays) {
@@ -105,20 +105,20 @@ std::size_t turn_of(const ChainRequest& request, const std::vector<PeerAddress>&
 }
 
 /// Us, as if we had answered ourselves, and the other processes of our node, which have.
-AtlasNode own_node(const std::vector<AtlasNode>& nodes, const ChainRequest& request) {
-  AtlasNode own{.node = request.node, .doors = {{.addresses = own_addresses(*request.nics)}}};
+NeighbourNode own_node(const std::vector<NeighbourNode>& nodes, const ChainRequest& request) {
+  NeighbourNode own{.node = request.node, .doors = {{.addresses = own_addresses(*request.nics)}}};
   for (const PeerAddress& address : own.doors[0].addresses) {
     if (address.nic >= request.in_flight_bytes.size()) continue;
     own.doors[0].traffic.push_back({address.prefix.address, request.in_flight_bytes[address.nic]});
   }
-  for (const AtlasNode& node : nodes) {
+  for (const NeighbourNode& node : nodes) {
     if (node.node == request.node) own.doors.insert(own.doors.end(), node.doors.begin(), node.doors.end());
   }
   return own;
 }
 
 /// What all processes of a node have in flight over the cable that leads to this address from one of its ports.
-std::uint64_t load_between(const AtlasNode& from, const std::vector<PeerAddress>& ports, const PeerAddress& to) {
+std::uint64_t load_between(const NeighbourNode& from, const std::vector<PeerAddress>& ports, const PeerAddress& to) {
   const PeerAddress* port = shared_address({to}, ports);
   std::uint64_t bytes = 0;
   for (const RelayDoor& door : from.doors) {
@@ -138,7 +138,7 @@ const Step& best_of(const std::vector<Step>& steps, std::size_t turn, const Chai
   return next.in_flight_bytes - lightest->in_flight_bytes > request.threshold_bytes ? *lightest : next;
 }
 
-void weigh_steps(const AtlasNode& from, const std::vector<PeerAddress>& ports, std::vector<Step>& steps) {
+void weigh_steps(const NeighbourNode& from, const std::vector<PeerAddress>& ports, std::vector<Step>& steps) {
   for (Step& step : steps) {
     step.in_flight_bytes = std::max(load_between(from, ports, *step.address), step.relay->in_flight_bytes);
   }
@@ -176,16 +176,16 @@ const PeerAddress* shared_address(const std::vector<PeerAddress>& from, const st
   return nullptr;
 }
 
-bool AtlasNode::is_on_cable_of(const PeerAddress& port) const {
+bool NeighbourNode::is_on_cable_of(const PeerAddress& port) const {
   return std::any_of(doors.begin(), doors.end(),
                      [&](const RelayDoor& door) { return shared_address({port}, door.addresses) != nullptr; });
 }
 
-void Atlas::add(std::uint64_t node, RelayDoor door) {
+void NeighbourMap::add(std::uint64_t node, RelayDoor door) {
   auto found = std::lower_bound(nodes_.begin(), nodes_.end(), node,
-                                [](const AtlasNode& known, std::uint64_t wanted) { return known.node < wanted; });
+                                [](const NeighbourNode& known, std::uint64_t wanted) { return known.node < wanted; });
   if (found == nodes_.end() || found->node != node) {
-    found = nodes_.insert(found, AtlasNode{.node = node, .doors = {}});
+    found = nodes_.insert(found, NeighbourNode{.node = node, .doors = {}});
   }
   const auto place =
       std::lower_bound(found->doors.begin(), found->doors.end(), door.process,
@@ -197,9 +197,9 @@ void Atlas::add(std::uint64_t node, RelayDoor door) {
   }
 }
 
-const RelayDoor* Atlas::door(const ProcessKey& key) const {
+const RelayDoor* NeighbourMap::door(const ProcessKey& key) const {
   const auto node =
-      std::find_if(nodes_.begin(), nodes_.end(), [&](const AtlasNode& known) { return known.node == key.node; });
+      std::find_if(nodes_.begin(), nodes_.end(), [&](const NeighbourNode& known) { return known.node == key.node; });
   if (node == nodes_.end()) return nullptr;
   const auto found = std::find_if(node->doors.begin(), node->doors.end(), [&](const RelayDoor& door) {
     return key.process ? door.process == *key.process : door.port == key.circuit_port;
@@ -207,24 +207,24 @@ const RelayDoor* Atlas::door(const ProcessKey& key) const {
   return found != node->doors.end() ? &*found : nullptr;
 }
 
-void Atlas::forget_before(std::int64_t heard_ns) {
-  for (AtlasNode& node : nodes_) {
+void NeighbourMap::forget_before(std::int64_t heard_ns) {
+  for (NeighbourNode& node : nodes_) {
     std::erase_if(node.doors, [heard_ns](const RelayDoor& door) { return door.heard_ns < heard_ns; });
   }
-  std::erase_if(nodes_, [](const AtlasNode& node) { return node.doors.empty(); });
+  std::erase_if(nodes_, [](const NeighbourNode& node) { return node.doors.empty(); });
 }
 
-void Atlas::forget_loads_before(std::int64_t heard_ns) {
-  for (AtlasNode& node : nodes_) {
+void NeighbourMap::forget_loads_before(std::int64_t heard_ns) {
+  for (NeighbourNode& node : nodes_) {
     for (RelayDoor& door : node.doors) {
       if (door.heard_ns < heard_ns) door.traffic.clear();
     }
   }
 }
 
-std::optional<std::vector<Hop>> Atlas::chain(const ChainRequest& request) const {
+std::optional<std::vector<Hop>> NeighbourMap::chain(const ChainRequest& request) const {
   std::vector<Relay> relays = relays_of(nodes_, request);
-  const AtlasNode own = own_node(nodes_, request);
+  const NeighbourNode own = own_node(nodes_, request);
   const std::vector<PeerAddress>& ports = own.doors.front().addresses;
   int distance = kFar;
   for (const Relay& relay : relays) {

@@ -31,7 +31,7 @@ struct RelayDoor {
   bool operator==(const RelayDoor&) const = default;
 };
 
-struct AtlasNode {
+struct NeighbourNode {
   std::uint64_t node = 0;
   std::vector<RelayDoor> doors;  // in the order of their processes
 
@@ -71,7 +71,7 @@ struct ChainRequest {
   std::uint64_t threshold_bytes = UINT64_MAX;
 };
 
-class Atlas {
+class NeighbourMap {
  public:
   /// One more answer; a process that answers again replaces what it said before.
   void add(std::uint64_t node, RelayDoor door);
@@ -79,7 +79,7 @@ class Atlas {
   void forget_before(std::int64_t heard_ns);
   /// Those are perhaps still there, but what they had in flight then says nothing of now.
   void forget_loads_before(std::int64_t heard_ns);
-  const std::vector<AtlasNode>& nodes() const { return nodes_; }
+  const std::vector<NeighbourNode>& nodes() const { return nodes_; }
   /// nullptr: it has not answered.
   const RelayDoor* door(const ProcessKey& key) const;
 
@@ -90,7 +90,7 @@ class Atlas {
   std::optional<std::vector<Hop>> chain(const ChainRequest& request) const;
 
  private:
-  std::vector<AtlasNode> nodes_;  // in order of node
+  std::vector<NeighbourNode> nodes_;  // in order of node
 };
 
 /// The first address of `to` that `from` finds in one of its subnets, and finds it too. nullptr: no shared subnet.

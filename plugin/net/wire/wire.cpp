@@ -40,7 +40,7 @@ std::size_t length_of(WireType type) {
     case WireType::kGone:
       return kWireGoneBytes;
     case WireType::kReady:
-    case WireType::kKnock:
+    case WireType::kLivenessCheck:
     case WireType::kThere:
       return kWireHeaderBytes;
     case WireType::kRoute:
@@ -175,16 +175,16 @@ Result<WireRoute> read_route(ByteReader& reader) {
 void write_rail(ByteWriter& writer, const WireRail& rail) {
   writer.u8(rail.number);
   writer.fill_to(kWireEndBytes + 4);
-  writer.u32(rail.sender_leg);
+  writer.u32(rail.sender_qp_link);
 }
 
 Result<WireRail> read_rail(ByteReader& reader) {
   WireRail rail;
   rail.number = reader.u8();
   reader.skip_to(kWireEndBytes + 4);
-  rail.sender_leg = reader.u32();
+  rail.sender_qp_link = reader.u32();
   if (rail.number >= kMaxRails) return handshake_error("a rail of a number that does not exist");
-  if (rail.sender_leg == 0 || rail.sender_leg > k24Bits) return handshake_error("a rail beside no leg");
+  if (rail.sender_qp_link == 0 || rail.sender_qp_link > k24Bits) return handshake_error("a rail beside no QP link");
   return rail;
 }
 

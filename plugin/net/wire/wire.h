@@ -8,22 +8,22 @@
 //   ROUTE    connecting -> relay       before REQUEST: which way to go on, and the handle at its end
 //   END      connecting -> relay       this many pieces were sent; deliver them, then close
 //   REFUSE   relay -> connecting       also later: why the circuit broke
-// When a connection lost its leg (resumption.h), to the service port of the receiver's process; the cookie is the
+// When a connection lost its QP link (resumption.h), to the service port of the receiver's process; the cookie is the
 // session's:
 //   RESUME   sending -> receiving      like REQUEST: my new end
 //   RESUMED  receiving -> sending      like REPLY, and which clear-to-send entries have been served; READY follows. It
 //                                      is also what relays answer instead of REPLY
 //   GONE     receiving -> sending      instead of RESUMED: there is no such connection any more, with the reason as
 //   text, and what it had served
-// When a connection gets one more way beside its leg (rail_layer.h), to the same port, with the session's cookie; READY
-// follows:
-//   RAIL     sending -> receiving      like REQUEST: my end of it, and which leg it lies beside
+// When a connection gets one more way beside its QP link (rail_layer.h), to the same port, with the session's cookie;
+// READY follows:
+//   RAIL     sending -> receiving      like REQUEST: my end of it, and which QP link it lies beside
 //   RAILED   receiving -> sending      like REPLY; or REFUSE, or GONE
-// When a receiver that lost its way hears nothing of its sender (knock.h), to the service port of the sender's process,
-// with the session's cookie:
+// When a receiver that lost its way hears nothing of its sender (liveness check.h), to the service port of the sender's
+// process, with the session's cookie:
 //   KNOCK    receiving -> sending      is the connection still there?
 //   THERE    sending -> receiving      yes; or GONE
-// When the receiving end of a leg has another address or GID (move_desk.h), likewise:
+// When the receiving end of a QP link has another address or GID (address_notifier.h), likewise:
 //   MOVED    receiving -> sending      which end it was, and its address now; THERE or GONE follows
 // For connections over TCP (tcp_connection.h), whose data follow on the same connection; READY stands in between:
 //   TCP_REQUEST  connecting -> listening   who I am
@@ -71,7 +71,7 @@ enum class WireType : std::uint16_t {
   kRailed,
   kTcpRequest,
   kTcpReply,
-  kKnock,
+  kLivenessCheck,
   kThere,
   kMoved
 };
@@ -109,10 +109,10 @@ struct WireRoute {
   bool operator==(const WireRoute&) const = default;
 };
 
-/// One more way beside a leg.
+/// One more way beside a QP link.
 struct WireRail {
-  std::uint8_t number = 0;       // below kMaxRails
-  std::uint32_t sender_leg = 0;  // queue pair of the leg, at the sender
+  std::uint8_t number = 0;           // below kMaxRails
+  std::uint32_t sender_qp_link = 0;  // queue pair of the QP link, at the sender
   bool operator==(const WireRail&) const = default;
 };
 

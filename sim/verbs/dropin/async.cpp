@@ -24,7 +24,7 @@ bool about_queue_pair(ibv_event_type type) {
   }
 }
 
-/// Turns the back end's number into the object that the program knows; false where it is gone.
+/// Interleaver the back end's number into the object that the program knows; false where it is gone.
 bool translate(Context& context, const sim::BackendAsyncEvent& from, ibv_async_event& event) {
   event.event_type = static_cast<ibv_event_type>(from.type);
   if (about_queue_pair(event.event_type)) {

@@ -136,7 +136,7 @@ const Contract kAccessContracts[] = {
        need(other, "ibv_alloc_pd");
        ibv_mr* foreign = ibv_reg_mr(other, end.memory.data(), end.memory.size(), static_cast<int>(kAllAccess));
        need(foreign, "ibv_reg_mr");
-       const std::uint32_t rkey = end.meeting().swap(foreign->rkey);
+       const std::uint32_t rkey = end.handshake().swap(foreign->rkey);
        violates(end, {.rkey = rkey});
        need(ibv_dereg_mr(foreign), "ibv_dereg_mr");
        need(ibv_dealloc_pd(other), "ibv_dealloc_pd");
@@ -146,7 +146,7 @@ const Contract kAccessContracts[] = {
        end.connect();
        ibv_mr* short_lived = ibv_reg_mr(end.pd, end.memory.data(), end.memory.size(), static_cast<int>(kAllAccess));
        need(short_lived, "ibv_reg_mr");
-       const std::uint32_t rkey = end.meeting().swap(short_lived->rkey);
+       const std::uint32_t rkey = end.handshake().swap(short_lived->rkey);
        if (end.active()) {
          need(end.post(Send{.rkey = rkey}), "ibv_post_send");
          end.sees("while it lives", end.next(), "1 SUCCESS RDMA_WRITE");

@@ -9,9 +9,9 @@ extern "C" {
 
 /// Where a rank stands, and what its host does for it.
 struct ContractPlace {
-  int rank;                     // 0: the active end; 1: the passive one
-  const char* meeting_address;  // rank 0's on the management network
-  int meeting_port;
+  int rank;                       // 0: the active end; 1: the passive one
+  const char* handshake_address;  // rank 0's on the management network
+  int handshake_port;
   void* host;
   /// Plugs the cable of the rank's own node in (1) or out (0); returns when the host has done so.
   void (*set_link)(void* host, int up);

@@ -43,7 +43,7 @@ ibv_gid parse_gid(const std::string& address) {
   return gid;
 }
 
-End::End(const ContractPlace& place) : place_(place), meeting_(place) {}
+End::End(const ContractPlace& place) : place_(place), handshake_(place) {}
 
 End::~End() {
   if (qp != nullptr) ibv_destroy_qp(qp);
@@ -127,11 +127,11 @@ void End::open(const Setup& wanted) {
 }
 
 void End::exchange() {
-  peer = meeting_.swap(Peer{.gid = own_gid(),
-                            .qp_num = qp->qp_num,
-                            .psn = kFirstPsn + static_cast<std::uint32_t>(rank()),
-                            .rkey = mr->rkey,
-                            .address = reinterpret_cast<std::uint64_t>(memory.data())});
+  peer = handshake_.swap(Peer{.gid = own_gid(),
+                              .qp_num = qp->qp_num,
+                              .psn = kFirstPsn + static_cast<std::uint32_t>(rank()),
+                              .rkey = mr->rkey,
+                              .address = reinterpret_cast<std::uint64_t>(memory.data())});
 }
 
 void End::connect(const Setup& wanted) {

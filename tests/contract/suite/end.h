@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/contract/suite/meeting.h"
+#include "tests/contract/suite/handshake.h"
 #include "tests/contract/suite/text.h"
 
 namespace meshbed::contract {
@@ -99,9 +99,9 @@ class End {
   void sees(const std::string& what, const std::string& seen, const std::string& promised, const SoftRoce& instead);
 
   // --- the peer ---
-  Meeting& meeting() { return meeting_; }
+  Handshake& handshake() { return handshake_; }
   /// Both ends are here; what either did before is done.
-  void meet() { meeting_.meet(); }
+  void meet() { handshake_.meet(); }
 
   // --- the way to a connection; each does what is missing before it ---
   void open_device();
@@ -169,7 +169,7 @@ class End {
   std::string one_completion_event(int patience_ms) const;
 
   const ContractPlace& place_;
-  Meeting meeting_;
+  Handshake handshake_;
 };
 
 /// One test: both ends run `body` at the same time, each on its own node.

@@ -77,13 +77,13 @@ const Contract kMemoryContracts[] = {
          const std::uint64_t own = 0x700000000000 + (reinterpret_cast<std::uint64_t>(end.memory.data()) & 0xfffU);
          ibv_mr* renamed = ibv_reg_mr_iova(end.pd, end.memory.data(), end.memory.size(), own, kAllAccess);
          need(renamed, "ibv_reg_mr_iova");
-         end.meeting().swap(renamed->rkey);
+         end.handshake().swap(renamed->rkey);
          end.meet();
          end.sees("the bytes", end.data(3, 128, 64), "as sent");
          need(ibv_dereg_mr(renamed), "ibv_dereg_mr");
          return;
        }
-       const std::uint32_t rkey = end.meeting().swap(std::uint32_t{0});
+       const std::uint32_t rkey = end.handshake().swap(std::uint32_t{0});
        end.fill(3);
        end.peer.address = iova;
        need(end.post(Send{.from = 128, .to = 128, .rkey = rkey}), "ibv_post_send");

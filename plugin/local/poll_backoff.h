@@ -1,5 +1,5 @@
 #pragma once
-// Patience: when the thread that polls a communicator's requests lies down. Any thread may poll; one does.
+// PollBackoff: when the thread that polls a communicator's requests lies down. Any thread may poll; one does.
 //
 // A request's test() in vain says nothing about the others. Only after as many tests in vain as requests are under way,
 // with no ring of the bell since before the first of them, has nobody anything to do: then the bell is waited for.
@@ -8,33 +8,33 @@
 #include <cstdint>
 #include <utility>
 
-#include "plugin/local/bell.h"
+#include "plugin/local/doorbell.h"
 
 namespace meshbed::local {
 
-class Patience {
+class PollBackoff {
  public:
-  explicit Patience(Bell bell) : bell_(std::move(bell)) {}
+  explicit PollBackoff(Doorbell doorbell) : doorbell_(std::move(doorbell)) {}
 
-  const Bell& bell() const { return bell_; }
+  const Doorbell& doorbell() const { return doorbell_; }
   void request_begins() { ++under_way_; }
   void request_ends() {
     --under_way_;
     vain_ = 0;
   }
   void test_was_in_vain() {
-    const std::uint32_t rung = bell_.times_rung();
+    const std::uint32_t rung = doorbell_.times_rung();
     if (seen_.exchange(rung) != rung) {
       vain_ = 0;
       return;
     }
     if (++vain_ <= under_way_) return;
     vain_ = 0;
-    bell_.wait(rung);
+    doorbell_.wait(rung);
   }
 
  private:
-  Bell bell_;
+  Doorbell doorbell_;
   std::atomic<int> under_way_{0}, vain_{0};
   std::atomic<std::uint32_t> seen_{0};
 };

@@ -1,4 +1,4 @@
-#include "plugin/local/bell.h"
+#include "plugin/local/doorbell.h"
 
 #include <semaphore.h>
 #include <time.h>
@@ -8,38 +8,38 @@
 
 namespace meshbed::local {
 
-struct Bell::Page {
+struct Doorbell::Page {
   std::atomic<std::uint32_t> rung;
   std::atomic<std::uint32_t> sleeps;
   sem_t alarm;  // posted at most once for each time that somebody lay down
 };
 
-Result<Bell> Bell::create() {
+Result<Doorbell> Doorbell::create() {
   auto memory = create_shared(sizeof(Page));
   if (!memory) return memory.error();
-  Bell bell(std::move(*memory));
+  Doorbell doorbell(std::move(*memory));
   constexpr int kBetweenProcesses = 1;
-  sem_init(&bell.page().alarm, kBetweenProcesses, 0);
-  return bell;
+  sem_init(&doorbell.page().alarm, kBetweenProcesses, 0);
+  return doorbell;
 }
 
-Result<Bell> Bell::map(Descriptor descriptor) {
+Result<Doorbell> Doorbell::map(Descriptor descriptor) {
   auto memory = map_shared(std::move(descriptor), sizeof(Page));
   if (!memory) return memory.error();
-  return Bell(std::move(*memory));
+  return Doorbell(std::move(*memory));
 }
 
-Bell::Page& Bell::page() const { return *static_cast<Page*>(memory_.begin.get()); }
+Doorbell::Page& Doorbell::page() const { return *static_cast<Page*>(memory_.begin.get()); }
 
 // Rings and waits are ordered by sequential consistency: either the sleeper sees the count, or the ringer the sleeper.
-void Bell::ring() const {
+void Doorbell::ring() const {
   page().rung.fetch_add(1);
   if (page().sleeps.load() != 0 && page().sleeps.exchange(0) != 0) sem_post(&page().alarm);
 }
 
-std::uint32_t Bell::times_rung() const { return page().rung.load(); }
+std::uint32_t Doorbell::times_rung() const { return page().rung.load(); }
 
-void Bell::wait(std::uint32_t seen) const {
+void Doorbell::wait(std::uint32_t seen) const {
   page().sleeps.store(1);
   if (page().rung.load() == seen) {
     constexpr long kNapNs = 1'000'000, kSecondNs = 1'000'000'000;

@@ -1,5 +1,5 @@
 #pragma once
-// Bell: what wakes the thread that polls for a communicator, in memory that its peers map as well.
+// Doorbell: what wakes the thread that polls for a communicator, in memory that its peers map as well.
 //
 // Ranks may outnumber processors, so that whoever has nothing to do must not spin. A peer that has done something for
 // us counts on our bell, which costs no system call while nobody sleeps. Whoever sleeps wakes after a millisecond by
@@ -13,11 +13,11 @@
 
 namespace meshbed::local {
 
-class Bell {
+class Doorbell {
  public:
-  static Result<Bell> create();
+  static Result<Doorbell> create();
   /// A peer's.
-  static Result<Bell> map(Descriptor descriptor);
+  static Result<Doorbell> map(Descriptor descriptor);
 
   int descriptor() const { return memory_.descriptor.number(); }
   void ring() const;
@@ -27,7 +27,7 @@ class Bell {
 
  private:
   struct Page;
-  explicit Bell(SharedMemory memory) : memory_(std::move(memory)) {}
+  explicit Doorbell(SharedMemory memory) : memory_(std::move(memory)) {}
   Page& page() const;
 
   SharedMemory memory_;

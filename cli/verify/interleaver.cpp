@@ -1,4 +1,4 @@
-#include "cli/verify/explore_turns.h"
+#include "cli/verify/interleaver.h"
 
 #include <fmt/format.h>
 
@@ -28,12 +28,12 @@ Trace trace_of(const sim::Thread& thread) {
 
 }  // namespace
 
-void Turns::tell(const std::string& text) const {
+void Interleaver::tell(const std::string& text) const {
   if (!options_.tell) return;
   options_.tell(fmt::format("{:>14.6f} us  {}", static_cast<double>(sim::World::get().now()) / 1e6, text));
 }
 
-void Turns::sit_down(int rank) {
+void Interleaver::sit_down(int rank) {
   Seat& seat = seats_[static_cast<std::size_t>(rank)];
   seat.thread = sim::World::current();
   seat.seen_epoch = seat.thread->process().epoch;
@@ -41,13 +41,13 @@ void Turns::sit_down(int rank) {
   dealer_ = &sim::World::get().spawn(seat.thread->process(), "dealer", [this] { play(); });
 }
 
-void Turns::get_up(int rank) {
+void Interleaver::get_up(int rank) {
   seats_[static_cast<std::size_t>(rank)].is = Seat::Is::kGone;
   sim::World::get().wake(*dealer_);
 }
 
-Turns::Answer Turns::take(int rank, const std::string& name, Look look, const std::function<bool()>& ready,
-                          const std::function<Answer()>& call) {
+Interleaver::Answer Interleaver::take(int rank, const std::string& name, Look look, const std::function<bool()>& ready,
+                                      const std::function<Answer()>& call) {
   sim::World& world = sim::World::get();
   Seat& seat = seats_[static_cast<std::size_t>(rank)];
   seat.call = name;
@@ -80,7 +80,7 @@ Turns::Answer Turns::take(int rank, const std::string& name, Look look, const st
   return answer;
 }
 
-void Turns::play() {
+void Interleaver::play() {
   for (;;) {
     await_calls();
     if (std::all_of(seats_.begin(), seats_.end(), [](const Seat& seat) { return seat.is == Seat::Is::kGone; })) return;
@@ -97,7 +97,7 @@ void Turns::play() {
 }
 
 /// Until every rank has said what it wants to do next.
-void Turns::await_calls() {
+void Interleaver::await_calls() {
   sim::World& world = sim::World::get();
   const Picoseconds give_up = world.now() + kTurnAtMost;
   const auto busy = [](const Seat& seat) { return seat.is == Seat::Is::kAway || seat.is == Seat::Is::kCalling; };
@@ -109,12 +109,12 @@ void Turns::await_calls() {
   }
 }
 
-bool Turns::has_turn(const Seat& seat) const {
+bool Interleaver::has_turn(const Seat& seat) const {
   if (seat.is != Seat::Is::kWaiting || (seat.ready && !seat.ready())) return false;
   return seat.stale < seat.circle || seat.thread->process().epoch != seat.seen_epoch;
 }
 
-std::string Turns::options() const {
+std::string Interleaver::options() const {
   std::string result;
   for (std::size_t rank = 0; rank < seats_.size(); ++rank) {
     if (has_turn(seats_[rank])) result.push_back(static_cast<char>('0' + rank));
@@ -125,7 +125,7 @@ std::string Turns::options() const {
   return result;
 }
 
-std::string Turns::state() const {
+std::string Interleaver::state() const {
   const sim::HostCounters& host = sim::host_counters();
   const sim::VerbsCounters& verbs = sim::verbs_counters();
   std::string result =
@@ -139,13 +139,13 @@ std::string Turns::state() const {
   return result;
 }
 
-void Turns::let_call(Seat& seat) {
+void Interleaver::let_call(Seat& seat) {
   call(seat);
   between_ = false;
   chooser_.took(seat.step);
 }
 
-void Turns::call(Seat& seat) {
+void Interleaver::call(Seat& seat) {
   seat.is = Seat::Is::kCalling;
   sim::World::get().wake(*seat.thread);
   await_calls();
@@ -154,7 +154,7 @@ void Turns::call(Seat& seat) {
   pause_ = 0;
 }
 
-bool Turns::idle_beat() {
+bool Interleaver::idle_beat() {
   pause();
   for (;;) {
     for (Seat& seat : seats_) {
@@ -169,7 +169,7 @@ bool Turns::idle_beat() {
   return true;
 }
 
-void Turns::let_time_pass(char option) {
+void Interleaver::let_time_pass(char option) {
   if (!between_ && chooser_.late() && ++late_ > options_.late) return chooser_.took({.leave = true});
   ChoiceStep step{.changed = moment(kQuiet)};
   if (option == '.') {
@@ -185,7 +185,7 @@ void Turns::let_time_pass(char option) {
 }
 
 /// Nobody has a turn and the wire is quiet.
-void Turns::pause() {
+void Interleaver::pause() {
   if (sim::World::get().now() - last_progress_ > kHopeless) {
     broken(
         fmt::format("deadlock: nobody gets anything done for {} s; {}", kHopeless / kPicosecondsPerSecond, waiting()));
@@ -197,7 +197,7 @@ void Turns::pause() {
   for (Seat& seat : seats_) seat.stale = 0;
 }
 
-bool Turns::moment(Picoseconds limit) {
+bool Interleaver::moment(Picoseconds limit) {
   sim::World& world = sim::World::get();
   const auto reached = [this] {
     std::uint64_t sum = 0;
@@ -217,7 +217,7 @@ bool Turns::moment(Picoseconds limit) {
   return true;
 }
 
-std::string Turns::waiting() const {
+std::string Interleaver::waiting() const {
   std::string text;
   for (std::size_t rank = 0; rank < seats_.size(); ++rank) {
     text += fmt::format("{}rank {} {}", text.empty() ? "" : ", ", rank,

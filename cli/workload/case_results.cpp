@@ -8,7 +8,7 @@
 
 namespace meshbed::cli {
 
-nlohmann::json board_findings(const CaseBoard& board) {
+nlohmann::json board_findings(const CaseResults& board) {
   nlohmann::json durations = nlohmann::json::array();
   for (const IterationTime& time : board.iterations) durations.push_back(time.end_ps - time.start_ps);
   nlohmann::json data = nlohmann::json::object();
@@ -25,7 +25,7 @@ nlohmann::json board_findings(const CaseBoard& board) {
 
 /// Clocks of different machines are not one clock: an iteration lasts as long as it did for the rank that it took
 /// longest.
-void take_in_findings(CaseBoard& board, const nlohmann::json& findings) {
+void take_in_findings(CaseResults& board, const nlohmann::json& findings) {
   const auto& durations = findings.at("durations_ps");
   board.iterations.resize(std::max(board.iterations.size(), durations.size()));
   for (std::size_t index = 0; index < durations.size(); ++index) {

@@ -1,37 +1,39 @@
-// A survey's agreement, without clock and network: whatever is lost, late or repeated, no two ranks act differently.
+// A cabling agreement's agreement, without clock and network: whatever is lost, late or repeated, no two ranks act
+// differently.
+#include "plugin/net/connect/agreement_book.h"
+
 #include <doctest/doctest.h>
 
 #include "plugin/base/prng.h"
-#include "plugin/net/connect/agreement_book.h"
 #include "tests/net/addresses.h"
 #include "tests/net/graphs.h"
 
-namespace roll_book_test {
+namespace agreement_book_test {
 
 using namespace meshbed;
 using namespace meshbed::net;
 
 namespace {
 
-constexpr SurveyKey key(std::uint32_t ranks, std::uint16_t nodes) {
+constexpr AgreementKey key(std::uint32_t ranks, std::uint16_t nodes) {
   return {.communicator = 7, .ranks = ranks, .nodes = nodes};
 }
 
 /// A process of node `node`, one of a ring of `nodes`: addresses 192.168.NODE.1 and 192.168.(NODE - 1).2.
-RollBook book_of(int node, int nodes, const SurveyKey& of, std::uint32_t process = 1) {
+AgreementBook book_of(int node, int nodes, const AgreementKey& of, std::uint32_t process = 1) {
   const auto address = [](int subnet, int host) {
     return "192.168." + std::to_string(subnet) + "." + std::to_string(host) + "/24";
   };
   const auto nic = test::nic("a", {address(node, 1), address((node + nodes - 1) % nodes, 2)});
-  return RollBook({.key = of,
-                   .node = 900U - static_cast<std::uint64_t>(node),  // so that identities are in another order
-                   .process = process,
-                   .rules = kTunerRules,
-                   .addresses = test::as_peer({nic})});
+  return AgreementBook({.key = of,
+                        .node = 900U - static_cast<std::uint64_t>(node),  // so that identities are in another order
+                        .process = process,
+                        .rules = kTunerRules,
+                        .addresses = test::as_peer({nic})});
 }
 
-std::vector<RollBook> ring_of(int nodes) {
-  std::vector<RollBook> books;
+std::vector<AgreementBook> ring_of(int nodes) {
+  std::vector<AgreementBook> books;
   for (int node = 0; node < nodes; ++node) {
     books.push_back(book_of(node, nodes, key(static_cast<std::uint32_t>(nodes), static_cast<std::uint16_t>(nodes))));
     books.back().join();
@@ -39,10 +41,10 @@ std::vector<RollBook> ring_of(int nodes) {
   return books;
 }
 
-void everybody_hears_everybody(std::vector<RollBook>& books) {
-  for (RollBook& speaker : books) {
-    const RollCall words = speaker.speak();
-    for (RollBook& listener : books) listener.hear(words);
+void everybody_hears_everybody(std::vector<AgreementBook>& books) {
+  for (AgreementBook& speaker : books) {
+    const RankAnnouncement words = speaker.speak();
+    for (AgreementBook& listener : books) listener.hear(words);
   }
 }
 
@@ -50,15 +52,15 @@ void everybody_hears_everybody(std::vector<RollBook>& books) {
 
 TEST_CASE(
     "all are there: yes in the first round, agreement in the second, and the mesh is the ring in order of addresses") {
-  std::vector<RollBook> books = ring_of(4);
+  std::vector<AgreementBook> books = ring_of(4);
   everybody_hears_everybody(books);
-  for (RollBook& book : books) {
+  for (AgreementBook& book : books) {
     CHECK(book.look(false));
     CHECK(book.stand() == Stand::kYes);
     CHECK(book.outcome() == Outcome::kOpen);
   }
   everybody_hears_everybody(books);
-  for (RollBook& book : books) {
+  for (AgreementBook& book : books) {
     CHECK(book.outcome() == Outcome::kAgreed);
     CHECK_FALSE(book.everybody_done());
     CHECK(book.mesh().graph == test::ring_graph(4));
@@ -67,13 +69,13 @@ TEST_CASE(
     book.set_done();
   }
   everybody_hears_everybody(books);
-  for (RollBook& book : books) CHECK(book.everybody_done());
+  for (AgreementBook& book : books) CHECK(book.everybody_done());
 }
 
 TEST_CASE("one that was not heard by one: that one says no when its time is up, and all who said yes do without") {
-  std::vector<RollBook> books = ring_of(4);
+  std::vector<AgreementBook> books = ring_of(4);
   for (int speaker = 0; speaker < 4; ++speaker) {
-    const RollCall words = books[static_cast<std::size_t>(speaker)].speak();
+    const RankAnnouncement words = books[static_cast<std::size_t>(speaker)].speak();
     for (int listener = 0; listener < 4; ++listener) {
       if (!(speaker == 2 && listener == 0)) books[static_cast<std::size_t>(listener)].hear(words);
     }
@@ -84,11 +86,11 @@ TEST_CASE("one that was not heard by one: that one says no when its time is up, 
   CHECK(books[0].reason() == "only 3 of 4 ranks, on 3 of 4 nodes, are there");
   CHECK(books[1].outcome() == Outcome::kOpen);
   everybody_hears_everybody(books);
-  for (RollBook& book : books) CHECK(book.outcome() == Outcome::kNone);
+  for (AgreementBook& book : books) CHECK(book.outcome() == Outcome::kNone);
 }
 
 TEST_CASE("a no that was heard ends the waiting at once, and says whose it was") {
-  std::vector<RollBook> books = ring_of(3);
+  std::vector<AgreementBook> books = ring_of(3);
   CHECK(books[2].look(true));
   books[0].hear(books[2].speak());
   CHECK(books[0].look(false));
@@ -96,10 +98,10 @@ TEST_CASE("a no that was heard ends the waiting at once, and says whose it was")
 }
 
 TEST_CASE("yes to something else, another version's rules, and other numbers than NCCL's end in no") {
-  std::vector<RollBook> books = ring_of(3);
+  std::vector<AgreementBook> books = ring_of(3);
   everybody_hears_everybody(books);
-  for (RollBook& book : books) book.look(false);
-  RollCall words = books[1].speak();
+  for (AgreementBook& book : books) book.look(false);
+  RankAnnouncement words = books[1].speak();
   words.mesh ^= 1U;
   books[0].hear(words);
   CHECK(books[0].outcome() == Outcome::kNone);
@@ -111,8 +113,8 @@ TEST_CASE("yes to something else, another version's rules, and other numbers tha
   CHECK(books[0].look(false));
   CHECK(books[0].reason() == "192.168.1.1 has another version of this plugin");
 
-  RollBook here = book_of(0, 3, key(2, 1));  // NCCL sees one machine in two nodes
-  RollBook there = book_of(1, 3, key(2, 1));
+  AgreementBook here = book_of(0, 3, key(2, 1));  // NCCL sees one machine in two nodes
+  AgreementBook there = book_of(1, 3, key(2, 1));
   here.join();
   there.join();
   here.hear(there.speak());
@@ -122,31 +124,32 @@ TEST_CASE("yes to something else, another version's rules, and other numbers tha
 
 TEST_CASE(
     "several ranks a process, several processes a node: all must be there, and a node has its processes' cables") {
-  RollBook first = book_of(0, 4, key(4, 2), 1), second = book_of(0, 4, key(4, 2), 2), other = book_of(1, 4, key(4, 2));
+  AgreementBook first = book_of(0, 4, key(4, 2), 1), second = book_of(0, 4, key(4, 2), 2),
+                other = book_of(1, 4, key(4, 2));
   first.join();
   other.join();
   other.join();
-  std::vector<RollBook*> books{&first, &second, &other};
+  std::vector<AgreementBook*> books{&first, &second, &other};
   const auto exchange = [&] {
-    for (RollBook* speaker : books) {
-      const RollCall words = speaker->speak();
-      for (RollBook* listener : books) listener->hear(words);
+    for (AgreementBook* speaker : books) {
+      const RankAnnouncement words = speaker->speak();
+      for (AgreementBook* listener : books) listener->hear(words);
     }
   };
   exchange();
   CHECK_FALSE(first.look(false));  // three ranks so far
   second.join();
   exchange();
-  for (RollBook* book : books) CHECK(book->look(false));
+  for (AgreementBook* book : books) CHECK(book->look(false));
   exchange();
-  for (RollBook* book : books) {
+  for (AgreementBook* book : books) {
     CHECK(book->outcome() == Outcome::kAgreed);
     CHECK(book->mesh().graph == test::line_graph(2));
   }
 }
 
 TEST_CASE("who answers: to a new one always, to one that lags when we are through, and never without an end") {
-  std::vector<RollBook> books = ring_of(2);
+  std::vector<AgreementBook> books = ring_of(2);
   CHECK(books[0].hear(books[1].speak()));
   CHECK_FALSE(books[0].hear(books[1].speak()));
   books[0].set_done();
@@ -157,11 +160,11 @@ TEST_CASE("who answers: to a new one always, to one that lags when we are throug
 }
 
 TEST_CASE("strangers neither fill the book nor change what was counted") {
-  std::vector<RollBook> books = ring_of(2);
+  std::vector<AgreementBook> books = ring_of(2);
   everybody_hears_everybody(books);
-  for (RollBook& book : books) book.look(false);
+  for (AgreementBook& book : books) book.look(false);
   for (std::uint32_t process = 10; process < 100; ++process) {
-    RollBook stranger = book_of(1, 2, key(2, 2), process);
+    AgreementBook stranger = book_of(1, 2, key(2, 2), process);
     stranger.join();
     stranger.look(true);
     books[0].hear(stranger.speak());
@@ -176,17 +179,17 @@ TEST_CASE(
   for (std::uint64_t seed = 0; seed < 20'000; ++seed) {
     Prng random(seed);
     const int nodes = 2 + static_cast<int>(random.below(4));
-    std::vector<RollBook> books = ring_of(nodes);
-    std::vector<RollCall> air;
+    std::vector<AgreementBook> books = ring_of(nodes);
+    std::vector<RankAnnouncement> air;
     const bool impatient = random.chance(0.5);
     for (int step = 0; step < 60 * nodes; ++step) {
-      RollBook& book = books[random.below(books.size())];
+      AgreementBook& book = books[random.below(books.size())];
       if (random.chance(0.4)) air.push_back(book.speak());
       if (!air.empty() && random.chance(0.7)) book.hear(air[random.below(air.size())]);
       book.look(impatient && random.chance(0.02));
     }
     bool agreed = false, none = false;
-    for (const RollBook& book : books) {
+    for (const AgreementBook& book : books) {
       agreed = agreed || book.outcome() == Outcome::kAgreed;
       none = none || book.outcome() == Outcome::kNone;
     }
@@ -199,4 +202,4 @@ TEST_CASE(
   CHECK(none_runs > 1000);
 }
 
-}  // namespace roll_book_test
+}  // namespace agreement_book_test

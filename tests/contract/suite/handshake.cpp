@@ -1,4 +1,4 @@
-#include "tests/contract/suite/meeting.h"
+#include "tests/contract/suite/handshake.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -23,8 +23,8 @@ namespace {
 sockaddr_in address_of(const ContractPlace& place) {
   sockaddr_in address{};
   address.sin_family = AF_INET;
-  address.sin_port = htons(static_cast<std::uint16_t>(place.meeting_port));
-  if (inet_pton(AF_INET, place.meeting_address, &address.sin_addr) != 1) fail(place.meeting_address);
+  address.sin_port = htons(static_cast<std::uint16_t>(place.handshake_port));
+  if (inet_pton(AF_INET, place.handshake_address, &address.sin_addr) != 1) fail(place.handshake_address);
   return address;
 }
 
@@ -63,20 +63,20 @@ int connect_to_peer(const sockaddr_in& address) {
 
 }  // namespace
 
-Meeting::Meeting(const ContractPlace& place) {
+Handshake::Handshake(const ContractPlace& place) {
   const sockaddr_in address = address_of(place);
   socket_ = place.rank == 0 ? accept_peer(address) : connect_to_peer(address);
   const int yes = 1;
   ::setsockopt(socket_, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
 }
 
-Meeting::~Meeting() { ::close(socket_); }
+Handshake::~Handshake() { ::close(socket_); }
 
-void Meeting::send(const void* data, std::size_t size) const {
+void Handshake::send(const void* data, std::size_t size) const {
   if (::send(socket_, data, size, MSG_NOSIGNAL) != static_cast<ssize_t>(size)) fail("send");
 }
 
-void Meeting::receive(char* data, std::size_t size) const {
+void Handshake::receive(char* data, std::size_t size) const {
   while (size > 0) {
     const ssize_t count = ::recv(socket_, data, size, 0);
     if (count == 0) throw std::runtime_error("the peer's part broke");

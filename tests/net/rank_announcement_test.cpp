@@ -1,21 +1,22 @@
-// The roll call's bytes.
+// The rank announcement's bytes.
+#include "plugin/net/connect/rank_announcement.h"
+
 #include <doctest/doctest.h>
 
 #include <array>
 
-#include "plugin/net/connect/rank_announcement.h"
 #include "tests/net/addresses.h"
 
-namespace roll_call_test {
+namespace rank_announcement_test {
 
 using namespace meshbed;
 using namespace meshbed::net;
 
 namespace {
 
-using Buffer = std::array<std::uint8_t, kBeaconLargestBytes>;
+using Buffer = std::array<std::uint8_t, kDiscoveryMessageLargestBytes>;
 
-RollCall sample() {
+RankAnnouncement sample() {
   return {.key = {.communicator = 0x0102030405060708, .ranks = 0x11121314, .nodes = 0x1516},
           .node = 0x99aabbccddeeff00,
           .process = 0x21222324,
@@ -30,38 +31,38 @@ RollCall sample() {
           .addresses = test::as_peer({test::nic("a0", {"192.168.100.1/24", "fd00:1::1/64"})})};
 }
 
-std::span<const std::uint8_t> encode(const RollCall& call, Buffer& buffer) {
+std::span<const std::uint8_t> encode(const RankAnnouncement& call, Buffer& buffer) {
   buffer.fill(0xee);
-  return std::span<const std::uint8_t>(buffer).first(encode_roll_call(call, buffer));
+  return std::span<const std::uint8_t>(buffer).first(encode_announcement(call, buffer));
 }
 
 /// As decode_roll_call() sees it with one byte changed and the checksum made good.
-Result<RollCall> decode_with(std::size_t at, std::uint8_t value) {
+Result<RankAnnouncement> decode_with(std::size_t at, std::uint8_t value) {
   Buffer buffer;
   const std::size_t size = encode(sample(), buffer).size();
   buffer[at] = value;
   const std::uint32_t sum = checksum_of(std::span<const std::uint8_t>(buffer).first(size - 4));
   for (std::size_t byte = 0; byte < 4; ++byte) buffer[size - 1 - byte] = static_cast<std::uint8_t>(sum >> (8 * byte));
-  return decode_roll_call(std::span<const std::uint8_t>(buffer).first(size));
+  return decode_announcement(std::span<const std::uint8_t>(buffer).first(size));
 }
 
 }  // namespace
 
-TEST_CASE("a roll call says after decoding what it said before encoding") {
+TEST_CASE("a rank announcement says after decoding what it said before encoding") {
   Buffer buffer;
   for (const Stand stand : {Stand::kHere, Stand::kYes, Stand::kNo}) {
     for (const bool done : {false, true}) {
-      RollCall call = sample();
+      RankAnnouncement call = sample();
       call.stand = stand;
       call.done = done;
-      const auto decoded = decode_roll_call(encode(call, buffer));
+      const auto decoded = decode_announcement(encode(call, buffer));
       REQUIRE(decoded);
       CHECK(*decoded == call);
     }
   }
 }
 
-TEST_CASE("a roll call's fields stand where its header says") {
+TEST_CASE("a rank announcement's fields stand where its header says") {
   Buffer buffer;
   CHECK(encode(sample(), buffer).size() == 58 + (2 + 4) + (2 + 16) + 4);
   CHECK(buffer[5] == 0x81);
@@ -77,20 +78,21 @@ TEST_CASE("a roll call's fields stand where its header says") {
   CHECK(buffer[54] == 2);
 }
 
-TEST_CASE("addresses that do not fit into a roll call are left out, and what is left is valid") {
-  RollCall many = sample();
+TEST_CASE("addresses that do not fit into a rank announcement are left out, and what is left is valid") {
+  RankAnnouncement many = sample();
   many.addresses.assign(300, sample().addresses[1]);
   Buffer buffer;
-  const auto decoded = decode_roll_call(encode(many, buffer));
+  const auto decoded = decode_announcement(encode(many, buffer));
   REQUIRE(decoded);
-  CHECK(decoded->addresses.size() == (kBeaconLargestBytes - 58 - 4) / 18);
+  CHECK(decoded->addresses.size() == (kDiscoveryMessageLargestBytes - 58 - 4) / 18);
 }
 
-TEST_CASE("what is not exactly a roll call is refused: cut, longer, another magic, version, stand or flag, damage") {
+TEST_CASE(
+    "what is not exactly a rank announcement is refused: cut, longer, another magic, version, stand or flag, damage") {
   Buffer buffer;
   const std::size_t size = encode(sample(), buffer).size();
   for (std::size_t length = 0; length < buffer.size(); ++length) {
-    if (length != size) CHECK_FALSE(decode_roll_call(std::span<const std::uint8_t>(buffer).first(length)));
+    if (length != size) CHECK_FALSE(decode_announcement(std::span<const std::uint8_t>(buffer).first(length)));
   }
   CHECK(decode_with(6, 2));
   for (const std::size_t at : {0, 4, 38, 39, 55, 56, 57}) CHECK_FALSE(decode_with(at, 0x7e));
@@ -100,8 +102,8 @@ TEST_CASE("what is not exactly a roll call is refused: cut, longer, another magi
   for (std::size_t at = 0; at < size; ++at) {
     encode(sample(), buffer);
     buffer[at] ^= 0x10;
-    CHECK_FALSE(decode_roll_call(std::span<const std::uint8_t>(buffer).first(size)));
+    CHECK_FALSE(decode_announcement(std::span<const std::uint8_t>(buffer).first(size)));
   }
 }
 
-}  // namespace roll_call_test
+}  // namespace rank_announcement_test

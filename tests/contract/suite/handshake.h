@@ -1,5 +1,5 @@
 #pragma once
-// Meeting: the two ranks of a test, over a plain TCP connection on the management network.
+// Handshake: the two ranks of a test, over a plain TCP connection on the management network.
 //
 // Blocking, one thread. Everything throws std::runtime_error where the peer is gone or does not come in time.
 
@@ -12,12 +12,12 @@
 
 namespace meshbed::contract {
 
-class Meeting {
+class Handshake {
  public:
-  explicit Meeting(const ContractPlace& place);
-  ~Meeting();
-  Meeting(const Meeting&) = delete;
-  Meeting& operator=(const Meeting&) = delete;
+  explicit Handshake(const ContractPlace& place);
+  ~Handshake();
+  Handshake(const Handshake&) = delete;
+  Handshake& operator=(const Handshake&) = delete;
 
   /// Hands `mine` to the peer and returns its. Both call it, or neither.
   template <typename Value>

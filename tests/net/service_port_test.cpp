@@ -1,5 +1,5 @@
 // Who comes to the doors of a process and means no good, or nothing: what that costs those who do. (What happens on a
-// porch alone is in porch_test.cpp.)
+// accept queue alone is in accept_queue_test.cpp.)
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 #include "tests/net/addresses.h"
 #include "tests/net/failover_streams.h"
 
-namespace doors_test {
+namespace service_port_test {
 
 using namespace meshbed;
 using namespace meshbed::test;
@@ -276,10 +276,10 @@ TEST_CASE("a neighbour that began a chain and is gone when the chain stands hold
       sim::World::get().sleep(20 * kMs);  // the relay has asked the receiver, which does not look yet
       change_address({{0, 0}, "192.168.100.1/24", "192.168.100.77/24"});
       rank.meet("gone", 2);
-      for (int knock = 0; knock < 50; ++knock) {
+      for (int liveness_check = 0; liveness_check < 50; ++liveness_check) {
         const Picoseconds before = sim::World::get().now();
         const int other = neighbour.call("192.168.100.2", port);
-        neighbour.say(other, {.type = net::WireType::kKnock, .cookie = 5, .end = {}, .reason = ""});
+        neighbour.say(other, {.type = net::WireType::kLivenessCheck, .cookie = 5, .end = {}, .reason = ""});
         neighbour.hear(other);
         CHECK(sim::World::get().now() - before < 10 * kMs);
         sim::World::get().sleep(kMs);
@@ -319,4 +319,4 @@ TEST_CASE("a stranger who says that a receiver has moved, and knows no session, 
   CHECK(result.outcome == OutcomeKind::kFinished);
 }
 
-}  // namespace doors_test
+}  // namespace service_port_test

@@ -1,6 +1,6 @@
 #pragma once
-// Turns: the ranks of a simulation make their calls one at a time, in an order that a Chooser decides, and the wire
-// delivers when it is told to.
+// Interleaver: the ranks of a simulation make their calls one at a time, in an order that a Chooser decides, and the
+// wire delivers when it is told to.
 //
 // The letters of a schedule:
 //   0, 1, ...  that rank makes its next call, now
@@ -28,7 +28,7 @@ inline constexpr Picoseconds kQuiet = 50 * kPicosecondsPerMicrosecond;
 /// Simulated time without any call that got something done: nothing will come any more.
 inline constexpr Picoseconds kHopeless = 120 * kPicosecondsPerSecond;
 
-class Turns {
+class Interleaver {
  public:
   static constexpr int kNoBound = 1'000'000;
   struct Options {
@@ -37,7 +37,8 @@ class Turns {
     int late = kNoBound;
     std::function<void(const std::string& line)> tell = {};  // each step, for people
   };
-  Turns(Options options, Chooser& chooser) : options_(std::move(options)), chooser_(chooser), seats_(options_.ranks) {}
+  Interleaver(Options options, Chooser& chooser)
+      : options_(std::move(options)), chooser_(chooser), seats_(options_.ranks) {}
 
   /// Of rank `rank`'s main thread, before its first call; the last rank that comes starts the game.
   void sit_down(int rank);

@@ -14,7 +14,7 @@
 #include "plugin/net/state/state_socket.h"
 #include "tests/support/command.h"
 
-namespace state_door_test {
+namespace state_server_test {
 
 using namespace meshbed;
 using namespace meshbed::net;
@@ -58,8 +58,8 @@ class Client {
 
 std::string folder(const char* name) { return test::scratch_folder(name) + "/f"; }
 
-std::unique_ptr<StateDoor> open_door(const std::string& setting) {
-  auto door = StateDoor::open(setting, kPid);
+std::unique_ptr<StateSocket> open_door(const std::string& setting) {
+  auto door = StateSocket::open(setting, kPid);
   REQUIRE_MESSAGE(door, door.error().text);
   return std::move(*door);
 }
@@ -159,7 +159,7 @@ TEST_CASE("door: who asks is answered at once, whoever else is there and says no
   }
   std::vector<pollfd> watched;
   door->watch(watched);
-  CHECK(watched.size() == 1 + StateDoor::kMostClients);
+  CHECK(watched.size() == 1 + StateSocket::kMostClients);
 }
 
 TEST_CASE("door: nobody who has asked goes for another; where all read slowly the next ones wait in the queue") {
@@ -167,7 +167,7 @@ TEST_CASE("door: nobody who has asked goes for another; where all read slowly th
   const std::string large(512 << 10, 'x');  // more than a socket takes in; 32 of them are served in time
   const auto document = [&] { return large; };
   std::vector<std::unique_ptr<Client>> readers;
-  for (std::size_t number = 0; number < StateDoor::kMostClients; ++number) {
+  for (std::size_t number = 0; number < StateSocket::kMostClients; ++number) {
     readers.push_back(std::make_unique<Client>(door->path()));
     readers.back()->say("state\n");
   }
@@ -176,7 +176,7 @@ TEST_CASE("door: nobody who has asked goes for another; where all read slowly th
   door->advance(document);
   std::vector<pollfd> watched;
   door->watch(watched);
-  CHECK(watched.size() == StateDoor::kMostClients);  // not the door itself: it would never rest
+  CHECK(watched.size() == StateSocket::kMostClients);  // not the door itself: it would never rest
   std::string heard;
   for (int turn = 0; turn < 10'000 && !readers.front()->ended; ++turn) {
     heard += readers.front()->hear();
@@ -221,16 +221,16 @@ TEST_CASE("door: a folder that others may write into, or that is none, is refuse
   const std::string open_to_all = parent + "/open";
   REQUIRE(::mkdir(open_to_all.c_str(), 0700) == 0);
   REQUIRE(::chmod(open_to_all.c_str(), 0777) == 0);
-  const auto refused = StateDoor::open(open_to_all, kPid);
+  const auto refused = StateSocket::open(open_to_all, kPid);
   REQUIRE_FALSE(refused);
   CHECK(refused.error().text == open_to_all + "/: is open to others: chmod 700 it");
   REQUIRE(::symlink("/tmp", (parent + "/link").c_str()) == 0);
-  const auto link = StateDoor::open(parent + "/link", kPid);
+  const auto link = StateSocket::open(parent + "/link", kPid);
   REQUIRE_FALSE(link);
   CHECK(link.error().text.find("is no folder") != std::string::npos);
-  CHECK_FALSE(StateDoor::open(parent + "/missing/folder", kPid));
+  CHECK_FALSE(StateSocket::open(parent + "/missing/folder", kPid));
   const std::string long_folder = parent + "/" + std::string(200, 'x');
-  const auto too_long = StateDoor::open(long_folder, kPid);
+  const auto too_long = StateSocket::open(long_folder, kPid);
   REQUIRE_FALSE(too_long);
   CHECK(too_long.error().text == long_folder + "/state.4711: a socket's path has 107 bytes at most");
   CHECK_FALSE(exists(long_folder));  // nothing is made for nothing
@@ -243,18 +243,18 @@ TEST_CASE("door: a folder that others may write into, or that is none, is refuse
 TEST_CASE("door: where the place that was asked for cannot be it is at the usual one, with the reason") {
   const std::string parent = test::scratch_folder("door_elsewhere");
   std::string problem;
-  const auto missing = StateDoor::open_somewhere(parent + "/missing/folder", ::getpid(), problem);
+  const auto missing = StateSocket::open_somewhere(parent + "/missing/folder", ::getpid(), problem);
   REQUIRE_MESSAGE(missing, missing.error().text);
   CHECK(problem == parent + "/missing/folder/: cannot be made: No such file or directory");
   CHECK((*missing)->path().find("/tmp/meshbed-" + std::to_string(::geteuid()) + "/state.") == 0);
-  const auto there = StateDoor::open_somewhere(parent + "/there", ::getpid(), problem);
+  const auto there = StateSocket::open_somewhere(parent + "/there", ::getpid(), problem);
   REQUIRE_MESSAGE(there, there.error().text);
   CHECK(problem.empty());
   CHECK((*there)->path().find(parent + "/there/state.") == 0);
 }
 
 TEST_CASE("door: an abstract name needs no file system") {
-  auto door = StateDoor::open("@", ::getpid());
+  auto door = StateSocket::open("@", ::getpid());
   REQUIRE_MESSAGE(door, door.error().text);
   CHECK((*door)->path() == "@meshbed-" + std::to_string(::geteuid()) + "/state." + std::to_string(::getpid()));
   Client client((*door)->path());
@@ -292,4 +292,4 @@ TEST_CASE("state as JSON: whatever names hold, it is one line that a parser take
   CHECK(json.at("handshakes")[0].at("asked_ms").is_null());
 }
 
-}  // namespace state_door_test
+}  // namespace state_server_test

@@ -1,21 +1,22 @@
+#include "plugin/net/wire/discovery_message.h"
+
 #include <doctest/doctest.h>
 
 #include <array>
 
-#include "plugin/net/wire/discovery_message.h"
 #include "tests/net/addresses.h"
 
-namespace beacon_test {
+namespace discovery_message_test {
 
 using namespace meshbed;
 using namespace meshbed::net;
 
 namespace {
 
-using Buffer = std::array<std::uint8_t, kBeaconLargestBytes>;
+using Buffer = std::array<std::uint8_t, kDiscoveryMessageLargestBytes>;
 
-Beacon sample() {
-  return {.type = BeaconType::kAnswer,
+DiscoveryMessage sample() {
+  return {.type = DiscoveryMessageType::kAnswer,
           .hops = 1,
           .hop_limit = 4,
           .query = 0x1122334455667788,
@@ -26,82 +27,84 @@ Beacon sample() {
           .in_flight_bytes = {5U << 20U, 0}};
 }
 
-std::span<const std::uint8_t> encode(const Beacon& beacon, Buffer& buffer) {
+std::span<const std::uint8_t> encode(const DiscoveryMessage& discovery_message, Buffer& buffer) {
   buffer.fill(0xee);
-  return std::span<const std::uint8_t>(buffer).first(encode_beacon(beacon, buffer));
+  return std::span<const std::uint8_t>(buffer).first(encode_discovery_message(discovery_message, buffer));
 }
 
 /// As decode_beacon() sees it with one byte changed and the checksum made good.
-Result<Beacon> decode_with(std::size_t at, std::uint8_t value) {
+Result<DiscoveryMessage> decode_with(std::size_t at, std::uint8_t value) {
   Buffer buffer;
   const std::size_t size = encode(sample(), buffer).size();
   buffer[at] = value;
   const std::uint32_t sum = checksum_of(std::span<const std::uint8_t>(buffer).first(size - 4));
   for (std::size_t byte = 0; byte < 4; ++byte) buffer[size - 1 - byte] = static_cast<std::uint8_t>(sum >> (8 * byte));
-  return decode_beacon(std::span<const std::uint8_t>(buffer).first(size));
+  return decode_discovery_message(std::span<const std::uint8_t>(buffer).first(size));
 }
 
 }  // namespace
 
-TEST_CASE("a beacon says after decoding what it said before encoding") {
+TEST_CASE("a discovery message says after decoding what it said before encoding") {
   Buffer buffer;
-  const auto decoded = decode_beacon(encode(sample(), buffer));
+  const auto decoded = decode_discovery_message(encode(sample(), buffer));
   REQUIRE(decoded);
   CHECK(*decoded == sample());
-  const Beacon query{.type = BeaconType::kQuery, .hop_limit = 4, .query = 5, .node = 6, .addresses = {}};
-  const auto again = decode_beacon(encode(query, buffer));
+  const DiscoveryMessage query{
+      .type = DiscoveryMessageType::kQuery, .hop_limit = 4, .query = 5, .node = 6, .addresses = {}};
+  const auto again = decode_discovery_message(encode(query, buffer));
   REQUIRE(again);
   CHECK(*again == query);
-  for (const BeaconType type : {BeaconType::kInquiry, BeaconType::kFound}) {
-    const Beacon about{
+  for (const DiscoveryMessageType type : {DiscoveryMessageType::kInquiry, DiscoveryMessageType::kFound}) {
+    const DiscoveryMessage about{
         .type = type, .hop_limit = 4, .query = 5, .node = 6, .addresses = {}, .session = 0x8899aabbccddeeff};
-    const auto heard = decode_beacon(encode(about, buffer));
+    const auto heard = decode_discovery_message(encode(about, buffer));
     REQUIRE(heard);
     CHECK(*heard == about);
   }
 }
 
 TEST_CASE("what is in flight travels in whole KiB, as much as there is room for; what is not said is nothing") {
-  Beacon loaded = sample();
+  DiscoveryMessage loaded = sample();
   loaded.in_flight_bytes = {(std::uint64_t{3} << 20U) + 1023, UINT64_MAX};
   Buffer buffer;
-  auto decoded = decode_beacon(encode(loaded, buffer));
+  auto decoded = decode_discovery_message(encode(loaded, buffer));
   REQUIRE(decoded);
   CHECK(decoded->in_flight_bytes == std::vector<std::uint64_t>{3U << 20U, std::uint64_t{UINT32_MAX} << 10U});
   loaded.in_flight_bytes.clear();
-  decoded = decode_beacon(encode(loaded, buffer));
+  decoded = decode_discovery_message(encode(loaded, buffer));
   REQUIRE(decoded);
   CHECK(decoded->in_flight_bytes == std::vector<std::uint64_t>{0, 0});
 }
 
 TEST_CASE("addresses that do not fit are left out, and what is left is valid") {
-  Beacon many = sample();
+  DiscoveryMessage many = sample();
   many.addresses.assign(300, sample().addresses[1]);
   Buffer buffer;
-  const auto decoded = decode_beacon(encode(many, buffer));
+  const auto decoded = decode_discovery_message(encode(many, buffer));
   REQUIRE(decoded);
-  CHECK(decoded->addresses.size() == (kBeaconLargestBytes - 36) / 22);
+  CHECK(decoded->addresses.size() == (kDiscoveryMessageLargestBytes - 36) / 22);
 }
 
-TEST_CASE("anybody may send to a UDP port: what is not exactly a beacon is refused") {
-  CHECK(decode_with(0, 'X').error().text == "this is no beacon");
+TEST_CASE("anybody may send to a UDP port: what is not exactly a discovery message is refused") {
+  CHECK(decode_with(0, 'X').error().text == "this is no discovery message");
   CHECK(decode_with(4, 9).error().text.find("another version") != std::string::npos);
-  CHECK(decode_with(5, 0).error().text == "a beacon of unknown type");
-  CHECK(decode_with(5, 5).error().text == "a beacon of unknown type");
+  CHECK(decode_with(5, 0).error().text == "a discovery message of unknown type");
+  CHECK(decode_with(5, 5).error().text == "a discovery message of unknown type");
   CHECK(decode_with(5, 3).error().text == "a question after a session says more than that");
-  CHECK(decode_with(30, 1).error().text == "a beacon with bytes behind its end");
+  CHECK(decode_with(30, 1).error().text == "a discovery message with bytes behind its end");
   CHECK(decode_with(30, 3).error().text.find("cut off") != std::string::npos);
   CHECK(decode_with(31, 1).error().text.find("flags") != std::string::npos);
   CHECK(decode_with(33, 33).error().text.find("prefix") != std::string::npos);
   Buffer buffer;
   const auto bytes = encode(sample(), buffer);
-  for (std::size_t length = 0; length < bytes.size(); ++length) CHECK_FALSE(decode_beacon(bytes.first(length)));
+  for (std::size_t length = 0; length < bytes.size(); ++length)
+    CHECK_FALSE(decode_discovery_message(bytes.first(length)));
   std::vector<std::uint8_t> damaged(bytes.begin(), bytes.end());
   damaged[40] ^= 1U;
-  CHECK(decode_beacon(damaged).error().text == "a damaged beacon");
-  Beacon without_port = sample();
+  CHECK(decode_discovery_message(damaged).error().text == "a damaged discovery message");
+  DiscoveryMessage without_port = sample();
   without_port.circuit_port = 0;
-  CHECK(decode_beacon(encode(without_port, buffer)).error().text == "an answer without a port");
+  CHECK(decode_discovery_message(encode(without_port, buffer)).error().text == "an answer without a port");
 }
 
-}  // namespace beacon_test
+}  // namespace discovery_message_test

@@ -1,15 +1,16 @@
 // Chains of cables over other nodes. Subnets of the ancestor's fixtures: ring A{100,103} B{100,101} C{101,102}
 // D{102,103}, line A{100} B{100,101} C{101,102} D{102} (its 1.10).
+#include "plugin/net/wire/neighbour_map.h"
+
 #include <doctest/doctest.h>
 
 #include <algorithm>
 #include <map>
 
 #include "plugin/base/units.h"
-#include "plugin/net/wire/neighbour_map.h"
 #include "tests/net/addresses.h"
 
-namespace atlas_test {
+namespace neighbour_map_test {
 
 using namespace meshbed;
 using namespace meshbed::net;
@@ -47,17 +48,17 @@ RelayDoor door(std::uint32_t process, std::uint16_t port, std::vector<PeerAddres
 /// The nodes of the chain from `from` to `to`; empty: none. Everybody but `from` has answered.
 std::vector<std::uint64_t> chain_of(const std::vector<Place>& places, std::size_t from, std::size_t to, int dev = 0,
                                     int hop_limit = 4) {
-  Atlas atlas;
+  NeighbourMap map;
   for (std::size_t at = 0; at < places.size(); ++at) {
-    if (at != from) atlas.add(places[at].node, door(1, port_of(places[at].node), as_peer(nics_of(places[at]))));
+    if (at != from) map.add(places[at].node, door(1, port_of(places[at].node), as_peer(nics_of(places[at]))));
   }
   const std::vector<Nic> own = nics_of(places[from]);
-  const auto hops = atlas.chain({.nics = &own,
-                                 .node = places[from].node,
-                                 .target = places[to].node,
-                                 .target_addresses = as_peer(nics_of(places[to])),
-                                 .hop_limit = hop_limit,
-                                 .dev = dev});
+  const auto hops = map.chain({.nics = &own,
+                               .node = places[from].node,
+                               .target = places[to].node,
+                               .target_addresses = as_peer(nics_of(places[to])),
+                               .hop_limit = hop_limit,
+                               .dev = dev});
   std::vector<std::uint64_t> nodes;
   for (const Hop& hop : hops.value_or(std::vector<Hop>{})) {
     CHECK(hop.port == port_of(hop.node));
@@ -137,34 +138,34 @@ TEST_CASE("equal chains are spread by the device that was asked for, the same wa
 }
 
 TEST_CASE("a port that is down relays nothing") {
-  Atlas atlas;
-  atlas.add(2, door(1, 5002, as_peer(nics_of(kRing[1]))));
-  atlas.add(4, door(1, 5004, as_peer(nics_of(kRing[3]))));
+  NeighbourMap map;
+  map.add(2, door(1, 5002, as_peer(nics_of(kRing[1]))));
+  map.add(4, door(1, 5004, as_peer(nics_of(kRing[3]))));
   std::vector<Nic> own = nics_of(kRing[0]);
   own[0].link_up = false;
-  const auto hops = atlas.chain(
+  const auto hops = map.chain(
       {.nics = &own, .node = 1, .target = 3, .target_addresses = as_peer(nics_of(kRing[2])), .hop_limit = 4, .dev = 0});
   REQUIRE(hops);
   CHECK(hops->front().node == 4);
 }
 
 TEST_CASE("several processes of a relay take turns; who answers again replaces what it said") {
-  Atlas atlas;
+  NeighbourMap map;
   const auto addresses = as_peer(nics_of(kRing[1]));
-  atlas.add(2, door(7, 5007, {}));
-  atlas.add(2, door(3, 5003, addresses));
-  atlas.add(2, door(7, 5008, addresses));
-  REQUIRE(atlas.nodes().size() == 1);
-  CHECK(atlas.nodes()[0].doors == std::vector<RelayDoor>{door(3, 5003, addresses), door(7, 5008, addresses)});
+  map.add(2, door(7, 5007, {}));
+  map.add(2, door(3, 5003, addresses));
+  map.add(2, door(7, 5008, addresses));
+  REQUIRE(map.nodes().size() == 1);
+  CHECK(map.nodes()[0].doors == std::vector<RelayDoor>{door(3, 5003, addresses), door(7, 5008, addresses)});
   const std::vector<Nic> own = nics_of(kRing[0]);
   std::vector<std::uint16_t> ports;
   for (const int dev : {0, 1}) {
-    const auto hops = atlas.chain({.nics = &own,
-                                   .node = 1,
-                                   .target = 3,
-                                   .target_addresses = as_peer(nics_of(kRing[2])),
-                                   .hop_limit = 4,
-                                   .dev = dev});
+    const auto hops = map.chain({.nics = &own,
+                                 .node = 1,
+                                 .target = 3,
+                                 .target_addresses = as_peer(nics_of(kRing[2])),
+                                 .hop_limit = 4,
+                                 .dev = dev});
     REQUIRE(hops);
     ports.push_back(hops->front().port);
   }
@@ -177,19 +178,19 @@ TEST_CASE("processes of a relay that use other NICs relay between other cables, 
   const ChainRequest request{
       .nics = &own, .node = 1, .target = 3, .target_addresses = as_peer(nics_of(kLine[2])), .hop_limit = 4};
   for (const bool aside_last : {false, true}) {
-    Atlas atlas;
-    if (!aside_last) atlas.add(2, door(3, 5003, aside));
-    atlas.add(2, door(7, 5007, through));
-    if (aside_last) atlas.add(2, door(3, 5003, aside));
+    NeighbourMap map;
+    if (!aside_last) map.add(2, door(3, 5003, aside));
+    map.add(2, door(7, 5007, through));
+    if (aside_last) map.add(2, door(3, 5003, aside));
     for (const int dev : {0, 1}) {
       ChainRequest by_device = request;
       by_device.dev = dev;
-      const auto hops = atlas.chain(by_device);
+      const auto hops = map.chain(by_device);
       REQUIRE(hops);
       CHECK(hops->front().port == 5007);
     }
   }
-  Atlas apart;  // each has one of the cables: none of them has both
+  NeighbourMap apart;  // each has one of the cables: none of them has both
   apart.add(2, door(3, 5003, as_peer(nics_of({2, {100}}))));
   apart.add(2, door(7, 5007, as_peer(nics_of({2, {101}}))));
   CHECK_FALSE(apart.chain(request));
@@ -205,9 +206,9 @@ struct Loads {
 
 struct Diagonal {
   explicit Diagonal(const Loads& loads) {
-    atlas.add(2, door(1, 5002, as_peer(nics_of(kRing[1])), {{address(101, 2), loads.from_2_to_3}}));
-    atlas.add(4, door(1, 5004, as_peer(nics_of(kRing[3])),
-                      {{address(102, 4), loads.from_4_to_3}, {address(103, 4), 99 * kMiB}}));
+    map.add(2, door(1, 5002, as_peer(nics_of(kRing[1])), {{address(101, 2), loads.from_2_to_3}}));
+    map.add(4, door(1, 5004, as_peer(nics_of(kRing[3])),
+                    {{address(102, 4), loads.from_4_to_3}, {address(103, 4), 99 * kMiB}}));
     request = {.nics = &own, .node = 1, .target = 3, .target_addresses = as_peer(nics_of(kRing[2])), .hop_limit = 4};
     request.in_flight_bytes = {loads.to_2, loads.to_4};
     request.threshold_bytes = kMiB;
@@ -215,10 +216,10 @@ struct Diagonal {
   static IpAddress address(int subnet, int node) {
     return test::prefix("192.168." + std::to_string(subnet) + "." + std::to_string(node) + "/24").address;
   }
-  std::uint64_t first() const { return atlas.chain(request)->front().node; }
+  std::uint64_t first() const { return map.chain(request)->front().node; }
 
   std::vector<Nic> own = nics_of(kRing[0]);
-  Atlas atlas;
+  NeighbourMap map;
   ChainRequest request;
 };
 
@@ -242,40 +243,40 @@ TEST_CASE(
 TEST_CASE("a relay's load is that of all its processes") {
   Diagonal diagonal({.from_2_to_3 = kMiB});
   CHECK(diagonal.first() == 2);
-  diagonal.atlas.add(2, door(7, 5007, as_peer(nics_of(kRing[1])), {{Diagonal::address(101, 2), kMiB}}));
+  diagonal.map.add(2, door(7, 5007, as_peer(nics_of(kRing[1])), {{Diagonal::address(101, 2), kMiB}}));
   CHECK(diagonal.first() == 4);
-  diagonal.atlas.add(2, door(7, 5007, as_peer(nics_of(kRing[1]))));
+  diagonal.map.add(2, door(7, 5007, as_peer(nics_of(kRing[1]))));
   CHECK(diagonal.first() == 2);
 }
 
 TEST_CASE("our own node's other processes load its ports, and are no relays") {
   Diagonal diagonal({.to_2 = kMiB});
   CHECK(diagonal.first() == 2);
-  diagonal.atlas.add(1, door(7, 5007, as_peer(diagonal.own), {{Diagonal::address(100, 1), kMiB}}));
+  diagonal.map.add(1, door(7, 5007, as_peer(diagonal.own), {{Diagonal::address(100, 1), kMiB}}));
   CHECK(diagonal.first() == 4);
 }
 
 TEST_CASE("who answered last too long ago is forgotten, with its loads, and a node with its last process") {
   Diagonal diagonal({});
   const auto addresses = as_peer(nics_of(kRing[1]));
-  diagonal.atlas = {};
-  diagonal.atlas.add(4, door(1, 5004, as_peer(nics_of(kRing[3])), {}, 60));
-  diagonal.atlas.add(2, door(1, 5002, addresses, {}, 50));
-  diagonal.atlas.add(2, door(7, 5007, addresses, {{Diagonal::address(101, 2), 2 * kMiB}}, 40));
-  diagonal.atlas.forget_before(40);
-  diagonal.atlas.forget_loads_before(40);
+  diagonal.map = {};
+  diagonal.map.add(4, door(1, 5004, as_peer(nics_of(kRing[3])), {}, 60));
+  diagonal.map.add(2, door(1, 5002, addresses, {}, 50));
+  diagonal.map.add(2, door(7, 5007, addresses, {{Diagonal::address(101, 2), 2 * kMiB}}, 40));
+  diagonal.map.forget_before(40);
+  diagonal.map.forget_loads_before(40);
   CHECK(diagonal.first() == 4);
-  Atlas without_load = diagonal.atlas;
+  NeighbourMap without_load = diagonal.map;
   without_load.forget_loads_before(41);
   CHECK(without_load.nodes()[0].doors.size() == 2);
   CHECK(without_load.chain(diagonal.request)->front().node == 2);
-  diagonal.atlas.forget_before(41);
-  REQUIRE(diagonal.atlas.nodes().size() == 2);
-  CHECK(diagonal.atlas.nodes()[0].doors.size() == 1);
+  diagonal.map.forget_before(41);
+  REQUIRE(diagonal.map.nodes().size() == 2);
+  CHECK(diagonal.map.nodes()[0].doors.size() == 1);
   CHECK(diagonal.first() == 2);
-  diagonal.atlas.forget_before(60);
-  REQUIRE(diagonal.atlas.nodes().size() == 1);
+  diagonal.map.forget_before(60);
+  REQUIRE(diagonal.map.nodes().size() == 1);
   CHECK(diagonal.first() == 4);
 }
 
-}  // namespace atlas_test
+}  // namespace neighbour_map_test
