@@ -16,10 +16,10 @@
 
 #include "plugin/base/result.h"
 #include "plugin/net/link/connection.h"
+#include "plugin/net/link/context.h"
 #include "plugin/net/link/process_links.h"
 #include "plugin/net/link/roster.h"
 #include "plugin/net/process/clock.h"
-#include "plugin/net/process/context.h"
 #include "plugin/net/process/object.h"
 #include "plugin/net/process/state.h"
 #include "plugin/net/recover/silent_cables.h"

@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "cli/command/lint.h"
+#include "cli/scenario/placement.h"
 #include "cli/scenario/scenario.h"
 #include "cli/world/simulate.h"
 #include "models/topology.h"

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <sstream>
 
+#include "cli/command/commands.h"
 #include "cli/command/lint.h"
 
 namespace scenario_lint_test {

@@ -5,6 +5,7 @@
 #include <set>
 #include <sstream>
 
+#include "cli/command/commands.h"
 #include "cli/scenario/scenario.h"
 #include "cli/topo/report.h"
 #include "cli/topo/rules.h"

@@ -5,6 +5,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "cli/command/commands.h"
 #include "cli/topo/layout.h"
 #include "cli/topo/report.h"
 

@@ -4,6 +4,8 @@
 
 #include <sstream>
 
+#include "cli/command/commands.h"
+
 namespace tune_test {
 
 using namespace meshbed;

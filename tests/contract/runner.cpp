@@ -111,8 +111,8 @@ int main(int argc, char** argv) {
   for (int index = 0; index < count(); index += stride) {
     run_one(index,
             {.rank = std::atoi(argv[2]),
-             .meeting_address = argv[3],
-             .meeting_port = kFirstPort + index,
+             .handshake_address = argv[3],
+             .handshake_port = kFirstPort + index,
              .host = nullptr,
              .set_link = &set_link,
              .record = &record},

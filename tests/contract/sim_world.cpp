@@ -43,13 +43,13 @@ struct RankHost {
   }
 };
 
-void run_rank(int index, int rank, const std::string& meeting_address) {
+void run_rank(int index, int rank, const std::string& handshake_address) {
   void* library = sim::load_for(*sim::World::current_process(), kContractsPath);
   const auto run = reinterpret_cast<decltype(&contract_run)>(sim::symbol_of(library, "contract_run"));
   RankHost host{rank};
   const ContractPlace place{.rank = rank,
-                            .meeting_address = meeting_address.c_str(),
-                            .meeting_port = kMeetingPort,
+                            .handshake_address = handshake_address.c_str(),
+                            .handshake_port = kMeetingPort,
                             .host = &host,
                             .set_link = &RankHost::set_link,
                             .record = &RankHost::record};
@@ -58,7 +58,7 @@ void run_rank(int index, int rank, const std::string& meeting_address) {
 
 contract::Run run_one(int index, const std::string& name) {
   const models::Cluster cluster = simulated_pair();
-  const std::string meeting_address = models::to_string(cluster.nodes[0].management->address.address);
+  const std::string handshake_address = models::to_string(cluster.nodes[0].management->address.address);
   const WorldResult result = run_world(
       {.cluster = cluster},
       [&](sim::World& world) {
@@ -66,7 +66,7 @@ contract::Run run_one(int index, const std::string& name) {
         sim::install_verbs(world, std::string(MESHBED_BINARY_DIR) + "/sim-lib/libibverbs.so.1", nullptr);
         for (int rank = 0; rank < 2; ++rank) {
           auto& process = world.add_process(rank, rank, fmt::format("rank{}", rank));
-          world.spawn(process, "main", [index, rank, &meeting_address] { run_rank(index, rank, meeting_address); });
+          world.spawn(process, "main", [index, rank, &handshake_address] { run_rank(index, rank, handshake_address); });
         }
       },
       true);

@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <sstream>
 
-#include "cli/bench.h"
+#include "cli/bench/bench_measure.h"
 #include "cli/common/files.h"
 #include "cli/workload/result.h"
 

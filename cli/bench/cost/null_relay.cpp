@@ -77,7 +77,7 @@ std::uint16_t NullRelay::ask_service_port(const net::Handle& receiver) {
                               .target = {.address = route.remote.prefix.address, .port = receiver.tcp_port},
                               .cookie = receiver.cookie,
                               .keeps_ready = true},
-                             asking->leg());
+                             asking->qp_link());
   void* nobody = nullptr;
   nccl::NetDeviceHandle* device = nullptr;
   wait_until(
@@ -102,7 +102,7 @@ void NullRelay::connect() {
   const net::Route& route = start.destination.route;
   sender_ = value_of(net::SendConnection::create(transport_->local_end(nics.front(), route.local, route.gid),
                                                  transport_->settings_for(-1), start.circuit));
-  net::Connecting connecting(*transport_, start.destination, sender_->leg());
+  net::Connecting connecting(*transport_, start.destination, sender_->qp_link());
   bool connected = false;
   nccl::NetDeviceHandle* device = nullptr;
   wait_until(

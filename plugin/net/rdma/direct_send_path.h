@@ -15,7 +15,7 @@
 #include <memory>
 
 #include "plugin/net/link/connection.h"
-#include "plugin/net/link/send_path.h"
+#include "plugin/net/rdma/send_path.h"
 
 namespace meshbed::net {
 

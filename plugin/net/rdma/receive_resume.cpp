@@ -9,7 +9,6 @@
 #include "plugin/net/link/sessions.h"
 #include "plugin/net/process/memory.h"
 #include "plugin/net/rdma/receive.h"
-#include "plugin/net/service/address_notifier.h"
 
 namespace meshbed::net {
 

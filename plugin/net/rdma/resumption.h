@@ -11,23 +11,13 @@
 #include "plugin/net/connect/connecting.h"
 #include "plugin/net/link/qp_link.h"
 #include "plugin/net/process/clock.h"
+#include "plugin/net/rdma/relayed_send_path.h"
 #include "plugin/net/recover/failed_paths.h"
+#include "plugin/net/recover/origin.h"
 #include "plugin/net/relay/chain_search.h"
-#include "plugin/net/relay/relayed_send_path.h"
 #include "plugin/net/wire/handle.h"
 
 namespace meshbed::net {
-
-class ProcessLinks;
-
-/// What a sender keeps of its connection's beginning, to find the receiver again.
-struct Origin {
-  ProcessLinks* process = nullptr;
-  Handle peer;
-  int dev = 0;                     // asked for by the caller
-  std::uint64_t session = 0;       // session_number()
-  std::uint16_t service_port = 0;  // of the peer's process
-};
 
 class Resumption {
  public:

@@ -7,7 +7,7 @@
 #include "plugin/net/link/process_links.h"
 #include "plugin/net/process/memory.h"
 #include "plugin/net/rdma/direct_send_path.h"
-#include "plugin/net/relay/relayed_send_path.h"
+#include "plugin/net/rdma/relayed_send_path.h"
 
 namespace meshbed::net {
 namespace {

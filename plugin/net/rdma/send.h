@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "plugin/net/link/connection.h"
-#include "plugin/net/link/send_path.h"
 #include "plugin/net/rdma/rail_layer.h"
 #include "plugin/net/rdma/resumption.h"
+#include "plugin/net/rdma/send_path.h"
 #include "plugin/net/recover/failback.h"
 #include "plugin/verbs/registration.h"
 

@@ -5,9 +5,10 @@
 
 #include <cstdint>
 
+#include "plugin/net/link/qp_link.h"
 #include "plugin/net/process/clock.h"
-#include "plugin/net/rdma/resumption.h"
 #include "plugin/net/recover/failed_paths.h"
+#include "plugin/net/recover/origin.h"
 #include "plugin/net/wire/socket.h"
 
 namespace meshbed::net {

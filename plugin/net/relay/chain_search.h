@@ -8,7 +8,7 @@
 
 #include "plugin/net/connect/connecting.h"
 #include "plugin/net/process/clock.h"
-#include "plugin/net/relay/relayed_send_path.h"
+#include "plugin/net/relay/circuit_start.h"
 #include "plugin/net/wire/handle.h"
 #include "plugin/net/wire/neighbour_map.h"
 

@@ -5,7 +5,7 @@
 #include <array>
 #include <span>
 
-#include "plugin/net/link/send_path.h"
+#include "plugin/net/rdma/send_path.h"
 #include "plugin/net/tcp/tcp_connection.h"
 #include "plugin/net/wire/ring.h"
 

@@ -1,4 +1,4 @@
-#include "plugin/net/link/send_path.h"
+#include "plugin/net/rdma/send_path.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "plugin/net/relay/relayed_send_path.h"
+#include "plugin/net/rdma/relayed_send_path.h"
 
 #include <arpa/inet.h>
 

@@ -9,20 +9,13 @@
 #include <memory>
 #include <string>
 
-#include "plugin/net/link/send_path.h"
+#include "plugin/net/rdma/send_path.h"
+#include "plugin/net/relay/circuit_start.h"
 #include "plugin/net/wire/neighbour_map.h"
 #include "plugin/net/wire/piece.h"
 #include "plugin/net/wire/socket.h"
 
 namespace meshbed::net {
-
-/// A circuit through relays, as its sender knows it.
-struct CircuitStart {
-  std::uint64_t number = 0;
-  std::uint8_t hop_limit = 0;
-  std::vector<Hop> hops{};
-  std::string relays{};  // their addresses, the nearest first: "192.168.100.2, 192.168.101.3"
-};
 
 class RelayedSendPath : public SendPath {
  public:
