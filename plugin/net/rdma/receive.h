@@ -29,12 +29,20 @@ struct ReceivePart {
   void* event;     // the profiler's parent event; nullptr: none
 };
 
-struct ReceivingEnd;
 class Service;
 class ProcessLinks;
 
 /// What is held back, for the CTS timer: it is seen first, and at the next look overdue.
 enum class Held : std::uint8_t { kNothing, kSomething, kSeen };
+
+/// An end of a QP link, or of a rail, whose port is up.
+struct ReceivingEnd {
+  std::uint64_t session = 0;
+  LocalEnd local;
+  WireEnd own;  // as it was when it came to stand
+  WireEnd sender;
+  bool stands = false;  // its GID is where it was
+};
 
 class ReceiveConnection : public Connection {
  public:

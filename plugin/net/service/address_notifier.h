@@ -15,19 +15,11 @@
 #include "plugin/net/connect/service_call.h"
 #include "plugin/net/link/qp_link.h"
 #include "plugin/net/process/clock.h"
+#include "plugin/net/rdma/receive.h"
 
 namespace meshbed::net {
 
 class ProcessLinks;
-
-/// An end of a QP link, or of a rail, whose port is up.
-struct ReceivingEnd {
-  std::uint64_t session = 0;
-  LocalEnd local;
-  WireEnd own;  // as it was when it came to stand
-  WireEnd sender;
-  bool stands = false;  // its GID is where it was
-};
 
 class AddressNotifier {
  public:
