@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "cli/bench/bench_measure.h"
+#include "cli/command/commands.h"
 #include "cli/common/files.h"
 #include "cli/workload/result.h"
 
