@@ -61,6 +61,10 @@ class RankHost {
   /// This rank does something else for so long, as one that loads a model does: no call of any library meanwhile.
   virtual void be_elsewhere(Picoseconds duration_ps) = 0;
 
+  /// This rank's own work, or its GPU's, takes so long in virtual time. Nothing in the real worlds, where work takes
+  /// its own time.
+  virtual void spend(Picoseconds /*duration_ps*/) {}
+
   /// Waits until all ranks are here and lets them go at one instant; costs no time of its own. An error once any rank
   /// has failed: nobody waits for the dead.
   virtual Result<void> rendezvous() = 0;

@@ -139,6 +139,7 @@ class SimulatedHost final : public RankHost {
 
   void idle(const void* what, const char* why) override { world_.spin(what, {.what = why}); }
   void be_elsewhere(Picoseconds duration_ps) override { world_.sleep(duration_ps); }
+  void spend(Picoseconds duration_ps) override { world_.spend(duration_ps); }
 
   Result<void> rendezvous() override {
     if (!gate_.broken && ++gate_.arrived == gate_.ranks) {

@@ -101,9 +101,9 @@ struct Server {  // of a link
 
 class ChunkFabric final : public Fabric {
  public:
-  ChunkFabric(World& world, Network& network)
-      : world_(world), network_(network), usage_(network), servers_(network.links().size()) {
-    world.never_hold(&ChunkFabric::service_due);
+  ChunkFabric(Timeline& timeline, Network& network)
+      : timeline_(timeline), network_(network), usage_(network), servers_(network.links().size()) {
+    timeline.never_hold(&ChunkFabric::service_due);
   }
 
   void transfer(const Path& path, std::uint64_t wire_bytes, std::uint64_t, EventFunction done, void* self,
@@ -113,7 +113,7 @@ class ChunkFabric final : public Fabric {
     for (const int link : path.links) {
       if (server(link).in_one_piece) break_up(*server(link).serving->transfer);
     }
-    usage_.begin(path, wire_bytes, world_.now());
+    usage_.begin(path, wire_bytes, timeline_.now());
     Transfer& transfer = take();
     transfer.path = &path;
     transfer.wire_bytes = wire_bytes;
@@ -150,7 +150,7 @@ class ChunkFabric final : public Fabric {
   Supply supply_of(const Hop& hop, std::uint64_t limit, bool may_hold) const {
     const Transfer& transfer = *hop.transfer;
     const std::uint64_t sent = hop.sent_bytes;
-    const Picoseconds now = world_.now();
+    const Picoseconds now = timeline_.now();
     const bool last = hop.index + 1 == transfer.hop_count();
     if (!last && sent >= transfer.hops[hop.index + 1].sent_bytes + kWindowBytes) return {};
     if (hop.index == 0) return {std::min(transfer.wire_bytes - sent, limit), now};
@@ -196,9 +196,9 @@ class ChunkFabric final : public Fabric {
         continue;
       }
       idle.serving = &hop;
-      idle.start_ps = world_.now();
+      idle.start_ps = timeline_.now();
       idle.service_bytes = supply.bytes;
-      end_service_at(std::max(supply.arrival_ps, world_.now() + wire_time_ps(supply.bytes, rate(link))), link);
+      end_service_at(std::max(supply.arrival_ps, timeline_.now() + wire_time_ps(supply.bytes, rate(link))), link);
       if (hop.index + 1 < transfer.hop_count()) engage_if_supplied(transfer.hops[hop.index + 1]);
     }
   }
@@ -207,17 +207,17 @@ class ChunkFabric final : public Fabric {
     Server& busy = server(link);
     busy.end_ps = when;
     const std::uint64_t argument = (++busy.generation << kLinkBits) | static_cast<std::uint64_t>(link);
-    world_.at(when, busy.serving->transfer->path->source.node, &ChunkFabric::service_due, this, argument);
+    timeline_.at(when, busy.serving->transfer->path->source.node, &ChunkFabric::service_due, this, argument);
   }
 
   /// Each hop sends all that it has not sent, from now on (or from the start of the service it is in); what waits in
   /// lines on these links is this transfer alone.
   void serve_in_one_piece(Transfer& transfer) {
-    Picoseconds end = world_.now();
+    Picoseconds end = timeline_.now();
     for (std::size_t index = 0; index < transfer.hop_count(); ++index) {
       Hop& hop = transfer.hops[index];
       Server& each = server(link_of(hop));
-      if (each.serving == nullptr) each.start_ps = world_.now();
+      if (each.serving == nullptr) each.start_ps = timeline_.now();
       each.packets.clear();
       each.chunks.clear();
       each.serving = &hop;
@@ -234,7 +234,7 @@ class ChunkFabric final : public Fabric {
   std::uint64_t position_of(const Hop& hop) const {
     const int link = link_of(hop);
     const Server& busy = server(link);
-    const auto flown = static_cast<__int128_t>(world_.now() - busy.start_ps) * rate(link) /
+    const auto flown = static_cast<__int128_t>(timeline_.now() - busy.start_ps) * rate(link) /
                        (8 * static_cast<__int128_t>(kPicosecondsPerSecond));
     const std::uint64_t planned = busy.in_one_piece ? hop.transfer->wire_bytes : hop.sent_bytes + busy.service_bytes;
     return std::min(hop.sent_bytes + static_cast<std::uint64_t>(flown), planned);
@@ -249,7 +249,7 @@ class ChunkFabric final : public Fabric {
     const int link = link_of(hop);
     server(link).in_one_piece = false;
     server(link).service_bytes = boundary - hop.sent_bytes;
-    end_service_at(std::max(earliest, world_.now() + wire_time_ps(boundary - position, rate(link))), link);
+    end_service_at(std::max(earliest, timeline_.now() + wire_time_ps(boundary - position, rate(link))), link);
   }
 
   /// Another transfer has come to a link of `transfer`, which goes in one piece: each hop goes on to its own next
@@ -268,7 +268,7 @@ class ChunkFabric final : public Fabric {
     for (std::size_t index = 0; index < count; ++index) {
       const std::uint64_t boundary = std::min(packet_boundary(position[index]), transfer.wire_bytes);
       const bool cuts_through = index > 0 && boundary > position[index - 1];
-      const Picoseconds earliest = cuts_through ? server(link_of(transfer.hops[index - 1])).end_ps : world_.now();
+      const Picoseconds earliest = cuts_through ? server(link_of(transfer.hops[index - 1])).end_ps : timeline_.now();
       end_service_at_boundary(transfer.hops[index], position[index], boundary, earliest);
     }
   }
@@ -281,7 +281,7 @@ class ChunkFabric final : public Fabric {
       Hop& hop = transfer.hops[index];
       const Server& busy = server(link_of(hop));
       if (busy.serving != &hop || hop.sent_bytes + busy.service_bytes <= boundary) return;
-      const Picoseconds earliest = index > from ? server(link_of(transfer.hops[index - 1])).end_ps : world_.now();
+      const Picoseconds earliest = index > from ? server(link_of(transfer.hops[index - 1])).end_ps : timeline_.now();
       end_service_at_boundary(hop, std::min(position_of(hop), boundary), boundary, earliest);
     }
   }
@@ -325,7 +325,7 @@ class ChunkFabric final : public Fabric {
   }
 
   void finish(Transfer& transfer) {
-    usage_.end(*transfer.path, transfer.wire_bytes, world_.now());
+    usage_.end(*transfer.path, transfer.wire_bytes, timeline_.now());
     const EventFunction done = transfer.done;
     void* self = transfer.self;
     const std::uint64_t argument = transfer.argument;
@@ -340,7 +340,7 @@ class ChunkFabric final : public Fabric {
     return transfer;
   }
 
-  World& world_;
+  Timeline& timeline_;
   Network& network_;
   LinkUsage usage_;
   std::vector<Server> servers_;
@@ -350,8 +350,8 @@ class ChunkFabric final : public Fabric {
 
 }  // namespace
 
-std::unique_ptr<Fabric> make_chunk_fabric(World& world, Network& network) {
-  return std::make_unique<ChunkFabric>(world, network);
+std::unique_ptr<Fabric> make_chunk_fabric(Timeline& timeline, Network& network) {
+  return std::make_unique<ChunkFabric>(timeline, network);
 }
 
 }  // namespace meshbed::sim

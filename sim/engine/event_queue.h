@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "plugin/base/check.h"
-#include "sim/engine/world.h"
+#include "sim/engine/timeline.h"
 
 namespace meshbed::sim {
 

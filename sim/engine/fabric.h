@@ -8,9 +8,11 @@
 #include <memory>
 
 #include "sim/engine/network.h"
-#include "sim/engine/world.h"
+#include "sim/engine/timeline.h"
 
 namespace meshbed::sim {
+
+class World;
 
 class Fabric {
  public:
@@ -29,7 +31,9 @@ class Fabric {
   virtual void set_rate(int link, std::uint64_t rate_bps) = 0;
 };
 
+/// Lives in SimGrid's time, which a World paces.
 std::unique_ptr<Fabric> make_fluid_fabric(World& world, Network& network);
-std::unique_ptr<Fabric> make_chunk_fabric(World& world, Network& network);
+/// On any timeline; both must outlive it.
+std::unique_ptr<Fabric> make_chunk_fabric(Timeline& timeline, Network& network);
 
 }  // namespace meshbed::sim

@@ -172,6 +172,16 @@ void World::sleep(Picoseconds duration) {
   while (block_until(end, {.what = "sleep"})) continue;  // a stray wake does not shorten a sleep
 }
 
+void World::spend(Picoseconds duration) {
+  if (duration <= 0) return;
+  Thread& thread = *current();
+  thread.process_->spent_ps += duration;
+  const Picoseconds end = now_ps_ + duration;
+  bool woken = false;
+  while (block_until(end, {.what = "work"})) woken = true;
+  if (woken) thread.wake_pending_ = true;
+}
+
 void World::yield() { current()->actor_->yield(); }
 
 void Thread::join() {

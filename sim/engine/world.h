@@ -21,6 +21,7 @@
 
 #include "models/cluster.h"
 #include "plugin/base/units.h"
+#include "sim/engine/timeline.h"
 
 namespace meshbed::sim {
 
@@ -45,12 +46,10 @@ struct Process {
   std::map<std::string, std::string> environment;
   std::uint64_t epoch = 0;            // counts what happened to this process from outside: see signal()
   std::vector<Thread*> spinning;      // its threads blocked in spin()
+  Picoseconds spent_ps = 0;           // by its threads, in spend()
   std::shared_ptr<void> host_state;   // sim/host keeps its descriptors, threads and mutexes here
   std::shared_ptr<void> verbs_state;  // sim/verbs keeps its devices and objects here
 };
-
-/// An event's code: a plain function with two words of state, so that scheduling allocates nothing.
-using EventFunction = void (*)(void* self, std::uint64_t argument);
 
 enum class FabricKind { kFluid, kChunk };
 
@@ -74,25 +73,17 @@ struct Outcome {
   std::vector<std::string> waiters;
 };
 
-class World {
+class World final : public Timeline {
  public:
   explicit World(WorldOptions options);
   ~World();
-  World(const World&) = delete;
-  World& operator=(const World&) = delete;
 
   /// The one World; must exist.
   static World& get();
   static bool exists();
 
   // --- time and events ---
-  Picoseconds now() const { return now_ps_; }
-  /// Runs function(self, argument) at `when` (>= now). `host` is the node index that the event belongs to: events of
-  /// equal time run in order of host, then of scheduling.
-  void at(Picoseconds when, int host, EventFunction function, void* self, std::uint64_t argument);
-  void after(Picoseconds delay, int host, EventFunction function, void* self, std::uint64_t argument) {
-    at(now_ps_ + delay, host, function, self, argument);
-  }
+  void at(Picoseconds when, int host, EventFunction function, void* self, std::uint64_t argument) override;
   /// Tells the stall watchdog that something real happened (bytes moved, a completion, a connection).
   void progress() { last_progress_ps_ = now_ps_; }
 
@@ -115,7 +106,10 @@ class World {
   /// after the caller has blocked, or its event has ended.
   void wake(Thread& thread);
   void sleep(Picoseconds duration);  // of the current thread
-  void yield();                      // lets all other runnable threads run first, at the same time
+  /// The current thread works for so long: virtual time that software or a GPU costs. 0 costs nothing, not even an
+  /// event. A wake that comes meanwhile is kept.
+  void spend(Picoseconds duration);
+  void yield();  // lets all other runnable threads run first, at the same time
 
   // --- polling loops ---
   /// Called where a program polls and found nothing (empty ibv_poll_cq, EAGAIN, sched_yield). `what` identifies the
@@ -137,8 +131,7 @@ class World {
   /// As stop_node(), for good: the run does not wait for the node's threads.
   void kill_node(int node);
   bool stopped(int node) const { return !stopped_.empty() && stopped_[static_cast<std::size_t>(node)] != Stop::kNo; }
-  /// Events of this function happen even on nodes that stand still: what is on a wire is on its way.
-  void never_hold(EventFunction function) { never_held_.push_back(function); }
+  void never_hold(EventFunction function) override { never_held_.push_back(function); }
 
   // --- run ---
   /// Runs until every non-daemon thread has ended, or nothing can happen any more.
@@ -163,7 +156,6 @@ class World {
   enum class Stop : std::uint8_t { kNo, kStopped, kKilled };
   void stop(int node, Stop how);
   bool killed(int node) const { return stopped(node) && stopped_[static_cast<std::size_t>(node)] == Stop::kKilled; }
-  Picoseconds now_ps_ = 0;
   Picoseconds last_progress_ps_ = 0;
   std::uint64_t events_run_ = 0;
   std::vector<Stop> stopped_;  // by node; empty until the first stop

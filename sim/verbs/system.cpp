@@ -39,12 +39,13 @@ std::string describe(const System& system, const Context& context) {
 
 }  // namespace verbs
 
-void install_verbs(World& world, const std::string& libibverbs_path, MessageSink* sink) {
+void install_verbs(World& world, const std::string& libibverbs_path, MessageSink* sink, const VerbsCost& cost) {
   void* library = dlopen(libibverbs_path.c_str(), RTLD_NOW | RTLD_GLOBAL);
   if (library == nullptr) throw std::runtime_error(dlerror());
   void* symbol = dlsym(library, kSetBackendSymbol);
   if (symbol == nullptr) throw std::runtime_error(libibverbs_path + " is not the simulator's libibverbs");
   verbs::g_system = std::make_unique<verbs::System>(world, sink);
+  verbs::g_system->cost = cost;
   const auto set_backend = reinterpret_cast<int (*)(const VerbsBackend*)>(symbol);
   if (set_backend(&verbs::backend_table()) != 0) {
     throw std::runtime_error(libibverbs_path + " was built for another version of the back end");

@@ -38,6 +38,7 @@ struct System {
   Fabric& fabric;
   MessageSink* sink;  // may be nullptr
   VerbsCounters counters;
+  VerbsCost cost;
   std::vector<std::vector<PortWatch>> ports;  // by node and NIC
   HandleTable<Context> contexts;
   HandleTable<ProtectionDomain> domains;

@@ -139,7 +139,11 @@ VerbsBackend make_backend() {
                 [&](CompletionQueue& object) { return req_notify_cq(object, solicited_only != 0); });
   };
   // The hot path trusts its handle to be the caller's own: the drop-in holds it in an object of that process.
-  table.poll_cq = [](U32 cq, int count, ibv_wc* completions) { return poll_cq(system(), cq, count, completions); };
+  table.poll_cq = [](U32 cq, int count, ibv_wc* completions) {
+    const int found = poll_cq(system(), cq, count, completions);
+    if (found > 0) system().world.spend(found * system().cost.completion_ps);
+    return found;
+  };
 
   table.create_qp = create_own_qp;
   table.modify_qp = [](U32 number, const ibv_qp_attr* attr, int mask) {
@@ -152,10 +156,12 @@ VerbsBackend make_backend() {
     return with(system().queue_pairs, number, [](QueuePair& object) { return destroy_qp(system(), object); });
   };
   table.post_send = [](U32 number, const BackendSendWr* wr) {
+    system().world.spend(system().cost.post_send_ps);
     QueuePair* qp = system().queue_pairs.find(number);
     return qp != nullptr ? post_send(system(), *qp, *wr) : EINVAL;
   };
   table.post_recv = [](U32 number, const BackendRecvWr* wr) {
+    system().world.spend(system().cost.post_recv_ps);
     QueuePair* qp = system().queue_pairs.find(number);
     return qp != nullptr ? post_recv(system(), *qp, *wr) : EINVAL;
   };

@@ -52,10 +52,18 @@ struct VerbsCounters {
   std::uint64_t peak_objects = 0;  // at most, each kind for itself
 };
 
+/// What the verbs of a real machine cost its CPU, in the caller's virtual time (World::spend). All 0: the network alone
+/// takes time.
+struct VerbsCost {
+  Picoseconds post_send_ps = 0;   // a call of ibv_post_send, doorbell included
+  Picoseconds post_recv_ps = 0;   // a call of ibv_post_recv
+  Picoseconds completion_ps = 0;  // each completion that ibv_poll_cq brings
+};
+
 /// Makes `world`'s ranks see RDMA devices. Loads the drop-in at `libibverbs_path` (RTLD_NOW | RTLD_GLOBAL) and fills
 /// its table; must run before any plugin copy is loaded, so that their DT_NEEDED libibverbs.so.1 resolves to it. `sink`
 /// may be nullptr; it and `world` must outlive all calls. Throws std::runtime_error where the file does not load.
-void install_verbs(World& world, const std::string& libibverbs_path, MessageSink* sink);
+void install_verbs(World& world, const std::string& libibverbs_path, MessageSink* sink, const VerbsCost& cost = {});
 
 /// To be called after Network::set_port_up: loses what is on the way over the port, raises IBV_EVENT_PORT_ERR and
 /// IBV_EVENT_PORT_ACTIVE wherever a link's state changed (both ends of a cable).

@@ -45,6 +45,27 @@ TEST_CASE("a sleep takes its time to the picosecond") {
   });
 }
 
+TEST_CASE("work takes its time, and a wake that came meanwhile is kept; no work is nothing at all") {
+  test::run_world(two_nodes(), [](World& world) {
+    auto& process = world.add_process(0, 0, "rank 0");
+    auto& worker = world.spawn(process, "worker", [&world, &process] {
+      const std::uint64_t events = world.events_run();
+      world.spend(0);
+      CHECK(world.events_run() == events);
+      CHECK(world.now() == 0);
+      world.spend(1'000);
+      CHECK(world.now() == 1'000);
+      world.block({.what = "test"});  // the wake of 400 ps is still there
+      CHECK(world.now() == 1'000);
+      CHECK(process.spent_ps == 1'000);
+    });
+    world.spawn(world.add_process(1, 1, "rank 1"), "waker", [&world, &worker] {
+      world.sleep(400);
+      world.wake(worker);
+    });
+  });
+}
+
 TEST_CASE("events of one time run in order of host, then of scheduling") {
   test::run_world(two_nodes(), [](World& world) {
     auto* log = new Log;

@@ -189,7 +189,7 @@ WorldResult run_pair(const PairOptions& options, const std::function<void(Side&)
   sim::WorldOptions world_options{.cluster = options.cluster, .fabric = options.fabric, .seed = options.seed};
   auto pair = std::make_unique<Pair>();
   return run_world(world_options, [&](World& world) {
-    sim::install_verbs(world, libibverbs_path(), options.sink);
+    sim::install_verbs(world, libibverbs_path(), options.sink, options.cost);
     for (int index = 0; index < 2; ++index) {
       Side& side = pair->sides[index];
       side.index = index;

@@ -87,6 +87,7 @@ struct PairOptions {
   std::function<void(Setup& setup, int index)> configure = [](Setup&, int) {};
   sim::MessageSink* sink = nullptr;
   std::uint64_t seed = 1;
+  sim::VerbsCost cost{};
   bool meet_at_end = true;  // no side closes its objects before the other is done
 };
 
