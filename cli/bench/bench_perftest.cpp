@@ -15,11 +15,11 @@
 #include "cli/common/exit_status.h"
 #include "cli/common/json_text.h"
 #include "cli/scenario/placement.h"
-#include "cli/scenario/run_options.h"
 #include "cli/workload/outcome.h"
 #include "cli/world/emulate.h"
 #include "cli/world/metal.h"
 #include "cli/world/metal_session.h"
+#include "cli/world/run_options.h"
 #include "emu/cluster.h"
 #include "emu/config.h"
 
@@ -245,15 +245,16 @@ void require_perftest() {
 
 int bench_perftest_command(const Arguments& arguments, std::ostream& out, std::ostream& err) {
   PerftestOptions options;
-  options.run.world = "emu";
+  options.run.world = kEmulatedWorld;
   options.run.time_limit_text = "1200";
   Syntax syntax("bench perftest SCENARIO [options]");
   syntax.operands.add_options()  //
       ("scenario", po::value(&options.run.scenario_path)->required()->value_name("SCENARIO"), "two nodes on a cable");
   syntax.positions.add("scenario", 1);
-  syntax.options.add_options()                                                                                    //
-      ("world", po::value(&options.run.world)->value_name("emu|metal")->default_value("emu"), "where it is run")  //
-      ("set", po::value(&options.run.overrides)->value_name("KEY=VALUE"), "override a key; may be repeated")      //
+  syntax.options.add_options()  //
+      ("world", po::value(&options.run.world)->value_name("emu|metal")->default_value(options.run.world),
+       "where it is run")                                                                                     //
+      ("set", po::value(&options.run.overrides)->value_name("KEY=VALUE"), "override a key; may be repeated")  //
       ("repetitions", po::value(&options.repetitions_text)->value_name("N")->default_value("5"),
        "of plugin and perftest, by turns; medians count")  //
       ("time-limit", po::value(&options.run.time_limit_text)->value_name("SECONDS")->default_value("1200"),
@@ -261,14 +262,14 @@ int bench_perftest_command(const Arguments& arguments, std::ostream& out, std::o
       ("keep", po::value(&options.keep)->value_name("FILE"), "also write the result, with its provenance, to FILE")  //
       ("json", po::bool_switch(&options.run.json), "print JSON instead of the table");
   if (!parse_arguments(arguments, syntax, out)) return kExitOk;
-  require_choice("--world", "world", options.run.world, {"emu", "metal"});
+  require_choice("--world", "world", options.run.world, world_names(/*real_only=*/true));
   const Scenario scenario = scenario_for(options.run);
   require_pair(scenario);
   require_perftest();
 
   nlohmann::json result;
-  const int status = options.run.world == "emu" ? run_perftest_emulated(scenario, options, err, result)
-                                                : run_perftest_on_metal(scenario, options, err, result);
+  const int status = run_world(options.run.world).boots_nodes() ? run_perftest_emulated(scenario, options, err, result)
+                                                                : run_perftest_on_metal(scenario, options, err, result);
   if (result.is_null()) return status;
   result["benchmark"] = "perftest";
   result["world"] = options.run.world;

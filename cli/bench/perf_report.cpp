@@ -35,14 +35,14 @@ double average_busbw(const std::vector<SizeRun>& runs, double bus_factor) {
 
 }  // namespace
 
-std::string sweep_preamble(const PerfOptions& options, const Scenario& scenario, const std::string& world) {
+std::string sweep_preamble(const PerfOptions& options, const Scenario& scenario, const WorldFacts& world) {
   const SweepOptions& sweep = options.sweep;
   std::string text = fmt::format(
       "# seed {}  scenario {}  world {}\n# {}{}\n# nThread 1 nGpus 1 minBytes {} maxBytes {} step: {}({}) "
       "warmup iters: "
       "{} iters: {} agg iters: 1 validation: {} graph: 0 unalign: 0\n#\n# Using devices\n",
-      scenario.seed, scenario.name, world, topology_line(scenario),
-      world == "sim" ? fmt::format(", fabric {}", fabric_name(scenario)) : "", sweep.min_bytes, sweep.max_bytes,
+      scenario.seed, scenario.name, world.name, topology_line(scenario),
+      world.virtual_time ? fmt::format(", fabric {}", fabric_name(scenario)) : "", sweep.min_bytes, sweep.max_bytes,
       sweep.step_factor > 1 ? sweep.step_factor : sweep.step_bytes, sweep.step_factor > 1 ? "factor" : "bytes",
       options.warmup, options.iterations, options.check ? 1 : 0);
   constexpr int kRanksShown = 16;
@@ -72,7 +72,7 @@ std::string sweep_table(const PerfOptions& options, const RunResult& result, con
 
 std::string sweep_closing(const RunResult& result) {
   std::string text = fmt::format("# {:.2f} CPU s\n", result.cpu_s);
-  if (result.world != "sim") {
+  if (!result.world.virtual_time) {
     text += fmt::format("# wall-clock times, of the rank that took longest; {} in all\n",
                         duration_text(result.simulation.elapsed_ps));
   }

@@ -3,11 +3,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <optional>
 
+#include "cli/common/progress.h"
 #include "cli/common/units.h"
 #include "cli/scenario/placement.h"
 #include "cli/workload/bounds.h"
+#include "cli/workload/outcome.h"
 #include "cli/workload/workload.h"
+#include "cli/world/metal_session.h"
 
 namespace meshbed::cli {
 namespace {
@@ -25,9 +31,59 @@ CollectiveCase case_of(const PerfOptions& options, const Scenario& scenario, std
           .senders = scenario.workload.senders};
 }
 
-/// Proofs over the whole sweep: each size against its bounds, all data, and what holds for every run.
-void prove(RunResult& result, const PerfOptions& options, const Scenario& scenario, const BuiltFiles& files,
-           std::vector<SizeRun>& runs, const BoundTable& bounds) {
+nlohmann::json findings_of(const std::vector<SizeRun>& runs) {
+  nlohmann::json boards = nlohmann::json::array();
+  for (const SizeRun& run : runs) {
+    boards.push_back({board_findings(run.out_of_place_board), board_findings(run.in_place_board)});
+  }
+  return boards;
+}
+
+void take_in(std::vector<SizeRun>& runs, const nlohmann::json& boards) {
+  for (std::size_t index = 0; index < runs.size(); ++index) {
+    take_in_findings(runs[index].out_of_place_board, boards.at(index).at(0));
+    take_in_findings(runs[index].in_place_board, boards.at(index).at(1));
+  }
+}
+
+/// All that a difference in would run another sweep on one of the ranks.
+nlohmann::json common_sweep(const PerfOptions& options, const Scenario& scenario, const BuiltFiles& files) {
+  nlohmann::json common = common_ground(scenario, files);
+  common["OP"] = models::name_of(options.op);
+  common["-b"] = options.sweep.min_bytes;
+  common["-e"] = options.sweep.max_bytes;
+  common["-f"] = options.sweep.step_factor;
+  common["-i"] = options.sweep.step_bytes;
+  common["-n"] = options.iterations;
+  common["-w"] = options.warmup;
+  common["-c"] = options.check;
+  common["-r"] = options.root;
+  return common;
+}
+
+double microseconds(const CaseResults& board) { return static_cast<double>(board.average_ps()) / 1e6; }
+
+/// Of virtual time after the digest of all messages. Of real time nothing goes in: there only what was asked for and
+/// what came of it repeats.
+std::string finish_digest(sim::Digest& digest, const RunResult& result, const std::vector<SizeRun>& runs) {
+  const bool timed = result.world.virtual_time;
+  if (!timed) digest.add(result.workload);
+  for (const SizeRun& run : runs) {
+    if (!timed) digest.add(run.shape.bytes);
+    for (const CaseResults* board : {&run.out_of_place_board, &run.in_place_board}) {
+      if (timed) digest.add(static_cast<std::uint64_t>(board->total_ps()));
+      digest.add(board->wrong);
+      for (const std::uint64_t hash : board->results) digest.add(hash);
+    }
+  }
+  if (!timed) {
+    for (const RankError& error : result.simulation.errors) digest.add(error.text);
+  }
+  return digest.hex();
+}
+
+/// Each size against its bounds.
+void prove_times(RunResult& result, std::vector<SizeRun>& runs, const BoundTable& bounds) {
   const char* const name = "no size beats its bound";
   std::size_t bounded = 0;
   std::optional<sim::Proof> broken;
@@ -49,24 +105,16 @@ void prove(RunResult& result, const PerfOptions& options, const Scenario& scenar
   } else {
     result.proofs.push_back({name, true, fmt::format("{}, both placements", counted(bounded, "size"))});
   }
-  result.proofs.push_back(
-      sim::data_right(result.wrong, result.checked, options.check && runs.back().shape.recv_count > 0));
-  add_common_proofs(result, scenario, files);
 }
 
-}  // namespace
-
-std::vector<SizeRun> plan_sweep(const PerfOptions& options, const Scenario& scenario) {
-  std::vector<SizeRun> runs;
-  for (const std::uint64_t bytes : sweep_sizes(options.sweep)) {
-    SizeRun run;
-    run.shape = shape_of(options.op, bytes, ranks_of(scenario), options.type);
-    run.out_of_place = case_of(options, scenario, bytes, false);
-    run.in_place = case_of(options, scenario, bytes, true);
-    runs.push_back(std::move(run));
-  }
-  return runs;
-}
+/// What one rank does: warm-up with the largest and the smallest size, as nccl-tests has it, then each size.
+struct RankSweep {
+  const EngineOptions& engine;
+  int warmup;
+  std::uint32_t salt;
+  std::vector<SizeRun>& runs;                           // boards of all ranks of this process
+  std::function<void(const SizeRun& done)> after_size;  // called at rank 0
+};
 
 Result<void> run_rank_sweep(RankHost& host, CollectiveBuffers& buffers, const RankSweep& sweep) {
   Result<Engine> engine = Engine::open(host, sweep.engine);
@@ -90,6 +138,7 @@ Result<void> run_rank_sweep(RankHost& host, CollectiveBuffers& buffers, const Ra
   return engine->close();
 }
 
+/// Adds up the boards: everything that holds in any world.
 void conclude_sweep(const PerfOptions& options, const Scenario& scenario, const std::vector<SizeRun>& runs,
                     RunResult& result) {
   result.workload = models::name_of(options.op);
@@ -107,40 +156,72 @@ void conclude_sweep(const PerfOptions& options, const Scenario& scenario, const 
   result.busbw_factor = models::bus_factor(options.op, ranks_of(scenario));
 }
 
-RunResult simulate_sweep(const PerfOptions& options, const Scenario& scenario, std::vector<SizeRun>& runs) {
-  const SimulateOptions simulate_options{.files = built_files(), .contexts = options.run.contexts};
-  const EngineOptions engine = engine_options(scenario, simulate_options.files);
-  sim::Recorder recorder(scenario.cluster, "");
-  std::vector<CollectiveBuffers> buffers = buffers_for(ranks_of(scenario), runs.back().in_place.bytes, true, "-e");
-  RunResult result;
-  {
-    Progress progress(models::name_of(options.op), static_cast<int>(runs.size()));
-    const RankSweep sweep{.engine = engine,
-                          .warmup = options.warmup,
-                          .salt = first_salt(scenario.seed),
-                          .runs = runs,
-                          .after_size = [&](const SizeRun&) { progress.step(); }};
-    result.simulation = simulate(scenario, simulate_options, recorder, [&](RankHost& host) {
-      return run_rank_sweep(host, buffers[static_cast<std::size_t>(host.rank())], sweep);
-    });
+}  // namespace
+
+std::vector<SizeRun> plan_sweep(const PerfOptions& options, const Scenario& scenario) {
+  std::vector<SizeRun> runs;
+  for (const std::uint64_t bytes : sweep_sizes(options.sweep)) {
+    SizeRun run;
+    run.shape = shape_of(options.op, bytes, ranks_of(scenario), options.type);
+    run.out_of_place = case_of(options, scenario, bytes, false);
+    run.in_place = case_of(options, scenario, bytes, true);
+    runs.push_back(std::move(run));
   }
+  return runs;
+}
+
+RunResult run_sweep(const RunWorld& world, const PerfOptions& options, const Scenario& scenario,
+                    std::vector<SizeRun>& runs, const std::function<void(const std::string& line)>& say) {
+  const bool timed = world.facts().virtual_time;
+  const RankRange here = world.ranks_here(ranks_of(scenario));
+  const BuiltFiles files = built_files();
+  const EngineOptions engine = engine_options(scenario, files);
+  sim::Recorder recorder(scenario.cluster, "");
+  // Kept until the run is over: what a failed rank leaves registered may still be written to.
+  std::vector<CollectiveBuffers> buffers = buffers_for(here.count, runs.back().in_place.bytes, true, "-e");
+  std::optional<Progress> progress;
+  if (timed) progress.emplace(models::name_of(options.op), static_cast<int>(runs.size()));
+  std::size_t sizes_done = 0;
+  const auto after_size = [&](const SizeRun& run) {
+    if (progress) return progress->step();
+    say(fmt::format("{} of {} sizes: {} bytes, {:.1f} us out of place, {:.1f} us in place at rank 0", ++sizes_done,
+                    runs.size(), run.shape.bytes, microseconds(run.out_of_place_board),
+                    microseconds(run.in_place_board)));
+  };
+  const RankSweep sweep{.engine = engine,
+                        .warmup = options.warmup,
+                        .salt = first_salt(scenario.seed),
+                        .runs = runs,
+                        .after_size = after_size};
+  const auto run_rank = [&](RankHost& host) {
+    return run_rank_sweep(host, buffers[static_cast<std::size_t>(host.rank() - here.first)], sweep);
+  };
+  const WorldProgram program{.run_rank = run_rank,
+                             .recorder = &recorder,
+                             .contexts = options.run.contexts,
+                             .common = [&] { return common_sweep(options, scenario, files); },
+                             .findings = [&runs] { return findings_of(runs); },
+                             .take_in = [&runs](const nlohmann::json& boards) { take_in(runs, boards); },
+                             .time_limit_s = time_limit_of(options.run)};
+  RunResult result = world.run(scenario, program).result;
+  progress.reset();
   conclude_sweep(options, scenario, runs, result);
   result.pairs = recorder.pairs();
   result.messages = recorder.totals();
   result.connections = recorder.connections();
   if (result.simulation.ended_well()) {
-    prove(result, options, scenario, simulate_options.files, runs,
-          BoundTable(scenario, result.simulation, result.pairs));
-  }
-  for (const SizeRun& run : runs) {
-    for (const CaseResults* board : {&run.out_of_place_board, &run.in_place_board}) {
-      recorder.digest().add(static_cast<std::uint64_t>(board->total_ps()));
-      recorder.digest().add(board->wrong);
-      for (const std::uint64_t hash : board->results) recorder.digest().add(hash);
+    if (timed) prove_times(result, runs, BoundTable(scenario, result.simulation, result.pairs));
+    result.proofs.push_back(
+        sim::data_right(result.wrong, result.checked, options.check && runs.back().shape.recv_count > 0));
+    if (timed) {
+      add_common_proofs(result, scenario, files);
+    } else {
+      result.proofs.push_back(one_plugin_file(result.simulation));
     }
   }
-  result.digest = recorder.digest().hex();
-  add_process_usage(result);
+  sim::Digest untimed;
+  result.digest = finish_digest(timed ? recorder.digest() : untimed, result, runs);
+  if (timed) add_process_usage(result);  // ranks of several processes have added theirs up
   return result;
 }
 

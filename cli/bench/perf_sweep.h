@@ -2,14 +2,14 @@
 // PerfSweep: the sizes of `meshbed perf`, run one after the other on every rank, and what was found out about each.
 //
 // Engine and connections are opened once. The sweep is the same program in every world; what differs is who joins the
-// ranks' findings.
+// ranks' findings, and what can be proven of their times.
 
 #include <vector>
 
 #include "cli/bench/perf_format.h"
-#include "cli/common/progress.h"
-#include "cli/scenario/run_options.h"
 #include "cli/workload/result.h"
+#include "cli/world/run_options.h"
+#include "cli/world/world.h"
 
 namespace meshbed::cli {
 
@@ -35,30 +35,14 @@ struct SizeRun {
 
 std::vector<SizeRun> plan_sweep(const PerfOptions& options, const Scenario& scenario);
 
-/// What one rank does: warm-up with the largest and the smallest size, as nccl-tests has it, then each size.
-struct RankSweep {
-  const EngineOptions& engine;
-  int warmup;
-  std::uint32_t salt;
-  std::vector<SizeRun>& runs;                           // boards of all ranks of this process
-  std::function<void(const SizeRun& done)> after_size;  // called at rank 0
-};
-Result<void> run_rank_sweep(RankHost& host, CollectiveBuffers& buffers, const RankSweep& sweep);
-
-/// Adds up the boards: everything that holds in any world.
-void conclude_sweep(const PerfOptions& options, const Scenario& scenario, const std::vector<SizeRun>& runs,
-                    RunResult& result);
-
-/// In virtual time; with proofs. Fills the boards of `runs`.
-RunResult simulate_sweep(const PerfOptions& options, const Scenario& scenario, std::vector<SizeRun>& runs);
-
-/// This process's rank, over real devices. At rank 0 the boards of `runs` are those of all ranks; elsewhere only the
-/// result's errors mean anything. `say` takes a line for each size at rank 0. Throws as MetalSession does.
-RunResult run_metal_sweep(const PerfOptions& options, const Scenario& scenario, std::vector<SizeRun>& runs,
-                          const std::function<void(const std::string& line)>& say);
+/// The sweep in a world that has ranks in this process; with proofs and digest. At rank 0 the boards of `runs` are then
+/// those of all ranks; elsewhere only the result's errors mean anything. `say` takes a line for each size at rank 0
+/// where time is real. Throws as RunWorld::run() does.
+RunResult run_sweep(const RunWorld& world, const PerfOptions& options, const Scenario& scenario,
+                    std::vector<SizeRun>& runs, const std::function<void(const std::string& line)>& say);
 
 // perf_report.cpp: what nccl-tests prints.
-std::string sweep_preamble(const PerfOptions& options, const Scenario& scenario, const std::string& world);
+std::string sweep_preamble(const PerfOptions& options, const Scenario& scenario, const WorldFacts& world);
 std::string sweep_table(const PerfOptions& options, const RunResult& result, const std::vector<SizeRun>& runs);
 /// The last lines of every sweep: cost, what went wrong, the digest.
 std::string sweep_closing(const RunResult& result);

@@ -24,11 +24,10 @@
 #include "cli/common/child_process.h"
 #include "cli/common/exit_status.h"
 #include "cli/common/json_text.h"
-#include "cli/scenario/run_options.h"
 #include "cli/workload/collective.h"
 #include "cli/workload/outcome.h"
 #include "cli/workload/workload.h"
-#include "cli/world/run_simulated.h"
+#include "cli/world/run_options.h"
 #include "cli/world/simulate.h"
 
 namespace meshbed::cli {

@@ -17,6 +17,7 @@
 #include "cli/report/compare_messages.h"
 #include "cli/report/report.h"
 #include "cli/workload/result.h"
+#include "cli/world/world.h"
 
 namespace meshbed::cli {
 namespace {
@@ -216,7 +217,10 @@ class Comparison {
   std::vector<std::string> differences_;
 };
 
-bool is_world(const std::string& word) { return word == "sim" || word == "emu" || word == "metal"; }
+bool is_world(const std::string& word) {
+  const std::vector<std::string> names = world_names();
+  return std::find(names.begin(), names.end(), word) != names.end();
+}
 
 }  // namespace
 

@@ -11,20 +11,17 @@
 #include <stdexcept>
 
 #include "cli/command/commands.h"
-#include "cli/common/environment.h"
 #include "cli/common/exit_status.h"
 #include "cli/common/json_text.h"
 #include "cli/common/units.h"
 #include "cli/scenario/placement.h"
-#include "cli/scenario/run_options.h"
 #include "cli/verify/conformance_cases.h"
 #include "cli/verify/conformance_run.h"
 #include "cli/workload/outcome.h"
 #include "cli/workload/plugin_file.h"
 #include "cli/workload/rank_table.h"
-#include "cli/world/emulate.h"
-#include "cli/world/metal.h"
-#include "cli/world/metal_session.h"
+#include "cli/world/run_options.h"
+#include "cli/world/world.h"
 
 namespace meshbed::cli {
 namespace {
@@ -147,9 +144,7 @@ std::string closing_line(const ConformanceFindings& findings) {
   return line;
 }
 
-std::string world_of(const ConformanceCommandOptions& options) {
-  return options.run.world == "metal" ? metal_world_name() : "sim";
-}
+std::string world_of(const ConformanceCommandOptions& options) { return run_world(options.run.world).facts().name; }
 
 /// The report as text, case by case as they end: a plugin that takes its process with it leaves what was found before.
 class TextReport {
@@ -204,18 +199,13 @@ void print_json(const ConformanceCommandOptions& options, const ConformanceFindi
   out << json_text(report, kIndent) << "\n";
 }
 
-ConformanceFindings run_on_metal(const ConformanceCommandOptions& options,
-                                 const std::function<void(const CaseOutcome&)>& ended) {
-  const MetalPlace place = metal_place(from_environment);
+/// As one of the ranks.
+ConformanceFindings run_rank(const RunWorld& world, const ConformanceCommandOptions& options,
+                             const std::function<void(const CaseOutcome&)>& ended) {
   Scenario scenario = cluster_for(options);
   scenario.workload.net_plugin = options.plan.plugin;
-  MetalSession session(scenario, place, time_limit_of(options.run));
-  nlohmann::json common{{"meshbed", kVersion},
-                        {"net plugin", sha256_of_file(options.plan.plugin)},
-                        {"--only", options.plan.only},
-                        {"--net-version", options.plan.versions}};
   ConformanceFindings findings;
-  const std::vector<RankError> errors = session.run(common, [&](MetalHost& host) -> Result<void> {
+  const auto run_versions = [&](RankHost& host) -> Result<void> {
     for (const int version : options.plan.versions) {
       const VersionRun run{.plan = options.plan,
                            .version = version,
@@ -229,13 +219,22 @@ ConformanceFindings run_on_metal(const ConformanceCommandOptions& options,
       if (const Result<void> done = run_version(host, run); !done) return done;
     }
     return ok();
-  });
+  };
+  const auto common = [&options] {
+    return nlohmann::json{{"meshbed", kVersion},
+                          {"net plugin", sha256_of_file(options.plan.plugin)},
+                          {"--only", options.plan.only},
+                          {"--net-version", options.plan.versions}};
+  };
+  const WorldOutcome outcome =
+      world.run(scenario, {.run_rank = run_versions, .common = common, .time_limit_s = time_limit_of(options.run)});
+  const std::vector<RankError>& errors = outcome.result.simulation.errors;
   if (!errors.empty()) findings.trouble = fmt::format("rank {}: {}", errors.front().rank, errors.front().text);
   return findings;
 }
 
-int emulate_conformance(const ConformanceCommandOptions& options, std::ostream& out, std::ostream& err) {
-  const auto say = [&err](const std::string& line) { err << "meshbed: " << line << "\n" << std::flush; };
+int run_in_nodes(const RunWorld& world, const ConformanceCommandOptions& options, std::ostream& out,
+                 std::ostream& err) {
   std::vector<std::string> words{"conformance", options.plan.plugin};
   if (!options.run.scenario_path.empty()) {
     words.insert(words.end(), {"--scenario", std::filesystem::absolute(options.run.scenario_path).string()});
@@ -246,16 +245,12 @@ int emulate_conformance(const ConformanceCommandOptions& options, std::ostream& 
   for (const std::string& name : options.plan.only) words.insert(words.end(), {"--only", name});
   for (const std::string& each : metal_words(options.run)) words.push_back(each);
   if (options.run.json) words.emplace_back("--json");
-  const Emulation emulation = emulate(cluster_for(options), {.command = words,
-                                                             .rank_bytes = 256 * kMiB,
-                                                             .time_limit_s = time_limit_of(options.run),
-                                                             .say = say,
-                                                             .collect = {}});
-  for (const std::string& trouble : emulation.troubles) say(trouble);
-  if (emulation.interrupted) {
-    say("interrupted; nothing is left running");
-    return kExitInterrupted;
-  }
+  const auto say = say_on(err);
+  const WorldOutcome outcome = world.run(
+      cluster_for(options), {.time_limit_s = time_limit_of(options.run),
+                             .nodes = {.command = words, .rank_bytes = 256 * kMiB, .say = say, .collect = {}}});
+  const Emulation& emulation = outcome.emulation;
+  if (!tell_troubles(emulation, "", err)) return kExitInterrupted;
   out << emulation.report;
   // Both ranks end with 0 or 1 of their own.
   const bool ended = emulation.exit_code == kExitOk || emulation.exit_code == kExitBroken;
@@ -276,16 +271,16 @@ int conformance_command(const Arguments& arguments, std::ostream& out, std::ostr
     for (const ConformanceCase& one : conformance_cases()) out << fmt::format("{:<21} {}\n", one.name, one.rule);
     return kExitOk;
   }
-  if (options->run.world == "emu") return emulate_conformance(*options, out, err);
-  require_choice("--world", "world", options->run.world, {"sim", "emu", "metal"});
+  const RunWorld& world = run_world(options->run.world);
+  if (world.boots_nodes()) return run_in_nodes(world, *options, out, err);
   // Cases provoke warnings; what matters of them is in the findings.
   set_log_level_of_plugins(LogLevel::kError);
   ConformanceFindings findings;
-  if (options->run.world == "metal") {
+  if (!world.facts().virtual_time) {
     std::optional<TextReport> report;
-    const bool reports = metal_place(from_environment).rank == 0;
+    const bool reports = world.speaks();
     if (reports && !options->run.json) report.emplace(*options, out);
-    findings = run_on_metal(*options, [&report](const CaseOutcome& outcome) {
+    findings = run_rank(world, *options, [&report](const CaseOutcome& outcome) {
       if (report) report->add(outcome);
     });
     if (!reports) return findings.trouble.empty() ? kExitOk : kExitBroken;

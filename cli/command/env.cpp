@@ -16,9 +16,9 @@
 #include "cli/common/closest_name.h"
 #include "cli/common/exit_status.h"
 #include "cli/common/json_text.h"
-#include "cli/scenario/run_options.h"
 #include "cli/workload/result.h"
 #include "cli/world/metal_devices.h"
+#include "cli/world/run_options.h"
 #include "plugin/net/process/config.h"
 #include "plugin/net/process/nic_filter.h"
 

@@ -9,11 +9,11 @@
 #include "cli/common/exit_status.h"
 #include "cli/common/files.h"
 #include "cli/common/units.h"
-#include "cli/scenario/run_options.h"
 #include "cli/verify/explore_run.h"
 #include "cli/workload/plugin_file.h"
 #include "cli/workload/rank_table.h"
 #include "cli/workload/result.h"
+#include "cli/world/run_options.h"
 #include "plugin/coll/transport/transport.h"
 #include "sim/trace/digest.h"
 

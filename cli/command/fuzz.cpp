@@ -22,7 +22,7 @@
 #include "cli/verify/explore_run.h"
 #include "cli/verify/fault_schedule.h"
 #include "cli/workload/workload.h"
-#include "cli/world/run_simulated.h"
+#include "cli/world/run_workload.h"
 #include "plugin/base/counted.h"
 
 namespace meshbed::cli {
@@ -44,7 +44,7 @@ struct Ending {
 nlohmann::json run_schedule(const std::string& schedule) {
   const Scenario scenario = parse_scenario(schedule, "schedule", {});
   sim::Recorder recorder(scenario.cluster, "");
-  RunResult result = run_workload(scenario, {.files = built_files(), .contexts = ""}, recorder);
+  RunResult result = run_workload(run_world(kSimulatedWorld), scenario, {.recorder = &recorder});
   recorder.close();
   check_expectations(scenario, result);
   nlohmann::json said{{"steps", result.simulation.faults.size()}, {"lost", result.expected_error_seen ? 1 : 0}};

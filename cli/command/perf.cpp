@@ -12,14 +12,12 @@
 #include "cli/command/commands.h"
 #include "cli/common/closest_name.h"
 #include "cli/common/diagnostics.h"
-#include "cli/common/environment.h"
 #include "cli/common/exit_status.h"
 #include "cli/common/json_text.h"
 #include "cli/report/report.h"
 #include "cli/scenario/placement.h"
-#include "cli/scenario/run_options.h"
-#include "cli/world/emulate.h"
-#include "cli/world/metal.h"
+#include "cli/world/run_options.h"
+#include "cli/world/world.h"
 
 namespace meshbed::cli {
 namespace {
@@ -79,7 +77,7 @@ std::optional<PerfOptions> parse_perf(const Arguments& arguments, std::ostream& 
   options.op = parse_operation(op_text);
   if (!algorithm.empty()) options.run.overrides.push_back("workload.algorithm=" + algorithm);
   if (!protocol.empty()) options.run.overrides.push_back("workload.protocol=" + protocol);
-  options.iterations = iterations.value_or(options.run.world == "sim" ? 2 : 5);
+  options.iterations = iterations.value_or(run_world(options.run.world).facts().virtual_time ? 2 : 5);
   options.type = parse_data_type("-d", type);
   options.reduction = parse_reduction("-o", reduction);
   if (models::reduces(options.op) && !is_reducible(options.type)) {
@@ -122,19 +120,15 @@ std::vector<std::string> rank_words(const Scenario& scenario, const PerfOptions&
 }
 
 /// Rank 0 in its node prints what there is to print.
-int perf_emulated(const PerfOptions& options, const Scenario& scenario, std::ostream& out, std::ostream& err) {
-  const auto say = [&err](const std::string& line) { err << "meshbed: " << line << "\n" << std::flush; };
-  const Emulation emulation = emulate(scenario, {.command = rank_words(scenario, options),
-                                                 .rank_bytes = 2 * options.sweep.max_bytes,
-                                                 .time_limit_s = time_limit_of(options.run),
-                                                 .say = say,
-                                                 .collect = {}});
-  for (const std::string& trouble : emulation.troubles) say(trouble);
-  err << not_taken_lines(scenario, emulation.faults);
-  if (emulation.interrupted) {
-    say("interrupted; nothing is left running");
-    return kExitInterrupted;
-  }
+int perf_in_nodes(const RunWorld& world, const PerfOptions& options, const Scenario& scenario, std::ostream& out,
+                  std::ostream& err) {
+  const WorldOutcome outcome = world.run(scenario, {.time_limit_s = time_limit_of(options.run),
+                                                    .nodes = {.command = rank_words(scenario, options),
+                                                              .rank_bytes = 2 * options.sweep.max_bytes,
+                                                              .say = say_on(err),
+                                                              .collect = {}}});
+  const Emulation& emulation = outcome.emulation;
+  if (!tell_troubles(emulation, not_taken_lines(scenario, emulation.faults), err)) return kExitInterrupted;
   if (options.run.json && !emulation.report.empty()) {
     auto json = nlohmann::ordered_json::parse(emulation.report);
     json["emu"] = emulation.machines;
@@ -142,16 +136,8 @@ int perf_emulated(const PerfOptions& options, const Scenario& scenario, std::ost
   } else {
     out << emulation.report;
   }
-  say(emulation.machines_text);
+  say_on(err)(emulation.machines_text);
   return emulation.exit_code;
-}
-
-RunResult run_sweep(const PerfOptions& options, const Scenario& scenario, std::vector<SizeRun>& runs,
-                    std::ostream& err) {
-  if (options.run.world == "sim") return simulate_sweep(options, scenario, runs);
-  return run_metal_sweep(options, scenario, runs, [&err](const std::string& line) {
-    err << "meshbed: " << line << "\n" << std::flush;
-  });
 }
 
 }  // namespace
@@ -171,18 +157,16 @@ int perf_command(const Arguments& arguments, std::ostream& out, std::ostream& er
         scenario.path));
   }
   std::vector<SizeRun> runs = plan_sweep(*options, scenario);
-  if (options->run.world == "emu") return perf_emulated(*options, scenario, out, err);
+  const RunWorld& world = run_world(options->run.world);
+  if (world.boots_nodes()) return perf_in_nodes(world, *options, scenario, out, err);
 
-  const bool metal = options->run.world == "metal";
   // Rank 0 speaks for all; the others say what went wrong with them, and nothing else.
-  const bool speaks = !metal || metal_place(from_environment).rank == 0;
-  if (speaks) {
-    (options->run.json ? err : out) << sweep_preamble(*options, scenario, metal ? metal_world_name() : "sim")
-                                    << std::flush;
-  }
-  if (speaks && metal && metal_world_name() == "metal") err << left_to_hands_line(scenario);
-  const RunResult result = run_sweep(*options, scenario, runs, err);
-  if (!metal) err << not_taken_lines(scenario, result.simulation.faults);
+  const bool speaks = world.speaks();
+  const WorldFacts facts = world.facts();
+  if (speaks) (options->run.json ? err : out) << sweep_preamble(*options, scenario, facts) << std::flush;
+  if (speaks && facts.faults_by == FaultsBy::kHands) err << left_to_hands_line(scenario);
+  const RunResult result = run_sweep(world, *options, scenario, runs, say_on(err));
+  if (facts.faults_by == FaultsBy::kSimulator) err << not_taken_lines(scenario, result.simulation.faults);
   if (speaks && options->run.json) {
     out << json_text(sweep_json(*options, scenario, result, runs), kIndent) << "\n";
   } else if (speaks) {

@@ -7,7 +7,6 @@
 #include <stdexcept>
 
 #include "cli/command/commands.h"
-#include "cli/common/environment.h"
 #include "cli/common/exit_status.h"
 #include "cli/common/json_text.h"
 #include "cli/report/expect.h"
@@ -15,13 +14,12 @@
 #include "cli/report/results_folder.h"
 #include "cli/report/telemetry.h"
 #include "cli/scenario/placement.h"
-#include "cli/scenario/run_options.h"
 #include "cli/workload/outcome.h"
 #include "cli/workload/workload.h"
-#include "cli/world/emulate.h"
 #include "cli/world/fault_folder.h"
-#include "cli/world/metal.h"
-#include "cli/world/run_simulated.h"
+#include "cli/world/run_options.h"
+#include "cli/world/run_workload.h"
+#include "cli/world/world.h"
 
 namespace meshbed::cli {
 namespace {
@@ -67,43 +65,34 @@ std::string seed_line(const Scenario& scenario, const std::string& world) {
   return fmt::format("seed {}  scenario {}  world {}\n", scenario.seed, scenario.name, world);
 }
 
-int run_simulated(const Scenario& scenario, const RunCommandOptions& options, const Arguments& arguments,
-                  std::ostream& out, std::ostream& err) {
-  check_telemetry_places(options.telemetry);
-  ResultsFolder folder(options.results, scenario.name, "sim");
-  (options.run.json ? err : out) << seed_line(scenario, "sim") << std::flush;
-
-  sim::Recorder recorder(scenario.cluster, options.no_trace ? "" : folder.aside("messages.csv"));
-  RunResult result = run_workload(scenario, {.files = built_files(), .contexts = options.run.contexts}, recorder);
-  recorder.close();
-  add_process_usage(result);
-  const int status = conclude(folder, scenario, result, options, arguments, out, err);
-  write_telemetry(options.telemetry, scenario, result, err);
-  return status;
+/// One of several ranks that are a process each. Rank 0 speaks for all; the others say what went wrong with them, and
+/// nothing else.
+int run_silently(const RunWorld& world, const Scenario& scenario, const RunCommandOptions& options, std::ostream& err) {
+  sim::Recorder unread(scenario.cluster, "");
+  const RunResult result =
+      run_workload(world, scenario, {.recorder = &unread, .time_limit_s = time_limit_of(options.run)});
+  const std::vector<RankError>& errors = result.simulation.errors;
+  for (const RankError& error : errors) err << "meshbed: rank " << error.rank << ": " << error.text << "\n";
+  const auto folder = fault_folder();
+  if (folder && !errors.empty()) leave_errors(*folder, world.ranks_here(ranks_of(scenario)).first, errors);
+  return errors.empty() || scenario.expect.error ? kExitOk : kExitBroken;
 }
 
-/// One rank of the run. Rank 0 speaks for all; the others say what went wrong with them, and nothing else.
-int run_on_metal(const Scenario& scenario, const RunCommandOptions& options, const Arguments& arguments,
-                 std::ostream& out, std::ostream& err) {
-  const MetalPlace place = metal_place(from_environment);
-  const MetalOptions metal{.files = built_files(), .time_limit_s = time_limit_of(options.run)};
-  if (place.rank != 0) {
-    const RunResult result = run_metal(scenario, place, metal, nullptr);
-    for (const RankError& error : result.simulation.errors) {
-      err << "meshbed: rank " << error.rank << ": " << error.text << "\n";
-    }
-    const auto folder = fault_folder();
-    if (folder && !result.simulation.errors.empty()) leave_errors(*folder, place.rank, result.simulation.errors);
-    return result.simulation.errors.empty() || scenario.expect.error ? kExitOk : kExitBroken;
-  }
+int run_here(const RunWorld& world, const Scenario& scenario, const RunCommandOptions& options,
+             const Arguments& arguments, std::ostream& out, std::ostream& err) {
+  if (!world.speaks()) return run_silently(world, scenario, options, err);
+  const double time_limit_s = time_limit_of(options.run);
   check_telemetry_places(options.telemetry);
-  const std::string world = metal_world_name();
-  if (world == "metal") err << left_to_hands_line(scenario);
-  ResultsFolder folder(options.results, scenario.name, world);
-  (options.run.json ? err : out) << seed_line(scenario, world) << std::flush;
+  const WorldFacts facts = world.facts();
+  if (facts.faults_by == FaultsBy::kHands) err << left_to_hands_line(scenario);
+  ResultsFolder folder(options.results, scenario.name, facts.name);
+  (options.run.json ? err : out) << seed_line(scenario, facts.name) << std::flush;
+
   sim::Recorder recorder(scenario.cluster, options.no_trace ? "" : folder.aside("messages.csv"));
-  RunResult result = run_metal(scenario, place, metal, &recorder);
+  RunResult result = run_workload(
+      world, scenario, {.recorder = &recorder, .contexts = options.run.contexts, .time_limit_s = time_limit_s});
   recorder.close();
+  if (facts.virtual_time) add_process_usage(result);  // ranks of several processes have added theirs up
   const int status = conclude(folder, scenario, result, options, arguments, out, err);
   write_telemetry(options.telemetry, scenario, result, err);
   return status;
@@ -147,50 +136,40 @@ void add_errors(nlohmann::ordered_json& summary, const std::vector<RankError>& e
 }
 
 /// What is known of a run whose rank 0 has no last word: its node stands still or has lost its power.
-RunResult without_rank_0(const Scenario& scenario, const Emulation& emulation) {
+void conclude_without_rank_0(const Scenario& scenario, RunResult& result) {
   const BuiltFiles files = built_files();
-  RunResult result;
-  result.world = "emu";
-  result.simulation.errors = emulation.errors;
-  result.simulation.faults = emulation.faults;
-  if (!emulation.waiters.empty()) result.simulation.outcome = {sim::OutcomeKind::kDeadlock, emulation.waiters};
   result.simulation.plugin_sha256 = sha256_of_file(net_plugin_of(scenario, files));
   result.simulation.engine_sha256 = sha256_of_file(files.engine);
   make_workload(scenario, files, {0, 0})->conclude(result);
-  return result;
 }
 
-int run_emulated(const Scenario& scenario, const RunCommandOptions& options, const Arguments& arguments,
-                 std::ostream& out, std::ostream& err) {
+int run_in_nodes(const RunWorld& world, const Scenario& scenario, const RunCommandOptions& options,
+                 const Arguments& arguments, std::ostream& out, std::ostream& err) {
   check_telemetry_places(options.telemetry);
-  ResultsFolder folder(options.results, scenario.name, "emu");
-  (options.run.json ? err : out) << seed_line(scenario, "emu") << std::flush;
+  const std::string name = world.facts().name;
+  ResultsFolder folder(options.results, scenario.name, name);
+  (options.run.json ? err : out) << seed_line(scenario, name) << std::flush;
   NodeResults results;
   const Workload& workload = scenario.workload;
-  const Emulation emulation = emulate(
-      scenario, {.command = rank_words(scenario, options),
+  const auto collect = [&](const std::string& node_folder) {
+    results = read_node_results(fmt::format("{}/{}/{}/{}/", node_folder, kNodeResults, scenario.name, name),
+                                !options.no_trace);
+    results.telemetry = take_node_telemetry(options.telemetry, node_folder);
+  };
+  auto [known, emulation] = world.run(
+      scenario,
+      {.time_limit_s = time_limit_of(options.run),
+       .nodes = {.command = rank_words(scenario, options),
                  .rank_bytes = (workload.in_place && workload.kind != WorkloadKind::kMatrix ? 1 : 2) * workload.bytes,
-                 .time_limit_s = time_limit_of(options.run),
                  .backend = options.backend,
-                 .say = [&err](const std::string& line) { err << "meshbed: " << line << "\n"
-                                                              << std::flush; },
-                 .collect =
-                     [&](const std::string& folder) {
-                       const std::string inner = fmt::format("{}/{}/{}/emu/", folder, kNodeResults, scenario.name);
-                       results = read_node_results(inner, !options.no_trace);
-                       results.telemetry = take_node_telemetry(options.telemetry, folder);
-                     }});
-  for (const std::string& trouble : emulation.troubles) err << "meshbed: " << trouble << "\n";
-  err << not_taken_lines(scenario, emulation.faults);
-  if (emulation.interrupted) {
-    err << "meshbed: interrupted; nothing is left running\n";
-    return kExitInterrupted;
-  }
+                 .say = say_on(err),
+                 .collect = collect}});
+  if (!tell_troubles(emulation, not_taken_lines(scenario, emulation.faults), err)) return kExitInterrupted;
   if (results.summary.is_null()) {
     err << "meshbed: rank 0 wrote no summary: the run never came to its end\n";
     if (!emulation.errors.empty() || !emulation.waiters.empty()) {
-      RunResult result = without_rank_0(scenario, emulation);
-      const int status = conclude(folder, scenario, result, options, arguments, out, err);
+      conclude_without_rank_0(scenario, known);
+      const int status = conclude(folder, scenario, known, options, arguments, out, err);
       return emulation.exit_code == kExitNoProgress ? kExitNoProgress : status;
     }
     return emulation.exit_code == kExitOk ? kExitBroken : emulation.exit_code;
@@ -242,16 +221,16 @@ int run_command(const Arguments& arguments, std::ostream& out, std::ostream& err
   if (!parse_arguments(arguments, syntax, out)) return kExitOk;
 
   require_choice("--backend", "backend", options.backend, {"auto", "microvm", "namespaces"});
-  if (options.backend != "auto" && options.run.world != "emu") {
+  const RunWorld& world = run_world(options.run.world);
+  if (options.backend != "auto" && !world.boots_nodes()) {
     throw std::runtime_error("--backend is the emulated world's; --world " + options.run.world + " has none");
   }
   refuse_simulated_time_limit(options.run);
   Scenario scenario = scenario_for(options.run);
-  check_telemetry_options(options.telemetry, options.run.world);
+  check_telemetry_options(options.telemetry, world.facts());
   ask_for_telemetry(options.telemetry, scenario.workload);
-  if (options.run.world == "metal") return run_on_metal(scenario, options, arguments, out, err);
-  if (options.run.world == "emu") return run_emulated(scenario, options, arguments, out, err);
-  return run_simulated(scenario, options, arguments, out, err);
+  if (world.boots_nodes()) return run_in_nodes(world, scenario, options, arguments, out, err);
+  return run_here(world, scenario, options, arguments, out, err);
 }
 
 }  // namespace meshbed::cli

@@ -13,9 +13,9 @@
 #include "cli/common/exit_status.h"
 #include "cli/common/files.h"
 #include "cli/scenario/placement.h"
-#include "cli/scenario/run_options.h"
 #include "cli/scenario/scenario.h"
 #include "cli/workload/workload.h"
+#include "cli/world/run_options.h"
 #include "plugin/coll/plan/algorithm_choice.h"
 #include "plugin/coll/plan/schedule.h"
 

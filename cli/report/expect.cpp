@@ -77,7 +77,7 @@ class Checker {
                                  : fmt::format("{}", result_.wrong));
     }
     // Times of a real machine are shown, and never held against the model.
-    const bool timed = result_.world == "sim";
+    const bool timed = result_.world.virtual_time;
     if (timed && expect_.max_over_bound) {
       const double over = result_.over_bound();
       add(fmt::format("time at most {} of the bound", *expect_.max_over_bound),

@@ -87,9 +87,9 @@ ordered_json line_start(const Scenario& scenario, const RunResult& result, int r
   constexpr std::int64_t kMicrosecondsPerSecond = 1'000'000;
   const int ranks = ranks_of(scenario);
   const std::string communicator = fmt::format("{} {}", scenario.name, scenario.seed);
-  const std::int64_t now_us = result.world == "sim" ? sim::kRealtimeStartSeconds * kMicrosecondsPerSecond +
-                                                          result.simulation.elapsed_ps / kPicosecondsPerMicrosecond
-                                                    : std::time(nullptr) * kMicrosecondsPerSecond;
+  const std::int64_t now_us = result.world.virtual_time ? sim::kRealtimeStartSeconds * kMicrosecondsPerSecond +
+                                                              result.simulation.elapsed_ps / kPicosecondsPerMicrosecond
+                                                        : std::time(nullptr) * kMicrosecondsPerSecond;
   return {{"header",
            {{"id", fmt::format("{:#x}", XXH3_64bits(communicator.data(), communicator.size()))},
             {"comm_name", scenario.name},

@@ -137,7 +137,7 @@ void write_checks(Text& text, const char* title, const std::vector<sim::Proof>& 
 void write_faults(Text& text, const Scenario& scenario, const RunResult& result) {
   const std::vector<FaultEvent>& taken = result.simulation.faults;
   const std::vector<FaultStep> left = not_taken(scenario, taken);
-  if (result.world != "sim" || (taken.empty() && left.empty())) return;
+  if (result.world.faults_by != FaultsBy::kSimulator || (taken.empty() && left.empty())) return;
   text.line("");
   text.line("faults");
   for (const FaultEvent& event : taken) {
@@ -291,7 +291,7 @@ std::string topology_line(const Scenario& scenario) {
 
 std::string text_report(const Scenario& scenario, const RunResult& result, const std::string& results_folder) {
   Text text;
-  const bool simulated = result.world == "sim";
+  const bool simulated = result.world.virtual_time;
   text.line("{}{}", topology_line(scenario), simulated ? fmt::format(", fabric {}", fabric_name(scenario)) : "");
   write_pairs(text, scenario, result);
   if (result.simulation.ended_well()) write_result(text, result);
@@ -367,7 +367,7 @@ nlohmann::ordered_json summary(const Scenario& scenario, const RunResult& result
   const Simulation& simulation = result.simulation;
   nlohmann::ordered_json json{
       {"scenario", scenario.name},
-      {"world", result.world},
+      {"world", result.world.name},
       {"seed", scenario.seed},
       {"plugin_sha256", simulation.plugin_sha256},
       {"ranks", ranks_of(scenario)},
@@ -383,7 +383,7 @@ nlohmann::ordered_json summary(const Scenario& scenario, const RunResult& result
       {"proofs", checks_json(result.proofs)},
       {"digest", result.digest},
       // beyond what every tool reads
-      {"fabric", result.world == "sim" ? nlohmann::ordered_json(fabric_name(scenario)) : nullptr},
+      {"fabric", result.world.virtual_time ? nlohmann::ordered_json(fabric_name(scenario)) : nullptr},
       {"engine_sha256", simulation.engine_sha256},
       {"iterations", result.iterations},
       {"warmup_iterations", result.warmup},
@@ -423,7 +423,7 @@ nlohmann::ordered_json provenance(const Scenario& scenario, const RunResult& res
           {"scenario_sha256", sha256_of_file(scenario.path)},
           {"overrides", scenario.overrides},
           {"seed", scenario.seed},
-          {"fabric", result.world == "sim" ? nlohmann::ordered_json(fabric_name(scenario)) : nullptr},
+          {"fabric", result.world.virtual_time ? nlohmann::ordered_json(fabric_name(scenario)) : nullptr},
           {"plugin_sha256", result.simulation.plugin_sha256},
           {"engine_sha256", result.simulation.engine_sha256},
           {"compiler", __VERSION__},

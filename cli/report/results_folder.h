@@ -16,7 +16,7 @@ class ResultsFolder {
  public:
   /// Makes the folder where it is missing and removes what killed runs left; throws std::runtime_error where nothing
   /// can be written there. `results`: the argument of --results.
-  ResultsFolder(const std::string& results, const std::string& scenario_name, const std::string& world = "sim");
+  ResultsFolder(const std::string& results, const std::string& scenario_name, const std::string& world);
   /// Removes what was written aside and not published.
   ~ResultsFolder();
   ResultsFolder(const ResultsFolder&) = delete;

@@ -32,8 +32,8 @@ constexpr std::uint64_t kNanosecondsPerSecond = 1'000'000'000;
 /// Latest start of the clock: 2^63 ns, which leaves as much again for the run.
 constexpr std::uint64_t kEpochMax_ns = std::numeric_limits<std::int64_t>::max();
 
-std::uint64_t epoch_ns(const TelemetryOptions& options, const std::string& world) {
-  if (world != "sim") return 0;
+std::uint64_t epoch_ns(const TelemetryOptions& options, bool virtual_time) {
+  if (!virtual_time) return 0;
   if (options.zernel_epoch.empty()) return sim::kMonotonicStartSeconds * kNanosecondsPerSecond;
   return parse_count("--zernel-epoch", options.zernel_epoch, 0, kEpochMax_ns);
 }
@@ -172,15 +172,15 @@ void add_telemetry_options(po::options_description& options, TelemetryOptions& v
        "earlier run there are replaced");
 }
 
-void check_telemetry_options(const TelemetryOptions& options, const std::string& world) {
+void check_telemetry_options(const TelemetryOptions& options, const WorldFacts& world) {
   require_choice("--zernel-duration", "duration", options.zernel_duration, {"completion", "enqueue"});
   require_choice("--zernel-bytes", "count of bytes", options.zernel_bytes, {"total", "rank"});
-  epoch_ns(options, "sim");
-  if (!options.zernel_epoch.empty() && world != "sim") {
+  epoch_ns(options, true);
+  if (!options.zernel_epoch.empty() && !world.virtual_time) {
     throw std::runtime_error(
         fmt::format("--zernel-epoch {}: the records of --world {} have the machines' own clocks; "
                     "leave it out, or take --world sim",
-                    options.zernel_epoch, world));
+                    options.zernel_epoch, world.name));
   }
   const bool records = !options.zernel_out.empty() || !options.prom_out.empty();
   if (!records &&
@@ -210,7 +210,7 @@ void check_telemetry_places(const TelemetryOptions& options) {
 }
 
 zernel::Streams zernel_streams(const Scenario& scenario, const RunResult& result, const TelemetryOptions& options) {
-  const Clock clock(epoch_ns(options, result.world));
+  const Clock clock(epoch_ns(options, result.world.virtual_time));
   zernel::Streams streams;
   streams.nccl = nccl_events(scenario, result, clock, options);
   streams.gpu_memory = gpu_memory_events(result.simulation, clock);

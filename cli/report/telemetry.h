@@ -34,7 +34,7 @@ struct TelemetryOptions {
 void add_telemetry_options(boost::program_options::options_description& options, TelemetryOptions& values);
 
 /// Before the run: throws std::runtime_error where an option is none, or not for `world`.
-void check_telemetry_options(const TelemetryOptions& options, const std::string& world);
+void check_telemetry_options(const TelemetryOptions& options, const WorldFacts& world);
 /// Likewise where something could not be written here when the run is over.
 void check_telemetry_places(const TelemetryOptions& options);
 /// What the ranks do for it.

@@ -8,6 +8,7 @@
 #include "cli/common/files.h"
 #include "cli/workload/collective.h"
 #include "cli/workload/outcome.h"
+#include "cli/workload/world_facts.h"
 #include "sim/trace/proof.h"
 #include "sim/trace/recorder.h"
 
@@ -28,7 +29,7 @@ struct MatrixOutcome {
 };
 
 struct RunResult {
-  std::string world = "sim";
+  WorldFacts world;
   std::string workload;  // "all_reduce", "nccl-calls pair-all-reduce", "idle"
   std::uint64_t bytes = 0;
   int iterations = 0;

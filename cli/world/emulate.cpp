@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <ostream>
 #include <stdexcept>
 
 #include "cli/common/exit_status.h"
@@ -61,7 +62,7 @@ std::vector<std::string> rank_command(const Scenario& scenario, const EmulateOpt
                                    fmt::format("WORLD_SIZE={}", ranks_of(scenario)),
                                    fmt::format("MASTER_ADDR={}", address),
                                    fmt::format("MASTER_PORT={}", MetalPlace().port),
-                                   fmt::format("{}=emu", kWorldNameVariable),
+                                   fmt::format("{}={}", kWorldNameVariable, kEmulatedWorld),
                                    fmt::format("{}=.", kFaultFolderVariable),
                                    fs::read_symlink("/proc/self/exe").string()};
   command.insert(command.end(), options.command.begin(), options.command.end());
@@ -175,6 +176,17 @@ emu::EmuCluster emulated_cluster(const Scenario& scenario, const EmulateOptions&
     result.nodes.push_back(std::move(one));
   }
   return result;
+}
+
+std::function<void(const std::string& line)> say_on(std::ostream& err) {
+  return [&err](const std::string& line) { err << "meshbed: " << line << "\n" << std::flush; };
+}
+
+bool tell_troubles(const Emulation& emulation, const std::string& not_taken, std::ostream& err) {
+  for (const std::string& trouble : emulation.troubles) err << "meshbed: " << trouble << "\n";
+  err << not_taken;
+  if (emulation.interrupted) err << "meshbed: interrupted; nothing is left running\n";
+  return !emulation.interrupted;
 }
 
 Emulation emulate(const Scenario& scenario, const EmulateOptions& options) {

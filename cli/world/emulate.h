@@ -3,6 +3,7 @@
 // kernel, and in each `meshbed run --world metal` over the real rdma-core and the kernel's soft-RoCE.
 
 #include <functional>
+#include <iosfwd>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -47,6 +48,13 @@ emu::EmuCluster emulated_cluster(const Scenario& scenario, const EmulateOptions&
 /// What the ranks left in their nodes' folders and said, into the result. `followed`: what rank 0 said on standard
 /// error has been passed on already.
 void collect(const EmulateOptions& options, const emu::Outcome& outcome, bool followed, Emulation& result);
+
+/// A line of progress on standard error, at once.
+std::function<void(const std::string& line)> say_on(std::ostream& err);
+
+/// Says on standard error what the run has left to say: troubles, then the faults that it did not come to
+/// (not_taken_lines()). False where it was interrupted.
+bool tell_troubles(const Emulation& emulation, const std::string& not_taken, std::ostream& err);
 
 /// Boots, runs, collects. SIGINT and SIGTERM end it early; nothing is left running. Throws std::runtime_error, one
 /// line, where nodes cannot be emulated here.

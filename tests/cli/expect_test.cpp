@@ -47,6 +47,21 @@ std::vector<std::string> broken(const Scenario& scenario, RunResult& result) {
 
 }  // namespace
 
+TEST_CASE("times of a real machine are not held against promises, data are") {
+  Scenario scenario = line();
+  scenario.expect.wrong = 0;
+  scenario.expect.max_over_bound = 1.03;
+  scenario.expect.min_busbw_GBps = 9.9;
+  RunResult slow = good_run();
+  slow.time_ps *= 10;
+  CHECK(broken(scenario, slow).size() == 2);
+  RunResult real = good_run();
+  real.time_ps *= 10;
+  real.wrong = 1;
+  real.world.virtual_time = false;
+  CHECK(broken(scenario, real) == std::vector<std::string>{"wrong = 0"});
+}
+
 TEST_CASE("a run that does what was promised keeps every promise") {
   Scenario scenario = line();
   scenario.expect = {.wrong = 0,

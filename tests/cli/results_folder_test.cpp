@@ -26,7 +26,7 @@ std::set<std::string> names_in(const std::string& folder) {
 }
 
 void run_once(const std::string& results, const std::string& mark, bool with_trace) {
-  ResultsFolder folder(results, "pair");
+  ResultsFolder folder(results, "pair", "sim");
   if (with_trace) write_text_file(folder.aside("messages.csv"), mark);
   write_text_file(folder.aside("summary.json"), mark);
   write_text_file(folder.aside("provenance.json"), mark);
@@ -50,7 +50,7 @@ TEST_CASE("what a run wrote aside replaces the previous run's files all at once"
   const std::string folder = results + "/pair/sim";
   run_once(results, "first", true);
   {
-    ResultsFolder second(results, "pair");
+    ResultsFolder second(results, "pair", "sim");
     CHECK(second.path() == folder);
     for (const auto& name : kAll) write_text_file(second.aside(name), "second");
     for (const auto& name : kAll) CHECK(read_text_file(folder + "/" + name) == "first");
@@ -71,7 +71,7 @@ TEST_CASE("a run that ends early leaves the previous results alone") {
   const std::string results = scratch_folder("results_early");
   run_once(results, "first", true);
   {
-    ResultsFolder second(results, "pair");
+    ResultsFolder second(results, "pair", "sim");
     write_text_file(second.aside("messages.csv"), "half");
   }
   CHECK(names_in(results + "/pair/sim") == kAll);
@@ -87,14 +87,14 @@ TEST_CASE("partial files of dead runs are removed; those of a living one, and fi
                            "mine.csv.partial-" + dead, std::string("messages.csv.partial-x")}) {
     write_text_file(folder + name, "left over");
   }
-  const ResultsFolder next(results, "pair");
+  const ResultsFolder next(results, "pair", "sim");
   CHECK(names_in(folder) == std::set<std::string>{alive, "mine.csv.partial-" + dead, "messages.csv.partial-x"});
 }
 
 TEST_CASE("a folder that cannot be made is refused with what to do") {
-  CHECK_THROWS_WITH_AS(ResultsFolder("", "pair"), "--results is empty; name a folder, as in --results results",
+  CHECK_THROWS_WITH_AS(ResultsFolder("", "pair", "sim"), "--results is empty; name a folder, as in --results results",
                        std::runtime_error);
-  CHECK_THROWS_AS(ResultsFolder("/proc/nowhere", "pair"), std::runtime_error);
+  CHECK_THROWS_AS(ResultsFolder("/proc/nowhere", "pair", "sim"), std::runtime_error);
 }
 
 }  // namespace results_folder_test

@@ -1,4 +1,4 @@
-#include "cli/scenario/run_options.h"
+#include "cli/world/run_options.h"
 
 #include <fmt/format.h>
 
@@ -19,8 +19,8 @@ void add_run_options(po::options_description& options, RunOptions& values) {
       }),
        "the data and every random number descend from it; default: the scenario's")  //
       ("fabric", po::value(&values.fabric)->value_name("fluid|chunk"),
-       "how the network is shared; default: the scenario's")                                               //
-      ("world", po::value(&values.world)->value_name("WORLD")->default_value("sim"), "sim, emu or metal")  //
+       "how the network is shared; default: the scenario's")                                                      //
+      ("world", po::value(&values.world)->value_name("WORLD")->default_value(values.world), "sim, emu or metal")  //
       ("contexts", po::value(&values.contexts)->value_name("raw|ucontext|boost|thread"),
        "SimGrid's context factory")  //
       ("time-limit", po::value(&values.time_limit_text)->value_name("SECONDS")->default_value(values.time_limit_text),
@@ -35,21 +35,20 @@ double time_limit_of(const RunOptions& options) {
 }
 
 void refuse_simulated_time_limit(const RunOptions& options) {
-  if (options.world != "sim" || options.time_limit_text == RunOptions{}.time_limit_text) return;
+  if (!run_world(options.world).facts().virtual_time || options.time_limit_text == RunOptions{}.time_limit_text) return;
   throw std::runtime_error("--time-limit is for --world emu and metal; of simulated time, say --set limits.time=" +
                            options.time_limit_text + "s");
 }
 
 std::vector<std::string> metal_words(const RunOptions& options) {
-  std::vector<std::string> words{"--world", "metal", "--time-limit", options.time_limit_text};
+  std::vector<std::string> words{"--world", kMetalWorld, "--time-limit", options.time_limit_text};
   for (const std::string& each : options.overrides) words.insert(words.end(), {"--set", each});
   if (options.seed) words.insert(words.end(), {"--seed", std::to_string(*options.seed)});
   return words;
 }
 
 Scenario scenario_for(const RunOptions& options) {
-  require_choice("--world", "world", options.world, {"sim", "emu", "metal"});
-  if (options.world != "sim" && !(options.fabric.empty() && options.contexts.empty())) {
+  if (!run_world(options.world).facts().virtual_time && !(options.fabric.empty() && options.contexts.empty())) {
     throw std::runtime_error("--fabric and --contexts are the simulated world's; --world " + options.world +
                              " has a real network");
   }

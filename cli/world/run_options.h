@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "cli/scenario/scenario.h"
+#include "cli/world/world.h"
 
 namespace meshbed::cli {
 
@@ -20,7 +21,7 @@ struct RunOptions {
   std::vector<std::string> overrides;
   std::optional<std::uint64_t> seed;
   std::string fabric;  // empty: the scenario's
-  std::string world = "sim";
+  std::string world = kSimulatedWorld;
   std::string contexts;
   std::string time_limit_text = "300";
   bool json = false;
@@ -29,7 +30,7 @@ struct RunOptions {
 void add_run_options(boost::program_options::options_description& options, RunOptions& values);
 /// --time-limit in seconds; throws where it is none.
 double time_limit_of(const RunOptions& options);
-/// Throws std::runtime_error where it was given to the simulated world, whose limit is the scenario's.
+/// Throws std::runtime_error where it was given to a world of virtual time, whose limit is the scenario's.
 void refuse_simulated_time_limit(const RunOptions& options);
 /// Those that change what runs, in the words of a rank's command in an emulated node: "--world metal --seed 7
 /// --time-limit 300".

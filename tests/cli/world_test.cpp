@@ -1,0 +1,117 @@
+// What each world says of itself, in place of comparisons of its name.
+#include "cli/world/world.h"
+
+#include <doctest/doctest.h>
+
+#include <cstdlib>
+#include <stdexcept>
+
+#include "cli/world/metal.h"
+#include "cli/world/run_options.h"
+
+namespace world_test {
+
+using namespace meshbed::cli;
+
+namespace {
+
+/// Set as long as it lives.
+class Variable {
+ public:
+  Variable(const char* name, const char* value) : name_(name) { setenv(name, value, 1); }
+  ~Variable() { unsetenv(name_); }
+  Variable(const Variable&) = delete;
+  Variable& operator=(const Variable&) = delete;
+
+ private:
+  const char* name_;
+};
+
+RunOptions options_of(const std::string& world) {
+  RunOptions options;
+  options.scenario_path = MESHBED_SOURCE_DIR "/scenarios/pair.toml";
+  options.world = world;
+  return options;
+}
+
+}  // namespace
+
+TEST_CASE("the simulated world has virtual time, every rank, and its own faults") {
+  const RunWorld& world = run_world("sim");
+  const WorldFacts facts = world.facts();
+  CHECK(facts.name == "sim");
+  CHECK(facts.virtual_time);
+  CHECK((facts.faults_by == FaultsBy::kSimulator));
+  CHECK(world.ranks_here(3).first == 0);
+  CHECK(world.ranks_here(3).count == 3);
+  CHECK(world.speaks());
+  CHECK_FALSE(world.boots_nodes());
+}
+
+TEST_CASE("the emulated world boots nodes, which have all ranks, and its host carries faults out") {
+  const RunWorld& world = run_world("emu");
+  const WorldFacts facts = world.facts();
+  CHECK(facts.name == "emu");
+  CHECK_FALSE(facts.virtual_time);
+  CHECK((facts.faults_by == FaultsBy::kEmulator));
+  CHECK(world.ranks_here(3).count == 0);
+  CHECK(world.speaks());
+  CHECK(world.boots_nodes());
+}
+
+TEST_CASE("on metal this process is one rank, and faults are left to hands") {
+  const RunWorld& world = run_world("metal");
+  const WorldFacts facts = world.facts();
+  CHECK(facts.name == "metal");
+  CHECK_FALSE(facts.virtual_time);
+  CHECK((facts.faults_by == FaultsBy::kHands));
+  CHECK_FALSE(world.boots_nodes());
+
+  const Variable ranks("WORLD_SIZE", "3"), address("MASTER_ADDR", "10.0.0.1");
+  {
+    const Variable rank("RANK", "2");
+    CHECK(world.ranks_here(3).first == 2);
+    CHECK(world.ranks_here(3).count == 1);
+    CHECK_FALSE(world.speaks());
+  }
+  const Variable rank("RANK", "0");
+  CHECK(world.speaks());
+}
+
+TEST_CASE("a rank in an emulated node is on metal, with the emulated world's results and faults") {
+  const Variable name(kWorldNameVariable, "emu");
+  const WorldFacts facts = run_world("metal").facts();
+  CHECK(facts.name == "emu");
+  CHECK_FALSE(facts.virtual_time);
+  CHECK((facts.faults_by == FaultsBy::kEmulator));
+}
+
+TEST_CASE("a world that there is not is refused with those that there are") {
+  CHECK_THROWS_WITH_AS(run_world("moon"), "--world moon: there is no such world; accepted: sim, emu, metal",
+                       std::runtime_error);
+  CHECK_THROWS_WITH_AS(scenario_for(options_of("")), "--world : there is no such world; accepted: sim, emu, metal",
+                       std::runtime_error);
+  CHECK(world_names() == std::vector<std::string>{"sim", "emu", "metal"});
+  CHECK(world_names(/*real_only=*/true) == std::vector<std::string>{"emu", "metal"});
+}
+
+TEST_CASE("what is for virtual time alone is refused where time is real, and the other way round") {
+  for (const std::string& name : world_names()) {
+    const bool virtual_time = run_world(name).facts().virtual_time;
+    RunOptions limited = options_of(name), shared = options_of(name);
+    limited.time_limit_text = "7";
+    shared.fabric = "fluid";
+    if (virtual_time) {
+      CHECK_THROWS_WITH_AS(refuse_simulated_time_limit(limited),
+                           "--time-limit is for --world emu and metal; of simulated time, say --set limits.time=7s",
+                           std::runtime_error);
+      CHECK(scenario_for(shared).fabric == "fluid");
+    } else {
+      CHECK_NOTHROW(refuse_simulated_time_limit(limited));
+      CHECK_THROWS_AS(scenario_for(shared), std::runtime_error);
+    }
+  }
+  CHECK(RunOptions{}.world == kSimulatedWorld);
+}
+
+}  // namespace world_test
