@@ -282,23 +282,23 @@ Result<std::unique_ptr<Endpoint>> PendingConnect::advance() {
     connection_->attach(connecting_->take_control());
     remember_receiver();
   }
-  connection_->enroll();
+  connection_->recovery().enroll();
   connecting_.reset();
   return std::unique_ptr<Endpoint>(std::move(connection_));
 }
 
 void PendingConnect::remember_receiver() {
-  connection_->remember({.process = &transport_,
-                         .peer = peer_,
-                         .dev = dev_,
-                         .session = connecting_->session(),
-                         .service_port = connecting_->session_port()},
-                        nics_, events_);
+  connection_->recovery().remember({.process = &transport_,
+                                    .peer = peer_,
+                                    .dev = dev_,
+                                    .session = connecting_->session(),
+                                    .service_port = connecting_->session_port()},
+                                   nics_, events_);
 }
 
 bool PendingConnect::rails_joined() {
-  if (!connection_->knows_its_receiver()) remember_receiver();
-  return connection_->rails_joined(nics_);
+  if (!connection_->recovery().knows_receiver()) remember_receiver();
+  return connection_->recovery().rails_joined(nics_);
 }
 
 void PendingConnect::rest() {

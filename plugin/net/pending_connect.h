@@ -25,6 +25,8 @@
 
 namespace meshbed::net {
 
+class Transport;
+
 class PendingConnect {
  public:
   /// Errors (kUnreachable names both sides' subnets) are logged.

@@ -4,7 +4,6 @@
 
 #include "plugin/base/counted.h"
 #include "plugin/base/log.h"
-#include "plugin/net/link/process_links.h"
 #include "plugin/net/process/memory.h"
 #include "plugin/net/rdma/direct_send_path.h"
 #include "plugin/net/rdma/relayed_send_path.h"
@@ -56,7 +55,7 @@ Result<Request*> SendConnection::post(const SendArguments& send) {
     }
   }
   if (const char* problem = problem_with(send)) {
-    if (problem == kUnregistered && goes_back_for(send)) return not_now();
+    if (problem == kUnregistered && recovery_.goes_back_for(send)) return not_now();
     return refuse(send, problem);
   }
   const GroupSlot place = place_of(*slot);
@@ -87,37 +86,8 @@ Result<Request*> SendConnection::post(const SendArguments& send) {
   return &request;
 }
 
-void SendConnection::plan_rails(const std::vector<Nic>& nics) {
-  // What is lost with a rail has to be taken up again.
-  if (!send_path_->takes_rails() || !can_resume()) return;
-  if (rail_layer_ == nullptr) {
-    rail_layer_ = std::make_unique<RailLayer>(*origin_, settings().qp_link, qp_link(),
-                                              std::max(settings().stripes.queue_pairs, 1U), failed_paths_);
-  }
-  rail_layer_->plan(nics);
-  if (rail_layer_->done()) rail_layer_.reset();
-}
-
-bool SendConnection::rails_joined(const std::vector<Nic>& nics) {
-  if (rail_layer_ == nullptr) return true;
-  lay_rails();
-  if (rail_layer_ != nullptr && !rail_layer_->joined(nics)) return false;
-  if (rail_layer_ != nullptr && rail_layer_->done()) rail_layer_.reset();
-  return true;
-}
-
-void SendConnection::lay_rails() {
-  if (const auto laid = rail_layer_->advance()) {
-    send_path_->rail_laid(*laid);
-    MESHBED_INFO("%s: long messages are striped over %s too", ends_text().c_str(),
-                 qp_link().rail(*laid)->ends_text().c_str());
-  }
-  if (rail_layer_->wants_plan()) rail_layer_->plan(origin_->process->current_nics());
-  if (rail_layer_->done()) rail_layer_.reset();
-}
-
 const ClearToSend* SendConnection::ready_slot(int tag) {
-  return impaired() || held_back_ || pool_.empty() ? nullptr : find_slot(tag);
+  return impaired() || recovery_.holds_back() || pool_.empty() ? nullptr : find_slot(tag);
 }
 
 std::uint32_t SendConnection::parts_arrived(std::uint64_t group) {
@@ -142,7 +112,7 @@ bool SendConnection::see_group() {
   if (parts == 0) return false;
   group_parts_ = parts;
   group_seen_ = true;
-  return known_carried_ || carry_what_is_known(group_, parts);
+  return !recovery_.lacks_what_is_known() || recovery_.carry_what_is_known(group_, parts);
 }
 
 const ClearToSend* SendConnection::find_slot(int tag) {

@@ -1,18 +1,26 @@
 // What a sending connection says of itself to whoever looks from outside: above all, whom it waits for.
 #include <algorithm>
+#include <utility>
 
 #include "plugin/base/counted.h"
 #include "plugin/net/rdma/send.h"
 
 namespace meshbed::net {
 
-/// The receiver, wherever the next hop is.
-std::string SendConnection::receiver_text() {
-  const bool through_relay = origin_ && !origin_->peer.addresses.empty() && peer().node != origin_->peer.node;
+std::string SendRecovery::receiver_text() const {
+  const WireEnd& peer = connection_.peer();
+  const bool through_relay = origin_ && !origin_->peer.addresses.empty() && peer.node != origin_->peer.node;
   if (!through_relay) {
-    return to_text(peer().address.address) + " (" + peer().nic + ")";
+    return to_text(peer.address.address) + " (" + peer.nic + ")";
   }
   return to_text(origin_->peer.addresses.front().prefix.address);
+}
+
+std::string SendRecovery::waits_for(const std::string& receiver) const {
+  if (going_home_) return "what is under way here, before it goes back to its first cable";
+  if (!held_back_) return "";
+  return "clear-to-sends of " + receiver + " on the new way: " + std::to_string(replays_.size() - replayed_) +
+         " messages go once more";
 }
 
 /// Of the send that could not be taken: the ring may have what it lacked by now, if its caller asked again.
@@ -31,13 +39,10 @@ std::string SendConnection::refused_text(const std::string& peer) {
 }
 
 void SendConnection::describe(ConnectionState& state) {
-  state.peer = receiver_text();
+  state.peer = recovery_.receiver_text();
   send_path_->describe(state);
-  if (going_home_) {
-    state.waits_for = "what is under way here, before it goes back to its first cable";
-  } else if (held_back_) {
-    state.waits_for = "clear-to-sends of " + state.peer +
-                      " on the new way: " + std::to_string(replays_.size() - replayed_) + " messages go once more";
+  if (std::string way = recovery_.waits_for(state.peer); !way.empty()) {
+    state.waits_for = std::move(way);
   } else if (refused_ && state.waits_for.empty()) {
     state.waits_for = refused_text(state.peer);
   }
