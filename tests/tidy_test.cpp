@@ -118,6 +118,7 @@ std::vector<Arrow> every_arrow() {
       {"plugin/local/",
        {"plugin/base/", "plugin/nccl/net_abi.h", "plugin/nccl/boundary.h"},
        "the local transport is a whole net plugin: it knows the ABI and its boundary, and nothing of the mesh"},
+      {"plugin/ring/", {"plugin/base/"}, "work rings stand on base alone: they know neither collectives nor verbs"},
       {"plugin/dropin/",
        {"plugin/base/", "plugin/coll/meshcoll.h", "plugin/coll/store/environment.h"},
        "the drop-in is a thin skin over the engine's C interface"},
@@ -139,14 +140,14 @@ std::vector<Arrow> every_arrow() {
              "the engine's layers are plan, store, transport, run, api; it meets the mesh only at the ncclNet table"));
   all.push_back({"plugin/coll/", {"plugin/base/"}, "meshcoll.cpp is the engine's C interface"});
   const std::vector<std::string> below_cli{"sim/", "emu/", "models/", "plugin/"};
-  add(layers(
-      "cli/", {"common", "scenario", "workload", "report", "world"}, below_cli,
-      "the rooms of cli are common, scenario, workload, report, world, then topo, verify and bench, then command"));
+  add(layers("cli/", {"common", "scenario", "workload", "report", "world"}, below_cli,
+             "the rooms of cli are common, scenario, workload, report, world, then topo, ring, verify and bench, then "
+             "command"));
   const std::vector<std::string> below_tools{"cli/common/", "cli/scenario/", "cli/workload/",
                                              "cli/report/", "cli/world/",    "sim/",
                                              "emu/",        "models/",       "plugin/"};
-  for (const char* room : {"cli/topo/", "cli/verify/", "cli/bench/"}) {
-    all.push_back({room, below_tools, "topo, verify and bench stand beside one another"});
+  for (const char* room : {"cli/topo/", "cli/ring/", "cli/verify/", "cli/bench/"}) {
+    all.push_back({room, below_tools, "topo, ring, verify and bench stand beside one another"});
   }
   all.push_back({"cli/command/",
                  {"cli/", "sim/", "emu/", "models/", "plugin/"},

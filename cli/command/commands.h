@@ -66,6 +66,11 @@ int tune_command(const Arguments& arguments, std::ostream& out, std::ostream& er
 /// Speed is CPU time (never wall time) and comes with its provenance; nothing here is a test.
 int bench_command(const Arguments& arguments, std::ostream& out, std::ostream& err);
 
+/// meshbed ring dump|check|replay|bench|policy|quirks: a megakernel's work ring. dump, check and replay read buffers
+/// and recordings from files; bench measures; policy says how a launch would be made; quirks lists what strict mode
+/// does as the ancestor did.
+int ring_command(const Arguments& arguments, std::ostream& out, std::ostream& err);
+
 /// meshbed emu up|down|status: a scenario's cluster in this host's own kernel, until it is taken down.
 ///
 /// 0: done, or nothing to do; 1 (status): a set-up was broken off and is to be taken down.

@@ -37,6 +37,7 @@ constexpr Subcommand kSubcommands[] = {
     {"emu", emu_command, "the emulated cluster in this host's own kernel: emu up, emu down, emu status"},
     {"tune", tune_command, "which algorithm and protocol is the fastest, size by size, as a tuning table"},
     {"bench", bench_command, "what a simulated message, rank and library copy cost here"},
+    {"ring", ring_command, "a megakernel's work ring: ring dump, check, replay, bench, policy, quirks"},
     {"lint", lint_command, "check scenario files"},
     {"topo", topo_command, "who reaches whom: topo check, topo draw, topo rules"},
     {"zernel", zernel_command, "what zernel would say of the records that run --zernel-out wrote"},

@@ -1,0 +1,13 @@
+#pragma once
+// meshbed ring bench: how fast rings are decoded, as a share of what a copy moves through memory in the same run, and
+// how long a slot takes from one thread to another and back.
+
+#include <iosfwd>
+
+#include "cli/common/command_line.h"
+
+namespace meshbed::cli {
+
+int ring_bench_command(const Arguments& arguments, std::ostream& out, std::ostream& err);
+
+}  // namespace meshbed::cli

@@ -1,0 +1,179 @@
+// ring check and ring replay: recordings and buffers held against the rules, and what their telemetry says.
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+#include <ostream>
+
+#include "cli/common/exit_status.h"
+#include "cli/common/json_text.h"
+#include "cli/ring/files.h"
+#include "cli/ring/ring.h"
+#include "plugin/base/counted.h"
+#include "plugin/ring/debug_log.h"
+#include "plugin/ring/io_queue.h"
+#include "plugin/ring/packed.h"
+#include "plugin/ring/recording.h"
+#include "plugin/ring/transitions.h"
+
+namespace meshbed::cli {
+namespace {
+
+namespace po = boost::program_options;
+using Json = nlohmann::ordered_json;
+
+/// A recording's file and what is in it. Its own ABI counts.
+struct Recorded {
+  Recorded(const std::string& path, RingOptions& options) : bytes(read_bytes(path)) {
+    recording = value_or_throw(ring::read_recording(bytes), path);
+    options.abi = ring::layout_of(recording.shape.abi).name;
+  }
+  ring::RingTelemetry telemetry(std::size_t index, const RingOptions& options) const {
+    const auto& snapshot = recording.snapshots[index];
+    return value_or_throw(
+        ring::decode_telemetry(snapshot.control, snapshot.ring, options.layout(), options.ring_mode()),
+        fmt::format("snapshot {}", index));
+  }
+  std::vector<std::uint8_t> bytes;
+  ring::Recording recording;
+};
+
+/// What is wrong with the slots of a ring by themselves.
+void look_at_slots(const std::vector<std::uint8_t>& bytes, const RingOptions& options,
+                   std::vector<std::string>& found) {
+  const ring::Word count = value_or_throw(ring::slot_count(bytes.size()), options.ring);
+  for (ring::Word index = 0; index < count; ++index) {
+    const auto slot = value_or_throw(ring::decode_slot(bytes, options.layout(), index), options.ring);
+    const auto say = [&](const std::string& what) {
+      found.push_back(fmt::format("{}: slot {}: {}", options.ring, index, what));
+    };
+    if (!ring::status::is_known(slot.status)) say("status " + ring::status_name(slot.status));
+    if (slot.status == ring::status::kEmpty) continue;
+    if (!ring::opcode::is_publishable(slot.opcode) && slot.opcode != ring::opcode::kLoadMiss) {
+      say("opcode " + ring::opcode_name(slot.opcode) + " means nothing");
+    }
+    if (slot.opcode != ring::opcode::kPackedSlot) continue;
+    const auto packed = ring::decode_packed(slot, options.layout());
+    if (!packed) say(packed.error().text);
+    if (packed && packed->beyond_kernel) say("packs more operations than the kernel runs");
+    if (packed && packed->misaligned) say("the kernel looks for its packed arguments in another place");
+    if (packed && packed->skips) say("the kernel skips a packed operation");
+  }
+}
+
+void look_at_buffers(const RingOptions& options, std::ostream& err, std::vector<std::string>& found) {
+  std::vector<std::uint8_t> control, slots;
+  if (!options.control.empty()) {
+    control = read_bytes(options.control);
+    warn_of_layout(control, options, err);
+    (void)value_or_throw(ring::decode_control(control, options.layout()), options.control);
+  }
+  if (!options.ring.empty()) {
+    slots = read_bytes(options.ring);
+    look_at_slots(slots, options, found);
+  }
+  if (!control.empty() && !options.ring.empty()) {
+    const auto telemetry =
+        value_or_throw(ring::decode_telemetry(control, slots, options.layout(), options.ring_mode()), options.ring);
+    ring::SnapshotChecker checker(options.ring_mode());
+    checker.add(telemetry);
+    if (checker.first()) found.push_back(ring::to_text(*checker.first()));
+  }
+  if (!options.debug.empty()) {
+    const auto log =
+        value_or_throw(ring::decode_debug_log(read_bytes(options.debug), options.ring_mode()), options.debug);
+    if (log.dropped > 0) found.push_back(fmt::format("{}: {} dropped", options.debug, counted(log.dropped, "record")));
+    if (log.torn) found.push_back(options.debug + ": the cursor stands within a record");
+  }
+  if (!options.io.empty()) (void)value_or_throw(ring::decode_io_queue(read_bytes(options.io)), options.io);
+}
+
+int verdict(const std::vector<std::string>& found, std::ostream& err) {
+  for (const std::string& one : found) err << "FAILED: " << one << "\n";
+  return found.empty() ? kExitOk : kExitBroken;
+}
+
+void take_recording(Syntax& syntax, std::string& path) {
+  syntax.operands.add_options()("recording", po::value(&path)->value_name("FILE"),
+                                "a recording (plugin/ring/recording.h)");
+  syntax.positions.add("recording", 1);
+}
+
+}  // namespace
+
+int ring_check_command(const Arguments& arguments, std::ostream& out, std::ostream& err) {
+  RingOptions options;
+  std::string path;
+  Syntax syntax("ring check [RECORDING] [--control FILE] [--ring FILE] [--debug FILE] [--io FILE] [options]");
+  take_recording(syntax, path);
+  add_ring_files(syntax.options, options);
+  add_ring_options(syntax.options, options);
+  if (!parse_arguments(arguments, syntax, out)) return kExitOk;
+  require_ring_options(options);
+  if (path.empty() && options.control.empty() && options.ring.empty() && options.debug.empty() && options.io.empty()) {
+    throw std::runtime_error("ring check: give a recording, or at least one of --control, --ring, --debug and --io");
+  }
+  std::vector<std::string> found;
+  look_at_buffers(options, err, found);
+  std::size_t snapshots = 0;
+  if (!path.empty()) {
+    const Recorded recorded(path, options);
+    ring::SnapshotChecker checker(options.ring_mode());
+    for (; snapshots < recorded.recording.snapshots.size(); ++snapshots) {
+      checker.add(recorded.telemetry(snapshots, options));
+    }
+    if (checker.first()) found.push_back(path + ": " + ring::to_text(*checker.first()));
+  }
+  if (options.json) {
+    out << json_text(Json{{"ok", found.empty()}, {"snapshots", snapshots}, {"found", found}}) << "\n";
+  } else if (found.empty()) {
+    out << "ok" << (path.empty() ? "" : ": " + counted(snapshots, "snapshot") + ", every step legal") << "\n";
+  }
+  return verdict(found, err);
+}
+
+int ring_replay_command(const Arguments& arguments, std::ostream& out, std::ostream& err) {
+  RingOptions options;
+  std::string path;
+  Syntax syntax("ring replay RECORDING [options]");
+  take_recording(syntax, path);
+  add_ring_options(syntax.options, options);
+  if (!parse_arguments(arguments, syntax, out)) return kExitOk;
+  require_ring_options(options);
+  if (path.empty()) throw std::runtime_error("ring replay: give a recording");
+  const Recorded recorded(path, options);
+  ring::SnapshotChecker checker(options.ring_mode());
+  Json rows = Json::array();
+  if (!options.json) out << "snapshot     time_ns   depth    done  density  verdict          topology\n";
+  ring::RingTelemetry before;
+  for (std::size_t index = 0; index < recorded.recording.snapshots.size(); ++index) {
+    ring::RingTelemetry now = recorded.telemetry(index, options);
+    checker.add(now);
+    const auto health = ring::health_since(index == 0 ? now : before, now, options.ring_mode());
+    const auto counters = ring::counters_of(now);
+    const auto depth = static_cast<std::uint32_t>(now.occupancy.queue_depth());
+    const auto launch =
+        ring::recommend_launch(now, {}, ring::LaunchRequest::direct(depth, 64, 256), options.ring_mode());
+    rows.push_back({{"time_ns", recorded.recording.snapshots[index].time_ns},
+                    {"queue_depth", depth},
+                    {"done_count", now.control.done_count},
+                    {"frontier_density_bps", counters.frontier_density_bps},
+                    {"verdict", index == 0 ? "first"
+                                : health   ? name_of(health->verdict)
+                                           : health.error().text.c_str()},
+                    {"topology", launch ? name_of(launch->topology) : launch.error().text.c_str()},
+                    {"mode", launch ? name_of(launch->mode) : ""}});
+    const Json& row = rows.back();
+    if (!options.json) {
+      out << fmt::format("{:>8} {:>11} {:>7} {:>7} {:>8}  {:<16} {}\n", index, row["time_ns"].get<std::uint64_t>(),
+                         depth, now.control.done_count, counters.frontier_density_bps,
+                         row["verdict"].get<std::string>(), row["topology"].get<std::string>());
+    }
+    before = std::move(now);
+  }
+  std::vector<std::string> found;
+  if (checker.first()) found.push_back(path + ": " + ring::to_text(*checker.first()));
+  if (options.json) out << json_text(Json{{"ok", found.empty()}, {"snapshots", rows}, {"found", found}}) << "\n";
+  return verdict(found, err);
+}
+
+}  // namespace meshbed::cli

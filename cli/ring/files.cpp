@@ -1,0 +1,102 @@
+#include "cli/ring/files.h"
+
+#include <ostream>
+#include <stdexcept>
+
+#include "cli/common/files.h"
+#include "plugin/ring/control.h"
+#include "plugin/ring/debug_log.h"
+#include "plugin/ring/io_queue.h"
+#include "plugin/ring/live_ring.h"
+#include "plugin/ring/packed.h"
+#include "plugin/ring/recording.h"
+
+namespace meshbed::cli {
+
+namespace po = boost::program_options;
+
+const ring::Layout& RingOptions::layout() const {
+  return abi == ring::kLayout2026_04.name ? ring::kLayout2026_04 : ring::kLayout2026_05;
+}
+
+void add_ring_options(po::options_description& options, RingOptions& values) {
+  options.add_options()  //
+      ("abi", po::value(&values.abi)->value_name("2026-04|2026-05")->default_value(values.abi),
+       "layout of the buffers, which do not say it themselves")  //
+      ("mode", po::value(&values.mode)->value_name("strict|safe")->default_value(values.mode),
+       "strict: each quirk as the ancestor has it (ring quirks lists them)")  //
+      ("json", po::bool_switch(&values.json), "one JSON object");
+}
+
+void add_ring_files(po::options_description& options, RingOptions& values) {
+  options.add_options()  //
+      ("control", po::value(&values.control)->value_name("FILE"), "the control buffer")(
+          "ring", po::value(&values.ring)->value_name("FILE"), "the slots")(
+          "debug", po::value(&values.debug)->value_name("FILE"), "the debug log")(
+          "io", po::value(&values.io)->value_name("FILE"), "the IO queue");
+}
+
+void require_ring_options(const RingOptions& values) {
+  require_choice("--abi", "ABI", values.abi, {"2026-04", "2026-05"});
+  require_choice("--mode", "mode", values.mode, {"strict", "safe"});
+}
+
+std::vector<std::uint8_t> read_bytes(const std::string& path) {
+  const std::string text = read_text_file(path);
+  return {text.begin(), text.end()};
+}
+
+void warn_of_layout(const std::vector<std::uint8_t>& control, const RingOptions& options, std::ostream& err) {
+  if (const auto doubt = ring::doubt_of_layout(control, options.layout())) err << "WARN: " << *doubt << "\n";
+}
+
+void write_ring_example(const std::string& folder) {
+  const ring::Layout& layout = ring::kLayout2026_05;
+  constexpr ring::Word kSlots = 8;
+  const std::string place = "ring dump --example";
+  auto control =
+      value_or_throw(ring::encode_control(layout, ring::Mode::kSafe, {.tenants = 2, .observables = 4}), place);
+  auto slots = value_or_throw(ring::encode_empty_ring(kSlots), place);
+  const ring::RecordingShape shape{.slots = kSlots,
+                                   .control_words = static_cast<ring::Word>(control.size() / ring::kWordBytes)};
+  auto recording = value_or_throw(ring::begin_recording(shape), place);
+  std::uint64_t time_ns = 0;
+  const auto snapshot = [&] {
+    const Result<void> added = ring::add_snapshot(recording, shape, time_ns += 1000, control, slots);
+    if (!added) throw std::runtime_error(place + ": " + added.error().text);
+  };
+  ring::LiveRing live = value_or_throw(ring::LiveRing::over(control, slots, layout), place);
+  const auto publish = [&](const ring::Publication& what) {
+    if (const Result<void> done = live.publish(what); !done) throw std::runtime_error(place + ": " + done.error().text);
+  };
+  snapshot();
+  publish({.slot = 0, .opcode = ring::opcode::kAtomicAdd, .args = {1, 5}});
+  publish({.slot = 1, .tenant = 1, .opcode = 0xf101, .args = {7, ring::kWindowRequired}});
+  publish(
+      {.slot = 2,
+       .opcode = ring::opcode::kPackedSlot,
+       .args = value_or_throw(ring::encode_packed(layout, ring::Mode::kSafe, {{1, {160, 3}}, {2, {161, 4}}}), place)});
+  publish({.slot = 3, .tenant = 5, .opcode = ring::opcode::kNop});  // nobody lets tenant 5 run
+  snapshot();
+  live.claim();
+  snapshot();
+  (void)live.finish(0);
+  live.claim();
+  snapshot();
+  (void)live.finish(1, ring::status::kRequeue);
+  snapshot();
+  auto debug = value_or_throw(ring::encode_debug_log(ring::kDebugRecords), place);
+  (void)ring::append(debug, {.format = 1, .arg1 = 2, .arg2 = 3, .slot_base = 16});
+  auto io = ring::encode_io_queue();
+  (void)value_or_throw(ring::IoQueue::over(io, ring::Mode::kSafe), place).submit_load_miss(42);
+  const auto write = [&](const char* name, const std::vector<std::uint8_t>& bytes) {
+    write_text_file(folder + "/" + name, {bytes.begin(), bytes.end()});
+  };
+  write("control.bin", control);
+  write("ring.bin", slots);
+  write("debug.bin", debug);
+  write("io.bin", io);
+  write("life.ring", recording);
+}
+
+}  // namespace meshbed::cli

@@ -1,0 +1,141 @@
+#include "plugin/ring/policy.h"
+
+#include <fmt/format.h>
+
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <ostream>
+#include <stdexcept>
+
+#include "cli/common/exit_status.h"
+#include "cli/common/json_text.h"
+#include "cli/ring/ring.h"
+
+namespace meshbed::cli {
+namespace {
+
+namespace po = boost::program_options;
+
+/// One number of a request: its option, what it says, and where it goes.
+struct Field {
+  const char* option;
+  const char* meaning;
+  const char* fallback;
+  std::uint64_t most;
+  void (*set)(ring::LaunchRequest& request, std::uint64_t value);
+};
+
+constexpr std::uint64_t kWord = std::numeric_limits<std::uint32_t>::max();
+constexpr std::uint64_t kDoubleWord = std::numeric_limits<std::uint64_t>::max();
+constexpr std::uint64_t kAllBps = 10'000;
+
+template <auto member>
+void assign(ring::LaunchRequest& request, std::uint64_t value) {
+  request.*member = static_cast<std::remove_reference_t<decltype(request.*member)>>(value);
+}
+
+using Request = ring::LaunchRequest;
+constexpr Field kFields[] = {
+    {"queue", "slots that wait", "0", kWord, assign<&Request::queue_length>},
+    {"workers", "workgroups asked for; 0: as the limits suggest; default: 64", "64", kWord,
+     assign<&Request::requested_worker_groups>},
+    {"max-x", "invocations that the device takes in a workgroup's x; default: 256", "256", kWord,
+     assign<&Request::max_workgroup_size_x>},
+    {"max-groups", "workgroups that it takes in a dimension; default: --workers", "", kWord,
+     assign<&Request::max_workgroups_per_dimension>},
+    {"max-invocations", "invocations that it takes in a workgroup; default: --max-x", "", kWord,
+     assign<&Request::max_invocations_per_workgroup>},
+    {"hit-capacity", "hits to make room for; 0: worked out", "0", kWord, assign<&Request::requested_hit_capacity>},
+    {"hits-per-item", "hits that a slot is expected to make", "1", kWord, assign<&Request::expected_hits_per_item>},
+    {"hot-opcodes", "different opcodes in use", "0", kWord, assign<&Request::hot_opcode_count>},
+    {"hot-windows", "route windows of four slots and more", "0", kWord, assign<&Request::hot_window_count>},
+    {"requeues", "slots that were put back", "0", kDoubleWord, assign<&Request::requeue_count>},
+    {"age", "ticks that the oldest priority work has waited", "0", kWord, assign<&Request::max_priority_age>},
+    {"nodes", "nodes of the graph", "0", kWord, assign<&Request::graph_node_count>},
+    {"edges", "edges of the graph", "0", kWord, assign<&Request::graph_edge_count>},
+    {"density", "share of the graph that is queued, in 1/10000; 0: from --queue and --nodes", "0", kAllBps,
+     assign<&Request::frontier_density_bps>},
+    {"memory-pressure", "share of device memory in use, in 1/10000; 0: from --resident and --budget", "0", kAllBps,
+     assign<&Request::memory_pressure_bps>},
+    {"resident", "bytes of device memory that are in use", "0", kDoubleWord, assign<&Request::resident_device_bytes>},
+    {"budget", "bytes of device memory that may be; 0: no budget", "0", kDoubleWord,
+     assign<&Request::device_memory_budget_bytes>},
+};
+
+/// What the policy makes of it, in the order in which it decides.
+nlohmann::ordered_json to_json(const ring::LaunchRecommendation& launch) {
+  return {{"topology", name_of(launch.topology)},
+          {"mode", name_of(launch.mode)},
+          {"queue_pressure", name_of(launch.pressure)},
+          {"worker_groups", launch.worker_groups},
+          {"workgroup_size_x", launch.workgroup_size_x},
+          {"slot_count", launch.slot_count},
+          {"grid_x", launch.grid_x},
+          {"lanes", launch.lanes},
+          {"hit_capacity", launch.hit_capacity},
+          {"peak_device_bytes", launch.peak_device_bytes},
+          {"frontier_density_bps", launch.frontier_density_bps},
+          {"memory_pressure_bps", launch.memory_pressure_bps},
+          {"promote_hot_opcodes", launch.promote_hot_opcodes},
+          {"promote_hot_windows", launch.promote_hot_windows},
+          {"age_priority_work", launch.age_priority_work}};
+}
+
+}  // namespace
+
+int ring_policy_command(const Arguments& arguments, std::ostream& out, std::ostream& err) {
+  std::vector<std::string> texts;
+  for (const Field& field : kFields) texts.emplace_back(field.fallback);
+  std::string previous;
+  bool json = false;
+  Syntax syntax("ring policy [options]");
+  for (std::size_t index = 0; index < texts.size(); ++index) {
+    syntax.options.add_options()(kFields[index].option, po::value(&texts[index])->value_name("N"),
+                                 kFields[index].meaning);
+  }
+  syntax.options.add_options()  //
+      ("previous", po::value(&previous)->value_name("TOPOLOGY"),
+       "of the launch before, for its hysteresis: empty, memory-constrained, sparse-frontier, hybrid-frontier, "
+       "dense-frontier or fused-dense")  //
+      ("json", po::bool_switch(&json), "one JSON object");
+  if (!parse_arguments(arguments, syntax, out)) return kExitOk;
+  ring::LaunchRequest request;
+  for (std::size_t index = 0; index < texts.size(); ++index) {
+    const Field& field = kFields[index];
+    if (texts[index].empty()) continue;
+    field.set(request, parse_count(std::string("--") + field.option, texts[index], 0, field.most));
+  }
+  // Whoever says nothing of the device has one that takes what is asked for.
+  const auto given = [&](const char* option) {
+    for (std::size_t index = 0; index < texts.size(); ++index) {
+      if (std::string(option) == kFields[index].option) return !texts[index].empty();
+    }
+    return false;
+  };
+  if (!given("max-groups")) request.max_workgroups_per_dimension = request.requested_worker_groups;
+  if (!given("max-invocations")) request.max_invocations_per_workgroup = request.max_workgroup_size_x;
+  if (!previous.empty()) {
+    request.previous = ring::topology_named(previous);
+    if (!request.previous) {
+      require_choice(
+          "--previous", "topology", previous,
+          {"empty", "memory-constrained", "sparse-frontier", "hybrid-frontier", "dense-frontier", "fused-dense"});
+    }
+  }
+  const Result<ring::LaunchRecommendation> launch = ring::recommend_launch(request);
+  if (!launch) {
+    err << "meshbed: ring policy: " << launch.error().text << "\n";
+    return kExitUsage;
+  }
+  const nlohmann::ordered_json fields = to_json(*launch);
+  if (json) {
+    out << json_text(fields) << "\n";
+    return kExitOk;
+  }
+  for (const auto& [name, value] : fields.items()) {
+    out << fmt::format("{:<22}{}\n", name, value.is_string() ? value.get<std::string>() : value.dump());
+  }
+  return kExitOk;
+}
+
+}  // namespace meshbed::cli

@@ -1,0 +1,158 @@
+// meshbed ring by the command line.
+#include <doctest/doctest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/support/command.h"
+
+namespace ring_command_test {
+
+using namespace meshbed::test;
+using nlohmann::json;
+
+namespace {
+
+CommandResult ring(const std::string& words) {
+  return run_command_line(meshbed_program() + " ring " + words + " 2>&1");
+}
+
+}  // namespace
+
+TEST_CASE("ring policy prints each field of the recommendation, as text and as JSON") {
+  const std::string dense =
+      "policy --queue 131072 --workers 256 --max-x 256 --nodes 32768 --edges 500000 --density 7500 --hot-windows 4";
+  const json launch = json::parse(ring(dense + " --json").output);
+  CHECK(launch == json{{"topology", "fused-dense"},
+                       {"mode", "jit"},
+                       {"queue_pressure", "balanced"},
+                       {"worker_groups", 256},
+                       {"workgroup_size_x", 256},
+                       {"slot_count", 131072},
+                       {"grid_x", 256},
+                       {"lanes", 65536},
+                       {"hit_capacity", 262144},
+                       {"peak_device_bytes", 4194304},
+                       {"frontier_density_bps", 7500},
+                       {"memory_pressure_bps", 0},
+                       {"promote_hot_opcodes", false},
+                       {"promote_hot_windows", true},
+                       {"age_priority_work", false}});
+  const CommandResult text = ring(dense);
+  CHECK(text.status == 0);
+  for (auto field = launch.begin(); field != launch.end(); ++field) {
+    const std::string& name = field.key();
+    const std::string shown = field->is_string() ? field->get<std::string>() : field->dump();
+    CHECK_MESSAGE(text.output.find(name + std::string(22 - name.size(), ' ') + shown + "\n") != std::string::npos,
+                  name);
+  }
+}
+
+TEST_CASE("ring policy: each field of a request has its option") {
+  const auto told = [](const std::string& words, const std::string& field) {
+    return json::parse(ring("policy --queue 16384 --json " + words).output).at(field).dump();
+  };
+  CHECK(told("--workers 128 --max-x 100", "workgroup_size_x") == "100");
+  CHECK(told("--max-groups 7", "worker_groups") == "7");
+  CHECK(told("--workers 0 --max-groups 300 --max-invocations 4096", "worker_groups") == "64");
+  CHECK(told("--hit-capacity 77", "hit_capacity") == "77");
+  CHECK(told("--hits-per-item 3", "hit_capacity") == "98304");
+  CHECK(told("--hot-opcodes 8", "promote_hot_opcodes") == "true");
+  CHECK(told("--requeues 1", "queue_pressure") == "\"saturated\"");
+  CHECK(told("--age 32", "age_priority_work") == "true");
+  CHECK(told("--workers 128 --memory-pressure 8500", "worker_groups") == "96");
+  CHECK(told("--resident 900000 --budget 1000000 --hit-capacity 1", "memory_pressure_bps") == "9000");
+  CHECK(told("--density 600", "topology") == "\"hybrid-frontier\"");
+  CHECK(told("--density 600 --previous sparse-frontier", "topology") == "\"sparse-frontier\"");
+}
+
+TEST_CASE("ring: what it cannot do is one line, and status 2") {
+  const auto refused = [](const std::string& words, const std::string& wanted) {
+    const CommandResult result = ring(words);
+    CHECK_MESSAGE(result.status == 2, words);
+    CHECK_MESSAGE(result.output.find(wanted) != std::string::npos, result.output);
+    CHECK_MESSAGE(result.output.find('\n') == result.output.size() - 1, result.output);
+  };
+  refused("", "usage: meshbed ring dump|check|replay|bench|policy|quirks [options]");
+  refused("polcy", "there is no \"polcy\"");
+  refused("policy --queue -1", "--queue -1: expects a whole number from 0 to 4294967295");
+  refused("policy --density 10001", "--density 10001: expects a whole number from 0 to 10000");
+  refused("policy --previous dense", "accepted: empty, memory-constrained, sparse-frontier");
+  refused("policy --max-groups 0", "max workgroups per dimension is 0");
+  refused("policy --queue 1024 --workers 64 --hits-per-item 4 --resident 1024 --budget 65536",
+          "needs 132096 bytes of device memory, 65536 are its budget");
+}
+
+TEST_CASE("ring dump writes example files and prints each buffer; check and replay find nothing wrong with them") {
+  const std::string folder = scratch_folder("ring");
+  REQUIRE(ring("dump --example " + folder).status == 0);
+  const std::string files = "--control " + folder + "/control.bin --ring " + folder + "/ring.bin --debug " + folder +
+                            "/debug.bin --io " + folder + "/io.bin ";
+  const json dump = json::parse(ring("dump --json " + files).output);
+  CHECK(dump.at("control").at("done_count") == 1);
+  CHECK(dump.at("ring").at("not_empty").size() == 4);
+  CHECK(dump.at("ring").at("not_empty")[0].at("status") == "DONE");
+  CHECK(dump.at("ring").at("not_empty")[1].at("opcode") == "user 0xf101");
+  CHECK(dump.at("ring").at("not_empty")[2].at("packed").at("ops").size() == 2);
+  CHECK(dump.at("debug").at("records") == json::parse("[[1, 2, 3, 16]]"));
+  CHECK(dump.at("io").at("not_empty")[0].at("tag") == 42);
+  const CommandResult text = ring("dump " + files);
+  CHECK(text.status == 0);
+  CHECK(text.output.find("  done_count          1\n") != std::string::npos);
+  const CommandResult check = ring("check " + folder + "/life.ring " + files);
+  CHECK(check.status == 0);
+  CHECK(check.output == "ok: 5 snapshots, every step legal\n");
+  const json replay = json::parse(ring("replay --json " + folder + "/life.ring").output);
+  REQUIRE(replay.at("snapshots").size() == 5);
+  CHECK(replay.at("ok") == true);
+  CHECK(replay.at("snapshots")[3].at("verdict") == "progress");
+  CHECK(replay.at("snapshots")[4].at("verdict") == "suspected-stall");
+  CHECK(ring("replay " + folder + "/life.ring").status == 0);
+}
+
+TEST_CASE("ring check names the first illegal step, and status 1 says that something is broken") {
+  const std::string folder = scratch_folder("ring_broken");
+  REQUIRE(ring("dump --example " + folder).status == 0);
+  // Slot 1 of the last snapshot, which a handler has put back, is EMPTY.
+  const int last_ring = 24 + 5 * (8 + 656 + 512) - 512;
+  run_command_line("printf '\\000' | dd of=" + folder +
+                   "/life.ring bs=1 conv=notrunc seek=" + std::to_string(last_ring + 64) + " 2>/dev/null");
+  for (const char* command : {"check ", "replay "}) {
+    const CommandResult result = ring(command + folder + "/life.ring");
+    CHECK(result.status == 1);
+    CHECK_MESSAGE(result.output.find("life.ring: step 4: slot 1: CLAIMED -> EMPTY: no legal way leads there\n") !=
+                      std::string::npos,
+                  result.output);
+  }
+}
+
+TEST_CASE("ring dump, check and replay: bad input is one line with its place, and status 2") {
+  const std::string folder = scratch_folder("ring_refused");
+  run_command_line("head -c 512 /dev/zero > " + folder + "/old.bin; head -c 100 /dev/zero > " + folder + "/odd.bin");
+  const auto refused = [&](const std::string& words, const std::string& wanted) {
+    const CommandResult result = ring(words);
+    CHECK_MESSAGE(result.status == 2, words);
+    CHECK_MESSAGE(result.output.find(wanted) != std::string::npos, result.output);
+  };
+  refused("dump", "give at least one of --control");
+  refused("check", "give a recording, or at least one of");
+  refused("replay", "give a recording");
+  refused("dump --abi 2026-06 --ring x", "--abi 2026-06");
+  refused("dump --mode lax --ring x", "--mode lax");
+  refused("dump --ring " + folder + "/none.bin", "none.bin");
+  refused("dump --ring " + folder + "/odd.bin", "odd.bin: a ring of 100 bytes: not whole slots of 64 bytes");
+  refused("dump --control " + folder + "/old.bin", "WARN: a control buffer of 512 bytes speaks for --abi 2026-04");
+  CHECK(ring("dump --abi 2026-04 --control " + folder + "/old.bin").status == 0);
+  refused("replay " + folder + "/odd.bin", "this is no recording of a ring");
+}
+
+TEST_CASE("ring bench measures both rings and the hand-over; ring quirks names each") {
+  const json bench = json::parse(ring("bench --slots 2048 --repetitions 1 --hand-overs 50 --json").output);
+  CHECK(bench.at("decode").size() == 2);
+  CHECK(bench.at("decode")[1].at("decode_gigabytes_per_cpu_s") > 0);
+  CHECK(bench.at("publish_claim_done").at("p99_ns") >= bench.at("publish_claim_done").at("median_ns"));
+  CHECK(bench.at("provenance").at("cpu").is_string());
+  CHECK(json::parse(ring("quirks --json").output).size() == 15);
+  CHECK(ring("quirks").output.find("watchdog-wrap\n  strict  ") != std::string::npos);
+}
+
+}  // namespace ring_command_test
