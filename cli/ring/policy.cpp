@@ -17,7 +17,7 @@ namespace {
 namespace po = boost::program_options;
 
 /// One number of a request: its option, what it says, and where it goes.
-struct Field {
+struct PolicyField {
   const char* option;
   const char* meaning;
   const char* fallback;
@@ -34,32 +34,35 @@ void assign(ring::LaunchRequest& request, std::uint64_t value) {
   request.*member = static_cast<std::remove_reference_t<decltype(request.*member)>>(value);
 }
 
-using Request = ring::LaunchRequest;
-constexpr Field kFields[] = {
-    {"queue", "slots that wait", "0", kWord, assign<&Request::queue_length>},
+constexpr PolicyField kFields[] = {
+    {"queue", "slots that wait", "0", kWord, assign<&ring::LaunchRequest::queue_length>},
     {"workers", "workgroups asked for; 0: as the limits suggest; default: 64", "64", kWord,
-     assign<&Request::requested_worker_groups>},
+     assign<&ring::LaunchRequest::requested_worker_groups>},
     {"max-x", "invocations that the device takes in a workgroup's x; default: 256", "256", kWord,
-     assign<&Request::max_workgroup_size_x>},
+     assign<&ring::LaunchRequest::max_workgroup_size_x>},
     {"max-groups", "workgroups that it takes in a dimension; default: --workers", "", kWord,
-     assign<&Request::max_workgroups_per_dimension>},
+     assign<&ring::LaunchRequest::max_workgroups_per_dimension>},
     {"max-invocations", "invocations that it takes in a workgroup; default: --max-x", "", kWord,
-     assign<&Request::max_invocations_per_workgroup>},
-    {"hit-capacity", "hits to make room for; 0: worked out", "0", kWord, assign<&Request::requested_hit_capacity>},
-    {"hits-per-item", "hits that a slot is expected to make", "1", kWord, assign<&Request::expected_hits_per_item>},
-    {"hot-opcodes", "different opcodes in use", "0", kWord, assign<&Request::hot_opcode_count>},
-    {"hot-windows", "route windows of four slots and more", "0", kWord, assign<&Request::hot_window_count>},
-    {"requeues", "slots that were put back", "0", kDoubleWord, assign<&Request::requeue_count>},
-    {"age", "ticks that the oldest priority work has waited", "0", kWord, assign<&Request::max_priority_age>},
-    {"nodes", "nodes of the graph", "0", kWord, assign<&Request::graph_node_count>},
-    {"edges", "edges of the graph", "0", kWord, assign<&Request::graph_edge_count>},
+     assign<&ring::LaunchRequest::max_invocations_per_workgroup>},
+    {"hit-capacity", "hits to make room for; 0: worked out", "0", kWord,
+     assign<&ring::LaunchRequest::requested_hit_capacity>},
+    {"hits-per-item", "hits that a slot is expected to make", "1", kWord,
+     assign<&ring::LaunchRequest::expected_hits_per_item>},
+    {"hot-opcodes", "different opcodes in use", "0", kWord, assign<&ring::LaunchRequest::hot_opcode_count>},
+    {"hot-windows", "route windows of four slots and more", "0", kWord, assign<&ring::LaunchRequest::hot_window_count>},
+    {"requeues", "slots that were put back", "0", kDoubleWord, assign<&ring::LaunchRequest::requeue_count>},
+    {"age", "ticks that the oldest priority work has waited", "0", kWord,
+     assign<&ring::LaunchRequest::max_priority_age>},
+    {"nodes", "nodes of the graph", "0", kWord, assign<&ring::LaunchRequest::graph_node_count>},
+    {"edges", "edges of the graph", "0", kWord, assign<&ring::LaunchRequest::graph_edge_count>},
     {"density", "share of the graph that is queued, in 1/10000; 0: from --queue and --nodes", "0", kAllBps,
-     assign<&Request::frontier_density_bps>},
+     assign<&ring::LaunchRequest::frontier_density_bps>},
     {"memory-pressure", "share of device memory in use, in 1/10000; 0: from --resident and --budget", "0", kAllBps,
-     assign<&Request::memory_pressure_bps>},
-    {"resident", "bytes of device memory that are in use", "0", kDoubleWord, assign<&Request::resident_device_bytes>},
+     assign<&ring::LaunchRequest::memory_pressure_bps>},
+    {"resident", "bytes of device memory that are in use", "0", kDoubleWord,
+     assign<&ring::LaunchRequest::resident_device_bytes>},
     {"budget", "bytes of device memory that may be; 0: no budget", "0", kDoubleWord,
-     assign<&Request::device_memory_budget_bytes>},
+     assign<&ring::LaunchRequest::device_memory_budget_bytes>},
 };
 
 /// What the policy makes of it, in the order in which it decides.
@@ -85,7 +88,7 @@ nlohmann::ordered_json to_json(const ring::LaunchRecommendation& launch) {
 
 int ring_policy_command(const Arguments& arguments, std::ostream& out, std::ostream& err) {
   std::vector<std::string> texts;
-  for (const Field& field : kFields) texts.emplace_back(field.fallback);
+  for (const PolicyField& field : kFields) texts.emplace_back(field.fallback);
   std::string previous;
   bool json = false;
   Syntax syntax("ring policy [options]");
@@ -101,7 +104,7 @@ int ring_policy_command(const Arguments& arguments, std::ostream& out, std::ostr
   if (!parse_arguments(arguments, syntax, out)) return kExitOk;
   ring::LaunchRequest request;
   for (std::size_t index = 0; index < texts.size(); ++index) {
-    const Field& field = kFields[index];
+    const PolicyField& field = kFields[index];
     if (texts[index].empty()) continue;
     field.set(request, parse_count(std::string("--") + field.option, texts[index], 0, field.most));
   }
