@@ -7,9 +7,11 @@
 // service's, on nodes that have more than one neighbour or need a relay themselves.
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -20,19 +22,20 @@
 #include "plugin/net/link/process_links.h"
 #include "plugin/net/link/roster.h"
 #include "plugin/net/process/clock.h"
+#include "plugin/net/process/memory.h"
 #include "plugin/net/process/object.h"
 #include "plugin/net/process/state.h"
 #include "plugin/net/recover/silent_cables.h"
 #include "plugin/net/tcp/tcp_connection.h"
 #include "plugin/net/tcp/tcp_network.h"
 #include "plugin/net/wire/handle.h"
+#include "plugin/verbs/registration.h"
 
 namespace meshbed::net {
 
 class PendingConnect;
 class ServiceThread;
 class Listener;
-class Memory;
 class Transport;
 
 inline constexpr const char* kVersionText = "0.1.0";
@@ -42,6 +45,14 @@ struct ConnectCall {
   const Context* context = nullptr;
   int dev = 0;
   int traffic_class = -1;
+};
+
+/// Memory that a user registers.
+struct MemoryCall {
+  void* data = nullptr;
+  std::size_t size_bytes = 0;
+  MemoryKind kind = MemoryKind::kHost;
+  std::optional<verbs::DmaBuf> dma_buf{};  // what `data` stands for
 };
 
 class Transport final : public ProcessLinks {

@@ -12,7 +12,6 @@
 
 #include "plugin/base/name_list.h"
 #include "plugin/net/process/address.h"
-#include "plugin/net/process/hca_list.h"
 
 namespace meshbed::net {
 
@@ -99,6 +98,24 @@ struct VariableInfo {
 
 inline bool is_family(std::string_view text) { return text == "AF_INET" || text == "AF_INET6"; }
 inline bool is_prefix(std::string_view text) { return parse_prefix(text).has_value(); }
+
+// --- NCCL_IB_HCA: which ports, and what they belong to; for the commands that show it, too ---
+/// What the list says of a port.
+struct HcaChoice {
+  bool allowed = false;
+  std::int16_t rail = -1, plane = -1;  // -1: not said
+};
+
+/// "^" at the list's start excludes, "=" asks for whole names instead of beginnings, ":port" narrows an entry; ":rail"
+/// and ":plane" behind it say what the port belongs to (an empty port stands for all). The first entry that fits
+/// counts.
+HcaChoice hca_choice(std::string_view list, std::string_view device, int port);
+inline bool hca_allowed(std::string_view list, std::string_view device, int port) {
+  return hca_choice(list, device, port).allowed;
+}
+
+/// What is wrong with the list's text, and what is made of it; empty: nothing is.
+std::string hca_list_problem(std::string_view list);
 
 inline constexpr std::int64_t kLargestNumber = INT64_MAX;
 inline constexpr std::int64_t kUnset = -1;

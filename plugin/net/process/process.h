@@ -15,11 +15,17 @@
 #include "plugin/base/result.h"
 #include "plugin/net/process/clock.h"
 #include "plugin/net/process/config.h"
-#include "plugin/net/process/device_memory.h"
 #include "plugin/net/process/discovery.h"
 #include "plugin/net/process/nic.h"
 
 namespace meshbed::net {
+
+/// What this machine can do with a GPU's memory, as far as adapters go: two ways to register it; empty: it is there,
+/// else what is missing.
+struct DeviceMemorySupport {
+  std::string without_dma_buf = "not looked for";
+  std::string without_peer_memory = "not looked for";  // by its address: nvidia_peermem
+};
 
 class Process {
  public:

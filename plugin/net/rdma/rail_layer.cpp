@@ -8,6 +8,7 @@
 #include "plugin/net/link/process_links.h"
 #include "plugin/net/link/retired_links.h"
 #include "plugin/net/rdma/direct_send_path.h"
+#include "plugin/net/recover/silent_cables.h"
 
 namespace meshbed::net {
 namespace {

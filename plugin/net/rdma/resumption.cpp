@@ -25,15 +25,6 @@ constexpr std::int64_t kResumptionPauseMs = 1000;
 
 }  // namespace
 
-Result<std::vector<Route>> ways_to(const Origin& origin, const std::vector<Nic>& nics) {
-  return all_routes({.nics = &nics,
-                     .peer = origin.peer.addresses,
-                     .same_node = origin.peer.node == origin.process->node(),
-                     .dev = origin.dev,
-                     .peer_dev = origin.peer.dev,
-                     .gids = origin.process->gid_preference()});
-}
-
 Resumption::Resumption(const Origin& origin, const QpLinkSettings& settings, std::int64_t failover_ms,
                        const FailedPaths& lost, std::vector<Hop> first)
     : origin_(origin), settings_(settings), attempt_most_ms_(failover_ms / 2), lost_(lost), first_(std::move(first)) {

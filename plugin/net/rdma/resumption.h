@@ -12,8 +12,8 @@
 #include "plugin/net/link/qp_link.h"
 #include "plugin/net/process/clock.h"
 #include "plugin/net/rdma/relayed_send_path.h"
+#include "plugin/net/recover/failback.h"
 #include "plugin/net/recover/failed_paths.h"
-#include "plugin/net/recover/origin.h"
 #include "plugin/net/relay/chain_search.h"
 #include "plugin/net/wire/handle.h"
 
@@ -73,8 +73,5 @@ class Resumption {
   std::uint64_t served_in_the_end_ = 0;
   std::string obstacle_;
 };
-
-/// The ways from here to where a sender's peer was, as links and addresses are now.
-Result<std::vector<Route>> ways_to(const Origin& origin, const std::vector<Nic>& nics);
 
 }  // namespace meshbed::net

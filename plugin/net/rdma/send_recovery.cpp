@@ -1,6 +1,8 @@
 // Once its QP link was lost a sending connection goes on so: everything that was sent and, as the receiver says, not
 // served is sent once more, in the same order, as soon as the receiver has announced its memory anew; only then come
 // new messages.
+#include "plugin/net/rdma/send_recovery.h"
+
 #include <algorithm>
 #include <utility>
 
@@ -226,7 +228,7 @@ void SendConnection::polled(int count) {
   send_path_->polled(count);
   if (recovery_.has_work()) recovery_.attend_to_ways();
   if (count != 0 || !recovery_.knows_receiver() || impaired()) return;
-  recovery_.look_around();
+  if (recovery_.has_news()) recovery_.look_around();
   if (!impaired()) listen_to_silence();
 }
 

@@ -3,14 +3,15 @@
 // found, the cables that rails are still to be laid over, another QP link when this one is lost, what is sent once more
 // on it, and the way back to the first cable.
 //
-// A part of its connection, which sees to the turn. What a message passes reads it in place: holds_back(),
-// lacks_what_is_known(), has_work() and look_around() while nothing is wrong.
+// A part of its connection, which sees to the turn. What a message passes reads it in place, and calls nothing here:
+// holds_back(), lacks_what_is_known(), has_work() and has_news().
 
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "plugin/net/link/process_links.h"
 #include "plugin/net/rdma/rail_layer.h"
 #include "plugin/net/rdma/resumption.h"
 #include "plugin/net/rdma/send_path.h"
@@ -52,11 +53,15 @@ class SendRecovery {
   /// still have to go out with the group's.
   bool carry_what_is_known(std::uint64_t group, std::uint32_t parts);
   /// There is something for attend_to_ways().
-  bool has_work() const { return !replays_.empty() || away_ || rail_layer_ != nullptr; }
+  [[gnu::always_inline]] bool has_work() const { return !replays_.empty() || away_ || rail_layer_ != nullptr; }
   /// What there is to do until everything is as it was meant to be.
   [[gnu::cold, gnu::noinline]] void attend_to_ways();
-  /// Nothing came, and the receiver is known: is there a reason in the ports?
-  void look_around();
+  /// Nothing came, and the receiver is known: is there something for look_around()?
+  [[gnu::always_inline]] bool has_news() const {
+    return events_seen_ != origin_->process->port_events() || detour_ != nullptr;
+  }
+  /// At the ports, for a reason why nothing comes.
+  [[gnu::cold, gnu::noinline]] void look_around();
   /// The NIC that the connection goes on over does not take memory that is sent from for the first time: it goes back,
   /// as soon as nothing is under way, to the way that it left, and stays there. Once, since that way may be lost again.
   /// False: there is no way back.

@@ -14,6 +14,15 @@ constexpr std::uint32_t kReturnCallsBetweenClocks = 16;
 
 }  // namespace
 
+Result<std::vector<Route>> ways_to(const Origin& origin, const std::vector<Nic>& nics) {
+  return all_routes({.nics = &nics,
+                     .peer = origin.peer.addresses,
+                     .same_node = origin.peer.node == origin.process->node(),
+                     .dev = origin.dev,
+                     .peer_dev = origin.peer.dev,
+                     .gids = origin.process->gid_preference()});
+}
+
 bool Failback::advance() {
   if (trial_.is_open()) {
     auto connected = trial_.finish_connect();

@@ -4,14 +4,31 @@
 // disturbs nothing.
 
 #include <cstdint>
+#include <vector>
 
+#include "plugin/base/result.h"
+#include "plugin/net/connect/routing.h"
 #include "plugin/net/link/qp_link.h"
 #include "plugin/net/process/clock.h"
 #include "plugin/net/recover/failed_paths.h"
-#include "plugin/net/recover/origin.h"
+#include "plugin/net/wire/handle.h"
 #include "plugin/net/wire/socket.h"
 
 namespace meshbed::net {
+
+class ProcessLinks;
+
+/// What a sender keeps of its connection's beginning, to find the receiver again.
+struct Origin {
+  ProcessLinks* process = nullptr;
+  Handle peer;
+  int dev = 0;                     // asked for by the caller
+  std::uint64_t session = 0;       // session_number()
+  std::uint16_t service_port = 0;  // of the peer's process
+};
+
+/// The ways from here to where a sender's peer was, as links and addresses are now.
+Result<std::vector<Route>> ways_to(const Origin& origin, const std::vector<Nic>& nics);
 
 class Failback {
  public:

@@ -32,6 +32,8 @@
 
 namespace meshbed::net {
 
+class Config;
+
 /// The socket after the handshake, and what its ends are called.
 struct TcpEnds {
   Socket socket;
