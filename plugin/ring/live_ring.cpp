@@ -1,52 +1,18 @@
 #include "plugin/ring/live_ring.h"
 
-#include <sched.h>
-
 #include <algorithm>
-#include <ctime>
 
 #include "plugin/base/check.h"
+#include "plugin/ring/wait.h"
 
 namespace meshbed::ring {
 namespace {
-
-constexpr std::int64_t kNsPerMs = 1'000'000, kNsPerS = 1'000'000'000;
-// So many looks at a slot before the processor is given to whoever else wants it; more only burn it, where there are
-// more threads than processors.
-constexpr Word kLooksPerYield = 64;
-constexpr std::int64_t kTimeoutMost_ms = 86'400'000;  // a day: longer ones would overflow no sooner, and mean never
-
-std::int64_t now_ns() {
-  timespec now{};
-  ::clock_gettime(CLOCK_MONOTONIC, &now);
-  return std::int64_t{now.tv_sec} * kNsPerS + now.tv_nsec;
-}
-
-/// False: not within the time. `slots`: that one look of the condition looks at.
-template <typename Condition>
-bool wait_until(std::int64_t timeout_ms, Word slots, const Condition& holds) {
-  const Word looks = std::max<Word>(1, kLooksPerYield / std::max<Word>(1, slots));
-  const std::int64_t end_ns = now_ns() + std::min(std::max<std::int64_t>(timeout_ms, 0), kTimeoutMost_ms) * kNsPerMs;
-  while (true) {
-    for (Word look = 0; look < looks; ++look) {
-      if (holds()) return true;
-    }
-    if (now_ns() >= end_ns) return false;
-    sched_yield();
-  }
-}
 
 template <typename Steps, typename Memory, typename... Arguments>
 bool run(Steps& steps, Memory& memory, Arguments... arguments) {
   Progress progress = Progress::kGoesOn;
   while (progress == Progress::kGoesOn) progress = steps.step(memory, arguments...);
   return progress == Progress::kSucceeded;
-}
-
-Error waited_in_vain(const std::string& text, std::int64_t timeout_ms) {
-  return {.code = ErrorCode::kTimeout,
-          .scope = Scope::kRequest,
-          .text = text + " within " + std::to_string(timeout_ms) + " ms"};
 }
 
 Error shut_down_error() {
