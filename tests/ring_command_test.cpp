@@ -1,7 +1,9 @@
 // meshbed ring by the command line.
 #include <doctest/doctest.h>
 
+#include <fstream>
 #include <nlohmann/json.hpp>
+#include <vector>
 
 #include "tests/support/command.h"
 
@@ -85,9 +87,10 @@ TEST_CASE("ring: what it cannot do is one line, and status 2") {
 TEST_CASE("ring dump writes example files and prints each buffer; check and replay find nothing wrong with them") {
   const std::string folder = scratch_folder("ring");
   REQUIRE(ring("dump --example " + folder).status == 0);
-  const std::string files = "--control " + folder + "/control.bin --ring " + folder + "/ring.bin --debug " + folder +
-                            "/debug.bin --io " + folder + "/io.bin ";
-  const json dump = json::parse(ring("dump --json " + files).output);
+  const std::string files =
+      "--control " + folder + "/control.bin --debug " + folder + "/debug.bin --io " + folder + "/io.bin ";
+  const std::string slots = "--ring " + folder + "/ring.bin ";
+  const json dump = json::parse(ring("dump --json " + slots + files).output);
   CHECK(dump.at("control").at("done_count") == 1);
   CHECK(dump.at("ring").at("not_empty").size() == 4);
   CHECK(dump.at("ring").at("not_empty")[0].at("status") == "DONE");
@@ -95,10 +98,10 @@ TEST_CASE("ring dump writes example files and prints each buffer; check and repl
   CHECK(dump.at("ring").at("not_empty")[2].at("packed").at("ops").size() == 2);
   CHECK(dump.at("debug").at("records") == json::parse("[[1, 2, 3, 16]]"));
   CHECK(dump.at("io").at("not_empty")[0].at("tag") == 42);
-  const CommandResult text = ring("dump " + files);
+  const CommandResult text = ring("dump " + slots + files);
   CHECK(text.status == 0);
   CHECK(text.output.find("  done_count          1\n") != std::string::npos);
-  const CommandResult check = ring("check " + folder + "/life.ring " + files);
+  const CommandResult check = ring("check " + folder + "/life.ring " + slots + files);
   CHECK(check.status == 0);
   CHECK(check.output == "ok: 5 snapshots, every step legal\n");
   const json replay = json::parse(ring("replay --json " + folder + "/life.ring").output);
@@ -107,6 +110,55 @@ TEST_CASE("ring dump writes example files and prints each buffer; check and repl
   CHECK(replay.at("snapshots")[3].at("verdict") == "progress");
   CHECK(replay.at("snapshots")[4].at("verdict") == "suspected-stall");
   CHECK(ring("replay " + folder + "/life.ring").status == 0);
+}
+
+TEST_CASE("ring dump: the counters of the specification's golden ring, its windows and its sketch") {
+  const std::string folder = scratch_folder("ring_golden");
+  // [REQUEUE, DONE, PUBLISHED, EMPTY], done count 7, tenant fairness {3, 9}, priority fairness 5.
+  std::vector<std::uint32_t> control(160), slots(4 * 16);
+  control[1] = 7;
+  control[2] = 3;
+  control[64] = 3;
+  control[65] = 9;
+  control[136] = 5;
+  slots[0] = 6;
+  slots[16] = 3;
+  slots[32] = 1;
+  for (const std::size_t slot : {0, 16, 32}) {
+    slots[slot + 1] = 0xF101;
+    slots[slot + 2] = 3;
+    slots[slot + 4] = 7;
+  }
+  const auto write = [&](const char* name, const std::vector<std::uint32_t>& words) {
+    std::ofstream(folder + "/" + name, std::ios::binary)
+        .write(reinterpret_cast<const char*>(words.data()), static_cast<std::streamsize>(words.size() * 4));
+  };
+  write("control.bin", control);
+  write("ring.bin", slots);
+  const json dump = json::parse(
+      ring("dump " + folder + "/ring.bin --control " + folder + "/control.bin --windows 0xF101 --abi 2026-05 --json")
+          .output);
+  CHECK(dump.at("counters") == json{{"total_slots", 4},
+                                    {"queue_depth", 2},
+                                    {"gpu_idle_slots", 1},
+                                    {"gpu_idle_ppm", 250000},
+                                    {"frontier_density_bps", 5000},
+                                    {"occupancy_proxy_bps", 7500},
+                                    {"drained_slots", 7},
+                                    {"unreclaimed_done_slots", 1},
+                                    {"tenant_fairness_total", 12},
+                                    {"tenant_fairness_skew", 6},
+                                    {"priority_fairness_total", 5},
+                                    {"requeue_slots", 1},
+                                    {"fault_slots", 0}});
+  const json& window = dump.at("windows").at("list").at(0);
+  CHECK(dump.at("windows").at("list").size() == 1);
+  CHECK(window.at("ticket") == 7);
+  CHECK(window.at("tenant") == 3);
+  CHECK(window.at("required") == 3);
+  CHECK(window.at("active") == true);
+  CHECK(dump.at("sketch").at("active_slots") == 2);
+  CHECK(dump.at("sketch").at("ring_opcode").at("user 0xf101") == 3);
 }
 
 TEST_CASE("ring check names the first illegal step, and status 1 says that something is broken") {
@@ -133,7 +185,9 @@ TEST_CASE("ring dump, check and replay: bad input is one line with its place, an
     CHECK_MESSAGE(result.status == 2, words);
     CHECK_MESSAGE(result.output.find(wanted) != std::string::npos, result.output);
   };
-  refused("dump", "give at least one of --control");
+  refused("dump", "give at least one of RING, --control");
+  refused("dump --windows 7 " + folder + "/odd.bin", "--windows needs RING and --control FILE");
+  refused("dump --windows 7,x " + folder + "/odd.bin", "--windows 7,x: \"x\" is no opcode");
   refused("check", "give a recording, or at least one of");
   refused("replay", "give a recording");
   refused("dump --abi 2026-06 --ring x", "--abi 2026-06");

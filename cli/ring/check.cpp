@@ -106,6 +106,7 @@ int ring_check_command(const Arguments& arguments, std::ostream& out, std::ostre
   Syntax syntax("ring check [RECORDING] [--control FILE] [--ring FILE] [--debug FILE] [--io FILE] [options]");
   take_recording(syntax, path);
   add_ring_files(syntax.options, options);
+  syntax.options.add_options()("ring", po::value(&options.ring)->value_name("FILE"), "the slots");
   add_ring_options(syntax.options, options);
   if (!parse_arguments(arguments, syntax, out)) return kExitOk;
   require_ring_options(options);

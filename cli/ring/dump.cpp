@@ -1,7 +1,10 @@
 #include <fmt/format.h>
 
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <ostream>
+#include <sstream>
+#include <stdexcept>
 
 #include "cli/common/exit_status.h"
 #include "cli/common/json_text.h"
@@ -10,6 +13,7 @@
 #include "plugin/ring/debug_log.h"
 #include "plugin/ring/io_queue.h"
 #include "plugin/ring/packed.h"
+#include "plugin/ring/sketch_telemetry.h"
 #include "plugin/ring/telemetry.h"
 
 namespace meshbed::cli {
@@ -93,14 +97,104 @@ Json io_json(const std::vector<std::uint8_t>& bytes, const RingOptions& options)
   return {{"entries", entries.size()}, {"not_empty", list}};
 }
 
+Json counters_json(const ring::RingTelemetry& telemetry) {
+  const ring::RuntimeCounters counters = ring::counters_of(telemetry);
+  const ring::Occupancy& slots = telemetry.occupancy;
+  return {{"total_slots", slots.total()},
+          {"queue_depth", slots.queue_depth()},
+          {"gpu_idle_slots", counters.gpu_idle_slots},
+          {"gpu_idle_ppm", counters.gpu_idle_ppm},
+          {"frontier_density_bps", counters.frontier_density_bps},
+          {"occupancy_proxy_bps", counters.occupancy_proxy_bps},
+          {"drained_slots", counters.drained_slots},
+          {"unreclaimed_done_slots", counters.unreclaimed_done},
+          {"tenant_fairness_total", counters.tenant_fairness},
+          {"tenant_fairness_skew", counters.tenant_fairness_skew},
+          {"priority_fairness_total", counters.priority_fairness},
+          {"requeue_slots", slots.of(ring::status::kRequeue)},
+          {"fault_slots", slots.of(ring::status::kFault)}};
+}
+
+Json windows_json(const std::vector<ring::WindowTelemetry>& windows) {
+  Json list = Json::array();
+  for (const ring::WindowTelemetry& one : windows) {
+    list.push_back({{"ticket", one.ticket},
+                    {"opcode", ring::opcode_name(one.opcode)},
+                    {"tenant", one.tenant},
+                    {"required", one.required},
+                    {"lookahead", one.lookahead},
+                    {"published", one.published},
+                    {"claimed", one.claimed},
+                    {"done", one.done},
+                    {"wait_io", one.wait_io},
+                    {"yield", one.yield},
+                    {"requeue", one.requeue},
+                    {"fault", one.fault},
+                    {"active", one.is_active()}});
+  }
+  return list;
+}
+
+/// How often each key that occurs was seen, by the sketch: never too seldom.
+Json sketch_json(const ring::RingTelemetry& telemetry, const std::string& place) {
+  constexpr ring::CountMinSketch::Shape kShape{.depth = 4, .width = 1024};
+  const auto sketch = value_or_throw(ring::sketch_of(telemetry, kShape), place);
+  Json opcodes = Json::object(), active = Json::object(), tenants = Json::object(), statuses = Json::object();
+  for (const ring::SlotSnapshot& slot : telemetry.slots) {
+    const std::string opcode = ring::opcode_name(slot.opcode);
+    opcodes[opcode] = sketch.ring_opcode.estimate(slot.opcode);
+    if (const auto count = sketch.active_opcode.estimate(slot.opcode); count > 0) active[opcode] = count;
+    tenants[std::to_string(slot.tenant)] = sketch.tenant.estimate(slot.tenant);
+    statuses[ring::status_name(slot.status)] = sketch.status.estimate(slot.status);
+  }
+  Json metrics = Json::object();
+  for (const auto& [op, count] : telemetry.control.metrics) {
+    metrics[ring::opcode_name(op)] = sketch.dispatch_metrics.estimate(op);
+  }
+  return {{"depth", kShape.depth},
+          {"width", kShape.width},
+          {"total_slots", sketch.total_slots},
+          {"active_slots", sketch.active_slots},
+          {"ring_opcode", opcodes},
+          {"active_opcode", active},
+          {"tenant", tenants},
+          {"status", statuses},
+          {"dispatch_metrics", metrics}};
+}
+
+/// "0xF101,7": the opcodes of windows.
+std::vector<ring::Word> window_opcodes(const std::string& text) {
+  std::vector<ring::Word> opcodes;
+  std::istringstream list(text);
+  for (std::string one; std::getline(list, one, ',');) {
+    std::size_t used = 0;
+    unsigned long long value = 0;
+    try {
+      value = std::stoull(one, &used, 0);
+    } catch (const std::logic_error&) {
+      used = 0;
+    }
+    if (used == 0 || used != one.size() || value > std::numeric_limits<ring::Word>::max()) {
+      throw std::runtime_error("--windows " + text + ": \"" + one +
+                               "\" is no opcode; expects numbers of 32 bits, as in 0xF101,7");
+    }
+    opcodes.push_back(static_cast<ring::Word>(value));
+  }
+  return opcodes;
+}
+
 }  // namespace
 
 int ring_dump_command(const Arguments& arguments, std::ostream& out, std::ostream& err) {
   RingOptions options;
-  std::string example;
-  Syntax syntax("ring dump [--control FILE] [--ring FILE] [--debug FILE] [--io FILE] [options]");
+  std::string example, windows;
+  Syntax syntax("ring dump [RING] [--control FILE] [--debug FILE] [--io FILE] [options]");
+  syntax.operands.add_options()("ring", boost::program_options::value(&options.ring)->value_name("RING"), "the slots");
+  syntax.positions.add("ring", 1);
   add_ring_files(syntax.options, options);
   add_ring_options(syntax.options, options);
+  syntax.options.add_options()("windows", boost::program_options::value(&windows)->value_name("OP,..."),
+                               "opcodes of route windows: a ring and its control buffer are shown by window, too");
   syntax.options.add_options()("example", boost::program_options::value(&example)->value_name("FOLDER"),
                                "write such files there: control.bin, ring.bin, debug.bin, io.bin, and the recording "
                                "life.ring");
@@ -113,12 +207,28 @@ int ring_dump_command(const Arguments& arguments, std::ostream& out, std::ostrea
     warn_of_layout(control, options, err);
     dump["control"] = control_json(control, options);
   }
-  if (!options.ring.empty()) dump["ring"] = ring_json(read_bytes(options.ring), options);
+  const std::vector<ring::Word> opcodes = window_opcodes(windows);
+  if (!options.ring.empty()) {
+    const auto slots = read_bytes(options.ring);
+    if (!options.control.empty()) {
+      const auto telemetry = value_or_throw(
+          ring::decode_telemetry(read_bytes(options.control), slots, options.layout(), options.ring_mode()),
+          options.ring);
+      dump["counters"] = counters_json(telemetry);
+      if (!windows.empty()) {
+        dump["windows"]["list"] = windows_json(ring::windows_of(telemetry.slots, opcodes, options.ring_mode()));
+      }
+      dump["sketch"] = sketch_json(telemetry, options.ring);
+    }
+    dump["ring"] = ring_json(slots, options);
+  }
+  if (!windows.empty() && dump.find("windows") == dump.end()) {
+    throw std::runtime_error("ring dump: --windows needs RING and --control FILE");
+  }
   if (!options.debug.empty()) dump["debug"] = debug_json(read_bytes(options.debug), options);
   if (!options.io.empty()) dump["io"] = io_json(read_bytes(options.io), options);
   if (dump.empty() && example.empty()) {
-    throw std::runtime_error(
-        "ring dump: give at least one of --control, --ring, --debug and --io, or --example FOLDER");
+    throw std::runtime_error("ring dump: give at least one of RING, --control, --debug and --io, or --example FOLDER");
   }
   if (options.json) {
     out << json_text(dump) << "\n";

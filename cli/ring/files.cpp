@@ -31,7 +31,6 @@ void add_ring_options(po::options_description& options, RingOptions& values) {
 void add_ring_files(po::options_description& options, RingOptions& values) {
   options.add_options()  //
       ("control", po::value(&values.control)->value_name("FILE"), "the control buffer")(
-          "ring", po::value(&values.ring)->value_name("FILE"), "the slots")(
           "debug", po::value(&values.debug)->value_name("FILE"), "the debug log")(
           "io", po::value(&values.io)->value_name("FILE"), "the IO queue");
 }

@@ -24,7 +24,7 @@ struct RingOptions {
 };
 /// --abi --mode --json
 void add_ring_options(boost::program_options::options_description& options, RingOptions& values);
-/// --control --ring --debug --io
+/// --control --debug --io; the slots are an operand of dump, an option of check.
 void add_ring_files(boost::program_options::options_description& options, RingOptions& values);
 /// Throws std::runtime_error for an ABI or a mode that there is not.
 void require_ring_options(const RingOptions& values);
