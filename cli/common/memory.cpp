@@ -1,6 +1,7 @@
 #include "cli/common/memory.h"
 
 #include <fmt/format.h>
+#include <sys/mman.h>
 
 #include <fstream>
 #include <limits>
@@ -32,6 +33,14 @@ void refuse_too_large(const BufferNeed& need, std::uint64_t available_bytes, con
       counted(static_cast<std::uint64_t>(need.buffers_per_rank), "buffer") + (need.ranks > 1 ? " each" : ""),
       size_text(need.buffer_bytes), fits ? size_text(need.buffer_bytes * buffers) : "more than 16 EiB",
       size_text(available_bytes), size_text(available_bytes / buffers)));
+}
+
+void prefer_large_pages(void* data, std::size_t size_bytes) {
+  constexpr std::size_t kLargePage = std::size_t{2} << 20U;
+  // Only whole large pages can be one.
+  const auto begin = (reinterpret_cast<std::uintptr_t>(data) + kLargePage - 1) / kLargePage * kLargePage;
+  const auto end = (reinterpret_cast<std::uintptr_t>(data) + size_bytes) / kLargePage * kLargePage;
+  if (begin < end) ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);
 }
 
 }  // namespace meshbed::cli

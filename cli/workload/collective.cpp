@@ -220,7 +220,10 @@ CollectiveBuffers::CollectiveBuffers(std::uint64_t largest_bytes, int ranks, boo
   // One share more than asked for covers every rounding.
   const std::uint64_t bytes = largest_bytes + kShareBytes * static_cast<std::uint64_t>(ranks);
   recv_ = std::make_unique_for_overwrite<std::byte[]>(bytes);
-  if (out_of_place) send_ = std::make_unique_for_overwrite<std::byte[]>(bytes);
+  prefer_large_pages(recv_.get(), bytes);
+  if (!out_of_place) return;
+  send_ = std::make_unique_for_overwrite<std::byte[]>(bytes);
+  prefer_large_pages(send_.get(), bytes);
 }
 
 std::vector<CollectiveBuffers> buffers_for(int ranks, std::uint64_t largest_bytes, bool out_of_place,
