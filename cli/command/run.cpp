@@ -16,6 +16,7 @@
 #include "cli/report/telemetry.h"
 #include "cli/scenario/placement.h"
 #include "cli/scenario/run_options.h"
+#include "cli/workload/megakernel/outcome.h"
 #include "cli/workload/outcome.h"
 #include "cli/workload/workload.h"
 #include "cli/world/emulate.h"
@@ -76,6 +77,9 @@ int run_simulated(const Scenario& scenario, const RunCommandOptions& options, co
   sim::Recorder recorder(scenario.cluster, options.no_trace ? "" : folder.aside("messages.csv"));
   RunResult result = run_workload(scenario, {.files = built_files(), .contexts = options.run.contexts}, recorder);
   recorder.close();
+  if (result.rings != nullptr && !options.no_trace) {
+    write_text_file(folder.aside("slots.csv"), result.rings->trace.csv());
+  }
   add_process_usage(result);
   const int status = conclude(folder, scenario, result, options, arguments, out, err);
   write_telemetry(options.telemetry, scenario, result, err);
@@ -231,7 +235,7 @@ int run_command(const Arguments& arguments, std::ostream& out, std::ostream& err
   syntax.options.add_options()  //
       ("results", po::value(&options.results)->value_name("DIR")->default_value("results"),
        "where DIR/<scenario>/<world>/ is written")  //
-      ("no-trace", po::bool_switch(&options.no_trace), "leave out messages.csv");
+      ("no-trace", po::bool_switch(&options.no_trace), "leave out messages.csv and slots.csv");
   syntax.options.add_options()  //
       ("backend", po::value(&options.backend)->value_name("BACKEND")->default_value("auto"),
        "emu: microvm (one virtual machine a node; the host is not touched), namespaces (all nodes in this host's "
@@ -249,6 +253,9 @@ int run_command(const Arguments& arguments, std::ostream& out, std::ostream& err
   Scenario scenario = scenario_for(options.run);
   check_telemetry_options(options.telemetry, options.run.world);
   ask_for_telemetry(options.telemetry, scenario.workload);
+  if (options.run.world != "sim" && scenario.workload.kind == WorkloadKind::kMegakernel) {
+    throw std::runtime_error("--world " + options.run.world + ": megakernels are simulated; leave --world out");
+  }
   if (options.run.world == "metal") return run_on_metal(scenario, options, arguments, out, err);
   if (options.run.world == "emu") return run_emulated(scenario, options, arguments, out, err);
   return run_simulated(scenario, options, arguments, out, err);

@@ -17,7 +17,7 @@ namespace {
 namespace po = boost::program_options;
 
 /// One number of a request: its option, what it says, and where it goes.
-struct Field {
+struct PolicyField {
   const char* option;
   const char* meaning;
   const char* fallback;
@@ -35,7 +35,7 @@ void assign(ring::LaunchRequest& request, std::uint64_t value) {
 }
 
 using Request = ring::LaunchRequest;
-constexpr Field kFields[] = {
+constexpr PolicyField kFields[] = {
     {"queue", "slots that wait", "0", kWord, assign<&Request::queue_length>},
     {"workers", "workgroups asked for; 0: as the limits suggest; default: 64", "64", kWord,
      assign<&Request::requested_worker_groups>},
@@ -85,7 +85,7 @@ nlohmann::ordered_json to_json(const ring::LaunchRecommendation& launch) {
 
 int ring_policy_command(const Arguments& arguments, std::ostream& out, std::ostream& err) {
   std::vector<std::string> texts;
-  for (const Field& field : kFields) texts.emplace_back(field.fallback);
+  for (const PolicyField& field : kFields) texts.emplace_back(field.fallback);
   std::string previous;
   bool json = false;
   Syntax syntax("ring policy [options]");
@@ -101,7 +101,7 @@ int ring_policy_command(const Arguments& arguments, std::ostream& out, std::ostr
   if (!parse_arguments(arguments, syntax, out)) return kExitOk;
   ring::LaunchRequest request;
   for (std::size_t index = 0; index < texts.size(); ++index) {
-    const Field& field = kFields[index];
+    const PolicyField& field = kFields[index];
     if (texts[index].empty()) continue;
     field.set(request, parse_count(std::string("--") + field.option, texts[index], 0, field.most));
   }

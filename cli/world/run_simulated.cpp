@@ -1,17 +1,28 @@
 #include "cli/world/run_simulated.h"
 
 #include "cli/scenario/placement.h"
+#include "cli/workload/megakernel/outcome.h"
 #include "cli/workload/outcome.h"
 #include "cli/workload/workload.h"
 
 namespace meshbed::cli {
 namespace {
 
+void digest_rings(sim::Digest& digest, const RingOutcome& rings) {
+  rings.trace.add_to(digest);
+  for (const RingVerdict& verdict : rings.verdicts) {
+    digest.add(static_cast<std::uint64_t>(verdict.at_ps));
+    digest.add(ring::name_of(verdict.cause));
+    digest.add(verdict.text);
+  }
+}
+
 void finish_digest(sim::Digest& digest, const RunResult& result) {
   digest.add(result.workload);
   digest.add(result.bytes);
   digest.add(static_cast<std::uint64_t>(result.time_ps));
   digest_data(digest, result);
+  if (result.rings != nullptr) digest_rings(digest, *result.rings);
   digest.add(static_cast<std::uint64_t>(result.simulation.outcome.kind));
   digest.add(static_cast<std::uint64_t>(result.simulation.elapsed_ps));
   for (const RankError& error : result.simulation.errors) {
