@@ -136,7 +136,7 @@ std::vector<Arrow> every_arrow() {
   all.push_back(
       {"plugin/net/", {"plugin/base/", "plugin/verbs/"}, "the transport stands on verbs; it does not know its ABI"});
   add(layers("plugin/coll/", {"plan", "store", "transport", "run", "api"},
-             {"plugin/base/", "plugin/nccl/net_abi.h", "plugin/coll/meshcoll.h"},
+             {"plugin/base/", "plugin/ring/", "plugin/nccl/net_abi.h", "plugin/coll/meshcoll.h"},
              "the engine's layers are plan, store, transport, run, api; it meets the mesh only at the ncclNet table"));
   all.push_back({"plugin/coll/", {"plugin/base/"}, "meshcoll.cpp is the engine's C interface"});
   const std::vector<std::string> below_cli{"sim/", "emu/", "models/", "plugin/"};

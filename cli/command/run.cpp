@@ -14,6 +14,7 @@
 #include "cli/report/results_folder.h"
 #include "cli/report/telemetry.h"
 #include "cli/scenario/placement.h"
+#include "cli/workload/megakernel/outcome.h"
 #include "cli/workload/outcome.h"
 #include "cli/workload/workload.h"
 #include "cli/world/fault_folder.h"
@@ -92,6 +93,9 @@ int run_here(const RunWorld& world, const Scenario& scenario, const RunCommandOp
   RunResult result = run_workload(
       world, scenario, {.recorder = &recorder, .contexts = options.run.contexts, .time_limit_s = time_limit_s});
   recorder.close();
+  if (result.rings != nullptr && !options.no_trace) {
+    write_text_file(folder.aside("slots.csv"), result.rings->trace.csv());
+  }
   if (facts.virtual_time) add_process_usage(result);  // ranks of several processes have added theirs up
   const int status = conclude(folder, scenario, result, options, arguments, out, err);
   write_telemetry(options.telemetry, scenario, result, err);
@@ -210,7 +214,7 @@ int run_command(const Arguments& arguments, std::ostream& out, std::ostream& err
   syntax.options.add_options()  //
       ("results", po::value(&options.results)->value_name("DIR")->default_value("results"),
        "where DIR/<scenario>/<world>/ is written")  //
-      ("no-trace", po::bool_switch(&options.no_trace), "leave out messages.csv");
+      ("no-trace", po::bool_switch(&options.no_trace), "leave out messages.csv and slots.csv");
   syntax.options.add_options()  //
       ("backend", po::value(&options.backend)->value_name("BACKEND")->default_value("auto"),
        "emu: microvm (one virtual machine a node; the host is not touched), namespaces (all nodes in this host's "
@@ -229,6 +233,9 @@ int run_command(const Arguments& arguments, std::ostream& out, std::ostream& err
   Scenario scenario = scenario_for(options.run);
   check_telemetry_options(options.telemetry, world.facts());
   ask_for_telemetry(options.telemetry, scenario.workload);
+  if (!world.facts().virtual_time && scenario.workload.kind == WorkloadKind::kMegakernel) {
+    throw std::runtime_error("--world " + options.run.world + ": megakernels are simulated; leave --world out");
+  }
   if (world.boots_nodes()) return run_in_nodes(world, scenario, options, arguments, out, err);
   return run_here(world, scenario, options, arguments, out, err);
 }

@@ -9,6 +9,7 @@
 #include "cli/common/units.h"
 #include "cli/report/report.h"
 #include "cli/scenario/placement.h"
+#include "cli/workload/megakernel/outcome.h"
 #include "cli/workload/outcome.h"
 
 namespace meshbed::cli {
@@ -65,6 +66,27 @@ class Checker {
       const bool joined = directly_joined(scenario_.cluster, index_of(left), index_of(right));
       add(fmt::format("no direct path between {} and {}", left, right), !joined, joined ? "they are joined" : "none");
     }
+  }
+
+  /// Rings that end without having drained are an answer where one was asked for, and else a broken promise.
+  void watchdog() {
+    if (result_.rings == nullptr || !result_.simulation.ended_well()) return;
+    const auto& verdicts = result_.rings->verdicts;
+    if (expect_.watchdog) {
+      const auto seen = std::find_if(verdicts.begin(), verdicts.end(), [&](const RingVerdict& one) {
+        return ring::name_of(one.cause) == *expect_.watchdog;
+      });
+      return add("the watchdog says " + *expect_.watchdog, seen != verdicts.end(),
+                 seen == verdicts.end()
+                     ? "no rank's does"
+                     : fmt::format("rank {} at {}: {}", seen->rank, duration_text(seen->at_ps), seen->text));
+    }
+    const auto stuck = std::find_if(verdicts.begin(), verdicts.end(),
+                                    [](const RingVerdict& one) { return one.cause != ring::Cause::kDrained; });
+    add("every ring drains", stuck == verdicts.end(),
+        stuck == verdicts.end()
+            ? counted(verdicts.size(), "ring")
+            : fmt::format("rank {}: {}: {}", stuck->rank, ring::name_of(stuck->cause), stuck->text));
   }
 
   void data_and_speed() {
@@ -241,6 +263,7 @@ void check_expectations(const Scenario& scenario, RunResult& result) {
   Checker checker(scenario, result);
   checker.error();
   checker.unreachable();
+  checker.watchdog();
   if (!scenario.expect.error && !checker.lost()) checker.data_and_speed();
 }
 

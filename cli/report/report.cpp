@@ -10,6 +10,7 @@
 
 #include "cli/common/exit_status.h"
 #include "cli/common/units.h"
+#include "cli/report/ring_report.h"
 #include "cli/report/state_report.h"
 #include "cli/scenario/placement.h"
 #include "cli/workload/outcome.h"
@@ -295,6 +296,9 @@ std::string text_report(const Scenario& scenario, const RunResult& result, const
   text.line("{}{}", topology_line(scenario), simulated ? fmt::format(", fabric {}", fabric_name(scenario)) : "");
   write_pairs(text, scenario, result);
   if (result.simulation.ended_well()) write_result(text, result);
+  if (result.rings != nullptr) {
+    for (const std::string& line : ring_lines(*result.rings)) text.line("{}", line);
+  }
   write_faults(text, scenario, result);
   write_failures(text, result);
   write_states(text, result, "connections that had something under way", stuck_lines);
@@ -404,6 +408,7 @@ nlohmann::ordered_json summary(const Scenario& scenario, const RunResult& result
   // What each rank got, by rank: XXH3-64 as 16 hex digits.
   json["data"] = nlohmann::ordered_json::array();
   for (const std::uint64_t hash : result.data) json["data"].push_back(hash_text(hash));
+  if (result.rings != nullptr) json["rings"] = rings_json(*result.rings);
   if (!result.matrix.empty()) json["cases"] = matrix_json(result);
   json["errors"] = errors_json(simulation.errors);
   json["waiters"] = simulation.outcome.waiters;

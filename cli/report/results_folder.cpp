@@ -22,7 +22,7 @@ namespace {
 namespace fs = std::filesystem;
 
 /// In the order in which they leave; they come in the reverse order.
-constexpr std::array<const char*, 3> kFileNames{"summary.json", "provenance.json", "messages.csv"};
+constexpr std::array<const char*, 4> kFileNames{"summary.json", "provenance.json", "messages.csv", "slots.csv"};
 constexpr std::string_view kPartial = ".partial-";
 
 std::string partial_path(const std::string& folder, const std::string& name) {

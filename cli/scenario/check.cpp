@@ -417,6 +417,7 @@ void check_cluster(const Built& built, Diagnostics& diagnostics) {
 }
 
 void check_run(const Scenario& scenario, const ScenarioSpec& spec, Diagnostics& diagnostics) {
+  check_megakernel(scenario, spec, diagnostics);
   check_workload(scenario, spec, diagnostics);
   check_recording(scenario, spec, diagnostics);
   check_tuning(scenario, spec, diagnostics);

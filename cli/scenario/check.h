@@ -13,5 +13,7 @@ void check_cluster(const Built& built, Diagnostics& diagnostics);
 void check_addresses(const Built& built, const ScenarioSpec& spec, Diagnostics& diagnostics);
 /// Workload, faults and promises against the cluster. `scenario` is complete but for its own check.
 void check_run(const Scenario& scenario, const ScenarioSpec& spec, Diagnostics& diagnostics);
+/// Of check_run: what a [workload.megakernel] must make sense of; check_megakernel.cpp.
+void check_megakernel(const Scenario& scenario, const ScenarioSpec& spec, Diagnostics& diagnostics);
 
 }  // namespace meshbed::cli

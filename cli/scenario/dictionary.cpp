@@ -61,8 +61,9 @@ std::string sections_text() {
 }  // namespace
 
 std::string scenario_dictionary() {
-  return kHead + sections_text<ScenarioSpec, TopologySpec, NodeSpec, NicSpec, GidSpec, CableSpec, SwitchSpec,
-                               ManagementSpec, FabricSpec, WorkloadSpec, LimitsSpec, FaultSpec, ExpectSpec>();
+  return kHead +
+         sections_text<ScenarioSpec, TopologySpec, NodeSpec, NicSpec, GidSpec, CableSpec, SwitchSpec, ManagementSpec,
+                       FabricSpec, WorkloadSpec, MegakernelSpec, LimitsSpec, FaultSpec, ExpectSpec>();
 }
 
 }  // namespace meshbed::cli

@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "cli/scenario/collective_shape.h"
+#include "cli/scenario/megakernel_names.h"
 #include "cli/scenario/section.h"
 #include "models/algorithm.h"
 #include "models/topology_generate.h"
@@ -25,12 +26,13 @@ const Section<FabricSpec> kFabric{
 
 void read_kind(const Value& v, WorkloadSpec& s) {
   std::string kind;
-  v.choice(kind, {"collective", "matrix", "nccl-calls", "reconnect", "idle"});
-  s.value.kind = kind == "nccl-calls"  ? WorkloadKind::kNcclCalls
-                 : kind == "matrix"    ? WorkloadKind::kMatrix
-                 : kind == "reconnect" ? WorkloadKind::kReconnect
-                 : kind == "idle"      ? WorkloadKind::kIdle
-                                       : WorkloadKind::kCollective;
+  v.choice(kind, {"collective", "matrix", "nccl-calls", "reconnect", "megakernel", "idle"});
+  s.value.kind = kind == "nccl-calls"   ? WorkloadKind::kNcclCalls
+                 : kind == "matrix"     ? WorkloadKind::kMatrix
+                 : kind == "reconnect"  ? WorkloadKind::kReconnect
+                 : kind == "megakernel" ? WorkloadKind::kMegakernel
+                 : kind == "idle"       ? WorkloadKind::kIdle
+                                        : WorkloadKind::kCollective;
 }
 
 const Section<WorkloadSpec> kWorkload{
@@ -41,7 +43,8 @@ const Section<WorkloadSpec> kWorkload{
          "collective; matrix: so many `cases` of what the engine can be asked for, drawn by the seed, of at most "
          "`bytes`; "
          "nccl-calls: replay recorded calls of NCCL; reconnect: each rank connects to the next, sends "
-         "`receives` times `parts` messages of `bytes`, closes, `iterations` times; idle",
+         "`receives` times `parts` messages of `bytes`, closes, `iterations` times; megakernel: each rank has a "
+         "megakernel, see [workload.megakernel]; idle",
          read_kind},
         {"collective", "text", "'all_reduce'",
          "all_reduce, all_gather, reduce_scatter, broadcast, alltoall, sendrecv, reduce, gather or scatter",
@@ -141,6 +144,8 @@ const Section<WorkloadSpec> kWorkload{
         {"other_devices", "boolean", "false",
          "nccl-calls: nodes may have more or fewer devices than were recorded; device d is then d % devices",
          [](const Value& v, WorkloadSpec& s) { v.boolean(s.value.other_devices); }},
+        {"megakernel", "[workload.megakernel]", "{}", "of kind = 'megakernel'",
+         [](const Value& v, WorkloadSpec& s) { v.table(s.megakernel); }},
         {"nodes", "integer", "(all)", "so many run ranks, from the first on; the others only hang on their cables",
          [](const Value& v, WorkloadSpec& s) {
            v.integer(s.value.nodes, {1, models::kNodesMax});
@@ -247,6 +252,10 @@ const Section<ExpectSpec> kExpect{
          "the node that loses its power (node_kill): every rank elsewhere ends, well or with an error that names it, "
          "a rank that ended before or one behind it, and no element is wrong; limits.time is how long they have",
          [](const Value& v, ExpectSpec& s) { v.name(s.value.lost.emplace()); }},
+        {"watchdog", "text", "",
+         "megakernel: what some rank's ring must come to: drained, livelock, stalled-peer, waiting, abandoned-claim, "
+         "tenant-masked, out-of-quota, faulted-slot or unclaimed; without it every ring must drain",
+         [](const Value& v, ExpectSpec& s) { v.choice(s.value.watchdog.emplace(), ring_cause_names()); }},
         {"error", "text", "", "the run must fail with an error that contains this",
          [](const Value& v, ExpectSpec& s) { v.text(s.value.error); }},
     }};

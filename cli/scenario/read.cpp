@@ -88,6 +88,7 @@ Scenario assemble(const ScenarioSpec& spec, const std::string& file) {
   scenario.description = spec.description;
   scenario.seed = spec.seed;
   scenario.workload = spec.workload.value;
+  scenario.workload.megakernel = megakernel_of(spec.workload.megakernel);
   scenario.fabric = spec.fabric.kind;
   scenario.time_limit_s = static_cast<double>(spec.limits.time_ps) / static_cast<double>(kPicosecondsPerSecond);
   for (const auto& fault : spec.faults) scenario.faults.push_back(fault.value);

@@ -15,12 +15,42 @@
 
 namespace meshbed::cli {
 
-enum class WorkloadKind { kCollective, kMatrix, kNcclCalls, kReconnect, kIdle };
+enum class WorkloadKind { kCollective, kMatrix, kNcclCalls, kReconnect, kIdle, kMegakernel };
 
 /// Whether the ranks call libmeshcoll, and not the net plugin itself.
 constexpr bool runs_engine(WorkloadKind kind) {
-  return kind == WorkloadKind::kCollective || kind == WorkloadKind::kMatrix;
+  return kind == WorkloadKind::kCollective || kind == WorkloadKind::kMatrix || kind == WorkloadKind::kMegakernel;
 }
+
+/// Megakernels, one a rank: what their slots do, how they are scheduled, what goes wrong with them, and what things
+/// take.
+struct Megakernel {
+  std::string program = "all_reduce";  // all_reduce all_gather fused_all_reduce pipeline moe queue
+  bool strict = false;                 // the ancestor's quirks (plugin/ring/kernel.h)
+  bool by_priority = false;            // the priority kernel; queue alone
+  bool device_initiated = false;
+  int slots = 0;  // of the ring; 0: the program's, or 64 of a queue
+  int lanes = 0;  // 0: one a slot in strict mode, else 8
+  int parts = 4;  // of fused_all_reduce and pipeline
+  Picoseconds compute_ps = 0;
+  // queue
+  int items = 1000;
+  std::string arrivals = "all";  // all constant poisson
+  Picoseconds arrival_gap_ps = 0;
+  int tenants = 1;
+  std::vector<int> priorities;   // weights of CRITICAL to IDLE; empty: NORMAL alone
+  std::vector<std::string> mix;  // "add:3", weights by kind; empty: adds
+  std::uint64_t quota = 0;       // claims of each tenant; 0: as many as it likes
+  // what goes wrong
+  int faulty_item = -1;
+  int masked_tenant = -1;
+  Picoseconds masked_at_ps = 0;
+  int stopped_rank = -1;
+  int stopped_after = 0;  // slots that its kernel has done
+  // what is modelled, and no more: see cli/workload/megakernel/times.h for where the figures are from
+  Picoseconds watchdog_ps = 0, launch_ps = 0, publish_ps = 0, claim_ps = 0, poll_ps = 0, doorbell_ps = 0, flag_ps = 0;
+  std::uint64_t memory_bps = 0;  // of REDUCE and COPY; 0: they cost nothing
+};
 
 struct Workload {
   WorkloadKind kind = WorkloadKind::kCollective;
@@ -55,6 +85,7 @@ struct Workload {
   // kNcclCalls
   std::string recording;       // file of recorded calls (JSON lines); relative to the scenario file
   bool other_devices = false;  // nodes may have more or fewer devices than were recorded: d is d % devices
+  Megakernel megakernel;       // kMegakernel
   // all
   int nodes = 0;  // that run ranks, from the first on; 0: all
   int ranks_per_node = 1;
@@ -96,8 +127,9 @@ struct Expect {
   std::optional<std::uint64_t> max_strangers;  // connections that the ranks held for them at one time
   std::optional<Picoseconds> max_run_time_ps;  // simulated, from the start to the end of the last rank
   std::vector<std::pair<std::string, std::string>> unreachable;  // node pairs that must have no direct path
-  std::optional<std::string> lost;   // the node that loses its power: see check_expectations()
-  std::optional<std::string> error;  // the run must fail, and its error must contain this text
+  std::optional<std::string> lost;      // the node that loses its power: see check_expectations()
+  std::optional<std::string> watchdog;  // what a rank's ring must come to: a name of ring::Cause
+  std::optional<std::string> error;     // the run must fail, and its error must contain this text
 };
 
 struct Scenario {

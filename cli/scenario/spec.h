@@ -105,8 +105,18 @@ struct FabricSpec : Entry {
   std::string kind;
 };
 
+struct MegakernelSpec : Entry {
+  Megakernel value;
+  std::vector<Located<std::string>> mix;
+  std::uint64_t memory_rate_bps = 0;  // bits
+};
+
+/// With what was said in other words than it is kept in.
+Megakernel megakernel_of(const MegakernelSpec& spec);
+
 struct WorkloadSpec : Entry {
   Workload value;
+  MegakernelSpec megakernel;
 };
 
 struct LimitsSpec : Entry {

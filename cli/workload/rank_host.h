@@ -95,6 +95,11 @@ class RankHost {
 
   /// nullptr where this world has no GPUs.
   virtual std::unique_ptr<GpuMemory> gpu_memory(std::uint64_t /*size_bytes*/) { return nullptr; }
+
+  /// Waits until nudge(what), a call before this one counted once, or until `deadline_ps` (negative: none). A wait of
+  /// the rank's own threads for each other, which no library sees. The simulated world alone has it.
+  virtual void doze(const void* what, Picoseconds /*deadline_ps*/, const char* why) { idle(what, why); }
+  virtual void nudge(const void* /*what*/) {}
 };
 
 /// host.reach(point) where any fault counts from there.

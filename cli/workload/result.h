@@ -1,6 +1,7 @@
 #pragma once
 // RunResult: all that a run has to say, gathered once; the text report, summary.json and the exit status read it.
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,8 @@ struct MatrixOutcome {
   std::vector<std::uint64_t> data;  // by rank, as RunResult's; once more where rounding shows the order of a reduction
 };
 
+struct RingOutcome;  // cli/workload/megakernel/outcome.h
+
 struct RunResult {
   WorldFacts world;
   std::string workload;  // "all_reduce", "nccl-calls pair-all-reduce", "idle"
@@ -42,7 +45,8 @@ struct RunResult {
   std::string first_wrong;
   std::vector<std::uint64_t> data;  // by rank: XXH3-64 of what it got, in order; empty where nothing was checked
   std::vector<MatrixOutcome> matrix;
-  CollectiveCalls calls;  // in the simulated world
+  CollectiveCalls calls;                     // in the simulated world
+  std::shared_ptr<const RingOutcome> rings;  // of megakernels; nullptr: there were none
   std::uint64_t connections = 0;
   Simulation simulation;
   std::map<sim::PairKey, sim::PairUsage> pairs;

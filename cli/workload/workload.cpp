@@ -1,5 +1,7 @@
 #include "cli/workload/workload.h"
 
+#include <nlohmann/json.hpp>
+
 #include "cli/scenario/placement.h"
 
 namespace meshbed::cli {
@@ -35,6 +37,8 @@ std::unique_ptr<WorkloadRun> make_workload(const Scenario& scenario, const Built
       return make_nccl_calls(scenario, files, ranks);
     case WorkloadKind::kReconnect:
       return make_reconnect(scenario, files, ranks);
+    case WorkloadKind::kMegakernel:
+      return make_megakernel(scenario, files, ranks);
     case WorkloadKind::kIdle:
       break;
   }

@@ -50,6 +50,7 @@ void digest_data(sim::Digest& digest, const RunResult& result);
 // The same for each kind.
 std::unique_ptr<WorkloadRun> make_collective(const Scenario& scenario, const BuiltFiles& files, RankRange ranks);
 std::unique_ptr<WorkloadRun> make_matrix(const Scenario& scenario, const BuiltFiles& files, RankRange ranks);
+std::unique_ptr<WorkloadRun> make_megakernel(const Scenario& scenario, const BuiltFiles& files, RankRange ranks);
 std::unique_ptr<WorkloadRun> make_nccl_calls(const Scenario& scenario, const BuiltFiles& files, RankRange ranks);
 std::unique_ptr<WorkloadRun> make_reconnect(const Scenario& scenario, const BuiltFiles& files, RankRange ranks);
 

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <map>
 #include <memory>
+#include <set>
 #include <stdexcept>
 #include <string_view>
 
@@ -141,6 +142,27 @@ class SimulatedHost final : public RankHost {
   void be_elsewhere(Picoseconds duration_ps) override { world_.sleep(duration_ps); }
   void spend(Picoseconds duration_ps) override { world_.spend(duration_ps); }
 
+  void doze(const void* what, Picoseconds deadline_ps, const char* why) override {
+    if (nudged_.erase(what) > 0) return;
+    dozing_[what] = sim::World::current();
+    if (deadline_ps < 0) {
+      world_.block({.what = why});
+    } else if (deadline_ps > world_.now()) {
+      world_.block_until(deadline_ps, {.what = why});
+    }
+    dozing_.erase(what);
+  }
+  void nudge(const void* what) override {
+    const auto found = dozing_.find(what);
+    if (found == dozing_.end()) {
+      nudged_.insert(what);
+    } else {
+      world_.wake(*found->second);
+      dozing_.erase(found);
+    }
+    world_.signal(process_);  // it may be looking at its net plugin
+  }
+
   Result<void> rendezvous() override {
     if (!gate_.broken && ++gate_.arrived == gate_.ranks) {
       gate_.open(world_);
@@ -216,6 +238,8 @@ class SimulatedHost final : public RankHost {
   PluginLook& look_;
   std::vector<BarrierWait>& waits_;
   std::string bootstrap_;
+  std::map<const void*, sim::Thread*> dozing_;
+  std::set<const void*> nudged_;
   bool told_under_way_ = false;
 };
 

@@ -1,6 +1,6 @@
 #pragma once
 // What a ring says of itself: snapshots, tallies, the counters made of them, and the watchdog
-// (spec/megakernel-ring.md 2.8).
+// (vyre, ca35047 2.8).
 
 #include <array>
 #include <cstdint>

@@ -1,4 +1,4 @@
-// The words and numbers of both layouts, against spec/megakernel-ring.md 2.1-2.7.
+// The words and numbers of both layouts, against vyre, ca35047 2.1-2.7.
 #include "plugin/ring/abi.h"
 
 #include <doctest/doctest.h>

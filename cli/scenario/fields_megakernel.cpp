@@ -1,0 +1,143 @@
+// The field tables: megakernels.
+
+#include "cli/scenario/megakernel_names.h"
+#include "cli/scenario/section.h"
+#include "models/cluster.h"
+#include "models/topology_generate.h"
+
+namespace meshbed::cli {
+namespace {
+
+constexpr int kRingSlotsMost = 1 << 20;  // as the ancestor's encoders
+constexpr int kRingLanesMost = 4096;
+constexpr int kProgramPartsMost = 16;
+
+const Section<MegakernelSpec> kMegakernel{
+    "[workload.megakernel]",
+    "A persistent kernel on each rank and what is published into its ring; times are parameters, see "
+    "cli/workload/megakernel/times.h. Simulated world only.",
+    {
+        {"program", "text", "'all_reduce'",
+         "all_reduce, all_gather, fused_all_reduce, pipeline or moe: steps of a collective, over the net plugin, "
+         "`bytes` "
+         "as the collective has them; queue: `items` that arrive, without a network",
+         [](const Value& v, MegakernelSpec& s) {
+           v.choice(s.value.program, {"all_reduce", "all_gather", "fused_all_reduce", "pipeline", "moe", "queue"});
+         }},
+        {"mode", "text", "'safe'", "strict: with the quirks of vyre's megakernel; safe: without",
+         [](const Value& v, MegakernelSpec& s) {
+           std::string mode = "safe";
+           v.choice(mode, {"strict", "safe"});
+           s.value.strict = mode == "strict";
+         }},
+        {"kernel", "text", "'plain'", "plain, or priority (with program = 'queue')",
+         [](const Value& v, MegakernelSpec& s) {
+           std::string kernel = "plain";
+           v.choice(kernel, {"plain", "priority"});
+           s.value.by_priority = kernel == "priority";
+         }},
+        {"initiation", "text", "'host'",
+         "who hands messages to the NIC: host (a proxy) or device; only the meaning of `doorbell` differs, the same "
+         "net "
+         "plugin carries both",
+         [](const Value& v, MegakernelSpec& s) {
+           std::string initiation = "host";
+           v.choice(initiation, {"host", "device"});
+           s.value.device_initiated = initiation == "device";
+         }},
+        {"slots", "integer", "0", "of the ring; 0: as many as the program needs, 64 of a queue",
+         [](const Value& v, MegakernelSpec& s) {
+           v.integer(s.value.slots, {0, kRingSlotsMost});
+         }},
+        {"lanes", "integer", "0", "0: 8, or one a slot in the plain kernel's strict mode",
+         [](const Value& v, MegakernelSpec& s) {
+           v.integer(s.value.lanes, {0, kRingLanesMost});
+         }},
+        {"parts", "integer", "4", "tiles of fused_all_reduce, micro-batches of pipeline",
+         [](const Value& v, MegakernelSpec& s) {
+           v.integer(s.value.parts, {1, kProgramPartsMost});
+         }},
+        {"compute", "time", "'0s'", "of each tile, stage, expert's block, or task of a queue; whole nanoseconds",
+         [](const Value& v, MegakernelSpec& s) { v.time(s.value.compute_ps); }},
+        {"items", "integer", "1000", "queue: so many arrive at each rank",
+         [](const Value& v, MegakernelSpec& s) {
+           v.integer(s.value.items, {1, 10'000'000});
+         }},
+        {"arrivals", "text", "'all'", "queue: all at once, or constant or poisson with arrival_gap between them",
+         [](const Value& v, MegakernelSpec& s) {
+           v.choice(s.value.arrivals, {"all", "constant", "poisson"});
+         }},
+        {"arrival_gap", "time", "'0s'", "queue: on average",
+         [](const Value& v, MegakernelSpec& s) { v.time(s.value.arrival_gap_ps); }},
+        {"tenants", "integer", "1", "queue: items are of one of them, each as likely as the others",
+         [](const Value& v, MegakernelSpec& s) {
+           v.integer(s.value.tenants, {1, 29});
+         }},
+        {"priorities", "list of integers", "(all NORMAL)",
+         "queue, priority kernel: weights of CRITICAL, HIGH, NORMAL, LOW and IDLE",
+         [](const Value& v, MegakernelSpec& s) {
+           v.integers(s.value.priorities, {0, 1'000'000});
+         }},
+        {"mix", "list of texts", "(adds)",
+         "queue: kinds of slots with their weights, as in ['add:3', 'nop']: nop, add, packed, printf, load_miss, "
+         "compute, "
+         "yield, requeue, fault",
+         [](const Value& v, MegakernelSpec& s) { v.texts(s.mix); }},
+        {"quota", "integer", "0", "queue, safe mode: claims that each tenant has; 0: as many as it likes",
+         [](const Value& v, MegakernelSpec& s) {
+           v.integer(s.value.quota, {0, 0xffff'ffff});
+         }},
+        {"faulty_item", "integer", "-1", "queue: this one ends in a fault; -1: none",
+         [](const Value& v, MegakernelSpec& s) {
+           v.integer(s.value.faulty_item, {-1, 10'000'000});
+         }},
+        {"masked_tenant", "integer", "-1", "its mask is taken away at masked_at; -1: nobody's",
+         [](const Value& v, MegakernelSpec& s) {
+           v.integer(s.value.masked_tenant, {-1, 28});
+         }},
+        {"masked_at", "time", "'0s'", "simulated",
+         [](const Value& v, MegakernelSpec& s) { v.time(s.value.masked_at_ps); }},
+        {"stopped_rank", "integer", "-1",
+         "its kernel stands still once it has done stopped_after slots; -1: none's does",
+         [](const Value& v, MegakernelSpec& s) {
+           v.integer(s.value.stopped_rank, {-1, models::kNodesMax - 1});
+         }},
+        {"stopped_after", "integer", "0", "slots",
+         [](const Value& v, MegakernelSpec& s) {
+           v.integer(s.value.stopped_after, {0, 1'000'000'000});
+         }},
+        {"watchdog", "time", "'10ms'",
+         "the host looks so often; nothing done twice in a row ends the ring with a verdict",
+         [](const Value& v, MegakernelSpec& s) { v.time(s.value.watchdog_ps); }},
+        {"launch", "time", "'50us'", "of the kernel, once (RFC target of vyre's, no measurement)",
+         [](const Value& v, MegakernelSpec& s) { v.time(s.value.launch_ps); }},
+        {"publish", "time", "'200ns'", "the host writes a slot (RFC target of vyre's, no measurement)",
+         [](const Value& v, MegakernelSpec& s) { v.time(s.value.publish_ps); }},
+        {"claim", "time", "'0s'", "a lane claims a slot; nobody has published a figure",
+         [](const Value& v, MegakernelSpec& s) { v.time(s.value.claim_ps); }},
+        {"poll", "time", "'0s'", "until a lane sees a published slot or a raised flag; likewise",
+         [](const Value& v, MegakernelSpec& s) { v.time(s.value.poll_ps); }},
+        {"doorbell", "time", "'0s'", "from SIGNAL until the proxy (or, device-initiated, the NIC) acts on it; likewise",
+         [](const Value& v, MegakernelSpec& s) { v.time(s.value.doorbell_ps); }},
+        {"flag", "time", "'0s'", "from a message's arrival until its flag is raised in the kernel's memory; likewise",
+         [](const Value& v, MegakernelSpec& s) { v.time(s.value.flag_ps); }},
+        {"memory_rate", "rate", "(REDUCE and COPY cost nothing)", "of a lane: bytes that it reads and writes",
+         [](const Value& v, MegakernelSpec& s) { v.rate(s.memory_rate_bps); }},
+    }};
+
+}  // namespace
+
+Megakernel megakernel_of(const MegakernelSpec& spec) {
+  constexpr std::uint64_t kBitsPerByte = 8;
+  Megakernel result = spec.value;
+  for (const auto& [text, place] : spec.mix) result.mix.push_back(text);
+  result.memory_bps = spec.memory_rate_bps / kBitsPerByte;
+  return result;
+}
+
+template <>
+const Section<MegakernelSpec>& section_of<MegakernelSpec>() {
+  return kMegakernel;
+}
+
+}  // namespace meshbed::cli

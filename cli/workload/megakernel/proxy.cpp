@@ -1,0 +1,252 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "cli/workload/megakernel/rank.h"
+#include "cli/workload/rank_table.h"
+#include "plugin/coll/transport/plugin_log.h"
+
+namespace meshbed::cli {
+
+using ring::Word;
+
+namespace {
+
+constexpr int kRingTag = 0;
+
+std::string ring_key_of(int source, int destination, int channel) {
+  return fmt::format("ring {} {} {}", source, destination, channel);
+}
+
+}  // namespace
+
+RingProxy::RingProxy(RankHost& host, coll::NetTable& net, const coll::SlotProgram& program, RingSpaces& spaces,
+                     RingKernel& kernel)
+    : host_(host),
+      net_(net),
+      program_(program),
+      spaces_(spaces),
+      kernel_(kernel),
+      sends_(program.sends.size()),
+      receives_(program.receives.size()) {
+  kernel.use(*this);
+}
+
+Result<void> RingProxy::checked(const char* call, int code, std::uint64_t warns_before) const {
+  if (code == nccl::kNcclSuccess) return ok();
+  return table_error(net_, call, code, warns_before);
+}
+
+Result<void> RingProxy::enlist(End& end) {
+  const std::uint64_t warns = coll::warn_count();
+  for (std::size_t space = 0; space < spaces_.size(); ++space) {
+    std::vector<std::byte>& bytes = spaces_[space];
+    if (bytes.empty()) continue;
+    const int code = net_.register_memory(end.comm, bytes.data(), bytes.size(), &end.memory[space]);
+    if (auto done = checked("regMr", code, warns); !done) return done;
+  }
+  return ok();
+}
+
+Result<void> RingProxy::connect() {
+  const std::uint64_t warns = coll::warn_count();
+  for (std::size_t index = 0; index < receives_.size(); ++index) {
+    const auto& [peer, channel, landings] = program_.receives[index];
+    std::array<char, nccl::kHandleBytes> handle{};
+    if (auto done = checked("listen", net_.listen(0, handle.data(), &receives_[index].listener), warns); !done) {
+      return done;
+    }
+    const std::string key = ring_key_of(peer, host_.rank(), channel);
+    if (auto told = host_.publish(key, {handle.data(), handle.size()}); !told) return told;
+  }
+  std::vector<std::string> handles(sends_.size());
+  for (bool waits = true; waits;) {
+    waits = false;
+    for (std::size_t index = 0; index < sends_.size(); ++index) {
+      Send& send = sends_[index];
+      const auto& [peer, channel, messages] = program_.sends[index];
+      if (handles[index].empty()) {
+        const auto found = host_.look_up(ring_key_of(host_.rank(), peer, channel));
+        if (!found) return found.error();
+        if (*found) handles[index] = **found;
+      }
+      if (!handles[index].empty() && send.comm == nullptr) {
+        if (auto done = checked("connect", net_.connect(0, handles[index].data(), &send.comm), warns); !done) {
+          return done;
+        }
+      }
+      waits = waits || send.comm == nullptr;
+    }
+    for (Receive& receive : receives_) {
+      if (receive.comm == nullptr) {
+        if (auto done = checked("accept", net_.accept(receive.listener, &receive.comm), warns); !done) return done;
+      }
+      waits = waits || receive.comm == nullptr;
+    }
+    if (!waits) break;
+    if (host_.others_failed()) {
+      return Error{.code = ErrorCode::kClosed, .scope = Scope::kJob, .text = "another rank has failed"};
+    }
+    host_.idle(this, "megakernel: connections");
+  }
+  for (Send& send : sends_) {
+    if (auto done = enlist(send); !done) return done;
+  }
+  for (Receive& receive : receives_) {
+    if (auto done = enlist(receive); !done) return done;
+  }
+  return ok();
+}
+
+Result<void> RingProxy::close() {
+  const std::uint64_t warns = coll::warn_count();
+  const auto forget = [&](End& end) -> Result<void> {
+    for (void* memory : end.memory) {
+      if (memory == nullptr) continue;
+      if (auto done = checked("deregMr", net_.deregister_memory(end.comm, memory), warns); !done) return done;
+    }
+    return ok();
+  };
+  for (Send& send : sends_) {
+    if (auto done = forget(send); !done) return done;
+    if (auto done = checked("closeSend", net_.close_send(send.comm), warns); !done) return done;
+  }
+  for (Receive& receive : receives_) {
+    if (auto done = forget(receive); !done) return done;
+    if (auto done = checked("closeRecv", net_.close_receive(receive.comm), warns); !done) return done;
+    if (auto done = checked("closeListen", net_.close_listen(receive.listener), warns); !done) return done;
+  }
+  return ok();
+}
+
+void RingProxy::begin_epoch() {
+  for (std::size_t index = 0; index < receives_.size(); ++index) {
+    receives_[index].open += program_.receives[index].landings.size();
+  }
+  host_.nudge(this);
+}
+
+void RingProxy::commit(Word connection, Word puts) {
+  Send& send = sends_[connection];
+  // A later signal may have come first: it said it for this one.
+  if (static_cast<std::int32_t>(puts - send.committed) > 0) send.committed = puts;
+  host_.nudge(this);
+}
+
+void RingProxy::stop() {
+  stopping_ = true;
+  host_.nudge(this);
+}
+
+bool RingProxy::waits_for_net() const {
+  const auto waits = [](const auto& end) { return !end.requests.empty(); };
+  const auto posts = [](const Send& send) { return send.posted != send.committed; };
+  const auto opens = [](const Receive& receive) { return receive.posted < receive.open; };
+  return std::any_of(sends_.begin(), sends_.end(), waits) || std::any_of(receives_.begin(), receives_.end(), waits) ||
+         std::any_of(sends_.begin(), sends_.end(), posts) || std::any_of(receives_.begin(), receives_.end(), opens);
+}
+
+void RingProxy::run() {
+  while (!stopping_) {
+    const Result<bool> moved = pass();
+    if (!moved) {
+      failure_ = moved.error();
+      kernel_.nudge_host();
+      return;
+    }
+    if (*moved) continue;
+    if (waits_for_net()) {
+      host_.idle(this, "megakernel: the proxy's messages");
+    } else {
+      host_.doze(this, -1, "megakernel: the proxy's work");
+    }
+  }
+}
+
+Result<bool> RingProxy::pass() {
+  bool moved = false;
+  for (Send& send : sends_) {
+    const Result<bool> one = pass_sends(send);
+    if (!one) return one;
+    moved = moved || *one;
+  }
+  for (std::size_t index = 0; index < receives_.size(); ++index) {
+    const Result<bool> one = pass_receives(static_cast<Word>(index));
+    if (!one) return one;
+    moved = moved || *one;
+  }
+  return moved;
+}
+
+Result<bool> RingProxy::finished(void* request, std::uint64_t* size_bytes) {
+  bool done = false;
+  const std::uint64_t warns = coll::warn_count();
+  if (auto fine = checked("test", net_.test(request, &done, size_bytes), warns); !fine) return fine.error();
+  return done;
+}
+
+Result<bool> RingProxy::pass_sends(Send& send) {
+  bool moved = false;
+  std::uint64_t size_bytes = 0;
+  while (!send.requests.empty()) {
+    const Result<bool> done = finished(send.requests.front(), &size_bytes);
+    if (!done) return done;
+    if (!*done) break;
+    send.requests.pop_front();
+    ++send.completed;
+    kernel_.nudge();
+    moved = true;
+  }
+  while (send.posted != send.committed && !send.puts.empty()) {
+    const Put& put = send.puts.front();
+    void* request = nullptr;
+    const std::uint64_t warns = coll::warn_count();
+    const int code = net_.send(send.comm, put.data, put.size_bytes, kRingTag, send.memory[put.space], &request);
+    if (auto fine = checked("isend", code, warns); !fine) return fine.error();
+    if (request == nullptr) break;
+    send.requests.push_back(request);
+    send.puts.pop_front();
+    ++send.posted;
+    moved = true;
+  }
+  return moved;
+}
+
+Result<bool> RingProxy::pass_receives(Word connection) {
+  Receive& receive = receives_[connection];
+  const std::vector<coll::Landing>& landings = program_.receives[connection].landings;
+  bool moved = false;
+  while (receive.posted < receive.open && receive.requests.size() < nccl::kMaxRequests) {
+    const coll::Landing& landing = landings[receive.posted % landings.size()];
+    const auto space = static_cast<std::size_t>(landing.area.space);
+    void* request = nullptr;
+    const std::uint64_t warns = coll::warn_count();
+    const int code = net_.receive(receive.comm, spaces_[space].data() + landing.area.offset_bytes, landing.size_bytes,
+                                  kRingTag, receive.memory[space], &request);
+    if (auto fine = checked("irecv", code, warns); !fine) return fine.error();
+    if (request == nullptr) break;
+    receive.requests.push_back(request);
+    ++receive.posted;
+    moved = true;
+  }
+  while (!receive.requests.empty()) {
+    std::uint64_t size_bytes = 0;
+    const Result<bool> done = finished(receive.requests.front(), &size_bytes);
+    if (!done) return done;
+    if (!*done) break;
+    const std::uint64_t due_bytes = landings[receive.arrived % landings.size()].size_bytes;
+    if (size_bytes != due_bytes) {
+      return Error{.code = ErrorCode::kRemote,
+                   .scope = Scope::kJob,
+                   .text = fmt::format("message {} from rank {} has {} bytes instead of {}", receive.arrived,
+                                       program_.receives[connection].peer, size_bytes, due_bytes)};
+    }
+    receive.requests.pop_front();
+    ++receive.arrived;
+    kernel_.see_arrival(connection);
+    moved = true;
+  }
+  return moved;
+}
+
+}  // namespace meshbed::cli

@@ -1,0 +1,81 @@
+// [workload.megakernel]: what is read, and what is refused in which words.
+#include <doctest/doctest.h>
+
+#include "cli/scenario/megakernel_names.h"
+#include "cli/scenario/scenario.h"
+
+namespace megakernel_scenario_test {
+
+using namespace meshbed;
+using namespace meshbed::cli;
+
+namespace {
+
+constexpr const char* kRing = "[topology]\nkind = \"ring\"\nnodes = 4\n[workload]\nkind = \"megakernel\"\n";
+
+Scenario parse(const std::vector<std::string>& overrides) { return parse_scenario(kRing, "test.toml", overrides); }
+
+/// Whether the reader refuses the scenario with these overrides, and says this.
+bool refused(const std::vector<std::string>& overrides, const std::string& words) {
+  try {
+    (void)parse(overrides);
+  } catch (const ScenarioError& error) {
+    const std::string text = error.what();
+    CHECK_MESSAGE(text.find(words) != std::string::npos, text);
+    return true;
+  }
+  return false;
+}
+
+const std::string kKernel = "workload.megakernel.";
+
+}  // namespace
+
+TEST_CASE("a megakernel by itself has the dictionary's defaults") {
+  const Megakernel kernel = parse({}).workload.megakernel;
+  CHECK(kernel.program == "all_reduce");
+  CHECK_FALSE(kernel.strict);
+  CHECK(kernel.launch_ps == 50 * kPicosecondsPerMicrosecond);
+  CHECK(kernel.publish_ps == 200 * kPicosecondsPerNanosecond);
+  CHECK(kernel.memory_bps == 0);
+  CHECK(kernel.mix.empty());
+}
+
+TEST_CASE("a megakernel's rate is kept in bytes, its mix as it was written") {
+  const Megakernel kernel =
+      parse({kKernel + "memory_rate=800Gb/s", kKernel + "program=queue", kKernel + "mix=[\"add:3\", \"nop\"]"})
+          .workload.megakernel;
+  CHECK(kernel.memory_bps == 100'000'000'000);
+  CHECK(kernel.mix == std::vector<std::string>{"add:3", "nop"});
+  CHECK(ring_weight_of("add:3")->weight == 3);
+  CHECK(ring_weight_of("nop")->kind == RingMix::kNop);
+  for (const char* wrong : {"adds", "add:0", "add:", "add:3x", ""}) CHECK_FALSE(ring_weight_of(wrong));
+}
+
+TEST_CASE("fields of a megakernel that make no sense together are refused in words") {
+  CHECK(refused({kKernel + "program=all_reduse"}, "program: 'all_reduse' is unknown (did you mean 'all_reduce'?)"));
+  CHECK(refused({"topology.nodes=17"}, "program: all_reduce is for 2 to 16 ranks, and there are 17"));
+  CHECK(refused({"workload.dtype=f8e4m3"}, "dtype: f8e4m3 is moved, never reduced, and all_reduce reduces"));
+  CHECK(refused({kKernel + "program=pipeline", "workload.dtype=half"}, "half would be rounded at each"));
+  CHECK(refused({"workload.bytes=1000"}, "bytes: all_reduce expects a multiple of 16"));
+  CHECK(refused({"workload.algorithm=tree"}, "algorithm: a program's slots go round the ring, never by tree"));
+  CHECK(refused({"workload.channels=2"}, "channels: a program's slots have one"));
+  CHECK(refused({kKernel + "kernel=priority"}, "kernel: a program's slots have an order and no levels"));
+  CHECK(refused({kKernel + "mode=strict", kKernel + "lanes=4"}, "lanes: in strict mode"));
+  CHECK(refused({kKernel + "program=queue", kKernel + "mix=[\"adds\"]"}, "mix: 'adds' is no kind with a weight"));
+  CHECK(refused({kKernel + "program=queue", kKernel + "priorities=[1]"}, "priorities: 1 weights; there are 5 levels"));
+  CHECK(refused({kKernel + "program=queue", kKernel + "arrivals=poisson"}, "arrival_gap: poisson needs one"));
+  CHECK(refused({kKernel + "mode=strict", kKernel + "quota=1"}, "quota: nobody reads quotas in strict mode"));
+  CHECK(refused({kKernel + "masked_tenant=1"}, "masked_tenant: there is no tenant 1; there are 1"));
+  CHECK(refused({kKernel + "stopped_rank=4"}, "stopped_rank: 4 is no rank; there are 4 ranks"));
+  CHECK(refused({kKernel + "faulty_item=3"}, "faulty_item: goes with program = \"queue\""));
+  CHECK(refused({kKernel + "watchdog=0s"}, "watchdog: a watchdog that looks all the time stops time"));
+}
+
+TEST_CASE("what only a megakernel has is refused elsewhere") {
+  CHECK(refused({"workload.kind=idle", kKernel + "slots=4"}, "megakernel: goes with kind = \"megakernel\""));
+  CHECK(refused({"workload.kind=idle", "expect.watchdog=drained"}, "watchdog: goes with kind = \"megakernel\""));
+  CHECK(refused({"expect.watchdog=hung"}, "watchdog: 'hung' is unknown"));
+}
+
+}  // namespace megakernel_scenario_test
