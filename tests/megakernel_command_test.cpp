@@ -110,7 +110,7 @@ TEST_CASE("a stalled peer, a masked tenant and a faulted slot end by themselves,
     CHECK(status == 0);
     CHECK(run_megakernel(scenario, "", status).at("digest") == one.at("digest"));
     CHECK(one.at("outcome") == "finished");
-    // A faulted slot keeps the ancestor's watchdog silent (vyre, ca35047 2.8).
+    // A faulted slot keeps the ancestor's watchdog silent (vyre, commit ca35047).
     const bool suspects = one.at("rings").at("verdicts").at(0).at("ancestor_suspects_stall");
     CHECK(suspects == (std::string(scenario) != "megakernel-faulted-slot"));
   }

@@ -3,12 +3,22 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/scenario/placement.h"
+#include "cli/workload/megakernel/outcome.h"
 #include "cli/workload/outcome.h"
 #include "cli/workload/workload.h"
 #include "cli/world/metal_session.h"
 
 namespace meshbed::cli {
 namespace {
+
+void digest_rings(sim::Digest& digest, const RingOutcome& rings) {
+  rings.trace.add_to(digest);
+  for (const RingVerdict& verdict : rings.verdicts) {
+    digest.add(static_cast<std::uint64_t>(verdict.at_ps));
+    digest.add(ring::name_of(verdict.cause));
+    digest.add(verdict.text);
+  }
+}
 
 /// Of real time nothing goes in: there only what was asked for and what came of it repeats.
 std::string finish_digest(sim::Digest& digest, const RunResult& result) {
@@ -17,6 +27,7 @@ std::string finish_digest(sim::Digest& digest, const RunResult& result) {
   digest.add(result.bytes);
   if (timed) digest.add(static_cast<std::uint64_t>(result.time_ps));
   digest_data(digest, result);
+  if (result.rings != nullptr) digest_rings(digest, *result.rings);
   if (timed) {
     digest.add(static_cast<std::uint64_t>(result.simulation.outcome.kind));
     digest.add(static_cast<std::uint64_t>(result.simulation.elapsed_ps));

@@ -1,5 +1,5 @@
 #pragma once
-// The words of a megakernel's work ring, as vyre's megakernel runtime lays them out (vyre, ca35047 2.1-2.7):
+// The words of a megakernel's work ring, as vyre's megakernel runtime lays them out (vyre, commit ca35047):
 // slots, control buffer, debug log, IO queue, tasks, and the numbers that stand in them.
 //
 // Nomenclature

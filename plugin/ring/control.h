@@ -1,5 +1,5 @@
 #pragma once
-// The control buffer: shutdown, counts, who may run, metrics, results (vyre, ca35047 2.3, 2.8).
+// The control buffer: shutdown, counts, who may run, metrics, results (vyre, commit ca35047).
 
 #include <array>
 #include <cstdint>

@@ -1,5 +1,5 @@
 #pragma once
-// The debug log: what PRINTF left behind (vyre, ca35047 2.5).
+// The debug log: what PRINTF left behind (vyre, commit ca35047).
 
 #include <cstdint>
 #include <vector>

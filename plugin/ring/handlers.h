@@ -1,5 +1,5 @@
 #pragma once
-// What the opcodes do (vyre, ca35047 2.4, 2.5, 2.6). Each gives an End; kAgain and kWaitIo are called again.
+// What the opcodes do (vyre, commit ca35047). Each gives an End; kAgain and kWaitIo are called again.
 
 #include "plugin/ring/kernel.h"
 

@@ -1,5 +1,5 @@
 #pragma once
-// The IO queue: 64 requests of a kernel for data that is elsewhere, and those who serve them (vyre, ca35047
+// The IO queue: 64 requests of a kernel for data that is elsewhere, and those who serve them (vyre, commit ca35047
 // 2.6). For one thread at a time; each call is one step of its side.
 //
 //   requester        EMPTY -> PUBLISHED (submit), and OK -> EMPTY (collect)

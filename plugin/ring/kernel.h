@@ -1,6 +1,6 @@
 #pragma once
 // A megakernel as a machine of lanes, each of which is stepped: the state that a launch works on, and what a step of a
-// lane comes to. scan.h looks for work, handlers.h does it, step.h is the machine. (vyre, ca35047 2.2, 2.4,
+// lane comes to. scan.h looks for work, handlers.h does it, step.h is the machine. (vyre, commit ca35047,
 // 2.11; layout 2026-05, the only one that its kernels exist for.)
 //
 // Whoever executes it decides when which lane steps: a simulator gives each step a time, a test walks all

@@ -1,5 +1,5 @@
 #pragma once
-// Operations of slots that talk to other rings: user opcodes (vyre, ca35047 2.12) for put, signal, wait,
+// Operations of slots that talk to other rings: user opcodes (vyre, commit ca35047) for put, signal, wait,
 // reduce, copy, fence and compute. What a stream of them comes to is its author's business.
 //
 // Nomenclature

@@ -1,5 +1,5 @@
 #pragma once
-// Packed slots: several operations in one slot's arguments (vyre, ca35047 2.4).
+// Packed slots: several operations in one slot's arguments (vyre, commit ca35047).
 //
 // Payload, bytes from ARG0 on: count of operations, total argument words, then for each its opcode (one byte) and where
 // its arguments begin (words, from the start of the argument area); the argument area follows on the next whole word.

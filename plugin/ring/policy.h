@@ -1,6 +1,6 @@
 #pragma once
 // The launch policy of a megakernel: from the depth of a work ring and what is known of the work, how wide to launch,
-// interpreted or compiled, and how many hits to make room for (vyre, ca35047 2.10, exact).
+// interpreted or compiled, and how many hits to make room for (vyre, commit ca35047, exact).
 //
 // Nomenclature
 //   queue            slots that wait to be worked on

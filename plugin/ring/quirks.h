@@ -11,7 +11,7 @@ struct Quirk {
   const char* name;     // "watchdog-wrap"
   const char* strict;   // what the ancestor does
   const char* safe;     // what is done instead
-  const char* section;  // of vyre, ca35047
+  const char* section;  // of vyre, commit ca35047
 };
 
 std::span<const Quirk> quirks();

@@ -1,5 +1,5 @@
 #pragma once
-// Which slot a lane works on next (vyre, ca35047 2.2 for the plain kernel, 2.11 for the priority kernel).
+// Which slot a lane works on next (vyre, commit ca35047 for the plain kernel, 2.11 for the priority kernel).
 // Cost: a pass looks at each slot that is the lane's once, until one may be claimed.
 
 #include "plugin/ring/kernel.h"

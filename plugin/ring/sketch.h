@@ -1,6 +1,6 @@
 #pragma once
 // A count-min sketch: how often each key was seen, in a fixed number of counters, never too little (Cormode and
-// Muthukrishnan, J. Algorithms 55, 2005; hash and layout as vyre, ca35047 2.9 has them).
+// Muthukrishnan, J. Algorithms 55, 2005; hash and layout as vyre, commit ca35047 has them).
 //
 // depth x width counters, row by row. A key adds to one counter in each row; its estimate is the least of them, which
 // other keys can only have raised.

@@ -1,5 +1,5 @@
 #pragma once
-// How often what was seen in a ring, in five sketches of fixed size (vyre, ca35047 2.9).
+// How often what was seen in a ring, in five sketches of fixed size (vyre, commit ca35047).
 
 #include <span>
 

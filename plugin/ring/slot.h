@@ -1,5 +1,5 @@
 #pragma once
-// Slots: how they are written into a ring and read from it (vyre, ca35047 2.1, 2.2, 2.4). For rings that
+// Slots: how they are written into a ring and read from it (vyre, commit ca35047). For rings that
 // nobody else works on at the moment, and are handed over as a whole; live ones: live_ring.h.
 
 #include <array>

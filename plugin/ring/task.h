@@ -1,5 +1,5 @@
 #pragma once
-// Task work items, and the short form of work that becomes a slot (vyre, ca35047 2.7). A task's states are
+// Task work items, and the short form of work that becomes a slot (vyre, commit ca35047). A task's states are
 // not a slot's statuses.
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 #pragma once
 // What a ring says of itself: snapshots, tallies, the counters made of them, and the watchdog
-// (vyre, ca35047 2.8).
+// (vyre, commit ca35047).
 
 #include <array>
 #include <cstdint>

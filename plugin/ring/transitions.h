@@ -1,5 +1,5 @@
 #pragma once
-// Transitions: who may take a slot from which status to which (vyre, ca35047 2.1, 2.2), and a checker that
+// Transitions: who may take a slot from which status to which (vyre, commit ca35047), and a checker that
 // names the first step that nobody may.
 //
 // A slot's life            EMPTY -> PUBLISHED -> CLAIMED -> DONE -> PUBLISHED -> ...

@@ -1,6 +1,6 @@
 #pragma once
 // Verdict: why a ring that gets nothing done does not. The ancestor's watchdog says only that it suspects a stall, and
-// not even that where a slot has faulted (vyre, ca35047 2.8); this one names the cause, from ring, control
+// not even that where a slot has faulted (vyre, commit ca35047); this one names the cause, from ring, control
 // buffer and lanes alone.
 //
 // Pure; for a moment at which no lane is between claim and re-check. Cost: one look at each slot.

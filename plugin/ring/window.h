@@ -1,5 +1,5 @@
 #pragma once
-// Route windows and batches: several slots that belong together (vyre, ca35047 2.7). How a window is doing:
+// Route windows and batches: several slots that belong together (vyre, commit ca35047). How a window is doing:
 // telemetry.h.
 
 #include <vector>

@@ -1,4 +1,4 @@
-// The words and numbers of both layouts, against vyre, ca35047 2.1-2.7.
+// The words and numbers of both layouts, against vyre, commit ca35047.
 #include "plugin/ring/abi.h"
 
 #include <doctest/doctest.h>

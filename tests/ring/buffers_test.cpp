@@ -1,4 +1,4 @@
-// Control buffer, debug log, IO queue, windows, batches and tasks: vyre, ca35047 2.3-2.8.
+// Control buffer, debug log, IO queue, windows, batches and tasks: vyre, commit ca35047.
 #include <doctest/doctest.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// What the opcodes do, as written and as they should have been (vyre, ca35047 2.2, 2.4-2.6).
+// What the opcodes do, as written and as they should have been (vyre, commit ca35047).
 #include "plugin/ring/handlers.h"
 
 #include <doctest/doctest.h>

@@ -1,4 +1,4 @@
-// Who works on what, when: masks, quotas, priorities, starvation (vyre, ca35047 2.2, 2.11).
+// Who works on what, when: masks, quotas, priorities, starvation (vyre, commit ca35047).
 #include "plugin/ring/scan.h"
 
 #include <doctest/doctest.h>

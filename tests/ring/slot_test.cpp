@@ -1,4 +1,4 @@
-// Slots and packed slots: vyre, ca35047 2.1, 2.2, 2.4, 2.8.
+// Slots and packed slots: vyre, commit ca35047.
 #include "plugin/ring/slot.h"
 
 #include <doctest/doctest.h>

@@ -1,4 +1,4 @@
-// Telemetry and its goldens: vyre, ca35047 2.7-2.10.
+// Telemetry and its goldens: vyre, commit ca35047.
 #include "plugin/ring/telemetry.h"
 
 #include <doctest/doctest.h>

@@ -1,4 +1,4 @@
-// The transition checker, on single steps and on recorded snapshots: vyre, ca35047 2.1, 2.2.
+// The transition checker, on single steps and on recorded snapshots: vyre, commit ca35047.
 #include "plugin/ring/transitions.h"
 
 #include <doctest/doctest.h>

@@ -23,7 +23,7 @@ struct RingTime {
   const char* source;
 };
 
-/// As it is used, each with its source: "scenario", "RFC target" (vyre, ca35047 2.13), "none published".
+/// As it is used, each with its source: "scenario", "RFC target" (vyre, commit ca35047), "none published".
 std::vector<RingTime> ring_times(const Megakernel& settings);
 
 inline constexpr Picoseconds kLaunchRfcTarget_ps = 50 * kPicosecondsPerMicrosecond;
