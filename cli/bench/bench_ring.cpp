@@ -19,8 +19,8 @@
 #include "cli/common/json_text.h"
 #include "emu/clock.h"
 #include "plugin/base/prng.h"
-#include "plugin/ring/live_ring.h"
-#include "plugin/ring/telemetry.h"
+#include "plugin/ring/queue/live_ring.h"
+#include "plugin/ring/telemetry/telemetry.h"
 
 namespace meshbed::cli {
 namespace {

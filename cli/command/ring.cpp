@@ -9,7 +9,7 @@
 #include "cli/command/commands.h"
 #include "cli/common/exit_status.h"
 #include "cli/common/json_text.h"
-#include "plugin/ring/quirks.h"
+#include "plugin/ring/abi/quirks.h"
 
 namespace meshbed::cli {
 namespace {

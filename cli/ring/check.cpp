@@ -9,11 +9,11 @@
 #include "cli/ring/files.h"
 #include "cli/ring/ring.h"
 #include "plugin/base/counted.h"
-#include "plugin/ring/debug_log.h"
-#include "plugin/ring/io_queue.h"
-#include "plugin/ring/packed.h"
-#include "plugin/ring/recording.h"
-#include "plugin/ring/transitions.h"
+#include "plugin/ring/abi/debug_log.h"
+#include "plugin/ring/abi/io_queue.h"
+#include "plugin/ring/abi/packed.h"
+#include "plugin/ring/queue/recording.h"
+#include "plugin/ring/telemetry/transitions.h"
 
 namespace meshbed::cli {
 namespace {
@@ -94,7 +94,7 @@ int verdict(const std::vector<std::string>& found, std::ostream& err) {
 
 void take_recording(Syntax& syntax, std::string& path) {
   syntax.operands.add_options()("recording", po::value(&path)->value_name("FILE"),
-                                "a recording (plugin/ring/recording.h)");
+                                "a recording (plugin/ring/queue/recording.h)");
   syntax.positions.add("recording", 1);
 }
 

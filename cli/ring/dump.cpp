@@ -10,11 +10,11 @@
 #include "cli/common/json_text.h"
 #include "cli/ring/files.h"
 #include "cli/ring/ring.h"
-#include "plugin/ring/debug_log.h"
-#include "plugin/ring/io_queue.h"
-#include "plugin/ring/packed.h"
-#include "plugin/ring/sketch_telemetry.h"
-#include "plugin/ring/telemetry.h"
+#include "plugin/ring/abi/debug_log.h"
+#include "plugin/ring/abi/io_queue.h"
+#include "plugin/ring/abi/packed.h"
+#include "plugin/ring/telemetry/sketch_telemetry.h"
+#include "plugin/ring/telemetry/telemetry.h"
 
 namespace meshbed::cli {
 namespace {

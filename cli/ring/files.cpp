@@ -4,12 +4,12 @@
 #include <stdexcept>
 
 #include "cli/common/files.h"
-#include "plugin/ring/control.h"
-#include "plugin/ring/debug_log.h"
-#include "plugin/ring/io_queue.h"
-#include "plugin/ring/live_ring.h"
-#include "plugin/ring/packed.h"
-#include "plugin/ring/recording.h"
+#include "plugin/ring/abi/control.h"
+#include "plugin/ring/abi/debug_log.h"
+#include "plugin/ring/abi/io_queue.h"
+#include "plugin/ring/abi/packed.h"
+#include "plugin/ring/queue/live_ring.h"
+#include "plugin/ring/queue/recording.h"
 
 namespace meshbed::cli {
 

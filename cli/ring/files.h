@@ -9,7 +9,7 @@
 
 #include "cli/common/command_line.h"
 #include "plugin/base/result.h"
-#include "plugin/ring/words.h"
+#include "plugin/ring/abi/words.h"
 
 namespace meshbed::cli {
 

@@ -1,4 +1,4 @@
-#include "plugin/ring/policy.h"
+#include "plugin/ring/telemetry/policy.h"
 
 #include <fmt/format.h>
 

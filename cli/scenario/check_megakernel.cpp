@@ -7,7 +7,7 @@
 #include "cli/scenario/collective_shape.h"
 #include "cli/scenario/megakernel_names.h"
 #include "cli/scenario/placement.h"
-#include "plugin/ring/abi.h"
+#include "plugin/ring/abi/abi.h"
 
 namespace meshbed::cli {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <charconv>
 
-#include "plugin/ring/verdict.h"
+#include "plugin/ring/kernel/verdict.h"
 
 namespace meshbed::cli {
 

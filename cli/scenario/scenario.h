@@ -26,7 +26,7 @@ constexpr bool runs_engine(WorkloadKind kind) {
 /// take.
 struct Megakernel {
   std::string program = "all_reduce";  // all_reduce all_gather fused_all_reduce pipeline moe queue
-  bool strict = false;                 // the ancestor's quirks (plugin/ring/kernel.h)
+  bool strict = false;                 // the ancestor's quirks (plugin/ring/kernel/kernel.h)
   bool by_priority = false;            // the priority kernel; queue alone
   bool device_initiated = false;
   int slots = 0;  // of the ring; 0: the program's, or 64 of a queue

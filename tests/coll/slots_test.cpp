@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "plugin/coll/run/reduce.h"
-#include "plugin/ring/step.h"
+#include "plugin/ring/kernel/step.h"
 
 namespace slots_test {
 

@@ -1,5 +1,5 @@
 // The words and numbers of both layouts, against vyre, commit ca35047.
-#include "plugin/ring/abi.h"
+#include "plugin/ring/abi/abi.h"
 
 #include <doctest/doctest.h>
 

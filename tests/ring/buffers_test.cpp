@@ -3,11 +3,11 @@
 
 #include <algorithm>
 
-#include "plugin/ring/debug_log.h"
-#include "plugin/ring/io_queue.h"
-#include "plugin/ring/quirks.h"
-#include "plugin/ring/task.h"
-#include "plugin/ring/window.h"
+#include "plugin/ring/abi/debug_log.h"
+#include "plugin/ring/abi/io_queue.h"
+#include "plugin/ring/abi/quirks.h"
+#include "plugin/ring/abi/task.h"
+#include "plugin/ring/abi/window.h"
 #include "tests/ring/rings.h"
 
 namespace buffers_test {

@@ -1,13 +1,13 @@
 #pragma once
 // Every decoder on the same bytes, as the fuzzer and the mutation test drive them.
 
-#include "plugin/ring/debug_log.h"
-#include "plugin/ring/io_queue.h"
-#include "plugin/ring/packed.h"
-#include "plugin/ring/recording.h"
-#include "plugin/ring/sketch_telemetry.h"
-#include "plugin/ring/task.h"
-#include "plugin/ring/transitions.h"
+#include "plugin/ring/abi/debug_log.h"
+#include "plugin/ring/abi/io_queue.h"
+#include "plugin/ring/abi/packed.h"
+#include "plugin/ring/abi/task.h"
+#include "plugin/ring/queue/recording.h"
+#include "plugin/ring/telemetry/sketch_telemetry.h"
+#include "plugin/ring/telemetry/transitions.h"
 
 namespace meshbed::test {
 

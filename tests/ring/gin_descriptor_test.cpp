@@ -1,5 +1,5 @@
 // NCCL 2.30.7, src/include/nccl_device/gin/proxy: golden words were made by compiling that header.
-#include "plugin/ring/gin_descriptor.h"
+#include "plugin/ring/queue/gin_descriptor.h"
 
 #include <doctest/doctest.h>
 

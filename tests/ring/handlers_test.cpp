@@ -1,5 +1,5 @@
 // What the opcodes do, as written and as they should have been (vyre, commit ca35047).
-#include "plugin/ring/handlers.h"
+#include "plugin/ring/kernel/handlers.h"
 
 #include <doctest/doctest.h>
 

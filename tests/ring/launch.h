@@ -5,7 +5,7 @@
 #include <initializer_list>
 #include <vector>
 
-#include "plugin/ring/step.h"
+#include "plugin/ring/kernel/step.h"
 
 namespace meshbed::test {
 

@@ -1,6 +1,6 @@
 // A ring that is worked on while it is published into: every slot is executed exactly once, waits end, tenants stay
 // out.
-#include "plugin/ring/live_ring.h"
+#include "plugin/ring/queue/live_ring.h"
 
 #include <doctest/doctest.h>
 #include <sys/mman.h>

@@ -1,5 +1,5 @@
 // Every order of every step of three lanes and one publisher over two slots: the steps are those of LiveRing
-// (plugin/ring/live_steps.h), the words are the model's.
+// (plugin/ring/queue/live_steps.h), the words are the model's.
 //
 // Memory is as weak for the publisher as the language lets it be: a relaxed store waits in a buffer, and reaches memory
 // in any order with the others; a release store waits until none of the earlier ones is left. (Lanes store nothing but
@@ -13,8 +13,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "plugin/ring/live_steps.h"
-#include "plugin/ring/transitions.h"
+#include "plugin/ring/queue/live_steps.h"
+#include "plugin/ring/telemetry/transitions.h"
 
 namespace model_test {
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <string>
 
-#include "plugin/ring/policy.h"
+#include "plugin/ring/telemetry/policy.h"
 
 namespace meshbed::ring {
 

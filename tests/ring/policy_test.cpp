@@ -1,6 +1,6 @@
 // The launch policy against the golden rows of its specification, and against a second implementation of it.
 
-#include "plugin/ring/policy.h"
+#include "plugin/ring/telemetry/policy.h"
 
 #include <doctest/doctest.h>
 

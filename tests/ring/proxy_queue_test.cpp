@@ -1,5 +1,5 @@
 // The queue between a GPU and its proxy: NCCL's GIN and MSCCL++'s FIFO, one implementation.
-#include "plugin/ring/proxy_queue.h"
+#include "plugin/ring/queue/proxy_queue.h"
 
 #include <doctest/doctest.h>
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "plugin/ring/telemetry.h"
+#include "plugin/ring/telemetry/telemetry.h"
 
 namespace meshbed::test {
 

@@ -1,5 +1,5 @@
 // Who works on what, when: masks, quotas, priorities, starvation (vyre, commit ca35047).
-#include "plugin/ring/scan.h"
+#include "plugin/ring/kernel/scan.h"
 
 #include <doctest/doctest.h>
 

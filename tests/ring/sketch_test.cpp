@@ -1,6 +1,6 @@
 // The count-min sketch: the golden buckets of its specification, and what any such sketch must keep.
 
-#include "plugin/ring/sketch.h"
+#include "plugin/ring/telemetry/sketch.h"
 
 #include <doctest/doctest.h>
 

@@ -1,11 +1,11 @@
 // Slots and packed slots: vyre, commit ca35047.
-#include "plugin/ring/slot.h"
+#include "plugin/ring/abi/slot.h"
 
 #include <doctest/doctest.h>
 
 #include <algorithm>
 
-#include "plugin/ring/packed.h"
+#include "plugin/ring/abi/packed.h"
 #include "tests/ring/rings.h"
 
 namespace slot_test {

@@ -1,12 +1,12 @@
 // Telemetry and its goldens: vyre, commit ca35047.
-#include "plugin/ring/telemetry.h"
+#include "plugin/ring/telemetry/telemetry.h"
 
 #include <doctest/doctest.h>
 
 #include <limits>
 
-#include "plugin/ring/sketch_telemetry.h"
-#include "plugin/ring/window.h"
+#include "plugin/ring/abi/window.h"
+#include "plugin/ring/telemetry/sketch_telemetry.h"
 #include "tests/ring/rings.h"
 
 namespace telemetry_test {

@@ -1,9 +1,9 @@
 // The transition checker, on single steps and on recorded snapshots: vyre, commit ca35047.
-#include "plugin/ring/transitions.h"
+#include "plugin/ring/telemetry/transitions.h"
 
 #include <doctest/doctest.h>
 
-#include "plugin/ring/recording.h"
+#include "plugin/ring/queue/recording.h"
 #include "tests/ring/rings.h"
 
 namespace transitions_test {

@@ -1,9 +1,9 @@
 // Why a ring gets nothing done: each cause by a ring that has it.
-#include "plugin/ring/verdict.h"
+#include "plugin/ring/kernel/verdict.h"
 
 #include <doctest/doctest.h>
 
-#include "plugin/ring/mesh_ops.h"
+#include "plugin/ring/kernel/mesh_ops.h"
 #include "tests/ring/launch.h"
 
 namespace verdict_test {

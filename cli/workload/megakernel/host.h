@@ -1,6 +1,6 @@
 #pragma once
 // RingHost: the host's side of one rank's ring: publishes slots, waits for what comes of them, and looks now and then
-// whether anything does (plugin/ring/verdict.h). It runs in the rank's "host" thread.
+// whether anything does (plugin/ring/kernel/verdict.h). It runs in the rank's "host" thread.
 
 #include <optional>
 #include <string>
@@ -8,7 +8,7 @@
 
 #include "cli/workload/megakernel/rank.h"
 #include "plugin/base/prng.h"
-#include "plugin/ring/verdict.h"
+#include "plugin/ring/kernel/verdict.h"
 
 namespace meshbed::cli {
 

@@ -24,8 +24,8 @@
 #include "plugin/coll/plan/slots.h"
 #include "plugin/coll/run/reduce.h"
 #include "plugin/coll/transport/transport.h"
-#include "plugin/ring/abi.h"
-#include "plugin/ring/step.h"
+#include "plugin/ring/abi/abi.h"
+#include "plugin/ring/kernel/step.h"
 
 namespace meshbed::cli {
 

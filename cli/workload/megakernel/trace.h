@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "plugin/base/units.h"
-#include "plugin/ring/mesh_ops.h"
+#include "plugin/ring/kernel/mesh_ops.h"
 #include "sim/trace/digest.h"
 #include "sim/trace/proof.h"
 

@@ -1,6 +1,6 @@
 #pragma once
-// Slots: an operation's plan as a stream of megakernel slots (plugin/ring/mesh_ops.h), in an order in which each slot
-// needs only earlier ones, so that one lane can run the stream, and any number of lanes that claim in order.
+// Slots: an operation's plan as a stream of megakernel slots (plugin/ring/kernel/mesh_ops.h), in an order in which each
+// slot needs only earlier ones, so that one lane can run the stream, and any number of lanes that claim in order.
 //
 // Nomenclature
 //   slice     one message, as in plan.h: the same slices, the same reductions, in the same order: the engine's bits
@@ -17,7 +17,7 @@
 
 #include "plugin/base/result.h"
 #include "plugin/coll/plan/plan.h"
-#include "plugin/ring/mesh_ops.h"
+#include "plugin/ring/kernel/mesh_ops.h"
 
 namespace meshbed::coll {
 
