@@ -118,7 +118,6 @@ std::vector<Arrow> every_arrow() {
       {"plugin/local/",
        {"plugin/base/", "plugin/nccl/net_abi.h", "plugin/nccl/boundary.h"},
        "the local transport is a whole net plugin: it knows the ABI and its boundary, and nothing of the mesh"},
-      {"plugin/ring/", {"plugin/base/"}, "work rings stand on base alone: they know neither collectives nor verbs"},
       {"plugin/dropin/",
        {"plugin/base/", "plugin/coll/meshcoll.h", "plugin/coll/store/environment.h"},
        "the drop-in is a thin skin over the engine's C interface"},
@@ -135,6 +134,8 @@ std::vector<Arrow> every_arrow() {
       "transport itself on top"));
   all.push_back(
       {"plugin/net/", {"plugin/base/", "plugin/verbs/"}, "the transport stands on verbs; it does not know its ABI"});
+  add(layers("plugin/ring/", {"abi", "queue", "kernel", "telemetry"}, {"plugin/base/"},
+             "work rings stand on base alone, in layers: abi, queue, kernel, telemetry"));
   add(layers("plugin/coll/", {"plan", "store", "transport", "run", "api"},
              {"plugin/base/", "plugin/ring/", "plugin/nccl/net_abi.h", "plugin/coll/meshcoll.h"},
              "the engine's layers are plan, store, transport, run, api; it meets the mesh only at the ncclNet table"));

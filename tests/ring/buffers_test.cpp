@@ -7,7 +7,7 @@
 #include "plugin/ring/abi/io_queue.h"
 #include "plugin/ring/abi/quirks.h"
 #include "plugin/ring/abi/task.h"
-#include "plugin/ring/abi/window.h"
+#include "plugin/ring/telemetry/window.h"
 #include "tests/ring/rings.h"
 
 namespace buffers_test {

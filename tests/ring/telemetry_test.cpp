@@ -5,7 +5,7 @@
 
 #include <limits>
 
-#include "plugin/ring/abi/window.h"
+#include "plugin/ring/telemetry/window.h"
 #include "plugin/ring/telemetry/sketch_telemetry.h"
 #include "tests/ring/rings.h"
 

@@ -1,4 +1,4 @@
-#include "plugin/ring/abi/window.h"
+#include "plugin/ring/telemetry/window.h"
 
 #include <algorithm>
 #include <map>
