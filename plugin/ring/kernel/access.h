@@ -1,6 +1,6 @@
 #pragma once
 // How a kernel touches the words that it shares with a host and with other lanes. One instruction source, three ways:
-// alone in one thread (a simulation), with other threads of this process, on a GPU (megakernel.cu has that one).
+// alone in one thread (a simulation), with other threads of this process, on a GPU (whose access a kernel would bring).
 //
 //   load, store       no order with anything else, as the ancestor's control words and statuses
 //   acquire, release  what the other side wrote before its release is seen after our acquire
