@@ -6,12 +6,12 @@
 namespace meshbed::ring {
 namespace {
 
-struct Step {
+struct LegalStep {
   Word from, to;
   Actor who;
 };
 
-constexpr Step kSteps[] = {
+constexpr LegalStep kLegalSteps[] = {
     {status::kEmpty, status::kPublished, Actor::kHost},
     {status::kDone, status::kPublished, Actor::kHost},
     {status::kPublished, status::kClaimed, Actor::kKernel},
@@ -46,7 +46,7 @@ constexpr Ways all_ways() {
     for (bool changed = true; changed;) {
       changed = false;
       for (int passed = 0; passed < 2; ++passed) {
-        for (const Step& step : kSteps) {
+        for (const LegalStep& step : kLegalSteps) {
           const int then = passed == 1 || step.to == status::kPublished ? 1 : 0;
           const unsigned through = cost[passed][step.from] + (step.to == status::kDone ? 1 : 0);
           if (through >= cost[then][step.to]) continue;
@@ -99,7 +99,7 @@ std::optional<Actor> actor_named(const std::string& name) {
 }
 
 std::optional<Actor> who_may(Word from, Word to) {
-  for (const Step& step : kSteps) {
+  for (const LegalStep& step : kLegalSteps) {
     if (step.from == from && step.to == to) return step.who;
   }
   return std::nullopt;
