@@ -59,6 +59,8 @@ TEST_CASE("two runs have one digest, another seed has another, and slots.csv has
   const nlohmann::json one = run_megakernel("megakernel-ring8", "", status, results);
   CHECK(status == 0);
   CHECK(run_megakernel("megakernel-ring8", "", status).at("digest") == one.at("digest"));
+  // 2 (n - 1) / n of an all-reduce's bytes go over each rank's port.
+  CHECK(one.at("busbw_GBps").get<double>() == doctest::Approx(one.at("algbw_GBps").get<double>() * 14 / 8));
   CHECK(run_megakernel("megakernel-ring8", "--seed 2", status).at("digest") != one.at("digest"));
   std::ifstream file(results + "/megakernel-ring8/sim/slots.csv");
   std::string line;

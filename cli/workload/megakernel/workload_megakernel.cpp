@@ -240,6 +240,11 @@ Result<void> MegakernelRun::compare_with_engine(RankHost& host, const RingProgra
 void MegakernelRun::conclude(RunResult& result) {
   result.workload = "megakernel " + settings_.program;
   result.bytes = is_queue() ? 0 : workload_.bytes;
+  const bool gathers = settings_.program == "all_gather";
+  if (gathers || settings_.program == "all_reduce" || settings_.program == "fused_all_reduce") {
+    result.busbw_factor =
+        models::bus_factor(gathers ? models::Collective::kAllGather : models::Collective::kAllReduce, world_);
+  }
   result.iterations = static_cast<int>(board_.iterations.size());
   result.wrong = board_.check.wrong + board_.engine_differs;
   result.checked = board_.check.checked + board_.engine_elements;
