@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <fstream>
+#include <iterator>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -129,6 +130,32 @@ TEST_CASE("fields that make no sense together are refused with their place") {
                            " >/dev/null 2>&1")
               .status == 2);
   }
+}
+
+TEST_CASE("--perfetto-out has slots and wire on one time line, the same each time, and goes with messages.csv") {
+  const std::string folder = scratch_folder("megakernel-perfetto");
+  int status = -1;
+  run_megakernel("megakernel-ring8", "--set topology.nodes=3 --perfetto-out " + folder + "/one.json", status, folder);
+  CHECK(status == 0);
+  run_megakernel("megakernel-ring8", "--set topology.nodes=3 --perfetto-out " + folder + "/two.json", status, folder);
+  const auto text_of = [](const std::string& path) {
+    std::ifstream file(path);
+    return std::string(std::istreambuf_iterator<char>(file), {});
+  };
+  const std::string one = text_of(folder + "/one.json");
+  CHECK(one == text_of(folder + "/two.json"));
+  std::map<std::string, int> begun, ended;
+  for (const auto& event : nlohmann::json::parse(one).at("traceEvents")) {
+    if (event.at("ph") == "b") ++begun[event.at("cat").get<std::string>()];
+    if (event.at("ph") == "e") ++ended[event.at("cat").get<std::string>()];
+  }
+  CHECK(begun == ended);
+  CHECK(begun["slot"] > 0);
+  CHECK(begun["wire"] > 0);
+  const CommandResult refused =
+      run_command_line(meshbed_program() + " run " + scenario_file("pair") + " --no-trace --perfetto-out x 2>&1");
+  CHECK(refused.status == 2);
+  CHECK(refused.output == "meshbed: --perfetto-out shows what --no-trace leaves out: give one of them\n");
 }
 
 }  // namespace megakernel_command_test

@@ -10,9 +10,11 @@
 #include "cli/common/exit_status.h"
 #include "cli/common/json_text.h"
 #include "cli/report/expect.h"
+#include "cli/report/perfetto.h"
 #include "cli/report/report.h"
 #include "cli/report/results_folder.h"
 #include "cli/report/telemetry.h"
+#include "cli/report/trace_file.h"
 #include "cli/scenario/placement.h"
 #include "cli/workload/megakernel/outcome.h"
 #include "cli/workload/outcome.h"
@@ -33,6 +35,7 @@ struct RunCommandOptions {
   RunOptions run;
   std::string results = "results";
   bool no_trace = false;
+  std::string perfetto_out;
   std::string backend = "auto";
   TelemetryOptions telemetry;
 };
@@ -99,6 +102,10 @@ int run_here(const RunWorld& world, const Scenario& scenario, const RunCommandOp
   if (facts.virtual_time) add_process_usage(result);  // ranks of several processes have added theirs up
   const int status = conclude(folder, scenario, result, options, arguments, out, err);
   write_telemetry(options.telemetry, scenario, result, err);
+  if (!options.perfetto_out.empty()) {
+    write_text_file(options.perfetto_out,
+                    perfetto_trace(scenario, result, read_trace_file(folder.path() + "/messages.csv")));
+  }
   return status;
 }
 
@@ -213,8 +220,10 @@ int run_command(const Arguments& arguments, std::ostream& out, std::ostream& err
   syntax.positions.add("scenario", 1);
   syntax.options.add_options()  //
       ("results", po::value(&options.results)->value_name("DIR")->default_value("results"),
-       "where DIR/<scenario>/<world>/ is written")  //
-      ("no-trace", po::bool_switch(&options.no_trace), "leave out messages.csv and slots.csv");
+       "where DIR/<scenario>/<world>/ is written")                                              //
+      ("no-trace", po::bool_switch(&options.no_trace), "leave out messages.csv and slots.csv")  //
+      ("perfetto-out", po::value(&options.perfetto_out)->value_name("FILE"),
+       "also write the run as a trace for ui.perfetto.dev: collectives, messages, slots and faults on one time line");
   syntax.options.add_options()  //
       ("backend", po::value(&options.backend)->value_name("BACKEND")->default_value("auto"),
        "emu: microvm (one virtual machine a node; the host is not touched), namespaces (all nodes in this host's "
@@ -228,6 +237,10 @@ int run_command(const Arguments& arguments, std::ostream& out, std::ostream& err
   const RunWorld& world = run_world(options.run.world);
   if (options.backend != "auto" && !world.boots_nodes()) {
     throw std::runtime_error("--backend is the emulated world's; --world " + options.run.world + " has none");
+  }
+  if (!options.perfetto_out.empty() && (options.no_trace || world.boots_nodes())) {
+    throw std::runtime_error(options.no_trace ? "--perfetto-out shows what --no-trace leaves out: give one of them"
+                                              : "--perfetto-out: not from emulated nodes, which have a clock each");
   }
   refuse_simulated_time_limit(options.run);
   Scenario scenario = scenario_for(options.run);

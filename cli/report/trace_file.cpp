@@ -53,6 +53,12 @@ class TraceReader {
     }
   }
 
+  /// Where there is such a column.
+  template <typename Number>
+  void read_if_there(const char* column, Number& out) const {
+    if (columns_.find(column) != columns_.end()) read(column, out);
+  }
+
  private:
   std::string path_;
   std::map<std::string, std::size_t, std::less<>> columns_;
@@ -74,6 +80,10 @@ std::vector<TracedMessage> read_trace_file(const std::string& path) {
   for (int number = 2; std::getline(file, line); ++number) {
     reader.line(line, number);
     TracedMessage& message = messages.emplace_back();
+    reader.read_if_there("posted_ps", message.posted_ps);
+    reader.read_if_there("started_ps", message.started_ps);
+    reader.read_if_there("delivered_ps", message.delivered_ps);
+    reader.read_if_there("completed_ps", message.completed_ps);
     reader.read("source_rank", message.source_rank);
     reader.read("destination_rank", message.destination_rank);
     message.source = reader.text("source");

@@ -8,6 +8,7 @@
 namespace meshbed::cli {
 
 struct TracedMessage {
+  std::int64_t posted_ps = -1, started_ps = -1, delivered_ps = -1, completed_ps = -1;  // -1: not known
   int source_rank = -1, destination_rank = -1;
   std::string source, destination;          // "node0/rocep1s0f0"
   std::string source_gid, destination_gid;  // "::ffff:192.168.100.1"
