@@ -132,6 +132,54 @@ TEST_CASE("fields that make no sense together are refused with their place") {
   }
 }
 
+TEST_CASE("one ring that stands still breaks the promise that rings drain, and such a run has no time") {
+  int status = -1;
+  const nlohmann::json stuck =
+      run_megakernel("megakernel-ring8",
+                     "--set topology.nodes=4 --set workload.bytes=64K --set workload.iterations=1"
+                     " --set workload.megakernel.stopped_rank=0 --set workload.megakernel.stopped_after=42",
+                     status);
+  CHECK(status == 1);
+  CHECK(stuck.at("time_ns") == 0);
+  bool broken = false;
+  for (const auto& one : stuck.at("expectations")) broken = broken || one.at("ok") == false;
+  CHECK(broken);
+}
+
+TEST_CASE("work that takes longer than the watchdog's looks is no reason to end a ring") {
+  for (const char* options :
+       {"--set workload.megakernel.program=fused_all_reduce --set workload.megakernel.compute=50ms",
+        "--set workload.megakernel.program=pipeline --set workload.megakernel.compute=50ms",
+        "--set workload.megakernel.flag=1s", "--set workload.megakernel.doorbell=1s"}) {
+    CAPTURE(options);
+    int status = -1;
+    const nlohmann::json summary = run_megakernel(
+        "megakernel-ring8",
+        std::string("--set topology.nodes=4 --set workload.bytes=64K --set workload.iterations=1 ") + options, status);
+    CHECK(status == 0);
+    CHECK(verdict_of(summary, 0) == "drained");
+  }
+}
+
+TEST_CASE("a ring that never began has no verdict; what would be ignored is refused") {
+  int status = -1;
+  const nlohmann::json none =
+      run_megakernel("megakernel-ring8", "--set topology.nodes=4 --set workload.megakernel.slots=20", status);
+  CHECK(status == 1);
+  CHECK(none.at("rings").at("verdicts").empty());
+  const auto refused = [](const std::string& options) {
+    return run_command_line(meshbed_program() + " lint " + scenario_file("megakernel-ring8") + " " + options + " 2>&1")
+        .output;
+  };
+  CHECK(refused("--set workload.warmup=5").find("warmup: a megakernel is launched once") != std::string::npos);
+  CHECK(refused("--set workload.megakernel.program=pipeline --set workload.op=max")
+            .find("op: stages of a pipeline add; there is no max of them") != std::string::npos);
+  const CommandResult perf = run_command_line(meshbed_program() + " perf all_reduce --scenario " +
+                                              scenario_file("megakernel-ring8") + " 2>&1");
+  CHECK(perf.status == 2);
+  CHECK(perf.output.find("perf calls collectives, and this scenario runs megakernels") != std::string::npos);
+}
+
 TEST_CASE("--perfetto-out has slots and wire on one time line, the same each time, and goes with messages.csv") {
   const std::string folder = scratch_folder("megakernel-perfetto");
   int status = -1;

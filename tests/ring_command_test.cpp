@@ -79,6 +79,7 @@ TEST_CASE("ring: what it cannot do is one line, and status 2") {
   refused("policy --queue -1", "--queue -1: expects a whole number from 0 to 4294967295");
   refused("policy --density 10001", "--density 10001: expects a whole number from 0 to 10000");
   refused("policy --previous dense", "accepted: empty, memory-constrained, sparse-frontier");
+  CHECK(ring("policy --queue 300 --workers 0").status == 0);
   refused("policy --max-groups 0", "max workgroups per dimension is 0");
   refused("policy --queue 1024 --workers 64 --hits-per-item 4 --resident 1024 --budget 65536",
           "needs 132096 bytes of device memory, 65536 are its budget");
@@ -100,7 +101,7 @@ TEST_CASE("ring dump writes example files and prints each buffer; check and repl
   CHECK(dump.at("io").at("not_empty")[0].at("tag") == 42);
   const CommandResult text = ring("dump " + slots + files);
   CHECK(text.status == 0);
-  CHECK(text.output.find("  done_count          1\n") != std::string::npos);
+  CHECK(text.output.find("  done_count              1\n") != std::string::npos);
   const CommandResult check = ring("check " + folder + "/life.ring " + slots + files);
   CHECK(check.status == 0);
   CHECK(check.output == "ok: 5 snapshots, every step legal\n");
@@ -193,6 +194,8 @@ TEST_CASE("ring dump, check and replay: bad input is one line with its place, an
   refused("dump --abi 2026-06 --ring x", "--abi 2026-06");
   refused("dump --mode lax --ring x", "--mode lax");
   refused("dump --ring " + folder + "/none.bin", "none.bin");
+  refused("dump " + folder, "cannot read " + folder + ": it is a folder");
+  refused("dump /dev/zero", "/dev/zero: not a file: a device or pipe may have no end");
   refused("dump --ring " + folder + "/odd.bin", "odd.bin: a ring of 100 bytes: not whole slots of 64 bytes");
   refused("dump --control " + folder + "/old.bin", "WARN: a control buffer of 512 bytes speaks for --abi 2026-04");
   CHECK(ring("dump --abi 2026-04 --control " + folder + "/old.bin").status == 0);

@@ -147,6 +147,10 @@ int perf_command(const Arguments& arguments, std::ostream& out, std::ostream& er
   if (!options) return kExitOk;
   refuse_simulated_time_limit(options->run);
   const Scenario scenario = scenario_for(options->run);
+  if (scenario.workload.kind == WorkloadKind::kMegakernel) {
+    throw std::runtime_error(scenario.path +
+                             ": perf calls collectives, and this scenario runs megakernels: meshbed run");
+  }
   if (options->root < 0 || options->root >= ranks_of(scenario)) {
     throw std::runtime_error(
         fmt::format("-r {}: the scenario has ranks 0 to {}", options->root, ranks_of(scenario) - 1));

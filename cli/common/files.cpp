@@ -28,6 +28,8 @@ BuiltFiles built_files() {
 std::string read_text_file(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   if (!file) throw std::runtime_error(fmt::format("cannot read {}: {}", path, std::strerror(errno)));
+  if (std::filesystem::is_directory(path))
+    throw std::runtime_error(fmt::format("cannot read {}: it is a folder", path));
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
 

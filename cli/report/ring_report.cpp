@@ -25,6 +25,10 @@ std::vector<std::string> ring_lines(const RingOutcome& rings) {
   std::vector<std::string> lines{"", fmt::format("rings: {} done", counted(rings.slots_done, "slot"))};
   std::map<std::string, int> well;
   for (const RingVerdict& verdict : rings.verdicts) {
+    if (!verdict.reached) {
+      ++well["did not come to an end"];
+      continue;
+    }
     if (verdict.cause == ring::Cause::kDrained) {
       ++well["drained"];
       continue;
@@ -44,6 +48,7 @@ nlohmann::ordered_json rings_json(const RingOutcome& rings) {
   nlohmann::ordered_json json{{"slots_done", rings.slots_done}, {"events", rings.trace.events().size()}};
   json["verdicts"] = nlohmann::ordered_json::array();
   for (const RingVerdict& verdict : rings.verdicts) {
+    if (!verdict.reached) continue;
     json["verdicts"].push_back({{"rank", verdict.rank},
                                 {"at_ns", static_cast<double>(verdict.at_ps) / 1e3},
                                 {"verdict", ring::name_of(verdict.cause)},

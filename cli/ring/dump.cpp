@@ -238,7 +238,7 @@ int ring_dump_command(const Arguments& arguments, std::ostream& out, std::ostrea
     out << buffer << "\n";
     for (const auto& [name, value] : fields.items()) {
       if (!value.is_array() || value.empty() || !value.front().is_structured()) {
-        out << fmt::format("  {:<20}{}\n", name, json_text(value));
+        out << fmt::format("  {:<24}{}\n", name, json_text(value));
         continue;
       }
       for (const Json& row : value) out << "  " << json_text(row) << "\n";

@@ -1,5 +1,6 @@
 #include "cli/ring/files.h"
 
+#include <filesystem>
 #include <ostream>
 #include <stdexcept>
 
@@ -12,6 +13,12 @@
 #include "plugin/ring/queue/recording.h"
 
 namespace meshbed::cli {
+namespace {
+
+/// Four times the largest ring that the encoders make; a recording has several.
+constexpr std::uintmax_t kFileMostBytes = std::uintmax_t{256} << 20U;
+
+}  // namespace
 
 namespace po = boost::program_options;
 
@@ -41,6 +48,16 @@ void require_ring_options(const RingOptions& values) {
 }
 
 std::vector<std::uint8_t> read_bytes(const std::string& path) {
+  std::error_code problem;
+  if (std::filesystem::exists(path, problem) && !std::filesystem::is_directory(path, problem)) {
+    if (!std::filesystem::is_regular_file(path, problem)) {
+      throw std::runtime_error(path + ": not a file: a device or pipe may have no end");
+    }
+    if (const std::uintmax_t size_bytes = std::filesystem::file_size(path, problem); size_bytes > kFileMostBytes) {
+      throw std::runtime_error(path + ": " + std::to_string(size_bytes) + " bytes; at most " +
+                               std::to_string(kFileMostBytes) + " are read");
+    }
+  }
   const std::string text = read_text_file(path);
   return {text.begin(), text.end()};
 }

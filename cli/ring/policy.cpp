@@ -40,7 +40,7 @@ constexpr PolicyField kFields[] = {
      assign<&ring::LaunchRequest::requested_worker_groups>},
     {"max-x", "invocations that the device takes in a workgroup's x; default: 256", "256", kWord,
      assign<&ring::LaunchRequest::max_workgroup_size_x>},
-    {"max-groups", "workgroups that it takes in a dimension; default: --workers", "", kWord,
+    {"max-groups", "workgroups that it takes in a dimension; default: --workers, or 64", "", kWord,
      assign<&ring::LaunchRequest::max_workgroups_per_dimension>},
     {"max-invocations", "invocations that it takes in a workgroup; default: --max-x", "", kWord,
      assign<&ring::LaunchRequest::max_invocations_per_workgroup>},
@@ -115,7 +115,11 @@ int ring_policy_command(const Arguments& arguments, std::ostream& out, std::ostr
     }
     return false;
   };
-  if (!given("max-groups")) request.max_workgroups_per_dimension = request.requested_worker_groups;
+  if (!given("max-groups")) {
+    constexpr std::uint32_t kWorkersByDefault = 64;
+    const std::uint32_t workers = request.requested_worker_groups;
+    request.max_workgroups_per_dimension = workers > 0 ? workers : kWorkersByDefault;
+  }
   if (!given("max-invocations")) request.max_invocations_per_workgroup = request.max_workgroup_size_x;
   if (!previous.empty()) {
     request.previous = ring::topology_named(previous);

@@ -42,6 +42,10 @@ struct MegakernelCheck {
       diagnostics.add(spec.workload.at("dtype"),
                       fmt::format("dtype: {} is moved, never reduced, and {} reduces", workload.dtype, kernel.program));
     }
+    if (kernel.program == "pipeline" && workload.op != "sum") {
+      diagnostics.add(spec.workload.at("op"),
+                      fmt::format("op: stages of a pipeline add; there is no {} of them", workload.op));
+    }
     if (kernel.program == "pipeline" && accumulator_of(type) != type) {
       diagnostics.add(spec.workload.at("dtype"),
                       fmt::format("dtype: stages of a pipeline hand on whole elements; {} would be rounded at each",
@@ -118,6 +122,10 @@ void check_megakernel(const Scenario& scenario, const ScenarioSpec& spec, Diagno
     diagnostics.add(spec.expect.at("watchdog"), "watchdog: goes with kind = \"megakernel\"");
   }
   if (!has_one) return;
+  if (scenario.workload.warmup > 0) {
+    diagnostics.add(spec.workload.at("warmup"),
+                    "warmup: a megakernel is launched once, which is part of its time; leave it out");
+  }
   const MegakernelCheck check{.scenario = scenario, .spec = spec, .diagnostics = diagnostics};
   check.program();
   check.queue();

@@ -55,6 +55,10 @@ class MetalWorld final : public RunWorld {
   /// A rank in an emulated node is one on metal, but its results are the emulated world's, and so are its faults.
   WorldFacts facts() const override {
     const std::string name = from_environment(kWorldNameVariable).value_or(kMetalWorld);
+    if (name != kMetalWorld && name != kEmulatedWorld) {
+      throw std::runtime_error(std::string(kWorldNameVariable) + "=" + name +
+                               ": it is set in emulated nodes, to emu; elsewhere leave it out");
+    }
     return {
         .name = name, .virtual_time = false, .faults_by = name == kMetalWorld ? FaultsBy::kHands : FaultsBy::kEmulator};
   }

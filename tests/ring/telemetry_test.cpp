@@ -5,8 +5,8 @@
 
 #include <limits>
 
-#include "plugin/ring/telemetry/window.h"
 #include "plugin/ring/telemetry/sketch_telemetry.h"
+#include "plugin/ring/telemetry/window.h"
 #include "tests/ring/rings.h"
 
 namespace telemetry_test {

@@ -37,7 +37,7 @@ void RingHost::publish(Word slot, const Item& item) {
 bool RingHost::look() {
   const Word done = buffers_.control[ring::control_word::kDoneCount];
   const Word delta = done - done_before_;
-  const bool moved = delta != 0 || kernel_.slots_ended() != ended_before_;
+  const bool moved = delta != 0 || kernel_.slots_ended() != ended_before_ || works_();
   done_before_ = done;
   ended_before_ = kernel_.slots_ended();
   const ring::Tally tally = ring::tally_of(buffers_.kernel);
@@ -45,6 +45,7 @@ bool RingHost::look() {
   if (looks_in_vain_ < kLooksUntilStuck) return true;
   const ring::Verdict verdict = ring::verdict_of(buffers_.kernel, kernel_.lanes());
   stuck_ = {.rank = host_.rank(),
+            .reached = true,
             .at_ps = host_.now_ps(),
             .cause = verdict.cause,
             .text = verdict.text,
@@ -55,7 +56,11 @@ bool RingHost::look() {
 
 RingVerdict RingHost::verdict() const {
   if (stuck_) return *stuck_;
-  return {.rank = host_.rank(), .at_ps = host_.now_ps(), .cause = ring::Cause::kDrained, .text = "nothing is queued"};
+  return {.rank = host_.rank(),
+          .reached = true,
+          .at_ps = host_.now_ps(),
+          .cause = ring::Cause::kDrained,
+          .text = "nothing is queued"};
 }
 
 bool RingHost::wait(Picoseconds until_ps) {

@@ -2,8 +2,10 @@
 // RingHost: the host's side of one rank's ring: publishes slots, waits for what comes of them, and looks now and then
 // whether anything does (plugin/ring/kernel/verdict.h). It runs in the rank's "host" thread.
 
+#include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cli/workload/megakernel/rank.h"
@@ -15,6 +17,7 @@ namespace meshbed::cli {
 /// How one rank's ring ended.
 struct RingVerdict {
   int rank = 0;
+  bool reached = false;  // the rank's ring came to an end at all
   Picoseconds at_ps = 0;
   ring::Cause cause = ring::Cause::kDrained;
   std::string text;
@@ -30,8 +33,10 @@ struct QueueCount {
 
 class RingHost {
  public:
-  RingHost(RankHost& host, const Megakernel& settings, RingBuffers& buffers, RingKernel& kernel, RingTrace& trace)
-      : host_(host), settings_(settings), buffers_(buffers), kernel_(kernel), trace_(trace) {}
+  /// `works`: whether anything is under way at any rank (RingKernel::works()): who waits for that is not stuck.
+  RingHost(RankHost& host, const Megakernel& settings, RingBuffers& buffers, RingKernel& kernel, RingTrace& trace,
+           std::function<bool()> works)
+      : host_(host), settings_(settings), buffers_(buffers), kernel_(kernel), trace_(trace), works_(std::move(works)) {}
 
   /// A program's slots, then BATCH_FENCE; returns when the fence is done, or the ring is stuck. `epoch` from 1 on.
   void run_epoch(const coll::SlotProgram& program, ring::Word epoch, const RingProxy* proxy);
@@ -66,6 +71,7 @@ class RingHost {
   RingBuffers& buffers_;
   RingKernel& kernel_;
   RingTrace& trace_;
+  std::function<bool()> works_;
   ring::Word next_[ring::priority::kLevels] = {};
   // The watchdog's.
   std::optional<Picoseconds> next_look_ps_;

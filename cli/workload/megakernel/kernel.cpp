@@ -129,6 +129,14 @@ bool RingKernel::act_on_time() {
   return acted;
 }
 
+bool RingKernel::works() const {
+  if (!timers_.empty()) return true;
+  for (std::size_t lane = 0; lane < lanes_.size(); ++lane) {
+    if (lanes_[lane].phase == ring::LanePhase::kRun && clocks_[lane].free_ps > setting_.host.now_ps()) return true;
+  }
+  return false;
+}
+
 Picoseconds RingKernel::next_time() const {
   const Picoseconds now_ps = setting_.host.now_ps();
   Picoseconds next_ps = timers_.empty() ? -1 : timers_.begin()->first.first;

@@ -80,6 +80,8 @@ class RingKernel {
   const void* ended() const { return &ended_; }
   void nudge_host() { setting_.host.nudge(ended()); }
   std::uint64_t slots_ended() const { return ended_; }
+  /// Something of it is under way whose end has its time: an operation that a lane is at, a doorbell, a flag.
+  bool works() const;
   const std::vector<ring::KernelLane>& lanes() const { return lanes_; }
   void forget_task(ring::Word slot) { tasks_[slot] = 0; }
 

@@ -27,7 +27,13 @@ struct RingBoard {
   RingCheck check;
   std::uint64_t engine_elements = 0;  // that were compared with the engine's
   std::uint64_t engine_differs = 0;
-  bool stuck = false;  // a rank's ring is: nobody begins another epoch
+  bool stuck = false;                      // a rank's ring is: nobody begins another epoch
+  std::vector<const RingKernel*> kernels;  // by rank; nullptr: not there, or not any more
+
+  bool works() const {
+    return std::any_of(kernels.begin(), kernels.end(),
+                       [](const RingKernel* kernel) { return kernel != nullptr && kernel->works(); });
+  }
 
   void add(const RingCheck& one) {
     if (check.wrong == 0) check.first_wrong = one.first_wrong;
@@ -42,6 +48,18 @@ EngineOptions ring_engine_options(const Scenario& scenario, const BuiltFiles& fi
   options.algorithm = "ring";
   return options;
 }
+
+/// A kernel is on the board as long as this lives.
+class AtWork {
+ public:
+  AtWork(const RingKernel*& place, const RingKernel& kernel) : place_(place) { place_ = &kernel; }
+  ~AtWork() { place_ = nullptr; }
+  AtWork(const AtWork&) = delete;
+  AtWork& operator=(const AtWork&) = delete;
+
+ private:
+  const RingKernel*& place_;
+};
 
 class MegakernelRun final : public WorkloadRun {
  public:
@@ -60,6 +78,7 @@ class MegakernelRun final : public WorkloadRun {
     outcome_->times = ring_times(settings_);
     outcome_->verdicts.resize(static_cast<std::size_t>(world_));
     board_.results.resize(static_cast<std::size_t>(world_));
+    board_.kernels.resize(static_cast<std::size_t>(world_), nullptr);
     board_.iterations.resize(is_queue() ? 1 : static_cast<std::size_t>(workload_.iterations));
   }
 
@@ -122,7 +141,8 @@ Result<void> MegakernelRun::run_queue(RankHost& host) {
   // Its ADDs go to observables of its own.
   RingBuffers buffers(settings_, slots, lanes_for(slots), {.ids = RingHost::kAddWords});
   RingKernel kernel(kernel_of(host, buffers, nothing));
-  RingHost ring_host(host, settings_, buffers, kernel, outcome_->trace);
+  const AtWork at_work(board_.kernels[static_cast<std::size_t>(host.rank())], kernel);
+  RingHost ring_host(host, settings_, buffers, kernel, outcome_->trace, [this] { return board_.works(); });
   const Picoseconds start_ps = host.now_ps();
   host.run_together({{"kernel", [&] { kernel.run(); }}, {"host", [&] {
                                                            ring_host.run_queue(scenario_.seed);
@@ -171,7 +191,8 @@ Result<void> MegakernelRun::run_program(RankHost& host) {
   RingBuffers buffers(settings_, slots, lanes_for(slots), program->slots.board());
   RingKernel kernel(kernel_of(host, buffers, program->slots));
   RingProxy proxy(host, net, program->slots, spaces, kernel);
-  RingHost ring_host(host, settings_, buffers, kernel, outcome_->trace);
+  const AtWork at_work(board_.kernels[static_cast<std::size_t>(host.rank())], kernel);
+  RingHost ring_host(host, settings_, buffers, kernel, outcome_->trace, [this] { return board_.works(); });
   if (auto connected = proxy.connect(); !connected) return connected;
   if (auto all = host.rendezvous(); !all) return all;
   Result<void> ran;
@@ -252,10 +273,14 @@ void MegakernelRun::conclude(RunResult& result) {
   result.data = board_.results;
   result.rings = outcome_;
   if (!result.simulation.ended_well()) return;
+  if (board_.stuck || std::any_of(outcome_->verdicts.begin(), outcome_->verdicts.end(), [](const RingVerdict& one) {
+        return one.reached && one.cause != ring::Cause::kDrained;
+      })) {
+    return;  // how long it took until somebody saw that is no time of it
+  }
   Picoseconds total_ps = 0;
   for (const IterationTime& time : board_.iterations) total_ps += time.end_ps - time.start_ps;
   result.time_ps = total_ps / static_cast<Picoseconds>(board_.iterations.size());
-  if (board_.stuck) return;
   result.proofs.push_back(sim::data_right(result.wrong, result.checked, !is_queue()));
   if (is_queue()) return;
   result.proofs.push_back(outcome_->trace.in_order());
