@@ -47,8 +47,8 @@ std::map<void**, void*> all_imports() {
   return slots;
 }
 
-/// A page that many copies map counts once: how many of those a mapping happens to hold depends on where the kernel's
-/// windows of 16 pages lie, and costs nothing.
+/// What this process alone has written. (A proportional set would count pages of the file for less while another test
+/// program maps them, too: what a copy costs then depended on what ran beside it.)
 long private_dirty_kib() {
   std::ifstream file("/proc/self/smaps_rollup");
   for (std::string name; file >> name;) {
