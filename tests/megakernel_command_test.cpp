@@ -142,7 +142,7 @@ TEST_CASE("one ring that stands still breaks the promise that rings drain, and s
   CHECK(status == 1);
   CHECK(stuck.at("time_ns") == 0);
   bool broken = false;
-  for (const auto& one : stuck.at("expectations")) broken = broken || one.at("ok") == false;
+  for (const auto& one : stuck.at("expected")) broken = broken || one.at("ok") == false;
   CHECK(broken);
 }
 
@@ -183,9 +183,9 @@ TEST_CASE("a ring that never began has no verdict; what would be ignored is refu
 TEST_CASE("--perfetto-out has slots and wire on one time line, the same each time, and goes with messages.csv") {
   const std::string folder = scratch_folder("megakernel-perfetto");
   int status = -1;
-  run_megakernel("megakernel-ring8", "--set topology.nodes=3 --perfetto-out " + folder + "/one.json", status, folder);
+  run_megakernel("megakernel-ring8", "--set topology.nodes=4 --perfetto-out " + folder + "/one.json", status, folder);
   CHECK(status == 0);
-  run_megakernel("megakernel-ring8", "--set topology.nodes=3 --perfetto-out " + folder + "/two.json", status, folder);
+  run_megakernel("megakernel-ring8", "--set topology.nodes=4 --perfetto-out " + folder + "/two.json", status, folder);
   const auto text_of = [](const std::string& path) {
     std::ifstream file(path);
     return std::string(std::istreambuf_iterator<char>(file), {});

@@ -20,6 +20,10 @@ std::string trace_time(Picoseconds at_ps) {
   return fmt::format("{}.{:06}", at_ps / kPicosecondsPerTraceUnit, at_ps % kPicosecondsPerTraceUnit);
 }
 
+std::string time_if_known(const char* name, Picoseconds at_ps) {
+  return at_ps < 0 ? "" : fmt::format(R"(,"{}":{})", name, trace_time(at_ps));
+}
+
 class TraceWriter {
  public:
   void event(const std::string& fields) {
@@ -64,10 +68,10 @@ void write_messages(TraceWriter& writer, const std::vector<TracedMessage>& messa
     if (message.posted_ps < 0 || end_ps < message.posted_ps) continue;  // its end is not known
     writer.pair("wire", fmt::format("{} to rank {}", opcode_name(message.opcode), message.destination_rank),
                 fmt::format("m{}", number++), message.source_rank, message.posted_ps, end_ps,
-                fmt::format(R"("payload_bytes":{},"source":{},"destination":{},"started_us":{},"delivered_us":{})",
-                            message.payload_bytes, TraceWriter::quoted(message.source),
-                            TraceWriter::quoted(message.destination), trace_time(message.started_ps),
-                            trace_time(message.delivered_ps)));
+                fmt::format(R"("payload_bytes":{},"source":{},"destination":{}{}{})", message.payload_bytes,
+                            TraceWriter::quoted(message.source), TraceWriter::quoted(message.destination),
+                            time_if_known("started_us", message.started_ps),
+                            time_if_known("delivered_us", message.delivered_ps)));
   }
 }
 
