@@ -193,7 +193,8 @@ TEST_CASE("--perfetto-out has slots and wire on one time line, the same each tim
   const std::string one = text_of(folder + "/one.json");
   CHECK(one == text_of(folder + "/two.json"));
   std::map<std::string, int> begun, ended;
-  for (const auto& event : nlohmann::json::parse(one).at("traceEvents")) {
+  const nlohmann::json trace = nlohmann::json::parse(one);
+  for (const auto& event : trace.at("traceEvents")) {
     if (event.at("ph") == "b") ++begun[event.at("cat").get<std::string>()];
     if (event.at("ph") == "e") ++ended[event.at("cat").get<std::string>()];
   }
