@@ -103,6 +103,7 @@ int run_here(const RunWorld& world, const Scenario& scenario, const RunCommandOp
   const int status = conclude(folder, scenario, result, options, arguments, out, err);
   write_telemetry(options.telemetry, scenario, result, err);
   if (!options.perfetto_out.empty()) {
+    // The recorder keeps no messages, which may be millions: they are read back from its file.
     write_text_file(options.perfetto_out,
                     perfetto_trace(scenario, result, read_trace_file(folder.path() + "/messages.csv")));
   }

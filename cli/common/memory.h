@@ -1,5 +1,6 @@
 #pragma once
-// Memory: whether the callers' buffers of all ranks, which share one process here, fit into this machine.
+// Memory: whether the callers' buffers of all ranks, which share one process here, fit into this machine, and how they
+// are paged.
 
 #include <cstddef>
 #include <cstdint>

@@ -48,15 +48,17 @@ void require_ring_options(const RingOptions& values) {
 }
 
 std::vector<std::uint8_t> read_bytes(const std::string& path) {
+  namespace fs = std::filesystem;
   std::error_code problem;
-  if (std::filesystem::exists(path, problem) && !std::filesystem::is_directory(path, problem)) {
-    if (!std::filesystem::is_regular_file(path, problem)) {
-      throw std::runtime_error(path + ": not a file: a device or pipe may have no end");
-    }
-    if (const std::uintmax_t size_bytes = std::filesystem::file_size(path, problem); size_bytes > kFileMostBytes) {
-      throw std::runtime_error(path + ": " + std::to_string(size_bytes) + " bytes; at most " +
-                               std::to_string(kFileMostBytes) + " are read");
-    }
+  const fs::file_status status = fs::status(path, problem);
+  // read_text_file() says what is wrong with folders, and with what is not there.
+  if (fs::exists(status) && !fs::is_regular_file(status) && !fs::is_directory(status)) {
+    throw std::runtime_error(path + ": not a file: a device or pipe may have no end");
+  }
+  const std::uintmax_t size_bytes = fs::is_regular_file(status) ? fs::file_size(path, problem) : 0;
+  if (size_bytes > kFileMostBytes) {
+    throw std::runtime_error(path + ": " + std::to_string(size_bytes) + " bytes; at most " +
+                             std::to_string(kFileMostBytes) + " are read");
   }
   const std::string text = read_text_file(path);
   return {text.begin(), text.end()};

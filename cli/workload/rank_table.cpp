@@ -28,6 +28,19 @@ Result<RankTable> open_rank_table(RankHost& host, const std::string& plugin, int
   return result;
 }
 
+Result<RankTable> begin_rank_table(RankHost& host, const std::string& plugin, int version) {
+  Result<RankTable> opened = open_rank_table(host, plugin, version);
+  if (!opened) return opened;
+  if (opened->table == nullptr) {
+    return Error{.code = ErrorCode::kInvalidArgument, .scope = Scope::kJob, .text = plugin + ": no such table"};
+  }
+  const std::uint64_t warns = coll::warn_count();
+  if (const int code = opened->table->init(1); code != nccl::kNcclSuccess) {
+    return table_error(*opened->table, "init", code, warns);
+  }
+  return opened;
+}
+
 int net_version_from(const std::string& text) {
   return static_cast<int>(parse_count("--net-version", text, coll::kOldestNetVersion, coll::kNewestNetVersion));
 }

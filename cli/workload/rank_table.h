@@ -19,6 +19,9 @@ struct RankTable {
 /// initialised.
 Result<RankTable> open_rank_table(RankHost& host, const std::string& plugin, int version);
 
+/// The same and init()ed, for a workload that cannot do without: a file without that version is an error, too.
+Result<RankTable> begin_rank_table(RankHost& host, const std::string& plugin, int version);
+
 /// What --net-version asks for; throws std::runtime_error with what is accepted.
 int net_version_from(const std::string& text);
 

@@ -294,14 +294,10 @@ class ReconnectRun final : public WorkloadRun {
         ranks_(ranks_of(scenario)) {}
 
   Result<void> run_rank(RankHost& host) override {
-    const Result<RankTable> opened = open_rank_table(host, plugin_, workload_.net_version);
+    const Result<RankTable> opened = begin_rank_table(host, plugin_, workload_.net_version);
     if (!opened) return opened.error();
-    if (opened->table == nullptr) {
-      return Error{.code = ErrorCode::kInvalidArgument, .scope = Scope::kJob, .text = plugin_ + ": no such table"};
-    }
     coll::NetTable& net = *opened->table;
     const std::uint64_t warns = coll::warn_count();
-    if (const int code = net.init(1); code != nccl::kNcclSuccess) return table_error(net, "init", code, warns);
     Reconnecting rank(host, net, workload_, buffers_[static_cast<std::size_t>(host.rank() - first_rank_)], board_);
     if (workload_.gpu_memory) {
       if (auto moved = rank.move_to_gpu(); !moved) return moved;

@@ -1,5 +1,5 @@
 #pragma once
-// The accepting side of the handshake: one TCP socket on an ephemeral port of every address (accept queue.h), any
+// The accepting side of the handshake: one TCP socket on an ephemeral port of every address (accept_queue.h), any
 // number of clients, each with its own state and deadline. A slow, silent or confused client costs nobody else's time.
 //
 // A client is served by the NIC whose address it dialled: that TCP arrived there is the proof of the cable. One that

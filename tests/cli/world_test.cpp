@@ -114,4 +114,11 @@ TEST_CASE("what is for virtual time alone is refused where time is real, and the
   CHECK(RunOptions{}.world == kSimulatedWorld);
 }
 
+TEST_CASE("a rank in a node is told emu, and nothing else: the name becomes a folder of the results") {
+  for (const char* wrong : {"sim", "../../evil", ""}) {
+    const Variable name(kWorldNameVariable, wrong);
+    CHECK_THROWS_WITH_AS(run_world("metal").facts(), doctest::Contains("MESHBED_WORLD_NAME="), std::runtime_error);
+  }
+}
+
 }  // namespace world_test

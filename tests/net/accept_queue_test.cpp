@@ -24,7 +24,7 @@ namespace {
 
 std::string g_warnings;
 
-/// A accept queue whose warnings are kept, and callers from addresses of the loopback network.
+/// An accept queue whose warnings are kept, and callers from addresses of the loopback network.
 class Scene {
  public:
   /// `cable`: 127.0.0.1/24 is a cable's address.

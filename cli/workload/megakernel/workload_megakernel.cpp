@@ -179,14 +179,10 @@ Result<void> MegakernelRun::run_program(RankHost& host) {
   RingSpaces& spaces = spaces_[static_cast<std::size_t>(host.rank())];
   for (std::size_t space = 0; space < spaces.size(); ++space) spaces[space].resize(program->space_bytes[space]);
 
-  const Result<RankTable> opened = open_rank_table(host, plugin_, workload_.net_version);
+  const Result<RankTable> opened = begin_rank_table(host, plugin_, workload_.net_version);
   if (!opened) return opened.error();
-  if (opened->table == nullptr) {
-    return Error{.code = ErrorCode::kInvalidArgument, .scope = Scope::kJob, .text = plugin_ + ": no such table"};
-  }
   coll::NetTable& net = *opened->table;
   const std::uint64_t warns = coll::warn_count();
-  if (const int code = net.init(1); code != nccl::kNcclSuccess) return table_error(net, "init", code, warns);
 
   RingBuffers buffers(settings_, slots, lanes_for(slots), program->slots.board());
   RingKernel kernel(kernel_of(host, buffers, program->slots));
@@ -273,9 +269,8 @@ void MegakernelRun::conclude(RunResult& result) {
   result.data = board_.results;
   result.rings = outcome_;
   if (!result.simulation.ended_well()) return;
-  if (board_.stuck || std::any_of(outcome_->verdicts.begin(), outcome_->verdicts.end(), [](const RingVerdict& one) {
-        return one.reached && one.cause != ring::Cause::kDrained;
-      })) {
+  if (std::any_of(outcome_->verdicts.begin(), outcome_->verdicts.end(),
+                  [](const RingVerdict& one) { return one.reached && one.cause != ring::Cause::kDrained; })) {
     return;  // how long it took until somebody saw that is no time of it
   }
   Picoseconds total_ps = 0;

@@ -2,8 +2,6 @@
 // What connections ask of the one thread of their process (service/service_thread.h), which works whether their owners
 // call or not.
 
-#include <cstdint>
-
 #include "plugin/base/result.h"
 
 namespace meshbed::net {
@@ -23,8 +21,6 @@ class Service {
   virtual void wake() = 0;
   /// A receiving connection has begun to hold something back. Any thread.
   virtual void note_held() = 0;
-  /// TCP, on every address: where circuits begin and connections are taken up again.
-  virtual std::uint16_t port() const = 0;
 };
 
 }  // namespace meshbed::net

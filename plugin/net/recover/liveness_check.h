@@ -4,7 +4,7 @@
 //
 // It asks in two ways at once, and either answer will do. Over the cable itself, at the sender's service, which answers
 // for its process whether its owners look or not; not behind relays, where only the last of them is known here. And
-// over all cables, for the process that has the sending end of this session (discovery message.h): it may have another
+// over all cables, for the process that has the sending end of this session (discovery_message.h): it may have another
 // address by now, or another way to us. Its number is random, so that nobody else answers for it by chance; whoever
 // hears the question learns it, though, as whoever listens on its cables has before: nothing there is encrypted.
 

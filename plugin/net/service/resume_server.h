@@ -1,7 +1,7 @@
 #pragma once
 // Where senders that lost their QP link come to be taken up again (resumption.h): the receiving side, for all receiving
 // connections of the process, whether their owners look at them right now or not; and where senders come that have one
-// more way for a connection (rail_layer.h), and receivers that ask after theirs (liveness check.h) or tell of their new
+// more way for a connection (rail_layer.h), and receivers that ask after theirs (liveness_check.h) or tell of their new
 // address (address_notifier.h). Belongs to the service's thread.
 
 #include <poll.h>

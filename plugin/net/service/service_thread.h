@@ -45,7 +45,8 @@ class ServiceThread final : public Service {
   void note_held() override {
     if (cts_timer_.watch()) wake();
   }
-  std::uint16_t port() const override { return desk_->port(); }
+  /// TCP, on every address: where circuits begin and connections are taken up again.
+  std::uint16_t port() const { return desk_->port(); }
   /// Circuits through this process; only while its thread does not run.
   std::vector<CircuitState> circuits() const;
 

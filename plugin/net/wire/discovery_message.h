@@ -5,7 +5,7 @@
 //   QUERY   broadcast on each of our subnets, and passed on by every node that hears it for the first time
 //   ANSWER  back to the asker, hop by hop: who I am, my addresses, how much is in flight from each of them, and the
 //           port at which I take circuits
-// And those by which a receiver asks after its sender (liveness check.h), when it hears nothing of it:
+// And those by which a receiver asks after its sender (liveness_check.h), when it hears nothing of it:
 //   INQUIRY broadcast and passed on likewise: whose is the sending end of this session?
 //   FOUND   back to the asker, hop by hop: mine
 //

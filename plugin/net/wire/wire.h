@@ -19,7 +19,7 @@
 // READY follows:
 //   RAIL     sending -> receiving      like REQUEST: my end of it, and which QP link it lies beside
 //   RAILED   receiving -> sending      like REPLY; or REFUSE, or GONE
-// When a receiver that lost its way hears nothing of its sender (liveness check.h), to the service port of the sender's
+// When a receiver that lost its way hears nothing of its sender (liveness_check.h), to the service port of the sender's
 // process, with the session's cookie:
 //   KNOCK    receiving -> sending      is the connection still there?
 //   THERE    sending -> receiving      yes; or GONE
@@ -89,7 +89,7 @@ struct WireEnd {
   std::uint64_t memory_address = 0;  // REQUEST: clear-to-send ring; REPLY: size records
   std::uint32_t memory_rkey = 0;
   std::uint32_t memory_entries = 0;  // of the ring; both must agree. A relay's REPLY: of its window
-  std::uint16_t service_port = 0;    // TCP, of its process: where the connection is taken up again (resuming.h)
+  std::uint16_t service_port = 0;    // TCP, of its process: where the connection is taken up again (resumption.h)
   bool wants_notice = false;         // it sleeps: clear-to-sends shall come with an immediate value
   std::uint64_t node = 0;
   std::string nic;  // device name, at most 27 characters

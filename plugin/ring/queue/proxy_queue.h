@@ -21,6 +21,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "plugin/base/result.h"
@@ -87,7 +88,7 @@ struct ProxyQueueMemory {
   typename Scheme::Index* tail = nullptr;
 };
 
-/// Lays a queue over `memory`. Errors: a depth that is no power of two (its slots could not be told from the index when
+/// How many slots it has. Errors: a depth that is no power of two (its slots could not be told from the index when
 /// that wraps), words that are not whole slots.
 template <typename Scheme>
 Result<typename Scheme::Index> queue_depth(const ProxyQueueMemory<Scheme>& memory) {
@@ -100,6 +101,13 @@ Result<typename Scheme::Index> queue_depth(const ProxyQueueMemory<Scheme>& memor
     return refused("a queue's depth is a power of two, not " + std::to_string(depth));
   }
   return static_cast<typename Scheme::Index>(depth);
+}
+
+template <typename Scheme>
+std::uint64_t* slot_of(const ProxyQueueMemory<Scheme>& memory, typename Scheme::Index position,
+                       typename Scheme::Index depth) {
+  return memory.words.data() +
+         static_cast<std::size_t>(position & (depth - 1)) * std::tuple_size_v<typename Scheme::Item>;
 }
 
 /// One producer's view; each thread makes its own.
@@ -149,9 +157,7 @@ class ProxyQueueProducer {
 
  private:
   ProxyQueueProducer(const ProxyQueueMemory<Scheme>& memory, Index depth) : memory_(memory), depth_(depth) {}
-  std::uint64_t* slot(Index position) const {
-    return memory_.words.data() + static_cast<std::size_t>(position & (depth_ - 1)) * std::tuple_size_v<Item>;
-  }
+  std::uint64_t* slot(Index position) const { return slot_of<Scheme>(memory_, position, depth_); }
 
   ProxyQueueMemory<Scheme> memory_;
   Index depth_;
@@ -212,9 +218,7 @@ class ProxyQueueConsumer {
  private:
   ProxyQueueConsumer(const ProxyQueueMemory<Scheme>& memory, Index depth)
       : memory_(memory), depth_(depth), next_(*memory.tail), done_(static_cast<std::size_t>(depth), false) {}
-  std::uint64_t* slot(Index position) const {
-    return memory_.words.data() + static_cast<std::size_t>(position & (depth_ - 1)) * std::tuple_size_v<Item>;
-  }
+  std::uint64_t* slot(Index position) const { return slot_of<Scheme>(memory_, position, depth_); }
   void give_back(Index tail) { std::atomic_ref(*memory_.tail).store(tail, std::memory_order_release); }
 
   ProxyQueueMemory<Scheme> memory_;
