@@ -247,14 +247,19 @@ TEST_CASE("the launcher builds what the command needs, and no more") {
     return run_command_line("sed 's/.* -j [0-9]* //' '" + checkout.folder + "/ninja.log'").output;
   };
   for (const char* reads_only : {"", "--help", "--version", "help", "lint x.toml", "topo check x.toml", "env", "state",
-                                 "zernel x", "compare a b", "dance", "run --help", "bench cost --help", "perf -h"}) {
+                                 "zernel x", "compare a b", "dance", "run --help"}) {
     CHECK_MESSAGE(built_for(reads_only) == "bin/meshbed\n", reads_only);
   }
-  for (const char* starts_ranks : {"run x.toml", "perf all_reduce", "conformance", "fuzz --faults", "tune x.toml",
-                                   "bench messages", "shell node0", "doctor"}) {
+  for (const char* tool_reads_only : {"ring dump x", "bench cost --help", "perf -h"}) {
+    CHECK_MESSAGE(built_for(tool_reads_only) == "bin/meshbed bin/meshbed-tools\n", tool_reads_only);
+  }
+  for (const char* starts_ranks : {"run x.toml", "shell node0", "doctor"}) {
     CHECK_MESSAGE(built_for(starts_ranks) == "worlds\n", starts_ranks);
   }
-  CHECK(built_for("bench cost") == "worlds cost_programs\n");
+  for (const char* tool : {"perf all_reduce", "conformance", "fuzz --faults", "tune x.toml", "bench messages"}) {
+    CHECK_MESSAGE(built_for(tool) == "worlds bin/meshbed-tools\n", tool);
+  }
+  CHECK(built_for("bench cost") == "worlds bin/meshbed-tools cost_programs\n");
 }
 
 TEST_CASE("a build says how far it is: at once, again after a while, and on standard error alone") {

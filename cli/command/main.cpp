@@ -1,118 +1,17 @@
-// meshbed: contents. Each command is a file of its own; this one finds it and turns exceptions into one line.
+// meshbed: the commands that run a scenario, or look at one.
 
-#include <fcntl.h>
-#include <unistd.h>
-
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
-#include <exception>
-#include <iomanip>
-#include <iostream>
-
-#include "cli/command/commands.h"
-#include "cli/common/closest_name.h"
-#include "cli/common/exit_status.h"
-#include "cli/common/files.h"
-#include "cli/workload/result.h"
+#include "cli/command/program.h"
 
 namespace {
 
-using namespace meshbed::cli;
-
-struct Subcommand {
-  const char* name;
-  CommandFunction function;
-  const char* summary;
+constexpr meshbed::cli::OwnCommand kOwn[] = {
+    {"run", meshbed::cli::run_command},     {"compare", meshbed::cli::compare_command},
+    {"state", meshbed::cli::state_command}, {"shell", meshbed::cli::shell_command},
+    {"emu", meshbed::cli::emu_command},     {"lint", meshbed::cli::lint_command},
+    {"topo", meshbed::cli::topo_command},   {"zernel", meshbed::cli::zernel_command},
+    {"env", meshbed::cli::env_command},     {"doctor", meshbed::cli::doctor_command},
 };
-
-constexpr Subcommand kSubcommands[] = {
-    {"run", run_command, "run a scenario and prove the result"},
-    {"perf", perf_command, "sweep a collective over sizes, as nccl-tests prints it"},
-    {"compare", compare_command, "two runs of a scenario, joined message by message"},
-    {"conformance", conformance_command, "does a net plugin keep the rules that NCCL relies on?"},
-    {"fuzz", fuzz_command, "random fault schedules, or every order of two ranks' calls: right data, or a reason"},
-    {"state", state_command, "what the mesh plugins of running jobs are doing, and whom they wait for"},
-    {"shell", shell_command, "a shell in a node of the emulated cluster"},
-    {"emu", emu_command, "the emulated cluster in this host's own kernel: emu up, emu down, emu status"},
-    {"tune", tune_command, "which algorithm and protocol is the fastest, size by size, as a tuning table"},
-    {"bench", bench_command, "what a simulated message, rank and library copy cost here"},
-    {"ring", ring_command, "a megakernel's work ring: ring dump, check, replay, bench, policy, quirks"},
-    {"lint", lint_command, "check scenario files"},
-    {"topo", topo_command, "who reaches whom: topo check, topo draw, topo rules"},
-    {"zernel", zernel_command, "what zernel would say of the records that run --zernel-out wrote"},
-    {"env", env_command, "every variable with its value in force and its source"},
-    {"doctor", doctor_command, "which worlds this machine can run"},
-};
-
-void print_usage(std::ostream& out) {
-  out << "meshbed " << kVersion << ": try an RDMA mesh before you cable it\n\n"
-      << "usage: meshbed COMMAND [arguments]; meshbed COMMAND --help says more\n\n";
-  for (const Subcommand& command : kSubcommands) {
-    out << "  " << std::left << std::setw(13) << command.name << command.summary << "\n";
-  }
-  out << "  " << std::left << std::setw(13) << "test"
-      << "build and run the tests (only through ./meshbed)\n\n"
-      << "exit status: 0 as promised, 1 a broken promise or proof, 2 usage, or a file that cannot be read or written,\n"
-      << "             3 no progress\n";
-}
-
-int dispatch(const Arguments& words) {
-  if (words.empty() || words.front() == "--help" || words.front() == "-h" || words.front() == "help") {
-    print_usage(words.empty() ? std::cerr : std::cout);
-    return words.empty() ? kExitUsage : kExitOk;
-  }
-  if (words.front() == "--version") {
-    std::cout << "meshbed " << kVersion << "\n";
-    return kExitOk;
-  }
-  for (const Subcommand& command : kSubcommands) {
-    if (words.front() == command.name) {
-      return command.function(Arguments(words.begin() + 1, words.end()), std::cout, std::cerr);
-    }
-  }
-  if (words.front() == "test") {
-    std::cerr << "meshbed: the launcher builds and runs the tests: ./meshbed test\n";
-    return kExitUsage;
-  }
-  std::vector<std::string> names{"test", "help"};
-  for (const Subcommand& command : kSubcommands) names.emplace_back(command.name);
-  const std::string close = closest_name(words.front(), names);
-  std::cerr << "meshbed: there is no command \"" << words.front() << "\""
-            << (close.empty() ? "" : " (did you mean \"" + close + "\"?)") << "; meshbed --help lists them\n";
-  return kExitUsage;
-}
-
-/// What a full disk or a closed pipe swallowed was not said: that is no success.
-int with_output_written(int status) {
-  errno = 0;
-  std::cout.flush();
-  if (std::fflush(stdout) == 0 && std::cout && std::ferror(stdout) == 0) return status;
-  std::cerr << "meshbed: standard output could not be written"
-            << (errno != 0 ? std::string(": ") + std::strerror(errno) : "") << "\n";
-  return status == kExitOk ? kExitUsage : status;
-}
-
-/// A standard descriptor that is closed would become the next file that is opened, and take in what is written to it.
-/// One that can only be read from keeps the error that writing gave.
-void occupy_closed_descriptors() {
-  while (true) {
-    const int descriptor = open("/dev/null", O_RDONLY);
-    if (descriptor > STDERR_FILENO || descriptor < 0) {
-      if (descriptor >= 0) close(descriptor);
-      return;
-    }
-  }
-}
 
 }  // namespace
 
-int main(int argc, char** argv) {
-  occupy_closed_descriptors();
-  try {
-    return with_output_written(dispatch(Arguments(argv + 1, argv + argc)));
-  } catch (const std::exception& error) {
-    std::cerr << "meshbed: " << error.what() << "\n";
-    return kExitUsage;
-  }
-}
+int main(int argc, char** argv) { return meshbed::cli::run_program(kOwn, argc, argv); }

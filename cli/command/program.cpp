@@ -1,0 +1,134 @@
+#include "cli/command/program.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <exception>
+#include <filesystem>
+#include <iomanip>
+#include <iostream>
+
+#include "cli/common/closest_name.h"
+#include "cli/common/exit_status.h"
+#include "cli/workload/result.h"
+
+namespace meshbed::cli {
+namespace {
+
+constexpr const char* kMain = "meshbed";
+constexpr const char* kTools = "meshbed-tools";
+
+struct Subcommand {
+  const char* name;
+  const char* program;
+  const char* summary;
+};
+
+constexpr Subcommand kSubcommands[] = {
+    {"run", kMain, "run a scenario and prove the result"},
+    {"perf", kTools, "sweep a collective over sizes, as nccl-tests prints it"},
+    {"compare", kMain, "two runs of a scenario, joined message by message"},
+    {"conformance", kTools, "does a net plugin keep the rules that NCCL relies on?"},
+    {"fuzz", kTools, "random fault schedules, or every order of two ranks' calls: right data, or a reason"},
+    {"state", kMain, "what the mesh plugins of running jobs are doing, and whom they wait for"},
+    {"shell", kMain, "a shell in a node of the emulated cluster"},
+    {"emu", kMain, "the emulated cluster in this host's own kernel: emu up, emu down, emu status"},
+    {"tune", kTools, "which algorithm and protocol is the fastest, size by size, as a tuning table"},
+    {"bench", kTools, "what a simulated message, rank and library copy cost here"},
+    {"ring", kTools, "a megakernel's work ring: ring dump, check, replay, bench, policy, quirks"},
+    {"lint", kMain, "check scenario files"},
+    {"topo", kMain, "who reaches whom: topo check, topo draw, topo rules"},
+    {"zernel", kMain, "what zernel would say of the records that run --zernel-out wrote"},
+    {"env", kMain, "every variable with its value in force and its source"},
+    {"doctor", kMain, "which worlds this machine can run"},
+};
+
+void print_usage(std::ostream& out) {
+  out << "meshbed " << kVersion << ": try an RDMA mesh before you cable it\n\n"
+      << "usage: meshbed COMMAND [arguments]; meshbed COMMAND --help says more\n\n";
+  for (const Subcommand& command : kSubcommands) {
+    out << "  " << std::left << std::setw(13) << command.name << command.summary << "\n";
+  }
+  out << "  " << std::left << std::setw(13) << "test"
+      << "build and run the tests (only through ./meshbed)\n\n"
+      << "exit status: 0 as promised, 1 a broken promise or proof, 2 usage, or a file that cannot be read or written,\n"
+      << "             3 no progress\n";
+}
+
+/// Goes on as the other program, which stands beside this one. Returns only where that cannot be.
+int hand_over(const Subcommand& command, char** argv) {
+  const std::filesystem::path other = std::filesystem::read_symlink("/proc/self/exe").parent_path() / command.program;
+  execv(other.c_str(), argv);
+  std::cerr << "meshbed: " << command.name << " is a command of " << other.string()
+            << ", which cannot be started: " << std::strerror(errno) << "; ./meshbed " << command.name
+            << " builds it\n";
+  return kExitUsage;
+}
+
+int dispatch(std::span<const OwnCommand> own, const Arguments& words, char** argv) {
+  if (words.empty() || words.front() == "--help" || words.front() == "-h" || words.front() == "help") {
+    print_usage(words.empty() ? std::cerr : std::cout);
+    return words.empty() ? kExitUsage : kExitOk;
+  }
+  if (words.front() == "--version") {
+    std::cout << "meshbed " << kVersion << "\n";
+    return kExitOk;
+  }
+  for (const OwnCommand& command : own) {
+    if (words.front() == command.name) {
+      return command.function(Arguments(words.begin() + 1, words.end()), std::cout, std::cerr);
+    }
+  }
+  for (const Subcommand& command : kSubcommands) {
+    if (words.front() == command.name) return hand_over(command, argv);
+  }
+  if (words.front() == "test") {
+    std::cerr << "meshbed: the launcher builds and runs the tests: ./meshbed test\n";
+    return kExitUsage;
+  }
+  std::vector<std::string> names{"test", "help"};
+  for (const Subcommand& command : kSubcommands) names.emplace_back(command.name);
+  const std::string close = closest_name(words.front(), names);
+  std::cerr << "meshbed: there is no command \"" << words.front() << "\""
+            << (close.empty() ? "" : " (did you mean \"" + close + "\"?)") << "; meshbed --help lists them\n";
+  return kExitUsage;
+}
+
+/// What a full disk or a closed pipe swallowed was not said: that is no success.
+int with_output_written(int status) {
+  errno = 0;
+  std::cout.flush();
+  if (std::fflush(stdout) == 0 && std::cout && std::ferror(stdout) == 0) return status;
+  std::cerr << "meshbed: standard output could not be written"
+            << (errno != 0 ? std::string(": ") + std::strerror(errno) : "") << "\n";
+  return status == kExitOk ? kExitUsage : status;
+}
+
+/// A standard descriptor that is closed would become the next file that is opened, and take in what is written to it.
+/// One that can only be read from keeps the error that writing gave.
+void occupy_closed_descriptors() {
+  while (true) {
+    const int descriptor = open("/dev/null", O_RDONLY);
+    if (descriptor > STDERR_FILENO || descriptor < 0) {
+      if (descriptor >= 0) close(descriptor);
+      return;
+    }
+  }
+}
+
+}  // namespace
+
+int run_program(std::span<const OwnCommand> own, int argc, char** argv) {
+  occupy_closed_descriptors();
+  try {
+    return with_output_written(dispatch(own, Arguments(argv + 1, argv + argc), argv));
+  } catch (const std::exception& error) {
+    std::cerr << "meshbed: " << error.what() << "\n";
+    return kExitUsage;
+  }
+}
+
+}  // namespace meshbed::cli

@@ -1,0 +1,21 @@
+#pragma once
+// What the two programs of the command line share. bin/meshbed has the commands that run a scenario and that look at
+// one; bin/meshbed-tools those that measure, sweep and verify (cli/bench, cli/verify), so that whoever wants a first
+// result does not wait for them to be compiled. Each program knows all commands and hands over to the other one.
+
+#include <span>
+
+#include "cli/command/commands.h"
+
+namespace meshbed::cli {
+
+struct OwnCommand {
+  const char* name;
+  CommandFunction function;
+};
+
+/// The program's main: finds the command in `own`, hands over to the other program where the command is that one's, and
+/// turns exceptions into one line. Returns the exit status.
+int run_program(std::span<const OwnCommand> own, int argc, char** argv);
+
+}  // namespace meshbed::cli
