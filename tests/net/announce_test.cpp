@@ -5,6 +5,7 @@
 #include "plugin/base/units.h"
 #include "tests/net/drivers.h"
 #include "tests/net/striped_streams.h"
+#include "tests/support/walk.h"
 
 namespace announce_test {
 
@@ -344,7 +345,7 @@ TEST_CASE("announced: a cable is pulled while receives are held back: all are an
 }
 
 TEST_CASE("announced: a cable goes at many moments of a stream that holds receives back") {
-  for (int moment = 0; moment < 12; ++moment) {
+  for (const int moment : walk_moments(12)) {
     run(with(pair_cluster(2), kStripes, moment % 2 == 0 ? "0" : "65536"), [moment](MeshRank& rank) {
       RegisteredBy way(rank, "one");
       // 5.4 us a message, 2.7 over both cables: another phase of holding back each time.

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "tests/net/failover_streams.h"
+#include "tests/support/walk.h"
 
 namespace failover_test {
 
@@ -55,7 +56,7 @@ TEST_CASE("an interruption that the adapter's retries outlast is none: nothing i
 }
 
 TEST_CASE("cables that go and come at every moment of a stream: 40 moments, each message once") {
-  for (int moment = 0; moment < 40; ++moment) {
+  for (const int moment : walk_moments(40)) {
     const auto result = run_stream(with(pair_cluster(2), "NCCL_IB_TIMEOUT", "8"),
                                    {.messages = 24, .before = [moment](int message) {
                                       if (message != 4) return;
@@ -247,7 +248,7 @@ TEST_CASE("the only cable goes while a handshake over it is under way, and is ba
 
 TEST_CASE(
     "moments: a cable goes at 60 moments of a handshake through a chain: accept() returns for what connect() made") {
-  for (int moment = 0; moment < 60; ++moment) {
+  for (const int moment : walk_moments(60)) {
     CAPTURE(moment);
     const auto result = run_mesh(ring_cluster(4), [moment](MeshRank& rank) {
       connect_meanwhile(
@@ -319,7 +320,7 @@ TEST_CASE("a cable that goes and comes back: on through a relay or over the othe
 }
 
 TEST_CASE("a ring's cable that goes and comes at any moment of a stream: 14 moments, each message once") {
-  for (int moment = 0; moment < 14; ++moment) {
+  for (const int moment : walk_moments(14)) {
     const auto result = run_stream(ring_cluster(3), {.messages = 500, .before = [moment](int message) {
                                                        if (message != 4) return;
                                                        const Picoseconds at = moment * Picoseconds{46'803'017};

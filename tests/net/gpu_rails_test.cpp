@@ -4,6 +4,7 @@
 
 #include "tests/net/gpu_buffer.h"
 #include "tests/net/striped_streams.h"
+#include "tests/support/walk.h"
 
 namespace gpu_rails_test {
 
@@ -455,7 +456,7 @@ void stream(GpuPair& pair, int messages, const std::function<void(int message)>&
 
 TEST_CASE(
     "moments: a cable goes and comes at 30 moments of a stream into GPU memory: each message is right when flushed") {
-  for (int moment = 0; moment < 30; ++moment) {
+  for (const int moment : walk_moments(30)) {
     CAPTURE(moment);
     const int nic = moment % 3;
     const auto result = run_gpu_pair(with(gpu_striped(3), "NCCL_IB_TIMEOUT", "8"), [moment, nic](GpuPair& pair) {
@@ -471,7 +472,7 @@ TEST_CASE(
 }
 
 TEST_CASE("moments: a port of the receiver is down at 30 moments of its flushes, whatever the sender sees") {
-  for (int moment = 0; moment < 30; ++moment) {
+  for (const int moment : walk_moments(30)) {
     CAPTURE(moment);
     const auto result = run_gpu_pair(with(gpu_striped(2), "NCCL_IB_TIMEOUT", "5"), [moment](GpuPair& pair) {
       sim::set_posted_write_delay(2 * kMs);

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "tests/net/striped_streams.h"
+#include "tests/support/walk.h"
 
 namespace move_test {
 
@@ -44,7 +45,7 @@ TEST_CASE(
     "an address changes twice in a row, or back, at either end: 48 moments, none of which costs retries or a second") {
   for (const int node : {0, 1}) {
     for (const int second : {78, node + 1}) {
-      for (const int gap_us : {0, 1, 3, 5, 8, 12, 20, 30, 45, 70, 120, 300}) {
+      for (const int gap_us : walk(std::vector<int>{0, 1, 3, 5, 8, 12, 20, 30, 45, 70, 120, 300}, 4)) {
         const models::Cluster cluster = with(pair_cluster(1), "NCCL_MESH_FAILOVER_TIMEOUT_SEC", "1");
         const auto result =
             run_stream(cluster,
@@ -81,7 +82,7 @@ TEST_CASE("the receiver's address changes while connections are made: 60 moments
   for (const int relayed : {0, 1}) {
     const models::Cluster cluster = relayed ? line_cluster(3) : pair_cluster(1);
     const int last = relayed ? 2 : 1;
-    for (int moment = 0; moment < 30; ++moment) {
+    for (const int moment : walk_moments(30)) {
       const auto result = run_mesh(cluster, [&](MeshRank& rank) {
         if (rank.rank() == 0 || rank.rank() == last) {
           rank.meet("begun", 2);
@@ -158,7 +159,7 @@ struct OneWay {
 }  // namespace
 
 TEST_CASE("READY is lost with the receiver's address: accept() finds its sender, who looks at nothing, at 60 moments") {
-  for (int moment = 0; moment < 60; ++moment) {
+  for (const int moment : walk_moments(60)) {
     const OneWay way{
         .cluster = pair_cluster(1), .port = {1, 0}, .changes_after = moment * 4 * kPicosecondsPerMicrosecond};
     CAPTURE(moment);

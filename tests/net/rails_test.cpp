@@ -3,6 +3,7 @@
 
 #include "plugin/base/units.h"
 #include "tests/net/striped_streams.h"
+#include "tests/support/walk.h"
 
 namespace rails_test {
 using namespace meshbed;
@@ -196,7 +197,8 @@ TEST_CASE("stripes that come long after the first way's: a message is there when
 }
 
 TEST_CASE("moments: a slow rail's cable goes: messages behind a striped one, long since there, are not lost with it") {
-  for (int moment = 24; moment < 40; ++moment) {
+  for (const int later : walk_moments(16)) {
+    const int moment = 24 + later;
     CAPTURE(moment);
     const auto result = run_stream(striped_pair(), {.messages = 60, .before = [moment](int message) {
                                                       if (message == 20) delay_rail();
@@ -209,7 +211,7 @@ TEST_CASE("moments: a slow rail's cable goes: messages behind a striped one, lon
 }
 
 TEST_CASE("moments: a rail's cable goes and comes at 40 moments of a striped stream, each message once") {
-  for (int moment = 0; moment < 40; ++moment) {
+  for (const int moment : walk_moments(40)) {
     const auto result = run_stream(with(with(pair_cluster(2), "NCCL_IB_TIMEOUT", "8"), kStripes, "128"),
                                    {.messages = 24, .before = [moment](int message) {
                                       if (message != 4) return;
@@ -351,7 +353,7 @@ TEST_CASE("moments: who is away for three seconds while he connects blames no ca
 }
 
 TEST_CASE("moments: a second cable goes at 20 moments of a connection's making: nobody waits for it") {
-  for (int moment = 0; moment < 20; ++moment) {
+  for (const int moment : walk_moments(20)) {
     CAPTURE(moment);
     const auto result = run_mesh(striped_pair(), [moment](MeshRank& rank) {
       if (rank.rank() == 0) set_cable(1, false, moment * 10 * kPicosecondsPerMicrosecond);
@@ -416,7 +418,7 @@ TEST_CASE("long stream: two rails' cables come back one shortly after the other:
 }
 
 TEST_CASE("moments: a second cable comes up at 20 moments of a connection's making, and becomes its rail") {
-  for (int moment = 0; moment < 20; ++moment) {
+  for (const int moment : walk_moments(20)) {
     CAPTURE(moment);
     const auto result = run_mesh(striped_pair(), [moment](MeshRank& rank) {
       if (rank.rank() == 0) {

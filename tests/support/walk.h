@@ -7,8 +7,10 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <numeric>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "plugin/base/prng.h"
@@ -41,6 +43,13 @@ std::vector<Case> walk(std::vector<Case> cases, std::size_t count) {
   for (const std::size_t index : between) sample.push_back(cases[index]);
   sample.push_back(cases.back());
   return sample;
+}
+
+/// Of 0, 1, ... total - 1 a walk of about a sixth, five at least: the moments at which something happens.
+inline std::vector<int> walk_moments(int total) {
+  std::vector<int> moments(static_cast<std::size_t>(total));
+  std::iota(moments.begin(), moments.end(), 0);
+  return walk(std::move(moments), static_cast<std::size_t>(std::max(5, total / 6)));
 }
 
 }  // namespace meshbed::test
