@@ -1,0 +1,175 @@
+#include "models/queue.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
+#include <cstdlib>
+#include <sstream>
+
+namespace meshbed::models {
+namespace {
+
+constexpr double kGigabytesPerSecond = 1e9;
+
+/// The first error stays; what follows it reads as 0.
+class ParameterReader {
+ public:
+  explicit ParameterReader(const Profile& profile) : profile_(profile) {}
+  Picoseconds time(const char* name) { return take(profile_.time_ps(name), Picoseconds{0}); }
+  double rate(const char* name) { return take(profile_.value(name, "GB/s"), 0.0) * kGigabytesPerSecond; }
+  template <typename Model>
+  Result<Model> result(Model model) const {
+    if (failed_) return error_;
+    return model;
+  }
+
+ private:
+  template <typename Value>
+  Value take(const Result<Value>& found, Value otherwise) {
+    if (found) return *found;
+    if (!failed_) error_ = found.error();
+    failed_ = true;
+    return otherwise;
+  }
+  const Profile& profile_;
+  bool failed_ = false;
+  Error error_{};
+};
+
+bool read_number(const std::string& text, double& number) {
+  char* end = nullptr;
+  errno = 0;
+  number = std::strtod(text.c_str(), &end);
+  return errno == 0 && end != text.c_str() && *end == '\0' && std::isfinite(number);
+}
+
+double share_of_sorted(const std::vector<double>& sorted, double share) {
+  const double at = share * static_cast<double>(sorted.size() - 1);
+  const auto below = static_cast<std::size_t>(at);
+  const std::size_t above = std::min(below + 1, sorted.size() - 1);
+  return sorted[below] + (sorted[above] - sorted[below]) * (at - static_cast<double>(below));
+}
+
+}  // namespace
+
+Result<QueueModel> queue_model(const Profile& profile) {
+  ParameterReader read(profile);
+  QueueModel queue;
+  queue.publish_ps = read.time("publish");
+  queue.visibility_ps = read.time("visibility");
+  queue.claim_ps = read.time("claim");
+  queue.poll_ps = read.time("poll");
+  queue.doorbell_ps = read.time("doorbell");
+  queue.post_ps = read.time("post");
+  queue.flag_ps = read.time("flag");
+  queue.credit_ps = read.time("credit");
+  return read.result(queue);
+}
+
+Picoseconds passing_ps(std::uint64_t bytes, double bytes_per_second) {
+  if (bytes_per_second <= 0) return 0;
+  return static_cast<Picoseconds>(
+      std::llround(static_cast<double>(bytes) / bytes_per_second * static_cast<double>(kPicosecondsPerSecond)));
+}
+
+Picoseconds slot_ps(const QueueModel& queue) { return queue.visibility_ps + queue.poll_ps + queue.claim_ps; }
+
+Picoseconds message_ps(const QueueModel& queue, const Wire& wire, std::uint64_t bytes) {
+  return queue.doorbell_ps + queue.post_ps + wire.latency_ps + passing_ps(bytes, wire.bytes_per_second) +
+         queue.flag_ps + queue.poll_ps;
+}
+
+Picoseconds round_ps(const QueueModel& queue, const Wire& wire, std::uint64_t bytes) {
+  return queue.publish_ps + slot_ps(queue) + message_ps(queue, wire, bytes) + queue.credit_ps;
+}
+
+double slots_per_second(const QueueModel& queue, const Wire& wire, std::uint64_t bytes, std::uint64_t depth) {
+  const double second = static_cast<double>(kPicosecondsPerSecond);
+  const auto round = static_cast<double>(round_ps(queue, wire, bytes));
+  const double by_depth = round > 0 ? static_cast<double>(depth) * second / round : HUGE_VAL;
+  const double by_producer = queue.publish_ps > 0 ? second / static_cast<double>(queue.publish_ps) : HUGE_VAL;
+  return std::min(by_depth, by_producer);
+}
+
+Result<OneShotModel> one_shot_model(const Profile& profile) {
+  ParameterReader read(profile);
+  OneShotModel model;
+  model.launch_ps = read.time("operation_launch");
+  model.fence_ps = read.time("system_fence");
+  model.grid_sync_ps = read.time("grid_sync");
+  model.half_round_trip_ps = read.time("half_round_trip");
+  model.rest_ps = read.time("call_rest");
+  model.nic_bytes_per_second = read.rate("nic_rate");
+  model.memory_bytes_per_second = read.rate("memory_rate");
+  return read.result(model);
+}
+
+OneShotTime one_shot_time(const OneShotModel& model, const OneShotShape& shape) {
+  const auto ranks = static_cast<std::uint64_t>(shape.ranks);
+  const std::uint64_t bytes = shape.buffer_bytes;
+  const std::uint64_t staged = 2 * bytes, combined = (shape.reduces ? ranks + 1 : 2 * ranks) * bytes;
+  const std::uint64_t posted = shape.relayed ? 3 * bytes : bytes;
+  const Picoseconds hops = shape.relayed ? 2 : 1;
+  return {.launch_ps = model.launch_ps,
+          .memory_ps = passing_ps(staged + combined, model.memory_bytes_per_second),
+          .queue_ps = model.fence_ps + 2 * model.grid_sync_ps + hops * model.half_round_trip_ps,
+          .wire_ps = passing_ps(posted, model.nic_bytes_per_second),
+          .rest_ps = model.rest_ps};
+}
+
+Result<std::vector<MeasuredRow>> measured_rows(const std::string& text, const std::string& place) {
+  constexpr std::size_t kColumnsLeast = 9;
+  std::vector<MeasuredRow> rows;
+  std::istringstream lines(text);
+  std::string line;
+  bool head = true;
+  for (int number = 1; std::getline(lines, line); ++number) {
+    if (line.empty() || line.front() == '#') continue;
+    if (head) {
+      head = false;
+      continue;
+    }
+    std::vector<std::string> column;
+    std::istringstream cells(line);
+    for (std::string cell; std::getline(cells, cell, ',');) column.push_back(cell);
+    double ranks = 0, bytes = 0, time_us = 0;
+    if (column.size() < kColumnsLeast || !read_number(column[1], ranks) || !read_number(column[3], bytes) ||
+        !read_number(column[4], time_us) || ranks < 1 || bytes < 1 || time_us <= 0) {
+      return Error{.code = ErrorCode::kInvalidArgument,
+                   .scope = Scope::kJob,
+                   .text = place + ":" + std::to_string(number) +
+                           ": expected collective,ranks,nodes,bytes,time_us,algbw,busbw,placement,variant"};
+    }
+    rows.push_back({.collective = column[0],
+                    .variant = column[kColumnsLeast - 1],
+                    .ranks = static_cast<int>(ranks),
+                    .bytes = static_cast<std::uint64_t>(bytes),
+                    .time_us = time_us});
+  }
+  return rows;
+}
+
+OneShotShape shape_of(const MeasuredRow& row) {
+  const bool reduces = row.collective == "all_reduce";
+  return {.reduces = reduces,
+          .ranks = row.ranks,
+          .relayed = row.ranks == 4,
+          .buffer_bytes = reduces ? row.bytes : row.bytes / static_cast<std::uint64_t>(row.ranks)};
+}
+
+ModelError one_shot_error(const OneShotModel& model, const std::vector<MeasuredRow>& rows, std::uint64_t least_bytes,
+                          std::uint64_t most_bytes) {
+  std::vector<double> errors;
+  for (const MeasuredRow& row : rows) {
+    const OneShotShape shape = shape_of(row);
+    if (shape.buffer_bytes < least_bytes || shape.buffer_bytes > most_bytes) continue;
+    const double predicted_us =
+        static_cast<double>(one_shot_time(model, shape).total_ps()) / static_cast<double>(kPicosecondsPerMicrosecond);
+    errors.push_back(std::abs(predicted_us - row.time_us) / row.time_us);
+  }
+  if (errors.empty()) return {};
+  std::sort(errors.begin(), errors.end());
+  return {.rows = errors.size(), .median = share_of_sorted(errors, 0.5), .p90 = share_of_sorted(errors, 0.9)};
+}
+
+}  // namespace meshbed::models

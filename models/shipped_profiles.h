@@ -1,0 +1,16 @@
+#pragma once
+// The profiles of models/profiles, which travel inside the program: found by name wherever it runs. Their text is put
+// together when the program is built (models/embed_profiles.cmake).
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace meshbed::models {
+
+/// The text of models/profiles/NAME.toml.
+std::optional<std::string_view> shipped_profile(std::string_view name);
+std::vector<std::string> shipped_profile_names();
+
+}  // namespace meshbed::models
