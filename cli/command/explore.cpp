@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cli/command/commands.h"
+#include "cli/command/explore_rings.h"
 #include "cli/common/exit_status.h"
 #include "cli/common/files.h"
 #include "cli/common/units.h"
@@ -43,6 +44,7 @@ struct Wanted {
   ExploreOptions run;
   ChoiceTreeOptions tree;
   std::vector<ExploredProgram> programs;
+  ExploreRings rings;
   std::optional<int> interruptions, late;
   std::optional<std::string> replay;
   std::vector<std::string> overrides;
@@ -64,23 +66,36 @@ struct Wanted {
 
 std::string bound(int late) { return late == Interleaver::kNoBound ? "any" : std::to_string(late); }
 
-std::vector<ExploredProgram> programs_named(const std::vector<std::string>& names) {
-  if (names.empty()) return explored_programs();
+/// Of the net plugin's and of the rings' those that were asked for; all where none was.
+void choose_programs(const std::vector<std::string>& names, bool rings_alone, Wanted& wanted) {
+  if (names.empty()) {
+    if (!rings_alone) wanted.programs = explored_programs();
+    for (const RingExploreProgram& one : ring_explore_programs()) wanted.rings.programs.push_back(&one);
+    return;
+  }
   std::vector<std::string> known;
-  for (const ExploredProgram& one : explored_programs()) known.emplace_back(one.name);
-  std::vector<ExploredProgram> result;
+  if (!rings_alone) {
+    for (const ExploredProgram& one : explored_programs()) known.emplace_back(one.name);
+  }
+  const std::size_t of_plugin = known.size();
+  for (const RingExploreProgram& one : ring_explore_programs()) known.emplace_back(one.name);
+  wanted.rings.tells_schedules = true;
   for (const std::string& name : names) {
     require_choice("--only", "program", name, known);
-    result.push_back(
-        explored_programs()[static_cast<std::size_t>(std::find(known.begin(), known.end(), name) - known.begin())]);
+    const auto at = static_cast<std::size_t>(std::find(known.begin(), known.end(), name) - known.begin());
+    if (at < of_plugin) {
+      wanted.programs.push_back(explored_programs()[at]);
+    } else {
+      wanted.rings.programs.push_back(&ring_explore_programs()[at - of_plugin]);
+    }
   }
-  return result;
 }
 
 std::optional<Wanted> parse_explore(const Arguments& arguments, std::ostream& out) {
   Wanted wanted;
-  bool explore = false, all_orders = false;
+  bool explore = false, all_orders = false, rings = false;
   std::string version, interruptions, late, runs_max = std::to_string(wanted.tree.runs_max), replay;
+  std::string states_max = std::to_string(wanted.rings.states_max);
   std::vector<std::string> only;
   Syntax syntax("fuzz --explore [options]");
   syntax.options.add_options()                                                                                     //
@@ -94,12 +109,17 @@ std::optional<Wanted> parse_explore(const Arguments& arguments, std::ostream& ou
       ("late", po::value(&late)->value_name("N"),
        "so often may the wire deliver while a rank could get something done; default: each program's own")           //
       ("all-orders", po::bool_switch(&all_orders), "leave no order out, not even those that nobody can tell apart")  //
-      ("runs-max", po::value(&runs_max)->value_name("N")->default_value(runs_max), "of a program, at most")          //
-      ("replay", po::value(&replay)->value_name("SCHEDULE"), "one run of one program, step by step")                 //
+      ("rings", po::bool_switch(&rings), "the programs of megakernel rings alone, which need no net plugin")         //
+      ("states-max", po::value(&states_max)->value_name("N")->default_value(states_max),
+       "of a ring program, at most")                                                                         //
+      ("runs-max", po::value(&runs_max)->value_name("N")->default_value(runs_max), "of a program, at most")  //
+      ("replay", po::value(&replay)->value_name("SCHEDULE"), "one run of one program, step by step")         //
       ("set", po::value(&wanted.overrides)->value_name("PATH=VALUE"), "as for meshbed run, on the two nodes used here");
   if (!parse_arguments(arguments, syntax, out)) return std::nullopt;
+  choose_programs(only, rings, wanted);
+  wanted.rings.states_max = parse_count("--states-max", states_max, 1, 100'000'000);
   if (wanted.run.plugin.empty()) wanted.run.plugin = built_files().net_plugin;
-  wanted.run.plugin = require_plugin_file(wanted.run.plugin);
+  if (!wanted.programs.empty()) wanted.run.plugin = require_plugin_file(wanted.run.plugin);
   if (!version.empty()) wanted.run.version = net_version_from(version);
   if (!interruptions.empty()) {
     wanted.interruptions = static_cast<int>(parse_count("--interruptions", interruptions, 0, 1000));
@@ -107,8 +127,11 @@ std::optional<Wanted> parse_explore(const Arguments& arguments, std::ostream& ou
   if (!late.empty()) wanted.late = static_cast<int>(parse_count("--late", late, 0, Interleaver::kNoBound));
   wanted.tree.reduce = !all_orders;
   wanted.tree.runs_max = parse_count("--runs-max", runs_max, 1, 1'000'000'000);
-  wanted.programs = programs_named(only);
   if (!replay.empty()) {
+    if (!wanted.rings.programs.empty() && !only.empty()) {
+      throw std::runtime_error(
+          "--replay: a ring program has no letters; its shortest schedule is printed step by step");
+    }
     if (wanted.programs.size() != 1) throw std::runtime_error("--replay: say of which program, with --only PROGRAM");
     wanted.replay = replay;
   }
@@ -179,11 +202,15 @@ int explore_command(const Arguments& arguments, std::ostream& out, std::ostream&
   if (!wanted) return kExitOk;
   if (wanted->list) {
     for (const ExploredProgram& one : explored_programs()) out << fmt::format("{:<17} {}\n", one.name, one.about);
+    list_explored_rings(out);
     return kExitOk;
   }
   // Ends that are one-sided provoke warnings; what matters of them is in the findings.
   set_log_level_of_plugins(wanted->replay ? LogLevel::kWarn : LogLevel::kError);
-  return wanted->replay ? replay_one(*wanted, out) : explore_all(*wanted, out);
+  if (wanted->replay) return replay_one(*wanted, out);
+  const int of_plugin = wanted->programs.empty() ? kExitOk : explore_all(*wanted, out);
+  const int of_rings = wanted->rings.programs.empty() ? kExitOk : explore_rings(wanted->rings, out);
+  return of_plugin == kExitOk ? of_rings : of_plugin;
 }
 
 }  // namespace meshbed::cli

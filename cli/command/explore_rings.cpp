@@ -1,0 +1,63 @@
+#include "cli/command/explore_rings.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <ostream>
+#include <string>
+
+#include "cli/common/exit_status.h"
+#include "cli/verify/ring_walk.h"
+#include "plugin/base/counted.h"
+
+namespace meshbed::cli {
+namespace {
+
+std::string orders_text(const RingWalkReport& report) {
+  if (!report.whole) return "?";
+  return std::isinf(report.orders) ? "endless" : fmt::format("{:.4g}", report.orders);
+}
+
+}  // namespace
+
+void list_explored_rings(std::ostream& out) {
+  for (const RingExploreProgram& one : ring_explore_programs()) out << fmt::format("{:<19} {}\n", one.name, one.about);
+}
+
+int explore_rings(const ExploreRings& wanted, std::ostream& out) {
+  out << fmt::format("{:<19} {:>8} {:>9} {:>10} {:>5} {:>8}  must find\n", "rings", "states", "steps", "orders", "ends",
+                     "longest")
+      << std::flush;
+  std::uint64_t states = 0, broken = 0;
+  bool whole = true;
+  for (const RingExploreProgram* const program : wanted.programs) {
+    const RingWalkReport report = walk_rings(*program, wanted.states_max);
+    const std::string finds = program->finds;
+    out << fmt::format("{:<19} {:>8} {:>9} {:>10} {:>5} {:>8}  {}{}\n", program->name, report.states, report.steps,
+                       orders_text(report), report.ends, report.longest, finds.empty() ? "nothing" : finds,
+                       report.whole ? "" : "; not all of them: --states-max");
+    const std::string promise = broken_promise(*program, report);
+    if (!promise.empty()) {
+      out << fmt::format("  BROKEN: {}\n", promise);
+      ++broken;
+    } else if (!report.finding.empty()) {
+      out << fmt::format("  {}\n", report.finding);
+    }
+    const bool tells = wanted.tells_schedules || !promise.empty();
+    if (!report.schedule.empty()) {
+      out << fmt::format("  the shortest way there has {}{}\n", counted(report.schedule.size(), "step"),
+                         tells ? ":" : fmt::format("; fuzz --explore --only {} prints them", program->name));
+    }
+    for (std::size_t step = 0; tells && step < report.schedule.size(); ++step) {
+      out << fmt::format("  {:>4}  {}\n", step + 1, report.schedule[step]);
+    }
+    out << std::flush;
+    states += report.states;
+    whole = whole && report.whole;
+  }
+  out << fmt::format("{} of rings: {}, {}; {} broken\n", counted(wanted.programs.size(), "program"),
+                     counted(states, "state"), whole ? "every order" : "not every order", broken);
+  return broken == 0 ? kExitOk : kExitBroken;
+}
+
+}  // namespace meshbed::cli

@@ -1,0 +1,23 @@
+#pragma once
+// The part of `meshbed fuzz --explore` that walks every order of small megakernel rings (cli/verify/ring_walk.h).
+
+#include <cstdint>
+#include <iosfwd>
+#include <vector>
+
+#include "cli/verify/ring_program.h"
+
+namespace meshbed::cli {
+
+struct ExploreRings {
+  std::vector<const RingExploreProgram*> programs;
+  std::uint64_t states_max = 1'000'000;
+  bool tells_schedules = false;  // those of what had to be found too
+};
+
+/// Walks them and prints what came of each; kExitBroken where one is not what it promises.
+int explore_rings(const ExploreRings& wanted, std::ostream& out);
+
+void list_explored_rings(std::ostream& out);
+
+}  // namespace meshbed::cli
