@@ -66,7 +66,7 @@ TEST_CASE("two runs have one digest, another seed has another, and slots.csv has
   std::ifstream file(results + "/megakernel-ring8/sim/slots.csv");
   std::string line;
   REQUIRE(std::getline(file, line));
-  CHECK(line == "at_ps,rank,slot,opcode,event,source,destination,channel,epoch,message");
+  CHECK(line == "at_ps,rank,slot,opcode,event,source,destination,channel,epoch,message,ring");
   std::map<std::pair<std::string, std::string>, std::string> last;  // by rank and slot: its last event
   std::size_t done = 0;
   while (std::getline(file, line)) {
@@ -164,13 +164,18 @@ TEST_CASE("work that takes longer than the watchdog's looks is no reason to end 
 TEST_CASE("a ring that never began has no verdict; what would be ignored is refused") {
   int status = -1;
   const nlohmann::json none =
-      run_megakernel("megakernel-ring8", "--set topology.nodes=4 --set workload.megakernel.slots=20", status);
+      run_megakernel("megakernel-ring8", "--set topology.nodes=4 --set workload.net_plugin=no-such-plugin.so", status);
   CHECK(status == 1);
   CHECK(none.at("rings").at("verdicts").empty());
   const auto refused = [](const std::string& options) {
     return run_command_line(meshbed_program() + " lint " + scenario_file("megakernel-ring8") + " " + options + " 2>&1")
         .output;
   };
+  const std::string few = "--set topology.nodes=4 --set workload.megakernel.slots=20";
+  CHECK(refused(few).find("slots: 20 are too few for the") != std::string::npos);
+  CHECK(
+      run_command_line(meshbed_program() + " run " + scenario_file("megakernel-ring8") + " " + few + " 2>&1").status ==
+      2);
   CHECK(refused("--set workload.warmup=5").find("warmup: a megakernel is launched once") != std::string::npos);
   CHECK(refused("--set workload.megakernel.program=pipeline --set workload.op=max")
             .find("op: stages of a pipeline add; there is no max of them") != std::string::npos);
@@ -205,6 +210,79 @@ TEST_CASE("--perfetto-out has slots and wire on one time line, the same each tim
       run_command_line(meshbed_program() + " run " + scenario_file("pair") + " --no-trace --perfetto-out x 2>&1");
   CHECK(refused.status == 2);
   CHECK(refused.output == "meshbed: --perfetto-out shows what --no-trace leaves out: give one of them\n");
+}
+
+TEST_CASE("two blocks that wait for each other's next slot: the cycle is named, and with blocks enough there is none") {
+  int status = -1;
+  const nlohmann::json stuck = run_megakernel("megakernel-wait-cycle", "", status);
+  CHECK(status == 0);
+  CHECK(verdict_of(stuck, 0) == "wait-cycle");
+  CHECK(verdict_of(stuck, 1) == "wait-cycle");
+  const nlohmann::json& waits = stuck.at("rings").at("waits");
+  CHECK(waits.at("cycle") == true);
+  REQUIRE(waits.at("links").size() == 4);
+  CHECK(waits.at("links").at(0).at("block") == 0);
+  CHECK(waits.at("links").at(1).at("rank") == 1);
+  CHECK(waits.at("links").at(1).at("block") == nullptr);
+  const std::string text = waits.at("text");
+  CHECK(text.find("rank 0 ring 0 slot 0 (WAIT, block 0) waits for message 0 of connection 0 in epoch 1 from rank 1's "
+                  "slot ") == 0);
+  CHECK(text.find("is not claimed: its block 0 is in slot 0: a cycle") != std::string::npos);
+  CHECK(run_megakernel("megakernel-wait-cycle", "", status).at("rings").at("waits") == waits);
+  const nlohmann::json drained = run_megakernel(
+      "megakernel-wait-cycle", "--set workload.megakernel.lanes=8 --set expect.watchdog=drained", status);
+  CHECK(status == 0);
+  CHECK(drained.at("rings").count("waits") == 0);
+  // Where nobody expects it, the broken promise says who waits for whom.
+  const nlohmann::json broken = run_megakernel("megakernel-wait-cycle", "--set expect.watchdog=drained", status);
+  CHECK(status == 1);
+  CHECK(broken.dump().find("every ring drains") != std::string::npos);
+}
+
+TEST_CASE("a chain of waits ends at the rank that stands still, or at a masked tenant") {
+  int status = -1;
+  const nlohmann::json peer = run_megakernel("megakernel-stalled-peer", "", status).at("rings").at("waits");
+  CHECK(peer.at("cycle") == false);
+  CHECK(peer.at("links").back().at("rank") == 1);
+  CHECK(std::string(peer.at("text")).find("its kernel stands still, stopped after ") != std::string::npos);
+  const nlohmann::json masked = run_megakernel("megakernel-tenant-masked", "", status).at("rings").at("waits");
+  CHECK(std::string(masked.at("text")).find("is not claimed: its tenant 1 is masked") != std::string::npos);
+}
+
+TEST_CASE("a flag before its data is named, whatever the program; counted flags and ordered ones drain") {
+  for (const char* program : {"all_reduce", "all_gather", "fused_all_reduce", "pipeline", "moe"}) {
+    CAPTURE(program);
+    const std::string options = std::string(" --set workload.megakernel.program=") + program;
+    int status = -1;
+    const nlohmann::json stale = run_megakernel("megakernel-unordered", options, status);
+    CHECK(status == 0);
+    CHECK(stale.at("wrong").is_null());  // a result that is known to be none is not checked
+    std::string text;
+    for (const auto& verdict : stale.at("rings").at("verdicts")) {
+      if (verdict.at("verdict") == "flag-before-data" && text.empty()) text = verdict.at("text");
+    }
+    CHECK(text.find(" reads message ") != std::string::npos);
+    CHECK(text.find(" of connection ") != std::string::npos);
+    CHECK(text.find("its flag was seen, its data lands at ") != std::string::npos);
+    CHECK(run_megakernel("megakernel-unordered", options, status).at("digest") == stale.at("digest"));
+    const nlohmann::json counted = run_megakernel(
+        "megakernel-unordered",
+        options + " --set workload.megakernel.ordering=counted --set expect.watchdog=drained --set expect.wrong=0",
+        status);
+    CHECK(status == 0);
+    CHECK(counted.at("checked") > 0);
+  }
+}
+
+TEST_CASE("what orderings and slot orders do not go with is refused") {
+  for (const char* wrong :
+       {"--set workload.megakernel.unordered_delay=0s", "--set workload.megakernel.ordering=ordered",
+        "--set workload.megakernel.program=queue", "--set workload.megakernel.ordering=any"}) {
+    CAPTURE(wrong);
+    CHECK(run_command_line(meshbed_program() + " run " + scenario_file("megakernel-unordered") + " " + wrong +
+                           " 2>/dev/null")
+              .status == 2);
+  }
 }
 
 }  // namespace megakernel_command_test

@@ -212,4 +212,47 @@ TEST_CASE("ring bench measures both rings and the hand-over; ring quirks names e
   CHECK(ring("quirks").output.find("watchdog-wrap\n  strict  ") != std::string::npos);
 }
 
+TEST_CASE("ring check refuses empty files and names what no host and no kernel writes") {
+  const std::string folder = scratch_folder("ring-garbage");
+  REQUIRE(ring("dump --example " + folder).status == 0);
+  const auto write = [&](const char* name, const std::string& bytes) {
+    std::ofstream(folder + "/" + name, std::ios::binary) << bytes;
+  };
+  write("empty", "");
+  for (const char* option : {"--control", "--ring", "--debug", "--io"}) {
+    CAPTURE(option);
+    const CommandResult empty = ring(std::string("check ") + option + " " + folder + "/empty");
+    CHECK(empty.status == 2);
+    CHECK(empty.output.find("empty: an empty file is no ") != std::string::npos);
+  }
+  write("control", std::string(640, '\x5a'));
+  const CommandResult control = ring("check --control " + folder + "/control");
+  CHECK(control.status == 1);
+  CHECK(control.output.find("word 2 (TENANT_BASE) is 1515870810; hosts write 3") != std::string::npos);
+  write("io", std::string(2048, '\x5a'));
+  const CommandResult io = ring("check --io " + folder + "/io");
+  CHECK(io.status == 1);
+  CHECK(io.output.find("io: entry 0: operation 1515870810") != std::string::npos);
+  CHECK(ring("check --control " + folder + "/control.bin --ring " + folder + "/ring.bin --io " + folder + "/io.bin")
+            .status == 0);
+}
+
+TEST_CASE("a recording says its ABI: another one on the command line is refused, and so is one without a snapshot") {
+  const std::string folder = scratch_folder("ring-abi");
+  REQUIRE(ring("dump --example " + folder).status == 0);
+  for (const char* command : {"check ", "replay "}) {
+    CAPTURE(command);
+    const CommandResult other = ring(command + folder + "/life.ring --abi 2026-04");
+    CHECK(other.status == 2);
+    CHECK(other.output.find("a recording of ABI 2026-05, and --abi says 2026-04") != std::string::npos);
+    CHECK(ring(command + folder + "/life.ring --abi 2026-05").status == 0);
+    std::string head(24, '\0');
+    std::ifstream(folder + "/life.ring", std::ios::binary).read(head.data(), 24);
+    std::ofstream(folder + "/none.ring", std::ios::binary) << head;
+    const CommandResult none = ring(command + folder + "/none.ring");
+    CHECK(none.status == 2);
+    CHECK(none.output.find("a recording without a snapshot") != std::string::npos);
+  }
+}
+
 }  // namespace ring_command_test

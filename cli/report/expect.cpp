@@ -46,19 +46,46 @@ class Checker {
       if (names) ++named;
       gone.insert(node);
     }
+    const std::string astray = rings_that_miss(gone, named);
     const bool ended = result_.simulation.outcome.kind == sim::OutcomeKind::kFinished;
     // Whoever was stopped with the run, as its kind does when a rank has failed, had no chance to miss anybody.
     const int stopped = result_.simulation.stopped;
     const bool untold = stopped > 0 && named == 0;
-    result_.expected_error_seen = unnamed == nullptr && !untold && ended && result_.wrong == 0;
+    result_.expected_error_seen = unnamed == nullptr && !untold && astray.empty() && ended && result_.wrong == 0;
     add("without " + *expect_.lost + " every rank ends, and says whom it missed, with no element wrong",
         result_.expected_error_seen,
         !ended               ? "the ranks above still waited"
         : unnamed != nullptr ? fmt::format("rank {} names nobody who was gone: {}", unnamed->rank, unnamed->text)
+        : !astray.empty()    ? astray
         : result_.wrong > 0  ? result_.first_wrong
         : untold ? fmt::format("{} stopped with the run before they missed anybody", counted(stopped, "rank"))
-                 : fmt::format("{} errors name one who was gone", named));
+                 : fmt::format("{} errors or verdicts name one who was gone", named));
     return true;
+  }
+
+  /// Ranks whose rings wait for one who is gone count as named, and are gone to those who wait for them. Gives what a
+  /// ring says that waits for nobody who is.
+  std::string rings_that_miss(std::set<int>& gone, int& named) const {
+    if (result_.rings == nullptr) return "";
+    std::vector<const RingVerdict*> waiting;
+    for (const RingVerdict& verdict : result_.rings->verdicts) {
+      if (verdict.reached && verdict.cause != ring::Cause::kDrained) waiting.push_back(&verdict);
+    }
+    for (bool found = true; found;) {
+      found = false;
+      for (const RingVerdict*& verdict : waiting) {
+        if (verdict == nullptr || verdict->waits_for < 0) continue;
+        if (gone.count(node_of(scenario_, verdict->waits_for)) == 0) continue;
+        gone.insert(node_of(scenario_, verdict->rank));
+        verdict = nullptr;
+        ++named;
+        found = true;
+      }
+    }
+    const auto left =
+        std::find_if(waiting.begin(), waiting.end(), [](const RingVerdict* one) { return one != nullptr; });
+    if (left == waiting.end()) return "";
+    return fmt::format("rank {} waits for nobody who was gone: {}", (*left)->rank, (*left)->text);
   }
 
   void unreachable() {
@@ -72,23 +99,25 @@ class Checker {
   void watchdog() {
     if (result_.rings == nullptr || !result_.simulation.ended_well()) return;
     const auto& verdicts = result_.rings->verdicts;
+    const std::string waits = result_.rings->waits.text();
     // Drained is what every ring has to be, the other causes what some ring comes to.
     if (expect_.watchdog && *expect_.watchdog != ring::name_of(ring::Cause::kDrained)) {
       const auto seen = std::find_if(verdicts.begin(), verdicts.end(), [&](const RingVerdict& one) {
         return one.reached && ring::name_of(one.cause) == *expect_.watchdog;
       });
       return add("the watchdog says " + *expect_.watchdog, seen != verdicts.end(),
-                 seen == verdicts.end()
-                     ? "no rank's does"
-                     : fmt::format("rank {} at {}: {}", seen->rank, duration_text(seen->at_ps), seen->text));
+                 seen == verdicts.end() ? "no rank's does"
+                                        : fmt::format("rank {} at {}: {}{}", seen->rank, duration_text(seen->at_ps),
+                                                      seen->text, waits.empty() ? "" : "; " + waits));
     }
     const auto stuck = std::find_if(verdicts.begin(), verdicts.end(), [](const RingVerdict& one) {
       return !one.reached || one.cause != ring::Cause::kDrained;
     });
     add("every ring drains", stuck == verdicts.end(),
         stuck == verdicts.end() ? counted(verdicts.size(), "ring")
-        : stuck->reached        ? fmt::format("rank {}: {}: {}", stuck->rank, ring::name_of(stuck->cause), stuck->text)
-                                : fmt::format("rank {} did not come to its end", stuck - verdicts.begin()));
+        : stuck->reached ? fmt::format("rank {}: {}: {}{}", stuck->rank, ring::name_of(stuck->cause), stuck->text,
+                                       waits.empty() ? "" : "; " + waits)
+                         : fmt::format("rank {} did not come to its end", stuck - verdicts.begin()));
   }
 
   void data_and_speed() {

@@ -4,6 +4,7 @@
 
 #include <map>
 #include <nlohmann/json.hpp>
+#include <tuple>
 #include <utility>
 
 #include "cli/common/json_text.h"
@@ -81,10 +82,10 @@ void write_slots(TraceWriter& writer, const RingOutcome& rings) {
     Picoseconds at_ps = 0;
     std::string steps;
   };
-  std::map<std::pair<int, std::uint32_t>, Claimed> claimed;  // by rank and slot
+  std::map<std::tuple<int, int, std::uint32_t>, Claimed> claimed;  // by rank, ring and slot
   std::size_t number = 0;
   for (const RingEvent& event : rings.trace.events()) {
-    const std::pair key(event.rank, event.slot);
+    const std::tuple key(event.rank, event.ring, event.slot);
     if (event.kind == RingEventKind::kPublish) continue;
     if (event.kind == RingEventKind::kClaim) {
       claimed[key] = {event.at_ps, ""};

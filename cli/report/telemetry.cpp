@@ -12,12 +12,14 @@
 #include <optional>
 #include <ostream>
 #include <stdexcept>
+#include <string_view>
 
 #include "cli/common/command_line.h"
 #include "cli/common/files.h"
 #include "cli/report/inspector.h"
 #include "cli/report/zernel_metrics.h"
 #include "cli/scenario/placement.h"
+#include "cli/workload/megakernel/outcome.h"
 #include "cli/workload/outcome.h"
 #include "plugin/base/counted.h"
 #include "sim/host/thread/clocks.h"
@@ -99,6 +101,60 @@ std::vector<zernel::NcclEvent> nccl_events(const Scenario& scenario, const RunRe
                       .duration_ns = end_ns(call) - start_ns,
                       .rank = static_cast<std::uint32_t>(call.rank),
                       .num_ranks = static_cast<std::uint32_t>(ranks)});
+  }
+  return events;
+}
+
+/// FNV-1a of a kernel's name.
+std::uint64_t kernel_hash(std::string_view name) {
+  std::uint64_t hash = 0xcbf2'9ce4'8422'2325;
+  for (const char letter : name) hash = (hash ^ static_cast<unsigned char>(letter)) * 0x0000'0100'0000'01b3;
+  return hash;
+}
+
+/// Each megakernel's launch: from the host's call until its lanes look at their slots.
+std::vector<zernel::CudaEvent> cuda_events(const RunResult& result, const Clock& clock) {
+  std::vector<zernel::CudaEvent> events;
+  if (result.rings == nullptr) return events;
+  std::vector<RingRank> launched;
+  for (const RingRank& one : result.rings->ranks) {
+    if (one.reached) launched.push_back(one);
+  }
+  const std::uint64_t name = kernel_hash("meshbed_megakernel_" + result.rings->program);
+  const auto end_ns = [&](const RingRank& one) { return clock.at(one.launch.end_ps); };
+  for (const RingRank& one : by_end_and_rank(launched, end_ns)) {
+    const std::uint64_t start_ns = clock.at(one.launch.start_ps);
+    events.push_back({.pid = process_of(result.simulation, one.rank),
+                      .kernel_hash = name,
+                      .launch_ns = start_ns,
+                      .return_ns = end_ns(one),
+                      .latency_ns = end_ns(one) - start_ns});
+  }
+  return events;
+}
+
+/// The collectives that slots carried out: one a rank and epoch, the last one, which is compared with the engine's,
+/// among them. Nobody calls NCCL for them: what sees calls alone sees none.
+std::vector<zernel::NcclEvent> ring_events(const Scenario& scenario, const RunResult& result, const Clock& clock,
+                                           const TelemetryOptions& options) {
+  std::vector<zernel::NcclEvent> events;
+  const std::string& program = result.rings->program;
+  const bool gathers = program == "all_gather";
+  if (options.zernel_duration == "enqueue") return events;
+  if (!gathers && program != "all_reduce" && program != "fused_all_reduce") return events;
+  const auto ranks = static_cast<std::uint32_t>(ranks_of(scenario));
+  const std::uint64_t size_bytes = gathers && options.zernel_bytes == "rank" ? result.bytes / ranks : result.bytes;
+  const auto end_ns = [&](const RingCall& call) { return clock.at(call.end_ps); };
+  for (const RingCall& call : by_end_and_rank(result.rings->calls, end_ns)) {
+    const std::uint64_t start_ns = clock.at(call.start_ps);
+    events.push_back(
+        {.pid = process_of(result.simulation, call.rank),
+         .op = static_cast<std::uint8_t>(gathers ? zernel::NcclOp::kAllGather : zernel::NcclOp::kAllReduce),
+         .size_bytes = size_bytes,
+         .start_ns = start_ns,
+         .duration_ns = end_ns(call) - start_ns,
+         .rank = static_cast<std::uint32_t>(call.rank),
+         .num_ranks = ranks});
   }
   return events;
 }
@@ -212,7 +268,9 @@ void check_telemetry_places(const TelemetryOptions& options) {
 zernel::Streams zernel_streams(const Scenario& scenario, const RunResult& result, const TelemetryOptions& options) {
   const Clock clock(epoch_ns(options, result.world.virtual_time));
   zernel::Streams streams;
-  streams.nccl = nccl_events(scenario, result, clock, options);
+  streams.nccl = result.rings != nullptr ? ring_events(scenario, result, clock, options)
+                                         : nccl_events(scenario, result, clock, options);
+  streams.cuda = cuda_events(result, clock);
   streams.gpu_memory = gpu_memory_events(result.simulation, clock);
   streams.dist_sync = dist_sync_events(result.simulation, clock);
   return streams;
@@ -290,7 +348,8 @@ void write_node_telemetry(const TelemetryOptions& options, const NodeTelemetry& 
 void write_telemetry(const TelemetryOptions& options, const Scenario& scenario, const RunResult& result,
                      std::ostream& err) {
   if (!wanted(options)) return;
-  if (scenario.workload.kind != WorkloadKind::kCollective) {
+  const bool has_rings = scenario.workload.kind == WorkloadKind::kMegakernel;
+  if (scenario.workload.kind != WorkloadKind::kCollective && !has_rings) {
     const bool matrix = scenario.workload.kind == WorkloadKind::kMatrix;
     err << "meshbed: the telemetry has no collectives: "
         << (matrix ? "it tells of one that is repeated, not of a matrix" : "this workload calls the net plugin itself")

@@ -4,8 +4,9 @@
 //
 // Every collective that the ranks called, warm-up included, is there once for each rank, with the bytes that nccl-tests
 // counts and the times of the rank's own clock: virtual in the simulated world, elsewhere its machine's
-// CLOCK_MONOTONIC, as a probe there would read it. What is not known is left out: no kernel is launched and no data set
-// read, so those streams are empty files, as outside of the simulated world are waits and GPU memory.
+// CLOCK_MONOTONIC, as a probe there would read it. Of megakernels: each launch (cuda), and each epoch of a program that
+// is an all-reduce or all-gather. What is not known is left out: no other kernel is launched and no data set read, so
+// those streams are empty files, as outside of the simulated world are waits and GPU memory.
 
 #include <cstdint>
 #include <map>

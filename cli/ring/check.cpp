@@ -1,8 +1,11 @@
 // ring check and ring replay: recordings and buffers held against the rules, and what their telemetry says.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <ostream>
+#include <stdexcept>
 
 #include "cli/common/exit_status.h"
 #include "cli/common/json_text.h"
@@ -21,11 +24,19 @@ namespace {
 namespace po = boost::program_options;
 using Json = nlohmann::ordered_json;
 
-/// A recording's file and what is in it. Its own ABI counts.
+/// A recording's file and what is in it. It says its own ABI.
 struct Recorded {
   Recorded(const std::string& path, RingOptions& options) : bytes(read_bytes(path)) {
     recording = value_or_throw(ring::read_recording(bytes), path);
-    options.abi = ring::layout_of(recording.shape.abi).name;
+    const std::string own = ring::layout_of(recording.shape.abi).name;
+    if (!options.abi.empty() && options.abi != own) {
+      throw std::runtime_error(
+          fmt::format("{}: a recording of ABI {}, and --abi says {}; leave --abi out", path, own, options.abi));
+    }
+    options.abi = own;
+    if (recording.snapshots.empty()) {
+      throw std::runtime_error(path + ": a recording without a snapshot: there is nothing to look at");
+    }
   }
   ring::RingTelemetry telemetry(std::size_t index, const RingOptions& options) const {
     const auto& snapshot = recording.snapshots[index];
@@ -60,17 +71,66 @@ void look_at_slots(const std::vector<std::uint8_t>& bytes, const RingOptions& op
   }
 }
 
+std::vector<std::uint8_t> bytes_or_throw(const std::string& path, const char* what) {
+  std::vector<std::uint8_t> bytes = read_bytes(path);
+  if (bytes.empty()) throw std::runtime_error(fmt::format("{}: an empty file is no {}", path, what));
+  return bytes;
+}
+
+/// What no host and no kernel leaves in a control buffer.
+void look_at_control(const std::vector<std::uint8_t>& bytes, const RingOptions& options,
+                     std::optional<ring::Word> slots, std::vector<std::string>& found) {
+  const ring::Layout& layout = options.layout();
+  const auto control = value_or_throw(ring::decode_control(bytes, layout), options.control);
+  const auto say = [&](const std::string& what) { found.push_back(options.control + ": " + what); };
+  const ring::Word shutdown = ring::load_word(bytes.data(), ring::control_word::kShutdown);
+  if (shutdown > 1)
+    say(fmt::format("word {} (SHUTDOWN) is {}, and not 0 or 1", +ring::control_word::kShutdown, shutdown));
+  if (control.tenant_base != ring::control_word::kTenantMasks) {
+    say(fmt::format("word {} (TENANT_BASE) is {}; hosts write {}", +ring::control_word::kTenantBase,
+                    control.tenant_base, +ring::control_word::kTenantMasks));
+  }
+  if (layout.priority_offsets == ring::Layout::kNone) return;
+  const auto& offsets = control.priority_offsets;
+  const bool unset = std::all_of(offsets.begin(), offsets.end(), [](ring::Word one) { return one == 0; });
+  if (unset) return;  // of the plain kernel's host
+  if (!std::is_sorted(offsets.begin(), offsets.end())) {
+    say(fmt::format("the levels' first slots run back: {}", fmt::join(offsets, ", ")));
+  } else if (slots && offsets.back() != *slots) {
+    say(fmt::format("the levels end at slot {}, and the ring has {}", offsets.back(), *slots));
+  }
+}
+
+void look_at_io(const std::vector<std::uint8_t>& bytes, const RingOptions& options, std::vector<std::string>& found) {
+  const auto entries = value_or_throw(ring::decode_io_queue(bytes), options.io);
+  for (std::size_t index = 0; index < entries.size(); ++index) {
+    const ring::IoRequest& one = entries[index];
+    const auto say = [&](const std::string& what) {
+      found.push_back(fmt::format("{}: entry {}: {}", options.io, index, what));
+    };
+    const bool known =
+        ring::status::is_known(one.status) || one.status == ring::status::kIoOk || one.status == ring::status::kIoError;
+    if (!known) say("status " + ring::io_status_name(one.status));
+    if (one.status == ring::status::kEmpty) continue;
+    if (one.op < ring::io_op::kRead || one.op > ring::io_op::kFence) {
+      say(fmt::format("operation {}; there are {} to {}", one.op, +ring::io_op::kRead, +ring::io_op::kFence));
+    }
+  }
+}
+
 void look_at_buffers(const RingOptions& options, std::ostream& err, std::vector<std::string>& found) {
   std::vector<std::uint8_t> control, slots;
-  if (!options.control.empty()) {
-    control = read_bytes(options.control);
-    warn_of_layout(control, options, err);
-    (void)value_or_throw(ring::decode_control(control, options.layout()), options.control);
-  }
+  std::optional<ring::Word> count;
   if (!options.ring.empty()) {
-    slots = read_bytes(options.ring);
-    look_at_slots(slots, options, found);
+    slots = bytes_or_throw(options.ring, "ring");
+    count = value_or_throw(ring::slot_count(slots.size()), options.ring);
   }
+  if (!options.control.empty()) {
+    control = bytes_or_throw(options.control, "control buffer");
+    warn_of_layout(control, options, err);
+    look_at_control(control, options, count, found);
+  }
+  if (!options.ring.empty()) look_at_slots(slots, options, found);
   if (!control.empty() && !options.ring.empty()) {
     const auto telemetry =
         value_or_throw(ring::decode_telemetry(control, slots, options.layout(), options.ring_mode()), options.ring);
@@ -79,12 +139,12 @@ void look_at_buffers(const RingOptions& options, std::ostream& err, std::vector<
     if (checker.first()) found.push_back(ring::to_text(*checker.first()));
   }
   if (!options.debug.empty()) {
-    const auto log =
-        value_or_throw(ring::decode_debug_log(read_bytes(options.debug), options.ring_mode()), options.debug);
+    const auto log = value_or_throw(
+        ring::decode_debug_log(bytes_or_throw(options.debug, "debug log"), options.ring_mode()), options.debug);
     if (log.dropped > 0) found.push_back(fmt::format("{}: {} dropped", options.debug, counted(log.dropped, "record")));
     if (log.torn) found.push_back(options.debug + ": the cursor stands within a record");
   }
-  if (!options.io.empty()) (void)value_or_throw(ring::decode_io_queue(read_bytes(options.io)), options.io);
+  if (!options.io.empty()) look_at_io(bytes_or_throw(options.io, "IO queue"), options, found);
 }
 
 int verdict(const std::vector<std::string>& found, std::ostream& err) {

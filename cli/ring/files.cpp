@@ -28,8 +28,8 @@ const ring::Layout& RingOptions::layout() const {
 
 void add_ring_options(po::options_description& options, RingOptions& values) {
   options.add_options()  //
-      ("abi", po::value(&values.abi)->value_name("2026-04|2026-05")->default_value(values.abi),
-       "layout of the buffers, which do not say it themselves")  //
+      ("abi", po::value(&values.abi)->value_name("2026-04|2026-05"),
+       "layout of the buffers, which do not say it themselves; default: 2026-05, and a recording's own")  //
       ("mode", po::value(&values.mode)->value_name("strict|safe")->default_value(values.mode),
        "strict: each quirk as the ancestor has it (ring quirks lists them)")  //
       ("json", po::bool_switch(&values.json), "one JSON object");
@@ -43,7 +43,7 @@ void add_ring_files(po::options_description& options, RingOptions& values) {
 }
 
 void require_ring_options(const RingOptions& values) {
-  require_choice("--abi", "ABI", values.abi, {"2026-04", "2026-05"});
+  if (!values.abi.empty()) require_choice("--abi", "ABI", values.abi, {"2026-04", "2026-05"});
   require_choice("--mode", "mode", values.mode, {"strict", "safe"});
 }
 

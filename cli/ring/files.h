@@ -14,7 +14,7 @@
 namespace meshbed::cli {
 
 struct RingOptions {
-  std::string abi = "2026-05";
+  std::string abi;  // empty: not told; 2026-05 where a file does not say it
   std::string mode = "safe";
   std::string control, ring, debug, io;  // paths; empty: not given
   bool json = false;

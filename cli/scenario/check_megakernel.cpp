@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "cli/common/closest_name.h"
 #include "cli/scenario/check.h"
 #include "cli/scenario/collective_shape.h"
@@ -15,6 +17,20 @@ namespace {
 constexpr int kProgramRanksLeast = 2, kProgramRanksMost = 16;  // what programs are held against the engine for
 /// Each slot's arguments are words, and each message is in the trace.
 constexpr std::uint64_t kProgramBytesMost = 1ULL << 30U;
+/// A COMPUTE's time is a word of nanoseconds.
+constexpr Picoseconds kComputeMost_ps = Picoseconds{0xffff'ffff} * kPicosecondsPerNanosecond;
+
+// Fields that some programs do not read. Whoever writes one there is told, rather than left to wonder.
+constexpr const char* kOfQueues[] = {"items",      "arrivals", "arrival_gap", "tenants",
+                                     "priorities", "mix",      "quota",       "faulty_item"};
+constexpr const char* kOfPrograms[] = {"initiation",  "exchange",        "doorbell",        "flag",
+                                       "memory_rate", "queue",           "queue_depth",     "post",
+                                       "credit",      "device_doorbell", "operation_launch"};
+constexpr const char* kOfWorkloadsPrograms[] = {"bytes",       "dtype",      "op",         "iterations",
+                                                "slice_bytes", "net_plugin", "net_version"};
+constexpr const char* kOfOtherWorkloads[] = {"collective", "tuning",  "in_place",  "root",           "shift",
+                                             "senders",    "late_by", "late_rank", "late_iteration", "cases",
+                                             "receives",   "parts",   "memory",    "recording",      "other_devices"};
 
 struct MegakernelCheck {
   const Scenario& scenario;
@@ -27,6 +43,69 @@ struct MegakernelCheck {
 
   void add(const char* key, const std::string& text) const {
     diagnostics.add(said.at(key), fmt::format("{}: {}", key, text));
+  }
+
+  /// What was said, and nothing reads.
+  void ignored() const {
+    for (const char* key : kOfOtherWorkloads) {
+      if (!spec.workload.has(key)) continue;
+      diagnostics.add(spec.workload.at(key),
+                      fmt::format("{}: megakernels do not read it; it goes with another kind of workload", key));
+    }
+    if (is_queue) {
+      for (const char* key : kOfWorkloadsPrograms) {
+        if (!spec.workload.has(key)) continue;
+        diagnostics.add(spec.workload.at(key),
+                        fmt::format("{}: program = \"queue\" moves no data; it goes with the other programs", key));
+      }
+      for (const char* key : kOfPrograms) {
+        if (said.has(key)) add(key, "program = \"queue\" sends no messages; it goes with the other programs");
+      }
+    } else {
+      for (const char* key : kOfQueues) {
+        if (said.has(key)) add(key, fmt::format("goes with program = \"queue\", and this is {}", kernel.program));
+      }
+    }
+    const auto only = [&](const char* key, bool read, const char* readers) {
+      if (said.has(key) && !read) add(key, fmt::format("goes with {}, and this is {}", readers, kernel.program));
+    };
+    const bool computes = kernel.program != "all_reduce" && kernel.program != "all_gather";
+    const bool in_parts = kernel.program == "fused_all_reduce" || kernel.program == "pipeline";
+    only("parts", in_parts, "program = \"fused_all_reduce\" or \"pipeline\"");
+    only("compute", computes, "programs that compute: fused_all_reduce, pipeline, moe, decode, queue");
+    if (said.has("arrival_gap") && kernel.arrivals == "all" && is_queue) {
+      add("arrival_gap", "goes with arrivals = \"constant\" or \"poisson\"; all come at once");
+    }
+    if (said.has("masked_at") && kernel.masked_tenant < 0) add("masked_at", "goes with masked_tenant");
+    if (said.has("stopped_after") && kernel.stopped_rank < 0) add("stopped_after", "goes with stopped_rank");
+  }
+
+  void queues_to_the_proxy() const {
+    const int depth = kernel.queue_depth;
+    if (kernel.queue == "direct" && said.has("queue_depth")) {
+      add("queue_depth", "goes with queue = \"gin\" or \"fifo\"; messages that go directly have no queue");
+    }
+    if ((depth & (depth - 1)) != 0) {
+      add("queue_depth", fmt::format("{} is no power of two: a place in the queue is an index's lower bits", depth));
+    }
+  }
+
+  void rings() const {
+    const int items = kernel.items;
+    if (is_queue && kernel.rings > items) {
+      add("rings", fmt::format("{} rings, and {} items for them", kernel.rings, items));
+    }
+    if (kernel.rings > 1 && kernel.program == "decode") {
+      add("rings", "goes with the other programs: a token's layers are one after the other, in one ring");
+    }
+  }
+
+  void compute() const {
+    if (kernel.compute_ps % kPicosecondsPerNanosecond != 0) {
+      add("compute", fmt::format("{} ps are no whole number of nanoseconds, in which slots say it", kernel.compute_ps));
+    } else if (kernel.compute_ps > kComputeMost_ps) {
+      add("compute", fmt::format("a slot says at most {} s", kComputeMost_ps / kPicosecondsPerSecond));
+    }
   }
 
   void program() const {
@@ -51,16 +130,23 @@ struct MegakernelCheck {
                       fmt::format("dtype: stages of a pipeline hand on whole elements; {} would be rounded at each",
                                   workload.dtype));
     }
-    const std::uint64_t share = coll::size_of(type) * static_cast<std::uint64_t>(ranks);
-    if (workload.bytes < share || workload.bytes % share != 0 || workload.bytes > kProgramBytesMost) {
+    const std::uint64_t share =
+        coll::size_of(type) * static_cast<std::uint64_t>(ranks) * static_cast<std::uint64_t>(kernel.rings);
+    const std::uint64_t most =
+        kProgramBytesMost / (kernel.program == "decode" ? static_cast<std::uint64_t>(kernel.layers) : 1);
+    if (workload.bytes < share || workload.bytes % share != 0 || workload.bytes > most) {
       diagnostics.add(spec.workload.at("bytes"),
-                      fmt::format("bytes: {} expects a multiple of {} (an element of each rank) up to {}; {} is none",
-                                  kernel.program, share, kProgramBytesMost, workload.bytes));
+                      fmt::format("bytes: {} expects a multiple of {} (an element of each rank{}) up to {}; {} is none",
+                                  kernel.program, share, kernel.rings > 1 ? " and ring" : "", most, workload.bytes));
     }
     if (workload.slice_bytes % coll::size_of(type) != 0) {
       diagnostics.add(spec.workload.at("slice_bytes"),
                       fmt::format("slice_bytes: {} is not a multiple of {}, the bytes of a {}", workload.slice_bytes,
                                   coll::size_of(type), workload.dtype));
+    }
+    if (kernel.one_shot && spec.workload.has("slice_bytes")) {
+      diagnostics.add(spec.workload.at("slice_bytes"),
+                      "slice_bytes: exchange = \"one-shot\" sends each input whole; leave it out");
     }
     // What the engine is to give for comparison.
     if (workload.algorithm != "auto" && workload.algorithm != "ring") {
@@ -71,9 +157,38 @@ struct MegakernelCheck {
     if (workload.channels > 1) {
       diagnostics.add(spec.workload.at("channels"), "channels: a program's slots have one; leave it out");
     }
+    if (kernel.one_shot && kernel.program != "all_reduce" && kernel.program != "decode") {
+      add("exchange", fmt::format("one-shot is for all_reduce and decode; {} has steps of its own", kernel.program));
+    }
     if (kernel.by_priority) add("kernel", "a program's slots have an order and no levels; say plain");
     if (kernel.strict && kernel.lanes > 0) {
       add("lanes", "in strict mode the plain kernel's lane i owns slot i: a program needs one a slot; leave lanes out");
+    }
+  }
+
+  void decode() const {
+    if (kernel.program == "decode") {
+      if (kernel.queue != "direct") {
+        add("queue",
+            kernel.queue + " goes with the other programs: of descriptors nobody notes where a token's time goes");
+      }
+      return;
+    }
+    if (kernel.initiation == "launch" || kernel.initiation == "all") {
+      add("initiation", fmt::format("{} goes with program = \"decode\"", kernel.initiation));
+    }
+    if (said.has("layers")) add("layers", "goes with program = \"decode\"");
+    if (kernel.initiation == "device" && kernel.queue != "direct") {
+      add("queue", kernel.queue + " leads to a proxy, and initiation = \"device\" has none; say host");
+    }
+  }
+
+  void places() const {
+    if (said.has("blocks_per_sm") && kernel.sms == 0) add("blocks_per_sm", "goes with sms, how many there are");
+    if (kernel.held_sms > 0 && kernel.sms == 0) add("held_sms", "goes with sms, of which other grids hold some");
+    if (kernel.sms > 0 && kernel.held_sms > kernel.sms) {
+      add("held_sms",
+          fmt::format("{} of {} SMs; other grids cannot hold more than there are", kernel.held_sms, kernel.sms));
     }
   }
 
@@ -88,6 +203,10 @@ struct MegakernelCheck {
                                     ring::priority::kLevels));
     }
     if (!kernel.priorities.empty() && !kernel.by_priority) add("priorities", "goes with kernel = \"priority\"");
+    if (!kernel.priorities.empty() &&
+        std::all_of(kernel.priorities.begin(), kernel.priorities.end(), [](int weight) { return weight == 0; })) {
+      add("priorities", "all weights are 0: no item has a level; give one of them a weight, or leave priorities out");
+    }
     if (kernel.by_priority && kernel.slots > 0 && kernel.slots < static_cast<int>(ring::priority::kLevels)) {
       add("slots", fmt::format("the priority kernel's ring has {} levels; {} slots are too few",
                                ring::priority::kLevels, kernel.slots));
@@ -103,10 +222,20 @@ struct MegakernelCheck {
     if (kernel.stopped_rank >= ranks_of(scenario) && ranks_of(scenario) > 0) {
       add("stopped_rank", fmt::format("{} is no rank; there are {} ranks", kernel.stopped_rank, ranks_of(scenario)));
     }
-    if (kernel.faulty_item >= 0 && !is_queue) add("faulty_item", "goes with program = \"queue\"");
     if (kernel.faulty_item >= kernel.items) {
       add("faulty_item", fmt::format("{} never comes; there are {} items", kernel.faulty_item, kernel.items));
     }
+    if (kernel.ordering != "ordered" && is_queue) add("ordering", "a queue has no messages; leave it out");
+    if (kernel.ordering != "ordered" && kernel.unordered_delay_ps == 0) {
+      add("unordered_delay", kernel.ordering + " needs one: how long may data be behind their flag?");
+    }
+    if (kernel.ordering == "ordered" && kernel.unordered_delay_ps > 0) {
+      add("unordered_delay", "goes with ordering = \"unordered\" or \"counted\"");
+    }
+    if (kernel.ordering != "ordered" && kernel.queue != "direct") {
+      add("ordering", kernel.ordering + " goes with queue = \"direct\"");
+    }
+    if (kernel.waits_first && is_queue) add("slot_order", "a queue's items come as they arrive; leave it out");
     if (kernel.watchdog_ps <= 0) add("watchdog", "a watchdog that looks all the time stops time; say '10ms'");
   }
 };
@@ -127,8 +256,14 @@ void check_megakernel(const Scenario& scenario, const ScenarioSpec& spec, Diagno
                     "warmup: a megakernel is launched once, which is part of its time; leave it out");
   }
   const MegakernelCheck check{.scenario = scenario, .spec = spec, .diagnostics = diagnostics};
+  check.ignored();
   check.program();
+  check.decode();
+  check.places();
   check.queue();
+  check.queues_to_the_proxy();
+  check.rings();
+  check.compute();
   check.faults();
 }
 

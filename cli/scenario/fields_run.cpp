@@ -254,7 +254,8 @@ const Section<ExpectSpec> kExpect{
          [](const Value& v, ExpectSpec& s) { v.name(s.value.lost.emplace()); }},
         {"watchdog", "text", "",
          "megakernel: what some rank's ring must come to: drained, livelock, stalled-peer, waiting, abandoned-claim, "
-         "tenant-masked, out-of-quota, faulted-slot or unclaimed; without it every ring must drain",
+         "tenant-masked, out-of-quota, faulted-slot, flag-before-data, wait-cycle, unclaimed or not-resident; without "
+         "it every ring must drain",
          [](const Value& v, ExpectSpec& s) { v.choice(s.value.watchdog.emplace(), ring_cause_names()); }},
         {"error", "text", "", "the run must fail with an error that contains this",
          [](const Value& v, ExpectSpec& s) { v.text(s.value.error); }},

@@ -49,7 +49,7 @@ RingMix draw_mix(Prng& prng, const std::vector<std::string>& mix) {
 
 std::vector<std::string> ring_cause_names() {
   std::vector<std::string> names;
-  for (int cause = 0; cause <= static_cast<int>(ring::Cause::kUnclaimed); ++cause) {
+  for (int cause = 0; cause <= static_cast<int>(ring::Cause::kNotResident); ++cause) {
     names.emplace_back(ring::name_of(static_cast<ring::Cause>(cause)));
   }
   return names;

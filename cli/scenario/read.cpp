@@ -81,14 +81,14 @@ std::string name_from(const std::string& path) {
   return name_problem(stem) ? "scenario" : stem;
 }
 
-Scenario assemble(const ScenarioSpec& spec, const std::string& file) {
+Scenario assemble(const ScenarioSpec& spec, const std::string& file, Diagnostics& diagnostics) {
   Scenario scenario;
   scenario.name = spec.has("name") ? spec.name : name_from(file);
   scenario.path = file;
   scenario.description = spec.description;
   scenario.seed = spec.seed;
   scenario.workload = spec.workload.value;
-  scenario.workload.megakernel = megakernel_of(spec.workload.megakernel);
+  scenario.workload.megakernel = megakernel_of(spec.workload.megakernel, file, diagnostics);
   scenario.fabric = spec.fabric.kind;
   scenario.time_limit_s = static_cast<double>(spec.limits.time_ps) / static_cast<double>(kPicosecondsPerSecond);
   for (const auto& fault : spec.faults) scenario.faults.push_back(fault.value);
@@ -127,7 +127,7 @@ Scenario parse_scenario(const std::string& text, const std::string& name_for_err
 
   check_cluster(built, diagnostics);
   check_addresses(built, spec, diagnostics);
-  Scenario scenario = assemble(spec, name_for_errors);
+  Scenario scenario = assemble(spec, name_for_errors, diagnostics);
   scenario.cluster = std::move(built.cluster);
   scenario.overrides = overrides;
   check_run(scenario, spec, diagnostics);

@@ -25,13 +25,18 @@ constexpr bool runs_engine(WorkloadKind kind) {
 /// Megakernels, one a rank: what their slots do, how they are scheduled, what goes wrong with them, and what things
 /// take.
 struct Megakernel {
-  std::string program = "all_reduce";  // all_reduce all_gather fused_all_reduce pipeline moe queue
+  std::string program = "all_reduce";  // all_reduce all_gather fused_all_reduce pipeline moe decode queue
   bool strict = false;                 // the ancestor's quirks (plugin/ring/kernel/kernel.h)
   bool by_priority = false;            // the priority kernel; queue alone
-  bool device_initiated = false;
-  int slots = 0;  // of the ring; 0: the program's, or 64 of a queue
-  int lanes = 0;  // 0: one a slot in strict mode, else 8
-  int parts = 4;  // of fused_all_reduce and pipeline
+  std::string initiation = "host";     // host device; of decode also launch, and all: one after the other
+  bool one_shot = false;               // how all_reduce and decode exchange: else round the ring
+  int layers = 60;                     // of decode
+  std::string queue = "direct";        // direct gin fifo: what lies between lanes and proxy
+  int queue_depth = 0;                 // of gin and fifo; 0: their own default
+  int rings = 1;                       // a rank has
+  int slots = 0;                       // of the ring; 0: the program's, or 64 of a queue
+  int lanes = 0;                       // 0: one a slot in strict mode, else 8
+  int parts = 4;                       // of fused_all_reduce and pipeline
   Picoseconds compute_ps = 0;
   // queue
   int items = 1000;
@@ -46,10 +51,20 @@ struct Megakernel {
   int masked_tenant = -1;
   Picoseconds masked_at_ps = 0;
   int stopped_rank = -1;
-  int stopped_after = 0;  // slots that its kernel has done
+  int stopped_after = 0;               // slots that its kernel has done
+  std::string ordering = "ordered";    // ordered unordered counted: see cli/workload/megakernel/landings.h
+  Picoseconds unordered_delay_ps = 0;  // data land so long after their arrival, at most
+  bool waits_first = false;            // the host publishes a program's WAITs before its other slots
   // what is modelled, and no more: see cli/workload/megakernel/times.h for where the figures are from
   Picoseconds watchdog_ps = 0, launch_ps = 0, publish_ps = 0, claim_ps = 0, poll_ps = 0, doorbell_ps = 0, flag_ps = 0;
   std::uint64_t memory_bps = 0;  // of REDUCE and COPY; 0: they cost nothing
+  Picoseconds visibility_ps = 0, post_ps = 0, credit_ps = 0;
+  Picoseconds device_doorbell_ps = 0;   // in doorbell's place where the device initiates
+  Picoseconds operation_launch_ps = 0;  // initiation = launch: of each operation's kernel
+  // places for blocks, which lanes are; 0 SMs: as many as there are lanes
+  int sms = 0, held_sms = 0, blocks_per_sm = 1;
+  std::string profile;                         // its name; empty: none
+  std::map<std::string, std::string> sources;  // by field: what the profile says of it
 };
 
 struct Workload {

@@ -96,6 +96,7 @@ struct SwitchSpec : Entry {
 
 struct ManagementSpec : Entry {
   bool enabled = true;
+  std::string netdev;
   models::IpPrefix subnet;
   std::uint64_t rate_bps = 0;
   Picoseconds latency_ps = 0;
@@ -111,8 +112,9 @@ struct MegakernelSpec : Entry {
   std::uint64_t memory_rate_bps = 0;  // bits
 };
 
-/// With what was said in other words than it is kept in.
-Megakernel megakernel_of(const MegakernelSpec& spec);
+/// With what was said in other words than it is kept in, and what its profile gives where the file says nothing: a
+/// shipped one's name, or a file relative to the scenario's. Wrong profiles are reported at the key.
+Megakernel megakernel_of(const MegakernelSpec& spec, const std::string& scenario_path, Diagnostics& diagnostics);
 
 struct WorkloadSpec : Entry {
   Workload value;

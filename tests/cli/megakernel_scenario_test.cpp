@@ -42,10 +42,9 @@ TEST_CASE("a megakernel by itself has the dictionary's defaults") {
 }
 
 TEST_CASE("a megakernel's rate is kept in bytes, its mix as it was written") {
+  CHECK(parse({kKernel + "memory_rate=800Gb/s"}).workload.megakernel.memory_bps == 100'000'000'000);
   const Megakernel kernel =
-      parse({kKernel + "memory_rate=800Gb/s", kKernel + "program=queue", kKernel + "mix=[\"add:3\", \"nop\"]"})
-          .workload.megakernel;
-  CHECK(kernel.memory_bps == 100'000'000'000);
+      parse({kKernel + "program=queue", kKernel + "mix=[\"add:3\", \"nop\"]"}).workload.megakernel;
   CHECK(kernel.mix == std::vector<std::string>{"add:3", "nop"});
   CHECK(ring_weight_of("add:3")->weight == 3);
   CHECK(ring_weight_of("nop")->kind == RingMix::kNop);
@@ -70,6 +69,41 @@ TEST_CASE("fields of a megakernel that make no sense together are refused in wor
   CHECK(refused({kKernel + "stopped_rank=4"}, "stopped_rank: 4 is no rank; there are 4 ranks"));
   CHECK(refused({kKernel + "faulty_item=3"}, "faulty_item: goes with program = \"queue\""));
   CHECK(refused({kKernel + "watchdog=0s"}, "watchdog: a watchdog that looks all the time stops time"));
+}
+
+TEST_CASE("a field that nothing reads is refused, and says who reads it") {
+  for (const char* field : {"tenants=2", "mix=[\"nop\"]", "items=5", "arrivals=constant", "arrival_gap=1us", "quota=3",
+                            "priorities=[1,1,1,1,1]", "faulty_item=1"}) {
+    CAPTURE(field);
+    const std::string key(field, std::string(field).find('='));
+    CHECK(refused({kKernel + field}, key + ": goes with program = \"queue\", and this is all_reduce"));
+  }
+  for (const char* field : {"late_by=1ms", "in_place=false", "root=1", "collective=all_gather", "cases=3", "parts=2"}) {
+    CAPTURE(field);
+    const std::string key(field, std::string(field).find('='));
+    CHECK(refused({std::string("workload.") + field}, key + ": megakernels do not read it"));
+  }
+  const std::string queue = kKernel + "program=queue";
+  CHECK(refused({queue, "workload.bytes=1M"}, "bytes: program = \"queue\" moves no data"));
+  CHECK(refused({queue, kKernel + "flag=1us"}, "flag: program = \"queue\" sends no messages"));
+  CHECK(refused({queue, kKernel + "parts=2"}, "parts: goes with program = \"fused_all_reduce\" or \"pipeline\""));
+  CHECK(refused({kKernel + "compute=1us"}, "compute: goes with programs that compute"));
+  CHECK(refused({kKernel + "masked_at=1us"}, "masked_at: goes with masked_tenant"));
+  CHECK(refused({kKernel + "stopped_after=3"}, "stopped_after: goes with stopped_rank"));
+  CHECK(refused({queue, kKernel + "arrival_gap=1us"}, "arrival_gap: goes with arrivals"));
+}
+
+TEST_CASE("times, weights, depths and rings that mean nothing are refused") {
+  const std::string pipeline = kKernel + "program=pipeline";
+  CHECK(refused({pipeline, kKernel + "compute=1ps"}, "compute: 1 ps are no whole number of nanoseconds"));
+  CHECK(refused({pipeline, kKernel + "compute=5s"}, "compute: a slot says at most 4 s"));
+  CHECK(refused({kKernel + "program=queue", kKernel + "kernel=priority", kKernel + "priorities=[0,0,0,0,0]"},
+                "priorities: all weights are 0"));
+  CHECK(refused({kKernel + "queue=gin", kKernel + "queue_depth=96"}, "queue_depth: 96 is no power of two"));
+  CHECK(refused({kKernel + "queue_depth=8"}, "queue_depth: goes with queue = \"gin\" or \"fifo\""));
+  CHECK(refused({kKernel + "rings=3", "workload.bytes=64K"}, "bytes: all_reduce expects a multiple of 48"));
+  CHECK(refused({kKernel + "program=queue", kKernel + "rings=3", kKernel + "items=2"}, "rings: 3 rings, and 2 items"));
+  CHECK(parse({kKernel + "queue=gin", kKernel + "queue_depth=8"}).workload.megakernel.queue_depth == 8);
 }
 
 TEST_CASE("what only a megakernel has is refused elsewhere") {

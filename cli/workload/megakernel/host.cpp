@@ -4,6 +4,8 @@
 #include <cmath>
 
 #include "cli/scenario/megakernel_names.h"
+#include "cli/workload/megakernel/blocks.h"
+#include "cli/workload/megakernel/times.h"
 
 namespace meshbed::cli {
 
@@ -16,57 +18,126 @@ constexpr int kLooksUntilStuck = 2;
 
 }  // namespace
 
-void RingHost::publish(Word slot, const Item& item) {
-  Word* const words = ring::slot_at(buffers_.kernel, slot);
+void RingHost::publish(Ring& ring, Word slot, const Item& item) {
+  Word* const words = ring::slot_at(ring.buffers.kernel, slot);
   words[ring::slot_word::kOpcode] = item.opcode;
   words[ring::slot_word::kTenant] = item.tenant;
   words[kRingLayout.priority_word] = ring::priority::kNormal;  // as all of the ancestor's hosts do
   std::copy(std::begin(item.args), std::end(item.args), words + kRingLayout.arg0_word);
-  kernel_.forget_task(slot);
-  host_.spend(settings_.publish_ps);
+  const Picoseconds begin_ps = host_.now_ps();
+  host_.spend(has_ring(settings_) ? settings_.publish_ps : 0);
+  ring.kernel.see_slot(slot);
+  if (RingParts* const parts = ring.kernel.parts()) {
+    parts->add(host_.rank(), RingPart::kQueue, begin_ps, host_.now_ps());
+  }
   ring::PlainWords::release(words + ring::slot_word::kStatus, ring::status::kPublished);
   trace_.add({.at_ps = host_.now_ps(),
               .rank = host_.rank(),
+              .ring = ring.index,
               .slot = slot,
               .opcode = item.opcode,
               .kind = RingEventKind::kPublish});
-  ++counted_.published;
-  kernel_.nudge();
+  ++ring.counted.published;
+  ring.kernel.published(slot);
+  ring.kernel.nudge();
+}
+
+void RingHost::take_counters(Ring& ring, ring::Mode mode) {
+  const auto bytes_of = [](const std::vector<Word>& words) {
+    return ring::Bytes(reinterpret_cast<const std::uint8_t*>(words.data()), words.size() * sizeof(Word));
+  };
+  auto now = ring::decode_telemetry(bytes_of(ring.buffers.control), bytes_of(ring.buffers.slots), kRingLayout, mode);
+  if (!now) return;
+  ring.watch.counters = ring::counters_of(*now);
+  // Of two looks; the host's own count may have gone round, of which strict mode makes no health.
+  if (const auto health = ring::health_since(ring.seen ? *ring.seen : *now, *now, mode)) {
+    ring.watch.health = ring::name_of(health->verdict);
+  }
+  ring.seen = *std::move(now);
+}
+
+RingVerdict RingHost::judge(const Ring& ring, Word done_delta) const {
+  const std::optional<ring::Verdict> placeless = not_resident(settings_, ring.buffers.kernel, ring.index);
+  const ring::Verdict verdict = placeless ? *placeless : ring::verdict_of(ring.buffers.kernel, ring.kernel.lanes());
+  int waits_for = -1;
+  if (verdict.cause == ring::Cause::kWaitsForPeer) {
+    const Word* const args = ring::slot_at(ring.buffers.kernel, verdict.slot) + kRingLayout.arg0_word;
+    const Word connection = args[ring::mesh_arg::kConnection];
+    if (connection < ring.program.receives.size()) waits_for = ring.program.receives[connection].peer;
+  }
+  return {.rank = host_.rank(),
+          .reached = true,
+          .at_ps = host_.now_ps(),
+          .cause = verdict.cause,
+          .text = verdict.text,
+          .queue_depth = verdict.tally.queue_depth(),
+          .ancestor_suspects = ring::suspects_stall(verdict.tally, done_delta),
+          .ring = ring.index,
+          .waits_for = waits_for};
+}
+
+void RingHost::look_at(Ring& ring) {
+  const Word done = ring.buffers.control[ring::control_word::kDoneCount];
+  const Word delta = done - ring.done_before;
+  const bool moved = delta != 0 || ring.kernel.slots_ended() != ring.ended_before || works_();
+  ring.done_before = done;
+  ring.ended_before = ring.kernel.slots_ended();
+  const ring::Tally tally = ring::tally_of(ring.buffers.kernel);
+  ring.looks_in_vain = moved || tally.queue_depth() == 0 ? 0 : ring.looks_in_vain + 1;
+  ++ring.watch.looks;
+  ring.watch.in_vain += ring.looks_in_vain > 0 ? 1 : 0;
+  ring.watch.suspected += ring::suspects_stall(tally, delta) ? 1 : 0;
+  take_counters(ring, mode());
+  if (ring.looks_in_vain >= kLooksUntilStuck) ring.stuck = judge(ring, delta);
 }
 
 bool RingHost::look() {
-  const Word done = buffers_.control[ring::control_word::kDoneCount];
-  const Word delta = done - done_before_;
-  const bool moved = delta != 0 || kernel_.slots_ended() != ended_before_ || works_();
-  done_before_ = done;
-  ended_before_ = kernel_.slots_ended();
-  const ring::Tally tally = ring::tally_of(buffers_.kernel);
-  looks_in_vain_ = moved || tally.queue_depth() == 0 ? 0 : looks_in_vain_ + 1;
-  if (looks_in_vain_ < kLooksUntilStuck) return true;
-  const ring::Verdict verdict = ring::verdict_of(buffers_.kernel, kernel_.lanes());
-  stuck_ = {.rank = host_.rank(),
-            .reached = true,
-            .at_ps = host_.now_ps(),
-            .cause = verdict.cause,
-            .text = verdict.text,
-            .queue_depth = verdict.tally.queue_depth(),
-            .ancestor_suspects = ring::suspects_stall(verdict.tally, delta)};
-  return false;
+  for (Ring& ring : rings_) {
+    look_at(ring);
+    stuck_ = stuck_ || ring.stuck.has_value();
+  }
+  return !stuck_;
 }
 
-RingVerdict RingHost::verdict() const {
-  if (stuck_) return *stuck_;
+void RingHost::look_once_more() {
+  for (Ring& ring : rings_) take_counters(ring, mode());
+}
+
+void RingHost::note_cycle(int ring) {
+  if (auto& stuck = rings_[static_cast<std::size_t>(ring)].stuck) stuck->cause = ring::Cause::kWaitCycle;
+}
+
+void RingHost::note_stale(std::size_t index, const std::string& text) {
+  Ring& ring = rings_[index];
+  const ring::Tally tally = ring::tally_of(ring.buffers.kernel);
+  ring.stuck = {.rank = host_.rank(),
+                .reached = true,
+                .at_ps = host_.now_ps(),
+                .cause = ring::Cause::kFlagBeforeData,
+                .text = text,
+                .queue_depth = tally.queue_depth(),
+                .ancestor_suspects = false,
+                .ring = ring.index};
+  stuck_ = true;
+}
+
+RingVerdict RingHost::verdict(std::size_t index) const {
+  const Ring& ring = rings_[index];
+  if (ring.stuck) return *ring.stuck;
+  // Another ring of the rank is: what this one was at.
+  if (stuck_ && ring::tally_of(ring.buffers.kernel).queue_depth() > 0) return judge(ring, 0);
   return {.rank = host_.rank(),
           .reached = true,
           .at_ps = host_.now_ps(),
           .cause = ring::Cause::kDrained,
-          .text = "nothing is queued"};
+          .text = "nothing is queued",
+          .ring = ring.index};
 }
 
 bool RingHost::wait(Picoseconds until_ps) {
   if (!next_look_ps_) next_look_ps_ = host_.now_ps() + settings_.launch_ps + settings_.watchdog_ps;
   const Picoseconds deadline_ps = until_ps < 0 ? *next_look_ps_ : std::min(until_ps, *next_look_ps_);
-  host_.doze(kernel_.ended(), deadline_ps, "megakernel: the host waits for slots");
+  host_.doze(ended_, deadline_ps, "megakernel: the host waits for slots");
   mask_on_time();
   serve_io();
   if (host_.now_ps() < *next_look_ps_) return true;
@@ -74,65 +145,103 @@ bool RingHost::wait(Picoseconds until_ps) {
   return look();
 }
 
-void RingHost::run_epoch(const coll::SlotProgram& program, Word epoch, const RingProxy* proxy) {
+void RingHost::publish_step(Ring& ring, Word slot, Word epoch) {
   namespace arg = ring::mesh_arg;
-  const auto goes_on = [&] { return !stuck_ && !(proxy != nullptr && proxy->failure()) && !host_.others_failed(); };
-  const auto fence = static_cast<Word>(program.slots.size());
-  const Word done_before = buffers_.control[ring::control_word::kDoneCount];
-  for (Word slot = 0; slot < fence && goes_on(); ++slot) {
-    const ring::MeshSlot& one = program.slots[slot];
-    Item item{.opcode = one.opcode};
-    std::copy(std::begin(one.args), std::end(one.args), std::begin(item.args));
-    item.args[arg::kEpoch] = epoch;
-    // Connections count their messages on from epoch to epoch.
-    const Word connection = item.args[arg::kConnection];
-    if (one.opcode == ring::opcode::kSignal || one.opcode == ring::opcode::kFence) {
-      item.args[arg::kCount] += (epoch - 1) * static_cast<Word>(program.sends[connection].messages);
-    } else if (one.opcode == ring::opcode::kWait) {
-      item.args[arg::kCount] += (epoch - 1) * static_cast<Word>(program.receives[connection].landings.size());
-    }
-    publish(slot, item);
+  const ring::MeshSlot& one = ring.program.slots[slot];
+  Item item{.opcode = one.opcode};
+  std::copy(std::begin(one.args), std::end(one.args), std::begin(item.args));
+  item.args[arg::kEpoch] = epoch;
+  // Connections count their messages on from epoch to epoch.
+  const Word connection = item.args[arg::kConnection];
+  if (one.opcode == ring::opcode::kSignal || one.opcode == ring::opcode::kFence) {
+    item.args[arg::kCount] += (epoch - 1) * static_cast<Word>(ring.program.sends[connection].messages);
+  } else if (one.opcode == ring::opcode::kWait) {
+    item.args[arg::kCount] += (epoch - 1) * static_cast<Word>(ring.program.receives[connection].landings.size());
   }
-  const auto wait_for = [&](Word done) {
-    while (goes_on() && buffers_.control[ring::control_word::kDoneCount] - done_before < done) {
-      if (!wait(-1)) return;
+  publish(ring, slot, item);
+}
+
+bool RingHost::has_done(const Ring& ring, std::uint64_t slots) {
+  return ring.buffers.control[ring::control_word::kDoneCount] - ring.done_at_start >= slots;
+}
+
+void RingHost::run_epoch(Word epoch, const RingProxies& proxies) {
+  // That another rank has failed is no reason to end: this one's watchdog says whom it misses.
+  const auto goes_on = [&] { return !stuck_ && !proxies.failure(); };
+  std::size_t longest = 0;
+  for (Ring& ring : rings_) {
+    ring.done_at_start = ring.buffers.control[ring::control_word::kDoneCount];
+    ring.fenced = false;
+    (void)ring.kernel.take_done();  // a program's slots are published again as they are
+    longest = std::max(longest, ring.program.slots.size());
+  }
+  for (std::size_t slot = 0; slot < longest && goes_on(); ++slot) {
+    for (Ring& ring : rings_) {
+      if (slot < ring.program.slots.size()) publish_step(ring, static_cast<Word>(slot), epoch);
     }
-  };
-  wait_for(fence);
-  if (!goes_on()) return;
+  }
   // A lane may take the fence as soon as it is published: it closes what is done.
-  publish(fence, {.opcode = ring::opcode::kBatchFence, .args = {fence, epoch}});
-  wait_for(fence + 1);
+  const auto all_over = [&] {
+    bool over = true;
+    for (Ring& ring : rings_) {
+      const std::size_t slots = ring.program.slots.size();
+      if (!ring.fenced && has_done(ring, slots)) {
+        ring.fenced = true;
+        const auto fence = static_cast<Word>(slots);
+        publish(ring, fence, {.opcode = ring::opcode::kBatchFence, .args = {fence, epoch}});
+      }
+      over = over && ring.fenced && has_done(ring, slots + 1);
+    }
+    return over;
+  };
+  while (goes_on() && !all_over()) {
+    if (!wait(-1)) return;
+  }
 }
 
 void RingHost::mask_on_time() {
   if (masked_ || settings_.masked_tenant < 0 || host_.now_ps() < settings_.masked_at_ps) return;
   masked_ = true;
-  buffers_.control[ring::control_word::kTenantMasks + static_cast<Word>(settings_.masked_tenant)] = 0;
+  for (Ring& ring : rings_) {
+    ring.buffers.control[ring::control_word::kTenantMasks + static_cast<Word>(settings_.masked_tenant)] = 0;
+  }
 }
 
 void RingHost::serve_io() {
-  for (Word index = 0; index < ring::kIoEntries; ++index) {
-    Word* const status = buffers_.io.data() + index * ring::kIoEntryWords + ring::io_word::kStatus;
-    if (*status != ring::status::kPublished) continue;
-    *status = ring::status::kIoOk;  // resources are at hand: what it takes is the host's next look
-    kernel_.nudge();
+  for (Ring& ring : rings_) {
+    bool served = false;
+    for (Word index = 0; index < ring::kIoEntries; ++index) {
+      Word* const status = ring.buffers.io.data() + index * ring::kIoEntryWords + ring::io_word::kStatus;
+      if (*status != ring::status::kPublished) continue;
+      *status = ring::status::kIoOk;  // resources are at hand: serving them takes no time
+      served = true;
+    }
+    if (served) ring.kernel.see_io();
   }
 }
 
-std::optional<Word> RingHost::free_slot(Word level) {
-  Word begin = 0, end = buffers_.kernel.slots;
+std::optional<Word> RingHost::free_slot(Ring& ring, Word level) const {
+  Word begin = 0, end = ring.buffers.kernel.slots;
   if (settings_.by_priority) {
-    begin = buffers_.control[kRingLayout.priority_offsets + level];
-    end = buffers_.control[kRingLayout.priority_offsets + level + 1];
+    begin = ring.buffers.control[kRingLayout.priority_offsets + level];
+    end = ring.buffers.control[kRingLayout.priority_offsets + level + 1];
   }
-  for (Word turn = 0; turn < end - begin; ++turn) {
-    const Word slot = begin + (next_[level] + turn) % (end - begin);
-    if (!ring::status::is_free(ring::slot_at(buffers_.kernel, slot)[ring::slot_word::kStatus])) continue;
-    next_[level] = slot - begin + 1;
-    return slot;
-  }
-  return std::nullopt;
+  take_free(ring);
+  if (begin == end) return std::nullopt;
+  auto slot = ring.free.lower_bound(begin + ring.next[level] % (end - begin));
+  if (slot == ring.free.end() || *slot >= end) slot = ring.free.lower_bound(begin);
+  if (slot == ring.free.end() || *slot >= end) return std::nullopt;
+  ring.next[level] = *slot - begin + 1;
+  return *slot;
+}
+
+void RingHost::take_free(Ring& ring) {
+  for (const Word slot : ring.kernel.take_done()) ring.free.insert(slot);
+}
+
+bool RingHost::is_queued(Ring& ring) {
+  take_free(ring);
+  return ring.free.size() < ring.buffers.kernel.slots;
 }
 
 Picoseconds RingHost::gap(Prng& prng) const {
@@ -202,6 +311,9 @@ RingHost::Item RingHost::draw(Prng& prng, int number) const {
 
 void RingHost::run_queue(std::uint64_t seed) {
   Prng prng(mix64(seed) ^ mix64(static_cast<std::uint64_t>(host_.rank()) + 1));
+  for (Ring& ring : rings_) {
+    for (Word slot = 0; slot < ring.buffers.kernel.slots; ++slot) ring.free.insert(ring.free.end(), slot);
+  }
   Picoseconds due_ps = host_.now_ps();
   for (int number = 0; number < settings_.items; ++number) {
     const Item item = draw(prng, number);
@@ -209,15 +321,18 @@ void RingHost::run_queue(std::uint64_t seed) {
     while (host_.now_ps() < due_ps) {
       if (!wait(due_ps)) return;
     }
-    std::optional<Word> slot = free_slot(item.level);
-    for (; !slot; slot = free_slot(item.level)) {
+    Ring& ring = rings_[static_cast<std::size_t>(number) % rings_.size()];
+    std::optional<Word> slot = free_slot(ring, item.level);
+    for (; !slot; slot = free_slot(ring, item.level)) {
       if (!wait(-1)) return;
     }
-    counted_.adds += item.opcode == ring::opcode::kAtomicAdd ? 1 : item.opcode == ring::opcode::kPackedSlot ? 2 : 0;
-    publish(*slot, item);
+    ring.counted.adds += item.opcode == ring::opcode::kAtomicAdd ? 1 : item.opcode == ring::opcode::kPackedSlot ? 2 : 0;
+    ring.free.erase(*slot);
+    publish(ring, *slot, item);
     mask_on_time();
+    serve_io();
   }
-  while (ring::tally_of(buffers_.kernel).queue_depth() > 0) {
+  while (std::any_of(rings_.begin(), rings_.end(), is_queued)) {
     if (!wait(-1)) return;
   }
 }

@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "cli/workload/collective.h"
+#include "cli/workload/megakernel/exchange.h"
 
 namespace meshbed::cli {
 namespace {
@@ -31,6 +33,7 @@ struct ProgramMaker {
   std::uint64_t compute_ns = static_cast<std::uint64_t>(workload.megakernel.compute_ps / kPicosecondsPerNanosecond);
   RingProgram made{};
   SlotBuilder builder{};
+  std::vector<std::size_t> begun{};
 
   PlanRequest request(coll::Collective collective, std::uint64_t count) const {
     return {.collective = collective,
@@ -43,10 +46,18 @@ struct ProgramMaker {
   }
   void need(Space space, std::uint64_t count) { made.space_bytes[space_index(space)] = count * element_bytes; }
 
+  ExchangeShape exchange_of(std::uint64_t count) const {
+    return {.rank = rank, .ranks = ranks, .count = count, .type = type};
+  }
+
   Result<void> all_reduce() {
     made.count = made.source_count = made.result_count = elements;
     need(Space::kInput, elements);
     need(Space::kOutput, elements);
+    if (workload.megakernel.one_shot) {
+      add_one_shot(builder, exchange_of(elements), {Space::kInput, 0}, {Space::kOutput, 0}, ring::kNobody);
+      return ok();
+    }
     return builder.add_plan(make_plan(request(coll::Collective::kAllReduce, elements)), {});
   }
 
@@ -77,6 +88,33 @@ struct ProgramMaker {
                                            .input_after = tile,
                                            .channel = static_cast<int>(part)});
       if (!added) return added;
+    }
+    return ok();
+  }
+
+  /// The slot that is next begins an operation.
+  void begin_operation() { begun.push_back(builder.size()); }
+
+  Result<void> decode() {
+    const auto layers = static_cast<std::uint64_t>(workload.megakernel.layers);
+    made.count = made.source_count = made.result_count = elements * layers;
+    need(Space::kInput, made.count);
+    need(Space::kOutput, made.count);
+    Word summed = ring::kNobody;
+    for (std::uint64_t layer = 0; layer < layers; ++layer) {
+      const std::uint64_t offset = layer * elements * element_bytes;
+      const Area input{Space::kInput, offset}, output{Space::kOutput, offset};
+      begin_operation();
+      const Word computed = builder.add_compute(compute_ns, summed);
+      begin_operation();
+      if (workload.megakernel.one_shot) {
+        summed = add_one_shot(builder, exchange_of(elements), input, output, computed);
+        continue;
+      }
+      std::vector<coll::PlannedSlots> planned{{.plan = make_plan(request(coll::Collective::kAllReduce, elements)),
+                                               .place = {.input = input, .output = output, .input_after = computed}}};
+      if (const auto added = builder.add_plans(planned); !added) return added;
+      summed = joined(builder, planned.front().made);
     }
     return ok();
   }
@@ -151,13 +189,15 @@ struct ProgramMaker {
     if (program == "all_gather") return all_gather();
     if (program == "fused_all_reduce") return fused_all_reduce();
     if (program == "pipeline") return pipeline();
+    if (program == "decode") return decode();
     return moe();
   }
 };
 
 coll::ReduceOp contributes_as(const Workload& workload) {
   const std::string& program = workload.megakernel.program;
-  return program == "all_reduce" || program == "fused_all_reduce" ? ring_op_of(workload) : coll::ReduceOp::kSum;
+  const bool all_reduces = program == "all_reduce" || program == "fused_all_reduce" || program == "decode";
+  return all_reduces ? ring_op_of(workload) : coll::ReduceOp::kSum;
 }
 
 }  // namespace
@@ -168,8 +208,51 @@ Result<RingProgram> ring_program(const Workload& workload, int rank, int ranks) 
   Result<coll::SlotProgram> slots = maker.builder.take();
   if (!slots) return slots.error();
   maker.made.slots = std::move(*slots);
+  maker.made.begins.resize(maker.made.slots.slots.size());
+  for (const std::size_t slot : maker.begun) maker.made.begins[slot] = true;
   maker.made.space_bytes[space_index(Space::kStaging)] = maker.made.slots.staging_bytes;
   return std::move(maker.made);
+}
+
+Workload workload_of_ring(const Workload& workload) {
+  Workload result = workload;
+  result.bytes /= static_cast<std::uint64_t>(workload.megakernel.rings);
+  return result;
+}
+
+Word ring_slots_of(const Megakernel& settings, const RingProgram* program) {
+  constexpr Word kQueueSlotsDefault = 64;
+  if (settings.slots > 0) return static_cast<Word>(settings.slots);
+  return program == nullptr ? kQueueSlotsDefault : ring_slots_least(*program);
+}
+
+void put_waits_first(RingProgram& program) {
+  std::vector<ring::MeshSlot>& slots = program.slots.slots;
+  std::vector<std::size_t> order(slots.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_partition(order.begin(), order.end(),
+                        [&](std::size_t slot) { return slots[slot].opcode == ring::opcode::kWait; });
+  const std::vector<ring::MeshSlot> slots_before = slots;
+  const std::vector<bool> begins_before = program.begins;
+  for (std::size_t slot = 0; slot < order.size(); ++slot) {
+    slots[slot] = slots_before[order[slot]];
+    program.begins[slot] = begins_before[order[slot]];
+  }
+}
+
+std::optional<std::string> ring_slots_problem(const Workload& workload, int ranks) {
+  const Megakernel& settings = workload.megakernel;
+  if (settings.program == "queue" || settings.slots == 0) return std::nullopt;
+  const Workload of_ring = workload_of_ring(workload);
+  for (int rank = 0; rank < ranks; ++rank) {
+    const Result<RingProgram> program = ring_program(of_ring, rank, ranks);
+    if (!program) return std::nullopt;  // the run says why
+    if (static_cast<ring::Word>(settings.slots) >= ring_slots_least(*program)) continue;
+    return fmt::format(
+        "workload.megakernel.slots: {} are too few for the {} of {} on rank {}; leave it out, or give more",
+        settings.slots, ring_slots_least(*program), settings.program, rank);
+  }
+  return std::nullopt;
 }
 
 void fill_source(const RingProgram& program, const Workload& workload, int rank, int ranks, std::uint32_t salt,
@@ -182,6 +265,20 @@ void fill_source(const RingProgram& program, const Workload& workload, int rank,
   }
   if (rough) return fill_rough(rank, salt, type, source, program.source_count);
   fill(rank_pattern(rank, 0, salt, contributes_as(workload), ranks), type, source, program.source_count);
+}
+
+bool adds_in_rank_order(const Workload& workload) { return workload.megakernel.one_shot; }
+
+std::vector<std::byte> rank_order_result(const RingProgram& program, const Workload& workload, int ranks,
+                                         std::uint32_t salt) {
+  const coll::DataType type = ring_type_of(workload);
+  std::vector<std::vector<std::byte>> inputs(static_cast<std::size_t>(ranks));
+  for (int rank = 0; rank < ranks; ++rank) {
+    std::vector<std::byte>& input = inputs[static_cast<std::size_t>(rank)];
+    input.resize(program.source_count * coll::size_of(type));
+    fill_rough(rank, salt, type, input.data(), program.source_count);
+  }
+  return sum_in_rank_order(inputs, type, ring_op_of(workload));
 }
 
 RingCheck check_pattern(const RingProgram& program, const Workload& workload, int rank, int ranks, std::uint32_t salt,
@@ -232,9 +329,10 @@ Result<std::vector<std::byte>> engine_result(Engine& engine, const RingProgram& 
       return engine.outcome(
           calls.reduce(engine.comm(), source, result.data(), program.count, type, MESHCOLL_SUM, ranks - 1));
     }
-    if (kind == "fused_all_reduce") {
-      // A call for each tile: where its chunks begin decides who adds first.
-      const auto parts = static_cast<std::uint64_t>(workload.megakernel.parts);
+    if (kind == "fused_all_reduce" || kind == "decode") {
+      // A call for each tile or layer: where its chunks begin decides who adds first.
+      const auto parts =
+          static_cast<std::uint64_t>(kind == "decode" ? workload.megakernel.layers : workload.megakernel.parts);
       for (std::uint64_t part = 0; part < parts; ++part) {
         const auto [begin, count] = coll::part_of(program.count, parts, part);
         const std::uint64_t at = begin * coll::size_of(data_type);

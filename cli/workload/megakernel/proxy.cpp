@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "cli/workload/megakernel/landings.h"
 #include "cli/workload/megakernel/rank.h"
+#include "cli/workload/megakernel/times.h"
 #include "cli/workload/rank_table.h"
 #include "plugin/coll/transport/plugin_log.h"
 
@@ -14,22 +16,26 @@ namespace {
 
 constexpr int kRingTag = 0;
 
-std::string ring_key_of(int source, int destination, int channel) {
-  return fmt::format("ring {} {} {}", source, destination, channel);
+std::string ring_key_of(int source, int destination, int ring, int channel) {
+  return fmt::format("ring {} {} {} {}", source, destination, ring, channel);
 }
 
 }  // namespace
 
-RingProxy::RingProxy(RankHost& host, coll::NetTable& net, const coll::SlotProgram& program, RingSpaces& spaces,
-                     RingKernel& kernel)
-    : host_(host),
-      net_(net),
-      program_(program),
-      spaces_(spaces),
-      kernel_(kernel),
-      sends_(program.sends.size()),
-      receives_(program.receives.size()) {
-  kernel.use(*this);
+RingProxy::RingProxy(const Setting& setting)
+    : host_(setting.host),
+      net_(setting.net),
+      program_(setting.program),
+      spaces_(setting.spaces),
+      kernel_(setting.kernel),
+      landings_(setting.landings),
+      settings_(setting.settings),
+      ring_(setting.ring),
+      thread_(setting.thread),
+      sends_(setting.program.sends.size()),
+      receives_(setting.program.receives.size()) {
+  kernel_.use(*this);
+  if (settings_.queue != "direct") make_queues();
 }
 
 Result<void> RingProxy::checked(const char* call, int code, std::uint64_t warns_before) const {
@@ -45,7 +51,12 @@ Result<void> RingProxy::enlist(End& end) {
     const int code = net_.register_memory(end.comm, bytes.data(), bytes.size(), &end.memory[space]);
     if (auto done = checked("regMr", code, warns); !done) return done;
   }
-  return ok();
+  if (!has_queues()) return ok();
+  end.signals.resize(nccl::kMaxRequests);
+  return checked("regMr",
+                 net_.register_memory(end.comm, end.signals.data(), end.signals.size() * sizeof(std::uint64_t),
+                                      &end.signals_memory),
+                 warns);
 }
 
 Result<void> RingProxy::connect() {
@@ -56,7 +67,7 @@ Result<void> RingProxy::connect() {
     if (auto done = checked("listen", net_.listen(0, handle.data(), &receives_[index].listener), warns); !done) {
       return done;
     }
-    const std::string key = ring_key_of(peer, host_.rank(), channel);
+    const std::string key = ring_key_of(peer, host_.rank(), ring_, channel);
     if (auto told = host_.publish(key, {handle.data(), handle.size()}); !told) return told;
   }
   std::vector<std::string> handles(sends_.size());
@@ -66,7 +77,7 @@ Result<void> RingProxy::connect() {
       Send& send = sends_[index];
       const auto& [peer, channel, messages] = program_.sends[index];
       if (handles[index].empty()) {
-        const auto found = host_.look_up(ring_key_of(host_.rank(), peer, channel));
+        const auto found = host_.look_up(ring_key_of(host_.rank(), peer, ring_, channel));
         if (!found) return found.error();
         if (*found) handles[index] = **found;
       }
@@ -105,7 +116,8 @@ Result<void> RingProxy::close() {
       if (memory == nullptr) continue;
       if (auto done = checked("deregMr", net_.deregister_memory(end.comm, memory), warns); !done) return done;
     }
-    return ok();
+    if (end.signals_memory == nullptr) return ok();
+    return checked("deregMr", net_.deregister_memory(end.comm, end.signals_memory), warns);
   };
   for (Send& send : sends_) {
     if (auto done = forget(send); !done) return done;
@@ -121,57 +133,46 @@ Result<void> RingProxy::close() {
 
 void RingProxy::begin_epoch() {
   for (std::size_t index = 0; index < receives_.size(); ++index) {
-    receives_[index].open += program_.receives[index].landings.size();
+    receives_[index].open += program_.receives[index].landings.size() * (has_queues() ? 2 : 1);
   }
-  host_.nudge(this);
+  host_.nudge(thread_);
 }
 
 void RingProxy::commit(Word connection, Word puts) {
   Send& send = sends_[connection];
   // A later signal may have come first: it said it for this one.
   if (static_cast<std::int32_t>(puts - send.committed) > 0) send.committed = puts;
-  host_.nudge(this);
-}
-
-void RingProxy::stop() {
-  stopping_ = true;
-  host_.nudge(this);
+  host_.nudge(thread_);
 }
 
 bool RingProxy::waits_for_net() const {
   const auto waits = [](const auto& end) { return !end.requests.empty(); };
+  const auto described = [](const Send& send) { return !send.described.empty(); };
+  const auto taken = [](const Queue& queue) { return queue.taken.has_value(); };
+  if (std::any_of(sends_.begin(), sends_.end(), described) || std::any_of(queues_.begin(), queues_.end(), taken)) {
+    return true;
+  }
   const auto posts = [](const Send& send) { return send.posted != send.committed; };
   const auto opens = [](const Receive& receive) { return receive.posted < receive.open; };
   return std::any_of(sends_.begin(), sends_.end(), waits) || std::any_of(receives_.begin(), receives_.end(), waits) ||
          std::any_of(sends_.begin(), sends_.end(), posts) || std::any_of(receives_.begin(), receives_.end(), opens);
 }
 
-void RingProxy::run() {
-  while (!stopping_) {
-    const Result<bool> moved = pass();
-    if (!moved) {
-      failure_ = moved.error();
-      kernel_.nudge_host();
-      return;
-    }
-    if (*moved) continue;
-    if (waits_for_net()) {
-      host_.idle(this, "megakernel: the proxy's messages");
-    } else {
-      host_.doze(this, -1, "megakernel: the proxy's work");
-    }
-  }
-}
-
 Result<bool> RingProxy::pass() {
   bool moved = false;
   for (Send& send : sends_) {
-    const Result<bool> one = pass_sends(send);
+    const Result<bool> one = has_queues() ? pass_described(send) : pass_sends(send);
+    if (!one) return one;
+    moved = moved || *one;
+  }
+  for (Queue& queue : queues_) {
+    const Result<bool> one = pass_queue(queue);
     if (!one) return one;
     moved = moved || *one;
   }
   for (std::size_t index = 0; index < receives_.size(); ++index) {
-    const Result<bool> one = pass_receives(static_cast<Word>(index));
+    const auto connection = static_cast<Word>(index);
+    const Result<bool> one = has_queues() ? pass_signalled_receives(connection) : pass_receives(connection);
     if (!one) return one;
     moved = moved || *one;
   }
@@ -185,6 +186,27 @@ Result<bool> RingProxy::finished(void* request, std::uint64_t* size_bytes) {
   return done;
 }
 
+void RingProxy::complete(Send& send) {
+  const auto seen = [this, &send] {
+    ++send.completed;
+    kernel_.see_completion(static_cast<Word>(&send - sends_.data()));
+  };
+  if (settings_.credit_ps > 0) {
+    kernel_.at(host_.now_ps() + settings_.credit_ps, seen);
+  } else {
+    seen();
+  }
+}
+
+void RingProxy::spend_post() {
+  const Picoseconds begin_ps = host_.now_ps(), post_ps = post_of(settings_);
+  if (post_ps == 0) return;
+  host_.spend(post_ps);
+  if (RingParts* const parts = kernel_.parts()) {
+    parts->add(host_.rank(), RingPart::kQueue, begin_ps, host_.now_ps());
+  }
+}
+
 Result<bool> RingProxy::pass_sends(Send& send) {
   bool moved = false;
   std::uint64_t size_bytes = 0;
@@ -193,23 +215,37 @@ Result<bool> RingProxy::pass_sends(Send& send) {
     if (!done) return done;
     if (!*done) break;
     send.requests.pop_front();
-    ++send.completed;
-    kernel_.nudge();
+    complete(send);
     moved = true;
   }
   while (send.posted != send.committed && !send.puts.empty()) {
     const Put& put = send.puts.front();
+    if (!send.paid) spend_post();
+    send.paid = true;
     void* request = nullptr;
     const std::uint64_t warns = coll::warn_count();
     const int code = net_.send(send.comm, put.data, put.size_bytes, kRingTag, send.memory[put.space], &request);
     if (auto fine = checked("isend", code, warns); !fine) return fine.error();
     if (request == nullptr) break;
+    send.paid = false;
+    if (RingParts* const parts = kernel_.parts()) {
+      const auto& to = program_.sends[static_cast<std::size_t>(&send - sends_.data())];
+      parts->posted(host_.rank(), to.peer, to.channel, host_.now_ps());
+    }
     send.requests.push_back(request);
     send.puts.pop_front();
     ++send.posted;
     moved = true;
   }
   return moved;
+}
+
+Result<void> RingProxy::came(Word connection, std::uint64_t size_bytes, std::uint64_t due_bytes) const {
+  if (size_bytes == due_bytes) return ok();
+  return Error{.code = ErrorCode::kRemote,
+               .scope = Scope::kJob,
+               .text = fmt::format("message {} from rank {} has {} bytes instead of {}", receives_[connection].arrived,
+                                   program_.receives[connection].peer, size_bytes, due_bytes)};
 }
 
 Result<bool> RingProxy::pass_receives(Word connection) {
@@ -226,6 +262,7 @@ Result<bool> RingProxy::pass_receives(Word connection) {
     if (auto fine = checked("irecv", code, warns); !fine) return fine.error();
     if (request == nullptr) break;
     receive.requests.push_back(request);
+    landings_.posted(connection);
     ++receive.posted;
     moved = true;
   }
@@ -234,16 +271,12 @@ Result<bool> RingProxy::pass_receives(Word connection) {
     const Result<bool> done = finished(receive.requests.front(), &size_bytes);
     if (!done) return done;
     if (!*done) break;
-    const std::uint64_t due_bytes = landings[receive.arrived % landings.size()].size_bytes;
-    if (size_bytes != due_bytes) {
-      return Error{.code = ErrorCode::kRemote,
-                   .scope = Scope::kJob,
-                   .text = fmt::format("message {} from rank {} has {} bytes instead of {}", receive.arrived,
-                                       program_.receives[connection].peer, size_bytes, due_bytes)};
+    if (auto fine = came(connection, size_bytes, landings[receive.arrived % landings.size()].size_bytes); !fine) {
+      return fine.error();
     }
     receive.requests.pop_front();
     ++receive.arrived;
-    kernel_.see_arrival(connection);
+    landings_.arrived(connection);
     moved = true;
   }
   return moved;

@@ -10,7 +10,7 @@
 namespace meshbed::cli {
 namespace {
 
-using RingMessage = std::tuple<int, int, int, std::uint32_t, std::uint32_t>;
+using RingMessage = std::tuple<int, int, int, int, std::uint32_t, std::uint32_t>;
 
 /// How far a message has come: in this order, and no other.
 enum class MessageState : std::uint8_t { kNothing, kClaimed, kPut, kSignalled, kWaited, kDone };
@@ -46,6 +46,8 @@ const char* name_of(RingEventKind kind) {
       return "fault";
     case RingEventKind::kAbandoned:
       return "abandoned";
+    case RingEventKind::kCredit:
+      return "credit";
   }
   return "";
 }
@@ -53,11 +55,11 @@ const char* name_of(RingEventKind kind) {
 std::string RingTrace::csv() const {
   fmt::memory_buffer text;
   const auto out = std::back_inserter(text);
-  fmt::format_to(out, "at_ps,rank,slot,opcode,event,source,destination,channel,epoch,message\n");
+  fmt::format_to(out, "at_ps,rank,slot,opcode,event,source,destination,channel,epoch,message,ring\n");
   for (const RingEvent& event : events_) {
-    fmt::format_to(out, FMT_COMPILE("{},{},{},{},{},{},{},{},{},{}\n"), event.at_ps, event.rank, event.slot,
+    fmt::format_to(out, FMT_COMPILE("{},{},{},{},{},{},{},{},{},{},{}\n"), event.at_ps, event.rank, event.slot,
                    event.opcode, name_of(event.kind), event.source, event.destination, event.channel, event.epoch,
-                   event.message);
+                   event.message, event.ring);
   }
   return fmt::to_string(text);
 }
@@ -69,6 +71,7 @@ void RingTrace::add_to(sim::Digest& digest) const {
     digest.add(static_cast<std::uint64_t>(event.rank) << 32U | event.slot);
     digest.add(static_cast<std::uint64_t>(event.opcode) << 32U | static_cast<std::uint64_t>(event.kind));
     digest.add(static_cast<std::uint64_t>(event.epoch) << 32U | event.message);
+    if (event.ring > 0) digest.add(static_cast<std::uint64_t>(event.ring));
   }
 }
 
@@ -78,7 +81,8 @@ sim::Proof RingTrace::in_order() const {
   std::size_t done = 0;
   for (const RingEvent& event : events_) {
     if (event.source < 0) continue;
-    MessageState& state = states[{event.source, event.destination, event.channel, event.epoch, event.message}];
+    MessageState& state =
+        states[{event.source, event.destination, event.ring, event.channel, event.epoch, event.message}];
     const auto move = [&](MessageState from, MessageState to) {
       if (state != from) return false;
       state = to;

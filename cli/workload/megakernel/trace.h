@@ -25,12 +25,13 @@ enum class RingEventKind : std::uint8_t {
   kRequeue,
   kFault,
   kAbandoned,  // claimed, masked meanwhile: nobody will look at it again
+  kCredit,     // its descriptor finds no room in the proxy's queue: from here on the lane waits for one
 };
 const char* name_of(RingEventKind kind);
 
 struct RingEvent {
   Picoseconds at_ps = 0;
-  int rank = 0;
+  int rank = 0, ring = 0;
   std::uint32_t slot = 0, opcode = 0;
   RingEventKind kind = RingEventKind::kPublish;
   // Of PUT, SIGNAL and WAIT; else -1 and 0.

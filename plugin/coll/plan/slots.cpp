@@ -135,13 +135,22 @@ Word SlotBuilder::add_wait(int peer, int channel, Landing landing) {
 }
 
 Word SlotBuilder::add_sum(Area arrived, Area own, Area result, std::uint64_t count, Word after) {
+  return add_reduce(Form::kOnly, arrived, own, result, count, after, ring::kNobody);
+}
+
+Word SlotBuilder::add_reduce(Form form, Area arrived, Area own, Area result, std::uint64_t count, Word after,
+                             Word also_after) {
   MeshSlot sum{.opcode = ring::opcode::kReduce};
-  sum.args[arg::kSpaces] = spaces_of(Form::kOnly, arrived.space, own.space, result.space);
+  sum.args[arg::kSpaces] = spaces_of(form, arrived.space, own.space, result.space);
   sum.args[arg::kFirst] = word_of(arrived.offset_bytes);
   sum.args[arg::kSecond] = word_of(own.offset_bytes);
   sum.args[arg::kThird] = word_of(result.offset_bytes);
   sum.args[arg::kCount] = word_of(count);
-  return add(sum, after, ring::kNobody);
+  return add(sum, after, also_after);
+}
+
+Word SlotBuilder::add_join(Word after, Word also_after) {
+  return add({.opcode = ring::opcode::kCompute}, after, also_after);
 }
 
 Word SlotBuilder::add_copy(Area from, Area to, std::uint64_t size_bytes, Word after) {

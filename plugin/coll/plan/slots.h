@@ -79,8 +79,15 @@ class SlotBuilder {
   Result<void> add_plan(const Plan& plan, const PlanPlace& place);
   /// result = arrived + own, elements of `element_bytes`, as of two ranks.
   ring::Word add_sum(Area arrived, Area own, Area result, std::uint64_t count, ring::Word after);
+  /// One of reduce.h's forms; `arrived` is combined with `own`, in this order.
+  ring::Word add_reduce(Form form, Area arrived, Area own, Area result, std::uint64_t count, ring::Word after,
+                        ring::Word also_after);
+  /// Nothing but an end: done when both are.
+  ring::Word add_join(ring::Word after, ring::Word also_after);
   ring::Word add_copy(Area from, Area to, std::uint64_t size_bytes, ring::Word after);
   ring::Word add_compute(std::uint64_t duration_ns, ring::Word after);
+  /// Slots so far: the id that the next one gets.
+  std::size_t size() const { return program_.slots.size(); }
   /// Room in the staging space that nothing else gets.
   Area staged(std::uint64_t size_bytes);
   /// One message of its own to `peer`, and one from it; the first gives its SIGNAL's id, the second its WAIT's.

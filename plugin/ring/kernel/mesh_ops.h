@@ -59,6 +59,9 @@ struct MeshBoard {
   constexpr Word observables() const { return 1 + connections + ids; }
 };
 
+/// What an operation may lack: another operation's end, an arrival, that puts may be overwritten.
+enum class MeshNeed : Word { kNothing, kAfter, kAlsoAfter, kArrival, kCompletion };
+
 /// `Port` moves and adds up the bytes:
 ///   bool put(Word connection, Word space, Word offset, Word bytes, Word message)   false: no room now
 ///   void signal(Word connection, Word puts)
@@ -70,16 +73,23 @@ class MeshOperations {
   MESHBED_DEVICE MeshOperations(const Kernel& kernel, const MeshBoard& board, Port& port)
       : observables_(kernel.control + kLayout2026_05.observables), board_(board), port_(&port) {}
 
-  /// Whether the operation can be done now.
-  MESHBED_DEVICE bool is_ready(Word op, const Word* args) const {
-    if (!is_done(args[mesh_arg::kAfter], args[mesh_arg::kEpoch])) return false;
-    if (!is_done(args[mesh_arg::kAlsoAfter], args[mesh_arg::kEpoch])) return false;
+  /// What the operation lacks, the first of it.
+  MESHBED_DEVICE MeshNeed need_of(Word op, const Word* args) const {
+    if (!is_done(args[mesh_arg::kAfter], args[mesh_arg::kEpoch])) return MeshNeed::kAfter;
+    if (!is_done(args[mesh_arg::kAlsoAfter], args[mesh_arg::kEpoch])) return MeshNeed::kAlsoAfter;
     const Word connection = args[mesh_arg::kConnection];
     if (op == opcode::kWait) {
-      return reached(Words::acquire(observables_ + board_.arrivals_of(connection)), args[mesh_arg::kCount]);
+      return reached(Words::acquire(observables_ + board_.arrivals_of(connection)), args[mesh_arg::kCount])
+                 ? MeshNeed::kNothing
+                 : MeshNeed::kArrival;
     }
-    return op != opcode::kFence || reached(port_->completed(connection), args[mesh_arg::kCount]);
+    if (op != opcode::kFence || reached(port_->completed(connection), args[mesh_arg::kCount])) {
+      return MeshNeed::kNothing;
+    }
+    return MeshNeed::kCompletion;
   }
+  /// Whether the operation can be done now.
+  MESHBED_DEVICE bool is_ready(Word op, const Word* args) const { return need_of(op, args) == MeshNeed::kNothing; }
 
   MESHBED_DEVICE End operator()(const Operation& op) {
     if (!opcode::is_mesh(op.opcode)) return End::kUnknown;

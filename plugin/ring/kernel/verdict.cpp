@@ -100,8 +100,14 @@ const char* name_of(Cause cause) {
       return "out-of-quota";
     case Cause::kFaulted:
       return "faulted-slot";
+    case Cause::kFlagBeforeData:
+      return "flag-before-data";
+    case Cause::kWaitCycle:
+      return "wait-cycle";
     case Cause::kUnclaimed:
       return "unclaimed";
+    case Cause::kNotResident:
+      return "not-resident";
   }
   return "";
 }

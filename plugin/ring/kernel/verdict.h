@@ -22,10 +22,13 @@ enum class Cause {
   kTenantMasked,    // all that may be claimed is of tenants that may not run
   kOutOfQuota,      // likewise, of tenants that have used up their quota
   kFaulted,         // a slot has faulted, and no lane is at work
+  kFlagBeforeData,  // a slot read a message whose flag was seen before its data; of who knows when data lands
+  kWaitCycle,       // slots wait for each other in a cycle; of who sees all ranks' rings (wait_chain.h)
   kUnclaimed,       // there is work that a lane might claim, and none does: no lane runs, or none owns its slot
+  kNotResident,     // the lane that owns it is a block that the GPU has no place for; whoever knows places finds it
 };
 /// "drained", "livelock", "stalled-peer", "waiting", "abandoned-claim", "tenant-masked", "out-of-quota",
-/// "faulted-slot", "unclaimed": as [expect] writes them.
+/// "faulted-slot", "flag-before-data", "wait-cycle", "unclaimed", "not-resident": as [expect] writes them.
 const char* name_of(Cause cause);
 
 struct Tally {

@@ -1,0 +1,79 @@
+// Descriptor queues between lanes and proxy: what is written comes out as it was, and when a place is given back.
+#include "cli/workload/megakernel/descriptor_queue.h"
+
+#include <doctest/doctest.h>
+
+namespace descriptor_queue_test {
+
+using namespace meshbed::cli;
+
+namespace {
+
+RingDescriptor put(meshbed::ring::Word message) {
+  return {.connection = 3, .space = 2, .offset = 0x1000 + message, .bytes = 4096, .message = message};
+}
+RingDescriptor signal(meshbed::ring::Word message) { return {.is_signal = true, .connection = 3, .message = message}; }
+
+void push(DescriptorQueue& queue, const RingDescriptor& what) {
+  queue.push(what);
+  queue.show();
+}
+
+}  // namespace
+
+TEST_CASE("puts and signals come out of either queue as they went in, over many laps") {
+  for (const auto& queue : {make_gin_queue(4), make_fifo_queue(4)}) {
+    for (meshbed::ring::Word message = 0; message < 100; ++message) {
+      for (const RingDescriptor& what : {put(message), signal(message)}) {
+        REQUIRE(queue->has_room());
+        push(*queue, what);
+        const auto taken = queue->take();
+        REQUIRE(taken);
+        CHECK(taken->what == what);
+        queue->posted(taken->position);
+        queue->completed(taken->position);
+      }
+    }
+    CHECK_FALSE(queue->take());
+  }
+}
+
+TEST_CASE("what is not seen yet is not taken") {
+  const auto queue = make_gin_queue(4);
+  queue->push(put(0));
+  CHECK_FALSE(queue->take());
+  queue->show();
+  CHECK(queue->take());
+}
+
+TEST_CASE("gin: a place is given back once its descriptor and all before it are complete") {
+  const auto queue = make_gin_queue(2);
+  push(*queue, put(0));
+  push(*queue, put(1));
+  CHECK_FALSE(queue->has_room());
+  for (const std::uint64_t position : {0, 1}) {
+    REQUIRE(queue->take());
+    queue->posted(position);
+  }
+  CHECK_FALSE(queue->has_room());
+  queue->completed(1);
+  CHECK_FALSE(queue->has_room());
+  queue->completed(0);
+  CHECK(queue->has_room());
+  push(*queue, put(2));
+  CHECK(queue->has_room());  // both came back
+}
+
+TEST_CASE("fifo: a place is given back once its trigger is posted") {
+  const auto queue = make_fifo_queue(2);
+  push(*queue, put(0));
+  push(*queue, signal(0));
+  CHECK_FALSE(queue->has_room());
+  const auto taken = queue->take();
+  REQUIRE(taken);
+  CHECK_FALSE(queue->has_room());
+  queue->posted(taken->position);
+  CHECK(queue->has_room());
+}
+
+}  // namespace descriptor_queue_test

@@ -1,0 +1,124 @@
+// Several rings, descriptor queues, places for blocks, decode and the order of slots: what goes together, and how.
+#include <doctest/doctest.h>
+
+#include "cli/command/lint.h"
+#include "cli/scenario/scenario.h"
+#include "cli/workload/megakernel/blocks.h"
+#include "cli/workload/megakernel/programs.h"
+
+namespace ring_combination_test {
+
+using namespace meshbed;
+using namespace meshbed::cli;
+
+namespace {
+
+constexpr const char* kPair =
+    "[topology]\nkind = \"ring\"\nnodes = 2\n[workload]\nkind = \"megakernel\"\nbytes = \"64K\"\n";
+const std::string kKernel = "workload.megakernel.";
+
+Scenario parse(const std::vector<std::string>& overrides) { return parse_scenario(kPair, "test.toml", overrides); }
+
+bool refused(const std::vector<std::string>& overrides, const std::string& words) {
+  try {
+    (void)parse(overrides);
+  } catch (const ScenarioError& error) {
+    const std::string text = error.what();
+    CHECK_MESSAGE(text.find(words) != std::string::npos, text);
+    return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+TEST_CASE("what does not go together is refused in words") {
+  const std::string decode = kKernel + "program=decode";
+  CHECK(refused({decode, kKernel + "rings=2"}, "rings: goes with the other programs"));
+  CHECK(refused({decode, kKernel + "queue=gin"}, "queue: gin goes with the other programs"));
+  CHECK(refused({decode, kKernel + "parts=2"}, "parts: goes with program = \"fused_all_reduce\" or \"pipeline\""));
+  CHECK(refused({kKernel + "queue=fifo", kKernel + "initiation=device"}, "queue: fifo leads to a proxy"));
+  CHECK(refused({kKernel + "exchange=one-shot", "workload.slice_bytes=4K"}, "slice_bytes: exchange = \"one-shot\""));
+  CHECK(refused({kKernel + "blocks_per_sm=2"}, "blocks_per_sm: goes with sms"));
+  CHECK(parse({decode, kKernel + "compute=20us"}).workload.megakernel.compute_ps == 20'000'000);
+  CHECK(
+      parse({kKernel + "exchange=one-shot", kKernel + "rings=2", kKernel + "queue=gin"}).workload.megakernel.one_shot);
+}
+
+TEST_CASE("a rank's rings share the GPU's places, the first ones before the others") {
+  Megakernel settings;
+  settings.rings = 3;
+  settings.sms = 10;
+  CHECK(resident_of(settings, 4, 0) == 4);
+  CHECK(resident_of(settings, 4, 1) == 4);
+  CHECK(resident_of(settings, 4, 2) == 2);
+  settings.sms = 3;
+  CHECK(resident_of(settings, 4, 1) == 0);
+
+  settings.rings = 2;
+  settings.sms = 6;
+  const RingBuffers ring(settings, 8, 4, {});
+  ring::slot_at(ring.kernel, 3)[ring::slot_word::kStatus] = ring::status::kPublished;
+  CHECK_FALSE(not_resident(settings, ring.kernel, 0));
+  const auto verdict = not_resident(settings, ring.kernel, 1);
+  REQUIRE(verdict);
+  CHECK(verdict->text ==
+        "8 (2 rings x 4) blocks wait, the GPU has 6 places (6 SMs x 1): slot 3 of ring 1 belongs to block 3, which is "
+        "not resident");
+  std::string finding;
+  for (const std::string& one : lint_findings(parse({kKernel + "rings=2", kKernel + "sms=6", kKernel + "lanes=4"}))) {
+    if (one.find("blocks") != std::string::npos) finding += one;
+  }
+  CHECK(finding ==
+        "the megakernel's 8 (2 rings x 4) lanes are blocks, and the GPU has 6 places (6 SMs x 1): slot 2 of ring 1 and "
+        "what else blocks from 2 on own is never claimed, since no persistent block ends");
+}
+
+TEST_CASE("in strict mode slot i is block i's alone: one that no block owns is no matter of places") {
+  Megakernel settings;
+  settings.strict = true;
+  settings.sms = 2;
+  const RingBuffers ring(settings, 8, 4, {});
+  ring::slot_at(ring.kernel, 6)[ring::slot_word::kStatus] = ring::status::kPublished;
+  CHECK_FALSE(not_resident(settings, ring.kernel));
+  ring::slot_at(ring.kernel, 2)[ring::slot_word::kStatus] = ring::status::kPublished;
+  REQUIRE(not_resident(settings, ring.kernel));
+  CHECK(not_resident(settings, ring.kernel)->slot == 2);
+}
+
+TEST_CASE("slots of a ring: as many as are asked for, the program's with its fence, 64 of a queue") {
+  const Workload workload = parse({}).workload;
+  const auto program = ring_program(workload, 0, 2);
+  REQUIRE(program);
+  Megakernel settings = workload.megakernel;
+  CHECK(ring_slots_of(settings, &*program) == program->slots.slots.size() + 1);
+  CHECK(ring_slots_of(settings, nullptr) == 64);
+  settings.slots = 500;
+  CHECK(ring_slots_of(settings, &*program) == 500);
+}
+
+TEST_CASE("waits-first moves slots, and what begins an operation goes with its slot") {
+  const Workload workload =
+      parse({kKernel + "program=decode", kKernel + "layers=3", kKernel + "exchange=one-shot"}).workload;
+  const auto before = ring_program(workload, 0, 2);
+  REQUIRE(before);
+  RingProgram after = *before;
+  put_waits_first(after);
+  REQUIRE(after.slots.slots.size() == before->slots.slots.size());
+  const auto begun_by_id = [](const RingProgram& program) {
+    std::vector<bool> begun(program.slots.slots.size());
+    for (std::size_t slot = 0; slot < begun.size(); ++slot) {
+      begun[program.slots.slots[slot].args[ring::mesh_arg::kId]] = program.begins[slot];
+    }
+    return begun;
+  };
+  CHECK(begun_by_id(after) == begun_by_id(*before));
+  std::size_t waits = 0;
+  while (after.slots.slots[waits].opcode == ring::opcode::kWait) ++waits;
+  CHECK(waits == 3);  // one a layer
+  for (std::size_t slot = waits; slot < after.slots.slots.size(); ++slot) {
+    CHECK(after.slots.slots[slot].opcode != ring::opcode::kWait);
+  }
+}
+
+}  // namespace ring_combination_test

@@ -1,0 +1,192 @@
+// Megakernels with descriptor queues and with several rings a rank, and what each ring's table and zernel's streams
+// say.
+#include <doctest/doctest.h>
+
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+
+#include "tests/support/command.h"
+
+namespace megakernel_queue_test {
+
+using namespace meshbed::test;
+
+namespace {
+
+nlohmann::json run_rings(const std::string& scenario, const std::string& options, int& status,
+                         const std::string& results = scratch_folder("megakernel-queue")) {
+  const CommandResult result = run_command_line(meshbed_program() + " run " + scenario_file(scenario) +
+                                                " --json --results '" + results + "' " + options + " 2>/dev/null");
+  status = result.status;
+  return nlohmann::json::parse(result.output);
+}
+
+std::uint64_t credit_waits(const nlohmann::json& summary) {
+  std::uint64_t all = 0;
+  for (const auto& rank : summary.at("rings").at("ranks")) all += rank.at("credit_waits").get<std::uint64_t>();
+  return all;
+}
+
+std::string text_of(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+const std::string kSmall = "--set topology.nodes=3 --set workload.bytes=96K --set workload.slice_bytes=2K ";
+
+}  // namespace
+
+TEST_CASE("over descriptors every program gives the engine's bits, in queues of any depth") {
+  for (const char* queue : {"gin", "fifo"}) {
+    for (const char* program : {"all_reduce", "all_gather", "fused_all_reduce", "pipeline", "moe"}) {
+      for (const char* depth : {"1", "256"}) {
+        CAPTURE(queue);
+        CAPTURE(program);
+        CAPTURE(depth);
+        int status = -1;
+        const nlohmann::json summary = run_rings(
+            std::string("megakernel-") + queue,
+            kSmall + "--set workload.megakernel.program=" + program + " --set workload.megakernel.queue_depth=" + depth,
+            status);
+        CHECK(status == 0);
+        CHECK(summary.at("wrong") == 0);
+      }
+    }
+  }
+}
+
+TEST_CASE("a shallow queue makes lanes wait for credit, which slots.csv shows; a deep one does not; both repeat") {
+  const std::string results = scratch_folder("megakernel-credit");
+  for (const char* scenario : {"megakernel-gin", "megakernel-fifo"}) {
+    CAPTURE(scenario);
+    int status = -1;
+    const nlohmann::json one = run_rings(scenario, kSmall + "--set workload.megakernel.queue_depth=1", status, results);
+    CHECK(credit_waits(one) > 0);
+    CHECK(text_of(results + "/" + scenario + "/sim/slots.csv").find(",credit,") != std::string::npos);
+    CHECK(run_rings(scenario, kSmall + "--set workload.megakernel.queue_depth=1", status).at("digest") ==
+          one.at("digest"));
+    CHECK(credit_waits(run_rings(scenario, kSmall + "--set workload.megakernel.queue_depth=4096", status)) == 0);
+  }
+}
+
+TEST_CASE("a place comes back later from GIN's queue than from MSCCL++'s") {
+  int status = -1;
+  const std::string shallow = kSmall + "--set workload.megakernel.queue_depth=4";
+  const auto waited = [&](const char* scenario) {
+    double all_ns = 0;
+    const nlohmann::json summary = run_rings(scenario, shallow, status);
+    for (const auto& rank : summary.at("rings").at("ranks")) all_ns += rank.at("credit_wait_ns").get<double>();
+    return all_ns;
+  };
+  CHECK(waited("megakernel-gin") > waited("megakernel-fifo"));
+}
+
+TEST_CASE("several rings a rank give the engine's bits, share the work and repeat") {
+  const std::string words = "--set topology.nodes=3 --set workload.bytes=72K --set workload.slice_bytes=2K ";
+  for (const char* scenario : {"megakernel-gin", "megakernel-ring8"}) {
+    for (const int rings : {2, 3}) {
+      CAPTURE(scenario);
+      CAPTURE(rings);
+      int status = -1;
+      const std::string options =
+          words + "--set workload.iterations=1 --set workload.megakernel.rings=" + std::to_string(rings);
+      const nlohmann::json one = run_rings(scenario, options, status);
+      CHECK(status == 0);
+      CHECK(one.at("wrong") == 0);
+      REQUIRE(one.at("rings").at("ranks").size() == static_cast<std::size_t>(3 * rings));
+      std::set<std::pair<int, int>> names;
+      for (const auto& rank : one.at("rings").at("ranks")) {
+        names.emplace(rank.at("rank").get<int>(), rank.at("ring").get<int>());
+        CHECK(rank.at("ended") == one.at("rings").at("ranks").at(0).at("ended"));
+      }
+      CHECK(names.size() == static_cast<std::size_t>(3 * rings));
+      CHECK(run_rings(scenario, options, status).at("digest") == one.at("digest"));
+    }
+  }
+}
+
+TEST_CASE("a queue's items go to its rings in turn; each ring adds up its own") {
+  int status = -1;
+  const nlohmann::json one = run_rings(
+      "megakernel-starvation",
+      "--set workload.megakernel.mode=safe --set expect.watchdog=drained --set workload.megakernel.rings=4", status);
+  CHECK(status == 0);
+  CHECK(one.at("rings").at("slots_done") == 400);
+  for (const auto& rank : one.at("rings").at("ranks")) CHECK(rank.at("ended") == 50);
+}
+
+TEST_CASE("each ring's table: slots a second, depth, idle lanes, fairness and the watchdog") {
+  int status = -1;
+  const nlohmann::json summary = run_rings("megakernel-tenant-masked", "", status);
+  REQUIRE(summary.at("rings").at("ranks").size() == 2);
+  const nlohmann::json& rank = summary.at("rings").at("ranks").at(0);
+  CHECK(rank.at("slots_per_s") > 0);
+  CHECK(rank.at("queue_depth_most") > 0);
+  CHECK(rank.at("lanes_idle") > 0);
+  CHECK(rank.at("lanes_idle") < 1);
+  CHECK(rank.at("tenant_fairness_total") == rank.at("ended"));
+  CHECK(rank.at("watchdog").at("health") == "tenant-masked");
+  CHECK(rank.at("watchdog").at("in_vain") == 2);
+  CHECK(rank.at("watchdog").at("ancestor_suspected") == 2);
+  const CommandResult text = run_command_line(meshbed_program() + " run " + scenario_file("megakernel-tenant-masked") +
+                                              " 2>&1 --results " + scratch_folder("megakernel-table"));
+  CHECK(text.output.find("slots/s") != std::string::npos);
+}
+
+TEST_CASE("zernel's streams have each launch, and the collectives that slots carry out") {
+  const std::string folder = scratch_folder("megakernel-zernel");
+  int status = -1;
+  run_rings("megakernel-gin", kSmall + "--zernel-out " + folder + "/zernel", status, folder);
+  CHECK(status == 0);
+  const std::string cuda = text_of(folder + "/zernel/cuda.zev"), nccl = text_of(folder + "/zernel/nccl.zev");
+  CHECK(cuda.size() == 3 * 40);
+  CHECK(nccl.size() == 2 * 3 * 40);  // an iteration, and the one that is compared with the engine's
+  std::uint64_t latency_ns = 0;
+  std::memcpy(&latency_ns, cuda.data() + 32, sizeof latency_ns);
+  CHECK(latency_ns == 50'000);
+}
+
+TEST_CASE("a queue's requests for data are served when they appear, not at the watchdog's next look") {
+  int status = -1;
+  const nlohmann::json summary =
+      run_rings("megakernel-starvation",
+                "--set workload.megakernel.mode=safe --set expect.watchdog=drained --set "
+                "workload.megakernel.watchdog=10ms --set 'workload.megakernel.mix=[\"load_miss\"]'",
+                status);
+  CHECK(status == 0);
+  CHECK(summary.at("rings").at("slots_done") == 400);
+  CHECK(summary.at("time_ns") < 1e6);
+}
+
+TEST_CASE("a node that loses its power: every other ring says whom it misses, and [expect] lost is kept") {
+  const std::string folder = scratch_folder("megakernel-lost");
+  std::ofstream(folder + "/lost.toml") << R"([topology]
+kind = "ring"
+nodes = 4
+[workload]
+kind = "megakernel"
+bytes = "1M"
+iterations = 3
+[[fault]]
+kind = "node_kill"
+target = "node2"
+at = "150us"
+[expect]
+lost = "node2"
+)";
+  const CommandResult run =
+      run_command_line(meshbed_program() + " run " + folder + "/lost.toml --json --results " + folder + " 2>/dev/null");
+  CHECK(run.status == 0);
+  const nlohmann::json summary = nlohmann::json::parse(run.output);
+  CHECK(summary.at("rings").at("verdicts").size() == 3);
+  for (const auto& one : summary.at("rings").at("verdicts")) {
+    CHECK(one.at("verdict") == "stalled-peer");
+    CHECK(one.at("waits_for_rank") == (one.at("rank").get<int>() + 3) % 4);
+  }
+}
+
+}  // namespace megakernel_queue_test
