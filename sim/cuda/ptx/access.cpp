@@ -1,0 +1,187 @@
+#include "sim/cuda/ptx/access.h"
+
+#include <algorithm>
+#include <cstdio>
+
+#include "sim/cuda/ptx/decode.h"
+#include "sim/cuda/ptx/lanes.h"
+
+namespace meshbed::sim::ptx {
+
+namespace {
+
+std::string hexadecimal(std::uint64_t value) {
+  char text[24];
+  std::snprintf(text, sizeof text, "0x%llx", static_cast<unsigned long long>(value));
+  return text;
+}
+
+const char* name_of(Space space) {
+  switch (space) {
+    case Space::kShared:
+      return "shared";
+    case Space::kLocal:
+      return "local";
+    case Space::kParam:
+      return "parameter";
+    case Space::kConst:
+      return "constant";
+    default:
+      return "global";
+  }
+}
+
+Space windowed(std::uint64_t address) {
+  switch (address >> kWindowShift) {
+    case kSharedWindow >> kWindowShift:
+      return Space::kShared;
+    case kLocalWindow >> kWindowShift:
+      return Space::kLocal;
+    case kParamWindow >> kWindowShift:
+      return Space::kParam;
+    default:
+      return Space::kGlobal;
+  }
+}
+
+void bad_address(Warp& warp, const Instruction& in, std::uint32_t lane, Space space, std::uint64_t address,
+                 std::uint64_t bytes, bool write) {
+  std::string text = std::string(write ? "writes " : "reads ") + std::to_string(bytes) + " bytes at " +
+                     hexadecimal(address) + " of " + name_of(space) + " memory: ";
+  if (space == Space::kShared) {
+    text += "the block has " + std::to_string(warp.grid->shared_bytes) + " bytes of it";
+  } else if (space == Space::kLocal) {
+    text += "beyond the thread's stack";
+  } else if (space == Space::kParam) {
+    text += write ? "parameters cannot be written" : "beyond the kernel's parameters";
+  } else {
+    text += warp.grid->memory->describe(address);
+  }
+  fail(warp, in, lane, Fault::Kind::kAddress, text);
+}
+
+void misaligned(Warp& warp, const Instruction& in, std::uint32_t lane, std::uint64_t address, std::uint32_t bytes) {
+  fail(warp, in, lane, Fault::Kind::kMisaligned,
+       "address " + hexadecimal(address) + " is not a multiple of " + std::to_string(bytes));
+}
+
+}  // namespace
+
+void lane_addresses(const Warp& warp, const Instruction& in, std::uint32_t lanes, std::uint64_t* addresses) {
+  auto offset = static_cast<std::uint64_t>(in.immediate);
+  if (in.kind == kAddressFrame) {
+    offset += warp.frame->local_base;
+    for (std::uint32_t lane = 0; lane < kLanes; ++lane) addresses[lane] = offset;
+    return;
+  }
+  (void)lanes;
+  if (in.a_bytes == 8) {
+    const auto* base = lanes_at<std::uint64_t>(warp, in.a);
+    for (std::uint32_t lane = 0; lane < kLanes; ++lane) addresses[lane] = base[lane] + offset;
+  } else {
+    const auto* base = lanes_at<std::uint32_t>(warp, in.a);
+    for (std::uint32_t lane = 0; lane < kLanes; ++lane) {
+      addresses[lane] = static_cast<std::uint32_t>(base[lane] + static_cast<std::uint32_t>(offset));
+    }
+  }
+}
+
+std::byte* resolve_one(Warp& warp, const Instruction& in, std::uint32_t lane, Space space, std::uint64_t address,
+                       std::uint64_t bytes, bool write) {
+  if (space == Space::kGeneric) {
+    space = windowed(address);
+    if (space != Space::kGlobal) address &= (std::uint64_t{1} << kWindowShift) - 1;
+  }
+  if (space == Space::kShared) {
+    // Shared memory may be named by its generic address too.
+    if (address >> kWindowShift == kSharedWindow >> kWindowShift) address -= kSharedWindow;
+    if (address <= warp.grid->shared_bytes && bytes <= warp.grid->shared_bytes - address) {
+      return warp.block->shared.data() + address;
+    }
+    if (address >= warp.grid->reserved_shared && address <= warp.block->shared.size() &&
+        bytes <= warp.block->shared.size() - address) {
+      return warp.block->shared.data() + address;
+    }
+  } else if (space == Space::kLocal) {
+    if (address <= warp.local_stride && bytes <= warp.local_stride - address) {
+      return warp.local.data() + std::size_t{lane} * warp.local_stride + address;
+    }
+  } else if (space == Space::kParam) {
+    auto& parameters = warp.grid->request.parameters;
+    if (!write && address <= parameters.size() && bytes <= parameters.size() - address)
+      return parameters.data() + address;
+  } else {
+    void* found = warp.grid->memory->at(address, bytes, write);
+    if (found != nullptr) return static_cast<std::byte*>(found);
+    const std::uint64_t offset = address - kWorkspaceWindow;
+    if (offset < kWorkspaceBytes && bytes <= kWorkspaceBytes - offset) return warp.grid->workspace.data() + offset;
+  }
+  bad_address(warp, in, lane, space, address, bytes, write);
+  return nullptr;
+}
+
+bool resolve(Warp& warp, const Instruction& in, std::uint32_t lanes, std::uint32_t bytes, bool write, Access& access) {
+  std::uint64_t addresses[kLanes];
+  lane_addresses(warp, in, lanes, addresses);
+  Space space = static_cast<Space>(in.space);
+  const auto first_lane = static_cast<std::uint32_t>(std::countr_zero(lanes));
+  std::uint64_t lowest = addresses[first_lane];
+  std::uint64_t highest = lowest;
+  std::uint64_t joined = 0;
+  each_active(lanes, [&](std::uint32_t lane) {
+    lowest = std::min(lowest, addresses[lane]);
+    highest = std::max(highest, addresses[lane]);
+    joined |= addresses[lane];
+  });
+  if ((joined & (bytes - 1)) != 0) {
+    each_active(lanes, [&](std::uint32_t lane) {
+      if ((addresses[lane] & (bytes - 1)) != 0) misaligned(warp, in, lane, addresses[lane], bytes);
+    });
+    return false;
+  }
+  const auto count = static_cast<std::uint32_t>(std::popcount(lanes));
+  Counts& counts = warp.grid->counts;
+  if (space == Space::kGeneric && windowed(lowest) == windowed(highest)) {
+    space = windowed(lowest);
+    if (space != Space::kGlobal) {
+      const std::uint64_t window = lowest >> kWindowShift << kWindowShift;
+      lowest -= window;
+      highest -= window;
+      for (std::uint64_t& address : addresses) address -= window;
+    }
+  }
+  access.space = space;
+  if (space == Space::kShared || space == Space::kLocal) {
+    if (space == Space::kShared) counts.shared_bytes += std::uint64_t{count} * bytes;
+    const bool shared = space == Space::kShared;
+    const std::uint64_t size = shared ? warp.grid->shared_bytes : warp.local_stride;
+    if (highest <= size && bytes <= size - highest) {
+      std::byte* base = shared ? warp.block->shared.data() : warp.local.data();
+      const std::size_t stride = shared ? 0 : warp.local_stride;
+      each_active(lanes, [&](std::uint32_t lane) { access.at[lane] = base + lane * stride + addresses[lane]; });
+      return true;
+    }
+  } else if (space == Space::kGlobal || space == Space::kConst) {
+    if (write)
+      counts.global_bytes_written += std::uint64_t{count} * bytes;
+    else
+      counts.global_bytes_read += std::uint64_t{count} * bytes;
+    // One question for all lanes, where they look at one allocation.
+    const std::uint64_t span = highest - lowest + bytes;
+    auto* base = highest - lowest < (std::uint64_t{1} << 40U)
+                     ? static_cast<std::byte*>(warp.grid->memory->at(lowest, span, write))
+                     : nullptr;
+    if (base != nullptr) {
+      each_active(lanes, [&](std::uint32_t lane) { access.at[lane] = base + (addresses[lane] - lowest); });
+      return true;
+    }
+  }
+  for (std::uint32_t rest = lanes; rest != 0; rest &= rest - 1) {
+    const auto lane = static_cast<std::uint32_t>(std::countr_zero(rest));
+    access.at[lane] = resolve_one(warp, in, lane, space, addresses[lane], bytes, write);
+    if (access.at[lane] == nullptr) return false;
+  }
+  return true;
+}
+
+}  // namespace meshbed::sim::ptx

@@ -1,0 +1,240 @@
+// Atomics: atom and red. PTX ISA 9.7.13.5 and 9.7.13.6. One lane after the other, in the order of lanes: one thread
+// does all, so that every scope and order holds.
+#include <cmath>
+#include <cstring>
+
+#include "sim/cuda/ptx/access.h"
+#include "sim/cuda/ptx/decode.h"
+#include "sim/cuda/ptx/half.h"
+#include "sim/cuda/ptx/lanes.h"
+
+namespace meshbed::sim::ptx {
+
+namespace {
+
+enum class Atomic : std::uint8_t { kAdd, kMin, kMax, kInc, kDec, kAnd, kOr, kXor, kExch, kCas };
+
+template <typename T>
+T integer_atomic(Atomic op, T old, T b, T c) {
+  using U = std::make_unsigned_t<T>;
+  switch (op) {
+    case Atomic::kAdd:
+      return static_cast<T>(static_cast<U>(old) + static_cast<U>(b));
+    case Atomic::kMin:
+      return b < old ? b : old;
+    case Atomic::kMax:
+      return b > old ? b : old;
+    case Atomic::kInc:
+      return old >= b ? T{0} : static_cast<T>(old + 1);
+    case Atomic::kDec:
+      return old == 0 || old > b ? b : static_cast<T>(old - 1);
+    case Atomic::kAnd:
+      return old & b;
+    case Atomic::kOr:
+      return old | b;
+    case Atomic::kXor:
+      return old ^ b;
+    case Atomic::kExch:
+      return b;
+    case Atomic::kCas:
+      return old == b ? c : old;
+  }
+  return old;
+}
+
+template <typename T>
+T float_atomic(Atomic op, T old, T b) {
+  if (op == Atomic::kAdd) {
+    const T sum = old + b;
+    if (sum == sum || sizeof(T) == 8) return sum;
+    return std::bit_cast<float>(0x7fffffffU);
+  }
+  if (op == Atomic::kMin) return std::fmin(old, b);
+  if (op == Atomic::kMax) return std::fmax(old, b);
+  return b;
+}
+
+/// One or two halves in a word; bits 16 or 32 wide.
+std::uint32_t halves_atomic(Atomic op, std::uint32_t old, std::uint32_t b, bool brain, std::uint32_t count) {
+  std::uint32_t made = 0;
+  for (std::uint32_t at = 0; at < count; ++at) {
+    const auto left = static_cast<std::uint16_t>(old >> (at * 16));
+    const auto right = static_cast<std::uint16_t>(b >> (at * 16));
+    const float x = brain ? float_of_brain(left) : float_of_half(left);
+    const float y = brain ? float_of_brain(right) : float_of_half(right);
+    const double value = op == Atomic::kAdd   ? double{x} + double{y}
+                         : op == Atomic::kMin ? std::fmin(x, y)
+                                              : std::fmax(x, y);
+    made |= std::uint32_t{brain ? brain_of(value) : half_of(value)} << (at * 16);
+  }
+  return made;
+}
+
+/// count: words of a vector; kind of the operation in `modes`, of the type in `c`'s absence: see decode.
+template <typename T, typename Compute>
+void each_atomic(Warp& warp, const Instruction& in, std::uint32_t lanes, Compute compute) {
+  Access access;
+  if (!resolve(warp, in, lanes, sizeof(T), true, access)) return;
+  warp.grid->counts.atomics += static_cast<std::uint32_t>(std::popcount(lanes));
+  bool changed = false;
+  std::uint64_t seen = 0;
+  each_active(lanes, [&](std::uint32_t lane) {
+    T old;
+    std::memcpy(&old, access.at[lane], sizeof old);
+    const T made = compute(old, lane);
+    changed = changed || std::memcmp(&old, &made, sizeof old) != 0;
+    std::memcpy(access.at[lane], &made, sizeof made);
+    if (in.d != kNowhere) lanes_at<T>(warp, in.d)[lane] = old;
+    seen = (seen ^ static_cast<std::uint64_t>(old) ^ reinterpret_cast<std::uintptr_t>(access.at[lane])) *
+           0x9e3779b97f4a7c15ULL;
+  });
+  if (changed)
+    ++warp.grid->changes;
+  else
+    note_poll(warp, in, lanes, seen);
+}
+
+template <typename T>
+void atomic_integers(Warp& warp, const Instruction& in, std::uint32_t lanes) {
+  if (lanes == 0) return;
+  const auto* b = lanes_at<T>(warp, in.b);
+  const auto* c = lanes_at<T>(warp, in.c == kNowhere ? in.b : in.c);
+  const auto op = static_cast<Atomic>(in.extra);
+  each_atomic<T>(warp, in, lanes,
+                 [&](T old, std::uint32_t lane) { return integer_atomic<T>(op, old, b[lane], c[lane]); });
+}
+
+template <typename F, typename U>
+void atomic_floats(Warp& warp, const Instruction& in, std::uint32_t lanes) {
+  if (lanes == 0) return;
+  const auto* b = lanes_at<F>(warp, in.b);
+  const auto op = static_cast<Atomic>(in.extra);
+  each_atomic<U>(warp, in, lanes, [&](U old, std::uint32_t lane) {
+    return std::bit_cast<U>(float_atomic<F>(op, std::bit_cast<F>(old), b[lane]));
+  });
+}
+
+template <typename T, bool kBrain>
+void atomic_halves(Warp& warp, const Instruction& in, std::uint32_t lanes) {
+  if (lanes == 0) return;
+  const auto* b = lanes_at<T>(warp, in.b);
+  const auto op = static_cast<Atomic>(in.extra);
+  each_atomic<T>(warp, in, lanes, [&](T old, std::uint32_t lane) {
+    return static_cast<T>(halves_atomic(op, old, b[lane], kBrain, sizeof(T) / 2));
+  });
+}
+
+/// red and atom of vectors of f32: `extra` the operation, `e` the index of the vector of sources, d of destinations.
+void atomic_vector(Warp& warp, const Instruction& in, std::uint32_t lanes) {
+  if (lanes == 0) return;
+  Access access;
+  if (!resolve(warp, in, lanes, 4U * in.count, true, access)) return;
+  warp.grid->counts.atomics += static_cast<std::uint32_t>(std::popcount(lanes));
+  const Function& function = *warp.frame->function;
+  each_active(lanes, [&](std::uint32_t lane) {
+    for (std::uint32_t at = 0; at < in.count; ++at) {
+      std::uint32_t old = 0;
+      std::memcpy(&old, access.at[lane] + at * 4, 4);
+      const std::uint32_t b = lanes_at<std::uint32_t>(warp, function.vectors[in.e][at])[lane];
+      const float made =
+          float_atomic<float>(static_cast<Atomic>(in.extra), std::bit_cast<float>(old), std::bit_cast<float>(b));
+      std::memcpy(access.at[lane] + at * 4, &made, 4);
+      if (in.d != kNowhere) lanes_at<std::uint32_t>(warp, function.vectors[in.d][at])[lane] = old;
+    }
+  });
+  ++warp.grid->changes;
+}
+
+Handler atomic_handler(Type type) {
+  switch (type) {
+    case Type::kB16:
+    case Type::kU16:
+      return atomic_integers<std::uint16_t>;
+    case Type::kB32:
+    case Type::kU32:
+      return atomic_integers<std::uint32_t>;
+    case Type::kS32:
+      return atomic_integers<std::int32_t>;
+    case Type::kB64:
+    case Type::kU64:
+      return atomic_integers<std::uint64_t>;
+    case Type::kS64:
+      return atomic_integers<std::int64_t>;
+    case Type::kF32:
+      return atomic_floats<float, std::uint32_t>;
+    case Type::kF64:
+      return atomic_floats<double, std::uint64_t>;
+    case Type::kF16:
+      return atomic_halves<std::uint16_t, false>;
+    case Type::kBf16:
+      return atomic_halves<std::uint16_t, true>;
+    case Type::kF16x2:
+      return atomic_halves<std::uint32_t, false>;
+    case Type::kBf16x2:
+      return atomic_halves<std::uint32_t, true>;
+    default:
+      return nullptr;
+  }
+}
+
+}  // namespace
+
+bool decode_atomic(Decoder& decoder) {
+  const std::string_view opcode = decoder.statement->opcode;
+  if (opcode != "atom" && opcode != "red") return false;
+  Instruction& in = decoder.in;
+  if (decoder.take("async")) decoder.unsupported(".async");
+  for (const char* word : {"relaxed", "acquire", "release", "acq_rel", "cta", "gpu", "sys", "cluster", "noftz"})
+    decoder.take(word);
+  Space space = Space::kGeneric;
+  if (decoder.take("global"))
+    space = Space::kGlobal;
+  else if (decoder.take("shared") || decoder.take("shared::cta") || decoder.take("shared::cluster"))
+    space = Space::kShared;
+  static constexpr std::pair<const char*, Atomic> kAll[] = {
+      {"add", Atomic::kAdd},   {"min", Atomic::kMin}, {"max", Atomic::kMax}, {"inc", Atomic::kInc},
+      {"dec", Atomic::kDec},   {"and", Atomic::kAnd}, {"or", Atomic::kOr},   {"xor", Atomic::kXor},
+      {"exch", Atomic::kExch}, {"cas", Atomic::kCas}};
+  Atomic op{};
+  bool known = false;
+  for (const auto& [name, value] : kAll) {
+    if (known || !decoder.take(name)) continue;
+    op = value;
+    known = true;
+  }
+  if (!known) decoder.unsupported("this operation");
+  in.count = decoder.vector_width();
+  const Type type = decoder.type();
+  decoder.skip_modifiers();
+  in.extra = static_cast<std::uint32_t>(op);
+  const std::size_t first = opcode == "atom" ? 1 : 0;
+  const std::size_t sources = op == Atomic::kCas ? 2 : 1;
+  decoder.expect_operands(first + 1 + sources, first + 2 + sources);
+  decoder.address(decoder.operand(first), space);
+  if (in.count > 1) {
+    if (type != Type::kF32 || op == Atomic::kCas) decoder.unsupported("a vector of this type");
+    std::vector<std::uint32_t> from, to;
+    if (decoder.operand(first + 1).parts.size() != in.count) decoder.refuse("a vector is expected");
+    for (const Operand& part : decoder.operand(first + 1).parts) from.push_back(decoder.source(part, type));
+    in.e = decoder.vector_places(from);
+    if (first == 1) {
+      if (decoder.operand(0).parts.size() != in.count) decoder.refuse("a vector is expected");
+      for (const Operand& part : decoder.operand(0).parts) to.push_back(decoder.destination(part, type));
+      in.d = decoder.vector_places(to);
+    }
+    in.run = atomic_vector;
+    return true;
+  }
+  in.b = decoder.source(decoder.operand(first + 1), type);
+  if (op == Atomic::kCas) in.c = decoder.source(decoder.operand(first + 2), type);
+  if (first == 1) in.d = decoder.destination(decoder.operand(0), type);
+  const bool number = !is_integer(type);
+  if (number && op != Atomic::kAdd && op != Atomic::kMin && op != Atomic::kMax && op != Atomic::kExch) {
+    decoder.unsupported("this type");
+  }
+  in.run = atomic_handler(type);
+  if (in.run == nullptr) decoder.unsupported("this type");
+  return true;
+}
+
+}  // namespace meshbed::sim::ptx

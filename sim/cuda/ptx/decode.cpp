@@ -1,0 +1,218 @@
+#include "sim/cuda/ptx/decode.h"
+
+#include <algorithm>
+#include <cstring>
+#include <set>
+
+namespace meshbed::sim::ptx {
+
+namespace {
+
+constexpr std::uint32_t kMostFrameBytes = 1U << 28U;
+
+std::uint32_t round_to(std::uint32_t value, std::uint32_t align) { return (value + align - 1) / align * align; }
+
+/// Opcodes of hardware that no simulated device reports, or that is not modelled: they trap where they are executed.
+bool traps(std::string_view opcode) {
+  static constexpr std::string_view kAll[] = {"wgmma",
+                                              "tcgen05",
+                                              "tensormap",
+                                              "multimem",
+                                              "tex",
+                                              "tld4",
+                                              "txq",
+                                              "suld",
+                                              "sust",
+                                              "sured",
+                                              "suq",
+                                              "wmma",
+                                              "mma",
+                                              "mapa",
+                                              "getctarank",
+                                              "ldmatrix",
+                                              "stmatrix",
+                                              "movmatrix",
+                                              "istypep",
+                                              "alloca",
+                                              "stacksave",
+                                              "stackrestore",
+                                              "clusterlaunchcontrol"};
+  // The video instructions (vadd, vabsdiff4 ...) too.
+  for (const std::string_view video :
+       {"vadd", "vsub", "vabsdiff", "vmin", "vmax", "vshl", "vshr", "vmad", "vset", "vavrg"}) {
+    if (opcode.substr(0, video.size()) == video) return true;
+  }
+  return std::find(std::begin(kAll), std::end(kAll), opcode) != std::end(kAll);
+}
+
+void decode_statement(Decoder& decoder) {
+  // In the order of how often programs use them.
+  static constexpr bool (*kAll[])(Decoder&) = {
+      decode_integer, decode_memory,   decode_move,    decode_float,  decode_compare, decode_control, decode_bits,
+      decode_convert, decode_exchange, decode_barrier, decode_atomic, decode_call,    decode_half,    decode_async};
+  for (const auto decode : kAll) {
+    if (decode(decoder)) return decoder.end();
+  }
+  if (traps(decoder.statement->opcode)) {
+    decode_trap(decoder);
+    return decoder.end();
+  }
+  throw Refusal(decoder.statement->line, "opcode " + spelled(*decoder.statement) + " is not implemented", true);
+}
+
+void place_registers(Function& function) {
+  const FunctionText& text = *function.text;
+  std::uint32_t at = 0;
+  function.register_place.resize(text.registers.size());
+  for (const std::uint32_t bytes : {16U, 8U, 4U, 2U}) {  // the widest first: every array is aligned to its element
+    for (std::size_t index = 0; index < text.registers.size(); ++index) {
+      if (bytes_of(text.registers[index]) != bytes) continue;
+      function.register_place[index] = at;
+      at += text.registers[index] == Type::kPred ? 4 : bytes * kLanes;
+    }
+    at = round_to(at, 64);
+  }
+  if (at > kMostFrameBytes) throw Refusal(text.line, function.name + ": too many registers");
+  function.frame_bytes = at;
+}
+
+void decode_function(Program& program, Function& function) {
+  const FunctionText& text = *function.text;
+  place_registers(function);
+  function.local_bytes = round_to(text.local_bytes, 16);
+  Decoder decoder(program, function);
+  std::vector<std::uint32_t> start(text.statements.size() + 1);
+  for (std::size_t index = 0; index < text.statements.size(); ++index) {
+    start[index] = static_cast<std::uint32_t>(function.code.size());
+    decoder.begin(text.statements[index]);
+    decode_statement(decoder);
+  }
+  start.back() = static_cast<std::uint32_t>(function.code.size());
+  // What runs off the end returns.
+  Statement last;
+  last.line = text.statements.empty() ? text.line : text.statements.back().line;
+  last.opcode = "ret";
+  decoder.begin(last);
+  decode_statement(decoder);
+  const auto position = [&](std::uint32_t label) {
+    const std::int64_t at = text.labels[label];
+    return at < 0 ? start.back() : start[static_cast<std::size_t>(at)];
+  };
+  for (Instruction& in : function.code) {
+    if ((in.flags & kFlagBranch) != 0) in.immediate = position(static_cast<std::uint32_t>(in.immediate));
+  }
+  for (const auto& table : text.targets) {
+    auto& made = function.targets.emplace_back();
+    for (const std::uint32_t label : table) made.push_back(position(label));
+  }
+}
+
+/// Shared variables that the kernel and all that it may call name, one after the other.
+void lay_out(Program& program, Kernel& kernel, KernelInfo& info) {
+  std::set<int> reached;
+  std::vector<int> open{kernel.function};
+  std::vector<const Symbol*> shared;
+  std::uint32_t deepest = 0;
+  while (!open.empty()) {
+    const int now = open.back();
+    open.pop_back();
+    if (!reached.insert(now).second) continue;
+    const Function& function = program.functions[static_cast<std::size_t>(now)];
+    deepest += function.local_bytes;
+    for (const Symbol* symbol : function.shared) {
+      if (std::find(shared.begin(), shared.end(), symbol) == shared.end()) shared.push_back(symbol);
+    }
+    open.insert(open.end(), function.callees.begin(), function.callees.end());
+    if (!function.calls_indirectly) continue;
+    for (std::size_t index = 0; index < program.functions.size(); ++index) {
+      if (!program.functions[index].text->entry) open.push_back(static_cast<int>(index));
+    }
+  }
+  std::uint64_t at = 0;
+  const auto place = [&](const Symbol* symbol) {
+    at = (at + symbol->align - 1) / symbol->align * symbol->align;
+    kernel.shared_offsets[symbol] = static_cast<std::uint32_t>(at);
+  };
+  for (const Symbol* symbol : shared) {
+    if (symbol->unsized || symbol->external) continue;
+    place(symbol);
+    at += symbol->bytes;
+    if (at > (1U << 24U)) throw Refusal(program.text->functions.front().line, info.name + ": too much shared memory");
+  }
+  std::uint32_t align = 1;
+  for (const Symbol* symbol : shared) {
+    if (symbol->unsized || symbol->external) align = std::max(align, symbol->align);
+  }
+  at = (at + align - 1) / align * align;
+  for (const Symbol* symbol : shared) {
+    if (symbol->unsized || symbol->external) kernel.shared_offsets[symbol] = static_cast<std::uint32_t>(at);
+  }
+  info.static_shared_bytes = static_cast<std::uint32_t>(at);
+  info.local_bytes = deepest;
+}
+
+}  // namespace
+
+void decode_program(Program& program) {
+  ModuleText& text = *program.text;
+  for (FunctionText& one : text.functions) {
+    program.function_index[&one] = static_cast<int>(program.functions.size());
+    Function& function = program.functions.emplace_back();
+    function.name = one.name;
+    function.text = &one;
+    function.builtin = one.defined ? -1 : builtin_named(one.name);
+    for (const Symbol* formal : one.formals) function.argument_offsets.push_back(formal->offset);
+  }
+  for (Function& function : program.functions) {
+    if (function.text->defined) decode_function(program, function);
+    if (function.builtin >= 0) function.local_bytes = round_to(function.text->local_bytes, 16);
+  }
+  for (std::size_t index = 0; index < program.functions.size(); ++index) {
+    const Function& function = program.functions[index];
+    if (!function.text->entry || !function.text->defined) continue;
+    Kernel& kernel = program.kernels.emplace_back();
+    kernel.function = static_cast<int>(index);
+    KernelInfo& info = program.kernel_infos.emplace_back();
+    info.name = function.name;
+    info.required_block = function.text->required_block;
+    info.max_threads = function.text->max_threads;
+    info.parameter_bytes = function.text->parameter_bytes;
+    for (const Symbol* formal : function.text->formals) {
+      info.parameters.push_back({formal->offset, static_cast<std::uint32_t>(formal->bytes), formal->align});
+    }
+    std::uint32_t words = 0;
+    for (const Type type : function.text->registers)
+      words += type == Type::kPred ? 0 : std::max(1U, bytes_of(type) / 4);
+    info.registers = std::clamp(16U + words / 4, 16U, 255U);
+    lay_out(program, kernel, info);
+  }
+  for (VariableText& one : text.variables) {
+    VariableInfo& info = program.variable_infos.emplace_back();
+    info.name = one.symbol->name;
+    info.bytes = one.symbol->bytes;
+    info.align = one.symbol->align;
+    info.constant = one.symbol->space == Space::kConst;
+    info.managed = one.symbol->managed;
+    info.external = one.symbol->external;
+    if (!one.initial.empty() || !one.relocations.empty()) {
+      info.initial = one.initial;
+      info.initial.resize(one.symbol->bytes);
+    }
+  }
+}
+
+std::uint64_t address_of(const Program& program, const Kernel* kernel, const Symbol& symbol,
+                         const std::vector<std::uint64_t>& variables) {
+  if (symbol.function != nullptr) {
+    return kFunctionWindow + 16 * static_cast<std::uint64_t>(program.function_index.at(symbol.function));
+  }
+  if (symbol.space == Space::kShared) {
+    if (kernel == nullptr) return 0;
+    const auto found = kernel->shared_offsets.find(&symbol);
+    return found == kernel->shared_offsets.end() ? 0 : found->second;
+  }
+  const auto index = static_cast<std::size_t>(symbol.variable);
+  return index < variables.size() ? variables[index] : 0;
+}
+
+}  // namespace meshbed::sim::ptx

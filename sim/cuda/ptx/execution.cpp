@@ -1,0 +1,221 @@
+// One grid: blocks become resident, their warps take turns, and what comes of it.
+#include <algorithm>
+#include <map>
+
+#include "sim/cuda/ptx/lanes.h"
+#include "sim/cuda/ptx/machine.h"
+#include "sim/cuda/ptx/warp.h"
+
+namespace meshbed::sim::ptx {
+
+namespace {
+
+constexpr std::uint64_t kTurn = 1024;  // warp instructions of a warp's turn
+constexpr std::uint32_t kMostThreads = 1024;
+constexpr std::uint32_t kMostShared = 227U * 1024U;
+
+Error refused(const LaunchRequest& request, const std::string& why) {
+  return {.code = ErrorCode::kInvalidArgument, .text = "kernel " + request.kernel->name + ": " + why};
+}
+
+void start_block(Grid& grid, Block& block, std::uint64_t index) {
+  const auto& size = grid.request.grid;
+  block.index = index;
+  block.at = {static_cast<std::uint32_t>(index % size[0]), static_cast<std::uint32_t>(index / size[0] % size[1]),
+              static_cast<std::uint32_t>(index / size[0] / size[1])};
+  block.live = grid.threads;
+  block.shared.assign(grid.reserved_shared + kReservedBytes, std::byte{0});
+  block.barriers.fill(Barrier{});
+  block.warps.resize(grid.warps);
+  for (std::uint32_t at = 0; at < grid.warps; ++at) {
+    auto fresh = std::make_unique<Warp>();
+    if (block.warps[at] != nullptr) {  // memory that is already there serves again
+      fresh->local = std::move(block.warps[at]->local);
+      fresh->local_stride = block.warps[at]->local_stride;
+      std::fill(fresh->local.begin(), fresh->local.end(), std::byte{0});
+    }
+    Warp& warp = *fresh;
+    warp.grid = &grid;
+    warp.block = &block;
+    warp.index = at;
+    const std::uint32_t lanes = std::min(kLanes, grid.threads - at * kLanes);
+    warp.alive = lanes == kLanes ? kAllLanes : (1U << lanes) - 1;
+    warp.idle = ~warp.alive;
+    block.warps[at] = std::move(fresh);
+    start_warp(warp);
+  }
+}
+
+/// The block at that slot, or the next one there where it has ended or none was; nullptr: none is left.
+Block* block_at(Grid& grid, std::size_t slot) {
+  auto& block = grid.resident[slot];
+  if (block != nullptr && block->live > 0) return block.get();
+  if (grid.next_block >= grid.blocks) {
+    block.reset();
+    return nullptr;
+  }
+  if (block == nullptr) block = std::make_unique<Block>();
+  block->slot = static_cast<std::uint32_t>(slot);
+  start_block(grid, *block, grid.next_block++);
+  return block.get();
+}
+
+bool all_wait(const Block& block) {
+  return std::all_of(block.warps.begin(), block.warps.end(), [](const auto& warp) { return warp->runnable() == 0; });
+}
+
+bool any_runs(const Block& block) {
+  return std::any_of(block.warps.begin(), block.warps.end(),
+                     [](const auto& warp) { return warp->runnable() != 0 && !warp->spins(); });
+}
+
+bool any_lives(const Grid& grid) {
+  return std::any_of(grid.resident.begin(), grid.resident.end(),
+                     [](const auto& block) { return block != nullptr && block->live > 0; });
+}
+
+/// A block of which every thread waits for one that never comes.
+void name_deadlock(Grid& grid, Block& block) {
+  bool at_barrier = true;
+  std::map<std::string, std::uint32_t> where;
+  Warp* first = nullptr;
+  for (const auto& warp : block.warps) {
+    if (warp->alive != 0 && first == nullptr) first = warp.get();
+    each_active(warp->alive, [&](std::uint32_t lane) {
+      const bool exchange = (warp->warp_waiting >> lane & 1U) != 0;
+      if (exchange) at_barrier = false;
+      const std::string what = exchange ? "an exchange of its warp" : "barrier " + std::to_string(warp->barrier[lane]);
+      ++where["line " + std::to_string(warp->barrier_at[lane]->line) + " (" + what + ")"];
+    });
+  }
+  std::string text = "a barrier that not all reach: ";
+  bool begun = false;
+  for (const auto& [place, count] : where) {
+    text += (begun ? ", " : "") + std::to_string(count) + " threads wait at " + place;
+    begun = true;
+  }
+  const std::uint32_t ended = grid.threads - block.live;
+  if (ended > 0) text += ", " + std::to_string(ended) + " have ended";
+  const auto lane = static_cast<std::uint32_t>(std::countr_zero(first->alive));
+  fail(*first, *first->barrier_at[lane], lane, at_barrier ? Fault::Kind::kBarrier : Fault::Kind::kDeadlock, text);
+}
+
+}  // namespace
+
+Execution::Execution(std::unique_ptr<Grid> grid) : grid_(std::move(grid)) {}
+
+Execution::~Execution() {
+  if (!grid_->printed.empty() && grid_->request.print) grid_->request.print(grid_->printed);
+}
+
+Result<std::unique_ptr<Execution>> Execution::start(LaunchRequest request, Memory& memory) {
+  const KernelInfo& info = *request.kernel;
+  std::uint64_t threads = 1, blocks = 1;
+  for (std::size_t axis = 0; axis < 3; ++axis) {
+    if (request.grid[axis] == 0 || request.block[axis] == 0) return refused(request, "a dimension of 0");
+    threads = std::min<std::uint64_t>(threads * request.block[axis], std::uint64_t{1} << 32U);
+    blocks = std::min<std::uint64_t>(blocks, std::uint64_t{1} << 40U) * std::min(request.grid[axis], 0x7fffffffU);
+  }
+  if (threads > kMostThreads || threads > info.max_threads) {
+    return refused(request, std::to_string(threads) + " threads a block, where " +
+                                std::to_string(std::min(kMostThreads, info.max_threads)) + " are allowed");
+  }
+  if (info.required_block[0] != 0 && info.required_block != request.block)
+    return refused(request, "its .reqntid asks for another block");
+  if (std::uint64_t{info.static_shared_bytes} + request.dynamic_shared_bytes > kMostShared) {
+    return refused(request, "more shared memory than a block may have (" + std::to_string(kMostShared) + " bytes)");
+  }
+  if (request.parameters.size() < info.parameter_bytes) {
+    return refused(request, std::to_string(request.parameters.size()) + " bytes of parameters of " +
+                                std::to_string(info.parameter_bytes));
+  }
+  auto grid = std::make_unique<Grid>();
+  grid->memory = &memory;
+  grid->program = &request.module->program();
+  grid->kernel = &grid->program->kernels[static_cast<std::size_t>(request.kernel - grid->program->kernel_infos.data())];
+  grid->blocks = blocks;
+  grid->threads = static_cast<std::uint32_t>(threads);
+  grid->warps = (grid->threads + kLanes - 1) / kLanes;
+  grid->shared_bytes = info.static_shared_bytes + request.dynamic_shared_bytes;
+  grid->reserved_shared = (grid->shared_bytes + 127) / 128 * 128;
+  grid->workspace[0] = std::byte{8};  // its first word: bytes that it has
+  grid->pools.resize(grid->program->functions.size());
+  grid->resident.resize(
+      static_cast<std::size_t>(std::min<std::uint64_t>(std::max(request.resident_blocks, 1U), blocks)));
+  grid->prng = Prng(request.seed);
+  grid->shuffled = request.seed != 0;
+  grid->request = std::move(request);
+  return std::unique_ptr<Execution>(new Execution(std::move(grid)));
+}
+
+Execution::State Execution::step(std::uint64_t lane_instructions) {
+  Grid& grid = *grid_;
+  const std::uint64_t until = grid.counts.lane_instructions + lane_instructions;
+  // What a warp saw before does not count: others may have written since.
+  ++grid.changes;
+  while (!grid.fault) {
+    if (grid.next_block >= grid.blocks) std::erase(grid.resident, nullptr);
+    if (grid.resident.empty()) break;
+    bool runs = false;
+    const std::size_t blocks = grid.resident.size();
+    const std::size_t first_block = grid.shuffled ? grid.prng.below(blocks) : 0;
+    for (std::size_t at = 0; at < blocks && !grid.fault; ++at) {
+      Block* found = block_at(grid, (first_block + at) % blocks);
+      if (found == nullptr) continue;
+      Block& block = *found;
+      const std::size_t warps = block.warps.size();
+      const std::size_t first = grid.shuffled ? grid.prng.below(warps) : 0;
+      for (std::size_t index = 0; index < warps && !grid.fault; ++index) {
+        Warp& warp = *block.warps[(first + index) % warps];
+        if (warp.alive == 0) continue;
+        run_warp(warp, grid.shuffled ? 1 + grid.prng.below(kTurn) : kTurn);
+      }
+      if (grid.fault) break;
+      if (block.live > 0 && all_wait(block)) name_deadlock(grid, block);
+      if (block.live == 0 || any_runs(block)) runs = true;
+      if (grid.counts.lane_instructions >= until) return grid.fault ? State::kFault : State::kRunning;
+    }
+    if (!runs && !grid.fault && any_lives(grid)) return State::kSpinning;
+  }
+  if (!grid.printed.empty() && grid.request.print) {
+    grid.request.print(grid.printed);
+    grid.printed.clear();
+  }
+  return grid.fault ? State::kFault : State::kFinished;
+}
+
+const std::optional<Fault>& Execution::fault() const { return grid_->fault; }
+const Counts& Execution::counts() const { return grid_->counts; }
+
+std::string Execution::waiting() const {
+  std::map<std::string, std::uint64_t> where;
+  for (const auto& block : grid_->resident) {
+    if (block == nullptr) continue;
+    for (const auto& warp : block->warps) {
+      each_active(warp->alive, [&](std::uint32_t lane) {
+        const bool waits = ((warp->barrier_waiting | warp->warp_waiting) >> lane & 1U) != 0;
+        const auto& code = warp->lane_frame[lane]->function->code;
+        const std::uint32_t line = waits ? warp->barrier_at[lane]->line
+                                         : code[std::min<std::size_t>(warp->lane_position[lane], code.size() - 1)].line;
+        ++where[std::string(waits ? "wait at line " : "run at line ") + std::to_string(line) + " of " +
+                warp->lane_frame[lane]->function->name];
+      });
+    }
+  }
+  std::vector<std::pair<std::uint64_t, std::string>> order;
+  for (const auto& [place, count] : where) order.emplace_back(count, place);
+  std::stable_sort(order.begin(), order.end(),
+                   [](const auto& left, const auto& right) { return left.first > right.first; });
+  std::string text = "kernel " + grid_->request.kernel->name + ": ";
+  for (std::size_t at = 0; at < order.size() && at < 4; ++at) {
+    text += (at > 0 ? ", " : "") + std::to_string(order[at].first) + " threads " + order[at].second;
+  }
+  if (order.size() > 4) text += " and at " + std::to_string(order.size() - 4) + " more places";
+  const std::uint64_t left = grid_->blocks - grid_->next_block;
+  if (left > 0)
+    text += "; " + std::to_string(left) + " blocks have not begun, because only " +
+            std::to_string(grid_->request.resident_blocks) + " fit";
+  return text;
+}
+
+}  // namespace meshbed::sim::ptx

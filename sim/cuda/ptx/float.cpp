@@ -1,0 +1,368 @@
+// Arithmetic of float and double: exact by IEEE 754 in every rounding, and the approximate functions by the host's
+// libm, which is nearer than the ISA asks. PTX ISA 9.7.3.
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "sim/cuda/ptx/decode.h"
+#include "sim/cuda/ptx/lanes.h"
+#include "sim/cuda/ptx/rounding.h"
+
+namespace meshbed::sim::ptx {
+
+namespace {
+
+inline float flushed(float value) { return std::fabs(value) < 0x1p-126F ? std::copysign(0.0F, value) : value; }
+inline double flushed(double value) { return value; }
+
+/// A NaN that an instruction makes: of float always the same bits; of double what the host makes.
+inline float made_canonical(float value) { return value == value ? value : std::bit_cast<float>(0x7fffffffU); }
+inline double made_canonical(double value) { return value; }
+
+struct FloatAdd {
+  template <typename T>
+  static T of(T a, T b) {
+    return a + b;
+  }
+};
+struct FloatSub {
+  template <typename T>
+  static T of(T a, T b) {
+    return a - b;
+  }
+};
+struct FloatMul {
+  template <typename T>
+  static T of(T a, T b) {
+    return a * b;
+  }
+};
+struct FloatDiv {
+  template <typename T>
+  static T of(T a, T b) {
+    return a / b;
+  }
+};
+template <typename T>
+inline T lesser(T a, T b) {  // -0 is less than +0
+  if (a == b) return std::signbit(a) ? a : b;
+  return a < b ? a : b;
+}
+template <typename T>
+inline T greater(T a, T b) {
+  if (a == b) return std::signbit(a) ? b : a;
+  return a > b ? a : b;
+}
+template <typename T>
+inline T quiet() {
+  return std::numeric_limits<T>::quiet_NaN();
+}
+struct FloatMin {
+  template <typename T>
+  static T of(T a, T b) {
+    return a != a ? b : b != b ? a : lesser(a, b);
+  }
+};
+struct FloatMax {
+  template <typename T>
+  static T of(T a, T b) {
+    return a != a ? b : b != b ? a : greater(a, b);
+  }
+};
+struct FloatMinNan {
+  template <typename T>
+  static T of(T a, T b) {
+    return a != a || b != b ? quiet<T>() : lesser(a, b);
+  }
+};
+struct FloatMaxNan {
+  template <typename T>
+  static T of(T a, T b) {
+    return a != a || b != b ? quiet<T>() : greater(a, b);
+  }
+};
+struct FloatFma {
+  template <typename T>
+  static T of(T a, T b, T c) {
+    return std::fma(a, b, c);
+  }
+};
+struct FloatSqrt {
+  template <typename T>
+  static T of(T a) {
+    return std::sqrt(a);
+  }
+};
+struct FloatRcp {
+  template <typename T>
+  static T of(T a) {
+    return T{1} / a;
+  }
+};
+struct FloatRsqrt {
+  template <typename T>
+  static T of(T a) {
+    return static_cast<T>(1.0 / std::sqrt(static_cast<double>(a)));
+  }
+};
+struct FloatSin {
+  template <typename T>
+  static T of(T a) {
+    return std::sin(a);
+  }
+};
+struct FloatCos {
+  template <typename T>
+  static T of(T a) {
+    return std::cos(a);
+  }
+};
+struct FloatEx2 {
+  template <typename T>
+  static T of(T a) {
+    return std::exp2(a);
+  }
+};
+struct FloatLg2 {
+  template <typename T>
+  static T of(T a) {
+    return std::log2(a);
+  }
+};
+struct FloatTanh {
+  template <typename T>
+  static T of(T a) {
+    return std::tanh(a);
+  }
+};
+
+template <typename Op, typename T, bool kFlush>
+void unary_float(Warp& warp, const Instruction& in, std::uint32_t lanes) {
+  auto* d = lanes_at<T>(warp, in.d);
+  const auto* a = lanes_at<T>(warp, in.a);
+  each_lane(warp, lanes, [=](std::uint32_t lane) {
+    const T x = kFlush ? flushed(T{a[lane]}) : T{a[lane]};
+    const T value = made_canonical(Op::template of<T>(x));
+    d[lane] = kFlush ? flushed(value) : value;
+  });
+}
+template <typename Op, typename T, bool kFlush>
+void binary_float(Warp& warp, const Instruction& in, std::uint32_t lanes) {
+  auto* d = lanes_at<T>(warp, in.d);
+  const auto* a = lanes_at<T>(warp, in.a);
+  const auto* b = lanes_at<T>(warp, in.b);
+  each_lane(warp, lanes, [=](std::uint32_t lane) {
+    const T x = kFlush ? flushed(T{a[lane]}) : T{a[lane]};
+    const T y = kFlush ? flushed(T{b[lane]}) : T{b[lane]};
+    const T value = made_canonical(Op::template of<T>(x, y));
+    d[lane] = kFlush ? flushed(value) : value;
+  });
+}
+template <typename Op, typename T, bool kFlush>
+void ternary_float(Warp& warp, const Instruction& in, std::uint32_t lanes) {
+  auto* d = lanes_at<T>(warp, in.d);
+  const auto* a = lanes_at<T>(warp, in.a);
+  const auto* b = lanes_at<T>(warp, in.b);
+  const auto* c = lanes_at<T>(warp, in.c);
+  each_lane(warp, lanes, [=](std::uint32_t lane) {
+    const T x = kFlush ? flushed(T{a[lane]}) : T{a[lane]};
+    const T y = kFlush ? flushed(T{b[lane]}) : T{b[lane]};
+    const T z = kFlush ? flushed(T{c[lane]}) : T{c[lane]};
+    const T value = made_canonical(Op::template of<T>(x, y, z));
+    d[lane] = kFlush ? flushed(value) : value;
+  });
+}
+
+#if defined(__x86_64__)
+// The host's own fused multiply-add, 8 floats at a time, where it has one.
+template <typename T>
+__attribute__((target("avx2,fma"))) void fused_lanes(T* __restrict d, const T* a, const T* b, const T* c) {
+  T made[kLanes];
+  for (std::uint32_t lane = 0; lane < kLanes; ++lane) {
+    made[lane] = sizeof(T) == 4
+                     ? static_cast<T>(__builtin_fmaf(static_cast<float>(a[lane]), static_cast<float>(b[lane]),
+                                                     static_cast<float>(c[lane])))
+                     : static_cast<T>(__builtin_fma(a[lane], b[lane], c[lane]));
+  }
+  for (std::uint32_t lane = 0; lane < kLanes; ++lane)
+    d[lane] = made[lane] == made[lane] ? made[lane] : static_cast<T>(made_canonical(made[lane]));
+}
+
+template <typename T>
+void fused_float(Warp& warp, const Instruction& in, std::uint32_t lanes) {
+  if ((lanes | warp.idle) != kAllLanes) return ternary_float<FloatFma, T, false>(warp, in, lanes);
+  fused_lanes<T>(reinterpret_cast<T*>(place_at(warp, in.d)), reinterpret_cast<const T*>(place_at(warp, in.a)),
+                 reinterpret_cast<const T*>(place_at(warp, in.b)), reinterpret_cast<const T*>(place_at(warp, in.c)));
+}
+#endif
+
+Handler fused_handler(Type type, bool flush) {
+#if defined(__x86_64__)
+  if (!flush && __builtin_cpu_supports("fma") && __builtin_cpu_supports("avx2")) {
+    return type == Type::kF64 ? fused_float<double> : fused_float<float>;
+  }
+#endif
+  if (type == Type::kF64) return ternary_float<FloatFma, double, false>;
+  return flush ? ternary_float<FloatFma, float, true> : ternary_float<FloatFma, float, false>;
+}
+
+/// neg, abs: of the sign bit alone; kind 1: abs.
+template <typename U, bool kAbs>
+void change_sign(Warp& warp, const Instruction& in, std::uint32_t lanes) {
+  auto* d = lanes_at<U>(warp, in.d);
+  const auto* a = lanes_at<U>(warp, in.a);
+  constexpr U kSign = U{1} << (sizeof(U) * 8 - 1);
+  const bool flush = in.kind != 0;
+  each_lane(warp, lanes, [=](std::uint32_t lane) {
+    U value = a[lane];
+    if (flush && (value & 0x7f800000U) == 0) value &= kSign;
+    d[lane] = kAbs ? value & ~kSign : value ^ kSign;
+  });
+}
+
+template <typename T>
+void copy_sign(Warp& warp, const Instruction& in, std::uint32_t lanes) {
+  auto* d = lanes_at<T>(warp, in.d);
+  const auto* a = lanes_at<T>(warp, in.a);
+  const auto* b = lanes_at<T>(warp, in.b);
+  each_lane(warp, lanes, [=](std::uint32_t lane) { d[lane] = std::copysign(T{b[lane]}, T{a[lane]}); });
+}
+
+/// testp; kind: which.
+template <typename T>
+void test_property(Warp& warp, const Instruction& in, std::uint32_t lanes) {
+  const auto* a = lanes_at<T>(warp, in.a);
+  std::uint32_t found = 0;
+  each_active(lanes, [&](std::uint32_t lane) {
+    const int of = std::fpclassify(a[lane]);
+    const bool yes = in.kind == 0   ? of != FP_NAN && of != FP_INFINITE
+                     : in.kind == 1 ? of == FP_INFINITE
+                     : in.kind == 2 ? of != FP_NAN
+                     : in.kind == 3 ? of == FP_NAN
+                     : in.kind == 4 ? of == FP_NORMAL
+                                    : of == FP_SUBNORMAL;
+    found |= yes ? 1U << lane : 0U;
+  });
+  set_mask(warp, in.d, lanes, found);
+}
+
+template <typename Op>
+Handler unary_of(Type type, bool flush) {
+  if (type == Type::kF64) return unary_float<Op, double, false>;
+  return flush ? unary_float<Op, float, true> : unary_float<Op, float, false>;
+}
+template <typename Op>
+Handler binary_of(Type type, bool flush) {
+  if (type == Type::kF64) return binary_float<Op, double, false>;
+  return flush ? binary_float<Op, float, true> : binary_float<Op, float, false>;
+}
+
+Type float_type_of(const Decoder& decoder) {
+  for (const std::string_view modifier : decoder.statement->modifiers) {
+    const Type type = type_named(modifier);
+    if (type != Type::kNone) return type == Type::kF32 || type == Type::kF64 ? type : Type::kNone;
+  }
+  return Type::kNone;
+}
+
+/// Signs, and what answers a predicate: nothing of it rounds.
+bool decode_sign(Decoder& decoder, std::string_view opcode, Type type, bool flush) {
+  Instruction& in = decoder.in;
+  const bool wide = type == Type::kF64;
+  if (opcode == "neg" || opcode == "abs") {
+    decoder.expect_operands(2, 2);
+    in.a = decoder.source(decoder.operand(1), type);
+    in.d = decoder.destination(decoder.operand(0), type);
+    in.kind = flush ? 1 : 0;
+    if (opcode == "neg")
+      in.run = wide ? change_sign<std::uint64_t, false> : change_sign<std::uint32_t, false>;
+    else
+      in.run = wide ? change_sign<std::uint64_t, true> : change_sign<std::uint32_t, true>;
+    return true;
+  }
+  if (opcode == "copysign") {
+    decoder.expect_operands(3, 3);
+    in.a = decoder.source(decoder.operand(1), type);
+    in.b = decoder.source(decoder.operand(2), type);
+    in.d = decoder.destination(decoder.operand(0), type);
+    in.run = wide ? copy_sign<double> : copy_sign<float>;
+    return true;
+  }
+  if (opcode != "testp") return false;
+  std::uint8_t kind = 0;
+  for (const char* name : {"finite", "infinite", "number", "notanumber", "normal", "subnormal"}) {
+    if (decoder.take(name)) in.kind = kind;
+    ++kind;
+  }
+  decoder.expect_operands(2, 2);
+  in.a = decoder.source(decoder.operand(1), type);
+  in.d = decoder.predicate_destination(decoder.operand(0));
+  in.run = wide ? test_property<double> : test_property<float>;
+  return true;
+}
+
+}  // namespace
+
+bool decode_float(Decoder& decoder) {
+  const std::string_view opcode = decoder.statement->opcode;
+  const Type expected = float_type_of(decoder);
+  static constexpr std::string_view kOpcodes[] = {"add", "sub", "mul", "fma",  "mad",      "div",   "min",
+                                                  "max", "neg", "abs", "sqrt", "rcp",      "rsqrt", "sin",
+                                                  "cos", "ex2", "lg2", "tanh", "copysign", "testp"};
+  if (expected == Type::kNone || std::find(std::begin(kOpcodes), std::end(kOpcodes), opcode) == std::end(kOpcodes))
+    return false;
+  Instruction& in = decoder.in;
+  const Type type = decoder.type();
+  const bool flush = decoder.take("ftz");
+  if (decode_sign(decoder, opcode, type, flush)) return true;
+  decoder.take("approx");
+  decoder.take("full");
+  std::uint8_t mode = 0;
+  decoder.rounding(mode);
+  in.modes = static_cast<std::uint8_t>(mode | (decoder.take("sat") ? kModeSaturate : 0));
+  std::size_t sources = 2;
+  in.flops = 1;
+  if (opcode == "add") {
+    in.run = binary_of<FloatAdd>(type, flush);
+  } else if (opcode == "sub") {
+    in.run = binary_of<FloatSub>(type, flush);
+  } else if (opcode == "mul") {
+    in.run = binary_of<FloatMul>(type, flush);
+  } else if (opcode == "div") {
+    in.run = binary_of<FloatDiv>(type, flush);
+  } else if (opcode == "fma" || opcode == "mad") {
+    in.run = fused_handler(type, flush);
+    in.flops = 2;
+    sources = 3;
+  } else if (opcode == "min" || opcode == "max") {
+    if (decoder.take("xorsign")) decoder.unsupported(".xorsign");
+    const bool least = opcode == "min";
+    const bool nan = decoder.take("NaN");
+    if (decoder.has("abs")) decoder.unsupported(".abs");
+    if (nan)
+      in.run = least ? binary_of<FloatMinNan>(type, flush) : binary_of<FloatMaxNan>(type, flush);
+    else
+      in.run = least ? binary_of<FloatMin>(type, flush) : binary_of<FloatMax>(type, flush);
+    if (decoder.operand_count() == 4) decoder.unsupported("the form with three sources");
+  } else {
+    sources = 1;
+    in.run = opcode == "sqrt"    ? unary_of<FloatSqrt>(type, flush)
+             : opcode == "rcp"   ? unary_of<FloatRcp>(type, flush)
+             : opcode == "rsqrt" ? unary_of<FloatRsqrt>(type, flush)
+             : opcode == "sin"   ? unary_of<FloatSin>(type, flush)
+             : opcode == "cos"   ? unary_of<FloatCos>(type, flush)
+             : opcode == "ex2"   ? unary_of<FloatEx2>(type, flush)
+             : opcode == "lg2"   ? unary_of<FloatLg2>(type, flush)
+                                 : unary_of<FloatTanh>(type, flush);
+  }
+  decoder.expect_operands(sources + 1, sources + 1);
+  in.a = decoder.source(decoder.operand(1), type);
+  if (sources > 1) in.b = decoder.source(decoder.operand(2), type);
+  if (sources > 2) in.c = decoder.source(decoder.operand(3), type);
+  in.d = decoder.destination(decoder.operand(0), type);
+  wrap_modes(in, bytes_of(type));
+  return true;
+}
+
+}  // namespace meshbed::sim::ptx

@@ -1,0 +1,121 @@
+// The agreed interface between the PTX interpreter (sim/cuda/ptx) and the simulated CUDA (sim/cuda).
+#pragma once
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "plugin/base/result.h"
+
+namespace meshbed::sim::ptx {
+
+struct Program;
+struct Grid;
+
+struct Parameter {
+  std::uint32_t offset = 0, bytes = 0, align = 1;
+};
+
+struct KernelInfo {
+  std::string name;
+  std::vector<Parameter> parameters;  // as the kernel's parameter space has them
+  std::uint32_t parameter_bytes = 0;
+  std::uint32_t static_shared_bytes = 0, local_bytes = 0, registers = 0;  // registers: an estimate
+  std::array<std::uint32_t, 3> required_block{};                          // .reqntid; 0: none
+  std::uint32_t max_threads = 1024;                                       // .maxntid
+};
+
+struct VariableInfo {
+  std::string name;
+  std::uint64_t bytes = 0;
+  std::uint32_t align = 1;
+  bool constant = false, managed = false, external = false;
+  std::vector<std::byte> initial;  // `bytes` long; relocations applied by write_initial below
+};
+
+/// A parsed and verified module; immutable, shared by contexts.
+class Module {
+ public:
+  /// Errors (kInvalidArgument / kUnsupported): "PLACE:LINE: opcode wgmma.mma_async is not implemented" and the like.
+  static Result<std::shared_ptr<const Module>> parse(std::string_view text, const std::string& place);
+  const std::vector<KernelInfo>& kernels() const;
+  const std::vector<VariableInfo>& variables() const;
+  const KernelInfo* find_kernel(std::string_view name) const;
+  /// The first bytes of a variable (`bytes` of it, zeros where the text says nothing) with the addresses of other
+  /// variables and functions in it; addresses: by index of variables(), as in LaunchRequest.
+  void write_initial(std::size_t variable, const std::vector<std::uint64_t>& addresses, void* bytes) const;
+  const Program& program() const { return *program_; }
+  ~Module();
+
+ private:
+  Module();
+  std::unique_ptr<Program> program_;
+};
+
+/// What the device says about addresses of the generic space that are not shared or local windows.
+class Memory {
+ public:
+  virtual ~Memory() = default;
+  /// Host bytes behind [address, address + bytes); nullptr where not all of it is of one live allocation.
+  virtual void* at(std::uint64_t address, std::uint64_t bytes, bool write) = 0;
+  /// For errors: "8 bytes after the end of the allocation of 4096 bytes at 0x..", "freed 0x.."
+  virtual std::string describe(std::uint64_t address) const = 0;
+};
+
+struct LaunchRequest {
+  std::shared_ptr<const Module> module;
+  const KernelInfo* kernel = nullptr;
+  std::array<std::uint32_t, 3> grid{1, 1, 1}, block{1, 1, 1};
+  std::uint32_t dynamic_shared_bytes = 0;
+  std::vector<std::byte> parameters;              // parameter_bytes
+  std::vector<std::uint64_t> variable_addresses;  // by index of Module::variables()
+  std::uint32_t resident_blocks = 1;              // on the whole device, at once
+  std::uint32_t sms = 1;
+  std::uint64_t seed = 0;                       // 0: the plain order
+  std::function<std::uint64_t()> clock_ns;      // %globaltimer, clock64
+  std::function<void(std::string_view)> print;  // printf
+  // The device's heap (malloc and free in kernels); absent: a kernel that asks for it faults. 0: no memory left.
+  std::function<std::uint64_t(std::uint64_t)> allocate;
+  std::function<void(std::uint64_t)> release;
+};
+
+struct Fault {
+  enum class Kind { kAddress, kMisaligned, kTrap, kAssert, kBarrier, kDeadlock, kUnsupported, kStackOverflow } kind;
+  std::string text;  // kernel, block, thread, PTX line, what and why
+};
+
+struct Counts {
+  std::uint64_t warp_instructions = 0, lane_instructions = 0;
+  std::uint64_t global_bytes_read = 0, global_bytes_written = 0, shared_bytes = 0;
+  std::uint64_t flops = 0, atomics = 0, barriers = 0;
+};
+
+/// One grid that runs. The caller steps it, so that other work of the simulation goes on between steps.
+class Execution {
+ public:
+  static Result<std::unique_ptr<Execution>> start(LaunchRequest request, Memory& memory);
+  ~Execution();  // prints what printf has written so far
+  enum class State {
+    kRunning,
+    kFinished,
+    kSpinning /* nothing but polls of memory since the last step: others must act */,
+    kFault
+  };
+  State step(std::uint64_t lane_instructions);  // at most about so many
+  const std::optional<Fault>& fault() const;
+  const Counts& counts() const;
+  /// What the threads that have not ended do: at which lines they poll or wait, most of them first. One line.
+  std::string waiting() const;
+
+ private:
+  explicit Execution(std::unique_ptr<Grid> grid);
+  std::unique_ptr<Grid> grid_;
+};
+
+}  // namespace meshbed::sim::ptx

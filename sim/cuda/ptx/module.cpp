@@ -1,0 +1,48 @@
+// Module: the text parsed, decoded, and what it has to offer.
+#include <cstring>
+
+#include "sim/cuda/ptx/machine.h"
+#include "sim/cuda/ptx/program.h"
+
+namespace meshbed::sim::ptx {
+
+Module::Module() : program_(std::make_unique<Program>()) {}
+Module::~Module() = default;
+
+Result<std::shared_ptr<const Module>> Module::parse(std::string_view text, const std::string& place) {
+  std::shared_ptr<Module> made(new Module());
+  try {
+    made->program_->text = parse_text(text);
+    decode_program(*made->program_);
+  } catch (const Refusal& refusal) {
+    return Error{.code = refusal.unsupported ? ErrorCode::kUnsupported : ErrorCode::kInvalidArgument,
+                 .text = place + ":" + std::to_string(refusal.line) + ": " + refusal.what()};
+  }
+  return std::shared_ptr<const Module>(std::move(made));
+}
+
+const std::vector<KernelInfo>& Module::kernels() const { return program_->kernel_infos; }
+const std::vector<VariableInfo>& Module::variables() const { return program_->variable_infos; }
+
+const KernelInfo* Module::find_kernel(std::string_view name) const {
+  for (const KernelInfo& kernel : program_->kernel_infos) {
+    if (kernel.name == name) return &kernel;
+  }
+  return nullptr;
+}
+
+void Module::write_initial(std::size_t variable, const std::vector<std::uint64_t>& addresses, void* bytes) const {
+  const VariableText& text = program_->text->variables[variable];
+  const std::size_t size = text.symbol->bytes;
+  std::memset(bytes, 0, size);
+  if (!text.initial.empty()) std::memcpy(bytes, text.initial.data(), std::min(size, text.initial.size()));
+  for (const Relocation& one : text.relocations) {
+    std::uint64_t value =
+        address_of(*program_, nullptr, *one.symbol, addresses) + static_cast<std::uint64_t>(one.addend);
+    value >>= one.shift;
+    if (one.offset + one.bytes <= size)
+      std::memcpy(static_cast<std::byte*>(bytes) + one.offset, &value, std::min(one.bytes, 8U));
+  }
+}
+
+}  // namespace meshbed::sim::ptx

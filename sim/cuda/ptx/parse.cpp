@@ -1,0 +1,392 @@
+#include <algorithm>
+#include <cstring>
+
+#include "sim/cuda/ptx/parser.h"
+
+namespace meshbed::sim::ptx {
+
+namespace {
+
+constexpr std::uint64_t kLargestVariable = std::uint64_t{1} << 34U;
+
+std::uint64_t rounded_up(std::uint64_t value, std::uint64_t align) { return (value + align - 1) / align * align; }
+
+}  // namespace
+
+std::unique_ptr<ModuleText> parse_text(std::string_view text) {
+  auto module = std::make_unique<ModuleText>();
+  module->text = std::string(text);
+  Parser(*module).run();
+  return module;
+}
+
+void Parser::run() {
+  while (lexer_.now().kind != Token::Kind::kEnd) directive();
+}
+
+void Parser::directive() {
+  if (lexer_.take_mark(';')) return;
+  if (lexer_.now().kind == Token::Kind::kMark && lexer_.is_mark('@')) {
+    lexer_.skip_line();  // `@@DWARF` of old texts
+    return;
+  }
+  bool external = false;
+  for (;;) {
+    const Token word = lexer_.take();
+    if (word.kind != Token::Kind::kDotted) {
+      throw Refusal(word.line, "a directive expected, not '" + std::string(word.text) + "'");
+    }
+    const std::string_view name = word.text;
+    if (name == "extern") {
+      external = true;
+    } else if (name == "visible" || name == "weak" || name == "common") {
+      continue;
+    } else if (name == "version" || name == "address_size") {
+      const Token value = lexer_.take();
+      if (name == "address_size" && value.text != "64") {
+        throw Refusal(word.line, ".address_size " + std::string(value.text) + ": addresses have 64 bits here", true);
+      }
+      return;
+    } else if (name == "target") {
+      const std::string_view target = lexer_.expect_name("the target");
+      if (target.substr(0, 3) == "sm_") {
+        for (const char c : target.substr(3)) {
+          if (c >= '0' && c <= '9') module_.target = module_.target * 10 + static_cast<std::uint32_t>(c - '0');
+        }
+      }
+      while (lexer_.take_mark(',')) lexer_.take();
+      return;
+    } else if (name == "file" || name == "loc") {
+      lexer_.skip_line();
+      return;
+    } else if (name == "section") {
+      while (lexer_.now().kind != Token::Kind::kEnd && !lexer_.is_mark('{')) lexer_.take();
+      lexer_.skip_braces();
+      return;
+    } else if (name == "pragma" || name == "alias") {
+      lexer_.skip_statement();
+      return;
+    } else if (name == "global" || name == "const" || name == "shared") {
+      module_variable(name == "global" ? Space::kGlobal : name == "const" ? Space::kConst : Space::kShared, external);
+      return;
+    } else if (name == "entry" || name == "func") {
+      function(name == "entry", external);
+      return;
+    } else {
+      throw Refusal(word.line, "directive ." + std::string(name) + " is not implemented", true);
+    }
+  }
+}
+
+Symbol Parser::variable_head(Space space) {
+  Symbol symbol;
+  symbol.space = space;
+  std::uint32_t vector = 1;
+  bool pointee = false;  // `.ptr .global .align 4`: of what the parameter points at
+  symbol.type = Type::kNone;
+  symbol.align = 0;
+  while (lexer_.now().kind == Token::Kind::kDotted) {
+    const Token word = lexer_.take();
+    if (word.text == "align") {
+      const std::int64_t align = constant();
+      if (align < 1 || align > 4096 || (align & (align - 1)) != 0)
+        throw Refusal(word.line, ".align must be a power of two");
+      if (!pointee) symbol.align = static_cast<std::uint32_t>(align);
+    } else if (word.text == "attribute") {
+      lexer_.expect('(');
+      while (!lexer_.is_mark(')') && lexer_.now().kind != Token::Kind::kEnd) {
+        if (lexer_.take().text == "managed") symbol.managed = true;
+      }
+      lexer_.expect(')');
+    } else if (word.text == "v2") {
+      vector = 2;
+    } else if (word.text == "v4") {
+      vector = 4;
+    } else if (word.text == "ptr" || word.text == "global" || word.text == "shared" || word.text == "const" ||
+               word.text == "local" || word.text == "param") {
+      pointee = true;
+    } else if (type_named(word.text) != Type::kNone) {
+      symbol.type = type_named(word.text);
+    } else {
+      throw Refusal(word.line, "." + std::string(word.text) + " is not implemented for a variable", true);
+    }
+  }
+  if (symbol.type == Type::kNone) throw Refusal(lexer_.line(), "a variable without a type");
+  const std::uint64_t element = std::uint64_t{bytes_of(symbol.type)} * vector;
+  if (symbol.align == 0) symbol.align = static_cast<std::uint32_t>(element);
+  symbol.name = lexer_.expect_name("a variable's name");
+  std::uint64_t count = 1;
+  while (lexer_.take_mark('[')) {
+    if (lexer_.take_mark(']')) {
+      symbol.unsized = true;
+      count = 0;
+      continue;
+    }
+    const std::int64_t size = constant();
+    lexer_.expect(']');
+    if (size < 0 || static_cast<std::uint64_t>(size) > kLargestVariable)
+      throw Refusal(lexer_.line(), "a size of " + std::to_string(size));
+    count *= static_cast<std::uint64_t>(size);
+    if (count > kLargestVariable) throw Refusal(lexer_.line(), symbol.name + " is too large");
+  }
+  symbol.bytes = count * element;
+  return symbol;
+}
+
+void Parser::module_variable(Space space, bool external) {
+  do {
+    Symbol head = variable_head(space);
+    const std::uint32_t line = lexer_.line();
+    const auto known = module_.names.find(head.name);
+    Symbol* symbol = nullptr;
+    if (known != module_.names.end() && known->second->function == nullptr) {
+      symbol = known->second;  // declared before
+      if (!external) symbol->external = false;
+      if (head.bytes != 0) symbol->bytes = head.bytes;
+    } else {
+      symbol = &module_.symbols.emplace_back(std::move(head));
+      symbol->external = external;
+      module_.names[symbol->name] = symbol;
+      if (space != Space::kShared) {
+        symbol->variable = static_cast<int>(module_.variables.size());
+        module_.variables.push_back({symbol, {}, {}});
+      }
+    }
+    if (lexer_.take_mark('=')) {
+      if (symbol->variable < 0) throw Refusal(line, symbol->name + ": shared memory has no initial value");
+      initialiser(module_.variables[static_cast<std::size_t>(symbol->variable)]);
+    }
+  } while (lexer_.take_mark(','));
+  lexer_.expect(';');
+}
+
+void Parser::initialiser(VariableText& variable) {
+  const std::uint32_t element = std::max(1U, bytes_of(variable.symbol->type));
+  std::uint64_t at = 0;
+  if (lexer_.is_mark('{')) {
+    initial_list(variable, at, element);
+  } else {
+    initial_value(variable, at, element);
+    at = element;
+  }
+  if (variable.symbol->unsized) variable.symbol->bytes = at, variable.symbol->unsized = false;
+  if (at > variable.symbol->bytes) throw Refusal(lexer_.line(), variable.symbol->name + " has more values than places");
+}
+
+void Parser::initial_list(VariableText& variable, std::uint64_t& at, std::uint32_t element) {
+  const Depth depth(depth_, lexer_.line());
+  lexer_.expect('{');
+  while (!lexer_.is_mark('}')) {
+    if (lexer_.is_mark('{')) {
+      initial_list(variable, at, element);
+    } else {
+      initial_value(variable, at, element);
+      at += element;
+    }
+    if (!lexer_.take_mark(',')) break;
+  }
+  lexer_.expect('}');
+}
+
+void Parser::initial_value(VariableText& variable, std::uint64_t at, std::uint32_t element) {
+  const std::uint32_t line = lexer_.line();
+  if (!variable.symbol->unsized && at + element > variable.symbol->bytes) {
+    throw Refusal(line, variable.symbol->name + " has more values than places");
+  }
+  if (at + element > kLargestVariable) throw Refusal(line, variable.symbol->name + " is too large");
+  Relocation relocation;
+  relocation.offset = at;
+  relocation.bytes = element;
+  std::uint64_t value = 0;
+  const bool sign = lexer_.take_mark('-');
+  Token word = lexer_.now();
+  if (word.kind == Token::Kind::kFloat32 || word.kind == Token::Kind::kFloat64) {
+    lexer_.take();
+    value = word.value;
+    if (word.kind == Token::Kind::kFloat64 && element == 4) {
+      double wide = 0;
+      std::memcpy(&wide, &value, sizeof wide);
+      const float narrow = static_cast<float>(wide);
+      std::uint32_t bits = 0;
+      std::memcpy(&bits, &narrow, sizeof bits);
+      value = bits;
+    }
+    if (sign) value ^= std::uint64_t{1} << (element * 8U - 1U);
+  } else if (word.kind == Token::Kind::kInteger) {
+    value = static_cast<std::uint64_t>(constant());
+    if (sign) value = 0 - value;
+    if (lexer_.take_mark('(')) {  // 0xff00(name): one byte of the address
+      while (relocation.shift < 64 && (value >> relocation.shift & 0xffU) != 0xffU) relocation.shift += 8;
+      word = lexer_.take();
+      const auto found = module_.names.find(word.text);
+      if (found == module_.names.end()) throw Refusal(word.line, "unknown name '" + std::string(word.text) + "'");
+      relocation.symbol = found->second;
+      if (lexer_.take_mark('+')) relocation.addend = constant();
+      lexer_.expect(')');
+    }
+  } else {
+    const std::string_view name = lexer_.expect_name("a value");
+    const bool generic = name == "generic" && lexer_.take_mark('(');
+    const std::string_view target = generic ? lexer_.expect_name("a variable's name") : name;
+    const auto found = module_.names.find(target);
+    if (found == module_.names.end()) throw Refusal(line, "unknown name '" + std::string(target) + "'");
+    relocation.symbol = found->second;
+    if (lexer_.is_mark('+') || lexer_.is_mark('-')) relocation.addend = constant();
+    if (generic) lexer_.expect(')');
+    if (lexer_.is_mark('+') || lexer_.is_mark('-')) relocation.addend += constant();
+  }
+  if (relocation.symbol != nullptr) {
+    variable.relocations.push_back(relocation);
+    return;
+  }
+  if (variable.initial.size() < at + element) variable.initial.resize(at + element);
+  std::memcpy(variable.initial.data() + at, &value, element);
+}
+
+std::int64_t Parser::constant_term() {
+  const Depth depth(depth_, lexer_.line());
+  if (lexer_.take_mark('-')) return static_cast<std::int64_t>(0 - static_cast<std::uint64_t>(constant_term()));
+  if (lexer_.take_mark('+')) return constant_term();
+  if (lexer_.take_mark('~')) return ~constant_term();
+  if (lexer_.take_mark('(')) {
+    const std::int64_t value = constant();
+    lexer_.expect(')');
+    return value;
+  }
+  const Token word = lexer_.take();
+  if (word.kind == Token::Kind::kName && word.text == "WARP_SZ") return 32;
+  if (word.kind != Token::Kind::kInteger) {
+    throw Refusal(word.line, "a number expected, not '" + std::string(word.text) + "'");
+  }
+  return static_cast<std::int64_t>(word.value);
+}
+
+std::int64_t Parser::constant() {
+  std::uint64_t value = static_cast<std::uint64_t>(constant_term());
+  for (;;) {
+    if (lexer_.take_mark('+'))
+      value += static_cast<std::uint64_t>(constant_term());
+    else if (lexer_.take_mark('-'))
+      value -= static_cast<std::uint64_t>(constant_term());
+    else if (lexer_.take_mark('*'))
+      value *= static_cast<std::uint64_t>(constant_term());
+    else
+      return static_cast<std::int64_t>(value);
+  }
+}
+
+std::array<std::uint32_t, 3> Parser::three() {
+  std::array<std::uint32_t, 3> all{1, 1, 1};
+  for (std::size_t at = 0; at < 3; ++at) {
+    all[at] = static_cast<std::uint32_t>(constant());
+    if (!lexer_.take_mark(',')) break;
+  }
+  return all;
+}
+
+std::vector<Symbol> Parser::parameter_list(bool registers_too) {
+  std::vector<Symbol> all;
+  lexer_.expect('(');
+  while (!lexer_.is_mark(')')) {
+    const Token word = lexer_.take();
+    if (word.text != "param" && !(registers_too && word.text == "reg")) {
+      throw Refusal(word.line, ".param expected before '" + std::string(word.text) + "'");
+    }
+    Symbol symbol = variable_head(Space::kParam);
+    symbol.formal = true;
+    if (word.text == "reg") symbol.reg = 0;
+    all.push_back(std::move(symbol));
+    if (!lexer_.take_mark(',')) break;
+  }
+  lexer_.expect(')');
+  return all;
+}
+
+void Parser::performance(FunctionText& function) {
+  while (lexer_.now().kind == Token::Kind::kDotted) {
+    const Token word = lexer_.take();
+    if (word.text == "reqntid") {
+      function.required_block = three();
+    } else if (word.text == "maxntid") {
+      const auto all = three();
+      const std::uint64_t threads = std::uint64_t{all[0]} * all[1] * all[2];
+      function.max_threads = static_cast<std::uint32_t>(std::min<std::uint64_t>(threads, 1024));
+    } else if (word.text == "minnctapersm" || word.text == "maxnreg" || word.text == "maxclusterrank" ||
+               word.text == "maxnctapersm") {
+      constant();
+    } else if (word.text == "reqnctapercluster") {
+      const auto all = three();
+      if (all[0] * all[1] * all[2] != 1) throw Refusal(word.line, "clusters of blocks are not implemented", true);
+    } else if (word.text == "pragma") {
+      lexer_.skip_statement();
+    } else if (word.text == "noreturn" || word.text == "explicitcluster" || word.text == "blocksareclusters" ||
+               word.text == "unique") {
+      continue;
+    } else {
+      throw Refusal(word.line, "directive ." + std::string(word.text) + " is not implemented", true);
+    }
+  }
+}
+
+void Parser::function(bool entry, bool external) {
+  const std::uint32_t line = lexer_.line();
+  while (lexer_.is_dotted("attribute")) {
+    lexer_.take();
+    while (lexer_.now().kind != Token::Kind::kEnd && !lexer_.is_mark(')')) lexer_.take();
+    lexer_.expect(')');
+  }
+  std::vector<Symbol> returns;
+  if (lexer_.is_mark('(')) returns = parameter_list(true);
+  const std::string name(lexer_.expect_name("a function's name"));
+  std::vector<Symbol> formals;
+  if (lexer_.is_mark('(')) formals = parameter_list(!entry);
+  FunctionText* made = nullptr;
+  const auto known = module_.names.find(name);
+  if (known != module_.names.end()) {
+    made = known->second->function;
+    if (made == nullptr || made->entry != entry) throw Refusal(line, name + " is declared as something else before");
+  } else {
+    made = &module_.functions.emplace_back();
+    Symbol& symbol = module_.symbols.emplace_back();
+    symbol.name = name;
+    symbol.function = made;
+    symbol.external = external;
+    module_.names[name] = &symbol;
+  }
+  made->name = name;
+  made->entry = entry;
+  performance(*made);
+  const bool defines = lexer_.is_mark('{');
+  if (made->defined) {
+    if (defines) throw Refusal(line, name + " is defined twice");
+    lexer_.take_mark(';');
+    return;
+  }
+  made->line = line;
+  made->symbols.clear();
+  made->returns.clear();
+  made->formals.clear();
+  std::uint32_t offset = 0;
+  const auto adopt = [&](std::vector<Symbol>& from, std::vector<Symbol*>& into) {
+    for (Symbol& one : from) {
+      Symbol* symbol = &made->symbols.emplace_back(std::move(one));
+      offset = static_cast<std::uint32_t>(rounded_up(offset, symbol->align));
+      symbol->offset = offset;
+      if (symbol->bytes > 65536) throw Refusal(line, name + ": parameter " + symbol->name + " is too large");
+      offset += static_cast<std::uint32_t>(symbol->bytes);
+      into.push_back(symbol);
+    }
+  };
+  adopt(formals, made->formals);
+  if (entry) made->parameter_bytes = offset;
+  adopt(returns, made->returns);
+  if (!entry) made->local_bytes = offset;
+  if (defines) {
+    made->defined = true;
+    body(*made);
+  } else {
+    lexer_.take_mark(';');
+  }
+}
+
+}  // namespace meshbed::sim::ptx

@@ -1,0 +1,399 @@
+#include <algorithm>
+#include <cstring>
+
+#include "sim/cuda/ptx/parser.h"
+
+namespace meshbed::sim::ptx {
+
+namespace {
+
+constexpr std::uint32_t kMostRegisters = 1U << 20U;
+constexpr std::uint64_t kMostLocalVariable = 512U * 1024U;
+constexpr int kDeepestScope = 200;
+
+bool is_special(std::string_view name) {
+  static constexpr std::string_view kNames[] = {"%tid",
+                                                "%ntid",
+                                                "%ctaid",
+                                                "%nctaid",
+                                                "%laneid",
+                                                "%warpid",
+                                                "%nwarpid",
+                                                "%smid",
+                                                "%nsmid",
+                                                "%gridid",
+                                                "%clock",
+                                                "%clock64",
+                                                "%clock_hi",
+                                                "%globaltimer",
+                                                "%globaltimer_lo",
+                                                "%globaltimer_hi",
+                                                "%lanemask_eq",
+                                                "%lanemask_le",
+                                                "%lanemask_lt",
+                                                "%lanemask_ge",
+                                                "%lanemask_gt",
+                                                "%dynamic_smem_size",
+                                                "%total_smem_size",
+                                                "%aggr_smem_size",
+                                                "%clusterid",
+                                                "%nclusterid",
+                                                "%cluster_ctaid",
+                                                "%cluster_nctaid",
+                                                "%cluster_ctarank",
+                                                "%cluster_nctarank",
+                                                "%is_explicit_cluster",
+                                                "%current_graph_exec",
+                                                "%reserved_smem_offset_begin",
+                                                "%reserved_smem_offset_end",
+                                                "%reserved_smem_offset_cap",
+                                                "%reserved_smem_offset_0",
+                                                "%reserved_smem_offset_1"};
+  if (name.substr(0, 7) == "%envreg" || name.substr(0, 3) == "%pm") return true;
+  return std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames);
+}
+
+}  // namespace
+
+void Parser::body(FunctionText& function) {
+  function_ = &function;
+  scopes_.clear();
+  scopes_.emplace_back();
+  scope_ = 0;
+  uses_.clear();
+  for (auto* list : {&function.formals, &function.returns}) {
+    for (Symbol* symbol : *list) {
+      if (symbol->reg < 0) {
+        scopes_[0].symbols[symbol->name] = symbol;
+        continue;
+      }
+      symbol->reg = static_cast<int>(function.registers.size());
+      function.registers.push_back(symbol->type);
+      scopes_[0].registers[symbol->name] = static_cast<std::uint32_t>(symbol->reg);
+    }
+  }
+  block();
+  resolve_labels();
+  function_ = nullptr;
+}
+
+void Parser::block() {
+  const std::uint32_t begin = lexer_.line();
+  lexer_.expect('{');
+  int depth = 0;
+  while (!lexer_.is_mark('}') || depth > 0) {
+    if (lexer_.now().kind == Token::Kind::kEnd) {
+      throw Refusal(begin, function_->name + ": '}' missing at the end of the text");
+    }
+    if (lexer_.take_mark('{')) {
+      if (++depth > kDeepestScope) throw Refusal(lexer_.line(), "blocks within blocks: too many");
+      scopes_.emplace_back().parent = scope_;
+      scope_ = static_cast<int>(scopes_.size()) - 1;
+    } else if (lexer_.take_mark('}')) {
+      --depth;
+      scope_ = scopes_[static_cast<std::size_t>(scope_)].parent;
+    } else {
+      statement();
+    }
+  }
+  lexer_.expect('}');
+}
+
+void Parser::registers() {
+  Type type = Type::kNone;
+  while (lexer_.now().kind == Token::Kind::kDotted) {
+    const Token word = lexer_.take();
+    type = type_named(word.text);
+    if (type == Type::kNone)
+      throw Refusal(word.line, "registers of ." + std::string(word.text) + " are not implemented", true);
+  }
+  if (type == Type::kNone) throw Refusal(lexer_.line(), "registers without a type");
+  if (bytes_of(type) == 1) type = is_signed(type) ? Type::kS16 : Type::kU16;
+  Scope& scope = scopes_[static_cast<std::size_t>(scope_)];
+  do {
+    const std::string name(lexer_.expect_name("a register's name"));
+    const auto first = static_cast<std::uint32_t>(function_->registers.size());
+    std::uint64_t count = 1;
+    if (lexer_.take_mark('<')) {
+      count = static_cast<std::uint64_t>(constant());
+      lexer_.expect('>');
+      if (count > kMostRegisters) throw Refusal(lexer_.line(), name + ": too many registers");
+      scope.ranges[name] = {first, static_cast<std::uint32_t>(count)};
+    } else {
+      scope.registers[name] = first;
+    }
+    if (first + count > kMostRegisters) throw Refusal(lexer_.line(), name + ": too many registers");
+    function_->registers.resize(first + count, type);
+  } while (lexer_.take_mark(','));
+  lexer_.expect(';');
+}
+
+void Parser::local_variable(Space space) {
+  do {
+    Symbol head = variable_head(space);
+    Symbol* symbol = nullptr;
+    if (space == Space::kLocal || space == Space::kParam) {
+      symbol = &function_->symbols.emplace_back(std::move(head));
+      const std::uint64_t begin =
+          (function_->local_bytes + std::uint64_t{symbol->align} - 1) / symbol->align * symbol->align;
+      if (begin + symbol->bytes > kMostLocalVariable)
+        throw Refusal(lexer_.line(), symbol->name + ": too much local memory");
+      symbol->offset = static_cast<std::uint32_t>(begin);
+      function_->local_bytes = static_cast<std::uint32_t>(begin + symbol->bytes);
+    } else {
+      symbol = &module_.symbols.emplace_back(std::move(head));
+      if (space != Space::kShared) {
+        symbol->variable = static_cast<int>(module_.variables.size());
+        module_.variables.push_back({symbol, {}, {}});
+        if (lexer_.take_mark('=')) initialiser(module_.variables.back());
+      }
+    }
+    scopes_[static_cast<std::size_t>(scope_)].symbols[symbol->name] = symbol;
+  } while (lexer_.take_mark(','));
+  lexer_.expect(';');
+}
+
+void Parser::label(std::string_view name) {
+  Scope& scope = scopes_[static_cast<std::size_t>(scope_)];
+  const std::uint32_t line = lexer_.line();
+  const auto [at, fresh] = scope.labels.emplace(std::string(name), 0);
+  if (!fresh) throw Refusal(line, "label " + std::string(name) + " stands twice");
+  at->second = new_label();
+  const std::uint32_t label = at->second;
+  function_->labels[label] = static_cast<std::int64_t>(function_->statements.size());
+  if (lexer_.is_dotted("branchtargets")) {
+    lexer_.take();
+    auto& table = function_->targets.emplace_back();
+    do {
+      const Operand target = named(std::string(lexer_.expect_name("a label")), line);
+      if (target.kind != Operand::Kind::kLabel) throw Refusal(line, ".branchtargets takes labels");
+      table.push_back(static_cast<std::uint32_t>(target.value));
+    } while (lexer_.take_mark(','));
+    lexer_.expect(';');
+    function_->table_of[label] = static_cast<std::uint32_t>(function_->targets.size() - 1);
+  } else if (lexer_.is_dotted("callprototype")) {
+    lexer_.take();
+    Prototype prototype;
+    if (lexer_.is_mark('(')) prototype.returns = parameter_list(true);
+    lexer_.expect_name("_");
+    if (lexer_.is_mark('(')) prototype.formals = parameter_list(true);
+    lexer_.skip_statement();
+    function_->prototypes[label] = std::move(prototype);
+  } else if (lexer_.is_dotted("calltargets")) {
+    lexer_.skip_statement();
+  }
+}
+
+void Parser::statement() {
+  if (lexer_.take_mark(';')) return;
+  const Token first = lexer_.now();
+  if (first.kind == Token::Kind::kDotted) {
+    lexer_.take();
+    if (first.text == "reg") return registers();
+    if (first.text == "local") return local_variable(Space::kLocal);
+    if (first.text == "param") return local_variable(Space::kParam);
+    if (first.text == "shared") return local_variable(Space::kShared);
+    if (first.text == "global") return local_variable(Space::kGlobal);
+    if (first.text == "const") return local_variable(Space::kConst);
+    if (first.text == "loc" || first.text == "file") return lexer_.skip_line();
+    if (first.text == "pragma") return lexer_.skip_statement();
+    throw Refusal(first.line, "directive ." + std::string(first.text) + " is not implemented", true);
+  }
+  Statement made;
+  made.line = first.line;
+  if (lexer_.take_mark('@')) {
+    made.predicate_negated = lexer_.take_mark('!');
+    const std::string name(lexer_.expect_name("a predicate"));
+    made.predicate = find_register(name);
+    if (made.predicate < 0) throw Refusal(first.line, "unknown register " + name);
+    if (function_->registers[static_cast<std::size_t>(made.predicate)] != Type::kPred) {
+      throw Refusal(first.line, name + " is no predicate");
+    }
+  }
+  const Token opcode = lexer_.take();
+  if (opcode.kind != Token::Kind::kName) {
+    throw Refusal(opcode.line, "an opcode expected, not '" + std::string(opcode.text) + "'");
+  }
+  if (made.predicate < 0 && lexer_.take_mark(':')) return label(opcode.text);
+  made.opcode = opcode.text;
+  while (lexer_.now().kind == Token::Kind::kDotted) made.modifiers.push_back(lexer_.take().text);
+  // Operands of opcodes that trap where they are executed may have forms that nothing here reads.
+  static constexpr std::string_view kUnread[] = {"wgmma", "tcgen05", "tensormap", "multimem", "tex",  "tld4", "txq",
+                                                 "suld",  "sust",    "sured",     "suq",      "wmma", "mma"};
+  if (std::find(std::begin(kUnread), std::end(kUnread), made.opcode) != std::end(kUnread)) {
+    lexer_.skip_statement();
+    function_->statements.push_back(std::move(made));
+    return;
+  }
+  while (!lexer_.is_mark(';')) {
+    made.operands.push_back(operand());
+    if (!lexer_.take_mark(',')) break;
+  }
+  if (!lexer_.is_mark(';')) {
+    throw Refusal(lexer_.line(), "';' expected before '" + std::string(lexer_.now().text) + "'");
+  }
+  lexer_.take();
+  function_->statements.push_back(std::move(made));
+}
+
+Operand Parser::operand() {
+  Operand made = plain_operand();
+  if (!lexer_.take_mark('|')) return made;
+  Operand pair;
+  pair.kind = Operand::Kind::kPair;
+  pair.parts.push_back(std::move(made));
+  pair.parts.push_back(plain_operand());
+  return pair;
+}
+
+Operand Parser::plain_operand() {
+  const Depth depth(depth_, lexer_.line());
+  const Token word = lexer_.now();
+  Operand made;
+  if (lexer_.take_mark('!')) {
+    made = plain_operand();
+    made.negated = !made.negated;
+    return made;
+  }
+  if (lexer_.take_mark('[')) {
+    address(made);
+    return made;
+  }
+  if (lexer_.is_mark('{') || lexer_.is_mark('(')) {
+    const bool vector = lexer_.is_mark('{');
+    lexer_.take();
+    const char end = vector ? '}' : ')';
+    made.kind = vector ? Operand::Kind::kVector : Operand::Kind::kList;
+    while (!lexer_.is_mark(end)) {
+      if (made.parts.size() > 1024) throw Refusal(word.line, "too many operands");
+      if (lexer_.is_mark('{') || lexer_.is_mark('(')) throw Refusal(word.line, "an operand within an operand");
+      made.parts.push_back(plain_operand());
+      if (!lexer_.take_mark(',')) break;
+    }
+    lexer_.expect(end);
+    return made;
+  }
+  if (word.kind == Token::Kind::kName && word.text != "WARP_SZ") {
+    lexer_.take();
+    std::string name(word.text);
+    if (word.text[0] == '%' && lexer_.now().kind == Token::Kind::kDotted && lexer_.now().text.size() == 1) {
+      name.append(".").append(lexer_.take().text);
+    }
+    made = named(std::move(name), word.line);
+    if (made.kind == Operand::Kind::kSymbol && (lexer_.is_mark('+') || lexer_.is_mark('-'))) made.value = constant();
+    return made;
+  }
+  const bool minus = lexer_.is_mark('-');
+  if (minus || word.kind == Token::Kind::kFloat32 || word.kind == Token::Kind::kFloat64) {
+    if (minus) lexer_.take();
+    const Token number = lexer_.now();
+    if (number.kind == Token::Kind::kFloat32 || number.kind == Token::Kind::kFloat64) {
+      lexer_.take();
+      const bool narrow = number.kind == Token::Kind::kFloat32;
+      made.kind = narrow ? Operand::Kind::kFloat32 : Operand::Kind::kFloat64;
+      made.value = static_cast<std::int64_t>(number.value ^ (minus ? std::uint64_t{1} << (narrow ? 31U : 63U) : 0));
+      return made;
+    }
+    made.kind = Operand::Kind::kInteger;
+    made.value = static_cast<std::int64_t>(0 - static_cast<std::uint64_t>(constant_term()));
+    return made;
+  }
+  made.kind = Operand::Kind::kInteger;
+  made.value = constant();
+  return made;
+}
+
+void Parser::address(Operand& into) {
+  into.kind = Operand::Kind::kAddress;
+  do {
+    into.parts.push_back(plain_operand());
+    Operand& base = into.parts.back();
+    if (into.parts.size() == 1) {
+      if (base.kind == Operand::Kind::kSymbol) {
+        into.value = base.value;
+        base.value = 0;
+      } else if (base.kind == Operand::Kind::kRegister && (lexer_.is_mark('+') || lexer_.is_mark('-'))) {
+        into.value = constant();
+      }
+    }
+  } while (lexer_.take_mark(','));
+  lexer_.expect(']');
+}
+
+Operand Parser::named(std::string name, std::uint32_t line) {
+  Operand made;
+  if (name == "_") return made;
+  const int reg = find_register(name);
+  if (reg >= 0) {
+    made.kind = Operand::Kind::kRegister;
+    made.reg = static_cast<std::uint32_t>(reg);
+    return made;
+  }
+  if (name[0] == '%') {
+    if (!is_special(std::string_view(name).substr(0, name.find('.')))) throw Refusal(line, "unknown register " + name);
+    made.kind = Operand::Kind::kSpecial;
+    made.name = std::move(name);
+    return made;
+  }
+  const Symbol* symbol = find_symbol(name);
+  if (symbol != nullptr) {
+    made.kind = Operand::Kind::kSymbol;
+    made.symbol = symbol;
+    return made;
+  }
+  made.kind = Operand::Kind::kLabel;
+  made.value = new_label();
+  uses_.push_back({static_cast<std::uint32_t>(made.value), scope_, std::move(name), line});
+  return made;
+}
+
+int Parser::find_register(std::string_view name) const {
+  std::size_t digits = name.size();
+  while (digits > 0 && name[digits - 1] >= '0' && name[digits - 1] <= '9') --digits;
+  for (int at = scope_; at >= 0; at = scopes_[static_cast<std::size_t>(at)].parent) {
+    const Scope& scope = scopes_[static_cast<std::size_t>(at)];
+    const auto one = scope.registers.find(name);
+    if (one != scope.registers.end()) return static_cast<int>(one->second);
+    if (digits == name.size() || name.size() - digits > 8) continue;
+    const auto range = scope.ranges.find(name.substr(0, digits));
+    if (range == scope.ranges.end()) continue;
+    std::uint32_t index = 0;
+    for (const char c : name.substr(digits)) index = index * 10 + static_cast<std::uint32_t>(c - '0');
+    if (index < range->second.count) return static_cast<int>(range->second.first + index);
+  }
+  return -1;
+}
+
+const Symbol* Parser::find_symbol(std::string_view name) const {
+  for (int at = scope_; at >= 0; at = scopes_[static_cast<std::size_t>(at)].parent) {
+    const auto found = scopes_[static_cast<std::size_t>(at)].symbols.find(name);
+    if (found != scopes_[static_cast<std::size_t>(at)].symbols.end()) return found->second;
+  }
+  const auto found = module_.names.find(name);
+  return found == module_.names.end() ? nullptr : found->second;
+}
+
+std::uint32_t Parser::new_label() {
+  function_->labels.push_back(-1);
+  return static_cast<std::uint32_t>(function_->labels.size() - 1);
+}
+
+void Parser::resolve_labels() {
+  for (const LabelUse& use : uses_) {
+    int at = use.scope;
+    bool found = false;
+    for (; at >= 0 && !found; at = scopes_[static_cast<std::size_t>(at)].parent) {
+      const auto label = scopes_[static_cast<std::size_t>(at)].labels.find(use.name);
+      if (label == scopes_[static_cast<std::size_t>(at)].labels.end()) continue;
+      found = true;
+      function_->labels[use.label] = function_->labels[label->second];
+      const auto table = function_->table_of.find(label->second);
+      if (table != function_->table_of.end()) function_->table_of[use.label] = table->second;
+      const auto prototype = function_->prototypes.find(label->second);
+      if (prototype != function_->prototypes.end()) function_->prototypes[use.label] = prototype->second;
+    }
+    if (!found) throw Refusal(use.line, "unknown name '" + use.name + "'");
+  }
+}
+
+}  // namespace meshbed::sim::ptx

@@ -1,0 +1,86 @@
+#pragma once
+// The parser of one text: module-level directives in parse.cpp, function bodies in parse_body.cpp.
+
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "sim/cuda/ptx/lexer.h"
+#include "sim/cuda/ptx/syntax.h"
+
+namespace meshbed::sim::ptx {
+
+class Parser {
+ public:
+  Parser(ModuleText& module) : module_(module), lexer_(module.text) {}
+  void run();
+
+ private:
+  struct Range {
+    std::uint32_t first = 0, count = 0;  // `%r<23>`: registers first to first + count - 1
+  };
+  struct Scope {
+    std::map<std::string, std::uint32_t, std::less<>> registers;
+    std::map<std::string, Range, std::less<>> ranges;
+    std::map<std::string, Symbol*, std::less<>> symbols;
+    std::map<std::string, std::uint32_t, std::less<>> labels;
+    int parent = -1;
+  };
+  struct LabelUse {
+    std::uint32_t label = 0;
+    int scope = 0;
+    std::string name;
+    std::uint32_t line = 0;
+  };
+
+  /// Parentheses and lists within others: not deeper than any program has them, so that no text ends our stack.
+  struct Depth {
+    Depth(int& depth, std::uint32_t line) : depth(depth) {
+      if (++depth > 64) throw Refusal(line, "parentheses within parentheses: too many");
+    }
+    ~Depth() { --depth; }
+    int& depth;
+  };
+
+  // parse.cpp
+  void directive();
+  Symbol variable_head(Space space);  // type, alignment, name and size: `.align 4 .b8 name[16]`
+  void module_variable(Space space, bool external);
+  void initialiser(VariableText& variable);
+  void initial_list(VariableText& variable, std::uint64_t& at, std::uint32_t element);
+  void initial_value(VariableText& variable, std::uint64_t at, std::uint32_t element);
+  void function(bool entry, bool external);
+  std::vector<Symbol> parameter_list(bool registers_too);
+  void performance(FunctionText& function);
+  std::int64_t constant();
+  std::int64_t constant_term();
+  std::array<std::uint32_t, 3> three();
+
+  // parse_body.cpp
+  void body(FunctionText& function);
+  void block();
+  void registers();
+  void local_variable(Space space);
+  void statement();
+  void label(std::string_view name);
+  Operand operand();
+  Operand plain_operand();
+  Operand named(std::string name, std::uint32_t line);
+  void address(Operand& into);
+  const Symbol* find_symbol(std::string_view name) const;
+  int find_register(std::string_view name) const;
+  std::uint32_t new_label();
+  void resolve_labels();
+
+  ModuleText& module_;
+  Lexer lexer_;
+  FunctionText* function_ = nullptr;
+  std::vector<Scope> scopes_;  // of the function
+  int scope_ = -1;
+  int depth_ = 0;
+  std::vector<LabelUse> uses_;
+};
+
+}  // namespace meshbed::sim::ptx

@@ -1,0 +1,150 @@
+// A warp's turn: which lanes run, how far, and when others go.
+#include "sim/cuda/ptx/warp.h"
+
+#include <algorithm>
+
+#include "sim/cuda/ptx/lanes.h"
+
+namespace meshbed::sim::ptx {
+
+namespace {
+
+// Instructions that the lowest group may run while others of its warp stand ready, and how long theirs is then.
+constexpr std::uint64_t kPatience = 512;
+constexpr std::uint64_t kSlice = 256;
+// So many polls of one warp that saw nothing new, while nothing changed, are a spin.
+constexpr std::uint32_t kPollsSeen = 4;
+
+/// The group that runs: its lanes; `stop`: where it must look again, because others stand there.
+struct Chosen {
+  std::uint32_t lanes = 0;
+  std::uint32_t stop = kAllLanes;
+  std::uint64_t most = ~std::uint64_t{0};
+};
+
+Chosen choose(Warp& warp) {
+  const std::uint32_t ready = warp.runnable();
+  std::uint32_t best = kLanes;
+  const bool fair = warp.starving > kPatience;
+  each_active(ready, [&](std::uint32_t lane) {
+    if (best == kLanes) {
+      best = lane;
+      return;
+    }
+    if (fair) {
+      if (warp.last_run[lane] < warp.last_run[best]) best = lane;
+      return;
+    }
+    const Frame* mine = warp.lane_frame[lane];
+    const Frame* its = warp.lane_frame[best];
+    if (mine->depth != its->depth ? mine->depth > its->depth : warp.lane_position[lane] < warp.lane_position[best])
+      best = lane;
+  });
+  Chosen chosen;
+  Frame* frame = warp.lane_frame[best];
+  const std::uint32_t position = warp.lane_position[best];
+  ++warp.turn;
+  each_active(ready, [&](std::uint32_t lane) {
+    if (warp.lane_frame[lane] == frame && warp.lane_position[lane] == position) {
+      chosen.lanes |= 1U << lane;
+      warp.last_run[lane] = warp.turn;
+    } else if (warp.lane_frame[lane] == frame && warp.lane_position[lane] > position) {
+      chosen.stop = std::min(chosen.stop, warp.lane_position[lane]);
+    }
+  });
+  if (chosen.lanes == ready) {
+    warp.starving = 0;
+  } else if (fair) {
+    chosen.most = kSlice;
+    warp.starving = 0;
+  } else {
+    chosen.most = kPatience;
+  }
+  warp.enter(frame);
+  warp.position = position;
+  warp.active = chosen.lanes;
+  return chosen;
+}
+
+}  // namespace
+
+void start_warp(Warp& warp) {
+  const Function& function = warp.grid->program->functions[static_cast<std::size_t>(warp.grid->kernel->function)];
+  Frame* frame = enter_frame(warp, function, nullptr, warp.alive);
+  if (frame == nullptr) return;  // a kernel's own local memory was looked at before
+  each_active(warp.alive, [&](std::uint32_t lane) {
+    warp.lane_frame[lane] = frame;
+    warp.lane_position[lane] = 0;
+  });
+}
+
+void run_warp(Warp& warp, std::uint64_t instructions) {
+  Counts& counts = warp.grid->counts;
+  std::uint64_t done = 0;
+  warp.yields = false;
+  warp.poll_count = 0;
+  while (done < instructions && !warp.grid->fault) {
+    if (warp.runnable() == 0) {
+      if (warp.warp_waiting == 0) break;
+      settle_exchanges(warp);
+      if (warp.runnable() == 0) break;
+    }
+    const Chosen chosen = choose(warp);
+    const std::uint64_t most = std::min(chosen.most, instructions - done);
+    std::uint64_t count = 0;
+    warp.event = false;
+    const Instruction* code = warp.frame->function->code.data();
+    std::uint64_t lane_count = 0, flops = 0;
+    do {
+      const Instruction& in = code[warp.position++];
+      std::uint32_t lanes = warp.active;
+      if (in.predicate != kNowhere) {
+        lanes &= *reinterpret_cast<const std::uint32_t*>(warp.base[0] + in.predicate) ^ in.predicate_flip;
+      }
+      const auto width = static_cast<std::uint32_t>(std::popcount(lanes));
+      lane_count += width;
+      flops += in.flops * width;
+      ++count;
+      in.run(warp, in, lanes);
+    } while (!warp.event && warp.position < chosen.stop && count < most);
+    counts.warp_instructions += count;
+    counts.lane_instructions += lane_count;
+    counts.flops += flops;
+    done += count;
+    if (chosen.most != ~std::uint64_t{0}) warp.starving += count;
+    each_active(warp.active, [&](std::uint32_t lane) { warp.lane_position[lane] = warp.position; });
+    // A warp that saw nothing new at several polls, and one that asks for a pause, lets others go.
+    if (warp.yields && warp.runnable() == chosen.lanes) break;
+    if (warp.spins()) break;
+  }
+}
+
+void note_poll(Warp& warp, const Instruction& in, std::uint32_t lanes, std::uint64_t seen) {
+  const std::uint64_t now = warp.grid->changes + 1;
+  if (warp.polled_at != now) {
+    warp.polled_at = now;
+    warp.polled_lanes = 0;
+    warp.poll_count = 0;
+  }
+  for (Poll& poll : warp.polls) {
+    if (poll.at != &in || poll.lanes != lanes) continue;
+    if (poll.seen == seen) {
+      warp.polled_lanes |= lanes;
+      if (++warp.poll_count >= kPollsSeen) warp.event = true;
+    } else {
+      poll.seen = seen;
+      warp.polled_lanes &= ~lanes;
+      warp.poll_count = 0;
+    }
+    return;
+  }
+  warp.polls[warp.poll_next++ % warp.polls.size()] = {&in, lanes, seen};
+  warp.polled_lanes &= ~lanes;
+  warp.poll_count = 0;
+}
+
+bool Warp::spins() const {
+  return polled_at == grid->changes + 1 && poll_count >= kPollsSeen && (runnable() & ~polled_lanes) == 0;
+}
+
+}  // namespace meshbed::sim::ptx

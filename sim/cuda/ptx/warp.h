@@ -1,0 +1,154 @@
+#pragma once
+// What runs: the grid, its resident blocks, their warps, and the frames of a warp.
+//
+// Each lane of a warp has its own position and its own frame. Lanes that stand at the same instruction of the same
+// frame are a group and run together; the group at the lowest position of the innermost frame goes first, so that
+// lanes meet again behind a branch, and a group that has waited long takes its turn, so that a lane that spins never
+// starves the one that it waits for. One thread, no blocking calls: everything here belongs to one Execution.
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "plugin/base/prng.h"
+#include "sim/cuda/ptx/program.h"
+
+namespace meshbed::sim::ptx {
+
+inline constexpr std::uint32_t kAllLanes = 0xffffffffU;
+
+struct Grid;
+struct Block;
+
+struct Frame {
+  const Function* function = nullptr;
+  Frame* parent = nullptr;
+  std::unique_ptr<std::byte[]> registers;
+  std::size_t capacity = 0;
+  const std::byte* pool = nullptr;
+  std::uint32_t local_base = 0, depth = 0;
+  std::uint32_t lanes = 0;  // whose it is, those in frames within it too
+  std::array<std::uint32_t, kLanes> return_position{};
+  std::array<const Call*, kLanes> call{};  // what brought the lane here
+};
+
+/// What a lane waits for.
+enum class Wait : std::uint8_t { kNothing, kBarrier, kWarp };
+
+struct Poll {
+  const Instruction* at = nullptr;
+  std::uint32_t lanes = 0;
+  std::uint64_t seen = 0;  // hash of addresses and values
+};
+
+struct Warp {
+  std::byte* base[2] = {nullptr, nullptr};  // registers of the frame, its pool
+  std::uint32_t position = 0, active = 0;
+  std::uint32_t idle = 0;  // lanes that do not exist or have ended: what is written for them is never read
+  bool event = false;      // the group changed: look anew who runs
+  Frame* frame = nullptr;
+  Block* block = nullptr;
+  Grid* grid = nullptr;
+
+  std::uint32_t index = 0;
+  std::uint32_t alive = 0, barrier_waiting = 0, warp_waiting = 0;
+  std::array<std::uint32_t, kLanes> lane_position{};
+  std::array<Frame*, kLanes> lane_frame{};
+  std::array<std::uint64_t, kLanes> last_run{};
+  std::array<std::uint8_t, kLanes> barrier{};           // number of the barrier that a lane waits at
+  std::array<const Instruction*, kLanes> barrier_at{};  // what it waits at, a barrier or an exchange
+  std::array<std::uint32_t, kLanes> exchange_mask{};
+  std::vector<std::unique_ptr<Frame>> frames;
+  std::vector<std::byte> local;
+  std::uint32_t local_stride = 0;  // bytes of a lane
+  std::uint64_t turn = 0, starving = 0;
+
+  std::array<Poll, 32> polls{};
+  std::uint32_t poll_next = 0, poll_count = 0;
+  std::uint32_t polled_lanes = 0;  // that saw nothing new since `polled_at`
+  std::uint64_t polled_at = 0;     // Grid::changes + 1 then
+  bool yields = false;
+
+  std::uint32_t runnable() const { return alive & ~(barrier_waiting | warp_waiting); }
+  /// Nothing but polls, and none of them will see anything new until something changes.
+  bool spins() const;
+  /// The lane's view for what looks at lanes one by one.
+  std::byte* base_of(std::uint32_t lane, std::uint32_t place) const {
+    const Frame* its = lane_frame[lane];
+    return ((place & kPoolBit) != 0 ? const_cast<std::byte*>(its->pool) : its->registers.get()) + (place & ~kPoolBit);
+  }
+  void enter(Frame* now) {
+    frame = now;
+    base[0] = now->registers.get();
+    base[1] = const_cast<std::byte*>(now->pool);
+  }
+};
+
+struct Barrier {
+  std::uint32_t lanes = 0, votes = 0;       // that arrived, and those of them with a true predicate
+  std::uint32_t expected = 0;               // threads; 0: all that live
+  std::array<std::uint32_t, 32> arrived{};  // by warp
+};
+
+struct Block {
+  std::uint64_t index = 0;
+  std::array<std::uint32_t, 3> at{};
+  std::vector<std::unique_ptr<Warp>> warps;
+  std::vector<std::byte> shared;
+  std::array<Barrier, 16> barriers{};
+  std::uint32_t threads = 0, live = 0, slot = 0;
+};
+
+struct Grid {
+  LaunchRequest request;
+  Memory* memory = nullptr;
+  const Program* program = nullptr;
+  const Kernel* kernel = nullptr;
+  Counts counts;
+  std::optional<Fault> fault;
+  std::vector<const std::byte*> pools;  // by function; nullptr: not entered yet
+  std::vector<std::unique_ptr<std::byte[]>> own_pools;
+  std::vector<std::unique_ptr<Block>> resident;
+  std::vector<std::unique_ptr<Frame>> free_frames;
+  std::vector<std::unique_ptr<Block>> free_blocks;
+  std::uint64_t blocks = 0, next_block = 0;
+  std::uint32_t shared_bytes = 0, threads = 0, warps = 0;
+  std::uint32_t reserved_shared = 0;  // where the reserved part of shared memory begins
+  std::array<std::byte, kWorkspaceBytes> workspace{};
+  std::uint64_t changes = 0;  // grows with each change that another lane may see
+  std::uint64_t serial = 0;   // groups begun so far
+  std::string printed;
+  Prng prng{1};
+  bool shuffled = false;
+
+  const std::byte* pool_of(const Function& function);
+};
+
+/// Does at most about so many warp instructions of the warp; ends early where all wait or all polls saw nothing new.
+void run_warp(Warp& warp, std::uint64_t instructions);
+void start_warp(Warp& warp);
+
+/// Calls, returns and exits (frame.cpp).
+Frame* enter_frame(Warp& warp, const Function& function, Frame* parent, std::uint32_t lanes);
+void leave_frame(Warp& warp, Frame* frame, std::uint32_t lanes);
+void exit_lanes(Warp& warp, std::uint32_t lanes);
+/// Barriers of the block that are complete now let their lanes go.
+void settle_barriers(Block& block);
+/// Lanes that wait for others of their warp: those whose partners are all there do their exchange.
+void settle_exchanges(Warp& warp);
+
+/// Records the first fault of the grid; the warp stops.
+void fail(Warp& warp, const Instruction& in, std::uint32_t lane, Fault::Kind kind, const std::string& what);
+std::string place_of(const Warp& warp, const Instruction* in, std::uint32_t lane);
+
+/// A load that may be a poll: what was read, where.
+void note_poll(Warp& warp, const Instruction& in, std::uint32_t lanes, std::uint64_t seen);
+
+void call_builtin(Warp& warp, const Instruction& in, const Call& call, const Function& function, std::uint32_t lanes);
+
+}  // namespace meshbed::sim::ptx

@@ -1,0 +1,167 @@
+// Kernels that nvcc made, run by the interpreter: whole programs, divergence, barriers, calls, printf and faults.
+#include <doctest/doctest.h>
+
+#include <numeric>
+
+#include "tests/cuda/ptx_bench.h"
+
+namespace ptx_kernels_test {
+
+using namespace meshbed;
+using namespace meshbed::test;
+using sim::ptx::Execution;
+
+namespace {
+
+template <typename T>
+std::vector<T> counted(std::size_t count) {
+  std::vector<T> values(count);
+  std::iota(values.begin(), values.end(), T{0});
+  return values;
+}
+
+bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+}  // namespace
+
+TEST_CASE("the first program: shared memory, a ballot, an atomic, a managed and a device variable") {
+  Device device(module_file("first.ptx"));
+  const std::vector<int> dv{1, 2, 3, 4};
+  std::memcpy(device.memory.at(device.variable("dv"), 16, true), dv.data(), 16);
+  const int mv = 5;
+  std::memcpy(device.memory.at(device.variable("mv"), 4, true), &mv, 4);
+  const auto x = device.memory.put(counted<float>(1024));
+  const auto y = device.memory.put(counted<float>(1024));
+  const auto c = device.memory.put(std::vector<int>{0});
+  CHECK(device.run("_Z1kifPKfPfPi", {.grid = 4, .block = 256, .resident = 2}, 1024, 2.0F, x, y, c) == "");
+  const auto found = device.memory.get<float>(y, 1024);
+  for (int index = 0; index < 1024; ++index)
+    REQUIRE(found[index] == 2.0F * static_cast<float>(index ^ 1) + static_cast<float>(index));
+  CHECK(device.memory.get<int>(c, 1)[0] == 32 * (16 + 2 + 5));
+  CHECK(device.counts.atomics == 32);
+  CHECK(device.counts.flops == 2048);
+  CHECK(device.counts.global_bytes_written == 4096 + 32 * 4);
+}
+
+TEST_CASE("saxpy, a reduction, a scan and a histogram give what the host computes, in any order of warps") {
+  for (const std::uint64_t seed : {0, 1, 2}) {
+    CAPTURE(seed);
+    Device device(module_file("kernels.ptx"));
+    const auto x = device.memory.put(counted<float>(5000));
+    const auto y = device.memory.put(std::vector<float>(5000, 1.0F));
+    CHECK(device.run("saxpy", {.grid = 7, .block = 96, .seed = seed}, 5000, 3.0F, x, y) == "");
+    const auto sums = device.memory.get<float>(y, 5000);
+    for (int index = 0; index < 5000; ++index) REQUIRE(sums[index] == 3.0F * static_cast<float>(index) + 1.0F);
+
+    const auto ones = device.memory.put(std::vector<float>(10000, 0.5F));
+    const auto total = device.memory.put(std::vector<float>{0});
+    CHECK(device.run("reduce", {.grid = 5, .block = 256, .seed = seed}, 10000, ones, total) == "");
+    CHECK(device.memory.get<float>(total, 1)[0] == 5000.0F);
+
+    const auto in = device.memory.put(std::vector<int>(512, 2));
+    const auto out = device.memory.put(std::vector<int>(512, 0));
+    CHECK(device.run("scan", {.block = 512, .seed = seed}, in, out) == "");
+    const auto scanned = device.memory.get<int>(out, 512);
+    for (int index = 0; index < 512; ++index) REQUIRE(scanned[index] == 2 * (index + 1));
+
+    std::vector<unsigned char> bytes(3000);
+    for (std::size_t index = 0; index < bytes.size(); ++index) bytes[index] = static_cast<unsigned char>(index * 7);
+    std::vector<unsigned> expected(256);
+    for (const unsigned char byte : bytes) ++expected[byte];
+    const auto from = device.memory.put(bytes);
+    const auto bins = device.memory.put(std::vector<unsigned>(256, 0));
+    CHECK(device.run("histogram", {.grid = 3, .block = 256, .seed = seed}, from, 3000, bins) == "");
+    CHECK(device.memory.get<unsigned>(bins, 256) == expected);
+  }
+}
+
+TEST_CASE("printf prints what the host's printf prints") {
+  Device device(module_file("kernels.ptx"));
+  const char name[] = "thread";
+  const auto who = device.memory.put(std::vector<char>(name, name + sizeof name));
+  CHECK(device.run("print", {.block = 64}, who) == "");
+  CHECK(device.printed == "thread 0 of 64:  0.00 123456789abc %\nthread 32 of 64: 10.67 123456789abc %\n");
+}
+
+TEST_CASE("an assertion that fails names itself") {
+  Device device(module_file("kernels.ptx"));
+  const auto good = device.memory.put(std::vector<int>(32, 1));
+  CHECK(device.run("check", {}, good) == "");
+  const auto bad = device.memory.put(std::vector<int>{1, 1, 1, 0, 1, 1, 1, 1});
+  const std::string fault = device.run("check", {.block = 8}, bad);
+  CHECK_MESSAGE(has(fault, "block: [0,0,0], thread: [3,0,0] Assertion `x[threadIdx.x] > 0` failed."), fault);
+}
+
+TEST_CASE("recursion, calls by address and a switch: every lane its own way") {
+  Device device(module_file("kernels.ptx"));
+  const auto out = device.memory.put(std::vector<int>(64, 0));
+  CHECK(device.run("recursion", {.block = 64}, out) == "");
+  const int fib[] = {0, 1, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89};
+  const auto found = device.memory.get<int>(out, 64);
+  for (int index = 0; index < 64; ++index) REQUIRE(found[index] == fib[index % 12]);
+  CHECK(device.run("indirect", {.block = 64}, out) == "");
+  const auto products = device.memory.get<int>(out, 64);
+  for (int index = 0; index < 64; ++index) REQUIRE(products[index] == index * (index % 2 == 0 ? 2 : 3));
+  const auto x = device.memory.put(counted<int>(64));
+  CHECK(device.run("cases", {.block = 64}, x) == "");
+  const auto cases = device.memory.get<int>(x, 64);
+  for (int v = 0; v < 64; ++v) {
+    const int expected[] = {v * 3, v + 7, v ^ 5, v * v, -v, v << 2, v | 64, v % 3};
+    REQUIRE(cases[v] == expected[v % 8]);
+  }
+}
+
+TEST_CASE("a lane that spins for a lock of its own warp never starves the one that holds it") {
+  for (const std::uint64_t seed : {0, 3}) {
+    Device device(module_file("kernels.ptx"));
+    const auto lock = device.memory.put(std::vector<int>{0});
+    const auto sum = device.memory.put(std::vector<int>{0});
+    CHECK(device.run("spin_lock", {.grid = 3, .block = 64, .resident = 2, .seed = seed}, lock, sum) == "");
+    CHECK(device.memory.get<int>(sum, 1)[0] == 192);
+  }
+}
+
+TEST_CASE("a barrier of the grid: all blocks resident pass it, more blocks than fit spin and are named") {
+  Device device(module_file("kernels.ptx"));
+  const auto data = device.memory.put(std::vector<int>(256, -1));
+  const auto out = device.memory.put(std::vector<int>(256, -1));
+  CHECK(device.run("grid_barrier", {.grid = 4, .block = 64, .resident = 4}, data, out) == "");
+  const auto found = device.memory.get<int>(out, 256);
+  for (int index = 0; index < 256; ++index) REQUIRE(found[index] == 255 - index);
+  const std::string fault = device.run("grid_barrier", {.grid = 4, .block = 64, .resident = 3}, data, out);
+  CHECK_MESSAGE(has(fault, "spins: kernel grid_barrier: "), fault);
+  CHECK_MESSAGE(has(fault, "1 blocks have not begun, because only 3 fit"), fault);
+}
+
+TEST_CASE("a kernel that polls a flag lets others act, and goes on when they have") {
+  Device device(module_file("kernels.ptx"));
+  const auto flag = device.memory.put(std::vector<int>{0});
+  const auto out = device.memory.put(std::vector<int>(32, 0));
+  auto execution = device.start("wait_flag", {}, flag, out);
+  CHECK(execution->step(1000000) == Execution::State::kSpinning);
+  CHECK(execution->step(1000000) == Execution::State::kSpinning);
+  CHECK(execution->counts().lane_instructions < 10000);
+  const int seven = 7;
+  std::memcpy(device.memory.at(flag, 4, true), &seven, 4);
+  CHECK(execution->step(1000000) == Execution::State::kFinished);
+  CHECK(device.memory.get<int>(out, 32) == std::vector<int>(32, 7));
+}
+
+TEST_CASE("faults are named: past the end, freed, and a barrier that not all reach") {
+  Device device(module_file("kernels.ptx"));
+  const auto x = device.memory.put(std::vector<int>(64, 0));
+  std::string fault = device.run("past_end", {.block = 64}, x);
+  CHECK_MESSAGE(has(fault, "kernel past_end, block (0,0,0), thread (63,0,0), PTX line "), fault);
+  CHECK_MESSAGE(has(fault, "writes 4 bytes at 0x7f"), fault);
+  CHECK_MESSAGE(has(fault, "no allocation holds it"), fault);
+  fault = device.run("past_end", {.block = 32}, x + 2);
+  CHECK_MESSAGE(has(fault, "is not a multiple of 4"), fault);
+  fault = device.run("half_barrier", {.block = 64}, x);
+  CHECK_MESSAGE(has(fault, "a barrier that not all reach: 32 threads wait at line "), fault);
+  CHECK_MESSAGE(has(fault, "(barrier 1), 32 have ended"), fault);
+  device.memory.release(x);
+  fault = device.run("half_barrier", {.block = 128}, x);
+  CHECK_MESSAGE(has(fault, "no allocation holds it"), fault);
+}
+
+}  // namespace ptx_kernels_test

@@ -1,0 +1,86 @@
+// Texts that are refused, with the line and the reason; and what a module says of itself.
+#include <doctest/doctest.h>
+
+#include "tests/cuda/ptx_bench.h"
+
+namespace ptx_parse_test {
+
+using namespace meshbed;
+using namespace meshbed::test;
+
+namespace {
+
+/// Line 4 is the body's first.
+std::string body(const std::string& text) {
+  return ".version 9.0 .target sm_90 .address_size 64\n.visible .entry k(.param .u64 x)\n{ .reg .b32 %r<4>; .reg .b64 "
+         "%l<4>; .reg .pred %p;\n" +
+         text + "\nret; }\n";
+}
+
+std::string refusal(const std::string& text) {
+  const auto parsed = sim::ptx::Module::parse(text, "a.ptx");
+  return parsed ? "" : parsed.error().text;
+}
+
+}  // namespace
+
+TEST_CASE("what is not PTX, or not implemented, is refused with its line") {
+  CHECK(refusal(body("")) == "");
+  CHECK(refusal(body("frobnicate.u32 %r1, %r2;")) == "a.ptx:4: opcode frobnicate.u32 is not implemented");
+  CHECK(refusal(body("\nadd.wrong.u32 %r1, %r2, %r3;")) ==
+        "a.ptx:5: opcode add.wrong.u32: modifier .wrong is not implemented");
+  CHECK(refusal(body("add.u32 %r1, %r2, %r9;")) == "a.ptx:4: unknown register %r9");
+  CHECK(refusal(body("add.u64 %l1, %l2, %r1;")) == "a.ptx:4: add.u64: a register of 32 bits where 64 are expected");
+  CHECK(refusal(body("bra nowhere;")) == "a.ptx:4: unknown name 'nowhere'");
+  CHECK(refusal(body("add.u32 %r1, %r2, %r3")) == "a.ptx:5: ';' expected before 'ret'");
+  CHECK(refusal(body("@%r1 bra a; a:")) == "a.ptx:4: %r1 is no predicate");
+  CHECK(refusal(body("mov.u32 %r1, 12x;")) == "a.ptx:4: '12x' is not a number");
+  CHECK(refusal(body("call f, (%r1);")) == "a.ptx:4: unknown name 'f'");
+  CHECK(refusal(".version 9.0 .target sm_90\n.entry k() { ret;") == "a.ptx:2: k: '}' missing at the end of the text");
+  CHECK(refusal(".global .b8 x[2] = {1, 2, 3};") == "a.ptx:1: x has more values than places");
+  CHECK(refusal(body("mov.u32 %r1, " + std::string(5000, '(') + ";")) != "");
+  CHECK(refusal(body("mov.u32 %r1, " + std::string(5000, '-') + "1;")) != "");
+}
+
+TEST_CASE("an opcode of hardware that is not there is accepted, and traps where it is executed") {
+  const std::string text = body(
+      "setp.eq.u64 %p, %l1, 0; @!%p multimem.ld_reduce.global.add.f32 %r1, [%l1];\nld.param.u64 %l1, [x]; setp.eq.u64 "
+      "%p, "
+      "%l1, 0; @%p bra out;\n multimem.red.global.add.f32 [%l1], %r1; out:");
+  Device device(module_of(text));
+  CHECK(device.run("k", {}, std::uint64_t{0}) == "");
+  CHECK(device.run("k", {}, std::uint64_t{1}) ==
+        "kernel k, block (0,0,0), thread (0,0,0), PTX line 6: opcode multimem.red.global.add.f32 is not implemented");
+}
+
+TEST_CASE("a module names its kernels, parameters and variables") {
+  const auto module = module_of(
+      ".version 9.0 .target sm_90 .address_size 64\n"
+      ".const .f32 there[3] = {0f3F800000, 2.5, -1.0};\n.global .align 8 .u64 here[2] = {generic(there)+4, "
+      "7};\n.extern .shared .align 16 .b8 dynamic[];\n"
+      ".visible .entry k(.param .u32 a, .param .align 8 .b8 b[24], .param .u8 c) .maxntid 128 .reqntid 64,2 { .shared "
+      ".f32 s[10]; .reg .f32 %f; "
+      ".reg .b32 %r; ld.shared.f32 %f, [s]; mov.u32 %r, dynamic; ret; }\n");
+  CHECK(module->kernels().size() == 1);
+  const auto& kernel = *module->find_kernel("k");
+  CHECK(kernel.parameters.size() == 3);
+  CHECK(kernel.parameters[1].offset == 8);
+  CHECK(kernel.parameters[2].offset == 32);
+  CHECK(kernel.parameter_bytes == 33);
+  CHECK(kernel.static_shared_bytes == 48);
+  CHECK(kernel.max_threads == 128);
+  CHECK(kernel.required_block == std::array<std::uint32_t, 3>{64, 2, 1});
+  CHECK(module->find_kernel("q") == nullptr);
+  REQUIRE(module->variables().size() == 2);
+  CHECK(module->variables()[0].constant);
+  std::uint64_t here[2];
+  module->write_initial(1, {1000, 2000}, here);
+  CHECK(here[0] == 1004);
+  CHECK(here[1] == 7);
+  float there[3];
+  module->write_initial(0, {1000, 2000}, there);
+  CHECK(there[1] == 2.5F);
+  CHECK(there[2] == -1.0F);
+}
+
+}  // namespace ptx_parse_test
