@@ -1,0 +1,179 @@
+// meshbed cuda run: one CUDA program, as it is, on a simulated GPU.
+
+#include <elf.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <ostream>
+#include <stdexcept>
+
+#include "cli/command/commands.h"
+#include "cli/common/environment.h"
+#include "cli/common/exit_status.h"
+#include "cli/common/files.h"
+#include "models/gpu.h"
+#include "sim/cuda/process/variables.h"
+
+namespace meshbed::cli {
+namespace {
+
+namespace po = boost::program_options;
+namespace fs = std::filesystem;
+
+constexpr const char* kUsage = "cuda run [options] PROGRAM [ARGUMENT ...]";
+
+std::string find_program(const std::string& name) {
+  if (name.find('/') != name.npos) return name;
+  const std::string folders = from_environment("PATH").value_or("");
+  for (std::size_t begin = 0; begin <= folders.size();) {
+    const std::size_t colon = std::min(folders.find(':', begin), folders.size());
+    const std::string file = folders.substr(begin, colon - begin) + "/" + name;
+    if (::access(file.c_str(), X_OK) == 0) return file;
+    begin = colon + 1;
+  }
+  throw std::runtime_error(fmt::format("cuda run: {}: no such program in PATH; name it with its folder", name));
+}
+
+/// What of CUDA an ELF file names: libraries that it needs, and whether there is device code in it.
+struct CudaUse {
+  std::string runtime;  // "libcudart.so.13"; empty: it needs none
+  bool has_device_code = false;
+};
+
+template <typename Part>
+Part part_at(const std::string& file, std::uint64_t offset) {
+  Part part{};
+  if (offset > file.size() || sizeof(part) > file.size() - offset) throw std::runtime_error("its headers are broken");
+  std::memcpy(&part, file.data() + offset, sizeof part);
+  return part;
+}
+
+std::string_view text_at(const std::string& file, std::uint64_t offset) {
+  if (offset >= file.size()) return {};
+  const std::string_view rest = std::string_view(file).substr(offset);
+  return rest.substr(0, rest.find('\0'));
+}
+
+CudaUse look_at(const std::string& file) {
+  CudaUse use;
+  const auto header = part_at<Elf64_Ehdr>(file, 0);
+  if (header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_shentsize != sizeof(Elf64_Shdr)) return use;
+  const auto section = [&](std::uint64_t index) {
+    return part_at<Elf64_Shdr>(file, header.e_shoff + index * sizeof(Elf64_Shdr));
+  };
+  if (header.e_shnum == 0) return use;
+  const Elf64_Shdr names = section(header.e_shstrndx);
+  for (std::uint64_t index = 0; index < header.e_shnum; ++index) {
+    const Elf64_Shdr one = section(index);
+    if (text_at(file, names.sh_offset + one.sh_name) == ".nv_fatbin") use.has_device_code = true;
+    if (one.sh_type != SHT_DYNAMIC) continue;
+    const Elf64_Shdr texts = section(one.sh_link);
+    for (std::uint64_t at = 0; at + sizeof(Elf64_Dyn) <= one.sh_size; at += sizeof(Elf64_Dyn)) {
+      const auto entry = part_at<Elf64_Dyn>(file, one.sh_offset + at);
+      if (entry.d_tag != DT_NEEDED) continue;
+      const std::string_view library = text_at(file, texts.sh_offset + entry.d_un.d_val);
+      if (library.rfind("libcudart.so", 0) == 0) use.runtime = library;
+    }
+  }
+  return use;
+}
+
+/// Throws where it is known that the program cannot meet the simulated CUDA.
+void require_shared_runtime(const std::string& program) {
+  std::ifstream stream(program, std::ios::binary);
+  if (!stream) throw std::runtime_error(fmt::format("cuda run: {}: {}", program, std::strerror(errno)));
+  const std::string file((std::istreambuf_iterator<char>(stream)), {});
+  if (file.size() < SELFMAG || std::memcmp(file.data(), ELFMAG, SELFMAG) != 0) return;  // a script, say
+  CudaUse use;
+  try {
+    use = look_at(file);
+  } catch (const std::runtime_error& error) {
+    throw std::runtime_error(fmt::format("cuda run: {}: {}", program, error.what()));
+  }
+  constexpr const char* kOurs = "libcudart.so.13";
+  if (use.runtime.empty() && use.has_device_code) {
+    throw std::runtime_error(fmt::format(
+        "cuda run: {}: the CUDA runtime is linked into it statically, and so asks for a genuine driver: link it with "
+        "nvcc -cudart shared (CMake: CMAKE_CUDA_RUNTIME_LIBRARY Shared)",
+        program));
+  }
+  if (!use.runtime.empty() && use.runtime != kOurs) {
+    throw std::runtime_error(fmt::format(
+        "cuda run: {}: it needs {}; the simulated runtime is {}: build it with CUDA 13", program, use.runtime, kOurs));
+  }
+}
+
+void set_variable(const char* name, const std::string& value) {
+  if (value.empty()) {
+    ::unsetenv(name);
+  } else {
+    ::setenv(name, value.c_str(), 1);
+  }
+}
+
+/// Words up to the program's name are ours, the others its own.
+std::size_t program_at(const Arguments& arguments) {
+  std::size_t at = 1;
+  for (; at < arguments.size(); ++at) {
+    const std::string& word = arguments[at];
+    if (word.empty() || word[0] != '-') return at;
+    if (word == "--gpu" || word == "--perfetto-out") ++at;
+  }
+  return at;
+}
+
+}  // namespace
+
+int cuda_command(const Arguments& arguments, std::ostream& out, std::ostream&) {
+  std::string action, gpu, perfetto;
+  bool virtual_time = false, summary = false;
+  std::vector<std::string> words;
+  Syntax syntax(kUsage);
+  syntax.options.add_options()("gpu", po::value(&gpu)->default_value("H100")->value_name("NAME"),
+                               "which GPU, or several with commas between")("virtual", po::bool_switch(&virtual_time),
+                                                                            "the program's own code takes no time")(
+      "summary", po::bool_switch(&summary), "at the end, what the device did")(
+      "perfetto-out", po::value(&perfetto)->value_name("FILE"), "what the device did, for ui.perfetto.dev");
+  syntax.operands.add_options()("action", po::value(&action)->required()->value_name("run"), "run")(
+      "program", po::value(&words)->value_name("PROGRAM"), "an unmodified program, linked with nvcc -cudart shared");
+  syntax.positions.add("action", 1).add("program", -1);
+  const std::size_t at = program_at(arguments);
+  const Arguments ours(arguments.begin(),
+                       arguments.begin() + static_cast<std::ptrdiff_t>(std::min(at + 1, arguments.size())));
+  if (!parse_arguments(ours, syntax, out)) return kExitOk;
+  require_choice("cuda", "action", action, {"run"});
+  if (words.empty()) throw std::runtime_error(fmt::format("cuda run: which program? usage: meshbed {}", kUsage));
+  for (std::size_t begin = 0; begin <= gpu.size();) {
+    const std::size_t comma = std::min(gpu.find(',', begin), gpu.size());
+    const std::string name = gpu.substr(begin, comma - begin);
+    if (models::find_gpu(name) == nullptr) require_choice("gpu", "model of a GPU", name, models::gpu_names());
+    begin = comma + 1;
+  }
+
+  const std::string program = find_program(words.front());
+  require_shared_runtime(program);
+  const fs::path libraries = built_files().cuda_folder;
+  const std::string before = from_environment("LD_LIBRARY_PATH").value_or("");
+  set_variable("LD_LIBRARY_PATH", libraries.string() + (before.empty() ? "" : ":" + before));
+  set_variable(sim::cuda::kGpuVariable, gpu);
+  set_variable(sim::cuda::kVirtualVariable, virtual_time ? "1" : "");
+  set_variable(sim::cuda::kSummaryVariable, summary ? "1" : "");
+  set_variable(sim::cuda::kPerfettoVariable, perfetto.empty() ? "" : fs::absolute(perfetto).string());
+  std::vector<char*> own;
+  own.push_back(const_cast<char*>(words.front().c_str()));
+  for (std::size_t index = at + 1; index < arguments.size(); ++index) {
+    own.push_back(const_cast<char*>(arguments[index].c_str()));
+  }
+  own.push_back(nullptr);
+  out.flush();
+  ::execv(program.c_str(), own.data());
+  throw std::runtime_error(fmt::format("cuda run: {}: {}", program, std::strerror(errno)));
+}
+
+}  // namespace meshbed::cli

@@ -1,0 +1,215 @@
+#pragma once
+// The part of CUDA 13.0's binary interface that the simulator implements, declared for ourselves: what a program that
+// was compiled with cuda.h or cuda_runtime.h passes. tests/cuda compares it with NVIDIA's headers where they are
+// installed. Names are CUDA's, so that cuda.h's documentation is this file's as well.
+
+#include <cstddef>
+#include <cstdint>
+
+#include "sim/cuda/meshbed_cuda.h"
+
+namespace meshbed::sim::cuda {
+
+struct Context;
+struct Stream;
+struct Event;
+struct Module;
+struct Kernel;
+struct Graph;
+struct GraphExec;
+struct GraphNode;
+struct Pool;
+struct FatBinary;
+
+using CUresult = int;  // errors.def; cudaError_t has the same values where both have one
+using CUdevice = int;
+using CUdeviceptr = unsigned long long;
+using CUmemGenericAllocationHandle = unsigned long long;
+using CUhostFn = void (*)(void* data);
+using CUstreamCallback = void (*)(Stream* stream, CUresult status, void* data);
+
+enum : CUresult {
+  kSuccess = 0,
+  kInvalidValue = 1,
+  kOutOfMemory = 2,
+  kNotInitialized = 3,
+  kInvalidConfiguration = 9,  // of the runtime alone
+  kInvalidMemcpyDirection = 21,
+  kMissingConfiguration = 52,
+  kInvalidDeviceFunction = 98,
+  kNoDevice = 100,
+  kInvalidDevice = 101,
+  kInvalidImage = 200,
+  kInvalidPtx = 218,
+  kInvalidContext = 201,
+  kFileNotFound = 301,
+  kInvalidHandle = 400,
+  kInvalidSymbol = 13,  // of the runtime alone
+  kNoKernelImage = 209,
+  kUnsupportedPtx = 222,
+  kNotFound = 500,
+  kNotReady = 600,
+  kIllegalAddress = 700,
+  kLaunchOutOfResources = 701,
+  kLaunchTimeout = 702,
+  kAssert = 710,
+  kHardwareStackError = 714,
+  kMisalignedAddress = 716,
+  kLaunchFailed = 719,
+  kHostMemoryAlreadyRegistered = 712,
+  kHostMemoryNotRegistered = 713,
+  kCooperativeLaunchTooLarge = 720,
+  kNotSupported = 801,
+  kStreamCaptureUnsupported = 900,
+  kStreamCaptureInvalidated = 901,
+  kStreamCaptureUnmatched = 903,
+  kStreamCaptureUnjoined = 904,
+  kStreamCaptureImplicit = 906,
+  kCapturedEvent = 907,
+  kGraphExecUpdateFailure = 910,
+};
+
+inline constexpr int kCudaVersion = 13000;
+
+inline constexpr unsigned kStreamNonBlocking = 1;
+inline constexpr unsigned kEventBlockingSync = 1, kEventDisableTiming = 2, kEventInterprocess = 4;
+inline constexpr unsigned kMemoryHost = 1, kMemoryDevice = 2, kMemoryUnified = 4;
+inline constexpr int kPriorityLowest = 0, kPriorityHighest = -5;
+
+struct CUuuid {
+  char bytes[16];
+};
+
+struct CUDA_MEMCPY2D {
+  std::size_t source_x_bytes, source_y;
+  unsigned source_kind;
+  const void* source_host;
+  CUdeviceptr source_device;
+  void* source_array;
+  std::size_t source_pitch;
+  std::size_t target_x_bytes, target_y;
+  unsigned target_kind;
+  void* target_host;
+  CUdeviceptr target_device;
+  void* target_array;
+  std::size_t target_pitch;
+  std::size_t width_bytes, height;
+};
+
+struct LaunchAttribute {
+  int id;
+  char pad[4];
+  union {
+    int integer;
+    unsigned dimension[3];
+    char bytes[64];
+  } value;
+};
+enum : int {
+  kAttributeIgnore = 0,
+  kAttributeCooperative = 2,
+  kAttributeClusterDimension = 4,
+  kAttributePriority = 8,
+};
+
+struct CUlaunchConfig {
+  unsigned grid[3], block[3];
+  unsigned shared_bytes;
+  Stream* stream;
+  LaunchAttribute* attributes;
+  unsigned attribute_count;
+};
+
+struct CUmemLocation {
+  int type;  // 1: a device
+  int id;
+};
+struct CUmemAllocationProp {
+  int type;  // 1: pinned
+  int handle_types;
+  CUmemLocation location;
+  void* windows;
+  unsigned char flags[8];
+};
+struct CUmemAccessDesc {
+  CUmemLocation location;
+  int flags;  // 0 none, 1 read, 3 read and write
+};
+struct CUmemPoolProps {
+  int type;
+  int handle_types;
+  CUmemLocation location;
+  void* windows;
+  std::size_t most_bytes;
+  unsigned short usage;
+  unsigned char reserved[54];
+};
+
+// --- the runtime's own ---
+struct dim3 {
+  unsigned x, y, z;
+};
+struct cudaLaunchConfig {
+  dim3 grid, block;
+  std::size_t shared_bytes;
+  Stream* stream;
+  LaunchAttribute* attributes;
+  unsigned attribute_count;
+};
+struct cudaFuncAttributes {
+  std::size_t shared_bytes, const_bytes, local_bytes;
+  int threads_max, registers, ptx_version, binary_version, cache_mode, dynamic_shared_bytes_max, carveout;
+  int cluster_must_be_set, cluster[3], cluster_policy, non_portable_cluster;
+  int reserved[16];
+};
+struct cudaExtent {
+  std::size_t width, height, depth;
+};
+struct cudaPos {
+  std::size_t x, y, z;
+};
+struct cudaPitchedPtr {
+  void* pointer;
+  std::size_t pitch, width, height;
+};
+struct cudaMemcpy3DParms {
+  void* source_array;
+  cudaPos source_position;
+  cudaPitchedPtr source;
+  void* target_array;
+  cudaPos target_position;
+  cudaPitchedPtr target;
+  cudaExtent extent;
+  int kind;
+};
+struct cudaKernelNodeParams {
+  void* function;
+  dim3 grid, block;
+  unsigned shared_bytes;
+  void** arguments;
+  void** extra;
+};
+struct cudaMemsetParams {
+  void* target;
+  std::size_t pitch;
+  unsigned value, element_bytes;
+  std::size_t width, height;
+};
+struct cudaHostNodeParams {
+  CUhostFn function;
+  void* data;
+};
+struct cudaGraphExecUpdateResultInfo {
+  int result;  // 0: done; 1: something else; 2: the shape differs; 3: a node's kind differs
+  GraphNode* node;
+  GraphNode* from;
+};
+struct cudaPointerAttributes {
+  int type;  // 0 unregistered, 1 host, 2 device, 3 managed
+  int device;
+  void* device_pointer;
+  void* host_pointer;
+  long reserved[8];
+};
+
+}  // namespace meshbed::sim::cuda

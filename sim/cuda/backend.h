@@ -1,0 +1,35 @@
+#pragma once
+// The tables between the drop-ins libcuda.so.1 and libcudart.so.13 and the simulator: one function for each call that
+// is implemented. The drop-ins own names and versions of symbols; sim/cuda owns what the calls do. Every call acts for
+// the rank that is running.
+
+#include <cstddef>
+#include <cstdint>
+
+#include "sim/cuda/abi.h"
+
+namespace meshbed::sim::cuda {
+
+inline constexpr std::uint32_t kTableVersion = 1;
+
+#define MESHBED_CUDA_CALL(type, name, parameters, arguments) type(*name) parameters;
+struct DriverTable {
+  std::uint32_t version;
+  std::size_t size_bytes;
+  CUresult (*unsupported)(const char* name);  // one WARN; kNotSupported
+  CUresult (*register_kernel)(const MeshbedKernel* kernel);
+#include "sim/cuda/driver_calls.def"
+};
+struct RuntimeTable {
+  std::uint32_t version;
+  std::size_t size_bytes;
+  CUresult (*unsupported)(const char* name);
+#include "sim/cuda/runtime_calls.def"
+};
+#undef MESHBED_CUDA_CALL
+
+/// What each drop-in exports to be given its table: int(const Table*), 0 where version and size are its own.
+inline constexpr const char* kSetDriverTable = "meshbed_cuda_set_driver_table";
+inline constexpr const char* kSetRuntimeTable = "meshbed_cuda_set_runtime_table";
+
+}  // namespace meshbed::sim::cuda

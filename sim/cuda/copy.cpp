@@ -1,0 +1,305 @@
+// Copies and fills: cuMemcpy*, cuMemset*.
+//
+// A copy takes place at its end, as a whole. Pageable host memory follows CUDA's documentation ("API synchronization
+// behavior"): what goes to the device is taken when the call comes, what comes from it is there when the call returns.
+
+#include <algorithm>
+#include <cstring>
+
+#include "sim/cuda/system.h"
+
+namespace meshbed::sim::cuda {
+namespace {
+
+/// One side of a copy.
+struct Side {
+  char* bytes = nullptr;  // nullptr: not the caller's
+  bool device = false;
+  bool pinned = false;
+  std::shared_ptr<Buffer> memory;
+};
+
+/// `wanted` is a kMemory... kind: what the caller says that the address is.
+Side side_at(const Driver& driver, std::uint64_t address, std::uint64_t span, unsigned wanted) {
+  Side side;
+  const Allocation* found = find_allocation(driver, address, 1);
+  if (found == nullptr) {
+    // Not CUDA's: pageable memory, unless some GPU has it.
+    if (wanted == kMemoryDevice || address == 0 || host().is_device_memory(address)) return side;
+    side.bytes = reinterpret_cast<char*>(address);
+    return side;
+  }
+  side.device = found->kind == MemoryKind::kDevice || found->kind == MemoryKind::kMapped;
+  side.pinned = !side.device;
+  if (wanted == kMemoryHost && side.device) return side;
+  side.memory = found->buffer;
+  side.bytes = bytes_at(driver, address, span);
+  return side;
+}
+
+struct Wanted {
+  std::uint64_t target = 0, source = 0;
+  unsigned target_kind = kMemoryUnified, source_kind = kMemoryUnified;
+  std::size_t width = 0, height = 1, target_pitch = 0, source_pitch = 0;
+  std::size_t depth = 1, target_slice = 0, source_slice = 0;
+};
+
+std::uint64_t span_of(const Wanted& wanted, std::size_t pitch, std::size_t slice) {
+  return (wanted.depth - 1) * slice + (wanted.height - 1) * pitch + wanted.width;
+}
+
+enum class Waits { kNever, kAsNeeded, kAlways };
+
+void count(Driver& driver, const Copy& copy) {
+  Counters& counters = driver.counters;
+  std::uint64_t& copies = copy.engine == Engine::kIn    ? counters.copies_in
+                          : copy.engine == Engine::kOut ? counters.copies_out
+                                                        : counters.copies_inside;
+  ++copies;
+  counters.copied_bytes += copy.width_bytes * copy.height * copy.depth;
+}
+
+/// False: not all of it is the program's.
+bool describe_copy(const Driver& driver, const Wanted& wanted, Copy& copy) {
+  const Side target =
+      side_at(driver, wanted.target, span_of(wanted, wanted.target_pitch, wanted.target_slice), wanted.target_kind);
+  const Side source =
+      side_at(driver, wanted.source, span_of(wanted, wanted.source_pitch, wanted.source_slice), wanted.source_kind);
+  if (target.bytes == nullptr || source.bytes == nullptr) return false;
+  const bool pageable = !(target.device || target.pinned) || !(source.device || source.pinned);
+  copy = {.target = target.bytes,
+          .source = source.bytes,
+          .width_bytes = wanted.width,
+          .height = wanted.height,
+          .target_pitch = wanted.target_pitch,
+          .source_pitch = wanted.source_pitch,
+          .depth = wanted.depth,
+          .target_slice = wanted.target_slice,
+          .source_slice = wanted.source_slice,
+          .target_memory = target.memory,
+          .source_memory = source.memory};
+  if (target.device != source.device) {
+    copy.engine = target.device ? Engine::kIn : Engine::kOut;
+    copy.kind = pageable ? models::CopyKind::kPageable : models::CopyKind::kPinned;
+  }
+  copy.between_hosts = !target.device && !source.device;
+  return true;
+}
+
+/// What the call waits for: cuMemcpy between device memories does not wait, everything else of it does.
+CUresult copy_in_stream(const Caller& caller, const Wanted& wanted, Stream* handle, Waits waits) {
+  Stream* stream = find_stream(caller, handle);
+  if (stream == nullptr) return kInvalidHandle;
+  if (wanted.width == 0 || wanted.height == 0 || wanted.depth == 0) return kSuccess;
+  Copy copy;
+  if (!describe_copy(*caller.driver, wanted, copy)) return kInvalidValue;
+  const bool pageable = copy.kind == models::CopyKind::kPageable || copy.between_hosts;
+  const bool to_device_from_pageable = pageable && copy.engine == Engine::kIn;
+  // A captured copy reads and writes host memory whenever its graph runs.
+  const bool captured = stream->capture != nullptr;
+  if (to_device_from_pageable && waits == Waits::kAsNeeded && !captured) {
+    copy.staged = std::make_shared<std::vector<char>>(wanted.width * wanted.height * wanted.depth);
+    char* next = copy.staged->data();
+    for (std::size_t slice = 0; slice < wanted.depth; ++slice) {
+      for (std::size_t row = 0; row < wanted.height; ++row, next += wanted.width) {
+        std::memcpy(next, copy.source + slice * wanted.source_slice + row * wanted.source_pitch, wanted.width);
+      }
+    }
+  }
+  if (waits == Waits::kAlways) {
+    if (const CUresult error = refuse_in_capture(*stream)) return error;
+  }
+  count(*caller.driver, copy);
+  WorkRef work;
+  const bool inside = copy.engine == Engine::kInside && !copy.between_hosts;
+  const bool must_wait = (waits == Waits::kAlways && !inside) ||
+                         (waits == Waits::kAsNeeded && pageable && !to_device_from_pageable && !captured);
+  if (const CUresult error = submit(*stream, std::move(copy), 0, &work)) return error;
+  if (must_wait) wait_for(work, waits == Waits::kAlways ? "cuMemcpy" : "cuMemcpyAsync to pageable memory");
+  return caller.context->failure;
+}
+
+CUresult flat(std::uint64_t target, unsigned target_kind, std::uint64_t source, unsigned source_kind, std::size_t size,
+              Stream* stream, Waits waits) {
+  const Caller caller = enter_context();
+  if (caller.error != kSuccess) return caller.error;
+  return copy_in_stream(caller,
+                        {.target = target,
+                         .source = source,
+                         .target_kind = target_kind,
+                         .source_kind = source_kind,
+                         .width = size,
+                         .target_pitch = size,
+                         .source_pitch = size},
+                        stream, waits);
+}
+
+CUresult rectangle(const CUDA_MEMCPY2D* copy, Stream* stream, Waits waits) {
+  constexpr unsigned kArray = 3;
+  const Caller caller = enter_context();
+  if (caller.error != kSuccess) return caller.error;
+  if (copy == nullptr) return kInvalidValue;
+  if (copy->source_kind == kArray || copy->target_kind == kArray) return refuse("cuMemcpy2D of CUDA arrays");
+  const auto address = [](unsigned kind, const void* host, CUdeviceptr device) {
+    return kind == kMemoryHost ? reinterpret_cast<CUdeviceptr>(host) : device;
+  };
+  const std::size_t target_pitch = copy->target_pitch != 0 ? copy->target_pitch : copy->width_bytes;
+  const std::size_t source_pitch = copy->source_pitch != 0 ? copy->source_pitch : copy->width_bytes;
+  if (copy->target_x_bytes + copy->width_bytes > target_pitch) return kInvalidValue;
+  if (copy->source_x_bytes + copy->width_bytes > source_pitch) return kInvalidValue;
+  return copy_in_stream(caller,
+                        {.target = address(copy->target_kind, copy->target_host, copy->target_device) +
+                                   copy->target_x_bytes + copy->target_y * target_pitch,
+                         .source = address(copy->source_kind, copy->source_host, copy->source_device) +
+                                   copy->source_x_bytes + copy->source_y * source_pitch,
+                         .target_kind = copy->target_kind,
+                         .source_kind = copy->source_kind,
+                         .width = copy->width_bytes,
+                         .height = copy->height,
+                         .target_pitch = target_pitch,
+                         .source_pitch = source_pitch},
+                        stream, waits);
+}
+
+struct Area {
+  std::size_t element_bytes = 1, width = 0, height = 1, pitch = 0;
+};
+
+CUresult fill(CUdeviceptr target, std::uint32_t value, const Area& area, Stream* handle) {
+  const Caller caller = enter_context();
+  if (caller.error != kSuccess) return caller.error;
+  Stream* stream = find_stream(caller, handle);
+  if (stream == nullptr) return kInvalidHandle;
+  if (area.width == 0 || area.height == 0) return kSuccess;
+  if (target % area.element_bytes != 0) return kInvalidValue;
+  const std::size_t row_bytes = area.element_bytes * area.width;
+  if (area.height > 1 && area.pitch < row_bytes) return kInvalidValue;
+  const Side side = side_at(*caller.driver, target, (area.height - 1) * area.pitch + row_bytes, kMemoryUnified);
+  if (side.bytes == nullptr || !(side.device || side.pinned)) return kInvalidValue;
+  return submit(*stream, Fill{.target = side.bytes,
+                              .value = value,
+                              .element_bytes = area.element_bytes,
+                              .count = area.width,
+                              .rows = area.height,
+                              .pitch = area.pitch,
+                              .memory = side.memory});
+}
+
+std::uint64_t address_of(const void* pointer) { return reinterpret_cast<std::uint64_t>(pointer); }
+
+}  // namespace
+
+CUresult cuMemcpy(CUdeviceptr target, CUdeviceptr source, std::size_t size) {
+  return flat(target, kMemoryUnified, source, kMemoryUnified, size, nullptr, Waits::kAlways);
+}
+CUresult cuMemcpyAsync(CUdeviceptr target, CUdeviceptr source, std::size_t size, Stream* stream) {
+  return flat(target, kMemoryUnified, source, kMemoryUnified, size, stream, Waits::kAsNeeded);
+}
+CUresult cuMemcpyHtoD_v2(CUdeviceptr target, const void* source, std::size_t size) {
+  return flat(target, kMemoryDevice, address_of(source), kMemoryHost, size, nullptr, Waits::kAlways);
+}
+CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr target, const void* source, std::size_t size, Stream* stream) {
+  return flat(target, kMemoryDevice, address_of(source), kMemoryHost, size, stream, Waits::kAsNeeded);
+}
+CUresult cuMemcpyDtoH_v2(void* target, CUdeviceptr source, std::size_t size) {
+  return flat(address_of(target), kMemoryHost, source, kMemoryDevice, size, nullptr, Waits::kAlways);
+}
+CUresult cuMemcpyDtoHAsync_v2(void* target, CUdeviceptr source, std::size_t size, Stream* stream) {
+  return flat(address_of(target), kMemoryHost, source, kMemoryDevice, size, stream, Waits::kAsNeeded);
+}
+CUresult cuMemcpyDtoD_v2(CUdeviceptr target, CUdeviceptr source, std::size_t size) {
+  return flat(target, kMemoryDevice, source, kMemoryDevice, size, nullptr, Waits::kAlways);
+}
+CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr target, CUdeviceptr source, std::size_t size, Stream* stream) {
+  return flat(target, kMemoryDevice, source, kMemoryDevice, size, stream, Waits::kAsNeeded);
+}
+CUresult cuMemcpy2D_v2(const CUDA_MEMCPY2D* copy) { return rectangle(copy, nullptr, Waits::kAlways); }
+CUresult cuMemcpy2DUnaligned_v2(const CUDA_MEMCPY2D* copy) { return rectangle(copy, nullptr, Waits::kAlways); }
+CUresult cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D* copy, Stream* stream) {
+  return rectangle(copy, stream, Waits::kAsNeeded);
+}
+
+CUresult cuMemsetD8_v2(CUdeviceptr target, unsigned char value, std::size_t number) {
+  return fill(target, value, {.element_bytes = 1, .width = number}, nullptr);
+}
+CUresult cuMemsetD16_v2(CUdeviceptr target, unsigned short value, std::size_t number) {
+  return fill(target, value, {.element_bytes = 2, .width = number}, nullptr);
+}
+CUresult cuMemsetD32_v2(CUdeviceptr target, unsigned value, std::size_t number) {
+  return fill(target, value, {.element_bytes = 4, .width = number}, nullptr);
+}
+CUresult cuMemsetD8Async(CUdeviceptr target, unsigned char value, std::size_t number, Stream* stream) {
+  return fill(target, value, {.element_bytes = 1, .width = number}, stream);
+}
+CUresult cuMemsetD16Async(CUdeviceptr target, unsigned short value, std::size_t number, Stream* stream) {
+  return fill(target, value, {.element_bytes = 2, .width = number}, stream);
+}
+CUresult cuMemsetD32Async(CUdeviceptr target, unsigned value, std::size_t number, Stream* stream) {
+  return fill(target, value, {.element_bytes = 4, .width = number}, stream);
+}
+
+CUresult cuMemsetD2D8_v2(CUdeviceptr target, std::size_t pitch, unsigned char value, std::size_t width,
+                         std::size_t height) {
+  return fill(target, value, {.width = width, .height = height, .pitch = pitch}, nullptr);
+}
+CUresult cuMemsetD2D8Async(CUdeviceptr target, std::size_t pitch, unsigned char value, std::size_t width,
+                           std::size_t height, Stream* stream) {
+  return fill(target, value, {.width = width, .height = height, .pitch = pitch}, stream);
+}
+CUresult cuMemsetD2D32_v2(CUdeviceptr target, std::size_t pitch, unsigned value, std::size_t width,
+                          std::size_t height) {
+  return fill(target, value, {.element_bytes = 4, .width = width, .height = height, .pitch = pitch}, nullptr);
+}
+
+CUresult copy_box(const Box& box, Stream* handle, bool waits) {
+  const Caller caller = enter_context();
+  if (caller.error != kSuccess) return caller.error;
+  const std::size_t target_pitch = box.target_pitch != 0 ? box.target_pitch : box.width;
+  const std::size_t source_pitch = box.source_pitch != 0 ? box.source_pitch : box.width;
+  if (box.width > target_pitch || box.width > source_pitch) return kInvalidValue;
+  return copy_in_stream(caller,
+                        {.target = box.target,
+                         .source = box.source,
+                         .width = box.width,
+                         .height = box.height,
+                         .target_pitch = target_pitch,
+                         .source_pitch = source_pitch,
+                         .depth = box.depth,
+                         .target_slice = target_pitch * (box.target_height != 0 ? box.target_height : box.height),
+                         .source_slice = source_pitch * (box.source_height != 0 ? box.source_height : box.height)},
+                        handle, waits ? Waits::kAlways : Waits::kAsNeeded);
+}
+
+CUresult make_copy(const Caller& caller, const Box& box, Copy& copy) {
+  const std::size_t target_pitch = box.target_pitch != 0 ? box.target_pitch : box.width;
+  const std::size_t source_pitch = box.source_pitch != 0 ? box.source_pitch : box.width;
+  const Wanted wanted{.target = box.target,
+                      .source = box.source,
+                      .width = box.width,
+                      .height = box.height,
+                      .target_pitch = target_pitch,
+                      .source_pitch = source_pitch,
+                      .depth = box.depth,
+                      .target_slice = target_pitch * (box.target_height != 0 ? box.target_height : box.height),
+                      .source_slice = source_pitch * (box.source_height != 0 ? box.source_height : box.height)};
+  if (box.width == 0 || box.height == 0 || box.depth == 0) return kInvalidValue;
+  return describe_copy(*caller.driver, wanted, copy) ? kSuccess : kInvalidValue;
+}
+
+CUresult make_fill(const Caller& caller, CUdeviceptr target, std::uint32_t value, std::size_t element_bytes,
+                   std::size_t width, std::size_t height, std::size_t pitch, Fill& fill) {
+  if (element_bytes != 1 && element_bytes != 2 && element_bytes != 4) return kInvalidValue;
+  if (width == 0 || height == 0 || target % element_bytes != 0) return kInvalidValue;
+  const Side side = side_at(*caller.driver, target, (height - 1) * pitch + width * element_bytes, kMemoryUnified);
+  if (side.bytes == nullptr || !(side.device || side.pinned)) return kInvalidValue;
+  fill = {.target = side.bytes,
+          .value = value,
+          .element_bytes = element_bytes,
+          .count = width,
+          .rows = height,
+          .pitch = pitch,
+          .memory = side.memory};
+  return kSuccess;
+}
+
+}  // namespace meshbed::sim::cuda

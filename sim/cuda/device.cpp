@@ -1,0 +1,243 @@
+// Start, errors and devices: cuInit, cuGetErrorName, cuDevice*.
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+
+#include "sim/cuda/system.h"
+
+namespace meshbed::sim::cuda {
+namespace {
+
+struct ErrorText {
+  CUresult code;
+  const char* driver;
+  const char* runtime;
+  const char* text;
+};
+constexpr ErrorText kErrors[] = {
+#define MESHBED_CUDA_ERROR(code, driver, runtime, text) {code, driver, runtime, text},
+#include "sim/cuda/errors.def"
+#undef MESHBED_CUDA_ERROR
+};
+
+const ErrorText* find_error(CUresult code) {
+  const auto* found =
+      std::find_if(std::begin(kErrors), std::end(kErrors), [code](const ErrorText& one) { return one.code == code; });
+  return found != std::end(kErrors) ? found : nullptr;
+}
+
+CUresult tell(CUresult code, const char** text, const char* ErrorText::*field) {
+  if (text == nullptr) return kInvalidValue;
+  const ErrorText* found = find_error(code);
+  const bool known = found != nullptr && *found->driver != '\0';
+  *text = known ? found->*field : nullptr;
+  return known ? kSuccess : kInvalidValue;
+}
+
+/// Device `ordinal` of the calling process.
+CUresult with_device(CUdevice ordinal, Device*& device) {
+  const Caller caller = enter();
+  if (caller.error != kSuccess) return caller.error;
+  if (ordinal < 0 || static_cast<std::size_t>(ordinal) >= caller.driver->devices.size()) return kInvalidDevice;
+  device = caller.driver->devices[static_cast<std::size_t>(ordinal)];
+  return kSuccess;
+}
+
+CUresult copy_text(char* target, int length, const std::string& text) {
+  if (target == nullptr || length < 1) return kInvalidValue;
+  std::snprintf(target, static_cast<std::size_t>(length), "%s", text.c_str());
+  return kSuccess;
+}
+
+std::string pci_name(const Device& device) {
+  char text[32];
+  std::snprintf(text, sizeof(text), "0000:%02X:00.0", 0x10 + device.index);
+  return text;
+}
+
+/// cuda.h's CUdevice_attribute; what is not listed is 0, as for a feature that the device does not have.
+int attribute_of(const Device& device, int attribute) {
+  const models::GpuModel& model = *device.model;
+  constexpr int kMost = 2147483647, kMostThreads = 1024;
+  switch (attribute) {
+    case 1:
+    case 2:
+    case 3:
+      return kMostThreads;  // threads a block, in x, in y
+    case 4:
+      return 64;  // in z
+    case 5:
+      return kMost;  // blocks in x
+    case 6:
+    case 7:
+      return 65535;  // in y, in z
+    case 8:
+      return 48 * 1024;  // shared memory a block, not asked for
+    case 9:
+      return 64 * 1024;  // constant memory
+    case 10:
+      return 32;  // warp
+    case 11:
+      return kMost;  // pitch
+    case 12:
+    case 82:
+      return 65536;  // registers a block, an SM
+    case 15:
+    case 19:
+    case 31:
+    case 41:
+    case 78:
+    case 83:
+      return 1;  // overlap, mapped, concurrent, unified, priorities, managed
+    case 16:
+      return model.sms;
+    case 18:
+      return model.integrated ? 1 : 0;
+    case 33:
+      return 0x10 + device.index;  // PCI bus
+    case 38:
+      return static_cast<int>(model.l2_bytes);
+    case 39:
+      return model.threads_per_sm;
+    case 40:
+      return 2;  // copy engines: in and out
+    case 75:
+      return model.compute_major;
+    case 76:
+      return model.compute_minor;
+    case 81:
+      return static_cast<int>(model.shared_bytes_per_sm);
+    case 91:
+    case 95:
+    case 99:
+    case 102:
+    case 115:
+    case 116:
+    case 122:
+    case 123:
+    case 124:
+      return 1;  // registered, cooperative, VMM, pools, RDMA, memory operations of streams, dma-buf
+    case 97:
+      return static_cast<int>(model.shared_bytes_per_block);
+    case 106:
+      return model.blocks_per_sm;
+    default:
+      return 0;
+  }
+}
+
+}  // namespace
+
+CUresult cuInit(unsigned flags) {
+  Driver* driver = current_driver();
+  if (driver == nullptr || driver->devices.empty()) return kNoDevice;
+  if (flags != 0) return kInvalidValue;
+  driver->initialized = true;
+  return kSuccess;
+}
+
+CUresult cuDriverGetVersion(int* version) {
+  if (version == nullptr) return kInvalidValue;
+  *version = kCudaVersion;
+  return kSuccess;
+}
+
+CUresult cuGetErrorName(CUresult error, const char** text) { return tell(error, text, &ErrorText::driver); }
+CUresult cuGetErrorString(CUresult error, const char** text) { return tell(error, text, &ErrorText::text); }
+
+const char* cudaGetErrorName(CUresult error) {
+  const ErrorText* found = find_error(error);
+  return found != nullptr && *found->runtime != '\0' ? found->runtime : "unrecognized error code";
+}
+const char* cudaGetErrorString(CUresult error) {
+  const ErrorText* found = find_error(error);
+  return found != nullptr && *found->runtime != '\0' ? found->text : "unrecognized error code";
+}
+
+CUresult cuDeviceGet(CUdevice* device, int ordinal) {
+  Device* found = nullptr;
+  const CUresult error = with_device(ordinal, found);
+  if (error != kSuccess) return error;
+  if (device == nullptr) return kInvalidValue;
+  *device = ordinal;
+  return kSuccess;
+}
+
+CUresult cuDeviceGetCount(int* count) {
+  const Caller caller = enter();
+  if (caller.error != kSuccess) return caller.error;
+  if (count == nullptr) return kInvalidValue;
+  *count = static_cast<int>(caller.driver->devices.size());
+  return kSuccess;
+}
+
+// The name says what it is: no software that asks for a genuine device shall take it for one.
+CUresult cuDeviceGetName(char* name, int length, CUdevice device) {
+  Device* found = nullptr;
+  const CUresult error = with_device(device, found);
+  return error != kSuccess ? error : copy_text(name, length, "Meshbed simulated " + found->model->name);
+}
+
+CUresult cuDeviceGetUuid_v2(CUuuid* uuid, CUdevice device) {
+  Device* found = nullptr;
+  const CUresult error = with_device(device, found);
+  if (error != kSuccess) return error;
+  if (uuid == nullptr) return kInvalidValue;
+  std::memcpy(uuid->bytes, "meshbed-sim", 12);
+  uuid->bytes[12] = static_cast<char>(found->node >> 16);
+  uuid->bytes[13] = static_cast<char>(found->node >> 8);
+  uuid->bytes[14] = static_cast<char>(found->node);
+  uuid->bytes[15] = static_cast<char>(found->index);
+  return kSuccess;
+}
+
+CUresult cuDeviceTotalMem_v2(std::size_t* size, CUdevice device) {
+  Device* found = nullptr;
+  const CUresult error = with_device(device, found);
+  if (error != kSuccess) return error;
+  if (size == nullptr) return kInvalidValue;
+  *size = found->model->memory_bytes;
+  return kSuccess;
+}
+
+CUresult cuDeviceGetAttribute(int* value, int attribute, CUdevice device) {
+  constexpr int kLastAttribute = 147;  // of CUDA 13.0
+  Device* found = nullptr;
+  const CUresult error = with_device(device, found);
+  if (error != kSuccess) return error;
+  if (value == nullptr || attribute < 1 || attribute > kLastAttribute) return kInvalidValue;
+  *value = attribute_of(*found, attribute);
+  return kSuccess;
+}
+
+CUresult cuDeviceGetPCIBusId(char* text, int length, CUdevice device) {
+  Device* found = nullptr;
+  const CUresult error = with_device(device, found);
+  return error != kSuccess ? error : copy_text(text, length, pci_name(*found));
+}
+
+CUresult cuDeviceGetByPCIBusId(CUdevice* device, const char* text) {
+  const Caller caller = enter();
+  if (caller.error != kSuccess) return caller.error;
+  if (device == nullptr || text == nullptr) return kInvalidValue;
+  const auto& devices = caller.driver->devices;
+  const auto found =
+      std::find_if(devices.begin(), devices.end(), [&](const Device* one) { return pci_name(*one) == text; });
+  if (found == devices.end()) return kInvalidDevice;
+  *device = static_cast<CUdevice>(found - devices.begin());
+  return kSuccess;
+}
+
+// There is no NVLink and no path between GPUs in the model.
+CUresult cuDeviceCanAccessPeer(int* answer, CUdevice device, CUdevice peer) {
+  Device* found = nullptr;
+  CUresult error = with_device(device, found);
+  if (error == kSuccess) error = with_device(peer, found);
+  if (error != kSuccess) return error;
+  if (answer == nullptr) return kInvalidValue;
+  *answer = 0;
+  return kSuccess;
+}
+
+}  // namespace meshbed::sim::cuda

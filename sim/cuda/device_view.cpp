@@ -1,0 +1,71 @@
+#include "sim/cuda/device_view.h"
+
+#include <fmt/format.h>
+
+#include "sim/cuda/system.h"
+
+namespace meshbed::sim::cuda {
+
+void* DeviceView::at(std::uint64_t address, std::uint64_t bytes, bool) {
+  if (changes_ != driver_.allocation_changes) {
+    known_ = {};
+    changes_ = driver_.allocation_changes;
+  }
+  for (const Known& one : known_) {
+    const std::uint64_t offset = address - one.address;
+    if (offset < one.size_bytes && bytes <= one.size_bytes - offset) return one.bytes + offset;
+  }
+  const Allocation* found = find_allocation(driver_, address, bytes);
+  if (found == nullptr || found->kind == MemoryKind::kMapped) return bytes_at(driver_, address, bytes);
+  known_[next_] = {.address = found->address, .size_bytes = found->size_bytes, .bytes = found->bytes};
+  next_ = (next_ + 1) % known_.size();
+  return found->bytes + (address - found->address);
+}
+
+std::string DeviceView::describe(std::uint64_t address) const {
+  constexpr std::uint64_t kNear = 1ULL << 20U, kNull = 4096;
+  if (address < kNull) return "a null pointer";
+  for (const Freed& gone : driver_.freed) {
+    if (address - gone.address >= gone.size_bytes) continue;
+    return fmt::format("byte {} of an allocation of {} bytes that was freed", address - gone.address, gone.size_bytes);
+  }
+  const auto next = driver_.allocations.upper_bound(address);
+  if (next != driver_.allocations.begin()) {
+    const Allocation& before = std::prev(next)->second;
+    const std::uint64_t end = before.address + before.size_bytes;
+    if (address < end)
+      return fmt::format("in the last {} of {} bytes of an allocation", end - address, before.size_bytes);
+    if (address - end < kNear) {
+      return fmt::format("{} bytes after the end of an allocation of {} bytes at 0x{:x}", address - end,
+                         before.size_bytes, before.address);
+    }
+  }
+  if (next != driver_.allocations.end() && next->second.address - address < kNull) {
+    return fmt::format("{} bytes before an allocation of {} bytes at 0x{:x}", next->second.address - address,
+                       next->second.size_bytes, next->second.address);
+  }
+  return "no memory of the device; the host's own memory has to be registered";
+}
+
+CUresult fault_code_of(ptx::Fault::Kind kind) {
+  switch (kind) {
+    case ptx::Fault::Kind::kAddress:
+      return kIllegalAddress;
+    case ptx::Fault::Kind::kMisaligned:
+      return kMisalignedAddress;
+    case ptx::Fault::Kind::kAssert:
+      return kAssert;
+    case ptx::Fault::Kind::kDeadlock:
+      return kLaunchTimeout;
+    case ptx::Fault::Kind::kStackOverflow:
+      return kHardwareStackError;
+    case ptx::Fault::Kind::kUnsupported:
+      return kNotSupported;
+    case ptx::Fault::Kind::kTrap:
+    case ptx::Fault::Kind::kBarrier:
+      return kLaunchFailed;
+  }
+  return kLaunchFailed;
+}
+
+}  // namespace meshbed::sim::cuda

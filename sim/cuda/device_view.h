@@ -1,0 +1,36 @@
+#pragma once
+// DeviceView: what a running kernel reaches at an address outside of its shared and local memory.
+
+#include <array>
+#include <cstdint>
+#include <string>
+
+#include "sim/cuda/abi.h"
+#include "sim/cuda/ptx/machine.h"
+
+namespace meshbed::sim::cuda {
+
+struct Driver;
+
+/// What a context answers after that.
+CUresult fault_code_of(ptx::Fault::Kind kind);
+
+class DeviceView : public ptx::Memory {
+ public:
+  explicit DeviceView(const Driver& driver) : driver_(driver) {}
+  void* at(std::uint64_t address, std::uint64_t bytes, bool write) override;
+  std::string describe(std::uint64_t address) const override;
+
+ private:
+  /// A few allocations that were looked at last: a kernel's lanes go back and forth between them.
+  struct Known {
+    std::uint64_t address = 0, size_bytes = 0;
+    char* bytes = nullptr;
+  };
+  const Driver& driver_;
+  std::array<Known, 4> known_{};
+  std::size_t next_ = 0;
+  std::uint64_t changes_ = 0;  // Driver::allocation_changes when they were looked at
+};
+
+}  // namespace meshbed::sim::cuda

@@ -1,0 +1,89 @@
+// libcuda.so.1 as the simulator has it: every call goes through the table.
+
+#include <cstring>
+#include <string>
+
+#include "sim/cuda/dropin/export.h"
+
+using namespace meshbed::sim::cuda;
+
+namespace {
+
+const DriverTable* g_table = nullptr;  // set once, before any call, or at the first one
+
+const DriverTable* table() {
+  if (g_table != nullptr) return g_table;
+  static const DriverTable* const opened = [] {
+    const DriverTable* found = nullptr;
+    open_tables(&found, nullptr);
+    return found;
+  }();
+  return opened;
+}
+
+struct Entry {
+  const char* name;
+  void* function;
+};
+
+/// The newest version of `name` that this library implements and whoever compiled for `version` can call.
+void* function_of(const char* name, int version);
+
+}  // namespace
+
+#define MESHBED_CUDA_CALL(type, name, parameters, arguments)                         \
+  MESHBED_EXPORT type name parameters {                                              \
+    return table() != nullptr ? table()->name arguments : without_simulator<type>(); \
+  }
+#include "sim/cuda/driver_calls.def"
+#undef MESHBED_CUDA_CALL
+
+#define MESHBED_CUDA_UNSUPPORTED(name) \
+  MESHBED_EXPORT int name() { return table() != nullptr ? table()->unsupported(#name) : without_simulator<CUresult>(); }
+#include "sim/cuda/driver_unsupported.def"
+#undef MESHBED_CUDA_UNSUPPORTED
+
+MESHBED_EXPORT int meshbed_cuda_set_driver_table(const DriverTable* table) { return take_table(g_table, table); }
+
+MESHBED_EXPORT int meshbedCudaRegisterKernel(const MeshbedKernel* kernel) {
+  return table() != nullptr ? table()->register_kernel(kernel) : without_simulator<CUresult>();
+}
+
+// A name that is exported and not implemented is not found here: whoever asks has another way, or says what is missing.
+MESHBED_EXPORT int cuGetProcAddress_v2(const char* name, void** function, int version, std::uint64_t flags,
+                                       int* status) {
+  constexpr int kFound = 0, kNoSuchSymbol = 1;
+  constexpr std::uint64_t kMostFlags = 2;
+  if (name == nullptr || function == nullptr || version > kCudaVersion || flags > kMostFlags) return kInvalidValue;
+  *function = function_of(name, version);
+  if (status != nullptr) *status = *function != nullptr ? kFound : kNoSuchSymbol;
+  // As the driver: with a status to say it in, a missing symbol is no error.
+  return *function != nullptr || status != nullptr ? kSuccess : kNotFound;
+}
+
+MESHBED_EXPORT int cuGetProcAddress(const char* name, void** function, int version, std::uint64_t flags) {
+  return cuGetProcAddress_v2(name, function, version, flags, nullptr);
+}
+
+namespace {
+
+void* function_of(const char* name, int version) {
+  constexpr int kContextParameters = 12050;  // since when cuCtxCreate means cuCtxCreate_v4
+#define MESHBED_CUDA_CALL(type, name, parameters, arguments) {#name, reinterpret_cast<void*>(&name)},
+  static const Entry kEntries[] = {
+#include "sim/cuda/driver_calls.def"
+      {"cuGetProcAddress_v2", reinterpret_cast<void*>(&cuGetProcAddress_v2)},
+      {"meshbedCudaRegisterKernel", reinterpret_cast<void*>(&meshbedCudaRegisterKernel)},
+  };
+#undef MESHBED_CUDA_CALL
+  for (int suffix = 4; suffix >= 1; --suffix) {
+    const std::string wanted = suffix == 1 ? std::string(name) : std::string(name) + "_v" + std::to_string(suffix);
+    if (wanted == "cuCtxCreate_v4" && version < kContextParameters) continue;
+    for (const Entry& entry : kEntries) {
+      if (wanted == entry.name) return entry.function;
+    }
+  }
+  return nullptr;
+}
+
+}  // namespace

@@ -1,0 +1,48 @@
+#pragma once
+// What both drop-ins have in common: how a call is exported, and what it answers where no simulator is.
+
+#include <dlfcn.h>
+
+#include <string>
+
+#include "sim/cuda/backend.h"
+
+/// In front of every exported function.
+#define MESHBED_EXPORT extern "C" __attribute__((visibility("default")))
+
+namespace meshbed::sim::cuda {
+
+/// The tables of a program that runs in a process of its own, from the library beside this one: nobody has set any.
+inline void open_tables(const DriverTable** driver, const RuntimeTable** runtime) {
+  Dl_info here{};
+  if (::dladdr(reinterpret_cast<void*>(&open_tables), &here) == 0 || here.dli_fname == nullptr) return;
+  const std::string file = here.dli_fname;
+  const std::string path = file.substr(0, file.rfind('/') + 1) + "libmeshbed-cuda.so";
+  void* library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  void* symbol = library != nullptr ? ::dlsym(library, "meshbed_cuda_open") : nullptr;
+  if (symbol == nullptr) return;
+  reinterpret_cast<void (*)(const DriverTable**, const RuntimeTable**)>(symbol)(driver, runtime);
+}
+
+/// Outside a simulation this library is a driver without a device, and says so.
+template <typename Answer>
+Answer without_simulator() {
+  return Answer();
+}
+template <>
+inline CUresult without_simulator<CUresult>() {
+  return kNoDevice;
+}
+template <>
+inline const char* without_simulator<const char*>() {
+  return "this library works in a simulation only";
+}
+
+template <typename Table>
+int take_table(const Table*& place, const Table* table) {
+  if (table == nullptr || table->version != kTableVersion || table->size_bytes != sizeof(Table)) return kInvalidValue;
+  place = table;
+  return kSuccess;
+}
+
+}  // namespace meshbed::sim::cuda

@@ -1,0 +1,122 @@
+// Events: cuEvent*, cuStreamWaitEvent. An event is the last work of a stream at the time of its recording.
+
+#include <algorithm>
+
+#include "sim/cuda/system.h"
+
+namespace meshbed::sim::cuda {
+namespace {
+
+CUresult with_event(Event* handle, Caller& caller) {
+  caller = enter_context();
+  if (caller.error != kSuccess) return caller.error;
+  return caller.driver->events.find(handle) != nullptr ? kSuccess : kInvalidHandle;
+}
+
+}  // namespace
+
+CUresult cuEventCreate(Event** event, unsigned flags) {
+  constexpr unsigned kKnown = kEventBlockingSync | kEventDisableTiming | kEventInterprocess;
+  const Caller caller = enter_context();
+  if (caller.error != kSuccess) return caller.error;
+  if (event == nullptr || (flags & ~kKnown) != 0) return kInvalidValue;
+  if ((flags & kEventInterprocess) != 0) return refuse("cuEventCreate of an event that processes share");
+  auto made = std::make_unique<Event>();
+  made->context = caller.context;
+  made->flags = flags;
+  *event = caller.driver->events.add(std::move(made));
+  return kSuccess;
+}
+
+CUresult cuEventDestroy_v2(Event* event) {
+  Caller caller;
+  if (const CUresult error = with_event(event, caller)) return error;
+  caller.driver->events.remove(event);
+  return kSuccess;
+}
+
+CUresult cuEventRecordWithFlags(Event* event, Stream* handle, unsigned flags) {
+  Caller caller;
+  if (const CUresult error = with_event(event, caller)) return error;
+  Stream* stream = find_stream(caller, handle);
+  if (stream == nullptr || stream->context != event->context) return kInvalidHandle;
+  if (flags > 1) return kInvalidValue;
+  if (flags == 1) return refuse("cuEventRecordWithFlags of an external event");
+  if (stream->capture != nullptr) {
+    if (stream->capture->invalid) return kStreamCaptureInvalidated;
+    event->capture = stream->capture;
+    event->capture_tails = stream->capture_tails;
+    return kSuccess;
+  }
+  event->capture = nullptr;
+  return submit(*stream, Marker{}, 0, &event->work);
+}
+
+CUresult cuEventRecord(Event* event, Stream* stream) { return cuEventRecordWithFlags(event, stream, 0); }
+
+CUresult cuStreamWaitEvent(Stream* handle, Event* event, unsigned flags) {
+  Caller caller;
+  if (const CUresult error = with_event(event, caller)) return error;
+  Stream* stream = find_stream(caller, handle);
+  if (stream == nullptr) return kInvalidHandle;
+  if (flags > 1) return kInvalidValue;
+  if (event->capture != nullptr) {
+    // The stream joins the recording.
+    if (stream->capture != nullptr && stream->capture != event->capture) return 902;  // STREAM_CAPTURE_MERGE
+    stream->capture = event->capture;
+    for (const std::size_t tail : event->capture_tails) {
+      if (std::find(stream->capture_tails.begin(), stream->capture_tails.end(), tail) == stream->capture_tails.end()) {
+        stream->capture_tails.push_back(tail);
+      }
+    }
+    return kSuccess;
+  }
+  if (stream->capture != nullptr) {
+    stream->capture->invalid = true;
+    return 905;  // STREAM_CAPTURE_ISOLATION: an event from outside of the recording
+  }
+  if (event->work == nullptr || event->work->ended()) return kSuccess;
+  const WorkRef wait = make_work(*stream->context, Marker{}, 0);
+  put_before(stream->tail, wait);
+  put_before(event->work, wait);
+  stream->tail = wait;
+  release(wait);
+  return kSuccess;
+}
+
+CUresult cuEventQuery(Event* event) {
+  Caller caller;
+  if (const CUresult error = with_event(event, caller)) return error;
+  if (event->capture != nullptr) return kCapturedEvent;
+  return poll(WorkRef(event->work), "cuEventQuery") ? event->context->failure : kNotReady;
+}
+
+CUresult cuEventSynchronize(Event* event) {
+  Caller caller;
+  if (const CUresult error = with_event(event, caller)) return error;
+  if (event->capture != nullptr) return kCapturedEvent;
+  ++caller.driver->counters.stream_syncs;
+  Context& context = *event->context;
+  wait_for(WorkRef(event->work), "cuEventSynchronize");
+  return context.failure;
+}
+
+CUresult cuEventElapsedTime_v2(float* milliseconds, Event* begin, Event* end) {
+  Caller caller;
+  if (const CUresult error = with_event(begin, caller)) return error;
+  if (const CUresult error = with_event(end, caller)) return error;
+  if (milliseconds == nullptr) return kInvalidValue;
+  for (const Event* one : {begin, end}) {
+    if (one->work == nullptr || (one->flags & kEventDisableTiming) != 0) return kInvalidHandle;
+  }
+  if (!begin->work->ended() || !end->work->ended()) return kNotReady;
+  *milliseconds = static_cast<float>(static_cast<double>(end->work->ended_ps - begin->work->ended_ps) /
+                                     static_cast<double>(kPicosecondsPerMillisecond));
+  return kSuccess;
+}
+
+CUresult cuEventElapsedTime(float* milliseconds, Event* begin, Event* end) {
+  return cuEventElapsedTime_v2(milliseconds, begin, end);
+}
+
+}  // namespace meshbed::sim::cuda

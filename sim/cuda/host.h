@@ -1,0 +1,84 @@
+#pragma once
+// Host: whatever runs the programs whose GPUs are simulated. It owns the clock, the threads that call, and the memory
+// that device addresses stand for. The simulated CUDA knows nothing else of it: sim/cuda/process runs one program in a
+// process of its own.
+//
+// One thread at a time is inside the simulated CUDA: whoever implements this sees to it that a call begins when the
+// one before has ended or waits (block, spin, sleep, outside).
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "plugin/base/units.h"
+
+namespace meshbed::sim::cuda {
+
+/// Device memory: `address` is the program's, `bytes` is where the hardware reaches it. A program that follows a device
+/// address with the CPU faults at that very place. Lives until its last owner lets go.
+struct Buffer {
+  virtual ~Buffer() = default;
+  std::uint64_t address = 0;
+  std::uint64_t size_bytes = 0;  // whole pages
+  char* bytes = nullptr;
+};
+
+/// What a thread waits for, for whoever asks why nothing goes on.
+struct Waiting {
+  const char* what = "";
+  std::uint64_t object = 0;
+  std::string (*describe)(std::uint64_t object) = nullptr;
+};
+
+using ThreadKey = const void*;   // a thread that calls or was spawned
+using ProcessKey = const void*;  // a program: threads that share an address space and GPUs
+
+class Host {
+ public:
+  virtual ~Host() = default;
+
+  virtual Picoseconds now() const = 0;
+  /// Calls event(self, argument) at `when_ps`, not before now(); equal times in the order of the calls.
+  virtual void at(Picoseconds when_ps, int node, void (*event)(void* self, std::uint64_t argument), void* self,
+                  std::uint64_t argument) = 0;
+
+  /// Of the calling thread; nullptr: no program is running.
+  virtual ProcessKey process() const = 0;
+  virtual ThreadKey thread() const = 0;
+  virtual int node_of(ProcessKey process) const = 0;
+  virtual const std::map<std::string, std::string>& environment_of(ProcessKey process) const = 0;
+
+  /// The calling thread goes on that much later.
+  virtual void sleep(Picoseconds duration_ps) = 0;
+  /// Until wake(thread()), or earlier: the caller looks again.
+  virtual void block(const Waiting& waiting) = 0;
+  virtual void wake(ThreadKey thread) = 0;
+  /// A query found nothing: lets others go on. False: the caller shall answer "not yet"; true: it shall look again.
+  virtual bool spin(const void* object, const Waiting& waiting) = 0;
+  /// Something that a waiting or polling thread may look at has changed.
+  virtual void changed(ProcessKey process) = 0;
+  /// A thread of the driver's in that process; it may block(), and ends with the process.
+  virtual ThreadKey spawn(ProcessKey process, const std::string& name, std::function<void()> body) = 0;
+  /// Runs code of the program's on the calling thread, which is not inside the simulated CUDA meanwhile.
+  virtual void outside(const std::function<void()>& code) = 0;
+
+  /// Zeroed. Throws std::bad_alloc.
+  virtual std::shared_ptr<Buffer> allocate(ProcessKey process, std::uint64_t size_bytes) = 0;
+  /// The same memory at `address`, too, where the process has reserved as many bytes without access.
+  virtual std::shared_ptr<Buffer> map(const std::shared_ptr<Buffer>& memory, std::uint64_t address) = 0;
+  /// From now on its address is nobody's.
+  virtual void release(const Buffer& buffer) = 0;
+  /// Some process's device memory is there.
+  virtual bool is_device_memory(std::uint64_t address) const = 0;
+  /// A dma-buf of the process's own buffer that has these bytes; -1: there is none.
+  virtual int export_dma_buf(ProcessKey process, std::uint64_t address, std::uint64_t size_bytes) = 0;
+};
+
+/// Of this process; set before any call.
+Host& host();
+bool has_host();
+void set_host(Host* host);
+
+}  // namespace meshbed::sim::cuda

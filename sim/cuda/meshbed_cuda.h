@@ -1,0 +1,62 @@
+#ifndef MESHBED_SIM_CUDA_MESHBED_CUDA_H
+#define MESHBED_SIM_CUDA_MESHBED_CUDA_H
+/* How a program gives the simulated GPU a function of its own for a kernel, in place of the kernel's PTX: the kernel's
+ * name, as the module has it ("add", "_Z3addPfi"), stands for a C function that does what the kernel does.
+ *
+ * The simulated libcuda.so.1 exports meshbedCudaRegisterKernel(); no other libcuda.so.1 does. A program that is to run
+ * on a real GPU, too, looks it up:
+ *   int (*add)(const MeshbedKernel*) = dlsym(dlopen("libcuda.so.1", RTLD_NOW), "meshbedCudaRegisterKernel");
+ *   if (add != NULL) add(&kernel);
+ * A kernel belongs to the process that registered it; a second one of the same name takes the first one's place. A
+ * launch of a kernel without an interpreter is CUDA_ERROR_NOT_SUPPORTED and one warning with its name.
+ *
+ * The interpreter runs when the simulated kernel ends, once a launch: who does not wait for the kernel sees the bytes
+ * of before. It must not block. A resident one (MESHBED_KERNEL_RESIDENT: persistent kernels) runs in a thread of its
+ * own from the kernel's start; the kernel ends when it returns, and it keeps its SMs until then. It may poll, calling
+ * sched_yield() in between, so that simulated time goes on. */
+
+#include <stddef.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct MeshbedLaunch {
+  unsigned grid[3], block[3];
+  unsigned shared_bytes;
+  int device;
+  const void* const* arguments; /* argument i is at arguments[i], as the launch had it */
+  void* user;                   /* MeshbedKernel::user */
+  void* simulator;
+  /* What the GPU sees at a device address, or at one of pinned, registered or managed memory. NULL: not all of these
+   * bytes are this process's; the launch then fails with CUDA_ERROR_ILLEGAL_ADDRESS, whatever the interpreter does. */
+  void* (*memory)(const struct MeshbedLaunch* launch, unsigned long long address, size_t size_bytes);
+} MeshbedLaunch;
+
+/* What a launch costs, all blocks together: models/gpu.h says what becomes of it. */
+typedef struct MeshbedCost {
+  unsigned long long memory_bytes;
+  unsigned long long float32_operations;
+  unsigned long long wave_ns; /* at least, for each wave of resident blocks */
+} MeshbedCost;
+
+enum { MESHBED_KERNEL_RESIDENT = 1 };
+
+typedef struct MeshbedKernel {
+  size_t size_bytes; /* of this struct */
+  const char* name;
+  unsigned argument_count;
+  const unsigned* argument_bytes;          /* one each; natural alignment is assumed where they stand packed */
+  int (*run)(const MeshbedLaunch* launch); /* 0, or the CUresult that the launch ends with */
+  void (*cost)(const MeshbedLaunch* launch, MeshbedCost* cost); /* NULL: it costs its launch alone */
+  void* user;
+  unsigned flags;
+} MeshbedKernel;
+
+/* CUDA_SUCCESS or CUDA_ERROR_INVALID_VALUE; copies what `kernel` points at, except `user`. */
+int meshbedCudaRegisterKernel(const MeshbedKernel* kernel);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,264 @@
+// Modules and libraries: images with code for the GPU. PTX is parsed, verified and run (sim/cuda/ptx); of a cubin the
+// names of its kernels are read, so that those with a registered host function can be launched.
+
+#include <elf.h>
+
+#include <algorithm>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <span>
+
+#include "plugin/base/log.h"
+#include "sim/cuda/image/fat_binary.h"
+#include "sim/cuda/system.h"
+
+namespace meshbed::sim::cuda {
+namespace {
+
+/// The driver is not told an image's size: the headers are believed, as it believes them.
+bool read_cubin(const char* image, Module& module) {
+  constexpr std::string_view kText = ".text.";
+  Elf64_Ehdr header;
+  std::memcpy(&header, image, sizeof(header));
+  if (header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_shentsize != sizeof(Elf64_Shdr)) return false;
+  if (header.e_shstrndx >= header.e_shnum) return false;
+  const auto section = [&](std::size_t index) {
+    Elf64_Shdr found;
+    std::memcpy(&found, image + header.e_shoff + index * sizeof(found), sizeof(found));
+    return found;
+  };
+  const Elf64_Shdr names = section(header.e_shstrndx);
+  for (std::size_t index = 0; index < header.e_shnum; ++index) {
+    const Elf64_Shdr one = section(index);
+    if (one.sh_name >= names.sh_size) return false;
+    const std::string_view name(image + names.sh_offset + one.sh_name);
+    if (name.substr(0, kText.size()) == kText) module.names.emplace(name.substr(kText.size()));
+  }
+  return true;
+}
+
+std::uint32_t architecture_of(const Device& device) {
+  return static_cast<std::uint32_t>(device.model->compute_major * 10 + device.model->compute_minor);
+}
+
+CUresult code_of(const Error& error, CUresult broken) {
+  return error.code == ErrorCode::kUnsupported ? kNoKernelImage : broken;
+}
+
+/// Places the module's variables in the device's memory and gives them their first values.
+CUresult place_variables(Driver& driver, Device& device, Module& module) {
+  const auto& variables = module.code->variables();
+  for (const ptx::VariableInfo& variable : variables) {
+    CUdeviceptr address = 0;
+    const Caller caller{.driver = &driver, .context = &primary_of(driver, ordinal_of(driver, device))};
+    const std::uint64_t bytes = std::max<std::uint64_t>(variable.bytes, 1);
+    CUresult error = kSuccess;
+    if (variable.managed) {
+      void* memory = nullptr;
+      error = allocate_host_memory(caller, MemoryKind::kManaged, bytes, 0, memory);
+      address = reinterpret_cast<CUdeviceptr>(memory);
+    } else {
+      error = allocate_device(caller, bytes, nullptr, address);
+    }
+    if (error != kSuccess) return error;
+    module.variables.push_back(address);
+    module.by_name[variable.name] = {.address = address, .bytes = variable.bytes};
+  }
+  // Their first values may be addresses of one another.
+  for (std::size_t index = 0; index < variables.size(); ++index) {
+    if (variables[index].bytes == 0) continue;
+    char* place = bytes_at(driver, module.variables[index], variables[index].bytes);
+    module.code->write_initial(index, module.variables, place);
+  }
+  return kSuccess;
+}
+
+CUresult load_ptx(Driver& driver, Device& device, std::string_view text, const std::string& place, Module& module) {
+  auto parsed = ptx::Module::parse(text, place);
+  if (!parsed) {
+    MESHBED_WARN("%s", parsed.error().text.c_str());
+    return parsed.error().code == ErrorCode::kUnsupported ? kUnsupportedPtx : kInvalidPtx;
+  }
+  module.code = std::move(*parsed);
+  return place_variables(driver, device, module);
+}
+
+CUresult load_fat(Driver& driver, Device& device, std::span<const std::byte> image, const std::string& place,
+                  Module& module) {
+  const auto entries = read_fat_binary(image);
+  if (!entries) {
+    MESHBED_WARN("%s: %s", place.c_str(), entries.error().text.c_str());
+    return kInvalidImage;
+  }
+  if (entries->empty()) {  // a file without kernels: an empty container
+    return kSuccess;
+  }
+  const auto text = choose_ptx(*entries, architecture_of(device));
+  if (!text) {
+    MESHBED_WARN("%s: %s", place.c_str(), text.error().text.c_str());
+    return code_of(text.error(), kInvalidImage);
+  }
+  return load_ptx(driver, device, *text, place, module);
+}
+
+CUresult load(Module** module, const void* image, std::size_t image_bytes, const std::string& place) {
+  Caller caller = enter();
+  if (caller.error != kSuccess) return caller.error;
+  if (module == nullptr) return kInvalidValue;
+  Device& device =
+      caller.thread->contexts.empty() ? *caller.driver->devices.front() : *caller.thread->contexts.back()->device;
+  std::unique_ptr<Module> made;
+  if (const CUresult error = load_image(*caller.driver, device, image, image_bytes, place, made)) return error;
+  *module = caller.driver->modules.add(std::move(made));
+  return kSuccess;
+}
+
+CUresult load_file(Module** module, const char* path) {
+  if (path == nullptr) return kInvalidValue;
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return kFileNotFound;
+  std::string image((std::istreambuf_iterator<char>(file)), {});
+  const std::size_t bytes = image.size();
+  image.push_back('\0');
+  return load(module, image.data(), bytes, path);
+}
+
+CUresult unload(Module* module) {
+  const Caller caller = enter();
+  if (caller.error != kSuccess) return caller.error;
+  Module* found = caller.driver->modules.find(module);
+  if (found == nullptr) return kInvalidHandle;
+  unload_variables(*caller.driver, *found);
+  caller.driver->modules.remove(module);
+  return kSuccess;
+}
+
+CUresult get_kernel(Kernel** kernel, Module* module, const char* name) {
+  const Caller caller = enter();
+  if (caller.error != kSuccess) return caller.error;
+  if (kernel == nullptr || name == nullptr) return kInvalidValue;
+  if (caller.driver->modules.find(module) == nullptr) return kInvalidHandle;
+  return find_kernel(*caller.driver, *module, name, *kernel);
+}
+
+CUresult name_of(const char** name, Kernel* kernel) {
+  if (name == nullptr || kernel == nullptr) return kInvalidValue;
+  *name = kernel->name.c_str();
+  return kSuccess;
+}
+
+}  // namespace
+
+CUdevice ordinal_of(const Driver& driver, const Device& device) {
+  const auto& devices = driver.devices;
+  return static_cast<CUdevice>(std::find(devices.begin(), devices.end(), &device) - devices.begin());
+}
+
+// Without a size the image's own headers are believed, as the driver believes them.
+CUresult load_image(Driver& driver, Device& device, const void* image, std::size_t image_bytes,
+                    const std::string& place, std::unique_ptr<Module>& module) {
+  if (image == nullptr) return kInvalidValue;
+  const auto* bytes = static_cast<const char*>(image);
+  module = std::make_unique<Module>();
+  std::uint32_t magic = 0;
+  for (std::size_t index = 0; index < sizeof(magic); ++index) {
+    if (bytes[index] == '\0' && index == 0) return kInvalidImage;
+    std::memcpy(reinterpret_cast<char*>(&magic) + index, bytes + index, 1);
+    if (bytes[index] == '\0') break;  // a text may be shorter than a number
+  }
+  if (magic == kWrapperMagic) {
+    const void* container = nullptr;
+    std::memcpy(&container, bytes + 8, sizeof container);
+    if (container == nullptr) return kInvalidImage;
+    return load_image(driver, device, container, 0, place, module);
+  }
+  if (magic == kContainerMagic) {
+    const std::uint64_t size = image_bytes != 0 ? image_bytes : container_bytes(image);
+    return load_fat(driver, device, {static_cast<const std::byte*>(image), size}, place, *module);
+  }
+  if (std::memcmp(&magic, ELFMAG, SELFMAG) == 0) return read_cubin(bytes, *module) ? kSuccess : kInvalidImage;
+  const std::string_view text(bytes);
+  if (text.find(".version") == text.npos) return kInvalidImage;
+  return load_ptx(driver, device, text, place, *module);
+}
+
+void unload_variables(Driver& driver, Module& module) {
+  for (const std::uint64_t address : module.variables) free_allocation(driver, address);
+  module.variables.clear();
+  module.by_name.clear();
+}
+
+CUresult find_kernel(Driver& driver, Module& module, const std::string& name, Kernel*& kernel) {
+  const ptx::KernelInfo* info = module.code != nullptr ? module.code->find_kernel(name) : nullptr;
+  const bool there = info != nullptr || module.names.count(name) > 0 || find_interpreter(driver, name) != nullptr;
+  if (!there) return kNotFound;
+  auto& place = module.kernels[name];
+  if (place == nullptr) place = std::make_unique<Kernel>(Kernel{.name = name, .module = &module, .info = info});
+  kernel = place.get();
+  return kSuccess;
+}
+
+CUresult cuModuleGetGlobal_v2(CUdeviceptr* address, std::size_t* bytes, Module* module, const char* name) {
+  const Caller caller = enter();
+  if (caller.error != kSuccess) return caller.error;
+  if (name == nullptr) return kInvalidValue;
+  if (caller.driver->modules.find(module) == nullptr) return kInvalidHandle;
+  const auto found = module->by_name.find(name);
+  if (found == module->by_name.end()) return kNotFound;
+  if (address != nullptr) *address = found->second.address;
+  if (bytes != nullptr) *bytes = found->second.bytes;
+  return kSuccess;
+}
+CUresult cuLibraryGetGlobal(CUdeviceptr* address, std::size_t* bytes, Module* library, const char* name) {
+  return cuModuleGetGlobal_v2(address, bytes, library, name);
+}
+CUresult cuLibraryGetManaged(CUdeviceptr* address, std::size_t* bytes, Module* library, const char* name) {
+  return cuModuleGetGlobal_v2(address, bytes, library, name);
+}
+
+CUresult cuModuleLoad(Module** module, const char* path) { return load_file(module, path); }
+CUresult cuModuleLoadData(Module** module, const void* image) { return load(module, image, 0, "a module"); }
+CUresult cuModuleLoadFatBinary(Module** module, const void* image) { return load(module, image, 0, "a module"); }
+// Options are the just-in-time compiler's, and there is none.
+CUresult cuModuleLoadDataEx(Module** module, const void* image, unsigned, int*, void**) {
+  return load(module, image, 0, "a module");
+}
+CUresult cuModuleUnload(Module* module) { return unload(module); }
+CUresult cuModuleGetFunction(Kernel** function, Module* module, const char* name) {
+  return get_kernel(function, module, name);
+}
+CUresult cuLibraryLoadData(Module** library, const void* image, int*, void**, unsigned, int*, void**, unsigned) {
+  return load(library, image, 0, "a library");
+}
+CUresult cuLibraryLoadFromFile(Module** library, const char* path, int*, void**, unsigned, int*, void**, unsigned) {
+  return load_file(library, path);
+}
+CUresult cuLibraryUnload(Module* library) { return unload(library); }
+CUresult cuLibraryGetKernel(Kernel** kernel, Module* library, const char* name) {
+  return get_kernel(kernel, library, name);
+}
+CUresult cuLibraryGetModule(Module** module, Module* library) {
+  const Caller caller = enter_context();
+  if (caller.error != kSuccess) return caller.error;
+  if (module == nullptr) return kInvalidValue;
+  if (caller.driver->modules.find(library) == nullptr) return kInvalidHandle;
+  *module = library;
+  return kSuccess;
+}
+CUresult cuKernelGetFunction(Kernel** function, Kernel* kernel) {
+  const Caller caller = enter_context();
+  if (caller.error != kSuccess) return caller.error;
+  if (function == nullptr || kernel == nullptr) return kInvalidValue;
+  *function = kernel;
+  return kSuccess;
+}
+CUresult cuKernelGetName(const char** name, Kernel* kernel) { return name_of(name, kernel); }
+CUresult cuFuncGetName(const char** name, Kernel* function) { return name_of(name, function); }
+CUresult cuFuncGetModule(Module** module, Kernel* function) {
+  if (module == nullptr || function == nullptr) return kInvalidValue;
+  *module = function->module;
+  return kSuccess;
+}
+
+}  // namespace meshbed::sim::cuda

@@ -1,0 +1,174 @@
+// Memory that streams allocate and free: cuMemAllocAsync, cuMemPool*.
+//
+// An allocation is there when the call returns, before its turn in the stream comes; a free takes place at its turn.
+
+#include <algorithm>
+#include <cstring>
+
+#include "sim/cuda/system.h"
+
+namespace meshbed::sim::cuda {
+namespace {
+
+Pool* default_pool(Driver& driver, CUdevice device) {
+  auto& pools = driver.default_pools;
+  if (pools.empty()) {
+    for (std::size_t index = 0; index < driver.devices.size(); ++index) {
+      pools.push_back(std::make_unique<Pool>(
+          Pool{.device = driver.devices[index], .ordinal = static_cast<CUdevice>(index), .is_default = true}));
+      driver.current_pools.push_back(pools.back().get());
+    }
+  }
+  return pools[static_cast<std::size_t>(device)].get();
+}
+
+Pool* find_pool(Driver& driver, Pool* handle) {
+  const auto is_it = [handle](const auto& one) { return one.get() == handle; };
+  if (std::any_of(driver.default_pools.begin(), driver.default_pools.end(), is_it)) return handle;
+  return driver.pools.find(handle);
+}
+
+CUresult with_device(CUdevice device, Caller& caller) {
+  caller = enter();
+  if (caller.error != kSuccess) return caller.error;
+  if (device < 0 || static_cast<std::size_t>(device) >= caller.driver->devices.size()) return kInvalidDevice;
+  default_pool(*caller.driver, device);
+  return kSuccess;
+}
+
+CUresult allocate(const Caller& caller, CUdeviceptr* address, std::size_t size, Pool* pool, Stream* handle) {
+  Stream* stream = find_stream(caller, handle);
+  if (stream == nullptr) return kInvalidHandle;
+  if (address == nullptr) return kInvalidValue;
+  if (stream->capture != nullptr) return refuse("cuMemAllocAsync in a stream that is captured");
+  const CUresult error = allocate_device(caller, size, pool, *address);
+  return error == kSuccess ? submit(*stream, Marker{}) : error;
+}
+
+}  // namespace
+
+CUresult cuDeviceGetDefaultMemPool(Pool** pool, CUdevice device) {
+  Caller caller;
+  if (const CUresult error = with_device(device, caller)) return error;
+  if (pool == nullptr) return kInvalidValue;
+  *pool = default_pool(*caller.driver, device);
+  return kSuccess;
+}
+
+CUresult cuDeviceGetMemPool(Pool** pool, CUdevice device) {
+  Caller caller;
+  if (const CUresult error = with_device(device, caller)) return error;
+  if (pool == nullptr) return kInvalidValue;
+  *pool = caller.driver->current_pools[static_cast<std::size_t>(device)];
+  return kSuccess;
+}
+
+CUresult cuDeviceSetMemPool(CUdevice device, Pool* pool) {
+  Caller caller;
+  if (const CUresult error = with_device(device, caller)) return error;
+  if (find_pool(*caller.driver, pool) == nullptr || pool->ordinal != device) return kInvalidValue;
+  caller.driver->current_pools[static_cast<std::size_t>(device)] = pool;
+  return kSuccess;
+}
+
+CUresult cuMemAllocAsync(CUdeviceptr* address, std::size_t size, Stream* stream) {
+  const Caller caller = enter_context();
+  if (caller.error != kSuccess) return caller.error;
+  const CUdevice device = caller.context->ordinal;
+  default_pool(*caller.driver, device);
+  return allocate(caller, address, size, caller.driver->current_pools[static_cast<std::size_t>(device)], stream);
+}
+
+CUresult cuMemAllocFromPoolAsync(CUdeviceptr* address, std::size_t size, Pool* pool, Stream* stream) {
+  const Caller caller = enter_context();
+  if (caller.error != kSuccess) return caller.error;
+  if (find_pool(*caller.driver, pool) == nullptr) return kInvalidValue;
+  return allocate(caller, address, size, pool, stream);
+}
+
+CUresult cuMemFreeAsync(CUdeviceptr address, Stream* handle) {
+  const Caller caller = enter_context();
+  if (caller.error != kSuccess) return caller.error;
+  Stream* stream = find_stream(caller, handle);
+  if (stream == nullptr) return kInvalidHandle;
+  const auto found = caller.driver->allocations.find(address);
+  if (found == caller.driver->allocations.end() || found->second.kind != MemoryKind::kDevice) return kInvalidValue;
+  if (stream->capture != nullptr) return refuse("cuMemFreeAsync in a stream that is captured");
+  return submit(*stream, Action([driver = caller.driver, address] { free_allocation(*driver, address); }));
+}
+
+CUresult cuMemPoolCreate(Pool** pool, const CUmemPoolProps* properties) {
+  constexpr int kPinned = 1, kOnDevice = 1;
+  const Caller caller = enter();
+  if (caller.error != kSuccess) return caller.error;
+  if (pool == nullptr || properties == nullptr || properties->type != kPinned) return kInvalidValue;
+  if (properties->location.type != kOnDevice || properties->handle_types != 0) {
+    return refuse("cuMemPoolCreate of memory that is not a device's own, or is to be shared");
+  }
+  const int device = properties->location.id;
+  if (device < 0 || static_cast<std::size_t>(device) >= caller.driver->devices.size()) return kInvalidDevice;
+  *pool = caller.driver->pools.add(std::make_unique<Pool>(
+      Pool{.device = caller.driver->devices[static_cast<std::size_t>(device)], .ordinal = device}));
+  return kSuccess;
+}
+
+CUresult cuMemPoolDestroy(Pool* pool) {
+  const Caller caller = enter();
+  if (caller.error != kSuccess) return caller.error;
+  if (caller.driver->pools.find(pool) == nullptr) return kInvalidValue;  // the default one stays
+  for (auto& [address, allocation] : caller.driver->allocations) {
+    if (allocation.pool == pool) allocation.pool = nullptr;
+  }
+  for (std::size_t device = 0; device < caller.driver->current_pools.size(); ++device) {
+    Pool*& current = caller.driver->current_pools[device];
+    if (current == pool) current = default_pool(*caller.driver, static_cast<CUdevice>(device));
+  }
+  caller.driver->pools.remove(pool);
+  return kSuccess;
+}
+
+// The model's pools keep nothing that is not used.
+CUresult cuMemPoolTrimTo(Pool* pool, std::size_t) {
+  const Caller caller = enter();
+  if (caller.error != kSuccess) return caller.error;
+  return find_pool(*caller.driver, pool) != nullptr ? kSuccess : kInvalidValue;
+}
+
+CUresult cuMemPoolSetAttribute(Pool* pool, int attribute, void* value) {
+  constexpr int kLastReuse = 3, kThreshold = 4;
+  const Caller caller = enter();
+  if (caller.error != kSuccess) return caller.error;
+  if (find_pool(*caller.driver, pool) == nullptr || value == nullptr || attribute < 1) return kInvalidValue;
+  if (attribute <= kLastReuse) return kSuccess;  // hints: nothing is reused, so that all of them hold
+  if (attribute != kThreshold) return refuse("cuMemPoolSetAttribute of attribute " + std::to_string(attribute));
+  std::memcpy(&pool->threshold_bytes, value, sizeof(pool->threshold_bytes));
+  return kSuccess;
+}
+
+CUresult cuMemPoolGetAttribute(Pool* pool, int attribute, void* value) {
+  const Caller caller = enter();
+  if (caller.error != kSuccess) return caller.error;
+  if (find_pool(*caller.driver, pool) == nullptr || value == nullptr) return kInvalidValue;
+  const auto write = [value](const auto& what) {
+    std::memcpy(value, &what, sizeof(what));
+    return kSuccess;
+  };
+  switch (attribute) {
+    case 1:
+    case 2:
+    case 3:
+      return write(1);
+    case 4:
+      return write(pool->threshold_bytes);
+    case 5:
+    case 7:
+      return write(pool->used_bytes);  // reserved, used
+    case 6:
+    case 8:
+      return write(pool->high_bytes);
+    default:
+      return refuse("cuMemPoolGetAttribute of attribute " + std::to_string(attribute));
+  }
+}
+
+}  // namespace meshbed::sim::cuda

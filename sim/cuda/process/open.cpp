@@ -1,0 +1,164 @@
+// The simulated CUDA of one program: made at the first call, ended with the process.
+
+#include "sim/cuda/process/open.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <stdexcept>
+
+#include "plugin/base/log.h"
+#include "sim/cuda/record.h"
+#include "sim/cuda/system.h"
+
+extern char** environ;
+
+namespace meshbed::sim::cuda {
+namespace {
+
+// Never destroyed at exit: a program's own destructors may call CUDA after everything else has ended.
+ProcessHost* g_process_host = nullptr;
+
+/// One thread at a time, for the length of a call.
+struct Turn {
+  Turn() { g_process_host->enter(); }
+  ~Turn() { g_process_host->leave(); }
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
+};
+
+#define MESHBED_CUDA_CALL(type, name, parameters, arguments) \
+  table.name = [] parameters -> type {                       \
+    const Turn turn;                                         \
+    return cuda::name arguments;                             \
+  };
+
+DriverTable driver_table() {
+  DriverTable table{};
+  table.version = kTableVersion;
+  table.size_bytes = sizeof(table);
+  table.unsupported = [](const char* name) {
+    const Turn turn;
+    return refuse(name);
+  };
+  table.register_kernel = [](const MeshbedKernel* kernel) {
+    const Turn turn;
+    return register_kernel(kernel);
+  };
+#include "sim/cuda/driver_calls.def"
+  return table;
+}
+
+RuntimeTable runtime_table() {
+  RuntimeTable table{};
+  table.version = kTableVersion;
+  table.size_bytes = sizeof(table);
+  table.unsupported = [](const char* name) {
+    const Turn turn;
+    refuse(name);
+    return remember(kNotSupported);
+  };
+#include "sim/cuda/runtime_calls.def"
+  return table;
+}
+#undef MESHBED_CUDA_CALL
+
+std::map<std::string, std::string> environment() {
+  std::map<std::string, std::string> all;
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    const std::string text = *entry;
+    const std::size_t equals = text.find('=');
+    if (equals != text.npos) all[text.substr(0, equals)] = text.substr(equals + 1);
+  }
+  return all;
+}
+
+std::string value_of(const std::map<std::string, std::string>& all, const char* name) {
+  const auto found = all.find(name);
+  return found != all.end() ? found->second : "";
+}
+
+GpuNames gpus_of(const std::string& list) {
+  std::vector<std::string> names;
+  for (std::size_t begin = 0; begin <= list.size();) {
+    const std::size_t comma = std::min(list.find(',', begin), list.size());
+    names.push_back(list.substr(begin, comma - begin));
+    begin = comma + 1;
+  }
+  return {names};
+}
+
+void end_of_process() {
+  g_process_host->stop();
+  for (const auto& [process, driver] : system().drivers) {
+    if (driver->printed.empty()) continue;
+    MESHBED_WARN("%zu bytes that kernels printed were never shown: the program ended without waiting for them",
+                 driver->printed.size());
+  }
+  const auto& variables = g_process_host->environment_of(nullptr);
+  const std::string gpu = value_of(variables, kGpuVariable);
+  if (!value_of(variables, kSummaryVariable).empty()) {
+    std::fflush(stdout);
+    std::fputs(summary_of(system().record, gpu, g_process_host->now()).c_str(), stderr);
+  }
+  if (const std::string path = value_of(variables, kPerfettoVariable); !path.empty()) {
+    std::ofstream file(path);
+    file << perfetto_of(system().record);
+    file.close();
+    if (!file) MESHBED_WARN("%s: cannot be written", path.c_str());
+  }
+}
+
+bool open() {
+  const std::map<std::string, std::string> variables = environment();
+  const std::string gpu = value_of(variables, kGpuVariable);
+  if (gpu.empty()) return false;
+  try {
+    open_process(gpus_of(gpu),
+                 {.virtual_time = !value_of(variables, kVirtualVariable).empty(), .environment = variables});
+  } catch (const std::runtime_error& error) {
+    std::fprintf(stderr, "meshbed: %s\n", error.what());
+    ::_exit(2);
+  }
+  system().record.keeps_spans = !value_of(variables, kPerfettoVariable).empty();
+  std::atexit(end_of_process);
+  return true;
+}
+
+}  // namespace
+
+ProcessHost& open_process(const GpuNames& gpus, ProcessOptions options) {
+  open_system(gpus);
+  g_process_host = new ProcessHost(std::move(options));
+  set_host(g_process_host);
+  return *g_process_host;
+}
+
+// The host itself stays: driver threads that were spawned wait in it.
+void close_process() {
+  g_process_host->stop();
+  close_system();
+}
+
+const DriverTable& process_driver_table() {
+  static const DriverTable table = driver_table();
+  return table;
+}
+const RuntimeTable& process_runtime_table() {
+  static const RuntimeTable table = runtime_table();
+  return table;
+}
+
+}  // namespace meshbed::sim::cuda
+
+/// The tables; null where the process was not started to have a simulated GPU.
+extern "C" __attribute__((visibility("default"))) void meshbed_cuda_open(
+    const meshbed::sim::cuda::DriverTable** driver, const meshbed::sim::cuda::RuntimeTable** runtime) {
+  using namespace meshbed::sim::cuda;
+  static const bool opened = open();  // once, whichever drop-in comes first
+  if (driver != nullptr) *driver = opened ? &process_driver_table() : nullptr;
+  if (runtime != nullptr) *runtime = opened ? &process_runtime_table() : nullptr;
+}

@@ -1,0 +1,251 @@
+#include "sim/cuda/process/process_host.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <new>
+
+namespace meshbed::sim::cuda {
+namespace {
+
+/// How long a call, or the ticker, may be busy with the device before the program goes on.
+constexpr auto kSlice = std::chrono::milliseconds(5);
+/// How often the ticker looks whether something is due, and how long a program is silent before virtual time goes on
+/// without it.
+constexpr auto kTick = std::chrono::microseconds(500);
+/// What a query that finds nothing takes of virtual time: else a program that polls would never see the end.
+constexpr Picoseconds kQueryPs = kPicosecondsPerMicrosecond;
+
+struct SharedBuffer final : Buffer {
+  ~SharedBuffer() override {
+    if (bytes == nullptr) return;
+    ::munmap(bytes, size_bytes);
+    ::munmap(reinterpret_cast<void*>(address), size_bytes);
+  }
+};
+
+}  // namespace
+
+ProcessHost::ProcessHost(ProcessOptions options) : options_(std::move(options)), own_code_since_(Clock::now()) {
+  ticker_ = std::thread([this] { tick(); });
+}
+
+ProcessHost::~ProcessHost() { stop(); }
+
+void ProcessHost::stop() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (stopping_) return;
+    stopping_ = true;
+  }
+  something_.notify_all();
+  ticker_.join();
+}
+
+// --- whose turn it is ---
+void ProcessHost::take_turn() {
+  std::unique_lock lock(mutex_);
+  const std::uint64_t ticket = next_ticket_++;
+  turn_comes_.wait(lock, [&] { return served_ == ticket; });
+}
+
+void ProcessHost::pass_turn() {
+  bool others = false;
+  {
+    const std::lock_guard lock(mutex_);
+    ++served_;
+    others = next_ticket_ > served_;
+  }
+  if (others) turn_comes_.notify_all();
+}
+
+void ProcessHost::offer_turn() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (next_ticket_ == served_ + 1) return;
+  }
+  pass_turn();
+  take_turn();
+}
+
+void ProcessHost::count_own_code() {
+  const auto now = Clock::now();
+  if (!options_.virtual_time) {
+    host_ps_ =
+        std::max(host_ps_, device_ps_) +
+        std::chrono::duration_cast<std::chrono::nanoseconds>(now - own_code_since_).count() * kPicosecondsPerNanosecond;
+  }
+  own_code_since_ = now;
+}
+
+void ProcessHost::enter() {
+  take_turn();
+  count_own_code();
+  if (!options_.virtual_time) run_due(kSlice);
+}
+
+void ProcessHost::leave() {
+  own_code_since_ = Clock::now();
+  pass_turn();
+}
+
+// --- time and events ---
+Picoseconds ProcessHost::now() const { return in_event_ ? device_ps_ : std::max(host_ps_, device_ps_); }
+
+void ProcessHost::at(Picoseconds when_ps, int, void (*event)(void*, std::uint64_t), void* self,
+                     std::uint64_t argument) {
+  events_.push({std::max(when_ps, device_ps_), next_sequence_++, event, self, argument});
+}
+
+void ProcessHost::run_event() {
+  const Event next = events_.top();
+  events_.pop();
+  device_ps_ = next.when_ps;
+  in_event_ = true;
+  next.event(next.self, next.argument);
+  in_event_ = false;
+}
+
+bool ProcessHost::run_due(Clock::duration most) {
+  bool any = false;
+  const auto begun = Clock::now();
+  while (!events_.empty() && events_.top().when_ps <= host_ps_) {
+    run_event();
+    any = true;
+    if (Clock::now() - begun > most) break;
+  }
+  return any;
+}
+
+void ProcessHost::tick() {
+  std::unique_lock lock(mutex_);
+  while (!stopping_) {
+    // Without events there is nothing to do until somebody calls. (events_ is read under the turn; a look that is out
+    // of date costs one more round.)
+    something_.wait_for(lock, kTick);
+    if (stopping_) return;
+    if (next_ticket_ != served_) continue;  // somebody is inside, and serves the device
+    lock.unlock();
+    take_turn();
+    const bool silent = Clock::now() - own_code_since_ >= kTick;
+    if (!events_.empty() && silent) {
+      if (options_.virtual_time) {
+        const auto begun = Clock::now();
+        while (!events_.empty() && Clock::now() - begun < kSlice) run_event();
+      } else {
+        count_own_code();
+        run_due(kSlice);
+        own_code_since_ = Clock::now();
+      }
+    }
+    pass_turn();
+    lock.lock();
+  }
+}
+
+void ProcessHost::sleep(Picoseconds duration_ps) { host_ps_ = std::max(host_ps_, device_ps_) + duration_ps; }
+
+void ProcessHost::block(const Waiting&) {
+  Caller& caller = *callers_.at(std::this_thread::get_id());
+  caller.woken = false;
+  while (!caller.woken) {
+    if (!events_.empty() && !in_event_) {
+      run_event();
+      offer_turn();
+      continue;
+    }
+    std::unique_lock lock(mutex_);
+    const std::uint64_t seen = changes_;
+    ++served_;
+    turn_comes_.notify_all();
+    // A second at most: what a thread of the program's does between its calls is seen by nobody.
+    something_.wait_for(lock, std::chrono::seconds(1), [&] { return changes_ != seen || stopping_; });
+    if (stopping_) something_.wait(lock, [] { return false; });
+    const std::uint64_t ticket = next_ticket_++;
+    turn_comes_.wait(lock, [&] { return served_ == ticket; });
+  }
+  host_ps_ = std::max(host_ps_, device_ps_);
+}
+
+void ProcessHost::wake(ThreadKey thread) {
+  const_cast<Caller*>(static_cast<const Caller*>(thread))->woken = true;
+  changed(this);
+}
+
+bool ProcessHost::spin(const void*, const Waiting&) {
+  if (options_.virtual_time) host_ps_ = std::max(host_ps_, device_ps_) + kQueryPs;
+  run_due(options_.virtual_time ? Clock::duration::max() : Clock::duration(kSlice));
+  offer_turn();
+  return false;
+}
+
+void ProcessHost::changed(ProcessKey) {
+  {
+    const std::lock_guard lock(mutex_);
+    ++changes_;
+  }
+  something_.notify_all();
+}
+
+// --- threads ---
+ThreadKey ProcessHost::thread() const {
+  auto& known = const_cast<ProcessHost*>(this)->callers_[std::this_thread::get_id()];
+  if (known == nullptr) known = std::make_unique<Caller>();
+  return known.get();
+}
+
+ThreadKey ProcessHost::spawn(ProcessKey, const std::string&, std::function<void()> body) {
+  std::thread thread([this, body = std::move(body)] {
+    take_turn();
+    body();
+    pass_turn();
+  });
+  // It cannot have begun: this thread has the turn.
+  auto& known = callers_[thread.get_id()];
+  known = std::make_unique<Caller>();
+  thread.detach();
+  return known.get();
+}
+
+void ProcessHost::outside(const std::function<void()>& code) {
+  pass_turn();
+  code();
+  take_turn();
+}
+
+// --- memory ---
+std::shared_ptr<Buffer> ProcessHost::allocate(ProcessKey, std::uint64_t size_bytes) {
+  const auto page = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+  const std::uint64_t whole = (size_bytes + page - 1) / page * page;
+  auto buffer = std::make_shared<SharedBuffer>();
+  void* bytes = ::mmap(nullptr, whole, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (bytes == MAP_FAILED) throw std::bad_alloc();
+  void* address = ::mmap(nullptr, whole, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (address == MAP_FAILED) {
+    ::munmap(bytes, whole);
+    throw std::bad_alloc();
+  }
+  buffer->address = reinterpret_cast<std::uint64_t>(address);
+  buffer->size_bytes = whole;
+  buffer->bytes = static_cast<char*>(bytes);
+  memory_[buffer->address] = whole;
+  return buffer;
+}
+
+std::shared_ptr<Buffer> ProcessHost::map(const std::shared_ptr<Buffer>& memory, std::uint64_t address) {
+  auto buffer = std::make_shared<SharedBuffer>();
+  buffer->address = address;
+  buffer->size_bytes = memory->size_bytes;
+  memory_[address] = memory->size_bytes;
+  return buffer;
+}
+
+void ProcessHost::release(const Buffer& buffer) { memory_.erase(buffer.address); }
+
+bool ProcessHost::is_device_memory(std::uint64_t address) const {
+  const auto next = memory_.upper_bound(address);
+  return next != memory_.begin() && address - std::prev(next)->first < std::prev(next)->second;
+}
+
+}  // namespace meshbed::sim::cuda

@@ -1,0 +1,108 @@
+#pragma once
+// ProcessHost: one program in a process of its own, with the GPUs that it sees in the same process.
+//
+// Two clocks. The device's is the time of the last event that took place; the host's is how far the program has come.
+// While the program runs its own code the host's clock goes with the wall clock, or stands still (virtual time). While
+// it is in a CUDA call it goes on by what the model says that the call takes. While a thread waits for the device, the
+// device's events take place one after the other, on that thread, and both clocks jump with them. A program that only
+// looks at memory, and calls nothing, is served by a thread of this host's (the ticker).
+//
+// Any thread of the program may call; enter() and leave() stand around each call and let one in at a time, in the order
+// in which they came.
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <queue>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "sim/cuda/host.h"
+
+namespace meshbed::sim::cuda {
+
+struct ProcessOptions {
+  bool virtual_time = false;  // the program's own code takes no time
+  std::map<std::string, std::string> environment{};
+};
+
+class ProcessHost final : public Host {
+ public:
+  explicit ProcessHost(ProcessOptions options);
+  /// No event takes place any more; threads that were spawned wait for the end of the process.
+  ~ProcessHost() override;
+
+  void enter();
+  void leave();
+  /// As the destructor's first half: to be called at exit, when nobody is inside.
+  void stop();
+
+  Picoseconds now() const override;
+  void at(Picoseconds when_ps, int node, void (*event)(void* self, std::uint64_t argument), void* self,
+          std::uint64_t argument) override;
+  ProcessKey process() const override { return this; }
+  ThreadKey thread() const override;
+  int node_of(ProcessKey) const override { return 0; }
+  const std::map<std::string, std::string>& environment_of(ProcessKey) const override { return options_.environment; }
+  void sleep(Picoseconds duration_ps) override;
+  void block(const Waiting& waiting) override;
+  void wake(ThreadKey thread) override;
+  bool spin(const void* object, const Waiting& waiting) override;
+  void changed(ProcessKey process) override;
+  ThreadKey spawn(ProcessKey process, const std::string& name, std::function<void()> body) override;
+  void outside(const std::function<void()>& code) override;
+  std::shared_ptr<Buffer> allocate(ProcessKey process, std::uint64_t size_bytes) override;
+  std::shared_ptr<Buffer> map(const std::shared_ptr<Buffer>& memory, std::uint64_t address) override;
+  void release(const Buffer& buffer) override;
+  bool is_device_memory(std::uint64_t address) const override;
+  int export_dma_buf(ProcessKey, std::uint64_t, std::uint64_t) override { return -1; }  // no adapter could use it
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  struct Event {
+    Picoseconds when_ps;
+    std::uint64_t sequence;
+    void (*event)(void*, std::uint64_t);
+    void* self;
+    std::uint64_t argument;
+    bool operator>(const Event& other) const {
+      return when_ps != other.when_ps ? when_ps > other.when_ps : sequence > other.sequence;
+    }
+  };
+  struct Caller {
+    bool woken = false;
+  };
+
+  void take_turn();
+  void pass_turn();
+  /// Lets whoever waits for the turn have it, and takes it again.
+  void offer_turn();
+  void run_event();
+  /// Events up to the host's clock; stops after `most` of wall time.
+  bool run_due(Clock::duration most);
+  void count_own_code();
+  void tick();
+
+  ProcessOptions options_;
+  mutable std::mutex mutex_;
+  std::condition_variable turn_comes_, something_;
+  std::uint64_t next_ticket_ = 0, served_ = 0;
+  std::uint64_t changes_ = 0;
+  bool stopping_ = false;
+
+  std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
+  std::uint64_t next_sequence_ = 0;
+  Picoseconds device_ps_ = 0, host_ps_ = 0;
+  bool in_event_ = false;
+  Clock::time_point own_code_since_;
+  std::map<std::thread::id, std::unique_ptr<Caller>> callers_;
+  std::map<std::uint64_t, std::uint64_t> memory_;  // sizes of device memory by address
+  std::thread ticker_;
+};
+
+}  // namespace meshbed::sim::cuda

@@ -1,0 +1,218 @@
+// The runtime's kernels: what nvcc's code for the host calls. A program tells of its kernels before main() by the
+// address of a host function each (__cudaRegisterFunction); these addresses differ from one rank's copy of a file to
+// the next one's, so that one table holds them all.
+
+#include "sim/cuda/runtime.h"
+#include "sim/cuda/system.h"
+
+namespace meshbed::sim::cuda {
+
+CUresult kernel_of(const void* function, Kernel*& kernel) {
+  Driver& driver = *current_driver();
+  if (const auto known = driver.host_functions.find(function); known != driver.host_functions.end()) {
+    kernel = known->second;
+    return kSuccess;
+  }
+  const auto registered = system().host_functions.find(function);
+  if (registered == system().host_functions.end()) return kInvalidDeviceFunction;
+  Module* module = nullptr;
+  if (const CUresult error = program_module(driver, registered->second.binary, module)) return error;
+  const CUresult error = find_kernel(driver, *module, registered->second.name, kernel);
+  if (error != kSuccess) return error == kNotFound ? kInvalidDeviceFunction : error;
+  driver.host_functions[function] = kernel;
+  return kSuccess;
+}
+
+namespace {
+
+CUresult launch_kernel(Kernel* kernel, dim3 grid, dim3 block, void** arguments, std::size_t shared, Stream* stream,
+                       bool cooperative) {
+  const unsigned grids[] = {grid.x, grid.y, grid.z}, blocks[] = {block.x, block.y, block.z};
+  const Caller caller = enter_context();
+  if (caller.error != kSuccess) return caller.error;
+  if (kernel == nullptr) return kInvalidDeviceFunction;
+  KernelLaunch made;
+  const CUresult error =
+      prepare_launch(caller, kernel, grids, blocks, static_cast<unsigned>(shared), arguments, nullptr, made);
+  // The runtime tells a shape that no kernel can have from other values.
+  if (error == kInvalidValue && arguments != nullptr) return kInvalidConfiguration;
+  if (error != kSuccess) return error;
+  return launch(caller, stream, std::move(made), cooperative);
+}
+
+CUresult launch_function(const void* function, dim3 grid, dim3 block, void** arguments, std::size_t shared,
+                         Stream* stream, bool cooperative) {
+  return in_runtime([&]() -> CUresult {
+    Kernel* kernel = nullptr;
+    if (const CUresult error = kernel_of(function, kernel)) return error;
+    return launch_kernel(kernel, grid, block, arguments, shared, stream, cooperative);
+  });
+}
+
+}  // namespace
+
+CUresult program_module(Driver& driver, FatBinary* binary, Module*& module) {
+  if (const auto known = driver.programs.find(binary); known != driver.programs.end()) {
+    module = known->second;
+    return kSuccess;
+  }
+  if (const auto failed = driver.not_loaded.find(binary); failed != driver.not_loaded.end()) return failed->second;
+  if (driver.devices.empty()) return kNoDevice;
+  std::unique_ptr<Module> made;
+  const CUresult error = load_image(driver, *driver.devices.front(), binary->image, 0, "the program's PTX", made);
+  // A kernel of machine code alone may have a host function in its place.
+  const bool hosted = error == kNoKernelImage && !(driver.interpreters.empty() && system().interpreters.empty());
+  if (error != kSuccess && !hosted) {
+    driver.not_loaded[binary] = error;
+    return error;
+  }
+  module = driver.modules.add(std::move(made));
+  driver.programs[binary] = module;
+  for (const auto& [address, variable] : system().host_variables) {
+    if (variable.binary != binary || variable.managed_slot == nullptr) continue;
+    const auto found = module->by_name.find(variable.name);
+    if (found != module->by_name.end()) *variable.managed_slot = reinterpret_cast<void*>(found->second.address);
+  }
+  return kSuccess;
+}
+
+void forget_programs(Driver& driver) {
+  for (auto& [binary, module] : driver.programs) {
+    module->variables.clear();
+    module->by_name.clear();
+  }
+  driver.programs.clear();
+  driver.host_functions.clear();
+}
+
+CUresult find_symbol(const void* symbol, Variable& variable) {
+  Driver& driver = *current_driver();
+  const auto registered = system().host_variables.find(symbol);
+  const HostVariable* found = registered != system().host_variables.end() ? &registered->second : nullptr;
+  // A managed variable is named by the address that its slot holds.
+  for (const auto& [slot, one] : system().host_variables) {
+    if (found == nullptr && one.managed_slot != nullptr && *one.managed_slot == symbol) found = &one;
+  }
+  if (found == nullptr) return kInvalidSymbol;
+  Module* module = nullptr;
+  if (const CUresult error = program_module(driver, found->binary, module)) return error;
+  const auto place = module->by_name.find(found->name);
+  if (place == module->by_name.end()) return kInvalidSymbol;
+  variable = place->second;
+  return kSuccess;
+}
+
+FatBinary* __cudaRegisterFatBinary(void* image) { return new FatBinary{.image = image}; }
+void __cudaRegisterFatBinaryEnd(FatBinary*) {}
+
+char __cudaInitModule(FatBinary* binary) {
+  if (begin_runtime() != kSuccess) return 0;
+  Module* module = nullptr;
+  return program_module(*current_driver(), binary, module) == kSuccess ? 1 : 0;
+}
+
+void __cudaUnregisterFatBinary(FatBinary* binary) {
+  for (auto& [process, driver] : system().drivers) {
+    std::erase_if(driver->host_functions, [binary](const auto& one) {
+      const auto registered = system().host_functions.find(one.first);
+      return registered != system().host_functions.end() && registered->second.binary == binary;
+    });
+  }
+  std::erase_if(system().host_functions, [binary](const auto& one) { return one.second.binary == binary; });
+  std::erase_if(system().host_variables, [binary](const auto& one) { return one.second.binary == binary; });
+  for (auto& [process, driver] : system().drivers) {
+    driver->programs.erase(binary);
+    driver->not_loaded.erase(binary);
+  }
+  delete binary;
+}
+
+void __cudaRegisterFunction(FatBinary* binary, const char* host, char*, const char* name, int, void*, void*, void*,
+                            void*, int*) {
+  system().host_functions[host] = {.name = name, .binary = binary};
+}
+
+void __cudaRegisterVar(FatBinary* binary, char* host, char*, const char* name, int, std::size_t size, int, int) {
+  system().host_variables[host] = {.name = name, .binary = binary, .bytes = size};
+}
+
+void __cudaRegisterManagedVar(FatBinary* binary, void** slot, char*, const char* name, int, std::size_t size, int,
+                              int) {
+  system().host_variables[slot] = {.name = name, .binary = binary, .bytes = size, .managed_slot = slot};
+}
+
+unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block, std::size_t shared, Stream* stream) {
+  Driver* driver = current_driver();
+  if (driver == nullptr) return kNoDevice;
+  driver->threads[host().thread()].configurations.push_back({.grid = grid,
+                                                             .block = block,
+                                                             .shared_bytes = shared,
+                                                             .stream = stream,
+                                                             .attributes = nullptr,
+                                                             .attribute_count = 0});
+  return kSuccess;
+}
+
+CUresult __cudaPopCallConfiguration(dim3* grid, dim3* block, std::size_t* shared, void* stream) {
+  Driver* driver = current_driver();
+  if (driver == nullptr) return kNoDevice;
+  auto& stack = driver->threads[host().thread()].configurations;
+  if (stack.empty()) return remember(kMissingConfiguration);
+  const cudaLaunchConfig last = stack.back();
+  stack.pop_back();
+  *grid = last.grid;
+  *block = last.block;
+  *shared = last.shared_bytes;
+  *static_cast<Stream**>(stream) = last.stream;
+  return kSuccess;
+}
+
+CUresult __cudaGetKernel(Kernel** kernel, const void* function) {
+  return in_runtime([&] { return kernel != nullptr ? kernel_of(function, *kernel) : kInvalidValue; });
+}
+
+CUresult __cudaLaunchKernel(Kernel* kernel, dim3 grid, dim3 block, void** arguments, std::size_t shared,
+                            Stream* stream) {
+  return in_runtime([&] { return launch_kernel(kernel, grid, block, arguments, shared, stream, false); });
+}
+
+CUresult cudaLaunchKernel(const void* function, dim3 grid, dim3 block, void** arguments, std::size_t shared,
+                          Stream* stream) {
+  return launch_function(function, grid, block, arguments, shared, stream, false);
+}
+
+CUresult cudaLaunchCooperativeKernel(const void* function, dim3 grid, dim3 block, void** arguments, std::size_t shared,
+                                     Stream* stream) {
+  return launch_function(function, grid, block, arguments, shared, stream, true);
+}
+
+CUresult cudaLaunchKernelExC(const cudaLaunchConfig* config, const void* function, void** arguments) {
+  return in_runtime([&]() -> CUresult {
+    if (config == nullptr) return kInvalidValue;
+    Kernel* kernel = nullptr;
+    if (const CUresult error = kernel_of(function, kernel)) return error;
+    const CUlaunchConfig same{.grid = {config->grid.x, config->grid.y, config->grid.z},
+                              .block = {config->block.x, config->block.y, config->block.z},
+                              .shared_bytes = static_cast<unsigned>(config->shared_bytes),
+                              .stream = config->stream,
+                              .attributes = config->attributes,
+                              .attribute_count = config->attribute_count};
+    return cuLaunchKernelEx(&same, kernel, arguments, nullptr);
+  });
+}
+
+CUresult cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, const void* function, int threads,
+                                                                std::size_t shared, unsigned flags) {
+  return in_runtime([&]() -> CUresult {
+    Kernel* kernel = nullptr;
+    if (const CUresult error = kernel_of(function, kernel)) return error;
+    return cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(blocks, kernel, threads, shared, flags);
+  });
+}
+
+CUresult cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, const void* function, int threads,
+                                                       std::size_t shared) {
+  return cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(blocks, function, threads, shared, 0);
+}
+
+}  // namespace meshbed::sim::cuda

@@ -1,0 +1,238 @@
+// Streams: cuStream*, cuLaunchHostFunc.
+//
+// What is put into a stream comes after what was put there before. The legacy default stream comes after every blocking
+// stream of its context, and they after it; non-blocking streams know nothing of it.
+
+#include <algorithm>
+
+#include "sim/cuda/system.h"
+
+namespace meshbed::sim::cuda {
+namespace {
+
+/// cuda.h's CU_STREAM_LEGACY and CU_STREAM_PER_THREAD.
+bool is_legacy(const Stream* handle) { return reinterpret_cast<std::uintptr_t>(handle) <= 1; }
+bool is_per_thread(const Stream* handle) { return reinterpret_cast<std::uintptr_t>(handle) == 2; }
+
+bool is_blocking(const Stream& stream) { return (stream.flags & kStreamNonBlocking) == 0; }
+
+Stream* make_stream(Context& context, unsigned flags, int priority) {
+  Stream* stream = context.streams.emplace_back(std::make_unique<Stream>()).get();
+  stream->context = &context;
+  stream->id = system().next_id++;
+  stream->flags = flags;
+  stream->priority = std::clamp(priority, kPriorityHighest, kPriorityLowest);
+  return stream;
+}
+
+/// A recording in a blocking stream forbids the default stream, which would have to wait for it.
+bool forbidden_by_capture(const Stream& stream) {
+  Context& context = *stream.context;
+  if (&stream != context.legacy.get()) return false;
+  bool forbidden = false;
+  for (const auto& one : context.streams) {
+    if (one->capture == nullptr || !is_blocking(*one)) continue;
+    one->capture->invalid = forbidden = true;
+  }
+  return forbidden;
+}
+
+CUresult record_task(Stream& stream, Task task) {
+  if (stream.capture->invalid) return kStreamCaptureInvalidated;
+  auto& nodes = stream.capture->graph->nodes;
+  nodes.push_back(std::make_unique<GraphNode>(GraphNode{.task = std::move(task), .before = stream.capture_tails}));
+  stream.capture_tails = {nodes.size() - 1};
+  return kSuccess;
+}
+
+}  // namespace
+
+CUresult with_stream(Stream* handle, Caller& caller, Stream*& stream) {
+  caller = enter_context();
+  if (caller.error != kSuccess) return caller.error;
+  stream = find_stream(caller, handle);
+  return stream != nullptr ? kSuccess : kInvalidHandle;
+}
+
+Stream* find_stream(const Caller& caller, Stream* handle) {
+  Context& context = *caller.context;
+  if (is_legacy(handle)) return context.legacy.get();
+  if (is_per_thread(handle)) {
+    Stream*& own = context.per_thread[host().thread()];
+    if (own == nullptr) own = make_stream(context, 0, 0);
+    return own;
+  }
+  // As in CUDA, a stream of another context of the process is a stream all the same.
+  for (const auto& one : caller.driver->contexts) {
+    const bool has_it = std::any_of(one->streams.begin(), one->streams.end(),
+                                    [handle](const auto& stream) { return stream.get() == handle; });
+    if (has_it) return handle;
+  }
+  return nullptr;
+}
+
+CUresult submit(Stream& stream, Task task, Picoseconds delay_ps, WorkRef* work) {
+  if (forbidden_by_capture(stream)) return kStreamCaptureImplicit;
+  if (stream.capture != nullptr) return record_task(stream, std::move(task));
+  Context& context = *stream.context;
+  const WorkRef added = make_work(context, std::move(task), host().now() + delay_ps);
+  added->stream_id = stream.id;
+  put_before(stream.tail, added);
+  if (&stream == context.legacy.get()) {
+    for (const auto& other : context.streams) {
+      if (is_blocking(*other)) put_before(other->tail, added);
+    }
+  } else if (is_blocking(stream)) {
+    put_before(context.legacy->tail, added);
+  }
+  stream.tail = added;
+  if (work != nullptr) *work = added;
+  release(added);
+  return kSuccess;
+}
+
+void wait_for_all(Context& context, const char* what) {
+  std::vector<WorkRef> tails{context.legacy->tail};
+  for (const auto& stream : context.streams) tails.push_back(stream->tail);
+  for (const WorkRef& tail : tails) {
+    if (tail != nullptr && !tail->ended()) wait_for(tail, what);
+  }
+}
+
+CUresult refuse_in_capture(Stream& stream) {
+  if (forbidden_by_capture(stream)) return kStreamCaptureImplicit;
+  if (stream.capture == nullptr) return kSuccess;
+  stream.capture->invalid = true;
+  return kStreamCaptureUnsupported;
+}
+
+CUresult cuStreamCreateWithPriority(Stream** stream, unsigned flags, int priority) {
+  const Caller caller = enter_context();
+  if (caller.error != kSuccess) return caller.error;
+  if (stream == nullptr || (flags & ~kStreamNonBlocking) != 0) return kInvalidValue;
+  *stream = make_stream(*caller.context, flags, priority);
+  return kSuccess;
+}
+
+CUresult cuStreamCreate(Stream** stream, unsigned flags) { return cuStreamCreateWithPriority(stream, flags, 0); }
+
+// Returns at once, as documented: what is in the stream still happens.
+CUresult cuStreamDestroy_v2(Stream* handle) {
+  Caller caller;
+  Stream* stream = nullptr;
+  if (const CUresult error = with_stream(handle, caller, stream)) return error;
+  if (is_legacy(handle) || is_per_thread(handle)) return kInvalidHandle;
+  if (stream->capture != nullptr) stream->capture->invalid = true;
+  Context& context = *stream->context;
+  // The default stream's next work comes after it as if it were still there.
+  if (is_blocking(*stream) && stream->tail != nullptr && !stream->tail->ended()) {
+    const WorkRef rest = make_work(context, Marker{}, 0);
+    put_before(context.legacy->tail, rest);
+    put_before(stream->tail, rest);
+    context.legacy->tail = rest;
+    release(rest);
+  }
+  std::erase_if(context.streams, [stream](const auto& one) { return one.get() == stream; });
+  return kSuccess;
+}
+
+CUresult cuStreamSynchronize(Stream* handle) {
+  Caller caller;
+  Stream* stream = nullptr;
+  if (const CUresult error = with_stream(handle, caller, stream)) return error;
+  if (const CUresult error = refuse_in_capture(*stream)) return error;
+  ++caller.driver->counters.stream_syncs;
+  Context& context = *stream->context;
+  if (stream == context.legacy.get()) {
+    wait_for(WorkRef(stream->tail), "cuStreamSynchronize");
+    for (std::size_t index = 0; index < context.streams.size(); ++index) {
+      const WorkRef tail = context.streams[index]->tail;
+      if (is_blocking(*context.streams[index]) && tail != nullptr && !tail->ended()) {
+        wait_for(tail, "cuStreamSynchronize of the default stream");
+      }
+    }
+    return context.failure;
+  }
+  wait_for(WorkRef(stream->tail), "cuStreamSynchronize");
+  return context.failure;
+}
+
+CUresult cuStreamQuery(Stream* handle) {
+  Caller caller;
+  Stream* stream = nullptr;
+  if (const CUresult error = with_stream(handle, caller, stream)) return error;
+  if (const CUresult error = refuse_in_capture(*stream)) return error;
+  Context& context = *stream->context;
+  if (!poll(WorkRef(stream->tail), "cuStreamQuery")) return kNotReady;
+  if (stream == context.legacy.get()) {
+    const bool busy = std::any_of(context.streams.begin(), context.streams.end(), [](const auto& one) {
+      return is_blocking(*one) && one->tail != nullptr && !one->tail->ended();
+    });
+    if (busy) return kNotReady;
+  }
+  return context.failure;
+}
+
+CUresult cuStreamGetFlags(Stream* handle, unsigned* flags) {
+  Caller caller;
+  Stream* stream = nullptr;
+  if (const CUresult error = with_stream(handle, caller, stream)) return error;
+  if (flags == nullptr) return kInvalidValue;
+  *flags = stream->flags;
+  return kSuccess;
+}
+
+CUresult cuStreamGetPriority(Stream* handle, int* priority) {
+  Caller caller;
+  Stream* stream = nullptr;
+  if (const CUresult error = with_stream(handle, caller, stream)) return error;
+  if (priority == nullptr) return kInvalidValue;
+  *priority = stream->priority;
+  return kSuccess;
+}
+
+CUresult cuStreamGetCtx(Stream* handle, Context** context) {
+  Caller caller;
+  Stream* stream = nullptr;
+  if (const CUresult error = with_stream(handle, caller, stream)) return error;
+  if (context == nullptr) return kInvalidValue;
+  *context = stream->context;
+  return kSuccess;
+}
+
+CUresult cuStreamGetId(Stream* handle, unsigned long long* id) {
+  Caller caller;
+  Stream* stream = nullptr;
+  if (const CUresult error = with_stream(handle, caller, stream)) return error;
+  if (id == nullptr) return kInvalidValue;
+  *id = stream->id;
+  return kSuccess;
+}
+
+CUresult cuStreamGetDevice(Stream* handle, CUdevice* device) {
+  Caller caller;
+  Stream* stream = nullptr;
+  if (const CUresult error = with_stream(handle, caller, stream)) return error;
+  if (device == nullptr) return kInvalidValue;
+  *device = stream->context->ordinal;
+  return kSuccess;
+}
+
+CUresult cuStreamAddCallback(Stream* handle, CUstreamCallback function, void* data, unsigned flags) {
+  Caller caller;
+  Stream* stream = nullptr;
+  if (const CUresult error = with_stream(handle, caller, stream)) return error;
+  if (function == nullptr || flags != 0) return kInvalidValue;
+  if (stream->capture != nullptr) return refuse_in_capture(*stream);
+  return submit(*stream, HostCall{.callback = function, .stream = handle, .data = data});
+}
+
+CUresult cuLaunchHostFunc(Stream* handle, CUhostFn function, void* data) {
+  Caller caller;
+  Stream* stream = nullptr;
+  if (const CUresult error = with_stream(handle, caller, stream)) return error;
+  if (function == nullptr) return kInvalidValue;
+  return submit(*stream, HostCall{.function = function, .stream = handle, .data = data});
+}
+
+}  // namespace meshbed::sim::cuda

@@ -1,0 +1,146 @@
+#include "sim/cuda/system.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <stdexcept>
+
+#include "plugin/base/log.h"
+
+namespace meshbed::sim::cuda {
+namespace {
+
+// One a process: what the drop-ins' calls act upon has no other way to it. Set before the first call.
+Host* g_host = nullptr;
+std::unique_ptr<System> g_system;
+
+/// CUDA_VISIBLE_DEVICES as the driver reads it: indices, up to the first that is none.
+std::vector<Device*> visible_devices(System& all, ProcessKey process) {
+  auto& own = all.devices[static_cast<std::size_t>(host().node_of(process))];
+  std::vector<Device*> seen;
+  const auto& environment = host().environment_of(process);
+  const auto variable = environment.find("CUDA_VISIBLE_DEVICES");
+  if (variable == environment.end()) {
+    for (Device& device : own) seen.push_back(&device);
+    return seen;
+  }
+  const std::string& list = variable->second;
+  for (std::size_t begin = 0; begin < list.size();) {
+    const std::size_t comma = std::min(list.find(',', begin), list.size());
+    const std::string entry = list.substr(begin, comma - begin);
+    const bool is_number = !entry.empty() && entry.size() < 4 && entry.find_first_not_of("0123456789") == entry.npos;
+    const std::size_t index = is_number ? std::stoul(entry) : own.size();
+    if (index >= own.size() || std::find(seen.begin(), seen.end(), &own[index]) != seen.end()) break;
+    seen.push_back(&own[index]);
+    begin = comma + 1;
+  }
+  return seen;
+}
+
+}  // namespace
+
+Host& host() { return *g_host; }
+bool has_host() { return g_host != nullptr; }
+void set_host(Host* host) { g_host = host; }
+
+System::System(const GpuNames& gpus) {
+  for (const std::vector<std::string>& names : gpus) {
+    auto& own = devices.emplace_back();
+    for (const std::string& name : names) {
+      const models::GpuModel* model = models::find_gpu(name);
+      if (model == nullptr) {
+        std::string known;
+        for (const std::string& one : models::gpu_names()) known += (known.empty() ? "" : ", ") + one;
+        throw std::runtime_error("no model of the GPU '" + name + "'; there are " + known);
+      }
+      own.push_back({.node = static_cast<int>(devices.size()) - 1,
+                     .index = static_cast<int>(own.size()),
+                     .model = model,
+                     .free_sms = model->sms});
+    }
+  }
+}
+
+System& system() { return *g_system; }
+void open_system(const GpuNames& gpus) { g_system = std::make_unique<System>(gpus); }
+void close_system() { g_system.reset(); }
+
+Driver* current_driver() {
+  const ProcessKey process = has_host() && g_system != nullptr ? host().process() : nullptr;
+  if (process == nullptr) return nullptr;
+  auto& driver = g_system->drivers[process];
+  if (driver == nullptr) {
+    driver = std::make_unique<Driver>(process);
+    driver->devices = visible_devices(*g_system, process);
+  }
+  return driver.get();
+}
+
+Caller enter() {
+  Driver* driver = current_driver();
+  if (driver == nullptr) return {.error = kNoDevice};
+  return {.error = driver->initialized ? kSuccess : kNotInitialized,
+          .driver = driver,
+          .thread = &driver->threads[host().thread()]};
+}
+
+Caller enter_context() {
+  Caller caller = enter();
+  if (caller.error != kSuccess) return caller;
+  if (caller.thread->contexts.empty() || find_context(*caller.driver, caller.thread->contexts.back()) == nullptr) {
+    caller.error = kInvalidContext;
+    return caller;
+  }
+  caller.context = caller.thread->contexts.back();
+  caller.error = caller.context->failure;
+  return caller;
+}
+
+CUresult refuse(const std::string& what) {
+  if (g_system->refused.insert(what).second) {
+    const bool private_table = what == "cuGetExportTable" || what == "cudaGetExportTable";
+    MESHBED_WARN("%s is not implemented in the simulated CUDA: CUDA_ERROR_NOT_SUPPORTED%s", what.c_str(),
+                 private_table ? "; a statically linked runtime asks for it: link with nvcc -cudart shared" : "");
+  }
+  return kNotSupported;
+}
+
+std::shared_ptr<const Interpreter> find_interpreter(const Driver& driver, const std::string& name) {
+  if (const auto own = driver.interpreters.find(name); own != driver.interpreters.end()) return own->second;
+  const auto common = system().interpreters.find(name);
+  return common != system().interpreters.end() ? common->second : nullptr;
+}
+
+std::shared_ptr<const Interpreter> read_kernel(const MeshbedKernel& kernel) {
+  constexpr unsigned kMostArguments = 256;
+  const bool whole = kernel.size_bytes == sizeof(kernel) && kernel.name != nullptr && *kernel.name != '\0' &&
+                     kernel.run != nullptr && kernel.argument_count <= kMostArguments &&
+                     (kernel.argument_count == 0 || kernel.argument_bytes != nullptr) &&
+                     (kernel.flags & ~static_cast<unsigned>(MESHBED_KERNEL_RESIDENT)) == 0;
+  if (!whole) return nullptr;
+  auto code = std::make_shared<Interpreter>();
+  code->name = kernel.name;
+  code->argument_bytes.assign(kernel.argument_bytes, kernel.argument_bytes + kernel.argument_count);
+  code->run = kernel.run;
+  code->cost = kernel.cost;
+  code->user = kernel.user;
+  code->resident = (kernel.flags & MESHBED_KERNEL_RESIDENT) != 0;
+  return code;
+}
+
+CUresult register_kernel(const MeshbedKernel* kernel) {
+  Driver* driver = current_driver();
+  if (driver == nullptr) return kNoDevice;
+  const auto code = kernel != nullptr ? read_kernel(*kernel) : nullptr;
+  if (code == nullptr) return kInvalidValue;
+  driver->interpreters[code->name] = code;
+  return kSuccess;
+}
+
+void flush_printed(Driver& driver) {
+  if (driver.printed.empty()) return;
+  std::fwrite(driver.printed.data(), 1, driver.printed.size(), stdout);
+  std::fflush(stdout);
+  driver.printed.clear();
+}
+
+}  // namespace meshbed::sim::cuda

@@ -1,0 +1,340 @@
+#pragma once
+// System: everything that the simulated CUDA owns: the GPUs of a host, and for each program what it has made of them.
+//
+// A program sees the GPUs of its node, or those that CUDA_VISIBLE_DEVICES lists. What they cost is models/gpu.h's; what
+// kernels do is the PTX interpreter's (sim/cuda/ptx), or a host function's that was registered for their name
+// (meshbed_cuda.h).
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "models/gpu.h"
+#include "sim/cuda/backend.h"
+#include "sim/cuda/graph.h"
+#include "sim/cuda/host.h"
+#include "sim/cuda/ptx/machine.h"
+#include "sim/cuda/record.h"
+#include "sim/cuda/work.h"
+
+namespace meshbed::sim::cuda {
+
+struct Device {
+  int node = 0, index = 0;  // of the node
+  const models::GpuModel* model = nullptr;
+  int free_sms = 0;
+  std::deque<WorkRef> kernels{};  // that wait for SMs
+  std::array<Picoseconds, kEngines> engine_free_ps{};
+  std::uint64_t used_bytes = 0;
+};
+
+struct Stream {
+  Context* context = nullptr;
+  std::uint64_t id = 0;
+  unsigned flags = 0;
+  int priority = 0;
+  WorkRef tail;                      // the last work put into it
+  std::shared_ptr<Capture> capture;  // what it records into; nullptr: it works
+  std::vector<std::size_t> capture_tails;
+};
+
+struct Event {
+  Context* context = nullptr;
+  unsigned flags = 0;
+  WorkRef work;  // nullptr: never recorded
+  std::shared_ptr<Capture> capture;
+  std::vector<std::size_t> capture_tails;
+};
+
+struct Driver;
+
+struct Context {
+  Driver* driver = nullptr;
+  Device* device = nullptr;
+  CUdevice ordinal = 0;  // as the process counts
+  std::uint64_t id = 0;
+  unsigned flags = 0;
+  int retained = 0;  // of a primary context
+  bool primary = false;
+  CUresult failure = kSuccess;  // of a kernel: every later call answers it
+  std::unique_ptr<Stream> legacy;
+  std::vector<std::unique_ptr<Stream>> streams;
+  std::map<ThreadKey, Stream*> per_thread{};  // of `streams`
+  std::string failure_text{};
+  std::map<int, std::size_t> limits{};  // that were set
+};
+
+enum class MemoryKind { kDevice, kPinned, kRegistered, kManaged, kMapped };
+struct Allocation {
+  MemoryKind kind = MemoryKind::kDevice;
+  std::uint64_t address = 0, size_bytes = 0;
+  char* bytes = nullptr;  // as the hardware sees it
+  Device* device = nullptr;
+  Context* context = nullptr;
+  CUdevice ordinal = 0;
+  unsigned flags = 0;
+  std::uint64_t id = 0;
+  std::shared_ptr<Buffer> buffer{};  // of device memory
+  Pool* pool = nullptr;
+};
+
+struct Pool {
+  Device* device = nullptr;
+  CUdevice ordinal = 0;
+  bool is_default = false;
+  std::uint64_t threshold_bytes = 0, used_bytes = 0, high_bytes = 0;
+};
+
+struct Variable {
+  std::uint64_t address = 0;
+  std::uint64_t bytes = 0;
+};
+
+/// A loaded image. Its variables have one place each, in the memory of the device that it was loaded for.
+struct Module {
+  std::shared_ptr<const ptx::Module> code{};  // nullptr: an image without PTX, whose kernels need host functions
+  std::set<std::string> names{};              // of the kernels of such an image
+  std::vector<std::uint64_t> variables{};     // addresses, by index of code->variables()
+  std::map<std::string, Variable> by_name{};
+  std::map<std::string, std::unique_ptr<Kernel>> kernels{};
+};
+struct Kernel {
+  std::string name;
+  Module* module = nullptr;
+  const ptx::KernelInfo* info = nullptr;  // of module->code; nullptr: a host function has to do it
+  int dynamic_shared_bytes_max = 48 * 1024;
+  int carveout = -1;
+};
+
+struct ThreadState {
+  std::vector<Context*> contexts;  // the stack; the last one is current
+  CUresult last_error = kSuccess;  // the runtime's
+  CUdevice device = 0;             // the runtime's
+  int capture_mode = 0;
+  std::vector<cudaLaunchConfig> configurations;
+};
+
+struct Reservation {
+  std::uint64_t size_bytes = 0;
+  char* hardware = nullptr;
+};
+struct Physical {
+  std::shared_ptr<Buffer> memory{};
+  Device* device = nullptr;
+  CUdevice ordinal = 0;
+  int maps = 0;
+  bool released = false;
+};
+
+/// Handles that a process was given; anything else it passes is an error.
+template <typename Object>
+class Handles {
+ public:
+  Object* add(std::unique_ptr<Object> object) {
+    Object* pointer = object.get();
+    all_[pointer] = std::move(object);
+    return pointer;
+  }
+  Object* find(Object* handle) const {
+    const auto found = all_.find(handle);
+    return found != all_.end() ? found->second.get() : nullptr;
+  }
+  template <typename Test>
+  bool any(const Test& test) const {
+    for (const auto& [handle, object] : all_) {
+      if (test(*object)) return true;
+    }
+    return false;
+  }
+  bool remove(Object* handle) { return all_.erase(handle) > 0; }
+
+ private:
+  std::unordered_map<Object*, std::unique_ptr<Object>> all_;
+};
+
+/// Of one program: what it made the GPUs do.
+struct Counters {
+  std::uint64_t launches = 0;  // of kernels
+  std::uint64_t copies_in = 0, copies_out = 0, copies_inside = 0;
+  std::uint64_t copied_bytes = 0;
+  std::uint64_t device_syncs = 0;           // cuCtxSynchronize, cudaDeviceSynchronize
+  std::uint64_t implicit_device_syncs = 0;  // cuMemFree, cuMemFreeHost, cuCtxDestroy and their like
+  std::uint64_t stream_syncs = 0;           // of one stream or event
+  std::uint64_t allocated_bytes = 0;        // device memory, now
+};
+
+struct Freed {
+  std::uint64_t address = 0, size_bytes = 0;
+};
+
+/// A program's own.
+struct Driver {
+  explicit Driver(ProcessKey owner) : process(owner) {}
+  ProcessKey process;
+  bool initialized = false;
+  std::vector<Device*> devices{};  // visible ones
+  std::vector<std::unique_ptr<Context>> contexts{};
+  std::map<std::uint64_t, Allocation> allocations{};  // by address
+  std::uint64_t allocation_changes = 0;               // one more whenever an allocation has gone
+  std::deque<Freed> freed{};                          // the last ones, for errors
+  std::map<std::uint64_t, Reservation> reservations{};
+  std::map<CUmemGenericAllocationHandle, Physical> physical{};
+  std::vector<std::unique_ptr<Pool>> default_pools{};  // by device
+  std::vector<Pool*> current_pools{};
+  Handles<Pool> pools{};
+  Handles<Event> events{};
+  Handles<Module> modules{};
+  Handles<Graph> graphs{};
+  Handles<GraphExec> executables{};
+  std::map<std::string, std::shared_ptr<const Interpreter>> interpreters{};
+  std::unordered_map<ThreadKey, ThreadState> threads{};
+  std::map<const void*, Kernel*> host_functions{};    // the runtime's
+  std::map<const FatBinary*, Module*> programs{};     // what its fat binaries were loaded as
+  std::map<const FatBinary*, CUresult> not_loaded{};  // and why some were not
+  std::deque<WorkRef> host_calls{};
+  ThreadKey host_thread = nullptr;
+  std::string printed{};  // by kernels, not yet shown: see flush_printed()
+  Counters counters{};
+};
+
+/// What __cudaRegisterFatBinary hands out.
+struct FatBinary {
+  const void* image = nullptr;
+};
+
+/// What nvcc's code for the host said of a kernel or a variable, by the address that the program names it by.
+struct HostFunction {
+  std::string name;
+  FatBinary* binary = nullptr;
+};
+struct HostVariable {
+  std::string name;
+  FatBinary* binary = nullptr;
+  std::uint64_t bytes = 0;
+  void** managed_slot = nullptr;  // of a managed variable: where its address is to be written
+};
+
+/// GPUs by node.
+using GpuNames = std::vector<std::vector<std::string>>;
+
+struct System {
+  /// Throws std::runtime_error where there is no model of a GPU.
+  explicit System(const GpuNames& gpus);
+  std::vector<std::vector<Device>> devices;  // by node
+  std::unordered_map<ProcessKey, std::unique_ptr<Driver>> drivers{};
+  std::unordered_map<std::uint64_t, WorkRef> works{};  // that have not ended
+  std::map<std::string, std::shared_ptr<const Interpreter>> interpreters{};
+  std::map<const void*, HostFunction> host_functions{};  // of every file loaded, by its own address
+  std::map<const void*, HostVariable> host_variables{};
+  std::set<std::string> refused{};
+  Record record{};
+  std::uint64_t next_id = 1;
+};
+
+/// Of this process. Its host is set before (host.h).
+void open_system(const GpuNames& gpus);
+void close_system();
+
+System& system();
+
+/// Who calls: error is what the call must answer at once.
+struct Caller {
+  CUresult error = kSuccess;
+  Driver* driver = nullptr;
+  ThreadState* thread = nullptr;
+  Context* context = nullptr;
+};
+Caller enter();            // cuInit has been called
+Caller enter_context();    // and a context is current, in which no kernel has failed
+Driver* current_driver();  // nullptr: no process is running
+
+/// nullptr: it says too little.
+std::shared_ptr<const Interpreter> read_kernel(const MeshbedKernel& kernel);
+/// For meshbedCudaRegisterKernel.
+CUresult register_kernel(const MeshbedKernel* kernel);
+/// As the runtime's last error of the calling thread; the same code.
+CUresult remember(CUresult code);
+/// One WARN a text; kNotSupported.
+CUresult refuse(const std::string& what);
+/// The name has an interpreter, of the process or of all.
+std::shared_ptr<const Interpreter> find_interpreter(const Driver& driver, const std::string& name);
+
+// --- contexts and streams ---
+Context* find_context(Driver& driver, Context* handle);
+Context& primary_of(Driver& driver, CUdevice device);
+/// The stream that the handle means in the current context; nullptr: not a stream.
+Stream* find_stream(const Caller& caller, Stream* handle);
+/// As enter_context(), and that stream.
+CUresult with_stream(Stream* handle, Caller& caller, Stream*& stream);
+/// Puts a task into a stream, or into what the stream records. `delay_ps`: until it can start.
+CUresult submit(Stream& stream, Task task, Picoseconds delay_ps = 0, WorkRef* work = nullptr);
+/// All that the context has been given; the calling thread blocks.
+void wait_for_all(Context& context, const char* what);
+/// A call that waits must not come while a stream records; the recording is lost then.
+CUresult refuse_in_capture(Stream& stream);
+/// Forgets everything that the context has; its work has ended.
+void clear_context(Context& context);
+
+// --- memory ---
+/// The allocation that has all of these bytes; nullptr: none.
+const Allocation* find_allocation(const Driver& driver, std::uint64_t address, std::uint64_t size_bytes);
+/// What the hardware sees there, over neighbouring mappings; nullptr: not all of it is the process's.
+char* bytes_at(const Driver& driver, std::uint64_t address, std::uint64_t size_bytes);
+CUresult allocate_device(const Caller& caller, std::uint64_t size_bytes, Pool* pool, CUdeviceptr& address);
+/// Of the host's, that the device reaches: pinned or managed. 0 bytes are an error.
+CUresult allocate_host_memory(const Caller& caller, MemoryKind kind, std::size_t size, unsigned flags, void*& address);
+void free_allocation(Driver& driver, std::uint64_t address);
+
+/// Bytes in rows and slices; pitches and heights of 0: they stand close together.
+struct Box {
+  CUdeviceptr target = 0, source = 0;
+  std::size_t width = 0, height = 1, depth = 1;
+  std::size_t target_pitch = 0, source_pitch = 0, target_height = 0, source_height = 0;
+};
+/// A copy of CUDA arrays is refused.
+CUresult box_of(const cudaMemcpy3DParms& copy, Box& box);
+CUresult copy_box(const Box& box, Stream* stream, bool waits);
+/// For a graph's node.
+CUresult make_copy(const Caller& caller, const Box& box, Copy& copy);
+CUresult make_fill(const Caller& caller, CUdeviceptr target, std::uint32_t value, std::size_t element_bytes,
+                   std::size_t width, std::size_t height, std::size_t pitch, Fill& fill);
+
+// --- launches ---
+CUresult prepare_launch(const Caller& caller, Kernel* kernel, const unsigned* grid, const unsigned* block,
+                        unsigned shared_bytes, void** arguments, void** extra, KernelLaunch& launch);
+/// With launch, cooperative or not.
+CUresult launch(const Caller& caller, Stream* stream, KernelLaunch launch, bool cooperative);
+CUresult find_kernel(Driver& driver, Module& module, const std::string& name, Kernel*& kernel);
+/// Blocks of the kernel that one SM holds.
+int resident_blocks_of(const models::GpuModel& model, const Kernel& kernel, int threads, std::uint64_t dynamic_shared);
+/// Shows what kernels have printed, as CUDA does when the host waits for them.
+void flush_printed(Driver& driver);
+
+// --- modules ---
+/// The image loaded for the device: PTX text, a fat binary or its wrapper, a cubin. `place` names it in errors.
+CUresult load_image(Driver& driver, Device& device, const void* image, std::size_t image_bytes,
+                    const std::string& place, std::unique_ptr<Module>& module);
+CUdevice ordinal_of(const Driver& driver, const Device& device);
+void unload_variables(Driver& driver, Module& module);
+/// The kernel behind a host function of the program's.
+CUresult kernel_of(const void* function, Kernel*& kernel);
+/// What a fat binary of the program's was loaded as, now or before.
+CUresult program_module(Driver& driver, FatBinary* binary, Module*& module);
+/// Where the program's variables were is nobody's any more: its fat binaries are loaded again when they are used next.
+void forget_programs(Driver& driver);
+/// The variable behind a host address.
+CUresult find_symbol(const void* symbol, Variable& variable);
+
+// --- both interfaces' calls, for the tables and for one another ---
+#define MESHBED_CUDA_CALL(type, name, parameters, arguments) type name parameters;
+#include "sim/cuda/driver_calls.def"
+#include "sim/cuda/runtime_calls.def"
+#undef MESHBED_CUDA_CALL
+
+}  // namespace meshbed::sim::cuda

@@ -1,0 +1,489 @@
+#include "sim/cuda/work.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "plugin/base/log.h"
+#include "sim/cuda/device_view.h"
+#include "sim/cuda/system.h"
+
+namespace meshbed::sim::cuda {
+
+/// A kernel's PTX while it runs.
+struct Run {
+  Run(const Driver& driver, bool cooperative) : view(driver), is_cooperative(cooperative) {}
+  DeviceView view;
+  bool is_cooperative;
+  std::unique_ptr<ptx::Execution> execution{};
+  std::uint64_t steps_without_progress = 0;
+};
+
+Work::Work() = default;
+Work::~Work() = default;
+
+namespace {
+
+// A slice of a kernel: so short that other work of the simulation, and threads that call, hardly wait for it.
+constexpr std::uint64_t kSliceLaneInstructions = 200'000;
+/// From one look of a spinning kernel at its memory to the next one.
+constexpr Picoseconds kSpinPeriodPs = kPicosecondsPerMicrosecond;
+/// Looks after which a kernel that only spins is named.
+constexpr std::uint64_t kSpinsUntilNamed = 300'000;
+
+struct LaunchScope {
+  const Driver* driver = nullptr;
+  bool strayed = false;
+};
+
+void* memory_of(const MeshbedLaunch* launch, unsigned long long address, std::size_t size_bytes) {
+  auto& scope = *static_cast<LaunchScope*>(launch->simulator);
+  char* bytes = bytes_at(*scope.driver, address, size_bytes);
+  scope.strayed = scope.strayed || bytes == nullptr;
+  return bytes;
+}
+
+/// Calls function(launch as the interpreter sees it); what it returns, or that the kernel used foreign addresses.
+template <typename Function>
+CUresult with_launch(const Work& work, const Function& function) {
+  const auto& launch = std::get<KernelLaunch>(work.task);
+  std::vector<const void*> arguments;
+  for (const std::size_t offset : launch.offsets) arguments.push_back(launch.values.data() + offset);
+  LaunchScope scope{.driver = work.context->driver};
+  MeshbedLaunch seen{};
+  std::copy_n(launch.grid, 3, seen.grid);
+  std::copy_n(launch.block, 3, seen.block);
+  seen.shared_bytes = launch.shared_bytes;
+  seen.device = work.context->ordinal;
+  seen.arguments = arguments.data();
+  seen.user = launch.code->user;
+  seen.simulator = &scope;
+  seen.memory = memory_of;
+  const CUresult result = function(seen);
+  return scope.strayed ? kIllegalAddress : result;
+}
+
+models::Launch shape_of(const KernelLaunch& launch) {
+  return {
+      .blocks = std::uint64_t{launch.grid[0]} * launch.grid[1] * launch.grid[2],
+      .threads_per_block = static_cast<int>(launch.block[0] * launch.block[1] * launch.block[2]),
+      .shared_bytes_per_block = launch.shared_bytes + (launch.info != nullptr ? launch.info->static_shared_bytes : 0U)};
+}
+
+Device& device_of(const Work& work) { return *work.context->device; }
+
+std::string describe(std::uint64_t id) {
+  const auto found = system().works.find(id);
+  if (found == system().works.end()) return "work that has ended";
+  const Work& work = *found->second;
+  std::string text = "work " + std::to_string(id);
+  if (const auto* launch = std::get_if<KernelLaunch>(&work.task)) text += ", kernel " + launch->name;
+  if (std::holds_alternative<Copy>(work.task)) text += ", a copy";
+  if (std::holds_alternative<HostCall>(work.task)) text += ", a host function";
+  if (std::holds_alternative<WaitValue>(work.task)) text += ", a wait for a word of memory";
+  return text + (work.before > 0 ? ", behind others" : ", under way");
+}
+
+void finish(const WorkRef& work);
+
+void due(void* self, std::uint64_t id) {
+  const auto& works = static_cast<System*>(self)->works;
+  if (const auto found = works.find(id); found != works.end()) finish(WorkRef(found->second));
+}
+
+void end_at(const WorkRef& work, Picoseconds when_ps) {
+  host().at(when_ps, device_of(*work).node, due, &system(), work->id);
+}
+
+void step_kernel(void* self, std::uint64_t id);
+
+/// Blocks of the launch that the whole device holds on `sms` SMs.
+std::uint64_t resident_on(const Device& device, const KernelLaunch& launch, int sms) {
+  const models::Launch shape = shape_of(launch);
+  const int registers = launch.info != nullptr ? static_cast<int>(launch.info->registers) : 0;
+  return static_cast<std::uint64_t>(
+             models::resident_blocks(*device.model, shape.threads_per_block, shape.shared_bytes_per_block, registers)) *
+         static_cast<std::uint64_t>(sms);
+}
+
+/// The context is of no use from now on, and it is said once why.
+void fail(Context& context, CUresult code, const std::string& text) {
+  if (context.failure != kSuccess) return;
+  context.failure = code;
+  context.failure_text = text;
+  MESHBED_WARN("%s; every later call in this context answers error %d", text.c_str(), code);
+}
+
+Picoseconds issue_ps(const models::GpuModel& model, const ptx::Counts& counts, int sms) {
+  // Four schedulers an SM, each starts one warp's instruction a cycle; a cycle from the arithmetic rate: 128 lanes an
+  // SM with two operations each (CUDA C++ Programming Guide 13.0, arithmetic instructions).
+  constexpr double kSchedulers = 4, kOperationsOfAnSm = 256;
+  const double cycles_per_second = static_cast<double>(model.float32_per_second) / (model.sms * kOperationsOfAnSm);
+  return static_cast<Picoseconds>(static_cast<double>(counts.warp_instructions) / (kSchedulers * sms) /
+                                  cycles_per_second * static_cast<double>(kPicosecondsPerSecond));
+}
+
+/// It has run to its end: when does the model say that it ends?
+void kernel_has_run(const WorkRef& work) {
+  Device& device = device_of(*work);
+  const auto& launch = std::get<KernelLaunch>(work->task);
+  const ptx::Counts& counts = work->run->execution->counts();
+  if (const auto& fault = work->run->execution->fault(); fault.has_value()) {
+    fail(*work->context, fault_code_of(fault->kind), fault->text);
+  }
+  const models::KernelCost cost{.memory_bytes = counts.global_bytes_read + counts.global_bytes_written,
+                                .float32_operations = counts.flops};
+  const Picoseconds taken_ps = std::max(models::kernel_ps(*device.model, shape_of(launch), cost, work->sms),
+                                        issue_ps(*device.model, counts, work->sms)) +
+                               device.model->kernel_gap_ps;
+  auto& totals = system().record.kernels[launch.name];
+  totals.counts.warp_instructions += counts.warp_instructions;
+  totals.counts.lane_instructions += counts.lane_instructions;
+  totals.counts.global_bytes_read += counts.global_bytes_read;
+  totals.counts.global_bytes_written += counts.global_bytes_written;
+  totals.counts.shared_bytes += counts.shared_bytes;
+  totals.counts.flops += counts.flops;
+  totals.counts.atomics += counts.atomics;
+  totals.counts.barriers += counts.barriers;
+  end_at(work, std::max(host().now(), work->started_ps + taken_ps));
+}
+
+void step_kernel(void* self, std::uint64_t id) {
+  const auto& works = static_cast<System*>(self)->works;
+  const auto found = works.find(id);
+  if (found == works.end()) return;
+  const WorkRef work = found->second;
+  Run& run = *work->run;
+  const int node = device_of(*work).node;
+  switch (run.execution->step(kSliceLaneInstructions)) {
+    case ptx::Execution::State::kRunning:
+      run.steps_without_progress = 0;
+      host().at(host().now(), node, step_kernel, self, id);
+      break;
+    case ptx::Execution::State::kSpinning:
+      if (++run.steps_without_progress == kSpinsUntilNamed) {
+        const auto& launch = std::get<KernelLaunch>(work->task);
+        MESHBED_WARN(
+            "kernel %s polls memory and nothing changes it (%s): if the host waits for this kernel, both wait "
+            "for ever",
+            launch.name.c_str(), run.execution->waiting().c_str());
+      }
+      host().changed(work->context->driver->process);
+      host().at(host().now() + kSpinPeriodPs, node, step_kernel, self, id);
+      break;
+    case ptx::Execution::State::kFinished:
+    case ptx::Execution::State::kFault:
+      kernel_has_run(work);
+      break;
+  }
+}
+
+void begin_run(const WorkRef& work) {
+  Device& device = device_of(*work);
+  Driver& driver = *work->context->driver;
+  const auto& launch = std::get<KernelLaunch>(work->task);
+  work->run = std::make_unique<Run>(driver, launch.cooperative);
+  ptx::LaunchRequest request;
+  request.module = launch.module;
+  request.kernel = launch.info;
+  std::copy_n(launch.grid, 3, request.grid.begin());
+  std::copy_n(launch.block, 3, request.block.begin());
+  request.dynamic_shared_bytes = launch.shared_bytes;
+  request.parameters = launch.values;
+  request.variable_addresses = launch.variables;
+  request.resident_blocks = static_cast<std::uint32_t>(
+      std::min<std::uint64_t>(resident_on(device, launch, work->sms), shape_of(launch).blocks));
+  request.sms = static_cast<std::uint32_t>(work->sms);
+  request.clock_ns = [] { return static_cast<std::uint64_t>(host().now() / kPicosecondsPerNanosecond); };
+  request.print = [&driver](std::string_view text) { driver.printed.append(text); };
+  Context& context = *work->context;
+  request.allocate = [&context](std::uint64_t bytes) -> std::uint64_t {
+    CUdeviceptr address = 0;
+    const Caller caller{.driver = context.driver, .context = &context};
+    return allocate_device(caller, bytes, nullptr, address) == kSuccess ? address : 0;
+  };
+  request.release = [&driver](std::uint64_t address) { free_allocation(driver, address); };
+  auto execution = ptx::Execution::start(std::move(request), work->run->view);
+  if (!execution) {
+    fail(*work->context, kLaunchFailed, "kernel " + launch.name + ": " + execution.error().text);
+    end_at(work, host().now());
+    return;
+  }
+  work->run->execution = std::move(*execution);
+  step_kernel(&system(), work->id);
+}
+
+void start_kernels(Device& device) {
+  while (!device.kernels.empty() && device.free_sms > 0) {
+    const WorkRef work = device.kernels.front();
+    const auto& launch = std::get<KernelLaunch>(work->task);
+    const models::Launch shape = shape_of(launch);
+    const int wanted = models::sms_wanted(*device.model, shape);
+    // All blocks of a cooperative launch are resident at once, or it does not begin.
+    if (launch.cooperative && device.free_sms < wanted) return;
+    device.kernels.pop_front();
+    work->sms = std::min(device.free_sms, wanted);
+    device.free_sms -= work->sms;
+    work->started_ps = host().now();
+    if (work->resident != nullptr) {
+      host().wake(work->resident);
+      continue;
+    }
+    if (launch.code == nullptr && work->context->failure == kSuccess) {
+      begin_run(work);
+      continue;
+    }
+    MeshbedCost cost{};
+    if (launch.code != nullptr && launch.code->cost != nullptr && work->context->failure == kSuccess) {
+      with_launch(*work, [&](const MeshbedLaunch& seen) {
+        launch.code->cost(&seen, &cost);
+        return kSuccess;
+      });
+    }
+    const models::KernelCost whole{.memory_bytes = cost.memory_bytes,
+                                   .float32_operations = cost.float32_operations,
+                                   .wave_ps = static_cast<Picoseconds>(cost.wave_ns) * kPicosecondsPerNanosecond};
+    end_at(work,
+           host().now() + models::kernel_ps(*device.model, shape, whole, work->sms) + device.model->kernel_gap_ps);
+  }
+}
+
+void take_engine(const WorkRef& work, Engine engine, Picoseconds taken_ps) {
+  Picoseconds& free_ps = device_of(*work).engine_free_ps[static_cast<std::size_t>(engine)];
+  work->started_ps = std::max(free_ps, host().now());
+  free_ps = work->started_ps + taken_ps;
+  end_at(work, free_ps);
+}
+
+void start(const WorkRef& work) {
+  Device& device = device_of(*work);
+  if (std::holds_alternative<KernelLaunch>(work->task)) {
+    device.kernels.push_back(work);
+    start_kernels(device);
+  } else if (const auto* copy = std::get_if<Copy>(&work->task)) {
+    take_engine(work, copy->engine,
+                models::copy_ps(*device.model, copy->kind, copy->width_bytes * copy->height * copy->depth));
+  } else if (const auto* fill = std::get_if<Fill>(&work->task)) {
+    take_engine(work, Engine::kInside, models::fill_ps(*device.model, fill->element_bytes * fill->count * fill->rows));
+  } else if (std::holds_alternative<HostCall>(work->task)) {
+    Driver& driver = *work->context->driver;
+    driver.host_calls.push_back(work);
+    host().wake(driver.host_thread);
+  } else if (work->resident != nullptr) {
+    work->is_on = true;
+    host().wake(work->resident);
+  } else {
+    finish(work);
+  }
+}
+
+void turn_comes(void* self, std::uint64_t id) {
+  const auto& works = static_cast<System*>(self)->works;
+  if (const auto found = works.find(id); found != works.end()) start(WorkRef(found->second));
+}
+
+void ready(const WorkRef& work) {
+  const Picoseconds now_ps = host().now();
+  // By an event even now: an end releases many, which must not stand on one another's stack.
+  host().at(std::max(now_ps, work->not_before_ps), device_of(*work).node, turn_comes, &system(), work->id);
+}
+
+void copy_bytes(const Copy& copy) {
+  const char* from = copy.staged != nullptr ? copy.staged->data() : copy.source;
+  const std::size_t pitch = copy.staged != nullptr ? copy.width_bytes : copy.source_pitch;
+  const std::size_t from_slice = copy.staged != nullptr ? copy.width_bytes * copy.height : copy.source_slice;
+  for (std::size_t slice = 0; slice < copy.depth; ++slice) {
+    for (std::size_t row = 0; row < copy.height; ++row) {
+      std::memmove(copy.target + slice * copy.target_slice + row * copy.target_pitch,
+                   from + slice * from_slice + row * pitch, copy.width_bytes);
+    }
+  }
+}
+
+void take_effect(Work& work) {
+  if (const auto* launch = std::get_if<KernelLaunch>(&work.task)) {
+    if (launch->code == nullptr) return;  // its PTX has run
+    const CUresult result = work.resident != nullptr ? work.result : with_launch(work, [&](const MeshbedLaunch& seen) {
+      return launch->code->run(&seen);
+    });
+    if (result != kSuccess) {
+      fail(*work.context, result,
+           "kernel " + launch->name +
+               (result == kIllegalAddress ? ": an address that is not the program's device memory"
+                                          : ": its host function returned an error"));
+    }
+  } else if (const auto* copy = std::get_if<Copy>(&work.task)) {
+    copy_bytes(*copy);
+  } else if (const auto* fill = std::get_if<Fill>(&work.task)) {
+    for (std::size_t row = 0; row < fill->rows; ++row) {
+      char* target = fill->target + row * fill->pitch;
+      if (fill->element_bytes == 1) {
+        std::memset(target, static_cast<int>(fill->value), fill->count);
+        continue;
+      }
+      for (std::size_t index = 0; index < fill->count; ++index) {
+        std::memcpy(target + index * fill->element_bytes, &fill->value, fill->element_bytes);
+      }
+    }
+  } else if (const auto* action = std::get_if<Action>(&work.task)) {
+    (*action)();
+  }
+}
+
+void note(const Work& work) {
+  Record& record = system().record;
+  const Picoseconds taken_ps = work.ended_ps - work.started_ps;
+  std::string name;
+  if (const auto* launch = std::get_if<KernelLaunch>(&work.task)) {
+    const models::GpuModel& model = *device_of(work).model;
+    const models::Launch shape = shape_of(*launch);
+    KernelTotals& totals = record.kernels[launch->name];
+    ++totals.launches;
+    totals.blocks += shape.blocks;
+    totals.time_ps += taken_ps;
+    const int registers = launch->info != nullptr ? static_cast<int>(launch->info->registers) : 0;
+    totals.occupancy = static_cast<double>(models::resident_blocks(model, shape.threads_per_block,
+                                                                   shape.shared_bytes_per_block, registers) *
+                                           shape.threads_per_block) /
+                       model.threads_per_sm;
+    name = launch->name;
+  } else if (const auto* copy = std::get_if<Copy>(&work.task)) {
+    name = copy->engine == Engine::kIn    ? "copy host to device"
+           : copy->engine == Engine::kOut ? "copy device to host"
+                                          : "copy inside the device";
+    CopyTotals& totals = record.copies[name];
+    ++totals.copies;
+    totals.bytes += copy->width_bytes * copy->height * copy->depth;
+    totals.time_ps += taken_ps;
+  } else if (const auto* fill = std::get_if<Fill>(&work.task)) {
+    name = "fill";
+    CopyTotals& totals = record.copies[name];
+    ++totals.copies;
+    totals.bytes += fill->element_bytes * fill->count * fill->rows;
+    totals.time_ps += taken_ps;
+  } else if (std::holds_alternative<HostCall>(work.task)) {
+    name = "host function";
+  }
+  if (!record.keeps_spans || name.empty()) return;
+  record.spans.push_back(
+      {.name = name,
+       .track = "GPU " + std::to_string(device_of(work).index) + ", stream " + std::to_string(work.stream_id),
+       .begin_ps = work.started_ps,
+       .end_ps = work.ended_ps});
+}
+
+void finish(const WorkRef& work) {
+  Device& device = device_of(*work);
+  // Where a kernel has failed nothing after it happens any more; it only ends.
+  if (work->context->failure == kSuccess) take_effect(*work);
+  work->ended_ps = host().now();
+  if (work->started_ps < 0) work->started_ps = work->ended_ps;
+  if (work->context->failure == kSuccess) note(*work);
+  work->run.reset();
+  system().works.erase(work->id);
+  if (work->sms > 0) {
+    device.free_sms += std::exchange(work->sms, 0);
+    start_kernels(device);
+  }
+  for (const ThreadKey thread : std::exchange(work->waiting, {})) host().wake(thread);
+  for (const WorkRef& next : std::exchange(work->after, {})) {
+    if (--next->before == 0) ready(next);
+  }
+  host().changed(work->context->driver->process);
+  work->task = Marker{};  // what it held
+}
+
+/// The driver's own thread, on which host functions run, one after the other.
+void run_host_calls(Driver& driver) {
+  for (;;) {
+    while (driver.host_calls.empty()) host().block({.what = "CUDA's thread for host functions"});
+    const WorkRef work = driver.host_calls.front();
+    driver.host_calls.pop_front();
+    const HostCall call = std::get<HostCall>(work->task);
+    work->started_ps = host().now();
+    const CUresult failure = work->context->failure;
+    host().outside([&] {
+      // A stream's callback is told of an error; a host function is not called after one.
+      if (call.callback != nullptr) call.callback(call.stream, failure, call.data);
+      if (call.function != nullptr && failure == kSuccess) call.function(call.data);
+    });
+    finish(work);
+  }
+}
+
+void run_resident(const WorkRef& work) {
+  while (work->sms == 0)
+    host().block({.what = "a resident kernel that waits for SMs", .object = work->id, .describe = describe});
+  if (work->context->failure == kSuccess) {
+    work->result = with_launch(
+        *work, [&](const MeshbedLaunch& seen) { return std::get<KernelLaunch>(work->task).code->run(&seen); });
+  }
+  finish(work);
+}
+
+/// A thread of the GPU's that looks at a word of memory when the stream has come to it.
+void run_wait(const WorkRef& work) {
+  while (!work->is_on) host().block({.what = "a stream's wait", .object = work->id, .describe = describe});
+  while (work->context->failure == kSuccess && !is_met(std::get<WaitValue>(work->task))) {
+    host().spin(work.get(), {.what = "cuStreamWaitValue", .object = work->id, .describe = describe});
+  }
+  finish(work);
+}
+
+}  // namespace
+
+WorkRef make_work(Context& context, Task task, Picoseconds not_before_ps) {
+  System& all = system();
+  auto work = std::make_shared<Work>();
+  work->id = all.next_id++;
+  work->context = &context;
+  work->task = std::move(task);
+  work->not_before_ps = not_before_ps;
+  all.works[work->id] = work;
+  Driver& driver = *context.driver;
+  if (std::holds_alternative<HostCall>(work->task) && driver.host_thread == nullptr) {
+    driver.host_thread = host().spawn(driver.process, "cuda host functions", [&driver] { run_host_calls(driver); });
+  }
+  if (std::holds_alternative<WaitValue>(work->task)) {
+    work->resident = host().spawn(driver.process, "cuda stream wait", [work] { run_wait(work); });
+  }
+  const auto* launch = std::get_if<KernelLaunch>(&work->task);
+  if (launch != nullptr && launch->code != nullptr && launch->code->resident) {
+    work->resident = host().spawn(driver.process, "kernel " + launch->name, [work] { run_resident(work); });
+  }
+  return work;
+}
+
+void put_before(const WorkRef& first, const WorkRef& second) {
+  if (first == nullptr || first->ended()) return;
+  first->after.push_back(second);
+  ++second->before;
+}
+
+void release(const WorkRef& work) {
+  if (--work->before == 0) ready(work);
+}
+
+void wait_for(const WorkRef& work, const char* what) {
+  if (work == nullptr) return;
+  Driver& driver = *work->context->driver;
+  const Picoseconds wake_ps = device_of(*work).model->wake_ps;
+  while (!work->ended()) {
+    work->waiting.push_back(host().thread());
+    host().block({.what = what, .object = work->id, .describe = describe});
+    std::erase(work->waiting, host().thread());
+  }
+  flush_printed(driver);
+  host().sleep(wake_ps);
+}
+
+bool poll(const WorkRef& work, const char* what) {
+  if (work == nullptr) return true;
+  while (!work->ended()) {
+    if (!host().spin(work.get(), {.what = what, .object = work->id, .describe = describe})) return false;
+  }
+
+  return true;
+}
+
+}  // namespace meshbed::sim::cuda

@@ -1,0 +1,118 @@
+#pragma once
+// Work: one thing that a GPU (or its driver's thread) does, and what must have ended before.
+//
+// Streams, events and graphs are nothing but edges between works. A work is ready when all before it have ended; then
+// it waits for what it runs on (SMs, a copy engine, the driver's thread for host functions), runs for as long as
+// models/gpu.h says, and takes effect at its end. So whoever looks too early sees what was there before.
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "models/gpu.h"
+#include "sim/cuda/abi.h"
+#include "sim/cuda/host.h"
+#include "sim/cuda/ptx/machine.h"
+
+namespace meshbed::sim::cuda {
+
+struct Interpreter {
+  std::string name;
+  std::vector<unsigned> argument_bytes;
+  int (*run)(const MeshbedLaunch*) = nullptr;
+  void (*cost)(const MeshbedLaunch*, MeshbedCost*) = nullptr;
+  void* user = nullptr;
+  bool resident = false;
+};
+
+enum class Engine { kIn, kOut, kInside };
+inline constexpr std::size_t kEngines = 3;
+
+struct Marker {};
+struct KernelLaunch {
+  std::string name;
+  std::shared_ptr<const Interpreter> code{};  // a host function in the kernel's place; nullptr: its PTX
+  std::shared_ptr<const ptx::Module> module{};
+  const ptx::KernelInfo* info = nullptr;
+  std::vector<std::uint64_t> variables{};  // addresses, by index of module->variables()
+  bool cooperative = false;                // all blocks are resident at once
+  unsigned grid[3] = {}, block[3] = {};
+  unsigned shared_bytes = 0;
+  std::vector<std::byte> values;     // of the arguments, as the launch had them
+  std::vector<std::size_t> offsets;  // into `values`; of a host function's
+};
+struct Copy {
+  char* target = nullptr;  // as the hardware sees it
+  const char* source = nullptr;
+  std::size_t width_bytes = 0, height = 1, target_pitch = 0, source_pitch = 0;
+  Engine engine = Engine::kInside;
+  models::CopyKind kind = models::CopyKind::kInside;
+  std::size_t depth = 1, target_slice = 0, source_slice = 0;
+  bool between_hosts = false;
+  std::shared_ptr<std::vector<char>> staged{};  // the source as it was when the call came
+  std::shared_ptr<Buffer> target_memory{}, source_memory{};
+};
+struct Fill {
+  char* target = nullptr;
+  std::uint32_t value = 0;
+  std::size_t element_bytes = 1, count = 0;  // elements of a row
+  std::size_t rows = 1, pitch = 0;
+  std::shared_ptr<Buffer> memory{};
+};
+struct HostCall {
+  CUhostFn function = nullptr;
+  CUstreamCallback callback = nullptr;
+  Stream* stream = nullptr;  // as the program named it
+  void* data = nullptr;
+};
+using Action = std::function<void()>;
+/// In the order of cuda.h's CU_STREAM_WAIT_VALUE_*.
+enum class WaitCondition { kGreaterOrEqual, kEqual, kAnd, kNor };
+/// A word that the stream looks at until it is as wanted.
+struct WaitValue {
+  const char* at = nullptr;
+  std::size_t bytes = 4;  // or 8
+  std::uint64_t value = 0;
+  WaitCondition condition = WaitCondition::kGreaterOrEqual;
+};
+bool is_met(const WaitValue& wait);
+using Task = std::variant<Marker, KernelLaunch, Copy, Fill, HostCall, Action, WaitValue>;
+
+struct Run;
+
+struct Work {
+  Work();
+  ~Work();
+  std::uint64_t id = 0;
+  Context* context = nullptr;
+  Task task;
+  std::size_t before = 1;  // works that have not ended; one more while it is put together
+  std::vector<std::shared_ptr<Work>> after{};
+  std::vector<ThreadKey> waiting{};
+  Picoseconds not_before_ps = 0;
+  Picoseconds started_ps = -1, ended_ps = -1;
+  std::unique_ptr<Run> run{};    // of a kernel's PTX, while it runs
+  std::uint64_t stream_id = 0;   // for the picture; 0: of none
+  int sms = 0;                   // held
+  CUresult result = kSuccess;    // of a resident kernel
+  ThreadKey resident = nullptr;  // that kernel's, or who looks at a word
+  bool is_on = false;            // of who looks at a word: the stream has come to it
+  bool ended() const { return ended_ps >= 0; }
+};
+using WorkRef = std::shared_ptr<Work>;
+
+/// A work that nothing stands before; to be released. Starts the threads that it needs, so from a thread alone.
+WorkRef make_work(Context& context, Task task, Picoseconds not_before_ps);
+void put_before(const WorkRef& first, const WorkRef& second);
+/// It is complete: it may start.
+void release(const WorkRef& work);
+/// Blocks the calling thread until it has ended; `what` names the call.
+void wait_for(const WorkRef& work, const char* what);
+/// True where it has ended; else lets a polling caller wait for something to happen.
+bool poll(const WorkRef& work, const char* what);
+
+}  // namespace meshbed::sim::cuda

@@ -1,0 +1,56 @@
+// Our declarations of CUDA's binary interface against NVIDIA's headers, where they are installed: whatever differs does
+// not compile.
+#include <cuda.h>
+#include <cuda_runtime.h>
+
+#include "sim/cuda/abi.h"
+
+namespace ours = meshbed::sim::cuda;
+
+#define SAME_PLACE(their_type, theirs, our_type, mine) \
+  static_assert(offsetof(their_type, theirs) == offsetof(ours::our_type, mine))
+#define SAME_SIZE(their_type, our_type) static_assert(sizeof(their_type) == sizeof(ours::our_type))
+
+SAME_SIZE(CUDA_MEMCPY2D, CUDA_MEMCPY2D);
+SAME_PLACE(CUDA_MEMCPY2D, srcPitch, CUDA_MEMCPY2D, source_pitch);
+SAME_PLACE(CUDA_MEMCPY2D, dstDevice, CUDA_MEMCPY2D, target_device);
+SAME_PLACE(CUDA_MEMCPY2D, Height, CUDA_MEMCPY2D, height);
+SAME_SIZE(CUlaunchConfig, CUlaunchConfig);
+SAME_PLACE(CUlaunchConfig, hStream, CUlaunchConfig, stream);
+SAME_PLACE(CUlaunchConfig, numAttrs, CUlaunchConfig, attribute_count);
+SAME_SIZE(CUlaunchAttribute, LaunchAttribute);
+SAME_PLACE(CUlaunchAttribute, value, LaunchAttribute, value);
+SAME_SIZE(CUmemAllocationProp, CUmemAllocationProp);
+SAME_PLACE(CUmemAllocationProp, location, CUmemAllocationProp, location);
+SAME_SIZE(CUmemAccessDesc, CUmemAccessDesc);
+SAME_SIZE(CUmemPoolProps, CUmemPoolProps);
+SAME_PLACE(CUmemPoolProps, maxSize, CUmemPoolProps, most_bytes);
+SAME_SIZE(CUuuid, CUuuid);
+SAME_SIZE(cudaLaunchConfig_t, cudaLaunchConfig);
+SAME_PLACE(cudaLaunchConfig_t, stream, cudaLaunchConfig, stream);
+SAME_SIZE(cudaPointerAttributes, cudaPointerAttributes);
+SAME_PLACE(cudaPointerAttributes, hostPointer, cudaPointerAttributes, host_pointer);
+SAME_SIZE(cudaFuncAttributes, cudaFuncAttributes);
+SAME_PLACE(cudaFuncAttributes, maxDynamicSharedSizeBytes, cudaFuncAttributes, dynamic_shared_bytes_max);
+SAME_PLACE(cudaFuncAttributes, numRegs, cudaFuncAttributes, registers);
+SAME_SIZE(cudaMemcpy3DParms, cudaMemcpy3DParms);
+SAME_PLACE(cudaMemcpy3DParms, dstPtr, cudaMemcpy3DParms, target);
+SAME_PLACE(cudaMemcpy3DParms, extent, cudaMemcpy3DParms, extent);
+SAME_SIZE(cudaKernelNodeParams, cudaKernelNodeParams);
+SAME_PLACE(cudaKernelNodeParams, kernelParams, cudaKernelNodeParams, arguments);
+SAME_SIZE(cudaMemsetParams, cudaMemsetParams);
+SAME_PLACE(cudaMemsetParams, elementSize, cudaMemsetParams, element_bytes);
+SAME_SIZE(cudaHostNodeParams, cudaHostNodeParams);
+SAME_SIZE(cudaPitchedPtr, cudaPitchedPtr);
+SAME_SIZE(cudaGraphExecUpdateResultInfo, cudaGraphExecUpdateResultInfo);
+static_assert(sizeof(dim3) == sizeof(ours::dim3));
+static_assert(CUDA_VERSION / 1000 != 13 || CUDA_VERSION >= ours::kCudaVersion);
+
+static_assert(int{CUDA_ERROR_STREAM_CAPTURE_IMPLICIT} == int{ours::kStreamCaptureImplicit});
+static_assert(int{CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE} == int{ours::kCooperativeLaunchTooLarge});
+static_assert(int{cudaErrorInvalidDeviceFunction} == int{ours::kInvalidDeviceFunction});
+static_assert(int{cudaErrorMissingConfiguration} == int{ours::kMissingConfiguration});
+static_assert(int{CU_LAUNCH_ATTRIBUTE_PRIORITY} == int{ours::kAttributePriority});
+static_assert(int{CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION} == int{ours::kAttributeClusterDimension});
+static_assert(CU_STREAM_NON_BLOCKING == ours::kStreamNonBlocking);
+static_assert(CU_EVENT_DISABLE_TIMING == ours::kEventDisableTiming);
