@@ -12,10 +12,10 @@
 namespace meshbed::models {
 namespace {
 
-constexpr std::array<std::pair<const char*, Basis>, 4> kBases{{{"measured", Basis::kMeasured},
-                                                               {"data sheet", Basis::kDataSheet},
-                                                               {"calibrated", Basis::kCalibrated},
-                                                               {"guess", Basis::kGuess}}};
+constexpr std::array<const char*, 6> kBases{"measured",      "data sheet", "constant",
+                                            "other classes", "calibrated", "guess"};
+constexpr std::array<std::pair<const char*, const char*>, 5> kUnitsOfNames{
+    {{"_us", "us"}, {"_ns", "ns"}, {"_bytes", "bytes"}, {"_GBps", "GB/s"}, {"_fraction", "1"}}};
 constexpr std::array<std::pair<const char*, double>, 5> kTimes{
     {{"ps", 1}, {"ns", 1e3}, {"us", 1e6}, {"ms", 1e9}, {"s", 1e12}}};
 
@@ -23,11 +23,71 @@ Error wrong(std::string text) {
   return {.code = ErrorCode::kInvalidArgument, .scope = Scope::kJob, .text = std::move(text), .os_errno = 0};
 }
 
+/// Of "launch_us" "us"; "" where the name's last word is no unit.
+std::string unit_of_name(const std::string& name) {
+  for (const auto& [tail, unit] : kUnitsOfNames) {
+    const std::string_view end(tail);
+    if (name.size() > end.size() && name.compare(name.size() - end.size(), end.size(), end) == 0) return unit;
+  }
+  return "";
+}
+
+/// A list of texts; nothing where it is something else.
+std::optional<std::vector<std::string>> texts_of(const toml::node* node) {
+  std::vector<std::string> texts;
+  if (node == nullptr) return texts;
+  const toml::array* list = node->as_array();
+  if (list == nullptr) return std::nullopt;
+  for (const toml::node& each : *list) {
+    const auto text = each.value<std::string>();
+    if (!text) return std::nullopt;
+    texts.push_back(*text);
+  }
+  return texts;
+}
+
+/// [topology] and, where it is there, [match].
+Result<ProfileClass> class_of(const toml::table& topology, const toml::table* match, const std::string& place) {
+  ProfileClass found;
+  found.place = place + ":" + std::to_string(topology.source().begin.line);
+  for (const auto& [key, node] : topology) {
+    if (key.str() != "cabling" && key.str() != "ranks_per_node" && key.str() != "transport") {
+      return wrong(found.place + ": topology: there is no \"" + std::string(key.str()) +
+                   "\"; accepted: cabling, ranks_per_node, transport");
+    }
+  }
+  found.cabling = topology["cabling"].value<std::string>().value_or("");
+  found.transport = topology["transport"].value<std::string>().value_or("");
+  constexpr std::int64_t kMost = 1024;
+  const auto ranks = topology["ranks_per_node"].value<std::int64_t>();
+  if (!ranks || *ranks < 1 || *ranks > kMost) return wrong(found.place + ": ranks_per_node has to be 1 to 1024");
+  found.ranks_per_node = static_cast<int>(*ranks);
+  if (match == nullptr) return found;
+  for (const auto& [key, node] : *match) {
+    const std::string where = place + ":" + std::to_string(node.source().begin.line) + ": match: ";
+    auto texts = texts_of(&node);
+    if (!texts) return wrong(where + std::string(key.str()) + " has to be a list of texts");
+    if (key.str() == "class") {
+      found.classes = std::move(*texts);
+    } else if (key.str() == "setup") {
+      found.set_up_words = std::move(*texts);
+    } else if (key.str() == "variant") {
+      found.variants = std::move(*texts);
+    } else {
+      return wrong(where + "there is no \"" + std::string(key.str()) + "\"; accepted: class, setup, variant");
+    }
+  }
+  return found;
+}
+
 /// Reads one table; errors are of the form "FILE:LINE: PARAMETER: ...".
 class Reader {
  public:
   Reader(const toml::table& table, const std::string& name, const std::string& place)
-      : table_(table), where_(place + ":" + std::to_string(table.source().begin.line) + ": " + name + ": ") {}
+      : table_(table),
+        unit_(unit_of_name(name)),
+        place_(place + ":" + std::to_string(table.source().begin.line)),
+        where_(place_ + ": " + name + ": ") {}
 
   Result<Parameter> parameter() {
     for (const auto& [key, node] : table_) {
@@ -38,24 +98,25 @@ class Reader {
       }
     }
     Parameter found;
+    found.place = place_;
     const auto value = table_["value"].value<double>();
     if (!value || !std::isfinite(*value)) return wrong(where_ + "value has to be a number");
     found.value = *value;
-    const auto unit = table_["unit"].value<std::string>();
-    if (!unit || unit->empty()) return wrong(where_ + "unit is missing (\"ns\", \"Gb/s\"; \"1\" of a plain number)");
-    found.unit = *unit;
+    found.unit = table_["unit"].value<std::string>().value_or(unit_);
+    if (found.unit.empty()) return wrong(where_ + "unit is missing (\"ns\", \"Gb/s\"; \"1\" of a plain number)");
+    if (!unit_.empty() && found.unit != unit_) {
+      return wrong(where_ + "its name says that it is in " + unit_ + ", its unit " + found.unit);
+    }
     const auto source = table_["source"].value<std::string>();
     if (!source || source->empty()) {
       return wrong(where_ + "source is missing: where does the number come from?");
     }
     found.source = *source;
-    const auto basis = table_["basis"].value<std::string>();
-    const auto known =
-        std::find_if(kBases.begin(), kBases.end(), [&](const auto& one) { return basis && *basis == one.first; });
-    if (known == kBases.end()) {
-      return wrong(where_ + "basis has to be one of: measured, data sheet, calibrated, guess");
+    const auto basis = parse_basis(table_["basis"].value<std::string>().value_or(""));
+    if (!basis) {
+      return wrong(where_ + "basis has to be one of: measured, data sheet, constant, other classes, calibrated, guess");
     }
-    found.basis = known->second;
+    found.basis = *basis;
     return with_range(std::move(found));
   }
 
@@ -76,12 +137,19 @@ class Reader {
   }
 
   const toml::table& table_;
-  std::string where_;
+  std::string unit_;  // that the name says
+  std::string place_, where_;
 };
 
 }  // namespace
 
-const char* name_of(Basis basis) { return kBases[static_cast<std::size_t>(basis)].first; }
+const char* name_of(Basis basis) { return kBases[static_cast<std::size_t>(basis)]; }
+
+std::optional<Basis> parse_basis(std::string_view name) {
+  const auto found = std::find(kBases.begin(), kBases.end(), name);
+  if (found == kBases.end()) return std::nullopt;
+  return static_cast<Basis>(found - kBases.begin());
+}
 
 Result<Profile> Profile::parse(const std::string& text, const std::string& place) {
   Profile profile;
@@ -91,8 +159,14 @@ Result<Profile> Profile::parse(const std::string& text, const std::string& place
   } catch (const toml::parse_error& error) {
     return wrong(place + ":" + std::to_string(error.source().begin.line) + ": " + std::string(error.description()));
   }
+  const auto fitted_on = texts_of(root.get(kFittedOn));
+  if (!fitted_on) return wrong(place + ": fitted_on has to be a list of texts");
+  profile.fitted_on_ = *fitted_on;
+  std::string all_fitted;
+  for (const std::string& file : profile.fitted_on_) all_fitted += (all_fitted.empty() ? "" : ", ") + file;
   for (const auto& [key, node] : root) {
     const std::string name(key.str());
+    if (name == kFittedOn) continue;
     if (name == "name" || name == "description") {
       const auto words = node.value<std::string>();
       if (!words) return wrong(place + ": " + name + " has to be text");
@@ -104,8 +178,21 @@ Result<Profile> Profile::parse(const std::string& text, const std::string& place
       return wrong(place + ":" + std::to_string(node.source().begin.line) + ": " + name +
                    ": a parameter is a table of its own: [" + name + "] with value, unit, basis, source");
     }
+    if (name == "match" || name == "residuals") continue;
+    if (name == "topology") {
+      auto found = class_of(*table, root["match"].as_table(), place);
+      if (!found) return found.error();
+      profile.class_ = std::move(*found);
+      continue;
+    }
     auto parameter = Reader(*table, name, place).parameter();
     if (!parameter) return parameter.error();
+    if (parameter->source == kFittedOn) {
+      if (all_fitted.empty()) {
+        return wrong(parameter->place + ": " + name + ": its source is the list fitted_on, which has no file");
+      }
+      parameter->source = all_fitted;
+    }
     profile.parameters_.emplace(name, std::move(*parameter));
   }
   if (profile.name_.empty()) return wrong(place + ": name is missing");

@@ -9,22 +9,56 @@
 //   [post_send]
 //   value = 250            # in `unit`
 //   unit = "ns"
-//   basis = "measured"     # or "data sheet", "calibrated", "guess"
+//   basis = "measured"     # or "data sheet", "constant", "other classes", "calibrated", "guess"
 //   source = "perftest 24.01, ib_write_lat, 2 B"
 //   range = [200, 400]     # of a guess, which must have one; of the others, if known
+//
+// or on one line, above the tables below; the unit may be left out where the name's last word is one (_us, _ns, _bytes,
+// _GBps; _fraction: 1):
+//
+//   launch_us = { value = 6.6, basis = "constant", source = "NCCL src/graph/tuning.cc" }
+//   fitted_on = ["x.csv"]    # the files that a source of "fitted_on" stands for
+//
+// A profile of a class of machines (models/machine_profile.h) has three more tables:
+//
+//   [match]                                  # which measured files are of its kind
+//   class = ["2 nodes direct 200G"]          # their topology_class
+//   setup = ["nccl"]                         # words of their set-up, where several profiles have the class
+//   variant = ["nccl"]                       # beginnings of a row's variant, which say more than both
+//   [topology]
+//   cabling = "mesh"
+//   ranks_per_node = 1
+//   transport = "unified"
+//   [residuals]                              # errors of the fit, for readers
+//   "x.csv" = "median 3.1 %"
 
 #include <map>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "plugin/base/result.h"
 #include "plugin/base/units.h"
 
 namespace meshbed::models {
 
-enum class Basis { kMeasured, kDataSheet, kCalibrated, kGuess };
-/// "measured", "data sheet", "calibrated", "guess"
+/// Where a value comes from.
+enum class Basis {
+  kMeasured,    // on such a machine, by something else than what is predicted
+  kDataSheet,   // its maker's or the standard's figure
+  kConstant,    // published with the library: NCCL's tuning constants
+  kPooled,      // fitted to other classes of its transport, none of its own (models/fit/pool.h)
+  kCalibrated,  // fitted to what is predicted
+  kGuess,
+};
+/// "measured", "data sheet", "constant", "other classes", "calibrated", "guess"
 const char* name_of(Basis basis);
+std::optional<Basis> parse_basis(std::string_view name);
+
+/// The key of the files that values were fitted to, and the source that stands for them.
+inline constexpr const char* kFittedOn = "fitted_on";
 
 struct Parameter {
   double value = 0;
@@ -32,6 +66,15 @@ struct Parameter {
   Basis basis = Basis::kGuess;
   std::string source;  // where it was measured, which data sheet, which files it was calibrated on, why it is guessed
   std::pair<double, double> range{0, 0};  // equal: not known
+  std::string place;                      // "x.toml:7", for who refuses it
+};
+
+/// What a class of machines says of itself, as it is written.
+struct ProfileClass {
+  std::vector<std::string> classes, set_up_words, variants;
+  std::string cabling, transport;  // transport: "" where nothing is said
+  int ranks_per_node = 1;
+  std::string place;
 };
 
 class Profile {
@@ -43,6 +86,9 @@ class Profile {
   const std::string& name() const { return name_; }
   const std::string& description() const { return description_; }
   const std::map<std::string, Parameter>& parameters() const { return parameters_; }
+  const std::vector<std::string>& fitted_on() const { return fitted_on_; }
+  /// Nothing in a profile without [topology]: it has values alone.
+  const std::optional<ProfileClass>& machine_class() const { return class_; }
 
   /// The parameter's value in `unit`; an error where there is none, or in another unit.
   Result<double> value(const std::string& parameter, const std::string& unit) const;
@@ -52,6 +98,8 @@ class Profile {
  private:
   std::string name_, description_;
   std::map<std::string, Parameter> parameters_;
+  std::vector<std::string> fitted_on_;
+  std::optional<ProfileClass> class_;
 };
 
 }  // namespace meshbed::models

@@ -51,7 +51,7 @@ TEST_CASE("a value without provenance is refused, and so is a guess without a ra
   CHECK(error_of(kHead + "[x]\nvalue = 1\nbasis = \"measured\"\nsource = \"s\"\n") ==
         "pair.toml:2: x: unit is missing (\"ns\", \"Gb/s\"; \"1\" of a plain number)");
   CHECK(error_of(kHead + "[x]\nvalue = 1\nunit = \"ns\"\nsource = \"s\"\n") ==
-        "pair.toml:2: x: basis has to be one of: measured, data sheet, calibrated, guess");
+        "pair.toml:2: x: basis has to be one of: measured, data sheet, constant, other classes, calibrated, guess");
   CHECK(error_of(kHead + "[x]\nvalue = 1\nunit = \"ns\"\nbasis = \"guess\"\nsource = \"s\"\n") ==
         "pair.toml:2: x: a guess needs a range, as in range = [1, 4]");
   CHECK(error_of(kHead + "[x]\nvalue = 9\nunit = \"ns\"\nbasis = \"guess\"\nsource = \"s\"\nrange = [1, 4]\n") ==

@@ -1,0 +1,139 @@
+// meshbed calibrate: the unknown values of a class, fitted to measured files, as a profile.
+
+#include "models/fit/calibrate.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <ostream>
+
+#include "cli/command/commands.h"
+#include "cli/common/exit_status.h"
+#include "cli/common/files.h"
+#include "cli/fidelity/peers.h"
+#include "cli/fidelity/profiles.h"
+
+namespace meshbed::cli {
+namespace {
+
+namespace po = boost::program_options;
+
+bool has_word(const std::string& text, const char* word) { return text.find(word) != std::string::npos; }
+
+/// What the files say of a machine that nobody has described.
+models::Machine machine_of(const std::string& name, const std::vector<MeasuredFile>& files) {
+  models::Machine machine;
+  machine.name = name;
+  machine.description = files.front().set_up.substr(0, files.front().set_up.find('\n'));
+  if (machine.description.empty()) machine.description = name;
+  for (const MeasuredFile& file : files) {
+    if (!file.topology_class.empty() &&
+        std::find(machine.classes.begin(), machine.classes.end(), file.topology_class) == machine.classes.end()) {
+      machine.classes.push_back(file.topology_class);
+    }
+    for (const MeasuredRow& row : file.rows) {
+      const models::CollectiveCall& call = row.point.call;
+      machine.ranks_per_node = std::max(machine.ranks_per_node, (call.ranks + call.nodes - 1) / call.nodes);
+    }
+  }
+  const std::string& kind = files.front().topology_class;
+  if (has_word(kind, "ring")) machine.cabling = models::Cabling::kRing;
+  if (has_word(kind, "mesh") || has_word(kind, "direct")) machine.cabling = models::Cabling::kMesh;
+  if (files.front().rows.front().point.is_message) machine.transport = models::Transport::kMessage;
+  return machine;
+}
+
+/// Rows whose variant begins with none of `variants` go; an error where none is left.
+void keep_variants(MeasuredFile& file, const std::vector<std::string>& variants) {
+  if (variants.empty()) return;
+  const auto is_other = [&](const MeasuredRow& row) {
+    return std::none_of(variants.begin(), variants.end(),
+                        [&](const std::string& each) { return row.variant.rfind(each, 0) == 0; });
+  };
+  file.rows.erase(std::remove_if(file.rows.begin(), file.rows.end(), is_other), file.rows.end());
+  if (file.rows.empty()) {
+    throw std::runtime_error(
+        fmt::format("{}: no row's variant begins with {}", file.path, fmt::join(variants, " or ")));
+  }
+}
+
+std::string residual_text(const models::Machine& machine, const MeasuredFile& file) {
+  const models::ErrorSummary errors = models::summarise(models::errors_of(machine, file.sweep().points));
+  return fmt::format("median {:.1f} %, p90 {:.1f} %, max {:.1f} %, {} points", 100 * errors.median, 100 * errors.p90,
+                     100 * errors.max, file.rows.size());
+}
+
+}  // namespace
+
+int calibrate_command(const Arguments& arguments, std::ostream& out, std::ostream& err) {
+  std::vector<std::string> paths, variants;
+  std::string name, base, out_path, ranks;
+  Syntax syntax("calibrate FILE... --class NAME [options]");
+  syntax.operands.add_options()  //
+      ("file", po::value(&paths)->required()->value_name("FILE"),
+       "measured times (docs/models.md); each file weighs the same");
+  syntax.positions.add("file", -1);
+  syntax.options.add_options()                                                                   //
+      ("class", po::value(&name)->required()->value_name("NAME"), "what the profile is called")  //
+      ("base", po::value(&base)->value_name("NAME|FILE"),
+       "a profile whose topology and values from elsewhere hold; default: the one of this name, if there is one")  //
+      ("ranks", po::value(&ranks)->value_name("N"), "of every row, whatever the files say")                        //
+      ("variant", po::value(&variants)->value_name("TEXT"),
+       "only rows whose variant begins so; may be repeated")  //
+      ("out", po::value(&out_path)->value_name("FILE"), "write the profile there; default: standard output");
+  if (!parse_arguments(arguments, syntax, out)) return kExitOk;
+  MeasuredOptions options;
+  constexpr std::uint64_t kRanksMost = 1'000'000;
+  if (!ranks.empty()) options.ranks = static_cast<int>(parse_count("--ranks", ranks, 2, kRanksMost));
+  std::vector<MeasuredFile> files;
+  std::vector<models::Sweep> sweeps;
+  std::vector<std::string> names;
+  for (const std::string& path : paths) {
+    files.push_back(read_measured_file(path, options));
+    for (const BadRow& row : files.back().bad) {
+      err << fmt::format("meshbed: {}:{}: {}; row left out\n", path, row.line, row.reason);
+    }
+    keep_variants(files.back(), variants);
+    sweeps.push_back(files.back().sweep());
+    names.push_back(files.back().name);
+  }
+  const std::vector<models::Machine> profiles = read_profiles(profiles_folder());
+  const auto own =
+      std::find_if(profiles.begin(), profiles.end(), [&](const models::Machine& each) { return each.name == name; });
+  models::Machine machine = machine_of(name, files);
+  if (!base.empty()) {
+    machine = find_profile(base);
+  } else if (own != profiles.end()) {
+    machine = *own;
+  }
+  machine.name = name;
+  const std::vector<models::Peer> peers = peers_among(read_measured_folder(), profiles);
+  machine = models::with_pool(models::without_fits(machine), peers);
+  const Result<models::Calibration> fit = models::calibrate(machine, sweeps, fmt::format("{}", fmt::join(names, ", ")));
+  if (!fit) {
+    err << "meshbed: calibrate: " << fit.error().text << "\n";
+    return kExitUsage;
+  }
+  machine = fit->machine;
+  machine.fitted_on = names;
+  std::map<std::string, std::string> residuals;
+  for (const MeasuredFile& file : files) {
+    residuals[file.name] = residual_text(machine, file);
+    err << file.name << ": " << residuals[file.name] << "\n";
+  }
+  for (const auto& [first, second] : fit->not_apart) {
+    err << fmt::format(
+        "these files cannot tell {} and {} apart: only together do they fit, each held near what was expected of it\n",
+        models::info_of(first).name, models::info_of(second).name);
+  }
+  const std::string text = models::profile_text(machine, residuals);
+  if (out_path.empty()) {
+    out << text;
+  } else {
+    write_text_file(out_path, text);
+  }
+  return kExitOk;
+}
+
+}  // namespace meshbed::cli

@@ -1,0 +1,55 @@
+// meshbed fidelity: how good the models are over all measured files, as a page and plots.
+
+#include "cli/fidelity/fidelity.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <ostream>
+
+#include "cli/command/commands.h"
+#include "cli/common/exit_status.h"
+#include "cli/common/files.h"
+#include "cli/fidelity/peers.h"
+#include "cli/fidelity/profiles.h"
+
+namespace meshbed::cli {
+
+int fidelity_command(const Arguments& arguments, std::ostream& out, std::ostream& err) {
+  namespace po = boost::program_options;
+  std::vector<std::string> paths;
+  std::string folder;
+  Syntax syntax("fidelity [FILE...] [options]");
+  syntax.operands.add_options()  //
+      ("file", po::value(&paths)->value_name("FILE"), "measured times; default: all of models/data");
+  syntax.positions.add("file", -1);
+  syntax.options.add_options()  //
+      ("out", po::value(&folder)->value_name("FOLDER"),
+       "write README.md and a plot of each file there; default: the page without plots, to standard output");
+  if (!parse_arguments(arguments, syntax, out)) return kExitOk;
+  std::vector<MeasuredFile> files;
+  if (paths.empty()) files = read_measured_folder();
+  for (const std::string& path : paths) files.push_back(read_measured_file(path, {}));
+  const std::vector<models::Machine> profiles = read_profiles(profiles_folder());
+  std::vector<Validated> all;
+  for (MeasuredFile& file : files) {
+    for (const BadRow& row : file.bad) {
+      err << fmt::format("meshbed: {}:{}: {}; row left out\n", file.path, row.line, row.reason);
+    }
+    all.push_back(validate_file(std::move(file), profiles, err));
+  }
+  const std::string page = fidelity_page(all, profiles, folder.empty() ? "" : "plots");
+  if (folder.empty()) {
+    out << page;
+    return kExitOk;
+  }
+  const std::filesystem::path place = folder;
+  for (const Validated& each : all) {
+    const std::filesystem::path name = std::filesystem::path(each.file.name).replace_extension(".svg");
+    write_text_file((place / "plots" / name).string(), plot_svg(each));
+  }
+  write_text_file((place / "README.md").string(), page);
+  return kExitOk;
+}
+
+}  // namespace meshbed::cli

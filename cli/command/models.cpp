@@ -1,0 +1,126 @@
+// meshbed models: the profiles there are, and what one is made of.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <ostream>
+#include <stdexcept>
+
+#include "cli/command/commands.h"
+#include "cli/common/exit_status.h"
+#include "cli/common/units.h"
+#include "cli/fidelity/profiles.h"
+#include "models/time/collective_time.h"
+#include "models/time/message_time.h"
+
+namespace meshbed::cli {
+namespace {
+
+namespace po = boost::program_options;
+
+std::string range_text(const models::Value& value, const models::ParameterInfo& info) {
+  if (value.range) return fmt::format("{:g} to {:g}", value.range->first, value.range->second);
+  return fmt::format("({:g} to {:g})", info.low, info.high);
+}
+
+void explain_values(const models::Machine& machine, bool with_defaults, std::ostream& out) {
+  const auto list = [](const std::vector<std::string>& texts) {
+    return texts.empty() ? std::string("-") : fmt::format("{}", fmt::join(texts, "; "));
+  };
+  out << fmt::format("{}: {}\n  cabling     {}, {} ranks a node, transport {}\n  classes     {}\n  fitted on   {}\n\n",
+                     machine.name, machine.description, name_of(machine.cabling), machine.ranks_per_node,
+                     name_of(machine.transport), list(machine.classes), list(machine.fitted_on));
+  const std::string fitted_on = fmt::format("{}", fmt::join(machine.fitted_on, ", "));
+  out << fmt::format("  {:<22} {:>11}  {:<13} {:<20} {}\n", "value", "", "basis", "range (plausible)",
+                     "what it is; source");
+  std::size_t silent = 0;
+  for (std::size_t index = 0; index < models::kParameters; ++index) {
+    const bool is_default = !machine.values.at(index);
+    if (is_default && !with_defaults) {
+      ++silent;
+      continue;
+    }
+    const auto parameter = static_cast<models::MachineParameter>(index);
+    const models::ParameterInfo& info = models::info_of(parameter);
+    const models::Value value = machine.value_of(parameter);
+    const bool is_fitted = value.basis == models::Basis::kCalibrated && value.source == fitted_on;
+    out << fmt::format("  {:<22} {:>11g}  {:<13} {:<20} {}; {}{}\n", info.name, value.value, name_of(value.basis),
+                       range_text(value, info), info.meaning, is_fitted ? "the files it was fitted on" : value.source,
+                       is_default ? " (default)" : "");
+  }
+  if (silent > 0) out << fmt::format("  and {} defaults; --all shows them\n", silent);
+}
+
+/// Of a profile that is no class of machines: its values, which other models read.
+void list_values(const models::Profile& profile, std::ostream& out) {
+  out << fmt::format("{}: {}\n\n", profile.name(), profile.description());
+  for (const auto& [name, value] : profile.parameters()) {
+    const bool has_range = value.range.first != value.range.second;
+    out << fmt::format("  {:<22} {:>11g} {:<5} {:<13} {:<20} {}\n", name, value.value, value.unit, name_of(value.basis),
+                       has_range ? fmt::format("{:g} to {:g}", value.range.first, value.range.second) : "",
+                       value.source);
+  }
+}
+
+void explain_collective(const models::Machine& machine, const models::CollectiveCall& call, std::ostream& out) {
+  const models::CollectiveTime time = models::collective_time(machine, call);
+  out << fmt::format("\n  {} of {} bytes, {} ranks on {} nodes: {:.2f} us, {} {}\n", name_of(call.collective),
+                     call.bytes, call.ranks, call.nodes, time.us, name_of(time.algorithm), name_of(time.protocol));
+  for (const models::TimePart& part : time.parts) {
+    out << fmt::format("    {:<20} {:>12.2f} us  {:>5.1f} %\n", part.name, part.us, 100 * part.us / time.us);
+  }
+}
+
+}  // namespace
+
+int models_command(const Arguments& arguments, std::ostream& out, std::ostream& /*err*/) {
+  std::string name, collective = "all_reduce", bytes = "1M", ranks;
+  bool all = false;
+  Syntax syntax("models [options]");
+  syntax.options.add_options()  //
+      ("explain", po::value(&name)->value_name("PROFILE"),
+       "a profile's values, each with its source, and one prediction in parts; without it: which profiles there are")
+      //
+      ("all", po::bool_switch(&all), "values on which the profile is silent, too")                                //
+      ("collective", po::value(&collective)->value_name("NAME")->default_value(collective), "that is predicted")  //
+      ("bytes", po::value(&bytes)->value_name("SIZE")->default_value(bytes), "its size")                          //
+      ("ranks", po::value(&ranks)->value_name("N"), "how many; default: two nodes full, four around a ring of nodes");
+  if (!parse_arguments(arguments, syntax, out)) return kExitOk;
+  if (name.empty()) {
+    for (const models::Profile& profile : read_profile_files(profiles_folder())) {
+      out << fmt::format("{:<24} {}\n", profile.name(), profile.description());
+    }
+    return kExitOk;
+  }
+  require_choice("--collective", "collective", collective, models::collective_names());
+  const models::Profile profile = find_profile_file(name);
+  if (!profile.machine_class()) {
+    list_values(profile, out);
+    return kExitOk;
+  }
+  const models::Machine machine = find_profile(name);
+  const Result<std::uint64_t> size = parse_size_bytes(bytes);
+  if (!size) throw std::runtime_error("--bytes " + bytes + ": " + size.error().text);
+  const std::uint64_t size_bytes = *size;
+  explain_values(machine, all, out);
+  if (machine.transport == models::Transport::kMessage) {
+    out << fmt::format("\n  one message of {} bytes: {:.2f} us one way; in a stream, {:.3f} us from one to the next\n",
+                       size_bytes, models::message_us(machine, {.latency = true}, size_bytes),
+                       models::message_us(machine, {}, size_bytes));
+    return kExitOk;
+  }
+  constexpr std::uint64_t kRanksMost = 1'000'000;
+  models::CollectiveCall call{.collective = *models::parse_collective(collective), .bytes = size_bytes};
+  int nodes = machine.cabling == models::Cabling::kRing ? 4 : 2;
+  if (machine.transport == models::Transport::kWithin) nodes = 1;
+  call.ranks = ranks.empty() ? std::max(2, nodes * machine.ranks_per_node)
+                             : static_cast<int>(parse_count("--ranks", ranks, 2, kRanksMost));
+  call.nodes = models::nodes_of(machine, call.ranks);
+  const bool is_one_shot = std::any_of(machine.variants.begin(), machine.variants.end(),
+                                       [](const std::string& variant) { return variant.rfind("oneshot", 0) == 0; });
+  if (is_one_shot) call.algorithm = models::CollectiveAlgorithm::kDirect;
+  explain_collective(machine, call, out);
+  return kExitOk;
+}
+
+}  // namespace meshbed::cli

@@ -1,0 +1,207 @@
+// meshbed validate: what the profiles say of measured files, point by point.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <ostream>
+
+#include "cli/command/commands.h"
+#include "cli/common/exit_status.h"
+#include "cli/common/files.h"
+#include "cli/common/json_text.h"
+#include "cli/fidelity/peers.h"
+#include "cli/fidelity/profiles.h"
+#include "cli/fidelity/validated.h"
+
+namespace meshbed::cli {
+namespace {
+
+namespace po = boost::program_options;
+
+struct ValidateOptions {
+  std::vector<std::string> paths;
+  std::string profile = "auto", topology, ranks, plot;
+  bool json = false, uncalibrated = false, unseen = false;
+};
+
+/// --topology: "switch", "ring" or "mesh"; "4x8", 4 nodes of 8 ranks; or both: ring,4x8.
+struct TopologyOption {
+  std::optional<models::Cabling> cabling;
+  std::optional<int> nodes, ranks_per_node;
+};
+
+TopologyOption parse_topology(const std::string& text) {
+  TopologyOption topology;
+  std::size_t begin = 0;
+  while (begin < text.size()) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    const std::string word = text.substr(begin, end - begin);
+    begin = end + 1;
+    if (const auto cabling = models::parse_cabling(word)) {
+      topology.cabling = cabling;
+      continue;
+    }
+    const auto times = word.find('x');
+    if (times == std::string::npos) {
+      throw std::runtime_error(fmt::format(
+          "--topology {}: it is switch, ring or mesh, or NODESxRANKS as 4x8, or both with a comma between", text));
+    }
+    constexpr std::uint64_t kMost = 65536;
+    topology.nodes = static_cast<int>(parse_count("--topology", word.substr(0, times), 1, kMost));
+    topology.ranks_per_node = static_cast<int>(parse_count("--topology", word.substr(times + 1), 1, kMost));
+  }
+  return topology;
+}
+
+/// Values without what was fitted, as the options have it.
+models::Machine as_asked(models::Machine machine, const ValidateOptions& options) {
+  if (!options.uncalibrated && !options.unseen) return machine;
+  machine = models::without_fits(std::move(machine));
+  if (!options.unseen) return machine;
+  return models::with_pool(std::move(machine), peers_among(read_measured_folder(), read_profiles(profiles_folder())));
+}
+
+MeasuredOptions measured_options(const ValidateOptions& options, const TopologyOption& topology) {
+  MeasuredOptions measured;
+  constexpr std::uint64_t kRanksMost = 1'000'000;
+  measured.ranks_per_node = topology.ranks_per_node;
+  if (topology.nodes) measured.ranks = *topology.nodes * *topology.ranks_per_node;
+  if (!options.ranks.empty()) measured.ranks = static_cast<int>(parse_count("--ranks", options.ranks, 2, kRanksMost));
+  return measured;
+}
+
+Validated validate_path(const std::string& path, const ValidateOptions& options, std::ostream& err) {
+  const TopologyOption topology = parse_topology(options.topology);
+  const MeasuredOptions measured = measured_options(options, topology);
+  // What the file says decides the profile; only the profile knows how many ranks a node of the file's has.
+  Validated validated;
+  if (options.profile == "auto") {
+    validated = validate_file(read_measured_file(path, measured), read_profiles(profiles_folder()), err);
+  } else {
+    models::Machine machine = find_profile(options.profile);
+    MeasuredOptions by_profile = measured;
+    if (measured.ranks && !measured.ranks_per_node) by_profile.ranks_per_node = machine.ranks_per_node;
+    validated = validate_file(read_measured_file(path, by_profile), std::move(machine));
+  }
+  std::vector<models::Machine> machines = validated.machines;
+  for (models::Machine& machine : machines) {
+    if (topology.cabling) machine.cabling = *topology.cabling;
+    if (topology.ranks_per_node) machine.ranks_per_node = *topology.ranks_per_node;
+    machine = as_asked(std::move(machine), options);
+  }
+  if (options.profile == "auto" && measured.ranks && !measured.ranks_per_node) {
+    for (std::size_t row = 0; row < validated.file.rows.size(); ++row) {
+      models::CollectiveCall& call = validated.file.rows[row].point.call;
+      call.nodes = models::nodes_of(validated.machine_at(row), call.ranks);
+    }
+  }
+  return validate_with(validated, machines);
+}
+
+nlohmann::ordered_json to_json(const Validated& validated) {
+  nlohmann::ordered_json points = nlohmann::ordered_json::array();
+  for (std::size_t index = 0; index < validated.file.rows.size(); ++index) {
+    const MeasuredRow& row = validated.file.rows[index];
+    points.push_back({{"collective", row.collective},
+                      {"ranks", row.point.call.ranks},
+                      {"nodes", row.point.call.nodes},
+                      {"bytes", row.point.call.bytes},
+                      {"placement", row.placement},
+                      {"variant", row.variant},
+                      {"measured_us", row.point.time_us},
+                      {"predicted_us", validated.predicted_us[index]},
+                      {"error", validated.predicted_us[index] / row.point.time_us - 1}});
+  }
+  nlohmann::ordered_json bad = nlohmann::ordered_json::array();
+  for (const BadRow& row : validated.file.bad) bad.push_back({{"line", row.line}, {"reason", row.reason}});
+  return {{"file", validated.file.name},
+          {"profile", validated.profile_names()},
+          {"points", validated.file.rows.size()},
+          {"median", validated.errors.median},
+          {"p90", validated.errors.p90},
+          {"max", validated.errors.max},
+          {"naive_own_line_median", validated.own_line.median},
+          {"naive_carried_line_median", validated.carried_line.median},
+          {"naive_two_regime_median", validated.two_regime.median},
+          {"rows", points},
+          {"bad_rows", bad}};
+}
+
+void print_table(const Validated& validated, std::ostream& out) {
+  const MeasuredFile& file = validated.file;
+  out << fmt::format("# {}  class {}  quality {}\n", file.name, file.topology_class.empty() ? "-" : file.topology_class,
+                     file.quality.empty() ? "-" : file.quality);
+  for (const models::Machine& machine : validated.machines) {
+    out << fmt::format("# profile {}: {}\n", machine.name, machine.description);
+  }
+  out << fmt::format("# {:<14} {:>5} {:>5} {:>13} {:>3} {:<16} {:>13} {:>13} {:>8}  {}\n", "collective", "ranks",
+                     "nodes", "bytes", "", "variant", "measured us", "predicted us", "error", "by");
+  for (std::size_t index = 0; index < file.rows.size(); ++index) {
+    const MeasuredRow& row = file.rows[index];
+    std::string way = "message";
+    if (!row.point.is_message) {
+      const models::CollectiveTime time = models::collective_time(validated.machine_at(index), row.point.call);
+      way = fmt::format("{} {}", name_of(time.algorithm), name_of(time.protocol));
+    }
+    const double predicted = validated.predicted_us[index];
+    out << fmt::format("  {:<14} {:>5} {:>5} {:>13} {:>3} {:<16} {:>13.3f} {:>13.3f} {:>+7.1f}%  {}\n", row.collective,
+                       row.point.call.ranks, row.point.call.nodes, row.point.call.bytes, row.placement, row.variant,
+                       row.point.time_us, predicted, 100 * (predicted / row.point.time_us - 1), way);
+  }
+}
+
+void print_summary(const Validated& validated, std::ostream& out) {
+  const auto percent = [](double part) { return fmt::format("{:.1f} %", 100 * part); };
+  out << fmt::format(
+      "  {} points: median {}, p90 {}, max {}; naive medians: own line {}, carried line {}, two regimes {}\n",
+      validated.file.rows.size(), percent(validated.errors.median), percent(validated.errors.p90),
+      percent(validated.errors.max), percent(validated.own_line.median), percent(validated.carried_line.median),
+      percent(validated.two_regime.median));
+}
+
+}  // namespace
+
+int validate_command(const Arguments& arguments, std::ostream& out, std::ostream& err) {
+  ValidateOptions options;
+  Syntax syntax("validate FILE... [options]");
+  syntax.operands.add_options()  //
+      ("file", po::value(&options.paths)->required()->value_name("FILE"), "measured times (docs/models.md)");
+  syntax.positions.add("file", -1);
+  syntax.options.add_options()  //
+      ("profile", po::value(&options.profile)->value_name("NAME|FILE|auto")->default_value(options.profile),
+       "whose machine it was; auto: each row by the file's class")                                   //
+      ("ranks", po::value(&options.ranks)->value_name("N"), "of every row, whatever the file says")  //
+      ("topology", po::value(&options.topology)->value_name("T"),
+       "switch, ring or mesh; NODESxRANKS; or both, with a comma")  //
+      ("uncalibrated", po::bool_switch(&options.uncalibrated),
+       "without what was fitted to collectives: data sheet, perftest and NCCL's constants only")  //
+      ("unseen", po::bool_switch(&options.unseen),
+       "the same, with what other classes of its transport tell")  //
+      ("plot", po::value(&options.plot)->value_name("FILE.svg"),
+       "draw measured and predicted times; of several files a folder, where each has a plot of its name")  //
+      ("json", po::bool_switch(&options.json), "one object a file");
+  if (!parse_arguments(arguments, syntax, out)) return kExitOk;
+  for (const std::string& path : options.paths) {
+    const Validated validated = validate_path(path, options, err);
+    for (const BadRow& row : validated.file.bad) {
+      err << fmt::format("meshbed: {}:{}: {}; row left out\n", path, row.line, row.reason);
+    }
+    if (!options.plot.empty()) {
+      const std::filesystem::path own =
+          std::filesystem::path(options.plot) / std::filesystem::path(validated.file.name).replace_extension(".svg");
+      write_text_file(options.paths.size() > 1 ? own.string() : options.plot, plot_svg(validated));
+    }
+    if (options.json) {
+      out << json_text(to_json(validated)) << "\n";
+      continue;
+    }
+    print_table(validated, out);
+    print_summary(validated, out);
+  }
+  return kExitOk;
+}
+
+}  // namespace meshbed::cli

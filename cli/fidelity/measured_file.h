@@ -1,0 +1,51 @@
+#pragma once
+// A file of measured times: a header of comments, then rows with the columns collective, ranks, nodes, bytes, time_us,
+// algbw_GBps, busbw_GBps, placement and variant, in any order. Others are ignored.
+//
+// What is missing is made up for where something else says it: time from a bandwidth, the collective from the file's
+// name, nodes from the profile. A row that cannot be used is kept with its line and the reason.
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "models/fit/sweep.h"
+
+namespace meshbed::cli {
+
+struct MeasuredRow {
+  int line = 0;
+  std::string collective, placement, variant;
+  models::SweepPoint point;
+};
+
+struct BadRow {
+  int line = 0;
+  std::string reason;
+};
+
+struct MeasuredFile {
+  std::string path, name;  // name: without folders
+  std::string source, topology_class, quality;
+  std::string set_up;  // all set-up and note lines
+  std::vector<MeasuredRow> rows;
+  std::vector<BadRow> bad;
+
+  models::Sweep sweep() const;
+};
+
+struct MeasuredOptions {
+  std::optional<int> ranks;           // of every row, whatever the file says
+  std::optional<int> ranks_per_node;  // likewise
+};
+
+/// Such a file, or what nccl-tests or perftest printed (tool_output.h; lines of bad rows are then those of the file
+/// that it amounts to). Throws std::runtime_error, with the cause, where the file cannot be read, has no row of column
+/// names or no usable row.
+MeasuredFile read_measured_file(const std::string& path, const MeasuredOptions& options);
+/// The same from text.
+MeasuredFile parse_measured(const std::string& text, const std::string& path, const MeasuredOptions& options);
+
+}  // namespace meshbed::cli

@@ -1,0 +1,34 @@
+#pragma once
+// The profiles that come with the program (models/profiles), and which of them a measured row is of.
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "cli/fidelity/measured_file.h"
+#include "models/machine_profile.h"
+
+namespace meshbed::cli {
+
+/// The folder models/profiles: here, or beside the built program's tree; throws where there is none.
+std::string profiles_folder();
+/// All profiles of a folder, by name; throws std::runtime_error with file, line and what is wrong.
+std::vector<models::Profile> read_profile_files(const std::string& folder);
+/// Those of them that are a class of machines.
+std::vector<models::Machine> read_profiles(const std::string& folder);
+
+/// NAME of a profile in the folder, or the path of a file; throws with the names that there are.
+models::Profile find_profile_file(const std::string& name);
+/// The same, which has to be a class of machines.
+models::Machine find_profile(const std::string& name);
+
+/// Of each row the profile whose class is the file's; of several, the one that the row's variant begins like, then the
+/// one more of whose words the set-up has. nullptr: none has the class.
+std::vector<const models::Machine*> own_profiles(const MeasuredFile& file,
+                                                 const std::vector<models::Machine>& profiles);
+
+/// By profile, the rows of `files` that are of it, as one sweep a file.
+std::map<std::string, std::vector<models::Sweep>> sweeps_by_profile(const std::vector<MeasuredFile>& files,
+                                                                    const std::vector<models::Machine>& profiles);
+
+}  // namespace meshbed::cli

@@ -1,0 +1,145 @@
+#include "models/fit/pool.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "models/fit/search.h"
+
+namespace meshbed::models {
+namespace {
+
+/// Transports whose classes tell of one another; kAlone: each is its own kind.
+enum class Family : std::uint8_t { kAlone, kVerbs, kStaged, kUnified, kOffloaded, kTcp };
+
+Family family_of(Transport transport) {
+  switch (transport) {
+    case Transport::kVerbs:
+      return Family::kVerbs;
+    case Transport::kStaged:
+      return Family::kStaged;
+    case Transport::kUnified:
+      return Family::kUnified;
+    case Transport::kEfa:
+    case Transport::kTcpx:
+      return Family::kOffloaded;  // a cloud's own protocol, driven by a plugin's threads
+    case Transport::kTcp:
+      return Family::kTcp;
+    default:
+      return Family::kAlone;
+  }
+}
+
+bool shares_class(const Machine& one, const Machine& two) {
+  return std::any_of(one.classes.begin(), one.classes.end(), [&](const std::string& each) {
+    return std::find(two.classes.begin(), two.classes.end(), each) != two.classes.end();
+  });
+}
+
+/// What is known of a machine itself stays.
+void lay_over(Machine& machine, const Machine& common, const std::vector<MachineParameter>& told) {
+  for (const MachineParameter parameter : told) {
+    if (!machine.values.at(static_cast<std::size_t>(parameter))) machine.set(parameter, common.value_of(parameter));
+  }
+}
+
+template <class IsOne>
+bool has_point(const std::vector<Peer>& peers, const IsOne& is_one) {
+  return std::any_of(peers.begin(), peers.end(), [&](const Peer& peer) {
+    return std::any_of(peer.sweeps.begin(), peer.sweeps.end(), [&](const Sweep& sweep) {
+      return std::any_of(sweep.points.begin(), sweep.points.end(),
+                         [&](const SweepPoint& point) { return is_one(point.call); });
+    });
+  });
+}
+
+/// Values that the peers' points can tell at all.
+std::vector<MachineParameter> told_by(const std::vector<Peer>& peers) {
+  std::vector<MachineParameter> told{MachineParameter::kLaunchUs,     MachineParameter::kRampDepth,
+                                     MachineParameter::kRampUs,       MachineParameter::kNicFraction,
+                                     MachineParameter::kNetLatencyUs, MachineParameter::kNetSimpleUs};
+  if (has_point(peers, [](const CollectiveCall& call) { return call.ranks > call.nodes; })) {
+    told.push_back(MachineParameter::kIntraSimpleUs);
+    told.push_back(MachineParameter::kIntraLlUs);
+  }
+  const auto may_tree = [](const CollectiveCall& call) {
+    return call.collective == Collective::kAllReduce && call.nodes > 1 && call.ranks > 2;
+  };
+  if (has_point(peers, may_tree)) told.push_back(MachineParameter::kTreeFraction);
+  return told;
+}
+
+/// Mean of |ln(predicted / measured)|, each sweep of a class and each class weighing the same.
+double loss_of(const Machine& machine, const std::vector<Sweep>& sweeps) {
+  double sum = 0;
+  for (const Sweep& sweep : sweeps) {
+    double of_sweep = 0;
+    for (const SweepPoint& point : sweep.points) {
+      of_sweep += std::abs(std::log(predicted_us(machine, point) / point.time_us));
+    }
+    sum += of_sweep / static_cast<double>(std::max<std::size_t>(sweep.points.size(), 1));
+  }
+  return sum / static_cast<double>(sweeps.size());
+}
+
+constexpr double kRampDepth = 0.3, kRampUs = 300;  // where their search begins, and what they are held to
+
+/// A ramp could take a rate's place: it is held near a third of a third of a millisecond.
+double ramp_ridge(const Machine& values) {
+  constexpr double kWeight = 0.003, kSpread = 1.5;
+  const double depth = std::log(values[MachineParameter::kRampDepth] / kRampDepth);
+  const double time = std::log(values[MachineParameter::kRampUs] / kRampUs) / kSpread;
+  return kWeight * (depth * depth + time * time);
+}
+
+std::string names_of(const std::vector<Peer>& peers) {
+  std::string names;
+  for (const Peer& peer : peers) names += (names.empty() ? "" : ", ") + peer.machine.name;
+  return names;
+}
+
+}  // namespace
+
+std::vector<Peer> peers_of(const Machine& machine, const std::vector<Peer>& all) {
+  std::vector<Peer> peers;
+  const Family family = family_of(machine.transport);
+  if (family == Family::kAlone) return peers;
+  for (const Peer& peer : all) {
+    if (family_of(peer.machine.transport) != family || peer.sweeps.empty()) continue;
+    if (peer.machine.name == machine.name || shares_class(machine, peer.machine)) continue;
+    peers.push_back({without_fits(peer.machine), peer.sweeps});
+  }
+  return peers;
+}
+
+Machine with_pool(Machine machine, const std::vector<Peer>& all) {
+  const std::vector<Peer> peers = peers_of(machine, all);
+  if (peers.empty()) return machine;
+  const std::string source = "one value for all of " + names_of(peers);
+  const std::vector<MachineParameter> told = told_by(peers);
+  Machine expected;  // the library's constants, and what is said of the transport
+  expected.transport = machine.transport;
+  Machine common = expected;
+  constexpr double kLatencyUs = 5;  // where its search begins
+  for (const MachineParameter parameter : told)
+    put_fitted(common, parameter, common[parameter], Basis::kPooled, source);
+  put_fitted(common, MachineParameter::kNetLatencyUs, kLatencyUs, Basis::kPooled, source);
+  put_fitted(common, MachineParameter::kRampDepth, kRampDepth, Basis::kPooled, source);
+  put_fitted(common, MachineParameter::kRampUs, kRampUs, Basis::kPooled, source);
+  const auto loss = [&](const Machine& values) {
+    constexpr double kOfOneSpread = 0.03;
+    double sum = 0;
+    for (const Peer& peer : peers) {
+      Machine own = peer.machine;
+      lay_over(own, values, told);
+      sum += loss_of(own, peer.sweeps);
+    }
+    return sum / static_cast<double>(peers.size()) + kOfOneSpread * ridge_squares(values, expected, told) +
+           ramp_ridge(values);
+  };
+  constexpr double kLast = 1.02;
+  descend(common, told, loss, Basis::kPooled, source, kLast);
+  lay_over(machine, common, told);
+  return machine;
+}
+
+}  // namespace meshbed::models

@@ -1,0 +1,128 @@
+#include "models/fit/sweep.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <tuple>
+
+namespace meshbed::models {
+namespace {
+
+struct Regressors {
+  double steps = 1, bytes = 0;
+};
+
+Regressors regressors_of(const SweepPoint& point) {
+  if (point.is_message) return {1, static_cast<double>(point.call.bytes)};
+  // Plain lines know neither trees nor relays.
+  return {steps_of(point.call, CollectiveAlgorithm::kRing).all,
+          sent_bytes(point.call, CollectiveAlgorithm::kRing, Cabling::kSwitch)};
+}
+
+/// Points of one collective and size of job, in order of size.
+using Kind = std::tuple<bool, Collective, int, int, bool, bool>;
+std::map<Kind, std::vector<SweepPoint>> kinds_of(const std::vector<SweepPoint>& points) {
+  std::map<Kind, std::vector<SweepPoint>> kinds;
+  for (const SweepPoint& point : points) {
+    kinds[{point.is_message, point.call.collective, point.call.ranks, point.call.nodes, point.message.latency,
+           point.message.read}]
+        .push_back(point);
+  }
+  for (auto& [kind, of_kind] : kinds) {
+    std::stable_sort(of_kind.begin(), of_kind.end(), [](const SweepPoint& left, const SweepPoint& right) {
+      return left.call.bytes < right.call.bytes;
+    });
+  }
+  return kinds;
+}
+
+double squares(const Line& line, const std::vector<SweepPoint>& points) {
+  double sum = 0;
+  for (const double error : line_errors(line, points)) sum += error * error;
+  return sum;
+}
+
+void append(std::vector<double>& to, const std::vector<double>& more) { to.insert(to.end(), more.begin(), more.end()); }
+
+/// Errors of the best pair of lines, below and from some point on; one line where there are too few.
+std::vector<double> two_regime_errors(const std::vector<SweepPoint>& points) {
+  constexpr std::size_t kFewest = 3;  // a side: a line of two numbers is exact on two
+  std::vector<double> best = line_errors(fit_line(points), points);
+  double least = squares(fit_line(points), points);
+  for (std::size_t split = kFewest; split + kFewest <= points.size(); ++split) {
+    const auto at = points.begin() + static_cast<std::ptrdiff_t>(split);
+    const std::vector<SweepPoint> below(points.begin(), at), above(at, points.end());
+    const Line low = fit_line(below), high = fit_line(above);
+    const double sum = squares(low, below) + squares(high, above);
+    if (sum >= least) continue;
+    least = sum;
+    best = line_errors(low, below);
+    append(best, line_errors(high, above));
+  }
+  return best;
+}
+
+}  // namespace
+
+double predicted_us(const Machine& machine, const SweepPoint& point) {
+  return point.is_message ? message_us(machine, point.message, point.call.bytes) : collective_us(machine, point.call);
+}
+
+ErrorSummary summarise(std::vector<double> errors) {
+  if (errors.empty()) return {};
+  std::sort(errors.begin(), errors.end());
+  const auto at = [&](double part) {
+    const auto place = static_cast<std::size_t>(std::ceil(part * static_cast<double>(errors.size())));
+    return errors.at(std::max<std::size_t>(place, 1) - 1);
+  };
+  return {at(0.5), at(0.9), errors.back()};
+}
+
+std::vector<double> errors_of(const Machine& machine, const std::vector<SweepPoint>& points) {
+  std::vector<double> errors;
+  errors.reserve(points.size());
+  for (const SweepPoint& point : points) errors.push_back(std::abs(predicted_us(machine, point) / point.time_us - 1));
+  return errors;
+}
+
+Line fit_line(const std::vector<SweepPoint>& points) {
+  // Normal equations of u = steps/t and v = W/t against 1.
+  double uu = 0, uv = 0, vv = 0, u1 = 0, v1 = 0;
+  for (const SweepPoint& point : points) {
+    const Regressors regressors = regressors_of(point);
+    const double u = regressors.steps / point.time_us, v = regressors.bytes / point.time_us;
+    uu += u * u, uv += u * v, vv += v * v, u1 += u, v1 += v;
+  }
+  const double determinant = uu * vv - uv * uv;
+  const Line only_steps{uu > 0 ? u1 / uu : 0, 0}, only_bytes{0, vv > 0 ? v1 / vv : 0};
+  if (determinant > 1e-12 * uu * vv) {
+    const Line both{(u1 * vv - v1 * uv) / determinant, (v1 * uu - u1 * uv) / determinant};
+    if (both.step_us >= 0 && both.us_per_byte >= 0) return both;
+  }
+  return squares(only_steps, points) < squares(only_bytes, points) ? only_steps : only_bytes;
+}
+
+double line_us(const Line& line, const SweepPoint& point) {
+  const Regressors regressors = regressors_of(point);
+  return line.at(regressors.steps, regressors.bytes);
+}
+
+std::vector<double> line_errors(const Line& line, const std::vector<SweepPoint>& points) {
+  std::vector<double> errors;
+  errors.reserve(points.size());
+  for (const SweepPoint& point : points) errors.push_back(std::abs(line_us(line, point) / point.time_us - 1));
+  return errors;
+}
+
+NaiveErrors naive_errors(const Machine& machine, const std::vector<SweepPoint>& points) {
+  std::vector<double> own, two;
+  for (const auto& [kind, of_kind] : kinds_of(points)) {
+    append(own, line_errors(fit_line(of_kind), of_kind));
+    append(two, two_regime_errors(of_kind));
+  }
+  constexpr double kUsPerByteOfGBps = 1e-3;
+  const Line carried{machine[MachineParameter::kNaiveStepUs], kUsPerByteOfGBps / machine[MachineParameter::kNaiveGBps]};
+  return {std::move(own), line_errors(carried, points), std::move(two)};
+}
+
+}  // namespace meshbed::models

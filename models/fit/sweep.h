@@ -1,0 +1,57 @@
+#pragma once
+// Sweep: measured points of one set-up, and what a machine or a plain line makes of them. Pure.
+//
+// Nomenclature: error - |predicted / measured - 1|; percentile p of k values - the value at place ceil(p k), ascending.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "models/time/collective_time.h"
+#include "models/time/message_time.h"
+
+namespace meshbed::models {
+
+struct SweepPoint {
+  bool is_message = false;  // then `message` holds, else `call`
+  CollectiveCall call;      // its bytes hold for both
+  MessageTest message;
+  double time_us = 0;  // measured
+};
+
+struct Sweep {
+  std::string name;  // of its file
+  std::vector<SweepPoint> points;
+};
+
+double predicted_us(const Machine& machine, const SweepPoint& point);
+
+struct ErrorSummary {
+  double median = 0, p90 = 0, max = 0;  // 0.06: 6 %
+};
+/// Of no errors at all: zeros.
+ErrorSummary summarise(std::vector<double> errors);
+std::vector<double> errors_of(const Machine& machine, const std::vector<SweepPoint>& points);
+
+/// t = base + step * steps + W / rate: what a plain line knows. On one kind of steps only `base` is 0.
+struct Line {
+  double step_us = 0, us_per_byte = 0;
+  double at(double steps, double bytes) const { return step_us * steps + us_per_byte * bytes; }
+};
+
+/// Relative least squares: of sum ((step * steps + W * per byte) / t - 1)^2, both at least 0.
+Line fit_line(const std::vector<SweepPoint>& points);
+double line_us(const Line& line, const SweepPoint& point);
+
+/// Errors of three naive models, one a point, in no particular order.
+struct NaiveErrors {
+  std::vector<double> own_line;      // fitted to the sweep itself, for each kind of call of its own
+  std::vector<double> carried_line;  // the machine's naive_step_us and naive_GBps, which come from elsewhere
+  std::vector<double> two_regime;    // own lines below and above the best size to part them
+};
+NaiveErrors naive_errors(const Machine& machine, const std::vector<SweepPoint>& points);
+
+/// [point] predictions of `line` as the three above see them; for a sweep's pairs (cli/fidelity/fidelity.h).
+std::vector<double> line_errors(const Line& line, const std::vector<SweepPoint>& points);
+
+}  // namespace meshbed::models

@@ -1,0 +1,181 @@
+#include "models/machine.h"
+
+#include <algorithm>
+
+namespace meshbed::models {
+namespace {
+
+constexpr const char* kNccl = "NCCL src/graph/tuning.cc @5067397";
+constexpr const char* kNone = "no such limit unless a profile says so";
+constexpr const char* kNoLl128 =
+    "NCCL src/graph/tuning.cc: LL128 only where a NIC writes GPU memory by way of a PCIe switch";
+constexpr double kNever = 1;      // a threshold that no message is below
+constexpr double kNoLimit = 1e9;  // GB/s
+
+constexpr std::array<ParameterInfo, kParameters> kInfo{{
+    {"launch_us", 0.5, 5000, 6.6, Basis::kConstant, kNccl, "once a call: kernel launch and what waits for its end"},
+    {"eager_us", 0, 5000, 0, Basis::kGuess, "no difference unless a profile says so",
+     "a call that is launched by itself, beside one replayed from a graph: framework and launch"},
+    {"barrier_us", 0, 1000, 0, Basis::kGuess, "none unless a profile says so",
+     "a barrier of all GPUs before and behind a kernel that works in its callers' buffers"},
+    {"peer_us", 0, 100, 0, Basis::kGuess, "none unless a profile says so",
+     "set-up of each peer of a call that is made of sends and receives: alltoall, gather, scatter"},
+    {"net_ll_us", 0.5, 5000, 5.0, Basis::kConstant, kNccl, "a hop between nodes, LL: flag, proxy, NIC, flag"},
+    {"net_ll128_us", 0.5, 5000, 8.5, Basis::kConstant, kNccl, "a hop between nodes, LL128"},
+    {"net_simple_us", 0.5, 5000, 14, Basis::kConstant, kNccl, "a hop between nodes, Simple: clear-to-send and flush"},
+    {"net_latency_us", 0, 5000, 0, Basis::kConstant, "NCCL src/graph/tuning.cc: latencyInter, 0 of its own nets",
+     "what the transport adds to each hop between nodes, whatever the protocol"},
+    {"intra_ll_us", 0.1, 100, 0.6, Basis::kConstant, kNccl, "a hop within a node, LL"},
+    {"intra_ll128_us", 0.1, 100, 1.9, Basis::kConstant, kNccl, "a hop within a node, LL128"},
+    {"intra_simple_us", 0.1, 300, 3.4, Basis::kConstant, kNccl, "a hop within a node, Simple"},
+    {"nics", 1, 64, 1, Basis::kGuess, "one, unless a profile says so", "NICs of a node that a hop uses together"},
+    {"nic_GBps", 0.01, 200, 12.5, Basis::kGuess, "100 Gb/s, unless a profile says so", "line rate of one of them"},
+    {"mtu_bytes", 256, 65536, 4096, Basis::kDataSheet, "largest path MTU of InfiniBand", "payload of a packet"},
+    {"packet_overhead_bytes", 0, 200, 82, Basis::kDataSheet, "RoCE v2 on Ethernet: models/link.h",
+     "headers and gap of a packet"},
+    {"host_cap_GBps", 0.005, kNoLimit, kNoLimit, Basis::kGuess, kNone,
+     "what the host feeds its NICs: PCIe, staging, proxy"},
+    {"nic_fraction", 0.02, 1, 1, Basis::kGuess, kNone, "of the wire's payload rate, what the library reaches"},
+    {"intra_GBps", 0.1, kNoLimit, kNoLimit, Basis::kGuess, kNone, "one GPU to the next within a node"},
+    {"ll_fraction", 0.002, 1, 0.5, Basis::kConstant, kNccl, "of the rate, LL: 4 bytes of data a flag of 4"},
+    {"ll128_fraction", 0.02, 1.2, 0.92, Basis::kConstant, kNccl, "of the rate, LL128: 120 bytes of 128"},
+    {"tree_fraction", 0.05, 1.2, 0.85, Basis::kConstant, kNccl, "of the rate, trees"},
+    {"ll_max_bytes", 0, 1e8, 0, Basis::kGuess, "0: by the cost table", "share up to which LL is chosen; 1: never"},
+    {"ll128_max_bytes", 0, 1e9, 0, Basis::kGuess, "0: by the cost table",
+     "share up to which LL128 is chosen; 1: never"},
+    {"tree_max_bytes", 0, 1e11, 0, Basis::kGuess, "0: by the cost table",
+     "all_reduce up to which trees are chosen; 1: never"},
+    {"fill_stages", 0, 12, 0, Basis::kGuess, kNone, "times that a slice is stored before it goes on, each hop"},
+    {"slice_bytes", 512, 1e8, 1048576, Basis::kConstant, "NCCL: buffers of 4 MiB in 8 steps, on 2 channels",
+     "in flight over all channels of a hop"},
+    {"ramp_depth", 0, 3, 0, Basis::kGuess, kNone, "time that the first bytes take beyond the steady rate, as a share"},
+    {"ramp_us", 1, 1e7, 1000, Basis::kGuess, kNone, "until the steady rate: congestion window, page tables, clocks"},
+    {"ll_window_bytes", 0, 1e9, 1e9, Basis::kGuess, kNone, "share that LL's buffers take without waiting"},
+    {"ll_spill_GBps", 0.02, kNoLimit, kNoLimit, Basis::kGuess, kNone, "LL beyond its window"},
+    {"reduce_GBps", 0.1, kNoLimit, kNoLimit, Basis::kGuess, kNone, "sums on a GPU that its wire does not hide"},
+    {"copy_GBps", 0.1, kNoLimit, kNoLimit, Basis::kGuess, kNone, "copies of what was gathered into the caller's lists"},
+    {"wave_bytes", 512, kNoLimit, kNoLimit, Basis::kGuess, kNone,
+     "bytes that all threads of a kernel have under way at once: blocks * threads * bytes of one access"},
+    {"wave_us", 0, 1000, 0, Basis::kGuess, kNone, "from one such wave to the next"},
+    {"duplex_fraction", 0.3, 1, 1, Basis::kGuess, "full duplex", "of a node's inner rate, while both directions move"},
+    {"message_us", 0.001, 100, 0.3, Basis::kGuess, "ConnectX, one queue pair: 3 million messages a second",
+     "NIC, between two messages of a queue pair"},
+    {"read_message_us", 0.001, 100, 0.3, Basis::kGuess, "as a write", "the same, reads"},
+    {"read_fraction", 0.05, 1.2, 1, Basis::kGuess, "as a write", "of the rate, reads"},
+    {"wire_us", 0.1, 1000, 1.5, Basis::kGuess, "ConnectX over a short cable", "one message of a byte, one way"},
+    {"inline_bytes", 0, 65536, 220, Basis::kConstant, "perftest: inline size of write_lat and send_lat",
+     "what a work request carries itself"},
+    {"dma_us", 0, 100, 0.7, Basis::kGuess, "a read over PCIe", "what is not inline is fetched"},
+    {"rendezvous_bytes", 0, 1e9, 1e9, Basis::kGuess, kNone, "message from which its receiver is asked first"},
+    {"rendezvous_us", 0, 1000, 0, Basis::kGuess, kNone, "what asking costs"},
+    {"naive_step_us", 0.01, 1e5, 14, Basis::kConstant, kNccl, "of the line that is carried over: a step"},
+    {"naive_GBps", 0.001, kNoLimit, 10, Basis::kGuess, "80 of 100 Gb/s", "of the line that is carried over: a byte"},
+}};
+
+constexpr std::array<const char*, 3> kCablings{"switch", "ring", "mesh"};
+constexpr std::array<const char*, 11> kTransports{"none", "verbs",     "staged", "unified", "efa",    "tcp",
+                                                  "tcpx", "slingshot", "within", "kernel",  "message"};
+
+/// What a transport says of values on which a profile is silent.
+struct TransportDefault {
+  Transport transport;
+  MachineParameter parameter;
+  double value;
+  Basis basis;
+  const char* source;
+};
+constexpr std::array<TransportDefault, 9> kTransportDefaults{{
+    {Transport::kStaged, MachineParameter::kNicFraction, 0.5, Basis::kGuess,
+     "without GPUDirect each byte crosses PCIe twice and host memory twice"},
+    {Transport::kTcp, MachineParameter::kNicFraction, 0.5, Basis::kGuess,
+     "sockets: as staged by way of the host, and the kernel copies once more"},
+    {Transport::kStaged, MachineParameter::kLl128MaxBytes, kNever, Basis::kConstant, kNoLl128},
+    {Transport::kUnified, MachineParameter::kLl128MaxBytes, kNever, Basis::kConstant, kNoLl128},
+    {Transport::kTcp, MachineParameter::kLl128MaxBytes, kNever, Basis::kConstant, kNoLl128},
+    {Transport::kTcpx, MachineParameter::kLl128MaxBytes, kNever, Basis::kConstant, kNoLl128},
+    {Transport::kEfa, MachineParameter::kLl128MaxBytes, kNever, Basis::kConstant, kNoLl128},
+    {Transport::kWithin, MachineParameter::kIntraGBps, 13.1, Basis::kGuess,
+     "PCIe 3.0 x16: 15.75 GB/s, less 26 bytes of headers a packet of 128"},
+    {Transport::kWithin, MachineParameter::kDuplexFraction, 0.75, Basis::kGuess,
+     "PCIe: read requests and acknowledgements share it with the other way"},
+}};
+
+const TransportDefault* default_of(Transport transport, MachineParameter parameter) {
+  const auto found = std::find_if(kTransportDefaults.begin(), kTransportDefaults.end(), [&](const auto& each) {
+    return each.transport == transport && each.parameter == parameter;
+  });
+  return found == kTransportDefaults.end() ? nullptr : &*found;
+}
+
+template <class Enum, std::size_t N>
+std::optional<Enum> parse_name(const std::array<const char*, N>& names, std::string_view name) {
+  const auto found = std::find(names.begin(), names.end(), name);
+  if (found == names.end()) return std::nullopt;
+  return static_cast<Enum>(found - names.begin());
+}
+
+}  // namespace
+
+static_assert(kNever < 4, "a threshold of 1 byte must be below every share of a whole element");
+
+const char* name_of(Cabling cabling) { return kCablings.at(static_cast<std::size_t>(cabling)); }
+std::optional<Cabling> parse_cabling(std::string_view name) { return parse_name<Cabling>(kCablings, name); }
+
+const char* name_of(Transport transport) { return kTransports.at(static_cast<std::size_t>(transport)); }
+std::optional<Transport> parse_transport(std::string_view name) { return parse_name<Transport>(kTransports, name); }
+
+const ParameterInfo& info_of(MachineParameter parameter) { return kInfo.at(static_cast<std::size_t>(parameter)); }
+
+std::optional<MachineParameter> parse_parameter(std::string_view name) {
+  for (std::size_t index = 0; index < kParameters; ++index) {
+    if (name == kInfo.at(index).name) return static_cast<MachineParameter>(index);
+  }
+  return std::nullopt;
+}
+
+double Machine::operator[](MachineParameter parameter) const {
+  const auto& value = values.at(static_cast<std::size_t>(parameter));
+  if (value) return value->value;
+  const TransportDefault* own = default_of(transport, parameter);
+  return own != nullptr ? own->value : info_of(parameter).fallback;
+}
+
+Value Machine::value_of(MachineParameter parameter) const {
+  const auto& value = values.at(static_cast<std::size_t>(parameter));
+  if (value) return *value;
+  const TransportDefault* own = default_of(transport, parameter);
+  if (own != nullptr) return {own->value, own->basis, own->source};
+  const ParameterInfo& info = info_of(parameter);
+  return Value{info.fallback, info.basis, info.source};
+}
+
+Machine without_calibration(Machine machine) {
+  for (auto& value : machine.values) {
+    if (value && value->basis == Basis::kCalibrated) value.reset();
+  }
+  return machine;
+}
+
+Machine without_fits(Machine machine) {
+  for (auto& value : machine.values) {
+    if (value && (value->basis == Basis::kCalibrated || value->basis == Basis::kPooled)) value.reset();
+  }
+  return machine;
+}
+
+int nodes_of(const Machine& machine, int ranks) {
+  return (ranks + machine.ranks_per_node - 1) / machine.ranks_per_node;
+}
+
+double wire_GBps(const Machine& machine) {
+  const double payload = machine[MachineParameter::kMtuBytes];
+  const double share = payload / (payload + machine[MachineParameter::kPacketOverheadBytes]);
+  return machine[MachineParameter::kNics] * machine[MachineParameter::kNicGBps] * share;
+}
+
+double node_GBps(const Machine& machine) {
+  return std::min(wire_GBps(machine) * machine[MachineParameter::kNicFraction],
+                  machine[MachineParameter::kHostCapGBps]);
+}
+
+}  // namespace meshbed::models

@@ -1,0 +1,145 @@
+#pragma once
+// Machine: what a class of machines is made of, as physical parameters, each with where its value comes from. The
+// formulas that read them are in models/time; its form as a file is models/machine_profile.h, the files are
+// models/profiles.
+//
+// Nomenclature: node - what shares NICs; share - S / n, one rank's part of a collective; hop - from one rank to the
+// next; payload rates in GB/s are 1e9 bytes a second, of one node and direction unless said.
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "models/profile.h"
+
+namespace meshbed::models {
+
+enum class MachineParameter : std::uint8_t {
+  kLaunchUs,
+  kEagerUs,
+  kBarrierUs,
+  kPeerUs,
+  kNetLlUs,
+  kNetLl128Us,
+  kNetSimpleUs,
+  kNetLatencyUs,
+  kIntraLlUs,
+  kIntraLl128Us,
+  kIntraSimpleUs,
+  kNics,
+  kNicGBps,
+  kMtuBytes,
+  kPacketOverheadBytes,
+  kHostCapGBps,
+  kNicFraction,
+  kIntraGBps,
+  kLlFraction,
+  kLl128Fraction,
+  kTreeFraction,
+  kLlMaxBytes,
+  kLl128MaxBytes,
+  kTreeMaxBytes,
+  kFillStages,
+  kSliceBytes,
+  kRampDepth,
+  kRampUs,
+  kLlWindowBytes,
+  kLlSpillGBps,
+  kReduceGBps,
+  kCopyGBps,
+  kWaveBytes,
+  kWaveUs,
+  kDuplexFraction,
+  kMessageUs,
+  kReadMessageUs,
+  kReadFraction,
+  kWireUs,
+  kInlineBytes,
+  kDmaUs,
+  kRendezvousBytes,
+  kRendezvousUs,
+  kNaiveStepUs,
+  kNaiveGBps,
+};
+inline constexpr std::size_t kParameters = static_cast<std::size_t>(MachineParameter::kNaiveGBps) + 1;
+
+struct ParameterInfo {
+  const char* name;  // in a profile's file; the unit stands last
+  double low, high;  // what is plausible; a file or a fit outside of it is refused
+  double fallback;   // where a profile is silent
+  Basis basis;       // of the fallback
+  const char* source;
+  const char* meaning;
+};
+const ParameterInfo& info_of(MachineParameter parameter);
+std::optional<MachineParameter> parse_parameter(std::string_view name);
+
+struct Value {
+  double value = 0;
+  Basis basis = Basis::kGuess;
+  std::string source;                                // never empty in a profile that was read
+  std::optional<std::pair<double, double>> range{};  // of a guess in a profile always; of the others where it is known
+};
+
+/// How the nodes are cabled, whatever their number.
+enum class Cabling : std::uint8_t {
+  kSwitch,  // everyone reaches everyone
+  kRing,    // each node its two neighbours; what goes further is relayed
+  kMesh,    // a cable for each pair
+};
+const char* name_of(Cabling cabling);  // switch ring mesh
+std::optional<Cabling> parse_cabling(std::string_view name);
+
+/// What carries the bytes: which constants of the library hold, and which other classes a class is like.
+enum class Transport : std::uint8_t {
+  kNone,     // nothing is said of it
+  kVerbs,    // RoCE or InfiniBand, NIC to GPU memory
+  kStaged,   // the same by way of host memory
+  kUnified,  // the same where GPU and host share one memory
+  kEfa,
+  kTcp,   // kernel sockets
+  kTcpx,  // GPUDirect-TCPX and TCPXO
+  kSlingshot,
+  kWithin,   // one node: PCIe or NVLink
+  kKernel,   // a persistent kernel rings the doorbells, or waits for who does
+  kMessage,  // point-to-point
+};
+const char* name_of(Transport transport);  // none verbs staged unified efa tcp tcpx slingshot within kernel message
+std::optional<Transport> parse_transport(std::string_view name);
+
+struct Machine {
+  std::string name, description;
+  std::vector<std::string> classes;   // topology_class lines of measured files that are of this class
+  std::vector<std::string> keywords;  // of set-ups, where several profiles have a class
+  std::vector<std::string> variants;  // beginnings of a row's variant, where one file has several kinds of software
+  std::vector<std::string> fitted_on;
+  Cabling cabling = Cabling::kSwitch;
+  Transport transport = Transport::kNone;
+  int ranks_per_node = 1;
+  std::array<std::optional<Value>, kParameters> values;
+
+  double operator[](MachineParameter parameter) const;
+  /// The value in force, or the fallback with its source.
+  Value value_of(MachineParameter parameter) const;
+  void set(MachineParameter parameter, Value value) { values[static_cast<std::size_t>(parameter)] = std::move(value); }
+  void clear(MachineParameter parameter) { values[static_cast<std::size_t>(parameter)].reset(); }
+};
+
+/// The machine without what was fitted to its class: what other classes tell or fallbacks in its place.
+Machine without_calibration(Machine machine);
+/// The machine without anything that was fitted, to whatever class: data sheets, constants and guesses.
+Machine without_fits(Machine machine);
+
+/// Ranks to nodes by the machine's own rule: as few as hold them.
+int nodes_of(const Machine& machine, int ranks);
+
+/// Payload that a node's NICs carry in one direction at most: their rate less each packet's headers.
+double wire_GBps(const Machine& machine);
+/// What of it the library reaches, or what the host feeds where that is less.
+double node_GBps(const Machine& machine);
+
+}  // namespace meshbed::models

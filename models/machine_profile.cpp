@@ -1,0 +1,126 @@
+#include "models/machine_profile.h"
+
+#include <array>
+#include <charconv>
+
+namespace meshbed::models {
+namespace {
+
+Error refused(std::string text) {
+  return {.code = ErrorCode::kInvalidArgument, .scope = Scope::kJob, .text = std::move(text), .os_errno = 0};
+}
+
+std::string joined(const std::vector<std::string>& texts) {
+  std::string all;
+  for (const std::string& text : texts) all += (all.empty() ? "" : ", ") + text;
+  return all;
+}
+
+/// Shortest decimal text that is read back as the same number, whatever the locale.
+std::string number_text(double value) {
+  std::array<char, 32> text{};
+  const auto [end, error] = std::to_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() ? std::string(text.data(), end) : std::string("0");
+}
+
+/// The unit that the name's last word says (models/profile.h), else of a plain number.
+bool says_unit(const std::string& name) {
+  for (const char* tail : {"_us", "_bytes", "_GBps", "_fraction"}) {
+    const std::string end(tail);
+    if (name.size() > end.size() && name.compare(name.size() - end.size(), end.size(), end) == 0) return true;
+  }
+  return false;
+}
+
+std::string toml_text(const std::string& text) {
+  std::string out = "\"";
+  for (const char letter : text) {
+    if (letter == '"' || letter == '\\') out += '\\';
+    out += static_cast<unsigned char>(letter) < ' ' ? ' ' : letter;
+  }
+  return out + "\"";
+}
+
+std::string list_of(const std::vector<std::string>& texts) {
+  std::vector<std::string> all;
+  for (const std::string& text : texts) all.push_back(toml_text(text));
+  return "[" + joined(all) + "]";
+}
+
+}  // namespace
+
+Result<Machine> machine_of(const Profile& profile) {
+  Machine machine;
+  machine.name = profile.name();
+  machine.description = profile.description();
+  machine.fitted_on = profile.fitted_on();
+  const auto& told = profile.machine_class();
+  if (!told) return refused(profile.name() + ": there is no [topology] with cabling and ranks_per_node");
+  machine.classes = told->classes;
+  machine.keywords = told->set_up_words;
+  machine.variants = told->variants;
+  machine.ranks_per_node = told->ranks_per_node;
+  const auto cabling = parse_cabling(told->cabling);
+  if (!cabling) return refused(told->place + ": cabling has to be switch, ring or mesh");
+  machine.cabling = *cabling;
+  const auto transport = parse_transport(told->transport.empty() ? "none" : told->transport);
+  if (!transport) {
+    return refused(told->place +
+                   ": transport has to be none, verbs, staged, unified, efa, tcp, tcpx, slingshot, within, kernel or "
+                   "message");
+  }
+  machine.transport = *transport;
+  for (const auto& [name, value] : profile.parameters()) {
+    const auto parameter = parse_parameter(name);
+    if (!parameter) {
+      return refused(value.place + ": " + name + ": a machine has no such value; meshbed models --explain NAME --all " +
+                     "lists those that it has");
+    }
+    const ParameterInfo& info = info_of(*parameter);
+    if (value.value < info.low || value.value > info.high) {
+      return refused(value.place + ": " + name + " = " + number_text(value.value) + " is not plausible; " +
+                     number_text(info.low) + " to " + number_text(info.high));
+    }
+    Value taken{value.value, value.basis, value.source, std::nullopt};
+    if (value.range.first != value.range.second) taken.range = value.range;
+    machine.set(*parameter, std::move(taken));
+  }
+  return machine;
+}
+
+Result<Machine> parse_machine(const std::string& text, const std::string& place) {
+  const Result<Profile> profile = Profile::parse(text, place);
+  if (!profile) return profile.error();
+  return machine_of(*profile);
+}
+
+std::string profile_text(const Machine& machine, const std::map<std::string, std::string>& residuals) {
+  std::string text = "name = " + toml_text(machine.name) + "\ndescription = " + toml_text(machine.description) +
+                     "\nfitted_on = " + list_of(machine.fitted_on) + "\n\n";
+  const std::string fitted_on = joined(machine.fitted_on);
+  for (std::size_t index = 0; index < kParameters; ++index) {
+    const auto& value = machine.values.at(index);
+    if (!value) continue;
+    const std::string name = info_of(static_cast<MachineParameter>(index)).name;
+    const bool is_fitted = value->basis == Basis::kCalibrated && !fitted_on.empty() && value->source == fitted_on;
+    text += name + " = { value = " + number_text(value->value) + (says_unit(name) ? "" : ", unit = \"1\"") +
+            ", basis = \"" + name_of(value->basis) + "\", source = " + toml_text(is_fitted ? kFittedOn : value->source);
+    // A guess has a range: its own, or what is plausible at all.
+    auto range = value->range;
+    if (!range && value->basis == Basis::kGuess) {
+      const ParameterInfo& info = info_of(static_cast<MachineParameter>(index));
+      range = {info.low, info.high};
+    }
+    if (range) text += ", range = [" + number_text(range->first) + ", " + number_text(range->second) + "]";
+    text += " }\n";
+  }
+  text += "\n[match]\nclass = " + list_of(machine.classes) + "\nsetup = " + list_of(machine.keywords) +
+          "\nvariant = " + list_of(machine.variants) + "\n\n[topology]\ncabling = \"" + name_of(machine.cabling) +
+          "\"\nranks_per_node = " + std::to_string(machine.ranks_per_node) + "\ntransport = \"" +
+          name_of(machine.transport) + "\"\n";
+  if (!residuals.empty()) text += "\n[residuals]\n";
+  for (const auto& [file, told] : residuals) text += toml_text(file) + " = " + toml_text(told) + "\n";
+  return text;
+}
+
+}  // namespace meshbed::models

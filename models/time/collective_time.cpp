@@ -1,0 +1,271 @@
+#include "models/time/collective_time.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+namespace meshbed::models {
+namespace {
+
+constexpr double kBytesPerUsOfGBps = 1e3;
+
+enum Part {
+  kLaunch,
+  kEager,
+  kBarrier,
+  kPeers,
+  kBetween,
+  kWithin,
+  kWire,
+  kFill,
+  kRamp,
+  kSpill,
+  kWaves,
+  kReduce,
+  kCopy,
+  kPartCount
+};
+constexpr std::array<const char*, kPartCount> kPartNames{
+    "launch",   "eager call", "barrier", "peers", "hops between nodes", "hops within nodes", "wire", "fill", "ramp",
+    "LL spill", "waves",      "reduce",  "copy"};
+using Parts = std::array<double, kPartCount>;
+
+struct Way {
+  CollectiveAlgorithm algorithm = CollectiveAlgorithm::kRing;
+  CollectiveProtocol protocol = CollectiveProtocol::kSimple;
+};
+
+double pick(const Machine& machine, CollectiveProtocol protocol, MachineParameter ll, MachineParameter ll128,
+            MachineParameter simple) {
+  if (protocol == CollectiveProtocol::kLl) return machine[ll];
+  return machine[protocol == CollectiveProtocol::kLl128 ? ll128 : simple];
+}
+
+/// NCCL's treeCorrectionFactor by log2(bytes / 64), each protocol's: what is lost of a tree's rate at middle sizes.
+constexpr std::array<std::array<double, 24>, 3> kTreeShares{
+    {{1, 1, 1, 1, .9, .8, .7, .7, .7, .7, .6, .5, .4, .4, .5, .6, .7, .8, .9, 1, 1, 1, 1, 1},
+     {1, 1, 1, 1, 1, .9, .8, .8, .8, .7, .6, .6, .6, .6, .6, .6, .8, .9, .9, .9, .9, 1, 1, 1},
+     {.9, .9, .9, .9, .9, .9, .9, .8, .7, .6, .6, .5, .5, .5, .5, .6, .7, .8, .7, .7, .8, .9, .9, .9}}};
+
+/// Between two of them on a line, so that time does not fall where the table steps.
+double tree_share(CollectiveProtocol protocol, double bytes) {
+  const auto& shares = kTreeShares.at(static_cast<std::size_t>(protocol));
+  const double place = std::clamp(std::log2(std::max(bytes, 1.0) / 64), 0.0, static_cast<double>(shares.size() - 1));
+  const auto below = std::min(static_cast<std::size_t>(place), shares.size() - 2);
+  const double part = place - static_cast<double>(below);
+  return shares.at(below) * (1 - part) + shares.at(below + 1) * part;
+}
+
+double rate_GBps(const Machine& machine, const CollectiveCall& call, const Way& way) {
+  double rate = call.nodes > 1 ? node_GBps(machine) : machine[MachineParameter::kIntraGBps];
+  if (call.nodes == 1 && !has_root(call.collective)) rate *= machine[MachineParameter::kDuplexFraction];
+  if (call.nodes > 1 && call.ranks > call.nodes) rate = std::min(rate, machine[MachineParameter::kIntraGBps]);
+  if (way.protocol == CollectiveProtocol::kLl) {
+    // NCCL: 1/3.8 of the rate on a tree, where it is half around a ring.
+    constexpr double kOfRing = 2 / 3.8;
+    rate *= machine[MachineParameter::kLlFraction] * (way.algorithm == CollectiveAlgorithm::kTree ? kOfRing : 1);
+  }
+  if (way.protocol == CollectiveProtocol::kLl128) rate *= machine[MachineParameter::kLl128Fraction];
+  if (way.algorithm == CollectiveAlgorithm::kTree) {
+    rate *= machine[MachineParameter::kTreeFraction];
+    // NCCL's cost table counts half of the rate for all that is no ring. Simple, measured on two nodes, reaches the
+    // whole.
+    if (way.protocol != CollectiveProtocol::kSimple) rate /= 2;
+  }
+  // Shares of one another's rates: none of them makes a wire faster.
+  return std::min(rate, call.nodes > 1 ? wire_GBps(machine) : machine[MachineParameter::kIntraGBps]);
+}
+
+double share_bytes(const CollectiveCall& call) { return static_cast<double>(call.bytes) / call.ranks; }
+
+/// Launch, hops and wire: what NCCL's cost table knows.
+Parts table_parts(const Machine& machine, const CollectiveCall& call, const Way& way) {
+  Parts parts{};
+  const Steps steps = steps_of(call, way.algorithm);
+  parts[kLaunch] = machine[MachineParameter::kLaunchUs];
+  const double hop_us = pick(machine, way.protocol, MachineParameter::kNetLlUs, MachineParameter::kNetLl128Us,
+                             MachineParameter::kNetSimpleUs);
+  parts[kBetween] = steps.between_nodes * (hop_us + machine[MachineParameter::kNetLatencyUs]);
+  parts[kWithin] =
+      (steps.all - steps.between_nodes) * pick(machine, way.protocol, MachineParameter::kIntraLlUs,
+                                               MachineParameter::kIntraLl128Us, MachineParameter::kIntraSimpleUs);
+  const bool is_tree = way.algorithm == CollectiveAlgorithm::kTree;
+  const double share = is_tree ? tree_share(way.protocol, static_cast<double>(call.bytes)) : 1;
+  parts[kWire] =
+      sent_bytes(call, way.algorithm, machine.cabling) / (rate_GBps(machine, call, way) * share * kBytesPerUsOfGBps);
+  return parts;
+}
+
+double sum_of(const Parts& parts) {
+  double sum = 0;
+  for (const double part : parts) sum += part;
+  return sum;
+}
+
+/// A library makes them of sends and receives, one for each peer.
+bool is_of_pairs(const CollectiveCall& call) {
+  return call.collective == Collective::kAllToAll || call.collective == Collective::kGather ||
+         call.collective == Collective::kScatter;
+}
+
+bool may_tree(const CollectiveCall& call) { return call.collective == Collective::kAllReduce && call.nodes > 1; }
+
+/// True where the machine's threshold says which: `below`, else not. Nothing: the cost table decides.
+std::optional<bool> by_threshold(const Machine& machine, MachineParameter threshold, double bytes) {
+  const double most = machine[threshold];
+  if (most == 0) return std::nullopt;
+  return bytes <= most;
+}
+
+Way way_of(const Machine& machine, const CollectiveCall& call) {
+  const double share = share_bytes(call);
+  std::optional<CollectiveAlgorithm> algorithm = call.algorithm;
+  const bool is_forced_direct = algorithm == CollectiveAlgorithm::kDirect || algorithm == CollectiveAlgorithm::kTwoShot;
+  if (!is_forced_direct && !may_tree(call)) algorithm = CollectiveAlgorithm::kRing;
+  if (!algorithm) {
+    if (const auto below = by_threshold(machine, MachineParameter::kTreeMaxBytes, static_cast<double>(call.bytes))) {
+      algorithm = *below ? CollectiveAlgorithm::kTree : CollectiveAlgorithm::kRing;
+    }
+  }
+  std::array<bool, 3> allowed{true, true, true};
+  const auto ll = by_threshold(machine, MachineParameter::kLlMaxBytes, share);
+  const auto ll128 = by_threshold(machine, MachineParameter::kLl128MaxBytes, share);
+  if (call.protocol) {
+    allowed = {};
+    allowed.at(static_cast<std::size_t>(*call.protocol)) = true;
+  } else if (ll && *ll) {
+    allowed = {true, false, false};
+  } else if (ll128 && *ll128) {
+    allowed = {!ll, true, false};
+  } else {
+    allowed = {!ll, !ll128, true};
+  }
+  Way best;
+  double least = -1;
+  for (const CollectiveAlgorithm each : {CollectiveAlgorithm::kRing, CollectiveAlgorithm::kTree,
+                                         CollectiveAlgorithm::kDirect, CollectiveAlgorithm::kTwoShot}) {
+    const bool is_library = each == CollectiveAlgorithm::kRing || each == CollectiveAlgorithm::kTree;
+    if (algorithm ? *algorithm != each : !is_library) continue;
+    for (const CollectiveProtocol protocol :
+         {CollectiveProtocol::kSimple, CollectiveProtocol::kLl, CollectiveProtocol::kLl128}) {
+      if (!allowed.at(static_cast<std::size_t>(protocol))) continue;
+      const double us = sum_of(table_parts(machine, call, {each, protocol}));
+      if (least >= 0 && us >= least) continue;
+      least = us;
+      best = {each, protocol};
+    }
+  }
+  return best;
+}
+
+Parts all_parts(const Machine& machine, const CollectiveCall& call, const Way& way) {
+  Parts parts = table_parts(machine, call, way);
+  const Steps steps = steps_of(call, way.algorithm);
+  const double share = share_bytes(call);
+  const double bytes_per_us = rate_GBps(machine, call, way) * kBytesPerUsOfGBps;
+  if (way.protocol == CollectiveProtocol::kSimple) {
+    const double hops = call.nodes > 1 ? steps.between_nodes : steps.all;
+    const double per_hop = hops > 0 ? sent_bytes(call, way.algorithm, machine.cabling) / hops : share;
+    parts[kFill] = hops * machine[MachineParameter::kFillStages] *
+                   std::min(per_hop, machine[MachineParameter::kSliceBytes]) / bytes_per_us;
+    const double ramp_us = machine[MachineParameter::kRampUs];
+    parts[kRamp] = machine[MachineParameter::kRampDepth] * ramp_us * (1 - std::exp(-parts[kWire] / ramp_us));
+  }
+  if (way.protocol == CollectiveProtocol::kLl) {
+    const double beyond = std::max(0.0, share - machine[MachineParameter::kLlWindowBytes]);
+    const double sent = sent_bytes(call, way.algorithm, machine.cabling);
+    parts[kSpill] =
+        beyond / std::max(share, 1.0) * sent / (machine[MachineParameter::kLlSpillGBps] * kBytesPerUsOfGBps);
+  }
+  if (call.eager) parts[kEager] = machine[MachineParameter::kEagerUs];
+  if (is_of_pairs(call) && call.algorithm != CollectiveAlgorithm::kDirect) {
+    parts[kPeers] = (call.ranks - 1) * machine[MachineParameter::kPeerUs];
+  }
+  if (call.barrier) parts[kBarrier] = machine[MachineParameter::kBarrierUs];
+  if (way.algorithm == CollectiveAlgorithm::kDirect || way.algorithm == CollectiveAlgorithm::kTwoShot) {
+    const double loaded = way.algorithm == CollectiveAlgorithm::kDirect ? static_cast<double>(call.bytes) : share;
+    parts[kWaves] =
+        (std::ceil(loaded / machine[MachineParameter::kWaveBytes]) - 1) * machine[MachineParameter::kWaveUs];
+  }
+  if (reduces(call.collective)) {
+    const double summed = share * (call.ranks - 1);
+    parts[kReduce] = summed / (machine[MachineParameter::kReduceGBps] * kBytesPerUsOfGBps);
+  }
+  if (call.collective == Collective::kAllGather) {
+    parts[kCopy] = static_cast<double>(call.bytes) / (machine[MachineParameter::kCopyGBps] * kBytesPerUsOfGBps);
+  }
+  return parts;
+}
+
+}  // namespace
+
+const char* name_of(CollectiveProtocol protocol) {
+  constexpr std::array<const char*, 3> kNames{"LL", "LL128", "Simple"};
+  return kNames.at(static_cast<std::size_t>(protocol));
+}
+
+const char* name_of(CollectiveAlgorithm algorithm) {
+  constexpr std::array<const char*, 4> kNames{"ring", "tree", "direct", "two-shot"};
+  return kNames.at(static_cast<std::size_t>(algorithm));
+}
+
+Steps steps_of(const CollectiveCall& call, CollectiveAlgorithm algorithm) {
+  const double ranks = call.ranks, nodes = call.nodes;
+  if (algorithm == CollectiveAlgorithm::kDirect) return {1, nodes > 1 ? 1.0 : 0.0};
+  if (algorithm == CollectiveAlgorithm::kTwoShot) return {2, nodes > 1 ? 2.0 : 0.0};
+  if (algorithm == CollectiveAlgorithm::kTree) {
+    const double levels = std::ceil(std::log2(nodes));
+    return {2 * (std::ceil(ranks / nodes) - 1 + levels), 2 * levels};
+  }
+  switch (call.collective) {
+    case Collective::kAllReduce:
+      return {2 * (ranks - 1), 2 * (nodes - 1)};
+    case Collective::kSendRecv:
+    case Collective::kGather:
+    case Collective::kScatter:
+    case Collective::kAllToAll:
+      return {1, nodes > 1 ? 1.0 : 0.0};
+    default:
+      return {ranks - 1, nodes - 1};
+  }
+}
+
+double sent_bytes(const CollectiveCall& call, CollectiveAlgorithm algorithm, Cabling cabling) {
+  const auto bytes = static_cast<double>(call.bytes);
+  const double ranks = call.ranks, nodes = call.nodes;
+  // Around a ring of N nodes a pair is N/4 hops apart, over two directions' cables: half of that on each.
+  const double relayed = cabling == Cabling::kRing && nodes > 3 ? nodes / 4 : 1;
+  if (algorithm == CollectiveAlgorithm::kTree) return 2 * bytes * (nodes - 1) / nodes;
+  switch (call.collective) {
+    case Collective::kAllReduce:
+      if (algorithm == CollectiveAlgorithm::kDirect) return bytes * (ranks - 1) * relayed;
+      return 2 * bytes * (ranks - 1) / ranks;
+    case Collective::kAllGather:
+    case Collective::kReduceScatter:
+    case Collective::kGather:
+    case Collective::kScatter:
+      return bytes * (ranks - 1) / ranks;
+    case Collective::kAllToAll: {
+      const double here = nodes > 1 ? ranks / nodes : 1;
+      return here * bytes * (ranks - here) / ranks * relayed;
+    }
+    default:
+      return bytes;
+  }
+}
+
+CollectiveTime collective_time(const Machine& machine, const CollectiveCall& call) {
+  const Way way = way_of(machine, call);
+  const Parts parts = all_parts(machine, call, way);
+  CollectiveTime time{.protocol = way.protocol, .algorithm = way.algorithm, .parts = {}, .us = sum_of(parts)};
+  for (std::size_t part = 0; part < kPartCount; ++part) {
+    if (parts.at(part) > 0) time.parts.push_back({kPartNames.at(part), parts.at(part)});
+  }
+  return time;
+}
+
+double collective_us(const Machine& machine, const CollectiveCall& call) {
+  return sum_of(all_parts(machine, call, way_of(machine, call)));
+}
+
+}  // namespace meshbed::models

@@ -1,0 +1,81 @@
+#pragma once
+// Collective time: what a collective of a library of NCCL's kind takes on a machine, from mechanisms. Pure.
+//
+// Nomenclature: n ranks on N nodes, S bytes as nccl-tests counts them; steps - dependent messages of one after the
+// other: 2(n-1) of a ring's all_reduce, n-1 of its other collectives, 2 (g-1 + log2 N) of a tree's with g ranks a node;
+// W - bytes that a node sends (models/algorithm.h); share - S/n.
+// Time = launch + steps * hop + W/rate + fill + ramp + reduce, where (each line a part of the answer)
+//   hop    latency of one step by protocol, between nodes or within one (NCCL tuning.cc: the two kinds of steps), and
+//          what the transport adds to each between nodes (its latencyInter)
+//   rate   the slower of the node's NICs and what feeds them, times the protocol's share: LL half around a ring and
+//          1/3.8 on a tree, LL128 120/128; LL and LL128 of a tree count W twice, up and down; never above the NICs'
+//          own. W of a tree moves at NCCL's treeCorrectionFactor of it, by size (tuning.cc), read between its entries
+//   fill   steps * stages * min(share, slice)/rate: a slice is stored whole before it goes on, and is not yet
+//          overlapped with the next (Simple only)
+//   ramp   depth * ramp * (1 - exp(-(W/rate)/ramp)): the first part of a long transfer is slower (Simple only)
+//   copy   S over the copy rate: an all_gather into separate tensors
+//   spill  what of a share is beyond LL's window, at its own rate
+//   peers  (n-1) times the set-up of one, where the call is made of sends and receives
+//   waves  (ceil(bytes of a rank's own loads / wave) - 1) * wave time: a kernel of few blocks within a node, which
+//   loads
+//          S itself (direct) or S/n of it (two-shot); as long as a wave is enough, time does not depend on S
+// Protocol and algorithm are the cheapest by latency and rate alone, which is what NCCL's cost table knows, unless the
+// machine has thresholds. Cost: O(1).
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "models/algorithm.h"
+#include "models/machine.h"
+
+namespace meshbed::models {
+
+enum class CollectiveProtocol : std::uint8_t { kLl, kLl128, kSimple };
+enum class CollectiveAlgorithm : std::uint8_t {
+  kRing,
+  kTree,
+  kDirect,   // everyone to everyone at once, all_reduce as n-1 whole buffers; only where it is forced
+  kTwoShot,  // an all_reduce as reduce_scatter and all_gather, each everyone to everyone; only where it is forced
+};
+const char* name_of(CollectiveProtocol protocol);
+const char* name_of(CollectiveAlgorithm algorithm);
+
+struct CollectiveCall {
+  Collective collective = Collective::kAllReduce;
+  int ranks = 2;  // two or more
+  int nodes = 2;
+  std::uint64_t bytes = 0;
+  std::optional<CollectiveProtocol> protocol{};    // forced
+  std::optional<CollectiveAlgorithm> algorithm{};  // forced
+  bool eager = false;                              // launched by itself, where the machine's usual is a graph
+  bool barrier = false;                            // the kernel meets all others before and behind its work
+};
+
+struct TimePart {
+  const char* name;
+  double us = 0;
+};
+
+struct CollectiveTime {
+  CollectiveProtocol protocol = CollectiveProtocol::kSimple;
+  CollectiveAlgorithm algorithm = CollectiveAlgorithm::kRing;
+  std::vector<TimePart> parts;
+  double us = 0;  // their sum
+};
+
+/// Dependent steps of the call by a ring: all, and those of them between nodes.
+struct Steps {
+  double all = 0, between_nodes = 0;
+};
+Steps steps_of(const CollectiveCall& call, CollectiveAlgorithm algorithm);
+
+/// W: bytes that a node sends to others, or a rank where there is one node only.
+double sent_bytes(const CollectiveCall& call, CollectiveAlgorithm algorithm, Cabling cabling);
+
+CollectiveTime collective_time(const Machine& machine, const CollectiveCall& call);
+/// The same without its parts.
+double collective_us(const Machine& machine, const CollectiveCall& call);
+
+}  // namespace meshbed::models

@@ -1,0 +1,38 @@
+#include "models/time/message_time.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace meshbed::models {
+
+std::optional<MessageTest> parse_message_test(std::string_view name) {
+  const auto ends = [&](std::string_view tail) {
+    return name.size() > tail.size() && name.substr(name.size() - tail.size()) == tail;
+  };
+  const bool read = name.find("read") != std::string_view::npos || name.find("get") != std::string_view::npos;
+  if (ends("_lat") || ends("_latency")) return MessageTest{.latency = true, .read = read};
+  if (ends("_bw") || ends("_get") || ends("_put") || ends("_stream"))
+    return MessageTest{.latency = false, .read = read};
+  return std::nullopt;
+}
+
+double message_us(const Machine& machine, const MessageTest& test, std::uint64_t bytes) {
+  constexpr double kBytesPerUsOfGBps = 1e3;
+  const auto size = static_cast<double>(bytes);
+  const double fraction = test.read ? machine[MachineParameter::kReadFraction] : 1;
+  const double bytes_per_us = node_GBps(machine) * fraction * kBytesPerUsOfGBps;
+  const double asked =
+      size >= machine[MachineParameter::kRendezvousBytes] ? machine[MachineParameter::kRendezvousUs] : 0;
+  const double stored =
+      machine[MachineParameter::kFillStages] * std::min(size, machine[MachineParameter::kSliceBytes]) / bytes_per_us;
+  if (test.latency) {
+    const double fetched = size > machine[MachineParameter::kInlineBytes] ? machine[MachineParameter::kDmaUs] : 0;
+    return machine[MachineParameter::kWireUs] + fetched + asked + stored + size / bytes_per_us;
+  }
+  const double apart =
+      machine[test.read ? MachineParameter::kReadMessageUs : MachineParameter::kMessageUs] + asked + stored;
+  constexpr double kNorm = 4;
+  return std::pow(std::pow(apart, kNorm) + std::pow(size / bytes_per_us, kNorm), 1 / kNorm);
+}
+
+}  // namespace meshbed::models

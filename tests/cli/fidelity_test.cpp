@@ -1,0 +1,193 @@
+// Profiles of machines and measured files: every value has its provenance, every file its profile, and what cannot be
+// read is refused with its place.
+#include "cli/fidelity/fidelity.h"
+
+#include <doctest/doctest.h>
+
+#include <filesystem>
+#include <set>
+
+#include "cli/fidelity/profiles.h"
+#include "cli/fidelity/validated.h"
+#include "models/algorithm.h"
+#include "models/time/collective_time.h"
+#include "plugin/base/units.h"
+
+namespace fidelity_test {
+
+using namespace meshbed::cli;
+
+namespace {
+
+namespace fs = std::filesystem;
+
+const std::string kRoot = MESHBED_SOURCE_DIR;
+const std::string kColumns = "collective,ranks,nodes,bytes,time_us,algbw_GBps,busbw_GBps,placement,variant\n";
+
+std::vector<meshbed::models::Machine> all_profiles() { return read_profiles(kRoot + "/models/profiles"); }
+
+const meshbed::models::Machine* own_of(const std::string& text, const std::vector<meshbed::models::Machine>& profiles) {
+  return own_profiles(parse_measured(text, "x.csv", {}), profiles).at(0);
+}
+
+}  // namespace
+
+TEST_CASE("every profile is read, says where each value comes from, and some measured file or set-up is its own") {
+  const auto profiles = all_profiles();
+  CHECK(profiles.size() >= 40);
+  std::set<std::string> names;
+  for (const auto& machine : profiles) {
+    CHECK_MESSAGE((!machine.classes.empty() || !machine.keywords.empty()), machine.name);
+    CHECK_MESSAGE(fs::exists(kRoot + "/models/profiles/" + machine.name + ".toml"), machine.name);
+    CHECK_MESSAGE(names.insert(machine.name).second, machine.name);
+    for (const std::string& file : machine.fitted_on) {
+      CHECK_MESSAGE(fs::exists(kRoot + "/models/data/" + file), machine.name, " was fitted on ", file);
+    }
+    for (const auto& value : machine.values) {
+      if (!value) continue;
+      CHECK_MESSAGE(value->source.size() > 3, machine.name);
+      CHECK_MESSAGE((value->basis != meshbed::models::Basis::kGuess || value->range), machine.name);
+    }
+  }
+}
+
+TEST_CASE("every file in models/data has rows and a profile of its class, and no bad row") {
+  const auto profiles = all_profiles();
+  int files = 0;
+  for (const auto& entry : fs::directory_iterator(kRoot + "/models/data")) {
+    // Single points of many machines: of no class, and with tests that are neither a stream nor a latency.
+    if (entry.path().string().find("perftest_points") != std::string::npos) continue;
+    const MeasuredFile file = read_measured_file(entry.path(), {});
+    ++files;
+    CHECK_MESSAGE(!file.rows.empty(), file.name);
+    CHECK_MESSAGE(file.bad.empty(), file.name);
+    CHECK_MESSAGE(!file.source.empty(), file.name);
+    for (const auto* machine : own_profiles(file, profiles)) CHECK_MESSAGE(machine != nullptr, file.name);
+  }
+  CHECK(files >= 60);
+}
+
+TEST_CASE("a row's variant says which software it is, where a file has several kinds; else the set-up does") {
+  const auto profiles = all_profiles();
+  const std::string pair =
+      "# topology_class: 2 nodes direct 200G\n# setup: NCCL eager, one-shot host-proxy\n" + kColumns;
+  CHECK(own_of(pair + "all_reduce,2,2,8192,28,,,out,nccl_eager\n", profiles)->name == "spark-pair-200g");
+  CHECK(own_of(pair + "all_reduce,2,2,8192,43,,,out,oneshot_eager\n", profiles)->name == "spark-pair-oneshot");
+  const std::string hdr = "# topology_class: 8gpu/node NVLink, 8x200G IB\n# setup: nccl-tests\n" + kColumns;
+  CHECK(own_of(hdr + "all_reduce,16,2,8192,43,,,out,\n", profiles)->name == "dgxa100-hdr");
+  CHECK(own_of(hdr + "all_reduce,16,2,8192,43,,,out,mscclpp_k2\n", profiles)->name == "a100-mscclpp");
+  const std::string odd = "# topology_class: abacus\n" + kColumns;
+  CHECK(own_of(odd + "all_reduce,2,2,8192,28,,,out,\n", profiles) == nullptr);
+}
+
+TEST_CASE("one-shot, two-shot, eager and barrier are what a row's variant says, not NCCL's beside them") {
+  using meshbed::models::CollectiveAlgorithm;
+  const MeasuredFile file =
+      parse_measured("# setup: NCCL vs one-shot writes\n" + kColumns +
+                         "all_reduce,4,4,64,5,,,out,nccl\nall_reduce,4,4,64,5,,,out,oneshot_eager\n"
+                         "all_reduce,4,4,64,5,,,out,twoshot_multimem_barrier\n",
+                     "x.csv", {});
+  CHECK_FALSE(file.rows.at(0).point.call.algorithm);
+  CHECK(file.rows.at(1).point.call.algorithm == CollectiveAlgorithm::kDirect);
+  CHECK(file.rows.at(1).point.call.eager);
+  CHECK(file.rows.at(2).point.call.algorithm == CollectiveAlgorithm::kTwoShot);
+  CHECK(file.rows.at(2).point.call.barrier);
+}
+
+TEST_CASE("files of other forms are read: names of columns, marks of comments, missing columns, no time") {
+  const MeasuredFile other = parse_measured(
+      "; source = somewhere\n// setup: NCCL_PROTO=LL\n# Topology class: mine\nsize;nranks;busbw\n1024;4;0.5\n2048;4;\n",
+      "x_all-reduce.csv", {});
+  REQUIRE(other.rows.size() == 1);
+  CHECK(other.topology_class == "mine");
+  CHECK(other.rows[0].point.call.ranks == 4);
+  CHECK(other.rows[0].point.call.nodes == 4);
+  CHECK(other.rows[0].point.call.protocol == meshbed::models::CollectiveProtocol::kLl);
+  CHECK(other.rows[0].point.time_us == doctest::Approx(1024 / 0.5e3 * 1.5));
+  REQUIRE(other.bad.size() == 1);
+  CHECK(other.bad[0].line == 6);
+  const MeasuredFile wider =
+      parse_measured(kColumns + "AllGather,2,2,64,5,,,out,\n", "x.csv", {.ranks = 8, .ranks_per_node = 4});
+  CHECK(wider.rows.at(0).point.call.ranks == 8);
+  CHECK(wider.rows.at(0).point.call.nodes == 2);
+}
+
+TEST_CASE("of every profile, time grows with bytes by any one way, and none beats what must cross its adapters") {
+  using namespace meshbed::models;
+  for (const auto& machine : all_profiles()) {
+    if (machine.transport == Transport::kMessage) continue;
+    const double node_bps = 8e9 * machine[MachineParameter::kNics] * machine[MachineParameter::kNicGBps];
+    const NodePort port{.rate_bps = static_cast<std::uint64_t>(node_bps), .ranks = machine.ranks_per_node};
+    for (const std::string& name : collective_names()) {
+      for (const int nodes : {2, 3, 4, 8, 16}) {
+        CollectiveCall call{
+            .collective = *parse_collective(name), .ranks = nodes * machine.ranks_per_node, .nodes = nodes};
+        for (const auto protocol : {CollectiveProtocol::kLl, CollectiveProtocol::kLl128, CollectiveProtocol::kSimple}) {
+          for (const auto algorithm : {CollectiveAlgorithm::kRing, CollectiveAlgorithm::kTree}) {
+            call.protocol = protocol;
+            call.algorithm = algorithm;
+            double before = 0;
+            for (std::uint64_t bytes = 64; bytes <= std::uint64_t{1} << 34; bytes += bytes / 2) {
+              call.bytes = bytes;
+              const double us = collective_us(machine, call);
+              CHECK_MESSAGE(us > before, machine.name, " ", name, " ", bytes);
+              before = us;
+            }
+          }
+        }
+        call.protocol.reset();
+        call.algorithm.reset();
+        const std::vector<NodePort> ports(static_cast<std::size_t>(nodes), port);
+        for (std::uint64_t bytes = 64; bytes <= std::uint64_t{1} << 34; bytes *= 4) {
+          call.bytes = bytes;
+          const double bound_us = static_cast<double>(any_algorithm_bound_ps(call.collective, bytes, ports)) /
+                                  meshbed::kPicosecondsPerMicrosecond;
+          CHECK_MESSAGE(collective_us(machine, call) >= bound_us, machine.name, " ", name, " ", nodes, " ", bytes);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("a plot has a dot for each measured point and a line for each kind of call") {
+  const std::string svg = plot_svg(validate_file(
+      parse_measured(
+          kColumns + "all_reduce,2,2,64,5,,,out,a\nall_reduce,2,2,1024,6,,,out,a\nall_reduce,2,2,64,7,,,out,<b>\n",
+          "x.csv", {}),
+      meshbed::models::Machine{}));
+  const auto count = [&](const std::string& what) {
+    std::size_t found = 0;
+    for (std::size_t at = svg.find(what); at != std::string::npos; at = svg.find(what, at + 1)) ++found;
+    return found;
+  };
+  CHECK(count("<circle ") == 3);
+  CHECK(count("<path class=\"p\"") == 2);
+  CHECK(svg.find("&lt;b&gt;") != std::string::npos);
+  CHECK(svg.find("nan") == std::string::npos);
+}
+
+TEST_CASE("left out: a class of one kind has nothing to predict it from; of two, each is predicted from the other") {
+  using namespace meshbed::models;
+  Machine machine;
+  machine.name = "made";
+  machine.set(MachineParameter::kNetSimpleUs, {30, Basis::kCalibrated, "this test"});
+  const auto sweep_of = [&](Collective collective) {
+    Sweep sweep{.name = name_of(collective), .points = {}};
+    for (std::uint64_t bytes = 1024; bytes <= 1 << 26; bytes *= 2) {
+      SweepPoint point;
+      point.call = {.collective = collective, .ranks = 4, .nodes = 4, .bytes = bytes};
+      point.call.protocol = CollectiveProtocol::kSimple;
+      point.call.algorithm = CollectiveAlgorithm::kRing;
+      point.time_us = collective_us(machine, point.call);
+      sweep.points.push_back(point);
+    }
+    return sweep;
+  };
+  CHECK(leave_one_out(machine, {sweep_of(Collective::kAllGather)}, {}).empty());
+  const auto left =
+      leave_one_out(machine, {sweep_of(Collective::kAllGather), sweep_of(Collective::kReduceScatter)}, {});
+  REQUIRE(left.size() == 2);
+  for (const LeftOut& each : left) CHECK(summarise(each.model).max < 0.05);
+}
+
+}  // namespace fidelity_test

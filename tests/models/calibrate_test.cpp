@@ -1,0 +1,159 @@
+// A fit finds what a machine was made of, says no where it cannot, and is the same each time.
+#include "models/fit/calibrate.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+
+namespace calibrate_test {
+
+using namespace meshbed::models;
+
+namespace {
+
+Machine sheet() {
+  Machine machine;
+  machine.set(MachineParameter::kNicGBps, {12.5, Basis::kDataSheet, "100 Gb/s"});
+  return machine;
+}
+
+/// What a machine of 5 GB/s and hops of 30 us would be measured to take.
+Sweep sweep_of(const Machine& machine, Collective collective, int ranks, std::uint64_t from, std::uint64_t to) {
+  Sweep sweep{.name = "made.csv", .points = {}};
+  for (std::uint64_t bytes = from; bytes <= to; bytes *= 2) {
+    SweepPoint point;
+    point.call = {.collective = collective, .ranks = ranks, .nodes = ranks, .bytes = bytes};
+    point.time_us = collective_us(machine, point.call);
+    sweep.points.push_back(point);
+  }
+  return sweep;
+}
+
+Machine truth() {
+  Machine machine = sheet();
+  machine.set(MachineParameter::kHostCapGBps, {5, Basis::kMeasured, "this test"});
+  machine.set(MachineParameter::kNetSimpleUs, {30, Basis::kMeasured, "this test"});
+  for (const MachineParameter each :
+       {MachineParameter::kLlMaxBytes, MachineParameter::kLl128MaxBytes, MachineParameter::kTreeMaxBytes}) {
+    machine.set(each, {1, Basis::kMeasured, "this test"});
+  }
+  return machine;
+}
+
+}  // namespace
+
+TEST_CASE("rate and hop that made the times are found again, and predict another collective") {
+  const auto fit = calibrate(sheet(), {sweep_of(truth(), Collective::kAllGather, 4, 1024, 1 << 28)}, "made.csv");
+  REQUIRE(fit.has_value());
+  CHECK(node_GBps(fit->machine) == doctest::Approx(5).epsilon(0.02));
+  CHECK(fit->machine[MachineParameter::kNetSimpleUs] == doctest::Approx(30).epsilon(0.04));
+  CHECK(fit->machine.value_of(MachineParameter::kNicFraction).basis == Basis::kCalibrated);
+  CHECK(fit->machine.value_of(MachineParameter::kNicFraction).source == "made.csv");
+  // Around a ring: where no all_reduce was measured, whether trees are chosen is the cost table's matter.
+  Sweep other = sweep_of(truth(), Collective::kAllReduce, 8, 1024, 1 << 28);
+  for (SweepPoint& point : other.points) point.call.algorithm = CollectiveAlgorithm::kRing;
+  CHECK(summarise(errors_of(fit->machine, other.points)).max < 0.03);
+}
+
+TEST_CASE("what is known from elsewhere is never fitted, and no value leaves its plausible range") {
+  Machine machine = sheet();
+  machine.set(MachineParameter::kNetSimpleUs, {7, Basis::kMeasured, "perftest"});
+  const auto fit = calibrate(machine, {sweep_of(truth(), Collective::kAllGather, 4, 1024, 1 << 28)}, "made.csv");
+  REQUIRE(fit.has_value());
+  CHECK(fit->machine[MachineParameter::kNetSimpleUs] == 7);
+  CHECK(fit->machine[MachineParameter::kNicGBps] == 12.5);
+  for (std::size_t index = 0; index < kParameters; ++index) {
+    const auto parameter = static_cast<MachineParameter>(index);
+    CHECK(fit->machine[parameter] >= info_of(parameter).low);
+    CHECK(fit->machine[parameter] <= info_of(parameter).high);
+  }
+}
+
+TEST_CASE("on one count of steps launch and hop are one sum: each stays near what was expected of it") {
+  Machine start = sheet();
+  start.set(MachineParameter::kNetLatencyUs, {16, Basis::kPooled, "one value for all of a, b"});
+  const auto fit = calibrate(start, {sweep_of(truth(), Collective::kAllGather, 4, 1024, 1 << 28)}, "made.csv");
+  REQUIRE(fit.has_value());
+  const double launch_us = fit->machine[MachineParameter::kLaunchUs],
+               hop_us = fit->machine[MachineParameter::kNetSimpleUs];
+  CHECK(launch_us + 3 * hop_us ==
+        doctest::Approx(info_of(MachineParameter::kLaunchUs).fallback + 3 * 30).epsilon(0.02));
+  CHECK(launch_us == doctest::Approx(info_of(MachineParameter::kLaunchUs).fallback).epsilon(0.3));
+  // What other classes tell of every hop is told of each protocol's, and is then the fit's.
+  CHECK(fit->machine[MachineParameter::kNetLatencyUs] == 0);
+  CHECK(fit->machine[MachineParameter::kNetLlUs] == info_of(MachineParameter::kNetLlUs).fallback + 16);
+}
+
+TEST_CASE("a transport has its own defaults, each with a source; a profile's value goes before them") {
+  Machine staged = sheet();
+  staged.transport = Transport::kStaged;
+  CHECK(staged[MachineParameter::kNicFraction] == 0.5);
+  CHECK(staged[MachineParameter::kLl128MaxBytes] == 1);
+  CHECK(std::string(staged.value_of(MachineParameter::kNicFraction).source).size() > 3);
+  CHECK(sheet()[MachineParameter::kNicFraction] == 1);
+  staged.set(MachineParameter::kNicFraction, {0.9, Basis::kMeasured, "this test"});
+  CHECK(staged[MachineParameter::kNicFraction] == 0.9);
+  for (std::size_t index = 0; index <= static_cast<std::size_t>(Transport::kMessage); ++index) {
+    const auto transport = static_cast<Transport>(index);
+    CHECK(parse_transport(name_of(transport)) == transport);
+  }
+  CHECK_FALSE(parse_transport("pigeon").has_value());
+}
+
+TEST_CASE("the same files give the same profile, to the last bit") {
+  const std::vector<Sweep> sweeps{sweep_of(truth(), Collective::kAllReduce, 4, 256, 1 << 26)};
+  const auto one = calibrate(sheet(), sweeps, "made.csv"), two = calibrate(sheet(), sweeps, "made.csv");
+  REQUIRE(one.has_value());
+  REQUIRE(two.has_value());
+  for (std::size_t index = 0; index < kParameters; ++index) {
+    CHECK(one->machine[static_cast<MachineParameter>(index)] == two->machine[static_cast<MachineParameter>(index)]);
+  }
+}
+
+TEST_CASE("too few points are refused, with how many are needed; messages and collectives are not mixed") {
+  const auto few = calibrate(sheet(), {sweep_of(truth(), Collective::kAllReduce, 4, 1024, 4096)}, "made.csv");
+  REQUIRE_FALSE(few.has_value());
+  CHECK(few.error().text.find("under-determined: 3 different points") == 0);
+  // Points that repeat one another add nothing.
+  Sweep twice = sweep_of(truth(), Collective::kAllReduce, 4, 1024, 4096);
+  twice.points.insert(twice.points.end(), twice.points.begin(), twice.points.end());
+  CHECK_FALSE(calibrate(sheet(), {twice}, "made.csv").has_value());
+  Sweep mixed = sweep_of(truth(), Collective::kAllReduce, 4, 1024, 1 << 20);
+  mixed.points.front().is_message = true;
+  CHECK_FALSE(calibrate(sheet(), {mixed}, "made.csv").has_value());
+}
+
+TEST_CASE("without calibration, what was fitted is gone and what was not is there") {
+  Machine machine = truth();
+  machine.set(MachineParameter::kHostCapGBps, {5, Basis::kCalibrated, "made.csv"});
+  const Machine bare = without_calibration(machine);
+  CHECK(bare[MachineParameter::kHostCapGBps] == info_of(MachineParameter::kHostCapGBps).fallback);
+  CHECK(bare[MachineParameter::kNetSimpleUs] == 30);
+}
+
+TEST_CASE("a line that made the times has no error, two lines are never worse on the squares, and all are told") {
+  Sweep sweep = sweep_of(truth(), Collective::kAllReduce, 4, 1024, 1 << 26);
+  for (SweepPoint& point : sweep.points) {
+    point.time_us = 6 * 11 + 2.0 * static_cast<double>(point.call.bytes) * 3 / 4 / 8e3;
+  }
+  const Line line = fit_line(sweep.points);
+  CHECK(line.step_us == doctest::Approx(11));
+  CHECK(line.us_per_byte == doctest::Approx(1 / 8e3));
+  CHECK(summarise(line_errors(line, sweep.points)).max < 1e-9);
+  CHECK(summarise(naive_errors(sheet(), sweep.points).two_regime).max < 1e-6);
+  CHECK(summarise({0.5, 0.1, 0.3}).median == 0.3);
+  CHECK(summarise({}).max == 0);
+}
+
+TEST_CASE("every fallback has a plausible value, a source and a meaning, and every name is read back") {
+  for (std::size_t index = 0; index < kParameters; ++index) {
+    const auto parameter = static_cast<MachineParameter>(index);
+    const ParameterInfo& info = info_of(parameter);
+    CHECK_MESSAGE((info.fallback >= info.low && info.fallback <= info.high), info.name);
+    CHECK(std::string(info.source).size() > 3);
+    CHECK(std::string(info.meaning).size() > 3);
+    CHECK(parse_parameter(info.name) == parameter);
+  }
+}
+
+}  // namespace calibrate_test

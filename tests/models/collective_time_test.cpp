@@ -1,0 +1,226 @@
+// What collectives take on a machine: each mechanism alone, and what decides between them.
+#include "models/time/collective_time.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+
+#include "models/time/message_time.h"
+
+namespace collective_time_test {
+
+using namespace meshbed::models;
+
+namespace {
+
+/// One adapter of 10 GB/s without headers, hops of 10 us, launch 5 us; Simple around a ring.
+Machine plain() {
+  Machine machine;
+  const auto set = [&](MachineParameter parameter, double value) {
+    machine.set(parameter, {value, Basis::kMeasured, "this test"});
+  };
+  set(MachineParameter::kLaunchUs, 5);
+  set(MachineParameter::kNicGBps, 10);
+  set(MachineParameter::kPacketOverheadBytes, 0);
+  set(MachineParameter::kNetSimpleUs, 10);
+  set(MachineParameter::kLlMaxBytes, 1);
+  set(MachineParameter::kLl128MaxBytes, 1);
+  set(MachineParameter::kTreeMaxBytes, 1);
+  return machine;
+}
+
+CollectiveCall call_of(Collective collective, int ranks, std::uint64_t bytes) {
+  return {.collective = collective, .ranks = ranks, .nodes = ranks, .bytes = bytes};
+}
+
+double part_of(const CollectiveTime& time, const std::string& name) {
+  for (const TimePart& part : time.parts) {
+    if (name == part.name) return part.us;
+  }
+  return 0;
+}
+
+}  // namespace
+
+TEST_CASE("a ring takes its launch, its steps and its bytes over the rate: every collective, 2 to 9 ranks") {
+  const Machine machine = plain();
+  for (int ranks = 2; ranks <= 9; ++ranks) {
+    const double n = ranks, bytes = 1 << 20;
+    const auto us = [&](Collective collective) { return collective_us(machine, call_of(collective, ranks, 1 << 20)); };
+    const auto expected = [](double steps, double sent) { return 5 + 10 * steps + sent / 10e3; };
+    CHECK(us(Collective::kAllReduce) == doctest::Approx(expected(2 * (n - 1), 2 * bytes * (n - 1) / n)));
+    CHECK(us(Collective::kAllGather) == doctest::Approx(expected(n - 1, bytes * (n - 1) / n)));
+    CHECK(us(Collective::kReduceScatter) == doctest::Approx(expected(n - 1, bytes * (n - 1) / n)));
+    CHECK(us(Collective::kBroadcast) == doctest::Approx(expected(n - 1, bytes)));
+    CHECK(us(Collective::kReduce) == doctest::Approx(expected(n - 1, bytes)));
+    CHECK(us(Collective::kSendRecv) == doctest::Approx(expected(1, bytes)));
+    CHECK(us(Collective::kAllToAll) == doctest::Approx(expected(1, bytes * (n - 1) / n)));
+  }
+}
+
+TEST_CASE("the parts of a prediction are the whole, and a mechanism that is switched on adds its own") {
+  Machine machine = plain();
+  const CollectiveCall call = call_of(Collective::kAllReduce, 4, 64 << 20);
+  const double before = collective_us(machine, call);
+  for (const auto& [parameter, value] : {std::pair{MachineParameter::kFillStages, 0.5},
+                                         {MachineParameter::kRampDepth, 0.3},
+                                         {MachineParameter::kReduceGBps, 50.0}}) {
+    Machine more = plain();
+    more.set(parameter, {value, Basis::kGuess, "this test"});
+    CHECK(collective_us(more, call) > before);
+    machine.set(parameter, {value, Basis::kGuess, "this test"});
+  }
+  const CollectiveTime time = collective_time(machine, call);
+  double sum = 0;
+  for (const TimePart& part : time.parts) sum += part.us;
+  CHECK(sum == doctest::Approx(time.us));
+  CHECK(time.us == doctest::Approx(collective_us(machine, call)));
+  // 6 hops, half of a slice of 1 MiB each, at 10 GB/s.
+  CHECK(part_of(time, "fill") == doctest::Approx(6 * 0.5 * 1048576 / 10e3));
+  // The ramp's end: 0.3 of its millisecond, all but e^-10 of it.
+  CHECK(part_of(time, "ramp") == doctest::Approx(300).epsilon(0.001));
+  CHECK(part_of(time, "reduce") == doctest::Approx(3 * (64 << 20) / 4.0 / 50e3));
+}
+
+TEST_CASE(
+    "the cost table chooses what is cheapest by latency and rate; a threshold overrules it; force overrules both") {
+  Machine machine = plain();
+  for (const MachineParameter each :
+       {MachineParameter::kLlMaxBytes, MachineParameter::kLl128MaxBytes, MachineParameter::kTreeMaxBytes}) {
+    machine.clear(each);
+  }
+  const CollectiveTime small = collective_time(machine, call_of(Collective::kAllReduce, 16, 64));
+  CHECK(small.protocol == CollectiveProtocol::kLl);
+  CHECK(small.algorithm == CollectiveAlgorithm::kTree);  // 8 hops, not 30
+  const CollectiveTime large = collective_time(machine, call_of(Collective::kAllReduce, 16, 1 << 30));
+  CHECK(large.protocol == CollectiveProtocol::kSimple);
+  CHECK(large.algorithm == CollectiveAlgorithm::kRing);
+  machine.set(MachineParameter::kLlMaxBytes, {1e8, Basis::kCalibrated, "this test"});
+  CHECK(collective_time(machine, call_of(Collective::kAllReduce, 16, 1 << 30)).protocol == CollectiveProtocol::kLl);
+  CollectiveCall forced = call_of(Collective::kAllReduce, 16, 1 << 30);
+  forced.protocol = CollectiveProtocol::kLl128;
+  forced.algorithm = CollectiveAlgorithm::kTree;
+  CHECK(collective_time(machine, forced).protocol == CollectiveProtocol::kLl128);
+  CHECK(collective_time(machine, forced).algorithm == CollectiveAlgorithm::kTree);
+}
+
+TEST_CASE("time never falls with size or with ranks, whatever is chosen") {
+  Machine machine = plain();
+  for (const MachineParameter each :
+       {MachineParameter::kLlMaxBytes, MachineParameter::kLl128MaxBytes, MachineParameter::kTreeMaxBytes}) {
+    machine.clear(each);
+  }
+  for (const std::string& name : collective_names()) {
+    const Collective collective = *parse_collective(name);
+    for (int ranks = 2; ranks <= 33; ++ranks) {
+      double before = 0;
+      for (std::uint64_t bytes = 4; bytes <= std::uint64_t{1} << 34; bytes *= 2) {
+        const double now = collective_us(machine, call_of(collective, ranks, bytes));
+        CHECK_MESSAGE(now >= before, name, " ", ranks, " ", bytes);
+        before = now;
+      }
+    }
+  }
+}
+
+TEST_CASE("headers take their share of the wire, and a host that feeds less is what counts") {
+  Machine machine = plain();
+  machine.set(MachineParameter::kPacketOverheadBytes, {82, Basis::kDataSheet, "models/link.h"});
+  CHECK(node_GBps(machine) == doctest::Approx(10.0 * 4096 / (4096 + 82)));
+  machine.set(MachineParameter::kHostCapGBps, {3, Basis::kMeasured, "this test"});
+  CHECK(node_GBps(machine) == doctest::Approx(3));
+}
+
+TEST_CASE("a message alone takes wire, fetch and bytes; in a stream it takes the slower of NIC and wire") {
+  Machine machine = plain();
+  for (const auto& [parameter, value] : {std::pair{MachineParameter::kWireUs, 1.0},
+                                         {MachineParameter::kDmaUs, 0.5},
+                                         {MachineParameter::kMessageUs, 0.25}}) {
+    machine.set(parameter, {value, Basis::kMeasured, "this test"});
+  }
+  CHECK(message_us(machine, {.latency = true}, 220) == doctest::Approx(1.022));
+  CHECK(message_us(machine, {.latency = true}, 1000) == doctest::Approx(1.6));
+  CHECK(message_us(machine, {.latency = false}, 8) == doctest::Approx(0.25).epsilon(1e-6));
+  CHECK(message_us(machine, {.latency = false}, 1 << 20) == doctest::Approx(104.8576).epsilon(1e-6));
+  CHECK(parse_message_test("ib_read_bw")->read);
+  CHECK(parse_message_test("osu_latency")->latency);
+  CHECK_FALSE(parse_message_test("all_reduce").has_value());
+}
+
+namespace {
+
+/// Every mechanism on at once, on two adapters of 12.5 GB/s and eight ranks a node.
+Machine all_on() {
+  Machine machine = plain();
+  machine.ranks_per_node = 8;
+  for (const auto& [parameter, value] : {std::pair{MachineParameter::kNics, 2.0},
+                                         {MachineParameter::kNicGBps, 12.5},
+                                         {MachineParameter::kPacketOverheadBytes, 82.0},
+                                         {MachineParameter::kTreeFraction, 1.2},
+                                         {MachineParameter::kLl128Fraction, 1.2},
+                                         {MachineParameter::kFillStages, 0.7},
+                                         {MachineParameter::kRampDepth, 0.5},
+                                         {MachineParameter::kReduceGBps, 100.0},
+                                         {MachineParameter::kCopyGBps, 136.0},
+                                         {MachineParameter::kIntraGBps, 300.0},
+                                         {MachineParameter::kNetLatencyUs, 20.0}}) {
+    machine.set(parameter, {value, Basis::kGuess, "this test"});
+  }
+  return machine;
+}
+
+constexpr CollectiveProtocol kProtocols[] = {CollectiveProtocol::kLl, CollectiveProtocol::kLl128,
+                                             CollectiveProtocol::kSimple};
+constexpr CollectiveAlgorithm kAlgorithms[] = {CollectiveAlgorithm::kRing, CollectiveAlgorithm::kTree};
+
+}  // namespace
+
+TEST_CASE("within one algorithm and protocol time grows with bytes and with nodes, a byte and a node at a time") {
+  const Machine machine = all_on();
+  for (const std::string& name : collective_names()) {
+    for (const CollectiveProtocol protocol : kProtocols) {
+      for (const CollectiveAlgorithm algorithm : kAlgorithms) {
+        CollectiveCall call{.collective = *parse_collective(name), .protocol = protocol, .algorithm = algorithm};
+        std::vector<double> smaller(10, 0.0);
+        for (double bytes = 64; bytes < 1e10; bytes *= 1.07) {
+          call.bytes = static_cast<std::uint64_t>(bytes);
+          double fewer = 0;
+          for (int nodes = 2; nodes < 10; ++nodes) {
+            call.nodes = nodes;
+            call.ranks = 8 * nodes;
+            const double us = collective_us(machine, call);
+            CHECK_MESSAGE(us > smaller.at(nodes), name, " ", name_of(protocol), " ", call.bytes, " bytes");
+            CHECK_MESSAGE(us >= fewer * (1 - 1e-12), name, " ", name_of(protocol), " ", nodes, " nodes");
+            smaller.at(nodes) = us;
+            fewer = us;
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("no choice and no share of a rate is faster than what must cross the adapters") {
+  const Machine machine = all_on();
+  const auto rate_bps = static_cast<std::uint64_t>(2 * 12.5e9 * 8);
+  for (const std::string& name : collective_names()) {
+    for (int nodes = 2; nodes < 10; ++nodes) {
+      const std::vector<NodePort> ports(static_cast<std::size_t>(nodes), NodePort{.rate_bps = rate_bps, .ranks = 8});
+      for (std::uint64_t bytes = 1024; bytes <= std::uint64_t{1} << 34; bytes *= 4) {
+        CollectiveCall call{.collective = *parse_collective(name), .ranks = 8 * nodes, .nodes = nodes, .bytes = bytes};
+        const double bound_us = static_cast<double>(any_algorithm_bound_ps(call.collective, bytes, ports)) /
+                                meshbed::kPicosecondsPerMicrosecond;
+        CHECK_MESSAGE(collective_us(machine, call) >= bound_us, name, " ", nodes, " nodes, ", bytes, " bytes");
+        for (const CollectiveProtocol protocol : kProtocols) {
+          for (const CollectiveAlgorithm algorithm : kAlgorithms) {
+            call.protocol = protocol;
+            call.algorithm = algorithm;
+            CHECK_MESSAGE(collective_us(machine, call) >= bound_us, name, " ", name_of(protocol), " ", bytes);
+          }
+        }
+      }
+    }
+  }
+}
+
+}  // namespace collective_time_test

@@ -1,0 +1,106 @@
+// What classes of one transport tell of another: found where there is something to find, never from the class itself.
+#include "models/fit/pool.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+
+#include "models/fit/search.h"
+
+namespace pool_test {
+
+using namespace meshbed::models;
+
+namespace {
+
+/// A class of one adapter of `nic_GBps`, with nothing fitted.
+Machine sheet(const std::string& name, double nic_GBps) {
+  Machine machine;
+  machine.name = name;
+  machine.classes = {"class " + name};
+  machine.transport = Transport::kVerbs;
+  machine.set(MachineParameter::kNicGBps, {nic_GBps, Basis::kDataSheet, "this test"});
+  machine.set(MachineParameter::kLlMaxBytes, {1, Basis::kMeasured, "this test"});
+  machine.set(MachineParameter::kLl128MaxBytes, {1, Basis::kMeasured, "this test"});
+  return machine;
+}
+
+/// As its measured files would have it, if its library reached 0.7 of its rate and took 30 us more for a hop.
+Peer peer_of(const std::string& name, double nic_GBps) {
+  Machine truth = sheet(name, nic_GBps);
+  truth.set(MachineParameter::kNicFraction, {0.7, Basis::kMeasured, "this test"});
+  truth.set(MachineParameter::kNetLatencyUs, {30, Basis::kMeasured, "this test"});
+  Sweep sweep{.name = name + ".csv", .points = {}};
+  for (std::uint64_t bytes = 1024; bytes <= std::uint64_t{1} << 30; bytes *= 4) {
+    SweepPoint point;
+    point.call = {.collective = Collective::kAllGather, .ranks = 4, .nodes = 4, .bytes = bytes};
+    point.time_us = collective_us(truth, point.call);
+    sweep.points.push_back(point);
+  }
+  return {sheet(name, nic_GBps), {sweep}};
+}
+
+}  // namespace
+
+TEST_CASE("what two classes have in common predicts a third of another rate that nobody measured") {
+  const Peer third = peer_of("third", 50);
+  const Machine bare = sheet("third", 50);
+  const Machine told = with_pool(bare, {peer_of("one", 12.5), peer_of("two", 25), third});
+  const double median = summarise(errors_of(told, third.sweeps.front().points)).median;
+  CHECK(median < 0.1);
+  CHECK(median < 0.5 * summarise(errors_of(bare, third.sweeps.front().points)).median);
+  CHECK(told[MachineParameter::kNicGBps] == 50);
+  // The rate that is reached, whether it is told as a share of the wire or as what the first part takes.
+  const SweepPoint& largest = third.sweeps.front().points.back();
+  CHECK(predicted_us(told, largest) == doctest::Approx(largest.time_us).epsilon(0.1));
+  CHECK(told.value_of(MachineParameter::kNicFraction).basis == Basis::kPooled);
+  CHECK(told.value_of(MachineParameter::kNicFraction).source == "one value for all of one, two");
+}
+
+TEST_CASE("a class tells nothing of itself, of one that shares its topology, or of another transport") {
+  const Machine machine = sheet("third", 50);
+  Peer same_name = peer_of("third", 50), same_class = peer_of("other", 50), sockets = peer_of("sockets", 50);
+  same_name.machine.classes = {"another"};
+  same_class.machine.classes.push_back("class third");
+  sockets.machine.transport = Transport::kTcp;
+  CHECK(peers_of(machine, {same_name, same_class, sockets}).empty());
+  const Machine told = with_pool(machine, {same_name, same_class, sockets});
+  for (std::size_t index = 0; index < kParameters; ++index) {
+    const auto parameter = static_cast<MachineParameter>(index);
+    CHECK_MESSAGE(told[parameter] == machine[parameter], info_of(parameter).name);
+  }
+  CHECK(peers_of(machine, {peer_of("one", 12.5)}).size() == 1);
+}
+
+TEST_CASE("a peer is asked as its data sheet has it, and what a machine knows of itself stays") {
+  Peer fitted = peer_of("one", 12.5);
+  fitted.machine.set(MachineParameter::kNicFraction, {0.2, Basis::kCalibrated, "one.csv"});
+  CHECK(peers_of(sheet("third", 50), {fitted}).front().machine[MachineParameter::kNicFraction] == 1);
+  Machine known = sheet("third", 50);
+  known.set(MachineParameter::kLaunchUs, {42, Basis::kMeasured, "this test"});
+  CHECK(with_pool(known, {fitted})[MachineParameter::kLaunchUs] == 42);
+}
+
+TEST_CASE("the same peers tell the same, to the last bit; without fits nothing of it is left") {
+  const std::vector<Peer> peers{peer_of("one", 12.5), peer_of("two", 25)};
+  const Machine one = with_pool(sheet("third", 50), peers), two = with_pool(sheet("third", 50), peers);
+  const Machine bare = without_fits(one);
+  for (std::size_t index = 0; index < kParameters; ++index) {
+    const auto parameter = static_cast<MachineParameter>(index);
+    CHECK(one[parameter] == two[parameter]);
+    CHECK(bare[parameter] == sheet("third", 50)[parameter]);
+  }
+}
+
+TEST_CASE("a ridge costs one for a spread, nothing for what no limit or nothing is expected of") {
+  Machine machine, expected;
+  CHECK(ridge_squares(machine, expected, {MachineParameter::kLaunchUs}) == 0);
+  machine.set(MachineParameter::kLaunchUs,
+              {expected[MachineParameter::kLaunchUs] * std::exp(0.8), Basis::kCalibrated, "x"});
+  CHECK(ridge_squares(machine, expected, {MachineParameter::kLaunchUs}) == doctest::Approx(1));
+  machine.set(MachineParameter::kCopyGBps, {5, Basis::kCalibrated, "x"});
+  machine.set(MachineParameter::kSliceBytes, {5e6, Basis::kCalibrated, "x"});
+  CHECK(ridge_squares(machine, expected, {MachineParameter::kCopyGBps, MachineParameter::kSliceBytes}) == 0);
+}
+
+}  // namespace pool_test

@@ -1,0 +1,179 @@
+// meshbed validate, calibrate and models by the command line.
+#include <doctest/doctest.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "tests/support/command.h"
+
+namespace validate_command_test {
+
+using namespace meshbed::test;
+using nlohmann::json;
+
+namespace {
+
+const std::string kRoot = MESHBED_SOURCE_DIR;
+
+CommandResult run_meshbed(const std::string& words) {
+  return run_command_line("cd '" + kRoot + "' && " + meshbed_program() + " " + words + " 2>&1");
+}
+
+std::string file_with(const std::string& name, const std::string& text) {
+  const std::string path = scratch_folder("validate") + "/" + name;
+  std::ofstream(path) << text;
+  return path;
+}
+
+const std::string kColumns = "collective,ranks,nodes,bytes,time_us,algbw_GBps,busbw_GBps,placement,variant\n";
+
+}  // namespace
+
+TEST_CASE("validate tells each point, the summary and one JSON object a file") {
+  const json told =
+      json::parse(run_meshbed("validate models/data/cal_aws_2xT4_g4dn_efa_allreduce.csv --profile auto --json").output);
+  for (const char* key : {"file", "profile", "points", "median", "p90", "max", "naive_own_line_median",
+                          "naive_carried_line_median", "naive_two_regime_median"}) {
+    CHECK_MESSAGE(told.contains(key), key);
+  }
+  CHECK(told.at("profile") == "t4-efa");
+  CHECK(told.at("points") == told.at("rows").size());
+  CHECK(told.at("median").get<double>() < 0.06);
+  CHECK(told.at("median").get<double>() < told.at("naive_own_line_median").get<double>());
+  const std::string plot = scratch_folder("validate_plot") + "/t4.svg";
+  const CommandResult text =
+      run_meshbed("validate models/data/cal_aws_2xT4_g4dn_efa_allreduce.csv --plot '" + plot + "'");
+  CHECK(text.status == 0);
+  CHECK(text.output.find("measured us") != std::string::npos);
+  CHECK(run_command_line("grep -c '<circle' '" + plot + "'").output == "58\n");
+}
+
+TEST_CASE("a file of two kinds of software is judged by two profiles, row by row") {
+  const CommandResult told = run_meshbed("validate models/data/cal_spark2_latbench_allreduce.csv");
+  CHECK(told.status == 0);
+  for (const char* line :
+       {"# profile spark-pair-200g: ", "# profile spark-pair-oneshot: ", "direct Simple", "ring Simple"}) {
+    CHECK_MESSAGE(told.output.find(line) != std::string::npos, line);
+  }
+}
+
+TEST_CASE("bad rows are named by line and reason, and the rest is judged; no row at all is an error") {
+  const std::string some = file_with(
+      "some.csv", "# topology_class: 1gpu/node, EFA\n" + kColumns +
+                      "all_reduce,2,2,1024,70,,,out,\nall_reduce,1,1,1024,70,,,out,\nall_dance,2,2,1024,70,,,out,\n"
+                      "all_reduce,2,2,-4,70,,,out,\nall_reduce,2,2,1024,,,,out,\nall_reduce,2,3,1024,70,,,out,\n");
+  const CommandResult result = run_meshbed("validate " + some);
+  CHECK(result.status == 0);
+  for (const char* told : {":4: 1 ranks; 2 or more", ":5: there is no collective \"all_dance\"", ":6: bytes are no",
+                           ":7: no time", ":8: 3 nodes for 2 ranks", "1 points: median"}) {
+    CHECK_MESSAGE(result.output.find(told) != std::string::npos, told, "\n", result.output);
+  }
+  CHECK(run_meshbed("validate " + file_with("none.csv", kColumns)).status == 2);
+  CHECK(run_meshbed("validate " + file_with("words.csv", "what,is,this\n1,2,3\n")).status == 2);
+  CHECK(run_meshbed("validate /nowhere/x.csv").status == 2);
+}
+
+TEST_CASE("a class that no profile has is predicted as the nearest, which is told, with its own ranks and adapters") {
+  const std::string rows = kColumns + "all_reduce,16,2,1048576,120,,,out,\nall_reduce,16,2,1073741824,5600,,,out,\n";
+  struct Near {
+    const char *topology_class, *profile, *told;
+  };
+  for (const Near& near : {Near{"8gpu/node NVLink, 8x400G InfiniBand", "b200-ib400", "the nearest, b200-ib400"},
+                           {"8gpu/node NVLink, EFA 800G", "p4de-efa", "adapters of 800 Gb/s a node"},
+                           {"4gpu/node NVLink, 8x200G TCPXO", "a3mega-tcpxo", "4 ranks a node"},
+                           {"1gpu/node, 25GbE TCP", "tcp-socket", "the nearest, tcp-socket"}}) {
+    const std::string path =
+        file_with("near.csv", std::string("# topology_class: ") + near.topology_class + "\n" + rows);
+    const CommandResult result = run_meshbed("validate " + path);
+    CHECK_MESSAGE(result.status == 0, result.output);
+    CHECK_MESSAGE(
+        result.output.find("no profile is of the class \"" + std::string(near.topology_class)) != std::string::npos,
+        result.output);
+    CHECK_MESSAGE(result.output.find(near.told) != std::string::npos, near.told, "\n", result.output);
+    CHECK_MESSAGE(result.output.find("profile " + std::string(near.profile)) != std::string::npos, result.output);
+  }
+  // Its own class is never told as near.
+  CHECK(run_meshbed("validate models/data/cal_lambda_16xB200_allreduce.csv").output.find("nearest") ==
+        std::string::npos);
+}
+
+TEST_CASE("uncalibrated and unseen: the profile without its fits, and with what other classes tell") {
+  const std::string file = "validate models/data/cal_gke_a3ultra_16xH200_allgather.csv --json";
+  const auto median_of = [&](const std::string& words) {
+    return json::parse(run_meshbed(file + words).output).at("median").get<double>();
+  };
+  CHECK(median_of("") < median_of(" --unseen"));
+  CHECK(median_of(" --unseen") < median_of(" --uncalibrated"));
+}
+
+TEST_CASE("a mangled file is an error with file, line and cause, or its good rows and the bad ones by line") {
+  const std::string head = "# topology_class: 1gpu/node, EFA\n" + kColumns;
+  const std::string good = "all_reduce,2,2,1024,70,,,out,\n";
+  struct Mangled {
+    std::string text, told;
+    int status;
+  };
+  const std::vector<Mangled> all{
+      {"", "no row of column names", 2},
+      {std::string("\0\x7f\xff\0binary\n", 11), "no column \"bytes\"", 2},
+      {head, "no rows below the column names", 2},
+      {head + "all_reduce,2,2,ten,70,,,out,\n", ":3: ", 2},
+      {head + good + "all_reduce,2,2,1e400,70,,,out,\n", ":4: ", 0},
+      {head + good + "all_reduce,2,2,1024,nan,,,out,\n", ":4: ", 0},
+      {head + good + "all_reduce,2,2,1024,-5,,,out,\n", ":4: ", 0},
+      {head + good + "all_reduce,99999999999999999999,2,1024,70,,,out,\n", ":4: ", 0},
+      {head + good + "all_reduce,2,2\n", ":4: ", 0},
+      {head + good + "\"all_reduce,2,2,1024,70,,,out,\n", ":4: ", 0},
+      {head + good + "all_reduce,2,2,10", ":4: ", 0},
+  };
+  for (const Mangled& each : all) {
+    const std::string path = file_with("mangled.csv", each.text);
+    const CommandResult result = run_meshbed("validate " + path);
+    CHECK_MESSAGE(result.status == each.status, each.text, "\n", result.output);
+    CHECK_MESSAGE(result.output.find(path) != std::string::npos, each.text, "\n", result.output);
+    CHECK_MESSAGE(result.output.find(each.told) != std::string::npos, each.text, "\n", result.output);
+  }
+}
+
+TEST_CASE("a class that no profile has is told with the profiles there are; a named profile predicts it all the same") {
+  const std::string odd =
+      file_with("odd.csv", "# topology_class: abacus\n" + kColumns + "all_reduce,3,3,1024,70,,,out,\n");
+  const CommandResult refused = run_meshbed("validate " + odd);
+  CHECK(refused.status == 2);
+  CHECK(refused.output.find("no profile is of the class \"abacus\"") != std::string::npos);
+  CHECK(refused.output.find("t4-efa") != std::string::npos);
+  for (const char* words : {" --profile t4-efa", " --profile t4-efa --ranks 7",
+                            " --profile a3ultra-roce --topology 4x8", " --profile t4-efa --topology ring"}) {
+    CHECK_MESSAGE(run_meshbed("validate " + odd + words).status == 0, words);
+  }
+  CHECK(run_meshbed("validate " + odd + " --profile t5").output.find("there is no profile \"t5\"; there are: ") !=
+        std::string::npos);
+  CHECK(run_meshbed("validate " + odd + " --profile t4-efa --topology blob").status == 2);
+}
+
+TEST_CASE("calibrate writes a profile that validate reads, and refuses what cannot be determined") {
+  const std::string out = scratch_folder("calibrate") + "/mine.toml";
+  const CommandResult fit =
+      run_meshbed("calibrate models/data/cal_spark3mesh_plugin_allgather.csv --class mine --out " + out);
+  CHECK(fit.status == 0);
+  CHECK(run_command_line("grep -c '3-node direct mesh, 3 subnets' '" + out + "'").output == "1\n");
+  CHECK(fit.output.find("cannot tell") != std::string::npos);  // one count of ranks: launch and hop are one sum
+  CHECK(run_meshbed("validate models/data/cal_spark3mesh_plugin_allreduce.csv --profile " + out).status == 0);
+  const CommandResult few =
+      run_meshbed("calibrate --class x " + file_with("few.csv", kColumns + "all_reduce,2,2,64,5,,,out,\n"));
+  CHECK(few.status == 2);
+  CHECK(few.output.find("under-determined: 1 different points") != std::string::npos);
+}
+
+TEST_CASE("models lists the profiles and explains one: every value with its basis, and a prediction in parts") {
+  CHECK(run_meshbed("models").output.find("t4-efa") != std::string::npos);
+  const CommandResult told = run_meshbed("models --explain t4-efa --bytes 1M --ranks 4");
+  CHECK(told.status == 0);
+  for (const char* part :
+       {"launch_us", "guess", "calibrated", "hops between nodes", "wire", "all_reduce of 1048576 bytes"}) {
+    CHECK_MESSAGE(told.output.find(part) != std::string::npos, part);
+  }
+  CHECK(run_meshbed("models --explain nothing").status == 2);
+}
+
+}  // namespace validate_command_test
