@@ -83,6 +83,10 @@ bool contains(const IpPrefix& prefix, const IpAddress& address) {
   return prefix.address.family == address.family && share_bits(prefix.address, address, prefix.length_bits);
 }
 
+bool is_ipv4_link_local(const IpAddress& address) {
+  return address.family == IpFamily::kIpv4 && address.bytes[0] == 169 && address.bytes[1] == 254;
+}
+
 bool same_subnet(const IpPrefix& left, const IpPrefix& right) {
   return left.length_bits == right.length_bits && contains(left, right.address);
 }

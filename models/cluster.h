@@ -42,6 +42,8 @@ std::string to_string(const IpAddress& address);
 std::string to_string(const IpPrefix& prefix);      // host address and length: 192.168.100.1/24
 std::string subnet_string(const IpPrefix& prefix);  // host bits cleared: 192.168.100.0/24
 bool contains(const IpPrefix& prefix, const IpAddress& address);
+/// 169.254/16 (RFC 3927).
+bool is_ipv4_link_local(const IpAddress& address);
 bool same_subnet(const IpPrefix& left, const IpPrefix& right);
 /// True where two different subnets share addresses (one holds the other).
 bool overlaps(const IpPrefix& left, const IpPrefix& right);

@@ -1,13 +1,16 @@
 #include "models/routing_rules.h"
 
 #include <algorithm>
+#include <charconv>
+#include <cstring>
+#include <set>
 
 namespace meshbed::models {
 namespace {
 
 constexpr std::uint64_t kFastLaneBps = 50'000'000'000;
-constexpr std::uint8_t kNcclPrefixBits = 24;  // NCCL_IB_SUBNET_PREFIX_LEN; IPv6: 64
-constexpr std::uint8_t kNcclPrefixBits6 = 64;
+/// Functions of one fused device (NCCL_NET_MAX_DEVS_PER_NIC), GIDs in a listener's handle (connect.cc 57).
+constexpr std::size_t kFusedMost = 8, kListenGids = 2;
 
 const Nic& nic_at(const Cluster& cluster, int node, int nic) {
   return cluster.nodes[static_cast<std::size_t>(node)].nics[static_cast<std::size_t>(nic)];
@@ -17,19 +20,6 @@ bool has_cable_to(const Topology& topology, PortRef from, PortRef to) {
   const std::vector<DirectPath> paths = direct_paths(topology, from.node, to.node);
   return std::any_of(paths.begin(), paths.end(),
                      [&](const DirectPath& path) { return path.from == from && path.to == to; });
-}
-
-IpPrefix as_nccl_sees(const IpPrefix& prefix) {
-  return {prefix.address, prefix.address.family == IpFamily::kIpv4 ? kNcclPrefixBits : kNcclPrefixBits6};
-}
-
-bool share_by_nccl(const Nic& one, const Nic& other) {
-  for (const IpPrefix& left : one.addresses) {
-    for (const IpPrefix& right : other.addresses) {
-      if (same_subnet(as_nccl_sees(left), as_nccl_sees(right))) return true;
-    }
-  }
-  return false;
 }
 
 Aimed aim_of_ancestor(const Cluster& cluster, const Topology& topology, int from, int to) {
@@ -49,42 +39,274 @@ Aimed aim_of_ancestor(const Cluster& cluster, const Topology& topology, int from
   return {Aim::kRefused, -1};
 }
 
-/// `theirs`: the NICs whose GIDs the listener names.
-Aimed aim_of_nccl(const Cluster& cluster, const Topology& topology, int from, int own_default, int to,
-                  const std::vector<int>& theirs) {
-  const auto matches = [&](int nic) {
-    return std::any_of(theirs.begin(), theirs.end(), [&](int their) {
-      return share_by_nccl(nic_at(cluster, from, nic), nic_at(cluster, to, their));
-    });
+/// An IPv4 address in an IPv6 one, by itself or as a multicast address (getGidAddrFamily, connect.cc 163-169).
+IpFamily family_of(const RawGid& gid) {
+  const auto zero = [&](std::size_t begin, std::size_t end) {
+    return std::all_of(gid.begin() + static_cast<std::ptrdiff_t>(begin), gid.begin() + static_cast<std::ptrdiff_t>(end),
+                       [](std::uint8_t byte) { return byte == 0; });
   };
-  int chosen = own_default;
-  if (!matches(own_default)) {
-    for (const int nic : live_nics(cluster, topology, from)) {
-      if (!matches(nic)) continue;
-      chosen = nic;
-      break;
-    }
+  const bool begins = zero(0, 4) || (gid[0] == 0xff && gid[1] == 0x0e && gid[2] == 0 && gid[3] == 0);
+  return begins && zero(4, 10) && gid[10] == 0xff && gid[11] == 0xff ? IpFamily::kIpv4 : IpFamily::kIpv6;
+}
+
+bool is_link_local(const RawGid& gid) {
+  constexpr RawGid kPrefix{0xfe, 0x80};
+  return std::memcmp(gid.data(), kPrefix.data(), 8) == 0;
+}
+
+/// Does the port, whose entry that is, answer for `gid`, or know on which of its wires to ask for it?
+bool is_on_link(const std::vector<IpPrefix>& addresses, const RawGid& gid) {
+  if (is_link_local(gid)) return true;
+  IpAddress address{.family = family_of(gid), .bytes = gid};
+  if (address.family == IpFamily::kIpv4) {
+    address.bytes = {};
+    std::copy(gid.begin() + 12, gid.end(), address.bytes.begin());
   }
-  const bool reaches = std::any_of(theirs.begin(), theirs.end(), [&](int their) {
-    return has_cable_to(topology, {from, chosen}, {to, their});
-  });
-  return {reaches ? Aim::kReached : Aim::kLost, chosen};
+  return std::any_of(addresses.begin(), addresses.end(),
+                     [&](const IpPrefix& prefix) { return contains(prefix, address); });
+}
+
+/// Two functions of one card: all but the last digit of their PCI addresses is alike.
+bool is_one_card(const Nic& one, const Nic& other) {
+  const std::string &left = one.pci_path, &right = other.pci_path;
+  return !left.empty() && left.size() == right.size() &&
+         left.compare(0, left.size() - 1, right, 0, right.size() - 1) == 0;
+}
+
+std::optional<int> number_in(const Node& node, const char* name) {
+  for (const auto& [key, value] : node.environment) {
+    int number = 0;
+    if (key != name) continue;
+    const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
+    if (error == std::errc() && end == value.data() + value.size()) return number;
+  }
+  return std::nullopt;
+}
+
+NcclSettings as_set_on(const Node& node, NcclSettings settings) {
+  settings.gid_index = number_in(node, "NCCL_IB_GID_INDEX").value_or(settings.gid_index);
+  settings.prefix_bits = number_in(node, "NCCL_IB_SUBNET_PREFIX_LEN").value_or(settings.prefix_bits);
+  const int version =
+      number_in(node, "NCCL_IB_ROCE_VERSION_NUM").value_or(settings.gid_type == GidType::kRoceV1 ? 1 : 2);
+  settings.gid_type = version == 1 ? GidType::kRoceV1 : GidType::kRoceV2;
+  for (const auto& [key, value] : node.environment) {
+    if (key == "NCCL_IB_ADDR_FAMILY") settings.family = value == "AF_INET6" ? IpFamily::kIpv6 : IpFamily::kIpv4;
+  }
+  return settings;
+}
+
+/// [node][nic] the cable, or cables + switch, that a port with a link hangs on; -1: no link.
+std::vector<std::vector<int>> media_of(const Cluster& cluster) {
+  std::vector<std::vector<int>> media;
+  for (const Node& node : cluster.nodes) media.emplace_back(node.nics.size(), -1);
+  const auto at = [&](PortRef port) -> int& {
+    return media[static_cast<std::size_t>(port.node)][static_cast<std::size_t>(port.nic)];
+  };
+  const auto is_up = [&](PortRef port) { return nic_at(cluster, port.node, port.nic).link_up; };
+  int next = 0;
+  for (const Cable& cable : cluster.cables) {
+    if (is_up(cable.a) && is_up(cable.b)) at(cable.a) = at(cable.b) = next;
+    ++next;
+  }
+  for (const Switch& box : cluster.switches) {
+    for (const PortRef& port : box.ports) {
+      if (is_up(port)) at(port) = next;
+    }
+    ++next;
+  }
+  return media;
 }
 
 }  // namespace
+
+bool nccl_is_valid(const RawGid& gid) {
+  return !is_link_local(gid) && std::any_of(gid.begin(), gid.end(), [](std::uint8_t byte) { return byte != 0; });
+}
+
+bool nccl_same_subnet(const RawGid& one, const RawGid& other, int prefix_bits) {
+  if (family_of(one) != family_of(other)) return false;
+  if (family_of(one) == IpFamily::kIpv6) return std::equal(one.begin(), one.begin() + 8, other.begin());
+  std::uint32_t left = 0, right = 0;
+  for (std::size_t byte = 12; byte < one.size(); ++byte) {
+    left = left << 8U | one[byte];
+    right = right << 8U | other[byte];
+  }
+  return (left ^ right) >> static_cast<unsigned>(32 - std::clamp(prefix_bits, 1, 32)) == 0;
+}
+
+std::optional<GidEntry> nccl_gid(const std::vector<GidEntry>& table, const NcclSettings& settings) {
+  const auto entry_at = [&](std::uint32_t index) -> std::optional<GidEntry> {
+    for (const GidEntry& entry : table) {
+      if (entry.index == index) return entry;
+    }
+    return std::nullopt;
+  };
+  if (settings.gid_index >= 0) return entry_at(static_cast<std::uint32_t>(settings.gid_index));
+  std::optional<GidEntry> chosen = entry_at(0);
+  for (const GidEntry& candidate : table) {  // empty ones are of no family that is wanted, and not valid
+    if (candidate.index == 0) continue;
+    const RawGid current = chosen ? chosen->gid : RawGid{};
+    if (family_of(candidate.gid) != settings.family) continue;
+    const bool is_better_family = family_of(current) != settings.family;
+    const bool is_other_type = !chosen || chosen->type != candidate.type || !nccl_is_valid(current);
+    const bool is_better_type = nccl_is_valid(candidate.gid) && is_other_type && candidate.type == settings.gid_type;
+    if (is_better_family || is_better_type) chosen = candidate;
+  }
+  return chosen;
+}
+
+NcclDevices nccl_devices(const Cluster& cluster, int node, const NcclSettings& settings) {
+  const auto media = media_of(cluster);
+  const std::vector<Nic>& nics = cluster.nodes[static_cast<std::size_t>(node)].nics;
+  NcclDevices found;
+  for (std::size_t nic = 0; nic < nics.size(); ++nic) {
+    if (media[static_cast<std::size_t>(node)][nic] >= 0) found.devices.push_back({static_cast<int>(nic)});
+  }
+  const std::size_t alone = found.devices.size();
+  std::vector<bool> placed(alone, false);
+  for (std::size_t first = 0; first < alone; ++first) {
+    if (placed[first]) continue;
+    std::vector<int> fused{found.devices[first].front()};
+    for (std::size_t other = first + 1; settings.merge_nics && other < alone && fused.size() < kFusedMost; ++other) {
+      const int nic = found.devices[other].front();
+      if (placed[other] ||
+          !is_one_card(nics[static_cast<std::size_t>(fused.front())], nics[static_cast<std::size_t>(nic)]))
+        continue;
+      fused.push_back(nic);
+      placed[other] = true;
+    }
+    const bool is_fused = fused.size() > 1;
+    found.channels.push_back(static_cast<int>(is_fused ? found.devices.size() : first));
+    if (is_fused) found.devices.push_back(std::move(fused));
+  }
+  return found;
+}
+
+int nccl_find_device(const std::vector<NcclGids>& devices, const NcclGids& remote, int wanted, int prefix_bits) {
+  if (std::none_of(remote.begin(), remote.end(), nccl_is_valid)) return wanted;
+  const auto reaches = [&](const NcclGids& functions) {
+    return !functions.empty() && std::all_of(functions.begin(), functions.end(), [&](const RawGid& own) {
+      return nccl_is_valid(own) && std::any_of(remote.begin(), remote.end(), [&](const RawGid& theirs) {
+               return nccl_is_valid(theirs) && nccl_same_subnet(own, theirs, prefix_bits);
+             });
+    });
+  };
+  if (reaches(devices[static_cast<std::size_t>(wanted)])) return wanted;
+  const auto other = std::find_if(devices.begin(), devices.end(), reaches);
+  return other == devices.end() ? wanted : static_cast<int>(other - devices.begin());
+}
+
+int nccl_connector_device(const std::vector<NcclGids>& devices, const NcclGids& listener, int wanted,
+                          const NcclSettings& settings) {
+  if (!settings.subnet_aware) return wanted;
+  const auto named = static_cast<std::ptrdiff_t>(std::min(listener.size(), kListenGids));
+  return nccl_find_device(devices, {listener.begin(), listener.begin() + named}, wanted, settings.prefix_bits);
+}
+
+int nccl_acceptor_device(const std::vector<NcclGids>& devices, const NcclGids& sender, int wanted,
+                         const NcclSettings& settings) {
+  return settings.subnet_aware ? nccl_find_device(devices, sender, wanted, settings.prefix_bits) : wanted;
+}
+
+NcclRouting::NcclRouting(const Cluster& cluster, const NcclSettings& settings) {
+  const auto media = media_of(cluster);
+  for (std::size_t index = 0; index < cluster.nodes.size(); ++index) {
+    const models::Node& modelled = cluster.nodes[index];
+    Node node;
+    node.settings = as_set_on(modelled, settings);
+    node.devices = nccl_devices(cluster, static_cast<int>(index), node.settings);
+    for (std::size_t nic = 0; nic < modelled.nics.size(); ++nic) {
+      node.ports.push_back({.medium = media[index][nic],
+                            .gid = nccl_gid(modelled.nics[nic].gids, node.settings),
+                            .addresses = modelled.nics[nic].addresses});
+      if (media[index][nic] >= 0) node.nics.push_back(static_cast<int>(nic));
+    }
+    for (const std::vector<int>& device : node.devices.devices) {
+      NcclGids gids;
+      for (const int nic : device) {
+        const Port& port = node.ports[static_cast<std::size_t>(nic)];
+        gids.push_back(port.gid ? port.gid->gid : RawGid{});
+      }
+      node.gids.push_back(std::move(gids));
+    }
+    nodes_.push_back(std::move(node));
+  }
+}
+
+Aim NcclRouting::queue_pair(const Port& from, const Port& to) {
+  // What ibv_modify_qp says no to: an empty entry, two families, an IPv6 address that no prefix leads to.
+  if (!from.gid || !to.gid) return Aim::kRefused;
+  const RawGid &own = from.gid->gid, &theirs = to.gid->gid;
+  if (family_of(own) != family_of(theirs)) return Aim::kRefused;
+  const bool there = is_on_link(from.addresses, theirs), back = is_on_link(to.addresses, own);
+  if (family_of(own) == IpFamily::kIpv6 && !(there && back)) return Aim::kRefused;
+  const bool joined = from.medium >= 0 && from.medium == to.medium;
+  return joined && there && back && from.gid->type == to.gid->type ? Aim::kReached : Aim::kLost;
+}
+
+Aimed NcclRouting::aim(int from, int to, int channel) const {
+  const Node &own = nodes_[static_cast<std::size_t>(from)], &theirs = nodes_[static_cast<std::size_t>(to)];
+  if (own.devices.channels.empty() || theirs.devices.channels.empty()) return {Aim::kRefused, -1};
+  const auto default_of = [channel](const Node& node) {
+    return node.devices.channels[static_cast<std::size_t>(channel) % node.devices.channels.size()];
+  };
+  const int listener = default_of(theirs);
+  const int sender =
+      nccl_connector_device(own.gids, theirs.gids[static_cast<std::size_t>(listener)], default_of(own), own.settings);
+  const int receiver =
+      nccl_acceptor_device(theirs.gids, own.gids[static_cast<std::size_t>(sender)], listener, theirs.settings);
+  const std::vector<int>& out = own.devices.devices[static_cast<std::size_t>(sender)];
+  const std::vector<int>& in = theirs.devices.devices[static_cast<std::size_t>(receiver)];
+  Aim worst = Aim::kReached;
+  for (std::size_t pair = 0; pair < std::max(out.size(), in.size()); ++pair) {
+    const Aim one = queue_pair(own.ports[static_cast<std::size_t>(out[pair % out.size()])],
+                               theirs.ports[static_cast<std::size_t>(in[pair % in.size()])]);
+    if (one == Aim::kRefused || worst == Aim::kReached) worst = one;
+  }
+  return {worst, out.front()};
+}
 
 const char* describe(RoutingRule rule) {
   switch (rule) {
     case RoutingRule::kAncestor:
       return "nccl-mesh-plugin";
     case RoutingRule::kNccl:
-      return "NCCL 2.30.7";
+      return "NCCL 2.30.7, NICs not fused";
     case RoutingRule::kNcclSubnetAware:
-      return "NCCL 2.30.7, subnet-aware";
+      return "NCCL 2.30.7, subnet-aware, not fused";
     case RoutingRule::kNcclSubnetAwareFused:
       return "NCCL 2.30.7, subnet-aware, NICs fused";
   }
   return "";
+}
+
+const char* name_of(RoutingRule rule) {
+  switch (rule) {
+    case RoutingRule::kAncestor:
+      return "ancestor";
+    case RoutingRule::kNccl:
+      return "nccl";
+    case RoutingRule::kNcclSubnetAware:
+      return "nccl-subnet-aware";
+    case RoutingRule::kNcclSubnetAwareFused:
+      return "nccl-subnet-aware-fused";
+  }
+  return "";
+}
+
+NcclSettings settings_of(RoutingRule rule) {
+  return {.subnet_aware = rule == RoutingRule::kNcclSubnetAware || rule == RoutingRule::kNcclSubnetAwareFused,
+          .merge_nics = rule == RoutingRule::kNcclSubnetAwareFused};
+}
+
+RuleAims::RuleAims(RoutingRule rule, const Cluster& cluster, const Topology& topology)
+    : rule_(rule), cluster_(cluster), topology_(topology) {
+  if (rule != RoutingRule::kAncestor) nccl_.emplace(cluster, settings_of(rule));
+}
+
+Aimed RuleAims::aim(int from, int to, int device) const {
+  return rule_ == RoutingRule::kAncestor ? aim_of_ancestor(cluster_, topology_, from, to)
+                                         : nccl_->aim(from, to, device);
 }
 
 std::vector<int> live_nics(const Cluster& cluster, const Topology& topology, int node) {
@@ -106,23 +328,65 @@ std::vector<int> live_nics(const Cluster& cluster, const Topology& topology, int
   return live;
 }
 
-Aimed aim_of(RoutingRule rule, const Cluster& cluster, const Topology& topology, int from, int to, int device) {
-  const std::vector<int> own = live_nics(cluster, topology, from), theirs = live_nics(cluster, topology, to);
-  if (own.empty() || theirs.empty()) return {Aim::kRefused, -1};
-  if (rule == RoutingRule::kAncestor) return aim_of_ancestor(cluster, topology, from, to);
-  const int own_default = own[static_cast<std::size_t>(device) % own.size()];
-  const int their_default = theirs[static_cast<std::size_t>(device) % theirs.size()];
-  switch (rule) {
-    case RoutingRule::kNccl:
-      return {has_cable_to(topology, {from, own_default}, {to, their_default}) ? Aim::kReached : Aim::kLost,
-              own_default};
-    case RoutingRule::kNcclSubnetAware:
-      return aim_of_nccl(cluster, topology, from, own_default, to, {their_default});
-    default:
-      // The handle has room for two GIDs: those of the fused device's first two ports.
-      return aim_of_nccl(cluster, topology, from, own_default, to,
-                         {theirs.begin(), theirs.begin() + std::min<std::ptrdiff_t>(2, std::ssize(theirs))});
+namespace {
+
+std::string text_of(const NcclSettings& settings) {
+  const NcclSettings stock;
+  std::string text;
+  const auto say = [&](bool differs, const std::string& word) {
+    if (differs) text += (text.empty() ? "" : " ") + word;
+  };
+  say(settings.subnet_aware != stock.subnet_aware, "NCCL_IB_SUBNET_AWARE_ROUTING=1");
+  say(settings.merge_nics != stock.merge_nics, "NCCL_IB_MERGE_NICS=0");
+  say(settings.family != stock.family, "NCCL_IB_ADDR_FAMILY=AF_INET6");
+  say(settings.prefix_bits != stock.prefix_bits, "NCCL_IB_SUBNET_PREFIX_LEN=" + std::to_string(settings.prefix_bits));
+  return text;
+}
+
+/// With those settings, on all channels between nodes that a cable or switch joins. Where there are none: false.
+bool works(const Cluster& cluster, const Topology& topology, int nodes, const NcclSettings& settings) {
+  const NcclRouting routing(cluster, settings);
+  bool any = false;
+  for (int from = 0; from < nodes; ++from) {
+    const int channels = static_cast<int>(routing.nics(from).size());
+    for (const int to : neighbours(topology, from)) {
+      for (int channel = 0; to < nodes && channel < channels; ++channel) {
+        if (routing.aim(from, to, channel).aim != Aim::kReached) return false;
+        any = true;
+      }
+    }
   }
+  return any;
+}
+
+}  // namespace
+
+std::optional<WorkingSettings> settings_that_work(const Cluster& cluster, const Topology& topology, int nodes) {
+  std::set<int> lengths;  // of the cables' own subnets, where 24 bits would take several for one, or one for several
+  for (const Node& node : cluster.nodes) {
+    for (const Nic& nic : node.nics) {
+      for (const IpPrefix& prefix : nic.addresses) {
+        if (prefix.address.family == IpFamily::kIpv4 && prefix.length_bits > 0) lengths.insert(prefix.length_bits);
+      }
+    }
+  }
+  std::vector<int> prefixes{NcclSettings{}.prefix_bits};
+  for (const int length : lengths) {
+    if (length != prefixes.front()) prefixes.push_back(length);
+  }
+  for (const IpFamily family : {IpFamily::kIpv4, IpFamily::kIpv6}) {
+    for (const bool subnet_aware : {false, true}) {
+      for (const int prefix_bits : prefixes) {
+        for (const bool merge_nics : {true, false}) {
+          if (!subnet_aware && prefix_bits != prefixes.front()) continue;  // nobody reads it then
+          const NcclSettings settings{
+              .subnet_aware = subnet_aware, .merge_nics = merge_nics, .prefix_bits = prefix_bits, .family = family};
+          if (works(cluster, topology, nodes, settings)) return WorkingSettings{settings, text_of(settings)};
+        }
+      }
+    }
+  }
+  return std::nullopt;
 }
 
 }  // namespace meshbed::models

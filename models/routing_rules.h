@@ -3,23 +3,22 @@
 // topology, to compare with what Meshbed's own plugin does.
 //
 // Sources. The ancestor: autoscriptlabs/nccl-mesh-plugin, its connect() as of August 2026: the first NIC whose subnet
-// is one of the peer's, those of 50 Gb/s and more first; whatever device was asked for. NCCL: net_ib of 2.30.7, where
-// the listener names up to two GIDs of its device, and the connector keeps its device if each of its ports shares a
-// subnet with them, else takes the first device of which that is true, else keeps its device all the same; prefixes of
-// 24 bits, whatever the interfaces say (NCCL_IB_SUBNET_PREFIX_LEN). Without NCCL_IB_SUBNET_AWARE_ROUTING, as it comes,
-// device d aims at device d.
+// is one of the peer's, those of 50 Gb/s and more first; whatever device was asked for. NCCL: version 2.30.7, of which
+// each function below names its lines; "connect.cc" is src/transport/net_ib/connect.cc, "topo.cc" src/graph/topo.cc.
+//
+// Nomenclature: channel c - the one that the sender opens on its device c, and the receiver listens for on its own
+// device c, each modulo their number; function - a NIC, one of those that a device is made of.
 
 #include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
 
 #include "models/cluster.h"
 #include "models/topology.h"
 
 namespace meshbed::models {
-
-enum class RoutingRule { kAncestor, kNccl, kNcclSubnetAware, kNcclSubnetAwareFused };
-inline constexpr std::array kRoutingRules{RoutingRule::kAncestor, RoutingRule::kNccl, RoutingRule::kNcclSubnetAware,
-                                          RoutingRule::kNcclSubnetAwareFused};
-const char* describe(RoutingRule rule);
 
 enum class Aim {
   kReached,
@@ -32,11 +31,118 @@ struct Aimed {
   int nic = -1;  // of the sender; -1: none
 };
 
-/// What node `from` does for a channel on device `device` to node `to`. Devices are the node's NICs with a live link
-/// and an address, in its order; `device` counts modulo their number. Nodes without any refuse.
-Aimed aim_of(RoutingRule rule, const Cluster& cluster, const Topology& topology, int from, int to, int device);
+/// NCCL's variables that its routing depends on, with its defaults.
+struct NcclSettings {
+  bool subnet_aware = false;            // NCCL_IB_SUBNET_AWARE_ROUTING, connect.cc 61
+  bool merge_nics = true;               // NCCL_IB_MERGE_NICS, init.cc 29
+  int prefix_bits = 24;                 // NCCL_IB_SUBNET_PREFIX_LEN, connect.cc 62: of IPv4, whatever interfaces say
+  int gid_index = -1;                   // NCCL_IB_GID_INDEX, connect.cc 12; below 0: chosen
+  IpFamily family = IpFamily::kIpv4;    // NCCL_IB_ADDR_FAMILY, connect.cc 101
+  GidType gid_type = GidType::kRoceV2;  // NCCL_IB_ROCE_VERSION_NUM, connect.cc 14
+  bool operator==(const NcclSettings&) const = default;
+};
 
-/// The node's devices: positions in Node::nics.
+/// The entry that a port uses (connect.cc 268-335): the pinned one, or from entry 0 on each that suits better than the
+/// one before. nullopt: there is none at that index; ibv_query_gid answers zeros, and the queue pair refuses it.
+std::optional<GidEntry> nccl_gid(const std::vector<GidEntry>& table, const NcclSettings& settings);
+
+/// Neither empty nor link-local (connect.cc 213-232).
+bool nccl_is_valid(const RawGid& gid);
+
+/// connect.cc 492-508: IPv4 by `prefix_bits`, IPv6 by its first 64 bits.
+bool nccl_same_subnet(const RawGid& one, const RawGid& other, int prefix_bits);
+
+/// What net_ib opens on a node. A device's functions are positions in Node::nics.
+struct NcclDevices {
+  std::vector<std::vector<int>> devices;  // each NIC alone, then the fused ones (init.cc 503-510, 190-262)
+  std::vector<int> channels;              // [channel] a device: the fused one instead of those that it is made of
+};
+
+/// Its ports are those with a link (init.cc 363), with or without an address. Fused are functions of one card, whose
+/// PCI addresses differ in the last digit alone: those are at most PORT apart (topo.cc 1392-1410 places them, 1738-1744
+/// says PORT, 1118 on measures it), eight of them at most (plugin/net/net_v12.h 11).
+NcclDevices nccl_devices(const Cluster& cluster, int node, const NcclSettings& settings);
+
+/// A device's GIDs, one a function; empty GIDs where a function lacks the pinned index.
+using NcclGids = std::vector<RawGid>;
+
+/// connect.cc 524-592: `wanted`, if each of its functions shares a subnet with one of `remote`; else the first device
+/// of which that is true; else `wanted` all the same. `devices`: [device] its GIDs.
+int nccl_find_device(const std::vector<NcclGids>& devices, const NcclGids& remote, int wanted, int prefix_bits);
+
+/// The connector's half (connect.cc 802): by the GIDs of the listener's first two functions (connect.cc 57, 608-622).
+int nccl_connector_device(const std::vector<NcclGids>& devices, const NcclGids& listener, int wanted,
+                          const NcclSettings& settings);
+
+/// The acceptor's half (connect.cc 1462-1476): by the GIDs of the sender's functions, those that it has taken by then.
+int nccl_acceptor_device(const std::vector<NcclGids>& devices, const NcclGids& sender, int wanted,
+                         const NcclSettings& settings);
+
+/// Stock NCCL on one cluster.
+class NcclRouting {
+ public:
+  /// A node's own environment comes first for what it sets (NCCL_IB_GID_INDEX, NCCL_IB_SUBNET_PREFIX_LEN,
+  /// NCCL_IB_ADDR_FAMILY, NCCL_IB_ROCE_VERSION_NUM).
+  NcclRouting(const Cluster& cluster, const NcclSettings& settings);
+
+  /// Queue pair i joins function i of both devices, modulo their numbers, as many as the larger one has (connect.cc
+  /// 653-658 and 885, 1171): reached where all of them are.
+  Aimed aim(int from, int to, int channel) const;
+  /// NICs that NCCL opens on the node: those with a link.
+  const std::vector<int>& nics(int node) const { return nodes_[static_cast<std::size_t>(node)].nics; }
+
+ private:
+  struct Port {
+    int medium = -1;                  // cable, or cables + switch; -1: no link
+    std::optional<GidEntry> gid;      // nullopt: the port lacks the pinned index
+    std::vector<IpPrefix> addresses;  // of its netdev
+  };
+  struct Node {
+    NcclSettings settings;
+    std::vector<int> nics;
+    std::vector<Port> ports;  // as Node::nics
+    NcclDevices devices;
+    std::vector<NcclGids> gids;  // [device]
+  };
+  static Aim queue_pair(const Port& from, const Port& to);
+
+  std::vector<Node> nodes_;
+};
+
+enum class RoutingRule { kAncestor, kNccl, kNcclSubnetAware, kNcclSubnetAwareFused };
+inline constexpr std::array kRoutingRules{RoutingRule::kAncestor, RoutingRule::kNccl, RoutingRule::kNcclSubnetAware,
+                                          RoutingRule::kNcclSubnetAwareFused};
+const char* describe(RoutingRule rule);
+/// "ancestor", "nccl", "nccl-subnet-aware", "nccl-subnet-aware-fused": as JSON names them.
+const char* name_of(RoutingRule rule);
+/// Of the three that are NCCL's.
+NcclSettings settings_of(RoutingRule rule);
+
+/// One rule on one cluster, which must outlive it, as its topology must.
+class RuleAims {
+ public:
+  RuleAims(RoutingRule rule, const Cluster& cluster, const Topology& topology);
+  /// What node `from` does for a channel on device `device` to node `to`. The ancestor's devices are NICs with a live
+  /// link and an address, NCCL's are nccl_devices(). Nodes without any refuse.
+  Aimed aim(int from, int to, int device) const;
+
+ private:
+  RoutingRule rule_;
+  const Cluster& cluster_;
+  const Topology& topology_;
+  std::optional<NcclRouting> nccl_;
+};
+
+/// The node's NICs with a live link and an address that others on it share: positions in Node::nics.
 std::vector<int> live_nics(const Cluster& cluster, const Topology& topology, int node);
+
+/// Settings under which stock NCCL reaches every node with which a node shares a cable or switch, on every channel;
+/// as little beyond its defaults as does it. nullopt: none of those that were tried do.
+struct WorkingSettings {
+  NcclSettings settings;
+  std::string text;  // "NCCL_IB_SUBNET_AWARE_ROUTING=1 NCCL_IB_MERGE_NICS=0"; empty: the defaults
+};
+/// `nodes`: those of the job, the first ones.
+std::optional<WorkingSettings> settings_that_work(const Cluster& cluster, const Topology& topology, int nodes);
 
 }  // namespace meshbed::models

@@ -16,6 +16,7 @@
 #include "cli/common/closest_name.h"
 #include "cli/common/exit_status.h"
 #include "cli/common/json_text.h"
+#include "cli/scenario/idle_variables.h"
 #include "cli/workload/result.h"
 #include "cli/world/metal_devices.h"
 #include "cli/world/run_options.h"
@@ -119,6 +120,9 @@ std::vector<Row> rows_of_node(const models::Node& node) {
   }
   for (const auto& [name, value] : node.environment) {
     if (net::is_unknown_mesh_variable(name)) rows.push_back(row_of_unknown(name, value, "scenario"));
+    if (const std::string note = idle_variable_note(name); !note.empty()) {
+      rows.push_back({name, value, "scenario", note, false, ""});
+    }
   }
   return rows;
 }

@@ -13,7 +13,10 @@
 #include "cli/common/command_line.h"
 #include "cli/common/units.h"
 #include "cli/scenario/build.h"
+#include "cli/scenario/idle_variables.h"
 #include "cli/scenario/placement.h"
+#include "cli/workload/megakernel/blocks.h"
+#include "cli/workload/megakernel/programs.h"
 #include "models/topology.h"
 #include "plugin/net/process/config.h"
 
@@ -38,6 +41,7 @@ class Linter {
     net_plugin();
     variables();
     promises();
+    rings();
     return std::move(findings_);
   }
 
@@ -133,6 +137,7 @@ class Linter {
     }
     if (is_cabled && one.addresses.empty()) add("{} is cabled but has no address; only link-local is left", name(port));
     if (is_cabled && !one.link_up) add("{} is down from the start", name(port));
+    if (is_cabled) pinned_gid(port);
     for (const auto& prefix : one.addresses) {
       const auto gid = models::gid_of(prefix.address);
       const bool found = std::any_of(one.gids.begin(), one.gids.end(), [&](const models::GidEntry& entry) {
@@ -141,6 +146,25 @@ class Linter {
       if (!found)
         add("{} has no RoCE v2 GID for {}; peers that expect one cannot connect", name(port),
             models::to_string(prefix.address));
+    }
+  }
+
+  /// A pinned index that the port lacks: nothing connects over it.
+  void pinned_gid(PortRef port) {
+    const auto& one = nic(port);
+    for (const auto& [key, value] : cluster_.nodes[static_cast<std::size_t>(port.node)].environment) {
+      if (key != "NCCL_IB_GID_INDEX") continue;
+      const bool is_index = !value.empty() && value.find_first_not_of("0123456789") == std::string::npos;
+      const bool has_it =
+          std::any_of(one.gids.begin(), one.gids.end(),
+                      [&value = value](const models::GidEntry& entry) { return std::to_string(entry.index) == value; });
+      if (!is_index || has_it) continue;
+      std::string indices;
+      for (const models::GidEntry& entry : one.gids) {
+        indices += (indices.empty() ? "" : ", ") + std::to_string(entry.index);
+      }
+      add("{} has no GID at NCCL_IB_GID_INDEX={}, and is not used; it has {}: leave the variable unset", name(port),
+          value, indices.empty() ? "none" : indices);
     }
   }
 
@@ -246,6 +270,7 @@ class Linter {
           say(name + " is no variable of the mesh plugin; meshbed env lists them");
       }
     }
+    for (const std::string& note : idle_variable_notes(scenario_)) say(note);
   }
 
   void promises() {
@@ -256,6 +281,12 @@ class Linter {
             name(paths.front().to));
       }
     }
+  }
+
+  void rings() {
+    if (scenario_.workload.kind != WorkloadKind::kMegakernel) return;
+    if (const auto problem = ring_slots_problem(scenario_.workload, ranks_of(scenario_))) add("{}", *problem);
+    if (const auto finding = residency_finding(scenario_.workload, ranks_of(scenario_))) add("{}", *finding);
   }
 
   const Scenario& scenario_;

@@ -15,6 +15,7 @@
 #include "cli/report/results_folder.h"
 #include "cli/report/telemetry.h"
 #include "cli/report/trace_file.h"
+#include "cli/scenario/idle_variables.h"
 #include "cli/scenario/placement.h"
 #include "cli/workload/megakernel/outcome.h"
 #include "cli/workload/outcome.h"
@@ -91,6 +92,8 @@ int run_here(const RunWorld& world, const Scenario& scenario, const RunCommandOp
   if (facts.faults_by == FaultsBy::kHands) err << left_to_hands_line(scenario);
   ResultsFolder folder(options.results, scenario.name, facts.name);
   (options.run.json ? err : out) << seed_line(scenario, facts.name) << std::flush;
+  for (const std::string& note : idle_variable_notes(scenario))
+    err << "meshbed: warning: environment: " << note << "\n";
 
   sim::Recorder recorder(scenario.cluster, options.no_trace ? "" : folder.aside("messages.csv"));
   RunResult result = run_workload(

@@ -16,7 +16,7 @@ namespace {
 struct Wish {
   std::string action, file, output, cablings;
   std::vector<std::string> overrides;
-  bool all = false;
+  bool all = false, json = false;
 };
 
 /// What is wrong with it; empty: nothing.
@@ -26,9 +26,11 @@ std::string problem_of(const Wish& wish) {
   if (!draws && !rules && wish.action != "check") return "there is no \"" + wish.action + "\"";
   if (!wish.output.empty() && !draws) return "--output is for draw only";
   if (wish.all && (draws || rules)) return "--all is for check only";
+  if (wish.json && !rules) return "--json is for rules only";
   if (wish.cablings.empty()) return wish.file.empty() ? "FILE is missing" : "";
   if (!rules) return "--cablings is for rules only";
   if (!wish.file.empty()) return "--cablings takes no FILE";
+  if (wish.json) return "--json is for rules FILE, not for --cablings";
   return wish.overrides.empty() ? "" : "--cablings has no scenario whose keys --set could override";
 }
 
@@ -51,6 +53,7 @@ int topo_command(const std::vector<std::string>& arguments, std::ostream& out, s
       ("all", po::bool_switch(&wish.all), "check: every pair, however many there are")  //
       ("cablings", po::value(&wish.cablings)->value_name("N"),
        "rules: instead of a file, all cablings of 2 to N nodes (6 at most) with two NICs each")  //
+      ("json", po::bool_switch(&wish.json), "rules: as JSON, an object for each rule")           //
       ("output,o", po::value(&wish.output)->value_name("FILE"), "draw: where the SVG goes; default: standard output");
   if (!parse_arguments(arguments, syntax, out)) return 0;
   if (const std::string problem = problem_of(wish); !problem.empty()) {
@@ -65,7 +68,7 @@ int topo_command(const std::vector<std::string>& arguments, std::ostream& out, s
   }
   const Scenario scenario = read_scenario(wish.file, wish.overrides);
   if (wish.action == "rules") {
-    out << rules_report(scenario);
+    out << (wish.json ? rules_json(scenario) : rules_report(scenario));
     return 0;
   }
   if (wish.action == "check") {

@@ -197,7 +197,7 @@ void Builder::add_management() {
   for (std::size_t i = 0; i < built_.cluster.nodes.size(); ++i) {
     const auto address = models::host_in_subnet(management.subnet, 0, i + 1);
     if (!address) return diagnostics_.add(management.at("subnet"), address.error().text);
-    built_.cluster.nodes[i].management = models::ManagementPort{"mgmt0", *address};
+    built_.cluster.nodes[i].management = models::ManagementPort{management.netdev, *address};
   }
   for (const auto& node_spec : spec_.nodes) {
     const auto found = node_index_.find(node_spec.name);

@@ -76,7 +76,7 @@ const char* special_kind(const models::IpAddress& address) {
   if (address.family == models::IpFamily::kIpv4) {
     if (bytes[0] == 0) return "of \"this network\"";
     if (bytes[0] == 127) return "a loopback address";
-    if (bytes[0] == 169 && bytes[1] == 254) return "link-local";
+    // 169.254/16 (RFC 3927) is taken: on the one cable of a pair it is what DGX Spark's playbooks recommend.
     return bytes[0] >= 224 ? "multicast or reserved" : nullptr;
   }
   if (bytes[0] == 0xff) return "multicast";
@@ -107,6 +107,13 @@ void check_duplicates(const std::vector<Holder>& holders, Diagnostics& diagnosti
   }
 }
 
+/// Why two of one subnet, IPv4 link-local, cannot be told apart; empty for all other subnets.
+std::string link_local_reason(const models::IpPrefix& prefix) {
+  if (!models::is_ipv4_link_local(prefix.address)) return "";
+  return "; all of 169.254.0.0/16 (IPv4 link-local) is one subnet, whatever the cable, so that one cable of a cluster "
+         "can have it: give the others subnets of their own, as 192.168.100.0/24";
+}
+
 /// One subnet: two NICs of one node in it, or two cables that each use it as their own.
 void check_group(const Group& group, Diagnostics& diagnostics) {
   const std::string subnet = models::subnet_string(group.front()->prefix);
@@ -121,8 +128,8 @@ void check_group(const Group& group, Diagnostics& diagnostics) {
       reported = true;
       diagnostics.add(later_place(*other, *holder),
                       fmt::format("prefix overlap: {} and {} are both in {}; a node needs one subnet per NIC, "
-                                  "or its kernel sends everything through the first",
-                                  other->name, holder->name, subnet));
+                                  "or its kernel sends everything through the first{}",
+                                  other->name, holder->name, subnet, link_local_reason(holder->prefix)));
     }
     first_on_medium.emplace(holder->medium, holder);
     ++on_medium[holder->medium];
@@ -136,8 +143,8 @@ void check_group(const Group& group, Diagnostics& diagnostics) {
       reported = true;
       diagnostics.add(later_place(*used, *holder),
                       fmt::format("prefix overlap: {} is the subnet of two cables ({} and {} are on different "
-                                  "ones); give each cable its own",
-                                  subnet, used->name, holder->name));
+                                  "ones); give each cable its own{}",
+                                  subnet, used->name, holder->name, link_local_reason(holder->prefix)));
     }
     used = holder;
   }
@@ -151,10 +158,11 @@ bool on_one_medium(const Group& left, const Group& right) {
 }
 
 void report_overlap(const Holder& left, const Holder& right, Diagnostics& diagnostics) {
-  diagnostics.add(
-      later_place(left, right),
-      fmt::format("prefix overlap: {} of {} and {} of {} share addresses; give each its own subnet",
-                  models::subnet_string(left.prefix), left.name, models::subnet_string(right.prefix), right.name));
+  const bool with_management = left.medium == kManagementNic || right.medium == kManagementNic;
+  diagnostics.add(later_place(left, right),
+                  fmt::format("prefix overlap: {} of {} and {} of {} share addresses; give each its own subnet{}",
+                              models::subnet_string(left.prefix), left.name, models::subnet_string(right.prefix),
+                              right.name, with_management ? " (the management network's is [management] subnet)" : ""));
 }
 
 }  // namespace

@@ -153,11 +153,14 @@ const Section<SwitchSpec> kSwitch{
 
 const Section<ManagementSpec> kManagement{
     "[management]",
-    "The management network (netdev mgmt0): ordinary TCP between all nodes, never RDMA.",
+    "The management network: ordinary TCP between all nodes, never RDMA. Its default subnet is one that no network in\n"
+    "use has (RFC 2544: for benchmarks), so that cables may have any other.",
     {
         {"enabled", "boolean", "true", "false: there is none; only where workload.kind is nccl-calls or idle",
          [](const Value& v, ManagementSpec& s) { v.boolean(s.enabled); }},
-        {"subnet", "prefix", "'10.0.0.0/16'", "node i is host i + 1",
+        {"netdev", "name", "'mgmt0'", "of its interface on every node; in the emulated world mgmt0 alone",
+         [](const Value& v, ManagementSpec& s) { v.name(s.netdev); }},
+        {"subnet", "prefix", "'198.18.0.0/16'", "node i is host i + 1",
          [](const Value& v, ManagementSpec& s) { v.prefix(s.subnet); }},
         {"rate", "rate", "'10Gb/s'", "of each node's port",
          [](const Value& v, ManagementSpec& s) { v.rate(s.rate_bps); }},

@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "cli/topo/rules.h"
+#include "models/topology_generate.h"
 
 namespace meshbed::cli {
 namespace {
@@ -21,7 +22,7 @@ models::Cluster cabled(int nodes, const std::vector<std::pair<int, int>>& cables
     one.name = fmt::format("node{}", node);
     for (int nic = 0; nic < kDevices; ++nic) {
       models::Nic port;
-      port.device = fmt::format("rocep1s0f{}", nic);
+      models::name_nic(port, nic);  // two functions of one card
       port.rate_bps = 100'000'000'000;
       one.nics.push_back(port);
     }
@@ -71,6 +72,8 @@ void count(RuleTally& tally, Aim aim, bool relayed, bool connected) {
 void tally_one(const models::Cluster& cluster, CablingTally& tally) {
   const models::Topology topology = models::analyse(cluster);
   const MeshRules mesh(cluster, topology);
+  std::vector<models::RuleAims> others;
+  for (const models::RoutingRule rule : models::kRoutingRules) others.emplace_back(rule, cluster, topology);
   const int nodes = static_cast<int>(cluster.nodes.size());
   ++tally.cablings;
   for (int from = 0; from < nodes; ++from) {
@@ -82,9 +85,8 @@ void tally_one(const models::Cluster& cluster, CablingTally& tally) {
       for (int device = 0; device < kDevices; ++device) {
         ++tally.channels;
         if (connected) ++tally.connected;
-        for (std::size_t index = 0; index < models::kRoutingRules.size(); ++index) {
-          const models::Aimed aimed = models::aim_of(models::kRoutingRules[index], cluster, topology, from, to, device);
-          count(tally.rules[index], aimed.aim, false, connected);
+        for (std::size_t index = 0; index < others.size(); ++index) {
+          count(tally.rules[index], others[index].aim(from, to, device).aim, false, connected);
         }
         const MeshAim ours = mesh.aim(from, to, device);
         count(tally.rules.back(), ours.aim, ours.cables > 1, connected);

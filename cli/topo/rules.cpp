@@ -5,9 +5,13 @@
 #include <algorithm>
 #include <array>
 #include <memory>
+#include <nlohmann/json.hpp>
 
+#include "cli/common/json_text.h"
 #include "cli/scenario/placement.h"
 #include "cli/topo/tuner.h"
+#include "models/gid_table.h"
+#include "plugin/base/counted.h"
 #include "plugin/net/connect/routing.h"
 #include "plugin/net/process/config.h"
 #include "plugin/net/wire/neighbour_map.h"
@@ -78,7 +82,9 @@ MeshRules::MeshRules(const models::Cluster& cluster, const models::Topology& top
     for (const int nic : live) all.push_back(to_net(modelled.nics[static_cast<std::size_t>(nic)]));
     const bool takes_all = net::takes_management(setting(modelled, net::Variable::kUseManagement).number != 0,
                                                  setting(modelled, net::Variable::kIbHca).text);
+    const auto pinned = static_cast<int>(setting(modelled, net::Variable::kIbGidIndex).number);
     for (std::size_t at = 0; at < live.size(); ++at) {
+      if (pinned >= 0 && !net::find_gid(all[at], {}, {.forced_index = pinned})) continue;
       if (!takes_all && net::role_of(all[at], all) == net::NicRole::kManagement) continue;
       const auto position = static_cast<std::uint8_t>(node.nics.size());
       node.live.push_back(live[at]);
@@ -136,51 +142,185 @@ bool MeshRules::relays() const {
   return std::all_of(state_->nodes.begin(), state_->nodes.end(), [](const State::Node& node) { return node.relays; });
 }
 
+bool MeshRules::uses(int node, int nic) const {
+  const std::vector<int>& live = state_->nodes[static_cast<std::size_t>(node)].live;
+  return std::find(live.begin(), live.end(), nic) != live.end();
+}
+
 namespace {
 
-std::string cell(const models::Cluster& cluster, int node, Aim aim, int nic, int cables) {
-  if (aim == Aim::kRefused) return "refused";
-  const std::string& device = cluster.nodes[static_cast<std::size_t>(node)].nics[static_cast<std::size_t>(nic)].device;
-  if (aim == Aim::kLost) return "LOST " + device;
-  return cables > 1 ? fmt::format("{}, {} cables", device, cables) : device;
+constexpr std::size_t kRules = models::kRoutingRules.size() + 1;  // and Mesh's, the last one
+
+struct Outcomes {
+  std::uint64_t channels = 0, reached = 0, lost = 0, refused = 0;
+  void add(Aim aim) {
+    ++channels;
+    ++(aim == Aim::kReached ? reached : aim == Aim::kLost ? lost : refused);
+  }
+};
+
+/// Every rule on one scenario.
+class RuleComparison {
+ public:
+  explicit RuleComparison(const Scenario& scenario)
+      : cluster(scenario.cluster),
+        topology(models::analyse(cluster)),
+        nodes(ranks_of(scenario) / scenario.workload.ranks_per_node),
+        mesh(cluster, topology, nodes),
+        stock_(cluster, models::settings_of(models::RoutingRule::kNccl)) {
+    for (const models::RoutingRule rule : models::kRoutingRules) others_.emplace_back(rule, cluster, topology);
+    for (int from = 0; from < nodes; ++from) {
+      const std::vector<int> joined = models::neighbours(topology, from);
+      for (int to = 0; to < nodes; ++to) {
+        if (from == to) continue;
+        const int channels = std::max(static_cast<int>(stock_.nics(from).size()),
+                                      static_cast<int>(models::live_nics(cluster, topology, from).size()));
+        const bool is_near = std::binary_search(joined.begin(), joined.end(), to);
+        for (int channel = 0; channel < channels; ++channel) add_line(from, to, channel, is_near);
+      }
+    }
+  }
+
+  const models::Cluster& cluster;
+  const models::Topology topology;
+  const int nodes;
+  const MeshRules mesh;
+  std::array<Outcomes, kRules> near{}, far{};  // between nodes that a cable or switch joins, and between others
+  std::string table;
+
+  /// What NCCL would open and Mesh does not, as (NIC, why).
+  std::vector<std::pair<std::string, std::string>> left_out() const {
+    std::vector<std::pair<std::string, std::string>> found;
+    for (int node = 0; node < nodes; ++node) {
+      const models::Node& modelled = cluster.nodes[static_cast<std::size_t>(node)];
+      const std::vector<int> live = models::live_nics(cluster, topology, node);
+      for (const int index : stock_.nics(node)) {
+        if (mesh.uses(node, index)) continue;
+        const models::Nic& nic = modelled.nics[static_cast<std::size_t>(index)];
+        const bool is_live = std::find(live.begin(), live.end(), index) != live.end();
+        std::string why = is_live ? "slow beside the node's other ports, or without the pinned GID index"
+                                  : "no port that it reaches has an address in its subnet";
+        if (nic.addresses.empty()) {
+          why = "no address; NCCL takes it by its link-local GID, " +
+                models::to_string(models::link_local_address({node, index}));
+        }
+        found.emplace_back(modelled.name + "/" + nic.device, why);
+      }
+    }
+    return found;
+  }
+
+  static const char* name_of(std::size_t rule) {
+    return rule + 1 < kRules ? models::name_of(models::kRoutingRules[rule]) : "mesh";
+  }
+  static const char* description_of(std::size_t rule) {
+    return rule + 1 < kRules ? models::describe(models::kRoutingRules[rule]) : "Mesh";
+  }
+
+ private:
+  std::string cell(int node, Aim aim, int nic, int cables) const {
+    if (aim == Aim::kRefused) return "refused";
+    const std::string& device =
+        cluster.nodes[static_cast<std::size_t>(node)].nics[static_cast<std::size_t>(nic)].device;
+    if (aim == Aim::kLost) return "LOST " + device;
+    return cables > 1 ? fmt::format("{}, {} cables", device, cables) : device;
+  }
+
+  void add_line(int from, int to, int channel, bool is_near) {
+    auto& outcomes = is_near ? near : far;
+    std::array<std::string, models::kRoutingRules.size()> cells;
+    for (std::size_t rule = 0; rule < cells.size(); ++rule) {
+      const models::Aimed aimed = others_[rule].aim(from, to, channel);
+      outcomes[rule].add(aimed.aim);
+      cells[rule] = cell(from, aimed.aim, aimed.nic, 1);
+    }
+    const MeshAim ours = mesh.aim(from, to, channel);
+    outcomes.back().add(ours.aim);
+    table += fmt::format(
+        "{:<16} {:>3}  {:<18} {:<18} {:<22} {:<22} {}\n",
+        cluster.nodes[static_cast<std::size_t>(from)].name + " -> " + cluster.nodes[static_cast<std::size_t>(to)].name,
+        channel, cells[0], cells[1], cells[2], cells[3], cell(from, ours.aim, ours.nic, ours.cables));
+  }
+
+  models::NcclRouting stock_;
+  std::vector<models::RuleAims> others_;
+};
+
+std::string outcome_table(const RuleComparison& all) {
+  std::string text =
+      fmt::format("{:<38} {:>18} {:>6} {:>8} {:>15}\n", "", "neighbours reached", "lost", "refused", "others reached");
+  for (std::size_t rule = 0; rule < kRules; ++rule) {
+    const Outcomes &near = all.near[rule], &far = all.far[rule];
+    text += fmt::format("{:<38} {:>18} {:>6} {:>8} {:>15}\n", RuleComparison::description_of(rule),
+                        fmt::format("{} of {}", near.reached, near.channels), near.lost, near.refused,
+                        fmt::format("{} of {}", far.reached, far.channels));
+  }
+  return text;
+}
+
+std::string settings_report(const RuleComparison& all) {
+  if (all.near.back().channels == 0) return "stock NCCL: no two nodes share a cable or switch: no setting helps\n";
+  const auto working = models::settings_that_work(all.cluster, all.topology, all.nodes);
+  if (!working) {
+    return "stock NCCL: none of NCCL_IB_SUBNET_AWARE_ROUTING, NCCL_IB_MERGE_NICS, NCCL_IB_SUBNET_PREFIX_LEN and "
+           "NCCL_IB_ADDR_FAMILY\nmakes it reach every neighbour on this cabling\n";
+  }
+  std::string text = "stock NCCL reaches every neighbour on this cabling with " +
+                     (working->text.empty() ? "its defaults" : working->text) + "\n";
+  if (const std::uint64_t far = all.far.back().channels; far > 0) {
+    text += fmt::format(
+        "but it does not relay: {} between nodes that share no cable {} lost, so that only a ring of "
+        "neighbours works\n(NCCL_ALGO=Ring, ranks in the order of the cables)\n",
+        counted(far, "channel"), far == 1 ? "is" : "are");
+  }
+  return text;
 }
 
 }  // namespace
 
 std::string rules_report(const Scenario& scenario) {
-  const models::Cluster& cluster = scenario.cluster;
-  const models::Topology topology = models::analyse(cluster);
-  const int nodes = ranks_of(scenario) / scenario.workload.ranks_per_node;
-  const MeshRules mesh(cluster, topology, nodes);
+  const RuleComparison all(scenario);
   std::string text = fmt::format(
       "{}: by whose rules a channel gets from node to node, and by which NIC\n"
       "LOST: aims with a NIC at another one to which it has no cable, and times out; refused: an error at once, which\n"
-      "says why. Devices are NICs with a cable and an address.\n\n",
+      "says why. Devices are NICs with a link.\n\n",
       scenario.name);
-  text += fmt::format("{:<16} {:>3}  {:<18} {:<18} {:<22} {:<22} {}\n", "node -> node", "dev", "nccl-mesh-plugin",
-                      "NCCL 2.30.7", "NCCL, subnet-aware", "NCCL, s.-a., fused", "Mesh");
-  for (int from = 0; from < nodes; ++from) {
-    for (int to = 0; to < nodes; ++to) {
-      if (from == to) continue;
-      const int devices = static_cast<int>(models::live_nics(cluster, topology, from).size());
-      for (int device = 0; device < devices; ++device) {
-        std::array<std::string, models::kRoutingRules.size()> others;
-        for (std::size_t index = 0; index < models::kRoutingRules.size(); ++index) {
-          const models::Aimed aimed = models::aim_of(models::kRoutingRules[index], cluster, topology, from, to, device);
-          others[index] = cell(cluster, from, aimed.aim, aimed.nic, 1);
-        }
-        const MeshAim ours = mesh.aim(from, to, device);
-        text += fmt::format("{:<16} {:>3}  {:<18} {:<18} {:<22} {:<22} {}\n",
-                            cluster.nodes[static_cast<std::size_t>(from)].name + " -> " +
-                                cluster.nodes[static_cast<std::size_t>(to)].name,
-                            device, others[0], others[1], others[2], others[3],
-                            cell(cluster, from, ours.aim, ours.nic, ours.cables));
-      }
-    }
+  if (all.table.empty()) {
+    text += "There is nothing to list: no pair of nodes that run ranks has a NIC with a link.\n";
+  } else {
+    text += fmt::format("{:<16} {:>3}  {:<18} {:<18} {:<22} {:<22} {}\n", "node -> node", "dev", "nccl-mesh-plugin",
+                        "NCCL 2.30.7", "NCCL, subnet-aware", "NCCL, s.-a., fused", "Mesh");
+    text += all.table + "\n" + outcome_table(all);
   }
-  return text + "\n" +
-         (mesh.relays() ? tuner_report(cluster, topology, nodes)
-                        : "tuner: relays are off: algorithms are NCCL's choice\n");
+  if (const auto left_out = all.left_out(); !left_out.empty()) {
+    text += "\nNCCL would open these NICs, and Mesh leaves them out:\n";
+    for (const auto& [nic, why] : left_out) text += "  " + nic + ": " + why + "\n";
+  }
+  text += "\n" + (all.mesh.relays() ? tuner_report(all.cluster, all.topology, all.nodes)
+                                    : "tuner: relays are off: algorithms are NCCL's choice\n");
+  return text + "\n" + settings_report(all);
+}
+
+std::string rules_json(const Scenario& scenario) {
+  const RuleComparison all(scenario);
+  nlohmann::ordered_json json{{"scenario", scenario.name}, {"rules", nlohmann::ordered_json::array()}};
+  for (std::size_t rule = 0; rule < kRules; ++rule) {
+    const Outcomes &near = all.near[rule], &far = all.far[rule];
+    json["rules"].push_back({{"rule", RuleComparison::name_of(rule)},
+                             {"channels", near.channels},
+                             {"reached", near.reached},
+                             {"lost", near.lost},
+                             {"refused", near.refused},
+                             {"far_channels", far.channels},
+                             {"far_reached", far.reached},
+                             {"far_lost", far.lost},
+                             {"far_refused", far.refused}});
+  }
+  json["left_out"] = nlohmann::ordered_json::array();
+  for (const auto& [nic, why] : all.left_out()) json["left_out"].push_back({{"nic", nic}, {"why", why}});
+  const auto working = models::settings_that_work(all.cluster, all.topology, all.nodes);
+  json["settings"] = working ? nlohmann::ordered_json(working->text) : nlohmann::ordered_json(nullptr);
+  return json_text(json, kIndent) + "\n";
 }
 
 }  // namespace meshbed::cli

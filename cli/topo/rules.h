@@ -29,14 +29,21 @@ class MeshRules {
   MeshAim aim(int from, int to, int device) const;
   /// No node of the job has relays turned off.
   bool relays() const;
+  /// The plugin opens the node's NIC.
+  bool uses(int node, int nic) const;
 
  private:
   struct State;
   std::unique_ptr<State> state_;
 };
 
-/// For each pair of nodes that run ranks and each device, in the order of the scenario: what every rule does.
+/// For each pair of nodes that run ranks and each device, in the order of the scenario: what every rule does; then how
+/// often each outcome came, which NICs NCCL would open and Mesh leaves out, what the tuner makes of the cabling, and
+/// the settings under which stock NCCL works on it.
 std::string rules_report(const Scenario& scenario);
+/// The same as an object: "rules", an object for each rule (rule, channels, reached, lost, refused between nodes that a
+/// cable or switch joins, far_channels and so on between the others), "left_out" and "settings".
+std::string rules_json(const Scenario& scenario);
 
 /// How often each outcome came, over all cablings of a number of nodes with two NICs each.
 struct RuleTally {

@@ -147,6 +147,11 @@ emu::EmuCluster emulated_cluster(const Scenario& scenario, const EmulateOptions&
     throw std::runtime_error("--world emu: the ranks meet on the management network, and " + scenario.name +
                              " has none; leave out management.enabled = false");
   }
+  if (const std::string& netdev = cluster.nodes.front().management->netdev; netdev != emu::kManagementNetdev) {
+    throw std::runtime_error("--world emu: the management network's interface is " +
+                             std::string(emu::kManagementNetdev) + " there, and " + scenario.name + " calls it " +
+                             netdev + "; leave out management.netdev");
+  }
   emu::EmuCluster result;
   result.wires = static_cast<int>(cluster.cables.size() + cluster.switches.size());
   for (std::size_t index = 0; index < cluster.nodes.size(); ++index) {

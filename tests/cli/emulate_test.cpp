@@ -38,14 +38,14 @@ TEST_CASE("nodes, NICs, addresses and cables are the scenario's, and each rank i
   CHECK(cluster.wires == 3);
   for (const auto& ends : emu::wire_ends(cluster)) CHECK(ends.size() == 2);
   const emu::EmuNode& node = cluster.nodes[1];
-  CHECK(node.management_address.value_or("") == "10.0.0.2/16");
+  CHECK(node.management_address.value_or("") == "198.18.0.2/16");
   REQUIRE(node.nics.size() == 2);
   CHECK(node.nics[0].rdma_device == "rocep1s0f0");
   CHECK(node.nics[0].mtu == 9000);
   CHECK(node.nics[0].addresses == std::vector<std::string>{"192.168.100.2/24"});
   REQUIRE(node.commands.size() == 2);
   for (const char* word :
-       {"RANK=2", "WORLD_SIZE=6", "MASTER_ADDR=10.0.0.1", "MESHBED_WORLD_NAME=emu", "run", "--seed", "7"})
+       {"RANK=2", "WORLD_SIZE=6", "MASTER_ADDR=198.18.0.1", "MESHBED_WORLD_NAME=emu", "run", "--seed", "7"})
     CHECK_MESSAGE(has(node.commands[0], word), word);
   CHECK(has(node.commands[1], "RANK=3"));
 }

@@ -175,10 +175,23 @@ TEST_CASE("an address outside its prefix is refused") {
   CHECK(on_nodes("\"192.168.1.1/24\"", "\"192.168.2.2/24\"", std::string(kCable) + "subnet = \"192.168.1.0/24\"\n") ==
         "test.toml:14:10: subnet: 192.168.2.2/24 of b/mlx5_0 is outside c's prefix 192.168.1.0/24");
   CHECK(on_triangle("[[node]]\nname = \"node0\"\nmanagement = \"10.1.0.1\"\n") ==
-        "test.toml:6:14: management: 10.1.0.1 is no host address of the management subnet 10.0.0.0/16");
+        "test.toml:6:14: management: 10.1.0.1 is no host address of the management subnet 198.18.0.0/16");
   CHECK(on_nodes("\"192.168.1.1\"", "", "") ==
         "test.toml:5:14: addresses: '192.168.1.1' has no prefix length; write ADDRESS/LENGTH");
   CHECK(on_nodes("\"192.168.1.0/31\"", "\"192.168.1.1/31\"", kCable).empty());
+}
+
+TEST_CASE("IPv4 link-local addresses hold on one cable, and no node can have two NICs in them") {
+  CHECK(on_nodes("\"169.254.35.62/16\"", "\"169.254.35.63/16\"", kCable).empty());
+  const std::string why =
+      "all of 169.254.0.0/16 (IPv4 link-local) is one subnet, whatever the cable, so that one cable of a cluster can "
+      "have it: give the others subnets of their own";
+  const std::string second =
+      "[[node]]\nname = \"c\"\n[[node.nic]]\ndevice = \"d0\"\naddresses = [\"169.254.7.1/16\"]\n"
+      "[[node.nic]]\ndevice = \"d1\"\naddresses = [\"169.254.7.2/16\"]\n";
+  const std::string twice = on_nodes("\"169.254.35.62/16\"", "\"169.254.35.63/16\"", kCable + second);
+  CHECK(twice.find("c/d0 and c/d1 are both in 169.254.0.0/16") != std::string::npos);
+  CHECK(twice.find(why) != std::string::npos);
 }
 
 TEST_CASE("prefix overlap: one subnet within another, on two cables, or twice on a node") {
@@ -193,9 +206,13 @@ TEST_CASE("prefix overlap: one subnet within another, on two cables, or twice on
         "test.toml:8:13: prefix overlap: node0/rocep1s0f0 and node0/rocep1s0f1 are both in 192.168.100.0/24; a node "
         "needs "
         "one subnet per NIC, or its kernel sends everything through the first");
-  CHECK(on_triangle("[management]\nsubnet = \"192.168.0.0/16\"\n")
-            .find("test.toml:5:10: prefix overlap: 192.168.0.0/16 of "
-                  "node0/mgmt0 and 192.168.100.0/24 of") == 0);
+  const std::string managed = on_triangle("[management]\nsubnet = \"192.168.0.0/16\"\n");
+  CHECK(managed.find("test.toml:5:10: prefix overlap: 192.168.0.0/16 of node0/mgmt0 and 192.168.100.0/24 of") == 0);
+  CHECK(managed.find("(the management network's is [management] subnet)") != std::string::npos);
+  // 10/8 is what people have on their cables, and no longer the management network's.
+  CHECK(on_triangle("first_subnet = \"10.0.0.0/24\"\n").empty());
+  CHECK(on_triangle("[management]\nnetdev = \"enp1s0f0np0\"\n").find("netdev: 'enp1s0f0np0' is there twice on node0") !=
+        std::string::npos);
 }
 
 TEST_CASE("duplicate addresses are refused with both owners") {
@@ -214,9 +231,10 @@ TEST_CASE("two cables with one subnet are refused though every address is unique
       "ones); give each cable its own");
 }
 
-TEST_CASE("an address that no interface is given is refused: loopback, link-local, multicast, unspecified, mapped") {
-  for (const char* subnet : {"127.0.0.0/24", "169.254.0.0/24", "224.0.0.0/24", "0.0.0.0/24", "fe80::/64", "ff02::/64",
-                             "::/64", "::ffff:10.0.0.0/120"}) {
+TEST_CASE(
+    "an address that no interface is given is refused: loopback, IPv6 link-local, multicast, unspecified, mapped") {
+  for (const char* subnet :
+       {"127.0.0.0/24", "224.0.0.0/24", "0.0.0.0/24", "fe80::/64", "ff02::/64", "::/64", "::ffff:10.0.0.0/120"}) {
     const std::string errors = on_triangle("first_subnet = \"" + std::string(subnet) + "\"\n");
     CHECK_MESSAGE(errors.find("give it a unicast address, as 192.168.100.1/24") != std::string::npos, subnet, errors);
   }

@@ -70,6 +70,33 @@ TEST_CASE("variables that the plugin would warn of are findings, each once, unle
   CHECK(findings_of(kTriangle, {"environment.NCCL_MESH_RELAYS=0", "workload.net_plugin=libother.so"}).empty());
 }
 
+TEST_CASE("variables of NCCL's that do nothing here are findings, with what they would do, or what was meant") {
+  const auto finding = [](const std::string& variable) {
+    const Lines found = findings_of(kTriangle, {"environment." + variable});
+    return found.size() == 1 ? found.front() : std::to_string(found.size()) + " findings";
+  };
+  CHECK(
+      finding("NCCL_ALGO=Ring") ==
+      "environment: NCCL_ALGO does nothing here; in NCCL it chooses NCCL's algorithms; here [workload] algorithm does");
+  CHECK(finding("NCCL_MIN_NCHANNELS=4").find("[workload] channels is the number") != std::string::npos);
+  CHECK(finding("NCCL_IB_GID_INDX=3") ==
+        "environment: NCCL_IB_GID_INDX is read by nobody here; did you mean NCCL_IB_GID_INDEX?");
+  CHECK(finding("NCCL_SOCKET_IFNAME=ib0")
+            .find("environment: NCCL_SOCKET_IFNAME=ib0 fits no interface of node0, which "
+                  "has mgmt0, enp1s0f0np0") == 0);
+  for (const char* fine : {"NCCL_SOCKET_IFNAME==mgmt0", "NCCL_SOCKET_IFNAME=^docker", "NCCL_DEBUG=INFO", "PATH=/bin"}) {
+    CHECK(finding(fine) == "0 findings");
+  }
+}
+
+TEST_CASE("a pinned GID index that a port lacks is a finding, which says what the port has") {
+  const std::string gids = R"(node.node1.nic.rocep1s0f0.gids=[{index = 4, address = "192.168.100.2"}])";
+  CHECK(
+      findings_of("kind = \"ring\"\nnodes = 2\nrails = 2\n", {gids, R"(environment.NCCL_IB_GID_INDEX="3")"}) ==
+      Lines{"node1/rocep1s0f0 has no GID at NCCL_IB_GID_INDEX=3, and is not used; it has 4: leave the variable unset"});
+  CHECK(findings_of(kPair, {R"(environment.NCCL_IB_GID_INDEX="3")"}).empty());
+}
+
 TEST_CASE("NICs that are down, without cable, without address or without a RoCE v2 GID are findings") {
   CHECK(findings_of(kTriangle, {"node.node1.nic.rocep1s0f0.link=down"}) ==
         Lines{"node1/rocep1s0f0 is down from the start"});

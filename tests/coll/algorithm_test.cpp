@@ -99,4 +99,23 @@ TEST_CASE("costs are the alpha-beta formulas: 2(n-1) messages round a ring, 2 lo
   CHECK(cost_ns(Algorithm::kRing, all_reduce_of(1, 8000), model) == 0);
 }
 
+TEST_CASE("of several cables between two ranks a short message uses one, and a long one all: the cost knows it") {
+  std::vector<int> cables(16, 0);
+  for (std::size_t rank = 0; rank < 4; ++rank) {
+    const std::size_t next = (rank + 1) % 4;
+    cables[rank * 4 + next] = cables[next * 4 + rank] = 400'000;  // four of 100 Gb/s
+  }
+  const Mesh mesh = make_mesh(4, cables);
+  const auto cost_of = [&](std::uint64_t bytes, double gigabits) {
+    PlanRequest request = all_reduce_of(4, bytes);
+    request.mesh = &mesh;
+    return cost_ns(Algorithm::kMesh, request, {.gigabits_per_s = gigabits});
+  };
+  CHECK(cost_of(4096, 100) > cost_of(4096, 400));           // 1 KiB a tree
+  CHECK(cost_of(16 << 20, 100) == cost_of(16 << 20, 400));  // slices of 128 KiB
+  PlanRequest request = all_reduce_of(4, 65536);
+  request.mesh = &mesh;
+  CHECK(choose_algorithm({.automatic = true}, request, {}) == Algorithm::kMesh);
+}
+
 }  // namespace algorithm_test

@@ -198,13 +198,11 @@ TEST_CASE("stripes that come long after the first way's: a message is there when
 
 TEST_CASE("moments: a slow rail's cable goes: messages behind a striped one, long since there, are not lost with it") {
   for (const int later : walk_moments(16)) {
-    const int moment = 24 + later;
-    CAPTURE(moment);
-    const auto result = run_stream(striped_pair(), {.messages = 60, .before = [moment](int message) {
+    CAPTURE(later);
+    const auto cut = [] { set_cable(1, false, 100 * kPicosecondsPerMicrosecond); };
+    const auto result = run_stream(striped_pair(), {.messages = 60, .before = [later, cut](int message) {
                                                       if (message == 20) delay_rail();
-                                                      if (message == moment) {
-                                                        set_cable(1, false, 100 * kPicosecondsPerMicrosecond);
-                                                      }
+                                                      if (message == 24 + later) cut();
                                                     }});
     CHECK(result.outcome == OutcomeKind::kFinished);
   }

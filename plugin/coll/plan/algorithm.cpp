@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <limits>
 
 #include "plugin/coll/plan/cable_load.h"
 #include "plugin/coll/plan/mesh.h"
@@ -11,6 +12,9 @@
 
 namespace meshbed::coll {
 namespace {
+
+/// Messages from this size on are striped over parallel cables: NCCL_MESH_STRIPE_BYTES, as it comes.
+constexpr double kStripedFromBytes = 8192;
 
 double ceil_log2(int ranks) {
   int steps = 0;
@@ -92,6 +96,33 @@ double fill_bytes(Algorithm algorithm, const PlanRequest& request, double messag
   return headers + static_cast<double>(rounds) * (messages - 1) * static_cast<double>(slice * request.element_bytes);
 }
 
+/// Of a typical message: the largest slice, or all that there is for one peer at a time.
+double message_bytes(Algorithm algorithm, const PlanRequest& request) {
+  const auto ranks = static_cast<std::uint64_t>(request.ranks);
+  const bool all = request.collective == Collective::kAllReduce;
+  std::uint64_t pieces = all ? ranks : 1;
+  if (algorithm == Algorithm::kMesh) pieces = trees_of(request).size();
+  if (algorithm == Algorithm::kTree || algorithm == Algorithm::kHalvingDoubling) pieces = all ? 2 : 1;
+  const std::uint64_t piece = part_of(request.count, pieces, 0).count;
+  const std::uint64_t slice = algorithm == Algorithm::kRing ? slice_count_of(piece, request.element_bytes, request)
+                                                            : scheduled_slice_count(algorithm, request);
+  return static_cast<double>(std::min(piece, slice) * request.element_bytes);
+}
+
+/// What of the slowest cable that `request`'s trees cross a message uses.
+double narrowest_mbps(const PlanRequest& request, double mbps_most) {
+  double least = mbps_most;
+  const Mesh& mesh = *request.mesh;
+  for (const MeshTree& tree : trees_of(request)) {
+    for (int rank = 0; rank < mesh.ranks; ++rank) {
+      for (const Branch& branch : tree.branches[static_cast<std::size_t>(rank)]) {
+        least = std::min<double>(least, mesh.mbps(rank, branch.rank));
+      }
+    }
+  }
+  return least;
+}
+
 Path path_of(Algorithm algorithm, const PlanRequest& request, double bytes) {
   switch (algorithm) {
     case Algorithm::kTree:
@@ -151,13 +182,19 @@ double cost_ns(Algorithm algorithm, const PlanRequest& wanted, const CostModel& 
   const double memory_ns = protocol == Protocol::kSimple ? model.registration_ns : 0;
   const Path path = path_of(algorithm, request, bytes);
   if (request.mesh != nullptr) {
-    const CableLoad load = cable_load(algorithm, request);
+    // A short one goes over one of several parallel cables.
+    const double link_mbps = model.gigabits_per_s * 1000;
+    const double mbps_most = message_bytes(algorithm, request) * lined < kStripedFromBytes
+                                 ? link_mbps
+                                 : std::numeric_limits<double>::infinity();
+    const CableLoad load = cable_load(algorithm, request, mbps_most);
+    const double fill_mbps = algorithm == Algorithm::kMesh ? narrowest_mbps(request, mbps_most) : link_mbps;
     // What relays say to one another, and wait: an all_gather on scenarios/star5.toml, whose hub's cables are as full
     // either way, takes 1118 us directly and 1099 us by mesh.
     constexpr double kOfRelays = 1.02;
     return memory_ns + path.messages * (model.message_ns + (load.hops - 1) * model.hop_ns) +
            bytes * load.ns_per_byte * (load.hops > 1 ? kOfRelays : 1) +
-           fill_bytes(algorithm, request, path.messages) * lined * 8 / model.gigabits_per_s;
+           fill_bytes(algorithm, request, path.messages) * lined * 8000 / fill_mbps;
   }
   const double hops = algorithm == Algorithm::kRing ? 1 : std::max(model.hops, 1.0);
   return memory_ns + path.messages * (model.message_ns + (hops - 1) * model.hop_ns) +

@@ -17,7 +17,7 @@ class Adder {
   explicit Adder(const PlanRequest& request)
       : request_(request), mesh_(*request.mesh), shares_(mesh_.cable_mbps.size()) {}
 
-  CableLoad load(Algorithm algorithm) {
+  CableLoad load(Algorithm algorithm, double mbps_most) {
     switch (algorithm) {
       case Algorithm::kRing:
         ring();
@@ -39,7 +39,8 @@ class Adder {
     constexpr double kNsPerByteAtOneMbps = 8000;
     for (std::size_t cable = 0; cable < shares_.size(); ++cable) {
       if (shares_[cable] == 0) continue;
-      load.ns_per_byte = std::max(load.ns_per_byte, shares_[cable] * kNsPerByteAtOneMbps / mesh_.cable_mbps[cable]);
+      const double mbps = std::min<double>(mesh_.cable_mbps[cable], mbps_most);
+      load.ns_per_byte = std::max(load.ns_per_byte, shares_[cable] * kNsPerByteAtOneMbps / mbps);
     }
     // Round a ring, a slice crosses each pair once.
     load.hops = algorithm == Algorithm::kRing ? static_cast<double>(all_hops_) / pairs_ : most_hops_;
@@ -142,6 +143,8 @@ class Adder {
 
 }  // namespace
 
-CableLoad cable_load(Algorithm algorithm, const PlanRequest& request) { return Adder(request).load(algorithm); }
+CableLoad cable_load(Algorithm algorithm, const PlanRequest& request, double mbps_most) {
+  return Adder(request).load(algorithm, mbps_most);
+}
 
 }  // namespace meshbed::coll

@@ -1,6 +1,8 @@
 #pragma once
 // Cable load: what an operation asks of the cables between its ranks, those without one relayed over the fewest. Pure.
 
+#include <limits>
+
 #include "plugin/coll/plan/algorithm.h"
 #include "plugin/coll/plan/plan.h"
 
@@ -12,7 +14,9 @@ struct CableLoad {
 };
 
 /// Of the request's collective on its mesh, which joins all ranks, two or more. Collectives that go round the ring
-/// whatever is chosen count as broadcasts do.
-CableLoad cable_load(Algorithm algorithm, const PlanRequest& request);
+/// whatever is chosen count as broadcasts do. `mbps_most`: what of a cable a message uses at most, where it is too
+/// short to be striped over all that makes it up.
+CableLoad cable_load(Algorithm algorithm, const PlanRequest& request,
+                     double mbps_most = std::numeric_limits<double>::infinity());
 
 }  // namespace meshbed::coll

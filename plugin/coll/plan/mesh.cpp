@@ -1,9 +1,13 @@
 #include "plugin/coll/plan/mesh.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <deque>
 #include <limits>
 #include <tuple>
+#include <utility>
+
+#include "plugin/base/prng.h"
 
 namespace meshbed::coll {
 namespace {
@@ -118,26 +122,140 @@ double busiest(const Mesh& mesh, const std::vector<int>& crossings, std::size_t 
   return most / static_cast<double>(trees);
 }
 
+struct Packing {
+  std::vector<MeshTree> trees;
+  double load = kNever;  // of the busiest cable
+  double fill = kNever;  // of the cables, as a share of the data that goes by before all are in use: depth over trees
+};
+
+int depth_of(const MeshTree& tree) {
+  const std::vector<int> distances = view_of(tree, tree.top).distances;
+  return *std::max_element(distances.begin(), distances.end());
+}
+
+/// No trees where not all ranks hang together.
+Packing pack(const Mesh& mesh) {
+  std::vector<int> crossings(mesh.cable_mbps.size());
+  // One more tree, and as many more connections, must be worth it.
+  constexpr double kWorthIt = 0.99;
+  Packing packing;
+  std::size_t kept = 0;
+  while (packing.trees.size() < kMeshTreesMax) {
+    MeshTree tree = next_tree(mesh, &crossings);
+    if (tree.branches.empty()) return {};
+    packing.trees.push_back(std::move(tree));
+    const double load = busiest(mesh, crossings, packing.trees.size());
+    if (load >= packing.load * kWorthIt) continue;
+    packing.load = load;
+    kept = packing.trees.size();
+  }
+  packing.trees.resize(kept);
+  int depth = 0;
+  for (const MeshTree& tree : packing.trees) depth = std::max(depth, depth_of(tree));
+  packing.fill = static_cast<double>(depth) / static_cast<double>(kept);
+  return packing;
+}
+
+bool is_better(const Packing& one, const Packing& other) {
+  constexpr double kAlike = 1e-3;
+  if (one.load < other.load * (1 - kAlike)) return true;
+  return one.load <= other.load * (1 + kAlike) && one.fill < other.fill * (1 - kAlike);
+}
+
+/// [rank] its colour: alike to begin with, then told apart by the colours of their neighbours and the cables to them,
+/// until that tells no more apart. Numbers of colours follow from the graph alone, not from the numbers of ranks.
+void refine(const Mesh& mesh, std::vector<int>& colours) {
+  using Signature = std::pair<int, std::vector<std::pair<int, int>>>;
+  const auto ranks = static_cast<std::size_t>(mesh.ranks);
+  for (std::size_t known = 0;;) {
+    std::vector<Signature> signatures(ranks);
+    for (std::size_t rank = 0; rank < ranks; ++rank) {
+      signatures[rank].first = colours[rank];
+      for (std::size_t peer = 0; peer < ranks; ++peer) {
+        const int mbps = mesh.cable_mbps[rank * ranks + peer];
+        if (mbps > 0) signatures[rank].second.emplace_back(mbps, colours[peer]);
+      }
+      std::sort(signatures[rank].second.begin(), signatures[rank].second.end());
+    }
+    std::vector<Signature> kinds = signatures;
+    std::sort(kinds.begin(), kinds.end());
+    kinds.erase(std::unique(kinds.begin(), kinds.end()), kinds.end());
+    for (std::size_t rank = 0; rank < ranks; ++rank) {
+      // Between two numbers there is room for one that is singled out.
+      colours[rank] =
+          2 * static_cast<int>(std::lower_bound(kinds.begin(), kinds.end(), signatures[rank]) - kinds.begin());
+    }
+    if (kinds.size() == known) return;
+    known = kinds.size();
+  }
+}
+
+/// The ranks in an order that follows from how they are cabled, so that of two tori that differ in their numbers alone
+/// the same packings are found. Where several ranks are alike the lowest is singled out, again and again; where they
+/// are alike only so far, the order is one of several, which costs nothing but that promise.
+std::vector<int> order_by_shape(const Mesh& mesh) {
+  const auto ranks = static_cast<std::size_t>(mesh.ranks);
+  std::vector<int> colours(ranks, 0), order(ranks);
+  for (std::size_t rank = 0; rank < ranks; ++rank) order[rank] = static_cast<int>(rank);
+  for (;;) {
+    refine(mesh, colours);
+    std::stable_sort(order.begin(), order.end(), [&](int left, int right) {
+      return colours[static_cast<std::size_t>(left)] < colours[static_cast<std::size_t>(right)];
+    });
+    const auto alike = std::adjacent_find(order.begin(), order.end(), [&](int left, int right) {
+      return colours[static_cast<std::size_t>(left)] == colours[static_cast<std::size_t>(right)];
+    });
+    if (alike == order.end()) return order;
+    --colours[static_cast<std::size_t>(*alike)];
+  }
+}
+
+/// What the greedy packing finds depends on the order in which ranks come: so many are tried, drawn from that one by
+/// lot. Each costs n^3, and every rank of a job pays for itself.
+int orders_tried(int ranks) {
+  constexpr std::int64_t kMost = 24, kWork = 1 << 17;
+  const std::int64_t n = ranks;
+  return static_cast<int>(std::min(kMost, kWork / (n * n * n)));
+}
+
+/// Rank i of it is rank order[i] of `mesh`.
+Mesh reordered(const Mesh& mesh, const std::vector<int>& order) {
+  return {.ranks = mesh.ranks, .cable_mbps = cables_among(mesh, order), .ways = {}, .trees = {}};
+}
+
+/// Back: trees of reordered()'s ranks as ones of the mesh's own.
+Packing renamed(Packing packing, const std::vector<int>& order) {
+  for (MeshTree& tree : packing.trees) {
+    std::vector<std::vector<Branch>> branches(tree.branches.size());
+    for (std::size_t place = 0; place < tree.branches.size(); ++place) {
+      std::vector<Branch>& mine = branches[static_cast<std::size_t>(order[place])];
+      mine = std::move(tree.branches[place]);
+      for (Branch& branch : mine) branch.rank = order[static_cast<std::size_t>(branch.rank)];
+      std::sort(mine.begin(), mine.end(), [](const Branch& a, const Branch& b) { return a.rank < b.rank; });
+    }
+    tree.branches = std::move(branches);
+    tree.top = order[static_cast<std::size_t>(tree.top)];
+  }
+  return packing;
+}
+
 }  // namespace
 
 Mesh make_mesh(int ranks, std::vector<int> cable_mbps) {
   Mesh mesh{.ranks = ranks, .cable_mbps = std::move(cable_mbps), .ways = {}, .trees = {}};
-  std::vector<int> crossings(mesh.cable_mbps.size());
-  // One more tree, and as many more connections, must be worth it.
-  constexpr double kWorthIt = 0.99;
-  double least = kNever;
-  std::size_t kept = 0;
-  while (ranks > 1 && !crossings.empty() && mesh.trees.size() < kMeshTreesMax) {
-    MeshTree tree = next_tree(mesh, &crossings);
-    if (tree.branches.empty()) return mesh;
-    mesh.trees.push_back(std::move(tree));
-    const double load = busiest(mesh, crossings, mesh.trees.size());
-    if (load >= least * kWorthIt) continue;
-    least = load;
-    kept = mesh.trees.size();
+  if (ranks < 2 || mesh.cable_mbps.empty()) return mesh;
+  Packing best = pack(mesh);
+  if (best.trees.empty()) return mesh;
+  std::vector<int> order = order_by_shape(mesh);
+  Prng prng(static_cast<std::uint64_t>(ranks));
+  for (int tries = orders_tried(ranks); tries > 0; --tries) {
+    Packing other = renamed(pack(reordered(mesh, order)), order);
+    if (is_better(other, best)) best = std::move(other);
+    for (std::size_t left = order.size(); left > 1; --left) {
+      std::swap(order[left - 1], order[static_cast<std::size_t>(prng.below(left))]);
+    }
   }
-  mesh.trees.resize(kept);
-  if (kept == 0) return mesh;
+  mesh.trees = std::move(best.trees);
   mesh.ways.resize(mesh.cable_mbps.size());
   for (int to = 0; to < ranks; ++to) {
     const std::vector<int> next = next_hops(mesh, to);

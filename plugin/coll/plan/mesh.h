@@ -10,8 +10,9 @@
 // takes no less than S / strength; and trees that load all cables alike reach that (Nash-Williams and Tutte, 1961). The
 // greedy packing comes close: each next tree is a minimum spanning tree by load over rate (Thorup 2007), of those one
 // of the least depth, and of so many trees as many are kept as serve best. Up to kMeshTreesMax ranks, a ring of n
-// gets its n lines and a full mesh its n stars; a line and a star get themselves. Cost: n^3 for each tree, from each
-// top, and for the ways.
+// gets its n lines and a full mesh its n stars; a line and a star get themselves. Several times: with the ranks as they
+// are numbered, and in orders that follow from the cables alone; the best packing is kept. Cost: n^3 for each
+// tree, from each top, and for the ways.
 
 #include <vector>
 

@@ -218,7 +218,7 @@ inline constexpr std::array<VariableInfo, static_cast<std::size_t>(Variable::kCo
      "other name of MAX_RELAY_HOPS; 8, so that no small mesh needs a setting (the ancestor counted 4 nodes)"},
     {Variable::kRelayPort, "NCCL_MESH_RELAY_PORT", ValueKind::kNumber, 27180, 1, 65535, true,
      "UDP port on which nodes look for chains of cables; the same on all nodes of a job"},
-    {Variable::kStripeBytes, "NCCL_MESH_STRIPE_BYTES", ValueKind::kNumber, 131072, 0, kLargestNumber, true,
+    {Variable::kStripeBytes, "NCCL_MESH_STRIPE_BYTES", ValueKind::kNumber, 8192, 0, kLargestNumber, true,
      "messages from this size on are striped over all cables to the peer; 0: none is"},
     {Variable::kIbQueuePairs, "NCCL_IB_QPS_PER_CONNECTION", ValueKind::kNumber, 1, 1, 128, true,
      "queue pairs of a connection on each cable, as far as seven are enough for all: long messages are striped over "

@@ -100,6 +100,40 @@ void leave_out_management(std::vector<Nic>& nics, const Config& config) {
   });
 }
 
+/// "0 (fe80::1, RoCE v1), 1 (...)"
+std::string gids_text(const Nic& nic) {
+  std::string text;
+  for (const verbs::GidEntry& entry : nic.gids) {
+    text += (text.empty() ? "" : ", ") + std::to_string(entry.index) + " (" + to_text(address_of(entry.gid)) + ", " +
+            verbs::to_text(entry.type) + ")";
+  }
+  return text.empty() ? "none at all" : text;
+}
+
+/// Ports that are up and lack the pinned index: no queue pair of theirs could be connected, and a time-out would blame
+/// their cables. The job goes on over the others; an error where there are none.
+Result<void> leave_out_without_gid(std::vector<Nic>& nics, const Config& config) {
+  const auto index = static_cast<int>(config.number(Variable::kIbGidIndex));
+  if (index < 0) return ok();
+  std::string lacking;
+  const auto lacks = [&](const Nic& nic) {
+    return nic.link_up && !find_gid(nic, {}, {.forced_index = index}).has_value();
+  };
+  const std::size_t before = nics.size();
+  for (const Nic& nic : nics) {
+    if (!lacks(nic)) continue;
+    lacking += (lacking.empty() ? "" : "; ") + std::string("port ") + std::to_string(nic.port) + " of " +
+               nic.device_name + " is up, but has " + gids_text(nic);
+  }
+  std::erase_if(nics, lacks);
+  if (nics.size() == before) return ok();
+  const std::string text = "no GID at NCCL_IB_GID_INDEX=" + std::to_string(index) + ": " + lacking +
+                           ". Leave NCCL_IB_GID_INDEX unset, so that each port takes the index of its own address";
+  if (nics.empty()) return Error{ErrorCode::kInvalidArgument, Scope::kJob, text + ". No other port is left"};
+  MESHBED_WARN("%s. The job goes on over the other ports", text.c_str());
+  return ok();
+}
+
 }  // namespace
 
 Result<std::vector<InterfaceAddress>> read_interfaces() {
@@ -163,6 +197,7 @@ Result<std::vector<Nic>> discover(const Devices& devices, const Config& config) 
   }
   warn_of_filters(ports, nics, config);
   leave_out_management(nics, config);
+  if (auto usable = leave_out_without_gid(nics, config); !usable) return usable.error();
   return nics;
 }
 

@@ -19,7 +19,7 @@ using Devices = std::vector<std::unique_ptr<verbs::Device>>;
 Result<std::vector<InterfaceAddress>> read_interfaces();
 
 /// All RoCE ports with at least one address that the configuration lets in, in the order of the devices. Ports that are
-/// left out are logged with the reason.
+/// left out are logged with the reason. An error where every port that is left lacks the GID at NCCL_IB_GID_INDEX.
 Result<std::vector<Nic>> discover(const Devices& devices, const Config& config);
 AddressPreference address_preference(const Config& config);
 /// Link state, MTU and GIDs as they are now.
