@@ -148,7 +148,8 @@ void check_commands(const Page& page, const std::set<std::string>& elsewhere = {
     const CommandResult result =
         run_command_line("cd '" + folder +
                          "' && ln -sfn '" MESHBED_SOURCE_DIR "'/meshbed meshbed && ln -sfn '" MESHBED_SOURCE_DIR
-                         "'/scenarios scenarios && MESHBED_BUILD_DIR='" MESHBED_BINARY_DIR "' " +
+                         "'/scenarios scenarios && ln -sfn '" MESHBED_SOURCE_DIR
+                         "'/models models && MESHBED_BUILD_DIR='" MESHBED_BINARY_DIR "' " +
                          command + " 2>&1");
     CHECK_MESSAGE(result.status == 0, page.path, ": ", command, "\n", result.output);
   }

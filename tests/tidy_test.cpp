@@ -122,6 +122,9 @@ std::vector<Arrow> every_arrow() {
        {"plugin/base/", "plugin/coll/meshcoll.h", "plugin/coll/store/environment.h"},
        "the drop-in is a thin skin over the engine's C interface"},
       {"models/", {"plugin/base/"}, "models are pure functions of values"},
+      {"sim/cuda/ptx/", {"plugin/base/"}, "the PTX interpreter knows neither CUDA's interface nor time"},
+      {"sim/cuda/image/", {"plugin/base/"}, "reading fat binaries needs base alone"},
+      {"sim/cuda/", {"models/", "plugin/base/"}, "the simulated CUDA meets who runs it at sim/cuda/host.h alone"},
       {"sim/", {"models/", "plugin/base/"}, "the simulator does not know what runs in it"},
       {"emu/", {"plugin/base/"}, "the emulated world takes plain values; it knows neither scenarios nor the simulator"},
       {"cli/bench/cost/", {"plugin/"}, "what counts the plugin's instructions knows the plugin alone"},
@@ -141,14 +144,15 @@ std::vector<Arrow> every_arrow() {
              "the engine's layers are plan, store, transport, run, api; it meets the mesh only at the ncclNet table"));
   all.push_back({"plugin/coll/", {"plugin/base/"}, "meshcoll.cpp is the engine's C interface"});
   const std::vector<std::string> below_cli{"sim/", "emu/", "models/", "plugin/"};
-  add(layers("cli/", {"common", "scenario", "workload", "report", "world"}, below_cli,
-             "the rooms of cli are common, scenario, workload, report, world, then topo, ring, verify and bench, then "
-             "command"));
+  add(layers(
+      "cli/", {"common", "scenario", "workload", "report", "world"}, below_cli,
+      "the rooms of cli are common, scenario, workload, report, world, then topo, ring, verify, bench and fidelity, "
+      "then command"));
   const std::vector<std::string> below_tools{"cli/common/", "cli/scenario/", "cli/workload/",
                                              "cli/report/", "cli/world/",    "sim/",
                                              "emu/",        "models/",       "plugin/"};
-  for (const char* room : {"cli/topo/", "cli/ring/", "cli/verify/", "cli/bench/"}) {
-    all.push_back({room, below_tools, "topo, ring, verify and bench stand beside one another"});
+  for (const char* room : {"cli/topo/", "cli/ring/", "cli/verify/", "cli/bench/", "cli/fidelity/"}) {
+    all.push_back({room, below_tools, "topo, ring, verify, bench and fidelity stand beside one another"});
   }
   all.push_back({"cli/command/",
                  {"cli/", "sim/", "emu/", "models/", "plugin/"},
@@ -243,7 +247,7 @@ const std::vector<Ban>& bans() {
        {},
        "take a Prng from plugin/base/prng.h, seeded from the run's seed: randomness has one door"},
       {R"(std::chrono::(system|steady|high_resolution)_clock)",
-       {"plugin/net/process/clock.h", "emu/clock.h"},
+       {"plugin/net/process/clock.h", "emu/clock.h", "sim/cuda/process/process_host.h"},
        "use the room's clock door, so that simulated time moves there"},
       {R"(\bclock_gettime\s*\(|\bgettimeofday\s*\()",
        {"plugin/", "sim/host/", "cli/bench/bench_measure.cpp"},
@@ -253,8 +257,7 @@ const std::vector<Ban>& bans() {
         "cli/command/env.cpp", "cli/common/environment.cpp"},
        "read the variable in the room's configuration file, once"},
       {R"((^|[^_\w:.>])printf\s*\(|std::printf\s*\(|std::puts\s*\(|std::cout)",
-       {"cli/command/main.cpp", "cli/command/tools_main.cpp", "cli/bench/cost/main.cpp",
-        "cli/bench/cost/engine_main.cpp"},
+       {"cli/command/program.cpp", "cli/bench/cost/main.cpp", "cli/bench/cost/engine_main.cpp"},
        "log through plugin/base/log.h, or write to the stream that you were given: standard output is the result's"},
       {R"(\bthread_local\b)",
        {"sim/"},
@@ -376,7 +379,8 @@ TEST_CASE("nobody calls what has a better replacement") {
 TEST_CASE("every header has its guard, every source includes its own header first") {
   for (const Source& source : product_sources()) {
     if (source.path.size() > 2 && source.path.substr(source.path.size() - 2) == ".h") {
-      const bool for_c = source.path == "plugin/coll/meshcoll.h" || source.path == "plugin/dropin/nccl.h";
+      const bool for_c = source.path == "plugin/coll/meshcoll.h" || source.path == "plugin/dropin/nccl.h" ||
+                         source.path == "sim/cuda/meshbed_cuda.h";
       CHECK_MESSAGE((source.text.find("#pragma once") != std::string::npos || for_c), source.path,
                     ": begin with #pragma once");
       continue;

@@ -61,6 +61,19 @@ int explore_command(const Arguments& arguments, std::ostream& out, std::ostream&
 /// engine and NCCL's example tuner read (plugin/coll/plan/tuning.h).
 int tune_command(const Arguments& arguments, std::ostream& out, std::ostream& err);
 
+/// meshbed models: which profiles of machines there are (models/profiles), and what one is made of: every value with
+/// its source, and a prediction in parts.
+int models_command(const Arguments& arguments, std::ostream& out, std::ostream& err);
+
+/// meshbed validate: what the profiles predict of measured files, point by point, beside three naive models.
+int validate_command(const Arguments& arguments, std::ostream& out, std::ostream& err);
+
+/// meshbed calibrate: the few unknown values of a class of machines, fitted to measured files, as a profile.
+int calibrate_command(const Arguments& arguments, std::ostream& out, std::ostream& err);
+
+/// meshbed fidelity: how good the models are over all measured files, as a page and plots (results/fidelity).
+int fidelity_command(const Arguments& arguments, std::ostream& out, std::ostream& err);
+
 /// meshbed bench: what a simulated message, a rank and a library copy cost on this machine.
 ///
 /// Speed is CPU time (never wall time) and comes with its provenance; nothing here is a test.
@@ -82,6 +95,12 @@ int emu_command(const Arguments& arguments, std::ostream& out, std::ostream& err
 /// the real rdma-core. When the shell ends (or standard input does), so do the machines, and the status is the shell's;
 /// 1 where a machine was in trouble.
 int shell_command(const Arguments& arguments, std::ostream& out, std::ostream& err);
+
+/// meshbed cuda run PROGRAM: an unmodified CUDA program, linked with nvcc -cudart shared, on a simulated GPU.
+///
+/// The program takes this process's place: its exit status is the program's. Throws where it cannot meet the simulated
+/// CUDA (a statically linked runtime, another version).
+int cuda_command(const Arguments& arguments, std::ostream& out, std::ostream& err);
 
 /// meshbed state: what the mesh plugins of running jobs on this machine are doing, and whom they wait for.
 int state_command(const Arguments& arguments, std::ostream& out, std::ostream& err);

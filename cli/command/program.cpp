@@ -37,8 +37,13 @@ constexpr Subcommand kSubcommands[] = {
     {"shell", kMain, "a shell in a node of the emulated cluster"},
     {"emu", kMain, "the emulated cluster in this host's own kernel: emu up, emu down, emu status"},
     {"tune", kTools, "which algorithm and protocol is the fastest, size by size, as a tuning table"},
+    {"models", kTools, "profiles of machines: every value with its source, and a prediction in parts"},
+    {"validate", kTools, "measured times beside what the models predict"},
+    {"calibrate", kTools, "a class of machines fitted to measured files, as a profile"},
+    {"fidelity", kTools, "how good the models are over all measured files, as a page"},
     {"bench", kTools, "what a simulated message, rank and library copy cost here"},
     {"ring", kTools, "a megakernel's work ring: ring dump, check, replay, bench, policy, quirks"},
+    {"cuda", kTools, "an unmodified CUDA program on a simulated GPU: cuda run PROGRAM"},
     {"lint", kMain, "check scenario files"},
     {"topo", kMain, "who reaches whom: topo check, topo draw, topo rules"},
     {"zernel", kMain, "what zernel would say of the records that run --zernel-out wrote"},
@@ -60,7 +65,13 @@ void print_usage(std::ostream& out) {
 
 /// Goes on as the other program, which stands beside this one. Returns only where that cannot be.
 int hand_over(const Subcommand& command, char** argv) {
-  const std::filesystem::path other = std::filesystem::read_symlink("/proc/self/exe").parent_path() / command.program;
+  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe");
+  const std::filesystem::path other = self.parent_path() / command.program;
+  if (other == self) {
+    std::cerr << "meshbed: " << command.name << " is missing in " << self.string() << "; ./meshbed " << command.name
+              << " builds it anew\n";
+    return kExitUsage;
+  }
   execv(other.c_str(), argv);
   std::cerr << "meshbed: " << command.name << " is a command of " << other.string()
             << ", which cannot be started: " << std::strerror(errno) << "; ./meshbed " << command.name

@@ -5,9 +5,12 @@
 namespace {
 
 constexpr meshbed::cli::OwnCommand kOwn[] = {
-    {"perf", meshbed::cli::perf_command},   {"conformance", meshbed::cli::conformance_command},
-    {"fuzz", meshbed::cli::fuzz_command},   {"tune", meshbed::cli::tune_command},
-    {"bench", meshbed::cli::bench_command}, {"ring", meshbed::cli::ring_command},
+    {"perf", meshbed::cli::perf_command},           {"conformance", meshbed::cli::conformance_command},
+    {"fuzz", meshbed::cli::fuzz_command},           {"tune", meshbed::cli::tune_command},
+    {"models", meshbed::cli::models_command},       {"validate", meshbed::cli::validate_command},
+    {"calibrate", meshbed::cli::calibrate_command}, {"fidelity", meshbed::cli::fidelity_command},
+    {"bench", meshbed::cli::bench_command},         {"ring", meshbed::cli::ring_command},
+    {"cuda", meshbed::cli::cuda_command},
 };
 
 }  // namespace

@@ -22,6 +22,7 @@ BuiltFiles built_files() {
           .libibverbs = build / "sim-lib/libibverbs.so.1",
           .verbs_trace = build / "lib/libmeshbed-verbs-trace.so",
           .cost_program = build / "bin/meshbed-cost",
+          .cuda_folder = build / "cuda-lib",
           .engine_cost_program = build / "bin/meshbed-engine-cost"};
 }
 

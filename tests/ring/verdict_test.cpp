@@ -90,7 +90,7 @@ TEST_CASE("a lane that waits for a message is told before one that waits for tha
 }
 
 TEST_CASE("every cause has a name of its own") {
-  for (int left = 0; left <= static_cast<int>(Cause::kUnclaimed); ++left) {
+  for (int left = 0; left <= static_cast<int>(Cause::kNotResident); ++left) {
     for (int right = 0; right < left; ++right) {
       CHECK(std::string(name_of(static_cast<Cause>(left))) != name_of(static_cast<Cause>(right)));
     }
