@@ -21,6 +21,7 @@ namespace fs = std::filesystem;
 const std::string kLauncher = std::string(MESHBED_SOURCE_DIR) + "/meshbed";
 // The launcher works on the build that this test belongs to.
 const std::string kWithThisBuild = "MESHBED_BUILD_DIR='" + std::string(MESHBED_BINARY_DIR) + "' ";
+
 void write_script(const fs::path& path, const std::string& script) {
   std::ofstream(path) << "#!/bin/sh\n" << script << "\n";
   fs::permissions(path, fs::perms::owner_all);
@@ -31,6 +32,13 @@ std::string stand_ins(const std::string& name, const std::vector<std::pair<std::
   const std::string folder = scratch_folder(name);
   for (const auto& [program, script] : scripts) write_script(fs::path(folder) / program, script);
   return folder;
+}
+
+/// What the launcher says with these stand-ins where it may install nothing.
+std::string without_install(const std::string& programs, const std::string& build, const std::string& arguments) {
+  return run_command_line("PATH='" + programs + "':$PATH MESHBED_BUILD_DIR='" + build + "' '" + kLauncher +
+                          "' --no-install " + arguments + " 2>&1")
+      .output;
 }
 
 /// A checkout of nothing but the launcher, whose build folder is beside it, with stand-ins for what it starts: a cmake
@@ -129,11 +137,7 @@ TEST_CASE("what only the emulated world needs is asked for by its commands alone
                                   "echo installed"},
                                  {"cmake", "exit 7"}});
   const std::string build = scratch_folder("launcher_emu_build");
-  const auto said_to = [&](const std::string& arguments) {
-    return run_command_line("PATH='" + programs + "':$PATH MESHBED_BUILD_DIR='" + build + "' '" + kLauncher +
-                            "' --no-install " + arguments + " 2>&1")
-        .output;
-  };
+  const auto said_to = [&](const std::string& arguments) { return without_install(programs, build, arguments); };
   for (const char* emu : {"run x.toml --world emu", "perf --world=emu", "conformance x.so --world emu",
                           "compare sim emu", "shell node0", "bench perftest x.toml"}) {
     CHECK(said_to(emu).rfind("meshbed: needs these packages: qemu-system-x86 iproute2\n", 0) == 0);
@@ -154,11 +158,7 @@ TEST_CASE("what counts instructions is asked for by bench cost alone") {
       stand_ins("launcher_cost",
                 {{"dpkg-query", "case \"$*\" in *valgrind) exit 1;; esac; echo installed"}, {"cmake", "exit 7"}});
   const std::string build = scratch_folder("launcher_cost_build");
-  const auto said_to = [&](const std::string& arguments) {
-    return run_command_line("PATH='" + programs + "':$PATH MESHBED_BUILD_DIR='" + build + "' '" + kLauncher +
-                            "' --no-install " + arguments + " 2>&1")
-        .output;
-  };
+  const auto said_to = [&](const std::string& arguments) { return without_install(programs, build, arguments); };
   CHECK(said_to("bench cost").rfind("meshbed: needs these packages: valgrind\n", 0) == 0);
   for (const char* other : {"bench", "bench cost --help", "cost"}) {
     CHECK(said_to(other).find("meshbed: configure failed\n") != std::string::npos);
@@ -302,12 +302,14 @@ TEST_CASE("nothing to build is not worth a word, and is not asked twice") {
 TEST_CASE("what failed to build is shown, without the steps that did not") {
   const Checkout checkout("launcher_failed");
   checkout.run("lint x.toml 2>&1");
-  checkout.stand_in("ninja",
-                    "case \"$*\" in *build.ninja) exit 0 ;; *' -n '*) echo '[1/2] a'; echo '[2/2] b'; exit 0 ;; esac\n"
-                    "echo '[1/2] a'\necho 'FAILED: b'\necho 'x.cpp:1: error: no'\nexit 1");
-  const CommandResult result = checkout.run("lint x.toml 2>&1");
-  CHECK(result.status == 2);
-  CHECK(result.output == "meshbed: build: 0 of 2 done; a\nFAILED: b\nx.cpp:1: error: no\nmeshbed: build failed\n");
+  // The plan of this many steps takes seconds to read, which the first line does not tell.
+  const std::string ninja =
+      "case \"$*\" in *build.ninja) exit 0 ;; *' -n '*) seq 60000 | sed 's,.*,[&/60000] a&,'; exit 0 ;; esac\n"
+      "echo '[1/60000] a1'\necho 'FAILED: b'\necho 'x.cpp:1: error: no'\nexit 1";
+  checkout.stand_in("ninja", ninja);
+  const auto [status, output] = checkout.run("lint x.toml 2>&1", "MESHBED_PROGRESS_SECONDS=3600 ");
+  CHECK(status == 2);
+  CHECK(output == "meshbed: build: 0 of 60000 done; a1\nFAILED: b\nx.cpp:1: error: no\nmeshbed: build failed\n");
 }
 
 TEST_CASE("each stage of the test asks for the packages that it needs itself") {
@@ -319,9 +321,7 @@ TEST_CASE("each stage of the test asks for the packages that it needs itself") {
                  {"cmake", "while [ \"$1\" != -B ]; do shift; done; mkdir -p \"$2\"; touch \"$2/build.ninja\""}});
   const std::string build = scratch_folder("launcher_stages_build");
   const auto asks_for = [&](const std::string& arguments) {
-    const std::string said = run_command_line("PATH='" + programs + "':$PATH MESHBED_BUILD_DIR='" + build + "' '" +
-                                              kLauncher + "' --no-install test " + arguments + " 2>&1")
-                                 .output;
+    const std::string said = without_install(programs, build, "test " + arguments);
     const std::string start = "needs these packages: ";
     const std::size_t at = said.find(start);
     return at == std::string::npos ? said : said.substr(at + start.size(), said.find('\n', at) - at - start.size());
