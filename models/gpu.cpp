@@ -166,16 +166,22 @@ std::uint64_t block_places(int sms, int held_sms, int blocks_per_sm) {
          static_cast<std::uint64_t>(std::max(0, blocks_per_sm));
 }
 
+namespace {
+
+int held_by_one(const GpuModel& model, const Launch& launch) {
+  return resident_blocks(model, launch.threads_per_block, launch.shared_bytes_per_block, launch.registers_per_thread);
+}
+
+}  // namespace
+
 int sms_wanted(const GpuModel& model, const Launch& launch) {
-  const auto held = static_cast<std::uint64_t>(
-      std::max(1, resident_blocks(model, launch.threads_per_block, launch.shared_bytes_per_block)));
+  const auto held = static_cast<std::uint64_t>(std::max(1, held_by_one(model, launch)));
   const std::uint64_t wanted = (launch.blocks + held - 1) / held;
   return static_cast<int>(std::clamp<std::uint64_t>(wanted, 1, static_cast<std::uint64_t>(model.sms)));
 }
 
 Picoseconds kernel_ps(const GpuModel& model, const Launch& launch, const KernelCost& cost, int sms) {
-  const auto held = static_cast<std::uint64_t>(
-      std::max(1, resident_blocks(model, launch.threads_per_block, launch.shared_bytes_per_block)));
+  const auto held = static_cast<std::uint64_t>(std::max(1, held_by_one(model, launch)));
   const std::uint64_t at_once = held * static_cast<std::uint64_t>(sms);
   const auto waves = static_cast<Picoseconds>((launch.blocks + at_once - 1) / at_once);
   const std::uint64_t operations =

@@ -56,6 +56,7 @@ struct Launch {
   std::uint64_t blocks = 1;
   int threads_per_block = 1;
   std::uint64_t shared_bytes_per_block = 0;
+  int registers_per_thread = 0;  // 0: not known, no limit
 };
 /// What a kernel does, all blocks together.
 struct KernelCost {

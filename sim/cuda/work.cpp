@@ -67,7 +67,8 @@ models::Launch shape_of(const KernelLaunch& launch) {
   return {
       .blocks = std::uint64_t{launch.grid[0]} * launch.grid[1] * launch.grid[2],
       .threads_per_block = static_cast<int>(launch.block[0] * launch.block[1] * launch.block[2]),
-      .shared_bytes_per_block = launch.shared_bytes + (launch.info != nullptr ? launch.info->static_shared_bytes : 0U)};
+      .shared_bytes_per_block = launch.shared_bytes + (launch.info != nullptr ? launch.info->static_shared_bytes : 0U),
+      .registers_per_thread = launch.info != nullptr ? static_cast<int>(launch.info->registers) : 0};
 }
 
 Device& device_of(const Work& work) { return *work.context->device; }
@@ -100,9 +101,8 @@ void step_kernel(void* self, std::uint64_t id);
 /// Blocks of the launch that the whole device holds on `sms` SMs.
 std::uint64_t resident_on(const Device& device, const KernelLaunch& launch, int sms) {
   const models::Launch shape = shape_of(launch);
-  const int registers = launch.info != nullptr ? static_cast<int>(launch.info->registers) : 0;
-  return static_cast<std::uint64_t>(
-             models::resident_blocks(*device.model, shape.threads_per_block, shape.shared_bytes_per_block, registers)) *
+  return static_cast<std::uint64_t>(models::resident_blocks(*device.model, shape.threads_per_block,
+                                                            shape.shared_bytes_per_block, shape.registers_per_thread)) *
          static_cast<std::uint64_t>(sms);
 }
 
@@ -341,11 +341,11 @@ void note(const Work& work) {
     ++totals.launches;
     totals.blocks += shape.blocks;
     totals.time_ps += taken_ps;
-    const int registers = launch->info != nullptr ? static_cast<int>(launch->info->registers) : 0;
-    totals.occupancy = static_cast<double>(models::resident_blocks(model, shape.threads_per_block,
-                                                                   shape.shared_bytes_per_block, registers) *
-                                           shape.threads_per_block) /
-                       model.threads_per_sm;
+    totals.occupancy =
+        static_cast<double>(models::resident_blocks(model, shape.threads_per_block, shape.shared_bytes_per_block,
+                                                    shape.registers_per_thread) *
+                            shape.threads_per_block) /
+        model.threads_per_sm;
     name = launch->name;
   } else if (const auto* copy = std::get_if<Copy>(&work.task)) {
     name = copy->engine == Engine::kIn    ? "copy host to device"

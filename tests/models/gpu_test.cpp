@@ -53,6 +53,16 @@ TEST_CASE(
   CHECK(block_places(4, 5, 2) == 0);
 }
 
+TEST_CASE("a launch gets SMs for all of its blocks: registers count, as they do for how many an SM holds") {
+  const GpuModel& h100 = *find_gpu("H100");
+  // 800 threads of 64 registers: one block an SM, where threads alone leave room for two.
+  const Launch launch{.blocks = 132, .threads_per_block = 800, .registers_per_thread = 64};
+  const int held = resident_blocks(h100, 800, 0, 64);
+  REQUIRE(held == 1);
+  CHECK(resident_blocks(h100, 800, 0) == 2);
+  CHECK(sms_wanted(h100, launch) == 132);
+}
+
 TEST_CASE("a kernel takes the longest of its bytes, its arithmetic and its waves") {
   const GpuModel& h100 = *find_gpu("H100");
   const Launch full{.blocks = 264, .threads_per_block = 1024};  // two a SM
