@@ -1,10 +1,11 @@
-#include "cli/command/tune.h"
+#include "cli/command/tools/tune.h"
 
 #include <doctest/doctest.h>
 
 #include <sstream>
 
 #include "cli/command/commands.h"
+#include "plugin/net/process/config.h"
 
 namespace tune_test {
 
@@ -41,6 +42,11 @@ TEST_CASE("tune: what cannot be tuned is refused with what can") {
   CHECK_THROWS(tune_command({kRing4, "-f", "1"}, out, err));
   CHECK_THROWS_WITH(tune_command({kRing4, "--out", "/proc/none/table.csv"}, out, err),
                     doctest::Contains("cannot write /proc/none/table.csv"));
+}
+
+TEST_CASE("the engine counts messages as striped from the size on from which the transport stripes them") {
+  const auto& stripe_bytes = net::kVariables[static_cast<std::size_t>(net::Variable::kStripeBytes)];
+  CHECK(stripe_bytes.default_value == static_cast<std::int64_t>(coll::kStripedFromBytes));
 }
 
 }  // namespace tune_test

@@ -1,4 +1,4 @@
-#include "cli/command/tune.h"
+#include "cli/command/tools/tune.h"
 
 #include <doctest/doctest.h>
 #include <unistd.h>

@@ -13,9 +13,6 @@
 namespace meshbed::coll {
 namespace {
 
-/// Messages from this size on are striped over parallel cables: NCCL_MESH_STRIPE_BYTES, as it comes.
-constexpr double kStripedFromBytes = 8192;
-
 double ceil_log2(int ranks) {
   int steps = 0;
   while ((1 << steps) < ranks) ++steps;

@@ -21,6 +21,9 @@ enum class Algorithm : std::uint8_t {
 };
 inline constexpr int kAlgorithms = 5;
 
+/// Messages from this size on are striped over parallel cables: the transport's NCCL_MESH_STRIPE_BYTES, as it comes.
+inline constexpr std::uint64_t kStripedFromBytes = 8192;
+
 /// "ring", "tree", "halving-doubling", "direct", "mesh".
 const char* name_of(Algorithm algorithm);
 

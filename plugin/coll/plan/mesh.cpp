@@ -246,9 +246,11 @@ Mesh make_mesh(int ranks, std::vector<int> cable_mbps) {
   if (ranks < 2 || mesh.cable_mbps.empty()) return mesh;
   Packing best = pack(mesh);
   if (best.trees.empty()) return mesh;
-  std::vector<int> order = order_by_shape(mesh);
+  int tries = orders_tried(ranks);
+  std::vector<int> order;
+  if (tries > 0) order = order_by_shape(mesh);
   Prng prng(static_cast<std::uint64_t>(ranks));
-  for (int tries = orders_tried(ranks); tries > 0; --tries) {
+  for (; tries > 0; --tries) {
     Packing other = renamed(pack(reordered(mesh, order)), order);
     if (is_better(other, best)) best = std::move(other);
     for (std::size_t left = order.size(); left > 1; --left) {

@@ -116,17 +116,13 @@ Result<void> leave_out_without_gid(std::vector<Nic>& nics, const Config& config)
   const auto index = static_cast<int>(config.number(Variable::kIbGidIndex));
   if (index < 0) return ok();
   std::string lacking;
-  const auto lacks = [&](const Nic& nic) {
-    return nic.link_up && !find_gid(nic, {}, {.forced_index = index}).has_value();
-  };
-  const std::size_t before = nics.size();
-  for (const Nic& nic : nics) {
-    if (!lacks(nic)) continue;
+  std::erase_if(nics, [&](const Nic& nic) {
+    if (!nic.link_up || find_gid(nic, {}, {.forced_index = index})) return false;
     lacking += (lacking.empty() ? "" : "; ") + std::string("port ") + std::to_string(nic.port) + " of " +
                nic.device_name + " is up, but has " + gids_text(nic);
-  }
-  std::erase_if(nics, lacks);
-  if (nics.size() == before) return ok();
+    return true;
+  });
+  if (lacking.empty()) return ok();
   const std::string text = "no GID at NCCL_IB_GID_INDEX=" + std::to_string(index) + ": " + lacking +
                            ". Leave NCCL_IB_GID_INDEX unset, so that each port takes the index of its own address";
   if (nics.empty()) return Error{ErrorCode::kInvalidArgument, Scope::kJob, text + ". No other port is left"};

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "cli/command/commands.h"
-#include "cli/command/explore_rings.h"
+#include "cli/command/tools/explore_rings.h"
 #include "cli/common/exit_status.h"
 #include "cli/common/files.h"
 #include "cli/common/units.h"

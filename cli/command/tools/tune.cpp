@@ -1,4 +1,4 @@
-#include "cli/command/tune.h"
+#include "cli/command/tools/tune.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "cli/command/explore_rings.h"
+#include "cli/command/tools/explore_rings.h"
 
 #include <fmt/format.h>
 
