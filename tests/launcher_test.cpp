@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "tests/support/command.h"
+#include "tests/support/launcher_checkout.h"
 
 namespace launcher_test {
 
@@ -16,23 +16,8 @@ using namespace meshbed::test;
 
 namespace {
 
-namespace fs = std::filesystem;
-
-const std::string kLauncher = std::string(MESHBED_SOURCE_DIR) + "/meshbed";
 // The launcher works on the build that this test belongs to.
 const std::string kWithThisBuild = "MESHBED_BUILD_DIR='" + std::string(MESHBED_BINARY_DIR) + "' ";
-
-void write_script(const fs::path& path, const std::string& script) {
-  std::ofstream(path) << "#!/bin/sh\n" << script << "\n";
-  fs::permissions(path, fs::perms::owner_all);
-}
-
-/// A folder with stand-ins for programs of the system, to be put before PATH.
-std::string stand_ins(const std::string& name, const std::vector<std::pair<std::string, std::string>>& scripts) {
-  const std::string folder = scratch_folder(name);
-  for (const auto& [program, script] : scripts) write_script(fs::path(folder) / program, script);
-  return folder;
-}
 
 /// What the launcher says with these stand-ins where it may install nothing.
 std::string without_install(const std::string& programs, const std::string& build, const std::string& arguments) {
@@ -40,41 +25,6 @@ std::string without_install(const std::string& programs, const std::string& buil
                           "' --no-install " + arguments + " 2>&1")
       .output;
 }
-
-/// A checkout of nothing but the launcher, whose build folder is beside it, with stand-ins for what it starts: a cmake
-/// that succeeds, a ninja that only notes its command lines in ninja.log, and a meshbed that says how it was called.
-struct Checkout {
-  std::string folder, tools;
-
-  explicit Checkout(const std::string& name) : folder(scratch_folder(name)) {
-    tools = stand_ins(
-        name + "_tools",
-        {{"dpkg-query", "echo installed"},
-         {"cmake",
-          "while [ \"$1\" != -S ]; do shift; done; mkdir -p \"$4\"; touch \"$4/build.ninja\"; "
-          "printf 'CMAKE_HOME_DIRECTORY:INTERNAL=%s\nCMAKE_CACHEFILE_DIR:INTERNAL=%s\n' \"$2\" \"$4\" "
-          ">\"$4/CMakeCache.txt\""},
-         {"ninja", "case \"$*\" in *build.ninja | *' -n '*) ;; *) echo \"$@\" >>'" + folder + "/ninja.log' ;; esac"}});
-    fs::create_directories(folder + "/tests");
-    fs::create_directories(folder + "/plugin/net");
-    fs::create_directories(folder + "/build/bin");
-    fs::copy_file(kLauncher, folder + "/meshbed");
-    fs::copy_file(std::string(MESHBED_SOURCE_DIR) + "/tests/run_tests.sh", folder + "/tests/run_tests.sh");
-    for (const char* room : {"net", "cli"}) {
-      fs::create_directories(folder + "/tests/" + room);
-      std::ofstream(folder + "/tests/" + room + "/x_test.cpp").close();
-    }
-    write_script(folder + "/build/bin/meshbed", "echo \"meshbed $*\"");
-  }
-
-  void stand_in(const std::string& program, const std::string& script) const {
-    write_script(tools + "/" + program, script);
-  }
-  CommandResult run(const std::string& arguments, const std::string& environment = "") const {
-    return run_command_line(environment + "MESHBED_BUILD_DIR='" + folder + "/build' PATH='" + tools + "':$PATH '" +
-                            folder + "/meshbed' " + arguments);
-  }
-};
 
 }  // namespace
 
@@ -229,32 +179,13 @@ TEST_CASE("a build folder of another checkout, or from another place, is configu
     CHECK_MESSAGE(result.status == 0, result.output);
     return result.output.find(afresh) != std::string::npos;
   };
-  for (int turn = 0; turn < 2; ++turn) CHECK_FALSE(starts_afresh(run("/a", "/build")));
+  CHECK_FALSE(starts_afresh(run("/a", "/build")));
+  CHECK_FALSE(starts_afresh(run("/a", "/build")));
   CHECK(starts_afresh(run("/b", "/build")));
   fs::rename(folder + "/build", folder + "/moved");
   CHECK(starts_afresh(run("/b", "/moved")));
   CHECK_FALSE(starts_afresh(run("/b", "/moved")));
   CHECK(run_command_line("wc -l <'" + folder + "/log'").output == "3\n");
-}
-
-TEST_CASE("the launcher builds what the command needs, and no more") {
-  const Checkout checkout("launcher_targets");
-  fs::create_directory_symlink(std::string(MESHBED_SOURCE_DIR) + "/cli", checkout.folder + "/cli");
-  const auto built_for = [&](const std::string& arguments) {
-    std::ofstream(checkout.folder + "/ninja.log").close();
-    CHECK(checkout.run(arguments + " 2>/dev/null").status == 0);
-    return run_command_line("sed 's/.* -j [0-9]* //' '" + checkout.folder + "/ninja.log'").output;
-  };
-  const std::string tools = "bin/meshbed bin/meshbed-tools";
-  for (const char* one : {"", "--help", "help", "lint x", "topo check x", "env", "zernel x", "dance", "run --help"}) {
-    CHECK_MESSAGE(built_for(one) == "bin/meshbed\n", one);
-  }
-  for (const char* one : {"ring dump x", "perf --help"}) CHECK_MESSAGE(built_for(one) == tools + "\n", one);
-  for (const char* one : {"run x.toml", "shell n", "doctor"}) CHECK_MESSAGE(built_for(one) == "worlds\n", one);
-  for (const char* one : {"perf all_reduce", "fuzz", "tune"})
-    CHECK_MESSAGE(built_for(one) == "worlds bin/meshbed-tools\n", one);
-  CHECK(built_for("cuda run x") == tools + " cuda_libraries\n");
-  CHECK(built_for("bench cost") == "worlds bin/meshbed-tools cost_programs\n");
 }
 
 TEST_CASE("a build says how far it is: at once, again after a while, and on standard error alone") {

@@ -1,0 +1,58 @@
+// What the launcher builds before it starts a command: what that command needs, and no more.
+#include <doctest/doctest.h>
+
+#include "tests/support/launcher_checkout.h"
+
+namespace launcher_targets_test {
+
+using namespace meshbed::test;
+
+TEST_CASE("the launcher builds what the command needs, and no more") {
+  const Checkout checkout("launcher_targets");
+  fs::create_directory_symlink(std::string(MESHBED_SOURCE_DIR) + "/cli", checkout.folder + "/cli");
+  const auto built_for = [&](const std::string& arguments) {
+    std::ofstream(checkout.folder + "/ninja.log").close();
+    CHECK(checkout.run(arguments + " 2>/dev/null").status == 0);
+    return run_command_line("sed 's/.* -j [0-9]* //' '" + checkout.folder + "/ninja.log'").output;
+  };
+  for (const char* reads_only : {"", "--help", "--version", "help", "lint x.toml", "topo check x.toml", "env", "state",
+                                 "zernel x", "compare a b", "dance", "run --help"}) {
+    CHECK_MESSAGE(built_for(reads_only) == "bin/meshbed\n", reads_only);
+  }
+  const std::string tools = "bin/meshbed bin/meshbed-tools";
+  for (const char* reads_only : {"ring dump x", "bench cost --help", "perf -h", "models", "validate x.csv",
+                                 "calibrate x.csv", "fidelity", "cuda --help", "cuda run --help"}) {
+    CHECK_MESSAGE(built_for(reads_only) == tools + "\n", reads_only);
+  }
+  for (const char* starts_ranks : {"run x.toml", "shell node0", "doctor", "emu status"}) {
+    CHECK_MESSAGE(built_for(starts_ranks) == "worlds\n", starts_ranks);
+  }
+  for (const char* starts_ranks :
+       {"perf all_reduce", "conformance", "fuzz --faults", "tune x.toml", "bench messages"}) {
+    CHECK_MESSAGE(built_for(starts_ranks) == "worlds bin/meshbed-tools\n", starts_ranks);
+  }
+  CHECK(built_for("cuda run x --help") == tools + " cuda_libraries\n");
+  CHECK(built_for("bench cost") == "worlds bin/meshbed-tools cost_programs\n");
+}
+
+TEST_CASE("every command answers --help, whichever of the two programs has it, and one that is missing is said") {
+  const std::string usage = run_command_line(meshbed_program() + " --help").output;
+  int commands = 0;
+  for (std::size_t at = usage.find("\n  "); at != std::string::npos; at = usage.find("\n  ", at + 1)) {
+    const std::string name = usage.substr(at + 3, usage.find(' ', at + 3) - at - 3);
+    if (name.empty() || name == "test") continue;
+    ++commands;
+    const CommandResult help = run_command_line(meshbed_program() + " " + name + " --help 2>&1");
+    CHECK_MESSAGE(help.status == 0, name, ": ", help.output);
+  }
+  CHECK(commands == 21);
+  const std::string programs = scratch_folder("launcher_programs");
+  fs::copy_file(std::string(MESHBED_BINARY_DIR) + "/bin/meshbed", programs + "/meshbed");
+  const CommandResult missing = run_command_line("'" + programs + "/meshbed' fuzz 2>&1");
+  CHECK(missing.status == 2);
+  CHECK_MESSAGE(missing.output.find("which cannot be started: No such file or directory; ./meshbed fuzz builds it") !=
+                    std::string::npos,
+                missing.output);
+}
+
+}  // namespace launcher_targets_test
