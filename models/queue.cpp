@@ -1,10 +1,7 @@
 #include "models/queue.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <cmath>
-#include <cstdlib>
-#include <sstream>
 
 namespace meshbed::models {
 namespace {
@@ -35,20 +32,6 @@ class ParameterReader {
   bool failed_ = false;
   Error error_{};
 };
-
-bool read_number(const std::string& text, double& number) {
-  char* end = nullptr;
-  errno = 0;
-  number = std::strtod(text.c_str(), &end);
-  return errno == 0 && end != text.c_str() && *end == '\0' && std::isfinite(number);
-}
-
-double share_of_sorted(const std::vector<double>& sorted, double share) {
-  const double at = share * static_cast<double>(sorted.size() - 1);
-  const auto below = static_cast<std::size_t>(at);
-  const std::size_t above = std::min(below + 1, sorted.size() - 1);
-  return sorted[below] + (sorted[above] - sorted[below]) * (at - static_cast<double>(below));
-}
 
 }  // namespace
 
@@ -115,61 +98,6 @@ OneShotTime one_shot_time(const OneShotModel& model, const OneShotShape& shape) 
           .queue_ps = model.fence_ps + 2 * model.grid_sync_ps + hops * model.half_round_trip_ps,
           .wire_ps = passing_ps(posted, model.nic_bytes_per_second),
           .rest_ps = model.rest_ps};
-}
-
-Result<std::vector<MeasuredRow>> measured_rows(const std::string& text, const std::string& place) {
-  constexpr std::size_t kColumnsLeast = 9;
-  std::vector<MeasuredRow> rows;
-  std::istringstream lines(text);
-  std::string line;
-  bool head = true;
-  for (int number = 1; std::getline(lines, line); ++number) {
-    if (line.empty() || line.front() == '#') continue;
-    if (head) {
-      head = false;
-      continue;
-    }
-    std::vector<std::string> column;
-    std::istringstream cells(line);
-    for (std::string cell; std::getline(cells, cell, ',');) column.push_back(cell);
-    double ranks = 0, bytes = 0, time_us = 0;
-    if (column.size() < kColumnsLeast || !read_number(column[1], ranks) || !read_number(column[3], bytes) ||
-        !read_number(column[4], time_us) || ranks < 1 || bytes < 1 || time_us <= 0) {
-      return Error{.code = ErrorCode::kInvalidArgument,
-                   .scope = Scope::kJob,
-                   .text = place + ":" + std::to_string(number) +
-                           ": expected collective,ranks,nodes,bytes,time_us,algbw,busbw,placement,variant"};
-    }
-    rows.push_back({.collective = column[0],
-                    .variant = column[kColumnsLeast - 1],
-                    .ranks = static_cast<int>(ranks),
-                    .bytes = static_cast<std::uint64_t>(bytes),
-                    .time_us = time_us});
-  }
-  return rows;
-}
-
-OneShotShape shape_of(const MeasuredRow& row) {
-  const bool reduces = row.collective == "all_reduce";
-  return {.reduces = reduces,
-          .ranks = row.ranks,
-          .relayed = row.ranks == 4,
-          .buffer_bytes = reduces ? row.bytes : row.bytes / static_cast<std::uint64_t>(row.ranks)};
-}
-
-ModelError one_shot_error(const OneShotModel& model, const std::vector<MeasuredRow>& rows, std::uint64_t least_bytes,
-                          std::uint64_t most_bytes) {
-  std::vector<double> errors;
-  for (const MeasuredRow& row : rows) {
-    const OneShotShape shape = shape_of(row);
-    if (shape.buffer_bytes < least_bytes || shape.buffer_bytes > most_bytes) continue;
-    const double predicted_us =
-        static_cast<double>(one_shot_time(model, shape).total_ps()) / static_cast<double>(kPicosecondsPerMicrosecond);
-    errors.push_back(std::abs(predicted_us - row.time_us) / row.time_us);
-  }
-  if (errors.empty()) return {};
-  std::sort(errors.begin(), errors.end());
-  return {.rows = errors.size(), .median = share_of_sorted(errors, 0.5), .p90 = share_of_sorted(errors, 0.9)};
 }
 
 }  // namespace meshbed::models

@@ -21,9 +21,6 @@
 //   slots/s     = min(1 / publish, depth / round)        a ring of `depth` slots, each back after one round
 
 #include <cstdint>
-#include <map>
-#include <string>
-#include <vector>
 
 #include "models/profile.h"
 #include "plugin/base/result.h"
@@ -84,28 +81,5 @@ struct OneShotTime {
   Picoseconds total_ps() const { return launch_ps + memory_ps + queue_ps + wire_ps + rest_ps; }
 };
 OneShotTime one_shot_time(const OneShotModel& model, const OneShotShape& shape);
-
-/// One row of a file of measurements (models/data): '#' lines of provenance, a head, then
-/// collective,ranks,nodes,bytes,time_us,...,variant.
-struct MeasuredRow {
-  std::string collective, variant;
-  int ranks = 0;
-  std::uint64_t bytes = 0;  // as nccl-tests counts it
-  double time_us = 0;
-};
-/// kInvalidArgument: "PLACE:LINE: ..." where a line has too few columns or no number in its place.
-Result<std::vector<MeasuredRow>> measured_rows(const std::string& text, const std::string& place);
-/// What the row's exchange was: all_gather counts the bytes of all ranks, all_reduce those of one. Four ranks: the
-/// ring.
-OneShotShape shape_of(const MeasuredRow& row);
-
-/// Of (predicted - measured) / measured, without its sign. Both 0 without rows.
-struct ModelError {
-  std::size_t rows = 0;
-  double median = 0, p90 = 0;
-};
-/// Rows whose buffer is between these, both included.
-ModelError one_shot_error(const OneShotModel& model, const std::vector<MeasuredRow>& rows, std::uint64_t least_bytes,
-                          std::uint64_t most_bytes);
 
 }  // namespace meshbed::models

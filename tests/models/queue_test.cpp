@@ -1,12 +1,10 @@
-// The queue model: its equations, the shipped profile, and the one-shot model held against what was published.
+// The queue model: its equations and the shipped profile. tests/cli/one_shot_rows_test.cpp holds the one-shot model
+// against what was published.
 #include "models/queue.h"
 
 #include <doctest/doctest.h>
 
-#include <array>
-#include <cstdio>
-#include <fstream>
-#include <iterator>
+#include <string>
 
 #include "models/gpu.h"
 
@@ -17,24 +15,12 @@ using namespace meshbed::models;
 
 namespace {
 
-constexpr Picoseconds kUs = kPicosecondsPerMicrosecond;
-constexpr std::uint64_t kLeastBytes = 8 * kKiB, kMostBytes = 60 * kKiB;
 const std::string kModels = std::string(MESHBED_SOURCE_DIR) + "/models/";
 
 Profile spark() {
   const auto profile = Profile::read(kModels + "profiles/dgx-spark-ring.toml");
   REQUIRE_MESSAGE(profile, profile.error().text);
   return *profile;
-}
-
-std::vector<MeasuredRow> rows_of(const std::string& name) {
-  std::ifstream file(kModels + "data/" + name, std::ios::binary);
-  const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-  // Where its rows come from stays with them.
-  CHECK(text.rfind("# source: ", 0) == 0);
-  const auto rows = measured_rows(text, name);
-  REQUIRE_MESSAGE(rows, rows.error().text);
-  return *rows;
 }
 
 }  // namespace
@@ -89,50 +75,6 @@ TEST_CASE("a one-shot exchange: what is staged, posted and combined, by hand") {
   // A ring's all-reduce: 2 b staged, 5 b combined, 3 b posted, two hops.
   CHECK(one_shot_time(model, {.ranks = 4, .relayed = true, .buffer_bytes = 100'000}).total_ps() ==
         1 + 700'000 + 10 + 200 + 2000 + 300'000 + 10'000);
-}
-
-TEST_CASE("rows of measurements: comments left out, bytes as nccl-tests counts them, a bad line by its place") {
-  const auto rows = measured_rows("# source: x\nhead\nall_gather,2,2,20480,10.86,1,1,out,a\n", "x.csv");
-  REQUIRE(rows);
-  REQUIRE(rows->size() == 1);
-  CHECK(shape_of(rows->front()).buffer_bytes == 10'240);
-  CHECK_FALSE(shape_of(rows->front()).relayed);
-  const std::string columns = ": expected collective,ranks,nodes,bytes,time_us,algbw,busbw,placement,variant";
-  CHECK(measured_rows("head\nall_gather,2,2,x,1,1,1,out,a\n", "x.csv").error().text == "x.csv:2" + columns);
-  CHECK(measured_rows("head\nall_gather,2\n", "x.csv").error().text == "x.csv:2" + columns);
-  CHECK(measured_rows("", "x.csv")->empty());
-}
-
-TEST_CASE("the one-shot model against the published rows, 8 to 60 KiB a rank: docs/megakernel.md has these errors") {
-  std::ifstream file(std::string(MESHBED_SOURCE_DIR) + "/docs/megakernel.md", std::ios::binary);
-  const std::string page{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-  const auto model = one_shot_model(spark());
-  REQUIRE(model);
-  const auto expect_line = [&page](const char* format, auto... values) {
-    std::array<char, 200> line{};
-    std::snprintf(line.data(), line.size(), format, values...);
-    const std::string wanted = line.data();
-    CHECK_MESSAGE(page.find(wanted) != std::string::npos, "docs/megakernel.md should have: ", wanted);
-  };
-  // The pair's rows calibrated one parameter; the ring's calibrated none.
-  for (const std::string name : {"cal_spark2_oneshot_allgather.csv", "cal_spark4ring_oneshot_allreduce.csv",
-                                 "cal_spark4ring_oneshot_repeats.csv"}) {
-    const std::vector<MeasuredRow> rows = rows_of(name);
-    for (const MeasuredRow& row : rows) {
-      const OneShotShape shape = shape_of(row);
-      if (shape.buffer_bytes < kLeastBytes || shape.buffer_bytes > kMostBytes) continue;
-      const double predicted_us =
-          static_cast<double>(one_shot_time(*model, shape).total_ps()) / static_cast<double>(kUs);
-      expect_line("| `%s` | %s | %llu KiB | %.2f | %.2f | %+.1f %% |", name.c_str(), row.variant.c_str(),
-                  static_cast<unsigned long long>(shape.buffer_bytes / kKiB), row.time_us, predicted_us,
-                  (predicted_us / row.time_us - 1) * 100);
-    }
-    const ModelError error = one_shot_error(*model, rows, kLeastBytes, kMostBytes);
-    expect_line("| `%s` | %zu | %.1f %% | %.1f %% |", name.c_str(), error.rows, error.median * 100, error.p90 * 100);
-    // The measurements' own spread from day to day is up to 13 % at 10 KiB.
-    CHECK(error.median < 0.12);
-    CHECK(error.p90 < 0.18);
-  }
 }
 
 }  // namespace queue_test
