@@ -6,6 +6,7 @@
 #include <cmath>
 #include <map>
 
+#include "cli/common/xml_text.h"
 #include "cli/fidelity/validated.h"
 
 namespace meshbed::cli {
@@ -24,26 +25,6 @@ struct LogAxis {
 
 double x_of(const LogAxis& sizes, double bytes) { return kLeft + sizes.part(bytes) * (kWidth - kLeft - kRight); }
 double y_of(const LogAxis& times, double us) { return kHeight - kBottom - times.part(us) * (kHeight - kTop - kBottom); }
-
-std::string escaped(const std::string& text) {
-  std::string out;
-  for (const char letter : text) {
-    switch (letter) {
-      case '&':
-        out += "&amp;";
-        break;
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      default:
-        out += letter;
-    }
-  }
-  return out;
-}
 
 std::string bytes_label(double bytes) {
   constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};
@@ -105,7 +86,7 @@ std::string plot_svg(const Validated& validated) {
       "font-size=\"11\">\n<style>.g{{stroke:#ddd}}.p{{stroke:#c40;fill:none}}circle{{fill:#06c}}</style>\n"
       "<rect width=\"{0:.0f}\" height=\"{1:.0f}\" fill=\"#fff\"/>\n<text x=\"{2:.0f}\" y=\"14\">{3}</text>\n"
       "<text x=\"{2:.0f}\" y=\"28\">dots: measured; lines: predicted by {4}; median {5:.1f} %, p90 {6:.1f} %</text>\n",
-      kWidth, kHeight, kLeft, escaped(validated.file.name), escaped(validated.profile_names()),
+      kWidth, kHeight, kLeft, xml_text(validated.file.name), xml_text(validated.profile_names()),
       100 * validated.errors.median, 100 * validated.errors.p90);
   text += grid(sizes, times);
   for (const auto& [name, points] : lines) {
@@ -114,7 +95,7 @@ std::string plot_svg(const Validated& validated) {
       path += fmt::format("{}{:.1f} {:.1f}", path.empty() ? "M" : "L", x_of(sizes, static_cast<double>(bytes)),
                           y_of(times, us));
     }
-    text += fmt::format("<path class=\"p\" d=\"{}\"><title>{}</title></path>\n", path, escaped(name));
+    text += fmt::format("<path class=\"p\" d=\"{}\"><title>{}</title></path>\n", path, xml_text(name));
   }
   return text + dots + "</svg>\n";
 }

@@ -8,6 +8,7 @@
 #include <iterator>
 
 #include "cli/common/units.h"
+#include "cli/common/xml_text.h"
 #include "cli/topo/layout.h"
 #include "cli/topo/report.h"
 
@@ -27,30 +28,6 @@ const char* dash_text(int colour) {
   return colour < 0 ? "2 6" : kDashes[static_cast<std::size_t>(colour) / kPalette.size() % kDashes.size()];
 }
 
-/// Text as XML; characters that XML 1.0 cannot hold are dropped.
-std::string escaped(const std::string& text) {
-  std::string out;
-  for (const char letter : text) {
-    switch (letter) {
-      case '&':
-        out += "&amp;";
-        break;
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      default:
-        if (static_cast<unsigned char>(letter) >= 0x20) out += letter;
-    }
-  }
-  return out;
-}
-
 class Svg {
  public:
   template <typename... Parts>
@@ -68,7 +45,7 @@ class Svg {
   }
   /// `style` is a class of the style sheet.
   void words(Point at, const char* style, const std::string& text) {
-    add(R"(<text x="{:.1f}" y="{:.1f}" class="{}" xml:space="preserve">{}</text>)", at.x, at.y, style, escaped(text));
+    add(R"(<text x="{:.1f}" y="{:.1f}" class="{}" xml:space="preserve">{}</text>)", at.x, at.y, style, xml_text(text));
   }
   std::string take() { return std::move(text_); }
 
@@ -165,7 +142,7 @@ std::string topology_svg(const Scenario& scenario) {
   svg.add(R"(<?xml version="1.0" encoding="UTF-8"?>)");
   svg.add(R"(<svg xmlns="http://www.w3.org/2000/svg" width="{0:.0f}" height="{1:.0f}" viewBox="0 0 {0:.0f} {1:.0f}">)",
           width, layout.height);
-  svg.add("<title>{}</title>\n{}", escaped(scenario.name), kStyle);
+  svg.add("<title>{}</title>\n{}", xml_text(scenario.name), kStyle);
   svg.add(R"(<rect width="100%" height="100%" fill="#ffffff"/>)");
   svg.words({28, 38}, "name", scenario.name);
   svg.words({28, 60}, "about", description);
