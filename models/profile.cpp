@@ -23,15 +23,6 @@ Error wrong(std::string text) {
   return {.code = ErrorCode::kInvalidArgument, .scope = Scope::kJob, .text = std::move(text), .os_errno = 0};
 }
 
-/// Of "launch_us" "us"; "" where the name's last word is no unit.
-std::string unit_of_name(const std::string& name) {
-  for (const auto& [tail, unit] : kUnitsOfNames) {
-    const std::string_view end(tail);
-    if (name.size() > end.size() && name.compare(name.size() - end.size(), end.size(), end) == 0) return unit;
-  }
-  return "";
-}
-
 /// A list of texts; nothing where it is something else.
 std::optional<std::vector<std::string>> texts_of(const toml::node* node) {
   std::vector<std::string> texts;
@@ -143,6 +134,14 @@ class Reader {
 
 }  // namespace
 
+std::string unit_of_name(const std::string& name) {
+  for (const auto& [tail, unit] : kUnitsOfNames) {
+    const std::string_view end(tail);
+    if (name.size() > end.size() && name.compare(name.size() - end.size(), end.size(), end) == 0) return unit;
+  }
+  return "";
+}
+
 const char* name_of(Basis basis) { return kBases[static_cast<std::size_t>(basis)]; }
 
 std::optional<Basis> parse_basis(std::string_view name) {
@@ -151,7 +150,7 @@ std::optional<Basis> parse_basis(std::string_view name) {
   return static_cast<Basis>(found - kBases.begin());
 }
 
-Result<Profile> Profile::parse(const std::string& text, const std::string& place) {
+Result<Profile> Profile::parse(std::string_view text, const std::string& place) {
   Profile profile;
   toml::table root;
   try {
@@ -202,7 +201,7 @@ Result<Profile> Profile::parse(const std::string& text, const std::string& place
 Result<Profile> Profile::read(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   if (!file) return wrong(path + ": cannot be read");
-  return parse({std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()}, path);
+  return parse(std::string(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()), path);
 }
 
 Result<double> Profile::value(const std::string& parameter, const std::string& unit) const {

@@ -19,7 +19,7 @@
 //   launch_us = { value = 6.6, basis = "constant", source = "NCCL src/graph/tuning.cc" }
 //   fitted_on = ["x.csv"]    # the files that a source of "fitted_on" stands for
 //
-// A profile of a class of machines (models/machine_profile.h) has three more tables:
+// A profile of a class of machines (models/time/machine_profile.h) has three more tables:
 //
 //   [match]                                  # which measured files are of its kind
 //   class = ["2 nodes direct 200G"]          # their topology_class
@@ -57,6 +57,9 @@ enum class Basis {
 const char* name_of(Basis basis);
 std::optional<Basis> parse_basis(std::string_view name);
 
+/// "us" of "launch_us"; "" where the name's last word is no unit.
+std::string unit_of_name(const std::string& name);
+
 /// The key of the files that values were fitted to, and the source that stands for them.
 inline constexpr const char* kFittedOn = "fitted_on";
 
@@ -80,7 +83,7 @@ struct ProfileClass {
 class Profile {
  public:
   /// Errors (kInvalidArgument) name `place`, line, parameter, what is wrong and what is accepted.
-  static Result<Profile> parse(const std::string& text, const std::string& place);
+  static Result<Profile> parse(std::string_view text, const std::string& place);
   static Result<Profile> read(const std::string& path);
 
   const std::string& name() const { return name_; }

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "cli/fidelity/measured_file.h"
-#include "models/machine.h"
+#include "models/time/machine.h"
 
 namespace meshbed::cli {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "cli/fidelity/measured_file.h"
-#include "models/machine_profile.h"
+#include "models/time/machine_profile.h"
 
 namespace meshbed::cli {
 

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "models/machine.h"
+#include "models/time/machine.h"
 
 namespace meshbed::models {
 

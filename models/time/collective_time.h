@@ -28,7 +28,7 @@
 #include <vector>
 
 #include "models/algorithm.h"
-#include "models/machine.h"
+#include "models/time/machine.h"
 
 namespace meshbed::models {
 

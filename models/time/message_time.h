@@ -9,7 +9,7 @@
 #include <optional>
 #include <string_view>
 
-#include "models/machine.h"
+#include "models/time/machine.h"
 
 namespace meshbed::models {
 

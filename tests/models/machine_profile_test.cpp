@@ -1,4 +1,4 @@
-#include "models/machine_profile.h"
+#include "models/time/machine_profile.h"
 
 #include <doctest/doctest.h>
 
@@ -12,6 +12,12 @@ namespace {
 
 const std::string kHead = "name = \"x\"\ndescription = \"y\"\n";
 const std::string kTopology = "[topology]\ncabling = \"switch\"\nranks_per_node = 1\n";
+
+meshbed::Result<Machine> parse_machine(const std::string& text, const std::string& place) {
+  const auto profile = Profile::parse(text, place);
+  if (!profile) return profile.error();
+  return machine_of(*profile);
+}
 
 std::string error_of(const std::string& text) {
   const auto machine = parse_machine(text, "x.toml");

@@ -1,4 +1,4 @@
-#include "models/machine.h"
+#include "models/time/machine.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "models/machine_profile.h"
+#include "models/time/machine_profile.h"
 
 #include <array>
 #include <charconv>
@@ -21,15 +21,6 @@ std::string number_text(double value) {
   std::array<char, 32> text{};
   const auto [end, error] = std::to_chars(text.data(), text.data() + text.size(), value);
   return error == std::errc() ? std::string(text.data(), end) : std::string("0");
-}
-
-/// The unit that the name's last word says (models/profile.h), else of a plain number.
-bool says_unit(const std::string& name) {
-  for (const char* tail : {"_us", "_bytes", "_GBps", "_fraction"}) {
-    const std::string end(tail);
-    if (name.size() > end.size() && name.compare(name.size() - end.size(), end.size(), end) == 0) return true;
-  }
-  return false;
 }
 
 std::string toml_text(const std::string& text) {
@@ -88,12 +79,6 @@ Result<Machine> machine_of(const Profile& profile) {
   return machine;
 }
 
-Result<Machine> parse_machine(const std::string& text, const std::string& place) {
-  const Result<Profile> profile = Profile::parse(text, place);
-  if (!profile) return profile.error();
-  return machine_of(*profile);
-}
-
 std::string profile_text(const Machine& machine, const std::map<std::string, std::string>& residuals) {
   std::string text = "name = " + toml_text(machine.name) + "\ndescription = " + toml_text(machine.description) +
                      "\nfitted_on = " + list_of(machine.fitted_on) + "\n\n";
@@ -103,7 +88,7 @@ std::string profile_text(const Machine& machine, const std::map<std::string, std
     if (!value) continue;
     const std::string name = info_of(static_cast<MachineParameter>(index)).name;
     const bool is_fitted = value->basis == Basis::kCalibrated && !fitted_on.empty() && value->source == fitted_on;
-    text += name + " = { value = " + number_text(value->value) + (says_unit(name) ? "" : ", unit = \"1\"") +
+    text += name + " = { value = " + number_text(value->value) + (unit_of_name(name).empty() ? ", unit = \"1\"" : "") +
             ", basis = \"" + name_of(value->basis) + "\", source = " + toml_text(is_fitted ? kFittedOn : value->source);
     // A guess has a range: its own, or what is plausible at all.
     auto range = value->range;

@@ -1,6 +1,6 @@
 #pragma once
 // Machine: what a class of machines is made of, as physical parameters, each with where its value comes from. The
-// formulas that read them are in models/time; its form as a file is models/machine_profile.h, the files are
+// formulas that read them stand beside it; its form as a file is models/time/machine_profile.h, the files are
 // models/profiles.
 //
 // Nomenclature: node - what shares NICs; share - S / n, one rank's part of a collective; hop - from one rank to the
