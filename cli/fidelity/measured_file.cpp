@@ -17,11 +17,6 @@
 namespace meshbed::cli {
 namespace {
 
-std::string lower(std::string text) {
-  for (char& letter : text) letter = static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
-  return text;
-}
-
 std::string trimmed(const std::string& text) {
   const auto first = text.find_first_not_of(" \t\r\"\xEF\xBB\xBF");
   if (first == std::string::npos) return "";
@@ -65,7 +60,7 @@ std::optional<double> number_of(const std::string& text) {
 /// all_reduce from AllReduce, all-reduce, all_reduce_perf; alltoall from all_to_all.
 std::optional<models::Collective> collective_of(const std::string& text) {
   std::string letters;
-  for (const char letter : lower(text)) {
+  for (const char letter : lower_case(text)) {
     if (std::isalnum(static_cast<unsigned char>(letter)) != 0) letters += letter;
   }
   if (letters.size() > 4 && letters.compare(letters.size() - 4, 4, "perf") == 0) letters.resize(letters.size() - 4);
@@ -81,7 +76,7 @@ std::optional<models::Collective> collective_of(const std::string& text) {
 /// The one whose name stands in a file's name.
 std::string collective_in(const std::string& file) {
   std::string letters;
-  for (const char letter : lower(file)) {
+  for (const char letter : lower_case(file)) {
     if (letter != '_' && letter != '-') letters += letter;
   }
   for (const char* name : {"reducescatter", "allreduce", "allgather", "alltoall", "broadcast", "sendrecv"}) {
@@ -107,7 +102,7 @@ void take_comment(MeasuredFile& file, const std::string& text) {
     file.set_up += text + "\n";
     return;
   }
-  std::string key = lower(trimmed(text.substr(0, mark)));
+  std::string key = lower_case(trimmed(text.substr(0, mark)));
   std::replace(key.begin(), key.end(), ' ', '_');
   const std::string value = trimmed(text.substr(mark + 1));
   if (key == "source") {
@@ -133,7 +128,7 @@ void force(models::CollectiveCall& call, const std::string& set_up, const std::s
     const auto behind = at + word.size();
     return behind == text.size() || std::isalnum(static_cast<unsigned char>(text[behind])) == 0;
   };
-  const std::string told = lower(set_up), kind = lower(variant);
+  const std::string told = lower_case(set_up), kind = lower_case(variant);
   if (says(told, "nccl_proto=ll")) call.protocol = Protocol::kLl;
   if (says(told, "nccl_proto=ll128")) call.protocol = Protocol::kLl128;
   if (says(told, "nccl_proto=simple")) call.protocol = Protocol::kSimple;
@@ -235,6 +230,11 @@ std::string take_row(MeasuredRow& taken, const Row& row, const MeasuredFile& fil
 
 }  // namespace
 
+std::string lower_case(std::string text) {
+  for (char& letter : text) letter = static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
+  return text;
+}
+
 models::Sweep MeasuredFile::sweep() const {
   models::Sweep all{.name = name, .points = {}};
   for (const MeasuredRow& row : rows) all.points.push_back(row.point);
@@ -263,7 +263,7 @@ MeasuredFile parse_measured(const std::string& text, const std::string& path, co
       }
       const std::vector<std::string> names = fields_of(line, separator);
       for (std::size_t index = 0; index < names.size(); ++index) {
-        std::string name = lower(names[index]);
+        std::string name = lower_case(names[index]);
         const auto alias = column_aliases().find(name);
         columns.emplace(alias == column_aliases().end() ? name : alias->second, index);
       }

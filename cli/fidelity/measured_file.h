@@ -41,6 +41,9 @@ struct MeasuredOptions {
   std::optional<int> ranks_per_node;  // likewise
 };
 
+/// ASCII letters alone: how classes, set-ups and variants are compared.
+std::string lower_case(std::string text);
+
 /// Such a file, or what nccl-tests or perftest printed (tool_output.h; lines of bad rows are then those of the file
 /// that it amounts to). Throws std::runtime_error, with the cause, where the file cannot be read, has no row of column
 /// names or no usable row.

@@ -110,14 +110,10 @@ std::optional<double> likeness(const Told& told, int each_node, const models::Ma
 
 /// What the set-up has of the words by which a profile is told from others of its class: 2 each.
 double keywords_in(const std::string& set_up, const models::Machine& machine) {
-  const auto lower = [](std::string text) {
-    for (char& letter : text) letter = static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
-    return text;
-  };
-  const std::string told = lower(set_up);
-  return 2.0 * static_cast<double>(
-                   std::count_if(machine.keywords.begin(), machine.keywords.end(),
-                                 [&](const std::string& each) { return told.find(lower(each)) != std::string::npos; }));
+  const std::string told = lower_case(set_up);
+  return 2.0 * static_cast<double>(std::count_if(
+                   machine.keywords.begin(), machine.keywords.end(),
+                   [&](const std::string& each) { return told.find(lower_case(each)) != std::string::npos; }));
 }
 
 int ranks_of_node(const Told& told, const MeasuredFile& file) {

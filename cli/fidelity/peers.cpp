@@ -3,15 +3,32 @@
 #include <algorithm>
 #include <filesystem>
 #include <iterator>
+#include <stdexcept>
 
 #include "cli/fidelity/profiles.h"
 
 namespace meshbed::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Here, or beside the built program's tree.
+fs::path measured_folder() {
+  const fs::path here = "models/data";
+  std::error_code error;
+  if (fs::is_directory(here, error)) return here;
+  const fs::path program = fs::read_symlink("/proc/self/exe", error);
+  const fs::path beside = program.parent_path().parent_path().parent_path() / here;
+  if (!error && fs::is_directory(beside, error)) return beside;
+  throw std::runtime_error(
+      "there is no folder models/data here or beside the program: call it in the project's folder");
+}
+
+}  // namespace
 
 std::vector<MeasuredFile> read_measured_folder() {
   std::vector<std::string> paths;
-  const std::filesystem::path folder = std::filesystem::path(profiles_folder()).parent_path() / "data";
-  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+  for (const auto& entry : fs::directory_iterator(measured_folder())) {
     if (entry.path().extension() == ".csv" && entry.path().string().find("perftest_points") == std::string::npos) {
       paths.push_back(entry.path());
     }

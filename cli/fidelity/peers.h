@@ -9,8 +9,8 @@
 
 namespace meshbed::cli {
 
-/// models/data beside the profiles: every file of one set-up (single points of many machines are none), in order of
-/// names.
+/// models/data, here or beside the built program's tree: every file of one set-up (single points of many machines are
+/// none), in order of names. Throws std::runtime_error where there is no such folder.
 std::vector<MeasuredFile> read_measured_folder();
 
 /// Files of quality A, B and C, whose rates and hops are usable though set-ups are not all told, by their profile.

@@ -3,27 +3,19 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
-#include <filesystem>
 #include <stdexcept>
 #include <utility>
 
 #include "cli/common/closest_name.h"
+#include "models/shipped_profiles.h"
 
 namespace meshbed::cli {
 namespace {
 
-namespace fs = std::filesystem;
-
-std::string lower_case(std::string text) {
-  for (char& letter : text) letter = static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
-  return text;
-}
-
-models::Machine machine_or_throw(const models::Profile& profile) {
-  Result<models::Machine> machine = models::machine_of(profile);
-  if (!machine) throw std::runtime_error(machine.error().text);
-  return std::move(*machine);
+template <typename Value>
+Value or_throw(Result<Value> result) {
+  if (!result) throw std::runtime_error(result.error().text);
+  return std::move(*result);
 }
 
 /// How well the profile describes the row; 0: it is not of its class.
@@ -52,57 +44,37 @@ double likeness(const MeasuredFile& file, const MeasuredRow& row, const models::
 
 }  // namespace
 
-std::string profiles_folder() {
-  const std::string here = "models/profiles";
-  std::error_code error;
-  if (fs::is_directory(here, error)) return here;
-  const fs::path program = fs::read_symlink("/proc/self/exe", error);
-  const fs::path beside = program.parent_path().parent_path().parent_path() / here;
-  if (!error && fs::is_directory(beside, error)) return beside;
-  throw std::runtime_error(
-      "there is no folder models/profiles here or beside the program; --profile takes a file's path");
-}
-
-models::Profile read_profile_file(const std::string& path) {
-  Result<models::Profile> profile = models::Profile::read(path);
-  if (!profile) throw std::runtime_error(profile.error().text);
-  return std::move(*profile);
-}
-
-std::vector<models::Profile> read_profile_files(const std::string& folder) {
-  std::vector<std::string> paths;
-  for (const auto& entry : fs::directory_iterator(folder)) {
-    if (entry.path().extension() == ".toml") paths.push_back(entry.path());
-  }
-  std::sort(paths.begin(), paths.end());
+std::vector<models::Profile> shipped_profiles() {
   std::vector<models::Profile> profiles;
-  profiles.reserve(paths.size());
-  for (const std::string& path : paths) profiles.push_back(read_profile_file(path));
+  for (const std::string& name : models::shipped_profile_names()) {
+    profiles.push_back(or_throw(models::Profile::parse(*models::shipped_profile(name), name + ".toml")));
+  }
   return profiles;
 }
 
-std::vector<models::Machine> read_profiles(const std::string& folder) {
+std::vector<models::Machine> shipped_machines() {
   std::vector<models::Machine> machines;
-  for (const models::Profile& profile : read_profile_files(folder)) {
-    if (profile.machine_class()) machines.push_back(machine_or_throw(profile));
+  for (const models::Profile& profile : shipped_profiles()) {
+    if (profile.machine_class()) machines.push_back(machine_of_profile(profile));
   }
   return machines;
 }
 
-models::Machine find_profile(const std::string& name) { return machine_or_throw(find_profile_file(name)); }
-
-models::Profile find_profile_file(const std::string& name) {
-  if (name.find('/') != std::string::npos || name.find(".toml") != std::string::npos) return read_profile_file(name);
-  std::vector<std::string> names;
-  for (models::Profile& profile : read_profile_files(profiles_folder())) {
-    if (profile.name() == name) return std::move(profile);
-    names.push_back(profile.name());
+models::Profile find_profile(const std::string& name) {
+  if (const auto shipped = models::shipped_profile(name)) {
+    return or_throw(models::Profile::parse(*shipped, name + ".toml"));
   }
+  if (name.find('/') != std::string::npos || name.find(".toml") != std::string::npos) {
+    return or_throw(models::Profile::read(name));
+  }
+  const std::vector<std::string> names = models::shipped_profile_names();
   const std::string close = closest_name(name, names);
   throw std::runtime_error(fmt::format("there is no profile \"{}\"{}; there are: {}", name,
                                        close.empty() ? "" : " (did you mean \"" + close + "\"?)",
                                        fmt::join(names, ", ")));
 }
+
+models::Machine machine_of_profile(const models::Profile& profile) { return or_throw(models::machine_of(profile)); }
 
 std::vector<const models::Machine*> own_profiles(const MeasuredFile& file,
                                                  const std::vector<models::Machine>& profiles) {

@@ -1,5 +1,5 @@
 #pragma once
-// The profiles that come with the program (models/profiles), and which of them a measured row is of.
+// The profiles that come with the program, and which of them a measured row is of.
 
 #include <map>
 #include <string>
@@ -10,17 +10,16 @@
 
 namespace meshbed::cli {
 
-/// The folder models/profiles: here, or beside the built program's tree; throws where there is none.
-std::string profiles_folder();
-/// All profiles of a folder, by name; throws std::runtime_error with file, line and what is wrong.
-std::vector<models::Profile> read_profile_files(const std::string& folder);
+/// All that travel in the program (models/shipped_profiles.h), by name. Errors of this and of what is below are thrown
+/// as std::runtime_error, with file, line and what is wrong.
+std::vector<models::Profile> shipped_profiles();
 /// Those of them that are a class of machines.
-std::vector<models::Machine> read_profiles(const std::string& folder);
+std::vector<models::Machine> shipped_machines();
 
-/// NAME of a profile in the folder, or the path of a file; throws with the names that there are.
-models::Profile find_profile_file(const std::string& name);
-/// The same, which has to be a class of machines.
-models::Machine find_profile(const std::string& name);
+/// NAME of one of them, or the path of a file; throws with the names that there are.
+models::Profile find_profile(const std::string& name);
+/// A profile that has to be a class of machines.
+models::Machine machine_of_profile(const models::Profile& profile);
 
 /// Of each row the profile whose class is the file's; of several, the one that the row's variant begins like, then the
 /// one more of whose words the set-up has. nullptr: none has the class.

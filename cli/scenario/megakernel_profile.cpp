@@ -40,7 +40,7 @@ bool is_of_megakernels(const models::Profile& profile) {
 std::string megakernel_profile_names() {
   std::string names;
   for (const std::string& name : models::shipped_profile_names()) {
-    const auto profile = models::Profile::parse(std::string(*models::shipped_profile(name)), name + ".toml");
+    const auto profile = models::Profile::parse(*models::shipped_profile(name), name + ".toml");
     if (profile && is_of_megakernels(*profile)) names += (names.empty() ? "" : ", ") + name;
   }
   return names;
@@ -48,7 +48,7 @@ std::string megakernel_profile_names() {
 
 Result<models::Profile> read_profile(const std::string& wanted, const std::string& scenario_path) {
   if (const auto shipped = models::shipped_profile(wanted)) {
-    return models::Profile::parse(std::string(*shipped), wanted + ".toml");
+    return models::Profile::parse(*shipped, wanted + ".toml");
   }
   namespace fs = std::filesystem;
   const fs::path path = fs::path(scenario_path).parent_path() / wanted;

@@ -24,8 +24,6 @@ namespace fs = std::filesystem;
 const std::string kRoot = MESHBED_SOURCE_DIR;
 const std::string kColumns = "collective,ranks,nodes,bytes,time_us,algbw_GBps,busbw_GBps,placement,variant\n";
 
-std::vector<meshbed::models::Machine> all_profiles() { return read_profiles(kRoot + "/models/profiles"); }
-
 const meshbed::models::Machine* own_of(const std::string& text, const std::vector<meshbed::models::Machine>& profiles) {
   return own_profiles(parse_measured(text, "x.csv", {}), profiles).at(0);
 }
@@ -33,7 +31,7 @@ const meshbed::models::Machine* own_of(const std::string& text, const std::vecto
 }  // namespace
 
 TEST_CASE("every profile is read, says where each value comes from, and some measured file or set-up is its own") {
-  const auto profiles = all_profiles();
+  const auto profiles = shipped_machines();
   CHECK(profiles.size() >= 40);
   std::set<std::string> names;
   for (const auto& machine : profiles) {
@@ -52,7 +50,7 @@ TEST_CASE("every profile is read, says where each value comes from, and some mea
 }
 
 TEST_CASE("every file in models/data has rows and a profile of its class, and no bad row") {
-  const auto profiles = all_profiles();
+  const auto profiles = shipped_machines();
   int files = 0;
   for (const auto& entry : fs::directory_iterator(kRoot + "/models/data")) {
     // Single points of many machines: of no class, and with tests that are neither a stream nor a latency.
@@ -68,7 +66,7 @@ TEST_CASE("every file in models/data has rows and a profile of its class, and no
 }
 
 TEST_CASE("a row's variant says which software it is, where a file has several kinds; else the set-up does") {
-  const auto profiles = all_profiles();
+  const auto profiles = shipped_machines();
   const std::string pair =
       "# topology_class: 2 nodes direct 200G\n# setup: NCCL eager, one-shot host-proxy\n" + kColumns;
   CHECK(own_of(pair + "all_reduce,2,2,8192,28,,,out,nccl_eager\n", profiles)->name == "spark-pair-200g");
@@ -114,7 +112,7 @@ TEST_CASE("files of other forms are read: names of columns, marks of comments, m
 
 TEST_CASE("of every profile, time grows with bytes by any one way, and none beats what must cross its adapters") {
   using namespace meshbed::models;
-  for (const auto& machine : all_profiles()) {
+  for (const auto& machine : shipped_machines()) {
     if (machine.transport == Transport::kMessage) continue;
     const double node_bps = 8e9 * machine[MachineParameter::kNics] * machine[MachineParameter::kNicGBps];
     const NodePort port{.rate_bps = static_cast<std::uint64_t>(node_bps), .ranks = machine.ranks_per_node};

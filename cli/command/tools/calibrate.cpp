@@ -98,12 +98,12 @@ int calibrate_command(const Arguments& arguments, std::ostream& out, std::ostrea
     sweeps.push_back(files.back().sweep());
     names.push_back(files.back().name);
   }
-  const std::vector<models::Machine> profiles = read_profiles(profiles_folder());
+  const std::vector<models::Machine> profiles = shipped_machines();
   const auto own =
       std::find_if(profiles.begin(), profiles.end(), [&](const models::Machine& each) { return each.name == name; });
   models::Machine machine = machine_of(name, files);
   if (!base.empty()) {
-    machine = find_profile(base);
+    machine = machine_of_profile(find_profile(base));
   } else if (own != profiles.end()) {
     machine = *own;
   }

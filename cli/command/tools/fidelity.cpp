@@ -30,7 +30,7 @@ int fidelity_command(const Arguments& arguments, std::ostream& out, std::ostream
   std::vector<MeasuredFile> files;
   if (paths.empty()) files = read_measured_folder();
   for (const std::string& path : paths) files.push_back(read_measured_file(path, {}));
-  const std::vector<models::Machine> profiles = read_profiles(profiles_folder());
+  const std::vector<models::Machine> profiles = shipped_machines();
   std::vector<Validated> all;
   for (MeasuredFile& file : files) {
     for (const BadRow& row : file.bad) {

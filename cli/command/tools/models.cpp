@@ -87,18 +87,18 @@ int models_command(const Arguments& arguments, std::ostream& out, std::ostream& 
       ("ranks", po::value(&ranks)->value_name("N"), "how many; default: two nodes full, four around a ring of nodes");
   if (!parse_arguments(arguments, syntax, out)) return kExitOk;
   if (name.empty()) {
-    for (const models::Profile& profile : read_profile_files(profiles_folder())) {
+    for (const models::Profile& profile : shipped_profiles()) {
       out << fmt::format("{:<24} {}\n", profile.name(), profile.description());
     }
     return kExitOk;
   }
   require_choice("--collective", "collective", collective, models::collective_names());
-  const models::Profile profile = find_profile_file(name);
+  const models::Profile profile = find_profile(name);
   if (!profile.machine_class()) {
     list_values(profile, out);
     return kExitOk;
   }
-  const models::Machine machine = find_profile(name);
+  const models::Machine machine = machine_of_profile(profile);
   const Result<std::uint64_t> size = parse_size_bytes(bytes);
   if (!size) throw std::runtime_error("--bytes " + bytes + ": " + size.error().text);
   const std::uint64_t size_bytes = *size;

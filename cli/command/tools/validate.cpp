@@ -56,12 +56,24 @@ TopologyOption parse_topology(const std::string& text) {
   return topology;
 }
 
+/// What the program has to judge by, read once for all files and only where the options ask for it.
+struct Known {
+  std::vector<models::Machine> profiles;
+  std::vector<models::Peer> peers;
+};
+
+Known known_for(const ValidateOptions& options) {
+  Known known;
+  if (options.profile == "auto" || options.unseen) known.profiles = shipped_machines();
+  if (options.unseen) known.peers = peers_among(read_measured_folder(), known.profiles);
+  return known;
+}
+
 /// Values without what was fitted, as the options have it.
-models::Machine as_asked(models::Machine machine, const ValidateOptions& options) {
+models::Machine as_asked(models::Machine machine, const ValidateOptions& options, const Known& known) {
   if (!options.uncalibrated && !options.unseen) return machine;
   machine = models::without_fits(std::move(machine));
-  if (!options.unseen) return machine;
-  return models::with_pool(std::move(machine), peers_among(read_measured_folder(), read_profiles(profiles_folder())));
+  return options.unseen ? models::with_pool(std::move(machine), known.peers) : machine;
 }
 
 MeasuredOptions measured_options(const ValidateOptions& options, const TopologyOption& topology) {
@@ -73,15 +85,16 @@ MeasuredOptions measured_options(const ValidateOptions& options, const TopologyO
   return measured;
 }
 
-Validated validate_path(const std::string& path, const ValidateOptions& options, std::ostream& err) {
+Validated validate_path(const std::string& path, const ValidateOptions& options, const Known& known,
+                        std::ostream& err) {
   const TopologyOption topology = parse_topology(options.topology);
   const MeasuredOptions measured = measured_options(options, topology);
   // What the file says decides the profile; only the profile knows how many ranks a node of the file's has.
   Validated validated;
   if (options.profile == "auto") {
-    validated = validate_file(read_measured_file(path, measured), read_profiles(profiles_folder()), err);
+    validated = validate_file(read_measured_file(path, measured), known.profiles, err);
   } else {
-    models::Machine machine = find_profile(options.profile);
+    models::Machine machine = machine_of_profile(find_profile(options.profile));
     MeasuredOptions by_profile = measured;
     if (measured.ranks && !measured.ranks_per_node) by_profile.ranks_per_node = machine.ranks_per_node;
     validated = validate_file(read_measured_file(path, by_profile), std::move(machine));
@@ -90,7 +103,7 @@ Validated validate_path(const std::string& path, const ValidateOptions& options,
   for (models::Machine& machine : machines) {
     if (topology.cabling) machine.cabling = *topology.cabling;
     if (topology.ranks_per_node) machine.ranks_per_node = *topology.ranks_per_node;
-    machine = as_asked(std::move(machine), options);
+    machine = as_asked(std::move(machine), options, known);
   }
   if (options.profile == "auto" && measured.ranks && !measured.ranks_per_node) {
     for (std::size_t row = 0; row < validated.file.rows.size(); ++row) {
@@ -184,8 +197,9 @@ int validate_command(const Arguments& arguments, std::ostream& out, std::ostream
        "draw measured and predicted times; of several files a folder, where each has a plot of its name")  //
       ("json", po::bool_switch(&options.json), "one object a file");
   if (!parse_arguments(arguments, syntax, out)) return kExitOk;
+  const Known known = known_for(options);
   for (const std::string& path : options.paths) {
-    const Validated validated = validate_path(path, options, err);
+    const Validated validated = validate_path(path, options, known, err);
     for (const BadRow& row : validated.file.bad) {
       err << fmt::format("meshbed: {}:{}: {}; row left out\n", path, row.line, row.reason);
     }
