@@ -149,6 +149,9 @@ TEST_CASE("a class that no profile has is told with the profiles there are; a na
   CHECK(run_meshbed("validate " + odd + " --profile t5").output.find("there is no profile \"t5\"; there are: ") !=
         std::string::npos);
   CHECK(run_meshbed("validate " + odd + " --profile t4-efa --topology blob").status == 2);
+  const CommandResult many = run_meshbed("validate " + odd + " --profile t4-efa --topology 65536x65536");
+  CHECK(many.status == 2);
+  CHECK(many.output.find("--topology 65536x65536: 4294967296 ranks; at most 1000000") != std::string::npos);
 }
 
 TEST_CASE("calibrate writes a profile that validate reads, and refuses what cannot be determined") {

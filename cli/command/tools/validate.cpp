@@ -80,7 +80,14 @@ MeasuredOptions measured_options(const ValidateOptions& options, const TopologyO
   MeasuredOptions measured;
   constexpr std::uint64_t kRanksMost = 1'000'000;
   measured.ranks_per_node = topology.ranks_per_node;
-  if (topology.nodes) measured.ranks = *topology.nodes * *topology.ranks_per_node;
+  if (topology.nodes) {
+    const auto ranks =
+        static_cast<std::uint64_t>(*topology.nodes) * static_cast<std::uint64_t>(*topology.ranks_per_node);
+    if (ranks > kRanksMost) {
+      throw std::runtime_error(fmt::format("--topology {}: {} ranks; at most {}", options.topology, ranks, kRanksMost));
+    }
+    measured.ranks = static_cast<int>(ranks);
+  }
   if (!options.ranks.empty()) measured.ranks = static_cast<int>(parse_count("--ranks", options.ranks, 2, kRanksMost));
   return measured;
 }
