@@ -1,7 +1,6 @@
 #include "cli/fidelity/fidelity.h"
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 #include <tuple>
 
@@ -29,12 +28,6 @@ std::vector<models::Sweep> split(const std::vector<models::Sweep>& sweeps, const
   return parts;
 }
 
-std::vector<models::SweepPoint> points_of(const std::vector<models::Sweep>& sweeps) {
-  std::vector<models::SweepPoint> points;
-  for (const models::Sweep& sweep : sweeps) points.insert(points.end(), sweep.points.begin(), sweep.points.end());
-  return points;
-}
-
 }  // namespace
 
 void WeightedErrors::add(const std::vector<double>& errors) {
@@ -57,18 +50,10 @@ bool is_good_quality(const std::string& quality) {
   return !quality.empty() && (quality.front() == 'A' || quality.front() == 'B');
 }
 
-std::vector<double> errors_of(const Validated& validated) {
-  std::vector<double> errors;
-  for (std::size_t row = 0; row < validated.file.rows.size(); ++row) {
-    errors.push_back(std::abs(validated.predicted_us[row] / validated.file.rows[row].point.time_us - 1));
-  }
-  return errors;
-}
-
 std::vector<LeftOut> leave_one_out(const models::Machine& machine, const std::vector<models::Sweep>& sweeps,
                                    const std::vector<models::Peer>& peers) {
   std::map<CallKind, std::size_t> kinds;
-  for (const models::SweepPoint& point : points_of(sweeps)) {
+  for (const models::SweepPoint& point : models::points_of(sweeps)) {
     if (!point.is_message) ++kinds[call_kind_of(point)];
   }
   std::vector<LeftOut> all;
@@ -83,12 +68,13 @@ std::vector<LeftOut> leave_one_out(const models::Machine& machine, const std::ve
                  .model = {},
                  .large = {},
                  .naive_median = 0};
-    const std::vector<models::SweepPoint> points = points_of(own);
+    const std::vector<models::SweepPoint> points = models::points_of(own);
     left.model = models::errors_of(fit->machine, points);
     for (std::size_t index = 0; index < points.size(); ++index) {
       if (static_cast<double>(points[index].call.bytes) >= kLargeBytes) left.large.push_back(left.model[index]);
     }
-    left.naive_median = models::summarise(models::line_errors(models::fit_line(points_of(others)), points)).median;
+    left.naive_median =
+        models::summarise(models::line_errors(models::fit_line(models::points_of(others)), points)).median;
     for (const models::Sweep& other : others) {
       const models::Line line = models::fit_line(other.points);
       left.naive_median = std::min(left.naive_median, models::summarise(models::line_errors(line, points)).median);

@@ -24,9 +24,6 @@ struct WeightedErrors {
 /// A and B with their signs; not C, D or nothing.
 bool is_good_quality(const std::string& quality);
 
-/// |predicted / measured - 1| of each row.
-std::vector<double> errors_of(const Validated& validated);
-
 /// One kind of a class, predicted from a fit to the others of the class, which begins with what other classes tell.
 struct LeftOut {
   std::string profile, what;         // "all_gather, 4 ranks"

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <filesystem>
 #include <map>
 
@@ -20,9 +19,10 @@ std::string percent(double part) { return fmt::format("{:.1f} %", 100 * part); }
 /// The size at which the model is off most, and by how much measured times there differ from one another.
 std::string worst_size(const Validated& validated) {
   std::map<std::uint64_t, std::vector<double>> errors, times;
-  for (std::size_t index = 0; index < validated.file.rows.size(); ++index) {
+  const std::vector<double> of_rows = errors_of(validated);
+  for (std::size_t index = 0; index < of_rows.size(); ++index) {
     const MeasuredRow& row = validated.file.rows[index];
-    errors[row.point.call.bytes].push_back(std::abs(validated.predicted_us[index] / row.point.time_us - 1));
+    errors[row.point.call.bytes].push_back(of_rows[index]);
     times[row.point.call.bytes].push_back(row.point.time_us);
   }
   std::uint64_t worst = 0;
@@ -119,7 +119,7 @@ std::vector<double> other_errors(const Validated& validated, const std::vector<m
   return errors_of(validate_with(validated, machines));
 }
 
-/// Machines without what was fitted to them, and with what other classes tell.
+/// Machines without what was fitted to them.
 std::vector<models::Machine> bare(const Validated& validated) {
   std::vector<models::Machine> machines;
   for (const models::Machine& machine : validated.machines) machines.push_back(models::without_fits(machine));

@@ -20,12 +20,10 @@ void append_all(std::vector<double>& to, const std::vector<double>& more) {
 /// Everything that follows from the rows and their machines.
 void predict(Validated& validated) {
   std::vector<std::vector<models::SweepPoint>> points(validated.machines.size());
-  std::vector<double> errors;
   for (std::size_t row = 0; row < validated.file.rows.size(); ++row) {
     const models::SweepPoint& point = validated.file.rows[row].point;
     points.at(validated.machine_of_row[row]).push_back(point);
     validated.predicted_us.push_back(models::predicted_us(validated.machine_at(row), point));
-    errors.push_back(std::abs(validated.predicted_us.back() / point.time_us - 1));
   }
   std::vector<double> own, carried, two;
   for (std::size_t index = 0; index < points.size(); ++index) {
@@ -34,7 +32,7 @@ void predict(Validated& validated) {
     append_all(carried, naive.carried_line);
     append_all(two, naive.two_regime);
   }
-  validated.errors = models::summarise(std::move(errors));
+  validated.errors = models::summarise(errors_of(validated));
   validated.own_line = models::summarise(std::move(own));
   validated.carried_line = models::summarise(std::move(carried));
   validated.two_regime = models::summarise(std::move(two));
@@ -56,6 +54,14 @@ std::string Validated::profile_names() const {
   std::string names;
   for (const models::Machine& machine : machines) names += (names.empty() ? "" : " + ") + machine.name;
   return names;
+}
+
+std::vector<double> errors_of(const Validated& validated) {
+  std::vector<double> errors;
+  for (std::size_t row = 0; row < validated.file.rows.size(); ++row) {
+    errors.push_back(std::abs(validated.predicted_us[row] / validated.file.rows[row].point.time_us - 1));
+  }
+  return errors;
 }
 
 Validated validate_file(MeasuredFile file, models::Machine machine) {

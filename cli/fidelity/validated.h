@@ -22,6 +22,9 @@ struct Validated {
   std::string profile_names() const;  // "a + b"
 };
 
+/// |predicted / measured - 1| of each row.
+std::vector<double> errors_of(const Validated& validated);
+
 /// Every row by one machine.
 Validated validate_file(MeasuredFile file, models::Machine machine);
 /// Each row by the profile of its class (cli/fidelity/profiles.h), or by the nearest class, which is told to `notes` in

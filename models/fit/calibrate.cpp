@@ -53,9 +53,7 @@ Evidence evidence_of(const Machine& machine, const std::vector<Sweep>& sweeps) {
       }
       evidence.collectives = true;
       (call.eager ? evidence.eager : evidence.replayed) = true;
-      const bool is_of_pairs = call.collective == Collective::kAllToAll || call.collective == Collective::kGather ||
-                               call.collective == Collective::kScatter;
-      (is_of_pairs ? evidence.pairs : evidence.chains) = true;
+      (is_of_pairs(call) ? evidence.pairs : evidence.chains) = true;
       evidence.barriers = evidence.barriers || call.barrier;
       evidence.waves = evidence.waves || (call.nodes == 1 && (call.algorithm == CollectiveAlgorithm::kDirect ||
                                                               call.algorithm == CollectiveAlgorithm::kTwoShot));
@@ -66,8 +64,8 @@ Evidence evidence_of(const Machine& machine, const std::vector<Sweep>& sweeps) {
       evidence.gathers = evidence.gathers || call.collective == Collective::kAllGather;
       (call.nodes > 1 ? evidence.nets : evidence.one_node) = true;
       evidence.shared_nodes = evidence.shared_nodes || (call.nodes > 1 && call.ranks > call.nodes);
-      evidence.trees = evidence.trees || (call.collective == Collective::kAllReduce && call.nodes > 1 &&
-                                          call.ranks > 2 && !call.algorithm && machine.cabling == Cabling::kSwitch);
+      evidence.trees = evidence.trees ||
+                       (may_tree(call) && call.ranks > 2 && !call.algorithm && machine.cabling == Cabling::kSwitch);
     }
   }
   return evidence;
@@ -179,6 +177,20 @@ void put(Machine& machine, MachineParameter parameter, double value, const std::
   put_fitted(machine, parameter, value, Basis::kCalibrated, source);
 }
 
+double calibration_loss(const Machine& machine, const std::vector<Sweep>& sweeps) {
+  constexpr double kTail = 0.12, kTailWeight = 4;
+  double sum = 0;
+  for (const Sweep& sweep : sweeps) {
+    double of_sweep = 0;
+    for (const SweepPoint& point : sweep.points) {
+      const double error = std::abs(std::log(predicted_us(machine, point) / point.time_us));
+      of_sweep += error + kTailWeight * std::max(0.0, error - kTail);
+    }
+    sum += of_sweep / static_cast<double>(std::max<std::size_t>(sweep.points.size(), 1));
+  }
+  return sum / static_cast<double>(std::max<std::size_t>(sweeps.size(), 1));
+}
+
 constexpr double kCoarse = 1.05, kFine = 1.004;  // where a search ends: the last factor tried
 
 double search(Machine& machine, const std::vector<MachineParameter>& free, const std::vector<Sweep>& sweeps,
@@ -279,27 +291,7 @@ std::vector<std::pair<MachineParameter, MachineParameter>> not_apart(const Calib
   return pairs;
 }
 
-Line line_of(const std::vector<Sweep>& sweeps) {
-  std::vector<SweepPoint> all;
-  for (const Sweep& sweep : sweeps) all.insert(all.end(), sweep.points.begin(), sweep.points.end());
-  return fit_line(all);
-}
-
 }  // namespace
-
-double calibration_loss(const Machine& machine, const std::vector<Sweep>& sweeps) {
-  constexpr double kTail = 0.12, kTailWeight = 4;
-  double sum = 0;
-  for (const Sweep& sweep : sweeps) {
-    double of_sweep = 0;
-    for (const SweepPoint& point : sweep.points) {
-      const double error = std::abs(std::log(predicted_us(machine, point) / point.time_us));
-      of_sweep += error + kTailWeight * std::max(0.0, error - kTail);
-    }
-    sum += of_sweep / static_cast<double>(std::max<std::size_t>(sweep.points.size(), 1));
-  }
-  return sum / static_cast<double>(std::max<std::size_t>(sweeps.size(), 1));
-}
 
 Result<Calibration> calibrate(const Machine& machine, const std::vector<Sweep>& sweeps, const std::string& source) {
   const Evidence evidence = evidence_of(machine, sweeps);
@@ -355,7 +347,7 @@ Result<Calibration> calibrate(const Machine& machine, const std::vector<Sweep>& 
   }
   result.not_apart = not_apart(result, sweeps);
   constexpr double kUsPerByteOfGBps = 1e-3;
-  const Line line = line_of(sweeps);
+  const Line line = fit_line(points_of(sweeps));
   put(result.machine, MachineParameter::kNaiveStepUs,
       std::max(line.step_us, info_of(MachineParameter::kNaiveStepUs).low), source);
   put(result.machine, MachineParameter::kNaiveGBps, kUsPerByteOfGBps / std::max(line.us_per_byte, 1e-8), source);

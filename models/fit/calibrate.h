@@ -32,6 +32,4 @@ struct Calibration {
 /// are and are needed.
 Result<Calibration> calibrate(const Machine& machine, const std::vector<Sweep>& sweeps, const std::string& source);
 
-double calibration_loss(const Machine& machine, const std::vector<Sweep>& sweeps);
-
 }  // namespace meshbed::models

@@ -61,10 +61,8 @@ std::vector<MachineParameter> told_by(const std::vector<Peer>& peers) {
     told.push_back(MachineParameter::kIntraSimpleUs);
     told.push_back(MachineParameter::kIntraLlUs);
   }
-  const auto may_tree = [](const CollectiveCall& call) {
-    return call.collective == Collective::kAllReduce && call.nodes > 1 && call.ranks > 2;
-  };
-  if (has_point(peers, may_tree)) told.push_back(MachineParameter::kTreeFraction);
+  if (has_point(peers, [](const CollectiveCall& call) { return may_tree(call) && call.ranks > 2; }))
+    told.push_back(MachineParameter::kTreeFraction);
   return told;
 }
 

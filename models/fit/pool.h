@@ -8,7 +8,7 @@
 // is none, nothing is told.
 // Fitted: launch, hops, and shares of rates; never a rate, which is the machine's own. Loss: the mean of |ln(predicted
 // / measured)|, each class weighing the same. The weights of the ridges were chosen by how well classes left out are
-// predicted (results/fidelity.md). Cost: rounds * values * points.
+// predicted (results/fidelity). Cost: rounds * values * points.
 
 #include <string>
 #include <vector>

@@ -36,6 +36,11 @@ std::map<Kind, std::vector<SweepPoint>> kinds_of(const std::vector<SweepPoint>& 
   return kinds;
 }
 
+double line_us(const Line& line, const SweepPoint& point) {
+  const Regressors regressors = regressors_of(point);
+  return line.at(regressors.steps, regressors.bytes);
+}
+
 double squares(const Line& line, const std::vector<SweepPoint>& points) {
   double sum = 0;
   for (const double error : line_errors(line, points)) sum += error * error;
@@ -63,6 +68,12 @@ std::vector<double> two_regime_errors(const std::vector<SweepPoint>& points) {
 }
 
 }  // namespace
+
+std::vector<SweepPoint> points_of(const std::vector<Sweep>& sweeps) {
+  std::vector<SweepPoint> points;
+  for (const Sweep& sweep : sweeps) points.insert(points.end(), sweep.points.begin(), sweep.points.end());
+  return points;
+}
 
 double predicted_us(const Machine& machine, const SweepPoint& point) {
   return point.is_message ? message_us(machine, point.message, point.call.bytes) : collective_us(machine, point.call);
@@ -100,11 +111,6 @@ Line fit_line(const std::vector<SweepPoint>& points) {
     if (both.step_us >= 0 && both.us_per_byte >= 0) return both;
   }
   return squares(only_steps, points) < squares(only_bytes, points) ? only_steps : only_bytes;
-}
-
-double line_us(const Line& line, const SweepPoint& point) {
-  const Regressors regressors = regressors_of(point);
-  return line.at(regressors.steps, regressors.bytes);
 }
 
 std::vector<double> line_errors(const Line& line, const std::vector<SweepPoint>& points) {

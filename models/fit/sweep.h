@@ -24,6 +24,9 @@ struct Sweep {
   std::vector<SweepPoint> points;
 };
 
+/// Of all sweeps, in their order.
+std::vector<SweepPoint> points_of(const std::vector<Sweep>& sweeps);
+
 double predicted_us(const Machine& machine, const SweepPoint& point);
 
 struct ErrorSummary {
@@ -33,7 +36,7 @@ struct ErrorSummary {
 ErrorSummary summarise(std::vector<double> errors);
 std::vector<double> errors_of(const Machine& machine, const std::vector<SweepPoint>& points);
 
-/// t = base + step * steps + W / rate: what a plain line knows. On one kind of steps only `base` is 0.
+/// t = step * steps + W / rate: what a plain line knows.
 struct Line {
   double step_us = 0, us_per_byte = 0;
   double at(double steps, double bytes) const { return step_us * steps + us_per_byte * bytes; }
@@ -41,7 +44,6 @@ struct Line {
 
 /// Relative least squares: of sum ((step * steps + W * per byte) / t - 1)^2, both at least 0.
 Line fit_line(const std::vector<SweepPoint>& points);
-double line_us(const Line& line, const SweepPoint& point);
 
 /// Errors of three naive models, one a point, in no particular order.
 struct NaiveErrors {
@@ -51,7 +53,7 @@ struct NaiveErrors {
 };
 NaiveErrors naive_errors(const Machine& machine, const std::vector<SweepPoint>& points);
 
-/// [point] predictions of `line` as the three above see them; for a sweep's pairs (cli/fidelity/fidelity.h).
+/// Of `line`, one a point, in their order.
 std::vector<double> line_errors(const Line& line, const std::vector<SweepPoint>& points);
 
 }  // namespace meshbed::models

@@ -102,14 +102,6 @@ double sum_of(const Parts& parts) {
   return sum;
 }
 
-/// A library makes them of sends and receives, one for each peer.
-bool is_of_pairs(const CollectiveCall& call) {
-  return call.collective == Collective::kAllToAll || call.collective == Collective::kGather ||
-         call.collective == Collective::kScatter;
-}
-
-bool may_tree(const CollectiveCall& call) { return call.collective == Collective::kAllReduce && call.nodes > 1; }
-
 /// True where the machine's threshold says which: `below`, else not. Nothing: the cost table decides.
 std::optional<bool> by_threshold(const Machine& machine, MachineParameter threshold, double bytes) {
   const double most = machine[threshold];
@@ -208,6 +200,13 @@ const char* name_of(CollectiveAlgorithm algorithm) {
   constexpr std::array<const char*, 4> kNames{"ring", "tree", "direct", "two-shot"};
   return kNames.at(static_cast<std::size_t>(algorithm));
 }
+
+bool is_of_pairs(const CollectiveCall& call) {
+  return call.collective == Collective::kAllToAll || call.collective == Collective::kGather ||
+         call.collective == Collective::kScatter;
+}
+
+bool may_tree(const CollectiveCall& call) { return call.collective == Collective::kAllReduce && call.nodes > 1; }
 
 Steps steps_of(const CollectiveCall& call, CollectiveAlgorithm algorithm) {
   const double ranks = call.ranks, nodes = call.nodes;

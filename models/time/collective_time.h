@@ -65,6 +65,11 @@ struct CollectiveTime {
   double us = 0;  // their sum
 };
 
+/// A library makes them of sends and receives, one for each peer.
+bool is_of_pairs(const CollectiveCall& call);
+/// Whether a tree is a choice at all.
+bool may_tree(const CollectiveCall& call);
+
 /// Dependent steps of the call by a ring: all, and those of them between nodes.
 struct Steps {
   double all = 0, between_nodes = 0;
