@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "models/link.h"
+
 namespace meshbed::models {
 namespace {
 
@@ -31,8 +33,8 @@ constexpr std::array<ParameterInfo, kParameters> kInfo{{
     {"nics", 1, 64, 1, Basis::kGuess, "one, unless a profile says so", "NICs of a node that a hop uses together"},
     {"nic_GBps", 0.01, 200, 12.5, Basis::kGuess, "100 Gb/s, unless a profile says so", "line rate of one of them"},
     {"mtu_bytes", 256, 65536, 4096, Basis::kDataSheet, "largest path MTU of InfiniBand", "payload of a packet"},
-    {"packet_overhead_bytes", 0, 200, 82, Basis::kDataSheet, "RoCE v2 on Ethernet: models/link.h",
-     "headers and gap of a packet"},
+    {"packet_overhead_bytes", 0, 200, kRoceV2PacketOverheadBytes, Basis::kDataSheet,
+     "RoCE v2 on Ethernet: models/link.h", "headers and gap of a packet"},
     {"host_cap_GBps", 0.005, kNoLimit, kNoLimit, Basis::kGuess, kNone,
      "what the host feeds its NICs: PCIe, staging, proxy"},
     {"nic_fraction", 0.02, 1, 1, Basis::kGuess, kNone, "of the wire's payload rate, what the library reaches"},
