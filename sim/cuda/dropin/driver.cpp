@@ -1,6 +1,5 @@
 // libcuda.so.1 as the simulator has it: every call goes through the table.
 
-#include <cstring>
 #include <string>
 
 #include "sim/cuda/dropin/export.h"
@@ -11,15 +10,7 @@ namespace {
 
 const DriverTable* g_table = nullptr;  // set once, before any call, or at the first one
 
-const DriverTable* table() {
-  if (g_table != nullptr) return g_table;
-  static const DriverTable* const opened = [] {
-    const DriverTable* found = nullptr;
-    open_tables(&found, nullptr);
-    return found;
-  }();
-  return opened;
-}
+const DriverTable* table() { return table_or_opened(g_table); }
 
 struct Entry {
   const char* name;
@@ -31,15 +22,11 @@ void* function_of(const char* name, int version);
 
 }  // namespace
 
-#define MESHBED_CUDA_CALL(type, name, parameters, arguments)                         \
-  MESHBED_EXPORT type name parameters {                                              \
-    return table() != nullptr ? table()->name arguments : without_simulator<type>(); \
-  }
+#define MESHBED_CUDA_CALL MESHBED_EXPORT_CALL
 #include "sim/cuda/driver_calls.def"
 #undef MESHBED_CUDA_CALL
 
-#define MESHBED_CUDA_UNSUPPORTED(name) \
-  MESHBED_EXPORT int name() { return table() != nullptr ? table()->unsupported(#name) : without_simulator<CUresult>(); }
+#define MESHBED_CUDA_UNSUPPORTED MESHBED_EXPORT_REFUSED
 #include "sim/cuda/driver_unsupported.def"
 #undef MESHBED_CUDA_UNSUPPORTED
 

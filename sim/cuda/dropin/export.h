@@ -4,11 +4,20 @@
 #include <dlfcn.h>
 
 #include <string>
+#include <type_traits>
 
 #include "sim/cuda/backend.h"
 
 /// In front of every exported function.
 #define MESHBED_EXPORT extern "C" __attribute__((visibility("default")))
+
+/// An implemented call and a refused one, exported; table() is the drop-in's own.
+#define MESHBED_EXPORT_CALL(type, name, parameters, arguments)                       \
+  MESHBED_EXPORT type name parameters {                                              \
+    return table() != nullptr ? table()->name arguments : without_simulator<type>(); \
+  }
+#define MESHBED_EXPORT_REFUSED(name) \
+  MESHBED_EXPORT int name() { return table() != nullptr ? table()->unsupported(#name) : without_simulator<CUresult>(); }
 
 namespace meshbed::sim::cuda {
 
@@ -22,6 +31,22 @@ inline void open_tables(const DriverTable** driver, const RuntimeTable** runtime
   void* symbol = library != nullptr ? ::dlsym(library, "meshbed_cuda_open") : nullptr;
   if (symbol == nullptr) return;
   reinterpret_cast<void (*)(const DriverTable**, const RuntimeTable**)>(symbol)(driver, runtime);
+}
+
+/// The table that was set, else that of a process of its own, looked for once; nullptr: there is no simulator.
+template <typename Table>
+const Table* table_or_opened(const Table* set) {
+  if (set != nullptr) return set;
+  static const Table* const opened = [] {
+    const Table* found = nullptr;
+    if constexpr (std::is_same_v<Table, DriverTable>) {
+      open_tables(&found, nullptr);
+    } else {
+      open_tables(nullptr, &found);
+    }
+    return found;
+  }();
+  return opened;
 }
 
 /// Outside a simulation this library is a driver without a device, and says so.

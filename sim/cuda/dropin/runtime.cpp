@@ -8,27 +8,15 @@ namespace {
 
 const RuntimeTable* g_table = nullptr;  // set once, before any call, or at the first one
 
-const RuntimeTable* table() {
-  if (g_table != nullptr) return g_table;
-  static const RuntimeTable* const opened = [] {
-    const RuntimeTable* found = nullptr;
-    open_tables(nullptr, &found);
-    return found;
-  }();
-  return opened;
-}
+const RuntimeTable* table() { return table_or_opened(g_table); }
 
 }  // namespace
 
-#define MESHBED_CUDA_CALL(type, name, parameters, arguments)                         \
-  MESHBED_EXPORT type name parameters {                                              \
-    return table() != nullptr ? table()->name arguments : without_simulator<type>(); \
-  }
+#define MESHBED_CUDA_CALL MESHBED_EXPORT_CALL
 #include "sim/cuda/runtime_calls.def"
 #undef MESHBED_CUDA_CALL
 
-#define MESHBED_CUDA_UNSUPPORTED(name) \
-  MESHBED_EXPORT int name() { return table() != nullptr ? table()->unsupported(#name) : without_simulator<CUresult>(); }
+#define MESHBED_CUDA_UNSUPPORTED MESHBED_EXPORT_REFUSED
 #include "sim/cuda/runtime_unsupported.def"
 #undef MESHBED_CUDA_UNSUPPORTED
 
