@@ -3,8 +3,8 @@
 // A copy takes place at its end, as a whole. Pageable host memory follows CUDA's documentation ("API synchronization
 // behavior"): what goes to the device is taken when the call comes, what comes from it is there when the call returns.
 
-#include <algorithm>
 #include <cstring>
+#include <limits>
 
 #include "sim/cuda/system.h"
 
@@ -44,8 +44,32 @@ struct Wanted {
   std::size_t depth = 1, target_slice = 0, source_slice = 0;
 };
 
+/// A product or a sum that no memory has stays the largest number.
+std::uint64_t times(std::uint64_t one, std::uint64_t other) {
+  std::uint64_t product = 0;
+  return __builtin_mul_overflow(one, other, &product) ? std::numeric_limits<std::uint64_t>::max() : product;
+}
+std::uint64_t plus(std::uint64_t one, std::uint64_t other) {
+  std::uint64_t sum = 0;
+  return __builtin_add_overflow(one, other, &sum) ? std::numeric_limits<std::uint64_t>::max() : sum;
+}
+
 std::uint64_t span_of(const Wanted& wanted, std::size_t pitch, std::size_t slice) {
-  return (wanted.depth - 1) * slice + (wanted.height - 1) * pitch + wanted.width;
+  return plus(plus(times(wanted.depth - 1, slice), times(wanted.height - 1, pitch)), wanted.width);
+}
+
+Wanted wanted_of(const Box& box) {
+  const std::size_t target_pitch = box.target_pitch != 0 ? box.target_pitch : box.width;
+  const std::size_t source_pitch = box.source_pitch != 0 ? box.source_pitch : box.width;
+  return {.target = box.target,
+          .source = box.source,
+          .width = box.width,
+          .height = box.height,
+          .target_pitch = target_pitch,
+          .source_pitch = source_pitch,
+          .depth = box.depth,
+          .target_slice = times(target_pitch, box.target_height != 0 ? box.target_height : box.height),
+          .source_slice = times(source_pitch, box.source_height != 0 ? box.source_height : box.height)};
 }
 
 enum class Waits { kNever, kAsNeeded, kAlways };
@@ -171,18 +195,11 @@ CUresult fill(CUdeviceptr target, std::uint32_t value, const Area& area, Stream*
   Stream* stream = find_stream(caller, handle);
   if (stream == nullptr) return kInvalidHandle;
   if (area.width == 0 || area.height == 0) return kSuccess;
-  if (target % area.element_bytes != 0) return kInvalidValue;
-  const std::size_t row_bytes = area.element_bytes * area.width;
-  if (area.height > 1 && area.pitch < row_bytes) return kInvalidValue;
-  const Side side = side_at(*caller.driver, target, (area.height - 1) * area.pitch + row_bytes, kMemoryUnified);
-  if (side.bytes == nullptr || !(side.device || side.pinned)) return kInvalidValue;
-  return submit(*stream, Fill{.target = side.bytes,
-                              .value = value,
-                              .element_bytes = area.element_bytes,
-                              .count = area.width,
-                              .rows = area.height,
-                              .pitch = area.pitch,
-                              .memory = side.memory});
+  if (area.height > 1 && area.pitch < times(area.element_bytes, area.width)) return kInvalidValue;
+  Fill made;
+  const CUresult error =
+      make_fill(caller, target, value, area.element_bytes, area.width, area.height, area.pitch, made);
+  return error != kSuccess ? error : submit(*stream, std::move(made));
 }
 
 std::uint64_t address_of(const void* pointer) { return reinterpret_cast<std::uint64_t>(pointer); }
@@ -254,43 +271,22 @@ CUresult cuMemsetD2D32_v2(CUdeviceptr target, std::size_t pitch, unsigned value,
 CUresult copy_box(const Box& box, Stream* handle, bool waits) {
   const Caller caller = enter_context();
   if (caller.error != kSuccess) return caller.error;
-  const std::size_t target_pitch = box.target_pitch != 0 ? box.target_pitch : box.width;
-  const std::size_t source_pitch = box.source_pitch != 0 ? box.source_pitch : box.width;
-  if (box.width > target_pitch || box.width > source_pitch) return kInvalidValue;
-  return copy_in_stream(caller,
-                        {.target = box.target,
-                         .source = box.source,
-                         .width = box.width,
-                         .height = box.height,
-                         .target_pitch = target_pitch,
-                         .source_pitch = source_pitch,
-                         .depth = box.depth,
-                         .target_slice = target_pitch * (box.target_height != 0 ? box.target_height : box.height),
-                         .source_slice = source_pitch * (box.source_height != 0 ? box.source_height : box.height)},
-                        handle, waits ? Waits::kAlways : Waits::kAsNeeded);
+  const Wanted wanted = wanted_of(box);
+  if (wanted.width > wanted.target_pitch || wanted.width > wanted.source_pitch) return kInvalidValue;
+  return copy_in_stream(caller, wanted, handle, waits ? Waits::kAlways : Waits::kAsNeeded);
 }
 
 CUresult make_copy(const Caller& caller, const Box& box, Copy& copy) {
-  const std::size_t target_pitch = box.target_pitch != 0 ? box.target_pitch : box.width;
-  const std::size_t source_pitch = box.source_pitch != 0 ? box.source_pitch : box.width;
-  const Wanted wanted{.target = box.target,
-                      .source = box.source,
-                      .width = box.width,
-                      .height = box.height,
-                      .target_pitch = target_pitch,
-                      .source_pitch = source_pitch,
-                      .depth = box.depth,
-                      .target_slice = target_pitch * (box.target_height != 0 ? box.target_height : box.height),
-                      .source_slice = source_pitch * (box.source_height != 0 ? box.source_height : box.height)};
   if (box.width == 0 || box.height == 0 || box.depth == 0) return kInvalidValue;
-  return describe_copy(*caller.driver, wanted, copy) ? kSuccess : kInvalidValue;
+  return describe_copy(*caller.driver, wanted_of(box), copy) ? kSuccess : kInvalidValue;
 }
 
 CUresult make_fill(const Caller& caller, CUdeviceptr target, std::uint32_t value, std::size_t element_bytes,
                    std::size_t width, std::size_t height, std::size_t pitch, Fill& fill) {
   if (element_bytes != 1 && element_bytes != 2 && element_bytes != 4) return kInvalidValue;
   if (width == 0 || height == 0 || target % element_bytes != 0) return kInvalidValue;
-  const Side side = side_at(*caller.driver, target, (height - 1) * pitch + width * element_bytes, kMemoryUnified);
+  const std::uint64_t span = plus(times(height - 1, pitch), times(width, element_bytes));
+  const Side side = side_at(*caller.driver, target, span, kMemoryUnified);
   if (side.bytes == nullptr || !(side.device || side.pinned)) return kInvalidValue;
   fill = {.target = side.bytes,
           .value = value,

@@ -82,7 +82,7 @@ const Allocation* find_allocation(const Driver& driver, std::uint64_t address, s
 char* bytes_at(const Driver& driver, std::uint64_t address, std::uint64_t size_bytes) {
   const Allocation* first = find_allocation(driver, address, 1);
   const auto can_access = [](const Allocation& one) { return one.kind != MemoryKind::kMapped || one.flags != 0; };
-  if (first == nullptr || !can_access(*first)) return nullptr;
+  if (first == nullptr || !can_access(*first) || address + size_bytes < address) return nullptr;
   char* bytes = first->bytes + (address - first->address);
   // Mappings that follow one another in a reservation do so for the hardware, too.
   for (const Allocation* part = first; address + size_bytes > part->address + part->size_bytes;) {

@@ -1,6 +1,6 @@
-// Memory: device, pinned, registered, managed, pools, virtual memory, dma-bufs.
+// Memory: device, pinned, registered, managed, pools, virtual memory.
 #include <array>
-#include <cstring>
+#include <cstdint>
 #include <vector>
 
 #include "tests/cuda/gpus.h"
@@ -45,6 +45,19 @@ TEST_CASE("an address inside an allocation knows where it begins; one behind it 
     char bytes[8] = {};
     CHECK(cuMemcpyDtoH_v2(bytes, address + 993, 8) == 1);  // one byte too many
     CHECK(cuMemcpyDtoH_v2(bytes, address + 992, 8) == 0);
+  });
+}
+
+TEST_CASE("a copy or a fill of more bytes than numbers can say is refused as any that is too long") {
+  run_gpus({}, [] {
+    const Gpu gpu;
+    const CUdeviceptr address = allocate(1000);
+    char bytes[8] = {};
+    CHECK(cuMemcpyDtoH_v2(bytes, address, SIZE_MAX) == 1);
+    CHECK(cuMemcpyHtoD_v2(address, bytes, SIZE_MAX - address) == 1);
+    CHECK(cuMemsetD32_v2(address, 0, SIZE_MAX / 4 + 1) == 1);  // 2^64 bytes
+    CHECK(cuMemsetD2D8_v2(address, 1ULL << 63, 0, 1, 3) == 1);
+    CHECK(number_at(address) == 0);
   });
 }
 

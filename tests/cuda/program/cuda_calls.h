@@ -68,6 +68,7 @@ CUresult cuMemcpyDtoHAsync_v2(void* target, CUdeviceptr source, size_t size, CUs
 CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr target, CUdeviceptr source, size_t size, CUstream stream);
 CUresult cuModuleGetGlobal_v2(CUdeviceptr* address, size_t* bytes, CUmodule module, const char* name);
 CUresult cuMemsetD32_v2(CUdeviceptr target, unsigned value, size_t count);
+CUresult cuMemsetD2D8_v2(CUdeviceptr target, size_t pitch, unsigned char value, size_t width, size_t height);
 CUresult cuMemsetD32Async(CUdeviceptr target, unsigned value, size_t count, CUstream stream);
 CUresult cuStreamCreate(CUstream* stream, unsigned flags);
 CUresult cuStreamDestroy_v2(CUstream stream);
