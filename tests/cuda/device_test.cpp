@@ -1,7 +1,6 @@
 // Devices, contexts, errors.
-#include <cstring>
-#include <set>
 #include <string>
+#include <thread>
 
 #include "tests/cuda/gpus.h"
 
@@ -121,6 +120,21 @@ TEST_CASE("the primary context is one a device, counted, and gone with its last 
     CHECK(active == 0);
     CHECK(counters().allocated_bytes == 0);
     CHECK(cuDevicePrimaryCtxRetain(&first, 1) == 101);
+  });
+}
+
+TEST_CASE("a thread begins with device 0 and without an error, whatever a thread that has ended had") {
+  run_gpus({.gpus = 2}, [] {
+    for (int thread = 0; thread < 2; ++thread) {
+      std::thread([] {
+        int device = -1;
+        CHECK(cudaGetDevice(&device) == 0);
+        CHECK(device == 0);
+        CHECK(cudaPeekAtLastError() == 0);
+        CHECK(cudaSetDevice(1) == 0);
+        CHECK(cudaSetDevice(7) == 101);
+      }).join();
+    }
   });
 }
 

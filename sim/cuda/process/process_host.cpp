@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <new>
 
 namespace meshbed::sim::cuda {
@@ -16,6 +17,11 @@ constexpr auto kSlice = std::chrono::milliseconds(5);
 constexpr auto kTick = std::chrono::microseconds(500);
 /// What a query that finds nothing takes of virtual time: else a program that polls would never see the end.
 constexpr Picoseconds kQueryPs = kPicosecondsPerMicrosecond;
+
+/// Of the calling thread; 0: it has not called yet. The system gives the id of a thread that has ended to the next one,
+/// which must not inherit its device, its contexts and its last error.
+thread_local std::uint64_t t_number = 0;
+std::atomic<std::uint64_t> g_threads = 0;
 
 struct SharedBuffer final : Buffer {
   ~SharedBuffer() override {
@@ -147,7 +153,7 @@ void ProcessHost::tick() {
 void ProcessHost::sleep(Picoseconds duration_ps) { host_ps_ = std::max(host_ps_, device_ps_) + duration_ps; }
 
 void ProcessHost::block(const Waiting&) {
-  Caller& caller = *callers_.at(std::this_thread::get_id());
+  Caller& caller = *callers_.at(t_number);
   caller.woken = false;
   while (!caller.woken) {
     if (!events_.empty() && !in_event_) {
@@ -190,21 +196,22 @@ void ProcessHost::changed(ProcessKey) {
 
 // --- threads ---
 ThreadKey ProcessHost::thread() const {
-  auto& known = const_cast<ProcessHost*>(this)->callers_[std::this_thread::get_id()];
+  if (t_number == 0) t_number = ++g_threads;
+  auto& known = const_cast<ProcessHost*>(this)->callers_[t_number];
   if (known == nullptr) known = std::make_unique<Caller>();
   return known.get();
 }
 
 ThreadKey ProcessHost::spawn(ProcessKey, const std::string&, std::function<void()> body) {
-  std::thread thread([this, body = std::move(body)] {
+  const std::uint64_t number = ++g_threads;
+  auto& known = callers_[number];
+  known = std::make_unique<Caller>();
+  std::thread([this, number, body = std::move(body)] {
+    t_number = number;
     take_turn();
     body();
     pass_turn();
-  });
-  // It cannot have begun: this thread has the turn.
-  auto& known = callers_[thread.get_id()];
-  known = std::make_unique<Caller>();
-  thread.detach();
+  }).detach();
   return known.get();
 }
 

@@ -10,7 +10,6 @@
 // Any thread of the program may call; enter() and leave() stand around each call and let one in at a time, in the order
 // in which they came.
 
-#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
@@ -100,8 +99,8 @@ class ProcessHost final : public Host {
   Picoseconds device_ps_ = 0, host_ps_ = 0;
   bool in_event_ = false;
   Clock::time_point own_code_since_;
-  std::map<std::thread::id, std::unique_ptr<Caller>> callers_;
-  std::map<std::uint64_t, std::uint64_t> memory_;  // sizes of device memory by address
+  std::map<std::uint64_t, std::unique_ptr<Caller>> callers_;  // by the threads' numbers
+  std::map<std::uint64_t, std::uint64_t> memory_;             // sizes of device memory by address
   std::thread ticker_;
 };
 

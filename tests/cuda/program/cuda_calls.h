@@ -108,6 +108,7 @@ typedef struct CudaDim3 {
   unsigned x, y, z;
 } CudaDim3;
 cudaError_t cudaGetDeviceCount(int* count);
+cudaError_t cudaGetDevice(int* device);
 cudaError_t cudaSetDevice(int device);
 cudaError_t cudaMalloc(void** address, size_t size);
 cudaError_t cudaFree(void* address);
