@@ -29,10 +29,8 @@ Context* find_primary(const Driver& driver, CUdevice ordinal) {
 }
 
 CUresult with_ordinal(CUdevice ordinal, Caller& caller) {
-  caller = enter();
-  if (caller.error != kSuccess) return caller.error;
-  const bool known = ordinal >= 0 && static_cast<std::size_t>(ordinal) < caller.driver->devices.size();
-  return known ? kSuccess : kInvalidDevice;
+  Device* device = nullptr;
+  return with_device(ordinal, caller, device);
 }
 
 CUresult create(Context** context, unsigned flags, CUdevice device) {

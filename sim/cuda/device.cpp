@@ -35,13 +35,9 @@ CUresult tell(CUresult code, const char** text, const char* ErrorText::*field) {
   return known ? kSuccess : kInvalidValue;
 }
 
-/// Device `ordinal` of the calling process.
 CUresult with_device(CUdevice ordinal, Device*& device) {
-  const Caller caller = enter();
-  if (caller.error != kSuccess) return caller.error;
-  if (ordinal < 0 || static_cast<std::size_t>(ordinal) >= caller.driver->devices.size()) return kInvalidDevice;
-  device = caller.driver->devices[static_cast<std::size_t>(ordinal)];
-  return kSuccess;
+  Caller caller;
+  return with_device(ordinal, caller, device);
 }
 
 CUresult copy_text(char* target, int length, const std::string& text) {

@@ -14,8 +14,7 @@ Pool* default_pool(Driver& driver, CUdevice device) {
   auto& pools = driver.default_pools;
   if (pools.empty()) {
     for (std::size_t index = 0; index < driver.devices.size(); ++index) {
-      pools.push_back(std::make_unique<Pool>(
-          Pool{.device = driver.devices[index], .ordinal = static_cast<CUdevice>(index), .is_default = true}));
+      pools.push_back(std::make_unique<Pool>(Pool{.ordinal = static_cast<CUdevice>(index)}));
       driver.current_pools.push_back(pools.back().get());
     }
   }
@@ -28,11 +27,11 @@ Pool* find_pool(Driver& driver, Pool* handle) {
   return driver.pools.find(handle);
 }
 
-CUresult with_device(CUdevice device, Caller& caller) {
-  caller = enter();
-  if (caller.error != kSuccess) return caller.error;
-  if (device < 0 || static_cast<std::size_t>(device) >= caller.driver->devices.size()) return kInvalidDevice;
-  default_pool(*caller.driver, device);
+/// And the driver has its default pools.
+CUresult with_pools(CUdevice ordinal, Caller& caller) {
+  Device* device = nullptr;
+  if (const CUresult error = with_device(ordinal, caller, device)) return error;
+  default_pool(*caller.driver, ordinal);
   return kSuccess;
 }
 
@@ -49,7 +48,7 @@ CUresult allocate(const Caller& caller, CUdeviceptr* address, std::size_t size, 
 
 CUresult cuDeviceGetDefaultMemPool(Pool** pool, CUdevice device) {
   Caller caller;
-  if (const CUresult error = with_device(device, caller)) return error;
+  if (const CUresult error = with_pools(device, caller)) return error;
   if (pool == nullptr) return kInvalidValue;
   *pool = default_pool(*caller.driver, device);
   return kSuccess;
@@ -57,7 +56,7 @@ CUresult cuDeviceGetDefaultMemPool(Pool** pool, CUdevice device) {
 
 CUresult cuDeviceGetMemPool(Pool** pool, CUdevice device) {
   Caller caller;
-  if (const CUresult error = with_device(device, caller)) return error;
+  if (const CUresult error = with_pools(device, caller)) return error;
   if (pool == nullptr) return kInvalidValue;
   *pool = caller.driver->current_pools[static_cast<std::size_t>(device)];
   return kSuccess;
@@ -65,7 +64,7 @@ CUresult cuDeviceGetMemPool(Pool** pool, CUdevice device) {
 
 CUresult cuDeviceSetMemPool(CUdevice device, Pool* pool) {
   Caller caller;
-  if (const CUresult error = with_device(device, caller)) return error;
+  if (const CUresult error = with_pools(device, caller)) return error;
   if (find_pool(*caller.driver, pool) == nullptr || pool->ordinal != device) return kInvalidValue;
   caller.driver->current_pools[static_cast<std::size_t>(device)] = pool;
   return kSuccess;
@@ -105,10 +104,9 @@ CUresult cuMemPoolCreate(Pool** pool, const CUmemPoolProps* properties) {
   if (properties->location.type != kOnDevice || properties->handle_types != 0) {
     return refuse("cuMemPoolCreate of memory that is not a device's own, or is to be shared");
   }
-  const int device = properties->location.id;
-  if (device < 0 || static_cast<std::size_t>(device) >= caller.driver->devices.size()) return kInvalidDevice;
-  *pool = caller.driver->pools.add(std::make_unique<Pool>(
-      Pool{.device = caller.driver->devices[static_cast<std::size_t>(device)], .ordinal = device}));
+  const int ordinal = properties->location.id;
+  if (find_device(*caller.driver, ordinal) == nullptr) return kInvalidDevice;
+  *pool = caller.driver->pools.add(std::make_unique<Pool>(Pool{.ordinal = ordinal}));
   return kSuccess;
 }
 

@@ -54,7 +54,7 @@ CUresult cudaGetDevice(int* device) {
 CUresult cudaSetDevice(int device) {
   Driver* driver = current_driver();
   if (driver == nullptr || driver->devices.empty()) return remember(kNoDevice);
-  if (device < 0 || static_cast<std::size_t>(device) >= driver->devices.size()) return remember(kInvalidDevice);
+  if (find_device(*driver, device) == nullptr) return remember(kInvalidDevice);
   ThreadState& thread = driver->threads[host().thread()];
   thread.device = device;
   if (!thread.contexts.empty()) thread.contexts.pop_back();

@@ -145,9 +145,8 @@ CUresult cudaChooseDevice(int* device, const void* properties) {
 }
 CUresult cudaSetValidDevices(int* devices, int count) {
   return in_runtime([&]() -> CUresult {
-    const auto known = static_cast<int>(current_driver()->devices.size());
     for (int index = 0; index < count; ++index) {
-      if (devices == nullptr || devices[index] < 0 || devices[index] >= known) return kInvalidDevice;
+      if (devices == nullptr || find_device(*current_driver(), devices[index]) == nullptr) return kInvalidDevice;
     }
     return kSuccess;
   });

@@ -95,6 +95,18 @@ Caller enter_context() {
   return caller;
 }
 
+Device* find_device(const Driver& driver, CUdevice ordinal) {
+  const bool known = ordinal >= 0 && static_cast<std::size_t>(ordinal) < driver.devices.size();
+  return known ? driver.devices[static_cast<std::size_t>(ordinal)] : nullptr;
+}
+
+CUresult with_device(CUdevice ordinal, Caller& caller, Device*& device) {
+  caller = enter();
+  if (caller.error != kSuccess) return caller.error;
+  device = find_device(*caller.driver, ordinal);
+  return device != nullptr ? kSuccess : kInvalidDevice;
+}
+
 CUresult refuse(const std::string& what) {
   if (g_system->refused.insert(what).second) {
     const bool private_table = what == "cuGetExportTable" || what == "cudaGetExportTable";

@@ -85,9 +85,7 @@ struct Allocation {
 };
 
 struct Pool {
-  Device* device = nullptr;
   CUdevice ordinal = 0;
-  bool is_default = false;
   std::uint64_t threshold_bytes = 0, used_bytes = 0, high_bytes = 0;
 };
 
@@ -253,6 +251,10 @@ struct Caller {
 Caller enter();            // cuInit has been called
 Caller enter_context();    // and a context is current, in which no kernel has failed
 Driver* current_driver();  // nullptr: no process is running
+/// As the process counts; nullptr: it sees no such device.
+Device* find_device(const Driver& driver, CUdevice ordinal);
+/// As enter(), and the process sees the device.
+CUresult with_device(CUdevice ordinal, Caller& caller, Device*& device);
 
 /// nullptr: it says too little.
 std::shared_ptr<const Interpreter> read_kernel(const MeshbedKernel& kernel);

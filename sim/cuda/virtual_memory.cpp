@@ -4,7 +4,6 @@
 
 #include <sys/mman.h>
 
-#include <algorithm>
 #include <new>
 
 #include "sim/cuda/system.h"
@@ -104,8 +103,9 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle* handle, std::size_t size, con
     return refuse("cuMemCreate of memory that is not a device's own, or is to be shared");
   }
   const int ordinal = properties->location.id;
-  if (ordinal < 0 || static_cast<std::size_t>(ordinal) >= caller.driver->devices.size()) return kInvalidDevice;
-  Device& device = *caller.driver->devices[static_cast<std::size_t>(ordinal)];
+  Device* found = find_device(*caller.driver, ordinal);
+  if (found == nullptr) return kInvalidDevice;
+  Device& device = *found;
   if (size > device.model->memory_bytes - device.used_bytes) return kOutOfMemory;
   Physical physical{.device = &device, .ordinal = ordinal};
   try {
