@@ -8,12 +8,11 @@
  *   int (*add)(const MeshbedKernel*) = dlsym(dlopen("libcuda.so.1", RTLD_NOW), "meshbedCudaRegisterKernel");
  *   if (add != NULL) add(&kernel);
  * A kernel belongs to the process that registered it; a second one of the same name takes the first one's place. A
- * launch of a kernel without an interpreter is CUDA_ERROR_NOT_SUPPORTED and one warning with its name.
+ * launch of a kernel that has neither PTX nor such a function is CUDA_ERROR_NO_BINARY_FOR_GPU and one warning with its
+ * name.
  *
- * The interpreter runs when the simulated kernel ends, once a launch: who does not wait for the kernel sees the bytes
- * of before. It must not block. A resident one (MESHBED_KERNEL_RESIDENT: persistent kernels) runs in a thread of its
- * own from the kernel's start; the kernel ends when it returns, and it keeps its SMs until then. It may poll, calling
- * sched_yield() in between, so that simulated time goes on. */
+ * The function runs when the simulated kernel ends, once a launch: who does not wait for the kernel sees the bytes of
+ * before. It must not block, nor call CUDA. */
 
 #include <stddef.h>
 
@@ -29,7 +28,7 @@ typedef struct MeshbedLaunch {
   void* user;                   /* MeshbedKernel::user */
   void* simulator;
   /* What the GPU sees at a device address, or at one of pinned, registered or managed memory. NULL: not all of these
-   * bytes are this process's; the launch then fails with CUDA_ERROR_ILLEGAL_ADDRESS, whatever the interpreter does. */
+   * bytes are this process's; the launch then fails with CUDA_ERROR_ILLEGAL_ADDRESS, whatever the function returns. */
   void* (*memory)(const struct MeshbedLaunch* launch, unsigned long long address, size_t size_bytes);
 } MeshbedLaunch;
 
@@ -40,8 +39,6 @@ typedef struct MeshbedCost {
   unsigned long long wave_ns; /* at least, for each wave of resident blocks */
 } MeshbedCost;
 
-enum { MESHBED_KERNEL_RESIDENT = 1 };
-
 typedef struct MeshbedKernel {
   size_t size_bytes; /* of this struct */
   const char* name;
@@ -50,7 +47,7 @@ typedef struct MeshbedKernel {
   int (*run)(const MeshbedLaunch* launch); /* 0, or the CUresult that the launch ends with */
   void (*cost)(const MeshbedLaunch* launch, MeshbedCost* cost); /* NULL: it costs its launch alone */
   void* user;
-  unsigned flags;
+  unsigned flags; /* 0 */
 } MeshbedKernel;
 
 /* CUDA_SUCCESS or CUDA_ERROR_INVALID_VALUE; copies what `kernel` points at, except `user`. */

@@ -61,7 +61,7 @@ CUresult program_module(Driver& driver, FatBinary* binary, Module*& module) {
   std::unique_ptr<Module> made;
   const CUresult error = load_image(driver, *driver.devices.front(), binary->image, 0, "the program's PTX", made);
   // A kernel of machine code alone may have a host function in its place.
-  const bool hosted = error == kNoKernelImage && !(driver.interpreters.empty() && system().interpreters.empty());
+  const bool hosted = error == kNoKernelImage && !driver.interpreters.empty();
   if (error != kSuccess && !hosted) {
     driver.not_loaded[binary] = error;
     return error;

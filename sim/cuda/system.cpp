@@ -36,6 +36,22 @@ std::vector<Device*> visible_devices(System& all, ProcessKey process) {
   return seen;
 }
 
+/// nullptr: it says too little.
+std::shared_ptr<const Interpreter> read_kernel(const MeshbedKernel& kernel) {
+  constexpr unsigned kMostArguments = 256;
+  const bool whole = kernel.size_bytes == sizeof(kernel) && kernel.name != nullptr && *kernel.name != '\0' &&
+                     kernel.run != nullptr && kernel.argument_count <= kMostArguments &&
+                     (kernel.argument_count == 0 || kernel.argument_bytes != nullptr) && kernel.flags == 0;
+  if (!whole) return nullptr;
+  auto code = std::make_shared<Interpreter>();
+  code->name = kernel.name;
+  code->argument_bytes.assign(kernel.argument_bytes, kernel.argument_bytes + kernel.argument_count);
+  code->run = kernel.run;
+  code->cost = kernel.cost;
+  code->user = kernel.user;
+  return code;
+}
+
 }  // namespace
 
 Host& host() { return *g_host; }
@@ -117,26 +133,8 @@ CUresult refuse(const std::string& what) {
 }
 
 std::shared_ptr<const Interpreter> find_interpreter(const Driver& driver, const std::string& name) {
-  if (const auto own = driver.interpreters.find(name); own != driver.interpreters.end()) return own->second;
-  const auto common = system().interpreters.find(name);
-  return common != system().interpreters.end() ? common->second : nullptr;
-}
-
-std::shared_ptr<const Interpreter> read_kernel(const MeshbedKernel& kernel) {
-  constexpr unsigned kMostArguments = 256;
-  const bool whole = kernel.size_bytes == sizeof(kernel) && kernel.name != nullptr && *kernel.name != '\0' &&
-                     kernel.run != nullptr && kernel.argument_count <= kMostArguments &&
-                     (kernel.argument_count == 0 || kernel.argument_bytes != nullptr) &&
-                     (kernel.flags & ~static_cast<unsigned>(MESHBED_KERNEL_RESIDENT)) == 0;
-  if (!whole) return nullptr;
-  auto code = std::make_shared<Interpreter>();
-  code->name = kernel.name;
-  code->argument_bytes.assign(kernel.argument_bytes, kernel.argument_bytes + kernel.argument_count);
-  code->run = kernel.run;
-  code->cost = kernel.cost;
-  code->user = kernel.user;
-  code->resident = (kernel.flags & MESHBED_KERNEL_RESIDENT) != 0;
-  return code;
+  const auto found = driver.interpreters.find(name);
+  return found != driver.interpreters.end() ? found->second : nullptr;
 }
 
 CUresult register_kernel(const MeshbedKernel* kernel) {

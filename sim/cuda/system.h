@@ -226,8 +226,7 @@ struct System {
   explicit System(const GpuNames& gpus);
   std::vector<std::vector<Device>> devices;  // by node
   std::unordered_map<ProcessKey, std::unique_ptr<Driver>> drivers{};
-  std::unordered_map<std::uint64_t, WorkRef> works{};  // that have not ended
-  std::map<std::string, std::shared_ptr<const Interpreter>> interpreters{};
+  std::unordered_map<std::uint64_t, WorkRef> works{};    // that have not ended
   std::map<const void*, HostFunction> host_functions{};  // of every file loaded, by its own address
   std::map<const void*, HostVariable> host_variables{};
   std::set<std::string> refused{};
@@ -256,15 +255,13 @@ Device* find_device(const Driver& driver, CUdevice ordinal);
 /// As enter(), and the process sees the device.
 CUresult with_device(CUdevice ordinal, Caller& caller, Device*& device);
 
-/// nullptr: it says too little.
-std::shared_ptr<const Interpreter> read_kernel(const MeshbedKernel& kernel);
 /// For meshbedCudaRegisterKernel.
 CUresult register_kernel(const MeshbedKernel* kernel);
 /// As the runtime's last error of the calling thread; the same code.
 CUresult remember(CUresult code);
 /// One WARN a text; kNotSupported.
 CUresult refuse(const std::string& what);
-/// The name has an interpreter, of the process or of all.
+/// What the process registered for the name; nullptr: nothing.
 std::shared_ptr<const Interpreter> find_interpreter(const Driver& driver, const std::string& name);
 
 // --- contexts and streams ---

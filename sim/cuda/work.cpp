@@ -12,9 +12,8 @@ namespace meshbed::sim::cuda {
 
 /// A kernel's PTX while it runs.
 struct Run {
-  Run(const Driver& driver, bool cooperative) : view(driver), is_cooperative(cooperative) {}
+  explicit Run(const Driver& driver) : view(driver) {}
   DeviceView view;
-  bool is_cooperative;
   std::unique_ptr<ptx::Execution> execution{};
   std::uint64_t steps_without_progress = 0;
 };
@@ -182,7 +181,7 @@ void begin_run(const WorkRef& work) {
   Device& device = device_of(*work);
   Driver& driver = *work->context->driver;
   const auto& launch = std::get<KernelLaunch>(work->task);
-  work->run = std::make_unique<Run>(driver, launch.cooperative);
+  work->run = std::make_unique<Run>(driver);
   ptx::LaunchRequest request;
   request.module = launch.module;
   request.kernel = launch.info;
@@ -225,10 +224,6 @@ void start_kernels(Device& device) {
     work->sms = std::min(device.free_sms, wanted);
     device.free_sms -= work->sms;
     work->started_ps = host().now();
-    if (work->resident != nullptr) {
-      host().wake(work->resident);
-      continue;
-    }
     if (launch.code == nullptr && work->context->failure == kSuccess) {
       begin_run(work);
       continue;
@@ -269,9 +264,9 @@ void start(const WorkRef& work) {
     Driver& driver = *work->context->driver;
     driver.host_calls.push_back(work);
     host().wake(driver.host_thread);
-  } else if (work->resident != nullptr) {
+  } else if (work->looker != nullptr) {
     work->is_on = true;
-    host().wake(work->resident);
+    host().wake(work->looker);
   } else {
     finish(work);
   }
@@ -303,9 +298,7 @@ void copy_bytes(const Copy& copy) {
 void take_effect(Work& work) {
   if (const auto* launch = std::get_if<KernelLaunch>(&work.task)) {
     if (launch->code == nullptr) return;  // its PTX has run
-    const CUresult result = work.resident != nullptr ? work.result : with_launch(work, [&](const MeshbedLaunch& seen) {
-      return launch->code->run(&seen);
-    });
+    const CUresult result = with_launch(work, [&](const MeshbedLaunch& seen) { return launch->code->run(&seen); });
     if (result != kSuccess) {
       fail(*work.context, result,
            "kernel " + launch->name +
@@ -411,16 +404,6 @@ void run_host_calls(Driver& driver) {
   }
 }
 
-void run_resident(const WorkRef& work) {
-  while (work->sms == 0)
-    host().block({.what = "a resident kernel that waits for SMs", .object = work->id, .describe = describe});
-  if (work->context->failure == kSuccess) {
-    work->result = with_launch(
-        *work, [&](const MeshbedLaunch& seen) { return std::get<KernelLaunch>(work->task).code->run(&seen); });
-  }
-  finish(work);
-}
-
 /// A thread of the GPU's that looks at a word of memory when the stream has come to it.
 void run_wait(const WorkRef& work) {
   while (!work->is_on) host().block({.what = "a stream's wait", .object = work->id, .describe = describe});
@@ -445,11 +428,7 @@ WorkRef make_work(Context& context, Task task, Picoseconds not_before_ps) {
     driver.host_thread = host().spawn(driver.process, "cuda host functions", [&driver] { run_host_calls(driver); });
   }
   if (std::holds_alternative<WaitValue>(work->task)) {
-    work->resident = host().spawn(driver.process, "cuda stream wait", [work] { run_wait(work); });
-  }
-  const auto* launch = std::get_if<KernelLaunch>(&work->task);
-  if (launch != nullptr && launch->code != nullptr && launch->code->resident) {
-    work->resident = host().spawn(driver.process, "kernel " + launch->name, [work] { run_resident(work); });
+    work->looker = host().spawn(driver.process, "cuda stream wait", [work] { run_wait(work); });
   }
   return work;
 }
@@ -482,7 +461,6 @@ bool poll(const WorkRef& work, const char* what) {
   while (!work->ended()) {
     if (!host().spin(work.get(), {.what = what, .object = work->id, .describe = describe})) return false;
   }
-
   return true;
 }
 

@@ -26,7 +26,6 @@ struct Interpreter {
   int (*run)(const MeshbedLaunch*) = nullptr;
   void (*cost)(const MeshbedLaunch*, MeshbedCost*) = nullptr;
   void* user = nullptr;
-  bool resident = false;
 };
 
 enum class Engine { kIn, kOut, kInside };
@@ -95,12 +94,11 @@ struct Work {
   std::vector<ThreadKey> waiting{};
   Picoseconds not_before_ps = 0;
   Picoseconds started_ps = -1, ended_ps = -1;
-  std::unique_ptr<Run> run{};    // of a kernel's PTX, while it runs
-  std::uint64_t stream_id = 0;   // for the picture; 0: of none
-  int sms = 0;                   // held
-  CUresult result = kSuccess;    // of a resident kernel
-  ThreadKey resident = nullptr;  // that kernel's, or who looks at a word
-  bool is_on = false;            // of who looks at a word: the stream has come to it
+  std::unique_ptr<Run> run{};   // of a kernel's PTX, while it runs
+  std::uint64_t stream_id = 0;  // for the picture; 0: of none
+  int sms = 0;                  // held
+  ThreadKey looker = nullptr;   // who looks at a word
+  bool is_on = false;           // the stream has come to it
   bool ended() const { return ended_ps >= 0; }
 };
 using WorkRef = std::shared_ptr<Work>;

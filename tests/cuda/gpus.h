@@ -115,7 +115,6 @@ inline constexpr const char* kImage = R"(.version 7.0
 .address_size 64
 .visible .entry add_one(.param .u64 place, .param .u32 microseconds) { ret; }
 .visible .entry nobody() { ret; }
-.visible .entry stays(.param .u64 place, .param .u32 unused) { ret; }
 )";
 
 struct Shape {

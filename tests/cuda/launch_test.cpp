@@ -1,4 +1,4 @@
-// Modules, launches, kernels that go wrong, kernels that stay, graphs.
+// Modules, launches, kernels that go wrong, graphs.
 #include <string>
 
 #include "models/gpu.h"
@@ -10,7 +10,7 @@ using namespace meshbed::test;
 namespace launch_test {
 namespace {
 
-MeshbedKernel kernel_named(const char* name, int (*run)(const MeshbedLaunch*), unsigned flags = 0) {
+MeshbedKernel kernel_named(const char* name, int (*run)(const MeshbedLaunch*)) {
   static const unsigned kSizes[] = {sizeof(CUdeviceptr), sizeof(unsigned)};
   MeshbedKernel kernel{};
   kernel.size_bytes = sizeof(kernel);
@@ -18,7 +18,6 @@ MeshbedKernel kernel_named(const char* name, int (*run)(const MeshbedLaunch*), u
   kernel.argument_count = 2;
   kernel.argument_bytes = kSizes;
   kernel.run = run;
-  kernel.flags = flags;
   return kernel;
 }
 
@@ -122,7 +121,7 @@ TEST_CASE("a registration that says too little is refused") {
     wrong.argument_bytes = nullptr;
     CHECK(meshbedCudaRegisterKernel(&wrong) == 1);
     wrong = whole;
-    wrong.flags = 2;
+    wrong.flags = 1;
     CHECK(meshbedCudaRegisterKernel(&wrong) == 1);
   });
 }
