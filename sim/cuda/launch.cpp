@@ -64,10 +64,6 @@ CUresult simple_launch(Kernel* function, const unsigned* grid, const unsigned* b
   return launch(caller, stream, std::move(made), cooperative);
 }
 
-}  // namespace
-
-namespace {
-
 CUresult pack_values(const std::vector<std::size_t>& offsets, const std::vector<std::size_t>& sizes, void** arguments,
                      void** extra, std::vector<std::byte>& values) {
   if (sizes.empty()) return kSuccess;

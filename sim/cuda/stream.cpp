@@ -45,6 +45,17 @@ CUresult record_task(Stream& stream, Task task) {
   return kSuccess;
 }
 
+/// What `of` says of the stream.
+template <typename Value, typename Of>
+CUresult answer_of(Stream* handle, Value* value, const Of& of) {
+  Caller caller;
+  Stream* stream = nullptr;
+  if (const CUresult error = with_stream(handle, caller, stream)) return error;
+  if (value == nullptr) return kInvalidValue;
+  *value = of(*stream);
+  return kSuccess;
+}
+
 }  // namespace
 
 CUresult with_stream(Stream* handle, Caller& caller, Stream*& stream) {
@@ -174,48 +185,19 @@ CUresult cuStreamQuery(Stream* handle) {
 }
 
 CUresult cuStreamGetFlags(Stream* handle, unsigned* flags) {
-  Caller caller;
-  Stream* stream = nullptr;
-  if (const CUresult error = with_stream(handle, caller, stream)) return error;
-  if (flags == nullptr) return kInvalidValue;
-  *flags = stream->flags;
-  return kSuccess;
+  return answer_of(handle, flags, [](const Stream& stream) { return stream.flags; });
 }
-
 CUresult cuStreamGetPriority(Stream* handle, int* priority) {
-  Caller caller;
-  Stream* stream = nullptr;
-  if (const CUresult error = with_stream(handle, caller, stream)) return error;
-  if (priority == nullptr) return kInvalidValue;
-  *priority = stream->priority;
-  return kSuccess;
+  return answer_of(handle, priority, [](const Stream& stream) { return stream.priority; });
 }
-
 CUresult cuStreamGetCtx(Stream* handle, Context** context) {
-  Caller caller;
-  Stream* stream = nullptr;
-  if (const CUresult error = with_stream(handle, caller, stream)) return error;
-  if (context == nullptr) return kInvalidValue;
-  *context = stream->context;
-  return kSuccess;
+  return answer_of(handle, context, [](const Stream& stream) { return stream.context; });
 }
-
 CUresult cuStreamGetId(Stream* handle, unsigned long long* id) {
-  Caller caller;
-  Stream* stream = nullptr;
-  if (const CUresult error = with_stream(handle, caller, stream)) return error;
-  if (id == nullptr) return kInvalidValue;
-  *id = stream->id;
-  return kSuccess;
+  return answer_of(handle, id, [](const Stream& stream) { return stream.id; });
 }
-
 CUresult cuStreamGetDevice(Stream* handle, CUdevice* device) {
-  Caller caller;
-  Stream* stream = nullptr;
-  if (const CUresult error = with_stream(handle, caller, stream)) return error;
-  if (device == nullptr) return kInvalidValue;
-  *device = stream->context->ordinal;
-  return kSuccess;
+  return answer_of(handle, device, [](const Stream& stream) { return stream.context->ordinal; });
 }
 
 CUresult cuStreamAddCallback(Stream* handle, CUstreamCallback function, void* data, unsigned flags) {
