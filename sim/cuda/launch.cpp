@@ -99,9 +99,10 @@ CUresult check_shape(const models::GpuModel& model, const Kernel& kernel, const 
 
 }  // namespace
 
-int resident_blocks_of(const models::GpuModel& model, const Kernel& kernel, int threads, std::uint64_t dynamic_shared) {
-  const std::uint64_t fixed = kernel.info != nullptr ? kernel.info->static_shared_bytes : 0;
-  const int registers = kernel.info != nullptr ? static_cast<int>(kernel.info->registers) : 0;
+int resident_blocks_of(const models::GpuModel& model, const ptx::KernelInfo* kernel, int threads,
+                       std::uint64_t dynamic_shared) {
+  const std::uint64_t fixed = kernel != nullptr ? kernel->static_shared_bytes : 0;
+  const int registers = kernel != nullptr ? static_cast<int>(kernel->registers) : 0;
   return models::resident_blocks(model, threads, dynamic_shared + fixed, registers);
 }
 
@@ -110,7 +111,7 @@ CUresult prepare_launch(const Caller& caller, Kernel* kernel, const unsigned* gr
   if (kernel == nullptr) return kInvalidHandle;
   const models::GpuModel& model = *caller.context->device->model;
   if (const CUresult error = check_shape(model, *kernel, grid, block, shared_bytes)) return error;
-  if (resident_blocks_of(model, *kernel, static_cast<int>(block[0] * block[1] * block[2]), shared_bytes) == 0) {
+  if (resident_blocks_of(model, kernel->info, static_cast<int>(block[0] * block[1] * block[2]), shared_bytes) == 0) {
     return kLaunchOutOfResources;
   }
   made.name = kernel->name;
@@ -147,9 +148,7 @@ CUresult launch(const Caller& caller, Stream* handle, KernelLaunch made, bool co
   const models::GpuModel& model = *caller.context->device->model;
   if (cooperative) {
     const int threads = static_cast<int>(made.block[0] * made.block[1] * made.block[2]);
-    const std::uint64_t fixed = made.info != nullptr ? made.info->static_shared_bytes : 0;
-    const int registers = made.info != nullptr ? static_cast<int>(made.info->registers) : 0;
-    const int held = models::resident_blocks(model, threads, made.shared_bytes + fixed, registers);
+    const int held = resident_blocks_of(model, made.info, threads, made.shared_bytes);
     const std::uint64_t blocks = std::uint64_t{made.grid[0]} * made.grid[1] * made.grid[2];
     if (blocks > static_cast<std::uint64_t>(held) * static_cast<std::uint64_t>(model.sms)) {
       return kCooperativeLaunchTooLarge;
@@ -302,7 +301,7 @@ CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, Kerne
   const Caller caller = enter_context();
   if (caller.error != kSuccess) return caller.error;
   if (blocks == nullptr || function == nullptr || threads < 1 || flags > 1) return kInvalidValue;
-  *blocks = resident_blocks_of(*caller.context->device->model, *function, threads, shared);
+  *blocks = resident_blocks_of(*caller.context->device->model, function->info, threads, shared);
   return kSuccess;
 }
 

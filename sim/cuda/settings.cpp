@@ -130,7 +130,7 @@ CUresult cuOccupancyMaxPotentialBlockSize(int* grid, int* block, Kernel* functio
   int best = 0;
   for (int threads = most > 0 ? std::min(most, limit) : limit; threads > 0; threads -= 32) {
     const std::size_t bytes = needs != nullptr ? needs(threads) : shared;
-    const int held = resident_blocks_of(model, *function, threads, bytes);
+    const int held = resident_blocks_of(model, function->info, threads, bytes);
     if (held * threads <= best) continue;
     best = held * threads;
     *block = threads;

@@ -310,8 +310,9 @@ CUresult prepare_launch(const Caller& caller, Kernel* kernel, const unsigned* gr
 /// With launch, cooperative or not.
 CUresult launch(const Caller& caller, Stream* stream, KernelLaunch launch, bool cooperative);
 CUresult find_kernel(Driver& driver, Module& module, const std::string& name, Kernel*& kernel);
-/// Blocks of the kernel that one SM holds.
-int resident_blocks_of(const models::GpuModel& model, const Kernel& kernel, int threads, std::uint64_t dynamic_shared);
+/// Blocks of a kernel that one SM holds; nullptr: a host function's.
+int resident_blocks_of(const models::GpuModel& model, const ptx::KernelInfo* kernel, int threads,
+                       std::uint64_t dynamic_shared);
 /// Shows what kernels have printed, as CUDA does when the host waits for them.
 void flush_printed(Driver& driver);
 
