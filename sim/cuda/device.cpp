@@ -109,11 +109,9 @@ int attribute_of(const Device& device, int attribute) {
     case 99:
     case 102:
     case 115:
-    case 116:
     case 122:
     case 123:
-    case 124:
-      return 1;  // registered, cooperative, VMM, pools, RDMA, memory operations of streams, dma-buf
+      return 1;  // registered, cooperative, VMM, pools, memory operations of streams
     case 97:
       return static_cast<int>(model.shared_bytes_per_block);
     case 106:

@@ -72,8 +72,6 @@ class Host {
   virtual void release(const Buffer& buffer) = 0;
   /// Some process's device memory is there.
   virtual bool is_device_memory(std::uint64_t address) const = 0;
-  /// A dma-buf of the process's own buffer that has these bytes; -1: there is none.
-  virtual int export_dma_buf(ProcessKey process, std::uint64_t address, std::uint64_t size_bytes) = 0;
 };
 
 /// Of this process; set before any call.

@@ -3,8 +3,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <algorithm>
-
 #include "sim/cuda/system.h"
 
 namespace meshbed::sim::cuda {

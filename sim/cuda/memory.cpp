@@ -209,20 +209,4 @@ CUresult cuPointerGetAttributes(unsigned count, int* attributes, void** values, 
   return kSuccess;
 }
 
-CUresult cuMemGetHandleForAddressRange(void* handle, CUdeviceptr address, std::size_t size, int type,
-                                       unsigned long long flags) {
-  constexpr int kDmaBuf = 1;
-  const Caller caller = enter_context();
-  if (caller.error != kSuccess) return caller.error;
-  if (handle == nullptr || type != kDmaBuf || size == 0) return kInvalidValue;
-  if (flags != 0) return refuse("cuMemGetHandleForAddressRange with flags");
-  // Whole host pages, as documented; those that an allocation ends in are its own.
-  constexpr std::uint64_t kPage = 4096;
-  if (address % kPage != 0 || size % kPage != 0) return kInvalidValue;
-  const int descriptor = host().export_dma_buf(caller.driver->process, address, size);
-  if (descriptor < 0) return kInvalidValue;
-  std::memcpy(handle, &descriptor, sizeof(descriptor));
-  return kSuccess;
-}
-
 }  // namespace meshbed::sim::cuda

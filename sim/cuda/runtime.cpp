@@ -3,8 +3,6 @@
 
 #include "sim/cuda/runtime.h"
 
-#include <cstring>
-
 #include "sim/cuda/system.h"
 
 namespace meshbed::sim::cuda {

@@ -1,7 +1,6 @@
 // The runtime's memory: cudaMalloc, cudaMemcpy and their like, and cudaGetDeviceProperties.
 
 #include <cstddef>
-#include <cstdio>
 #include <cstring>
 
 #include "sim/cuda/runtime.h"
@@ -264,7 +263,6 @@ CUresult cudaGetDeviceProperties(void* properties, int device) {
         {688, 106},  // maxBlocksPerMultiProcessor
         {704, 99},   // hostRegisterSupported
         {720, 115},  // memoryPoolsSupported
-        {724, 116},  // gpuDirectRDMASupported
         {664, 91},   // canUseHostPointerForRegisteredMem
     };
     if (properties == nullptr) return kInvalidValue;

@@ -64,7 +64,13 @@ TEST_CASE("a device's name says that it is simulated, and its attributes are its
     CHECK(cuDeviceGetAttribute(&value, 16, 0) == 0);
     CHECK(value == 48);
     CHECK(cuDeviceGetAttribute(&value, 18, 0) == 0);
-    CHECK(value == 1);  // integrated
+    CHECK(value == 1);                                    // integrated
+    for (const int no_adapter_reaches_it : {116, 124}) {  // GPUDirect RDMA, dma-buf
+      CHECK(cuDeviceGetAttribute(&value, no_adapter_reaches_it, 0) == 0);
+      CHECK(value == 0);
+    }
+    int handle = -1;
+    CHECK(cuMemGetHandleForAddressRange(&handle, allocate(4096), 4096, 1, 0) == 801);
     CHECK(cuDeviceGetAttribute(&value, 0, 0) == 1);
     CHECK(cuDeviceGetAttribute(&value, 148, 0) == 1);
     CHECK(cuDeviceGetAttribute(&value, 16, 1) == 101);

@@ -59,7 +59,6 @@ class ProcessHost final : public Host {
   std::shared_ptr<Buffer> map(const std::shared_ptr<Buffer>& memory, std::uint64_t address) override;
   void release(const Buffer& buffer) override;
   bool is_device_memory(std::uint64_t address) const override;
-  int export_dma_buf(ProcessKey, std::uint64_t, std::uint64_t) override { return -1; }  // no adapter could use it
 
  private:
   using Clock = std::chrono::steady_clock;
