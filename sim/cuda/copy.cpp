@@ -72,7 +72,7 @@ Wanted wanted_of(const Box& box) {
           .source_slice = times(source_pitch, box.source_height != 0 ? box.source_height : box.height)};
 }
 
-enum class Waits { kNever, kAsNeeded, kAlways };
+enum class Waits { kAsNeeded, kAlways };
 
 void count(Driver& driver, const Copy& copy) {
   Counters& counters = driver.counters;

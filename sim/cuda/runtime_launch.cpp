@@ -132,13 +132,12 @@ void __cudaRegisterFunction(FatBinary* binary, const char* host, char*, const ch
   system().host_functions[host] = {.name = name, .binary = binary};
 }
 
-void __cudaRegisterVar(FatBinary* binary, char* host, char*, const char* name, int, std::size_t size, int, int) {
-  system().host_variables[host] = {.name = name, .binary = binary, .bytes = size};
+void __cudaRegisterVar(FatBinary* binary, char* host, char*, const char* name, int, std::size_t, int, int) {
+  system().host_variables[host] = {.name = name, .binary = binary};
 }
 
-void __cudaRegisterManagedVar(FatBinary* binary, void** slot, char*, const char* name, int, std::size_t size, int,
-                              int) {
-  system().host_variables[slot] = {.name = name, .binary = binary, .bytes = size, .managed_slot = slot};
+void __cudaRegisterManagedVar(FatBinary* binary, void** slot, char*, const char* name, int, std::size_t, int, int) {
+  system().host_variables[slot] = {.name = name, .binary = binary, .managed_slot = slot};
 }
 
 unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block, std::size_t shared, Stream* stream) {

@@ -66,8 +66,7 @@ struct Context {
   std::unique_ptr<Stream> legacy;
   std::vector<std::unique_ptr<Stream>> streams;
   std::map<ThreadKey, Stream*> per_thread{};  // of `streams`
-  std::string failure_text{};
-  std::map<int, std::size_t> limits{};  // that were set
+  std::map<int, std::size_t> limits{};        // that were set
 };
 
 enum class MemoryKind { kDevice, kPinned, kRegistered, kManaged, kMapped };
@@ -214,7 +213,6 @@ struct HostFunction {
 struct HostVariable {
   std::string name;
   FatBinary* binary = nullptr;
-  std::uint64_t bytes = 0;
   void** managed_slot = nullptr;  // of a managed variable: where its address is to be written
 };
 

@@ -109,7 +109,6 @@ std::uint64_t resident_on(const Device& device, const KernelLaunch& launch, int 
 void fail(Context& context, CUresult code, const std::string& text) {
   if (context.failure != kSuccess) return;
   context.failure = code;
-  context.failure_text = text;
   MESHBED_WARN("%s; every later call in this context answers error %d", text.c_str(), code);
 }
 
