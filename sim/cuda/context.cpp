@@ -64,7 +64,8 @@ void clear_context(Context& context) {
     if (allocation.context == &context && allocation.kind != MemoryKind::kMapped) own.push_back(address);
   }
   for (const std::uint64_t address : own) free_allocation(driver, address);
-  if (context.primary) forget_programs(driver);
+  // Variables of programs are in the memory of the first device.
+  if (context.primary && context.ordinal == 0) forget_programs(driver);
   context.streams.clear();
   context.per_thread.clear();
   context.legacy->tail = nullptr;

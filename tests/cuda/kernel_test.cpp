@@ -104,6 +104,27 @@ TEST_CASE("a module's variable has a place, which the host may write") {
   });
 }
 
+TEST_CASE("a program's variable keeps its value when a device that it is not on is reset, and not when its own is") {
+  run_gpus({.gpus = 2}, [] {
+    constexpr int kToDevice = 1, kToHost = 2;
+    static char offset;  // what names the variable
+    void** binary = __cudaRegisterFatBinary(const_cast<char*>(kSaxpy));
+    __cudaRegisterVar(binary, &offset, nullptr, "offset", 0, 4, 0, 0);
+    const unsigned seven = 7;
+    CHECK(cudaMemcpyToSymbol(&offset, &seven, 4, 0, kToDevice) == 0);
+    for (const int device : {1, 0}) {
+      CAPTURE(device);
+      CHECK(cudaSetDevice(device) == 0);
+      CHECK(cudaDeviceReset() == 0);
+      CHECK(cudaSetDevice(0) == 0);
+      unsigned found = 99;
+      CHECK(cudaMemcpyFromSymbol(&found, &offset, 4, 0, kToHost) == 0);
+      CHECK(found == (device == 1 ? 7 : 0));
+    }
+    __cudaUnregisterFatBinary(binary);
+  });
+}
+
 TEST_CASE("a wrong address ends the context: every later call says so, and it is said once where it happened") {
   const std::string said = run_gpus({}, [] {
     const Gpu gpu;

@@ -113,11 +113,14 @@ cudaError_t cudaSetDevice(int device);
 cudaError_t cudaMalloc(void** address, size_t size);
 cudaError_t cudaFree(void* address);
 cudaError_t cudaMemcpy(void* target, const void* source, size_t size, int kind);
+cudaError_t cudaMemcpyToSymbol(const void* symbol, const void* source, size_t size, size_t offset, int kind);
+cudaError_t cudaMemcpyFromSymbol(void* target, const void* symbol, size_t size, size_t offset, int kind);
 cudaError_t cudaMemset(void* target, int value, size_t size);
 cudaError_t cudaStreamCreate(CUstream* stream);
 cudaError_t cudaStreamSynchronize(CUstream stream);
 cudaError_t cudaStreamDestroy(CUstream stream);
 cudaError_t cudaDeviceSynchronize(void);
+cudaError_t cudaDeviceReset(void);
 cudaError_t cudaGetLastError(void);
 cudaError_t cudaPeekAtLastError(void);
 const char* cudaGetErrorName(cudaError_t error);
@@ -128,6 +131,8 @@ void __cudaRegisterFatBinaryEnd(void** binary);
 void __cudaUnregisterFatBinary(void** binary);
 void __cudaRegisterFunction(void** binary, const char* host, char* device, const char* name, int threads, void* tid,
                             void* bid, void* block, void* grid, int* warps);
+void __cudaRegisterVar(void** binary, char* host, char* device, const char* name, int external, size_t size,
+                       int constant, int global);
 #ifdef __cplusplus
 }
 #endif
