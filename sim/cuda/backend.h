@@ -1,7 +1,7 @@
 #pragma once
 // The tables between the drop-ins libcuda.so.1 and libcudart.so.13 and the simulator: one function for each call that
 // is implemented. The drop-ins own names and versions of symbols; sim/cuda owns what the calls do. Every call acts for
-// the rank that is running.
+// the program that calls.
 
 #include <cstddef>
 #include <cstdint>

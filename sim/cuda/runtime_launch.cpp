@@ -1,6 +1,6 @@
 // The runtime's kernels: what nvcc's code for the host calls. A program tells of its kernels before main() by the
-// address of a host function each (__cudaRegisterFunction); these addresses differ from one rank's copy of a file to
-// the next one's, so that one table holds them all.
+// address of a host function each (__cudaRegisterFunction). The addresses of all files loaded differ, so that one table
+// holds them all.
 
 #include "sim/cuda/runtime.h"
 #include "sim/cuda/system.h"

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -149,11 +150,8 @@ int cuda_command(const Arguments& arguments, std::ostream& out, std::ostream&) {
   if (!parse_arguments(ours, syntax, out)) return kExitOk;
   require_choice("cuda", "action", action, {"run"});
   if (words.empty()) throw std::runtime_error(fmt::format("cuda run: which program? usage: meshbed {}", kUsage));
-  for (std::size_t begin = 0; begin <= gpu.size();) {
-    const std::size_t comma = std::min(gpu.find(',', begin), gpu.size());
-    const std::string name = gpu.substr(begin, comma - begin);
+  for (const std::string& name : sim::cuda::gpu_names_in(gpu)) {
     if (models::find_gpu(name) == nullptr) require_choice("gpu", "model of a GPU", name, models::gpu_names());
-    begin = comma + 1;
   }
 
   const std::string program = find_program(words.front());

@@ -4,7 +4,6 @@
 
 #include <unistd.h>
 
-#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -81,16 +80,6 @@ std::string value_of(const std::map<std::string, std::string>& all, const char* 
   return found != all.end() ? found->second : "";
 }
 
-GpuNames gpus_of(const std::string& list) {
-  std::vector<std::string> names;
-  for (std::size_t begin = 0; begin <= list.size();) {
-    const std::size_t comma = std::min(list.find(',', begin), list.size());
-    names.push_back(list.substr(begin, comma - begin));
-    begin = comma + 1;
-  }
-  return {names};
-}
-
 void end_of_process() {
   g_process_host->stop();
   for (const auto& [process, driver] : system().drivers) {
@@ -117,7 +106,7 @@ bool open() {
   const std::string gpu = value_of(variables, kGpuVariable);
   if (gpu.empty()) return false;
   try {
-    open_process(gpus_of(gpu),
+    open_process({gpu_names_in(gpu)},
                  {.virtual_time = !value_of(variables, kVirtualVariable).empty(), .environment = variables});
   } catch (const std::runtime_error& error) {
     std::fprintf(stderr, "meshbed: %s\n", error.what());

@@ -1,6 +1,11 @@
 #pragma once
 // Environment of a program that `meshbed cuda run` starts.
 
+#include <algorithm>
+#include <cstddef>
+#include <string>
+#include <vector>
+
 namespace meshbed::sim::cuda {
 
 /// GPUs' names with commas between ("H100"); empty or not set: the drop-ins have no device.
@@ -11,5 +16,16 @@ inline constexpr const char* kVirtualVariable = "MESHBED_CUDA_VIRTUAL";
 inline constexpr const char* kSummaryVariable = "MESHBED_CUDA_SUMMARY";
 /// A file for the picture.
 inline constexpr const char* kPerfettoVariable = "MESHBED_CUDA_PERFETTO";
+
+/// The names in a value of kGpuVariable; empty ones, too.
+inline std::vector<std::string> gpu_names_in(const std::string& list) {
+  std::vector<std::string> names;
+  for (std::size_t begin = 0; begin <= list.size();) {
+    const std::size_t comma = std::min(list.find(',', begin), list.size());
+    names.push_back(list.substr(begin, comma - begin));
+    begin = comma + 1;
+  }
+  return names;
+}
 
 }  // namespace meshbed::sim::cuda
