@@ -144,6 +144,8 @@ CUresult cuMemAllocPitch_v2(CUdeviceptr* address, std::size_t* pitch, std::size_
   if (caller.error != kSuccess) return caller.error;
   if (address == nullptr || pitch == nullptr || width == 0 || height == 0) return kInvalidValue;
   if (element != 4 && element != 8 && element != 16) return kInvalidValue;
+  const std::uint64_t most = caller.context->device->model->memory_bytes;
+  if (width > most || height > most / width) return kOutOfMemory;  // and no product below is too large for its number
   const std::size_t row = (width + kPitchAlignment - 1) / kPitchAlignment * kPitchAlignment;
   const CUresult error = allocate_device(caller, row * height, nullptr, *address);
   if (error == kSuccess) *pitch = row;

@@ -211,8 +211,9 @@ CUresult cudaMalloc3D(cudaPitchedPtr* pitched, cudaExtent extent) {
   return in_runtime([&]() -> CUresult {
     if (pitched == nullptr) return kInvalidValue;
     CUdeviceptr found = 0;
-    std::size_t pitch = 0;
-    const CUresult error = cuMemAllocPitch_v2(&found, &pitch, extent.width, extent.height * extent.depth, 4);
+    std::size_t pitch = 0, rows = 0;
+    if (__builtin_mul_overflow(extent.height, extent.depth, &rows)) return kOutOfMemory;
+    const CUresult error = cuMemAllocPitch_v2(&found, &pitch, extent.width, rows, 4);
     if (error != kSuccess) return error;
     *pitched = {
         .pointer = reinterpret_cast<void*>(found), .pitch = pitch, .width = extent.width, .height = extent.height};

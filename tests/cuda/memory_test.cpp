@@ -61,6 +61,19 @@ TEST_CASE("a copy or a fill of more bytes than numbers can say is refused as any
   });
 }
 
+TEST_CASE("rows of memory whose bytes are more than numbers can say are out of memory") {
+  run_gpus({}, [] {
+    const Gpu gpu;
+    CUdeviceptr address = 0;
+    std::size_t pitch = 0;
+    CHECK(cuMemAllocPitch_v2(&address, &pitch, SIZE_MAX, 1, 4) == 2);
+    CHECK(cuMemAllocPitch_v2(&address, &pitch, 8 * kGiB, 2 * kGiB + 1, 4) == 2);  // 2^64 + 2^33 bytes
+    CHECK(cuMemAllocPitch_v2(&address, &pitch, 700, 3, 4) == 0);
+    CHECK(pitch == 1024);
+    CHECK(counters().allocated_bytes == 3072);
+  });
+}
+
 TEST_CASE("pointers say what they are") {
   run_gpus({}, [] {
     const Gpu gpu;

@@ -41,6 +41,7 @@ CUresult cuCtxGetCurrent(CUcontext* context);
 CUresult cuCtxSynchronize(void);
 CUresult cuMemGetInfo_v2(size_t* left, size_t* total);
 CUresult cuMemAlloc_v2(CUdeviceptr* address, size_t size);
+CUresult cuMemAllocPitch_v2(CUdeviceptr* address, size_t* pitch, size_t width, size_t height, unsigned element);
 CUresult cuMemFree_v2(CUdeviceptr address);
 CUresult cuMemGetAddressRange_v2(CUdeviceptr* base, size_t* size, CUdeviceptr address);
 CUresult cuMemHostAlloc(void** address, size_t size, unsigned flags);
