@@ -67,14 +67,13 @@ void misaligned(Warp& warp, const Instruction& in, std::uint32_t lane, std::uint
 
 }  // namespace
 
-void lane_addresses(const Warp& warp, const Instruction& in, std::uint32_t lanes, std::uint64_t* addresses) {
+void lane_addresses(const Warp& warp, const Instruction& in, std::uint64_t* addresses) {
   auto offset = static_cast<std::uint64_t>(in.immediate);
   if (in.kind == kAddressFrame) {
     offset += warp.frame->local_base;
     for (std::uint32_t lane = 0; lane < kLanes; ++lane) addresses[lane] = offset;
     return;
   }
-  (void)lanes;
   if (in.a_bytes == 8) {
     const auto* base = lanes_at<std::uint64_t>(warp, in.a);
     for (std::uint32_t lane = 0; lane < kLanes; ++lane) addresses[lane] = base[lane] + offset;
@@ -122,7 +121,7 @@ std::byte* resolve_one(Warp& warp, const Instruction& in, std::uint32_t lane, Sp
 
 bool resolve(Warp& warp, const Instruction& in, std::uint32_t lanes, std::uint32_t bytes, bool write, Access& access) {
   std::uint64_t addresses[kLanes];
-  lane_addresses(warp, in, lanes, addresses);
+  lane_addresses(warp, in, addresses);
   Space space = static_cast<Space>(in.space);
   const auto first_lane = static_cast<std::uint32_t>(std::countr_zero(lanes));
   std::uint64_t lowest = addresses[first_lane];

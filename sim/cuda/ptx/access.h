@@ -8,16 +8,14 @@
 
 namespace meshbed::sim::ptx {
 
-/// Where each lane's access goes. `first` is set where all lie in one piece of memory.
+/// Where the access of each lane of the mask goes, and in which space all of them lie.
 struct Access {
   std::array<std::byte*, kLanes> at;
-  std::byte* first = nullptr;  // lane l: first + l * stride, for the lanes of the mask
-  bool together = false;       // `first` and the stride of one element hold
   Space space = Space::kGlobal;
 };
 
 /// The addresses of [base + offset] as the instruction says, in numbers of its space.
-void lane_addresses(const Warp& warp, const Instruction& in, std::uint32_t lanes, std::uint64_t* addresses);
+void lane_addresses(const Warp& warp, const Instruction& in, std::uint64_t* addresses);
 /// false: a fault, named. Counts the bytes.
 bool resolve(Warp& warp, const Instruction& in, std::uint32_t lanes, std::uint32_t bytes, bool write, Access& access);
 /// One address of the generic space or of `space`; nullptr: a fault, named.

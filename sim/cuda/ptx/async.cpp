@@ -48,7 +48,7 @@ struct Addresses {
   Space space;
 };
 
-Addresses kept_addresses(const Warp& warp, const Instruction& in, std::uint32_t index, std::uint32_t lanes) {
+Addresses kept_addresses(const Warp& warp, const Instruction& in, std::uint32_t index) {
   const auto& kept = warp.frame->function->vectors[index];
   Instruction one = in;
   one.a = kept[0];
@@ -57,7 +57,7 @@ Addresses kept_addresses(const Warp& warp, const Instruction& in, std::uint32_t 
   one.immediate = static_cast<std::int64_t>(std::uint64_t{kept[5]} << 32U | kept[4]);
   Addresses found{};
   found.space = static_cast<Space>(kept[3]);
-  lane_addresses(warp, one, lanes, found.at);
+  lane_addresses(warp, one, found.at);
   return found;
 }
 
@@ -84,8 +84,8 @@ bool change_barrier(Warp& warp, const Instruction& in, std::uint32_t lane, Space
 /// a: the source's address, b: the destination's (both kept), c: size in `count`, e: bytes of the source or nowhere.
 void copy_async(Warp& warp, const Instruction& in, std::uint32_t lanes) {
   if (lanes == 0) return;
-  const Addresses to = kept_addresses(warp, in, in.b, lanes);
-  const Addresses from = kept_addresses(warp, in, in.a, lanes);
+  const Addresses to = kept_addresses(warp, in, in.b);
+  const Addresses from = kept_addresses(warp, in, in.a);
   for (std::uint32_t rest = lanes; rest != 0; rest &= rest - 1) {
     const auto lane = static_cast<std::uint32_t>(std::countr_zero(rest));
     const std::uint32_t size = in.count;
@@ -113,8 +113,8 @@ void copy_async(Warp& warp, const Instruction& in, std::uint32_t lanes) {
 /// a and b as above, c: the size's place, e: the mbarrier's address kept, or nowhere.
 void copy_bulk(Warp& warp, const Instruction& in, std::uint32_t lanes) {
   if (lanes == 0) return;
-  const Addresses to = kept_addresses(warp, in, in.b, lanes);
-  const Addresses from = kept_addresses(warp, in, in.a, lanes);
+  const Addresses to = kept_addresses(warp, in, in.b);
+  const Addresses from = kept_addresses(warp, in, in.a);
   for (std::uint32_t rest = lanes; rest != 0; rest &= rest - 1) {
     const auto lane = static_cast<std::uint32_t>(std::countr_zero(rest));
     const std::uint32_t size = lanes_at<std::uint32_t>(warp, in.c)[lane];
@@ -135,7 +135,7 @@ void copy_bulk(Warp& warp, const Instruction& in, std::uint32_t lanes) {
     else
       counts.global_bytes_written += size;
     if (in.e == kNowhere) continue;
-    const Addresses barrier = kept_addresses(warp, in, in.e, lanes);
+    const Addresses barrier = kept_addresses(warp, in, in.e);
     if (!change_barrier(warp, in, lane, barrier.space, barrier.at[lane], [&](BarrierWord& word) {
           word.bytes -= size;
           word.settle();
@@ -151,7 +151,7 @@ enum class Operation : std::uint8_t { kInit, kInval, kArrive, kArriveExpect, kDr
 /// e: the address kept; b: the count's or bytes' place, or nowhere; d: the state's, or nowhere; extra: which.
 void barrier_word(Warp& warp, const Instruction& in, std::uint32_t lanes) {
   if (lanes == 0) return;
-  const Addresses where = kept_addresses(warp, in, in.e, lanes);
+  const Addresses where = kept_addresses(warp, in, in.e);
   const auto operation = static_cast<Operation>(in.extra);
   for (std::uint32_t rest = lanes; rest != 0; rest &= rest - 1) {
     const auto lane = static_cast<std::uint32_t>(std::countr_zero(rest));
@@ -208,7 +208,7 @@ void barrier_word(Warp& warp, const Instruction& in, std::uint32_t lanes) {
 /// test_wait and try_wait. kind: 1 by parity. d: a predicate; b: the state or the parity.
 void test_barrier(Warp& warp, const Instruction& in, std::uint32_t lanes) {
   if (lanes == 0) return;
-  const Addresses where = kept_addresses(warp, in, in.e, lanes);
+  const Addresses where = kept_addresses(warp, in, in.e);
   std::uint32_t done = 0;
   std::uint64_t seen = 0;
   for (std::uint32_t rest = lanes; rest != 0; rest &= rest - 1) {

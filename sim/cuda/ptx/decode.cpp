@@ -186,18 +186,13 @@ void decode_program(Program& program) {
     info.registers = std::clamp(16U + words / 4, 16U, 255U);
     lay_out(program, kernel, info);
   }
-  for (VariableText& one : text.variables) {
+  for (const VariableText& one : text.variables) {
     VariableInfo& info = program.variable_infos.emplace_back();
     info.name = one.symbol->name;
     info.bytes = one.symbol->bytes;
     info.align = one.symbol->align;
     info.constant = one.symbol->space == Space::kConst;
     info.managed = one.symbol->managed;
-    info.external = one.symbol->external;
-    if (!one.initial.empty() || !one.relocations.empty()) {
-      info.initial = one.initial;
-      info.initial.resize(one.symbol->bytes);
-    }
   }
 }
 

@@ -31,7 +31,6 @@ class Decoder {
   void begin(const Statement& now);
   /// Puts the instruction at the end of the code; refuses what was not understood.
   void end();
-  void emit();  // puts it there and keeps its predicate for another instruction of the same statement
 
   [[noreturn]] void refuse(const std::string& why) const;       // a mistake of the text
   [[noreturn]] void unsupported(const std::string& why) const;  // "ld.global.foo: why"

@@ -37,15 +37,6 @@ void Decoder::begin(const Statement& now) {
   }
 }
 
-void Decoder::emit() {
-  function.code.push_back(in);
-  Instruction next;
-  next.line = in.line;
-  next.predicate = in.predicate;
-  next.predicate_flip = in.predicate_flip;
-  in = next;
-}
-
 void Decoder::end() {
   for (std::size_t index = 0; index < taken_.size(); ++index) {
     if (!taken_[index]) {

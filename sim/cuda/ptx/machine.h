@@ -35,8 +35,7 @@ struct VariableInfo {
   std::string name;
   std::uint64_t bytes = 0;
   std::uint32_t align = 1;
-  bool constant = false, managed = false, external = false;
-  std::vector<std::byte> initial;  // `bytes` long; relocations applied by write_initial below
+  bool constant = false, managed = false;
 };
 
 /// A parsed and verified module; immutable, shared by contexts.

@@ -58,15 +58,11 @@ std::uint64_t window_of(Space space) {
 }
 
 /// immediate: the window; kind 1: to the space, else from it.
-template <typename T>
 void convert_address(Warp& warp, const Instruction& in, std::uint32_t lanes) {
-  auto* d = lanes_at<T>(warp, in.d);
-  const auto* a = lanes_at<T>(warp, in.a);
-  const auto window = static_cast<T>(in.immediate);
-  if (in.kind == 1)
-    each_lane(warp, lanes, [=](std::uint32_t lane) { d[lane] = static_cast<T>(a[lane] - window); });
-  else
-    each_lane(warp, lanes, [=](std::uint32_t lane) { d[lane] = static_cast<T>(a[lane] + window); });
+  auto* d = lanes_at<std::uint64_t>(warp, in.d);
+  const auto* a = lanes_at<std::uint64_t>(warp, in.a);
+  const auto window = static_cast<std::uint64_t>(in.kind == 1 ? -in.immediate : in.immediate);
+  each_lane(warp, lanes, [=](std::uint32_t lane) { d[lane] = a[lane] + window; });
 }
 
 void is_in_space(Warp& warp, const Instruction& in, std::uint32_t lanes) {
@@ -380,7 +376,7 @@ bool decode_move(Decoder& decoder) {
     if (space == Space::kParam && !decoder.text.entry) space = Space::kLocal;
     in.immediate = static_cast<std::int64_t>(window_of(space));
     if (bytes_of(type) != 8) decoder.unsupported("an address of 32 bits");
-    in.run = in.immediate == 0 ? move<std::uint64_t> : convert_address<std::uint64_t>;
+    in.run = in.immediate == 0 ? move<std::uint64_t> : convert_address;
     return true;
   }
   if (opcode == "isspacep") {

@@ -48,12 +48,7 @@ void Parser::directive() {
       }
       return;
     } else if (name == "target") {
-      const std::string_view target = lexer_.expect_name("the target");
-      if (target.substr(0, 3) == "sm_") {
-        for (const char c : target.substr(3)) {
-          if (c >= '0' && c <= '9') module_.target = module_.target * 10 + static_cast<std::uint32_t>(c - '0');
-        }
-      }
+      lexer_.expect_name("the target");
       while (lexer_.take_mark(',')) lexer_.take();
       return;
     } else if (name == "file" || name == "loc") {

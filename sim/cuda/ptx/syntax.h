@@ -133,7 +133,6 @@ struct FunctionText {
   std::uint32_t line = 0;
   std::vector<Symbol*> returns, formals;
   std::vector<Type> registers;
-  std::vector<std::string> register_names;
   std::deque<Symbol> symbols;
   std::vector<Statement> statements;
   std::vector<std::int64_t> labels;                 // statement index of each; -1: not met
@@ -157,7 +156,6 @@ struct ModuleText {
   std::map<std::string, Symbol*, std::less<>> names;
   std::deque<FunctionText> functions;
   std::vector<VariableText> variables;  // those in global and constant memory
-  std::uint32_t target = 0;             // 90 of sm_90
 };
 
 /// Throws Refusal.

@@ -37,9 +37,6 @@ struct Frame {
   std::array<const Call*, kLanes> call{};  // what brought the lane here
 };
 
-/// What a lane waits for.
-enum class Wait : std::uint8_t { kNothing, kBarrier, kWarp };
-
 struct Poll {
   const Instruction* at = nullptr;
   std::uint32_t lanes = 0;
@@ -144,7 +141,6 @@ void settle_exchanges(Warp& warp);
 
 /// Records the first fault of the grid; the warp stops.
 void fail(Warp& warp, const Instruction& in, std::uint32_t lane, Fault::Kind kind, const std::string& what);
-std::string place_of(const Warp& warp, const Instruction* in, std::uint32_t lane);
 
 /// A load that may be a poll: what was read, where.
 void note_poll(Warp& warp, const Instruction& in, std::uint32_t lanes, std::uint64_t seen);
