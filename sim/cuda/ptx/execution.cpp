@@ -12,6 +12,7 @@ namespace {
 
 constexpr std::uint64_t kTurn = 1024;  // warp instructions of a warp's turn
 constexpr std::uint32_t kMostThreads = 1024;
+constexpr std::uint32_t kMostBlocks[] = {0x7fffffff, 65535, 65535};  // along each axis
 constexpr std::uint32_t kMostShared = 227U * 1024U;
 
 Error refused(const LaunchRequest& request, const std::string& why) {
@@ -114,7 +115,11 @@ Result<std::unique_ptr<Execution>> Execution::start(LaunchRequest request, Memor
   for (std::size_t axis = 0; axis < 3; ++axis) {
     if (request.grid[axis] == 0 || request.block[axis] == 0) return refused(request, "a dimension of 0");
     threads = std::min<std::uint64_t>(threads * request.block[axis], std::uint64_t{1} << 32U);
-    blocks = std::min<std::uint64_t>(blocks, std::uint64_t{1} << 40U) * std::min(request.grid[axis], 0x7fffffffU);
+    if (request.grid[axis] > kMostBlocks[axis]) {
+      return refused(request, "a grid of " + std::to_string(request.grid[axis]) + " blocks along axis " + "xyz"[axis] +
+                                  ", where " + std::to_string(kMostBlocks[axis]) + " are allowed");
+    }
+    blocks *= request.grid[axis];
   }
   if (threads > kMostThreads || threads > info.max_threads) {
     return refused(request, std::to_string(threads) + " threads a block, where " +

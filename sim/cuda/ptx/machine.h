@@ -26,7 +26,7 @@ struct KernelInfo {
   std::string name;
   std::vector<Parameter> parameters;  // as the kernel's parameter space has them
   std::uint32_t parameter_bytes = 0;
-  std::uint32_t static_shared_bytes = 0, local_bytes = 0, registers = 0;  // registers: an estimate
+  std::uint32_t static_shared_bytes = 0, local_bytes = 0, registers = 0;  // registers: an estimate, at most 255
   std::array<std::uint32_t, 3> required_block{};                          // .reqntid; 0: none
   std::uint32_t max_threads = 1024;                                       // .maxntid
 };
@@ -98,6 +98,8 @@ struct Counts {
 /// One grid that runs. The caller steps it, so that other work of the simulation goes on between steps.
 class Execution {
  public:
+  /// Errors (kInvalidArgument), with the kernel's name: a dimension of 0, more blocks along an axis, threads or shared
+  /// memory than a device has, a block that .maxntid or .reqntid rules out, too few bytes of parameters.
   static Result<std::unique_ptr<Execution>> start(LaunchRequest request, Memory& memory);
   ~Execution();  // prints what printf has written so far
   enum class State {
