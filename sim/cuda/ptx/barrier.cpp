@@ -89,6 +89,7 @@ bool decode_block_barrier(Decoder& decoder) {
                                         : decoder.take("and") ? Reduction::kAnd
                                         : decoder.take("or")  ? Reduction::kOr
                                                               : Reduction::kNone);
+    if (static_cast<Reduction>(in.kind) == Reduction::kNone) decoder.unsupported("this reduction");
     decoder.type();
     in.d =
         popc ? decoder.destination(decoder.operand(0), Type::kU32) : decoder.predicate_destination(decoder.operand(0));
@@ -131,7 +132,7 @@ bool decode_barrier(Decoder& decoder) {
   if (opcode != "bar" && opcode != "barrier") return false;
   if (decoder.has("warp")) return false;  // an exchange of a warp
   if (decoder.has("cluster")) {
-    // A cluster is one block: its barrier is the block's, which .arrive and .wait split in two.
+    // Its .arrive and .wait are two instructions with other work between them, which Barrier does not know.
     decoder.unsupported("a barrier of a cluster");
   }
   if (!decode_block_barrier(decoder)) decoder.unsupported("this form");

@@ -157,8 +157,10 @@ Handler store_from(std::uint32_t register_bytes) {
     case 4:
       if constexpr (sizeof(T) <= 4) return store<T, std::uint32_t>;
       return nullptr;
-    default:
+    case 8:
       return store<T, std::uint64_t>;
+    default:
+      return nullptr;
   }
 }
 
