@@ -164,4 +164,53 @@ TEST_CASE("faults are named: past the end, freed, and a barrier that not all rea
   CHECK_MESSAGE(has(fault, "no allocation holds it"), fault);
 }
 
+TEST_CASE("a call by the address of a kernel is a fault, and a parameter in a register may have 8 bits") {
+  Device device(module_of(
+      ".version 9.0 .target sm_90 .address_size 64\n"
+      ".visible .entry other(.param .align 8 .b8 x[60000]) { ret; }\n"
+      ".func (.reg .b32 %o) sum(.reg .b64 %l, .reg .u8 %a, .reg .b32 %b)\n"
+      "{ .reg .b32 %t; cvt.u32.u64 %t, %l; cvt.u32.u16 %o, %a; add.u32 %o, %o, %b; add.u32 %o, %o, %t; ret; }\n"
+      ".visible .entry calls(.param .u64 out) {\n"
+      " .reg .b16 %h; .reg .b32 %r<4>; .reg .b64 %l<4>; mov.u32 %r1, %tid.x; cvt.u16.u32 %h, %r1;\n"
+      " ld.param.u64 %l1, [out]; mov.u64 %l3, 1000; call (%r2), sum, (%l3, %h, %r1); mad.wide.u32 %l2, %r1, 4, %l1;\n"
+      " st.global.u32 [%l2], %r2; ret; }\n"
+      ".visible .entry k() { .reg .b64 %l; .param .align 8 .b8 p[60000];\n"
+      " mov.u64 %l, other; form: .callprototype _ (.param .align 8 .b8 _[60000]);\n call %l, (p), form; ret; }\n"));
+  const auto out = device.memory.put(std::vector<unsigned>(32, 0));
+  CHECK(device.run("calls", {}, out) == "");
+  const auto found = device.memory.get<unsigned>(out, 32);
+  for (unsigned lane = 0; lane < 32; ++lane) CHECK(found[lane] == 1000 + 2 * lane);
+  CHECK(device.run("k", {}) ==
+        "kernel k, block (0,0,0), thread (0,0,0), PTX line 11: the call of kernel other is not implemented");
+}
+
+TEST_CASE("a launch of a shape that no device or not this kernel takes does not begin") {
+  const auto module = module_of(
+      ".version 9.0 .target sm_90 .address_size 64\n"
+      ".visible .entry k(.param .u64 x) .maxntid 128 { ret; }\n.visible .entry r() .reqntid 32, 2, 1 { ret; }\n");
+  DeviceMemory memory;
+  const auto why = [&](const char* name, std::array<std::uint32_t, 3> grid, std::array<std::uint32_t, 3> block,
+                       std::uint32_t shared = 0, std::size_t bytes = 8) {
+    sim::ptx::LaunchRequest request;
+    request.module = module;
+    request.kernel = module->find_kernel(name);
+    request.grid = grid;
+    request.block = block;
+    request.dynamic_shared_bytes = shared;
+    request.parameters.resize(bytes);
+    const auto started = sim::ptx::Execution::start(std::move(request), memory);
+    return started ? "" : started.error().text;
+  };
+  constexpr std::uint32_t kMost = 0x7fffffff;
+  CHECK(why("k", {kMost, 65535, 65535}, {128, 1, 1}) == "");
+  CHECK(why("k", {1, 0, 1}, {1, 1, 1}) == "kernel k: a dimension of 0");
+  CHECK(why("k", {kMost, kMost, kMost}, {1, 1, 1}) ==
+        "kernel k: a grid of 2147483647 blocks along axis y, where 65535 are allowed");
+  CHECK(why("k", {1, 1, 1}, {129, 1, 1}) == "kernel k: 129 threads a block, where 128 are allowed");
+  CHECK(why("r", {1, 1, 1}, {64, 1, 1}) == "kernel r: its .reqntid asks for another block");
+  CHECK(why("k", {1, 1, 1}, {1, 1, 1}, 228U << 10U) ==
+        "kernel k: more shared memory than a block may have (232448 bytes)");
+  CHECK(why("k", {1, 1, 1}, {1, 1, 1}, 0, 7) == "kernel k: 7 bytes of parameters of 8");
+}
+
 }  // namespace ptx_kernels_test

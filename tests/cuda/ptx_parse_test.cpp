@@ -42,6 +42,37 @@ TEST_CASE("what is not PTX, or not implemented, is refused with its line") {
   CHECK(refusal(body("mov.u32 %r1, " + std::string(5000, '-') + "1;")) != "");
 }
 
+TEST_CASE("what would not fit where it is put is refused") {
+  CHECK(refusal(".func f(.reg .pred %a) { ret; }") == "a.ptx:1: %a: a parameter in a register is one number");
+  CHECK(refusal(".func f(.reg .b32 %a[100000]) { ret; }") == "a.ptx:1: %a: a parameter in a register is one number");
+  std::string many = ".func f(.param .b8 a[65536]";
+  for (int at = 0; at < 20; ++at) many += ", .param .b8 a" + std::to_string(at) + "[65536]";
+  CHECK(refusal(many + ") { ret; }") == "a.ptx:1: f: too many bytes of parameters");
+  CHECK(refusal(".global .b128 x = 1;") == "a.ptx:1: x: values of 128 bits are not implemented");
+  CHECK(refusal(".global .b8 x; .global .u8 y[1] = {0x00(x)};") ==
+        "a.ptx:1: 0xff and its multiples by 256 choose a byte of an address");
+  CHECK(refusal(".global .b8 x[17179869184][1073741824];") == "a.ptx:1: x is too large");
+  CHECK(refusal(body(".reg .b128 %w; st.global.u64 [%l1], %w;")) ==
+        "a.ptx:4: opcode st.global.u64: this type is not implemented");
+  CHECK(refusal(body("bar.red.pred %p, 0, %p;")) == "a.ptx:4: opcode bar.red.pred: this reduction is not implemented");
+  CHECK(refusal(body("") + ".visible .entry big() { .shared .b8 s[33554432]; .reg .b32 %r; mov.u32 %r, s; ret; }") ==
+        "a.ptx:6: big: too much shared memory");
+}
+
+TEST_CASE("the estimate of registers leaves a block the threads that it says it has") {
+  const auto registers = [](const std::string& directives) {
+    return module_of(".version 9.0 .target sm_90 .address_size 64\n.visible .entry k() " + directives +
+                     " { .reg .b64 %l<900>; ret; }\n")
+        ->find_kernel("k")
+        ->registers;
+  };
+  CHECK(registers("") == 255);
+  CHECK(registers(".maxntid 1024, 1, 1") == 64);
+  CHECK(registers(".reqntid 640") == 96);
+  CHECK(registers(".maxntid 512 .maxnreg 40") == 40);
+  CHECK(registers(".maxntid 32") == 255);
+}
+
 TEST_CASE("an opcode of hardware that is not there is accepted, and traps where it is executed") {
   const std::string text = body(
       "setp.eq.u64 %p, %l1, 0; @!%p multimem.ld_reduce.global.add.f32 %r1, [%l1];\nld.param.u64 %l1, [x]; setp.eq.u64 "

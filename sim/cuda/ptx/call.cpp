@@ -44,6 +44,10 @@ bool enter_call(Warp& warp, const Instruction& in, const Call& call, int index, 
     call_builtin(warp, in, call, function, lanes);
     return true;
   }
+  if (function.text->entry) {  // its parameters are not in its frame
+    fail(warp, in, first, Fault::Kind::kUnsupported, "the call of kernel " + function.name + " is not implemented");
+    return false;
+  }
   if (!function.text->defined) {
     fail(warp, in, first, Fault::Kind::kUnsupported, "function " + function.name + " is declared and not defined");
     return false;

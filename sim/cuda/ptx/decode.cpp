@@ -128,6 +128,7 @@ void lay_out(Program& program, Kernel& kernel, KernelInfo& info) {
       if (!program.functions[index].text->entry) open.push_back(static_cast<int>(index));
     }
   }
+  const std::uint32_t line = program.functions[static_cast<std::size_t>(kernel.function)].text->line;
   std::uint64_t at = 0;
   const auto place = [&](const Symbol* symbol) {
     at = (at + symbol->align - 1) / symbol->align * symbol->align;
@@ -137,7 +138,7 @@ void lay_out(Program& program, Kernel& kernel, KernelInfo& info) {
     if (symbol->unsized || symbol->external) continue;
     place(symbol);
     at += symbol->bytes;
-    if (at > (1U << 24U)) throw Refusal(program.text->functions.front().line, info.name + ": too much shared memory");
+    if (at > (1U << 24U)) throw Refusal(line, info.name + ": too much shared memory");
   }
   std::uint32_t align = 1;
   for (const Symbol* symbol : shared) {
@@ -183,7 +184,7 @@ void decode_program(Program& program) {
     std::uint32_t words = 0;
     for (const Type type : function.text->registers)
       words += type == Type::kPred ? 0 : std::max(1U, bytes_of(type) / 4);
-    info.registers = std::clamp(16U + words / 4, 16U, 255U);
+    info.registers = std::min(16U + words / 4, function.text->max_registers);
     lay_out(program, kernel, info);
   }
   for (const VariableText& one : text.variables) {

@@ -8,8 +8,18 @@ namespace meshbed::sim::ptx {
 namespace {
 
 constexpr std::uint64_t kLargestVariable = std::uint64_t{1} << 34U;
+constexpr std::uint32_t kMostParameterBytes = 1U << 20U;
+constexpr std::uint32_t kSmRegisters = 65536;  // what the threads of a block share
 
 std::uint64_t rounded_up(std::uint64_t value, std::uint64_t align) { return (value + align - 1) / align * align; }
+
+/// A kernel that says how many threads its blocks have gets no more registers than let them all run.
+void limit_registers(FunctionText& function, const std::array<std::uint32_t, 3>& block) {
+  const std::uint64_t threads = std::clamp<std::uint64_t>(std::uint64_t{block[0]} * block[1] * block[2], 1, 1024);
+  // In steps of 8, and whole warps.
+  const auto most = static_cast<std::uint32_t>(kSmRegisters / rounded_up(threads, 32) / 8 * 8);
+  function.max_registers = std::min(function.max_registers, most);
+}
 
 }  // namespace
 
@@ -121,8 +131,9 @@ Symbol Parser::variable_head(Space space) {
     lexer_.expect(']');
     if (size < 0 || static_cast<std::uint64_t>(size) > kLargestVariable)
       throw Refusal(lexer_.line(), "a size of " + std::to_string(size));
+    if (size > 0 && count > kLargestVariable / static_cast<std::uint64_t>(size))
+      throw Refusal(lexer_.line(), symbol.name + " is too large");
     count *= static_cast<std::uint64_t>(size);
-    if (count > kLargestVariable) throw Refusal(lexer_.line(), symbol.name + " is too large");
   }
   symbol.bytes = count * element;
   return symbol;
@@ -189,6 +200,7 @@ void Parser::initial_value(VariableText& variable, std::uint64_t at, std::uint32
     throw Refusal(line, variable.symbol->name + " has more values than places");
   }
   if (at + element > kLargestVariable) throw Refusal(line, variable.symbol->name + " is too large");
+  if (element > 8) throw Refusal(line, variable.symbol->name + ": values of 128 bits are not implemented", true);
   Relocation relocation;
   relocation.offset = at;
   relocation.bytes = element;
@@ -212,6 +224,7 @@ void Parser::initial_value(VariableText& variable, std::uint64_t at, std::uint32
     if (sign) value = 0 - value;
     if (lexer_.take_mark('(')) {  // 0xff00(name): one byte of the address
       while (relocation.shift < 64 && (value >> relocation.shift & 0xffU) != 0xffU) relocation.shift += 8;
+      if (relocation.shift == 64) throw Refusal(line, "0xff and its multiples by 256 choose a byte of an address");
       word = lexer_.take();
       const auto found = module_.names.find(word.text);
       if (found == module_.names.end()) throw Refusal(word.line, "unknown name '" + std::string(word.text) + "'");
@@ -289,7 +302,13 @@ std::vector<Symbol> Parser::parameter_list(bool registers_too) {
     }
     Symbol symbol = variable_head(Space::kParam);
     symbol.formal = true;
-    if (word.text == "reg") symbol.reg = 0;
+    if (word.text == "reg") {
+      if (symbol.type == Type::kPred || symbol.bytes != bytes_of(symbol.type))
+        throw Refusal(word.line, symbol.name + ": a parameter in a register is one number", true);
+      symbol.type = type_in_register(symbol.type);
+      symbol.bytes = bytes_of(symbol.type);
+      symbol.reg = 0;
+    }
     all.push_back(std::move(symbol));
     if (!lexer_.take_mark(',')) break;
   }
@@ -302,12 +321,17 @@ void Parser::performance(FunctionText& function) {
     const Token word = lexer_.take();
     if (word.text == "reqntid") {
       function.required_block = three();
+      limit_registers(function, function.required_block);
     } else if (word.text == "maxntid") {
       const auto all = three();
       const std::uint64_t threads = std::uint64_t{all[0]} * all[1] * all[2];
       function.max_threads = static_cast<std::uint32_t>(std::min<std::uint64_t>(threads, 1024));
-    } else if (word.text == "minnctapersm" || word.text == "maxnreg" || word.text == "maxclusterrank" ||
-               word.text == "maxnctapersm") {
+      limit_registers(function, all);
+    } else if (word.text == "maxnreg") {
+      const std::int64_t most = constant();
+      if (most < 1) throw Refusal(word.line, ".maxnreg of " + std::to_string(most));
+      function.max_registers = static_cast<std::uint32_t>(std::min<std::int64_t>(most, function.max_registers));
+    } else if (word.text == "minnctapersm" || word.text == "maxclusterrank" || word.text == "maxnctapersm") {
       constant();
     } else if (word.text == "reqnctapercluster") {
       const auto all = three();
@@ -369,6 +393,7 @@ void Parser::function(bool entry, bool external) {
       symbol->offset = offset;
       if (symbol->bytes > 65536) throw Refusal(line, name + ": parameter " + symbol->name + " is too large");
       offset += static_cast<std::uint32_t>(symbol->bytes);
+      if (offset > kMostParameterBytes) throw Refusal(line, name + ": too many bytes of parameters");
       into.push_back(symbol);
     }
   };

@@ -108,7 +108,7 @@ void Parser::registers() {
       throw Refusal(word.line, "registers of ." + std::string(word.text) + " are not implemented", true);
   }
   if (type == Type::kNone) throw Refusal(lexer_.line(), "registers without a type");
-  if (bytes_of(type) == 1) type = is_signed(type) ? Type::kS16 : Type::kU16;
+  type = type_in_register(type);
   Scope& scope = scopes_[static_cast<std::size_t>(scope_)];
   do {
     const std::string name(lexer_.expect_name("a register's name"));

@@ -57,6 +57,8 @@ bool is_integer(Type type) {
   }
 }
 
+Type type_in_register(Type type) { return bytes_of(type) != 1 ? type : is_signed(type) ? Type::kS16 : Type::kU16; }
+
 std::string spelled(const Statement& statement) {
   std::string text(statement.opcode);
   for (const std::string_view modifier : statement.modifiers) text.append(".").append(modifier);

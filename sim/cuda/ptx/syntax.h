@@ -56,7 +56,8 @@ enum class Type : std::uint8_t {
 Type type_named(std::string_view dotted);
 std::uint32_t bytes_of(Type type);  // predicates: 4, a mask of lanes
 bool is_signed(Type type);
-bool is_integer(Type type);  // bits and integers
+bool is_integer(Type type);        // bits and integers
+Type type_in_register(Type type);  // what holds it: no register has 8 bits
 
 enum class Space : std::uint8_t { kGeneric, kGlobal, kConst, kShared, kLocal, kParam, kReg };
 
@@ -141,6 +142,7 @@ struct FunctionText {
   std::map<std::uint32_t, Prototype> prototypes;    // label -> prototype
   std::array<std::uint32_t, 3> required_block{};
   std::uint32_t max_threads = 1024;
+  std::uint32_t max_registers = 255;                   // of a thread: .maxnreg, and what .maxntid and .reqntid leave
   std::uint32_t parameter_bytes = 0, local_bytes = 0;  // local: with the parameters of calls
 };
 
