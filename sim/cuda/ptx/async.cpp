@@ -220,7 +220,7 @@ void test_barrier(Warp& warp, const Instruction& in, std::uint32_t lanes) {
     const bool parity = (in.flags & kFlagParity) != 0 ? (lanes_at<std::uint32_t>(warp, in.b)[lane] & 1U) != 0
                                                       : lanes_at<std::uint64_t>(warp, in.b)[lane] >> 63U != 0;
     if (BarrierWord::of(word).parity != parity) done |= 1U << lane;
-    seen = (seen ^ word ^ where.at[lane]) * 0x9e3779b97f4a7c15ULL;
+    seen = poll_hash(seen, where.at[lane], word);
   }
   set_mask(warp, in.d, lanes, done);
   note_poll(warp, in, lanes, seen);
@@ -231,8 +231,6 @@ void pending_count(Warp& warp, const Instruction& in, std::uint32_t lanes) {
     lanes_at<std::uint32_t>(warp, in.d)[lane] = BarrierWord::of(lanes_at<std::uint64_t>(warp, in.a)[lane]).missing;
   });
 }
-
-void done_already(Warp&, const Instruction&, std::uint32_t) {}
 
 Space take_barrier_space(Decoder& decoder) {
   for (const char* name : {"shared", "shared::cta", "shared::cluster"}) {
@@ -300,7 +298,7 @@ void decode_bulk(Decoder& decoder) {
   Instruction& in = decoder.in;
   if (decoder.take("commit_group") || decoder.take("wait_group") || decoder.take("prefetch")) {
     for (const std::string_view modifier : decoder.statement->modifiers) decoder.take(modifier);
-    in.run = done_already;
+    in.run = no_effect;
     return;
   }
   if (decoder.has("tensor") || decoder.has("multicast::cluster") || decoder.has("add")) {
@@ -348,7 +346,7 @@ bool decode_async(Decoder& decoder) {
     return true;
   }
   if (decoder.take("commit_group") || decoder.take("wait_group") || decoder.take("wait_all")) {
-    in.run = done_already;
+    in.run = no_effect;
     return true;
   }
   if (decoder.take("mbarrier")) {
@@ -361,7 +359,7 @@ bool decode_async(Decoder& decoder) {
     in.e = where;
     // Without .noinc the arrival is first added to those that are missing: nothing is left to do.
     in.extra = static_cast<std::uint32_t>(Operation::kArrive);
-    in.run = counts ? barrier_word : done_already;
+    in.run = counts ? barrier_word : no_effect;
     return true;
   }
   decoder.skip_modifiers();

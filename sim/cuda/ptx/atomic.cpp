@@ -85,8 +85,7 @@ void each_atomic(Warp& warp, const Instruction& in, std::uint32_t lanes, Compute
     changed = changed || std::memcmp(&old, &made, sizeof old) != 0;
     std::memcpy(access.at[lane], &made, sizeof made);
     if (in.d != kNowhere) lanes_at<T>(warp, in.d)[lane] = old;
-    seen = (seen ^ static_cast<std::uint64_t>(old) ^ reinterpret_cast<std::uintptr_t>(access.at[lane])) *
-           0x9e3779b97f4a7c15ULL;
+    seen = poll_hash(seen, reinterpret_cast<std::uintptr_t>(access.at[lane]), static_cast<std::uint64_t>(old));
   });
   if (changed)
     ++warp.grid->changes;

@@ -66,9 +66,9 @@ void pause(Warp& warp, const Instruction& in, std::uint32_t lanes) {
   note_poll(warp, in, lanes, 0);
 }
 
-void no_effect(Warp&, const Instruction&, std::uint32_t) {}
-
 }  // namespace
+
+void no_effect(Warp&, const Instruction&, std::uint32_t) {}
 
 void decode_trap(Decoder& decoder) {
   decoder.in.extra = static_cast<std::uint32_t>(decoder.function.names.size());

@@ -10,8 +10,6 @@ namespace {
 
 constexpr std::uint32_t kMostFrameBytes = 1U << 28U;
 
-std::uint32_t round_to(std::uint32_t value, std::uint32_t align) { return (value + align - 1) / align * align; }
-
 /// Opcodes of hardware that no simulated device reports, or that is not modelled: they trap where they are executed.
 bool traps(std::string_view opcode) {
   static constexpr std::string_view kAll[] = {"wgmma",
@@ -70,7 +68,7 @@ void place_registers(Function& function) {
       function.register_place[index] = at;
       at += text.registers[index] == Type::kPred ? 4 : bytes * kLanes;
     }
-    at = round_to(at, 64);
+    at = rounded_up(at, 64);
   }
   if (at > kMostFrameBytes) throw Refusal(text.line, function.name + ": too many registers");
   function.frame_bytes = at;
@@ -79,7 +77,7 @@ void place_registers(Function& function) {
 void decode_function(Program& program, Function& function) {
   const FunctionText& text = *function.text;
   place_registers(function);
-  function.local_bytes = round_to(text.local_bytes, 16);
+  function.local_bytes = rounded_up(text.local_bytes, 16);
   Decoder decoder(program, function);
   std::vector<std::uint32_t> start(text.statements.size() + 1);
   for (std::size_t index = 0; index < text.statements.size(); ++index) {
@@ -131,7 +129,7 @@ void lay_out(Program& program, Kernel& kernel, KernelInfo& info) {
   const std::uint32_t line = program.functions[static_cast<std::size_t>(kernel.function)].text->line;
   std::uint64_t at = 0;
   const auto place = [&](const Symbol* symbol) {
-    at = (at + symbol->align - 1) / symbol->align * symbol->align;
+    at = rounded_up(at, symbol->align);
     kernel.shared_offsets[symbol] = static_cast<std::uint32_t>(at);
   };
   for (const Symbol* symbol : shared) {
@@ -144,7 +142,7 @@ void lay_out(Program& program, Kernel& kernel, KernelInfo& info) {
   for (const Symbol* symbol : shared) {
     if (symbol->unsized || symbol->external) align = std::max(align, symbol->align);
   }
-  at = (at + align - 1) / align * align;
+  at = rounded_up(at, align);
   for (const Symbol* symbol : shared) {
     if (symbol->unsized || symbol->external) kernel.shared_offsets[symbol] = static_cast<std::uint32_t>(at);
   }
@@ -166,7 +164,7 @@ void decode_program(Program& program) {
   }
   for (Function& function : program.functions) {
     if (function.text->defined) decode_function(program, function);
-    if (function.builtin >= 0) function.local_bytes = round_to(function.text->local_bytes, 16);
+    if (function.builtin >= 0) function.local_bytes = rounded_up(function.text->local_bytes, 16);
   }
   for (std::size_t index = 0; index < program.functions.size(); ++index) {
     const Function& function = program.functions[index];

@@ -92,6 +92,8 @@ bool decode_exchange(Decoder& decoder);
 bool decode_barrier(Decoder& decoder);
 bool decode_async(Decoder& decoder);
 
+/// A handler for hints, and for what a machine that does one access after the other has done already.
+void no_effect(Warp& warp, const Instruction& in, std::uint32_t lanes);
 /// An instruction that names what is not implemented when it is executed.
 void decode_trap(Decoder& decoder);
 /// Kind of a function that the interpreter itself does (vprintf ...); -1: none.

@@ -130,7 +130,7 @@ std::uint32_t Decoder::constant(std::uint64_t value, std::uint32_t bytes) {
   const auto [known, fresh] = constants_.emplace(std::pair{bytes, value}, 0);
   if (!fresh) return known->second;
   auto& pool = function.pool;
-  pool.resize((pool.size() + 15) / 16 * 16);
+  pool.resize(rounded_up(pool.size(), 16));
   const auto place = static_cast<std::uint32_t>(pool.size());
   const std::uint32_t wide = std::max(bytes, 1U);
   pool.resize(pool.size() + std::size_t{wide} * kLanes);
@@ -153,7 +153,7 @@ std::uint32_t Decoder::address_constant(const Symbol& symbol, std::int64_t adden
     }
   }
   auto& pool = function.pool;
-  pool.resize((pool.size() + 15) / 16 * 16);
+  pool.resize(rounded_up(pool.size(), 16));
   const auto place = static_cast<std::uint32_t>(pool.size());
   pool.resize(pool.size() + std::size_t{bytes} * kLanes);
   function.addresses.push_back({place, bytes, &symbol, addend});
@@ -168,9 +168,8 @@ std::uint32_t Decoder::address_constant(const Symbol& symbol, std::int64_t adden
 }
 
 std::uint32_t Decoder::temporary(std::uint32_t bytes) {
-  function.frame_bytes = (function.frame_bytes + 63) / 64 * 64;
-  const std::uint32_t place = function.frame_bytes;
-  function.frame_bytes += bytes * kLanes;
+  const std::uint32_t place = rounded_up(function.frame_bytes, 64);
+  function.frame_bytes = place + bytes * kLanes;
   return place;
 }
 

@@ -140,9 +140,9 @@ Result<std::unique_ptr<Execution>> Execution::start(LaunchRequest request, Memor
   grid->kernel = &grid->program->kernels[static_cast<std::size_t>(request.kernel - grid->program->kernel_infos.data())];
   grid->blocks = blocks;
   grid->threads = static_cast<std::uint32_t>(threads);
-  grid->warps = (grid->threads + kLanes - 1) / kLanes;
+  grid->warps = rounded_up(grid->threads, kLanes) / kLanes;
   grid->shared_bytes = info.static_shared_bytes + request.dynamic_shared_bytes;
-  grid->reserved_shared = (grid->shared_bytes + 127) / 128 * 128;
+  grid->reserved_shared = rounded_up(grid->shared_bytes, 128);
   grid->workspace[0] = std::byte{8};  // its first word: bytes that it has
   grid->pools.resize(grid->program->functions.size());
   grid->resident.resize(

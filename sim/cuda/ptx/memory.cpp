@@ -24,8 +24,7 @@ void load(Warp& warp, const Instruction& in, std::uint32_t lanes) {
   if ((in.flags & kFlagStrong) == 0 || access.space == Space::kLocal) return;
   std::uint64_t seen = 0;
   each_active(lanes, [&](std::uint32_t lane) {
-    seen = (seen ^ reinterpret_cast<std::uintptr_t>(access.at[lane]) ^ static_cast<std::uint64_t>(d[lane])) *
-           0x9e3779b97f4a7c15ULL;
+    seen = poll_hash(seen, reinterpret_cast<std::uintptr_t>(access.at[lane]), static_cast<std::uint64_t>(d[lane]));
   });
   note_poll(warp, in, lanes, seen);
 }
@@ -49,7 +48,7 @@ void load_vector(Warp& warp, const Instruction& in, std::uint32_t lanes) {
         const std::uint32_t shift = 64 - element * 8;
         value = static_cast<std::uint64_t>(static_cast<std::int64_t>(value << shift) >> shift);
       }
-      seen = (seen ^ value ^ reinterpret_cast<std::uintptr_t>(access.at[lane])) * 0x9e3779b97f4a7c15ULL;
+      seen = poll_hash(seen, reinterpret_cast<std::uintptr_t>(access.at[lane]), value);
       if (in.d_bytes == 16)
         std::memcpy(d + std::size_t{lane} * 16, access.at[lane] + at * element, 16);
       else
@@ -289,8 +288,6 @@ void load_zero(Warp& warp, const Instruction& in, std::uint32_t lanes) {
   each_lane(warp, lanes, [=](std::uint32_t lane) { d[lane] = 0; });
 }
 
-void nothing(Warp&, const Instruction&, std::uint32_t) {}
-
 }  // namespace
 
 bool decode_memory(Decoder& decoder) {
@@ -324,14 +321,14 @@ bool decode_memory(Decoder& decoder) {
                              "sync_restrict::shared::cluster"}) {
       decoder.take(word);
     }
-    decoder.in.run = nothing;
+    decoder.in.run = no_effect;
   } else if (opcode == "prefetch" || opcode == "prefetchu" || opcode == "applypriority" || opcode == "discard" ||
              opcode == "griddepcontrol" || opcode == "setmaxnreg") {
     for (const char* word : {"global", "local", "L1", "L2", "const", "param", "tensormap", "wait", "launch_dependents",
                              "inc", "dec", "sync", "aligned", "u32"})
       decoder.take(word);
     decoder.skip_modifiers();
-    decoder.in.run = nothing;
+    decoder.in.run = no_effect;
   } else if (opcode == "createpolicy") {
     // A policy is a hint; that it is 0 is seen by nobody.
     for (const std::string_view modifier : decoder.statement->modifiers) decoder.take(modifier);

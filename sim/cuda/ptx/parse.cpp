@@ -11,8 +11,6 @@ constexpr std::uint64_t kLargestVariable = std::uint64_t{1} << 34U;
 constexpr std::uint32_t kMostParameterBytes = 1U << 20U;
 constexpr std::uint32_t kSmRegisters = 65536;  // what the threads of a block share
 
-std::uint64_t rounded_up(std::uint64_t value, std::uint64_t align) { return (value + align - 1) / align * align; }
-
 /// A kernel that says how many threads its blocks have gets no more registers than let them all run.
 void limit_registers(FunctionText& function, const std::array<std::uint32_t, 3>& block) {
   const std::uint64_t threads = std::clamp<std::uint64_t>(std::uint64_t{block[0]} * block[1] * block[2], 1, 1024);
@@ -389,7 +387,7 @@ void Parser::function(bool entry, bool external) {
   const auto adopt = [&](std::vector<Symbol>& from, std::vector<Symbol*>& into) {
     for (Symbol& one : from) {
       Symbol* symbol = &made->symbols.emplace_back(std::move(one));
-      offset = static_cast<std::uint32_t>(rounded_up(offset, symbol->align));
+      offset = rounded_up(offset, symbol->align);
       symbol->offset = offset;
       if (symbol->bytes > 65536) throw Refusal(line, name + ": parameter " + symbol->name + " is too large");
       offset += static_cast<std::uint32_t>(symbol->bytes);

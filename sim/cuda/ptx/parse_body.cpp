@@ -134,8 +134,7 @@ void Parser::local_variable(Space space) {
     Symbol* symbol = nullptr;
     if (space == Space::kLocal || space == Space::kParam) {
       symbol = &function_->symbols.emplace_back(std::move(head));
-      const std::uint64_t begin =
-          (function_->local_bytes + std::uint64_t{symbol->align} - 1) / symbol->align * symbol->align;
+      const std::uint64_t begin = rounded_up(std::uint64_t{function_->local_bytes}, symbol->align);
       if (begin + symbol->bytes > kMostLocalVariable)
         throw Refusal(lexer_.line(), symbol->name + ": too much local memory");
       symbol->offset = static_cast<std::uint32_t>(begin);

@@ -53,7 +53,7 @@ class Printer {
 
  private:
   bool word(std::uint32_t bytes, std::uint64_t& value) {
-    at_ = (at_ + bytes - 1) / bytes * bytes;
+    at_ = rounded_up(at_, bytes);
     const std::byte* from = resolve_one(warp_, in_, lane_, Space::kGeneric, at_, bytes, false);
     if (from == nullptr) return false;
     value = 0;

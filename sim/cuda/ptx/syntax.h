@@ -13,6 +13,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -26,6 +27,12 @@ class Refusal : public std::runtime_error {
   std::uint32_t line;
   bool unsupported;  // known to be PTX, or unknown; else a mistake of the text
 };
+
+/// The next multiple of `align`.
+template <typename T>
+constexpr T rounded_up(T value, std::type_identity_t<T> align) {
+  return (value + align - 1) / align * align;
+}
 
 enum class Type : std::uint8_t {
   kNone,

@@ -142,6 +142,10 @@ void settle_exchanges(Warp& warp);
 /// Records the first fault of the grid; the warp stops.
 void fail(Warp& warp, const Instruction& in, std::uint32_t lane, Fault::Kind kind, const std::string& what);
 
+/// Of what one poll saw: value by value, each with its place.
+inline std::uint64_t poll_hash(std::uint64_t seen, std::uint64_t place, std::uint64_t value) {
+  return (seen ^ place ^ value) * 0x9e3779b97f4a7c15ULL;
+}
 /// A load that may be a poll: what was read, where.
 void note_poll(Warp& warp, const Instruction& in, std::uint32_t lanes, std::uint64_t seen);
 
