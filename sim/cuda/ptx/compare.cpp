@@ -64,8 +64,6 @@ inline bool holds(T a, T b) {
   return false;
 }
 
-inline float flushed_operand(float value) { return std::fabs(value) < 0x1p-126F ? std::copysign(0.0F, value) : value; }
-
 /// The lanes where the relation holds; kFlush: subnormals count as zero.
 template <typename T, Relation kRelation, bool kFlush>
 std::uint32_t related(const Warp& warp, const Instruction& in, std::uint32_t lanes) {
@@ -74,7 +72,7 @@ std::uint32_t related(const Warp& warp, const Instruction& in, std::uint32_t lan
   std::uint32_t found = 0;
   const auto one = [&](std::uint32_t lane) {
     if constexpr (kFlush) {
-      return holds<kRelation, T>(flushed_operand(a[lane]), flushed_operand(b[lane]));
+      return holds<kRelation, T>(flushed(T{a[lane]}), flushed(T{b[lane]}));
     } else {
       return holds<kRelation, T>(a[lane], b[lane]);
     }

@@ -1,11 +1,11 @@
 // Arithmetic of float and double: exact by IEEE 754 in every rounding, and the approximate functions by the host's
 // libm, which is nearer than the ISA asks. PTX ISA 9.7.3.
-#include <bit>
+#include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <limits>
 
 #include "sim/cuda/ptx/decode.h"
+#include "sim/cuda/ptx/half.h"
 #include "sim/cuda/ptx/lanes.h"
 #include "sim/cuda/ptx/rounding.h"
 
@@ -13,37 +13,11 @@ namespace meshbed::sim::ptx {
 
 namespace {
 
-inline float flushed(float value) { return std::fabs(value) < 0x1p-126F ? std::copysign(0.0F, value) : value; }
-inline double flushed(double value) { return value; }
+constexpr auto kFloatAdd = [](auto a, auto b) { return a + b; };
+constexpr auto kFloatSub = [](auto a, auto b) { return a - b; };
+constexpr auto kFloatMul = [](auto a, auto b) { return a * b; };
+constexpr auto kFloatDiv = [](auto a, auto b) { return a / b; };
 
-/// A NaN that an instruction makes: of float always the same bits; of double what the host makes.
-inline float made_canonical(float value) { return value == value ? value : std::bit_cast<float>(0x7fffffffU); }
-inline double made_canonical(double value) { return value; }
-
-struct FloatAdd {
-  template <typename T>
-  static T of(T a, T b) {
-    return a + b;
-  }
-};
-struct FloatSub {
-  template <typename T>
-  static T of(T a, T b) {
-    return a - b;
-  }
-};
-struct FloatMul {
-  template <typename T>
-  static T of(T a, T b) {
-    return a * b;
-  }
-};
-struct FloatDiv {
-  template <typename T>
-  static T of(T a, T b) {
-    return a / b;
-  }
-};
 template <typename T>
 inline T lesser(T a, T b) {  // -0 is less than +0
   if (a == b) return std::signbit(a) ? a : b;
@@ -55,99 +29,36 @@ inline T greater(T a, T b) {
   return a > b ? a : b;
 }
 template <typename T>
-inline T quiet() {
+inline T quiet(T) {
   return std::numeric_limits<T>::quiet_NaN();
 }
-struct FloatMin {
-  template <typename T>
-  static T of(T a, T b) {
-    return a != a ? b : b != b ? a : lesser(a, b);
-  }
-};
-struct FloatMax {
-  template <typename T>
-  static T of(T a, T b) {
-    return a != a ? b : b != b ? a : greater(a, b);
-  }
-};
-struct FloatMinNan {
-  template <typename T>
-  static T of(T a, T b) {
-    return a != a || b != b ? quiet<T>() : lesser(a, b);
-  }
-};
-struct FloatMaxNan {
-  template <typename T>
-  static T of(T a, T b) {
-    return a != a || b != b ? quiet<T>() : greater(a, b);
-  }
-};
-struct FloatFma {
-  template <typename T>
-  static T of(T a, T b, T c) {
-    return std::fma(a, b, c);
-  }
-};
-struct FloatSqrt {
-  template <typename T>
-  static T of(T a) {
-    return std::sqrt(a);
-  }
-};
-struct FloatRcp {
-  template <typename T>
-  static T of(T a) {
-    return T{1} / a;
-  }
-};
-struct FloatRsqrt {
-  template <typename T>
-  static T of(T a) {
-    return static_cast<T>(1.0 / std::sqrt(static_cast<double>(a)));
-  }
-};
-struct FloatSin {
-  template <typename T>
-  static T of(T a) {
-    return std::sin(a);
-  }
-};
-struct FloatCos {
-  template <typename T>
-  static T of(T a) {
-    return std::cos(a);
-  }
-};
-struct FloatEx2 {
-  template <typename T>
-  static T of(T a) {
-    return std::exp2(a);
-  }
-};
-struct FloatLg2 {
-  template <typename T>
-  static T of(T a) {
-    return std::log2(a);
-  }
-};
-struct FloatTanh {
-  template <typename T>
-  static T of(T a) {
-    return std::tanh(a);
-  }
-};
+/// Without .NaN a number beats a NaN; with it a NaN wins.
+constexpr auto kFloatMin = [](auto a, auto b) { return a != a ? b : b != b ? a : lesser(a, b); };
+constexpr auto kFloatMax = [](auto a, auto b) { return a != a ? b : b != b ? a : greater(a, b); };
+constexpr auto kFloatMinNan = [](auto a, auto b) { return a != a || b != b ? quiet(a) : lesser(a, b); };
+constexpr auto kFloatMaxNan = [](auto a, auto b) { return a != a || b != b ? quiet(a) : greater(a, b); };
 
-template <typename Op, typename T, bool kFlush>
+constexpr auto kFloatFma = [](auto a, auto b, auto c) { return std::fma(a, b, c); };
+constexpr auto kFloatSqrt = [](auto a) { return std::sqrt(a); };
+constexpr auto kFloatRcp = [](auto a) { return decltype(a){1} / a; };
+constexpr auto kFloatRsqrt = [](auto a) { return static_cast<decltype(a)>(1.0 / std::sqrt(static_cast<double>(a))); };
+constexpr auto kFloatSin = [](auto a) { return std::sin(a); };
+constexpr auto kFloatCos = [](auto a) { return std::cos(a); };
+constexpr auto kFloatEx2 = [](auto a) { return std::exp2(a); };
+constexpr auto kFloatLg2 = [](auto a) { return std::log2(a); };
+constexpr auto kFloatTanh = [](auto a) { return std::tanh(a); };
+
+template <auto kOp, typename T, bool kFlush>
 void unary_float(Warp& warp, const Instruction& in, std::uint32_t lanes) {
   auto* d = lanes_at<T>(warp, in.d);
   const auto* a = lanes_at<T>(warp, in.a);
   each_lane(warp, lanes, [=](std::uint32_t lane) {
     const T x = kFlush ? flushed(T{a[lane]}) : T{a[lane]};
-    const T value = made_canonical(Op::template of<T>(x));
+    const T value = made_canonical(kOp(x));
     d[lane] = kFlush ? flushed(value) : value;
   });
 }
-template <typename Op, typename T, bool kFlush>
+template <auto kOp, typename T, bool kFlush>
 void binary_float(Warp& warp, const Instruction& in, std::uint32_t lanes) {
   auto* d = lanes_at<T>(warp, in.d);
   const auto* a = lanes_at<T>(warp, in.a);
@@ -155,11 +66,11 @@ void binary_float(Warp& warp, const Instruction& in, std::uint32_t lanes) {
   each_lane(warp, lanes, [=](std::uint32_t lane) {
     const T x = kFlush ? flushed(T{a[lane]}) : T{a[lane]};
     const T y = kFlush ? flushed(T{b[lane]}) : T{b[lane]};
-    const T value = made_canonical(Op::template of<T>(x, y));
+    const T value = made_canonical(kOp(x, y));
     d[lane] = kFlush ? flushed(value) : value;
   });
 }
-template <typename Op, typename T, bool kFlush>
+template <auto kOp, typename T, bool kFlush>
 void ternary_float(Warp& warp, const Instruction& in, std::uint32_t lanes) {
   auto* d = lanes_at<T>(warp, in.d);
   const auto* a = lanes_at<T>(warp, in.a);
@@ -169,7 +80,7 @@ void ternary_float(Warp& warp, const Instruction& in, std::uint32_t lanes) {
     const T x = kFlush ? flushed(T{a[lane]}) : T{a[lane]};
     const T y = kFlush ? flushed(T{b[lane]}) : T{b[lane]};
     const T z = kFlush ? flushed(T{c[lane]}) : T{c[lane]};
-    const T value = made_canonical(Op::template of<T>(x, y, z));
+    const T value = made_canonical(kOp(x, y, z));
     d[lane] = kFlush ? flushed(value) : value;
   });
 }
@@ -191,7 +102,7 @@ __attribute__((target("avx2,fma"))) void fused_lanes(T* __restrict d, const T* a
 
 template <typename T>
 void fused_float(Warp& warp, const Instruction& in, std::uint32_t lanes) {
-  if ((lanes | warp.idle) != kAllLanes) return ternary_float<FloatFma, T, false>(warp, in, lanes);
+  if ((lanes | warp.idle) != kAllLanes) return ternary_float<kFloatFma, T, false>(warp, in, lanes);
   fused_lanes<T>(reinterpret_cast<T*>(place_at(warp, in.d)), reinterpret_cast<const T*>(place_at(warp, in.a)),
                  reinterpret_cast<const T*>(place_at(warp, in.b)), reinterpret_cast<const T*>(place_at(warp, in.c)));
 }
@@ -203,11 +114,11 @@ Handler fused_handler(Type type, bool flush) {
     return type == Type::kF64 ? fused_float<double> : fused_float<float>;
   }
 #endif
-  if (type == Type::kF64) return ternary_float<FloatFma, double, false>;
-  return flush ? ternary_float<FloatFma, float, true> : ternary_float<FloatFma, float, false>;
+  if (type == Type::kF64) return ternary_float<kFloatFma, double, false>;
+  return flush ? ternary_float<kFloatFma, float, true> : ternary_float<kFloatFma, float, false>;
 }
 
-/// neg, abs: of the sign bit alone; kind 1: abs.
+/// neg, abs: of the sign bit alone; kind 1: .ftz.
 template <typename U, bool kAbs>
 void change_sign(Warp& warp, const Instruction& in, std::uint32_t lanes) {
   auto* d = lanes_at<U>(warp, in.d);
@@ -247,15 +158,15 @@ void test_property(Warp& warp, const Instruction& in, std::uint32_t lanes) {
   set_mask(warp, in.d, lanes, found);
 }
 
-template <typename Op>
+template <auto kOp>
 Handler unary_of(Type type, bool flush) {
-  if (type == Type::kF64) return unary_float<Op, double, false>;
-  return flush ? unary_float<Op, float, true> : unary_float<Op, float, false>;
+  if (type == Type::kF64) return unary_float<kOp, double, false>;
+  return flush ? unary_float<kOp, float, true> : unary_float<kOp, float, false>;
 }
-template <typename Op>
+template <auto kOp>
 Handler binary_of(Type type, bool flush) {
-  if (type == Type::kF64) return binary_float<Op, double, false>;
-  return flush ? binary_float<Op, float, true> : binary_float<Op, float, false>;
+  if (type == Type::kF64) return binary_float<kOp, double, false>;
+  return flush ? binary_float<kOp, float, true> : binary_float<kOp, float, false>;
 }
 
 Type float_type_of(const Decoder& decoder) {
@@ -324,13 +235,13 @@ bool decode_float(Decoder& decoder) {
   std::size_t sources = 2;
   in.flops = 1;
   if (opcode == "add") {
-    in.run = binary_of<FloatAdd>(type, flush);
+    in.run = binary_of<kFloatAdd>(type, flush);
   } else if (opcode == "sub") {
-    in.run = binary_of<FloatSub>(type, flush);
+    in.run = binary_of<kFloatSub>(type, flush);
   } else if (opcode == "mul") {
-    in.run = binary_of<FloatMul>(type, flush);
+    in.run = binary_of<kFloatMul>(type, flush);
   } else if (opcode == "div") {
-    in.run = binary_of<FloatDiv>(type, flush);
+    in.run = binary_of<kFloatDiv>(type, flush);
   } else if (opcode == "fma" || opcode == "mad") {
     in.run = fused_handler(type, flush);
     in.flops = 2;
@@ -341,20 +252,20 @@ bool decode_float(Decoder& decoder) {
     const bool nan = decoder.take("NaN");
     if (decoder.has("abs")) decoder.unsupported(".abs");
     if (nan)
-      in.run = least ? binary_of<FloatMinNan>(type, flush) : binary_of<FloatMaxNan>(type, flush);
+      in.run = least ? binary_of<kFloatMinNan>(type, flush) : binary_of<kFloatMaxNan>(type, flush);
     else
-      in.run = least ? binary_of<FloatMin>(type, flush) : binary_of<FloatMax>(type, flush);
+      in.run = least ? binary_of<kFloatMin>(type, flush) : binary_of<kFloatMax>(type, flush);
     if (decoder.operand_count() == 4) decoder.unsupported("the form with three sources");
   } else {
     sources = 1;
-    in.run = opcode == "sqrt"    ? unary_of<FloatSqrt>(type, flush)
-             : opcode == "rcp"   ? unary_of<FloatRcp>(type, flush)
-             : opcode == "rsqrt" ? unary_of<FloatRsqrt>(type, flush)
-             : opcode == "sin"   ? unary_of<FloatSin>(type, flush)
-             : opcode == "cos"   ? unary_of<FloatCos>(type, flush)
-             : opcode == "ex2"   ? unary_of<FloatEx2>(type, flush)
-             : opcode == "lg2"   ? unary_of<FloatLg2>(type, flush)
-                                 : unary_of<FloatTanh>(type, flush);
+    in.run = opcode == "sqrt"    ? unary_of<kFloatSqrt>(type, flush)
+             : opcode == "rcp"   ? unary_of<kFloatRcp>(type, flush)
+             : opcode == "rsqrt" ? unary_of<kFloatRsqrt>(type, flush)
+             : opcode == "sin"   ? unary_of<kFloatSin>(type, flush)
+             : opcode == "cos"   ? unary_of<kFloatCos>(type, flush)
+             : opcode == "ex2"   ? unary_of<kFloatEx2>(type, flush)
+             : opcode == "lg2"   ? unary_of<kFloatLg2>(type, flush)
+                                 : unary_of<kFloatTanh>(type, flush);
   }
   decoder.expect_operands(sources + 1, sources + 1);
   in.a = decoder.source(decoder.operand(1), type);

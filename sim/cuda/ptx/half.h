@@ -1,12 +1,20 @@
 #pragma once
-// float16 and bfloat16 as bits, to and from float and double, with every rounding. Source: IEEE 754-2019; PTX
-// ISA 5.2.3.
+// float16 and bfloat16 as bits, to and from float and double, with every rounding; and what all floats share:
+// flushing and NaNs. Source: IEEE 754-2019; PTX ISA 5.2.3.
 
 #include <bit>
 #include <cmath>
 #include <cstdint>
 
 namespace meshbed::sim::ptx {
+
+/// Under .ftz a subnormal float is a zero; doubles are what they are.
+inline float flushed(float value) { return std::fabs(value) < 0x1p-126F ? std::copysign(0.0F, value) : value; }
+inline double flushed(double value) { return value; }
+
+/// A NaN that an instruction makes: of float always the same bits; of double what the host makes.
+inline float made_canonical(float value) { return value == value ? value : std::bit_cast<float>(0x7fffffffU); }
+inline double made_canonical(double value) { return value; }
 
 enum class Rounding : std::uint8_t { kNearest, kDown, kUp, kZero };  // as Decoder::rounding numbers them
 
