@@ -43,45 +43,51 @@ T integer_atomic(Atomic op, T old, T b, T c) {
 }
 
 template <typename T>
-T float_atomic(Atomic op, T old, T b) {
-  if (op == Atomic::kAdd) {
-    const T sum = old + b;
-    if (sum == sum || sizeof(T) == 8) return sum;
-    return std::bit_cast<float>(0x7fffffffU);
-  }
+T number_atomic(Atomic op, T old, T b) {
+  if (op == Atomic::kAdd) return made_canonical(old + b);
   if (op == Atomic::kMin) return std::fmin(old, b);
   if (op == Atomic::kMax) return std::fmax(old, b);
   return b;
 }
 
-/// One or two halves in a word; bits 16 or 32 wide.
-std::uint32_t halves_atomic(Atomic op, std::uint32_t old, std::uint32_t b, bool brain, std::uint32_t count) {
+template <typename F, typename U>
+U float_atomic(Atomic op, U old, U b, U) {
+  return std::bit_cast<U>(number_atomic(op, std::bit_cast<F>(old), std::bit_cast<F>(b)));
+}
+
+/// One or two halves in a word.
+template <typename T, bool kBrain>
+T halves_atomic(Atomic op, T old, T b, T) {
   std::uint32_t made = 0;
-  for (std::uint32_t at = 0; at < count; ++at) {
+  for (std::uint32_t at = 0; at < sizeof(T) / 2; ++at) {
     const auto left = static_cast<std::uint16_t>(old >> (at * 16));
     const auto right = static_cast<std::uint16_t>(b >> (at * 16));
-    const float x = brain ? float_of_brain(left) : float_of_half(left);
-    const float y = brain ? float_of_brain(right) : float_of_half(right);
+    const float x = kBrain ? float_of_brain(left) : float_of_half(left);
+    const float y = kBrain ? float_of_brain(right) : float_of_half(right);
     const double value = op == Atomic::kAdd   ? double{x} + double{y}
                          : op == Atomic::kMin ? std::fmin(x, y)
                                               : std::fmax(x, y);
-    made |= std::uint32_t{brain ? brain_of(value) : half_of(value)} << (at * 16);
+    made |= std::uint32_t{kBrain ? brain_of(value) : half_of(value)} << (at * 16);
   }
-  return made;
+  return static_cast<T>(made);
 }
 
-/// count: words of a vector; kind of the operation in `modes`, of the type in `c`'s absence: see decode.
-template <typename T, typename Compute>
-void each_atomic(Warp& warp, const Instruction& in, std::uint32_t lanes, Compute compute) {
+/// b: the operand; c: what .cas writes, or nowhere; d: the old value, or nowhere (red); extra: Atomic.
+template <typename T, T (*kCompute)(Atomic, T old, T b, T c)>
+void atomic_words(Warp& warp, const Instruction& in, std::uint32_t lanes) {
+  if (lanes == 0) return;
   Access access;
   if (!resolve(warp, in, lanes, sizeof(T), true, access)) return;
   warp.grid->counts.atomics += static_cast<std::uint32_t>(std::popcount(lanes));
+  const auto* b = lanes_at<T>(warp, in.b);
+  const auto* c = lanes_at<T>(warp, in.c == kNowhere ? in.b : in.c);
+  const auto op = static_cast<Atomic>(in.extra);
   bool changed = false;
   std::uint64_t seen = 0;
   each_active(lanes, [&](std::uint32_t lane) {
     T old;
     std::memcpy(&old, access.at[lane], sizeof old);
-    const T made = compute(old, lane);
+    const T made = kCompute(op, old, b[lane], c[lane]);
     changed = changed || std::memcmp(&old, &made, sizeof old) != 0;
     std::memcpy(access.at[lane], &made, sizeof made);
     if (in.d != kNowhere) lanes_at<T>(warp, in.d)[lane] = old;
@@ -91,36 +97,6 @@ void each_atomic(Warp& warp, const Instruction& in, std::uint32_t lanes, Compute
     ++warp.grid->changes;
   else
     note_poll(warp, in, lanes, seen);
-}
-
-template <typename T>
-void atomic_integers(Warp& warp, const Instruction& in, std::uint32_t lanes) {
-  if (lanes == 0) return;
-  const auto* b = lanes_at<T>(warp, in.b);
-  const auto* c = lanes_at<T>(warp, in.c == kNowhere ? in.b : in.c);
-  const auto op = static_cast<Atomic>(in.extra);
-  each_atomic<T>(warp, in, lanes,
-                 [&](T old, std::uint32_t lane) { return integer_atomic<T>(op, old, b[lane], c[lane]); });
-}
-
-template <typename F, typename U>
-void atomic_floats(Warp& warp, const Instruction& in, std::uint32_t lanes) {
-  if (lanes == 0) return;
-  const auto* b = lanes_at<F>(warp, in.b);
-  const auto op = static_cast<Atomic>(in.extra);
-  each_atomic<U>(warp, in, lanes, [&](U old, std::uint32_t lane) {
-    return std::bit_cast<U>(float_atomic<F>(op, std::bit_cast<F>(old), b[lane]));
-  });
-}
-
-template <typename T, bool kBrain>
-void atomic_halves(Warp& warp, const Instruction& in, std::uint32_t lanes) {
-  if (lanes == 0) return;
-  const auto* b = lanes_at<T>(warp, in.b);
-  const auto op = static_cast<Atomic>(in.extra);
-  each_atomic<T>(warp, in, lanes, [&](T old, std::uint32_t lane) {
-    return static_cast<T>(halves_atomic(op, old, b[lane], kBrain, sizeof(T) / 2));
-  });
 }
 
 /// red and atom of vectors of f32: `extra` the operation, `e` the index of the vector of sources, d of destinations.
@@ -136,7 +112,7 @@ void atomic_vector(Warp& warp, const Instruction& in, std::uint32_t lanes) {
       std::memcpy(&old, access.at[lane] + at * 4, 4);
       const std::uint32_t b = lanes_at<std::uint32_t>(warp, function.vectors[in.e][at])[lane];
       const float made =
-          float_atomic<float>(static_cast<Atomic>(in.extra), std::bit_cast<float>(old), std::bit_cast<float>(b));
+          number_atomic<float>(static_cast<Atomic>(in.extra), std::bit_cast<float>(old), std::bit_cast<float>(b));
       std::memcpy(access.at[lane] + at * 4, &made, 4);
       if (in.d != kNowhere) lanes_at<std::uint32_t>(warp, function.vectors[in.d][at])[lane] = old;
     }
@@ -148,29 +124,29 @@ Handler atomic_handler(Type type) {
   switch (type) {
     case Type::kB16:
     case Type::kU16:
-      return atomic_integers<std::uint16_t>;
+      return atomic_words<std::uint16_t, integer_atomic<std::uint16_t>>;
     case Type::kB32:
     case Type::kU32:
-      return atomic_integers<std::uint32_t>;
+      return atomic_words<std::uint32_t, integer_atomic<std::uint32_t>>;
     case Type::kS32:
-      return atomic_integers<std::int32_t>;
+      return atomic_words<std::int32_t, integer_atomic<std::int32_t>>;
     case Type::kB64:
     case Type::kU64:
-      return atomic_integers<std::uint64_t>;
+      return atomic_words<std::uint64_t, integer_atomic<std::uint64_t>>;
     case Type::kS64:
-      return atomic_integers<std::int64_t>;
+      return atomic_words<std::int64_t, integer_atomic<std::int64_t>>;
     case Type::kF32:
-      return atomic_floats<float, std::uint32_t>;
+      return atomic_words<std::uint32_t, float_atomic<float, std::uint32_t>>;
     case Type::kF64:
-      return atomic_floats<double, std::uint64_t>;
+      return atomic_words<std::uint64_t, float_atomic<double, std::uint64_t>>;
     case Type::kF16:
-      return atomic_halves<std::uint16_t, false>;
+      return atomic_words<std::uint16_t, halves_atomic<std::uint16_t, false>>;
     case Type::kBf16:
-      return atomic_halves<std::uint16_t, true>;
+      return atomic_words<std::uint16_t, halves_atomic<std::uint16_t, true>>;
     case Type::kF16x2:
-      return atomic_halves<std::uint32_t, false>;
+      return atomic_words<std::uint32_t, halves_atomic<std::uint32_t, false>>;
     case Type::kBf16x2:
-      return atomic_halves<std::uint32_t, true>;
+      return atomic_words<std::uint32_t, halves_atomic<std::uint32_t, true>>;
     default:
       return nullptr;
   }
