@@ -1,5 +1,7 @@
 // Comparison and selection: setp, set, selp, slct. PTX ISA 9.7.6.
-#include <cmath>
+#include <array>
+#include <type_traits>
+#include <utility>
 
 #include "sim/cuda/ptx/decode.h"
 #include "sim/cuda/ptx/half.h"
@@ -10,6 +12,7 @@ namespace meshbed::sim::ptx {
 namespace {
 
 enum class Relation : std::uint8_t { kEq, kNe, kLt, kLe, kGt, kGe, kEqu, kNeu, kLtu, kLeu, kGtu, kGeu, kNum, kNan };
+constexpr std::size_t kOrderedRelations = 6, kAllRelations = 14;
 
 template <Relation kRelation, typename T>
 inline bool holds(T a, T b) {
@@ -147,114 +150,59 @@ void set_word(Warp& warp, const Instruction& in, std::uint32_t lanes) {
 struct Handlers {
   Handler predicate = nullptr, word = nullptr;
 };
-template <Related kRelated>
-constexpr Handlers both() {
-  return {set_predicate<kRelated>, set_word<kRelated>};
-}
 
+/// What compares by a relation: numbers of type T, or halves. Integers have the first six relations only.
 template <typename T, bool kFlush = false>
-Handlers relation_handlers(Relation relation) {
-  switch (relation) {
-    case Relation::kEq:
-      return both<related<T, Relation::kEq, kFlush>>();
-    case Relation::kNe:
-      return both<related<T, Relation::kNe, kFlush>>();
-    case Relation::kLt:
-      return both<related<T, Relation::kLt, kFlush>>();
-    case Relation::kLe:
-      return both<related<T, Relation::kLe, kFlush>>();
-    case Relation::kGt:
-      return both<related<T, Relation::kGt, kFlush>>();
-    case Relation::kGe:
-      return both<related<T, Relation::kGe, kFlush>>();
-    default:
-      break;
-  }
-  if constexpr (std::is_floating_point_v<T>) {
-    switch (relation) {
-      case Relation::kEqu:
-        return both<related<T, Relation::kEqu, kFlush>>();
-      case Relation::kNeu:
-        return both<related<T, Relation::kNeu, kFlush>>();
-      case Relation::kLtu:
-        return both<related<T, Relation::kLtu, kFlush>>();
-      case Relation::kLeu:
-        return both<related<T, Relation::kLeu, kFlush>>();
-      case Relation::kGtu:
-        return both<related<T, Relation::kGtu, kFlush>>();
-      case Relation::kGeu:
-        return both<related<T, Relation::kGeu, kFlush>>();
-      case Relation::kNum:
-        return both<related<T, Relation::kNum, kFlush>>();
-      case Relation::kNan:
-        return both<related<T, Relation::kNan, kFlush>>();
-      default:
-        break;
-    }
-  }
-  return {};
-}
-
+struct Numbers {
+  static constexpr std::size_t kRelations = std::is_floating_point_v<T> ? kAllRelations : kOrderedRelations;
+  template <Relation kRelation>
+  static constexpr Related kCompare = related<T, kRelation, kFlush>;
+};
 template <bool kBrain>
-Handlers half_handlers(Relation relation) {
-  switch (relation) {
-    case Relation::kEq:
-      return both<related_halves<Relation::kEq, kBrain>>();
-    case Relation::kNe:
-      return both<related_halves<Relation::kNe, kBrain>>();
-    case Relation::kLt:
-      return both<related_halves<Relation::kLt, kBrain>>();
-    case Relation::kLe:
-      return both<related_halves<Relation::kLe, kBrain>>();
-    case Relation::kGt:
-      return both<related_halves<Relation::kGt, kBrain>>();
-    case Relation::kGe:
-      return both<related_halves<Relation::kGe, kBrain>>();
-    case Relation::kEqu:
-      return both<related_halves<Relation::kEqu, kBrain>>();
-    case Relation::kNeu:
-      return both<related_halves<Relation::kNeu, kBrain>>();
-    case Relation::kLtu:
-      return both<related_halves<Relation::kLtu, kBrain>>();
-    case Relation::kLeu:
-      return both<related_halves<Relation::kLeu, kBrain>>();
-    case Relation::kGtu:
-      return both<related_halves<Relation::kGtu, kBrain>>();
-    case Relation::kGeu:
-      return both<related_halves<Relation::kGeu, kBrain>>();
-    case Relation::kNum:
-      return both<related_halves<Relation::kNum, kBrain>>();
-    case Relation::kNan:
-      return both<related_halves<Relation::kNan, kBrain>>();
-  }
-  return {};
+struct Halves {
+  static constexpr std::size_t kRelations = kAllRelations;
+  template <Relation kRelation>
+  static constexpr Related kCompare = related_halves<kRelation, kBrain>;
+};
+
+template <typename Of, std::size_t... kAt>
+constexpr std::array<Handlers, sizeof...(kAt)> handlers_of(std::index_sequence<kAt...>) {
+  return {{{set_predicate<Of::template kCompare<static_cast<Relation>(kAt)>>,
+            set_word<Of::template kCompare<static_cast<Relation>(kAt)>>}...}};
+}
+/// None where the type has no such relation.
+template <typename Of>
+Handlers handlers_of(Relation relation) {
+  static constexpr auto kAll = handlers_of<Of>(std::make_index_sequence<Of::kRelations>{});
+  const auto at = static_cast<std::size_t>(relation);
+  return at < kAll.size() ? kAll[at] : Handlers{};
 }
 
 Handlers handlers_for(Type type, Relation relation, bool flush) {
   switch (type) {
     case Type::kB16:
     case Type::kU16:
-      return relation_handlers<std::uint16_t>(relation);
+      return handlers_of<Numbers<std::uint16_t>>(relation);
     case Type::kS16:
-      return relation_handlers<std::int16_t>(relation);
+      return handlers_of<Numbers<std::int16_t>>(relation);
     case Type::kB32:
     case Type::kU32:
-      return relation_handlers<std::uint32_t>(relation);
+      return handlers_of<Numbers<std::uint32_t>>(relation);
     case Type::kS32:
-      return relation_handlers<std::int32_t>(relation);
+      return handlers_of<Numbers<std::int32_t>>(relation);
     case Type::kB64:
     case Type::kU64:
-      return relation_handlers<std::uint64_t>(relation);
+      return handlers_of<Numbers<std::uint64_t>>(relation);
     case Type::kS64:
-      return relation_handlers<std::int64_t>(relation);
+      return handlers_of<Numbers<std::int64_t>>(relation);
     case Type::kF32:
-      return flush ? relation_handlers<float, true>(relation) : relation_handlers<float>(relation);
+      return flush ? handlers_of<Numbers<float, true>>(relation) : handlers_of<Numbers<float>>(relation);
     case Type::kF64:
-      return relation_handlers<double>(relation);
+      return handlers_of<Numbers<double>>(relation);
     case Type::kF16:
-      return half_handlers<false>(relation);
+      return handlers_of<Halves<false>>(relation);
     case Type::kBf16:
-      return half_handlers<true>(relation);
+      return handlers_of<Halves<true>>(relation);
     default:
       return {};
   }
