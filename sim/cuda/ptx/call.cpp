@@ -17,20 +17,12 @@ std::byte* local_of(Warp& warp, std::uint32_t lane, std::uint64_t offset) {
 /// Between a value of the call (in the caller's frame) and a formal of the callee.
 void carry(Warp& warp, const CallValue& value, const Frame& caller, const Symbol& formal, const Frame& callee,
            std::uint32_t lane, bool back) {
-  std::byte* outside =
-      value.place == kNowhere ? local_of(warp, lane, caller.local_base + value.local_offset)
-      : (value.place & kPoolBit) != 0
-          ? const_cast<std::byte*>(caller.pool) + (value.place & ~kPoolBit) + std::size_t{lane} * value.register_bytes
-          : caller.registers.get() + value.place + std::size_t{lane} * value.register_bytes;
-  std::byte* inside = nullptr;
-  std::uint64_t room = formal.bytes;
-  if (formal.reg >= 0) {
-    inside = callee.registers.get() + callee.function->register_place[static_cast<std::size_t>(formal.reg)] +
-             std::size_t{lane} * formal.bytes;
-  } else {
-    inside = local_of(warp, lane, callee.local_base + formal.offset);
-  }
-  const std::size_t bytes = std::min<std::uint64_t>(value.bytes, room);
+  std::byte* outside = call_value_at(warp, caller, value, lane);
+  std::byte* inside = formal.reg >= 0
+                          ? callee.at(callee.function->register_place[static_cast<std::size_t>(formal.reg)]) +
+                                std::size_t{lane} * formal.bytes
+                          : local_of(warp, lane, callee.local_base + formal.offset);
+  const std::size_t bytes = std::min<std::uint64_t>(value.bytes, formal.bytes);
   if (back)
     std::memcpy(outside, inside, bytes);
   else
@@ -146,6 +138,11 @@ CallValue call_value(Decoder& decoder, const Operand& from, const Symbol* formal
 }
 
 }  // namespace
+
+std::byte* call_value_at(Warp& warp, const Frame& caller, const CallValue& value, std::uint32_t lane) {
+  if (value.place == kNowhere) return local_of(warp, lane, caller.local_base + value.local_offset);
+  return caller.at(value.place) + std::size_t{lane} * value.register_bytes;
+}
 
 bool decode_call(Decoder& decoder) {
   const std::string_view opcode = decoder.statement->opcode;

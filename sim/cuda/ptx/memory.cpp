@@ -29,8 +29,15 @@ void load(Warp& warp, const Instruction& in, std::uint32_t lanes) {
   note_poll(warp, in, lanes, seen);
 }
 
-/// Loads `count` elements of b_bytes into the registers of vector `extra`, d_bytes each; flags bit 7: sign extends.
-constexpr std::uint8_t kFlagSigned = 0x80;
+constexpr std::uint8_t kFlagSigned = 0x80;  // the element's sign fills a wider register
+
+std::uint64_t filled(const Instruction& in, std::uint64_t raw, std::uint32_t bytes) {
+  if ((in.flags & kFlagSigned) == 0 || bytes >= 8) return raw;
+  const std::uint32_t shift = 64 - bytes * 8;
+  return static_cast<std::uint64_t>(static_cast<std::int64_t>(raw << shift) >> shift);
+}
+
+/// Loads `count` elements of `b` bytes into the registers of vector `extra`, d_bytes each.
 void load_vector(Warp& warp, const Instruction& in, std::uint32_t lanes) {
   if (lanes == 0) return;
   Access access;
@@ -44,10 +51,7 @@ void load_vector(Warp& warp, const Instruction& in, std::uint32_t lanes) {
     each_active(lanes, [&](std::uint32_t lane) {
       std::uint64_t value = 0;
       std::memcpy(&value, access.at[lane] + at * element, element < 8 ? element : 8);
-      if ((in.flags & kFlagSigned) != 0 && element < 8) {
-        const std::uint32_t shift = 64 - element * 8;
-        value = static_cast<std::uint64_t>(static_cast<std::int64_t>(value << shift) >> shift);
-      }
+      value = filled(in, value, element);
       seen = poll_hash(seen, reinterpret_cast<std::uintptr_t>(access.at[lane]), value);
       if (in.d_bytes == 16)
         std::memcpy(d + std::size_t{lane} * 16, access.at[lane] + at * element, 16);
@@ -106,11 +110,7 @@ void load_parameter(Warp& warp, const Instruction& in, std::uint32_t lanes) {
   }
   std::uint64_t raw = 0;
   std::memcpy(&raw, parameters.data() + offset, bytes);
-  if ((in.flags & kFlagSigned) != 0 && bytes < 8) {
-    const std::uint32_t shift = 64 - bytes * 8;
-    raw = static_cast<std::uint64_t>(static_cast<std::int64_t>(raw << shift) >> shift);
-  }
-  const D value = static_cast<D>(raw);
+  const D value = static_cast<D>(filled(in, raw, bytes));
   auto* d = lanes_at<D>(warp, in.d);
   each_lane(warp, lanes, [=](std::uint32_t lane) { d[lane] = value; });
 }

@@ -168,20 +168,14 @@ void call_builtin(Warp& warp, const Instruction& in, const Call& call, const Fun
   const auto argument = [&](std::size_t index, std::uint32_t lane) -> std::uint64_t {
     if (index >= call.arguments.size()) return 0;
     const CallValue& value = call.arguments[index];
-    if (value.place != kNowhere) return read_lane(place_at(warp, value.place), value.register_bytes, lane);
     std::uint64_t made = 0;
-    std::memcpy(&made,
-                warp.local.data() + std::size_t{lane} * warp.local_stride + warp.frame->local_base + value.local_offset,
-                std::min(value.bytes, 8U));
+    std::memcpy(&made, call_value_at(warp, *warp.frame, value, lane), std::min(value.bytes, 8U));
     return made;
   };
   const auto answer = [&](std::uint32_t lane, std::uint64_t result) {
     if (call.results.empty()) return;
     const CallValue& value = call.results[0];
-    std::byte* to = value.place != kNowhere ? place_at(warp, value.place) + std::size_t{lane} * value.register_bytes
-                                            : warp.local.data() + std::size_t{lane} * warp.local_stride +
-                                                  warp.frame->local_base + value.local_offset;
-    std::memcpy(to, &result, std::min(value.bytes, 8U));
+    std::memcpy(call_value_at(warp, *warp.frame, value, lane), &result, std::min(value.bytes, 8U));
   };
   const Grid& grid = *warp.grid;
   for (std::uint32_t rest = lanes; rest != 0 && !grid.fault; rest &= rest - 1) {

@@ -35,6 +35,10 @@ struct Frame {
   std::uint32_t lanes = 0;  // whose it is, those in frames within it too
   std::array<std::uint32_t, kLanes> return_position{};
   std::array<const Call*, kLanes> call{};  // what brought the lane here
+
+  std::byte* at(std::uint32_t place) const {
+    return ((place & kPoolBit) != 0 ? const_cast<std::byte*>(pool) : registers.get()) + (place & ~kPoolBit);
+  }
 };
 
 struct Poll {
@@ -75,10 +79,7 @@ struct Warp {
   /// Nothing but polls, and none of them will see anything new until something changes.
   bool spins() const;
   /// The lane's view for what looks at lanes one by one.
-  std::byte* base_of(std::uint32_t lane, std::uint32_t place) const {
-    const Frame* its = lane_frame[lane];
-    return ((place & kPoolBit) != 0 ? const_cast<std::byte*>(its->pool) : its->registers.get()) + (place & ~kPoolBit);
-  }
+  std::byte* base_of(std::uint32_t lane, std::uint32_t place) const { return lane_frame[lane]->at(place); }
   void enter(Frame* now) {
     frame = now;
     base[0] = now->registers.get();
@@ -149,6 +150,8 @@ inline std::uint64_t poll_hash(std::uint64_t seen, std::uint64_t place, std::uin
 /// A load that may be a poll: what was read, where.
 void note_poll(Warp& warp, const Instruction& in, std::uint32_t lanes, std::uint64_t seen);
 
+/// Where a lane's value of a call lies in the caller.
+std::byte* call_value_at(Warp& warp, const Frame& caller, const CallValue& value, std::uint32_t lane);
 void call_builtin(Warp& warp, const Instruction& in, const Call& call, const Function& function, std::uint32_t lanes);
 
 }  // namespace meshbed::sim::ptx
