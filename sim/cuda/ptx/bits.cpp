@@ -278,17 +278,6 @@ void dot_product(Warp& warp, const Instruction& in, std::uint32_t lanes) {
   });
 }
 
-void bit_sources(Decoder& decoder, std::initializer_list<Type> types, Type result) {
-  decoder.expect_operands(types.size() + 1, types.size() + 1);
-  std::uint32_t* const places[] = {&decoder.in.a, &decoder.in.b, &decoder.in.c, &decoder.in.e};
-  std::size_t at = 0;
-  for (const Type type : types) {
-    *places[at] = decoder.source(decoder.operand(at + 1), type);
-    ++at;
-  }
-  decoder.in.d = decoder.destination(decoder.operand(0), result);
-}
-
 template <Bits kOp>
 void decode_logic(Decoder& decoder) {
   const Type type = decoder.type();
@@ -306,9 +295,9 @@ void decode_logic(Decoder& decoder) {
     return;
   }
   if (kOp == Bits::kNot || kOp == Bits::kCnot)
-    bit_sources(decoder, {type}, type);
+    decoder.operands(type, {type});
   else
-    bit_sources(decoder, {type, type}, type);
+    decoder.operands(type, {type, type});
   decoder.in.run = logic_handler<kOp>(type);
 }
 
@@ -336,11 +325,11 @@ bool decode_fields(Decoder& decoder) {
     const bool wide = bytes_of(type) == 8;
     if (bytes_of(type) < 4 || type == Type::kB128) decoder.unsupported("this type");
     if (opcode == "bfi") {
-      bit_sources(decoder, {type, type, Type::kU32, Type::kU32}, type);
+      decoder.operands(type, {type, type, Type::kU32, Type::kU32});
       in.run = wide ? insert_field<std::uint64_t> : insert_field<std::uint32_t>;
       return true;
     }
-    bit_sources(decoder, {type, Type::kU32, Type::kU32}, type);
+    decoder.operands(type, {type, Type::kU32, Type::kU32});
     if (is_signed(type))
       in.run = wide ? extract_field<std::int64_t> : extract_field<std::int32_t>;
     else
@@ -349,17 +338,17 @@ bool decode_fields(Decoder& decoder) {
     decoder.take("clamp");
     in.kind = static_cast<std::uint8_t>(whether("wrap"));
     decoder.type();
-    bit_sources(decoder, {Type::kB32, Type::kB32}, Type::kB32);
+    decoder.operands(Type::kB32, {Type::kB32, Type::kB32});
     in.run = make_mask;
   } else if (opcode == "szext") {
     decoder.take("clamp");
     in.kind = static_cast<std::uint8_t>(whether("wrap"));
     if (is_signed(decoder.type())) in.kind |= 2U;
-    bit_sources(decoder, {Type::kB32, Type::kB32}, Type::kB32);
+    decoder.operands(Type::kB32, {Type::kB32, Type::kB32});
     in.run = extend_from;
   } else if (opcode == "fns") {
     decoder.type();
-    bit_sources(decoder, {Type::kB32, Type::kB32, Type::kB32}, Type::kB32);
+    decoder.operands(Type::kB32, {Type::kB32, Type::kB32, Type::kB32});
     in.run = find_nth;
   } else if (opcode == "prmt") {
     decoder.type();
@@ -368,7 +357,7 @@ bool decode_fields(Decoder& decoder) {
       if (decoder.take(mode)) in.kind = number;
       ++number;
     }
-    bit_sources(decoder, {Type::kB32, Type::kB32, Type::kB32}, Type::kB32);
+    decoder.operands(Type::kB32, {Type::kB32, Type::kB32, Type::kB32});
     in.run = permute_bytes;
   } else if (opcode == "dp4a" || opcode == "dp2a") {
     in.extra = 4;
@@ -376,7 +365,7 @@ bool decode_fields(Decoder& decoder) {
     const bool first = is_signed(decoder.type());
     const bool second = is_signed(decoder.type());
     in.kind = static_cast<std::uint8_t>((first ? 1 : 0) | (second ? 2 : 0));
-    bit_sources(decoder, {Type::kB32, Type::kB32, Type::kB32}, Type::kB32);
+    decoder.operands(Type::kB32, {Type::kB32, Type::kB32, Type::kB32});
     in.run = dot_product;
   } else {
     return false;
@@ -411,7 +400,7 @@ bool decode_bits(Decoder& decoder) {
     in.run = any_logic;
   } else if (opcode == "shl" || opcode == "shr") {
     const Type type = decoder.type();
-    bit_sources(decoder, {type, Type::kU32}, type);
+    decoder.operands(type, {type, Type::kU32});
     in.run = opcode == "shl" ? shift_handler<true>(type) : shift_handler<false>(type);
   } else if (opcode == "shf") {
     in.kind = decoder.take("r") ? 1 : (decoder.take("l"), 0);
@@ -420,13 +409,13 @@ bool decode_bits(Decoder& decoder) {
     else
       decoder.take("clamp");
     decoder.type();
-    bit_sources(decoder, {Type::kB32, Type::kB32, Type::kU32}, Type::kB32);
+    decoder.operands(Type::kB32, {Type::kB32, Type::kB32, Type::kU32});
     in.run = funnel_shift;
   } else if (opcode == "popc" || opcode == "clz" || opcode == "brev") {
     const Type type = decoder.type();
     const bool wide = bytes_of(type) == 8;
     if (!wide && bytes_of(type) != 4) decoder.unsupported("this type");
-    bit_sources(decoder, {type}, opcode == "brev" ? type : Type::kU32);
+    decoder.operands(opcode == "brev" ? type : Type::kU32, {type});
     if (opcode == "popc")
       in.run = wide ? counted<Count::kPopc, std::uint64_t> : counted<Count::kPopc, std::uint32_t>;
     else if (opcode == "clz")
@@ -436,7 +425,7 @@ bool decode_bits(Decoder& decoder) {
   } else if (opcode == "bfind") {
     in.kind = decoder.take("shiftamt") ? 1 : 0;
     const Type type = decoder.type();
-    bit_sources(decoder, {type}, Type::kU32);
+    decoder.operands(Type::kU32, {type});
     const bool wide = bytes_of(type) == 8;
     if (!wide && bytes_of(type) != 4) decoder.unsupported("this type");
     if (is_signed(type))

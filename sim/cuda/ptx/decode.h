@@ -2,6 +2,7 @@
 // Statements to instructions. Each class of opcodes has a source that decodes and runs it; what it needs is here.
 
 #include <cstdint>
+#include <initializer_list>
 #include <map>
 #include <string>
 #include <string_view>
@@ -42,6 +43,8 @@ class Decoder {
   Type type_or_none();
   /// .v2 is 2; without one: 1.
   std::uint8_t vector_width();
+  /// .global and the like; false: none is named.
+  bool take_space(Space& space);
   /// .rn and the like, as a mode; integer rounding (.rni) too.
   bool rounding(std::uint8_t& mode);
   void skip_modifiers();  // cache hints and what else has no meaning here
@@ -58,6 +61,9 @@ class Decoder {
   std::uint32_t predicate_destination(const Operand& to);
   bool is_register(const Operand& operand) const { return operand.kind == Operand::Kind::kRegister; }
   Type register_type(const Operand& operand) const { return text.registers[operand.reg]; }
+  /// The usual operands and no others: `result`, then the sources, in a, b, c and e.
+  void operands(Type result, std::initializer_list<Type> sources);
+  void operands(Type type, std::size_t sources);  // all of one type
   /// [base + offset]: place of the base in `in.a`, its width in `in.a_bytes`, the offset in `in.immediate`, the space
   /// and kAddressX in `in.kind`.
   void address(const Operand& from, Space space);

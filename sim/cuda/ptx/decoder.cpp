@@ -89,6 +89,19 @@ std::uint8_t Decoder::vector_width() {
   return 1;
 }
 
+bool Decoder::take_space(Space& space) {
+  static constexpr std::pair<const char*, Space> kAll[] = {
+      {"global", Space::kGlobal},      {"shared::cta", Space::kShared}, {"shared::cluster", Space::kShared},
+      {"shared", Space::kShared},      {"local", Space::kLocal},        {"const", Space::kConst},
+      {"param::entry", Space::kParam}, {"param", Space::kParam}};
+  for (const auto& [name, value] : kAll) {
+    if (!take(name)) continue;
+    space = value;
+    return true;
+  }
+  return false;
+}
+
 bool Decoder::rounding(std::uint8_t& mode) {
   mode = 0;
   for (const char* nearest : {"rn", "rni"}) {
@@ -265,6 +278,23 @@ std::uint32_t Decoder::destination(const Operand& to, Type type, std::uint8_t* r
   }
   if (register_bytes != nullptr) *register_bytes = static_cast<std::uint8_t>(width);
   return function.register_place[to.reg];
+}
+
+void Decoder::operands(Type result, std::initializer_list<Type> sources) {
+  expect_operands(sources.size() + 1, sources.size() + 1);
+  std::uint32_t* const places[] = {&in.a, &in.b, &in.c, &in.e};
+  std::size_t at = 0;
+  for (const Type type : sources) {
+    const std::uint32_t place = source(operand(at + 1), type);
+    *places[at++] = place;
+  }
+  in.d = destination(operand(0), result);
+}
+
+void Decoder::operands(Type type, std::size_t sources) {
+  if (sources == 1) return operands(type, {type});
+  if (sources == 2) return operands(type, {type, type});
+  operands(type, {type, type, type});
 }
 
 std::uint32_t Decoder::predicate_source(const Operand& from, bool& negated) {

@@ -182,9 +182,7 @@ bool decode_sign(Decoder& decoder, std::string_view opcode, Type type, bool flus
   Instruction& in = decoder.in;
   const bool wide = type == Type::kF64;
   if (opcode == "neg" || opcode == "abs") {
-    decoder.expect_operands(2, 2);
-    in.a = decoder.source(decoder.operand(1), type);
-    in.d = decoder.destination(decoder.operand(0), type);
+    decoder.operands(type, {type});
     in.kind = flush ? 1 : 0;
     if (opcode == "neg")
       in.run = wide ? change_sign<std::uint64_t, false> : change_sign<std::uint32_t, false>;
@@ -193,10 +191,7 @@ bool decode_sign(Decoder& decoder, std::string_view opcode, Type type, bool flus
     return true;
   }
   if (opcode == "copysign") {
-    decoder.expect_operands(3, 3);
-    in.a = decoder.source(decoder.operand(1), type);
-    in.b = decoder.source(decoder.operand(2), type);
-    in.d = decoder.destination(decoder.operand(0), type);
+    decoder.operands(type, {type, type});
     in.run = wide ? copy_sign<double> : copy_sign<float>;
     return true;
   }
@@ -267,11 +262,7 @@ bool decode_float(Decoder& decoder) {
              : opcode == "lg2"   ? unary_of<kFloatLg2>(type, flush)
                                  : unary_of<kFloatTanh>(type, flush);
   }
-  decoder.expect_operands(sources + 1, sources + 1);
-  in.a = decoder.source(decoder.operand(1), type);
-  if (sources > 1) in.b = decoder.source(decoder.operand(2), type);
-  if (sources > 2) in.c = decoder.source(decoder.operand(3), type);
-  in.d = decoder.destination(decoder.operand(0), type);
+  decoder.operands(type, sources);
   wrap_modes(in, bytes_of(type));
   return true;
 }

@@ -136,11 +136,7 @@ bool decode_half(Decoder& decoder) {
     in.extra = static_cast<std::uint32_t>(operation);
     const std::size_t pair = bytes_of(type) == 4 ? 2 : 1;
     in.flops = static_cast<std::uint8_t>(pair * (operation == Half::kFma ? 2 : 1));
-    decoder.expect_operands(std::size_t{sources} + 1, std::size_t{sources} + 1);
-    in.a = decoder.source(decoder.operand(1), type);
-    if (sources > 1) in.b = decoder.source(decoder.operand(2), type);
-    if (sources > 2) in.c = decoder.source(decoder.operand(3), type);
-    in.d = decoder.destination(decoder.operand(0), type);
+    decoder.operands(type, std::size_t{sources});
     in.run = pair == 2 ? half_arithmetic<std::uint32_t> : half_arithmetic<std::uint16_t>;
     return true;
   }

@@ -258,14 +258,6 @@ struct TernaryInteger {
   static constexpr Handler run = ternary_integer<Op, T>;
 };
 
-void sources(Decoder& decoder, Type type, std::size_t count) {
-  decoder.expect_operands(count + 1, count + 1);
-  decoder.in.a = decoder.source(decoder.operand(1), type);
-  if (count > 1) decoder.in.b = decoder.source(decoder.operand(2), type);
-  if (count > 2) decoder.in.c = decoder.source(decoder.operand(3), type);
-  decoder.in.d = decoder.destination(decoder.operand(0), type);
-}
-
 bool integer_type_follows(const Decoder& decoder) {
   for (const std::string_view modifier : decoder.statement->modifiers) {
     const Type type = type_named(modifier);
@@ -288,7 +280,7 @@ void decode_product(Decoder& decoder, bool adds) {
   const bool carries = decoder.take("cc");
   const Type type = decoder.type();
   if (!wide) {
-    sources(decoder, type, adds ? 3 : 2);
+    decoder.operands(type, adds ? 3 : 2);
     if (carries) {
       if (bytes_of(type) < 4) decoder.unsupported("a carry of this type");
       decoder.in.run = bytes_of(type) == 8 ? with_carry<std::uint64_t> : with_carry<std::uint32_t>;
@@ -314,15 +306,12 @@ void decode_product(Decoder& decoder, bool adds) {
   const bool narrow = bytes_of(type) == 2;
   if (!narrow && bytes_of(type) != 4) decoder.refuse(".wide takes 16 or 32 bits");
   const Type result = narrow ? (sign ? Type::kS32 : Type::kU32) : (sign ? Type::kS64 : Type::kU64);
-  decoder.expect_operands(adds ? 4 : 3, adds ? 4 : 3);
-  decoder.in.a = decoder.source(decoder.operand(1), type);
-  decoder.in.b = decoder.source(decoder.operand(2), type);
-  if (adds) decoder.in.c = decoder.source(decoder.operand(3), result);
-  decoder.in.d = decoder.destination(decoder.operand(0), result);
   if (adds) {
+    decoder.operands(result, {type, type, result});
     decoder.in.run = narrow ? (sign ? wide_product<std::int16_t, true> : wide_product<std::uint16_t, true>)
                             : (sign ? wide_product<std::int32_t, true> : wide_product<std::uint32_t, true>);
   } else {
+    decoder.operands(result, {type, type});
     decoder.in.run = narrow ? (sign ? wide_product<std::int16_t, false> : wide_product<std::uint16_t, false>)
                             : (sign ? wide_product<std::int32_t, false> : wide_product<std::uint32_t, false>);
   }
@@ -332,7 +321,7 @@ void decode_sum(Decoder& decoder, bool adds, bool comes) {
   const bool goes = decoder.take("cc");
   const bool saturates = decoder.take("sat");
   const Type type = decoder.type();
-  sources(decoder, type, 2);
+  decoder.operands(type, {type, type});
   if (comes || goes) {
     if (bytes_of(type) < 4) decoder.unsupported("a carry of this type");
     decoder.in.run = bytes_of(type) == 8 ? with_carry<std::uint64_t> : with_carry<std::uint32_t>;
@@ -365,7 +354,7 @@ bool decode_integer(Decoder& decoder) {
     const Type type = decoder.type();
     if (is_signed(type) && high) decoder.unsupported("a signed carry chain");
     if (bytes_of(type) < 4) decoder.unsupported("a carry of this type");
-    sources(decoder, type, 3);
+    decoder.operands(type, {type, type, type});
     decoder.in.run = bytes_of(type) == 8 ? with_carry<std::uint64_t> : with_carry<std::uint32_t>;
     decoder.in.kind = static_cast<std::uint8_t>(1 | (goes ? 2 : 0));
     decoder.in.extra = high ? 3 : 2;
@@ -375,25 +364,25 @@ bool decode_integer(Decoder& decoder) {
     if (!high) decoder.take("lo");
     const Type type = decoder.type();
     if (bytes_of(type) != 4) decoder.refuse("takes 32 bits");
-    sources(decoder, type, opcode == "mad24" ? 3 : 2);
+    decoder.operands(type, opcode == "mad24" ? 3 : 2);
     decoder.in.extra = high ? 1 : 0;
     decoder.in.run = is_signed(type) ? product24<std::int32_t> : product24<std::uint32_t>;
   } else if (opcode == "div" || opcode == "rem" || opcode == "min" || opcode == "max") {
     const bool relu = decoder.take("relu");
     const Type type = decoder.type();
     if (type == Type::kNone || relu) return false;
-    sources(decoder, type, 2);
+    decoder.operands(type, {type, type});
     decoder.in.run = opcode == "div"   ? integer_handler<BinaryInteger, Div>(type)
                      : opcode == "rem" ? integer_handler<BinaryInteger, Rem>(type)
                      : opcode == "min" ? integer_handler<BinaryInteger, Min>(type)
                                        : integer_handler<BinaryInteger, Max>(type);
   } else if (opcode == "sad") {
     const Type type = decoder.type();
-    sources(decoder, type, 3);
+    decoder.operands(type, {type, type, type});
     decoder.in.run = integer_handler<TernaryInteger, Sad>(type);
   } else if (opcode == "neg" || opcode == "abs") {
     const Type type = decoder.type();
-    sources(decoder, type, 1);
+    decoder.operands(type, {type});
     decoder.in.run =
         opcode == "neg" ? integer_handler<UnaryInteger, Neg>(type) : integer_handler<UnaryInteger, Abs>(type);
   } else {

@@ -171,16 +171,9 @@ Handler store_handler(std::uint32_t bytes, std::uint32_t register_bytes) {
 }
 
 Space take_space_of(Decoder& decoder) {
-  static constexpr std::pair<const char*, Space> kAll[] = {
-      {"global", Space::kGlobal},      {"shared", Space::kShared},
-      {"shared::cta", Space::kShared}, {"shared::cluster", Space::kShared},
-      {"local", Space::kLocal},        {"const", Space::kConst},
-      {"param", Space::kParam},        {"param::entry", Space::kParam},
-      {"param::func", Space::kParam}};
-  for (const auto& [name, value] : kAll) {
-    if (decoder.take(name)) return value;
-  }
-  return Space::kGeneric;
+  Space space = Space::kGeneric;
+  if (!decoder.take_space(space) && decoder.take("param::func")) space = Space::kParam;
+  return space;
 }
 
 /// The meaning of order is that of a machine that does one access after the other: all are kept.

@@ -84,35 +84,6 @@ void local_address(Warp& warp, const Instruction& in, std::uint32_t lanes) {
   });
 }
 
-enum class Special : std::uint8_t {
-  kTid,
-  kNtid,
-  kCtaid,
-  kNctaid,
-  kLane,
-  kWarp,
-  kWarps,
-  kSm,
-  kSms,
-  kZero,
-  kOne,
-  kClock,
-  kClockHigh,
-  kTimer,
-  kTimerHigh,
-  kMaskEq,
-  kMaskLe,
-  kMaskLt,
-  kMaskGe,
-  kMaskGt,
-  kDynamicShared,
-  kTotalShared,
-  kReservedShared,
-  kReservedEnd,
-  kWorkspaceHigh,
-  kWorkspaceLow,
-};
-
 /// kind: which; extra: x, y, z, w.
 void read_special(Warp& warp, const Instruction& in, std::uint32_t lanes) {
   const Grid& grid = *warp.grid;
@@ -175,7 +146,6 @@ void read_special(Warp& warp, const Instruction& in, std::uint32_t lanes) {
       same = grid.request.sms;
       break;
     case Special::kZero:
-      same = 0;
       break;
     case Special::kOne:
       same = 1;
@@ -208,7 +178,8 @@ void read_special(Warp& warp, const Instruction& in, std::uint32_t lanes) {
       same = kWorkspaceWindow >> 32U;
       break;
     case Special::kWorkspaceLow:
-      same = 0;
+    case Special::kOther:
+    case Special::kNone:
       break;
   }
   each_active(lanes, [&](std::uint32_t lane) { write_lane(d, in.d_bytes, lane, same); });
@@ -254,19 +225,6 @@ Handler move_handler(std::uint32_t bytes) {
                       : move<unsigned __int128>;
 }
 
-bool take_space(Decoder& decoder, Space& space) {
-  static constexpr std::pair<const char*, Space> kAll[] = {
-      {"global", Space::kGlobal},      {"shared::cta", Space::kShared}, {"shared::cluster", Space::kShared},
-      {"shared", Space::kShared},      {"local", Space::kLocal},        {"const", Space::kConst},
-      {"param::entry", Space::kParam}, {"param", Space::kParam}};
-  for (const auto& [name, value] : kAll) {
-    if (!decoder.take(name)) continue;
-    space = value;
-    return true;
-  }
-  return false;
-}
-
 }  // namespace
 
 void emit_local_address(Decoder& decoder, std::uint32_t offset, std::uint32_t place, std::uint32_t bytes) {
@@ -277,48 +235,6 @@ void emit_local_address(Decoder& decoder, std::uint32_t offset, std::uint32_t pl
 }
 
 void decode_special(Decoder& decoder, const std::string& name, std::uint32_t place, std::uint32_t bytes) {
-  static constexpr std::pair<std::string_view, Special> kAll[] = {
-      {"%tid", Special::kTid},
-      {"%ntid", Special::kNtid},
-      {"%ctaid", Special::kCtaid},
-      {"%nctaid", Special::kNctaid},
-      {"%laneid", Special::kLane},
-      {"%warpid", Special::kWarp},
-      {"%nwarpid", Special::kWarps},
-      {"%smid", Special::kSm},
-      {"%nsmid", Special::kSms},
-      {"%gridid", Special::kZero},
-      {"%clock", Special::kClock},
-      {"%clock64", Special::kClock},
-      {"%clock_hi", Special::kClockHigh},
-      {"%globaltimer", Special::kTimer},
-      {"%globaltimer_lo", Special::kTimer},
-      {"%globaltimer_hi", Special::kTimerHigh},
-      {"%lanemask_eq", Special::kMaskEq},
-      {"%lanemask_le", Special::kMaskLe},
-      {"%lanemask_lt", Special::kMaskLt},
-      {"%lanemask_ge", Special::kMaskGe},
-      {"%lanemask_gt", Special::kMaskGt},
-      {"%dynamic_smem_size", Special::kDynamicShared},
-      {"%total_smem_size", Special::kTotalShared},
-      {"%aggr_smem_size", Special::kTotalShared},
-      // A cluster is one block here.
-      {"%clusterid", Special::kCtaid},
-      {"%nclusterid", Special::kNctaid},
-      {"%cluster_ctaid", Special::kZero},
-      {"%cluster_nctaid", Special::kOne},
-      {"%cluster_ctarank", Special::kZero},
-      {"%cluster_nctarank", Special::kOne},
-      {"%is_explicit_cluster", Special::kZero},
-      {"%current_graph_exec", Special::kZero},
-      {"%reserved_smem_offset_begin", Special::kReservedShared},
-      {"%reserved_smem_offset_end", Special::kReservedEnd},
-      {"%reserved_smem_offset_cap", Special::kReservedEnd},
-      {"%reserved_smem_offset_0", Special::kReservedShared},
-      {"%reserved_smem_offset_1", Special::kReservedShared},
-      // What cooperative groups find their grid's workspace by: its address in two halves (driver_abi.h).
-      {"%envreg1", Special::kWorkspaceHigh},
-      {"%envreg2", Special::kWorkspaceLow}};
   const std::size_t dot = name.find('.');
   const std::string_view base = std::string_view(name).substr(0, dot);
   decoder.in.extra = 0;
@@ -329,13 +245,10 @@ void decode_special(Decoder& decoder, const std::string& name, std::uint32_t pla
   }
   decoder.in.d = place;
   decoder.in.d_bytes = static_cast<std::uint8_t>(bytes);
-  for (const auto& [known, special] : kAll) {
-    if (known != base) continue;
-    decoder.in.kind = static_cast<std::uint8_t>(special);
-    decoder.in.run = read_special;
-    return;
-  }
-  decoder.unsupported("register " + name);
+  const Special special = special_named(base);
+  if (special == Special::kOther) decoder.unsupported("register " + name);
+  decoder.in.kind = static_cast<std::uint8_t>(special);
+  decoder.in.run = read_special;
 }
 
 bool decode_move(Decoder& decoder) {
@@ -368,7 +281,7 @@ bool decode_move(Decoder& decoder) {
   if (opcode == "cvta") {
     in.kind = decoder.take("to") ? 1 : 0;
     Space space{};
-    if (!take_space(decoder, space)) decoder.refuse("a space is missing");
+    if (!decoder.take_space(space)) decoder.refuse("a space is missing");
     const Type type = decoder.type();
     decoder.expect_operands(2, 2);
     in.a = decoder.source(decoder.operand(1), type);
@@ -381,7 +294,7 @@ bool decode_move(Decoder& decoder) {
   }
   if (opcode == "isspacep") {
     Space space{};
-    if (!take_space(decoder, space)) decoder.refuse("a space is missing");
+    if (!decoder.take_space(space)) decoder.refuse("a space is missing");
     decoder.expect_operands(2, 2);
     in.a_bytes = 8;
     in.a = decoder.source(decoder.operand(1), Type::kB64);

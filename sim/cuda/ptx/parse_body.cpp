@@ -11,48 +11,6 @@ constexpr std::uint32_t kMostRegisters = 1U << 20U;
 constexpr std::uint64_t kMostLocalVariable = 512U * 1024U;
 constexpr int kDeepestScope = 200;
 
-bool is_special(std::string_view name) {
-  static constexpr std::string_view kNames[] = {"%tid",
-                                                "%ntid",
-                                                "%ctaid",
-                                                "%nctaid",
-                                                "%laneid",
-                                                "%warpid",
-                                                "%nwarpid",
-                                                "%smid",
-                                                "%nsmid",
-                                                "%gridid",
-                                                "%clock",
-                                                "%clock64",
-                                                "%clock_hi",
-                                                "%globaltimer",
-                                                "%globaltimer_lo",
-                                                "%globaltimer_hi",
-                                                "%lanemask_eq",
-                                                "%lanemask_le",
-                                                "%lanemask_lt",
-                                                "%lanemask_ge",
-                                                "%lanemask_gt",
-                                                "%dynamic_smem_size",
-                                                "%total_smem_size",
-                                                "%aggr_smem_size",
-                                                "%clusterid",
-                                                "%nclusterid",
-                                                "%cluster_ctaid",
-                                                "%cluster_nctaid",
-                                                "%cluster_ctarank",
-                                                "%cluster_nctarank",
-                                                "%is_explicit_cluster",
-                                                "%current_graph_exec",
-                                                "%reserved_smem_offset_begin",
-                                                "%reserved_smem_offset_end",
-                                                "%reserved_smem_offset_cap",
-                                                "%reserved_smem_offset_0",
-                                                "%reserved_smem_offset_1"};
-  if (name.substr(0, 7) == "%envreg" || name.substr(0, 3) == "%pm") return true;
-  return std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames);
-}
-
 }  // namespace
 
 void Parser::body(FunctionText& function) {
@@ -329,7 +287,8 @@ Operand Parser::named(std::string name, std::uint32_t line) {
     return made;
   }
   if (name[0] == '%') {
-    if (!is_special(std::string_view(name).substr(0, name.find('.')))) throw Refusal(line, "unknown register " + name);
+    if (special_named(std::string_view(name).substr(0, name.find('.'))) == Special::kNone)
+      throw Refusal(line, "unknown register " + name);
     made.kind = Operand::Kind::kSpecial;
     made.name = std::move(name);
     return made;

@@ -59,6 +59,55 @@ bool is_integer(Type type) {
 
 Type type_in_register(Type type) { return bytes_of(type) != 1 ? type : is_signed(type) ? Type::kS16 : Type::kU16; }
 
+Special special_named(std::string_view name) {
+  static constexpr std::pair<std::string_view, Special> kAll[] = {
+      {"%tid", Special::kTid},
+      {"%ntid", Special::kNtid},
+      {"%ctaid", Special::kCtaid},
+      {"%nctaid", Special::kNctaid},
+      {"%laneid", Special::kLane},
+      {"%warpid", Special::kWarp},
+      {"%nwarpid", Special::kWarps},
+      {"%smid", Special::kSm},
+      {"%nsmid", Special::kSms},
+      {"%gridid", Special::kZero},
+      {"%clock", Special::kClock},
+      {"%clock64", Special::kClock},
+      {"%clock_hi", Special::kClockHigh},
+      {"%globaltimer", Special::kTimer},
+      {"%globaltimer_lo", Special::kTimer},
+      {"%globaltimer_hi", Special::kTimerHigh},
+      {"%lanemask_eq", Special::kMaskEq},
+      {"%lanemask_le", Special::kMaskLe},
+      {"%lanemask_lt", Special::kMaskLt},
+      {"%lanemask_ge", Special::kMaskGe},
+      {"%lanemask_gt", Special::kMaskGt},
+      {"%dynamic_smem_size", Special::kDynamicShared},
+      {"%total_smem_size", Special::kTotalShared},
+      {"%aggr_smem_size", Special::kTotalShared},
+      // A cluster is one block here.
+      {"%clusterid", Special::kCtaid},
+      {"%nclusterid", Special::kNctaid},
+      {"%cluster_ctaid", Special::kZero},
+      {"%cluster_nctaid", Special::kOne},
+      {"%cluster_ctarank", Special::kZero},
+      {"%cluster_nctarank", Special::kOne},
+      {"%is_explicit_cluster", Special::kZero},
+      {"%current_graph_exec", Special::kZero},
+      {"%reserved_smem_offset_begin", Special::kReservedShared},
+      {"%reserved_smem_offset_end", Special::kReservedEnd},
+      {"%reserved_smem_offset_cap", Special::kReservedEnd},
+      {"%reserved_smem_offset_0", Special::kReservedShared},
+      {"%reserved_smem_offset_1", Special::kReservedShared},
+      // What cooperative groups find their grid's workspace by: its address in two halves (driver_abi.h).
+      {"%envreg1", Special::kWorkspaceHigh},
+      {"%envreg2", Special::kWorkspaceLow}};
+  for (const auto& [known, special] : kAll) {
+    if (known == name) return special;
+  }
+  return name.substr(0, 7) == "%envreg" || name.substr(0, 3) == "%pm" ? Special::kOther : Special::kNone;
+}
+
 std::string spelled(const Statement& statement) {
   std::string text(statement.opcode);
   for (const std::string_view modifier : statement.modifiers) text.append(".").append(modifier);

@@ -68,6 +68,41 @@ Type type_in_register(Type type);  // what holds it: no register has 8 bits
 
 enum class Space : std::uint8_t { kGeneric, kGlobal, kConst, kShared, kLocal, kParam, kReg };
 
+/// The registers that the machine itself writes, by what stands in them.
+enum class Special : std::uint8_t {
+  kTid,
+  kNtid,
+  kCtaid,
+  kNctaid,
+  kLane,
+  kWarp,
+  kWarps,
+  kSm,
+  kSms,
+  kZero,
+  kOne,
+  kClock,
+  kClockHigh,
+  kTimer,
+  kTimerHigh,
+  kMaskEq,
+  kMaskLe,
+  kMaskLt,
+  kMaskGe,
+  kMaskGt,
+  kDynamicShared,
+  kTotalShared,
+  kReservedShared,
+  kReservedEnd,
+  kWorkspaceHigh,
+  kWorkspaceLow,
+  kOther,  // PTX has it, and nothing here models it
+  kNone,   // no register is called that
+};
+
+/// "%tid": without ".x".
+Special special_named(std::string_view name);
+
 struct FunctionText;
 
 /// A variable, a parameter or a function.
