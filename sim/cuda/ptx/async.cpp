@@ -205,7 +205,7 @@ void barrier_word(Warp& warp, const Instruction& in, std::uint32_t lanes) {
   }
 }
 
-/// test_wait and try_wait. kind: 1 by parity. d: a predicate; b: the state or the parity.
+/// test_wait and try_wait. d: a predicate; b: the state or, with kFlagParity, the parity; e: the address kept.
 void test_barrier(Warp& warp, const Instruction& in, std::uint32_t lanes) {
   if (lanes == 0) return;
   const Addresses where = kept_addresses(warp, in, in.e);

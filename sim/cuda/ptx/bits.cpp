@@ -29,7 +29,7 @@ void logic(Warp& warp, const Instruction& in, std::uint32_t lanes) {
   }
 }
 
-/// Of predicates: whole masks. `flags`: which sources are negated.
+/// Of predicates: whole masks. extra: which sources are negated, bit 0 a, bit 1 b.
 template <Bits kOp>
 void logic_of_masks(Warp& warp, const Instruction& in, std::uint32_t lanes) {
   const std::uint32_t a = mask_at(warp, in.a) ^ ((in.extra & 1U) != 0 ? kAllLanes : 0);

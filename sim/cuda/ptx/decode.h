@@ -53,8 +53,8 @@ class Decoder {
   const Operand& operand(std::size_t index) const;
   void expect_operands(std::size_t least, std::size_t most) const;
 
-  /// Where a value of that type lies: a register of that width, or a constant. wide: a wider register will do, and its
-  /// width is told.
+  /// Where a value of that type lies: a register of that width, or a constant. With `register_bytes` a wider register
+  /// will do, and its width is told there.
   std::uint32_t source(const Operand& from, Type type, std::uint8_t* register_bytes = nullptr);
   std::uint32_t destination(const Operand& to, Type type, std::uint8_t* register_bytes = nullptr);
   std::uint32_t predicate_source(const Operand& from, bool& negated);

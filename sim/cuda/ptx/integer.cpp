@@ -175,7 +175,7 @@ void saturating_high(Warp& warp, const Instruction& in, std::uint32_t lanes) {
   });
 }
 
-/// mul24 and mad24: kind 0 low, 1 high.
+/// mul24 and mad24: extra: 0 low, 1 high.
 template <typename T>
 void product24(Warp& warp, const Instruction& in, std::uint32_t lanes) {
   auto* d = lanes_at<T>(warp, in.d);

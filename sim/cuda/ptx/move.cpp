@@ -76,7 +76,7 @@ void is_in_space(Warp& warp, const Instruction& in, std::uint32_t lanes) {
   set_mask(warp, in.d, lanes, found);
 }
 
-/// The address of a variable of the frame's local memory: kind 1 in the local space's own numbers.
+/// The address of a variable of the frame's local memory, in the local space's own numbers.
 void local_address(Warp& warp, const Instruction& in, std::uint32_t lanes) {
   each_active(lanes, [&](std::uint32_t lane) {
     write_lane(place_at(warp, in.d), in.d_bytes, lane,

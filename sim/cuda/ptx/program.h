@@ -49,7 +49,7 @@ struct Instruction {
   std::uint32_t predicate = kNowhere;  // place of a mask
   std::int64_t immediate = 0;          // offset of an address, target of a branch, what the handler says
   std::uint32_t line = 0;
-  std::uint32_t extra = 0;           // index in Program's side tables, or what the handler says
+  std::uint32_t extra = 0;           // index in Function's side tables, or what the handler says
   std::uint32_t predicate_flip = 0;  // ~0: negated
   std::uint8_t flops = 0, kind = 0;
   std::uint8_t d_bytes = 0, a_bytes = 0;  // widths of registers, where they may differ from the operation's
