@@ -270,6 +270,43 @@ TEST_CASE("float arithmetic is IEEE 754's in every rounding") {
   });
 }
 
+TEST_CASE("comparisons: ordered, unordered, by sign, and with subnormals flushed") {
+  using U = std::uint32_t;
+  const auto all = [](const std::string& type, const std::string& flag, auto given, auto host) {
+    using T = decltype(given);
+    const auto set = [&](const char* relation, auto holds) {
+      compare<U, T>(std::string("set.") + relation + flag + ".u32." + type, 2,
+                    [=](T a, T b, T) -> U { return holds(host(a), host(b)) ? ~U{0} : 0; });
+    };
+    set("eq", [](T a, T b) { return a == b; });
+    set("ne", [](T a, T b) { return a < b || a > b; });
+    set("lt", [](T a, T b) { return a < b; });
+    set("le", [](T a, T b) { return a <= b; });
+    set("gt", [](T a, T b) { return a > b; });
+    set("ge", [](T a, T b) { return a >= b; });
+    if constexpr (std::is_floating_point_v<T>) {
+      set("equ", [](T a, T b) { return !(a < b || a > b); });
+      set("neu", [](T a, T b) { return !(a == b); });
+      set("ltu", [](T a, T b) { return !(a >= b); });
+      set("leu", [](T a, T b) { return !(a > b); });
+      set("gtu", [](T a, T b) { return !(a <= b); });
+      set("geu", [](T a, T b) { return !(a < b); });
+      set("num", [](T a, T b) { return !std::isnan(a) && !std::isnan(b); });
+      set("nan", [](T a, T b) { return std::isnan(a) || std::isnan(b); });
+    }
+  };
+  const auto same = [](auto value) { return value; };
+  all("u16", "", std::uint16_t{}, same);
+  all("s16", "", std::int16_t{}, same);
+  all("u32", "", U{}, same);
+  all("s32", "", std::int32_t{}, same);
+  all("u64", "", std::uint64_t{}, same);
+  all("s64", "", std::int64_t{}, same);
+  all("f32", "", float{}, same);
+  all("f32", ".ftz", float{}, [](float value) { return flush(value); });
+  all("f64", "", double{}, same);
+}
+
 TEST_CASE("conversions round and saturate as they say") {
   using I = std::int32_t;
   using L = std::int64_t;

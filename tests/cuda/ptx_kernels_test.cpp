@@ -164,6 +164,45 @@ TEST_CASE("faults are named: past the end, freed, and a barrier that not all rea
   CHECK_MESSAGE(has(fault, "no allocation holds it"), fault);
 }
 
+TEST_CASE("atomics of every width: the old value comes back, the new one stands there") {
+  struct Row {
+    const char* opcode;
+    int bytes;
+    std::uint64_t before, operand, after;
+  };
+  const Row rows[] = {{"atom.add.u32", 4, 0xffffffff, 2, 1},
+                      {"atom.global.min.s32", 4, 5, 0xfffffffe, 0xfffffffe},
+                      {"atom.max.u32", 4, 5, 0xfffffffe, 0xfffffffe},
+                      {"atom.inc.u32", 4, 7, 7, 0},
+                      {"atom.dec.u32", 4, 0, 7, 7},
+                      {"atom.relaxed.gpu.or.b32", 4, 0xf0, 0x0f, 0xff},
+                      {"atom.max.s64", 8, ~0ULL, 3, 3},
+                      {"atom.exch.b64", 8, 1, 1ULL << 40U, 1ULL << 40U},
+                      {"atom.add.f32", 4, 0x3f800000, 0x40000000, 0x40400000},
+                      {"atom.add.f32", 4, 0x7f800000, 0xff800000, 0x7fffffff},
+                      {"atom.add.f64", 8, 0x3ff0000000000000, 0x4000000000000000, 0x4008000000000000},
+                      {"atom.add.noftz.f16", 2, 0x3c00, 0x4000, 0x4200},
+                      {"atom.add.noftz.bf16", 2, 0x3f80, 0x4000, 0x4040},
+                      {"atom.add.noftz.f16x2", 4, 0x3c003c00, 0x40003c00, 0x42004000},
+                      {"atom.cas.b16", 2, 9, 9, 77},
+                      {"atom.cas.b64", 8, 9, 8, 9}};
+  for (const Row& row : rows) {
+    const std::string type = ".b" + std::to_string(row.bytes * 8);
+    const std::string last = std::string(row.opcode).find("cas") == std::string::npos ? "" : ", 77";
+    Device device(
+        module_of(".version 9.0 .target sm_90 .address_size 64\n"
+                  ".visible .entry k(.param .u64 at, .param .u64 out) { .reg .b64 %l<3>; .reg " +
+                  type + " %d, %b;\n ld.param.u64 %l1, [at]; ld.param.u64 %l2, [out]; mov" + type + " %b, " +
+                  std::to_string(row.operand) + ";\n " + row.opcode + " %d, [%l1], %b" + last + "; st.global" + type +
+                  " [%l2], %d; ret; }\n"));
+    const auto at = device.memory.put(std::vector<std::uint64_t>{row.before});
+    const auto out = device.memory.put(std::vector<std::uint64_t>{0});
+    CHECK_MESSAGE(device.run("k", {.block = 1}, at, out) == "", row.opcode);
+    CHECK_MESSAGE(device.memory.get<std::uint64_t>(out, 1)[0] == row.before, row.opcode);
+    CHECK_MESSAGE(device.memory.get<std::uint64_t>(at, 1)[0] == row.after, row.opcode);
+  }
+}
+
 TEST_CASE("a call by the address of a kernel is a fault, and a parameter in a register may have 8 bits") {
   Device device(module_of(
       ".version 9.0 .target sm_90 .address_size 64\n"

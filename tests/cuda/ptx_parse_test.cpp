@@ -29,6 +29,11 @@ TEST_CASE("what is not PTX, or not implemented, is refused with its line") {
   CHECK(refusal(body("frobnicate.u32 %r1, %r2;")) == "a.ptx:4: opcode frobnicate.u32 is not implemented");
   CHECK(refusal(body("\nadd.wrong.u32 %r1, %r2, %r3;")) ==
         "a.ptx:5: opcode add.wrong.u32: modifier .wrong is not implemented");
+  CHECK(refusal(body("mov.u32 %r1, %nothere;")) == "a.ptx:4: unknown register %nothere");
+  CHECK(refusal(body("mov.u32 %r1, %envreg7;")) == "a.ptx:4: opcode mov.u32: register %envreg7 is not implemented");
+  CHECK(refusal(body("mov.u32 %r1, %envreg1; mov.u32 %r2, %ctaid.y;")) == "");
+  CHECK(refusal(body("setp.equ.u32 %p, %r1, %r2;")) ==
+        "a.ptx:4: opcode setp.equ.u32: this type or relation is not implemented");
   CHECK(refusal(body("add.u32 %r1, %r2, %r9;")) == "a.ptx:4: unknown register %r9");
   CHECK(refusal(body("add.u64 %l1, %l2, %r1;")) == "a.ptx:4: add.u64: a register of 32 bits where 64 are expected");
   CHECK(refusal(body("bra nowhere;")) == "a.ptx:4: unknown name 'nowhere'");
