@@ -151,6 +151,18 @@ TEST_CASE("a chain within one rank: faulted, masked, abandoned, without a place,
   CHECK(ranks.text() == waits + ", which is not published");
 }
 
+TEST_CASE("a long ring of slots that nobody claims costs as many steps as it has slots") {
+  constexpr Word kSlots = 1U << 18U;
+  Ranks ranks(1, {.slots = kSlots, .lanes = 1});
+  ranks.publish(0, 0, opcode::kCopy, 0, kBoard.ids - 1);
+  ranks.hold(0, 0, 0);
+  for (Word slot = 1; slot < kSlots; ++slot) ranks.publish(0, slot, opcode::kNop);
+  CHECK(ranks.text() == "rank 0 ring 0 slot 0 (COPY, block 0) waits for operation 15, which is not published");
+  ranks.waits(0).stands_still = "stopped after 0 slots";
+  CHECK(ranks.chain().links.size() == 1);
+  CHECK(ranks.chain().links.front().slot == 0);
+}
+
 TEST_CASE("a FENCE waits for its queue pair, or for the SIGNAL that lets its puts go") {
   Ranks ranks(2, {.slots = 2, .lanes = 2});
   ranks.publish(0, 0, opcode::kFence, 1);

@@ -59,6 +59,9 @@ struct MeshBoard {
   constexpr Word observables() const { return 1 + connections + ids; }
 };
 
+/// Counts go round after 2^32.
+MESHBED_DEVICE inline bool count_reached(Word now, Word wanted) { return static_cast<std::int32_t>(now - wanted) >= 0; }
+
 /// What an operation may lack: another operation's end, an arrival, that puts may be overwritten.
 enum class MeshNeed : Word { kNothing, kAfter, kAlsoAfter, kArrival, kCompletion };
 
@@ -79,11 +82,11 @@ class MeshOperations {
     if (!is_done(args[mesh_arg::kAlsoAfter], args[mesh_arg::kEpoch])) return MeshNeed::kAlsoAfter;
     const Word connection = args[mesh_arg::kConnection];
     if (op == opcode::kWait) {
-      return reached(Words::acquire(observables_ + board_.arrivals_of(connection)), args[mesh_arg::kCount])
+      return count_reached(Words::acquire(observables_ + board_.arrivals_of(connection)), args[mesh_arg::kCount])
                  ? MeshNeed::kNothing
                  : MeshNeed::kArrival;
     }
-    if (op != opcode::kFence || reached(port_->completed(connection), args[mesh_arg::kCount])) {
+    if (op != opcode::kFence || count_reached(port_->completed(connection), args[mesh_arg::kCount])) {
       return MeshNeed::kNothing;
     }
     return MeshNeed::kCompletion;
@@ -121,11 +124,8 @@ class MeshOperations {
   }
 
  private:
-  /// Counts go round after 2^32.
-  MESHBED_DEVICE static bool reached(Word now, Word wanted) { return static_cast<std::int32_t>(now - wanted) >= 0; }
-
   MESHBED_DEVICE bool is_done(Word id, Word epoch) const {
-    return id == kNobody || reached(Words::acquire(observables_ + board_.done_of(id)), epoch);
+    return id == kNobody || count_reached(Words::acquire(observables_ + board_.done_of(id)), epoch);
   }
 
   MESHBED_DEVICE bool names_something(Word op, const Word* args) const {

@@ -28,6 +28,11 @@ MESHBED_DEVICE inline bool is_claimable(const Kernel& kernel, Word now) {
   return again && (now == status::kYield || now == status::kRequeue);
 }
 
+/// The lane of the plain kernel that looks at the slot, and no other does; there need not be one of that index.
+MESHBED_DEVICE inline Word owner_of(const Kernel& kernel, Word slot) {
+  return kernel.mode == Mode::kStrict ? slot : slot % kernel.lanes;
+}
+
 /// Makes the slot the lane's candidate where it may be claimed.
 template <typename Words>
 MESHBED_DEVICE bool consider(const Kernel& kernel, KernelLane& lane, Word slot) {

@@ -12,29 +12,6 @@ namespace {
 
 std::string numbered(const char* what, std::uint64_t value) { return what + std::to_string(value); }
 
-std::string operation_name(Word op) {
-  switch (op) {
-    case opcode::kPut:
-      return "PUT";
-    case opcode::kSignal:
-      return "SIGNAL";
-    case opcode::kWait:
-      return "WAIT";
-    case opcode::kReduce:
-      return "REDUCE";
-    case opcode::kCopy:
-      return "COPY";
-    case opcode::kFence:
-      return "FENCE";
-    case opcode::kCompute:
-      return "COMPUTE";
-    default:
-      return opcode_name(op);
-  }
-}
-
-bool count_reached(Word now, Word wanted) { return static_cast<std::int32_t>(now - wanted) >= 0; }
-
 struct WaitEdge {
   std::optional<std::size_t> to;  // a node; nothing: an end
   std::string text;
@@ -56,31 +33,26 @@ class WaitGraph {
   }
 
   WaitChain shortest() const {
-    std::vector<Way> cycles, ways_of_waiters, ways;
+    Way cycle;
+    std::optional<std::size_t> waiter, any;  // the first of those from where an end is nearest
+    const std::vector<std::size_t> links = links_to_end();
     for (std::size_t start = 0; start < nodes_.size(); ++start) {
-      if (!nodes_[start].block && !nodes_[start].edges.empty()) {
-        // A published slot: no cycle is without a claimed one.
-        keep(ways, way_from(start, false));
-        continue;
+      const WaitNode& node = nodes_[start];
+      if (node.block) {  // no cycle is without a claimed slot
+        Way way = way_from(start, true);
+        if (!way.empty() && (cycle.empty() || way.size() < cycle.size())) cycle = std::move(way);
       }
-      keep(cycles, way_from(start, true));
-      keep(rings_[nodes_[start].ring].stands_still.empty() ? ways_of_waiters : ways, way_from(start, false));
+      if (links[start] == 0) continue;
+      std::optional<std::size_t>& nearest = node.block && rings_[node.ring].stands_still.empty() ? waiter : any;
+      if (!nearest || links[start] < links[*nearest]) nearest = start;
     }
-    for (const std::vector<Way>* kept : {&cycles, &ways_of_waiters, &ways}) {
-      if (!kept->empty()) return told(kept->front(), kept == &cycles);
-    }
-    return {};
+    if (!cycle.empty()) return told(cycle, true);
+    const std::optional<std::size_t> start = waiter ? waiter : any;
+    return start ? told(way_from(*start, false), false) : WaitChain{};
   }
 
  private:
   using Way = std::vector<std::pair<std::size_t, std::size_t>>;  // node, its edge
-
-  /// The shortest one alone; the first of equals.
-  static void keep(std::vector<Way>& kept, Way way) {
-    if (way.empty()) return;
-    if (kept.empty()) return kept.push_back(std::move(way));
-    if (way.size() < kept.front().size()) kept.front() = std::move(way);
-  }
 
   const Word* words_of(const WaitNode& node) const { return slot_at(*rings_[node.ring].kernel, node.slot); }
   const Word* args_of(const WaitNode& node) const { return words_of(node) + kLayout2026_05.arg0_word; }
@@ -148,7 +120,7 @@ class WaitGraph {
 
   static std::optional<Word> block_for(const Kernel& kernel, Word slot) {
     if (kernel.lanes == 0) return std::nullopt;
-    if (!kernel.by_priority) return kernel.mode == Mode::kStrict ? slot : slot % kernel.lanes;
+    if (!kernel.by_priority) return owner_of(kernel, slot);
     for (Word level = 0; level < priority::kLevels; ++level) {
       const Partition partition = partition_of<PlainWords>(kernel, level);
       if (slot < partition.begin || slot >= partition.end) continue;
@@ -257,6 +229,30 @@ class WaitGraph {
                                                  : ": its queue pair does not say so")});
   }
 
+  /// Of the shortest way to an end, by node, backwards from the ends; 0: there is none.
+  std::vector<std::size_t> links_to_end() const {
+    std::vector<std::size_t> links(nodes_.size()), queue;
+    std::vector<std::vector<std::size_t>> before(nodes_.size());
+    for (std::size_t node = 0; node < nodes_.size(); ++node) {
+      for (const WaitEdge& edge : nodes_[node].edges) {
+        if (edge.to) {
+          before[*edge.to].push_back(node);
+        } else if (links[node] == 0) {
+          links[node] = 1;
+          queue.push_back(node);
+        }
+      }
+    }
+    for (std::size_t next = 0; next < queue.size(); ++next) {
+      for (const std::size_t node : before[queue[next]]) {
+        if (links[node] > 0) continue;
+        links[node] = links[queue[next]] + 1;
+        queue.push_back(node);
+      }
+    }
+    return links;
+  }
+
   /// Back to the start, or to an end.
   Way way_from(std::size_t start, bool back) const {
     struct Came {
@@ -307,6 +303,27 @@ class WaitGraph {
 };
 
 }  // namespace
+
+std::string operation_name(Word op) {
+  switch (op) {
+    case opcode::kPut:
+      return "PUT";
+    case opcode::kSignal:
+      return "SIGNAL";
+    case opcode::kWait:
+      return "WAIT";
+    case opcode::kReduce:
+      return "REDUCE";
+    case opcode::kCopy:
+      return "COPY";
+    case opcode::kFence:
+      return "FENCE";
+    case opcode::kCompute:
+      return "COMPUTE";
+    default:
+      return opcode_name(op);
+  }
+}
 
 std::string WaitChain::text() const {
   std::string text;

@@ -7,8 +7,7 @@
 //   node   a slot that is not done: rank, ring, slot; its block is the lane that has claimed it or would have to
 //   tag    of a message: connection, and its number on it; two ends number a connection each for itself
 //   edge   a slot waits for another one, and for all that it waits for: a slot it names (kAfter, kAlsoAfter), the
-//   SIGNAL
-//          of the message that its WAIT waits for, the slot that its block is at meanwhile
+//          SIGNAL of the message that its WAIT waits for, the slot that its block is at meanwhile
 //   end    what no slot will change: a faulted slot, a masked tenant, a kernel that stands still, a block that has no
 //          place, a queue pair that does not deliver
 //
@@ -24,6 +23,9 @@
 #include "plugin/ring/kernel/mesh_ops.h"
 
 namespace meshbed::ring {
+
+/// "PUT", "SIGNAL": opcode_name() has no names for the operations of mesh_ops.h, which are a user's to it.
+std::string operation_name(Word op);
 
 /// A connection's other end, as it is numbered there.
 struct PeerConnection {
