@@ -48,7 +48,7 @@ std::optional<ring::Verdict> not_resident(const Megakernel& settings, const ring
   const Word resident = resident_of(settings, kernel.lanes, ring);
   if (resident == kernel.lanes || kernel.by_priority) return std::nullopt;
   for (Word slot = 0; slot < kernel.slots; ++slot) {
-    const Word block = kernel.mode == ring::Mode::kStrict ? slot : slot % kernel.lanes;
+    const Word block = ring::owner_of(kernel, slot);
     if (block < resident || block >= kernel.lanes) continue;
     const Word* const words = ring::slot_at(kernel, slot);
     if (!ring::is_claimable(kernel, words[ring::slot_word::kStatus])) continue;

@@ -29,10 +29,6 @@ class ClaimableSlots {
   }
   /// Whether the lane has anything to look at.
   bool any_for(const ring::KernelLane& lane) const { return !by_lane_[index_of(lane.index)].empty(); }
-  /// Of the plain kernel: whose the slot is; there need not be such a lane.
-  ring::Word lane_of(ring::Word slot) const {
-    return kernel_.mode == ring::Mode::kStrict ? slot : slot % kernel_.lanes;
-  }
 
   bool find(ring::KernelLane& lane) const {
     if (!any_for(lane)) return false;
@@ -47,7 +43,7 @@ class ClaimableSlots {
   std::size_t index_of(ring::Word lane) const { return kernel_.by_priority ? 0 : lane; }
   /// nullptr: no lane ever looks at it.
   std::set<ring::Word>* of_slot(ring::Word slot) {
-    const std::size_t index = kernel_.by_priority ? 0 : lane_of(slot);
+    const std::size_t index = kernel_.by_priority ? 0 : ring::owner_of(kernel_, slot);
     return index < by_lane_.size() ? &by_lane_[index] : nullptr;
   }
 

@@ -118,7 +118,7 @@ void RingKernel::published(Word slot) {
     for (std::size_t lane = 0; lane < awoken; ++lane) {
       if (lanes_[lane].phase == ring::LanePhase::kScan) awake_.insert(lane);
     }
-  } else if (const Word lane = claimable_.lane_of(slot); lane < awoken) {
+  } else if (const Word lane = ring::owner_of(setting_.kernel, slot); lane < awoken) {
     awake_.insert(lane);
   }
 }
