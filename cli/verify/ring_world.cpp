@@ -22,21 +22,6 @@ constexpr Word kTenants = 2, kMaskedTenant = 1;
 
 ring::MeshBoard explored_board(const RingExploreProgram& program) { return {.connections = 1, .ids = program.slots}; }
 
-const char* explored_operation(Word op) {
-  switch (op) {
-    case ring::opcode::kPut:
-      return "PUT";
-    case ring::opcode::kSignal:
-      return "SIGNAL";
-    case ring::opcode::kWait:
-      return "WAIT";
-    case ring::opcode::kReduce:
-      return "REDUCE";
-    default:
-      return "NOP";
-  }
-}
-
 /// What tells lanes apart; one that looks for work has nothing of the slot that it had.
 struct LaneBytes {
   std::uint8_t phase = 0, slot = 0, seen = 0, level = 0, ends_as = 0;
@@ -210,8 +195,8 @@ std::string RingWorld::one_step(std::uint8_t index, ring::KernelLane& lane, ring
   now = ring::step<ring::PlainWords>(rank.kernel, lane, operations);
   const auto wrong = [&](const std::string& what) {
     const Word op = ring::slot_at(rank.kernel, lane.slot)[ring::slot_word::kOpcode];
-    return fmt::format("rank {} ring 0 slot {} ({}, block {}) {}", index, lane.slot, explored_operation(op), lane.index,
-                       what);
+    return fmt::format("rank {} ring 0 slot {} ({}, block {}) {}", index, lane.slot, ring::operation_name(op),
+                       lane.index, what);
   };
   if (!stale_.empty()) return wrong(stale_);
   if (now == ring::Step::kRan && lane.ends_as == ring::status::kDone) {
@@ -266,7 +251,7 @@ std::string RingWorld::lane_step(const RingAction& action, std::string* told) {
     }
     const Word op = ring::slot_at(rank.kernel, lane.slot)[ring::slot_word::kOpcode];
     *told = fmt::format("rank {} block {} {} slot {} ({})", action.rank, action.index, did, lane.slot,
-                        explored_operation(op));
+                        ring::operation_name(op));
   }
   return finding;
 }
@@ -279,7 +264,7 @@ std::string RingWorld::words_of(const RingAction& action) const {
       const RingItem& item = program_.ranks[action.rank][ranks_[action.rank].items];
       return fmt::format("rank {}'s host {} slot {} ({})", rank,
                          action.kind == RingActionKind::kHostWords ? "writes the words of" : "publishes", item.slot,
-                         explored_operation(item.what.opcode));
+                         ring::operation_name(item.what.opcode));
     }
     case RingActionKind::kPlace:
       return fmt::format("rank {} block {} gets a place", rank, index);

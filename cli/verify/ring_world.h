@@ -85,8 +85,6 @@ class RingWorld {
   std::string one_step(std::uint8_t rank, ring::KernelLane& lane, ring::Step& now);
   void read(std::uint8_t rank, ring::Word space, ring::Word message);
   std::string words_of(const RingAction& action) const;
-  template <typename Visit>
-  static void visit_bytes(const Rank& rank, const Visit& visit);
 
   const RingExploreProgram& program_;
   std::vector<Rank> ranks_;

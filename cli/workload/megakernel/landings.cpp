@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "plugin/ring/kernel/wait_chain.h"
+
 namespace meshbed::cli {
 
 using ring::Word;
@@ -103,12 +105,10 @@ void RingLandings::use(Word slot, Word op, const Word* args) {
   if (late_.empty()) return;
   const auto space = [&](unsigned index) { return static_cast<coll::Space>(args[arg::kSpaces] >> 8U * index & 0xffU); };
   // REDUCE counts elements; partial ones are longer than that, and each slice of them has a landing of its own.
-  if (op == ring::opcode::kPut) {
-    read(fmt::format("slot {} (PUT)", slot), space(1), args[arg::kFirst], args[arg::kCount]);
-  } else if (op == ring::opcode::kCopy) {
-    read(fmt::format("slot {} (COPY)", slot), space(1), args[arg::kFirst], args[arg::kCount]);
+  const std::string reader = fmt::format("slot {} ({})", slot, ring::operation_name(op));
+  if (op == ring::opcode::kPut || op == ring::opcode::kCopy) {
+    read(reader, space(1), args[arg::kFirst], args[arg::kCount]);
   } else if (op == ring::opcode::kReduce) {
-    const std::string reader = fmt::format("slot {} (REDUCE)", slot);
     read(reader, space(1), args[arg::kFirst], args[arg::kCount] * element_bytes_);
     read(reader, space(2), args[arg::kSecond], args[arg::kCount] * element_bytes_);
   }
