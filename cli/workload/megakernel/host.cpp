@@ -1,7 +1,6 @@
 #include "cli/workload/megakernel/host.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "cli/scenario/megakernel_names.h"
 #include "cli/workload/megakernel/blocks.h"
