@@ -47,33 +47,25 @@ void add_ring_table(const RingOutcome& rings, std::vector<std::string>& lines) {
 }
 
 nlohmann::ordered_json ring_rank_json(const RingRank& one) {
-  const ring::RuntimeCounters& counters = one.watch.counters;
-  return {{"rank", one.rank},
-          {"ring", one.ring},
-          {"lanes", one.lanes},
-          {"slots", one.slots},
-          {"published", one.published},
-          {"ended", one.ended},
-          {"slots_per_s", one.slots_per_s()},
-          {"span_ns", static_cast<double>(one.span_ps) / 1e3},
-          {"queue_depth_mean", one.depth_mean},
-          {"queue_depth_most", one.depth_most},
-          {"lanes_idle", one.lanes_idle},
-          {"gpu_idle_ppm", counters.gpu_idle_ppm},
-          {"frontier_density_bps", counters.frontier_density_bps},
-          {"occupancy_proxy_bps", counters.occupancy_proxy_bps},
-          {"drained_slots", counters.drained_slots},
-          {"unreclaimed_done_slots", counters.unreclaimed_done},
-          {"tenant_fairness_total", counters.tenant_fairness},
-          {"tenant_fairness_skew", counters.tenant_fairness_skew},
-          {"priority_fairness_total", counters.priority_fairness},
-          {"watchdog",
-           {{"looks", one.watch.looks},
-            {"in_vain", one.watch.in_vain},
-            {"ancestor_suspected", one.watch.suspected},
-            {"health", one.watch.health}}},
-          {"credit_waits", one.credit_waits.count},
-          {"credit_wait_ns", static_cast<double>(one.credit_waits.time_ps) / 1e3}};
+  nlohmann::ordered_json json{{"rank", one.rank},
+                              {"ring", one.ring},
+                              {"lanes", one.lanes},
+                              {"slots", one.slots},
+                              {"published", one.published},
+                              {"ended", one.ended},
+                              {"slots_per_s", one.slots_per_s()},
+                              {"span_ns", static_cast<double>(one.span_ps) / 1e3},
+                              {"queue_depth_mean", one.depth_mean},
+                              {"queue_depth_most", one.depth_most},
+                              {"lanes_idle", one.lanes_idle}};
+  json.update(ring_counters_json(one.watch.counters));
+  json["watchdog"] = {{"looks", one.watch.looks},
+                      {"in_vain", one.watch.in_vain},
+                      {"ancestor_suspected", one.watch.suspected},
+                      {"health", one.watch.health}};
+  json["credit_waits"] = one.credit_waits.count;
+  json["credit_wait_ns"] = static_cast<double>(one.credit_waits.time_ps) / 1e3;
+  return json;
 }
 
 nlohmann::ordered_json waits_json(const ring::WaitChain& waits) {
@@ -89,8 +81,6 @@ nlohmann::ordered_json waits_json(const ring::WaitChain& waits) {
   }
   return json;
 }
-
-}  // namespace
 
 std::string words_of_initiation(const std::string& initiation) {
   if (initiation == "device") return "device doorbell";
@@ -110,6 +100,19 @@ std::vector<std::string> token_lines(const RingOutcome& rings) {
     lines.push_back(line);
   }
   return lines;
+}
+
+}  // namespace
+
+nlohmann::ordered_json ring_counters_json(const ring::RuntimeCounters& counters) {
+  return {{"gpu_idle_ppm", counters.gpu_idle_ppm},
+          {"frontier_density_bps", counters.frontier_density_bps},
+          {"occupancy_proxy_bps", counters.occupancy_proxy_bps},
+          {"drained_slots", counters.drained_slots},
+          {"unreclaimed_done_slots", counters.unreclaimed_done},
+          {"tenant_fairness_total", counters.tenant_fairness},
+          {"tenant_fairness_skew", counters.tenant_fairness_skew},
+          {"priority_fairness_total", counters.priority_fairness}};
 }
 
 std::vector<std::string> ring_lines(const RingOutcome& rings) {

@@ -9,6 +9,9 @@
 
 namespace meshbed::cli {
 
+/// What a ring's control buffer and slots count, by the names that every description of a ring has them under.
+nlohmann::ordered_json ring_counters_json(const ring::RuntimeCounters& counters);
+
 /// For people.
 std::vector<std::string> ring_lines(const RingOutcome& rings);
 /// The same for programs.

@@ -8,6 +8,7 @@
 
 #include "cli/common/exit_status.h"
 #include "cli/common/json_text.h"
+#include "cli/report/ring_report.h"
 #include "cli/ring/files.h"
 #include "cli/ring/ring.h"
 #include "plugin/ring/abi/debug_log.h"
@@ -100,19 +101,13 @@ Json io_json(const std::vector<std::uint8_t>& bytes, const RingOptions& options)
 Json counters_json(const ring::RingTelemetry& telemetry) {
   const ring::RuntimeCounters counters = ring::counters_of(telemetry);
   const ring::Occupancy& slots = telemetry.occupancy;
-  return {{"total_slots", slots.total()},
-          {"queue_depth", slots.queue_depth()},
-          {"gpu_idle_slots", counters.gpu_idle_slots},
-          {"gpu_idle_ppm", counters.gpu_idle_ppm},
-          {"frontier_density_bps", counters.frontier_density_bps},
-          {"occupancy_proxy_bps", counters.occupancy_proxy_bps},
-          {"drained_slots", counters.drained_slots},
-          {"unreclaimed_done_slots", counters.unreclaimed_done},
-          {"tenant_fairness_total", counters.tenant_fairness},
-          {"tenant_fairness_skew", counters.tenant_fairness_skew},
-          {"priority_fairness_total", counters.priority_fairness},
-          {"requeue_slots", slots.of(ring::status::kRequeue)},
-          {"fault_slots", slots.of(ring::status::kFault)}};
+  Json json{{"total_slots", slots.total()},
+            {"queue_depth", slots.queue_depth()},
+            {"gpu_idle_slots", counters.gpu_idle_slots}};
+  json.update(ring_counters_json(counters));
+  json["requeue_slots"] = slots.of(ring::status::kRequeue);
+  json["fault_slots"] = slots.of(ring::status::kFault);
+  return json;
 }
 
 Json windows_json(const std::vector<ring::WindowTelemetry>& windows) {
