@@ -14,8 +14,6 @@ using ring::Word;
 
 namespace {
 
-constexpr int kRingTag = 0;
-
 std::string ring_key_of(int source, int destination, int ring, int channel) {
   return fmt::format("ring {} {} {} {}", source, destination, ring, channel);
 }
@@ -147,23 +145,22 @@ void RingProxy::commit(Word connection, Word puts) {
 
 bool RingProxy::waits_for_net() const {
   const auto waits = [](const auto& end) { return !end.requests.empty(); };
-  const auto described = [](const Send& send) { return !send.described.empty(); };
   const auto taken = [](const Queue& queue) { return queue.taken.has_value(); };
-  if (std::any_of(sends_.begin(), sends_.end(), described) || std::any_of(queues_.begin(), queues_.end(), taken)) {
-    return true;
-  }
   const auto posts = [](const Send& send) { return send.posted != send.committed; };
   const auto opens = [](const Receive& receive) { return receive.posted < receive.open; };
   return std::any_of(sends_.begin(), sends_.end(), waits) || std::any_of(receives_.begin(), receives_.end(), waits) ||
-         std::any_of(sends_.begin(), sends_.end(), posts) || std::any_of(receives_.begin(), receives_.end(), opens);
+         std::any_of(sends_.begin(), sends_.end(), posts) || std::any_of(receives_.begin(), receives_.end(), opens) ||
+         std::any_of(queues_.begin(), queues_.end(), taken);
 }
 
 Result<bool> RingProxy::pass() {
   bool moved = false;
   for (Send& send : sends_) {
-    const Result<bool> one = has_queues() ? pass_described(send) : pass_sends(send);
-    if (!one) return one;
-    moved = moved || *one;
+    const Result<bool> ended = pass_ends(send);
+    if (!ended) return ended;
+    const Result<bool> posted = pass_posts(send);
+    if (!posted) return posted;
+    moved = moved || *ended || *posted;
   }
   for (Queue& queue : queues_) {
     const Result<bool> one = pass_queue(queue);
@@ -171,8 +168,7 @@ Result<bool> RingProxy::pass() {
     moved = moved || *one;
   }
   for (std::size_t index = 0; index < receives_.size(); ++index) {
-    const auto connection = static_cast<Word>(index);
-    const Result<bool> one = has_queues() ? pass_signalled_receives(connection) : pass_receives(connection);
+    const Result<bool> one = pass_receives(static_cast<Word>(index));
     if (!one) return one;
     moved = moved || *one;
   }
@@ -207,24 +203,33 @@ void RingProxy::spend_post() {
   }
 }
 
-Result<bool> RingProxy::pass_sends(Send& send) {
+Result<bool> RingProxy::pass_ends(Send& send) {
   bool moved = false;
-  std::uint64_t size_bytes = 0;
   while (!send.requests.empty()) {
-    const Result<bool> done = finished(send.requests.front(), &size_bytes);
+    std::uint64_t size_bytes = 0;
+    const Posted first = send.requests.front();
+    const Result<bool> done = finished(first.request, &size_bytes);
     if (!done) return done;
     if (!*done) break;
     send.requests.pop_front();
-    complete(send);
+    if (has_queues()) queues_[send.queue].queue->completed(first.position);
+    if (!first.is_signal) complete(send);
+    if (has_queues()) kernel_.see_room();
     moved = true;
   }
+  return moved;
+}
+
+/// Of what was put directly; with queues there is none.
+Result<bool> RingProxy::pass_posts(Send& send) {
+  bool moved = false;
   while (send.posted != send.committed && !send.puts.empty()) {
     const Put& put = send.puts.front();
     if (!send.paid) spend_post();
     send.paid = true;
     void* request = nullptr;
     const std::uint64_t warns = coll::warn_count();
-    const int code = net_.send(send.comm, put.data, put.size_bytes, kRingTag, send.memory[put.space], &request);
+    const int code = net_.send(send.comm, put.data, put.size_bytes, kTag, send.memory[put.space], &request);
     if (auto fine = checked("isend", code, warns); !fine) return fine.error();
     if (request == nullptr) break;
     send.paid = false;
@@ -232,7 +237,7 @@ Result<bool> RingProxy::pass_sends(Send& send) {
       const auto& to = program_.sends[static_cast<std::size_t>(&send - sends_.data())];
       parts->posted(host_.rank(), to.peer, to.channel, host_.now_ps());
     }
-    send.requests.push_back(request);
+    send.requests.push_back({.request = request});
     send.puts.pop_front();
     ++send.posted;
     moved = true;
@@ -248,21 +253,37 @@ Result<void> RingProxy::came(Word connection, std::uint64_t size_bytes, std::uin
                                    program_.receives[connection].peer, size_bytes, due_bytes)};
 }
 
+/// The connection's receive of that number. With queues message m of the program is the receive 2 m, its signal the one
+/// behind it.
+RingProxy::Incoming RingProxy::incoming(Word connection, std::uint64_t number) {
+  Receive& receive = receives_[connection];
+  const std::uint64_t message = has_queues() ? number / 2 : number;
+  if (has_queues() && number % 2 == 1) {
+    return {.data = &receive.signals[message % receive.signals.size()],
+            .size_bytes = kSignalBytes,
+            .memory = receive.signals_memory,
+            .is_signal = true};
+  }
+  const std::vector<coll::Landing>& landings = program_.receives[connection].landings;
+  const coll::Landing& landing = landings[message % landings.size()];
+  const auto space = static_cast<std::size_t>(landing.area.space);
+  return {.data = spaces_[space].data() + landing.area.offset_bytes,
+          .size_bytes = landing.size_bytes,
+          .memory = receive.memory[space]};
+}
+
 Result<bool> RingProxy::pass_receives(Word connection) {
   Receive& receive = receives_[connection];
-  const std::vector<coll::Landing>& landings = program_.receives[connection].landings;
   bool moved = false;
   while (receive.posted < receive.open && receive.requests.size() < nccl::kMaxRequests) {
-    const coll::Landing& landing = landings[receive.posted % landings.size()];
-    const auto space = static_cast<std::size_t>(landing.area.space);
+    const Incoming next = incoming(connection, receive.posted);
     void* request = nullptr;
     const std::uint64_t warns = coll::warn_count();
-    const int code = net_.receive(receive.comm, spaces_[space].data() + landing.area.offset_bytes, landing.size_bytes,
-                                  kRingTag, receive.memory[space], &request);
+    const int code = net_.receive(receive.comm, next.data, next.size_bytes, kTag, next.memory, &request);
     if (auto fine = checked("irecv", code, warns); !fine) return fine.error();
     if (request == nullptr) break;
     receive.requests.push_back(request);
-    landings_.posted(connection);
+    if (!next.is_signal) landings_.posted(connection);
     ++receive.posted;
     moved = true;
   }
@@ -271,12 +292,11 @@ Result<bool> RingProxy::pass_receives(Word connection) {
     const Result<bool> done = finished(receive.requests.front(), &size_bytes);
     if (!done) return done;
     if (!*done) break;
-    if (auto fine = came(connection, size_bytes, landings[receive.arrived % landings.size()].size_bytes); !fine) {
-      return fine.error();
-    }
+    const Incoming first = incoming(connection, receive.arrived);
+    if (auto fine = came(connection, size_bytes, first.size_bytes); !fine) return fine.error();
     receive.requests.pop_front();
     ++receive.arrived;
-    landings_.arrived(connection);
+    if (first.is_signal || !has_queues()) landings_.arrived(connection);
     moved = true;
   }
   return moved;

@@ -9,13 +9,6 @@ namespace meshbed::cli {
 
 using ring::Word;
 
-namespace {
-
-constexpr int kDescribedTag = 0;
-constexpr std::uint64_t kSignalBytes = sizeof(std::uint64_t);
-
-}  // namespace
-
 void RingProxy::make_queues() {
   const bool gin = settings_.queue == "gin";
   const auto depth = static_cast<std::uint32_t>(settings_.queue_depth > 0 ? settings_.queue_depth
@@ -44,7 +37,7 @@ Result<bool> RingProxy::pass_queue(Queue& queue) {
   if (!queue.taken) return false;
   const auto& [position, what] = *queue.taken;
   Send& send = sends_[what.connection];
-  if (send.described.size() == send.signals.size()) return false;
+  if (send.requests.size() == send.signals.size()) return false;
   if (!queue.paid) spend_post();
   queue.paid = true;
   void* request = nullptr;
@@ -53,80 +46,19 @@ Result<bool> RingProxy::pass_queue(Queue& queue) {
   if (what.is_signal) {
     std::uint64_t* const word = &send.signals[what.message % send.signals.size()];
     *word = what.message;
-    code = net_.send(send.comm, word, kSignalBytes, kDescribedTag, send.signals_memory, &request);
+    code = net_.send(send.comm, word, kSignalBytes, kTag, send.signals_memory, &request);
   } else {
     std::byte* const data = spaces_[what.space].data() + what.offset;
-    code = net_.send(send.comm, data, what.bytes, kDescribedTag, send.memory[what.space], &request);
+    code = net_.send(send.comm, data, what.bytes, kTag, send.memory[what.space], &request);
   }
   if (auto fine = checked("isend", code, warns); !fine) return fine.error();
   if (request == nullptr) return false;
-  send.described.push_back({.request = request, .position = position, .is_signal = what.is_signal});
+  send.requests.push_back({.request = request, .position = position, .is_signal = what.is_signal});
   queue.queue->posted(position);
   queue.taken.reset();
   queue.paid = false;
   kernel_.see_room();
   return true;
-}
-
-Result<bool> RingProxy::pass_described(Send& send) {
-  bool moved = false;
-  while (!send.described.empty()) {
-    std::uint64_t size_bytes = 0;
-    const Posted& first = send.described.front();
-    const Result<bool> done = finished(first.request, &size_bytes);
-    if (!done) return done;
-    if (!*done) break;
-    queues_[send.queue].queue->completed(first.position);
-    if (!first.is_signal) complete(send);
-    send.described.pop_front();
-    kernel_.see_room();
-    moved = true;
-  }
-  return moved;
-}
-
-/// Message m of the program is the receive 2 m, its signal the one behind it.
-Result<bool> RingProxy::pass_signalled_receives(Word connection) {
-  Receive& receive = receives_[connection];
-  const std::vector<coll::Landing>& landings = program_.receives[connection].landings;
-  const auto landing_of = [&](std::uint64_t number) -> const coll::Landing& {
-    return landings[number / 2 % landings.size()];
-  };
-  const auto word_of = [&](std::uint64_t number) { return &receive.signals[number / 2 % receive.signals.size()]; };
-  bool moved = false;
-  while (receive.posted < receive.open && receive.requests.size() < nccl::kMaxRequests) {
-    void* request = nullptr;
-    const std::uint64_t warns = coll::warn_count();
-    int code = 0;
-    if (receive.posted % 2 == 1) {
-      code = net_.receive(receive.comm, word_of(receive.posted), kSignalBytes, kDescribedTag, receive.signals_memory,
-                          &request);
-    } else {
-      const coll::Landing& landing = landing_of(receive.posted);
-      const auto space = static_cast<std::size_t>(landing.area.space);
-      code = net_.receive(receive.comm, spaces_[space].data() + landing.area.offset_bytes, landing.size_bytes,
-                          kDescribedTag, receive.memory[space], &request);
-    }
-    if (auto fine = checked("irecv", code, warns); !fine) return fine.error();
-    if (request == nullptr) break;
-    receive.requests.push_back(request);
-    ++receive.posted;
-    moved = true;
-  }
-  while (!receive.requests.empty()) {
-    std::uint64_t size_bytes = 0;
-    const Result<bool> done = finished(receive.requests.front(), &size_bytes);
-    if (!done) return done;
-    if (!*done) break;
-    const bool is_signal = receive.arrived % 2 == 1;
-    const std::uint64_t due_bytes = is_signal ? kSignalBytes : landing_of(receive.arrived).size_bytes;
-    if (auto fine = came(connection, size_bytes, due_bytes); !fine) return fine.error();
-    receive.requests.pop_front();
-    ++receive.arrived;
-    if (is_signal) kernel_.see_arrival(connection);
-    moved = true;
-  }
-  return moved;
 }
 
 Result<void> RingProxies::connect() {

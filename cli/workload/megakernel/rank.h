@@ -258,13 +258,12 @@ class RingProxy {
   };
   struct Posted {
     void* request = nullptr;
-    std::uint64_t position = 0;  // in its queue
+    std::uint64_t position = 0;  // in its queue, if there are any
     bool is_signal = false;
   };
   struct Send : End {
     std::deque<Put> puts;  // not posted yet
-    std::deque<void*> requests;
-    std::deque<Posted> described;
+    std::deque<Posted> requests;
     std::size_t queue = 0;
     ring::Word committed = 0, posted = 0, completed = 0;
     bool paid = false;  // the post of the first of `puts`, which the plugin has no room for yet
@@ -273,23 +272,33 @@ class RingProxy {
     std::deque<void*> requests;
     std::uint64_t open = 0, posted = 0, arrived = 0;
   };
+  /// What a receive is for.
+  struct Incoming {
+    void* data = nullptr;
+    std::uint64_t size_bytes = 0;
+    void* memory = nullptr;
+    bool is_signal = false;
+  };
   struct Queue {
     std::unique_ptr<DescriptorQueue> queue;
     std::optional<DescriptorQueue::Taken> taken;  // and not posted yet
     bool paid = false;                            // its post
   };
 
+  static constexpr int kTag = 0;
+  static constexpr std::uint64_t kSignalBytes = sizeof(std::uint64_t);
+
   void spend_post();
   /// A put has ended: seen by FENCE once its credit is.
   void complete(Send& send);
-  Result<bool> pass_sends(Send& send);
+  Result<bool> pass_ends(Send& send);
+  Result<bool> pass_posts(Send& send);
+  Incoming incoming(ring::Word connection, std::uint64_t number);
   Result<bool> pass_receives(ring::Word connection);
   void make_queues();
   bool has_queues() const { return !queues_.empty(); }
   const Queue& queue_of(ring::Word connection) const { return queues_[sends_[connection].queue]; }
   Result<bool> pass_queue(Queue& queue);
-  Result<bool> pass_described(Send& send);
-  Result<bool> pass_signalled_receives(ring::Word connection);
   Result<void> came(ring::Word connection, std::uint64_t size_bytes, std::uint64_t due_bytes) const;
   Result<bool> finished(void* request, std::uint64_t* size_bytes);
   Result<void> enlist(End& end);
