@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "plugin/base/check.h"
-#include "plugin/ring/abi/slot.h"
+#include "plugin/ring/abi/control.h"
 #include "plugin/ring/kernel/verdict.h"
 #include "plugin/ring/kernel/wait_chain.h"
 #include "plugin/ring/queue/live_steps.h"
@@ -48,14 +48,8 @@ RingWorld::RingWorld(const RingExploreProgram& program) : program_(program), ran
     for (Word tenant = 0; tenant < kTenants; ++tenant) {
       rank.control[ring::control_word::kTenantMasks + tenant] = ring::kTenantMaskAll;
     }
-    // 2.11: a fifth to each level, what is left to NORMAL.
-    const Word base = program.slots / ring::priority::kLevels, rest = program.slots % ring::priority::kLevels;
-    Word at = 0;
-    for (Word level = 0; level <= ring::priority::kLevels; ++level) {
-      rank.control[ring::kLayout2026_05.priority_offsets + level] =
-          level < ring::priority::kLevels ? at : program.slots;
-      at += base + (level == ring::priority::kNormal ? rest : 0);
-    }
+    const auto levels = ring::levels_of(program.slots);
+    std::copy(levels.begin(), levels.end(), rank.control.begin() + ring::kLayout2026_05.priority_offsets);
     rank.kernel = {.control = rank.control.data(),
                    .control_words = static_cast<Word>(rank.control.size()),
                    .ring = rank.slots.data(),

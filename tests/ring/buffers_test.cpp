@@ -25,6 +25,12 @@ bool may_run(const Buffer& control, Word tenant, Mode mode) {
 
 }  // namespace
 
+TEST_CASE("a ring's levels have a fifth of its slots each, NORMAL what is left too") {
+  CHECK(levels_of(10) == std::array<Word, kPriorityOffsets>{0, 2, 4, 6, 8, 10});
+  CHECK(levels_of(13) == std::array<Word, kPriorityOffsets>{0, 2, 4, 9, 11, 13});
+  CHECK(levels_of(3) == std::array<Word, kPriorityOffsets>{0, 0, 0, 3, 3, 3});
+}
+
 TEST_CASE("the control buffer as the host makes it, word by word") {
   const Buffer control = *encode_control(kLayout2026_05, Mode::kStrict, {.tenants = 2, .observables = 3});
   REQUIRE(control.size() == 4 * 163);

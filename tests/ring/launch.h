@@ -1,10 +1,12 @@
 #pragma once
 // Launch: the buffers of one megakernel as its host would encode them, for tests.
 
+#include <algorithm>
 #include <array>
 #include <initializer_list>
 #include <vector>
 
+#include "plugin/ring/abi/control.h"
 #include "plugin/ring/kernel/step.h"
 
 namespace meshbed::test {
@@ -32,14 +34,8 @@ class Launch {
         control[ring::kLayout2026_05.tenant_quotas + tenant] = ring::kTenantQuota;
       }
     }
-    // 2.11: a fifth to each level, what is left to NORMAL.
-    const Word base = options.slots / ring::priority::kLevels, rest = options.slots % ring::priority::kLevels;
-    Word at = 0;
-    for (Word level = 0; level < ring::priority::kLevels; ++level) {
-      control[ring::kLayout2026_05.priority_offsets + level] = at;
-      at += base + (level == ring::priority::kNormal ? rest : 0);
-    }
-    control[ring::kLayout2026_05.priority_offsets + ring::priority::kLevels] = options.slots;
+    const auto levels = ring::levels_of(options.slots);
+    std::copy(levels.begin(), levels.end(), control.begin() + ring::kLayout2026_05.priority_offsets);
     kernel = {.control = control.data(),
               .control_words = static_cast<Word>(control.size()),
               .ring = slots.data(),

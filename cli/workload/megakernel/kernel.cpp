@@ -4,6 +4,7 @@
 #include "cli/workload/megakernel/landings.h"
 #include "cli/workload/megakernel/rank.h"
 #include "cli/workload/megakernel/times.h"
+#include "plugin/ring/abi/control.h"
 
 namespace meshbed::cli {
 
@@ -40,12 +41,8 @@ RingBuffers::RingBuffers(const Megakernel& settings, Word slot_count, Word lanes
           settings.quota > 0 ? static_cast<Word>(settings.quota) : ring::kTenantQuota;
     }
   }
-  const Word base = slot_count / ring::priority::kLevels, rest = slot_count % ring::priority::kLevels;
-  for (Word level = 0, at = 0; level <= ring::priority::kLevels; ++level) {
-    control[kRingLayout.priority_offsets + level] = at;
-    at += base + (level == ring::priority::kNormal ? rest : 0);
-  }
-  control[kRingLayout.priority_offsets + ring::priority::kLevels] = slot_count;
+  const auto levels = ring::levels_of(slot_count);
+  std::copy(levels.begin(), levels.end(), control.begin() + kRingLayout.priority_offsets);
   kernel = {.control = control.data(),
             .control_words = static_cast<Word>(control.size()),
             .ring = slots.data(),

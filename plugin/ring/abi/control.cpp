@@ -44,6 +44,15 @@ Result<std::vector<std::uint8_t>> encode_control(const Layout& layout, Mode mode
   return control;
 }
 
+std::array<Word, kPriorityOffsets> levels_of(Word slots) {
+  const Word each = slots / priority::kLevels, rest = slots % priority::kLevels;
+  std::array<Word, kPriorityOffsets> first{};
+  for (Word level = 0; level < priority::kLevels; ++level) {
+    first[level + 1] = first[level] + each + (level == priority::kNormal ? rest : 0);
+  }
+  return first;
+}
+
 Result<void> check_control(Bytes control, const Layout& layout) {
   const std::uint64_t least = std::uint64_t{layout.control_min_words} * kWordBytes;
   if (control.size() < least) {

@@ -35,6 +35,9 @@ struct ControlSnapshot {
   Word starvation_counter = 0;
 };
 
+/// The first slot of each level of a ring of so many, and its end (2.11): a fifth to each, what is left to NORMAL.
+std::array<Word, kPriorityOffsets> levels_of(Word slots);
+
 /// Errors: fewer bytes than the layout's least, or no whole words.
 Result<ControlSnapshot> decode_control(Bytes control, const Layout& layout);
 /// What decode_control() asks of a buffer.
