@@ -47,9 +47,8 @@ class DescriptorQueue {
   virtual void completed(std::uint64_t position) = 0;
 };
 
-inline constexpr int kGinDepthDefault = 256;       // 32 times the 8 receives of NCCL's IB plugin
-inline constexpr int kFifoDepthDefault = 512;      // MSCCL++
-inline constexpr int kFifoConnectionsMost = 1024;  // a trigger's semaphore has 10 bits
+inline constexpr int kGinDepthDefault = 256;   // 32 times the 8 receives of NCCL's IB plugin
+inline constexpr int kFifoDepthDefault = 512;  // MSCCL++
 
 /// `depth`: a power of two.
 std::unique_ptr<DescriptorQueue> make_gin_queue(std::uint32_t depth);

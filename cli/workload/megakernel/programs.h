@@ -7,11 +7,9 @@
 //   pipeline                 `parts` micro-batches go from rank to rank; each stage computes, and adds its own to what
 //                            came
 //   decode                   a token's layers, each computed once the one before is summed up, then all-reduced over
-//   the
-//                            same connections; results of all layers are kept
+//                            the same connections; results of all layers are kept
 //   moe                      tokens are dispatched to their experts (all-to-all), each expert computes and adds its
-//   own,
-//                            and what it made goes back (all-to-all over other connections)
+//                            own, and what it made goes back (all-to-all over other connections)
 
 #include "cli/workload/engine.h"
 #include "cli/workload/megakernel/rank.h"
