@@ -11,6 +11,7 @@
 #include "cli/workload/megakernel/rank.h"
 #include "cli/workload/megakernel/times.h"
 #include "models/shipped_profiles.h"
+#include "tests/support/refusal.h"
 
 namespace megakernel_profile_test {
 
@@ -27,14 +28,7 @@ const std::string kProfile = kKernel + "profile=dgx-spark-ring";
 Scenario parse(const std::vector<std::string>& overrides) { return parse_scenario(kFour, "test.toml", overrides); }
 
 bool refused(const std::vector<std::string>& overrides, const std::string& words) {
-  try {
-    (void)parse(overrides);
-  } catch (const ScenarioError& error) {
-    const std::string text = error.what();
-    CHECK_MESSAGE(text.find(words) != std::string::npos, text);
-    return true;
-  }
-  return false;
+  return test::refuses(kFour, overrides, words);
 }
 
 std::string source_of(const Megakernel& settings, const std::string& name) {

@@ -3,6 +3,7 @@
 
 #include "cli/scenario/megakernel_names.h"
 #include "cli/scenario/scenario.h"
+#include "tests/support/refusal.h"
 
 namespace megakernel_scenario_test {
 
@@ -15,16 +16,8 @@ constexpr const char* kRing = "[topology]\nkind = \"ring\"\nnodes = 4\n[workload
 
 Scenario parse(const std::vector<std::string>& overrides) { return parse_scenario(kRing, "test.toml", overrides); }
 
-/// Whether the reader refuses the scenario with these overrides, and says this.
 bool refused(const std::vector<std::string>& overrides, const std::string& words) {
-  try {
-    (void)parse(overrides);
-  } catch (const ScenarioError& error) {
-    const std::string text = error.what();
-    CHECK_MESSAGE(text.find(words) != std::string::npos, text);
-    return true;
-  }
-  return false;
+  return test::refuses(kRing, overrides, words);
 }
 
 const std::string kKernel = "workload.megakernel.";

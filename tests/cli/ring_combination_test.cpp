@@ -5,6 +5,7 @@
 #include "cli/scenario/scenario.h"
 #include "cli/workload/megakernel/blocks.h"
 #include "cli/workload/megakernel/programs.h"
+#include "tests/support/refusal.h"
 
 namespace ring_combination_test {
 
@@ -20,14 +21,7 @@ const std::string kKernel = "workload.megakernel.";
 Scenario parse(const std::vector<std::string>& overrides) { return parse_scenario(kPair, "test.toml", overrides); }
 
 bool refused(const std::vector<std::string>& overrides, const std::string& words) {
-  try {
-    (void)parse(overrides);
-  } catch (const ScenarioError& error) {
-    const std::string text = error.what();
-    CHECK_MESSAGE(text.find(words) != std::string::npos, text);
-    return true;
-  }
-  return false;
+  return test::refuses(kPair, overrides, words);
 }
 
 }  // namespace
