@@ -21,66 +21,57 @@ std::string ring_key_of(int source, int destination, int ring, int channel) {
 }  // namespace
 
 RingProxy::RingProxy(const Setting& setting)
-    : host_(setting.host),
-      net_(setting.net),
-      program_(setting.program),
-      spaces_(setting.spaces),
-      kernel_(setting.kernel),
-      landings_(setting.landings),
-      settings_(setting.settings),
-      ring_(setting.ring),
-      thread_(setting.thread),
-      sends_(setting.program.sends.size()),
-      receives_(setting.program.receives.size()) {
-  kernel_.use(*this);
-  if (settings_.queue != "direct") make_queues();
+    : setting_(setting), sends_(setting.program.sends.size()), receives_(setting.program.receives.size()) {
+  setting_.kernel.use(*this);
+  if (setting_.settings.queue != "direct") make_queues();
 }
 
 Result<void> RingProxy::checked(const char* call, int code, std::uint64_t warns_before) const {
   if (code == nccl::kNcclSuccess) return ok();
-  return table_error(net_, call, code, warns_before);
+  return table_error(setting_.net, call, code, warns_before);
 }
 
 Result<void> RingProxy::enlist(End& end) {
   const std::uint64_t warns = coll::warn_count();
-  for (std::size_t space = 0; space < spaces_.size(); ++space) {
-    std::vector<std::byte>& bytes = spaces_[space];
+  for (std::size_t space = 0; space < setting_.spaces.size(); ++space) {
+    std::vector<std::byte>& bytes = setting_.spaces[space];
     if (bytes.empty()) continue;
-    const int code = net_.register_memory(end.comm, bytes.data(), bytes.size(), &end.memory[space]);
+    const int code = setting_.net.register_memory(end.comm, bytes.data(), bytes.size(), &end.memory[space]);
     if (auto done = checked("regMr", code, warns); !done) return done;
   }
   if (!has_queues()) return ok();
   end.signals.resize(nccl::kMaxRequests);
   return checked("regMr",
-                 net_.register_memory(end.comm, end.signals.data(), end.signals.size() * sizeof(std::uint64_t),
-                                      &end.signals_memory),
+                 setting_.net.register_memory(end.comm, end.signals.data(), end.signals.size() * sizeof(std::uint64_t),
+                                              &end.signals_memory),
                  warns);
 }
 
 Result<void> RingProxy::connect() {
   const std::uint64_t warns = coll::warn_count();
   for (std::size_t index = 0; index < receives_.size(); ++index) {
-    const auto& [peer, channel, landings] = program_.receives[index];
+    const auto& [peer, channel, landings] = setting_.program.receives[index];
     std::array<char, nccl::kHandleBytes> handle{};
-    if (auto done = checked("listen", net_.listen(0, handle.data(), &receives_[index].listener), warns); !done) {
+    if (auto done = checked("listen", setting_.net.listen(0, handle.data(), &receives_[index].listener), warns);
+        !done) {
       return done;
     }
-    const std::string key = ring_key_of(peer, host_.rank(), ring_, channel);
-    if (auto told = host_.publish(key, {handle.data(), handle.size()}); !told) return told;
+    const std::string key = ring_key_of(peer, setting_.host.rank(), setting_.ring, channel);
+    if (auto told = setting_.host.publish(key, {handle.data(), handle.size()}); !told) return told;
   }
   std::vector<std::string> handles(sends_.size());
   for (bool waits = true; waits;) {
     waits = false;
     for (std::size_t index = 0; index < sends_.size(); ++index) {
       Send& send = sends_[index];
-      const auto& [peer, channel, messages] = program_.sends[index];
+      const auto& [peer, channel, messages] = setting_.program.sends[index];
       if (handles[index].empty()) {
-        const auto found = host_.look_up(ring_key_of(host_.rank(), peer, ring_, channel));
+        const auto found = setting_.host.look_up(ring_key_of(setting_.host.rank(), peer, setting_.ring, channel));
         if (!found) return found.error();
         if (*found) handles[index] = **found;
       }
       if (!handles[index].empty() && send.comm == nullptr) {
-        if (auto done = checked("connect", net_.connect(0, handles[index].data(), &send.comm), warns); !done) {
+        if (auto done = checked("connect", setting_.net.connect(0, handles[index].data(), &send.comm), warns); !done) {
           return done;
         }
       }
@@ -88,15 +79,16 @@ Result<void> RingProxy::connect() {
     }
     for (Receive& receive : receives_) {
       if (receive.comm == nullptr) {
-        if (auto done = checked("accept", net_.accept(receive.listener, &receive.comm), warns); !done) return done;
+        if (auto done = checked("accept", setting_.net.accept(receive.listener, &receive.comm), warns); !done)
+          return done;
       }
       waits = waits || receive.comm == nullptr;
     }
     if (!waits) break;
-    if (host_.others_failed()) {
+    if (setting_.host.others_failed()) {
       return Error{.code = ErrorCode::kClosed, .scope = Scope::kJob, .text = "another rank has failed"};
     }
-    host_.idle(this, "megakernel: connections");
+    setting_.host.idle(this, "megakernel: connections");
   }
   for (Send& send : sends_) {
     if (auto done = enlist(send); !done) return done;
@@ -112,35 +104,35 @@ Result<void> RingProxy::close() {
   const auto forget = [&](End& end) -> Result<void> {
     for (void* memory : end.memory) {
       if (memory == nullptr) continue;
-      if (auto done = checked("deregMr", net_.deregister_memory(end.comm, memory), warns); !done) return done;
+      if (auto done = checked("deregMr", setting_.net.deregister_memory(end.comm, memory), warns); !done) return done;
     }
     if (end.signals_memory == nullptr) return ok();
-    return checked("deregMr", net_.deregister_memory(end.comm, end.signals_memory), warns);
+    return checked("deregMr", setting_.net.deregister_memory(end.comm, end.signals_memory), warns);
   };
   for (Send& send : sends_) {
     if (auto done = forget(send); !done) return done;
-    if (auto done = checked("closeSend", net_.close_send(send.comm), warns); !done) return done;
+    if (auto done = checked("closeSend", setting_.net.close_send(send.comm), warns); !done) return done;
   }
   for (Receive& receive : receives_) {
     if (auto done = forget(receive); !done) return done;
-    if (auto done = checked("closeRecv", net_.close_receive(receive.comm), warns); !done) return done;
-    if (auto done = checked("closeListen", net_.close_listen(receive.listener), warns); !done) return done;
+    if (auto done = checked("closeRecv", setting_.net.close_receive(receive.comm), warns); !done) return done;
+    if (auto done = checked("closeListen", setting_.net.close_listen(receive.listener), warns); !done) return done;
   }
   return ok();
 }
 
 void RingProxy::begin_epoch() {
   for (std::size_t index = 0; index < receives_.size(); ++index) {
-    receives_[index].open += program_.receives[index].landings.size() * (has_queues() ? 2 : 1);
+    receives_[index].open += setting_.program.receives[index].landings.size() * (has_queues() ? 2 : 1);
   }
-  host_.nudge(thread_);
+  setting_.host.nudge(setting_.thread);
 }
 
 void RingProxy::commit(Word connection, Word puts) {
   Send& send = sends_[connection];
   // A later signal may have come first: it said it for this one.
   if (static_cast<std::int32_t>(puts - send.committed) > 0) send.committed = puts;
-  host_.nudge(thread_);
+  setting_.host.nudge(setting_.thread);
 }
 
 bool RingProxy::waits_for_net() const {
@@ -178,28 +170,28 @@ Result<bool> RingProxy::pass() {
 Result<bool> RingProxy::finished(void* request, std::uint64_t* size_bytes) {
   bool done = false;
   const std::uint64_t warns = coll::warn_count();
-  if (auto fine = checked("test", net_.test(request, &done, size_bytes), warns); !fine) return fine.error();
+  if (auto fine = checked("test", setting_.net.test(request, &done, size_bytes), warns); !fine) return fine.error();
   return done;
 }
 
 void RingProxy::complete(Send& send) {
   const auto seen = [this, &send] {
     ++send.completed;
-    kernel_.see_completion(static_cast<Word>(&send - sends_.data()));
+    setting_.kernel.see_completion(static_cast<Word>(&send - sends_.data()));
   };
-  if (settings_.credit_ps > 0) {
-    kernel_.at(host_.now_ps() + settings_.credit_ps, seen);
+  if (setting_.settings.credit_ps > 0) {
+    setting_.kernel.at(setting_.host.now_ps() + setting_.settings.credit_ps, seen);
   } else {
     seen();
   }
 }
 
 void RingProxy::spend_post() {
-  const Picoseconds begin_ps = host_.now_ps(), post_ps = post_of(settings_);
+  const Picoseconds begin_ps = setting_.host.now_ps(), post_ps = post_of(setting_.settings);
   if (post_ps == 0) return;
-  host_.spend(post_ps);
-  if (RingParts* const parts = kernel_.parts()) {
-    parts->add(host_.rank(), RingPart::kQueue, begin_ps, host_.now_ps());
+  setting_.host.spend(post_ps);
+  if (RingParts* const parts = setting_.kernel.parts()) {
+    parts->add(setting_.host.rank(), RingPart::kQueue, begin_ps, setting_.host.now_ps());
   }
 }
 
@@ -214,7 +206,7 @@ Result<bool> RingProxy::pass_ends(Send& send) {
     send.requests.pop_front();
     if (has_queues()) queues_[send.queue].queue->completed(first.position);
     if (!first.is_signal) complete(send);
-    if (has_queues()) kernel_.see_room();
+    if (has_queues()) setting_.kernel.see_room();
     moved = true;
   }
   return moved;
@@ -229,13 +221,13 @@ Result<bool> RingProxy::pass_posts(Send& send) {
     send.paid = true;
     void* request = nullptr;
     const std::uint64_t warns = coll::warn_count();
-    const int code = net_.send(send.comm, put.data, put.size_bytes, kTag, send.memory[put.space], &request);
+    const int code = setting_.net.send(send.comm, put.data, put.size_bytes, kTag, send.memory[put.space], &request);
     if (auto fine = checked("isend", code, warns); !fine) return fine.error();
     if (request == nullptr) break;
     send.paid = false;
-    if (RingParts* const parts = kernel_.parts()) {
-      const auto& to = program_.sends[static_cast<std::size_t>(&send - sends_.data())];
-      parts->posted(host_.rank(), to.peer, to.channel, host_.now_ps());
+    if (RingParts* const parts = setting_.kernel.parts()) {
+      const auto& to = setting_.program.sends[static_cast<std::size_t>(&send - sends_.data())];
+      parts->posted(setting_.host.rank(), to.peer, to.channel, setting_.host.now_ps());
     }
     send.requests.push_back({.request = request});
     send.puts.pop_front();
@@ -250,7 +242,7 @@ Result<void> RingProxy::came(Word connection, std::uint64_t size_bytes, std::uin
   return Error{.code = ErrorCode::kRemote,
                .scope = Scope::kJob,
                .text = fmt::format("message {} from rank {} has {} bytes instead of {}", receives_[connection].arrived,
-                                   program_.receives[connection].peer, size_bytes, due_bytes)};
+                                   setting_.program.receives[connection].peer, size_bytes, due_bytes)};
 }
 
 /// The connection's receive of that number. With queues message m of the program is the receive 2 m, its signal the one
@@ -264,10 +256,10 @@ RingProxy::Incoming RingProxy::incoming(Word connection, std::uint64_t number) {
             .memory = receive.signals_memory,
             .is_signal = true};
   }
-  const std::vector<coll::Landing>& landings = program_.receives[connection].landings;
+  const std::vector<coll::Landing>& landings = setting_.program.receives[connection].landings;
   const coll::Landing& landing = landings[message % landings.size()];
   const auto space = static_cast<std::size_t>(landing.area.space);
-  return {.data = spaces_[space].data() + landing.area.offset_bytes,
+  return {.data = setting_.spaces[space].data() + landing.area.offset_bytes,
           .size_bytes = landing.size_bytes,
           .memory = receive.memory[space]};
 }
@@ -279,11 +271,11 @@ Result<bool> RingProxy::pass_receives(Word connection) {
     const Incoming next = incoming(connection, receive.posted);
     void* request = nullptr;
     const std::uint64_t warns = coll::warn_count();
-    const int code = net_.receive(receive.comm, next.data, next.size_bytes, kTag, next.memory, &request);
+    const int code = setting_.net.receive(receive.comm, next.data, next.size_bytes, kTag, next.memory, &request);
     if (auto fine = checked("irecv", code, warns); !fine) return fine.error();
     if (request == nullptr) break;
     receive.requests.push_back(request);
-    if (!next.is_signal) landings_.posted(connection);
+    if (!next.is_signal) setting_.landings.posted(connection);
     ++receive.posted;
     moved = true;
   }
@@ -296,7 +288,7 @@ Result<bool> RingProxy::pass_receives(Word connection) {
     if (auto fine = came(connection, size_bytes, first.size_bytes); !fine) return fine.error();
     receive.requests.pop_front();
     ++receive.arrived;
-    if (first.is_signal || !has_queues()) landings_.arrived(connection);
+    if (first.is_signal || !has_queues()) setting_.landings.arrived(connection);
     moved = true;
   }
   return moved;

@@ -10,13 +10,13 @@ namespace meshbed::cli {
 using ring::Word;
 
 void RingProxy::make_queues() {
-  const bool gin = settings_.queue == "gin";
-  const auto depth = static_cast<std::uint32_t>(settings_.queue_depth > 0 ? settings_.queue_depth
-                                                : gin                     ? kGinDepthDefault
-                                                                          : kFifoDepthDefault);
+  const bool gin = setting_.settings.queue == "gin";
+  const auto depth = static_cast<std::uint32_t>(setting_.settings.queue_depth > 0 ? setting_.settings.queue_depth
+                                                : gin                             ? kGinDepthDefault
+                                                                                  : kFifoDepthDefault);
   std::vector<int> peers;  // by queue
   for (std::size_t index = 0; index < sends_.size(); ++index) {
-    const int peer = gin ? program_.sends[index].peer : -1;
+    const int peer = gin ? setting_.program.sends[index].peer : -1;
     const auto found = std::find(peers.begin(), peers.end(), peer);
     sends_[index].queue = static_cast<std::size_t>(found - peers.begin());
     if (found == peers.end()) peers.push_back(peer);
@@ -28,7 +28,7 @@ void RingProxy::make_queues() {
 
 void RingProxy::show(Word connection) {
   queue_of(connection).queue->show();
-  host_.nudge(thread_);
+  setting_.host.nudge(setting_.thread);
 }
 
 /// One descriptor at most: as GIN's proxy of each peer in one pass, and MSCCL++'s in one turn.
@@ -46,10 +46,10 @@ Result<bool> RingProxy::pass_queue(Queue& queue) {
   if (what.is_signal) {
     std::uint64_t* const word = &send.signals[what.message % send.signals.size()];
     *word = what.message;
-    code = net_.send(send.comm, word, kSignalBytes, kTag, send.signals_memory, &request);
+    code = setting_.net.send(send.comm, word, kSignalBytes, kTag, send.signals_memory, &request);
   } else {
-    std::byte* const data = spaces_[what.space].data() + what.offset;
-    code = net_.send(send.comm, data, what.bytes, kTag, send.memory[what.space], &request);
+    std::byte* const data = setting_.spaces[what.space].data() + what.offset;
+    code = setting_.net.send(send.comm, data, what.bytes, kTag, send.memory[what.space], &request);
   }
   if (auto fine = checked("isend", code, warns); !fine) return fine.error();
   if (request == nullptr) return false;
@@ -57,7 +57,7 @@ Result<bool> RingProxy::pass_queue(Queue& queue) {
   queue.queue->posted(position);
   queue.taken.reset();
   queue.paid = false;
-  kernel_.see_room();
+  setting_.kernel.see_room();
   return true;
 }
 

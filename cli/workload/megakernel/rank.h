@@ -304,15 +304,7 @@ class RingProxy {
   Result<void> enlist(End& end);
   Result<void> checked(const char* call, int code, std::uint64_t warns_before) const;
 
-  RankHost& host_;
-  coll::NetTable& net_;
-  const coll::SlotProgram& program_;
-  RingSpaces& spaces_;
-  RingKernel& kernel_;
-  RingLandings& landings_;
-  const Megakernel& settings_;
-  int ring_;
-  const void* thread_;
+  Setting setting_;
   std::vector<Send> sends_;
   std::vector<Receive> receives_;
   std::vector<Queue> queues_;  // none: direct
