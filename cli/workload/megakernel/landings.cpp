@@ -93,11 +93,11 @@ void RingLandings::note(const std::string& reader, const Late& late) {
       static_cast<double>(late.lands_ps) / 1e3);
 }
 
-void RingLandings::read(const std::string& reader, coll::Space space, std::uint64_t begin, std::uint64_t size_bytes) {
+void RingLandings::read(const Reader& reader, coll::Space space, std::uint64_t begin, std::uint64_t size_bytes) {
   for (const Late& late : late_) {
     const std::uint64_t at = late.landing.area.offset_bytes;
     if (late.landing.area.space != space || begin >= at + late.landing.size_bytes || at >= begin + size_bytes) continue;
-    return note(reader, late);
+    return note(fmt::format("slot {} ({})", reader.slot, ring::operation_name(reader.op)), late);
   }
 }
 
@@ -105,7 +105,7 @@ void RingLandings::use(Word slot, Word op, const Word* args) {
   if (late_.empty()) return;
   const auto space = [&](unsigned index) { return static_cast<coll::Space>(args[arg::kSpaces] >> 8U * index & 0xffU); };
   // REDUCE counts elements; partial ones are longer than that, and each slice of them has a landing of its own.
-  const std::string reader = fmt::format("slot {} ({})", slot, ring::operation_name(op));
+  const Reader reader{.slot = slot, .op = op};
   if (op == ring::opcode::kPut || op == ring::opcode::kCopy) {
     read(reader, space(1), args[arg::kFirst], args[arg::kCount]);
   } else if (op == ring::opcode::kReduce) {

@@ -65,7 +65,10 @@ class RingLandings {
   const coll::Landing& landing_of(ring::Word connection, std::uint64_t number) const;
   std::byte* bytes_of(const coll::Landing& landing) const;
   void land(const Late& late, const std::vector<std::byte>& data);
-  void read(const std::string& reader, coll::Space space, std::uint64_t begin, std::uint64_t size_bytes);
+  struct Reader {
+    ring::Word slot = 0, op = 0;
+  };
+  void read(const Reader& reader, coll::Space space, std::uint64_t begin, std::uint64_t size_bytes);
   void note(const std::string& reader, const Late& late);
 
   RankHost& host_;
