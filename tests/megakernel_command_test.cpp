@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "tests/support/command.h"
+#include "tests/support/summary.h"
 
 namespace megakernel_command_test {
 
@@ -20,10 +21,7 @@ namespace {
 
 nlohmann::json run_megakernel(const std::string& scenario, const std::string& options, int& status,
                               const std::string& results = scratch_folder("megakernel")) {
-  const CommandResult result = run_command_line(meshbed_program() + " run " + scenario_file(scenario) +
-                                                " --json --results '" + results + "' " + options + " 2>/dev/null");
-  status = result.status;
-  return nlohmann::json::parse(result.output);
+  return summary_of_run(scenario, options, status, results);
 }
 
 std::string verdict_of(const nlohmann::json& summary, std::size_t rank) {

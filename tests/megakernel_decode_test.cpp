@@ -6,6 +6,7 @@
 #include <string>
 
 #include "tests/support/command.h"
+#include "tests/support/summary.h"
 
 namespace megakernel_decode_test {
 
@@ -14,11 +15,7 @@ using namespace meshbed::test;
 namespace {
 
 nlohmann::json run_decode(const std::string& scenario, const std::string& options, int& status) {
-  const CommandResult result =
-      run_command_line(meshbed_program() + " run " + scenario_file(scenario) + " --json --results '" +
-                       scratch_folder("megakernel-decode") + "' " + options + " 2>/dev/null");
-  status = result.status;
-  return nlohmann::json::parse(result.output);
+  return summary_of_run(scenario, options, status, scratch_folder("megakernel-decode"));
 }
 
 double parts_of(const nlohmann::json& token) {

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "tests/support/command.h"
+#include "tests/support/summary.h"
 
 namespace megakernel_queue_test {
 
@@ -19,10 +20,7 @@ namespace {
 
 nlohmann::json run_rings(const std::string& scenario, const std::string& options, int& status,
                          const std::string& results = scratch_folder("megakernel-queue")) {
-  const CommandResult result = run_command_line(meshbed_program() + " run " + scenario_file(scenario) +
-                                                " --json --results '" + results + "' " + options + " 2>/dev/null");
-  status = result.status;
-  return nlohmann::json::parse(result.output);
+  return summary_of_run(scenario, options, status, results);
 }
 
 std::uint64_t credit_waits(const nlohmann::json& summary) {
