@@ -90,6 +90,8 @@ Picoseconds time_ps(std::uint64_t amount, std::uint64_t rate) {
   return static_cast<Picoseconds>((scaled + rate - 1) / rate);
 }
 
+constexpr int kWarp = 32, kRegistersAtOnce = 256, kMostRegisters = 255;
+
 }  // namespace
 
 const GpuModel* find_gpu(std::string_view name) {
@@ -143,7 +145,7 @@ std::vector<GpuConstant> provenance(const GpuModel& model) {
 
 int resident_blocks(const GpuModel& model, int threads_per_block, std::uint64_t shared_bytes_per_block,
                     int registers_per_thread) {
-  constexpr int kWarp = 32, kMostThreads = 1024, kRegistersAtOnce = 256, kMostRegisters = 255;
+  constexpr int kMostThreads = 1024;
   constexpr std::uint64_t kSystemSharedBytes = 1 * kKiB;
   if (threads_per_block < 1 || threads_per_block > kMostThreads) return 0;
   if (shared_bytes_per_block > model.shared_bytes_per_block) return 0;
@@ -161,27 +163,29 @@ int resident_blocks(const GpuModel& model, int threads_per_block, std::uint64_t 
   return blocks;
 }
 
+int resident_blocks(const GpuModel& model, const Launch& launch) {
+  return resident_blocks(model, launch.threads_per_block, launch.shared_bytes_per_block, launch.registers_per_thread);
+}
+
+int most_registers(const GpuModel& model, int threads_per_block) {
+  const int warps = (threads_per_block + kWarp - 1) / kWarp;
+  const int of_warp = model.registers_per_sm / warps / kRegistersAtOnce * kRegistersAtOnce;
+  return std::min(of_warp / kWarp, kMostRegisters);
+}
+
 std::uint64_t block_places(int sms, int held_sms, int blocks_per_sm) {
   return static_cast<std::uint64_t>(std::max(0, sms - held_sms)) *
          static_cast<std::uint64_t>(std::max(0, blocks_per_sm));
 }
 
-namespace {
-
-int held_by_one(const GpuModel& model, const Launch& launch) {
-  return resident_blocks(model, launch.threads_per_block, launch.shared_bytes_per_block, launch.registers_per_thread);
-}
-
-}  // namespace
-
 int sms_wanted(const GpuModel& model, const Launch& launch) {
-  const auto held = static_cast<std::uint64_t>(std::max(1, held_by_one(model, launch)));
+  const auto held = static_cast<std::uint64_t>(std::max(1, resident_blocks(model, launch)));
   const std::uint64_t wanted = (launch.blocks + held - 1) / held;
   return static_cast<int>(std::clamp<std::uint64_t>(wanted, 1, static_cast<std::uint64_t>(model.sms)));
 }
 
 Picoseconds kernel_ps(const GpuModel& model, const Launch& launch, const KernelCost& cost, int sms) {
-  const auto held = static_cast<std::uint64_t>(std::max(1, held_by_one(model, launch)));
+  const auto held = static_cast<std::uint64_t>(std::max(1, resident_blocks(model, launch)));
   const std::uint64_t at_once = held * static_cast<std::uint64_t>(sms);
   const auto waves = static_cast<Picoseconds>((launch.blocks + at_once - 1) / at_once);
   const std::uint64_t operations =

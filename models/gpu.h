@@ -70,6 +70,10 @@ struct KernelCost {
 /// Guide 13.0, hardware multithreading and compute capabilities. `registers_per_thread` 0: not known, no limit.
 int resident_blocks(const GpuModel& model, int threads_per_block, std::uint64_t shared_bytes_per_block,
                     int registers_per_thread = 0);
+int resident_blocks(const GpuModel& model, const Launch& launch);
+/// As many registers a thread as leave an SM one block of so many threads (1 to 1024): no assembler that knows of that
+/// launch gives more.
+int most_registers(const GpuModel& model, int threads_per_block);
 /// Places for blocks of one grid that stays: SMs that no other grid holds, times blocks an SM. 0 where others hold all.
 /// Blocks that wait for one another need a place each: more of them than places is a deadlock (device rings, section
 /// 5).

@@ -99,11 +99,18 @@ CUresult check_shape(const models::GpuModel& model, const Kernel& kernel, const 
 
 }  // namespace
 
+models::Launch shape_of(const models::GpuModel& model, const ptx::KernelInfo* kernel, int threads,
+                        std::uint64_t dynamic_shared) {
+  models::Launch shape{.threads_per_block = threads, .shared_bytes_per_block = dynamic_shared};
+  if (kernel == nullptr) return shape;
+  shape.shared_bytes_per_block += kernel->static_shared_bytes;
+  shape.registers_per_thread = std::min(static_cast<int>(kernel->registers), models::most_registers(model, threads));
+  return shape;
+}
+
 int resident_blocks_of(const models::GpuModel& model, const ptx::KernelInfo* kernel, int threads,
                        std::uint64_t dynamic_shared) {
-  const std::uint64_t fixed = kernel != nullptr ? kernel->static_shared_bytes : 0;
-  const int registers = kernel != nullptr ? static_cast<int>(kernel->registers) : 0;
-  return models::resident_blocks(model, threads, dynamic_shared + fixed, registers);
+  return models::resident_blocks(model, shape_of(model, kernel, threads, dynamic_shared));
 }
 
 CUresult prepare_launch(const Caller& caller, Kernel* kernel, const unsigned* grid, const unsigned* block,

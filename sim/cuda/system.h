@@ -308,7 +308,11 @@ CUresult prepare_launch(const Caller& caller, Kernel* kernel, const unsigned* gr
 /// With launch, cooperative or not.
 CUresult launch(const Caller& caller, Stream* stream, KernelLaunch launch, bool cooperative);
 CUresult find_kernel(Driver& driver, Module& module, const std::string& name, Kernel*& kernel);
-/// Blocks of a kernel that one SM holds; nullptr: a host function's.
+/// One block of a kernel; nullptr: a host function's. How many registers a kernel has is an estimate from its PTX,
+/// which an assembler betters where the launch needs it: never so many that no block fits.
+models::Launch shape_of(const models::GpuModel& model, const ptx::KernelInfo* kernel, int threads,
+                        std::uint64_t dynamic_shared);
+/// Blocks of it that one SM holds.
 int resident_blocks_of(const models::GpuModel& model, const ptx::KernelInfo* kernel, int threads,
                        std::uint64_t dynamic_shared);
 /// Shows what kernels have printed, as CUDA does when the host waits for them.

@@ -62,12 +62,12 @@ CUresult with_launch(const Work& work, const Function& function) {
   return scope.strayed ? kIllegalAddress : result;
 }
 
-models::Launch shape_of(const KernelLaunch& launch) {
-  return {
-      .blocks = std::uint64_t{launch.grid[0]} * launch.grid[1] * launch.grid[2],
-      .threads_per_block = static_cast<int>(launch.block[0] * launch.block[1] * launch.block[2]),
-      .shared_bytes_per_block = launch.shared_bytes + (launch.info != nullptr ? launch.info->static_shared_bytes : 0U),
-      .registers_per_thread = launch.info != nullptr ? static_cast<int>(launch.info->registers) : 0};
+models::Launch launch_shape(const Device& device, const KernelLaunch& launch) {
+  models::Launch shape =
+      shape_of(*device.model, launch.info, static_cast<int>(launch.block[0] * launch.block[1] * launch.block[2]),
+               launch.shared_bytes);
+  shape.blocks = std::uint64_t{launch.grid[0]} * launch.grid[1] * launch.grid[2];
+  return shape;
 }
 
 Device& device_of(const Work& work) { return *work.context->device; }
@@ -99,9 +99,7 @@ void step_kernel(void* self, std::uint64_t id);
 
 /// Blocks of the launch that the whole device holds on `sms` SMs.
 std::uint64_t resident_on(const Device& device, const KernelLaunch& launch, int sms) {
-  const models::Launch shape = shape_of(launch);
-  return static_cast<std::uint64_t>(models::resident_blocks(*device.model, shape.threads_per_block,
-                                                            shape.shared_bytes_per_block, shape.registers_per_thread)) *
+  return static_cast<std::uint64_t>(models::resident_blocks(*device.model, launch_shape(device, launch))) *
          static_cast<std::uint64_t>(sms);
 }
 
@@ -131,7 +129,7 @@ void kernel_has_run(const WorkRef& work) {
   }
   const models::KernelCost cost{.memory_bytes = counts.global_bytes_read + counts.global_bytes_written,
                                 .float32_operations = counts.flops};
-  const Picoseconds taken_ps = std::max(models::kernel_ps(*device.model, shape_of(launch), cost, work->sms),
+  const Picoseconds taken_ps = std::max(models::kernel_ps(*device.model, launch_shape(device, launch), cost, work->sms),
                                         issue_ps(*device.model, counts, work->sms)) +
                                device.model->kernel_gap_ps;
   auto& totals = system().record.kernels[launch.name];
@@ -190,7 +188,7 @@ void begin_run(const WorkRef& work) {
   request.parameters = launch.values;
   request.variable_addresses = launch.variables;
   request.resident_blocks = static_cast<std::uint32_t>(
-      std::min<std::uint64_t>(resident_on(device, launch, work->sms), shape_of(launch).blocks));
+      std::min<std::uint64_t>(resident_on(device, launch, work->sms), launch_shape(device, launch).blocks));
   request.sms = static_cast<std::uint32_t>(work->sms);
   request.clock_ns = [] { return static_cast<std::uint64_t>(host().now() / kPicosecondsPerNanosecond); };
   request.print = [&driver](std::string_view text) { driver.printed.append(text); };
@@ -215,7 +213,7 @@ void start_kernels(Device& device) {
   while (!device.kernels.empty() && device.free_sms > 0) {
     const WorkRef work = device.kernels.front();
     const auto& launch = std::get<KernelLaunch>(work->task);
-    const models::Launch shape = shape_of(launch);
+    const models::Launch shape = launch_shape(device, launch);
     const int wanted = models::sms_wanted(*device.model, shape);
     // All blocks of a cooperative launch are resident at once, or it does not begin.
     if (launch.cooperative && device.free_sms < wanted) return;
@@ -328,16 +326,13 @@ void note(const Work& work) {
   std::string name;
   if (const auto* launch = std::get_if<KernelLaunch>(&work.task)) {
     const models::GpuModel& model = *device_of(work).model;
-    const models::Launch shape = shape_of(*launch);
+    const models::Launch shape = launch_shape(device_of(work), *launch);
     KernelTotals& totals = record.kernels[launch->name];
     ++totals.launches;
     totals.blocks += shape.blocks;
     totals.time_ps += taken_ps;
     totals.occupancy =
-        static_cast<double>(models::resident_blocks(model, shape.threads_per_block, shape.shared_bytes_per_block,
-                                                    shape.registers_per_thread) *
-                            shape.threads_per_block) /
-        model.threads_per_sm;
+        static_cast<double>(models::resident_blocks(model, shape) * shape.threads_per_block) / model.threads_per_sm;
     name = launch->name;
   } else if (const auto* copy = std::get_if<Copy>(&work.task)) {
     name = copy->engine == Engine::kIn    ? "copy host to device"

@@ -169,6 +169,24 @@ TEST_CASE("PTX that is none is refused with its place, and a launch needs an arg
   CHECK(said.find("a module:4") != said.npos);
 }
 
+TEST_CASE("a kernel whose PTX names many registers may have blocks of 1024 threads: an assembler would make room") {
+  run_gpus({}, [] {
+    const Gpu gpu;
+    const std::string text =
+        ".version 7.0\n.target sm_70\n.address_size 64\n.visible .entry many()\n{\n"
+        "  .reg .b32 %r<2000>;\n  mov.u32 %r1999, %tid.x;\n  ret;\n}\n";
+    CUmodule module = nullptr;
+    CUfunction function = nullptr;
+    CHECK(cuModuleLoadData(&module, text.c_str()) == 0);
+    CHECK(cuModuleGetFunction(&function, module, "many") == 0);
+    CHECK(cuLaunchKernel(function, 300, 1, 1, 1024, 1, 1, 0, nullptr, nullptr, nullptr) == 0);
+    CHECK(cuCtxSynchronize() == 0);
+    int blocks = 0;
+    CHECK(cuOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, function, 1024, 0) == 0);
+    CHECK(blocks == 1);
+  });
+}
+
 TEST_CASE("a kernel takes the time of its bytes, and two streams overlap where the SMs hold both") {
   run_gpus({}, [] {
     const Gpu gpu;

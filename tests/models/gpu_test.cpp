@@ -63,6 +63,19 @@ TEST_CASE("a launch gets SMs for all of its blocks: registers count, as they do 
   CHECK(sms_wanted(h100, launch) == 132);
 }
 
+TEST_CASE(
+    "so many registers as most_registers() says leave an SM a block, and one more does not, but for the most there "
+    "are") {
+  for (const GpuModel& gpu : {*find_gpu("H100"), *find_gpu("GB10")}) {
+    for (int threads = 1; threads <= 1024; ++threads) {
+      const int most = most_registers(gpu, threads);
+      REQUIRE(resident_blocks(gpu, threads, 0, most) >= 1);
+      if (most < 255) REQUIRE(resident_blocks(gpu, threads, 0, most + 1) == 0);
+    }
+  }
+  CHECK(most_registers(*find_gpu("H100"), 1024) == 64);
+}
+
 TEST_CASE("a kernel takes the longest of its bytes, its arithmetic and its waves") {
   const GpuModel& h100 = *find_gpu("H100");
   const Launch full{.blocks = 264, .threads_per_block = 1024};  // two a SM
