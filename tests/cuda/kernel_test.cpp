@@ -231,7 +231,8 @@ POLL:
                                      "waits");
     auto* words = static_cast<volatile unsigned*>(allocate_pinned(8));
     auto address = reinterpret_cast<CUdeviceptr>(words);
-    words[0] = words[1] = 0;
+    words[0] = 0;
+    words[1] = 0;
     void* arguments[] = {&address};
     CUstream stream = make_stream(), other = make_stream();
     CHECK(cuLaunchKernel(waits, 1, 1, 1, 1, 1, 1, 0, stream, arguments, nullptr) == 0);
