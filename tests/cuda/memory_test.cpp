@@ -74,6 +74,27 @@ TEST_CASE("rows of memory whose bytes are more than numbers can say are out of m
   });
 }
 
+TEST_CASE("copies are counted by where they lead, with their bytes, and who waited for a device or a stream") {
+  run_gpus({}, [] {
+    const Gpu gpu;
+    const CUdeviceptr first = allocate(64), second = allocate(64);
+    char bytes[64] = {};
+    const auto before = counters();
+    CHECK(cuMemcpyHtoD_v2(first, bytes, 64) == 0);
+    CHECK(cuMemcpyDtoD_v2(second, first, 32) == 0);
+    CHECK(cuMemcpyDtoH_v2(bytes, second, 16) == 0);
+    CHECK(cuMemcpyDtoH_v2(bytes, second, 8) == 0);
+    CHECK(cuCtxSynchronize() == 0);
+    const auto after = counters();
+    CHECK(after.copies_in - before.copies_in == 1);
+    CHECK(after.copies_inside - before.copies_inside == 1);
+    CHECK(after.copies_out - before.copies_out == 2);
+    CHECK(after.copied_bytes - before.copied_bytes == 64 + 32 + 16 + 8);
+    CHECK(after.device_syncs - before.device_syncs == 1);
+    CHECK(after.implicit_device_syncs == before.implicit_device_syncs);
+  });
+}
+
 TEST_CASE("pointers say what they are") {
   run_gpus({}, [] {
     const Gpu gpu;

@@ -10,6 +10,7 @@
 #include "cli/common/exit_status.h"
 #include "cli/common/units.h"
 #include "cli/fidelity/profiles.h"
+#include "models/queue.h"
 #include "models/time/collective_time.h"
 #include "models/time/message_time.h"
 
@@ -62,12 +63,57 @@ void list_values(const models::Profile& profile, std::ostream& out) {
   }
 }
 
+double us_of(Picoseconds time_ps) {
+  return static_cast<double>(time_ps) / static_cast<double>(kPicosecondsPerMicrosecond);
+}
+
+void add_part(std::ostream& out, const std::string& name, double us, double whole_us) {
+  out << fmt::format("    {:<20} {:>12.2f} us  {:>5.1f} %\n", name, us, 100 * us / whole_us);
+}
+
+/// Of a profile of device rings: a slot's and a message's way, and a one-shot exchange in parts. Nothing where it is of
+/// something else.
+void explain_rings(const models::Profile& profile, models::Collective collective, std::uint64_t bytes, int ranks,
+                   std::ostream& out) {
+  const auto queue = models::queue_model(profile);
+  const auto one_shot = models::one_shot_model(profile);
+  if (!queue || !one_shot) return;
+  constexpr std::uint64_t kDepth = 64;
+  const models::Wire wire{.bytes_per_second = one_shot->nic_bytes_per_second};
+  out << fmt::format(
+      "\n  a slot, from its publication to its first instruction: {:.2f} us; a message of {} bytes, from SIGNAL to "
+      "WAIT: "
+      "{:.2f} us without the wire's latency\n  a ring of {} slots, each with such a message: {:.0f} slots/s at most\n",
+      us_of(queue->publish_ps + models::slot_ps(*queue)), bytes, us_of(models::message_ps(*queue, wire, bytes)), kDepth,
+      models::slots_per_second(*queue, wire, bytes, kDepth));
+  const bool reduces = collective == models::Collective::kAllReduce;
+  if (!reduces && collective != models::Collective::kAllGather) {
+    throw std::runtime_error(
+        fmt::format("--collective {}: a one-shot exchange is all_reduce or all_gather", name_of(collective)));
+  }
+  if (ranks != 2 && ranks != 4) {
+    throw std::runtime_error(fmt::format("--ranks {}: the one-shot model is of a pair or of a ring of 4", ranks));
+  }
+  const models::OneShotTime time =
+      models::one_shot_time(*one_shot, {.reduces = reduces,
+                                        .ranks = ranks,
+                                        .relayed = ranks == 4,
+                                        .buffer_bytes = reduces ? bytes : bytes / static_cast<std::uint64_t>(ranks)});
+  const double whole_us = us_of(time.total_ps());
+  out << fmt::format("\n  one-shot {} of {} bytes, {} ranks: {:.2f} us\n", name_of(collective), bytes, ranks, whole_us);
+  add_part(out, "launch", us_of(time.launch_ps), whole_us);
+  add_part(out, "memory", us_of(time.memory_ps), whole_us);
+  add_part(out, "fence, barriers, hops", us_of(time.queue_ps), whole_us);
+  add_part(out, "wire", us_of(time.wire_ps), whole_us);
+  add_part(out, "rest of the call", us_of(time.rest_ps), whole_us);
+}
+
 void explain_collective(const models::Machine& machine, const models::CollectiveCall& call, std::ostream& out) {
   const models::CollectiveTime time = models::collective_time(machine, call);
   out << fmt::format("\n  {} of {} bytes, {} ranks on {} nodes: {:.2f} us, {} {}\n", name_of(call.collective),
                      call.bytes, call.ranks, call.nodes, time.us, name_of(time.algorithm), name_of(time.protocol));
   for (const models::TimePart& part : time.parts) {
-    out << fmt::format("    {:<20} {:>12.2f} us  {:>5.1f} %\n", part.name, part.us, 100 * part.us / time.us);
+    if (part.us > 0) add_part(out, part.name, part.us, time.us);
   }
 }
 
@@ -94,14 +140,19 @@ int models_command(const Arguments& arguments, std::ostream& out, std::ostream& 
   }
   require_choice("--collective", "collective", collective, models::collective_names());
   const models::Profile profile = find_profile(name);
-  if (!profile.machine_class()) {
-    list_values(profile, out);
-    return kExitOk;
-  }
-  const models::Machine machine = machine_of_profile(profile);
   const Result<std::uint64_t> size = parse_size_bytes(bytes);
   if (!size) throw std::runtime_error("--bytes " + bytes + ": " + size.error().text);
   const std::uint64_t size_bytes = *size;
+  constexpr std::uint64_t kRanksMost = 1'000'000;
+  const auto ranks_or = [&](int otherwise) {
+    return ranks.empty() ? otherwise : static_cast<int>(parse_count("--ranks", ranks, 2, kRanksMost));
+  };
+  if (!profile.machine_class()) {
+    list_values(profile, out);
+    explain_rings(profile, *models::parse_collective(collective), size_bytes, ranks_or(4), out);
+    return kExitOk;
+  }
+  const models::Machine machine = machine_of_profile(profile);
   explain_values(machine, all, out);
   if (machine.transport == models::Transport::kMessage) {
     out << fmt::format("\n  one message of {} bytes: {:.2f} us one way; in a stream, {:.3f} us from one to the next\n",
@@ -109,12 +160,10 @@ int models_command(const Arguments& arguments, std::ostream& out, std::ostream& 
                        models::message_us(machine, {}, size_bytes));
     return kExitOk;
   }
-  constexpr std::uint64_t kRanksMost = 1'000'000;
   models::CollectiveCall call{.collective = *models::parse_collective(collective), .bytes = size_bytes};
   int nodes = machine.cabling == models::Cabling::kRing ? 4 : 2;
   if (machine.transport == models::Transport::kWithin) nodes = 1;
-  call.ranks = ranks.empty() ? std::max(2, nodes * machine.ranks_per_node)
-                             : static_cast<int>(parse_count("--ranks", ranks, 2, kRanksMost));
+  call.ranks = ranks_or(std::max(2, nodes * machine.ranks_per_node));
   call.nodes = models::nodes_of(machine, call.ranks);
   const bool is_one_shot = std::any_of(machine.variants.begin(), machine.variants.end(),
                                        [](const std::string& variant) { return variant.rfind("oneshot", 0) == 0; });

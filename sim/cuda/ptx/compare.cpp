@@ -16,53 +16,36 @@ constexpr std::size_t kOrderedRelations = 6, kAllRelations = 14;
 
 template <Relation kRelation, typename T>
 inline bool holds(T a, T b) {
-  if constexpr (std::is_floating_point_v<T>) {
-    const bool unordered = a != a || b != b;
-    switch (kRelation) {
-      case Relation::kEq:
-        return a == b;
-      case Relation::kNe:
-        return !unordered && a != b;
-      case Relation::kLt:
-        return a < b;
-      case Relation::kLe:
-        return a <= b;
-      case Relation::kGt:
-        return a > b;
-      case Relation::kGe:
-        return a >= b;
-      case Relation::kEqu:
-        return unordered || a == b;
-      case Relation::kNeu:
-        return a != b;
-      case Relation::kLtu:
-        return !(a >= b);
-      case Relation::kLeu:
-        return !(a > b);
-      case Relation::kGtu:
-        return !(a <= b);
-      case Relation::kGeu:
-        return !(a < b);
-      case Relation::kNum:
-        return !unordered;
-      case Relation::kNan:
-        return unordered;
-    }
-  } else {
-    switch (kRelation) {
-      case Relation::kEq:
-        return a == b;
-      case Relation::kNe:
-        return a != b;
-      case Relation::kLt:
-        return a < b;
-      case Relation::kLe:
-        return a <= b;
-      case Relation::kGt:
-        return a > b;
-      default:
-        return a >= b;
-    }
+  const bool unordered = std::is_floating_point_v<T> && (a != a || b != b);  // of integers none ever is
+  switch (kRelation) {
+    case Relation::kEq:
+      return a == b;
+    case Relation::kNe:
+      return !unordered && a != b;
+    case Relation::kLt:
+      return a < b;
+    case Relation::kLe:
+      return a <= b;
+    case Relation::kGt:
+      return a > b;
+    case Relation::kGe:
+      return a >= b;
+    case Relation::kEqu:
+      return unordered || a == b;
+    case Relation::kNeu:
+      return a != b;
+    case Relation::kLtu:
+      return !(a >= b);
+    case Relation::kLeu:
+      return !(a > b);
+    case Relation::kGtu:
+      return !(a <= b);
+    case Relation::kGeu:
+      return !(a < b);
+    case Relation::kNum:
+      return !unordered;
+    case Relation::kNan:
+      return unordered;
   }
   return false;
 }
