@@ -64,6 +64,7 @@ CUresult cuMemUnmap(CUdeviceptr address, size_t size);
 CUresult cuMemSetAccess(CUdeviceptr address, size_t size, const void* access, size_t count);
 CUresult cuMemcpyHtoD_v2(CUdeviceptr target, const void* source, size_t size);
 CUresult cuMemcpyDtoH_v2(void* target, CUdeviceptr source, size_t size);
+CUresult cuMemcpyDtoD_v2(CUdeviceptr target, CUdeviceptr source, size_t size);
 CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr target, const void* source, size_t size, CUstream stream);
 CUresult cuMemcpyDtoHAsync_v2(void* target, CUdeviceptr source, size_t size, CUstream stream);
 CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr target, CUdeviceptr source, size_t size, CUstream stream);
