@@ -11,8 +11,7 @@
 //   doorbell     from a lane's SIGNAL until who posts has seen it (host proxy), or the NIC has (device)
 //   post         the work request is built and handed to the NIC; by the host proxy, one message after the other
 //   flag         after the data has arrived, until the flag stands in memory. Nothing of its own where the NIC writes
-//   it
-//                behind the data on one queue pair, which keeps their order; a look of the receiving proxy elsewhere
+//                it behind the data on one queue pair, which keeps their order; a look of the receiving proxy elsewhere
 //   credit       from the end of a message until its sender may use the room again
 //
 //   slot_ps     = visibility + poll + claim

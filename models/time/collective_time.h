@@ -17,8 +17,7 @@
 //   spill  what of a share is beyond LL's window, at its own rate
 //   peers  (n-1) times the set-up of one, where the call is made of sends and receives
 //   waves  (ceil(bytes of a rank's own loads / wave) - 1) * wave time: a kernel of few blocks within a node, which
-//   loads
-//          S itself (direct) or S/n of it (two-shot); as long as a wave is enough, time does not depend on S
+//          loads S itself (direct) or S/n of it (two-shot); as long as a wave is enough, time does not depend on S
 // Protocol and algorithm are the cheapest by latency and rate alone, which is what NCCL's cost table knows, unless the
 // machine has thresholds. Cost: O(1).
 

@@ -5,8 +5,7 @@
 // Each rank of NCCL chooses algorithms for itself, and ranks that choose differently wait for each other for ever. So
 // knowing is not enough; all must know, and know it of each other. The rule is that of an atomic commitment:
 //   - a process says yes when it knows all ranks, with a hash of what it knows; no when its time is up, or when it
-//   hears
-//     a no. Either is final, and it goes on saying it.
+//     hears a no. Either is final, and it goes on saying it.
 //   - agreed: everybody said yes to the same. None: somebody said no, or yes to something else.
 // Nobody who said yes may go by his own clock any more: where the others' answers stay away he knows nothing, and the
 // communicator fails with an error instead of a deadlock. Loss, repetition and order of rank announcements change

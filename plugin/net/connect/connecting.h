@@ -1,7 +1,7 @@
 #pragma once
 // The connecting side of one handshake, as a state machine that is polled:
-//   dial the address on the chosen subnet -> [ROUTE] -> REQUEST -> wait for REPLY -> queue pair to RTS -> [proof] ->
-//   READY
+//   dial the address on the chosen subnet -> [ROUTE] -> REQUEST -> wait for REPLY -> queue pair to RTS
+//   -> [proof] -> READY
 // The control connection runs over the cable itself, from our address on it to the peer's: where TCP cannot go, RDMA
 // could not either, and the error says so before any queue pair is lost in time-outs.
 

@@ -13,22 +13,20 @@
 //
 // In strict mode each quirk of the ancestor's shows; in safe mode it does not:
 //   livelock          16 claims of CRITICAL and HIGH: both are passed over until lower work has come, even where there
-//   is
-//                     none. Safe: lower levels go first then, and nothing is passed over.
+//                     is none. Safe: lower levels go first then, and nothing is passed over.
 //   abandoned claim   a tenant that is masked between claim and re-check leaves its slot CLAIMED for ever. Safe: the
-//   slot
-//                     is put back (REQUEUE).
+//                     slot is put back (REQUEUE).
 //   unchecked index   an argument may overwrite masks and SHUTDOWN; one beyond the buffer does nothing (as robust
 //                     buffers on a GPU do). Safe: FAULT, and only observables are written to.
 //   no such tenant    tenants beyond the masks take the quota words behind them for theirs. Safe: FAULT.
 //   lost miss         LOAD_MISS without a free IO entry is done at once, two lanes may take one entry, an ERROR or a
-//   DONE
-//                     is waited for until 2^32 polls have passed (here: Kernel::polls_most), and its entry is never
-//                     free again. Safe: entries are claimed, the slot is WAIT_IO meanwhile, ERROR is FAULT.
+//                     DONE is waited for until 2^32 polls have passed (here: Kernel::polls_most), and its entry is
+//                     never free again. Safe: entries are claimed, the slot is WAIT_IO meanwhile, ERROR is FAULT.
 //   silent opcode     what has no handler is done at once. Safe: FAULT (but for DFA_STEP, which has none by design).
 //   packed            more than four operations are cut off, six and more take the wrong words. Safe: as the host
-//   meant. quotas            written by the host and read by nobody. Safe: Kernel::enforces_quotas. owned slots the
-//   plain kernel's lane i looks at slot i alone, and never again at a slot that yielded. Safe: at
+//                     meant.
+//   quotas            written by the host and read by nobody. Safe: Kernel::enforces_quotas.
+//   owned slots       the plain kernel's lane i looks at slot i alone, and never again at a slot that yielded. Safe: at
 //                     every slot i + k lanes, those too.
 
 #include <cstdint>

@@ -8,8 +8,7 @@
 //                               release: whoever sees PUBLISHED by acquire sees the rest.
 //   a PUBLISHED slot            nobody. A lane takes it by compare-and-swap (acquire); the others lose.
 //   a CLAIMED slot              that lane. It raises DONE_COUNT, then STATUS = DONE with release: the publisher that
-//   sees
-//                               DONE sees what the lane wrote, and whoever sees DONE sees the count.
+//                               sees DONE sees what the lane wrote, and whoever sees DONE sees the count.
 // A lane looks at a slot's tenant before it has claimed it. What it reads may be gone by the time of its claim, so it
 // looks once more where the slot was another's; the slot of a tenant that may not run goes back as REQUEUE, which is
 // claimed as PUBLISHED is (safe mode; quirk masked-after-claim).
