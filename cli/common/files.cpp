@@ -13,6 +13,12 @@
 #include <stdexcept>
 
 namespace meshbed::cli {
+namespace {
+
+/// Four times the largest ring that the encoders make; a recording has several.
+constexpr std::uintmax_t kFileMostBytes = std::uintmax_t{256} << 20U;
+
+}  // namespace
 
 BuiltFiles built_files() {
   const std::filesystem::path build = std::filesystem::read_symlink("/proc/self/exe").parent_path().parent_path();
@@ -32,6 +38,23 @@ std::string read_text_file(const std::string& path) {
   if (std::filesystem::is_directory(path))
     throw std::runtime_error(fmt::format("cannot read {}: it is a folder", path));
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+std::vector<std::uint8_t> read_bytes(const std::string& path) {
+  namespace fs = std::filesystem;
+  std::error_code problem;
+  const fs::file_status status = fs::status(path, problem);
+  // read_text_file() says what is wrong with folders, and with what is not there.
+  if (fs::exists(status) && !fs::is_regular_file(status) && !fs::is_directory(status)) {
+    throw std::runtime_error(path + ": not a file: a device or pipe may have no end");
+  }
+  const std::uintmax_t size_bytes = fs::is_regular_file(status) ? fs::file_size(path, problem) : 0;
+  if (size_bytes > kFileMostBytes) {
+    throw std::runtime_error(path + ": " + std::to_string(size_bytes) + " bytes; at most " +
+                             std::to_string(kFileMostBytes) + " are read");
+  }
+  const std::string text = read_text_file(path);
+  return {text.begin(), text.end()};
 }
 
 std::string sha256_of_file(const std::string& path) {

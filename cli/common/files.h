@@ -1,8 +1,10 @@
 #pragma once
 // Files: where the libraries that were built with this program lie, and what is in them.
 
+#include <cstdint>
 #include <fstream>
 #include <string>
+#include <vector>
 
 namespace meshbed::cli {
 
@@ -27,6 +29,10 @@ std::string sha256_of_file(const std::string& path);
 
 /// The whole file; throws std::runtime_error where it cannot be read.
 std::string read_text_file(const std::string& path);
+
+/// The bytes of a file that may be anybody's; throws std::runtime_error where it cannot be read, is of more than 256
+/// MiB, or is no file: a device or pipe may have no end.
+std::vector<std::uint8_t> read_bytes(const std::string& path);
 
 /// A file that takes the place of what is at its path as a whole, when it is published: a reader sees the old one or
 /// the new one, and one that has the old one open goes on with it. What is no file, as a pipe, is written as it comes.

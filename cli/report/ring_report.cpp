@@ -8,6 +8,7 @@
 
 #include "cli/report/report.h"
 #include "plugin/base/counted.h"
+#include "plugin/ring/telemetry/recorded_work.h"
 
 namespace meshbed::cli {
 namespace {
@@ -87,6 +88,15 @@ std::string words_of_initiation(const std::string& initiation) {
   return initiation == "launch" ? "launch per operation" : "host proxy";
 }
 
+std::string recording_text(const ring::RecordedWork& work) {
+  std::string text = fmt::format("  published as recorded: {} over {}", counted(work.items.size(), "item"),
+                                 duration_text(static_cast<Picoseconds>(work.span_ns) * kPicosecondsPerNanosecond));
+  if (work.unseen > 0) {
+    text += fmt::format("; {} more came and went between two snapshots: record more often", work.unseen);
+  }
+  return text;
+}
+
 std::vector<std::string> token_lines(const RingOutcome& rings) {
   if (rings.tokens.empty()) return {};
   std::vector<std::string> lines{fmt::format("  a token of {}, mean over ranks and tokens, and where its time goes:",
@@ -138,6 +148,7 @@ std::vector<std::string> ring_lines(const RingOutcome& rings) {
   }
   for (const auto& [name, count] : well) lines.push_back(fmt::format("  {} {}", count, name));
   add_ring_table(rings, lines);
+  if (rings.recorded) lines.push_back(recording_text(*rings.recorded));
   std::vector<std::string> times;
   for (const RingTime& time : rings.times) times.push_back(ring_time_text(time));
   for (const std::string& line : token_lines(rings)) lines.push_back(line);
@@ -170,6 +181,11 @@ nlohmann::ordered_json rings_json(const RingOutcome& rings) {
   json["parameters"] = nlohmann::ordered_json::array();
   for (const RingTime& time : rings.times) {
     json["parameters"].push_back({{"name", time.name}, {"value", time.ns}, {"source", time.source}});
+  }
+  if (rings.recorded) {
+    json["recorded"] = {{"items", rings.recorded->items.size()},
+                        {"span_ns", rings.recorded->span_ns},
+                        {"unseen", rings.recorded->unseen}};
   }
   if (rings.tokens.empty()) return json;
   json["layers"] = rings.layers;

@@ -8,6 +8,7 @@
 #include <stdexcept>
 
 #include "cli/common/exit_status.h"
+#include "cli/common/files.h"
 #include "cli/common/json_text.h"
 #include "cli/ring/files.h"
 #include "cli/ring/ring.h"

@@ -7,6 +7,7 @@
 #include <stdexcept>
 
 #include "cli/common/exit_status.h"
+#include "cli/common/files.h"
 #include "cli/common/json_text.h"
 #include "cli/report/ring_report.h"
 #include "cli/ring/files.h"

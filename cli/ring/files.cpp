@@ -1,6 +1,5 @@
 #include "cli/ring/files.h"
 
-#include <filesystem>
 #include <ostream>
 #include <stdexcept>
 
@@ -13,13 +12,6 @@
 #include "plugin/ring/queue/recording.h"
 
 namespace meshbed::cli {
-namespace {
-
-/// Four times the largest ring that the encoders make; a recording has several.
-constexpr std::uintmax_t kFileMostBytes = std::uintmax_t{256} << 20U;
-
-}  // namespace
-
 namespace po = boost::program_options;
 
 const ring::Layout& RingOptions::layout() const {
@@ -45,23 +37,6 @@ void add_ring_files(po::options_description& options, RingOptions& values) {
 void require_ring_options(const RingOptions& values) {
   if (!values.abi.empty()) require_choice("--abi", "ABI", values.abi, {"2026-04", "2026-05"});
   require_choice("--mode", "mode", values.mode, {"strict", "safe"});
-}
-
-std::vector<std::uint8_t> read_bytes(const std::string& path) {
-  namespace fs = std::filesystem;
-  std::error_code problem;
-  const fs::file_status status = fs::status(path, problem);
-  // read_text_file() says what is wrong with folders, and with what is not there.
-  if (fs::exists(status) && !fs::is_regular_file(status) && !fs::is_directory(status)) {
-    throw std::runtime_error(path + ": not a file: a device or pipe may have no end");
-  }
-  const std::uintmax_t size_bytes = fs::is_regular_file(status) ? fs::file_size(path, problem) : 0;
-  if (size_bytes > kFileMostBytes) {
-    throw std::runtime_error(path + ": " + std::to_string(size_bytes) + " bytes; at most " +
-                             std::to_string(kFileMostBytes) + " are read");
-  }
-  const std::string text = read_text_file(path);
-  return {text.begin(), text.end()};
 }
 
 void warn_of_layout(const std::vector<std::uint8_t>& control, const RingOptions& options, std::ostream& err) {

@@ -29,8 +29,6 @@ void add_ring_files(boost::program_options::options_description& options, RingOp
 /// Throws std::runtime_error for an ABI or a mode that there is not.
 void require_ring_options(const RingOptions& values);
 
-/// The file's bytes; throws std::runtime_error where it cannot be read.
-std::vector<std::uint8_t> read_bytes(const std::string& path);
 /// One line on `err` where the control buffer speaks for another ABI than the one that was told.
 void warn_of_layout(const std::vector<std::uint8_t>& control, const RingOptions& options, std::ostream& err);
 

@@ -21,8 +21,8 @@ constexpr std::uint64_t kProgramBytesMost = 1ULL << 30U;
 constexpr Picoseconds kComputeMost_ps = Picoseconds{0xffff'ffff} * kPicosecondsPerNanosecond;
 
 // Fields that some programs do not read. Whoever writes one there is told, rather than left to wonder.
-constexpr const char* kOfQueues[] = {"items",      "arrivals", "arrival_gap", "tenants",
-                                     "priorities", "mix",      "quota",       "faulty_item"};
+constexpr const char* kOfQueues[] = {"items", "arrivals", "arrival_gap", "tenants",  "priorities",
+                                     "mix",   "quota",    "faulty_item", "recording"};
 constexpr const char* kOfPrograms[] = {"initiation",  "exchange",        "doorbell",        "flag",
                                        "memory_rate", "queue",           "queue_depth",     "post",
                                        "credit",      "device_doorbell", "operation_launch"};

@@ -121,6 +121,10 @@ const Section<MegakernelSpec> kMegakernel{
          [](const Value& v, MegakernelSpec& s) {
            v.integer(s.value.quota, {0, 0xffff'ffff});
          }},
+        {"recording", "text", "''",
+         "queue: a ring's recording (plugin/ring/queue/recording.h), relative to the scenario file; what it shows is "
+         "published at its times in the place of items that are drawn, into as many slots",
+         [](const Value& v, MegakernelSpec& s) { v.text(s.value.recording); }},
         {"faulty_item", "integer", "-1", "queue: this one ends in a fault; -1: none",
          [](const Value& v, MegakernelSpec& s) {
            v.integer(s.value.faulty_item, {-1, 10'000'000});

@@ -125,6 +125,10 @@ Megakernel megakernel_of(const MegakernelSpec& spec, const std::string& scenario
   Megakernel result = spec.value;
   for (const auto& [text, place] : spec.mix) result.mix.push_back(text);
   result.memory_bps = spec.memory_rate_bps / kBitsPerByte;
+  if (!result.recording.empty()) {
+    take_recording(spec, (std::filesystem::path(scenario_path).parent_path() / result.recording).string(), diagnostics,
+                   result);
+  }
   if (!result.profile.empty()) {
     if (const auto profile = read_profile(result.profile, scenario_path)) {
       ProfileUse(spec, *profile, diagnostics, result).apply();

@@ -6,12 +6,17 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "cli/common/diagnostics.h"
 #include "models/cluster.h"
+
+namespace meshbed::ring {
+struct RecordedWork;
+}  // namespace meshbed::ring
 
 namespace meshbed::cli {
 
@@ -46,6 +51,8 @@ struct Megakernel {
   std::vector<int> priorities;   // weights of CRITICAL to IDLE; empty: NORMAL alone
   std::vector<std::string> mix;  // "add:3", weights by kind; empty: adds
   std::uint64_t quota = 0;       // claims of each tenant; 0: as many as it likes
+  std::string recording;         // of a ring, whose items come in the place of drawn ones; empty: none
+  std::shared_ptr<const ring::RecordedWork> recorded;  // what it shows
   // what goes wrong
   int faulty_item = -1;
   int masked_tenant = -1;

@@ -116,6 +116,10 @@ struct MegakernelSpec : Entry {
 /// shipped one's name, or a file relative to the scenario's. Wrong profiles are reported at the key.
 Megakernel megakernel_of(const MegakernelSpec& spec, const std::string& scenario_path, Diagnostics& diagnostics);
 
+/// What a recording of a ring gives in the place of items that are drawn; `path` is the file's. A wrong one, and fields
+/// that go with drawn items, are reported at their keys.
+void take_recording(const MegakernelSpec& spec, const std::string& path, Diagnostics& diagnostics, Megakernel& result);
+
 struct WorkloadSpec : Entry {
   Workload value;
   MegakernelSpec megakernel;

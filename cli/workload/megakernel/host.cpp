@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "cli/scenario/megakernel_names.h"
 #include "cli/workload/megakernel/blocks.h"
 #include "cli/workload/megakernel/times.h"
 
@@ -216,123 +215,6 @@ void RingHost::serve_io() {
       served = true;
     }
     if (served) ring.kernel.see_io();
-  }
-}
-
-std::optional<Word> RingHost::free_slot(Ring& ring, Word level) const {
-  Word begin = 0, end = ring.buffers.kernel.slots;
-  if (settings_.by_priority) {
-    begin = ring.buffers.control[kRingLayout.priority_offsets + level];
-    end = ring.buffers.control[kRingLayout.priority_offsets + level + 1];
-  }
-  take_free(ring);
-  if (begin == end) return std::nullopt;
-  auto slot = ring.free.lower_bound(begin + ring.next[level] % (end - begin));
-  if (slot == ring.free.end() || *slot >= end) slot = ring.free.lower_bound(begin);
-  if (slot == ring.free.end() || *slot >= end) return std::nullopt;
-  ring.next[level] = *slot - begin + 1;
-  return *slot;
-}
-
-void RingHost::take_free(Ring& ring) {
-  for (const Word slot : ring.kernel.take_done()) ring.free.insert(slot);
-}
-
-bool RingHost::is_queued(Ring& ring) {
-  take_free(ring);
-  return ring.free.size() < ring.buffers.kernel.slots;
-}
-
-Picoseconds RingHost::gap(Prng& prng) const {
-  if (settings_.arrivals == "constant") return settings_.arrival_gap_ps;
-  if (settings_.arrivals != "poisson") return 0;
-  // A whole multiple of 1/1024 of the gap, so that no library's logarithm decides a digest: the geometric law, which is
-  // the exponential one in steps.
-  constexpr std::uint64_t kSteps = 1024;
-  std::uint64_t steps = 0;
-  while (prng.below(kSteps) != 0) ++steps;
-  return static_cast<Picoseconds>(static_cast<std::uint64_t>(settings_.arrival_gap_ps) * steps / kSteps);
-}
-
-RingHost::Item RingHost::draw(Prng& prng, int number) const {
-  Item item{.tenant = static_cast<Word>(prng.below(static_cast<std::uint64_t>(settings_.tenants)))};
-  item.level = settings_.by_priority ? draw_weighted(prng, settings_.priorities, ring::priority::kNormal)
-                                     : ring::priority::kNormal;
-  const RingMix kind = number == settings_.faulty_item ? RingMix::kFault : draw_mix(prng, settings_.mix);
-  const Word observable = kRingLayout.observables + 1 + static_cast<Word>(number) % kAddWords;
-  const auto compute_ns = static_cast<Word>(settings_.compute_ps / kPicosecondsPerNanosecond);
-  const auto task = [&](ring::End end, Word times) {
-    item.opcode = kTaskOpcode;
-    item.args[0] = static_cast<Word>(end);
-    item.args[1] = compute_ns;
-    item.args[2] = times;
-  };
-  switch (kind) {
-    case RingMix::kNop:
-      item.opcode = ring::opcode::kNop;
-      break;
-    case RingMix::kAdd:
-      item.opcode = ring::opcode::kAtomicAdd;
-      item.args[0] = 1;
-      item.args[1] = observable;
-      break;
-    case RingMix::kPacked:
-      // Two ADDs: the table of spec 2.4's golden slot, with this opcode in both places.
-      item.opcode = ring::opcode::kPackedSlot;
-      item.args[0] = 0x0002'0402;
-      item.args[1] = 0x0000'0202;
-      item.args[2] = item.args[4] = 1;
-      item.args[3] = item.args[5] = observable;
-      break;
-    case RingMix::kPrintf:
-      item.opcode = ring::opcode::kPrintf;
-      item.args[0] = static_cast<Word>(number);
-      break;
-    case RingMix::kLoadMiss:
-      item.opcode = ring::opcode::kLoadMiss;
-      item.args[0] = static_cast<Word>(number);
-      break;
-    case RingMix::kCompute:
-      task(ring::End::kDone, 0);
-      break;
-    case RingMix::kYield:
-      task(ring::End::kYield, 1);
-      break;
-    case RingMix::kRequeue:
-      task(ring::End::kRequeue, 1);
-      break;
-    case RingMix::kFault:
-      task(ring::End::kFault, 1);
-      break;
-  }
-  return item;
-}
-
-void RingHost::run_queue(std::uint64_t seed) {
-  Prng prng(mix64(seed) ^ mix64(static_cast<std::uint64_t>(host_.rank()) + 1));
-  for (Ring& ring : rings_) {
-    for (Word slot = 0; slot < ring.buffers.kernel.slots; ++slot) ring.free.insert(ring.free.end(), slot);
-  }
-  Picoseconds due_ps = host_.now_ps();
-  for (int number = 0; number < settings_.items; ++number) {
-    const Item item = draw(prng, number);
-    due_ps += gap(prng);
-    while (host_.now_ps() < due_ps) {
-      if (!wait(due_ps)) return;
-    }
-    Ring& ring = rings_[static_cast<std::size_t>(number) % rings_.size()];
-    std::optional<Word> slot = free_slot(ring, item.level);
-    for (; !slot; slot = free_slot(ring, item.level)) {
-      if (!wait(-1)) return;
-    }
-    ring.counted.adds += item.opcode == ring::opcode::kAtomicAdd ? 1 : item.opcode == ring::opcode::kPackedSlot ? 2 : 0;
-    ring.free.erase(*slot);
-    publish(ring, *slot, item);
-    mask_on_time();
-    serve_io();
-  }
-  while (std::any_of(rings_.begin(), rings_.end(), is_queued)) {
-    if (!wait(-1)) return;
   }
 }
 

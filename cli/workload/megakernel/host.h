@@ -79,6 +79,8 @@ class RingHost {
   struct Item {
     ring::Word opcode = 0, tenant = 0, level = ring::priority::kNormal;
     ring::Word args[ring::mesh_arg::kWords] = {};
+    std::optional<ring::Word> slot{};  // that it had in a recording
+    std::uint64_t adds = 0;            // to the observables
   };
   struct Ring {
     RingBuffers& buffers;
@@ -101,9 +103,16 @@ class RingHost {
     bool fenced = false;
   };
   Item draw(Prng& prng, int number) const;
+  /// The recording's item of that number, as this run can do it.
+  Item recorded(int number) const;
+  /// Takes `compute`, comes so often to that end, then is done.
+  void become_task(Item& item, ring::End end, ring::Word times) const;
   Picoseconds gap(Prng& prng) const;
-  /// A free slot for that level, from where the last one was found on.
-  std::optional<ring::Word> free_slot(Ring& ring, ring::Word level) const;
+  /// When an item comes, the one before having come at `before_ps`, and the first call at `start_ps`.
+  Picoseconds due(Prng& prng, int number, Picoseconds start_ps, Picoseconds before_ps) const;
+  /// `wanted`, where the item has been in that slot and it is free; else a free slot for its level, from where the last
+  /// one was found on.
+  std::optional<ring::Word> free_slot(Ring& ring, const Item& item) const;
   static void take_free(Ring& ring);
   static bool is_queued(Ring& ring);
   void publish(Ring& ring, ring::Word slot, const Item& item);

@@ -5,6 +5,7 @@
 #include "cli/workload/megakernel/rank.h"
 #include "cli/workload/megakernel/times.h"
 #include "plugin/ring/abi/control.h"
+#include "plugin/ring/telemetry/recorded_work.h"
 
 namespace meshbed::cli {
 
@@ -35,7 +36,10 @@ RingBuffers::RingBuffers(const Megakernel& settings, Word slot_count, Word lanes
       io(std::size_t{ring::kIoEntries} * ring::kIoEntryWords) {
   control[ring::control_word::kTenantBase] = ring::control_word::kTenantMasks;
   for (Word tenant = 0; tenant < static_cast<Word>(settings.tenants); ++tenant) {
-    if (tenant < ring::kTenantMasksMost) control[ring::control_word::kTenantMasks + tenant] = ring::kTenantMaskAll;
+    if (tenant < ring::kTenantMasksMost) {
+      control[ring::control_word::kTenantMasks + tenant] =
+          settings.recorded ? settings.recorded->tenant_masks[tenant] : ring::kTenantMaskAll;
+    }
     if (tenant < ring::kTenantQuotasMost) {
       control[kRingLayout.tenant_quotas + tenant] =
           settings.quota > 0 ? static_cast<Word>(settings.quota) : ring::kTenantQuota;

@@ -2,6 +2,7 @@
 // RingOutcome: what a run's megakernels have to say beside what every run says.
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -48,6 +49,7 @@ struct RingOutcome {
   int layers = 0;                     // of each token
   RingTrace trace;
   std::uint64_t slots_done = 0;
+  std::shared_ptr<const ring::RecordedWork> recorded;  // what was published in the place of drawn items; else nullptr
 };
 
 /// Fills in of each ring what its trace says. One pass over the events.

@@ -83,6 +83,7 @@ class MegakernelRun final : public WorkloadRun {
     outcome_->rings = settings_.rings;
     outcome_->program = settings_.program;
     outcome_->times = ring_times(settings_);
+    outcome_->recorded = settings_.recorded;
     settings_.initiation = initiations_.front();
     if (is_decode()) {
       for (const std::string& initiation : initiations_) board_.tokens.push_back({.initiation = initiation});
