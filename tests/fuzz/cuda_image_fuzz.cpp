@@ -1,0 +1,28 @@
+// Fat binaries from anybody: containers are read or refused in words, and a text that is chosen is unpacked to the size
+// that its entry says. Seeds: seeds/cuda_image.
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+
+#include "sim/cuda/image/fat_binary.h"
+
+using namespace meshbed::sim::cuda;
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const auto* bytes = reinterpret_cast<const std::byte*>(data);
+  const auto entries = read_fat_binary({bytes, size});
+  if (!entries) {
+    if (entries.error().text.empty()) std::abort();
+    return 0;
+  }
+  for (const FatEntry& entry : *entries) {
+    const bool inside = entry.payload.empty() ||
+                        (entry.payload.data() >= bytes && entry.payload.data() + entry.payload.size() <= bytes + size);
+    if (!inside) std::abort();
+  }
+  for (const std::uint32_t architecture : {75U, 90U, 121U}) {
+    const auto text = choose_ptx(*entries, architecture);
+    if (!text && text.error().text.empty()) std::abort();
+  }
+  return 0;
+}
