@@ -20,6 +20,8 @@ struct GraphExec;
 struct GraphNode;
 struct Pool;
 struct FatBinary;
+struct Array;
+struct Link;
 
 using CUresult = int;  // errors.def; cudaError_t has the same values where both have one
 using CUdevice = int;
@@ -120,6 +122,11 @@ struct CUlaunchConfig {
   unsigned attribute_count;
 };
 
+struct CUctxCreateParams {
+  void* affinities;
+  int affinity_count;
+  void* graphics;
+};
 struct CUmemLocation {
   int type;  // 1: a device
   int id;
@@ -164,6 +171,40 @@ struct cudaFuncAttributes {
 };
 struct cudaExtent {
   std::size_t width, height, depth;
+};
+struct cudaChannelFormatDesc {
+  int x, y, z, w;  // bits of each channel
+  int kind;        // 0 signed, 1 unsigned, 2 float
+};
+struct cudaResourceDesc {
+  int type;  // 0 an array, 1 a mipmapped one, 2 linear memory, 3 rows with a pitch
+  union {
+    Array* array;
+    struct {
+      void* address;
+      cudaChannelFormatDesc format;
+      std::size_t bytes;
+    } linear;
+    struct {
+      void* address;
+      cudaChannelFormatDesc format;
+      std::size_t width, height, pitch;
+    } pitch;
+    int reserved[32];
+  } of;
+  unsigned flags;
+};
+struct cudaTextureDesc {
+  int address_mode[3];  // 0 wrap, 1 clamp, 2 mirror, 3 border
+  int filter;           // 0 the nearest texel, 1 linear
+  int read_mode;        // 0 as they are, 1 as normalized floats
+  int srgb;
+  float border[4];
+  int normalized_coordinates;
+  unsigned anisotropy_max;
+  int mipmap_filter;
+  float mipmap_bias, mipmap_least, mipmap_most;
+  int no_trilinear, seamless_cubemap;
 };
 struct cudaPos {
   std::size_t x, y, z;

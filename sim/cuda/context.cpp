@@ -127,8 +127,9 @@ CUresult cuDevicePrimaryCtxSetFlags_v2(CUdevice device, unsigned flags) {
 CUresult cuCtxCreate_v2(Context** context, unsigned flags, CUdevice device) { return create(context, flags, device); }
 
 CUresult cuCtxCreate_v4(Context** context, void* parameters, unsigned flags, CUdevice device) {
-  // Affinities and graphics contexts.
-  if (parameters != nullptr) return refuse("cuCtxCreate_v4 with parameters");
+  const auto* asked = static_cast<const CUctxCreateParams*>(parameters);
+  if (asked != nullptr && (asked->affinity_count != 0 || asked->graphics != nullptr))
+    return refuse("cuCtxCreate_v4 with affinities or a graphics context");
   return create(context, flags, device);
 }
 

@@ -223,14 +223,12 @@ CUresult cuDeviceGetByPCIBusId(CUdevice* device, const char* text) {
   return kSuccess;
 }
 
-// There is no NVLink and no path between GPUs in the model.
-CUresult cuDeviceCanAccessPeer(int* answer, CUdevice device, CUdevice peer) {
+CUresult cuDeviceComputeCapability(int* major, int* minor, CUdevice device) {
   Device* found = nullptr;
-  CUresult error = with_device(device, found);
-  if (error == kSuccess) error = with_device(peer, found);
-  if (error != kSuccess) return error;
-  if (answer == nullptr) return kInvalidValue;
-  *answer = 0;
+  if (const CUresult error = with_device(device, found)) return error;
+  if (major == nullptr || minor == nullptr) return kInvalidValue;
+  *major = found->model->compute_major;
+  *minor = found->model->compute_minor;
   return kSuccess;
 }
 

@@ -22,6 +22,14 @@ void* DeviceView::at(std::uint64_t address, std::uint64_t bytes, bool) {
   return found->bytes + (address - found->address);
 }
 
+const ptx::Texture* DeviceView::texture(std::uint64_t handle) {
+  const auto found = driver_.texels.find(handle);
+  if (found == driver_.texels.end()) return nullptr;
+  const TexelObject& object = found->second;
+  // What it was made of may have been freed since.
+  return at(object.address, object.size_bytes, false) != nullptr ? &object.texture : nullptr;
+}
+
 std::string DeviceView::describe(std::uint64_t address) const {
   constexpr std::uint64_t kNear = 1ULL << 20U, kNull = 4096;
   if (address < kNull) return "a null pointer";

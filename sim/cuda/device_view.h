@@ -19,6 +19,7 @@ class DeviceView : public ptx::Memory {
  public:
   explicit DeviceView(const Driver& driver) : driver_(driver) {}
   void* at(std::uint64_t address, std::uint64_t bytes, bool write) override;
+  const ptx::Texture* texture(std::uint64_t handle) override;
   std::string describe(std::uint64_t address) const override;
 
  private:

@@ -64,23 +64,6 @@ CUresult in_context(const Call& call) {
 
 }  // namespace
 
-CUresult box_of(const cudaMemcpy3DParms& copy, Box& box) {
-  if (copy.source_array != nullptr || copy.target_array != nullptr) return refuse("a copy of CUDA arrays");
-  const auto address = [](const cudaPitchedPtr& side, const cudaPos& at) {
-    return reinterpret_cast<CUdeviceptr>(side.pointer) + (at.z * side.height + at.y) * side.pitch + at.x;
-  };
-  box = {.target = address(copy.target, copy.target_position),
-         .source = address(copy.source, copy.source_position),
-         .width = copy.extent.width,
-         .height = copy.extent.height,
-         .depth = copy.extent.depth,
-         .target_pitch = copy.target.pitch,
-         .source_pitch = copy.source.pitch,
-         .target_height = copy.target.height,
-         .source_height = copy.source.height};
-  return kSuccess;
-}
-
 CUresult cudaGraphCreate(Graph** graph, unsigned flags) {
   return in_runtime([&] { return cuGraphCreate(graph, flags); });
 }

@@ -21,12 +21,6 @@ Pool* default_pool(Driver& driver, CUdevice device) {
   return pools[static_cast<std::size_t>(device)].get();
 }
 
-Pool* find_pool(Driver& driver, Pool* handle) {
-  const auto is_it = [handle](const auto& one) { return one.get() == handle; };
-  if (std::any_of(driver.default_pools.begin(), driver.default_pools.end(), is_it)) return handle;
-  return driver.pools.find(handle);
-}
-
 /// And the driver has its default pools.
 CUresult with_pools(CUdevice ordinal, Caller& caller) {
   Device* device = nullptr;
@@ -45,6 +39,12 @@ CUresult allocate(const Caller& caller, CUdeviceptr* address, std::size_t size, 
 }
 
 }  // namespace
+
+Pool* find_pool(Driver& driver, Pool* handle) {
+  const auto is_it = [handle](const auto& one) { return one.get() == handle; };
+  if (std::any_of(driver.default_pools.begin(), driver.default_pools.end(), is_it)) return handle;
+  return driver.pools.find(handle);
+}
 
 CUresult cuDeviceGetDefaultMemPool(Pool** pool, CUdevice device) {
   Caller caller;

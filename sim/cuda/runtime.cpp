@@ -94,6 +94,16 @@ CUresult cudaDeviceGetPCIBusId(char* text, int length, int device) {
 CUresult cudaDeviceGetByPCIBusId(int* device, const char* text) {
   return in_runtime([&] { return cuDeviceGetByPCIBusId(device, text); });
 }
+CUresult cudaStreamSetAttribute(Stream* stream, int id, const void* value) {
+  return in_runtime([&] { return cuStreamSetAttribute(stream, id, value); });
+}
+CUresult cudaStreamGetAttribute(Stream* stream, int id, void* value) {
+  return in_runtime([&] { return cuStreamGetAttribute(stream, id, value); });
+}
+CUresult cudaCtxResetPersistingL2Cache() {
+  return in_runtime([] { return cuCtxResetPersistingL2Cache(); });
+}
+
 CUresult cudaDeviceCanAccessPeer(int* answer, int device, int peer) {
   return in_runtime([&] { return cuDeviceCanAccessPeer(answer, device, peer); });
 }

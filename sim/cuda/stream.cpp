@@ -4,6 +4,7 @@
 // stream of its context, and they after it; non-blocking streams know nothing of it.
 
 #include <algorithm>
+#include <cstring>
 
 #include "sim/cuda/system.h"
 
@@ -216,5 +217,43 @@ CUresult cuLaunchHostFunc(Stream* handle, CUhostFn function, void* data) {
   if (function == nullptr) return kInvalidValue;
   return submit(*stream, HostCall{.function = function, .stream = handle, .data = data});
 }
+
+// Hints (which memory stays in the cache, how a thread waits): remembered, and without effect.
+CUresult cuStreamSetAttribute(Stream* handle, int id, const void* value) {
+  constexpr int kAccessPolicy = 1, kSynchronization = 3;
+  Caller caller;
+  Stream* stream = nullptr;
+  if (const CUresult error = with_stream(handle, caller, stream)) return error;
+  if (value == nullptr) return kInvalidValue;
+  if (id == kAttributePriority) {
+    std::memcpy(&stream->priority, value, sizeof(stream->priority));
+    stream->priority = std::clamp(stream->priority, kPriorityHighest, kPriorityLowest);
+    return kSuccess;
+  }
+  if (id != kAccessPolicy && id != kSynchronization) return refuse("stream attribute " + std::to_string(id));
+  LaunchAttribute& kept = stream->attributes[id];
+  kept.id = id;
+  std::memcpy(&kept.value, value, sizeof(kept.value));
+  return kSuccess;
+}
+
+CUresult cuStreamGetAttribute(Stream* handle, int id, void* value) {
+  Caller caller;
+  Stream* stream = nullptr;
+  if (const CUresult error = with_stream(handle, caller, stream)) return error;
+  if (value == nullptr) return kInvalidValue;
+  if (id == kAttributePriority) {
+    std::memcpy(value, &stream->priority, sizeof(stream->priority));
+    return kSuccess;
+  }
+  const auto found = stream->attributes.find(id);
+  if (found == stream->attributes.end())
+    return refuse("stream attribute " + std::to_string(id) + ", which was not set,");
+  std::memcpy(value, &found->second.value, sizeof(found->second.value));
+  return kSuccess;
+}
+
+// There is no cache in the model for which lines could be kept.
+CUresult cuCtxResetPersistingL2Cache() { return enter_context().error; }
 
 }  // namespace meshbed::sim::cuda

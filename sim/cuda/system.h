@@ -21,6 +21,7 @@
 #include "sim/cuda/host.h"
 #include "sim/cuda/ptx/machine.h"
 #include "sim/cuda/record.h"
+#include "sim/cuda/texture/texture.h"
 #include "sim/cuda/work.h"
 
 namespace meshbed::sim::cuda {
@@ -42,6 +43,7 @@ struct Stream {
   WorkRef tail;                      // the last work put into it
   std::shared_ptr<Capture> capture;  // what it records into; nullptr: it works
   std::vector<std::size_t> capture_tails;
+  std::map<int, LaunchAttribute> attributes{};  // that were set: hints
 };
 
 struct Event {
@@ -117,6 +119,11 @@ struct ThreadState {
   std::vector<cudaLaunchConfig> configurations;
 };
 
+/// What cuLinkCreate made: the image, when there is one.
+struct Link {
+  std::string image;
+};
+
 struct Reservation {
   std::uint64_t size_bytes = 0;
   char* hardware = nullptr;
@@ -187,6 +194,9 @@ struct Driver {
   Handles<Pool> pools{};
   Handles<Event> events{};
   Handles<Module> modules{};
+  Handles<Link> links{};
+  Handles<Array> arrays{};
+  std::map<std::uint64_t, TexelObject> texels{};  // by handle
   Handles<Graph> graphs{};
   Handles<GraphExec> executables{};
   std::map<std::string, std::shared_ptr<const Interpreter>> interpreters{};
@@ -287,6 +297,8 @@ CUresult allocate_device(const Caller& caller, std::uint64_t size_bytes, Pool* p
 /// Of the host's, that the device reaches: pinned or managed. 0 bytes are an error.
 CUresult allocate_host_memory(const Caller& caller, MemoryKind kind, std::size_t size, unsigned flags, void*& address);
 void free_allocation(Driver& driver, std::uint64_t address);
+/// A default pool or one that was made; nullptr: neither.
+Pool* find_pool(Driver& driver, Pool* handle);
 
 /// Bytes in rows and slices; pitches and heights of 0: they stand close together.
 struct Box {
@@ -294,7 +306,7 @@ struct Box {
   std::size_t width = 0, height = 1, depth = 1;
   std::size_t target_pitch = 0, source_pitch = 0, target_height = 0, source_height = 0;
 };
-/// A copy of CUDA arrays is refused.
+/// Addresses, pointers or CUDA arrays (sim/cuda/texture).
 CUresult box_of(const cudaMemcpy3DParms& copy, Box& box);
 CUresult copy_box(const Box& box, Stream* stream, bool waits);
 /// For a graph's node.

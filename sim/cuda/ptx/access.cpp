@@ -119,15 +119,62 @@ std::byte* resolve_one(Warp& warp, const Instruction& in, std::uint32_t lane, Sp
   return nullptr;
 }
 
-bool resolve(Warp& warp, const Instruction& in, std::uint32_t lanes, std::uint32_t bytes, bool write, Access& access) {
+namespace {
+
+void count_bytes(Warp& warp, Space space, std::uint64_t bytes, bool write) {
+  Counts& counts = warp.grid->counts;
+  if (space == Space::kShared) counts.shared_bytes += bytes;
+  if (space == Space::kGlobal || space == Space::kConst)
+    (write ? counts.global_bytes_written : counts.global_bytes_read) += bytes;
+}
+
+/// All 32 lanes, at one place or at one row of memory; false: something else, or not wholly within bounds.
+bool resolve_row(Warp& warp, std::uint32_t bytes, bool write, Space space, const std::uint64_t* addresses,
+                 Access& access) {
+  const std::uint64_t first = addresses[0];
+  std::uint64_t same = 0, row = 0, expected = first;
+  for (std::uint32_t lane = 0; lane < kLanes; ++lane) {
+    same |= addresses[lane] ^ first;
+    row |= addresses[lane] ^ expected;
+    expected += bytes;
+  }
+  if ((same != 0 && row != 0) || (first & (bytes - 1)) != 0) return false;
+  const std::uint64_t span = row == 0 ? std::uint64_t{bytes} * kLanes : bytes;
+  std::uint64_t address = first;
+  if (space == Space::kGeneric) {
+    space = windowed(first);
+    if (space != windowed(first + span - 1)) return false;
+    if (space != Space::kGlobal) address &= (std::uint64_t{1} << kWindowShift) - 1;
+  }
+  if (space == Space::kShared) {
+    if (address > warp.grid->shared_bytes || span > warp.grid->shared_bytes - address) return false;
+    access.first = warp.block->shared.data() + address;
+  } else if (space == Space::kGlobal || space == Space::kConst) {
+    access.first = static_cast<std::byte*>(warp.grid->memory->at(address, span, write));
+    if (access.first == nullptr) return false;
+  } else {
+    return false;  // of local memory each lane has its own
+  }
+  access.space = space;
+  access.pattern = row == 0 ? Access::Pattern::kRow : Access::Pattern::kSame;
+  count_bytes(warp, space, std::uint64_t{bytes} * kLanes, write);
+  return true;
+}
+
+}  // namespace
+
+bool resolve_pattern(Warp& warp, const Instruction& in, std::uint32_t lanes, std::uint32_t bytes, bool write,
+                     Access& access) {
   std::uint64_t addresses[kLanes];
   lane_addresses(warp, in, addresses);
   Space space = static_cast<Space>(in.space);
+  if (lanes == kAllLanes && resolve_row(warp, bytes, write, space, addresses, access)) return true;
+  access.pattern = Access::Pattern::kScattered;
   const auto first_lane = static_cast<std::uint32_t>(std::countr_zero(lanes));
   std::uint64_t lowest = addresses[first_lane];
   std::uint64_t highest = lowest;
   std::uint64_t joined = 0;
-  each_active(lanes, [&](std::uint32_t lane) {
+  each_of(lanes, [&](std::uint32_t lane) {
     lowest = std::min(lowest, addresses[lane]);
     highest = std::max(highest, addresses[lane]);
     joined |= addresses[lane];
@@ -138,8 +185,6 @@ bool resolve(Warp& warp, const Instruction& in, std::uint32_t lanes, std::uint32
     });
     return false;
   }
-  const auto count = static_cast<std::uint32_t>(std::popcount(lanes));
-  Counts& counts = warp.grid->counts;
   if (space == Space::kGeneric && windowed(lowest) == windowed(highest)) {
     space = windowed(lowest);
     if (space != Space::kGlobal) {
@@ -150,28 +195,24 @@ bool resolve(Warp& warp, const Instruction& in, std::uint32_t lanes, std::uint32
     }
   }
   access.space = space;
+  count_bytes(warp, space, static_cast<std::uint64_t>(std::popcount(lanes)) * bytes, write);
   if (space == Space::kShared || space == Space::kLocal) {
-    if (space == Space::kShared) counts.shared_bytes += std::uint64_t{count} * bytes;
     const bool shared = space == Space::kShared;
     const std::uint64_t size = shared ? warp.grid->shared_bytes : warp.local_stride;
     if (highest <= size && bytes <= size - highest) {
       std::byte* base = shared ? warp.block->shared.data() : warp.local.data();
       const std::size_t stride = shared ? 0 : warp.local_stride;
-      each_active(lanes, [&](std::uint32_t lane) { access.at[lane] = base + lane * stride + addresses[lane]; });
+      each_of(lanes, [&](std::uint32_t lane) { access.at[lane] = base + lane * stride + addresses[lane]; });
       return true;
     }
   } else if (space == Space::kGlobal || space == Space::kConst) {
-    if (write)
-      counts.global_bytes_written += std::uint64_t{count} * bytes;
-    else
-      counts.global_bytes_read += std::uint64_t{count} * bytes;
     // One question for all lanes, where they look at one allocation.
     const std::uint64_t span = highest - lowest + bytes;
     auto* base = highest - lowest < (std::uint64_t{1} << 40U)
                      ? static_cast<std::byte*>(warp.grid->memory->at(lowest, span, write))
                      : nullptr;
     if (base != nullptr) {
-      each_active(lanes, [&](std::uint32_t lane) { access.at[lane] = base + (addresses[lane] - lowest); });
+      each_of(lanes, [&](std::uint32_t lane) { access.at[lane] = base + (addresses[lane] - lowest); });
       return true;
     }
   }
@@ -180,6 +221,14 @@ bool resolve(Warp& warp, const Instruction& in, std::uint32_t lanes, std::uint32
     access.at[lane] = resolve_one(warp, in, lane, space, addresses[lane], bytes, write);
     if (access.at[lane] == nullptr) return false;
   }
+  return true;
+}
+
+bool resolve(Warp& warp, const Instruction& in, std::uint32_t lanes, std::uint32_t bytes, bool write, Access& access) {
+  if (!resolve_pattern(warp, in, lanes, bytes, write, access)) return false;
+  if (access.pattern == Access::Pattern::kScattered) return true;
+  for (std::uint32_t lane = 0; lane < kLanes; ++lane) access.at[lane] = access.of(lane, bytes);
+  access.pattern = Access::Pattern::kScattered;
   return true;
 }
 

@@ -8,15 +8,29 @@
 
 namespace meshbed::sim::ptx {
 
-/// Where the access of each lane of the mask goes, and in which space all of them lie.
+/// Where the access of each lane of the mask goes, and in which space all of them lie. Most accesses of programs go to
+/// one row of memory, element by element, or all to one place: these two are told apart, because a loop over them is
+/// a copy.
 struct Access {
-  std::array<std::byte*, kLanes> at;
+  enum class Pattern : std::uint8_t { kScattered, kRow, kSame };
+  std::array<std::byte*, kLanes> at;  // where kScattered
+  std::byte* first = nullptr;         // lane 0's, else; then all lanes of the warp take part
+  Pattern pattern = Pattern::kScattered;
   Space space = Space::kGlobal;
+
+  std::byte* of(std::uint32_t lane, std::uint32_t bytes) const {
+    return pattern == Pattern::kScattered ? at[lane]
+           : pattern == Pattern::kRow     ? first + std::size_t{lane} * bytes
+                                          : first;
+  }
 };
 
 /// The addresses of [base + offset] as the instruction says, in numbers of its space.
 void lane_addresses(const Warp& warp, const Instruction& in, std::uint64_t* addresses);
 /// false: a fault, named. Counts the bytes.
+bool resolve_pattern(Warp& warp, const Instruction& in, std::uint32_t lanes, std::uint32_t bytes, bool write,
+                     Access& access);
+/// The same; every lane's place stands in `at`.
 bool resolve(Warp& warp, const Instruction& in, std::uint32_t lanes, std::uint32_t bytes, bool write, Access& access);
 /// One address of the generic space or of `space`; nullptr: a fault, named.
 std::byte* resolve_one(Warp& warp, const Instruction& in, std::uint32_t lane, Space space, std::uint64_t address,

@@ -45,9 +45,10 @@ bool traps(std::string_view opcode) {
 
 void decode_statement(Decoder& decoder) {
   // In the order of how often programs use them.
-  static constexpr bool (*kAll[])(Decoder&) = {
-      decode_integer, decode_memory,   decode_move,    decode_float,  decode_compare, decode_control, decode_bits,
-      decode_convert, decode_exchange, decode_barrier, decode_atomic, decode_call,    decode_half,    decode_async};
+  static constexpr bool (*kAll[])(Decoder&) = {decode_integer,  decode_memory,  decode_move,   decode_float,
+                                               decode_compare,  decode_control, decode_bits,   decode_convert,
+                                               decode_exchange, decode_barrier, decode_atomic, decode_call,
+                                               decode_half,     decode_async,   decode_texture};
   for (const auto decode : kAll) {
     if (decode(decoder)) return decoder.end();
   }

@@ -97,6 +97,7 @@ bool decode_call(Decoder& decoder);
 bool decode_exchange(Decoder& decoder);
 bool decode_barrier(Decoder& decoder);
 bool decode_async(Decoder& decoder);
+bool decode_texture(Decoder& decoder);
 
 /// A handler for hints, and for what a machine that does one access after the other has done already.
 void no_effect(Warp& warp, const Instruction& in, std::uint32_t lanes);

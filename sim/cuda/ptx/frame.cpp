@@ -47,10 +47,10 @@ const std::byte* Grid::pool_of(const Function& function) {
 
 Frame* enter_frame(Warp& warp, const Function& function, Frame* parent, std::uint32_t lanes) {
   // Lanes that call the same function from the same frame share a frame, whenever they come: so they meet again in it.
-  for (const auto& frame : warp.frames) {
-    if (frame->parent != parent || frame->function != &function) continue;
+  for (Frame* frame = parent != nullptr ? parent->child : nullptr; frame != nullptr; frame = frame->sibling) {
+    if (frame->function != &function) continue;
     frame->lanes |= lanes;
-    return frame.get();
+    return frame;
   }
   const std::uint32_t local = parent == nullptr ? 0 : parent->local_base + parent->function->local_bytes;
   const std::uint32_t depth = parent == nullptr ? 0 : parent->depth + 1;
@@ -72,6 +72,9 @@ Frame* enter_frame(Warp& warp, const Function& function, Frame* parent, std::uin
   std::memset(made->registers.get(), 0, function.frame_bytes);
   made->function = &function;
   made->parent = parent;
+  made->child = nullptr;
+  made->sibling = parent != nullptr ? parent->child : nullptr;
+  if (parent != nullptr) parent->child = made.get();
   made->pool = warp.grid->pool_of(function);
   made->local_base = local;
   made->depth = depth;
@@ -83,8 +86,15 @@ Frame* enter_frame(Warp& warp, const Function& function, Frame* parent, std::uin
 void leave_frame(Warp& warp, Frame* frame, std::uint32_t lanes) {
   frame->lanes &= ~lanes;
   if (frame->lanes != 0) return;
-  const auto at =
-      std::find_if(warp.frames.begin(), warp.frames.end(), [&](const auto& one) { return one.get() == frame; });
+  if (frame->parent != nullptr) {
+    Frame** link = &frame->parent->child;
+    while (*link != frame) link = &(*link)->sibling;
+    *link = frame->sibling;
+  }
+  // What was entered last is left first: it stands at the end, however deep the calls are.
+  const auto behind =
+      std::find_if(warp.frames.rbegin(), warp.frames.rend(), [&](const auto& one) { return one.get() == frame; });
+  const auto at = std::prev(behind.base());
   if (warp.grid->free_frames.size() < 64) warp.grid->free_frames.push_back(std::move(*at));
   warp.frames.erase(at);
 }
@@ -94,14 +104,21 @@ void exit_lanes(Warp& warp, std::uint32_t lanes) {
   warp.idle |= lanes;
   warp.block->live -= static_cast<std::uint32_t>(std::popcount(lanes));
   ++warp.grid->changes;
-  each_active(lanes, [&](std::uint32_t lane) {
-    for (Frame* frame = warp.lane_frame[lane]; frame != nullptr;) {
+  for (std::uint32_t rest = lanes; rest != 0;) {
+    Frame* frame = warp.lane_frame[static_cast<std::uint32_t>(std::countr_zero(rest))];
+    std::uint32_t together = 0;
+    each_active(rest, [&](std::uint32_t lane) {
+      if (warp.lane_frame[lane] != frame) return;
+      together |= 1U << lane;
+      warp.lane_frame[lane] = nullptr;
+    });
+    rest &= ~together;
+    while (frame != nullptr) {
       Frame* parent = frame->parent;
-      leave_frame(warp, frame, 1U << lane);
+      leave_frame(warp, frame, together);
       frame = parent;
     }
-    warp.lane_frame[lane] = nullptr;
-  });
+  }
 }
 
 }  // namespace meshbed::sim::ptx

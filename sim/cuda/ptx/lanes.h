@@ -46,6 +46,16 @@ inline void each_active(std::uint32_t lanes, Body body) {
     body(static_cast<std::uint32_t>(std::countr_zero(rest)));
 }
 
+/// The same, quicker where the mask is whole.
+template <typename Body>
+inline void each_of(std::uint32_t lanes, Body body) {
+  if (lanes == kAllLanes) {
+    for (std::uint32_t lane = 0; lane < kLanes; ++lane) body(lane);
+    return;
+  }
+  each_active(lanes, body);
+}
+
 /// A register of `bytes` at a lane, as a number (low bits).
 inline std::uint64_t read_lane(const std::byte* values, std::uint32_t bytes, std::uint32_t lane) {
   std::uint64_t value = 0;

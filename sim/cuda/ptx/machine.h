@@ -57,12 +57,30 @@ class Module {
   std::unique_ptr<Program> program_;
 };
 
+/// What a texture's or a surface's handle stands for: texels in rows and slices, and how they are read.
+struct Texture {
+  enum class Format : std::uint8_t { kSigned, kUnsigned, kFloat };
+  enum class Address : std::uint8_t { kWrap, kClamp, kMirror, kBorder };  // in the order of cuda.h's
+  std::byte* bytes = nullptr;
+  std::uint64_t width = 1, height = 1, depth = 1;  // texels; depth: or layers, or faces of a cube
+  std::uint64_t row_bytes = 0, slice_bytes = 0;    // from one row and slice to the next one
+  std::uint32_t channels = 1, channel_bytes = 4;   // 1, 2 or 4 of each
+  Format format = Format::kFloat;
+  std::array<Address, 3> address{};
+  bool linear = false;                  // the mean of the texels around, else the nearest one
+  bool normalized_coordinates = false;  // 0 to 1 across the texture
+  bool reads_normalized = false;        // integers of 8 and 16 bits as 0 to 1, or -1 to 1
+  std::array<float, 4> border{};
+};
+
 /// What the device says about addresses of the generic space that are not shared or local windows.
 class Memory {
  public:
   virtual ~Memory() = default;
   /// Host bytes behind [address, address + bytes); nullptr where not all of it is of one live allocation.
   virtual void* at(std::uint64_t address, std::uint64_t bytes, bool write) = 0;
+  /// nullptr: there is no such object.
+  virtual const Texture* texture(std::uint64_t) { return nullptr; }
   /// For errors: "8 bytes after the end of the allocation of 4096 bytes at 0x..", "freed 0x.."
   virtual std::string describe(std::uint64_t address) const = 0;
 };

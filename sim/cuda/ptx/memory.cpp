@@ -9,22 +9,38 @@ namespace meshbed::sim::ptx {
 
 namespace {
 
+template <typename T>
+inline T value_at(const std::byte* from) {
+  T value;
+  std::memcpy(&value, from, sizeof value);
+  return value;
+}
+
 /// Loads one element of type T into registers of type D (sign or zero above).
 template <typename T, typename D>
 void load(Warp& warp, const Instruction& in, std::uint32_t lanes) {
   if (lanes == 0) return;
   Access access;
-  if (!resolve(warp, in, lanes, sizeof(T), false, access)) return;
+  if (!resolve_pattern(warp, in, lanes, sizeof(T), false, access)) return;
   auto* d = lanes_at<D>(warp, in.d);
-  each_active(lanes, [&](std::uint32_t lane) {
-    T value;
-    std::memcpy(&value, access.at[lane], sizeof value);
-    d[lane] = static_cast<D>(value);
-  });
+  if (access.pattern == Access::Pattern::kRow) {
+    if constexpr (sizeof(T) == sizeof(D)) {
+      std::memcpy(d, access.first, sizeof(T) * kLanes);
+    } else {
+      for (std::uint32_t lane = 0; lane < kLanes; ++lane)
+        d[lane] = static_cast<D>(value_at<T>(access.first + lane * sizeof(T)));
+    }
+  } else if (access.pattern == Access::Pattern::kSame) {
+    const D value = static_cast<D>(value_at<T>(access.first));
+    for (std::uint32_t lane = 0; lane < kLanes; ++lane) d[lane] = value;
+  } else {
+    each_of(lanes, [&](std::uint32_t lane) { d[lane] = static_cast<D>(value_at<T>(access.at[lane])); });
+  }
   if ((in.flags & kFlagStrong) == 0 || access.space == Space::kLocal) return;
   std::uint64_t seen = 0;
   each_active(lanes, [&](std::uint32_t lane) {
-    seen = poll_hash(seen, reinterpret_cast<std::uintptr_t>(access.at[lane]), static_cast<std::uint64_t>(d[lane]));
+    seen = poll_hash(seen, reinterpret_cast<std::uintptr_t>(access.of(lane, sizeof(T))),
+                     static_cast<std::uint64_t>(d[lane]));
   });
   note_poll(warp, in, lanes, seen);
 }
@@ -44,39 +60,82 @@ void load_vector(Warp& warp, const Instruction& in, std::uint32_t lanes) {
   const std::uint32_t element = in.b;
   if (!resolve(warp, in, lanes, element * in.count, false, access)) return;
   const auto& places = warp.frame->function->vectors[in.extra];
-  std::uint64_t seen = 0;
   for (std::uint32_t at = 0; at < in.count; ++at) {
     if (places[at] == kNowhere) continue;
     std::byte* d = place_at(warp, places[at]);
+    const std::uint32_t offset = at * element;
+    if (element == 4 && in.d_bytes == 4) {
+      auto* words = lanes_at<std::uint32_t>(warp, places[at]);
+      each_of(lanes, [&](std::uint32_t lane) { words[lane] = value_at<std::uint32_t>(access.at[lane] + offset); });
+      continue;
+    }
+    if (element == 8 && in.d_bytes == 8) {
+      auto* words = lanes_at<std::uint64_t>(warp, places[at]);
+      each_of(lanes, [&](std::uint32_t lane) { words[lane] = value_at<std::uint64_t>(access.at[lane] + offset); });
+      continue;
+    }
     each_active(lanes, [&](std::uint32_t lane) {
+      if (in.d_bytes == 16) {
+        std::memcpy(d + std::size_t{lane} * 16, access.at[lane] + offset, 16);
+        return;
+      }
       std::uint64_t value = 0;
-      std::memcpy(&value, access.at[lane] + at * element, element < 8 ? element : 8);
-      value = filled(in, value, element);
-      seen = poll_hash(seen, reinterpret_cast<std::uintptr_t>(access.at[lane]), value);
-      if (in.d_bytes == 16)
-        std::memcpy(d + std::size_t{lane} * 16, access.at[lane] + at * element, 16);
-      else
-        write_lane(d, in.d_bytes, lane, value);
+      std::memcpy(&value, access.at[lane] + offset, element < 8 ? element : 8);
+      write_lane(d, in.d_bytes, lane, filled(in, value, element));
     });
   }
-  if ((in.flags & kFlagStrong) != 0 && access.space != Space::kLocal) note_poll(warp, in, lanes, seen);
+  if ((in.flags & kFlagStrong) == 0 || access.space == Space::kLocal) return;
+  std::uint64_t seen = 0;
+  each_active(lanes, [&](std::uint32_t lane) {
+    for (std::uint32_t at = 0; at < in.count; ++at) {
+      std::uint64_t value = 0;
+      std::memcpy(&value, access.at[lane] + at * element, element < 8 ? element : 8);
+      seen = poll_hash(seen, reinterpret_cast<std::uintptr_t>(access.at[lane]), value);
+    }
+  });
+  note_poll(warp, in, lanes, seen);
 }
 
 template <typename T, typename S>
 void store(Warp& warp, const Instruction& in, std::uint32_t lanes) {
   if (lanes == 0) return;
   Access access;
-  if (!resolve(warp, in, lanes, sizeof(T), true, access)) return;
+  if (!resolve_pattern(warp, in, lanes, sizeof(T), true, access)) return;
   const auto* b = lanes_at<S>(warp, in.b);
   T changed = 0;
-  each_active(lanes, [&](std::uint32_t lane) {
-    T before;
-    std::memcpy(&before, access.at[lane], sizeof before);
+  const auto put = [&](std::uint32_t lane, std::byte* to) {
+    const T before = value_at<T>(to);
     const T value = static_cast<T>(b[lane]);
     changed = static_cast<T>(changed | (before ^ value));
-    std::memcpy(access.at[lane], &value, sizeof value);
-  });
+    std::memcpy(to, &value, sizeof value);
+  };
+  if (access.pattern == Access::Pattern::kRow) {
+    if constexpr (sizeof(T) == sizeof(S)) {
+      if (std::memcmp(access.first, b, sizeof(T) * kLanes) != 0) changed = 1;
+      std::memcpy(access.first, b, sizeof(T) * kLanes);
+    } else {
+      for (std::uint32_t lane = 0; lane < kLanes; ++lane) put(lane, access.first + lane * sizeof(T));
+    }
+  } else if (access.pattern == Access::Pattern::kSame) {
+    put(kLanes - 1, access.first);  // one of them is the last
+  } else {
+    each_of(lanes, [&](std::uint32_t lane) { put(lane, access.at[lane]); });
+  }
   if (changed != 0 && access.space != Space::kLocal) ++warp.grid->changes;
+}
+
+/// Elements and registers of T.
+template <typename T>
+T store_elements(Warp& warp, std::uint32_t place, const Access& access, std::uint32_t offset, std::uint32_t lanes) {
+  const auto* from = lanes_at<T>(warp, place);
+  T changed = 0;
+  each_of(lanes, [&](std::uint32_t lane) {
+    std::byte* to = access.at[lane] + offset;
+    const T value = from[lane];
+    changed |= value_at<T>(to) ^ value;
+    std::memcpy(to, &value, sizeof value);
+  });
+  return changed;
 }
 
 void store_vector(Warp& warp, const Instruction& in, std::uint32_t lanes) {
@@ -86,14 +145,24 @@ void store_vector(Warp& warp, const Instruction& in, std::uint32_t lanes) {
   if (!resolve(warp, in, lanes, element * in.count, true, access)) return;
   const auto& places = warp.frame->function->vectors[in.extra];
   bool changed = false;
-  each_active(lanes, [&](std::uint32_t lane) {
-    for (std::uint32_t at = 0; at < in.count; ++at) {
+  // Element by element: where lanes write to one place, the last lane's whole vector is there at the end all the same.
+  for (std::uint32_t at = 0; at < in.count; ++at) {
+    const std::uint32_t offset = at * element;
+    if (element == 4 && in.d_bytes == 4) {
+      changed = store_elements<std::uint32_t>(warp, places[at], access, offset, lanes) != 0 || changed;
+      continue;
+    }
+    if (element == 8 && in.d_bytes == 8) {
+      changed = store_elements<std::uint64_t>(warp, places[at], access, offset, lanes) != 0 || changed;
+      continue;
+    }
+    each_active(lanes, [&](std::uint32_t lane) {
       const std::byte* from = place_at(warp, places[at]) + std::size_t{lane} * in.d_bytes;
-      std::byte* to = access.at[lane] + at * element;
+      std::byte* to = access.at[lane] + offset;
       changed = changed || std::memcmp(to, from, element) != 0;
       std::memcpy(to, from, element);
-    }
-  });
+    });
+  }
   if (changed && access.space != Space::kLocal) ++warp.grid->changes;
 }
 

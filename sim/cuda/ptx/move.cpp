@@ -1,4 +1,6 @@
 // Moves: mov (with packing), cvta, isspacep, special registers. PTX ISA 9.7.9 and 10.
+#include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "sim/cuda/ptx/decode.h"
@@ -95,14 +97,20 @@ void read_special(Warp& warp, const Instruction& in, std::uint32_t lanes) {
   std::byte* d = place_at(warp, in.d);
   switch (special) {
     case Special::kTid: {
-      each_active(lanes, [&](std::uint32_t lane) {
-        const std::uint32_t thread = warp.index * kLanes + lane;
-        const std::uint32_t value = axis == 0   ? thread % threads[0]
-                                    : axis == 1 ? thread / threads[0] % threads[1]
-                                    : axis == 2 ? thread / threads[0] / threads[1]
-                                                : 0;
-        write_lane(d, in.d_bytes, lane, value);
-      });
+      // Counted up from the first lane's: a division a lane is the dearest thing in many a kernel.
+      const std::uint32_t first = warp.index * kLanes;
+      std::array<std::uint32_t, 4> at{first % threads[0], first / threads[0] % threads[1],
+                                      first / threads[0] / threads[1], 0};
+      std::uint32_t values[kLanes];
+      for (std::uint32_t& value : values) {
+        value = at[std::min(axis, 3U)];
+        if (++at[0] < threads[0]) continue;
+        at[0] = 0;
+        if (++at[1] < threads[1]) continue;
+        at[1] = 0;
+        ++at[2];
+      }
+      each_of(lanes, [&](std::uint32_t lane) { write_lane(d, in.d_bytes, lane, values[lane]); });
       return;
     }
     case Special::kLane:
@@ -181,6 +189,12 @@ void read_special(Warp& warp, const Instruction& in, std::uint32_t lanes) {
     case Special::kOther:
     case Special::kNone:
       break;
+  }
+  if (in.d_bytes == 4) {
+    auto* words = lanes_at<std::uint32_t>(warp, in.d);
+    const auto word = static_cast<std::uint32_t>(same);
+    each_lane(warp, lanes, [=](std::uint32_t lane) { words[lane] = word; });
+    return;
   }
   each_active(lanes, [&](std::uint32_t lane) { write_lane(d, in.d_bytes, lane, same); });
 }

@@ -28,6 +28,8 @@ struct Block;
 struct Frame {
   const Function* function = nullptr;
   Frame* parent = nullptr;
+  Frame* child = nullptr;    // the last frame that was entered from this one
+  Frame* sibling = nullptr;  // the one entered from the same frame before
   std::unique_ptr<std::byte[]> registers;
   std::size_t capacity = 0;
   const std::byte* pool = nullptr;

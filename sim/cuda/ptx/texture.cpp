@@ -1,0 +1,346 @@
+// Textures and surfaces by their objects' handles: tex, suld.b, sust.b. PTX ISA 9.7.10 and 9.7.11; which texels a fetch
+// reads and how it mixes them: CUDA C++ Programming Guide 13.0, appendix "Texture Fetching".
+//
+// Cost: a lane at a time; a linear fetch of n dimensions reads 2^n texels.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "sim/cuda/ptx/decode.h"
+#include "sim/cuda/ptx/half.h"
+#include "sim/cuda/ptx/lanes.h"
+
+namespace meshbed::sim::ptx {
+
+namespace {
+
+enum class Shape : std::uint8_t { k1D, k2D, k3D, kLayered1D, kLayered2D, kCube };
+constexpr std::uint8_t kFlagWholeNumbers = 0x10;  // coordinates are integers
+enum class Outside : std::uint8_t { kTrap, kClamp, kZero };
+
+using Texel = std::array<std::uint32_t, 4>;
+
+std::uint32_t channel_of(const Texture& texture, const std::byte* at) {
+  std::uint32_t raw = 0;
+  std::memcpy(&raw, at, texture.channel_bytes);
+  float value = 0;
+  const std::uint32_t bits = texture.channel_bytes * 8U;
+  if (texture.format == Texture::Format::kFloat) {
+    if (texture.channel_bytes == 4) return raw;
+    value = float_of_half(static_cast<std::uint16_t>(raw));
+  } else {
+    const bool is_signed = texture.format == Texture::Format::kSigned;
+    const auto number = is_signed ? static_cast<std::int32_t>(raw << (32 - bits)) >> (32 - bits) : 0;
+    if (!texture.reads_normalized || bits > 16) return is_signed ? static_cast<std::uint32_t>(number) : raw;
+    const float most = static_cast<float>((1U << (is_signed ? bits - 1 : bits)) - 1);
+    value = is_signed ? std::max(static_cast<float>(number) / most, -1.0F) : static_cast<float>(raw) / most;
+  }
+  std::uint32_t word = 0;
+  std::memcpy(&word, &value, sizeof word);
+  return word;
+}
+
+/// Index along an axis; -1: beyond the edge, where the border's colour is.
+std::int64_t along(std::int64_t index, std::uint64_t size, Texture::Address mode, bool normalized) {
+  const auto count = static_cast<std::int64_t>(size);
+  if (index >= 0 && index < count) return index;
+  if (mode == Texture::Address::kBorder) return -1;
+  if (normalized && mode == Texture::Address::kWrap) return (index % count + count) % count;
+  if (normalized && mode == Texture::Address::kMirror) {
+    const std::int64_t folded = (index % (2 * count) + 2 * count) % (2 * count);
+    return folded < count ? folded : 2 * count - 1 - folded;
+  }
+  return index < 0 ? 0 : count - 1;
+}
+
+struct Place {
+  std::array<std::int64_t, 3> at{};  // x, y, and z or the layer; -1: beyond the edge
+};
+
+Texel texel_at(const Texture& texture, const Place& place) {
+  Texel texel{};
+  if (place.at[0] < 0 || place.at[1] < 0 || place.at[2] < 0) {
+    std::memcpy(texel.data(), texture.border.data(), sizeof texel);
+    return texel;
+  }
+  const std::uint64_t element = std::uint64_t{texture.channels} * texture.channel_bytes;
+  const std::byte* from = texture.bytes + static_cast<std::uint64_t>(place.at[2]) * texture.slice_bytes +
+                          static_cast<std::uint64_t>(place.at[1]) * texture.row_bytes +
+                          static_cast<std::uint64_t>(place.at[0]) * element;
+  for (std::uint32_t channel = 0; channel < texture.channels; ++channel)
+    texel[channel] = channel_of(texture, from + std::size_t{channel} * texture.channel_bytes);
+  return texel;
+}
+
+std::int64_t whole(float value) {
+  constexpr float kFar = 1e9F;  // further than any texture; and what is no number is texel 0
+  return value == value ? static_cast<std::int64_t>(std::floor(std::clamp(value, -kFar, kFar))) : 0;
+}
+
+/// Coordinates in texels, `axes` of them; `layer` where the third is none.
+Texel sampled(const Texture& texture, const std::array<float, 3>& at, std::uint32_t axes, std::int64_t layer) {
+  const std::array<std::uint64_t, 3> size{texture.width, texture.height, texture.depth};
+  const auto index = [&](std::uint32_t axis, std::int64_t value) {
+    return along(value, size[axis], texture.address[axis], texture.normalized_coordinates);
+  };
+  if (!texture.linear) {
+    Place place{{0, 0, layer}};
+    for (std::uint32_t axis = 0; axis < axes; ++axis) place.at[axis] = index(axis, whole(at[axis]));
+    return texel_at(texture, place);
+  }
+  // Between the centres of texels; a weight has 8 bits behind its point.
+  std::array<std::int64_t, 3> low{};
+  std::array<float, 3> weight{};
+  for (std::uint32_t axis = 0; axis < axes; ++axis) {
+    const float shifted = at[axis] - 0.5F;
+    low[axis] = whole(shifted);
+    weight[axis] = std::floor((shifted - std::floor(shifted)) * 256.0F + 0.5F) / 256.0F;
+  }
+  std::array<float, 4> sum{};
+  for (std::uint32_t corner = 0; corner < 1U << axes; ++corner) {
+    Place place{{0, 0, layer}};
+    float share = 1;
+    for (std::uint32_t axis = 0; axis < axes; ++axis) {
+      const bool upper = (corner >> axis & 1U) != 0;
+      share *= upper ? weight[axis] : 1 - weight[axis];
+      place.at[axis] = index(axis, low[axis] + (upper ? 1 : 0));
+    }
+    if (share == 0) continue;
+    const Texel texel = texel_at(texture, place);
+    for (std::size_t channel = 0; channel < 4; ++channel) {
+      float value = 0;
+      std::memcpy(&value, &texel[channel], sizeof value);
+      sum[channel] += share * value;
+    }
+  }
+  Texel texel;
+  std::memcpy(texel.data(), sum.data(), sizeof texel);
+  return texel;
+}
+
+/// The face that a direction meets, and where on it, from 0 to 1.
+std::uint32_t face_of(std::array<float, 3>& at) {
+  const auto [x, y, z] = at;
+  const float ax = std::fabs(x), ay = std::fabs(y), az = std::fabs(z);
+  std::uint32_t face = 0;
+  float along_s = 0, along_t = 0, major = 0;
+  if (ax >= ay && ax >= az) {
+    face = x >= 0 ? 0 : 1;
+    major = ax;
+    along_s = x >= 0 ? -z : z;
+    along_t = -y;
+  } else if (ay >= az) {
+    face = y >= 0 ? 2 : 3;
+    major = ay;
+    along_s = x;
+    along_t = y >= 0 ? z : -z;
+  } else {
+    face = z >= 0 ? 4 : 5;
+    major = az;
+    along_s = z >= 0 ? x : -x;
+    along_t = -y;
+  }
+  at = {(along_s / major + 1) / 2, (along_t / major + 1) / 2, 0};
+  return face;
+}
+
+std::uint32_t axes_of(Shape shape) {
+  return shape == Shape::k1D || shape == Shape::kLayered1D ? 1 : shape == Shape::k3D ? 3 : 2;
+}
+
+const Texture* find_texture(Warp& warp, const Instruction& in, std::uint32_t lane, std::uint64_t handle,
+                            const char* what) {
+  const Texture* found = warp.grid->memory->texture(handle);
+  if (found == nullptr)
+    fail(warp, in, lane, Fault::Kind::kAddress, std::to_string(handle) + " is no " + what + " object");
+  return found;
+}
+
+/// a: the handle; b: vector of the coordinates; extra: vector of the result; kind: Shape.
+void fetch(Warp& warp, const Instruction& in, std::uint32_t lanes) {
+  const auto& coordinates = warp.frame->function->vectors[in.b];
+  const auto& results = warp.frame->function->vectors[in.extra];
+  const auto shape = static_cast<Shape>(in.kind);
+  const bool layered = shape == Shape::kLayered1D || shape == Shape::kLayered2D;
+  const std::uint32_t axes = axes_of(shape);
+  const auto* handles = lanes_at<std::uint64_t>(warp, in.a);
+  const Texture* texture = nullptr;
+  std::uint64_t known = 0;
+  each_active(lanes, [&](std::uint32_t lane) {
+    if (texture == nullptr || handles[lane] != known) {
+      known = handles[lane];
+      texture = find_texture(warp, in, lane, known, "texture");
+      if (texture == nullptr) return;
+    }
+    const auto word = [&](std::size_t at) { return lanes_at<std::uint32_t>(warp, coordinates[at])[lane]; };
+    const std::size_t first = layered ? 1 : 0;
+    std::int64_t layer = layered ? static_cast<std::int32_t>(word(0)) : 0;
+    layer = std::clamp<std::int64_t>(layer, 0, static_cast<std::int64_t>(texture->depth) - 1);
+    Texel texel{};
+    if ((in.flags & kFlagWholeNumbers) != 0) {
+      Place place{{0, 0, layer}};
+      const std::array<std::uint64_t, 3> size{texture->width, texture->height, texture->depth};
+      bool inside = true;
+      for (std::uint32_t axis = 0; axis < axes; ++axis) {
+        place.at[axis] = static_cast<std::int32_t>(word(first + axis));
+        inside = inside && place.at[axis] >= 0 && static_cast<std::uint64_t>(place.at[axis]) < size[axis];
+      }
+      if (inside) texel = texel_at(*texture, place);
+    } else {
+      std::array<float, 3> at{};
+      const std::uint32_t given = shape == Shape::kCube ? 3 : axes;
+      for (std::uint32_t axis = 0; axis < given; ++axis)
+        at[axis] = lanes_at<float>(warp, coordinates[first + axis])[lane];
+      if (shape == Shape::kCube) layer = face_of(at);
+      const std::array<std::uint64_t, 3> size{texture->width, texture->height, texture->depth};
+      for (std::uint32_t axis = 0; axis < axes && texture->normalized_coordinates; ++axis)
+        at[axis] *= static_cast<float>(size[axis]);
+      texel = sampled(*texture, at, axes, layer);
+    }
+    warp.grid->counts.global_bytes_read += std::uint64_t{texture->channels} * texture->channel_bytes;
+    for (std::size_t channel = 0; channel < results.size(); ++channel) {
+      if (results[channel] != kNowhere) lanes_at<std::uint32_t>(warp, results[channel])[lane] = texel[channel];
+    }
+  });
+}
+
+/// suld.b and sust.b: the first coordinate is in bytes. c: bytes of an element; count: elements; e: Outside; d_bytes:
+/// of a register.
+template <bool kStore>
+void surface(Warp& warp, const Instruction& in, std::uint32_t lanes) {
+  const auto& coordinates = warp.frame->function->vectors[in.b];
+  const auto& values = warp.frame->function->vectors[in.extra];
+  const auto shape = static_cast<Shape>(in.kind);
+  const bool layered = shape == Shape::kLayered1D || shape == Shape::kLayered2D;
+  const std::uint32_t axes = axes_of(shape), element = in.c;
+  const auto outside = static_cast<Outside>(in.e);
+  const auto* handles = lanes_at<std::uint64_t>(warp, in.a);
+  each_active(lanes, [&](std::uint32_t lane) {
+    const Texture* texture = find_texture(warp, in, lane, handles[lane], "surface");
+    if (texture == nullptr) return;
+    const std::int64_t bytes = std::int64_t{element} * in.count;
+    const std::uint64_t row = texture->width * texture->channels * texture->channel_bytes;
+    const std::array<std::int64_t, 3> most{static_cast<std::int64_t>(row) - bytes,
+                                           static_cast<std::int64_t>(texture->height) - 1,
+                                           static_cast<std::int64_t>(texture->depth) - 1};
+    std::array<std::int64_t, 3> at{};
+    for (std::uint32_t axis = 0; axis < axes; ++axis)
+      at[axis] = lanes_at<std::int32_t>(warp, coordinates[(layered ? 1 : 0) + axis])[lane];
+    if (layered) at[2] = lanes_at<std::int32_t>(warp, coordinates[0])[lane];
+    bool inside = true;
+    for (std::size_t axis = 0; axis < 3; ++axis) {
+      if (at[axis] >= 0 && at[axis] <= most[axis]) continue;
+      inside = false;
+      at[axis] = std::clamp<std::int64_t>(at[axis], 0, std::max<std::int64_t>(most[axis], 0));
+    }
+    if (!inside && outside == Outside::kTrap) {
+      fail(warp, in, lane, Fault::Kind::kAddress, "an access outside of the surface");
+      return;
+    }
+    std::byte* place = texture->bytes + static_cast<std::uint64_t>(at[2]) * texture->slice_bytes +
+                       static_cast<std::uint64_t>(at[1]) * texture->row_bytes + at[0];
+    const bool zero = !inside && outside == Outside::kZero;
+    for (std::uint32_t index = 0; index < in.count; ++index) {
+      if (values[index] == kNowhere) continue;
+      std::byte* value = place_at(warp, values[index]);
+      if constexpr (kStore) {
+        const std::uint64_t word = read_lane(value, in.d_bytes, lane);
+        if (!zero) std::memcpy(place + std::size_t{index} * element, &word, element);
+      } else {
+        std::uint64_t word = 0;
+        if (!zero) std::memcpy(&word, place + std::size_t{index} * element, element);
+        write_lane(value, in.d_bytes, lane, word);
+      }
+    }
+    (kStore ? warp.grid->counts.global_bytes_written : warp.grid->counts.global_bytes_read) +=
+        static_cast<std::uint64_t>(bytes);
+    if (kStore) ++warp.grid->changes;
+  });
+}
+
+bool take_shape(Decoder& decoder, Shape& shape) {
+  for (const auto& [name, value] : {std::pair{"1d", Shape::k1D},
+                                    {"2d", Shape::k2D},
+                                    {"3d", Shape::k3D},
+                                    {"a1d", Shape::kLayered1D},
+                                    {"a2d", Shape::kLayered2D},
+                                    {"cube", Shape::kCube}}) {
+    if (!decoder.take(name)) continue;
+    shape = value;
+    return true;
+  }
+  return false;
+}
+
+/// [handle, {coordinates}]: the handle's place in `a`, the vector of the coordinates in `b`.
+void take_coordinates(Decoder& decoder, const Operand& from, Shape shape, Type type) {
+  if (from.kind != Operand::Kind::kAddress || from.parts.size() != 2)
+    decoder.refuse("[handle, {coordinates}] is expected");
+  if (!decoder.is_register(from.parts[0])) decoder.unsupported("a texture by its name");
+  decoder.in.a = decoder.source(from.parts[0], Type::kB64);
+  const std::vector<Operand> one{from.parts[1]};
+  const std::vector<Operand>& parts = from.parts[1].kind == Operand::Kind::kVector ? from.parts[1].parts : one;
+  const bool layered = shape == Shape::kLayered1D || shape == Shape::kLayered2D;
+  const std::uint32_t needed = (layered ? 1 : 0) + (shape == Shape::kCube ? 3 : axes_of(shape));
+  if (parts.size() < needed) decoder.refuse(std::to_string(needed) + " coordinates are expected");
+  std::vector<std::uint32_t> places;
+  for (std::uint32_t at = 0; at < needed; ++at)
+    places.push_back(decoder.source(parts[at], layered && at == 0 ? Type::kB32 : type));
+  decoder.in.b = decoder.vector_places(places);
+}
+
+/// The vector in `extra`.
+void take_values(Decoder& decoder, const Operand& operand, Type type, bool written) {
+  const std::vector<Operand> one{operand};
+  const std::vector<Operand>& parts = operand.kind == Operand::Kind::kVector ? operand.parts : one;
+  if (parts.size() != decoder.in.count) decoder.refuse("the vector has another number of parts");
+  std::vector<std::uint32_t> places;
+  for (const Operand& part : parts) {
+    if (written && part.kind == Operand::Kind::kSink) {
+      places.push_back(kNowhere);
+      continue;
+    }
+    std::uint8_t width = 0;
+    places.push_back(written ? decoder.destination(part, type, &width) : decoder.source(part, type, &width));
+    decoder.in.d_bytes = width;
+  }
+  decoder.in.extra = decoder.vector_places(places);
+}
+
+}  // namespace
+
+bool decode_texture(Decoder& decoder) {
+  const std::string_view opcode = decoder.statement->opcode;
+  const bool load = opcode == "suld", store = opcode == "sust";
+  if (opcode != "tex" && !load && !store) return false;
+  Instruction& in = decoder.in;
+  Shape shape{};
+  if (!take_shape(decoder, shape)) return false;  // what is left traps where it is executed
+  in.kind = static_cast<std::uint8_t>(shape);
+  in.count = decoder.vector_width();
+  const Type type = decoder.type();
+  if (opcode == "tex") {
+    // Textures have one level: which one is asked for makes no difference.
+    for (const char* level : {"level", "grad", "base"}) decoder.take(level);
+    const Type coordinates = decoder.type();
+    if (in.count != 4 || bytes_of(type) != 4 || bytes_of(coordinates) != 4) decoder.unsupported("this form");
+    if (coordinates != Type::kF32) in.flags |= kFlagWholeNumbers;
+    take_values(decoder, decoder.operand(0), type, true);
+    take_coordinates(decoder, decoder.operand(1), shape, coordinates);
+    in.run = fetch;
+    return true;
+  }
+  if (!decoder.take("b") || shape == Shape::kCube) decoder.unsupported("this form");
+  in.e = static_cast<std::uint32_t>(decoder.take("clamp")  ? Outside::kClamp
+                                    : decoder.take("zero") ? Outside::kZero
+                                                           : Outside::kTrap);
+  decoder.take("trap");
+  decoder.skip_modifiers();
+  in.c = bytes_of(type);
+  take_values(decoder, decoder.operand(load ? 0 : 1), type, load);
+  take_coordinates(decoder, decoder.operand(load ? 1 : 0), shape, Type::kB32);
+  in.run = load ? surface<false> : surface<true>;
+  return true;
+}
+
+}  // namespace meshbed::sim::ptx

@@ -1,0 +1,215 @@
+// CUDA arrays: cudaMallocArray and its like, and the copies into and out of them.
+#include <algorithm>
+
+#include "sim/cuda/runtime.h"
+#include "sim/cuda/system.h"
+#include "sim/cuda/texture/texture.h"
+
+namespace meshbed::sim::cuda {
+namespace {
+
+// driver_types.h's cudaArray* flags.
+constexpr unsigned kLayered = 1, kSurface = 2, kCubemap = 4, kGather = 8;
+constexpr unsigned kKnownArrayFlags = kLayered | kSurface | kCubemap | kGather;
+
+CUresult make_array(const Caller& caller, Array** handle, const cudaChannelFormatDesc* format, cudaExtent extent,
+                    unsigned flags) {
+  if (handle == nullptr || format == nullptr || extent.width == 0) return kInvalidValue;
+  if ((flags & ~kKnownArrayFlags) != 0) return refuse("a CUDA array with flags " + std::to_string(flags));
+  if ((flags & kCubemap) != 0 && (extent.width != extent.height || extent.depth != 6)) {
+    if ((flags & kLayered) != 0) return refuse("a layered cubemap");
+    return kInvalidValue;
+  }
+  auto array = std::make_unique<Array>();
+  array->format = *format;
+  array->element_bytes = element_bytes_of(*format);
+  if (array->element_bytes == 0) return kInvalidValue;
+  // No axis of a texture is longer (CUDA C++ Programming Guide 13.0, compute capabilities), and no product overflows.
+  constexpr std::size_t kLongest = std::size_t{1} << 17U;
+  if (std::max({extent.width, extent.height, extent.depth}) > kLongest) return kInvalidValue;
+  array->asked = extent;
+  array->width = extent.width;
+  array->height = std::max<std::size_t>(extent.height, 1);
+  array->depth = std::max<std::size_t>(extent.depth, 1);
+  array->flags = flags;
+  if (const CUresult error = allocate_device(caller, array->bytes(), nullptr, array->address)) return error;
+  *handle = caller.driver->arrays.add(std::move(array));
+  return kSuccess;
+}
+
+/// Runs call(caller, array).
+template <typename Call>
+CUresult with_array(const Array* handle, const Call& call) {
+  return in_runtime([&]() -> CUresult {
+    const Caller caller = enter_context();
+    if (caller.error != kSuccess) return caller.error;
+    Array* array = caller.driver->arrays.find(const_cast<Array*>(handle));
+    return array != nullptr ? call(caller, *array) : kInvalidValue;
+  });
+}
+
+bool fits(const Array& array, std::size_t x_bytes, std::size_t y, std::size_t width_bytes, std::size_t rows) {
+  return x_bytes <= array.row_bytes() && width_bytes <= array.row_bytes() - x_bytes && y <= array.height &&
+         rows <= array.height - y;
+}
+
+struct Rectangle {
+  std::size_t x_bytes, y, width_bytes, rows, pitch;
+};
+
+CUresult copy_rectangle(const Array* handle, const Rectangle& at, const void* other, bool into, Stream* stream,
+                        bool waits) {
+  return with_array(handle, [&](const Caller&, const Array& array) -> CUresult {
+    if (!fits(array, at.x_bytes, at.y, at.width_bytes, at.rows) || at.pitch < at.width_bytes) return kInvalidValue;
+    const CUdeviceptr inside = address_in(array, at.x_bytes, at.y, 0);
+    const auto outside = reinterpret_cast<CUdeviceptr>(other);
+    return copy_box({.target = into ? inside : outside,
+                     .source = into ? outside : inside,
+                     .width = at.width_bytes,
+                     .height = at.rows,
+                     .target_pitch = into ? array.row_bytes() : at.pitch,
+                     .source_pitch = into ? at.pitch : array.row_bytes()},
+                    stream, waits);
+  });
+}
+
+/// As many bytes as one likes, over the ends of rows.
+CUresult copy_run(const Array* handle, std::size_t x_bytes, std::size_t y, const void* other, std::size_t size,
+                  bool into, Stream* stream, bool waits) {
+  return with_array(handle, [&](const Caller&, const Array& array) -> CUresult {
+    if (x_bytes > array.row_bytes() || y >= array.height) return kInvalidValue;
+    if (size > array.row_bytes() * (array.height - y) - x_bytes) return kInvalidValue;
+    const CUdeviceptr inside = address_in(array, x_bytes, y, 0);
+    const auto outside = reinterpret_cast<CUdeviceptr>(other);
+    return copy_box({.target = into ? inside : outside, .source = into ? outside : inside, .width = size}, stream,
+                    waits);
+  });
+}
+
+}  // namespace
+
+std::uint64_t element_bytes_of(const cudaChannelFormatDesc& format) {
+  if (format.x != 8 && format.x != 16 && format.x != 32) return 0;
+  const int all[] = {format.x, format.y, format.z, format.w};
+  std::uint64_t channels = 0;
+  for (const int bits : all) {
+    if (bits != 0 && bits != format.x) return 0;
+    channels += bits != 0 ? 1 : 0;
+  }
+  return channels == 3 ? 0 : channels * static_cast<std::uint64_t>(format.x) / 8;
+}
+
+CUdeviceptr address_in(const Array& array, std::uint64_t x_bytes, std::uint64_t y, std::uint64_t z) {
+  return array.address + (z * array.height + y) * array.row_bytes() + x_bytes;
+}
+
+cudaChannelFormatDesc cudaCreateChannelDesc(int x, int y, int z, int w, int kind) { return {x, y, z, w, kind}; }
+
+CUresult cudaMalloc3DArray(Array** array, const cudaChannelFormatDesc* format, cudaExtent extent, unsigned flags) {
+  return in_runtime([&]() -> CUresult {
+    const Caller caller = enter_context();
+    return caller.error != kSuccess ? caller.error : make_array(caller, array, format, extent, flags);
+  });
+}
+CUresult cudaMallocArray(Array** array, const cudaChannelFormatDesc* format, std::size_t width, std::size_t height,
+                         unsigned flags) {
+  return cudaMalloc3DArray(array, format, {width, height, 0}, flags);
+}
+
+CUresult cudaFreeArray(Array* handle) {
+  if (handle == nullptr) return kSuccess;
+  return with_array(handle, [&](const Caller& caller, const Array& array) {
+    wait_for_all(*caller.context, "cudaFreeArray, which waits for the whole context");
+    ++caller.driver->counters.implicit_device_syncs;
+    free_allocation(*caller.driver, array.address);
+    caller.driver->arrays.remove(handle);
+    return kSuccess;
+  });
+}
+
+CUresult cudaArrayGetInfo(cudaChannelFormatDesc* format, cudaExtent* extent, unsigned* flags, Array* handle) {
+  return with_array(handle, [&](const Caller&, const Array& array) {
+    if (format != nullptr) *format = array.format;
+    if (extent != nullptr) *extent = array.asked;
+    if (flags != nullptr) *flags = array.flags;
+    return kSuccess;
+  });
+}
+CUresult cudaGetChannelDesc(cudaChannelFormatDesc* format, const Array* handle) {
+  return with_array(handle, [&](const Caller&, const Array& array) -> CUresult {
+    if (format == nullptr) return kInvalidValue;
+    *format = array.format;
+    return kSuccess;
+  });
+}
+
+CUresult cudaMemcpyToArray(Array* array, std::size_t x_bytes, std::size_t y, const void* source, std::size_t size,
+                           int) {
+  return copy_run(array, x_bytes, y, source, size, true, nullptr, true);
+}
+CUresult cudaMemcpyToArrayAsync(Array* array, std::size_t x_bytes, std::size_t y, const void* source, std::size_t size,
+                                int, Stream* stream) {
+  return copy_run(array, x_bytes, y, source, size, true, stream, false);
+}
+CUresult cudaMemcpyFromArray(void* target, const Array* array, std::size_t x_bytes, std::size_t y, std::size_t size,
+                             int) {
+  return copy_run(array, x_bytes, y, target, size, false, nullptr, true);
+}
+CUresult cudaMemcpyFromArrayAsync(void* target, const Array* array, std::size_t x_bytes, std::size_t y,
+                                  std::size_t size, int, Stream* stream) {
+  return copy_run(array, x_bytes, y, target, size, false, stream, false);
+}
+CUresult cudaMemcpy2DToArray(Array* array, std::size_t x_bytes, std::size_t y, const void* source, std::size_t pitch,
+                             std::size_t width, std::size_t height, int) {
+  return copy_rectangle(array, {x_bytes, y, width, height, pitch}, source, true, nullptr, true);
+}
+CUresult cudaMemcpy2DToArrayAsync(Array* array, std::size_t x_bytes, std::size_t y, const void* source,
+                                  std::size_t pitch, std::size_t width, std::size_t height, int, Stream* stream) {
+  return copy_rectangle(array, {x_bytes, y, width, height, pitch}, source, true, stream, false);
+}
+CUresult cudaMemcpy2DFromArray(void* target, std::size_t pitch, const Array* array, std::size_t x_bytes, std::size_t y,
+                               std::size_t width, std::size_t height, int) {
+  return copy_rectangle(array, {x_bytes, y, width, height, pitch}, target, false, nullptr, true);
+}
+CUresult cudaMemcpy2DFromArrayAsync(void* target, std::size_t pitch, const Array* array, std::size_t x_bytes,
+                                    std::size_t y, std::size_t width, std::size_t height, int, Stream* stream) {
+  return copy_rectangle(array, {x_bytes, y, width, height, pitch}, target, false, stream, false);
+}
+
+CUresult box_of(const cudaMemcpy3DParms& copy, Box& box) {
+  Driver* driver = current_driver();
+  if (driver == nullptr) return kNoDevice;
+  const auto find = [driver](void* handle) { return driver->arrays.find(static_cast<Array*>(handle)); };
+  const Array* const from = find(copy.source_array);
+  const Array* const to = find(copy.target_array);
+  if ((copy.source_array != nullptr) != (from != nullptr) || (copy.target_array != nullptr) != (to != nullptr))
+    return kInvalidValue;
+  // With an array the extent counts its elements, as a position in an array does; else both are in bytes.
+  const Array* const counts = from != nullptr ? from : to;
+  const std::size_t width = copy.extent.width * (counts != nullptr ? counts->element_bytes : 1);
+  box = {.width = width, .height = copy.extent.height, .depth = copy.extent.depth};
+  const auto place = [&](const Array* array, const cudaPitchedPtr& side, const cudaPos& at, CUdeviceptr& address,
+                         std::size_t& pitch, std::size_t& rows) -> CUresult {
+    if (array == nullptr) {
+      address = reinterpret_cast<CUdeviceptr>(side.pointer) + (at.z * side.height + at.y) * side.pitch + at.x;
+      pitch = side.pitch;
+      rows = side.height;
+      return kSuccess;
+    }
+    const std::size_t x_bytes = at.x * array->element_bytes;
+    if (!fits(*array, x_bytes, at.y, width, copy.extent.height) || at.z > array->depth ||
+        copy.extent.depth > array->depth - at.z) {
+      return kInvalidValue;
+    }
+    address = address_in(*array, x_bytes, at.y, at.z);
+    pitch = array->row_bytes();
+    rows = array->height;
+    return kSuccess;
+  };
+  const CUresult error =
+      place(from, copy.source, copy.source_position, box.source, box.source_pitch, box.source_height);
+  if (error != kSuccess) return error;
+  return place(to, copy.target, copy.target_position, box.target, box.target_pitch, box.target_height);
+}
+
+}  // namespace meshbed::sim::cuda
