@@ -114,6 +114,23 @@ TEST_CASE("several containers stand one after the other, an empty one first") {
   CHECK(container_bytes(image.data()) == 16);
 }
 
+TEST_CASE("a few bytes that are to be a gigabyte of text are refused before any memory is taken for it") {
+  for (const std::uint32_t flags : {0x8011U, 0x2011U}) {
+    std::string image = container({{.architecture = 75, .text = std::string(3000, 'z'), .flags = flags}});
+    put<std::uint64_t>(image, 16 + 56, 1ULL << 30U);
+    const auto entries = read_fat_binary(bytes_of(image));
+    REQUIRE(entries);
+    const auto text = choose_ptx(*entries, 90);
+    REQUIRE_FALSE(text);
+    CHECK_MESSAGE(text.error().text.find("is to be of 1073741824 bytes, and comes in ") != std::string::npos,
+                  text.error().text);
+  }
+  // As much as there can be comes out: one byte, over and over.
+  const std::string long_text(4000, 'z');
+  CHECK(chosen({{.architecture = 75, .text = long_text, .flags = 0x8011}}, 90) == long_text);
+  CHECK(chosen({{.architecture = 75, .text = long_text, .flags = 0x2011}}, 90) == long_text);
+}
+
 TEST_CASE("an image cut anywhere, or with any byte changed, is read or refused, and nothing else") {
   const std::string whole = container({{.architecture = 75, .text = std::string(200, 'y'), .flags = 0x8011}});
   const auto look = [](const std::string& image) {

@@ -31,6 +31,15 @@ Error broken(std::uint64_t offset, const std::string& what) {
   return {.code = ErrorCode::kInvalidArgument, .text = fmt::format("fat binary, byte {}: {}", offset, what)};
 }
 
+/// What so many compressed bytes unpack to at most. LZ4: a length grows by 255 a byte. Zstandard: a block of one
+/// repeated byte has four bytes and stands for 128 KiB (RFC 8878, 3.1.1.2).
+std::uint64_t unpacked_most(const FatEntry& entry) {
+  constexpr std::uint64_t kLz4Ratio = 255, kZstandardBlock = 4, kZstandardBlockMost = 128 << 10U;
+  const std::uint64_t packed = entry.payload.size();
+  if ((entry.flags & kZstandard) != 0) return (packed / kZstandardBlock + 1) * kZstandardBlockMost;
+  return packed * kLz4Ratio;
+}
+
 Result<std::string> unpack(const FatEntry& entry) {
   const auto* packed = reinterpret_cast<const char*>(entry.payload.data());
   if (entry.uncompressed_bytes == 0) {
@@ -40,6 +49,10 @@ Result<std::string> unpack(const FatEntry& entry) {
   }
   if (entry.uncompressed_bytes > kMostTextBytes) {
     return broken(0, fmt::format("a PTX text of {} bytes", entry.uncompressed_bytes));
+  }
+  if (entry.uncompressed_bytes > unpacked_most(entry)) {  // or a few bytes would have us take a gigabyte
+    return broken(0, fmt::format("the PTX of sm_{} is to be of {} bytes, and comes in {}: it cannot be so long",
+                                 entry.architecture, entry.uncompressed_bytes, entry.payload.size()));
   }
   std::string text(entry.uncompressed_bytes, '\0');
   std::size_t written = 0;
