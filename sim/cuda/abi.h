@@ -195,16 +195,16 @@ struct cudaResourceDesc {
   unsigned flags;
 };
 struct cudaTextureDesc {
-  int address_mode[3];  // 0 wrap, 1 clamp, 2 mirror, 3 border
-  int filter;           // 0 the nearest texel, 1 linear
-  int read_mode;        // 0 as they are, 1 as normalized floats
-  int srgb;
-  float border[4];
-  int normalized_coordinates;
-  unsigned anisotropy_max;
-  int mipmap_filter;
-  float mipmap_bias, mipmap_least, mipmap_most;
-  int no_trilinear, seamless_cubemap;
+  int address_mode[3] = {};  // 0 wrap, 1 clamp, 2 mirror, 3 border
+  int filter = 0;            // 0 the nearest texel, 1 linear
+  int read_mode = 0;         // 0 as they are, 1 as normalized floats
+  int srgb = 0;
+  float border[4] = {};
+  int normalized_coordinates = 0;
+  unsigned anisotropy_max = 0;
+  int mipmap_filter = 0;
+  float mipmap_bias = 0, mipmap_least = 0, mipmap_most = 0;
+  int no_trilinear = 0, seamless_cubemap = 0;
 };
 struct cudaPos {
   std::size_t x, y, z;

@@ -43,6 +43,15 @@ SAME_PLACE(cudaMemsetParams, elementSize, cudaMemsetParams, element_bytes);
 SAME_SIZE(cudaHostNodeParams, cudaHostNodeParams);
 SAME_SIZE(cudaPitchedPtr, cudaPitchedPtr);
 SAME_SIZE(cudaGraphExecUpdateResultInfo, cudaGraphExecUpdateResultInfo);
+SAME_SIZE(cudaChannelFormatDesc, cudaChannelFormatDesc);
+SAME_SIZE(cudaResourceDesc, cudaResourceDesc);
+SAME_PLACE(cudaResourceDesc, res.array.array, cudaResourceDesc, of.array);
+SAME_PLACE(cudaResourceDesc, res.linear.sizeInBytes, cudaResourceDesc, of.linear.bytes);
+SAME_PLACE(cudaResourceDesc, res.pitch2D.pitchInBytes, cudaResourceDesc, of.pitch.pitch);
+SAME_SIZE(cudaTextureDesc, cudaTextureDesc);
+SAME_PLACE(cudaTextureDesc, normalizedCoords, cudaTextureDesc, normalized_coordinates);
+SAME_PLACE(cudaTextureDesc, borderColor, cudaTextureDesc, border);
+SAME_SIZE(CUctxCreateParams, CUctxCreateParams);
 static_assert(sizeof(dim3) == sizeof(ours::dim3));
 static_assert(CUDA_VERSION / 1000 != 13 || CUDA_VERSION >= ours::kCudaVersion);
 

@@ -195,7 +195,7 @@ bool resolve_pattern(Warp& warp, const Instruction& in, std::uint32_t lanes, std
     }
   }
   access.space = space;
-  count_bytes(warp, space, static_cast<std::uint64_t>(std::popcount(lanes)) * bytes, write);
+  count_bytes(warp, space, std::uint64_t{count_lanes(lanes)} * bytes, write);
   if (space == Space::kShared || space == Space::kLocal) {
     const bool shared = space == Space::kShared;
     const std::uint64_t size = shared ? warp.grid->shared_bytes : warp.local_stride;

@@ -78,7 +78,7 @@ void atomic_words(Warp& warp, const Instruction& in, std::uint32_t lanes) {
   if (lanes == 0) return;
   Access access;
   if (!resolve(warp, in, lanes, sizeof(T), true, access)) return;
-  warp.grid->counts.atomics += static_cast<std::uint32_t>(std::popcount(lanes));
+  warp.grid->counts.atomics += count_lanes(lanes);
   const auto* b = lanes_at<T>(warp, in.b);
   const auto* c = lanes_at<T>(warp, in.c == kNowhere ? in.b : in.c);
   const auto op = static_cast<Atomic>(in.extra);
@@ -104,7 +104,7 @@ void atomic_vector(Warp& warp, const Instruction& in, std::uint32_t lanes) {
   if (lanes == 0) return;
   Access access;
   if (!resolve(warp, in, lanes, 4U * in.count, true, access)) return;
-  warp.grid->counts.atomics += static_cast<std::uint32_t>(std::popcount(lanes));
+  warp.grid->counts.atomics += count_lanes(lanes);
   const Function& function = *warp.frame->function;
   each_active(lanes, [&](std::uint32_t lane) {
     for (std::uint32_t at = 0; at < in.count; ++at) {

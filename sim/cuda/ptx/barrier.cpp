@@ -11,7 +11,7 @@ constexpr std::uint8_t kFlagArrives = 0x10;  // does not wait
 
 /// Lanes that count: where all living lanes of a warp are there, the warp counts whole, as hardware counts it.
 std::uint32_t arrived_of(const Warp& warp, std::uint32_t lanes) {
-  return (lanes & warp.alive) == warp.alive ? kLanes : static_cast<std::uint32_t>(std::popcount(lanes));
+  return (lanes & warp.alive) == warp.alive ? kLanes : count_lanes(lanes);
 }
 
 /// a: the barrier's number; b: how many threads, or nowhere; c: the predicate of .red; d: its result; kind: Reduction.

@@ -191,12 +191,32 @@ Handlers handlers_for(Type type, Relation relation, bool flush) {
   }
 }
 
+/// Four lanes of a mask as four words of ones or zeros, so that a choice is arithmetic on vectors.
+constexpr std::array<std::array<std::uint32_t, 4>, 16> kFourLanes = [] {
+  std::array<std::array<std::uint32_t, 4>, 16> all{};
+  for (std::uint32_t mask = 0; mask < 16; ++mask) {
+    for (std::uint32_t lane = 0; lane < 4; ++lane) all[mask][lane] = (mask >> lane & 1U) != 0 ? ~0U : 0U;
+  }
+  return all;
+}();
+
 template <typename T>
 void select(Warp& warp, const Instruction& in, std::uint32_t lanes) {
   auto* d = lanes_at<T>(warp, in.d);
   const auto* a = lanes_at<T>(warp, in.a);
   const auto* b = lanes_at<T>(warp, in.b);
   const std::uint32_t c = mask_at(warp, in.c) ^ ((in.flags & kFlagNegateC) != 0 ? kAllLanes : 0);
+  if constexpr (sizeof(T) == 4) {
+    if ((lanes | warp.idle) == kAllLanes) {
+      for (std::uint32_t lane = 0; lane < kLanes; lane += 4) {
+        const auto& chosen = kFourLanes[c >> lane & 15U];
+        std::uint32_t made[4];
+        for (std::uint32_t at = 0; at < 4; ++at) made[at] = b[lane + at] ^ ((a[lane + at] ^ b[lane + at]) & chosen[at]);
+        __builtin_memcpy(d + lane, made, sizeof made);
+      }
+      return;
+    }
+  }
   each_lane(warp, lanes, [=](std::uint32_t lane) { d[lane] = (c >> lane & 1U) != 0 ? a[lane] : b[lane]; });
 }
 

@@ -102,7 +102,7 @@ void leave_frame(Warp& warp, Frame* frame, std::uint32_t lanes) {
 void exit_lanes(Warp& warp, std::uint32_t lanes) {
   warp.alive &= ~lanes;
   warp.idle |= lanes;
-  warp.block->live -= static_cast<std::uint32_t>(std::popcount(lanes));
+  warp.block->live -= count_lanes(lanes);
   ++warp.grid->changes;
   for (std::uint32_t rest = lanes; rest != 0;) {
     Frame* frame = warp.lane_frame[static_cast<std::uint32_t>(std::countr_zero(rest))];

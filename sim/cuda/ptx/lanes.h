@@ -26,6 +26,15 @@ inline void set_mask(const Warp& warp, std::uint32_t place, std::uint32_t lanes,
   *mask = (*mask & ~lanes) | (value & lanes);
 }
 
+/// How many lanes a mask has. In place, because a processor's own instruction for it is not in every build's reach, and
+/// what stands for it is a call.
+inline std::uint32_t count_lanes(std::uint32_t lanes) {
+  if (lanes == kAllLanes) return kLanes;
+  lanes -= lanes >> 1U & 0x55555555U;
+  lanes = (lanes & 0x33333333U) + (lanes >> 2U & 0x33333333U);
+  return ((lanes + (lanes >> 4U)) & 0x0f0f0f0fU) * 0x01010101U >> 24U;
+}
+
 /// Does `body(lane)` for the lanes of the mask. Where all others are idle it does it for 32 of them, so that the
 /// compiler makes vectors of it: `body` must be harmless for any bits.
 template <typename Body>

@@ -101,8 +101,7 @@ void run_warp(Warp& warp, std::uint64_t instructions) {
       if (in.predicate != kNowhere) {
         lanes &= *reinterpret_cast<const std::uint32_t*>(warp.base[0] + in.predicate) ^ in.predicate_flip;
       }
-      // Most often all lanes are there; to count them takes a call of a function on some machines.
-      const auto width = lanes == kAllLanes ? kLanes : static_cast<std::uint32_t>(std::popcount(lanes));
+      const std::uint32_t width = count_lanes(lanes);
       lane_count += width;
       flops += in.flops * width;
       ++count;

@@ -1,0 +1,162 @@
+// Loads and stores of every width, of lanes that stand in a row, at one place, apart, or not all there.
+#include <doctest/doctest.h>
+
+#include <array>
+#include <numeric>
+
+#include "tests/cuda/ptx_bench.h"
+
+namespace ptx_access_test {
+
+using namespace meshbed;
+using namespace meshbed::test;
+
+namespace {
+
+/// Thread i < n copies element from[i] of `in` to element to[i] of `out`, in the type and by way of a register of
+/// that class; `shared`: by way of shared memory, too.
+std::string copy_kernel(const std::string& type, const std::string& registers, unsigned bytes, bool shared) {
+  const std::string size = std::to_string(bytes);
+  return R"(.version 8.0
+.target sm_70
+.address_size 64
+.shared .align 16 .b8 buffer[512];
+.visible .entry copy(.param .u32 n, .param .u64 in, .param .u64 out, .param .u64 from, .param .u64 to)
+{
+  .reg .pred %p<2>;
+  .reg .b32 %r<8>;
+  .reg .b64 %rd<12>;
+  .reg )" +
+         registers + R"( %v<3>;
+  ld.param.u32 %r1, [n];
+  ld.param.u64 %rd1, [in];
+  ld.param.u64 %rd2, [out];
+  ld.param.u64 %rd3, [from];
+  ld.param.u64 %rd4, [to];
+  mov.u32 %r2, %tid.x;
+  setp.ge.u32 %p1, %r2, %r1;
+  @%p1 bra DONE;
+  mul.wide.u32 %rd5, %r2, 4;
+  add.s64 %rd6, %rd3, %rd5;
+  add.s64 %rd7, %rd4, %rd5;
+  ld.global.u32 %r3, [%rd6];
+  ld.global.u32 %r4, [%rd7];
+  mul.wide.u32 %rd8, %r3, )" +
+         size + R"(;
+  mul.wide.u32 %rd9, %r4, )" +
+         size + R"(;
+  add.s64 %rd8, %rd1, %rd8;
+  add.s64 %rd10, %rd2, %rd9;
+  ld.global.)" +
+         type + " %v1, [%rd8];\n" +
+         (shared ? "mov.u64 %rd11, buffer; add.s64 %rd11, %rd11, %rd9; st.shared." + type +
+                       " [%rd11], %v1; ld.shared." + type + " %v1, [%rd11];\n"
+                 : "") +
+         "st.global." + type + R"( [%rd10], %v1;
+DONE:
+  ret;
+}
+)";
+}
+
+using Indices = std::vector<std::uint32_t>;
+
+template <typename T>
+void check_copies(const std::string& type, const std::string& registers) {
+  CAPTURE(type);
+  Indices row(32), same(32, 7), back(32), apart(32);
+  std::iota(row.begin(), row.end(), 0);
+  for (std::uint32_t lane = 0; lane < 32; ++lane) {
+    back[lane] = 31 - lane;
+    apart[lane] = lane * 11 % 32;
+  }
+  std::vector<T> values(64);
+  for (std::size_t index = 0; index < values.size(); ++index)
+    values[index] = static_cast<T>(index * 0x9e3779b97f4a7c15ULL);
+  for (const bool shared : {false, true}) {
+    Device device(module_of(copy_kernel(type, registers, sizeof(T), shared)));
+    for (const Indices& from : {row, same, back, apart}) {
+      for (const Indices& to : {row, same, back, apart}) {
+        if (shared && to == same) continue;  // whose value is there then is not said
+        for (const std::uint32_t lanes : {32U, 19U, 1U}) {
+          CAPTURE(lanes);
+          std::vector<T> expected(64, T{3});
+          for (std::uint32_t lane = 0; lane < lanes; ++lane) expected[to[lane]] = values[from[lane]];
+          const auto in = device.memory.put(values), out = device.memory.put(std::vector<T>(64, T{3}));
+          const auto at_from = device.memory.put(from), at_to = device.memory.put(to);
+          CHECK(device.run("copy", {.block = 32}, lanes, in, out, at_from, at_to) == "");
+          CHECK(device.memory.get<T>(out, 64) == expected);
+          CHECK(device.counts.global_bytes_read == lanes * (8 + sizeof(T)));
+          CHECK(device.counts.global_bytes_written == lanes * sizeof(T));
+          CHECK(device.counts.shared_bytes == (shared ? lanes * 2 * sizeof(T) : 0));
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+
+TEST_CASE("elements of every width go from and to a row, one place, and places apart, with all lanes or some") {
+  check_copies<std::uint8_t>("u8", ".b16");
+  check_copies<std::uint8_t>("b8", ".b32");
+  check_copies<std::uint16_t>("u16", ".b16");
+  check_copies<std::uint32_t>("b32", ".b32");
+  check_copies<std::uint64_t>("b64", ".b64");
+}
+
+TEST_CASE("a row that runs over an allocation's end is an error of the first lane that is outside") {
+  Device device(module_of(copy_kernel("b32", ".b32", 4, false)));
+  Indices row(32);
+  std::iota(row.begin(), row.end(), 0);
+  const auto in = device.memory.put(std::vector<std::uint32_t>(20, 1)), out = device.memory.allocate(128);
+  const auto at = device.memory.put(row);
+  const std::string fault = device.run("copy", {.block = 32}, 32, in, out, at, at);
+  CHECK(fault.find("thread (20,0,0)") != std::string::npos);
+  CHECK(fault.find("reads 4 bytes") != std::string::npos);
+}
+
+TEST_CASE("%tid counts along the three axes of a block, whatever their lengths") {
+  const std::string text = R"(.version 8.0
+.target sm_70
+.address_size 64
+.visible .entry place(.param .u64 out)
+{
+  .reg .b32 %r<10>;
+  .reg .b64 %rd<4>;
+  ld.param.u64 %rd1, [out];
+  mov.u32 %r1, %tid.x;
+  mov.u32 %r2, %tid.y;
+  mov.u32 %r3, %tid.z;
+  mov.u32 %r4, %ntid.x;
+  mov.u32 %r5, %ntid.y;
+  mad.lo.s32 %r6, %r3, %r5, %r2;
+  mad.lo.s32 %r6, %r6, %r4, %r1;
+  mul.wide.u32 %rd2, %r6, 4;
+  add.s64 %rd3, %rd1, %rd2;
+  st.global.u32 [%rd3], %r6;
+  ret;
+}
+)";
+  const auto module = module_of(text);
+  for (const std::array<std::uint32_t, 3> block :
+       {std::array{5U, 7U, 3U}, {1U, 1U, 64U}, {64U, 2U, 1U}, {3U, 40U, 2U}}) {
+    const std::uint32_t threads = block[0] * block[1] * block[2];
+    DeviceMemory memory;
+    const auto out = memory.put(std::vector<std::uint32_t>(threads, 9999));
+    sim::ptx::LaunchRequest request;
+    request.module = module;
+    request.kernel = module->find_kernel("place");
+    request.block = block;
+    request.parameters.resize(8);
+    std::memcpy(request.parameters.data(), &out, 8);
+    auto started = sim::ptx::Execution::start(std::move(request), memory);
+    REQUIRE(started.has_value());
+    CHECK((*started)->step(1'000'000) == sim::ptx::Execution::State::kFinished);
+    std::vector<std::uint32_t> expected(threads);
+    std::iota(expected.begin(), expected.end(), 0);
+    CHECK(memory.get<std::uint32_t>(out, threads) == expected);
+  }
+}
+
+}  // namespace ptx_access_test
