@@ -94,6 +94,15 @@ TEST_CASE("any descriptor comes back, whatever stands in the bits that its opera
   }
 }
 
+TEST_CASE("a flush with a size is a flush: what is read and written again has the bits that its mask means") {
+  GinWords words = *encode_gin({.op = gin_op::kFlush});
+  words[0] |= std::uint64_t{90} << 7U;
+  const auto decoded = decode_gin(words);
+  REQUIRE(decoded);
+  const GinWords again = *encode_gin(*decoded), mask = gin_mask(decoded->op);
+  for (std::size_t word = 0; word < kGinWords; ++word) CHECK((words[word] & mask[word]) == (again[word] & mask[word]));
+}
+
 TEST_CASE("a descriptor that cannot be is refused, and one that is not whole yet") {
   CHECK(error_of({.op = 0}) == "there is no GIN operation 0");
   CHECK(error_of({.op = gin_op::kPut | gin_op::kSignalInc | gin_op::kSignalAdd}) ==

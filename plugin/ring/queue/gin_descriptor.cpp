@@ -46,9 +46,10 @@ std::string op_problem(std::uint16_t op) {
 GinWords gin_mask(std::uint16_t op) {
   GinWords mask;
   mask.fill(kWritten);
-  mask[0] = field_mask(1, 4) | field_mask(7, 57);
+  mask[0] = field_mask(1, 4);
   mask[7] = field_mask(8, 16);
-  if (op == gin_op::kFlush) return mask;
+  if (op == gin_op::kFlush) return mask;  // it has no size
+  mask[0] |= field_mask(7, 57);
   const std::uint64_t whole = ~std::uint64_t{0};
   mask[1] = has(op, gin_op::kInline) ? field_mask(8, 48) : whole;
   mask[2] = has(op, gin_op::kInline) ? field_mask(8, 16) : whole;
