@@ -36,6 +36,17 @@ std::vector<Device*> visible_devices(System& all, ProcessKey process) {
   return seen;
 }
 
+/// MESHBED_CUDA_CHECK: what is to be looked for while kernels run.
+bool wants_races(ProcessKey process) {
+  const auto& environment = host().environment_of(process);
+  const auto variable = environment.find("MESHBED_CUDA_CHECK");
+  if (variable == environment.end() || variable->second.empty()) return false;
+  if (variable->second == "race") return true;
+  MESHBED_WARN("MESHBED_CUDA_CHECK=%s: nothing of that name can be looked for; accepted: race",
+               variable->second.c_str());
+  return false;
+}
+
 /// nullptr: it says too little.
 std::shared_ptr<const Interpreter> read_kernel(const MeshbedKernel& kernel) {
   constexpr unsigned kMostArguments = 256;
@@ -87,6 +98,7 @@ Driver* current_driver() {
   if (driver == nullptr) {
     driver = std::make_unique<Driver>(process);
     driver->devices = visible_devices(*g_system, process);
+    driver->checks_races = wants_races(process);
   }
   return driver.get();
 }

@@ -206,6 +206,7 @@ struct Driver {
   std::map<const FatBinary*, CUresult> not_loaded{};  // and why some were not
   std::deque<WorkRef> host_calls{};
   ThreadKey host_thread = nullptr;
+  bool checks_races = false;  // MESHBED_CUDA_CHECK=race
   std::string printed{};  // by kernels, not yet shown: see flush_printed()
   Counters counters{};
 };

@@ -127,6 +127,7 @@ void kernel_has_run(const WorkRef& work) {
   if (const auto& fault = work->run->execution->fault(); fault.has_value()) {
     fail(*work->context, fault_code_of(fault->kind), fault->text);
   }
+  if (const std::string& race = work->run->execution->race(); !race.empty()) MESHBED_WARN("%s", race.c_str());
   const models::KernelCost cost{.memory_bytes = counts.global_bytes_read + counts.global_bytes_written,
                                 .float32_operations = counts.flops};
   const Picoseconds taken_ps = std::max(models::kernel_ps(*device.model, launch_shape(device, launch), cost, work->sms),
@@ -190,6 +191,7 @@ void begin_run(const WorkRef& work) {
   request.resident_blocks = static_cast<std::uint32_t>(
       std::min<std::uint64_t>(resident_on(device, launch, work->sms), launch_shape(device, launch).blocks));
   request.sms = static_cast<std::uint32_t>(work->sms);
+  request.check_races = driver.checks_races;
   request.clock_ns = [] { return static_cast<std::uint64_t>(host().now() / kPicosecondsPerNanosecond); };
   request.print = [&driver](std::string_view text) { driver.printed.append(text); };
   Context& context = *work->context;

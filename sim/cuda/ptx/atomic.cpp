@@ -7,6 +7,7 @@
 #include "sim/cuda/ptx/decode.h"
 #include "sim/cuda/ptx/half.h"
 #include "sim/cuda/ptx/lanes.h"
+#include "sim/cuda/ptx/race/race.h"
 
 namespace meshbed::sim::ptx {
 
@@ -87,6 +88,7 @@ void atomic_words(Warp& warp, const Instruction& in, std::uint32_t lanes) {
   each_active(lanes, [&](std::uint32_t lane) {
     T old;
     std::memcpy(&old, access.at[lane], sizeof old);
+    if (warp.grid->races != nullptr) warp.grid->races->note_atomic(*warp.grid, access.at[lane]);
     const T made = kCompute(op, old, b[lane], c[lane]);
     changed = changed || std::memcmp(&old, &made, sizeof old) != 0;
     std::memcpy(access.at[lane], &made, sizeof made);

@@ -4,6 +4,7 @@
 
 #include "sim/cuda/ptx/lanes.h"
 #include "sim/cuda/ptx/machine.h"
+#include "sim/cuda/ptx/race/race.h"
 #include "sim/cuda/ptx/warp.h"
 
 namespace meshbed::sim::ptx {
@@ -149,6 +150,7 @@ Result<std::unique_ptr<Execution>> Execution::start(LaunchRequest request, Memor
       static_cast<std::size_t>(std::min<std::uint64_t>(std::max(request.resident_blocks, 1U), blocks)));
   grid->prng = Prng(request.seed);
   grid->shuffled = request.seed != 0;
+  if (request.check_races) grid->races = std::make_shared<Races>();
   grid->request = std::move(request);
   return std::unique_ptr<Execution>(new Execution(std::move(grid)));
 }
@@ -191,6 +193,10 @@ Execution::State Execution::step(std::uint64_t lane_instructions) {
 
 const std::optional<Fault>& Execution::fault() const { return grid_->fault; }
 const Counts& Execution::counts() const { return grid_->counts; }
+const std::string& Execution::race() const {
+  static const std::string kNone;
+  return grid_->races != nullptr ? grid_->races->text() : kNone;
+}
 
 std::string Execution::waiting() const {
   std::map<std::string, std::uint64_t> where;

@@ -95,6 +95,7 @@ struct LaunchRequest {
   std::uint32_t resident_blocks = 1;              // on the whole device, at once
   std::uint32_t sms = 1;
   std::uint64_t seed = 0;                       // 0: the plain order
+  bool check_races = false;                     // between blocks: Execution::race()
   std::function<std::uint64_t()> clock_ns;      // %globaltimer, clock64
   std::function<void(std::string_view)> print;  // printf
   // The device's heap (malloc and free in kernels); absent: a kernel that asks for it faults. 0: no memory left.
@@ -129,6 +130,8 @@ class Execution {
   State step(std::uint64_t lane_instructions);  // at most about so many
   const std::optional<Fault>& fault() const;
   const Counts& counts() const;
+  /// The first data race between blocks, in one line, where the request asked for it; empty: none was seen.
+  const std::string& race() const;
   /// What the threads that have not ended do: at which lines they poll or wait, most of them first. One line.
   std::string waiting() const;
 

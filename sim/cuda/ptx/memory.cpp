@@ -4,10 +4,18 @@
 #include "sim/cuda/ptx/access.h"
 #include "sim/cuda/ptx/decode.h"
 #include "sim/cuda/ptx/lanes.h"
+#include "sim/cuda/ptx/race/race.h"
 
 namespace meshbed::sim::ptx {
 
 namespace {
+
+/// For whoever looks for races: those that volatile or an order makes part of a program's own synchronisation are none.
+inline void note_race(Warp& warp, const Instruction& in, std::uint32_t lanes, std::uint32_t bytes, bool write,
+                      const Access& access) {
+  if (warp.grid->races != nullptr && (in.flags & kFlagStrong) == 0)
+    warp.grid->races->note(warp, in, lanes, bytes, write, access);
+}
 
 template <typename T>
 inline T value_at(const std::byte* from) {
@@ -22,6 +30,7 @@ void load(Warp& warp, const Instruction& in, std::uint32_t lanes) {
   if (lanes == 0) return;
   Access access;
   if (!resolve_pattern(warp, in, lanes, sizeof(T), false, access)) return;
+  note_race(warp, in, lanes, sizeof(T), false, access);
   auto* d = lanes_at<D>(warp, in.d);
   if (access.pattern == Access::Pattern::kRow) {
     if constexpr (sizeof(T) == sizeof(D)) {
@@ -59,6 +68,7 @@ void load_vector(Warp& warp, const Instruction& in, std::uint32_t lanes) {
   Access access;
   const std::uint32_t element = in.b;
   if (!resolve(warp, in, lanes, element * in.count, false, access)) return;
+  note_race(warp, in, lanes, element * in.count, false, access);
   const auto& places = warp.frame->function->vectors[in.extra];
   for (std::uint32_t at = 0; at < in.count; ++at) {
     if (places[at] == kNowhere) continue;
@@ -101,6 +111,7 @@ void store(Warp& warp, const Instruction& in, std::uint32_t lanes) {
   if (lanes == 0) return;
   Access access;
   if (!resolve_pattern(warp, in, lanes, sizeof(T), true, access)) return;
+  note_race(warp, in, lanes, sizeof(T), true, access);
   const auto* b = lanes_at<S>(warp, in.b);
   T changed = 0;
   const auto put = [&](std::uint32_t lane, std::byte* to) {
@@ -143,6 +154,7 @@ void store_vector(Warp& warp, const Instruction& in, std::uint32_t lanes) {
   Access access;
   const std::uint32_t element = in.b;
   if (!resolve(warp, in, lanes, element * in.count, true, access)) return;
+  note_race(warp, in, lanes, element * in.count, true, access);
   const auto& places = warp.frame->function->vectors[in.extra];
   bool changed = false;
   // Element by element: where lanes write to one place, the last lane's whole vector is there at the end all the same.
@@ -303,8 +315,8 @@ void decode_load(Decoder& decoder) {
 
 void decode_store(Decoder& decoder) {
   Instruction& in = decoder.in;
+  if (decoder.has("release")) in.flags |= kFlagStrong;
   take_order(decoder);
-  in.flags = 0;
   const Space space = take_space_of(decoder);
   in.count = decoder.vector_width();
   const Type type = decoder.type();

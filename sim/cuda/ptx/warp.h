@@ -24,6 +24,7 @@ inline constexpr std::uint32_t kAllLanes = 0xffffffffU;
 
 struct Grid;
 struct Block;
+class Races;
 
 struct Frame {
   const Function* function = nullptr;
@@ -125,6 +126,7 @@ struct Grid {
   std::string printed;
   Prng prng{1};
   bool shuffled = false;
+  std::shared_ptr<Races> races;  // where they are looked for
 
   const std::byte* pool_of(const Function& function);
 };
