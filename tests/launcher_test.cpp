@@ -127,7 +127,7 @@ TEST_CASE("the test command explains itself, and refuses what it does not know")
       {"--fast", "there is no option '--fast'; ./meshbed test --help lists them"},
       {"--stage", "--stage wants a name; ./meshbed test --help lists them"},
       {"--stage moon",
-       "there is no stage 'moon'; stages are: ordinary walks emu other-compiler asan tsan memcheck clang-tidy"},
+       "there is no stage 'moon'; stages are: ordinary walks emu other-compiler asan tsan memcheck clang-tidy fuzz"},
       {"--quick --stage asan", "--quick is the ordinary suites alone; it goes with no stage"},
       {"--stage=tsan --room=net", "no stage of tsan has a suite of net"},
   };
@@ -263,6 +263,7 @@ TEST_CASE("each stage of the test asks for the packages that it needs itself") {
   CHECK(asks_for("--stage other-compiler") == "clang");
   CHECK(asks_for("--stage memcheck --stage asan") == "valgrind");
   CHECK(asks_for("--stage=clang-tidy") == "clang clang-tidy");
+  CHECK(asks_for("--stage fuzz") == "clang");
   CHECK(asks_for("--room worlds") == "qemu-system-x86");
   CHECK(asks_for("--full") == "clang-format qemu-system-x86 valgrind openmpi-bin clang clang-tidy");
 }

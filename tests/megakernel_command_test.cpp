@@ -204,6 +204,10 @@ TEST_CASE("--perfetto-out has slots and wire on one time line, the same each tim
   CHECK(begun == ended);
   CHECK(begun["slot"] > 0);
   CHECK(begun["wire"] > 0);
+  for (const char* operation : {"PUT", "SIGNAL", "WAIT", "REDUCE"}) {
+    CHECK_MESSAGE(one.find(std::string(" ") + operation + "\"") != std::string::npos, operation);
+  }
+  CHECK(one.find("user 0x") == std::string::npos);
   const CommandResult refused =
       run_command_line(meshbed_program() + " run " + scenario_file("pair") + " --no-trace --perfetto-out x 2>&1");
   CHECK(refused.status == 2);

@@ -99,6 +99,12 @@ TEST_CASE("ring dump writes example files and prints each buffer; check and repl
   CHECK(dump.at("ring").at("not_empty")[2].at("packed").at("ops").size() == 2);
   CHECK(dump.at("debug").at("records") == json::parse("[[1, 2, 3, 16]]"));
   CHECK(dump.at("io").at("not_empty")[0].at("tag") == 42);
+  // A user's opcode that this project's kernels have as PUT: both are said.
+  const std::string own = folder + "/own.bin";
+  run_command_line("cp " + folder + "/ring.bin " + own + " && printf '\\020\\000' | dd of=" + own +
+                   " bs=1 seek=68 conv=notrunc 2>/dev/null");
+  CHECK(json::parse(ring("dump --json --ring " + own).output).at("ring").at("not_empty")[1].at("opcode") ==
+        "user 0x10 (PUT)");
   const CommandResult text = ring("dump " + slots + files);
   CHECK(text.status == 0);
   CHECK(text.output.find("  done_count              1\n") != std::string::npos);
@@ -203,9 +209,23 @@ TEST_CASE("ring dump, check and replay: bad input is one line with its place, an
 }
 
 TEST_CASE("ring bench measures both rings and the hand-over; ring quirks names each") {
-  const json bench = json::parse(ring("bench --slots 2048 --repetitions 1 --hand-overs 50 --json").output);
+  const json bench = json::parse(
+      ring("bench --slots 2048 --repetitions 1 --hand-overs 50 --interpreted 2048 --items 40 --ranks-most 2 --json")
+          .output);
   CHECK(bench.at("decode").size() == 2);
   CHECK(bench.at("decode")[1].at("decode_gigabytes_per_cpu_s") > 0);
+  CHECK(bench.at("decode")[1].at("scan_gigabytes_per_cpu_s") > 0);
+  REQUIRE(bench.at("interpreter").size() == 4);
+  for (const json& row : bench.at("interpreter")) CHECK(row.at("slots") == 2048);
+  const json& queues = bench.at("simulated").at("queues");
+  REQUIRE(queues.size() == 4);  // one rank: one ring and four, of 64 slots and of 1024
+  for (const json& row : queues) {
+    CHECK(row.at("slots") == 40);
+    CHECK(row.at("virtual_ps") >= 40'000'000);
+  }
+  REQUIRE(bench.at("simulated").at("mesh").size() == 1);
+  CHECK(bench.at("simulated").at("mesh")[0].at("ranks") == 2);
+  CHECK(bench.at("simulated").at("mesh")[0].at("slots") > 0);
   CHECK(bench.at("publish_claim_done").at("p99_ns") >= bench.at("publish_claim_done").at("median_ns"));
   CHECK(bench.at("provenance").at("cpu").is_string());
   CHECK(json::parse(ring("quirks --json").output).size() == 15);

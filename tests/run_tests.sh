@@ -7,9 +7,11 @@
 # What it tells the tests: MESHBED_TEST_EMU, how much of the emulated world runs (unset: nothing, short, full);
 # MESHBED_TEST_WALKS=full, that slow walks go all the way instead of over a seeded sample; MESHBED_OTHER_BUILDS, folders
 # with builds by another compiler, for the digests.
+#
+# What it is told: MESHBED_FUZZ_SECONDS, how long each fuzzer of the stage fuzz runs (60).
 
 # In the order that they run in; `walks` and `ordinary` together are one run of the suites.
-all_stages=(ordinary walks emu other-compiler asan tsan memcheck clang-tidy)
+all_stages=(ordinary walks emu other-compiler asan tsan memcheck clang-tidy fuzz)
 
 # The rooms of each stage that does not take all of them.
 emu_rooms=(emu worlds contract)
@@ -29,6 +31,7 @@ stage_packages() {
     other-compiler) printf '%s\n' clang ;;
     memcheck) printf '%s\n' valgrind ;;
     clang-tidy) printf '%s\n' clang clang-tidy ;;
+    fuzz) printf '%s\n' clang ;;
   esac
 }
 
@@ -227,6 +230,7 @@ stages:
   tsan            ThreadSanitizer over the engine's and the plugin's threads
   memcheck        Valgrind over the simulations
   clang-tidy      its rules, over each source of the product
+  fuzz            each fuzzer of tests/fuzz for MESHBED_FUZZ_SECONDS (60), from real inputs on
 END
 }
 
@@ -264,8 +268,8 @@ read_test_options() {
   ((${#stages[@]})) || stages=(ordinary)
   for stage in "${all_stages[@]}"; do
     rooms_of "$stage"
-    # Of the rooms asked for it may have none; clang-tidy has none at all.
-    if has_stage "$stage" && { ((${#chosen[@]})) || [[ $stage == clang-tidy ]]; }; then wanted+=("$stage"); fi
+    # Of the rooms asked for it may have none; these two have none at all.
+    if has_stage "$stage" && { ((${#chosen[@]})) || among "$stage" clang-tidy fuzz; }; then wanted+=("$stage"); fi
   done
   ((${#wanted[@]})) || die "test: no stage of ${stages[*]} has a suite of ${rooms[*]}"
   stages=("${wanted[@]}")
@@ -282,7 +286,7 @@ rooms_of() {
     memcheck) own=("${memcheck_rooms[@]}") ;;
     other-compiler) own=(determinism) ;;
     ordinary | walks) mapfile -t own < <(all_rooms) ;;
-    clang-tidy) ;;
+    clang-tidy | fuzz) ;;
   esac
   chosen=()
   for room in "${own[@]}"; do
@@ -336,12 +340,41 @@ build_for() {
       build "$tsan" "${chosen[@]/%/_tests}"
       ;;
     clang-tidy) configure_other ;;
+    fuzz)
+      configure "$fuzz" -DMESHBED_FUZZ=ON -DMESHBED_TESTS=OFF -DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++
+      mapfile -t wanted < <(all_fuzzers)
+      build "$fuzz" "${wanted[@]/%/_fuzz}"
+      ;;
   esac
+}
+
+# The fuzzers by name: `ring` is tests/fuzz/ring_fuzz.cpp, whose seeds lie in seeds/ring, and words in ring.dict.
+all_fuzzers() {
+  local file
+  for file in "$root"/tests/fuzz/*_fuzz.cpp; do basename "$file" _fuzz.cpp; done
+}
+
+# run_fuzzer NAME: goes on from what it has found so far, which is kept in the build folder; so is an input that fails.
+run_fuzzer() {
+  local corpus=$fuzz/corpus/$1 dictionary=$root/tests/fuzz/$1.dict folder
+  local -a folders=("$corpus") options=()
+  mkdir -p "$corpus"
+  case $1 in
+    cuda_ptx) folders+=("$root/tests/cuda/ptx") ;;
+    scenario) folders+=("$root/scenarios") ;;
+    *)
+      folder=$root/tests/fuzz/seeds/$1
+      if [[ -d $folder ]]; then folders+=("$folder"); fi
+      ;;
+  esac
+  if [[ -f $dictionary ]]; then options+=("-dict=$dictionary"); fi
+  "$fuzz/bin/$1_fuzz" "-max_total_time=${MESHBED_FUZZ_SECONDS:-60}" -timeout=25 -rss_limit_mb=2048 -verbosity=0 \
+    -print_final_stats=1 "-artifact_prefix=$fuzz/$1-" "${options[@]}" "${folders[@]}"
 }
 
 # run_stage STAGE
 run_stage() {
-  local emu_part='' walks='' pattern
+  local emu_part='' walks='' pattern name
   local -a but=()
   rooms_of "$1"
   pattern=$(pattern_of "${chosen[@]}")
@@ -366,6 +399,9 @@ run_stage() {
     tsan) run_suites "$tsan" tsan/ "$pattern" "$ordinary_s" ;;
     memcheck) run_suites "$build" "" "^memcheck/${pattern#^}" "$slow_s" -C Memcheck ;;
     clang-tidy) check clang-tidy tidy_is_clean ;;
+    fuzz)
+      for name in $(all_fuzzers); do check "fuzz/$name" run_fuzzer "$name"; done
+      ;;
   esac
 }
 
@@ -408,7 +444,7 @@ test_packages() {
 run_tests() {
   local stage name begun beside=''
   local -a packages=()
-  local other=$build-other asan=$build-asan tsan=$build-tsan
+  local other=$build-other asan=$build-asan tsan=$build-tsan fuzz=$build-fuzz
   unset MESHBED_TEST_EMU MESHBED_TEST_WALKS  # the options say how much is run, not what the caller happens to have
   mapfile -t packages < <(test_packages "${stages[@]}")
   if ((${#packages[@]})); then require .meshbed-test-packages "${build_packages[@]}" "${packages[@]}"; fi

@@ -176,6 +176,10 @@ TEST_CASE("models lists the profiles and explains one: every value with its basi
        {"launch_us", "guess", "calibrated", "hops between nodes", "wire", "all_reduce of 1048576 bytes"}) {
     CHECK_MESSAGE(told.output.find(part) != std::string::npos, part);
   }
+  // A part that costs nothing there is no part: its reduction is within the kernel.
+  const CommandResult one_shot = run_meshbed("models --explain spark-ring-oneshot");
+  CHECK(one_shot.output.find("hops between nodes") != std::string::npos);
+  CHECK(one_shot.output.find(" 0.00 us") == std::string::npos);
   CHECK(run_meshbed("models --explain nothing").status == 2);
 }
 

@@ -1,6 +1,6 @@
 #pragma once
-// meshbed ring bench: how fast rings are decoded, as a share of what a copy moves through memory in the same run, and
-// how long a slot takes from one thread to another and back.
+// meshbed ring bench: how fast rings are decoded, as a share of what a copy moves through memory in the same run, how
+// long a slot takes from one thread to another and back, and how many slots a CPU second simulates.
 
 #include <iosfwd>
 

@@ -10,7 +10,7 @@
 #include "cli/common/json_text.h"
 #include "cli/scenario/placement.h"
 #include "cli/workload/megakernel/outcome.h"
-#include "plugin/ring/abi/slot.h"
+#include "plugin/ring/kernel/wait_chain.h"
 
 namespace meshbed::cli {
 namespace {
@@ -99,7 +99,7 @@ void write_slots(TraceWriter& writer, const RingOutcome& rings) {
                       event.kind == RingEventKind::kAbandoned;
     if (!ends) continue;
     writer.pair(
-        "slot", fmt::format("slot {} {}", event.slot, ring::opcode_name(event.opcode)), fmt::format("s{}", number++),
+        "slot", fmt::format("slot {} {}", event.slot, ring::operation_name(event.opcode)), fmt::format("s{}", number++),
         event.rank, found->second.at_ps, event.at_ps,
         fmt::format(R"("steps":"{}","epoch":{},"message":{})", found->second.steps, event.epoch, event.message));
     claimed.erase(found);

@@ -15,6 +15,7 @@
 #include "plugin/ring/abi/debug_log.h"
 #include "plugin/ring/abi/io_queue.h"
 #include "plugin/ring/abi/packed.h"
+#include "plugin/ring/kernel/wait_chain.h"
 #include "plugin/ring/telemetry/sketch_telemetry.h"
 #include "plugin/ring/telemetry/telemetry.h"
 
@@ -23,10 +24,16 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+/// A user's opcode has another meaning in each kernel; what it is to the kernels of this project stands beside it.
+std::string name_of_operation(ring::Word op) {
+  if (!ring::opcode::is_mesh(op)) return ring::opcode_name(op);
+  return ring::opcode_name(op) + " (" + ring::operation_name(op) + ")";
+}
+
 Json control_json(const std::vector<std::uint8_t>& bytes, const RingOptions& options) {
   const auto control = value_or_throw(ring::decode_control(bytes, options.layout()), options.control);
   Json metrics = Json::object();
-  for (const auto& [op, count] : control.metrics) metrics[ring::opcode_name(op)] = count;
+  for (const auto& [op, count] : control.metrics) metrics[name_of_operation(op)] = count;
   return {{"shutdown", control.shutdown},
           {"done_count", control.done_count},
           {"tenant_base", control.tenant_base},
@@ -42,7 +49,7 @@ Json packed_json(const ring::PackedSlot& packed) {
   Json ops = Json::array();
   for (const auto& op : packed.ops) {
     ops.push_back(
-        {{"opcode", ring::opcode_name(op.opcode)}, {"args", op.args}, {"runs", op.runs}, {"skipped", op.skipped}});
+        {{"opcode", name_of_operation(op.opcode)}, {"args", op.args}, {"runs", op.runs}, {"skipped", op.skipped}});
   }
   return {{"ops", ops},
           {"beyond_kernel", packed.beyond_kernel},
@@ -61,7 +68,7 @@ Json ring_json(const std::vector<std::uint8_t>& bytes, const RingOptions& option
     Json row = {
         {"index", index},
         {"status", ring::status_name(slot.status)},
-        {"opcode", ring::opcode_name(slot.opcode)},
+        {"opcode", name_of_operation(slot.opcode)},
         {"tenant", slot.tenant},
         {"priority", slot.priority},
         {"args", std::vector<ring::Word>(slot.args.begin(), slot.args.begin() + options.layout().args_per_slot)}};
@@ -115,7 +122,7 @@ Json windows_json(const std::vector<ring::WindowTelemetry>& windows) {
   Json list = Json::array();
   for (const ring::WindowTelemetry& one : windows) {
     list.push_back({{"ticket", one.ticket},
-                    {"opcode", ring::opcode_name(one.opcode)},
+                    {"opcode", name_of_operation(one.opcode)},
                     {"tenant", one.tenant},
                     {"required", one.required},
                     {"lookahead", one.lookahead},
@@ -137,7 +144,7 @@ Json sketch_json(const ring::RingTelemetry& telemetry, const std::string& place)
   const auto sketch = value_or_throw(ring::sketch_of(telemetry, kShape), place);
   Json opcodes = Json::object(), active = Json::object(), tenants = Json::object(), statuses = Json::object();
   for (const ring::SlotSnapshot& slot : telemetry.slots) {
-    const std::string opcode = ring::opcode_name(slot.opcode);
+    const std::string opcode = name_of_operation(slot.opcode);
     opcodes[opcode] = sketch.ring_opcode.estimate(slot.opcode);
     if (const auto count = sketch.active_opcode.estimate(slot.opcode); count > 0) active[opcode] = count;
     tenants[std::to_string(slot.tenant)] = sketch.tenant.estimate(slot.tenant);
@@ -145,7 +152,7 @@ Json sketch_json(const ring::RingTelemetry& telemetry, const std::string& place)
   }
   Json metrics = Json::object();
   for (const auto& [op, count] : telemetry.control.metrics) {
-    metrics[ring::opcode_name(op)] = sketch.dispatch_metrics.estimate(op);
+    metrics[name_of_operation(op)] = sketch.dispatch_metrics.estimate(op);
   }
   return {{"depth", kShape.depth},
           {"width", kShape.width},

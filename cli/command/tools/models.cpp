@@ -67,7 +67,10 @@ double us_of(Picoseconds time_ps) {
   return static_cast<double>(time_ps) / static_cast<double>(kPicosecondsPerMicrosecond);
 }
 
+/// A part that two decimals would show as nothing is left out.
 void add_part(std::ostream& out, const std::string& name, double us, double whole_us) {
+  constexpr double kShownLeast_us = 0.005;
+  if (us < kShownLeast_us) return;
   out << fmt::format("    {:<20} {:>12.2f} us  {:>5.1f} %\n", name, us, 100 * us / whole_us);
 }
 
@@ -113,7 +116,7 @@ void explain_collective(const models::Machine& machine, const models::Collective
   out << fmt::format("\n  {} of {} bytes, {} ranks on {} nodes: {:.2f} us, {} {}\n", name_of(call.collective),
                      call.bytes, call.ranks, call.nodes, time.us, name_of(time.algorithm), name_of(time.protocol));
   for (const models::TimePart& part : time.parts) {
-    if (part.us > 0) add_part(out, part.name, part.us, time.us);
+    add_part(out, part.name, part.us, time.us);
   }
 }
 
