@@ -236,6 +236,13 @@ struct cudaMemsetParams {
   unsigned value, element_bytes;
   std::size_t width, height;
 };
+struct cudaMemAllocNodeParams {
+  CUmemPoolProps pool;
+  const CUmemAccessDesc* access;
+  std::size_t access_count;
+  std::size_t bytes;
+  void* address;
+};
 struct cudaHostNodeParams {
   CUhostFn function;
   void* data;

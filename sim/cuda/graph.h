@@ -11,7 +11,8 @@ namespace meshbed::sim::cuda {
 
 struct GraphNode {
   Task task;
-  std::vector<std::size_t> before;  // indices of nodes that must end first
+  std::vector<std::size_t> before{};  // indices of nodes that must end first
+  int memory = 0;                     // 1: here its memory begins, 2: here it ends; the task is a marker then
 };
 struct Graph {
   std::vector<std::unique_ptr<GraphNode>> nodes;

@@ -1,6 +1,7 @@
 // Graphs that a program builds node by node, and changes: cudaGraphAdd*Node, cudaGraphExecUpdate.
 
 #include <algorithm>
+#include <cstring>
 
 #include "sim/cuda/runtime.h"
 #include "sim/cuda/system.h"
@@ -9,9 +10,11 @@ namespace meshbed::sim::cuda {
 namespace {
 
 /// cuda.h's CUgraphNodeType.
-enum NodeType : int { kKernelNode, kCopyNode, kFillNode, kHostNode, kEmptyNode = 5 };
+enum NodeType : int { kKernelNode, kCopyNode, kFillNode, kHostNode, kEmptyNode = 5, kAllocNode = 10, kFreeNode = 11 };
 
-int type_of(const Task& task) {
+int type_of(const GraphNode& node) {
+  const Task& task = node.task;
+  if (node.memory != 0) return node.memory == 1 ? kAllocNode : kFreeNode;
   if (std::holds_alternative<KernelLaunch>(task)) return kKernelNode;
   if (std::holds_alternative<Copy>(task)) return kCopyNode;
   if (std::holds_alternative<Fill>(task)) return kFillNode;
@@ -26,7 +29,7 @@ std::size_t index_of(const Graph& graph, const GraphNode* node) {
 }
 
 CUresult add_node(const Caller& caller, GraphNode** node, Graph* graph, GraphNode* const* before, std::size_t count,
-                  Task task) {
+                  Task task, int memory = 0) {
   Graph* found = caller.driver->graphs.find(graph);
   if (found == nullptr || node == nullptr || (count > 0 && before == nullptr)) return kInvalidValue;
   auto made = std::make_unique<GraphNode>();
@@ -36,6 +39,7 @@ CUresult add_node(const Caller& caller, GraphNode** node, Graph* graph, GraphNod
     made->before.push_back(place);
   }
   made->task = std::move(task);
+  made->memory = memory;
   *node = found->nodes.emplace_back(std::move(made)).get();
   return kSuccess;
 }
@@ -146,6 +150,54 @@ CUresult cudaGraphAddEmptyNode(GraphNode** node, Graph* graph, GraphNode* const*
   return in_context([&](const Caller& caller) { return add_node(caller, node, graph, before, count, Marker{}); });
 }
 
+CUresult cudaGraphAddMemAllocNode(GraphNode** node, Graph* graph, GraphNode* const* before, std::size_t count,
+                                  cudaMemAllocNodeParams* parameters) {
+  return in_context([&](const Caller& caller) -> CUresult {
+    if (parameters == nullptr || parameters->bytes == 0) return kInvalidValue;
+    if (parameters->pool.location.type != 1 || parameters->pool.location.id != caller.context->ordinal)
+      return refuse("a graph's memory of another device than the current one");
+    CUdeviceptr address = 0;
+    if (const CUresult error = allocate_for_graph(caller, parameters->bytes, address)) return error;
+    const CUresult error = add_node(caller, node, graph, before, count, Marker{}, 1);
+    if (error != kSuccess) {
+      free_allocation(*caller.driver, address);
+      return error;
+    }
+    parameters->address = reinterpret_cast<void*>(address);
+    return kSuccess;
+  });
+}
+
+CUresult cudaGraphAddMemFreeNode(GraphNode** node, Graph* graph, GraphNode* const* before, std::size_t count,
+                                 void* address) {
+  return in_context([&](const Caller& caller) -> CUresult {
+    const auto found = caller.driver->allocations.find(reinterpret_cast<std::uint64_t>(address));
+    if (found == caller.driver->allocations.end() || !found->second.of_graph) return kInvalidValue;
+    return add_node(caller, node, graph, before, count, Marker{}, 2);
+  });
+}
+
+// Graphs' memory stays where it is until its context ends: there is nothing to be given back.
+CUresult cudaDeviceGraphMemTrim(int device) {
+  return in_context([&](const Caller& caller) -> CUresult {
+    return find_device(*caller.driver, device) != nullptr ? kSuccess : kInvalidDevice;
+  });
+}
+
+CUresult cudaDeviceGetGraphMemAttribute(int device, int attribute, void* value) {
+  constexpr int kLast = 3;  // used and reserved, now and at most: all one here
+  return in_context([&](const Caller& caller) -> CUresult {
+    if (find_device(*caller.driver, device) == nullptr) return kInvalidDevice;
+    if (value == nullptr || attribute < 0 || attribute > kLast) return kInvalidValue;
+    std::uint64_t bytes = 0;
+    for (const auto& [address, allocation] : caller.driver->allocations) {
+      if (allocation.of_graph && allocation.ordinal == device) bytes += allocation.size_bytes;
+    }
+    std::memcpy(value, &bytes, sizeof(bytes));
+    return kSuccess;
+  });
+}
+
 CUresult cudaGraphAddDependencies(Graph* graph, GraphNode* const* from, GraphNode* const* to, const void*,
                                   std::size_t count) {
   return in_context([&](const Caller& caller) -> CUresult {
@@ -166,7 +218,7 @@ CUresult cudaGraphNodeGetType(GraphNode* node, int* type) {
     const bool known =
         caller.driver->graphs.any([node](const Graph& graph) { return index_of(graph, node) < graph.nodes.size(); });
     if (!known) return kInvalidValue;
-    *type = type_of(node->task);
+    *type = type_of(*node);
     return kSuccess;
   });
 }
@@ -184,7 +236,7 @@ CUresult cudaGraphExecUpdate(GraphExec* executable, Graph* graph, cudaGraphExecU
     }
     for (std::size_t index = 0; index < target->nodes.size(); ++index) {
       const GraphNode& now = *source->nodes[index];
-      const bool same_type = type_of(now.task) == type_of(target->nodes[index].task);
+      const bool same_type = type_of(now) == type_of(target->nodes[index]);
       if (same_type && now.before == target->nodes[index].before) continue;
       result->result = same_type ? kShapeDiffers : kTypeDiffers;
       result->node = source->nodes[index].get();
@@ -203,7 +255,7 @@ CUresult cudaGraphExecKernelNodeSetParams(GraphExec* executable, GraphNode* node
     const auto found = std::find(target->origins.begin(), target->origins.end(), node);
     if (found == target->origins.end()) return kInvalidValue;
     GraphNode& own = target->nodes[static_cast<std::size_t>(found - target->origins.begin())];
-    if (type_of(own.task) != kKernelNode) return kInvalidValue;
+    if (type_of(own) != kKernelNode) return kInvalidValue;
     return kernel_task(caller, parameters, own.task);
   });
 }

@@ -160,6 +160,10 @@ CUresult cuMemFree_v2(CUdeviceptr address) {
   if (found == caller.driver->allocations.end()) return kInvalidValue;
   const MemoryKind kind = found->second.kind;
   if (kind != MemoryKind::kDevice && kind != MemoryKind::kManaged) return kInvalidValue;
+  if (found->second.of_graph) {
+    wait_for_all(*caller.context, "cuMemFree, which waits for the whole context");
+    return kSuccess;
+  }
   return free_and_wait(caller, address, "cuMemFree, which waits for the whole context");
 }
 

@@ -29,16 +29,32 @@ CUresult with_pools(CUdevice ordinal, Caller& caller) {
   return kSuccess;
 }
 
+/// A node of the recording where memory begins (1) or ends (2).
+CUresult record_memory(Stream& stream, int memory) {
+  const CUresult error = submit(stream, Marker{});
+  if (error == kSuccess) stream.capture->graph->nodes.back()->memory = memory;
+  return error;
+}
+
 CUresult allocate(const Caller& caller, CUdeviceptr* address, std::size_t size, Pool* pool, Stream* handle) {
   Stream* stream = find_stream(caller, handle);
   if (stream == nullptr) return kInvalidHandle;
   if (address == nullptr) return kInvalidValue;
-  if (stream->capture != nullptr) return refuse("cuMemAllocAsync in a stream that is captured");
+  if (stream->capture != nullptr) {
+    if (const CUresult error = allocate_for_graph(caller, size, *address)) return error;
+    return record_memory(*stream, 1);
+  }
   const CUresult error = allocate_device(caller, size, pool, *address);
   return error == kSuccess ? submit(*stream, Marker{}) : error;
 }
 
 }  // namespace
+
+CUresult allocate_for_graph(const Caller& caller, std::uint64_t size_bytes, CUdeviceptr& address) {
+  const CUresult error = allocate_device(caller, size_bytes, nullptr, address);
+  if (error == kSuccess) caller.driver->allocations.at(address).of_graph = true;
+  return error;
+}
 
 Pool* find_pool(Driver& driver, Pool* handle) {
   const auto is_it = [handle](const auto& one) { return one.get() == handle; };
@@ -92,7 +108,11 @@ CUresult cuMemFreeAsync(CUdeviceptr address, Stream* handle) {
   if (stream == nullptr) return kInvalidHandle;
   const auto found = caller.driver->allocations.find(address);
   if (found == caller.driver->allocations.end() || found->second.kind != MemoryKind::kDevice) return kInvalidValue;
-  if (stream->capture != nullptr) return refuse("cuMemFreeAsync in a stream that is captured");
+  if (stream->capture != nullptr) {
+    if (!found->second.of_graph) return refuse("cuMemFreeAsync, in a captured stream, of memory that no graph gave,");
+    return record_memory(*stream, 2);
+  }
+  if (found->second.of_graph) return submit(*stream, Marker{});
   return submit(*stream, Action([driver = caller.driver, address] { free_allocation(*driver, address); }));
 }
 

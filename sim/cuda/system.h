@@ -83,6 +83,7 @@ struct Allocation {
   std::uint64_t id = 0;
   std::shared_ptr<Buffer> buffer{};  // of device memory
   Pool* pool = nullptr;
+  bool of_graph = false;  // a graph's node gave it: there for every launch, whoever frees it between them
 };
 
 struct Pool {
@@ -207,7 +208,7 @@ struct Driver {
   std::deque<WorkRef> host_calls{};
   ThreadKey host_thread = nullptr;
   bool checks_races = false;  // MESHBED_CUDA_CHECK=race
-  std::string printed{};  // by kernels, not yet shown: see flush_printed()
+  std::string printed{};      // by kernels, not yet shown: see flush_printed()
   Counters counters{};
 };
 
@@ -298,6 +299,9 @@ CUresult allocate_device(const Caller& caller, std::uint64_t size_bytes, Pool* p
 /// Of the host's, that the device reaches: pinned or managed. 0 bytes are an error.
 CUresult allocate_host_memory(const Caller& caller, MemoryKind kind, std::size_t size, unsigned flags, void*& address);
 void free_allocation(Driver& driver, std::uint64_t address);
+/// Memory whose life is between two nodes of a graph: it has one place for all launches, as CUDA promises, and here it
+/// stays there between them.
+CUresult allocate_for_graph(const Caller& caller, std::uint64_t size_bytes, CUdeviceptr& address);
 /// A default pool or one that was made; nullptr: neither.
 Pool* find_pool(Driver& driver, Pool* handle);
 
