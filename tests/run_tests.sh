@@ -170,7 +170,7 @@ check() {
   else
     cat "$log" >&2
     count "$label" 0 1 0
-    failures+="$label: $(grep -m 1 'error:\|warning:' "$log" | cut -c 1-400 || true)"$'\n'
+    failures+="$label: $(grep -m 1 'error:\|warning:\|ERROR: ' "$log" | cut -c 1-400 || true)"$'\n'
   fi
   rm -f "$log"
 }
@@ -351,7 +351,9 @@ build_for() {
 # The fuzzers by name: `ring` is tests/fuzz/ring_fuzz.cpp, whose seeds lie in seeds/ring, and words in ring.dict.
 all_fuzzers() {
   local file
-  for file in "$root"/tests/fuzz/*_fuzz.cpp; do basename "$file" _fuzz.cpp; done
+  for file in "$root"/tests/fuzz/*_fuzz.cpp; do
+    if [[ -f $file ]]; then basename "$file" _fuzz.cpp; fi
+  done
 }
 
 # run_fuzzer NAME: goes on from what it has found so far, which is kept in the build folder; so is an input that fails.
