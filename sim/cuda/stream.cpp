@@ -134,7 +134,8 @@ CUresult cuStreamDestroy_v2(Stream* handle) {
   Stream* stream = nullptr;
   if (const CUresult error = with_stream(handle, caller, stream)) return error;
   if (is_legacy(handle) || is_per_thread(handle)) return kInvalidHandle;
-  if (stream->capture != nullptr) stream->capture->invalid = true;
+  // One that joined a recording may go before the recording ends: what it gave is in the graph.
+  if (stream->capture != nullptr && stream->capture->origin == stream) stream->capture->invalid = true;
   Context& context = *stream->context;
   // The default stream's next work comes after it as if it were still there.
   if (is_blocking(*stream) && stream->tail != nullptr && !stream->tail->ended()) {

@@ -22,6 +22,13 @@ cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned flags);
 cudaError_t cudaDeviceDisablePeerAccess(int peer);
 cudaError_t cudaStreamSetAttribute(CUstream stream, int id, const void* value);
 cudaError_t cudaStreamGetAttribute(CUstream stream, int id, void* value);
+cudaError_t cudaGraphCreate(cuda::Graph** graph, unsigned flags);
+cudaError_t cudaGraphAddMemAllocNode(cuda::GraphNode** node, cuda::Graph* graph, cuda::GraphNode* const* before,
+                                     std::size_t count, cuda::cudaMemAllocNodeParams* parameters);
+cudaError_t cudaGraphAddMemFreeNode(cuda::GraphNode** node, cuda::Graph* graph, cuda::GraphNode* const* before,
+                                    std::size_t count, void* address);
+cudaError_t cudaGraphNodeGetType(cuda::GraphNode* node, int* type);
+cudaError_t cudaDeviceGetGraphMemAttribute(int device, int attribute, void* value);
 }
 
 TEST_CASE("one text of PTX is linked, and what comes out is an image; a broken one and a second one are not") {
@@ -92,6 +99,74 @@ TEST_CASE("a stream remembers its hints") {
     CHECK(cudaStreamGetAttribute(stream, kAccessPolicy, found) == 0);
     CHECK(std::memcmp(policy, found, sizeof found) == 0);
     CHECK(cudaStreamSetAttribute(stream, kUnknown, policy) == 801);
+  });
+}
+
+TEST_CASE("memory that a graph's nodes give has one place for all launches, recorded or added by hand") {
+  run_gpus({}, [] {
+    const Gpu gpu;
+    const CUstream stream = make_stream();
+    CUdeviceptr place = 0;
+    CUgraph graph = nullptr;
+    CUgraphExec executable = nullptr;
+    const CUdeviceptr kept = allocate(4), plain = allocate(4);
+    CHECK(cuStreamBeginCapture_v2(stream, 0) == 0);
+    CHECK(cuMemAllocAsync(&place, 4, stream) == 0);
+    CHECK(cuMemsetD32Async(place, 41, 1, stream) == 0);
+    CHECK(cuMemcpyDtoDAsync_v2(kept, place, 4, stream) == 0);
+    CHECK(cuMemFreeAsync(place, stream) == 0);
+    CHECK(cuMemFreeAsync(plain, stream) == 801);  // no graph gave it
+    CHECK(cuStreamEndCapture(stream, &graph) == 0);
+    CHECK(cuGraphInstantiateWithFlags(&executable, graph, 0) == 0);
+    for (int launch = 0; launch < 2; ++launch) {
+      CHECK(cuMemsetD32_v2(kept, 0, 1) == 0);
+      CHECK(cuGraphLaunch(executable, stream) == 0);
+      CHECK(cuStreamSynchronize(stream) == 0);
+      CHECK(number_at(kept) == 41);
+    }
+    // A program that keeps it frees it between launches, and the next launch has it all the same.
+    CHECK(cuMemFreeAsync(place, stream) == 0);
+    CHECK(cuGraphLaunch(executable, stream) == 0);
+    CHECK(cuStreamSynchronize(stream) == 0);
+
+    cuda::Graph* by_hand = nullptr;
+    cuda::GraphNode *begins = nullptr, *ends = nullptr;
+    cuda::cudaMemAllocNodeParams parameters{};
+    parameters.pool.location = {1, 0};
+    parameters.bytes = 64;
+    CHECK(calls_test::cudaGraphCreate(&by_hand, 0) == 0);
+    CHECK(calls_test::cudaGraphAddMemAllocNode(&begins, by_hand, nullptr, 0, &parameters) == 0);
+    CHECK(calls_test::cudaGraphAddMemFreeNode(&ends, by_hand, &begins, 1, parameters.address) == 0);
+    CHECK(calls_test::cudaGraphAddMemFreeNode(&ends, by_hand, &begins, 1, reinterpret_cast<void*>(plain)) == 1);
+    int type = 0;
+    CHECK(calls_test::cudaGraphNodeGetType(begins, &type) == 0);
+    CHECK(type == 10);
+    std::uint64_t bytes = 0;
+    CHECK(cudaDeviceGetGraphMemAttribute(0, 0, &bytes) == 0);
+    CHECK(bytes == 68);
+  });
+}
+
+TEST_CASE("a stream that joined a recording may be destroyed before the recording ends; its origin may not") {
+  run_gpus({}, [] {
+    const Gpu gpu;
+    const CUdeviceptr place = allocate(4);
+    const CUstream first = make_stream(), second = make_stream();
+    const CUevent fork = make_event(), join = make_event();
+    CHECK(cuStreamBeginCapture_v2(first, 0) == 0);
+    CHECK(cuEventRecord(fork, first) == 0);
+    CHECK(cuStreamWaitEvent(second, fork, 0) == 0);
+    CHECK(cuMemsetD32Async(place, 5, 1, second) == 0);
+    CHECK(cuEventRecord(join, second) == 0);
+    CHECK(cuStreamWaitEvent(first, join, 0) == 0);
+    CHECK(cuStreamDestroy_v2(second) == 0);
+    CUgraph graph = nullptr;
+    CUgraphExec executable = nullptr;
+    CHECK(cuStreamEndCapture(first, &graph) == 0);
+    CHECK(cuGraphInstantiateWithFlags(&executable, graph, 0) == 0);
+    CHECK(cuGraphLaunch(executable, first) == 0);
+    CHECK(cuStreamSynchronize(first) == 0);
+    CHECK(number_at(place) == 5);
   });
 }
 
