@@ -159,4 +159,31 @@ TEST_CASE("%tid counts along the three axes of a block, whatever their lengths")
   }
 }
 
+TEST_CASE("vabsdiff4 tells how far four bytes are apart, one by one or in sum, signed or not") {
+  const std::string text = R"(.version 8.0
+.target sm_70
+.address_size 64
+.visible .entry apart(.param .u32 a, .param .u32 b, .param .u64 out)
+{
+  .reg .b32 %r<8>;
+  .reg .b64 %rd<2>;
+  ld.param.u32 %r1, [a];
+  ld.param.u32 %r2, [b];
+  ld.param.u64 %rd1, [out];
+  mov.b32 %r3, 1000;
+  vabsdiff4.u32.u32.u32.add %r4, %r1, %r2, %r3;
+  vabsdiff4.u32.s32.s32.add %r5, %r1, %r2, %r3;
+  vabsdiff4.u32.u32.u32 %r6, %r1, %r2, %r3;
+  st.global.u32 [%rd1], %r4;
+  st.global.u32 [%rd1+4], %r5;
+  st.global.u32 [%rd1+8], %r6;
+  ret;
+}
+)";
+  Device device(module_of(text));
+  const auto out = device.memory.allocate(12);
+  CHECK(device.run("apart", {.block = 32}, 0x01ff0310U, 0x0500020fU, out) == "");
+  CHECK(device.memory.get<std::uint32_t>(out, 3) == std::vector<std::uint32_t>{1000 + 261, 1000 + 7, 0x04ff0101U});
+}
+
 }  // namespace ptx_access_test

@@ -231,4 +231,23 @@ TEST_CASE("a surface is written in bytes and rows; outside of it the kernel faul
   CHECK(log.find("is no surface object") != std::string::npos);
 }
 
+TEST_CASE("a texture that is destroyed while a kernel waits to read it is read all the same") {
+  const std::string log = run_gpus({}, [] {
+    const Gpu gpu;
+    unsigned long long texture = texture_of(small_array(), {.address_mode = {1, 1, 1}});
+    const Rows<float> at{{2, 1}};
+    CUdeviceptr in = allocate(12), out = allocate(16);
+    CHECK(cuMemcpyHtoD_v2(in, at.data(), 12) == 0);
+    void* arguments[] = {&texture, &in, &out};
+    const CUfunction function = find_function(kText.c_str(), "flat");
+    CHECK(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, nullptr, arguments, nullptr) == 0);
+    CHECK(texture_test::cudaDestroyTextureObject(texture) == 0);
+    CHECK(texture_test::cudaDestroyTextureObject(texture) == 1);
+    float value = 0;
+    CHECK(cuMemcpyDtoH_v2(&value, out, 4) == 0);
+    CHECK(value == 6);
+  });
+  CHECK(log.empty());
+}
+
 }  // namespace texture_test

@@ -336,10 +336,46 @@ void decode_sum(Decoder& decoder, bool adds, bool comes) {
   }
 }
 
+/// vabsdiff4: how far the four bytes of two words are apart. PTX ISA 9.7.16. kind: 1 a's bytes are signed, 2 b's are;
+/// 4: their sum, and c, else a byte each.
+void byte_distances(Warp& warp, const Instruction& in, std::uint32_t lanes) {
+  auto* d = lanes_at<std::uint32_t>(warp, in.d);
+  const auto* a = lanes_at<std::uint32_t>(warp, in.a);
+  const auto* b = lanes_at<std::uint32_t>(warp, in.b);
+  const auto* c = lanes_at<std::uint32_t>(warp, in.c);
+  const auto byte_of = [](std::uint32_t word, std::uint32_t at, bool is_signed) {
+    const auto byte = static_cast<std::uint8_t>(word >> (at * 8));
+    return is_signed ? std::int32_t{static_cast<std::int8_t>(byte)} : std::int32_t{byte};
+  };
+  each_lane(warp, lanes, [=, &in](std::uint32_t lane) {
+    std::uint32_t sum = c[lane], bytes = 0;
+    for (std::uint32_t at = 0; at < 4; ++at) {
+      const std::int32_t apart = byte_of(a[lane], at, (in.kind & 1) != 0) - byte_of(b[lane], at, (in.kind & 2) != 0);
+      const auto distance = static_cast<std::uint32_t>(apart < 0 ? -apart : apart);
+      sum += distance;
+      bytes |= (distance & 0xffU) << (at * 8);
+    }
+    d[lane] = (in.kind & 4) != 0 ? sum : bytes;
+  });
+}
+
+bool decode_byte_distances(Decoder& decoder) {
+  if (decoder.has("sat")) return false;  // traps where it is executed
+  const Type result = decoder.type(), a = decoder.type(), b = decoder.type();
+  const auto is_word = [](Type type) { return is_integer(type) && bytes_of(type) == 4; };
+  if (!is_word(result) || !is_word(a) || !is_word(b)) decoder.unsupported("this type");
+  decoder.operands(result, {a, b, result});
+  decoder.in.kind =
+      static_cast<std::uint8_t>((is_signed(a) ? 1 : 0) | (is_signed(b) ? 2 : 0) | (decoder.take("add") ? 4 : 0));
+  decoder.in.run = byte_distances;
+  return true;
+}
+
 }  // namespace
 
 bool decode_integer(Decoder& decoder) {
   const std::string_view opcode = decoder.statement->opcode;
+  if (opcode == "vabsdiff4") return decode_byte_distances(decoder);
   if (!integer_type_follows(decoder)) return false;
   if (opcode == "add" || opcode == "sub") {
     decode_sum(decoder, opcode == "add", false);

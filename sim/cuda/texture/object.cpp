@@ -67,6 +67,9 @@ CUresult take_resource(const Caller& caller, const cudaResourceDesc& resource, T
 }
 
 CUresult add_object(const Caller& caller, TexelObject object, unsigned long long* handle) {
+  // Those that were destroyed go when nothing is under way that may read them.
+  if (system().works.empty())
+    std::erase_if(caller.driver->texels, [](const auto& one) { return one.second.destroyed; });
   *handle = system().next_id++;
   caller.driver->texels[*handle] = std::move(object);
   return kSuccess;
@@ -76,10 +79,11 @@ CUresult destroy(unsigned long long handle, bool is_surface) {
   return in_runtime([&]() -> CUresult {
     const Caller caller = enter_context();
     if (caller.error != kSuccess) return caller.error;
+    if (handle == 0) return kSuccess;
     const auto found = caller.driver->texels.find(handle);
-    if (handle == 0 || found == caller.driver->texels.end()) return handle == 0 ? kSuccess : kInvalidValue;
-    if (found->second.is_surface != is_surface) return kInvalidValue;
-    caller.driver->texels.erase(found);
+    if (found == caller.driver->texels.end()) return kInvalidValue;
+    if (found->second.is_surface != is_surface || found->second.destroyed) return kInvalidValue;
+    found->second.destroyed = true;
     return kSuccess;
   });
 }

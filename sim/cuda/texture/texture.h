@@ -31,6 +31,7 @@ struct TexelObject {
   ptx::Texture texture{};
   std::uint64_t address = 0, size_bytes = 0;
   bool is_surface = false;
+  bool destroyed = false;  // kernels that were launched before still read it
 };
 
 /// Bytes of a texel; 0: channels that no texture has.
