@@ -105,7 +105,7 @@ class Device {
     request.variable_addresses = addresses_;
     request.parameters.resize(request.kernel->parameter_bytes);
     std::size_t index = 0;
-    const auto place = [&](auto value) {
+    [[maybe_unused]] const auto place = [&](auto value) {
       std::memcpy(request.parameters.data() + request.kernel->parameters.at(index++).offset, &value, sizeof value);
     };
     (place(arguments), ...);
