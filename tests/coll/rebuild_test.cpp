@@ -132,7 +132,7 @@ TEST_CASE("a healthy communicator that is rebuilt is whole again, and the old on
 
 TEST_CASE("a rank that dies while the others agree is left out; without rank 0 nobody can") {
   const std::string address = free_address();
-  auto server = serve(address, 0);
+  auto server = serve(address, 100);
   auto one = join(address, 1), two = join(address, 2);
   std::thread dies([&] {
     const auto connected = coll::Socket::connect(*coll::parse_address(address), coll::Deadline::after_ms(5000));
