@@ -135,8 +135,9 @@ void check_paths(const std::string& where, const std::string& text) {
 std::string without_remark(const std::string& command) { return command.substr(0, command.find("  #")); }
 
 /// In a folder of its own, with links to what the commands read, so that what they write stays out of the working tree.
-/// `elsewhere`: commands that another page's turn runs; what a run leaves may be wanted on this page, too.
-void check_commands(const Page& page, const std::set<std::string>& elsewhere = {}) {
+/// `meshbed`: what ./meshbed is there. `elsewhere`: commands that another page's turn runs; what a run leaves may be
+/// wanted on this page, too.
+void check_commands(const Page& page, const std::string& meshbed, const std::set<std::string>& elsewhere = {}) {
   const std::string folder = scratch_folder("readme");
   for (const std::string& command : lines_in_blocks(page.text, "sh")) {
     if (command.rfind("./meshbed test", 0) == 0) continue;  // it is what runs this
@@ -145,12 +146,11 @@ void check_commands(const Page& page, const std::set<std::string>& elsewhere = {
     const bool is_long =
         command.find("meshbed bench ") != std::string::npos || command.find("meshbed fuzz ") != std::string::npos;
     if (is_long && !walks_whole()) continue;
-    const CommandResult result =
-        run_command_line("cd '" + folder +
-                         "' && ln -sfn '" MESHBED_SOURCE_DIR "'/meshbed meshbed && ln -sfn '" MESHBED_SOURCE_DIR
-                         "'/scenarios scenarios && ln -sfn '" MESHBED_SOURCE_DIR
-                         "'/models models && MESHBED_BUILD_DIR='" MESHBED_BINARY_DIR "' " +
-                         command + " 2>&1");
+    const CommandResult result = run_command_line("cd '" + folder + "' && ln -sfn " + meshbed +
+                                                  " meshbed && ln -sfn '" MESHBED_SOURCE_DIR
+                                                  "'/scenarios scenarios && ln -sfn '" MESHBED_SOURCE_DIR
+                                                  "'/models models && MESHBED_BUILD_DIR='" MESHBED_BINARY_DIR "' " +
+                                                  command + " 2>&1");
     CHECK_MESSAGE(result.status == 0, page.path, ": ", command, "\n", result.output);
   }
 }
@@ -177,7 +177,7 @@ TEST_CASE("the README reads in one sitting") {
 
 TEST_CASE("every command in the README succeeds") {
   say_what_is_left_out();
-  check_commands(read_page("README.md"));
+  check_commands(read_page("README.md"), "'" MESHBED_SOURCE_DIR "/meshbed'");
 }
 
 TEST_CASE("every command in docs succeeds") {
@@ -186,7 +186,8 @@ TEST_CASE("every command in docs succeeds") {
   CHECK(pages.size() >= 10);
   std::set<std::string> in_readme;
   for (const std::string& command : lines_in_blocks(readme(), "sh")) in_readme.insert(without_remark(command));
-  for (const Page& page : pages) check_commands(page, in_readme);
+  // The program itself: what the launcher does before it, half a second a command, the README's commands have shown.
+  for (const Page& page : pages) check_commands(page, meshbed_program(), in_readme);
 }
 
 TEST_CASE("every link of the README and of docs leads to a file; every page of docs is linked from the README") {
