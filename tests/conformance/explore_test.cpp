@@ -137,7 +137,7 @@ TEST_CASE("faults that only some orders meet are found, and the schedule that is
       {"sends under way are left behind", "sender-closes", "0", "left behind after finalize: "},
       {"a close half-way is forgotten", "receiver-closes", "1", "left behind after finalize: "},
   };
-  for (const Fault& fault : walk(faults, 2)) {
+  for (const Fault& fault : walk(faults, 1)) {
     CAPTURE(fault.fault);
     const CommandResult result =
         explore(kFaulty + "--interruptions " + fault.interruptions + " --set 'environment.FAULTY_NET=\"" + fault.fault +
