@@ -16,7 +16,7 @@ TEST_CASE("the launcher builds what the command needs, and no more") {
     return run_command_line("sed 's/.* -j [0-9]* //' '" + checkout.folder + "/ninja.log'").output;
   };
   for (const char* reads_only : {"", "--help", "--version", "help", "lint x.toml", "topo check x.toml", "env", "state",
-                                 "zernel x", "compare a b", "dance", "run --help"}) {
+                                 "exec --help", "zernel x", "compare a b", "dance", "run --help"}) {
     CHECK_MESSAGE(built_for(reads_only) == "bin/meshbed\n", reads_only);
   }
   const std::string tools = "bin/meshbed bin/meshbed-tools";
@@ -24,7 +24,8 @@ TEST_CASE("the launcher builds what the command needs, and no more") {
                                  "calibrate x.csv", "fidelity", "cuda --help", "cuda run --help"}) {
     CHECK_MESSAGE(built_for(reads_only) == tools + "\n", reads_only);
   }
-  for (const char* starts_ranks : {"run x.toml", "shell node0", "doctor", "emu status"}) {
+  for (const char* starts_ranks :
+       {"run x.toml", "shell node0", "doctor", "emu status", "exec --scenario x.toml -- y --help"}) {
     CHECK_MESSAGE(built_for(starts_ranks) == "worlds\n", starts_ranks);
   }
   for (const char* starts_ranks :
@@ -45,7 +46,7 @@ TEST_CASE("every command answers --help, whichever of the two programs has it, a
     const CommandResult help = run_command_line(meshbed_program() + " " + name + " --help 2>&1");
     CHECK_MESSAGE(help.status == 0, name, ": ", help.output);
   }
-  CHECK(commands == 21);
+  CHECK(commands == 22);
   const std::string programs = scratch_folder("launcher_programs");
   fs::copy_file(std::string(MESHBED_BINARY_DIR) + "/bin/meshbed", programs + "/meshbed");
   const CommandResult missing = run_command_line("'" + programs + "/meshbed' fuzz 2>&1");

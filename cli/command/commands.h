@@ -97,6 +97,12 @@ int emu_command(const Arguments& arguments, std::ostream& out, std::ostream& err
 /// 1 where a machine was in trouble.
 int shell_command(const Arguments& arguments, std::ostream& out, std::ostream& err);
 
+/// meshbed exec: any program, once a rank, in the nodes of a scenario's emulated cluster, over the real rdma-core.
+///
+/// The status is that of the first rank, in their order, that did not end with 0; 1 where a machine was in trouble, 3
+/// where the time limit came first.
+int exec_command(const Arguments& arguments, std::ostream& out, std::ostream& err);
+
 /// meshbed cuda run PROGRAM: an unmodified CUDA program, linked with nvcc -cudart shared, on a simulated GPU.
 ///
 /// The program takes this process's place: its exit status is the program's. Throws where it cannot meet the simulated

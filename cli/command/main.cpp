@@ -10,6 +10,7 @@ constexpr meshbed::cli::OwnCommand kOwn[] = {
     {"emu", meshbed::cli::emu_command},     {"lint", meshbed::cli::lint_command},
     {"topo", meshbed::cli::topo_command},   {"zernel", meshbed::cli::zernel_command},
     {"env", meshbed::cli::env_command},     {"doctor", meshbed::cli::doctor_command},
+    {"exec", meshbed::cli::exec_command},
 };
 
 }  // namespace

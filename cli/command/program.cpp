@@ -35,6 +35,7 @@ constexpr Subcommand kSubcommands[] = {
     {"fuzz", kTools, "random fault schedules, or every order of two ranks' calls: right data, or a reason"},
     {"state", kMain, "what the mesh plugins of running jobs are doing, and whom they wait for"},
     {"shell", kMain, "a shell in a node of the emulated cluster"},
+    {"exec", kMain, "any program, once a rank, in the nodes of the emulated cluster"},
     {"emu", kMain, "the emulated cluster in this host's own kernel: emu up, emu down, emu status"},
     {"tune", kTools, "which algorithm and protocol is the fastest, size by size, as a tuning table"},
     {"models", kTools, "profiles of machines: every value with its source, and a prediction in parts"},

@@ -1,0 +1,404 @@
+#include "cli/world/emulated_program.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <ostream>
+#include <stdexcept>
+
+#include "cli/common/machine_signals.h"
+#include "cli/scenario/placement.h"
+#include "cli/world/emulate.h"
+#include "cli/world/metal_place.h"
+#include "emu/config.h"
+#include "emu/image/boot_image.h"
+#include "emu/microvm/microvm.h"
+#include "emu/microvm/probe.h"
+#include "emu/process.h"
+#include "emu/scratch.h"
+#include "emu/shell_quote.h"
+
+namespace meshbed::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr double kLookTurn_s = 0.1;       // between two looks at what the ranks say
+constexpr double kBootAllowance_s = 120;  // on top of the programs' own limit: TCG boots slowly on a busy machine
+constexpr double kGrace_s = 10;           // for the others' own errors, once a rank has failed
+constexpr const char* kMpirun = "mpirun";
+
+// Files of a node's job folder, which the host sees, too.
+constexpr const char* kListening = "listening";  // rank 0's port is open
+constexpr const char* kBegin = "begin";          // the other ranks may begin
+
+/// A rank: $1 its number, $2 where it starts, $3 the TCP port that rank 0 is to open or 0, then the program. Its status
+/// is in a file of its own, for the guest waits for its commands in their order.
+constexpr const char* kRankScript = R"(
+folder=$PWD rank=$1 port=$3
+export MESHBED_RESULTS="$folder/rank-$rank"
+mkdir -p "$MESHBED_RESULTS" && cd "$2" || exit 126
+shift 3
+if [ "$port" != 0 ] && [ "$rank" = 0 ]; then
+  hex=$(printf %04X "$port")
+  # State 0A is LISTEN (proc_net_tcp.rst of the kernel's documentation).
+  { until cat /proc/net/tcp /proc/net/tcp6 2>/dev/null | grep -q "^ *[0-9]*: [0-9A-F]*:$hex [0-9A-F:]* 0A"; do
+    sleep 0.05
+  done; : >"$folder/listening"; } >/dev/null 2>&1 &
+elif [ "$port" != 0 ]; then
+  until [ -e "$folder/begin" ]; do sleep 0.05; done
+fi
+"$@"
+status=$?
+echo "$status" >"$folder/rank-$rank.status"
+exit "$status"
+)";
+
+// What mpirun's ranks find in their node, which ssh's environment does not bring them.
+constexpr const char* kNodeFile = "/run/meshbed-node";
+constexpr const char* kLeaveNodeFile = "{ export -p; echo \"export MESHBED_RESULTS='$PWD'\"; } >/run/meshbed-node\n";
+
+/// The first node under mpirun: $1 where it starts, $2 the other nodes' names, $3 what reaches them, then mpirun.
+constexpr const char* kMpirunScript = R"(
+folder=$PWD
+for node in $2; do until $3 "$node" true 2>/dev/null; do sleep 0.1; done; done
+cd "$1" || exit 126
+shift 3
+"$@"
+status=$?
+echo "$status" >"$folder/mpirun.status"
+exit "$status"
+)";
+
+/// The other nodes: $1 the folder with the keys, $2 the address. Keys and server go with the machine.
+constexpr const char* kServerScript = R"(
+home=~root
+mount -t tmpfs home "$home" && mkdir -m 700 "$home/.ssh" && cp "$1/user.pub" "$home/.ssh/authorized_keys" || exit 126
+chmod 700 "$home" && chmod 600 "$home/.ssh/authorized_keys" || exit 126
+exec dropbear -F -E -s -r "$1/host" -p "$2:22"
+)";
+
+/// Each rank under mpirun. One line: Open MPI hands it through a shell.
+constexpr const char* kMpiRankScript =
+    ". /run/meshbed-node; export RANK=$OMPI_COMM_WORLD_RANK WORLD_SIZE=$OMPI_COMM_WORLD_SIZE "
+    "LOCAL_RANK=$OMPI_COMM_WORLD_LOCAL_RANK; export MESHBED_RESULTS=\"$MESHBED_RESULTS/rank-$RANK\"; "
+    "mkdir -p \"$MESHBED_RESULTS\"; exec \"$@\"";
+
+std::string master_address(const Scenario& scenario) {
+  return models::to_string(scenario.cluster.nodes.front().management->address.address);
+}
+
+/// The program by its path, for the nodes look nowhere else.
+std::vector<std::string> found(std::vector<std::string> words) {
+  std::string& program = words.front();
+  const std::string path = program.find('/') != std::string::npos ? program : emu::find_program(program);
+  std::error_code problem;
+  if (path.empty() || !fs::is_regular_file(path, problem)) {
+    throw std::runtime_error(path.empty() ? fmt::format("exec: there is no program {} in PATH", program)
+                                          : fmt::format("exec: there is no program {}", path));
+  }
+  program = fs::absolute(path).string();
+  return words;
+}
+
+/// What all ranks get, the scenario's variables of their node first.
+std::vector<std::pair<std::string, std::string>> environment_of(const Scenario& scenario, const models::Node& node,
+                                                                const ProgramOptions& options) {
+  std::vector<std::pair<std::string, std::string>> all{{"MASTER_ADDR", master_address(scenario)},
+                                                       {"MASTER_PORT", std::to_string(MetalPlace().port)}};
+  all.insert(all.end(), node.environment.begin(), node.environment.end());
+  all.insert(all.end(), options.environment.begin(), options.environment.end());
+  return all;
+}
+
+std::string ssh_client(const std::string& keys) { return "dbclient -y -y -i " + keys + "/user"; }
+
+std::vector<std::string> mpirun_words(const Scenario& scenario, const ProgramOptions& options,
+                                      const std::string& keys) {
+  std::string hosts, others;
+  for (std::size_t node = 0; node < scenario.cluster.nodes.size(); ++node) {
+    int slots = 0;
+    for (int rank = 0; rank < ranks_of(scenario); ++rank) slots += node_of(scenario, rank) == static_cast<int>(node);
+    const std::string& name = scenario.cluster.nodes[node].name;
+    if (slots > 0) hosts += fmt::format("{}{}:{}", hosts.empty() ? "" : ",", name, slots);
+    if (node > 0 && slots > 0) others += (others.empty() ? "" : " ") + name;
+  }
+  std::vector<std::string> words{
+      "/bin/sh",       "-c", std::string(kLeaveNodeFile) + kMpirunScript, kMpirun, fs::current_path().string(), others,
+      ssh_client(keys)};
+  // Open MPI itself keeps to the management network: what runs on the cables is the program's.
+  for (const char* word : {"mpirun", "--allow-run-as-root", "--tag-output", "--bind-to", "none", "--mca", "pml", "ob1",
+                           "--mca", "btl", "self,vader,tcp", "--mca", "oob_tcp_if_include", emu::kManagementNetdev,
+                           "--mca", "btl_tcp_if_include", emu::kManagementNetdev}) {
+    words.emplace_back(word);
+  }
+  words.insert(words.end(), {"--mca", "plm_rsh_agent", ssh_client(keys), "-np", std::to_string(ranks_of(scenario)),
+                             "--host", hosts, "/bin/sh", "-c", kMpiRankScript, "rank"});
+  const std::vector<std::string> program = found(options.programs.front());
+  words.insert(words.end(), program.begin(), program.end());
+  return words;
+}
+
+/// Hands on a growing file's lines.
+class LineFollower {
+ public:
+  LineFollower(std::string path, std::string label, std::ostream& out)
+      : path_(std::move(path)), label_(std::move(label)), out_(out) {}
+
+  /// The lines that are whole by now; at the end also one that is not.
+  void follow(bool at_end) {
+    std::ifstream file(path_, std::ios::binary);
+    if (!file.seekg(read_)) return;
+    for (char block[4096]; file.read(block, sizeof block), file.gcount() > 0;) {
+      rest_.append(block, static_cast<std::size_t>(file.gcount()));
+      read_ += file.gcount();
+      say_whole_lines();
+    }
+    if (at_end && !rest_.empty()) say(std::exchange(rest_, {}));
+    out_.flush();
+  }
+
+ private:
+  void say_whole_lines() {
+    std::size_t from = 0;
+    for (std::size_t end; (end = rest_.find('\n', from)) != std::string::npos; from = end + 1) {
+      say(rest_.substr(from, end - from));
+    }
+    rest_.erase(0, from);
+  }
+  void say(const std::string& line) {
+    // mpirun's --tag-output: "[JOB,RANK]<stdout>:what the rank said".
+    int job = 0, rank = 0, length = 0;
+    if (label_ == kMpirun && std::sscanf(line.c_str(), "[%d,%d]<std%*3c>:%n", &job, &rank, &length) == 2 &&
+        length > 0) {
+      out_ << "rank " << rank << ": " << line.substr(static_cast<std::size_t>(length)) << "\n";
+    } else {
+      out_ << label_ << ": " << line << "\n";
+    }
+  }
+
+  std::string path_, label_;
+  std::ostream& out_;
+  std::streamoff read_ = 0;
+  std::string rest_;
+};
+
+std::optional<int> status_in(const std::string& path) {
+  std::ifstream file(path);
+  std::string line;
+  // A file that is being written has no end of its line yet.
+  if (!std::getline(file, line) || file.eof()) return std::nullopt;
+  return std::atoi(line.c_str());
+}
+
+/// The ranks of a run, from the host's side: what they say, and whether they have ended.
+class RankWatch {
+ public:
+  RankWatch(const Scenario& scenario, const ProgramOptions& options, const emu::Outcome& outcome, std::ostream& out,
+            std::ostream& err) {
+    std::vector<std::size_t> commands(outcome.nodes.size());
+    for (int rank = 0; rank < (options.mpi ? 1 : ranks_of(scenario)); ++rank) {
+      const auto node = options.mpi ? 0 : static_cast<std::size_t>(node_of(scenario, rank));
+      const emu::NodeOutcome& there = outcome.nodes[node];
+      const std::string name = options.mpi ? kMpirun : fmt::format("rank {}", rank);
+      const emu::CommandOutcome& command = there.commands[commands[node]++];
+      ends_.push_back({.name = name, .node = there.name, .status = std::nullopt});
+      status_files_.push_back(there.folder + (options.mpi ? "/mpirun" : fmt::format("/rank-{}", rank)) + ".status");
+      followers_.emplace_back(command.stdout_path, name, out);
+      followers_.emplace_back(command.stderr_path, name, err);
+    }
+  }
+
+  void look(bool at_end) {
+    for (std::size_t rank = 0; rank < ends_.size(); ++rank) {
+      if (!ends_[rank].status) ends_[rank].status = status_in(status_files_[rank]);
+    }
+    for (LineFollower& one : followers_) one.follow(at_end);
+  }
+  const std::vector<RankEnd>& ends() const { return ends_; }
+  bool one_failed() const {
+    return std::any_of(ends_.begin(), ends_.end(), [](const RankEnd& one) { return one.status.value_or(0) != 0; });
+  }
+
+ private:
+  std::vector<RankEnd> ends_;
+  std::vector<std::string> status_files_;
+  std::vector<LineFollower> followers_;
+};
+
+/// MESHBED_RESULTS of all ranks, with what each wrote on its outputs.
+void keep_results(const ProgramOptions& options, const emu::Outcome& outcome) {
+  if (options.results.empty()) return;
+  for (const emu::NodeOutcome& node : outcome.nodes) {
+    for (const fs::directory_entry& entry : fs::directory_iterator(node.folder)) {
+      const std::string name = entry.path().filename().string();
+      if (!entry.is_directory() || name.rfind("rank-", 0) != 0) continue;
+      emu::make_folder(options.results);
+      fs::copy(entry.path(), fs::path(options.results) / name,
+               fs::copy_options::recursive | fs::copy_options::overwrite_existing);
+    }
+  }
+}
+
+/// Keys of a small ssh server, thrown away with their folder.
+void make_ssh_keys(const std::string& folder) {
+  for (const char* program : {"mpirun", "dropbear", "dbclient", "dropbearkey"}) {
+    if (emu::find_program(program).empty()) {
+      throw std::runtime_error(
+          fmt::format("exec --mpi: there is no {} here; the packages are openmpi-bin and dropbear-bin", program));
+    }
+  }
+  for (const char* key : {"host", "user"}) {
+    const std::string file = fmt::format("{}/{}", folder, key);
+    const emu::ProgramResult made = emu::run_program({"dropbearkey", "-t", "ed25519", "-f", file});
+    const std::size_t line = made.output.find("ssh-ed25519 ");
+    if (made.status != 0 || line == std::string::npos) {
+      throw std::runtime_error(fmt::format("exec --mpi: dropbearkey makes no key: {}", emu::last_line(made.errors)));
+    }
+    emu::write_file(file + ".pub", made.output.substr(line, made.output.find('\n', line) + 1 - line));
+  }
+}
+
+}  // namespace
+
+int ProgramRun::exit_status() const {
+  if (interrupted) return kExitInterrupted;
+  if (timed_out) return kExitNoProgress;
+  for (const RankEnd& rank : ranks) {
+    if (rank.status.value_or(0) != 0) return *rank.status;
+  }
+  const bool all_ended = std::all_of(ranks.begin(), ranks.end(), [](const RankEnd& rank) { return rank.status; });
+  return all_ended && troubles.empty() ? kExitOk : kExitBroken;
+}
+
+std::vector<std::vector<std::string>> split_programs(const std::vector<std::string>& words) {
+  std::vector<std::vector<std::string>> programs(1);
+  for (const std::string& word : words) {
+    if (word == ":") {
+      programs.emplace_back();
+    } else {
+      programs.back().push_back(word);
+    }
+  }
+  for (std::size_t index = 0; index < programs.size(); ++index) {
+    if (!programs[index].empty()) continue;
+    throw std::runtime_error(words.empty() ? "exec: no program is named; write it behind --, as in: exec --scenario "
+                                             "FILE -- PROGRAM ARGUMENTS"
+                                           : fmt::format("exec: program {} of those between \":\" is empty", index));
+  }
+  return programs;
+}
+
+emu::EmuCluster program_cluster(const Scenario& scenario, const ProgramOptions& options, const std::string& keys) {
+  const auto ranks = static_cast<std::size_t>(ranks_of(scenario));
+  if (options.programs.size() > ranks) {
+    throw std::runtime_error(
+        fmt::format("exec: {} programs for the {} ranks of {}; one a rank, and the last one for "
+                    "all that follow",
+                    options.programs.size(), ranks, scenario.name));
+  }
+  if (options.mpi && (options.programs.size() > 1 || options.after_port)) {
+    throw std::runtime_error(
+        "exec --mpi: mpirun starts one program for all ranks, at once; leave out \":\" and "
+        "--after-port");
+  }
+  emu::EmuCluster cluster = emulated_cluster(scenario, {});
+  for (std::size_t index = 0; index < cluster.nodes.size(); ++index) {
+    emu::EmuNode& node = cluster.nodes[index];
+    node.commands.clear();
+    node.memory_mib = options.memory_mib;
+    node.cpus = options.cpus;
+    node.environment = environment_of(scenario, scenario.cluster.nodes[index], options);
+    if (options.mpi) {
+      const std::string address = models::to_string(scenario.cluster.nodes[index].management->address.address);
+      node.commands.push_back(index == 0 ? mpirun_words(scenario, options, keys)
+                                         : std::vector<std::string>{"/bin/sh", "-c",
+                                                                    std::string(kLeaveNodeFile) + kServerScript,
+                                                                    "server", keys, address});
+    }
+  }
+  std::vector<int> local(cluster.nodes.size());
+  for (int rank = 0; !options.mpi && rank < static_cast<int>(ranks); ++rank) {
+    const auto node = static_cast<std::size_t>(node_of(scenario, rank));
+    const std::vector<std::string> program =
+        found(options.programs[std::min(static_cast<std::size_t>(rank), options.programs.size() - 1)]);
+    std::vector<std::string> words{"/usr/bin/env",
+                                   fmt::format("RANK={}", rank),
+                                   fmt::format("WORLD_SIZE={}", ranks),
+                                   fmt::format("LOCAL_RANK={}", local[node]++),
+                                   "/bin/sh",
+                                   "-c",
+                                   kRankScript,
+                                   "rank",
+                                   std::to_string(rank),
+                                   fs::current_path().string(),
+                                   std::to_string(options.after_port.value_or(0))};
+    words.insert(words.end(), program.begin(), program.end());
+    cluster.nodes[node].commands.push_back(std::move(words));
+  }
+  return cluster;
+}
+
+ProgramRun run_program_in_nodes(const Scenario& scenario, const ProgramOptions& options, std::ostream& out,
+                                std::ostream& err) {
+  const auto say = say_on(err);
+  std::optional<emu::Scratch> keys;
+  if (options.mpi) make_ssh_keys(keys.emplace(fs::temp_directory_path().string(), "meshbed-ssh").path());
+  const emu::EmuCluster cluster = program_cluster(scenario, options, keys ? keys->path() : "");
+  const emu::Accelerator accelerator = emu::probe_accelerator();
+  emu::require_machine_for(cluster, accelerator.kvm);
+  const emu::BootImage image = emu::make_boot_image(emu::cache_folder(), say);
+  say(fmt::format("{} virtual machines, kernel {}; {}", cluster.nodes.size(), image.kernel_version,
+                  accelerator.reason));
+  emu::MicroVms machines(cluster, {.image = image,
+                                   .accelerator = accelerator,
+                                   .work_dir = "",
+                                   .keep_folder = false,
+                                   .time_limit_s = options.time_limit_s + kBootAllowance_s,
+                                   .commands_s = options.time_limit_s,
+                                   .on_progress = {}});
+  const MachineSignals signals(machines);
+  machines.start();
+  const emu::Outcome begun = machines.outcome();
+  RankWatch ranks(scenario, options, begun, out, err);
+  using Clock = std::chrono::steady_clock;
+  std::optional<Clock::time_point> failed_at;
+  bool waiting = options.after_port.has_value(), ready = false;
+  ProgramRun run;
+  while (!machines.advance(kLookTurn_s)) {
+    if (!std::exchange(ready, machines.ready_s() > 0) && ready) {
+      say(fmt::format("ready after {:.1f} s", machines.ready_s()));
+    }
+    ranks.look(false);
+    if (waiting && fs::exists(begun.nodes.front().folder + "/" + kListening)) {
+      for (const emu::NodeOutcome& node : begun.nodes) emu::write_file(node.folder + "/" + kBegin, "");
+      waiting = false;
+    }
+    if (waiting && ranks.ends().front().status) {
+      run.troubles.push_back(
+          fmt::format("rank 0 ended before anything in {} listened on TCP port {}: the other ranks "
+                      "did not begin",
+                      begun.nodes.front().name, *options.after_port));
+      machines.stop();
+    }
+    if (ranks.one_failed() && !failed_at) failed_at = Clock::now();
+    const bool grace_over = failed_at && std::chrono::duration<double>(Clock::now() - *failed_at).count() >= kGrace_s;
+    if (grace_over || (options.mpi && ranks.ends().front().status)) machines.stop();
+  }
+  const emu::Outcome outcome = machines.wait();
+  ranks.look(true);
+  run.ranks = ranks.ends();
+  run.interrupted = MachineSignals::interrupted();
+  run.troubles.insert(run.troubles.end(), outcome.troubles.begin(), outcome.troubles.end());
+  run.timed_out = std::any_of(outcome.nodes.begin(), outcome.nodes.end(),
+                              [](const emu::NodeOutcome& node) { return node.end == emu::NodeEnd::kTimedOut; });
+  run.ready_s = outcome.ready_s;
+  run.total_s = outcome.total_s;
+  keep_results(options, outcome);
+  return run;
+}
+
+}  // namespace meshbed::cli

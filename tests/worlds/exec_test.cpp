@@ -1,0 +1,189 @@
+// meshbed exec: programs that nobody here wrote, and ours, as ranks on soft-RoCE.
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+
+#include "cli/scenario/scenario.h"
+#include "cli/world/emulated_program.h"
+#include "emu/config.h"
+#include "tests/support/command.h"
+#include "tests/support/emulation.h"
+
+namespace exec_test {
+
+using namespace meshbed;
+using namespace meshbed::test;
+
+namespace {
+
+std::string exec_line(const std::string& scenario, const std::string& rest) {
+  return fmt::format("{} exec --scenario {} {} 2>&1", meshbed_program(), scenario_file(scenario), rest);
+}
+
+bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+int count(const std::string& text, const std::string& part) {
+  int times = 0;
+  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++times;
+  return times;
+}
+
+/// The program against nccl.h, compiled as its user would.
+std::string four_ranks() {
+  static const std::string program = [] {
+    const std::string file = scratch_folder("exec_program") + "/four_ranks";
+    const CommandResult made = run_command_line(fmt::format(
+        "cc -I'{0}/plugin/dropin' '{0}/tests/dropin/program/four_ranks.c' -o '{2}' -L'{1}/nccl-lib' -lnccl 2>&1",
+        MESHBED_SOURCE_DIR, MESHBED_BINARY_DIR, file));
+    REQUIRE_MESSAGE(made.status == 0, made.output);
+    return file;
+  }();
+  return program;
+}
+
+}  // namespace
+
+TEST_CASE("exec says what it cannot do before anything boots") {
+  const struct {
+    const char* arguments;
+    const char* says;
+  } refusals[] = {
+      {"", "no program is named; write it behind --"},
+      {"--", "no program is named; write it behind --"},
+      {"-- true :", "program 1 of those between \":\" is empty"},
+      {"-- true : true : true", "3 programs for the 2 ranks of pair; one a rank, and the last one for all that follow"},
+      {"-- no-such-program", "there is no program no-such-program in PATH"},
+      {"-- /no/such/program", "there is no program /no/such/program"},
+      {"--world sim -- true", "--world sim: programs run in emulated nodes, --world emu"},
+      {"--env 1A=2 -- true", "--env 1A=2: '1A' is no name of a variable"},
+      {"--env NOBODY_SETS_THIS -- true", "--env NOBODY_SETS_THIS: it is not set in this shell"},
+      {"--after-port 70000 -- true", "--after-port"},
+      {"--memory 16 -- true", "--memory"},
+      {"--mpi -- true : false", "mpirun starts one program for all ranks"},
+      {"--worlds emu -- true", "--worlds"},
+  };
+  for (const auto& refusal : refusals) {
+    const CommandResult result = run_command_line(exec_line("pair", refusal.arguments));
+    CHECK_MESSAGE(result.status == 2, refusal.arguments, ": ", result.output);
+    CHECK_MESSAGE(has(result.output, refusal.says), refusal.arguments, ": ", result.output);
+  }
+}
+
+TEST_CASE("exec: each rank has its place in its environment, then the scenario's variables, then those asked for") {
+  const cli::Scenario scenario = cli::read_scenario(std::string(MESHBED_SOURCE_DIR) + "/scenarios/pair.toml",
+                                                    {"workload.ranks_per_node=2", "environment.NCCL_DEBUG=\"WARN\""});
+  const emu::EmuCluster cluster = cli::program_cluster(scenario,
+                                                       {.programs = {{"true", "a b"}, {"false"}},
+                                                        .environment = {{"MINE", "1"}},
+                                                        .after_port = {},
+                                                        .memory_mib = 700,
+                                                        .cpus = 3,
+                                                        .results = ""},
+                                                       "");
+  REQUIRE(cluster.nodes.size() == 2);
+  const emu::EmuNode& second = cluster.nodes[1];
+  CHECK(second.memory_mib == 700);
+  CHECK(second.cpus == 3);
+  REQUIRE(second.commands.size() == 2);
+  const std::vector<std::string>& last = second.commands[1];
+  for (const char* word : {"RANK=3", "WORLD_SIZE=4", "LOCAL_RANK=1"}) {
+    CHECK_MESSAGE(std::count(last.begin(), last.end(), word) == 1, word);
+  }
+  CHECK(last.back() == emu::find_program("false"));
+  const std::vector<std::string>& first = cluster.nodes[0].commands[0];
+  CHECK(first[first.size() - 2] == emu::find_program("true"));
+  CHECK(first.back() == "a b");
+  const auto value = [&](const char* name) {
+    for (const auto& [key, text] : second.environment) {
+      if (key == name) return text;
+    }
+    return std::string("(not set)");
+  };
+  CHECK(value("NCCL_DEBUG") == "WARN");
+  CHECK(value("MINE") == "1");
+  CHECK(cluster.nodes[0].management_address->rfind(value("MASTER_ADDR") + "/", 0) == 0);
+}
+
+TEST_CASE("exec: perftest's server and client on a cable, and a rank that fails or crashes is named") {
+  if (const std::string why = why_not_emulated(); !why.empty()) {
+    MESSAGE("skipped: ", why);
+    return;
+  }
+  if (emu::find_program("ib_send_bw").empty()) {
+    MESSAGE("skipped: no ib_send_bw; the package is perftest");
+    return;
+  }
+  const std::string perftest = "ib_send_bw -d rocep1s0f0 -x 1 -F -s 4096 -n 200";
+  const CommandResult pair = run_command_line(
+      exec_line("pair", fmt::format("--after-port 18515 -- {0} : sh -c '{0} $MASTER_ADDR'", perftest)));
+  CHECK_MESSAGE(pair.status == 0, pair.output);
+  CHECK_MESSAGE(has(pair.output, "rank 0: "), pair.output);
+  CHECK_MESSAGE(has(pair.output, "rank 1:  4096       200"), pair.output);
+  CHECK_MESSAGE(has(pair.output, "nothing is left running"), pair.output);
+
+  const std::string kept = scratch_folder("exec_results");
+  const CommandResult failing = run_command_line(exec_line(
+      "pair",
+      fmt::format("--results '{}' -- sh -c 'echo $RANK of $WORLD_SIZE >$MESHBED_RESULTS/place; kill -SEGV $$' : "
+                  "sh -c 'echo $RANK >$MESHBED_RESULTS/place; echo oh no >&2; exit 7'",
+                  kept)));
+  CHECK_MESSAGE(failing.status == 128 + 11, failing.output);
+  CHECK_MESSAGE(has(failing.output, "rank 0 on node0 was ended by signal 11"), failing.output);
+  CHECK_MESSAGE(has(failing.output, "rank 1 on node1 ended with status 7"), failing.output);
+  CHECK_MESSAGE(has(failing.output, "rank 1: oh no"), failing.output);
+  CHECK(run_command_line("cat '" + kept + "/rank-0/place' '" + kept + "/rank-1/place'").output == "0 of 2\n1\n");
+
+  const CommandResult never = run_command_line(exec_line("pair", "--after-port 18515 -- true"));
+  CHECK_MESSAGE(never.status == 1, never.output);
+  CHECK_MESSAGE(has(never.output, "rank 0 ended before anything in node0 listened on TCP port 18515"), never.output);
+  const CommandResult slow = run_command_line(exec_line("pair", "--time-limit 3 -- sleep 1000"));
+  CHECK_MESSAGE(slow.status == 3, slow.output);
+  CHECK_MESSAGE(has(slow.output, "the time limit of 3 s came first"), slow.output);
+}
+
+TEST_CASE("exec: a program against nccl.h on the drop-in over a ring of four: twenty runs in a row, right and quiet") {
+  if (const std::string why = why_not_emulated(); !why.empty()) {
+    MESSAGE("skipped: ", why);
+    return;
+  }
+  const CommandResult runs = run_command_line(exec_line(
+      "ring4",
+      fmt::format("--nccl-dropin -- sh -c 'export NCCL_COMM_ID=$MASTER_ADDR:29511; for run in $(seq 20); do \"{}\" || "
+                  "exit; done; echo all twenty'",
+                  four_ranks())));
+  CHECK_MESSAGE(runs.status == 0, runs.output);
+  CHECK_MESSAGE(count(runs.output, ": all twenty") == 4, runs.output);
+  CHECK_MESSAGE(!has(runs.output, "WARN"), runs.output);
+}
+
+TEST_CASE("exec: Open MPI starts the same ranks, whose output keeps their names") {
+  if (const std::string why = why_not_emulated(); !why.empty()) {
+    MESSAGE("skipped: ", why);
+    return;
+  }
+  for (const char* program : {"mpirun", "dropbear", "dbclient", "dropbearkey"}) {
+    if (emu::find_program(program).empty()) {
+      MESSAGE("skipped: no ", program, "; the packages are openmpi-bin and dropbear-bin");
+      return;
+    }
+  }
+  const std::string kept = scratch_folder("exec_mpi_results");
+  const CommandResult ranks = run_command_line(
+      exec_line("spark-triangle",
+                fmt::format("--mpi --env 'GREETING=good morning' --results '{}' -- sh -c "
+                            "'echo \"$GREETING $RANK of $WORLD_SIZE\" in $(hostname) | tee $MESHBED_RESULTS/said'",
+                            kept)));
+  CHECK_MESSAGE(ranks.status == 0, ranks.output);
+  for (const char* line : {"rank 0: good morning 0 of 3 in node0", "rank 1: good morning 1 of 3 in spark1",
+                           "rank 2: good morning 2 of 3 in node2"}) {
+    CHECK_MESSAGE(has(ranks.output, line), ranks.output);
+  }
+  CHECK(run_command_line("cat '" + kept + "'/rank-2/said").output == "good morning 2 of 3 in node2\n");
+  const CommandResult failing = run_command_line(exec_line("pair", "--mpi -- sh -c 'exit $(($RANK * 5))'"));
+  CHECK_MESSAGE(failing.status == 5, failing.output);
+}
+
+}  // namespace exec_test
