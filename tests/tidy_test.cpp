@@ -114,6 +114,7 @@ std::vector<Arrow> every_arrow() {
   std::vector<Arrow> all{
       {"plugin/base/", {}, "base is the ground floor: standard library only"},
       {"plugin/verbs/", {"plugin/base/"}, "the owners of verbs objects stand on base alone"},
+      {"plugin/cuda/", {"plugin/base/"}, "the door to CUDA stands on base alone"},
       {"plugin/nccl/", {"plugin/base/", "plugin/verbs/", "plugin/net/"}, "the ABI is a thin skin over net"},
       {"plugin/local/",
        {"plugin/base/", "plugin/nccl/net_abi.h", "plugin/nccl/boundary.h"},
@@ -124,6 +125,9 @@ std::vector<Arrow> every_arrow() {
       {"models/", {"plugin/base/"}, "models are pure functions of values"},
       {"sim/cuda/ptx/", {"plugin/base/"}, "the PTX interpreter knows neither CUDA's interface nor time"},
       {"sim/cuda/image/", {"plugin/base/"}, "reading fat binaries needs base alone"},
+      {"sim/cuda/world/",
+       {"models/", "plugin/base/", "sim/engine/", "sim/host/", "sim/cuda/"},
+       "a cluster's GPUs join the simulated CUDA with the simulated world"},
       {"sim/cuda/", {"models/", "plugin/base/"}, "the simulated CUDA meets who runs it at sim/cuda/host.h alone"},
       {"sim/", {"models/", "plugin/base/"}, "the simulator does not know what runs in it"},
       {"emu/", {"plugin/base/"}, "the emulated world takes plain values; it knows neither scenarios nor the simulator"},
@@ -140,7 +144,7 @@ std::vector<Arrow> every_arrow() {
   add(layers("plugin/ring/", {"abi", "queue", "kernel", "telemetry"}, {"plugin/base/"},
              "work rings stand on base alone, in layers: abi, queue, kernel, telemetry"));
   add(layers("plugin/coll/", {"plan", "store", "transport", "run", "api"},
-             {"plugin/base/", "plugin/ring/", "plugin/nccl/net_abi.h", "plugin/coll/meshcoll.h"},
+             {"plugin/base/", "plugin/cuda/", "plugin/ring/", "plugin/nccl/net_abi.h", "plugin/coll/meshcoll.h"},
              "the engine's layers are plan, store, transport, run, api; it meets the mesh only at the ncclNet table"));
   all.push_back({"plugin/coll/", {"plugin/base/"}, "meshcoll.cpp is the engine's C interface"});
   const std::vector<std::string> below_cli{"sim/", "emu/", "models/", "plugin/"};

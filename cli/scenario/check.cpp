@@ -14,6 +14,7 @@
 #include "cli/scenario/collective_shape.h"
 #include "cli/scenario/fault_board.h"
 #include "cli/scenario/placement.h"
+#include "models/gpu.h"
 #include "models/topology_generate.h"
 #include "plugin/coll/plan/tuning.h"
 
@@ -90,11 +91,34 @@ void check_bytes(const Scenario& scenario, const ScenarioSpec& spec, Diagnostics
   }
 }
 
+/// Every rank's node has GPUs, and there are models of them.
+void check_gpus(const Scenario& scenario, const Place& place, Diagnostics& diagnostics) {
+  for (int rank = 0; rank < ranks_of(scenario); rank += scenario.workload.ranks_per_node) {
+    const models::Node& node = scenario.cluster.nodes[static_cast<std::size_t>(node_of(scenario, rank))];
+    if (node.gpus.empty()) {
+      return diagnostics.add(place, fmt::format("memory: {} has no GPU: set gpus to 1 or more", node.name));
+    }
+    for (const models::Gpu& gpu : node.gpus) {
+      if (models::find_gpu(gpu.model) != nullptr) continue;
+      return diagnostics.add(
+          place, fmt::format("memory: there is no model of {}'s GPU \"{}\": set gpu_model to one of {}", node.name,
+                             gpu.model, fmt::join(models::gpu_names(), ", ")));
+    }
+  }
+}
+
 void check_memory(const Scenario& scenario, const ScenarioSpec& spec, Diagnostics& diagnostics) {
   if (!scenario.workload.gpu_memory) return;
   const Place& place = spec.workload.at("memory");
-  if (scenario.workload.kind != WorkloadKind::kReconnect) {
-    return diagnostics.add(place, "memory: gpu is for reconnect; other workloads have their messages in host memory");
+  const WorkloadKind kind = scenario.workload.kind;
+  if (kind == WorkloadKind::kCollective || kind == WorkloadKind::kMatrix) {
+    return check_gpus(scenario, place, diagnostics);
+  }
+  if (kind != WorkloadKind::kReconnect) {
+    return diagnostics.add(
+        place,
+        "memory: gpu is for collective, matrix and reconnect; other workloads have their messages in "
+        "host memory");
   }
   for (const auto& node : scenario.cluster.nodes) {
     if (std::all_of(node.nics.begin(), node.nics.end(), [](const models::Nic& nic) { return nic.dma_buf; })) continue;

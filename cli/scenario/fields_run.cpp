@@ -133,7 +133,8 @@ const Section<WorkloadSpec> kWorkload{
            v.integer(s.value.parts, {1, nccl::kMaxGroupedReceives});
          }},
         {"memory", "text", "'host'",
-         "reconnect: where messages lie: host or gpu, whose adapters must have gpu_direct dma-buf or both; simulated",
+         "where messages lie: host, or gpu: of reconnect, whose adapters must have gpu_direct dma-buf or both, or of "
+         "collective and matrix, whose engine copies them; simulated",
          [](const Value& v, WorkloadSpec& s) {
            std::string memory = "host";
            v.choice(memory, {"host", "gpu"});

@@ -1,5 +1,7 @@
 // What ranks write on a board, joined across the processes that they run in.
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -7,6 +9,13 @@
 #include "cli/workload/collective.h"
 
 namespace meshbed::cli {
+
+sim::Proof gpu_kept_going(const GpuWork& work, std::uint64_t calls) {
+  return {.name = "GPUs copy twice a call at most, and never wait for everything",
+          .ok = work.copies <= 2 * calls && work.device_syncs == 0,
+          .detail = fmt::format("{} calls: {} copies of {} bytes, {} waits for a whole device", calls, work.copies,
+                                work.copied_bytes, work.device_syncs)};
+}
 
 nlohmann::json board_findings(const CaseResults& board) {
   nlohmann::json durations = nlohmann::json::array();

@@ -98,9 +98,8 @@ meshcoll_call number_of(Collective op) {
   return MESHCOLL_ALL_TO_ALL;
 }
 
-/// The same call, started and waited for; `returned_ps`: when the start came back.
-meshcoll_result start_and_wait(RankHost& host, Engine& engine, const CollectiveCase& wanted,
-                               const CollectiveShape& shape, const Iteration& iteration, Picoseconds& returned_ps) {
+meshcoll_args args_of(RankHost& host, const CollectiveCase& wanted, const CollectiveShape& shape,
+                      const Iteration& iteration) {
   meshcoll_args args{};
   args.struct_bytes = sizeof args;
   args.call = number_of(wanted.op);
@@ -112,12 +111,41 @@ meshcoll_result start_and_wait(RankHost& host, Engine& engine, const CollectiveC
   args.root = wanted.root;
   args.to = target_of(wanted, host.rank(), host.ranks());
   args.from = source_of(wanted, host.rank(), host.ranks());
+  return args;
+}
+
+/// The same call, started and waited for; `returned_ps`: when the start came back.
+meshcoll_result start_and_wait(RankHost& host, Engine& engine, const CollectiveCase& wanted,
+                               const CollectiveShape& shape, const Iteration& iteration, Picoseconds& returned_ps) {
+  const meshcoll_args args = args_of(host, wanted, shape, iteration);
   meshcoll_handle handle = 0;
   const meshcoll_result started = engine.calls().start(engine.comm(), &args, &handle);
   returned_ps = host.now_ps();
   if (started != MESHCOLL_OK) return started;
   constexpr std::int64_t kUntilItHasFinished = -1;
   return engine.calls().wait(engine.comm(), handle, kUntilItHasFinished);
+}
+
+/// The same call in the rank's stream, on the GPU memory behind the host's, waited for as CUDA programs do.
+Result<void> call_in_stream(RankHost& host, Engine& engine, const CollectiveCase& wanted, const CollectiveShape& shape,
+                            const Iteration& iteration, const GpuBuffers& gpu, Picoseconds& returned_ps) {
+  meshcoll_args args = args_of(host, wanted, shape, {gpu.behind(iteration.send), gpu.behind(iteration.recv)});
+  args.in_stream = 1;
+  args.stream = gpu.stream();
+  if (const auto started = engine.outcome(engine.calls().start(engine.comm(), &args, nullptr)); !started) {
+    return started;
+  }
+  returned_ps = host.now_ps();
+  if (const auto waited = gpu.wait(); !waited) return waited;
+  return engine.health();
+}
+
+void add_work(const GpuWork& before, const GpuWork& after, CaseResults& board) {
+  board.gpu.copies += after.copies - before.copies;
+  board.gpu.copied_bytes += after.copied_bytes - before.copied_bytes;
+  board.gpu.launches += after.launches - before.launches;
+  board.gpu.device_syncs += after.device_syncs - before.device_syncs;
+  ++board.gpu_calls;
 }
 
 /// Whether the operation leaves anything at this rank.
@@ -219,11 +247,19 @@ Picoseconds CaseResults::fastest_ps() const {
 CollectiveBuffers::CollectiveBuffers(std::uint64_t largest_bytes, int ranks, bool out_of_place) {
   // One share more than asked for covers every rounding.
   const std::uint64_t bytes = largest_bytes + kShareBytes * static_cast<std::uint64_t>(ranks);
+  size_bytes_ = bytes;
   recv_ = std::make_unique_for_overwrite<std::byte[]>(bytes);
   prefer_large_pages(recv_.get(), bytes);
   if (!out_of_place) return;
   send_ = std::make_unique_for_overwrite<std::byte[]>(bytes);
   prefer_large_pages(send_.get(), bytes);
+}
+
+Result<void> CollectiveBuffers::enter_gpu(int device) {
+  auto made = GpuBuffers::make({.device = device, .send = send(), .recv = recv(), .size_bytes = size_bytes_});
+  if (!made) return made.error();
+  gpu_ = std::move(*made);
+  return ok();
 }
 
 std::vector<CollectiveBuffers> buffers_for(int ranks, std::uint64_t largest_bytes, bool out_of_place,
@@ -244,19 +280,33 @@ Result<void> run_case(RankHost& host, Engine& engine, CollectiveBuffers& buffers
     const Iteration iteration =
         place(host, buffers, wanted, shape, salt + static_cast<std::uint32_t>(index) * 0x9e3779b9U);
     fill_input(host, wanted, shape, iteration);
+    GpuBuffers* const gpu = buffers.gpu();
+    if (gpu != nullptr) {
+      const auto given = gpu->put(iteration.send, shape.send_count * size_of(wanted.type));
+      if (!given) return given;
+    }
     if (const Result<void> ready = host.rendezvous(); !ready) return ready;
     IterationTime& time = board.iterations[static_cast<std::size_t>(index)];
     time.start_ps = host.now_ps();
     if (before_iteration) {
       if (const Result<void> ready = before_iteration(index); !ready) return ready;
     }
+    const auto work_before = gpu != nullptr ? host.gpu_work() : std::nullopt;
     CallTime call_time{.rank = host.rank(), .start_ps = host.now_ps()};
-    const Result<void> done = engine.outcome(
-        wanted.start_and_wait ? start_and_wait(host, engine, wanted, shape, iteration, call_time.returned_ps)
-                              : call(host, engine, wanted, shape, iteration));
+    const Result<void> done =
+        gpu != nullptr
+            ? call_in_stream(host, engine, wanted, shape, iteration, *gpu, call_time.returned_ps)
+            : engine.outcome(wanted.start_and_wait
+                                 ? start_and_wait(host, engine, wanted, shape, iteration, call_time.returned_ps)
+                                 : call(host, engine, wanted, shape, iteration));
     if (!done) return done;
     call_time.end_ps = host.now_ps();
-    if (!wanted.start_and_wait) call_time.returned_ps = call_time.end_ps;
+    if (gpu == nullptr && !wanted.start_and_wait) call_time.returned_ps = call_time.end_ps;
+    if (work_before) add_work(*work_before, *host.gpu_work(), board);
+    if (gpu != nullptr && receives(wanted, host.rank(), host.ranks())) {
+      const auto taken = gpu->get(iteration.recv, shape.recv_count * size_of(wanted.type));
+      if (!taken) return taken;
+    }
     if (wanted.calls != nullptr) wanted.calls->push_back(call_time);
     time.end_ps = std::max(time.end_ps, call_time.end_ps);
 

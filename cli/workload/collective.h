@@ -16,8 +16,10 @@
 
 #include "cli/scenario/collective_shape.h"
 #include "cli/workload/engine.h"
+#include "cli/workload/gpu_buffers.h"
 #include "models/algorithm.h"
 #include "plugin/coll/plan/datatype.h"
+#include "sim/trace/proof.h"
 
 namespace meshbed::cli {
 
@@ -68,11 +70,19 @@ struct CaseResults {
   std::uint64_t wrong = 0;             // elements, over all ranks and iterations
   std::uint64_t checked = 0;
   std::string first_wrong;  // "rank 1, iteration 0, element 17: 3 instead of 4"
+  // Of buffers of GPU memory, where the world can tell: what all ranks' GPUs did in the calls, and of how many of
+  // those.
+  GpuWork gpu;
+  std::uint64_t gpu_calls = 0;
 
   Picoseconds total_ps() const;
   Picoseconds average_ps() const;
   Picoseconds fastest_ps() const;
 };
+
+/// The engine copies what it is given once into host memory and its result once back, and never waits for all of a
+/// GPU's work: of so many calls, all ranks together.
+sim::Proof gpu_kept_going(const GpuWork& work, std::uint64_t calls);
 
 /// What the ranks of this process wrote on a board, and the taking in of what another process's did; case_results.cpp.
 nlohmann::json board_findings(const CaseResults& board);
@@ -85,8 +95,17 @@ class CollectiveBuffers {
   CollectiveBuffers(std::uint64_t largest_bytes, int ranks, bool out_of_place);
   std::byte* send() { return send_.get(); }  // nullptr where everything is in place
   std::byte* recv() { return recv_.get(); }
+  std::uint64_t size_bytes() const { return size_bytes_; }  // of each
+
+  /// From now on calls are on the rank's GPU memory, and these buffers hold what it gets and gives; `device`: of its
+  /// node. By the rank's thread, as leave_gpu().
+  Result<void> enter_gpu(int device);
+  void leave_gpu() { gpu_.reset(); }
+  GpuBuffers* gpu() { return gpu_.get(); }  // nullptr: calls are on host memory
 
  private:
+  std::uint64_t size_bytes_ = 0;
+  std::unique_ptr<GpuBuffers> gpu_;
   // Left uninitialised: every case writes what it reads, and untouched pages cost nothing.
   std::unique_ptr<std::byte[]> send_;
   std::unique_ptr<std::byte[]> recv_;

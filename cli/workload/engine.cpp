@@ -32,6 +32,7 @@ Result<EngineCalls> bind_calls(RankHost& host, const std::string& path) {
   bind(host, *library, "meshcoll_send_recv", calls.send_recv, missing);
   bind(host, *library, "meshcoll_start", calls.start, missing);
   bind(host, *library, "meshcoll_wait", calls.wait, missing);
+  bind(host, *library, "meshcoll_get_async_error", calls.async_error, missing);
   if (!missing.empty()) {
     return Error{.code = ErrorCode::kUnsupported, .scope = Scope::kJob, .text = path + " does not export " + missing};
   }
@@ -93,6 +94,14 @@ Result<void> Engine::outcome(meshcoll_result result) const {
       .code = code_of(result),
       .scope = Scope::kJob,
       .text = text != nullptr && text[0] != '\0' ? text : fmt::format("engine result {}", static_cast<int>(result))};
+}
+
+Result<void> Engine::health() const {
+  meshcoll_error error{};
+  error.struct_bytes = sizeof error;
+  if (const Result<void> outcome = this->outcome(calls_.async_error(comm_, &error)); !outcome) return outcome;
+  if (error.result == MESHCOLL_OK) return ok();
+  return Error{.code = code_of(error.result), .scope = Scope::kJob, .text = error.text};
 }
 
 Result<meshcoll_stats> Engine::stats() const {

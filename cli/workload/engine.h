@@ -44,6 +44,7 @@ struct EngineCalls {
   decltype(&meshcoll_send_recv) send_recv = nullptr;
   decltype(&meshcoll_start) start = nullptr;
   decltype(&meshcoll_wait) wait = nullptr;
+  decltype(&meshcoll_get_async_error) async_error = nullptr;
 };
 
 class Engine {
@@ -55,6 +56,8 @@ class Engine {
   meshcoll_comm* comm() const { return comm_; }
   /// Interleaver a result of one of the calls into ours, with the engine's own text.
   Result<void> outcome(meshcoll_result result) const;
+  /// Why the communicator is broken, where it is: of calls that nobody but a stream has waited for.
+  Result<void> health() const;
   Result<meshcoll_stats> stats() const;
   /// Destroys the communicator. Must be called by a rank that ends well; without it the communicator is left behind.
   Result<void> close();

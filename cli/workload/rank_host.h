@@ -44,6 +44,12 @@ class GpuMemory {
   virtual void write(std::span<const std::byte> bytes) = 0;
 };
 
+/// What a rank has made its GPUs do so far.
+struct GpuWork {
+  std::uint64_t copies = 0, copied_bytes = 0, launches = 0;
+  std::uint64_t device_syncs = 0;  // waits for all of a device's work
+};
+
 class RankHost {
  public:
   virtual ~RankHost() = default;
@@ -95,6 +101,9 @@ class RankHost {
 
   /// nullptr where this world has no GPUs.
   virtual std::unique_ptr<GpuMemory> gpu_memory(std::uint64_t /*size_bytes*/) { return nullptr; }
+
+  /// nullopt: this world cannot tell.
+  virtual std::optional<GpuWork> gpu_work() { return std::nullopt; }
 
   /// Waits until nudge(what), a call before this one counted once, or until `deadline_ps` (negative: none). A wait of
   /// the rank's own threads for each other, which no library sees. The simulated world alone has it.

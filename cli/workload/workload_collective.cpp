@@ -77,9 +77,14 @@ class CollectiveRun final : public WorkloadRun {
 };
 
 Result<void> CollectiveRun::run_rank(RankHost& host) {
+  CollectiveBuffers& buffers = buffers_[static_cast<std::size_t>(host.rank() - ranks_.first)];
+  if (workload_.gpu_memory) {
+    if (const Result<void> entered = buffers.enter_gpu(host.rank() % workload_.ranks_per_node); !entered) {
+      return entered;
+    }
+  }
   Result<Engine> engine = Engine::open(host, engine_);
   if (!engine) return engine.error();
-  CollectiveBuffers& buffers = buffers_[static_cast<std::size_t>(host.rank() - ranks_.first)];
   CaseResults unread;
   const auto step = [this] { progress_->step(); };
   const auto before = [&](int iteration) -> Result<void> {
@@ -94,6 +99,7 @@ Result<void> CollectiveRun::run_rank(RankHost& host) {
   if (!done) return done;
   // Nobody closes a connection that a slower rank still needs.
   if (const Result<void> all = host.rendezvous(); !all) return all;
+  buffers.leave_gpu();
   return engine->close();
 }
 
@@ -132,6 +138,7 @@ void CollectiveRun::conclude(RunResult& result) {
   if (!result.simulation.ended_well()) return;
   result.time_ps = board_.average_ps();
   result.proofs.push_back(sim::data_right(board_.wrong, board_.checked, shape.recv_count > 0));
+  if (board_.gpu_calls > 0) result.proofs.push_back(gpu_kept_going(board_.gpu, board_.gpu_calls));
 }
 
 void CollectiveRun::prove_times(const Scenario& scenario, RunResult& result) const {

@@ -24,7 +24,11 @@ struct CaseRun {
 class MatrixRun final : public WorkloadRun {
  public:
   MatrixRun(const Scenario& scenario, const BuiltFiles& files, RankRange ranks)
-      : ranks_(ranks), largest_bytes_(scenario.workload.bytes), salt_(first_salt(scenario.seed)) {
+      : ranks_(ranks),
+        largest_bytes_(scenario.workload.bytes),
+        gpu_memory_(scenario.workload.gpu_memory),
+        ranks_per_node_(scenario.workload.ranks_per_node),
+        salt_(first_salt(scenario.seed)) {
     const int world = ranks_of(scenario);
     std::uint64_t most_bytes = 0;
     Scenario asked = scenario;
@@ -53,6 +57,8 @@ class MatrixRun final : public WorkloadRun {
 
   RankRange ranks_;
   std::uint64_t largest_bytes_;
+  bool gpu_memory_;
+  int ranks_per_node_;
   std::uint32_t salt_;
   std::vector<CaseRun> cases_;
   std::vector<EngineOptions> engines_;      // in the order of the cases
@@ -69,9 +75,12 @@ Result<void> MatrixRun::run_rank(RankHost& host) {
 }
 
 Result<void> MatrixRun::run_engine(RankHost& host, const EngineOptions& options, std::size_t& first) {
+  CollectiveBuffers& buffers = buffers_[static_cast<std::size_t>(host.rank() - ranks_.first)];
+  if (gpu_memory_) {
+    if (const Result<void> entered = buffers.enter_gpu(host.rank() % ranks_per_node_); !entered) return entered;
+  }
   Result<Engine> engine = Engine::open(host, options);
   if (!engine) return engine.error();
-  CollectiveBuffers& buffers = buffers_[static_cast<std::size_t>(host.rank() - ranks_.first)];
   const auto step = [this] { progress_->step(); };
   for (; first < cases_.size(); ++first) {
     CaseRun& each = cases_[first];
@@ -94,6 +103,7 @@ Result<void> MatrixRun::run_engine(RankHost& host, const EngineOptions& options,
   }
   // Nobody closes a connection that a slower rank still needs.
   if (const Result<void> all = host.rendezvous(); !all) return all;
+  buffers.leave_gpu();
   return engine->close();
 }
 
@@ -136,6 +146,17 @@ void MatrixRun::conclude(RunResult& result) {
   const bool any =
       std::any_of(cases_.begin(), cases_.end(), [](const CaseRun& each) { return *each.wanted.collective.count > 0; });
   result.proofs.push_back(sim::data_right(result.wrong, result.checked, any));
+  GpuWork gpu;
+  std::uint64_t gpu_calls = 0;
+  for (const CaseRun& each : cases_) {
+    for (const CaseResults* board : {&each.exact, &each.rough}) {
+      gpu.copies += board->gpu.copies;
+      gpu.copied_bytes += board->gpu.copied_bytes;
+      gpu.device_syncs += board->gpu.device_syncs;
+      gpu_calls += board->gpu_calls;
+    }
+  }
+  if (gpu_calls > 0) result.proofs.push_back(gpu_kept_going(gpu, gpu_calls));
 }
 
 }  // namespace

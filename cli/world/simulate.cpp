@@ -4,6 +4,7 @@
 #include <cstring>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <stdexcept>
 #include <string_view>
@@ -13,6 +14,7 @@
 #include "cli/workload/outcome.h"
 #include "cli/world/simulated_faults.h"
 #include "plugin/coll/transport/plugin_log.h"
+#include "sim/cuda/world/world_cuda.h"
 #include "sim/engine/world.h"
 #include "sim/host/device_memory.h"
 #include "sim/host/file/descriptors.h"
@@ -229,6 +231,14 @@ class SimulatedHost final : public RankHost {
     return std::make_unique<SimulatedGpuMemory>(process_, gpu_log_, size_bytes);
   }
 
+  std::optional<GpuWork> gpu_work() override {
+    const sim::CudaCounts counts = sim::cuda_counts_of(process_);
+    return GpuWork{.copies = counts.copies,
+                   .copied_bytes = counts.copied_bytes,
+                   .launches = counts.launches,
+                   .device_syncs = counts.device_syncs};
+  }
+
  private:
   sim::World& world_;
   sim::Process& process_;
@@ -308,6 +318,11 @@ Simulation simulate(const Scenario& scenario, const SimulateOptions& options, si
   sim::install_host(world, {.libraries = {{"libnccl-net-mesh.so", options.files.net_plugin},
                                           {"libmeshcoll.so", options.files.engine}}});
   sim::install_verbs(world, options.files.libibverbs, &recorder);
+  // Elsewhere nobody calls CUDA: ranks find none.
+  std::optional<sim::WorldCuda> gpus;
+  if (scenario.workload.gpu_memory && scenario.workload.kind != WorkloadKind::kReconnect) {
+    gpus.emplace(world, sim::CudaFiles{.driver = options.files.cuda_folder + "/libcuda.so.1", .runtime = ""});
+  }
 
   coll::set_speaker_of_thread(&speaker_of_thread);
 

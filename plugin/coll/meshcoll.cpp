@@ -106,8 +106,15 @@ Result<void> take_result(meshcoll_comm& comm, const CallPointer& call, CallPoint
   return call->result();
 }
 
-/// Waits where there is nowhere to put a handle.
-Result<void> hand_out(meshcoll_comm& comm, const CallPointer& call, meshcoll_handle* handle, CallPointer& failed) {
+/// Waits where there is nowhere to put a handle. `in_stream`: there a stream waits.
+Result<void> hand_out(meshcoll_comm& comm, const CallPointer& call, meshcoll_handle* handle, CallPointer& failed,
+                      bool in_stream = false) {
+  if (in_stream && handle == nullptr) {
+    // What was refused touched nothing, and is known by now.
+    if (!call->wait_for(0)) return ok();
+    failed = call;
+    return call->result();
+  }
   if (handle == nullptr) {
     call->wait();
     failed = call;
@@ -159,7 +166,8 @@ meshcoll_result issue(meshcoll_comm* comm, const meshcoll_args& args, meshcoll_h
     }
     const auto operation = read_operation(args, communicator.rank(), communicator.world());
     if (!operation) return operation.error();
-    return hand_out(*comm, communicator.issue(Operations{*operation}, args.timeout_ms), handle, failed);
+    return hand_out(*comm, communicator.issue(Operations{*operation}, args.timeout_ms), handle, failed,
+                    operation->in_stream);
   });
 }
 
@@ -268,6 +276,11 @@ int meshcoll_world(const meshcoll_comm* comm) {
   return visit.welcome() ? comm->communicator->world() : -1;
 }
 
+int meshcoll_has_gpu(const meshcoll_comm* comm) {
+  const Visit visit(comm);
+  return visit.welcome() && comm->communicator->has_gpu() ? 1 : 0;
+}
+
 meshcoll_result meshcoll_split(meshcoll_comm* comm, int color, int key, meshcoll_comm** group) {
   return at_boundary(comm, [&](CallPointer&) -> Result<void> {
     if (group == nullptr) return invalid("group is null");
@@ -334,7 +347,8 @@ meshcoll_result meshcoll_get_error(meshcoll_comm* comm, meshcoll_error* error) {
 }
 
 meshcoll_result meshcoll_start(meshcoll_comm* comm, const meshcoll_args* args, meshcoll_handle* handle) {
-  if (args != nullptr && args->struct_bytes == sizeof(meshcoll_args) && handle != nullptr) {
+  const bool whole = args != nullptr && args->struct_bytes == sizeof(meshcoll_args);
+  if (whole && (handle != nullptr || args->in_stream != 0)) {
     return issue(comm, *args, handle);
   }
   return at_boundary(comm, [](CallPointer&) -> Result<void> {
@@ -364,7 +378,9 @@ meshcoll_result meshcoll_group_end(meshcoll_comm* comm, meshcoll_handle* handle)
     auto operations = std::exchange(comm->group, {});
     const std::int64_t timeout_ms = std::exchange(comm->group_timeout_ms, 0);
     if (refusal) return *refusal;
-    return hand_out(*comm, comm->communicator->issue(std::move(operations), timeout_ms), handle, failed);
+    const bool in_stream = std::any_of(operations.begin(), operations.end(),
+                                       [](const meshbed::coll::Operation& operation) { return operation.in_stream; });
+    return hand_out(*comm, comm->communicator->issue(std::move(operations), timeout_ms), handle, failed, in_stream);
   });
 }
 

@@ -2,15 +2,18 @@
  *
  * One communicator per rank and thread of control; calls on one communicator are serialised by the caller, except for
  * meshcoll_abort, _test and _wait, which any thread may make; different communicators are independent. Buffers are host
- * memory. Calls block, or are started and waited for later: either way those of one communicator run in the order in
- * which they were made, one after the other, and those of different communicators side by side.
- * Every function returns MESHCOLL_OK or an error; meshcoll_last_error() then says what, where and what to do, and
- * meshcoll_get_error() whose fault it was in which call. A communicator that has been destroyed is an error as well.
- * An error of a call (other than INVALID_ARGUMENT and UNSUPPORTED, which touch nothing) breaks the communicator for all
- * of its ranks: they are told, none is left waiting, and every later call answers with the first reason. One exception:
- * a send_recv with a single peer that could not be connected; both ends get the reason, and the communicator lives on.
- * The data travel through an ncclNet table (any NCCL net plugin), loaded and driven as NCCL does it: a service thread
- * that listens, connects and accepts, and a progress thread that sends, receives and tests.
+ * memory, or a GPU's where the process has loaded CUDA (libcuda.so.1) before it makes the communicator, or puts a call
+ * into a stream. A GPU's memory that the host cannot follow is copied into pinned memory, worked on there, and copied
+ * back, in a stream of the engine's own; no call waits for a whole device. Calls block, or are started and waited for
+ * later: either way those of one communicator run in the order in which they were made, one after the other, and those
+ * of different communicators side by side. Every function returns MESHCOLL_OK or an error; meshcoll_last_error() then
+ * says what, where and what to do, and meshcoll_get_error() whose fault it was in which call. A communicator that has
+ * been destroyed is an error as well. An error of a call (other than INVALID_ARGUMENT and UNSUPPORTED, which touch
+ * nothing) breaks the communicator for all of its ranks: they are told, none is left waiting, and every later call
+ * answers with the first reason. One exception: a send_recv with a single peer that could not be connected; both ends
+ * get the reason, and the communicator lives on. The data travel through an ncclNet table (any NCCL net plugin), loaded
+ * and driven as NCCL does it: a service thread that listens, connects and accepts, and a progress thread that sends,
+ * receives and tests.
  */
 #ifndef MESHCOLL_H
 #define MESHCOLL_H
@@ -139,6 +142,13 @@ typedef struct {
   int root;
   int to, from;       /* send_recv */
   int64_t timeout_ms; /* from now; 0: operation_timeout_ms, from when its turn comes */
+  /* meshcoll_start alone. Not 0: the call is the next thing in the CUDA stream `stream` (NULL: the default stream of
+   * the calling thread's context). It begins when the stream comes to it, and what is put into the stream afterwards
+   * begins when it has ended, well or not: an error shows in the communicator (meshcoll_get_async_error). In a group
+   * all of its streams wait for one another. A stream that records a graph is MESHCOLL_UNSUPPORTED. 0: the call begins
+   * when its turn comes, whatever any stream still does to its memory. */
+  int in_stream;
+  void* stream;
 } meshcoll_args;
 
 /* A call that was started: a number, which no other call of this copy ever has; 0: none. */
@@ -175,6 +185,8 @@ meshcoll_result meshcoll_destroy(meshcoll_comm* comm);
 /* -1 where comm is NULL or destroyed. */
 int meshcoll_rank(const meshcoll_comm* comm);
 int meshcoll_world(const meshcoll_comm* comm);
+/* Not 0: CUDA was there when comm was made, or has been used by it since: GPU memory is recognised. */
+int meshcoll_has_gpu(const meshcoll_comm* comm);
 /* Communicators of some of comm's ranks, side by side with it and with each other; each is destroyed for itself. Every
  * rank of comm makes the call, in the same order as its other ones.
  * split: of the ranks with the same color, ordered by key, then by rank; *group is NULL where color is negative. */
@@ -199,7 +211,8 @@ meshcoll_result meshcoll_get_error(meshcoll_comm* comm, meshcoll_error* error);
  * next time. */
 meshcoll_result meshcoll_get_async_error(meshcoll_comm* comm, meshcoll_error* error);
 /* Starts a call and returns; its buffers are the engine's until it has finished. An error means that nothing was
- * started. Between meshcoll_group_start and _end the handle is 0: it is the group that is waited for. */
+ * started. `handle` may be NULL where the call is in a stream: then nobody waits for it but the stream. Between
+ * meshcoll_group_start and _end the handle is 0: it is the group that is waited for. */
 meshcoll_result meshcoll_start(meshcoll_comm* comm, const meshcoll_args* args, meshcoll_handle* handle);
 /* MESHCOLL_IN_PROGRESS, or the call's own result; the handle is used up then. */
 meshcoll_result meshcoll_test(meshcoll_comm* comm, meshcoll_handle handle);
@@ -208,8 +221,8 @@ meshcoll_result meshcoll_wait(meshcoll_comm* comm, meshcoll_handle handle, int64
 /* Calls made between the two become one, and start with the last group_end (pairs nest). Their send_recvs progress all
  * at once, so that the order of calls does not matter where ranks send to each other, in pairs or in circles; k sends
  * to a rank meet its k receives in order. Other collectives of the group run before them, in order. Not for barriers,
- * nor for send_recv in place. Handle NULL: group_end waits. A call that is refused spoils its group: nothing of it
- * runs, and group_end gives the reason. */
+ * nor for send_recv in place. Handle NULL: group_end waits, unless a call of the group is in a stream. A call that is
+ * refused spoils its group: nothing of it runs, and group_end gives the reason. */
 meshcoll_result meshcoll_group_start(meshcoll_comm* comm);
 meshcoll_result meshcoll_group_end(meshcoll_comm* comm, meshcoll_handle* handle);
 /* From any thread, in any state: whatever any rank waits for on this communicator, or calls later, ends with

@@ -109,6 +109,7 @@ struct Host {
   std::map<std::pair<int, std::string>, UnixSocket*> unix_names;          // by node and abstract name
   std::map<int, std::unique_ptr<SysfsTree>> sysfs;                        // by node, made on first use
   std::map<std::uint64_t, std::shared_ptr<DeviceBuffer>> device_buffers;  // by address
+  std::map<std::string, void*> shared_libraries;  // that the simulator offers to all ranks by these names: handles
 };
 
 /// The current World's; made on first use.

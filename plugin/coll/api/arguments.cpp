@@ -175,7 +175,9 @@ Result<Operation> read_operation(const meshcoll_args& given, int rank, int world
                       .output = given.recv,
                       .count = given.count,
                       .type = type_of(given.dtype),
-                      .op = op_of(given.op)};
+                      .op = op_of(given.op),
+                      .in_stream = given.in_stream != 0,
+                      .stream = given.stream};
   if (given.call == MESHCOLL_SEND_RECV) {
     operation.collective = Collective::kSendRecv;
     operation.to = given.to;
@@ -184,6 +186,8 @@ Result<Operation> read_operation(const meshcoll_args& given, int rank, int world
     if (given.from >= 0) operation.receive_count = given.recv_count;
     auto valid = check_send_recv(given, operation.count, operation.receive_count, rank, world);
     if (!valid) return valid.error();
+    operation.input_bytes = operation.count * size_of(operation.type);
+    operation.output_bytes = operation.receive_count * size_of(operation.type);
     return operation;
   }
   if (given.call < MESHCOLL_ALL_REDUCE || given.call >= MESHCOLL_BARRIER) {
@@ -195,6 +199,10 @@ Result<Operation> read_operation(const meshcoll_args& given, int rank, int world
   if (has_root(operation.collective)) operation.root = given.root;
   auto valid = check_collective(given, operation.collective, rank, world);
   if (!valid) return valid.error();
+  const Blocks blocks = blocks_of(operation.collective, world, rank == given.root);
+  const std::uint64_t block_bytes = given.count * size_of(operation.type);
+  operation.input_bytes = block_bytes * static_cast<std::uint64_t>(blocks.sent);
+  operation.output_bytes = block_bytes * static_cast<std::uint64_t>(blocks.received);
   return operation;
 }
 

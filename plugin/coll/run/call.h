@@ -3,7 +3,9 @@
 // once; any thread may wait for it.
 
 #include <cstdint>
+#include <functional>
 #include <string>
+#include <utility>
 
 #include "plugin/base/result.h"
 #include "plugin/coll/run/worker.h"
@@ -24,8 +26,11 @@ class Call {
   void finish(Result<void> result, int peer = -1) {
     result_ = std::move(result);
     peer_ = peer;
+    if (at_end_) at_end_();
     done_.finish();
   }
+  /// Called once, before whoever waits goes on; to be said before the call is handed to the communicator's threads.
+  void at_end(std::function<void()> told) { at_end_ = std::move(told); }
   void wait() { done_.wait(); }
   /// False where `timeout_ms` passed first.
   bool wait_for(std::int64_t timeout_ms) { return done_.wait_for(timeout_ms); }
@@ -39,6 +44,7 @@ class Call {
   const std::uint64_t sequence_;
   Result<void> result_;
   int peer_ = -1;
+  std::function<void()> at_end_;
   Completion done_;
 };
 

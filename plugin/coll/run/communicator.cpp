@@ -1,6 +1,8 @@
 // A communicator's beginning and end; communicator_run.cpp has what happens between.
 #include "plugin/coll/run/communicator.h"
 
+#include "plugin/coll/run/gpu.h"
+
 namespace meshbed::coll {
 namespace {
 
@@ -69,6 +71,10 @@ Result<std::unique_ptr<Communicator>> Communicator::create_at(const Communicator
 Result<void> Communicator::start() {
   service_ = std::make_unique<Worker>();
   progress_ = std::make_unique<Worker>();
+  // Without a driver in the process there is no memory of a GPU's; and to load one takes long.
+  if (cuda::Driver::is_loaded()) {
+    if (auto opened = Gpu::open()) gpu_ = *opened;
+  }
   if (options_.world == 1) return ok();  // nobody to talk to: neither store nor plugin
   if (options_.rank == 0 && server_ == nullptr) {
     auto address = parse_address(options_.bootstrap);

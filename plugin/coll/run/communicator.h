@@ -9,6 +9,7 @@
 // closed so that no peer can write into memory that the caller is about to free, and every later call answers with the
 // same reason. A send_recv whose only peer could not be connected breaks nothing: both ends know, and nothing moved.
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -37,6 +38,9 @@
 
 namespace meshbed::coll {
 
+class Gpu;
+class StreamOrder;
+struct GpuCopy;
 struct Schedule;
 struct ScheduleMemory;
 struct StreamMemory;
@@ -76,7 +80,15 @@ struct Operation {
   DataType type = DataType::kFloat32;
   ReduceOp op = ReduceOp::kSum;
   int root = 0, to = -1, from = -1;
+  std::uint64_t input_bytes = 0, output_bytes = 0;  // of the caller's memory that this rank reads, and writes
+  bool in_stream = false;
+  void* stream = nullptr;  // a CUstream; null: CUDA's default stream
 };
+
+/// `default_ms` where there is no deadline; never zero where there is.
+inline std::int64_t left_of(const Deadline& deadline, std::int64_t default_ms) {
+  return deadline.is_never() ? default_ms : std::max(1, deadline.remaining_ms());
+}
 
 class Communicator {
  public:
@@ -101,7 +113,8 @@ class Communicator {
   Communicator& operator=(const Communicator&) = delete;
 
   /// Several operations are a group: its send_recvs all progress at once, after its other operations, which run one
-  /// after the other. `timeout_ms`: from now; 0: as the options have it.
+  /// after the other. `timeout_ms`: from now; 0: as the options have it. They begin when all of their streams have come
+  /// to them, which go on when they have ended.
   std::shared_ptr<Call> issue(std::vector<Operation> operations, std::int64_t timeout_ms);
   /// Through the store: every rank reports to rank 0, which answers all at once. 2 messages per rank, whatever the
   /// cabling; a ring of zero-byte messages would take 2n steps and need no less.
@@ -125,6 +138,8 @@ class Communicator {
   int rank() const { return options_.rank; }
   int world() const { return options_.world; }
   ChannelCounters counters() const;
+  /// Whether calls can be in streams and on GPU memory: CUDA has been loaded by this process.
+  bool has_gpu() const;
 
  private:
   /// Costs are added up anew only where an operation is another than the last one.
@@ -157,6 +172,18 @@ class Communicator {
   Result<void> perform(Call& call, const std::vector<Operation>& operations, const Deadline& deadline);
   /// `last_of`: the call that ends with these; nullptr: none does.
   Result<void> transfer(std::span<const Operation> operations, const Deadline& deadline, Call* last_of);
+  /// On memory that the host can follow.
+  Result<void> transfer_host(std::span<const Operation> operations, const Deadline& deadline, Call* last_of);
+  // communicator_gpu.cpp
+  struct Lending;
+  std::shared_ptr<Gpu> gpu() const;
+  Result<std::shared_ptr<Gpu>> need_gpu();
+  Result<std::shared_ptr<StreamOrder>> enter_streams(const std::vector<Operation>& operations);
+  Result<void> await_streams(StreamOrder& order, const Deadline& deadline);
+  Result<Lending> lend(Gpu& gpu, std::span<const Operation> operations);
+  Result<void> copy_by_gpu(Gpu& gpu, const std::vector<GpuCopy>& copies, const Deadline& deadline);
+  /// Runs them on the progress thread.
+  Result<void> drive(ChannelRuns channel_runs, const Deadline& deadline);
   Result<void> prepare(std::span<const Operation> operations, std::int64_t connect_timeout_ms,
                        ChannelRuns* channel_runs);
   Result<void> add_channel_runs(const Operation& operation, const SubPlan& sub_plan, Protocol protocol,
@@ -205,6 +232,7 @@ class Communicator {
   std::string last_begun_ = "no call";
   std::optional<Break> known_break_;  // broken_ and culprit_
   bool looks_ = false;                // the service thread is to look
+  std::shared_ptr<Gpu> gpu_;          // nullptr: the process has no CUDA, as far as we know
 };
 
 }  // namespace meshbed::coll

@@ -2,14 +2,10 @@
 #include <algorithm>
 
 #include "plugin/coll/run/communicator.h"
+#include "plugin/coll/run/gpu.h"
 
 namespace meshbed::coll {
 namespace {
-
-/// `default_ms` where there is no deadline; never zero where there is.
-std::int64_t left_of(const Deadline& deadline, std::int64_t default_ms) {
-  return deadline.is_never() ? default_ms : std::max(1, deadline.remaining_ms());
-}
 
 /// The rank that a failed transfer was with; of those that have not failed, one that must do something.
 int culprit_of(const ChannelRuns& channel_runs, bool late) {
@@ -73,8 +69,18 @@ std::shared_ptr<Call> Communicator::issue(std::vector<Operation> operations, std
   auto call =
       std::make_shared<Call>(operations.size() == 1 ? name_of(operations.front().collective) : "group_call", ++calls_);
   const Deadline deadline = Deadline::after_ms_or_never(timeout_ms);
-  service_->submit([this, call, deadline, operations = std::move(operations)] {
-    serve(*call, [&] { return perform(*call, operations, deadline); });
+  auto entered = enter_streams(operations);
+  if (!entered) {
+    call->finish(entered.error());
+    return call;
+  }
+  if (*entered != nullptr) call->at_end([order = *entered] { order->release(); });
+  service_->submit([this, call, deadline, operations = std::move(operations), order = std::move(*entered)] {
+    serve(*call, [&]() -> Result<void> {
+      if (order == nullptr) return perform(*call, operations, deadline);
+      auto come = await_streams(*order, deadline);
+      return come ? perform(*call, operations, deadline) : come;
+    });
   });
   return call;
 }
@@ -139,7 +145,8 @@ Result<void> Communicator::perform(Call& call, const std::vector<Operation>& ope
   return moved;
 }
 
-Result<void> Communicator::transfer(std::span<const Operation> operations, const Deadline& deadline, Call* last_of) {
+Result<void> Communicator::transfer_host(std::span<const Operation> operations, const Deadline& deadline,
+                                         Call* last_of) {
   ChannelRuns channel_runs;
   const std::int64_t most_ms = options_.connect_timeout_ms, left_ms = left_of(deadline, most_ms);
   const std::int64_t connect_ms = most_ms > 0 ? std::min(left_ms, most_ms) : left_ms;

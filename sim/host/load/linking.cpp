@@ -5,6 +5,7 @@
 #include <array>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 
 #include "sim/host/host_state.h"
 #include "sim/host/load/loader.h"
@@ -31,8 +32,12 @@ void* open_library(const char* name, int flags) {
       return not_found(error.what());
     }
   }
+  const auto& offered = host().shared_libraries;
+  if (const auto found = offered.find(name); found != offered.end()) return found->second;
   // Beside these a rank gets what the simulator itself has loaded (the drop-in libibverbs.so.1, libc, libm): real
-  // libraries would talk to the real machine.
+  // libraries would talk to the real machine. CUDA is there where the simulator offers it alone, whoever else in this
+  // process may have loaded a driver; and looking through what thousands of ranks have loaded takes long.
+  if (std::string_view(name).starts_with("libcuda")) return not_found(std::string(name) + ": no simulated GPU is here");
   if (void* handle = ::dlopen(name, RTLD_NOW | RTLD_NOLOAD)) return handle;
   ::dlerror();
   return not_found(std::string(name) + ": cannot open shared object file: No such file or directory");
@@ -40,6 +45,9 @@ void* open_library(const char* name, int flags) {
 
 /// A copy stays loaded until the run ends: its threads may still run in it.
 int close_library(void* handle) {
+  for (const auto& [name, offered] : outside() ? decltype(Host::shared_libraries)() : host().shared_libraries) {
+    if (handle == offered) return 0;
+  }
   if (outside() || is_copy(current_state(), handle)) return outside() ? ::dlclose(handle) : 0;
   return ::dlclose(handle);
 }

@@ -1,0 +1,171 @@
+// Operations in streams and on GPU memory. Service thread, but where it says otherwise.
+#include <algorithm>
+
+#include "plugin/coll/run/communicator.h"
+#include "plugin/coll/run/gpu.h"
+
+namespace meshbed::coll {
+namespace {
+
+/// A part of the caller's GPU memory, and where it stands in the staging memory.
+struct Lent {
+  cuda::CUcontext context = nullptr;
+  char* begin = nullptr;
+  std::uint64_t size_bytes = 0, offset = 0;
+
+  bool holds(const void* data, std::uint64_t bytes) const {
+    const char* const from = static_cast<const char*>(data);
+    return from >= begin && from + bytes <= begin + size_bytes;
+  }
+  /// Where the byte stands while the operation runs.
+  char* at(char* staging, const void* data) const {
+    return staging + offset + (static_cast<const char*>(data) - begin);
+  }
+};
+
+/// Any element's alignment, and whole lines.
+constexpr std::uint64_t kLentAlignment = 256;
+
+}  // namespace
+
+/// Several operations on GPU memory: the same on host memory, and the copies before and after.
+struct Communicator::Lending {
+  std::vector<Operation> operations;
+  std::vector<GpuCopy> in, out;
+};
+
+std::shared_ptr<Gpu> Communicator::gpu() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return gpu_;
+}
+
+bool Communicator::has_gpu() const { return gpu() != nullptr; }
+
+Result<std::shared_ptr<Gpu>> Communicator::need_gpu() {
+  if (auto there = gpu(); there != nullptr) return there;
+  auto opened = Gpu::open();
+  if (!opened) return opened.error();
+  const std::lock_guard<std::mutex> lock(mutex_);
+  gpu_ = *opened;
+  return gpu_;
+}
+
+/// By the caller's thread. nullptr: none of them is in a stream.
+Result<std::shared_ptr<StreamOrder>> Communicator::enter_streams(const std::vector<Operation>& operations) {
+  std::vector<cuda::CUstream> streams;
+  for (const Operation& operation : operations) {
+    const auto stream = static_cast<cuda::CUstream>(operation.stream);
+    const bool known = std::find(streams.begin(), streams.end(), stream) != streams.end();
+    if (operation.in_stream && !known) streams.push_back(stream);
+  }
+  if (streams.empty()) return std::shared_ptr<StreamOrder>();
+  auto gpu = need_gpu();
+  if (!gpu) return gpu.error();
+  return (*gpu)->enter(streams, *gpu);
+}
+
+Result<void> Communicator::drive(ChannelRuns channel_runs, const Deadline& deadline) {
+  Result<void> result;
+  progress_->call([&] {
+    result =
+        execute(channel_runs, {.store = store_.get(), .timeout_ms = left_of(deadline, options_.operation_timeout_ms)});
+    count(channel_runs);
+  });
+  return result;
+}
+
+Result<void> Communicator::await_streams(StreamOrder& order, const Deadline& deadline) {
+  ChannelRuns turn;
+  turn.push_back(std::make_unique<StreamTurn>(order));
+  return drive(std::move(turn), deadline);
+}
+
+Result<void> Communicator::copy_by_gpu(Gpu& gpu, const std::vector<GpuCopy>& copies, const Deadline& deadline) {
+  std::map<cuda::CUcontext, std::vector<GpuCopy>> by_context;
+  for (const GpuCopy& copy : copies) by_context[copy.context].push_back(copy);
+  ChannelRuns runs;
+  for (auto& [context, its] : by_context) runs.push_back(std::make_unique<CopyRun>(gpu, std::move(its)));
+  return drive(std::move(runs), deadline);
+}
+
+/// No operations: all of their memory is the host's, or the host can follow it.
+Result<Communicator::Lending> Communicator::lend(Gpu& gpu, std::span<const Operation> operations) {
+  std::vector<std::vector<Lent>> lent(operations.size());
+  std::uint64_t size_bytes = 0;
+  cuda::CUcontext any = nullptr;
+  const auto add = [&](std::size_t index, Lent part) {
+    part.offset = size_bytes;
+    size_bytes += (part.size_bytes + kLentAlignment - 1) / kLentAlignment * kLentAlignment;
+    any = part.context;
+    lent[index].push_back(part);
+  };
+  for (std::size_t i = 0; i < operations.size(); ++i) {
+    const Operation& operation = operations[i];
+    char* const input = static_cast<char*>(const_cast<void*>(operation.input));
+    char* const output = static_cast<char*>(operation.output);
+    const auto behind_input = gpu.context_behind(operation.input_bytes > 0 ? input : nullptr);
+    if (!behind_input) return behind_input.error();
+    const auto behind_output = gpu.context_behind(operation.output_bytes > 0 ? output : nullptr);
+    if (!behind_output) return behind_output.error();
+    const Lent in{*behind_input, input, operation.input_bytes};
+    const Lent out{*behind_output, output, operation.output_bytes};
+    // In place, one lies within the other, and has to do so in the staging memory.
+    const bool one = in.context != nullptr && out.context != nullptr &&
+                     (out.holds(input, in.size_bytes) || in.holds(output, out.size_bytes));
+    if (one) {
+      add(i, out.holds(input, in.size_bytes) ? out : in);
+      continue;
+    }
+    if (in.context != nullptr) add(i, in);
+    if (out.context != nullptr) add(i, out);
+  }
+  Lending lending;
+  if (size_bytes == 0) return lending;
+  bool grown = false;
+  const auto pinned = gpu.staging(any, size_bytes, &grown);
+  if (!pinned) return pinned.error();
+  char* const staging = (*pinned)->data();
+  if (grown && memory_ != nullptr) memory_->keep(staging, (*pinned)->size_bytes());
+  for (std::size_t i = 0; i < operations.size(); ++i) {
+    Operation operation = operations[i];
+    for (const Lent& part : lent[i]) {
+      const bool has_input =
+          operations[i].input_bytes > 0 && part.holds(operations[i].input, operations[i].input_bytes);
+      const bool has_output =
+          operations[i].output_bytes > 0 && part.holds(operations[i].output, operations[i].output_bytes);
+      if (has_input) {
+        char* const place = part.at(staging, operations[i].input);
+        lending.in.push_back(
+            {part.context, place, static_cast<const char*>(operations[i].input), operations[i].input_bytes});
+        operation.input = place;
+      }
+      if (has_output) {
+        char* const place = part.at(staging, operations[i].output);
+        lending.out.push_back(
+            {part.context, static_cast<char*>(operations[i].output), place, operations[i].output_bytes});
+        operation.output = place;
+      }
+    }
+    lending.operations.push_back(operation);
+  }
+  return lending;
+}
+
+Result<void> Communicator::transfer(std::span<const Operation> operations, const Deadline& deadline, Call* last_of) {
+  const auto gpu = this->gpu();
+  if (gpu == nullptr) return transfer_host(operations, deadline, last_of);
+  const auto lending = lend(*gpu, operations);
+  if (!lending) return lending.error();
+  if (lending->operations.empty()) return transfer_host(operations, deadline, last_of);
+  if (!lending->in.empty()) {
+    if (auto copied = copy_by_gpu(*gpu, lending->in, deadline); !copied) return copied;
+  }
+  if (auto moved = transfer_host(lending->operations, deadline, nullptr); !moved) return moved;
+  if (!lending->out.empty()) {
+    if (auto copied = copy_by_gpu(*gpu, lending->out, deadline); !copied) return copied;
+  }
+  if (last_of != nullptr) last_of->finish(ok());
+  return ok();
+}
+
+}  // namespace meshbed::coll

@@ -1,0 +1,120 @@
+#pragma once
+// Gpu: a communicator's part in CUDA. It puts calls into the caller's streams, and lends operations on GPU memory host
+// memory to work in.
+//
+// A call in a stream begins when the stream comes to it and holds what the stream is given afterwards until it has
+// ended: an event before it, which the progress thread looks at, and behind that a wait for a word of pinned memory,
+// which the end of the call writes. So nothing waits for a whole device, and no thread of CUDA's waits for the network.
+// Calls of a communicator end in the order in which they were made: one word, counted up, serves all of its streams.
+//
+// The reductions are the processor's and the messages' memory is the host's: an operation on GPU memory is copied into
+// pinned memory by a stream of our own, run there, and copied back; two copies of each byte, whatever the algorithm,
+// and the same bits as on host memory. Memory of a GPU's that the host can follow (managed, pinned) is used as it is.
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "plugin/base/result.h"
+#include "plugin/coll/run/channel_run.h"
+#include "plugin/cuda/driver.h"
+#include "plugin/cuda/memory.h"
+#include "plugin/cuda/stream.h"
+
+namespace meshbed::coll {
+
+/// Bytes that our own stream copies; one of the two is pinned memory.
+struct GpuCopy {
+  cuda::CUcontext context = nullptr;  // the GPU memory's
+  char* target = nullptr;
+  const char* source = nullptr;
+  std::uint64_t size_bytes = 0;
+};
+
+class StreamOrder;
+
+class Gpu {
+ public:
+  /// kUnsupported where there is no CUDA to be had.
+  static Result<std::shared_ptr<Gpu>> open();
+
+  const cuda::Driver& driver() const { return driver_; }
+
+  /// The context of memory that the host cannot follow; null: it can. Any thread.
+  Result<cuda::CUcontext> context_behind(const void* data);
+  /// At least so much pinned memory, for one operation after the other; service thread. `grown`: it is another one than
+  /// the last time. The earlier ones stay until the communicator goes: giving pinned memory back waits for a device.
+  Result<const cuda::PinnedMemory*> staging(cuda::CUcontext context, std::uint64_t size_bytes, bool* grown);
+
+  /// Our own stream in that context, made when it is first wanted; progress thread.
+  Result<const cuda::Stream*> stream_in(cuda::CUcontext context);
+
+  /// A place in the streams for the next call, by the caller's thread; an error means that none of them was touched.
+  Result<std::shared_ptr<StreamOrder>> enter(const std::vector<cuda::CUstream>& streams, std::shared_ptr<Gpu> self);
+
+ private:
+  explicit Gpu(cuda::Driver driver) : driver_(driver) {}
+
+  const cuda::Driver driver_;
+  std::map<cuda::CUdevice, cuda::CUcontext> primaries_;  // of memory that says no context: kept until the process ends
+  std::vector<cuda::PinnedMemory> staging_;              // the last one is in use
+  std::map<cuda::CUcontext, cuda::Stream> streams_;
+  cuda::PinnedMemory word_;
+  std::uint32_t entered_ = 0;
+};
+
+/// One call's place in the caller's streams.
+class StreamOrder {
+ public:
+  /// Whether all streams have come to it.
+  Result<bool> has_come();
+  /// The streams go on. Once, when everything before has been let go as well; any thread.
+  void release();
+
+ private:
+  friend class Gpu;
+  struct Place {
+    cuda::CUcontext context = nullptr;
+    cuda::Event before;
+  };
+  std::shared_ptr<Gpu> gpu_;  // a call may outlive its communicator
+  std::vector<Place> places_;
+  Result<void> entered_;
+  std::uint32_t* word_ = nullptr;
+  std::uint32_t number_ = 0;
+};
+
+/// Waits for the caller's streams, as a channel run does for the network.
+class StreamTurn final : public ChannelRun {
+ public:
+  explicit StreamTurn(StreamOrder& order) : order_(order) {}
+  Result<bool> advance() override;
+  bool finished() const override { return come_; }
+  std::string waiting_for() const override { return "the work before it in its stream"; }
+  int awaited() const override { return -1; }
+
+ private:
+  StreamOrder& order_;
+  bool come_ = false;
+};
+
+/// Copies by our own stream; those of one context are one run.
+class CopyRun final : public ChannelRun {
+ public:
+  CopyRun(Gpu& gpu, std::vector<GpuCopy> copies) : gpu_(gpu), copies_(std::move(copies)) {}
+  Result<bool> advance() override;
+  bool finished() const override { return ended_; }
+  std::string waiting_for() const override { return "copies between GPU memory and the host's"; }
+  int awaited() const override { return -1; }
+
+ private:
+  Result<bool> begin();
+
+  Gpu& gpu_;
+  const std::vector<GpuCopy> copies_;
+  cuda::Event end_;
+  bool begun_ = false, ended_ = false;
+};
+
+}  // namespace meshbed::coll

@@ -1,0 +1,92 @@
+#pragma once
+// Driver: the CUDA driver, loaded when it is wanted. The product is not linked with CUDA, and is built without its
+// headers: whatever libcuda.so.1 the process finds is NVIDIA's on a machine with a GPU and the drop-in in the simulated
+// world, and where there is none, that is an answer with its reason.
+//
+// One Driver for each part of the product that uses CUDA; it holds entry points alone and may be copied and used from
+// any thread. As in CUDA itself, most calls act on the context that is current in the calling thread (Current below).
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "plugin/base/result.h"
+
+namespace meshbed::cuda {
+
+// CUDA's own names and values, from cuda.h.
+using CUresult = int;
+using CUdevice = int;
+using CUdeviceptr = unsigned long long;
+using CUpointer_attribute = int;
+using CUstreamCaptureStatus = int;
+using CUcontext = struct CUctx_st*;
+using CUstream = struct CUstream_st*;
+using CUevent = struct CUevent_st*;
+using CUmodule = struct CUmod_st*;
+using CUfunction = struct CUfunc_st*;
+
+inline constexpr CUresult kCudaSuccess = 0, kCudaNotReady = 600;
+
+struct Calls {
+#define MESHBED_CUDA_ENTRY(name, parameters) CUresult(*name) parameters = nullptr;
+#include "plugin/cuda/driver_calls.def"
+#undef MESHBED_CUDA_ENTRY
+};
+
+/// What CUDA knows about an address.
+struct Pointer {
+  bool on_device = false;       // memory of a GPU's that is not the host's
+  bool is_managed = false;      // ... which the CPU may follow all the same
+  CUdevice device = -1;         // whose it is
+  CUcontext context = nullptr;  // that it was allocated in; null where CUDA knows nothing of it
+  /// The CPU would fault there.
+  bool hidden_from_host() const { return on_device && !is_managed; }
+};
+
+class Driver {
+ public:
+  /// Loads libcuda.so.1 and starts it. No such library, one that is too old, no device: kUnsupported, and why.
+  static Result<Driver> open();
+  /// Whether this process has it already. Where not, no pointer of the process is a GPU's: who did not ask for CUDA
+  /// does not pay for it.
+  static bool is_loaded();
+
+  const Calls& calls() const { return calls_; }
+  int devices() const { return devices_; }
+  /// For error codes: "cuMemAlloc: CUDA_ERROR_OUT_OF_MEMORY (out of memory)".
+  Result<void> outcome(CUresult code, const char* call) const;
+
+  /// What lies at the address; nothing where it is memory that CUDA does not know. Needs no context.
+  Result<Pointer> look_at(const void* address) const;
+  /// The context that the runtime and most programs use; released by release_primary().
+  Result<CUcontext> retain_primary(CUdevice device) const;
+  void release_primary(CUdevice device) const;
+  /// Of the calling thread; null: none is.
+  Result<CUcontext> current() const;
+
+ private:
+  Driver() = default;
+
+  Calls calls_;
+  int devices_ = 0;
+};
+
+/// The calling thread's context for as long as this lives; then the one of before.
+class Current {
+ public:
+  Current(const Driver& driver, CUcontext context);
+  ~Current();
+  Current(const Current&) = delete;
+  Current& operator=(const Current&) = delete;
+  /// Why it is not current.
+  const Result<void>& outcome() const { return outcome_; }
+
+ private:
+  const Driver& driver_;
+  Result<void> outcome_;
+};
+
+inline CUdeviceptr address_of(const void* pointer) { return reinterpret_cast<CUdeviceptr>(pointer); }
+
+}  // namespace meshbed::cuda

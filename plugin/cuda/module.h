@@ -1,0 +1,47 @@
+#pragma once
+// Module: kernels, loaded from PTX text or a cubin, owned. The context that is current when it is loaded is its own.
+
+#include <array>
+#include <string>
+#include <utility>
+
+#include "plugin/cuda/driver.h"
+
+namespace meshbed::cuda {
+
+/// Blocks, threads a block, and where.
+struct LaunchShape {
+  std::array<unsigned, 3> grid{1, 1, 1}, block{1, 1, 1};
+  unsigned shared_bytes = 0;
+  CUstream stream = nullptr;
+};
+
+class Module {
+ public:
+  /// `image`: PTX text ends in a NUL.
+  static Result<Module> load(const Driver& driver, const void* image);
+  Module() = default;
+  ~Module();
+  Module(Module&& other) noexcept { swap(other); }
+  Module& operator=(Module&& other) noexcept {
+    swap(other);
+    return *this;
+  }
+
+  Result<CUfunction> kernel(const std::string& name) const;
+
+ private:
+  void swap(Module& other) {
+    std::swap(driver_, other.driver_);
+    std::swap(context_, other.context_);
+    std::swap(handle_, other.handle_);
+  }
+  const Driver* driver_ = nullptr;
+  CUcontext context_ = nullptr;
+  CUmodule handle_ = nullptr;
+};
+
+/// `arguments`: the address of each, in the kernel's order; their values are taken when the call comes.
+Result<void> launch(const Driver& driver, CUfunction kernel, const LaunchShape& shape, void** arguments);
+
+}  // namespace meshbed::cuda

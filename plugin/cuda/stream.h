@@ -1,0 +1,81 @@
+#pragma once
+// Streams and events, owned; and what a stream is given to do. The stream's context must be current, but to destroy.
+
+#include <cstdint>
+#include <utility>
+
+#include "plugin/cuda/driver.h"
+
+namespace meshbed::cuda {
+
+/// A point of a stream, without timing unless asked for.
+class Event {
+ public:
+  static Result<Event> create(const Driver& driver, bool timed = false);
+  Event() = default;
+  ~Event();
+  Event(Event&& other) noexcept { swap(other); }
+  Event& operator=(Event&& other) noexcept {
+    swap(other);
+    return *this;
+  }
+
+  CUevent handle() const { return handle_; }
+  /// All that the stream has been given so far comes before it.
+  Result<void> record(CUstream stream) const;
+  /// Whether all of that has ended. Never waits.
+  Result<bool> has_come() const;
+  Result<void> synchronize() const;
+  Result<float> milliseconds_since(const Event& begin) const;
+
+ private:
+  void swap(Event& other) {
+    std::swap(driver_, other.driver_);
+    std::swap(context_, other.context_);
+    std::swap(handle_, other.handle_);
+  }
+  const Driver* driver_ = nullptr;
+  CUcontext context_ = nullptr;
+  CUevent handle_ = nullptr;
+};
+
+/// One of our own, which does not wait for the default stream.
+class Stream {
+ public:
+  static Result<Stream> create(const Driver& driver);
+  Stream() = default;
+  ~Stream();
+  Stream(Stream&& other) noexcept { swap(other); }
+  Stream& operator=(Stream&& other) noexcept {
+    swap(other);
+    return *this;
+  }
+
+  CUstream handle() const { return handle_; }
+  /// Between any two memories that CUDA knows, or pageable host memory, which makes the call wait.
+  Result<void> copy(void* target, const void* source, std::size_t size_bytes) const;
+  Result<void> fill(void* target, std::uint8_t value, std::size_t size_bytes) const;
+  Result<void> wait(const Event& event) const;
+  /// Whether it has nothing left to do. Never waits.
+  Result<bool> is_idle() const;
+  Result<void> synchronize() const;
+
+ private:
+  void swap(Stream& other) {
+    std::swap(driver_, other.driver_);
+    std::swap(context_, other.context_);
+    std::swap(handle_, other.handle_);
+  }
+  const Driver* driver_ = nullptr;
+  CUcontext context_ = nullptr;
+  CUstream handle_ = nullptr;
+};
+
+// Of anybody's stream.
+/// What is put into it after this begins only once the 32-bit word at `address` has come up to `value`, counted in a
+/// circle.
+Result<void> hold_until(const Driver& driver, CUstream stream, CUdeviceptr address, std::uint32_t value);
+Result<bool> is_recording(const Driver& driver, CUstream stream);
+Result<CUcontext> context_of(const Driver& driver, CUstream stream);
+
+}  // namespace meshbed::cuda

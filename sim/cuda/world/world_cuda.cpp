@@ -1,0 +1,159 @@
+#include "sim/cuda/world/world_cuda.h"
+
+#include <dlfcn.h>
+
+#include <map>
+#include <stdexcept>
+#include <utility>
+
+#include "sim/cuda/backend.h"
+#include "sim/cuda/host.h"
+#include "sim/cuda/system.h"
+#include "sim/host/device_memory.h"
+#include "sim/host/host_state.h"
+
+namespace meshbed::sim {
+namespace {
+
+struct WorldBuffer final : cuda::Buffer {
+  std::shared_ptr<DeviceBuffer> memory;  // null: another one's memory at a second address
+  std::shared_ptr<cuda::Buffer> other;
+};
+
+WaitNote note_of(const cuda::Waiting& waiting) {
+  return {.what = waiting.what, .object = waiting.object, .describe = waiting.describe};
+}
+
+Process& process_of(cuda::ProcessKey process) { return *const_cast<Process*>(static_cast<const Process*>(process)); }
+
+// Threads of a World run one at a time, and change over only where they wait: no call needs a turn.
+const cuda::DriverTable& driver_table() {
+  static const cuda::DriverTable table = [] {
+    cuda::DriverTable made{};
+    made.version = cuda::kTableVersion;
+    made.size_bytes = sizeof(made);
+    made.unsupported = [](const char* name) { return cuda::refuse(name); };
+    made.register_kernel = &cuda::register_kernel;
+#define MESHBED_CUDA_CALL(type, name, parameters, arguments) made.name = &cuda::name;
+#include "sim/cuda/driver_calls.def"
+#undef MESHBED_CUDA_CALL
+    return made;
+  }();
+  return table;
+}
+
+const cuda::RuntimeTable& runtime_table() {
+  static const cuda::RuntimeTable table = [] {
+    cuda::RuntimeTable made{};
+    made.version = cuda::kTableVersion;
+    made.size_bytes = sizeof(made);
+    made.unsupported = [](const char* name) {
+      cuda::refuse(name);
+      return cuda::remember(cuda::kNotSupported);
+    };
+#define MESHBED_CUDA_CALL(type, name, parameters, arguments) made.name = &cuda::name;
+#include "sim/cuda/runtime_calls.def"
+#undef MESHBED_CUDA_CALL
+    return made;
+  }();
+  return table;
+}
+
+/// Loads a drop-in and gives it its table; ranks find it by `name`.
+template <typename Table>
+void offer(const std::string& path, const char* name, const char* set_table, const Table& table) {
+  void* library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) throw std::runtime_error(::dlerror());
+  const auto set = reinterpret_cast<int (*)(const Table*)>(::dlsym(library, set_table));
+  if (set == nullptr) throw std::runtime_error(path + " is not the simulator's " + name);
+  if (set(&table) != 0) throw std::runtime_error(path + " was built for another version of the simulator");
+  host().shared_libraries[name] = library;
+}
+
+}  // namespace
+
+class WorldCuda::WorldHost final : public cuda::Host {
+ public:
+  explicit WorldHost(World& world) : world_(world) {}
+
+  Picoseconds now() const override { return world_.now(); }
+  void at(Picoseconds when_ps, int node, EventFunction event, void* self, std::uint64_t argument) override {
+    world_.at(when_ps, node, event, self, argument);
+  }
+  cuda::ProcessKey process() const override {
+    return World::exists() && World::current() != nullptr ? World::current_process() : nullptr;
+  }
+  cuda::ThreadKey thread() const override { return World::current(); }
+  int node_of(cuda::ProcessKey process) const override { return process_of(process).node; }
+  const std::map<std::string, std::string>& environment_of(cuda::ProcessKey process) const override {
+    return process_of(process).environment;
+  }
+  void sleep(Picoseconds duration_ps) override { world_.spend(duration_ps); }
+  void block(const cuda::Waiting& waiting) override { world_.block(note_of(waiting)); }
+  void wake(cuda::ThreadKey thread) override { world_.wake(*const_cast<Thread*>(static_cast<const Thread*>(thread))); }
+  bool spin(const void* object, const cuda::Waiting& waiting) override { return world_.spin(object, note_of(waiting)); }
+  void changed(cuda::ProcessKey process) override {
+    world_.progress();
+    world_.signal(process_of(process));
+  }
+  cuda::ThreadKey spawn(cuda::ProcessKey process, const std::string& name, std::function<void()> body) override {
+    Process& owner = process_of(process);
+    return &world_.spawn(owner, owner.name + "." + name, std::move(body), /*daemon=*/true);
+  }
+  void outside(const std::function<void()>& code) override { code(); }
+
+  std::shared_ptr<cuda::Buffer> allocate(cuda::ProcessKey process, std::uint64_t size_bytes) override {
+    auto buffer = std::make_shared<WorldBuffer>();
+    buffer->memory = allocate_device_memory(process_of(process), size_bytes);
+    buffer->address = buffer->memory->address;
+    buffer->size_bytes = buffer->memory->size_bytes;
+    buffer->bytes = buffer->memory->bytes;
+    return buffer;
+  }
+  std::shared_ptr<cuda::Buffer> map(const std::shared_ptr<cuda::Buffer>& memory, std::uint64_t address) override {
+    auto buffer = std::make_shared<WorldBuffer>();
+    buffer->other = memory;
+    buffer->address = address;
+    buffer->size_bytes = memory->size_bytes;
+    buffer->bytes = memory->bytes;
+    return buffer;
+  }
+  void release(const cuda::Buffer& buffer) override {
+    if (const auto& memory = static_cast<const WorldBuffer&>(buffer).memory) free_device_memory(*memory);
+  }
+  bool is_device_memory(std::uint64_t address) const override { return find_device_memory(address, 1) != nullptr; }
+
+ private:
+  World& world_;
+};
+
+WorldCuda::WorldCuda(World& world, const CudaFiles& files) : host_(std::make_unique<WorldHost>(world)) {
+  cuda::GpuNames gpus;
+  for (const models::Node& node : world.cluster().nodes) {
+    auto& names = gpus.emplace_back();
+    for (const models::Gpu& gpu : node.gpus) names.push_back(gpu.model);
+  }
+  cuda::open_system(gpus);
+  cuda::set_host(host_.get());
+  offer(files.driver, "libcuda.so.1", cuda::kSetDriverTable, driver_table());
+  if (!files.runtime.empty()) {
+    offer(files.runtime, "libcudart.so.13", cuda::kSetRuntimeTable, runtime_table());
+  }
+}
+
+WorldCuda::~WorldCuda() {
+  cuda::close_system();
+  cuda::set_host(nullptr);
+}
+
+CudaCounts cuda_counts_of(const Process& process) {
+  const auto found = cuda::system().drivers.find(&process);
+  if (found == cuda::system().drivers.end()) return {};
+  const cuda::Counters& counters = found->second->counters;
+  return {.launches = counters.launches,
+          .copies = counters.copies_in + counters.copies_out + counters.copies_inside,
+          .copied_bytes = counters.copied_bytes,
+          .device_syncs = counters.device_syncs + counters.implicit_device_syncs};
+}
+
+}  // namespace meshbed::sim
