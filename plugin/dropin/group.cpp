@@ -15,7 +15,12 @@ namespace meshbed::dropin {
 namespace {
 
 constexpr char kNoStreams[] =
-    "the stream is not NULL: there is no CUDA below this library yet. Pass host memory and stream NULL";
+    "the stream is not NULL: this process had no CUDA when the communicator was made. Load libcuda.so.1 before, or "
+    "pass "
+    "host memory and stream NULL";
+
+/// As with NCCL, calls are put into streams and come back; without CUDA there are none, and calls wait.
+bool has_streams(const CommPointer& comm) { return meshcoll_has_gpu(comm->engine) != 0; }
 
 /// In the engine's group, which begins with the first call.
 Outcome add(Group& group, const CommPointer& comm, const meshcoll_args& args) {
@@ -40,6 +45,9 @@ Outcome pair_moves_to_self(Group& group) {
     if (receive == group.receives_from_self.end()) return invalid_usage(who + " has no ncclRecv in its group");
     if (receive->args.dtype != send.args.dtype || receive->args.recv_count != send.args.count) {
       return invalid_usage(who + " and its ncclRecv differ in count or type");
+    }
+    if (receive->args.stream != send.args.stream) {
+      return invalid_usage(who + " and its ncclRecv are in different streams, which is not supported");
     }
     meshcoll_args both = send.args;
     both.recv = receive->args.recv;
@@ -85,7 +93,7 @@ Outcome run(Group& group) {
   for (const CommPointer& comm : group.comms) {
     if (group.refusal) spoil(comm);
     meshcoll_handle handle = 0;
-    note(outcome_of(meshcoll_group_end(comm->engine, &handle), comm->engine));
+    note(outcome_of(meshcoll_group_end(comm->engine, has_streams(comm) ? nullptr : &handle), comm->engine));
     if (handle != 0) started.emplace_back(comm, handle);
   }
   for (const auto& [comm, handle] : started) {
@@ -117,8 +125,13 @@ Outcome call(const ncclComm* handle, cudaStream_t stream, meshcoll_args args) {
   const CommPointer comm = library().find(handle);
   if (comm == nullptr) return invalid_argument(kNoCommunicator);
   if (comm->finalized) return invalid_usage("the communicator was finalized");
-  if (stream != nullptr) return invalid_usage(kNoStreams);
   args.struct_bytes = sizeof args;
+  args.in_stream = has_streams(comm) ? 1 : 0;
+  args.stream = stream;
+  if (args.in_stream == 0 && stream != nullptr) return invalid_usage(kNoStreams);
+  if (group == nullptr && args.in_stream != 0) {
+    return outcome_of(meshcoll_start(comm->engine, &args, nullptr), comm->engine);
+  }
   if (group == nullptr) {
     meshcoll_handle started = 0;
     const Outcome taken = outcome_of(meshcoll_start(comm->engine, &args, &started), comm->engine);

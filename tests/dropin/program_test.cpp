@@ -6,9 +6,11 @@
 #include <fstream>
 #include <iterator>
 #include <map>
+#include <memory>
 #include <regex>
 #include <string>
 
+#include "sim/cuda/world/world_cuda.h"
 #include "sim/fault/inject.h"
 #include "sim/host/host.h"
 #include "sim/verbs/verbs_host.h"
@@ -38,16 +40,23 @@ struct Story {
   Picoseconds rank_0_dies_ps = 0;  // 0: it does not
   // Not a ring: the engine, told nothing of the cables, sends across it too, and a relay warns of whoever has ended.
   bool on_a_switch = false;
+  bool with_gpus = false;
 };
 
 /// Runs the program's main() as every rank of a ring or on a switch, one node each.
 WorldResult run_in_sim(const Story& story) {
-  const models::Cluster cluster = story.on_a_switch ? switch_cluster(kRanks) : ring_cluster(kRanks);
+  models::Cluster cluster = story.on_a_switch ? switch_cluster(kRanks) : ring_cluster(kRanks);
+  for (models::Node& node : cluster.nodes) node.gpus.assign(story.with_gpus ? 1 : 0, {"H100"});
   const std::string meeting = models::to_string(cluster.nodes[0].management->address.address) + ":29500";
   return run_world({.cluster = cluster}, [&](sim::World& world) {
     sim::install_host(world, {.libraries = {{"libnccl.so.2", kBuild + "/nccl-lib/libnccl.so.2"},
                                             {"libnccl-net-mesh.so", kBuild + "/lib/libnccl-net-mesh.so"}}});
     sim::install_verbs(world, kBuild + "/sim-lib/libibverbs.so.1", nullptr);
+    static std::unique_ptr<sim::WorldCuda> gpus;  // in a process of its own, until its end
+    if (story.with_gpus) {
+      gpus = std::make_unique<sim::WorldCuda>(
+          world, sim::CudaFiles{.driver = kBuild + "/cuda-lib/libcuda.so.1", .runtime = ""});
+    }
     for (int rank = 0; rank < kRanks; ++rank) {
       auto& process = world.add_process(rank, rank, fmt::format("rank{}", rank));
       process.environment["RANK"] = std::to_string(rank);
@@ -59,6 +68,12 @@ WorldResult run_in_sim(const Story& story) {
         void* program = sim::load_for(*sim::World::current_process(), file);
         const auto run = reinterpret_cast<int (*)()>(sim::symbol_of(program, "main"));
         CHECK(run() == 0);
+        if (!story.with_gpus) return;
+        // The program's own 8 copies; the engine's: in and out of two all-reduces, an all-gather and a group, and of
+        // the broadcast out at every rank and in at its root.
+        const sim::CudaCounts counts = sim::cuda_counts_of(*sim::World::current_process());
+        CHECK(counts.copies == 8 + 4 * 2 + 1 + (sim::World::current_process()->rank == 1 ? 1 : 0));
+        CHECK(counts.launches == 0);
       });
     }
     const auto dies = [](void* self, std::uint64_t) { sim::kill_node(*static_cast<sim::World*>(self), 0); };
@@ -74,6 +89,14 @@ TEST_CASE("four simulated ranks of a program that knows only nccl.h: every numbe
   CHECK(run.outcome == sim::OutcomeKind::kFinished);
   CHECK(lines_with(run.output, "all is right") == kRanks);
   CHECK(lines_with(run.output, "warning") == 0);
+}
+
+TEST_CASE("GPU memory in two streams, as a program of nccl.h and CUDA has it: put in, and waited for there alone") {
+  const WorldResult run = run_in_sim({.program = "two_streams", .with_gpus = true});
+  CAPTURE(run.output);
+  CHECK(run.outcome == sim::OutcomeKind::kFinished);
+  CHECK(lines_with(run.output, "all is right") == kRanks);
+  CHECK(lines_with(run.output, "the stream records a graph") == kRanks);
 }
 
 TEST_CASE("ranks that come minutes apart, to init, to a pair's first message and to destroy, with one id for all") {

@@ -2,6 +2,7 @@
 // looks up by name is redirected like what it imports.
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <array>
 #include <stdexcept>
 #include <string>
@@ -43,13 +44,15 @@ void* open_library(const char* name, int flags) {
   return not_found(std::string(name) + ": cannot open shared object file: No such file or directory");
 }
 
-/// A copy stays loaded until the run ends: its threads may still run in it.
+bool is_offered(void* handle) {
+  const auto& offered = host().shared_libraries;
+  return std::any_of(offered.begin(), offered.end(), [handle](const auto& entry) { return entry.second == handle; });
+}
+
+/// A copy stays loaded until the run ends: its threads may still run in it. What the simulator offers is its own.
 int close_library(void* handle) {
-  for (const auto& [name, offered] : outside() ? decltype(Host::shared_libraries)() : host().shared_libraries) {
-    if (handle == offered) return 0;
-  }
-  if (outside() || is_copy(current_state(), handle)) return outside() ? ::dlclose(handle) : 0;
-  return ::dlclose(handle);
+  if (outside()) return ::dlclose(handle);
+  return is_copy(current_state(), handle) || is_offered(handle) ? 0 : ::dlclose(handle);
 }
 
 void* find_symbol(void* handle, const char* name) {

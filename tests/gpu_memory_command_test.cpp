@@ -1,0 +1,84 @@
+// [workload] memory = "gpu" by the command line: the same bits as in host memory, and what is refused.
+#include <doctest/doctest.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "tests/support/command.h"
+
+namespace gpu_memory_command_test {
+
+using namespace meshbed::test;
+using nlohmann::json;
+
+namespace {
+
+CommandResult run(const std::string& scenario, const std::string& words) {
+  return run_command_line(meshbed_program() + " run " + scenario_file(scenario) + " --json --no-trace --results '" +
+                          scratch_folder("gpu_memory") + "' " + words + " 2>&1");
+}
+
+json summary_of(const CommandResult& result) {
+  REQUIRE_MESSAGE(result.status == 0, result.output);
+  return json::parse(result.output.substr(result.output.find('{')));
+}
+
+/// The proof that only calls on GPU memory have; its text.
+std::string gpu_proof(const json& summary) {
+  for (const json& proof : summary.at("proofs")) {
+    if (proof.at("name").get<std::string>().starts_with("GPUs copy twice")) {
+      CHECK(proof.at("ok") == true);
+      return proof.at("detail");
+    }
+  }
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("every collective gives the bits on GPU memory that it gives on host memory, at other times") {
+  for (const char* collective : {"all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce", "alltoall",
+                                 "gather", "scatter", "sendrecv"}) {
+    CAPTURE(collective);
+    const std::string words =
+        std::string("--set expect.max_over_bound=1000 --set workload.bytes=300k --set workload.collective=") +
+        collective;
+    const json gpu = summary_of(run("triangle-gpu", words));
+    const json host = summary_of(run("triangle-gpu", words + " --set workload.memory=host"));
+    CHECK(gpu.at("wrong") == 0);
+    CHECK(gpu.at("data") == host.at("data"));
+    CHECK(gpu.at("time_ns") > host.at("time_ns"));
+    CHECK(gpu_proof(gpu).find(" 0 waits for a whole device") != std::string::npos);
+    CHECK(gpu_proof(host).empty());
+  }
+}
+
+TEST_CASE("an all-reduce copies each rank's bytes in and out once, and waits for no device") {
+  const json summary = summary_of(run("triangle-gpu", ""));
+  // 3 ranks, 2 timed iterations; 16 MiB in and 16 MiB out.
+  CHECK(gpu_proof(summary) == "6 calls: 12 copies of 201326592 bytes, 0 waits for a whole device");
+}
+
+TEST_CASE("a matrix of types, reductions, algorithms and protocols gives the same bits as in host memory; it repeats") {
+  const std::string words = "--set workload.cases=45 --set expect.unreachable=[]";
+  const json gpu = summary_of(run("engine-matrix", words + " --set workload.memory=gpu"));
+  const json host = summary_of(run("engine-matrix", words));
+  REQUIRE(gpu.at("cases").size() == host.at("cases").size());
+  for (std::size_t at = 0; at < gpu.at("cases").size(); ++at) {
+    CHECK_MESSAGE(gpu.at("cases")[at].at("data") == host.at("cases")[at].at("data"), gpu.at("cases")[at].dump());
+  }
+  CHECK(summary_of(run("engine-matrix", words + " --set workload.memory=gpu")).at("digest") == gpu.at("digest"));
+}
+
+TEST_CASE("a node without a GPU, a GPU without a model and a workload without buffers of its own are refused") {
+  const auto refused = [](const std::string& words, const std::string& why) {
+    const CommandResult result = run("triangle-gpu", words);
+    CHECK(result.status == 2);
+    CHECK_MESSAGE(result.output.find(why) != std::string::npos, result.output);
+  };
+  refused("--set topology.gpus=0", "memory: node0 has no GPU: set gpus to 1 or more");
+  refused("--set topology.gpu_model=Voodoo2", "there is no model of node0's GPU \"Voodoo2\"");
+  refused("--set workload.kind=idle", "memory: gpu is for collective, matrix and reconnect");
+}
+
+}  // namespace gpu_memory_command_test
