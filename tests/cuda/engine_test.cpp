@@ -1,0 +1,207 @@
+// The engine's calls in CUDA streams: two simulated ranks, each with its own copy of the engine and its node's GPU.
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "plugin/coll/meshcoll.h"
+#include "plugin/cuda/memory.h"
+#include "plugin/cuda/stream.h"
+#include "sim/cuda/world/world_cuda.h"
+#include "sim/host/host.h"
+#include "sim/verbs/verbs_host.h"
+#include "tests/cuda/gpus.h"
+#include "tests/support/run_world.h"
+
+using namespace meshbed;
+using namespace meshbed::test;
+
+namespace engine_test {
+namespace {
+
+constexpr std::size_t kCount = 50'021;  // a prime
+constexpr std::size_t kBytes = kCount * sizeof(int);
+const std::string kBuild = MESHBED_BINARY_DIR;
+
+void well(const Result<void>& result) { CHECK_MESSAGE(result.has_value(), (result ? "" : result.error().text)); }
+
+template <typename T>
+T taken(Result<T> result) {
+  CHECK_MESSAGE(result.has_value(), (result ? "" : result.error().text));
+  return std::move(result).value();
+}
+
+/// One rank: its GPU, a stream, numbers there and in pinned memory, and its communicator.
+struct Rank {
+  int rank = 0;
+  sim::World* world = nullptr;
+  const cuda::Driver* driver = nullptr;
+  const cuda::Stream* stream = nullptr;
+  int* numbers = nullptr;  // of the GPU
+  int* seen = nullptr;     // pinned
+  void* library = nullptr;
+  meshcoll_comm* comm = nullptr;
+
+  template <typename Function>
+  auto call(Function*, const char* name) const {
+    return reinterpret_cast<Function*>(sim::symbol_of(library, name));
+  }
+#define ENGINE(name) call(&name, #name)
+  void put(int number) const {
+    for (std::size_t i = 0; i < kCount; ++i) seen[i] = number + static_cast<int>(i);
+    well(stream->copy(numbers, seen, kBytes));
+  }
+  meshcoll_result sum(int in_stream = 1) const {
+    meshcoll_args args{};
+    args.struct_bytes = sizeof args;
+    args.call = MESHCOLL_ALL_REDUCE;
+    args.send = args.recv = numbers;
+    args.count = kCount;
+    args.dtype = MESHCOLL_INT32;
+    args.in_stream = in_stream;
+    args.stream = stream->handle();
+    return ENGINE(meshcoll_start)(comm, &args, nullptr);
+  }
+  bool all_are(int factor, int sum) const {
+    for (std::size_t i = 0; i < kCount; ++i) {
+      if (seen[i] != sum + factor * static_cast<int>(i)) return false;
+    }
+    return true;
+  }
+  meshcoll_result broken() const {
+    meshcoll_error error{};
+    error.struct_bytes = sizeof error;
+    ENGINE(meshcoll_get_async_error)(comm, &error);
+    return error.result;
+  }
+  sim::CudaCounts counts() const { return sim::cuda_counts_of(*sim::World::current_process()); }
+};
+
+void run_two(const std::function<void(const Rank&)>& body) {
+  models::Cluster cluster = ring_cluster(2);
+  for (models::Node& node : cluster.nodes) node.gpus = {{"H100"}};
+  const std::string meeting = models::to_string(cluster.nodes[0].management->address.address) + ":29500";
+  const auto result = run_world({.cluster = cluster}, [&](sim::World& world) {
+    sim::install_host(world, {.libraries = {{"libnccl-net-mesh.so", kBuild + "/lib/libnccl-net-mesh.so"}}});
+    sim::install_verbs(world, kBuild + "/sim-lib/libibverbs.so.1", nullptr);
+    static std::unique_ptr<sim::WorldCuda> gpus;  // in a process of its own, until its end
+    gpus = std::make_unique<sim::WorldCuda>(world,
+                                            sim::CudaFiles{.driver = kBuild + "/cuda-lib/libcuda.so.1", .runtime = ""});
+    for (int number = 0; number < 2; ++number) {
+      sim::Process& process = world.add_process(number, number, "rank" + std::to_string(number));
+      world.spawn(process, "main", [&world, number, meeting, body] {
+        const auto driver = taken(cuda::Driver::open());
+        const cuda::Current current(driver, taken(driver.retain_primary(0)));
+        const auto stream = taken(cuda::Stream::create(driver));
+        const auto there = taken(cuda::DeviceMemory::allocate(driver, kBytes));
+        const auto here = taken(cuda::PinnedMemory::allocate(driver, kBytes));
+        Rank rank{.rank = number,
+                  .world = &world,
+                  .driver = &driver,
+                  .stream = &stream,
+                  .numbers = reinterpret_cast<int*>(there.data()),
+                  .seen = reinterpret_cast<int*>(here.data()),
+                  .library = sim::load_for(*sim::World::current_process(), kBuild + "/lib/libmeshcoll.so")};
+        meshcoll_options options{};
+        options.struct_bytes = sizeof options;
+        options.rank = number;
+        options.world = 2;
+        options.bootstrap = meeting.c_str();
+        options.net_plugin = "mesh";
+        CHECK(rank.ENGINE(meshcoll_init)(&options, &rank.comm) == MESHCOLL_OK);
+        CHECK(rank.ENGINE(meshcoll_has_gpu)(rank.comm) == 1);
+        body(rank);
+        CHECK(rank.ENGINE(meshcoll_destroy)(rank.comm) == MESHCOLL_OK);
+      });
+    }
+  });
+  CHECK(result.outcome == sim::OutcomeKind::kFinished);
+}
+
+}  // namespace
+
+TEST_CASE("a call begins when its stream comes to it, and the stream goes on when it has ended") {
+  run_two([](const Rank& rank) {
+    const auto word = taken(cuda::PinnedMemory::allocate(*rank.driver, 4));
+    rank.put(rank.rank == 0 ? 100 : 1);
+    // Rank 0's stream stands still; rank 1 waits for it in the network, its stream with it.
+    if (rank.rank == 0) well(cuda::hold_until(*rank.driver, rank.stream->handle(), word.device_address(), 1));
+    CHECK(rank.sum() == MESHCOLL_OK);
+    well(rank.stream->copy(rank.seen, rank.numbers, kBytes));
+    rank.world->sleep(20 * kPicosecondsPerMillisecond);
+    CHECK_FALSE(taken(rank.stream->is_idle()));
+    if (rank.rank == 0) *reinterpret_cast<volatile unsigned*>(word.data()) = 1;
+    well(rank.stream->synchronize());
+    CHECK(rank.world->now() >= 20 * kPicosecondsPerMillisecond);
+    CHECK(rank.all_are(2, 101));
+    CHECK(rank.broken() == MESHCOLL_OK);
+  });
+}
+
+TEST_CASE("an all-reduce copies in and out, once each, launches nothing, and waits for no device") {
+  run_two([](const Rank& rank) {
+    for (int call = 0; call < 3; ++call) {
+      rank.put(call);
+      well(rank.stream->synchronize());
+      const sim::CudaCounts before = rank.counts();
+      CHECK(rank.sum() == MESHCOLL_OK);
+      well(rank.stream->synchronize());
+      const sim::CudaCounts after = rank.counts();
+      CHECK(after.copies - before.copies == 2);
+      CHECK(after.copied_bytes - before.copied_bytes == 2 * kBytes);
+      CHECK(after.launches == before.launches);
+      CHECK(after.device_syncs == before.device_syncs);
+      well(rank.stream->copy(rank.seen, rank.numbers, kBytes));
+      well(rank.stream->synchronize());
+      CHECK(rank.all_are(2, 2 * call));
+    }
+  });
+}
+
+TEST_CASE("calls that follow one another in a stream see each other's results, without the host") {
+  run_two([](const Rank& rank) {
+    rank.put(1);
+    for (int call = 0; call < 5; ++call) CHECK(rank.sum() == MESHCOLL_OK);
+    well(rank.stream->copy(rank.seen, rank.numbers, kBytes));
+    well(rank.stream->synchronize());
+    CHECK(rank.all_are(32, 32));
+  });
+}
+
+TEST_CASE("an abort lets the streams go that wait for a call; why shows in the communicator") {
+  run_two([](const Rank& rank) {
+    const auto word = taken(cuda::PinnedMemory::allocate(*rank.driver, 4));
+    rank.put(1);
+    if (rank.rank == 0) well(cuda::hold_until(*rank.driver, rank.stream->handle(), word.device_address(), 1));
+    CHECK(rank.sum() == MESHCOLL_OK);
+    if (rank.rank == 0) {
+      rank.world->sleep(5 * kPicosecondsPerMillisecond);
+      CHECK(rank.ENGINE(meshcoll_abort)(rank.comm, "enough") == MESHCOLL_OK);
+      *reinterpret_cast<volatile unsigned*>(word.data()) = 1;
+    }
+    well(rank.stream->synchronize());
+    CHECK(rank.broken() == MESHCOLL_ABORTED);
+  });
+}
+
+TEST_CASE("a call that is refused does not touch its stream, and without a stream one needs a handle") {
+  run_two([](const Rank& rank) {
+    meshcoll_args args{};
+    args.struct_bytes = sizeof args;
+    args.call = MESHCOLL_ALL_REDUCE;
+    args.count = 1;  // and no memory
+    args.in_stream = 1;
+    args.stream = rank.stream->handle();
+    CHECK(rank.ENGINE(meshcoll_start)(rank.comm, &args, nullptr) == MESHCOLL_INVALID_ARGUMENT);
+    CHECK(taken(rank.stream->is_idle()));
+    CHECK(rank.sum(0) == MESHCOLL_INVALID_ARGUMENT);
+    rank.put(3);
+    CHECK(rank.sum() == MESHCOLL_OK);
+    well(rank.stream->copy(rank.seen, rank.numbers, kBytes));
+    well(rank.stream->synchronize());
+    CHECK(rank.all_are(2, 6));
+  });
+}
+
+#undef ENGINE
+
+}  // namespace engine_test
