@@ -4,21 +4,14 @@
 
 #include <array>
 
+#include "plugin/cuda/constants.h"
+
 namespace meshbed::cuda {
 namespace {
 
 constexpr const char* kLibrary = "libcuda.so.1";
 // The oldest driver that has cuGetProcAddress_v2, whose answers say what is missing: CUDA 12.0.
 constexpr int kAbiVersion = 12000;
-
-// cuda.h's CUpointer_attribute.
-enum Attribute : CUpointer_attribute {
-  kContext = 1,
-  kMemoryType = 2,
-  kIsManaged = 8,
-  kDeviceOrdinal = 9,
-};
-constexpr unsigned kMemoryTypeDevice = 2;  // CU_MEMORYTYPE_DEVICE
 
 using GetProcAddress = CUresult (*)(const char* symbol, void** function, int version, std::uint64_t flags, int* found);
 
@@ -81,7 +74,8 @@ Result<void> Driver::outcome(CUresult code, const char* call) const {
 
 Result<Pointer> Driver::look_at(const void* address) const {
   // Together they cost one call; and of a foreign address this one knows nothing, without an error.
-  std::array<CUpointer_attribute, 4> asked{kContext, kMemoryType, kIsManaged, kDeviceOrdinal};
+  std::array<CUpointer_attribute, 4> asked{kPointerContext, kPointerMemoryType, kPointerIsManaged,
+                                           kPointerDeviceOrdinal};
   Pointer pointer;
   unsigned type = 0;
   unsigned managed = 0;  // documented as a Boolean of 4 bytes

@@ -1,5 +1,7 @@
 #include "plugin/cuda/memory.h"
 
+#include "plugin/cuda/constants.h"
+
 namespace meshbed::cuda {
 
 Result<DeviceMemory> DeviceMemory::allocate(const Driver& driver, std::size_t size_bytes) {
@@ -24,7 +26,7 @@ DeviceMemory::~DeviceMemory() {
 }
 
 Result<PinnedMemory> PinnedMemory::allocate(const Driver& driver, std::size_t size_bytes) {
-  constexpr unsigned kPortableAndMapped = 3;  // CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP
+  constexpr unsigned kPortableAndMapped = kHostAllocPortable | kHostAllocMapped;
   const auto context = driver.current();
   if (!context) return context.error();
   void* data = nullptr;

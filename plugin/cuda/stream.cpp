@@ -1,5 +1,7 @@
 #include "plugin/cuda/stream.h"
 
+#include "plugin/cuda/constants.h"
+
 namespace meshbed::cuda {
 namespace {
 
@@ -13,11 +15,11 @@ Result<bool> come(const Driver& driver, CUresult code, const char* call) {
 }  // namespace
 
 Result<Event> Event::create(const Driver& driver, bool timed) {
-  constexpr unsigned kDisableTiming = 2;  // CU_EVENT_DISABLE_TIMING
   const auto context = driver.current();
   if (!context) return context.error();
   Event event;
-  auto done = driver.outcome(driver.calls().cuEventCreate(&event.handle_, timed ? 0 : kDisableTiming), "cuEventCreate");
+  auto done =
+      driver.outcome(driver.calls().cuEventCreate(&event.handle_, timed ? 0 : kEventDisableTiming), "cuEventCreate");
   if (!done) return done.error();
   event.driver_ = &driver;
   event.context_ = *context;
@@ -49,11 +51,10 @@ Result<float> Event::milliseconds_since(const Event& begin) const {
 }
 
 Result<Stream> Stream::create(const Driver& driver) {
-  constexpr unsigned kNonBlocking = 1;  // CU_STREAM_NON_BLOCKING
   const auto context = driver.current();
   if (!context) return context.error();
   Stream stream;
-  if (auto done = driver.outcome(driver.calls().cuStreamCreate(&stream.handle_, kNonBlocking), "cuStreamCreate");
+  if (auto done = driver.outcome(driver.calls().cuStreamCreate(&stream.handle_, kStreamNonBlocking), "cuStreamCreate");
       !done) {
     return done.error();
   }
@@ -91,17 +92,15 @@ Result<void> Stream::synchronize() const {
 }
 
 Result<void> hold_until(const Driver& driver, CUstream stream, CUdeviceptr address, std::uint32_t value) {
-  constexpr unsigned kGreaterOrEqual = 0;  // CU_STREAM_WAIT_VALUE_GEQ: (int32_t)(*address - value) >= 0
-  return driver.outcome(driver.calls().cuStreamWaitValue32(stream, address, value, kGreaterOrEqual),
+  return driver.outcome(driver.calls().cuStreamWaitValue32(stream, address, value, kWaitGreaterOrEqual),
                         "cuStreamWaitValue32");
 }
 
 Result<bool> is_recording(const Driver& driver, CUstream stream) {
-  constexpr CUstreamCaptureStatus kNone = 0;  // CU_STREAM_CAPTURE_STATUS_NONE
-  CUstreamCaptureStatus status = kNone;
+  CUstreamCaptureStatus status = kCaptureNone;
   auto done = driver.outcome(driver.calls().cuStreamIsCapturing(stream, &status), "cuStreamIsCapturing");
   if (!done) return done.error();
-  return status != kNone;
+  return status != kCaptureNone;
 }
 
 Result<CUcontext> context_of(const Driver& driver, CUstream stream) {

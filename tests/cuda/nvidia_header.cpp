@@ -3,6 +3,11 @@
 #include <cuda.h>
 #include <cuda_runtime.h>
 
+#include <array>
+#include <type_traits>
+
+#include "plugin/cuda/constants.h"
+#include "plugin/cuda/driver.h"
 #include "sim/cuda/abi.h"
 
 namespace ours = meshbed::sim::cuda;
@@ -63,3 +68,36 @@ static_assert(int{CU_LAUNCH_ATTRIBUTE_PRIORITY} == int{ours::kAttributePriority}
 static_assert(int{CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION} == int{ours::kAttributeClusterDimension});
 static_assert(CU_STREAM_NON_BLOCKING == ours::kStreamNonBlocking);
 static_assert(CU_EVENT_DISABLE_TIMING == ours::kEventDisableTiming);
+
+// The product's own door: each call's parameters, in number and size, pointers where there are pointers; and constants.
+namespace {
+
+struct Parameter {
+  std::size_t bytes;
+  bool points;
+  constexpr bool operator==(const Parameter& other) const { return bytes == other.bytes && points == other.points; }
+};
+template <typename Answer, typename... Parameters>
+constexpr auto shape_of(Answer (*)(Parameters...)) {
+  return std::array<Parameter, sizeof...(Parameters) + 1>{
+      Parameter{sizeof(Answer), false}, Parameter{sizeof(Parameters), std::is_pointer_v<Parameters>}...};
+}
+
+}  // namespace
+
+#define MESHBED_CUDA_ENTRY(name, parameters) \
+  static_assert(shape_of(static_cast<decltype(&::name)>(nullptr)) == shape_of(meshbed::cuda::Calls{}.name));
+#include "plugin/cuda/driver_calls.def"
+#undef MESHBED_CUDA_ENTRY
+static_assert(CUDA_SUCCESS == meshbed::cuda::kCudaSuccess && CUDA_ERROR_NOT_READY == meshbed::cuda::kCudaNotReady);
+static_assert(CU_POINTER_ATTRIBUTE_CONTEXT == meshbed::cuda::kPointerContext);
+static_assert(CU_POINTER_ATTRIBUTE_MEMORY_TYPE == meshbed::cuda::kPointerMemoryType);
+static_assert(CU_POINTER_ATTRIBUTE_IS_MANAGED == meshbed::cuda::kPointerIsManaged);
+static_assert(CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL == meshbed::cuda::kPointerDeviceOrdinal);
+static_assert(CU_MEMORYTYPE_DEVICE == meshbed::cuda::kMemoryTypeDevice);
+static_assert(CU_MEMHOSTALLOC_PORTABLE == meshbed::cuda::kHostAllocPortable);
+static_assert(CU_MEMHOSTALLOC_DEVICEMAP == meshbed::cuda::kHostAllocMapped);
+static_assert(CU_STREAM_NON_BLOCKING == meshbed::cuda::kStreamNonBlocking);
+static_assert(CU_EVENT_DISABLE_TIMING == meshbed::cuda::kEventDisableTiming);
+static_assert(CU_STREAM_WAIT_VALUE_GEQ == meshbed::cuda::kWaitGreaterOrEqual);
+static_assert(CU_STREAM_CAPTURE_STATUS_NONE == meshbed::cuda::kCaptureNone);
