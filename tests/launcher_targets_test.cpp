@@ -30,10 +30,15 @@ TEST_CASE("the launcher builds what the command needs, and no more") {
   }
   for (const char* starts_ranks :
        {"perf all_reduce", "conformance", "fuzz --faults", "tune x.toml", "bench messages"}) {
-    CHECK_MESSAGE(built_for(starts_ranks) == "worlds bin/meshbed-tools\n", starts_ranks);
+    CHECK_MESSAGE(built_for(starts_ranks) == "worlds bin/meshbed-tools cuda_libraries\n", starts_ranks);
   }
   CHECK(built_for("cuda run x --help") == tools + " cuda_libraries\n");
-  CHECK(built_for("bench cost") == "worlds bin/meshbed-tools cost_programs\n");
+  CHECK(built_for("bench cost") == "worlds bin/meshbed-tools cuda_libraries cost_programs\n");
+  std::ofstream(checkout.folder + "/gpu.toml") << "[workload]\nmemory = \"gpu\"\n";
+  for (const std::string& has_gpus :
+       {std::string("run x.toml --set workload.memory=gpu"), "run '" + checkout.folder + "/gpu.toml'"}) {
+    CHECK_MESSAGE(built_for(has_gpus) == "worlds cuda_libraries\n", has_gpus);
+  }
 }
 
 TEST_CASE("every command answers --help, whichever of the two programs has it, and one that is missing is said") {

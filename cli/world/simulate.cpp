@@ -321,7 +321,7 @@ Simulation simulate(const Scenario& scenario, const SimulateOptions& options, si
   // Elsewhere nobody calls CUDA: ranks find none.
   std::optional<sim::WorldCuda> gpus;
   if (scenario.workload.gpu_memory && scenario.workload.kind != WorkloadKind::kReconnect) {
-    gpus.emplace(world, sim::CudaFiles{.driver = options.files.cuda_folder + "/libcuda.so.1", .runtime = ""});
+    gpus.emplace(world, sim::cuda_files_in(options.files.cuda_folder));
   }
 
   coll::set_speaker_of_thread(&speaker_of_thread);

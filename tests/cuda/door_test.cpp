@@ -152,8 +152,7 @@ TEST_CASE("each rank of a simulated world has the GPU of its node, in virtual ti
   const auto result = run_world({.cluster = cluster}, [](sim::World& world) {
     sim::install_host(world, {});
     static std::unique_ptr<sim::WorldCuda> gpus;
-    gpus = std::make_unique<sim::WorldCuda>(
-        world, sim::CudaFiles{.driver = MESHBED_BINARY_DIR "/cuda-lib/libcuda.so.1", .runtime = ""});
+    gpus = std::make_unique<sim::WorldCuda>(world, sim::cuda_files_in(MESHBED_BINARY_DIR "/cuda-lib"));
     for (int rank = 0; rank < 2; ++rank) {
       sim::Process& process = world.add_process(rank, rank, "rank" + std::to_string(rank));
       world.spawn(process, "main", [&world, rank] {

@@ -84,8 +84,7 @@ void run_two(const std::function<void(const Rank&)>& body) {
     sim::install_host(world, {.libraries = {{"libnccl-net-mesh.so", kBuild + "/lib/libnccl-net-mesh.so"}}});
     sim::install_verbs(world, kBuild + "/sim-lib/libibverbs.so.1", nullptr);
     static std::unique_ptr<sim::WorldCuda> gpus;  // in a process of its own, until its end
-    gpus = std::make_unique<sim::WorldCuda>(world,
-                                            sim::CudaFiles{.driver = kBuild + "/cuda-lib/libcuda.so.1", .runtime = ""});
+    gpus = std::make_unique<sim::WorldCuda>(world, sim::cuda_files_in(kBuild + "/cuda-lib"));
     for (int number = 0; number < 2; ++number) {
       sim::Process& process = world.add_process(number, number, "rank" + std::to_string(number));
       world.spawn(process, "main", [&world, number, meeting, body] {

@@ -54,8 +54,7 @@ WorldResult run_in_sim(const Story& story) {
     sim::install_verbs(world, kBuild + "/sim-lib/libibverbs.so.1", nullptr);
     static std::unique_ptr<sim::WorldCuda> gpus;  // in a process of its own, until its end
     if (story.with_gpus) {
-      gpus = std::make_unique<sim::WorldCuda>(
-          world, sim::CudaFiles{.driver = kBuild + "/cuda-lib/libcuda.so.1", .runtime = ""});
+      gpus = std::make_unique<sim::WorldCuda>(world, sim::cuda_files_in(kBuild + "/cuda-lib"));
     }
     for (int rank = 0; rank < kRanks; ++rank) {
       auto& process = world.add_process(rank, rank, fmt::format("rank{}", rank));

@@ -1,6 +1,7 @@
 #include "sim/cuda/world/world_cuda.h"
 
 #include <dlfcn.h>
+#include <fmt/format.h>
 
 #include <map>
 #include <stdexcept>
@@ -8,7 +9,6 @@
 
 #include "sim/cuda/backend.h"
 #include "sim/cuda/host.h"
-#include "sim/cuda/system.h"
 #include "sim/host/device_memory.h"
 #include "sim/host/host_state.h"
 
@@ -26,44 +26,28 @@ WaitNote note_of(const cuda::Waiting& waiting) {
 
 Process& process_of(cuda::ProcessKey process) { return *const_cast<Process*>(static_cast<const Process*>(process)); }
 
-// Threads of a World run one at a time, and change over only where they wait: no call needs a turn.
-const cuda::DriverTable& driver_table() {
-  static const cuda::DriverTable table = [] {
-    cuda::DriverTable made{};
-    made.version = cuda::kTableVersion;
-    made.size_bytes = sizeof(made);
-    made.unsupported = [](const char* name) { return cuda::refuse(name); };
-    made.register_kernel = &cuda::register_kernel;
-#define MESHBED_CUDA_CALL(type, name, parameters, arguments) made.name = &cuda::name;
-#include "sim/cuda/driver_calls.def"
-#undef MESHBED_CUDA_CALL
-    return made;
-  }();
-  return table;
+void* open_library(const std::string& path) {
+  if (void* library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) return library;
+  throw std::runtime_error(
+      fmt::format("{}; GPU memory needs the simulated CUDA: ./meshbed cuda run builds it", ::dlerror()));
 }
 
-const cuda::RuntimeTable& runtime_table() {
-  static const cuda::RuntimeTable table = [] {
-    cuda::RuntimeTable made{};
-    made.version = cuda::kTableVersion;
-    made.size_bytes = sizeof(made);
-    made.unsupported = [](const char* name) {
-      cuda::refuse(name);
-      return cuda::remember(cuda::kNotSupported);
-    };
-#define MESHBED_CUDA_CALL(type, name, parameters, arguments) made.name = &cuda::name;
-#include "sim/cuda/runtime_calls.def"
-#undef MESHBED_CUDA_CALL
-    return made;
-  }();
-  return table;
+/// The World's one; null before the first WorldCuda.
+const cuda::WorldEntry* g_entry = nullptr;
+
+const cuda::WorldEntry* load_entry(const std::string& path) {
+  const auto find = reinterpret_cast<const cuda::WorldEntry* (*)()>(::dlsym(open_library(path), cuda::kWorldEntry));
+  const cuda::WorldEntry* entry = find != nullptr ? find() : nullptr;
+  if (entry == nullptr || entry->version != cuda::kTableVersion || entry->size_bytes != sizeof(*entry)) {
+    throw std::runtime_error(path + " was built for another version of the simulator");
+  }
+  return entry;
 }
 
 /// Loads a drop-in and gives it its table; ranks find it by `name`.
 template <typename Table>
 void offer(const std::string& path, const char* name, const char* set_table, const Table& table) {
-  void* library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) throw std::runtime_error(::dlerror());
+  void* library = open_library(path);
   const auto set = reinterpret_cast<int (*)(const Table*)>(::dlsym(library, set_table));
   if (set == nullptr) throw std::runtime_error(path + " is not the simulator's " + name);
   if (set(&table) != 0) throw std::runtime_error(path + " was built for another version of the simulator");
@@ -127,33 +111,30 @@ class WorldCuda::WorldHost final : public cuda::Host {
   World& world_;
 };
 
+CudaFiles cuda_files_in(const std::string& folder, bool runtime) {
+  return {.implementation = folder + "/libmeshbed-cuda.so",
+          .driver = folder + "/libcuda.so.1",
+          .runtime = runtime ? folder + "/libcudart.so.13" : ""};
+}
+
 WorldCuda::WorldCuda(World& world, const CudaFiles& files) : host_(std::make_unique<WorldHost>(world)) {
+  g_entry = load_entry(files.implementation);
   cuda::GpuNames gpus;
   for (const models::Node& node : world.cluster().nodes) {
     auto& names = gpus.emplace_back();
     for (const models::Gpu& gpu : node.gpus) names.push_back(gpu.model);
   }
-  cuda::open_system(gpus);
-  cuda::set_host(host_.get());
-  offer(files.driver, "libcuda.so.1", cuda::kSetDriverTable, driver_table());
+  g_entry->open(*host_, gpus);
+  offer(files.driver, "libcuda.so.1", cuda::kSetDriverTable, *g_entry->driver);
   if (!files.runtime.empty()) {
-    offer(files.runtime, "libcudart.so.13", cuda::kSetRuntimeTable, runtime_table());
+    offer(files.runtime, "libcudart.so.13", cuda::kSetRuntimeTable, *g_entry->runtime);
   }
 }
 
-WorldCuda::~WorldCuda() {
-  cuda::close_system();
-  cuda::set_host(nullptr);
-}
+WorldCuda::~WorldCuda() { g_entry->close(); }
 
 CudaCounts cuda_counts_of(const Process& process) {
-  const auto found = cuda::system().drivers.find(&process);
-  if (found == cuda::system().drivers.end()) return {};
-  const cuda::Counters& counters = found->second->counters;
-  return {.launches = counters.launches,
-          .copies = counters.copies_in + counters.copies_out + counters.copies_inside,
-          .copied_bytes = counters.copied_bytes,
-          .device_syncs = counters.device_syncs + counters.implicit_device_syncs};
+  return g_entry != nullptr ? g_entry->counts(&process) : CudaCounts{};
 }
 
 }  // namespace meshbed::sim

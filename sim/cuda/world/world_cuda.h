@@ -7,33 +7,29 @@
 // World. Device memory is sim/host's (device_memory.h), so adapters reach it as the node's gpu_direct says. Two
 // processes on a node share its GPUs' engines and SMs.
 
-#include <cstdint>
 #include <memory>
 #include <string>
 
+#include "sim/cuda/process/world_entry.h"
 #include "sim/engine/world.h"
 
 namespace meshbed::sim {
 
 struct CudaFiles {
-  std::string driver;   // path of the drop-in libcuda.so.1
-  std::string runtime;  // of libcudart.so.13; empty: processes find none
+  std::string implementation;  // path of libmeshbed-cuda.so
+  std::string driver;          // of the drop-in libcuda.so.1
+  std::string runtime;         // of libcudart.so.13; empty: processes find none
 };
 
-/// What a process has made its GPUs do.
-struct CudaCounts {
-  std::uint64_t launches = 0;  // of kernels
-  std::uint64_t copies = 0;    // of all kinds
-  std::uint64_t copied_bytes = 0;
-  /// Waits for all of a device's work: cuCtxSynchronize and its like, and the calls that wait so without saying
-  /// (cuMemFree).
-  std::uint64_t device_syncs = 0;
-};
+/// Those of a build: all three in its folder of CUDA libraries; `runtime` only where it is asked for.
+CudaFiles cuda_files_in(const std::string& folder, bool runtime = false);
+
+using CudaCounts = cuda::WorkCounts;
 
 class WorldCuda {
  public:
   /// After install_host(), before the World runs; destroyed before the World. One at a time. Throws std::runtime_error
-  /// where a file cannot be loaded or there is no model of a node's GPU.
+  /// where a file cannot be loaded (with what builds it) or there is no model of a node's GPU.
   WorldCuda(World& world, const CudaFiles& files);
   ~WorldCuda();
   WorldCuda(const WorldCuda&) = delete;

@@ -1,0 +1,71 @@
+#include "sim/cuda/process/world_entry.h"
+
+#include "sim/cuda/record.h"
+
+namespace meshbed::sim::cuda {
+namespace {
+
+const DriverTable& world_driver_table() {
+  static const DriverTable table = [] {
+    DriverTable made{};
+    made.version = kTableVersion;
+    made.size_bytes = sizeof(made);
+    made.unsupported = [](const char* name) { return refuse(name); };
+    made.register_kernel = &register_kernel;
+#define MESHBED_CUDA_CALL(type, name, parameters, arguments) made.name = &cuda::name;
+#include "sim/cuda/driver_calls.def"
+#undef MESHBED_CUDA_CALL
+    return made;
+  }();
+  return table;
+}
+
+const RuntimeTable& world_runtime_table() {
+  static const RuntimeTable table = [] {
+    RuntimeTable made{};
+    made.version = kTableVersion;
+    made.size_bytes = sizeof(made);
+    made.unsupported = [](const char* name) {
+      refuse(name);
+      return remember(kNotSupported);
+    };
+#define MESHBED_CUDA_CALL(type, name, parameters, arguments) made.name = &cuda::name;
+#include "sim/cuda/runtime_calls.def"
+#undef MESHBED_CUDA_CALL
+    return made;
+  }();
+  return table;
+}
+
+WorkCounts counts_of(ProcessKey process) {
+  const auto found = system().drivers.find(process);
+  if (found == system().drivers.end()) return {};
+  const Counters& counters = found->second->counters;
+  return {.launches = counters.launches,
+          .copies = counters.copies_in + counters.copies_out + counters.copies_inside,
+          .copied_bytes = counters.copied_bytes,
+          .device_syncs = counters.device_syncs + counters.implicit_device_syncs};
+}
+
+}  // namespace
+}  // namespace meshbed::sim::cuda
+
+extern "C" __attribute__((visibility("default"))) const meshbed::sim::cuda::WorldEntry* meshbed_cuda_world() {
+  using namespace meshbed::sim::cuda;
+  static const WorldEntry entry{.version = kTableVersion,
+                                .size_bytes = sizeof(WorldEntry),
+                                .driver = &world_driver_table(),
+                                .runtime = &world_runtime_table(),
+                                .open =
+                                    [](Host& host, const GpuNames& gpus) {
+                                      open_system(gpus);
+                                      set_host(&host);
+                                    },
+                                .close =
+                                    [] {
+                                      close_system();
+                                      set_host(nullptr);
+                                    },
+                                .counts = &counts_of};
+  return &entry;
+}
