@@ -116,6 +116,75 @@ void sent_is_sent(CaseRank& rank) {
   }
 }
 
+/// Posted, and how many of them the sender serves before somebody closes.
+constexpr int kAnnounced = 8, kServed = 3;
+constexpr std::uint64_t kUnreadBytes = 100'000;
+
+void unread_by_receiver(CaseRank& rank) {
+  // As NCCL aborts: the receiver closes with bytes that it has not read, and the sender, who has not heard of it, sends
+  // what was announced to him. aws-ofi-nccl asks the same (tests/functional/inflight_close.cpp).
+  const CasePair pair = rank.connect_both();
+  CaseBuffer buffer(kUnreadBytes);
+  if (rank.first()) {
+    buffer.fill(1, 0, kUnreadBytes);
+    void* memory = rank.register_memory(pair.send, buffer);
+    rank.meet("posted");
+    int sent = 0;
+    for (; sent < kServed; ++sent) rank.send(pair.send, buffer.data(), kUnreadBytes, 0, memory);
+    rank.meet("sent");
+    rank.meet("closed");
+    for (; sent < kAnnounced; ++sent) rank.send(pair.send, buffer.data(), kUnreadBytes, 0, memory);
+    rank.deregister_memory(pair.send, memory);
+    rank.close(pair);
+  } else {
+    void* memory = rank.register_memory(pair.receive, buffer);
+    for (int post = 0; post < kAnnounced; ++post) rank.receive(pair.receive, buffer.data(), kUnreadBytes, 0, memory);
+    rank.meet("posted");
+    rank.meet("sent");
+    rank.deregister_memory(pair.receive, memory);
+    rank.close(pair);
+    rank.meet("closed");
+  }
+  works_on(rank);
+}
+
+void unread_by_sender(CaseRank& rank) {
+  // The sender closes with announcements that it has not looked at: nothing of what it sent is taken back.
+  const CasePair pair = rank.connect_both();
+  if (rank.first()) {
+    rank.meet("posted");
+    for (int sent = 0; sent < kServed; ++sent) {
+      rank.send_one(pair.send, kUnreadBytes, static_cast<std::uint64_t>(sent));
+    }
+    rank.meet("announced");
+    rank.close(pair);
+    rank.meet("closed");
+  } else {
+    std::vector<CaseBuffer> buffers;
+    std::vector<void*> memories, requests;
+    buffers.reserve(2 * kAnnounced);
+    for (int post = 0; post < 2 * kAnnounced; ++post) {
+      CaseBuffer& buffer = buffers.emplace_back(kUnreadBytes);
+      memories.push_back(rank.register_memory(pair.receive, buffer));
+      // The second half once the sender has taken what it wants of the first one.
+      if (post == kAnnounced) {
+        rank.meet("posted");
+        for (int served = 0; served < kServed; ++served) rank.finish(requests[static_cast<std::size_t>(served)]);
+      }
+      requests.push_back(rank.receive(pair.receive, buffer.data(), kUnreadBytes, 0, memories.back()));
+    }
+    rank.meet("announced");
+    rank.meet("closed");
+    for (std::size_t served = 0; served < kServed; ++served) {
+      rank.require(buffers[served].first_wrong(served, 0, kUnreadBytes) == kUnreadBytes,
+                   "what was sent before closeSend is there");
+    }
+    for (void* memory : memories) rank.deregister_memory(pair.receive, memory);
+    rank.close(pair);
+  }
+  works_on(rank);
+}
+
 void listener_unused(CaseRank& rank) {
   // Somebody is on the way to it, or nobody ever came.
   if (rank.first()) {
@@ -153,6 +222,10 @@ std::vector<ConformanceCase> conformance_closing_cases() {
       {"sends-in-flight", "a connection is closed at both ends while bytes are on their way", sends_in_flight},
       {"peer-closed", "the other end closes first: no receive is done that was not sent", peer_closed},
       {"sent-is-sent", "closeSend takes nothing back of what is done", sent_is_sent},
+      {"unread-by-receiver", "a receiver closes with bytes unread: its sender can send what was announced",
+       unread_by_receiver},
+      {"unread-by-sender", "a sender closes with receives that it never served: what it sent stays sent",
+       unread_by_sender},
       {"listener-unused", "a listener is closed while somebody is on the way to it", listener_unused},
   };
 }

@@ -63,9 +63,9 @@ TunerPrices prices_of(const net::Mesh& mesh) {
   return prices;
 }
 
-/// All ranks come to the same answer here: a question either has the same one at all of them, or its no makes the
-/// cabling agreement fail everywhere.
-Result<TunerPrices> learn(std::uint64_t comm_id, std::size_t ranks, std::size_t nodes, net::Transport& transport) {
+/// All ranks come to the same answer here: a question either has the same one at all of them, or its no makes all of
+/// them do without.
+TunerPrices learn(std::uint64_t comm_id, std::size_t ranks, std::size_t nodes, net::Transport& transport) {
   if (nodes < 2 || transport.nics().empty()) return TunerPrices();
   if (nodes > net::MeshGraph::kNodesMost || ranks > net::CablingAgreement::kRanksMost) {
     MESHBED_INFO("tuner: %zu ranks on %zu nodes are more than a mesh of cables has: algorithms are NCCL's choice",
@@ -81,14 +81,10 @@ Result<TunerPrices> learn(std::uint64_t comm_id, std::size_t ranks, std::size_t 
     MESHBED_INFO("tuner: there are no relays here (NCCL_MESH_ENABLE_RELAY), so nobody to ask for the cabling");
     return TunerPrices();
   }
-  auto mesh = agreement->take_part({.communicator = comm_id,
-                                    .ranks = static_cast<std::uint32_t>(ranks),
-                                    .nodes = static_cast<std::uint16_t>(nodes)});
-  if (!mesh) {
-    MESHBED_WARN("%s", mesh.error().text.c_str());
-    return mesh.error();
-  }
-  return *mesh ? prices_of(**mesh) : TunerPrices();
+  const auto mesh = agreement->take_part({.communicator = comm_id,
+                                          .ranks = static_cast<std::uint32_t>(ranks),
+                                          .nodes = static_cast<std::uint16_t>(nodes)});
+  return mesh ? prices_of(*mesh) : TunerPrices();
 }
 
 }  // namespace
@@ -97,7 +93,7 @@ int tuner_init(void** context, std::uint64_t comm_id, std::size_t ranks, std::si
                NvlDomainInfoV5* /*domains*/, TunerConstantsV5* /*constants*/) {
   return at_boundary("tuner init", [&]() -> Result<void> {
     if (context == nullptr) return refuse("tuner init", "no place for the context");
-    Result<TunerPrices> prices = TunerPrices();
+    TunerPrices prices;
     // The transport stays open while we ask; where NCCL uses another one there is nothing to ask.
     if (net::Context* user = add_context_if_open()) {
       prices = learn(comm_id, ranks, nodes, user->transport);
@@ -105,8 +101,7 @@ int tuner_init(void** context, std::uint64_t comm_id, std::size_t ranks, std::si
     } else {
       send_log_to(log);
     }
-    if (!prices) return prices.error();
-    *context = net::to_pointer(new Tuner(std::move(*prices)));
+    *context = net::to_pointer(new Tuner(std::move(prices)));
     return ok();
   });
 }

@@ -221,7 +221,8 @@ Result<bool> Listener::welcome_tcp(Client& client, const WireMessage& request) {
 std::unique_ptr<Endpoint> Listener::connection_of(Client& client) {
   if (!client.tcp) return std::move(client.connection);
   client.tcp->socket = std::move(client.socket);
-  return std::make_unique<TcpReceiveConnection>(std::move(*client.tcp), tcp_settings(transport_.config()));
+  return std::make_unique<TcpReceiveConnection>(std::move(*client.tcp), tcp_settings(transport_.config()),
+                                                transport_.tcp());
 }
 
 Listener::Progress Listener::write_reply(Client& client) {

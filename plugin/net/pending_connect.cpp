@@ -96,14 +96,16 @@ void PendingConnect::begin_search(Error no_path, bool afresh) {
 
 /// One end asks for TCP, the other does not: whoever set the variable would look for the reason in vain.
 Error PendingConnect::with_hints(Error error) const {
-  if (error.code == ErrorCode::kUnreachable) {
+  const TcpNetwork& network = transport_.tcp();
+  // Where RDMA is off nobody looks for the port of an interface.
+  if (error.code == ErrorCode::kUnreachable && !network.everything()) {
     if (const auto interfaces = read_interfaces()) error.text += left_out_text(*interfaces, nics_, peer_.addresses);
   }
-  const bool here = transport_.tcp().wanted(), there = !peer_.tcp_addresses.empty();
+  const bool here = network.wanted(), there = !peer_.tcp_addresses.empty();
   if (here && !there) {
-    error.text +=
-        "; the peer offers no address for TCP: NCCL_MESH_HYBRID_TCP=1 must be set there too, and its "
-        "NCCL_SOCKET_IFNAME must leave an interface";
+    error.text += std::string("; the peer offers no address for TCP: ") +
+                  (network.everything() ? "NCCL_MESH_DISABLE_RDMA=1" : "NCCL_MESH_HYBRID_TCP=1") +
+                  " must be set there too, and its NCCL_SOCKET_IFNAME must leave an interface";
     if (transport_.tcp_interfaces().empty()) {
       error.text += " (here NCCL_SOCKET_IFNAME=" + transport_.config().text(Variable::kSocketIfname) + " leaves none)";
     }

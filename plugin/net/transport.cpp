@@ -48,7 +48,7 @@ Result<std::unique_ptr<Transport>> Transport::open(const Config& config) {
 }
 
 void Transport::open_service() {
-  auto service = ServiceThread::open(*this, [this] { return state(); });
+  auto service = ServiceThread::open(*this, *tcp_, [this] { return state(); });
   if (!service) {
     // Everything else works; whoever asks for a relay, or lost a QP link, is told.
     MESHBED_WARN("no relay and no failover here: %s", service.error().text.c_str());
@@ -57,6 +57,7 @@ void Transport::open_service() {
   thread_ = std::move(*service);
   begin_service(*thread_, thread_->port());
   thread_->start();
+  tcp_->announce_closed_to([this] { thread_->wake(); });
 }
 
 void Transport::find_interfaces() {
@@ -65,7 +66,12 @@ void Transport::find_interfaces() {
   tcp_ = std::make_unique<TcpNetwork>(config(), std::move(cables));
   if (!tcp_->everything()) return;
   use_instead(tcp_devices(tcp_->interfaces()));
-  MESHBED_WARN("NCCL_MESH_DISABLE_RDMA=1: everything goes over TCP, by %s", tcp_->describe().c_str());
+  if (nics().empty()) {
+    // NCCL goes on without us then, and over what it finds.
+    MESHBED_WARN("NCCL_MESH_DISABLE_RDMA=1, and for TCP there is %s", tcp_->describe().c_str());
+  } else {
+    MESHBED_INFO("NCCL_MESH_DISABLE_RDMA=1: everything goes over TCP, by %s", tcp_->describe().c_str());
+  }
 }
 
 void Transport::log_summary() const {
@@ -108,7 +114,10 @@ Result<void> Transport::check_dev(int dev) const {
                  std::to_string(nics().size() - 1));
 }
 
-bool Transport::wait_for_others() { return !thread_ || thread_->wait_for_others(); }
+bool Transport::wait_for_others() {
+  tcp_->wait_for_peers();
+  return !thread_ || thread_->wait_for_others();
+}
 
 Result<Listener*> Transport::listen(const Context& context, int dev, std::span<std::uint8_t, kHandleBytes> handle) {
   if (auto fine = check_dev(dev); !fine) return fine.error();

@@ -173,33 +173,123 @@ TEST_CASE("strangers neither fill the book nor change what was counted") {
   CHECK(books[0].outcome() == Outcome::kAgreed);
 }
 
+TEST_CASE("in doubt: who agreed is followed, where nobody can have all do without, and who is silent is lost") {
+  const auto all_said_yes = [] {
+    std::vector<AgreementBook> books = ring_of(3);
+    everybody_hears_everybody(books);
+    for (AgreementBook& book : books) book.look(false);
+    return books;
+  };
+  // 0 heard them all; 1 heard nobody, and asks.
+  std::vector<AgreementBook> books = all_said_yes();
+  for (std::size_t speaker = 1; speaker < 3; ++speaker) books[0].hear(books[speaker].speak());
+  CHECK(books[0].outcome() == Outcome::kAgreed);
+  books[0].set_done();
+  CHECK(books[1].doubt());
+  CHECK_FALSE(books[1].doubt());
+  books[2].hear(books[1].speak());
+  CHECK(books[2].stand() == Stand::kDoubt);
+  CHECK(books[2].outcome() == Outcome::kOpen);
+  CHECK(books[0].hear(books[1].speak()));
+  books[1].hear(books[0].speak());
+  CHECK(books[1].outcome() == Outcome::kAgreed);
+  books[1].set_done();
+  books[2].hear(books[1].speak());
+  CHECK(books[2].outcome() == Outcome::kAgreed);
+
+  books = all_said_yes();
+  books[1].doubt();
+  everybody_hears_everybody(books);
+  everybody_hears_everybody(books);
+  for (AgreementBook& book : books) CHECK(book.outcome() == Outcome::kNone);
+
+  books = all_said_yes();
+  books[0].doubt();
+  CHECK(books[0].reason() == "no word came from others");
+  books[0].give_up();
+  CHECK(books[0].outcome() == Outcome::kNone);
+  books[1].give_up();  // never before it asked
+  CHECK(books[1].outcome() == Outcome::kOpen);
+}
+
+TEST_CASE("who is coming is waited for as long as it says so, and counts for nothing else") {
+  AgreementBook here = book_of(0, 2, key(2, 2)), coming = book_of(1, 2, key(2, 2));
+  here.join();
+  CHECK_FALSE(here.is_somebody_coming(0));
+  CHECK(coming.hear(here.speak(), 5));
+  CHECK(coming.stand() == Stand::kComing);
+  CHECK_FALSE(here.hear(coming.speak(), 10));
+  CHECK(here.is_somebody_coming(10));
+  CHECK_FALSE(here.is_somebody_coming(11));
+  CHECK_FALSE(here.look(false));
+  CHECK(coming.hear(here.speak(), 20));  // it is asked again
+  coming.join();
+  CHECK(coming.look(false));  // it has heard of the other one before
+  here.hear(coming.speak(), 30);
+  CHECK(here.look(false));
+  CHECK(here.outcome() == Outcome::kAgreed);
+}
+
 TEST_CASE(
     "random loss, repetition, order and moments of giving up: never does one rank agree while another does without") {
-  int agreed_runs = 0, none_runs = 0;
+  int agreed_runs = 0, none_runs = 0, doubtful_runs = 0;
   for (std::uint64_t seed = 0; seed < 20'000; ++seed) {
     Prng random(seed);
     const int nodes = 2 + static_cast<int>(random.below(4));
     std::vector<AgreementBook> books = ring_of(nodes);
     std::vector<RankAnnouncement> air;
     const bool impatient = random.chance(0.5);
+    const double doubts = random.chance(0.5) ? 0.01 : 0;
+    // One of them may die, and what it said last reach whom it will.
+    std::size_t dead = random.chance(0.3) ? random.below(books.size()) : books.size();
+    const int death = static_cast<int>(random.below(60U * static_cast<unsigned>(nodes)));
     for (int step = 0; step < 60 * nodes; ++step) {
-      AgreementBook& book = books[random.below(books.size())];
+      const std::size_t which = random.below(books.size());
+      if (which == dead && step >= death) continue;
+      AgreementBook& book = books[which];
+      if (random.chance(doubts)) book.doubt();
       if (random.chance(0.4)) air.push_back(book.speak());
       if (!air.empty() && random.chance(0.7)) book.hear(air[random.below(air.size())]);
       book.look(impatient && random.chance(0.02));
     }
-    bool agreed = false, none = false;
-    for (const AgreementBook& book : books) {
-      agreed = agreed || book.outcome() == Outcome::kAgreed;
-      none = none || book.outcome() == Outcome::kNone;
+    bool agreed = false, none = false, doubtful = false;
+    const auto hear_each_other = [&] {
+      for (std::size_t speaker = 0; speaker < books.size(); ++speaker) {
+        if (speaker == dead) continue;
+        if (books[speaker].outcome() != Outcome::kOpen) books[speaker].set_done();
+        const RankAnnouncement words = books[speaker].speak();
+        for (std::size_t listener = 0; listener < books.size(); ++listener) {
+          if (listener != dead) books[listener].hear(words);
+        }
+      }
+    };
+    // The living go on until each of them has decided; who is in doubt gives up last.
+    for (int round = 0; round < 5; ++round) {
+      hear_each_other();
+      for (std::size_t which = 0; which < books.size(); ++which) {
+        if (which == dead) continue;
+        AgreementBook& book = books[which];
+        book.look(round > 0);
+        doubtful = doubtful || book.stand() == Stand::kDoubt;
+        if (round == 2) book.doubt();
+        if (round == 4) book.give_up();
+      }
     }
     CAPTURE(seed);
+    for (std::size_t which = 0; which < books.size(); ++which) {
+      if (which == dead) continue;
+      REQUIRE(books[which].outcome() != Outcome::kOpen);
+      agreed = agreed || books[which].outcome() == Outcome::kAgreed;
+      none = none || books[which].outcome() == Outcome::kNone;
+    }
     REQUIRE_FALSE((agreed && none));
+    doubtful_runs += doubtful ? 1 : 0;
     agreed_runs += agreed ? 1 : 0;
     none_runs += none ? 1 : 0;
   }
   CHECK(agreed_runs > 1000);  // both happen
   CHECK(none_runs > 1000);
+  CHECK(doubtful_runs > 1000);
 }
 
 }  // namespace agreement_book_test

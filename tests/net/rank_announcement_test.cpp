@@ -50,7 +50,7 @@ Result<RankAnnouncement> decode_with(std::size_t at, std::uint8_t value) {
 
 TEST_CASE("a rank announcement says after decoding what it said before encoding") {
   Buffer buffer;
-  for (const Stand stand : {Stand::kHere, Stand::kYes, Stand::kNo}) {
+  for (const Stand stand : {Stand::kHere, Stand::kYes, Stand::kNo, Stand::kDoubt, Stand::kComing}) {
     for (const bool done : {false, true}) {
       RankAnnouncement call = sample();
       call.stand = stand;
@@ -96,7 +96,7 @@ TEST_CASE(
   }
   CHECK(decode_with(6, 2));
   for (const std::size_t at : {0, 4, 38, 39, 55, 56, 57}) CHECK_FALSE(decode_with(at, 0x7e));
-  CHECK_FALSE(decode_with(5, 0x83));
+  CHECK_FALSE(decode_with(5, 0x85));
   CHECK_FALSE(decode_with(54, 1));  // bytes behind the end
   CHECK_FALSE(decode_with(54, 3));  // cut off
   for (std::size_t at = 0; at < size; ++at) {

@@ -140,9 +140,99 @@ TEST_CASE(
     }
     CHECK(rank.infos().find("transport=tcp direction=send peer=192.168.10") != std::string::npos);
     CHECK(rank.infos().find("transport=rdma") == std::string::npos);
-    CHECK(count_of(rank.warnings(), "\n") == 1);
+    CHECK(rank.warnings().empty());
   });
   CHECK(result.outcome == OutcomeKind::kFinished);
+}
+
+namespace {
+
+/// body(rank) in two processes of one node, with RDMA off and these interfaces.
+WorldResult run_on_one_node(const std::string& interfaces, const RankBody& body) {
+  Shared shared;
+  g_shared = &shared;
+  return run_world({.cluster = ring_cluster(2)}, [&](sim::World& world) {
+    sim::install_host(world, {});
+    sim::install_verbs(world, std::string(MESHBED_BINARY_DIR) + "/sim-lib/libibverbs.so.1", nullptr);
+    for (int number = 0; number < 2; ++number) {
+      auto& process = world.add_process(number, 0, "process" + std::to_string(number));
+      process.environment["NCCL_MESH_DISABLE_RDMA"] = "1";
+      process.environment["NCCL_SOCKET_IFNAME"] = interfaces;
+      world.spawn(process, "main", [&shared, &body, number] {
+        MeshRank self(shared, number);
+        self.start();
+        body(self);
+        self.stop();
+      });
+    }
+  });
+}
+
+}  // namespace
+
+TEST_CASE("NCCL_SOCKET_IFNAME=lo: two processes of one node meet there, and nobody is warned of what he asked for") {
+  const auto result = run_on_one_node("lo", [](MeshRank& rank) {
+    int devices = 0;
+    CHECK(rank.net().devices(&devices) == 0);
+    CHECK(devices == 1);
+    nccl::PropertiesV11 properties{};
+    CHECK(rank.net().getProperties(0, &properties) == 0);
+    CHECK(std::string(properties.name) == "lo");
+    const Comms comms = rank.connect_both(1 - rank.rank(), 0);
+    const Buffer out = rank.buffer(comms.send, 100, 1);
+    Buffer in = rank.buffer(comms.receive, 100, 2);
+    void* receive = rank.receive(comms.receive, in);
+    rank.finish(rank.send(comms.send, out, 100));
+    CHECK(rank.finish(receive) == 100);
+    CHECK(in.bytes == out.bytes);
+    rank.release(comms.send, out);
+    rank.release(comms.receive, in);
+    rank.close(comms);
+    CHECK(rank.infos().find("transport=tcp direction=send peer=127.0.0.1 nic=lo") != std::string::npos);
+    CHECK_MESSAGE(rank.warnings().empty(), rank.warnings());
+  });
+  CHECK(result.outcome == OutcomeKind::kFinished);
+}
+
+TEST_CASE("NCCL_MESH_DISABLE_RDMA where no interface is left: one warning says which there are, and of nothing else") {
+  const auto result = run_on_one_node("=eth7", [](MeshRank& rank) {
+    int devices = -1;
+    CHECK(rank.net().devices(&devices) == 0);
+    CHECK(devices == 0);
+    CHECK_MESSAGE(
+        rank.warnings().find("NCCL_MESH_DISABLE_RDMA=1, and for TCP there is none of the interfaces that are up (") !=
+            std::string::npos,
+        rank.warnings());
+    CHECK(rank.warnings().find("lo, mgmt0) (NCCL_SOCKET_IFNAME==eth7)") != std::string::npos);
+    CHECK(count_of(rank.warnings(), "\n") == 1);
+    CHECK(rank.warnings().find("HYBRID") == std::string::npos);
+    CHECK(rank.warnings().find("relay") == std::string::npos);
+  });
+  CHECK(result.outcome == OutcomeKind::kFinished);
+}
+
+TEST_CASE("RDMA is off at one end only: the words speak of what was set there, and of no relay") {
+  auto cluster = ring_cluster(2);
+  cluster.nodes[0].environment.emplace_back("NCCL_MESH_DISABLE_RDMA", "1");
+  run_mesh(with(cluster, "NCCL_MESH_CONNECT_TIMEOUT_SEC", "1"), [](MeshRank& rank) {
+    void* listener = rank.listen(0, std::to_string(rank.rank()));
+    HandleBytes handle = rank.look_up(std::to_string(1 - rank.rank()));
+    void* send = nullptr;
+    int outcome = 0;
+    while (rank.rank() == 0 && outcome == 0)
+      outcome = rank.net().connect(rank.context, 0, handle.data(), &send, nullptr);
+    if (rank.rank() == 0) {
+      CHECK_MESSAGE(rank.warnings().find("the peer offers no address for TCP: NCCL_MESH_DISABLE_RDMA=1 must be set "
+                                         "there too") != std::string::npos,
+                    rank.warnings());
+      CHECK(rank.warnings().find("HYBRID") == std::string::npos);
+      CHECK(rank.warnings().find("relay") == std::string::npos);
+      CHECK(rank.warnings().find("NCCL_IB_HCA") == std::string::npos);
+      CHECK(count_of(rank.warnings(), "\n") == 1);
+    }
+    rank.meet("refused", 2);
+    CHECK(rank.net().closeListen(listener) == 0);
+  });
 }
 
 TEST_CASE("NCCL_MESH_HYBRID_TCP: chains of cables win; peers without any go over TCP, with one warning each") {

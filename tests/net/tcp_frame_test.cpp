@@ -152,7 +152,9 @@ TEST_CASE("NCCL_SOCKET_IFNAME: beginnings, whole names, exclusion, lists; named 
                                           interface("eth10", "10.2.0.1/16"),
                                           interface("virbr0", "192.168.122.1/24"),
                                           interface("eth2", "10.3.0.1/16", false),
-                                          interface("eth3", "169.254.3.3/16")};
+                                          interface("eth3", "169.254.3.3/16"),
+                                          interface("lo", "127.0.0.1/8"),
+                                          interface("lo", "::1/128")};
   const std::set<std::string> cables{"enp1s0f0np0"};
   const Line table[] = {{"", "eth0 eth1 eth10 eth0/6"},
                         {"eth1", "eth1 eth10"},
@@ -166,6 +168,11 @@ TEST_CASE("NCCL_SOCKET_IFNAME: beginnings, whole names, exclusion, lists; named 
                         {"enp,virbr", "enp1s0f0np0 virbr0"},
                         {"=eth", ""},
                         {"eth2", ""},
+                        {"lo", "lo lo/6"},
+                        {"=lo,eth1", "lo lo/6 eth1"},
+                        {"eth0, lo", "eth0 eth0/6 lo lo/6"},
+                        {"l", ""},
+                        {"^docker", "eth0 eth1 eth10 virbr0 eth0/6"},
                         {"^", "eth0 eth1 eth10 eth0/6"}};
   for (const Line& line : table) {
     CAPTURE(line.list);

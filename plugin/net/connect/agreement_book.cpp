@@ -18,6 +18,26 @@ bool lower(const IpAddress& left, const IpAddress& right) {
   return std::tie(left.family, left.bytes) < std::tie(right.family, right.bytes);
 }
 
+/// Of all processes on the cables, whichever communicator they are of.
+constexpr std::size_t kComingMost = 256;
+
+/// What one process says only ever grows by this order.
+int finality_of(const RankAnnouncement& call) {
+  switch (call.stand) {
+    case Stand::kComing:
+      return 0;
+    case Stand::kHere:
+      return 1;
+    case Stand::kYes:
+      return call.done ? 4 : 2;
+    case Stand::kDoubt:
+      return 3;
+    case Stand::kNo:
+      return 4;
+  }
+  return 0;
+}
+
 /// A node with the addresses of all of its processes, which may be allowed different devices.
 struct Node {
   IpAddress name;
@@ -26,23 +46,38 @@ struct Node {
 
 }  // namespace
 
-bool AgreementBook::hear(const RankAnnouncement& call) {
+bool AgreementBook::hear(const RankAnnouncement& call, std::int64_t now_ns) {
   const std::pair key{call.node, call.process};
   if (key == std::pair{own_.node, own_.process}) return false;
+  const bool counting = own_.stand == Stand::kHere || own_.stand == Stand::kComing;
   const auto found = others_.find(key);
+  if (call.stand == Stand::kComing) {
+    if (found == others_.end() && (coming_.size() < kComingMost || coming_.count(key) != 0)) coming_[key] = now_ns;
+    return false;
+  }
   if (found == others_.end()) {
     // Who comes when we have counted all is none of this communicator; and nobody fills our memory.
-    if (own_.stand == Stand::kHere && others_.size() < own_.key.ranks) others_.emplace(key, call);
+    if (counting && others_.size() < own_.key.ranks) others_.emplace(key, call);
     return !call.done;
   }
   RankAnnouncement& known = found->second;
   known.ranks_here = std::max(known.ranks_here, call.ranks_here);
-  known.done = known.done || call.done;
-  if (known.stand == Stand::kHere) {
+  if (finality_of(call) > finality_of(known)) {
     known.stand = call.stand;
     known.mesh = call.mesh;
   }
-  return own_.done && !call.done;
+  known.done = known.done || call.done;
+  decide();
+  return (own_.done || own_.stand == Stand::kComing) && !call.done;
+}
+
+bool AgreementBook::is_somebody_coming(std::int64_t since_ns) const {
+  std::set<std::uint64_t> nodes{own_.node};
+  for (const auto& [key, call] : others_) nodes.insert(call.node);
+  for (const auto& [key, heard_ns] : coming_) {
+    if (heard_ns >= since_ns) nodes.insert(key.first);
+  }
+  return nodes.size() >= own_.key.nodes;
 }
 
 bool AgreementBook::look(bool out_of_time) {
@@ -52,6 +87,7 @@ bool AgreementBook::look(bool out_of_time) {
   if (counted == own_.key.ranks && nodes() == own_.key.nodes) {
     own_.stand = Stand::kYes;
     own_.mesh = hash();
+    decide();
     return true;
   }
   if (counted >= own_.key.ranks) {
@@ -70,7 +106,7 @@ bool AgreementBook::refused_by_other() {
   for (const auto& [key, call] : others_) {
     if (call.rules != own_.rules) {
       refuse(name_of(call) + " has another version of this plugin");
-    } else if (call.stand == Stand::kNo) {
+    } else if (call.stand == Stand::kNo || call.stand == Stand::kDoubt) {
       refuse("a rank at " + name_of(call) + " does without");
     }
   }
@@ -79,18 +115,46 @@ bool AgreementBook::refused_by_other() {
 
 void AgreementBook::refuse(std::string reason) {
   own_.stand = Stand::kNo;
-  reason_ = std::move(reason);
+  outcome_ = Outcome::kNone;
+  if (reason_.empty()) reason_ = std::move(reason);
 }
 
-Outcome AgreementBook::outcome() const {
-  if (own_.stand == Stand::kHere) return Outcome::kOpen;
-  if (own_.stand == Stand::kNo) return Outcome::kNone;
-  bool all = true;
+bool AgreementBook::doubt() {
+  if (own_.stand != Stand::kYes || outcome_ != Outcome::kOpen) return false;
+  own_.stand = Stand::kDoubt;
+  reason_ = "no word came from " + silent();
+  decide();
+  return true;
+}
+
+void AgreementBook::give_up() {
+  if (own_.stand == Stand::kDoubt && outcome_ == Outcome::kOpen) refuse("no word came from " + silent());
+}
+
+void AgreementBook::decide() {
+  const bool doubts = own_.stand == Stand::kDoubt;
+  if (outcome_ != Outcome::kOpen || (own_.stand != Stand::kYes && !doubts)) return;
+  bool all_yes = true, all_doubt = true, any_doubt = false;
   for (const auto& [key, call] : others_) {
-    if (call.stand == Stand::kNo || (call.stand == Stand::kYes && call.mesh != own_.mesh)) return Outcome::kNone;
-    all = all && call.stand == Stand::kYes;
+    const bool yes = call.stand == Stand::kYes;
+    if (call.stand == Stand::kNo) return refuse("a rank at " + name_of(call) + " does without");
+    if (yes && call.mesh != own_.mesh) return refuse("");
+    if (yes && call.done) {
+      own_.stand = Stand::kYes;
+      outcome_ = Outcome::kAgreed;
+      return;
+    }
+    all_yes = all_yes && yes;
+    all_doubt = all_doubt && call.stand == Stand::kDoubt;
+    any_doubt = any_doubt || call.stand == Stand::kDoubt;
   }
-  return all ? Outcome::kAgreed : Outcome::kOpen;
+  if (!doubts && all_yes) {
+    outcome_ = Outcome::kAgreed;
+  } else if (!doubts && any_doubt) {
+    doubt();
+  } else if (doubts && all_doubt) {
+    refuse("every rank waits for the word of another one");
+  }
 }
 
 bool AgreementBook::everybody_done() const {
@@ -102,12 +166,14 @@ RankAnnouncement AgreementBook::speak() {
   return own_;
 }
 
-std::string AgreementBook::missing() const {
+std::string AgreementBook::silent() const {
   std::string names;
   for (const auto& [key, call] : others_) {
-    if (call.stand == Stand::kHere) names += (names.empty() ? "" : ", ") + name_of(call);
+    const bool answered = call.stand == Stand::kDoubt || call.stand == Stand::kNo || call.done;
+    const bool awaited = own_.stand == Stand::kDoubt ? !answered : call.stand == Stand::kHere;
+    if (awaited) names += (names.empty() ? "" : ", ") + name_of(call);
   }
-  return names;
+  return names.empty() ? "others" : names;
 }
 
 std::size_t AgreementBook::ranks() const {

@@ -17,8 +17,18 @@ constexpr std::int64_t kFirstPause = 20 * kMillisecond, kLongestPause = 500 * kM
 /// Answers to what is new are gathered for so long.
 constexpr std::int64_t kAnswerPause = 2 * kMillisecond;
 constexpr int kLookPauseMs = 1;
-/// To hear of the others' decision after a yes: far beyond what loss or a node that is busy can cost.
-constexpr std::int64_t kPromiseMs = 20'000;
+/// Of one who waits for a rank that comes late.
+constexpr int kLongLookPauseMs = 5;
+constexpr std::int64_t kLongWait = 1000 * kMillisecond;
+/// Who is coming says so once for all who ask in so short a time.
+constexpr std::int64_t kComingPause = 200 * kMillisecond;
+/// Nobody waits longer for a node where nobody says that he is coming: ten times he was asked.
+constexpr std::int64_t kSilentMs = 5'000;
+/// To hear of the others' word after a yes: far beyond what loss or a node that is busy can cost.
+constexpr std::int64_t kPromiseMs = 10'000;
+/// Of one in doubt, to hear of those who may have agreed: at least so long, and so much longer than connections outlast
+/// a silence (NCCL_MESH_FAILOVER_TIMEOUT_SEC). Who was not heard of by then has lost his to us.
+constexpr std::int64_t kDoubtMs = 20'000, kDoubtBeyondFailoverMs = 10'000;
 /// So long a decided rank helps others to decide before it goes on; its service thread does so later.
 constexpr std::int64_t kAgreementLingerMs = 1000;
 /// Surveys that are over and still answered for.
@@ -35,8 +45,14 @@ CablingAgreement::Entry* CablingAgreement::find(const AgreementKey& key) {
 CablingAgreement::Entry& CablingAgreement::entry_for(const AgreementKey& key) {
   if (Entry* known = find(key)) return *known;
   if (entries_.size() >= kRemembered) {
-    const auto oldest =
-        std::find_if(entries_.begin(), entries_.end(), [](const auto& one) { return one->waiting == 0; });
+    const auto oldest_of = [this](bool coming) {
+      return std::find_if(entries_.begin(), entries_.end(), [coming](const auto& one) {
+        return one->waiting == 0 && (!coming || one->book.stand() == Stand::kComing);
+      });
+    };
+    // Those that were decided are answered for as long as possible.
+    auto oldest = oldest_of(true);
+    if (oldest == entries_.end()) oldest = oldest_of(false);
     if (oldest != entries_.end()) entries_.erase(oldest);
   }
   RankAnnouncement own{.key = key,
@@ -46,48 +62,74 @@ CablingAgreement::Entry& CablingAgreement::entry_for(const AgreementKey& key) {
                        .hop_limit = static_cast<std::uint8_t>(process_.config().max_relay_hops()),
                        .addresses = discovery_.own_addresses()};
   entries_.push_back(std::make_unique<Entry>(std::move(own)));
-  Entry& entry = *entries_.back();
-  entry.vote = Deadline::in_ms(process_.config().number(Variable::kTunerTimeoutMs));
-  return entry;
+  return *entries_.back();
 }
 
-Result<std::optional<Mesh>> CablingAgreement::take_part(const AgreementKey& key) {
+CablingAgreement::Entry* CablingAgreement::begin_coming(const RankAnnouncement& heard) {
+  const bool waits = !heard.done && heard.stand != Stand::kComing && heard.stand != Stand::kNo;
+  if (!waits || process_.config().number(Variable::kTunerTimeoutMs) == 0) return nullptr;
+  const bool full = entries_.size() >= kRemembered &&
+                    std::none_of(entries_.begin(), entries_.end(),
+                                 [](const auto& one) { return one->book.stand() == Stand::kComing; });
+  return full ? nullptr : &entry_for(heard.key);
+}
+
+void CablingAgreement::join(Entry& entry) {
+  if (entry.book.stand() == Stand::kComing) {
+    const std::int64_t patience_ms = process_.config().number(Variable::kTunerTimeoutMs);
+    entry.vote = Deadline::in_ms(patience_ms);
+    entry.silence = Deadline::in_ms(std::min(patience_ms, kSilentMs));
+    entry.book.set_addresses(discovery_.own_addresses());
+  }
+  if (entry.book.stand() == Stand::kComing || entry.book.stand() == Stand::kHere) entry.book.join();
+  speak_up(entry);
+}
+
+std::optional<Mesh> CablingAgreement::take_part(const AgreementKey& key) {
   std::unique_lock lock(mutex_);
   Entry& entry = entry_for(key);
-  if (entry.book.stand() == Stand::kHere) entry.book.join();
-  speak_up(entry);
+  join(entry);
   ++entry.waiting;
   Wait wait;
+  const std::int64_t begun_ns = now_ns();
   for (bool over = false; !over;) {
     over = look(entry, wait);
     const std::optional<RankAnnouncement> words = due(entry);
     lock.unlock();
     if (words) call(*words);
-    if (!over) ::poll(nullptr, 0, kLookPauseMs);
+    if (!over) ::poll(nullptr, 0, now_ns() - begun_ns < kLongWait ? kLookPauseMs : kLongLookPauseMs);
     lock.lock();
   }
   --entry.waiting;
   return wait.result;
 }
 
+void CablingAgreement::step(Entry& entry) const {
+  AgreementBook& book = entry.book;
+  const bool nobody_comes = entry.silence.passed() && !book.is_somebody_coming(now_ns() - kSilentMs * kMillisecond);
+  book.look(entry.vote.passed() || nobody_comes);
+  if (book.stand() == Stand::kYes && !entry.promise.is_set()) entry.promise = Deadline::in_ms(kPromiseMs);
+  if (entry.promise.passed()) book.doubt();
+  if (book.stand() == Stand::kDoubt && !entry.doubt.is_set()) {
+    const std::int64_t failover_ms = process_.config().number(Variable::kFailoverTimeoutSec) * 1000;
+    entry.doubt = Deadline::in_ms(std::max(kDoubtMs, failover_ms + kDoubtBeyondFailoverMs));
+  }
+  if (entry.doubt.passed()) book.give_up();
+  if (std::exchange(entry.said, book.stand()) != book.stand()) speak_up(entry);
+}
+
 bool CablingAgreement::look(Entry& entry, Wait& wait) const {
   AgreementBook& book = entry.book;
-  if (book.look(entry.vote.passed())) {
-    entry.promise = Deadline::in_ms(kPromiseMs);
-    speak_up(entry);
-  }
+  step(entry);
   switch (book.outcome()) {
     case Outcome::kOpen:
-      if (!entry.promise.passed()) return false;
-      wait.result = broken_promise(book);
-      book.set_done();
-      return true;
+      return false;
     case Outcome::kNone:
       tell(entry);
       break;
     case Outcome::kAgreed:
-      if (wait.result->has_value()) return book.everybody_done() || wait.linger.passed();
-      wait.result = std::optional(book.mesh());
+      if (wait.result) return book.everybody_done() || wait.linger.passed();
+      wait.result = book.mesh();
       wait.linger = Deadline::in_ms(kAgreementLingerMs);
       break;
   }
@@ -95,16 +137,6 @@ bool CablingAgreement::look(Entry& entry, Wait& wait) const {
   book.set_done();
   speak_up(entry);
   return book.outcome() == Outcome::kNone;
-}
-
-Error CablingAgreement::broken_promise(const AgreementBook& book) const {
-  return {.code = ErrorCode::kTimeout,
-          .scope = Scope::kJob,
-          .text = "tuner: every rank was found, but no word came from " + book.missing() +
-                  " whether it changes its algorithms as we would: are those processes alive, and is UDP port " +
-                  std::to_string(process_.config().number(Variable::kRelayPort)) +
-                  " open on the cables? NCCL_MESH_TUNER_TIMEOUT_MS=0 does without the tuner",
-          .os_errno = 0};
 }
 
 void CablingAgreement::speak_up(Entry& entry) {
@@ -133,8 +165,13 @@ void CablingAgreement::take_in(const RankAnnouncement& heard, const SocketAddres
     const std::lock_guard lock(mutex_);
     if (!note(heard)) return;
     Entry* entry = find(heard.key);
-    if (entry != nullptr && entry->book.hear(heard)) {
-      entry->next_call_ns = std::min(entry->next_call_ns, std::max(now_ns(), entry->last_call_ns + kAnswerPause));
+    if (entry == nullptr) entry = begin_coming(heard);
+    if (entry != nullptr && entry->book.hear(heard, now_ns())) {
+      if (entry->book.stand() == Stand::kComing) {
+        entry->next_call_ns = entry->last_call_ns + kComingPause;
+      } else {
+        entry->next_call_ns = std::min(entry->next_call_ns, std::max(now_ns(), entry->last_call_ns + kAnswerPause));
+      }
       // A rank that waits here speaks for itself.
       if (entry->waiting == 0) answer = due(*entry);
     }

@@ -1,7 +1,8 @@
 #pragma once
 // The cabling agreement: the ranks of a communicator find out which cables join their nodes, all of them or none.
 // Called by a tuner while its communicator is made; the service thread hears the others, and goes on answering for us
-// when we are through.
+// when we are through. NCCL loads its tuner when its connections are made, and ranks have come there up to ten seconds
+// apart: so the service threads, which are there by then, say of ranks that are still to come that they are coming.
 
 #include <array>
 #include <cstdint>
@@ -27,9 +28,10 @@ class CablingAgreement {
 
   CablingAgreement(ProcessLinks& process, PeerDiscovery& discovery) : process_(process), discovery_(discovery) {}
 
-  /// Blocks for NCCL_MESH_TUNER_TIMEOUT_MS at most until all ranks are there. nullopt: all ranks do without. An error,
-  /// after 20 s more: this rank gave its word and cannot learn what became of it.
-  Result<std::optional<Mesh>> take_part(const AgreementKey& key);
+  /// Blocks until all ranks are there: for NCCL_MESH_TUNER_TIMEOUT_MS at most, and no more than five seconds for those
+  /// of nodes where nobody says that they are coming. Then, if it has given its word and hears of others no more, for
+  /// as long as a connection outlasts that. nullopt: all ranks do without.
+  std::optional<Mesh> take_part(const AgreementKey& key);
   /// On the service thread. `from`: the neighbour who handed it on.
   void take_in(const RankAnnouncement& call, const SocketAddress& from);
 
@@ -37,16 +39,18 @@ class CablingAgreement {
   struct Entry {
     explicit Entry(RankAnnouncement own) : book(std::move(own)) {}
     AgreementBook book;
-    Deadline vote, promise;
+    Deadline vote, silence;         // to say no: when all are awaited, and when only those who say nothing are
+    Deadline promise, doubt;        // of one who said yes, and of one in doubt
+    Stand said = Stand::kComing;    // what the others were told last
     std::int64_t next_call_ns = 0;  // when to speak, unasked
     std::int64_t pause_ns = 0;      // then
-    std::int64_t last_call_ns = 0;
+    std::int64_t last_call_ns = kNever;
     int waiting = 0;  // ranks in take_part()
     bool told = false;
   };
   /// One rank in take_part().
   struct Wait {
-    Result<std::optional<Mesh>> result = std::optional<Mesh>();
+    std::optional<Mesh> result;
     Deadline linger;
   };
   struct Heard {
@@ -55,11 +59,16 @@ class CablingAgreement {
     std::uint32_t process = 0, sequence = 0;
     bool operator==(const Heard&) const = default;
   };
+  static constexpr std::int64_t kNever = -1'000'000'000;
   Entry& entry_for(const AgreementKey& key);
   Entry* find(const AgreementKey& key);
+  /// Of a communicator that somebody waits for, and that a rank of ours may come to. nullptr: none can.
+  Entry* begin_coming(const RankAnnouncement& heard);
+  void join(Entry& entry);
+  /// Takes the steps that are due by the clock.
+  void step(Entry& entry) const;
   /// True: `wait` holds what this rank goes on with.
   bool look(Entry& entry, Wait& wait) const;
-  Error broken_promise(const AgreementBook& book) const;
   /// Something changed: say so at once, and again soon.
   static void speak_up(Entry& entry);
   /// What to say now, if anything.

@@ -8,7 +8,7 @@ namespace meshbed::net {
 namespace {
 
 constexpr std::uint32_t kRankAnnouncementMagic = 0x4d534852;  // "MSHR"
-constexpr std::uint8_t kVersion = 1;
+constexpr std::uint8_t kVersion = 2;
 constexpr std::uint8_t kDoneBit = 0x80;
 constexpr std::size_t kRankAnnouncementAddressesAt = 58;
 constexpr std::size_t kRankAnnouncementChecksumBytes = 4;
@@ -71,7 +71,7 @@ Result<RankAnnouncement> decode_announcement(std::span<const std::uint8_t> sourc
   const std::uint8_t stand = reader.u8();
   RankAnnouncement call;
   call.done = (stand & kDoneBit) != 0;
-  if ((stand & ~kDoneBit) > static_cast<unsigned>(Stand::kNo))
+  if ((stand & ~kDoneBit) > static_cast<unsigned>(Stand::kComing))
     return refuse_announcement("a rank announcement with an unknown stand");
   call.stand = static_cast<Stand>(stand & ~kDoneBit);
   call.hops = reader.u8();

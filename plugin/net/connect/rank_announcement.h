@@ -21,11 +21,13 @@
 
 namespace meshbed::net {
 
-/// A process' stand in a cabling agreement. It only ever grows, and yes and no are final.
+/// A process' stand in a cabling agreement. No is final, and so is a yes that is done.
 enum class Stand : std::uint8_t {
-  kHere = 0,  // looking for the others
-  kYes = 1,   // I know all ranks and what cables they have, and do as the others do
-  kNo = 2,    // I shall do without, whatever I still hear
+  kHere = 0,    // looking for the others
+  kYes = 1,     // I know all ranks and what cables they have, and do as the others do; done: all of them said so
+  kNo = 2,      // I shall do without, whatever I still hear
+  kDoubt = 3,   // I said yes, and no word came of others: I shall only agree with one who has done so already
+  kComing = 4,  // no rank of mine is here yet, but I am: whoever waits may wait for it
 };
 
 /// A communicator as all of its ranks know it.
@@ -43,7 +45,7 @@ struct RankAnnouncement {
   std::uint32_t sequence = 0;  // of this process' rank announcements, to pass each on once
   std::uint16_t ranks_here = 0;
   Stand stand = Stand::kHere;
-  bool done = false;       // and has acted on it
+  bool done = false;       // has decided: nothing that others say matters to it any more
   std::uint64_t mesh = 0;  // kYes: hash of what it knows
   std::uint32_t rules = 0;
   std::uint8_t hops = 0;
@@ -53,7 +55,7 @@ struct RankAnnouncement {
 };
 
 /// How the plugin decides from what it knows; processes with other rules never agree.
-inline constexpr std::uint32_t kTunerRules = 1;
+inline constexpr std::uint32_t kTunerRules = 2;
 
 /// What does not fit is left out.
 std::size_t encode_announcement(const RankAnnouncement& call,

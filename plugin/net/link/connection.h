@@ -141,7 +141,7 @@ class Connection : public Endpoint {
   /// On this QP link from now on. The connection stays suspended until go_on(). The old QP link, which is in ERR, is
   /// kept until the next one, and some seconds longer (retired_links.h).
   void stand_on(std::unique_ptr<QpLink> qp_link) {
-    put_away(std::exchange(retired_, std::move(qp_link_)));
+    put_away(std::exchange(retired_, std::move(qp_link_)), this);
     qp_link_ = std::move(qp_link);
   }
   void go_on(LogLevel level = LogLevel::kWarn);

@@ -124,7 +124,7 @@ Result<void> QpLink::join(const WireEnd& peer, std::uint8_t mtu) {
 }
 
 void QpLink::lay(std::size_t number, std::unique_ptr<QpLink> rail) {
-  put_away(std::exchange(rails_[number], std::move(rail)));
+  put_away(std::exchange(rails_[number], std::move(rail)), this);
   has_rails_ = true;
 }
 

@@ -2,6 +2,8 @@
 // QP links that are of no use any more, and must not be destroyed at once: destroying a queue pair lasts as long as its
 // last packets wait for a dead link (measured on soft-RoCE: 3 s), and whoever does it stands still meanwhile.
 
+#include <algorithm>
+#include <cstddef>
 #include <memory>
 #include <mutex>
 #include <utility>
@@ -15,12 +17,22 @@ namespace meshbed::net {
 /// The process's. Any thread.
 class RetiredLinks {
  public:
-  /// Moves it to ERR, and destroys those that were added long ago.
-  void add(std::unique_ptr<QpLink> qp_link) {
+  /// Moves it to ERR, and destroys those that were added long ago. `owner`: what stood on it. Of one that loses a QP
+  /// link again and again only the last few are kept: a later one was made since, and lost, by retries as long as those
+  /// that the older one's packets had. Else they pile up where retries are short, a thousand objects in two seconds
+  /// (tests/schedules/links-lost-again-and-again.toml).
+  void add(std::unique_ptr<QpLink> qp_link, const void* owner) {
     qp_link->abort();
     sweep();
+    std::unique_ptr<QpLink> oldest;  // destroyed without the lock
     const std::lock_guard lock(mutex_);
-    qp_links_.push_back({.qp_link = std::move(qp_link), .until = Deadline::in_ms(kKeptMs)});
+    const auto is_of_owner = [owner](const Kept& kept) { return kept.owner == owner; };
+    if (std::count_if(qp_links_.begin(), qp_links_.end(), is_of_owner) >= kKeptOfOwner) {
+      const auto found = std::find_if(qp_links_.begin(), qp_links_.end(), is_of_owner);
+      oldest = std::move(found->qp_link);
+      qp_links_.erase(found);
+    }
+    qp_links_.push_back({.qp_link = std::move(qp_link), .owner = owner, .until = Deadline::in_ms(kKeptMs)});
   }
   /// Destroys those that were added long ago.
   void sweep() {
@@ -34,20 +46,22 @@ class RetiredLinks {
 
  private:
   static constexpr std::int64_t kKeptMs = 10'000;
+  static constexpr std::ptrdiff_t kKeptOfOwner = 4;
   struct Kept {
     std::unique_ptr<QpLink> qp_link;
+    const void* owner = nullptr;
     Deadline until;
   };
 
-  std::mutex mutex_;            // guards legs_
+  std::mutex mutex_;            // guards what follows
   std::vector<Kept> qp_links_;  // in the order in which they were added
 };
 
-/// Destroys a QP link: one that was joined later, where its transport keeps such.
-inline void put_away(std::unique_ptr<QpLink> qp_link) {
+/// Destroys a QP link: one that was joined later, where its transport keeps such. `owner`: what stood on it.
+inline void put_away(std::unique_ptr<QpLink> qp_link, const void* owner) {
   if (qp_link == nullptr || qp_link->local().spent == nullptr || qp_link->joined_ns() == 0) return;
   RetiredLinks& spent = *qp_link->local().spent;
-  spent.add(std::move(qp_link));
+  spent.add(std::move(qp_link), owner);
 }
 
 }  // namespace meshbed::net

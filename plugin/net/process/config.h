@@ -225,8 +225,8 @@ inline constexpr std::array<VariableInfo, static_cast<std::size_t>(Variable::kCo
      "them"},
     {Variable::kIbSplitData, "NCCL_IB_SPLIT_DATA_ON_QPS", ValueKind::kNumber, 0, 0, 1, false,
      "long messages are always striped, see NCCL_MESH_STRIPE_BYTES"},
-    {Variable::kTunerTimeoutMs, "NCCL_MESH_TUNER_TIMEOUT_MS", ValueKind::kNumber, 2000, 0, 600000, true,
-     "the tuner waits so long for all ranks before it leaves algorithms to NCCL; 0: it always does"},
+    {Variable::kTunerTimeoutMs, "NCCL_MESH_TUNER_TIMEOUT_MS", ValueKind::kNumber, 90000, 0, 600000, true,
+     "the tuner waits so long for ranks that are coming before it leaves algorithms to NCCL; 0: it always does"},
     {Variable::kRingLoadBalance, "NCCL_MESH_RING_LOAD_BALANCE", ValueKind::kNumber, 1, 0, 1, true,
      "1: a cable with more bytes in flight gets smaller stripes, and of equally short chains a new connection takes "
      "the less loaded one; 0: only rates count, and chains take turns"},

@@ -132,7 +132,7 @@ Result<void> leave_out_without_gid(std::vector<Nic>& nics, const Config& config)
 
 }  // namespace
 
-Result<std::vector<InterfaceAddress>> read_interfaces() {
+Result<std::vector<InterfaceAddress>> read_interfaces(bool with_loopback) {
   ifaddrs* list = nullptr;
   if (::getifaddrs(&list) != 0) {
     return Error{.code = ErrorCode::kSystem,
@@ -143,7 +143,7 @@ Result<std::vector<InterfaceAddress>> read_interfaces() {
   std::vector<InterfaceAddress> interfaces;
   for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
     const auto address = from_sockaddr(entry->ifa_addr);
-    if (!address || (entry->ifa_flags & IFF_LOOPBACK) != 0) continue;
+    if (!address || (!with_loopback && (entry->ifa_flags & IFF_LOOPBACK) != 0)) continue;
     if (address->address.family == Family::kIpv6 && is_link_local(address->address)) continue;
     interfaces.push_back({.netdev = entry->ifa_name,
                           .prefix = {.address = address->address, .length_bits = prefix_length(entry->ifa_netmask)},

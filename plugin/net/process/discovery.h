@@ -15,8 +15,8 @@ namespace meshbed::net {
 
 using Devices = std::vector<std::unique_ptr<verbs::Device>>;
 
-/// IPv4 and IPv6 addresses; no loopback, no IPv6 link-local.
-Result<std::vector<InterfaceAddress>> read_interfaces();
+/// IPv4 and IPv6 addresses; no IPv6 link-local, and loopback only where it is asked for.
+Result<std::vector<InterfaceAddress>> read_interfaces(bool with_loopback = false);
 
 /// All RoCE ports with at least one address that the configuration lets in, in the order of the devices. Ports that are
 /// left out are logged with the reason. An error where every port that is left lacks the GID at NCCL_IB_GID_INDEX.

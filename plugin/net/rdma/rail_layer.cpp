@@ -27,7 +27,7 @@ RailLayer::~RailLayer() {
 
 void RailLayer::give_up(Attempt& attempt) {
   attempt.connecting.reset();
-  put_away(std::move(attempt.rail));
+  put_away(std::move(attempt.rail), this);
 }
 
 void RailLayer::plan(const std::vector<Nic>& nics) {

@@ -29,8 +29,9 @@ constexpr int kWaitPauseMs = 5;
 
 }  // namespace
 
-ServiceThread::ServiceThread(ProcessLinks& process, std::function<ProcessState()> state)
+ServiceThread::ServiceThread(ProcessLinks& process, TcpNetwork& tcp, std::function<ProcessState()> state)
     : process_(process),
+      tcp_(tcp),
       state_(std::move(state)),
       discovery_(process),
       agreement_(process, discovery_),
@@ -38,8 +39,9 @@ ServiceThread::ServiceThread(ProcessLinks& process, std::function<ProcessState()
       cts_timer_(process.sessions()),
       address_notifier_(process) {}
 
-Result<std::unique_ptr<ServiceThread>> ServiceThread::open(ProcessLinks& process, std::function<ProcessState()> state) {
-  std::unique_ptr<ServiceThread> service(new ServiceThread(process, std::move(state)));
+Result<std::unique_ptr<ServiceThread>> ServiceThread::open(ProcessLinks& process, TcpNetwork& tcp,
+                                                           std::function<ProcessState()> state) {
+  std::unique_ptr<ServiceThread> service(new ServiceThread(process, tcp, std::move(state)));
   for (const auto& device : process.devices()) {
     auto channel = verbs::CompletionChannel::create(*device);
     if (!channel) return channel.error();
@@ -163,10 +165,12 @@ void ServiceThread::list_what_to_watch() {
   desk_->watch(watched_);
   resume_server_.watch(watched_);
   address_notifier_.watch(watched_);
+  tcp_.watch(watched_);
   first_of_state_ = watched_.size();
   if (state_socket_) state_socket_->watch(watched_);
   const bool shaking_hands = desk_->connects() || resume_server_.busy() || address_notifier_.busy();
-  const bool has_callers = desk_->busy() || desk_->has_callers() || (state_socket_ && state_socket_->busy());
+  const bool has_callers =
+      desk_->busy() || desk_->has_callers() || tcp_.lingers() || (state_socket_ && state_socket_->busy());
   others_wait_ = shaking_hands || has_callers;
   pause_ms_ = shaking_hands ? kHandshakePauseMs : has_callers ? kCallerPauseMs : -1;
   next_look_ = Deadline::in_ms(pause_ms_);
@@ -223,6 +227,7 @@ void ServiceThread::look_at_others() {
   }
   if (told) address_notifier_.look();
   if (address_notifier_.busy()) address_notifier_.advance();
+  tcp_.sweep();
   answer_for_state();
   in_use_.store(in_use(), std::memory_order_relaxed);
 }

@@ -2,8 +2,8 @@
 // The service: the one thread of a process, for others and for what happens to its ports. It answers who we are
 // (peer discovery), opens circuits (relay server) and moves their pieces, takes connections up again that lost their QP
 // link (resume desk), announces receives that nobody comes back to (CTS timer), reads the devices' asynchronous events,
-// and tells those who send to us of our new addresses (address notifier). Asleep unless there is something to do:
-// completion channels, sockets, events and a pipe wake it.
+// tells those who send to us of our new addresses (address notifier), and drains TCP connections that are closed here.
+// Asleep unless there is something to do: completion channels, sockets, events and a pipe wake it.
 
 #include <poll.h>
 
@@ -23,6 +23,7 @@
 #include "plugin/net/service/relay_server.h"
 #include "plugin/net/service/resume_server.h"
 #include "plugin/net/state/state_socket.h"
+#include "plugin/net/tcp/tcp_network.h"
 #include "plugin/verbs/completion.h"
 
 namespace meshbed::net {
@@ -30,7 +31,8 @@ namespace meshbed::net {
 class ServiceThread final : public Service {
  public:
   /// With its sockets; the thread waits for start().
-  static Result<std::unique_ptr<ServiceThread>> open(ProcessLinks& process, std::function<ProcessState()> state);
+  static Result<std::unique_ptr<ServiceThread>> open(ProcessLinks& process, TcpNetwork& tcp,
+                                                     std::function<ProcessState()> state);
   ~ServiceThread() override;
   void start();
 
@@ -51,7 +53,7 @@ class ServiceThread final : public Service {
   std::vector<CircuitState> circuits() const;
 
  private:
-  ServiceThread(ProcessLinks& process, std::function<ProcessState()> state);
+  ServiceThread(ProcessLinks& process, TcpNetwork& tcp, std::function<ProcessState()> state);
   void run();
   /// Moves the pieces of those circuits whose completion queues announced something; true: there may be more.
   bool move_circuits();
@@ -68,6 +70,7 @@ class ServiceThread final : public Service {
   bool in_use() const { return !circuits_.empty() || desk_->makes_chains() || resume_server_.busy(); }
 
   ProcessLinks& process_;
+  TcpNetwork& tcp_;
   std::function<ProcessState()> state_;  // of the process, but for its circuits
   PeerDiscovery discovery_;
   CablingAgreement agreement_;

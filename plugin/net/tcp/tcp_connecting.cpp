@@ -38,8 +38,9 @@ Result<std::unique_ptr<TcpConnecting>> TcpConnecting::begin(const Process& proce
   }
   return Error{.code = ErrorCode::kUnreachable,
                .scope = Scope::kPort,
-               .text = why + "; the peer cannot be reached over TCP either: this node has " + network.describe() +
-                       "; the peer " + (there.empty() ? "has no address for it" : "has " + there),
+               .text = why + "; the peer cannot be reached over TCP" + (network.everything() ? "" : " either") +
+                       ": this node has " + network.describe() + "; the peer " +
+                       (there.empty() ? "has no address for it" : "has " + there),
                .os_errno = 0};
 }
 

@@ -16,6 +16,7 @@
 #include "plugin/net/process/clock.h"
 #include "plugin/net/process/discovery.h"
 #include "plugin/net/process/memory.h"
+#include "plugin/net/tcp/tcp_network.h"
 
 namespace meshbed::net {
 namespace {
@@ -32,8 +33,8 @@ iovec range(const void* data, std::size_t size) { return {.iov_base = const_cast
 
 }  // namespace
 
-TcpConnection::TcpConnection(ObjectKind kind, TcpEnds ends, const TcpSettings& settings)
-    : Endpoint(kind), pool_(this), ends_(std::move(ends)), settings_(settings), made_ns_(now_ns()) {
+TcpConnection::TcpConnection(ObjectKind kind, TcpEnds ends, const TcpSettings& settings, TcpNetwork& network)
+    : Endpoint(kind), pool_(this), ends_(std::move(ends)), settings_(settings), network_(network), made_ns_(now_ns()) {
   set_option(ends_.socket, TCP_NODELAY, 1);
   set_option(ends_.socket, TCP_USER_TIMEOUT, static_cast<int>(settings_.patience_ms));
 }
@@ -42,6 +43,7 @@ TcpConnection::~TcpConnection() {
   pool_.for_each_in_use([](Request& request) {
     if (request.memory != nullptr) request.memory->drop();
   });
+  network_.linger(std::move(ends_.socket));
 }
 
 TcpConnection::Progress TcpConnection::test(Request& request, int* sizes) {
@@ -76,7 +78,6 @@ void TcpConnection::finish_all() {
                " unfinished=%zu errors=%d",
                direction_name(), to_text(ends_.remote.address).c_str(), ends_.netdev.c_str(), operations_, bytes_,
                unfinished, broke ? 1 : 0);
-  if (broke || lost()) ends_.socket.close();
 }
 
 std::size_t TcpConnection::read(std::span<std::uint8_t> first, std::span<std::uint8_t> second) {
@@ -88,7 +89,7 @@ std::size_t TcpConnection::read(std::span<std::uint8_t> first, std::span<std::ui
 }
 
 std::size_t TcpConnection::write(std::span<const std::uint8_t> first, std::span<const std::uint8_t> second) {
-  if (lost()) return 0;
+  if (cannot_write_) return 0;
   iovec ranges[2] = {range(first.data(), first.size()), range(second.data(), second.size())};
   msghdr message{};
   message.msg_iov = first.empty() ? ranges + 1 : ranges;
@@ -100,6 +101,7 @@ std::size_t TcpConnection::moved(ssize_t count, bool reading) {
   if (count > 0) return static_cast<std::size_t>(count);
   if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) return 0;
   // The first reason is the telling one: what follows a reset is only an end of file.
+  cannot_write_ = cannot_write_ || count < 0 || !reading;
   if (!lost()) status_ = count < 0 ? std::strerror(errno) : reading ? "end of the stream" : "nothing was taken";
   return 0;
 }

@@ -8,9 +8,11 @@
 //   - every payload goes from the stream straight into the buffer that waits for it: nothing is buffered here, and no
 //     receiver that is late makes its kernel hold more than was asked for;
 //   - a message that is too long is refused before a byte of it is on its way.
-// A send is complete when the kernel has all of it, which delivers it whatever the receiver does meanwhile; a sender
-// that closes right afterwards leaves its socket to TcpNetwork::linger(), so that nothing of it is taken back. Cost of
-// a message: 32 bytes ahead of it and 32 back; one sendmsg() and one or two recvmsg() at each end.
+// A send is complete when the kernel has all of it, which delivers it whatever the receiver does meanwhile. Both ends
+// close in order, whoever is first and whatever is in flight: the socket goes to TcpNetwork::linger(), so that nothing
+// is taken back of what a sender sent or a receiver announced. A sender whose receiver has closed serves what was
+// announced to it, as on the RDMA path, and fails with the first send beyond that. Cost of a message: 32 bytes ahead of
+// it and 32 back; one sendmsg() and one or two recvmsg() at each end.
 //
 // No call waits. A peer whose process ends is seen as the end of the stream. A machine that dies is seen by the kernel:
 // what was sent and not acknowledged for NCCL_MESH_FAILOVER_TIMEOUT_SEC (30 s where that is 0) ends the connection, and
@@ -33,6 +35,7 @@
 namespace meshbed::net {
 
 class Config;
+class TcpNetwork;
 
 /// The socket after the handshake, and what its ends are called.
 struct TcpEnds {
@@ -63,9 +66,8 @@ class TcpConnection : public Endpoint {
   std::string ends_text() const override;
 
  protected:
-  TcpConnection(ObjectKind kind, TcpEnds ends, const TcpSettings& settings);
-  /// After close(): whatever becomes of it. Not open where the stream is lost.
-  Socket take_socket() { return std::move(ends_.socket); }
+  /// `network`: takes the socket over at the end.
+  TcpConnection(ObjectKind kind, TcpEnds ends, const TcpSettings& settings, TcpNetwork& network);
 
   /// Moves bytes both ways, a few system calls at most.
   virtual void progress() = 0;
@@ -81,6 +83,8 @@ class TcpConnection : public Endpoint {
   std::size_t write(std::span<const std::uint8_t> first, std::span<const std::uint8_t> second);
   /// The stream is over in at least one direction. What has arrived can still be read.
   bool lost() const { return !status_.empty(); }
+  /// Not where the peer has only closed: it takes what is on its way then.
+  bool can_write() const { return !cannot_write_; }
   /// To be called when nothing can be read any more: fails where the stream is lost.
   void settle();
 
@@ -124,8 +128,10 @@ class TcpConnection : public Endpoint {
 
   TcpEnds ends_;
   TcpSettings settings_;
+  TcpNetwork& network_;
   std::int64_t made_ns_;
   std::string status_;  // not empty: the stream is lost, and why
+  bool cannot_write_ = false;
   std::optional<Error> failure_;
   std::uint32_t empty_looks_ = 0;
   Silence silence_;  // its mark is next_number()

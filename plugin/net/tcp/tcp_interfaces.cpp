@@ -12,6 +12,13 @@ namespace {
 /// Bridges that have the same address on every machine: nobody is reached there.
 constexpr std::array<std::string_view, 2> kSameEverywhere{"docker", "virbr"};
 
+/// 127.0.0.0/8 and ::1.
+bool is_loopback(const IpAddress& address) {
+  if (address.family == Family::kIpv4) return address.bytes[0] == 127;
+  return std::all_of(address.bytes.begin(), address.bytes.end() - 1, [](auto byte) { return byte == 0; }) &&
+         address.bytes.back() == 1;
+}
+
 /// Families in their order of preference; -1: not wanted.
 int family_place(const std::optional<Family>& wanted, Family family) {
   if (wanted) return *wanted == family ? 0 : -1;
@@ -26,6 +33,7 @@ std::vector<InterfaceAddress> usable_interfaces(const std::vector<InterfaceAddre
   std::vector<std::pair<std::pair<std::size_t, int>, InterfaceAddress>> placed;
   for (const InterfaceAddress& interface : interfaces) {
     if (!interface.up || is_link_local(interface.prefix.address)) continue;
+    if (is_loopback(interface.prefix.address) && !names_exactly(choice.list, interface.netdev)) continue;
     const bool same_everywhere = std::any_of(kSameEverywhere.begin(), kSameEverywhere.end(),
                                              [&](auto name) { return interface.netdev.rfind(name, 0) == 0; });
     const bool cable = choice.cables != nullptr && choice.cables->count(interface.netdev) != 0;

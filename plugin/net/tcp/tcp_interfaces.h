@@ -3,7 +3,8 @@
 //
 // NCCL_SOCKET_IFNAME chooses interfaces by name (plugin/base/interface_list.h). Named ones come in the order of the
 // list. Where nothing is named, Docker's and libvirt's bridges are left out, since every machine has the same addresses
-// there, and so are the cables, which RDMA uses.
+// there, and so are the cables, which RDMA uses. The loopback interface joins processes of one machine only, so it is
+// used where its whole name is in the list, as "lo" or "=lo", and a mere beginning of it ("l") does not mean it.
 
 #include <cstddef>
 #include <optional>

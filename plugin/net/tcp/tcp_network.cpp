@@ -3,7 +3,6 @@
 #include <sys/socket.h>
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
 #include "plugin/base/log.h"
@@ -15,6 +14,13 @@ namespace meshbed::net {
 namespace {
 
 constexpr std::int64_t kTcpLingerMs = 30'000;
+/// Before the end of the process, for the peers of connections that closed to close, too: beyond what their last
+/// messages take, and no more than a job's end may wait for one that hangs.
+constexpr std::int64_t kTcpEndMs = 2'000;
+constexpr int kTcpEndPauseMs = 1;
+/// Read and thrown away at once, of one socket: then others have their turn.
+constexpr std::size_t kDrainedBytes = std::size_t{64} << 10U;
+constexpr int kDrainsAtOnce = 64;
 constexpr std::int64_t kUnreachedNs = 60'000'000'000;
 /// A socket is all that a connection costs.
 constexpr int kConnectionsMost = 65'536;
@@ -68,7 +74,7 @@ TcpNetwork::TcpNetwork(const Config& config, std::set<std::string> cables)
 }
 
 std::vector<InterfaceAddress> TcpNetwork::interfaces() const {
-  const auto all = read_interfaces();
+  const auto all = read_interfaces(/*with_loopback=*/true);
   if (!all) return {};
   return usable_interfaces(*all, {.list = list_, .family = family_, .cables = &cables_});
 }
@@ -80,32 +86,73 @@ std::optional<std::string> TcpNetwork::interface_with(const IpAddress& address) 
   return std::nullopt;
 }
 
+std::string TcpNetwork::up() const {
+  std::set<std::string> names;
+  if (const auto all = read_interfaces(/*with_loopback=*/true)) {
+    for (const InterfaceAddress& interface : *all) {
+      if (interface.up) names.insert(interface.netdev);
+    }
+  }
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
+  return text.empty() ? "there are none" : text;
+}
+
 std::string TcpNetwork::describe() const {
   std::string text;
   for (const InterfaceAddress& interface : interfaces()) {
     text += (text.empty() ? "" : ", ") + to_text(interface.prefix) + " on " + interface.netdev;
   }
-  if (text.empty()) text = "no interface that is up";
+  if (text.empty() && list_.empty()) text = "no interface that is up";
+  if (text.empty()) text = "none of the interfaces that are up (" + up() + ")";
   return text + (list_.empty() ? "" : " (NCCL_SOCKET_IFNAME=" + list_ + ")");
 }
 
 void TcpNetwork::linger(Socket socket) {
   if (!socket.is_open() || ::shutdown(socket.descriptor(), SHUT_WR) != 0) return;
-  {
-    const std::lock_guard lock(mutex_);
-    lingering_.push_back({.socket = std::move(socket), .deadline = Deadline::in_ms(kTcpLingerMs)});
-  }
-  sweep();
+  Lingering one{.socket = std::move(socket), .deadline = Deadline::in_ms(kTcpLingerMs)};
+  const std::lock_guard lock(mutex_);
+  if (is_over(one)) return;
+  lingering_.push_back(std::move(one));
+  if (wake_) wake_();
 }
 
 void TcpNetwork::sweep() {
   const std::lock_guard lock(mutex_);
-  std::erase_if(lingering_, [](Lingering& one) {
-    std::array<std::uint8_t, 4096> unwanted;
-    // Nothing: it lingers on. An error, or the end: the receiver has closed.
-    const auto bytes = one.socket.receive(unwanted);
-    return !bytes || one.deadline.passed();
-  });
+  std::erase_if(lingering_, [this](Lingering& one) { return is_over(one); });
+}
+
+/// Under the lock. What comes is thrown away.
+bool TcpNetwork::is_over(Lingering& one) {
+  unwanted_.resize(kDrainedBytes);
+  for (int drain = 0; drain < kDrainsAtOnce; ++drain) {
+    const auto bytes = one.socket.receive(unwanted_);
+    if (!bytes) return true;  // an error, or the end: the other side has closed
+    if (*bytes == 0) break;
+  }
+  return one.deadline.passed();
+}
+
+bool TcpNetwork::lingers() const {
+  const std::lock_guard lock(mutex_);
+  return !lingering_.empty();
+}
+
+void TcpNetwork::watch(std::vector<pollfd>& watched) const {
+  const std::lock_guard lock(mutex_);
+  for (const Lingering& one : lingering_) {
+    watched.push_back({.fd = one.socket.descriptor(), .events = POLLIN, .revents = 0});
+  }
+}
+
+void TcpNetwork::announce_closed_to(std::function<void()> wake) {
+  const std::lock_guard lock(mutex_);
+  wake_ = std::move(wake);
+}
+
+void TcpNetwork::wait_for_peers() {
+  const Deadline end = Deadline::in_ms(kTcpEndMs);
+  for (sweep(); lingers() && !end.passed(); sweep()) ::poll(nullptr, 0, kTcpEndPauseMs);
 }
 
 void TcpNetwork::remember_unreached(std::uint64_t node) {

@@ -4,7 +4,10 @@
 //   NCCL_MESH_HYBRID_TCP=1     for peers that neither a cable nor a chain of them reaches, if both ends say so
 //   NCCL_MESH_DISABLE_RDMA=1   for everything; each usable interface is a device then
 
+#include <poll.h>
+
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -38,12 +41,20 @@ class TcpNetwork {
   /// For error texts: the variables in force and what they leave.
   std::string describe() const;
 
-  /// Takes over the socket of a sender that closed: open it stays until the receiver closes too, or for so long, for
-  /// whatever arrives at a socket that is closed makes its kernel forget what it has not delivered yet
-  /// (RFC 1122, 4.2.2.13).
+  /// Takes over the socket of an end that closed: says that nothing more comes, and reads and forgets what does, until
+  /// the other end has closed too, or for 30 s. For a socket that is closed with bytes unread, or that bytes arrive at
+  /// afterwards, is reset (RFC 1122, 4.2.2.13; tcp(7), close in net/ipv4/tcp.c): its kernel forgets what it has not
+  /// delivered yet, and the other end, which may have announcements to serve still, fails.
   void linger(Socket socket);
-  /// Looks after the sockets that linger.
+  /// Looks after the sockets that linger: the service thread, whom watch() tells of them, and whoever listens.
   void sweep();
+  bool lingers() const;
+  /// Adds what poll(2) should look for while sockets linger.
+  void watch(std::vector<pollfd>& watched) const;
+  /// `wake` is called when one more socket lingers.
+  void announce_closed_to(std::function<void()> wake);
+  /// Before the end of the process: until no socket lingers, 2 s at most.
+  void wait_for_peers();
 
   /// It was searched for in vain: for a minute nobody waits for another search.
   void remember_unreached(std::uint64_t node);
@@ -52,6 +63,14 @@ class TcpNetwork {
   bool first_time(std::uint64_t node);
 
  private:
+  struct Lingering {
+    Socket socket;
+    Deadline deadline;
+  };
+  bool is_over(Lingering& one);
+  /// The names of all interfaces that are up.
+  std::string up() const;
+
   bool hybrid_, everything_;
   std::string list_;
   std::optional<Family> family_;
@@ -59,11 +78,9 @@ class TcpNetwork {
   mutable std::mutex mutex_;  // guards what follows
   std::map<std::uint64_t, std::int64_t> unreached_ns_;
   std::set<std::uint64_t> told_;
-  struct Lingering {
-    Socket socket;
-    Deadline deadline;
-  };
   std::vector<Lingering> lingering_;
+  std::vector<std::uint8_t> unwanted_;
+  std::function<void()> wake_;
 };
 
 }  // namespace meshbed::net

@@ -14,7 +14,8 @@ namespace meshbed::net {
 class TcpReceiveConnection : public TcpConnection {
  public:
   static constexpr ObjectKind kKind = ObjectKind::kTcpReceive;
-  TcpReceiveConnection(TcpEnds ends, const TcpSettings& settings) : TcpConnection(kKind, std::move(ends), settings) {}
+  TcpReceiveConnection(TcpEnds ends, const TcpSettings& settings, TcpNetwork& network)
+      : TcpConnection(kKind, std::move(ends), settings, network) {}
   ~TcpReceiveConnection() override;
 
   /// One request for all parts (1..8). nullptr: not now, 256 parts are outstanding; call again.

@@ -7,7 +7,6 @@
 #include "plugin/base/counted.h"
 #include "plugin/base/log.h"
 #include "plugin/net/process/memory.h"
-#include "plugin/net/tcp/tcp_network.h"
 
 namespace meshbed::net {
 namespace {
@@ -16,10 +15,6 @@ namespace {
 constexpr std::size_t kBytesAtOnce = std::size_t{1} << 20U;
 
 }  // namespace
-
-TcpSendConnection::~TcpSendConnection() {
-  if (posted_ > 0) network_.linger(take_socket());
-}
 
 Result<Request*> TcpSendConnection::post(const SendArguments& send) {
   const Turn turn(*this);
@@ -35,6 +30,9 @@ Result<Request*> TcpSendConnection::post(const SendArguments& send) {
     if (failed()) return failure();
     part = pool_.empty() ? -1 : find_part(send.tag);
     if (part < 0) {
+      // The receiver has closed, and never announces one.
+      if (lost() && !is_announced(send.tag)) settle();
+      if (failed()) return failure();
       refused_ = {.tag = send.tag, .size_bytes = send.size_bytes};
       return nullptr;
     }
@@ -61,6 +59,14 @@ Result<Request*> TcpSendConnection::post(const SendArguments& send) {
 }
 
 bool TcpSendConnection::group_stands() { return group_ < announced_ && group_ + at(group_).parts <= announced_; }
+
+bool TcpSendConnection::is_announced(int tag) {
+  for (std::uint64_t entry = group_; entry < announced_; ++entry) {
+    const bool served = entry - group_ < kMaxGroup && (matched_ >> (entry - group_) & 1U) != 0;
+    if (!served && at(entry).tag == tag) return true;
+  }
+  return false;
+}
 
 int TcpSendConnection::find_part(int tag) {
   if (!group_stands()) return -1;
@@ -123,7 +129,8 @@ void TcpSendConnection::progress() {
   if (wrote || read) note_life();
   // What came may have made room, and a message may wait for that.
   if (read && written_ < posted_) write_some();
-  if (!read) settle();
+  const bool serves = can_write() && (written_ < posted_ || group_ < announced_);
+  if (!read && !serves) settle();
   if (!wrote && !read) note_silence();
 }
 

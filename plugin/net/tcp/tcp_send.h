@@ -11,15 +11,11 @@
 
 namespace meshbed::net {
 
-class TcpNetwork;
-
 class TcpSendConnection : public TcpConnection {
  public:
   static constexpr ObjectKind kKind = ObjectKind::kTcpSend;
-  /// `network`: takes the socket over at the end.
   TcpSendConnection(TcpEnds ends, const TcpSettings& settings, TcpNetwork& network)
-      : TcpConnection(kKind, std::move(ends), settings), network_(network) {}
-  ~TcpSendConnection() override;
+      : TcpConnection(kKind, std::move(ends), settings, network) {}
 
   /// nullptr: not now (nothing is announced, or no free request); call again. A message longer than the receive that it
   /// meets is an error for both ends.
@@ -45,6 +41,8 @@ class TcpSendConnection : public TcpConnection {
   Announced& at(std::uint64_t entry) { return ring_[entry % kRingEntries]; }
   /// The whole first group is announced.
   bool group_stands();
+  /// A receive with this tag is announced, in whatever group, and not served yet.
+  bool is_announced(int tag);
   /// The part of the first group that waits for `tag`; -1: none now.
   int find_part(int tag);
   Result<void> check_arguments(const SendArguments& send);
@@ -59,7 +57,6 @@ class TcpSendConnection : public TcpConnection {
   void take_in(const TcpFrame& frame);
   void take_announcement(const TcpFrame& frame);
 
-  TcpNetwork& network_;
   std::array<Announced, kRingEntries> ring_{};
   std::uint64_t announced_ = 0;  // entries
   std::uint64_t group_ = 0;      // first entry of the group that is being served
