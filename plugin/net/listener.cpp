@@ -219,7 +219,11 @@ Result<bool> Listener::welcome_tcp(Client& client, const WireMessage& request) {
 }
 
 std::unique_ptr<Endpoint> Listener::connection_of(Client& client) {
-  if (!client.tcp) return std::move(client.connection);
+  if (!client.tcp) {
+    // Whoever took it up has brought another one.
+    if (!client.connection->was_taken_up()) client.connection->keep_control(std::move(client.socket));
+    return std::move(client.connection);
+  }
   client.tcp->socket = std::move(client.socket);
   return std::make_unique<TcpReceiveConnection>(std::move(*client.tcp), tcp_settings(transport_.config()),
                                                 transport_.tcp());

@@ -60,7 +60,7 @@ class RailLayer {
   };
   /// Of the first way in the plan.
   void begin();
-  static void give_up(Attempt& attempt);
+  void give_up(Attempt& attempt);
   void fail(RailRoute way, const Error& why, bool answered);
   void put_off(RailRoute way);
   /// Nobody waits for this cable again for a while.

@@ -29,6 +29,20 @@ ReceiveConnection::~ReceiveConnection() {
   release_parts(0, kRingSlots);
 }
 
+void ReceiveConnection::keep_control(Socket socket) {
+  control_.close();
+  if (is_relayed()) control_ = std::move(socket);
+}
+
+void ReceiveConnection::closing() {
+  if (!control_.is_open()) return;
+  // What has come and was not looked at counts for nothing: nobody is told of it any more.
+  MessageWriter writer;
+  writer.start({.type = WireType::kEnd, .cookie = session_, .end = {}, .reason = "", .route = {}, .pieces = served()});
+  // Where it cannot be told, the end of the control connection tells that we are gone.
+  (void)writer.write(control_);
+}
+
 QpLinkShape ReceiveConnection::shape_on(const verbs::Device& device) {
   const auto limit = static_cast<std::uint32_t>(device.attributes().max_qp_wr);
   return {.depths = {.sends = std::min(kReceiveSendDepth, limit),

@@ -16,6 +16,7 @@
 #include "plugin/net/link/flusher.h"
 #include "plugin/net/rdma/stripe_ledger.h"
 #include "plugin/net/recover/liveness_check.h"
+#include "plugin/net/wire/socket.h"
 #include "plugin/verbs/registration.h"
 
 namespace meshbed::net {
@@ -58,6 +59,10 @@ class ReceiveConnection : public Connection {
 
   /// After the handshake: from now on its sender may take it up again (resume_server.h).
   void enroll(ProcessLinks& process);
+  /// The control connection of the handshake that led here. Where a relay is at its other end it stays open, to say
+  /// when the connection is closed: a relay that asks later whether we are there would wait for an answer until its
+  /// retries are over, and take our end for a cable's.
+  void keep_control(Socket socket);
   // --- by the process's service, which has the turn ---
   /// The sender stands on a new QP link, `sender`, and dialled `local`: takes in what the old QP link brought to the
   /// end, and puts everything that is still awaited on a new QP link, which is joined; returns its description. To be
@@ -107,6 +112,7 @@ class ReceiveConnection : public Connection {
   void resume() override;
   void polled(int count) override;
   void qp_link_lost() override;
+  void closing() override;
   void probe() override;
   /// Only a relay asks to be told of clear-to-sends.
   bool is_relayed() const override { return peer().wants_notice; }
@@ -237,6 +243,7 @@ class ReceiveConnection : public Connection {
   std::vector<std::unique_ptr<Flusher>> flushers_;
   Deadline next_port_look_ = Deadline::in_ms(1);
   std::array<Memory*, kRingSlots> memories_{};  // held while in flight
+  Socket control_;                              // to the relay before us, where there is one
 };
 
 }  // namespace meshbed::net

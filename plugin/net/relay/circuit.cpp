@@ -25,7 +25,9 @@ bool Circuit::progress() {
     moved = move_announcements();
     moved = move_pieces() || moved;
   }
-  if (parts_.entry->broken()) {
+  // Whoever sent has everything across, and has closed: what is lost is an answer that he does not wait for.
+  const bool has_all = end_at_ && parts_.entry->arrived() >= *end_at_;
+  if (parts_.entry->broken() && !has_all) {
     break_off(parts_.entry->what_broke().text);
   } else if (parts_.exit->broken()) {
     break_off(parts_.exit->what_broke().text);
@@ -84,8 +86,9 @@ bool Circuit::move_pieces() {
 }
 
 void Circuit::listen_to_silence() {
-  parts_.entry->listen_to_silence();
-  parts_.exit->listen_to_silence();
+  // Who has closed does not answer, and is missed by nobody.
+  if (!end_at_) parts_.entry->listen_to_silence();
+  if (!parts_.exit->is_closed_there()) parts_.exit->listen_to_silence();
   stirred_ = true;  // the write may have been refused
 }
 
@@ -111,6 +114,11 @@ void Circuit::look_upstream() {
 void Circuit::look_downstream() {
   auto message = downstream_reader_.read(parts_.downstream);
   if (message && !*message) return;
+  if (parts_.to_receiver) {
+    parts_.exit->closed_there(message && (*message)->type == WireType::kEnd ? (*message)->pieces : 0);
+    if (!message) parts_.downstream.close();
+    return;
+  }
   break_off(message ? (*message)->reason : message.error().text);
 }
 
@@ -125,7 +133,7 @@ void Circuit::break_off(const std::string& why) {
 
 void Circuit::finish() {
   over_ = true;
-  if (!parts_.downstream.is_open()) return;
+  if (!parts_.downstream.is_open() || parts_.to_receiver) return;
   MessageWriter writer;
   writer.start(
       {.type = WireType::kEnd, .cookie = parts_.number, .end = {}, .reason = "", .route = {}, .pieces = next_});

@@ -22,7 +22,8 @@ class Circuit {
     std::unique_ptr<RelayEntry> entry;
     std::unique_ptr<RelayExit> exit;
     Socket upstream;    // control connection to the one before us
-    Socket downstream;  // to the relay after us; closed where the receiver is next
+    Socket downstream;  // to the one after us: a relay, or the receiver, which only says when it closes
+    bool to_receiver = false;
   };
   explicit Circuit(Parts parts);
   ~Circuit();

@@ -20,6 +20,7 @@ constexpr std::uint32_t kPlacesOfPiece = 2;
 constexpr std::uint64_t kExitSignalEvery = 4;
 /// A work request's number: pieces, and above them how many places in the send queue its completion frees.
 constexpr unsigned kPlacesShift = 48;
+constexpr std::uint64_t kQuestionBit = std::uint64_t{1} << (kPlacesShift - 1);
 
 }  // namespace
 
@@ -64,9 +65,10 @@ void RelayExit::completed(const ibv_wc& completion) {
     return;
   }
   queued_ -= static_cast<std::uint32_t>(completion.wr_id >> kPlacesShift);
-  const std::uint64_t done_pieces = completion.wr_id & ((std::uint64_t{1} << kPlacesShift) - 1);
+  if ((completion.wr_id & kQuestionBit) != 0) --questions_;
+  const std::uint64_t done_pieces = completion.wr_id & (kQuestionBit - 1);
   // In order; 0: the piece goes on. At the end also those for which nothing went out.
-  advance_to(queued_ == 0 ? taken_in_ : done_pieces);
+  advance_to(queued_ == questions_ ? taken_in_ : done_pieces);
 }
 
 void RelayExit::advance_to(std::uint64_t pieces) {
@@ -102,6 +104,7 @@ RelayExit::Announcement RelayExit::next_announcement() {
 
 bool RelayExit::forward(const PieceHeader& piece) {
   taken_in_ = piece.sequence + 1;
+  last_group_ = piece.group;
   bytes_[piece.sequence % bytes_.size()] = piece.payload_bytes;
   if (qp_link().local().load != nullptr)
     qp_link().local().load->bytes.fetch_add(piece.payload_bytes, std::memory_order_relaxed);
@@ -146,7 +149,7 @@ bool RelayExit::forward_to_receiver(const PieceHeader& piece) {
     work.wr.rdma.rkey = entry->rkey;
     const bool signalled = ends || (piece.sequence + 1) % kExitSignalEvery == 0;
     if (!post(work, &source, sizes_follow ? 0 : piece.sequence + 1, signalled && !sizes_follow)) return false;
-  } else if (queued_ == 0 && !sizes_follow) {
+  } else if (queued_ == questions_ && !sizes_follow) {
     advance_to(piece.sequence + 1);  // an empty part of a group: nothing goes out for it
   }
   return !sizes_follow || write_sizes(piece);
@@ -182,13 +185,20 @@ bool RelayExit::post(ibv_send_wr& work, ibv_sge* source, std::uint64_t done_piec
 void RelayExit::ask_neighbour() {
   if (queued_ + kPlacesOfPiece > kSendDepth) return;  // of so much an answer will come, or none
   ++queued_;
-  post_probe(std::uint64_t{++unsignalled_} << kPlacesShift);
+  ++questions_;
+  post_probe(kQuestionBit | std::uint64_t{++unsignalled_} << kPlacesShift);
   unsignalled_ = 0;
 }
 
 bool RelayExit::idle() {
-  if (queued_ > 0 && queued_ == unsignalled_) ask_neighbour();
-  return queued_ == 0;
+  if (closed_there_) return true;
+  if (queued_ > questions_ && queued_ == unsignalled_ + questions_) ask_neighbour();
+  return queued_ == questions_;
+}
+
+void RelayExit::closed_there(std::uint64_t served) {
+  closed_there_ = true;
+  if (last_group_ < served) advance_to(taken_in_);
 }
 
 bool RelayExit::refuse(const std::string& what) {

@@ -27,8 +27,12 @@ class RelayExit : public RelayEnd {
   void begin_at(std::uint64_t entry) { taken_ = entry; }
   /// There is room for one more piece, here and at the other end.
   bool can_forward() const;
-  /// Everything is with the neighbour. Asks, where the last pieces were not signalled.
+  /// Everything is with the neighbour, or nobody is there to take it. Asks, where the last pieces were not signalled.
   bool idle();
+  /// The receiver has closed its end in order: everything that was sent to entries below `served` it has, though its
+  /// adapter's word of that may never come. 0: it is gone without a word.
+  void closed_there(std::uint64_t served);
+  bool is_closed_there() const { return closed_there_; }
   /// Pieces that it would take just now.
   std::uint64_t room() const;
   /// Sends the piece, which lies in the entry's window, on. False: the circuit is broken.
@@ -72,10 +76,13 @@ class RelayExit : public RelayEnd {
   std::optional<PieceWindow> next_;
   std::uint64_t taken_ = 0;  // clear-to-send entries handed back
   std::uint64_t forwarded_ = 0;
-  std::uint64_t taken_in_ = 0;                      // pieces that forward() took
+  std::uint64_t taken_in_ = 0;    // pieces that forward() took
+  std::uint64_t last_group_ = 0;  // of the last one, where there is one
+  bool closed_there_ = false;
   std::array<std::uint32_t, kPieceSlots> bytes_{};  // of those that are not forwarded, by their slots
   std::uint32_t queued_ = 0;                        // places taken in the send queue
   std::uint32_t unsignalled_ = 0;                   // of them, since the last signalled one
+  std::uint32_t questions_ = 0;                     // of them, empty ones: no piece waits for their answer
   std::array<std::uint32_t, kMaxGroup> sizes_{};
 };
 

@@ -298,15 +298,13 @@ Result<bool> RelayServer::read_ready(Client& client) {
 }
 
 std::unique_ptr<Circuit> RelayServer::to_circuit(Client& client) {
-  const bool to_receiver = client.route.onward.empty();
-  Socket downstream = client.connecting->take_control();
-  if (to_receiver) downstream.close();  // a receiver has no use for it
   return std::make_unique<Circuit>(Circuit::Parts{.number = client.circuit,
                                                   .name = client.name,
                                                   .entry = std::move(client.entry),
                                                   .exit = std::move(client.exit),
                                                   .upstream = std::move(client.socket),
-                                                  .downstream = std::move(downstream)});
+                                                  .downstream = client.connecting->take_control(),
+                                                  .to_receiver = client.route.onward.empty()});
 }
 
 void RelayServer::refuse(Client& client, const std::string& why, WireType type, std::uint64_t served) {

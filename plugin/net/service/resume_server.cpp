@@ -191,6 +191,7 @@ bool ResumeServer::go_on(Client& client) {
       connection.use_rail(client.arrival.message.rail.number, client.arrival.message.rail.sender_qp_link);
     } else {
       connection.announce_anew();
+      connection.keep_control(std::move(client.arrival.socket));
     }
   });
   if (waits) Connection::Turn::pass();

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <utility>
 
@@ -25,7 +26,7 @@ constexpr std::int64_t kQuietNs = 8'000'000'000;
 /// After so long the next piece says that others go on sending; where none comes their circuits are only ending, and
 /// what says so may itself be late (a control connection repeats its words 6 s, then 13 s after a cable was cut).
 constexpr std::int64_t kLongestSendingNs = 10'000'000'000;
-constexpr int kWaitPauseMs = 5;
+constexpr std::chrono::milliseconds kWaitPause{5};
 
 }  // namespace
 
@@ -112,7 +113,7 @@ void ServiceThread::wake() {
 void ServiceThread::run() {
   while (!stop_.load(std::memory_order_relaxed)) {
     const bool moving = move_circuits();
-    in_use_.store(in_use(), std::memory_order_relaxed);
+    note_use();
     look_around(moving);
   }
 }
@@ -146,7 +147,8 @@ bool ServiceThread::wait_for_others() const {
     if (ends_by_now != std::exchange(ends, ends_by_now) || sends) quiet_since_ns = now;
     if (!in_use_.load() || now - quiet_since_ns > kQuietNs) return true;
     if (now - begun_ns > kLongestSendingNs + (sends ? 0 : kQuietNs)) return false;
-    ::poll(nullptr, 0, kWaitPauseMs);
+    std::unique_lock lock(use_mutex_);
+    use_over_.wait_for(lock, kWaitPause, [this] { return !in_use_.load(); });
   }
 }
 
@@ -229,7 +231,15 @@ void ServiceThread::look_at_others() {
   if (address_notifier_.busy()) address_notifier_.advance();
   tcp_.sweep();
   answer_for_state();
-  in_use_.store(in_use(), std::memory_order_relaxed);
+  note_use();
+}
+
+void ServiceThread::note_use() {
+  const bool used = in_use();
+  if (in_use_.load(std::memory_order_relaxed) == used) return;
+  const std::lock_guard lock(use_mutex_);
+  in_use_.store(used);
+  use_over_.notify_all();
 }
 
 void ServiceThread::answer_for_state() {

@@ -8,8 +8,10 @@
 #include <poll.h>
 
 #include <atomic>
+#include <condition_variable>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <thread>
 #include <vector>
@@ -67,6 +69,7 @@ class ServiceThread final : public Service {
   bool read_events(const verbs::Device& device);
   void open_state_socket();
   void answer_for_state();
+  void note_use();
   bool in_use() const { return !circuits_.empty() || desk_->makes_chains() || resume_server_.busy(); }
 
   ProcessLinks& process_;
@@ -92,7 +95,9 @@ class ServiceThread final : public Service {
   std::unique_ptr<StateSocket> state_socket_;  // nullptr: none
   int wake_[2] = {-1, -1};
   std::atomic<bool> stop_{false};
-  std::atomic<bool> in_use_{false};
+  std::atomic<bool> in_use_{false};  // written under use_mutex_
+  mutable std::mutex use_mutex_;
+  mutable std::condition_variable use_over_;
   std::atomic<std::uint64_t> moves_{0};  // rounds in which a circuit moved something
   std::atomic<std::uint64_t> ends_{0};   // rounds in which a circuit ended
   std::thread thread_;

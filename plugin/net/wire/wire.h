@@ -7,6 +7,7 @@
 // Through relays (piece.h), with one control connection a hop, which stays open as long as the circuit:
 //   ROUTE    connecting -> relay       before REQUEST: which way to go on, and the handle at its end
 //   END      connecting -> relay       this many pieces were sent; deliver them, then close
+//            receiver -> relay         everything up to this entry was served; it has closed, and waits for nothing
 //   REFUSE   relay -> connecting       also later: why the circuit broke
 // When a connection lost its QP link (resumption.h), to the service port of the receiver's process; the cookie is the
 // session's:

@@ -1,0 +1,190 @@
+// The end of a job on a mesh with relays: whoever closes when, every process goes without a warning, and within a
+// millisecond of the last close. The messages are those of an all-to-all, of an all-reduce over a tree and of a gather.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "plugin/base/prng.h"
+#include "sim/engine/world.h"
+#include "tests/net/mesh_ranks.h"
+#include "tests/support/walk.h"
+
+namespace relay_end_test {
+
+using namespace meshbed;
+using namespace meshbed::test;
+using sim::OutcomeKind;
+
+namespace {
+
+using Pairs = std::vector<std::pair<int, int>>;
+
+/// A cable for each pair, with a subnet of its own.
+models::Cluster mesh_of(int nodes, const Pairs& cables) {
+  const models::Cluster ring = ring_cluster(std::max<int>(static_cast<int>(cables.size()), 3));
+  models::Cluster mesh = ring_cluster(std::max(nodes, 3));
+  mesh.cables.clear();
+  for (models::Node& node : mesh.nodes) node.nics.clear();
+  for (std::size_t cable = 0; cable < cables.size(); ++cable) {
+    models::Cable laid = ring.cables[cable];
+    const auto move_end = [&](models::PortRef& end, int node) {
+      models::Nic nic = ring.nodes[static_cast<std::size_t>(end.node)].nics[static_cast<std::size_t>(end.nic)];
+      auto& nics = mesh.nodes[static_cast<std::size_t>(node)].nics;
+      const std::string function = std::to_string(nics.size());
+      nic.device = "rocep1s0f" + function;
+      nic.netdev = "enp1s0f" + function + "np" + function;
+      end = {node, static_cast<int>(nics.size())};
+      nics.push_back(std::move(nic));
+    };
+    move_end(laid.a, cables[cable].first);
+    move_end(laid.b, cables[cable].second);
+    mesh.cables.push_back(std::move(laid));
+  }
+  return mesh;
+}
+
+/// Who sends to whom, in both directions where `both`.
+struct Exchange {
+  Pairs pairs;
+  bool both = true;
+};
+
+Exchange alltoall(int ranks) {
+  Exchange all;
+  for (int low = 0; low < ranks; ++low) {
+    for (int high = low + 1; high < ranks; ++high) all.pairs.emplace_back(low, high);
+  }
+  return all;
+}
+Exchange tree(int ranks) {
+  Exchange tree;
+  for (int rank = 1; rank < ranks; ++rank) tree.pairs.emplace_back((rank - 1) / 2, rank);
+  return tree;
+}
+Exchange gather(int ranks) {
+  Exchange star{.pairs = {}, .both = false};
+  for (int rank = 1; rank < ranks; ++rank) star.pairs.emplace_back(0, rank);
+  return star;
+}
+
+struct Partner {
+  int rank = 0;
+  bool receives = true, sends = true;
+  Comms comms;
+  Buffer in, out;
+  void *incoming = nullptr, *outgoing = nullptr;
+};
+
+void carry(MeshRank& rank, std::vector<Partner>& partners, std::size_t size, const std::string& place, int ranks) {
+  for (Partner& one : partners) {
+    if (one.receives) one.incoming = rank.receive(one.comms.receive, one.in);
+  }
+  rank.meet("posted" + place, ranks);
+  for (Partner& one : partners) {
+    if (one.sends) one.outgoing = rank.send(one.comms.send, one.out, size);
+  }
+  for (Partner& one : partners) {
+    if (one.receives) CHECK(rank.finish(one.incoming) == static_cast<int>(size));
+    if (one.sends) CHECK(rank.finish(one.outgoing) == static_cast<int>(size));
+  }
+}
+
+/// What the ranks of one job share: the end of the last close, and of the last process.
+struct End {
+  Picoseconds closed = 0, gone = 0;
+};
+
+void run_job(MeshRank& rank, const Exchange& exchange, std::uint64_t seed, int ranks, End& end) {
+  Prng shared(seed), own(mix64(seed) ^ static_cast<std::uint64_t>(rank.rank()));
+  const std::string place = "#" + std::to_string(seed);
+  const std::size_t size = 1 + shared.below(200'000);
+  const auto messages = 1 + shared.below(3);
+  // The ranks of a program close at once, or as its machines let them.
+  const std::uint64_t spread_us = shared.chance(0.5) ? 100 : 6'000'000;
+  const bool more_posted = shared.chance(0.25);
+  rank.start();
+  std::vector<Partner> partners;
+  for (const auto& [low, high] : exchange.pairs) {
+    if (rank.rank() != low && rank.rank() != high) continue;
+    Partner one;
+    one.rank = rank.rank() == low ? high : low;
+    one.receives = exchange.both || rank.rank() == low;
+    one.sends = exchange.both || rank.rank() == high;
+    one.comms = rank.connect_both(one.rank, 0, place);
+    one.in = rank.buffer(one.comms.receive, 200'000, 1);
+    one.out = rank.buffer(one.comms.send, 200'000, 2);
+    partners.push_back(std::move(one));
+  }
+  for (std::uint64_t message = 0; message < messages; ++message) {
+    carry(rank, partners, size, place + "." + std::to_string(message), ranks);
+  }
+  for (Partner& one : partners) {
+    if (more_posted && one.receives) rank.receive(one.comms.receive, one.in);
+  }
+  sim::World& world = sim::World::get();
+  const auto pause = [&] {
+    world.sleep(static_cast<Picoseconds>(own.below(spread_us / partners.size())) * kPicosecondsPerMicrosecond);
+  };
+  for (std::size_t left = partners.size(); left > 0; --left) {
+    std::swap(partners[own.below(left)], partners[left - 1]);
+    pause();
+    Partner& one = partners[left - 1];
+    rank.release(one.comms.receive, one.in);
+    rank.release(one.comms.send, one.out);
+    const bool sender_first = own.chance(0.5);
+    if (sender_first) CHECK(rank.net().closeSend(one.comms.send) == nccl::kNcclSuccess);
+    CHECK(rank.net().closeRecv(one.comms.receive) == nccl::kNcclSuccess);
+    if (!sender_first) CHECK(rank.net().closeSend(one.comms.send) == nccl::kNcclSuccess);
+  }
+  end.closed = std::max(end.closed, world.now());
+  rank.stop();
+  end.gone = std::max(end.gone, world.now());
+  CHECK_MESSAGE(rank.warnings().empty(), "seed ", seed, ": ", rank.warnings());
+  rank.forget_warnings();
+  rank.meet("gone" + place, ranks);
+}
+
+/// Jobs of three kinds in turn, several in one world, each with other sizes and other moments of closing.
+void run_jobs(const models::Cluster& cluster) {
+  constexpr std::uint64_t kSeeds = 1000, kJobsOfWorld = 20;
+  const auto ranks = static_cast<int>(cluster.nodes.size());
+  const std::vector<Exchange> kinds{alltoall(ranks), tree(ranks), gather(ranks)};
+  const std::uint64_t worlds = walks_whole() ? kSeeds / kJobsOfWorld : 1;
+  for (std::uint64_t number = 0; number < worlds; ++number) {
+    std::vector<End> ends(kJobsOfWorld);
+    const auto result = run_mesh(
+        cluster,
+        [&](MeshRank& rank) {
+          for (std::uint64_t job = 0; job < kJobsOfWorld; ++job) {
+            const std::uint64_t seed = number * kJobsOfWorld + job;
+            End& end = ends[job];
+            run_job(rank, kinds[seed % kinds.size()], seed, ranks, end);
+            const Picoseconds lasts = end.gone - end.closed;
+            if (rank.rank() == 0) CHECK_MESSAGE(lasts < kPicosecondsPerMillisecond, "seed ", seed, ": ", lasts, " ps");
+          }
+        },
+        /*bare=*/true);
+    CHECK(result.outcome == OutcomeKind::kFinished);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("the end of jobs on a ring of four is quiet and quick (1000 of them in whole walks)") {
+  run_jobs(ring_cluster(4));
+}
+
+TEST_CASE("the end of jobs on a line of four, where two relays stand in a row") { run_jobs(line_cluster(4)); }
+
+TEST_CASE("the end of jobs on a star of five, where one relays for all") {
+  run_jobs(mesh_of(5, {{0, 1}, {0, 2}, {0, 3}, {0, 4}}));
+}
+
+TEST_CASE("the end of jobs on five partly meshed nodes") {
+  run_jobs(mesh_of(5, {{0, 1}, {1, 2}, {2, 3}, {3, 4}, {1, 3}}));
+}
+
+}  // namespace relay_end_test
