@@ -7,6 +7,14 @@
 
 namespace meshbed::net {
 
+namespace {
+
+/// Who sends to a receiver that has closed is told so after this, which is as long as retries would take to find out;
+/// in an orderly end he has closed by then.
+constexpr std::int64_t kClosedMs = 10'000;
+
+}  // namespace
+
 Circuit::Circuit(Parts parts) : parts_(std::move(parts)) {
   MESHBED_INFO("relay: circuit %s: open", parts_.name.c_str());
 }
@@ -89,6 +97,7 @@ void Circuit::listen_to_silence() {
   // Who has closed does not answer, and is missed by nobody.
   if (!end_at_) parts_.entry->listen_to_silence();
   if (!parts_.exit->is_closed_there()) parts_.exit->listen_to_silence();
+  if (!over_ && closed_there_.passed()) break_off("the receiver has closed its end", LogLevel::kInfo);
   stirred_ = true;  // the write may have been refused
 }
 
@@ -115,16 +124,20 @@ void Circuit::look_downstream() {
   auto message = downstream_reader_.read(parts_.downstream);
   if (message && !*message) return;
   if (parts_.to_receiver) {
-    parts_.exit->closed_there(message && (*message)->type == WireType::kEnd ? (*message)->pieces : 0);
-    if (!message) parts_.downstream.close();
+    if (message && (*message)->type == WireType::kEnd) {
+      parts_.exit->closed_there((*message)->pieces);
+      closed_there_ = Deadline::in_ms(kClosedMs);
+    } else {
+      parts_.downstream.close();  // where it did not say that it closed, its adapter is asked as before
+    }
     return;
   }
   break_off(message ? (*message)->reason : message.error().text);
 }
 
-void Circuit::break_off(const std::string& why) {
+void Circuit::break_off(const std::string& why, LogLevel level) {
   over_ = true;
-  MESHBED_WARN("relay: circuit %s broke: %s", parts_.name.c_str(), why.c_str());
+  MESHBED_LOG(level, "relay: circuit %s broke: %s", parts_.name.c_str(), why.c_str());
   MessageWriter writer;
   writer.start({.type = WireType::kRefuse, .cookie = parts_.number, .end = {}, .reason = why});
   // Where it cannot be told, the end of the control connection tells it.

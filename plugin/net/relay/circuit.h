@@ -7,6 +7,8 @@
 #include <optional>
 #include <string>
 
+#include "plugin/base/log.h"
+#include "plugin/net/process/clock.h"
 #include "plugin/net/process/state.h"
 #include "plugin/net/relay/relay_entry.h"
 #include "plugin/net/relay/relay_exit.h"
@@ -48,7 +50,7 @@ class Circuit {
   void look_upstream();
   void look_downstream();
   /// Tells the one before us why, and ends.
-  void break_off(const std::string& why);
+  void break_off(const std::string& why, LogLevel level = LogLevel::kWarn);
   void finish();
 
   Parts parts_;
@@ -59,7 +61,8 @@ class Circuit {
   std::array<std::uint64_t, 2 * kRingEntries> ends_{};
   std::uint64_t ends_in_ = 0, ends_out_ = 0;
   std::uint64_t bytes_ = 0;
-  bool stirred_ = false;  // by what a control connection said
+  Deadline closed_there_;  // the receiver has
+  bool stirred_ = false;   // by what a control connection said
   bool over_ = false;
 };
 

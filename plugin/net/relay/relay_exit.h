@@ -30,7 +30,7 @@ class RelayExit : public RelayEnd {
   /// Everything is with the neighbour, or nobody is there to take it. Asks, where the last pieces were not signalled.
   bool idle();
   /// The receiver has closed its end in order: everything that was sent to entries below `served` it has, though its
-  /// adapter's word of that may never come. 0: it is gone without a word.
+  /// adapter's word of that may never come.
   void closed_there(std::uint64_t served);
   bool is_closed_there() const { return closed_there_; }
   /// Pieces that it would take just now.
