@@ -72,10 +72,18 @@ struct Nic {
   std::string pci_path;             // sysfs path of the PCI function, for ncclNetProperties::pciPath
   bool link_up = true;              // administrative state at the start
   bool dma_buf = false;             // its driver registers dma-bufs
+  int pcie = -1;                    // index in Node::pcie; -1: on none that limits it
 };
 
 struct Gpu {
   std::string model;
+  int pcie = -1;  // index in Node::pcie: the switch or link that it shares with NICs; -1: not said
+};
+
+/// What several PCI functions have between them and the node's memory: a PCIe link, or a switch's way up. Full duplex.
+struct PcieLink {
+  std::string name;
+  std::uint64_t rate_bps = 0;  // of each direction, counted as a cable's is; 0: it limits nobody
 };
 
 /// The node's place on the management network: ordinary TCP, never RDMA.
@@ -88,6 +96,7 @@ struct Node {
   std::string name;
   std::vector<Nic> nics;  // in the order in which the node enumerates its devices
   std::vector<Gpu> gpus;
+  std::vector<PcieLink> pcie;
   bool peer_memory = false;  // nvidia_peermem is loaded: adapters register GPU memory by its address
   std::optional<ManagementPort> management;
   std::vector<std::pair<std::string, std::string>> environment;  // for every rank on this node

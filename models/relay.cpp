@@ -4,12 +4,29 @@
 #include <map>
 
 namespace meshbed::models {
+namespace {
+
+/// By how much the ports behind the link, as the segments count them, are faster than it.
+std::uint64_t beyond_bps(const Topology& topology, const SharedLink& link) {
+  std::uint64_t ports_bps = 0;
+  for (const int index : topology.segments_of_node[static_cast<std::size_t>(link.node)]) {
+    const Segment& segment = topology.segments[static_cast<std::size_t>(index)];
+    for (std::size_t place = 0; place < segment.ports.size(); ++place) {
+      const bool is_behind = std::binary_search(link.ports.begin(), link.ports.end(), segment.ports[place]);
+      if (is_behind) ports_bps += segment.port_rates_bps[place];
+    }
+  }
+  return ports_bps > link.rate_bps ? ports_bps - link.rate_bps : 0;
+}
+
+}  // namespace
 
 Picoseconds relay_bound_ps(const Topology& topology, const std::vector<Flow>& flows) {
   std::uint64_t rate_bps = 0;
   for (const Segment& segment : topology.segments) {
     for (const std::uint64_t port_rate_bps : segment.port_rates_bps) rate_bps += port_rate_bps;
   }
+  for (const SharedLink& link : topology.shared_links) rate_bps -= beyond_bps(topology, link);
   std::map<int, std::vector<int>> hops_from;
   std::uint64_t bytes = 0;  // over all hops
   for (const Flow& flow : flows) {

@@ -8,12 +8,16 @@
 #include <map>
 #include <span>
 
+#include "models/pcie.h"
+
 namespace meshbed::models {
 namespace {
 
 const Nic& nic_of(const Cluster& cluster, PortRef port) {
   return cluster.nodes[static_cast<std::size_t>(port.node)].nics[static_cast<std::size_t>(port.nic)];
 }
+
+const Node& node_of(const Cluster& cluster, PortRef port) { return cluster.nodes[static_cast<std::size_t>(port.node)]; }
 
 /// The addresses by which two ends of a cable can talk: each lies in the other's prefix.
 const IpPrefix* common_subnet(const Nic& a, const Nic& b) {
@@ -69,7 +73,7 @@ void add_cable(Topology& topology, const Cluster& cluster, int index) {
     add_segment(
         topology,
         {.cable = index, .switch_index = -1, .subnet = *subnet, .ports = {cable.a, cable.b}, .port_rates_bps = {}},
-        [&](PortRef) { return cable.rate_bps; });
+        [&](PortRef port) { return behind_pcie_bps(node_of(cluster, port), nic_of(cluster, port), cable.rate_bps); });
   }
 }
 
@@ -91,7 +95,8 @@ void add_switch(Topology& topology, const Cluster& cluster, int index) {
   }
   const auto rate_of = [&](PortRef port) {
     const std::uint64_t own = nic_of(cluster, port).rate_bps;
-    return box.rate_bps == 0 ? own : std::min(box.rate_bps, own);
+    const std::uint64_t rate_bps = box.rate_bps == 0 ? own : std::min(box.rate_bps, own);
+    return behind_pcie_bps(node_of(cluster, port), nic_of(cluster, port), rate_bps);
   };
   for (auto& segment : found) {
     if (segment.ports.size() > 1) add_segment(topology, std::move(segment), rate_of);
@@ -155,7 +160,27 @@ Topology analyse(const Cluster& cluster) {
   topology.segments_of_node.resize(cluster.nodes.size());
   for (std::size_t i = 0; i < cluster.cables.size(); ++i) add_cable(topology, cluster, static_cast<int>(i));
   for (std::size_t i = 0; i < cluster.switches.size(); ++i) add_switch(topology, cluster, static_cast<int>(i));
+  topology.shared_links = shared_links(cluster);
   return topology;
+}
+
+std::uint64_t joint_rate_bps(const Topology& topology, const std::vector<DirectPath>& paths) {
+  std::uint64_t all_bps = 0;
+  for (const DirectPath& path : paths) all_bps += path.rate_bps;
+  std::uint64_t joint_bps = all_bps;
+  for (const bool at_source : {true, false}) {
+    std::uint64_t end_bps = all_bps;
+    for (const SharedLink& link : topology.shared_links) {
+      std::uint64_t behind_bps = 0;
+      for (const DirectPath& path : paths) {
+        const PortRef port = at_source ? path.from : path.to;
+        if (std::binary_search(link.ports.begin(), link.ports.end(), port)) behind_bps += path.rate_bps;
+      }
+      if (behind_bps > link.rate_bps) end_bps -= behind_bps - link.rate_bps;
+    }
+    joint_bps = std::min(joint_bps, end_bps);
+  }
+  return joint_bps;
 }
 
 std::vector<DirectPath> direct_paths(const Topology& topology, int from, int to) {

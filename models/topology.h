@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "models/cluster.h"
+#include "models/pcie.h"
 
 namespace meshbed::models {
 
@@ -20,7 +21,7 @@ struct Segment {
   IpPrefix subnet;             // of a cable's end a (the two lengths may differ), of a switch's first port
   std::vector<PortRef> ports;  // ascending
   // [place in ports] what the port carries there: the cable's rate (which follows from its two ends unless the scenario
-  // gives it), or the lower of the switch's (0: any) and the port's own.
+  // gives it), or the lower of the switch's (0: any) and the port's own; no more than its PCIe link.
   std::vector<std::uint64_t> port_rates_bps;
 };
 
@@ -45,6 +46,7 @@ struct Topology {
   std::vector<Segment> segments;
   std::vector<std::vector<int>> segments_of_node;  // [node] -> indices of segments, ascending
   std::vector<CrossedCable> crossed;
+  std::vector<SharedLink> shared_links;  // by node and link
 };
 
 /// O(ports). The other functions take its answer together with the number of nodes that it holds.
@@ -52,6 +54,9 @@ Topology analyse(const Cluster& cluster);
 
 /// Every direct path between two nodes, in order of (segment, from's NIC, to's NIC).
 std::vector<DirectPath> direct_paths(const Topology& topology, int from, int to);
+
+/// What `paths`, all from one node to one other, carry together: no more than the PCIe links behind them at either end.
+std::uint64_t joint_rate_bps(const Topology& topology, const std::vector<DirectPath>& paths);
 
 /// The node's neighbours, ascending, without itself.
 std::vector<int> neighbours(const Topology& topology, int node);

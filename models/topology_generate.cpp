@@ -7,6 +7,8 @@
 #include <cstdio>
 #include <utility>
 
+#include "models/pcie.h"
+
 namespace meshbed::models {
 namespace {
 
@@ -280,6 +282,9 @@ Result<Cluster> generate_topology(const TopologyOptions& options) {
   const auto cabled = options.kind == TopologyKind::kSwitch ? add_switches(cluster, options, *plan)
                                                             : add_cables(cluster, options, *plan);
   if (!cabled) return cabled.error();
+  if (options.spark_pcie) {
+    for (Node& node : cluster.nodes) hang_on_spark_links(node, plan->rails);
+  }
   if (options.nics > 0) {
     for (int node = 0; node < options.nodes; ++node) nic_at(cluster, options, {node, options.nics - 1});
   }

@@ -29,6 +29,7 @@ struct TopologyOptions {
   Picoseconds switch_latency_ps = 0;
   std::uint32_t mtu_bytes = 9000;
   IpPrefix first_subnet{};
+  bool spark_pcie = false;  // nodes of at most two ports and four NICs get a Spark's two PCIe links: pcie.h
 };
 
 /// More than these are a mistake in the file, not a cluster: a run would need more memory than a machine has.

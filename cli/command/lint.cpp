@@ -17,6 +17,7 @@
 #include "cli/scenario/placement.h"
 #include "cli/workload/megakernel/blocks.h"
 #include "cli/workload/megakernel/programs.h"
+#include "models/pcie.h"
 #include "models/topology.h"
 #include "plugin/net/process/config.h"
 
@@ -138,6 +139,7 @@ class Linter {
     if (is_cabled && one.addresses.empty()) add("{} is cabled but has no address; only link-local is left", name(port));
     if (is_cabled && !one.link_up) add("{} is down from the start", name(port));
     if (is_cabled) pinned_gid(port);
+    if (is_cabled) narrow_pcie(port);
     for (const auto& prefix : one.addresses) {
       const auto gid = models::gid_of(prefix.address);
       const bool found = std::any_of(one.gids.begin(), one.gids.end(), [&](const models::GidEntry& entry) {
@@ -147,6 +149,15 @@ class Linter {
         add("{} has no RoCE v2 GID for {}; peers that expect one cannot connect", name(port),
             models::to_string(prefix.address));
     }
+  }
+
+  /// A function that its PCIe link can never feed.
+  void narrow_pcie(PortRef port) {
+    const auto& one = nic(port);
+    if (models::behind_pcie_bps(node(port.node), one, one.rate_bps) == one.rate_bps) return;
+    const auto& link = node(port.node).pcie[static_cast<std::size_t>(one.pcie)];
+    add("{} has {} behind PCIe link '{}' of {}, and never gets more; [[node.pcie]] says what the link is", name(port),
+        rate_text(one.rate_bps), link.name, rate_text(link.rate_bps));
   }
 
   /// A pinned index that the port lacks: nothing connects over it.

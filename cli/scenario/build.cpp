@@ -63,7 +63,8 @@ void Builder::generate() {
                                   .latency_ps = topology.latency_ps,
                                   .switch_latency_ps = topology.switch_latency_ps,
                                   .mtu_bytes = topology.mtu_bytes,
-                                  .first_subnet = topology.first_subnet};
+                                  .first_subnet = topology.first_subnet,
+                                  .spark_pcie = true};
   if (options.kind == models::TopologyKind::kTorus && !topology.has("nodes")) {
     std::int64_t product = 1;
     for (const int length : topology.shape) product = std::min(product * length, models::kNodesMax + 1);
@@ -125,10 +126,14 @@ std::vector<std::string> Builder::names_for(const GeneratedName& wanted) const {
     names = generated_names(cluster.nodes);
     add_listed(names, spec_.nodes, &NodeSpec::name);
   } else {
-    const int node = find_node(cluster, wanted.owner);
-    if (node >= 0) names = device_names(cluster.nodes[static_cast<std::size_t>(node)]);
+    const bool is_pcie = wanted.list == "pcie";
+    if (const int node = find_node(cluster, wanted.owner); node >= 0) {
+      const models::Node& owner = cluster.nodes[static_cast<std::size_t>(node)];
+      names = is_pcie ? generated_names(owner.pcie) : device_names(owner);
+    }
     for (const NodeSpec& spec : spec_.nodes) {
-      if (spec.name == wanted.owner) add_listed(names, spec.nics, &NicSpec::device);
+      if (spec.name != wanted.owner) continue;
+      is_pcie ? add_listed(names, spec.pcie, &PcieSpec::name) : add_listed(names, spec.nics, &NicSpec::device);
     }
   }
   return names;
@@ -137,12 +142,12 @@ std::vector<std::string> Builder::names_for(const GeneratedName& wanted) const {
 void Builder::refuse_unknown_names() {
   std::set<std::string> refused_nodes;  // their NICs are not looked up
   for (const GeneratedName& wanted : spec_.generated_names) {
-    const bool is_nic = wanted.list == "nic";
+    const bool is_nic = wanted.list == "nic" || wanted.list == "pcie";  // a part of a node
     if (is_nic && refused_nodes.count(wanted.owner) != 0) continue;
     const std::vector<std::string> names = names_for(wanted);
     if (std::find(names.begin(), names.end(), wanted.name) != names.end()) continue;
     if (wanted.list == "node") refused_nodes.insert(wanted.name);
-    const std::string what = is_nic ? "NIC" : wanted.list;
+    const std::string what = wanted.list == "nic" ? "NIC" : wanted.list == "pcie" ? "PCIe link" : wanted.list;
     const std::string name = wanted.name.substr(0, 64);
     const std::string close = closest_name(name, names);
     diagnostics_.add(wanted.place, fmt::format("there is no {} '{}'{}{}; --set changes {} that are there: {}", what,
@@ -295,6 +300,7 @@ Built build_cluster(const ScenarioSpec& spec, Diagnostics& diagnostics) {
   builder.add_cables();
   builder.add_switches();
   builder.add_gpus();
+  builder.add_pcie();
   builder.add_environment();
   builder.add_management();
   builder.order_devices();

@@ -24,6 +24,7 @@ class Builder {
   void add_cables();    // build_cables.cpp
   void add_switches();  // build_cables.cpp
   void add_gpus();
+  void add_pcie();  // build_pcie.cpp
   void add_environment();
   void add_management();
   void order_devices();
@@ -45,6 +46,8 @@ class Builder {
   /// Addresses for those of `ports` that have none, from `subnet`; refuses addresses outside it.
   void number_ports(const std::vector<models::PortRef>& ports, const models::IpPrefix& subnet, const Place& place,
                     const std::string& owner);
+  void add_pcie_links(models::Node& node, const NodeSpec& spec);
+  void hang_on_pcie(models::Node& node, const NodeSpec& spec);
   void permute_nics(int node, const std::vector<int>& order);
 
   const ScenarioSpec& spec_;

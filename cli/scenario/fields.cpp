@@ -94,8 +94,33 @@ const Section<NicSpec> kNic{
          }},
         {"pci_path", "text", "(by position)", "sysfs path of the PCI function",
          [](const Value& v, NicSpec& s) { v.text(s.pci_path); }},
+        {"pcie", "name", "(none; on a Spark by port and rail)",
+         "the [[node.pcie]] of its node that it shares with other functions, or \"none\"",
+         [](const Value& v, NicSpec& s) { v.name(s.pcie); }},
         {"gids", "list of tables", "(as Linux fills it)", "complete GID table: [{index, type, address}]",
          [](const Value& v, NicSpec& s) { v.tables(s.gids); }},
+    }};
+
+const Section<PcieSpec> kPcie{
+    "[[node.pcie]]",
+    "What several PCI functions share on their way to the memory of the [[node]] above: a PCIe link, or a switch. "
+    "Full\n"
+    "duplex. A generated node with gpu_model GB10, two ports and four NICs at most has pcie0 and pcie1, each x4 of\n"
+    "generation 5, and so have listed ones whose devices are named as on a Spark. One with the name of such a link\n"
+    "changes only what it says.",
+    {
+        {"name", "name", "", "as NICs, GPUs and reports name it; required",
+         [](const Value& v, PcieSpec& s) { v.name(s.name); }},
+        {"rate", "rate", "(from `lanes`, or no limit)", "what its NICs carry together, each direction, with headers",
+         [](const Value& v, PcieSpec& s) { v.rate(s.rate_bps); }},
+        {"lanes", "integer", "", "in the place of `rate`: 1 to 32, with `generation`; x4 of generation 5 is 100Gb/s",
+         [](const Value& v, PcieSpec& s) {
+           v.integer(s.lanes, {1, 32});
+         }},
+        {"generation", "integer", "", "1 to 6, with `lanes`",
+         [](const Value& v, PcieSpec& s) {
+           v.integer(s.generation, {1, 6});
+         }},
     }};
 
 const Section<NodeSpec> kNode{
@@ -116,7 +141,11 @@ const Section<NodeSpec> kNode{
          [](const Value& v, NodeSpec& s) { v.environment(s.environment); }},
         {"device_order", "list of names, or \"reversed\"", "(as listed)", "in which order the node enumerates its NICs",
          [](const Value& v, NodeSpec& s) { v.device_order(s); }},
+        {"gpu_pcie", "list of names", "(not said)",
+         "the [[node.pcie]] of each GPU: its NICs are those on the same; GPUs that say nothing share the NICs evenly",
+         [](const Value& v, NodeSpec& s) { v.texts(s.gpu_pcie); }},
         {"nic", "[[node.nic]]", "", "its NICs", [](const Value& v, NodeSpec& s) { v.tables(s.nics); }},
+        {"pcie", "[[node.pcie]]", "", "its PCIe links", [](const Value& v, NodeSpec& s) { v.tables(s.pcie); }},
     }};
 
 const Section<CableSpec> kCable{
@@ -180,6 +209,10 @@ const Section<GidSpec>& section_of<GidSpec>() {
 template <>
 const Section<NicSpec>& section_of<NicSpec>() {
   return kNic;
+}
+template <>
+const Section<PcieSpec>& section_of<PcieSpec>() {
+  return kPcie;
 }
 template <>
 const Section<NodeSpec>& section_of<NodeSpec>() {

@@ -62,7 +62,15 @@ struct NicSpec : Entry {
   int port = 1;
   std::string link;
   std::string pci_path;
+  std::string pcie;
   std::vector<GidSpec> gids;
+};
+
+struct PcieSpec : Entry {
+  std::string name;
+  std::uint64_t rate_bps = 0;
+  int lanes = 0;
+  int generation = 0;
 };
 
 struct NodeSpec : Entry {
@@ -75,6 +83,8 @@ struct NodeSpec : Entry {
   bool device_order_reversed = false;
   std::vector<Located<std::string>> device_order;
   std::vector<NicSpec> nics;
+  std::vector<PcieSpec> pcie;
+  std::vector<Located<std::string>> gpu_pcie;
 };
 
 struct CableSpec : Entry {
@@ -139,8 +149,8 @@ struct ExpectSpec : Entry {
 
 /// Something that a --set changes by its name and that the file does not list, so that it must be generated.
 struct GeneratedName {
-  std::string list;   // node, nic, cable or switch
-  std::string owner;  // of a NIC: its node
+  std::string list;   // node, nic, pcie, cable or switch
+  std::string owner;  // of a NIC or PCIe link: its node
   std::string name;
   Place place;
 };

@@ -7,6 +7,7 @@
 
 #include "cli/common/units.h"
 #include "cli/topo/report.h"
+#include "models/pcie.h"
 #include "models/topology.h"
 
 namespace meshbed::cli {
@@ -54,7 +55,7 @@ class Report {
     text += pairs <= kMatrixPairsMax || all_ ? pair_matrix() : medium_matrix();
     text += "\n" + missing_pairs(pairs);
     text += "\n" + crossed_cables();
-    return text;
+    return text + pcie_links();
   }
 
  private:
@@ -172,6 +173,34 @@ class Report {
           mistyped_count, mistyped.text());
     }
     return text;
+  }
+
+  /// Those that carry less than their ports together; nothing where all ports get what they have.
+  std::string pcie_links() const {
+    constexpr std::size_t kLinesMax = 64;
+    if (topology_.shared_links.empty()) return "";
+    std::string text = "\nPCIe links that carry less than the ports behind them together, each direction:\n";
+    Table table;
+    for (std::size_t i = 0;
+         i < (all_ ? topology_.shared_links.size() : std::min(topology_.shared_links.size(), kLinesMax)); ++i) {
+      const models::SharedLink& link = topology_.shared_links[i];
+      std::string ports;
+      for (const models::PortRef port : link.ports) ports += (ports.empty() ? "" : ", ") + device(port);
+      table.row({"  " + node(link.node).name, node(link.node).pcie[static_cast<std::size_t>(link.pcie)].name,
+                 rate_text(link.rate_bps), ports});
+    }
+    text += table.text();
+    if (topology_.shared_links.size() > kLinesMax && !all_) {
+      text += fmt::format("  and {} more\n", topology_.shared_links.size() - kLinesMax);
+    }
+    const auto [least, most] = std::minmax_element(cluster_.nodes.begin(), cluster_.nodes.end(),
+                                                   [](const models::Node& left, const models::Node& right) {
+                                                     return models::node_rate_bps(left) < models::node_rate_bps(right);
+                                                   });
+    const std::uint64_t least_bps = models::node_rate_bps(*least), most_bps = models::node_rate_bps(*most);
+    return text + fmt::format("A node sends {} at most, and gets as much.\n",
+                              least_bps == most_bps ? rate_text(most_bps)
+                                                    : rate_text(least_bps) + " to " + rate_text(most_bps));
   }
 
   const Scenario& scenario_;

@@ -4,6 +4,7 @@
 
 #include "cli/scenario/placement.h"
 #include "cli/workload/outcome.h"
+#include "models/pcie.h"
 #include "models/relay.h"
 
 namespace meshbed::cli {
@@ -28,6 +29,7 @@ BoundTable::BoundTable(const Scenario& scenario, const Simulation& simulation,
     : ranks_(ranks_of(scenario)),
       ranks_per_node_(scenario.workload.ranks_per_node),
       is_ring_(scenario.workload.algorithm == "ring") {
+  std::map<std::pair<int, int>, std::vector<models::DirectPath>> paths;
   for (const auto& [key, usage] : pairs) {
     const sim::Path* path = path_of(simulation, key);
     if (path == nullptr || path->links.empty()) continue;
@@ -37,7 +39,7 @@ BoundTable::BoundTable(const Scenario& scenario, const Simulation& simulation,
     }
     const auto [entry, is_new] = hops_.try_emplace({key.source_rank, key.destination_rank});
     models::RingHop& hop = entry->second;
-    hop.rate_bps += rate_bps;
+    paths[entry->first].push_back({.from = key.source, .to = key.destination, .segment = -1, .rate_bps = rate_bps});
     hop.latency_ps = is_new ? path->latency_ps : std::min(hop.latency_ps, path->latency_ps);
     const std::uint32_t pmtu_bytes = pmtu_of(scenario.cluster, key.source);
     hop.pmtu_bytes = is_new ? pmtu_bytes : std::max(hop.pmtu_bytes, pmtu_bytes);
@@ -47,11 +49,10 @@ BoundTable::BoundTable(const Scenario& scenario, const Simulation& simulation,
     for (models::Nic& nic : node.nics) nic.link_up = true;
   }
   topology_ = models::analyse(cabled);
+  for (auto& [ranks, hop] : hops_) hop.rate_bps = models::joint_rate_bps(topology_, paths[ranks]);
   for (int index = 0; index < ranks_ / ranks_per_node_; ++index) {
     const models::Node& node = scenario.cluster.nodes[static_cast<std::size_t>(index)];
-    models::NodePort port{.ranks = ranks_per_node_};
-    for (const models::Nic& nic : node.nics) port.rate_bps += nic.rate_bps;
-    nodes_.push_back(port);
+    nodes_.push_back({.rate_bps = models::node_rate_bps(node), .ranks = ranks_per_node_});
   }
   if (!scenario.faults.empty()) allow_for_chains(scenario, simulation);
 }

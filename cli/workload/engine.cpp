@@ -78,6 +78,7 @@ Result<Engine> Engine::open(RankHost& host, const EngineOptions& options) {
   wanted.link_mbps = options.link_mbps;
   wanted.hops_per_mille = options.hops_per_mille;
   wanted.cable_mbps = options.cable_mbps.empty() ? nullptr : options.cable_mbps.data();
+  wanted.rank_mbps = options.rank_mbps.empty() ? nullptr : options.rank_mbps.data();
   wanted.on_break = [](void* rank, const char*) { static_cast<RankHost*>(rank)->about_to_fail(); };
   wanted.on_break_context = &host;
   meshcoll_comm* comm = nullptr;

@@ -25,6 +25,7 @@ struct EngineOptions {
   // The network, for "auto"; 0: the engine's default.
   int link_mbps = 0, hops_per_mille = 0;
   std::vector<int> cable_mbps;  // as meshcoll_options'; empty: not known
+  std::vector<int> rank_mbps;   // likewise; empty: as much as the cables
 };
 
 /// The entry points of one copy of the library.

@@ -13,6 +13,7 @@
 #include "cli/workload/bounds.h"
 #include "cli/workload/collective.h"
 #include "cli/workload/workload.h"
+#include "models/pcie.h"
 #include "models/relay.h"
 
 namespace meshbed::cli {
@@ -162,14 +163,27 @@ std::vector<int> cable_rates_mbps(const models::Topology& topology, int nodes) {
   std::vector<int> rates;
   for (int from = 0; from < nodes; ++from) {
     for (int to = 0; to < nodes; ++to) {
-      std::uint64_t rate_bps = 0;
-      for (const models::DirectPath& path : models::direct_paths(topology, from, to)) {
-        if (from == to) continue;
+      const std::vector<models::DirectPath> paths = models::direct_paths(topology, from, to);
+      const std::uint64_t rate_bps = models::joint_rate_bps(topology, paths);
+      for (const models::DirectPath& path : paths) {
         if (topology.segments[static_cast<std::size_t>(path.segment)].cable < 0) return {};
-        rate_bps += path.rate_bps;
       }
       rates.push_back(static_cast<int>(rate_bps / kMegabit));
     }
+  }
+  return rates;
+}
+
+/// [node] of all its cables together, where a PCIe link that they share makes that less than each for itself; 0
+/// elsewhere, and empty where there is no such link.
+std::vector<int> node_rates_mbps(const Scenario& scenario, const models::Topology& topology, int nodes) {
+  constexpr std::uint64_t kMegabit = 1'000'000;
+  std::vector<int> rates;
+  for (const models::SharedLink& link : topology.shared_links) {
+    if (link.node >= nodes) continue;
+    rates.resize(static_cast<std::size_t>(nodes));
+    const models::Node& node = scenario.cluster.nodes[static_cast<std::size_t>(link.node)];
+    rates[static_cast<std::size_t>(link.node)] = static_cast<int>(models::node_rate_bps(node) / kMegabit);
   }
   return rates;
 }
@@ -190,18 +204,23 @@ EngineOptions engine_options(const Scenario& scenario, const BuiltFiles& files) 
                         .algorithm = workload.algorithm,
                         .protocol = workload.protocol,
                         .tuning = {},
-                        .cable_mbps = {}};
+                        .cable_mbps = {},
+                        .rank_mbps = {}};
   if (!workload.tuning.empty()) options.tuning = read_text_file(path_beside(scenario, workload.tuning));
   const bool chooses = workload.algorithm == "auto" || workload.protocol == "auto";
   if (!chooses && workload.algorithm != "mesh") return options;
   const int nodes = ranks_of(scenario) / workload.ranks_per_node;
   const models::Topology topology = models::analyse(scenario.cluster);
-  if (workload.ranks_per_node == 1 && nodes <= kCabledNodesMost) options.cable_mbps = cable_rates_mbps(topology, nodes);
+  if (workload.ranks_per_node == 1 && nodes <= kCabledNodesMost) {
+    options.cable_mbps = cable_rates_mbps(topology, nodes);
+    options.rank_mbps = node_rates_mbps(scenario, topology, nodes);
+  }
   if (!chooses) return options;
   std::uint64_t rate_bps = ~0ULL;
   for (int node = 0; node < nodes; ++node) {
-    for (const models::Nic& nic : scenario.cluster.nodes[static_cast<std::size_t>(node)].nics) {
-      rate_bps = std::min(rate_bps, nic.rate_bps);
+    const models::Node& each = scenario.cluster.nodes[static_cast<std::size_t>(node)];
+    for (const models::Nic& nic : each.nics) {
+      rate_bps = std::min(rate_bps, models::behind_pcie_bps(each, nic, nic.rate_bps));
     }
   }
   constexpr std::uint64_t kMegabit = 1'000'000, kMegabitsMax = 1'000'000'000;

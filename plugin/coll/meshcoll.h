@@ -95,6 +95,9 @@ typedef struct {
   /* world x world: of the cables between rank [r * world] and rank [s], together and each direction; 0: there are none.
    * NULL: not known; then there is no "mesh", nor where not all ranks hang together. */
   const int* cable_mbps;
+  /* world: what each rank's cables carry together, each direction, as behind one PCIe link; 0 or NULL: as much as they
+   * are. */
+  const int* rank_mbps;
   /* How slices travel: "simple" (NULL): as they are, from and into registered memory; "ll", "ll128": in NCCL's lines of
    * data and flags, through the engine's own memory, in slices of at most 32768 and 576000 bytes; or "auto", as above,
    * where a send_recv goes by "simple". The same on every rank. */

@@ -75,9 +75,9 @@ class FluidFabric final : public Fabric {
       s4u::Host* a = add_host(zone, cable.a);
       s4u::Host* b = add_host(zone, cable.b);
       zone->add_route(a->get_netpoint(), b->get_netpoint(), nullptr, nullptr,
-                      {link(zone, network_.path(cable.a, cable.b)->links.front())}, false);
+                      links(zone, network_.path(cable.a, cable.b)->links), false);
       zone->add_route(b->get_netpoint(), a->get_netpoint(), nullptr, nullptr,
-                      {link(zone, network_.path(cable.b, cable.a)->links.front())}, false);
+                      links(zone, network_.path(cable.b, cable.a)->links), false);
       zone->seal();
     }
     for (std::size_t index = 0; index < cluster.switches.size(); ++index) {
@@ -86,11 +86,8 @@ class FluidFabric final : public Fabric {
       for (const auto port : ports) {
         s4u::Host* host = add_host(zone, port);
         if (ports.size() < 2) continue;  // nobody to talk to: no links
-        const auto other = port == ports.front() ? ports.back() : ports.front();
-        const int out = network_.path(port, other)->links.front();
-        const int in = network_.path(other, port)->links.back();
-        zone->add_route(host->get_netpoint(), nullptr, nullptr, nullptr, {link(zone, out)}, false);
-        zone->add_route(nullptr, host->get_netpoint(), nullptr, nullptr, {link(zone, in)}, false);
+        zone->add_route(host->get_netpoint(), nullptr, nullptr, nullptr, links(zone, network_.way_out(port)), false);
+        zone->add_route(nullptr, host->get_netpoint(), nullptr, nullptr, links(zone, network_.way_in(port)), false);
       }
       zone->seal();
     }
@@ -102,7 +99,15 @@ class FluidFabric final : public Fabric {
     return host;
   }
 
+  std::vector<s4u::LinkInRoute> links(s4u::NetZone* zone, const std::vector<int>& indices) {
+    std::vector<s4u::LinkInRoute> found;
+    for (const int index : indices) found.push_back(link(zone, index));
+    return found;
+  }
+
   s4u::LinkInRoute link(s4u::NetZone* zone, int index) {
+    // A PCIe link is on the ways of several ports; SimGrid lets any zone's routes use it.
+    if (s4u::Link* made = links_[static_cast<std::size_t>(index)]; made != nullptr) return s4u::LinkInRoute(made);
     const Link& link = network_.links()[static_cast<std::size_t>(index)];
     // Bandwidth in bytes per second; latency nought, for it is a timer above the fabric.
     auto* made = zone->create_link("link" + std::to_string(index), static_cast<double>(link.rate_bps) / 8.0);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "models/pcie.h"
 #include "plugin/base/check.h"
 
 namespace meshbed::sim {
@@ -48,6 +49,30 @@ Network::Network(const models::Cluster& cluster) : cluster_(cluster) {
       port_state.link_in = add_link(sw.name + ">" + name, rate);
     }
   }
+  for (const models::SharedLink& shared : models::shared_links(cluster)) {
+    const auto& node = cluster.nodes[static_cast<std::size_t>(shared.node)];
+    const std::string name = node.name + "/" + node.pcie[static_cast<std::size_t>(shared.pcie)].name;
+    const int out = add_link(name + ">", shared.rate_bps);
+    const int in = add_link(">" + name, shared.rate_bps);
+    for (const PortRef port : shared.ports) {
+      state(port).pcie_out = out;
+      state(port).pcie_in = in;
+    }
+  }
+}
+
+std::vector<int> Network::way_out(PortRef port) const {
+  const PortState& own = state(port);
+  return own.pcie_out < 0 ? std::vector<int>{own.link_out} : std::vector<int>{own.pcie_out, own.link_out};
+}
+
+std::vector<int> Network::way_in(PortRef port) const {
+  const PortState& own = state(port);
+  std::vector<int> links;
+  // A cable is one link for both ends.
+  if (own.cable < 0) links.push_back(own.link_in);
+  if (own.pcie_in >= 0) links.push_back(own.pcie_in);
+  return links;
 }
 
 int Network::add_link(std::string name, std::uint64_t rate_bps) {
@@ -70,12 +95,12 @@ const Path* Network::path(PortRef source, PortRef destination) const {
   const Path* result = nullptr;
   if (by_cable || by_switch) {
     Path path{.source = source, .destination = destination, .index = static_cast<int>(paths_.size())};
+    path.links = way_out(source);
+    for (const int link : way_in(destination)) path.links.push_back(link);
     if (by_cable) {
-      path.links = {from.link_out};
       path.latency_ps = cluster_.cables[static_cast<std::size_t>(from.cable)].propagation_ps;
     } else {
       const auto& sw = cluster_.switches[static_cast<std::size_t>(from.switch_index)];
-      path.links = {from.link_out, to.link_in};
       path.latency_ps = 2 * sw.propagation_ps + sw.latency_ps;
     }
     result = &paths_.emplace_back(std::move(path));

@@ -2,8 +2,9 @@
 // Network: which port reaches which, over which directed links; link states; what each link carried.
 //
 // Built from a models::Cluster; owned by the World. A link is one direction of a cable, or one direction between a
-// port and its switch. Two ports have a path only if one cable, or one switch, joins them: a cable is a subnet, and
-// nothing here routes between subnets.
+// port and its switch; or one direction of a PCIe link, where that carries less than the ports behind it together (a
+// wider one is nobody's limit, and left out). Two ports have a path only if one cable, or one switch, joins them: a
+// cable is a subnet, and nothing here routes between subnets.
 
 #include <cstdint>
 #include <deque>
@@ -17,7 +18,9 @@
 namespace meshbed::sim {
 
 struct Link {
-  std::string name;  // "node0/rocep1s0f0>node1/rocep1s0f1", "node0/rocep1s0f0>switch0"
+  // "node0/rocep1s0f0>node1/rocep1s0f1", "node0/rocep1s0f0>switch0"; out of node0 and into it: "node0/pcie0>",
+  // ">node0/pcie0"
+  std::string name;
   std::uint64_t rate_bps = 0;
   std::uint64_t shaped_bps = 0;  // rate_bps, or what a Shape leaves of it; to be changed by Fabric::set_rate() alone
   // What the run's proof reads: bytes that entered and left, and the time during which the link was busy.
@@ -64,6 +67,10 @@ class Network {
   void set_shape(models::PortRef port, const Shape& shape) { state(port).shape = shape; }
   /// The port's own directed link; -1: it has no cable.
   int link_out(models::PortRef port) const { return state(port).link_out; }
+  /// The links between the port's node and its cable's middle, or its switch: all that it sends and gets goes over, in
+  /// order.
+  std::vector<int> way_out(models::PortRef port) const;
+  std::vector<int> way_in(models::PortRef port) const;
 
   /// The port that owns `address` on the subnet that `from` is cabled to, if it answers there (ARP, neighbour
   /// discovery); {-1,-1} where nobody does.
@@ -83,7 +90,8 @@ class Network {
     int cable = -1;         // index in Cluster::cables, or
     int switch_index = -1;  // index in Cluster::switches
     int link_out = -1, link_in = -1;
-    models::PortRef peer;  // the other end of the cable
+    int pcie_out = -1, pcie_in = -1;  // -1: no PCIe link limits it
+    models::PortRef peer;             // the other end of the cable
   };
   const PortState& state(models::PortRef port) const {
     return ports_[static_cast<std::size_t>(port.node)][static_cast<std::size_t>(port.nic)];

@@ -285,8 +285,14 @@ Result<CommunicatorOptions> read_options(const meshcoll_options& given) {
   if (given.hop_ns > 0) network.hop_ns = given.hop_ns;
   if (given.hops_per_mille > 0) network.hops = given.hops_per_mille / 1000.0;
   if (given.registration_ns > 0) network.registration_ns = given.registration_ns;
-  if (given.cable_mbps == nullptr) return options;
   const auto world = static_cast<std::size_t>(given.world);
+  if (given.rank_mbps != nullptr) options.rank_mbps.assign(given.rank_mbps, given.rank_mbps + world);
+  for (std::size_t rank = 0; rank < options.rank_mbps.size(); ++rank) {
+    if (options.rank_mbps[rank] >= 0) continue;
+    return invalid("options.rank_mbps is " + std::to_string(options.rank_mbps[rank]) + " of rank " +
+                   std::to_string(rank));
+  }
+  if (given.cable_mbps == nullptr) return options;
   options.cable_mbps.assign(given.cable_mbps, given.cable_mbps + world * world);
   for (std::size_t from = 0; from < world; ++from) {
     for (std::size_t to = 0; to < world; ++to) {

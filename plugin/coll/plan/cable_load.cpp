@@ -42,12 +42,26 @@ class Adder {
       const double mbps = std::min<double>(mesh_.cable_mbps[cable], mbps_most);
       load.ns_per_byte = std::max(load.ns_per_byte, shares_[cable] * kNsPerByteAtOneMbps / mbps);
     }
+    for (std::size_t rank = 0; rank < mesh_.rank_mbps.size(); ++rank) {
+      if (mesh_.rank_mbps[rank] == 0) continue;
+      load.ns_per_byte = std::max(load.ns_per_byte, busier_way(rank) * kNsPerByteAtOneMbps / mesh_.rank_mbps[rank]);
+    }
     // Round a ring, a slice crosses each pair once.
     load.hops = algorithm == Algorithm::kRing ? static_cast<double>(all_hops_) / pairs_ : most_hops_;
     return load;
   }
 
  private:
+  /// Of what crosses all of the rank's cables: out of it, or into it.
+  double busier_way(std::size_t rank) const {
+    const auto ranks = static_cast<std::size_t>(request_.ranks);
+    double out = 0, in = 0;
+    for (std::size_t peer = 0; peer < ranks; ++peer) {
+      out += shares_[rank * ranks + peer];
+      in += shares_[peer * ranks + rank];
+    }
+    return std::max(out, in);
+  }
   void flow(int from, int to, double share) {
     const std::vector<int>& way = mesh_.ways[at(from, to)];
     for (std::size_t hop = 1; hop < way.size(); ++hop) shares_[at(way[hop - 1], way[hop])] += share;

@@ -220,7 +220,7 @@ int orders_tried(int ranks) {
 
 /// Rank i of it is rank order[i] of `mesh`.
 Mesh reordered(const Mesh& mesh, const std::vector<int>& order) {
-  return {.ranks = mesh.ranks, .cable_mbps = cables_among(mesh, order), .ways = {}, .trees = {}};
+  return {.ranks = mesh.ranks, .cable_mbps = cables_among(mesh, order), .rank_mbps = {}, .ways = {}, .trees = {}};
 }
 
 /// Back: trees of reordered()'s ranks as ones of the mesh's own.
@@ -241,8 +241,9 @@ Packing renamed(Packing packing, const std::vector<int>& order) {
 
 }  // namespace
 
-Mesh make_mesh(int ranks, std::vector<int> cable_mbps) {
-  Mesh mesh{.ranks = ranks, .cable_mbps = std::move(cable_mbps), .ways = {}, .trees = {}};
+Mesh make_mesh(int ranks, std::vector<int> cable_mbps, std::vector<int> rank_mbps) {
+  Mesh mesh{
+      .ranks = ranks, .cable_mbps = std::move(cable_mbps), .rank_mbps = std::move(rank_mbps), .ways = {}, .trees = {}};
   if (ranks < 2 || mesh.cable_mbps.empty()) return mesh;
   Packing best = pack(mesh);
   if (best.trees.empty()) return mesh;

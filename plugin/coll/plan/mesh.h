@@ -32,6 +32,8 @@ struct MeshTree {
 struct Mesh {
   int ranks = 0;
   std::vector<int> cable_mbps;  // [rank * ranks + rank]; 0: no cable
+  // [rank] what all of a rank's cables carry together, each direction; empty: as much as they are.
+  std::vector<int> rank_mbps;
   // [rank * ranks + rank] the ranks that a relay goes through, both ends included: fewest cables, then lowest ranks.
   std::vector<std::vector<int>> ways;
   std::vector<MeshTree> trees;  // each for an equal share of the data
@@ -41,8 +43,9 @@ struct Mesh {
 
 inline constexpr int kMeshTreesMax = 8;
 
-/// `cable_mbps`: as Mesh's, the same in both directions; empty: there are no trees.
-Mesh make_mesh(int ranks, std::vector<int> cable_mbps);
+/// `cable_mbps`, `rank_mbps`: as Mesh's, the same in both directions; no cables: there are no trees. Trees are packed
+/// by the cables alone: what a rank carries over all of its cables is the same for every packing that loads them alike.
+Mesh make_mesh(int ranks, std::vector<int> cable_mbps, std::vector<int> rank_mbps = {});
 /// Of `mesh`'s cables, what is between those ranks, in their order.
 std::vector<int> cables_among(const Mesh& mesh, const std::vector<int>& members);
 

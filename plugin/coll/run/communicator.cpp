@@ -34,6 +34,7 @@ std::uint32_t choice_of(const CommunicatorOptions& options) {
   for (const TuningRow& row : options.way.tuning) text += automatic ? to_text(row) : "";
   if (!automatic && !by_cables) return number_of(text);
   for (const int mbps : options.cable_mbps) text += std::to_string(mbps) + " ";
+  for (const int mbps : options.rank_mbps) text += std::to_string(mbps) + " ";
   return number_of(text);
 }
 

@@ -59,6 +59,7 @@ struct CommunicatorOptions {
   std::int64_t operation_timeout_ms = 0;
   ChoiceRules way{};
   std::vector<int> cable_mbps{};  // as Mesh's; empty: not known
+  std::vector<int> rank_mbps{};   // likewise
   /// Empty, or called with the reason before the connections of a communicator that breaks are closed.
   std::function<void(const std::string&)> on_break{};
 
@@ -151,7 +152,7 @@ class Communicator {
   };
 
   explicit Communicator(const CommunicatorOptions& options)
-      : options_(options), mesh_(make_mesh(options.world, options.cable_mbps)) {}
+      : options_(options), mesh_(make_mesh(options.world, options.cable_mbps, options.rank_mbps)) {}
   /// `server`: where others meet us already, at options.bootstrap.
   static Result<std::unique_ptr<Communicator>> create(const CommunicatorOptions& options,
                                                       std::unique_ptr<StoreServer> server);

@@ -72,6 +72,10 @@ Result<std::unique_ptr<Communicator>> Communicator::meet(const std::vector<int>&
   options.rank = static_cast<int>(own - members.begin());
   options.world = static_cast<int>(members.size());
   options.cable_mbps = cables_among(mesh_, members);
+  options.rank_mbps.clear();
+  for (const int member : members) {
+    if (!options_.rank_mbps.empty()) options.rank_mbps.push_back(options_.rank_mbps[static_cast<std::size_t>(member)]);
+  }
   if (options.world == 1) return create(options);
   Result<std::unique_ptr<StoreServer>> server = std::unique_ptr<StoreServer>();
   service_->call([&] {
