@@ -153,6 +153,15 @@ RingBound ring_bound(Collective op, std::uint64_t bytes, const std::vector<RingH
   return {.time_ps = std::max(slowest_hop_ps, others_ps), .equal_shares = slowest_hop_ps > others_ps};
 }
 
+namespace {
+
+bool is_even(const std::vector<NodePort>& nodes) {
+  return std::all_of(nodes.begin(), nodes.end(),
+                     [&](const NodePort& node) { return node.ranks == nodes.front().ranks; });
+}
+
+}  // namespace
+
 Picoseconds any_algorithm_bound_ps(Collective op, std::uint64_t bytes, const std::vector<NodePort>& nodes) {
   if (nodes.size() < 2 || bytes == 0) return 0;
   const auto slowest = [&](auto&& bytes_of) {
@@ -185,6 +194,16 @@ Picoseconds any_algorithm_bound_ps(Collective op, std::uint64_t bytes, const std
       return slowest([&](const NodePort& node) { return &node == &*fastest ? 0 : bytes; });
     case Collective::kGather:
     case Collective::kScatter:
+      if (!is_even(nodes)) {
+        // Whichever node has the root: what it is told of the others at least.
+        Picoseconds least = std::numeric_limits<Picoseconds>::max();
+        for (const NodePort& node : nodes) {
+          if (node.rate_bps == 0) return 0;
+          const std::uint64_t others = ranks - static_cast<std::uint64_t>(node.ranks);
+          least = std::min(least, wire_time_ps(bytes / ranks * others, node.rate_bps));
+        }
+        return least;
+      }
       return slowest([&](const NodePort& node) {
         const auto here = static_cast<std::uint64_t>(node.ranks);
         return bytes / ranks * (&node == &*fastest ? ranks - here : here);

@@ -92,6 +92,21 @@ std::vector<SharedLink> shared_links(const Cluster& cluster) {
   return found;
 }
 
+std::vector<int> gpu_nics(const Node& node, const std::vector<int>& nics, int gpu, int gpus_least) {
+  std::vector<int> own;
+  const int pcie = gpu < static_cast<int>(node.gpus.size()) ? node.gpus[static_cast<std::size_t>(gpu)].pcie : -1;
+  for (const int nic : nics) {
+    if (pcie >= 0 && node.nics[static_cast<std::size_t>(nic)].pcie == pcie) own.push_back(nic);
+  }
+  if (!own.empty() || nics.empty()) return own;
+  const auto count = static_cast<int>(nics.size());
+  const int gpus = std::max({static_cast<int>(node.gpus.size()), gpus_least, 1});
+  const int each = std::max(count / gpus, 1);
+  const int first = count >= gpus ? gpu * each : gpu * count / gpus;
+  for (int nic = first; nic < first + each; ++nic) own.push_back(nics[static_cast<std::size_t>(nic)]);
+  return own;
+}
+
 std::uint64_t node_rate_bps(const Node& node) {
   std::uint64_t total_bps = 0;
   std::vector<std::uint64_t> behind_bps(node.pcie.size());

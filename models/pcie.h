@@ -41,6 +41,11 @@ struct SharedLink {
 /// By node and link. O(ports).
 std::vector<SharedLink> shared_links(const Cluster& cluster);
 
+/// Those of `nics` that stand closest to the node's GPU number `gpu`, as NCCL would choose: those on its PCIe link or
+/// switch; where it says none, or none of them is there, an even part of all: of n NICs and g GPUs n / g each in their
+/// order, or of fewer NICs than GPUs number gpu * n / g. g: the node's GPUs, at least `gpus_least`.
+std::vector<int> gpu_nics(const Node& node, const std::vector<int>& nics, int gpu, int gpus_least);
+
 /// What the node's NICs carry together, each direction: their rates, those behind one link no more than that link's.
 std::uint64_t node_rate_bps(const Node& node);
 

@@ -181,9 +181,9 @@ class Linter {
 
   /// It runs no rank and hangs on no cable: only the management network knows it.
   bool stands_apart(std::size_t node) const {
-    const auto ranks_on = static_cast<std::size_t>(scenario_.workload.nodes);
     const auto first = joined_.lower_bound({static_cast<int>(node), 0});
-    return ranks_on != 0 && node >= ranks_on && (first == joined_.end() || first->node != static_cast<int>(node));
+    return ranks_on(scenario_, static_cast<int>(node)) == 0 &&
+           (first == joined_.end() || first->node != static_cast<int>(node));
   }
 
   bool in_one_piece() const {
@@ -207,8 +207,8 @@ class Linter {
     const int first = workload.collective == "sendrecv" ? workload.shift : 1;
     for (int step = first; step <= (to_all ? ranks - 1 : first); ++step) {
       for (int rank = 0; rank < ranks; ++rank) {
-        const int from = rank / workload.ranks_per_node;
-        const int to = (rank + step) % ranks / workload.ranks_per_node;
+        const int from = node_of(scenario_, rank);
+        const int to = node_of(scenario_, (rank + step) % ranks);
         const auto& senders = workload.senders;
         const bool sends = senders.empty() || std::find(senders.begin(), senders.end(), rank) != senders.end();
         if (!sends || from == to || !cannot_reach(from, to)) continue;

@@ -95,7 +95,7 @@ ordered_json line_start(const Scenario& scenario, const RunResult& result, int r
             {"comm_name", scenario.name},
             {"rank", rank},
             {"n_ranks", ranks},
-            {"nnodes", ranks / scenario.workload.ranks_per_node}}},
+            {"nnodes", nodes_with_ranks(scenario)}}},
           {"metadata",
            {{"inspector_output_format_version", "v4.2"},
             {"git_rev", ""},

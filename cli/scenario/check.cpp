@@ -139,11 +139,7 @@ void check_workload(const Scenario& scenario, const ScenarioSpec& spec, Diagnost
     return;
   }
   const std::int64_t ranks = ranks_of(scenario);
-  if (ranks > models::kNodesMax) {
-    diagnostics.add(said.at("ranks_per_node"), fmt::format("ranks_per_node: {} nodes make {} ranks; the most is {}",
-                                                           nodes, ranks, models::kNodesMax));
-  }
-  if (ranks <= models::kNodesMax) check_bytes(scenario, spec, diagnostics);
+  check_bytes(scenario, spec, diagnostics);
   check_memory(scenario, spec, diagnostics);
   if (workload.root >= ranks && nodes > 0) {
     diagnostics.add(said.at("root"), fmt::format("root: {} is no rank; there are {} ranks", workload.root, ranks));

@@ -11,6 +11,8 @@ void check_cluster(const Built& built, Diagnostics& diagnostics);
 /// Duplicate addresses and overlapping prefixes. Two ends of one cable in different subnets are accepted: modelling a
 /// wrong subnet is what Meshbed is for, and `meshbed lint` reports it.
 void check_addresses(const Built& built, const ScenarioSpec& spec, Diagnostics& diagnostics);
+/// Fills in scenario.rank_nodes, from a workload and a cluster that are there already; place_ranks.cpp.
+void place_ranks(const ScenarioSpec& spec, Scenario& scenario, Diagnostics& diagnostics);
 /// Workload, faults and promises against the cluster. `scenario` is complete but for its own check.
 void check_run(const Scenario& scenario, const ScenarioSpec& spec, Diagnostics& diagnostics);
 /// Of check_run: what a [workload.megakernel] must make sense of; check_megakernel.cpp.

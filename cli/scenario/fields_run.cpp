@@ -151,10 +151,15 @@ const Section<WorkloadSpec> kWorkload{
          [](const Value& v, WorkloadSpec& s) {
            v.integer(s.value.nodes, {1, models::kNodesMax});
          }},
-        {"ranks_per_node", "integer", "1", "rank r runs on node r / ranks_per_node",
+        {"ranks_per_node", "integer, or list of them", "(one a GPU where `gpus` is given, or 1)",
+         "of every node, or of each in its order, as in [7, 8]",
          [](const Value& v, WorkloadSpec& s) {
-           v.integer(s.value.ranks_per_node, {1, 1024});
+           v.counts(s.value.ranks_per_node, {1, 1024});
          }},
+        {"placement", "text, or list of names", "(contiguous)",
+         "contiguous: a node's ranks follow one another; round-robin: the next rank is on the next node that has room; "
+         "or each rank's node, which says how many there are, too",
+         [](const Value& v, WorkloadSpec& s) { v.placement(s); }},
         {"net_plugin", "text", "''", "path of another net plugin; empty: Meshbed's own",
          [](const Value& v, WorkloadSpec& s) { v.text(s.value.net_plugin); }},
         {"net_version", "integer", "0", "ncclNet table version, 8 to 12; 0: the newest that the plugin has",

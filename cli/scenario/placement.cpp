@@ -1,17 +1,98 @@
 #include "cli/scenario/placement.h"
 
+#include <algorithm>
+#include <set>
+
+#include "models/pcie.h"
+
 namespace meshbed::cli {
+namespace {
+
+/// The node's environment says which devices there are, so that their indices are not those of its cabled NICs.
+bool chooses_devices(const models::Node& node) {
+  return std::any_of(node.environment.begin(), node.environment.end(), [](const auto& variable) {
+    return variable.first == "NCCL_IB_HCA" || variable.first == "NCCL_IB_GID_INDEX" ||
+           variable.first == "NCCL_MESH_USE_MANAGEMENT";
+  });
+}
+
+/// Ports of 25 Gb/s or less beside one of 50 or more are the management network's (docs/topology.md).
+bool is_management(const models::Node& node, int nic, const std::vector<int>& live) {
+  constexpr std::uint64_t kSlowBps = 25'000'000'000, kFastBps = 50'000'000'000;
+  const auto rate_of = [&](int each) { return node.nics[static_cast<std::size_t>(each)].rate_bps; };
+  return rate_of(nic) <= kSlowBps &&
+         std::any_of(live.begin(), live.end(), [&](int each) { return rate_of(each) >= kFastBps; });
+}
+
+}  // namespace
 
 std::string net_plugin_of(const Scenario& scenario, const BuiltFiles& files) {
   return scenario.workload.net_plugin.empty() ? files.net_plugin : scenario.workload.net_plugin;
 }
 
 int ranks_of(const Scenario& scenario) {
-  const int nodes = scenario.workload.nodes;
-  return (nodes > 0 ? nodes : static_cast<int>(scenario.cluster.nodes.size())) * scenario.workload.ranks_per_node;
+  if (!scenario.rank_nodes.empty()) return static_cast<int>(scenario.rank_nodes.size());
+  return static_cast<int>(scenario.cluster.nodes.size());
 }
 
-int node_of(const Scenario& scenario, int rank) { return rank / scenario.workload.ranks_per_node; }
+int node_of(const Scenario& scenario, int rank) {
+  return scenario.rank_nodes.empty() ? rank : scenario.rank_nodes[static_cast<std::size_t>(rank)];
+}
+
+int ranks_on(const Scenario& scenario, int node) {
+  if (scenario.rank_nodes.empty()) return 1;
+  return static_cast<int>(std::count(scenario.rank_nodes.begin(), scenario.rank_nodes.end(), node));
+}
+
+int nodes_of(const Scenario& scenario) {
+  if (scenario.rank_nodes.empty()) return static_cast<int>(scenario.cluster.nodes.size());
+  return *std::max_element(scenario.rank_nodes.begin(), scenario.rank_nodes.end()) + 1;
+}
+
+int nodes_with_ranks(const Scenario& scenario) {
+  if (scenario.rank_nodes.empty()) return static_cast<int>(scenario.cluster.nodes.size());
+  return static_cast<int>(std::set<int>(scenario.rank_nodes.begin(), scenario.rank_nodes.end()).size());
+}
+
+bool is_one_a_node(const Scenario& scenario) {
+  for (std::size_t rank = 0; rank < scenario.rank_nodes.size(); ++rank) {
+    if (scenario.rank_nodes[rank] != static_cast<int>(rank)) return false;
+  }
+  return true;
+}
+
+int ranks_per_node_most(const Scenario& scenario) {
+  std::vector<int> ranks(scenario.cluster.nodes.size(), scenario.rank_nodes.empty() ? 1 : 0);
+  for (const int node : scenario.rank_nodes) ++ranks[static_cast<std::size_t>(node)];
+  return ranks.empty() ? 0 : *std::max_element(ranks.begin(), ranks.end());
+}
+
+std::string ranks_per_node_text(const Scenario& scenario) {
+  std::set<int> counts;
+  for (int node = 0; node < nodes_of(scenario); ++node) counts.insert(ranks_on(scenario, node));
+  if (counts.empty()) return "0";
+  const std::string least = std::to_string(*counts.begin()), most = std::to_string(*counts.rbegin());
+  return counts.size() == 1 ? most : least + (counts.size() == 2 ? " or " : " to ") + most;
+}
+
+std::vector<int> devices_of(const Scenario& scenario, int rank, const std::vector<int>& live) {
+  const int index = node_of(scenario, rank);
+  const models::Node& node = scenario.cluster.nodes[static_cast<std::size_t>(index)];
+  const int ranks = ranks_on(scenario, index);
+  int gpu = 0;  // of the node: the rank's
+  for (int earlier = 0; earlier < rank; ++earlier) gpu += node_of(scenario, earlier) == index ? 1 : 0;
+  const bool says_pcie = gpu < static_cast<int>(node.gpus.size()) && node.gpus[static_cast<std::size_t>(gpu)].pcie >= 0;
+  if ((ranks == 1 && !says_pcie) || chooses_devices(node)) return {};
+  std::vector<int> nics;
+  for (const int nic : live) {
+    if (!is_management(node, nic, live)) nics.push_back(nic);
+  }
+  const std::vector<int> own = models::gpu_nics(node, nics, gpu, ranks);
+  std::vector<int> devices;
+  for (const int nic : own)
+    devices.push_back(static_cast<int>(std::find(nics.begin(), nics.end(), nic) - nics.begin()));
+  return devices.size() == nics.size() ? std::vector<int>() : devices;
+}
 
 const char* fabric_name(const Scenario& scenario) { return scenario.fabric == "fluid" ? "fluid" : "chunk"; }
 

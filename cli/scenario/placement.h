@@ -1,7 +1,8 @@
 #pragma once
-// Placement: which rank sits on which node, and which net plugin and fabric it has there.
+// Placement: which rank sits on which node, by which NICs, and which net plugin and fabric it has there.
 
 #include <string>
+#include <vector>
 
 #include "cli/common/files.h"
 #include "cli/scenario/scenario.h"
@@ -11,8 +12,26 @@ namespace meshbed::cli {
 /// The net plugin that the scenario's ranks use: its own file, or the project's.
 std::string net_plugin_of(const Scenario& scenario, const BuiltFiles& files);
 int ranks_of(const Scenario& scenario);
-/// The node that holds `rank`: ranks are placed in blocks of workload.ranks_per_node.
+/// The node that holds `rank`.
 int node_of(const Scenario& scenario, int rank);
+int ranks_on(const Scenario& scenario, int node);
+/// The nodes from the first to the last that holds a rank; those between that hold none count.
+int nodes_of(const Scenario& scenario);
+/// How many nodes hold ranks.
+int nodes_with_ranks(const Scenario& scenario);
+/// Rank r alone on node r, for all ranks.
+bool is_one_a_node(const Scenario& scenario);
+/// Most ranks on one node.
+int ranks_per_node_most(const Scenario& scenario);
+/// "2", or where the nodes differ "7 or 8", "0 to 8".
+std::string ranks_per_node_text(const Scenario& scenario);
+
+/// The devices that NCCL would give the rank's channels, by its GPU's place: those on the GPU's PCIe link or switch, or
+/// where that is not said an even part of the node's devices. A device is an index into those that the net plugin
+/// opens. Empty: all, as where a node's only rank has them, or where the environment chooses among them
+/// (NCCL_IB_HCA, NCCL_IB_GID_INDEX, NCCL_MESH_USE_MANAGEMENT).
+/// Cost: O(ranks + the node's NICs); `live`: models::live_nics of the rank's node.
+std::vector<int> devices_of(const Scenario& scenario, int rank, const std::vector<int>& live);
 
 /// The fabric that a run uses: what the scenario says, "chunk" for auto.
 const char* fabric_name(const Scenario& scenario);

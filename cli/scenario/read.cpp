@@ -130,6 +130,8 @@ Scenario parse_scenario(const std::string& text, const std::string& name_for_err
   Scenario scenario = assemble(spec, name_for_errors, diagnostics);
   scenario.cluster = std::move(built.cluster);
   scenario.overrides = overrides;
+  place_ranks(spec, scenario, diagnostics);
+  diagnostics.throw_if_any();
   check_run(scenario, spec, diagnostics);
   diagnostics.throw_if_any();
   return scenario;

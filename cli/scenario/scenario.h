@@ -109,10 +109,12 @@ struct Workload {
   bool other_devices = false;  // nodes may have more or fewer devices than were recorded: d is d % devices
   Megakernel megakernel;       // kMegakernel
   // all
-  int nodes = 0;  // that run ranks, from the first on; 0: all
-  int ranks_per_node = 1;
-  std::string net_plugin;  // empty: the project's own
-  int net_version = 0;     // 0: the newest that the plugin has
+  int nodes = 0;                    // that run ranks, from the first on; 0: all
+  std::vector<int> ranks_per_node;  // of each node, or one number for all; empty: one a GPU, or one where GPUs are not
+                                    // said. Where they come to lie is Scenario::rank_nodes
+  bool is_round_robin = false;      // rank by rank another node, rather than one node after the other
+  std::string net_plugin;           // empty: the project's own
+  int net_version = 0;              // 0: the newest that the plugin has
 };
 
 /// What a fault's amount was said in.
@@ -161,6 +163,7 @@ struct Scenario {
   std::uint64_t seed = 1;
   models::Cluster cluster;
   Workload workload;
+  std::vector<int> rank_nodes;  // [rank] the node that it runs on; empty: one rank a node
   std::string fabric = "auto";  // auto fluid chunk
   double time_limit_s = 3600;   // simulated
   std::vector<Fault> faults;

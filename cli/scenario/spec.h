@@ -132,6 +132,8 @@ void take_recording(const MegakernelSpec& spec, const std::string& path, Diagnos
 
 struct WorkloadSpec : Entry {
   Workload value;
+  bool lists_placement = false;
+  std::vector<Located<std::string>> placement;  // [rank] its node's name
   MegakernelSpec megakernel;
 };
 

@@ -262,4 +262,22 @@ void Value::device_order(NodeSpec& out) const {
   texts(out.device_order);
 }
 
+void Value::placement(WorkloadSpec& out) const {
+  if (const auto* text = node_.as_string()) {
+    if (text->get() != "contiguous" && text->get() != "round-robin") {
+      return refuse(fmt::format("expects \"contiguous\", \"round-robin\" or a list of nodes, got '{}'",
+                                text->get().substr(0, 40)));
+    }
+    out.value.is_round_robin = text->get() == "round-robin";
+    return;
+  }
+  out.lists_placement = true;
+  texts(out.placement);
+}
+
+void Value::counts(std::vector<int>& out, IntegerRange range) const {
+  if (node_.is_array()) return integers(out, range);
+  if (const auto value = read_integer(range)) out = {static_cast<int>(*value)};
+}
+
 }  // namespace meshbed::cli

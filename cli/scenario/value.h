@@ -49,6 +49,9 @@ class Value {
   void name_pairs(std::vector<std::pair<std::string, std::string>>& out) const;
   void environment(Environment& out) const;
   void device_order(NodeSpec& out) const;
+  void placement(WorkloadSpec& out) const;
+  /// One number, or a list of them.
+  void counts(std::vector<int>& out, IntegerRange range) const;
 
   template <typename Integer>
   void integer(Integer& out, IntegerRange range) const {

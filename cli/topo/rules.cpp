@@ -165,7 +165,7 @@ class RuleComparison {
   explicit RuleComparison(const Scenario& scenario)
       : cluster(scenario.cluster),
         topology(models::analyse(cluster)),
-        nodes(ranks_of(scenario) / scenario.workload.ranks_per_node),
+        nodes(nodes_of(scenario)),
         mesh(cluster, topology, nodes),
         stock_(cluster, models::settings_of(models::RoutingRule::kNccl)) {
     for (const models::RoutingRule rule : models::kRoutingRules) others_.emplace_back(rule, cluster, topology);

@@ -26,9 +26,7 @@ std::uint32_t pmtu_of(const models::Cluster& cluster, const models::PortRef& por
 
 BoundTable::BoundTable(const Scenario& scenario, const Simulation& simulation,
                        const std::map<sim::PairKey, sim::PairUsage>& pairs)
-    : ranks_(ranks_of(scenario)),
-      ranks_per_node_(scenario.workload.ranks_per_node),
-      is_ring_(scenario.workload.algorithm == "ring") {
+    : ranks_(ranks_of(scenario)), is_ring_(scenario.workload.algorithm == "ring") {
   std::map<std::pair<int, int>, std::vector<models::DirectPath>> paths;
   for (const auto& [key, usage] : pairs) {
     const sim::Path* path = path_of(simulation, key);
@@ -50,9 +48,11 @@ BoundTable::BoundTable(const Scenario& scenario, const Simulation& simulation,
   }
   topology_ = models::analyse(cabled);
   for (auto& [ranks, hop] : hops_) hop.rate_bps = models::joint_rate_bps(topology_, paths[ranks]);
-  for (int index = 0; index < ranks_ / ranks_per_node_; ++index) {
-    const models::Node& node = scenario.cluster.nodes[static_cast<std::size_t>(index)];
-    nodes_.push_back({.rate_bps = models::node_rate_bps(node), .ranks = ranks_per_node_});
+  for (int rank = 0; rank < ranks_; ++rank) node_of_.push_back(node_of(scenario, rank));
+  for (std::size_t index = 0; index < scenario.cluster.nodes.size(); ++index) {
+    const auto ranks = static_cast<int>(std::count(node_of_.begin(), node_of_.end(), static_cast<int>(index)));
+    if (ranks == 0) continue;
+    nodes_.push_back({.rate_bps = models::node_rate_bps(scenario.cluster.nodes[index]), .ranks = ranks});
   }
   if (!scenario.faults.empty()) allow_for_chains(scenario, simulation);
 }
@@ -69,8 +69,7 @@ void BoundTable::allow_for_chains(const Scenario& scenario, const Simulation& si
     }
   }
   for (auto& [ranks, hop] : hops_) {
-    const std::uint64_t chain_bps =
-        models::widest_chain_bps(topology_, ranks.first / ranks_per_node_, ranks.second / ranks_per_node_);
+    const std::uint64_t chain_bps = models::widest_chain_bps(topology_, node_at(ranks.first), node_at(ranks.second));
     // A channel that leaves the cable leaves it to the others.
     const auto other_channels = static_cast<std::uint64_t>(scenario.workload.channels - 1);
     hop.rate_bps = std::max(hop.rate_bps, chain_bps) + other_channels * chain_bps;
@@ -85,7 +84,7 @@ std::vector<models::RingHop> BoundTable::hops(const CollectiveCase& wanted) cons
   std::vector<models::RingHop> found;
   for (int rank = 0; rank < ranks_; ++rank) {
     const int next = ((rank + shift) % ranks_ + ranks_) % ranks_;
-    if (rank / ranks_per_node_ == next / ranks_per_node_ || !wanted.sends(rank)) {
+    if (node_at(rank) == node_at(next) || !wanted.sends(rank)) {
       found.push_back({.rate_bps = 0});
       continue;
     }
@@ -104,7 +103,7 @@ Picoseconds BoundTable::relay_bound_ps(const CollectiveCase& wanted, std::uint64
   if (models::pairs_without_direct_path(topology_, 0).count == 0) return 0;
   std::vector<models::Flow> flows;
   const auto flow = [&](int from, int to, std::uint64_t flow_bytes) {
-    flows.push_back({.from = from / ranks_per_node_, .to = to / ranks_per_node_, .bytes = flow_bytes});
+    flows.push_back({.from = node_at(from), .to = node_at(to), .bytes = flow_bytes});
   };
   const std::uint64_t share_bytes = bytes / static_cast<std::uint64_t>(ranks_);
   for (int rank = 0; rank < ranks_; ++rank) {

@@ -39,12 +39,14 @@ class BoundTable {
   /// Where some have no cable to where they send: what the cables on the way cost at least. Else 0.
   Picoseconds relay_bound_ps(const CollectiveCase& wanted, std::uint64_t bytes) const;
 
+  int node_at(int rank) const { return node_of_[static_cast<std::size_t>(rank)]; }
+
   models::Topology topology_;                            // with all links up
   std::map<std::pair<int, int>, models::RingHop> hops_;  // by source and destination rank
   std::vector<models::NodePort> nodes_;
   int ranks_ = 0;
-  int ranks_per_node_ = 1;
-  bool is_ring_ = false;  // the ring was asked for
+  std::vector<int> node_of_;  // [rank]
+  bool is_ring_ = false;      // the ring was asked for
 };
 
 }  // namespace meshbed::cli

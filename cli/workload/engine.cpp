@@ -70,7 +70,14 @@ Result<Engine> Engine::open(RankHost& host, const EngineOptions& options) {
   wanted.net_plugin = options.net_plugin.c_str();
   wanted.net_version = options.net_version;
   wanted.channels = options.channels;
-  wanted.channel_devices = options.channel_devices.empty() ? nullptr : options.channel_devices.data();
+  std::vector<int> devices = options.channel_devices;
+  if (!options.rank_devices.empty()) {
+    const std::vector<int>& own = options.rank_devices[static_cast<std::size_t>(host.rank())];
+    for (int channel = 0; channel < options.channels && !own.empty(); ++channel) {
+      devices.push_back(own[static_cast<std::size_t>(channel) % own.size()]);
+    }
+  }
+  wanted.channel_devices = devices.empty() ? nullptr : devices.data();
   wanted.slice_bytes = options.slice_bytes;
   wanted.algorithm = options.algorithm.c_str();
   wanted.protocol = options.protocol.c_str();

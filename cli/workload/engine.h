@@ -18,7 +18,10 @@ struct EngineOptions {
   int net_version = 0;     // 0: the newest that the plugin has
   int channels = 1;
   std::vector<int> channel_devices;  // empty: channel c opens device c % devices
-  std::uint64_t slice_bytes = 0;     // 0: the engine's default
+  // [rank] where not all ranks have the same: channel c opens device rank_devices[rank][c % size], and where that is
+  // empty c % devices. Empty: channel_devices says it.
+  std::vector<std::vector<int>> rank_devices;
+  std::uint64_t slice_bytes = 0;  // 0: the engine's default
   std::string algorithm = "auto";
   std::string protocol = "simple";
   std::string tuning;  // a table's text; empty: there is none

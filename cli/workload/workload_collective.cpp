@@ -15,6 +15,7 @@
 #include "cli/workload/workload.h"
 #include "models/pcie.h"
 #include "models/relay.h"
+#include "models/routing_rules.h"
 
 namespace meshbed::cli {
 namespace {
@@ -174,6 +175,22 @@ std::vector<int> cable_rates_mbps(const models::Topology& topology, int nodes) {
   return rates;
 }
 
+/// [rank] the devices that its GPU stands closest to; empty: nobody's are other than all of its node.
+std::vector<std::vector<int>> rank_devices(const Scenario& scenario, const models::Topology& topology) {
+  std::vector<std::vector<int>> live(scenario.cluster.nodes.size());
+  std::vector<bool> is_known(live.size());
+  std::vector<std::vector<int>> devices;
+  bool any = false;
+  for (int rank = 0; rank < ranks_of(scenario); ++rank) {
+    const auto node = static_cast<std::size_t>(node_of(scenario, rank));
+    if (!is_known[node]) live[node] = models::live_nics(scenario.cluster, topology, static_cast<int>(node));
+    is_known[node] = true;
+    devices.push_back(devices_of(scenario, rank, live[node]));
+    any = any || !devices.back().empty();
+  }
+  return any ? devices : std::vector<std::vector<int>>();
+}
+
 /// [node] of all its cables together, where a PCIe link that they share makes that less than each for itself; 0
 /// elsewhere, and empty where there is no such link.
 std::vector<int> node_rates_mbps(const Scenario& scenario, const models::Topology& topology, int nodes) {
@@ -200,6 +217,7 @@ EngineOptions engine_options(const Scenario& scenario, const BuiltFiles& files) 
                         .net_version = workload.net_version,
                         .channels = workload.channels,
                         .channel_devices = workload.channel_devices,
+                        .rank_devices = {},
                         .slice_bytes = workload.slice_bytes,
                         .algorithm = workload.algorithm,
                         .protocol = workload.protocol,
@@ -207,11 +225,12 @@ EngineOptions engine_options(const Scenario& scenario, const BuiltFiles& files) 
                         .cable_mbps = {},
                         .rank_mbps = {}};
   if (!workload.tuning.empty()) options.tuning = read_text_file(path_beside(scenario, workload.tuning));
+  const int nodes = nodes_of(scenario);
+  const models::Topology topology = models::analyse(scenario.cluster);
+  if (options.channel_devices.empty()) options.rank_devices = rank_devices(scenario, topology);
   const bool chooses = workload.algorithm == "auto" || workload.protocol == "auto";
   if (!chooses && workload.algorithm != "mesh") return options;
-  const int nodes = ranks_of(scenario) / workload.ranks_per_node;
-  const models::Topology topology = models::analyse(scenario.cluster);
-  if (workload.ranks_per_node == 1 && nodes <= kCabledNodesMost) {
+  if (is_one_a_node(scenario) && nodes <= kCabledNodesMost) {
     options.cable_mbps = cable_rates_mbps(topology, nodes);
     options.rank_mbps = node_rates_mbps(scenario, topology, nodes);
   }

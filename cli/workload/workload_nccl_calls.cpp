@@ -15,13 +15,12 @@ namespace {
 
 void check_fits(const Scenario& scenario, const Recording& recording) {
   const int ranks = ranks_of(scenario);
-  if (static_cast<int>(recording.ranks.size()) == ranks &&
-      recording.gpus_per_node == scenario.workload.ranks_per_node) {
-    return;
-  }
+  bool fits = static_cast<int>(recording.ranks.size()) == ranks;
+  for (int rank = 0; fits && rank < ranks; ++rank) fits = node_of(scenario, rank) == rank / recording.gpus_per_node;
+  if (fits) return;
   throw std::runtime_error(fmt::format("{} was recorded on {} ranks, {} a node; {} has {} ranks, {} a node",
                                        recording.name, recording.ranks.size(), recording.gpus_per_node, scenario.name,
-                                       ranks, scenario.workload.ranks_per_node));
+                                       ranks, ranks_per_node_text(scenario)));
 }
 
 sim::Proof all_happened(const Recording& recording, const ReplayBoard& board) {

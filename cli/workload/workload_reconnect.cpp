@@ -360,7 +360,8 @@ class ReconnectRun final : public WorkloadRun {
     std::uint64_t most =
         (kObjectsPerRank + further_cables(scenario.cluster) * kObjectsPerCable) * static_cast<std::uint64_t>(ranks_);
     if (workload_.gpu_memory)
-      most += kFlusherObjectsPerDevice * devices_of(scenario) * static_cast<std::uint64_t>(workload_.ranks_per_node);
+      most +=
+          kFlusherObjectsPerDevice * devices_of(scenario) * static_cast<std::uint64_t>(ranks_per_node_most(scenario));
     result.proofs.push_back(
         {"nothing is left behind",
          verbs.live_objects == 0 && host.open_descriptors == 0 && verbs.peak_objects <= most &&

@@ -51,7 +51,7 @@ int wire_of(const models::Cluster& cluster, models::PortRef port) {
 
 /// What the ranks' buffers need, and the engine's staging memory beside them.
 int memory_mib(const Scenario& scenario, std::uint64_t rank_bytes) {
-  const std::uint64_t bytes = (rank_bytes + 64 * kMiB) * static_cast<std::uint64_t>(scenario.workload.ranks_per_node);
+  const std::uint64_t bytes = (rank_bytes + 64 * kMiB) * static_cast<std::uint64_t>(ranks_per_node_most(scenario));
   return kSystemMib + static_cast<int>((bytes + kMiB - 1) / kMiB);
 }
 

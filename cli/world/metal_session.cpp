@@ -23,8 +23,8 @@ namespace {
 void check_ranks(const Scenario& scenario, const MetalPlace& place) {
   if (place.ranks == ranks_of(scenario)) return;
   throw std::runtime_error(fmt::format("--world metal: {} has {} ranks ({} nodes, {} a node), {} say {}", scenario.name,
-                                       ranks_of(scenario), scenario.cluster.nodes.size(),
-                                       scenario.workload.ranks_per_node, place.said_by, place.ranks));
+                                       ranks_of(scenario), scenario.cluster.nodes.size(), ranks_per_node_text(scenario),
+                                       place.said_by, place.ranks));
 }
 
 std::string identity_key(int rank) { return fmt::format("identity {}", rank); }

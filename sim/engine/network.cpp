@@ -96,6 +96,7 @@ const Path* Network::path(PortRef source, PortRef destination) const {
   if (by_cable || by_switch) {
     Path path{.source = source, .destination = destination, .index = static_cast<int>(paths_.size())};
     path.links = way_out(source);
+    path.sent = path.links.size();
     for (const int link : way_in(destination)) path.links.push_back(link);
     if (by_cable) {
       path.latency_ps = cluster_.cables[static_cast<std::size_t>(from.cable)].propagation_ps;

@@ -28,6 +28,9 @@ struct Link {
   std::uint64_t bytes_out = 0;
   std::uint64_t bytes_under_way = 0;  // of transfers that have begun and not ended
   Picoseconds busy_ps = 0;
+  // Into a receiver's side: what the senders would have put in at one time, each at its own port's rate, if nobody had
+  // held them back; the most of the run. Above rate_bps: a lossless network is assumed (link_usage.h).
+  std::uint64_t offered_bps = 0;
 };
 
 /// What a port does to the packets that it sends, as tc-netem(8) on its interface would. All 0: nothing.
@@ -44,7 +47,8 @@ struct Path {
   std::vector<int> links = {};
   Picoseconds latency_ps = 0;
   models::PortRef source, destination;
-  int index = 0;  // dense, for tables
+  int index = 0;         // dense, for tables
+  std::size_t sent = 1;  // of `links`: those on the sender's side, which carry what its own ports can
 };
 
 class Network {
