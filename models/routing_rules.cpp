@@ -244,15 +244,15 @@ Aim NcclRouting::queue_pair(const Port& from, const Port& to) {
   return joined && there && back && from.gid->type == to.gid->type ? Aim::kReached : Aim::kLost;
 }
 
-Aimed NcclRouting::aim(int from, int to, int channel) const {
+Aimed NcclRouting::aim(int from, int to, int channel, int peer_channel) const {
   const Node &own = nodes_[static_cast<std::size_t>(from)], &theirs = nodes_[static_cast<std::size_t>(to)];
   if (own.devices.channels.empty() || theirs.devices.channels.empty()) return {Aim::kRefused, -1};
-  const auto default_of = [channel](const Node& node) {
-    return node.devices.channels[static_cast<std::size_t>(channel) % node.devices.channels.size()];
+  const auto default_of = [](const Node& node, int of) {
+    return node.devices.channels[static_cast<std::size_t>(of) % node.devices.channels.size()];
   };
-  const int listener = default_of(theirs);
-  const int sender =
-      nccl_connector_device(own.gids, theirs.gids[static_cast<std::size_t>(listener)], default_of(own), own.settings);
+  const int listener = default_of(theirs, peer_channel < 0 ? channel : peer_channel);
+  const int sender = nccl_connector_device(own.gids, theirs.gids[static_cast<std::size_t>(listener)],
+                                           default_of(own, channel), own.settings);
   const int receiver =
       nccl_acceptor_device(theirs.gids, own.gids[static_cast<std::size_t>(sender)], listener, theirs.settings);
   const std::vector<int>& out = own.devices.devices[static_cast<std::size_t>(sender)];
@@ -304,9 +304,9 @@ RuleAims::RuleAims(RoutingRule rule, const Cluster& cluster, const Topology& top
   if (rule != RoutingRule::kAncestor) nccl_.emplace(cluster, settings_of(rule));
 }
 
-Aimed RuleAims::aim(int from, int to, int device) const {
+Aimed RuleAims::aim(int from, int to, int device, int peer_device) const {
   return rule_ == RoutingRule::kAncestor ? aim_of_ancestor(cluster_, topology_, from, to)
-                                         : nccl_->aim(from, to, device);
+                                         : nccl_->aim(from, to, device, peer_device);
 }
 
 std::vector<int> live_nics(const Cluster& cluster, const Topology& topology, int node) {
@@ -344,14 +344,18 @@ std::string text_of(const NcclSettings& settings) {
 }
 
 /// With those settings, on all channels between nodes that a cable or switch joins. Where there are none: false.
-bool works(const Cluster& cluster, const Topology& topology, int nodes, const NcclSettings& settings) {
+bool works(const Cluster& cluster, const Topology& topology, int nodes, const NcclSettings& settings,
+           bool crosses_rails) {
   const NcclRouting routing(cluster, settings);
   bool any = false;
   for (int from = 0; from < nodes; ++from) {
     const int channels = static_cast<int>(routing.nics(from).size());
     for (const int to : neighbours(topology, from)) {
       for (int channel = 0; to < nodes && channel < channels; ++channel) {
-        if (routing.aim(from, to, channel).aim != Aim::kReached) return false;
+        const int first = crosses_rails ? 0 : channel, last = crosses_rails ? channels - 1 : channel;
+        for (int peer = first; peer <= last; ++peer) {
+          if (routing.aim(from, to, channel, peer).aim != Aim::kReached) return false;
+        }
         any = true;
       }
     }
@@ -361,7 +365,8 @@ bool works(const Cluster& cluster, const Topology& topology, int nodes, const Nc
 
 }  // namespace
 
-std::optional<WorkingSettings> settings_that_work(const Cluster& cluster, const Topology& topology, int nodes) {
+std::optional<WorkingSettings> settings_that_work(const Cluster& cluster, const Topology& topology, int nodes,
+                                                  bool crosses_rails) {
   std::set<int> lengths;  // of the cables' own subnets, where 24 bits would take several for one, or one for several
   for (const Node& node : cluster.nodes) {
     for (const Nic& nic : node.nics) {
@@ -381,7 +386,8 @@ std::optional<WorkingSettings> settings_that_work(const Cluster& cluster, const 
           if (!subnet_aware && prefix_bits != prefixes.front()) continue;  // nobody reads it then
           const NcclSettings settings{
               .subnet_aware = subnet_aware, .merge_nics = merge_nics, .prefix_bits = prefix_bits, .family = family};
-          if (works(cluster, topology, nodes, settings)) return WorkingSettings{settings, text_of(settings)};
+          if (works(cluster, topology, nodes, settings, crosses_rails))
+            return WorkingSettings{settings, text_of(settings)};
         }
       }
     }

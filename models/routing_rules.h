@@ -87,7 +87,8 @@ class NcclRouting {
 
   /// Queue pair i joins function i of both devices, modulo their numbers, as many as the larger one has (connect.cc
   /// 653-658 and 885, 1171): reached where all of them are.
-  Aimed aim(int from, int to, int channel) const;
+  /// `peer_channel`: whose device the listener has, where ranks of one node have devices of their own; -1: `channel`.
+  Aimed aim(int from, int to, int channel, int peer_channel = -1) const;
   /// NICs that NCCL opens on the node: those with a link.
   const std::vector<int>& nics(int node) const { return nodes_[static_cast<std::size_t>(node)].nics; }
 
@@ -124,7 +125,8 @@ class RuleAims {
   RuleAims(RoutingRule rule, const Cluster& cluster, const Topology& topology);
   /// What node `from` does for a channel on device `device` to node `to`. The ancestor's devices are NICs with a live
   /// link and an address, NCCL's are nccl_devices(). Nodes without any refuse.
-  Aimed aim(int from, int to, int device) const;
+  /// `peer_device`: the listener's; -1: `device`.
+  Aimed aim(int from, int to, int device, int peer_device = -1) const;
 
  private:
   RoutingRule rule_;
@@ -142,7 +144,9 @@ struct WorkingSettings {
   NcclSettings settings;
   std::string text;  // "NCCL_IB_SUBNET_AWARE_ROUTING=1 NCCL_IB_MERGE_NICS=0"; empty: the defaults
 };
-/// `nodes`: those of the job, the first ones.
-std::optional<WorkingSettings> settings_that_work(const Cluster& cluster, const Topology& topology, int nodes);
+/// `nodes`: those of the job, the first ones. `crosses_rails`: ranks of one node have devices of their own, so that
+/// each device of a node is paired with each of the other.
+std::optional<WorkingSettings> settings_that_work(const Cluster& cluster, const Topology& topology, int nodes,
+                                                  bool crosses_rails = false);
 
 }  // namespace meshbed::models

@@ -19,6 +19,7 @@
 #include "cli/workload/megakernel/programs.h"
 #include "models/pcie.h"
 #include "models/topology.h"
+#include "plugin/base/counted.h"
 #include "plugin/net/process/config.h"
 
 namespace meshbed::cli {
@@ -39,6 +40,7 @@ class Linter {
     switches();
     nics();
     reach();
+    idle_gpus();
     net_plugin();
     variables();
     promises();
@@ -251,6 +253,18 @@ class Linter {
     const auto& variables = of.environment;
     return std::any_of(variables.begin(), variables.end(),
                        [&](const auto& variable) { return variable.first == name && variable.second == value; });
+  }
+
+  /// Fewer ranks than GPUs on a node that runs some; one node is enough to say.
+  void idle_gpus() {
+    for (std::size_t index = 0; index < cluster_.nodes.size(); ++index) {
+      const auto gpus = cluster_.nodes[index].gpus.size();
+      const auto ranks = static_cast<std::size_t>(ranks_on(scenario_, static_cast<int>(index)));
+      if (ranks == 0 || gpus <= ranks) continue;
+      add("{} has gpus = {} and runs {} (ranks_per_node): the others do nothing", cluster_.nodes[index].name, gpus,
+          counted(ranks, "rank"));
+      return;
+    }
   }
 
   /// A name without a slash is looked up by the loader when the ranks run.

@@ -10,6 +10,7 @@
 
 #include "cli/common/exit_status.h"
 #include "cli/common/units.h"
+#include "cli/report/congestion.h"
 #include "cli/report/ring_report.h"
 #include "cli/report/state_report.h"
 #include "cli/scenario/placement.h"
@@ -299,6 +300,10 @@ std::string text_report(const Scenario& scenario, const RunResult& result, const
   if (result.rings != nullptr) {
     for (const std::string& line : ring_lines(*result.rings)) text.line("{}", line);
   }
+  if (const auto lines = congestion_lines(result.simulation.links); !lines.empty()) {
+    text.line("");
+    for (const std::string& line : lines) text.line("{}", line);
+  }
   write_faults(text, scenario, result);
   write_failures(text, result);
   write_states(text, result, "connections that had something under way", stuck_lines);
@@ -404,6 +409,7 @@ nlohmann::ordered_json summary(const Scenario& scenario, const RunResult& result
       {"expected", checks_json(result.expectations)},
       {"pairs", pairs_json(scenario, result)},
       {"links", links_json(simulation)},
+      {"congestion", congestion_json(simulation.links)},
   };
   // What each rank got, by rank: XXH3-64 as 16 hex digits.
   json["data"] = nlohmann::ordered_json::array();

@@ -6,8 +6,10 @@
 #include <limits>
 
 #include "cli/common/units.h"
+#include "cli/scenario/placement.h"
 #include "cli/topo/report.h"
 #include "models/pcie.h"
+#include "models/routing_rules.h"
 #include "models/topology.h"
 
 namespace meshbed::cli {
@@ -55,7 +57,7 @@ class Report {
     text += pairs <= kMatrixPairsMax || all_ ? pair_matrix() : medium_matrix();
     text += "\n" + missing_pairs(pairs);
     text += "\n" + crossed_cables();
-    return text + pcie_links();
+    return text + pcie_links() + rank_devices();
   }
 
  private:
@@ -201,6 +203,65 @@ class Report {
     return text + fmt::format("A node sends {} at most, and gets as much.\n",
                               least_bps == most_bps ? rate_text(most_bps)
                                                     : rate_text(least_bps) + " to " + rate_text(most_bps));
+  }
+
+  /// NICs of ranks that have some of their own: which pairs of ranks have NICs without a common subnet, so that a
+  /// message between them leaves or arrives by another rank's. Nothing where all ranks have all NICs of their nodes.
+  std::string rank_devices() const {
+    constexpr int kRanksMax = 512;  // whose pairs are looked at
+    const int ranks = std::min(ranks_of(scenario_), all_ ? std::numeric_limits<int>::max() : kRanksMax);
+    std::vector<std::vector<int>> nics;  // [rank]
+    bool any = false;
+    for (int rank = 0; rank < ranks; ++rank) {
+      const std::vector<int> live = models::live_nics(cluster_, topology_, node_of(scenario_, rank));
+      const std::vector<int> devices = devices_of(scenario_, rank, live);
+      any = any || !devices.empty();
+      std::vector<int>& own = nics.emplace_back(devices.empty() ? live : std::vector<int>());
+      for (const int device : devices) own.push_back(live[static_cast<std::size_t>(device)]);
+    }
+    if (!any) return "";
+    std::string text = "\nNICs of the ranks, by their GPUs:\n";
+    Table table;
+    constexpr int kLinesMax = 32;
+    for (int rank = 0; rank < std::min(ranks, all_ ? ranks : kLinesMax); ++rank) {
+      std::string names;
+      for (const int nic : nics[static_cast<std::size_t>(rank)]) {
+        names += (names.empty() ? "" : ", ") + device({node_of(scenario_, rank), nic});
+      }
+      table.row({fmt::format("  rank {}", rank), node(node_of(scenario_, rank)).name, names});
+    }
+    text += table.text();
+    if (ranks_of(scenario_) > kLinesMax && !all_)
+      text += fmt::format("  and {} more\n", ranks_of(scenario_) - kLinesMax);
+    return text + cross_rail_pairs(ranks, nics);
+  }
+
+  std::string cross_rail_pairs(int ranks, const std::vector<std::vector<int>>& nics) const {
+    std::uint64_t pairs = 0, apart = 0;
+    std::string first;
+    for (int rank = 0; rank < ranks; ++rank) {
+      for (int peer = rank + 1; peer < ranks; ++peer) {
+        const int from = node_of(scenario_, rank), to = node_of(scenario_, peer);
+        const std::vector<models::DirectPath> paths = models::direct_paths(topology_, from, to);
+        if (from == to || paths.empty()) continue;
+        ++pairs;
+        const auto has = [&](int of, int nic) {
+          const std::vector<int>& own = nics[static_cast<std::size_t>(of)];
+          return std::find(own.begin(), own.end(), nic) != own.end();
+        };
+        if (std::any_of(paths.begin(), paths.end(), [&](const models::DirectPath& path) {
+              return has(rank, path.from.nic) && has(peer, path.to.nic);
+            })) {
+          continue;
+        }
+        if (apart++ == 0) first = fmt::format("ranks {} and {}", rank, peer);
+      }
+    }
+    if (apart == 0) return fmt::format("Each of {} of ranks has NICs in one subnet.\n", counted(pairs, "pair"));
+    return fmt::format(
+        "Of {} of ranks {} have no NICs in one subnet ({} first): what they send crosses over to another rail, on one "
+        "of\nthe two nodes.\n",
+        counted(pairs, "pair"), apart, first);
   }
 
   const Scenario& scenario_;

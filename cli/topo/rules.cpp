@@ -6,6 +6,7 @@
 #include <array>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "cli/common/json_text.h"
 #include "cli/scenario/placement.h"
@@ -103,15 +104,16 @@ MeshRules::MeshRules(const models::Cluster& cluster, const models::Topology& top
 
 MeshRules::~MeshRules() = default;
 
-MeshAim MeshRules::aim(int from, int to, int device) const {
+MeshAim MeshRules::aim(int from, int to, int device, int peer_device) const {
   const State::Node& own = state_->nodes[static_cast<std::size_t>(from)];
   const State::Node& theirs = state_->nodes[static_cast<std::size_t>(to)];
   if (own.nics.empty() || theirs.nics.empty()) return {};
   const int dev = device % static_cast<int>(own.nics.size());
+  const int theirs_wanted = peer_device < 0 ? device : peer_device;
   const auto route = net::choose_route({.nics = &own.nics,
                                         .peer = theirs.addresses,
                                         .dev = dev,
-                                        .peer_dev = device % static_cast<int>(theirs.nics.size())});
+                                        .peer_dev = theirs_wanted % static_cast<int>(theirs.nics.size())});
   if (route) {
     const int nic = own.live[static_cast<std::size_t>(route->nic)];
     const auto paths = models::direct_paths(state_->topology, from, to);
@@ -159,6 +161,36 @@ struct Outcomes {
   }
 };
 
+/// Which device of `from` talks to which of `to`, of some rank here and one there: empty where all ranks of both nodes
+/// have all devices.
+std::set<std::pair<int, int>> device_pairs(const Scenario& scenario, const models::Topology& topology, int from,
+                                           int to) {
+  const auto devices_on = [&](int node) {
+    const std::vector<int> live = models::live_nics(scenario.cluster, topology, node);
+    std::set<std::vector<int>> lists;
+    for (int rank = 0; rank < ranks_of(scenario); ++rank) {
+      if (node_of(scenario, rank) != node) continue;
+      std::vector<int> devices = devices_of(scenario, rank, live);
+      for (int device = 0; devices.empty() && device < static_cast<int>(live.size()); ++device) {
+        devices.push_back(device);
+      }
+      lists.insert(std::move(devices));
+    }
+    return lists;
+  };
+  const std::set<std::vector<int>> here = devices_on(from), there = devices_on(to);
+  if (here.size() <= 1 && there.size() <= 1) return {};
+  std::set<std::pair<int, int>> pairs;
+  for (const std::vector<int>& own : here) {
+    for (const std::vector<int>& theirs : there) {
+      for (std::size_t channel = 0; channel < std::max(own.size(), theirs.size()); ++channel) {
+        if (!own.empty() && !theirs.empty()) pairs.insert({own[channel % own.size()], theirs[channel % theirs.size()]});
+      }
+    }
+  }
+  return pairs;
+}
+
 /// Every rule on one scenario.
 class RuleComparison {
  public:
@@ -176,7 +208,12 @@ class RuleComparison {
         const int channels = std::max(static_cast<int>(stock_.nics(from).size()),
                                       static_cast<int>(models::live_nics(cluster, topology, from).size()));
         const bool is_near = std::binary_search(joined.begin(), joined.end(), to);
-        for (int channel = 0; channel < channels; ++channel) add_line(from, to, channel, is_near);
+        const std::set<std::pair<int, int>> crossing = device_pairs(scenario, topology, from, to);
+        crosses_rails = crosses_rails || !crossing.empty();
+        for (const auto& [device, peer] : crossing) add_line(from, to, device, peer, is_near);
+        for (int channel = 0; crossing.empty() && channel < channels; ++channel) {
+          add_line(from, to, channel, channel, is_near);
+        }
       }
     }
   }
@@ -185,6 +222,7 @@ class RuleComparison {
   const models::Topology topology;
   const int nodes;
   const MeshRules mesh;
+  bool crosses_rails = false;                  // ranks of one node have devices of their own
   std::array<Outcomes, kRules> near{}, far{};  // between nodes that a cable or switch joins, and between others
   std::string table;
 
@@ -226,20 +264,21 @@ class RuleComparison {
     return cables > 1 ? fmt::format("{}, {} cables", device, cables) : device;
   }
 
-  void add_line(int from, int to, int channel, bool is_near) {
+  void add_line(int from, int to, int channel, int peer, bool is_near) {
     auto& outcomes = is_near ? near : far;
     std::array<std::string, models::kRoutingRules.size()> cells;
     for (std::size_t rule = 0; rule < cells.size(); ++rule) {
-      const models::Aimed aimed = others_[rule].aim(from, to, channel);
+      const models::Aimed aimed = others_[rule].aim(from, to, channel, peer);
       outcomes[rule].add(aimed.aim);
       cells[rule] = cell(from, aimed.aim, aimed.nic, 1);
     }
-    const MeshAim ours = mesh.aim(from, to, channel);
+    const MeshAim ours = mesh.aim(from, to, channel, peer);
     outcomes.back().add(ours.aim);
     table += fmt::format(
         "{:<16} {:>3}  {:<18} {:<18} {:<22} {:<22} {}\n",
         cluster.nodes[static_cast<std::size_t>(from)].name + " -> " + cluster.nodes[static_cast<std::size_t>(to)].name,
-        channel, cells[0], cells[1], cells[2], cells[3], cell(from, ours.aim, ours.nic, ours.cables));
+        peer == channel ? std::to_string(channel) : fmt::format("{}-{}", channel, peer), cells[0], cells[1], cells[2],
+        cells[3], cell(from, ours.aim, ours.nic, ours.cables));
   }
 
   models::NcclRouting stock_;
@@ -260,7 +299,7 @@ std::string outcome_table(const RuleComparison& all) {
 
 std::string settings_report(const RuleComparison& all) {
   if (all.near.back().channels == 0) return "stock NCCL: no two nodes share a cable or switch: no setting helps\n";
-  const auto working = models::settings_that_work(all.cluster, all.topology, all.nodes);
+  const auto working = models::settings_that_work(all.cluster, all.topology, all.nodes, all.crosses_rails);
   if (!working) {
     return "stock NCCL: none of NCCL_IB_SUBNET_AWARE_ROUTING, NCCL_IB_MERGE_NICS, NCCL_IB_SUBNET_PREFIX_LEN and "
            "NCCL_IB_ADDR_FAMILY\nmakes it reach every neighbour on this cabling\n";
@@ -318,7 +357,7 @@ std::string rules_json(const Scenario& scenario) {
   }
   json["left_out"] = nlohmann::ordered_json::array();
   for (const auto& [nic, why] : all.left_out()) json["left_out"].push_back({{"nic", nic}, {"why", why}});
-  const auto working = models::settings_that_work(all.cluster, all.topology, all.nodes);
+  const auto working = models::settings_that_work(all.cluster, all.topology, all.nodes, all.crosses_rails);
   json["settings"] = working ? nlohmann::ordered_json(working->text) : nlohmann::ordered_json(nullptr);
   return json_text(json, kIndent) + "\n";
 }

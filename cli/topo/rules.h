@@ -26,7 +26,8 @@ class MeshRules {
   /// `job_nodes`: so many run ranks, from the first on; only they relay. 0: all.
   MeshRules(const models::Cluster& cluster, const models::Topology& topology, int job_nodes = 0);
   ~MeshRules();
-  MeshAim aim(int from, int to, int device) const;
+  /// `peer_device`: the listener's; -1: `device`.
+  MeshAim aim(int from, int to, int device, int peer_device = -1) const;
   /// No node of the job has relays turned off.
   bool relays() const;
   /// The plugin opens the node's NIC.
@@ -37,9 +38,10 @@ class MeshRules {
   std::unique_ptr<State> state_;
 };
 
-/// For each pair of nodes that run ranks and each device, in the order of the scenario: what every rule does; then how
-/// often each outcome came, which NICs NCCL would open and Mesh leaves out, what the tuner makes of the cabling, and
-/// the settings under which stock NCCL works on it.
+/// For each pair of nodes that run ranks and each device (where ranks of one node have devices of their own: each pair
+/// of devices of which one rank has the one and one the other), in the order of the scenario: what every rule does;
+/// then how often each outcome came, which NICs NCCL would open and Mesh leaves out, what the tuner makes of the
+/// cabling, and the settings under which stock NCCL works on it.
 std::string rules_report(const Scenario& scenario);
 /// The same as an object: "rules", an object for each rule (rule, channels, reached, lost, refused between nodes that a
 /// cable or switch joins, far_channels and so on between the others), "left_out" and "settings".

@@ -88,7 +88,7 @@ channel_devices = [1, 0]
 slice_bytes = "64KiB"
 root = 3
 shift = 2
-ranks_per_node = 2
+ranks_per_node = 1
 net_plugin = "/opt/other.so"
 net_version = 9
 [limits]
@@ -152,7 +152,7 @@ error = "boom"
   CHECK(workload.slice_bytes == 65536);
   CHECK(workload.root == 3);
   CHECK(workload.shift == 2);
-  CHECK(workload.ranks_per_node == 2);
+  CHECK(workload.ranks_per_node == std::vector<int>{1});
   CHECK(workload.net_plugin == "/opt/other.so");
   CHECK(workload.net_version == 9);
   CHECK(scenario.time_limit_s == 2);

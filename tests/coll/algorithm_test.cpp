@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include "plugin/coll/plan/cable_load.h"
 #include "plugin/coll/plan/mesh.h"
 #include "plugin/coll/plan/root_trees.h"
 #include "tests/coll/mesh_graphs.h"
@@ -84,6 +85,23 @@ TEST_CASE("where the cables are known, a large all_reduce takes what loads them 
                      : name == "triangle" ? Algorithm::kDirect
                                           : Algorithm::kMesh));
   }
+}
+
+TEST_CASE("what a rank carries over all its cables bounds every algorithm") {
+  // A ring of four on two cables each: a rank's cables carry 4 x 100 Gb/s, and its PCIe links 200 of them.
+  std::vector<int> cables = cables_of(4, {{0, 1}, {1, 2}, {2, 3}, {3, 0}});
+  for (int& mbps : cables) mbps = mbps > 0 ? 200'000 : 0;
+  const Mesh wide = make_mesh(4, cables), narrow = make_mesh(4, cables, {200'000, 200'000, 200'000, 200'000});
+  PlanRequest request = all_reduce_of(4, 64 << 20);
+  const auto load = [&](const Mesh& mesh, Algorithm algorithm) {
+    request.mesh = &mesh;
+    return cable_load(algorithm, request).ns_per_byte;
+  };
+  // 2 (n-1) / n of the bytes out of each rank: over one cable round the ring, over both by trees; at 25 GB/s.
+  CHECK(load(wide, Algorithm::kRing) == doctest::Approx(1.5 / 25));
+  CHECK(load(narrow, Algorithm::kRing) == doctest::Approx(1.5 / 25));
+  CHECK(load(wide, Algorithm::kMesh) < 1.1 / 25);
+  CHECK(load(narrow, Algorithm::kMesh) >= 1.5 / 25 * 0.999);
 }
 
 TEST_CASE("costs are the alpha-beta formulas: 2(n-1) messages round a ring, 2 log2 n of the others") {

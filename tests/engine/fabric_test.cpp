@@ -7,6 +7,7 @@
 #include <cmath>
 #include <vector>
 
+#include "models/topology_generate.h"
 #include "plugin/base/prng.h"
 #include "sim/engine/link_usage.h"
 #include "tests/support/run_world.h"
@@ -122,6 +123,55 @@ TEST_CASE("incast of seven into one: both fabrics end when the last bit has left
     for (const Picoseconds end : ends) last = std::max(last, end);
     check_close(last, 7 * 4.0 * kMiB * 8e12 / kRate, 0.002);
   }
+}
+
+TEST_CASE("functions behind one PCIe link share its rate, whichever end it is at and whatever their cables could") {
+  // Four cables between two nodes, all behind one link of 100 Gb/s at node 0: four transfers of equal size each way
+  // take as long as all their bytes over the link.
+  models::Cluster cluster = *models::generate_topology({.kind = models::TopologyKind::kRing,
+                                                        .nodes = 2,
+                                                        .rails = 4,
+                                                        .rate_bps = kRate,
+                                                        .first_subnet = *models::parse_prefix("10.0.0.0/24")});
+  cluster.nodes[0].pcie = {{"pcie0", kRate}};
+  for (models::Nic& nic : cluster.nodes[0].nics) nic.pcie = 0;
+  std::vector<Flow> flows;
+  for (const auto& cable : cluster.cables) {
+    flows.push_back({cable.a, cable.b, 4 * kMiB, 0});
+    flows.push_back({cable.b, cable.a, 4 * kMiB, 0});
+  }
+  for (const FabricKind fabric : {FabricKind::kFluid, FabricKind::kChunk}) {
+    CAPTURE(static_cast<int>(fabric));
+    const auto ends = run_flows(fabric, cluster, flows);
+    REQUIRE(ends.size() == 8);
+    check_close(*std::max_element(ends.begin(), ends.end()), 4 * 4.0 * kMiB * 8e12 / kRate, 0.002);
+    CHECK(*std::min_element(ends.begin(), ends.end()) > 3.9 * 4.0 * kMiB * 8e12 / kRate);
+  }
+  // One transfer alone has the whole link.
+  for (const FabricKind fabric : {FabricKind::kFluid, FabricKind::kChunk}) {
+    check_close(run_flows(fabric, cluster, {flows[0]}).front(), 4.0 * kMiB * 8e12 / kRate, 1e-9);
+  }
+}
+
+TEST_CASE("what senders would put into a port is their rates, less what they send elsewhere") {
+  const auto cluster = test::switch_cluster(5);
+  const auto offered = [&](const std::vector<Flow>& flows, const std::string& port) {
+    sim::Network network(cluster);
+    sim::LinkUsage usage(network);
+    for (const Flow& flow : flows) usage.begin(*network.path(flow.source, flow.destination), flow.bytes, 0);
+    for (const Flow& flow : flows) usage.end(*network.path(flow.source, flow.destination), flow.bytes, 10);
+    for (const sim::Link& link : network.links()) {
+      if (link.name == port) return static_cast<double>(link.offered_bps) / static_cast<double>(link.rate_bps);
+    }
+    return -1.0;
+  };
+  const std::string port = cluster.switches[0].name + ">" + sim::port_name(cluster, {4, 0});
+  CHECK(offered({{{0, 0}, {4, 0}, 100, 0}}, port) == doctest::Approx(1));
+  CHECK(offered({{{0, 0}, {4, 0}, 100, 0}, {{1, 0}, {4, 0}, 100, 0}, {{2, 0}, {4, 0}, 100, 0}}, port) ==
+        doctest::Approx(3));
+  // Node 0 sends half of its rate elsewhere.
+  CHECK(offered({{{0, 0}, {3, 0}, 100, 0}, {{0, 0}, {4, 0}, 100, 0}, {{1, 0}, {4, 0}, 100, 0}}, port) ==
+        doctest::Approx(1.5));
 }
 
 TEST_CASE("no cable, no path") {

@@ -1,0 +1,141 @@
+// PCIe links, GPUs and the places of ranks, as scenario files say them.
+#include "cli/scenario/placement.h"
+
+#include <doctest/doctest.h>
+
+#include "cli/command/lint.h"
+#include "cli/scenario/scenario.h"
+#include "models/pcie.h"
+#include "models/routing_rules.h"
+#include "models/topology.h"
+
+namespace placement_test {
+
+using namespace meshbed;
+using namespace meshbed::cli;
+
+namespace {
+
+Scenario read(const std::string& text, const std::vector<std::string>& overrides = {}) {
+  return parse_scenario(text, "test.toml", overrides);
+}
+
+std::string errors_of(const std::string& text, const std::vector<std::string>& overrides = {}) {
+  try {
+    (void)read(text, overrides);
+  } catch (const ScenarioError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+std::string pair(const std::string& rest) { return "[topology]\nkind = \"ring\"\nnodes = 2\nrails = 4\n" + rest; }
+
+std::string rails(const std::string& rest) { return "[topology]\nkind = \"switch\"\nnodes = 2\nrails = 4\n" + rest; }
+
+std::vector<int> devices(const Scenario& scenario, int rank) {
+  const auto topology = models::analyse(scenario.cluster);
+  return devices_of(scenario, rank, models::live_nics(scenario.cluster, topology, node_of(scenario, rank)));
+}
+
+}  // namespace
+
+TEST_CASE("generated Sparks have two PCIe links; other GPUs none; a file may say how wide they are") {
+  const Scenario spark = read(pair(""));
+  REQUIRE(spark.cluster.nodes[1].pcie.size() == 2);
+  CHECK(models::node_rate_bps(spark.cluster.nodes[1]) == 200'000'000'000);
+  CHECK(models::node_rate_bps(read(pair("gpu_model = \"H100\"\n")).cluster.nodes[1]) == 400'000'000'000);
+  // ASUS GX10 whose second link negotiated x2 (forums.developer.nvidia.com/t/367853).
+  const std::string narrow = "[[node]]\nname = \"node1\"\n[[node.pcie]]\nname = \"pcie1\"\nlanes = 2\ngeneration = 5\n";
+  CHECK(models::node_rate_bps(read(pair(narrow)).cluster.nodes[1]) == 150'000'000'000);
+  CHECK(models::node_rate_bps(read(pair(narrow)).cluster.nodes[0]) == 200'000'000'000);
+  CHECK(models::node_rate_bps(read(pair(""), {"node.node0.pcie.pcie0.rate=30Gb/s"}).cluster.nodes[0]) ==
+        130'000'000'000);
+  const Scenario moved = read(pair(""), {"node.node0.nic.rocep1s0f0.pcie=none"});
+  CHECK(moved.cluster.nodes[0].nics[0].pcie == -1);
+  CHECK(models::node_rate_bps(moved.cluster.nodes[0]) == 300'000'000'000);
+}
+
+TEST_CASE("a PCIe link that is none, or says two things, is refused with its place") {
+  CHECK(errors_of(pair("[[node]]\nname = \"node0\"\n[[node.nic]]\ndevice = \"rocep1s0f0\"\npcie = \"pcie9\"\n")) ==
+        "test.toml:9:8: pcie: there is no [[node.pcie]] 'pcie9' on node0; it has: pcie0, pcie1");
+  const std::string node = "[[node]]\nname = \"node0\"\n[[node.pcie]]\n";
+  CHECK(errors_of(pair(node + "name = \"a\"\nlanes = 4\n")) ==
+        "test.toml:7:1: [[node.pcie]] lanes and generation go together, as in lanes = 4, generation = 5");
+  CHECK(errors_of(pair(node + "name = \"a\"\nlanes = 4\ngeneration = 5\nrate = \"1Gb/s\"\n")) ==
+        "test.toml:9:9: lanes: the rate follows from lanes and generation; leave one of the two out");
+  CHECK(errors_of(pair(node + "rate = \"1Gb/s\"\n")) == "test.toml:7:1: [[node.pcie]] needs name");
+  CHECK(errors_of(pair(node + "name = \"a\"\ngeneration = 7\nlanes = 4\n")) ==
+        "test.toml:9:14: generation: 7 is out of range; accepted: 1 to 6");
+  CHECK(errors_of(pair("[[node]]\nname = \"node0\"\ngpu_pcie = [\"pcie0\", \"pcie1\"]\n")) ==
+        "test.toml:7:12: gpu_pcie: names 2 of 1 GPUs of node0; one for each");
+  CHECK(errors_of(pair(""), {"node.node0.pcie.pcie7.rate=1Gb/s"}) ==
+        "--set node.node0.pcie.pcie7.rate=1Gb/s: there is no PCIe link 'pcie7' on node0 (did you mean 'pcie0'?); --set "
+        "changes PCIe links that are there: pcie0, pcie1");
+}
+
+TEST_CASE("seven ranks and eight, contiguous, in turn and where they are said to be") {
+  const Scenario uneven = read(rails("[workload]\nranks_per_node = [7, 8]\n"));
+  CHECK(ranks_of(uneven) == 15);
+  CHECK(node_of(uneven, 6) == 0);
+  CHECK(node_of(uneven, 7) == 1);
+  CHECK(ranks_on(uneven, 1) == 8);
+  CHECK(ranks_per_node_text(uneven) == "7 or 8");
+  const Scenario turns = read(rails("[workload]\nranks_per_node = [1, 3]\nplacement = \"round-robin\"\n"));
+  CHECK(turns.rank_nodes == std::vector<int>{0, 1, 1, 1});
+  CHECK(read(rails("[workload]\nranks_per_node = 2\nplacement = \"round-robin\"\n")).rank_nodes ==
+        std::vector<int>{0, 1, 0, 1});
+  const Scenario said = read(rails("[workload]\nplacement = [\"node1\", \"node0\", \"node1\"]\n"));
+  CHECK(said.rank_nodes == std::vector<int>{1, 0, 1});
+  CHECK_FALSE(is_one_a_node(said));
+  CHECK(is_one_a_node(read(rails(""))));
+}
+
+TEST_CASE("one rank a GPU where the file says how many GPUs there are") {
+  CHECK(ranks_of(read(rails(""))) == 2);
+  CHECK(read(rails("gpus = 4\n")).rank_nodes == std::vector<int>{0, 0, 0, 0, 1, 1, 1, 1});
+  CHECK(read(rails("[[node]]\nname = \"node1\"\ngpus = 2\n")).rank_nodes == std::vector<int>{0, 1, 1});
+}
+
+TEST_CASE("ranks that do not fit the GPUs are named with them") {
+  const std::string two = "[[node]]\nname = \"node1\"\ngpus = 2\n[workload]\n";
+  CHECK(errors_of(rails(two + "ranks_per_node = 3\n")) ==
+        "test.toml:9:18: ranks_per_node: node1 gets 3 ranks, and has gpus = 2; NCCL runs one rank a GPU");
+  CHECK(errors_of(rails(two + "placement = [\"node1\", \"node1\", \"node1\"]\n")) ==
+        "test.toml:9:13: placement: node1 gets 3 ranks, and has gpus = 2; NCCL runs one rank a GPU");
+  const auto findings = lint_findings(read(rails(two + "ranks_per_node = 1\n")));
+  REQUIRE(findings.size() == 1);
+  CHECK(findings[0] == "node1 has gpus = 2 and runs 1 rank (ranks_per_node): the others do nothing");
+  CHECK(errors_of(rails("[workload]\nranks_per_node = [1, 2, 3]\n")) ==
+        "test.toml:6:18: ranks_per_node: 3 numbers for 2 nodes; one for each that runs ranks");
+  CHECK(errors_of(rails("[workload]\nranks_per_node = 1\nplacement = [\"node7\"]\n")) ==
+        "test.toml:7:14: placement: there is no node 'node7'; nodes are: node0, node1\n"
+        "test.toml:6:18: ranks_per_node: placement lists each rank's node; leave it out");
+  CHECK(errors_of(rails("[workload]\nplacement = \"anywhere\"\n")) ==
+        "test.toml:6:13: placement: expects \"contiguous\", \"round-robin\" or a list of nodes, got 'anywhere'");
+}
+
+TEST_CASE("ranks of a node have NICs of their own, by their GPUs; a lone rank has all") {
+  const Scenario four = read(rails("gpus = 4\n"));
+  for (int rank = 0; rank < 8; ++rank) CHECK(devices(four, rank) == std::vector<int>{rank % 4});
+  CHECK(devices(read(rails("gpus = 2\n")), 3) == std::vector<int>{2, 3});
+  CHECK(devices(read(rails("")), 1).empty());
+  CHECK(devices(read(rails("gpus = 4\n[environment]\nNCCL_IB_HCA = \"rocep1s0f0\"\n")), 1).empty());
+  const std::string own =
+      "gpus = 2\n[[node]]\nname = \"node0\"\ngpu_pcie = [\"b\", \"a\"]\n[[node.pcie]]\nname = \"a\"\n[[node.pcie]]\n"
+      "name = \"b\"\n[[node.nic]]\ndevice = \"rocep1s0f0\"\npcie = \"a\"\n[[node.nic]]\ndevice = \"rocep2s0f1\"\n"
+      "pcie = \"b\"\n";
+  CHECK(devices(read(rails(own)), 0) == std::vector<int>{3});
+  CHECK(devices(read(rails(own)), 1) == std::vector<int>{0});
+  CHECK(devices(read(rails(own)), 2) == std::vector<int>{0, 1});
+}
+
+TEST_CASE("lint finds a function that its PCIe link cannot feed") {
+  const auto findings = lint_findings(read("[topology]\nkind = \"ring\"\nnodes = 2\nrate = \"200Gb/s\"\n"));
+  REQUIRE(findings.size() == 2);
+  CHECK(findings[0] ==
+        "node0/rocep1s0f0 has 200 Gb/s behind PCIe link 'pcie0' of 100 Gb/s, and never gets more; [[node.pcie]] says "
+        "what the link is");
+}
+
+}  // namespace placement_test

@@ -1,0 +1,96 @@
+// Sparks and rails against what people measured; congestion that a run assumes away.
+#include <doctest/doctest.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "tests/support/command.h"
+
+namespace spark_rates_test {
+
+using namespace meshbed::test;
+
+namespace {
+
+nlohmann::json run(const std::string& arguments) {
+  const std::string results = scratch_folder("spark_rates");
+  const CommandResult result = run_command_line(meshbed_program() + " run " + arguments +
+                                                " --no-trace --json --results '" + results + "' 2>/dev/null");
+  CHECK_MESSAGE(result.status == 0, arguments);
+  return nlohmann::json::parse(result.output);
+}
+
+/// The ring of four with other nodes, rails and collective.
+std::string sparks(const std::string& kind_nodes_rails, const std::string& collective) {
+  return scenario_file("spark-ring4") + " --set workload.collective=" + collective + " --set expect.min_busbw_GBps=0 " +
+         kind_nodes_rails;
+}
+
+}  // namespace
+
+TEST_CASE("Sparks reach the published plateaus within 10 %, and no more than their PCIe links carry") {
+  // Two functions with 98.04 Gb/s of ib_write_bw each (route179): 24.51 GB/s a node; collectives come to 24.2.
+  constexpr double kMostGBps = 2 * 98.04 / 8;
+  struct Published {
+    const char* machine;
+    const char* options;
+    const char* collective;
+    double GBps;
+  };
+  const Published published[] = {
+      {"pair, one cable: route179", "--set topology.nodes=2 --set topology.rails=2", "all_gather", 24.20},
+      {"pair, two cables: about 24 GB/s a node", "--set topology.nodes=2 --set topology.rails=4", "all_gather", 24.0},
+      // No plateau of a triangle on both functions is published; that of a node is the same in a ring.
+      {"triangle: a node's", "--set topology.nodes=3", "all_gather", 24.20},
+      {"ring of four: sircl", "", "all_gather", 24.20},
+      {"ring of four: sircl", "", "all_reduce", 24.34},
+  };
+  for (const Published& each : published) {
+    CAPTURE(each.machine);
+    const nlohmann::json summary = run(sparks(each.options, each.collective));
+    const double busbw = summary.at("busbw_GBps");
+    CHECK(busbw >= 0.9 * each.GBps);
+    CHECK(busbw <= kMostGBps);
+    CHECK(summary.at("wrong") == 0);
+    for (const auto& proof : summary.at("proofs")) CHECK_MESSAGE(proof.at("ok") == true, proof.dump());
+  }
+}
+
+TEST_CASE("one PCIe link of half the width sets the pace of a pair") {
+  const nlohmann::json whole = run(scenario_file("spark-pair-two-cables"));
+  const nlohmann::json half = run(scenario_file("spark-pair-two-cables") +
+                                  " --set node.node1.pcie.pcie1.rate=50Gb/s --set expect.min_busbw_GBps=16.5 --set "
+                                  "expect.max_over_bound=1.1");
+  CHECK(half.at("busbw_GBps").get<double>() <= 0.75 * 2 * 98.04 / 8);
+  CHECK(half.at("busbw_GBps").get<double>() < whole.at("busbw_GBps").get<double>());
+}
+
+TEST_CASE("four ranks on four rails use four rails") {
+  const nlohmann::json summary = run(scenario_file("rails-four-gpus"));
+  const double bound_ns = summary.at("bound_ns");
+  CHECK(summary.at("time_ns").get<double>() < 2 * bound_ns);
+  const nlohmann::json uneven = run(scenario_file("rails-four-gpus") +
+                                    " --set topology.nodes=2 --set topology.gpus=8 --set "
+                                    "workload.ranks_per_node=[7,8] --set workload.bytes=900K");
+  CHECK(uneven.at("ranks") == 15);
+  CHECK(uneven.at("wrong") == 0);
+}
+
+TEST_CASE("a run with oversubscribed ports says what it assumes, and by how much") {
+  const std::string incast = scenario_file("switch16") +
+                             " --set topology.nodes=4 --set workload.collective=gather --set workload.bytes=1M --set "
+                             "workload.algorithm=auto --set expect.max_over_bound=100";
+  const nlohmann::json summary = run(incast);
+  REQUIRE(summary.at("congestion").is_object());
+  const auto& port = summary.at("congestion").at("ports").at(0);
+  CHECK(port.at("name") == "switch0>node0/rocep1s0f0");
+  CHECK(port.at("oversubscribed").get<double>() == doctest::Approx(3));
+  CHECK(port.at("rate_bps") == 100'000'000'000);
+  CHECK(run(scenario_file("spark-triangle")).at("congestion").is_null());
+  const CommandResult text = run_command_line(meshbed_program() + " run " + incast + " --no-trace --results '" +
+                                              scratch_folder("spark_rates_text") + "' 2>&1");
+  CHECK(text.output.find("a lossless network without pause frames is assumed") != std::string::npos);
+  CHECK(text.output.find("  switch0>node0/rocep1s0f0: up to 3.00 times its 100 Gb/s\n") != std::string::npos);
+}
+
+}  // namespace spark_rates_test
