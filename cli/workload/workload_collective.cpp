@@ -194,13 +194,14 @@ std::vector<std::vector<int>> rank_devices(const Scenario& scenario, const model
 /// [node] of all its cables together, where a PCIe link that they share makes that less than each for itself; 0
 /// elsewhere, and empty where there is no such link.
 std::vector<int> node_rates_mbps(const Scenario& scenario, const models::Topology& topology, int nodes) {
-  constexpr std::uint64_t kMegabit = 1'000'000;
+  constexpr std::uint64_t kMegabit = 1'000'000, kMegabitsMax = 1'000'000'000;
   std::vector<int> rates;
   for (const models::SharedLink& link : topology.shared_links) {
     if (link.node >= nodes) continue;
     rates.resize(static_cast<std::size_t>(nodes));
     const models::Node& node = scenario.cluster.nodes[static_cast<std::size_t>(link.node)];
-    rates[static_cast<std::size_t>(link.node)] = static_cast<int>(models::node_rate_bps(node) / kMegabit);
+    const std::uint64_t rate_mbps = std::min(models::node_rate_bps(node) / kMegabit, kMegabitsMax);
+    rates[static_cast<std::size_t>(link.node)] = static_cast<int>(rate_mbps);
   }
   return rates;
 }
