@@ -168,6 +168,7 @@ std::uint64_t joint_rate_bps(const Topology& topology, const std::vector<DirectP
   std::uint64_t all_bps = 0;
   for (const DirectPath& path : paths) all_bps += path.rate_bps;
   std::uint64_t joint_bps = all_bps;
+  if (paths.empty() || topology.shared_links.empty()) return joint_bps;
   for (const bool at_source : {true, false}) {
     std::uint64_t end_bps = all_bps;
     for (const SharedLink& link : topology.shared_links) {

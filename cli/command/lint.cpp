@@ -257,9 +257,10 @@ class Linter {
 
   /// Fewer ranks than GPUs on a node that runs some; one node is enough to say.
   void idle_gpus() {
+    const std::vector<int> all = ranks_by_node(scenario_);
     for (std::size_t index = 0; index < cluster_.nodes.size(); ++index) {
       const auto gpus = cluster_.nodes[index].gpus.size();
-      const auto ranks = static_cast<std::size_t>(ranks_on(scenario_, static_cast<int>(index)));
+      const auto ranks = static_cast<std::size_t>(all[index]);
       if (ranks == 0 || gpus <= ranks) continue;
       add("{} has gpus = {} and runs {} (ranks_per_node): the others do nothing", cluster_.nodes[index].name, gpus,
           counted(ranks, "rank"));

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "models/pcie.h"
+#include "models/routing_rules.h"
 
 namespace meshbed::cli {
 namespace {
@@ -61,37 +62,54 @@ bool is_one_a_node(const Scenario& scenario) {
   return true;
 }
 
-int ranks_per_node_most(const Scenario& scenario) {
+std::vector<int> ranks_by_node(const Scenario& scenario) {
   std::vector<int> ranks(scenario.cluster.nodes.size(), scenario.rank_nodes.empty() ? 1 : 0);
   for (const int node : scenario.rank_nodes) ++ranks[static_cast<std::size_t>(node)];
+  return ranks;
+}
+
+int ranks_per_node_most(const Scenario& scenario) {
+  const std::vector<int> ranks = ranks_by_node(scenario);
   return ranks.empty() ? 0 : *std::max_element(ranks.begin(), ranks.end());
 }
 
 std::string ranks_per_node_text(const Scenario& scenario) {
-  std::set<int> counts;
-  for (int node = 0; node < nodes_of(scenario); ++node) counts.insert(ranks_on(scenario, node));
+  const std::vector<int> ranks = ranks_by_node(scenario);
+  const std::set<int> counts(ranks.begin(), ranks.begin() + nodes_of(scenario));
   if (counts.empty()) return "0";
   const std::string least = std::to_string(*counts.begin()), most = std::to_string(*counts.rbegin());
   return counts.size() == 1 ? most : least + (counts.size() == 2 ? " or " : " to ") + most;
 }
 
-std::vector<int> devices_of(const Scenario& scenario, int rank, const std::vector<int>& live) {
-  const int index = node_of(scenario, rank);
-  const models::Node& node = scenario.cluster.nodes[static_cast<std::size_t>(index)];
-  const int ranks = ranks_on(scenario, index);
-  int gpu = 0;  // of the node: the rank's
-  for (int earlier = 0; earlier < rank; ++earlier) gpu += node_of(scenario, earlier) == index ? 1 : 0;
-  const bool says_pcie = gpu < static_cast<int>(node.gpus.size()) && node.gpus[static_cast<std::size_t>(gpu)].pcie >= 0;
-  if ((ranks == 1 && !says_pcie) || chooses_devices(node)) return {};
-  std::vector<int> nics;
-  for (const int nic : live) {
-    if (!is_management(node, nic, live)) nics.push_back(nic);
+std::vector<std::vector<int>> devices_by_rank(const Scenario& scenario, const models::Topology& topology) {
+  const auto ranks = static_cast<std::size_t>(ranks_of(scenario));
+  const std::size_t nodes = scenario.cluster.nodes.size();
+  std::vector<int> ranks_there(nodes), seen(nodes);  // [node]
+  for (std::size_t rank = 0; rank < ranks; ++rank) {
+    ++ranks_there[static_cast<std::size_t>(node_of(scenario, static_cast<int>(rank)))];
   }
-  const std::vector<int> own = models::gpu_nics(node, nics, gpu, ranks);
-  std::vector<int> devices;
-  for (const int nic : own)
-    devices.push_back(static_cast<int>(std::find(nics.begin(), nics.end(), nic) - nics.begin()));
-  return devices.size() == nics.size() ? std::vector<int>() : devices;
+  std::vector<std::vector<int>> devices(ranks), nics(nodes);
+  for (std::size_t rank = 0; rank < ranks; ++rank) {
+    const auto index = static_cast<std::size_t>(node_of(scenario, static_cast<int>(rank)));
+    const models::Node& node = scenario.cluster.nodes[index];
+    const int gpu = seen[index]++;
+    const bool says_pcie =
+        gpu < static_cast<int>(node.gpus.size()) && node.gpus[static_cast<std::size_t>(gpu)].pcie >= 0;
+    if ((ranks_there[index] == 1 && !says_pcie) || chooses_devices(node)) continue;
+    if (gpu == 0) {
+      const std::vector<int> live = models::live_nics(scenario.cluster, topology, static_cast<int>(index));
+      for (const int nic : live) {
+        if (!is_management(node, nic, live)) nics[index].push_back(nic);
+      }
+    }
+    const std::vector<int> own = models::gpu_nics(node, nics[index], gpu, ranks_there[index]);
+    if (own.size() == nics[index].size()) continue;
+    for (const int nic : own) {
+      const auto place = std::find(nics[index].begin(), nics[index].end(), nic) - nics[index].begin();
+      devices[rank].push_back(static_cast<int>(place));
+    }
+  }
+  return devices;
 }
 
 const char* fabric_name(const Scenario& scenario) { return scenario.fabric == "fluid" ? "fluid" : "chunk"; }

@@ -6,6 +6,7 @@
 
 #include "cli/common/files.h"
 #include "cli/scenario/scenario.h"
+#include "models/topology.h"
 
 namespace meshbed::cli {
 
@@ -15,6 +16,8 @@ int ranks_of(const Scenario& scenario);
 /// The node that holds `rank`.
 int node_of(const Scenario& scenario, int rank);
 int ranks_on(const Scenario& scenario, int node);
+/// [node] the same of all.
+std::vector<int> ranks_by_node(const Scenario& scenario);
 /// The nodes from the first to the last that holds a rank; those between that hold none count.
 int nodes_of(const Scenario& scenario);
 /// How many nodes hold ranks.
@@ -26,12 +29,12 @@ int ranks_per_node_most(const Scenario& scenario);
 /// "2", or where the nodes differ "7 or 8", "0 to 8".
 std::string ranks_per_node_text(const Scenario& scenario);
 
-/// The devices that NCCL would give the rank's channels, by its GPU's place: those on the GPU's PCIe link or switch, or
-/// where that is not said an even part of the node's devices. A device is an index into those that the net plugin
-/// opens. Empty: all, as where a node's only rank has them, or where the environment chooses among them
-/// (NCCL_IB_HCA, NCCL_IB_GID_INDEX, NCCL_MESH_USE_MANAGEMENT).
-/// Cost: O(ranks + the node's NICs); `live`: models::live_nics of the rank's node.
-std::vector<int> devices_of(const Scenario& scenario, int rank, const std::vector<int>& live);
+/// [rank] the devices that NCCL would give the rank's channels, by its GPU's place: those on the GPU's PCIe link or
+/// switch, or where that is not said an even part of the node's devices. A device is an index into those that the net
+/// plugin opens. Empty: all, as where a node's only rank has them, or where the environment chooses among them
+/// (NCCL_IB_HCA, NCCL_IB_GID_INDEX, NCCL_MESH_USE_MANAGEMENT). `topology`: of the scenario's cluster.
+/// Cost: O(ranks + nodes + NICs).
+std::vector<std::vector<int>> devices_by_rank(const Scenario& scenario, const models::Topology& topology);
 
 /// The fabric that a run uses: what the scenario says, "chunk" for auto.
 const char* fabric_name(const Scenario& scenario);

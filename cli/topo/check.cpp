@@ -210,12 +210,13 @@ class Report {
   std::string rank_devices() const {
     constexpr int kRanksMax = 512;  // whose pairs are looked at
     const int ranks = std::min(ranks_of(scenario_), all_ ? std::numeric_limits<int>::max() : kRanksMax);
+    const std::vector<std::vector<int>> all_devices = devices_by_rank(scenario_, topology_);
     std::vector<std::vector<int>> nics;  // [rank]
     bool any = false;
     for (int rank = 0; rank < ranks; ++rank) {
-      const std::vector<int> live = models::live_nics(cluster_, topology_, node_of(scenario_, rank));
-      const std::vector<int> devices = devices_of(scenario_, rank, live);
+      const std::vector<int>& devices = all_devices[static_cast<std::size_t>(rank)];
       any = any || !devices.empty();
+      const std::vector<int> live = models::live_nics(cluster_, topology_, node_of(scenario_, rank));
       std::vector<int>& own = nics.emplace_back(devices.empty() ? live : std::vector<int>());
       for (const int device : devices) own.push_back(live[static_cast<std::size_t>(device)]);
     }

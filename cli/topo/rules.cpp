@@ -6,6 +6,7 @@
 #include <array>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <set>
 
 #include "cli/common/json_text.h"
@@ -161,26 +162,28 @@ struct Outcomes {
   }
 };
 
-/// Which device of `from` talks to which of `to`, of some rank here and one there: empty where all ranks of both nodes
-/// have all devices.
-std::set<std::pair<int, int>> device_pairs(const Scenario& scenario, const models::Topology& topology, int from,
-                                           int to) {
-  const auto devices_on = [&](int node) {
-    const std::vector<int> live = models::live_nics(scenario.cluster, topology, node);
-    std::set<std::vector<int>> lists;
-    for (int rank = 0; rank < ranks_of(scenario); ++rank) {
-      if (node_of(scenario, rank) != node) continue;
-      std::vector<int> devices = devices_of(scenario, rank, live);
-      for (int device = 0; devices.empty() && device < static_cast<int>(live.size()); ++device) {
-        devices.push_back(device);
-      }
-      lists.insert(std::move(devices));
+/// [node] the device lists of its ranks, each once; where they have all devices, that list.
+std::vector<std::set<std::vector<int>>> device_lists(const Scenario& scenario, const models::Topology& topology) {
+  std::vector<std::set<std::vector<int>>> lists(scenario.cluster.nodes.size());
+  const std::vector<std::vector<int>> devices = devices_by_rank(scenario, topology);
+  for (std::size_t rank = 0; rank < devices.size(); ++rank) {
+    const int node = node_of(scenario, static_cast<int>(rank));
+    std::vector<int> own = devices[rank];
+    if (own.empty()) {
+      own.resize(models::live_nics(scenario.cluster, topology, node).size());
+      std::iota(own.begin(), own.end(), 0);
     }
-    return lists;
-  };
-  const std::set<std::vector<int>> here = devices_on(from), there = devices_on(to);
-  if (here.size() <= 1 && there.size() <= 1) return {};
+    lists[static_cast<std::size_t>(node)].insert(std::move(own));
+  }
+  return lists;
+}
+
+/// Which device here talks to which there, of some rank on either node: empty where all ranks of both nodes have the
+/// same, so that equal devices meet.
+std::set<std::pair<int, int>> device_pairs(const std::set<std::vector<int>>& here,
+                                           const std::set<std::vector<int>>& there) {
   std::set<std::pair<int, int>> pairs;
+  if (here.size() <= 1 && there.size() <= 1) return pairs;
   for (const std::vector<int>& own : here) {
     for (const std::vector<int>& theirs : there) {
       for (std::size_t channel = 0; channel < std::max(own.size(), theirs.size()); ++channel) {
@@ -201,6 +204,7 @@ class RuleComparison {
         mesh(cluster, topology, nodes),
         stock_(cluster, models::settings_of(models::RoutingRule::kNccl)) {
     for (const models::RoutingRule rule : models::kRoutingRules) others_.emplace_back(rule, cluster, topology);
+    const std::vector<std::set<std::vector<int>>> lists = device_lists(scenario, topology);
     for (int from = 0; from < nodes; ++from) {
       const std::vector<int> joined = models::neighbours(topology, from);
       for (int to = 0; to < nodes; ++to) {
@@ -208,7 +212,8 @@ class RuleComparison {
         const int channels = std::max(static_cast<int>(stock_.nics(from).size()),
                                       static_cast<int>(models::live_nics(cluster, topology, from).size()));
         const bool is_near = std::binary_search(joined.begin(), joined.end(), to);
-        const std::set<std::pair<int, int>> crossing = device_pairs(scenario, topology, from, to);
+        const std::set<std::pair<int, int>> crossing =
+            device_pairs(lists[static_cast<std::size_t>(from)], lists[static_cast<std::size_t>(to)]);
         crosses_rails = crosses_rails || !crossing.empty();
         for (const auto& [device, peer] : crossing) add_line(from, to, device, peer, is_near);
         for (int channel = 0; crossing.empty() && channel < channels; ++channel) {

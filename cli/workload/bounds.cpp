@@ -48,11 +48,14 @@ BoundTable::BoundTable(const Scenario& scenario, const Simulation& simulation,
   }
   topology_ = models::analyse(cabled);
   for (auto& [ranks, hop] : hops_) hop.rate_bps = models::joint_rate_bps(topology_, paths[ranks]);
-  for (int rank = 0; rank < ranks_; ++rank) node_of_.push_back(node_of(scenario, rank));
-  for (std::size_t index = 0; index < scenario.cluster.nodes.size(); ++index) {
-    const auto ranks = static_cast<int>(std::count(node_of_.begin(), node_of_.end(), static_cast<int>(index)));
-    if (ranks == 0) continue;
-    nodes_.push_back({.rate_bps = models::node_rate_bps(scenario.cluster.nodes[index]), .ranks = ranks});
+  std::vector<int> ranks_there(scenario.cluster.nodes.size());  // [node]
+  for (int rank = 0; rank < ranks_; ++rank) {
+    node_of_.push_back(node_of(scenario, rank));
+    ++ranks_there[static_cast<std::size_t>(node_of_.back())];
+  }
+  for (std::size_t node = 0; node < ranks_there.size(); ++node) {
+    if (ranks_there[node] == 0) continue;
+    nodes_.push_back({.rate_bps = models::node_rate_bps(scenario.cluster.nodes[node]), .ranks = ranks_there[node]});
   }
   if (!scenario.faults.empty()) allow_for_chains(scenario, simulation);
 }

@@ -15,7 +15,6 @@
 #include "cli/workload/workload.h"
 #include "models/pcie.h"
 #include "models/relay.h"
-#include "models/routing_rules.h"
 
 namespace meshbed::cli {
 namespace {
@@ -175,22 +174,6 @@ std::vector<int> cable_rates_mbps(const models::Topology& topology, int nodes) {
   return rates;
 }
 
-/// [rank] the devices that its GPU stands closest to; empty: nobody's are other than all of its node.
-std::vector<std::vector<int>> rank_devices(const Scenario& scenario, const models::Topology& topology) {
-  std::vector<std::vector<int>> live(scenario.cluster.nodes.size());
-  std::vector<bool> is_known(live.size());
-  std::vector<std::vector<int>> devices;
-  bool any = false;
-  for (int rank = 0; rank < ranks_of(scenario); ++rank) {
-    const auto node = static_cast<std::size_t>(node_of(scenario, rank));
-    if (!is_known[node]) live[node] = models::live_nics(scenario.cluster, topology, static_cast<int>(node));
-    is_known[node] = true;
-    devices.push_back(devices_of(scenario, rank, live[node]));
-    any = any || !devices.back().empty();
-  }
-  return any ? devices : std::vector<std::vector<int>>();
-}
-
 /// [node] of all its cables together, where a PCIe link that they share makes that less than each for itself; 0
 /// elsewhere, and empty where there is no such link.
 std::vector<int> node_rates_mbps(const Scenario& scenario, const models::Topology& topology, int nodes) {
@@ -228,7 +211,7 @@ EngineOptions engine_options(const Scenario& scenario, const BuiltFiles& files) 
   if (!workload.tuning.empty()) options.tuning = read_text_file(path_beside(scenario, workload.tuning));
   const int nodes = nodes_of(scenario);
   const models::Topology topology = models::analyse(scenario.cluster);
-  if (options.channel_devices.empty()) options.rank_devices = rank_devices(scenario, topology);
+  if (options.channel_devices.empty()) options.rank_devices = devices_by_rank(scenario, topology);
   const bool chooses = workload.algorithm == "auto" || workload.protocol == "auto";
   if (!chooses && workload.algorithm != "mesh") return options;
   if (is_one_a_node(scenario) && nodes <= kCabledNodesMost) {

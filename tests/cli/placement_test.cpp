@@ -6,7 +6,6 @@
 #include "cli/command/lint.h"
 #include "cli/scenario/scenario.h"
 #include "models/pcie.h"
-#include "models/routing_rules.h"
 #include "models/topology.h"
 
 namespace placement_test {
@@ -34,8 +33,7 @@ std::string pair(const std::string& rest) { return "[topology]\nkind = \"ring\"\
 std::string rails(const std::string& rest) { return "[topology]\nkind = \"switch\"\nnodes = 2\nrails = 4\n" + rest; }
 
 std::vector<int> devices(const Scenario& scenario, int rank) {
-  const auto topology = models::analyse(scenario.cluster);
-  return devices_of(scenario, rank, models::live_nics(scenario.cluster, topology, node_of(scenario, rank)));
+  return devices_by_rank(scenario, models::analyse(scenario.cluster))[static_cast<std::size_t>(rank)];
 }
 
 }  // namespace
