@@ -179,7 +179,9 @@ Picoseconds any_algorithm_bound_ps(Collective op, std::uint64_t bytes, const std
     case Collective::kAllReduce: {
       std::uint64_t rate_bps = 0;
       for (const NodePort& node : nodes) rate_bps += node.rate_bps;
-      return rate_bps == 0 ? 0 : wire_time_ps(2 * (nodes.size() - 1) * bytes, rate_bps);
+      if (rate_bps == 0) return 0;
+      return std::max(wire_time_ps(2 * (nodes.size() - 1) * bytes, rate_bps),
+                      slowest([bytes](const NodePort&) { return bytes; }));
     }
     case Collective::kAllGather:
     case Collective::kReduceScatter:

@@ -22,6 +22,33 @@ nlohmann::ordered_json placement_json(const CollectiveShape& shape, const CaseRe
           {"wrong", board.checked > 0 ? nlohmann::ordered_json(board.wrong) : nullptr}};
 }
 
+/// nccl-tests' lines on what follows what (its src/util.cu, writeDeviceReport).
+std::string pacing_lines(const PerfOptions& options) {
+  std::string text;
+  switch (options.pacing.wait) {
+    case Pacing::Wait::kQueued:
+      break;
+    case Pacing::Wait::kBarrier:
+      text += "# Blocking Enabled: wait and barrier after each inner iteration (-m) \n";
+      break;
+    case Pacing::Wait::kOwn:
+      text += "# Blocking Enabled: wait after each inner iteration (-m), no barrier \n";
+      break;
+    case Pacing::Wait::kTogether:
+      if (options.pacing.is_plain()) break;
+      text += "# Blocking Enabled: wait and barrier after each outer iteration (-n); time excludes barrier \n";
+      break;
+  }
+  if (!options.pacing.is_plain() && options.checks > 0) {
+    text += fmt::format("# checked {} for each size after what is timed, not every iteration\n",
+                        options.checks == 1 ? "once" : fmt::format("{} times", options.checks));
+  }
+  for (const std::string& note : options.notes) text += "# " + note + "\n";
+  return text;
+}
+
+}  // namespace
+
 double average_busbw(const std::vector<SizeRun>& runs, double bus_factor) {
   double sum = 0;
   for (const SizeRun& run : runs) {
@@ -33,18 +60,17 @@ double average_busbw(const std::vector<SizeRun>& runs, double bus_factor) {
   return sum / (2.0 * static_cast<double>(runs.size()));
 }
 
-}  // namespace
-
 std::string sweep_preamble(const PerfOptions& options, const Scenario& scenario, const WorldFacts& world) {
   const SweepOptions& sweep = options.sweep;
   std::string text = fmt::format(
       "# seed {}  scenario {}  world {}\n# {}{}\n# nThread 1 nGpus 1 minBytes {} maxBytes {} step: {}({}) "
       "warmup iters: "
-      "{} iters: {} agg iters: 1 validation: {} graph: 0 unalign: 0\n#\n# Using devices\n",
+      "{} iters: {} agg iters: {} validation: {} graph: {} unalign: 0\n{}#\n# Using devices\n",
       scenario.seed, scenario.name, world.name, topology_line(scenario),
       world.virtual_time ? fmt::format(", fabric {}", fabric_name(scenario)) : "", sweep.min_bytes, sweep.max_bytes,
       sweep.step_factor > 1 ? sweep.step_factor : sweep.step_bytes, sweep.step_factor > 1 ? "factor" : "bytes",
-      options.warmup, options.iterations, options.check ? 1 : 0);
+      options.warmup, options.iterations, options.pacing.operations, options.checks, options.graph_launches,
+      pacing_lines(options));
   constexpr int kRanksShown = 16;
   for (int rank = 0; rank < std::min(ranks_of(scenario), kRanksShown); ++rank) {
     const models::Node& node = scenario.cluster.nodes[static_cast<std::size_t>(node_of(scenario, rank))];
@@ -55,10 +81,11 @@ std::string sweep_preamble(const PerfOptions& options, const Scenario& scenario,
 }
 
 std::string sweep_table(const PerfOptions& options, const RunResult& result, const std::vector<SizeRun>& runs) {
-  std::string text = perf_heading();
+  const PerfColumns columns{.check = options.checks > 0, .iterations = options.per_iteration};
+  std::string text = perf_heading(columns);
   for (const SizeRun& run : runs) {
-    text += perf_row(run.out_of_place, run.shape, run.out_of_place_board, run.in_place_board, result.busbw_factor,
-                     options.check);
+    text +=
+        perf_row(run.out_of_place, run.shape, run.out_of_place_board, run.in_place_board, result.busbw_factor, columns);
   }
   text += fmt::format("# {:<20} : {}\n# {:<20} : {:g} \n#\n", "Out of bounds values",
                       result.checked == 0 ? "N/A (not checked)"
@@ -80,7 +107,7 @@ std::string sweep_closing(const RunResult& result) {
   return text + fmt::format("# digest {}\n", result.digest);
 }
 
-nlohmann::ordered_json sweep_json(const PerfOptions& options, const Scenario& scenario, const RunResult& result,
+nlohmann::ordered_json sweep_json(const PerfOptions&, const Scenario& scenario, const RunResult& result,
                                   const std::vector<SizeRun>& runs) {
   nlohmann::ordered_json json = summary(scenario, result);
   json["rows"] = nlohmann::ordered_json::array();
@@ -88,8 +115,9 @@ nlohmann::ordered_json sweep_json(const PerfOptions& options, const Scenario& sc
     json["rows"].push_back(
         {{"size", run.shape.bytes},
          {"count", run.shape.count},
-         {"type", "float"},
-         {"root", options.root},
+         {"type", name_of(run.in_place.type)},
+         {"redop", reduction_text(run.in_place)},
+         {"root", run.in_place.root},
          {"bound_ns", run.bound_ps > 0 ? nlohmann::ordered_json(static_cast<double>(run.bound_ps) / 1e3) : nullptr},
          {"out_of_place", placement_json(run.shape, run.out_of_place_board, result.busbw_factor)},
          {"in_place", placement_json(run.shape, run.in_place_board, result.busbw_factor)}});

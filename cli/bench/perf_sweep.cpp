@@ -20,26 +20,25 @@ namespace {
 
 CollectiveCase case_of(const PerfOptions& options, const Scenario& scenario, std::uint64_t bytes, bool in_place) {
   return {.op = options.op,
-          .type = options.type,
-          .reduction = options.reduction,
           .bytes = bytes,
           .in_place = in_place,
           .iterations = options.iterations,
-          .check = options.check,
-          .root = options.root,
+          .check = options.checks > 0,
           .shift = scenario.workload.shift,
           .senders = scenario.workload.senders};
 }
 
-nlohmann::json findings_of(const std::vector<SizeRun>& runs) {
+nlohmann::json findings_of(const std::vector<SizeRun>& runs, Picoseconds connect_ps) {
   nlohmann::json boards = nlohmann::json::array();
   for (const SizeRun& run : runs) {
     boards.push_back({board_findings(run.out_of_place_board), board_findings(run.in_place_board)});
   }
-  return boards;
+  return {{"boards", boards}, {"connect_ps", connect_ps}};
 }
 
-void take_in(std::vector<SizeRun>& runs, const nlohmann::json& boards) {
+void take_in(std::vector<SizeRun>& runs, Picoseconds& connect_ps, const nlohmann::json& found) {
+  connect_ps = std::max(connect_ps, found.at("connect_ps").get<Picoseconds>());
+  const nlohmann::json& boards = found.at("boards");
   for (std::size_t index = 0; index < runs.size(); ++index) {
     take_in_findings(runs[index].out_of_place_board, boards.at(index).at(0));
     take_in_findings(runs[index].in_place_board, boards.at(index).at(1));
@@ -56,8 +55,15 @@ nlohmann::json common_sweep(const PerfOptions& options, const Scenario& scenario
   common["-i"] = options.sweep.step_bytes;
   common["-n"] = options.iterations;
   common["-w"] = options.warmup;
-  common["-c"] = options.check;
-  common["-r"] = options.root;
+  common["-c"] = options.checks;
+  common["-d"] = options.type_text;
+  common["-o"] = options.reduction_text;
+  common["-r"] = options.root_text;
+  common["-z"] = static_cast<int>(options.pacing.wait);
+  common["-m"] = options.pacing.operations;
+  common["-G"] = options.pacing.launches;
+  common["-N"] = options.cycles;
+  common["-R"] = options.registered;
   return common;
 }
 
@@ -82,18 +88,19 @@ std::string finish_digest(sim::Digest& digest, const RunResult& result, const st
   return digest.hex();
 }
 
-/// Each size against its bounds.
-void prove_times(RunResult& result, std::vector<SizeRun>& runs, const BoundTable& bounds) {
+/// Each size against its bounds. Operations that follow each other closely overlap in what a bound has of latency:
+/// these are held against what must cross the NICs, all of them together.
+void prove_times(const Pacing& pacing, RunResult& result, std::vector<SizeRun>& runs, const BoundTable& bounds) {
   const char* const name = "no size beats its bound";
   std::size_t bounded = 0;
   std::optional<sim::Proof> broken;
   for (SizeRun& run : runs) {
     const Bounds bound = bounds.of(run.in_place, run.shape.bytes);
-    run.bound_ps = std::max(bound.ring.time_ps, bound.any_algorithm_ps);
+    run.bound_ps = pacing.is_plain() ? std::max(bound.ring.time_ps, bound.any_algorithm_ps) : bound.any_algorithm_ps;
     bounded += run.bound_ps > 0 ? 1 : 0;
     for (const CaseResults* board : {&run.out_of_place_board, &run.in_place_board}) {
-      const sim::Proof proof =
-          sim::bound_kept(fmt::format("{} bytes", run.shape.bytes), board->fastest_ps(), run.bound_ps);
+      const Picoseconds time_ps = pacing.is_plain() ? board->fastest_ps() : board->average_ps();
+      const sim::Proof proof = sim::bound_kept(fmt::format("{} bytes", run.shape.bytes), time_ps, run.bound_ps);
       if (!proof.ok && !broken) broken = {name, false, proof.name + ": " + proof.detail};
     }
   }
@@ -110,9 +117,10 @@ void prove_times(RunResult& result, std::vector<SizeRun>& runs, const BoundTable
 /// What one rank does: warm-up with the largest and the smallest size, as nccl-tests has it, then each size.
 struct RankSweep {
   const EngineOptions& engine;
-  int warmup;
+  const PerfOptions& options;
   std::uint32_t salt;
   std::vector<SizeRun>& runs;                           // boards of all ranks of this process
+  Picoseconds& connect_ps;                              // as RunResult's, likewise
   std::function<void(const SizeRun& done)> after_size;  // called at rank 0
 };
 
@@ -120,20 +128,43 @@ Result<void> run_rank_sweep(RankHost& host, CollectiveBuffers& buffers, const Ra
   Result<Engine> engine = Engine::open(host, sweep.engine);
   if (!engine) return engine.error();
   std::uint32_t salt = sweep.salt;
-  const auto run = [&](CollectiveCase wanted, CaseResults& board) {
+  if (sweep.options.registered) {
+    for (std::byte* memory : {buffers.send(), buffers.recv()}) {
+      const meshcoll_result result = engine->calls().register_memory(engine->comm(), memory, buffers.size_bytes());
+      if (const Result<void> done = engine->outcome(result); !done) return done;
+    }
+  }
+  const auto run = [&](const CollectiveCase& wanted, CaseResults& board) {
     return run_case(host, *engine, buffers, wanted, salt++, board);
   };
-  for (const SizeRun* size : {&sweep.runs.back(), &sweep.runs.front()}) {
-    CollectiveCase warm = size->out_of_place;
-    warm.iterations = sweep.warmup;
+  const auto measure = [&](const CollectiveCase& wanted, CaseResults& board) -> Result<void> {
+    if (sweep.options.pacing.is_plain()) return run(wanted, board);
+    if (auto done = run_paced(host, *engine, buffers, wanted, sweep.options.pacing, salt++, board); !done) return done;
+    CollectiveCase checked = wanted;
+    checked.iterations = sweep.options.checks;
+    checked.timed = false;
+    return run(checked, board);
+  };
+  const auto warm_up = [&](const SizeRun& size) {
+    CollectiveCase warm = size.out_of_place;
+    warm.iterations = sweep.options.warmup;
     CaseResults unread;
-    if (const Result<void> done = run(warm, unread); !done) return done;
+    return run(warm, unread);
+  };
+  for (auto size = sweep.runs.begin(); size != sweep.runs.end(); ++size) {
+    if (!size->begins_sweep) continue;
+    const auto next = std::find_if(size + 1, sweep.runs.end(), [](const SizeRun& run) { return run.begins_sweep; });
+    if (const Result<void> done = warm_up(*(next - 1)); !done) return done;
+    if (const Result<void> done = warm_up(*size); !done) return done;
   }
   for (SizeRun& size : sweep.runs) {
-    if (const Result<void> done = run(size.out_of_place, size.out_of_place_board); !done) return done;
-    if (const Result<void> done = run(size.in_place, size.in_place_board); !done) return done;
+    if (const Result<void> done = measure(size.out_of_place, size.out_of_place_board); !done) return done;
+    if (const Result<void> done = measure(size.in_place, size.in_place_board); !done) return done;
     if (host.rank() == 0) sweep.after_size(size);
   }
+  const Result<meshcoll_stats> stats = engine->stats();
+  if (!stats) return stats.error();
+  sweep.connect_ps = std::max(sweep.connect_ps, stats->connect_ns * kPicosecondsPerNanosecond);
   if (const Result<void> all = host.rendezvous(); !all) return all;
   return engine->close();
 }
@@ -160,12 +191,27 @@ void conclude_sweep(const PerfOptions& options, const Scenario& scenario, const 
 
 std::vector<SizeRun> plan_sweep(const PerfOptions& options, const Scenario& scenario) {
   std::vector<SizeRun> runs;
-  for (const std::uint64_t bytes : sweep_sizes(options.sweep)) {
-    SizeRun run;
-    run.shape = shape_of(options.op, bytes, ranks_of(scenario), options.type);
-    run.out_of_place = case_of(options, scenario, bytes, false);
-    run.in_place = case_of(options, scenario, bytes, true);
-    runs.push_back(std::move(run));
+  const std::vector<std::uint64_t> sizes = sweep_sizes(options.sweep);
+  const auto add_sweep = [&](coll::DataType type, coll::ReduceOp reduction, int root) {
+    for (std::size_t index = 0; index < sizes.size() * static_cast<std::size_t>(options.cycles); ++index) {
+      const std::uint64_t bytes = sizes[index % sizes.size()];
+      SizeRun run;
+      run.shape = shape_of(options.op, bytes, ranks_of(scenario), type);
+      run.out_of_place = case_of(options, scenario, bytes, false);
+      run.in_place = case_of(options, scenario, bytes, true);
+      for (CollectiveCase* each : {&run.out_of_place, &run.in_place}) {
+        each->type = type;
+        each->reduction = reduction;
+        each->root = root;
+      }
+      run.begins_sweep = index == 0;
+      runs.push_back(std::move(run));
+    }
+  };
+  for (const coll::DataType type : options.types) {
+    for (const coll::ReduceOp reduction : options.reductions) {
+      for (const int root : options.roots) add_sweep(type, reduction, root);
+    }
   }
   return runs;
 }
@@ -188,10 +234,12 @@ RunResult run_sweep(const RunWorld& world, const PerfOptions& options, const Sce
                     runs.size(), run.shape.bytes, microseconds(run.out_of_place_board),
                     microseconds(run.in_place_board)));
   };
+  Picoseconds connect_ps = -1;
   const RankSweep sweep{.engine = engine,
-                        .warmup = options.warmup,
+                        .options = options,
                         .salt = first_salt(scenario.seed),
                         .runs = runs,
+                        .connect_ps = connect_ps,
                         .after_size = after_size};
   const auto run_rank = [&](RankHost& host) {
     return run_rank_sweep(host, buffers[static_cast<std::size_t>(host.rank() - here.first)], sweep);
@@ -200,19 +248,20 @@ RunResult run_sweep(const RunWorld& world, const PerfOptions& options, const Sce
                              .recorder = &recorder,
                              .contexts = options.run.contexts,
                              .common = [&] { return common_sweep(options, scenario, files); },
-                             .findings = [&runs] { return findings_of(runs); },
-                             .take_in = [&runs](const nlohmann::json& boards) { take_in(runs, boards); },
+                             .findings = [&] { return findings_of(runs, connect_ps); },
+                             .take_in = [&](const nlohmann::json& found) { take_in(runs, connect_ps, found); },
                              .time_limit_s = time_limit_of(options.run)};
   RunResult result = world.run(scenario, program).result;
   progress.reset();
   conclude_sweep(options, scenario, runs, result);
+  result.connect_ps = connect_ps;
   result.pairs = recorder.pairs();
   result.messages = recorder.totals();
   result.connections = recorder.connections();
   if (result.simulation.ended_well()) {
-    if (timed) prove_times(result, runs, BoundTable(scenario, result.simulation, result.pairs));
+    if (timed) prove_times(options.pacing, result, runs, BoundTable(scenario, result.simulation, result.pairs));
     result.proofs.push_back(
-        sim::data_right(result.wrong, result.checked, options.check && runs.back().shape.recv_count > 0));
+        sim::data_right(result.wrong, result.checked, options.checks > 0 && runs.back().shape.recv_count > 0));
     if (timed) {
       add_common_proofs(result, scenario, files);
     } else {

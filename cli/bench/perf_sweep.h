@@ -18,11 +18,20 @@ struct PerfOptions {
   SweepOptions sweep;
   int iterations = 0;
   int warmup = 1;
-  bool check = true;
-  int root = 0;
+  int checks = 1;                    // -c: 0, or how often a size is checked where its iterations are not
+  Pacing pacing;                     // -z -m -G
+  int graph_launches = 0;            // -G; 0: no graph
+  int cycles = 1;                    // -N: the whole list of sizes so often
+  bool registered = false;           // -R 1: buffers are registered once, and not by each operation
+  std::optional<int> per_iteration;  // -I 1: statistics, without so many of the first (-K)
   models::Collective op = models::Collective::kAllReduce;
-  coll::DataType type = coll::DataType::kFloat32;
-  coll::ReduceOp reduction = coll::ReduceOp::kSum;
+  // One or all: as nccl-tests does, each root of each reduction of each type is a sweep of its own.
+  std::vector<coll::DataType> types{coll::DataType::kFloat32};
+  std::vector<coll::ReduceOp> reductions{coll::ReduceOp::kSum};
+  std::vector<int> roots{0};
+  std::string type_text, reduction_text, root_text;  // as they were given
+  std::vector<std::string> notes;                    // what was passed over, and what "all" leaves out
+  std::string json_path;                             // -J; empty: none
 };
 
 /// One size: what it comes to, and both ways of placing it.
@@ -30,7 +39,8 @@ struct SizeRun {
   CollectiveShape shape;
   CollectiveCase out_of_place, in_place;
   CaseResults out_of_place_board, in_place_board;
-  Picoseconds bound_ps = 0;  // no iteration can be faster; 0: nothing is known
+  Picoseconds bound_ps = 0;   // no iteration can be faster; 0: nothing is known
+  bool begins_sweep = false;  // the first size of its type, reduction and root: warm-up comes before it
 };
 
 std::vector<SizeRun> plan_sweep(const PerfOptions& options, const Scenario& scenario);
@@ -48,5 +58,21 @@ std::string sweep_table(const PerfOptions& options, const RunResult& result, con
 std::string sweep_closing(const RunResult& result);
 nlohmann::ordered_json sweep_json(const PerfOptions& options, const Scenario& scenario, const RunResult& result,
                                   const std::vector<SizeRun>& runs);
+/// Over all sizes and both placements.
+double average_busbw(const std::vector<SizeRun>& runs, double bus_factor);
+
+/// A file of nccl-tests' JSON, version 3 (perf_json.cpp). As there, a file that is there already is left alone, and
+/// FILE.0, FILE.1, ... is written in its place.
+class PerfJsonFile {
+ public:
+  /// Creates it, empty; throws std::runtime_error for a name without ".json" at its end, or where it cannot be made.
+  explicit PerfJsonFile(const std::string& path);
+  const std::string& path() const { return path_; }
+  void write(const PerfOptions& options, const Scenario& scenario, const RunResult& result,
+             const std::vector<SizeRun>& runs, const std::vector<std::string>& command_line) const;
+
+ private:
+  std::string path_, began_;
+};
 
 }  // namespace meshbed::cli

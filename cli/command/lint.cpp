@@ -17,6 +17,7 @@
 #include "cli/scenario/placement.h"
 #include "cli/workload/megakernel/blocks.h"
 #include "cli/workload/megakernel/programs.h"
+#include "cli/workload/reach.h"
 #include "models/pcie.h"
 #include "models/topology.h"
 #include "plugin/base/counted.h"
@@ -38,6 +39,7 @@ class Linter {
     crossed_cables();
     for (const auto& cable : cluster_.cables) cable_ends(cable);
     switches();
+    for (const std::string& port : ports_without_address(cluster_)) findings_.push_back(port);
     nics();
     reach();
     idle_gpus();
@@ -138,7 +140,6 @@ class Linter {
     if (!is_cabled && !one.addresses.empty()) {
       add("{} has {} but no cable", name(port), models::to_string(one.addresses.front()));
     }
-    if (is_cabled && one.addresses.empty()) add("{} is cabled but has no address; only link-local is left", name(port));
     if (is_cabled && !one.link_up) add("{} is down from the start", name(port));
     if (is_cabled) pinned_gid(port);
     if (is_cabled) narrow_pcie(port);
@@ -230,13 +231,21 @@ class Linter {
   }
 
   /// Why a message cannot go, behind "which have no direct path"; nullopt: it can.
-  std::optional<const char*> cannot_reach(int from, int to) const {
+  std::optional<std::string> cannot_reach(int from, int to) const {
     if (!models::direct_paths(topology_, from, to).empty()) return std::nullopt;
     if (asks_for_tcp(from) && asks_for_tcp(to)) return std::nullopt;
     if (models::shortest_path(topology_, from, to).empty()) return ", not even by relay";
     if (!may_relay(from)) return ", and relays are off (NCCL_MESH_ENABLE_RELAY=0)";
-    return std::nullopt;
+    const auto beyond = beyond_relays(cluster_, topology_, from, to);
+    if (!beyond) return std::nullopt;
+    const std::uint64_t others = all_beyond_relays(cluster_, topology_, nodes_with_ranks(), 0).count - 1;
+    return fmt::format(
+        ", and the {} cables between them are more than a chain may have (NCCL_MESH_MAX_RELAY_HOPS={}){}",
+        beyond->cables, beyond->limit,
+        others > 0 ? fmt::format("; so it is with {}", counted(others, "other pair")) : "");
   }
+
+  int nodes_with_ranks() const { return ranks_of(scenario_) / scenario_.workload.ranks_per_node; }
 
   bool may_relay(int from) const { return !has_variable(node(from), "NCCL_MESH_ENABLE_RELAY", "0"); }
 

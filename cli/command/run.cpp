@@ -9,6 +9,7 @@
 #include "cli/command/commands.h"
 #include "cli/common/exit_status.h"
 #include "cli/common/json_text.h"
+#include "cli/common/units.h"
 #include "cli/report/expect.h"
 #include "cli/report/perfetto.h"
 #include "cli/report/report.h"
@@ -19,6 +20,7 @@
 #include "cli/scenario/placement.h"
 #include "cli/workload/megakernel/outcome.h"
 #include "cli/workload/outcome.h"
+#include "cli/workload/reach.h"
 #include "cli/workload/workload.h"
 #include "cli/world/fault_folder.h"
 #include "cli/world/run_options.h"
@@ -36,6 +38,7 @@ struct RunCommandOptions {
   RunOptions run;
   std::string results = "results";
   bool no_trace = false;
+  bool each_iteration = false;
   std::string perfetto_out;
   std::string backend = "auto";
   TelemetryOptions telemetry;
@@ -59,7 +62,7 @@ int conclude(ResultsFolder& folder, const Scenario& scenario, RunResult& result,
   if (options.run.json) {
     out << json_text(summary(scenario, result), kIndent) << "\n";
   } else {
-    out << text_report(scenario, result, folder.path());
+    out << text_report(scenario, result, folder.path(), options.each_iteration);
   }
   const int status = exit_status(result);
   if (options.run.json && status != kExitOk) err << "meshbed: " << failure_line(result) << "\n";
@@ -83,6 +86,16 @@ int run_silently(const RunWorld& world, const Scenario& scenario, const RunComma
   return errors.empty() || scenario.expect.error ? kExitOk : kExitBroken;
 }
 
+/// The first few; the others are counted.
+void tell_ports_without_address(const Scenario& scenario, std::ostream& err) {
+  constexpr std::size_t kNamed = 4;
+  const std::vector<std::string> notes = ports_without_address(scenario.cluster);
+  for (std::size_t index = 0; index < std::min(notes.size(), kNamed); ++index) {
+    err << "meshbed: warning: " << notes[index] << "\n";
+  }
+  if (notes.size() > kNamed) err << "meshbed: warning: ... and " << counted(notes.size() - kNamed, "port") << " more\n";
+}
+
 int run_here(const RunWorld& world, const Scenario& scenario, const RunCommandOptions& options,
              const Arguments& arguments, std::ostream& out, std::ostream& err) {
   if (!world.speaks()) return run_silently(world, scenario, options, err);
@@ -94,6 +107,7 @@ int run_here(const RunWorld& world, const Scenario& scenario, const RunCommandOp
   (options.run.json ? err : out) << seed_line(scenario, facts.name) << std::flush;
   for (const std::string& note : idle_variable_notes(scenario))
     err << "meshbed: warning: environment: " << note << "\n";
+  tell_ports_without_address(scenario, err);
 
   sim::Recorder recorder(scenario.cluster, options.no_trace ? "" : folder.aside("messages.csv"));
   RunResult result = run_workload(
@@ -134,6 +148,7 @@ NodeResults read_node_results(const std::string& folder, bool trace) {
 std::vector<std::string> rank_words(const Scenario& scenario, const RunCommandOptions& options) {
   std::vector<std::string> words{"run", std::filesystem::absolute(scenario.path).string(), "--results", kNodeResults};
   if (options.no_trace) words.emplace_back("--no-trace");
+  if (options.each_iteration) words.emplace_back("--iterations");
   for (const std::string& each : metal_words(options.run)) words.push_back(each);
   for (const std::string& each : telemetry_words(options.telemetry)) words.push_back(each);
   return words;
@@ -223,6 +238,8 @@ int run_command(const Arguments& arguments, std::ostream& out, std::ostream& err
        "the scenario file to run");
   syntax.positions.add("scenario", 1);
   syntax.options.add_options()  //
+      ("iterations", po::bool_switch(&options.each_iteration),
+       "also a table of the timed iterations, with the faults between them")  //
       ("results", po::value(&options.results)->value_name("DIR")->default_value("results"),
        "where DIR/<scenario>/<world>/ is written")                                              //
       ("no-trace", po::bool_switch(&options.no_trace), "leave out messages.csv and slots.csv")  //

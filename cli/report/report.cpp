@@ -11,6 +11,7 @@
 #include "cli/common/exit_status.h"
 #include "cli/common/units.h"
 #include "cli/report/congestion.h"
+#include "cli/report/iterations.h"
 #include "cli/report/ring_report.h"
 #include "cli/report/state_report.h"
 #include "cli/scenario/placement.h"
@@ -123,6 +124,10 @@ void write_result(Text& text, const RunResult& result) {
             static_cast<double>(result.time_ps) / 1e6, result.algbw_GBps(), result.busbw_GBps(), result.wrong,
             result.messages.messages);
   if (!result.first_wrong.empty()) text.line("first wrong element: {}", result.first_wrong);
+  if (result.connect_ps >= 0) {
+    text.line("connecting took {}{}", duration_text(result.connect_ps),
+              result.warmup > 0 ? ", before what is timed" : ", within the first timed iteration");
+  }
   if (result.warmup > 0) {
     text.line("messages, payload and wire bytes are of the whole run: {} warm-up and {}", result.warmup,
               counted(static_cast<std::uint64_t>(result.iterations), "timed iteration"));
@@ -291,12 +296,18 @@ std::string topology_line(const Scenario& scenario) {
                      counted(static_cast<std::uint64_t>(ranks_of(scenario)), "rank"));
 }
 
-std::string text_report(const Scenario& scenario, const RunResult& result, const std::string& results_folder) {
+std::string text_report(const Scenario& scenario, const RunResult& result, const std::string& results_folder,
+                        bool each_iteration) {
   Text text;
   const bool simulated = result.world.virtual_time;
   text.line("{}{}", topology_line(scenario), simulated ? fmt::format(", fabric {}", fabric_name(scenario)) : "");
   write_pairs(text, scenario, result);
   if (result.simulation.ended_well()) write_result(text, result);
+  if (each_iteration) {
+    text.line("");
+    for (const std::string& line : iteration_lines(scenario, result)) text.line("{}", line);
+    if (result.iteration_times.empty()) text.line("no iteration has a time of its own here");
+  }
   if (result.rings != nullptr) {
     for (const std::string& line : ring_lines(*result.rings)) text.line("{}", line);
   }
@@ -400,6 +411,9 @@ nlohmann::ordered_json summary(const Scenario& scenario, const RunResult& result
       {"bound_ns", nanoseconds_json(result.bound_ps)},
       {"over_bound", result.bound_ps > 0 ? nlohmann::ordered_json(result.over_bound()) : nullptr},
       {"connections", result.connections},
+      {"connect_ns",
+       result.connect_ps >= 0 ? nlohmann::ordered_json(static_cast<double>(result.connect_ps) / 1e3) : nullptr},
+      {"iteration_times", iterations_json(result)},
       {"retransmissions", simulation.verbs.retransmissions},
       {"management_bytes", simulation.host.management_bytes},
       {"simulated_ns", static_cast<double>(simulation.elapsed_ps) / 1e3},

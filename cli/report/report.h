@@ -20,7 +20,9 @@ std::vector<RankError> errors_from_json(const nlohmann::ordered_json& list);
 std::string topology_line(const Scenario& scenario);
 
 /// Everything but the seed line, which is printed before the run; ends with the digest. `results_folder` may be empty.
-std::string text_report(const Scenario& scenario, const RunResult& result, const std::string& results_folder);
+/// `each_iteration`: with a table of them.
+std::string text_report(const Scenario& scenario, const RunResult& result, const std::string& results_folder,
+                        bool each_iteration = false);
 
 /// "FAILED: 2 errors, 1 broken promise"; empty where the run did what it promised.
 std::string verdict_line(const RunResult& result);

@@ -76,7 +76,8 @@ const Section<WorkloadSpec> kWorkload{
          [](const Value& v, WorkloadSpec& s) {
            v.integer(s.value.iterations, {1, 1'000'000});
          }},
-        {"warmup", "integer", "0", "iterations before those that are timed",
+        {"warmup", "integer", "(1 of a collective)",
+         "iterations of a collective before those that are timed; 0: the first timed one makes the connections, too",
          [](const Value& v, WorkloadSpec& s) {
            v.integer(s.value.warmup, {0, 1'000'000});
          }},

@@ -88,6 +88,8 @@ Scenario assemble(const ScenarioSpec& spec, const std::string& file, Diagnostics
   scenario.description = spec.description;
   scenario.seed = spec.seed;
   scenario.workload = spec.workload.value;
+  // As nccl-tests: connections that are made on first use are no part of a collective's time.
+  if (scenario.workload.kind == WorkloadKind::kCollective && !spec.workload.has("warmup")) scenario.workload.warmup = 1;
   scenario.workload.megakernel = megakernel_of(spec.workload.megakernel, file, diagnostics);
   scenario.fabric = spec.fabric.kind;
   scenario.time_limit_s = static_cast<double>(spec.limits.time_ps) / static_cast<double>(kPicosecondsPerSecond);

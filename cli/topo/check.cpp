@@ -8,6 +8,7 @@
 #include "cli/common/units.h"
 #include "cli/scenario/placement.h"
 #include "cli/topo/report.h"
+#include "cli/workload/reach.h"
 #include "models/pcie.h"
 #include "models/routing_rules.h"
 #include "models/topology.h"
@@ -56,6 +57,7 @@ class Report {
     std::string text = head() + "\n";
     text += pairs <= kMatrixPairsMax || all_ ? pair_matrix() : medium_matrix();
     text += "\n" + missing_pairs(pairs);
+    text += beyond_relays(pairs);
     text += "\n" + crossed_cables();
     return text + pcie_links() + rank_devices();
   }
@@ -147,6 +149,28 @@ class Report {
     text += table.text();
     if (missing_.count > missing_.first.size()) {
       text += fmt::format("  and {} more; --all lists them\n", missing_.count - missing_.first.size());
+    }
+    return text;
+  }
+
+  /// Empty where there are none.
+  std::string beyond_relays(std::uint64_t pairs) const {
+    constexpr std::size_t kNamed = 8;
+    const AllBeyondRelays beyond = all_beyond_relays(cluster_, topology_, static_cast<int>(cluster_.nodes.size()),
+                                                     all_ ? missing_.first.size() : kNamed);
+    if (beyond.count == 0) return "";
+    std::string text = fmt::format(
+        "\nBeyond the reach of relays: {} of {}. Between them lie more cables than a chain may have\n"
+        "(NCCL_MESH_MAX_RELAY_HOPS); a message from one to the other is an error.\n",
+        beyond.count, counted(pairs, "pair"));
+    Table table;
+    for (const BeyondRelays& pair : beyond.first) {
+      table.row({"  " + node(pair.from).name, node(pair.to).name,
+                 fmt::format("{} cables, {} at most", pair.cables, pair.limit)});
+    }
+    text += table.text();
+    if (beyond.count > beyond.first.size()) {
+      text += fmt::format("  and {} more; --all lists them\n", beyond.count - beyond.first.size());
     }
     return text;
   }

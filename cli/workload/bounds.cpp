@@ -22,6 +22,27 @@ std::uint32_t pmtu_of(const models::Cluster& cluster, const models::PortRef& por
   return models::rdma_mtu_bytes(node.nics[static_cast<std::size_t>(port.nic)].mtu_bytes);
 }
 
+/// What its cable or switch port lets through; 0: it hangs on neither.
+std::uint64_t cabled_rate_bps(const models::Cluster& cluster, const models::PortRef& port) {
+  const auto nic_bps = [&cluster](const models::PortRef& at) {
+    return cluster.nodes[static_cast<std::size_t>(at.node)].nics[static_cast<std::size_t>(at.nic)].rate_bps;
+  };
+  const auto least = [](std::uint64_t limit_bps, std::uint64_t rate_bps) {
+    return limit_bps > 0 ? std::min(limit_bps, rate_bps) : rate_bps;
+  };
+  for (const models::Cable& cable : cluster.cables) {
+    if (cable.a == port || cable.b == port) {
+      return least(cable.rate_bps, std::min(nic_bps(cable.a), nic_bps(cable.b)));
+    }
+  }
+  for (const models::Switch& box : cluster.switches) {
+    if (std::find(box.ports.begin(), box.ports.end(), port) != box.ports.end()) {
+      return least(box.rate_bps, nic_bps(port));
+    }
+  }
+  return 0;
+}
+
 }  // namespace
 
 BoundTable::BoundTable(const Scenario& scenario, const Simulation& simulation,
@@ -53,9 +74,15 @@ BoundTable::BoundTable(const Scenario& scenario, const Simulation& simulation,
     node_of_.push_back(node_of(scenario, rank));
     ++ranks_there[static_cast<std::size_t>(node_of_.back())];
   }
-  for (std::size_t node = 0; node < ranks_there.size(); ++node) {
-    if (ranks_there[node] == 0) continue;
-    nodes_.push_back({.rate_bps = models::node_rate_bps(scenario.cluster.nodes[node]), .ranks = ranks_there[node]});
+  for (std::size_t index = 0; index < ranks_there.size(); ++index) {
+    if (ranks_there[index] == 0) continue;
+    const models::Node& node = scenario.cluster.nodes[index];
+    models::NodePort port{.ranks = ranks_there[index]};
+    for (std::size_t nic = 0; nic < node.nics.size(); ++nic) {
+      port.rate_bps += cabled_rate_bps(scenario.cluster, {static_cast<int>(index), static_cast<int>(nic)});
+    }
+    port.rate_bps = std::min(port.rate_bps, models::node_rate_bps(node));
+    nodes_.push_back(port);
   }
   if (!scenario.faults.empty()) allow_for_chains(scenario, simulation);
 }

@@ -114,16 +114,25 @@ meshcoll_args args_of(RankHost& host, const CollectiveCase& wanted, const Collec
   return args;
 }
 
-/// The same call, started and waited for; `returned_ps`: when the start came back.
-meshcoll_result start_and_wait(RankHost& host, Engine& engine, const CollectiveCase& wanted,
-                               const CollectiveShape& shape, const Iteration& iteration, Picoseconds& returned_ps) {
+/// The same call, started.
+meshcoll_result start(RankHost& host, Engine& engine, const CollectiveCase& wanted, const CollectiveShape& shape,
+                      const Iteration& iteration, meshcoll_handle& handle) {
   const meshcoll_args args = args_of(host, wanted, shape, iteration);
-  meshcoll_handle handle = 0;
-  const meshcoll_result started = engine.calls().start(engine.comm(), &args, &handle);
-  returned_ps = host.now_ps();
-  if (started != MESHCOLL_OK) return started;
+  return engine.calls().start(engine.comm(), &args, &handle);
+}
+
+meshcoll_result wait_for(Engine& engine, meshcoll_handle handle) {
   constexpr std::int64_t kUntilItHasFinished = -1;
   return engine.calls().wait(engine.comm(), handle, kUntilItHasFinished);
+}
+
+/// Both; `returned_ps`: when the start came back.
+meshcoll_result start_and_wait(RankHost& host, Engine& engine, const CollectiveCase& wanted,
+                               const CollectiveShape& shape, const Iteration& iteration, Picoseconds& returned_ps) {
+  meshcoll_handle handle = 0;
+  const meshcoll_result started = start(host, engine, wanted, shape, iteration, handle);
+  returned_ps = host.now_ps();
+  return started == MESHCOLL_OK ? wait_for(engine, handle) : started;
 }
 
 /// The same call in the rank's stream, on the GPU memory behind the host's, waited for as CUDA programs do.
@@ -235,13 +244,13 @@ Picoseconds CaseResults::total_ps() const {
 }
 
 Picoseconds CaseResults::average_ps() const {
-  return iterations.empty() ? 0 : total_ps() / static_cast<Picoseconds>(iterations.size());
+  return iterations.empty() ? 0 : total_ps() / (static_cast<Picoseconds>(iterations.size()) * operations);
 }
 
 Picoseconds CaseResults::fastest_ps() const {
   Picoseconds fastest = iterations.empty() ? 0 : std::numeric_limits<Picoseconds>::max();
   for (const IterationTime& time : iterations) fastest = std::min(fastest, time.end_ps - time.start_ps);
-  return fastest;
+  return fastest / operations;
 }
 
 CollectiveBuffers::CollectiveBuffers(std::uint64_t largest_bytes, int ranks, bool out_of_place) {
@@ -275,7 +284,9 @@ Result<void> run_case(RankHost& host, Engine& engine, CollectiveBuffers& buffers
                       std::uint32_t salt, CaseResults& board, const std::function<void()>& after_iteration,
                       const std::function<Result<void>(int)>& before_iteration) {
   const CollectiveShape shape = shape_of(wanted, host.ranks());
-  board.iterations.resize(static_cast<std::size_t>(wanted.iterations));
+  std::vector<IterationTime> unread;
+  std::vector<IterationTime>& times = wanted.timed ? board.iterations : unread;
+  times.resize(static_cast<std::size_t>(wanted.iterations));
   for (int index = 0; index < wanted.iterations; ++index) {
     const Iteration iteration =
         place(host, buffers, wanted, shape, salt + static_cast<std::uint32_t>(index) * 0x9e3779b9U);
@@ -286,7 +297,7 @@ Result<void> run_case(RankHost& host, Engine& engine, CollectiveBuffers& buffers
       if (!given) return given;
     }
     if (const Result<void> ready = host.rendezvous(); !ready) return ready;
-    IterationTime& time = board.iterations[static_cast<std::size_t>(index)];
+    IterationTime& time = times[static_cast<std::size_t>(index)];
     time.start_ps = host.now_ps();
     if (before_iteration) {
       if (const Result<void> ready = before_iteration(index); !ready) return ready;
@@ -322,6 +333,55 @@ Result<void> run_case(RankHost& host, Engine& engine, CollectiveBuffers& buffers
       }
     }
     if (host.rank() == 0 && after_iteration) after_iteration();
+  }
+  return ok();
+}
+
+Result<void> run_paced(RankHost& host, Engine& engine, CollectiveBuffers& buffers, const CollectiveCase& wanted,
+                       const Pacing& pacing, std::uint32_t salt, CaseResults& board) {
+  using Wait = Pacing::Wait;
+  const CollectiveShape shape = shape_of(wanted, host.ranks());
+  const Iteration memory = place(host, buffers, wanted, shape, salt);
+  fill_input(host, wanted, shape, memory);
+  const auto count = static_cast<std::size_t>(wanted.iterations) * static_cast<std::size_t>(pacing.launches);
+  board.operations = pacing.operations;
+  board.iterations.resize(count);
+  if (const Result<void> ready = host.rendezvous(); !ready) return ready;
+
+  const bool waits_for_each = pacing.wait == Wait::kOwn || pacing.wait == Wait::kBarrier;
+  std::vector<meshcoll_handle> under_way;
+  // Of one communicator they end in the order in which they were started.
+  const auto wait_for_all = [&](std::size_t from, std::size_t to) -> Result<void> {
+    for (std::size_t index = from; index < to; ++index) {
+      if (auto done = engine.outcome(wait_for(engine, under_way[index])); !done) return done;
+    }
+    return ok();
+  };
+  const auto operations = static_cast<std::size_t>(pacing.operations);
+  for (std::size_t index = 0; index < count; ++index) {
+    IterationTime& time = board.iterations[index];
+    if (index == 0 || pacing.wait == Wait::kTogether) time.start_ps = host.now_ps();
+    for (std::size_t operation = 0; operation < operations; ++operation) {
+      const meshcoll_result result = waits_for_each
+                                         ? call(host, engine, wanted, shape, memory)
+                                         : start(host, engine, wanted, shape, memory, under_way.emplace_back());
+      if (auto done = engine.outcome(result); !done) return done;
+      if (pacing.wait != Wait::kBarrier) continue;
+      if (const Result<void> all = host.rendezvous(); !all) return all;
+    }
+    if (pacing.wait == Wait::kQueued) continue;
+    if (auto done = wait_for_all(index * operations, under_way.size()); !done) return done;
+    time.end_ps = std::max(time.end_ps, host.now_ps());
+    if (pacing.wait != Wait::kTogether) continue;
+    if (const Result<void> all = host.rendezvous(); !all) return all;
+  }
+  for (std::size_t index = 0; index < count && pacing.wait == Wait::kQueued; ++index) {
+    if (auto done = wait_for_all(index * operations, (index + 1) * operations); !done) return done;
+    board.iterations[index].end_ps = std::max(board.iterations[index].end_ps, host.now_ps());
+  }
+  if (const Result<void> all = host.rendezvous(); !all) return all;
+  for (std::size_t index = 1; index < count && pacing.wait != Wait::kTogether; ++index) {
+    board.iterations[index].start_ps = board.iterations[index - 1].end_ps;
   }
   return ok();
 }

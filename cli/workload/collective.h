@@ -45,12 +45,29 @@ struct CollectiveCase {
   int root = 0;
   int shift = 1;                // sendrecv: rank r sends to (r + shift) % ranks
   std::vector<int> senders{};   // sendrecv: who does; empty: all
+  bool timed = true;            // false: run_case() leaves the times of the board as they are
   bool start_and_wait = false;  // by meshcoll_start and _wait, as NCCL's callers do, and not by a call that blocks
   std::vector<CallTime>* calls = nullptr;  // gets those that succeed, as they end; nullptr: nobody asks
 
   bool sends(int rank) const {
     return senders.empty() || std::find(senders.begin(), senders.end(), rank) != senders.end();
   }
+};
+
+/// How operations follow each other, by the names of nccl-tests' options (its src/common.cu, BenchTime).
+struct Pacing {
+  enum class Wait {
+    kTogether,  // an iteration begins when all ranks have ended the one before, which its time leaves out (-z 3)
+    kBarrier,   // a rank waits for each operation and then for all ranks, and its time has both (-z 1)
+    kOwn,       // a rank waits for each of its operations (-z 2)
+    kQueued,    // all are started at once, and waited for at the end (-z 0)
+  };
+  Wait wait = Wait::kTogether;
+  int operations = 1;  // of one iteration (-m)
+  int launches = 1;    // all iterations again, so often (-G)
+
+  /// Each iteration by itself, as run_case() has it.
+  bool is_plain() const { return wait == Wait::kTogether && operations == 1; }
 };
 
 CollectiveShape shape_of(const CollectiveCase& wanted, int ranks);
@@ -70,14 +87,15 @@ struct CaseResults {
   std::uint64_t wrong = 0;             // elements, over all ranks and iterations
   std::uint64_t checked = 0;
   std::string first_wrong;  // "rank 1, iteration 0, element 17: 3 instead of 4"
+  int operations = 1;       // of each iteration
   // Of buffers of GPU memory, where the world can tell: what all ranks' GPUs did in the calls, and of how many of
   // those.
   GpuWork gpu;
   std::uint64_t gpu_calls = 0;
 
   Picoseconds total_ps() const;
-  Picoseconds average_ps() const;
-  Picoseconds fastest_ps() const;
+  Picoseconds average_ps() const;  // of an operation
+  Picoseconds fastest_ps() const;  // of an operation, in the fastest iteration
 };
 
 /// The engine copies what it is given once into host memory and its result once back, and never waits for all of a
@@ -127,5 +145,11 @@ std::uint32_t first_salt(std::uint64_t seed);
 Result<void> run_case(RankHost& host, Engine& engine, CollectiveBuffers& buffers, const CollectiveCase& wanted,
                       std::uint32_t salt, CaseResults& board, const std::function<void()>& after_iteration = {},
                       const std::function<Result<void>(int)>& before_iteration = {});
+
+/// Runs the case's iterations so, on buffers that are filled once and never checked, for the operations of one
+/// iteration follow each other on the same ones. The board has the times: an iteration begins where the one before
+/// ended, except with Wait::kTogether.
+Result<void> run_paced(RankHost& host, Engine& engine, CollectiveBuffers& buffers, const CollectiveCase& wanted,
+                       const Pacing& pacing, std::uint32_t salt, CaseResults& board);
 
 }  // namespace meshbed::cli

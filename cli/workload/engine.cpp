@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "cli/workload/plugin_lines.h"
+
 namespace meshbed::cli {
 namespace {
 
@@ -33,6 +35,8 @@ Result<EngineCalls> bind_calls(RankHost& host, const std::string& path) {
   bind(host, *library, "meshcoll_start", calls.start, missing);
   bind(host, *library, "meshcoll_wait", calls.wait, missing);
   bind(host, *library, "meshcoll_get_async_error", calls.async_error, missing);
+  bind(host, *library, "meshcoll_set_log", calls.set_log, missing);
+  bind(host, *library, "meshcoll_register", calls.register_memory, missing);
   if (!missing.empty()) {
     return Error{.code = ErrorCode::kUnsupported, .scope = Scope::kJob, .text = path + " does not export " + missing};
   }
@@ -61,6 +65,7 @@ ErrorCode code_of(meshcoll_result result) {
 Result<Engine> Engine::open(RankHost& host, const EngineOptions& options) {
   const Result<EngineCalls> calls = bind_calls(host, options.library);
   if (!calls) return calls.error();
+  if (options.warnings != nullptr) calls->set_log(&take_plugin_line, options.warnings.get());
 
   meshcoll_options wanted{};
   wanted.struct_bytes = sizeof wanted;

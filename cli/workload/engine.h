@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/common/repeated_lines.h"
 #include "cli/workload/rank_host.h"
 #include "plugin/coll/meshcoll.h"
 
@@ -29,6 +30,8 @@ struct EngineOptions {
   int link_mbps = 0, hops_per_mille = 0;
   std::vector<int> cable_mbps;  // as meshcoll_options'; empty: not known
   std::vector<int> rank_mbps;   // likewise; empty: as much as the cables
+  // Takes the ranks' warnings; nullptr: each writes its own. Lives until the last rank has ended.
+  std::shared_ptr<RepeatedLines> warnings;
 };
 
 /// The entry points of one copy of the library.
@@ -49,6 +52,8 @@ struct EngineCalls {
   decltype(&meshcoll_start) start = nullptr;
   decltype(&meshcoll_wait) wait = nullptr;
   decltype(&meshcoll_get_async_error) async_error = nullptr;
+  decltype(&meshcoll_set_log) set_log = nullptr;
+  decltype(&meshcoll_register) register_memory = nullptr;
 };
 
 class Engine {

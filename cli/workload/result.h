@@ -36,7 +36,11 @@ struct RunResult {
   std::string workload;  // "all_reduce", "nccl-calls pair-all-reduce", "idle"
   std::uint64_t bytes = 0;
   int iterations = 0;
-  int warmup = 0;           // iterations before those: not timed, but in messages, pairs and links
+  int warmup = 0;                              // iterations before those: not timed, but in messages, pairs and links
+  std::vector<IterationTime> iteration_times;  // of a collective that ended well, the timed ones in order
+  /// Of the rank that took longest: in which its calls waited for connections to be made, warm-up included. Part of the
+  /// first timed iteration where there was no warm-up, and connections are made on first use. -1: not known.
+  Picoseconds connect_ps = -1;
   Picoseconds time_ps = 0;  // of one iteration, on average; nccl-calls: of the whole replay
   double busbw_factor = 1;
   Picoseconds bound_ps = 0;  // closed-form lower bound of time_ps; 0: none

@@ -1,6 +1,7 @@
 // Runs a scenario's collective: warm-up, then the timed and checked iterations; proofs against the closed forms.
 
 #include <algorithm>
+#include <iostream>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <stdexcept>
@@ -72,6 +73,7 @@ class CollectiveRun final : public WorkloadRun {
   // Kept until the run is over: what a failed rank leaves registered may still be written to.
   std::vector<CollectiveBuffers> buffers_;
   CaseResults board_;
+  Picoseconds connect_ps_ = -1;  // as RunResult's
   // Warm-up included. Not on a rank's stack: one that waits for ever never tells what it had.
   std::vector<CallTime> calls_;
   std::optional<Progress> progress_;  // until conclude()
@@ -98,6 +100,9 @@ Result<void> CollectiveRun::run_rank(RankHost& host) {
   if (const Result<void> warm = run_case(host, *engine, buffers, warmup_, salt_, unread, step); !warm) return warm;
   const Result<void> done = run_case(host, *engine, buffers, timed_, salt_ + kTimedSalt, board_, step, before);
   if (!done) return done;
+  const Result<meshcoll_stats> stats = engine->stats();
+  if (!stats) return stats.error();
+  connect_ps_ = std::max(connect_ps_, stats->connect_ns * kPicosecondsPerNanosecond);
   // Nobody closes a connection that a slower rank still needs.
   if (const Result<void> all = host.rendezvous(); !all) return all;
   buffers.leave_gpu();
@@ -106,6 +111,7 @@ Result<void> CollectiveRun::run_rank(RankHost& host) {
 
 nlohmann::json CollectiveRun::findings() const {
   nlohmann::json found = board_findings(board_);
+  found["connect_ps"] = connect_ps_;
   if (!workload_.tell_calls) return found;
   nlohmann::json& calls = found["calls"] = nlohmann::json::array();
   for (const CallTime& call : calls_) calls.push_back({call.rank, call.start_ps, call.returned_ps, call.end_ps});
@@ -114,6 +120,7 @@ nlohmann::json CollectiveRun::findings() const {
 
 void CollectiveRun::take_in(const nlohmann::json& findings) {
   take_in_findings(board_, findings);
+  connect_ps_ = std::max(connect_ps_, findings.at("connect_ps").get<Picoseconds>());
   if (!workload_.tell_calls) return;
   for (const nlohmann::json& call : findings.at("calls")) {
     calls_.push_back({.rank = call.at(0).get<int>(),
@@ -138,6 +145,8 @@ void CollectiveRun::conclude(RunResult& result) {
   result.calls = {.collective = timed_, .times = std::move(calls_)};
   if (!result.simulation.ended_well()) return;
   result.time_ps = board_.average_ps();
+  result.iteration_times = board_.iterations;
+  result.connect_ps = connect_ps_;
   result.proofs.push_back(sim::data_right(board_.wrong, board_.checked, shape.recv_count > 0));
   if (board_.gpu_calls > 0) result.proofs.push_back(gpu_kept_going(board_.gpu, board_.gpu_calls));
 }
@@ -207,7 +216,8 @@ EngineOptions engine_options(const Scenario& scenario, const BuiltFiles& files) 
                         .protocol = workload.protocol,
                         .tuning = {},
                         .cable_mbps = {},
-                        .rank_mbps = {}};
+                        .rank_mbps = {},
+                        .warnings = std::make_shared<RepeatedLines>(std::cerr)};
   if (!workload.tuning.empty()) options.tuning = read_text_file(path_beside(scenario, workload.tuning));
   const int nodes = nodes_of(scenario);
   const models::Topology topology = models::analyse(scenario.cluster);

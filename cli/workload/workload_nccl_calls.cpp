@@ -8,6 +8,7 @@
 
 #include "cli/scenario/placement.h"
 #include "cli/workload/nccl_replay.h"
+#include "cli/workload/plugin_lines.h"
 #include "cli/workload/workload.h"
 
 namespace meshbed::cli {
@@ -106,6 +107,7 @@ class NcclCallsRun final : public WorkloadRun {
  private:
   Picoseconds duration() const { return board_.ended_ps > board_.started_ps ? board_.ended_ps - board_.started_ps : 0; }
 
+  PluginLines plugin_lines_;
   RankRange ranks_;
   Recording recording_;
   std::string plugin_;

@@ -19,6 +19,7 @@
 #include "cli/scenario/fault_board.h"
 #include "cli/scenario/placement.h"
 #include "cli/workload/pattern.h"
+#include "cli/workload/plugin_lines.h"
 #include "cli/workload/rank_table.h"
 #include "cli/workload/workload.h"
 #include "plugin/coll/transport/plugin_log.h"
@@ -371,6 +372,7 @@ class ReconnectRun final : public WorkloadRun {
   }
 
  private:
+  PluginLines plugin_lines_;
   std::string plugin_;
   Workload workload_;
   std::set<std::string> points_;

@@ -17,6 +17,7 @@
 #include "plugin/coll/plan/axes.h"
 #include "plugin/coll/run/copy.h"
 #include "plugin/coll/store/environment.h"
+#include "plugin/coll/transport/plugin_log.h"
 
 namespace {
 
@@ -218,6 +219,9 @@ meshcoll_args args_of(meshcoll_call call, const void* send, void* recv, size_t c
 extern "C" {
 
 int meshcoll_version(void) { return MESHCOLL_VERSION; }
+void meshcoll_set_log(void (*write)(void* context, int level, int rank, const char* text), void* context) {
+  meshbed::coll::set_plugin_log_writer(write, context);
+}
 int64_t meshcoll_now_ns(void) { return meshbed::coll::now_ns(); }
 
 meshcoll_result meshcoll_read_launcher(int* rank, int* world, char bootstrap[MESHCOLL_ID_BYTES]) {
@@ -402,6 +406,7 @@ meshcoll_result meshcoll_get_stats(meshcoll_comm* comm, meshcoll_stats* stats) {
     stats->bytes_sent = counters.bytes_sent;
     stats->bytes_received = counters.bytes_received;
     stats->copied_bytes = counters.copied_bytes;
+    stats->connect_ns = counters.connect_ns;
     return ok();
   });
 }

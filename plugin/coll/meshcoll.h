@@ -116,6 +116,7 @@ typedef struct {
   uint64_t messages_sent, messages_received;
   uint64_t bytes_sent, bytes_received;
   uint64_t copied_bytes; /* between user and staging memory by the engine */
+  int64_t connect_ns;    /* in which this rank's calls waited for connections to be made */
 } meshcoll_stats;
 
 typedef enum {
@@ -237,6 +238,10 @@ meshcoll_result meshcoll_get_stats(meshcoll_comm* comm, meshcoll_stats* stats);
  * as long. Buffers that are not registered are registered for each operation anew. */
 meshcoll_result meshcoll_register(meshcoll_comm* comm, void* data, size_t size_bytes);
 meshcoll_result meshcoll_deregister(meshcoll_comm* comm, void* data);
+/* What net plugins log, and is shown by NCCL_DEBUG, goes to `write` from then on in place of standard error: level 2 is a
+ * warning, 3 and 4 say more. For all of this copy of the library, before the first communicator is made; NULL: standard
+ * error. `write` may be called by any of its threads and call none of its functions. */
+void meshcoll_set_log(void (*write)(void* context, int level, int rank, const char* text), void* context);
 /* The clock that the engine itself uses: CLOCK_MONOTONIC, virtual in a simulation. */
 int64_t meshcoll_now_ns(void);
 

@@ -12,9 +12,42 @@ TEST_CASE("sizes are read as nccl-tests reads them") {
   CHECK(parse_size("64K") == 64 * kKiB);
   CHECK(parse_size("256M") == 256 * kMiB);
   CHECK(parse_size("1g") == kGiB);
-  for (const char* text : {"", "K", "-1", "8 K", "8KB", "1.5M", "99999999999999999999", "18446744073709551615K"}) {
+  // A double times the unit, cut off to whole bytes (nccl-tests 2.19.6, src/common.cu, lines 227-261 and 1223).
+  CHECK(parse_size("6.9G") == 7'408'818'585);
+  CHECK(parse_size("1.5M") == 3 * kMiB / 2);
+  CHECK(parse_size("0.5k") == 512);
+  CHECK(parse_size("7.9") == 7);
+  // Its sscanf("%lf %1s") reads the letter and nothing behind it.
+  CHECK(parse_size("8KB") == 8 * kKiB);
+  CHECK(parse_size("8KiB") == 8 * kKiB);
+  for (const char* text : {"", "K", "-1", "8 K", "8KX", "8T", "1.2.3", "1e6", "0x10", ".5M", "99999999999999999999",
+                           "18446744073709551615K", "99999999999.5G"}) {
     CHECK_THROWS_AS(parse_size(text), std::runtime_error);
   }
+}
+
+TEST_CASE("statistics of iterations are nccl-tests': nearest rank, the deviation of all, the first left out") {
+  // src/util.cu at 2.19.6, computeIterStats (lines 535-557) and percentileIndex (531-533).
+  CaseResults board;
+  for (const Picoseconds time_ps : {9'000'000, 1'000'000, 2'000'000, 3'000'000, 4'000'000}) {
+    board.iterations.push_back({.start_ps = 0, .end_ps = time_ps});
+  }
+  const IterationStatistics all = iteration_statistics(board, 0);
+  CHECK(all.times_us == std::vector<double>{9, 1, 2, 3, 4});
+  CHECK(all.min_us == 1);
+  CHECK(all.max_us == 9);
+  CHECK(all.p50_us == 3);
+  CHECK(all.p99_us == 9);
+  const IterationStatistics warm = iteration_statistics(board, 1);
+  CHECK(warm.times_us.size() == 5);
+  CHECK(warm.max_us == 4);
+  CHECK(warm.p50_us == 3);  // sorted[n / 2]
+  CHECK(warm.average_us == doctest::Approx(2.5));
+  CHECK(warm.deviation_us == doctest::Approx(1.118034));
+  board.operations = 2;  // an iteration of two operations: the time is one's
+  CHECK(iteration_statistics(board, 0).max_us == 4.5);
+  CHECK(board.average_ps() == 1'900'000);
+  CHECK(board.fastest_ps() == 500'000);
 }
 
 TEST_CASE("a sweep multiplies by the factor, or adds the step, up to the largest size") {
@@ -47,17 +80,17 @@ TEST_CASE("a row has the columns of nccl-tests 2.19") {
   const CollectiveShape shape = shape_of(models::Collective::kAllReduce, 1 * kMiB, 3);
   CaseResults board;
   board.iterations = {{.start_ps = 0, .end_ps = 100'000'000}, {.start_ps = 0, .end_ps = 134'300'000}};
-  CHECK(perf_row({.op = models::Collective::kAllReduce}, shape, board, board, 4.0 / 3.0, true) ==
+  CHECK(perf_row({.op = models::Collective::kAllReduce}, shape, board, board, 4.0 / 3.0, {}) ==
         "     1048576        262144     float     sum      -1   117.15    8.95   11.93       0   117.15    8.95   11.93"
         "       0\n");
-  CHECK(perf_row({.op = models::Collective::kBroadcast, .root = 2}, shape, board, board, 1, false) ==
+  CHECK(perf_row({.op = models::Collective::kBroadcast, .root = 2}, shape, board, board, 1, {.check = false}) ==
         "     1048576        262144     float    none       2   117.15    8.95    8.95     N/A   117.15    8.95    8.95"
         "     N/A\n");
   const CollectiveCase half_maximum{.op = models::Collective::kReduce,
                                     .type = coll::DataType::kBfloat16,
                                     .reduction = coll::ReduceOp::kMax,
                                     .root = 1};
-  CHECK(perf_row(half_maximum, shape_of(half_maximum.op, 1 * kMiB, 3, half_maximum.type), board, board, 1, true) ==
+  CHECK(perf_row(half_maximum, shape_of(half_maximum.op, 1 * kMiB, 3, half_maximum.type), board, board, 1, {}) ==
         "     1048576        524288  bfloat16     max       1   117.15    8.95    8.95       0   117.15    8.95    8.95"
         "       0\n");
 }

@@ -28,6 +28,7 @@ struct ChannelCounters {
   std::uint64_t messages_sent = 0, messages_received = 0;
   std::uint64_t bytes_sent = 0, bytes_received = 0;
   std::uint64_t copied_bytes = 0;
+  std::int64_t connect_ns = 0;  // of a communicator: in which operations waited for connections
 };
 
 /// Everything that a channel run needs and does not own. Handles are registrations on the connection they are used

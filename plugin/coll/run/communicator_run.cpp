@@ -180,6 +180,7 @@ void Communicator::count(const ChannelRuns& channel_runs) {
     counters_.copied_bytes += channel_run->counters().copied_bytes;
   }
   if (lined_ != nullptr) counters_.copied_bytes += lined_->take_copied_bytes();
+  if (connections_ != nullptr) counters_.connect_ns = connections_->connect_ns();
 }
 
 ChannelCounters Communicator::counters() const {

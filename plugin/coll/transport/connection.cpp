@@ -7,6 +7,7 @@
 
 #include "plugin/base/counted.h"
 #include "plugin/base/log.h"
+#include "plugin/coll/store/deadline.h"
 #include "plugin/coll/store/long_wait.h"
 #include "plugin/coll/transport/connect_attempt.h"
 
@@ -148,12 +149,14 @@ Result<void> ConnectionTable::establish(const std::vector<Edge>& edges, std::int
     if (!under_way && connections_.count(edge) == 0) attempts.emplace_back(context_, edge, tries_[edge]++);
   }
   if (attempts.empty()) return ok();
+  const std::int64_t began_ns = now_ns();
   auto driven = drive(attempts, context_.store, timeout_ms, &failed_peer_);
   if (!driven) {
     for (ConnectAttempt& attempt : attempts) attempt.abandon(driven.error().text);
     abandoned_ = std::move(attempts);
     return driven.error();
   }
+  connect_ns_ += now_ns() - began_ns;
   for (ConnectAttempt& attempt : attempts) {
     Connection& connection = connections_[attempt.edge()];
     connection.edge = attempt.edge();

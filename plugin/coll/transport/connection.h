@@ -77,6 +77,8 @@ class ConnectionTable {
   /// closed again, here and (through the outcomes above) at their peers. kUnreachable: we were refused or refused, or
   /// the peer has left; kTimeout: names peer and channel. `timeout_ms`: 0: none.
   Result<void> establish(const std::vector<Edge>& edges, std::int64_t timeout_ms);
+  /// In all calls of establish() that succeeded and had something to make.
+  std::int64_t connect_ns() const { return connect_ns_; }
   /// Of the last establish(): the peer that its error is about; -1: none in particular.
   int failed_peer() const { return failed_peer_; }
   /// nullptr: not connected.
@@ -99,6 +101,7 @@ class ConnectionTable {
   std::map<Edge, Connection> connections_;
   std::map<Edge, std::uint32_t> tries_;
   int failed_peer_ = -1;
+  std::int64_t connect_ns_ = 0;
   // Attempts that failed keep their listeners until the next ones begin: a peer that is just connecting should read our
   // reason in the store, not find a closed door.
   std::vector<ConnectAttempt> abandoned_;

@@ -21,6 +21,13 @@ WarnBoard g_warns;
 std::atomic<int> g_rank{-1};
 std::atomic<SpeakerOfThread> g_speaker_of_thread{nullptr};
 
+struct Writer {
+  PluginLogWriter write = nullptr;
+  void* context = nullptr;
+};
+// Set before plugins are called, and not while they are.
+Writer g_writer;
+
 std::optional<Speaker> speaker_of_thread() {
   const SpeakerOfThread find = g_speaker_of_thread.load(std::memory_order_acquire);
   return find != nullptr ? find() : std::nullopt;
@@ -49,6 +56,7 @@ void log_from_plugin(int level, unsigned long /*flags*/, const char* file, int l
   }
   if (!is_shown) return;
   const int rank = speaker ? speaker->rank : g_rank.load(std::memory_order_relaxed);
+  if (g_writer.write != nullptr) return g_writer.write(g_writer.context, static_cast<int>(ours), rank, text);
   log_line(ours, file, line, "rank %d: %s", rank, text);
 }
 
@@ -63,6 +71,8 @@ void begin_plugin_log(int rank) {
 }
 
 void set_speaker_of_thread(SpeakerOfThread find) { g_speaker_of_thread.store(find, std::memory_order_release); }
+
+void set_plugin_log_writer(PluginLogWriter writer, void* context) { g_writer = {writer, context}; }
 
 LogLevel plugin_log_level(const char* debug) {
   if (strcasecmp(debug, "INFO") == 0) return LogLevel::kInfo;

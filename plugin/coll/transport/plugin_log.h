@@ -25,6 +25,11 @@ struct Speaker {
 using SpeakerOfThread = std::optional<Speaker> (*)();
 void set_speaker_of_thread(SpeakerOfThread find);
 
+/// Takes what is shown in the log's place, without the rank; any thread. `level`: a LogLevel.
+using PluginLogWriter = void (*)(void* context, int level, int rank, const char* text);
+/// nullptr: the log again. The context must live as long.
+void set_plugin_log_writer(PluginLogWriter writer, void* context);
+
 /// What a value of NCCL_DEBUG admits. Its case does not matter to NCCL either.
 LogLevel plugin_log_level(const char* debug);
 

@@ -1,0 +1,24 @@
+#pragma once
+// PerfFlags: options of nccl-tests' (2.19.6, its src/common.cu, main) that have no like here. Each is known by its name
+// and says why; what would change a number is refused, what would not is noted and passed over.
+
+#include <boost/program_options.hpp>
+#include <string>
+#include <vector>
+
+namespace meshbed::cli {
+
+class PerfFlags {
+ public:
+  PerfFlags();
+  /// Adds them; the values are read into this object, which must stay where it is until they are parsed.
+  void add_to(boost::program_options::options_description& options);
+  /// A line for each that was given and changes nothing. Throws std::runtime_error for one that would change something
+  /// here, were it taken.
+  std::vector<std::string> notes() const;
+
+ private:
+  std::vector<int> values_;  // in the order of the table in perf_flags.cpp
+};
+
+}  // namespace meshbed::cli

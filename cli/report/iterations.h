@@ -1,0 +1,21 @@
+#pragma once
+// Iterations: each timed iteration of a collective by itself, with the faults between them, so that before, during and
+// after a fault are numbers of their own.
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "cli/workload/result.h"
+
+namespace meshbed::cli {
+
+/// [{"start_ns", "time_ns"}], in order; start_ns counts from the run's start, or from the first iteration where ranks
+/// have a clock each.
+nlohmann::ordered_json iterations_json(const RunResult& result);
+
+/// The same as a table, each step of a fault before the first iteration that had not ended by then; empty where there
+/// are no iterations.
+std::vector<std::string> iteration_lines(const Scenario& scenario, const RunResult& result);
+
+}  // namespace meshbed::cli

@@ -1,0 +1,35 @@
+#pragma once
+// Reach: what a scenario's cabling says before a run of who will not be reached. Pure functions.
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/scenario/scenario.h"
+#include "models/topology.h"
+
+namespace meshbed::cli {
+
+/// "node1/rocep1s0f0 is cabled but has no address; only link-local is left", one for each such port.
+std::vector<std::string> ports_without_address(const models::Cluster& cluster);
+
+/// Two nodes that hang together, but by a chain of more cables than one of them lets its messages take
+/// (NCCL_MESH_MAX_RELAY_HOPS, net::Config::max_relay_hops()).
+struct BeyondRelays {
+  int from = 0, to = 0;
+  int cables = 0;  // of the shortest chain
+  int limit = 0;   // of the one whose messages do not get there
+};
+/// From `from` to `to` alone; nullopt: a chain leads there, or none at all.
+std::optional<BeyondRelays> beyond_relays(const models::Cluster& cluster, const models::Topology& topology, int from,
+                                          int to);
+
+struct AllBeyondRelays {
+  std::uint64_t count = 0;  // pairs, each once
+  std::vector<BeyondRelays> first;
+};
+/// Among the first `nodes` nodes, in order, `most` of them named.
+AllBeyondRelays all_beyond_relays(const models::Cluster& cluster, const models::Topology& topology, int nodes,
+                                  std::size_t most);
+
+}  // namespace meshbed::cli
