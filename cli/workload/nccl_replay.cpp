@@ -115,6 +115,7 @@ Result<void> Replay::run(const std::string& plugin_path) {
       {{"service", [&] { guarded(&Replay::run_service); }}, {"progress", [&] { guarded(&Replay::run_progress); }}});
   if (error_) return *error_;
   board_.ended_ps = std::max(board_.ended_ps, host_.now_ps());
+  if (const Result<void> connected = wait_until_all_connected(); !connected) return connected;
   for (auto call = finalize; call != calls_.main.end(); ++call) {
     if (const Result<void> done = issue_main(*call); !done) return done;
   }

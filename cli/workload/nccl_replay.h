@@ -5,7 +5,10 @@
 // close) and progress (isend, irecv, test). Each issues its calls in the recorded order, with the liberties that NCCL's
 // own threads take: connections that are pending do not hold up calls on other objects, and requests complete in
 // whatever order they do. That a recording says "done" before the next call orders nothing: the clocks of the recorded
-// machines were not one clock, and waiting for it can deadlock ranks that NCCL did not.
+// machines were not one clock, and waiting for it can deadlock ranks that NCCL did not. What NCCL's bootstrap orders
+// between ranks stays so: nobody finalizes before all ranks have made all their connections (NCCL 2.30,
+// src/transport.cc, ncclTransportP2pSetup: "We need to sync ranks here since some ranks might run too fast after
+// connection setup").
 //
 // Message k over listener L has payload(seed, L, k); the receiver generates it again and compares every byte that
 // arrived.
@@ -81,6 +84,9 @@ class Replay {
 
   // nccl_replay_service.cpp
   Result<void> run_service();
+  Result<void> tell_connected();
+  /// Before finalize: a node that two others reach each other through stays until they do.
+  Result<void> wait_until_all_connected();
   Result<Step> issue_service(const RecordedCall& call);
   Result<Step> connect(const RecordedCall& call);
   Result<Step> accept(const RecordedCall& call);

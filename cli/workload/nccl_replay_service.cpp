@@ -21,11 +21,20 @@ bool names_comm(NetCall call) {
 
 std::string handle_key(int listener) { return fmt::format("listener {}", listener); }
 
+/// That `rank` has made all its connections, for `other` to know.
+std::string connected_key(int rank, int other) { return fmt::format("connected {} {}", rank, other); }
+
+bool connects(const RecordedCall& call) { return call.call == NetCall::kConnect || call.call == NetCall::kAccept; }
+
 }  // namespace
 
 Result<void> Replay::run_service() {
   std::vector<bool> done(calls_.service.size(), false);
   std::size_t first_open = 0;
+  auto connections_left = std::count_if(calls_.service.begin(), calls_.service.end(), connects);
+  if (connections_left == 0) {
+    if (const Result<void> told = tell_connected(); !told) return told;
+  }
   while (first_open < done.size()) {
     if (board_.stop || host_.others_failed()) return ok();  // whoever failed has said why
     bool moved = false;
@@ -41,6 +50,9 @@ Result<void> Replay::run_service() {
         if (*step == Step::kDone) {
           done[index] = true;
           moved = true;
+          if (connects(call) && --connections_left == 0) {
+            if (const Result<void> told = tell_connected(); !told) return told;
+          }
           continue;
         }
       }
@@ -49,6 +61,28 @@ Result<void> Replay::run_service() {
     }
     while (first_open < done.size() && done[first_open]) ++first_open;
     if (!moved) host_.idle(&done, "nccl-calls: connections");
+  }
+  return ok();
+}
+
+Result<void> Replay::tell_connected() {
+  for (int other = 0; other < host_.ranks(); ++other) {
+    if (other == host_.rank()) continue;
+    if (auto told = host_.publish(connected_key(host_.rank(), other), "1"); !told) return told;
+  }
+  return ok();
+}
+
+Result<void> Replay::wait_until_all_connected() {
+  for (int other = 0; other < host_.ranks(); ++other) {
+    bool is_connected = other == host_.rank();
+    while (!is_connected) {
+      if (board_.stop || host_.others_failed()) return ok();  // whoever failed has said why
+      const Result<std::optional<std::string>> told = host_.look_up(connected_key(other, host_.rank()));
+      if (!told) return told.error();
+      is_connected = told->has_value();
+      if (!is_connected) host_.idle(this, "nccl-calls: the other ranks' connections");
+    }
   }
   return ok();
 }

@@ -139,6 +139,12 @@ TEST_CASE("no algorithm reduces faster than all NICs together can carry 2(N-1)S"
   CHECK(any_algorithm_bound_ps(Collective::kAllReduce, kMiB, nodes) == wire_time_ps(4 * kMiB, 6 * k100G));
 }
 
+TEST_CASE("no algorithm reduces faster than the narrowest node can take in, or give, all of it once") {
+  // Together they carry 4 MiB over 2 x 200 + 25 Gb/s; the third one alone needs longer for its 1 MiB.
+  const std::vector<NodePort> nodes{{2 * k100G, 1}, {2 * k100G, 1}, {k100G / 4, 1}};
+  CHECK(any_algorithm_bound_ps(Collective::kAllReduce, kMiB, nodes) == wire_time_ps(kMiB, k100G / 4));
+}
+
 TEST_CASE("ranks that share a node need no NIC between them") {
   const std::vector<NodePort> nodes(2, NodePort{k100G, 2});
   CHECK(any_algorithm_bound_ps(Collective::kAllGather, 4 * kMiB, nodes) == wire_time_ps(2 * kMiB, k100G));
