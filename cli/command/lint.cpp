@@ -238,14 +238,12 @@ class Linter {
     if (!may_relay(from)) return ", and relays are off (NCCL_MESH_ENABLE_RELAY=0)";
     const auto beyond = beyond_relays(cluster_, topology_, from, to);
     if (!beyond) return std::nullopt;
-    const std::uint64_t others = all_beyond_relays(cluster_, topology_, nodes_with_ranks(), 0).count - 1;
+    const std::uint64_t others = all_beyond_relays(cluster_, topology_, nodes_of(scenario_), 0).count - 1;
     return fmt::format(
         ", and the {} cables between them are more than a chain may have (NCCL_MESH_MAX_RELAY_HOPS={}){}",
         beyond->cables, beyond->limit,
         others > 0 ? fmt::format("; so it is with {}", counted(others, "other pair")) : "");
   }
-
-  int nodes_with_ranks() const { return ranks_of(scenario_) / scenario_.workload.ranks_per_node; }
 
   bool may_relay(int from) const { return !has_variable(node(from), "NCCL_MESH_ENABLE_RELAY", "0"); }
 

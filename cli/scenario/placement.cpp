@@ -68,6 +68,14 @@ std::vector<int> ranks_by_node(const Scenario& scenario) {
   return ranks;
 }
 
+std::vector<int> local_ranks(const Scenario& scenario) {
+  std::vector<int> seen(scenario.cluster.nodes.size()), local;
+  for (int rank = 0; rank < ranks_of(scenario); ++rank) {
+    local.push_back(seen[static_cast<std::size_t>(node_of(scenario, rank))]++);
+  }
+  return local;
+}
+
 int ranks_per_node_most(const Scenario& scenario) {
   const std::vector<int> ranks = ranks_by_node(scenario);
   return ranks.empty() ? 0 : *std::max_element(ranks.begin(), ranks.end());

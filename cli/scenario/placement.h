@@ -18,6 +18,8 @@ int node_of(const Scenario& scenario, int rank);
 int ranks_on(const Scenario& scenario, int node);
 /// [node] the same of all.
 std::vector<int> ranks_by_node(const Scenario& scenario);
+/// [rank] its place among the ranks of its node, in their order: which of the node's GPUs is its own.
+std::vector<int> local_ranks(const Scenario& scenario);
 /// The nodes from the first to the last that holds a rank; those between that hold none count.
 int nodes_of(const Scenario& scenario);
 /// How many nodes hold ranks.

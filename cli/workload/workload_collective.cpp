@@ -35,6 +35,7 @@ class CollectiveRun final : public WorkloadRun {
         world_(ranks_of(scenario)),
         salt_(first_salt(scenario.seed)),
         points_(points_of(scenario)),
+        local_ranks_(local_ranks(scenario)),
         workload_(scenario.workload),
         engine_(engine_options(scenario, files)),
         timed_{.op = collective_of(scenario),
@@ -67,6 +68,7 @@ class CollectiveRun final : public WorkloadRun {
   int world_;
   std::uint32_t salt_;
   std::set<std::string> points_;
+  std::vector<int> local_ranks_;
   Workload workload_;
   EngineOptions engine_;
   CollectiveCase timed_, warmup_;
@@ -82,9 +84,8 @@ class CollectiveRun final : public WorkloadRun {
 Result<void> CollectiveRun::run_rank(RankHost& host) {
   CollectiveBuffers& buffers = buffers_[static_cast<std::size_t>(host.rank() - ranks_.first)];
   if (workload_.gpu_memory) {
-    if (const Result<void> entered = buffers.enter_gpu(host.rank() % workload_.ranks_per_node); !entered) {
-      return entered;
-    }
+    const int device = local_ranks_[static_cast<std::size_t>(host.rank())];
+    if (const Result<void> entered = buffers.enter_gpu(device); !entered) return entered;
   }
   Result<Engine> engine = Engine::open(host, engine_);
   if (!engine) return engine.error();

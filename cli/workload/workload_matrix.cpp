@@ -27,7 +27,7 @@ class MatrixRun final : public WorkloadRun {
       : ranks_(ranks),
         largest_bytes_(scenario.workload.bytes),
         gpu_memory_(scenario.workload.gpu_memory),
-        ranks_per_node_(scenario.workload.ranks_per_node),
+        local_ranks_(local_ranks(scenario)),
         salt_(first_salt(scenario.seed)) {
     const int world = ranks_of(scenario);
     std::uint64_t most_bytes = 0;
@@ -58,7 +58,7 @@ class MatrixRun final : public WorkloadRun {
   RankRange ranks_;
   std::uint64_t largest_bytes_;
   bool gpu_memory_;
-  int ranks_per_node_;
+  std::vector<int> local_ranks_;
   std::uint32_t salt_;
   std::vector<CaseRun> cases_;
   std::vector<EngineOptions> engines_;      // in the order of the cases
@@ -77,7 +77,8 @@ Result<void> MatrixRun::run_rank(RankHost& host) {
 Result<void> MatrixRun::run_engine(RankHost& host, const EngineOptions& options, std::size_t& first) {
   CollectiveBuffers& buffers = buffers_[static_cast<std::size_t>(host.rank() - ranks_.first)];
   if (gpu_memory_) {
-    if (const Result<void> entered = buffers.enter_gpu(host.rank() % ranks_per_node_); !entered) return entered;
+    const int device = local_ranks_[static_cast<std::size_t>(host.rank())];
+    if (const Result<void> entered = buffers.enter_gpu(device); !entered) return entered;
   }
   Result<Engine> engine = Engine::open(host, options);
   if (!engine) return engine.error();

@@ -26,8 +26,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr double kLookTurn_s = 0.1;       // between two looks at what the ranks say
-constexpr double kBootAllowance_s = 120;  // on top of the programs' own limit: TCG boots slowly on a busy machine
+constexpr double kOutputTurn_s = 0.1;       // between two looks at what the ranks say
+constexpr double kBootOnTop_s = 120;  // on top of the programs' own limit: TCG boots slowly on a busy machine
 constexpr double kGrace_s = 10;           // for the others' own errors, once a rank has failed
 constexpr const char* kMpirun = "mpirun";
 
@@ -357,7 +357,7 @@ ProgramRun run_program_in_nodes(const Scenario& scenario, const ProgramOptions& 
                                    .accelerator = accelerator,
                                    .work_dir = "",
                                    .keep_folder = false,
-                                   .time_limit_s = options.time_limit_s + kBootAllowance_s,
+                                   .time_limit_s = options.time_limit_s + kBootOnTop_s,
                                    .commands_s = options.time_limit_s,
                                    .on_progress = {}});
   const MachineSignals signals(machines);
@@ -368,7 +368,7 @@ ProgramRun run_program_in_nodes(const Scenario& scenario, const ProgramOptions& 
   std::optional<Clock::time_point> failed_at;
   bool waiting = options.after_port.has_value(), ready = false;
   ProgramRun run;
-  while (!machines.advance(kLookTurn_s)) {
+  while (!machines.advance(kOutputTurn_s)) {
     if (!std::exchange(ready, machines.ready_s() > 0) && ready) {
       say(fmt::format("ready after {:.1f} s", machines.ready_s()));
     }
