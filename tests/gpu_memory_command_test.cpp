@@ -41,7 +41,7 @@ TEST_CASE("every collective gives the bits on GPU memory that it gives on host m
                                  "gather", "scatter", "sendrecv"}) {
     CAPTURE(collective);
     const std::string words =
-        std::string("--set expect.max_over_bound=1000 --set workload.bytes=300k --set workload.collective=") +
+        std::string("--set expect.max_over_bound=1000 --set workload.bytes=300K --set workload.collective=") +
         collective;
     const json gpu = summary_of(run("triangle-gpu", words));
     const json host = summary_of(run("triangle-gpu", words + " --set workload.memory=host"));

@@ -20,11 +20,17 @@ using CUdevice = int;
 using CUdeviceptr = unsigned long long;
 using CUpointer_attribute = int;
 using CUstreamCaptureStatus = int;
-using CUcontext = struct CUctx_st*;
-using CUstream = struct CUstream_st*;
-using CUevent = struct CUevent_st*;
-using CUmodule = struct CUmod_st*;
-using CUfunction = struct CUfunc_st*;
+// Of this namespace, whoever else declares CUDA's in the same file.
+struct CUctx_st;
+struct CUstream_st;
+struct CUevent_st;
+struct CUmod_st;
+struct CUfunc_st;
+using CUcontext = CUctx_st*;
+using CUstream = CUstream_st*;
+using CUevent = CUevent_st*;
+using CUmodule = CUmod_st*;
+using CUfunction = CUfunc_st*;
 
 inline constexpr CUresult kCudaSuccess = 0, kCudaNotReady = 600;
 

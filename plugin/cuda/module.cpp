@@ -30,8 +30,8 @@ Result<CUfunction> Module::kernel(const std::string& name) const {
 
 Result<void> launch(const Driver& driver, CUfunction kernel, const LaunchShape& shape, void** arguments) {
   const CUresult code =
-      driver.calls().cuLaunchKernel(kernel, shape.grid[0], shape.grid[1], shape.grid[2], shape.block[0], shape.block[1],
-                                    shape.block[2], shape.shared_bytes, shape.stream, arguments, nullptr);
+      driver.calls().cuLaunchKernel(kernel, shape.grid.x, shape.grid.y, shape.grid.z, shape.block.x, shape.block.y,
+                                    shape.block.z, shape.shared_bytes, shape.stream, arguments, nullptr);
   return driver.outcome(code, "cuLaunchKernel");
 }
 

@@ -1,7 +1,6 @@
 #pragma once
 // Module: kernels, loaded from PTX text or a cubin, owned. The context that is current when it is loaded is its own.
 
-#include <array>
 #include <string>
 #include <utility>
 
@@ -9,9 +8,12 @@
 
 namespace meshbed::cuda {
 
+struct Extent {
+  unsigned x = 1, y = 1, z = 1;
+};
 /// Blocks, threads a block, and where.
 struct LaunchShape {
-  std::array<unsigned, 3> grid{1, 1, 1}, block{1, 1, 1};
+  Extent grid, block;
   unsigned shared_bytes = 0;
   CUstream stream = nullptr;
 };

@@ -42,10 +42,10 @@ struct Rank {
   meshcoll_comm* comm = nullptr;
 
   template <typename Function>
-  auto call(Function*, const char* name) const {
+  Function* call(const char* name) const {
     return reinterpret_cast<Function*>(sim::symbol_of(library, name));
   }
-#define ENGINE(name) call(&name, #name)
+#define ENGINE(name) template call<decltype(name)>(#name)
   void put(int number) const {
     for (std::size_t i = 0; i < kCount; ++i) seen[i] = number + static_cast<int>(i);
     well(stream->copy(numbers, seen, kBytes));
@@ -59,7 +59,7 @@ struct Rank {
     args.dtype = MESHCOLL_INT32;
     args.in_stream = in_stream;
     args.stream = stream->handle();
-    return ENGINE(meshcoll_start)(comm, &args, nullptr);
+    return this->ENGINE(meshcoll_start)(comm, &args, nullptr);
   }
   bool all_are(int factor, int sum) const {
     for (std::size_t i = 0; i < kCount; ++i) {
@@ -70,7 +70,7 @@ struct Rank {
   meshcoll_result broken() const {
     meshcoll_error error{};
     error.struct_bytes = sizeof error;
-    ENGINE(meshcoll_get_async_error)(comm, &error);
+    this->ENGINE(meshcoll_get_async_error)(comm, &error);
     return error.result;
   }
   sim::CudaCounts counts() const { return sim::cuda_counts_of(*sim::World::current_process()); }
