@@ -65,15 +65,11 @@ TEST_CASE("one PCIe link of half the width costs at least what it lacks") {
   CHECK(half.at("busbw_GBps").get<double>() <= 0.75 * 2 * 98.04 / 8);
 }
 
-TEST_CASE("four ranks on four rails use four rails") {
-  const nlohmann::json summary = run(scenario_file("rails-four-gpus"));
-  const double bound_ns = summary.at("bound_ns");
-  CHECK(summary.at("time_ns").get<double>() < 2 * bound_ns);
-  const nlohmann::json uneven = run(scenario_file("rails-four-gpus") +
-                                    " --set topology.nodes=2 --set topology.gpus=8 --set "
-                                    "workload.ranks_per_node=[7,8] --set workload.bytes=900K");
-  CHECK(uneven.at("ranks") == 15);
-  CHECK(uneven.at("wrong") == 0);
+TEST_CASE("four ranks on four rails use four rails, each by its own NIC") {
+  const std::string unstriped = scenario_file("rails-four-gpus") + " --set environment.NCCL_MESH_STRIPE_BYTES=0";
+  CHECK(run(unstriped).at("over_bound").get<double>() < 1.1);
+  const nlohmann::json first = run(unstriped + " --set workload.channel_devices=[0] --set expect.max_over_bound=5");
+  CHECK(first.at("over_bound").get<double>() > 4);  // as all ranks did before GPUs had places
 }
 
 TEST_CASE("a run with oversubscribed ports says what it assumes, and by how much") {
