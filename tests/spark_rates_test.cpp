@@ -72,6 +72,14 @@ TEST_CASE("four ranks on four rails use four rails, each by its own NIC") {
   CHECK(first.at("over_bound").get<double>() > 4);  // as all ranks did before GPUs had places
 }
 
+TEST_CASE("ranks meet where rank 0 is, whichever node that is") {
+  const nlohmann::json summary =
+      run(scenario_file("pair") + " --set workload.placement=[\\\"node1\\\",\\\"node0\\\"," +
+          "\\\"node1\\\"] --set workload.bytes=3M --set workload.algorithm=auto --set " + "expect.max_over_bound=10");
+  CHECK(summary.at("ranks") == 3);
+  CHECK(summary.at("wrong") == 0);
+}
+
 TEST_CASE("a run with oversubscribed ports says what it assumes, and by how much") {
   const std::string incast = scenario_file("switch16") +
                              " --set topology.nodes=4 --set workload.collective=gather --set workload.bytes=1M --set "

@@ -276,7 +276,9 @@ void Value::placement(WorkloadSpec& out) const {
 }
 
 void Value::counts(std::vector<int>& out, IntegerRange range) const {
-  if (node_.is_array()) return integers(out, range);
+  if (const toml::array* array = node_.as_array()) {
+    return array->empty() ? refuse("lists no number") : integers(out, range);
+  }
   if (const auto value = read_integer(range)) out = {static_cast<int>(*value)};
 }
 

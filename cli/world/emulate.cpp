@@ -56,7 +56,8 @@ int memory_mib(const Scenario& scenario, std::uint64_t rank_bytes) {
 }
 
 std::vector<std::string> rank_command(const Scenario& scenario, const EmulateOptions& options, int rank) {
-  const std::string address = models::to_string(scenario.cluster.nodes.front().management->address.address);
+  const models::Node& first = scenario.cluster.nodes[static_cast<std::size_t>(node_of(scenario, 0))];  // rank 0's
+  const std::string address = models::to_string(first.management->address.address);
   std::vector<std::string> command{"/usr/bin/env",
                                    fmt::format("RANK={}", rank),
                                    fmt::format("WORLD_SIZE={}", ranks_of(scenario)),

@@ -274,8 +274,9 @@ std::optional<coll::Speaker> speaker_of_thread() {
 /// Where the ranks of a collective meet; empty without a management network, which the other workloads do without.
 std::string bootstrap_of(const Scenario& scenario) {
   const models::Cluster& cluster = scenario.cluster;
-  if (cluster.nodes.empty() || !cluster.nodes.front().management) return "";
-  return address_and_port(models::to_string(cluster.nodes.front().management->address.address), kBootstrapPort);
+  if (cluster.nodes.empty()) return "";
+  const auto& management = cluster.nodes[static_cast<std::size_t>(node_of(scenario, 0))].management;
+  return management ? address_and_port(models::to_string(management->address.address), kBootstrapPort) : "";
 }
 
 /// The body of a rank's main thread. Failures are kept, never thrown across the simulator.
