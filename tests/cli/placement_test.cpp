@@ -107,8 +107,8 @@ TEST_CASE("ranks that do not fit the GPUs are named with them") {
   CHECK(errors_of(rails("[workload]\nranks_per_node = [1, 2, 3]\n")) ==
         "test.toml:6:18: ranks_per_node: 3 numbers for 2 nodes; one for each that runs ranks");
   CHECK(errors_of(rails("[workload]\nranks_per_node = 1\nplacement = [\"node7\"]\n")) ==
-        "test.toml:7:14: placement: there is no node 'node7'; nodes are: node0, node1\n"
-        "test.toml:6:18: ranks_per_node: placement lists each rank's node; leave it out");
+        "test.toml:6:18: ranks_per_node: placement lists each rank's node; leave it out\n"
+        "test.toml:7:14: placement: there is no node 'node7'; nodes are: node0, node1");
   CHECK(errors_of(rails("[workload]\nranks_per_node = []\n")) == "test.toml:6:18: ranks_per_node: lists no number");
   CHECK(errors_of(rails("[workload]\nplacement = \"anywhere\"\n")) ==
         "test.toml:6:13: placement: expects \"contiguous\", \"round-robin\" or a list of nodes, got 'anywhere'");

@@ -32,7 +32,8 @@ TEST_CASE("far hops: those between nodes that are no neighbours on the ring") {
   CHECK(mean_far_hops(generated(TopologyKind::kFullMesh, 5), 5) == 1);
   CHECK(mean_far_hops(generated(TopologyKind::kFullMesh, 3), 3) == 1);  // there are none
   CHECK(mean_far_hops(generated(TopologyKind::kRing, 8), 5) == doctest::Approx((2 + 2 + 3 + 3 + 2) / 5.0));
-  CHECK(mean_far_hops(Topology{.segments = {}, .segments_of_node = {{}, {}, {}, {}}, .crossed = {}}, 4) == 4);
+  CHECK(mean_far_hops(Topology{.segments = {}, .segments_of_node = {{}, {}, {}, {}}, .crossed = {}, .shared_links = {}},
+                      4) == 4);
 }
 
 TEST_CASE("a ring's four diagonals cross two cables each, and eight directions of cables share them") {
