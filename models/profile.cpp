@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cmath>
 #include <fstream>
 #include <iterator>
@@ -142,6 +143,22 @@ std::string unit_of_name(const std::string& name) {
   return "";
 }
 
+std::optional<ToldErrors> parse_errors(std::string_view text) {
+  constexpr double kPercent = 100;
+  ToldErrors told;
+  for (const auto& [word, value] : {std::pair{std::string_view("median "), &told.median},
+                                    std::pair{std::string_view(" %, p90 "), &told.p90}}) {
+    if (text.substr(0, word.size()) != word) return std::nullopt;
+    text.remove_prefix(word.size());
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *value);
+    if (error != std::errc() || !(*value >= 0)) return std::nullopt;
+    text.remove_prefix(static_cast<std::size_t>(end - text.data()));
+    *value /= kPercent;
+  }
+  if (text.substr(0, 2) != " %") return std::nullopt;
+  return told;
+}
+
 const char* name_of(Basis basis) { return kBases[static_cast<std::size_t>(basis)]; }
 
 std::optional<Basis> parse_basis(std::string_view name) {
@@ -177,7 +194,19 @@ Result<Profile> Profile::parse(std::string_view text, const std::string& place) 
       return wrong(place + ":" + std::to_string(node.source().begin.line) + ": " + name +
                    ": a parameter is a table of its own: [" + name + "] with value, unit, basis, source");
     }
-    if (name == "match" || name == "residuals") continue;
+    if (name == "match") continue;
+    if (name == "residuals" || name == "held_out") {
+      for (const auto& [what, text] : *table) {
+        const auto told = parse_errors(text.value<std::string>().value_or(""));
+        if (told) {
+          (name == "residuals" ? profile.residuals_ : profile.held_out_).emplace(std::string(what.str()), *told);
+        } else if (name == "held_out") {
+          return wrong(place + ":" + std::to_string(text.source().begin.line) + ": held_out: " +
+                       std::string(what.str()) + " has to be of the form \"median 13.4 %, p90 21.2 %\"");
+        }
+      }
+      continue;
+    }
     if (name == "topology") {
       auto found = class_of(*table, root["match"].as_table(), place);
       if (!found) return found.error();

@@ -6,14 +6,11 @@
 namespace meshbed::models {
 namespace {
 
-constexpr double kGigabytesPerSecond = 1e9;
-
 /// The first error stays; what follows it reads as 0.
 class ParameterReader {
  public:
   explicit ParameterReader(const Profile& profile) : profile_(profile) {}
   Picoseconds time(const char* name) { return take(profile_.time_ps(name), Picoseconds{0}); }
-  double rate(const char* name) { return take(profile_.value(name, "GB/s"), 0.0) * kGigabytesPerSecond; }
   template <typename Model>
   Result<Model> result(Model model) const {
     if (failed_) return error_;
@@ -72,32 +69,6 @@ double slots_per_second(const QueueModel& queue, const Wire& wire, std::uint64_t
   const double by_depth = round > 0 ? static_cast<double>(depth) * second / round : HUGE_VAL;
   const double by_producer = queue.publish_ps > 0 ? second / static_cast<double>(queue.publish_ps) : HUGE_VAL;
   return std::min(by_depth, by_producer);
-}
-
-Result<OneShotModel> one_shot_model(const Profile& profile) {
-  ParameterReader read(profile);
-  OneShotModel model;
-  model.launch_ps = read.time("operation_launch");
-  model.fence_ps = read.time("system_fence");
-  model.grid_sync_ps = read.time("grid_sync");
-  model.half_round_trip_ps = read.time("half_round_trip");
-  model.rest_ps = read.time("call_rest");
-  model.nic_bytes_per_second = read.rate("nic_rate");
-  model.memory_bytes_per_second = read.rate("memory_rate");
-  return read.result(model);
-}
-
-OneShotTime one_shot_time(const OneShotModel& model, const OneShotShape& shape) {
-  const auto ranks = static_cast<std::uint64_t>(shape.ranks);
-  const std::uint64_t bytes = shape.buffer_bytes;
-  const std::uint64_t staged = 2 * bytes, combined = (shape.reduces ? ranks + 1 : 2 * ranks) * bytes;
-  const std::uint64_t posted = shape.relayed ? 3 * bytes : bytes;
-  const Picoseconds hops = shape.relayed ? 2 : 1;
-  return {.launch_ps = model.launch_ps,
-          .memory_ps = passing_ps(staged + combined, model.memory_bytes_per_second),
-          .queue_ps = model.fence_ps + 2 * model.grid_sync_ps + hops * model.half_round_trip_ps,
-          .wire_ps = passing_ps(posted, model.nic_bytes_per_second),
-          .rest_ps = model.rest_ps};
 }
 
 }  // namespace meshbed::models

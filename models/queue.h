@@ -1,7 +1,7 @@
 #pragma once
-// Queue model: what a slot's way through a device ring costs, and what a one-shot exchange of such messages comes to,
-// as pure functions of values. Times are picoseconds, rates bytes a second. Values stand in profiles (models/profiles),
-// each with where it comes from; the names here are the names there.
+// Queue model: what a slot's way through a device ring costs, as pure functions of values. Times are picoseconds, rates
+// bytes a second. Values stand in profiles (models/profiles), each with where it comes from; the names here are the names
+// there. What a whole one-shot exchange takes is models/time/collective_time.h's (CollectiveAlgorithm::kDirect).
 //
 // A slot's way, in its order (the parameters that all device rings share, whoever is producer and consumer):
 //   publish      the producer writes the slot
@@ -50,35 +50,5 @@ Picoseconds message_ps(const QueueModel& queue, const Wire& wire, std::uint64_t 
 Picoseconds round_ps(const QueueModel& queue, const Wire& wire, std::uint64_t bytes);
 /// Of a ring of `depth` slots that one producer fills without a pause; `depth` is 1 at least.
 double slots_per_second(const QueueModel& queue, const Wire& wire, std::uint64_t bytes, std::uint64_t depth);
-
-/// A one-shot exchange (device rings, section 4): every rank stages its buffer of b bytes, puts all of it to every
-/// other rank with a flag behind it, and combines what n ranks have put, in rank order. On a switchless ring of four
-/// the opposite rank is reached by a neighbour's proxy, which forwards: one hop more, and each NIC sends 3 b.
-///
-///   t = launch + (2 b + r) / memory + fence + grid_sync + hops half_round_trip + posted / nic_rate + grid_sync + rest
-///   r = (n + 1) b   all-reduce: n buffers read, one written        r = 2 n b   all-gather: n read, n written
-///   posted = hops == 1 ? b : 3 b;  half_round_trip: of one byte, doorbell, post, wire and poll together
-struct OneShotModel {
-  Picoseconds launch_ps = 0;           // operation_launch: of one more kernel in a graph
-  Picoseconds fence_ps = 0;            // system_fence
-  Picoseconds grid_sync_ps = 0;        // the last block is found, twice
-  Picoseconds half_round_trip_ps = 0;  // GPU to GPU, one byte
-  Picoseconds rest_ps = 0;             // call_rest: calibrated, what is left
-  double nic_bytes_per_second = 0;     // nic_rate: of all ports of a node together
-  double memory_bytes_per_second = 0;  // memory_rate
-};
-Result<OneShotModel> one_shot_model(const Profile& profile);
-
-struct OneShotShape {
-  bool reduces = true;  // all-reduce; else all-gather
-  int ranks = 2;
-  bool relayed = false;            // a switchless ring of four
-  std::uint64_t buffer_bytes = 0;  // b
-};
-struct OneShotTime {
-  Picoseconds launch_ps = 0, memory_ps = 0, queue_ps = 0, wire_ps = 0, rest_ps = 0;
-  Picoseconds total_ps() const { return launch_ps + memory_ps + queue_ps + wire_ps + rest_ps; }
-};
-OneShotTime one_shot_time(const OneShotModel& model, const OneShotShape& shape);
 
 }  // namespace meshbed::models

@@ -8,6 +8,7 @@
 #include "cli/bench/perf_sweep.h"
 #include "cli/common/units.h"
 #include "cli/report/report.h"
+#include "cli/report/software_report.h"
 #include "cli/scenario/placement.h"
 
 namespace meshbed::cli {
@@ -80,12 +81,24 @@ std::string sweep_preamble(const PerfOptions& options, const Scenario& scenario,
   return text;
 }
 
-std::string sweep_table(const PerfOptions& options, const RunResult& result, const std::vector<SizeRun>& runs) {
+std::string sweep_table(const PerfOptions& options, const Scenario& scenario, const RunResult& result,
+                        const std::vector<SizeRun>& runs) {
   const PerfColumns columns{.check = options.checks > 0, .iterations = options.per_iteration};
   std::string text = perf_heading(columns);
   for (const SizeRun& run : runs) {
     text +=
         perf_row(run.out_of_place, run.shape, run.out_of_place_board, run.in_place_board, result.busbw_factor, columns);
+  }
+  if (scenario.software.machine != nullptr) {
+    for (const std::string& line :
+         software_lines(scenario, &runs.back().in_place, runs.back().in_place_board.average_ps())) {
+      text += "# " + line + "\n";
+    }
+    for (const SizeRun& run : runs) {
+      text += fmt::format("# {:>12} bytes in place: {}\n", run.shape.bytes,
+                          time_with_error(scenario, run.in_place, run.in_place_board.average_ps()));
+    }
+    text += "#\n";
   }
   text += fmt::format("# {:<20} : {}\n# {:<20} : {:g} \n#\n", "Out of bounds values",
                       result.checked == 0 ? "N/A (not checked)"
@@ -110,6 +123,7 @@ std::string sweep_closing(const RunResult& result) {
 nlohmann::ordered_json sweep_json(const PerfOptions&, const Scenario& scenario, const RunResult& result,
                                   const std::vector<SizeRun>& runs) {
   nlohmann::ordered_json json = summary(scenario, result);
+  if (scenario.software.machine != nullptr) json["software"] = software_json(scenario, &runs.back().in_place);
   json["rows"] = nlohmann::ordered_json::array();
   for (const SizeRun& run : runs) {
     json["rows"].push_back(

@@ -12,6 +12,7 @@
 #include "cli/scenario/placement.h"
 #include "cli/workload/bounds.h"
 #include "cli/workload/outcome.h"
+#include "cli/workload/software.h"
 #include "cli/workload/workload.h"
 #include "cli/world/metal_session.h"
 
@@ -19,13 +20,13 @@ namespace meshbed::cli {
 namespace {
 
 CollectiveCase case_of(const PerfOptions& options, const Scenario& scenario, std::uint64_t bytes, bool in_place) {
-  return {.op = options.op,
-          .bytes = bytes,
-          .in_place = in_place,
-          .iterations = options.iterations,
-          .check = options.checks > 0,
-          .shift = scenario.workload.shift,
-          .senders = scenario.workload.senders};
+  return with_software(scenario, {.op = options.op,
+                                  .bytes = bytes,
+                                  .in_place = in_place,
+                                  .iterations = options.iterations,
+                                  .check = options.checks > 0,
+                                  .shift = scenario.workload.shift,
+                                  .senders = scenario.workload.senders});
 }
 
 nlohmann::json findings_of(const std::vector<SizeRun>& runs, Picoseconds connect_ps) {

@@ -53,7 +53,8 @@ RunResult run_sweep(const RunWorld& world, const PerfOptions& options, const Sce
 
 // perf_report.cpp: what nccl-tests prints.
 std::string sweep_preamble(const PerfOptions& options, const Scenario& scenario, const WorldFacts& world);
-std::string sweep_table(const PerfOptions& options, const RunResult& result, const std::vector<SizeRun>& runs);
+std::string sweep_table(const PerfOptions& options, const Scenario& scenario, const RunResult& result,
+                        const std::vector<SizeRun>& runs);
 /// The last lines of every sweep: cost, what went wrong, the digest.
 std::string sweep_closing(const RunResult& result);
 nlohmann::ordered_json sweep_json(const PerfOptions& options, const Scenario& scenario, const RunResult& result,

@@ -13,6 +13,7 @@
 #include "cli/report/congestion.h"
 #include "cli/report/iterations.h"
 #include "cli/report/ring_report.h"
+#include "cli/report/software_report.h"
 #include "cli/report/state_report.h"
 #include "cli/scenario/placement.h"
 #include "cli/workload/outcome.h"
@@ -132,6 +133,18 @@ void write_result(Text& text, const RunResult& result) {
     text.line("messages, payload and wire bytes are of the whole run: {} warm-up and {}", result.warmup,
               counted(static_cast<std::uint64_t>(result.iterations), "timed iteration"));
   }
+}
+
+/// nullptr where the run called no collective, or many.
+const CollectiveCase* modelled_case(const Scenario& scenario, const RunResult& result) {
+  const bool has_one = scenario.workload.kind == WorkloadKind::kCollective && result.simulation.ended_well();
+  return has_one ? &result.calls.collective : nullptr;
+}
+
+void write_software(Text& text, const Scenario& scenario, const RunResult& result) {
+  const auto lines = software_lines(scenario, modelled_case(scenario, result), result.time_ps);
+  if (!lines.empty()) text.line("");
+  for (const std::string& line : lines) text.line("{}", line);
 }
 
 void write_checks(Text& text, const char* title, const std::vector<sim::Proof>& checks) {
@@ -303,6 +316,7 @@ std::string text_report(const Scenario& scenario, const RunResult& result, const
   text.line("{}{}", topology_line(scenario), simulated ? fmt::format(", fabric {}", fabric_name(scenario)) : "");
   write_pairs(text, scenario, result);
   if (result.simulation.ended_well()) write_result(text, result);
+  if (simulated) write_software(text, scenario, result);
   if (each_iteration) {
     text.line("");
     for (const std::string& line : iteration_lines(scenario, result)) text.line("{}", line);
@@ -429,6 +443,9 @@ nlohmann::ordered_json summary(const Scenario& scenario, const RunResult& result
   json["data"] = nlohmann::ordered_json::array();
   for (const std::uint64_t hash : result.data) json["data"].push_back(hash_text(hash));
   if (result.rings != nullptr) json["rings"] = rings_json(*result.rings);
+  if (scenario.software.machine != nullptr && result.world.virtual_time) {
+    json["software"] = software_json(scenario, modelled_case(scenario, result));
+  }
   if (!result.matrix.empty()) json["cases"] = matrix_json(result);
   json["errors"] = errors_json(simulation.errors);
   json["waiters"] = simulation.outcome.waiters;

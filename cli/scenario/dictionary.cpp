@@ -63,7 +63,8 @@ std::string sections_text() {
 std::string scenario_dictionary() {
   return kHead +
          sections_text<ScenarioSpec, TopologySpec, NodeSpec, NicSpec, GidSpec, PcieSpec, CableSpec, SwitchSpec,
-                       ManagementSpec, FabricSpec, WorkloadSpec, MegakernelSpec, LimitsSpec, FaultSpec, ExpectSpec>();
+                       ManagementSpec, FabricSpec, ModelsSpec, WorkloadSpec, MegakernelSpec, LimitsSpec, FaultSpec,
+                       ExpectSpec>();
 }
 
 }  // namespace meshbed::cli

@@ -24,6 +24,16 @@ const Section<FabricSpec> kFabric{
          }},
     }};
 
+const Section<ModelsSpec> kModels{
+    "[models]",
+    "What software costs in virtual time, in the simulated world.",
+    {
+        {"profile", "text", "'ideal'",
+         "ideal: nothing, wires alone take time; or a class of machines, whose launches, hops and rates calls then cost: "
+         "a name that `meshbed models` lists, or a file beside the scenario",
+         [](const Value& v, ModelsSpec& s) { v.text(s.profile); }},
+    }};
+
 void read_kind(const Value& v, WorkloadSpec& s) {
   std::string kind;
   v.choice(kind, {"collective", "matrix", "nccl-calls", "reconnect", "megakernel", "idle"});
@@ -288,6 +298,7 @@ const Section<ScenarioSpec> kScenario{
         {"environment", "table", "", "variables for every rank, as in NCCL_DEBUG = \"INFO\"",
          [](const Value& v, ScenarioSpec& s) { v.environment(s.environment); }},
         {"fabric", "[fabric]", "{}", "the network model", [](const Value& v, ScenarioSpec& s) { v.table(s.fabric); }},
+        {"models", "[models]", "{}", "what software costs", [](const Value& v, ScenarioSpec& s) { v.table(s.models); }},
         {"workload", "[workload]", "{}", "what the ranks do",
          [](const Value& v, ScenarioSpec& s) { v.table(s.workload); }},
         {"limits", "[limits]", "{}", "when to give up", [](const Value& v, ScenarioSpec& s) { v.table(s.limits); }},
@@ -300,6 +311,10 @@ const Section<ScenarioSpec> kScenario{
 template <>
 const Section<FabricSpec>& section_of<FabricSpec>() {
   return kFabric;
+}
+template <>
+const Section<ModelsSpec>& section_of<ModelsSpec>() {
+  return kModels;
 }
 template <>
 const Section<WorkloadSpec>& section_of<WorkloadSpec>() {

@@ -91,6 +91,7 @@ Scenario assemble(const ScenarioSpec& spec, const std::string& file, Diagnostics
   // As nccl-tests: connections that are made on first use are no part of a collective's time.
   if (scenario.workload.kind == WorkloadKind::kCollective && !spec.workload.has("warmup")) scenario.workload.warmup = 1;
   scenario.workload.megakernel = megakernel_of(spec.workload.megakernel, file, diagnostics);
+  scenario.software = software_of(spec.models, spec.workload, file, diagnostics);
   scenario.fabric = spec.fabric.kind;
   scenario.time_limit_s = static_cast<double>(spec.limits.time_ps) / static_cast<double>(kPicosecondsPerSecond);
   for (const auto& fault : spec.faults) scenario.faults.push_back(fault.value);

@@ -17,6 +17,9 @@
 namespace meshbed::ring {
 struct RecordedWork;
 }  // namespace meshbed::ring
+namespace meshbed::models {
+struct Machine;
+}  // namespace meshbed::models
 
 namespace meshbed::cli {
 
@@ -156,6 +159,14 @@ struct Expect {
   std::optional<std::string> error;     // the run must fail, and its error must contain this text
 };
 
+/// What the software of the ranks costs in virtual time.
+inline constexpr const char* kIdealProfile = "ideal";  // nothing
+struct Software {
+  std::string profile = kIdealProfile;
+  std::shared_ptr<const models::Machine> machine;  // nullptr: ideal
+  bool own_protocol = false;  // the protocol is the class's own choice, as its library makes it
+};
+
 struct Scenario {
   std::string name;  // the file's stem unless `name` is given
   std::string path;
@@ -164,6 +175,7 @@ struct Scenario {
   models::Cluster cluster;
   Workload workload;
   std::vector<int> rank_nodes;  // [rank] the node that it runs on; empty: one rank a node
+  Software software;
   std::string fabric = "auto";  // auto fluid chunk
   double time_limit_s = 3600;   // simulated
   std::vector<Fault> faults;

@@ -116,6 +116,10 @@ struct FabricSpec : Entry {
   std::string kind;
 };
 
+struct ModelsSpec : Entry {
+  std::string profile;
+};
+
 struct MegakernelSpec : Entry {
   Megakernel value;
   std::vector<Located<std::string>> mix;
@@ -129,6 +133,11 @@ Megakernel megakernel_of(const MegakernelSpec& spec, const std::string& scenario
 /// What a recording of a ring gives in the place of items that are drawn; `path` is the file's. A wrong one, and fields
 /// that go with drawn items, are reported at their keys.
 void take_recording(const MegakernelSpec& spec, const std::string& path, Diagnostics& diagnostics, Megakernel& result);
+
+struct WorkloadSpec;
+/// A shipped profile of a class of machines, or a file relative to the scenario's. A wrong one is reported at the key.
+Software software_of(const ModelsSpec& spec, const WorkloadSpec& workload, const std::string& scenario_path,
+                     Diagnostics& diagnostics);
 
 struct WorkloadSpec : Entry {
   Workload value;
@@ -167,6 +176,7 @@ struct ScenarioSpec : Entry {
   std::vector<SwitchSpec> switches;
   ManagementSpec management;
   FabricSpec fabric;
+  ModelsSpec models;
   WorkloadSpec workload;
   Environment environment;
   LimitsSpec limits;

@@ -287,6 +287,7 @@ Result<void> run_case(RankHost& host, Engine& engine, CollectiveBuffers& buffers
   std::vector<IterationTime> unread;
   std::vector<IterationTime>& times = wanted.timed ? board.iterations : unread;
   times.resize(static_cast<std::size_t>(wanted.iterations));
+  host.set_hop(wanted.hop_ps);
   for (int index = 0; index < wanted.iterations; ++index) {
     const Iteration iteration =
         place(host, buffers, wanted, shape, salt + static_cast<std::uint32_t>(index) * 0x9e3779b9U);
@@ -304,6 +305,7 @@ Result<void> run_case(RankHost& host, Engine& engine, CollectiveBuffers& buffers
     }
     const auto work_before = gpu != nullptr ? host.gpu_work() : std::nullopt;
     CallTime call_time{.rank = host.rank(), .start_ps = host.now_ps()};
+    host.spend(wanted.spent_ps);
     const Result<void> done =
         gpu != nullptr
             ? call_in_stream(host, engine, wanted, shape, iteration, *gpu, call_time.returned_ps)
@@ -345,6 +347,7 @@ Result<void> run_paced(RankHost& host, Engine& engine, CollectiveBuffers& buffer
   fill_input(host, wanted, shape, memory);
   const auto count = static_cast<std::size_t>(wanted.iterations) * static_cast<std::size_t>(pacing.launches);
   board.operations = pacing.operations;
+  host.set_hop(wanted.hop_ps);
   board.iterations.resize(count);
   if (const Result<void> ready = host.rendezvous(); !ready) return ready;
 
@@ -362,6 +365,7 @@ Result<void> run_paced(RankHost& host, Engine& engine, CollectiveBuffers& buffer
     IterationTime& time = board.iterations[index];
     if (index == 0 || pacing.wait == Wait::kTogether) time.start_ps = host.now_ps();
     for (std::size_t operation = 0; operation < operations; ++operation) {
+      host.spend(wanted.spent_ps);
       const meshcoll_result result = waits_for_each
                                          ? call(host, engine, wanted, shape, memory)
                                          : start(host, engine, wanted, shape, memory, under_way.emplace_back());

@@ -38,6 +38,11 @@ struct ReplayBoard {
   std::vector<std::uint64_t> data;  // by rank: of each payload that arrived its XXH3-64, mixed with which it was;
                                     // summed, for the order in which they complete is no one's promise
   Picoseconds started_ps = -1, ended_ps = -1;
+  // Under a profile of software: what the one launch costs that a recording stands for, and from when on, all ranks
+  // being connected, until when messages were under way.
+  std::optional<Picoseconds> launch_ps;
+  std::array<Picoseconds, 3> hops_ps{};  // of a message by LL, LL128, Simple: the order of NCCL's own numbers
+  Picoseconds messages_from_ps = -1, messages_until_ps = -1;
 };
 
 class Replay {
@@ -97,6 +102,8 @@ class Replay {
 
   // nccl_replay_progress.cpp
   Result<void> run_progress();
+  Result<void> launch();
+  void set_hop(std::uint32_t protocols);
   Result<Step> issue_progress(const RecordedCall& call);
   Result<bool> poll_requests();
   void check_finished(const Request& request, std::uint64_t size_bytes);

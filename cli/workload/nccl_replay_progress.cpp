@@ -10,7 +10,33 @@
 
 namespace meshbed::cli {
 
+/// Connections cost a profile's software nothing, and NCCL has made them before it launches.
+Result<void> Replay::launch() {
+  const auto is_ready = [](const Comm& comm) { return comm.messages == 0 || comm.arena_mr != nullptr; };
+  while (!std::all_of(comms_.begin(), comms_.end(), is_ready)) {
+    if (board_.stop || host_.others_failed()) return ok();
+    host_.idle(&comms_, "nccl-calls: all connections");
+  }
+  if (const Result<void> all = host_.rendezvous(); !all) return all;
+  board_.messages_from_ps = host_.now_ps();
+  host_.spend(*board_.launch_ps);
+  return ok();
+}
+
+/// NCCL tells its plugin, by a mask of one bit, which protocol the messages that follow are of (1 LL, 2 LL128, 4 Simple
+/// in the recordings). Of sends and receives it tells none: they are taken for Simple.
+void Replay::set_hop(std::uint32_t protocols) {
+  std::size_t protocol = board_.hops_ps.size() - 1;
+  for (std::size_t bit = 0; bit < board_.hops_ps.size(); ++bit) {
+    if (protocols == 1U << bit) protocol = bit;
+  }
+  host_.set_hop(board_.hops_ps.at(protocol));
+}
+
 Result<void> Replay::run_progress() {
+  if (board_.launch_ps) {
+    if (const Result<void> launched = launch(); !launched) return launched;
+  }
   std::size_t next = 0;
   while (next < calls_.progress.size() || !requests_.empty()) {
     if (board_.stop || host_.others_failed()) return ok();  // whoever failed has said why
@@ -35,6 +61,7 @@ Result<Replay::Step> Replay::issue_progress(const RecordedCall& call) {
     if (const Result<void> done = check(net_->setNetAttr(context_, &attributes), call, "setNetAttr"); !done) {
       return done.error();
     }
+    if (board_.launch_ps) set_hop(attributes.proto);
     return Step::kDone;
   }
   Comm& comm = comm_of(call);
@@ -88,6 +115,7 @@ void Replay::check_finished(const Request& request, std::uint64_t size_bytes) {
   comm.slot_used[slot] = false;
   ++comm.finished;
   ++board_.requests;
+  board_.messages_until_ps = host_.now_ps();
 
   std::string problem;
   if (size_bytes != call.arrived_bytes) {

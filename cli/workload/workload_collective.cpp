@@ -13,6 +13,7 @@
 #include "cli/scenario/placement.h"
 #include "cli/workload/bounds.h"
 #include "cli/workload/collective.h"
+#include "cli/workload/software.h"
 #include "cli/workload/workload.h"
 #include "models/pcie.h"
 #include "models/relay.h"
@@ -54,6 +55,8 @@ class CollectiveRun final : public WorkloadRun {
         buffers_(buffers_for(ranks.count, timed_.bytes, !timed_.in_place, "workload.bytes")),
         progress_(std::in_place, scenario.workload.collective,
                   scenario.workload.warmup + scenario.workload.iterations) {
+    timed_ = with_software(scenario, timed_);
+    warmup_ = timed_;
     warmup_.iterations = scenario.workload.warmup;
   }
 

@@ -11,6 +11,7 @@
 #include "cli/common/progress.h"
 #include "cli/scenario/placement.h"
 #include "cli/workload/matrix.h"
+#include "cli/workload/software.h"
 #include "cli/workload/workload.h"
 
 namespace meshbed::cli {
@@ -32,6 +33,7 @@ class MatrixRun final : public WorkloadRun {
     const int world = ranks_of(scenario);
     std::uint64_t most_bytes = 0;
     Scenario asked = scenario;
+    asked.software.own_protocol = false;  // each case has its own
     for (MatrixCase& each : matrix_cases(scenario.seed, scenario.workload.cases, world, largest_bytes_)) {
       most_bytes = std::max(most_bytes, shape_of(each.collective, world).bytes);
       asked.workload.algorithm = each.algorithm;
@@ -40,6 +42,7 @@ class MatrixRun final : public WorkloadRun {
           cases_.back().wanted.protocol != each.protocol) {
         engines_.push_back(engine_options(asked, files));
       }
+      each.collective = with_software(asked, each.collective);
       cases_.push_back({.wanted = std::move(each), .exact = {}, .rough = {}});
     }
     buffers_ = buffers_for(ranks.count, most_bytes, true, "workload.bytes");

@@ -9,6 +9,7 @@
 #include "cli/scenario/placement.h"
 #include "cli/workload/nccl_replay.h"
 #include "cli/workload/plugin_lines.h"
+#include "cli/workload/software.h"
 #include "cli/workload/workload.h"
 
 namespace meshbed::cli {
@@ -49,6 +50,14 @@ class NcclCallsRun final : public WorkloadRun {
         other_devices_(scenario.workload.other_devices) {
     check_fits(scenario, recording_);
     board_.seed = scenario.seed;
+    if (scenario.software.machine != nullptr) {
+      const models::Machine& machine = *scenario.software.machine;
+      for (std::size_t protocol = 0; protocol < board_.hops_ps.size(); ++protocol) {
+        const auto cost = models::software_cost_of_messages(machine, static_cast<models::CollectiveProtocol>(protocol));
+        board_.launch_ps = cost.call_ps;
+        board_.hops_ps.at(protocol) = cost.hop_ps;
+      }
+    }
     board_.data.resize(recording_.ranks.size());
     board_.listeners = static_cast<std::size_t>(recording_.listeners);
     replays_.resize(static_cast<std::size_t>(ranks.count));
@@ -93,7 +102,7 @@ class NcclCallsRun final : public WorkloadRun {
     result.workload = "nccl-calls " + recording_.name;
     result.iterations = 1;
     result.bytes = board_.sent_bytes;
-    result.time_ps = duration();
+    result.time_ps = board_.launch_ps ? board_.messages_until_ps - board_.messages_from_ps : duration();
     result.wrong = board_.wrong;
     result.checked = board_.checked_bytes;
     result.first_wrong = board_.first_wrong;

@@ -20,6 +20,8 @@ void add_run_options(po::options_description& options, RunOptions& values) {
        "the data and every random number descend from it; default: the scenario's")  //
       ("fabric", po::value(&values.fabric)->value_name("fluid|chunk"),
        "how the network is shared; default: the scenario's")                                                      //
+      ("profile", po::value(&values.profile)->value_name("NAME"),
+       "what software costs, as models.profile; meshbed models lists them; default: the scenario's")  //
       ("world", po::value(&values.world)->value_name("WORLD")->default_value(values.world), "sim, emu or metal")  //
       ("contexts", po::value(&values.contexts)->value_name("raw|ucontext|boost|thread"),
        "SimGrid's context factory")  //
@@ -52,11 +54,17 @@ Scenario scenario_for(const RunOptions& options) {
     throw std::runtime_error("--fabric and --contexts are the simulated world's; --world " + options.world +
                              " has a real network");
   }
+  if (!run_world(options.world).facts().virtual_time && !options.profile.empty()) {
+    throw std::runtime_error("--profile is the simulated world's; in --world " + options.world +
+                             " software takes the time that it takes");
+  }
   if (!options.fabric.empty()) require_fabric(options.fabric);
   if (!options.contexts.empty()) {
     require_choice("--contexts", "context factory", options.contexts, {"raw", "ucontext", "boost", "thread"});
   }
-  Scenario scenario = read_scenario(options.scenario_path, options.overrides);
+  std::vector<std::string> overrides = options.overrides;
+  if (!options.profile.empty()) overrides.push_back("models.profile=" + options.profile);
+  Scenario scenario = read_scenario(options.scenario_path, overrides);
   if (options.seed) scenario.seed = *options.seed;
   if (!options.fabric.empty()) scenario.fabric = options.fabric;
   return scenario;

@@ -20,13 +20,14 @@ struct RunOptions {
   std::string scenario_path;
   std::vector<std::string> overrides;
   std::optional<std::uint64_t> seed;
-  std::string fabric;  // empty: the scenario's
+  std::string fabric;   // empty: the scenario's
+  std::string profile;  // likewise
   std::string world = kSimulatedWorld;
   std::string contexts;
   std::string time_limit_text = "300";
   bool json = false;
 };
-/// --set --seed --fabric --world --contexts --time-limit --json
+/// --set --seed --fabric --profile --world --contexts --time-limit --json
 void add_run_options(boost::program_options::options_description& options, RunOptions& values);
 /// --time-limit in seconds; throws where it is none.
 double time_limit_of(const RunOptions& options);

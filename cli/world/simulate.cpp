@@ -12,6 +12,7 @@
 #include "cli/scenario/fault_board.h"
 #include "cli/scenario/placement.h"
 #include "cli/workload/outcome.h"
+#include "cli/workload/software.h"
 #include "cli/world/simulated_faults.h"
 #include "plugin/coll/transport/plugin_log.h"
 #include "sim/cuda/world/world_cuda.h"
@@ -143,6 +144,7 @@ class SimulatedHost final : public RankHost {
   void idle(const void* what, const char* why) override { world_.spin(what, {.what = why}); }
   void be_elsewhere(Picoseconds duration_ps) override { world_.sleep(duration_ps); }
   void spend(Picoseconds duration_ps) override { world_.spend(duration_ps); }
+  void set_hop(Picoseconds hop_ps) override { sim::set_hop(process_.rank, hop_ps); }
 
   void doze(const void* what, Picoseconds deadline_ps, const char* why) override {
     if (nudged_.erase(what) > 0) return;
@@ -254,7 +256,7 @@ class SimulatedHost final : public RankHost {
 };
 
 sim::WorldOptions world_options(const Scenario& scenario, const SimulateOptions& options) {
-  sim::WorldOptions world{.cluster = scenario.cluster};
+  sim::WorldOptions world{.cluster = reached_cluster(scenario)};
   world.fabric = std::string_view(fabric_name(scenario)) == "fluid" ? sim::FabricKind::kFluid : sim::FabricKind::kChunk;
   world.seed = scenario.seed;
   world.time_limit_ps = static_cast<Picoseconds>(scenario.time_limit_s * static_cast<double>(kPicosecondsPerSecond));
@@ -348,6 +350,7 @@ Simulation simulate(const Scenario& scenario, const SimulateOptions& options, si
     hosts.push_back(
         std::make_unique<SimulatedHost>(world, process, gate, faults, gpu_log, look, result.waits, bootstrap));
     SimulatedHost& host = *hosts.back();
+    host.set_hop(message_cost(scenario).hop_ps);
     world.spawn(process, process.name + ".main", [&world, &host, &gate, &points, &program, &look, &result] {
       run_rank(world, host, gate, points, program, look, result);
     });

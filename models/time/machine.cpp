@@ -165,6 +165,27 @@ Machine without_fits(Machine machine) {
   return machine;
 }
 
+std::optional<ErrorBar> error_bar(const Machine& machine, const std::string& kind) {
+  const auto own = machine.held_out.find(kind);
+  if (own != machine.held_out.end()) return ErrorBar{own->second, kind + ", left out of the class's fit", true};
+  const auto largest = [](const std::map<std::string, ToldErrors>& all) {
+    return std::max_element(all.begin(), all.end(),
+                            [](const auto& one, const auto& other) { return one.second.p90 < other.second.p90; });
+  };
+  if (!machine.held_out.empty()) {
+    const auto worst = largest(machine.held_out);
+    return ErrorBar{worst->second, worst->first + ", left out of the class's fit, the worst there is", true};
+  }
+  if (machine.residuals.empty()) return std::nullopt;
+  const auto worst = largest(machine.residuals);
+  return ErrorBar{worst->second, worst->first + ", to which the class was fitted", false};
+}
+
+bool is_one_shot(const Machine& machine) {
+  return std::any_of(machine.variants.begin(), machine.variants.end(),
+                     [](const std::string& variant) { return variant.rfind("oneshot", 0) == 0; });
+}
+
 int nodes_of(const Machine& machine, int ranks) {
   return (ranks + machine.ranks_per_node - 1) / machine.ranks_per_node;
 }

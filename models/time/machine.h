@@ -8,6 +8,7 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -121,6 +122,7 @@ struct Machine {
   Transport transport = Transport::kNone;
   int ranks_per_node = 1;
   std::array<std::optional<Value>, kParameters> values;
+  std::map<std::string, ToldErrors> residuals, held_out;  // of the profile that was read; see models/profile.h
 
   double operator[](MachineParameter parameter) const;
   /// The value in force, or the fallback with its source.
@@ -134,8 +136,21 @@ Machine without_calibration(Machine machine);
 /// The machine without anything that was fitted, to whatever class: data sheets, constants and guesses.
 Machine without_fits(Machine machine);
 
+/// Whether its kernels send all of a rank's input to every other rank at once, and no plan of NCCL's.
+bool is_one_shot(const Machine& machine);
+
 /// Ranks to nodes by the machine's own rule: as few as hold them.
 int nodes_of(const Machine& machine, int ranks);
+
+/// How far off a prediction may be: the errors of the class, and of what they are.
+struct ErrorBar {
+  ToldErrors errors;
+  std::string of;        // "all_reduce, 4 ranks, left out of the fit", "the files that it was fitted to"
+  bool is_held_out = false;
+};
+/// Of `kind` ("all_reduce, 4 ranks") held out of the class's fit, where the profile has that; else the largest of what
+/// was held out; else the largest of its residuals. Nothing where the profile has neither.
+std::optional<ErrorBar> error_bar(const Machine& machine, const std::string& kind);
 
 /// Payload that a node's NICs carry in one direction at most: their rate less each packet's headers.
 double wire_GBps(const Machine& machine);

@@ -45,6 +45,8 @@ Result<Machine> machine_of(const Profile& profile) {
   machine.name = profile.name();
   machine.description = profile.description();
   machine.fitted_on = profile.fitted_on();
+  machine.residuals = profile.residuals();
+  machine.held_out = profile.held_out();
   const auto& told = profile.machine_class();
   if (!told) return refused(profile.name() + ": there is no [topology] with cabling and ranks_per_node");
   machine.classes = told->classes;

@@ -64,11 +64,12 @@ void reclaim(System& system, const Completion& completion) {
   reclaimed = std::max(reclaimed, completion.sequence + 1);
 }
 
-int drain(System& system, CompletionQueue& queue, int count, ibv_wc* completions) {
+int drain(System& system, CompletionQueue& queue, int count, ibv_wc* completions, Picoseconds& received_ps) {
   int taken = 0;
   for (; taken < count && !queue.entries.empty(); ++taken) {
     const Completion& completion = queue.entries.front();
     completions[taken] = completion.wc;
+    if (!completion.send && completion.wc.status == IBV_WC_SUCCESS) received_ps = completion.at_ps;
     reclaim(system, completion);
     queue.entries.pop();
   }
@@ -159,7 +160,7 @@ int req_notify_cq(CompletionQueue& queue, bool solicited_only) {
   return 0;
 }
 
-int poll_cq(System& system, std::uint32_t handle, int count, ibv_wc* completions) {
+int poll_cq(System& system, std::uint32_t handle, int count, ibv_wc* completions, Picoseconds& received_ps) {
   CompletionQueue* queue = system.completion_queues.find(handle);
   if (queue == nullptr || count < 0) return -1;
   if (queue->entries.empty() && count > 0) {
@@ -168,7 +169,7 @@ int poll_cq(System& system, std::uint32_t handle, int count, ibv_wc* completions
     queue = system.completion_queues.find(handle);  // another thread may have destroyed it meanwhile
     if (queue == nullptr) return -1;
   }
-  const int taken = drain(system, *queue, count, completions);
+  const int taken = drain(system, *queue, count, completions, received_ps);
   if (taken > 0) system.world.note_activity();
   return taken;
 }

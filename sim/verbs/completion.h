@@ -27,6 +27,7 @@ struct Channel {
 struct Completion {
   ibv_wc wc;
   std::uint64_t sequence;  // of the work request on its queue
+  Picoseconds at_ps;       // when it came
   bool send;               // the send queue's; otherwise the receive queue's
   bool solicited;
 };
@@ -59,8 +60,9 @@ int create_cq(System& system, Context& context, int cqe, std::uint32_t channel, 
 int resize_cq(CompletionQueue& queue, int cqe);
 int destroy_cq(System& system, CompletionQueue& queue);
 int req_notify_cq(CompletionQueue& queue, bool solicited_only);
-/// May let simulated time pass where there is nothing. The number of completions, or -1.
-int poll_cq(System& system, std::uint32_t queue, int count, ibv_wc* completions);
+/// May let simulated time pass where there is nothing. The number of completions, or -1. `received_ps`: when the last
+/// message among them arrived; untouched where there is none.
+int poll_cq(System& system, std::uint32_t queue, int count, ibv_wc* completions, Picoseconds& received_ps);
 
 /// Adds a completion, wakes whoever waits. On an overrun the queue fails: IBV_EVENT_CQ_ERR, its queue pairs to ERR.
 void complete(System& system, CompletionQueue& queue, const Completion& completion);

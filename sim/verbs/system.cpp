@@ -52,6 +52,13 @@ void install_verbs(World& world, const std::string& libibverbs_path, MessageSink
   }
 }
 
+void set_hop(int rank, Picoseconds hop_ps) {
+  std::vector<Picoseconds>& hops_ps = verbs::system().hops_ps;
+  const auto index = static_cast<std::size_t>(rank);
+  if (hops_ps.size() <= index) hops_ps.resize(index + 1);
+  hops_ps[index] = hop_ps;
+}
+
 void node_continued(int node) {
   verbs::System& system = verbs::system();
   system.queue_pairs.for_each([&](verbs::QueuePair& qp) {

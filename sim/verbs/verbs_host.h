@@ -65,6 +65,11 @@ struct VerbsCost {
 /// may be nullptr; it and `world` must outlive all calls. Throws std::runtime_error where the file does not load.
 void install_verbs(World& world, const std::string& libibverbs_path, MessageSink* sink, const VerbsCost& cost = {});
 
+/// From now on `rank` goes on with a message that it has received `hop_ps` after the message's arrival at the earliest:
+/// what lies between an adapter and the software that waits for it. ibv_poll_cq spends what is missing (World::spend).
+/// A latency, not work: messages that arrive one behind the other go on one behind the other, each `hop_ps` late.
+void set_hop(int rank, Picoseconds hop_ps);
+
 /// To be called after Network::set_port_up: loses what is on the way over the port, raises IBV_EVENT_PORT_ERR and
 /// IBV_EVENT_PORT_ACTIVE wherever a link's state changed (both ends of a cable).
 void port_changed(models::PortRef port);

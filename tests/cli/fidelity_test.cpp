@@ -4,7 +4,11 @@
 
 #include <doctest/doctest.h>
 
+#include <array>
+#include <cstdio>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <set>
 
 #include "cli/fidelity/profiles.h"
@@ -47,6 +51,24 @@ TEST_CASE("every profile is read, says where each value comes from, and some mea
       CHECK_MESSAGE((value->basis != meshbed::models::Basis::kGuess || value->range), machine.name);
     }
   }
+}
+
+TEST_CASE("what a profile says was held out of its fit is what the fidelity page says of it, and all of that") {
+  std::ifstream file(kRoot + "/results/fidelity/README.md", std::ios::binary);
+  const std::string page{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  std::size_t told = 0, rows = 0;
+  for (const auto& machine : shipped_machines()) {
+    for (const auto& [what, errors] : machine.held_out) {
+      ++told;
+      std::array<char, 200> row{};
+      std::snprintf(row.data(), row.size(), "| %s | %s | %.1f %% | %.1f %% |", machine.name.c_str(), what.c_str(),
+                    100 * errors.median, 100 * errors.p90);
+      CHECK_MESSAGE(page.find(row.data()) != std::string::npos, row.data());
+    }
+  }
+  const std::size_t end = page.find("\n## Where the models fail");
+  for (std::size_t at = page.find("\n## Left out"); at < end; at = page.find(" ranks | ", at + 1)) ++rows;
+  CHECK(told + 1 == rows);
 }
 
 TEST_CASE("every file in models/data has rows and a profile of its class, and no bad row") {

@@ -9,6 +9,7 @@
 #include "cli/command/commands.h"
 #include "cli/common/exit_status.h"
 #include "cli/common/units.h"
+#include "cli/fidelity/decode_step.h"
 #include "cli/fidelity/profiles.h"
 #include "models/queue.h"
 #include "models/time/collective_time.h"
@@ -74,41 +75,43 @@ void add_part(std::ostream& out, const std::string& name, double us, double whol
   out << fmt::format("    {:<20} {:>12.2f} us  {:>5.1f} %\n", name, us, 100 * us / whole_us);
 }
 
-/// Of a profile of device rings: a slot's and a message's way, and a one-shot exchange in parts. Nothing where it is of
-/// something else.
+void explain_collective(const models::Machine& machine, const models::CollectiveCall& call, std::ostream& out);
+
+/// Of a profile of device rings: a slot's and a message's way, and a one-shot exchange as the class of such exchanges
+/// has it. Nothing where it is of something else.
 void explain_rings(const models::Profile& profile, models::Collective collective, std::uint64_t bytes, int ranks,
                    std::ostream& out) {
   const auto queue = models::queue_model(profile);
-  const auto one_shot = models::one_shot_model(profile);
-  if (!queue || !one_shot) return;
+  const auto nic_GBps = profile.value("nic_rate", "GB/s");
+  if (!queue || !nic_GBps) return;
   constexpr std::uint64_t kDepth = 64;
-  const models::Wire wire{.bytes_per_second = one_shot->nic_bytes_per_second};
+  const models::Wire wire{.bytes_per_second = *nic_GBps * 1e9};
   out << fmt::format(
       "\n  a slot, from its publication to its first instruction: {:.2f} us; a message of {} bytes, from SIGNAL to "
       "WAIT: "
       "{:.2f} us without the wire's latency\n  a ring of {} slots, each with such a message: {:.0f} slots/s at most\n",
       us_of(queue->publish_ps + models::slot_ps(*queue)), bytes, us_of(models::message_ps(*queue, wire, bytes)), kDepth,
       models::slots_per_second(*queue, wire, bytes, kDepth));
-  const bool reduces = collective == models::Collective::kAllReduce;
-  if (!reduces && collective != models::Collective::kAllGather) {
+  if (collective != models::Collective::kAllReduce && collective != models::Collective::kAllGather) {
     throw std::runtime_error(
         fmt::format("--collective {}: a one-shot exchange is all_reduce or all_gather", name_of(collective)));
   }
   if (ranks != 2 && ranks != 4) {
-    throw std::runtime_error(fmt::format("--ranks {}: the one-shot model is of a pair or of a ring of 4", ranks));
+    throw std::runtime_error(fmt::format("--ranks {}: one-shot exchanges are known of a pair and of a ring of 4", ranks));
   }
-  const models::OneShotTime time =
-      models::one_shot_time(*one_shot, {.reduces = reduces,
-                                        .ranks = ranks,
-                                        .relayed = ranks == 4,
-                                        .buffer_bytes = reduces ? bytes : bytes / static_cast<std::uint64_t>(ranks)});
-  const double whole_us = us_of(time.total_ps());
-  out << fmt::format("\n  one-shot {} of {} bytes, {} ranks: {:.2f} us\n", name_of(collective), bytes, ranks, whole_us);
-  add_part(out, "launch", us_of(time.launch_ps), whole_us);
-  add_part(out, "memory", us_of(time.memory_ps), whole_us);
-  add_part(out, "fence, barriers, hops", us_of(time.queue_ps), whole_us);
-  add_part(out, "wire", us_of(time.wire_ps), whole_us);
-  add_part(out, "rest of the call", us_of(time.rest_ps), whole_us);
+  // One mechanism: whole exchanges are predicted from the class that was fitted to them.
+  for (const models::Machine& machine : shipped_machines()) {
+    const auto cabling = ranks == 2 ? models::Cabling::kMesh : models::Cabling::kRing;
+    if (!is_one_shot(machine) || machine.cabling != cabling) continue;
+    out << fmt::format("\n  one-shot, by profile {}:", machine.name);
+    explain_collective(machine,
+                       {.collective = collective,
+                        .ranks = ranks,
+                        .nodes = ranks,
+                        .bytes = bytes,
+                        .algorithm = models::CollectiveAlgorithm::kDirect},
+                       out);
+  }
 }
 
 void explain_collective(const models::Machine& machine, const models::CollectiveCall& call, std::ostream& out) {
@@ -118,23 +121,46 @@ void explain_collective(const models::Machine& machine, const models::Collective
   for (const models::TimePart& part : time.parts) {
     add_part(out, part.name, part.us, time.us);
   }
+  const auto bar = models::error_bar(machine, fmt::format("{}, {} ranks", name_of(call.collective), call.ranks));
+  if (!bar) return;
+  out << fmt::format("  +- {:.1f} %: 9 of 10 measured points of {}; half of them within {:.1f} %\n",
+                     100 * bar->errors.p90, bar->of, 100 * bar->errors.median);
 }
 
 }  // namespace
 
 int models_command(const Arguments& arguments, std::ostream& out, std::ostream& /*err*/) {
-  std::string name, collective = "all_reduce", bytes = "1M", ranks;
-  bool all = false;
+  std::string name, collective = "all_reduce", bytes, ranks;
+  bool all = false, decode = false;
+  std::string layers = "62", calls = "2";
   Syntax syntax("models [options]");
   syntax.options.add_options()  //
       ("explain", po::value(&name)->value_name("PROFILE"),
        "a profile's values, each with its source, and one prediction in parts; without it: which profiles there are")
       //
+      ("decode", po::bool_switch(&decode),
+       "the communication of a decode step on DGX Sparks around a ring, for each kind of software: --layers, --calls, "
+       "--bytes (default 48K), --ranks (4)")                                                                      //
+      ("layers", po::value(&layers)->value_name("N")->default_value(layers), "with --decode")                     //
+      ("calls", po::value(&calls)->value_name("N")->default_value(calls), "with --decode: all_reduces a layer")   //
       ("all", po::bool_switch(&all), "values on which the profile is silent, too")                                //
       ("collective", po::value(&collective)->value_name("NAME")->default_value(collective), "that is predicted")  //
-      ("bytes", po::value(&bytes)->value_name("SIZE")->default_value(bytes), "its size")                          //
+      ("bytes", po::value(&bytes)->value_name("SIZE"), "its size; default: 1M")                          //
       ("ranks", po::value(&ranks)->value_name("N"), "how many; default: two nodes full, four around a ring of nodes");
   if (!parse_arguments(arguments, syntax, out)) return kExitOk;
+  if (bytes.empty()) bytes = decode ? "48K" : "1M";
+  const Result<std::uint64_t> size = parse_size_bytes(bytes);
+  if (!size) throw std::runtime_error("--bytes " + bytes + ": " + size.error().text);
+  if (decode) {
+    if (!name.empty()) throw std::runtime_error("--decode is of several profiles: leave --explain out");
+    constexpr std::uint64_t kMost = 100'000;
+    out << decode_table({.layers = static_cast<int>(parse_count("--layers", layers, 1, kMost)),
+                         .calls_per_layer = static_cast<int>(parse_count("--calls", calls, 1, kMost)),
+                         .bytes = *size,
+                         .ranks = ranks.empty() ? 4 : static_cast<int>(parse_count("--ranks", ranks, 2, kMost))},
+                        shipped_machines());
+    return kExitOk;
+  }
   if (name.empty()) {
     for (const models::Profile& profile : shipped_profiles()) {
       out << fmt::format("{:<24} {}\n", profile.name(), profile.description());
@@ -143,8 +169,6 @@ int models_command(const Arguments& arguments, std::ostream& out, std::ostream& 
   }
   require_choice("--collective", "collective", collective, models::collective_names());
   const models::Profile profile = find_profile(name);
-  const Result<std::uint64_t> size = parse_size_bytes(bytes);
-  if (!size) throw std::runtime_error("--bytes " + bytes + ": " + size.error().text);
   const std::uint64_t size_bytes = *size;
   constexpr std::uint64_t kRanksMost = 1'000'000;
   const auto ranks_or = [&](int otherwise) {
@@ -168,9 +192,7 @@ int models_command(const Arguments& arguments, std::ostream& out, std::ostream& 
   if (machine.transport == models::Transport::kWithin) nodes = 1;
   call.ranks = ranks_or(std::max(2, nodes * machine.ranks_per_node));
   call.nodes = models::nodes_of(machine, call.ranks);
-  const bool is_one_shot = std::any_of(machine.variants.begin(), machine.variants.end(),
-                                       [](const std::string& variant) { return variant.rfind("oneshot", 0) == 0; });
-  if (is_one_shot) call.algorithm = models::CollectiveAlgorithm::kDirect;
+  if (is_one_shot(machine)) call.algorithm = models::CollectiveAlgorithm::kDirect;
   explain_collective(machine, call, out);
   return kExitOk;
 }

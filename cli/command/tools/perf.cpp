@@ -327,7 +327,7 @@ int perf_command(const Arguments& arguments, std::ostream& out, std::ostream& er
   if (speaks && options->run.json) {
     out << json_text(sweep_json(*options, scenario, result, runs), kIndent) << "\n";
   } else if (speaks) {
-    if (result.simulation.ended_well()) out << sweep_table(*options, result, runs);
+    if (result.simulation.ended_well()) out << sweep_table(*options, scenario, result, runs);
     out << sweep_closing(result) << std::flush;
   }
   if (json_file) {

@@ -1,0 +1,84 @@
+#include "cli/workload/software.h"
+
+#include <algorithm>
+
+#include "cli/scenario/placement.h"
+
+namespace meshbed::cli {
+namespace {
+
+std::optional<models::CollectiveProtocol> said_protocol(const Scenario& scenario) {
+  if (scenario.software.own_protocol) return std::nullopt;
+  const std::string& protocol = scenario.workload.protocol;
+  if (protocol == "ll") return models::CollectiveProtocol::kLl;
+  return protocol == "ll128" ? models::CollectiveProtocol::kLl128 : models::CollectiveProtocol::kSimple;
+}
+
+/// Bytes of the engine's own messages for one byte of payload: NCCL's lines have 8 bytes for 4 and 128 for 120.
+double payload_factor(const Scenario& scenario) {
+  constexpr double kOfLl = 2, kOfLl128 = 128.0 / 120;
+  if (scenario.workload.protocol == "ll") return kOfLl;
+  return scenario.workload.protocol == "ll128" ? kOfLl128 : 1;
+}
+
+}  // namespace
+
+std::optional<models::CollectiveCall> modelled_call(const Scenario& scenario, const CollectiveCase& wanted) {
+  const int ranks = ranks_of(scenario);
+  if (ranks < 2) return std::nullopt;
+  const int nodes = std::max(1, ranks / scenario.workload.ranks_per_node);
+  models::CollectiveCall call{
+      .collective = wanted.op, .ranks = ranks, .nodes = nodes, .bytes = shape_of(wanted, ranks).bytes};
+  call.protocol = said_protocol(scenario);
+  const std::string& algorithm = scenario.workload.algorithm;
+  if (algorithm == "ring") call.algorithm = models::CollectiveAlgorithm::kRing;
+  if (algorithm == "tree" && models::may_tree(call)) call.algorithm = models::CollectiveAlgorithm::kTree;
+  if (algorithm == "direct" || models::is_one_shot(*scenario.software.machine)) {
+    call.algorithm = models::CollectiveAlgorithm::kDirect;
+  }
+  return call;
+}
+
+CollectiveCase with_software(const Scenario& scenario, CollectiveCase wanted) {
+  if (scenario.software.machine == nullptr) return wanted;
+  const auto call = modelled_call(scenario, wanted);
+  if (!call) return wanted;
+  const models::SoftwareCost cost =
+      models::software_cost(*scenario.software.machine, *call, payload_factor(scenario));
+  wanted.spent_ps = cost.call_ps + cost.bytes_ps;
+  wanted.hop_ps = cost.hop_ps;
+  return wanted;
+}
+
+models::SoftwareCost message_cost(const Scenario& scenario) {
+  if (scenario.software.machine == nullptr) return {};
+  return models::software_cost_of_messages(*scenario.software.machine,
+                                           said_protocol(scenario).value_or(models::CollectiveProtocol::kSimple));
+}
+
+models::Cluster reached_cluster(const Scenario& scenario) {
+  models::Cluster cluster = scenario.cluster;
+  if (scenario.software.machine == nullptr) return cluster;
+  const models::Machine& machine = *scenario.software.machine;
+  const auto node_of_port = [&](models::PortRef port) -> const models::Node& {
+    return cluster.nodes[static_cast<std::size_t>(port.node)];
+  };
+  const auto nics_at = [&](models::PortRef port) { return static_cast<int>(node_of_port(port).nics.size()); };
+  // The links alone: a NIC still says what it is, to the plugin and in sysfs.
+  for (models::Cable& cable : cluster.cables) {
+    cable.rate_bps = models::reached_bps(machine, cable.rate_bps, std::max(nics_at(cable.a), nics_at(cable.b)));
+  }
+  for (models::Switch& one : cluster.switches) {
+    int nics = 1;
+    std::uint64_t fastest_bps = 0;
+    for (const models::PortRef port : one.ports) {
+      nics = std::max(nics, nics_at(port));
+      fastest_bps = std::max(fastest_bps, node_of_port(port).nics[static_cast<std::size_t>(port.nic)].rate_bps);
+    }
+    if (one.rate_bps == 0) one.rate_bps = fastest_bps;
+    if (!one.ports.empty()) one.rate_bps = models::reached_bps(machine, std::min(one.rate_bps, fastest_bps), nics);
+  }
+  return cluster;
+}
+
+}  // namespace meshbed::cli

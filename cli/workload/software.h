@@ -1,0 +1,24 @@
+#pragma once
+// What a scenario's profile ([models] of the file) makes its software cost: models/time/software.h for the calls that
+// workloads make. All of it is nothing under the profile "ideal".
+
+#include "cli/scenario/scenario.h"
+#include "cli/workload/collective.h"
+#include "models/time/software.h"
+
+namespace meshbed::cli {
+
+/// The call as the models know it: the class's own choice of protocol and algorithm, unless the scenario says one.
+/// Nothing where ranks are too few for a collective to take any time.
+std::optional<models::CollectiveCall> modelled_call(const Scenario& scenario, const CollectiveCase& wanted);
+
+/// The same case with what each rank spends before each call, and of each message.
+CollectiveCase with_software(const Scenario& scenario, CollectiveCase wanted);
+
+/// Of messages that no collective is known of; a call is one launch.
+models::SoftwareCost message_cost(const Scenario& scenario);
+
+/// The cluster with what the class reaches of its NICs' rates; of the simulated world alone.
+models::Cluster reached_cluster(const Scenario& scenario);
+
+}  // namespace meshbed::cli
