@@ -146,8 +146,8 @@ std::string unit_of_name(const std::string& name) {
 std::optional<ToldErrors> parse_errors(std::string_view text) {
   constexpr double kPercent = 100;
   ToldErrors told;
-  for (const auto& [word, value] : {std::pair{std::string_view("median "), &told.median},
-                                    std::pair{std::string_view(" %, p90 "), &told.p90}}) {
+  for (const auto& [word, value] :
+       {std::pair{std::string_view("median "), &told.median}, std::pair{std::string_view(" %, p90 "), &told.p90}}) {
     if (text.substr(0, word.size()) != word) return std::nullopt;
     text.remove_prefix(word.size());
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *value);

@@ -1,7 +1,7 @@
 #pragma once
 // Queue model: what a slot's way through a device ring costs, as pure functions of values. Times are picoseconds, rates
-// bytes a second. Values stand in profiles (models/profiles), each with where it comes from; the names here are the names
-// there. What a whole one-shot exchange takes is models/time/collective_time.h's (CollectiveAlgorithm::kDirect).
+// bytes a second. Values stand in profiles (models/profiles), each with where it comes from; the names here are the
+// names there. What a whole one-shot exchange takes is models/time/collective_time.h's (CollectiveAlgorithm::kDirect).
 //
 // A slot's way, in its order (the parameters that all device rings share, whoever is producer and consumer):
 //   publish      the producer writes the slot

@@ -56,7 +56,8 @@ std::string exchange(int messages, std::uint64_t bytes, int protocol) {
                          R"(, "send_peers": "1..1", "send_flows": "1..1", "recv_peers": "1..1", "recv_flows": "1..1")");
     for (int message = 0; message < messages; ++message) {
       const std::string receive = std::to_string(2 * message), send = std::to_string(2 * message + 1);
-      line("progress", R"("irecv", "comm": 1, "req": )" + receive + R"(, "n": 1, "sizes": [)" + size + R"(], "tags": [0])");
+      line("progress",
+           R"("irecv", "comm": 1, "req": )" + receive + R"(, "n": 1, "sizes": [)" + size + R"(], "tags": [0])");
       line("progress", R"("isend", "comm": 0, "req": )" + send + R"(, "size": )" + size + R"(, "tag": 0)");
     }
     for (int message = 0; message < messages; ++message) {
@@ -85,8 +86,8 @@ TEST_CASE("four Sparks, 48 KiB: a run under the profile takes what the class's m
     REQUIRE_MESSAGE(software.at("parameters").contains(parameter), parameter);
     CHECK_FALSE(software.at("parameters").at(parameter).at("source").get<std::string>().empty());
   }
-  const CommandResult text =
-      meshbed("run " + scenario_file("spark-ring4-decode") + " --no-trace --results '" + scratch_folder("decode") + "'");
+  const CommandResult text = meshbed("run " + scenario_file("spark-ring4-decode") + " --no-trace --results '" +
+                                     scratch_folder("decode") + "'");
   for (const char* line : {"software as of profile spark-ring-nccl-graph", "  launch_us ", " us +- 21.2 %; the class's",
                            "9 of 10 measured points of all_reduce, 4 ranks, left out"}) {
     CHECK_MESSAGE(has(text.output, line), line, " in ", text.output);
@@ -110,10 +111,9 @@ TEST_CASE("a size's time is the same over fluid and chunk within 1 % where nothi
   for (const char* profile : {"spark-ring-nccl-graph", "spark-ring-sircl"}) {
     std::vector<json> rows;
     for (const char* fabric : {"fluid", "chunk"}) {
-      const CommandResult swept =
-          run_command_line(meshbed_program() + " perf all_reduce -b 8K -e 32M -f 16 -n 1 --json --scenario " +
-                           scenario_file("spark-ring4-decode") + " --profile " + profile + " --fabric " + fabric +
-                           " 2>/dev/null");
+      const CommandResult swept = run_command_line(
+          meshbed_program() + " perf all_reduce -b 8K -e 32M -f 16 -n 1 --json --scenario " +
+          scenario_file("spark-ring4-decode") + " --profile " + profile + " --fabric " + fabric + " 2>/dev/null");
       REQUIRE(swept.status == 0);
       rows.push_back(json::parse(swept.output).at("rows"));
     }
@@ -128,8 +128,9 @@ TEST_CASE("a size's time is the same over fluid and chunk within 1 % where nothi
 
 TEST_CASE("the real plugin under the engine and the replay of the same calls take the same time") {
   const std::string folder = scratch_folder("software_replay");
-  const std::string pair = "[topology]\nkind = \"ring\"\nnodes = 2\nrate = \"200Gb/s\"\n"
-                           "[models]\nprofile = \"spark-ring-nccl-graph\"\n[workload]\n";
+  const std::string pair =
+      "[topology]\nkind = \"ring\"\nnodes = 2\nrate = \"200Gb/s\"\n"
+      "[models]\nprofile = \"spark-ring-nccl-graph\"\n[workload]\n";
   // LL has hops of its own; a share of 4 KiB is one that the class sends by LL.
   struct Case {
     int messages;
@@ -139,11 +140,11 @@ TEST_CASE("the real plugin under the engine and the replay of the same calls tak
   };
   for (const Case& each : {Case{1, 4096, "auto", 1}, {1, 1 << 20, "auto", 4}, {1, 1 << 20, "simple", 4}}) {
     CAPTURE(each.bytes);
-    const std::string engine = written(
-        folder, "engine.toml",
-        pair + "collective = \"sendrecv\"\nwarmup = 1\nalgorithm = \"ring\"\nprotocol = \"" + each.protocol +
-            "\"\nbytes = " + std::to_string(each.bytes * static_cast<std::uint64_t>(each.messages)) +
-            "\nslice_bytes = " + std::to_string(each.bytes) + "\n[expect]\nwrong = 0\n");
+    const std::string engine =
+        written(folder, "engine.toml",
+                pair + "collective = \"sendrecv\"\nwarmup = 1\nalgorithm = \"ring\"\nprotocol = \"" + each.protocol +
+                    "\"\nbytes = " + std::to_string(each.bytes * static_cast<std::uint64_t>(each.messages)) +
+                    "\nslice_bytes = " + std::to_string(each.bytes) + "\n[expect]\nwrong = 0\n");
     written(folder, "calls.jsonl", exchange(each.messages, each.bytes, each.mask));
     const std::string replay = written(
         folder, "replay.toml", pair + "kind = \"nccl-calls\"\nrecording = \"calls.jsonl\"\n[expect]\nwrong = 0\n");
@@ -175,8 +176,8 @@ TEST_CASE("a profile that no run can have is refused with its reason") {
 }
 
 TEST_CASE("perf says each size's time with the class's error") {
-  const CommandResult swept = meshbed("perf all_reduce -b 48K -e 48K -n 1 --scenario " +
-                                      scenario_file("spark-ring4-decode"));
+  const CommandResult swept =
+      meshbed("perf all_reduce -b 48K -e 48K -n 1 --scenario " + scenario_file("spark-ring4-decode"));
   CHECK(swept.status == 0);
   CHECK(has(swept.output, "# software as of profile spark-ring-nccl-graph"));
   CHECK(has(swept.output, "bytes in place: "));
@@ -186,10 +187,11 @@ TEST_CASE("perf says each size's time with the class's error") {
 TEST_CASE("models --decode: a step's communication for four kinds of software, each with its error") {
   const CommandResult table = meshbed("models --decode");
   CHECK(table.status == 0);
-  for (const char* row : {"| NCCL, eager | `spark-ring-nccl-eager` | 65.0 us | 8.06 ms ± ",
-                          "| NCCL, CUDA graph | `spark-ring-nccl-graph` | 114.2 us | 14.17 ms ± 21 % | 41 % (36 to 46) |",
-                          "| one-shot, host proxy, CUDA graph | `spark-ring-oneshot` | 25.5 us | 3.17 ms ± 7 % |",
-                          "| persistent kernels (libsircl) | `spark-ring-sircl` | 29.7 us | 3.68 ms ± 38 % |"}) {
+  for (const char* row :
+       {"| NCCL, eager | `spark-ring-nccl-eager` | 65.0 us | 8.06 ms ± ",
+        "| NCCL, CUDA graph | `spark-ring-nccl-graph` | 114.2 us | 14.17 ms ± 21 % | 41 % (36 to 46) |",
+        "| one-shot, host proxy, CUDA graph | `spark-ring-oneshot` | 25.5 us | 3.17 ms ± 7 % |",
+        "| persistent kernels (libsircl) | `spark-ring-sircl` | 29.7 us | 3.68 ms ± 38 % |"}) {
     CHECK_MESSAGE(has(table.output, row), row, " in ", table.output);
   }
   CHECK(has(meshbed("models --decode --layers 31 --calls 1").output, "| 114.2 us | 3.54 ms ± "));

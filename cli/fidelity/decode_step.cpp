@@ -14,9 +14,9 @@ struct Kind {
   bool is_direct;
 };
 constexpr Kind kSoftware[] = {{"NCCL, eager", "spark-ring-nccl-eager", false},
-                           {"NCCL, CUDA graph", "spark-ring-nccl-graph", false},
-                           {"one-shot, host proxy, CUDA graph", "spark-ring-oneshot", true},
-                           {"persistent kernels (libsircl)", "spark-ring-sircl", false}};
+                              {"NCCL, CUDA graph", "spark-ring-nccl-graph", false},
+                              {"one-shot, host proxy, CUDA graph", "spark-ring-oneshot", true},
+                              {"persistent kernels (libsircl)", "spark-ring-sircl", false}};
 
 /// "37 to 46 %": of a token that computes for so long besides.
 std::string share_text(const DecodeRow& row, double computing_ms) {
@@ -36,10 +36,8 @@ std::vector<DecodeRow> decode_rows(const DecodeStep& step, const std::vector<mod
     const auto machine = std::find_if(machines.begin(), machines.end(),
                                       [&](const models::Machine& each) { return each.name == kind.profile; });
     if (machine == machines.end()) continue;
-    models::CollectiveCall call{.collective = models::Collective::kAllReduce,
-                                .ranks = step.ranks,
-                                .nodes = step.ranks,
-                                .bytes = step.bytes};
+    models::CollectiveCall call{
+        .collective = models::Collective::kAllReduce, .ranks = step.ranks, .nodes = step.ranks, .bytes = step.bytes};
     if (kind.is_direct) call.algorithm = models::CollectiveAlgorithm::kDirect;
     const double us = models::collective_us(*machine, call);
     rows.push_back({.software = kind.software,
@@ -59,8 +57,8 @@ std::string decode_table(const DecodeStep& step, const std::vector<models::Machi
   for (const DecodeRow& row : decode_rows(step, machines)) {
     const std::string bar = row.bar ? fmt::format(" ± {:.0f} %", 100 * row.bar->errors.p90) : "";
     text += fmt::format("| {} | `{}` | {:.1f} us | {:.2f} ms{} | {} | {} | {} |\n", row.software, row.profile,
-                        row.call_us, row.step_us / kUsPerMs, bar, share_text(row, kShortMs),
-                        share_text(row, kLongMs), row.bar ? row.bar->of : "nobody says");
+                        row.call_us, row.step_us / kUsPerMs, bar, share_text(row, kShortMs), share_text(row, kLongMs),
+                        row.bar ? row.bar->of : "nobody says");
   }
   return text;
 }

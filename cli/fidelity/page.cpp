@@ -87,7 +87,8 @@ std::string decode_section(const std::vector<models::Machine>& profiles) {
   const DecodeStep step;
   return fmt::format(
              "\n## A decode step of four Sparks\n\n{} layers, {} all_reduces of {} KiB each: communication of a step, "
-             "and its share beside 20 and 40 ms of computing (which no profile says). The bar is the 90th percentile of "
+             "and its share beside 20 and 40 ms of computing (which no profile says). The bar is the 90th percentile "
+             "of "
              "errors of what the last column says, as the profile has them; `meshbed models --decode` prints the same "
              "of other steps.\n\n",
              step.layers, step.calls_per_layer, step.bytes / kKiB) +

@@ -23,8 +23,8 @@ std::vector<models::MachineParameter> parameters_in_use(const Scenario& scenario
   if (call) {
     time = models::collective_time(machine, *call);
   } else if (scenario.workload.protocol == "ll" || scenario.workload.protocol == "ll128") {
-    time.protocol = scenario.workload.protocol == "ll" ? models::CollectiveProtocol::kLl
-                                                       : models::CollectiveProtocol::kLl128;
+    time.protocol =
+        scenario.workload.protocol == "ll" ? models::CollectiveProtocol::kLl : models::CollectiveProtocol::kLl128;
   }
   return models::parameters_of(machine, time);
 }
@@ -98,10 +98,8 @@ nlohmann::ordered_json software_json(const Scenario& scenario, const CollectiveC
   if (!call) return json;
   json["model_us"] = models::collective_us(machine, *call);
   if (const auto bar = models::error_bar(machine, measured_kind(*call))) {
-    json["error"] = {{"median", bar->errors.median},
-                     {"p90", bar->errors.p90},
-                     {"of", bar->of},
-                     {"held_out", bar->is_held_out}};
+    json["error"] = {
+        {"median", bar->errors.median}, {"p90", bar->errors.p90}, {"of", bar->of}, {"held_out", bar->is_held_out}};
   }
   return json;
 }

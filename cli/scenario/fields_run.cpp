@@ -24,15 +24,15 @@ const Section<FabricSpec> kFabric{
          }},
     }};
 
-const Section<ModelsSpec> kModels{
-    "[models]",
-    "What software costs in virtual time, in the simulated world.",
-    {
-        {"profile", "text", "'ideal'",
-         "ideal: nothing, wires alone take time; or a class of machines, whose launches, hops and rates calls then cost: "
-         "a name that `meshbed models` lists, or a file beside the scenario",
-         [](const Value& v, ModelsSpec& s) { v.text(s.profile); }},
-    }};
+const Section<ModelsSpec> kModels{"[models]",
+                                  "What software costs in virtual time, in the simulated world.",
+                                  {
+                                      {"profile", "text", "'ideal'",
+                                       "ideal: nothing, wires alone take time; or a class of machines, whose launches, "
+                                       "hops and rates calls then cost: "
+                                       "a name that `meshbed models` lists, or a file beside the scenario",
+                                       [](const Value& v, ModelsSpec& s) { v.text(s.profile); }},
+                                  }};
 
 void read_kind(const Value& v, WorkloadSpec& s) {
   std::string kind;

@@ -164,7 +164,7 @@ inline constexpr const char* kIdealProfile = "ideal";  // nothing
 struct Software {
   std::string profile = kIdealProfile;
   std::shared_ptr<const models::Machine> machine;  // nullptr: ideal
-  bool own_protocol = false;  // the protocol is the class's own choice, as its library makes it
+  bool own_protocol = false;                       // the protocol is the class's own choice, as its library makes it
 };
 
 struct Scenario {

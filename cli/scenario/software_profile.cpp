@@ -40,10 +40,10 @@ Result<models::Machine> read_machine(const std::string& wanted, const std::strin
     if (!fs::is_regular_file(path, problem)) {
       const std::vector<std::string> names = class_names();
       const std::string close = closest_name(wanted, names);
-      return refused(fmt::format("'{}' is neither a profile of a class of machines{} nor a file beside the scenario; "
-                                 "there are: {}",
-                                 wanted, close.empty() ? "" : fmt::format(" (did you mean '{}'?)", close),
-                                 fmt::join(names, ", ")));
+      return refused(fmt::format(
+          "'{}' is neither a profile of a class of machines{} nor a file beside the scenario; "
+          "there are: {}",
+          wanted, close.empty() ? "" : fmt::format(" (did you mean '{}'?)", close), fmt::join(names, ", ")));
     }
     profile = models::Profile::read(path.string());
   }

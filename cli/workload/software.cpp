@@ -43,8 +43,7 @@ CollectiveCase with_software(const Scenario& scenario, CollectiveCase wanted) {
   if (scenario.software.machine == nullptr) return wanted;
   const auto call = modelled_call(scenario, wanted);
   if (!call) return wanted;
-  const models::SoftwareCost cost =
-      models::software_cost(*scenario.software.machine, *call, payload_factor(scenario));
+  const models::SoftwareCost cost = models::software_cost(*scenario.software.machine, *call, payload_factor(scenario));
   wanted.spent_ps = cost.call_ps + cost.bytes_ps;
   wanted.hop_ps = cost.hop_ps;
   return wanted;

@@ -19,9 +19,9 @@ void add_run_options(po::options_description& options, RunOptions& values) {
       }),
        "the data and every random number descend from it; default: the scenario's")  //
       ("fabric", po::value(&values.fabric)->value_name("fluid|chunk"),
-       "how the network is shared; default: the scenario's")                                                      //
+       "how the network is shared; default: the scenario's")  //
       ("profile", po::value(&values.profile)->value_name("NAME"),
-       "what software costs, as models.profile; meshbed models lists them; default: the scenario's")  //
+       "what software costs, as models.profile; meshbed models lists them; default: the scenario's")              //
       ("world", po::value(&values.world)->value_name("WORLD")->default_value(values.world), "sim, emu or metal")  //
       ("contexts", po::value(&values.contexts)->value_name("raw|ucontext|boost|thread"),
        "SimGrid's context factory")  //

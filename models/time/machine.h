@@ -145,7 +145,7 @@ int nodes_of(const Machine& machine, int ranks);
 /// How far off a prediction may be: the errors of the class, and of what they are.
 struct ErrorBar {
   ToldErrors errors;
-  std::string of;        // "all_reduce, 4 ranks, left out of the fit", "the files that it was fitted to"
+  std::string of;  // "all_reduce, 4 ranks, left out of the fit", "the files that it was fitted to"
   bool is_held_out = false;
 };
 /// Of `kind` ("all_reduce, 4 ranks") held out of the class's fit, where the profile has that; else the largest of what

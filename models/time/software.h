@@ -31,8 +31,8 @@ SoftwareCost software_cost_of_messages(const Machine& machine, CollectiveProtoco
 /// What is left of a NIC's rate, of a node that has `nics` of them; at least 1 bit/s.
 std::uint64_t reached_bps(const Machine& machine, std::uint64_t rate_bps, int nics);
 
-/// The parameters that those equations read for the call, in the order of the profile's; without those that are there by
-/// default and change nothing.
+/// The parameters that those equations read for the call, in the order of the profile's; without those that are there
+/// by default and change nothing.
 std::vector<MachineParameter> parameters_of(const Machine& machine, const CollectiveTime& time);
 
 }  // namespace meshbed::models

@@ -39,7 +39,7 @@ struct System {
   MessageSink* sink;  // may be nullptr
   VerbsCounters counters;
   VerbsCost cost;
-  std::vector<Picoseconds> hops_ps;  // by rank; see set_hop()
+  std::vector<Picoseconds> hops_ps;           // by rank; see set_hop()
   std::vector<std::vector<PortWatch>> ports;  // by node and NIC
   HandleTable<Context> contexts;
   HandleTable<ProtectionDomain> domains;

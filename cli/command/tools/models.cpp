@@ -97,7 +97,8 @@ void explain_rings(const models::Profile& profile, models::Collective collective
         fmt::format("--collective {}: a one-shot exchange is all_reduce or all_gather", name_of(collective)));
   }
   if (ranks != 2 && ranks != 4) {
-    throw std::runtime_error(fmt::format("--ranks {}: one-shot exchanges are known of a pair and of a ring of 4", ranks));
+    throw std::runtime_error(
+        fmt::format("--ranks {}: one-shot exchanges are known of a pair and of a ring of 4", ranks));
   }
   // One mechanism: whole exchanges are predicted from the class that was fitted to them.
   for (const models::Machine& machine : shipped_machines()) {
@@ -145,7 +146,7 @@ int models_command(const Arguments& arguments, std::ostream& out, std::ostream& 
       ("calls", po::value(&calls)->value_name("N")->default_value(calls), "with --decode: all_reduces a layer")   //
       ("all", po::bool_switch(&all), "values on which the profile is silent, too")                                //
       ("collective", po::value(&collective)->value_name("NAME")->default_value(collective), "that is predicted")  //
-      ("bytes", po::value(&bytes)->value_name("SIZE"), "its size; default: 1M")                          //
+      ("bytes", po::value(&bytes)->value_name("SIZE"), "its size; default: 1M")                                   //
       ("ranks", po::value(&ranks)->value_name("N"), "how many; default: two nodes full, four around a ring of nodes");
   if (!parse_arguments(arguments, syntax, out)) return kExitOk;
   if (bytes.empty()) bytes = decode ? "48K" : "1M";
