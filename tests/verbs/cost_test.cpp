@@ -30,7 +30,41 @@ Picoseconds time_of(int writes, const sim::VerbsCost& cost) {
   return took;
 }
 
+/// When the receiver of `messages`, posted at once, goes on with each; since both sides were ready.
+std::vector<Picoseconds> received_at(int messages, Picoseconds hop_ps) {
+  std::vector<Picoseconds> at;
+  Picoseconds start = 0;
+  run_pair(
+      {},
+      [&](Side& side) {
+        side.barrier();
+        start = now();
+        for (int message = 0; message < messages; ++message) CHECK(side.post_send(1, 0, kBytes) == 0);
+        for (int message = 0; message < messages; ++message) CHECK(side.wait().status == IBV_WC_SUCCESS);
+      },
+      [&](Side& side) {
+        sim::set_hop(side.index, hop_ps);
+        for (int message = 0; message < messages; ++message) CHECK(side.post_recv(1, 0, kBytes) == 0);
+        side.barrier();
+        for (int message = 0; message < messages; ++message) {
+          CHECK(side.wait().status == IBV_WC_SUCCESS);
+          at.push_back(now() - start);
+        }
+      });
+  return at;
+}
+
 }  // namespace
+
+TEST_CASE("a message goes on a hop after its own arrival: those of a stream overlap, and a sender has none") {
+  const std::vector<Picoseconds> wire = received_at(4, 0);
+  REQUIRE(wire.size() == 4);
+  for (const Picoseconds hop_ps : {kLatency / 10, 20 * kLatency}) {
+    const std::vector<Picoseconds> late = received_at(4, hop_ps);
+    REQUIRE(late.size() == 4);
+    for (std::size_t message = 0; message < 4; ++message) CHECK(late[message] == wire[message] + hop_ps);
+  }
+}
 
 TEST_CASE("a post and a completion cost what they are said to cost, beside the wire; by default nothing") {
   const Picoseconds wire = wire_time_ps(models::wire_bytes(kBytes, 4096, models::kRethBytes), kRate) + 2 * kLatency;
