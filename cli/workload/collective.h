@@ -43,10 +43,10 @@ struct CollectiveCase {
   // Numbers whose sums depend on their order, where the type's do: the result is hashed, and not checked.
   bool rough = false;
   int root = 0;
-  int shift = 1;                // sendrecv: rank r sends to (r + shift) % ranks
-  std::vector<int> senders{};   // sendrecv: who does; empty: all
-  bool timed = true;            // false: run_case() leaves the times of the board as they are
-  // What a profile says that its software costs: each rank spends it before each call; of each message.
+  int shift = 1;               // sendrecv: rank r sends to (r + shift) % ranks
+  std::vector<int> senders{};  // sendrecv: who does; empty: all
+  bool timed = true;           // false: run_case() leaves the times of the board as they are
+  // What a profile says that its software costs: each rank spends it before each call; each message is so late.
   Picoseconds spent_ps = 0, hop_ps = 0;
   bool start_and_wait = false;  // by meshcoll_start and _wait, as NCCL's callers do, and not by a call that blocks
   std::vector<CallTime>* calls = nullptr;  // gets those that succeed, as they end; nullptr: nobody asks

@@ -71,8 +71,7 @@ class RankHost {
   /// its own time.
   virtual void spend(Picoseconds /*duration_ps*/) {}
 
-  /// From now on this rank goes on with each message that it receives `hop_ps` after its arrival at the earliest.
-  /// Nothing in the real worlds.
+  /// From now on this rank sees each message that it receives `hop_ps` after its arrival. Nothing in the real worlds.
   virtual void set_hop(Picoseconds /*hop_ps*/) {}
 
   /// Waits until all ranks are here and lets them go at one instant; costs no time of its own. An error once any rank

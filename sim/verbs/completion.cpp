@@ -56,6 +56,15 @@ void fail_overrun(void*, std::uint64_t handle) {
   });
 }
 
+void come_due(void*, std::uint64_t handle) {
+  System& owner = system();
+  CompletionQueue* queue = owner.completion_queues.find(static_cast<std::uint32_t>(handle));
+  if (queue == nullptr || queue->late.empty()) return;
+  const Completion completion = queue->late.front();
+  queue->late.pop();
+  complete(owner, *queue, completion);
+}
+
 /// The work request's slot may be posted again (as drivers free it: when the completion is polled).
 void reclaim(System& system, const Completion& completion) {
   QueuePair* qp = system.queue_pairs.find(completion.wc.qp_num);
@@ -64,12 +73,11 @@ void reclaim(System& system, const Completion& completion) {
   reclaimed = std::max(reclaimed, completion.sequence + 1);
 }
 
-int drain(System& system, CompletionQueue& queue, int count, ibv_wc* completions, Picoseconds& received_ps) {
+int drain(System& system, CompletionQueue& queue, int count, ibv_wc* completions) {
   int taken = 0;
   for (; taken < count && !queue.entries.empty(); ++taken) {
     const Completion& completion = queue.entries.front();
     completions[taken] = completion.wc;
-    if (!completion.send && completion.wc.status == IBV_WC_SUCCESS) received_ps = completion.at_ps;
     reclaim(system, completion);
     queue.entries.pop();
   }
@@ -160,7 +168,7 @@ int req_notify_cq(CompletionQueue& queue, bool solicited_only) {
   return 0;
 }
 
-int poll_cq(System& system, std::uint32_t handle, int count, ibv_wc* completions, Picoseconds& received_ps) {
+int poll_cq(System& system, std::uint32_t handle, int count, ibv_wc* completions) {
   CompletionQueue* queue = system.completion_queues.find(handle);
   if (queue == nullptr || count < 0) return -1;
   if (queue->entries.empty() && count > 0) {
@@ -169,7 +177,7 @@ int poll_cq(System& system, std::uint32_t handle, int count, ibv_wc* completions
     queue = system.completion_queues.find(handle);  // another thread may have destroyed it meanwhile
     if (queue == nullptr) return -1;
   }
-  const int taken = drain(system, *queue, count, completions, received_ps);
+  const int taken = drain(system, *queue, count, completions);
   if (taken > 0) system.world.note_activity();
   return taken;
 }
@@ -187,6 +195,17 @@ void complete(System& system, CompletionQueue& queue, const Completion& completi
     queue.channel != nullptr ? announce(system, queue) : void(queue.armed = Armed::kNo);
   }
   deliver(system, *queue.context->process);
+}
+
+void complete_after_hop(System& system, CompletionQueue& queue, const Completion& completion) {
+  const auto rank = static_cast<std::size_t>(queue.context->process->rank);
+  const Picoseconds hop_ps = rank < system.hops_ps.size() ? system.hops_ps[rank] : 0;
+  if (hop_ps == 0 && queue.late.empty()) return complete(system, queue, completion);
+  const Picoseconds now_ps = system.world.now();
+  const Picoseconds before_ps = queue.late.empty() ? now_ps : queue.late_ps;
+  queue.late_ps = std::max(now_ps + hop_ps, before_ps);
+  queue.late.push(completion);
+  system.world.after(queue.late_ps - now_ps, queue.context->port.node, come_due, nullptr, queue.handle);
 }
 
 }  // namespace meshbed::sim::verbs

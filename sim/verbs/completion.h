@@ -27,7 +27,6 @@ struct Channel {
 struct Completion {
   ibv_wc wc;
   std::uint64_t sequence;  // of the work request on its queue
-  Picoseconds at_ps;       // when it came
   bool send;               // the send queue's; otherwise the receive queue's
   bool solicited;
 };
@@ -50,6 +49,9 @@ struct CompletionQueue {
   Armed armed = Armed::kNo;
   bool failed = false;  // overrun: takes no more, and cannot be used once it is drained
   Ring<Completion> entries;
+  // Of messages that have arrived and are a hop away from whoever polls (set_hop); the last of them comes at late_ps.
+  Ring<Completion> late;
+  Picoseconds late_ps = 0;
 };
 
 int create_channel(System& system, Context& context, std::uint32_t& handle, int& fd);
@@ -60,11 +62,12 @@ int create_cq(System& system, Context& context, int cqe, std::uint32_t channel, 
 int resize_cq(CompletionQueue& queue, int cqe);
 int destroy_cq(System& system, CompletionQueue& queue);
 int req_notify_cq(CompletionQueue& queue, bool solicited_only);
-/// May let simulated time pass where there is nothing. The number of completions, or -1. `received_ps`: when the last
-/// message among them arrived; untouched where there is none.
-int poll_cq(System& system, std::uint32_t queue, int count, ibv_wc* completions, Picoseconds& received_ps);
+/// May let simulated time pass where there is nothing. The number of completions, or -1.
+int poll_cq(System& system, std::uint32_t queue, int count, ibv_wc* completions);
 
 /// Adds a completion, wakes whoever waits. On an overrun the queue fails: IBV_EVENT_CQ_ERR, its queue pairs to ERR.
 void complete(System& system, CompletionQueue& queue, const Completion& completion);
+/// The same of a receive: a hop later where the rank has one, and never before an earlier one.
+void complete_after_hop(System& system, CompletionQueue& queue, const Completion& completion);
 
 }  // namespace meshbed::sim::verbs

@@ -143,8 +143,7 @@ void finish_send(System& system, QueuePair& qp, ibv_wc_status status) {
       wc.opcode = completion_opcode(entry.opcode);
       wc.byte_len = static_cast<std::uint32_t>(entry.payload_bytes);
     }
-    complete(system, *qp.send_cq,
-             {.wc = wc, .sequence = qp.send.begin(), .at_ps = system.world.now(), .send = true, .solicited = false});
+    complete(system, *qp.send_cq, {.wc = wc, .sequence = qp.send.begin(), .send = true, .solicited = false});
   }
   drop_send(system, qp, status);
 }
@@ -152,10 +151,9 @@ void finish_send(System& system, QueuePair& qp, ibv_wc_status status) {
 void finish_recv(System& system, QueuePair& qp, ibv_wc wc, bool solicited) {
   wc.wr_id = qp.recv.front().wr_id;
   wc.qp_num = qp.number;
-  const Completion completion{
-      .wc = wc, .sequence = qp.recv.begin(), .at_ps = system.world.now(), .send = false, .solicited = solicited};
+  const Completion completion{.wc = wc, .sequence = qp.recv.begin(), .send = false, .solicited = solicited};
   drop_recv(system, qp);
-  complete(system, *qp.recv_cq, completion);
+  complete_after_hop(system, *qp.recv_cq, completion);
 }
 
 void enter_error(System& system, QueuePair& qp) {

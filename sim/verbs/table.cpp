@@ -140,15 +140,8 @@ VerbsBackend make_backend() {
   };
   // The hot path trusts its handle to be the caller's own: the drop-in holds it in an object of that process.
   table.poll_cq = [](U32 cq, int count, ibv_wc* completions) {
-    Picoseconds received_ps = -1;
-    const int found = poll_cq(system(), cq, count, completions, received_ps);
-    if (found <= 0) return found;
-    World& world = system().world;
-    // Looked up now: the rank may have set another one while the poll waited.
-    const auto& hops_ps = system().hops_ps;
-    const auto rank = static_cast<std::size_t>(World::current_process()->rank);
-    if (received_ps >= 0 && rank < hops_ps.size()) world.spend(received_ps + hops_ps[rank] - world.now());
-    world.spend(found * system().cost.completion_ps);
+    const int found = poll_cq(system(), cq, count, completions);
+    if (found > 0) system().world.spend(found * system().cost.completion_ps);
     return found;
   };
 

@@ -65,9 +65,9 @@ struct VerbsCost {
 /// may be nullptr; it and `world` must outlive all calls. Throws std::runtime_error where the file does not load.
 void install_verbs(World& world, const std::string& libibverbs_path, MessageSink* sink, const VerbsCost& cost = {});
 
-/// From now on `rank` goes on with a message that it has received `hop_ps` after the message's arrival at the earliest:
-/// what lies between an adapter and the software that waits for it. ibv_poll_cq spends what is missing (World::spend).
-/// A latency, not work: messages that arrive one behind the other go on one behind the other, each `hop_ps` late.
+/// From now on `rank` is shown a message's completion `hop_ps` after the message's arrival: what lies between an
+/// adapter and the software that waits for it. A latency, not work: messages that arrive one behind the other are shown
+/// one behind the other, each `hop_ps` late, and whoever polls does something else meanwhile.
 void set_hop(int rank, Picoseconds hop_ps);
 
 /// To be called after Network::set_port_up: loses what is on the way over the port, raises IBV_EVENT_PORT_ERR and
