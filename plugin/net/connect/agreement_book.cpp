@@ -121,8 +121,8 @@ void AgreementBook::refuse(std::string reason) {
 
 bool AgreementBook::doubt() {
   if (own_.stand != Stand::kYes || outcome_ != Outcome::kOpen) return false;
-  own_.stand = Stand::kDoubt;
   reason_ = "no word came from " + silent();
+  own_.stand = Stand::kDoubt;
   decide();
   return true;
 }

@@ -129,8 +129,8 @@ void TcpSendConnection::progress() {
   if (wrote || read) note_life();
   // What came may have made room, and a message may wait for that.
   if (read && written_ < posted_) write_some();
-  const bool serves = can_write() && (written_ < posted_ || group_ < announced_);
-  if (!read && !serves) settle();
+  // A receiver that has closed takes what was announced; whoever wants more than that is told by post().
+  if (!read && !can_write()) settle();
   if (!wrote && !read) note_silence();
 }
 
