@@ -93,7 +93,7 @@ void check_bytes(const Scenario& scenario, const ScenarioSpec& spec, Diagnostics
 
 /// Every rank's node has GPUs, and there are models of them.
 void check_gpus(const Scenario& scenario, const Place& place, Diagnostics& diagnostics) {
-  for (int rank = 0; rank < ranks_of(scenario); rank += scenario.workload.ranks_per_node) {
+  for (int rank = 0; rank < ranks_of(scenario); ++rank) {
     const models::Node& node = scenario.cluster.nodes[static_cast<std::size_t>(node_of(scenario, rank))];
     if (node.gpus.empty()) {
       return diagnostics.add(place, fmt::format("memory: {} has no GPU: set gpus to 1 or more", node.name));

@@ -26,7 +26,7 @@ WaitNote note_of(const cuda::Waiting& waiting) {
 
 Process& process_of(cuda::ProcessKey process) { return *const_cast<Process*>(static_cast<const Process*>(process)); }
 
-void* open_library(const std::string& path) {
+void* load_file(const std::string& path) {
   if (void* library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) return library;
   throw std::runtime_error(
       fmt::format("{}; GPU memory needs the simulated CUDA: ./meshbed cuda run builds it", ::dlerror()));
@@ -36,7 +36,7 @@ void* open_library(const std::string& path) {
 const cuda::WorldEntry* g_entry = nullptr;
 
 const cuda::WorldEntry* load_entry(const std::string& path) {
-  const auto find = reinterpret_cast<const cuda::WorldEntry* (*)()>(::dlsym(open_library(path), cuda::kWorldEntry));
+  const auto find = reinterpret_cast<const cuda::WorldEntry* (*)()>(::dlsym(load_file(path), cuda::kWorldEntry));
   const cuda::WorldEntry* entry = find != nullptr ? find() : nullptr;
   if (entry == nullptr || entry->version != cuda::kTableVersion || entry->size_bytes != sizeof(*entry)) {
     throw std::runtime_error(path + " was built for another version of the simulator");
@@ -47,7 +47,7 @@ const cuda::WorldEntry* load_entry(const std::string& path) {
 /// Loads a drop-in and gives it its table; ranks find it by `name`.
 template <typename Table>
 void offer(const std::string& path, const char* name, const char* set_table, const Table& table) {
-  void* library = open_library(path);
+  void* library = load_file(path);
   const auto set = reinterpret_cast<int (*)(const Table*)>(::dlsym(library, set_table));
   if (set == nullptr) throw std::runtime_error(path + " is not the simulator's " + name);
   if (set(&table) != 0) throw std::runtime_error(path + " was built for another version of the simulator");
