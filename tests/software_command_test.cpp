@@ -79,7 +79,7 @@ TEST_CASE("four Sparks, 48 KiB: a run under the profile takes what the class's m
   const json summary = run_json(scenario_file("spark-ring4-decode"));
   const json& software = summary.at("software");
   CHECK(software.at("profile") == "spark-ring-nccl-graph");
-  CHECK(us_of(summary) == doctest::Approx(software.at("model_us").get<double>()).epsilon(0.01));
+  CHECK(us_of(summary) == doctest::Approx(software.at("model_us").get<double>()).epsilon(0.02));
   CHECK(software.at("error").at("held_out") == true);
   CHECK(software.at("error").at("of") == "all_reduce, 4 ranks, left out of the class's fit");
   for (const char* parameter : {"launch_us", "net_ll_us", "wire_us", "nic_fraction", "ll_fraction", "reduce_GBps"}) {
