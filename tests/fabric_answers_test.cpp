@@ -115,7 +115,7 @@ wrong = 0
 )");
   const CommandResult result = run(scenario, "2>&1 >/dev/null | grep 'is not a variable of this plugin'");
   CHECK(has(result, ": NCCL_MESH_RELAY_PROT is not a variable of this plugin"));
-  CHECK(has(result, "meshbed: warning: repeated 11 times, by 11 ranks: NCCL_MESH_RELAY_PROT is not a variable"));
+  CHECK(has(result, "meshbed: warning: repeated 11 times, by 11 ranks: NET/Mesh : NCCL_MESH_RELAY_PROT is not a"));
   CHECK(std::count(result.output.begin(), result.output.end(), '\n') == 2);
 }
 

@@ -39,8 +39,8 @@ IterationStatistics iteration_statistics(const CaseResults& board, int skip);
 
 /// What a table shows.
 struct PerfColumns {
-  bool check = true;              // false prints N/A for #wrong
-  std::optional<int> iterations;  // -I 1: their statistics, too, without so many of the first
+  bool check = true;                // false prints N/A for #wrong
+  std::optional<int> iterations{};  // -I 1: their statistics, too, without so many of the first
 };
 /// The heading lines over the rows, and one row of `wanted`.
 std::string perf_heading(const PerfColumns& columns);

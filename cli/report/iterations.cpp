@@ -31,7 +31,7 @@ std::vector<std::string> iteration_lines(const Scenario& scenario, const RunResu
                               "busbw", "x bound"));
   auto fault = result.simulation.faults.begin();
   const auto tell_faults = [&](Picoseconds until_ps) {
-    for (; fault != result.simulation.faults.end() && fault->at_ps <= until_ps; ++fault) {
+    for (; fault != result.simulation.faults.end() && fault->at_ps < until_ps; ++fault) {
       lines.push_back(
           fmt::format("{:>9} {:>14}  {}", "-", duration_text(fault->at_ps), text_of(scenario, fault->step)));
     }
@@ -48,7 +48,7 @@ std::vector<std::string> iteration_lines(const Scenario& scenario, const RunResu
                                 duration_text(start_of(result, iteration)), static_cast<double>(time_ps) / 1e6,
                                 algbw_GBps, algbw_GBps * result.busbw_factor, over_bound));
   }
-  tell_faults(result.simulation.elapsed_ps);
+  tell_faults(result.simulation.elapsed_ps + 1);
   return lines;
 }
 
