@@ -7,7 +7,7 @@
 #include <stdexcept>
 
 #include "cli/scenario/placement.h"
-#include "cli/workload/nccl_replay.h"
+#include "cli/workload/nccl/nccl_replay.h"
 #include "cli/workload/plugin_lines.h"
 #include "cli/workload/software.h"
 #include "cli/workload/workload.h"

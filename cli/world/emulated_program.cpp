@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <ostream>
@@ -13,6 +12,7 @@
 #include "cli/scenario/placement.h"
 #include "cli/world/emulate.h"
 #include "cli/world/metal_place.h"
+#include "emu/clock.h"
 #include "emu/config.h"
 #include "emu/image/boot_image.h"
 #include "emu/microvm/microvm.h"
@@ -26,9 +26,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr double kOutputTurn_s = 0.1;       // between two looks at what the ranks say
-constexpr double kBootOnTop_s = 120;  // on top of the programs' own limit: TCG boots slowly on a busy machine
-constexpr double kGrace_s = 10;           // for the others' own errors, once a rank has failed
+constexpr double kOutputTurn_s = 0.1;  // between two looks at what the ranks say
+constexpr double kBootOnTop_s = 120;   // on top of the programs' own limit: TCG boots slowly on a busy machine
+constexpr double kGrace_s = 10;        // for the others' own errors, once a rank has failed
 constexpr const char* kMpirun = "mpirun";
 
 // Files of a node's job folder, which the host sees, too.
@@ -364,8 +364,7 @@ ProgramRun run_program_in_nodes(const Scenario& scenario, const ProgramOptions& 
   machines.start();
   const emu::Outcome begun = machines.outcome();
   RankWatch ranks(scenario, options, begun, out, err);
-  using Clock = std::chrono::steady_clock;
-  std::optional<Clock::time_point> failed_at;
+  std::optional<emu::Deadline> grace;  // from when a rank has failed
   bool waiting = options.after_port.has_value(), ready = false;
   ProgramRun run;
   while (!machines.advance(kOutputTurn_s)) {
@@ -384,9 +383,8 @@ ProgramRun run_program_in_nodes(const Scenario& scenario, const ProgramOptions& 
                       begun.nodes.front().name, *options.after_port));
       machines.stop();
     }
-    if (ranks.one_failed() && !failed_at) failed_at = Clock::now();
-    const bool grace_over = failed_at && std::chrono::duration<double>(Clock::now() - *failed_at).count() >= kGrace_s;
-    if (grace_over || (options.mpi && ranks.ends().front().status)) machines.stop();
+    if (ranks.one_failed() && !grace) grace = emu::Deadline::in_s(kGrace_s);
+    if ((grace && grace->passed()) || (options.mpi && ranks.ends().front().status)) machines.stop();
   }
   const emu::Outcome outcome = machines.wait();
   ranks.look(true);

@@ -1,11 +1,11 @@
-#include "cli/workload/nccl_recording.h"
+#include "cli/workload/nccl/nccl_recording.h"
 
 #include <doctest/doctest.h>
 
 #include <filesystem>
 
 #include "cli/common/files.h"
-#include "cli/workload/nccl_replay.h"
+#include "cli/workload/nccl/nccl_replay.h"
 #include "plugin/base/prng.h"
 
 namespace nccl_recording_test {

@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <set>
 
-#include "cli/workload/nccl_replay.h"
+#include "cli/workload/nccl/nccl_replay.h"
 
 namespace meshbed::cli {
 namespace {

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "cli/workload/nccl_replay.h"
+#include "cli/workload/nccl/nccl_replay.h"
 #include "plugin/base/prng.h"
 
 namespace meshbed::cli {

@@ -1,4 +1,4 @@
-#include "cli/workload/nccl_replay.h"
+#include "cli/workload/nccl/nccl_replay.h"
 
 #include <fmt/format.h>
 

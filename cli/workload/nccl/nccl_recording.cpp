@@ -1,4 +1,4 @@
-#include "cli/workload/nccl_recording.h"
+#include "cli/workload/nccl/nccl_recording.h"
 
 #include <fmt/format.h>
 
