@@ -188,16 +188,16 @@ TEST_CASE(
   const std::string explain = "models --explain dgx-spark-ring --bytes 60K ";
   const CommandResult told = run_meshbed(explain);
   CHECK(told.status == 0);
-  // docs/megakernel.md has the same row: 24.87 us at 60 KiB on the ring.
+  // docs/megakernel.md has the same row: 28.28 us at 60 KiB on the ring.
   for (const char* part :
-       {"a slot, from its publication", "slots/s at most", "one-shot all_reduce of 61440 bytes, 4 ranks: 24.87 us",
-        "fence, barriers, hops", "wire", "rest of the call"}) {
+       {"a slot, from its publication", "slots/s at most", "one-shot, by profile spark-ring-oneshot",
+        "all_reduce of 61440 bytes, 4 ranks on 4 nodes: 28.28 us", "hops between nodes", "wire", "fill"}) {
     CHECK_MESSAGE(told.output.find(part) != std::string::npos, part);
   }
   CHECK(run_meshbed(explain + "--ranks 2 --collective all_gather").status == 0);
   const CommandResult ranks = run_meshbed(explain + "--ranks 3 2>&1");
   CHECK(ranks.status == 2);
-  CHECK(ranks.output.find("--ranks 3: the one-shot model is of a pair or of a ring of 4") != std::string::npos);
+  CHECK(ranks.output.find("--ranks 3: one-shot exchanges are known of a pair and of a ring of 4") != std::string::npos);
   const CommandResult other = run_meshbed(explain + "--collective broadcast 2>&1");
   CHECK(other.status == 2);
   CHECK(other.output.find("--collective broadcast: a one-shot exchange is all_reduce or all_gather") !=
