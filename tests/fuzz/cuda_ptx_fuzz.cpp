@@ -1,14 +1,14 @@
 // PTX text from anybody: it is parsed or refused in words; each kernel of what is parsed runs a few steps on a little
-// memory, and ends, goes on or faults. Seeds: tests/cuda/ptx. Words: ptx.dict.
+// memory, and ends, goes on or faults. Seeds: tests/cuda/ptx. Words: cuda_ptx.dict.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
-#include <map>
 #include <vector>
 
 #include "sim/cuda/ptx/machine.h"
+#include "tests/cuda/device_memory.h"
 
 using namespace meshbed::sim::ptx;
 
@@ -20,32 +20,8 @@ constexpr std::size_t kArgument_bytes = 4096;
 constexpr std::uint64_t kLaneInstructions = 4096;
 constexpr int kSteps = 4;
 
-/// Allocations at addresses of their own, which no host address is.
-class FuzzedMemory : public Memory {
- public:
-  std::uint64_t allocate(std::uint64_t bytes) {
-    const std::uint64_t address = next_;
-    all_[address].resize(bytes);
-    next_ += (bytes + 511) / 256 * 256;
-    return address;
-  }
-  void* at(std::uint64_t address, std::uint64_t bytes, bool) override {
-    auto found = all_.upper_bound(address);
-    if (found == all_.begin()) return nullptr;
-    --found;
-    const std::uint64_t offset = address - found->first;
-    if (offset > found->second.size() || bytes > found->second.size() - offset) return nullptr;
-    return found->second.data() + offset;
-  }
-  std::string describe(std::uint64_t) const override { return "no allocation holds it"; }
-
- private:
-  std::map<std::uint64_t, std::vector<std::byte>> all_;
-  std::uint64_t next_ = 0x7f00'0000'0000;
-};
-
 /// Its variables in memory; false: they take too much.
-bool place_variables(const Module& module, FuzzedMemory& memory, std::vector<std::uint64_t>& addresses) {
+bool place_variables(const Module& module, meshbed::test::DeviceMemory& memory, std::vector<std::uint64_t>& addresses) {
   std::uint64_t bytes = 0;
   for (const VariableInfo& variable : module.variables()) {
     if (variable.bytes > kVariablesMost_bytes) return false;
@@ -60,7 +36,7 @@ bool place_variables(const Module& module, FuzzedMemory& memory, std::vector<std
   return true;
 }
 
-void run(const std::shared_ptr<const Module>& module, const KernelInfo& kernel, FuzzedMemory& memory,
+void run(const std::shared_ptr<const Module>& module, const KernelInfo& kernel, meshbed::test::DeviceMemory& memory,
          const std::vector<std::uint64_t>& addresses) {
   if (kernel.local_bytes > kLocalMost_bytes || kernel.static_shared_bytes > kLocalMost_bytes) return;
   LaunchRequest request;
@@ -106,7 +82,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     if (module.error().text.empty()) std::abort();
     return 0;
   }
-  FuzzedMemory memory;
+  meshbed::test::DeviceMemory memory;
   std::vector<std::uint64_t> addresses;
   if (!place_variables(**module, memory, addresses)) return 0;
   for (const KernelInfo& kernel : (*module)->kernels()) run(*module, kernel, memory, addresses);
