@@ -65,6 +65,9 @@ const std::string kText = ".version 8.0\n.target sm_70\n.address_size 64\n" +
                           kernel("cube", "tex.cube.v4.f32.f32 {%r5, %r6, %r7, %r8}, [%rd1, {%r2, %r3, %r4, %r4}];") +
                           kernel("paint",
                                  "sust.b.2d.b32.trap [%rd1, {%r2, %r3}], {%r4}; mov.b32 %r5, 0; "
+                                 "mov.b32 %r6, 0; mov.b32 %r7, 0; mov.b32 %r8, 0;") +
+                          kernel("wide",
+                                 "sust.b.2d.v4.b32.clamp [%rd1, {%r2, %r3}], {%r4, %r4, %r4, %r4}; mov.b32 %r5, 0; "
                                  "mov.b32 %r6, 0; mov.b32 %r7, 0; mov.b32 %r8, 0;");
 
 template <typename T>
@@ -229,6 +232,24 @@ TEST_CASE("a surface is written in bytes and rows; outside of it the kernel faul
     CHECK(cuCtxSynchronize() == 700);
   });
   CHECK(log.find("is no surface object") != std::string::npos);
+}
+
+TEST_CASE("an access that is wider than a surface's rows has no place there, clamped or not") {
+  constexpr cuda::cudaChannelFormatDesc kByte{8, 0, 0, 0, 1};
+  const std::string log = run_gpus({}, [&] {
+    const Gpu gpu;
+    cuda::Array* array = nullptr;
+    CHECK(texture_test::cudaMallocArray(&array, &kByte, 1, 4096, 2) == 0);
+    cuda::cudaResourceDesc resource{};
+    resource.of.array = array;
+    unsigned long long surface = 0;
+    CHECK(texture_test::cudaCreateSurfaceObject(&surface, &resource) == 0);
+    CUdeviceptr in = allocate(16), out = allocate(16);
+    void* arguments[] = {&surface, &in, &out};
+    CHECK(cuLaunchKernel(find_function(kText.c_str(), "wide"), 1, 1, 1, 1, 1, 1, 0, nullptr, arguments, nullptr) == 0);
+    CHECK(cuCtxSynchronize() == 700);
+  });
+  CHECK(log.find("an access of 16 bytes to a surface whose rows have 1") != std::string::npos);
 }
 
 TEST_CASE("a texture that is destroyed while a kernel waits to read it is read all the same") {

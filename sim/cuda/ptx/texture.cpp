@@ -223,6 +223,11 @@ void surface(Warp& warp, const Instruction& in, std::uint32_t lanes) {
     const std::array<std::int64_t, 3> most{static_cast<std::int64_t>(row) - bytes,
                                            static_cast<std::int64_t>(texture->height) - 1,
                                            static_cast<std::int64_t>(texture->depth) - 1};
+    if (most[0] < 0) {  // no place of the row would take it, whatever is said of accesses outside
+      fail(warp, in, lane, Fault::Kind::kAddress,
+           "an access of " + std::to_string(bytes) + " bytes to a surface whose rows have " + std::to_string(row));
+      return;
+    }
     std::array<std::int64_t, 3> at{};
     for (std::uint32_t axis = 0; axis < axes; ++axis)
       at[axis] = lanes_at<std::int32_t>(warp, coordinates[(layered ? 1 : 0) + axis])[lane];
@@ -231,7 +236,7 @@ void surface(Warp& warp, const Instruction& in, std::uint32_t lanes) {
     for (std::size_t axis = 0; axis < 3; ++axis) {
       if (at[axis] >= 0 && at[axis] <= most[axis]) continue;
       inside = false;
-      at[axis] = std::clamp<std::int64_t>(at[axis], 0, std::max<std::int64_t>(most[axis], 0));
+      at[axis] = std::clamp<std::int64_t>(at[axis], 0, most[axis]);
     }
     if (!inside && outside == Outside::kTrap) {
       fail(warp, in, lane, Fault::Kind::kAddress, "an access outside of the surface");
