@@ -146,12 +146,11 @@ Result<void> add_to_group(meshcoll_comm& comm, const meshcoll_args& args) {
     return ok();
   }
   // Either direction waits for its own peer only.
-  const int from = operation->from;
-  operation->from = -1;
-  if (operation->to >= 0) comm.group.push_back(*operation);
-  operation->from = from;
-  operation->to = -1;
-  if (operation->from >= 0) comm.group.push_back(*operation);
+  meshbed::coll::Operation send = *operation, receive = *operation;
+  send.from = receive.to = -1;
+  send.output_bytes = receive.input_bytes = 0;
+  if (send.to >= 0) comm.group.push_back(send);
+  if (receive.from >= 0) comm.group.push_back(receive);
   return ok();
 }
 
@@ -162,6 +161,9 @@ meshcoll_result issue(meshcoll_comm* comm, const meshcoll_args& args, meshcoll_h
       return add_to_group(*comm, args);
     }
     Communicator& communicator = *comm->communicator;
+    if (args.call == MESHCOLL_BARRIER && args.in_stream != 0) {
+      return meshbed::Error{meshbed::ErrorCode::kUnsupported, meshbed::Scope::kRequest, "a barrier cannot be in a stream: leave out in_stream"};
+    }
     if (args.call == MESHCOLL_BARRIER) {
       return hand_out(*comm, communicator.issue_barrier(args.timeout_ms), handle, failed);
     }

@@ -1,19 +1,19 @@
 /* meshcoll.h: the collective engine's C interface (libmeshcoll.so).
  *
- * One communicator per rank and thread of control; calls on one communicator are serialised by the caller, except for
- * meshcoll_abort, _test and _wait, which any thread may make; different communicators are independent. Buffers are host
- * memory, or a GPU's where the process has loaded CUDA (libcuda.so.1) before it makes the communicator, or puts a call
- * into a stream. A GPU's memory that the host cannot follow is copied into pinned memory, worked on there, and copied
- * back, in a stream of the engine's own; no call waits for a whole device. Calls block, or are started and waited for
- * later: either way those of one communicator run in the order in which they were made, one after the other, and those
- * of different communicators side by side. Every function returns MESHCOLL_OK or an error; meshcoll_last_error() then
- * says what, where and what to do, and meshcoll_get_error() whose fault it was in which call. A communicator that has
- * been destroyed is an error as well. An error of a call (other than INVALID_ARGUMENT and UNSUPPORTED, which touch
- * nothing) breaks the communicator for all of its ranks: they are told, none is left waiting, and every later call
- * answers with the first reason. One exception: a send_recv with a single peer that could not be connected; both ends
- * get the reason, and the communicator lives on. The data travel through an ncclNet table (any NCCL net plugin), loaded
- * and driven as NCCL does it: a service thread that listens, connects and accepts, and a progress thread that sends,
- * receives and tests.
+ * One communicator per rank and thread of control; calls on one communicator are serialised by the caller, except
+ * for meshcoll_abort, _test and _wait, which any thread may make; different communicators are independent. Buffers
+ * are host memory, or a GPU's where the process has loaded CUDA (libcuda.so.1) before it makes the communicator, or
+ * puts a call into a stream. A GPU's memory that the host cannot follow is copied into pinned memory, worked on
+ * there, and copied back, in a stream of the engine's own; no call waits for a whole device. Calls block, or are
+ * started and waited for later: either way those of one communicator run in the order in which they were made, one
+ * after the other, and those of different communicators side by side. Every function returns MESHCOLL_OK or an
+ * error; meshcoll_last_error() then says what, where and what to do, and meshcoll_get_error() whose fault it was in
+ * which call. A communicator that has been destroyed is an error as well. An error of a call (other than
+ * INVALID_ARGUMENT and UNSUPPORTED, which touch nothing) breaks the communicator for all of its ranks: they are
+ * told, none is left waiting, and every later call answers with the first reason. One exception: a send_recv with a
+ * single peer that could not be connected, and that is in no stream; both ends get the reason, and the communicator
+ * lives on. The data travel through an ncclNet table (any NCCL net plugin), loaded and driven as NCCL does it: a
+ * service thread that listens, connects and accepts, and a progress thread that sends, receives and tests.
  */
 #ifndef MESHCOLL_H
 #define MESHCOLL_H
@@ -238,9 +238,9 @@ meshcoll_result meshcoll_get_stats(meshcoll_comm* comm, meshcoll_stats* stats);
  * as long. Buffers that are not registered are registered for each operation anew. */
 meshcoll_result meshcoll_register(meshcoll_comm* comm, void* data, size_t size_bytes);
 meshcoll_result meshcoll_deregister(meshcoll_comm* comm, void* data);
-/* What net plugins log, and is shown by NCCL_DEBUG, goes to `write` from then on in place of standard error: level 2 is a
- * warning, 3 and 4 say more. For all of this copy of the library, before the first communicator is made; NULL: standard
- * error. `write` may be called by any of its threads and call none of its functions. */
+/* What net plugins log, and is shown by NCCL_DEBUG, goes to `write` from then on in place of standard error: level 2 is
+ * a warning, 3 and 4 say more. For all of this copy of the library, before the first communicator is made; NULL:
+ * standard error. `write` may be called by any of its threads and call none of its functions. */
 void meshcoll_set_log(void (*write)(void* context, int level, int rank, const char* text), void* context);
 /* The clock that the engine itself uses: CLOCK_MONOTONIC, virtual in a simulation. */
 int64_t meshcoll_now_ns(void);

@@ -16,6 +16,7 @@ constexpr int kAbiVersion = 12000;
 using GetProcAddress = CUresult (*)(const char* symbol, void** function, int version, std::uint64_t flags, int* found);
 
 Error unsupported(std::string text) { return {ErrorCode::kUnsupported, Scope::kDevice, std::move(text)}; }
+Error unfit(std::string text) { return {ErrorCode::kSystem, Scope::kDevice, std::move(text)}; }
 
 /// The entry; its name goes into `missing` where the driver has none.
 template <typename Function>
@@ -46,13 +47,13 @@ Result<Driver> Driver::open() {
     return unsupported(std::string("there is no CUDA driver here: ") + (why != nullptr ? why : kLibrary));
   }
   const auto get = reinterpret_cast<GetProcAddress>(::dlsym(library, "cuGetProcAddress_v2"));
-  if (get == nullptr) return unsupported("the CUDA driver is older than 12.0: it has no cuGetProcAddress_v2");
+  if (get == nullptr) return unfit("the CUDA driver is older than 12.0: it has no cuGetProcAddress_v2");
   Driver driver;
   std::string missing;
 #define MESHBED_CUDA_ENTRY(name, parameters) bind(get, #name, driver.calls_.name, missing);
 #include "plugin/cuda/driver_calls.def"
 #undef MESHBED_CUDA_ENTRY
-  if (!missing.empty()) return unsupported("the CUDA driver lacks " + missing);
+  if (!missing.empty()) return unfit("the CUDA driver lacks " + missing);
   if (auto begun = driver.outcome(driver.calls_.cuInit(0), "cuInit"); !begun) {
     return unsupported("the CUDA driver does not start: " + begun.error().text);
   }
@@ -95,12 +96,16 @@ Result<CUcontext> Driver::retain_primary(CUdevice device) const {
   return context;
 }
 
-void Driver::release_primary(CUdevice device) const { calls_.cuDevicePrimaryCtxRelease(device); }
-
 Result<CUcontext> Driver::current() const {
   CUcontext context = nullptr;
   if (auto done = outcome(calls_.cuCtxGetCurrent(&context), "cuCtxGetCurrent"); !done) return done.error();
   return context;
+}
+
+Result<unsigned long long> Driver::current_number() const {
+  unsigned long long number = 0;
+  if (auto done = outcome(calls_.cuCtxGetId(nullptr, &number), "cuCtxGetId"); !done) return done.error();
+  return number;
 }
 
 Current::Current(const Driver& driver, CUcontext context)

@@ -52,7 +52,8 @@ struct Pointer {
 
 class Driver {
  public:
-  /// Loads libcuda.so.1 and starts it. No such library, one that is too old, no device: kUnsupported, and why.
+  /// Loads libcuda.so.1 and starts it. No such library, no device: kUnsupported, and why. One that is too old: kSystem,
+  /// since there may be GPU memory all the same.
   static Result<Driver> open();
   /// Whether this process has it already. Where not, no pointer of the process is a GPU's: who did not ask for CUDA
   /// does not pay for it.
@@ -65,11 +66,12 @@ class Driver {
 
   /// What lies at the address; nothing where it is memory that CUDA does not know. Needs no context.
   Result<Pointer> look_at(const void* address) const;
-  /// The context that the runtime and most programs use; released by release_primary().
+  /// The context that the runtime and most programs use; kept until the process ends.
   Result<CUcontext> retain_primary(CUdevice device) const;
-  void release_primary(CUdevice device) const;
   /// Of the calling thread; null: none is.
   Result<CUcontext> current() const;
+  /// Its number, which no other context of the process ever has.
+  Result<unsigned long long> current_number() const;
 
  private:
   Driver() = default;

@@ -15,9 +15,8 @@ namespace meshbed::dropin {
 namespace {
 
 constexpr char kNoStreams[] =
-    "the stream is not NULL: this process had no CUDA when the communicator was made. Load libcuda.so.1 before, or "
-    "pass "
-    "host memory and stream NULL";
+    "the stream is not NULL: this process had no CUDA when the communicator was made, or one that does not start or is "
+    "too old. Load libcuda.so.1 before, or pass host memory and stream NULL";
 
 /// As with NCCL, calls are put into streams and come back; without CUDA there are none, and calls wait.
 bool has_streams(const CommPointer& comm) { return meshcoll_has_gpu(comm->engine) != 0; }

@@ -201,6 +201,73 @@ TEST_CASE("a call that is refused does not touch its stream, and without a strea
   });
 }
 
+TEST_CASE("a communicator goes while a call of another one holds its stream: nothing waits for the device") {
+  run_two([](const Rank& rank) {
+    Rank other = rank;
+    CHECK(rank.ENGINE(meshcoll_split)(rank.comm, 0, rank.rank, &other.comm) == MESHCOLL_OK);
+    rank.put(1);
+    CHECK(other.sum() == MESHCOLL_OK);
+    well(rank.stream->synchronize());
+    const Picoseconds apart = 20 * kPicosecondsPerMillisecond, begun = rank.world->now();
+    if (rank.rank == 1) rank.world->sleep(apart);
+    CHECK(rank.sum() == MESHCOLL_OK);
+    CHECK(rank.ENGINE(meshcoll_abort)(other.comm, "no longer wanted") == MESHCOLL_OK);
+    CHECK(rank.ENGINE(meshcoll_destroy)(other.comm) == MESHCOLL_OK);
+    if (rank.rank == 0) CHECK(rank.world->now() - begun < apart);
+    well(rank.stream->copy(rank.seen, rank.numbers, kBytes));
+    well(rank.stream->synchronize());
+    CHECK(rank.all_are(4, 4));
+  });
+}
+
+TEST_CASE("a communicator of one rank is aborted before its stream comes to its call") {
+  run_two([](const Rank& rank) {
+    meshcoll_options options{};
+    options.struct_bytes = sizeof options;
+    options.world = 1;
+    Rank alone = rank;
+    CHECK(rank.ENGINE(meshcoll_init)(&options, &alone.comm) == MESHCOLL_OK);
+    const auto word = taken(cuda::PinnedMemory::allocate(*rank.driver, 4));
+    well(cuda::hold_until(*rank.driver, rank.stream->handle(), word.device_address(), 1));
+    CHECK(alone.sum() == MESHCOLL_OK);
+    CHECK(rank.ENGINE(meshcoll_abort)(alone.comm, "enough") == MESHCOLL_OK);
+    CHECK(alone.broken() == MESHCOLL_ABORTED);
+    *reinterpret_cast<volatile unsigned*>(word.data()) = 1;
+    well(rank.stream->synchronize());
+    CHECK(rank.ENGINE(meshcoll_destroy)(alone.comm) == MESHCOLL_OK);
+  });
+}
+
+TEST_CASE("a group's send and receive are copied once each; a barrier is refused a stream") {
+  run_two([](const Rank& rank) {
+    constexpr std::size_t kHalf = kCount / 2;
+    rank.put(rank.rank * 1'000'000);
+    well(rank.stream->synchronize());
+    meshcoll_args args{};
+    args.struct_bytes = sizeof args;
+    args.call = MESHCOLL_SEND_RECV;
+    args.send = rank.numbers;
+    args.recv = rank.numbers + kHalf;
+    args.count = args.recv_count = kHalf;
+    args.dtype = MESHCOLL_INT32;
+    args.to = args.from = 1 - rank.rank;
+    args.in_stream = 1;
+    args.stream = rank.stream->handle();
+    const sim::CudaCounts before = rank.counts();
+    CHECK(rank.ENGINE(meshcoll_group_start)(rank.comm) == MESHCOLL_OK);
+    CHECK(rank.ENGINE(meshcoll_start)(rank.comm, &args, nullptr) == MESHCOLL_OK);
+    CHECK(rank.ENGINE(meshcoll_group_end)(rank.comm, nullptr) == MESHCOLL_OK);
+    well(rank.stream->synchronize());
+    CHECK(rank.counts().copied_bytes - before.copied_bytes == 2 * kHalf * sizeof(int));
+    well(rank.stream->copy(rank.seen, rank.numbers, kBytes));
+    well(rank.stream->synchronize());
+    CHECK(rank.seen[kHalf] == (1 - rank.rank) * 1'000'000);
+    CHECK(rank.seen[2 * kHalf - 1] == (1 - rank.rank) * 1'000'000 + static_cast<int>(kHalf) - 1);
+    args.call = MESHCOLL_BARRIER;
+    CHECK(rank.ENGINE(meshcoll_start)(rank.comm, &args, nullptr) == MESHCOLL_UNSUPPORTED);
+  });
+}
+
 #undef ENGINE
 
 }  // namespace engine_test

@@ -26,7 +26,7 @@ class Call {
   void finish(Result<void> result, int peer = -1) {
     result_ = std::move(result);
     peer_ = peer;
-    if (at_end_) at_end_();
+    if (const auto told = std::exchange(at_end_, {})) told();
     done_.finish();
   }
   /// Called once, before whoever waits goes on; to be said before the call is handed to the communicator's threads.

@@ -1,6 +1,7 @@
 // A communicator's beginning and end; communicator_run.cpp has what happens between.
 #include "plugin/coll/run/communicator.h"
 
+#include "plugin/base/log.h"
 #include "plugin/coll/run/gpu.h"
 
 namespace meshbed::coll {
@@ -74,7 +75,13 @@ Result<void> Communicator::start() {
   progress_ = std::make_unique<Worker>();
   // Without a driver in the process there is no memory of a GPU's; and to load one takes long.
   if (cuda::Driver::is_loaded()) {
-    if (auto opened = Gpu::open()) gpu_ = *opened;
+    const auto opened = Gpu::open();
+    if (opened) {
+      gpu_ = *opened;
+    } else if (opened.error().code != ErrorCode::kUnsupported) {
+      MESHBED_WARN("rank %d: buffers have to be host memory, and calls cannot be in streams: %s", options_.rank,
+                   opened.error().text.c_str());
+    }
   }
   if (options_.world == 1) return ok();  // nobody to talk to: neither store nor plugin
   if (options_.rank == 0 && server_ == nullptr) {

@@ -10,6 +10,7 @@
 // same reason. A send_recv whose only peer could not be connected breaks nothing: both ends know, and nothing moved.
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -184,7 +185,7 @@ class Communicator {
   Result<Lending> lend(Gpu& gpu, std::span<const Operation> operations);
   Result<void> copy_by_gpu(Gpu& gpu, const std::vector<GpuCopy>& copies, const Deadline& deadline);
   /// Runs them on the progress thread.
-  Result<void> drive(ChannelRuns channel_runs, const Deadline& deadline);
+  Result<void> drive(ChannelRuns& channel_runs, const Deadline& deadline);
   Result<void> prepare(std::span<const Operation> operations, std::int64_t connect_timeout_ms,
                        ChannelRuns* channel_runs);
   Result<void> add_channel_runs(const Operation& operation, const SubPlan& sub_plan, Protocol protocol,
@@ -228,6 +229,7 @@ class Communicator {
   int culprit_ = -1;       // the rank that the last error was about
   bool harmless_ = false;  // it breaks nothing
   // Of all threads.
+  std::atomic<bool> aborted_ = false;
   mutable std::mutex mutex_;
   ChannelCounters counters_;
   std::string last_begun_ = "no call";

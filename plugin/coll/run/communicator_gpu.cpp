@@ -64,7 +64,7 @@ Result<std::shared_ptr<StreamOrder>> Communicator::enter_streams(const std::vect
   return (*gpu)->enter(streams, *gpu);
 }
 
-Result<void> Communicator::drive(ChannelRuns channel_runs, const Deadline& deadline) {
+Result<void> Communicator::drive(ChannelRuns& channel_runs, const Deadline& deadline) {
   Result<void> result;
   progress_->call([&] {
     result =
@@ -76,16 +76,30 @@ Result<void> Communicator::drive(ChannelRuns channel_runs, const Deadline& deadl
 
 Result<void> Communicator::await_streams(StreamOrder& order, const Deadline& deadline) {
   ChannelRuns turn;
-  turn.push_back(std::make_unique<StreamTurn>(order));
-  return drive(std::move(turn), deadline);
+  turn.push_back(std::make_unique<StreamTurn>(order, aborted_));
+  return drive(turn, deadline);
 }
 
 Result<void> Communicator::copy_by_gpu(Gpu& gpu, const std::vector<GpuCopy>& copies, const Deadline& deadline) {
-  std::map<cuda::CUcontext, std::vector<GpuCopy>> by_context;
-  for (const GpuCopy& copy : copies) by_context[copy.context].push_back(copy);
+  // In the order in which they are named, which no address of a context changes.
+  std::vector<std::vector<GpuCopy>> by_context;
+  for (const GpuCopy& copy : copies) {
+    const auto its = std::find_if(by_context.begin(), by_context.end(), [&](const std::vector<GpuCopy>& known) {
+      return known.front().context == copy.context;
+    });
+    if (its != by_context.end()) {
+      its->push_back(copy);
+    } else {
+      by_context.push_back({copy});
+    }
+  }
   ChannelRuns runs;
-  for (auto& [context, its] : by_context) runs.push_back(std::make_unique<CopyRun>(gpu, std::move(its)));
-  return drive(std::move(runs), deadline);
+  for (auto& its : by_context) runs.push_back(std::make_unique<CopyRun>(gpu, std::move(its)));
+  auto copied = drive(runs, deadline);
+  if (!copied) {
+    for (const auto& run : runs) static_cast<const CopyRun&>(*run).settle();
+  }
+  return copied;
 }
 
 /// No operations: all of their memory is the host's, or the host can follow it.

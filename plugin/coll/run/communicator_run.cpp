@@ -141,7 +141,9 @@ Result<void> Communicator::perform(Call& call, const std::vector<Operation>& ope
     if (auto moved = transfer({&operation, 1}, deadline, last ? &call : nullptr); !moved || last) return moved;
   }
   auto moved = transfer(pairs, deadline, &call);
-  harmless_ = !moved && operations.size() == 1 && leaves_peers_unharmed(operations.front(), moved.error());
+  // What stands behind a call in a stream has to learn from the communicator that it failed: nobody waits for the call.
+  const bool alone = operations.size() == 1 && !operations.front().in_stream;
+  harmless_ = !moved && alone && leaves_peers_unharmed(operations.front(), moved.error());
   return moved;
 }
 
@@ -201,6 +203,7 @@ void Communicator::abort(const std::string& reason) {
   }
   if (!reason.empty()) text += ": " + reason;
   if (store_ != nullptr) store_->abort(text);
+  aborted_ = true;
   // The call under way ends now, with what it had in flight; those behind it do not begin.
   service_->call([&] {
     if (broken_) return;

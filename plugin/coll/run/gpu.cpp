@@ -27,16 +27,16 @@ Result<cuda::CUcontext> Gpu::context_behind(const void* data) {
   return primary;
 }
 
-Result<const cuda::PinnedMemory*> Gpu::staging(cuda::CUcontext context, std::uint64_t size_bytes, bool* grown) {
+Result<const PinnedBlock*> Gpu::staging(cuda::CUcontext context, std::uint64_t size_bytes, bool* grown) {
   *grown = staging_.empty() || staging_.back().size_bytes() < size_bytes;
   if (*grown) {
     const cuda::Current current(driver_, context);
     if (!current.outcome()) return current.outcome().error();
     // At least twice the last one, so that the earlier ones together are no more than this one.
     const std::uint64_t least = staging_.empty() ? 0 : 2 * staging_.back().size_bytes();
-    auto memory = cuda::PinnedMemory::allocate(driver_, std::max(size_bytes, least));
-    if (!memory) return memory.error();
-    staging_.push_back(std::move(*memory));
+    auto block = PinnedBlock::take(driver_, std::max(size_bytes, least));
+    if (!block) return block.error();
+    staging_.push_back(std::move(*block));
   }
   return &staging_.back();
 }
@@ -61,6 +61,7 @@ Result<std::shared_ptr<StreamOrder>> Gpu::enter(const std::vector<cuda::CUstream
                    "the stream is NULL, and the calling thread has no CUDA context"};
     }
     const cuda::Current current(driver_, *context);
+    if (!current.outcome()) return current.outcome().error();
     const auto recording = cuda::is_recording(driver_, stream);
     if (!recording) return recording.error();
     if (*recording) {
@@ -71,17 +72,18 @@ Result<std::shared_ptr<StreamOrder>> Gpu::enter(const std::vector<cuda::CUstream
     if (!event) return event.error();
     order->places_.push_back({*context, std::move(*event)});
     if (word_.data() != nullptr) continue;
-    auto word = cuda::PinnedMemory::allocate(driver_, sizeof(std::uint32_t));
+    auto word = PinnedBlock::take(driver_, sizeof(std::uint32_t));
     if (!word) return word.error();
     word_ = std::move(*word);
-    *reinterpret_cast<std::uint32_t*>(word_.data()) = entered_;
+    entered_ = std::atomic_ref(*reinterpret_cast<std::uint32_t*>(word_.data())).load();
   }
   // From here the streams are touched: what goes wrong is the call's own failure, and releases them in its turn.
   order->number_ = ++entered_;
   order->word_ = reinterpret_cast<std::uint32_t*>(word_.data());
   for (std::size_t i = 0; i < streams.size() && order->entered_; ++i) {
     const cuda::Current current(driver_, order->places_[i].context);
-    order->entered_ = order->places_[i].before.record(streams[i]);
+    order->entered_ = current.outcome();
+    if (order->entered_) order->entered_ = order->places_[i].before.record(streams[i]);
     if (order->entered_) {
       order->entered_ = cuda::hold_until(driver_, streams[i], word_.device_address(), order->number_);
     }
@@ -94,6 +96,7 @@ Result<bool> StreamOrder::has_come() {
   while (!places_.empty()) {
     const Place& last = places_.back();
     const cuda::Current current(gpu_->driver(), last.context);
+    if (!current.outcome()) return current.outcome().error();
     const auto come = last.before.has_come();
     if (!come || !*come) return come;
     places_.pop_back();
@@ -104,6 +107,7 @@ Result<bool> StreamOrder::has_come() {
 void StreamOrder::release() { std::atomic_ref<std::uint32_t>(*word_).store(number_, std::memory_order_release); }
 
 Result<bool> StreamTurn::advance() {
+  if (aborted_) return Error{ErrorCode::kClosed, Scope::kJob, "aborted before its stream came to it"};
   const auto come = order_.has_come();
   if (come) come_ = *come;
   return come;
@@ -122,15 +126,23 @@ Result<bool> CopyRun::begin() {
   const auto stream = gpu_.stream_in(copies_.front().context);
   if (!stream) return stream.error();
   for (const GpuCopy& copy : copies_) {
-    if (auto done = (*stream)->copy(copy.target, copy.source, copy.size_bytes); !done) return done.error();
+    stream_ = *stream;
+    if (auto done = stream_->copy(copy.target, copy.source, copy.size_bytes); !done) return done.error();
     counters_.copied_bytes += copy.size_bytes;
   }
   auto event = cuda::Event::create(gpu_.driver());
   if (!event) return event.error();
   end_ = std::move(*event);
-  if (auto done = end_.record((*stream)->handle()); !done) return done.error();
+  if (auto done = end_.record(stream_->handle()); !done) return done.error();
   begun_ = true;
   return true;
+}
+
+void CopyRun::settle() const {
+  if (stream_ == nullptr || ended_) return;
+  const cuda::Current current(gpu_.driver(), copies_.front().context);
+  // Our own stream waits for nothing but its copies; where the context is lost there are none.
+  (void)stream_->synchronize();
 }
 
 }  // namespace meshbed::coll

@@ -11,6 +11,7 @@
 // pinned memory by a stream of our own, run there, and copied back; two copies of each byte, whatever the algorithm,
 // and the same bits as on host memory. Memory of a GPU's that the host can follow (managed, pinned) is used as it is.
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -18,8 +19,8 @@
 
 #include "plugin/base/result.h"
 #include "plugin/coll/run/channel_run.h"
+#include "plugin/coll/run/pinned_pool.h"
 #include "plugin/cuda/driver.h"
-#include "plugin/cuda/memory.h"
 #include "plugin/cuda/stream.h"
 
 namespace meshbed::coll {
@@ -41,11 +42,11 @@ class Gpu {
 
   const cuda::Driver& driver() const { return driver_; }
 
-  /// The context of memory that the host cannot follow; null: it can. Any thread.
+  /// The context of memory that the host cannot follow; null: it can. Service thread.
   Result<cuda::CUcontext> context_behind(const void* data);
   /// At least so much pinned memory, for one operation after the other; service thread. `grown`: it is another one than
-  /// the last time. The earlier ones stay until the communicator goes: giving pinned memory back waits for a device.
-  Result<const cuda::PinnedMemory*> staging(cuda::CUcontext context, std::uint64_t size_bytes, bool* grown);
+  /// the last time. The earlier ones stay until the communicator goes.
+  Result<const PinnedBlock*> staging(cuda::CUcontext context, std::uint64_t size_bytes, bool* grown);
 
   /// Our own stream in that context, made when it is first wanted; progress thread.
   Result<const cuda::Stream*> stream_in(cuda::CUcontext context);
@@ -58,9 +59,9 @@ class Gpu {
 
   const cuda::Driver driver_;
   std::map<cuda::CUdevice, cuda::CUcontext> primaries_;  // of memory that says no context: kept until the process ends
-  std::vector<cuda::PinnedMemory> staging_;              // the last one is in use
+  std::vector<PinnedBlock> staging_;                     // the last one is in use
   std::map<cuda::CUcontext, cuda::Stream> streams_;
-  cuda::PinnedMemory word_;
+  PinnedBlock word_;  // goes on counting where its last communicator ended: streams may look at it yet
   std::uint32_t entered_ = 0;
 };
 
@@ -88,7 +89,8 @@ class StreamOrder {
 /// Waits for the caller's streams, as a channel run does for the network.
 class StreamTurn final : public ChannelRun {
  public:
-  explicit StreamTurn(StreamOrder& order) : order_(order) {}
+  /// `aborted`: then it waits no longer.
+  StreamTurn(StreamOrder& order, const std::atomic<bool>& aborted) : order_(order), aborted_(aborted) {}
   Result<bool> advance() override;
   bool finished() const override { return come_; }
   std::string waiting_for() const override { return "the work before it in its stream"; }
@@ -96,6 +98,7 @@ class StreamTurn final : public ChannelRun {
 
  private:
   StreamOrder& order_;
+  const std::atomic<bool>& aborted_;
   bool come_ = false;
 };
 
@@ -107,12 +110,15 @@ class CopyRun final : public ChannelRun {
   bool finished() const override { return ended_; }
   std::string waiting_for() const override { return "copies between GPU memory and the host's"; }
   int awaited() const override { return -1; }
+  /// Waits until none of its copies is under way. A run that did not finish has to: the memory is the caller's again.
+  void settle() const;
 
  private:
   Result<bool> begin();
 
   Gpu& gpu_;
   const std::vector<GpuCopy> copies_;
+  const cuda::Stream* stream_ = nullptr;  // since the first copy
   cuda::Event end_;
   bool begun_ = false, ended_ = false;
 };

@@ -1,0 +1,60 @@
+#pragma once
+// PinnedPool: pinned memory of communicators, which is used again and never given back to CUDA. cuMemFreeHost waits for
+// all work of its context, and so for streams that a call of another communicator holds: whoever aborts one
+// communicator after the other would wait for the second one's peers.
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "plugin/base/result.h"
+#include "plugin/cuda/driver.h"
+#include "plugin/cuda/memory.h"
+
+namespace meshbed::coll {
+
+class PinnedPool {
+ public:
+  /// Of this copy of the library, until the process ends. Any thread.
+  static PinnedPool& of_process();
+
+  /// At least so many bytes, allocated in the current context; what stood in it before is still there. The pool's.
+  Result<const cuda::PinnedMemory*> take(const cuda::Driver& driver, std::uint64_t size_bytes);
+  /// For whoever takes next in the same context.
+  void give_back(const cuda::PinnedMemory* memory);
+
+ private:
+  struct Block {
+    unsigned long long context = 0;  // its number: no other context ever has it, and a context's end takes its memory
+    bool is_free = false;
+    std::unique_ptr<cuda::PinnedMemory> memory;
+  };
+
+  std::mutex mutex_;
+  std::unique_ptr<const cuda::Driver> driver_;  // of all blocks: communicators, and their drivers, go before
+  std::vector<Block> blocks_;
+};
+
+/// A block for as long as this lives.
+class PinnedBlock {
+ public:
+  static Result<PinnedBlock> take(const cuda::Driver& driver, std::uint64_t size_bytes);
+  PinnedBlock() = default;
+  ~PinnedBlock();
+  PinnedBlock(PinnedBlock&& other) noexcept : memory_(std::exchange(other.memory_, nullptr)) {}
+  PinnedBlock& operator=(PinnedBlock&& other) noexcept {
+    std::swap(memory_, other.memory_);
+    return *this;
+  }
+
+  char* data() const { return memory_ != nullptr ? memory_->data() : nullptr; }
+  std::uint64_t size_bytes() const { return memory_ != nullptr ? memory_->size_bytes() : 0; }
+  /// Where a GPU finds it.
+  cuda::CUdeviceptr device_address() const { return memory_->device_address(); }
+
+ private:
+  const cuda::PinnedMemory* memory_ = nullptr;
+};
+
+}  // namespace meshbed::coll
