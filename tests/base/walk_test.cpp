@@ -50,6 +50,7 @@ TEST_CASE("a walk is a sample of so many cases in their order, both ends among t
   CHECK(std::adjacent_find(sample.begin(), sample.end()) == sample.end());
   CHECK(walk(numbers(100), 7) == sample);
   CHECK(walk(numbers(3), 7) == numbers(3));
+  CHECK(walk(numbers(3), 1).size() == 1);
 }
 
 TEST_CASE("another seed draws another sample, and the seeds between them come to every case") {

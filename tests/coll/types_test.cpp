@@ -1,6 +1,7 @@
 // Every operation over every element type and reduction, against a serial reference that knows the order by rank.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <string>
@@ -339,7 +340,26 @@ struct Calls {
   }
 };
 
-void every_type(const World& world, const std::vector<std::size_t>& counts) {
+/// Of twelve types those with a number that is `first`, `first` + `stride`, ...
+void types_from(std::size_t first, std::size_t stride, const World& world, const std::vector<std::size_t>& counts) {
+  const auto calls = [&](meshcoll_comm* comm, int rank, std::size_t count) {
+    std::size_t number = 0;
+    const auto of = [&]<typename T>(T, meshcoll_dtype type) {
+      if (number++ % stride == first) Calls<T>{comm, rank, world, type, count}.all();
+    };
+    of(std::int8_t{}, MESHCOLL_INT8);
+    of(std::uint8_t{}, MESHCOLL_UINT8);
+    of(std::int32_t{}, MESHCOLL_INT32);
+    of(std::uint32_t{}, MESHCOLL_UINT32);
+    of(std::int64_t{}, MESHCOLL_INT64);
+    of(std::uint64_t{}, MESHCOLL_UINT64);
+    of(Float16{}, MESHCOLL_FLOAT16);
+    of(float{}, MESHCOLL_FLOAT32);
+    of(double{}, MESHCOLL_FLOAT64);
+    of(Bfloat16{}, MESHCOLL_BFLOAT16);
+    of(std::uint8_t{}, MESHCOLL_FLOAT8_E4M3);
+    of(std::uint8_t{}, MESHCOLL_FLOAT8_E5M2);
+  };
   run_ranks(
       world.ranks,
       [&](meshcoll_options& options) {
@@ -351,20 +371,7 @@ void every_type(const World& world, const std::vector<std::size_t>& counts) {
         if (!world.mesh.cable_mbps.empty()) options.cable_mbps = world.mesh.cable_mbps.data();
       },
       [&](meshcoll_comm* comm, int rank) {
-        for (const std::size_t count : counts) {
-          Calls<std::int8_t>{comm, rank, world, MESHCOLL_INT8, count}.all();
-          Calls<std::uint8_t>{comm, rank, world, MESHCOLL_UINT8, count}.all();
-          Calls<std::int32_t>{comm, rank, world, MESHCOLL_INT32, count}.all();
-          Calls<std::uint32_t>{comm, rank, world, MESHCOLL_UINT32, count}.all();
-          Calls<std::int64_t>{comm, rank, world, MESHCOLL_INT64, count}.all();
-          Calls<std::uint64_t>{comm, rank, world, MESHCOLL_UINT64, count}.all();
-          Calls<Float16>{comm, rank, world, MESHCOLL_FLOAT16, count}.all();
-          Calls<float>{comm, rank, world, MESHCOLL_FLOAT32, count}.all();
-          Calls<double>{comm, rank, world, MESHCOLL_FLOAT64, count}.all();
-          Calls<Bfloat16>{comm, rank, world, MESHCOLL_BFLOAT16, count}.all();
-          Calls<std::uint8_t>{comm, rank, world, MESHCOLL_FLOAT8_E4M3, count}.all();
-          Calls<std::uint8_t>{comm, rank, world, MESHCOLL_FLOAT8_E5M2, count}.all();
-        }
+        for (const std::size_t count : counts) calls(comm, rank, count);
       });
 }
 
@@ -376,11 +383,14 @@ struct TypeCase {
 
 constexpr loopback::Behaviour kHesitates{.seed = 7, .delay_percent = 40};
 
-/// All of `cases` in the whole walk, `count` of them else.
+/// All of `cases` with all types in the whole walk; else `count` of them, which take turns with the types: of three
+/// cases each has a third of them.
 void walk_types(const std::vector<TypeCase>& cases, std::size_t count) {
-  for (const TypeCase& one : walk(cases, count)) {
-    loopback::configure(one.whims);
-    every_type(one.world, one.counts);
+  const std::vector<TypeCase> sample = walk(cases, count);
+  const std::size_t stride = walks_whole() ? 1 : std::min<std::size_t>(3, sample.size());
+  for (std::size_t number = 0; number < sample.size(); ++number) {
+    loopback::configure(sample[number].whims);
+    types_from(number % stride, stride, sample[number].world, sample[number].counts);
   }
   loopback::configure({});
 }

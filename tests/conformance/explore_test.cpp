@@ -148,6 +148,7 @@ TEST_CASE("faults that only some orders meet are found, and the schedule that is
     CHECK(replayed.status == 1);
     CHECK_MESSAGE(replayed.output.find(std::string(": ") + fault.finding) != std::string::npos, replayed.output);
   }
+  if (!walks_whole()) return;  // "every order" above has walked them without a fault
   const CommandResult none = explore(kFaulty + "--interruptions 0 --only message --only sender-closes");
   CHECK_MESSAGE(none.status == 0, none.output);
   const CommandResult hidden = explore(
