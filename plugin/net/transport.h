@@ -85,6 +85,7 @@ class Transport final : public ProcessLinks {
   void abandon(const Context& context);
   void enroll(Context& context);
   void leave(const Context& context);
+  bool has_context_of(std::uint64_t comm) override;
   /// Connections and listeners that are open.
   std::size_t open_objects() const { return open_objects_.load(); }
 

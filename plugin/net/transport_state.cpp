@@ -88,6 +88,12 @@ void Transport::leave(const Context& context) {
   std::erase(contexts_, &context);
 }
 
+bool Transport::has_context_of(std::uint64_t comm) {
+  const std::lock_guard lock(contexts_mutex_);
+  return std::any_of(contexts_.begin(), contexts_.end(),
+                     [comm](const Context* context) { return context->settings.comm == comm; });
+}
+
 ProcessState Transport::identity() const {
   ProcessState state;
   state.version = kVersionText;

@@ -23,6 +23,14 @@ namespace {
 
 constexpr int kNodes = 4;
 constexpr int kNobody = -1;
+constexpr std::uint64_t kCommunicator = 0xc0ffee;
+
+/// As NCCL opens the net before its ranks meet: from then on the process knows that it is in the communicator.
+void* join(MeshRank& rank) {
+  void* context = nullptr;
+  CHECK(rank.net().init(&context, kCommunicator, nullptr, &keep_line, nullptr) == kNcclSuccess);
+  return context;
+}
 
 /// When a rank comes, and which one dies when.
 struct Story {
@@ -41,13 +49,13 @@ struct Ending {
 
 using Endings = std::array<Ending, kNodes>;
 
-Ending tune(MeshRank& rank) {
+Ending tune(MeshRank& rank, std::size_t ranks = kNodes) {
   const auto* tuner = rank.table<TunerV6>("ncclTunerPlugin_v6");
   NvlDomainInfoV5 domains{};
   Ending ending;
   void* context = nullptr;
   const Picoseconds begun = sim::World::get().now();
-  ending.result = tuner->init(&context, 0xc0ffee, kNodes, kNodes, &keep_line, &domains, nullptr);
+  ending.result = tuner->init(&context, kCommunicator, ranks, ranks, &keep_line, &domains, nullptr);
   ending.seconds = static_cast<double>(sim::World::get().now() - begun) / 1e12;
   if (ending.result != kNcclSuccess) return ending;
   std::array<std::array<float, kProtocols>, kAlgorithms> table{};
@@ -78,6 +86,7 @@ void tell(const Story& story, const std::function<void(const Endings&)>& check) 
           },
           &world, static_cast<std::uint64_t>(story.dead));
     }
+    void* context = join(rank);
     const auto number = static_cast<std::size_t>(rank.rank());
     sleep_ms(story.arrival_ms[number]);
     endings[number] = tune(rank);
@@ -87,6 +96,7 @@ void tell(const Story& story, const std::function<void(const Endings&)>& check) 
     }
     rank.meet("end", story.dead == kNobody ? kNodes : kNodes - 1);
     if (rank.rank() == (story.dead == 0 ? 1 : 0)) check(endings);
+    CHECK(rank.net().finalize(context) == kNcclSuccess);
   });
   CHECK(result.outcome == OutcomeKind::kFinished);
 }
@@ -137,6 +147,45 @@ TEST_CASE("one of four dies, at whatever moment: the others make one choice, and
       }
       CHECK((dropping == 0 || dropping == kNodes - 1));
     });
+  }
+}
+
+TEST_CASE("a dead node is not waited for because others, of no rank of the communicator, hear of it and live") {
+  const auto result = run_mesh(ring_cluster(kNodes), [](MeshRank& rank) {
+    rank.meet("start", kNodes);
+    if (rank.rank() == 0) {
+      sim::kill_node(sim::World::get(), 1);
+      void* context = join(rank);
+      const Ending ending = tune(rank, 2);
+      CHECK(ending.result == kNcclSuccess);
+      CHECK(ending.seconds == doctest::Approx(5).epsilon(0.02));
+      CHECK(rank.warnings().find("only 1 of 2 ranks, on 1 of 2 nodes, are there") != std::string::npos);
+      CHECK(rank.net().finalize(context) == kNcclSuccess);
+    }
+    if (rank.rank() == 1) {
+      sleep_ms(200'000);
+      return;
+    }
+    rank.meet("end", kNodes - 1);
+  });
+  CHECK(result.outcome == OutcomeKind::kFinished);
+}
+
+TEST_CASE("nor is a rank whose NCCL has another tuner or none, while one with ours, by whatever name, is waited for") {
+  for (const auto& [name, ours] : {std::pair{"libnccl-tuner-other.so", false},
+                                   {"None", false},
+                                   {"/opt/nccl/libnccl-net-mesh.so", true},
+                                   {"mesh", true}}) {
+    CAPTURE(name);
+    models::Cluster cluster = with(ring_cluster(2), "NCCL_MESH_TUNER_TIMEOUT_MS", "8000");
+    cluster.nodes[1].environment.emplace_back("NCCL_TUNER_PLUGIN", name);
+    const auto result = run_mesh(cluster, [ours = ours](MeshRank& rank) {
+      void* context = join(rank);
+      if (rank.rank() == 0) CHECK(tune(rank, 2).seconds == doctest::Approx(ours ? 8 : 5).epsilon(0.02));
+      rank.meet("end", 2);
+      CHECK(rank.net().finalize(context) == kNcclSuccess);
+    });
+    CHECK(result.outcome == OutcomeKind::kFinished);
   }
 }
 

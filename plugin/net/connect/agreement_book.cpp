@@ -18,7 +18,7 @@ bool lower(const IpAddress& left, const IpAddress& right) {
   return std::tie(left.family, left.bytes) < std::tie(right.family, right.bytes);
 }
 
-/// Of all processes on the cables, whichever communicator they are of.
+/// Of all processes that say so, whether the communicator has so many or not.
 constexpr std::size_t kComingMost = 256;
 
 /// What one process says only ever grows by this order.

@@ -50,7 +50,8 @@ class AgreementBook {
   /// What another process said. True: it may not know yet what we say, and does not know enough. `now_ns`: by any
   /// clock, for is_somebody_coming().
   bool hear(const RankAnnouncement& call, std::int64_t now_ns = 0);
-  /// Processes on as many nodes as the communicator has are here, or said since `since_ns` that they are coming.
+  /// Processes on as many nodes as the communicator has are here, or said since `since_ns` that they are coming. Who
+  /// says so is in the communicator (cabling_agreement.h): here that cannot be told.
   bool is_somebody_coming(std::int64_t since_ns) const;
   /// Takes a stand, as far as that is possible now. True: it has just done so.
   bool look(bool out_of_time);

@@ -65,9 +65,15 @@ CablingAgreement::Entry& CablingAgreement::entry_for(const AgreementKey& key) {
   return *entries_.back();
 }
 
+bool CablingAgreement::expects(const AgreementKey& key) const {
+  const Config& config = process_.config();
+  return config.number(Variable::kTunerTimeoutMs) != 0 && is_our_tuner(config.text(Variable::kTunerPlugin)) &&
+         process_.has_context_of(key.communicator);
+}
+
 CablingAgreement::Entry* CablingAgreement::begin_coming(const RankAnnouncement& heard) {
   const bool waits = !heard.done && heard.stand != Stand::kComing && heard.stand != Stand::kNo;
-  if (!waits || process_.config().number(Variable::kTunerTimeoutMs) == 0) return nullptr;
+  if (!waits || !expects(heard.key)) return nullptr;
   const bool full = entries_.size() >= kRemembered &&
                     std::none_of(entries_.begin(), entries_.end(),
                                  [](const auto& one) { return one->book.stand() == Stand::kComing; });
@@ -172,8 +178,9 @@ void CablingAgreement::take_in(const RankAnnouncement& heard, const SocketAddres
       } else {
         entry->next_call_ns = std::min(entry->next_call_ns, std::max(now_ns(), entry->last_call_ns + kAnswerPause));
       }
-      // A rank that waits here speaks for itself.
-      if (entry->waiting == 0) answer = due(*entry);
+      // A rank that waits here speaks for itself. One whose communicator ended before it came comes no more.
+      const bool gone = entry->book.stand() == Stand::kComing && !expects(heard.key);
+      if (entry->waiting == 0 && !gone) answer = due(*entry);
     }
   }
   if (answer) call(*answer);

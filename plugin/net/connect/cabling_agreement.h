@@ -3,6 +3,9 @@
 // Called by a tuner while its communicator is made; the service thread hears the others, and goes on answering for us
 // when we are through. NCCL loads its tuner when its connections are made, and ranks have come there up to ten seconds
 // apart: so the service threads, which are there by then, say of ranks that are still to come that they are coming.
+// Only those of the communicator's own processes do: NCCL gives its number to each net context, and to the tuner. And
+// only where NCCL takes our tuner. A communicator that shares its parent's resources has no net context of its own, so
+// nobody says that its ranks are coming: they wait for each other for five seconds.
 
 #include <array>
 #include <cstdint>
@@ -62,7 +65,10 @@ class CablingAgreement {
   static constexpr std::int64_t kNever = -1'000'000'000;
   Entry& entry_for(const AgreementKey& key);
   Entry* find(const AgreementKey& key);
-  /// Of a communicator that somebody waits for, and that a rank of ours may come to. nullptr: none can.
+  /// A rank of this process, which is not there yet, will come to the agreement: it is in the communicator, and NCCL
+  /// takes our tuner here.
+  bool expects(const AgreementKey& key) const;
+  /// Of a communicator that somebody waits for, and that a rank of ours will come to. nullptr: none will.
   Entry* begin_coming(const RankAnnouncement& heard);
   void join(Entry& entry);
   /// Takes the steps that are due by the clock.

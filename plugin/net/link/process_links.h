@@ -2,6 +2,7 @@
 // What all connections of a process share: how a new one is set up, the load of each port, the sessions by which a
 // connection is found again, the links that wait to be destroyed, and what other layers look after for all.
 
+#include <cstdint>
 #include <memory>
 #include <vector>
 
@@ -27,6 +28,9 @@ class ProcessLinks : public Process {
   ConnectionSettings receiving_settings_for(int traffic_class) const;
   /// From each of nics(), by this process.
   std::vector<std::uint64_t> in_flight_bytes() const;
+  /// A rank of this process is in communicator `comm`, by NCCL's number: it has a context here. NCCL 2.28 on, before it
+  /// connects, except for communicators that share their parent's resources, and with them its context. Any thread.
+  virtual bool has_context_of(std::uint64_t comm) = 0;
   Sessions& sessions() { return sessions_; }
   SilentCables& silent_cables() { return silent_cables_; }
   /// Relays for others, finds chains for us, takes up connections that lost their QP link. nullptr: it could not start.

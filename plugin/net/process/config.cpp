@@ -140,4 +140,10 @@ std::string hca_list_problem(std::string_view list) {
   return problem;
 }
 
+bool is_our_tuner(std::string_view name) {
+  const std::string_view file = name.substr(name.rfind('/') + 1);  // npos + 1 is 0
+  const auto begins = [file](std::string_view what) { return file.substr(0, what.size()) == what; };
+  return name.empty() || name == "mesh" || begins("libnccl-net-mesh.so") || begins("libnccl-tuner-mesh.so");
+}
+
 }  // namespace meshbed::net

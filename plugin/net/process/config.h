@@ -67,6 +67,7 @@ enum class Variable : std::uint8_t {
   kIbQueuePairs,
   kIbSplitData,
   kTunerTimeoutMs,
+  kTunerPlugin,
   kRingLoadBalance,
   kRingPreferShort,
   kRingBalanceThreshold,
@@ -116,6 +117,12 @@ inline bool hca_allowed(std::string_view list, std::string_view device, int port
 
 /// What is wrong with the list's text, and what is made of it; empty: nothing is.
 std::string hca_list_problem(std::string_view list);
+
+/// Whether NCCL takes this file's tuner where NCCL_TUNER_PLUGIN is `name`, as far as a name tells. It opens that file,
+/// else libnccl-tuner-NAME.so, and where neither is there the net plugin's; unset or empty: libnccl-tuner.so, else the
+/// net plugin's; "none", in any case of letters: no tuner (NCCL: ncclTunerPluginLoad of src/plugin/tuner.cc,
+/// openPluginLib of plugin_open.cc). So it is ours under our own name, with which NCCL_NET_PLUGIN names this file.
+bool is_our_tuner(std::string_view name);
 
 inline constexpr std::int64_t kLargestNumber = INT64_MAX;
 inline constexpr std::int64_t kUnset = -1;
@@ -227,6 +234,8 @@ inline constexpr std::array<VariableInfo, static_cast<std::size_t>(Variable::kCo
      "long messages are always striped, see NCCL_MESH_STRIPE_BYTES"},
     {Variable::kTunerTimeoutMs, "NCCL_MESH_TUNER_TIMEOUT_MS", ValueKind::kNumber, 90000, 0, 600000, true,
      "the tuner waits so long for ranks that are coming before it leaves algorithms to NCCL; 0: it always does"},
+    {Variable::kTunerPlugin, "NCCL_TUNER_PLUGIN", ValueKind::kText, 0, 0, 0, true,
+     "NCCL's tuner is another file than this one, or none: nobody here says that its ranks are coming to ours"},
     {Variable::kRingLoadBalance, "NCCL_MESH_RING_LOAD_BALANCE", ValueKind::kNumber, 1, 0, 1, true,
      "1: a cable with more bytes in flight gets smaller stripes, and of equally short chains a new connection takes "
      "the less loaded one; 0: only rates count, and chains take turns"},
