@@ -220,8 +220,7 @@ Result<bool> Listener::welcome_tcp(Client& client, const WireMessage& request) {
 
 std::unique_ptr<Endpoint> Listener::connection_of(Client& client) {
   if (!client.tcp) {
-    // Whoever took it up has brought another one.
-    if (!client.connection->was_taken_up()) client.connection->keep_control(std::move(client.socket));
+    client.connection->keep_first_control(std::move(client.socket));
     return std::move(client.connection);
   }
   client.tcp->socket = std::move(client.socket);

@@ -29,7 +29,14 @@ ReceiveConnection::~ReceiveConnection() {
   release_parts(0, kRingSlots);
 }
 
+void ReceiveConnection::keep_first_control(Socket socket) {
+  in_turn([&] {
+    if (!was_taken_up() && is_relayed()) control_ = std::move(socket);
+  });
+}
+
 void ReceiveConnection::keep_control(Socket socket) {
+  taken_up_.store(true, std::memory_order_relaxed);
   control_.close();
   if (is_relayed()) control_ = std::move(socket);
 }

@@ -61,9 +61,12 @@ class ReceiveConnection : public Connection {
   void enroll(ProcessLinks& process);
   /// The control connection of the handshake that led here. Where a relay is at its other end it stays open, to say
   /// when the connection is closed: a relay that asks later whether we are there would wait for an answer until its
-  /// retries are over, and take our end for a cable's.
-  void keep_control(Socket socket);
+  /// retries are over, and take our end for a cable's. Whoever took the connection up meanwhile has brought another
+  /// one, which stays. By the listener; takes its turn itself, since the service may be taking it up right now.
+  void keep_first_control(Socket socket);
   // --- by the process's service, which has the turn ---
+  /// That of the handshake by which its sender took it up: instead of the one before.
+  void keep_control(Socket socket);
   /// The sender stands on a new QP link, `sender`, and dialled `local`: takes in what the old QP link brought to the
   /// end, and puts everything that is still awaited on a new QP link, which is joined; returns its description. To be
   /// asked again where it is nullopt: the old QP link is not flushed yet. An error: not on this QP link, or failed().

@@ -172,7 +172,6 @@ void ReceiveConnection::announce_anew() {
   if (!suspended() || failed()) return;
   go_on(std::exchange(changes_chain_, false) ? LogLevel::kInfo : LogLevel::kWarn);
   liveness_check_.reset();
-  taken_up_.store(true, std::memory_order_relaxed);
   for (const Request* request : unfinished()) {
     if (!announce(slot_of(request->group), request->parts)) return;
   }
