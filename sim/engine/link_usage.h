@@ -20,7 +20,8 @@ class LinkUsage {
       link(index).bytes_in += wire_bytes;
       link(index).bytes_under_way += wire_bytes;
     }
-    for (std::size_t at = path.sent; at < path.links.size(); ++at) offer(path, path.links[at]);
+    for_each_shared(path, [&](int index) { note(path, index); });
+    for (std::size_t at = path.sent; at < path.links.size(); ++at) offer(path.links[at]);
   }
 
   void end(const Path& path, std::uint64_t wire_bytes, Picoseconds now) {
@@ -33,51 +34,74 @@ class LinkUsage {
       link(index).bytes_out += wire_bytes;
       link(index).bytes_under_way -= wire_bytes;
     }
-    for (std::size_t at = path.sent; at < path.links.size(); ++at) withdraw(path, path.links[at]);
+    for_each_shared(path, [&](int index) { withdraw(path, index); });
   }
 
   int active(int index) const { return entries_[static_cast<std::size_t>(index)].active; }
 
  private:
-  /// Who sends into a receiver's link: the sender's first link, its narrowest rate, and how many transfers.
+  /// A port that sends over a link: the port's own link, the PCIe link before it (-1: none limits it), and how many
+  /// transfers.
   struct Sender {
-    int link = -1;
-    std::uint64_t rate_bps = 0;
+    int link = -1, pcie = -1;
     int transfers = 0;
   };
   struct Entry {
     int active = 0;               // transfers under way on the link
     Picoseconds since_ps = 0;     // busy since then, and not counted yet
-    std::vector<Sender> senders;  // of a receiver's link
+    std::vector<Sender> senders;  // of a receiver's link, and of a sender's PCIe link
   };
 
-  /// A sender divides its rate among its transfers, wherever they go, as an adapter takes turns between queue pairs.
-  /// Looked at whenever one begins: at such times it is most, but for a sender whose others end first.
-  void offer(const Path& path, int index) {
-    std::vector<Sender>& senders = entries_[static_cast<std::size_t>(index)].senders;
-    const int first = path.links.front();
-    auto own = std::find_if(senders.begin(), senders.end(), [&](const Sender& each) { return each.link == first; });
-    if (own == senders.end()) {
-      std::uint64_t rate_bps = link(first).shaped_bps;
-      for (std::size_t at = 1; at < path.sent; ++at) rate_bps = std::min(rate_bps, link(path.links[at]).shaped_bps);
-      own = senders.insert(senders.end(), {.link = first, .rate_bps = rate_bps});
+  std::vector<Sender>& senders(int index) { return entries_[static_cast<std::size_t>(index)].senders; }
+  /// All but the sending port's own.
+  template <typename Work>
+  static void for_each_shared(const Path& path, const Work& work) {
+    for (const int index : path.links) {
+      if (index != port_of(path)) work(index);
     }
+  }
+  static int port_of(const Path& path) { return path.links[path.sent - 1]; }
+  Sender* find(int index, int port) {
+    std::vector<Sender>& all = senders(index);
+    const auto own = std::find_if(all.begin(), all.end(), [port](const Sender& each) { return each.link == port; });
+    return own == all.end() ? nullptr : &*own;
+  }
+
+  void note(const Path& path, int index) {
+    Sender* own = find(index, port_of(path));
+    const int pcie = path.sent > 1 ? path.links.front() : -1;
+    if (own == nullptr) own = &senders(index).emplace_back(Sender{.link = port_of(path), .pcie = pcie});
     ++own->transfers;
-    std::uint64_t offered_bps = 0;
-    for (const Sender& each : senders) {
-      offered_bps +=
-          each.rate_bps / static_cast<std::uint64_t>(active(each.link)) * static_cast<std::uint64_t>(each.transfers);
-    }
-    link(index).offered_bps = std::max(link(index).offered_bps, offered_bps);
   }
 
   void withdraw(const Path& path, int index) {
-    std::vector<Sender>& senders = entries_[static_cast<std::size_t>(index)].senders;
-    const auto own = std::find_if(senders.begin(), senders.end(),
-                                  [&](const Sender& each) { return each.link == path.links.front(); });
+    Sender* own = find(index, port_of(path));
     if (--own->transfers > 0) return;
-    *own = senders.back();
-    senders.pop_back();
+    *own = senders(index).back();
+    senders(index).pop_back();
+  }
+
+  /// What a port can send just now: ports that are busy behind one PCIe link share it by their rates, where it carries
+  /// less than these together.
+  std::uint64_t rate_of(const Sender& sender) {
+    const std::uint64_t port_bps = link(sender.link).shaped_bps;
+    if (sender.pcie < 0) return port_bps;
+    std::uint64_t together_bps = 0;
+    for (const Sender& each : senders(sender.pcie)) together_bps += link(each.link).shaped_bps;
+    const std::uint64_t pcie_bps = link(sender.pcie).shaped_bps;
+    if (together_bps <= pcie_bps) return port_bps;
+    return static_cast<std::uint64_t>(static_cast<__uint128_t>(port_bps) * pcie_bps / together_bps);
+  }
+
+  /// A port divides its rate among its transfers, wherever they go, as an adapter takes turns between queue pairs.
+  /// Looked at whenever one begins: at such times it is most, but for a sender whose others end first.
+  void offer(int index) {
+    std::uint64_t offered_bps = 0;
+    for (const Sender& each : senders(index)) {
+      offered_bps +=
+          rate_of(each) / static_cast<std::uint64_t>(active(each.link)) * static_cast<std::uint64_t>(each.transfers);
+    }
+    link(index).offered_bps = std::max(link(index).offered_bps, offered_bps);
   }
 
   Link& link(int index) { return network_.links()[static_cast<std::size_t>(index)]; }

@@ -174,6 +174,33 @@ TEST_CASE("what senders would put into a port is their rates, less what they sen
         doctest::Approx(1.5));
 }
 
+TEST_CASE("ports behind one PCIe link put in what that carries, and each of them no more than its own rate") {
+  // Two ports of node 0, on the switch of node 2: that of node 1 moves over.
+  const auto offered_bps = [](std::uint64_t port_bps, std::uint64_t pcie_bps, int ports) {
+    auto cluster = test::switch_cluster(3, port_bps);
+    auto& nics = cluster.nodes[0].nics;
+    nics.push_back(cluster.nodes[1].nics[0]);
+    cluster.nodes[1].nics.clear();
+    for (PortRef& port : cluster.switches[0].ports) {
+      if (port == PortRef{1, 0}) port = {0, 1};
+    }
+    cluster.nodes[0].pcie = {{"pcie0", pcie_bps}};
+    for (models::Nic& nic : nics) nic.pcie = 0;
+    sim::Network network(cluster);
+    sim::LinkUsage usage(network);
+    for (int port = 0; port < ports; ++port) usage.begin(*network.path({0, port}, {2, 0}), 100, 0);
+    const std::uint64_t offered = network.links()[static_cast<std::size_t>(network.way_in({2, 0})[0])].offered_bps;
+    for (int port = 0; port < ports; ++port) usage.end(*network.path({0, port}, {2, 0}), 100, 10);
+    return offered;
+  };
+  constexpr std::uint64_t kG = 1'000'000'000;
+  CHECK(offered_bps(200 * kG, 252 * kG, 1) == 200 * kG);
+  CHECK(offered_bps(200 * kG, 252 * kG, 2) == 252 * kG);
+  CHECK(offered_bps(150 * kG, 200 * kG, 1) == 150 * kG);
+  CHECK(offered_bps(150 * kG, 200 * kG, 2) == 200 * kG);
+  CHECK(offered_bps(200 * kG, 100 * kG, 1) == 100 * kG);
+}
+
 TEST_CASE("no cable, no path") {
   const auto cluster = test::ring_cluster(4);
   const sim::Network network(cluster);
