@@ -62,7 +62,7 @@ void come_due(void*, std::uint64_t handle) {
   if (queue == nullptr || queue->late.empty()) return;
   const Completion completion = queue->late.front();
   queue->late.pop();
-  complete(owner, *queue, completion);
+  if (!completion.forgotten) complete(owner, *queue, completion);
 }
 
 /// The work request's slot may be posted again (as drivers free it: when the completion is polled).
@@ -206,6 +206,13 @@ void complete_after_hop(System& system, CompletionQueue& queue, const Completion
   queue.late_ps = std::max(now_ps + hop_ps, before_ps);
   queue.late.push(completion);
   system.world.after(queue.late_ps - now_ps, queue.context->port.node, come_due, nullptr, queue.handle);
+}
+
+void forget_late(CompletionQueue& queue, std::uint32_t number) {
+  for (std::uint64_t at = queue.late.begin(); at != queue.late.end(); ++at) {
+    Completion& completion = queue.late[at];
+    completion.forgotten = completion.forgotten || completion.wc.qp_num == number;
+  }
 }
 
 }  // namespace meshbed::sim::verbs

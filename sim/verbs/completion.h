@@ -29,6 +29,7 @@ struct Completion {
   std::uint64_t sequence;  // of the work request on its queue
   bool send;               // the send queue's; otherwise the receive queue's
   bool solicited;
+  bool forgotten = false;  // not to be shown
 };
 
 /// All else zero: of a failed completion only wr_id, status, qp_num and vendor_err are valid (ibv_poll_cq(3)).
@@ -69,5 +70,9 @@ int poll_cq(System& system, std::uint32_t queue, int count, ibv_wc* completions)
 void complete(System& system, CompletionQueue& queue, const Completion& completion);
 /// The same of a receive: a hop later where the rank has one, and never before an earlier one.
 void complete_after_hop(System& system, CompletionQueue& queue, const Completion& completion);
+/// Of queue pair `number`, which is destroyed or reset: what is a hop away is never shown. Who drains a queue,
+/// destroys the queue pair and frees what its wr_ids name must find nothing of it later; libraries differ in whether
+/// completions that are in the queue already stay (here; rxe) or go (mlx5: mlx5_destroy_qp calls __mlx5_cq_clean).
+void forget_late(CompletionQueue& queue, std::uint32_t number);
 
 }  // namespace meshbed::sim::verbs

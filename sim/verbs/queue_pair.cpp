@@ -171,6 +171,7 @@ void reset(System& system, QueuePair& qp) {
   drop_responses(system, qp);
   while (!qp.send.empty()) drop_send(system, qp, IBV_WC_WR_FLUSH_ERR);
   while (!qp.recv.empty()) drop_recv(system, qp);
+  forget_late(*qp.recv_cq, qp.number);
   qp.attr = {};
   qp.route = {};
   qp.send_reclaimed = qp.send.end();

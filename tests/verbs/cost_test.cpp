@@ -72,6 +72,35 @@ TEST_CASE("a message goes on a hop after its own arrival: those of a stream over
   }
 }
 
+TEST_CASE("a completion that is a hop away is never shown once its queue pair is destroyed or reset") {
+  for (const bool destroys : {true, false}) {
+    CAPTURE(destroys);
+    run_pair(
+        {},
+        [&](Side& side) {
+          side.barrier();
+          CHECK(side.post_send(1, 0, kBytes) == 0);
+          CHECK(side.wait().status == IBV_WC_SUCCESS);  // it has arrived
+          side.barrier();
+        },
+        [&](Side& side) {
+          sim::set_hop(side.index, 20 * kLatency);
+          CHECK(side.post_recv(1, 0, kBytes) == 0);
+          CHECK(side.post_recv(2, 0, kBytes) == 0);
+          side.barrier();
+          side.barrier();
+          if (destroys) {
+            CHECK(ibv_destroy_qp(side.qp) == 0);
+          } else {
+            ibv_qp_attr attr{};
+            attr.qp_state = IBV_QPS_RESET;
+            CHECK(ibv_modify_qp(side.qp, &attr, IBV_QP_STATE) == 0);
+          }
+          CHECK(side.drain_after(100 * kLatency).empty());
+        });
+  }
+}
+
 TEST_CASE("a post and a completion cost what they are said to cost, beside the wire; by default nothing") {
   const Picoseconds wire = wire_time_ps(models::wire_bytes(kBytes, 4096, models::kRethBytes), kRate) + 2 * kLatency;
   CHECK(time_of(1, {}) == wire);
