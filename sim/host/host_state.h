@@ -66,13 +66,14 @@ struct ProcessState {
   std::map<const void*, WaitQueue> once_waiters;   // by pthread_once_t
   std::map<const void*, WaitQueue> futex_waiters;  // by futex word
 
-  std::map<std::string, void*> libraries;  // path -> dlopen handle of this process's copy
-  std::set<std::string> strings;           // what getenv() handed out: stays valid for ever
-  std::vector<char*> variables;            // environ(7), into `strings`
-  char** environ_block = nullptr;          // what a copy's `environ` is
-  std::map<std::FILE*, int> streams;       // fopen() of a simulated file -> its descriptor
-  std::set<const void*> directories;       // opendir() of a simulated directory
-  std::set<std::string> warned;            // things said once
+  std::map<std::string, void*> libraries;   // path -> dlopen handle of this process's copy
+  std::set<std::string> offered_libraries;  // of those that the simulator offers: what it opened, or its files need
+  std::set<std::string> strings;            // what getenv() handed out: stays valid for ever
+  std::vector<char*> variables;             // environ(7), into `strings`
+  char** environ_block = nullptr;           // what a copy's `environ` is
+  std::map<std::FILE*, int> streams;        // fopen() of a simulated file -> its descriptor
+  std::set<const void*> directories;        // opendir() of a simulated directory
+  std::set<std::string> warned;             // things said once
 
   // Unlocks told to polling threads at this instant: see tell_pollers().
   Picoseconds told_ps = -1;
@@ -98,6 +99,13 @@ bool first_time(ProcessState& state, const std::string& text);
 
 class UnixSocket;
 
+/// A library of the simulator's own that all ranks find by a name.
+struct OfferedLibrary {
+  void* handle = nullptr;
+  /// Whether the process has called it, however it came to it.
+  bool (*in_use)(const Process& process) = nullptr;
+};
+
 struct Host {
   Host();
   ~Host();
@@ -109,7 +117,7 @@ struct Host {
   std::map<std::pair<int, std::string>, UnixSocket*> unix_names;          // by node and abstract name
   std::map<int, std::unique_ptr<SysfsTree>> sysfs;                        // by node, made on first use
   std::map<std::uint64_t, std::shared_ptr<DeviceBuffer>> device_buffers;  // by address
-  std::map<std::string, void*> shared_libraries;  // that the simulator offers to all ranks by these names: handles
+  std::map<std::string, OfferedLibrary> offered_libraries;                // by name
 };
 
 /// The current World's; made on first use.

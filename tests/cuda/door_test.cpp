@@ -145,6 +145,22 @@ TEST_CASE("a stream is held until a word in host memory says that it may go on")
   });
 }
 
+TEST_CASE("a drop-in that does not load leaves no GPUs open, and where none are nobody has used one") {
+  models::Cluster cluster = ring_cluster(2);
+  for (models::Node& node : cluster.nodes) node.gpus = {{"H100"}};
+  run_world({.cluster = cluster}, [](sim::World& world) {
+    sim::install_host(world, {});
+    const sim::Process& process = world.add_process(0, 0, "rank0");
+    sim::CudaFiles files = sim::cuda_files_in(MESHBED_BINARY_DIR "/cuda-lib");
+    const std::string driver = std::exchange(files.driver, "/no/such/libcuda.so.1");
+    CHECK_THROWS_WITH_AS(sim::WorldCuda(world, files), doctest::Contains("/no/such/libcuda.so.1"), std::runtime_error);
+    CHECK(sim::cuda_counts_of(process).copies == 0);
+    files.driver = driver;
+    { const sim::WorldCuda gpus(world, files); }
+    CHECK(sim::cuda_counts_of(process).copies == 0);
+  });
+}
+
 TEST_CASE("each rank of a simulated world has the GPU of its node, in virtual time, and waiting lets others go on") {
   models::Cluster cluster = ring_cluster(2);
   cluster.nodes[0].gpus = {{"H100"}};

@@ -41,6 +41,7 @@ struct Story {
   // Not a ring: the engine, told nothing of the cables, sends across it too, and a relay warns of whoever has ended.
   bool on_a_switch = false;
   bool with_gpus = false;
+  bool counts_copies = false;  // those of two_streams
 };
 
 /// Runs the program's main() as every rank of a ring or on a switch, one node each.
@@ -67,7 +68,7 @@ WorldResult run_in_sim(const Story& story) {
         void* program = sim::load_for(*sim::World::current_process(), file);
         const auto run = reinterpret_cast<int (*)()>(sim::symbol_of(program, "main"));
         CHECK(run() == 0);
-        if (!story.with_gpus) return;
+        if (!story.counts_copies) return;
         // The program's own 8 copies; the engine's: in and out of two all-reduces, an all-gather and a group, and of
         // the broadcast out at every rank and in at its root.
         const sim::CudaCounts counts = sim::cuda_counts_of(*sim::World::current_process());
@@ -90,8 +91,15 @@ TEST_CASE("four simulated ranks of a program that knows only nccl.h: every numbe
   CHECK(lines_with(run.output, "warning") == 0);
 }
 
+TEST_CASE("nodes that have GPUs, and a program that never asks for CUDA: it has none, and its calls need no context") {
+  const WorldResult run = run_in_sim({.program = "four_ranks", .with_gpus = true});
+  CAPTURE(run.output);
+  CHECK(run.outcome == sim::OutcomeKind::kFinished);
+  CHECK(lines_with(run.output, "all is right") == kRanks);
+}
+
 TEST_CASE("GPU memory in two streams, as a program of nccl.h and CUDA has it: put in, and waited for there alone") {
-  const WorldResult run = run_in_sim({.program = "two_streams", .with_gpus = true});
+  const WorldResult run = run_in_sim({.program = "two_streams", .with_gpus = true, .counts_copies = true});
   CAPTURE(run.output);
   CHECK(run.outcome == sim::OutcomeKind::kFinished);
   CHECK(lines_with(run.output, "all is right") == kRanks);

@@ -10,6 +10,7 @@
 #include <map>
 
 #include "sim/host/file/descriptors.h"
+#include "sim/host/host_state.h"
 #include "sim/host/load/elf_image.h"
 #include "tests/host/probe_world.h"
 
@@ -151,6 +152,20 @@ TEST_CASE("a rank's dlopen knows the listed names and answers the others as the 
     // What a rank looks up in libc is redirected like what it imports.
     auto* getpid = reinterpret_cast<int (*)()>(probe.open_library("libc.so.6", "getpid", error, sizeof(error)));
     CHECK((getpid != nullptr && getpid() == probe.process_id()));
+  });
+}
+
+TEST_CASE("a library is loaded for a rank that opened it or has called it, whatever the ranks beside it have") {
+  run_probe(ring_cluster(3), 3, [](const ProbeTable& probe, int rank) {
+    constexpr const char* kName = "libprobe-offered.so";
+    const auto rank_1_called_it = [](const sim::Process& process) { return process.rank == 1; };
+    sim::host().offered_libraries[kName] = {::dlopen("libc.so.6", RTLD_NOW), rank_1_called_it};
+    CHECK(probe.has_library(kName) == (rank == 1));
+    char error[256];
+    CHECK(probe.open_library(kName, "getpid", error, sizeof(error)) != nullptr);
+    CHECK(probe.has_library(kName));
+    CHECK(probe.has_library("libprobe-by-name.so"));  // itself
+    CHECK_FALSE(probe.has_library("/no/such/library.so"));
   });
 }
 

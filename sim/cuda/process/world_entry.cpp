@@ -37,10 +37,17 @@ const RuntimeTable& world_runtime_table() {
   return table;
 }
 
-WorkCounts counts_of(ProcessKey process) {
+/// nullptr: it has not called CUDA.
+const Driver* driver_of(ProcessKey process) {
+  if (!has_host()) return nullptr;  // nor is there a system
   const auto found = system().drivers.find(process);
-  if (found == system().drivers.end()) return {};
-  const Counters& counters = found->second->counters;
+  return found != system().drivers.end() ? found->second.get() : nullptr;
+}
+
+WorkCounts counts_of(ProcessKey process) {
+  const Driver* driver = driver_of(process);
+  if (driver == nullptr) return {};
+  const Counters& counters = driver->counters;
   return {.launches = counters.launches,
           .copies = counters.copies_in + counters.copies_out + counters.copies_inside,
           .copied_bytes = counters.copied_bytes,
@@ -66,6 +73,7 @@ extern "C" __attribute__((visibility("default"))) const meshbed::sim::cuda::Worl
                                       close_system();
                                       set_host(nullptr);
                                     },
-                                .counts = &counts_of};
+                                .counts = &counts_of,
+                                .in_use = [](ProcessKey process) { return driver_of(process) != nullptr; }};
   return &entry;
 }

@@ -28,8 +28,10 @@ struct WorldEntry {
   /// One at a time. Throws std::runtime_error where there is no model of a GPU.
   void (*open)(Host& host, const GpuNames& gpus);
   void (*close)();
-  /// Nothing where the process has not called CUDA.
+  /// Nothing where the process has not called CUDA, or nothing is open.
   WorkCounts (*counts)(ProcessKey process);
+  /// Whether the process has called CUDA.
+  bool (*in_use)(ProcessKey process);
 };
 
 /// The symbol: const WorldEntry*().

@@ -44,15 +44,17 @@ const cuda::WorldEntry* load_entry(const std::string& path) {
   return entry;
 }
 
-/// Loads a drop-in and gives it its table; ranks find it by `name`.
+/// Loads a drop-in and gives it its table. Ranks shall find it by `name`.
 template <typename Table>
-void offer(const std::string& path, const char* name, const char* set_table, const Table& table) {
+void* load_dropin(const std::string& path, const char* name, const char* set_table, const Table& table) {
   void* library = load_file(path);
   const auto set = reinterpret_cast<int (*)(const Table*)>(::dlsym(library, set_table));
   if (set == nullptr) throw std::runtime_error(path + " is not the simulator's " + name);
   if (set(&table) != 0) throw std::runtime_error(path + " was built for another version of the simulator");
-  host().shared_libraries[name] = library;
+  return library;
 }
+
+bool in_use(const Process& process) { return g_entry->in_use(&process); }
 
 }  // namespace
 
@@ -124,11 +126,15 @@ WorldCuda::WorldCuda(World& world, const CudaFiles& files) : host_(std::make_uni
     auto& names = gpus.emplace_back();
     for (const models::Gpu& gpu : node.gpus) names.push_back(gpu.model);
   }
-  g_entry->open(*host_, gpus);
-  offer(files.driver, "libcuda.so.1", cuda::kSetDriverTable, *g_entry->driver);
+  constexpr const char *kDriver = "libcuda.so.1", *kRuntime = "libcudart.so.13";
+  std::map<std::string, OfferedLibrary> offered;
+  offered[kDriver] = {load_dropin(files.driver, kDriver, cuda::kSetDriverTable, *g_entry->driver), &in_use};
   if (!files.runtime.empty()) {
-    offer(files.runtime, "libcudart.so.13", cuda::kSetRuntimeTable, *g_entry->runtime);
+    offered[kRuntime] = {load_dropin(files.runtime, kRuntime, cuda::kSetRuntimeTable, *g_entry->runtime), &in_use};
   }
+  // Last, since a constructor that throws has no destructor to close it again.
+  g_entry->open(*host_, gpus);
+  for (const auto& [name, library] : offered) host().offered_libraries[name] = library;
 }
 
 WorldCuda::~WorldCuda() { g_entry->close(); }

@@ -20,21 +20,31 @@ void* not_found(const std::string& text) {
   return nullptr;
 }
 
+/// With RTLD_NOLOAD only what this process has already, dlopen(3), whatever others of the simulation have; where it has
+/// none that is no error to dlerror().
 void* open_library(const char* name, int flags) {
   if (outside() || name == nullptr) return ::dlopen(name, flags);
   ProcessState& state = current_state();
+  const bool only_loaded = (flags & RTLD_NOLOAD) != 0;
   const auto& libraries = host().options.libraries;
   const auto listed = libraries.find(name);
   if (listed != libraries.end() || *name == '/') {
     const std::string path = listed != libraries.end() ? listed->second : std::string(name);
+    if (only_loaded) return loaded_by(state.process, path);
     try {
       return load_copy(state, path);
     } catch (const std::runtime_error& error) {
       return not_found(error.what());
     }
   }
-  const auto& offered = host().shared_libraries;
-  if (const auto found = offered.find(name); found != offered.end()) return found->second;
+  const auto& offered = host().offered_libraries;
+  if (const auto found = offered.find(name); found != offered.end()) {
+    const OfferedLibrary& library = found->second;
+    const bool has_it = state.offered_libraries.count(name) != 0 || library.in_use(state.process);
+    if (only_loaded && !has_it) return nullptr;
+    state.offered_libraries.insert(name);
+    return library.handle;
+  }
   // Beside these a rank gets what the simulator itself has loaded (the drop-in libibverbs.so.1, libc, libm): real
   // libraries would talk to the real machine. CUDA is there where the simulator offers it alone, whoever else in this
   // process may have loaded a driver; and looking through what thousands of ranks have loaded takes long.
@@ -45,8 +55,9 @@ void* open_library(const char* name, int flags) {
 }
 
 bool is_offered(void* handle) {
-  const auto& offered = host().shared_libraries;
-  return std::any_of(offered.begin(), offered.end(), [handle](const auto& entry) { return entry.second == handle; });
+  const auto& offered = host().offered_libraries;
+  return std::any_of(offered.begin(), offered.end(),
+                     [handle](const auto& entry) { return entry.second.handle == handle; });
 }
 
 /// A copy stays loaded until the run ends: its threads may still run in it. What the simulator offers is its own.

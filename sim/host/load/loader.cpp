@@ -289,8 +289,12 @@ void* load_new_copy(const Master& master, ProcessState& state, const std::string
 void* load_copy(ProcessState& state, const std::string& path) {
   if (const auto found = state.libraries.find(path); found != state.libraries.end()) return found->second;
   state.refresh_environ();
-  void* handle = load_new_copy(master_of(path), state, path);
+  const Master& master = master_of(path);
+  void* handle = load_new_copy(master, state, path);
   state.libraries[path] = handle;
+  for (const std::string& name : master.needed) {
+    if (host().offered_libraries.count(name) != 0) state.offered_libraries.insert(name);
+  }
   return handle;
 }
 

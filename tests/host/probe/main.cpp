@@ -31,6 +31,8 @@ void* open_library(const char* name, const char* symbol, char* error, std::size_
   return result;
 }
 
+bool has_library(const char* name) { return ::dlopen(name, RTLD_NOW | RTLD_NOLOAD) != nullptr; }
+
 std::int64_t clock_ns(int clock) {
   timespec time{};
   if (::clock_gettime(clock, &time) != 0) return -errno;
@@ -87,6 +89,7 @@ extern "C" const ProbeTable* probe_table() {
     ProbeTable made{};
     made.next_global = &next_global;
     made.open_library = &open_library;
+    made.has_library = &has_library;
     made.clock_ns = &clock_ns;
     made.sleep_ns = &sleep_ns;
     made.read_clock_until_ns = &read_clock_until_ns;
