@@ -107,6 +107,48 @@ TEST_CASE("a relay is where the map says no more, and stands still: another chai
   CHECK(result.outcome == OutcomeKind::kFinished);
 }
 
+TEST_CASE(
+    "a relay's question is under way when the receiver closes: no warning, and the sender, who is idle, is spared") {
+  const models::Cluster line = line_cluster(3);
+  const auto result = run_mesh(line, [&line](MeshRank& rank) {
+    sim::World& world = sim::World::get();
+    if (rank.rank() == 0) {
+      HandleBytes handle = rank.look_up("door");
+      void* send = nullptr;
+      while (send == nullptr) CHECK(rank.net().connect(rank.context, 0, handle.data(), &send, nullptr) == 0);
+      Buffer out = rank.buffer(send, 100, 3);
+      CHECK(rank.finish(rank.send(send, out, 100)) == 100);
+      rank.meet("carried", 2);
+      // From now on nothing comes from the relay to the receiver: no answer, and no question after 3 s of silence.
+      const models::PortRef port = line.cables[1].a.node == 1 ? line.cables[1].a : line.cables[1].b;
+      const auto lose = [](void*, std::uint64_t nic) {
+        sim::shape_port(sim::World::get(), {1, static_cast<int>(nic)}, {.loss = 1.0});
+      };
+      world.after(0, 0, lose, nullptr, static_cast<std::uint64_t>(port.nic));
+      world.sleep(14 * kSecond);  // the question's retries end after 7.5 s, and ten seconds after closing all does
+      rank.release(send, out);
+      CHECK(rank.net().closeSend(send) == 0);
+      CHECK_MESSAGE(rank.warnings().empty(), rank.warnings());
+    } else if (rank.rank() == 2) {
+      void* listener = rank.listen(0, "door");
+      void* receive = nullptr;
+      while (receive == nullptr) CHECK(rank.net().accept(listener, &receive, nullptr) == 0);
+      Buffer in = rank.buffer(receive, 100, 1);
+      CHECK(rank.finish(rank.receive(receive, in)) == 100);
+      rank.meet("carried", 2);
+      world.sleep(5 * kSecond);
+      rank.release(receive, in);
+      CHECK(rank.net().closeRecv(receive) == 0);
+      CHECK(rank.net().closeListen(listener) == 0);
+    }
+    rank.meet("end", 3);
+    if (rank.rank() != 1) return;
+    CHECK_MESSAGE(rank.warnings().empty(), rank.warnings());
+    CHECK(rank.infos().find("transport retry counter exceeded") != std::string::npos);
+  });
+  CHECK(result.outcome == OutcomeKind::kFinished);
+}
+
 constexpr const char* kChainBegun = "no subnet shared with the peer: through 1 relay: ";
 
 /// Looks at the door of rank 2 of a line of three until everybody else is through.

@@ -172,7 +172,7 @@ Error Connection::describe_failure(const ibv_wc& completion, const QpLink& qp_li
 
 const Error& Connection::keep_failure(Error error) {
   if (!failed()) {
-    MESHBED_WARN("%s", error.text.c_str());
+    MESHBED_LOG(is_closed_there() ? LogLevel::kInfo : LogLevel::kWarn, "%s", error.text.c_str());
     failure_ = std::move(error);
     impaired_ = true;
     ended();

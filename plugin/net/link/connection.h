@@ -106,6 +106,8 @@ class Connection : public Endpoint {
   virtual std::string obstacle() const { return ""; }
   /// Relays stand between the peer and us.
   virtual bool is_relayed() const { return false; }
+  /// The other end has closed in order, and said so: that it answers no more is no reason for a warning.
+  virtual bool is_closed_there() const { return false; }
   /// Fills in what is its kind's own: the way, the peer, whom it waits for.
   virtual void describe(ConnectionState& /*state*/) {}
   void describe(MeshbedTransferEvent& data) const final;

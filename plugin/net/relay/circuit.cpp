@@ -37,7 +37,8 @@ bool Circuit::progress() {
   const bool has_all = end_at_ && parts_.entry->arrived() >= *end_at_;
   if (parts_.entry->broken() && !has_all) {
     break_off(parts_.entry->what_broke().text);
-  } else if (parts_.exit->broken()) {
+  } else if (parts_.exit->broken() && !parts_.exit->is_closed_there()) {
+    // Beyond a receiver that has closed a write of ours that was under way is not answered: its deadline is enough.
     break_off(parts_.exit->what_broke().text);
   } else if (end_at_ && next_ >= *end_at_ && parts_.exit->idle()) {
     finish();

@@ -32,7 +32,7 @@ class RelayExit : public RelayEnd {
   /// The receiver has closed its end in order: everything that was sent to entries below `served` it has, though its
   /// adapter's word of that may never come.
   void closed_there(std::uint64_t served);
-  bool is_closed_there() const { return closed_there_; }
+  bool is_closed_there() const override { return closed_there_; }
   /// Pieces that it would take just now.
   std::uint64_t room() const;
   /// Sends the piece, which lies in the entry's window, on. False: the circuit is broken.
