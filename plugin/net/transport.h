@@ -67,7 +67,8 @@ class Transport final : public ProcessLinks {
   std::vector<InterfaceAddress> tcp_interfaces() const;
   /// What a listener on `dev` offers for TCP: where the device is an interface its addresses come first.
   std::vector<PeerAddress> tcp_addresses(int dev) const;
-  /// Waits a little for those who send through this process. False: they do not stop, so it should stay open.
+  /// Before its end: waits a little for those who send to or through this process. False: they do not stop, so it
+  /// should stay open.
   bool wait_for_others();
 
   /// Fills `handle` for the other side. Never blocks.

@@ -14,7 +14,7 @@ namespace meshbed::net {
 namespace {
 
 constexpr std::int64_t kTcpLingerMs = 30'000;
-/// Before the end of the process, for the peers of connections that closed to close, too: beyond what their last
+/// Before the end of the transport, for the peers of connections that closed to close, too: beyond what their last
 /// messages take, and no more than a job's end may wait for one that hangs.
 constexpr std::int64_t kTcpEndMs = 2'000;
 constexpr int kTcpEndPauseMs = 1;

@@ -42,9 +42,10 @@ class TcpNetwork {
   std::string describe() const;
 
   /// Takes over the socket of an end that closed: says that nothing more comes, and reads and forgets what does, until
-  /// the other end has closed too, or for 30 s. For a socket that is closed with bytes unread, or that bytes arrive at
-  /// afterwards, is reset (RFC 1122, 4.2.2.13; tcp(7), close in net/ipv4/tcp.c): its kernel forgets what it has not
-  /// delivered yet, and the other end, which may have announcements to serve still, fails.
+  /// the other end has closed too, for 30 s at most, and no longer than the transport is open (wait_for_peers). For a
+  /// socket that is closed with bytes unread, or that bytes arrive at afterwards, is reset (RFC 1122, 4.2.2.13; tcp(7),
+  /// close in net/ipv4/tcp.c): its kernel forgets what it has not delivered yet, and the other end, which may have
+  /// announcements to serve still, fails.
   void linger(Socket socket);
   /// Looks after the sockets that linger: the service thread, whom watch() tells of them, and whoever listens.
   void sweep();
@@ -53,7 +54,8 @@ class TcpNetwork {
   void watch(std::vector<pollfd>& watched) const;
   /// `wake` is called when one more socket lingers.
   void announce_closed_to(std::function<void()> wake);
-  /// Before the end of the process: until no socket lingers, 2 s at most.
+  /// Before the transport ends, with the last context, whether the process goes on or not: until no socket lingers, 2 s
+  /// at most. What lingers still is closed then, and reset where the other end goes on sending.
   void wait_for_peers();
 
   /// It was searched for in vain: for a minute nobody waits for another search.
