@@ -154,7 +154,9 @@ TEST_CASE("a dead node is not waited for because others, of no rank of the commu
   const auto result = run_mesh(ring_cluster(kNodes), [](MeshRank& rank) {
     rank.meet("start", kNodes);
     if (rank.rank() == 0) {
-      sim::kill_node(sim::World::get(), 1);
+      const auto dies = [](void*, std::uint64_t node) { sim::kill_node(sim::World::get(), static_cast<int>(node)); };
+      sim::World::get().after(0, 0, dies, nullptr, 1);
+      sleep_ms(1);
       void* context = join(rank);
       const Ending ending = tune(rank, 2);
       CHECK(ending.result == kNcclSuccess);
