@@ -205,6 +205,13 @@ TEST_CASE("NCCL's names that mean something here are effective, the others say w
   CHECK(evaluate(info(Variable::kIbFifoTrafficClass), nullptr).number == kUnset);
 }
 
+TEST_CASE("NCCL takes our tuner where NCCL_TUNER_PLUGIN is unset or has one of this file's names") {
+  for (const char* name : {"", "mesh", "libnccl-net-mesh.so", "/opt/nccl/libnccl-net-mesh.so", "libnccl-tuner-mesh.so"})
+    CHECK_MESSAGE(is_our_tuner(name), name);
+  for (const char* name : {"none", "NONE", "example", "libnccl-tuner.so", "/mesh/libnccl-tuner-other.so", "/opt/mesh"})
+    CHECK_MESSAGE(!is_our_tuner(name), name);
+}
+
 TEST_CASE("fast-fail shortens retries, unless the retries are given") {
   CHECK(Config().queue_pair_timeout() == 18);
   CHECK(Config().queue_pair_retries() == 6);
