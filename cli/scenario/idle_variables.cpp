@@ -13,7 +13,7 @@ namespace meshbed::cli {
 namespace {
 
 /// NCCL's own, as its documentation of environment variables has them, with what stands in for them here.
-constexpr std::array<std::pair<const char*, const char*>, 20> kNotReadHere{{
+constexpr std::array<std::pair<const char*, const char*>, 19> kNotReadHere{{
     {"NCCL_ALGO", "chooses NCCL's algorithms; here [workload] algorithm does"},
     {"NCCL_PROTO", "chooses NCCL's protocols; here [workload] protocol does"},
     {"NCCL_TOPO_FILE", "loads NCCL's picture of the node; here the scenario is that"},
@@ -35,7 +35,6 @@ constexpr std::array<std::pair<const char*, const char*>, 20> kNotReadHere{{
     {"NCCL_NET_MERGE_LEVEL", "says which NICs NCCL fuses"},
     {"NCCL_NET_FORCE_MERGE", "says which NICs NCCL fuses"},
     {"NCCL_NTHREADS", "sets the threads of NCCL's kernels"},
-    {"NCCL_TUNER_PLUGIN", "loads another tuner"},
 }};
 
 /// Read by what is started, though not listed as the plugin's.

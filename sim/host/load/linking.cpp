@@ -48,7 +48,9 @@ void* open_library(const char* name, int flags) {
   // Beside these a rank gets what the simulator itself has loaded (the drop-in libibverbs.so.1, libc, libm): real
   // libraries would talk to the real machine. CUDA is there where the simulator offers it alone, whoever else in this
   // process may have loaded a driver; and looking through what thousands of ranks have loaded takes long.
-  if (std::string_view(name).starts_with("libcuda")) return not_found(std::string(name) + ": no simulated GPU is here");
+  if (std::string_view(name).starts_with("libcuda")) {
+    return not_found(std::string(name) + ": cannot open shared object file: no simulated GPU is here");
+  }
   if (void* handle = ::dlopen(name, RTLD_NOW | RTLD_NOLOAD)) return handle;
   ::dlerror();
   return not_found(std::string(name) + ": cannot open shared object file: No such file or directory");
