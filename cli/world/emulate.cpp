@@ -80,9 +80,9 @@ std::string text_if_there(const std::string& path) {
 }
 
 /// Waits for the end; what rank 0 says on standard error is said here, line by line, as it comes.
-emu::Outcome wait_and_follow(emu::MicroVms& machines, const EmulateOptions& options, EmulatedFaults& faults,
-                             std::vector<std::string>& waiters) {
-  const emu::NodeOutcome first = machines.outcome().nodes.front();
+emu::Outcome wait_and_follow(const Scenario& scenario, emu::MicroVms& machines, const EmulateOptions& options,
+                             EmulatedFaults& faults, std::vector<std::string>& waiters) {
+  const emu::NodeOutcome first = machines.outcome().nodes[static_cast<std::size_t>(node_of(scenario, 0))];
   std::size_t said = 0;
   const auto follow = [&] {
     const std::string text = text_if_there(first.commands.front().stderr_path);
@@ -120,8 +120,9 @@ nlohmann::ordered_json describe_machines(const emu::Accelerator& accelerator, co
 
 }  // namespace
 
-void collect(const EmulateOptions& options, const emu::Outcome& outcome, bool followed, Emulation& result) {
-  const emu::NodeOutcome& first = outcome.nodes.front();
+void collect(const Scenario& scenario, const EmulateOptions& options, const emu::Outcome& outcome, bool followed,
+             Emulation& result) {
+  const emu::NodeOutcome& first = outcome.nodes[static_cast<std::size_t>(node_of(scenario, 0))];
   if (options.collect) options.collect(first.folder);
   result.report = text_if_there(first.commands.front().stdout_path);
   if (const auto code = first.commands.front().exit_code) result.exit_code = *code;
@@ -221,10 +222,10 @@ Emulation emulate(const Scenario& scenario, const EmulateOptions& options) {
   for (const emu::NodeOutcome& node : machines.outcome().nodes) folders.push_back(node.folder);
   EmulatedFaults faults(scenario, machines, folders);
   Emulation result;
-  const emu::Outcome outcome = wait_and_follow(machines, options, faults, result.waiters);
+  const emu::Outcome outcome = wait_and_follow(scenario, machines, options, faults, result.waiters);
   result.faults = faults.taken();
   result.interrupted = MachineSignals::interrupted();
-  collect(options, outcome, true, result);
+  collect(scenario, options, outcome, true, result);
   for (const FaultEvent& event : result.faults) {
     const Fault& fault = scenario.faults[event.step.fault];
     if (fault.kind != "node_kill") continue;

@@ -45,9 +45,11 @@ struct Emulation {
 /// Throws std::runtime_error where the scenario has what the emulator cannot be given.
 emu::EmuCluster emulated_cluster(const Scenario& scenario, const EmulateOptions& options);
 
-/// What the ranks left in their nodes' folders and said, into the result. `followed`: what rank 0 said on standard
-/// error has been passed on already.
-void collect(const EmulateOptions& options, const emu::Outcome& outcome, bool followed, Emulation& result);
+/// What the ranks left in their nodes' folders and said, into the result; of the report and the exit code, what rank 0
+/// did, on whichever node it is. `outcome`: of the scenario's emulated_cluster(). `followed`: what rank 0 said on
+/// standard error has been passed on already.
+void collect(const Scenario& scenario, const EmulateOptions& options, const emu::Outcome& outcome, bool followed,
+             Emulation& result);
 
 /// A line of progress on standard error, at once.
 std::function<void(const std::string& line)> say_on(std::ostream& err);

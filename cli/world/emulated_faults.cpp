@@ -8,6 +8,7 @@
 
 #include "cli/common/files.h"
 #include "cli/report/report.h"
+#include "cli/scenario/placement.h"
 #include "cli/world/fault_folder.h"
 #include "emu/clock.h"
 
@@ -17,6 +18,7 @@ EmulatedFaults::EmulatedFaults(const Scenario& scenario, emu::MicroVms& machines
     : scenario_(scenario),
       machines_(machines),
       folders_(std::move(folders)),
+      first_folder_(folders_.at(static_cast<std::size_t>(node_of(scenario, 0)))),
       board_(scenario),
       awaited_(points_of(scenario)) {}
 
@@ -55,7 +57,7 @@ std::vector<std::string> EmulatedFaults::stopped() const {
 void EmulatedFaults::look_for_points() {
   for (auto point = awaited_.begin(); point != awaited_.end();) {
     std::error_code problem;
-    if (!std::filesystem::exists(point_file(folders_.front(), *point), problem)) {
+    if (!std::filesystem::exists(point_file(first_folder_, *point), problem)) {
       ++point;
       continue;
     }

@@ -60,6 +60,7 @@ class EmulatedFaults final : private FaultSite {
   const Scenario& scenario_;
   emu::MicroVms& machines_;
   std::vector<std::string> folders_;
+  std::string first_folder_;  // of the node that holds rank 0, which says when a point has come
   FaultBoard board_;
   std::set<std::string> awaited_;  // points
   std::vector<Due> due_;           // by time

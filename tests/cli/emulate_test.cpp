@@ -7,6 +7,9 @@
 #include <filesystem>
 #include <stdexcept>
 
+#include "cli/common/files.h"
+#include "tests/support/command.h"
+
 namespace emulate_test {
 
 using namespace meshbed::cli;
@@ -57,6 +60,36 @@ TEST_CASE("a switch is one wire with all its ports, and a NIC whose link is down
   CHECK(cluster.wires == 1);
   CHECK(emu::wire_ends(cluster).at(0).size() == 3);
   CHECK(cluster.nodes[3].nics[0].wire == -1);
+}
+
+TEST_CASE("the report and the exit code are rank 0's, wherever placement puts it") {
+  const Scenario scenario = parse_scenario(
+      "[topology]\nkind = \"ring\"\nnodes = 3\n[workload]\nplacement = [\"node2\", \"node1\"]\n", "here.toml", {});
+  const std::string folder = meshbed::test::scratch_folder("emulate_placed");
+  const auto written = [&](const std::string& name, const std::string& text) {
+    write_text_file(folder + "/" + name, text);
+    return folder + "/" + name;
+  };
+  emu::Outcome outcome;
+  for (const char* name : {"node0", "node1", "node2"}) {
+    emu::NodeOutcome& node = outcome.nodes.emplace_back();
+    node.name = name;
+    node.end = emu::NodeEnd::kDone;
+    node.folder = folder;
+  }
+  outcome.nodes[1].commands = {{.exit_code = 0, .stdout_path = written("1.out", "rank 1"), .stderr_path = ""}};
+  outcome.nodes[2].commands = {
+      {.exit_code = 4, .stdout_path = written("0.out", "rank 0"), .stderr_path = written("0.err", "followed\n")}};
+  EmulateOptions options;
+  std::vector<std::string> seen;
+  options.collect = [&](const std::string& of) { seen.push_back(of); };
+  Emulation result;
+  outcome.nodes[2].folder = meshbed::test::scratch_folder("emulate_placed_first");
+  collect(scenario, options, outcome, true, result);
+  CHECK(result.report == "rank 0");
+  CHECK(result.exit_code == 4);
+  CHECK(result.troubles.empty());
+  CHECK(seen == std::vector<std::string>{outcome.nodes[2].folder});
 }
 
 TEST_CASE("larger buffers get larger machines; no management network, no emulation") {
