@@ -11,6 +11,7 @@
 #include "cli/common/machine_signals.h"
 #include "cli/scenario/placement.h"
 #include "cli/world/emulate.h"
+#include "cli/world/kept_results.h"
 #include "cli/world/metal_place.h"
 #include "emu/clock.h"
 #include "emu/config.h"
@@ -39,8 +40,12 @@ constexpr const char* kBegin = "begin";          // the other ranks may begin
 /// is in a file of its own, for the guest waits for its commands in their order.
 constexpr const char* kRankScript = R"(
 folder=$PWD rank=$1 port=$3
+ended() {
+  echo "$1" >"$folder/rank-$rank.status"
+  exit "$1"
+}
 export MESHBED_RESULTS="$folder/rank-$rank"
-mkdir -p "$MESHBED_RESULTS" && cd "$2" || exit 126
+mkdir -p "$MESHBED_RESULTS" && cd "$2" || ended 126
 shift 3
 if [ "$port" != 0 ] && [ "$rank" = 0 ]; then
   hex=$(printf %04X "$port")
@@ -52,25 +57,28 @@ elif [ "$port" != 0 ]; then
   until [ -e "$folder/begin" ]; do sleep 0.05; done
 fi
 "$@"
-status=$?
-echo "$status" >"$folder/rank-$rank.status"
-exit "$status"
+ended "$?"
 )";
 
 // What mpirun's ranks find in their node, which ssh's environment does not bring them.
 constexpr const char* kNodeFile = "/run/meshbed-node";
-constexpr const char* kLeaveNodeFile = "{ export -p; echo \"export MESHBED_RESULTS='$PWD'\"; } >/run/meshbed-node\n";
+std::string leave_node_file() {
+  return std::string("{ export -p; echo \"export MESHBED_RESULTS='$PWD'\"; } >") + kNodeFile + "\n";
+}
 
 /// The first node under mpirun: $1 where it starts, $2 the other nodes' names, $3 what reaches them, then mpirun.
 constexpr const char* kMpirunScript = R"(
 folder=$PWD
+ended() {
+  echo "$1" >"$folder/mpirun.status"
+  exit "$1"
+}
+cd "$1" || ended 126
+# A node whose server does not come up is seen from the host.
 for node in $2; do until $3 "$node" true 2>/dev/null; do sleep 0.1; done; done
-cd "$1" || exit 126
 shift 3
 "$@"
-status=$?
-echo "$status" >"$folder/mpirun.status"
-exit "$status"
+ended "$?"
 )";
 
 /// The other nodes: $1 the folder with the keys, $2 the address. Keys and server go with the machine.
@@ -82,13 +90,18 @@ exec dropbear -F -E -s -r "$1/host" -p "$2:22"
 )";
 
 /// Each rank under mpirun. One line: Open MPI hands it through a shell.
-constexpr const char* kMpiRankScript =
-    ". /run/meshbed-node; export RANK=$OMPI_COMM_WORLD_RANK WORLD_SIZE=$OMPI_COMM_WORLD_SIZE "
-    "LOCAL_RANK=$OMPI_COMM_WORLD_LOCAL_RANK; export MESHBED_RESULTS=\"$MESHBED_RESULTS/rank-$RANK\"; "
-    "mkdir -p \"$MESHBED_RESULTS\"; exec \"$@\"";
+std::string mpi_rank_script() {
+  return std::string(". ") + kNodeFile +
+         "; export RANK=$OMPI_COMM_WORLD_RANK WORLD_SIZE=$OMPI_COMM_WORLD_SIZE "
+         "LOCAL_RANK=$OMPI_COMM_WORLD_LOCAL_RANK; export MESHBED_RESULTS=\"$MESHBED_RESULTS/rank-$RANK\"; "
+         "mkdir -p \"$MESHBED_RESULTS\"; exec \"$@\"";
+}
+
+/// Where rank 0 is.
+std::size_t first_node(const Scenario& scenario) { return static_cast<std::size_t>(node_of(scenario, 0)); }
 
 std::string master_address(const Scenario& scenario) {
-  return models::to_string(scenario.cluster.nodes.front().management->address.address);
+  return models::to_string(scenario.cluster.nodes[first_node(scenario)].management->address.address);
 }
 
 /// The program by its path, for the nodes look nowhere else.
@@ -127,7 +140,7 @@ std::vector<std::string> mpirun_words(const Scenario& scenario, const ProgramOpt
     if (node > 0 && slots > 0) others += (others.empty() ? "" : " ") + name;
   }
   std::vector<std::string> words{
-      "/bin/sh",       "-c", std::string(kLeaveNodeFile) + kMpirunScript, kMpirun, fs::current_path().string(), others,
+      "/bin/sh",       "-c", leave_node_file() + kMpirunScript, kMpirun, fs::current_path().string(), others,
       ssh_client(keys)};
   // Open MPI itself keeps to the management network: what runs on the cables is the program's.
   for (const char* word : {"mpirun", "--allow-run-as-root", "--tag-output", "--bind-to", "none", "--mca", "pml", "ob1",
@@ -136,7 +149,7 @@ std::vector<std::string> mpirun_words(const Scenario& scenario, const ProgramOpt
     words.emplace_back(word);
   }
   words.insert(words.end(), {"--mca", "plm_rsh_agent", ssh_client(keys), "-np", std::to_string(ranks_of(scenario)),
-                             "--host", hosts, "/bin/sh", "-c", kMpiRankScript, "rank"});
+                             "--host", hosts, "/bin/sh", "-c", mpi_rank_script(), "rank"});
   const std::vector<std::string> program = found(options.programs.front());
   words.insert(words.end(), program.begin(), program.end());
   return words;
@@ -207,14 +220,18 @@ class RankWatch {
       const emu::CommandOutcome& command = there.commands[commands[node]++];
       ends_.push_back({.name = name, .node = there.name, .status = std::nullopt});
       status_files_.push_back(there.folder + (options.mpi ? "/mpirun" : fmt::format("/rank-{}", rank)) + ".status");
+      places_.emplace_back(node, commands[node] - 1);
       followers_.emplace_back(command.stdout_path, name, out);
       followers_.emplace_back(command.stderr_path, name, err);
     }
   }
 
-  void look(bool at_end) {
+  void look(const emu::Outcome& now, bool at_end) {
     for (std::size_t rank = 0; rank < ends_.size(); ++rank) {
       if (!ends_[rank].status) ends_[rank].status = status_in(status_files_[rank]);
+      // A rank that was killed, or had no room for the file, has left none.
+      const auto [node, command] = places_[rank];
+      if (!ends_[rank].status) ends_[rank].status = now.nodes[node].commands[command].exit_code;
     }
     for (LineFollower& one : followers_) one.follow(at_end);
   }
@@ -226,21 +243,19 @@ class RankWatch {
  private:
   std::vector<RankEnd> ends_;
   std::vector<std::string> status_files_;
+  std::vector<std::pair<std::size_t, std::size_t>> places_;  // [rank] its node, and its command there
   std::vector<LineFollower> followers_;
 };
 
-/// MESHBED_RESULTS of all ranks, with what each wrote on its outputs.
-void keep_results(const ProgramOptions& options, const emu::Outcome& outcome) {
-  if (options.results.empty()) return;
-  for (const emu::NodeOutcome& node : outcome.nodes) {
-    for (const fs::directory_entry& entry : fs::directory_iterator(node.folder)) {
-      const std::string name = entry.path().filename().string();
-      if (!entry.is_directory() || name.rfind("rank-", 0) != 0) continue;
-      emu::make_folder(options.results);
-      fs::copy(entry.path(), fs::path(options.results) / name,
-               fs::copy_options::recursive | fs::copy_options::overwrite_existing);
-    }
+/// A server of the other nodes that has ended, with its last words: none is to, and mpirun would wait for it for ever.
+std::optional<std::string> ended_server(const emu::Outcome& now) {
+  for (std::size_t node = 1; node < now.nodes.size(); ++node) {
+    const emu::CommandOutcome& server = now.nodes[node].commands.front();
+    if (!server.exit_code) continue;
+    return fmt::format("{}: its ssh server ended with status {}: {}", now.nodes[node].name, *server.exit_code,
+                       emu::last_line(emu::read_file(server.stderr_path)));
   }
+  return std::nullopt;
 }
 
 /// Keys of a small ssh server, thrown away with their folder.
@@ -259,6 +274,18 @@ void make_ssh_keys(const std::string& folder) {
       throw std::runtime_error(fmt::format("exec --mpi: dropbearkey makes no key: {}", emu::last_line(made.errors)));
     }
     emu::write_file(file + ".pub", made.output.substr(line, made.output.find('\n', line) + 1 - line));
+  }
+}
+
+void refuse_for_mpirun(const Scenario& scenario, const std::string& keys) {
+  if (!std::is_sorted(scenario.rank_nodes.begin(), scenario.rank_nodes.end())) {
+    throw std::runtime_error("exec --mpi: mpirun fills one node after the other; leave out workload.placement");
+  }
+  // Open MPI and the shell take the words of its plm_rsh_agent apart at blanks.
+  if (keys.find_first_of(" \t\n") != std::string::npos) {
+    throw std::runtime_error(fmt::format(
+        "exec --mpi: mpirun's ssh client takes no key from a path with a blank, as {} is; set TMPDIR to another folder",
+        keys));
   }
 }
 
@@ -305,6 +332,7 @@ emu::EmuCluster program_cluster(const Scenario& scenario, const ProgramOptions& 
         "exec --mpi: mpirun starts one program for all ranks, at once; leave out \":\" and "
         "--after-port");
   }
+  if (options.mpi) refuse_for_mpirun(scenario, keys);
   emu::EmuCluster cluster = emulated_cluster(scenario, {});
   for (std::size_t index = 0; index < cluster.nodes.size(); ++index) {
     emu::EmuNode& node = cluster.nodes[index];
@@ -315,8 +343,7 @@ emu::EmuCluster program_cluster(const Scenario& scenario, const ProgramOptions& 
     if (options.mpi) {
       const std::string address = models::to_string(scenario.cluster.nodes[index].management->address.address);
       node.commands.push_back(index == 0 ? mpirun_words(scenario, options, keys)
-                                         : std::vector<std::string>{"/bin/sh", "-c",
-                                                                    std::string(kLeaveNodeFile) + kServerScript,
+                                         : std::vector<std::string>{"/bin/sh", "-c", leave_node_file() + kServerScript,
                                                                     "server", keys, address});
     }
   }
@@ -345,6 +372,7 @@ emu::EmuCluster program_cluster(const Scenario& scenario, const ProgramOptions& 
 ProgramRun run_program_in_nodes(const Scenario& scenario, const ProgramOptions& options, std::ostream& out,
                                 std::ostream& err) {
   const auto say = say_on(err);
+  if (!options.results.empty()) emu::make_folder(options.results);  // to be refused now, not after the run
   std::optional<emu::Scratch> keys;
   if (options.mpi) make_ssh_keys(keys.emplace(fs::temp_directory_path().string(), "meshbed-ssh").path());
   const emu::EmuCluster cluster = program_cluster(scenario, options, keys ? keys->path() : "");
@@ -363,6 +391,7 @@ ProgramRun run_program_in_nodes(const Scenario& scenario, const ProgramOptions& 
   const MachineSignals signals(machines);
   machines.start();
   const emu::Outcome begun = machines.outcome();
+  const emu::NodeOutcome& first = begun.nodes[first_node(scenario)];
   RankWatch ranks(scenario, options, begun, out, err);
   std::optional<emu::Deadline> grace;  // from when a rank has failed
   bool waiting = options.after_port.has_value(), ready = false;
@@ -371,8 +400,9 @@ ProgramRun run_program_in_nodes(const Scenario& scenario, const ProgramOptions& 
     if (!std::exchange(ready, machines.ready_s() > 0) && ready) {
       say(fmt::format("ready after {:.1f} s", machines.ready_s()));
     }
-    ranks.look(false);
-    if (waiting && fs::exists(begun.nodes.front().folder + "/" + kListening)) {
+    const emu::Outcome now = machines.outcome();
+    ranks.look(now, false);
+    if (waiting && fs::exists(first.folder + "/" + kListening)) {
       for (const emu::NodeOutcome& node : begun.nodes) emu::write_file(node.folder + "/" + kBegin, "");
       waiting = false;
     }
@@ -380,14 +410,21 @@ ProgramRun run_program_in_nodes(const Scenario& scenario, const ProgramOptions& 
       run.troubles.push_back(
           fmt::format("rank 0 ended before anything in {} listened on TCP port {}: the other ranks "
                       "did not begin",
-                      begun.nodes.front().name, *options.after_port));
+                      first.name, *options.after_port));
       machines.stop();
     }
     if (ranks.one_failed() && !grace) grace = emu::Deadline::in_s(kGrace_s);
-    if ((grace && grace->passed()) || (options.mpi && ranks.ends().front().status)) machines.stop();
+    const bool mpirun_ended = options.mpi && ranks.ends().front().status;
+    if (options.mpi && !mpirun_ended && run.troubles.empty()) {
+      if (const auto ended = ended_server(now)) {
+        run.troubles.push_back(*ended);
+        machines.stop();
+      }
+    }
+    if ((grace && grace->passed()) || mpirun_ended) machines.stop();
   }
   const emu::Outcome outcome = machines.wait();
-  ranks.look(true);
+  ranks.look(outcome, true);
   run.ranks = ranks.ends();
   run.interrupted = MachineSignals::interrupted();
   run.troubles.insert(run.troubles.end(), outcome.troubles.begin(), outcome.troubles.end());
@@ -395,7 +432,9 @@ ProgramRun run_program_in_nodes(const Scenario& scenario, const ProgramOptions& 
                               [](const emu::NodeOutcome& node) { return node.end == emu::NodeEnd::kTimedOut; });
   run.ready_s = outcome.ready_s;
   run.total_s = outcome.total_s;
-  keep_results(options, outcome);
+  if (!options.results.empty()) {
+    for (std::string& trouble : keep_results(options.results, outcome)) run.troubles.push_back(std::move(trouble));
+  }
   return run;
 }
 

@@ -6,7 +6,6 @@
 // ProgramOptions::results names a place for them. The host's file system is the nodes' own, read-only; what is written
 // elsewhere is lost.
 
-#include <functional>
 #include <iosfwd>
 #include <optional>
 #include <string>
@@ -58,7 +57,8 @@ struct ProgramRun {
 std::vector<std::vector<std::string>> split_programs(const std::vector<std::string>& words);
 
 /// The nodes with what runs in each. `keys`: with mpi, a folder with the keys of the ssh server (make_ssh_keys).
-/// Throws std::runtime_error for what cannot be: a program that there is not, more programs than ranks.
+/// Throws std::runtime_error for what cannot be: a program that there is not, more programs than ranks; with mpi, a
+/// placement that mpirun would not follow, a folder of keys with a blank.
 emu::EmuCluster program_cluster(const Scenario& scenario, const ProgramOptions& options, const std::string& keys);
 
 /// Boots the nodes, runs the programs, and hands on what they say, line by line with the rank before it, as it comes.

@@ -5,10 +5,14 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <stdexcept>
 
 #include "cli/scenario/scenario.h"
 #include "cli/world/emulated_program.h"
+#include "cli/world/kept_results.h"
 #include "emu/config.h"
+#include "emu/scratch.h"
+#include "emu/shell_quote.h"
 #include "tests/support/command.h"
 #include "tests/support/emulation.h"
 
@@ -29,6 +33,13 @@ int count(const std::string& text, const std::string& part) {
   int times = 0;
   for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++times;
   return times;
+}
+
+cli::ProgramOptions alone(const std::string& program, bool mpi = false) {
+  cli::ProgramOptions options;
+  options.programs = {{program}};
+  options.mpi = mpi;
+  return options;
 }
 
 /// The program against nccl.h, compiled as its user would.
@@ -105,6 +116,94 @@ TEST_CASE("exec: each rank has its place in its environment, then the scenario's
   CHECK(value("NCCL_DEBUG") == "WARN");
   CHECK(value("MINE") == "1");
   CHECK(cluster.nodes[0].management_address->rfind(value("MASTER_ADDR") + "/", 0) == 0);
+}
+
+TEST_CASE("exec: rank 0's address is that of the node where placement puts it") {
+  const cli::Scenario scenario = cli::read_scenario(std::string(MESHBED_SOURCE_DIR) + "/scenarios/pair.toml",
+                                                    {"workload.placement=[\"node1\", \"node0\"]"});
+  const emu::EmuCluster cluster = cli::program_cluster(scenario, alone("true"), "");
+  for (const emu::EmuNode& node : cluster.nodes) {
+    REQUIRE(node.environment.front().first == "MASTER_ADDR");
+    CHECK(cluster.nodes[1].management_address->rfind(node.environment.front().second + "/", 0) == 0);
+  }
+  const std::vector<std::string>& first = cluster.nodes[1].commands.at(0);
+  CHECK(std::count(first.begin(), first.end(), "RANK=0") == 1);
+}
+
+TEST_CASE("exec --mpi refuses a placement that mpirun does not follow, and keys whose path has a blank") {
+  const auto refusal = [](const std::vector<std::string>& overrides, const std::string& keys) -> std::string {
+    const cli::Scenario scenario =
+        cli::read_scenario(std::string(MESHBED_SOURCE_DIR) + "/scenarios/pair.toml", overrides);
+    try {
+      cli::program_cluster(scenario, alone("true", true), keys);
+    } catch (const std::runtime_error& error) {
+      return error.what();
+    }
+    return "";
+  };
+  const std::string placement = "exec --mpi: mpirun fills one node after the other; leave out workload.placement";
+  CHECK(refusal({"workload.placement=[\"node1\", \"node0\"]"}, "/keys") == placement);
+  CHECK(refusal({"workload.ranks_per_node=2", "workload.placement=round-robin"}, "/keys") == placement);
+  CHECK(refusal({"workload.placement=[\"node0\", \"node1\"]"}, "/keys").empty());
+  CHECK(has(refusal({}, "/my folder/keys"), "takes no key from a path with a blank, as /my folder/keys is"));
+}
+
+TEST_CASE("exec: a rank and an mpirun that cannot begin leave a status, as those that end do") {
+  const cli::Scenario scenario = cli::read_scenario(std::string(MESHBED_SOURCE_DIR) + "/scenarios/pair.toml", {});
+  const std::string folder = scratch_folder("exec_status");
+  const auto status_of = [&](bool mpi, const std::string& starts_in, const std::string& file) {
+    std::vector<std::string> words =
+        cli::program_cluster(scenario, alone("false", mpi), "/keys").nodes[0].commands.at(0);
+    std::replace(words.begin(), words.end(), std::filesystem::current_path().string(), starts_in);
+    if (mpi) {  // neither /run nor the other nodes are of this host
+      words[2].erase(0, words[2].find("folder=$PWD"));
+      words.resize(7);
+      words[5] = "";
+      words.emplace_back("false");
+    }
+    const CommandResult ended = run_command_line(fmt::format("cd '{}' && {} 2>&1", folder, emu::shell_command(words)));
+    return fmt::format("{} {}", ended.status, emu::read_file(folder + "/" + file));
+  };
+  for (const bool mpi : {false, true}) {
+    const std::string file = mpi ? "mpirun.status" : "rank-0.status";
+    CHECK(status_of(mpi, folder, file) == "1 1\n");
+    CHECK(status_of(mpi, "/no/such/folder", file) == "126 126\n");
+  }
+}
+
+TEST_CASE("exec: results are kept with links as links, and one that cannot be kept costs no other") {
+  namespace fs = std::filesystem;
+  const std::string node = scratch_folder("exec_keep_node"), kept = scratch_folder("exec_keep");
+  fs::create_directories(node + "/rank-0/below");
+  fs::create_directory(node + "/elsewhere");
+  emu::write_file(node + "/rank-0/below/said", "new\n");
+  emu::write_file(node + "/rank-0/other", "mine\n");
+  emu::write_file(node + "/rank-0/taken", "it\n");
+  fs::create_symlink("/", node + "/rank-0/root");
+  fs::create_symlink("nowhere", node + "/rank-0/dangling");
+  fs::create_directory_symlink(node + "/elsewhere", node + "/rank-1");
+  REQUIRE(run_command_line("mkfifo '" + node + "/rank-0/pipe'").status == 0);
+  // What an earlier run has left.
+  const std::string outside = scratch_folder("exec_keep_outside") + "/file";
+  emu::write_file(outside, "theirs\n");
+  fs::create_directories(kept + "/rank-0/below");
+  fs::create_directories(kept + "/rank-0/taken");
+  emu::write_file(kept + "/rank-0/below/said", "old\n");
+  fs::create_symlink(outside, kept + "/rank-0/other");
+
+  emu::Outcome outcome;
+  outcome.nodes.resize(1);
+  outcome.nodes[0].folder = node;
+  const std::vector<std::string> troubles = cli::keep_results(kept, outcome);
+  REQUIRE(troubles.size() == 1);
+  CHECK_MESSAGE(has(troubles[0], "/rank-0/taken is not kept: "), troubles[0]);
+  CHECK(emu::read_file(kept + "/rank-0/below/said") == "new\n");
+  CHECK(emu::read_file(kept + "/rank-0/other") == "mine\n");
+  CHECK(emu::read_file(outside) == "theirs\n");
+  CHECK(fs::read_symlink(kept + "/rank-0/root") == "/");
+  CHECK(fs::read_symlink(kept + "/rank-0/dangling") == "nowhere");
+  CHECK(!fs::exists(fs::symlink_status(kept + "/rank-0/pipe")));
+  CHECK(!fs::exists(kept + "/rank-1"));
 }
 
 TEST_CASE("exec: perftest's server and client on a cable, and a rank that fails or crashes is named") {
