@@ -172,9 +172,22 @@ TEST_CASE("a profile that no run can have is refused with its reason") {
   const std::string ring = scenario_file("ring4");
   CHECK(has(error_of(ring + " --profile spark-ring-nccl-grap"), "did you mean 'spark-ring-nccl-graph'?"));
   CHECK(has(error_of(ring + " --profile nic-hdr200"), "is of single messages"));
+  CHECK(
+      has(error_of(ring + " --profile l4-pcie"), "l4-pcie is of one node, whose inner links no run has; there are: "));
   CHECK(has(error_of(ring + " --profile dgx-spark-ring"), "workload.megakernel.profile"));
   CHECK(has(error_of(scenario_file("megakernel-ring8") + " --profile spark-ring-sircl"), "megakernels have times of"));
   CHECK(has(error_of(ring + " --world metal --profile spark-ring-sircl"), "--profile is the simulated world's"));
+}
+
+TEST_CASE("a collective whose ranks are all on one node spends nothing of a class's times between nodes") {
+  const std::string one = "'" +
+                          written(scratch_folder("software_one_node"), "one.toml",
+                                  "[topology]\nkind = \"ring\"\nnodes = 2\n[workload]\nbytes = \"64K\"\n"
+                                  "algorithm = \"ring\"\nplacement = [\"node0\", \"node0\"]\n") +
+                          "'";
+  const json bare = run_json(one), priced = run_json(one + " --profile spark-ring-nccl-graph");
+  CHECK(us_of(priced) == us_of(bare));
+  CHECK(priced.at("software").at("parameters").empty());
 }
 
 TEST_CASE("perf says each size's time with the class's error") {

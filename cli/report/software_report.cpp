@@ -61,6 +61,10 @@ std::vector<std::string> software_lines(const Scenario& scenario, const Collecti
   const models::Machine& machine = *scenario.software.machine;
   const auto call = call_of(scenario, wanted);
   std::vector<std::string> lines{fmt::format("software as of profile {}: {}", machine.name, machine.description)};
+  if (wanted != nullptr && !call) {
+    lines.push_back("  nothing of it is spent: all ranks are on one node, whose inner links no run has");
+    return lines;
+  }
   for (const models::MachineParameter parameter : parameters_in_use(scenario, call)) {
     const models::Value value = machine.value_of(parameter);
     const std::string name = models::info_of(parameter).name;
@@ -87,6 +91,7 @@ nlohmann::ordered_json software_json(const Scenario& scenario, const CollectiveC
   const models::Machine& machine = *scenario.software.machine;
   const auto call = call_of(scenario, wanted);
   nlohmann::ordered_json json{{"profile", machine.name}, {"parameters", nlohmann::ordered_json::object()}};
+  if (wanted != nullptr && !call) return json;  // nothing of it is spent
   for (const models::MachineParameter parameter : parameters_in_use(scenario, call)) {
     const models::Value value = machine.value_of(parameter);
     const std::string name = models::info_of(parameter).name;

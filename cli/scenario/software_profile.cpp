@@ -12,8 +12,13 @@
 namespace meshbed::cli {
 namespace {
 
-/// Whether collectives of it can be predicted: single adapters, and what is of device rings alone, say nothing of them.
-bool has_collectives(const models::Machine& machine) { return machine.transport != models::Transport::kMessage; }
+/// Why no run can have it; empty: one can. Single adapters, and what is of device rings alone, say nothing of
+/// collectives; one node's times are those of links that a scenario does not have.
+std::string no_run_has(const models::Machine& machine) {
+  if (machine.transport == models::Transport::kMessage) return "is of single messages, and says nothing of collectives";
+  if (machine.transport == models::Transport::kWithin) return "is of one node, whose inner links no run has";
+  return "";
+}
 
 std::vector<std::string> class_names() {
   std::vector<std::string> names{kIdealProfile};
@@ -21,7 +26,7 @@ std::vector<std::string> class_names() {
     const auto profile = models::Profile::parse(*models::shipped_profile(name), name + ".toml");
     if (!profile || !profile->machine_class()) continue;
     const auto machine = models::machine_of(*profile);
-    if (machine && has_collectives(*machine)) names.push_back(name);
+    if (machine && no_run_has(*machine).empty()) names.push_back(name);
   }
   return names;
 }
@@ -53,9 +58,8 @@ Result<models::Machine> read_machine(const std::string& wanted, const std::strin
                    "workload.megakernel.profile");
   }
   auto machine = models::machine_of(*profile);
-  if (machine && !has_collectives(*machine)) {
-    return refused(fmt::format("{} is of single messages, and says nothing of collectives; there are: {}",
-                               profile->name(), fmt::join(class_names(), ", ")));
+  if (const std::string why = machine ? no_run_has(*machine) : ""; !why.empty()) {
+    return refused(fmt::format("{} {}; there are: {}", profile->name(), why, fmt::join(class_names(), ", ")));
   }
   return machine;
 }

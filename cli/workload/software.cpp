@@ -24,9 +24,8 @@ double payload_factor(const Scenario& scenario) {
 }  // namespace
 
 std::optional<models::CollectiveCall> modelled_call(const Scenario& scenario, const CollectiveCase& wanted) {
-  const int ranks = ranks_of(scenario);
-  if (ranks < 2) return std::nullopt;
-  const int nodes = std::max(1, nodes_with_ranks(scenario));
+  const int ranks = ranks_of(scenario), nodes = nodes_with_ranks(scenario);
+  if (nodes < 2) return std::nullopt;
   models::CollectiveCall call{
       .collective = wanted.op, .ranks = ranks, .nodes = nodes, .bytes = shape_of(wanted, ranks).bytes};
   call.protocol = said_protocol(scenario);

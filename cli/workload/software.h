@@ -9,7 +9,7 @@
 namespace meshbed::cli {
 
 /// The call as the models know it: the class's own choice of protocol and algorithm, unless the scenario says one.
-/// Nothing where ranks are too few for a collective to take any time.
+/// Nothing where all ranks are on one node: no run has the links within one.
 std::optional<models::CollectiveCall> modelled_call(const Scenario& scenario, const CollectiveCase& wanted);
 
 /// The same case with what each rank spends before each call, and of each message.

@@ -34,11 +34,10 @@ SoftwareCost software_cost(const Machine& machine, const CollectiveCall& call, d
   double call_us = 0, bytes_us = 0;
   for (const TimePart& part : time.parts) {
     if (is_one_of(part.name, {"hops between nodes", "hops within nodes"})) continue;
-    (is_one_of(part.name, {"launch", "eager call", "barrier", "peers"}) ? call_us : bytes_us) += part.us;
+    (is_one_of(part.name, {"launch", "peers"}) ? call_us : bytes_us) += part.us;
   }
-  const double rate_GBps = call.nodes > 1 ? node_GBps(machine) : machine[MachineParameter::kIntraGBps];
   const double carried = sent_bytes(call, time.algorithm, machine.cabling) * payload_factor;
-  bytes_us -= carried / (rate_GBps * kPayloadBytesPerUsOfGBps);
+  bytes_us -= carried / (node_GBps(machine) * kPayloadBytesPerUsOfGBps);
   return {.call_ps = ps_of(call_us), .bytes_ps = ps_of(bytes_us), .hop_ps = hop_ps(machine, time.protocol)};
 }
 
@@ -68,8 +67,6 @@ std::vector<MachineParameter> parameters_of(const Machine& machine, const Collec
   add_if_said({MachineParameter::kNicFraction, MachineParameter::kHostCapGBps});
   for (const TimePart& part : time.parts) {
     const std::string_view name = part.name;
-    if (name == "eager call") add_if_said({MachineParameter::kEagerUs});
-    if (name == "barrier") add_if_said({MachineParameter::kBarrierUs});
     if (name == "peers") add_if_said({MachineParameter::kPeerUs});
     if (name == "fill") add_if_said({MachineParameter::kFillStages, MachineParameter::kSliceBytes});
     if (name == "ramp") add_if_said({MachineParameter::kRampDepth, MachineParameter::kRampUs});

@@ -2,7 +2,7 @@
 // Software: what the software of a class of machines costs a run, at the places where a run can spend it. Pure.
 //
 // A run carries bytes over its scenario's links itself; everything else of models/time/collective_time.h is spent:
-//   call    launch + eager call + barrier + peers, by each rank before its call
+//   call    launch + peers, by each rank before its call: a run's calls are neither eager nor behind a barrier
 //   bytes   fill + ramp + LL spill + waves + reduce + copy, and lines: what LL and LL128 move beyond what the run's own
 //           messages do; by each rank before its call
 //   hop     net_<protocol>_us + net_latency_us - wire_us: of each message, from its arrival until its receiver goes on.
@@ -22,6 +22,7 @@ struct SoftwareCost {
   Picoseconds call_ps = 0, bytes_ps = 0, hop_ps = 0;
 };
 
+/// Of a call between nodes: what a class has of links within one is no run's.
 /// `payload_factor`: bytes that the run's own messages have for each byte of payload; 2 where it sends lines of LL.
 SoftwareCost software_cost(const Machine& machine, const CollectiveCall& call, double payload_factor = 1);
 /// Of messages that belong to no known collective, as those of a recording: NCCL's Simple unless it is said. A call is
