@@ -107,10 +107,23 @@ std::vector<int> gpu_nics(const Node& node, const std::vector<int>& nics, int gp
   return own;
 }
 
-std::uint64_t node_rate_bps(const Node& node) {
+std::vector<std::vector<int>> cabled_nics(const Cluster& cluster) {
+  std::vector<std::vector<int>> cabled(cluster.nodes.size());
+  const auto add = [&](PortRef port) { cabled[static_cast<std::size_t>(port.node)].push_back(port.nic); };
+  for (const Cable& cable : cluster.cables) {
+    add(cable.a);
+    add(cable.b);
+  }
+  for (const Switch& box : cluster.switches) std::for_each(box.ports.begin(), box.ports.end(), add);
+  for (std::vector<int>& nics : cabled) std::sort(nics.begin(), nics.end());
+  return cabled;
+}
+
+std::uint64_t node_rate_bps(const Node& node, const std::vector<int>& nics) {
   std::uint64_t total_bps = 0;
   std::vector<std::uint64_t> behind_bps(node.pcie.size());
-  for (const Nic& nic : node.nics) {
+  for (const int each : nics) {
+    const Nic& nic = node.nics[static_cast<std::size_t>(each)];
     (nic.pcie < 0 ? total_bps : behind_bps[static_cast<std::size_t>(nic.pcie)]) += nic.rate_bps;
   }
   for (std::size_t link = 0; link < node.pcie.size(); ++link) {

@@ -46,8 +46,12 @@ std::vector<SharedLink> shared_links(const Cluster& cluster);
 /// order, or of fewer NICs than GPUs number gpu * n / g. g: the node's GPUs, at least `gpus_least`.
 std::vector<int> gpu_nics(const Node& node, const std::vector<int>& nics, int gpu, int gpus_least);
 
-/// What the node's NICs carry together, each direction: their rates, those behind one link no more than that link's.
-std::uint64_t node_rate_bps(const Node& node);
+/// [node] the NICs that hang on a cable or switch; ascending. O(ports).
+std::vector<std::vector<int>> cabled_nics(const Cluster& cluster);
+
+/// What these NICs of the node carry together, each direction: their rates, those behind one link no more than that
+/// link's.
+std::uint64_t node_rate_bps(const Node& node, const std::vector<int>& nics);
 
 /// What the port's cable or switch and its PCIe link leave of `rate_bps`.
 std::uint64_t behind_pcie_bps(const Node& node, const Nic& nic, std::uint64_t rate_bps);

@@ -89,6 +89,17 @@ std::string ranks_per_node_text(const Scenario& scenario) {
   return counts.size() == 1 ? most : least + (counts.size() == 2 ? " or " : " to ") + most;
 }
 
+std::vector<int> device_nics(const Scenario& scenario, const models::Topology& topology, int node) {
+  const models::Node& modelled = scenario.cluster.nodes[static_cast<std::size_t>(node)];
+  const std::vector<int> live = models::live_nics(scenario.cluster, topology, node);
+  if (chooses_devices(modelled)) return live;
+  std::vector<int> opened;
+  for (const int nic : live) {
+    if (!is_management(modelled, nic, live)) opened.push_back(nic);
+  }
+  return opened;
+}
+
 std::vector<std::vector<int>> devices_by_rank(const Scenario& scenario, const models::Topology& topology) {
   const auto ranks = static_cast<std::size_t>(ranks_of(scenario));
   const std::size_t nodes = scenario.cluster.nodes.size();
@@ -104,12 +115,7 @@ std::vector<std::vector<int>> devices_by_rank(const Scenario& scenario, const mo
     const bool says_pcie =
         gpu < static_cast<int>(node.gpus.size()) && node.gpus[static_cast<std::size_t>(gpu)].pcie >= 0;
     if ((ranks_there[index] == 1 && !says_pcie) || chooses_devices(node)) continue;
-    if (gpu == 0) {
-      const std::vector<int> live = models::live_nics(scenario.cluster, topology, static_cast<int>(index));
-      for (const int nic : live) {
-        if (!is_management(node, nic, live)) nics[index].push_back(nic);
-      }
-    }
+    if (gpu == 0) nics[index] = device_nics(scenario, topology, static_cast<int>(index));
     const std::vector<int> own = models::gpu_nics(node, nics[index], gpu, ranks_there[index]);
     if (own.size() == nics[index].size()) continue;
     for (const int nic : own) {

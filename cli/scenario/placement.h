@@ -31,9 +31,13 @@ int ranks_per_node_most(const Scenario& scenario);
 /// "2", or where the nodes differ "7 or 8", "0 to 8".
 std::string ranks_per_node_text(const Scenario& scenario);
 
+/// The node's NICs that the net plugin opens, in their order: device d is number d of them. Those with a link to
+/// another one, without a management port (docs/topology.md), unless the environment chooses (see devices_by_rank()).
+std::vector<int> device_nics(const Scenario& scenario, const models::Topology& topology, int node);
+
 /// [rank] the devices that NCCL would give the rank's channels, by its GPU's place: those on the GPU's PCIe link or
-/// switch, or where that is not said an even part of the node's devices. A device is an index into those that the net
-/// plugin opens. Empty: all, as where a node's only rank has them, or where the environment chooses among them
+/// switch, or where that is not said an even part of the node's devices. A device is an index into device_nics().
+/// Empty: all, as where a node's only rank has them, or where the environment chooses among them
 /// (NCCL_IB_HCA, NCCL_IB_GID_INDEX, NCCL_MESH_USE_MANAGEMENT). `topology`: of the scenario's cluster.
 /// Cost: O(ranks + nodes + NICs).
 std::vector<std::vector<int>> devices_by_rank(const Scenario& scenario, const models::Topology& topology);

@@ -219,11 +219,13 @@ class Report {
     if (topology_.shared_links.size() > kLinesMax && !all_) {
       text += fmt::format("  and {} more\n", topology_.shared_links.size() - kLinesMax);
     }
-    const auto [least, most] = std::minmax_element(cluster_.nodes.begin(), cluster_.nodes.end(),
-                                                   [](const models::Node& left, const models::Node& right) {
-                                                     return models::node_rate_bps(left) < models::node_rate_bps(right);
-                                                   });
-    const std::uint64_t least_bps = models::node_rate_bps(*least), most_bps = models::node_rate_bps(*most);
+    std::vector<std::uint64_t> rates_bps;  // [node]
+    const std::vector<std::vector<int>> cabled = models::cabled_nics(cluster_);
+    for (std::size_t i = 0; i < cluster_.nodes.size(); ++i) {
+      rates_bps.push_back(models::node_rate_bps(cluster_.nodes[i], cabled[i]));
+    }
+    const auto [least, most] = std::minmax_element(rates_bps.begin(), rates_bps.end());
+    const std::uint64_t least_bps = *least, most_bps = *most;
     return text + fmt::format("A node sends {} at most, and gets as much.\n",
                               least_bps == most_bps ? rate_text(most_bps)
                                                     : rate_text(least_bps) + " to " + rate_text(most_bps));
@@ -240,9 +242,9 @@ class Report {
     for (int rank = 0; rank < ranks; ++rank) {
       const std::vector<int>& devices = all_devices[static_cast<std::size_t>(rank)];
       any = any || !devices.empty();
-      const std::vector<int> live = models::live_nics(cluster_, topology_, node_of(scenario_, rank));
-      std::vector<int>& own = nics.emplace_back(devices.empty() ? live : std::vector<int>());
-      for (const int device : devices) own.push_back(live[static_cast<std::size_t>(device)]);
+      const std::vector<int> opened = device_nics(scenario_, topology_, node_of(scenario_, rank));
+      std::vector<int>& own = nics.emplace_back(devices.empty() ? opened : std::vector<int>());
+      for (const int device : devices) own.push_back(opened[static_cast<std::size_t>(device)]);
     }
     if (!any) return "";
     std::string text = "\nNICs of the ranks, by their GPUs:\n";

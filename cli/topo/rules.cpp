@@ -170,7 +170,7 @@ std::vector<std::set<std::vector<int>>> device_lists(const Scenario& scenario, c
     const int node = node_of(scenario, static_cast<int>(rank));
     std::vector<int> own = devices[rank];
     if (own.empty()) {
-      own.resize(models::live_nics(scenario.cluster, topology, node).size());
+      own.resize(device_nics(scenario, topology, node).size());
       std::iota(own.begin(), own.end(), 0);
     }
     lists[static_cast<std::size_t>(node)].insert(std::move(own));

@@ -74,6 +74,7 @@ BoundTable::BoundTable(const Scenario& scenario, const Simulation& simulation,
     node_of_.push_back(node_of(scenario, rank));
     ++ranks_there[static_cast<std::size_t>(node_of_.back())];
   }
+  const std::vector<std::vector<int>> cabled_nics = models::cabled_nics(scenario.cluster);
   for (std::size_t index = 0; index < ranks_there.size(); ++index) {
     if (ranks_there[index] == 0) continue;
     const models::Node& node = scenario.cluster.nodes[index];
@@ -81,7 +82,7 @@ BoundTable::BoundTable(const Scenario& scenario, const Simulation& simulation,
     for (std::size_t nic = 0; nic < node.nics.size(); ++nic) {
       port.rate_bps += cabled_rate_bps(scenario.cluster, {static_cast<int>(index), static_cast<int>(nic)});
     }
-    port.rate_bps = std::min(port.rate_bps, models::node_rate_bps(node));
+    port.rate_bps = std::min(port.rate_bps, models::node_rate_bps(node, cabled_nics[index]));
     nodes_.push_back(port);
   }
   if (!scenario.faults.empty()) allow_for_chains(scenario, simulation);

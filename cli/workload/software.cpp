@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "cli/scenario/placement.h"
+#include "models/pcie.h"
 
 namespace meshbed::cli {
 namespace {
@@ -61,7 +62,11 @@ models::Cluster reached_cluster(const Scenario& scenario) {
   const auto node_of_port = [&](models::PortRef port) -> const models::Node& {
     return cluster.nodes[static_cast<std::size_t>(port.node)];
   };
-  const auto nics_at = [&](models::PortRef port) { return static_cast<int>(node_of_port(port).nics.size()); };
+  // Those that carry something: idle ones take nothing of what the host feeds them all.
+  const std::vector<std::vector<int>> cabled = models::cabled_nics(cluster);
+  const auto nics_at = [&](models::PortRef port) {
+    return static_cast<int>(cabled[static_cast<std::size_t>(port.node)].size());
+  };
   // The links alone: a NIC still says what it is, to the plugin and in sysfs.
   for (models::Cable& cable : cluster.cables) {
     cable.rate_bps = models::reached_bps(machine, cable.rate_bps, std::max(nics_at(cable.a), nics_at(cable.b)));

@@ -192,11 +192,13 @@ std::vector<int> cable_rates_mbps(const models::Topology& topology, int nodes) {
 std::vector<int> node_rates_mbps(const Scenario& scenario, const models::Topology& topology, int nodes) {
   constexpr std::uint64_t kMegabit = 1'000'000, kMegabitsMax = 1'000'000'000;
   std::vector<int> rates;
+  const std::vector<std::vector<int>> cabled = models::cabled_nics(scenario.cluster);
   for (const models::SharedLink& link : topology.shared_links) {
     if (link.node >= nodes) continue;
     rates.resize(static_cast<std::size_t>(nodes));
     const models::Node& node = scenario.cluster.nodes[static_cast<std::size_t>(link.node)];
-    const std::uint64_t rate_mbps = std::min(models::node_rate_bps(node) / kMegabit, kMegabitsMax);
+    const std::uint64_t rate_mbps =
+        std::min(models::node_rate_bps(node, cabled[static_cast<std::size_t>(link.node)]) / kMegabit, kMegabitsMax);
     rates[static_cast<std::size_t>(link.node)] = static_cast<int>(rate_mbps);
   }
   return rates;

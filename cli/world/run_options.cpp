@@ -50,11 +50,12 @@ std::vector<std::string> metal_words(const RunOptions& options) {
 }
 
 Scenario scenario_for(const RunOptions& options) {
-  if (!run_world(options.world).facts().virtual_time && !(options.fabric.empty() && options.contexts.empty())) {
+  const bool virtual_time = run_world(options.world).facts().virtual_time;
+  if (!virtual_time && !(options.fabric.empty() && options.contexts.empty())) {
     throw std::runtime_error("--fabric and --contexts are the simulated world's; --world " + options.world +
                              " has a real network");
   }
-  if (!run_world(options.world).facts().virtual_time && !options.profile.empty()) {
+  if (!virtual_time && !options.profile.empty()) {
     throw std::runtime_error("--profile is the simulated world's; in --world " + options.world +
                              " software takes the time that it takes");
   }
@@ -65,6 +66,7 @@ Scenario scenario_for(const RunOptions& options) {
   std::vector<std::string> overrides = options.overrides;
   if (!options.profile.empty()) overrides.push_back("models.profile=" + options.profile);
   Scenario scenario = read_scenario(options.scenario_path, overrides);
+  if (!virtual_time) scenario.software = {};  // the file's profile is for virtual time alone, and other runs
   if (options.seed) scenario.seed = *options.seed;
   if (!options.fabric.empty()) scenario.fabric = options.fabric;
   return scenario;

@@ -5,6 +5,8 @@
 
 #include "cli/command/lint.h"
 #include "cli/scenario/scenario.h"
+#include "cli/topo/report.h"
+#include "cli/topo/rules.h"
 #include "models/pcie.h"
 #include "models/topology.h"
 
@@ -32,6 +34,11 @@ std::string pair(const std::string& rest) { return "[topology]\nkind = \"ring\"\
 
 std::string rails(const std::string& rest) { return "[topology]\nkind = \"switch\"\nnodes = 2\nrails = 4\n" + rest; }
 
+std::uint64_t rate_bps(const Scenario& scenario, int node) {
+  const auto index = static_cast<std::size_t>(node);
+  return models::node_rate_bps(scenario.cluster.nodes[index], models::cabled_nics(scenario.cluster)[index]);
+}
+
 std::vector<int> devices(const Scenario& scenario, int rank) {
   return devices_by_rank(scenario, models::analyse(scenario.cluster))[static_cast<std::size_t>(rank)];
 }
@@ -41,17 +48,16 @@ std::vector<int> devices(const Scenario& scenario, int rank) {
 TEST_CASE("generated Sparks have two PCIe links; other GPUs none; a file may say how wide they are") {
   const Scenario spark = read(pair(""));
   REQUIRE(spark.cluster.nodes[1].pcie.size() == 2);
-  CHECK(models::node_rate_bps(spark.cluster.nodes[1]) == 200'000'000'000);
-  CHECK(models::node_rate_bps(read(pair("gpu_model = \"H100\"\n")).cluster.nodes[1]) == 400'000'000'000);
+  CHECK(rate_bps(spark, 1) == 200'000'000'000);
+  CHECK(rate_bps(read(pair("gpu_model = \"H100\"\n")), 1) == 400'000'000'000);
   // ASUS GX10 whose second link negotiated x2 (forums.developer.nvidia.com/t/367853).
   const std::string narrow = "[[node]]\nname = \"node1\"\n[[node.pcie]]\nname = \"pcie1\"\nlanes = 2\ngeneration = 5\n";
-  CHECK(models::node_rate_bps(read(pair(narrow)).cluster.nodes[1]) == 150'000'000'000);
-  CHECK(models::node_rate_bps(read(pair(narrow)).cluster.nodes[0]) == 200'000'000'000);
-  CHECK(models::node_rate_bps(read(pair(""), {"node.node0.pcie.pcie0.rate=30Gb/s"}).cluster.nodes[0]) ==
-        130'000'000'000);
+  CHECK(rate_bps(read(pair(narrow)), 1) == 150'000'000'000);
+  CHECK(rate_bps(read(pair(narrow)), 0) == 200'000'000'000);
+  CHECK(rate_bps(read(pair(""), {"node.node0.pcie.pcie0.rate=30Gb/s"}), 0) == 130'000'000'000);
   const Scenario moved = read(pair(""), {"node.node0.nic.rocep1s0f0.pcie=none"});
   CHECK(moved.cluster.nodes[0].nics[0].pcie == -1);
-  CHECK(models::node_rate_bps(moved.cluster.nodes[0]) == 300'000'000'000);
+  CHECK(rate_bps(moved, 0) == 300'000'000'000);
 }
 
 TEST_CASE("a PCIe link that is none, or says two things, is refused with its place") {
@@ -127,6 +133,26 @@ TEST_CASE("ranks of a node have NICs of their own, by their GPUs; a lone rank ha
   CHECK(devices(read(rails(own)), 0) == std::vector<int>{3});
   CHECK(devices(read(rails(own)), 1) == std::vector<int>{0});
   CHECK(devices(read(rails(own)), 2) == std::vector<int>{0, 1});
+}
+
+TEST_CASE("devices are the NICs that the net plugin opens: not a management port, unless the environment asks for it") {
+  const std::string slow =
+      "gpus = 2\n[[node]]\nname = \"node0\"\n[[node.nic]]\ndevice = \"rocep1s0f0\"\nrate = \"10Gb/s\"\n";
+  const Scenario some = read(rails(slow));
+  const models::Topology topology = models::analyse(some.cluster);
+  CHECK(device_nics(some, topology, 0) == std::vector<int>{1, 2, 3});
+  CHECK(device_nics(some, topology, 1) == std::vector<int>{0, 1, 2, 3});
+  const Scenario all = read(rails(slow + "[environment]\nNCCL_MESH_USE_MANAGEMENT = \"1\"\n"));
+  CHECK(device_nics(all, topology, 0) == std::vector<int>{0, 1, 2, 3});
+  // The second GPU of two, of three devices.
+  CHECK(devices(some, 1) == std::vector<int>{1});
+  const std::string report = topology_report(some, false);
+  CHECK_MESSAGE(report.find("  rank 1  node0  " + some.cluster.nodes[0].nics[2].device + "\n") != std::string::npos,
+                report);
+  // One rank alone has all of them, and no phantom behind the last one.
+  const std::string rules = rules_report(read(rails(slow), {"workload.ranks_per_node=[1, 2]"}));
+  CHECK_MESSAGE(rules.find("\nnode0 -> node1   2-0 ") != std::string::npos, rules);
+  CHECK_MESSAGE(rules.find("\nnode0 -> node1   3-") == std::string::npos, rules);
 }
 
 TEST_CASE("lint finds a function that its PCIe link cannot feed") {

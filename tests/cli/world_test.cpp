@@ -114,6 +114,18 @@ TEST_CASE("what is for virtual time alone is refused where time is real, and the
   CHECK(RunOptions{}.world == kSimulatedWorld);
 }
 
+TEST_CASE("a profile of the file's is virtual time's alone: where time is real, software takes what it takes") {
+  RunOptions options = options_of("sim");
+  options.overrides = {"models.profile=spark-ring-sircl"};
+  CHECK(scenario_for(options).software.machine != nullptr);
+  for (const char* world : {"emu", "metal"}) {
+    options.world = world;
+    const Scenario scenario = scenario_for(options);
+    CHECK(scenario.software.machine == nullptr);
+    CHECK(scenario.software.profile == kIdealProfile);
+  }
+}
+
 TEST_CASE("a rank in a node is told emu, and nothing else: the name becomes a folder of the results") {
   for (const char* wrong : {"sim", "../../evil", ""}) {
     const Variable name(kWorldNameVariable, wrong);

@@ -82,16 +82,26 @@ TEST_CASE("two cables between Sparks carry what their PCIe links do: 200 Gb/s, a
     const Topology topology = analyse(cluster);
     return joint_rate_bps(topology, direct_paths(topology, from, to));
   };
-  CHECK(node_rate_bps(pair.nodes[0]) == 200 * kGigabit);
+  CHECK(node_rate_bps(pair.nodes[0], cabled_nics(pair)[0]) == 200 * kGigabit);
   CHECK(joint(pair, 0, 1) == 200 * kGigabit);
   pair.nodes[1].pcie[1].rate_bps = pcie_rate_bps(2, 5);
-  CHECK(node_rate_bps(pair.nodes[1]) == 150 * kGigabit);
+  CHECK(node_rate_bps(pair.nodes[1], cabled_nics(pair)[1]) == 150 * kGigabit);
   CHECK(joint(pair, 0, 1) == 150 * kGigabit);
   CHECK(joint(pair, 1, 0) == 150 * kGigabit);
   CHECK(joint(sparks(TopologyKind::kRing, 4, 2), 0, 1) == 200 * kGigabit);  // one function a link
   for (const Segment& segment : analyse(sparks(TopologyKind::kRing, 3, 1, 200 * kGigabit)).segments) {
     CHECK(segment.port_rates_bps == std::vector<std::uint64_t>{100 * kGigabit, 100 * kGigabit});
   }
+}
+
+TEST_CASE("a NIC without a cable adds nothing to what a node carries") {
+  Cluster ring = sparks(TopologyKind::kRing, 2, 4);
+  ring.cables.pop_back();  // one function of the second link is left
+  const std::vector<std::vector<int>> cabled = cabled_nics(ring);
+  CHECK(cabled == std::vector<std::vector<int>>{{0, 1, 2}, {0, 1, 2}});
+  ring.nodes[0].pcie[1].rate_bps = 150 * kGigabit;
+  CHECK(node_rate_bps(ring.nodes[0], cabled[0]) == 200 * kGigabit);
+  CHECK(node_rate_bps(ring.nodes[0], {0, 1, 2, 3}) == 250 * kGigabit);
 }
 
 TEST_CASE("relaying is bound by what nodes send together") {
@@ -112,7 +122,7 @@ TEST_CASE("a listed node with a Spark's device names hangs on its two links") {
   Node half = node;
   hang_on_spark_links_by_name(node);
   CHECK(links_of(node) == std::vector<int>{0, 0, 1, 1, -1});
-  CHECK(node_rate_bps(node) == 300 * kGigabit);
+  CHECK(node_rate_bps(node, {0, 1, 2, 3, 4}) == 300 * kGigabit);
   half.nics.resize(2);  // only names that other cards have, too
   hang_on_spark_links_by_name(half);
   CHECK(half.pcie.empty());

@@ -1,0 +1,27 @@
+// What a class of machines leaves of a scenario's rates.
+#include <doctest/doctest.h>
+
+#include "cli/scenario/scenario.h"
+#include "cli/workload/software.h"
+
+namespace reached_cluster_test {
+
+using namespace meshbed;
+using namespace meshbed::cli;
+
+TEST_CASE("what a host feeds its NICs is shared by those that hang on cables, not by idle ones") {
+  models::Machine machine;
+  machine.set(models::MachineParameter::kPacketOverheadBytes, {0, models::Basis::kMeasured, "this test"});
+  machine.set(models::MachineParameter::kHostCapGBps, {5, models::Basis::kMeasured, "this test"});
+  const auto reached = [&](const std::string& nics) {
+    Scenario scenario =
+        parse_scenario("[topology]\nkind = \"ring\"\nnodes = 4\nrate = \"100Gb/s\"\n" + nics, "test.toml", {});
+    scenario.software.machine = std::make_shared<const models::Machine>(machine);
+    return reached_cluster(scenario);
+  };
+  REQUIRE(reached("nics = 6\n").nodes[0].nics.size() == 6);
+  CHECK(reached("nics = 6\n").cables[0].rate_bps == 20'000'000'000);  // 40 Gb/s for two NICs with a cable
+  CHECK(reached("").cables[0].rate_bps == 20'000'000'000);
+}
+
+}  // namespace reached_cluster_test
