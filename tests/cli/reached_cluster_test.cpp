@@ -19,8 +19,8 @@ TEST_CASE("what a host feeds its NICs is shared by those that hang on cables, no
     scenario.software.machine = std::make_shared<const models::Machine>(machine);
     return reached_cluster(scenario);
   };
-  REQUIRE(reached("nics = 6\n").nodes[0].nics.size() == 6);
-  CHECK(reached("nics = 6\n").cables[0].rate_bps == 20'000'000'000);  // 40 Gb/s for two NICs with a cable
+  REQUIRE(reached("rails = 1\nnics = 6\n").nodes[0].nics.size() == 6);
+  CHECK(reached("rails = 1\nnics = 6\n").cables[0].rate_bps == 20'000'000'000);  // 40 Gb/s for two NICs with a cable
   CHECK(reached("").cables[0].rate_bps == 20'000'000'000);
 }
 
