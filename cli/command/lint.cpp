@@ -105,8 +105,6 @@ class Linter {
     if (a.rate_bps != b.rate_bps) {
       add("cable '{}': {} runs at {}, {} at {}; the slower one counts", cable.name, name(cable.a),
           rate_text(a.rate_bps), name(cable.b), rate_text(b.rate_bps));
-    } else if (cable.rate_bps > a.rate_bps) {
-      add("cable '{}' is set to {}, above its ports' {}", cable.name, rate_text(cable.rate_bps), rate_text(a.rate_bps));
     }
   }
 
@@ -191,9 +189,14 @@ class Linter {
 
   bool in_one_piece() const {
     if (models::classify(topology_).connected) return true;
-    for (std::size_t node = 1; node < cluster_.nodes.size(); ++node) {
+    std::optional<int> first;
+    for (std::size_t node = 0; node < cluster_.nodes.size(); ++node) {
       if (stands_apart(node)) continue;
-      if (models::shortest_path(topology_, 0, static_cast<int>(node)).empty()) return false;
+      if (!first) {
+        first = static_cast<int>(node);
+      } else if (models::shortest_path(topology_, *first, static_cast<int>(node)).empty()) {
+        return false;
+      }
     }
     return true;
   }

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "cli/common/closest_name.h"
+#include "cli/common/units.h"
 #include "cli/scenario/builder.h"
 #include "models/gid_table.h"
 
@@ -89,7 +90,7 @@ void Builder::generate() {
   }
   built_.cable_places.assign(built_.cluster.cables.size(), topology.place);
   built_.switch_places.assign(built_.cluster.switches.size(), topology.place);
-  cable_rate_given_.assign(built_.cluster.cables.size(), false);
+  cable_rate_places_.assign(built_.cluster.cables.size(), nullptr);
 }
 
 namespace {
@@ -276,8 +277,14 @@ void Builder::derive() {
   auto& cluster = built_.cluster;
   for (std::size_t i = 0; i < cluster.cables.size(); ++i) {
     auto& cable = cluster.cables[i];
-    if (cable.a.node < 0 || cable.b.node < 0 || cable_rate_given_[i]) continue;
-    cable.rate_bps = std::min(nic_at(cable.a).rate_bps, nic_at(cable.b).rate_bps);
+    if (cable.a.node < 0 || cable.b.node < 0) continue;
+    const std::uint64_t ports_bps = std::min(nic_at(cable.a).rate_bps, nic_at(cable.b).rate_bps);
+    if (cable_rate_places_[i] == nullptr) {
+      cable.rate_bps = ports_bps;
+    } else if (cable.rate_bps > ports_bps) {
+      diagnostics_.add(*cable_rate_places_[i], fmt::format("rate: {} is more than its ports have ({})",
+                                                           rate_text(cable.rate_bps), rate_text(ports_bps)));
+    }
   }
   // GIDs hold the MAC address, which holds the NIC's index: only after device_order has settled it.
   for (std::size_t node = 0; node < cluster.nodes.size(); ++node) {

@@ -114,7 +114,7 @@ void Builder::add_cables() {
                         .rate_bps = 0,
                         .propagation_ps = spec_.topology.latency_ps});
       built_.cable_places.push_back(spec.place);
-      cable_rate_given_.push_back(false);
+      cable_rate_places_.push_back(nullptr);
     } else if (spec.has("ends")) {
       const auto ends = resolve_ends(spec);
       if (!ends) continue;
@@ -126,7 +126,7 @@ void Builder::add_cables() {
     models::Cable& cable = cables[place];
     if (spec.has("rate")) {
       cable.rate_bps = spec.rate_bps;
-      cable_rate_given_[place] = true;
+      cable_rate_places_[place] = &spec.at("rate");
     }
     if (spec.has("latency")) cable.propagation_ps = spec.latency_ps;
     if (spec.has("subnet")) number_ports({cable.a, cable.b}, spec.subnet, spec.at("subnet"), name);

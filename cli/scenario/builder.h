@@ -55,7 +55,7 @@ class Builder {
   Built built_;
   std::size_t generated_nodes_ = 0;
   std::map<std::string, int> node_index_;
-  std::vector<bool> cable_rate_given_;  // parallel to the cluster's cables
+  std::vector<const Place*> cable_rate_places_;  // parallel to the cluster's cables; nullptr: the file gives none
 };
 
 }  // namespace meshbed::cli

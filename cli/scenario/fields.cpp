@@ -158,7 +158,7 @@ const Section<CableSpec> kCable{
          [](const Value& v, CableSpec& s) { v.texts(s.ends); }},
         {"subnet", "prefix", "", "gives ends without addresses the first two; addresses outside it are refused",
          [](const Value& v, CableSpec& s) { v.prefix(s.subnet); }},
-        {"rate", "rate", "(the slower port's)", "of each direction",
+        {"rate", "rate", "(the slower port's)", "of each direction; not above the slower port's",
          [](const Value& v, CableSpec& s) { v.rate(s.rate_bps); }},
         {"latency", "time", "(topology.latency)", "propagation, one way",
          [](const Value& v, CableSpec& s) { v.time(s.latency_ps); }},

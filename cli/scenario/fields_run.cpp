@@ -165,7 +165,7 @@ const Section<WorkloadSpec> kWorkload{
         {"ranks_per_node", "integer, or list of them", "(one a GPU where `gpus` is given, or 1)",
          "of every node, or of each in its order, as in [7, 8]",
          [](const Value& v, WorkloadSpec& s) {
-           v.counts(s.value.ranks_per_node, {1, 1024});
+           v.counts(s.ranks_each_node, s.value.ranks_per_node, {1, 1024});
          }},
         {"placement", "text, or list of names", "(contiguous)",
          "contiguous: a node's ranks follow one another; round-robin: the next rank is on the next node that has room; "

@@ -31,11 +31,11 @@ const Place* gpus_place(const ScenarioSpec& spec, const std::string& node) {
 std::vector<int> counts_of(const Scenario& scenario, const ScenarioSpec& spec, std::size_t nodes,
                            Diagnostics& diagnostics) {
   const std::vector<int>& said = scenario.workload.ranks_per_node;
-  if (said.size() == 1) return std::vector<int>(nodes, said.front());
+  if (spec.workload.ranks_each_node > 0) return std::vector<int>(nodes, spec.workload.ranks_each_node);
   if (!said.empty() && said.size() != nodes) {
     diagnostics.add(spec.workload.at("ranks_per_node"),
-                    fmt::format("ranks_per_node: {} numbers for {}; one for each that runs ranks", said.size(),
-                                counted(nodes, "node")));
+                    fmt::format("ranks_per_node: {} for {}; one for each that runs ranks",
+                                counted(said.size(), "number"), counted(nodes, "node")));
     return {};
   }
   if (!said.empty()) return said;

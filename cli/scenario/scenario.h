@@ -113,7 +113,7 @@ struct Workload {
   Megakernel megakernel;       // kMegakernel
   // all
   int nodes = 0;                    // that run ranks, from the first on; 0: all
-  std::vector<int> ranks_per_node;  // of each node, or one number for all; empty: one a GPU, or one where GPUs are not
+  std::vector<int> ranks_per_node;  // of each node; empty: all have as many, or one a GPU, or one where GPUs are not
                                     // said. Where they come to lie is Scenario::rank_nodes
   bool is_round_robin = false;      // rank by rank another node, rather than one node after the other
   std::string net_plugin;           // empty: the project's own

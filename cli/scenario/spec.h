@@ -141,6 +141,7 @@ Software software_of(const ModelsSpec& spec, const WorkloadSpec& workload, const
 
 struct WorkloadSpec : Entry {
   Workload value;
+  int ranks_each_node = 0;  // ranks_per_node, where it is one number for all; 0: it is not
   bool lists_placement = false;
   std::vector<Located<std::string>> placement;  // [rank] its node's name
   MegakernelSpec megakernel;

@@ -275,11 +275,11 @@ void Value::placement(WorkloadSpec& out) const {
   texts(out.placement);
 }
 
-void Value::counts(std::vector<int>& out, IntegerRange range) const {
+void Value::counts(int& each, std::vector<int>& listed, IntegerRange range) const {
   if (const toml::array* array = node_.as_array()) {
-    return array->empty() ? refuse("lists no number") : integers(out, range);
+    return array->empty() ? refuse("lists no number") : integers(listed, range);
   }
-  if (const auto value = read_integer(range)) out = {static_cast<int>(*value)};
+  if (const auto value = read_integer(range)) each = static_cast<int>(*value);
 }
 
 }  // namespace meshbed::cli

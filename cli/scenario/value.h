@@ -51,7 +51,7 @@ class Value {
   void device_order(NodeSpec& out) const;
   void placement(WorkloadSpec& out) const;
   /// One number, or a list of them.
-  void counts(std::vector<int>& out, IntegerRange range) const;
+  void counts(int& each, std::vector<int>& listed, IntegerRange range) const;
 
   template <typename Integer>
   void integer(Integer& out, IntegerRange range) const {

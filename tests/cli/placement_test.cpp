@@ -112,6 +112,9 @@ TEST_CASE("ranks that do not fit the GPUs are named with them") {
   CHECK(findings[0] == "node1 has gpus = 2 and runs 1 rank (ranks_per_node): the others do nothing");
   CHECK(errors_of(rails("[workload]\nranks_per_node = [1, 2, 3]\n")) ==
         "test.toml:6:18: ranks_per_node: 3 numbers for 2 nodes; one for each that runs ranks");
+  CHECK(errors_of(rails("[workload]\nranks_per_node = [2]\n")) ==
+        "test.toml:6:18: ranks_per_node: 1 number for 2 nodes; one for each that runs ranks");
+  CHECK(read(rails("[workload]\nranks_per_node = [2]\nnodes = 1\n")).rank_nodes == std::vector<int>{0, 0});
   CHECK(errors_of(rails("[workload]\nranks_per_node = 1\nplacement = [\"node7\"]\n")) ==
         "test.toml:6:18: ranks_per_node: placement lists each rank's node; leave it out\n"
         "test.toml:7:14: placement: there is no node 'node7'; nodes are: node0, node1");

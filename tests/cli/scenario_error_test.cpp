@@ -157,6 +157,16 @@ TEST_CASE("a cable to what is not there lists what is") {
         "test.toml:12:10: 'a/x': there is no such NIC; a has: mlx5_0");
 }
 
+TEST_CASE("a cable's rate above that of its slower port is refused") {
+  CHECK(on_triangle("[[cable]]\nname = \"node0-node1\"\nrate = \"100Gb/s\"\n").empty());
+  CHECK(on_triangle("[[cable]]\nname = \"node0-node1\"\nrate = \"101Gb/s\"\n") ==
+        "test.toml:6:8: rate: 101 Gb/s is more than its ports have (100 Gb/s)");
+  CHECK(on_triangle("", {"topology.rate=40Gb/s", "cable.node0-node1.rate=80Gb/s"}) ==
+        "--set cable.node0-node1.rate=80Gb/s: rate: 80 Gb/s is more than its ports have (40 Gb/s)");
+  CHECK(on_triangle("", {"node.node1.nic.rocep1s0f0.rate=25Gb/s", "cable.node0-node1.rate=50Gb/s"}) ==
+        "--set cable.node0-node1.rate=50Gb/s: rate: 50 Gb/s is more than its ports have (25 Gb/s)");
+}
+
 TEST_CASE("a NIC on two cables is refused, also where one of them is a switch") {
   CHECK(on_triangle("[[cable]]\nname = \"extra\"\nends = [\"node0/rocep1s0f0\", \"node1/rocep1s0f1\"]\n") ==
         "test.toml:4:1: node0/rocep1s0f0 is on two cables: 'node2-node0' and 'extra'; a NIC has one\n"
