@@ -165,6 +165,14 @@ TEST_CASE("recorded calls of NCCL cost what the profile says, by the protocol th
   const json graph = run_json(scenario + " --profile spark-ring-nccl-graph");
   CHECK(us_of(eager) > us_of(graph));  // a quarter of the rate, for some 16 MB
   CHECK(graph.at("software").at("parameters").contains("launch_us"));
+  // Connections alone: no message, and so no time of theirs.
+  const std::string folder = scratch_folder("software_no_message");
+  written(folder, "calls.jsonl", exchange(0, 4096, 4));
+  CHECK(us_of(run_json("'" +
+                       written(folder, "replay.toml",
+                               "[topology]\nkind = \"ring\"\nnodes = 2\n[models]\nprofile = \"spark-ring-nccl-graph\"\n"
+                               "[workload]\nkind = \"nccl-calls\"\nrecording = \"calls.jsonl\"\n") +
+                       "'")) == 0);
 }
 
 TEST_CASE("a profile that no run can have is refused with its reason") {

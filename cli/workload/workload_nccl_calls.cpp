@@ -102,7 +102,9 @@ class NcclCallsRun final : public WorkloadRun {
     result.workload = "nccl-calls " + recording_.name;
     result.iterations = 1;
     result.bytes = board_.sent_bytes;
-    result.time_ps = board_.launch_ps ? board_.messages_until_ps - board_.messages_from_ps : duration();
+    // Where no message was recorded there is no time of theirs.
+    const Picoseconds messages_ps = std::max<Picoseconds>(board_.messages_until_ps - board_.messages_from_ps, 0);
+    result.time_ps = board_.launch_ps ? messages_ps : duration();
     result.wrong = board_.wrong;
     result.checked = board_.checked_bytes;
     result.first_wrong = board_.first_wrong;
