@@ -34,10 +34,18 @@ TEST_CASE("the launcher builds what the command needs, and no more") {
   }
   CHECK(built_for("cuda run x --help") == tools + " cuda_libraries\n");
   CHECK(built_for("bench cost") == "worlds bin/meshbed-tools cuda_libraries cost_programs\n");
-  std::ofstream(checkout.folder + "/gpu.toml") << "[workload]\nmemory = \"gpu\"\n";
-  for (const std::string& has_gpus :
-       {std::string("run x.toml --set workload.memory=gpu"), "run '" + checkout.folder + "/gpu.toml'"}) {
-    CHECK_MESSAGE(built_for(has_gpus) == "worlds cuda_libraries\n", has_gpus);
+  CHECK(built_for("run x.toml --set workload.memory=gpu") == "worlds cuda_libraries\n");
+  const auto built_for_file = [&](const std::string& text) {
+    std::ofstream(checkout.folder + "/gpu.toml") << text;
+    return built_for("run '" + checkout.folder + "/gpu.toml'");
+  };
+  for (const char* has_gpus :
+       {"[workload]\nmemory = \"gpu\"\n", "[workload]\n  memory='gpu'\n", "workload = {memory = \"gpu\"}\n",
+        "workload = { bytes = 8, memory = 'gpu' }\n", "workload.memory = \"gpu\"\n"}) {
+    CHECK_MESSAGE(built_for_file(has_gpus) == "worlds cuda_libraries\n", has_gpus);
+  }
+  for (const char* has_none : {"[workload]\nmemory = \"host\"\n", "[x]\nother_memory = \"gpu\"\n"}) {
+    CHECK_MESSAGE(built_for_file(has_none) == "worlds\n", has_none);
   }
 }
 

@@ -181,6 +181,27 @@ TEST_CASE("-J writes nccl-tests' JSON of version 3, and leaves a file alone that
   CHECK(perf("all_reduce -b 8 -e 8 -J " + folder + "/x.txt --scenario " + scenario_file("pair") + " 2>&1").status == 2);
 }
 
+TEST_CASE("-J leaves no empty file of a run that did not come to be, and a rank in a node says nothing of its own") {
+  const std::string folder = scratch_folder("perf-json-none"), words = " -J '" + folder + "/perf.json' --scenario ";
+  const CommandResult large = perf("all_reduce -b 1000000G -e 1000000G" + words + scenario_file("pair") + " 2>&1");
+  CHECK_MESSAGE(large.status == 2, large.output);
+  CHECK(has(large, "# Writing JSON output to "));
+  // Alone, as nobody's rank 0, it ends soon: without RDMA devices, or without its peer.
+  const CommandResult node = run_command_line(
+      "MESHBED_WORLD_NAME=emu RANK=0 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 " + meshbed_program() +
+      " perf all_reduce -b 8 -e 8 --world metal --time-limit 1" + words + scenario_file("pair") + " 2>&1");
+  CHECK_MESSAGE(node.status != 0, node.output);
+  CHECK(has(node, "world emu"));
+  CHECK_FALSE(has(node, "# Writing JSON output"));
+  CHECK(run_command_line("ls '" + folder + "'").output.empty());
+}
+
+TEST_CASE("perf passes over memory = gpu and says so") {
+  const CommandResult result = perf("all_reduce -b 1K -e 1K -n 1 --scenario " + scenario_file("triangle-gpu"));
+  CHECK(result.status == 0);
+  CHECK(has(result, "# memory = \"gpu\" is passed over: perf's buffers are host memory\n"));
+}
+
 TEST_CASE("what perf cannot do says so: a type or a reduction that does not exist, and a sum of what is only moved") {
   const auto refused = [](const std::string& words, const std::string& error) {
     const CommandResult result = perf("reduce --scenario " + scenario_file("ring4") + " " + words + " 2>&1");
@@ -198,6 +219,10 @@ TEST_CASE("what perf cannot do says so: a type or a reduction that does not exis
   refused("-G 2 -z 3", "-z 3 with -G 2: a graph's operations follow each other without a wait");
   refused("-K 1", "-K leaves iterations out of -I 1");
   refused("-K 2", "-K 2: less than the 2 of -n");
+  refused("-n 0", "-n 0: at least 1");
+  refused("-G 100001", "-G 100001: 0 to 100000");
+  refused("-n 11 -G 10000 -m 100", "-n 11 -G 10000 -m 100: together more than 10000000 operations of a size");
+  refused("-n 2000000000 -m 100000", "-n 2000000000 -G 0 -m 100000: together more than 10000000");
   refused("-J sweep.txt", "-J sweep.txt: what is written follows from the suffix, and only .json is known");
 }
 

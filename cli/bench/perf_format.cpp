@@ -56,7 +56,9 @@ std::uint64_t parse_size(const std::string& text) {
     if (factor == 0 || !(behind.empty() || behind == "B" || behind == "iB")) refuse_size(text);
   }
   const bool is_whole = text.find('.') == std::string::npos;
-  if (whole >= UINT64_MAX / factor) refuse_size(text);  // 2^64 - 1 is nobody's size
+  if (!(number * static_cast<double>(factor) < 0x1p63)) {
+    throw std::runtime_error("\"" + text + "\" is not a size: it has 2^63 bytes or more");
+  }
   return is_whole ? whole * factor : static_cast<std::uint64_t>(number * static_cast<double>(factor));
 }
 

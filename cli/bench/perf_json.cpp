@@ -137,8 +137,17 @@ PerfJsonFile::PerfJsonFile(const std::string& path) : path_(path), began_(now_te
   close(file);
 }
 
+PerfJsonFile::~PerfJsonFile() {
+  if (!written_) unlink(path_.c_str());
+}
+
+void PerfJsonFile::take(const std::string& text) {
+  write_text_file(path_, text);
+  written_ = true;
+}
+
 void PerfJsonFile::write(const PerfOptions& options, const Scenario& scenario, const RunResult& result,
-                         const std::vector<SizeRun>& runs, const std::vector<std::string>& command_line) const {
+                         const std::vector<SizeRun>& runs, const std::vector<std::string>& command_line) {
   const bool well = result.simulation.ended_well();
   Json json{{"version", kFileVersion},
             {"start_time", began_},
@@ -160,7 +169,7 @@ void PerfJsonFile::write(const PerfOptions& options, const Scenario& scenario, c
   // nccl-tests puts NCCL's last error there, an empty text where there was none.
   json["errors"] = Json::array({well ? "" : failure_line(result)});
   json["end_time"] = now_text();
-  write_text_file(path_, json_text(json, kIndent) + "\n");
+  take(json_text(json, kIndent) + "\n");
 }
 
 }  // namespace meshbed::cli

@@ -120,8 +120,7 @@ std::string sweep_closing(const RunResult& result) {
   return text + fmt::format("# digest {}\n", result.digest);
 }
 
-nlohmann::ordered_json sweep_json(const PerfOptions&, const Scenario& scenario, const RunResult& result,
-                                  const std::vector<SizeRun>& runs) {
+nlohmann::ordered_json sweep_json(const Scenario& scenario, const RunResult& result, const std::vector<SizeRun>& runs) {
   nlohmann::ordered_json json = summary(scenario, result);
   if (scenario.software.machine != nullptr) json["software"] = software_json(scenario, &runs.back().in_place);
   json["rows"] = nlohmann::ordered_json::array();

@@ -19,14 +19,15 @@
 namespace meshbed::cli {
 namespace {
 
+/// What is wanted of each size, but for what software costs, which depends on all of it.
 CollectiveCase case_of(const PerfOptions& options, const Scenario& scenario, std::uint64_t bytes, bool in_place) {
-  return with_software(scenario, {.op = options.op,
-                                  .bytes = bytes,
-                                  .in_place = in_place,
-                                  .iterations = options.iterations,
-                                  .check = options.checks > 0,
-                                  .shift = scenario.workload.shift,
-                                  .senders = scenario.workload.senders});
+  return {.op = options.op,
+          .bytes = bytes,
+          .in_place = in_place,
+          .iterations = options.iterations,
+          .check = options.checks > 0,
+          .shift = scenario.workload.shift,
+          .senders = scenario.workload.senders};
 }
 
 nlohmann::json findings_of(const std::vector<SizeRun>& runs, Picoseconds connect_ps) {
@@ -204,6 +205,7 @@ std::vector<SizeRun> plan_sweep(const PerfOptions& options, const Scenario& scen
         each->type = type;
         each->reduction = reduction;
         each->root = root;
+        *each = with_software(scenario, *each);
       }
       run.begins_sweep = index == 0;
       runs.push_back(std::move(run));

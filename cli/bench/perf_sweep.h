@@ -57,8 +57,7 @@ std::string sweep_table(const PerfOptions& options, const Scenario& scenario, co
                         const std::vector<SizeRun>& runs);
 /// The last lines of every sweep: cost, what went wrong, the digest.
 std::string sweep_closing(const RunResult& result);
-nlohmann::ordered_json sweep_json(const PerfOptions& options, const Scenario& scenario, const RunResult& result,
-                                  const std::vector<SizeRun>& runs);
+nlohmann::ordered_json sweep_json(const Scenario& scenario, const RunResult& result, const std::vector<SizeRun>& runs);
 /// Over all sizes and both placements.
 double average_busbw(const std::vector<SizeRun>& runs, double bus_factor);
 
@@ -68,12 +67,20 @@ class PerfJsonFile {
  public:
   /// Creates it, empty; throws std::runtime_error for a name without ".json" at its end, or where it cannot be made.
   explicit PerfJsonFile(const std::string& path);
+  /// Removes it where nothing was written.
+  ~PerfJsonFile();
+  PerfJsonFile(const PerfJsonFile&) = delete;
+  PerfJsonFile& operator=(const PerfJsonFile&) = delete;
+
   const std::string& path() const { return path_; }
   void write(const PerfOptions& options, const Scenario& scenario, const RunResult& result,
-             const std::vector<SizeRun>& runs, const std::vector<std::string>& command_line) const;
+             const std::vector<SizeRun>& runs, const std::vector<std::string>& command_line);
+  /// What another process has written.
+  void take(const std::string& text);
 
  private:
   std::string path_, began_;
+  bool written_ = false;
 };
 
 }  // namespace meshbed::cli

@@ -21,7 +21,8 @@ TEST_CASE("sizes are read as nccl-tests reads them") {
   CHECK(parse_size("8KB") == 8 * kKiB);
   CHECK(parse_size("8KiB") == 8 * kKiB);
   for (const char* text : {"", "K", "-1", "8 K", "8KX", "8T", "1.2.3", "1e6", "0x10", ".5M", "99999999999999999999",
-                           "18446744073709551615K", "99999999999.5G"}) {
+                           "18446744073709551615K", "99999999999.5G", "18446744073709551000.5", "9223372036854775808",
+                           "9223372036854775807.5"}) {
     CHECK_THROWS_AS(parse_size(text), std::runtime_error);
   }
 }

@@ -1,6 +1,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -116,7 +118,10 @@ void take_pacing(PerfOptions& options, const std::optional<int>& blocking, const
   }
   constexpr Wait kWaits[] = {Wait::kQueued, Wait::kBarrier, Wait::kOwn, Wait::kTogether};
   options.pacing.wait = kWaits[blocking.value_or(3)];
-  if (options.graph_launches < 0) throw std::runtime_error(fmt::format("-G {}: at least 0", options.graph_launches));
+  constexpr int kLaunchesMax = 100'000;
+  if (options.graph_launches < 0 || options.graph_launches > kLaunchesMax) {
+    throw std::runtime_error(fmt::format("-G {}: 0 to {}", options.graph_launches, kLaunchesMax));
+  }
   if (options.graph_launches == 0) return;
   if (blocking.value_or(0) != 0) {
     throw std::runtime_error(
@@ -126,6 +131,17 @@ void take_pacing(PerfOptions& options, const std::optional<int>& blocking, const
   }
   options.pacing.wait = Wait::kQueued;
   options.pacing.launches = options.graph_launches;
+}
+
+/// Each has its time and its line of memory.
+void refuse_too_many(const PerfOptions& options) {
+  constexpr std::int64_t kOperationsMax = 10'000'000;
+  const std::int64_t launched = std::int64_t{options.iterations} * std::max(options.graph_launches, 1);
+  // Not multiplied at once: the product of all three might not fit.
+  if (launched <= kOperationsMax && launched * options.pacing.operations <= kOperationsMax) return;
+  throw std::runtime_error(fmt::format("-n {} -G {} -m {}: together more than {} operations of a size",
+                                       options.iterations, options.graph_launches, options.pacing.operations,
+                                       kOperationsMax));
 }
 
 std::optional<PerfOptions> parse_perf(const Arguments& arguments, std::ostream& out) {
@@ -190,7 +206,9 @@ std::optional<PerfOptions> parse_perf(const Arguments& arguments, std::ostream& 
   options.notes = foreign.notes();
   take_types(options);
   take_reductions(options);
+  if (options.iterations < 1) throw std::runtime_error(fmt::format("-n {}: at least 1", options.iterations));
   take_pacing(options, blocking, operations);
+  refuse_too_many(options);
   if (registered != 0 && registered != 1) {
     throw std::runtime_error(fmt::format(
         "-R {}: 0 or 1; symmetric windows (2) are for kernels that write into each other's memory, and perf has none",
@@ -204,7 +222,6 @@ std::optional<PerfOptions> parse_perf(const Arguments& arguments, std::ostream& 
   if (skip > 0 && per_iteration == 0) throw std::runtime_error("-K leaves iterations out of -I 1, which is not given");
   if (per_iteration == 1) options.per_iteration = skip;
   if (threads != 1 || gpus != 1) throw std::runtime_error("-t and -g are 1 here: ranks come from the scenario");
-  if (options.iterations < 1) throw std::runtime_error(fmt::format("-n {}: at least 1", options.iterations));
   if (options.warmup < 0) throw std::runtime_error(fmt::format("-w {}: at least 0", options.warmup));
   if (options.checks < 0) throw std::runtime_error(fmt::format("-c {}: at least 0", options.checks));
   if (!factor_text.empty() && !step_text.empty()) throw std::runtime_error("-f and -i: the sizes grow by one of them");
@@ -268,10 +285,10 @@ std::vector<std::string> rank_words(const Scenario& scenario, const PerfOptions&
 
 /// Rank 0 in its node prints what there is to print.
 int perf_in_nodes(const RunWorld& world, const PerfOptions& options, const Scenario& scenario,
-                  const std::optional<PerfJsonFile>& json_file, std::ostream& out, std::ostream& err) {
+                  std::optional<PerfJsonFile>& json_file, std::ostream& out, std::ostream& err) {
   const auto collect = [&json_file](const std::string& node_folder) {
     const std::string written = node_folder + "/" + kNodeJson;
-    if (json_file && std::filesystem::exists(written)) write_text_file(json_file->path(), read_text_file(written));
+    if (json_file && std::filesystem::exists(written)) json_file->take(read_text_file(written));
   };
   const WorldOutcome outcome = world.run(scenario, {.time_limit_s = time_limit_of(options.run),
                                                     .nodes = {.command = rank_words(scenario, options),
@@ -297,12 +314,16 @@ int perf_command(const Arguments& arguments, std::ostream& out, std::ostream& er
   std::optional<PerfOptions> options = parse_perf(arguments, out);
   if (!options) return kExitOk;
   refuse_simulated_time_limit(options->run);
-  const Scenario scenario = scenario_for(options->run);
+  Scenario scenario = scenario_for(options->run);
   if (scenario.workload.kind == WorkloadKind::kMegakernel) {
     throw std::runtime_error(scenario.path +
                              ": perf calls collectives, and this scenario runs megakernels: meshbed run");
   }
   take_roots(*options, ranks_of(scenario));
+  if (scenario.workload.gpu_memory) {
+    scenario.workload.gpu_memory = false;
+    options->notes.emplace_back("memory = \"gpu\" is passed over: perf's buffers are host memory");
+  }
   if (!scenario.cluster.management) {
     throw std::runtime_error(fmt::format(
         "{}: perf's ranks meet over the management network, and [management] enabled is false here; leave it on",
@@ -313,7 +334,9 @@ int perf_command(const Arguments& arguments, std::ostream& out, std::ostream& er
   std::optional<PerfJsonFile> json_file;
   if (!options->json_path.empty() && world.speaks()) {
     json_file.emplace(options->json_path);
-    (options->run.json ? err : out) << "# Writing JSON output to " << json_file->path() << "\n";
+    // A rank in an emulated node writes for its host, which has said where.
+    const bool for_host = !world.boots_nodes() && world.facts().faults_by == FaultsBy::kEmulator;
+    if (!for_host) (options->run.json ? err : out) << "# Writing JSON output to " << json_file->path() << "\n";
   }
   if (world.boots_nodes()) return perf_in_nodes(world, *options, scenario, json_file, out, err);
 
@@ -325,7 +348,7 @@ int perf_command(const Arguments& arguments, std::ostream& out, std::ostream& er
   const RunResult result = run_sweep(world, *options, scenario, runs, say_on(err));
   if (facts.faults_by == FaultsBy::kSimulator) err << not_taken_lines(scenario, result.simulation.faults);
   if (speaks && options->run.json) {
-    out << json_text(sweep_json(*options, scenario, result, runs), kIndent) << "\n";
+    out << json_text(sweep_json(scenario, result, runs), kIndent) << "\n";
   } else if (speaks) {
     if (result.simulation.ended_well()) out << sweep_table(*options, scenario, result, runs);
     out << sweep_closing(result) << std::flush;
