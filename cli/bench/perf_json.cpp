@@ -113,10 +113,11 @@ Json row_json(const PerfOptions& options, const SizeRun& run, double bus_factor)
   return row;
 }
 
-/// Those that the ranks of the first node have.
+/// Those that rank 0 has.
 Json environment_json(const Scenario& scenario) {
   Json lines = Json::array();
-  for (const auto& [name, value] : scenario.cluster.nodes.front().environment) lines.push_back(name + "=" + value);
+  const models::Node& node = scenario.cluster.nodes[static_cast<std::size_t>(node_of(scenario, 0))];
+  for (const auto& [name, value] : node.environment) lines.push_back(name + "=" + value);
   return lines;
 }
 
