@@ -387,7 +387,8 @@ TEST_CASE("a long transfer and a shorter newcomer share a slow port of the switc
 TEST_CASE("a link is busy up to the last transfer that ended, though another one never does before the run is over") {
   sim::Network network(test::ring_cluster(2));
   sim::LinkUsage usage(network);
-  const sim::Path path{.links = {0}};
+  sim::Path path;
+  path.links = {0};
   usage.begin(path, 1000, 10);
   usage.begin(path, 500, 20);
   usage.end(path, 500, 60);

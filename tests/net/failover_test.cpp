@@ -253,7 +253,7 @@ TEST_CASE(
     const auto result = run_mesh(ring_cluster(4), [moment](MeshRank& rank) {
       connect_meanwhile(
           rank, 0, [moment] { pull(moment % 2, (moment + 1) * 100 * kPicosecondsPerMicrosecond); }, 4,
-          [](MeshRank& zero) {
+          [](MeshRank& /*zero*/) {
             CHECK(sim::World::get().now() < 5000 * kMs);  // not the time after which a lost connection ends
           },
           2, 200 * kPicosecondsPerMicrosecond);  // answers lie there for a while before they are read

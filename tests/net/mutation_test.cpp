@@ -141,7 +141,7 @@ TEST_CASE("a million mutated handshake messages: refused with a reason, or decod
       {.type = WireType::kResume, .cookie = 7, .end = end, .reason = ""},
       {.type = WireType::kResumed, .cookie = 8, .end = end, .reason = ""},
       {.type = WireType::kRailed, .cookie = 8, .end = end, .reason = ""},
-      {.type = WireType::kRail, .cookie = 8, .end = end, .rail = {.number = 1, .sender_qp_link = 9}},
+      {.type = WireType::kRail, .cookie = 8, .end = end, .reason = "", .rail = {.number = 1, .sender_qp_link = 9}},
       {.type = WireType::kGone, .cookie = 9, .end = {}, .reason = "closed"},
       {.type = WireType::kTcpReply, .cookie = 10, .end = {}, .reason = "", .tcp = {3, "eth0"}}};
   Prng prng(21);
