@@ -149,7 +149,8 @@ typedef struct {
   /* meshcoll_start alone. Not 0: the call is the next thing in the CUDA stream `stream` (NULL: the default stream of
    * the calling thread's context). It begins when the stream comes to it, and what is put into the stream afterwards
    * begins when it has ended, well or not: an error shows in the communicator (meshcoll_get_async_error). In a group
-   * all of its streams wait for one another. A stream that records a graph is MESHCOLL_UNSUPPORTED. 0: the call begins
+   * all of its streams wait for one another. A stream that records a graph
+   * gets the call into the graph: it runs at each launch, which is one after the other. 0: the call begins
    * when its turn comes, whatever any stream still does to its memory. */
   int in_stream;
   void* stream;

@@ -20,6 +20,8 @@ using CUdevice = int;
 using CUdeviceptr = unsigned long long;
 using CUpointer_attribute = int;
 using CUstreamCaptureStatus = int;
+using CUstreamCaptureMode = int;
+using CUhostFn = void (*)(void* data);
 // Of this namespace, whoever else declares CUDA's in the same file.
 struct CUctx_st;
 struct CUstream_st;

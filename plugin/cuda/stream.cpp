@@ -79,9 +79,7 @@ Result<void> Stream::fill(void* target, std::uint8_t value, std::size_t size_byt
   return driver_->outcome(code, "cuMemsetD8Async");
 }
 
-Result<void> Stream::wait(const Event& event) const {
-  return driver_->outcome(driver_->calls().cuStreamWaitEvent(handle_, event.handle(), 0), "cuStreamWaitEvent");
-}
+Result<void> Stream::wait(const Event& event) const { return wait_for_event(*driver_, handle_, event); }
 
 Result<bool> Stream::is_idle() const {
   return come(*driver_, driver_->calls().cuStreamQuery(handle_), "cuStreamQuery");
@@ -89,6 +87,21 @@ Result<bool> Stream::is_idle() const {
 
 Result<void> Stream::synchronize() const {
   return driver_->outcome(driver_->calls().cuStreamSynchronize(handle_), "cuStreamSynchronize");
+}
+
+void RelaxedCapture::exchange() { driver_.calls().cuThreadExchangeStreamCaptureMode(&mode_); }
+
+void relax_recordings(const Driver& driver) {
+  CUstreamCaptureMode mode = kCaptureRelaxed;
+  driver.calls().cuThreadExchangeStreamCaptureMode(&mode);
+}
+
+Result<void> call_host(const Driver& driver, CUstream stream, CUhostFn function, void* data) {
+  return driver.outcome(driver.calls().cuLaunchHostFunc(stream, function, data), "cuLaunchHostFunc");
+}
+
+Result<void> wait_for_event(const Driver& driver, CUstream stream, const Event& event) {
+  return driver.outcome(driver.calls().cuStreamWaitEvent(stream, event.handle(), 0), "cuStreamWaitEvent");
 }
 
 Result<void> hold_until(const Driver& driver, CUstream stream, CUdeviceptr address, std::uint32_t value) {

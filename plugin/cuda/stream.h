@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <utility>
 
+#include "plugin/cuda/constants.h"
 #include "plugin/cuda/driver.h"
 
 namespace meshbed::cuda {
@@ -71,11 +72,31 @@ class Stream {
   CUstream handle_ = nullptr;
 };
 
+/// The calling thread's calls spoil no recording of another thread's for as long as this lives (allocations would).
+class RelaxedCapture {
+ public:
+  explicit RelaxedCapture(const Driver& driver) : driver_(driver) { exchange(); }
+  ~RelaxedCapture() { exchange(); }
+  RelaxedCapture(const RelaxedCapture&) = delete;
+  RelaxedCapture& operator=(const RelaxedCapture&) = delete;
+
+ private:
+  void exchange();
+  const Driver& driver_;
+  CUstreamCaptureMode mode_ = kCaptureRelaxed;  // that of before, after the first exchange
+};
+
+/// The same for the calling thread's life.
+void relax_recordings(const Driver& driver);
+
 // Of anybody's stream.
 /// What is put into it after this begins only once the 32-bit word at `address` has come up to `value`, counted in a
 /// circle.
 Result<void> hold_until(const Driver& driver, CUstream stream, CUdeviceptr address, std::uint32_t value);
 Result<bool> is_recording(const Driver& driver, CUstream stream);
+/// CUDA calls `function`, which must call nothing of CUDA's, when the stream comes to it.
+Result<void> call_host(const Driver& driver, CUstream stream, CUhostFn function, void* data);
+Result<void> wait_for_event(const Driver& driver, CUstream stream, const Event& event);
 Result<CUcontext> context_of(const Driver& driver, CUstream stream);
 
 }  // namespace meshbed::cuda

@@ -10,7 +10,16 @@ namespace meshbed::sim::cuda {
 namespace {
 
 /// cuda.h's CUgraphNodeType.
-enum NodeType : int { kKernelNode, kCopyNode, kFillNode, kHostNode, kEmptyNode = 5, kAllocNode = 10, kFreeNode = 11 };
+enum NodeType : int {
+  kKernelNode,
+  kCopyNode,
+  kFillNode,
+  kHostNode,
+  kEmptyNode = 5,
+  kAllocNode = 10,
+  kFreeNode = 11,
+  kMemoryOperationsNode
+};
 
 int type_of(const GraphNode& node) {
   const Task& task = node.task;
@@ -19,6 +28,7 @@ int type_of(const GraphNode& node) {
   if (std::holds_alternative<Copy>(task)) return kCopyNode;
   if (std::holds_alternative<Fill>(task)) return kFillNode;
   if (std::holds_alternative<HostCall>(task)) return kHostNode;
+  if (std::holds_alternative<WaitValue>(task)) return kMemoryOperationsNode;
   return kEmptyNode;
 }
 

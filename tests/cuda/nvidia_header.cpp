@@ -101,3 +101,4 @@ static_assert(CU_STREAM_NON_BLOCKING == meshbed::cuda::kStreamNonBlocking);
 static_assert(CU_EVENT_DISABLE_TIMING == meshbed::cuda::kEventDisableTiming);
 static_assert(CU_STREAM_WAIT_VALUE_GEQ == meshbed::cuda::kWaitGreaterOrEqual);
 static_assert(CU_STREAM_CAPTURE_STATUS_NONE == meshbed::cuda::kCaptureNone);
+static_assert(CU_STREAM_CAPTURE_MODE_RELAXED == meshbed::cuda::kCaptureRelaxed);

@@ -3,6 +3,7 @@
 
 #include "plugin/base/log.h"
 #include "plugin/coll/run/gpu.h"
+#include "plugin/coll/run/recorded_call.h"
 
 namespace meshbed::coll {
 namespace {
@@ -77,7 +78,7 @@ Result<void> Communicator::start() {
   if (cuda::Driver::is_loaded()) {
     const auto opened = Gpu::open();
     if (opened) {
-      gpu_ = *opened;
+      adopt(*opened);
     } else if (opened.error().code != ErrorCode::kUnsupported) {
       MESHBED_WARN("rank %d: buffers have to be host memory, and calls cannot be in streams: %s", options_.rank,
                    opened.error().text.c_str());
@@ -146,6 +147,7 @@ Result<void> Communicator::choose_devices() {
 }
 
 Communicator::~Communicator() {
+  for (RecordedCall* call : recorded_) call->forget_communicator();
   // After what was issued. Connections are the service thread's to close, even now.
   if (service_ != nullptr) service_->call([this] { connections_.reset(); });
   progress_.reset();

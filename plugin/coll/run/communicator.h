@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -40,6 +41,7 @@
 namespace meshbed::coll {
 
 class Gpu;
+class RecordedCall;
 class StreamOrder;
 struct GpuCopy;
 struct Schedule;
@@ -86,6 +88,9 @@ struct Operation {
   bool in_stream = false;
   void* stream = nullptr;  // a CUstream; null: CUDA's default stream
 };
+
+/// One operation's own name, or that of a group.
+const char* name_of(const std::vector<Operation>& operations);
 
 /// `default_ms` where there is no deadline; never zero where there is.
 inline std::int64_t left_of(const Deadline& deadline, std::int64_t default_ms) {
@@ -140,6 +145,8 @@ class Communicator {
   int rank() const { return options_.rank; }
   int world() const { return options_.world; }
   ChannelCounters counters() const;
+  /// A graph has come to a call that its stream recorded; a thread of CUDA's. Does not wait.
+  void launch(RecordedCall& recorded);
   /// Whether calls can be in streams and on GPU memory: CUDA has been loaded by this process.
   bool has_gpu() const;
 
@@ -180,10 +187,18 @@ class Communicator {
   struct Lending;
   std::shared_ptr<Gpu> gpu() const;
   Result<std::shared_ptr<Gpu>> need_gpu();
+  void adopt(std::shared_ptr<Gpu> gpu);
   Result<std::shared_ptr<StreamOrder>> enter_streams(const std::vector<Operation>& operations);
-  Result<void> await_streams(StreamOrder& order, const Deadline& deadline);
+  Result<void> await_streams(StreamOrder& order, const Deadline& deadline, const Call& call);
   Result<Lending> lend(Gpu& gpu, std::span<const Operation> operations);
   Result<void> copy_by_gpu(Gpu& gpu, const std::vector<GpuCopy>& copies, const Deadline& deadline);
+  // recorded_call.cpp
+  struct LaunchedCall {
+    std::shared_ptr<Call> call;
+    RecordedCall* recorded = nullptr;
+  };
+  Result<bool> record(const std::vector<Operation>& operations, std::int64_t timeout_ms);
+  void serve_launched();
   /// Runs them on the progress thread.
   Result<void> drive(ChannelRuns& channel_runs, const Deadline& deadline);
   Result<void> prepare(std::span<const Operation> operations, std::int64_t connect_timeout_ms,
@@ -210,6 +225,8 @@ class Communicator {
   Result<void> usable() const;
   void count(const ChannelRuns& channel_runs);
   void note_begun(const std::string& name);
+  /// The service thread turns to the call.
+  void begin(const Call& call);
 
   const CommunicatorOptions options_;
   const Mesh mesh_;
@@ -221,7 +238,9 @@ class Communicator {
   std::unique_ptr<MemoryTable> memory_;
   std::unique_ptr<ConnectionTable> connections_;
   std::unique_ptr<Worker> service_, progress_;
-  std::uint64_t calls_ = 0, groups_ = 0;
+  std::atomic<std::uint64_t> calls_ = 0;
+  std::uint64_t groups_ = 0;
+  std::vector<RecordedCall*> recorded_;  // the caller's thread's
   // The service thread's own.
   std::optional<Choice> last_choice_;
   std::map<int, RootTrees> root_trees_;  // by root
@@ -229,8 +248,9 @@ class Communicator {
   int culprit_ = -1;       // the rank that the last error was about
   bool harmless_ = false;  // it breaks nothing
   // Of all threads.
-  std::atomic<bool> aborted_ = false;
+  std::atomic<bool> aborted_ = false, has_launched_ = false;
   mutable std::mutex mutex_;
+  std::deque<LaunchedCall> launched_;
   ChannelCounters counters_;
   std::string last_begun_ = "no call";
   std::optional<Break> known_break_;  // broken_ and culprit_

@@ -45,19 +45,29 @@ Result<std::shared_ptr<Gpu>> Communicator::need_gpu() {
   if (auto there = gpu(); there != nullptr) return there;
   auto opened = Gpu::open();
   if (!opened) return opened.error();
-  const std::lock_guard<std::mutex> lock(mutex_);
-  gpu_ = *opened;
-  return gpu_;
+  adopt(*opened);
+  return *opened;
 }
 
-/// By the caller's thread. nullptr: none of them is in a stream.
-Result<std::shared_ptr<StreamOrder>> Communicator::enter_streams(const std::vector<Operation>& operations) {
+void Communicator::adopt(std::shared_ptr<Gpu> gpu) {
+  for (Worker* worker : {service_.get(), progress_.get()}) worker->submit([gpu] { gpu->enter_thread(); });
+  const std::lock_guard<std::mutex> lock(mutex_);
+  gpu_ = std::move(gpu);
+}
+
+std::vector<cuda::CUstream> streams_of(const std::vector<Operation>& operations) {
   std::vector<cuda::CUstream> streams;
   for (const Operation& operation : operations) {
     const auto stream = static_cast<cuda::CUstream>(operation.stream);
     const bool known = std::find(streams.begin(), streams.end(), stream) != streams.end();
     if (operation.in_stream && !known) streams.push_back(stream);
   }
+  return streams;
+}
+
+/// By the caller's thread. nullptr: none of them is in a stream.
+Result<std::shared_ptr<StreamOrder>> Communicator::enter_streams(const std::vector<Operation>& operations) {
+  const std::vector<cuda::CUstream> streams = streams_of(operations);
   if (streams.empty()) return std::shared_ptr<StreamOrder>();
   auto gpu = need_gpu();
   if (!gpu) return gpu.error();
@@ -74,10 +84,16 @@ Result<void> Communicator::drive(ChannelRuns& channel_runs, const Deadline& dead
   return result;
 }
 
-Result<void> Communicator::await_streams(StreamOrder& order, const Deadline& deadline) {
-  ChannelRuns turn;
-  turn.push_back(std::make_unique<StreamTurn>(order, aborted_));
-  return drive(turn, deadline);
+Result<void> Communicator::await_streams(StreamOrder& order, const Deadline& deadline, const Call& call) {
+  while (true) {
+    ChannelRuns turn;
+    turn.push_back(std::make_unique<StreamTurn>(order, aborted_, has_launched_));
+    auto waited = drive(turn, deadline);
+    if (!waited || static_cast<const StreamTurn&>(*turn.front()).come()) return waited;
+    serve_launched();
+    if (auto still = usable(); !still) return still;
+    begin(call);
+  }
 }
 
 Result<void> Communicator::copy_by_gpu(Gpu& gpu, const std::vector<GpuCopy>& copies, const Deadline& deadline) {

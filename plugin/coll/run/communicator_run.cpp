@@ -20,6 +20,10 @@ int culprit_of(const ChannelRuns& channel_runs, bool late) {
 
 }  // namespace
 
+const char* name_of(const std::vector<Operation>& operations) {
+  return operations.size() == 1 ? name_of(operations.front().collective) : "group_call";
+}
+
 PlanRequest Communicator::request_of(const Operation& operation) {
   const bool rooted = operation.collective == Collective::kBroadcast || operation.collective == Collective::kReduce;
   const RootTrees* from_root = nullptr;
@@ -66,9 +70,13 @@ Result<void> Communicator::usable() const {
 }
 
 std::shared_ptr<Call> Communicator::issue(std::vector<Operation> operations, std::int64_t timeout_ms) {
-  auto call =
-      std::make_shared<Call>(operations.size() == 1 ? name_of(operations.front().collective) : "group_call", ++calls_);
+  auto call = std::make_shared<Call>(name_of(operations), ++calls_);
   const Deadline deadline = Deadline::after_ms_or_never(timeout_ms);
+  const auto recorded = record(operations, timeout_ms);
+  if (!recorded || *recorded) {
+    call->finish(recorded ? ok() : Result<void>(recorded.error()));
+    return call;
+  }
   auto entered = enter_streams(operations);
   if (!entered) {
     call->finish(entered.error());
@@ -78,7 +86,7 @@ std::shared_ptr<Call> Communicator::issue(std::vector<Operation> operations, std
   service_->submit([this, call, deadline, operations = std::move(operations), order = std::move(*entered)] {
     serve(*call, [&]() -> Result<void> {
       if (order == nullptr) return perform(*call, operations, deadline);
-      auto come = await_streams(*order, deadline);
+      auto come = await_streams(*order, deadline, *call);
       return come ? perform(*call, operations, deadline) : come;
     });
   });
@@ -107,11 +115,15 @@ Result<void> Communicator::run(const Operation& operation) {
   return call->result();
 }
 
-void Communicator::serve(Call& call, const std::function<Result<void>()>& body) {
-  if (auto usable_now = usable(); !usable_now) return call.finish(usable_now, culprit_);
+void Communicator::begin(const Call& call) {
   note_begun(call.name());
   culprit_ = -1;
   harmless_ = false;
+}
+
+void Communicator::serve(Call& call, const std::function<Result<void>()>& body) {
+  if (auto usable_now = usable(); !usable_now) return call.finish(usable_now, culprit_);
+  begin(call);
   const Result<void> result = body();
   if (result) return;
   Error error = result.error();
@@ -124,7 +136,7 @@ void Communicator::serve(Call& call, const std::function<Result<void>()>& body) 
     if (told || culprit_ < 0) culprit_ = store_->failed_rank();
   }
   error.text = call.name() + ": " + error.text;
-  if (!harmless_) break_down(error);
+  if (!harmless_ && !broken_) break_down(error);
   call.finish(error, culprit_);
 }
 

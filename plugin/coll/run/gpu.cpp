@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <atomic>
 
+#include "plugin/coll/run/recorded_call.h"
+
 namespace meshbed::coll {
 
 Result<std::shared_ptr<Gpu>> Gpu::open() {
@@ -49,25 +51,67 @@ Result<const cuda::Stream*> Gpu::stream_in(cuda::CUcontext context) {
   return &streams_.emplace(context, std::move(*made)).first->second;
 }
 
+Result<cuda::CUcontext> Gpu::context_of(cuda::CUstream stream) const {
+  auto context = stream != nullptr ? cuda::context_of(driver_, stream) : driver_.current();
+  if (context && *context == nullptr) {
+    return Error{ErrorCode::kInvalidArgument, Scope::kRequest,
+                 "the stream is NULL, and the calling thread has no CUDA context"};
+  }
+  return context;
+}
+
+Result<bool> Gpu::are_recording(const std::vector<cuda::CUstream>& streams) const {
+  std::size_t recording = 0;
+  for (const cuda::CUstream stream : streams) {
+    const auto context = context_of(stream);
+    if (!context) return context.error();
+    const cuda::Current current(driver_, *context);
+    const auto records = cuda::is_recording(driver_, stream);
+    if (!records) return records.error();
+    recording += *records ? 1 : 0;
+  }
+  if (recording == 0 || recording == streams.size()) return recording > 0;
+  return Error{ErrorCode::kInvalidArgument, Scope::kRequest,
+               "of the group's " + std::to_string(streams.size()) + " streams " + std::to_string(recording) +
+                   " record a graph: all have to, or none"};
+}
+
+Result<PinnedWord> Gpu::word_of_recorded(const std::vector<cuda::CUstream>& streams) const {
+  const auto context = context_of(streams.front());
+  if (!context) return context.error();
+  const cuda::Current current(driver_, *context);
+  if (!current.outcome()) return current.outcome().error();
+  return PinnedPool::of_process().take_word(driver_);
+}
+
+Result<void> Gpu::record(const std::vector<cuda::CUstream>& streams, RecordedCall& call) const {
+  const cuda::CUstream first = streams.front();
+  // `one` goes on when what `other` has been given so far has ended.
+  const auto put_behind = [&](cuda::CUstream one, cuda::CUstream other) -> Result<void> {
+    const auto context = context_of(other);
+    if (!context) return context.error();
+    const cuda::Current current(driver_, *context);
+    const auto event = cuda::Event::create(driver_);
+    if (!event) return event.error();
+    auto done = event->record(other);
+    return done ? cuda::wait_for_event(driver_, one, *event) : done;
+  };
+  Result<void> done;
+  for (std::size_t i = 1; i < streams.size() && done; ++i) done = put_behind(first, streams[i]);
+  if (done) done = cuda::call_host(driver_, first, &RecordedCall::launch, &call);
+  if (done) done = cuda::hold_until(driver_, first, call.word().address, RecordedCall::kEnded);
+  for (std::size_t i = 1; i < streams.size() && done; ++i) done = put_behind(streams[i], first);
+  return done;
+}
+
 Result<std::shared_ptr<StreamOrder>> Gpu::enter(const std::vector<cuda::CUstream>& streams, std::shared_ptr<Gpu> self) {
   auto order = std::make_shared<StreamOrder>();
   order->gpu_ = std::move(self);
   for (const cuda::CUstream stream : streams) {
-    // A stream's own context; that of a default stream is whichever is current.
-    const auto context = stream != nullptr ? cuda::context_of(driver_, stream) : driver_.current();
+    const auto context = context_of(stream);
     if (!context) return context.error();
-    if (*context == nullptr) {
-      return Error{ErrorCode::kInvalidArgument, Scope::kRequest,
-                   "the stream is NULL, and the calling thread has no CUDA context"};
-    }
     const cuda::Current current(driver_, *context);
     if (!current.outcome()) return current.outcome().error();
-    const auto recording = cuda::is_recording(driver_, stream);
-    if (!recording) return recording.error();
-    if (*recording) {
-      return Error{ErrorCode::kUnsupported, Scope::kRequest,
-                   "the stream records a graph: a call of the engine cannot be part of one yet"};
-    }
     auto event = cuda::Event::create(driver_);
     if (!event) return event.error();
     order->places_.push_back({*context, std::move(*event)});
@@ -109,8 +153,10 @@ void StreamOrder::release() { std::atomic_ref<std::uint32_t>(*word_).store(numbe
 Result<bool> StreamTurn::advance() {
   if (aborted_) return Error{ErrorCode::kClosed, Scope::kJob, "aborted before its stream came to it"};
   const auto come = order_.has_come();
-  if (come) come_ = *come;
-  return come;
+  if (!come) return come;
+  come_ = *come;
+  gives_way_ = !come_ && has_launched_;
+  return come_ || gives_way_;
 }
 
 Result<bool> CopyRun::advance() {

@@ -33,7 +33,12 @@ struct GpuCopy {
   std::uint64_t size_bytes = 0;
 };
 
+struct Operation;
+class RecordedCall;
 class StreamOrder;
+
+/// Those that the operations are put into, each once.
+std::vector<cuda::CUstream> streams_of(const std::vector<Operation>& operations);
 
 class Gpu {
  public:
@@ -41,6 +46,8 @@ class Gpu {
   static Result<std::shared_ptr<Gpu>> open();
 
   const cuda::Driver& driver() const { return driver_; }
+  /// The calling thread, one of the engine's own, spoils no recording of the caller's from now on.
+  void enter_thread() const { cuda::relax_recordings(driver_); }
 
   /// The context of memory that the host cannot follow; null: it can. Service thread.
   Result<cuda::CUcontext> context_behind(const void* data);
@@ -51,11 +58,19 @@ class Gpu {
   /// Our own stream in that context, made when it is first wanted; progress thread.
   Result<const cuda::Stream*> stream_in(cuda::CUcontext context);
 
-  /// A place in the streams for the next call, by the caller's thread; an error means that none of them was touched.
+  // By the caller's thread:
+  /// Whether the streams record a graph: all of them, or none.
+  Result<bool> are_recording(const std::vector<cuda::CUstream>& streams) const;
+  Result<PinnedWord> word_of_recorded(const std::vector<cuda::CUstream>& streams) const;
+  /// The call becomes part of the graph that the streams record, and all of them wait for it.
+  Result<void> record(const std::vector<cuda::CUstream>& streams, RecordedCall& call) const;
+  /// A place in the streams for the next call, none of which records. An error means that none of them was touched.
   Result<std::shared_ptr<StreamOrder>> enter(const std::vector<cuda::CUstream>& streams, std::shared_ptr<Gpu> self);
 
  private:
   explicit Gpu(cuda::Driver driver) : driver_(driver) {}
+  /// A stream's own context; that of a default stream is whichever is current.
+  Result<cuda::CUcontext> context_of(cuda::CUstream stream) const;
 
   const cuda::Driver driver_;
   std::map<cuda::CUdevice, cuda::CUcontext> primaries_;  // of memory that says no context: kept until the process ends
@@ -89,17 +104,20 @@ class StreamOrder {
 /// Waits for the caller's streams, as a channel run does for the network.
 class StreamTurn final : public ChannelRun {
  public:
-  /// `aborted`: then it waits no longer.
-  StreamTurn(StreamOrder& order, const std::atomic<bool>& aborted) : order_(order), aborted_(aborted) {}
+  /// `aborted`: then it waits no longer; `has_launched`: nor where a graph has launched a call, which may be what
+  /// stands before it in its stream.
+  StreamTurn(StreamOrder& order, const std::atomic<bool>& aborted, const std::atomic<bool>& has_launched)
+      : order_(order), aborted_(aborted), has_launched_(has_launched) {}
   Result<bool> advance() override;
-  bool finished() const override { return come_; }
+  bool finished() const override { return come_ || gives_way_; }
+  bool come() const { return come_; }
   std::string waiting_for() const override { return "the work before it in its stream"; }
   int awaited() const override { return -1; }
 
  private:
   StreamOrder& order_;
-  const std::atomic<bool>& aborted_;
-  bool come_ = false;
+  const std::atomic<bool>&aborted_, &has_launched_;
+  bool come_ = false, gives_way_ = false;
 };
 
 /// Copies by our own stream; those of one context are one run.

@@ -1,6 +1,9 @@
 #include "plugin/coll/run/pinned_pool.h"
 
+#include <algorithm>
 #include <utility>
+
+#include "plugin/cuda/stream.h"
 
 namespace meshbed::coll {
 
@@ -19,6 +22,7 @@ Result<const cuda::PinnedMemory*> PinnedPool::take(const cuda::Driver& driver, s
     if (fits && (best == nullptr || block.memory->size_bytes() < best->memory->size_bytes())) best = &block;
   }
   if (best == nullptr) {
+    const cuda::RelaxedCapture relaxed(driver);
     if (driver_ == nullptr) driver_ = std::make_unique<const cuda::Driver>(driver);
     auto memory = cuda::PinnedMemory::allocate(*driver_, size_bytes);
     if (!memory) return memory.error();
@@ -33,6 +37,28 @@ void PinnedPool::give_back(const cuda::PinnedMemory* memory) {
   for (Block& block : blocks_) {
     if (block.memory.get() == memory) block.is_free = true;
   }
+}
+
+Result<PinnedWord> PinnedPool::take_word(const cuda::Driver& driver) {
+  constexpr std::uint64_t kBlockBytes = 4096, kWords = kBlockBytes / sizeof(std::uint32_t);
+  const auto context = driver.current_number();
+  if (!context) return context.error();
+  const auto has_room = [&] {
+    return std::find_if(words_.begin(), words_.end(),
+                        [&](const Words& one) { return one.context == *context && one.taken < kWords; });
+  };
+  std::unique_lock<std::mutex> lock(mutex_);
+  if (has_room() == words_.end()) {
+    lock.unlock();
+    const auto memory = take(driver, kBlockBytes);
+    if (!memory) return memory.error();
+    lock.lock();
+    words_.push_back({*context, *memory, 0});
+  }
+  Words& words = *has_room();
+  const std::uint64_t offset = words.taken++ * sizeof(std::uint32_t);
+  return PinnedWord{reinterpret_cast<std::uint32_t*>(words.memory->data() + offset),
+                    words.memory->device_address() + offset};
 }
 
 Result<PinnedBlock> PinnedBlock::take(const cuda::Driver& driver, std::uint64_t size_bytes) {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "plugin/base/result.h"
@@ -13,6 +14,12 @@
 #include "plugin/cuda/memory.h"
 
 namespace meshbed::coll {
+
+/// A word that a GPU's streams may wait for.
+struct PinnedWord {
+  std::uint32_t* at = nullptr;
+  cuda::CUdeviceptr address = 0;  // where a GPU finds it
+};
 
 class PinnedPool {
  public:
@@ -23,6 +30,8 @@ class PinnedPool {
   Result<const cuda::PinnedMemory*> take(const cuda::Driver& driver, std::uint64_t size_bytes);
   /// For whoever takes next in the same context.
   void give_back(const cuda::PinnedMemory* memory);
+  /// One in the current context, for the process's life: nobody else ever gets it.
+  Result<PinnedWord> take_word(const cuda::Driver& driver);
 
  private:
   struct Block {
@@ -31,9 +40,16 @@ class PinnedPool {
     std::unique_ptr<cuda::PinnedMemory> memory;
   };
 
+  struct Words {
+    unsigned long long context = 0;
+    const cuda::PinnedMemory* memory = nullptr;
+    std::uint64_t taken = 0;
+  };
+
   std::mutex mutex_;
   std::unique_ptr<const cuda::Driver> driver_;  // of all blocks: communicators, and their drivers, go before
   std::vector<Block> blocks_;
+  std::vector<Words> words_;  // the last one of each context has room
 };
 
 /// A block for as long as this lives.

@@ -126,16 +126,46 @@ static int one_behind_the_other(ncclComm_t comm) {
   return 0;
 }
 
-/* A call cannot be recorded; it is said, and nothing is lost. */
-static int recorded(ncclComm_t comm) {
-  struct buffer numbers;
+/* A graph of two communicators' calls in two streams, launched again and again; each launch takes what is in pinned
+ * memory then. Behind the last one comes a call that is no graph's. */
+static int recorded(ncclComm_t comm, ncclComm_t other) {
+  enum { LAUNCHES = 3 };
+  struct buffer numbers, mine, all;
   CUgraph graph;
-  if (make(&numbers, 1) != 0) return 1;
-  CUDA(cuStreamBeginCapture_v2(one, 1));
-  if (ncclAllReduce(on_device(&numbers), on_device(&numbers), 1, ncclFloat, ncclSum, comm, one) == ncclSuccess) {
-    return wrong("a call that is recorded", 0, 0, 1);
-  }
+  CUgraphExec executable;
+  CUevent forked, joined;
+  if (make(&numbers, COUNT) != 0 || make(&mine, BLOCK) != 0 || make(&all, (size_t)world * BLOCK) != 0) return 1;
+  CUDA(cuEventCreate(&forked, 2));
+  CUDA(cuEventCreate(&joined, 2));
+  CUDA(cuStreamBeginCapture_v2(one, 0));
+  CUDA(cuEventRecord(forked, one));
+  CUDA(cuStreamWaitEvent(two, forked, 0));
+  if (put(&numbers, one) != 0 || put(&mine, two) != 0) return 1;
+  NCCL(ncclAllReduce(on_device(&numbers), on_device(&numbers), COUNT, ncclFloat, ncclSum, comm, one));
+  NCCL(ncclAllGather(on_device(&mine), on_device(&all), BLOCK, ncclFloat, other, two));
+  if (get(&numbers, one) != 0 || get(&all, two) != 0) return 1;
+  CUDA(cuEventRecord(joined, two));
+  CUDA(cuStreamWaitEvent(one, joined, 0));
   CUDA(cuStreamEndCapture(one, &graph));
+  CUDA(cuGraphInstantiateWithFlags(&executable, graph, 0));
+  for (int launch = 1; launch <= LAUNCHES; ++launch) {
+    for (int i = 0; i < COUNT; ++i) numbers.host[i] = (float)launch * value(rank, i);
+    for (int i = 0; i < BLOCK; ++i) mine.host[i] = (float)launch * value(rank, i);
+    CUDA(cuGraphLaunch(executable, one));
+    if (launch == LAUNCHES) {
+      NCCL(ncclAllReduce(on_device(&numbers), on_device(&numbers), COUNT, ncclFloat, ncclMax, comm, one));
+    }
+    CUDA(cuStreamSynchronize(one));
+    for (int i = 0; i < COUNT; ++i) {
+      const float expected = (float)launch * value(0, i) * (float)(world * (world + 1) / 2);
+      if (numbers.host[i] != expected) return wrong("a graph's all-reduce", i, numbers.host[i], expected);
+    }
+    for (int i = 0; i < world * BLOCK; ++i) {
+      const float expected = (float)launch * value(i / BLOCK, i % BLOCK);
+      if (all.host[i] != expected) return wrong("a graph's all-gather", i, all.host[i], expected);
+    }
+  }
+  CUDA(cuGraphExecDestroy(executable));
   CUDA(cuGraphDestroy(graph));
   return 0;
 }
@@ -154,7 +184,7 @@ int main(void) {
   NCCL(ncclGetUniqueId(&id));
   NCCL(ncclCommInitRank(&comm, world, id, rank));
   NCCL(ncclCommSplit(comm, 0, rank, &other, NULL));
-  if (side_by_side(comm, other) != 0 || one_behind_the_other(comm) != 0 || recorded(comm) != 0) return 1;
+  if (side_by_side(comm, other) != 0 || one_behind_the_other(comm) != 0 || recorded(comm, other) != 0) return 1;
   /* By the default stream, whose calls come back at once as well. */
   struct buffer numbers;
   if (make(&numbers, COUNT) != 0) return 1;

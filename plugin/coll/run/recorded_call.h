@@ -1,0 +1,45 @@
+#pragma once
+// RecordedCall: a call that was put into a stream while the stream recorded a graph. It runs whenever the graph does: a
+// host function of the graph's hands it to its communicator, and the graph goes on when a word of pinned memory says
+// that it has ended. The word is the call's own and is set back by the host function, so that a graph may be launched
+// any number of times, one launch after the other.
+//
+// Nothing tells when the last graph that holds it has gone: it lives as long as the process.
+
+#include <cstdint>
+#include <mutex>
+#include <vector>
+
+#include "plugin/coll/run/communicator.h"
+#include "plugin/coll/run/pinned_pool.h"
+
+namespace meshbed::coll {
+
+class RecordedCall {
+ public:
+  /// `timeout_ms`: as Communicator::issue, from each launch.
+  RecordedCall(Communicator& communicator, std::vector<Operation> operations, std::int64_t timeout_ms, PinnedWord word)
+      : word_(word), communicator_(&communicator), operations_(std::move(operations)), timeout_ms_(timeout_ms) {}
+
+  /// The graph's host function, by a thread of CUDA's; `call` is a RecordedCall. It does not wait.
+  static void launch(void* call);
+  /// The communicator goes: later launches say so and do nothing.
+  void forget_communicator();
+  /// The graph goes on; any thread.
+  void end() const;
+
+  const std::vector<Operation>& operations() const { return operations_; }
+  std::int64_t timeout_ms() const { return timeout_ms_; }
+  /// It is kEnded where the call has ended.
+  const PinnedWord& word() const { return word_; }
+  static constexpr std::uint32_t kEnded = 1;
+
+ private:
+  const PinnedWord word_;
+  std::mutex mutex_;
+  Communicator* communicator_;  // nullptr: it has gone
+  const std::vector<Operation> operations_;
+  const std::int64_t timeout_ms_;
+};
+
+}  // namespace meshbed::coll
