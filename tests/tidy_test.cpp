@@ -184,13 +184,9 @@ std::string upward(const std::string& path, const std::string& include) {
 
 /// Words that once stood for something else than what they say, and what they stood for. In brackets, so that a search
 /// for the word does not find this list.
-struct Metaphor {
-  const char* words;  // divided by |; with brackets, so that no search of the tree finds them here
-  const char* instead;
-};
-
+/// Words divided by |, with brackets so that no search of the tree finds them here; and what to say instead.
 std::string metaphor_in(const std::string& code) {
-  static const std::vector<Metaphor> kAll{
+  static const std::vector<std::pair<std::string, const char*>> kAll{
       {"L[e]g", "QpLink, or SubPlan of a plan"},
       {"La[n]e", "ChannelRun"},
       {"Carri[e]r", "SendPath"},
@@ -213,11 +209,10 @@ std::string metaphor_in(const std::string& code) {
   };
   static const std::map<std::string, std::string, std::less<>> kInstead = [] {
     std::map<std::string, std::string, std::less<>> instead;
-    for (const Metaphor& one : kAll) {
-      std::string words = one.words;
+    for (auto [words, say] : kAll) {
       std::erase_if(words, [](char letter) { return letter == '[' || letter == ']'; });
       std::istringstream each(words);
-      for (std::string word; std::getline(each, word, '|');) instead[word] = one.instead;
+      for (std::string word; std::getline(each, word, '|');) instead[word] = say;
     }
     return instead;
   }();

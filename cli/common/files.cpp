@@ -1,16 +1,16 @@
 #include "cli/common/files.h"
 
 #include <fmt/format.h>
-#include <openssl/evp.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <stdexcept>
+
+#include "sim/host/sha256.h"
 
 namespace meshbed::cli {
 namespace {
@@ -59,14 +59,7 @@ std::vector<std::uint8_t> read_bytes(const std::string& path) {
 
 std::string sha256_of_file(const std::string& path) {
   const std::string bytes = read_text_file(path);
-  std::array<unsigned char, EVP_MAX_MD_SIZE> hash{};
-  unsigned int hash_bytes = 0;
-  if (EVP_Digest(bytes.data(), bytes.size(), hash.data(), &hash_bytes, EVP_sha256(), nullptr) != 1) {
-    throw std::runtime_error("libcrypto gives no SHA-256");
-  }
-  std::string text;
-  for (unsigned int index = 0; index < hash_bytes; ++index) text += fmt::format("{:02x}", hash.at(index));
-  return text;
+  return sim::sha256_hex(bytes.data(), bytes.size());
 }
 
 ReplacingFile::ReplacingFile(const std::string& path) : path_(path) {

@@ -1,7 +1,5 @@
 #include "plugin/cuda/driver.h"
 
-#include <dlfcn.h>
-
 #include <array>
 
 #include "plugin/cuda/constants.h"
@@ -9,7 +7,6 @@
 namespace meshbed::cuda {
 namespace {
 
-constexpr const char* kLibrary = "libcuda.so.1";
 // The oldest driver that has cuGetProcAddress_v2, whose answers say what is missing: CUDA 12.0.
 constexpr int kAbiVersion = 12000;
 
@@ -32,19 +29,12 @@ void bind(GetProcAddress get, const char* name, Function& function, std::string&
 
 }  // namespace
 
-bool Driver::is_loaded() {
-  void* library = ::dlopen(kLibrary, RTLD_NOW | RTLD_NOLOAD);
-  if (library == nullptr) return false;
-  ::dlclose(library);
-  return true;
-}
-
 Result<Driver> Driver::open() {
   // Never closed: the driver's own threads do not end with it.
-  void* library = ::dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL);
+  void* library = ::dlopen(kCudaLibrary, RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     const char* why = ::dlerror();
-    return unsupported(std::string("there is no CUDA driver here: ") + (why != nullptr ? why : kLibrary));
+    return unsupported(std::string("there is no CUDA driver here: ") + (why != nullptr ? why : kCudaLibrary));
   }
   const auto get = reinterpret_cast<GetProcAddress>(::dlsym(library, "cuGetProcAddress_v2"));
   if (get == nullptr) return unfit("the CUDA driver is older than 12.0: it has no cuGetProcAddress_v2");

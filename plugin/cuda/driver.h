@@ -6,6 +6,8 @@
 // One Driver for each part of the product that uses CUDA; it holds entry points alone and may be copied and used from
 // any thread. As in CUDA itself, most calls act on the context that is current in the calling thread (Current below).
 
+#include <dlfcn.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -34,6 +36,7 @@ using CUevent = CUevent_st*;
 using CUmodule = CUmod_st*;
 using CUfunction = CUfunc_st*;
 
+inline constexpr const char* kCudaLibrary = "libcuda.so.1";
 inline constexpr CUresult kCudaSuccess = 0, kCudaNotReady = 600;
 
 struct Calls {
@@ -59,7 +62,10 @@ class Driver {
   static Result<Driver> open();
   /// Whether this process has it already. Where not, no pointer of the process is a GPU's: who did not ask for CUDA
   /// does not pay for it.
-  static bool is_loaded();
+  static bool is_loaded() {  // not in driver.cpp, of which a process without a GPU then has nothing in memory
+    void* library = ::dlopen(kCudaLibrary, RTLD_NOW | RTLD_NOLOAD);
+    return library != nullptr && ::dlclose(library) == 0;
+  }
 
   const Calls& calls() const { return calls_; }
   int devices() const { return devices_; }

@@ -74,15 +74,6 @@ Wanted wanted_of(const Box& box) {
 
 enum class Waits { kAsNeeded, kAlways };
 
-void count(Driver& driver, const Copy& copy) {
-  Counters& counters = driver.counters;
-  std::uint64_t& copies = copy.engine == Engine::kIn    ? counters.copies_in
-                          : copy.engine == Engine::kOut ? counters.copies_out
-                                                        : counters.copies_inside;
-  ++copies;
-  counters.copied_bytes += copy.width_bytes * copy.height * copy.depth;
-}
-
 /// False: not all of it is the program's.
 bool describe_copy(const Driver& driver, const Wanted& wanted, Copy& copy) {
   const Side target =
@@ -133,7 +124,6 @@ CUresult copy_in_stream(const Caller& caller, const Wanted& wanted, Stream* hand
   if (waits == Waits::kAlways) {
     if (const CUresult error = refuse_in_capture(*stream)) return error;
   }
-  count(*caller.driver, copy);
   WorkRef work;
   const bool inside = copy.engine == Engine::kInside && !copy.between_hosts;
   const bool must_wait = (waits == Waits::kAlways && !inside) ||

@@ -168,7 +168,6 @@ CUresult cuGraphLaunch(GraphExec* executable, Stream* handle) {
     put_before(head, work);
     put_before(work, tail);
     works.push_back(work);
-    caller.driver->counters.launches += std::holds_alternative<KernelLaunch>(node.task) ? 1 : 0;
   }
   for (std::size_t index = 0; index < works.size(); ++index) {
     for (const std::size_t before : found->nodes[index].before) put_before(works[before], works[index]);

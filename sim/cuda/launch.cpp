@@ -163,7 +163,6 @@ CUresult launch(const Caller& caller, Stream* handle, KernelLaunch made, bool co
     made.cooperative = true;
   }
   if (stream->capture != nullptr) return submit(*stream, std::move(made));
-  ++caller.driver->counters.launches;
   host().sleep(model.launch_call_ps);
   stream = find_stream(caller, handle);  // another thread may have destroyed it meanwhile
   return stream != nullptr ? submit(*stream, std::move(made), model.launch_delay_ps) : kInvalidHandle;

@@ -411,6 +411,18 @@ void run_wait(const WorkRef& work) {
 
 }  // namespace
 
+/// What a device is given to do, by a stream or by a graph; not what a graph records.
+void count(Counters& counters, const Task& task) {
+  counters.launches += std::holds_alternative<KernelLaunch>(task) ? 1 : 0;
+  const auto* copy = std::get_if<Copy>(&task);
+  if (copy == nullptr) return;
+  std::uint64_t& copies = copy->engine == Engine::kIn    ? counters.copies_in
+                          : copy->engine == Engine::kOut ? counters.copies_out
+                                                         : counters.copies_inside;
+  ++copies;
+  counters.copied_bytes += copy->width_bytes * copy->height * copy->depth;
+}
+
 WorkRef make_work(Context& context, Task task, Picoseconds not_before_ps) {
   System& all = system();
   auto work = std::make_shared<Work>();
@@ -420,6 +432,7 @@ WorkRef make_work(Context& context, Task task, Picoseconds not_before_ps) {
   work->not_before_ps = not_before_ps;
   all.works[work->id] = work;
   Driver& driver = *context.driver;
+  count(driver.counters, work->task);
   if (std::holds_alternative<HostCall>(work->task) && driver.host_thread == nullptr) {
     driver.host_thread = host().spawn(driver.process, "cuda host functions", [&driver] { run_host_calls(driver); });
   }

@@ -152,8 +152,7 @@ error = "boom"
   CHECK(workload.slice_bytes == 65536);
   CHECK(workload.root == 3);
   CHECK(workload.shift == 2);
-  CHECK(workload.ranks_each_node == 1);
-  CHECK(workload.ranks_per_node.empty());
+  CHECK(scenario.rank_nodes.size() == scenario.cluster.nodes.size());
   CHECK(workload.net_plugin == "/opt/other.so");
   CHECK(workload.net_version == 9);
   CHECK(scenario.time_limit_s == 2);

@@ -4,14 +4,12 @@
 #include <elf.h>
 #include <fcntl.h>
 #include <link.h>
-#include <openssl/evp.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstring>
 #include <stdexcept>
@@ -22,6 +20,7 @@
 
 #include "sim/host/load/elf_image.h"
 #include "sim/host/load/redirection.h"
+#include "sim/host/sha256.h"
 
 namespace meshbed::sim {
 namespace {
@@ -73,20 +72,6 @@ class MappedFile {
   std::size_t size_bytes_;
 };
 
-std::string sha256_hex(const MappedFile& file) {
-  std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
-  unsigned size = 0;
-  if (EVP_Digest(file.data(), file.size_bytes(), digest.data(), &size, EVP_sha256(), nullptr) != 1) {
-    throw std::runtime_error("SHA-256 failed");
-  }
-  std::string text;
-  for (unsigned index = 0; index < size; ++index) {
-    constexpr const char* kHex = "0123456789abcdef";
-    text += {kHex[digest[index] >> 4U], kHex[digest[index] & 15U]};
-  }
-  return text;
-}
-
 struct FileRange {
   std::size_t offset = 0;
   std::size_t size_bytes = 0;
@@ -135,7 +120,7 @@ struct Master {
     file.emplace(descriptor.get(), bytes.size_bytes());
     ranges = loaded_ranges(*file, path);
     needed = needed_by({file->data(), file->size_bytes()});
-    sha256 = sha256_hex(*file);
+    sha256 = sha256_hex(file->data(), file->size_bytes());
   }
 
   FileDescriptor descriptor;
