@@ -1,18 +1,16 @@
 #include <doctest/doctest.h>
 #include <link.h>
-#include <openssl/evp.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <cstdio>
 #include <fstream>
-#include <iterator>
 #include <map>
 
 #include "sim/host/file/descriptors.h"
 #include "sim/host/host_state.h"
 #include "sim/host/load/elf_image.h"
 #include "tests/host/probe_world.h"
+#include "tests/support/command.h"
 
 namespace loader_test {
 
@@ -22,18 +20,7 @@ using namespace meshbed::test;
 namespace {
 
 std::string sha256_of_file(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  const std::string bytes((std::istreambuf_iterator<char>(file)), {});
-  unsigned char digest[EVP_MAX_MD_SIZE];
-  unsigned size = 0;
-  EVP_Digest(bytes.data(), bytes.size(), digest, &size, EVP_sha256(), nullptr);
-  std::string text;
-  for (unsigned index = 0; index < size; ++index) {
-    char hex[3];
-    std::snprintf(hex, sizeof(hex), "%02x", digest[index]);
-    text += hex;
-  }
-  return text;
+  return run_command_line("sha256sum < '" + path + "'").output.substr(0, 64);
 }
 
 /// Every imported slot of every object that is loaded now, with its value.
