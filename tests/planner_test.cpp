@@ -1,6 +1,8 @@
 // meshbed bench planner: what the engine chooses on each cabling, against ring, tree and what no algorithm can beat.
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
@@ -38,6 +40,14 @@ void check_rows(const std::string& collective, const std::string& bytes) {
   }
 }
 
+double fastest(const nlohmann::json& row) {
+  double best = row.at("ring_us").get<double>();
+  for (const char* algorithm : {"tree_us", "halving-doubling_us", "direct_us", "mesh_us"}) {
+    best = std::min(best, row.at(algorithm).get<double>());
+  }
+  return best;
+}
+
 }  // namespace
 
 TEST_CASE(
@@ -49,6 +59,23 @@ TEST_CASE(
   for (const auto& [collective, bytes] : walk(rows, 6)) check_rows(collective, bytes);
   CHECK(planner("--bytes 6 2>&1").status == 2);
   CHECK(planner("--collective alltoall 2>&1").status == 2);
+}
+
+TEST_CASE("a sweep has every algorithm on every cabling, and says how far the choice is from the fastest") {
+  const std::string kept = scratch_folder("planner") + "/sweep.json";
+  const CommandResult run = planner("--sweep --bytes 8,1K --rails 1 --keep " + kept);
+  CHECK_MESSAGE(run.status == 0, run.output);
+  CHECK(run.output.find("auto at its worst: ") != std::string::npos);
+  std::ifstream file(kept);
+  const auto result = nlohmann::json::parse(file);
+  CHECK(result.at("rows").size() == 2 * 13);
+  for (const auto& row : result.at("rows")) {
+    CAPTURE(row.dump());
+    CHECK(row.at("over_best").get<double>() <= 1.02);
+    CHECK(row.at("over_best").get<double>() == doctest::Approx(row.at("auto_us").get<double>() / fastest(row)));
+  }
+  CHECK(planner("--sweep --json 2>&1").status == 2);
+  CHECK(planner("--sweep --rails 0 2>&1").status == 2);
 }
 
 }  // namespace planner_test

@@ -5,11 +5,16 @@
 #include <array>
 #include <nlohmann/json.hpp>
 #include <ostream>
+#include <sstream>
 #include <stdexcept>
+#include <string>
+#include <vector>
 
 #include "cli/bench/bench_measure.h"
 #include "cli/bench/perf_format.h"
+#include "cli/bench/planner_sweep.h"
 #include "cli/common/exit_status.h"
+#include "cli/common/files.h"
 #include "cli/common/json_text.h"
 #include "cli/scenario/placement.h"
 #include "cli/workload/workload.h"
@@ -22,26 +27,23 @@ namespace {
 
 namespace po = boost::program_options;
 
-struct PlannerCabling {
-  const char* name;
-  const char* toml;  // [topology], and what lies over it
-  int channels = 1;
-};
-
-constexpr std::array<PlannerCabling, 7> kPlannerCablings{{
-    {"triangle", "[topology]\nkind = \"ring\"\nnodes = 3\n"},
-    {"ring4", "[topology]\nkind = \"ring\"\nnodes = 4\n"},
-    {"line4", "[topology]\nkind = \"line\"\nnodes = 4\n"},
-    {"ring8", "[topology]\nkind = \"ring\"\nnodes = 8\n"},
-    // As scenarios/partial5.toml: a line of five, and a shortcut.
-    {"partial5",
-     "[topology]\nkind = \"line\"\nnodes = 5\n"
-     "[[node]]\nname = \"node1\"\n[[node.nic]]\ndevice = \"rocep2s0f0\"\naddresses = [\"192.168.110.1/24\"]\n"
-     "[[node]]\nname = \"node3\"\n[[node.nic]]\ndevice = \"rocep2s0f0\"\naddresses = [\"192.168.110.2/24\"]\n"
-     "[[cable]]\nends = [\"node1/rocep2s0f0\", \"node3/rocep2s0f0\"]\n"},
-    {"star5", "[topology]\nkind = \"star\"\nnodes = 5\n"},
-    {"dual-rail", "[topology]\nkind = \"ring\"\nnodes = 2\nrails = 2\n", 2},
-}};
+const std::array<PlannerCabling, 7>& planner_cablings() {
+  static const std::array<PlannerCabling, 7> all{{
+      {"triangle", "[topology]\nkind = \"ring\"\nnodes = 3\n"},
+      {"ring4", "[topology]\nkind = \"ring\"\nnodes = 4\n"},
+      {"line4", "[topology]\nkind = \"line\"\nnodes = 4\n"},
+      {"ring8", "[topology]\nkind = \"ring\"\nnodes = 8\n"},
+      // As scenarios/partial5.toml: a line of five, and a shortcut.
+      {"partial5",
+       "[topology]\nkind = \"line\"\nnodes = 5\n"
+       "[[node]]\nname = \"node1\"\n[[node.nic]]\ndevice = \"rocep2s0f0\"\naddresses = [\"192.168.110.1/24\"]\n"
+       "[[node]]\nname = \"node3\"\n[[node.nic]]\ndevice = \"rocep2s0f0\"\naddresses = [\"192.168.110.2/24\"]\n"
+       "[[cable]]\nends = [\"node1/rocep2s0f0\", \"node3/rocep2s0f0\"]\n"},
+      {"star5", "[topology]\nkind = \"star\"\nnodes = 5\n"},
+      {"dual-rail", "[topology]\nkind = \"ring\"\nnodes = 2\nrails = 2\n", 2},
+  }};
+  return all;
+}
 
 struct Case {
   const PlannerCabling& cabling;
@@ -96,23 +98,56 @@ models::Collective planned(const std::string& name) {
       fmt::format("--collective {}: it is none of all_reduce, all_gather, reduce_scatter, broadcast and reduce", name));
 }
 
+std::vector<std::string> parts_of(const std::string& list) {
+  std::vector<std::string> parts;
+  std::istringstream text(list);
+  for (std::string part; std::getline(text, part, ',');) parts.push_back(part);
+  return parts;
+}
+
+std::uint64_t bytes_of(const std::string& text) {
+  const std::uint64_t bytes = parse_size(text);
+  if (bytes == 0 || bytes % sizeof(float) != 0) {
+    throw std::runtime_error(fmt::format("--bytes {}: not a multiple of 4, the bytes of a float", text));
+  }
+  return bytes;
+}
+
 }  // namespace
 
 int bench_planner_command(const Arguments& arguments, std::ostream& out) {
   Syntax syntax("bench planner [options]");
   std::string bytes_text = "16M", collective_name = "all_reduce";
-  bool json = false;
+  std::string rails_text = "1,2,4", keep;
+  bool json = false, sweep = false;
   syntax.options.add_options()  //
-      ("bytes,b", po::value(&bytes_text)->value_name("SIZE")->default_value(bytes_text),
-       "as in perf, of float32; a gather's and a scatter's are made a multiple of 16 for each rank")  //
+      (
+          "bytes,b", po::value(&bytes_text)->value_name("SIZE")->default_value(bytes_text),
+          "as in perf, of float32; a gather's and a scatter's are made a multiple of 16 for each rank; of --sweep a "
+          "list")  //
       ("collective,c", po::value(&collective_name)->value_name("NAME")->default_value(collective_name),
-       "all_reduce, all_gather, reduce_scatter, broadcast or reduce; the last two at rank 0")  //
+       "all_reduce, all_gather, reduce_scatter, broadcast or reduce; the last two at rank 0")                    //
+      ("sweep", po::bool_switch(&sweep), "every algorithm on rings, tori, a switch and others; all_reduce")      //
+      ("rails", po::value(&rails_text)->value_name("LIST")->default_value(rails_text), "of --sweep")             //
+      ("keep", po::value(&keep)->value_name("FILE"), "also write the sweep, with its provenance, to this file")  //
       ("json", po::bool_switch(&json), "print JSON instead of the table");
   if (!parse_arguments(arguments, syntax, out)) return kExitOk;
-  const std::uint64_t bytes = parse_size(bytes_text);
-  if (bytes == 0 || bytes % sizeof(float) != 0) {
-    throw std::runtime_error(fmt::format("--bytes {}: not a multiple of 4, the bytes of a float", bytes_text));
+  if (sweep) {
+    if (json || collective_name != "all_reduce") {
+      throw std::runtime_error("--sweep goes with neither --json nor another --collective; --keep FILE has the JSON");
+    }
+    PlannerSweep wanted;
+    for (const std::string& size : parts_of(bytes_text)) wanted.sizes_bytes.push_back(bytes_of(size));
+    std::vector<int> rails;
+    for (const std::string& count : parts_of(rails_text))
+      rails.push_back(static_cast<int>(parse_count("--rails", count, 1, 8)));
+    wanted.cablings = sweep_cablings(rails);
+    nlohmann::json result{{"benchmark", "planner sweep"}, {"rows", run_planner_sweep(wanted, out)}};
+    result["provenance"] = bench_provenance();
+    if (!keep.empty()) write_text_file(keep, json_text(result, kIndent) + "\n");
+    return kExitOk;
   }
+  const std::uint64_t bytes = bytes_of(bytes_text);
   const models::Collective collective = planned(collective_name);
   nlohmann::json rows = nlohmann::json::array();
   if (!json) {
@@ -120,7 +155,7 @@ int bench_planner_command(const Arguments& arguments, std::ostream& out) {
         << "cabling         ring      tree      auto     bound  auto/bound\n"
         << std::flush;  // a child must not print it again
   }
-  for (const PlannerCabling& cabling : kPlannerCablings) {
+  for (const PlannerCabling& cabling : planner_cablings()) {
     const Case what{cabling, collective, bytes_on(cabling, collective, bytes)};
     const double ring = time_us(what, "ring"), tree = time_us(what, "tree");
     const double chosen = time_us(what, "auto"), bound = bound_us(what);
