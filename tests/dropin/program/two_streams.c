@@ -170,6 +170,28 @@ static int recorded(ncclComm_t comm, ncclComm_t other) {
   return 0;
 }
 
+/* A graph that outlives its communicator does nothing, and holds nobody up. */
+static int outlived(ncclComm_t comm) {
+  struct buffer number;
+  CUgraph graph;
+  CUgraphExec executable;
+  if (make(&number, 1) != 0) return 1;
+  number.host[0] = 7;
+  if (put(&number, one) != 0) return 1;
+  CUDA(cuStreamBeginCapture_v2(one, 0));
+  NCCL(ncclAllReduce(on_device(&number), on_device(&number), 1, ncclFloat, ncclSum, comm, one));
+  CUDA(cuStreamEndCapture(one, &graph));
+  CUDA(cuGraphInstantiateWithFlags(&executable, graph, 0));
+  NCCL(ncclCommDestroy(comm));
+  CUDA(cuGraphLaunch(executable, one));
+  if (get(&number, one) != 0) return 1;
+  CUDA(cuStreamSynchronize(one));
+  if (number.host[0] != 7) return wrong("what nobody summed", 0, number.host[0], 7);
+  CUDA(cuGraphExecDestroy(executable));
+  CUDA(cuGraphDestroy(graph));
+  return 0;
+}
+
 int main(void) {
   rank = atoi(getenv("RANK"));
   world = atoi(getenv("WORLD_SIZE"));
@@ -196,7 +218,7 @@ int main(void) {
   for (int i = 0; i < COUNT; ++i) {
     if (numbers.host[i] != value(1, i)) return wrong("broadcast", i, numbers.host[i], value(1, i));
   }
-  NCCL(ncclCommDestroy(other));
+  if (outlived(other) != 0) return 1;
   NCCL(ncclCommFinalize(comm));
   NCCL(ncclCommDestroy(comm));
   fprintf(stderr, "rank %d of %d: all is right\n", rank, world);
