@@ -121,10 +121,9 @@ int bench_planner_command(const Arguments& arguments, std::ostream& out) {
   std::string rails_text = "1,2,4", keep;
   bool json = false, sweep = false;
   syntax.options.add_options()  //
-      (
-          "bytes,b", po::value(&bytes_text)->value_name("SIZE")->default_value(bytes_text),
-          "as in perf, of float32; a gather's and a scatter's are made a multiple of 16 for each rank; of --sweep a "
-          "list")  //
+      ("bytes,b", po::value(&bytes_text)->value_name("SIZE")->default_value(bytes_text),
+       "as in perf, of float32; a gather's and a scatter's are made a multiple of 16 for each rank; of --sweep a "
+       "list")  //
       ("collective,c", po::value(&collective_name)->value_name("NAME")->default_value(collective_name),
        "all_reduce, all_gather, reduce_scatter, broadcast or reduce; the last two at rank 0")                    //
       ("sweep", po::bool_switch(&sweep), "every algorithm on rings, tori, a switch and others; all_reduce")      //

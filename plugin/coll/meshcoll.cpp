@@ -162,7 +162,8 @@ meshcoll_result issue(meshcoll_comm* comm, const meshcoll_args& args, meshcoll_h
     }
     Communicator& communicator = *comm->communicator;
     if (args.call == MESHCOLL_BARRIER && args.in_stream != 0) {
-      return meshbed::Error{meshbed::ErrorCode::kUnsupported, meshbed::Scope::kRequest, "a barrier cannot be in a stream: leave out in_stream"};
+      return meshbed::Error{meshbed::ErrorCode::kUnsupported, meshbed::Scope::kRequest,
+                            "a barrier cannot be in a stream: leave out in_stream"};
     }
     if (args.call == MESHCOLL_BARRIER) {
       return hand_out(*comm, communicator.issue_barrier(args.timeout_ms), handle, failed);

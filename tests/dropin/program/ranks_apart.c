@@ -1,7 +1,7 @@
 /* A program that knows nccl.h and nothing else of the libraries below it, whose ranks take minutes over something else
  * between any two calls, as those do that load a model. STORY says which: "late" has each rank come later than the one
- * before it, "rank 0 last" the other way round; in "orphans" rank 0's machine loses its power while the others wait, and in "told" a rank
- * gives up. */
+ * before it, "rank 0 last" the other way round; in "orphans" rank 0's machine loses its power while the others wait,
+ * and in "told" a rank gives up. */
 #include <nccl.h>
 #include <poll.h>
 #include <stdio.h>
