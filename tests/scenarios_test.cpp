@@ -33,7 +33,7 @@ TEST_CASE("every scenario runs, keeps its proofs and meets its expectations; the
   }
   std::sort(names.begin(), names.end());
   REQUIRE(names.size() >= 7);
-  const std::vector<std::string> on_both = walk(names, 12);
+  const std::vector<std::string> on_both = walk(names, 6);
   for (const std::string& name : names) {
     CAPTURE(name);
     int status = -1;

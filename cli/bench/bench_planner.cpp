@@ -118,7 +118,7 @@ std::uint64_t bytes_of(const std::string& text) {
 int bench_planner_command(const Arguments& arguments, std::ostream& out) {
   Syntax syntax("bench planner [options]");
   std::string bytes_text = "16M", collective_name = "all_reduce";
-  std::string rails_text = "1,2,4", keep;
+  std::string rails_text = "1,2,4", cablings_text, keep;
   bool json = false, sweep = false;
   syntax.options.add_options()  //
       ("bytes,b", po::value(&bytes_text)->value_name("SIZE")->default_value(bytes_text),
@@ -128,6 +128,7 @@ int bench_planner_command(const Arguments& arguments, std::ostream& out) {
        "all_reduce, all_gather, reduce_scatter, broadcast or reduce; the last two at rank 0")                    //
       ("sweep", po::bool_switch(&sweep), "every algorithm on rings, tori, a switch and others; all_reduce")      //
       ("rails", po::value(&rails_text)->value_name("LIST")->default_value(rails_text), "of --sweep")             //
+      ("cablings", po::value(&cablings_text)->value_name("LIST"), "of --sweep; all of them without it")          //
       ("keep", po::value(&keep)->value_name("FILE"), "also write the sweep, with its provenance, to this file")  //
       ("json", po::bool_switch(&json), "print JSON instead of the table");
   if (!parse_arguments(arguments, syntax, out)) return kExitOk;
@@ -140,7 +141,7 @@ int bench_planner_command(const Arguments& arguments, std::ostream& out) {
     std::vector<int> rails;
     for (const std::string& count : parts_of(rails_text))
       rails.push_back(static_cast<int>(parse_count("--rails", count, 1, 8)));
-    wanted.cablings = sweep_cablings(rails);
+    wanted.cablings = sweep_cablings(rails, parts_of(cablings_text));
     nlohmann::json result{{"benchmark", "planner sweep"}, {"rows", run_planner_sweep(wanted, out)}};
     result["provenance"] = bench_provenance();
     if (!keep.empty()) write_text_file(keep, json_text(result, kIndent) + "\n");

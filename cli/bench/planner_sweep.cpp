@@ -6,6 +6,7 @@
 #include <array>
 #include <nlohmann/json.hpp>
 #include <ostream>
+#include <stdexcept>
 #include <utility>
 
 #include "cli/bench/bench_measure.h"
@@ -13,6 +14,8 @@
 
 namespace meshbed::cli {
 namespace {
+
+constexpr const char* kCubeMesh = "cube-mesh";
 
 /// Eight nodes as in a DGX-1, whose hybrid cube mesh has half of its cables double; each its own subnet.
 std::string cube_mesh_toml() {
@@ -50,28 +53,37 @@ double time_us(const PlannerCabling& cabling, const PlannerSweep& sweep, std::ui
 
 }  // namespace
 
-std::vector<PlannerCabling> sweep_cablings(const std::vector<int>& rails) {
+std::vector<PlannerCabling> sweep_cablings(const std::vector<int>& rails, const std::vector<std::string>& names) {
+  const std::vector<std::pair<std::string, std::string>> generated{{"triangle", "kind = \"ring\"\nnodes = 3\n"},
+                                                                   {"ring4", "kind = \"ring\"\nnodes = 4\n"},
+                                                                   {"ring5", "kind = \"ring\"\nnodes = 5\n"},
+                                                                   {"ring6", "kind = \"ring\"\nnodes = 6\n"},
+                                                                   {"ring7", "kind = \"ring\"\nnodes = 7\n"},
+                                                                   {"ring8", "kind = \"ring\"\nnodes = 8\n"},
+                                                                   {"line4", "kind = \"line\"\nnodes = 4\n"},
+                                                                   {"star5", "kind = \"star\"\nnodes = 5\n"},
+                                                                   {"switch8", "kind = \"switch\"\nnodes = 8\n"},
+                                                                   {"torus3x3", "kind = \"torus\"\nshape = [3, 3]\n"},
+                                                                   {"torus2x8", "kind = \"torus\"\nshape = [2, 8]\n"},
+                                                                   {"torus8x2", "kind = \"torus\"\nshape = [8, 2]\n"},
+                                                                   {kCubeMesh, ""}};
+  for (const std::string& name : names) {
+    const bool is_there =
+        std::any_of(generated.begin(), generated.end(), [&](const auto& each) { return each.first == name; });
+    if (is_there) continue;
+    std::string known;
+    for (const auto& each : generated) known += (known.empty() ? "" : ", ") + each.first;
+    throw std::runtime_error(fmt::format("--cablings {}: there are {}", name, known));
+  }
   std::vector<PlannerCabling> cablings;
-  const std::array<std::pair<const char*, const char*>, 12> generated{
-      {{"triangle", "kind = \"ring\"\nnodes = 3\n"},
-       {"ring4", "kind = \"ring\"\nnodes = 4\n"},
-       {"ring5", "kind = \"ring\"\nnodes = 5\n"},
-       {"ring6", "kind = \"ring\"\nnodes = 6\n"},
-       {"ring7", "kind = \"ring\"\nnodes = 7\n"},
-       {"ring8", "kind = \"ring\"\nnodes = 8\n"},
-       {"line4", "kind = \"line\"\nnodes = 4\n"},
-       {"star5", "kind = \"star\"\nnodes = 5\n"},
-       {"switch8", "kind = \"switch\"\nnodes = 8\n"},
-       {"torus3x3", "kind = \"torus\"\nshape = [3, 3]\n"},
-       {"torus2x8", "kind = \"torus\"\nshape = [2, 8]\n"},
-       {"torus8x2", "kind = \"torus\"\nshape = [8, 2]\n"}}};
   for (const auto& [name, toml] : generated) {
-    for (const int count : rails) {
+    if (!names.empty() && std::find(names.begin(), names.end(), name) == names.end()) continue;
+    if (name == kCubeMesh) cablings.push_back({name, cube_mesh_toml()});
+    for (const int count : name == kCubeMesh ? std::vector<int>{} : rails) {
       cablings.push_back({fmt::format("{}, {} {}", name, count, count == 1 ? "rail" : "rails"),
                           fmt::format("[topology]\n{}rails = {}\n", toml, count)});
     }
   }
-  cablings.push_back({"cube mesh", cube_mesh_toml()});
   return cablings;
 }
 

@@ -18,7 +18,8 @@ struct PlannerCabling {
 };
 
 /// `rails`: parallel cables (of a switch: switches) between the same nodes, where the cabling has no number of its own.
-std::vector<PlannerCabling> sweep_cablings(const std::vector<int>& rails);
+/// `names`: of the cablings, without their rails; empty: all. Throws std::runtime_error for one that there is not.
+std::vector<PlannerCabling> sweep_cablings(const std::vector<int>& rails, const std::vector<std::string>& names);
 
 struct PlannerSweep {
   models::Collective collective = models::Collective::kAllReduce;

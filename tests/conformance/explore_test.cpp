@@ -86,7 +86,7 @@ TEST_CASE("every order of every program ends well, and what was walked is the sa
   }
   CHECK(programs.size() == 13);
   std::string only;
-  for (const std::string& program : walk(programs, 3)) only += " --only " + program;
+  for (const std::string& program : walk(programs, 2)) only += " --only " + program;
   const CommandResult all = explore("--interruptions 0" + only);
   CHECK_MESSAGE(all.status == 0, all.output);
   CHECK(all.output.find("every order that can be told apart; 0 broken\n") != std::string::npos);
@@ -137,7 +137,8 @@ TEST_CASE("faults that only some orders meet are found, and the schedule that is
       {"sends under way are left behind", "sender-closes", "0", "left behind after finalize: "},
       {"a close half-way is forgotten", "receiver-closes", "1", "left behind after finalize: "},
   };
-  for (const Fault& fault : walk(faults, 1)) {
+  // The last one takes as long as all others together.
+  for (const Fault& fault : walk(std::vector<Fault>(faults.begin(), faults.end() - (walks_whole() ? 0 : 1)), 1)) {
     CAPTURE(fault.fault);
     const CommandResult result =
         explore(kFaulty + "--interruptions " + fault.interruptions + " --set 'environment.FAULTY_NET=\"" + fault.fault +

@@ -12,6 +12,8 @@ using sim::OutcomeKind;
 
 namespace {
 
+constexpr int kBytes = 1 << 18;
+
 /// Two nodes whose data go over their management network.
 models::Cluster tcp_pair() {
   return with(with(ring_cluster(2), "NCCL_MESH_DISABLE_RDMA", "1"), "NCCL_SOCKET_IFNAME", "=mgmt0");
@@ -23,8 +25,8 @@ TEST_CASE("over TCP: a receiver closes with bytes unread, the sender serves what
   for (const bool ends : {false, true}) {
     const auto result = run_mesh(tcp_pair(), [ends](MeshRank& rank) {
       const Comms comms = rank.connect_both(1 - rank.rank(), 0);
-      const Buffer out = rank.buffer(comms.send, 1 << 20, 1);
-      Buffer in = rank.buffer(comms.receive, 1 << 20, 2);
+      const Buffer out = rank.buffer(comms.send, kBytes, 1);
+      Buffer in = rank.buffer(comms.receive, kBytes, 2);
       if (rank.rank() == 1) {
         for (int index = 0; index < 8; ++index) rank.receive(comms.receive, in, index == 7 ? 3 : 0);
         rank.meet("posted", 2);
@@ -39,13 +41,13 @@ TEST_CASE("over TCP: a receiver closes with bytes unread, the sender serves what
       }
       rank.meet("posted", 2);
       std::vector<void*> requests;
-      const auto send = [&](int tag) { requests.push_back(rank.send(comms.send, out, 1 << 20, tag)); };
+      const auto send = [&](int tag) { requests.push_back(rank.send(comms.send, out, kBytes, tag)); };
       for (int index = 0; index < 2; ++index) send(0);
       rank.meet("sent", 2);
       if (!ends) rank.meet("closed", 2);
       for (int index = 2; index < 7; ++index) send(0);
       send(3);
-      for (void* request : requests) CHECK(rank.finish(request) == 1 << 20);
+      for (void* request : requests) CHECK(rank.finish(request) == kBytes);
       CHECK(rank.warnings().empty());
       if (ends) {
         // Its finalize waits for us, a little.
