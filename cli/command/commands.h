@@ -72,6 +72,10 @@ int validate_command(const Arguments& arguments, std::ostream& out, std::ostream
 /// meshbed calibrate: the few unknown values of a class of machines, fitted to measured files, as a profile.
 int calibrate_command(const Arguments& arguments, std::ostream& out, std::ostream& err);
 
+/// meshbed calibrate gpu: what the GPU that the process finds takes for launches, waits, copies, atomics and words of
+/// memory, as a model of that GPU. Throws where there is no CUDA.
+int calibrate_gpu_command(const Arguments& arguments, std::ostream& out, std::ostream& err);
+
 /// meshbed fidelity: how good the models are over all measured files, as a page and plots (results/fidelity).
 int fidelity_command(const Arguments& arguments, std::ostream& out, std::ostream& err);
 

@@ -40,7 +40,7 @@ constexpr Subcommand kSubcommands[] = {
     {"tune", kTools, "which algorithm and protocol is the fastest, size by size, as a tuning table"},
     {"models", kTools, "profiles of machines: every value with its source, and a prediction in parts"},
     {"validate", kTools, "measured times beside what the models predict"},
-    {"calibrate", kTools, "a class of machines fitted to measured files, as a profile"},
+    {"calibrate", kTools, "a class of machines fitted to measured files, as a profile; calibrate gpu: this GPU's"},
     {"fidelity", kTools, "how good the models are over all measured files, as a page"},
     {"bench", kTools, "what a simulated message, rank and library copy cost here"},
     {"ring", kTools, "a megakernel's work ring: ring dump, check, replay, bench, policy, quirks"},

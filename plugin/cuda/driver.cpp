@@ -63,6 +63,34 @@ Result<void> Driver::outcome(CUresult code, const char* call) const {
                std::string(call) + ": " + name + " " + std::to_string(code) + " (" + text + ")"};
 }
 
+Result<std::string> Driver::device_name(CUdevice device) const {
+  std::array<char, 256> name{};
+  auto done =
+      outcome(calls_.cuDeviceGetName(name.data(), static_cast<int>(name.size() - 1), device), "cuDeviceGetName");
+  if (!done) return done.error();
+  return std::string(name.data());
+}
+
+Result<int> Driver::attribute(CUdevice device, CUdevice_attribute attribute) const {
+  int value = 0;
+  if (auto done = outcome(calls_.cuDeviceGetAttribute(&value, attribute, device), "cuDeviceGetAttribute"); !done) {
+    return done.error();
+  }
+  return value;
+}
+
+Result<std::uint64_t> Driver::memory_bytes(CUdevice device) const {
+  std::size_t size = 0;
+  if (auto done = outcome(calls_.cuDeviceTotalMem(&size, device), "cuDeviceTotalMem"); !done) return done.error();
+  return std::uint64_t{size};
+}
+
+Result<int> Driver::version() const {
+  int version = 0;
+  if (auto done = outcome(calls_.cuDriverGetVersion(&version), "cuDriverGetVersion"); !done) return done.error();
+  return version;
+}
+
 Result<Pointer> Driver::look_at(const void* address) const {
   // Together they cost one call; and of a foreign address this one knows nothing, without an error.
   std::array<CUpointer_attribute, 4> asked{kPointerContext, kPointerMemoryType, kPointerIsManaged,

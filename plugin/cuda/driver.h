@@ -21,6 +21,7 @@ using CUresult = int;
 using CUdevice = int;
 using CUdeviceptr = unsigned long long;
 using CUpointer_attribute = int;
+using CUdevice_attribute = int;
 using CUstreamCaptureStatus = int;
 using CUstreamCaptureMode = int;
 using CUhostFn = void (*)(void* data);
@@ -71,6 +72,14 @@ class Driver {
   int devices() const { return devices_; }
   /// For error codes: "cuMemAlloc: CUDA_ERROR_OUT_OF_MEMORY (out of memory)".
   Result<void> outcome(CUresult code, const char* call) const;
+
+  /// What the driver calls it ("NVIDIA GB10").
+  Result<std::string> device_name(CUdevice device) const;
+  /// One of constants.h's kDevice...
+  Result<int> attribute(CUdevice device, CUdevice_attribute attribute) const;
+  Result<std::uint64_t> memory_bytes(CUdevice device) const;
+  /// Of CUDA, the newest that it serves: 13000 is 13.0.
+  Result<int> version() const;
 
   /// What lies at the address; nothing where it is memory that CUDA does not know. Needs no context.
   Result<Pointer> look_at(const void* address) const;

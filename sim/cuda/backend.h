@@ -18,6 +18,7 @@ struct DriverTable {
   std::size_t size_bytes;
   CUresult (*unsupported)(const char* name);  // one WARN; kNotSupported
   CUresult (*register_kernel)(const MeshbedKernel* kernel);
+  CUresult (*host_clock)(long long advance_ps, long long* now_ps);  // meshbedCudaHostClock()
 #include "sim/cuda/driver_calls.def"
 };
 struct RuntimeTable {

@@ -78,7 +78,7 @@ int attribute_of(const Device& device, int attribute) {
       return kMost;  // pitch
     case 12:
     case 82:
-      return 65536;  // registers a block, an SM
+      return model.registers_per_sm;  // a block's, an SM's
     case 15:
     case 19:
     case 31:

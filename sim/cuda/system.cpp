@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <stdexcept>
 
+#include "models/gpu_fields.h"
 #include "plugin/base/log.h"
 
 namespace meshbed::sim::cuda {
@@ -63,6 +64,18 @@ std::shared_ptr<const Interpreter> read_kernel(const MeshbedKernel& kernel) {
   return code;
 }
 
+const models::GpuModel* model_of(const std::string& name, std::deque<models::GpuModel>& own) {
+  if (models::is_gpu_word(name)) {
+    auto read = models::parse_gpu_word(name);
+    if (!read) throw std::runtime_error("model of a GPU: " + read.error().text);
+    return &own.emplace_back(std::move(*read));
+  }
+  if (const models::GpuModel* model = models::find_gpu(name)) return model;
+  std::string known;
+  for (const std::string& one : models::gpu_names()) known += (known.empty() ? "" : ", ") + one;
+  throw std::runtime_error("no model of the GPU '" + name + "'; there are " + known);
+}
+
 }  // namespace
 
 Host& host() { return *g_host; }
@@ -73,12 +86,7 @@ System::System(const GpuNames& gpus) {
   for (const std::vector<std::string>& names : gpus) {
     auto& own = devices.emplace_back();
     for (const std::string& name : names) {
-      const models::GpuModel* model = models::find_gpu(name);
-      if (model == nullptr) {
-        std::string known;
-        for (const std::string& one : models::gpu_names()) known += (known.empty() ? "" : ", ") + one;
-        throw std::runtime_error("no model of the GPU '" + name + "'; there are " + known);
-      }
+      const models::GpuModel* model = model_of(name, own_models);
       own.push_back({.node = static_cast<int>(devices.size()) - 1,
                      .index = static_cast<int>(own.size()),
                      .model = model,

@@ -228,13 +228,14 @@ struct HostVariable {
   void** managed_slot = nullptr;  // of a managed variable: where its address is to be written
 };
 
-/// GPUs by node.
+/// GPUs by node: names of models, or whole models (models::gpu_word()).
 using GpuNames = std::vector<std::vector<std::string>>;
 
 struct System {
   /// Throws std::runtime_error where there is no model of a GPU.
   explicit System(const GpuNames& gpus);
-  std::vector<std::vector<Device>> devices;  // by node
+  std::deque<models::GpuModel> own_models{};  // that names of the kind of models::gpu_word() brought
+  std::vector<std::vector<Device>> devices;   // by node
   std::unordered_map<ProcessKey, std::unique_ptr<Driver>> drivers{};
   std::unordered_map<std::uint64_t, WorkRef> works{};    // that have not ended
   std::map<const void*, HostFunction> host_functions{};  // of every file loaded, by its own address

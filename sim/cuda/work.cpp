@@ -25,8 +25,6 @@ namespace {
 
 // A slice of a kernel: so short that other work of the simulation, and threads that call, hardly wait for it.
 constexpr std::uint64_t kSliceLaneInstructions = 200'000;
-/// From one look of a spinning kernel at its memory to the next one.
-constexpr Picoseconds kSpinPeriodPs = kPicosecondsPerMicrosecond;
 /// Looks after which a kernel that only spins is named.
 constexpr std::uint64_t kSpinsUntilNamed = 300'000;
 
@@ -166,7 +164,8 @@ void step_kernel(void* self, std::uint64_t id) {
             launch.name.c_str(), run.execution->waiting().c_str());
       }
       host().changed(work->context->driver->process);
-      host().at(host().now() + kSpinPeriodPs, node, step_kernel, self, id);
+      // A look at the host's memory goes there and back.
+      host().at(host().now() + 2 * device_of(*work).model->host_flag_ps, node, step_kernel, self, id);
       break;
     case ptx::Execution::State::kFinished:
     case ptx::Execution::State::kFault:

@@ -90,6 +90,17 @@ constexpr auto shape_of(Answer (*)(Parameters...)) {
 #include "plugin/cuda/driver_calls.def"
 #undef MESHBED_CUDA_ENTRY
 static_assert(CUDA_SUCCESS == meshbed::cuda::kCudaSuccess && CUDA_ERROR_NOT_READY == meshbed::cuda::kCudaNotReady);
+static_assert(CU_DEVICE_ATTRIBUTE_CLOCK_RATE == meshbed::cuda::kDeviceClockKhz);
+static_assert(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT == meshbed::cuda::kDeviceSms);
+static_assert(CU_DEVICE_ATTRIBUTE_INTEGRATED == meshbed::cuda::kDeviceIntegrated);
+static_assert(CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE == meshbed::cuda::kDeviceL2Bytes);
+static_assert(CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR == meshbed::cuda::kDeviceThreadsOfSm);
+static_assert(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR == meshbed::cuda::kDeviceMajor);
+static_assert(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR == meshbed::cuda::kDeviceMinor);
+static_assert(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR == meshbed::cuda::kDeviceSharedBytesOfSm);
+static_assert(CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_MULTIPROCESSOR == meshbed::cuda::kDeviceRegistersOfSm);
+static_assert(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN == meshbed::cuda::kDeviceSharedBytesOfBlock);
+static_assert(CU_DEVICE_ATTRIBUTE_MAX_BLOCKS_PER_MULTIPROCESSOR == meshbed::cuda::kDeviceBlocksOfSm);
 static_assert(CU_POINTER_ATTRIBUTE_CONTEXT == meshbed::cuda::kPointerContext);
 static_assert(CU_POINTER_ATTRIBUTE_MEMORY_TYPE == meshbed::cuda::kPointerMemoryType);
 static_assert(CU_POINTER_ATTRIBUTE_IS_MANAGED == meshbed::cuda::kPointerIsManaged);

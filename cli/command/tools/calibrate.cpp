@@ -67,12 +67,17 @@ std::string residual_text(const models::Machine& machine, const MeasuredFile& fi
 }  // namespace
 
 int calibrate_command(const Arguments& arguments, std::ostream& out, std::ostream& err) {
+  if (!arguments.empty() && arguments.front() == "gpu") {
+    return calibrate_gpu_command(Arguments(arguments.begin() + 1, arguments.end()), out, err);
+  }
   std::vector<std::string> paths, variants;
   std::string name, base, out_path, ranks;
   Syntax syntax("calibrate FILE... --class NAME [options]");
   syntax.operands.add_options()  //
       ("file", po::value(&paths)->required()->value_name("FILE"),
-       "measured times (docs/models.md); each file weighs the same");
+       "measured times (docs/models.md); each file weighs the same. The word gpu alone: calibrate gpu measures the GPU "
+       "of "
+       "this machine, and has a --help of its own");
   syntax.positions.add("file", -1);
   syntax.options.add_options()                                                                   //
       ("class", po::value(&name)->required()->value_name("NAME"), "what the profile is called")  //

@@ -18,7 +18,8 @@
 #include "cli/common/environment.h"
 #include "cli/common/exit_status.h"
 #include "cli/common/files.h"
-#include "models/gpu.h"
+#include "models/gpu_fields.h"
+#include "models/gpu_profile.h"
 #include "sim/cuda/process/variables.h"
 
 namespace meshbed::cli {
@@ -118,6 +119,22 @@ void set_variable(const char* name, const std::string& value) {
   }
 }
 
+/// The list with a whole model in the place of each file's name. Throws where there is no such model or file.
+std::string with_files_read(const std::string& list) {
+  std::string all;
+  for (std::string name : sim::cuda::gpu_names_in(list)) {
+    if (models::is_gpu_file(name)) {
+      const auto model = models::read_gpu(name);
+      if (!model) throw std::runtime_error("cuda run: --gpu: " + model.error().text);
+      name = models::gpu_word(*model);
+    } else if (models::find_gpu(name) == nullptr) {
+      require_choice("gpu", "model of a GPU", name, models::gpu_names());
+    }
+    all += (all.empty() ? "" : ",") + name;
+  }
+  return all;
+}
+
 /// Words up to the program's name are ours, the others its own.
 std::size_t program_at(const Arguments& arguments) {
   std::size_t at = 1;
@@ -136,9 +153,10 @@ int cuda_command(const Arguments& arguments, std::ostream& out, std::ostream&) {
   bool virtual_time = false, summary = false;
   std::vector<std::string> words;
   Syntax syntax(kUsage);
-  syntax.options.add_options()("gpu", po::value(&gpu)->default_value("H100")->value_name("NAME"),
-                               "which GPU, or several with commas between")("virtual", po::bool_switch(&virtual_time),
-                                                                            "the program's own code takes no time")(
+  syntax.options.add_options()(
+      "gpu", po::value(&gpu)->default_value("H100")->value_name("NAME"),
+      "which GPU, or several with commas between: a model's name or a profile's file (calibrate gpu)")(
+      "virtual", po::bool_switch(&virtual_time), "the program's own code takes no time")(
       "summary", po::bool_switch(&summary), "at the end, what the device did")(
       "perfetto-out", po::value(&perfetto)->value_name("FILE"), "what the device did, for ui.perfetto.dev");
   syntax.operands.add_options()("action", po::value(&action)->required()->value_name("run"), "run")(
@@ -150,9 +168,7 @@ int cuda_command(const Arguments& arguments, std::ostream& out, std::ostream&) {
   if (!parse_arguments(ours, syntax, out)) return kExitOk;
   require_choice("cuda", "action", action, {"run"});
   if (words.empty()) throw std::runtime_error(fmt::format("cuda run: which program? usage: meshbed {}", kUsage));
-  for (const std::string& name : sim::cuda::gpu_names_in(gpu)) {
-    if (models::find_gpu(name) == nullptr) require_choice("gpu", "model of a GPU", name, models::gpu_names());
-  }
+  gpu = with_files_read(gpu);
 
   const std::string program = find_program(words.front());
   require_shared_runtime(program);

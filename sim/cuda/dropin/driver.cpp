@@ -36,6 +36,10 @@ MESHBED_EXPORT int meshbedCudaRegisterKernel(const MeshbedKernel* kernel) {
   return table() != nullptr ? table()->register_kernel(kernel) : without_simulator<CUresult>();
 }
 
+MESHBED_EXPORT int meshbedCudaHostClock(long long advance_ps, long long* now_ps) {
+  return table() != nullptr ? table()->host_clock(advance_ps, now_ps) : without_simulator<CUresult>();
+}
+
 // A name that is exported and not implemented is not found here: whoever asks has another way, or says what is missing.
 MESHBED_EXPORT int cuGetProcAddress_v2(const char* name, void** function, int version, std::uint64_t flags,
                                        int* status) {

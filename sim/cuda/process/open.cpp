@@ -47,6 +47,12 @@ DriverTable driver_table() {
     const Turn turn;
     return register_kernel(kernel);
   };
+  table.host_clock = [](long long advance_ps, long long* now_ps) -> CUresult {
+    if (advance_ps < 0 || now_ps == nullptr) return kInvalidValue;
+    const Turn turn;
+    *now_ps = g_process_host->advance(advance_ps);
+    return kSuccess;
+  };
 #include "sim/cuda/driver_calls.def"
   return table;
 }
@@ -88,8 +94,9 @@ void end_of_process() {
                  driver->printed.size());
   }
   const auto& variables = g_process_host->environment_of(nullptr);
-  const std::string gpu = value_of(variables, kGpuVariable);
   if (!value_of(variables, kSummaryVariable).empty()) {
+    std::string gpu;
+    for (const Device& device : system().devices.front()) gpu += (gpu.empty() ? "" : ",") + device.model->name;
     std::fflush(stdout);
     std::fputs(summary_of(system().record, gpu, g_process_host->now()).c_str(), stderr);
   }

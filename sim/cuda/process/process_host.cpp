@@ -152,6 +152,12 @@ void ProcessHost::tick() {
 
 void ProcessHost::sleep(Picoseconds duration_ps) { host_ps_ = std::max(host_ps_, device_ps_) + duration_ps; }
 
+Picoseconds ProcessHost::advance(Picoseconds duration_ps) {
+  sleep(duration_ps);
+  run_due(options_.virtual_time ? Clock::duration::max() : Clock::duration(kSlice));
+  return now();
+}
+
 void ProcessHost::block(const Waiting&) {
   Caller& caller = *callers_.at(t_number);
   caller.woken = false;

@@ -40,6 +40,8 @@ class ProcessHost final : public Host {
   void leave();
   /// As the destructor's first half: to be called at exit, when nobody is inside.
   void stop();
+  /// The program's own code takes that long, in which the device goes on; the time that it is then. Within a turn.
+  Picoseconds advance(Picoseconds duration_ps);
 
   Picoseconds now() const override;
   void at(Picoseconds when_ps, int node, void (*event)(void* self, std::uint64_t argument), void* self,

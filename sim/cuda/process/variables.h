@@ -8,7 +8,8 @@
 
 namespace meshbed::sim::cuda {
 
-/// GPUs' names with commas between ("H100"); empty or not set: the drop-ins have no device.
+/// GPUs' names with commas between ("H100"), or whole models (models::gpu_word()); empty or not set: the drop-ins have
+/// no device.
 inline constexpr const char* kGpuVariable = "MESHBED_CUDA_GPU";
 /// Not empty: the program's own code takes no time.
 inline constexpr const char* kVirtualVariable = "MESHBED_CUDA_VIRTUAL";

@@ -12,6 +12,12 @@ const DriverTable& world_driver_table() {
     made.size_bytes = sizeof(made);
     made.unsupported = [](const char* name) { return refuse(name); };
     made.register_kernel = &register_kernel;
+    made.host_clock = [](long long advance_ps, long long* now_ps) -> CUresult {
+      if (advance_ps < 0 || now_ps == nullptr) return kInvalidValue;
+      host().sleep(advance_ps);
+      *now_ps = host().now();
+      return kSuccess;
+    };
 #define MESHBED_CUDA_CALL(type, name, parameters, arguments) made.name = &cuda::name;
 #include "sim/cuda/driver_calls.def"
 #undef MESHBED_CUDA_CALL
