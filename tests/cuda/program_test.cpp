@@ -6,6 +6,8 @@
 #include <iterator>
 #include <string>
 
+#include "models/gpu_fields.h"
+#include "models/gpu_profile.h"
 #include "tests/support/command.h"
 
 namespace program_test {
@@ -69,6 +71,52 @@ TEST_CASE("a wrong GPU, no program, and one that is not there are said") {
   CHECK(run_command_line(kRun + "--gpu Voodoo2 " + kSaxpy + " 2>&1").output.find("accepted: ") != std::string::npos);
   CHECK(run_command_line(kRun + " 2>&1").status == 2);
   CHECK(run_command_line(kRun + "/nowhere/program 2>&1").output.find("No such file") != std::string::npos);
+}
+
+// The values to 10 ns are held in a simulated cluster (tests/cli/calibrate_gpu_test.cpp); here time passes, too, where
+// this machine lets the program wait for half a millisecond.
+TEST_CASE("calibrate gpu writes a profile of the simulated GPU, and a GPU of that profile is as good as it") {
+  namespace models = meshbed::models;
+  const std::string folder = scratch_folder("calibrate_gpu");
+  const std::string calibrate = kBuild + "/bin/meshbed-tools calibrate gpu --repeats 15 --bytes 1M --base H100 --out ";
+  models::GpuModel expected = *models::find_gpu("H100");
+  std::string gpu = "H100";
+  for (const char* turn : {"first", "second"}) {
+    const std::string file = folder + "/" + turn + ".toml";
+    const CommandResult run = run_command_line(kRun + "--virtual --gpu " + gpu + " " + calibrate + file + " 2>&1");
+    CAPTURE(run.output);
+    REQUIRE(run.status == 0);
+    CHECK(run.output.find("launch: the call") != std::string::npos);
+    CHECK(run.output.find("memory_GBps: 1048576 B stay in the L2") != std::string::npos);
+    const auto model = models::read_gpu(file);
+    REQUIRE_MESSAGE(model.has_value(), (model ? "" : model.error().text));
+    for (const models::GpuField& field : models::gpu_fields()) {
+      const auto is = static_cast<double>(models::get(*model, field));
+      CHECK_MESSAGE(is == doctest::Approx(static_cast<double>(models::get(expected, field))).epsilon(0.02), field.name);
+    }
+    gpu = file;
+    expected = *model;
+  }
+  const CommandResult named = run_command_line(kRun + "--summary --gpu " + gpu + " " + kSaxpy + " 2>&1");
+  CHECK(named.status == 0);
+  CHECK(named.output.find("Meshbed simulated H100") != std::string::npos);
+}
+
+TEST_CASE("calibrate gpu without a GPU, and with what it cannot use, says so") {
+  const std::string calibrate = kBuild + "/bin/meshbed calibrate gpu ";
+  const CommandResult none = run_command_line("LD_LIBRARY_PATH=" + kBuild + "/cuda-lib " + calibrate + "2>&1");
+  CHECK(none.status == 2);
+  CHECK(none.output.find("meshbed: calibrate gpu: the CUDA driver does not start: cuInit: CUDA_ERROR_NO_DEVICE") !=
+        std::string::npos);
+  CHECK(run_command_line(kRun + calibrate + "--device 1 2>&1").output.find("the driver has 1 device, counted") !=
+        std::string::npos);
+  for (const char* wrong : {"--repeats 2", "--bytes 1", "--bytes many", "--out gpu.txt", "--base Voodoo2", "surplus"}) {
+    CHECK_MESSAGE(run_command_line(kRun + calibrate + wrong + " 2>&1").status == 2, wrong);
+  }
+  const CommandResult missing = run_command_line(kRun + "--gpu /no/such.toml " + kSaxpy + " 2>&1");
+  CHECK(missing.status == 2);
+  CHECK(missing.output.find("--gpu: /no/such.toml: cannot be read") != std::string::npos);
+  CHECK(run_command_line(calibrate + "--help").output.find("calibrate gpu [options]") != std::string::npos);
 }
 
 TEST_CASE("a program of nvcc's: shared runtime runs, static runtime is refused") {
