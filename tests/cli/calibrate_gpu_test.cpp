@@ -89,16 +89,16 @@ TEST_CASE("what is measured of a simulated GPU is its model: times to 10 ns, all
 
 TEST_CASE("each value follows the model's, wherever that is planted") {
   models::GpuModel model = with_small_cache("A100");
-  for (models::Picoseconds models::GpuModel::*time :
-       {&models::GpuModel::copy_start_ps, &models::GpuModel::launch_call_ps, &models::GpuModel::launch_delay_ps,
-        &models::GpuModel::kernel_gap_ps, &models::GpuModel::wake_ps, &models::GpuModel::host_flag_ps}) {
-    static int steps = 0;
-    model.*time = 1'700'000 + 900'000 * ++steps;  // each another one: 2.6, 3.5, ... us
+  using M = models::GpuModel;
+  Picoseconds another_ps = 1'700'000;
+  for (Picoseconds M::*time :
+       {&M::copy_start_ps, &M::launch_call_ps, &M::launch_delay_ps, &M::kernel_gap_ps, &M::wake_ps, &M::host_flag_ps}) {
+    model.*time = another_ps += 900'000;
   }
   model.sms = 17;
   model.threads_per_sm = 1280;
   model.blocks_per_sm = 13;
-  model.registers_per_sm = 32 * 1024;
+  model.registers_per_sm = 48 * 1024;
   model.shared_bytes_per_sm = 77 * kKiB;
   model.memory_bytes = 11 * kGiB;
   model.memory_bytes_per_second = 777'000'000'000;

@@ -99,7 +99,7 @@ TEST_CASE("calibrate gpu writes a profile of the simulated GPU, and a GPU of tha
   }
   const CommandResult named = run_command_line(kRun + "--summary --gpu " + gpu + " " + kSaxpy + " 2>&1");
   CHECK(named.status == 0);
-  CHECK(named.output.find("Meshbed simulated H100") != std::string::npos);
+  CHECK(named.output.find("simulated GPU H100:") != std::string::npos);
 }
 
 TEST_CASE("calibrate gpu without a GPU, and with what it cannot use, says so") {

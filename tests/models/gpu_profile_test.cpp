@@ -105,7 +105,7 @@ TEST_CASE("a profile that is no model of a GPU is refused, with parameter and pl
   CHECK(has(why_not(fewer), "says nothing of host_flag_us"));
   auto more = values;
   more.push_back({.field = "l3_bytes", .value = 1, .basis = Basis::kMeasured, .source = "x", .range = {0, 0}});
-  CHECK(has(why_not(more), "unit"));  // of an unknown name nobody knows the unit
+  CHECK(has(why_not(more), "a model of a GPU has no \"l3_bytes\""));
   auto zero = values;
   zero[2].value = 0;
   CHECK(has(why_not(zero), "x.toml:"));

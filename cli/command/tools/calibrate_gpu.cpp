@@ -26,7 +26,10 @@ std::string date_of_today() {
   return date.data();
 }
 
-std::string without_commas(std::string name) {
+/// As a list of GPUs may hold it; and a simulated GPU's own name says of itself that it is one.
+std::string profile_name(std::string name) {
+  constexpr std::string_view kSimulated = "Meshbed simulated ";
+  if (name.rfind(kSimulated, 0) == 0) name.erase(0, kSimulated.size());
   for (char& each : name) {
     if (each == ',' || each == ';') each = ' ';
   }
@@ -74,7 +77,7 @@ int calibrate_gpu_command(const Arguments& arguments, std::ostream& out, std::os
   const GpuReport report = report_of(measured, find_gpu_base(base_name, measured.gpu.name), date);
   const std::string title = name.empty() ? measured.gpu.name : name;
   const std::string text = models::gpu_profile_text(
-      without_commas(title), fmt::format("{}, by meshbed calibrate gpu on {}", measured.gpu.name, date), report.values);
+      profile_name(title), fmt::format("{}, by meshbed calibrate gpu on {}", measured.gpu.name, date), report.values);
   if (const auto profile = models::Profile::parse(text, "the profile"); !profile) {
     throw std::runtime_error("calibrate gpu: " + profile.error().text);
   } else if (const auto model = models::gpu_of_profile(*profile); !model) {
