@@ -118,7 +118,7 @@ void measure_words(const GpuSession& session, MeasuredValues& values) {
 }
 
 void measure_atomics(const GpuSession& session, const GpuAttributes& gpu, MeasuredValues& values) {
-  constexpr std::uint32_t kStride = 256, kCount = 512;
+  constexpr std::uint32_t kStride = 256, kCount = 256;
   const auto blocks = static_cast<unsigned>(gpu.sms);
   const auto memory = taken(cuda::DeviceMemory::allocate(session.driver(), std::size_t{kStride} * blocks));
   require_done(session.stream().fill(memory.data(), 0, memory.size_bytes()));
@@ -175,7 +175,7 @@ void measure_residency(const GpuSession& session, const GpuAttributes& gpu, Meas
     session.synchronize();
     present[0] = 0;
     // As many as are there when none has come for so long.
-    constexpr Picoseconds kQuietPs = 100 * kPicosecondsPerMicrosecond, kLook = 5 * kPicosecondsPerMicrosecond;
+    constexpr Picoseconds kQuietPs = 50 * kPicosecondsPerMicrosecond, kLook = 5 * kPicosecondsPerMicrosecond;
     constexpr Picoseconds kPatiencePs = kPicosecondsPerSecond;
     unsigned most = 0;
     {

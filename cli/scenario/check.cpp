@@ -15,6 +15,7 @@
 #include "cli/scenario/fault_board.h"
 #include "cli/scenario/placement.h"
 #include "models/gpu.h"
+#include "models/gpu_profile.h"
 #include "models/topology_generate.h"
 #include "plugin/coll/plan/tuning.h"
 
@@ -100,9 +101,16 @@ void check_gpus(const Scenario& scenario, const Place& place, Diagnostics& diagn
     }
     for (const models::Gpu& gpu : node.gpus) {
       if (models::find_gpu(gpu.model) != nullptr) continue;
+      if (models::is_gpu_file(gpu.model)) {
+        if (const auto model = models::read_gpu(gpu.model); !model) {
+          return diagnostics.add(place, fmt::format("memory: {}'s gpu_model: {}", node.name, model.error().text));
+        }
+        continue;
+      }
       return diagnostics.add(
-          place, fmt::format("memory: there is no model of {}'s GPU \"{}\": set gpu_model to one of {}", node.name,
-                             gpu.model, fmt::join(models::gpu_names(), ", ")));
+          place, fmt::format(
+                     "memory: there is no model of {}'s GPU \"{}\": set gpu_model to one of {}, or to a profile's file",
+                     node.name, gpu.model, fmt::join(models::gpu_names(), ", ")));
     }
   }
 }
