@@ -228,7 +228,7 @@ class Writer {
   const GpuBase& base_;
   std::string on_;
   std::vector<models::GpuValue> values_;
-  std::vector<LeftOut> left_out_;
+  std::vector<NotMeasured> left_out_;
 };
 
 }  // namespace
@@ -282,7 +282,7 @@ std::string gpu_table(const GpuMeasurement& measured, const GpuReport& report) {
                         row->spread->low, row->spread->high, row->repeats);
   }
   if (!report.left_out.empty()) text += "\nNot in the profile as measured:\n";
-  for (const LeftOut& each : report.left_out) text += fmt::format("  {}: {}\n", each.field, each.reason);
+  for (const NotMeasured& each : report.left_out) text += fmt::format("  {}: {}\n", each.field, each.reason);
   return text;
 }
 

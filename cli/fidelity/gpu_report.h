@@ -23,12 +23,12 @@ struct GpuBase {
 GpuBase find_gpu_base(const std::string& name, const std::string& gpu);
 
 /// A field of the model that nobody measured.
-struct LeftOut {
+struct NotMeasured {
   std::string field, reason;
 };
 struct GpuReport {
   std::vector<models::GpuValue> values;  // all fields, in their order
-  std::vector<LeftOut> left_out;
+  std::vector<NotMeasured> left_out;
 };
 /// `date`: for the sources ("2026-11-26").
 GpuReport report_of(const GpuMeasurement& measured, const GpuBase& base, const std::string& date);
