@@ -152,7 +152,7 @@ void step_kernel(void* self, std::uint64_t id) {
   const int node = device_of(*work).node;
   switch (run.execution->step(kSliceLaneInstructions)) {
     case ptx::Execution::State::kRunning:
-      run.steps_without_progress = 0;
+      if (run.execution->progresses()) run.steps_without_progress = 0;
       host().at(host().now(), node, step_kernel, self, id);
       break;
     case ptx::Execution::State::kSpinning:

@@ -133,6 +133,24 @@ TEST_CASE("a barrier of the grid: all blocks resident pass it, more blocks than 
   CHECK_MESSAGE(has(fault, "1 blocks have not begun, because only 3 fit"), fault);
 }
 
+TEST_CASE("blocks that poll never keep others from their turn, however many they are and however short a step is") {
+  Device device(module_file("kernels.ptx"));
+  constexpr std::uint32_t kBlocks = 100, kThreads = kBlocks * 64;
+  const auto data = device.memory.put(std::vector<int>(kThreads, -1));
+  const auto out = device.memory.put(std::vector<int>(kThreads, -1));
+  const auto end_of = [&](std::uint32_t resident) {
+    auto execution = device.start("grid_barrier", {.grid = kBlocks, .block = 64, .resident = resident}, data, out);
+    auto state = Execution::State::kRunning;
+    for (int steps = 0; steps < 10000 && state == Execution::State::kRunning; ++steps) state = execution->step(1000);
+    return state;
+  };
+  CHECK(end_of(kBlocks) == Execution::State::kFinished);
+  const auto found = device.memory.get<int>(out, kThreads);
+  for (std::uint32_t index = 0; index < kThreads; ++index)
+    REQUIRE(found[index] == static_cast<int>(kThreads - 1 - index));
+  CHECK(end_of(kBlocks - 1) == Execution::State::kSpinning);
+}
+
 TEST_CASE("a kernel that polls a flag lets others act, and goes on when they have") {
   Device device(module_file("kernels.ptx"));
   const auto flag = device.memory.put(std::vector<int>{0});

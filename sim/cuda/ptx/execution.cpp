@@ -160,14 +160,16 @@ Execution::State Execution::step(std::uint64_t lane_instructions) {
   const std::uint64_t until = grid.counts.lane_instructions + lane_instructions;
   // What a warp saw before does not count: others may have written since.
   ++grid.changes;
+  Round& round = grid.round;
   while (!grid.fault) {
-    if (grid.next_block >= grid.blocks) std::erase(grid.resident, nullptr);
-    if (grid.resident.empty()) break;
-    bool runs = false;
-    const std::size_t blocks = grid.resident.size();
-    const std::size_t first_block = grid.shuffled ? grid.prng.below(blocks) : 0;
-    for (std::size_t at = 0; at < blocks && !grid.fault; ++at) {
-      Block* found = block_at(grid, (first_block + at) % blocks);
+    if (round.at == round.blocks) {
+      if (grid.next_block >= grid.blocks) std::erase(grid.resident, nullptr);
+      if (grid.resident.empty()) break;
+      round = {.blocks = grid.resident.size()};
+      if (grid.shuffled) round.first = grid.prng.below(round.blocks);
+    }
+    while (round.at < round.blocks && !grid.fault) {
+      Block* found = block_at(grid, (round.first + round.at++) % round.blocks);
       if (found == nullptr) continue;
       Block& block = *found;
       const std::size_t warps = block.warps.size();
@@ -179,10 +181,15 @@ Execution::State Execution::step(std::uint64_t lane_instructions) {
       }
       if (grid.fault) break;
       if (block.live > 0 && all_wait(block)) name_deadlock(grid, block);
-      if (block.live == 0 || any_runs(block)) runs = true;
-      if (grid.counts.lane_instructions >= until) return grid.fault ? State::kFault : State::kRunning;
+      if (block.live == 0 || any_runs(block)) round.progress = true;
+      // The next step goes on where this one ends: a grid of many blocks that poll would else never come to its last.
+      if (grid.counts.lane_instructions >= until && round.at < round.blocks) {
+        return grid.fault ? State::kFault : State::kRunning;
+      }
     }
-    if (!runs && !grid.fault && any_lives(grid)) return State::kSpinning;
+    if (grid.fault) break;
+    if (!round.progress && any_lives(grid)) return State::kSpinning;
+    if (grid.counts.lane_instructions >= until) return State::kRunning;
   }
   if (!grid.printed.empty() && grid.request.print) {
     grid.request.print(grid.printed);
@@ -191,6 +198,7 @@ Execution::State Execution::step(std::uint64_t lane_instructions) {
   return grid.fault ? State::kFault : State::kFinished;
 }
 
+bool Execution::progresses() const { return grid_->round.progress; }
 const std::optional<Fault>& Execution::fault() const { return grid_->fault; }
 const Counts& Execution::counts() const { return grid_->counts; }
 const std::string& Execution::race() const {

@@ -128,6 +128,8 @@ class Execution {
     kFault
   };
   State step(std::uint64_t lane_instructions);  // at most about so many
+  /// Of a grid that still runs: whether a block has done more than poll since each had its last turn.
+  bool progresses() const;
   const std::optional<Fault>& fault() const;
   const Counts& counts() const;
   /// The first data race between blocks, in one line, where the request asked for it; empty: none was seen.

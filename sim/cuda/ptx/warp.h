@@ -105,6 +105,13 @@ struct Block {
   std::uint32_t threads = 0, live = 0, slot = 0;
 };
 
+/// Each resident block has its turn once a round. A step may end within one.
+struct Round {
+  std::size_t blocks = 0, at = 0;  // of which so many have had it
+  std::size_t first = 0;           // the block that it began with
+  bool progress = false;           // a block of it did more than poll
+};
+
 struct Grid {
   LaunchRequest request;
   Memory* memory = nullptr;
@@ -118,6 +125,7 @@ struct Grid {
   std::vector<std::unique_ptr<Frame>> free_frames;
   std::vector<std::unique_ptr<Block>> free_blocks;
   std::uint64_t blocks = 0, next_block = 0;
+  Round round;
   std::uint32_t shared_bytes = 0, threads = 0, warps = 0;
   std::uint32_t reserved_shared = 0;  // where the reserved part of shared memory begins
   std::array<std::byte, kWorkspaceBytes> workspace{};
