@@ -4,6 +4,7 @@
 
 namespace meshbed::cuda {
 
+inline constexpr int kErrorNoDevice = 100;            // CUDA_ERROR_NO_DEVICE
 inline constexpr int kDeviceClockKhz = 13;            // CU_DEVICE_ATTRIBUTE_CLOCK_RATE
 inline constexpr int kDeviceSms = 16;                 // CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT
 inline constexpr int kDeviceIntegrated = 18;          // CU_DEVICE_ATTRIBUTE_INTEGRATED

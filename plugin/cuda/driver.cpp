@@ -44,7 +44,9 @@ Result<Driver> Driver::open() {
 #include "plugin/cuda/driver_calls.def"
 #undef MESHBED_CUDA_ENTRY
   if (!missing.empty()) return unfit("the CUDA driver lacks " + missing);
-  if (auto begun = driver.outcome(driver.calls_.cuInit(0), "cuInit"); !begun) {
+  const CUresult code = driver.calls_.cuInit(0);
+  if (code == kErrorNoDevice) return unsupported("the CUDA driver sees no device");
+  if (auto begun = driver.outcome(code, "cuInit"); !begun) {
     return unsupported("the CUDA driver does not start: " + begun.error().text);
   }
   if (auto counted = driver.outcome(driver.calls_.cuDeviceGetCount(&driver.devices_), "cuDeviceGetCount"); !counted) {

@@ -83,11 +83,11 @@ bool is_right(const std::vector<unsigned>& numbers) {
 
 }  // namespace
 
-TEST_CASE("no device is an answer, with the driver's reason") {
+TEST_CASE("no device is an answer") {
   const auto driver = cuda::Driver::open();  // nobody has given this process a simulated GPU
   REQUIRE_FALSE(driver.has_value());
   CHECK(driver.error().code == ErrorCode::kUnsupported);
-  CHECK(driver.error().text.find("cuInit") != std::string::npos);
+  CHECK(driver.error().text.find("sees no device") != std::string::npos);
 }
 
 TEST_CASE("memory, copies, a kernel of PTX text, events: all by entry points that the driver was asked for") {

@@ -90,6 +90,7 @@ constexpr auto shape_of(Answer (*)(Parameters...)) {
 #include "plugin/cuda/driver_calls.def"
 #undef MESHBED_CUDA_ENTRY
 static_assert(CUDA_SUCCESS == meshbed::cuda::kCudaSuccess && CUDA_ERROR_NOT_READY == meshbed::cuda::kCudaNotReady);
+static_assert(CUDA_ERROR_NO_DEVICE == meshbed::cuda::kErrorNoDevice);
 static_assert(CU_DEVICE_ATTRIBUTE_CLOCK_RATE == meshbed::cuda::kDeviceClockKhz);
 static_assert(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT == meshbed::cuda::kDeviceSms);
 static_assert(CU_DEVICE_ATTRIBUTE_INTEGRATED == meshbed::cuda::kDeviceIntegrated);
