@@ -104,6 +104,23 @@ TEST_CASE("a rank of metal without an RDMA device says so before it waits for th
   CHECK_MESSAGE(run.output.rfind("meshbed: --world metal: this machine has no RDMA device", 0) == 0, run.output);
 }
 
+TEST_CASE("ranks of metal on one machine without RDMA: over TCP where they are told to, or by the local net plugin") {
+  const std::string run = meshbed_program() + " run --world metal " + scenario_file("pair") +
+                          " --set workload.bytes=64K --time-limit 60" + results_option("metal_one_machine");
+  const auto both = [&](const std::string& environment, const std::string& options) {
+    const std::string rank = environment + " MASTER_ADDR=127.0.0.1 MASTER_PORT=28620 WORLD_SIZE=2 RANK=";
+    return run_command_line("(" + rank + "1 " + run + options + ") 2>&1 & " + rank + "0 " + run + options +
+                            " 2>&1; status=$?; wait; exit $status");
+  };
+  const CommandResult tcp = both("NCCL_MESH_DISABLE_RDMA=1 NCCL_SOCKET_IFNAME=lo", "");
+  CHECK_MESSAGE(tcp.status == 0, tcp.output);
+  CHECK_MESSAGE(has(tcp, "everything goes over TCP"), tcp.output);
+  CHECK_MESSAGE(has(tcp, "ok     data right"), tcp.output);
+  const CommandResult local = both("", "--set workload.net_plugin=local");
+  CHECK_MESSAGE(local.status == 0, local.output);
+  CHECK_MESSAGE(has(local, "ok     data right"), local.output);
+}
+
 TEST_CASE("a number out of range is refused with the range, and never wraps round") {
   const std::string perf = "perf all_reduce -b 8 -e 8 --scenario " + scenario_file("pair");
   for (const char* factor : {"-2", "0", "1", "x"}) {

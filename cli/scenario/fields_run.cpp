@@ -171,7 +171,8 @@ const Section<WorkloadSpec> kWorkload{
          "contiguous: a node's ranks follow one another; round-robin: the next rank is on the next node that has room; "
          "or each rank's node, which says how many there are, too",
          [](const Value& v, WorkloadSpec& s) { v.placement(s); }},
-        {"net_plugin", "text", "''", "path of another net plugin; empty: Meshbed's own",
+        {"net_plugin", "text", "''",
+         "path of another net plugin, or local: Meshbed's for the processes of one machine; empty: Meshbed's mesh",
          [](const Value& v, WorkloadSpec& s) { v.text(s.value.net_plugin); }},
         {"net_version", "integer", "0", "ncclNet table version, 8 to 12; 0: the newest that the plugin has",
          [](const Value& v, WorkloadSpec& s) {

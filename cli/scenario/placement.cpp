@@ -28,7 +28,10 @@ bool is_management(const models::Node& node, int nic, const std::vector<int>& li
 }  // namespace
 
 std::string net_plugin_of(const Scenario& scenario, const BuiltFiles& files) {
-  return scenario.workload.net_plugin.empty() ? files.net_plugin : scenario.workload.net_plugin;
+  // Our own by the names that NCCL_NET_PLUGIN gives them, too.
+  const std::string& named = scenario.workload.net_plugin;
+  if (named == "local") return files.local_plugin;
+  return named.empty() || named == "mesh" ? std::string(files.net_plugin) : named;
 }
 
 int ranks_of(const Scenario& scenario) {

@@ -10,7 +10,8 @@
 
 namespace meshbed::cli {
 
-/// The net plugin that the scenario's ranks use: its own file, or the project's.
+/// The net plugin's file that the scenario's ranks use: its own, or one of the project's ("mesh", which is meant where
+/// there is none, and "local").
 std::string net_plugin_of(const Scenario& scenario, const BuiltFiles& files);
 int ranks_of(const Scenario& scenario);
 /// The node that holds `rank`.

@@ -20,6 +20,8 @@
 namespace meshbed::cli {
 namespace {
 
+constexpr const char* kDisableRdmaVariable = "NCCL_MESH_DISABLE_RDMA";
+
 void check_ranks(const Scenario& scenario, const MetalPlace& place) {
   if (place.ranks == ranks_of(scenario)) return;
   throw std::runtime_error(fmt::format("--world metal: {} has {} ranks ({} nodes, {} a node), {} say {}", scenario.name,
@@ -89,13 +91,16 @@ RankError parse_failure(const std::string& text, int own_rank, Picoseconds at_ps
   return {rank, at_ps, rest.substr(colon + 2), word};
 }
 
-/// Before the others are waited for. An idle workload needs no device, and another net plugin may not need RDMA.
+/// Before the others are waited for. An idle workload needs no device, another net plugin may not need RDMA, and ours
+/// goes over TCP alone where it is told to.
 void require_devices(const Scenario& scenario) {
   if (scenario.workload.kind == WorkloadKind::kIdle || !scenario.workload.net_plugin.empty()) return;
+  if (from_environment(kDisableRdmaVariable).value_or("0") != "0") return;
   if (!machine_devices().empty()) return;
-  throw std::runtime_error(
-      fmt::format("--world metal: this machine has no RDMA device (none in {}); meshbed doctor says what is missing",
-                  kDevicesFolder));
+  throw std::runtime_error(fmt::format(
+      "--world metal: this machine has no RDMA device (none in {}); meshbed doctor says what is missing, and "
+      "{}=1 sends everything over TCP",
+      kDevicesFolder, kDisableRdmaVariable));
 }
 
 }  // namespace
@@ -137,9 +142,9 @@ sim::Proof one_plugin_file(const Simulation& simulation) {
 MetalSession::MetalSession(const Scenario& scenario, const MetalPlace& place, double time_limit_s)
     : place_(place), points_(points_of(scenario)), watchdog_(place.rank, time_limit_s) {
   check_ranks(scenario, place);
-  require_devices(scenario);
   const models::Node& node = scenario.cluster.nodes[static_cast<std::size_t>(node_of(scenario, place.rank))];
   for (const auto& [name, value] : node.environment) setenv(name.c_str(), value.c_str(), 1);
+  require_devices(scenario);
   devices_ = MetalDevices::parse(from_environment(kDevicesVariable).value_or(""));
   if (!devices_.empty()) {
     const std::string asked = from_environment(kDeviceListVariable).value_or("");

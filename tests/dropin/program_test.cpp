@@ -109,6 +109,14 @@ TEST_CASE(
   CHECK(lines_with(run.output, "of a communicator which was destroyed: it does nothing") == kRanks);
 }
 
+TEST_CASE("every collective, type and operation on GPU memory, as the program has it that runs on the real NCCL too") {
+  const WorldResult run =
+      run_in_sim({.program = "every_collective", .environment = {{"LARGEST_BYTES", "5000"}}, .with_gpus = true});
+  CAPTURE(run.output);
+  CHECK(run.outcome == sim::OutcomeKind::kFinished);
+  CHECK(lines_with(run.output, "all is right (ended in") == kRanks);
+}
+
 TEST_CASE("ranks that come minutes apart, to init, to a pair's first message and to destroy, with one id for all") {
   for (const std::string story : {"late", "rank 0 last"}) {
     CAPTURE(story);
