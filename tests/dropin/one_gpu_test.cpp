@@ -36,8 +36,8 @@ std::string shown(const std::string& before) {
   const std::size_t begin = page.find(fence, section);
   REQUIRE(begin != std::string::npos);
   std::string commands = page.substr(begin + fence.size(), page.find("```", begin + 1) - begin - fence.size());
-  commands = std::regex_replace(commands, std::regex("(host\\$rank) build"), "$1 " + before + " build");
   commands = std::regex_replace(commands, std::regex("build/"), kBuild + "/");
+  commands = std::regex_replace(commands, std::regex("(host\\$rank) "), "$1 " + before + " ");
   return std::regex_replace(commands, std::regex("127.0.0.1:29512"), free_address());
 }
 
@@ -88,7 +88,7 @@ TEST_CASE("two processes on NVIDIA's NCCL and one GPU, as the page starts them, 
   CAPTURE(run.output);
   for (const char* none : {"libcuda.so.1: cannot open shared object file", "cuInit(0) is error"}) {
     if (lines_with(run.output, none) == 0) continue;
-    MESSAGE("skipped: NVIDIA's libnccl.so.2 is here, but no CUDA driver with a GPU: ", none);
+    MESSAGE("skipped: NVIDIA's libnccl.so.2 is here, but no CUDA driver with a GPU: ", std::string(none));
     return;
   }
   CHECK(lines_with(run.output, "all is right (ended in") == 2);

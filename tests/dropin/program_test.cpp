@@ -110,8 +110,8 @@ TEST_CASE(
 }
 
 TEST_CASE("every collective, type and operation on GPU memory, as the program has it that runs on the real NCCL too") {
-  const WorldResult run =
-      run_in_sim({.program = "every_collective", .environment = {{"LARGEST_BYTES", "5000"}}, .with_gpus = true});
+  const WorldResult run = run_in_sim(
+      {.program = "every_collective", .environment = {{"LARGEST_BYTES", "5000"}, {"QUIET", "1"}}, .with_gpus = true});
   CAPTURE(run.output);
   CHECK(run.outcome == sim::OutcomeKind::kFinished);
   CHECK(lines_with(run.output, "all is right (ended in") == kRanks);

@@ -5,7 +5,8 @@
  * is known bit by bit, and so is the memory behind it, which nobody may touch. Rank 0 prints a line for each; a line
  * begins before its work, so that where it stops can be seen. The exit status is 0 where every bit is right.
  *
- * RANK and WORLD_SIZE say who we are, CUDA device LOCAL_GPU (0) is ours, PART (all) picks one of `parts`. */
+ * RANK and WORLD_SIZE say who we are, CUDA device LOCAL_GPU (0) is ours, PART (all) picks one of `parts`,
+ * QUIET=1 leaves the lines out. */
 #include <nccl.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -39,7 +40,7 @@
 
 enum { kGuard = 64, kStreams = 20, kLaunches = 5, kRanksMax = 16 };
 
-static int rank, world;
+static int rank, world, is_quiet;
 static size_t largest;
 
 /* ---- memory ---- */
@@ -102,7 +103,7 @@ static double now_us(void) {
 }
 
 static void tell(const char* text) {
-  if (rank != 0) return;
+  if (rank != 0 || is_quiet) return;
   fputs(text, stdout);
   fflush(stdout);
 }
@@ -445,6 +446,7 @@ static int number(const char* name, int otherwise) {
 int main(void) {
   rank = number("RANK", -1);
   world = number("WORLD_SIZE", -1);
+  is_quiet = number("QUIET", 0);
   largest = (size_t)number("LARGEST_BYTES", 1024 * 1024);
   if (rank < 0 || world < 2 || rank >= world || world > kRanksMax / 2) {
     fprintf(stderr, "RANK and WORLD_SIZE say who this is of whom, of 2 to %d\n", kRanksMax / 2);
