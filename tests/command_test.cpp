@@ -112,7 +112,7 @@ TEST_CASE("ranks of metal on one machine without RDMA: over TCP where they are t
     return run_command_line("(" + rank + "1 " + run + options + ") 2>&1 & " + rank + "0 " + run + options +
                             " 2>&1; status=$?; wait; exit $status");
   };
-  const CommandResult tcp = both("NCCL_MESH_DISABLE_RDMA=1 NCCL_SOCKET_IFNAME=lo", "");
+  const CommandResult tcp = both("NCCL_DEBUG=INFO NCCL_MESH_DISABLE_RDMA=1 NCCL_SOCKET_IFNAME=lo", "");
   CHECK_MESSAGE(tcp.status == 0, tcp.output);
   CHECK_MESSAGE(has(tcp, "everything goes over TCP"), tcp.output);
   CHECK_MESSAGE(has(tcp, "ok     data right"), tcp.output);

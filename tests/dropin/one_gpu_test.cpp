@@ -49,7 +49,7 @@ CommandResult run_shown(const std::string& environment, const std::string& befor
 
 TEST_CASE("two processes on the drop-in, each on a simulated GPU, as the page starts them: every bit is right") {
   const CommandResult run =
-      run_shown("LARGEST_BYTES=5000 NCCL_LIB='" + kBuild + "/nccl-lib'", meshbed_program() + " cuda run");
+      run_shown("LARGEST_BYTES=4 NCCL_LIB='" + kBuild + "/nccl-lib'", meshbed_program() + " cuda run");
   CAPTURE(run.output);
   CHECK(lines_with(run.output, "all is right (ended in") == 2);
 }
