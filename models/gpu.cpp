@@ -11,6 +11,8 @@ constexpr std::uint64_t kGigabyte = 1'000'000'000;
 constexpr Picoseconds kUs = kPicosecondsPerMicrosecond;
 constexpr Picoseconds kNs = kPicosecondsPerNanosecond;
 
+constexpr const char* kMeasuredH200 = "results/gpu/2026-11-26-h200.toml";
+
 // What no public measurement of these GPUs tells apart; see provenance().
 GpuModel with_common(GpuModel model) {
   model.copy_start_ps = 1500 * kNs;
@@ -25,8 +27,8 @@ GpuModel with_common(GpuModel model) {
   return model;
 }
 
-const std::array<GpuModel, 3>& models() {
-  static const std::array<GpuModel, 3> all{
+const std::array<GpuModel, 4>& models() {
+  static const std::array<GpuModel, 4> all{
       with_common({.name = "GB10",
                    .compute_major = 12,
                    .compute_minor = 1,
@@ -75,6 +77,32 @@ const std::array<GpuModel, 3>& models() {
                    .integrated = false,
                    .link_bytes_per_second = 25 * kGigabyte,
                    .pageable_bytes_per_second = 8 * kGigabyte}),
+      // As meshbed calibrate gpu measured one (kMeasuredH200), but for graph_call and grid_sync, which it does not.
+      {.name = "H200",
+       .compute_major = 9,
+       .compute_minor = 0,
+       .sms = 132,
+       .threads_per_sm = 2048,
+       .blocks_per_sm = 32,
+       .registers_per_sm = 64 * 1024,
+       .shared_bytes_per_sm = 228 * kKiB,
+       .shared_bytes_per_block = 227 * kKiB,
+       .memory_bytes = 150'109'880'320,
+       .memory_bytes_per_second = 4'185'100'000'000,
+       .l2_bytes = 60 * kMiB,
+       .float32_per_second = 66'908'160'000'000,
+       .integrated = false,
+       .link_bytes_per_second = 55'496'200'000,
+       .pageable_bytes_per_second = 11'636'000'000,
+       .copy_start_ps = 1'564'040,
+       .launch_call_ps = 3'752'750,
+       .launch_delay_ps = 3'629'250,
+       .graph_call_ps = 2 * kUs,
+       .kernel_gap_ps = 1'344'000,
+       .wake_ps = 109'000,
+       .grid_sync_ps = 700 * kNs,
+       .contended_atomic_ps = 271'857,
+       .host_flag_ps = 1'284'600},
   };
   return all;
 }
@@ -113,7 +141,7 @@ std::vector<GpuConstant> provenance(const GpuModel& model) {
   const std::string no_link = model.integrated ? "no PCIe between CPU and GPU; no measurement at hand"
                                                : "0.87 of the data sheet's PCIe rate; no measurement at hand";
   const auto number = [](auto value) { return std::to_string(value); };
-  return {
+  std::vector<GpuConstant> all{
       {"compute", number(model.compute_major) + "." + number(model.compute_minor), "", guide, "data sheet"},
       {"sms", number(model.sms), "", sheet, "data sheet"},
       {"threads_per_sm", number(model.threads_per_sm), "", guide, "data sheet"},
@@ -142,6 +170,13 @@ std::vector<GpuConstant> provenance(const GpuModel& model) {
       {"host_flag_ps", number(model.host_flag_ps), "ps",
        csv + "host-mapped flag: not found; a read across PCIe, there and back, is taken for 1 us", "guess"},
   };
+  if (model.name != "H200") return all;
+  for (GpuConstant& constant : all) {
+    if (constant.field == "graph_call_ps" || constant.field == "grid_sync_ps") continue;
+    constant.source = kMeasuredH200;
+    if (constant.trust != "data sheet" || constant.field == "memory_bytes_per_second") constant.trust = "measured";
+  }
+  return all;
 }
 
 int resident_blocks(const GpuModel& model, int threads_per_block, std::uint64_t shared_bytes_per_block,

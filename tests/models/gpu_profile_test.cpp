@@ -117,4 +117,15 @@ TEST_CASE("a profile that is no model of a GPU is refused, with parameter and pl
   CHECK((!missing && has(missing.error().text, "/no/such/gpu.toml: cannot be read")));
 }
 
+TEST_CASE("the H200 is the one that was measured, as the kept profile has it") {
+  const auto kept = read_gpu(std::string(MESHBED_SOURCE_DIR) + "/results/gpu/2026-11-26-h200.toml");
+  REQUIRE_MESSAGE(kept.has_value(), (kept ? "" : kept.error().text));
+  const GpuModel& model = *find_gpu("H200");
+  for (const GpuField& field : gpu_fields()) {
+    CAPTURE(std::string(field.name));
+    CHECK(static_cast<double>(get(model, field)) ==
+          doctest::Approx(static_cast<double>(get(*kept, field))).epsilon(0.0001));
+  }
+}
+
 }  // namespace gpu_profile_test
