@@ -5,10 +5,10 @@
 #include "plugin/ring/abi/words.h"
 
 namespace meshbed::ring {
-namespace {
 
-constexpr unsigned kSourceMemoryAt = 32, kDestinationMemoryAt = 41, kTypeAt = 50, kSemaphoreAt = 53;
-constexpr std::uint64_t kMemoryMost = (1U << 9U) - 1, kTypeMost = 7, kSemaphoreMost = (1U << 10U) - 1;
+using namespace fifo_bits;
+
+namespace {
 
 Error too_large(const char* what, std::uint64_t value, std::uint64_t most) {
   return refused(std::string("a trigger's ") + what + " is at most " + std::to_string(most) + ", not " +
@@ -24,10 +24,7 @@ Result<FifoWords> encode_trigger(const FifoTrigger& what) {
   }
   if (what.type > kTypeMost) return too_large("type", what.type, kTypeMost);
   if (what.semaphore > kSemaphoreMost) return too_large("semaphore", what.semaphore, kSemaphoreMost);
-  return FifoWords{std::uint64_t{what.size_bytes} | std::uint64_t{what.source_offset} << 32U,
-                   std::uint64_t{what.destination_offset} | std::uint64_t{what.source_memory} << kSourceMemoryAt |
-                       std::uint64_t{what.destination_memory} << kDestinationMemoryAt |
-                       std::uint64_t{what.type} << kTypeAt | std::uint64_t{what.semaphore} << kSemaphoreAt};
+  return FifoWords{fifo_first_word(what), fifo_second_word(what)};
 }
 
 FifoTrigger decode_trigger(const FifoWords& words) {

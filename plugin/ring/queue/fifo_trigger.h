@@ -9,29 +9,11 @@
 #include <cstdint>
 
 #include "plugin/base/result.h"
+#include "plugin/ring/queue/fifo_layout.h"
 
 namespace meshbed::ring {
 
 using FifoWords = std::array<std::uint64_t, 2>;
-
-namespace fifo_type {
-inline constexpr std::uint8_t kData = 1, kFlag = 2, kSync = 4;
-}  // namespace fifo_type
-
-struct FifoTrigger {
-  std::uint32_t size_bytes = 0;
-  std::uint32_t source_offset = 0, destination_offset = 0;
-  std::uint16_t source_memory = 0, destination_memory = 0;  // 9 bits each
-  std::uint8_t type = 0;                                    // fifo_type, or-ed
-  std::uint16_t semaphore = 0;                              // 10 bits
-
-  bool operator==(const FifoTrigger&) const = default;
-};
-
-/// The commit bit of the lap that `position` is in.
-constexpr std::uint64_t fifo_commit(std::uint64_t position, std::uint64_t depth) {
-  return ((position / depth & 1U) ^ 1U) << 63U;
-}
 
 /// Without its commit bit. Errors (kInvalidArgument): a number that its bits do not hold.
 Result<FifoWords> encode_trigger(const FifoTrigger& what);

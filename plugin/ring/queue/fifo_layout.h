@@ -1,0 +1,44 @@
+#pragma once
+// Where the parts of an MSCCL++ trigger stand in its two words. Standard library and numbers only, so that a CUDA
+// source includes it too (functions with --expt-relaxed-constexpr). See fifo_trigger.h.
+
+#include <cstdint>
+
+namespace meshbed::ring {
+
+namespace fifo_type {
+inline constexpr std::uint8_t kData = 1, kFlag = 2, kSync = 4;
+}  // namespace fifo_type
+
+struct FifoTrigger {
+  std::uint32_t size_bytes = 0;
+  std::uint32_t source_offset = 0, destination_offset = 0;
+  std::uint16_t source_memory = 0, destination_memory = 0;  // 9 bits each
+  std::uint8_t type = 0;                                    // fifo_type, or-ed
+  std::uint16_t semaphore = 0;                              // 10 bits
+
+  bool operator==(const FifoTrigger&) const = default;
+};
+
+namespace fifo_bits {
+inline constexpr unsigned kSourceMemoryAt = 32, kDestinationMemoryAt = 41, kTypeAt = 50, kSemaphoreAt = 53;
+inline constexpr std::uint64_t kMemoryMost = (1U << 9U) - 1, kTypeMost = 7, kSemaphoreMost = (1U << 10U) - 1;
+}  // namespace fifo_bits
+
+// Numbers that their bits hold.
+constexpr std::uint64_t fifo_first_word(const FifoTrigger& what) {
+  return std::uint64_t{what.size_bytes} | std::uint64_t{what.source_offset} << 32U;
+}
+/// Without its commit bit.
+constexpr std::uint64_t fifo_second_word(const FifoTrigger& what) {
+  return std::uint64_t{what.destination_offset} | std::uint64_t{what.source_memory} << fifo_bits::kSourceMemoryAt |
+         std::uint64_t{what.destination_memory} << fifo_bits::kDestinationMemoryAt |
+         std::uint64_t{what.type} << fifo_bits::kTypeAt | std::uint64_t{what.semaphore} << fifo_bits::kSemaphoreAt;
+}
+
+/// The commit bit of the lap that `position` is in.
+constexpr std::uint64_t fifo_commit(std::uint64_t position, std::uint64_t depth) {
+  return ((position / depth & 1U) ^ 1U) << 63U;
+}
+
+}  // namespace meshbed::ring
