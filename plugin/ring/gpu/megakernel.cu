@@ -8,8 +8,8 @@
 #include "plugin/ring/kernel/step.h"
 #include "plugin/ring/queue/fifo_layout.h"
 
-namespace meshbed::ring {
-namespace {
+// Not in an anonymous namespace, whose name in the PTX would have a hash of this file's path in it.
+namespace meshbed::ring::gpu {
 
 // Functions that are called rather than inlined: what is called is there once, and the text a quarter as long.
 
@@ -201,8 +201,6 @@ __device__ void run_lane(const Kernel& kernel, const GpuTurns& turns, Word index
   if (turns.lanes != nullptr) turns.lanes[index] = lane;
 }
 
-}  // namespace
-
 extern "C" __global__ void meshbed_megakernel(const __grid_constant__ Kernel kernel,
                                               const __grid_constant__ GpuMesh mesh,
                                               const __grid_constant__ GpuTurns turns) {
@@ -251,4 +249,4 @@ extern "C" __global__ void meshbed_megakernel_in_turn(const __grid_constant__ Ke
   }
 }
 
-}  // namespace meshbed::ring
+}  // namespace meshbed::ring::gpu
