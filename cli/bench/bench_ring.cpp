@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "cli/bench/bench_measure.h"
+#include "cli/bench/bench_ring_gpu.h"
 #include "cli/bench/bench_ring_simulated.h"
 #include "cli/common/exit_status.h"
 #include "cli/common/files.h"
@@ -147,7 +148,8 @@ int ring_bench_command(const Arguments& arguments, std::ostream& out, std::ostre
   Syntax syntax("ring bench [options]");
   std::string slots_text = "1048576", repetitions_text = "15", hand_overs_text = "200000";
   std::string interpreted_text = "4000000", items_text = "100000", ranks_text = "16", keep;
-  bool json = false;
+  std::string device_text = "0", repeats_text = "101";
+  bool json = false, gpu = false;
   syntax.options.add_options()  //
       ("slots", po::value(&slots_text)->value_name("N")->default_value(slots_text),
        "in the larger ring that is decoded; the smaller has 1024")  //
@@ -160,10 +162,30 @@ int ring_bench_command(const Arguments& arguments, std::ostream& out, std::ostre
       ("items", po::value(&items_text)->value_name("N")->default_value(items_text),
        "slots of each rank in whole simulations")  //
       ("ranks-most", po::value(&ranks_text)->value_name("N")->default_value(ranks_text),
-       "in whole simulations: 1, 4, 16 ... up to so many")                                                        //
+       "in whole simulations: 1, 4, 16 ... up to so many")  //
+      ("gpu", po::bool_switch(&gpu),
+       "instead of all this: a kernel's launch against a slot of a resident megakernel, on the GPU that is found")  //
+      ("device", po::value(&device_text)->value_name("N")->default_value(device_text), "of --gpu: which")           //
+      ("repeats", po::value(&repeats_text)->value_name("N")->default_value(repeats_text),
+       "of --gpu: of each measurement")                                                                           //
       ("keep", po::value(&keep)->value_name("FILE"), "also write the result, with its provenance, to this file")  //
       ("json", po::bool_switch(&json), "print JSON instead of the table");
   if (!parse_arguments(arguments, syntax, out)) return kExitOk;
+  if (gpu) {
+    constexpr std::uint64_t kDevicesMost = 1024, kRepeatsMost = 1'000'000;
+    nlohmann::json result = {
+        {"benchmark", "ring-gpu"},
+        {"gpu", bench_ring_on_gpu(static_cast<int>(parse_count("--device", device_text, 0, kDevicesMost)),
+                                  static_cast<int>(parse_count("--repeats", repeats_text, 1, kRepeatsMost)))},
+        {"provenance", bench_provenance()}};
+    if (!keep.empty()) write_text_file(keep, json_text(result, kIndent) + "\n");
+    if (json) {
+      out << json_text(result, kIndent) << "\n";
+    } else {
+      print_ring_on_gpu(result["gpu"], out);
+    }
+    return kExitOk;
+  }
   const auto slots = static_cast<ring::Word>(parse_count("--slots", slots_text, 1, ring::kSlotsMostEncoded));
   const auto repetitions = static_cast<int>(parse_count("--repetitions", repetitions_text, 1, 1000));
   const auto hand_overs = static_cast<int>(parse_count("--hand-overs", hand_overs_text, 1, 100'000'000));

@@ -1,12 +1,10 @@
 #include "cli/fidelity/gpu_session.h"
 
-#include <dlfcn.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 
 #include "cli/fidelity/gpu_kernels.h"
-#include "plugin/net/process/clock.h"
 
 namespace meshbed::cli {
 namespace {
@@ -16,27 +14,6 @@ constexpr double kPsOfMillisecond = 1e9;
 constexpr int kWarmUps = 20;
 
 }  // namespace
-
-// The simulated driver exports its host's clock (sim/cuda/meshbed_cuda.h); no other does.
-HostClock::HostClock() {
-  void* library = ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
-  if (library == nullptr) return;
-  simulated_ = reinterpret_cast<int (*)(long long, long long*)>(::dlsym(library, "meshbedCudaHostClock"));
-  ::dlclose(library);
-}
-
-Picoseconds HostClock::now_ps() const {
-  if (simulated_ == nullptr) return net::now_ns() * kPicosecondsPerNanosecond;
-  long long now = 0;
-  simulated_(0, &now);
-  return now;
-}
-
-void HostClock::pause(Picoseconds look_ps) const {
-  if (simulated_ == nullptr) return;
-  long long now = 0;
-  simulated_(look_ps, &now);
-}
 
 Spread spread_of(std::vector<double> values) {
   if (values.empty()) return {};

@@ -189,14 +189,20 @@ __device__ KernelLane lane_of(const GpuTurns& turns, Word index) {
   return lane;
 }
 
-__device__ __noinline__ Step one_turn(const Kernel& kernel, KernelLane& lane, User& user) {
-  return turn<DeviceWords>(kernel, lane, user);
+/// step.h's turn(), or a single step.
+__device__ __noinline__ Step one_turn(const Kernel& kernel, KernelLane& lane, User& user, bool by_step) {
+  for (;;) {
+    const Step now = step<DeviceWords>(kernel, lane, user);
+    if (by_step || now == Step::kNothing || now == Step::kWaiting || now == Step::kEnded || now == Step::kStopped) {
+      return now;
+    }
+  }
 }
 
 __device__ void run_lane(const Kernel& kernel, const GpuTurns& turns, Word index, User& user) {
   KernelLane lane = lane_of(turns, index);
   for (Word done = 0; turns.most == 0 || done < turns.most; ++done) {
-    if (one_turn(kernel, lane, user) == Step::kStopped) break;
+    if (one_turn(kernel, lane, user, turns.by_step) == Step::kStopped) break;
   }
   if (turns.lanes != nullptr) turns.lanes[index] = lane;
 }
@@ -242,7 +248,7 @@ extern "C" __global__ void meshbed_megakernel_in_turn(const __grid_constant__ Ke
     bool all_stopped = true;
     for (Word index = 0; index < kernel.lanes; ++index) {
       KernelLane lane = turns.lanes[index];
-      all_stopped = one_turn(kernel, lane, user) == Step::kStopped && all_stopped;
+      all_stopped = one_turn(kernel, lane, user, turns.by_step) == Step::kStopped && all_stopped;
       turns.lanes[index] = lane;
     }
     if (all_stopped) return;

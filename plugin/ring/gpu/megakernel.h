@@ -42,6 +42,7 @@ struct GpuMesh {
 struct GpuTurns {
   KernelLane* lanes = nullptr;  // kept from launch to launch; null: each launch begins anew
   Word most = 0;                // turns of each lane; 0: until SHUTDOWN
+  bool by_step = false;         // a turn is one step of the machine, between two of which anything may happen
 };
 
 }  // namespace meshbed::ring

@@ -210,7 +210,7 @@ void test_barrier(Warp& warp, const Instruction& in, std::uint32_t lanes) {
   if (lanes == 0) return;
   const Addresses where = kept_addresses(warp, in, in.e);
   std::uint32_t done = 0;
-  std::uint64_t seen = 0;
+  std::uint64_t places = 0, seen = 0;
   for (std::uint32_t rest = lanes; rest != 0; rest &= rest - 1) {
     const auto lane = static_cast<std::uint32_t>(std::countr_zero(rest));
     const std::byte* at = resolve_one(warp, in, lane, where.space, where.at[lane], 8, false);
@@ -220,10 +220,11 @@ void test_barrier(Warp& warp, const Instruction& in, std::uint32_t lanes) {
     const bool parity = (in.flags & kFlagParity) != 0 ? (lanes_at<std::uint32_t>(warp, in.b)[lane] & 1U) != 0
                                                       : lanes_at<std::uint64_t>(warp, in.b)[lane] >> 63U != 0;
     if (BarrierWord::of(word).parity != parity) done |= 1U << lane;
-    seen = poll_hash(seen, where.at[lane], word);
+    places = poll_hash(places, where.at[lane]);
+    seen = poll_hash(seen, word);
   }
   set_mask(warp, in.d, lanes, done);
-  note_poll(warp, in, lanes, seen);
+  note_poll(warp, in, lanes, places, seen);
 }
 
 void pending_count(Warp& warp, const Instruction& in, std::uint32_t lanes) {

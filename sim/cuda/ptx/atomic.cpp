@@ -84,7 +84,7 @@ void atomic_words(Warp& warp, const Instruction& in, std::uint32_t lanes) {
   const auto* c = lanes_at<T>(warp, in.c == kNowhere ? in.b : in.c);
   const auto op = static_cast<Atomic>(in.extra);
   bool changed = false;
-  std::uint64_t seen = 0;
+  std::uint64_t places = 0, seen = 0;
   each_active(lanes, [&](std::uint32_t lane) {
     T old;
     std::memcpy(&old, access.at[lane], sizeof old);
@@ -93,12 +93,13 @@ void atomic_words(Warp& warp, const Instruction& in, std::uint32_t lanes) {
     changed = changed || std::memcmp(&old, &made, sizeof old) != 0;
     std::memcpy(access.at[lane], &made, sizeof made);
     if (in.d != kNowhere) lanes_at<T>(warp, in.d)[lane] = old;
-    seen = poll_hash(seen, reinterpret_cast<std::uintptr_t>(access.at[lane]), static_cast<std::uint64_t>(old));
+    places = poll_hash(places, reinterpret_cast<std::uintptr_t>(access.at[lane]));
+    seen = poll_hash(seen, static_cast<std::uint64_t>(old));
   });
   if (changed)
     ++warp.grid->changes;
   else
-    note_poll(warp, in, lanes, seen);
+    note_poll(warp, in, lanes, places, seen);
 }
 
 /// red and atom of vectors of f32: `extra` the operation, `e` the index of the vector of sources, d of destinations.

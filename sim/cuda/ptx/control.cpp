@@ -63,7 +63,7 @@ void pause(Warp& warp, const Instruction& in, std::uint32_t lanes) {
   if (lanes == 0) return;
   warp.yields = true;
   warp.event = true;
-  note_poll(warp, in, lanes, 0);
+  note_poll(warp, in, lanes, 0, 0);
 }
 
 }  // namespace

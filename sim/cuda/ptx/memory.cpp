@@ -46,12 +46,12 @@ void load(Warp& warp, const Instruction& in, std::uint32_t lanes) {
     each_of(lanes, [&](std::uint32_t lane) { d[lane] = static_cast<D>(value_at<T>(access.at[lane])); });
   }
   if ((in.flags & kFlagStrong) == 0 || access.space == Space::kLocal) return;
-  std::uint64_t seen = 0;
+  std::uint64_t places = 0, seen = 0;
   each_active(lanes, [&](std::uint32_t lane) {
-    seen = poll_hash(seen, reinterpret_cast<std::uintptr_t>(access.of(lane, sizeof(T))),
-                     static_cast<std::uint64_t>(d[lane]));
+    places = poll_hash(places, reinterpret_cast<std::uintptr_t>(access.of(lane, sizeof(T))));
+    seen = poll_hash(seen, static_cast<std::uint64_t>(d[lane]));
   });
-  note_poll(warp, in, lanes, seen);
+  note_poll(warp, in, lanes, places, seen);
 }
 
 constexpr std::uint8_t kFlagSigned = 0x80;  // the element's sign fills a wider register
@@ -95,15 +95,16 @@ void load_vector(Warp& warp, const Instruction& in, std::uint32_t lanes) {
     });
   }
   if ((in.flags & kFlagStrong) == 0 || access.space == Space::kLocal) return;
-  std::uint64_t seen = 0;
+  std::uint64_t where = 0, seen = 0;
   each_active(lanes, [&](std::uint32_t lane) {
+    where = poll_hash(where, reinterpret_cast<std::uintptr_t>(access.at[lane]));
     for (std::uint32_t at = 0; at < in.count; ++at) {
       std::uint64_t value = 0;
       std::memcpy(&value, access.at[lane] + at * element, element < 8 ? element : 8);
-      seen = poll_hash(seen, reinterpret_cast<std::uintptr_t>(access.at[lane]), value);
+      seen = poll_hash(seen, value);
     }
   });
-  note_poll(warp, in, lanes, seen);
+  note_poll(warp, in, lanes, where, seen);
 }
 
 template <typename T, typename S>

@@ -167,7 +167,7 @@ void read_special(Warp& warp, const Instruction& in, std::uint32_t lanes) {
     case Special::kTimer:
     case Special::kTimerHigh:
       same = grid.request.clock_ns ? grid.request.clock_ns() : grid.counts.warp_instructions;
-      note_poll(warp, in, lanes, same);
+      note_poll(warp, in, lanes, 0, same);
       if (special == Special::kTimerHigh) same >>= 32U;
       break;
     case Special::kDynamicShared:

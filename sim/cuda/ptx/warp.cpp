@@ -2,6 +2,7 @@
 #include "sim/cuda/ptx/warp.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "sim/cuda/ptx/lanes.h"
 
@@ -12,8 +13,10 @@ namespace {
 // Instructions that the lowest group may run while others of its warp stand ready, and how long theirs is then.
 constexpr std::uint64_t kPatience = 512;
 constexpr std::uint64_t kSlice = 256;
-// So many polls of one warp that saw nothing new, while nothing changed, are a spin.
+// So many polls in a row that saw nothing new, while nothing changed, and that came round to the first of them, are a
+// spin.
 constexpr std::uint32_t kPollsSeen = 4;
+constexpr std::size_t kPollsFewest = 64, kPollsMost = 65536;  // whose values a warp keeps
 
 /// The group that runs: its lanes; `stop`: where it must look again, because others stand there.
 struct Chosen {
@@ -82,7 +85,6 @@ void run_warp(Warp& warp, std::uint64_t instructions) {
   Counts& counts = warp.grid->counts;
   std::uint64_t done = 0;
   warp.yields = false;
-  warp.poll_count = 0;
   while (done < instructions && !warp.grid->fault) {
     if (warp.runnable() == 0) {
       if (warp.warp_waiting == 0) break;
@@ -119,32 +121,53 @@ void run_warp(Warp& warp, std::uint64_t instructions) {
   }
 }
 
-void note_poll(Warp& warp, const Instruction& in, std::uint32_t lanes, std::uint64_t seen) {
+bool Polls::same(std::uint64_t key, std::uint64_t seen) {
+  if (used_ * 2 >= all_.size()) grow();
+  std::size_t at = key & (all_.size() - 1);
+  while (all_[at].key != 0 && all_[at].key != key) at = (at + 1) & (all_.size() - 1);
+  const bool is_same = all_[at].key == key && all_[at].seen == seen;
+  used_ += all_[at].key == 0 ? 1 : 0;
+  all_[at] = {key, seen};
+  return is_same;
+}
+
+void Polls::grow() {
+  std::vector<Poll> before = std::exchange(all_, {});
+  used_ = 0;
+  // Whoever reads so many places does not wait for one of them.
+  if (before.size() >= kPollsMost) before.clear();
+  all_.resize(before.empty() ? kPollsFewest : before.size() * 2);
+  for (const Poll& poll : before) {
+    if (poll.key != 0) same(poll.key, poll.seen);
+  }
+}
+
+void note_poll(Warp& warp, const Instruction& in, std::uint32_t lanes, std::uint64_t places, std::uint64_t seen) {
   const std::uint64_t now = warp.grid->changes + 1;
   if (warp.polled_at != now) {
     warp.polled_at = now;
     warp.polled_lanes = 0;
-    warp.poll_count = 0;
   }
-  for (Poll& poll : warp.polls) {
-    if (poll.at != &in || poll.lanes != lanes) continue;
-    if (poll.seen == seen) {
-      warp.polled_lanes |= lanes;
-      if (++warp.poll_count >= kPollsSeen) warp.event = true;
-    } else {
-      poll.seen = seen;
-      warp.polled_lanes &= ~lanes;
-      warp.poll_count = 0;
-    }
+  const std::uint64_t key = poll_hash(poll_hash(places, reinterpret_cast<std::uintptr_t>(&in)), lanes) | 1U;
+  const bool is_same = warp.polls.same(key, seen);
+  const auto found = std::find_if(warp.circles.begin(), warp.circles.end(),
+                                  [lanes](const PollCircle& circle) { return circle.lanes == lanes; });
+  PollCircle& circle =
+      found != warp.circles.end() ? *found : warp.circles[warp.circle_next++ % warp.circles.size()];
+  if (!is_same) {
+    circle = {};
+    warp.polled_lanes &= ~lanes;
     return;
   }
-  warp.polls[warp.poll_next++ % warp.polls.size()] = {&in, lanes, seen};
-  warp.polled_lanes &= ~lanes;
-  warp.poll_count = 0;
+  if (circle.lanes != lanes || circle.since != now) {
+    circle = {.lanes = lanes, .count = 1, .first = key, .since = now};
+    return;
+  }
+  ++circle.count;
+  if (key == circle.first && circle.count >= kPollsSeen) warp.polled_lanes |= lanes;
+  if ((warp.polled_lanes & lanes) == lanes) warp.event = true;
 }
 
-bool Warp::spins() const {
-  return polled_at == grid->changes + 1 && poll_count >= kPollsSeen && (runnable() & ~polled_lanes) == 0;
-}
+bool Warp::spins() const { return polled_at == grid->changes + 1 && (runnable() & ~polled_lanes) == 0; }
 
 }  // namespace meshbed::sim::ptx

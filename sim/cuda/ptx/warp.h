@@ -44,10 +44,27 @@ struct Frame {
   }
 };
 
-struct Poll {
-  const Instruction* at = nullptr;
-  std::uint32_t lanes = 0;
-  std::uint64_t seen = 0;  // hash of addresses and values
+/// What the polls of a warp saw, each of an instruction, its lanes and their places: of which a loop that looks at many
+/// words in turn has many.
+class Polls {
+ public:
+  /// Whether this poll sees what it saw before. `key`: not 0.
+  bool same(std::uint64_t key, std::uint64_t seen);
+
+ private:
+  struct Poll {
+    std::uint64_t key = 0, seen = 0;  // hashes; 0: free
+  };
+  void grow();
+  std::vector<Poll> all_;  // open addressing; at most half full
+  std::size_t used_ = 0;
+};
+
+/// Lanes that run together and have seen nothing new since the first of these polls.
+struct PollCircle {
+  std::uint32_t lanes = 0, count = 0;
+  std::uint64_t first = 0;  // its key
+  std::uint64_t since = 0;  // Grid::changes + 1 then
 };
 
 struct Warp {
@@ -72,9 +89,10 @@ struct Warp {
   std::uint32_t local_stride = 0;  // bytes of a lane
   std::uint64_t turn = 0, starving = 0;
 
-  std::array<Poll, 32> polls{};
-  std::uint32_t poll_next = 0, poll_count = 0;
-  std::uint32_t polled_lanes = 0;  // that saw nothing new since `polled_at`
+  Polls polls;
+  std::array<PollCircle, 64> circles{};
+  std::uint32_t circle_next = 0;
+  std::uint32_t polled_lanes = 0;  // that have looked at all that they poll, and saw nothing new since `polled_at`
   std::uint64_t polled_at = 0;     // Grid::changes + 1 then
   bool yields = false;
 
@@ -155,12 +173,12 @@ void settle_exchanges(Warp& warp);
 /// Records the first fault of the grid; the warp stops.
 void fail(Warp& warp, const Instruction& in, std::uint32_t lane, Fault::Kind kind, const std::string& what);
 
-/// Of what one poll saw: value by value, each with its place.
-inline std::uint64_t poll_hash(std::uint64_t seen, std::uint64_t place, std::uint64_t value) {
-  return (seen ^ place ^ value) * 0x9e3779b97f4a7c15ULL;
+inline std::uint64_t poll_hash(std::uint64_t hash, std::uint64_t value) {
+  hash = (hash ^ value) * 0x9e3779b97f4a7c15ULL;
+  return hash ^ hash >> 32U;
 }
-/// A load that may be a poll: what was read, where.
-void note_poll(Warp& warp, const Instruction& in, std::uint32_t lanes, std::uint64_t seen);
+/// A load that may be a poll: hashes of where it reads, lane by lane, and of what it sees there.
+void note_poll(Warp& warp, const Instruction& in, std::uint32_t lanes, std::uint64_t places, std::uint64_t seen);
 
 /// Where a lane's value of a call lies in the caller.
 std::byte* call_value_at(Warp& warp, const Frame& caller, const CallValue& value, std::uint32_t lane);

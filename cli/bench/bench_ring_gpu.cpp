@@ -1,0 +1,199 @@
+#include "cli/bench/bench_ring_gpu.h"
+
+// Each operation is timed from the host's call until the host sees its effect: the only thing that both ways have in
+// common. What is published into a ring is a NOP, what is launched an empty kernel.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cli/common/host_clock.h"
+#include "plugin/ring/gpu/gpu_ring.h"
+
+namespace meshbed::cli {
+namespace {
+
+constexpr ring::Word kBurst = 64;
+constexpr int kWarmUps = 5;
+
+constexpr const char* kKernels = R"(.version 6.0
+.target sm_52
+.address_size 64
+
+.visible .entry nothing() { ret; }
+
+.visible .entry tell(.param .u64 word, .param .u32 value) {
+  .reg .b32 %r<2>;
+  .reg .b64 %d<2>;
+  ld.param.u64 %d1, [word];
+  ld.param.u32 %r1, [value];
+  st.volatile.global.u32 [%d1], %r1;
+  ret;
+}
+)";
+
+template <typename T>
+T taken(Result<T> result) {
+  if (!result) throw std::runtime_error("ring bench --gpu: " + result.error().text);
+  return std::move(result).value();
+}
+void require(const Result<void>& result) {
+  if (!result) throw std::runtime_error("ring bench --gpu: " + result.error().text);
+}
+
+class Bench {
+ public:
+  Bench(const cuda::Driver& driver, int repeats)
+      : driver_(driver),
+        repeats_(repeats),
+        module_(taken(cuda::Module::load(driver, kKernels))),
+        stream_(taken(cuda::Stream::create(driver))),
+        word_(taken(cuda::PinnedMemory::allocate(driver, sizeof(std::uint32_t)))),
+        nothing_(taken(module_.kernel("nothing"))),
+        tell_(taken(module_.kernel("tell"))) {}
+
+  const HostClock& clock() const { return clock_; }
+
+  void launches() {
+    add("launch an empty kernel, and synchronize", 1, [&] {
+      launch(nothing_, {});
+      require(stream_.synchronize());
+    });
+    std::uint32_t told = 0;
+    auto* const word = reinterpret_cast<std::uint32_t*>(word_.data());
+    *word = 0;
+    add("launch, until the host sees the kernel's store", 1, [&] {
+      cuda::CUdeviceptr where = word_.device_address();
+      ++told;
+      launch(tell_, {&where, &told});
+      wait_for([&] { return std::atomic_ref(*word).load(std::memory_order_acquire) == told; }, "a kernel's store");
+    });
+    require(stream_.synchronize());
+    add(fmt::format("{} launches, and synchronize: each", kBurst), kBurst, [&] {
+      for (ring::Word count = 0; count < kBurst; ++count) launch(nothing_, {});
+      require(stream_.synchronize());
+    });
+  }
+
+  void slots(const std::string& what, const ring::GpuRingShape& shape) {
+    const auto ring = taken(ring::GpuRing::create(driver_, shape));
+    require(ring->launch());
+    const ring::Word count = shape.slots;
+    add(what, count, [&] {
+      for (ring::Word slot = 0; slot < count; ++slot) {
+        require(ring->publish({.slot = slot, .opcode = ring::opcode::kNop}));
+      }
+      for (ring::Word slot = 0; slot < count; ++slot) {
+        wait_for([&] { return ring->status_of(slot) == ring::status::kDone; }, "a slot's end");
+      }
+    });
+    require(ring->shut_down());
+    wait_for([&] { return taken(ring->has_ended()); }, "the megakernel's end");
+  }
+
+  nlohmann::json rows = nlohmann::json::array();
+
+ private:
+  void launch(cuda::CUfunction kernel, std::vector<void*> arguments) const {
+    require(cuda::launch(driver_, kernel, {.grid = {}, .block = {}, .shared_bytes = 0, .stream = stream_.handle()},
+                         arguments.data()));
+  }
+
+  template <typename Condition>
+  void wait_for(const Condition& holds, const char* what) const {
+    constexpr int kLooksBetweenClocks = 4096;
+    constexpr Picoseconds kLongest = 5 * kPicosecondsPerSecond;
+    const Picoseconds begun_ps = clock_.now_ps();
+    for (int look = 1; !holds(); ++look) {
+      clock_.pause(kLookPs);
+      if (look % kLooksBetweenClocks == 0 && clock_.now_ps() - begun_ps > kLongest) {
+        throw std::runtime_error(fmt::format("ring bench --gpu: {} did not come within 5 s", what));
+      }
+    }
+  }
+
+  /// `each`: so many operations a call.
+  void add(const std::string& what, ring::Word each, const std::function<void()>& call) {
+    for (int count = 0; count < kWarmUps; ++count) call();
+    std::vector<double> times_us;
+    for (int count = 0; count < repeats_; ++count) {
+      const Picoseconds begun_ps = clock_.now_ps();
+      call();
+      times_us.push_back(static_cast<double>(clock_.now_ps() - begun_ps) / kPicosecondsPerMicrosecond / each);
+    }
+    std::sort(times_us.begin(), times_us.end());
+    const auto at = [&](double share) {
+      return times_us[static_cast<std::size_t>(share * static_cast<double>(times_us.size() - 1) + 0.5)];
+    };
+    rows.push_back({{"what", what},
+                    {"median_us", at(0.5)},
+                    {"p10_us", at(0.1)},
+                    {"p90_us", at(0.9)},
+                    {"operations_of_a_repeat", each},
+                    {"repeats", repeats_}});
+  }
+
+  const cuda::Driver& driver_;
+  HostClock clock_;
+  int repeats_;
+  cuda::Module module_;
+  cuda::Stream stream_;
+  cuda::PinnedMemory word_;
+  cuda::CUfunction nothing_, tell_;
+};
+
+}  // namespace
+
+nlohmann::json bench_ring_on_gpu(int device, int repeats) {
+  const auto driver = taken(cuda::Driver::open());
+  if (device >= driver.devices()) {
+    throw std::runtime_error(
+        fmt::format("ring bench --gpu: there is no device {}; the driver has {}", device, driver.devices()));
+  }
+  const cuda::Current current(driver, taken(driver.retain_primary(device)));
+  require(current.outcome());
+  const int version = taken(driver.version());
+  Bench bench(driver, repeats);
+  bench.launches();
+  using ring::GpuLanes, ring::GpuPlace;
+  const auto shape = [](ring::Word slots, ring::Word lanes, GpuLanes lanes_are, GpuPlace place) {
+    ring::GpuRingShape made{.slots = slots, .lanes = lanes, .lanes_are = lanes_are, .place = place};
+    made.threads = lanes_are == GpuLanes::kThreads ? 32 : 1;
+    return made;
+  };
+  for (const GpuPlace place : {GpuPlace::kPinned, GpuPlace::kDevice}) {
+    const std::string where = place == GpuPlace::kPinned ? "control in pinned memory" : "control on the GPU";
+    bench.slots("publish a slot, until the host sees DONE; " + where, shape(1, 1, GpuLanes::kBlocks, place));
+    bench.slots(fmt::format("{} slots, one lane, {}: each", kBurst, where), shape(kBurst, 1, GpuLanes::kBlocks, place));
+    bench.slots(fmt::format("{0} slots, {0} blocks, {1}: each", kBurst, where),
+                shape(kBurst, kBurst, GpuLanes::kBlocks, place));
+    bench.slots(fmt::format("{0} slots, {0} threads, {1}: each", kBurst, where),
+                shape(kBurst, kBurst, GpuLanes::kThreads, place));
+  }
+  return {
+      {"gpu", taken(driver.device_name(device))},
+      {"cuda_version", fmt::format("{}.{}", version / 1000, version % 1000 / 10)},
+      {"is_simulated", bench.clock().is_simulated()},
+      {"times_from", bench.clock().is_simulated()
+                         ? "the model of that GPU (models/gpu.h), by the simulated host's clock: nothing was measured"
+                         : "this machine's clock"},
+      {"rows", bench.rows}};
+}
+
+void print_ring_on_gpu(const nlohmann::json& result, std::ostream& out) {
+  out << fmt::format("{}, CUDA {}; times from {}\n", result["gpu"].get<std::string>(),
+                     result["cuda_version"].get<std::string>(), result["times_from"].get<std::string>());
+  out << "  median us      p10      p90\n";
+  for (const auto& row : result["rows"]) {
+    out << fmt::format("{:>11.3f} {:>8.3f} {:>8.3f}  {}\n", row["median_us"].get<double>(), row["p10_us"].get<double>(),
+                       row["p90_us"].get<double>(), row["what"].get<std::string>());
+  }
+}
+
+}  // namespace meshbed::cli

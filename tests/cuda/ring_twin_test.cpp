@@ -1,0 +1,93 @@
+// The megakernel as PTX and as C++: the same words (program/ring_twins.h).
+#include <doctest/doctest.h>
+#include <sys/wait.h>
+
+#include <array>
+#include <cstdio>
+#include <string>
+
+#include "plugin/ring/gpu/gpu_ring.h"
+#include "plugin/ring/queue/wait.h"
+#include "tests/cuda/gpus.h"
+#include "tests/cuda/program/ring_twins.h"
+
+using namespace meshbed;
+using namespace meshbed::test;
+
+namespace ring_twin_test {
+namespace {
+
+template <typename T>
+T taken(Result<T> result) {
+  CHECK_MESSAGE(result.has_value(), (result ? "" : result.error().text));
+  return std::move(result).value();
+}
+void check(const Result<void>& result) { CHECK_MESSAGE(result.has_value(), (result ? "" : result.error().text)); }
+
+/// Calls body(driver) with the simulated GPU's context current; what was logged.
+template <typename Body>
+std::string on_a_gpu(const Body& body) {
+  return run_gpus({}, [&] {
+    const auto driver = taken(cuda::Driver::open());
+    const cuda::Current current(driver, taken(driver.retain_primary(0)));
+    check(current.outcome());
+    body(driver);
+  });
+}
+
+}  // namespace
+
+TEST_CASE("the megakernel's PTX on the interpreter leaves the words that the C++ machine leaves, quirk by quirk") {
+  TwinReport report;
+  const std::string log = on_a_gpu([&](const cuda::Driver& driver) { report = run_ring_twins(driver); });
+  for (const std::string& difference : report.differences) FAIL_CHECK(difference);
+  CHECK(report.compared > 150);
+  CHECK(log == "");
+}
+
+TEST_CASE("the same on a real GPU, where one is at hand") {
+  std::FILE* const program = ::popen(MESHBED_BINARY_DIR "/bin/cuda-ring-twin 2>&1", "r");
+  REQUIRE(program != nullptr);
+  std::string said;
+  std::array<char, 4096> part{};
+  while (std::fgets(part.data(), static_cast<int>(part.size()), program) != nullptr) said += part.data();
+  const int status = ::pclose(program);
+  REQUIRE(WIFEXITED(status));
+  constexpr int kNoGpu = 77;
+  if (WEXITSTATUS(status) == kNoGpu) {
+    MESSAGE("not looked at: " << said);
+    return;
+  }
+  CHECK_MESSAGE(WEXITSTATUS(status) == 0, said);
+  MESSAGE(said);
+}
+
+TEST_CASE("a ring on a GPU refuses what it cannot be, and a kernel that nobody shuts down is named") {
+  const std::string log = on_a_gpu([](const cuda::Driver& driver) {
+    const auto refusal = [&](const ring::GpuRingShape& shape) {
+      const auto made = ring::GpuRing::create(driver, shape);
+      return made ? "" : made.error().text;
+    };
+    CHECK(refusal({.slots = 0}).find("at least one slot and one lane") != std::string::npos);
+    CHECK(refusal({.threads = 2000}).find("1 to 1024 threads, not 2000") != std::string::npos);
+    CHECK(refusal({.board = {.connections = 1, .ids = 1}, .depth = 3}).find("power of two, not 3") !=
+          std::string::npos);
+    CHECK(refusal({.tenants = 40}) != "");
+
+    auto ring = taken(ring::GpuRing::create(driver, {.slots = 4, .lanes = 2}));
+    check(ring->launch());
+    // Nothing ends it: whoever waited without a bound would wait for ever.
+    const auto waited = ring->wait_for_end(50);
+    REQUIRE_FALSE(waited.has_value());
+    CHECK(waited.error().code == ErrorCode::kTimeout);
+    check(
+        ring->publish({.slot = 3, .opcode = ring::opcode::kAtomicAdd, .args = {7, ring::kLayout2026_05.observables}}));
+    check(ring->done_within(3, 20'000));
+    CHECK(ring->control()[ring::kLayout2026_05.observables] == 7);
+    check(ring->shut_down());
+    check(ring->wait_for_end(20'000));
+  });
+  (void)log;
+}
+
+}  // namespace ring_twin_test
