@@ -78,7 +78,7 @@ TEST_CASE("a node without a GPU, a GPU without a model and a workload without bu
   };
   refused("--set topology.gpus=0", "memory: node0 has no GPU: set gpus to 1 or more");
   refused("--set topology.gpu_model=Voodoo2", "there is no model of node0's GPU \"Voodoo2\"");
-  refused("--set workload.kind=idle", "memory: gpu is for collective, matrix and reconnect");
+  refused("--set workload.kind=idle", "memory: gpu is for collective, matrix, megakernel and reconnect");
 }
 
 }  // namespace gpu_memory_command_test

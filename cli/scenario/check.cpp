@@ -119,13 +119,13 @@ void check_memory(const Scenario& scenario, const ScenarioSpec& spec, Diagnostic
   if (!scenario.workload.gpu_memory) return;
   const Place& place = spec.workload.at("memory");
   const WorkloadKind kind = scenario.workload.kind;
-  if (kind == WorkloadKind::kCollective || kind == WorkloadKind::kMatrix) {
+  if (kind == WorkloadKind::kCollective || kind == WorkloadKind::kMatrix || kind == WorkloadKind::kMegakernel) {
     return check_gpus(scenario, place, diagnostics);
   }
   if (kind != WorkloadKind::kReconnect) {
     return diagnostics.add(
         place,
-        "memory: gpu is for collective, matrix and reconnect; other workloads have their messages in "
+        "memory: gpu is for collective, matrix, megakernel and reconnect; other workloads have their messages in "
         "host memory");
   }
   for (const auto& node : scenario.cluster.nodes) {

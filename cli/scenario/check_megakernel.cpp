@@ -26,11 +26,40 @@ constexpr const char* kOfQueues[] = {"items", "arrivals", "arrival_gap", "tenant
 constexpr const char* kOfPrograms[] = {"initiation",  "exchange",        "doorbell",        "flag",
                                        "memory_rate", "queue",           "queue_depth",     "post",
                                        "credit",      "device_doorbell", "operation_launch"};
-constexpr const char* kOfWorkloadsPrograms[] = {"bytes",       "dtype",      "op",         "iterations",
-                                                "slice_bytes", "net_plugin", "net_version"};
 constexpr const char* kOfOtherWorkloads[] = {"collective", "tuning",  "in_place",  "root",           "shift",
                                              "senders",    "late_by", "late_rank", "late_iteration", "cases",
-                                             "receives",   "parts",   "memory",    "recording",      "other_devices"};
+                                             "receives",   "parts",   "recording", "other_devices"};
+constexpr const char* kOfWorkloadsPrograms[] = {"bytes",       "dtype",      "op",          "iterations",
+                                                "slice_bytes", "net_plugin", "net_version", "memory"};
+// Of memory = "gpu", where a kernel of PTX does it in the GPU model's time.
+constexpr const char* kOfModelledKernels[] = {"mode",
+                                              "initiation",
+                                              "exchange",
+                                              "queue",
+                                              "queue_depth",
+                                              "rings",
+                                              "masked_tenant",
+                                              "masked_at",
+                                              "stopped_rank",
+                                              "stopped_after",
+                                              "ordering",
+                                              "slot_order",
+                                              "unordered_delay",
+                                              "sms",
+                                              "held_sms",
+                                              "blocks_per_sm",
+                                              "profile",
+                                              "launch",
+                                              "claim",
+                                              "poll",
+                                              "doorbell",
+                                              "flag",
+                                              "visibility",
+                                              "post",
+                                              "credit",
+                                              "memory_rate",
+                                              "device_doorbell",
+                                              "operation_launch"};
 
 struct MegakernelCheck {
   const Scenario& scenario;
@@ -97,6 +126,39 @@ struct MegakernelCheck {
     }
     if (kernel.rings > 1 && kernel.program == "decode") {
       add("rings", "goes with the other programs: a token's layers are one after the other, in one ring");
+    }
+  }
+
+  void on_gpu() const {
+    if (!workload.gpu_memory) return;
+    const Place& place = spec.workload.at("memory");
+    if (kernel.program != "all_reduce" && kernel.program != "all_gather") {
+      diagnostics.add(place, fmt::format("memory: gpu goes with program = \"all_reduce\" or \"all_gather\", and this "
+                                         "is {}",
+                                         kernel.program));
+      return;
+    }
+    for (const char* key : kOfModelledKernels) {
+      if (!said.has(key)) continue;
+      add(key,
+          "goes with memory = \"host\", where the kernel is modelled; with \"gpu\" it runs, as the GPU's model has it: "
+          "leave it out");
+    }
+    const coll::DataType type = parse_data_type("dtype", workload.dtype);
+    const bool whole = type == coll::DataType::kInt32 || type == coll::DataType::kUint32 ||
+                       type == coll::DataType::kInt64 || type == coll::DataType::kUint64 ||
+                       type == coll::DataType::kFloat32 || type == coll::DataType::kFloat64;
+    if (kernel.program == "all_gather") return;
+    if (!whole) {
+      diagnostics.add(
+          spec.workload.at("dtype"),
+          fmt::format("dtype: the megakernel on a GPU reduces numbers of 4 and 8 bytes; {} goes with memory "
+                      "= \"host\"",
+                      workload.dtype));
+    }
+    if (workload.op == "avg") {
+      diagnostics.add(spec.workload.at("op"),
+                      "op: the megakernel on a GPU has sum, prod, max and min; avg goes with memory = \"host\"");
     }
   }
 
@@ -258,6 +320,7 @@ void check_megakernel(const Scenario& scenario, const ScenarioSpec& spec, Diagno
   const MegakernelCheck check{.scenario = scenario, .spec = spec, .diagnostics = diagnostics};
   check.ignored();
   check.program();
+  check.on_gpu();
   check.decode();
   check.places();
   check.queue();

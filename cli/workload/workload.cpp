@@ -38,7 +38,8 @@ std::unique_ptr<WorkloadRun> make_workload(const Scenario& scenario, const Built
     case WorkloadKind::kReconnect:
       return make_reconnect(scenario, files, ranks);
     case WorkloadKind::kMegakernel:
-      return make_megakernel(scenario, files, ranks);
+      return scenario.workload.gpu_memory ? make_megakernel_on_gpus(scenario, files, ranks)
+                                          : make_megakernel(scenario, files, ranks);
     case WorkloadKind::kIdle:
       break;
   }

@@ -51,6 +51,9 @@ void digest_data(sim::Digest& digest, const RunResult& result);
 std::unique_ptr<WorkloadRun> make_collective(const Scenario& scenario, const BuiltFiles& files, RankRange ranks);
 std::unique_ptr<WorkloadRun> make_matrix(const Scenario& scenario, const BuiltFiles& files, RankRange ranks);
 std::unique_ptr<WorkloadRun> make_megakernel(const Scenario& scenario, const BuiltFiles& files, RankRange ranks);
+/// Its slots done by a kernel on each rank's GPU: memory = "gpu".
+std::unique_ptr<WorkloadRun> make_megakernel_on_gpus(const Scenario& scenario, const BuiltFiles& files,
+                                                     RankRange ranks);
 std::unique_ptr<WorkloadRun> make_nccl_calls(const Scenario& scenario, const BuiltFiles& files, RankRange ranks);
 std::unique_ptr<WorkloadRun> make_reconnect(const Scenario& scenario, const BuiltFiles& files, RankRange ranks);
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "cli/workload/megakernel/blocks.h"
+#include "cli/workload/megakernel/programs.h"
 #include "cli/workload/megakernel/times.h"
 
 namespace meshbed::cli {
@@ -144,18 +145,9 @@ bool RingHost::wait(Picoseconds until_ps) {
 }
 
 void RingHost::publish_step(Ring& ring, Word slot, Word epoch) {
-  namespace arg = ring::mesh_arg;
-  const ring::MeshSlot& one = ring.program.slots[slot];
+  const ring::MeshSlot one = slot_of_epoch(ring.program, slot, epoch);
   Item item{.opcode = one.opcode};
   std::copy(std::begin(one.args), std::end(one.args), std::begin(item.args));
-  item.args[arg::kEpoch] = epoch;
-  // Connections count their messages on from epoch to epoch.
-  const Word connection = item.args[arg::kConnection];
-  if (one.opcode == ring::opcode::kSignal || one.opcode == ring::opcode::kFence) {
-    item.args[arg::kCount] += (epoch - 1) * static_cast<Word>(ring.program.sends[connection].messages);
-  } else if (one.opcode == ring::opcode::kWait) {
-    item.args[arg::kCount] += (epoch - 1) * static_cast<Word>(ring.program.receives[connection].landings.size());
-  }
   publish(ring, slot, item);
 }
 

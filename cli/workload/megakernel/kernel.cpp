@@ -124,6 +124,9 @@ void RingKernel::published(Word slot) {
   }
 }
 
+void RingKernel::posted(Word connection) { landings_->posted(connection); }
+void RingKernel::arrived(Word connection) { landings_->arrived(connection); }
+
 void RingKernel::see_completion(Word connection) {
   wake(wait_for_completion_, connection);
   nudge();

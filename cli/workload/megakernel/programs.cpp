@@ -226,6 +226,19 @@ Word ring_slots_of(const Megakernel& settings, const RingProgram* program) {
   return program == nullptr ? kQueueSlotsDefault : ring_slots_least(*program);
 }
 
+ring::MeshSlot slot_of_epoch(const coll::SlotProgram& program, Word slot, Word epoch) {
+  namespace arg = ring::mesh_arg;
+  ring::MeshSlot one = program.slots[slot];
+  one.args[arg::kEpoch] = epoch;
+  const Word connection = one.args[arg::kConnection];
+  if (one.opcode == ring::opcode::kSignal || one.opcode == ring::opcode::kFence) {
+    one.args[arg::kCount] += (epoch - 1) * static_cast<Word>(program.sends[connection].messages);
+  } else if (one.opcode == ring::opcode::kWait) {
+    one.args[arg::kCount] += (epoch - 1) * static_cast<Word>(program.receives[connection].landings.size());
+  }
+  return one;
+}
+
 void put_waits_first(RingProgram& program) {
   std::vector<ring::MeshSlot>& slots = program.slots.slots;
   std::vector<std::size_t> order(slots.size());

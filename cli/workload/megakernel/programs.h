@@ -34,6 +34,9 @@ inline ring::Word ring_slots_least(const RingProgram& program) {
 /// Slots of a ring: as many as are asked for, or the least that its program needs; without one (a queue's) 64.
 ring::Word ring_slots_of(const Megakernel& settings, const RingProgram* program);
 
+/// A slot as it is published in that epoch, counted from 1 on: connections count their messages on from epoch to epoch.
+ring::MeshSlot slot_of_epoch(const coll::SlotProgram& program, ring::Word slot, ring::Word epoch);
+
 /// Its WAITs before all other slots; what each slot needs stays as it is.
 void put_waits_first(RingProgram& program);
 

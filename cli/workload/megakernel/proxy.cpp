@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "cli/workload/megakernel/landings.h"
 #include "cli/workload/megakernel/rank.h"
 #include "cli/workload/megakernel/times.h"
 #include "cli/workload/rank_table.h"
@@ -275,7 +274,7 @@ Result<bool> RingProxy::pass_receives(Word connection) {
     if (auto fine = checked("irecv", code, warns); !fine) return fine.error();
     if (request == nullptr) break;
     receive.requests.push_back(request);
-    if (!next.is_signal) setting_.landings.posted(connection);
+    if (!next.is_signal) setting_.kernel.posted(connection);
     ++receive.posted;
     moved = true;
   }
@@ -288,7 +287,7 @@ Result<bool> RingProxy::pass_receives(Word connection) {
     if (auto fine = came(connection, size_bytes, first.size_bytes); !fine) return fine.error();
     receive.requests.pop_front();
     ++receive.arrived;
-    if (first.is_signal || !has_queues()) setting_.landings.arrived(connection);
+    if (first.is_signal || !has_queues()) setting_.kernel.arrived(connection);
     moved = true;
   }
   return moved;

@@ -57,6 +57,24 @@ using RingSpaces = std::array<std::vector<std::byte>, coll::kSpaces>;
 class RingLandings;
 class RingProxy;
 
+/// Who gives a proxy its messages, and is told what becomes of them.
+class RingProxyUser {
+ public:
+  virtual ~RingProxyUser() = default;
+  virtual void use(RingProxy& proxy) = 0;
+  /// The proxy has ended a put of that connection: its bytes may be overwritten.
+  virtual void see_completion(ring::Word connection) = 0;
+  /// A descriptor queue has room again.
+  virtual void see_room() = 0;
+  /// At that time.
+  virtual void at(Picoseconds when_ps, std::function<void()> act) = 0;
+  // In the order of a connection's messages: one has a place where it may arrive; it is there.
+  virtual void posted(ring::Word connection) = 0;
+  virtual void arrived(ring::Word connection) = 0;
+  /// Where a token's time goes; nullptr: nobody asks.
+  virtual RingParts* parts() const = 0;
+};
+
 struct RingLaunch {
   Picoseconds start_ps = 0, end_ps = 0;
 };
@@ -65,7 +83,7 @@ struct RingCreditWaits {
   Picoseconds time_ps = 0;
 };
 
-class RingKernel {
+class RingKernel final : public RingProxyUser {
  public:
   struct Setting {
     RankHost& host;
@@ -89,19 +107,19 @@ class RingKernel {
   void run();
 
   // For the other threads of the rank.
-  void use(RingProxy& proxy) { proxy_ = &proxy; }
+  void use(RingProxy& proxy) override { proxy_ = &proxy; }
   void use(RingLandings& landings) { landings_ = &landings; }
   /// Something has changed that a lane may look at.
   void nudge() { setting_.host.nudge(this); }
   void published(ring::Word slot);
-  /// The proxy has ended a put of that connection: its bytes may be overwritten.
-  void see_completion(ring::Word connection);
-  /// A descriptor queue has room again.
-  void see_room();
+  void see_completion(ring::Word connection) override;
+  void see_room() override;
+  void posted(ring::Word connection) override;
+  void arrived(ring::Word connection) override;
   /// The host has served an IO request.
   void see_io();
   /// At that time, by this thread.
-  void at(Picoseconds when_ps, std::function<void()> act);
+  void at(Picoseconds when_ps, std::function<void()> act) override;
   /// A message is there: this connection's flag goes up by one, once the proxy's write of it is seen.
   void see_arrival(ring::Word connection);
   /// SHUTDOWN.
@@ -123,7 +141,7 @@ class RingKernel {
     visible_ps_[slot] = setting_.host.now_ps() + setting_.settings.visibility_ps;
   }
   const Megakernel& settings() const { return setting_.settings; }
-  RingParts* parts() const { return setting_.parts; }
+  RingParts* parts() const override { return setting_.parts; }
   /// Of its lanes, in their order, those that have a place on the GPU; no other one ever does anything.
   ring::Word resident() const;
   /// From the host's call to the kernel's first step.
@@ -214,8 +232,7 @@ class RingProxy {
     coll::NetTable& net;
     const coll::SlotProgram& program;
     RingSpaces& spaces;
-    RingKernel& kernel;
-    RingLandings& landings;
+    RingProxyUser& kernel;
     const Megakernel& settings;
     int ring = 0;
     const void* thread = nullptr;  // what the proxy's thread dozes on

@@ -37,7 +37,7 @@ struct ProgramRing {
         buffers(std::move(made)),
         kernel(kernel_of(buffers, program)),
         landings(landings_of(program.slots, kernel)),
-        proxy(proxy_of(program.slots, kernel, landings)),
+        proxy(proxy_of(program.slots, kernel)),
         at_work(place, kernel) {}
   RingProgram program;
   RingBuffers buffers;

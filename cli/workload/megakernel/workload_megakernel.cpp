@@ -282,13 +282,12 @@ Result<void> MegakernelRun::run_program(RankHost& host) {
                   .element_bytes = coll::size_of(type()),
                   .seed = scenario_.seed + ring};
         },
-        [&](const coll::SlotProgram& steps, RingKernel& kernel, RingLandings& landings) -> RingProxy::Setting {
+        [&](const coll::SlotProgram& steps, RingKernel& kernel) -> RingProxy::Setting {
           return {.host = host,
                   .net = net,
                   .program = steps,
                   .spaces = spaces_[place_of(host, ring)],
                   .kernel = kernel,
-                  .landings = landings,
                   .settings = settings_,
                   .ring = static_cast<int>(ring),
                   .thread = &proxies};
