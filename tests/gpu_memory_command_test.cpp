@@ -81,4 +81,46 @@ TEST_CASE("a node without a GPU, a GPU without a model and a workload without bu
   refused("--set workload.kind=idle", "memory: gpu is for collective, matrix, megakernel and reconnect");
 }
 
+TEST_CASE("a megakernel on GPUs, its persistent kernel in PTX, gives the bits of host memory's, and repeats") {
+  for (const char* shape :
+       {"--set workload.megakernel.program=all_reduce", "--set workload.megakernel.program=all_gather",
+        "--set workload.dtype=int32 --set workload.op=max --set workload.megakernel.lanes=1",
+        "--set workload.dtype=double --set workload.slice_bytes=256 --set workload.megakernel.lanes=40"}) {
+    CAPTURE(shape);
+    const std::string words =
+        std::string("--set topology.nodes=3 --set workload.bytes=6K --set workload.iterations=2 ") + shape;
+    const json gpu = summary_of(run("megakernel-ring8-gpu", words));
+    const json host = summary_of(run("megakernel-ring8-gpu", words + " --set workload.memory=host"));
+    CHECK(gpu.at("wrong") == 0);
+    CHECK(gpu.at("data") == host.at("data"));
+    CHECK(gpu.at("rings").at("slots_done") == host.at("rings").at("slots_done"));
+    CHECK(summary_of(run("megakernel-ring8-gpu", words)).at("digest") == gpu.at("digest"));
+    const std::string proofs = gpu.at("proofs").dump();
+    CHECK(proofs.find("3 ranks: 3 launches, 0 waits for a whole device") != std::string::npos);
+  }
+}
+
+TEST_CASE("what a megakernel on a GPU does not read or cannot do is refused") {
+  const auto refused = [](const std::string& words, const std::string& why) {
+    const CommandResult result = run("megakernel-ring8-gpu", words);
+    CHECK(result.status == 2);
+    CHECK_MESSAGE(result.output.find(why) != std::string::npos, result.output);
+  };
+  refused("--set workload.megakernel.program=moe", "memory: gpu goes with program = \"all_reduce\" or \"all_gather\"");
+  refused("--set workload.megakernel.flag=1us", "flag: goes with memory = \"host\"");
+  refused("--set workload.megakernel.rings=2", "rings: goes with memory = \"host\"");
+  refused("--set workload.dtype=half", "dtype: the megakernel on a GPU reduces numbers of 4 and 8 bytes");
+  refused("--set workload.op=avg", "op: the megakernel on a GPU has sum, prod, max and min");
+  refused("--set topology.gpus=0", "memory: node0 has no GPU");
+  refused("--set workload.megakernel.program=queue", "memory: program = \"queue\" moves no data");
+}
+
+TEST_CASE("a megakernel on GPUs whose messages do not come ends, and says which slot waits") {
+  const CommandResult result = run("megakernel-ring8-gpu",
+                                   "--set topology.nodes=3 --set workload.bytes=6K --set "
+                                   "workload.megakernel.lanes=20000 --set workload.megakernel.watchdog=1ms");
+  CHECK(result.status != 0);
+  CHECK_MESSAGE(result.output.find("no slot of the megakernel has ended") != std::string::npos, result.output);
+}
+
 }  // namespace gpu_memory_command_test

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "cli/common/host_clock.h"
+#include "plugin/cuda/graph.h"
 #include "plugin/ring/gpu/gpu_ring.h"
 
 namespace meshbed::cli {
@@ -77,6 +78,18 @@ class Bench {
     require(stream_.synchronize());
     add(fmt::format("{} launches, and synchronize: each", kBurst), kBurst, [&] {
       for (ring::Word count = 0; count < kBurst; ++count) launch(nothing_, {});
+      require(stream_.synchronize());
+    });
+  }
+
+  /// Kernels of one graph run one after the other, as in a stream.
+  void graph() {
+    const auto graph = taken(cuda::Graph::record(driver_, stream_, [&]() -> Result<void> {
+      for (ring::Word count = 0; count < kBurst; ++count) launch(nothing_, {});
+      return ok();
+    }));
+    add(fmt::format("a graph of {} kernels, and synchronize: each", kBurst), kBurst, [&] {
+      require(graph.launch(stream_));
       require(stream_.synchronize());
     });
   }
@@ -161,6 +174,7 @@ nlohmann::json bench_ring_on_gpu(int device, int repeats) {
   const int version = taken(driver.version());
   Bench bench(driver, repeats);
   bench.launches();
+  bench.graph();
   using ring::GpuLanes, ring::GpuPlace;
   const auto shape = [](ring::Word slots, ring::Word lanes, GpuLanes lanes_are, GpuPlace place) {
     ring::GpuRingShape made{.slots = slots, .lanes = lanes, .lanes_are = lanes_are, .place = place};

@@ -294,7 +294,8 @@ TEST_CASE("a topology that cannot be is refused where it is asked for") {
 TEST_CASE("workload, faults and promises must fit the cluster") {
   CHECK(on_triangle("[workload]\nroot = 3\n") == "test.toml:5:8: root: 3 is no rank; there are 3 ranks");
   CHECK(on_triangle("[workload]\nkind = \"idle\"\nmemory = \"gpu\"\n") ==
-        "test.toml:6:10: memory: gpu is for collective, matrix, megakernel and reconnect; other workloads have their messages in "
+        "test.toml:6:10: memory: gpu is for collective, matrix, megakernel and reconnect; other workloads have their "
+        "messages in "
         "host memory");
   CHECK(
       on_triangle("[workload]\nkind = \"reconnect\"\nmemory = \"gpu\"\n") ==
