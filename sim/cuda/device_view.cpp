@@ -17,9 +17,20 @@ void* DeviceView::at(std::uint64_t address, std::uint64_t bytes, bool) {
   }
   const Allocation* found = find_allocation(driver_, address, bytes);
   if (found == nullptr || found->kind == MemoryKind::kMapped) return bytes_at(driver_, address, bytes);
-  known_[next_] = {.address = found->address, .size_bytes = found->size_bytes, .bytes = found->bytes};
+  known_[next_] = {.address = found->address,
+                   .size_bytes = found->size_bytes,
+                   .bytes = found->bytes,
+                   .is_far = found->kind == MemoryKind::kPinned || found->kind == MemoryKind::kRegistered};
   next_ = (next_ + 1) % known_.size();
   return found->bytes + (address - found->address);
+}
+
+bool DeviceView::is_far(std::uint64_t address) {
+  if (at(address, 1, false) == nullptr) return false;
+  for (const Known& one : known_) {
+    if (address - one.address < one.size_bytes) return one.is_far;
+  }
+  return false;
 }
 
 const ptx::Texture* DeviceView::texture(std::uint64_t handle) {

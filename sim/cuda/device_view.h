@@ -19,6 +19,7 @@ class DeviceView : public ptx::Memory {
  public:
   explicit DeviceView(const Driver& driver) : driver_(driver) {}
   void* at(std::uint64_t address, std::uint64_t bytes, bool write) override;
+  bool is_far(std::uint64_t address) override;
   const ptx::Texture* texture(std::uint64_t handle) override;
   std::string describe(std::uint64_t address) const override;
 
@@ -27,6 +28,7 @@ class DeviceView : public ptx::Memory {
   struct Known {
     std::uint64_t address = 0, size_bytes = 0;
     char* bytes = nullptr;
+    bool is_far = false;
   };
   const Driver& driver_;
   std::array<Known, 4> known_{};

@@ -143,6 +143,15 @@ void kernel_has_run(const WorkRef& work) {
   end_at(work, std::max(host().now(), work->started_ps + taken_ps));
 }
 
+/// One look more that changed nothing.
+void name_spin(const Work& work) {
+  if (++work.run->steps_without_progress != kSpinsUntilNamed) return;
+  const auto& launch = std::get<KernelLaunch>(work.task);
+  MESHBED_WARN(
+      "kernel %s polls memory and nothing changes it (%s): if the host waits for this kernel, both wait for ever",
+      launch.name.c_str(), work.run->execution->waiting().c_str());
+}
+
 void step_kernel(void* self, std::uint64_t id) {
   const auto& works = static_cast<System*>(self)->works;
   const auto found = works.find(id);
@@ -155,16 +164,16 @@ void step_kernel(void* self, std::uint64_t id) {
       if (run.execution->progresses()) run.steps_without_progress = 0;
       host().at(host().now(), node, step_kernel, self, id);
       break;
-    case ptx::Execution::State::kSpinning:
-      if (++run.steps_without_progress == kSpinsUntilNamed) {
-        const auto& launch = std::get<KernelLaunch>(work->task);
-        MESHBED_WARN(
-            "kernel %s polls memory and nothing changes it (%s): if the host waits for this kernel, both wait "
-            "for ever",
-            launch.name.c_str(), run.execution->waiting().c_str());
-      }
+    case ptx::Execution::State::kFar:
+      if (run.execution->moved()) run.steps_without_progress = 0;
+      name_spin(*work);
       host().changed(work->context->driver->process);
-      // A look at the host's memory goes there and back.
+      host().at(run.execution->next_ps(), node, step_kernel, self, id);
+      break;
+    case ptx::Execution::State::kSpinning:
+      name_spin(*work);
+      host().changed(work->context->driver->process);
+      // Of its own memory; a look at the host's has its own time (kFar).
       host().at(host().now() + 2 * device_of(*work).model->host_flag_ps, node, step_kernel, self, id);
       break;
     case ptx::Execution::State::kFinished:
@@ -192,6 +201,8 @@ void begin_run(const WorkRef& work) {
   request.sms = static_cast<std::uint32_t>(work->sms);
   request.check_races = driver.checks_races;
   request.clock_ns = [] { return static_cast<std::uint64_t>(host().now() / kPicosecondsPerNanosecond); };
+  request.now_ps = [] { return static_cast<std::int64_t>(host().now()); };
+  request.far_ps = 2 * device.model->host_flag_ps;
   request.print = [&driver](std::string_view text) { driver.printed.append(text); };
   Context& context = *work->context;
   request.allocate = [&context](std::uint64_t bytes) -> std::uint64_t {

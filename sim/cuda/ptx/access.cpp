@@ -1,7 +1,9 @@
 #include "sim/cuda/ptx/access.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstdio>
+#include <utility>
 
 #include "sim/cuda/ptx/decode.h"
 #include "sim/cuda/ptx/lanes.h"
@@ -230,6 +232,23 @@ bool resolve(Warp& warp, const Instruction& in, std::uint32_t lanes, std::uint32
   for (std::uint32_t lane = 0; lane < kLanes; ++lane) access.at[lane] = access.of(lane, bytes);
   access.pattern = Access::Pattern::kScattered;
   return true;
+}
+
+Reach reach_of(Warp& warp, const Instruction& in, std::uint32_t lanes) {
+  const LaunchRequest& request = warp.grid->request;
+  if (request.far_ps == 0) return Reach::kNear;
+  std::uint64_t addresses[kLanes];
+  lane_addresses(warp, in, addresses);
+  const std::uint64_t address = addresses[std::countr_zero(lanes)];
+  Space space = static_cast<Space>(in.space);
+  if (space == Space::kGeneric) space = windowed(address);
+  if (space != Space::kGlobal || !warp.grid->memory->is_far(address)) return Reach::kNear;
+  if (std::exchange(warp.paid_far, false)) return Reach::kFar;
+  warp.waits_far = true;
+  warp.far_until_ps = request.now_ps() + request.far_ps;
+  warp.event = true;
+  --warp.position;
+  return Reach::kNotYet;
 }
 
 }  // namespace meshbed::sim::ptx

@@ -36,4 +36,8 @@ bool resolve(Warp& warp, const Instruction& in, std::uint32_t lanes, std::uint32
 std::byte* resolve_one(Warp& warp, const Instruction& in, std::uint32_t lane, Space space, std::uint64_t address,
                        std::uint64_t bytes, bool write);
 
+/// Where an access goes.
+enum class Reach { kNear, kFar, kNotYet /* the warp waits, and does it again */ };
+Reach reach_of(Warp& warp, const Instruction& in, std::uint32_t lanes);
+
 }  // namespace meshbed::sim::ptx

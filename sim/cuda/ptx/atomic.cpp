@@ -77,6 +77,9 @@ T halves_atomic(Atomic op, T old, T b, T) {
 template <typename T, T (*kCompute)(Atomic, T old, T b, T c)>
 void atomic_words(Warp& warp, const Instruction& in, std::uint32_t lanes) {
   if (lanes == 0) return;
+  // Nobody waits for one that gives nothing back.
+  const Reach reach = in.d != kNowhere ? reach_of(warp, in, lanes) : Reach::kNear;
+  if (reach == Reach::kNotYet) return;
   Access access;
   if (!resolve(warp, in, lanes, sizeof(T), true, access)) return;
   warp.grid->counts.atomics += count_lanes(lanes);
@@ -98,7 +101,7 @@ void atomic_words(Warp& warp, const Instruction& in, std::uint32_t lanes) {
   });
   if (changed)
     ++warp.grid->changes;
-  else
+  else if (reach == Reach::kNear)
     note_poll(warp, in, lanes, places, seen);
 }
 

@@ -68,7 +68,7 @@ bool all_wait(const Block& block) {
 
 bool any_runs(const Block& block) {
   return std::any_of(block.warps.begin(), block.warps.end(),
-                     [](const auto& warp) { return warp->runnable() != 0 && !warp->spins(); });
+                     [](const auto& warp) { return warp->runnable() != 0 && !warp->spins() && !warp->waits_far; });
 }
 
 bool any_lives(const Grid& grid) {
@@ -159,7 +159,7 @@ Execution::State Execution::step(std::uint64_t lane_instructions) {
   Grid& grid = *grid_;
   const std::uint64_t until = grid.counts.lane_instructions + lane_instructions;
   // What a warp saw before does not count: others may have written since.
-  ++grid.changes;
+  grid.step_began = ++grid.changes;
   Round& round = grid.round;
   while (!grid.fault) {
     if (round.at == round.blocks) {
@@ -188,7 +188,7 @@ Execution::State Execution::step(std::uint64_t lane_instructions) {
       }
     }
     if (grid.fault) break;
-    if (!round.progress && any_lives(grid)) return State::kSpinning;
+    if (!round.progress && any_lives(grid)) return next_ps() >= 0 ? State::kFar : State::kSpinning;
     if (grid.counts.lane_instructions >= until) return State::kRunning;
   }
   if (!grid.printed.empty() && grid.request.print) {
@@ -199,6 +199,20 @@ Execution::State Execution::step(std::uint64_t lane_instructions) {
 }
 
 bool Execution::progresses() const { return grid_->round.progress; }
+std::int64_t Execution::next_ps() const {
+  std::int64_t next = -1;
+  for (const auto& block : grid_->resident) {
+    if (block == nullptr) continue;
+    for (const auto& warp : block->warps) {
+      if (warp->alive == 0 || !warp->waits_far) continue;
+      if (next < 0 || warp->far_until_ps < next) next = warp->far_until_ps;
+    }
+  }
+  return next;
+}
+
+bool Execution::moved() const { return grid_->changes != grid_->step_began; }
+
 const std::optional<Fault>& Execution::fault() const { return grid_->fault; }
 const Counts& Execution::counts() const { return grid_->counts; }
 const std::string& Execution::race() const {

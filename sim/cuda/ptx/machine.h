@@ -79,6 +79,8 @@ class Memory {
   virtual ~Memory() = default;
   /// Host bytes behind [address, address + bytes); nullptr where not all of it is of one live allocation.
   virtual void* at(std::uint64_t address, std::uint64_t bytes, bool write) = 0;
+  /// Whether it is behind a link: a load or an atomic goes there and back.
+  virtual bool is_far(std::uint64_t) { return false; }
   /// nullptr: there is no such object.
   virtual const Texture* texture(std::uint64_t) { return nullptr; }
   /// For errors: "8 bytes after the end of the allocation of 4096 bytes at 0x..", "freed 0x.."
@@ -97,6 +99,8 @@ struct LaunchRequest {
   std::uint64_t seed = 0;                       // 0: the plain order
   bool check_races = false;                     // between blocks: Execution::race()
   std::function<std::uint64_t()> clock_ns;      // %globaltimer, clock64
+  std::function<std::int64_t()> now_ps;         // where far_ps is not 0
+  std::int64_t far_ps = 0;                      // there and back of what may be a poll, and of atomics, in far memory
   std::function<void(std::string_view)> print;  // printf
   // The device's heap (malloc and free in kernels); absent: a kernel that asks for it faults. 0: no memory left.
   std::function<std::uint64_t(std::uint64_t)> allocate;
@@ -125,11 +129,15 @@ class Execution {
     kRunning,
     kFinished,
     kSpinning /* nothing but polls of memory since the last step: others must act */,
+    kFar /* whoever could go on waits for far memory, until next_ps() */,
     kFault
   };
   State step(std::uint64_t lane_instructions);  // at most about so many
   /// Of a grid that still runs: whether a block has done more than poll since each had its last turn.
   bool progresses() const;
+  std::int64_t next_ps() const;
+  /// Whether the last step did more than look at memory.
+  bool moved() const;
   const std::optional<Fault>& fault() const;
   const Counts& counts() const;
   /// The first data race between blocks, in one line, where the request asked for it; empty: none was seen.

@@ -28,6 +28,8 @@ inline T value_at(const std::byte* from) {
 template <typename T, typename D>
 void load(Warp& warp, const Instruction& in, std::uint32_t lanes) {
   if (lanes == 0) return;
+  const Reach reach = (in.flags & kFlagStrong) != 0 ? reach_of(warp, in, lanes) : Reach::kNear;
+  if (reach == Reach::kNotYet) return;
   Access access;
   if (!resolve_pattern(warp, in, lanes, sizeof(T), false, access)) return;
   note_race(warp, in, lanes, sizeof(T), false, access);
@@ -45,7 +47,7 @@ void load(Warp& warp, const Instruction& in, std::uint32_t lanes) {
   } else {
     each_of(lanes, [&](std::uint32_t lane) { d[lane] = static_cast<D>(value_at<T>(access.at[lane])); });
   }
-  if ((in.flags & kFlagStrong) == 0 || access.space == Space::kLocal) return;
+  if ((in.flags & kFlagStrong) == 0 || access.space == Space::kLocal || reach == Reach::kFar) return;
   std::uint64_t places = 0, seen = 0;
   each_active(lanes, [&](std::uint32_t lane) {
     places = poll_hash(places, reinterpret_cast<std::uintptr_t>(access.of(lane, sizeof(T))));
@@ -65,6 +67,8 @@ std::uint64_t filled(const Instruction& in, std::uint64_t raw, std::uint32_t byt
 /// Loads `count` elements of `b` bytes into the registers of vector `extra`, d_bytes each.
 void load_vector(Warp& warp, const Instruction& in, std::uint32_t lanes) {
   if (lanes == 0) return;
+  const Reach reach = (in.flags & kFlagStrong) != 0 ? reach_of(warp, in, lanes) : Reach::kNear;
+  if (reach == Reach::kNotYet) return;
   Access access;
   const std::uint32_t element = in.b;
   if (!resolve(warp, in, lanes, element * in.count, false, access)) return;
@@ -94,7 +98,7 @@ void load_vector(Warp& warp, const Instruction& in, std::uint32_t lanes) {
       write_lane(d, in.d_bytes, lane, filled(in, value, element));
     });
   }
-  if ((in.flags & kFlagStrong) == 0 || access.space == Space::kLocal) return;
+  if ((in.flags & kFlagStrong) == 0 || access.space == Space::kLocal || reach == Reach::kFar) return;
   std::uint64_t where = 0, seen = 0;
   each_active(lanes, [&](std::uint32_t lane) {
     where = poll_hash(where, reinterpret_cast<std::uintptr_t>(access.at[lane]));

@@ -85,6 +85,11 @@ void run_warp(Warp& warp, std::uint64_t instructions) {
   Counts& counts = warp.grid->counts;
   std::uint64_t done = 0;
   warp.yields = false;
+  if (warp.waits_far) {
+    if (warp.grid->request.now_ps() < warp.far_until_ps) return;
+    warp.waits_far = false;
+    warp.paid_far = true;
+  }
   while (done < instructions && !warp.grid->fault) {
     if (warp.runnable() == 0) {
       if (warp.warp_waiting == 0) break;
@@ -117,7 +122,7 @@ void run_warp(Warp& warp, std::uint64_t instructions) {
     each_active(warp.active, [&](std::uint32_t lane) { warp.lane_position[lane] = warp.position; });
     // A warp that saw nothing new at several polls, and one that asks for a pause, lets others go.
     if (warp.yields && warp.runnable() == chosen.lanes) break;
-    if (warp.spins()) break;
+    if (warp.spins() || warp.waits_far) break;
   }
 }
 

@@ -95,6 +95,8 @@ struct Warp {
   std::uint32_t polled_lanes = 0;  // that have looked at all that they poll, and saw nothing new since `polled_at`
   std::uint64_t polled_at = 0;     // Grid::changes + 1 then
   bool yields = false;
+  bool waits_far = false, paid_far = false;  // until far_until_ps for its next access; that may be done now
+  std::int64_t far_until_ps = 0;
 
   std::uint32_t runnable() const { return alive & ~(barrier_waiting | warp_waiting); }
   /// Nothing but polls, and none of them will see anything new until something changes.
@@ -148,7 +150,8 @@ struct Grid {
   std::uint32_t reserved_shared = 0;  // where the reserved part of shared memory begins
   std::array<std::byte, kWorkspaceBytes> workspace{};
   std::uint64_t changes = 0;  // grows with each change that another lane may see
-  std::uint64_t serial = 0;   // groups begun so far
+  std::uint64_t step_began = 0;  // at so many changes
+  std::uint64_t serial = 0;      // groups begun so far
   std::string printed;
   Prng prng{1};
   bool shuffled = false;
