@@ -1,0 +1,106 @@
+// Kernels that look at memory until somebody writes: which of them let virtual time go on, and how long a look takes.
+#include <string>
+
+#include "models/gpu.h"
+#include "sim/cuda/abi.h"
+#include "tests/cuda/gpus.h"
+
+using namespace meshbed;
+using namespace meshbed::test;
+
+namespace poll_test {
+namespace {
+
+// scan: until one of `count` words is not 0; then that goes into `answer`. look: `count` loads one after the other.
+constexpr char kKernels[] = R"(
+.version 7.0
+.target sm_70
+.address_size 64
+.visible .entry scan(.param .u64 words, .param .u32 count, .param .u64 answer) {
+  .reg .pred %p<3>;
+  .reg .b32 %r<4>;
+  .reg .b64 %d<5>;
+  ld.param.u64 %d1, [words];
+  ld.param.u32 %r1, [count];
+  ld.param.u64 %d4, [answer];
+again:
+  mov.u32 %r2, 0;
+next:
+  mul.wide.u32 %d2, %r2, 4;
+  add.u64 %d3, %d1, %d2;
+  ld.acquire.sys.u32 %r3, [%d3];
+  setp.ne.u32 %p1, %r3, 0;
+  @%p1 bra found;
+  add.u32 %r2, %r2, 1;
+  setp.lt.u32 %p2, %r2, %r1;
+  @%p2 bra next;
+  bra again;
+found:
+  st.release.sys.u32 [%d4], %r3;
+  ret;
+}
+.visible .entry look(.param .u64 words, .param .u32 count) {
+  .reg .pred %p<2>;
+  .reg .b32 %r<4>;
+  .reg .b64 %d<2>;
+  ld.param.u64 %d1, [words];
+  ld.param.u32 %r1, [count];
+  mov.u32 %r2, 0;
+next:
+  ld.volatile.u32 %r3, [%d1];
+  add.u32 %r2, %r2, 1;
+  setp.lt.u32 %p1, %r2, %r1;
+  @%p1 bra next;
+  ret;
+}
+)";
+
+}  // namespace
+
+TEST_CASE("a kernel that looks at many words in turn lets time go on, wherever the words are") {
+  for (const unsigned count : {1U, 2U, 7U, 1000U}) {
+    for (const bool pinned : {true, false}) {
+      CAPTURE(count);
+      CAPTURE(pinned);
+      run_gpus({}, [&] {
+        const Gpu gpu;
+        CUfunction scan = find_function(kKernels, "scan");
+        auto* const answer = static_cast<unsigned*>(allocate_pinned(4));
+        *answer = 0;
+        // Zeroed, both of them.
+        auto words = pinned ? reinterpret_cast<CUdeviceptr>(allocate_pinned(4096)) : allocate(4096);
+        auto where = reinterpret_cast<CUdeviceptr>(answer);
+        auto number = count;
+        void* arguments[] = {&words, &number, &where};
+        CUstream stream = make_stream(), other = make_stream();
+        CHECK(cuLaunchKernel(scan, 1, 1, 1, 1, 1, 1, 0, stream, arguments, nullptr) == 0);
+        // A copy beside it: it comes at its time, whatever the kernel does.
+        const unsigned value = 42;
+        CHECK(cuMemcpyHtoDAsync_v2(words + 4 * (count - 1), &value, 4, other) == 0);
+        CHECK(cuStreamSynchronize(other) == 0);
+        CHECK(cuStreamSynchronize(stream) == 0);
+        CHECK(*answer == 42);
+      });
+    }
+  }
+}
+
+TEST_CASE("a look at pinned memory goes there and back") {
+  const Picoseconds far_ps = 2 * models::find_gpu("H100")->host_flag_ps;
+  run_gpus({}, [&] {
+    const Gpu gpu;
+    CUfunction look = find_function(kKernels, "look");
+    CUstream stream = make_stream();
+    const auto time_of = [&](CUdeviceptr words, unsigned count) {
+      void* arguments[] = {&words, &count};
+      const Picoseconds begun_ps = now_ps();
+      CHECK(cuLaunchKernel(look, 1, 1, 1, 1, 1, 1, 0, stream, arguments, nullptr) == 0);
+      CHECK(cuStreamSynchronize(stream) == 0);
+      return now_ps() - begun_ps;
+    };
+    const auto pinned = reinterpret_cast<CUdeviceptr>(allocate_pinned(4));
+    CHECK(time_of(pinned, 30) - time_of(pinned, 20) == 10 * far_ps);
+  });
+}
+
+}  // namespace poll_test
