@@ -73,7 +73,7 @@ nlohmann::json json_of_child(const std::function<nlohmann::json()>& body, const 
   return parsed;
 }
 
-nlohmann::json bench_provenance() {
+nlohmann::json bench_machine() {
   std::string cpu = "unknown";
   std::ifstream info("/proc/cpuinfo");
   for (std::string line; std::getline(info, line);) {
@@ -86,15 +86,20 @@ nlohmann::json bench_provenance() {
   std::array<char, 32> date{};
   const std::time_t now = std::time(nullptr);
   std::strftime(date.data(), date.size(), "%Y-%m-%dT%H:%M:%SZ", std::gmtime(&now));
-  const BuiltFiles files = built_files();
   return {{"date", date.data()},
           {"meshbed", kVersion},
           {"cpu", cpu},
           {"kernel", fmt::format("{} {}", system.sysname, system.release)},
-          {"compiler", __VERSION__},
-          {"plugin_sha256", sha256_of_file(files.net_plugin)},
-          {"local_plugin_sha256", sha256_of_file(files.local_plugin)},
-          {"engine_sha256", sha256_of_file(files.engine)}};
+          {"compiler", __VERSION__}};
+}
+
+nlohmann::json bench_provenance() {
+  const BuiltFiles files = built_files();
+  nlohmann::json all = bench_machine();
+  all["plugin_sha256"] = sha256_of_file(files.net_plugin);
+  all["local_plugin_sha256"] = sha256_of_file(files.local_plugin);
+  all["engine_sha256"] = sha256_of_file(files.engine);
+  return all;
 }
 
 }  // namespace meshbed::cli

@@ -22,6 +22,8 @@ double simulated_us(const Scenario& scenario, const std::string& name);
 
 /// What figures were measured on, and with.
 nlohmann::json bench_provenance();
+/// The machine and this program alone, of what loads no file of ranks.
+nlohmann::json bench_machine();
 
 /// Of this process, all threads.
 double cpu_seconds();

@@ -177,7 +177,7 @@ int ring_bench_command(const Arguments& arguments, std::ostream& out, std::ostre
         {"benchmark", "ring-gpu"},
         {"gpu", bench_ring_on_gpu(static_cast<int>(parse_count("--device", device_text, 0, kDevicesMost)),
                                   static_cast<int>(parse_count("--repeats", repeats_text, 1, kRepeatsMost)))},
-        {"provenance", bench_provenance()}};
+        {"provenance", bench_machine()}};
     if (!keep.empty()) write_text_file(keep, json_text(result, kIndent) + "\n");
     if (json) {
       out << json_text(result, kIndent) << "\n";

@@ -5,9 +5,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <fstream>
 #include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <regex>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -161,6 +163,15 @@ class Bench {
   cuda::CUfunction nothing_, tell_;
 };
 
+/// Of the driver's kernel module; "": it cannot be read.
+std::string module_version() {
+  std::ifstream file("/proc/driver/nvidia/version");
+  std::string line;
+  std::getline(file, line);
+  std::smatch version;
+  return std::regex_search(line, version, std::regex("[0-9]+\\.[0-9]+(\\.[0-9]+)?")) ? version.str() : "";
+}
+
 }  // namespace
 
 nlohmann::json bench_ring_on_gpu(int device, int repeats) {
@@ -201,8 +212,10 @@ nlohmann::json bench_ring_on_gpu(int device, int repeats) {
 }
 
 void print_ring_on_gpu(const nlohmann::json& result, std::ostream& out) {
-  out << fmt::format("{}, CUDA {}; times from {}\n", result["gpu"].get<std::string>(),
-                     result["cuda_version"].get<std::string>(), result["times_from"].get<std::string>());
+  const auto driver = result["driver"].get<std::string>();
+  out << fmt::format("{}, CUDA {}{}; times from {}\n", result["gpu"].get<std::string>(),
+                     result["cuda_version"].get<std::string>(), driver.empty() ? "" : ", driver " + driver,
+                     result["times_from"].get<std::string>());
   out << "  median us      p10      p90\n";
   for (const auto& row : result["rows"]) {
     out << fmt::format("{:>11.3f} {:>8.3f} {:>8.3f}  {}\n", row["median_us"].get<double>(), row["p10_us"].get<double>(),

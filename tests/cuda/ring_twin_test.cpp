@@ -4,8 +4,10 @@
 
 #include <array>
 #include <cstdio>
+#include <nlohmann/json.hpp>
 #include <string>
 
+#include "models/gpu.h"
 #include "plugin/ring/gpu/gpu_ring.h"
 #include "plugin/ring/queue/wait.h"
 #include "tests/cuda/gpus.h"
@@ -35,6 +37,22 @@ std::string on_a_gpu(const Body& body) {
   });
 }
 
+struct Said {
+  int status = -1;
+  std::string text;  // standard error, too
+};
+Said said_by(const std::string& command) {
+  std::FILE* const program = ::popen((command + " 2>&1").c_str(), "r");
+  REQUIRE(program != nullptr);
+  Said said;
+  std::array<char, 4096> part{};
+  while (std::fgets(part.data(), static_cast<int>(part.size()), program) != nullptr) said.text += part.data();
+  const int status = ::pclose(program);
+  REQUIRE(WIFEXITED(status));
+  said.status = WEXITSTATUS(status);
+  return said;
+}
+
 }  // namespace
 
 TEST_CASE("the megakernel's PTX on the interpreter leaves the words that the C++ machine leaves, quirk by quirk") {
@@ -46,20 +64,40 @@ TEST_CASE("the megakernel's PTX on the interpreter leaves the words that the C++
 }
 
 TEST_CASE("the same on a real GPU, where one is at hand") {
-  std::FILE* const program = ::popen(MESHBED_BINARY_DIR "/bin/cuda-ring-twin 2>&1", "r");
-  REQUIRE(program != nullptr);
-  std::string said;
-  std::array<char, 4096> part{};
-  while (std::fgets(part.data(), static_cast<int>(part.size()), program) != nullptr) said += part.data();
-  const int status = ::pclose(program);
-  REQUIRE(WIFEXITED(status));
+  const Said said = said_by(MESHBED_BINARY_DIR "/bin/cuda-ring-twin");
   constexpr int kNoGpu = 77;
-  if (WEXITSTATUS(status) == kNoGpu) {
-    MESSAGE("not looked at: " << said);
+  if (said.status == kNoGpu) {
+    MESSAGE("not looked at: " << said.text);
     return;
   }
-  CHECK_MESSAGE(WEXITSTATUS(status) == 0, said);
-  MESSAGE(said);
+  CHECK_MESSAGE(said.status == 0, said.text);
+  MESSAGE(said.text);
+}
+
+TEST_CASE("ring bench --gpu times a launch and a slot in one harness, by the GPU that it finds") {
+  const std::string program = MESHBED_BINARY_DIR "/bin/meshbed";
+  const Said said =
+      said_by(program + " cuda run --virtual --gpu H100 " + program + " ring bench --gpu --repeats 3 --json");
+  REQUIRE_MESSAGE(said.status == 0, said.text);
+  const auto result = nlohmann::json::parse(said.text).at("gpu");
+  CHECK(result.at("is_simulated") == true);
+  CHECK(result.at("times_from").get<std::string>().find("model") != std::string::npos);
+  const models::GpuModel& model = *models::find_gpu("H100");
+  const auto median_us = [&](std::size_t row) { return result.at("rows").at(row).at("median_us").get<double>(); };
+  const auto us = [](Picoseconds time_ps) { return static_cast<double>(time_ps) / kPicosecondsPerMicrosecond; };
+  CHECK(result.at("rows").at(0).at("what") == "launch an empty kernel, and synchronize");
+  CHECK(median_us(0) ==
+        doctest::Approx(us(model.launch_call_ps + model.launch_delay_ps + model.kernel_gap_ps + model.wake_ps)));
+  CHECK(median_us(1) < median_us(0));
+  // From publish to DONE a lane makes about ten accesses of pinned memory, one after the other.
+  CHECK(median_us(4) > 8 * us(model.host_flag_ps));
+  CHECK(median_us(4) < 16 * us(model.host_flag_ps));
+  CHECK(median_us(8) < median_us(4));
+
+  const Said none = said_by(program + " ring bench --gpu --repeats 1");
+  if (none.status == 0) return;  // there is a GPU
+  CHECK(none.status == 2);
+  CHECK_MESSAGE(none.text.find("ring bench --gpu: ") != std::string::npos, none.text);
 }
 
 TEST_CASE("a ring on a GPU refuses what it cannot be, and a kernel that nobody shuts down is named") {

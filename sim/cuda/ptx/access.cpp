@@ -236,15 +236,17 @@ bool resolve(Warp& warp, const Instruction& in, std::uint32_t lanes, std::uint32
 
 Reach reach_of(Warp& warp, const Instruction& in, std::uint32_t lanes) {
   const LaunchRequest& request = warp.grid->request;
-  if (request.far_ps == 0) return Reach::kNear;
-  std::uint64_t addresses[kLanes];
-  lane_addresses(warp, in, addresses);
-  const std::uint64_t address = addresses[std::countr_zero(lanes)];
+  if (request.far_ps == 0 || in.kind == kAddressFrame) return Reach::kNear;
+  // The first lane speaks for all.
+  const auto lane = static_cast<std::uint32_t>(std::countr_zero(lanes));
+  const std::uint64_t base =
+      in.a_bytes == 8 ? lanes_at<std::uint64_t>(warp, in.a)[lane] : lanes_at<std::uint32_t>(warp, in.a)[lane];
+  const std::uint64_t address = base + static_cast<std::uint64_t>(in.immediate);
   Space space = static_cast<Space>(in.space);
   if (space == Space::kGeneric) space = windowed(address);
   if (space != Space::kGlobal || !warp.grid->memory->is_far(address)) return Reach::kNear;
   if (std::exchange(warp.paid_far, false)) return Reach::kFar;
-  warp.waits_far = true;
+  warp.waits_far = warp.pays_far = true;
   warp.far_until_ps = request.now_ps() + request.far_ps;
   warp.event = true;
   --warp.position;

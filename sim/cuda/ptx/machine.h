@@ -100,7 +100,8 @@ struct LaunchRequest {
   bool check_races = false;                     // between blocks: Execution::race()
   std::function<std::uint64_t()> clock_ns;      // %globaltimer, clock64
   std::function<std::int64_t()> now_ps;         // where far_ps is not 0
-  std::int64_t far_ps = 0;                      // there and back of what may be a poll, and of atomics, in far memory
+  std::int64_t far_ps = 0;                      // what a load that may be a poll takes in far memory, and an atomic
+  std::int64_t far_news_ps = 0;                 // and more where such a load sees something new
   std::function<void(std::string_view)> print;  // printf
   // The device's heap (malloc and free in kernels); absent: a kernel that asks for it faults. 0: no memory left.
   std::function<std::uint64_t(std::uint64_t)> allocate;

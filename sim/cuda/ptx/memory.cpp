@@ -47,12 +47,13 @@ void load(Warp& warp, const Instruction& in, std::uint32_t lanes) {
   } else {
     each_of(lanes, [&](std::uint32_t lane) { d[lane] = static_cast<D>(value_at<T>(access.at[lane])); });
   }
-  if ((in.flags & kFlagStrong) == 0 || access.space == Space::kLocal || reach == Reach::kFar) return;
+  if ((in.flags & kFlagStrong) == 0 || access.space == Space::kLocal) return;
   std::uint64_t places = 0, seen = 0;
   each_active(lanes, [&](std::uint32_t lane) {
     places = poll_hash(places, reinterpret_cast<std::uintptr_t>(access.of(lane, sizeof(T))));
     seen = poll_hash(seen, static_cast<std::uint64_t>(d[lane]));
   });
+  if (reach == Reach::kFar) return note_far_poll(warp, in, lanes, places, seen);
   note_poll(warp, in, lanes, places, seen);
 }
 
@@ -98,7 +99,7 @@ void load_vector(Warp& warp, const Instruction& in, std::uint32_t lanes) {
       write_lane(d, in.d_bytes, lane, filled(in, value, element));
     });
   }
-  if ((in.flags & kFlagStrong) == 0 || access.space == Space::kLocal || reach == Reach::kFar) return;
+  if ((in.flags & kFlagStrong) == 0 || access.space == Space::kLocal) return;
   std::uint64_t where = 0, seen = 0;
   each_active(lanes, [&](std::uint32_t lane) {
     where = poll_hash(where, reinterpret_cast<std::uintptr_t>(access.at[lane]));
@@ -108,6 +109,7 @@ void load_vector(Warp& warp, const Instruction& in, std::uint32_t lanes) {
       seen = poll_hash(seen, value);
     }
   });
+  if (reach == Reach::kFar) return note_far_poll(warp, in, lanes, where, seen);
   note_poll(warp, in, lanes, where, seen);
 }
 

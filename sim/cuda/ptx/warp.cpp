@@ -88,7 +88,7 @@ void run_warp(Warp& warp, std::uint64_t instructions) {
   if (warp.waits_far) {
     if (warp.grid->request.now_ps() < warp.far_until_ps) return;
     warp.waits_far = false;
-    warp.paid_far = true;
+    warp.paid_far = std::exchange(warp.pays_far, false);
   }
   while (done < instructions && !warp.grid->fault) {
     if (warp.runnable() == 0) {
@@ -126,14 +126,14 @@ void run_warp(Warp& warp, std::uint64_t instructions) {
   }
 }
 
-bool Polls::same(std::uint64_t key, std::uint64_t seen) {
+Polls::Sight Polls::look(std::uint64_t key, std::uint64_t seen) {
   if (used_ * 2 >= all_.size()) grow();
   std::size_t at = key & (all_.size() - 1);
   while (all_[at].key != 0 && all_[at].key != key) at = (at + 1) & (all_.size() - 1);
-  const bool is_same = all_[at].key == key && all_[at].seen == seen;
-  used_ += all_[at].key == 0 ? 1 : 0;
+  const Sight sight = all_[at].key == 0 ? Sight::kFirst : all_[at].seen == seen ? Sight::kSame : Sight::kNew;
+  used_ += sight == Sight::kFirst ? 1 : 0;
   all_[at] = {key, seen};
-  return is_same;
+  return sight;
 }
 
 void Polls::grow() {
@@ -143,8 +143,23 @@ void Polls::grow() {
   if (before.size() >= kPollsMost) before.clear();
   all_.resize(before.empty() ? kPollsFewest : before.size() * 2);
   for (const Poll& poll : before) {
-    if (poll.key != 0) same(poll.key, poll.seen);
+    if (poll.key != 0) look(poll.key, poll.seen);
   }
+}
+
+namespace {
+
+std::uint64_t key_of(const Instruction& in, std::uint32_t lanes, std::uint64_t places) {
+  return poll_hash(poll_hash(places, reinterpret_cast<std::uintptr_t>(&in)), lanes) | 1U;
+}
+
+}  // namespace
+
+void note_far_poll(Warp& warp, const Instruction& in, std::uint32_t lanes, std::uint64_t places, std::uint64_t seen) {
+  if (warp.polls.look(key_of(in, lanes, places), seen) != Polls::Sight::kNew) return;
+  warp.waits_far = true;
+  warp.far_until_ps = warp.grid->request.now_ps() + warp.grid->request.far_news_ps;
+  warp.event = true;
 }
 
 void note_poll(Warp& warp, const Instruction& in, std::uint32_t lanes, std::uint64_t places, std::uint64_t seen) {
@@ -153,12 +168,11 @@ void note_poll(Warp& warp, const Instruction& in, std::uint32_t lanes, std::uint
     warp.polled_at = now;
     warp.polled_lanes = 0;
   }
-  const std::uint64_t key = poll_hash(poll_hash(places, reinterpret_cast<std::uintptr_t>(&in)), lanes) | 1U;
-  const bool is_same = warp.polls.same(key, seen);
+  const std::uint64_t key = key_of(in, lanes, places);
+  const bool is_same = warp.polls.look(key, seen) == Polls::Sight::kSame;
   const auto found = std::find_if(warp.circles.begin(), warp.circles.end(),
                                   [lanes](const PollCircle& circle) { return circle.lanes == lanes; });
-  PollCircle& circle =
-      found != warp.circles.end() ? *found : warp.circles[warp.circle_next++ % warp.circles.size()];
+  PollCircle& circle = found != warp.circles.end() ? *found : warp.circles[warp.circle_next++ % warp.circles.size()];
   if (!is_same) {
     circle = {};
     warp.polled_lanes &= ~lanes;

@@ -48,8 +48,9 @@ struct Frame {
 /// words in turn has many.
 class Polls {
  public:
-  /// Whether this poll sees what it saw before. `key`: not 0.
-  bool same(std::uint64_t key, std::uint64_t seen);
+  enum class Sight : std::uint8_t { kFirst, kSame, kNew };
+  /// What this poll sees against what it saw before. `key`: not 0.
+  Sight look(std::uint64_t key, std::uint64_t seen);
 
  private:
   struct Poll {
@@ -95,7 +96,8 @@ struct Warp {
   std::uint32_t polled_lanes = 0;  // that have looked at all that they poll, and saw nothing new since `polled_at`
   std::uint64_t polled_at = 0;     // Grid::changes + 1 then
   bool yields = false;
-  bool waits_far = false, paid_far = false;  // until far_until_ps for its next access; that may be done now
+  bool waits_far = false;                   // until far_until_ps
+  bool pays_far = false, paid_far = false;  // for its next access; that may be done now
   std::int64_t far_until_ps = 0;
 
   std::uint32_t runnable() const { return alive & ~(barrier_waiting | warp_waiting); }
@@ -149,7 +151,7 @@ struct Grid {
   std::uint32_t shared_bytes = 0, threads = 0, warps = 0;
   std::uint32_t reserved_shared = 0;  // where the reserved part of shared memory begins
   std::array<std::byte, kWorkspaceBytes> workspace{};
-  std::uint64_t changes = 0;  // grows with each change that another lane may see
+  std::uint64_t changes = 0;     // grows with each change that another lane may see
   std::uint64_t step_began = 0;  // at so many changes
   std::uint64_t serial = 0;      // groups begun so far
   std::string printed;
@@ -182,6 +184,9 @@ inline std::uint64_t poll_hash(std::uint64_t hash, std::uint64_t value) {
 }
 /// A load that may be a poll: hashes of where it reads, lane by lane, and of what it sees there.
 void note_poll(Warp& warp, const Instruction& in, std::uint32_t lanes, std::uint64_t places, std::uint64_t seen);
+
+/// The same of a load of far memory, which has waited: news take longer.
+void note_far_poll(Warp& warp, const Instruction& in, std::uint32_t lanes, std::uint64_t places, std::uint64_t seen);
 
 /// Where a lane's value of a call lies in the caller.
 std::byte* call_value_at(Warp& warp, const Frame& caller, const CallValue& value, std::uint32_t lane);
