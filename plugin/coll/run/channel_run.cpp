@@ -5,6 +5,7 @@
 
 #include "plugin/base/check.h"
 #include "plugin/base/counted.h"
+#include "plugin/coll/gpu/gpu_sums.h"
 #include "plugin/coll/transport/plugin_log.h"
 
 namespace meshbed::coll {
@@ -29,6 +30,11 @@ bool ChannelRun::copy_some(const LocalCopy& copy, std::uint64_t element_bytes, c
   copied_bytes_ += bytes;
   counters_.copied_bytes += bytes;
   return true;
+}
+
+bool ChannelRun::fail_sum(const Error& error) {
+  failure_ = {error.code, error.scope, "a sum on the GPU: " + error.text};
+  return false;
 }
 
 bool ChannelRun::fail(const char* what, int peer, int channel, std::uint64_t slice, const std::string& why) {
@@ -91,23 +97,33 @@ bool PlanRun::complete_receives() {
   bool moved = false;
   while (receives_done_ < receives_posted_) {
     const PendingReceive& oldest = pending_receives_[receives_done_ % window_];
-    if (oldest.slice.arrival == Arrival::kStoreBehindSend && !sent_beyond(oldest.slice)) break;
-    bool done = false;
-    std::uint64_t size_bytes = 0;
-    const int code = net_->test(oldest.request, &done, &size_bytes);
-    if (code != nccl::kNcclSuccess) {
-      return fail("receive from", plan_.recv_peer, plan_.request.channel, receives_done_,
-                  explain_net_error(code, warns_before_));
-    }
-    if (!done) break;
-    if (size_bytes != oldest.size_bytes) {
-      return fail("receive from", plan_.recv_peer, plan_.request.channel, receives_done_,
-                  wrong_size(size_bytes, oldest.size_bytes));
+    if (memory_.sums != nullptr && memory_.sums->is_under_way()) {
+      if (!sum_has_ended()) break;
+    } else {
+      if (oldest.slice.arrival == Arrival::kStoreBehindSend && !sent_beyond(oldest.slice)) break;
+      bool done = false;
+      std::uint64_t size_bytes = 0;
+      const int code = net_->test(oldest.request, &done, &size_bytes);
+      if (code != nccl::kNcclSuccess) {
+        return fail("receive from", plan_.recv_peer, plan_.request.channel, receives_done_,
+                    explain_net_error(code, warns_before_));
+      }
+      if (!done) break;
+      if (size_bytes != oldest.size_bytes) {
+        return fail("receive from", plan_.recv_peer, plan_.request.channel, receives_done_,
+                    wrong_size(size_bytes, oldest.size_bytes));
+      }
+      if (reduces(oldest.slice) && memory_.sums != nullptr) {
+        begin_sum(oldest);
+        moved = true;
+        break;
+      }
+      if (reduces(oldest.slice)) reduce(oldest);
     }
     digest(oldest);
     ++receives_done_;
     ++counters_.messages_received;
-    counters_.bytes_received += size_bytes;
+    counters_.bytes_received += oldest.size_bytes;
     moved = true;
   }
   return moved;
@@ -120,14 +136,15 @@ bool PlanRun::sent_beyond(const RecvStep& slice) const {
          (slice.output_offset + slice.count) * plan_.request.element_bytes;
 }
 
+/// What has been reduced, or needs no reduction.
 void PlanRun::digest(const PendingReceive& receive) {
   const RecvStep& slice = receive.slice;
   const bool keeps_slot = slice.arrival == Arrival::kReduceInSlot;
   if (slice.arrival == Arrival::kStoreBehindSend) {
     std::memcpy(memory_.output + slice.output_offset * plan_.request.element_bytes, receive.data, receive.size_bytes);
     counters_.copied_bytes += receive.size_bytes;
-  } else if (slice.arrival != Arrival::kStore) {
-    reduce(receive);
+  } else if (reduces(slice) && !keeps_slot) {
+    counters_.copied_bytes += slice.count * plan_.request.element_bytes;
   }
   if (receive.slot >= 0 && !keeps_slot) slots_busy_ &= ~(1U << static_cast<unsigned>(receive.slot));
   if (!slice.forward) return;
@@ -135,19 +152,44 @@ void PlanRun::digest(const PendingReceive& receive) {
   ++forwards_ready_;
 }
 
-void PlanRun::reduce(const PendingReceive& receive) {
+void PlanRun::reduce(const PendingReceive& receive) const {
   const RecvStep& slice = receive.slice;
-  const std::uint64_t element_bytes = plan_.request.element_bytes;
   const ReduceKernels& kernels = memory_.kernels;
   const ReduceFunction kernel = slice.form == Form::kFirst     ? kernels.first
                                 : slice.form == Form::kBetween ? kernels.between
                                 : slice.form == Form::kLast    ? kernels.last
                                                                : kernels.only;
-  const bool in_slot = slice.arrival == Arrival::kReduceInSlot;
-  char* result = in_slot ? slot_data(receive.slot) : memory_.output + slice.output_offset * element_bytes;
-  kernel(result, receive.data, memory_.input + slice.input_offset * element_bytes, slice.count,
-         static_cast<std::uint32_t>(plan_.request.ranks));
-  if (!in_slot) counters_.copied_bytes += slice.count * element_bytes;
+  kernel(result_of(receive), receive.data, own_of(slice), slice.count, static_cast<std::uint32_t>(plan_.request.ranks));
+}
+
+void PlanRun::begin_sum(const PendingReceive& receive) {
+  const RecvStep& slice = receive.slice;
+  const ReduceForm form = slice.form == Form::kFirst     ? ReduceForm::kFirst
+                          : slice.form == Form::kBetween ? ReduceForm::kBetween
+                          : slice.form == Form::kLast    ? ReduceForm::kLast
+                                                         : ReduceForm::kOnly;
+  const auto begun = memory_.sums->begin({.form = form,
+                                          .result = result_of(receive),
+                                          .arrived = receive.data,
+                                          .own = own_of(slice),
+                                          .count = slice.count,
+                                          .ranks = static_cast<std::uint32_t>(plan_.request.ranks)});
+  if (!begun) fail_sum(begun.error());
+}
+
+bool PlanRun::sum_has_ended() {
+  const auto ended = memory_.sums->has_ended();
+  return ended ? *ended : fail_sum(ended.error());
+}
+
+char* PlanRun::result_of(const PendingReceive& receive) const {
+  const RecvStep& slice = receive.slice;
+  return slice.arrival == Arrival::kReduceInSlot ? slot_data(receive.slot)
+                                                 : memory_.output + slice.output_offset * plan_.request.element_bytes;
+}
+
+const char* PlanRun::own_of(const RecvStep& slice) const {
+  return memory_.own + slice.input_offset * plan_.request.element_bytes;
 }
 
 char* PlanRun::slot_data(int slot) const {

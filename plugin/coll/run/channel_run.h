@@ -24,6 +24,8 @@
 
 namespace meshbed::coll {
 
+class GpuSums;
+
 struct ChannelCounters {
   std::uint64_t messages_sent = 0, messages_received = 0;
   std::uint64_t bytes_sent = 0, bytes_received = 0;
@@ -36,7 +38,9 @@ struct ChannelCounters {
 struct ChannelMemory {
   const char* input = nullptr;  // where the plan's own begin, as its output
   char* output = nullptr;
-  ReduceKernels kernels{};  // where the plan reduces
+  ReduceKernels kernels{};        // where the plan reduces
+  const char* own = nullptr;      // what it reduces with: the input, or the GPU's memory that the input was copied from
+  std::shared_ptr<GpuSums> sums;  // null: the processor's
   char* staging = nullptr;
   std::uint64_t slot_bytes = 0;  // distance of two slots
   void* send_comm = nullptr;
@@ -75,6 +79,8 @@ class ChannelRun {
   bool copied(const LocalCopy& copy, std::uint64_t element_bytes) const {
     return copied_bytes_ == copy.count * element_bytes;
   }
+  /// Keeps the failure, of no peer's; false.
+  bool fail_sum(const Error& error);
   /// Keeps the failure; false.
   bool fail(const char* what, int peer, int channel, std::uint64_t slice, const std::string& why);
   /// " (3 slices done, 8 posted)"
@@ -133,7 +139,15 @@ class PlanRun : public ChannelRun {
   bool post_sends();
   bool sent_beyond(const RecvStep& slice) const;
   void digest(const PendingReceive& receive);
-  void reduce(const PendingReceive& receive);
+  void reduce(const PendingReceive& receive) const;
+  /// By the GPU, of the oldest receive.
+  void begin_sum(const PendingReceive& receive);
+  bool sum_has_ended();
+  static bool reduces(const RecvStep& slice) {
+    return slice.arrival != Arrival::kStore && slice.arrival != Arrival::kStoreBehindSend;
+  }
+  char* result_of(const PendingReceive& receive) const;
+  const char* own_of(const RecvStep& slice) const;
   char* slot_data(int slot) const;
   char* landing_of(const PendingReceive& receive) const;
 

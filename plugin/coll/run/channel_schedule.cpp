@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "plugin/base/check.h"
+#include "plugin/coll/gpu/gpu_sums.h"
 #include "plugin/coll/transport/plugin_log.h"
 
 namespace meshbed::coll {
@@ -87,15 +88,26 @@ bool ChannelSchedule::complete(Stream& stream) {
   while (stream.done < stream.posted) {
     const Pending& oldest = stream.pending[stream.done % window_];
     const bool receives = stream.memory.receives;
-    if (receives && !may_touch(oldest.transfer, oldest.slice)) break;
-    bool done = false;
-    std::uint64_t size_bytes = 0;
-    const int code = net_->test(oldest.request, &done, &size_bytes);
-    if (code != nccl::kNcclSuccess) return fail(stream, stream.done, explain_net_error(code, warns_before_));
-    if (!done) break;
-    if (receives) {
-      if (size_bytes != oldest.size_bytes) return fail(stream, stream.done, wrong_size(size_bytes, oldest.size_bytes));
-      digest(stream, oldest);
+    if (receives && summing_ == &stream) {
+      const auto ended = memory_.sums->has_ended();
+      if (!ended) return fail_sum(ended.error());
+      if (!*ended) break;
+      summing_ = nullptr;
+      digest(oldest);
+    } else {
+      if (receives && (summing_ != nullptr || !may_touch(oldest.transfer, oldest.slice))) break;
+      bool done = false;
+      std::uint64_t size_bytes = 0;
+      const int code = net_->test(oldest.request, &done, &size_bytes);
+      if (code != nccl::kNcclSuccess) return fail(stream, stream.done, explain_net_error(code, warns_before_));
+      if (!done) break;
+      if (receives) {
+        if (size_bytes != oldest.size_bytes) {
+          return fail(stream, stream.done, wrong_size(size_bytes, oldest.size_bytes));
+        }
+        if (schedule_.transfers[oldest.transfer].reduces && !reduce(stream, oldest)) return true;
+        digest(oldest);
+      }
     }
     ++(receives ? counters_.messages_received : counters_.messages_sent);
     (receives ? counters_.bytes_received : counters_.bytes_sent) += oldest.size_bytes;
@@ -143,38 +155,60 @@ bool ChannelSchedule::post(Stream& stream) {
   return moved;
 }
 
-void ChannelSchedule::digest(const Stream& stream, const Pending& receive) {
-  if (schedule_.transfers[receive.transfer].reduces) reduce(stream, receive);
+/// What has been reduced, or needs no reduction.
+void ChannelSchedule::digest(const Pending& receive) {
+  const Transfer& transfer = schedule_.transfers[receive.transfer];
+  if (transfer.reduces && (transfer.place == BufferRole::kOutput || schedule_.works_in_output)) {
+    counters_.copied_bytes += receive.slice.count * schedule_.request.element_bytes;
+  }
   digested_[receive.transfer] = end_of(receive.slice);
 }
 
-void ChannelSchedule::reduce(const Stream& stream, const Pending& receive) {
+bool ChannelSchedule::reduce(const Stream& stream, const Pending& receive) {
   const Transfer& transfer = schedule_.transfers[receive.transfer];
   const ReduceKernels& kernels = memory_.kernels;
   const PartialKernels& partial = memory_.partial_kernels;
   const bool own_partial = transfer.own == BufferRole::kWork, ends = transfer.place == BufferRole::kOutput;
   const void* arrived = slot_of(stream, stream.done);
-  const void* own = address_of(transfer.own, receive.slice);
+  const void* own =
+      transfer.own == BufferRole::kInput ? own_of(receive.slice) : address_of(transfer.own, receive.slice);
   char* result = address_of(transfer.place, receive.slice);
   const std::uint64_t count = receive.slice.count;
   const auto ranks = static_cast<std::uint32_t>(schedule_.request.ranks);
   const bool both_partial = transfer.partial && own_partial;
   const bool narrows = both_partial && ends && partial.narrow != nullptr;
   ReduceFunction kernel = ends ? kernels.only : kernels.first;
+  ReduceForm form = ends ? ReduceForm::kOnly : ReduceForm::kFirst;
   if (narrows) {
     kernel = partial.join;
+    form = ReduceForm::kJoin;
     result = address_of(BufferRole::kWork, receive.slice);
   } else if (both_partial) {
     kernel = ends ? kernels.last : partial.join;
+    form = ends ? ReduceForm::kLast : ReduceForm::kJoin;
   } else if (transfer.partial || own_partial) {
     kernel = ends ? kernels.last : kernels.between;
+    form = ends ? ReduceForm::kLast : ReduceForm::kBetween;
     if (own_partial) std::swap(arrived, own);  // the kernel's partial result comes first
   }
-  kernel(result, arrived, own, count, ranks);
-  if (narrows) partial.narrow(address_of(BufferRole::kOutput, receive.slice), result, nullptr, count, ranks);
-  if (ends || schedule_.works_in_output) {
-    counters_.copied_bytes += receive.slice.count * schedule_.request.element_bytes;
+  char* const narrowed = narrows ? address_of(BufferRole::kOutput, receive.slice) : nullptr;
+  if (memory_.sums == nullptr) {
+    kernel(result, arrived, own, count, ranks);
+    if (narrows) partial.narrow(narrowed, result, nullptr, count, ranks);
+    return true;
   }
+  const GpuReduction first{
+      .form = form, .result = result, .arrived = arrived, .own = own, .count = count, .ranks = ranks};
+  const GpuReduction then{
+      .form = ReduceForm::kNarrow, .result = narrowed, .arrived = result, .count = narrows ? count : 0, .ranks = ranks};
+  const auto begun = memory_.sums->begin(first, then);
+  if (!begun) return fail_sum(begun.error());
+  summing_ = &stream;
+  return false;
+}
+
+const char* ChannelSchedule::own_of(const Range& slice) const {
+  return memory_.own + (slice.begin - schedule_.input_begin) * schedule_.request.element_bytes;
 }
 
 char* ChannelSchedule::address_of(BufferRole place, const Range& slice) const {

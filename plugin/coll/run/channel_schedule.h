@@ -8,6 +8,7 @@
 // The data path allocates nothing.
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -38,7 +39,9 @@ inline bool goes_over(const Transfer& transfer, const StreamMemory& stream) {
 struct ScheduleMemory {
   const char* input = nullptr;
   char* output = nullptr;
-  char* work = nullptr;  // where the schedule needs it: partial results of round.begin and on
+  char* work = nullptr;           // where the schedule needs it: partial results of round.begin and on
+  const char* own = nullptr;      // what it reduces with: the input, or the GPU's memory that the input was copied from
+  std::shared_ptr<GpuSums> sums;  // null: the processor's
   ReduceKernels kernels{};
   PartialKernels partial_kernels{};
   std::vector<StreamMemory> streams;
@@ -81,9 +84,11 @@ class ChannelSchedule : public ChannelRun {
   // The phases of a pass: true where something moved.
   bool complete(Stream& stream);
   bool post(Stream& stream);
-  void digest(const Stream& stream, const Pending& receive);
-  void reduce(const Stream& stream, const Pending& receive);
+  void digest(const Pending& receive);
+  /// True: it has been reduced; else the GPU has begun, or the run has failed.
+  bool reduce(const Stream& stream, const Pending& receive);
   char* address_of(BufferRole place, const Range& slice) const;
+  const char* own_of(const Range& slice) const;
   char* slot_of(const Stream& stream, std::uint64_t slice) const;
   bool fail(const Stream& stream, std::uint64_t slice, const std::string& why);
 
@@ -94,6 +99,7 @@ class ChannelSchedule : public ChannelRun {
   const std::uint64_t warns_before_;
   bool last_round_ended_ = false;
   std::vector<Stream> streams_;
+  const Stream* summing_ = nullptr;      // whose oldest receive the GPU reduces
   std::vector<std::uint64_t> digested_;  // by transfer: how far a receive has come, in elements of the buffers
 };
 

@@ -37,6 +37,7 @@
 #include "plugin/coll/transport/connection.h"
 #include "plugin/coll/transport/memory.h"
 #include "plugin/coll/transport/transport.h"
+#include "plugin/cuda/driver.h"
 
 namespace meshbed::coll {
 
@@ -44,6 +45,7 @@ class Gpu;
 class RecordedCall;
 class StreamOrder;
 struct GpuCopy;
+struct GpuSumPlace;
 struct Schedule;
 struct ScheduleMemory;
 struct StreamMemory;
@@ -87,7 +89,17 @@ struct Operation {
   std::uint64_t input_bytes = 0, output_bytes = 0;  // of the caller's memory that this rank reads, and writes
   bool in_stream = false;
   void* stream = nullptr;  // a CUstream; null: CUDA's default stream
+  /// Of an operation on memory that a GPU's was copied into, where that GPU reduces. Added by lend().
+  std::shared_ptr<const GpuSumPlace> sums{};
 };
+
+/// Whether it has anything to reduce.
+inline bool reduces(const Operation& operation, int world) {
+  const bool is_reduction = operation.collective == Collective::kAllReduce ||
+                            operation.collective == Collective::kReduceScatter ||
+                            operation.collective == Collective::kReduce;
+  return is_reduction && world > 1 && operation.count > 0;
+}
 
 /// One operation's own name, or that of a group.
 const char* name_of(const std::vector<Operation>& operations);
@@ -188,9 +200,11 @@ class Communicator {
   std::shared_ptr<Gpu> gpu() const;
   Result<std::shared_ptr<Gpu>> need_gpu();
   void adopt(std::shared_ptr<Gpu> gpu);
+  Result<void> prepare_sums(const std::vector<Operation>& operations);
   Result<std::shared_ptr<StreamOrder>> enter_streams(const std::vector<Operation>& operations);
   Result<void> await_streams(StreamOrder& order, const Deadline& deadline, const Call& call);
   Result<Lending> lend(Gpu& gpu, std::span<const Operation> operations);
+  std::shared_ptr<const GpuSumPlace> sum_place(Gpu& gpu, const Operation& operation, cuda::CUcontext context);
   Result<void> copy_by_gpu(Gpu& gpu, const std::vector<GpuCopy>& copies, const Deadline& deadline);
   // recorded_call.cpp
   struct LaunchedCall {

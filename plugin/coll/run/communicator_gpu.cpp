@@ -23,6 +23,19 @@ struct Lent {
   }
 };
 
+/// That of all of the operation's memory; null: a part is the host's, or another's.
+cuda::CUcontext context_of(const std::vector<Lent>& lent, const Operation& operation) {
+  const auto behind = [&](const void* data, std::uint64_t bytes) -> cuda::CUcontext {
+    for (const Lent& part : lent) {
+      if (part.holds(data, bytes)) return part.context;
+    }
+    return nullptr;
+  };
+  const cuda::CUcontext context = behind(operation.input, operation.input_bytes);
+  const bool one = operation.output_bytes == 0 || behind(operation.output, operation.output_bytes) == context;
+  return operation.input_bytes > 0 && one ? context : nullptr;
+}
+
 /// Any element's alignment, and whole lines.
 constexpr std::uint64_t kLentAlignment = 256;
 
@@ -63,6 +76,16 @@ std::vector<cuda::CUstream> streams_of(const std::vector<Operation>& operations)
     if (operation.in_stream && !known) streams.push_back(stream);
   }
   return streams;
+}
+
+/// By the caller's thread.
+Result<void> Communicator::prepare_sums(const std::vector<Operation>& operations) {
+  const auto gpu = this->gpu();
+  for (const Operation& operation : operations) {
+    if (gpu == nullptr || !reduces(operation, options_.world)) continue;
+    if (auto prepared = gpu->prepare_sums(operation); !prepared) return prepared;
+  }
+  return ok();
 }
 
 /// By the caller's thread. nullptr: none of them is in a stream.
@@ -118,6 +141,19 @@ Result<void> Communicator::copy_by_gpu(Gpu& gpu, const std::vector<GpuCopy>& cop
   return copied;
 }
 
+/// Where both of its buffers are one GPU's and that GPU reduces; nullptr elsewhere. Slices arrive in pinned memory
+/// then.
+std::shared_ptr<const GpuSumPlace> Communicator::sum_place(Gpu& gpu, const Operation& operation,
+                                                           cuda::CUcontext context) {
+  if (context == nullptr || !reduces(operation, options_.world)) return nullptr;
+  const auto kernels = gpu.sum_kernels(context, operation.type, operation.op);
+  if (!kernels) return nullptr;
+  connections_->take_staging_from(
+      [&gpu, context](std::uint64_t size_bytes) { return gpu.pinned(context, size_bytes); });
+  return std::make_shared<const GpuSumPlace>(
+      GpuSumPlace{gpu, context, *kernels, static_cast<const char*>(operation.input)});
+}
+
 /// No operations: all of their memory is the host's, or the host can follow it.
 Result<Communicator::Lending> Communicator::lend(Gpu& gpu, std::span<const Operation> operations) {
   std::vector<std::vector<Lent>> lent(operations.size());
@@ -156,8 +192,10 @@ Result<Communicator::Lending> Communicator::lend(Gpu& gpu, std::span<const Opera
   if (!pinned) return pinned.error();
   char* const staging = (*pinned)->data();
   if (grown && memory_ != nullptr) memory_->keep(staging, (*pinned)->size_bytes());
+  const bool seen_alike = (*pinned)->device_address() == cuda::address_of(staging);
   for (std::size_t i = 0; i < operations.size(); ++i) {
     Operation operation = operations[i];
+    if (seen_alike) operation.sums = sum_place(gpu, operation, context_of(lent[i], operation));
     for (const Lent& part : lent[i]) {
       const bool has_input =
           operations[i].input_bytes > 0 && part.holds(operations[i].input, operations[i].input_bytes);
@@ -190,7 +228,12 @@ Result<void> Communicator::transfer(std::span<const Operation> operations, const
   if (!lending->in.empty()) {
     if (auto copied = copy_by_gpu(*gpu, lending->in, deadline); !copied) return copied;
   }
-  if (auto moved = transfer_host(lending->operations, deadline, nullptr); !moved) return moved;
+  if (auto moved = transfer_host(lending->operations, deadline, nullptr); !moved) {
+    for (const Operation& operation : lending->operations) {
+      if (operation.sums != nullptr) gpu->settle(operation.sums->context);  // the memory is the caller's again
+    }
+    return moved;
+  }
   if (!lending->out.empty()) {
     if (auto copied = copy_by_gpu(*gpu, lending->out, deadline); !copied) return copied;
   }

@@ -72,6 +72,10 @@ Result<void> Communicator::usable() const {
 std::shared_ptr<Call> Communicator::issue(std::vector<Operation> operations, std::int64_t timeout_ms) {
   auto call = std::make_shared<Call>(name_of(operations), ++calls_);
   const Deadline deadline = Deadline::after_ms_or_never(timeout_ms);
+  if (auto prepared = prepare_sums(operations); !prepared) {
+    call->finish(prepared);
+    return call;
+  }
   const auto recorded = record(operations, timeout_ms);
   if (!recorded || *recorded) {
     call->finish(recorded ? ok() : Result<void>(recorded.error()));
@@ -261,12 +265,15 @@ Result<void> Communicator::add_channel_runs(const Operation& operation, const Su
   buffers.input = static_cast<const char*>(operation.input) + sub_plan.input_offset * element_bytes;
   buffers.output = static_cast<char*>(operation.output) + sub_plan.output_offset * element_bytes;
   buffers.kernels = reduce_kernels(operation.type, operation.op);
+  buffers.own =
+      operation.sums == nullptr ? buffers.input : operation.sums->input + sub_plan.input_offset * element_bytes;
   PlanRequest request = sub_plan.request;
   request.in_place = buffers.input == buffers.output && request.to >= 0 && request.from >= 0;
   for (request.channel = 0; request.channel < options_.channels; ++request.channel) {
     const Plan plan = make_plan(request);
     if (plan.send_steps == 0 && plan.recv_steps == 0 && plan.copy.count == 0) continue;
     ChannelMemory memory = buffers;
+    if (operation.sums != nullptr) memory.sums = operation.sums->of_a_run();
     auto receives = register_for_receives(plan, protocol, &memory);
     if (!receives) return receives;
     auto sends = register_for_sends(plan, protocol, &memory);

@@ -4,6 +4,7 @@
 
 #include "plugin/coll/run/channel_schedule.h"
 #include "plugin/coll/run/communicator.h"
+#include "plugin/coll/run/gpu.h"
 
 namespace meshbed::coll {
 namespace {
@@ -60,11 +61,14 @@ Result<void> Communicator::prepare_schedules(AlgorithmProtocol way, PlanRequest 
   }
   for (Schedule& schedule : schedules) {
     if (schedule.part.count == 0) continue;
-    ScheduleMemory memory{.input = static_cast<const char*>(operation.input),
-                          .output = static_cast<char*>(operation.output),
-                          .kernels = reduce_kernels(operation.type, operation.op),
-                          .partial_kernels = partial_kernels(operation.type, operation.op),
-                          .streams = streams_of(schedule)};
+    ScheduleMemory memory{
+        .input = static_cast<const char*>(operation.input),
+        .output = static_cast<char*>(operation.output),
+        .own = operation.sums == nullptr ? static_cast<const char*>(operation.input) : operation.sums->input,
+        .sums = operation.sums == nullptr ? nullptr : operation.sums->of_a_run(),
+        .kernels = reduce_kernels(operation.type, operation.op),
+        .partial_kernels = partial_kernels(operation.type, operation.op),
+        .streams = streams_of(schedule)};
     auto given = give_memory(schedule, way.protocol, &memory);
     if (!given) return given;
     channel_runs->push_back(

@@ -3,14 +3,81 @@
 #include <algorithm>
 #include <atomic>
 
+#include "plugin/coll/run/communicator.h"
 #include "plugin/coll/run/recorded_call.h"
+#include "plugin/coll/store/environment.h"
 
 namespace meshbed::coll {
+namespace {
+
+constexpr char kSumsVariable[] = "MESHBED_GPU_SUMS";
+
+/// Whether GPUs reduce.
+Result<bool> wanted_sums() {
+  const std::string wanted = variable(kSumsVariable).value_or("0");
+  if (wanted == "0" || wanted == "1") return wanted == "1";
+  return Error{ErrorCode::kInvalidArgument, Scope::kJob,
+               std::string(kSumsVariable) + " is \"" + wanted +
+                   "\"; set 1 (GPUs reduce what lies in their memory), 0 (the processor does), or unset it"};
+}
+
+}  // namespace
 
 Result<std::shared_ptr<Gpu>> Gpu::open() {
   const auto driver = cuda::Driver::open();
   if (!driver) return driver.error();
-  return std::shared_ptr<Gpu>(new Gpu(*driver));
+  const auto sums = wanted_sums();
+  if (!sums) return sums.error();
+  return std::shared_ptr<Gpu>(new Gpu(*driver, *sums));
+}
+
+Result<void> Gpu::prepare_sums(const Operation& operation) {
+  if (!sums_ || operation.input_bytes == 0) return ok();
+  const auto context = context_behind(operation.input);
+  if (!context) return context.error();
+  if (*context == nullptr) return ok();
+  const SumKey key{*context, operation.type, operation.op};
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (sum_kernels_.count(key) > 0) return ok();
+  const cuda::Current current(driver_, *context);
+  if (!current.outcome()) return current.outcome();
+  const cuda::RelaxedCapture relaxed(driver_);
+  auto reduce = reduces_.find(*context);
+  if (reduce == reduces_.end()) {
+    auto loaded = GpuReduce::load(driver_);
+    if (!loaded) return loaded.error();
+    reduce = reduces_.emplace(*context, std::move(*loaded)).first;
+  }
+  const auto kernels = reduce->second.kernels(operation.type, operation.op);
+  if (!kernels) return kernels.error();
+  sum_kernels_.emplace(key, *kernels);
+  return ok();
+}
+
+std::optional<GpuReduceKernels> Gpu::sum_kernels(cuda::CUcontext context, DataType type, ReduceOp op) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto found = sum_kernels_.find({context, type, op});
+  return found != sum_kernels_.end() ? std::optional(found->second) : std::nullopt;
+}
+
+Result<std::shared_ptr<char>> Gpu::pinned(cuda::CUcontext context, std::uint64_t size_bytes) const {
+  const cuda::Current current(driver_, context);
+  if (!current.outcome()) return current.outcome().error();
+  auto block = PinnedBlock::take(driver_, size_bytes);
+  if (!block) return block.error();
+  if (block->device_address() != cuda::address_of(block->data())) {
+    return Error{ErrorCode::kUnsupported, Scope::kDevice,
+                 std::string("the GPU finds pinned memory elsewhere than the host does: unset ") + kSumsVariable};
+  }
+  const auto owner = std::make_shared<PinnedBlock>(std::move(*block));
+  return std::shared_ptr<char>(owner, owner->data());
+}
+
+void Gpu::settle(cuda::CUcontext context) {
+  const auto stream = streams_.find(context);
+  if (stream == streams_.end()) return;
+  const cuda::Current current(driver_, context);
+  (void)stream->second.synchronize();  // where the context is lost there is nothing to wait for
 }
 
 Result<cuda::CUcontext> Gpu::context_behind(const void* data) {
@@ -20,6 +87,7 @@ Result<cuda::CUcontext> Gpu::context_behind(const void* data) {
   if (!pointer->hidden_from_host()) return cuda::CUcontext{};
   if (pointer->context != nullptr) return pointer->context;
   // Memory of pools and mapped memory belong to a device, not to a context.
+  const std::lock_guard<std::mutex> lock(mutex_);
   auto& primary = primaries_[pointer->device];
   if (primary == nullptr) {
     const auto retained = driver_.retain_primary(pointer->device);

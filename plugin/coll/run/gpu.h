@@ -7,17 +7,23 @@
 // which the end of the call writes. So nothing waits for a whole device, and no thread of CUDA's waits for the network.
 // Calls of a communicator end in the order in which they were made: one word, counted up, serves all of its streams.
 //
-// The reductions are the processor's and the messages' memory is the host's: an operation on GPU memory is copied into
-// pinned memory by a stream of our own, run there, and copied back; two copies of each byte, whatever the algorithm,
-// and the same bits as on host memory. Memory of a GPU's that the host can follow (managed, pinned) is used as it is.
+// The messages' memory is the host's: an operation on GPU memory is copied into pinned memory by a stream of our own,
+// run there, and copied back; two copies of each byte, whatever the algorithm, and the same bits as on host memory. The
+// reductions are the processor's, or with MESHBED_GPU_SUMS=1 the GPU's (gpu_sums.h): then the slots that slices arrive
+// in are pinned memory, too. Memory of a GPU's that the host can follow (managed, pinned) is used as it is, by the
+// processor.
 
 #include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <mutex>
+#include <optional>
+#include <tuple>
 #include <vector>
 
 #include "plugin/base/result.h"
+#include "plugin/coll/gpu/gpu_sums.h"
 #include "plugin/coll/run/channel_run.h"
 #include "plugin/coll/run/pinned_pool.h"
 #include "plugin/cuda/driver.h"
@@ -34,8 +40,19 @@ struct GpuCopy {
 };
 
 struct Operation;
+class Gpu;
 class RecordedCall;
 class StreamOrder;
+
+/// Where and with which kernels a GPU reduces for an operation.
+struct GpuSumPlace {
+  Gpu& gpu;
+  cuda::CUcontext context = nullptr;
+  GpuReduceKernels kernels;
+  const char* input = nullptr;  // the caller's, in the GPU's memory
+
+  std::shared_ptr<GpuSums> of_a_run() const { return std::make_shared<GpuSums>(gpu, context, kernels); }
+};
 
 /// Those that the operations are put into, each once.
 std::vector<cuda::CUstream> streams_of(const std::vector<Operation>& operations);
@@ -51,6 +68,15 @@ class Gpu {
 
   /// The context of memory that the host cannot follow; null: it can. Service thread.
   Result<cuda::CUcontext> context_behind(const void* data);
+  /// Loads what the operation is to be reduced with, where GPUs reduce and its memory is one's. Caller's thread, before
+  /// the call holds a stream: a driver may wait for its device when it loads kernels.
+  Result<void> prepare_sums(const Operation& operation);
+  /// What was prepared; nullopt: nothing.
+  std::optional<GpuReduceKernels> sum_kernels(cuda::CUcontext context, DataType type, ReduceOp op);
+  /// Pinned memory that GPUs find where the host finds it; until the last owner lets go.
+  Result<std::shared_ptr<char>> pinned(cuda::CUcontext context, std::uint64_t size_bytes) const;
+  /// Waits until our own stream in that context has nothing left to do.
+  void settle(cuda::CUcontext context);
   /// At least so much pinned memory, for one operation after the other; service thread. `grown`: it is another one than
   /// the last time. The earlier ones stay until the communicator goes.
   Result<const PinnedBlock*> staging(cuda::CUcontext context, std::uint64_t size_bytes, bool* grown);
@@ -68,11 +94,17 @@ class Gpu {
   Result<std::shared_ptr<StreamOrder>> enter(const std::vector<cuda::CUstream>& streams, std::shared_ptr<Gpu> self);
 
  private:
-  explicit Gpu(cuda::Driver driver) : driver_(driver) {}
+  using SumKey = std::tuple<cuda::CUcontext, DataType, ReduceOp>;
+
+  Gpu(cuda::Driver driver, bool sums) : driver_(driver), sums_(sums) {}
   /// A stream's own context; that of a default stream is whichever is current.
   Result<cuda::CUcontext> context_of(cuda::CUstream stream) const;
 
   const cuda::Driver driver_;
+  const bool sums_;   // GPUs reduce
+  std::mutex mutex_;  // of the next three
+  std::map<cuda::CUcontext, GpuReduce> reduces_;
+  std::map<SumKey, GpuReduceKernels> sum_kernels_;
   std::map<cuda::CUdevice, cuda::CUcontext> primaries_;  // of memory that says no context: kept until the process ends
   std::vector<PinnedBlock> staging_;                     // the last one is in use
   std::map<cuda::CUcontext, cuda::Stream> streams_;

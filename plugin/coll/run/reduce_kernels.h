@@ -9,11 +9,11 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <type_traits>
 
 #include "plugin/coll/plan/datatype.h"
 #include "plugin/coll/plan/half.h"
 #include "plugin/coll/run/reduce.h"
+#include "plugin/coll/run/reduce_element.h"
 
 // A result may be one of its operands itself, element for element: no iteration concerns another.
 #if defined(__clang__)
@@ -24,54 +24,6 @@
 
 namespace meshbed::coll {
 namespace {
-
-template <typename T>
-inline constexpr bool kIsHalf = std::is_same_v<T, Float16> || std::is_same_v<T, Bfloat16>;
-template <typename T>
-using AccumulatorOf = std::conditional_t<kIsHalf<T>, float, T>;
-
-template <typename T>
-inline AccumulatorOf<T> read(T value) {
-  if constexpr (kIsHalf<T>) {
-    return widen(value);
-  } else {
-    return value;
-  }
-}
-
-template <typename T>
-inline T written(AccumulatorOf<T> value) {
-  if constexpr (std::is_same_v<T, Float16>) {
-    return to_float16(value);
-  } else if constexpr (std::is_same_v<T, Bfloat16>) {
-    return to_bfloat16(value);
-  } else {
-    return value;
-  }
-}
-
-// Integers wrap, as in NCCL: through the unsigned type, where that is defined.
-template <typename A>
-using Wrapping = typename std::conditional_t<std::is_integral_v<A>, std::make_unsigned<A>, std::type_identity<A>>::type;
-
-// More ranks than an integer type can count may contribute to it.
-template <typename A>
-using Divided = std::conditional_t<std::is_floating_point_v<A>, A,
-                                   std::conditional_t<std::is_signed_v<A>, std::int64_t, std::uint64_t>>;
-
-template <ReduceOp op, typename A>
-inline A joined(A arrived, A own) {
-  if constexpr (op == ReduceOp::kProduct) {
-    // Of 8 and 16 bits, int would be multiplied.
-    return static_cast<A>(static_cast<Wrapping<A>>(arrived) * static_cast<Wrapping<A>>(own));
-  } else if constexpr (op == ReduceOp::kMax) {
-    return own != own || arrived > own ? arrived : own;
-  } else if constexpr (op == ReduceOp::kMin) {
-    return own != own || arrived < own ? arrived : own;
-  } else {
-    return static_cast<A>(static_cast<Wrapping<A>>(arrived) + static_cast<Wrapping<A>>(own));
-  }
-}
 
 template <typename Result, typename Arrived, typename Own, typename Join>
 inline void join_each(Result* result, const Arrived* arrived, const Own* own, std::uint64_t count, Join join) {
@@ -127,8 +79,7 @@ template <typename Result, typename Arrived, typename Own>
 void average(void* result, const void* arrived, const void* own, std::uint64_t count, std::uint32_t ranks) {
   join_each(static_cast<Result*>(result), static_cast<const Arrived*>(arrived), static_cast<const Own*>(own), count,
             [divisor = static_cast<Divided<AccumulatorOf<Own>>>(ranks)](auto left, auto right) {
-              using A = AccumulatorOf<Own>;
-              return static_cast<A>(static_cast<Divided<A>>(joined<ReduceOp::kSum>(left, right)) / divisor);
+              return averaged<AccumulatorOf<Own>>(left, right, divisor);
             });
 }
 

@@ -170,15 +170,24 @@ Connection* ConnectionTable::find(const Edge& edge) {
   return found != connections_.end() ? &found->second : nullptr;
 }
 
-Result<char*> ConnectionTable::grown(Connection::Staging& staging, std::uint64_t size_bytes) {
-  if (staging.size_bytes >= size_bytes) return staging.begin.get();
+Result<char*> ConnectionTable::grown(Connection::Staging& staging, std::uint64_t size_bytes,
+                                     const MemorySource& source) {
+  if (staging.size_bytes >= size_bytes && (staging.taken || !source)) return staging.begin.get();
   if (staging.begin != nullptr) memory_.drop(staging.begin.get());
   const std::uint64_t bytes = (size_bytes + kConnectionPageBytes - 1) / kConnectionPageBytes * kConnectionPageBytes;
-  staging.begin = {static_cast<char*>(std::aligned_alloc(kConnectionPageBytes, bytes)), &std::free};
-  staging.size_bytes = staging.begin != nullptr ? bytes : 0;
+  staging = {};
+  if (source) {
+    auto taken = source(bytes);
+    if (!taken) return taken.error();
+    staging.begin = std::move(*taken);
+  } else {
+    staging.begin.reset(static_cast<char*>(std::aligned_alloc(kConnectionPageBytes, bytes)), &std::free);
+  }
   if (staging.begin == nullptr) {
     return Error{ErrorCode::kSystem, Scope::kJob, "no memory for " + counted(bytes, "byte") + " of staging"};
   }
+  staging.size_bytes = bytes;
+  staging.taken = static_cast<bool>(source);
   memory_.keep(staging.begin.get(), bytes);
   return staging.begin.get();
 }
@@ -192,7 +201,7 @@ Result<LinedStream*> ConnectionTable::lined(Connection& connection, Protocol pro
   stream.slot_bytes = std::max(stream.slot_bytes, in_slots(lined_bytes(protocol, size_bytes)));
   stream.requests.resize(static_cast<std::size_t>(slots));
   const std::uint64_t bytes_before = connection.lines.size_bytes;
-  auto begin = grown(connection.lines, stream.slot_bytes * stream.requests.size());
+  auto begin = grown(connection.lines, stream.slot_bytes * stream.requests.size(), {});
   if (!begin) return begin.error();
   // Lines that nobody has written have no flag of ours.
   if (connection.lines.size_bytes != bytes_before) std::memset(*begin, 0, connection.lines.size_bytes);

@@ -9,6 +9,7 @@
 // at once, instead of a wait. All edges of an operation are polled in turn, none waits for another.
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -39,8 +40,9 @@ struct Connection {
   void* comm = nullptr;
   /// Page-aligned, registered, grown between operations.
   struct Staging {
-    std::unique_ptr<char, void (*)(void*)> begin{nullptr, nullptr};
+    std::shared_ptr<char> begin;
     std::uint64_t size_bytes = 0;
+    bool taken = false;  // from where take_staging_from() says
   };
   Staging staging;  // kReceive: slots for what must be reduced
   Staging lines;    // slots for what travels in lines
@@ -85,8 +87,12 @@ class ConnectionTable {
   Connection* find(const Edge& edge);
   /// At least `size_bytes` of staging memory, registered lazily like any kept region.
   Result<char*> staging_of(Connection& connection, std::uint64_t size_bytes) {
-    return grown(connection.staging, size_bytes);
+    return grown(connection.staging, size_bytes, source_);
   }
+  /// Page-aligned memory of so many bytes, with its owner.
+  using MemorySource = std::function<Result<std::shared_ptr<char>>(std::uint64_t size_bytes)>;
+  /// From now on staging memory comes from there; what is in use is given up at its next use.
+  void take_staging_from(MemorySource source) { source_ = std::move(source); }
   /// For messages of at most `size_bytes` each, `slots` of them under way.
   Result<LinedStream*> lined(Connection& connection, Protocol protocol, std::uint64_t size_bytes, int slots);
   /// Drops all registrations and closes all connections and listeners, with transfers in flight or not.
@@ -94,12 +100,13 @@ class ConnectionTable {
 
  private:
   void close(Connection& connection);
-  Result<char*> grown(Connection::Staging& staging, std::uint64_t size_bytes);
+  Result<char*> grown(Connection::Staging& staging, std::uint64_t size_bytes, const MemorySource& source);
 
   ConnectContext context_;
   MemoryTable& memory_;
   std::map<Edge, Connection> connections_;
   std::map<Edge, std::uint32_t> tries_;
+  MemorySource source_;  // empty: the heap
   int failed_peer_ = -1;
   std::int64_t connect_ns_ = 0;
   // Attempts that failed keep their listeners until the next ones begin: a peer that is just connecting should read our
