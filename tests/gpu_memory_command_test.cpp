@@ -70,6 +70,21 @@ TEST_CASE("a matrix of types, reductions, algorithms and protocols gives the sam
   CHECK(summary_of(run("engine-matrix", words + " --set workload.memory=gpu")).at("digest") == gpu.at("digest"));
 }
 
+// Every algorithm, form of reduction and protocol.
+TEST_CASE("what the GPUs reduce themselves are the bits of the processor's reductions in host memory; it repeats") {
+  const std::string words = "--set workload.cases=45 --set expect.unreachable=[]";
+  const std::string sums = words + " --set workload.memory=gpu --set environment.MESHBED_GPU_SUMS=1";
+  const json gpu = summary_of(run("engine-matrix", sums));
+  const json host = summary_of(run("engine-matrix", words));
+  CHECK(gpu.at("wrong") == 0);
+  REQUIRE(gpu.at("cases").size() == host.at("cases").size());
+  for (std::size_t at = 0; at < gpu.at("cases").size(); ++at) {
+    CHECK_MESSAGE(gpu.at("cases")[at].at("data") == host.at("cases")[at].at("data"), gpu.at("cases")[at].dump());
+  }
+  CHECK(gpu_proof(gpu).find(" 0 waits for a whole device") != std::string::npos);
+  CHECK(summary_of(run("engine-matrix", sums)).at("digest") == gpu.at("digest"));
+}
+
 TEST_CASE("a node without a GPU, a GPU without a model and a workload without buffers of its own are refused") {
   const auto refused = [](const std::string& words, const std::string& why) {
     const CommandResult result = run("triangle-gpu", words);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "cli/bench/bench_measure.h"
+#include "cli/bench/bench_reduce_gpu.h"
 #include "cli/common/exit_status.h"
 #include "cli/common/json_text.h"
 #include "cli/workload/result.h"
@@ -91,28 +92,64 @@ std::string remark(const nlohmann::json& row) {
   return wanted > 0 && best ? fmt::format("  wanted: at least {}", wanted) : "";
 }
 
+struct ReduceResult {
+  std::uint64_t bytes = 0;
+  bool json = false;
+  std::string keep;
+};
+
+int finish(const ReduceResult& wanted, nlohmann::json result, std::ostream& out) {
+  result["bytes"] = wanted.bytes;
+  result["provenance"] = bench_provenance();
+  if (wanted.json) out << json_text(result, kIndent) << "\n";
+  if (!wanted.keep.empty()) write_text_file(wanted.keep, json_text(result, kIndent) + "\n");
+  return kExitOk;
+}
+
+int bench_on_gpu(const ReduceResult& wanted, int repetitions, std::ostream& out) {
+  nlohmann::json result = measure_gpu_reductions({kTypes.begin(), kTypes.end()}, wanted.bytes, repetitions);
+  result["benchmark"] = "reduce --gpu";
+  if (!wanted.json) {
+    out << fmt::format("sum of two buffers of {} MiB on {}, median of {}, as a share of a copy's speed\n",
+                       wanted.bytes / kMiB, result.at("gpu").get<std::string>(), repetitions)
+        << fmt::format("times: {}; where one arrived in pinned memory, of what passes the link\n",
+                       result.at("times").get<std::string>())
+        << "type       arrived in        us     GB/s   share\n";
+    for (const auto& row : result.at("rows")) {
+      out << fmt::format("{:<10} {:<10} {:9.1f} {:8.1f} {:7.2f}\n", row.at("type").get<std::string>(),
+                         row.at("arrived_in").get<std::string>(), row.at("microseconds").get<double>(),
+                         row.at("gigabytes_per_s").get<double>(), row.at("share_of_copy").get<double>());
+    }
+  }
+  return finish(wanted, std::move(result), out);
+}
+
 }  // namespace
 
 int bench_reduce_command(const Arguments& arguments, std::ostream& out) {
   Syntax syntax("bench reduce [options]");
   std::string mebibytes_text = "64";
   std::string repetitions_text = "15";
-  std::string keep;
-  bool json = false;
+  ReduceResult wanted;
+  bool gpu = false;
   syntax.options.add_options()  //
       ("mebibytes", po::value(&mebibytes_text)->value_name("N")->default_value(mebibytes_text),
        "size of each of the three buffers; larger than the caches, or it is their speed that shows")  //
+      ("gpu", po::bool_switch(&gpu), "on the GPU that this process finds, by its own clock")          //
       ("repetitions", po::value(&repetitions_text)->value_name("N")->default_value(repetitions_text),
-       "of each kernel, with a copy before each")                                                                 //
-      ("keep", po::value(&keep)->value_name("FILE"), "also write the result, with its provenance, to this file")  //
-      ("json", po::bool_switch(&json), "print JSON instead of the table");
+       "of each kernel, with a copy before each")  //
+      ("keep", po::value(&wanted.keep)->value_name("FILE"),
+       "also write the result, with its provenance, to this file")  //
+      ("json", po::bool_switch(&wanted.json), "print JSON instead of the table");
   if (!parse_arguments(arguments, syntax, out)) return kExitOk;
   const std::uint64_t bytes = parse_count("--mebibytes", mebibytes_text, 1, 4096) * kMiB;
   const auto repetitions = static_cast<int>(parse_count("--repetitions", repetitions_text, 1, 1000));
 
+  wanted.bytes = bytes;
+  if (gpu) return bench_on_gpu(wanted, repetitions, out);
   ReduceBuffers buffers(bytes);
   nlohmann::json rows = nlohmann::json::array();
-  if (!json) {
+  if (!wanted.json) {
     out << fmt::format("sum of two buffers of {} MiB, CPU time, median of {}, as a share of a copy's speed\n",
                        bytes / kMiB, repetitions)
         << "type       vectors       GB/s   share\n";
@@ -122,18 +159,14 @@ int bench_reduce_command(const Arguments& arguments, std::ostream& out) {
       if (!coll::has(static_cast<VectorLevel>(level))) continue;
       rows.push_back(measure(buffers, type, static_cast<VectorLevel>(level), repetitions));
       const nlohmann::json& row = rows.back();
-      if (json) continue;
+      if (wanted.json) continue;
       out << fmt::format("{:<10} {:<10} {:7.1f} {:7.2f}{}\n", row.at("type").get<std::string>(),
                          row.at("vectors").get<std::string>(), row.at("gigabytes_per_cpu_s").get<double>(),
                          row.at("share_of_copy").get<double>(), remark(row))
           << std::flush;
     }
   }
-  const nlohmann::json result = {
-      {"benchmark", "reduce"}, {"bytes", bytes}, {"rows", rows}, {"provenance", bench_provenance()}};
-  if (json) out << json_text(result, kIndent) << "\n";
-  if (!keep.empty()) write_text_file(keep, json_text(result, kIndent) + "\n");
-  return kExitOk;
+  return finish(wanted, {{"benchmark", "reduce"}, {"rows", rows}}, out);
 }
 
 }  // namespace meshbed::cli

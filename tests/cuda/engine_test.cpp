@@ -1,5 +1,6 @@
 // The engine's calls in CUDA streams: two simulated ranks, each with its own copy of the engine and its node's GPU.
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 
@@ -76,7 +77,9 @@ struct Rank {
   sim::CudaCounts counts() const { return sim::cuda_counts_of(*sim::World::current_process()); }
 };
 
-void run_two(const std::function<void(const Rank&)>& body) {
+const std::map<std::string, std::string> kSums{{"MESHBED_GPU_SUMS", "1"}};  // the GPU reduces
+
+void run_two(const std::function<void(const Rank&)>& body, const std::map<std::string, std::string>& environment = {}) {
   models::Cluster cluster = ring_cluster(2);
   for (models::Node& node : cluster.nodes) node.gpus = {{"H100"}};
   const std::string meeting = models::to_string(cluster.nodes[0].management->address.address) + ":29500";
@@ -87,6 +90,7 @@ void run_two(const std::function<void(const Rank&)>& body) {
     gpus = std::make_unique<sim::WorldCuda>(world, sim::cuda_files_in(kBuild + "/cuda-lib"));
     for (int number = 0; number < 2; ++number) {
       sim::Process& process = world.add_process(number, number, "rank" + std::to_string(number));
+      for (const auto& [name, value] : environment) process.environment[name] = value;
       world.spawn(process, "main", [&world, number, meeting, body] {
         const auto driver = taken(cuda::Driver::open());
         const cuda::Current current(driver, taken(driver.retain_primary(0)));
@@ -154,6 +158,48 @@ TEST_CASE("an all-reduce copies in and out, once each, launches nothing, and wai
       CHECK(rank.all_are(2, 2 * call));
     }
   });
+}
+
+TEST_CASE("where the GPU reduces, it launches kernels, and copies and waits as it does without") {
+  run_two(
+      [](const Rank& rank) {
+        for (int call = 0; call < 3; ++call) {
+          rank.put(call);
+          well(rank.stream->synchronize());
+          const sim::CudaCounts before = rank.counts();
+          CHECK(rank.sum() == MESHCOLL_OK);
+          well(rank.stream->synchronize());
+          const sim::CudaCounts after = rank.counts();
+          CHECK(after.launches > before.launches);
+          CHECK(after.copies - before.copies == 2);
+          CHECK(after.copied_bytes - before.copied_bytes == 2 * kBytes);
+          CHECK(after.device_syncs == before.device_syncs);
+          well(rank.stream->copy(rank.seen, rank.numbers, kBytes));
+          well(rank.stream->synchronize());
+          CHECK(rank.all_are(2, 2 * call));
+        }
+        CHECK(rank.broken() == MESHCOLL_OK);
+      },
+      kSums);
+}
+
+TEST_CASE("an abort while the GPU is to reduce leaves nothing under way") {
+  run_two(
+      [](const Rank& rank) {
+        rank.put(1);
+        CHECK(rank.sum() == MESHCOLL_OK);
+        well(rank.stream->synchronize());
+        if (rank.rank == 0) {
+          CHECK(rank.sum() == MESHCOLL_OK);
+          rank.world->sleep(5 * kPicosecondsPerMillisecond);
+          CHECK(rank.ENGINE(meshcoll_abort)(rank.comm, "enough") == MESHCOLL_OK);
+          well(rank.stream->synchronize());
+        } else {
+          rank.world->sleep(20 * kPicosecondsPerMillisecond);
+        }
+        CHECK(rank.broken() == MESHCOLL_ABORTED);
+      },
+      kSums);
 }
 
 TEST_CASE("calls that follow one another in a stream see each other's results, without the host") {

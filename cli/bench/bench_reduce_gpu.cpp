@@ -1,0 +1,114 @@
+#include "cli/bench/bench_reduce_gpu.h"
+
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+#include <utility>
+
+#include "cli/bench/bench_measure.h"
+#include "plugin/coll/gpu/gpu_reduce.h"
+#include "plugin/cuda/memory.h"
+#include "plugin/cuda/stream.h"
+
+namespace meshbed::cli {
+namespace {
+
+constexpr double kSecondsOfMillisecond = 1e-3, kGiga = 1e9;
+
+void succeed(const Result<void>& result) {
+  if (!result) throw std::runtime_error("bench reduce --gpu: " + result.error().text);
+}
+
+template <typename T>
+T gained(Result<T> result) {
+  if (!result) throw std::runtime_error("bench reduce --gpu: " + result.error().text);
+  return std::move(result).value();
+}
+
+class GpuBench {
+ public:
+  GpuBench(const cuda::Driver& driver, std::uint64_t bytes, int repetitions)
+      : driver_(driver),
+        bytes_(bytes),
+        repetitions_(repetitions),
+        reduce_(gained(coll::GpuReduce::load(driver))),
+        stream_(gained(cuda::Stream::create(driver))),
+        begin_(gained(cuda::Event::create(driver, true))),
+        end_(gained(cuda::Event::create(driver, true))),
+        result_(gained(cuda::DeviceMemory::allocate(driver, bytes))),
+        arrived_(gained(cuda::DeviceMemory::allocate(driver, bytes))),
+        own_(gained(cuda::DeviceMemory::allocate(driver, bytes))),
+        pinned_(gained(cuda::PinnedMemory::allocate(driver, bytes))) {
+    // Small integers in every type that has any.
+    for (std::uint64_t at = 0; at < bytes; ++at) pinned_.data()[at] = static_cast<char>(at % 64);
+    for (const cuda::DeviceMemory* memory : {&result_, &arrived_, &own_}) {
+      succeed(stream_.copy(memory->data(), pinned_.data(), bytes));
+    }
+    succeed(stream_.synchronize());
+  }
+
+  nlohmann::json measure(coll::DataType type, bool from_pinned) const {
+    const coll::GpuReduceKernels kernels = gained(reduce_.kernels(type, coll::ReduceOp::kSum));
+    const void* const pinned = reinterpret_cast<const void*>(pinned_.device_address());
+    const void* const from = from_pinned ? pinned : arrived_.data();
+    const double reduced_s = seconds([&] {
+      succeed(coll::start(driver_, kernels,
+                          {.form = coll::ReduceForm::kOnly,
+                           .result = result_.data(),
+                           .arrived = from,
+                           .own = own_.data(),
+                           .count = bytes_ / coll::size_of(type),
+                           .ranks = 2},
+                          stream_.handle()));
+    });
+    const double copied_s = seconds([&] { succeed(stream_.copy(result_.data(), from, bytes_)); });
+    const int reduced_per_byte = from_pinned ? 1 : 3, copied_per_byte = from_pinned ? 1 : 2;
+    const double rate = static_cast<double>(bytes_) * reduced_per_byte / reduced_s / kGiga;
+    return {{"type", coll::name_of(type)},
+            {"arrived_in", from_pinned ? "pinned" : "gpu"},
+            {"microseconds", reduced_s * 1e6},
+            {"gigabytes_per_s", rate},
+            {"share_of_copy", rate / (static_cast<double>(bytes_) * copied_per_byte / copied_s / kGiga)}};
+  }
+
+ private:
+  /// The median, after one that is not counted.
+  template <typename Work>
+  double seconds(const Work& work) const {
+    std::vector<double> all;
+    for (int repetition = -1; repetition < repetitions_; ++repetition) {
+      succeed(begin_.record(stream_.handle()));
+      work();
+      succeed(end_.record(stream_.handle()));
+      succeed(stream_.synchronize());
+      if (repetition >= 0) all.push_back(gained(end_.milliseconds_since(begin_)) * kSecondsOfMillisecond);
+    }
+    return median(std::move(all));
+  }
+
+  const cuda::Driver& driver_;
+  const std::uint64_t bytes_;
+  const int repetitions_;
+  coll::GpuReduce reduce_;
+  cuda::Stream stream_;
+  cuda::Event begin_, end_;
+  cuda::DeviceMemory result_, arrived_, own_;
+  cuda::PinnedMemory pinned_;
+};
+
+}  // namespace
+
+nlohmann::json measure_gpu_reductions(const std::vector<coll::DataType>& types, std::uint64_t bytes, int repetitions) {
+  const cuda::Driver driver = gained(cuda::Driver::open());
+  const cuda::Current current(driver, gained(driver.retain_primary(0)));
+  succeed(current.outcome());
+  const GpuBench bench(driver, bytes, repetitions);
+  nlohmann::json rows = nlohmann::json::array();
+  for (const coll::DataType type : types) {
+    for (const bool from_pinned : {false, true}) rows.push_back(bench.measure(type, from_pinned));
+  }
+  return {{"gpu", gained(driver.device_name(0))},
+          {"times", "cuEventElapsedTime around one launch"},
+          {"rows", std::move(rows)}};
+}
+
+}  // namespace meshbed::cli

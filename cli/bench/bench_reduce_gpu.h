@@ -1,0 +1,19 @@
+#pragma once
+// The engine's reductions on the GPU that this process finds, for meshbed bench reduce --gpu: both operands in the
+// GPU's memory, or what arrived in pinned memory, where the kernel reads it over the link. Times are the GPU's own,
+// between events before and behind one launch; a simulated GPU's are its model's.
+
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <vector>
+
+#include "plugin/coll/plan/datatype.h"
+
+namespace meshbed::cli {
+
+/// {"gpu": its name, "times": where they come from, "rows": [...]}. A row's gigabytes_per_s are of all bytes that the
+/// GPU's memory reads and writes, or, from pinned memory, of those that pass the link; share_of_copy is that against a
+/// copy of the driver's between the same memories. Throws std::runtime_error where there is no GPU.
+nlohmann::json measure_gpu_reductions(const std::vector<coll::DataType>& types, std::uint64_t bytes, int repetitions);
+
+}  // namespace meshbed::cli
