@@ -5,48 +5,24 @@
 namespace meshbed::cuda {
 
 Result<DeviceMemory> DeviceMemory::allocate(const Driver& driver, std::size_t size_bytes) {
-  const auto context = driver.current();
-  if (!context) return context.error();
-  CUdeviceptr address = 0;
-  if (auto done = driver.outcome(driver.calls().cuMemAlloc(&address, size_bytes), "cuMemAlloc"); !done) {
-    return done.error();
-  }
-  DeviceMemory memory;
-  memory.driver_ = &driver;
-  memory.context_ = *context;
-  memory.data_ = reinterpret_cast<char*>(address);
-  memory.size_bytes_ = size_bytes;
-  return memory;
-}
-
-DeviceMemory::~DeviceMemory() {
-  if (data_ == nullptr) return;
-  const Current current(*driver_, context_);
-  driver_->calls().cuMemFree(address_of(data_));
+  auto handle = Handle::made(driver, "cuMemAlloc", [&](const Calls& calls, CUdeviceptr* address) {
+    return calls.cuMemAlloc(address, size_bytes);
+  });
+  if (!handle) return handle.error();
+  return DeviceMemory(std::move(*handle), size_bytes);
 }
 
 Result<PinnedMemory> PinnedMemory::allocate(const Driver& driver, std::size_t size_bytes) {
   constexpr unsigned kPortableAndMapped = kHostAllocPortable | kHostAllocMapped;
-  const auto context = driver.current();
-  if (!context) return context.error();
-  void* data = nullptr;
-  const Calls& calls = driver.calls();
-  auto done = driver.outcome(calls.cuMemHostAlloc(&data, size_bytes, kPortableAndMapped), "cuMemHostAlloc");
+  auto handle = Handle::made(driver, "cuMemHostAlloc", [&](const Calls& calls, void** data) {
+    return calls.cuMemHostAlloc(data, size_bytes, kPortableAndMapped);
+  });
+  if (!handle) return handle.error();
+  CUdeviceptr address = 0;
+  auto done =
+      driver.outcome(driver.calls().cuMemHostGetDevicePointer(&address, handle->get(), 0), "cuMemHostGetDevicePointer");
   if (!done) return done.error();
-  PinnedMemory memory;
-  memory.driver_ = &driver;
-  memory.context_ = *context;
-  memory.data_ = static_cast<char*>(data);
-  memory.size_bytes_ = size_bytes;
-  done = driver.outcome(calls.cuMemHostGetDevicePointer(&memory.device_address_, data, 0), "cuMemHostGetDevicePointer");
-  if (!done) return done.error();
-  return memory;
-}
-
-PinnedMemory::~PinnedMemory() {
-  if (data_ == nullptr) return;
-  const Current current(*driver_, context_);
-  driver_->calls().cuMemFreeHost(data_);
+  return PinnedMemory(std::move(*handle), size_bytes, address);
 }
 
 }  // namespace meshbed::cuda

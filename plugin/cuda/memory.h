@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "plugin/cuda/driver.h"
+#include "plugin/cuda/owned.h"
 
 namespace meshbed::cuda {
 
@@ -14,26 +15,14 @@ class DeviceMemory {
  public:
   static Result<DeviceMemory> allocate(const Driver& driver, std::size_t size_bytes);
   DeviceMemory() = default;
-  ~DeviceMemory();
-  DeviceMemory(DeviceMemory&& other) noexcept { swap(other); }
-  DeviceMemory& operator=(DeviceMemory&& other) noexcept {
-    swap(other);
-    return *this;
-  }
 
-  char* data() const { return data_; }
+  char* data() const { return reinterpret_cast<char*>(handle_.get()); }
   std::size_t size_bytes() const { return size_bytes_; }
 
  private:
-  void swap(DeviceMemory& other) {
-    std::swap(driver_, other.driver_);
-    std::swap(context_, other.context_);
-    std::swap(data_, other.data_);
-    std::swap(size_bytes_, other.size_bytes_);
-  }
-  const Driver* driver_ = nullptr;
-  CUcontext context_ = nullptr;
-  char* data_ = nullptr;
+  using Handle = Owned<CUdeviceptr, &Calls::cuMemFree>;
+  DeviceMemory(Handle handle, std::size_t size_bytes) : handle_(std::move(handle)), size_bytes_(size_bytes) {}
+  Handle handle_;
   std::size_t size_bytes_ = 0;
 };
 
@@ -42,29 +31,17 @@ class PinnedMemory {
  public:
   static Result<PinnedMemory> allocate(const Driver& driver, std::size_t size_bytes);
   PinnedMemory() = default;
-  ~PinnedMemory();
-  PinnedMemory(PinnedMemory&& other) noexcept { swap(other); }
-  PinnedMemory& operator=(PinnedMemory&& other) noexcept {
-    swap(other);
-    return *this;
-  }
 
-  char* data() const { return data_; }
+  char* data() const { return static_cast<char*>(handle_.get()); }
   std::size_t size_bytes() const { return size_bytes_; }
   /// Where a GPU finds it.
   CUdeviceptr device_address() const { return device_address_; }
 
  private:
-  void swap(PinnedMemory& other) {
-    std::swap(driver_, other.driver_);
-    std::swap(context_, other.context_);
-    std::swap(data_, other.data_);
-    std::swap(size_bytes_, other.size_bytes_);
-    std::swap(device_address_, other.device_address_);
-  }
-  const Driver* driver_ = nullptr;
-  CUcontext context_ = nullptr;
-  char* data_ = nullptr;
+  using Handle = Owned<void*, &Calls::cuMemFreeHost>;
+  PinnedMemory(Handle handle, std::size_t size_bytes, CUdeviceptr device_address)
+      : handle_(std::move(handle)), size_bytes_(size_bytes), device_address_(device_address) {}
+  Handle handle_;
   std::size_t size_bytes_ = 0;
   CUdeviceptr device_address_ = 0;
 };

@@ -3,27 +3,18 @@
 namespace meshbed::cuda {
 
 Result<Module> Module::load(const Driver& driver, const void* image) {
-  const auto context = driver.current();
-  if (!context) return context.error();
-  Module module;
-  if (auto done = driver.outcome(driver.calls().cuModuleLoadData(&module.handle_, image), "cuModuleLoadData"); !done) {
-    return done.error();
-  }
-  module.driver_ = &driver;
-  module.context_ = *context;
-  return module;
-}
-
-Module::~Module() {
-  if (driver_ == nullptr) return;
-  const Current current(*driver_, context_);
-  driver_->calls().cuModuleUnload(handle_);
+  auto handle = Handle::made(driver, "cuModuleLoadData", [&](const Calls& calls, CUmodule* module) {
+    return calls.cuModuleLoadData(module, image);
+  });
+  if (!handle) return handle.error();
+  return Module(std::move(*handle));
 }
 
 Result<CUfunction> Module::kernel(const std::string& name) const {
+  const Driver& driver = handle_.driver();
   CUfunction function = nullptr;
   auto done =
-      driver_->outcome(driver_->calls().cuModuleGetFunction(&function, handle_, name.c_str()), "cuModuleGetFunction");
+      driver.outcome(driver.calls().cuModuleGetFunction(&function, handle_.get(), name.c_str()), "cuModuleGetFunction");
   if (!done) return Error{done.error().code, done.error().scope, done.error().text + " of " + name};
   return function;
 }

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "plugin/cuda/driver.h"
+#include "plugin/cuda/owned.h"
 
 namespace meshbed::cuda {
 
@@ -23,24 +24,13 @@ class Module {
   /// `image`: PTX text ends in a NUL.
   static Result<Module> load(const Driver& driver, const void* image);
   Module() = default;
-  ~Module();
-  Module(Module&& other) noexcept { swap(other); }
-  Module& operator=(Module&& other) noexcept {
-    swap(other);
-    return *this;
-  }
 
   Result<CUfunction> kernel(const std::string& name) const;
 
  private:
-  void swap(Module& other) {
-    std::swap(driver_, other.driver_);
-    std::swap(context_, other.context_);
-    std::swap(handle_, other.handle_);
-  }
-  const Driver* driver_ = nullptr;
-  CUcontext context_ = nullptr;
-  CUmodule handle_ = nullptr;
+  using Handle = Owned<CUmodule, &Calls::cuModuleUnload>;
+  explicit Module(Handle handle) : handle_(std::move(handle)) {}
+  Handle handle_;
 };
 
 /// `arguments`: the address of each, in the kernel's order; their values are taken when the call comes.

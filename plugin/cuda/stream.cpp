@@ -15,78 +15,60 @@ Result<bool> come(const Driver& driver, CUresult code, const char* call) {
 }  // namespace
 
 Result<Event> Event::create(const Driver& driver, bool timed) {
-  const auto context = driver.current();
-  if (!context) return context.error();
-  Event event;
-  auto done =
-      driver.outcome(driver.calls().cuEventCreate(&event.handle_, timed ? 0 : kEventDisableTiming), "cuEventCreate");
-  if (!done) return done.error();
-  event.driver_ = &driver;
-  event.context_ = *context;
-  return event;
-}
-
-Event::~Event() {
-  if (driver_ == nullptr) return;
-  const Current current(*driver_, context_);
-  driver_->calls().cuEventDestroy(handle_);
+  auto handle = Handle::made(driver, "cuEventCreate", [&](const Calls& calls, CUevent* event) {
+    return calls.cuEventCreate(event, timed ? 0 : kEventDisableTiming);
+  });
+  if (!handle) return handle.error();
+  return Event(std::move(*handle));
 }
 
 Result<void> Event::record(CUstream stream) const {
-  return driver_->outcome(driver_->calls().cuEventRecord(handle_, stream), "cuEventRecord");
+  return handle_.driver().outcome(handle_.driver().calls().cuEventRecord(handle(), stream), "cuEventRecord");
 }
 
-Result<bool> Event::has_come() const { return come(*driver_, driver_->calls().cuEventQuery(handle_), "cuEventQuery"); }
+Result<bool> Event::has_come() const {
+  return come(handle_.driver(), handle_.driver().calls().cuEventQuery(handle()), "cuEventQuery");
+}
 
 Result<void> Event::synchronize() const {
-  return driver_->outcome(driver_->calls().cuEventSynchronize(handle_), "cuEventSynchronize");
+  return handle_.driver().outcome(handle_.driver().calls().cuEventSynchronize(handle()), "cuEventSynchronize");
 }
 
 Result<float> Event::milliseconds_since(const Event& begin) const {
   float milliseconds = 0;
-  auto done = driver_->outcome(driver_->calls().cuEventElapsedTime(&milliseconds, begin.handle_, handle_),
-                               "cuEventElapsedTime");
+  auto done = handle_.driver().outcome(
+      handle_.driver().calls().cuEventElapsedTime(&milliseconds, begin.handle(), handle()), "cuEventElapsedTime");
   if (!done) return done.error();
   return milliseconds;
 }
 
 Result<Stream> Stream::create(const Driver& driver) {
-  const auto context = driver.current();
-  if (!context) return context.error();
-  Stream stream;
-  if (auto done = driver.outcome(driver.calls().cuStreamCreate(&stream.handle_, kStreamNonBlocking), "cuStreamCreate");
-      !done) {
-    return done.error();
-  }
-  stream.driver_ = &driver;
-  stream.context_ = *context;
-  return stream;
-}
-
-Stream::~Stream() {
-  if (driver_ == nullptr) return;
-  const Current current(*driver_, context_);
-  driver_->calls().cuStreamDestroy(handle_);
+  auto handle = Handle::made(driver, "cuStreamCreate", [](const Calls& calls, CUstream* stream) {
+    return calls.cuStreamCreate(stream, kStreamNonBlocking);
+  });
+  if (!handle) return handle.error();
+  return Stream(std::move(*handle));
 }
 
 Result<void> Stream::copy(void* target, const void* source, std::size_t size_bytes) const {
-  const CUresult code = driver_->calls().cuMemcpyAsync(address_of(target), address_of(source), size_bytes, handle_);
-  return driver_->outcome(code, "cuMemcpyAsync");
+  const CUresult code =
+      handle_.driver().calls().cuMemcpyAsync(address_of(target), address_of(source), size_bytes, handle());
+  return handle_.driver().outcome(code, "cuMemcpyAsync");
 }
 
 Result<void> Stream::fill(void* target, std::uint8_t value, std::size_t size_bytes) const {
-  const CUresult code = driver_->calls().cuMemsetD8Async(address_of(target), value, size_bytes, handle_);
-  return driver_->outcome(code, "cuMemsetD8Async");
+  const CUresult code = handle_.driver().calls().cuMemsetD8Async(address_of(target), value, size_bytes, handle());
+  return handle_.driver().outcome(code, "cuMemsetD8Async");
 }
 
-Result<void> Stream::wait(const Event& event) const { return wait_for_event(*driver_, handle_, event); }
+Result<void> Stream::wait(const Event& event) const { return wait_for_event(handle_.driver(), handle(), event); }
 
 Result<bool> Stream::is_idle() const {
-  return come(*driver_, driver_->calls().cuStreamQuery(handle_), "cuStreamQuery");
+  return come(handle_.driver(), handle_.driver().calls().cuStreamQuery(handle()), "cuStreamQuery");
 }
 
 Result<void> Stream::synchronize() const {
-  return driver_->outcome(driver_->calls().cuStreamSynchronize(handle_), "cuStreamSynchronize");
+  return handle_.driver().outcome(handle_.driver().calls().cuStreamSynchronize(handle()), "cuStreamSynchronize");
 }
 
 void RelaxedCapture::exchange() { driver_.calls().cuThreadExchangeStreamCaptureMode(&mode_); }

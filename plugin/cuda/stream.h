@@ -6,6 +6,7 @@
 
 #include "plugin/cuda/constants.h"
 #include "plugin/cuda/driver.h"
+#include "plugin/cuda/owned.h"
 
 namespace meshbed::cuda {
 
@@ -14,14 +15,8 @@ class Event {
  public:
   static Result<Event> create(const Driver& driver, bool timed = false);
   Event() = default;
-  ~Event();
-  Event(Event&& other) noexcept { swap(other); }
-  Event& operator=(Event&& other) noexcept {
-    swap(other);
-    return *this;
-  }
 
-  CUevent handle() const { return handle_; }
+  CUevent handle() const { return handle_.get(); }
   /// All that the stream has been given so far comes before it.
   Result<void> record(CUstream stream) const;
   /// Whether all of that has ended. Never waits.
@@ -30,14 +25,9 @@ class Event {
   Result<float> milliseconds_since(const Event& begin) const;
 
  private:
-  void swap(Event& other) {
-    std::swap(driver_, other.driver_);
-    std::swap(context_, other.context_);
-    std::swap(handle_, other.handle_);
-  }
-  const Driver* driver_ = nullptr;
-  CUcontext context_ = nullptr;
-  CUevent handle_ = nullptr;
+  using Handle = Owned<CUevent, &Calls::cuEventDestroy>;
+  explicit Event(Handle handle) : handle_(std::move(handle)) {}
+  Handle handle_;
 };
 
 /// One of our own, which does not wait for the default stream.
@@ -45,14 +35,8 @@ class Stream {
  public:
   static Result<Stream> create(const Driver& driver);
   Stream() = default;
-  ~Stream();
-  Stream(Stream&& other) noexcept { swap(other); }
-  Stream& operator=(Stream&& other) noexcept {
-    swap(other);
-    return *this;
-  }
 
-  CUstream handle() const { return handle_; }
+  CUstream handle() const { return handle_.get(); }
   /// Between any two memories that CUDA knows, or pageable host memory, which makes the call wait.
   Result<void> copy(void* target, const void* source, std::size_t size_bytes) const;
   Result<void> fill(void* target, std::uint8_t value, std::size_t size_bytes) const;
@@ -62,14 +46,9 @@ class Stream {
   Result<void> synchronize() const;
 
  private:
-  void swap(Stream& other) {
-    std::swap(driver_, other.driver_);
-    std::swap(context_, other.context_);
-    std::swap(handle_, other.handle_);
-  }
-  const Driver* driver_ = nullptr;
-  CUcontext context_ = nullptr;
-  CUstream handle_ = nullptr;
+  using Handle = Owned<CUstream, &Calls::cuStreamDestroy>;
+  explicit Stream(Handle handle) : handle_(std::move(handle)) {}
+  Handle handle_;
 };
 
 /// The calling thread's calls spoil no recording of another thread's for as long as this lives (allocations would).
