@@ -3,10 +3,13 @@
 // pinned memory is read there by the kernel; what is our own it reads in the GPU's memory, and where the result lies in
 // pinned memory, to be sent on, it writes it there. So no byte of a slice passes the processor.
 //
-// One slice at a time: begun when it has arrived, looked at until it has ended. Those of one context's channel runs
-// stand in one stream, behind the copies into pinned memory. Progress thread.
+// A slice's is begun when it has arrived, and looked at until it has ended; as many are under way as slices have
+// arrived. Those of one context's channel runs stand in one stream, behind the copies into pinned memory, and end in
+// the order in which they were begun. Progress thread.
 
 #include <cstdint>
+#include <deque>
+#include <vector>
 
 #include "plugin/base/result.h"
 #include "plugin/coll/gpu/gpu_reduce.h"
@@ -23,18 +26,18 @@ class GpuSums {
   GpuSums(Gpu& gpu, cuda::CUcontext context, const GpuReduceKernels& kernels)
       : gpu_(gpu), context_(context), kernels_(kernels) {}
 
-  /// `then`: after the first, where it has elements.
-  Result<void> begin(const GpuReduction& first, const GpuReduction& then = {});
-  bool is_under_way() const { return under_way_; }
-  /// Whether what was begun has ended; then the next may begin. Never waits.
-  Result<bool> has_ended();
+  /// `then`: after the first, where it has elements. Its number: how many have been begun.
+  Result<std::uint64_t> begin(const GpuReduction& first, const GpuReduction& then = {});
+  /// Whether that number has ended. Never waits.
+  Result<bool> has_ended(std::uint64_t number);
 
  private:
   Gpu& gpu_;
   const cuda::CUcontext context_;
   const GpuReduceKernels kernels_;
-  cuda::Event end_;
-  bool has_event_ = false, under_way_ = false;
+  std::deque<cuda::Event> ends_;  // of those under way
+  std::vector<cuda::Event> free_;
+  std::uint64_t begun_ = 0, ended_ = 0;
 };
 
 }  // namespace meshbed::coll

@@ -95,38 +95,39 @@ void PlanRun::next_recv_step() {
 
 bool PlanRun::complete_receives() {
   bool moved = false;
-  while (receives_done_ < receives_posted_) {
-    const PendingReceive& oldest = pending_receives_[receives_done_ % window_];
-    if (memory_.sums != nullptr && memory_.sums->is_under_way()) {
-      if (!sum_has_ended()) break;
-    } else {
-      if (oldest.slice.arrival == Arrival::kStoreBehindSend && !sent_beyond(oldest.slice)) break;
-      bool done = false;
-      std::uint64_t size_bytes = 0;
-      const int code = net_->test(oldest.request, &done, &size_bytes);
-      if (code != nccl::kNcclSuccess) {
-        return fail("receive from", plan_.recv_peer, plan_.request.channel, receives_done_,
-                    explain_net_error(code, warns_before_));
-      }
-      if (!done) break;
-      if (size_bytes != oldest.size_bytes) {
-        return fail("receive from", plan_.recv_peer, plan_.request.channel, receives_done_,
-                    wrong_size(size_bytes, oldest.size_bytes));
-      }
-      if (reduces(oldest.slice) && memory_.sums != nullptr) {
-        begin_sum(oldest);
-        moved = true;
-        break;
-      }
-      if (reduces(oldest.slice)) reduce(oldest);
+  while (receives_begun_ < receives_posted_) {
+    PendingReceive& oldest = pending_receives_[receives_begun_ % window_];
+    if (oldest.slice.arrival == Arrival::kStoreBehindSend && !sent_beyond(oldest.slice)) break;
+    bool done = false;
+    std::uint64_t size_bytes = 0;
+    const int code = net_->test(oldest.request, &done, &size_bytes);
+    if (code != nccl::kNcclSuccess) {
+      return fail("receive from", plan_.recv_peer, plan_.request.channel, receives_begun_,
+                  explain_net_error(code, warns_before_));
     }
-    digest(oldest);
-    ++receives_done_;
-    ++counters_.messages_received;
-    counters_.bytes_received += oldest.size_bytes;
+    if (!done) break;
+    if (size_bytes != oldest.size_bytes) {
+      return fail("receive from", plan_.recv_peer, plan_.request.channel, receives_begun_,
+                  wrong_size(size_bytes, oldest.size_bytes));
+    }
+    ++receives_begun_;
     moved = true;
+    if (memory_.sums == nullptr) {
+      if (reduces(oldest.slice)) reduce(oldest);
+      finish_receive();
+    } else if (!begin_sum(oldest)) {
+      return false;
+    }
   }
-  return moved;
+  return memory_.sums == nullptr ? moved : finish_summed() || moved;
+}
+
+void PlanRun::finish_receive() {
+  const PendingReceive& oldest = pending_receives_[receives_done_ % window_];
+  digest(oldest);
+  ++receives_done_;
+  ++counters_.messages_received;
+  counters_.bytes_received += oldest.size_bytes;
 }
 
 // send_recv sends one contiguous part, in order: what has been sent is a length.
@@ -162,8 +163,10 @@ void PlanRun::reduce(const PendingReceive& receive) const {
   kernel(result_of(receive), receive.data, own_of(slice), slice.count, static_cast<std::uint32_t>(plan_.request.ranks));
 }
 
-void PlanRun::begin_sum(const PendingReceive& receive) {
+bool PlanRun::begin_sum(PendingReceive& receive) {
   const RecvStep& slice = receive.slice;
+  receive.sum = 0;
+  if (!reduces(slice)) return true;
   const ReduceForm form = slice.form == Form::kFirst     ? ReduceForm::kFirst
                           : slice.form == Form::kBetween ? ReduceForm::kBetween
                           : slice.form == Form::kLast    ? ReduceForm::kLast
@@ -174,12 +177,20 @@ void PlanRun::begin_sum(const PendingReceive& receive) {
                                           .own = own_of(slice),
                                           .count = slice.count,
                                           .ranks = static_cast<std::uint32_t>(plan_.request.ranks)});
-  if (!begun) fail_sum(begun.error());
+  if (!begun) return fail_sum(begun.error());
+  receive.sum = *begun;
+  return true;
 }
 
-bool PlanRun::sum_has_ended() {
-  const auto ended = memory_.sums->has_ended();
-  return ended ? *ended : fail_sum(ended.error());
+bool PlanRun::finish_summed() {
+  bool moved = false;
+  for (; receives_done_ < receives_begun_; moved = true) {
+    const auto ended = memory_.sums->has_ended(pending_receives_[receives_done_ % window_].sum);
+    if (!ended) return fail_sum(ended.error());
+    if (!*ended) break;
+    finish_receive();
+  }
+  return moved;
 }
 
 char* PlanRun::result_of(const PendingReceive& receive) const {

@@ -123,7 +123,8 @@ class PlanRun : public ChannelRun {
     char* data;
     RecvStep slice;  // offsets and count of this slice
     std::uint64_t size_bytes;
-    int slot;  // -1: lands in the output
+    int slot;           // -1: lands in the output
+    std::uint64_t sum;  // the GPU's, by number; 0: none
   };
   static constexpr std::size_t kWindowMax = nccl::kMaxRequests;
 
@@ -140,9 +141,11 @@ class PlanRun : public ChannelRun {
   bool sent_beyond(const RecvStep& slice) const;
   void digest(const PendingReceive& receive);
   void reduce(const PendingReceive& receive) const;
-  /// By the GPU, of the oldest receive.
-  void begin_sum(const PendingReceive& receive);
-  bool sum_has_ended();
+  void finish_receive();
+  // Where the GPU reduces. False: the run has failed.
+  bool begin_sum(PendingReceive& receive);
+  /// Of what it has ended; whether that was anything.
+  bool finish_summed();
   static bool reduces(const RecvStep& slice) {
     return slice.arrival != Arrival::kStore && slice.arrival != Arrival::kStoreBehindSend;
   }
@@ -164,7 +167,7 @@ class PlanRun : public ChannelRun {
   // Receives, likewise.
   RecvStep recv_{};
   std::uint64_t recv_index_ = 0, recv_offset_ = 0;
-  std::uint64_t receives_posted_ = 0, receives_done_ = 0;
+  std::uint64_t receives_posted_ = 0, receives_begun_ = 0, receives_done_ = 0;  // begun: arrived, to be reduced
   // Forwarding: slices that have arrived to be sent on, and that have been; of them those that wait in slots.
   std::uint64_t forwards_ready_ = 0, forwards_posted_ = 0;
   std::uint64_t partials_ready_ = 0, partials_posted_ = 0;

@@ -85,36 +85,40 @@ bool ChannelSchedule::may_touch(std::size_t transfer, const Range& slice) const 
 
 bool ChannelSchedule::complete(Stream& stream) {
   bool moved = false;
-  while (stream.done < stream.posted) {
-    const Pending& oldest = stream.pending[stream.done % window_];
-    const bool receives = stream.memory.receives;
-    if (receives && summing_ == &stream) {
-      const auto ended = memory_.sums->has_ended();
-      if (!ended) return fail_sum(ended.error());
-      if (!*ended) break;
-      summing_ = nullptr;
-      digest(oldest);
-    } else {
-      if (receives && (summing_ != nullptr || !may_touch(oldest.transfer, oldest.slice))) break;
-      bool done = false;
-      std::uint64_t size_bytes = 0;
-      const int code = net_->test(oldest.request, &done, &size_bytes);
-      if (code != nccl::kNcclSuccess) return fail(stream, stream.done, explain_net_error(code, warns_before_));
-      if (!done) break;
-      if (receives) {
-        if (size_bytes != oldest.size_bytes) {
-          return fail(stream, stream.done, wrong_size(size_bytes, oldest.size_bytes));
-        }
-        if (schedule_.transfers[oldest.transfer].reduces && !reduce(stream, oldest)) return true;
-        digest(oldest);
-      }
+  const bool receives = stream.memory.receives, sums = receives && memory_.sums != nullptr;
+  while (stream.begun < stream.posted) {
+    Pending& oldest = stream.pending[stream.begun % window_];
+    if (receives && !may_touch(oldest.transfer, oldest.slice)) break;
+    bool done = false;
+    std::uint64_t size_bytes = 0;
+    const int code = net_->test(oldest.request, &done, &size_bytes);
+    if (code != nccl::kNcclSuccess) return fail(stream, stream.begun, explain_net_error(code, warns_before_));
+    if (!done) break;
+    if (receives) {
+      if (size_bytes != oldest.size_bytes) return fail(stream, stream.begun, wrong_size(size_bytes, oldest.size_bytes));
+      if (schedule_.transfers[oldest.transfer].reduces && !reduce(stream, oldest)) return false;
     }
-    ++(receives ? counters_.messages_received : counters_.messages_sent);
-    (receives ? counters_.bytes_received : counters_.bytes_sent) += oldest.size_bytes;
-    ++stream.done;
+    ++stream.begun;
+    if (!sums) finish(stream);
     moved = true;
   }
+  if (!sums) return moved;
+  for (; stream.done < stream.begun; moved = true) {
+    const auto ended = memory_.sums->has_ended(stream.pending[stream.done % window_].sum);
+    if (!ended) return fail_sum(ended.error());
+    if (!*ended) break;
+    finish(stream);
+  }
   return moved;
+}
+
+void ChannelSchedule::finish(Stream& stream) {
+  const Pending& oldest = stream.pending[stream.done % window_];
+  const bool receives = stream.memory.receives;
+  if (receives) digest(oldest);
+  ++(receives ? counters_.messages_received : counters_.messages_sent);
+  (receives ? counters_.bytes_received : counters_.bytes_sent) += oldest.size_bytes;
+  ++stream.done;
 }
 
 bool ChannelSchedule::post(Stream& stream) {
@@ -128,6 +132,7 @@ bool ChannelSchedule::post(Stream& stream) {
                   std::min(transfer.range.count - stream.offset, schedule_.slice_count)};
     next.size_bytes = next.slice.count * wire_bytes_of(schedule_.request, transfer);
     next.request = nullptr;
+    next.sum = 0;
     int code = nccl::kNcclSuccess;
     if (memory.receives) {
       char* const data =
@@ -164,12 +169,12 @@ void ChannelSchedule::digest(const Pending& receive) {
   digested_[receive.transfer] = end_of(receive.slice);
 }
 
-bool ChannelSchedule::reduce(const Stream& stream, const Pending& receive) {
+bool ChannelSchedule::reduce(const Stream& stream, Pending& receive) {
   const Transfer& transfer = schedule_.transfers[receive.transfer];
   const ReduceKernels& kernels = memory_.kernels;
   const PartialKernels& partial = memory_.partial_kernels;
   const bool own_partial = transfer.own == BufferRole::kWork, ends = transfer.place == BufferRole::kOutput;
-  const void* arrived = slot_of(stream, stream.done);
+  const void* arrived = slot_of(stream, stream.begun);
   const void* own =
       transfer.own == BufferRole::kInput ? own_of(receive.slice) : address_of(transfer.own, receive.slice);
   char* result = address_of(transfer.place, receive.slice);
@@ -203,8 +208,8 @@ bool ChannelSchedule::reduce(const Stream& stream, const Pending& receive) {
       .form = ReduceForm::kNarrow, .result = narrowed, .arrived = result, .count = narrows ? count : 0, .ranks = ranks};
   const auto begun = memory_.sums->begin(first, then);
   if (!begun) return fail_sum(begun.error());
-  summing_ = &stream;
-  return false;
+  receive.sum = *begun;
+  return true;
 }
 
 const char* ChannelSchedule::own_of(const Range& slice) const {

@@ -63,13 +63,14 @@ class ChannelSchedule : public ChannelRun {
     std::size_t transfer = 0;
     Range slice;
     std::uint64_t size_bytes = 0;
+    std::uint64_t sum = 0;  // the GPU's, by number; 0: none
   };
   struct Stream {
     StreamMemory memory;
-    std::vector<Pending> pending;        // by slice % window; a slice's slot has the same number
-    std::size_t transfer = 0;            // under way, ...
-    std::uint64_t offset = 0;            // ... and how far into it, in elements
-    std::uint64_t posted = 0, done = 0;  // slices
+    std::vector<Pending> pending;                   // by slice % window; a slice's slot has the same number
+    std::size_t transfer = 0;                       // under way, ...
+    std::uint64_t offset = 0;                       // ... and how far into it, in elements
+    std::uint64_t posted = 0, begun = 0, done = 0;  // slices; begun: a receive's has arrived, to be reduced
   };
 
   bool finished(const Stream& stream) const {
@@ -85,8 +86,9 @@ class ChannelSchedule : public ChannelRun {
   bool complete(Stream& stream);
   bool post(Stream& stream);
   void digest(const Pending& receive);
-  /// True: it has been reduced; else the GPU has begun, or the run has failed.
-  bool reduce(const Stream& stream, const Pending& receive);
+  /// Or has the GPU begin to. False: the run has failed.
+  bool reduce(const Stream& stream, Pending& receive);
+  void finish(Stream& stream);
   char* address_of(BufferRole place, const Range& slice) const;
   const char* own_of(const Range& slice) const;
   char* slot_of(const Stream& stream, std::uint64_t slice) const;
@@ -99,7 +101,6 @@ class ChannelSchedule : public ChannelRun {
   const std::uint64_t warns_before_;
   bool last_round_ended_ = false;
   std::vector<Stream> streams_;
-  const Stream* summing_ = nullptr;      // whose oldest receive the GPU reduces
   std::vector<std::uint64_t> digested_;  // by transfer: how far a receive has come, in elements of the buffers
 };
 
