@@ -51,6 +51,23 @@ TEST_CASE("bench local has times of both libraries, each of as many iterations; 
   CHECK(result.at("ratio").get<double>() > 0);
 }
 
+TEST_CASE("bench reduce --gpu: from pinned memory no faster than a copy from there, elsewhere as fast as the memory") {
+  const CommandResult none = command_all("bench reduce --gpu");
+  if (none.status != 0) CHECK(none.output.find("bench reduce --gpu: ") != std::string::npos);
+  const std::string words = "bench reduce --gpu --mebibytes 2 --repetitions 1 --json";
+  const CommandResult run = command("cuda run --virtual " + meshbed_program() + " " + words);
+  REQUIRE(run.status == 0);
+  const auto result = nlohmann::json::parse(run.output);
+  CHECK(result.at("gpu") == "Meshbed simulated H100");
+  CHECK(result.at("rows").size() == 14);
+  for (const auto& row : result.at("rows")) {
+    CAPTURE(row.dump());
+    const bool pinned = row.at("arrived_in") == "pinned";
+    CHECK(row.at("share_of_copy").get<double>() > (pinned ? 0.8 : 0.4));
+    CHECK(row.at("share_of_copy").get<double>() < (pinned ? 1.1 : 1.5));
+  }
+}
+
 TEST_CASE("bench reduce has a share for each type and each kind of vectors that the processor has") {
   const CommandResult run = command("bench reduce --mebibytes 1 --repetitions 1 --json");
   CHECK(run.status == 0);

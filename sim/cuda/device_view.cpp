@@ -13,14 +13,17 @@ void* DeviceView::at(std::uint64_t address, std::uint64_t bytes, bool) {
   }
   for (const Known& one : known_) {
     const std::uint64_t offset = address - one.address;
-    if (offset < one.size_bytes && bytes <= one.size_bytes - offset) return one.bytes + offset;
+    if (offset < one.size_bytes && bytes <= one.size_bytes - offset) {
+      over_link = one.is_far;
+      return one.bytes + offset;
+    }
   }
+  over_link = false;
   const Allocation* found = find_allocation(driver_, address, bytes);
   if (found == nullptr || found->kind == MemoryKind::kMapped) return bytes_at(driver_, address, bytes);
-  known_[next_] = {.address = found->address,
-                   .size_bytes = found->size_bytes,
-                   .bytes = found->bytes,
-                   .is_far = found->kind == MemoryKind::kPinned || found->kind == MemoryKind::kRegistered};
+  over_link = found->kind == MemoryKind::kPinned || found->kind == MemoryKind::kRegistered;
+  known_[next_] = {
+      .address = found->address, .size_bytes = found->size_bytes, .bytes = found->bytes, .is_far = over_link};
   next_ = (next_ + 1) % known_.size();
   return found->bytes + (address - found->address);
 }

@@ -28,7 +28,7 @@ class DeviceView : public ptx::Memory {
   struct Known {
     std::uint64_t address = 0, size_bytes = 0;
     char* bytes = nullptr;
-    bool is_far = false;
+    bool is_far = false;  // pinned or registered
   };
   const Driver& driver_;
   std::array<Known, 4> known_{};

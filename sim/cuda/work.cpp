@@ -117,6 +117,12 @@ Picoseconds issue_ps(const models::GpuModel& model, const ptx::Counts& counts, i
                                   cycles_per_second * static_cast<double>(kPicosecondsPerSecond));
 }
 
+/// What passes the link, both ways at once, as a copy's bytes do.
+Picoseconds link_ps(const models::GpuModel& model, const ptx::Counts& counts) {
+  const std::uint64_t bytes = std::max(counts.link_bytes_read, counts.link_bytes_written);
+  return models::copy_ps(model, models::CopyKind::kPinned, bytes) - model.copy_start_ps;
+}
+
 /// It has run to its end: when does the model say that it ends?
 void kernel_has_run(const WorkRef& work) {
   Device& device = device_of(*work);
@@ -128,9 +134,10 @@ void kernel_has_run(const WorkRef& work) {
   if (const std::string& race = work->run->execution->race(); !race.empty()) MESHBED_WARN("%s", race.c_str());
   const models::KernelCost cost{.memory_bytes = counts.global_bytes_read + counts.global_bytes_written,
                                 .float32_operations = counts.flops};
-  const Picoseconds taken_ps = std::max(models::kernel_ps(*device.model, launch_shape(device, launch), cost, work->sms),
-                                        issue_ps(*device.model, counts, work->sms)) +
-                               device.model->kernel_gap_ps;
+  const Picoseconds taken_ps =
+      std::max({models::kernel_ps(*device.model, launch_shape(device, launch), cost, work->sms),
+                issue_ps(*device.model, counts, work->sms), link_ps(*device.model, counts)}) +
+      device.model->kernel_gap_ps;
   auto& totals = system().record.kernels[launch.name];
   totals.counts.warp_instructions += counts.warp_instructions;
   totals.counts.lane_instructions += counts.lane_instructions;

@@ -123,11 +123,14 @@ std::byte* resolve_one(Warp& warp, const Instruction& in, std::uint32_t lane, Sp
 
 namespace {
 
-void count_bytes(Warp& warp, Space space, std::uint64_t bytes, bool write) {
+/// Of the place that was found last; over the link a place passes once, however many lanes look at it.
+void count_bytes(Warp& warp, Space space, std::uint64_t bytes, std::uint64_t link_bytes, bool write) {
   Counts& counts = warp.grid->counts;
   if (space == Space::kShared) counts.shared_bytes += bytes;
-  if (space == Space::kGlobal || space == Space::kConst)
+  if (space == Space::kGlobal || space == Space::kConst) {
     (write ? counts.global_bytes_written : counts.global_bytes_read) += bytes;
+    if (warp.grid->memory->over_link) (write ? counts.link_bytes_written : counts.link_bytes_read) += link_bytes;
+  }
 }
 
 /// All 32 lanes, at one place or at one row of memory; false: something else, or not wholly within bounds.
@@ -159,7 +162,7 @@ bool resolve_row(Warp& warp, std::uint32_t bytes, bool write, Space space, const
   }
   access.space = space;
   access.pattern = row == 0 ? Access::Pattern::kRow : Access::Pattern::kSame;
-  count_bytes(warp, space, std::uint64_t{bytes} * kLanes, write);
+  count_bytes(warp, space, std::uint64_t{bytes} * kLanes, span, write);
   return true;
 }
 
@@ -197,7 +200,7 @@ bool resolve_pattern(Warp& warp, const Instruction& in, std::uint32_t lanes, std
     }
   }
   access.space = space;
-  count_bytes(warp, space, std::uint64_t{count_lanes(lanes)} * bytes, write);
+  const std::uint64_t all_bytes = std::uint64_t{count_lanes(lanes)} * bytes;
   if (space == Space::kShared || space == Space::kLocal) {
     const bool shared = space == Space::kShared;
     const std::uint64_t size = shared ? warp.grid->shared_bytes : warp.local_stride;
@@ -205,6 +208,7 @@ bool resolve_pattern(Warp& warp, const Instruction& in, std::uint32_t lanes, std
       std::byte* base = shared ? warp.block->shared.data() : warp.local.data();
       const std::size_t stride = shared ? 0 : warp.local_stride;
       each_of(lanes, [&](std::uint32_t lane) { access.at[lane] = base + lane * stride + addresses[lane]; });
+      count_bytes(warp, space, all_bytes, all_bytes, write);
       return true;
     }
   } else if (space == Space::kGlobal || space == Space::kConst) {
@@ -215,6 +219,7 @@ bool resolve_pattern(Warp& warp, const Instruction& in, std::uint32_t lanes, std
                      : nullptr;
     if (base != nullptr) {
       each_of(lanes, [&](std::uint32_t lane) { access.at[lane] = base + (addresses[lane] - lowest); });
+      count_bytes(warp, space, all_bytes, all_bytes, write);
       return true;
     }
   }
@@ -223,6 +228,7 @@ bool resolve_pattern(Warp& warp, const Instruction& in, std::uint32_t lanes, std
     access.at[lane] = resolve_one(warp, in, lane, space, addresses[lane], bytes, write);
     if (access.at[lane] == nullptr) return false;
   }
+  count_bytes(warp, space, all_bytes, all_bytes, write);
   return true;
 }
 

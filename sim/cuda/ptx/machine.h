@@ -81,6 +81,8 @@ class Memory {
   virtual void* at(std::uint64_t address, std::uint64_t bytes, bool write) = 0;
   /// Whether it is behind a link: a load or an atomic goes there and back.
   virtual bool is_far(std::uint64_t) { return false; }
+  /// What at() found last is the host's memory: the bytes pass the link.
+  bool over_link = false;
   /// nullptr: there is no such object.
   virtual const Texture* texture(std::uint64_t) { return nullptr; }
   /// For errors: "8 bytes after the end of the allocation of 4096 bytes at 0x..", "freed 0x.."
@@ -116,6 +118,7 @@ struct Fault {
 struct Counts {
   std::uint64_t warp_instructions = 0, lane_instructions = 0;
   std::uint64_t global_bytes_read = 0, global_bytes_written = 0, shared_bytes = 0;
+  std::uint64_t link_bytes_read = 0, link_bytes_written = 0;  // of the global ones; not those of asynchronous copies
   std::uint64_t flops = 0, atomics = 0, barriers = 0;
 };
 
