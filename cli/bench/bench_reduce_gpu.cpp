@@ -12,7 +12,7 @@
 namespace meshbed::cli {
 namespace {
 
-constexpr double kSecondsOfMillisecond = 1e-3, kGiga = 1e9;
+constexpr double kSecondsOfMillisecond = 1e-3, kGigabytes = 1e-9;
 
 void succeed(const Result<void>& result) {
   if (!result) throw std::runtime_error("bench reduce --gpu: " + result.error().text);
@@ -62,12 +62,12 @@ class GpuBench {
     });
     const double copied_s = seconds([&] { succeed(stream_.copy(result_.data(), from, bytes_)); });
     const int reduced_per_byte = from_pinned ? 1 : 3, copied_per_byte = from_pinned ? 1 : 2;
-    const double rate = static_cast<double>(bytes_) * reduced_per_byte / reduced_s / kGiga;
+    const double rate = static_cast<double>(bytes_) * reduced_per_byte / reduced_s * kGigabytes;
     return {{"type", coll::name_of(type)},
             {"arrived_in", from_pinned ? "pinned" : "gpu"},
             {"microseconds", reduced_s * 1e6},
             {"gigabytes_per_s", rate},
-            {"share_of_copy", rate / (static_cast<double>(bytes_) * copied_per_byte / copied_s / kGiga)}};
+            {"share_of_copy", rate / (static_cast<double>(bytes_) * copied_per_byte / copied_s * kGigabytes)}};
   }
 
  private:
