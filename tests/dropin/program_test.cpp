@@ -117,6 +117,14 @@ TEST_CASE("every collective, type and operation on GPU memory, as the program ha
   CHECK(lines_with(run.output, "all is right (ended in") == kRanks);
 }
 
+TEST_CASE("the same where the GPUs reduce, in streams and in the graph") {
+  const WorldResult run =
+      run_in_sim({.program = "two_streams", .environment = {{"MESHBED_GPU_SUMS", "1"}}, .with_gpus = true});
+  CAPTURE(run.output);
+  CHECK(run.outcome == sim::OutcomeKind::kFinished);
+  CHECK(lines_with(run.output, "all is right") == kRanks);
+}
+
 TEST_CASE("ranks that come minutes apart, to init, to a pair's first message and to destroy, with one id for all") {
   for (const std::string story : {"late", "rank 0 last"}) {
     CAPTURE(story);

@@ -93,41 +93,58 @@ void PlanRun::next_recv_step() {
   }
 }
 
-bool PlanRun::complete_receives() {
-  bool moved = false;
-  while (receives_begun_ < receives_posted_) {
-    PendingReceive& oldest = pending_receives_[receives_begun_ % window_];
-    if (oldest.slice.arrival == Arrival::kStoreBehindSend && !sent_beyond(oldest.slice)) break;
-    bool done = false;
-    std::uint64_t size_bytes = 0;
-    const int code = net_->test(oldest.request, &done, &size_bytes);
-    if (code != nccl::kNcclSuccess) {
-      return fail("receive from", plan_.recv_peer, plan_.request.channel, receives_begun_,
-                  explain_net_error(code, warns_before_));
-    }
-    if (!done) break;
-    if (size_bytes != oldest.size_bytes) {
-      return fail("receive from", plan_.recv_peer, plan_.request.channel, receives_begun_,
-                  wrong_size(size_bytes, oldest.size_bytes));
-    }
-    ++receives_begun_;
-    moved = true;
-    if (memory_.sums == nullptr) {
-      if (reduces(oldest.slice)) reduce(oldest);
-      finish_receive();
-    } else if (!begin_sum(oldest)) {
-      return false;
-    }
+/// Whether the receive with that number has ended; false as well where it has failed.
+[[gnu::always_inline]] inline bool PlanRun::has_arrived(const PendingReceive& receive, std::uint64_t number) {
+  if (receive.slice.arrival == Arrival::kStoreBehindSend && !sent_beyond(receive.slice)) return false;
+  bool done = false;
+  std::uint64_t size_bytes = 0;
+  const int code = net_->test(receive.request, &done, &size_bytes);
+  if (code != nccl::kNcclSuccess) {
+    return fail("receive from", plan_.recv_peer, plan_.request.channel, number, explain_net_error(code, warns_before_));
   }
-  return memory_.sums == nullptr ? moved : finish_summed() || moved;
+  if (!done) return false;
+  if (size_bytes != receive.size_bytes) {
+    return fail("receive from", plan_.recv_peer, plan_.request.channel, number,
+                wrong_size(size_bytes, receive.size_bytes));
+  }
+  return true;
 }
 
-void PlanRun::finish_receive() {
+[[gnu::always_inline]] inline void PlanRun::finish_receive() {
   const PendingReceive& oldest = pending_receives_[receives_done_ % window_];
   digest(oldest);
   ++receives_done_;
   ++counters_.messages_received;
   counters_.bytes_received += oldest.size_bytes;
+}
+
+bool PlanRun::complete_receives() {
+  if (memory_.sums != nullptr) return complete_summed();
+  bool moved = false;
+  while (receives_done_ < receives_posted_) {
+    const PendingReceive& oldest = pending_receives_[receives_done_ % window_];
+    if (!has_arrived(oldest, receives_done_)) break;
+    if (reduces(oldest.slice)) reduce(oldest);
+    finish_receive();
+    moved = true;
+  }
+  return moved;
+}
+
+/// Where the GPU reduces: as many receives are with it as have arrived.
+bool PlanRun::complete_summed() {
+  bool moved = false;
+  for (; receives_begun_ < receives_posted_; ++receives_begun_, moved = true) {
+    PendingReceive& oldest = pending_receives_[receives_begun_ % window_];
+    if (!has_arrived(oldest, receives_begun_) || !begin_sum(oldest)) break;
+  }
+  for (; receives_done_ < receives_begun_ && !failure_; moved = true) {
+    const auto ended = memory_.sums->has_ended(pending_receives_[receives_done_ % window_].sum);
+    if (!ended) return fail_sum(ended.error());
+    if (!*ended) break;
+    finish_receive();
+  }
+  return moved;
 }
 
 // send_recv sends one contiguous part, in order: what has been sent is a length.
@@ -180,17 +197,6 @@ bool PlanRun::begin_sum(PendingReceive& receive) {
   if (!begun) return fail_sum(begun.error());
   receive.sum = *begun;
   return true;
-}
-
-bool PlanRun::finish_summed() {
-  bool moved = false;
-  for (; receives_done_ < receives_begun_; moved = true) {
-    const auto ended = memory_.sums->has_ended(pending_receives_[receives_done_ % window_].sum);
-    if (!ended) return fail_sum(ended.error());
-    if (!*ended) break;
-    finish_receive();
-  }
-  return moved;
 }
 
 char* PlanRun::result_of(const PendingReceive& receive) const {

@@ -141,11 +141,12 @@ class PlanRun : public ChannelRun {
   bool sent_beyond(const RecvStep& slice) const;
   void digest(const PendingReceive& receive);
   void reduce(const PendingReceive& receive) const;
+  bool has_arrived(const PendingReceive& receive, std::uint64_t number);
   void finish_receive();
-  // Where the GPU reduces. False: the run has failed.
+  // Where the GPU reduces.
+  bool complete_summed();
+  /// False: the run has failed.
   bool begin_sum(PendingReceive& receive);
-  /// Of what it has ended; whether that was anything.
-  bool finish_summed();
   static bool reduces(const RecvStep& slice) {
     return slice.arrival != Arrival::kStore && slice.arrival != Arrival::kStoreBehindSend;
   }
