@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "cli/bench/bench_measure.h"
-#include "plugin/coll/gpu/gpu_reduce.h"
+#include "plugin/coll/run/gpu_reduce.h"
 #include "plugin/cuda/memory.h"
 #include "plugin/cuda/stream.h"
 

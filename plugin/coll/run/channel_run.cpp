@@ -5,7 +5,7 @@
 
 #include "plugin/base/check.h"
 #include "plugin/base/counted.h"
-#include "plugin/coll/gpu/gpu_sums.h"
+#include "plugin/coll/run/gpu_sums.h"
 #include "plugin/coll/transport/plugin_log.h"
 
 namespace meshbed::coll {

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "plugin/base/check.h"
-#include "plugin/coll/gpu/gpu_sums.h"
+#include "plugin/coll/run/gpu_sums.h"
 #include "plugin/coll/transport/plugin_log.h"
 
 namespace meshbed::coll {

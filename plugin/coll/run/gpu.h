@@ -23,8 +23,8 @@
 #include <vector>
 
 #include "plugin/base/result.h"
-#include "plugin/coll/gpu/gpu_sums.h"
 #include "plugin/coll/run/channel_run.h"
+#include "plugin/coll/run/gpu_sums.h"
 #include "plugin/coll/run/pinned_pool.h"
 #include "plugin/cuda/driver.h"
 #include "plugin/cuda/stream.h"

@@ -1,6 +1,6 @@
 #pragma once
 // One element of a reduction: the same source for the processors' loops (reduce_kernels.h) and for the GPU's
-// (gpu/reduce_device.h), so that both make the same bits. Each source that includes this has all of it for itself, as
+// (reduce_device.h), so that both make the same bits. Each source that includes this has all of it for itself, as
 // of reduce_kernels.h. Of a NaN that is computed only that it is one is the same everywhere: x86 keeps an operand's
 // bits, a GPU has one NaN.
 

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "plugin/base/prng.h"
-#include "plugin/coll/gpu/gpu_reduce.h"
 #include "plugin/coll/plan/half.h"
+#include "plugin/coll/run/gpu_reduce.h"
 #include "plugin/coll/run/reduce.h"
 #include "plugin/cuda/memory.h"
 #include "plugin/cuda/stream.h"

@@ -1,4 +1,4 @@
-#include "plugin/coll/gpu/gpu_sums.h"
+#include "plugin/coll/run/gpu_sums.h"
 
 #include <utility>
 

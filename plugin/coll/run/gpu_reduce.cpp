@@ -1,10 +1,10 @@
-#include "plugin/coll/gpu/gpu_reduce.h"
+#include "plugin/coll/run/gpu_reduce.h"
 
 #include <algorithm>
 
 namespace meshbed::cuda {
 
-const char* reduce_ptx();  // reduce.cu
+const char* reduce_gpu_ptx();  // reduce_gpu.cu
 
 }  // namespace meshbed::cuda
 
@@ -51,7 +51,7 @@ std::string kernel_name(ReduceForm form, DataType type, ReduceOp op) {
 }
 
 Result<GpuReduce> GpuReduce::load(const cuda::Driver& driver) {
-  auto module = cuda::Module::load(driver, cuda::reduce_ptx());
+  auto module = cuda::Module::load(driver, cuda::reduce_gpu_ptx());
   if (!module) return module.error();
   return GpuReduce(std::move(*module));
 }

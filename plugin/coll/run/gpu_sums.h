@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "plugin/base/result.h"
-#include "plugin/coll/gpu/gpu_reduce.h"
+#include "plugin/coll/run/gpu_reduce.h"
 #include "plugin/cuda/driver.h"
 #include "plugin/cuda/stream.h"
 

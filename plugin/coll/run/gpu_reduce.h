@@ -1,6 +1,6 @@
 #pragma once
-// GpuReduce: the reductions of run/reduce.h as kernels of one GPU (reduce.cu), loaded into one context. A result is the
-// processor's bit for bit, but for what a computed NaN carries (run/reduce_element.h).
+// GpuReduce: the reductions of run/reduce.h as kernels of one GPU (reduce_gpu.cu), loaded into one context. A result is
+// the processor's bit for bit, but for what a computed NaN carries (run/reduce_element.h).
 
 #include <array>
 #include <cstdint>
@@ -17,7 +17,7 @@ namespace meshbed::coll {
 enum class ReduceForm : std::uint8_t { kFirst, kBetween, kLast, kOnly, kJoin, kNarrow };
 inline constexpr int kReduceForms = 6;
 
-/// The kernel of a type that is reduced (is_reducible), as reduce.cu names it: "reduce_float_sum",
+/// The kernel of a type that is reduced (is_reducible), as reduce_gpu.cu names it: "reduce_float_sum",
 /// "reduce_half_sum_first".
 std::string kernel_name(ReduceForm form, DataType type, ReduceOp op);
 
