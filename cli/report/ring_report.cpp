@@ -35,11 +35,11 @@ void add_ring_table(const RingOutcome& rings, std::vector<std::string>& lines) {
                               waits ? "  waits for credit" : ""));
   for (const RingRank& one : rings.ranks) {
     if (!one.reached) continue;
-    std::string line =
-        fmt::format("  {:>6} {:>9} {:>11.0f} {:>7.1f} {:>9} {:>5.1f}% {:>8} {:>6} {:>6}  {}",
-                    ring_name_of(rings, one.rank, one.ring), one.ended, one.slots_per_s(), one.depth_mean,
-                    one.depth_most, 100 * one.lanes_idle, one.watch.counters.tenant_fairness,
-                    one.watch.counters.tenant_fairness_skew, one.watch.looks, one.watch.health);
+    std::string line = fmt::format(
+        "  {:>6} {:>9} {:>11.0f} {:>7.1f} {:>9} {:>6} {:>8} {:>6} {:>6}  {}", ring_name_of(rings, one.rank, one.ring),
+        one.ended, one.slots_per_s(), one.depth_mean, one.depth_most,
+        one.saw_lanes ? fmt::format("{:.1f}%", 100 * one.lanes_idle) : "-", one.watch.counters.tenant_fairness,
+        one.watch.counters.tenant_fairness_skew, one.watch.looks, one.watch.health);
     if (waits) {
       line += fmt::format("  {}, {}", counted(one.credit_waits.count, "wait"), duration_text(one.credit_waits.time_ps));
     }
@@ -58,7 +58,7 @@ nlohmann::ordered_json ring_rank_json(const RingRank& one) {
                               {"span_ns", static_cast<double>(one.span_ps) / 1e3},
                               {"queue_depth_mean", one.depth_mean},
                               {"queue_depth_most", one.depth_most},
-                              {"lanes_idle", one.lanes_idle}};
+                              {"lanes_idle", one.saw_lanes ? nlohmann::ordered_json(one.lanes_idle) : nullptr}};
   json.update(ring_counters_json(one.watch.counters));
   json["watchdog"] = {{"looks", one.watch.looks},
                       {"in_vain", one.watch.in_vain},

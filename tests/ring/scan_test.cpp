@@ -29,6 +29,18 @@ struct EndsAs {
   End operator()(const Operation& op) const { return op.args[0] == 99 ? End::kAgain : static_cast<End>(op.args[0]); }
 };
 
+/// Words of a lane that the host overtakes: at the lane's look number `at`, all slots become published.
+struct OvertakenWords : PlainWords {
+  static inline Launch* launch = nullptr;
+  static inline int at = 0;
+  static Word acquire(const Word* word) {
+    if (at-- == 0) {
+      for (Word slot = 0; slot < launch->kernel.slots; ++slot) launch->publish(slot, opcode::kNop);
+    }
+    return load(word);
+  }
+};
+
 void publish_all(Launch& launch, Word first, Word last, Word op = opcode::kNop) {
   for (Word slot = first; slot < last; ++slot) launch.publish(slot, op);
 }
@@ -205,6 +217,20 @@ TEST_CASE("a user's operation may yield, be put back, fault, and wait") {
       CHECK(launch.status(13) == status::kDone);
       CHECK(launch.metric(opcode::kUserFirst) == launch.done_count());
     }
+  }
+}
+
+TEST_CASE("a stream that is published while a lane looks is begun at its first slot, wherever the lane was") {
+  for (int look = 0; look < 12; ++look) {
+    CAPTURE(look);
+    Launch launch({.slots = 12, .lanes = 2});
+    OvertakenWords::launch = &launch;
+    OvertakenWords::at = look;
+    KernelLane& lane = launch.lanes[1];
+    while (!scan_plain<OvertakenWords>(launch.kernel, lane)) {
+    }
+    CHECK(lane.phase == LanePhase::kCandidate);
+    CHECK(lane.slot == 1);  // its first; the even ones are the other lane's
   }
 }
 

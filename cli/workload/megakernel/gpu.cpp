@@ -159,6 +159,15 @@ std::string RingGpu::waiting_text() const {
   return "every slot is DONE";
 }
 
+ring::RuntimeCounters RingGpu::counters() const {
+  const auto bytes_of = [](std::span<Word> words) {
+    return ring::Bytes(reinterpret_cast<const std::uint8_t*>(words.data()), words.size_bytes());
+  };
+  const auto now =
+      ring::decode_telemetry(bytes_of(ring_->control()), bytes_of(ring_->slots()), kRingLayout, ring::Mode::kSafe);
+  return now ? ring::counters_of(*now) : ring::RuntimeCounters{};
+}
+
 Result<void> RingGpu::end(bool abandoned) {
   if (auto told = ring_->shut_down(); !told) return told;
   for (;;) {
@@ -166,9 +175,13 @@ Result<void> RingGpu::end(bool abandoned) {
     if (!ended) return ended.error();
     if (*ended) return ok();
     if (abandoned) {
-      for (Word connection = 0; connection < ring_->shape().board.connections; ++connection) {
+      const ring::MeshBoard& board = ring_->shape().board;
+      for (Word connection = 0; connection < board.connections; ++connection) {
         ring::AtomicWords::release(ring_->completed(connection), kAllCame);
         ring::AtomicWords::release(arrivals_of(*ring_, connection), kAllCame);
+      }
+      for (Word id = 0; id < board.ids; ++id) {
+        ring::AtomicWords::release(ring_->control().data() + kRingLayout.observables + board.done_of(id), kAllCame);
       }
       for (auto taken = triggers_->take(); taken && *taken; taken = triggers_->take()) {
         triggers_->posted((*taken)->position);

@@ -16,6 +16,7 @@
 
 #include "cli/workload/megakernel/rank.h"
 #include "plugin/ring/gpu/gpu_ring.h"
+#include "plugin/ring/telemetry/telemetry.h"
 
 namespace meshbed::cli {
 
@@ -56,6 +57,8 @@ class RingGpu final : public RingProxyUser {
   /// SHUTDOWN, then until the kernel has ended. Abandoned: whatever its lanes wait for comes to pass.
   Result<void> end(bool abandoned);
   ring::Word done_count() const { return ring_->control()[ring::control_word::kDoneCount]; }
+  /// What the telemetry makes of the ring.
+  ring::RuntimeCounters counters() const;
 
   // The proxy's thread.
   /// Whatever the lanes have put into the FIFO. True where there was anything.

@@ -25,6 +25,7 @@ struct RingRank {
   Picoseconds span_ps = 0;                 // from the first publication to the last end
   std::uint64_t depth_most = 0;            // slots published and not done
   double depth_mean = 0;                   // over the span
+  bool saw_lanes = true;                   // false: a GPU's, of which the host sees publish and done alone
   double lanes_idle = 1;                   // share of the lanes' time in the span in which they had no slot
 
   /// Slots that ended in a second; 0: nothing took any time.

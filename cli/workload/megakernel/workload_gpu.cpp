@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
+#include "cli/scenario/placement.h"
 #include "cli/workload/collective.h"
 #include "cli/workload/megakernel/blocks.h"
 #include "cli/workload/megakernel/gpu.h"
@@ -16,6 +17,7 @@
 #include "cli/workload/megakernel/programs.h"
 #include "cli/workload/rank_table.h"
 #include "cli/workload/workload.h"
+#include "models/gpu.h"
 #include "plugin/coll/transport/plugin_log.h"
 
 namespace meshbed::cli {
@@ -47,7 +49,7 @@ class MegakernelGpuRun final : public WorkloadRun {
     }
     if (const auto problem = ring_slots_problem(workload_, world_)) throw std::runtime_error(*problem);
     outcome_->program = settings_.program;
-    outcome_->times = {{"publish", static_cast<double>(settings_.publish_ps) / 1e3, publish_source()}};
+    outcome_->times = times();
     outcome_->verdicts.resize(static_cast<std::size_t>(world_));
     outcome_->ranks.resize(static_cast<std::size_t>(world_));
   }
@@ -67,9 +69,20 @@ class MegakernelGpuRun final : public WorkloadRun {
     bool stopping = false;         // the proxy's thread is to end
     std::optional<Error> failure;  // the proxy's
   };
-  std::string publish_source() const {
-    const auto given = settings_.sources.find("publish");
-    return given != settings_.sources.end() ? given->second : "RFC target";
+  /// What a run takes beside the kernel's own instructions, of the first rank's GPU.
+  std::vector<RingTime> times() const {
+    const auto ns = [](Picoseconds time_ps) { return static_cast<double>(time_ps) / 1e3; };
+    std::vector<RingTime> all{{"publish", ns(settings_.publish_ps),
+                               settings_.publish_ps == kSlotWriteRfcTarget_ps ? "RFC target" : "scenario"}};
+    const std::string& name =
+        scenario_.cluster.nodes[static_cast<std::size_t>(node_of(scenario_, 0))].gpus.front().model;
+    if (const models::GpuModel* const model = models::find_gpu(name)) {
+      const std::string source = "model of the " + name;
+      all.push_back({"launch", ns(model->launch_call_ps + model->launch_delay_ps), source});
+      all.push_back({"poll", ns(model->host_flag_ps), source});
+      all.push_back({"flag", ns(model->host_flag_ps), source});
+    }
+    return all;
   }
   coll::DataType type() const { return parse_data_type("dtype", workload_.dtype); }
   std::uint32_t salt_of(ring::Word epoch) const { return first_salt(scenario_.seed) + epoch * 0x9e37'79b9U; }
@@ -184,6 +197,8 @@ Result<void> MegakernelGpuRun::run_host(Rank& rank) {
   seen.reached = true;
   seen.lanes = lanes_of(settings_, ring_slots_of(settings_, &rank.program));
   seen.slots = ring_slots_of(settings_, &rank.program);
+  seen.saw_lanes = false;
+  seen.watch.counters = rank.gpu.counters();
   outcome_->slots_done += rank.gpu.done_count();
   return ran;
 }

@@ -49,9 +49,18 @@ MESHBED_DEVICE bool consider(const Kernel& kernel, KernelLane& lane, Word slot) 
 template <typename Words>
 MESHBED_DEVICE bool scan_plain(const Kernel& kernel, KernelLane& lane) {
   if (kernel.mode == Mode::kStrict) return lane.index < kernel.slots && consider<Words>(kernel, lane, lane.index);
-  for (std::uint64_t slot = lane.index; slot < kernel.slots; slot += kernel.lanes) {
-    if (consider<Words>(kernel, lane, static_cast<Word>(slot))) return true;
+  for (std::uint64_t slot = lane.index; slot < kernel.slots;) {
+    if (!consider<Words>(kernel, lane, static_cast<Word>(slot))) {
+      slot += kernel.lanes;
+      continue;
+    }
+    // A host that publishes a stream in its order may overtake the lane: it finds a slot whose predecessors were not
+    // published when it passed them, and would wait for them for ever. Now they all are, or have been done: the last of
+    // them says which.
+    if (slot == lane.index || !consider<Words>(kernel, lane, static_cast<Word>(slot - kernel.lanes))) return true;
+    slot = lane.index;
   }
+  lane.phase = LanePhase::kScan;
   return false;
 }
 
