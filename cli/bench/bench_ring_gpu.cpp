@@ -22,10 +22,10 @@
 namespace meshbed::cli {
 namespace {
 
-constexpr ring::Word kBurst = 64;
-constexpr int kWarmUps = 5;
+constexpr ring::Word kSlotBurst = 64;
+constexpr int kBenchWarmUps = 5;
 
-constexpr const char* kKernels = R"(.version 6.0
+constexpr const char* kBenchKernels = R"(.version 6.0
 .target sm_52
 .address_size 64
 
@@ -42,31 +42,31 @@ constexpr const char* kKernels = R"(.version 6.0
 )";
 
 template <typename T>
-T taken(Result<T> result) {
+T from_gpu(Result<T> result) {
   if (!result) throw std::runtime_error("ring bench --gpu: " + result.error().text);
   return std::move(result).value();
 }
-void require(const Result<void>& result) {
+void gpu_done(const Result<void>& result) {
   if (!result) throw std::runtime_error("ring bench --gpu: " + result.error().text);
 }
 
-class Bench {
+class GpuBench {
  public:
-  Bench(const cuda::Driver& driver, int repeats)
+  GpuBench(const cuda::Driver& driver, int repeats)
       : driver_(driver),
         repeats_(repeats),
-        module_(taken(cuda::Module::load(driver, kKernels))),
-        stream_(taken(cuda::Stream::create(driver))),
-        word_(taken(cuda::PinnedMemory::allocate(driver, sizeof(std::uint32_t)))),
-        nothing_(taken(module_.kernel("nothing"))),
-        tell_(taken(module_.kernel("tell"))) {}
+        module_(from_gpu(cuda::Module::load(driver, kBenchKernels))),
+        stream_(from_gpu(cuda::Stream::create(driver))),
+        word_(from_gpu(cuda::PinnedMemory::allocate(driver, sizeof(std::uint32_t)))),
+        nothing_(from_gpu(module_.kernel("nothing"))),
+        tell_(from_gpu(module_.kernel("tell"))) {}
 
   const HostClock& clock() const { return clock_; }
 
   void launches() {
     add("launch an empty kernel, and synchronize", 1, [&] {
       launch(nothing_, {});
-      require(stream_.synchronize());
+      gpu_done(stream_.synchronize());
     });
     std::uint32_t told = 0;
     auto* const word = reinterpret_cast<std::uint32_t*>(word_.data());
@@ -77,47 +77,47 @@ class Bench {
       launch(tell_, {&where, &told});
       wait_for([&] { return std::atomic_ref(*word).load(std::memory_order_acquire) == told; }, "a kernel's store");
     });
-    require(stream_.synchronize());
-    add(fmt::format("{} launches, and synchronize: each", kBurst), kBurst, [&] {
-      for (ring::Word count = 0; count < kBurst; ++count) launch(nothing_, {});
-      require(stream_.synchronize());
+    gpu_done(stream_.synchronize());
+    add(fmt::format("{} launches, and synchronize: each", kSlotBurst), kSlotBurst, [&] {
+      for (ring::Word count = 0; count < kSlotBurst; ++count) launch(nothing_, {});
+      gpu_done(stream_.synchronize());
     });
   }
 
   /// Kernels of one graph run one after the other, as in a stream.
   void graph() {
-    const auto graph = taken(cuda::Graph::record(driver_, stream_, [&]() -> Result<void> {
-      for (ring::Word count = 0; count < kBurst; ++count) launch(nothing_, {});
+    const auto graph = from_gpu(cuda::Graph::record(driver_, stream_, [&]() -> Result<void> {
+      for (ring::Word count = 0; count < kSlotBurst; ++count) launch(nothing_, {});
       return ok();
     }));
-    add(fmt::format("a graph of {} kernels, and synchronize: each", kBurst), kBurst, [&] {
-      require(graph.launch(stream_));
-      require(stream_.synchronize());
+    add(fmt::format("a graph of {} kernels, and synchronize: each", kSlotBurst), kSlotBurst, [&] {
+      gpu_done(graph.launch(stream_));
+      gpu_done(stream_.synchronize());
     });
   }
 
   void slots(const std::string& what, const ring::GpuRingShape& shape) {
-    const auto ring = taken(ring::GpuRing::create(driver_, shape));
-    require(ring->launch());
+    const auto ring = from_gpu(ring::GpuRing::create(driver_, shape));
+    gpu_done(ring->launch());
     const ring::Word count = shape.slots;
     add(what, count, [&] {
       for (ring::Word slot = 0; slot < count; ++slot) {
-        require(ring->publish({.slot = slot, .opcode = ring::opcode::kNop}));
+        gpu_done(ring->publish({.slot = slot, .opcode = ring::opcode::kNop}));
       }
       for (ring::Word slot = 0; slot < count; ++slot) {
         wait_for([&] { return ring->status_of(slot) == ring::status::kDone; }, "a slot's end");
       }
     });
-    require(ring->shut_down());
-    wait_for([&] { return taken(ring->has_ended()); }, "the megakernel's end");
+    gpu_done(ring->shut_down());
+    wait_for([&] { return from_gpu(ring->has_ended()); }, "the megakernel's end");
   }
 
   nlohmann::json rows = nlohmann::json::array();
 
  private:
   void launch(cuda::CUfunction kernel, std::vector<void*> arguments) const {
-    require(cuda::launch(driver_, kernel, {.grid = {}, .block = {}, .shared_bytes = 0, .stream = stream_.handle()},
-                         arguments.data()));
+    gpu_done(cuda::launch(driver_, kernel, {.grid = {}, .block = {}, .shared_bytes = 0, .stream = stream_.handle()},
+                          arguments.data()));
   }
 
   template <typename Condition>
@@ -135,7 +135,7 @@ class Bench {
 
   /// `each`: so many operations a call.
   void add(const std::string& what, ring::Word each, const std::function<void()>& call) {
-    for (int count = 0; count < kWarmUps; ++count) call();
+    for (int count = 0; count < kBenchWarmUps; ++count) call();
     std::vector<double> times_us;
     for (int count = 0; count < repeats_; ++count) {
       const Picoseconds begun_ps = clock_.now_ps();
@@ -164,7 +164,7 @@ class Bench {
 };
 
 /// Of the driver's kernel module; "": it cannot be read.
-std::string module_version() {
+std::string kernel_module_version() {
   std::ifstream file("/proc/driver/nvidia/version");
   std::string line;
   std::getline(file, line);
@@ -175,15 +175,15 @@ std::string module_version() {
 }  // namespace
 
 nlohmann::json bench_ring_on_gpu(int device, int repeats) {
-  const auto driver = taken(cuda::Driver::open());
+  const auto driver = from_gpu(cuda::Driver::open());
   if (device >= driver.devices()) {
     throw std::runtime_error(
         fmt::format("ring bench --gpu: there is no device {}; the driver has {}", device, driver.devices()));
   }
-  const cuda::Current current(driver, taken(driver.retain_primary(device)));
-  require(current.outcome());
-  const int version = taken(driver.version());
-  Bench bench(driver, repeats);
+  const cuda::Current current(driver, from_gpu(driver.retain_primary(device)));
+  gpu_done(current.outcome());
+  const int version = from_gpu(driver.version());
+  GpuBench bench(driver, repeats);
   bench.launches();
   bench.graph();
   using ring::GpuLanes, ring::GpuPlace;
@@ -195,14 +195,15 @@ nlohmann::json bench_ring_on_gpu(int device, int repeats) {
   for (const GpuPlace place : {GpuPlace::kPinned, GpuPlace::kDevice}) {
     const std::string where = place == GpuPlace::kPinned ? "control in pinned memory" : "control on the GPU";
     bench.slots("publish a slot, until the host sees DONE; " + where, shape(1, 1, GpuLanes::kBlocks, place));
-    bench.slots(fmt::format("{} slots, one lane, {}: each", kBurst, where), shape(kBurst, 1, GpuLanes::kBlocks, place));
-    bench.slots(fmt::format("{0} slots, {0} blocks, {1}: each", kBurst, where),
-                shape(kBurst, kBurst, GpuLanes::kBlocks, place));
-    bench.slots(fmt::format("{0} slots, {0} threads, {1}: each", kBurst, where),
-                shape(kBurst, kBurst, GpuLanes::kThreads, place));
+    bench.slots(fmt::format("{} slots, one lane, {}: each", kSlotBurst, where),
+                shape(kSlotBurst, 1, GpuLanes::kBlocks, place));
+    bench.slots(fmt::format("{0} slots, {0} blocks, {1}: each", kSlotBurst, where),
+                shape(kSlotBurst, kSlotBurst, GpuLanes::kBlocks, place));
+    bench.slots(fmt::format("{0} slots, {0} threads, {1}: each", kSlotBurst, where),
+                shape(kSlotBurst, kSlotBurst, GpuLanes::kThreads, place));
   }
   return {
-      {"gpu", taken(driver.device_name(device))},
+      {"gpu", from_gpu(driver.device_name(device))},
       {"cuda_version", fmt::format("{}.{}", version / 1000, version % 1000 / 10)},
       {"is_simulated", bench.clock().is_simulated()},
       {"times_from", bench.clock().is_simulated()
