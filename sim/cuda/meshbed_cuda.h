@@ -56,7 +56,8 @@ int meshbedCudaRegisterKernel(const MeshbedKernel* kernel);
 /* The clock of the simulated host, for a program that measures: the machine's own clock says how long the interpreter
  * took. The calling thread's own code takes `advance_ps` more (0 or more), in which the device goes on; then it is
  * *now_ps, from some beginning, in picoseconds. A loop that looks at memory which a kernel writes calls it with the
- * time that one look is to take. CUDA_SUCCESS, CUDA_ERROR_INVALID_VALUE, or CUDA_ERROR_NO_DEVICE outside a simulation. */
+ * time that one look is to take. CUDA_SUCCESS, CUDA_ERROR_INVALID_VALUE, or CUDA_ERROR_NO_DEVICE outside a simulation.
+ */
 int meshbedCudaHostClock(long long advance_ps, long long* now_ps);
 
 #ifdef __cplusplus
