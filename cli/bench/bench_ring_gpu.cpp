@@ -205,6 +205,7 @@ nlohmann::json bench_ring_on_gpu(int device, int repeats) {
   return {
       {"gpu", from_gpu(driver.device_name(device))},
       {"cuda_version", fmt::format("{}.{}", version / 1000, version % 1000 / 10)},
+      {"driver", bench.clock().is_simulated() ? std::string() : kernel_module_version()},
       {"is_simulated", bench.clock().is_simulated()},
       {"times_from", bench.clock().is_simulated()
                          ? "the model of that GPU (models/gpu.h), by the simulated host's clock: nothing was measured"
