@@ -3,7 +3,7 @@
 // megakernel.ptx is what nvcc makes of this file, kept so that no build needs the toolkit; CMakeLists.txt (gpu_kernel)
 // says how, tests/cuda/kept_ptx_test.cpp compares, and `cmake --build build --target keep_gpu_kernels` keeps it anew.
 
-#include "plugin/ring/gpu/device_words.h"
+#include "plugin/ring/gpu/device_words.cuh"
 #include "plugin/ring/gpu/megakernel.h"
 #include "plugin/ring/kernel/step.h"
 #include "plugin/ring/queue/fifo_layout.h"
