@@ -24,9 +24,9 @@ T gained(Result<T> result) {
   return std::move(result).value();
 }
 
-class GpuBench {
+class ReduceOnGpu {
  public:
-  GpuBench(const cuda::Driver& driver, std::uint64_t bytes, int repetitions)
+  ReduceOnGpu(const cuda::Driver& driver, std::uint64_t bytes, int repetitions)
       : driver_(driver),
         bytes_(bytes),
         repetitions_(repetitions),
@@ -101,7 +101,7 @@ nlohmann::json measure_gpu_reductions(const std::vector<coll::DataType>& types, 
   const cuda::Driver driver = gained(cuda::Driver::open());
   const cuda::Current current(driver, gained(driver.retain_primary(0)));
   succeed(current.outcome());
-  const GpuBench bench(driver, bytes, repetitions);
+  const ReduceOnGpu bench(driver, bytes, repetitions);
   nlohmann::json rows = nlohmann::json::array();
   for (const coll::DataType type : types) {
     for (const bool from_pinned : {false, true}) rows.push_back(bench.measure(type, from_pinned));
