@@ -30,7 +30,7 @@ inline std::shared_ptr<const sim::ptx::Module> module_file(const std::string& na
 }
 
 /// What one launch is given beside its arguments.
-struct Launch {
+struct GridLaunch {
   std::uint32_t grid = 1, block = 32, resident = 64;
   std::uint32_t dynamic_shared_bytes = 0;
   std::uint64_t seed = 0;
@@ -56,7 +56,8 @@ class Device {
   }
 
   template <typename... Arguments>
-  std::unique_ptr<sim::ptx::Execution> start(const std::string& kernel, const Launch& launch, Arguments... arguments) {
+  std::unique_ptr<sim::ptx::Execution> start(const std::string& kernel, const GridLaunch& launch,
+                                             Arguments... arguments) {
     sim::ptx::LaunchRequest request;
     request.module = module_;
     request.kernel = module_->find_kernel(kernel);
@@ -81,7 +82,7 @@ class Device {
 
   /// To the end; what went wrong, or nothing. A grid that only polls is an end too: "spins".
   template <typename... Arguments>
-  std::string run(const std::string& kernel, const Launch& launch, Arguments... arguments) {
+  std::string run(const std::string& kernel, const GridLaunch& launch, Arguments... arguments) {
     auto execution = start(kernel, launch, arguments...);
     auto state = sim::ptx::Execution::State::kRunning;
     for (int steps = 0; state == sim::ptx::Execution::State::kRunning && steps < 10000; ++steps)
