@@ -145,9 +145,7 @@ std::vector<Arrow> every_arrow() {
       {"plugin/net/", {"plugin/base/", "plugin/verbs/"}, "the transport stands on verbs; it does not know its ABI"});
   add(layers("plugin/ring/", {"abi", "queue", "kernel", "telemetry"}, {"plugin/base/"},
              "work rings stand on base alone, in layers: abi, queue, kernel, telemetry"));
-  all.push_back({"plugin/ring/gpu/",
-                 {"plugin/base/", "plugin/cuda/", "plugin/ring/"},
-                 "a ring on a GPU: the ring, and the door"});
+  all.push_back({"plugin/ring/gpu/", {"plugin/base/", "plugin/cuda/", "plugin/ring/"}, "a ring on a GPU"});
   add(layers("plugin/coll/", {"plan", "store", "transport", "run", "api"},
              {"plugin/base/", "plugin/cuda/", "plugin/ring/", "plugin/nccl/net_abi.h", "plugin/coll/meshcoll.h"},
              "the engine's layers are plan, store, transport, run, api; it meets the mesh only at the ncclNet table"));
