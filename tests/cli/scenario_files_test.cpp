@@ -130,7 +130,7 @@ TEST_CASE("each recording is there, fits its cluster and is under 1 MiB") {
     CHECK(meta.find("\"net_devices_per_node\": " + std::to_string(scenario.cluster.nodes[0].nics.size())) !=
           std::string::npos);
   }
-  CHECK(recordings == 16);
+  CHECK(recordings == 17);
 }
 
 }  // namespace scenario_files_test
