@@ -105,7 +105,8 @@ class GpuBench {
         gpu_done(ring->publish({.slot = slot, .opcode = ring::opcode::kNop}));
       }
       for (ring::Word slot = 0; slot < count; ++slot) {
-        wait_for([&] { return ring->status_of(slot) == ring::status::kDone; }, "a slot's end");
+        // Of a burst as exact for each as one look is alone.
+        wait_for([&] { return ring->status_of(slot) == ring::status::kDone; }, "a slot's end", count * kLookPs);
       }
     });
     gpu_done(ring->shut_down());
@@ -121,12 +122,12 @@ class GpuBench {
   }
 
   template <typename Condition>
-  void wait_for(const Condition& holds, const char* what) const {
+  void wait_for(const Condition& holds, const char* what, Picoseconds look_ps = kLookPs) const {
     constexpr int kLooksBetweenClocks = 4096;
     constexpr Picoseconds kLongest = 5 * kPicosecondsPerSecond;
     const Picoseconds begun_ps = clock_.now_ps();
     for (int look = 1; !holds(); ++look) {
-      clock_.pause(kLookPs);
+      clock_.pause(look_ps);
       if (look % kLooksBetweenClocks == 0 && clock_.now_ps() - begun_ps > kLongest) {
         throw std::runtime_error(fmt::format("ring bench --gpu: {} did not come within 5 s", what));
       }

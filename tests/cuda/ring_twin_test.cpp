@@ -77,22 +77,23 @@ TEST_CASE("the same on a real GPU, where one is at hand") {
 TEST_CASE("ring bench --gpu times a launch and a slot in one harness, by the GPU that it finds") {
   const std::string program = MESHBED_BINARY_DIR "/bin/meshbed";
   const Said said =
-      said_by(program + " cuda run --virtual --gpu H100 " + program + " ring bench --gpu --repeats 3 --json");
+      said_by(program + " cuda run --virtual --gpu H100 " + program + " ring bench --gpu --repeats 11 --json");
   REQUIRE_MESSAGE(said.status == 0, said.text);
   const auto result = nlohmann::json::parse(said.text).at("gpu");
   CHECK(result.at("is_simulated") == true);
   CHECK(result.at("times_from").get<std::string>().find("model") != std::string::npos);
   const models::GpuModel& model = *models::find_gpu("H100");
-  const auto median_us = [&](std::size_t row) { return result.at("rows").at(row).at("median_us").get<double>(); };
+  // A program whose thread has to wait for a processor loses virtual time, too: of many times a short one.
+  const auto short_us = [&](std::size_t row) { return result.at("rows").at(row).at("p10_us").get<double>(); };
   const auto us = [](Picoseconds time_ps) { return static_cast<double>(time_ps) / kPicosecondsPerMicrosecond; };
   CHECK(result.at("rows").at(0).at("what") == "launch an empty kernel, and synchronize");
-  CHECK(median_us(0) ==
+  CHECK(short_us(0) ==
         doctest::Approx(us(model.launch_call_ps + model.launch_delay_ps + model.kernel_gap_ps + model.wake_ps)));
-  CHECK(median_us(1) < median_us(0));
+  CHECK(short_us(1) < short_us(0));
   // From publish to DONE a lane makes about ten accesses of pinned memory, one after the other.
-  CHECK(median_us(4) > 8 * us(model.host_flag_ps));
-  CHECK(median_us(4) < 16 * us(model.host_flag_ps));
-  CHECK(median_us(8) < median_us(4));
+  CHECK(short_us(4) > 6 * us(model.host_flag_ps));
+  CHECK(short_us(4) < 16 * us(model.host_flag_ps));
+  CHECK(short_us(8) < short_us(4));
 
   const Said none = said_by(program + " ring bench --gpu --repeats 1");
   if (none.status == 0) return;  // there is a GPU
