@@ -49,6 +49,10 @@ int doctor_command(const Arguments& arguments, std::ostream& out, std::ostream& 
 /// table that the file has, in virtual time, in virtual machines or over real devices.
 int conformance_command(const Arguments& arguments, std::ostream& out, std::ostream& err);
 
+/// meshbed conformance ptx: does the PTX interpreter compute what the GPU that the process finds computes. Status 1
+/// where a form differs, 2 where there is no CUDA.
+int conformance_ptx_command(const Arguments& arguments, std::ostream& out, std::ostream& err);
+
 /// meshbed fuzz --faults: runs random fault schedules (fault_schedule.h) in the simulated world, each in a process of
 /// its own, and says which of them end with wrong data, a broken proof, an error, or not at all.
 int fuzz_command(const Arguments& arguments, std::ostream& out, std::ostream& err);

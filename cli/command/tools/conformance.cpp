@@ -56,7 +56,9 @@ std::optional<ConformanceCommandOptions> parse_conformance(const Arguments& argu
   Syntax syntax("conformance [PLUGIN.so] [options]");
   syntax.operands.add_options()(
       "plugin", po::value(&plugin)->value_name("PLUGIN.so")->notifier([&](const std::string&) { named = true; }),
-      "an NCCL net plugin; default: Meshbed's own");
+      "an NCCL net plugin; default: Meshbed's own. The word ptx alone: conformance ptx compares the PTX interpreter "
+      "with "
+      "this GPU");
   syntax.positions.add("plugin", 1);
   syntax.options.add_options()                                                                                   //
       ("scenario", po::value(&options.run.scenario_path)->value_name("FILE"), "two nodes; default: two cables")  //
@@ -265,6 +267,9 @@ int run_in_nodes(const RunWorld& world, const ConformanceCommandOptions& options
 }  // namespace
 
 int conformance_command(const Arguments& arguments, std::ostream& out, std::ostream& err) {
+  if (!arguments.empty() && arguments.front() == "ptx") {
+    return conformance_ptx_command(Arguments(arguments.begin() + 1, arguments.end()), out, err);
+  }
   const std::optional<ConformanceCommandOptions> options = parse_conformance(arguments, out);
   if (!options) return kExitOk;
   if (options->list) {
