@@ -29,6 +29,8 @@ enum class Kind : std::uint8_t {
   kEightBitPair,  // 16 bits: two numbers of 8 bits
 };
 std::size_t bytes_of(Kind kind);
+/// Floating point, and a pair of such.
+inline bool is_number(Kind kind) { return kind >= Kind::kFloat16 && kind <= Kind::kBrain16Pair; }
 
 /// What an approximate instruction computes, and so which bound of the ISA holds. PTX ISA 9.0, 9.7.3 and 9.7.4.
 enum class Approximates : std::uint8_t {

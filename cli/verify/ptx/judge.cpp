@@ -11,7 +11,6 @@ namespace meshbed::cli::ptx_twin {
 namespace {
 
 bool is_pair(Kind kind) { return kind == Kind::kFloat16Pair || kind == Kind::kBrain16Pair; }
-bool is_number(Kind kind) { return kind >= Kind::kFloat16 && kind <= Kind::kBrain16Pair; }
 Kind single(Kind kind) {
   return kind == Kind::kFloat16Pair ? Kind::kFloat16 : kind == Kind::kBrain16Pair ? Kind::kBrain16 : kind;
 }
@@ -30,11 +29,11 @@ double number(Kind kind, std::uint64_t bits) {
   }
 }
 
-struct Format {
+struct Precision {
   int fraction, least;  // stored bits; the exponent of the smallest normal number
   double most;          // the largest number
 };
-Format format_of(Kind kind) {
+Precision precision_of(Kind kind) {
   constexpr double kMostHalf = 65504, kMostBrain = 0x1.fep127, kMostFloat = 0x1.fffffep127;
   switch (kind) {
     case Kind::kFloat16:
@@ -49,7 +48,7 @@ Format format_of(Kind kind) {
 }
 
 /// The distance between two neighbours there.
-double step_at(Format format, double value) {
+double step_at(Precision format, double value) {
   const int exponent = value == 0 ? format.least : std::max(std::ilogb(value), format.least);
   return std::ldexp(1.0, exponent - format.fraction);
 }
@@ -124,7 +123,7 @@ double exact(Approximates what, double x, double y) {
 
 std::optional<double> share_of_one(const Form& form, Kind kind, std::uint64_t a, std::uint64_t b,
                                    std::uint64_t result) {
-  const Format format = format_of(kind);
+  const Precision format = precision_of(kind);
   const double smallest = std::ldexp(1.0, format.least);
   const bool flushes = form.name.find(".ftz") != std::string::npos;
   const auto flushed = [&](double value) {

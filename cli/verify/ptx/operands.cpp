@@ -9,12 +9,12 @@
 namespace meshbed::cli::ptx_twin {
 namespace {
 
-struct Format {  // of a floating point number
+struct Layout {  // of a floating point number
   unsigned bits, fraction;
 };
 
 /// All that a number's format has at its ends, by `which`, and a sign.
-std::uint64_t special_number(Format format, Prng& prng) {
+std::uint64_t special_number(Layout format, Prng& prng) {
   const unsigned exponent = format.bits - 1 - format.fraction;
   const std::uint64_t hidden = std::uint64_t{1} << format.fraction;
   const std::uint64_t infinity = ((std::uint64_t{1} << exponent) - 1) << format.fraction;
@@ -77,7 +77,7 @@ std::uint64_t near_a_tie(std::uint64_t value, unsigned dropped, Prng& prng) {
 }
 
 std::uint64_t float32(Prng& prng) {
-  constexpr Format kFormat{32, 23};
+  constexpr Layout kFormat{32, 23};
   std::uint64_t bits = prng.next() & 0xffffffffU;
   const auto with_exponent = [&](std::uint64_t exponent) { return (bits & 0x807fffffU) | exponent << 23U; };
   switch (prng.below(16)) {
@@ -112,7 +112,7 @@ std::uint64_t float32(Prng& prng) {
 }
 
 std::uint64_t float64(Prng& prng) {
-  constexpr Format kFormat{64, 52};
+  constexpr Layout kFormat{64, 52};
   const std::uint64_t bits = prng.next();
   const auto with_exponent = [&](std::uint64_t exponent) { return (bits & 0x800fffffffffffffU) | exponent << 52U; };
   switch (prng.below(16)) {
@@ -150,7 +150,7 @@ std::uint64_t float64(Prng& prng) {
   }
 }
 
-std::uint64_t half(Format format, Prng& prng) {
+std::uint64_t half(Layout format, Prng& prng) {
   const std::uint64_t bits = prng.next() & 0xffffU;
   switch (prng.below(8)) {
     case 0:
@@ -168,7 +168,7 @@ std::uint64_t half(Format format, Prng& prng) {
 }
 
 std::uint64_t drawn(Kind kind, std::size_t index, Prng& prng, Prng& of_warp, std::uint64_t& warp_draw) {
-  constexpr Format kHalf{16, 10}, kBrain{16, 7};
+  constexpr Layout kHalf{16, 10}, kBrain{16, 7};
   if (index % 32 == 0) warp_draw = of_warp.next();
   switch (kind) {
     case Kind::kInteger16:
@@ -216,11 +216,6 @@ std::uint64_t drawn(Kind kind, std::size_t index, Prng& prng, Prng& of_warp, std
       return prng.next();
   }
   return 0;
-}
-
-bool is_number(Kind kind) {
-  return kind == Kind::kFloat32 || kind == Kind::kFloat64 || kind == Kind::kFloat16 || kind == Kind::kBrain16 ||
-         kind == Kind::kFloat16Pair || kind == Kind::kBrain16Pair;
 }
 
 /// Near the value of the first place.
