@@ -81,14 +81,13 @@ Bound bound_of(const Form& form, Kind kind, double x, double y) {
     case Approximates::kPower:
       if (half) return {.relative = std::exp2(-9.9)};
       if (brain) return {.relative = 0x1p-7};
-      return {.steps = 2};
+      return {.steps = 2.5};  // 2 from the correctly rounded result
     case Approximates::kTangent:
       if (half) return {.absolute = std::exp2(-10.987)};
       if (brain) return {.absolute = 0x1p-8};
       return {.relative = 0x1p-11};
     case Approximates::kQuotient:
-      // Beyond 2^126 the divisor's reciprocal is flushed: what comes out is said below.
-      return {.steps = 2, .is_given = std::fabs(y) <= 0x1p126 || y != y || std::isinf(y)};
+      return {.steps = 2};
     case Approximates::kFullQuotient:
       return {.steps = 2};
     default:
@@ -116,6 +115,10 @@ double exact(Approximates what, double x, double y) {
       return std::exp2(x);
     case Approximates::kTangent:
       return std::tanh(x);
+    case Approximates::kQuotient:
+      // The divisor's reciprocal is flushed.
+      if (std::fabs(y) > 0x1p126 && !std::isinf(y)) return x * std::copysign(0.0, y);
+      return x / y;
     default:
       return x / y;
   }

@@ -55,6 +55,13 @@ template <typename F, typename U>
 U float_atomic(Atomic op, U old, U b, U) {
   return std::bit_cast<U>(number_atomic(op, std::bit_cast<F>(old), std::bit_cast<F>(b)));
 }
+/// In global memory float's sums know no subnormals, whatever the module asks for; in shared memory they do. PTX ISA
+/// 9.7.13.5; CUDA C++ Programming Guide, floating-point standard.
+std::uint32_t global_float_atomic(Atomic op, std::uint32_t old, std::uint32_t b, std::uint32_t) {
+  if (op != Atomic::kAdd) return float_atomic<float, std::uint32_t>(op, old, b, 0);
+  const float sum = flushed(std::bit_cast<float>(old)) + flushed(std::bit_cast<float>(b));
+  return std::bit_cast<std::uint32_t>(flushed(made_canonical(sum)));
+}
 
 /// One or two halves in a word.
 template <typename T, bool kBrain>
@@ -74,7 +81,7 @@ T halves_atomic(Atomic op, T old, T b, T) {
 }
 
 /// b: the operand; c: what .cas writes, or nowhere; d: the old value, or nowhere (red); extra: Atomic.
-template <typename T, T (*kCompute)(Atomic, T old, T b, T c)>
+template <typename T, T (*kCompute)(Atomic, T old, T b, T c), T (*kInGlobal)(Atomic, T old, T b, T c) = kCompute>
 void atomic_words(Warp& warp, const Instruction& in, std::uint32_t lanes) {
   if (lanes == 0) return;
   // Nobody waits for one that gives nothing back.
@@ -86,13 +93,14 @@ void atomic_words(Warp& warp, const Instruction& in, std::uint32_t lanes) {
   const auto* b = lanes_at<T>(warp, in.b);
   const auto* c = lanes_at<T>(warp, in.c == kNowhere ? in.b : in.c);
   const auto op = static_cast<Atomic>(in.extra);
+  const auto compute = access.space == Space::kGlobal ? kInGlobal : kCompute;
   bool changed = false;
   std::uint64_t places = 0, seen = 0;
   each_active(lanes, [&](std::uint32_t lane) {
     T old;
     std::memcpy(&old, access.at[lane], sizeof old);
     if (warp.grid->races != nullptr) warp.grid->races->note_atomic(*warp.grid, access.at[lane]);
-    const T made = kCompute(op, old, b[lane], c[lane]);
+    const T made = compute(op, old, b[lane], c[lane]);
     changed = changed || std::memcmp(&old, &made, sizeof old) != 0;
     std::memcpy(access.at[lane], &made, sizeof made);
     if (in.d != kNowhere) lanes_at<T>(warp, in.d)[lane] = old;
@@ -142,7 +150,7 @@ Handler atomic_handler(Type type) {
     case Type::kS64:
       return atomic_words<std::int64_t, integer_atomic<std::int64_t>>;
     case Type::kF32:
-      return atomic_words<std::uint32_t, float_atomic<float, std::uint32_t>>;
+      return atomic_words<std::uint32_t, float_atomic<float, std::uint32_t>, global_float_atomic>;
     case Type::kF64:
       return atomic_words<std::uint64_t, float_atomic<double, std::uint64_t>>;
     case Type::kF16:

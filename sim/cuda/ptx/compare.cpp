@@ -79,14 +79,17 @@ std::uint32_t related(const Warp& warp, const Instruction& in, std::uint32_t lan
 }
 
 /// Halves are compared as floats: bfloat16 and float16 convert exactly.
-template <Relation kRelation, bool kBrain>
+template <Relation kRelation, bool kBrain, bool kFlush>
 std::uint32_t related_halves(const Warp& warp, const Instruction& in, std::uint32_t lanes) {
   const auto* a = lanes_at<std::uint16_t>(warp, in.a);
   const auto* b = lanes_at<std::uint16_t>(warp, in.b);
   std::uint32_t found = 0;
   each_active(lanes, [&](std::uint32_t lane) {
-    const float left = kBrain ? float_of_brain(a[lane]) : float_of_half(a[lane]);
-    const float right = kBrain ? float_of_brain(b[lane]) : float_of_half(b[lane]);
+    const auto value = [](std::uint16_t bits) {
+      if (kFlush && (bits & 0x7c00U) == 0) bits &= 0x8000U;
+      return kBrain ? float_of_brain(bits) : float_of_half(bits);
+    };
+    const float left = value(a[lane]), right = value(b[lane]);
     found |= holds<kRelation, float>(left, right) ? 1U << lane : 0U;
   });
   return found;
@@ -141,11 +144,11 @@ struct Numbers {
   template <Relation kRelation>
   static constexpr Related kCompare = related<T, kRelation, kFlush>;
 };
-template <bool kBrain>
+template <bool kBrain, bool kFlush = false>
 struct Halves {
   static constexpr std::size_t kRelations = kAllRelations;
   template <Relation kRelation>
-  static constexpr Related kCompare = related_halves<kRelation, kBrain>;
+  static constexpr Related kCompare = related_halves<kRelation, kBrain, kFlush>;
 };
 
 template <typename Of, std::size_t... kAt>
@@ -183,7 +186,7 @@ Handlers handlers_for(Type type, Relation relation, bool flush) {
     case Type::kF64:
       return handlers_of<Numbers<double>>(relation);
     case Type::kF16:
-      return handlers_of<Halves<false>>(relation);
+      return flush ? handlers_of<Halves<false, true>>(relation) : handlers_of<Halves<false>>(relation);
     case Type::kBf16:
       return handlers_of<Halves<true>>(relation);
     default:
@@ -220,11 +223,13 @@ void select(Warp& warp, const Instruction& in, std::uint32_t lanes) {
   each_lane(warp, lanes, [=](std::uint32_t lane) { d[lane] = (c >> lane & 1U) != 0 ? a[lane] : b[lane]; });
 }
 
-/// slct: a where c >= 0. kind 1: c is a float.
+/// slct: a where c >= 0. kind 1: c is a float; 2: and subnormal ones are zeros.
 void select_by_sign(Warp& warp, const Instruction& in, std::uint32_t lanes) {
   each_active(lanes, [&](std::uint32_t lane) {
-    const bool first =
-        in.kind == 1 ? lanes_at<float>(warp, in.c)[lane] >= 0.0F : lanes_at<std::int32_t>(warp, in.c)[lane] >= 0;
+    const float number = lanes_at<float>(warp, in.c)[lane];
+    const bool first = in.kind == 0   ? lanes_at<std::int32_t>(warp, in.c)[lane] >= 0
+                       : in.kind == 1 ? number >= 0.0F
+                                      : flushed(number) >= 0.0F;
     write_lane(place_at(warp, in.d), in.d_bytes, lane,
                read_lane(place_at(warp, first ? in.a : in.b), in.d_bytes, lane));
   });
@@ -267,7 +272,7 @@ bool decode_compare(Decoder& decoder) {
     return true;
   }
   if (opcode == "slct") {
-    decoder.take("ftz");
+    const bool flush = decoder.take("ftz");
     const Type type = decoder.type();
     const Type selector = decoder.type();
     decoder.expect_operands(4, 4);
@@ -276,7 +281,7 @@ bool decode_compare(Decoder& decoder) {
     in.a = decoder.source(decoder.operand(1), type);
     in.b = decoder.source(decoder.operand(2), type);
     in.c = decoder.source(decoder.operand(3), selector);
-    in.kind = selector == Type::kF32 ? 1 : 0;
+    in.kind = selector != Type::kF32 ? 0 : flush ? 2 : 1;
     in.d = decoder.destination(decoder.operand(0), type);
     in.d_bytes = static_cast<std::uint8_t>(bytes_of(type));
     in.run = select_by_sign;

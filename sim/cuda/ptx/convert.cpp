@@ -16,7 +16,7 @@ namespace {
 // What the source is and what the result is: Instruction::b and ::c.
 Type source_type(const Instruction& in) { return static_cast<Type>(in.b); }
 Type result_type(const Instruction& in) { return static_cast<Type>(in.c); }
-constexpr std::uint8_t kFlagFlush = 0x10, kFlagRounds = 0x20, kFlagRelu = 0x40;
+constexpr std::uint8_t kFlagFlush = 0x10, kFlagRounds = 0x20, kFlagRelu = 0x40, kFlagTiesAway = 0x80;
 
 std::int64_t extended(std::uint64_t raw, Type type) {
   switch (type) {
@@ -134,7 +134,8 @@ std::uint64_t float_bits(double value, Type type, Rounding rounding) {
     case Type::kF64:
       return std::bit_cast<std::uint64_t>(value);
     case Type::kTf32: {
-      // 10 bits of fraction in a float's place.
+      // 10 bits of fraction in a float's place; a NaN is the canonical one.
+      if (value != value) return 0x7fffffffU;
       const std::uint32_t bits = narrowed<10, -126, 127, std::uint32_t>(value, rounding);
       const std::uint32_t sign = bits & 0x80000000U;
       return sign | ((bits & 0x7fffffffU) << 13U);
@@ -168,6 +169,10 @@ std::uint64_t float_of_float(double value, const Instruction& in, Rounding round
   }
   if ((in.modes & kModeSaturate) != 0) value = value > 0.0 ? std::min(value, 1.0) : 0.0;
   if ((in.flags & kFlagRelu) != 0 && (value < 0.0 || value == 0.0)) value = 0.0;
+  // .rna: ties go away from zero; of a float's bits that is the next step, which runs into the exponent by itself.
+  if ((in.flags & kFlagTiesAway) != 0 && std::isfinite(value)) {
+    return (std::bit_cast<std::uint32_t>(static_cast<float>(value)) + 0x1000U) & 0xffffe000U;
+  }
   std::uint64_t made = float_bits(value, to, rounding);
   if (flush && to == Type::kF32 && (made & 0x7f800000U) == 0) made &= 0x80000000U;
   return made;
@@ -248,7 +253,8 @@ bool decode_convert(Decoder& decoder) {
   if (decoder.statement->opcode != "cvt") return false;
   Instruction& in = decoder.in;
   const bool rounds = decoder.rounding(in.modes);
-  if (decoder.take("rna")) in.modes = 0;
+  const bool ties_away = decoder.take("rna");
+  if (ties_away) in.flags |= kFlagTiesAway;
   if (rounds) in.flags |= kFlagRounds;
   if (decoder.take("ftz")) in.flags |= kFlagFlush;
   if (decoder.take("sat")) in.modes |= kModeSaturate;
@@ -266,6 +272,7 @@ bool decode_convert(Decoder& decoder) {
     in.run = convert_pair;
     return true;
   }
+  if (ties_away && (to != Type::kTf32 || from != Type::kF32)) decoder.unsupported(".rna of this type");
   const auto known = [](Type type) {
     return is_integer(type) ? type != Type::kB128
                             : type != Type::kPred && type != Type::kF16x2 && type != Type::kBf16x2;

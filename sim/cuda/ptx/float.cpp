@@ -1,6 +1,7 @@
 // Arithmetic of float and double: exact by IEEE 754 in every rounding, and the approximate functions by the host's
 // libm, which is nearer than the ISA asks. PTX ISA 9.7.3.
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 
@@ -37,6 +38,30 @@ constexpr auto kFloatMin = [](auto a, auto b) { return a != a ? b : b != b ? a :
 constexpr auto kFloatMax = [](auto a, auto b) { return a != a ? b : b != b ? a : greater(a, b); };
 constexpr auto kFloatMinNan = [](auto a, auto b) { return a != a || b != b ? quiet(a) : lesser(a, b); };
 constexpr auto kFloatMaxNan = [](auto a, auto b) { return a != a || b != b ? quiet(a) : greater(a, b); };
+
+/// .xorsign.abs: of the magnitudes; the sign is the product's. A NaN stays as it is.
+template <auto kOp>
+constexpr auto kOfMagnitudes = [](auto a, auto b) {
+  const auto value = kOp(std::fabs(a), std::fabs(b));
+  if (value != value) return value;
+  return std::copysign(value, static_cast<decltype(value)>(std::signbit(a) != std::signbit(b) ? -1 : 1));
+};
+
+/// div.approx: a * (1 / b), whose second factor is flushed where b is beyond 2^126. PTX ISA 9.7.3.8.
+constexpr auto kFloatQuotient = [](auto a, auto b) {
+  if (std::fabs(b) > 0x1p126F && !std::isinf(b)) return a * std::copysign(decltype(b){0}, b);
+  return a / b;
+};
+
+/// rcp.approx.ftz.f64 and rsqrt.approx.ftz.f64: of the upper half of a double, and an upper half; subnormals are
+/// zeros. PTX ISA 9.7.3.14 and 9.7.3.17.
+inline double upper_half(double value) {
+  if (value != value) return std::bit_cast<double>(0x7fffffff00000000U);
+  if (std::fabs(value) < 0x1p-1022) return std::copysign(0.0, value);
+  return std::bit_cast<double>(std::bit_cast<std::uint64_t>(value) & 0xffffffff00000000U);
+}
+constexpr auto kDoubleRcpCut = [](auto a) { return upper_half(1 / upper_half(a)); };
+constexpr auto kDoubleRsqrtCut = [](auto a) { return upper_half(1 / std::sqrt(upper_half(a))); };
 
 constexpr auto kFloatFma = [](auto a, auto b, auto c) { return std::fma(a, b, c); };
 constexpr auto kFloatSqrt = [](auto a) { return std::sqrt(a); };
@@ -169,6 +194,24 @@ Handler binary_of(Type type, bool flush) {
   return flush ? binary_float<kOp, float, true> : binary_float<kOp, float, false>;
 }
 
+Handler extreme_handler(Decoder& decoder, Type type, bool flush, bool least) {
+  const bool of_magnitudes = decoder.take("xorsign");
+  if (of_magnitudes && (!decoder.take("abs") || type == Type::kF64)) decoder.refuse("takes .xorsign.abs of .f32");
+  if (decoder.has("abs") && !of_magnitudes) decoder.unsupported(".abs");
+  if (decoder.operand_count() == 4) decoder.unsupported("the form with three sources");
+  if (decoder.take("NaN")) {
+    if (of_magnitudes) {
+      return least ? binary_of<kOfMagnitudes<kFloatMinNan>>(type, flush)
+                   : binary_of<kOfMagnitudes<kFloatMaxNan>>(type, flush);
+    }
+    return least ? binary_of<kFloatMinNan>(type, flush) : binary_of<kFloatMaxNan>(type, flush);
+  }
+  if (of_magnitudes) {
+    return least ? binary_of<kOfMagnitudes<kFloatMin>>(type, flush) : binary_of<kOfMagnitudes<kFloatMax>>(type, flush);
+  }
+  return least ? binary_of<kFloatMin>(type, flush) : binary_of<kFloatMax>(type, flush);
+}
+
 Type float_type_of(const Decoder& decoder) {
   for (const std::string_view modifier : decoder.statement->modifiers) {
     const Type type = type_named(modifier);
@@ -222,7 +265,8 @@ bool decode_float(Decoder& decoder) {
   const Type type = decoder.type();
   const bool flush = decoder.take("ftz");
   if (decode_sign(decoder, opcode, type, flush)) return true;
-  decoder.take("approx");
+  const bool approximate = decoder.take("approx");
+  const bool cut = approximate && flush && type == Type::kF64;
   decoder.take("full");
   std::uint8_t mode = 0;
   decoder.rounding(mode);
@@ -236,31 +280,24 @@ bool decode_float(Decoder& decoder) {
   } else if (opcode == "mul") {
     in.run = binary_of<kFloatMul>(type, flush);
   } else if (opcode == "div") {
-    in.run = binary_of<kFloatDiv>(type, flush);
+    in.run = approximate ? binary_of<kFloatQuotient>(type, flush) : binary_of<kFloatDiv>(type, flush);
   } else if (opcode == "fma" || opcode == "mad") {
     in.run = fused_handler(type, flush);
     in.flops = 2;
     sources = 3;
   } else if (opcode == "min" || opcode == "max") {
-    if (decoder.take("xorsign")) decoder.unsupported(".xorsign");
-    const bool least = opcode == "min";
-    const bool nan = decoder.take("NaN");
-    if (decoder.has("abs")) decoder.unsupported(".abs");
-    if (nan)
-      in.run = least ? binary_of<kFloatMinNan>(type, flush) : binary_of<kFloatMaxNan>(type, flush);
-    else
-      in.run = least ? binary_of<kFloatMin>(type, flush) : binary_of<kFloatMax>(type, flush);
-    if (decoder.operand_count() == 4) decoder.unsupported("the form with three sources");
+    in.run = extreme_handler(decoder, type, flush, opcode == "min");
   } else {
     sources = 1;
-    in.run = opcode == "sqrt"    ? unary_of<kFloatSqrt>(type, flush)
-             : opcode == "rcp"   ? unary_of<kFloatRcp>(type, flush)
-             : opcode == "rsqrt" ? unary_of<kFloatRsqrt>(type, flush)
-             : opcode == "sin"   ? unary_of<kFloatSin>(type, flush)
-             : opcode == "cos"   ? unary_of<kFloatCos>(type, flush)
-             : opcode == "ex2"   ? unary_of<kFloatEx2>(type, flush)
-             : opcode == "lg2"   ? unary_of<kFloatLg2>(type, flush)
-                                 : unary_of<kFloatTanh>(type, flush);
+    in.run = opcode == "sqrt"  ? unary_of<kFloatSqrt>(type, flush)
+             : opcode == "rcp" ? (cut ? unary_float<kDoubleRcpCut, double, false> : unary_of<kFloatRcp>(type, flush))
+             : opcode == "rsqrt"
+                 ? (cut ? unary_float<kDoubleRsqrtCut, double, false> : unary_of<kFloatRsqrt>(type, flush))
+             : opcode == "sin" ? unary_of<kFloatSin>(type, flush)
+             : opcode == "cos" ? unary_of<kFloatCos>(type, flush)
+             : opcode == "ex2" ? unary_of<kFloatEx2>(type, flush)
+             : opcode == "lg2" ? unary_of<kFloatLg2>(type, flush)
+                               : unary_of<kFloatTanh>(type, flush);
   }
   decoder.operands(type, sources);
   wrap_modes(in, bytes_of(type));

@@ -15,6 +15,7 @@ namespace {
 
 enum class Half : std::uint8_t { kAdd, kSub, kMul, kFma, kMin, kMax, kNeg, kAbs, kEx2, kTanh };
 constexpr std::uint8_t kHalfBrain = 0x10, kHalfNan = 0x20, kHalfRelu = 0x40, kHalfFlush = 0x80;
+constexpr std::uint8_t kKindMagnitudes = 1;  // .xorsign.abs: Instruction::kind
 
 double widened(std::uint16_t bits, bool brain) { return brain ? float_of_brain(bits) : float_of_half(bits); }
 
@@ -48,6 +49,13 @@ std::uint16_t picked(std::uint16_t a, std::uint16_t b, bool brain, bool least, b
   return first ? a : b;
 }
 
+std::uint16_t extreme(const Instruction& in, std::uint16_t a, std::uint16_t b, bool brain, bool least) {
+  const bool nan = (in.flags & kHalfNan) != 0;
+  if (in.kind != kKindMagnitudes) return picked(a, b, brain, least, nan);
+  const std::uint16_t value = picked(a & 0x7fffU, b & 0x7fffU, brain, least, nan);
+  return is_nan(value, brain) ? value : static_cast<std::uint16_t>(value | ((a ^ b) & 0x8000U));
+}
+
 std::uint16_t half_result(const Instruction& in, std::uint16_t a, std::uint16_t b, std::uint16_t c) {
   const bool brain = (in.flags & kHalfBrain) != 0;
   const bool flush = (in.flags & kHalfFlush) != 0;
@@ -65,9 +73,9 @@ std::uint16_t half_result(const Instruction& in, std::uint16_t a, std::uint16_t 
     case Half::kAbs:
       return static_cast<std::uint16_t>(a & 0x7fffU);
     case Half::kMin:
-      return picked(a, b, brain, true, (in.flags & kHalfNan) != 0);
+      return extreme(in, a, b, brain, true);
     case Half::kMax:
-      return picked(a, b, brain, false, (in.flags & kHalfNan) != 0);
+      return extreme(in, a, b, brain, false);
     case Half::kAdd:
       value = odd_sum(x, y);
       break;
@@ -133,6 +141,10 @@ bool decode_half(Decoder& decoder) {
     if (decoder.take("NaN")) in.flags |= kHalfNan;
     if (decoder.take("relu")) in.flags |= kHalfRelu;
     if (decoder.take("sat")) in.modes = kModeSaturate;
+    if ((operation == Half::kMin || operation == Half::kMax) && decoder.take("xorsign")) {
+      if (!decoder.take("abs")) decoder.refuse("takes .xorsign.abs");
+      in.kind = kKindMagnitudes;
+    }
     in.extra = static_cast<std::uint32_t>(operation);
     const std::size_t pair = bytes_of(type) == 4 ? 2 : 1;
     in.flops = static_cast<std::uint8_t>(pair * (operation == Half::kFma ? 2 : 1));
