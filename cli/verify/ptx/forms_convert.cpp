@@ -102,6 +102,14 @@ void add_conversion_forms(std::vector<Form>& forms) {
     add(fmt::format("cvt{}.relu.bf16.f32", rounding), Kind::kBrain16, {Kind::kFloat32});
   }
   add("cvt.rna.tf32.f32", Kind::kFloat32, {Kind::kFloat32});
+  for (const char* type : {"e4m3x2", "e5m2x2"}) {
+    for (const char* relu : {"", ".relu"}) {
+      add(fmt::format("cvt.rn.satfinite{}.{}.f32", relu, type), Kind::kEightBitPair, {Kind::kFloat32, Kind::kFloat32},
+          90);
+      add(fmt::format("cvt.rn.satfinite{}.{}.f16x2", relu, type), Kind::kEightBitPair, {Kind::kFloat16Pair}, 90);
+      add(fmt::format("cvt.rn{}.f16x2.{}", relu, type), Kind::kFloat16Pair, {Kind::kEightBitPair}, 90);
+    }
+  }
 }
 
 }  // namespace meshbed::cli::ptx_twin

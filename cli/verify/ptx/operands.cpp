@@ -106,6 +106,8 @@ std::uint64_t float32(Prng& prng) {
              0xffffffffU;
     case 11:
       return near_a_tie(with_exponent(100 + prng.below(12)), 13 + static_cast<unsigned>(prng.below(9)), prng);
+    case 12:  // ... or numbers of 8 bits
+      return near_a_tie(with_exponent(109 + prng.below(36)), 19 + static_cast<unsigned>(prng.below(5)), prng);
     default:
       return bits;
   }

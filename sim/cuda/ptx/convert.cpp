@@ -247,10 +247,87 @@ void convert_pair(Warp& warp, const Instruction& in, std::uint32_t lanes) {
   });
 }
 
+// Numbers of 8 bits, two in a register: e4m3 (4 bits of exponent; no infinity) and e5m2 (float16 cut short).
+enum class Eight : std::uint8_t { kE4m3, kE5m2 };
+
+/// .satfinite: what is too large becomes the largest number.
+std::uint8_t eight_of(double value, Eight format, bool relu) {
+  constexpr std::uint8_t kNan = 0x7f, kSign = 0x80;
+  if (value != value) return kNan;
+  if (relu && (std::signbit(value) || value == 0)) return 0;
+  if (format == Eight::kE4m3) {
+    constexpr double kMost = 448;
+    return narrowed<3, -6, 8, std::uint8_t>(std::clamp(value, -kMost, kMost), Rounding::kNearest);
+  }
+  constexpr std::uint8_t kInfinity = 0x7c;
+  const auto made = narrowed<2, -14, 15, std::uint8_t>(value, Rounding::kNearest);
+  const auto magnitude = static_cast<std::uint8_t>(made & ~kSign);
+  return magnitude >= kInfinity ? static_cast<std::uint8_t>((made & kSign) | (kInfinity - 1)) : made;
+}
+
+std::uint16_t half_of_eight(std::uint8_t bits, Eight format, bool relu) {
+  constexpr std::uint16_t kNan = 0x7fff;
+  const auto sign = static_cast<std::uint16_t>((bits & 0x80U) << 8U);
+  const std::uint32_t magnitude = bits & 0x7fU;
+  if (format == Eight::kE4m3 ? magnitude == 0x7f : magnitude > 0x7c) return kNan;
+  if (relu && sign != 0) return 0;
+  if (format == Eight::kE5m2) return static_cast<std::uint16_t>(bits << 8U);
+  const std::uint32_t exponent = magnitude >> 3U;
+  const double value =
+      exponent == 0 ? std::ldexp(magnitude, -9) : std::ldexp(8 + (magnitude & 7U), static_cast<int>(exponent) - 10);
+  return sign | half_of(value);
+}
+
+/// kind: Eight; extra: 0 from two floats (e: the lower one), 1 from a pair of float16, 2 to such a pair.
+void convert_eights(Warp& warp, const Instruction& in, std::uint32_t lanes) {
+  const auto format = static_cast<Eight>(in.kind);
+  const bool relu = (in.flags & kFlagRelu) != 0;
+  each_active(lanes, [&](std::uint32_t lane) {
+    if (in.extra == 2) {
+      const std::uint32_t pair = lanes_at<std::uint16_t>(warp, in.a)[lane];
+      const std::uint32_t high = half_of_eight(static_cast<std::uint8_t>(pair >> 8U), format, relu);
+      lanes_at<std::uint32_t>(warp, in.d)[lane] =
+          high << 16U | half_of_eight(static_cast<std::uint8_t>(pair), format, relu);
+      return;
+    }
+    double high = 0, low = 0;
+    if (in.extra == 0) {
+      high = lanes_at<float>(warp, in.a)[lane];
+      low = lanes_at<float>(warp, in.e)[lane];
+    } else {
+      const std::uint32_t pair = lanes_at<std::uint32_t>(warp, in.a)[lane];
+      high = float_of_half(static_cast<std::uint16_t>(pair >> 16U));
+      low = float_of_half(static_cast<std::uint16_t>(pair));
+    }
+    lanes_at<std::uint16_t>(warp, in.d)[lane] =
+        static_cast<std::uint16_t>(eight_of(high, format, relu) << 8U | eight_of(low, format, relu));
+  });
+}
+
+bool decode_eights(Decoder& decoder) {
+  Instruction& in = decoder.in;
+  if (!decoder.take("rn")) decoder.refuse("takes .rn");
+  const bool narrows = decoder.take("satfinite");
+  if (decoder.take("relu")) in.flags |= kFlagRelu;
+  in.kind = static_cast<std::uint8_t>(decoder.take("e4m3x2") ? Eight::kE4m3 : Eight::kE5m2);
+  decoder.take("e5m2x2");
+  const Type other = decoder.type();
+  const bool pairs = other == Type::kF16x2;
+  if (!pairs && (other != Type::kF32 || !narrows)) decoder.unsupported("this conversion");
+  decoder.expect_operands(pairs ? 2 : 3, pairs ? 2 : 3);
+  in.extra = !narrows ? 2 : pairs ? 1 : 0;
+  in.a = decoder.source(decoder.operand(1), narrows ? other : Type::kB16);
+  if (!pairs) in.e = decoder.source(decoder.operand(2), other);
+  in.d = decoder.destination(decoder.operand(0), narrows ? Type::kB16 : other);
+  in.run = convert_eights;
+  return true;
+}
+
 }  // namespace
 
 bool decode_convert(Decoder& decoder) {
   if (decoder.statement->opcode != "cvt") return false;
+  if (decoder.has("e4m3x2") || decoder.has("e5m2x2")) return decode_eights(decoder);
   Instruction& in = decoder.in;
   const bool rounds = decoder.rounding(in.modes);
   const bool ties_away = decoder.take("rna");
