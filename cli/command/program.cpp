@@ -31,7 +31,7 @@ constexpr Subcommand kSubcommands[] = {
     {"run", kMain, "run a scenario and prove the result"},
     {"perf", kTools, "sweep a collective over sizes, as nccl-tests prints it"},
     {"compare", kMain, "two runs of a scenario, joined message by message"},
-    {"conformance", kTools, "does a net plugin keep the rules that NCCL relies on?"},
+    {"conformance", kTools, "does a net plugin keep NCCL's rules? conformance ptx: the PTX interpreter beside this GPU"},
     {"fuzz", kTools, "random fault schedules, or every order of two ranks' calls: right data, or a reason"},
     {"state", kMain, "what the mesh plugins of running jobs are doing, and whom they wait for"},
     {"shell", kMain, "a shell in a node of the emulated cluster"},
