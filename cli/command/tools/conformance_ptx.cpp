@@ -87,16 +87,24 @@ int conformance_ptx_command(const Arguments& arguments, std::ostream& out, std::
   ptx_twin::Operands operands(from_seed, operands_of_form);
   ptx_twin::InterpreterSide interpreter(of.target);
   bool differs = false;
-  const std::vector<ptx_twin::Judgement> all =
-      compare(tried, **gpu, interpreter, operands, [&](const ptx_twin::Judgement& one) {
-        differs = differs || one.differs();
-        if (const std::string line = difference_line(one); !line.empty()) out << line << std::endl;
-      });
-  out << summary_line(all) << "\n";
-  if (!out_path.empty()) {
+  std::vector<ptx_twin::Judgement> all;
+  const auto conclude = [&] {
+    out << summary_line(all) << std::endl;
+    if (out_path.empty()) return;
     write_text_file(out_path, csv_text(all, of, operands, date_of_comparison()));
     out << "forms: " << out_path << "\n";
+  };
+  try {
+    compare(tried, **gpu, interpreter, operands, [&](const ptx_twin::Judgement& one) {
+      all.push_back(one);
+      differs = differs || one.differs();
+      if (const std::string line = difference_line(one); !line.empty()) out << line << std::endl;
+    });
+  } catch (const std::runtime_error&) {
+    conclude();  // what was found before the GPU failed
+    throw;
   }
+  conclude();
   return differs ? kExitBroken : kExitOk;
 }
 

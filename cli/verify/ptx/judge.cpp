@@ -59,7 +59,7 @@ struct Bound {
 };
 
 /// PTX ISA 9.0, 9.7.3 and 9.7.4, under each instruction.
-Bound bound_of(const Form& form, Kind kind, double x, double y) {
+Bound bound_of(const Form& form, Kind kind, double x) {
   const bool half = kind == Kind::kFloat16, brain = kind == Kind::kBrain16;
   constexpr double kPi = 3.14159265358979323846;
   switch (form.approximates) {
@@ -74,7 +74,7 @@ Bound bound_of(const Form& form, Kind kind, double x, double y) {
     case Approximates::kCosine:
       if (std::fabs(x) <= 2 * kPi) return {.absolute = std::exp2(-20.5)};
       if (std::fabs(x) <= 100 * kPi) return {.absolute = std::exp2(-14.7)};
-      return {.is_given = std::isinf(x) || x != x};
+      return {.is_given = false};
     case Approximates::kLogarithm:
       if (x > 0.5 && x < 2) return {.absolute = 0x1p-22};
       return {.relative = 0x1p-22};
@@ -133,11 +133,11 @@ std::optional<double> share_of_one(const Form& form, Kind kind, std::uint64_t a,
     return flushes && std::fabs(value) < smallest ? std::copysign(0.0, value) : value;
   };
   const double x = flushed(number(kind, a)), y = flushed(number(kind, b));
-  const Bound bound = bound_of(form, kind, x, y);
-  if (!bound.is_given) return std::nullopt;
+  const Bound bound = bound_of(form, kind, x);
   constexpr double kBeyond = std::numeric_limits<double>::infinity();
   const double wanted = exact(form.approximates, x, y), got = number(kind, result);
   if (wanted != wanted || got != got) return (wanted != wanted) == (got != got) ? 0 : kBeyond;
+  if (!bound.is_given) return std::isinf(wanted) == std::isinf(got) ? std::nullopt : std::optional(kBeyond);
   const double most_error =
       std::max({bound.absolute, bound.relative * std::fabs(wanted), bound.steps * step_at(format, wanted)});
   // An infinity is as far from a number as the next number beyond the largest one would be.
