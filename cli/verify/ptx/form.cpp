@@ -47,13 +47,14 @@ std::vector<Form> all_forms() {
   add_comparison_forms(forms);
   add_conversion_forms(forms);
   add_atomic_forms(forms);
+  add_vector_atomic_forms(forms);
   add_warp_forms(forms);
   return forms;
 }
 
 std::string module_text(const std::vector<const Form*>& forms, int target) {
   constexpr std::array<const char*, 4> kNames{"a", "b", "c", "e"};
-  std::string text = fmt::format(".version 8.0\n.target sm_{}\n.address_size 64\n", target);
+  std::string text = fmt::format(".version 8.1\n.target sm_{}\n.address_size 64\n", target);
   for (std::size_t index = 0; index < forms.size(); ++index) {
     const Form& form = *forms[index];
     text += fmt::format(

@@ -70,6 +70,7 @@ void add_approximate_forms(std::vector<Form>& forms);
 void add_comparison_forms(std::vector<Form>& forms);
 void add_conversion_forms(std::vector<Form>& forms);
 void add_atomic_forms(std::vector<Form>& forms);
+void add_vector_atomic_forms(std::vector<Form>& forms);
 void add_warp_forms(std::vector<Form>& forms);
 
 /// Each name once.

@@ -74,6 +74,16 @@ void add_atomic_forms(std::vector<Form>& forms) {
   }
 }
 
+void add_vector_atomic_forms(std::vector<Form>& forms) {
+  for (const char* opcode : {"atom", "red"}) {
+    Form form = plain_form("atomic", fmt::format("{}.global.add.v2.f32", opcode), Kind::kInteger64,
+                           {Kind::kFloat32, Kind::kFloat32, Kind::kFloat32, Kind::kFloat32}, 90);
+    form.body = fmt::format("st.global.v2.b32 [%to], {{%a, %c}};\n{} {}[%to], {{%b, %e}};\nld.global.b64 %d, [%to];",
+                            form.name, opcode[0] == 'a' ? "{%w0, %w1}, " : "");
+    forms.push_back(std::move(form));
+  }
+}
+
 void add_warp_forms(std::vector<Form>& forms) {
   constexpr Kind kWord = Kind::kInteger32;
   const auto add = [&](std::string name, Kind result, std::vector<Kind> sources, std::string body) {
