@@ -31,7 +31,7 @@ std::string date_of_comparison() {
 int conformance_ptx_command(const Arguments& arguments, std::ostream& out, std::ostream& err) {
   std::string device = "0", count = "65536", seed = "1", out_path;
   std::vector<std::string> only;
-  bool lists = false;
+  bool lists = false, with_examples = false;
   Syntax syntax("conformance ptx [options]");
   syntax.options.add_options()                                                                                     //
       ("device", po::value(&device)->value_name("N"), "which of the driver's devices, counted from 0; default 0")  //
@@ -39,6 +39,7 @@ int conformance_ptx_command(const Arguments& arguments, std::ostream& out, std::
        "of each form, in whole blocks of 256 threads; default 65536")                                             //
       ("seed", po::value(&seed)->value_name("N"), "of the operands; default 1")                                   //
       ("only", po::value(&only)->value_name("TEXT"), "forms with this in their name or family; may be repeated")  //
+      ("examples", po::bool_switch(&with_examples), "up to eight differences of each form")                       //
       ("list", po::bool_switch(&lists), "the forms")                                                              //
       ("out", po::value(&out_path)->value_name("FILE"), "write all forms there, as CSV");
   if (!parse_arguments(arguments, syntax, out)) return kExitOk;
@@ -99,6 +100,7 @@ int conformance_ptx_command(const Arguments& arguments, std::ostream& out, std::
       all.push_back(one);
       differs = differs || one.differs();
       if (const std::string line = difference_line(one); !line.empty()) out << line << std::endl;
+      if (with_examples) out << example_lines(one) << std::flush;
     });
   } catch (const std::runtime_error&) {
     conclude();  // what was found before the GPU failed

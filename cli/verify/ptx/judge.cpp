@@ -172,6 +172,16 @@ std::uint64_t steps_apart(Kind kind, std::uint64_t left, std::uint64_t right) {
   return most;
 }
 
+void keep_example(std::vector<Difference>& examples, Difference one) {
+  constexpr std::size_t kMost = 8;
+  const auto alike = [&](const Difference& kept) {
+    return (kept.gpu ^ kept.interpreter) == (one.gpu ^ one.interpreter);
+  };
+  if (examples.size() < kMost && std::none_of(examples.begin(), examples.end(), alike)) {
+    examples.push_back(std::move(one));
+  }
+}
+
 /// All that differs is the payload of NaNs.
 bool differs_in_payload(Kind kind, std::uint64_t left, std::uint64_t right) {
   if (!is_number(kind)) return false;
@@ -240,6 +250,7 @@ Judgement judge(const Form& form, Operands& operands, const Results& gpu, const 
     bool is_difference = left != right;
     if (is_difference && differs_in_payload(form.result, left, right)) {
       ++made.payloads;
+      keep_example(made.examples, difference(index));
       if (!made.first_payload) made.first_payload = difference(index);
       continue;
     }
@@ -260,6 +271,7 @@ Judgement judge(const Form& form, Operands& operands, const Results& gpu, const 
     }
     if (!is_difference) continue;
     ++made.others;
+    keep_example(made.examples, difference(index));
     if (!made.first) made.first = difference(index);
   }
   return made;

@@ -85,6 +85,7 @@ struct Judgement {
   std::size_t payloads = 0;  // both are NaNs, with other bits
   std::size_t others = 0;    // all other differences
   std::optional<Difference> first, first_payload;
+  std::vector<Difference> examples;  // a few of all kinds, no two of which differ in the same bits
   // Approximate forms:
   bool is_approximate = false;
   std::uint64_t most_apart = 0;  // steps of the result's format between the two
@@ -111,6 +112,8 @@ std::vector<Judgement> compare(const std::vector<const Form*>& forms, Side& gpu,
 
 /// A line for people: what differs and on what first; empty where all is the same.
 std::string difference_line(const Judgement& judgement);
+/// The examples, a line each.
+std::string example_lines(const Judgement& judgement);
 std::string summary_line(const std::vector<Judgement>& judgements);
 /// With where it comes from in lines that begin with '#'.
 std::string csv_text(const std::vector<Judgement>& judgements, const Gpu& gpu, const Operands& operands,

@@ -61,6 +61,12 @@ std::string difference_line(const Judgement& judgement) {
   return line.empty() ? "" : fmt::format("{:<26} {}", judgement.name, line);
 }
 
+std::string example_lines(const Judgement& judgement) {
+  std::string lines;
+  for (const Difference& one : judgement.examples) lines += fmt::format("    {}\n", on_what(one));
+  return lines;
+}
+
 std::string summary_line(const std::vector<Judgement>& judgements) {
   std::size_t same = 0, near = 0, payload = 0, differ = 0, refused = 0, count = 0;
   for (const Judgement& one : judgements) {
