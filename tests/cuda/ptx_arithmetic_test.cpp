@@ -135,7 +135,9 @@ void compare_integers(const std::string& type) {
   compare<T, T>("max." + type, 2, [](T a, T b, T) { return std::max(a, b); });
   compare<T, T>("div." + type, 2,
                 [](T a, T b, T) { return b == 0 ? static_cast<T>(-1) : static_cast<T>(W{a} / W{b}); });
-  compare<T, T>("rem." + type, 2, [](T a, T b, T) { return b == 0 ? a : static_cast<T>(W{a} % W{b}); });
+  // The ISA leaves a remainder by zero open; an H200 has all ones, as for the quotient (ptx/h200.txt).
+  compare<T, T>("rem." + type, 2,
+                [](T a, T b, T) { return b == 0 ? static_cast<T>(-1) : static_cast<T>(W{a} % W{b}); });
   compare<T, T, std::uint32_t>("shr." + type, 2, [](T a, std::uint32_t b, T) {
     return static_cast<T>(W{a} >> std::min<std::uint32_t>(b, 100));
   });
@@ -329,7 +331,7 @@ TEST_CASE("conversions round and saturate as they say") {
       std::fesetround(mode);
       volatile float made = static_cast<float>(double{given});
       std::fesetround(FE_TONEAREST);
-      return canonical(float{made});
+      return float{made};  // of a NaN the sign and the upper payload, as the host has it and an H200 (ptx/h200.txt)
     });
   }
   compare<double, float>("cvt.f64.f32", 1, [](float a, float, float) { return double{a}; });

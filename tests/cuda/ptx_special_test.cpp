@@ -65,15 +65,17 @@ TEST_CASE("min and max .xorsign.abs: of the magnitudes, with the product's sign;
          {wide("min.NaN.xorsign.abs.bf16x2 %d0, %a0, %b0;"), 0xff80bf80, 0x7fff3f80, 0x7fffbf80}});
 }
 
-TEST_CASE("cvt.rna.tf32: ties go away from zero; .rn: to even; a NaN is the canonical one") {
+// What is said of NaNs is an H200's: ptx/h200.txt.
+TEST_CASE("cvt.rna.tf32: ties go away from zero, and a NaN is cut; .rn: to even, and a NaN is the canonical one, cut") {
   const std::string away = wide("cvt.rna.tf32.f32 %d0, %a0;"), even = wide("cvt.rn.tf32.f32 %d0, %a0;");
   check({{away, 0x3f801000, 0, 0x3f802000},
          {even, 0x3f801000, 0, 0x3f800000},
          {away, 0xbf801000, 0, 0xbf802000},
          {away, 0x3f800fff, 0, 0x3f800000},
          {away, 0x7f7fffff, 0, kInfinity},
-         {away, 0xff800001, 0, kNan},
-         {even, 0x7f800001, 0, kNan}});
+         {away, 0xff800001, 0, 0xff800000},
+         {away, 0xff802001, 0, 0xff802000},
+         {even, 0x7f800001, 0, 0x7fffe000}});
 }
 
 TEST_CASE("numbers of 8 bits: the nearest, the largest instead of infinity, and back") {
@@ -111,6 +113,7 @@ TEST_CASE("rcp.approx.ftz.f64 and rsqrt.approx.ftz.f64 know the upper half of a 
   check({{"rcp.approx.ftz.f64 %d, %a;", 0x4008000000000001, 0, 0x3fd5555500000000},
          {"rcp.approx.ftz.f64 %d, %a;", 1, 0, 0x7ff0000000000000},
          {"rcp.approx.ftz.f64 %d, %a;", 0x7ff8000000000001, 0, 0x7fffffff00000000},
+         {"rcp.approx.ftz.f64 %d, %a;", 0x7ff0000000000001, 0, 0},  // its upper half is an infinity's
          {"rsqrt.approx.ftz.f64 %d, %a;", 0x8000000000000001, 0, 0xfff0000000000000},
          {"rsqrt.approx.ftz.f64 %d, %a;", 0x4010000000000000, 0, 0x3fe0000000000000}});
 }

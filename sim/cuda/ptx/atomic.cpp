@@ -55,6 +55,17 @@ template <typename F, typename U>
 U float_atomic(Atomic op, U old, U b, U) {
   return std::bit_cast<U>(number_atomic(op, std::bit_cast<F>(old), std::bit_cast<F>(b)));
 }
+/// Sums of doubles: where both are NaNs in shared memory the old one stays, quiet; in global memory the operand's wins,
+/// and a NaN is not made quiet. Measured on an H200 (tests/cuda/ptx/h200.txt).
+template <bool kInGlobal>
+std::uint64_t double_atomic(Atomic op, std::uint64_t old, std::uint64_t b, std::uint64_t) {
+  constexpr std::uint64_t kQuiet = 0x0008000000000000U, kMade = 0xfff8000000000000U;
+  const std::uint64_t made = float_atomic<double, std::uint64_t>(op, old, b, 0);
+  const auto is_nan = [](std::uint64_t bits) { return (bits & 0x7fffffffffffffffU) > 0x7ff0000000000000U; };
+  if (op != Atomic::kAdd || !is_nan(made)) return made;
+  if (kInGlobal) return is_nan(b) ? b : is_nan(old) ? old : kMade;
+  return is_nan(old) ? old | kQuiet : is_nan(b) ? b | kQuiet : kMade;
+}
 /// In global memory float's sums know no subnormals, whatever the module asks for; in shared memory they do. PTX ISA
 /// 9.7.13.5; CUDA C++ Programming Guide, floating-point standard.
 std::uint32_t global_float_atomic(Atomic op, std::uint32_t old, std::uint32_t b, std::uint32_t) {
@@ -125,8 +136,9 @@ void atomic_vector(Warp& warp, const Instruction& in, std::uint32_t lanes) {
       std::uint32_t old = 0;
       std::memcpy(&old, access.at[lane] + at * 4, 4);
       const std::uint32_t b = lanes_at<std::uint32_t>(warp, function.vectors[in.e][at])[lane];
-      const float made =
-          number_atomic<float>(static_cast<Atomic>(in.extra), std::bit_cast<float>(old), std::bit_cast<float>(b));
+      const auto op = static_cast<Atomic>(in.extra);
+      const std::uint32_t made = access.space == Space::kGlobal ? global_float_atomic(op, old, b, 0)
+                                                                : float_atomic<float, std::uint32_t>(op, old, b, 0);
       std::memcpy(access.at[lane] + at * 4, &made, 4);
       if (in.d != kNowhere) lanes_at<std::uint32_t>(warp, function.vectors[in.d][at])[lane] = old;
     }
@@ -152,7 +164,7 @@ Handler atomic_handler(Type type) {
     case Type::kF32:
       return atomic_words<std::uint32_t, float_atomic<float, std::uint32_t>, global_float_atomic>;
     case Type::kF64:
-      return atomic_words<std::uint64_t, float_atomic<double, std::uint64_t>>;
+      return atomic_words<std::uint64_t, double_atomic<false>, double_atomic<true>>;
     case Type::kF16:
       return atomic_words<std::uint16_t, halves_atomic<std::uint16_t, false>>;
     case Type::kBf16:

@@ -16,6 +16,7 @@ namespace {
 // What the source is and what the result is: Instruction::b and ::c.
 Type source_type(const Instruction& in) { return static_cast<Type>(in.b); }
 Type result_type(const Instruction& in) { return static_cast<Type>(in.c); }
+constexpr std::uint32_t kCanonicalFloat = 0x7fffffffU;
 constexpr std::uint8_t kFlagFlush = 0x10, kFlagRounds = 0x20, kFlagRelu = 0x40, kFlagTiesAway = 0x80;
 
 std::int64_t extended(std::uint64_t raw, Type type) {
@@ -74,10 +75,9 @@ double rounded_to_integer(double value, Rounding rounding) {
 /// To the nearest integer that the type has.
 std::uint64_t integer_of_float(double value, Type from, Type to, Rounding rounding) {
   if (value != value) {
-    // A NaN: 2^63 in 64 bits; in fewer 2^31 of a double and 0 of a float (measured on hardware, and what the ISA
-    // leaves open).
-    if (bytes_of(to) == 8) return std::uint64_t{1} << 63U;
-    return from == Type::kF64 ? std::uint64_t{0x80000000U} : 0;
+    // A NaN: the top bit alone in 64 bits, and of a double always; of others 0 in fewer bits. The ISA leaves it open;
+    // measured on an H200 (tests/cuda/ptx/h200.txt).
+    return bytes_of(to) == 8 || from == Type::kF64 ? std::uint64_t{1} << (bytes_of(to) * 8 - 1) : 0;
   }
   const double whole = rounded_to_integer(value, rounding);
   if (whole < least_of(to)) return is_signed(to) ? std::uint64_t{1} << (bytes_of(to) * 8 - 1) : 0;
@@ -134,8 +134,7 @@ std::uint64_t float_bits(double value, Type type, Rounding rounding) {
     case Type::kF64:
       return std::bit_cast<std::uint64_t>(value);
     case Type::kTf32: {
-      // 10 bits of fraction in a float's place; a NaN is the canonical one.
-      if (value != value) return 0x7fffffffU;
+      // 10 bits of fraction in a float's place.
       const std::uint32_t bits = narrowed<10, -126, 127, std::uint32_t>(value, rounding);
       const std::uint32_t sign = bits & 0x80000000U;
       return sign | ((bits & 0x7fffffffU) << 13U);
@@ -158,11 +157,35 @@ int significand_bits(Type type) {
   }
 }
 
+/// A NaN's bits in another format, as an H200 has them (tests/cuda/ptx/h200.txt): a double's keeps its sign and the
+/// upper bits of its payload and becomes quiet, one of bfloat16 is widened as it is, and all else is the canonical one
+/// or, to a double without .ftz, what the host makes.
+std::uint64_t nan_bits(std::uint64_t raw, const Instruction& in) {
+  const Type from = source_type(in);
+  const Type to = result_type(in);
+  constexpr std::uint32_t kTf32Mask = 0xffffe000U;
+  if (to == Type::kTf32)
+    return ((in.flags & kFlagTiesAway) != 0 ? static_cast<std::uint32_t>(raw) : kCanonicalFloat) & kTf32Mask;
+  if (from == Type::kF64) {
+    constexpr std::uint64_t kQuiet = 0x0008000000000000U;
+    const int bits = static_cast<int>(bytes_of(to)) * 8;
+    const int fraction = significand_bits(to) - 1;
+    const std::uint64_t sign = raw >> 63U << (bits - 1);
+    const std::uint64_t infinity = ((std::uint64_t{1} << (bits - 1 - fraction)) - 1) << fraction;
+    return sign | infinity | ((raw | kQuiet) & (2 * kQuiet - 1)) >> (52 - fraction);
+  }
+  if (from == Type::kBf16 && to == Type::kF32) return raw << 16U & 0xffffffffU;
+  const double value =
+      (in.flags & kFlagFlush) != 0 ? double{std::bit_cast<float>(kCanonicalFloat)} : float_value(raw, from);
+  return float_bits(value, to, Rounding::kNearest);
+}
+
 std::uint64_t float_of_float(double value, const Instruction& in, Rounding rounding) {
   const Type from = source_type(in);
   const Type to = result_type(in);
   const bool flush = (in.flags & kFlagFlush) != 0;
-  if (flush && from == Type::kF32 && std::fabs(value) < 0x1p-126) value = std::copysign(0.0, value);
+  // To float16 a subnormal float is what it is, .ftz or not (measured, likewise).
+  if (flush && from == Type::kF32 && to != Type::kF16 && std::fabs(value) < 0x1p-126) value = std::copysign(0.0, value);
   if (from == to && (in.flags & kFlagRounds) != 0) {
     const double whole = rounded_to_integer(value, rounding);
     value = whole == 0 ? std::copysign(0.0, value) : whole;
@@ -193,6 +216,7 @@ std::uint64_t converted(const Instruction& in, std::uint64_t raw) {
     if ((in.flags & kFlagFlush) != 0 && std::fabs(value) < 0x1p-126) value = 0.0;
     return integer_of_float(value, from, to, rounding);
   }
+  if (value != value && (in.modes & kModeSaturate) == 0) return nan_bits(raw, in);
   return float_of_float(value, in, rounding);
 }
 

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <type_traits>
 
 #include "sim/cuda/ptx/decode.h"
 #include "sim/cuda/ptx/half.h"
@@ -54,11 +55,11 @@ constexpr auto kFloatQuotient = [](auto a, auto b) {
 };
 
 /// rcp.approx.ftz.f64 and rsqrt.approx.ftz.f64: of the upper half of a double, and an upper half; subnormals are
-/// zeros. PTX ISA 9.7.3.14 and 9.7.3.17.
+/// zeros. What is a NaN by its lower half alone is an infinity there. PTX ISA 9.7.3.14 and 9.7.3.17.
 inline double upper_half(double value) {
-  if (value != value) return std::bit_cast<double>(0x7fffffff00000000U);
-  if (std::fabs(value) < 0x1p-1022) return std::copysign(0.0, value);
-  return std::bit_cast<double>(std::bit_cast<std::uint64_t>(value) & 0xffffffff00000000U);
+  const auto upper = std::bit_cast<double>(std::bit_cast<std::uint64_t>(value) & 0xffffffff00000000U);
+  if (upper != upper) return std::bit_cast<double>(0x7fffffff00000000U);
+  return std::fabs(upper) < 0x1p-1022 ? std::copysign(0.0, upper) : upper;
 }
 constexpr auto kDoubleRcpCut = [](auto a) { return upper_half(1 / upper_half(a)); };
 constexpr auto kDoubleRsqrtCut = [](auto a) { return upper_half(1 / std::sqrt(upper_half(a))); };
@@ -73,41 +74,121 @@ constexpr auto kFloatEx2 = [](auto a) { return std::exp2(a); };
 constexpr auto kFloatLg2 = [](auto a) { return std::log2(a); };
 constexpr auto kFloatTanh = [](auto a) { return std::tanh(a); };
 
+// What a few results need beside the host's operation. Measured on an H200 (tests/cuda/ptx/h200.txt).
+
+template <auto kOp, auto kOther>
+constexpr bool kSame = std::is_same_v<std::remove_cv_t<decltype(kOp)>, std::remove_cv_t<decltype(kOther)>>;
+/// Rounding may make the smallest normal number of a smaller one.
+template <auto kOp>
+constexpr bool kRoundsUpToLeast =
+    kSame<kOp, kFloatMul> || kSame<kOp, kFloatDiv> || kSame<kOp, kFloatFma> || kSame<kOp, kFloatRcp>;
+
+/// Under .ftz: whether a result that became the smallest normal number is still below it where exponents have no end,
+/// and so is flushed. Done again 2^64 times as large, in the same rounding; exact results are what they are. Of rcp no
+/// operand told: as div, which it is.
+inline constexpr float kLarger = 0x1p64F, kLeastLarger = 0x1p-62F;
+template <auto kOp>
+bool is_below_least(float x) {
+  static_assert(kSame<kOp, kFloatRcp>);
+  return std::fabs(kLarger / x) < kLeastLarger;
+}
+template <auto kOp>
+bool is_below_least(float x, float y) {
+  if constexpr (kSame<kOp, kFloatDiv>) {
+    return std::fabs(x * kLarger / y) < kLeastLarger;
+  } else {
+    const bool left = std::fabs(x) < std::fabs(y);
+    return std::fabs((left ? x * kLarger : x) * (left ? y : y * kLarger)) < kLeastLarger;
+  }
+}
+template <auto kOp>
+bool is_below_least(float x, float y, float z) {
+  const bool left = std::fabs(x) < std::fabs(y);
+  return std::fabs(std::fma(left ? x * kLarger : x, left ? y : y * kLarger, z * kLarger)) < kLeastLarger;
+}
+
+/// Which of a double's NaNs wins: the second operand's before the first one's, div's the first; of a fused one the
+/// second factor's, then the sum's. It is made quiet. Without any it is the one that the machine makes.
+inline double quiet_nan_of(double first, double next) {
+  const double nan = first != first ? first : next;
+  constexpr std::uint64_t kQuiet = 0x0008000000000000U, kMade = 0xfff8000000000000U;
+  return std::bit_cast<double>(nan != nan ? std::bit_cast<std::uint64_t>(nan) | kQuiet : kMade);
+}
+template <auto kOp>
+double nan_of(double x, double y) {
+  return kSame<kOp, kFloatDiv> ? quiet_nan_of(x, y) : quiet_nan_of(y, x);
+}
+template <auto kOp>
+double nan_of(double x, double y, double z) {
+  return quiet_nan_of(y, z != z ? z : x);
+}
+
+/// Whether a result is looked at again, and what it is then: a NaN of doubles, under .ftz the smallest normal number.
+template <auto kOp, typename T, bool kFlush, std::size_t kSources>
+constexpr bool kLooksAgain = sizeof(T) == 8 ? kSources > 1 : (kRoundsUpToLeast<kOp>&& kFlush);
+inline bool is_odd(double value) { return value != value; }
+inline bool is_odd(float value) { return std::fabs(value) == 0x1p-126F; }
+/// The same as a word whose top bit counts, in sums of whole words, which every processor has for vectors.
+inline std::uint64_t oddness(double value) {
+  constexpr std::uint64_t kMagnitude = 0x7fffffffffffffffU, kFromAboveInfinityToTop = 0x000fffffffffffffU;
+  return (std::bit_cast<std::uint64_t>(value) & kMagnitude) + kFromAboveInfinityToTop;
+}
+inline std::uint32_t oddness(float value) { return is_odd(value) ? 0x80000000U : 0; }
+template <auto kOp, typename... Sources>
+inline double seen_again(double, Sources... sources) {
+  return nan_of<kOp>(sources...);
+}
+template <auto kOp, typename... Sources>
+inline float seen_again(float value, Sources... sources) {
+  return is_below_least<kOp>(sources...) ? std::copysign(0.0F, value) : value;
+}
+
+/// d = kOp(a ...) in each lane. Results that want a second look are rare: one test for all lanes tells whether any
+/// does.
+template <auto kOp, typename T, bool kFlush, typename... Places>
+inline void number_lanes(Warp& warp, const Instruction& in, std::uint32_t lanes, Places... sources) {
+  auto* d = lanes_at<T>(warp, in.d);
+  const auto given = [](T value) { return kFlush ? flushed(value) : value; };
+  const auto made_of = [=](std::uint32_t lane) { return given(made_canonical(kOp(given(T{sources[lane]})...))); };
+  if constexpr (!kLooksAgain<kOp, T, kFlush, sizeof...(Places)>) {
+    each_lane(warp, lanes, [=](std::uint32_t lane) { d[lane] = made_of(lane); });
+  } else {
+    const auto again = [=](T value, std::uint32_t lane) {
+      return is_odd(value) ? seen_again<kOp>(value, given(T{sources[lane]})...) : value;
+    };
+    if ((lanes | warp.idle) != kAllLanes) {
+      each_active(lanes, [=](std::uint32_t lane) { d[lane] = again(made_of(lane), lane); });
+      return;
+    }
+    T made[kLanes];
+    decltype(oddness(T{})) odd = 0;
+    // Of floats in two loops: flushing and the test in one are no vectors.
+    for (std::uint32_t lane = 0; lane < kLanes; ++lane) {
+      made[lane] = made_of(lane);
+      if constexpr (sizeof(T) == 8) odd |= oddness(made[lane]);
+    }
+    if constexpr (sizeof(T) == 4) {
+      for (std::uint32_t lane = 0; lane < kLanes; ++lane) odd |= oddness(made[lane]);
+    }
+    if (odd >> (sizeof(T) * 8 - 1) != 0) [[unlikely]] {
+      for (std::uint32_t lane = 0; lane < kLanes; ++lane) made[lane] = again(made[lane], lane);
+    }
+    for (std::uint32_t lane = 0; lane < kLanes; ++lane) d[lane] = made[lane];
+  }
+}
+
 template <auto kOp, typename T, bool kFlush>
 void unary_float(Warp& warp, const Instruction& in, std::uint32_t lanes) {
-  auto* d = lanes_at<T>(warp, in.d);
-  const auto* a = lanes_at<T>(warp, in.a);
-  each_lane(warp, lanes, [=](std::uint32_t lane) {
-    const T x = kFlush ? flushed(T{a[lane]}) : T{a[lane]};
-    const T value = made_canonical(kOp(x));
-    d[lane] = kFlush ? flushed(value) : value;
-  });
+  number_lanes<kOp, T, kFlush>(warp, in, lanes, lanes_at<T>(warp, in.a));
 }
 template <auto kOp, typename T, bool kFlush>
 void binary_float(Warp& warp, const Instruction& in, std::uint32_t lanes) {
-  auto* d = lanes_at<T>(warp, in.d);
-  const auto* a = lanes_at<T>(warp, in.a);
-  const auto* b = lanes_at<T>(warp, in.b);
-  each_lane(warp, lanes, [=](std::uint32_t lane) {
-    const T x = kFlush ? flushed(T{a[lane]}) : T{a[lane]};
-    const T y = kFlush ? flushed(T{b[lane]}) : T{b[lane]};
-    const T value = made_canonical(kOp(x, y));
-    d[lane] = kFlush ? flushed(value) : value;
-  });
+  number_lanes<kOp, T, kFlush>(warp, in, lanes, lanes_at<T>(warp, in.a), lanes_at<T>(warp, in.b));
 }
 template <auto kOp, typename T, bool kFlush>
 void ternary_float(Warp& warp, const Instruction& in, std::uint32_t lanes) {
-  auto* d = lanes_at<T>(warp, in.d);
-  const auto* a = lanes_at<T>(warp, in.a);
-  const auto* b = lanes_at<T>(warp, in.b);
-  const auto* c = lanes_at<T>(warp, in.c);
-  each_lane(warp, lanes, [=](std::uint32_t lane) {
-    const T x = kFlush ? flushed(T{a[lane]}) : T{a[lane]};
-    const T y = kFlush ? flushed(T{b[lane]}) : T{b[lane]};
-    const T z = kFlush ? flushed(T{c[lane]}) : T{c[lane]};
-    const T value = made_canonical(kOp(x, y, z));
-    d[lane] = kFlush ? flushed(value) : value;
-  });
+  number_lanes<kOp, T, kFlush>(warp, in, lanes, lanes_at<T>(warp, in.a), lanes_at<T>(warp, in.b),
+                               lanes_at<T>(warp, in.c));
 }
 
 #if defined(__x86_64__)
@@ -121,8 +202,19 @@ __attribute__((target("avx2,fma"))) void fused_lanes(T* __restrict d, const T* a
                                                      static_cast<float>(c[lane])))
                      : static_cast<T>(__builtin_fma(a[lane], b[lane], c[lane]));
   }
-  for (std::uint32_t lane = 0; lane < kLanes; ++lane)
-    d[lane] = made[lane] == made[lane] ? made[lane] : static_cast<T>(made_canonical(made[lane]));
+  if constexpr (sizeof(T) == 8) {
+    std::uint64_t odd = 0;
+    for (std::uint32_t lane = 0; lane < kLanes; ++lane) odd |= oddness(made[lane]);
+    if (odd >> 63U != 0) [[unlikely]] {
+      for (std::uint32_t lane = 0; lane < kLanes; ++lane) {
+        if (made[lane] != made[lane]) made[lane] = nan_of<kFloatFma>(a[lane], b[lane], c[lane]);
+      }
+    }
+    for (std::uint32_t lane = 0; lane < kLanes; ++lane) d[lane] = made[lane];
+  } else {
+    for (std::uint32_t lane = 0; lane < kLanes; ++lane)
+      d[lane] = made[lane] == made[lane] ? made[lane] : made_canonical(made[lane]);
+  }
 }
 
 template <typename T>
@@ -143,17 +235,21 @@ Handler fused_handler(Type type, bool flush) {
   return flush ? ternary_float<kFloatFma, float, true> : ternary_float<kFloatFma, float, false>;
 }
 
-/// neg, abs: of the sign bit alone; kind 1: .ftz.
+/// neg, abs: of the sign bit alone; kind 1: .ftz. A float's NaN becomes the canonical one, a double's keeps its sign.
 template <typename U, bool kAbs>
 void change_sign(Warp& warp, const Instruction& in, std::uint32_t lanes) {
   auto* d = lanes_at<U>(warp, in.d);
   const auto* a = lanes_at<U>(warp, in.a);
+  constexpr bool kWide = sizeof(U) == 8;
   constexpr U kSign = U{1} << (sizeof(U) * 8 - 1);
+  constexpr U kInfinity = static_cast<U>(kWide ? 0x7ff0000000000000U : 0x7f800000U);
+  constexpr U kQuiet = static_cast<U>(kWide ? 0x0008000000000000U : 0U);
   const bool flush = in.kind != 0;
   each_lane(warp, lanes, [=](std::uint32_t lane) {
     U value = a[lane];
     if (flush && (value & 0x7f800000U) == 0) value &= kSign;
-    d[lane] = kAbs ? value & ~kSign : value ^ kSign;
+    const U nan = kWide ? value | kQuiet : static_cast<U>(0x7fffffffU);
+    d[lane] = (value & ~kSign) > kInfinity ? nan : kAbs ? value & ~kSign : value ^ kSign;
   });
 }
 
@@ -165,7 +261,7 @@ void copy_sign(Warp& warp, const Instruction& in, std::uint32_t lanes) {
   each_lane(warp, lanes, [=](std::uint32_t lane) { d[lane] = std::copysign(T{b[lane]}, T{a[lane]}); });
 }
 
-/// testp; kind: which.
+/// testp; kind: which. To the machine a zero is normal.
 template <typename T>
 void test_property(Warp& warp, const Instruction& in, std::uint32_t lanes) {
   const auto* a = lanes_at<T>(warp, in.a);
@@ -176,7 +272,7 @@ void test_property(Warp& warp, const Instruction& in, std::uint32_t lanes) {
                      : in.kind == 1 ? of == FP_INFINITE
                      : in.kind == 2 ? of != FP_NAN
                      : in.kind == 3 ? of == FP_NAN
-                     : in.kind == 4 ? of == FP_NORMAL
+                     : in.kind == 4 ? of == FP_NORMAL || of == FP_ZERO
                                     : of == FP_SUBNORMAL;
     found |= yes ? 1U << lane : 0U;
   });

@@ -54,10 +54,10 @@ struct Div {  // by zero: an unspecified value, which here is all ones
     return static_cast<T>(a / b);
   }
 };
-struct Rem {
+struct Rem {  // by zero: likewise, as an H200 has it (tests/cuda/ptx/h200.txt)
   template <typename T>
   static T of(T a, T b) {
-    if (b == 0) return a;
+    if (b == 0) return static_cast<T>(~T{0});
     if (std::is_signed_v<T> && b == static_cast<T>(-1)) return 0;
     return static_cast<T>(a % b);
   }
