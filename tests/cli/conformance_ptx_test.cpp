@@ -183,13 +183,13 @@ TEST_CASE("approximate functions are judged by the ISA's bounds") {
   CHECK(*share("rcp.approx.f32", 3, 1.0F / 3 + 0x1p-23F) > 1);
   // What an H200 gave, results/gpu/2026-11-26-h200-ptx.csv.
   const auto of_bits = [&](const char* name, std::uint64_t operand, std::uint64_t result) {
-    return *share_of_bound(form_named(forms, name), {operand}, result);
+    return share_of_bound(form_named(forms, name), {operand}, result).value_or(-1);
   };
   CHECK(of_bits("ex2.approx.f16", 0xccf2, 0x12) <= 1);  // among subnormals a step
   CHECK(of_bits("ex2.approx.f16", 0xccf2, 0x11) > 1);
   CHECK(of_bits("tanh.approx.bf16", 0xbf3f, 0xbf21) <= 1);
   CHECK(of_bits("tanh.approx.bf16", 0xbf3f, 0xbf20) > 1);
-  CHECK(of_bits("rcp.approx.ftz.f64", 0xfff0000000000001, 0x8000000000000000) == 0);
+  CHECK(of_bits("rcp.approx.ftz.f64", 0xfff0000000000001, 0x8000000000000000) < 0);  // no NaN, and no bound
   CHECK(std::isinf(of_bits("rcp.approx.ftz.f64", 0xfff0000100000000, 0x8000000000000000)));
   Operands operands(7, kBlockThreads);
   Altered near(3, 1), far(3, 0x100000);
