@@ -51,9 +51,7 @@ Result<Stream> Stream::create(const Driver& driver) {
 }
 
 Result<void> Stream::copy(void* target, const void* source, std::size_t size_bytes) const {
-  const CUresult code =
-      handle_.driver().calls().cuMemcpyAsync(address_of(target), address_of(source), size_bytes, handle());
-  return handle_.driver().outcome(code, "cuMemcpyAsync");
+  return cuda::copy(handle_.driver(), handle(), target, source, size_bytes);
 }
 
 Result<void> Stream::fill(void* target, std::uint8_t value, std::size_t size_bytes) const {
@@ -76,6 +74,11 @@ void RelaxedCapture::exchange() { driver_.calls().cuThreadExchangeStreamCaptureM
 void relax_recordings(const Driver& driver) {
   CUstreamCaptureMode mode = kCaptureRelaxed;
   driver.calls().cuThreadExchangeStreamCaptureMode(&mode);
+}
+
+Result<void> copy(const Driver& driver, CUstream stream, void* target, const void* source, std::size_t size_bytes) {
+  const CUresult code = driver.calls().cuMemcpyAsync(address_of(target), address_of(source), size_bytes, stream);
+  return driver.outcome(code, "cuMemcpyAsync");
 }
 
 Result<void> call_host(const Driver& driver, CUstream stream, CUhostFn function, void* data) {

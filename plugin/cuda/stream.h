@@ -69,6 +69,8 @@ class RelaxedCapture {
 void relax_recordings(const Driver& driver);
 
 // Of anybody's stream.
+/// As Stream::copy.
+Result<void> copy(const Driver& driver, CUstream stream, void* target, const void* source, std::size_t size_bytes);
 /// What is put into it after this begins only once the 32-bit word at `address` has come up to `value`, counted in a
 /// circle.
 Result<void> hold_until(const Driver& driver, CUstream stream, CUdeviceptr address, std::uint32_t value);

@@ -38,10 +38,13 @@
 #include "plugin/coll/transport/memory.h"
 #include "plugin/coll/transport/transport.h"
 #include "plugin/cuda/driver.h"
+#include "plugin/cuda/memory.h"
 
 namespace meshbed::coll {
 
 class Gpu;
+class Loan;
+class PinnedBlock;
 class RecordedCall;
 class StreamOrder;
 struct GpuCopy;
@@ -89,8 +92,10 @@ struct Operation {
   std::uint64_t input_bytes = 0, output_bytes = 0;  // of the caller's memory that this rank reads, and writes
   bool in_stream = false;
   void* stream = nullptr;  // a CUstream; null: CUDA's default stream
-  /// Of an operation on memory that a GPU's was copied into, where that GPU reduces. Added by lend().
-  std::shared_ptr<const GpuSumPlace> sums{};
+  // Of an operation that works in pinned memory lent to it (loan.h).
+  cuda::CUcontext lender = nullptr;           // whose memory all of the caller's is; null: not of one GPU's
+  const char* lent_input = nullptr;           // the caller's
+  std::shared_ptr<const GpuSumPlace> sums{};  // where the lender reduces
 };
 
 /// Whether it has anything to reduce.
@@ -196,15 +201,17 @@ class Communicator {
   /// On memory that the host can follow.
   Result<void> transfer_host(std::span<const Operation> operations, const Deadline& deadline, Call* last_of);
   // communicator_gpu.cpp
-  struct Lending;
   std::shared_ptr<Gpu> gpu() const;
   Result<std::shared_ptr<Gpu>> need_gpu();
   void adopt(std::shared_ptr<Gpu> gpu);
   Result<void> prepare_sums(const std::vector<Operation>& operations);
-  Result<std::shared_ptr<StreamOrder>> enter_streams(const std::vector<Operation>& operations);
+  Result<std::shared_ptr<StreamOrder>> enter_streams(std::vector<Operation>* operations);
+  void refuse(const std::shared_ptr<Call>& call, const Error& error);
   Result<void> await_streams(StreamOrder& order, const Deadline& deadline, const Call& call);
-  Result<Lending> lend(Gpu& gpu, std::span<const Operation> operations);
-  std::shared_ptr<const GpuSumPlace> sum_place(Gpu& gpu, const Operation& operation, cuda::CUcontext context);
+  Result<void> lend(Gpu& gpu, Loan* loan);
+  void keep_staging(const PinnedBlock& staging);
+  void count_copies(std::uint64_t copied_bytes);
+  std::shared_ptr<const GpuSumPlace> sum_place(Gpu& gpu, const Operation& operation);
   Result<void> copy_by_gpu(Gpu& gpu, const std::vector<GpuCopy>& copies, const Deadline& deadline);
   // recorded_call.cpp
   struct LaunchedCall {
@@ -259,8 +266,9 @@ class Communicator {
   std::optional<Choice> last_choice_;
   std::map<int, RootTrees> root_trees_;  // by root
   std::optional<Error> broken_;
-  int culprit_ = -1;       // the rank that the last error was about
-  bool harmless_ = false;  // it breaks nothing
+  int culprit_ = -1;                                               // the rank that the last error was about
+  bool harmless_ = false;                                          // it breaks nothing
+  std::map<const char*, const cuda::PinnedMemory*> kept_staging_;  // stays registered
   // Of all threads.
   std::atomic<bool> aborted_ = false, has_launched_ = false;
   mutable std::mutex mutex_;

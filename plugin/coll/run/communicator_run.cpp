@@ -81,9 +81,9 @@ std::shared_ptr<Call> Communicator::issue(std::vector<Operation> operations, std
     call->finish(recorded ? ok() : Result<void>(recorded.error()));
     return call;
   }
-  auto entered = enter_streams(operations);
+  auto entered = enter_streams(&operations);
   if (!entered) {
-    call->finish(entered.error());
+    refuse(call, entered.error());
     return call;
   }
   if (*entered != nullptr) call->at_end([order = *entered] { order->release(); });
@@ -91,7 +91,9 @@ std::shared_ptr<Call> Communicator::issue(std::vector<Operation> operations, std
     serve(*call, [&]() -> Result<void> {
       if (order == nullptr) return perform(*call, operations, deadline);
       auto come = await_streams(*order, deadline, *call);
-      return come ? perform(*call, operations, deadline) : come;
+      if (!come) return come;
+      keep_staging(order->staging());
+      return perform(*call, operations, deadline);
     });
   });
   return call;

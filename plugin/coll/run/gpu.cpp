@@ -4,6 +4,7 @@
 #include <atomic>
 
 #include "plugin/coll/run/communicator.h"
+#include "plugin/coll/run/loan.h"
 #include "plugin/coll/run/recorded_call.h"
 #include "plugin/coll/store/environment.h"
 
@@ -97,9 +98,8 @@ Result<cuda::CUcontext> Gpu::context_behind(const void* data) {
   return primary;
 }
 
-Result<const PinnedBlock*> Gpu::staging(cuda::CUcontext context, std::uint64_t size_bytes, bool* grown) {
-  *grown = staging_.empty() || staging_.back().size_bytes() < size_bytes;
-  if (*grown) {
+Result<const PinnedBlock*> Gpu::staging(cuda::CUcontext context, std::uint64_t size_bytes) {
+  if (staging_.empty() || staging_.back().size_bytes() < size_bytes) {
     const cuda::Current current(driver_, context);
     if (!current.outcome()) return current.outcome().error();
     // At least twice the last one, so that the earlier ones together are no more than this one.
@@ -152,7 +152,26 @@ Result<PinnedWord> Gpu::word_of_recorded(const std::vector<cuda::CUstream>& stre
   return PinnedPool::of_process().take_word(driver_);
 }
 
-Result<void> Gpu::record(const std::vector<cuda::CUstream>& streams, RecordedCall& call) const {
+Result<PinnedBlock> Gpu::pinned_for(const std::vector<cuda::CUstream>& streams, Loan& loan) const {
+  if (loan.is_empty()) return PinnedBlock();
+  const auto context = context_of(streams.front());
+  if (!context) return context.error();
+  const cuda::Current current(driver_, *context);
+  if (!current.outcome()) return current.outcome().error();
+  auto block = PinnedBlock::take(driver_, loan.size_bytes());
+  if (block) loan.take(*block);
+  return block;
+}
+
+Result<void> Gpu::copy_in_stream(const std::vector<GpuCopy>& copies, cuda::CUstream stream) const {
+  Result<void> done;
+  for (const GpuCopy& copy : copies) {
+    if (copy.stream == stream && done) done = cuda::copy(driver_, stream, copy.target, copy.source, copy.size_bytes);
+  }
+  return done;
+}
+
+Result<void> Gpu::record(const std::vector<cuda::CUstream>& streams, RecordedCall& call, const Loan& loan) const {
   const cuda::CUstream first = streams.front();
   // `one` goes on when what `other` has been given so far has ended.
   const auto put_behind = [&](cuda::CUstream one, cuda::CUstream other) -> Result<void> {
@@ -164,17 +183,28 @@ Result<void> Gpu::record(const std::vector<cuda::CUstream>& streams, RecordedCal
     auto done = event->record(other);
     return done ? cuda::wait_for_event(driver_, one, *event) : done;
   };
+  const auto copy = [&](const std::vector<GpuCopy>& copies, cuda::CUstream stream) -> Result<void> {
+    const auto context = context_of(stream);
+    if (!context) return context.error();
+    const cuda::Current current(driver_, *context);
+    return copy_in_stream(copies, stream);
+  };
   Result<void> done;
+  for (std::size_t i = 0; i < streams.size() && done; ++i) done = copy(loan.in(), streams[i]);
   for (std::size_t i = 1; i < streams.size() && done; ++i) done = put_behind(first, streams[i]);
   if (done) done = cuda::call_host(driver_, first, &RecordedCall::launch, &call);
   if (done) done = cuda::hold_until(driver_, first, call.word().address, RecordedCall::kEnded);
   for (std::size_t i = 1; i < streams.size() && done; ++i) done = put_behind(streams[i], first);
+  for (std::size_t i = 0; i < streams.size() && done; ++i) done = copy(loan.out(), streams[i]);
   return done;
 }
 
-Result<std::shared_ptr<StreamOrder>> Gpu::enter(const std::vector<cuda::CUstream>& streams, std::shared_ptr<Gpu> self) {
+Result<std::shared_ptr<StreamOrder>> Gpu::enter(const std::vector<cuda::CUstream>& streams, std::shared_ptr<Gpu> self,
+                                                const Loan& loan, PinnedBlock staging) {
   auto order = std::make_shared<StreamOrder>();
   order->gpu_ = std::move(self);
+  order->staging_ = std::move(staging);
+  const bool lends = !loan.is_empty();
   for (const cuda::CUstream stream : streams) {
     const auto context = context_of(stream);
     if (!context) return context.error();
@@ -183,6 +213,11 @@ Result<std::shared_ptr<StreamOrder>> Gpu::enter(const std::vector<cuda::CUstream
     auto event = cuda::Event::create(driver_);
     if (!event) return event.error();
     order->places_.push_back({*context, std::move(*event)});
+    if (lends) {
+      auto end = cuda::Event::create(PinnedPool::of_process().lasting(driver_));
+      if (!end) return end.error();
+      order->ends_.push_back(std::move(*end));
+    }
     if (word_.data() != nullptr) continue;
     auto word = PinnedBlock::take(driver_, sizeof(std::uint32_t));
     if (!word) return word.error();
@@ -192,14 +227,24 @@ Result<std::shared_ptr<StreamOrder>> Gpu::enter(const std::vector<cuda::CUstream
   // From here the streams are touched: what goes wrong is the call's own failure, and releases them in its turn.
   order->number_ = ++entered_;
   order->word_ = reinterpret_cast<std::uint32_t*>(word_.data());
-  for (std::size_t i = 0; i < streams.size() && order->entered_; ++i) {
-    const cuda::Current current(driver_, order->places_[i].context);
-    order->entered_ = current.outcome();
-    if (order->entered_) order->entered_ = order->places_[i].before.record(streams[i]);
-    if (order->entered_) {
-      order->entered_ = cuda::hold_until(driver_, streams[i], word_.device_address(), order->number_);
+  const auto in_each = [&](const auto& put) {
+    for (std::size_t i = 0; i < streams.size() && order->entered_; ++i) {
+      const cuda::Current current(driver_, order->places_[i].context);
+      order->entered_ = current.outcome();
+      if (order->entered_) order->entered_ = put(i);
     }
-  }
+  };
+  // One after the other in all streams: what one of them waits for must not stand behind another one that is held.
+  in_each([&](std::size_t i) {
+    auto done = copy_in_stream(loan.in(), streams[i]);
+    return done ? order->places_[i].before.record(streams[i]) : done;
+  });
+  in_each([&](std::size_t i) { return cuda::hold_until(driver_, streams[i], word_.device_address(), order->number_); });
+  if (!lends) return order;
+  in_each([&](std::size_t i) {
+    auto done = copy_in_stream(loan.out(), streams[i]);
+    return done ? order->ends_[i].record(streams[i]) : done;
+  });
   return order;
 }
 
@@ -216,7 +261,16 @@ Result<bool> StreamOrder::has_come() {
   return true;
 }
 
-void StreamOrder::release() { std::atomic_ref<std::uint32_t>(*word_).store(number_, std::memory_order_release); }
+void StreamOrder::release() {
+  std::atomic_ref<std::uint32_t>(*word_).store(number_, std::memory_order_release);
+  if (staging_.data() == nullptr) return;
+  // Where something of it is missing in the streams nothing tells when they no longer use it.
+  if (entered_) {
+    staging_.give_back_after(std::move(ends_));
+  } else {
+    staging_.give_up();
+  }
+}
 
 Result<bool> StreamTurn::advance() {
   if (aborted_) return Error{ErrorCode::kClosed, Scope::kJob, "aborted before its stream came to it"};

@@ -7,8 +7,14 @@
 // which the end of the call writes. So nothing waits for a whole device, and no thread of CUDA's waits for the network.
 // Calls of a communicator end in the order in which they were made: one word, counted up, serves all of its streams.
 //
-// The messages' memory is the host's: an operation on GPU memory is copied into pinned memory by a stream of our own,
-// run there, and copied back; two copies of each byte, whatever the algorithm, and the same bits as on host memory. The
+// The messages' memory is the host's: an operation on GPU memory is copied into pinned memory, run there, and copied
+// back; two copies of each byte, whatever the algorithm, and the same bits as on host memory. Copies of a call in a
+// stream stand in that very stream, before the event and behind the wait. A device has few queues for its streams' work
+// (measured on an H200: eight), and what stands behind a held stream in one of them waits for that stream: a copy by a
+// stream of our own would wait for the call that needs it. In the caller's stream it waits only for calls that were
+// made before, on every rank alike.
+//
+// Copies of calls in no stream are by a stream of our own, and may have to wait for calls that hold others. The
 // reductions are the processor's, or with MESHBED_GPU_SUMS=1 the GPU's (gpu_sums.h): then the slots that slices arrive
 // in are pinned memory, too. Memory of a GPU's that the host can follow (managed, pinned) is used as it is, by the
 // processor.
@@ -31,9 +37,10 @@
 
 namespace meshbed::coll {
 
-/// Bytes that our own stream copies; one of the two is pinned memory.
+/// Bytes to be copied; one of the two is pinned memory.
 struct GpuCopy {
   cuda::CUcontext context = nullptr;  // the GPU memory's
+  cuda::CUstream stream = nullptr;    // the operation's, where it stands in one
   char* target = nullptr;
   const char* source = nullptr;
   std::uint64_t size_bytes = 0;
@@ -41,6 +48,7 @@ struct GpuCopy {
 
 struct Operation;
 class Gpu;
+class Loan;
 class RecordedCall;
 class StreamOrder;
 
@@ -66,7 +74,7 @@ class Gpu {
   /// The calling thread, one of the engine's own, spoils no recording of the caller's from now on.
   void enter_thread() const { cuda::relax_recordings(driver_); }
 
-  /// The context of memory that the host cannot follow; null: it can. Service thread.
+  /// The context of memory that the host cannot follow; null: it can. Any thread.
   Result<cuda::CUcontext> context_behind(const void* data);
   /// Loads what the operation is to be reduced with, where GPUs reduce and its memory is one's. Caller's thread, before
   /// the call holds a stream: a driver may wait for its device when it loads kernels.
@@ -77,9 +85,9 @@ class Gpu {
   Result<std::shared_ptr<char>> pinned(cuda::CUcontext context, std::uint64_t size_bytes) const;
   /// Waits until our own stream in that context has nothing left to do.
   void settle(cuda::CUcontext context);
-  /// At least so much pinned memory, for one operation after the other; service thread. `grown`: it is another one than
-  /// the last time. The earlier ones stay until the communicator goes.
-  Result<const PinnedBlock*> staging(cuda::CUcontext context, std::uint64_t size_bytes, bool* grown);
+  /// At least so much pinned memory, for one operation in no stream after the other; service thread. The earlier ones
+  /// stay until the communicator goes.
+  Result<const PinnedBlock*> staging(cuda::CUcontext context, std::uint64_t size_bytes);
 
   /// Our own stream in that context, made when it is first wanted; progress thread.
   Result<const cuda::Stream*> stream_in(cuda::CUcontext context);
@@ -88,10 +96,13 @@ class Gpu {
   /// Whether the streams record a graph: all of them, or none.
   Result<bool> are_recording(const std::vector<cuda::CUstream>& streams) const;
   Result<PinnedWord> word_of_recorded(const std::vector<cuda::CUstream>& streams) const;
+  /// What the loan needs, which it takes; for a call in those streams.
+  Result<PinnedBlock> pinned_for(const std::vector<cuda::CUstream>& streams, Loan& loan) const;
   /// The call becomes part of the graph that the streams record, and all of them wait for it.
-  Result<void> record(const std::vector<cuda::CUstream>& streams, RecordedCall& call) const;
+  Result<void> record(const std::vector<cuda::CUstream>& streams, RecordedCall& call, const Loan& loan) const;
   /// A place in the streams for the next call, none of which records. An error means that none of them was touched.
-  Result<std::shared_ptr<StreamOrder>> enter(const std::vector<cuda::CUstream>& streams, std::shared_ptr<Gpu> self);
+  Result<std::shared_ptr<StreamOrder>> enter(const std::vector<cuda::CUstream>& streams, std::shared_ptr<Gpu> self,
+                                             const Loan& loan, PinnedBlock staging);
 
  private:
   using SumKey = std::tuple<cuda::CUcontext, DataType, ReduceOp>;
@@ -99,6 +110,8 @@ class Gpu {
   Gpu(cuda::Driver driver, bool sums) : driver_(driver), sums_(sums) {}
   /// A stream's own context; that of a default stream is whichever is current.
   Result<cuda::CUcontext> context_of(cuda::CUstream stream) const;
+  /// Those of that stream's operations.
+  Result<void> copy_in_stream(const std::vector<GpuCopy>& copies, cuda::CUstream stream) const;
 
   const cuda::Driver driver_;
   const bool sums_;   // GPUs reduce
@@ -115,10 +128,12 @@ class Gpu {
 /// One call's place in the caller's streams.
 class StreamOrder {
  public:
-  /// Whether all streams have come to it.
+  /// Whether all streams have come to it, and what it is given has been copied.
   Result<bool> has_come();
   /// The streams go on. Once, when everything before has been let go as well; any thread.
   void release();
+  /// What the call works in until then; empty: in the caller's own.
+  const PinnedBlock& staging() const { return staging_; }
 
  private:
   friend class Gpu;
@@ -129,6 +144,8 @@ class StreamOrder {
   std::shared_ptr<Gpu> gpu_;  // a call may outlive its communicator
   std::vector<Place> places_;
   Result<void> entered_;
+  PinnedBlock staging_;
+  std::vector<cuda::Event> ends_;  // behind what is copied from it, in each stream; the pool's driver's
   std::uint32_t* word_ = nullptr;
   std::uint32_t number_ = 0;
 };

@@ -2,6 +2,9 @@
 // PinnedPool: pinned memory of communicators, which is used again and never given back to CUDA. cuMemFreeHost waits for
 // all work of its context, and so for streams that a call of another communicator holds: whoever aborts one
 // communicator after the other would wait for the second one's peers.
+//
+// Streams may use a block when its owner no longer does: it is somebody else's when their events have come, which is
+// looked at when the next one takes memory. Nobody waits for them.
 
 #include <cstdint>
 #include <memory>
@@ -12,6 +15,7 @@
 #include "plugin/base/result.h"
 #include "plugin/cuda/driver.h"
 #include "plugin/cuda/memory.h"
+#include "plugin/cuda/stream.h"
 
 namespace meshbed::coll {
 
@@ -28,8 +32,10 @@ class PinnedPool {
 
   /// At least so many bytes, allocated in the current context; what stood in it before is still there. The pool's.
   Result<const cuda::PinnedMemory*> take(const cuda::Driver& driver, std::uint64_t size_bytes);
-  /// For whoever takes next in the same context.
-  void give_back(const cuda::PinnedMemory* memory);
+  /// For whoever takes next in the same context, once those events, of lasting(), have come.
+  void give_back(const cuda::PinnedMemory* memory, std::vector<cuda::Event> ends = {});
+  /// The same driver, for the process's life.
+  const cuda::Driver& lasting(const cuda::Driver& driver);
   /// One in the current context, for the process's life: nobody else ever gets it.
   Result<PinnedWord> take_word(const cuda::Driver& driver);
 
@@ -38,7 +44,14 @@ class PinnedPool {
     unsigned long long context = 0;  // its number: no other context ever has it, and a context's end takes its memory
     bool is_free = false;
     std::unique_ptr<cuda::PinnedMemory> memory;
+    std::vector<cuda::Event> ends{};  // it is free when they have come; none: its owner has it, or it is free
   };
+  /// The smallest free one of at least so many bytes, and at most so many; nullptr: none. With mutex_ held.
+  Block* find(unsigned long long context, std::uint64_t least_bytes, std::uint64_t most_bytes);
+  /// Sees which events of blocks of the current context have come. With mutex_ held.
+  void collect(const cuda::Driver& driver, unsigned long long context);
+  /// There is no memory: and for how many bytes. With mutex_ held.
+  Error explained(Error error, std::uint64_t size_bytes) const;
 
   struct Words {
     unsigned long long context = 0;
@@ -68,6 +81,11 @@ class PinnedBlock {
   std::uint64_t size_bytes() const { return memory_ != nullptr ? memory_->size_bytes() : 0; }
   /// Where a GPU finds it.
   cuda::CUdeviceptr device_address() const { return memory_->device_address(); }
+  const cuda::PinnedMemory* memory() const { return memory_; }
+  /// It is no longer ours; the pool's when they have come.
+  void give_back_after(std::vector<cuda::Event> ends);
+  /// Nobody's any more.
+  void give_up() { memory_ = nullptr; }
 
  private:
   const cuda::PinnedMemory* memory_ = nullptr;

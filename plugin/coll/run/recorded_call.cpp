@@ -5,6 +5,7 @@
 
 #include "plugin/base/log.h"
 #include "plugin/coll/run/gpu.h"
+#include "plugin/coll/run/loan.h"
 
 namespace meshbed::coll {
 
@@ -38,8 +39,12 @@ Result<bool> Communicator::record(const std::vector<Operation>& operations, std:
   if (!recording || !*recording) return recording;
   const auto word = (*gpu)->word_of_recorded(streams);
   if (!word) return word.error();
-  recorded_.push_back(new RecordedCall(*this, operations, timeout_ms, *word));
-  auto put = (*gpu)->record(streams, *recorded_.back());
+  auto loan = Loan::plan(**gpu, operations, true);
+  if (!loan) return loan.error();
+  auto staging = (*gpu)->pinned_for(streams, *loan);
+  if (!staging) return staging.error();
+  recorded_.push_back(new RecordedCall(*this, *loan, timeout_ms, *word, std::move(*staging)));
+  auto put = (*gpu)->record(streams, *recorded_.back(), *loan);
   if (!put) return put.error();
   return true;
 }
@@ -65,6 +70,8 @@ void Communicator::serve_launched() {
     launched_.pop_front();
     lock.unlock();
     serve(*next.call, [&] {
+      keep_staging(next.recorded->staging());
+      count_copies(next.recorded->copied_bytes());
       return perform(*next.call, next.recorded->operations(), Deadline::after_ms_or_never(next.recorded->timeout_ms()));
     });
   }

@@ -4,13 +4,15 @@
 // that it has ended. The word is the call's own and is set back by the host function, so that a graph may be launched
 // any number of times, one launch after the other.
 //
-// Nothing tells when the last graph that holds it has gone: it lives as long as the process.
+// Nothing tells when the last graph that holds it has gone: it lives as long as the process, and with it the pinned
+// memory that the graph copies its input to and its output from.
 
 #include <cstdint>
 #include <mutex>
 #include <vector>
 
 #include "plugin/coll/run/communicator.h"
+#include "plugin/coll/run/loan.h"
 #include "plugin/coll/run/pinned_pool.h"
 
 namespace meshbed::coll {
@@ -18,8 +20,14 @@ namespace meshbed::coll {
 class RecordedCall {
  public:
   /// `timeout_ms`: as Communicator::issue, from each launch.
-  RecordedCall(Communicator& communicator, std::vector<Operation> operations, std::int64_t timeout_ms, PinnedWord word)
-      : word_(word), communicator_(&communicator), operations_(std::move(operations)), timeout_ms_(timeout_ms) {}
+  RecordedCall(Communicator& communicator, const Loan& loan, std::int64_t timeout_ms, PinnedWord word,
+               PinnedBlock staging)
+      : word_(word),
+        communicator_(&communicator),
+        operations_(loan.operations()),
+        copied_bytes_(loan.copied_bytes()),
+        timeout_ms_(timeout_ms),
+        staging_(std::move(staging)) {}
 
   /// The graph's host function, by a thread of CUDA's; `call` is a RecordedCall. It does not wait.
   static void launch(void* call);
@@ -29,7 +37,11 @@ class RecordedCall {
   void end() const;
 
   const std::vector<Operation>& operations() const { return operations_; }
+  /// By the graph, each time.
+  std::uint64_t copied_bytes() const { return copied_bytes_; }
   std::int64_t timeout_ms() const { return timeout_ms_; }
+  /// What the operations work in; empty: in the caller's own memory.
+  const PinnedBlock& staging() const { return staging_; }
   /// It is kEnded where the call has ended.
   const PinnedWord& word() const { return word_; }
   static constexpr std::uint32_t kEnded = 1;
@@ -39,7 +51,9 @@ class RecordedCall {
   std::mutex mutex_;
   Communicator* communicator_;  // nullptr: it has gone
   const std::vector<Operation> operations_;
+  const std::uint64_t copied_bytes_;
   const std::int64_t timeout_ms_;
+  const PinnedBlock staging_;
 };
 
 }  // namespace meshbed::coll
