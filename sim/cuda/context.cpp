@@ -16,6 +16,7 @@ Context& make_context(Driver& driver, CUdevice ordinal, unsigned flags) {
   context->ordinal = ordinal;
   context->id = system().next_id++;
   context->flags = flags;
+  context->queues.resize(queues_of(driver));
   context->legacy = std::make_unique<Stream>();
   context->legacy->context = context.get();
   context->legacy->id = system().next_id++;

@@ -2,8 +2,27 @@
 //
 // What is put into a stream comes after what was put there before. The legacy default stream comes after every blocking
 // stream of its context, and they after it; non-blocking streams know nothing of it.
+//
+// A device finds what streams give it in a few queues, each of which it takes in order: what stands in one behind work
+// that waits, waits, too, whoever's it is. So the streams of a program are in each other's way where there are more of
+// them than queues (CUDA_DEVICE_MAX_CONNECTIONS, 1 to 32, 8 without it: CUDA C++ Programming Guide 13.0, "CUDA
+// Environment Variables"). The smallest model that does what an H200 did (driver 580.159, CUDA 13.0) when N streams
+// were each given a fill, an event, a wait for a word, which did not come, and something behind it, and one more stream
+// copied 1 MiB out and in, or ran two kernels:
+//   behind the wait          N          one more stream's
+//   fills                    6 to 40    copies go through; kernels do not (N of 40)
+//   fills, copies out, in    8 to 40    copies and kernels do not, whatever the stream's priority; nor with N of 40 and
+//                                       32 queues, or N of 8 and one
+//   the same                 8 to 40    in a context of its own: kernels go through, copies do not
+//   copies out               20         copies and kernels do not
+//   copies in (64 bytes)     20         copies go through, kernels do not
+// Hence each context has queues for kernels, fills, waits and small copies in, which travel with the commands; and a
+// program has some on a device for its copies out, and for larger ones in. Up to which size a copy in is small is a
+// guess between 64 bytes and a MiB; so is that each stream has a queue of its own while there are enough. Graphs'
+// works, copies inside a device and words that are written stand in no queue, since nothing of that was measured.
 
 #include <algorithm>
+#include <charconv>
 #include <cstring>
 
 #include "sim/cuda/system.h"
@@ -17,9 +36,50 @@ bool is_per_thread(const Stream* handle) { return reinterpret_cast<std::uintptr_
 
 bool is_blocking(const Stream& stream) { return (stream.flags & kStreamNonBlocking) == 0; }
 
+constexpr std::size_t kQueues = 8, kQueuesMost = 32;
+constexpr std::uint64_t kSmallCopyBytes = 64 << 10;
+
+/// The one that the fewest streams have; all default streams have the first.
+template <typename IndexOf>
+std::size_t least_used_queue(const Context& context, bool of_all_contexts, std::size_t queues,
+                             const IndexOf& index_of) {
+  std::vector<int> used(queues, 0);
+  used.front() = 1;
+  for (const auto& one : context.driver->contexts) {
+    if (one.get() != &context && (!of_all_contexts || one->device != context.device)) continue;
+    for (const auto& stream : one->streams) ++used[index_of(*stream)];
+  }
+  return static_cast<std::size_t>(std::min_element(used.begin(), used.end()) - used.begin());
+}
+
+/// nullptr: the task needs none.
+Queue* queue_of(const Stream& stream, const Task& task) {
+  Context& context = *stream.context;
+  if (const auto* copy = std::get_if<Copy>(&task)) {
+    if (copy->engine == Engine::kInside || copy->between_hosts) return nullptr;
+    CopyQueues& queues = context.driver->copy_queues[context.device];
+    if (queues.out.empty()) {
+      queues.in.resize(context.queues.size());
+      queues.out.resize(context.queues.size());
+    }
+    if (copy->engine == Engine::kOut) return &queues.out[stream.copy_queue];
+    const bool is_small = copy->width_bytes * copy->height * copy->depth <= kSmallCopyBytes;
+    return is_small ? &context.queues[stream.queue] : &queues.in[stream.copy_queue];
+  }
+  const bool is_queued = std::holds_alternative<KernelLaunch>(task) || std::holds_alternative<Fill>(task) ||
+                         std::holds_alternative<WaitValue>(task);
+  return is_queued ? &context.queues[stream.queue] : nullptr;
+}
+
 Stream* make_stream(Context& context, unsigned flags, int priority) {
+  const std::size_t queues = context.queues.size();
+  const std::size_t queue = least_used_queue(context, false, queues, [](const Stream& one) { return one.queue; });
+  const std::size_t copy_queue =
+      least_used_queue(context, true, queues, [](const Stream& one) { return one.copy_queue; });
   Stream* stream = context.streams.emplace_back(std::make_unique<Stream>()).get();
   stream->context = &context;
+  stream->queue = queue;
+  stream->copy_queue = copy_queue;
   stream->id = system().next_id++;
   stream->flags = flags;
   stream->priority = std::clamp(priority, kPriorityHighest, kPriorityLowest);
@@ -83,10 +143,22 @@ Stream* find_stream(const Caller& caller, Stream* handle) {
   return nullptr;
 }
 
+std::size_t queues_of(const Driver& driver) {
+  const auto& environment = host().environment_of(driver.process);
+  const auto found = environment.find("CUDA_DEVICE_MAX_CONNECTIONS");
+  if (found == environment.end()) return kQueues;
+  const std::string& text = found->second;
+  std::size_t wanted = 0;
+  const auto read = std::from_chars(text.data(), text.data() + text.size(), wanted);
+  const bool is_number = read.ec == std::errc() && read.ptr == text.data() + text.size();
+  return is_number ? std::clamp<std::size_t>(wanted, 1, kQueuesMost) : kQueues;
+}
+
 CUresult submit(Stream& stream, Task task, Picoseconds delay_ps, WorkRef* work) {
   if (forbidden_by_capture(stream)) return kStreamCaptureImplicit;
   if (stream.capture != nullptr) return record_task(stream, std::move(task));
   Context& context = *stream.context;
+  Queue* const queue = queue_of(stream, task);
   const WorkRef added = make_work(context, std::move(task), host().now() + delay_ps);
   added->stream_id = stream.id;
   put_before(stream.tail, added);
@@ -98,6 +170,7 @@ CUresult submit(Stream& stream, Task task, Picoseconds delay_ps, WorkRef* work) 
     put_before(context.legacy->tail, added);
   }
   stream.tail = added;
+  if (queue != nullptr) enqueue(added, *queue);
   if (work != nullptr) *work = added;
   release(added);
   return kSuccess;

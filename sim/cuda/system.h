@@ -40,8 +40,9 @@ struct Stream {
   std::uint64_t id = 0;
   unsigned flags = 0;
   int priority = 0;
-  WorkRef tail;                      // the last work put into it
-  std::shared_ptr<Capture> capture;  // what it records into; nullptr: it works
+  std::size_t queue = 0, copy_queue = 0;  // of the context's, and of the program's for the device's copies
+  WorkRef tail;                           // the last work put into it
+  std::shared_ptr<Capture> capture;       // what it records into; nullptr: it works
   std::vector<std::size_t> capture_tails;
   std::map<int, LaunchAttribute> attributes{};  // that were set: hints
 };
@@ -65,6 +66,7 @@ struct Context {
   int retained = 0;  // of a primary context
   bool primary = false;
   CUresult failure = kSuccess;  // of a kernel: every later call answers it
+  std::vector<Queue> queues{};  // of kernels, fills, small copies in, and waits; see stream.cpp
   std::unique_ptr<Stream> legacy;
   std::vector<std::unique_ptr<Stream>> streams;
   std::map<ThreadKey, Stream*> per_thread{};  // of `streams`
@@ -178,6 +180,11 @@ struct Freed {
   std::uint64_t address = 0, size_bytes = 0;
 };
 
+/// Of one program's copies, by direction, on one device.
+struct CopyQueues {
+  std::vector<Queue> in{}, out{};
+};
+
 /// A program's own.
 struct Driver {
   explicit Driver(ProcessKey owner) : process(owner) {}
@@ -185,6 +192,7 @@ struct Driver {
   bool initialized = false;
   std::vector<Device*> devices{};  // visible ones
   std::vector<std::unique_ptr<Context>> contexts{};
+  std::map<const Device*, CopyQueues> copy_queues{};
   std::map<std::uint64_t, Allocation> allocations{};  // by address
   std::uint64_t allocation_changes = 0;               // one more whenever an allocation has gone
   std::deque<Freed> freed{};                          // the last ones, for errors
@@ -278,6 +286,8 @@ std::shared_ptr<const Interpreter> find_interpreter(const Driver& driver, const 
 // --- contexts and streams ---
 Context* find_context(Driver& driver, Context* handle);
 Context& primary_of(Driver& driver, CUdevice device);
+/// How many queues of each kind a program has: CUDA_DEVICE_MAX_CONNECTIONS.
+std::size_t queues_of(const Driver& driver);
 /// The stream that the handle means in the current context; nullptr: not a stream.
 Stream* find_stream(const Caller& caller, Stream* handle);
 /// As enter_context(), and that stream.

@@ -270,8 +270,18 @@ void take_engine(const WorkRef& work, Engine engine, Picoseconds taken_ps) {
   end_at(work, free_ps);
 }
 
+void ready(const WorkRef& work);
+
+void leave_queue(const WorkRef& work) {
+  Queue* const queue = std::exchange(work->queue, nullptr);
+  if (queue == nullptr) return;
+  queue->works.pop_front();
+  if (!queue->works.empty() && queue->works.front()->is_ready) ready(WorkRef(queue->works.front()));
+}
+
 void start(const WorkRef& work) {
   Device& device = device_of(*work);
+  if (!std::holds_alternative<WaitValue>(work->task)) leave_queue(work);
   if (std::holds_alternative<KernelLaunch>(work->task)) {
     device.kernels.push_back(work);
     start_kernels(device);
@@ -298,6 +308,8 @@ void turn_comes(void* self, std::uint64_t id) {
 }
 
 void ready(const WorkRef& work) {
+  work->is_ready = true;
+  if (work->queue != nullptr && work->queue->works.front() != work) return;
   const Picoseconds now_ps = host().now();
   // By an event even now: an end releases many, which must not stand on one another's stack.
   host().at(std::max(now_ps, work->not_before_ps), device_of(*work).node, turn_comes, &system(), work->id);
@@ -391,6 +403,7 @@ void finish(const WorkRef& work) {
   if (work->context->failure == kSuccess) note(*work);
   work->run.reset();
   system().works.erase(work->id);
+  leave_queue(work);
   if (work->sms > 0) {
     device.free_sms += std::exchange(work->sms, 0);
     start_kernels(device);
@@ -467,6 +480,11 @@ void put_before(const WorkRef& first, const WorkRef& second) {
   if (first == nullptr || first->ended()) return;
   first->after.push_back(second);
   ++second->before;
+}
+
+void enqueue(const WorkRef& work, Queue& queue) {
+  work->queue = &queue;
+  queue.works.push_back(work);
 }
 
 void release(const WorkRef& work) {

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <string>
@@ -82,6 +83,13 @@ bool is_met(const WaitValue& wait);
 using Task = std::variant<Marker, KernelLaunch, Copy, Fill, HostCall, Action, WaitValue>;
 
 struct Run;
+struct Work;
+
+/// Of the device's, in which it finds works of several streams: one begins when its stream has come to it and those
+/// before it in the queue have begun, or ended, where they are waits. See stream.cpp.
+struct Queue {
+  std::deque<std::shared_ptr<Work>> works{};
+};
 
 struct Work {
   Work();
@@ -99,6 +107,8 @@ struct Work {
   int sms = 0;                  // held
   ThreadKey looker = nullptr;   // who looks at a word
   bool is_on = false;           // the stream has come to it
+  Queue* queue = nullptr;       // in which it stands
+  bool is_ready = false;        // nothing stands before it, but in its queue
   bool ended() const { return ended_ps >= 0; }
 };
 using WorkRef = std::shared_ptr<Work>;
@@ -106,6 +116,8 @@ using WorkRef = std::shared_ptr<Work>;
 /// A work that nothing stands before; to be released. Starts the threads that it needs, so from a thread alone.
 WorkRef make_work(Context& context, Task task, Picoseconds not_before_ps);
 void put_before(const WorkRef& first, const WorkRef& second);
+/// Behind all that the queue has; before release().
+void enqueue(const WorkRef& work, Queue& queue);
 /// It is complete: it may start.
 void release(const WorkRef& work);
 /// Blocks the calling thread until it has ended; `what` names the call.

@@ -3,6 +3,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "plugin/coll/meshcoll.h"
 #include "plugin/cuda/memory.h"
@@ -284,6 +285,99 @@ TEST_CASE("a communicator of one rank is aborted before its stream comes to its 
     *reinterpret_cast<volatile unsigned*>(word.data()) = 1;
     well(rank.stream->synchronize());
     CHECK(rank.ENGINE(meshcoll_destroy)(alone.comm) == MESHCOLL_OK);
+  });
+}
+
+TEST_CASE("an abort lets more streams go than the GPU has queues, whose calls stand behind one that does not come") {
+  run_two([](const Rank& rank) {
+    constexpr int kStreams = 20;
+    const auto word = taken(cuda::PinnedMemory::allocate(*rank.driver, 4));
+    std::vector<cuda::Stream> streams;
+    for (int i = 0; i < kStreams; ++i) streams.push_back(taken(cuda::Stream::create(*rank.driver)));
+    rank.put(1);
+    well(rank.stream->synchronize());
+    // Rank 1's first stream stands still.
+    if (rank.rank == 1) {
+      well(cuda::hold_until(*rank.driver, streams.front().handle(), word.device_address(), 1));
+    }
+    for (const cuda::Stream& stream : streams) {
+      Rank own = rank;
+      own.stream = &stream;
+      CHECK(own.sum() == MESHCOLL_OK);
+      well(stream.copy(rank.seen, rank.numbers, kBytes));
+    }
+    if (rank.rank == 0) {
+      rank.world->sleep(5 * kPicosecondsPerMillisecond);
+      CHECK(rank.ENGINE(meshcoll_abort)(rank.comm, "enough") == MESHCOLL_OK);
+      for (const cuda::Stream& stream : streams) well(stream.synchronize());
+    } else {
+      CHECK(rank.ENGINE(meshcoll_abort)(rank.comm, "me, too") == MESHCOLL_OK);  // which waits for no stream
+      *reinterpret_cast<volatile unsigned*>(word.data()) = 1;
+      for (const cuda::Stream& stream : streams) well(stream.synchronize());
+    }
+    CHECK(rank.broken() == MESHCOLL_ABORTED);
+  });
+}
+
+TEST_CASE("where pinned memory runs out the call says so at once, its stream goes on, and the other rank is told") {
+  run_two([](const Rank& rank) {
+    rank.put(3);
+    CHECK(rank.sum() == MESHCOLL_OK);
+    well(rank.stream->synchronize());
+    if (rank.rank == 0) {
+      meshcoll_args args{};
+      args.struct_bytes = sizeof args;
+      args.call = MESHCOLL_ALL_REDUCE;
+      args.send = args.recv = rank.numbers;
+      args.count = std::uint64_t{1} << 47U;  // more than an address space has
+      args.dtype = MESHCOLL_INT32;
+      args.in_stream = 1;
+      args.stream = rank.stream->handle();
+      CHECK(rank.ENGINE(meshcoll_start)(rank.comm, &args, nullptr) == MESHCOLL_SYSTEM);
+      CHECK(taken(rank.stream->is_idle()));
+      meshcoll_error error{};
+      error.struct_bytes = sizeof error;
+      CHECK(rank.ENGINE(meshcoll_get_error)(rank.comm, &error) == MESHCOLL_OK);
+      CHECK(std::string(error.text).find("no pinned memory for") != std::string::npos);
+    } else {
+      CHECK(rank.sum() == MESHCOLL_OK);
+    }
+    well(rank.stream->copy(rank.seen, rank.numbers, kBytes));
+    well(rank.stream->synchronize());
+    rank.world->sleep(20 * kPicosecondsPerMillisecond);
+    rank.broken();  // looks
+    rank.world->sleep(20 * kPicosecondsPerMillisecond);
+    CHECK(rank.broken() != MESHCOLL_OK);
+  });
+}
+
+TEST_CASE("a call's pinned memory is used again once its stream has come behind it, not before") {
+  run_two([](const Rank& rank) {
+    rank.put(1);
+    // What the first call brings back is copied long after it has ended; the second one works elsewhere meanwhile.
+    const auto other = taken(cuda::Stream::create(*rank.driver));
+    const auto numbers = taken(cuda::DeviceMemory::allocate(*rank.driver, kBytes));
+    Rank second = rank;
+    second.stream = &other;
+    second.numbers = reinterpret_cast<int*>(numbers.data());
+    CHECK(rank.sum() == MESHCOLL_OK);
+    well(other.copy(second.numbers, rank.seen, kBytes));
+    CHECK(second.sum() == MESHCOLL_OK);
+    CHECK(second.sum() == MESHCOLL_OK);
+    well(other.synchronize());
+    well(rank.stream->copy(rank.seen, rank.numbers, kBytes));
+    well(rank.stream->synchronize());
+    CHECK(rank.all_are(2, 2));
+    well(other.copy(rank.seen, second.numbers, kBytes));
+    well(other.synchronize());
+    CHECK(rank.all_are(4, 4));
+    for (int call = 0; call < 10; ++call) {
+      rank.put(call);
+      CHECK(rank.sum() == MESHCOLL_OK);
+      well(rank.stream->copy(rank.seen, rank.numbers, kBytes));
+      well(rank.stream->synchronize());
+      CHECK(rank.all_are(2, 2 * call));
+    }
   });
 }
 

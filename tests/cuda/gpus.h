@@ -21,8 +21,9 @@ namespace meshbed::test {
 struct GpuProgram {
   int gpus = 1;
   std::string model = "H100";
-  std::string visible = {};  // CUDA_VISIBLE_DEVICES; empty: not set
-  std::string check = {};    // MESHBED_CUDA_CHECK; empty: not set
+  std::string visible = {};      // CUDA_VISIBLE_DEVICES; empty: not set
+  std::string check = {};        // MESHBED_CUDA_CHECK; empty: not set
+  std::string connections = {};  // CUDA_DEVICE_MAX_CONNECTIONS; empty: not set
 };
 
 /// What the program's simulated CUDA logged, one line each.
@@ -40,6 +41,7 @@ inline std::string run_gpus(const GpuProgram& wanted, const std::function<void()
   cuda::ProcessOptions options{.virtual_time = true, .environment = {}};
   if (!wanted.visible.empty()) options.environment["CUDA_VISIBLE_DEVICES"] = wanted.visible;
   if (!wanted.check.empty()) options.environment["MESHBED_CUDA_CHECK"] = wanted.check;
+  if (!wanted.connections.empty()) options.environment["CUDA_DEVICE_MAX_CONNECTIONS"] = wanted.connections;
   cuda::open_process({gpus}, options);
   meshbed_cuda_set_driver_table(&cuda::process_driver_table());
   meshbed_cuda_set_runtime_table(&cuda::process_runtime_table());

@@ -36,6 +36,7 @@ int lines_with(const std::string& text, const std::string& part) {
 
 struct Story {
   std::string program;
+  int ranks = kRanks;
   std::map<std::string, std::string> environment = {};
   Picoseconds rank_0_dies_ps = 0;  // 0: it does not
   // Not a ring: the engine, told nothing of the cables, sends across it too, and a relay warns of whoever has ended.
@@ -46,7 +47,7 @@ struct Story {
 
 /// Runs the program's main() as every rank of a ring or on a switch, one node each.
 WorldResult run_in_sim(const Story& story) {
-  models::Cluster cluster = story.on_a_switch ? switch_cluster(kRanks) : ring_cluster(kRanks);
+  models::Cluster cluster = story.on_a_switch ? switch_cluster(story.ranks) : ring_cluster(story.ranks);
   for (models::Node& node : cluster.nodes) node.gpus.assign(story.with_gpus ? 1 : 0, {"H100"});
   const std::string meeting = models::to_string(cluster.nodes[0].management->address.address) + ":29500";
   return run_world({.cluster = cluster}, [&](sim::World& world) {
@@ -57,10 +58,10 @@ WorldResult run_in_sim(const Story& story) {
     if (story.with_gpus) {
       gpus = std::make_unique<sim::WorldCuda>(world, sim::cuda_files_in(kBuild + "/cuda-lib"));
     }
-    for (int rank = 0; rank < kRanks; ++rank) {
+    for (int rank = 0; rank < story.ranks; ++rank) {
       auto& process = world.add_process(rank, rank, fmt::format("rank{}", rank));
       process.environment["RANK"] = std::to_string(rank);
-      process.environment["WORLD_SIZE"] = std::to_string(kRanks);
+      process.environment["WORLD_SIZE"] = std::to_string(story.ranks);
       process.environment["NCCL_COMM_ID"] = meeting;
       for (const auto& [name, value] : story.environment) process.environment[name] = value;
       world.spawn(process, "main", [story] {
@@ -123,6 +124,23 @@ TEST_CASE("the same where the GPUs reduce, in streams and in the graph") {
   CAPTURE(run.output);
   CHECK(run.outcome == sim::OutcomeKind::kFinished);
   CHECK(lines_with(run.output, "all is right") == kRanks);
+}
+
+TEST_CASE("calls in more streams than the GPU has queues, copies before and behind them: none waits for another") {
+  for (const int ranks : {2, kRanks}) {
+    for (const std::string queues : {"8", "1"}) {
+      CAPTURE(ranks);
+      CAPTURE(queues);
+      const WorldResult run = run_in_sim({.program = "many_streams",
+                                          .ranks = ranks,
+                                          .environment = {{"CUDA_DEVICE_MAX_CONNECTIONS", queues}},
+                                          .with_gpus = true});
+      CAPTURE(run.output);
+      CAPTURE(run.waiters);
+      CHECK(run.outcome == sim::OutcomeKind::kFinished);
+      CHECK(lines_with(run.output, "all is right") == ranks);
+    }
+  }
 }
 
 TEST_CASE("ranks that come minutes apart, to init, to a pair's first message and to destroy, with one id for all") {
