@@ -4,7 +4,8 @@
  * for meshcoll_abort, _test and _wait, which any thread may make; different communicators are independent. Buffers
  * are host memory, or a GPU's where the process has loaded CUDA (libcuda.so.1) before it makes the communicator, or
  * puts a call into a stream. A GPU's memory that the host cannot follow is copied into pinned memory, worked on
- * there, and copied back, in a stream of the engine's own; no call waits for a whole device. Calls block, or are
+ * there, and copied back, in the call's stream, or else in one of the engine's own; no call waits for a whole device.
+ * Calls block, or are
  * started and waited for later: either way those of one communicator run in the order in which they were made, one
  * after the other, and those of different communicators side by side. Every function returns MESHCOLL_OK or an
  * error; meshcoll_last_error() then says what, where and what to do, and meshcoll_get_error() whose fault it was in
@@ -149,9 +150,10 @@ typedef struct {
   /* meshcoll_start alone. Not 0: the call is the next thing in the CUDA stream `stream` (NULL: the default stream of
    * the calling thread's context). It begins when the stream comes to it, and what is put into the stream afterwards
    * begins when it has ended, well or not: an error shows in the communicator (meshcoll_get_async_error). In a group
-   * all of its streams wait for one another. A stream that records a graph
-   * gets the call into the graph: it runs at each launch, which is one after the other. 0: the call begins
-   * when its turn comes, whatever any stream still does to its memory. */
+   * all of its streams wait for one another. Its results are in a GPU's memory in the stream's order, whenever its
+   * handle, where it has one, finishes; after an error they are anything. A stream that records a graph gets the call
+   * into the graph: it runs at each launch, which is one after the other. 0: the call begins when its turn comes,
+   * whatever any stream still does to its memory; its copies may have to wait for calls that hold other streams. */
   int in_stream;
   void* stream;
 } meshcoll_args;

@@ -68,7 +68,8 @@ Result<std::shared_ptr<StreamOrder>> Communicator::enter_streams(std::vector<Ope
 
 /// By the caller's thread: the call ends before it begins. The other ranks wait for it, and are told in its turn.
 void Communicator::refuse(const std::shared_ptr<Call>& call, const Error& error) {
-  if (error.code != ErrorCode::kInvalidArgument) {
+  const bool is_mistake = error.code == ErrorCode::kInvalidArgument || error.code == ErrorCode::kUnsupported;
+  if (!is_mistake) {
     service_->submit([this, call, broken = Error{error.code, error.scope, call->name() + ": " + error.text}] {
       if (!usable()) return;
       begin(*call);
