@@ -44,7 +44,6 @@ namespace meshbed::coll {
 
 class Gpu;
 class Loan;
-class PinnedBlock;
 class RecordedCall;
 class StreamOrder;
 struct GpuCopy;
@@ -209,7 +208,7 @@ class Communicator {
   void refuse(const std::shared_ptr<Call>& call, const Error& error);
   Result<void> await_streams(StreamOrder& order, const Deadline& deadline, const Call& call);
   Result<void> lend(Gpu& gpu, Loan* loan);
-  void keep_staging(const PinnedBlock& staging);
+  void keep_staging(const cuda::PinnedMemory* staging);
   void count_copies(std::uint64_t copied_bytes);
   std::shared_ptr<const GpuSumPlace> sum_place(Gpu& gpu, const Operation& operation);
   Result<void> copy_by_gpu(Gpu& gpu, const std::vector<GpuCopy>& copies, const Deadline& deadline);

@@ -57,7 +57,7 @@ Result<std::shared_ptr<StreamOrder>> Communicator::enter_streams(std::vector<Ope
   if (!gpu) return gpu.error();
   auto loan = Loan::plan(**gpu, *operations, true);
   if (!loan) return loan.error();
-  auto staging = (*gpu)->pinned_for(streams, *loan);
+  auto staging = (*gpu)->pinned_for(streams, *loan, false);
   if (!staging) return staging.error();
   auto order = (*gpu)->enter(streams, *gpu, *loan, std::move(*staging));
   if (!order) return order;
@@ -136,13 +136,13 @@ std::shared_ptr<const GpuSumPlace> Communicator::sum_place(Gpu& gpu, const Opera
 }
 
 /// Stays registered for as long as the communicator lives, since pinned memory is never given back to CUDA.
-void Communicator::keep_staging(const PinnedBlock& staging) {
-  if (memory_ == nullptr || staging.data() == nullptr) return;
-  auto& kept = kept_staging_[staging.data()];
-  if (kept == staging.memory()) return;
-  if (kept != nullptr) memory_->drop(staging.data());  // its context has gone, and with it what was there
-  memory_->keep(staging.data(), staging.size_bytes());
-  kept = staging.memory();
+void Communicator::keep_staging(const cuda::PinnedMemory* staging) {
+  if (memory_ == nullptr || staging == nullptr) return;
+  auto& kept = kept_staging_[staging->data()];
+  if (kept == staging) return;
+  if (kept != nullptr) memory_->drop(staging->data());  // its context has gone, and with it what was there
+  memory_->keep(staging->data(), staging->size_bytes());
+  kept = staging;
 }
 
 void Communicator::count_copies(std::uint64_t copied_bytes) {
@@ -154,7 +154,7 @@ void Communicator::count_copies(std::uint64_t copied_bytes) {
 Result<void> Communicator::lend(Gpu& gpu, Loan* loan) {
   const auto pinned = gpu.staging(loan->context(), loan->size_bytes());
   if (!pinned) return pinned.error();
-  keep_staging(**pinned);
+  keep_staging((*pinned)->memory());
   loan->take(**pinned);
   return ok();
 }

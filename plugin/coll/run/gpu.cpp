@@ -152,13 +152,13 @@ Result<PinnedWord> Gpu::word_of_recorded(const std::vector<cuda::CUstream>& stre
   return PinnedPool::of_process().take_word(driver_);
 }
 
-Result<PinnedBlock> Gpu::pinned_for(const std::vector<cuda::CUstream>& streams, Loan& loan) const {
+Result<PinnedBlock> Gpu::pinned_for(const std::vector<cuda::CUstream>& streams, Loan& loan, bool is_recorded) const {
   if (loan.is_empty()) return PinnedBlock();
   const auto context = context_of(streams.front());
   if (!context) return context.error();
   const cuda::Current current(driver_, *context);
   if (!current.outcome()) return current.outcome().error();
-  auto block = PinnedBlock::take(driver_, loan.size_bytes());
+  auto block = PinnedBlock::take(driver_, loan.size_bytes(), is_recorded ? PinnedPool::Streams() : streams);
   if (block) loan.take(*block);
   return block;
 }
@@ -203,7 +203,8 @@ Result<std::shared_ptr<StreamOrder>> Gpu::enter(const std::vector<cuda::CUstream
                                                 const Loan& loan, PinnedBlock staging) {
   auto order = std::make_shared<StreamOrder>();
   order->gpu_ = std::move(self);
-  order->staging_ = std::move(staging);
+  order->staging_ = staging.memory();
+  std::vector<cuda::Event> ends;
   const bool lends = !loan.is_empty();
   for (const cuda::CUstream stream : streams) {
     const auto context = context_of(stream);
@@ -216,7 +217,7 @@ Result<std::shared_ptr<StreamOrder>> Gpu::enter(const std::vector<cuda::CUstream
     if (lends) {
       auto end = cuda::Event::create(PinnedPool::of_process().lasting(driver_));
       if (!end) return end.error();
-      order->ends_.push_back(std::move(*end));
+      ends.push_back(std::move(*end));
     }
     if (word_.data() != nullptr) continue;
     auto word = PinnedBlock::take(driver_, sizeof(std::uint32_t));
@@ -236,15 +237,25 @@ Result<std::shared_ptr<StreamOrder>> Gpu::enter(const std::vector<cuda::CUstream
   };
   // One after the other in all streams: what one of them waits for must not stand behind another one that is held.
   in_each([&](std::size_t i) {
-    auto done = copy_in_stream(loan.in(), streams[i]);
+    Result<void> done;
+    for (const cuda::Event& before : staging.before()) {
+      if (done) done = cuda::wait_for_event(driver_, streams[i], before);
+    }
+    if (done) done = copy_in_stream(loan.in(), streams[i]);
     return done ? order->places_[i].before.record(streams[i]) : done;
   });
   in_each([&](std::size_t i) { return cuda::hold_until(driver_, streams[i], word_.device_address(), order->number_); });
   if (!lends) return order;
   in_each([&](std::size_t i) {
     auto done = copy_in_stream(loan.out(), streams[i]);
-    return done ? order->ends_[i].record(streams[i]) : done;
+    return done ? ends[i].record(streams[i]) : done;
   });
+  // Where something of it is missing in the streams nothing tells when they no longer use it.
+  if (order->entered_) {
+    staging.give_back_after(std::move(ends), streams);
+  } else {
+    staging.give_up();
+  }
   return order;
 }
 
@@ -261,16 +272,7 @@ Result<bool> StreamOrder::has_come() {
   return true;
 }
 
-void StreamOrder::release() {
-  std::atomic_ref<std::uint32_t>(*word_).store(number_, std::memory_order_release);
-  if (staging_.data() == nullptr) return;
-  // Where something of it is missing in the streams nothing tells when they no longer use it.
-  if (entered_) {
-    staging_.give_back_after(std::move(ends_));
-  } else {
-    staging_.give_up();
-  }
-}
+void StreamOrder::release() { std::atomic_ref<std::uint32_t>(*word_).store(number_, std::memory_order_release); }
 
 Result<bool> StreamTurn::advance() {
   if (aborted_) return Error{ErrorCode::kClosed, Scope::kJob, "aborted before its stream came to it"};

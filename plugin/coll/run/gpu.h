@@ -96,8 +96,8 @@ class Gpu {
   /// Whether the streams record a graph: all of them, or none.
   Result<bool> are_recording(const std::vector<cuda::CUstream>& streams) const;
   Result<PinnedWord> word_of_recorded(const std::vector<cuda::CUstream>& streams) const;
-  /// What the loan needs, which it takes; for a call in those streams.
-  Result<PinnedBlock> pinned_for(const std::vector<cuda::CUstream>& streams, Loan& loan) const;
+  /// What the loan needs, which it takes; for a call in those streams. `is_recorded`: it is the call's own for ever.
+  Result<PinnedBlock> pinned_for(const std::vector<cuda::CUstream>& streams, Loan& loan, bool is_recorded) const;
   /// The call becomes part of the graph that the streams record, and all of them wait for it.
   Result<void> record(const std::vector<cuda::CUstream>& streams, RecordedCall& call, const Loan& loan) const;
   /// A place in the streams for the next call, none of which records. An error means that none of them was touched.
@@ -132,8 +132,8 @@ class StreamOrder {
   Result<bool> has_come();
   /// The streams go on. Once, when everything before has been let go as well; any thread.
   void release();
-  /// What the call works in until then; empty: in the caller's own.
-  const PinnedBlock& staging() const { return staging_; }
+  /// What the call works in until then; nullptr: in the caller's own.
+  const cuda::PinnedMemory* staging() const { return staging_; }
 
  private:
   friend class Gpu;
@@ -144,8 +144,7 @@ class StreamOrder {
   std::shared_ptr<Gpu> gpu_;  // a call may outlive its communicator
   std::vector<Place> places_;
   Result<void> entered_;
-  PinnedBlock staging_;
-  std::vector<cuda::Event> ends_;  // behind what is copied from it, in each stream; the pool's driver's
+  const cuda::PinnedMemory* staging_ = nullptr;  // the pool's, which knows when the streams come behind us
   std::uint32_t* word_ = nullptr;
   std::uint32_t number_ = 0;
 };

@@ -13,8 +13,12 @@ namespace {
 /// What another call is given than the one it was allocated for is larger at most by so much.
 constexpr std::uint64_t kLargerMost = 4;
 
+/// Words, at which streams may look when their owner has gone, are not among what calls work in.
+constexpr std::uint64_t kWordsBytes = 64;
+
 /// So that calls of a few sizes find each other's: a power of two, or many pages.
 std::uint64_t rounded_up(std::uint64_t size_bytes) {
+  if (size_bytes <= kWordsBytes) return kWordsBytes;
   constexpr std::uint64_t kPageBytes = 4096, kManyBytes = 64 << 20;
   if (size_bytes <= kManyBytes) return std::bit_ceil(std::max(size_bytes, kPageBytes));
   return (size_bytes + kManyBytes - 1) / kManyBytes * kManyBytes;
@@ -59,14 +63,27 @@ void PinnedPool::collect(const cuda::Driver& driver, unsigned long long context)
   }
 }
 
-Result<const cuda::PinnedMemory*> PinnedPool::take(const cuda::Driver& driver, std::uint64_t size_bytes) {
+PinnedPool::Block* PinnedPool::find_used(unsigned long long context, std::uint64_t least_bytes,
+                                         const Streams& streams) {
+  Block* best = nullptr;
+  for (Block& block : blocks_) {
+    const bool fits = block.context == context && block.memory->size_bytes() >= least_bytes && !block.ends.empty() &&
+                      (streams.empty() || block.streams == streams);
+    if (fits && (best == nullptr || block.memory->size_bytes() < best->memory->size_bytes())) best = &block;
+  }
+  return best;
+}
+
+Result<PinnedPool::Taken> PinnedPool::take(const cuda::Driver& driver, std::uint64_t size_bytes,
+                                           const Streams& streams) {
   const auto context = driver.current_number();
   if (!context) return context.error();
   const cuda::Driver& own = lasting(driver);
   const std::lock_guard<std::mutex> lock(mutex_);
   const std::uint64_t rounded = rounded_up(size_bytes);
+  Block* best = streams.empty() ? nullptr : find_used(*context, size_bytes, streams);
   // A small one shall not take what is there for a large one.
-  Block* best = find(*context, size_bytes, kLargerMost * rounded);
+  if (best == nullptr) best = find(*context, size_bytes, kLargerMost * rounded);
   if (best == nullptr) {
     collect(driver, *context);
     best = find(*context, size_bytes, kLargerMost * rounded);
@@ -77,12 +94,13 @@ Result<const cuda::PinnedMemory*> PinnedPool::take(const cuda::Driver& driver, s
     if (memory) {
       best = &blocks_.emplace_back(Block{*context, true, std::make_unique<cuda::PinnedMemory>(std::move(*memory))});
     } else {
-      best = find(*context, size_bytes, std::numeric_limits<std::uint64_t>::max());
+      if (size_bytes > kWordsBytes) best = find(*context, size_bytes, std::numeric_limits<std::uint64_t>::max());
+      if (best == nullptr && !streams.empty()) best = find_used(*context, size_bytes, {});
       if (best == nullptr) return explained(memory.error(), size_bytes);
     }
   }
   best->is_free = false;
-  return best->memory.get();
+  return Taken{best->memory.get(), std::exchange(best->ends, {})};
 }
 
 Error PinnedPool::explained(Error error, std::uint64_t size_bytes) const {
@@ -94,12 +112,13 @@ Error PinnedPool::explained(Error error, std::uint64_t size_bytes) const {
   return error;
 }
 
-void PinnedPool::give_back(const cuda::PinnedMemory* memory, std::vector<cuda::Event> ends) {
+void PinnedPool::give_back(const cuda::PinnedMemory* memory, std::vector<cuda::Event> ends, Streams streams) {
   const std::lock_guard<std::mutex> lock(mutex_);
   for (Block& block : blocks_) {
     if (block.memory.get() != memory) continue;
     block.is_free = ends.empty();
     block.ends = std::move(ends);
+    block.streams = std::move(streams);
     return;
   }
 }
@@ -118,7 +137,7 @@ Result<PinnedWord> PinnedPool::take_word(const cuda::Driver& driver) {
     const auto memory = take(driver, kBlockBytes);
     if (!memory) return memory.error();
     lock.lock();
-    words_.push_back({*context, *memory, 0});
+    words_.push_back({*context, memory->memory, 0});
   }
   Words& words = *has_room();
   const std::uint64_t offset = words.taken++ * sizeof(std::uint32_t);
@@ -126,20 +145,21 @@ Result<PinnedWord> PinnedPool::take_word(const cuda::Driver& driver) {
                     words.memory->device_address() + offset};
 }
 
-Result<PinnedBlock> PinnedBlock::take(const cuda::Driver& driver, std::uint64_t size_bytes) {
-  const auto memory = PinnedPool::of_process().take(driver, size_bytes);
-  if (!memory) return memory.error();
+Result<PinnedBlock> PinnedBlock::take(const cuda::Driver& driver, std::uint64_t size_bytes,
+                                      const PinnedPool::Streams& streams) {
+  auto taken = PinnedPool::of_process().take(driver, size_bytes, streams);
+  if (!taken) return taken.error();
   PinnedBlock block;
-  block.memory_ = *memory;
+  block.taken_ = std::move(*taken);
   return block;
 }
 
-void PinnedBlock::give_back_after(std::vector<cuda::Event> ends) {
-  PinnedPool::of_process().give_back(std::exchange(memory_, nullptr), std::move(ends));
+void PinnedBlock::give_back_after(std::vector<cuda::Event> ends, PinnedPool::Streams streams) {
+  PinnedPool::of_process().give_back(std::exchange(taken_.memory, nullptr), std::move(ends), std::move(streams));
 }
 
 PinnedBlock::~PinnedBlock() {
-  if (memory_ != nullptr) PinnedPool::of_process().give_back(memory_);
+  if (taken_.memory != nullptr) PinnedPool::of_process().give_back(taken_.memory, std::move(taken_.before));
 }
 
 }  // namespace meshbed::coll

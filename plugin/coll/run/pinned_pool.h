@@ -4,7 +4,9 @@
 // communicator after the other would wait for the second one's peers.
 //
 // Streams may use a block when its owner no longer does: it is somebody else's when their events have come, which is
-// looked at when the next one takes memory. Nobody waits for them.
+// looked at when the next one takes memory. Nobody waits for them; but who works in streams may take a block before,
+// and has these wait. What works in the same streams does so first of all: so a program that puts call behind call into
+// a stream needs no more than one needs.
 
 #include <cstdint>
 #include <memory>
@@ -30,10 +32,16 @@ class PinnedPool {
   /// Of this copy of the library, until the process ends. Any thread.
   static PinnedPool& of_process();
 
+  struct Taken {
+    const cuda::PinnedMemory* memory = nullptr;
+    std::vector<cuda::Event> before{};  // have to come first
+  };
+  using Streams = std::vector<cuda::CUstream>;
   /// At least so many bytes, allocated in the current context; what stood in it before is still there. The pool's.
-  Result<const cuda::PinnedMemory*> take(const cuda::Driver& driver, std::uint64_t size_bytes);
-  /// For whoever takes next in the same context, once those events, of lasting(), have come.
-  void give_back(const cuda::PinnedMemory* memory, std::vector<cuda::Event> ends = {});
+  /// `streams`: that can wait for what comes before; none: nothing does.
+  Result<Taken> take(const cuda::Driver& driver, std::uint64_t size_bytes, const Streams& streams = {});
+  /// For whoever takes next in the same context, once those events, of lasting(), have come: of those streams.
+  void give_back(const cuda::PinnedMemory* memory, std::vector<cuda::Event> ends = {}, Streams streams = {});
   /// The same driver, for the process's life.
   const cuda::Driver& lasting(const cuda::Driver& driver);
   /// One in the current context, for the process's life: nobody else ever gets it.
@@ -45,7 +53,10 @@ class PinnedPool {
     bool is_free = false;
     std::unique_ptr<cuda::PinnedMemory> memory;
     std::vector<cuda::Event> ends{};  // it is free when they have come; none: its owner has it, or it is free
+    Streams streams{};                // whose events they are
   };
+  /// The smallest one whose events are those of the streams; or of any streams, where there are none. With mutex_ held.
+  Block* find_used(unsigned long long context, std::uint64_t least_bytes, const Streams& streams);
   /// The smallest free one of at least so many bytes, and at most so many; nullptr: none. With mutex_ held.
   Block* find(unsigned long long context, std::uint64_t least_bytes, std::uint64_t most_bytes);
   /// Sees which events of blocks of the current context have come. With mutex_ held.
@@ -68,27 +79,32 @@ class PinnedPool {
 /// A block for as long as this lives.
 class PinnedBlock {
  public:
-  static Result<PinnedBlock> take(const cuda::Driver& driver, std::uint64_t size_bytes);
+  static Result<PinnedBlock> take(const cuda::Driver& driver, std::uint64_t size_bytes,
+                                  const PinnedPool::Streams& streams = {});
   PinnedBlock() = default;
   ~PinnedBlock();
-  PinnedBlock(PinnedBlock&& other) noexcept : memory_(std::exchange(other.memory_, nullptr)) {}
+  PinnedBlock(PinnedBlock&& other) noexcept { swap(other); }
   PinnedBlock& operator=(PinnedBlock&& other) noexcept {
-    std::swap(memory_, other.memory_);
+    swap(other);
     return *this;
   }
 
-  char* data() const { return memory_ != nullptr ? memory_->data() : nullptr; }
-  std::uint64_t size_bytes() const { return memory_ != nullptr ? memory_->size_bytes() : 0; }
+  char* data() const { return memory() != nullptr ? memory()->data() : nullptr; }
+  std::uint64_t size_bytes() const { return memory() != nullptr ? memory()->size_bytes() : 0; }
   /// Where a GPU finds it.
-  cuda::CUdeviceptr device_address() const { return memory_->device_address(); }
-  const cuda::PinnedMemory* memory() const { return memory_; }
+  cuda::CUdeviceptr device_address() const { return memory()->device_address(); }
+  /// It stays when this goes.
+  const cuda::PinnedMemory* memory() const { return taken_.memory; }
+  /// The streams that it was taken for have to wait for these.
+  const std::vector<cuda::Event>& before() const { return taken_.before; }
   /// It is no longer ours; the pool's when they have come.
-  void give_back_after(std::vector<cuda::Event> ends);
+  void give_back_after(std::vector<cuda::Event> ends, PinnedPool::Streams streams);
   /// Nobody's any more.
-  void give_up() { memory_ = nullptr; }
+  void give_up() { taken_.memory = nullptr; }
 
  private:
-  const cuda::PinnedMemory* memory_ = nullptr;
+  void swap(PinnedBlock& other) { std::swap(taken_, other.taken_); }
+  PinnedPool::Taken taken_;
 };
 
 }  // namespace meshbed::coll

@@ -41,7 +41,7 @@ Result<bool> Communicator::record(const std::vector<Operation>& operations, std:
   if (!word) return word.error();
   auto loan = Loan::plan(**gpu, operations, true);
   if (!loan) return loan.error();
-  auto staging = (*gpu)->pinned_for(streams, *loan);
+  auto staging = (*gpu)->pinned_for(streams, *loan, true);
   if (!staging) return staging.error();
   recorded_.push_back(new RecordedCall(*this, *loan, timeout_ms, *word, std::move(*staging)));
   auto put = (*gpu)->record(streams, *recorded_.back(), *loan);
@@ -70,7 +70,7 @@ void Communicator::serve_launched() {
     launched_.pop_front();
     lock.unlock();
     serve(*next.call, [&] {
-      keep_staging(next.recorded->staging());
+      keep_staging(next.recorded->staging().memory());
       count_copies(next.recorded->copied_bytes());
       return perform(*next.call, next.recorded->operations(), Deadline::after_ms_or_never(next.recorded->timeout_ms()));
     });
