@@ -100,7 +100,7 @@ std::vector<U64> results_of(const Measured& form, std::uint32_t threads) {
   for (std::size_t at = 1; at < form.bits.size(); ++at) {
     from.push_back(array([at](const Row& row) { return row.operands[at - 1]; }));
   }
-  const Launch launch{.block = threads};
+  const GridLaunch launch{.block = threads};
   const std::string fault = from.size() == 1   ? device.run("k", launch, to, from[0])
                             : from.size() == 2 ? device.run("k", launch, to, from[0], from[1])
                             : from.size() == 3 ? device.run("k", launch, to, from[0], from[1], from[2])
