@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "plugin/coll/meshcoll.h"
+#include "plugin/cuda/graph.h"
 #include "plugin/cuda/memory.h"
 #include "plugin/cuda/stream.h"
 #include "sim/cuda/world/world_cuda.h"
@@ -180,6 +181,27 @@ TEST_CASE("where the GPU reduces, it launches kernels, and copies and waits as i
           CHECK(rank.all_are(2, 2 * call));
         }
         CHECK(rank.broken() == MESHCOLL_OK);
+      },
+      kSums);
+}
+
+TEST_CASE(
+    "where the GPU reduces, it does not for a graph: the engine's kernels might stand behind what the graph holds") {
+  run_two(
+      [](const Rank& rank) {
+        const auto graph = taken(cuda::Graph::record(*rank.driver, *rank.stream, [&]() -> Result<void> {
+          CHECK(rank.sum() == MESHCOLL_OK);
+          return ok();
+        }));
+        rank.put(1);
+        well(rank.stream->synchronize());
+        const sim::CudaCounts before = rank.counts();
+        for (int launch = 0; launch < 3; ++launch) well(graph.launch(*rank.stream));
+        well(rank.stream->synchronize());
+        CHECK(rank.counts().launches == before.launches);
+        well(rank.stream->copy(rank.seen, rank.numbers, kBytes));
+        well(rank.stream->synchronize());
+        CHECK(rank.all_are(8, 8));
       },
       kSums);
 }

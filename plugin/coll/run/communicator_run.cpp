@@ -72,13 +72,13 @@ Result<void> Communicator::usable() const {
 std::shared_ptr<Call> Communicator::issue(std::vector<Operation> operations, std::int64_t timeout_ms) {
   auto call = std::make_shared<Call>(name_of(operations), ++calls_);
   const Deadline deadline = Deadline::after_ms_or_never(timeout_ms);
-  if (auto prepared = prepare_sums(operations); !prepared) {
-    call->finish(prepared);
-    return call;
-  }
   const auto recorded = record(operations, timeout_ms);
   if (!recorded || *recorded) {
     call->finish(recorded ? ok() : Result<void>(recorded.error()));
+    return call;
+  }
+  if (auto prepared = prepare_sums(operations); !prepared) {
+    call->finish(prepared);
     return call;
   }
   auto entered = enter_streams(&operations);
