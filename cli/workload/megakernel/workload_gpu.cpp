@@ -217,8 +217,8 @@ Result<void> MegakernelGpuRun::until_done(Rank& rank, ring::Word slots) {
     if (rank.host.now_ps() - moved_ps > 2 * settings_.watchdog_ps) {
       return Error{.code = ErrorCode::kTimeout,
                    .scope = Scope::kJob,
-                   .text = fmt::format("rank {}: no slot of the megakernel has ended in two looks of the watchdog: {}",
-                                       rank.host.rank(), rank.gpu.waiting_text())};
+                   .text = fmt::format("no slot of the megakernel has ended in two looks of the watchdog: {}",
+                                       rank.gpu.waiting_text())};
     }
     rank.host.idle(&rank, "megakernel: the host waits for slots");
   }
