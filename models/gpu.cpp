@@ -230,6 +230,13 @@ Picoseconds kernel_ps(const GpuModel& model, const Launch& launch, const KernelC
                    time_ps(cost.float32_operations, operations), waves * cost.wave_ps});
 }
 
+Picoseconds issue_ps(const GpuModel& model, std::uint64_t warp_instructions, int sms) {
+  constexpr double kSchedulers = 4, kOperationsOfAnSm = 256;
+  const double cycles_per_second = static_cast<double>(model.float32_per_second) / (model.sms * kOperationsOfAnSm);
+  return static_cast<Picoseconds>(static_cast<double>(warp_instructions) / (kSchedulers * sms) / cycles_per_second *
+                                  static_cast<double>(kPicosecondsPerSecond));
+}
+
 Picoseconds copy_ps(const GpuModel& model, CopyKind kind, std::uint64_t size_bytes) {
   switch (kind) {
     case CopyKind::kPinned:

@@ -84,6 +84,11 @@ int sms_wanted(const GpuModel& model, const Launch& launch);
 /// From its start to its end on `sms` SMs: the longest of memory, arithmetic (in proportion to the SMs) and waves.
 Picoseconds kernel_ps(const GpuModel& model, const Launch& launch, const KernelCost& cost, int sms);
 
+/// What its warps' instructions take at least, on `sms` SMs: four schedulers an SM, each starts one a cycle. A cycle is
+/// that of the arithmetic rate: 128 lanes an SM with two operations each (CUDA C++ Programming Guide 13.0, arithmetic
+/// instructions).
+Picoseconds issue_ps(const GpuModel& model, std::uint64_t warp_instructions, int sms);
+
 enum class CopyKind { kPinned, kPageable, kInside };
 /// From its turn on an engine to its last byte. Inside a GPU every byte is read and written: half the memory's rate.
 Picoseconds copy_ps(const GpuModel& model, CopyKind kind, std::uint64_t size_bytes);

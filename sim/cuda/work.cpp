@@ -108,15 +108,6 @@ void fail(Context& context, CUresult code, const std::string& text) {
   MESHBED_WARN("%s; every later call in this context answers error %d", text.c_str(), code);
 }
 
-Picoseconds issue_ps(const models::GpuModel& model, const ptx::Counts& counts, int sms) {
-  // Four schedulers an SM, each starts one warp's instruction a cycle; a cycle from the arithmetic rate: 128 lanes an
-  // SM with two operations each (CUDA C++ Programming Guide 13.0, arithmetic instructions).
-  constexpr double kSchedulers = 4, kOperationsOfAnSm = 256;
-  const double cycles_per_second = static_cast<double>(model.float32_per_second) / (model.sms * kOperationsOfAnSm);
-  return static_cast<Picoseconds>(static_cast<double>(counts.warp_instructions) / (kSchedulers * sms) /
-                                  cycles_per_second * static_cast<double>(kPicosecondsPerSecond));
-}
-
 /// What passes the link, both ways at once, as a copy's bytes do.
 Picoseconds link_ps(const models::GpuModel& model, const ptx::Counts& counts) {
   const std::uint64_t bytes = std::max(counts.link_bytes_read, counts.link_bytes_written);
@@ -136,17 +127,9 @@ void kernel_has_run(const WorkRef& work) {
                                 .float32_operations = counts.flops};
   const Picoseconds taken_ps =
       std::max({models::kernel_ps(*device.model, launch_shape(device, launch), cost, work->sms),
-                issue_ps(*device.model, counts, work->sms), link_ps(*device.model, counts)}) +
+                models::issue_ps(*device.model, counts.warp_instructions, work->sms), link_ps(*device.model, counts)}) +
       device.model->kernel_gap_ps;
-  auto& totals = system().record.kernels[launch.name];
-  totals.counts.warp_instructions += counts.warp_instructions;
-  totals.counts.lane_instructions += counts.lane_instructions;
-  totals.counts.global_bytes_read += counts.global_bytes_read;
-  totals.counts.global_bytes_written += counts.global_bytes_written;
-  totals.counts.shared_bytes += counts.shared_bytes;
-  totals.counts.flops += counts.flops;
-  totals.counts.atomics += counts.atomics;
-  totals.counts.barriers += counts.barriers;
+  system().record.kernels[launch.name].counts += counts;
   end_at(work, std::max(host().now(), work->started_ps + taken_ps));
 }
 

@@ -120,6 +120,20 @@ struct Counts {
   std::uint64_t global_bytes_read = 0, global_bytes_written = 0, shared_bytes = 0;
   std::uint64_t link_bytes_read = 0, link_bytes_written = 0;  // of the global ones; not those of asynchronous copies
   std::uint64_t flops = 0, atomics = 0, barriers = 0;
+
+  Counts& operator+=(const Counts& other) {
+    warp_instructions += other.warp_instructions;
+    lane_instructions += other.lane_instructions;
+    global_bytes_read += other.global_bytes_read;
+    global_bytes_written += other.global_bytes_written;
+    shared_bytes += other.shared_bytes;
+    link_bytes_read += other.link_bytes_read;
+    link_bytes_written += other.link_bytes_written;
+    flops += other.flops;
+    atomics += other.atomics;
+    barriers += other.barriers;
+    return *this;
+  }
 };
 
 /// One grid that runs. The caller steps it, so that other work of the simulation goes on between steps.
