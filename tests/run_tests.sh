@@ -374,10 +374,29 @@ run_fuzzer() {
     -print_final_stats=1 "-artifact_prefix=$fuzz/$1-" "${options[@]}" "${folders[@]}"
 }
 
+# Each fuzzer is one thread: as many at a time as there are processors. NAME.log and NAME.status in the build folder.
+run_fuzzers() {
+  local name status
+  for name in "$@"; do
+    while (($(jobs -pr | wc -l) >= jobs)); do wait -n; done
+    {
+      status=0
+      run_fuzzer "$name" >"$fuzz/$name.log" 2>&1 || status=$?
+      echo "$status" >"$fuzz/$name.status"
+    } &
+  done
+  wait
+}
+
+fuzzer_found_nothing() {
+  cat "$fuzz/$1.log"
+  return "$(cat "$fuzz/$1.status")"
+}
+
 # run_stage STAGE
 run_stage() {
   local emu_part='' walks='' pattern name
-  local -a but=()
+  local -a but=() fuzzers=()
   rooms_of "$1"
   pattern=$(pattern_of "${chosen[@]}")
   if has_stage walks; then walks=full; fi
@@ -402,7 +421,9 @@ run_stage() {
     memcheck) run_suites "$build" "" "^memcheck/${pattern#^}" "$slow_s" -C Memcheck ;;
     clang-tidy) check clang-tidy tidy_is_clean ;;
     fuzz)
-      for name in $(all_fuzzers); do check "fuzz/$name" run_fuzzer "$name"; done
+      mapfile -t fuzzers < <(all_fuzzers)
+      run_fuzzers "${fuzzers[@]}"
+      for name in "${fuzzers[@]}"; do check "fuzz/$name" fuzzer_found_nothing "$name"; done
       ;;
   esac
 }
