@@ -3,6 +3,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <fstream>
 #include <map>
 
@@ -117,6 +118,32 @@ TEST_CASE("a copy costs less than 60 KB") {
     CHECK(each < 60);
     CHECK(each >= 16);  // it is measured: so much the copy's own data are
   });
+}
+
+TEST_CASE("the product's libraries hold no demangler") {
+  for (const char* name : {"libnccl-net-mesh.so", "libmeshcoll.so", "libhost_probe.so"}) {
+    CAPTURE(name);
+    std::ifstream file(std::string(MESHBED_BINARY_DIR) + "/lib/" + name, std::ios::binary);
+    const std::string bytes{std::istreambuf_iterator<char>(file), {}};
+    CHECK(bytes.size() > 100'000);
+    CHECK(bytes.find("transaction clone for ") ==
+          std::string::npos);  // a word of libstdc++'s (libiberty's cp-demangle.c)
+  }
+}
+
+TEST_CASE("an exception that nobody catches in a library's copy says its type and its text") {
+  const WorldResult result = run_world(
+      {.cluster = ring_cluster(2)},
+      [](sim::World& world) {
+        std::signal(SIGABRT, SIG_DFL);  // doctest would report it
+        sim::install_host(world, {});
+        void* handle = sim::load_for(world.add_process(0, 0, "rank0"), kProbePath);
+        reinterpret_cast<const ProbeTable* (*)()>(dlsym(handle, "probe_table"))()->throw_where_nobody_catches();
+      },
+      true);
+  CHECK_FALSE(result.checks_passed);
+  CHECK(result.output ==
+        "terminate called after throwing an instance of 'St13runtime_error'\n  what():  probe: nobody catches this\n");
 }
 
 TEST_CASE("a missing file is an error with its name") {

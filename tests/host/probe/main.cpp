@@ -12,6 +12,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
+#include <stdexcept>
 #include <thread>
 
 #include "tests/host/probe/parts.h"
@@ -32,6 +33,8 @@ void* open_library(const char* name, const char* symbol, char* error, std::size_
 }
 
 bool has_library(const char* name) { return ::dlopen(name, RTLD_NOW | RTLD_NOLOAD) != nullptr; }
+
+void throw_where_nobody_catches() noexcept { throw std::runtime_error("probe: nobody catches this"); }
 
 std::int64_t clock_ns(int clock) {
   timespec time{};
@@ -90,6 +93,7 @@ extern "C" const ProbeTable* probe_table() {
     made.next_global = &next_global;
     made.open_library = &open_library;
     made.has_library = &has_library;
+    made.throw_where_nobody_catches = &throw_where_nobody_catches;
     made.clock_ns = &clock_ns;
     made.sleep_ns = &sleep_ns;
     made.read_clock_until_ns = &read_clock_until_ns;

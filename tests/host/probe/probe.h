@@ -16,6 +16,7 @@ struct ProbeTable {
   int (*next_global)();  // 1, 2, ...: a static counter
   void* (*open_library)(const char* name, const char* symbol, char* error, std::size_t error_size);
   bool (*has_library)(const char* name);  // it is loaded here already
+  void (*throw_where_nobody_catches)();   // "probe: nobody catches this"; does not return
 
   // --- threads ---
   int (*count_with_threads)(int threads, int rounds);  // std::thread, std::mutex: threads * rounds
