@@ -258,7 +258,8 @@ std::optional<std::string> ended_server(const emu::Outcome& now) {
   return std::nullopt;
 }
 
-/// Keys of a small ssh server, thrown away with their folder.
+/// Keys of a small ssh server, thrown away with their folder. Throws std::runtime_error where a program is missing that
+/// `exec --mpi` needs.
 void make_ssh_keys(const std::string& folder) {
   for (const char* program : {"mpirun", "dropbear", "dbclient", "dropbearkey"}) {
     if (emu::find_program(program).empty()) {
@@ -374,8 +375,10 @@ ProgramRun run_program_in_nodes(const Scenario& scenario, const ProgramOptions& 
   const auto say = say_on(err);
   if (!options.results.empty()) emu::make_folder(options.results);  // to be refused now, not after the run
   std::optional<emu::Scratch> keys;
-  if (options.mpi) make_ssh_keys(keys.emplace(fs::temp_directory_path().string(), "meshbed-ssh").path());
+  if (options.mpi) keys.emplace(fs::temp_directory_path().string(), "meshbed-ssh");
+  // What was asked for is looked at before what the machine has.
   const emu::EmuCluster cluster = program_cluster(scenario, options, keys ? keys->path() : "");
+  if (keys) make_ssh_keys(keys->path());
   const emu::Accelerator accelerator = emu::probe_accelerator();
   emu::require_machine_for(cluster, accelerator.kvm);
   const emu::BootImage image = emu::make_boot_image(emu::cache_folder(), say);

@@ -56,7 +56,7 @@ struct ProgramRun {
 /// one of them is empty.
 std::vector<std::vector<std::string>> split_programs(const std::vector<std::string>& words);
 
-/// The nodes with what runs in each. `keys`: with mpi, a folder with the keys of the ssh server (make_ssh_keys).
+/// The nodes with what runs in each. `keys`: with mpi, the folder that will have the keys of the ssh server.
 /// Throws std::runtime_error for what cannot be: a program that there is not, more programs than ranks; with mpi, a
 /// placement that mpirun would not follow, a folder of keys with a blank.
 emu::EmuCluster program_cluster(const Scenario& scenario, const ProgramOptions& options, const std::string& keys);
