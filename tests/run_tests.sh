@@ -22,12 +22,13 @@ memcheck_rooms=(net verbs host engine coll trace)
 # Where a test that hangs is cut off: a suite, or its part; and one in virtual machines or under Valgrind.
 ordinary_s=600 slow_s=1500
 
-# What a stage needs beside what the build does. Open MPI and an ssh server that installs no service start ranks.
+# What a stage needs beside what the build does. Open MPI and an ssh server that installs no service start ranks; perftest
+# is a program that nobody here wrote.
 stage_packages() {
   case $1 in
     ordinary) printf '%s\n' clang-format "${emu_packages[@]}" ;;
     walks) printf '%s\n' valgrind ;;  # the cost of a message is counted
-    emu) printf '%s\n' "${emu_packages[@]}" openmpi-bin dropbear-bin ;;
+    emu) printf '%s\n' "${emu_packages[@]}" openmpi-bin dropbear-bin perftest ;;
     other-compiler) printf '%s\n' clang ;;
     memcheck) printf '%s\n' valgrind ;;
     clang-tidy) printf '%s\n' clang clang-tidy ;;

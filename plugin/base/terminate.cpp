@@ -7,31 +7,28 @@
 
 #include <atomic>
 #include <cstdio>
-#include <cstdlib>
 #include <exception>
 #include <typeinfo>
 
 namespace __gnu_cxx {
 
-/// Writes the type of the exception under way, and what() where there is one, to stderr, and aborts. [libstdc++ manual,
-/// "Verbose Terminate Handler"; std::terminate calls it unless std::set_terminate named another.]
+/// Writes the type of the exception under way, and what() where there is one, to stderr. std::terminate calls it,
+/// unless std::set_terminate named another, and aborts when it returns. [libstdc++ manual, "Verbose Terminate Handler";
+/// libsupc++'s eh_terminate.cc]
 void __verbose_terminate_handler() {
   static std::atomic_flag entered;
-  if (entered.test_and_set()) std::abort();  // what() itself threw
+  if (entered.test_and_set()) return;  // what() itself threw
   const std::type_info* const type = __cxxabiv1::__cxa_current_exception_type();
   if (type == nullptr) {
     std::fputs("terminate called without an active exception\n", stderr);
-    std::abort();
+    return;
   }
   std::fprintf(stderr, "terminate called after throwing an instance of '%s'\n", type->name());
   try {
-    throw;
+    throw;  // of any other type: out of here, which ends the process as well
   } catch (const std::exception& error) {
     std::fprintf(stderr, "  what():  %s\n", error.what());
-  } catch (...) {
-    // The type is all that there is to say.
   }
-  std::abort();
 }
 
 }  // namespace __gnu_cxx
