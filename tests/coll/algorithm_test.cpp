@@ -67,7 +67,9 @@ TEST_CASE("the cheapest: few messages for small sizes, few bytes for large ones,
   CHECK(chosen(1, 1024, 1) == Algorithm::kRing);
   CHECK(chosen(8, 8, 1) != Algorithm::kRing);
   CHECK(chosen(16, 65536, 1) != Algorithm::kRing);
-  CHECK(chosen(7, 64 << 20, 1) == Algorithm::kDirect);
+  CHECK(chosen(8, 256 << 10, 1) == Algorithm::kDirect);  // on a switch: 49.3 us, round the ring 74.4
+  CHECK(chosen(8, 1 << 20, 1) == Algorithm::kRing);      // 156.8 us, directly 177.7
+  CHECK(chosen(7, 64 << 20, 1) == Algorithm::kRing);
   CHECK(chosen(8, 64 << 20, 2.2) == Algorithm::kRing);
   CHECK(chosen(4, 65536, 4) == Algorithm::kRing);
 }
@@ -115,6 +117,30 @@ TEST_CASE("costs are the alpha-beta formulas: 2(n-1) messages round a ring, 2 lo
   const PlanRequest five = all_reduce_of(5, 8000);
   CHECK(cost_ns(Algorithm::kHalvingDoubling, five, model) == doctest::Approx(6 * 1000 + 12000 + 16000));
   CHECK(cost_ns(Algorithm::kRing, all_reduce_of(1, 8000), model) == 0);
+}
+
+TEST_CASE("round the ring a message's way is hidden behind the other slices of its chunk") {
+  const CostModel model{.gigabits_per_s = 8, .message_ns = 1000, .hop_ns = 100, .hops = 1};
+  // Chunks of 1 MiB in eight slices; one way remains, that of the last slice.
+  CHECK(cost_ns(Algorithm::kRing, all_reduce_of(8, 8 << 20), model) == doctest::Approx(14 * (1 << 20) + 1000));
+  // 64 KiB and 16 bytes: two slices, the second of which hides next to nothing of 1000 ns.
+  const double chunk_ns = 65552, slice_ns = 65536;
+  CHECK(cost_ns(Algorithm::kRing, all_reduce_of(8, 8 * 65552), model) ==
+        doctest::Approx(14 * (1000 + slice_ns) + chunk_ns - slice_ns));
+}
+
+TEST_CASE("halving and doubling wait for one another's first slices, each over a cable of its own") {
+  // A cube: each of the three distances has its own cables.
+  std::vector<int> cables(64, 0);
+  for (int rank = 0; rank < 8; ++rank) {
+    for (const int distance : {1, 2, 4}) cables[static_cast<std::size_t>(rank * 8 + (rank ^ distance))] = 100'000;
+  }
+  const Mesh mesh = make_mesh(8, cables);
+  PlanRequest request = all_reduce_of(8, 65536);
+  request.mesh = &mesh;
+  // 64 KiB over the cables of the first distance; a quarter and an eighth of it twice over the others, at 12.5 GB/s.
+  CHECK(cost_ns(Algorithm::kHalvingDoubling, request, {}) ==
+        doctest::Approx(6 * 1150 + (65536 + 2 * (16384 + 8192)) / 12.5));
 }
 
 TEST_CASE("of several cables between two ranks a short message uses one, and a long one all: the cost knows it") {

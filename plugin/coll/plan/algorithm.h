@@ -40,11 +40,11 @@ std::vector<std::string> algorithm_names();
 
 /// The network as the cost function sees it. Neighbours on the ring are one hop apart. The defaults are the simulator's
 /// figures, where software costs nothing: 8 bytes round scenarios/ring8.toml take 14 messages and 16.1 us, directly 2
-/// messages over 2.8 hops, which wait for the farthest one, and 16.2 us.
+/// messages over up to four hops and 16.2 us.
 struct CostModel {
   double gigabits_per_s = 100;  // of one rank's link, each direction
   double message_ns = 1150;     // a small message between neighbours, from call to arrival
-  double hop_ns = 3900;         // what each further hop adds
+  double hop_ns = 2100;         // what each further hop adds
   double hops = 1;              // between ranks that are no ring neighbours, on average
   double registration_ns = 0;   // to register and deregister the memory of an operation, where it is not
 };
