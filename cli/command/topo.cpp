@@ -3,6 +3,7 @@
 #include <fstream>
 #include <ostream>
 #include <stdexcept>
+#include <utility>
 
 #include "cli/command/commands.h"
 #include "cli/common/command_line.h"
@@ -34,6 +35,18 @@ std::string problem_of(const Wish& wish) {
   return wish.overrides.empty() ? "" : "--cablings has no scenario whose keys --set could override";
 }
 
+/// "3..6", or "6" for two to six.
+std::pair<int, int> nodes_of(const std::string& cablings) {
+  constexpr int kLeast = 2, kMost = 6;
+  const std::size_t dots = cablings.find("..");
+  const auto count = [](const std::string& text, int least) {
+    return static_cast<int>(parse_count("--cablings", text, static_cast<std::uint64_t>(least), kMost));
+  };
+  if (dots == std::string::npos) return {kLeast, count(cablings, kLeast)};
+  const int least = count(cablings.substr(0, dots), kLeast);
+  return {least, count(cablings.substr(dots + 2), least)};
+}
+
 }  // namespace
 
 int topo_command(const std::vector<std::string>& arguments, std::ostream& out, std::ostream& err) {
@@ -51,9 +64,9 @@ int topo_command(const std::vector<std::string>& arguments, std::ostream& out, s
       ("set", po::value(&wish.overrides)->value_name("KEY=VALUE"),
        "override a key of the scenario; may be repeated")                               //
       ("all", po::bool_switch(&wish.all), "check: every pair, however many there are")  //
-      ("cablings", po::value(&wish.cablings)->value_name("N"),
-       "rules: instead of a file, all cablings of 2 to N nodes (6 at most) with two NICs each")  //
-      ("json", po::bool_switch(&wish.json), "rules: as JSON, an object for each rule")           //
+      ("cablings", po::value(&wish.cablings)->value_name("N|M..N"),
+       "rules: instead of a file, all cablings of 2 (or M) to N nodes (6 at most) with two NICs each")  //
+      ("json", po::bool_switch(&wish.json), "rules: as JSON, an object for each rule")                  //
       ("output,o", po::value(&wish.output)->value_name("FILE"), "draw: where the SVG goes; default: standard output");
   if (!parse_arguments(arguments, syntax, out)) return 0;
   if (const std::string problem = problem_of(wish); !problem.empty()) {
@@ -62,8 +75,8 @@ int topo_command(const std::vector<std::string>& arguments, std::ostream& out, s
     return 2;
   }
   if (!wish.cablings.empty()) {
-    constexpr int kLeast = 2, kMost = 6;
-    out << cablings_report(kLeast, static_cast<int>(parse_count("--cablings", wish.cablings, kLeast, kMost)));
+    const auto [least, most] = nodes_of(wish.cablings);
+    out << cablings_report(least, most);
     return 0;
   }
   const Scenario scenario = read_scenario(wish.file, wish.overrides);

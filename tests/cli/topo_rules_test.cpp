@@ -242,6 +242,13 @@ TEST_CASE("topo rules prints a line for each pair and device, and refuses what i
   CHECK(limited.str().find("2 cables") != std::string::npos);
   CHECK(limited.str().find("3 cables") == std::string::npos);
   CHECK_THROWS(topo_command({"rules", "--cablings", "7"}, out, err));
+  CHECK_THROWS(topo_command({"rules", "--cablings", "4..3"}, out, err));
+  CHECK_THROWS(topo_command({"rules", "--cablings", "3.."}, out, err));
+  std::ostringstream some;
+  CHECK(topo_command({"rules", "--cablings", "3..4"}, some, err) == 0);
+  CHECK(some.str().find("2 nodes") == std::string::npos);
+  CHECK(some.str().find("3 nodes, 51 cablings") != std::string::npos);
+  CHECK(some.str().find("4 nodes, 513 cablings") != std::string::npos);
   CHECK(topo_command({"rules"}, out, err) == 2);
   CHECK(topo_command({"check", kScenarios + "line4.toml", "--cablings", "3"}, out, err) == 2);
 }
