@@ -91,12 +91,16 @@ T halves_atomic(Atomic op, T old, T b, T) {
   return static_cast<T>(made);
 }
 
+/// Nobody waits for one that gives nothing back.
+Reach reach_of_atomic(Warp& warp, const Instruction& in, std::uint32_t lanes) {
+  return in.d != kNowhere ? reach_of(warp, in, lanes) : Reach::kNear;
+}
+
 /// b: the operand; c: what .cas writes, or nowhere; d: the old value, or nowhere (red); extra: Atomic.
 template <typename T, T (*kCompute)(Atomic, T old, T b, T c), T (*kInGlobal)(Atomic, T old, T b, T c) = kCompute>
 void atomic_words(Warp& warp, const Instruction& in, std::uint32_t lanes) {
   if (lanes == 0) return;
-  // Nobody waits for one that gives nothing back.
-  const Reach reach = in.d != kNowhere ? reach_of(warp, in, lanes) : Reach::kNear;
+  const Reach reach = reach_of_atomic(warp, in, lanes);
   if (reach == Reach::kNotYet) return;
   Access access;
   if (!resolve(warp, in, lanes, sizeof(T), true, access)) return;
@@ -127,6 +131,7 @@ void atomic_words(Warp& warp, const Instruction& in, std::uint32_t lanes) {
 /// red and atom of vectors of f32: `extra` the operation, `e` the index of the vector of sources, d of destinations.
 void atomic_vector(Warp& warp, const Instruction& in, std::uint32_t lanes) {
   if (lanes == 0) return;
+  if (reach_of_atomic(warp, in, lanes) == Reach::kNotYet) return;
   Access access;
   if (!resolve(warp, in, lanes, 4U * in.count, true, access)) return;
   warp.grid->counts.atomics += count_lanes(lanes);
