@@ -68,6 +68,52 @@ TEST_CASE("bench reduce --gpu: from pinned memory no faster than a copy from the
   }
 }
 
+TEST_CASE("bench reduce --gpu --device: the GPU that is named, or how many there are") {
+  const std::string run = "cuda run --virtual --gpu H100,GB10 " + meshbed_program() + " ";
+  const std::string words = "bench reduce --gpu --mebibytes 1 --repetitions 1 --json --device ";
+  const CommandResult second = command(run + words + "1");
+  REQUIRE(second.status == 0);
+  CHECK(nlohmann::json::parse(second.output).at("gpu") == "Meshbed simulated GB10");
+  const CommandResult third = command_all(run + words + "2");
+  CHECK(third.status == 2);
+  CHECK_MESSAGE(third.output.find("there is no device 2; the driver has 2, counted from 0") != std::string::npos,
+                third.output);
+}
+
+TEST_CASE("an option that would be ignored is refused, with what it needs or what it does not go with") {
+  struct Case {
+    const char* words;
+    const char* says;
+  };
+  for (const Case& one : {
+           Case{"bench reduce --device 1",
+                "bench: --device says nothing without --gpu: add --gpu, or leave --device out"},
+           Case{"ring bench --device 0", "ring: --device says nothing without --gpu: add --gpu, or leave --device out"},
+           Case{"ring bench --repeats 5", "ring: --repeats says nothing without --gpu"},
+           Case{"ring bench --gpu --slots 64", "ring: --slots says nothing beside --gpu: leave one of the two out"},
+           Case{"bench planner --rails 2", "bench: --rails says nothing without --sweep"},
+           Case{"bench planner --keep x.json", "bench: --keep says nothing without --sweep"},
+           Case{"models --explain t4-efa --layers 3", "models: --layers says nothing without --decode"},
+           Case{"models --decode --all", "models: --all says nothing without --explain"},
+           Case{"models --ranks 4",
+                "models: --ranks says nothing without --explain or --decode: add --explain or --decode, or leave"},
+           Case{"lint --dictionary --set seed=1", "lint: --set says nothing beside --dictionary"},
+           Case{"fuzz --faults --print 3 --count 5", "fuzz: --count says nothing beside --print"},
+           Case{"compare here there --results x", "compare: --results says nothing without --scenario"},
+           Case{"compare here there --scenario x.toml",
+                "neither here nor there is one (sim, emu, metal): leave it out"},
+           Case{"emu status --set seed=1", "emu status: --set says nothing without up: leave it out"},
+           Case{"emu down --layout policy-routing", "emu down: --layout says nothing without up: leave it out"},
+       }) {
+    const CommandResult refused = command_all(one.words);
+    CAPTURE(one.words);
+    CAPTURE(refused.output);
+    CHECK(refused.status == 2);
+    CHECK(is_one_line(refused.output));
+    CHECK(refused.output.find(one.says) != std::string::npos);
+  }
+}
+
 TEST_CASE("bench reduce has a share for each type and each kind of vectors that the processor has") {
   const CommandResult run = command("bench reduce --mebibytes 1 --repetitions 1 --json");
   CHECK(run.status == 0);

@@ -131,6 +131,7 @@ int bench_planner_command(const Arguments& arguments, std::ostream& out) {
       ("cablings", po::value(&cablings_text)->value_name("LIST"), "of --sweep; all of them without it")          //
       ("keep", po::value(&keep)->value_name("FILE"), "also write the sweep, with its provenance, to this file")  //
       ("json", po::bool_switch(&json), "print JSON instead of the table");
+  syntax.only_with({"sweep"}, {"rails", "cablings", "keep"});
   if (!parse_arguments(arguments, syntax, out)) return kExitOk;
   if (sweep) {
     if (json || collective_name != "all_reduce") {

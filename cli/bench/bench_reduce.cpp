@@ -106,8 +106,8 @@ int finish(const ReduceResult& wanted, nlohmann::json result, std::ostream& out)
   return kExitOk;
 }
 
-int bench_on_gpu(const ReduceResult& wanted, int repetitions, std::ostream& out) {
-  nlohmann::json result = measure_gpu_reductions({kTypes.begin(), kTypes.end()}, wanted.bytes, repetitions);
+int bench_on_gpu(int device, const ReduceResult& wanted, int repetitions, std::ostream& out) {
+  nlohmann::json result = measure_gpu_reductions(device, {kTypes.begin(), kTypes.end()}, wanted.bytes, repetitions);
   result["benchmark"] = "reduce --gpu";
   if (!wanted.json) {
     out << fmt::format("sum of two buffers of {} MiB on {}, median of {}, as a share of a copy's speed\n",
@@ -129,24 +129,31 @@ int bench_on_gpu(const ReduceResult& wanted, int repetitions, std::ostream& out)
 int bench_reduce_command(const Arguments& arguments, std::ostream& out) {
   Syntax syntax("bench reduce [options]");
   std::string mebibytes_text = "64";
-  std::string repetitions_text = "15";
+  std::string repetitions_text = "15", device_text = "0";
   ReduceResult wanted;
   bool gpu = false;
   syntax.options.add_options()  //
       ("mebibytes", po::value(&mebibytes_text)->value_name("N")->default_value(mebibytes_text),
        "size of each of the three buffers; larger than the caches, or it is their speed that shows")  //
       ("gpu", po::bool_switch(&gpu), "on the GPU that this process finds, by its own clock")          //
+      ("device", po::value(&device_text)->value_name("N")->default_value(device_text),
+       "of --gpu: which of the driver's devices, counted from 0")  //
       ("repetitions", po::value(&repetitions_text)->value_name("N")->default_value(repetitions_text),
        "of each kernel, with a copy before each")  //
       ("keep", po::value(&wanted.keep)->value_name("FILE"),
        "also write the result, with its provenance, to this file")  //
       ("json", po::bool_switch(&wanted.json), "print JSON instead of the table");
+  syntax.only_with({"gpu"}, {"device"});
   if (!parse_arguments(arguments, syntax, out)) return kExitOk;
   const std::uint64_t bytes = parse_count("--mebibytes", mebibytes_text, 1, 4096) * kMiB;
   const auto repetitions = static_cast<int>(parse_count("--repetitions", repetitions_text, 1, 1000));
 
   wanted.bytes = bytes;
-  if (gpu) return bench_on_gpu(wanted, repetitions, out);
+  if (gpu) {
+    constexpr std::uint64_t kDevicesMost = 1024;
+    const auto device = static_cast<int>(parse_count("--device", device_text, 0, kDevicesMost));
+    return bench_on_gpu(device, wanted, repetitions, out);
+  }
   ReduceBuffers buffers(bytes);
   nlohmann::json rows = nlohmann::json::array();
   if (!wanted.json) {

@@ -1,5 +1,7 @@
 #include "cli/bench/bench_reduce_gpu.h"
 
+#include <fmt/format.h>
+
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <utility>
@@ -97,16 +99,21 @@ class ReduceOnGpu {
 
 }  // namespace
 
-nlohmann::json measure_gpu_reductions(const std::vector<coll::DataType>& types, std::uint64_t bytes, int repetitions) {
+nlohmann::json measure_gpu_reductions(int device, const std::vector<coll::DataType>& types, std::uint64_t bytes,
+                                      int repetitions) {
   const cuda::Driver driver = gained(cuda::Driver::open());
-  const cuda::Current current(driver, gained(driver.retain_primary(0)));
+  if (device >= driver.devices()) {
+    throw std::runtime_error(fmt::format("bench reduce --gpu: there is no device {}; the driver has {}, counted from 0",
+                                         device, driver.devices()));
+  }
+  const cuda::Current current(driver, gained(driver.retain_primary(device)));
   succeed(current.outcome());
   const ReduceOnGpu bench(driver, bytes, repetitions);
   nlohmann::json rows = nlohmann::json::array();
   for (const coll::DataType type : types) {
     for (const bool from_pinned : {false, true}) rows.push_back(bench.measure(type, from_pinned));
   }
-  return {{"gpu", gained(driver.device_name(0))},
+  return {{"gpu", gained(driver.device_name(device))},
           {"times", "cuEventElapsedTime around one launch"},
           {"rows", std::move(rows)}};
 }

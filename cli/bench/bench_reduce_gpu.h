@@ -13,7 +13,9 @@ namespace meshbed::cli {
 
 /// {"gpu": its name, "times": where they come from, "rows": [...]}. A row's gigabytes_per_s are of all bytes that the
 /// GPU's memory reads and writes, or, from pinned memory, of those that pass the link; share_of_copy is that against a
-/// copy of the driver's between the same memories. Throws std::runtime_error where there is no GPU.
-nlohmann::json measure_gpu_reductions(const std::vector<coll::DataType>& types, std::uint64_t bytes, int repetitions);
+/// copy of the driver's between the same memories. `device`: as the driver counts. Throws std::runtime_error where
+/// there is no such GPU.
+nlohmann::json measure_gpu_reductions(int device, const std::vector<coll::DataType>& types, std::uint64_t bytes,
+                                      int repetitions);
 
 }  // namespace meshbed::cli

@@ -165,11 +165,14 @@ int ring_bench_command(const Arguments& arguments, std::ostream& out, std::ostre
        "in whole simulations: 1, 4, 16 ... up to so many")  //
       ("gpu", po::bool_switch(&gpu),
        "instead of all this: a kernel's launch against a slot of a resident megakernel, on the GPU that is found")  //
-      ("device", po::value(&device_text)->value_name("N")->default_value(device_text), "of --gpu: which")           //
+      ("device", po::value(&device_text)->value_name("N")->default_value(device_text),
+       "of --gpu: which of the driver's, counted from 0")  //
       ("repeats", po::value(&repeats_text)->value_name("N")->default_value(repeats_text),
        "of --gpu: of each measurement")                                                                           //
       ("keep", po::value(&keep)->value_name("FILE"), "also write the result, with its provenance, to this file")  //
       ("json", po::bool_switch(&json), "print JSON instead of the table");
+  syntax.only_with({"gpu"}, {"device", "repeats"});
+  syntax.only_without({"gpu"}, {"slots", "repetitions", "hand-overs", "interpreted", "items", "ranks-most"});
   if (!parse_arguments(arguments, syntax, out)) return kExitOk;
   if (gpu) {
     constexpr std::uint64_t kDevicesMost = 1024, kRepeatsMost = 1'000'000;

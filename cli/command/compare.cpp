@@ -237,7 +237,14 @@ int compare_command(const Arguments& arguments, std::ostream& out, std::ostream&
       ("scenario", po::value(&scenario)->value_name("FILE"), "whose runs, where worlds are named")                //
       ("results", po::value(&results)->value_name("DIR")->default_value(results), "where the runs wrote theirs")  //
       ("json", po::bool_switch(&as_json), "print JSON");
+  syntax.only_with({"scenario"}, {"results"});
   if (!parse_arguments(arguments, syntax, out)) return kExitOk;
+  if (!scenario.empty() && !is_world(left) && !is_world(right)) {
+    throw std::runtime_error(
+        fmt::format("compare: --scenario {} says whose run of a world, and neither {} nor {} is one (sim, emu, metal): "
+                    "leave it out",
+                    scenario, left, right));
+  }
 
   const auto run_of = [&](const std::string& word) {
     if (!is_world(word)) return read_run(word, word, "");

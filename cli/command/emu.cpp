@@ -149,6 +149,10 @@ int emu_command(const Arguments& arguments, std::ostream& out, std::ostream&) {
   if (!options.scenario_path.empty()) {
     throw std::runtime_error(fmt::format("emu {}: takes no scenario; usage: meshbed {}", options.action, kUsage));
   }
+  if (!options.action.empty() && (!options.overrides.empty() || options.layout != "auto")) {
+    throw std::runtime_error(fmt::format("emu {}: {} says nothing without up: leave it out", options.action,
+                                         options.overrides.empty() ? "--layout" : "--set"));
+  }
   if (options.action == "down") return down(options, out);
   if (options.action == "status") return status(out);
   throw std::runtime_error(options.action.empty()

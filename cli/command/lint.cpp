@@ -362,6 +362,7 @@ int lint_command(const std::vector<std::string>& arguments, std::ostream& out, s
   syntax.options.add_options()                                                                                  //
       ("set", po::value(&overrides)->value_name("KEY=VALUE"), "override a key of every file; may be repeated")  //
       ("dictionary", po::bool_switch(&dictionary), "print what a scenario file may say (scenarios/README.md)");
+  syntax.only_without({"dictionary"}, {"set"});
   if (!parse_arguments(arguments, syntax, out)) return 0;
   if (dictionary) {
     if (!files.empty()) throw std::runtime_error("lint --dictionary: takes no files");

@@ -38,6 +38,29 @@ std::string suggestion(const std::string& given, const po::options_description& 
   return close.empty() ? "" : fmt::format(" (did you mean '{}'?)", close);
 }
 
+bool is_given(const po::variables_map& values, const std::string& option) {
+  return values.count(option) > 0 && !values[option].defaulted();
+}
+
+void refuse_idle_options(const Syntax& syntax, const po::variables_map& values) {
+  for (const Syntax::Bond& bond : syntax.bonds) {
+    if (!is_given(values, bond.option)) continue;
+    std::string there;
+    for (const std::string& other : bond.others) {
+      if (is_given(values, other)) there = other;
+    }
+    if (bond.with && there.empty()) {
+      const std::string others = fmt::format("--{}", fmt::join(bond.others, " or --"));
+      throw std::runtime_error(fmt::format("{0}: --{1} says nothing without {2}: add {2}, or leave --{1} out",
+                                           command_of(syntax), bond.option, others));
+    }
+    if (!bond.with && !there.empty()) {
+      throw std::runtime_error(fmt::format("{0}: --{1} says nothing beside --{2}: leave one of the two out",
+                                           command_of(syntax), bond.option, there));
+    }
+  }
+}
+
 }  // namespace
 
 bool parse_arguments(const Arguments& arguments, const Syntax& syntax, std::ostream& out) {
@@ -54,6 +77,7 @@ bool parse_arguments(const Arguments& arguments, const Syntax& syntax, std::ostr
       print_help(syntax, options, out);
       return false;
     }
+    refuse_idle_options(syntax, values);
     po::notify(values);
     return true;
   } catch (const po::unknown_option& error) {

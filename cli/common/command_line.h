@@ -26,10 +26,24 @@ struct Syntax {
   boost::program_options::options_description options;
   boost::program_options::options_description operands{"arguments"};
   boost::program_options::positional_options_description positions;
+
+  /// `named` say nothing without one of `others`, or beside one of them: there they are refused, not ignored.
+  void only_with(std::vector<std::string> others, const std::vector<std::string>& named) {
+    for (const std::string& option : named) bonds.push_back({option, others, true});
+  }
+  void only_without(std::vector<std::string> others, const std::vector<std::string>& named) {
+    for (const std::string& option : named) bonds.push_back({option, others, false});
+  }
+  struct Bond {
+    std::string option;
+    std::vector<std::string> others;
+    bool with = true;
+  };
+  std::vector<Bond> bonds;
 };
 
 /// Parses `arguments`. False where --help was asked for: usage, operands and options are then printed to `out`. Throws
-/// on unknown options (with the likely one), missing and surplus arguments.
+/// on unknown options (with the likely one), missing and surplus arguments, and options that would be ignored.
 bool parse_arguments(const Arguments& arguments, const Syntax& syntax, std::ostream& out);
 
 /// A whole number of `least` to `most`, for an option whose argument is text; throws naming `option` and the range.

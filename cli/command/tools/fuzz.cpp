@@ -190,6 +190,7 @@ int fuzz_command(const Arguments& arguments, std::ostream& out, std::ostream& er
       "count", po::value(&count)->value_name("N")->default_value(count), "so many, one after the other")(
       "jobs", po::value(&jobs)->value_name("N")->default_value(jobs), "so many at a time")(
       "print", po::value(&print)->value_name("N"), "print this schedule as a scenario file, and run nothing");
+  syntax.only_without({"print"}, {"first", "count", "jobs"});
   if (!parse_arguments(arguments, syntax, out)) return kExitOk;
   if (!faults) throw std::runtime_error("fuzz: what shall be fuzzed? There are --faults and --explore");
   constexpr std::uint64_t kMost = 1'000'000'000'000;

@@ -148,6 +148,9 @@ int models_command(const Arguments& arguments, std::ostream& out, std::ostream& 
       ("collective", po::value(&collective)->value_name("NAME")->default_value(collective), "that is predicted")  //
       ("bytes", po::value(&bytes)->value_name("SIZE"), "its size; default: 1M")                                   //
       ("ranks", po::value(&ranks)->value_name("N"), "how many; default: two nodes full, four around a ring of nodes");
+  syntax.only_with({"decode"}, {"layers", "calls"});
+  syntax.only_with({"explain"}, {"all", "collective"});
+  syntax.only_with({"explain", "decode"}, {"bytes", "ranks"});
   if (!parse_arguments(arguments, syntax, out)) return kExitOk;
   if (bytes.empty()) bytes = decode ? "48K" : "1M";
   const Result<std::uint64_t> size = parse_size_bytes(bytes);
