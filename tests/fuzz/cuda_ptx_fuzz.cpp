@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <string>
 #include <vector>
 
 #include "sim/cuda/ptx/machine.h"
@@ -82,6 +83,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     if (module.error().text.empty()) std::abort();
     return 0;
   }
+  // Linked with itself: names that are defined again, declared before, and its own.
+  const std::string text(reinterpret_cast<const char*>(data), size);
+  if (const auto twice = Module::link({text, text}, "linked"); twice) (void)(*twice)->undefined();
   meshbed::test::DeviceMemory memory;
   std::vector<std::uint64_t> addresses;
   if (!place_variables(**module, memory, addresses)) return 0;

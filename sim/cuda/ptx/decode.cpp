@@ -151,6 +151,17 @@ void lay_out(Program& program, Kernel& kernel, KernelInfo& info) {
   info.local_bytes = deepest;
 }
 
+/// What is refused there says in which text the function stands.
+template <typename Work>
+void in_text_of(const FunctionText& text, const Work& work) {
+  try {
+    work();
+  } catch (Refusal& refusal) {
+    refusal.part = text.part;
+    throw;
+  }
+}
+
 }  // namespace
 
 void decode_program(Program& program) {
@@ -164,7 +175,7 @@ void decode_program(Program& program) {
     for (const Symbol* formal : one.formals) function.argument_offsets.push_back(formal->offset);
   }
   for (Function& function : program.functions) {
-    if (function.text->defined) decode_function(program, function);
+    if (function.text->defined) in_text_of(*function.text, [&] { decode_function(program, function); });
     if (function.builtin >= 0) function.local_bytes = rounded_up(function.text->local_bytes, 16);
   }
   for (std::size_t index = 0; index < program.functions.size(); ++index) {
@@ -184,7 +195,7 @@ void decode_program(Program& program) {
     for (const Type type : function.text->registers)
       words += type == Type::kPred ? 0 : std::max(1U, bytes_of(type) / 4);
     info.registers = std::min(16U + words / 4, function.text->max_registers);
-    lay_out(program, kernel, info);
+    in_text_of(*function.text, [&] { lay_out(program, kernel, info); });
   }
   for (const VariableText& one : text.variables) {
     VariableInfo& info = program.variable_infos.emplace_back();

@@ -43,9 +43,15 @@ class Module {
  public:
   /// Errors (kInvalidArgument / kUnsupported): "PLACE:LINE: opcode wgmma.mma_async is not implemented" and the like.
   static Result<std::shared_ptr<const Module>> parse(std::string_view text, const std::string& place);
+  /// Several texts as one module, as a linker makes it: what one of them shows the others may use. Errors: as parse(),
+  /// "PLACE, part 2 of 3:LINE: ...".
+  static Result<std::shared_ptr<const Module>> link(const std::vector<std::string>& texts, const std::string& place);
   const std::vector<KernelInfo>& kernels() const;
   const std::vector<VariableInfo>& variables() const;
   const KernelInfo* find_kernel(std::string_view name) const;
+  /// Functions and variables that are used and defined in no text. A call of such a function is a fault; such a
+  /// variable has memory of its own.
+  std::vector<std::string> undefined() const;
   /// The first bytes of a variable (`bytes` of it, zeros where the text says nothing) with the addresses of other
   /// variables and functions in it; addresses: by index of variables(), as in LaunchRequest.
   void write_initial(std::size_t variable, const std::vector<std::uint64_t>& addresses, void* bytes) const;
@@ -54,6 +60,8 @@ class Module {
 
  private:
   Module();
+  static Result<std::shared_ptr<const Module>> make(const std::vector<std::string_view>& texts,
+                                                    const std::string& place);
   std::unique_ptr<Program> program_;
 };
 

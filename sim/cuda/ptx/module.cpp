@@ -9,16 +9,39 @@ namespace meshbed::sim::ptx {
 Module::Module() : program_(std::make_unique<Program>()) {}
 Module::~Module() = default;
 
-Result<std::shared_ptr<const Module>> Module::parse(std::string_view text, const std::string& place) {
+Result<std::shared_ptr<const Module>> Module::make(const std::vector<std::string_view>& texts,
+                                                   const std::string& place) {
   std::shared_ptr<Module> made(new Module());
   try {
-    made->program_->text = parse_text(text);
+    made->program_->text = std::make_unique<ModuleText>();
+    for (const std::string_view text : texts) parse_text(text, *made->program_->text);
     decode_program(*made->program_);
   } catch (const Refusal& refusal) {
+    const std::string part =
+        texts.size() < 2 ? "" : ", part " + std::to_string(refusal.part + 1) + " of " + std::to_string(texts.size());
     return Error{.code = refusal.unsupported ? ErrorCode::kUnsupported : ErrorCode::kInvalidArgument,
-                 .text = place + ":" + std::to_string(refusal.line) + ": " + refusal.what()};
+                 .text = place + part + ":" + std::to_string(refusal.line) + ": " + refusal.what()};
   }
   return std::shared_ptr<const Module>(std::move(made));
+}
+
+Result<std::shared_ptr<const Module>> Module::parse(std::string_view text, const std::string& place) {
+  return make({text}, place);
+}
+
+Result<std::shared_ptr<const Module>> Module::link(const std::vector<std::string>& texts, const std::string& place) {
+  return make({texts.begin(), texts.end()}, place);
+}
+
+std::vector<std::string> Module::undefined() const {
+  std::vector<std::string> names;
+  for (const Function& function : program_->functions) {
+    if (!function.text->defined && function.builtin < 0) names.push_back(function.name);
+  }
+  for (const VariableText& variable : program_->text->variables) {
+    if (variable.symbol->external) names.push_back(variable.symbol->name);
+  }
+  return names;
 }
 
 const std::vector<KernelInfo>& Module::kernels() const { return program_->kernel_infos; }

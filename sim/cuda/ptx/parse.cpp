@@ -21,15 +21,46 @@ void limit_registers(FunctionText& function, const std::array<std::uint32_t, 3>&
 
 }  // namespace
 
-std::unique_ptr<ModuleText> parse_text(std::string_view text) {
-  auto module = std::make_unique<ModuleText>();
-  module->text = std::string(text);
-  Parser(*module).run();
-  return module;
+void parse_text(std::string_view text, ModuleText& module) {
+  module.texts.emplace_back(text);
+  try {
+    Parser(module).run();
+  } catch (Refusal& refusal) {
+    refusal.part = module.texts.size() - 1;
+    throw;
+  }
 }
 
 void Parser::run() {
   while (lexer_.now().kind != Token::Kind::kEnd) directive();
+  for (const std::string& name : own_) {
+    const auto before = before_.find(name);
+    if (before == before_.end()) {
+      module_.names.erase(name);
+    } else {
+      module_.names[name] = before->second;
+    }
+  }
+}
+
+Symbol* Parser::known(std::string_view name, const Linkage& linkage) {
+  const auto found = module_.names.find(name);
+  if (found == module_.names.end()) return nullptr;
+  const auto before = before_.find(name);
+  const bool is_others = before != before_.end() && before->second == found->second;
+  if (is_others && linkage.own()) return nullptr;
+  if (!linkage.own()) {
+    const auto own = own_.find(name);
+    if (own != own_.end()) own_.erase(own);
+  }
+  return found->second;
+}
+
+void Parser::declare(Symbol& symbol, const Linkage& linkage) {
+  symbol.external = linkage.external;
+  symbol.weak = linkage.weak;
+  module_.names[symbol.name] = &symbol;
+  if (linkage.own()) own_.insert(symbol.name);
 }
 
 void Parser::directive() {
@@ -38,7 +69,7 @@ void Parser::directive() {
     lexer_.skip_line();  // `@@DWARF` of old texts
     return;
   }
-  bool external = false;
+  Linkage linkage;
   for (;;) {
     const Token word = lexer_.take();
     if (word.kind != Token::Kind::kDotted) {
@@ -46,9 +77,11 @@ void Parser::directive() {
     }
     const std::string_view name = word.text;
     if (name == "extern") {
-      external = true;
-    } else if (name == "visible" || name == "weak" || name == "common") {
-      continue;
+      linkage.external = true;
+    } else if (name == "visible") {
+      linkage.visible = true;
+    } else if (name == "weak" || name == "common") {
+      linkage.weak = true;
     } else if (name == "version" || name == "address_size") {
       const Token value = lexer_.take();
       if (name == "address_size" && value.text != "64") {
@@ -70,10 +103,10 @@ void Parser::directive() {
       lexer_.skip_statement();
       return;
     } else if (name == "global" || name == "const" || name == "shared") {
-      module_variable(name == "global" ? Space::kGlobal : name == "const" ? Space::kConst : Space::kShared, external);
+      module_variable(name == "global" ? Space::kGlobal : name == "const" ? Space::kConst : Space::kShared, linkage);
       return;
     } else if (name == "entry" || name == "func") {
-      function(name == "entry", external);
+      function(name == "entry", linkage);
       return;
     } else {
       throw Refusal(word.line, "directive ." + std::string(name) + " is not implemented", true);
@@ -137,28 +170,49 @@ Symbol Parser::variable_head(Space space) {
   return symbol;
 }
 
-void Parser::module_variable(Space space, bool external) {
+/// A variable that was declared before, whose declaration `head` is another one. Whether this one is its definition.
+bool Parser::defines_again(Symbol& symbol, const Symbol& head, const Linkage& linkage, std::uint32_t line) {
+  if (symbol.space != head.space) throw Refusal(line, symbol.name + " is declared as something else before");
+  symbol.align = std::max(symbol.align, head.align);
+  symbol.managed = symbol.managed || head.managed;
+  if (!symbol.external) {
+    if (linkage.external || linkage.weak) return false;
+    if (!symbol.weak) throw Refusal(line, symbol.name + " is defined twice");
+  }
+  if (!linkage.external || head.bytes != 0) {
+    symbol.type = head.type;
+    symbol.bytes = head.bytes;
+    symbol.unsized = head.unsized;
+  }
+  symbol.external = linkage.external;
+  symbol.weak = linkage.weak;
+  return true;
+}
+
+void Parser::module_variable(Space space, const Linkage& linkage) {
   do {
     Symbol head = variable_head(space);
     const std::uint32_t line = lexer_.line();
-    const auto known = module_.names.find(head.name);
-    Symbol* symbol = nullptr;
-    if (known != module_.names.end() && known->second->function == nullptr) {
-      symbol = known->second;  // declared before
-      if (!external) symbol->external = false;
-      if (head.bytes != 0) symbol->bytes = head.bytes;
+    Symbol* symbol = known(head.name, linkage);
+    bool defines = true;
+    if (symbol != nullptr && symbol->function == nullptr) {
+      defines = defines_again(*symbol, head, linkage, line);
     } else {
-      symbol = &module_.symbols.emplace_back(std::move(head));
-      symbol->external = external;
-      module_.names[symbol->name] = symbol;
+      symbol = &module_.symbols.emplace_back(head);
+      declare(*symbol, linkage);
       if (space != Space::kShared) {
         symbol->variable = static_cast<int>(module_.variables.size());
         module_.variables.push_back({symbol, {}, {}});
       }
     }
+    VariableText skipped{&head, {}, {}};
+    const bool has_values = defines && symbol->variable >= 0;
+    VariableText& variable = has_values ? module_.variables[static_cast<std::size_t>(symbol->variable)] : skipped;
+    variable.initial.clear();  // a weak definition's
+    variable.relocations.clear();
     if (lexer_.take_mark('=')) {
       if (symbol->variable < 0) throw Refusal(line, symbol->name + ": shared memory has no initial value");
-      initialiser(module_.variables[static_cast<std::size_t>(symbol->variable)]);
+      initialiser(variable);
     }
   } while (lexer_.take_mark(','));
   lexer_.expect(';');
@@ -345,7 +399,7 @@ void Parser::performance(FunctionText& function) {
   }
 }
 
-void Parser::function(bool entry, bool external) {
+void Parser::function(bool entry, const Linkage& linkage) {
   const std::uint32_t line = lexer_.line();
   while (lexer_.is_dotted("attribute")) {
     lexer_.take();
@@ -358,28 +412,31 @@ void Parser::function(bool entry, bool external) {
   std::vector<Symbol> formals;
   if (lexer_.is_mark('(')) formals = parameter_list(!entry);
   FunctionText* made = nullptr;
-  const auto known = module_.names.find(name);
-  if (known != module_.names.end()) {
-    made = known->second->function;
+  if (const Symbol* before = known(name, linkage); before != nullptr) {
+    made = before->function;
     if (made == nullptr || made->entry != entry) throw Refusal(line, name + " is declared as something else before");
   } else {
     made = &module_.functions.emplace_back();
     Symbol& symbol = module_.symbols.emplace_back();
     symbol.name = name;
     symbol.function = made;
-    symbol.external = external;
-    module_.names[name] = &symbol;
+    declare(symbol, linkage);
   }
   made->name = name;
   made->entry = entry;
   performance(*made);
   const bool defines = lexer_.is_mark('{');
   if (made->defined) {
-    if (defines) throw Refusal(line, name + " is defined twice");
-    lexer_.take_mark(';');
+    if (!defines) {
+      lexer_.take_mark(';');
+      return;
+    }
+    if (!linkage.weak) throw Refusal(line, name + " is defined twice");
+    lexer_.skip_braces();  // of an inline function or a template each text has one: the first stays
     return;
   }
   made->line = line;
+  made->part = module_.texts.size() - 1;
   made->symbols.clear();
   made->returns.clear();
   made->formals.clear();

@@ -2,7 +2,7 @@
 // The parser of one text: module-level directives in parse.cpp, function bodies in parse_body.cpp.
 
 #include <map>
-#include <memory>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,7 +14,8 @@ namespace meshbed::sim::ptx {
 
 class Parser {
  public:
-  Parser(ModuleText& module) : module_(module), lexer_(module.text) {}
+  /// Of the module's last text.
+  explicit Parser(ModuleText& module) : module_(module), lexer_(module.texts.back()), before_(module.names) {}
   void run();
 
  private:
@@ -44,14 +45,23 @@ class Parser {
     int& depth;
   };
 
+  /// What stands before a directive: who else may use its name.
+  struct Linkage {
+    bool external = false, visible = false, weak = false;
+    bool own() const { return !external && !visible && !weak; }
+  };
+
   // parse.cpp
   void directive();
+  Symbol* known(std::string_view name, const Linkage& linkage);  // declared before; nullptr: not
+  void declare(Symbol& symbol, const Linkage& linkage);
   Symbol variable_head(Space space);  // type, alignment, name and size: `.align 4 .b8 name[16]`
-  void module_variable(Space space, bool external);
+  void module_variable(Space space, const Linkage& linkage);
+  bool defines_again(Symbol& symbol, const Symbol& head, const Linkage& linkage, std::uint32_t line);
   void initialiser(VariableText& variable);
   void initial_list(VariableText& variable, std::uint64_t& at, std::uint32_t element);
   void initial_value(VariableText& variable, std::uint64_t at, std::uint32_t element);
-  void function(bool entry, bool external);
+  void function(bool entry, const Linkage& linkage);
   std::vector<Symbol> parameter_list(bool registers_too);
   void performance(FunctionText& function);
   std::int64_t constant();
@@ -76,6 +86,8 @@ class Parser {
 
   ModuleText& module_;
   Lexer lexer_;
+  const std::map<std::string, Symbol*, std::less<>> before_;  // names of the texts before
+  std::set<std::string, std::less<>> own_;                    // names that no other text knows
   FunctionText* function_ = nullptr;
   std::vector<Scope> scopes_;  // of the function
   int scope_ = -1;

@@ -25,7 +25,8 @@ class Refusal : public std::runtime_error {
   Refusal(std::uint32_t line, const std::string& text, bool unsupported = false)
       : std::runtime_error(text), line(line), unsupported(unsupported) {}
   std::uint32_t line;
-  bool unsupported;  // known to be PTX, or unknown; else a mistake of the text
+  std::size_t part = 0;  // which of the texts that are linked
+  bool unsupported;      // known to be PTX, or unknown; else a mistake of the text
 };
 
 /// The next multiple of `align`.
@@ -113,6 +114,7 @@ struct Symbol {
   std::uint64_t bytes = 0;
   std::uint32_t align = 1;
   bool external = false, managed = false;
+  bool weak = false;                 // another definition may stand in its place
   bool unsized = false;              // `x[]`: dynamic shared memory
   bool formal = false;               // a parameter or the result of the function that it stands in
   std::uint32_t offset = 0;          // kParam of a kernel, kLocal and the other kParam: in the frame's local memory
@@ -174,6 +176,7 @@ struct FunctionText {
   std::string name;
   bool entry = false, defined = false;
   std::uint32_t line = 0;
+  std::size_t part = 0;  // which of the texts that are linked
   std::vector<Symbol*> returns, formals;
   std::vector<Type> registers;
   std::deque<Symbol> symbols;
@@ -195,14 +198,15 @@ struct VariableText {
 };
 
 struct ModuleText {
-  std::string text;  // what the views point into
+  std::deque<std::string> texts;  // what the views point into: one, or those that are linked
   std::deque<Symbol> symbols;
   std::map<std::string, Symbol*, std::less<>> names;
   std::deque<FunctionText> functions;
   std::vector<VariableText> variables;  // those in global and constant memory
 };
 
-/// Throws Refusal.
-std::unique_ptr<ModuleText> parse_text(std::string_view text);
+/// Adds a text to the module, as a linker does: what it shows (.visible, .weak, .common) and what it asks for (.extern)
+/// has one name in all texts; the rest is its own. Throws Refusal.
+void parse_text(std::string_view text, ModuleText& module);
 
 }  // namespace meshbed::sim::ptx
