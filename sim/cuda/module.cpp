@@ -11,6 +11,7 @@
 
 #include "plugin/base/log.h"
 #include "sim/cuda/image/fat_binary.h"
+#include "sim/cuda/image/relocatable.h"
 #include "sim/cuda/system.h"
 
 namespace meshbed::sim::cuda {
@@ -74,14 +75,43 @@ CUresult place_variables(Driver& driver, Device& device, Module& module) {
   return kSuccess;
 }
 
-CUresult load_ptx(Driver& driver, Device& device, std::string_view text, const std::string& place, Module& module) {
-  auto parsed = ptx::Module::parse(text, place);
+/// What parse() or link() made of the module's text.
+CUresult take_code(Driver& driver, Device& device, Result<std::shared_ptr<const ptx::Module>> parsed, Module& module) {
   if (!parsed) {
     MESHBED_WARN("%s", parsed.error().text.c_str());
     return parsed.error().code == ErrorCode::kUnsupported ? kUnsupportedPtx : kInvalidPtx;
   }
   module.code = std::move(*parsed);
   return place_variables(driver, device, module);
+}
+
+CUresult load_ptx(Driver& driver, Device& device, std::string_view text, const std::string& place, Module& module) {
+  return take_code(driver, device, ptx::Module::parse(text, place), module);
+}
+
+bool has_ptx(const void* container) {
+  const auto entries = read_fat_binary({static_cast<const std::byte*>(container), container_bytes(container)});
+  return entries && std::any_of(entries->begin(), entries->end(), [](const FatEntry& one) { return one.is_ptx; });
+}
+
+/// What nvcc linked in advance is machine code: the parts' PTX is linked here.
+CUresult load_parts(Driver& driver, Device& device, const Wrapper& wrapper, const std::string& place, Module& module) {
+  const auto texts = choose_parts(wrapper.parts, architecture_of(device));
+  if (!texts) {
+    MESHBED_WARN("%s: %s", place.c_str(), texts.error().text.c_str());
+    return kInvalidImage;
+  }
+  if (texts->empty()) {
+    MESHBED_WARN("%s: %s", place.c_str(), say_incomplete({}, architecture_of(device)).c_str());
+    return kNoKernelImage;
+  }
+  auto linked = ptx::Module::link(*texts, place);
+  const std::vector<std::string> missing = linked ? (*linked)->undefined() : std::vector<std::string>{};
+  if (!missing.empty()) {
+    MESHBED_WARN("%s: %s", place.c_str(), say_incomplete(missing, architecture_of(device)).c_str());
+    return kInvalidPtx;
+  }
+  return take_code(driver, device, std::move(linked), module);
 }
 
 CUresult load_fat(Driver& driver, Device& device, std::span<const std::byte> image, const std::string& place,
@@ -168,10 +198,11 @@ CUresult load_image(Driver& driver, Device& device, const void* image, std::size
     if (bytes[index] == '\0') break;  // a text may be shorter than a number
   }
   if (magic == kWrapperMagic) {
-    const void* container = nullptr;
-    std::memcpy(&container, bytes + 8, sizeof container);
-    if (container == nullptr) return kInvalidImage;
-    return load_image(driver, device, container, 0, place, module);
+    Wrapper wrapper;
+    std::memcpy(&wrapper, bytes, sizeof wrapper);
+    if (wrapper.container == nullptr) return kInvalidImage;
+    if (wrapper.has_parts() && !has_ptx(wrapper.container)) return load_parts(driver, device, wrapper, place, *module);
+    return load_image(driver, device, wrapper.container, 0, place, module);
   }
   if (magic == kContainerMagic) {
     const std::uint64_t size = image_bytes != 0 ? image_bytes : container_bytes(image);

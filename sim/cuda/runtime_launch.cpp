@@ -2,6 +2,7 @@
 // address of a host function each (__cudaRegisterFunction). The addresses of all files loaded differ, so that one table
 // holds them all.
 
+#include "plugin/base/log.h"
 #include "sim/cuda/runtime.h"
 #include "sim/cuda/system.h"
 
@@ -17,8 +18,15 @@ CUresult kernel_of(const void* function, Kernel*& kernel) {
   if (registered == system().host_functions.end()) return kInvalidDeviceFunction;
   Module* module = nullptr;
   if (const CUresult error = program_module(driver, registered->second.binary, module)) return error;
-  const CUresult error = find_kernel(driver, *module, registered->second.name, kernel);
-  if (error != kSuccess) return error == kNotFound ? kInvalidDeviceFunction : error;
+  const std::string& name = registered->second.name;
+  if (const CUresult error = find_kernel(driver, *module, name, kernel)) {
+    if (error != kNotFound) return error;
+    if (system().refused.insert("kernel " + name).second) {
+      MESHBED_WARN("kernel %s: the program has no PTX of it for this device, and the simulated device runs PTX alone",
+                   name.c_str());
+    }
+    return kInvalidDeviceFunction;
+  }
   driver.host_functions[function] = kernel;
   return kSuccess;
 }

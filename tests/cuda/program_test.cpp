@@ -119,7 +119,7 @@ TEST_CASE("calibrate gpu without a GPU, and with what it cannot use, says so") {
   CHECK(run_command_line(calibrate + "--help").output.find("calibrate gpu [options]") != std::string::npos);
 }
 
-TEST_CASE("a program of nvcc's: shared runtime runs, static runtime is refused") {
+TEST_CASE("a program of nvcc's: shared runtime runs, of relocatable code too; static runtime is refused") {
   const std::string nvcc = "/usr/local/cuda/bin/nvcc";
   if (!std::filesystem::exists(nvcc)) {
     MESSAGE("skipped: there is no " << nvcc);
@@ -129,11 +129,16 @@ TEST_CASE("a program of nvcc's: shared runtime runs, static runtime is refused")
   std::filesystem::create_directories(folder);
   const std::string source = std::string(MESHBED_SOURCE_DIR) + "/tests/cuda/program/nvcc_program.cu";
   REQUIRE(run_command_line(nvcc + " -cudart shared " + source + " -o " + folder + "/shared 2>&1").status == 0);
+  REQUIRE(run_command_line(nvcc + " -cudart shared -rdc=true -arch=compute_90 " + source + " -o " + folder +
+                           "/relocatable 2>&1")
+              .status == 0);
   REQUIRE(run_command_line(nvcc + " " + source + " -o " + folder + "/static 2>&1").status == 0);
-  const CommandResult good = run_command_line(kRun + folder + "/shared 2>&1");
-  CAPTURE(good.output);
-  CHECK(good.status == 0);
-  CHECK(good.output.find("all right") != std::string::npos);
+  for (const char* program : {"/shared 2>&1", "/relocatable 2>&1"}) {
+    const CommandResult good = run_command_line(kRun + folder + program);
+    CAPTURE(good.output);
+    CHECK(good.status == 0);
+    CHECK(good.output.find("all right") != std::string::npos);
+  }
   const CommandResult refused = run_command_line(kRun + folder + "/static 2>&1");
   CHECK(refused.status == 2);
   CHECK(refused.output.find("-cudart shared") != std::string::npos);

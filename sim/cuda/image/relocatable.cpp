@@ -1,0 +1,64 @@
+#include "sim/cuda/image/relocatable.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "sim/cuda/image/fat_binary.h"
+
+namespace meshbed::sim::cuda {
+namespace {
+
+/// NVIDIA's own part, which nvcc adds to every such program: what a kernel calls to launch kernels. For some
+/// architectures it has PTX, and that asks for functions which only NVIDIA's driver has.
+bool is_device_runtime(const std::string& text) { return text.find("__CNPRT_VERSION_NUMBER__") != std::string::npos; }
+
+bool launches_kernels(const std::string& name) {
+  return name.find("cudaLaunchDevice") != std::string::npos ||
+         name.find("cudaGetParameterBuffer") != std::string::npos || name.find("__cudaCDP2") != std::string::npos;
+}
+
+}  // namespace
+
+Result<std::vector<std::string>> choose_parts(const void* const* parts, std::uint32_t device_architecture) {
+  std::vector<std::string> texts;
+  for (std::size_t index = 0; parts[index] != nullptr; ++index) {
+    const auto in_part = [index](const Error& error) {
+      return Error{.code = error.code, .text = fmt::format("part {}: {}", index + 1, error.text)};
+    };
+    const auto* bytes = static_cast<const std::byte*>(parts[index]);
+    const auto entries = read_fat_binary({bytes, container_bytes(bytes)});
+    if (!entries) return in_part(entries.error());
+    auto text = choose_ptx(*entries, device_architecture);
+    if (!text && text.error().code == ErrorCode::kUnsupported) continue;  // machine code alone
+    if (!text) return in_part(text.error());
+    if (!is_device_runtime(*text)) texts.push_back(std::move(*text));
+  }
+  return texts;
+}
+
+std::string say_incomplete(const std::vector<std::string>& missing, std::uint32_t device_architecture) {
+  constexpr std::size_t kNamesTold = 8;
+  const std::string advice = fmt::format(
+      "compile every file and library of it with -gencode arch=compute_{0},code=compute_{0}, or without "
+      "-rdc=true",
+      device_architecture);
+  if (missing.empty()) {
+    return fmt::format(
+        "relocatable device code (nvcc -rdc=true), and no part of it has PTX for a device of compute capability "
+        "{}.{}; the simulated device runs PTX alone: {}",
+        device_architecture / 10, device_architecture % 10, advice);
+  }
+  const std::size_t told = std::min(missing.size(), kNamesTold);
+  const std::string names =
+      fmt::format("{}{}", fmt::join(missing.begin(), missing.begin() + static_cast<std::ptrdiff_t>(told), ", "),
+                  missing.size() > told ? fmt::format(" and {} more", missing.size() - told) : "");
+  const bool launches = std::any_of(missing.begin(), missing.end(), launches_kernels);
+  return fmt::format(
+      "relocatable device code (nvcc -rdc=true) that is not complete: no part's PTX defines {}; {}", names,
+      launches ? "kernels that launch kernels (dynamic parallelism) are not implemented: build the program without them"
+               : "the simulated device runs PTX alone: " + advice);
+}
+
+}  // namespace meshbed::sim::cuda
