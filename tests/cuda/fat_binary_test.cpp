@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <cstring>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,22 @@ std::string chosen(const std::vector<FatPiece>& pieces, std::uint32_t architectu
 }
 
 }  // namespace
+
+TEST_CASE("the containers of these tests, and of the program made by hand, are as nvcc 13.0 writes them") {
+  // nvcc -arch=compute_90 -Xfatbin=-compress=false: its container of a text with 992 bytes, up to the text.
+  const std::vector<unsigned> written{
+      0xba55ed50, 0x00100001, 0x00000430, 0,           // magic; version, bytes of this; of what follows
+      0x01010001, 0x00000050, 0x000003e0, 0,           // version and kind; bytes of this header; of the payload
+      0x00000000, 0x00000040, 0x00090000, 0x0000005a,  // compressed; options; PTX 9.0; sm_90
+      0x00000000, 0x00000000, 0x00000011, 0,           // .. flags
+      0x00000000, 0x00000000, 0x00000000, 0,           // .. bytes when uncompressed
+      0x00000048, 0x00000000, 0x00000000, 0};
+  const std::string made = fat_container({{.architecture = 90, .text = std::string(990, 'x')}});
+  REQUIRE(made.size() == 16 + 80 + 992);
+  std::vector<unsigned> words(written.size());
+  std::memcpy(words.data(), made.data(), words.size() * sizeof(unsigned));
+  CHECK(words == written);
+}
 
 TEST_CASE("PTX comes out as it went in: plain, Zstandard, LZ4") {
   const std::string text = "// some PTX, long enough to be worth packing: " + std::string(300, 'x');

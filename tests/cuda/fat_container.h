@@ -1,15 +1,15 @@
 #pragma once
-// Fat binaries as nvcc writes them, for tests: containers with PTX and machine code, plain or compressed.
+// Fat binaries for tests: containers with PTX and machine code, plain or compressed.
 
 #include <lz4.h>
 #include <zstd.h>
 
 #include <cstdint>
-#include <cstring>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "sim/cuda/image/fat_binary.h"
+#include "tests/cuda/program/fat_image.h"
 
 namespace meshbed::test {
 
@@ -19,12 +19,6 @@ struct FatPiece {
   std::string text;
   std::uint32_t flags = 0x11;
 };
-
-template <typename Number>
-void put_number(std::string& bytes, std::size_t offset, Number number) {
-  if (bytes.size() < offset + sizeof number) bytes.resize(offset + sizeof number);
-  std::memcpy(bytes.data() + offset, &number, sizeof number);
-}
 
 inline std::string packed_text(const FatPiece& piece) {
   std::string result(4096, '\0');
@@ -40,29 +34,16 @@ inline std::string packed_text(const FatPiece& piece) {
 }
 
 inline std::string fat_container(const std::vector<FatPiece>& pieces) {
-  std::string body;
+  std::vector<FatEntryBytes> entries;
   for (const FatPiece& piece : pieces) {
     const bool compressed = (piece.flags & 0xA000U) != 0;
-    std::string payload = packed_text(piece);
-    const std::size_t bytes = payload.size();
-    payload.resize((bytes + 7) / 8 * 8);
-    std::string header(80, '\0');
-    put_number<std::uint16_t>(header, 0, piece.is_ptx ? 1 : 2);
-    put_number<std::uint16_t>(header, 2, 0x101);
-    put_number<std::uint32_t>(header, 4, 80);
-    put_number<std::uint64_t>(header, 8, payload.size());
-    put_number<std::uint32_t>(header, 16, compressed ? static_cast<std::uint32_t>(bytes) : 0);
-    put_number<std::uint32_t>(header, 28, piece.architecture);
-    put_number<std::uint32_t>(header, 40, piece.flags);
-    put_number<std::uint64_t>(header, 56, compressed ? piece.text.size() : 0);
-    body += header + payload;
+    entries.push_back({.is_ptx = piece.is_ptx,
+                       .architecture = piece.architecture,
+                       .flags = piece.flags,
+                       .payload = packed_text(piece),
+                       .text_bytes = compressed ? piece.text.size() : 0});
   }
-  std::string head(16, '\0');
-  put_number<std::uint32_t>(head, 0, sim::cuda::kContainerMagic);
-  put_number<std::uint16_t>(head, 4, 1);
-  put_number<std::uint16_t>(head, 6, 16);
-  put_number<std::uint64_t>(head, 8, body.size());
-  return head + body;
+  return fat_image(entries);
 }
 
 }  // namespace meshbed::test

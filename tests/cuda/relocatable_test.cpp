@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "sim/cuda/image/fat_binary.h"
 #include "tests/cuda/fat_container.h"
 #include "tests/cuda/gpus.h"
 

@@ -1,11 +1,13 @@
 // A CUDA program as nvcc would make it, written by hand so that no toolkit is needed: a fat binary with plain PTX that
-// is registered before main(), a kernel launched by its host function, a variable, a managed variable. Prints what it
-// found; status 0 where all is right. "fault": a kernel with a wrong address. "image": a fat binary without PTX.
+// is registered with the runtime, a kernel launched by its host function, a variable, a managed variable. Prints what
+// it found; status 0 where all is right. "fault": a kernel with a wrong address. "image": a fat binary without PTX.
 #include <cstdint>
 #include <cstdio>
-#include <cstring>
 #include <string>
+#include <utility>
 #include <vector>
+
+#include "tests/cuda/program/fat_image.h"
 
 extern "C" {
 struct dim3 {
@@ -68,22 +70,17 @@ float g_factor;           // what names the variable `factor`
 unsigned* g_done;         // where the runtime writes the managed variable's address
 void saxpy_function() {}  // what names the kernel
 
-/// A container with one entry: header of 80 bytes, then the text.
 std::string fat_binary(bool has_ptx) {
   std::string text = kPtx;
-  text.resize((text.size() + 8) / 8 * 8);
-  std::string image(16 + 80, '\0');
-  const auto put = [&](std::size_t offset, auto number) { std::memcpy(image.data() + offset, &number, sizeof number); };
-  put(0, std::uint32_t{0xBA55ED50});
-  put(4, std::uint16_t{1});
-  put(6, std::uint16_t{16});
-  put(8, std::uint64_t{80 + text.size()});
-  put(16, std::uint16_t{static_cast<std::uint16_t>(has_ptx ? 1 : 2)});
-  put(16 + 4, std::uint32_t{80});
-  put(16 + 8, std::uint64_t{text.size()});
-  put(16 + 28, std::uint32_t{70});
-  put(16 + 40, std::uint32_t{0x11});
-  return image + text;
+  text.push_back('\0');
+  return meshbed::test::fat_image(
+      {{.is_ptx = has_ptx, .architecture = 70, .ptx_version = 7U << 16U, .payload = std::move(text)}});
+}
+
+/// Tells which call failed; true: one did.
+bool failed(const char* call, int error) {
+  if (error != 0) std::printf("%s: %s\n", call, cudaGetErrorName(error));
+  return error != 0;
 }
 
 }  // namespace
@@ -97,10 +94,12 @@ int main(int argc, char** argv) {
     const void* rest = nullptr;
   } wrapper;
   void** binary = __cudaRegisterFatBinary(&wrapper);
+  // Names twice, as nvcc's code gives them: once for the host's thing, once for the device's.
+  static char names[][8] = {"saxpy", "factor", "done"};
   const auto* function = reinterpret_cast<const char*>(&saxpy_function);
-  __cudaRegisterFunction(binary, function, nullptr, "saxpy", -1, nullptr, nullptr, nullptr, nullptr, nullptr);
-  __cudaRegisterVar(binary, reinterpret_cast<char*>(&g_factor), nullptr, "factor", 0, 4, 0, 0);
-  __cudaRegisterManagedVar(binary, reinterpret_cast<void**>(&g_done), nullptr, "done", 0, 4, 0, 0);
+  __cudaRegisterFunction(binary, function, names[0], names[0], -1, nullptr, nullptr, nullptr, nullptr, nullptr);
+  __cudaRegisterVar(binary, reinterpret_cast<char*>(&g_factor), names[1], names[1], 0, 4, 0, 0);
+  __cudaRegisterManagedVar(binary, reinterpret_cast<void**>(&g_done), names[2], names[2], 0, 4, 0, 0);
   __cudaRegisterFatBinaryEnd(binary);
   __cudaInitModule(binary);
 
@@ -109,20 +108,19 @@ int main(int argc, char** argv) {
   void *x = nullptr, *y = nullptr;
   std::vector<float> values(n);
   for (unsigned index = 0; index < n; ++index) values[index] = static_cast<float>(index);
-  cudaMalloc(&x, n * 4);
-  cudaMalloc(&y, n * 4);
-  cudaMemcpy(x, values.data(), n * 4, 1);
-  cudaMemcpy(y, values.data(), n * 4, 1);
-  cudaMemcpyToSymbol(&g_factor, &factor, 4, 0, 1);
-  if (wanted == "fault") y = static_cast<char*>(y) + 2000;
   void* arguments[] = {&n, &x, &y};
-  int error = cudaLaunchKernel(function, {4, 1, 1}, {256, 1, 1}, arguments, 0, nullptr);
-  if (error == 0) error = cudaDeviceSynchronize();
-  if (error != 0) {
-    std::printf("%s\n", cudaGetErrorName(error));
+  if (failed("cudaMalloc", cudaMalloc(&x, n * 4)) || failed("cudaMalloc", cudaMalloc(&y, n * 4)) ||
+      failed("cudaMemcpy", cudaMemcpy(x, values.data(), n * 4, 1)) ||
+      failed("cudaMemcpy", cudaMemcpy(y, values.data(), n * 4, 1)) ||
+      failed("cudaMemcpyToSymbol", cudaMemcpyToSymbol(&g_factor, &factor, 4, 0, 1))) {
     return 7;
   }
-  cudaMemcpy(values.data(), y, n * 4, 2);
+  if (wanted == "fault") y = static_cast<char*>(y) + 2000;
+  if (failed("cudaLaunchKernel", cudaLaunchKernel(function, {4, 1, 1}, {256, 1, 1}, arguments, 0, nullptr)) ||
+      failed("cudaDeviceSynchronize", cudaDeviceSynchronize()) ||
+      failed("cudaMemcpy", cudaMemcpy(values.data(), y, n * 4, 2))) {
+    return 7;
+  }
   int wrong = 0;
   for (unsigned index = 0; index < n; ++index) wrong += values[index] != 3 * static_cast<float>(index);
   std::printf("%d wrong, %u done\n", wrong, *g_done);
