@@ -195,7 +195,7 @@ TEST_CASE("code in parts that is not complete is refused: what is missing, and w
   const std::string dynamic = refused({{ptx(launches)}, {machine_code(90)}}, kInvalidPtx);
   CAPTURE(dynamic);
   CHECK(is_one_line(dynamic));
-  CHECK(dynamic.find("defines __cudaCDP2LaunchDeviceV2; kernels that launch kernels (dynamic parallelism) are not "
+  CHECK(dynamic.find("defines __cudaCDP2LaunchDeviceV2; the CUDA runtime in kernels (dynamic parallelism) is not "
                      "implemented") != dynamic.npos);
 }
 

@@ -14,10 +14,8 @@ namespace {
 /// architectures it has PTX, and that asks for functions which only NVIDIA's driver has.
 bool is_device_runtime(const std::string& text) { return text.find("__CNPRT_VERSION_NUMBER__") != std::string::npos; }
 
-bool launches_kernels(const std::string& name) {
-  return name.find("cudaLaunchDevice") != std::string::npos ||
-         name.find("cudaGetParameterBuffer") != std::string::npos || name.find("__cudaCDP2") != std::string::npos;
-}
+/// A function of the CUDA runtime that kernels may call: C's names, which no function of a program's in C++ has.
+bool is_runtime_call(const std::string& name) { return name.rfind("cuda", 0) == 0 || name.rfind("__cudaCDP", 0) == 0; }
 
 }  // namespace
 
@@ -54,11 +52,11 @@ std::string say_incomplete(const std::vector<std::string>& missing, std::uint32_
   const std::string names =
       fmt::format("{}{}", fmt::join(missing.begin(), missing.begin() + static_cast<std::ptrdiff_t>(told), ", "),
                   missing.size() > told ? fmt::format(" and {} more", missing.size() - told) : "");
-  const bool launches = std::any_of(missing.begin(), missing.end(), launches_kernels);
+  const bool is_dynamic = std::any_of(missing.begin(), missing.end(), is_runtime_call);
   return fmt::format(
       "relocatable device code (nvcc -rdc=true) that is not complete: no part's PTX defines {}; {}", names,
-      launches ? "kernels that launch kernels (dynamic parallelism) are not implemented: build the program without them"
-               : "the simulated device runs PTX alone: " + advice);
+      is_dynamic ? "the CUDA runtime in kernels (dynamic parallelism) is not implemented: build the program without it"
+                 : "the simulated device runs PTX alone: " + advice);
 }
 
 }  // namespace meshbed::sim::cuda
