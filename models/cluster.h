@@ -58,6 +58,7 @@ struct GidEntry {
   std::uint32_t index = 0;
   GidType type = GidType::kRoceV2;
   RawGid gid{};
+  std::uint16_t vlan = 0;  // of the VLAN interface that it belongs to; 0: of the port's own
   bool operator==(const GidEntry&) const = default;
 };
 
@@ -73,6 +74,8 @@ struct Nic {
   bool link_up = true;              // administrative state at the start
   bool dma_buf = false;             // its driver registers dma-bufs
   int pcie = -1;                    // index in Node::pcie; -1: on none that limits it
+  std::uint16_t vlan = 0;           // its addresses are a VLAN interface's on the netdev (models/vlan.h); 0: its own
+  std::uint32_t switch_mtu_bytes = 0;  // of the switch's port that it is plugged into; 0: as the switch says
 };
 
 struct Gpu {
@@ -124,6 +127,7 @@ struct Switch {
   std::uint64_t rate_bps = 0;      // of each port
   Picoseconds latency_ps = 0;      // forwarding delay
   Picoseconds propagation_ps = 0;  // of each cable, one way
+  std::uint32_t mtu_bytes = 0;     // of each port (models/frame.h); 0: any frame passes
 };
 
 struct ManagementNetwork {

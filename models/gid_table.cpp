@@ -30,36 +30,37 @@ IpAddress link_local_address(PortRef port) {
   return address;
 }
 
-std::vector<GidEntry> linux_gid_table(PortRef port, const std::vector<IpPrefix>& addresses) {
+std::vector<GidEntry> linux_gid_table(PortRef port, const std::vector<IpPrefix>& addresses, std::uint16_t vlan) {
   std::vector<GidEntry> table;
-  table.reserve(2 * (addresses.size() + 1));
-  const auto append = [&table](const IpAddress& address) {
+  table.reserve(2 * (addresses.size() + 2));
+  const auto append = [&table](const IpAddress& address, std::uint16_t of_vlan) {
     for (const GidType type : {GidType::kRoceV1, GidType::kRoceV2}) {
-      table.push_back({static_cast<std::uint32_t>(table.size()), type, gid_of(address)});
+      table.push_back({static_cast<std::uint32_t>(table.size()), type, gid_of(address), of_vlan});
     }
   };
-  append(link_local_address(port));
-  for (const auto& prefix : addresses) append(prefix.address);
+  append(link_local_address(port), 0);
+  if (vlan != 0) append(link_local_address(port), vlan);
+  for (const auto& prefix : addresses) append(prefix.address, vlan);
   return table;
 }
 
 std::vector<GidEntry> exchanged_gids(const std::vector<GidEntry>& table, const IpAddress& from, const IpAddress& to) {
   std::vector<GidEntry> result;
-  std::vector<GidType> types;
+  std::vector<GidEntry> gone;
   std::set<std::uint32_t> taken;
   for (const GidEntry& entry : table) {
     taken.insert(entry.index);
     if (entry.gid == gid_of(from)) {
-      types.push_back(entry.type);
+      gone.push_back(entry);
     } else {
       result.push_back(entry);
     }
   }
-  for (const GidType type : types) {
+  for (const GidEntry& entry : gone) {
     std::uint32_t index = 0;
     while (taken.count(index) > 0) ++index;
     taken.insert(index);
-    result.push_back({index, type, gid_of(to)});
+    result.push_back({index, entry.type, gid_of(to), entry.vlan});
   }
   std::sort(result.begin(), result.end(),
             [](const GidEntry& left, const GidEntry& right) { return left.index < right.index; });

@@ -3,7 +3,10 @@
 //
 // Each address takes two neighbouring entries, RoCE v1 then v2; the link-local address comes first. With one IPv4
 // address the table is 0, 1: link-local v1, v2; 2, 3: IPv4 v1, v2 - which is why NCCL_IB_GID_INDEX is so often 3.
+// The entries of a VLAN interface stand behind those of the netdev below it, in the same table: link-local once more
+// (the interface has the same MAC address), then its own addresses. There the IPv4 address is 4, 5.
 
+#include <cstdint>
 #include <vector>
 
 #include "models/cluster.h"
@@ -14,8 +17,8 @@ namespace meshbed::models {
 /// (02:4d, node, NIC: 16 bits each).
 IpAddress link_local_address(PortRef port);
 
-/// The whole table of the NIC at `port` whose netdev has `addresses`.
-std::vector<GidEntry> linux_gid_table(PortRef port, const std::vector<IpPrefix>& addresses);
+/// The whole table of the NIC at `port` whose netdev, or the VLAN interface `vlan` on it (0: none), has `addresses`.
+std::vector<GidEntry> linux_gid_table(PortRef port, const std::vector<IpPrefix>& addresses, std::uint16_t vlan = 0);
 
 /// What is left of `table` when `from` goes and `to` comes: the new entries have the old ones' types and take the
 /// lowest free places. Those of the old address are not free yet: whoever uses them keeps them

@@ -20,6 +20,7 @@ inline constexpr std::uint32_t kRethBytes = 16;    // RDMA extended header: firs
 inline constexpr std::uint32_t kImmBytes = 4;      // immediate data
 inline constexpr std::uint32_t kAethBytes = 4;     // acknowledgement header
 inline constexpr std::uint32_t kAtomicBytes = 28;  // atomic extended header
+inline constexpr std::uint32_t kVlanTagBytes = 4;  // IEEE 802.1Q, in each packet of a VLAN
 
 /// Packets of a message: a zero-size message is still one packet.
 constexpr std::uint64_t packets(std::uint64_t payload_bytes, std::uint32_t pmtu_bytes) {

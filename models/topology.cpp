@@ -7,6 +7,7 @@
 #include <iterator>
 #include <map>
 #include <span>
+#include <utility>
 
 #include "models/pcie.h"
 
@@ -21,6 +22,7 @@ const Node& node_of(const Cluster& cluster, PortRef port) { return cluster.nodes
 
 /// The addresses by which two ends of a cable can talk: each lies in the other's prefix.
 const IpPrefix* common_subnet(const Nic& a, const Nic& b) {
+  if (a.vlan != b.vlan) return nullptr;
   for (const auto& left : a.addresses) {
     for (const auto& right : b.addresses) {
       if (contains(left, right.address) && contains(right, left.address)) return &left;
@@ -64,30 +66,37 @@ void add_cable(Topology& topology, const Cluster& cluster, int index) {
   const Nic& b = nic_of(cluster, cable.b);
   const IpPrefix* subnet = common_subnet(a, b);
   if (subnet == nullptr) {
-    topology.crossed.push_back({index, subnets_text(a), subnets_text(b), "", ""});
-    if (const auto [left, right] = overlapping(a, b); left != nullptr) {
+    topology.crossed.push_back({index, subnets_text(a), subnets_text(b), "", "", a.vlan, b.vlan});
+    if (const auto [left, right] = overlapping(a, b); left != nullptr && a.vlan == b.vlan) {
       topology.crossed.back().a_overlapping = to_string(*left);
       topology.crossed.back().b_overlapping = to_string(*right);
     }
   } else if (a.link_up && b.link_up) {
     add_segment(
         topology,
-        {.cable = index, .switch_index = -1, .subnet = *subnet, .ports = {cable.a, cable.b}, .port_rates_bps = {}},
+        {.cable = index,
+         .switch_index = -1,
+         .subnet = *subnet,
+         .ports = {cable.a, cable.b},
+         .port_rates_bps = {},
+         .vlan = a.vlan},
         [&](PortRef port) { return behind_pcie_bps(node_of(cluster, port), nic_of(cluster, port), cable.rate_bps); });
   }
 }
 
 void add_switch(Topology& topology, const Cluster& cluster, int index) {
   const Switch& box = cluster.switches[static_cast<std::size_t>(index)];
-  // By subnet in order of first appearance, so that the answer follows the file.
-  std::map<std::string, std::size_t> place;
+  // By VLAN and subnet in order of first appearance, so that the answer follows the file.
+  std::map<std::pair<std::uint16_t, std::string>, std::size_t> place;
   std::vector<Segment> found;
   for (const auto& port : box.ports) {
     const Nic& nic = nic_of(cluster, port);
     if (!nic.link_up) continue;
     for (const auto& prefix : nic.addresses) {
-      const auto [entry, is_new] = place.emplace(subnet_string(prefix), found.size());
-      if (is_new) found.push_back({.switch_index = index, .subnet = prefix, .ports = {}, .port_rates_bps = {}});
+      const auto [entry, is_new] = place.emplace(std::pair(nic.vlan, subnet_string(prefix)), found.size());
+      if (is_new) {
+        found.push_back({.switch_index = index, .subnet = prefix, .ports = {}, .port_rates_bps = {}, .vlan = nic.vlan});
+      }
       auto& ports = found[entry->second].ports;
       // Two addresses of one NIC in one subnet are one port.
       if (ports.empty() || ports.back() != port) ports.push_back(port);

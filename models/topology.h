@@ -2,9 +2,9 @@
 // Topology: who reaches whom without a relay, and what shape that makes. Pure functions of a Cluster.
 //
 // Nomenclature: segment - the ports that reach one another directly: they hang on one cable or switch, their links are
-// up, and they share a subnet. A cable whose ends are in different subnets carries no segment: that is a crossed cable.
-// Neighbours - nodes with ports in one segment. Hop - a step from a node to a neighbour.
-// Link-local IPv6 is not counted: it is on every cable and says nothing about who is at the other end.
+// up, and they share a subnet and a VLAN (or have none). A cable whose ends do not carries no segment: that is a
+// crossed cable. Neighbours - nodes with ports in one segment. Hop - a step from a node to a neighbour. Link-local IPv6
+// is not counted: it is on every cable and says nothing about who is at the other end.
 
 #include <string>
 #include <utility>
@@ -23,6 +23,7 @@ struct Segment {
   // [place in ports] what the port carries there: the cable's rate (which follows from its two ends unless the scenario
   // gives it), or the lower of the switch's (0: any) and the port's own; no more than its PCIe link.
   std::vector<std::uint64_t> port_rates_bps;
+  std::uint16_t vlan = 0;  // of its ports; 0: of none
 };
 
 /// A way from one node to another without a relay.
@@ -32,7 +33,8 @@ struct DirectPath {
   std::uint64_t rate_bps = 0;  // of the slower port
 };
 
-/// A cable whose two ends share no subnet: each end's address belongs to another cable, or is mistyped.
+/// A cable whose two ends share no subnet: each end's address belongs to another cable, or is mistyped; or they share
+/// one, and neither end takes the other's frames, since their VLANs differ.
 struct CrossedCable {
   int cable = -1;
   std::string a_subnets, b_subnets;  // as subnet_string; "no address" where there is none
@@ -40,6 +42,8 @@ struct CrossedCable {
   /// other in its own. Empty: none do.
   std::string a_overlapping, b_overlapping;
   bool is_wrong_prefix() const { return !a_overlapping.empty(); }
+  std::uint16_t a_vlan = 0, b_vlan = 0;
+  bool is_other_vlan() const { return a_vlan != b_vlan; }
 };
 
 struct Topology {

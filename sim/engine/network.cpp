@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "models/frame.h"
 #include "models/pcie.h"
 #include "plugin/base/check.h"
 
@@ -103,6 +104,7 @@ const Path* Network::path(PortRef source, PortRef destination) const {
     } else {
       const auto& sw = cluster_.switches[static_cast<std::size_t>(from.switch_index)];
       path.latency_ps = 2 * sw.propagation_ps + sw.latency_ps;
+      path.mtu_bytes = models::forwarded_bytes(sw, nic(source), nic(destination));
     }
     result = &paths_.emplace_back(std::move(path));
   }
@@ -119,10 +121,12 @@ bool Network::port_up(PortRef port) const {
 void Network::set_port_up(PortRef port, bool up) { state(port).up = up; }
 
 bool Network::owns(PortRef port, const models::IpAddress& address) const {
-  const auto& nic = cluster_.nodes[static_cast<std::size_t>(port.node)].nics[static_cast<std::size_t>(port.nic)];
-  return std::any_of(nic.addresses.begin(), nic.addresses.end(),
+  const auto& addresses = nic(port).addresses;
+  return std::any_of(addresses.begin(), addresses.end(),
                      [&](const models::IpPrefix& prefix) { return prefix.address == address; });
 }
+
+bool Network::same_vlan(PortRef left, PortRef right) const { return nic(left).vlan == nic(right).vlan; }
 
 std::vector<PortRef> Network::neighbours(PortRef from) const {
   const PortState& own = state(from);
@@ -137,10 +141,11 @@ std::vector<PortRef> Network::neighbours(PortRef from) const {
 PortRef Network::neighbour(PortRef from, const models::IpAddress& address) const {
   if (!port_up(from)) return {};
   const PortState& own = state(from);
-  if (own.cable >= 0) return state(own.peer).up && owns(own.peer, address) ? own.peer : PortRef{};
+  const auto answers = [&](PortRef port) { return state(port).up && owns(port, address) && same_vlan(from, port); };
+  if (own.cable >= 0) return answers(own.peer) ? own.peer : PortRef{};
   const auto& ports = cluster_.switches[static_cast<std::size_t>(own.switch_index)].ports;
-  const auto found = std::find_if(ports.begin(), ports.end(),
-                                  [&](PortRef port) { return port != from && state(port).up && owns(port, address); });
+  const auto found =
+      std::find_if(ports.begin(), ports.end(), [&](PortRef port) { return port != from && answers(port); });
   return found != ports.end() ? *found : PortRef{};
 }
 

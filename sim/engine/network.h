@@ -4,7 +4,8 @@
 // Built from a models::Cluster; owned by the World. A link is one direction of a cable, or one direction between a
 // port and its switch; or one direction of a PCIe link, where that carries less than the ports behind it together (a
 // wider one is nobody's limit, and left out). Two ports have a path only if one cable, or one switch, joins them: a
-// cable is a subnet, and nothing here routes between subnets.
+// cable is a subnet, and nothing here routes between subnets. Of ports with VLAN interfaces, whose addresses are there,
+// those answer that have the same VLAN.
 
 #include <cstdint>
 #include <deque>
@@ -47,8 +48,9 @@ struct Path {
   std::vector<int> links = {};
   Picoseconds latency_ps = 0;
   models::PortRef source, destination;
-  int index = 0;         // dense, for tables
-  std::size_t sent = 1;  // of `links`: those on the sender's side, which carry what its own ports can
+  int index = 0;                // dense, for tables
+  std::size_t sent = 1;         // of `links`: those on the sender's side, which carry what its own ports can
+  std::uint32_t mtu_bytes = 0;  // a switch on the way drops frames with more payload (models/frame.h); 0: none does
 };
 
 class Network {
@@ -81,6 +83,8 @@ class Network {
   models::PortRef neighbour(models::PortRef from, const models::IpAddress& address) const;
   /// All ports that one cable or switch joins with `from`, `from` itself not included; in order of node and NIC.
   std::vector<models::PortRef> neighbours(models::PortRef from) const;
+  /// Both have their addresses in one VLAN, or in none.
+  bool same_vlan(models::PortRef left, models::PortRef right) const;
 
   std::vector<Link>& links() { return links_; }
   const std::vector<Link>& links() const { return links_; }
@@ -104,6 +108,9 @@ class Network {
     return ports_[static_cast<std::size_t>(port.node)][static_cast<std::size_t>(port.nic)];
   }
   int add_link(std::string name, std::uint64_t rate_bps);
+  const models::Nic& nic(models::PortRef port) const {
+    return cluster_.nodes[static_cast<std::size_t>(port.node)].nics[static_cast<std::size_t>(port.nic)];
+  }
   bool owns(models::PortRef port, const models::IpAddress& address) const;
 
   const models::Cluster& cluster_;

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 
@@ -44,6 +45,11 @@ constexpr std::uint64_t node_guid_of(models::PortRef port) {
 
 /// Interface indices of a node: 1 is the loopback interface, then the NICs in order, then the management port.
 constexpr unsigned interface_index_of(models::PortRef port) { return static_cast<unsigned>(port.nic) + 2; }
+
+/// VLAN interfaces come behind them, in the order of their NICs; `nics`: of the node.
+constexpr unsigned vlan_interface_index_of(models::PortRef port, std::size_t nics) {
+  return interface_index_of({port.node, static_cast<int>(nics) + 1 + port.nic});
+}
 
 /// Length of the port's GID table. Linux tables are longer than their content; programs probe a few entries past it.
 inline std::uint32_t gid_table_length(const models::Nic& nic) {

@@ -119,7 +119,8 @@ int query_gid(const System& system, models::PortRef port, std::uint8_t number, i
   entry.gid_index = found->index;
   entry.port_num = number;
   entry.gid_type = found->type == models::GidType::kRoceV1 ? IBV_GID_TYPE_ROCE_V1 : IBV_GID_TYPE_ROCE_V2;
-  entry.ndev_ifindex = interface_index_of(port);
+  const std::size_t nics = system.world.cluster().nodes[static_cast<std::size_t>(port.node)].nics.size();
+  entry.ndev_ifindex = found->vlan == 0 ? interface_index_of(port) : vlan_interface_index_of(port, nics);
   return 0;
 }
 

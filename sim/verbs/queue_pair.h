@@ -70,6 +70,8 @@ struct Route {
   const Path* path = nullptr;  // nullptr: loopback within the port
   models::GidType gid_type = models::GidType::kRoceV2;
   models::RawGid source_gid{}, destination_gid{};
+  std::uint16_t vlan = 0;           // of the interface that its packets leave by; 0: they have no tag
+  std::uint32_t headers_bytes = 0;  // of a packet within its frame (models/frame.h)
 };
 
 struct AtomicResult {

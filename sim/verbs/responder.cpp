@@ -35,7 +35,8 @@ Verdict invalid_request(System& system, QueuePair& target) {
 bool accepts(const QueuePair& target, const QueuePair& source) {
   return (target.state == IBV_QPS_RTR || target.state == IBV_QPS_RTS) && target.context->port == source.route.peer &&
          target.route.peer == source.context->port && target.attr.dest_qp_num == source.number &&
-         target.route.gid_type == source.route.gid_type && target.route.source_gid == source.route.destination_gid &&
+         target.route.gid_type == source.route.gid_type && target.route.vlan == source.route.vlan &&
+         target.route.source_gid == source.route.destination_gid &&
          target.route.destination_gid == source.route.source_gid;
 }
 
@@ -287,7 +288,7 @@ void start_response(System& system, QueuePair& responder) {
     const SendEntry& entry = source->send[flight.sequence];
     flight.from = entry.resume;
     flight.left = entry.packet_count - entry.resume;
-    flight.through = packets_through(system, responder, flight.left);
+    let_through(system, responder, response_train(*source, entry), flight);
     responder.response_busy = true;
     put_on_wire(system, responder,
                 flight_wire_bytes(responder, flight, entry.payload_bytes, response_wire_bytes(responder, entry)),
@@ -316,7 +317,7 @@ void request_arrives(void* self, std::uint64_t) {
     raise_event(owner, *target->context, IBV_EVENT_COMM_EST, target->number);
   }
   const std::uint32_t first = psn_add(entry.first_psn, flight.from);
-  const std::uint32_t arriving = psn_add(first, flight.through > 0 ? 0 : 1);  // where its first packet is missing
+  const std::uint32_t arriving = psn_add(first, flight.through > 0 ? 0 : flight.shown);  // its first may be missing
   if (psn_ahead(arriving, target->expected_psn) > 0) return out_of_sequence(owner, *target, *source, flight);
   // Of a message of many packets some may have come before.
   const std::uint32_t packets = has_response(entry.opcode) ? entry.packet_count : flight.through;

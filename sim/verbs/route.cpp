@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "models/frame.h"
 #include "sim/host/identity.h"
 #include "sim/verbs/system.h"
 
@@ -38,16 +39,21 @@ models::IpAddress address_of(const models::RawGid& gid) {
   return address;
 }
 
-bool in_own_subnet(const models::Nic& nic, const models::IpAddress& address) {
+/// Of the interface that the source GID belongs to.
+bool in_own_subnet(const models::Nic& nic, const models::GidEntry& source, const models::IpAddress& address) {
+  if (source.vlan != nic.vlan) return false;  // the netdev below a VLAN interface has no addresses
   return std::any_of(nic.addresses.begin(), nic.addresses.end(),
                      [&](const models::IpPrefix& prefix) { return models::contains(prefix, address); });
 }
 
-/// Whoever answers for `gid` on the wire of `port`; {-1, -1}: nobody.
-models::PortRef ask_wire(const System& system, models::PortRef port, const models::RawGid& gid) {
+/// Whoever answers for `gid` on the wire of `port`, asked by the interface of `source`; {-1, -1}: nobody.
+models::PortRef ask_wire(const System& system, models::PortRef port, const models::GidEntry& source,
+                         const models::RawGid& gid) {
   if (!is_link_local(gid)) return system.network.neighbour(port, address_of(gid));
   for (const models::PortRef other : system.network.neighbours(port)) {
-    if (system.network.port_up(other) && has_gid(nic_of(system, other), gid)) return other;
+    const auto& gids = nic_of(system, other).gids;
+    const auto has_it = [&](const models::GidEntry& entry) { return entry.gid == gid && entry.vlan == source.vlan; };
+    if (system.network.port_up(other) && std::any_of(gids.begin(), gids.end(), has_it)) return other;
   }
   return {};
 }
@@ -61,6 +67,9 @@ int resolve_route(System& system, models::PortRef port, const ibv_ah_attr& attr,
   std::copy_n(attr.grh.dgid.raw, route.destination_gid.size(), route.destination_gid.begin());
   route.source_gid = source->gid;
   route.gid_type = source->type;
+  route.vlan = source->vlan;
+  route.headers_bytes = models::packet_headers_bytes(
+      source->type, is_ipv4(source->gid) ? models::IpFamily::kIpv4 : models::IpFamily::kIpv6);
   const models::RawGid& destination = route.destination_gid;
   if (is_ipv4(destination) != is_ipv4(source->gid)) return EINVAL;  // two address families
   if (has_gid(nic, destination)) {
@@ -68,12 +77,12 @@ int resolve_route(System& system, models::PortRef port, const ibv_ah_attr& attr,
     route.path = nullptr;
     return 0;
   }
-  const bool routed = is_link_local(destination) || in_own_subnet(nic, address_of(destination));
+  const bool routed = is_link_local(destination) || in_own_subnet(nic, *source, address_of(destination));
   if (!routed && !is_ipv4(destination)) return ENETUNREACH;
 
   // Nobody answers for a foreign subnet: even the address's owner at the other end would need a route back to reply.
   const bool answered = routed && system.network.port_up(port);
-  const models::PortRef peer = answered ? ask_wire(system, port, destination) : models::PortRef{};
+  const models::PortRef peer = answered ? ask_wire(system, port, *source, destination) : models::PortRef{};
   if (peer.node < 0) {
     system.world.sleep(kResolveTimeoutPs);
     return ETIMEDOUT;

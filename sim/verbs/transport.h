@@ -13,12 +13,15 @@
 // arrive; the one behind it, if the message has one, shows the gap and is answered with a NAK (rxe, like adapters,
 // sends everything again from there), else the timer finds out. What arrived of a message need not be sent again. The
 // wire carries the flight up to the packet that shows the gap; that adapters go on sending until the NAK is back is
-// left out. A request whose queue pair left RTS before the arrival is not delivered, and memory is read when a message
-// arrives, not when it starts: until then its owner must leave it alone anyway. Only the values of small reads and of
-// atomics are taken at the responder when the request arrives there, because programs poll flags with them.
+// left out. What a switch drops as too large (Path::mtu_bytes) never arrives, however often it is sent: behind it only
+// a shorter last packet can show the gap; such a packet still counts on all links of the way. A request whose queue
+// pair left RTS before the arrival is not delivered, and memory is read when a message arrives, not when it starts:
+// until then its owner must leave it alone anyway. Only the values of small reads and of atomics are taken at the
+// responder when the request arrives there, because programs poll flags with them.
 
 #include <cstdint>
 
+#include "models/frame.h"
 #include "sim/verbs/queue_pair.h"
 
 namespace meshbed::sim::verbs {
@@ -35,6 +38,7 @@ struct Flight {
   std::uint32_t from;     // first packet of the message (of its response) that is sent this time
   std::uint32_t left;     // packets from there on, and
   std::uint32_t through;  // how many of them arrive in order
+  std::uint32_t shown;  // place among them of the one that arrives behind the first that does not; else `left` or more
   Answer answer;
   std::uint8_t code;  // RNR timer field, or ibv_wc_status of an error NAK
   bool aborted;       // a response whose queue pair left the connected states while it was on the wire
@@ -67,10 +71,14 @@ Picoseconds rnr_timer_ps(std::uint8_t code);
 Picoseconds ack_timeout_ps(std::uint8_t timeout);
 
 // --- wire ---
-/// Packets of `from` on that a port's Shape lets through before the first that is lost or overtaken; `left`: all.
-std::uint32_t packets_through(System& system, const QueuePair& sender, std::uint32_t left);
-/// The packet behind the first that is missing arrives and shows it.
-inline bool shows_gap(const Flight& flight) { return flight.through + 1 < flight.left; }
+/// The packets of a request, and of the response to it, as a switch on the way sees them.
+models::PacketTrain request_train(const QueuePair& qp, unsigned opcode, std::uint64_t payload_bytes);
+models::PacketTrain response_train(const QueuePair& requester, const SendEntry& entry);
+/// Which of the flight's packets arrive (`through`, `shown`): those that the port's Shape neither loses nor lets be
+/// overtaken, and that a switch on the way does not drop as too large. `train`: of the whole message or response.
+void let_through(System& system, const QueuePair& sender, const models::PacketTrain& train, Flight& flight);
+/// A packet behind the first that is missing arrives and shows it.
+inline bool shows_gap(const Flight& flight) { return flight.shown < flight.left; }
 /// Nothing of it arrives.
 inline bool vanishes(const Flight& flight) { return flight.through == 0 && !shows_gap(flight) && flight.left > 0; }
 /// Wire bytes of the flight's packets, of a message or response whose packets take `whole` altogether.

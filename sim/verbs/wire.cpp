@@ -12,8 +12,22 @@ namespace {
 constexpr std::uint32_t kAtomicAckBytes = 8;  // the original value
 
 std::uint32_t packet_overhead(const QueuePair& qp) {
-  return qp.route.gid_type == models::GidType::kRoceV1 ? models::kRoceV1PacketOverheadBytes
-                                                       : models::kRoceV2PacketOverheadBytes;
+  const std::uint32_t tag = qp.route.vlan == 0 ? 0 : models::kVlanTagBytes;
+  return tag + (qp.route.gid_type == models::GidType::kRoceV1 ? models::kRoceV1PacketOverheadBytes
+                                                              : models::kRoceV2PacketOverheadBytes);
+}
+
+/// Packets of `flight` before the first that a port's Shape loses or lets be overtaken; Flight::left: none is.
+std::uint32_t packets_before_loss(System& system, const QueuePair& sender, std::uint32_t left) {
+  const models::PortRef port = sender.context->port;
+  const Shape& shape = system.network.shape(port);
+  if (shape.loss <= 0 && shape.reorder <= 0) return left;
+  const double passes = (1 - shape.loss) * (1 - shape.reorder);
+  Prng& dice = system.port(port).dice;
+  for (std::uint32_t packet = 0; packet < left; ++packet) {
+    if (!dice.chance(passes)) return packet;
+  }
+  return left;
 }
 
 }  // namespace
@@ -55,22 +69,48 @@ Picoseconds ack_timeout_ps(std::uint8_t timeout) {
   return timeout == 0 ? -1 : kUnit << timeout;
 }
 
-std::uint32_t packets_through(System& system, const QueuePair& sender, std::uint32_t left) {
-  if (sender.route.path == nullptr) return left;
-  const models::PortRef port = sender.context->port;
-  const Shape& shape = system.network.shape(port);
-  if (shape.loss <= 0 && shape.reorder <= 0) return left;
-  const double passes = (1 - shape.loss) * (1 - shape.reorder);
-  Prng& dice = system.port(port).dice;
-  for (std::uint32_t packet = 0; packet < left; ++packet) {
-    if (!dice.chance(passes)) return packet;
+models::PacketTrain request_train(const QueuePair& qp, unsigned opcode, std::uint64_t payload_bytes) {
+  models::PacketTrain train{.pmtu_bytes = mtu_bytes(qp.attr.path_mtu), .headers_bytes = qp.route.headers_bytes};
+  if (is_atomic(opcode)) {
+    train.first_bytes = models::kAtomicBytes;
+  } else if (is_read(opcode)) {
+    train.first_bytes = models::kRethBytes;
+  } else {
+    const bool write = opcode == IBV_WR_RDMA_WRITE || opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
+    train.payload_bytes = payload_bytes;
+    train.first_bytes = write ? models::kRethBytes : 0;
+    train.last_bytes = has_imm(opcode) ? models::kImmBytes : 0;
   }
-  return left;
+  return train;
+}
+
+models::PacketTrain response_train(const QueuePair& requester, const SendEntry& entry) {
+  models::PacketTrain train{.payload_bytes = entry.payload_bytes,
+                            .pmtu_bytes = mtu_bytes(requester.attr.path_mtu),
+                            .headers_bytes = requester.route.headers_bytes,
+                            .first_bytes = models::kAethBytes};
+  // A response of one packet has one such header.
+  if (train.count() > 1) train.last_bytes = models::kAethBytes;
+  return train;
+}
+
+void let_through(System& system, const QueuePair& sender, const models::PacketTrain& train, Flight& flight) {
+  const Path* path = sender.route.path;
+  flight.through = path != nullptr ? packets_before_loss(system, sender, flight.left) : flight.left;
+  flight.shown = flight.through + 1;
+  if (path == nullptr || path->mtu_bytes == 0) return;
+  // Packets of the whole message: those that are sent now are its last ones.
+  const std::uint32_t end = flight.from + flight.left;
+  const std::uint32_t dropped = models::next_packet(train, flight.from, path->mtu_bytes, false);
+  flight.through = std::min(flight.through, std::min(dropped, end) - flight.from);
+  if (flight.through == flight.left) return;
+  const std::uint32_t shown = models::next_packet(train, flight.from + flight.through + 1, path->mtu_bytes, true);
+  flight.shown = std::min(shown, end) - flight.from;
 }
 
 std::uint64_t flight_wire_bytes(const QueuePair& sender, const Flight& flight, std::uint64_t payload_bytes,
                                 std::uint64_t whole) {
-  const std::uint32_t sent = std::min(flight.left, flight.through + 2);
+  const std::uint32_t sent = std::min(flight.left, flight.shown + 1);
   if (flight.from == 0 && sent == flight.left) return whole;
   const std::uint64_t pmtu = mtu_bytes(sender.attr.path_mtu);
   const std::uint64_t begin = std::min(payload_bytes, flight.from * pmtu);

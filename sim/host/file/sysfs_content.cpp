@@ -5,6 +5,7 @@
 #include <bit>
 #include <cerrno>
 
+#include "models/vlan.h"
 #include "plugin/base/prng.h"
 #include "sim/engine/network.h"
 #include "sim/engine/world.h"
@@ -93,6 +94,20 @@ void SysfsTree::add_port(models::PortRef port) {
       [port] { return port_up(port); }, nic.rate_bps);
   add_link(netdev + "/device", pci);
   add_text(netdev + "/dev_port", std::to_string(nic.port - 1));
+  if (nic.vlan != 0) add_vlan(port, netdev);
+}
+
+/// The VLAN interface on the port's netdev, whose directory is `lower`: a virtual device with that one's MAC address.
+void SysfsTree::add_vlan(models::PortRef port, const std::string& lower) {
+  const models::Nic& nic = nic_at(port);
+  const std::string name = models::vlan_netdev(nic);
+  const std::string directory = "/sys/devices/virtual/net/" + name;
+  add_netdev(
+      directory, name, mac_text(mac_of(port)),
+      vlan_interface_index_of(port, World::get().node_at(port.node).nics.size()), nic.mtu_bytes,
+      [port] { return port_up(port); }, nic.rate_bps);
+  add_link(directory + "/lower_" + nic.netdev, lower);
+  add_link(lower + "/upper_" + name, directory);
 }
 
 void SysfsTree::add_rdma_device(models::PortRef port, const std::string& directory) {
@@ -123,7 +138,7 @@ void SysfsTree::add_gids(models::PortRef port, const std::string& directory) {
     add_file(type, [port, index] {
       return gid_at(port, index)->type == models::GidType::kRoceV1 ? "IB/RoCE v1\n" : "RoCE v2\n";
     });
-    add_text(netdev, nic_at(port).netdev);
+    add_file(netdev, [port, index] { return models::netdev_of(nic_at(port), *gid_at(port, index)) + "\n"; });
     at(type).read_error = at(netdev).read_error = [port, index] { return gid_at(port, index) != nullptr ? 0 : EINVAL; };
   }
 }

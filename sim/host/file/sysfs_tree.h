@@ -40,6 +40,7 @@ class SysfsTree {
 
  private:
   void add_port(models::PortRef port);
+  void add_vlan(models::PortRef port, const std::string& lower);
   void add_rdma_device(models::PortRef port, const std::string& directory);
   void add_gids(models::PortRef port, const std::string& directory);
   void add_netdev(const std::string& directory, const std::string& name, const std::string& mac, unsigned index,

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <memory>
 
+#include "models/vlan.h"
 #include "sim/engine/network.h"
 #include "sim/host/host_state.h"
 #include "sim/host/identity.h"
@@ -124,7 +125,7 @@ std::vector<Interface> interfaces_of(int node) {
                           .index = interface_index_of(port),
                           .loopback = false,
                           .running = World::get().network().port_up(port),
-                          .addresses = nic.addresses});
+                          .addresses = nic.vlan == 0 ? nic.addresses : std::vector<models::IpPrefix>{}});
     ++port.nic;
   }
   if (own.management) {
@@ -133,6 +134,17 @@ std::vector<Interface> interfaces_of(int node) {
                           .loopback = false,
                           .running = true,
                           .addresses = {own.management->address}});
+  }
+  port.nic = 0;
+  for (const models::Nic& nic : own.nics) {
+    if (nic.vlan != 0) {
+      interfaces.push_back({.name = models::vlan_netdev(nic),
+                            .index = vlan_interface_index_of(port, own.nics.size()),
+                            .loopback = false,
+                            .running = World::get().network().port_up(port),
+                            .addresses = nic.addresses});
+    }
+    ++port.nic;
   }
   return interfaces;
 }

@@ -17,7 +17,7 @@ struct Interface {
   std::vector<models::IpPrefix> addresses;
 };
 
-/// Loopback first, then the NICs in order, then the management port.
+/// Loopback first, then the NICs in order, then the management port, then the VLAN interfaces on NICs.
 std::vector<Interface> interfaces_of(int node);
 
 }  // namespace meshbed::sim

@@ -120,11 +120,16 @@ Neighbour neighbour_at(const Path& path) {
   return {.node = path.destination.node, .port = path.destination, .latency_ps = path.latency_ps, .rate_bps = rate_bps};
 }
 
-bool passes(const Route& route, const Neighbour& neighbour) {
+bool passes(const Route& route, const Neighbour& neighbour, std::size_t packet_bytes) {
   if (route.kind != RouteKind::kPort) return true;
   const Network& network = World::get().network();
   const Path* path = network.path(route.port, neighbour.port);
-  return path != nullptr && network.usable(*path);
+  if (path == nullptr || !network.usable(*path)) return false;
+  if (path->mtu_bytes == 0 || packet_bytes <= path->mtu_bytes) return true;
+  const auto interface_mtu = [](models::PortRef port) {
+    return World::get().node_at(port.node).nics[static_cast<std::size_t>(port.nic)].mtu_bytes;
+  };
+  return std::min(interface_mtu(route.port), interface_mtu(neighbour.port)) <= path->mtu_bytes;
 }
 
 bool addresses_hold(const Route& route, const Neighbour& neighbour) {

@@ -2,6 +2,7 @@
 // Route: how a node's ordinary (TCP) traffic leaves towards an address. Subnet truth: only the subnets of the node's
 // own interfaces are reachable, each over its own cable, switch or the management network; nothing is forwarded.
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 
@@ -44,8 +45,9 @@ std::optional<Neighbour> resolve(const Route& route);
 /// The far end of a path between two ports.
 Neighbour neighbour_at(const Path& path);
 
-/// A packet that leaves now would arrive.
-bool passes(const Route& route, const Neighbour& neighbour);
+/// A packet that leaves now would arrive. Of `packet_bytes` with its IP header; what is longer goes in packets as large
+/// as the interfaces of both ends take, which a switch with a smaller MTU drops.
+bool passes(const Route& route, const Neighbour& neighbour, std::size_t packet_bytes = 0);
 
 /// Both ends still have the addresses that the route joins; packets from or to an address that is gone do not arrive.
 bool addresses_hold(const Route& route, const Neighbour& neighbour);

@@ -92,7 +92,9 @@ void Connection::patience_over(void* self, std::uint64_t argument) {
 void Connection::deliver(int end) {
   TcpStream& stream = streams[static_cast<std::size_t>(end)];
   const Picoseconds now = World::get().now();
-  if (!passes(stream.route, stream.far) || !addresses_hold(stream.route, stream.far)) {
+  constexpr std::size_t kHeaders = 20 + 20;  // IPv4, TCP
+  const std::size_t packet_bytes = stream.wire.empty() ? 0 : stream.wire.front().bytes.size() + kHeaders;
+  if (!passes(stream.route, stream.far, packet_bytes) || !addresses_hold(stream.route, stream.far)) {
     if (stream.tries == kRetransmitTries) {
       stream.wire.clear();
       if (TcpSocket* sender = ends[static_cast<std::size_t>(end)]) sender->broken(ETIMEDOUT);

@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "models/vlan.h"
 #include "plugin/base/log.h"
 #include "sim/host/host_state.h"
 #include "sim/host/socket/interfaces.h"
@@ -37,7 +38,7 @@ std::optional<Segment> multicast_segment(int node, int interface_index) {
   for (const Interface& interface : interfaces_of(node)) {
     if (static_cast<int>(interface.index) != interface_index) continue;
     for (std::size_t nic = 0; nic < nics.size(); ++nic) {
-      if (nics[nic].netdev != interface.name) continue;
+      if (models::address_netdev(nics[nic]) != interface.name) continue;
       for (const models::IpPrefix& prefix : nics[nic].addresses) {
         if (prefix.address.family == models::IpFamily::kIpv6)
           return Segment{{node, static_cast<int>(nic)}, prefix.address};

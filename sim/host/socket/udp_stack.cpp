@@ -59,6 +59,7 @@ void UdpStack::send_to_all(models::PortRef port, const Datagram& datagram) {
   for (const models::PortRef far : network.neighbours(port)) {
     const Path* path = network.path(port, far);
     if (path == nullptr || !network.usable(*path) || !is_for_everybody(far, datagram.destination.address)) continue;
+    if (!network.same_vlan(port, far)) continue;
     put_on_wire({.route = {.kind = RouteKind::kPort,
                            .node = port.node,
                            .port = port,
@@ -85,7 +86,8 @@ void UdpStack::arrival_due(void* self, std::uint64_t number) {
 }
 
 void UdpStack::arrived(const InFlight& packet) {
-  if (!passes(packet.route, packet.far)) return;
+  constexpr std::size_t kHeaders = 20 + 8;  // IPv4, UDP
+  if (!passes(packet.route, packet.far, packet.datagram.bytes.size() + kHeaders)) return;
   const Endpoint& to = packet.datagram.destination;
   const bool everybody = packet.to_all && is_for_everybody(packet.far.port, to.address);
   if (!everybody && !is_own_address(packet.far.node, to.address)) return;  // lost while the packet was on its way

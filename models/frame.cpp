@@ -1,0 +1,68 @@
+#include "models/frame.h"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+#include <utility>
+
+namespace meshbed::models {
+namespace {
+
+const Nic& plugged_nic(const Cluster& cluster, PortRef port) {
+  return cluster.nodes[static_cast<std::size_t>(port.node)].nics[static_cast<std::size_t>(port.nic)];
+}
+
+/// The largest frame that RDMA of this path MTU makes: a write of one packet with an immediate value.
+std::uint32_t largest_frame_bytes(std::uint32_t path_mtu_bytes, IpFamily family) {
+  return path_mtu_bytes + packet_headers_bytes(GidType::kRoceV2, family) + kRethBytes + kImmBytes;
+}
+
+/// The largest netdev MTU of a segment's ports, and the largest without one port that has it.
+struct TwoLargest {
+  std::uint32_t first = 0, second = 0;
+  void add(std::uint32_t value) {
+    second = std::max(second, std::min(first, value));
+    first = std::max(first, value);
+  }
+  /// What a port with `own` uses at most towards the others.
+  std::uint32_t shared_with(std::uint32_t own) const { return std::min(own, own == first ? second : first); }
+};
+
+}  // namespace
+
+std::vector<SmallSwitchMtu> small_switch_mtus(const Cluster& cluster, const Topology& topology) {
+  // By switch, whether single ports have the MTU, whether RDMA passes, MTU.
+  std::map<std::tuple<int, bool, bool, std::uint32_t>, SmallSwitchMtu> found;
+  for (const Segment& segment : topology.segments) {
+    if (segment.switch_index < 0) continue;
+    const Switch& box = cluster.switches[static_cast<std::size_t>(segment.switch_index)];
+    TwoLargest largest;
+    for (const PortRef port : segment.ports) largest.add(plugged_nic(cluster, port).mtu_bytes);
+    for (const PortRef port : segment.ports) {
+      const Nic& nic = plugged_nic(cluster, port);
+      const std::uint32_t mtu_bytes = switch_port_mtu_bytes(box, nic);
+      const std::uint32_t used_bytes = largest.shared_with(nic.mtu_bytes);
+      if (mtu_bytes == 0 || mtu_bytes >= used_bytes) continue;
+      const std::uint32_t path_mtu_bytes = rdma_mtu_bytes(used_bytes);
+      const bool rdma_passes = mtu_bytes >= largest_frame_bytes(path_mtu_bytes, segment.subnet.address.family);
+      const bool of_port = nic.switch_mtu_bytes != 0;
+      SmallSwitchMtu& group = found[{segment.switch_index, of_port, rdma_passes, mtu_bytes}];
+      group.switch_index = segment.switch_index;
+      group.mtu_bytes = mtu_bytes;
+      group.of_switch = !of_port;
+      group.rdma_is_lost = !rdma_passes;
+      group.ports.push_back(port);
+      group.path_mtu_bytes = std::max(group.path_mtu_bytes, path_mtu_bytes);
+      group.needed_bytes = std::max(group.needed_bytes, used_bytes);
+    }
+  }
+  std::vector<SmallSwitchMtu> all;
+  for (auto& [key, group] : found) {
+    std::sort(group.ports.begin(), group.ports.end());
+    group.ports.erase(std::unique(group.ports.begin(), group.ports.end()), group.ports.end());
+    all.push_back(std::move(group));
+  }
+  return all;
+}
+
+}  // namespace meshbed::models
