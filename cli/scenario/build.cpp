@@ -291,7 +291,8 @@ void Builder::derive() {
     auto& nics = cluster.nodes[node].nics;
     for (std::size_t nic = 0; nic < nics.size(); ++nic) {
       if (!nics[nic].gids.empty()) continue;
-      nics[nic].gids = models::linux_gid_table({static_cast<int>(node), static_cast<int>(nic)}, nics[nic].addresses);
+      nics[nic].gids =
+          models::linux_gid_table({static_cast<int>(node), static_cast<int>(nic)}, nics[nic].addresses, nics[nic].vlan);
     }
   }
 }

@@ -161,7 +161,26 @@ void Builder::add_switches() {
     if (spec.has("rate")) box.rate_bps = spec.rate_bps;
     if (spec.has("latency")) box.latency_ps = spec.latency_ps;
     if (spec.has("cable_latency")) box.propagation_ps = spec.cable_latency_ps;
+    if (spec.has("mtu")) box.mtu_bytes = spec.mtu_bytes;
     if (spec.has("subnet")) number_ports(box.ports, spec.subnet, spec.at("subnet"), name);
+  }
+  check_switch_ports();
+}
+
+void Builder::check_switch_ports() {
+  std::set<models::PortRef> plugged;
+  for (const auto& box : built_.cluster.switches) plugged.insert(box.ports.begin(), box.ports.end());
+  for (const NodeSpec& node : spec_.nodes) {
+    const auto found = node_index_.find(node.name);
+    if (found == node_index_.end()) continue;
+    for (const NicSpec& nic : node.nics) {
+      const int index = find_nic(node_at(found->second), nic.device);
+      if (!nic.has("switch_mtu") || index < 0 || plugged.count({found->second, index}) != 0) continue;
+      diagnostics_.add(nic.at("switch_mtu"),
+                       fmt::format("switch_mtu: {}/{} is on no switch; list it in the ports of a [[switch]], or leave "
+                                   "switch_mtu out (the NIC's own is mtu)",
+                                   node.name, nic.device));
+    }
   }
 }
 

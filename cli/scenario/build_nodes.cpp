@@ -7,6 +7,7 @@
 
 #include "cli/common/closest_name.h"
 #include "cli/scenario/builder.h"
+#include "models/vlan.h"
 
 namespace meshbed::cli {
 namespace {
@@ -61,6 +62,14 @@ void Builder::overlay_nic(models::Nic& nic, const NicSpec& spec) {
   if (spec.has("port")) nic.port = static_cast<std::uint8_t>(spec.port);
   if (spec.has("link")) nic.link_up = spec.link != "down";
   if (spec.has("pci_path")) nic.pci_path = spec.pci_path;
+  if (spec.has("switch_mtu")) nic.switch_mtu_bytes = spec.switch_mtu_bytes;
+  if (spec.has("vlan")) nic.vlan = spec.vlan;
+  if (nic.vlan != 0 && models::vlan_netdev(nic).size() > kNetdevNameMax) {
+    diagnostics_.add(spec.at("vlan"),
+                     fmt::format("vlan: its interface '{}' has a name longer than {} characters, the most that Linux "
+                                 "allows; give the NIC a shorter netdev, as \"eth0\"",
+                                 models::vlan_netdev(nic), kNetdevNameMax));
+  }
   if (!spec.has("gids")) return;
   if (spec.gids.empty()) {
     diagnostics_.add(spec.at("gids"), "gids: is empty; leave it out for the table that Linux fills");
@@ -73,7 +82,7 @@ void Builder::overlay_nic(models::Nic& nic, const NicSpec& spec) {
       diagnostics_.add(gid.at("index"), fmt::format("gids: index {} is listed twice", gid.index));
     }
     nic.gids.push_back({gid.index, gid.type == "v1" ? models::GidType::kRoceV1 : models::GidType::kRoceV2,
-                        models::gid_of(gid.address)});
+                        models::gid_of(gid.address), nic.vlan});
   }
   std::sort(nic.gids.begin(), nic.gids.end(),
             [](const models::GidEntry& left, const models::GidEntry& right) { return left.index < right.index; });

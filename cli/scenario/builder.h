@@ -46,6 +46,8 @@ class Builder {
   /// Addresses for those of `ports` that have none, from `subnet`; refuses addresses outside it.
   void number_ports(const std::vector<models::PortRef>& ports, const models::IpPrefix& subnet, const Place& place,
                     const std::string& owner);
+  /// What only a port of a switch has, on NICs that are on none.
+  void check_switch_ports();
   void add_pcie_links(models::Node& node, const NodeSpec& spec);
   void hang_on_pcie(models::Node& node, const NodeSpec& spec);
   void permute_nics(int node, const std::vector<int>& order);

@@ -17,6 +17,7 @@
 #include "models/gpu.h"
 #include "models/gpu_profile.h"
 #include "models/topology_generate.h"
+#include "models/vlan.h"
 #include "plugin/coll/plan/tuning.h"
 
 namespace meshbed::cli {
@@ -38,8 +39,11 @@ void check_netdevs(const models::Node& node, const std::vector<Place>& places, D
     if (pci.rfind("/sys/devices/", 0) != 0 || pci.find("/..") != std::string::npos) {
       diagnostics.add(places[i], fmt::format("pci_path: '{}' does not lie in /sys/devices/", pci));
     }
-    if (netdevs.insert(node.nics[i].netdev).second) continue;
-    diagnostics.add(places[i], fmt::format("netdev: '{}' is there twice on {}", node.nics[i].netdev, node.name));
+    const std::set<std::string> own{node.nics[i].netdev, models::address_netdev(node.nics[i])};
+    for (const std::string& netdev : own) {
+      if (netdevs.insert(netdev).second) continue;
+      diagnostics.add(places[i], fmt::format("netdev: '{}' is there twice on {}", netdev, node.name));
+    }
   }
 }
 

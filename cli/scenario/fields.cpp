@@ -3,6 +3,7 @@
 
 #include "cli/scenario/section.h"
 #include "models/topology_generate.h"
+#include "models/vlan.h"
 
 namespace meshbed::cli {
 namespace {
@@ -99,6 +100,13 @@ const Section<NicSpec> kNic{
         {"pcie", "name", "(none; on a Spark by port and rail)",
          "the [[node.pcie]] of its node that it shares with other functions, or \"none\"",
          [](const Value& v, NicSpec& s) { v.name(s.pcie); }},
+        {"vlan", "integer", "(none)",
+         "1 to 4094: its addresses are those of a VLAN interface on the netdev, as enp1s0f0np0.100; 0: none",
+         [](const Value& v, NicSpec& s) {
+           v.integer(s.vlan, {0, models::kVlanMax});
+         }},
+        {"switch_mtu", "integer", "(the switch's)", "of the switch's port that it is plugged into, bytes",
+         [](const Value& v, NicSpec& s) { v.integer(s.switch_mtu_bytes, kMtu); }},
         {"gids", "list of tables", "(as Linux fills it)", "complete GID table: [{index, type, address}]",
          [](const Value& v, NicSpec& s) { v.tables(s.gids); }},
     }};
@@ -180,6 +188,9 @@ const Section<SwitchSpec> kSwitch{
          [](const Value& v, SwitchSpec& s) { v.time(s.latency_ps); }},
         {"cable_latency", "time", "(topology.latency)", "propagation from NIC to switch, one way",
          [](const Value& v, SwitchSpec& s) { v.time(s.cable_latency_ps); }},
+        {"mtu", "integer", "(any frame passes)",
+         "of its ports, bytes of a frame's payload, as ip link counts: larger ones are dropped without a word",
+         [](const Value& v, SwitchSpec& s) { v.integer(s.mtu_bytes, kMtu); }},
     }};
 
 const Section<ManagementSpec> kManagement{

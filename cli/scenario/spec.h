@@ -63,6 +63,8 @@ struct NicSpec : Entry {
   std::string link;
   std::string pci_path;
   std::string pcie;
+  std::uint16_t vlan = 0;
+  std::uint32_t switch_mtu_bytes = 0;
   std::vector<GidSpec> gids;
 };
 
@@ -102,6 +104,7 @@ struct SwitchSpec : Entry {
   std::uint64_t rate_bps = 0;
   Picoseconds latency_ps = 0;
   Picoseconds cable_latency_ps = 0;
+  std::uint32_t mtu_bytes = 0;
 };
 
 struct ManagementSpec : Entry {

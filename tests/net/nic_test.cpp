@@ -33,6 +33,22 @@ TEST_CASE("D30: every address of the port's interface is its own, and those of V
         std::vector<std::string>{"192.168.100.1/24", "fd00::1/64", "10.20.0.1/24"});
 }
 
+TEST_CASE("a port is spoken to by the interface that has its addresses: its own before a VLAN interface on it") {
+  Nic nic = test::nic("rocep1s0f0", {"10.20.0.1/24"});
+  nic.netdev = "enp1s0f0np0";
+  std::vector<InterfaceAddress> interfaces{{.netdev = "mgmt0", .prefix = prefix("10.0.0.1/24")},
+                                           {.netdev = "enp1s0f0np0.20", .prefix = prefix("10.20.0.1/24")}};
+  nic.addresses = addresses_of(nic, interfaces);
+  CHECK(addressed_netdev(nic, interfaces) == "enp1s0f0np0.20");
+  interfaces.push_back({.netdev = "enp1s0f0np0", .prefix = prefix("192.168.100.1/24")});
+  nic.addresses = addresses_of(nic, interfaces);
+  CHECK(addressed_netdev(nic, interfaces) == "enp1s0f0np0");
+  nic.addresses.clear();
+  CHECK(addressed_netdev(nic, interfaces) == "enp1s0f0np0");
+  nic.netdev = "";
+  CHECK(addressed_netdev(nic, interfaces).empty());
+}
+
 TEST_CASE("a NIC whose interface sysfs hides is known by its GIDs") {
   Nic nic = test::nic("rocep1s0f0", {"192.168.100.1/24"});
   nic.netdev = "";

@@ -180,6 +180,7 @@ Result<std::vector<Nic>> discover(const Devices& devices, const Config& config) 
       nic.rate_known = rate_mbps > 0;
       nic.rate_mbps = nic.rate_known ? rate_mbps : kUnknownRateMbps;
       nic.addresses = addresses_of(nic, *interfaces, address_preference(config));
+      nic.netdev = addressed_netdev(nic, *interfaces);
       apply(nic, *port);
       const HcaChoice choice = hca_choice(config.text(Variable::kIbHca), nic.device_name, nic.port);
       nic.rail = choice.rail;

@@ -81,6 +81,18 @@ std::vector<IpPrefix> addresses_of(const Nic& nic, const std::vector<InterfaceAd
   return addresses;
 }
 
+std::string addressed_netdev(const Nic& nic, const std::vector<InterfaceAddress>& interfaces) {
+  if (nic.netdev.empty()) return "";  // whose it would be is not known
+  std::string first;
+  for (const InterfaceAddress& candidate : interfaces) {
+    const auto place = std::find(nic.addresses.begin(), nic.addresses.end(), candidate.prefix);
+    if (place == nic.addresses.end()) continue;
+    if (candidate.netdev == nic.netdev) return nic.netdev;
+    if (place == nic.addresses.begin()) first = candidate.netdev;
+  }
+  return first.empty() ? nic.netdev : first;
+}
+
 bool is_over_cable(const std::vector<Nic>& nics, const IpAddress& own, const IpAddress& client) {
   for (const Nic& nic : nics) {
     if (nic.device < 0) continue;  // an interface, for TCP

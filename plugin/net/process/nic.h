@@ -19,7 +19,7 @@ struct Nic {
   int device = 0;  // position in the list of open devices
   std::uint8_t port = 1;
   std::string device_name;  // rocep1s0f0
-  std::string netdev;       // enp1s0f0np0; empty where sysfs hides it
+  std::string netdev;       // enp1s0f0np0, or the VLAN interface with its addresses; empty where sysfs hides it
   std::string pci_path;     // below /sys/devices; empty: unknown
   std::uint64_t guid = 0;
   std::vector<IpPrefix> addresses;
@@ -58,6 +58,10 @@ struct AddressPreference {
 /// IPv4 link-local ones only where there is no other: every cable would have the same subnet. Then as is preferred.
 std::vector<IpPrefix> addresses_of(const Nic& nic, const std::vector<InterfaceAddress>& interfaces,
                                    const AddressPreference& preference = {});
+
+/// The interface that `nic` is spoken to by: its own where that has one of its addresses, else the one that has the
+/// first, which is a VLAN interface on it. What goes out by name of an interface (IPv6 multicast) is lost on the other.
+std::string addressed_netdev(const Nic& nic, const std::vector<InterfaceAddress>& interfaces);
 
 /// How to choose among the GIDs that carry an address.
 struct GidPreference {
