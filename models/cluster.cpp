@@ -105,11 +105,8 @@ RawGid gid_of(const IpAddress& address) {
 }
 
 std::uint32_t rdma_mtu_bytes(std::uint32_t netdev_mtu_bytes) {
-  // iboe_get_mtu (include/rdma/ib_addr.h) reserves room for every header that a packet may ever carry:
-  // GRH 40, UDP 8, BTH 12, XRC 4, atomic 28, ICRC 4.
-  constexpr std::uint32_t kHeadersBytes = 40 + 8 + 12 + 4 + 28 + 4;
   for (std::uint32_t mtu_bytes = 4096; mtu_bytes >= 256; mtu_bytes /= 2) {
-    if (netdev_mtu_bytes >= mtu_bytes + kHeadersBytes) return mtu_bytes;
+    if (netdev_mtu_bytes >= mtu_bytes + kRdmaHeadersMostBytes) return mtu_bytes;
   }
   return 0;
 }

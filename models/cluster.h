@@ -142,6 +142,9 @@ struct Cluster {
   std::optional<ManagementNetwork> management;
 };
 
+/// Room for every header that a RoCE packet may ever carry, as Linux reserves it (iboe_get_mtu,
+/// include/rdma/ib_addr.h): GRH 40, UDP 8, BTH 12, XRC 4, atomic 28, ICRC 4.
+inline constexpr std::uint32_t kRdmaHeadersMostBytes = 40 + 8 + 12 + 4 + 28 + 4;
 /// RDMA active MTU (bytes) for a netdev MTU: the largest of 256..4096 whose RoCE v2 packet fits
 /// (Linux iboe_get_mtu, include/rdma/ib_addr.h); 0 where not even 256 fits, which the scenario reader refuses.
 std::uint32_t rdma_mtu_bytes(std::uint32_t netdev_mtu_bytes);

@@ -241,7 +241,8 @@ Aim NcclRouting::queue_pair(const Port& from, const Port& to) {
   const bool there = is_on_link(from.addresses, theirs), back = is_on_link(to.addresses, own);
   if (family_of(own) == IpFamily::kIpv6 && !(there && back)) return Aim::kRefused;
   const bool joined = from.medium >= 0 && from.medium == to.medium;
-  return joined && there && back && from.gid->type == to.gid->type ? Aim::kReached : Aim::kLost;
+  return joined && there && back && from.gid->type == to.gid->type && from.gid->vlan == to.gid->vlan ? Aim::kReached
+                                                                                                     : Aim::kLost;
 }
 
 Aimed NcclRouting::aim(int from, int to, int channel, int peer_channel) const {

@@ -8,6 +8,7 @@
 #include <optional>
 #include <ostream>
 #include <set>
+#include <utility>
 
 #include "cli/command/commands.h"
 #include "cli/common/command_line.h"
@@ -15,6 +16,7 @@
 #include "cli/scenario/build.h"
 #include "cli/scenario/idle_variables.h"
 #include "cli/scenario/placement.h"
+#include "cli/workload/medium_findings.h"
 #include "cli/workload/megakernel/blocks.h"
 #include "cli/workload/megakernel/programs.h"
 #include "cli/workload/reach.h"
@@ -38,7 +40,10 @@ class Linter {
   std::vector<std::string> run() {
     crossed_cables();
     for (const auto& cable : cluster_.cables) cable_ends(cable);
+    for (std::string& finding : cable_vlan_findings(cluster_, topology_)) findings_.push_back(std::move(finding));
+    for (std::string& finding : switch_vlan_findings(cluster_)) findings_.push_back(std::move(finding));
     switches();
+    for (std::string& finding : switch_mtu_findings(cluster_, topology_)) findings_.push_back(std::move(finding));
     for (const std::string& port : ports_without_address(cluster_)) findings_.push_back(port);
     nics();
     reach();
@@ -62,7 +67,8 @@ class Linter {
 
   void crossed_cables() {
     for (const auto& crossed : topology_.crossed) {
-      if (crossed.is_wrong_prefix()) continue;  // see cable_ends()
+      // See cable_ends() and cable_vlan_findings().
+      if (crossed.is_wrong_prefix() || crossed.is_other_vlan()) continue;
       const auto& cable = cluster_.cables[static_cast<std::size_t>(crossed.cable)];
       add("cable '{}' joins different subnets: {} is in {}, {} in {}; nothing can pass over it{}", cable.name,
           name(cable.a), crossed.a_subnets, name(cable.b), crossed.b_subnets, meant_for(cable));

@@ -9,6 +9,7 @@
 #include "cli/common/command_line.h"
 #include "cli/topo/report.h"
 #include "cli/topo/rules.h"
+#include "cli/workload/medium_findings.h"
 #include "models/topology.h"
 
 namespace meshbed::cli {
@@ -86,7 +87,10 @@ int topo_command(const std::vector<std::string>& arguments, std::ostream& out, s
   }
   if (wish.action == "check") {
     out << topology_report(scenario, wish.all);
-    return models::analyse(scenario.cluster).crossed.empty() ? 0 : 1;
+    const models::Topology topology = models::analyse(scenario.cluster);
+    const bool all_pass = topology.crossed.empty() && switch_vlan_findings(scenario.cluster).empty() &&
+                          switch_mtu_findings(scenario.cluster, topology).empty();
+    return all_pass ? 0 : 1;
   }
   const std::string svg = topology_svg(scenario);
   if (wish.output.empty() || wish.output == "-") {

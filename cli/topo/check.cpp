@@ -8,6 +8,7 @@
 #include "cli/common/units.h"
 #include "cli/scenario/placement.h"
 #include "cli/topo/report.h"
+#include "cli/workload/medium_findings.h"
 #include "cli/workload/reach.h"
 #include "models/pcie.h"
 #include "models/routing_rules.h"
@@ -59,7 +60,7 @@ class Report {
     text += "\n" + missing_pairs(pairs);
     text += beyond_relays(pairs);
     text += "\n" + crossed_cables();
-    return text + pcie_links() + rank_devices();
+    return text + switch_findings() + pcie_links() + rank_devices();
   }
 
  private:
@@ -77,9 +78,12 @@ class Report {
                        models::describe(models::classify(topology_), cluster_.nodes.size()));
   }
 
+  /// "node0-node1", "switch0 VLAN 100"
   std::string medium(const models::Segment& segment) const {
-    return segment.cable >= 0 ? cluster_.cables[static_cast<std::size_t>(segment.cable)].name
-                              : cluster_.switches[static_cast<std::size_t>(segment.switch_index)].name;
+    const std::string& name = segment.cable >= 0
+                                  ? cluster_.cables[static_cast<std::size_t>(segment.cable)].name
+                                  : cluster_.switches[static_cast<std::size_t>(segment.switch_index)].name;
+    return segment.vlan == 0 ? name : name + " " + vlan_text(segment.vlan);
   }
 
   /// "100 Gb/s"; "25 Gb/s to 100 Gb/s" where the ports of a switch differ.
@@ -177,10 +181,17 @@ class Report {
 
   std::string crossed_cables() const {
     if (topology_.crossed.empty()) return "Every cable joins two NICs of one subnet.\n";
-    // A mistyped length is not mended at the rack: those stand apart.
-    Table swapped, mistyped;
-    std::size_t swapped_count = 0, mistyped_count = 0;
+    // A mistyped length is not mended at the rack, nor is a VLAN: those stand apart.
+    Table swapped, mistyped, apart;
+    std::size_t swapped_count = 0, mistyped_count = 0, apart_count = 0;
     for (const auto& crossed : topology_.crossed) {
+      if (crossed.is_other_vlan()) {
+        ++apart_count;
+        const auto& cable = cluster_.cables[static_cast<std::size_t>(crossed.cable)];
+        apart.row({"  " + cable.name, node(cable.a.node).name + "/" + device(cable.a), vlan_text(crossed.a_vlan),
+                   node(cable.b.node).name + "/" + device(cable.b), vlan_text(crossed.b_vlan)});
+        continue;
+      }
       const auto& cable = cluster_.cables[static_cast<std::size_t>(crossed.cable)];
       const bool wrong_prefix = crossed.is_wrong_prefix();
       ++(wrong_prefix ? mistyped_count : swapped_count);
@@ -198,7 +209,20 @@ class Report {
           "nothing can pass until both have the same prefix length.\n{}",
           mistyped_count, mistyped.text());
     }
+    if (apart_count > 0) {
+      text += fmt::format(
+          "Different VLANs: {}. Neither end takes the other's frames; give both ends of a cable the same vlan.\n{}",
+          apart_count, apart.text());
+    }
     return text;
+  }
+
+  /// Empty where nothing is lost at a switch, nor kept apart by its VLANs.
+  std::string switch_findings() const {
+    std::string text;
+    for (const std::string& finding : switch_vlan_findings(cluster_)) text += "  " + finding + "\n";
+    for (const std::string& finding : switch_mtu_findings(cluster_, topology_)) text += "  " + finding + "\n";
+    return text.empty() ? "" : "\nWhat switches do not let pass:\n" + text;
   }
 
   /// Those that carry less than their ports together; nothing where all ports get what they have.

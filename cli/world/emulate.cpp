@@ -103,6 +103,32 @@ emu::Outcome wait_and_follow(const Scenario& scenario, emu::MicroVms& machines, 
   return machines.wait();
 }
 
+/// A wire there carries frames of any size, and guests have no VLAN interfaces.
+void refuse_switch_mtus_and_vlans(const Scenario& scenario) {
+  const auto refuse = [&](const std::string& what, const std::string& why, const std::string& key) {
+    throw std::runtime_error(
+        fmt::format("--world emu: {}, and {} says {}; leave out {}, or run it in the simulated "
+                    "world",
+                    why, scenario.name, what, key));
+  };
+  for (const models::Switch& box : scenario.cluster.switches) {
+    if (box.mtu_bytes != 0)
+      refuse(fmt::format("{} mtu = {}", box.name, box.mtu_bytes), "a switch lets frames of any size pass there",
+             "switch.mtu");
+  }
+  for (const models::Node& node : scenario.cluster.nodes) {
+    for (const models::Nic& nic : node.nics) {
+      const std::string name = node.name + "/" + nic.device;
+      if (nic.switch_mtu_bytes != 0) {
+        refuse(fmt::format("{} switch_mtu = {}", name, nic.switch_mtu_bytes),
+               "a switch lets frames of any size pass there", "node.nic.switch_mtu");
+      }
+      if (nic.vlan != 0)
+        refuse(fmt::format("{} vlan = {}", name, nic.vlan), "nodes have no VLAN interfaces there", "node.nic.vlan");
+    }
+  }
+}
+
 nlohmann::ordered_json describe_machines(const emu::Accelerator& accelerator, const emu::BootImage& image,
                                          const emu::Outcome& outcome) {
   auto nodes = nlohmann::ordered_json::array();
@@ -145,6 +171,7 @@ void collect(const Scenario& scenario, const EmulateOptions& options, const emu:
 
 emu::EmuCluster emulated_cluster(const Scenario& scenario, const EmulateOptions& options) {
   const models::Cluster& cluster = scenario.cluster;
+  refuse_switch_mtus_and_vlans(scenario);
   if (cluster.nodes.empty() || !cluster.nodes.front().management) {
     throw std::runtime_error("--world emu: the ranks meet on the management network, and " + scenario.name +
                              " has none; leave out management.enabled = false");

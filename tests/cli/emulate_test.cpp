@@ -102,6 +102,24 @@ TEST_CASE("larger buffers get larger machines; no management network, no emulati
       doctest::Contains("the ranks meet on the management network"), std::runtime_error);
 }
 
+TEST_CASE("a switch's MTU and VLANs, which the emulated world cannot have, are refused by name") {
+  const std::string pair = "[topology]\nkind = \"switch\"\nnodes = 2\n";
+  CHECK_THROWS_WITH_AS(cluster_of(pair + "[[switch]]\nname = \"switch0\"\nmtu = 1500\n"),
+                       "--world emu: a switch lets frames of any size pass there, and here says switch0 mtu = 1500; "
+                       "leave out switch.mtu, or "
+                       "run it in the simulated world",
+                       std::runtime_error);
+  const auto with_nic = [&](const std::string& field) {
+    return cluster_of(pair + "[[node]]\nname = \"node1\"\nnic = [{device = \"rocep1s0f0\", " + field + "}]\n");
+  };
+  CHECK_THROWS_WITH_AS(with_nic("switch_mtu = 1500"),
+                       doctest::Contains("says node1/rocep1s0f0 switch_mtu = 1500; leave out"), std::runtime_error);
+  CHECK_THROWS_WITH_AS(
+      with_nic("vlan = 100"),
+      doctest::Contains("nodes have no VLAN interfaces there, and here says node1/rocep1s0f0 vlan = 100"),
+      std::runtime_error);
+}
+
 TEST_CASE("a net plugin by a relative path is the same file in a node, which starts in another folder") {
   const std::string head = "[topology]\nkind = \"ring\"\nnodes = 2\n[workload]\nnet_plugin = ";
   const auto plugin_in = [&](const std::string& path) {
