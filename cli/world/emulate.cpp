@@ -112,9 +112,9 @@ void refuse_switch_mtus_and_vlans(const Scenario& scenario) {
                     why, scenario.name, what, key));
   };
   for (const models::Switch& box : scenario.cluster.switches) {
-    if (box.mtu_bytes != 0)
-      refuse(fmt::format("{} mtu = {}", box.name, box.mtu_bytes), "a switch lets frames of any size pass there",
-             "switch.mtu");
+    if (box.mtu_bytes == 0) continue;
+    refuse(fmt::format("{} mtu = {}", box.name, box.mtu_bytes), "a switch lets frames of any size pass there",
+           "switch.mtu");
   }
   for (const models::Node& node : scenario.cluster.nodes) {
     for (const models::Nic& nic : node.nics) {
@@ -123,8 +123,8 @@ void refuse_switch_mtus_and_vlans(const Scenario& scenario) {
         refuse(fmt::format("{} switch_mtu = {}", name, nic.switch_mtu_bytes),
                "a switch lets frames of any size pass there", "node.nic.switch_mtu");
       }
-      if (nic.vlan != 0)
-        refuse(fmt::format("{} vlan = {}", name, nic.vlan), "nodes have no VLAN interfaces there", "node.nic.vlan");
+      if (nic.vlan == 0) continue;
+      refuse(fmt::format("{} vlan = {}", name, nic.vlan), "nodes have no VLAN interfaces there", "node.nic.vlan");
     }
   }
 }

@@ -3,6 +3,7 @@
 
 #include <cerrno>
 
+#include "models/gid_table.h"
 #include "sim/engine/network.h"
 #include "tests/host/probe_world.h"
 
@@ -43,6 +44,32 @@ TEST_CASE("sysfs shows the RDMA device as Linux does") {
     CHECK(text_of(probe.real_path, device + "/device") == nic.pci_path);
     CHECK(text_of(probe.real_path, device) == nic.pci_path + "/infiniband/" + nic.device);
     CHECK(text_of(probe.read_file, "/sys/class/infiniband_verbs/uverbs0/ibdev") == nic.device + "\n");
+  });
+}
+
+TEST_CASE("a VLAN interface is a device of its own, has the NIC's addresses, and its GIDs name it") {
+  models::Cluster cluster = ring_cluster(2);
+  models::Nic& vlan_nic = cluster.nodes[0].nics[0];
+  vlan_nic.vlan = 100;
+  vlan_nic.gids = models::linux_gid_table({0, 0}, vlan_nic.addresses, vlan_nic.vlan);
+  run_probe(cluster, 1, [](const ProbeTable& probe, int) {
+    const auto& nic = first_nic();
+    const std::string name = nic.netdev + ".100";
+    const std::string port = "/sys/class/infiniband/" + nic.device + "/ports/1";
+    CHECK(text_of(probe.read_file, port + "/gid_attrs/ndevs/1") == nic.netdev + "\n");
+    CHECK(text_of(probe.read_file, port + "/gid_attrs/ndevs/3") == name + "\n");
+    CHECK(text_of(probe.read_file, port + "/gid_attrs/ndevs/5") == name + "\n");
+    CHECK(text_of(probe.read_file, port + "/gids/5") == "0000:0000:0000:0000:0000:ffff:c0a8:6401\n");
+    CHECK(text_of(probe.read_file, "/sys/class/net/" + name + "/speed") == "100000\n");
+    CHECK(text_of(probe.real_path, "/sys/class/net/" + name) == "/sys/devices/virtual/net/" + name);
+    CHECK(text_of(probe.real_path, "/sys/class/net/" + name + "/lower_" + nic.netdev) ==
+          nic.pci_path + "/net/" + nic.netdev);
+    CHECK(text_of(probe.list, "/sys/class/infiniband/" + nic.device + "/device/net") == nic.netdev + " ");
+    char text[kTextBytes]{};
+    probe.interfaces(text, sizeof(text));
+    // Behind lo, the NIC and the management port.
+    CHECK(std::string(text).find(name + " 192.168.100.1/255.255.255.0 running 4\n") != std::string::npos);
+    CHECK(std::string(text).find(nic.netdev + " 192") == std::string::npos);
   });
 }
 
