@@ -33,16 +33,17 @@ std::string small_mtu_text(const models::Cluster& cluster, const models::SmallSw
   const std::string ports = medium_ports_text(cluster, small.ports);
   const std::string& box = cluster.switches[static_cast<std::size_t>(small.switch_index)].name;
   const char* const key = small.of_switch ? "mtu" : "switch_mtu";
+  const char* const fix = small.of_switch ? "the switch's mtu" : "switch_mtu";
   if (!small.rdma_is_lost) {
     return fmt::format(
         "switch '{}': {} = {} lets RDMA packets of {} bytes pass, and drops full TCP segments of {}; set {} to {} or "
         "more, or mtu of these NICs to {}",
-        box, key, small.mtu_bytes, small.path_mtu_bytes, ports, key, small.needed_bytes, small.mtu_bytes);
+        box, key, small.mtu_bytes, small.path_mtu_bytes, ports, fix, small.needed_bytes, small.mtu_bytes);
   }
   return fmt::format(
-      "switch '{}': {} = {} drops the RDMA packets of {} (active_mtu {}): small messages pass, longer ones end in "
+      "switch '{}': {} = {} drops full RDMA packets of {} (active_mtu {}): small messages pass, longer ones end in "
       "\"transport retry counter exceeded\"; set {} to {} or more ({} for RDMA alone), or mtu of these NICs to {}",
-      box, key, small.mtu_bytes, ports, small.path_mtu_bytes, key, small.needed_bytes,
+      box, key, small.mtu_bytes, ports, small.path_mtu_bytes, fix, small.needed_bytes,
       small.path_mtu_bytes + models::kRdmaHeadersMostBytes, small.mtu_bytes);
 }
 

@@ -53,8 +53,8 @@ TEST_CASE("every scenario file reads, begins with a comment, says what it is and
     const Expect& expect = scenario.expect;
     CHECK((expect.wrong || expect.error || expect.watchdog || !expect.unreachable.empty()));
     // Some show what a mistake does; lint finds it.
-    const std::set<std::string> mistakes{"crossed-cable", "megakernel-oversubscribed", "mtu-mismatch",
-                                         "spark-triangle-200g", "wrong-prefix"};
+    const std::set<std::string> mistakes{"crossed-cable",       "megakernel-oversubscribed", "mtu-mismatch",
+                                         "spark-triangle-200g", "switch-small-mtu",          "wrong-prefix"};
     if (mistakes.count(std::filesystem::path(file).stem().string()) == 1) {
       CHECK_FALSE(lint_findings(scenario).empty());
     } else {
