@@ -40,10 +40,8 @@ class Linter {
   std::vector<std::string> run() {
     crossed_cables();
     for (const auto& cable : cluster_.cables) cable_ends(cable);
-    for (std::string& finding : cable_vlan_findings(cluster_, topology_)) findings_.push_back(std::move(finding));
-    for (std::string& finding : switch_vlan_findings(cluster_)) findings_.push_back(std::move(finding));
+    for (std::string& finding : medium_findings(cluster_, topology_)) findings_.push_back(std::move(finding));
     switches();
-    for (std::string& finding : switch_mtu_findings(cluster_, topology_)) findings_.push_back(std::move(finding));
     for (const std::string& port : ports_without_address(cluster_)) findings_.push_back(port);
     nics();
     reach();

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <ostream>
 #include <stdexcept>
+#include <utility>
 
 #include "cli/command/commands.h"
 #include "cli/common/exit_status.h"
@@ -18,6 +19,7 @@
 #include "cli/report/trace_file.h"
 #include "cli/scenario/idle_variables.h"
 #include "cli/scenario/placement.h"
+#include "cli/workload/medium_findings.h"
 #include "cli/workload/megakernel/outcome.h"
 #include "cli/workload/outcome.h"
 #include "cli/workload/reach.h"
@@ -26,6 +28,7 @@
 #include "cli/world/run_options.h"
 #include "cli/world/run_workload.h"
 #include "cli/world/world.h"
+#include "models/topology.h"
 
 namespace meshbed::cli {
 namespace {
@@ -86,10 +89,11 @@ int run_silently(const RunWorld& world, const Scenario& scenario, const RunComma
   return errors.empty() || scenario.expect.error ? kExitOk : kExitBroken;
 }
 
-/// The first few; the others are counted.
-void tell_ports_without_address(const Scenario& scenario, std::ostream& err) {
+/// Ports that cannot be used, or lose what is sent through them. The first few; the others are counted.
+void tell_of_ports(const Scenario& scenario, std::ostream& err) {
   constexpr std::size_t kNamed = 4;
-  const std::vector<std::string> notes = ports_without_address(scenario.cluster);
+  std::vector<std::string> notes = medium_findings(scenario.cluster, models::analyse(scenario.cluster));
+  for (std::string& note : ports_without_address(scenario.cluster)) notes.push_back(std::move(note));
   for (std::size_t index = 0; index < std::min(notes.size(), kNamed); ++index) {
     err << "meshbed: warning: " << notes[index] << "\n";
   }
@@ -107,7 +111,7 @@ int run_here(const RunWorld& world, const Scenario& scenario, const RunCommandOp
   (options.run.json ? err : out) << seed_line(scenario, facts.name) << std::flush;
   for (const std::string& note : idle_variable_notes(scenario))
     err << "meshbed: warning: environment: " << note << "\n";
-  tell_ports_without_address(scenario, err);
+  tell_of_ports(scenario, err);
 
   sim::Recorder recorder(scenario.cluster, options.no_trace ? "" : folder.aside("messages.csv"));
   RunResult result = run_workload(

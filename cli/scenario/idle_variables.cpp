@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "cli/common/closest_name.h"
+#include "models/vlan.h"
 #include "plugin/net/process/config.h"
 
 namespace meshbed::cli {
@@ -57,7 +58,7 @@ bool fits(const std::string& list, const std::string& interface) {
 std::string interface_note(const models::Node& node, const std::string& list) {
   std::vector<std::string> interfaces;
   if (node.management) interfaces.push_back(node.management->netdev);
-  for (const models::Nic& nic : node.nics) interfaces.push_back(nic.netdev);
+  for (const models::Nic& nic : node.nics) interfaces.push_back(models::address_netdev(nic));
   const bool any = std::any_of(interfaces.begin(), interfaces.end(), [&](const auto& one) { return fits(list, one); });
   if (list.empty() || any) return "";
   return "NCCL_SOCKET_IFNAME=" + list + " fits no interface of " + node.name + ", which has " + list_names(interfaces);

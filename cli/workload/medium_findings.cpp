@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 #include "models/frame.h"
 #include "plugin/base/counted.h"
@@ -101,6 +102,13 @@ std::vector<std::string> switch_mtu_findings(const models::Cluster& cluster, con
   for (const models::SmallSwitchMtu& small : models::small_switch_mtus(cluster, topology)) {
     found.push_back(small_mtu_text(cluster, small));
   }
+  return found;
+}
+
+std::vector<std::string> medium_findings(const models::Cluster& cluster, const models::Topology& topology) {
+  std::vector<std::string> found = cable_vlan_findings(cluster, topology);
+  for (std::string& finding : switch_vlan_findings(cluster)) found.push_back(std::move(finding));
+  for (std::string& finding : switch_mtu_findings(cluster, topology)) found.push_back(std::move(finding));
   return found;
 }
 

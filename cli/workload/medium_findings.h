@@ -22,4 +22,7 @@ std::vector<std::string> switch_vlan_findings(const models::Cluster& cluster);
 /// NICs whose packets those are and the fix.
 std::vector<std::string> switch_mtu_findings(const models::Cluster& cluster, const models::Topology& topology);
 
+/// All of these.
+std::vector<std::string> medium_findings(const models::Cluster& cluster, const models::Topology& topology);
+
 }  // namespace meshbed::cli

@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include "models/gid_table.h"
+#include "models/routing_rules.h"
 #include "models/topology.h"
 #include "models/topology_generate.h"
 
@@ -67,6 +68,23 @@ TEST_CASE("a cable whose ends are in different VLANs joins nobody, and says so")
   CHECK_FALSE(topology.crossed[0].is_wrong_prefix());
   CHECK(topology.crossed[0].a_vlan == 100);
   CHECK(topology.crossed[0].b_vlan == 0);
+}
+
+TEST_CASE("NCCL takes a VLAN interface's GID like any other, and is lost where the peer's is in another VLAN") {
+  Cluster cluster = make(TopologyKind::kRing, 2);
+  const auto put_in = [&](int node, std::uint16_t vlan) {
+    Nic& nic = cluster.nodes[static_cast<std::size_t>(node)].nics[0];
+    nic.vlan = vlan;
+    nic.gids = linux_gid_table({node, 0}, nic.addresses, vlan);
+  };
+  put_in(0, 100);
+  put_in(1, 100);
+  CHECK(nccl_gid(cluster.nodes[0].nics[0].gids, {})->index == 5);
+  CHECK(NcclRouting(cluster, {}).aim(0, 1, 0, 0).aim == Aim::kReached);
+  put_in(1, 200);
+  CHECK(NcclRouting(cluster, {}).aim(0, 1, 0, 0).aim == Aim::kLost);
+  put_in(1, 0);
+  CHECK(NcclRouting(cluster, {}).aim(0, 1, 0, 0).aim == Aim::kLost);
 }
 
 TEST_CASE("VLANs part a switch, even within one subnet") {
