@@ -75,7 +75,8 @@ void start(System& system, QueuePair& qp, std::uint64_t sequence) {
   // A read's or atomic's request is one packet; what it resumes is its response.
   flight.from = has_response(entry.opcode) ? 0 : entry.resume;
   flight.left = has_response(entry.opcode) ? 1 : entry.packet_count - entry.resume;
-  let_through(system, qp, request_train(qp, entry.opcode, entry.payload_bytes), flight);
+  let_through(system, qp, flight);
+  if (may_be_oversized(qp)) drop_oversized(qp, request_train(qp, entry.opcode, entry.payload_bytes), flight);
   qp.wire_busy = true;
   const std::uint64_t payload_bytes = has_response(entry.opcode) ? 0 : entry.payload_bytes;
   put_on_wire(system, qp, flight_wire_bytes(qp, flight, payload_bytes, entry.wire_bytes), qp.number, request_sent,

@@ -288,7 +288,8 @@ void start_response(System& system, QueuePair& responder) {
     const SendEntry& entry = source->send[flight.sequence];
     flight.from = entry.resume;
     flight.left = entry.packet_count - entry.resume;
-    let_through(system, responder, response_train(*source, entry), flight);
+    let_through(system, responder, flight);
+    if (may_be_oversized(responder)) drop_oversized(responder, response_train(*source, entry), flight);
     responder.response_busy = true;
     put_on_wire(system, responder,
                 flight_wire_bytes(responder, flight, entry.payload_bytes, response_wire_bytes(responder, entry)),

@@ -71,12 +71,18 @@ Picoseconds rnr_timer_ps(std::uint8_t code);
 Picoseconds ack_timeout_ps(std::uint8_t timeout);
 
 // --- wire ---
-/// The packets of a request, and of the response to it, as a switch on the way sees them.
+/// Which of the flight's packets the port's Shape lets arrive (`through`, `shown`): neither lost nor overtaken.
+void let_through(System& system, const QueuePair& sender, Flight& flight);
+/// A switch on the way drops packets that are too large.
+inline bool may_be_oversized(const QueuePair& sender) {
+  return sender.route.path != nullptr && sender.route.path->mtu_bytes != 0;
+}
+/// The packets of a request, and of the response to it, as such a switch sees them.
 models::PacketTrain request_train(const QueuePair& qp, unsigned opcode, std::uint64_t payload_bytes);
 models::PacketTrain response_train(const QueuePair& requester, const SendEntry& entry);
-/// Which of the flight's packets arrive (`through`, `shown`): those that the port's Shape neither loses nor lets be
-/// overtaken, and that a switch on the way does not drop as too large. `train`: of the whole message or response.
-void let_through(System& system, const QueuePair& sender, const models::PacketTrain& train, Flight& flight);
+/// After let_through(), where packets may be oversized: which of those that are left arrive. `train`: the whole message
+/// or response.
+void drop_oversized(const QueuePair& sender, const models::PacketTrain& train, Flight& flight);
 /// A packet behind the first that is missing arrives and shows it.
 inline bool shows_gap(const Flight& flight) { return flight.shown < flight.left; }
 /// Nothing of it arrives.

@@ -94,18 +94,21 @@ models::PacketTrain response_train(const QueuePair& requester, const SendEntry& 
   return train;
 }
 
-void let_through(System& system, const QueuePair& sender, const models::PacketTrain& train, Flight& flight) {
-  const Path* path = sender.route.path;
-  flight.through = path != nullptr ? packets_before_loss(system, sender, flight.left) : flight.left;
+void let_through(System& system, const QueuePair& sender, Flight& flight) {
+  const bool leaves = sender.route.path != nullptr;
+  flight.through = leaves ? packets_before_loss(system, sender, flight.left) : flight.left;
   flight.shown = flight.through + 1;
-  if (path == nullptr || path->mtu_bytes == 0) return;
-  // Packets of the whole message: those that are sent now are its last ones.
+}
+
+void drop_oversized(const QueuePair& sender, const models::PacketTrain& train, Flight& flight) {
+  const std::uint32_t mtu = sender.route.path->mtu_bytes;
+  // Places in the whole message, of which the last `left` packets are sent now.
   const std::uint32_t end = flight.from + flight.left;
-  const std::uint32_t dropped = models::next_packet(train, flight.from, path->mtu_bytes, false);
-  flight.through = std::min(flight.through, std::min(dropped, end) - flight.from);
+  const std::uint32_t dropped = std::min(models::next_packet(train, flight.from, mtu, false), end);
+  flight.through = std::min(flight.through, dropped - flight.from);
   if (flight.through == flight.left) return;
-  const std::uint32_t shown = models::next_packet(train, flight.from + flight.through + 1, path->mtu_bytes, true);
-  flight.shown = std::min(shown, end) - flight.from;
+  const std::uint32_t behind = flight.from + flight.through + 1;
+  flight.shown = std::min(models::next_packet(train, behind, mtu, true), end) - flight.from;
 }
 
 std::uint64_t flight_wire_bytes(const QueuePair& sender, const Flight& flight, std::uint64_t payload_bytes,
