@@ -59,7 +59,7 @@ const Section<TopologySpec> kTopology{
 
 const Section<GidSpec> kGid{"gids = [{...}]",
                             "One entry of a NIC's GID table. A NIC that lists none gets the table that Linux would "
-                            "fill: link-local v1, v2, then "
+                            "fill: link-local v1, v2 (with a VLAN twice: the netdev's, the VLAN interface's), then "
                             "v1, v2 of each address.",
                             {
                                 {"index", "integer", "", "place in the table",

@@ -13,6 +13,7 @@
 #include "cli/scenario/placement.h"
 #include "cli/topo/tuner.h"
 #include "models/gid_table.h"
+#include "models/vlan.h"
 #include "plugin/base/counted.h"
 #include "plugin/net/connect/routing.h"
 #include "plugin/net/process/config.h"
@@ -34,7 +35,7 @@ net::IpPrefix to_net(const models::IpPrefix& prefix) {
 net::Nic to_net(const models::Nic& nic) {
   net::Nic result;
   result.device_name = nic.device;
-  result.netdev = nic.netdev;
+  result.netdev = models::address_netdev(nic);
   result.link_up = true;
   result.rate_known = true;
   result.rate_mbps = static_cast<std::uint32_t>(nic.rate_bps / 1'000'000);
