@@ -36,8 +36,8 @@ Result<CompletionChannel> CompletionChannel::create(const Device& device) {
 const char* hint(ibv_wc_status status) {
   switch (status) {
     case IBV_WC_RETRY_EXC_ERR:
-      return "the peer did not answer: cable, link or switch down, a switch with a smaller MTU than its ports (short "
-             "messages pass then), a wrong GID or subnet, or the peer's process is gone";
+      return "the peer did not answer: cable, link or switch down, a wrong GID or subnet, or the peer's process is "
+             "gone";
     case IBV_WC_RNR_RETRY_EXC_ERR:
       return "the peer posted no receive: it speaks another protocol version or is out of memory";
     case IBV_WC_REM_ACCESS_ERR:
