@@ -62,6 +62,13 @@ struct GidEntry {
   bool operator==(const GidEntry&) const = default;
 };
 
+/// By way of a router, as `ip route add DESTINATION via GATEWAY` on the NIC's interface says it.
+struct GatewayRoute {
+  IpPrefix destination;
+  IpAddress gateway;  // the router's, in a subnet of the NIC
+  bool operator==(const GatewayRoute&) const = default;
+};
+
 struct Nic {
   std::string device;               // RDMA device name, as ibv_get_device_name gives it: rocep1s0f0
   std::string netdev;               // kernel network interface: enp1s0f0np0
@@ -75,7 +82,10 @@ struct Nic {
   bool dma_buf = false;             // its driver registers dma-bufs
   int pcie = -1;                    // index in Node::pcie; -1: on none that limits it
   std::uint16_t vlan = 0;           // its addresses are a VLAN interface's on the netdev (models/vlan.h); 0: its own
-  std::uint32_t switch_mtu_bytes = 0;  // of the switch's port that it is plugged into; 0: as the switch says
+  std::uint32_t switch_mtu_bytes = 0;     // of the switch's port that it is plugged into; 0: as the switch says
+  int router = -1;                        // index in Cluster::routers: its gateway; -1: it has none
+  std::vector<GatewayRoute> routes = {};  // to the router's other subnets
+  bool policy_routed = false;             // they stand in a table of their own, which a rule takes by source address
 };
 
 struct Gpu {
@@ -130,6 +140,16 @@ struct Switch {
   std::uint32_t mtu_bytes = 0;     // of each port (models/frame.h); 0: any frame passes
 };
 
+/// What forwards between the subnets of several switches: a router, or the routing half of a leaf-spine fabric. It has
+/// one port to each of them, full duplex.
+struct Router {
+  std::string name;
+  std::vector<int> switches;       // indices in Cluster::switches, two or more
+  std::uint64_t rate_bps = 0;      // of each port
+  Picoseconds latency_ps = 0;      // forwarding delay
+  Picoseconds propagation_ps = 0;  // of each cable to a switch, one way
+};
+
 struct ManagementNetwork {
   std::uint64_t rate_bps = 10'000'000'000;
   Picoseconds latency_ps = 20 * kPicosecondsPerMicrosecond;  // one way
@@ -139,6 +159,7 @@ struct Cluster {
   std::vector<Node> nodes;
   std::vector<Cable> cables;
   std::vector<Switch> switches;
+  std::vector<Router> routers = {};
   std::optional<ManagementNetwork> management;
 };
 

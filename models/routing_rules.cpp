@@ -54,16 +54,28 @@ bool is_link_local(const RawGid& gid) {
   return std::memcmp(gid.data(), kPrefix.data(), 8) == 0;
 }
 
-/// Does the port, whose entry that is, answer for `gid`, or know on which of its wires to ask for it?
-bool is_on_link(const std::vector<IpPrefix>& addresses, const RawGid& gid) {
-  if (is_link_local(gid)) return true;
+IpAddress address_of(const RawGid& gid) {
   IpAddress address{.family = family_of(gid), .bytes = gid};
   if (address.family == IpFamily::kIpv4) {
     address.bytes = {};
     std::copy(gid.begin() + 12, gid.end(), address.bytes.begin());
   }
+  return address;
+}
+
+/// Does the port, whose entry that is, answer for `gid`, or know on which of its wires to ask for it?
+bool is_on_link(const std::vector<IpPrefix>& addresses, const RawGid& gid) {
+  if (is_link_local(gid)) return true;
+  const IpAddress address = address_of(gid);
   return std::any_of(addresses.begin(), addresses.end(),
                      [&](const IpPrefix& prefix) { return contains(prefix, address); });
+}
+
+/// The port's interface has a route to `gid`'s address by way of a router, whatever a chooser of NICs thinks.
+bool is_routed(const std::vector<GatewayRoute>& routes, const RawGid& gid) {
+  return !is_link_local(gid) && std::any_of(routes.begin(), routes.end(), [&](const GatewayRoute& route) {
+    return contains(route.destination, address_of(gid));
+  });
 }
 
 /// Two functions of one card: all but the last digit of their PCI addresses is alike.
@@ -93,6 +105,16 @@ NcclSettings as_set_on(const Node& node, NcclSettings settings) {
     if (key == "NCCL_IB_ADDR_FAMILY") settings.family = value == "AF_INET6" ? IpFamily::kIpv6 : IpFamily::kIpv4;
   }
   return settings;
+}
+
+/// The media of the switches that the NIC's router joins, as media_of() numbers them.
+std::vector<int> media_beyond(const Cluster& cluster, const Nic& nic) {
+  std::vector<int> media;
+  if (nic.router < 0) return media;
+  for (const int box : cluster.routers[static_cast<std::size_t>(nic.router)].switches) {
+    media.push_back(static_cast<int>(cluster.cables.size()) + box);
+  }
+  return media;
 }
 
 /// [node][nic] the cable, or cables + switch, that a port with a link hangs on; -1: no link.
@@ -218,7 +240,9 @@ NcclRouting::NcclRouting(const Cluster& cluster, const NcclSettings& settings) {
     for (std::size_t nic = 0; nic < modelled.nics.size(); ++nic) {
       node.ports.push_back({.medium = media[index][nic],
                             .gid = nccl_gid(modelled.nics[nic].gids, node.settings),
-                            .addresses = modelled.nics[nic].addresses});
+                            .addresses = modelled.nics[nic].addresses,
+                            .beyond = media_beyond(cluster, modelled.nics[nic]),
+                            .routes = modelled.nics[nic].routes});
       if (media[index][nic] >= 0) node.nics.push_back(static_cast<int>(nic));
     }
     for (const std::vector<int>& device : node.devices.devices) {
@@ -238,11 +262,16 @@ Aim NcclRouting::queue_pair(const Port& from, const Port& to) {
   if (!from.gid || !to.gid) return Aim::kRefused;
   const RawGid &own = from.gid->gid, &theirs = to.gid->gid;
   if (family_of(own) != family_of(theirs)) return Aim::kRefused;
-  const bool there = is_on_link(from.addresses, theirs), back = is_on_link(to.addresses, own);
+  const auto has = [](const std::vector<int>& media, int medium) {
+    return std::find(media.begin(), media.end(), medium) != media.end();
+  };
+  const bool crosses = from.medium != to.medium && has(from.beyond, to.medium) && has(to.beyond, from.medium);
+  const bool routed = crosses && from.gid->type == GidType::kRoceV2 && is_routed(from.routes, theirs) &&
+                      is_routed(to.routes, own);  // by GID: NCCL asks for no subnet here
+  const bool there = routed || is_on_link(from.addresses, theirs), back = routed || is_on_link(to.addresses, own);
   if (family_of(own) == IpFamily::kIpv6 && !(there && back)) return Aim::kRefused;
-  const bool joined = from.medium >= 0 && from.medium == to.medium;
-  return joined && there && back && from.gid->type == to.gid->type && from.gid->vlan == to.gid->vlan ? Aim::kReached
-                                                                                                     : Aim::kLost;
+  const bool joined = routed || (from.medium >= 0 && from.medium == to.medium && from.gid->vlan == to.gid->vlan);
+  return joined && there && back && from.gid->type == to.gid->type ? Aim::kReached : Aim::kLost;
 }
 
 Aimed NcclRouting::aim(int from, int to, int channel, int peer_channel) const {
@@ -344,7 +373,7 @@ std::string text_of(const NcclSettings& settings) {
   return text;
 }
 
-/// With those settings, on all channels between nodes that a cable or switch joins. Where there are none: false.
+/// With those settings, on all channels between nodes that a cable, switch or router joins. None are: false.
 bool works(const Cluster& cluster, const Topology& topology, int nodes, const NcclSettings& settings,
            bool crosses_rails) {
   const NcclRouting routing(cluster, settings);

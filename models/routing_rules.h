@@ -97,6 +97,8 @@ class NcclRouting {
     int medium = -1;                  // cable, or cables + switch; -1: no link
     std::optional<GidEntry> gid;      // nullopt: the port lacks the pinned index
     std::vector<IpPrefix> addresses;  // of its netdev
+    std::vector<int> beyond = {};     // the media that its router joins
+    std::vector<GatewayRoute> routes = {};
   };
   struct Node {
     NcclSettings settings;
@@ -138,7 +140,7 @@ class RuleAims {
 /// The node's NICs with a live link and an address that others on it share: positions in Node::nics.
 std::vector<int> live_nics(const Cluster& cluster, const Topology& topology, int node);
 
-/// Settings under which stock NCCL reaches every node with which a node shares a cable or switch, on every channel;
+/// Settings under which stock NCCL reaches every node that a cable, switch or router joins to a node, on every channel;
 /// as little beyond its defaults as does it. nullopt: none of those that were tried do.
 struct WorkingSettings {
   NcclSettings settings;

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "models/pcie.h"
+#include "models/router.h"
 
 namespace meshbed::models {
 namespace {
@@ -112,6 +113,45 @@ void add_switch(Topology& topology, const Cluster& cluster, int index) {
   }
 }
 
+/// The port may send and take what its router forwards: a route in this family, from an address with a RoCE v2 GID.
+bool is_routed(const Nic& nic, IpFamily family) {
+  return std::any_of(nic.routes.begin(), nic.routes.end(), [&](const GatewayRoute& route) {
+    const IpPrefix* source = source_of(nic, route);
+    if (source == nullptr || source->address.family != family) return false;
+    return std::any_of(nic.gids.begin(), nic.gids.end(), [&](const GidEntry& entry) {
+      return entry.type == GidType::kRoceV2 && entry.gid == gid_of(source->address);
+    });
+  });
+}
+
+void add_router(Topology& topology, const Cluster& cluster, int index, IpFamily family) {
+  const Router& router = cluster.routers[static_cast<std::size_t>(index)];
+  Segment segment;
+  segment.router = index;
+  std::map<PortRef, int> place;  // the port's switch
+  std::size_t switches = 0;
+  for (const int box : router.switches) {
+    const std::size_t before = place.size();
+    for (const PortRef& port : cluster.switches[static_cast<std::size_t>(box)].ports) {
+      const Nic& nic = nic_of(cluster, port);
+      if (nic.link_up && nic.router == index && is_routed(nic, family)) place.emplace(port, box);
+    }
+    if (place.size() > before) ++switches;
+  }
+  if (switches < 2) return;
+  for (const auto& [port, box] : place) {
+    segment.ports.push_back(port);
+    segment.port_switches.push_back(box);
+  }
+  segment.subnet = nic_of(cluster, segment.ports.front()).addresses.front();
+  add_segment(topology, std::move(segment), [&](PortRef port) {
+    const Switch& box = cluster.switches[static_cast<std::size_t>(place.at(port))];
+    const std::uint64_t own = std::min(nic_of(cluster, port).rate_bps, router.rate_bps);
+    const std::uint64_t rate_bps = box.rate_bps == 0 ? own : std::min(box.rate_bps, own);
+    return behind_pcie_bps(node_of(cluster, port), nic_of(cluster, port), rate_bps);
+  });
+}
+
 /// The segment's ports on one node: a run within the ascending list.
 std::span<const PortRef> ports_of(const Segment& segment, int node) {
   const auto begin = std::lower_bound(segment.ports.begin(), segment.ports.end(), PortRef{node, -1});
@@ -169,6 +209,11 @@ Topology analyse(const Cluster& cluster) {
   topology.segments_of_node.resize(cluster.nodes.size());
   for (std::size_t i = 0; i < cluster.cables.size(); ++i) add_cable(topology, cluster, static_cast<int>(i));
   for (std::size_t i = 0; i < cluster.switches.size(); ++i) add_switch(topology, cluster, static_cast<int>(i));
+  for (std::size_t i = 0; i < cluster.routers.size(); ++i) {
+    for (const IpFamily family : {IpFamily::kIpv4, IpFamily::kIpv6}) {
+      add_router(topology, cluster, static_cast<int>(i), family);
+    }
+  }
   topology.shared_links = shared_links(cluster);
   return topology;
 }
@@ -205,8 +250,15 @@ std::vector<DirectPath> direct_paths(const Topology& topology, int from, int to)
     const auto rate_of = [&](const PortRef& port) {
       return segment.port_rates_bps[static_cast<std::size_t>(&port - segment.ports.data())];
     };
+    const auto on_one_switch = [&](const PortRef& a, const PortRef& b) {
+      return segment.router >= 0 && segment.port_switches[static_cast<std::size_t>(&a - segment.ports.data())] ==
+                                        segment.port_switches[static_cast<std::size_t>(&b - segment.ports.data())];
+    };
     for (const auto& a : ports_of(segment, from)) {
-      for (const auto& b : ports_of(segment, to)) paths.push_back({a, b, index, std::min(rate_of(a), rate_of(b))});
+      for (const auto& b : ports_of(segment, to)) {
+        if (on_one_switch(a, b)) continue;
+        paths.push_back({a, b, index, std::min(rate_of(a), rate_of(b))});
+      }
     }
   }
   return paths;

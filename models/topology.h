@@ -3,7 +3,9 @@
 //
 // Nomenclature: segment - the ports that reach one another directly: they hang on one cable or switch, their links are
 // up, and they share a subnet and a VLAN (or have none). A cable whose ends do not carries no segment: that is a
-// crossed cable. Neighbours - nodes with ports in one segment. Hop - a step from a node to a neighbour. Link-local IPv6
+// crossed cable. Routed segment - the ports that reach one another over one router (router.h), but for those on one
+// switch, which need none. A path over a router is a direct path, for no other node has a part in it.
+// Neighbours - nodes with ports in one segment. Hop - a step from a node to a neighbour. Link-local IPv6
 // is not counted: it is on every cable and says nothing about who is at the other end.
 
 #include <string>
@@ -23,7 +25,9 @@ struct Segment {
   // [place in ports] what the port carries there: the cable's rate (which follows from its two ends unless the scenario
   // gives it), or the lower of the switch's (0: any) and the port's own; no more than its PCIe link.
   std::vector<std::uint64_t> port_rates_bps;
-  std::uint16_t vlan = 0;  // of its ports; 0: of none
+  std::uint16_t vlan = 0;               // of its ports; 0: of none
+  int router = -1;                      // index in Cluster::routers, or -1; then also
+  std::vector<int> port_switches = {};  // [place in ports] the switch between the port and the router
 };
 
 /// A way from one node to another without a relay.

@@ -33,7 +33,9 @@ using models::PortRef;
 class Linter {
  public:
   explicit Linter(const Scenario& scenario)
-      : scenario_(scenario), cluster_(scenario.cluster), topology_(models::analyse(scenario.cluster)) {
+      : scenario_(scenario),
+        cluster_(scenario.cluster),
+        topology_(models::analyse(is_ours() ? as_plugin_takes_it(cluster_) : cluster_)) {
     for (const auto& segment : topology_.segments) joined_.insert(segment.ports.begin(), segment.ports.end());
   }
 
@@ -57,6 +59,9 @@ class Linter {
   const models::Node& node(int index) const { return cluster_.nodes[static_cast<std::size_t>(index)]; }
   const models::Nic& nic(PortRef port) const { return node(port.node).nics[static_cast<std::size_t>(port.nic)]; }
   std::string name(PortRef port) const { return node(port.node).name + "/" + nic(port).device; }
+
+  /// The net plugin is Meshbed's own.
+  bool is_ours() const { return scenario_.workload.net_plugin.empty(); }
 
   template <typename... Parts>
   void add(const char* format, const Parts&... parts) {
@@ -145,6 +150,7 @@ class Linter {
     if (is_cabled && !one.link_up) add("{} is down from the start", name(port));
     if (is_cabled) pinned_gid(port);
     if (is_cabled) narrow_pcie(port);
+    if (is_cabled) hidden_route(port);
     for (const auto& prefix : one.addresses) {
       const auto gid = models::gid_of(prefix.address);
       const bool found = std::any_of(one.gids.begin(), one.gids.end(), [&](const models::GidEntry& entry) {
@@ -154,6 +160,17 @@ class Linter {
         add("{} has no RoCE v2 GID for {}; peers that expect one cannot connect", name(port),
             models::to_string(prefix.address));
     }
+  }
+
+  /// Routes by way of a router that the plugin does not see.
+  void hidden_route(PortRef port) {
+    const auto& one = nic(port);
+    const bool is_set = std::any_of(node(port.node).environment.begin(), node(port.node).environment.end(),
+                                    [](const auto& variable) { return variable.first == "NCCL_MESH_ALLOW_ROUTED"; });
+    if (one.router < 0 || !one.policy_routed || is_set || !is_ours()) return;
+    add("{} has its routes by way of {} in a table of its own (gateway_table = \"policy\"), which /proc/net/route does "
+        "not show: set NCCL_MESH_ALLOW_ROUTED=1, or nothing goes over it",
+        name(port), cluster_.routers[static_cast<std::size_t>(one.router)].name);
   }
 
   /// A function that its PCIe link can never feed.
@@ -292,7 +309,7 @@ class Linter {
 
   /// What Meshbed's own plugin would warn of; each once, for nodes mostly agree.
   void variables() {
-    if (!scenario_.workload.net_plugin.empty()) return;
+    if (!is_ours()) return;
     std::set<std::string> said;
     const auto say = [&](const std::string& what) {
       if (!what.empty() && said.insert(what).second) add("environment: {}", what);
@@ -311,6 +328,13 @@ class Linter {
       }
     }
     for (const std::string& note : idle_variable_notes(scenario_)) say(note);
+    const bool any = std::any_of(cluster_.nodes.begin(), cluster_.nodes.end(), [](const models::Node& one) {
+      return has_variable(one, "NCCL_MESH_ALLOW_ROUTED", "1");
+    });
+    if (any && cluster_.routers.empty()) {
+      say("NCCL_MESH_ALLOW_ROUTED=1, and there is no [[router]]: each connection that needs relays first dials in "
+          "vain");
+    }
   }
 
   void promises() {

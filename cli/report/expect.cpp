@@ -286,6 +286,11 @@ bool directly_joined(const models::Cluster& cluster, int left, int right) {
   for (const models::Cable& cable : cluster.cables) {
     if ((cable.a.node == left && cable.b.node == right) || (cable.a.node == right && cable.b.node == left)) return true;
   }
+  for (const models::Nic& here : cluster.nodes[static_cast<std::size_t>(left)].nics) {
+    for (const models::Nic& there : cluster.nodes[static_cast<std::size_t>(right)].nics) {
+      if (here.router >= 0 && here.router == there.router) return true;
+    }
+  }
   return std::any_of(cluster.switches.begin(), cluster.switches.end(),
                      [&](const models::Switch& one) { return touches(one.ports, left) && touches(one.ports, right); });
 }

@@ -55,7 +55,8 @@ class Text {
   fmt::memory_buffer buffer_;
 };
 
-/// The subnet of the source port's first address that the destination port shares; "-" where they share none.
+/// The subnet of the source port's first address that the destination port shares; where they share none "routed", if
+/// they have one router, or "-".
 std::string shared_subnet(const models::Cluster& cluster, const sim::PairKey& key) {
   const auto nic = [&](const models::PortRef& port) -> const models::Nic& {
     return cluster.nodes[static_cast<std::size_t>(port.node)].nics[static_cast<std::size_t>(port.nic)];
@@ -66,6 +67,7 @@ std::string shared_subnet(const models::Cluster& cluster, const sim::PairKey& ke
       if (models::same_subnet(left, right)) return models::subnet_string(left);
     }
   }
+  if (nic(key.source).router >= 0 && nic(key.source).router == nic(key.destination).router) return "routed";
   return "-";
 }
 
@@ -303,9 +305,11 @@ std::vector<RankError> errors_from_json(const nlohmann::ordered_json& list) {
 std::string topology_line(const Scenario& scenario) {
   std::size_t nics = 0;
   for (const models::Node& node : scenario.cluster.nodes) nics += node.nics.size();
-  return fmt::format("{}, {}, {}, {}; {}", counted(scenario.cluster.nodes.size(), "node"), counted(nics, "NIC"),
+  const std::size_t routers = scenario.cluster.routers.size();
+  return fmt::format("{}, {}, {}, {}{}; {}", counted(scenario.cluster.nodes.size(), "node"), counted(nics, "NIC"),
                      counted(scenario.cluster.cables.size(), "cable"),
                      counted(scenario.cluster.switches.size(), "switch"),
+                     routers > 0 ? ", " + counted(routers, "router") : "",
                      counted(static_cast<std::uint64_t>(ranks_of(scenario)), "rank"));
 }
 

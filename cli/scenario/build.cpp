@@ -123,6 +123,8 @@ std::vector<std::string> Builder::names_for(const GeneratedName& wanted) const {
   } else if (wanted.list == "switch") {
     names = generated_names(cluster.switches);
     add_listed(names, spec_.switches, &SwitchSpec::name);
+  } else if (wanted.list == "router") {
+    add_listed(names, spec_.routers, &RouterSpec::name);
   } else if (wanted.list == "node") {
     names = generated_names(cluster.nodes);
     add_listed(names, spec_.nodes, &NodeSpec::name);
@@ -312,6 +314,7 @@ Built build_cluster(const ScenarioSpec& spec, Diagnostics& diagnostics) {
   builder.add_environment();
   builder.add_management();
   builder.order_devices();
+  builder.add_routers();
   builder.derive();
   return builder.take();
 }

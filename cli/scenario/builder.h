@@ -28,10 +28,13 @@ class Builder {
   void add_environment();
   void add_management();
   void order_devices();
+  void add_routers();  // build_routers.cpp
   void derive();
   Built take() { return std::move(built_); }
 
  private:
+  static constexpr int kSeveral = -2;  // in place of a NIC's router, until the file has said which
+
   /// What there is of the kind that a --set named: generated and listed.
   std::vector<std::string> names_for(const GeneratedName& wanted) const;
   models::Node& node_at(int node) { return built_.cluster.nodes[static_cast<std::size_t>(node)]; }
@@ -50,6 +53,12 @@ class Builder {
   void check_switch_ports();
   void add_pcie_links(models::Node& node, const NodeSpec& spec);
   void hang_on_pcie(models::Node& node, const NodeSpec& spec);
+  /// nullopt: reported.
+  std::optional<models::Router> router_of(const RouterSpec& spec, const std::string& name);
+  void choose_gateways();
+  /// `box`: the switch that the port is on, or -1.
+  void set_gateway(models::PortRef port, int box, const NicSpec& said);
+  void give_routes(int router, const RouterSpec& spec);
   void permute_nics(int node, const std::vector<int>& order);
 
   const ScenarioSpec& spec_;

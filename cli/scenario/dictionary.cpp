@@ -62,8 +62,8 @@ std::string sections_text() {
 
 std::string scenario_dictionary() {
   return kHead + sections_text<ScenarioSpec, TopologySpec, NodeSpec, NicSpec, GidSpec, PcieSpec, CableSpec, SwitchSpec,
-                               ManagementSpec, FabricSpec, ModelsSpec, WorkloadSpec, MegakernelSpec, LimitsSpec,
-                               FaultSpec, ExpectSpec>();
+                               RouterSpec, ManagementSpec, FabricSpec, ModelsSpec, WorkloadSpec, MegakernelSpec,
+                               LimitsSpec, FaultSpec, ExpectSpec>();
 }
 
 }  // namespace meshbed::cli

@@ -107,6 +107,15 @@ const Section<NicSpec> kNic{
          }},
         {"switch_mtu", "integer", "(the switch's)", "of the switch's port that it is plugged into, bytes",
          [](const Value& v, NicSpec& s) { v.integer(s.switch_mtu_bytes, kMtu); }},
+        {"gateway", "name", "(the [[router]] that joins its switch)",
+         "the [[router]] by way of which it has routes to the router's other subnets, or \"none\"",
+         [](const Value& v, NicSpec& s) { v.name(s.gateway); }},
+        {"gateway_table", "text", "(main)",
+         "main, or policy: the routes stand in a table of their own, which a rule takes for the NIC's addresses, and "
+         "the plugin takes them with NCCL_MESH_ALLOW_ROUTED=1 alone",
+         [](const Value& v, NicSpec& s) {
+           v.choice(s.gateway_table, {"main", "policy"});
+         }},
         {"gids", "list of tables", "(as Linux fills it)", "complete GID table: [{index, type, address}]",
          [](const Value& v, NicSpec& s) { v.tables(s.gids); }},
     }};
@@ -193,6 +202,23 @@ const Section<SwitchSpec> kSwitch{
          [](const Value& v, SwitchSpec& s) { v.integer(s.mtu_bytes, kMtu); }},
     }};
 
+const Section<RouterSpec> kRouter{
+    "[[router]]",
+    "What forwards between the subnets of switches: a router, or the routing half of a leaf-spine fabric. It has one\n"
+    "full-duplex port to each switch, and there the last address that no NIC has. RoCE v2 crosses it, RoCE v1 does "
+    "not.",
+    {
+        {"name", "name", "(routerN)", "for gateways and reports",
+         [](const Value& v, RouterSpec& s) { v.name(s.name); }},
+        {"joins", "list of names", "", "two or more switches, each of one subnet; required",
+         [](const Value& v, RouterSpec& s) { v.texts(s.joins); }},
+        {"rate", "rate", "(topology.rate)", "of each port", [](const Value& v, RouterSpec& s) { v.rate(s.rate_bps); }},
+        {"latency", "time", "(topology.switch_latency)", "forwarding delay",
+         [](const Value& v, RouterSpec& s) { v.time(s.latency_ps); }},
+        {"cable_latency", "time", "(topology.latency)", "propagation from a switch to it, one way",
+         [](const Value& v, RouterSpec& s) { v.time(s.cable_latency_ps); }},
+    }};
+
 const Section<ManagementSpec> kManagement{
     "[management]",
     "The management network: ordinary TCP between all nodes, never RDMA. Its default subnet is one that no network in\n"
@@ -238,6 +264,10 @@ const Section<CableSpec>& section_of<CableSpec>() {
 template <>
 const Section<SwitchSpec>& section_of<SwitchSpec>() {
   return kSwitch;
+}
+template <>
+const Section<RouterSpec>& section_of<RouterSpec>() {
+  return kRouter;
 }
 template <>
 const Section<ManagementSpec>& section_of<ManagementSpec>() {

@@ -294,6 +294,8 @@ const Section<ScenarioSpec> kScenario{
         {"node", "[[node]]", "", "nodes and their NICs", [](const Value& v, ScenarioSpec& s) { v.tables(s.nodes); }},
         {"cable", "[[cable]]", "", "cables", [](const Value& v, ScenarioSpec& s) { v.tables(s.cables); }},
         {"switch", "[[switch]]", "", "switches", [](const Value& v, ScenarioSpec& s) { v.tables(s.switches); }},
+        {"router", "[[router]]", "", "routers between switches",
+         [](const Value& v, ScenarioSpec& s) { v.tables(s.routers); }},
         {"management", "[management]", "{}", "the management network",
          [](const Value& v, ScenarioSpec& s) { v.table(s.management); }},
         {"environment", "table", "", "variables for every rank, as in NCCL_DEBUG = \"INFO\"",

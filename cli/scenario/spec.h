@@ -65,6 +65,8 @@ struct NicSpec : Entry {
   std::string pcie;
   std::uint16_t vlan = 0;
   std::uint32_t switch_mtu_bytes = 0;
+  std::string gateway;
+  std::string gateway_table;
   std::vector<GidSpec> gids;
 };
 
@@ -105,6 +107,14 @@ struct SwitchSpec : Entry {
   Picoseconds latency_ps = 0;
   Picoseconds cable_latency_ps = 0;
   std::uint32_t mtu_bytes = 0;
+};
+
+struct RouterSpec : Entry {
+  std::string name;
+  std::vector<Located<std::string>> joins;
+  std::uint64_t rate_bps = 0;
+  Picoseconds latency_ps = 0;
+  Picoseconds cable_latency_ps = 0;
 };
 
 struct ManagementSpec : Entry {
@@ -164,7 +174,7 @@ struct ExpectSpec : Entry {
 
 /// Something that a --set changes by its name and that the file does not list, so that it must be generated.
 struct GeneratedName {
-  std::string list;   // node, nic, pcie, cable or switch
+  std::string list;   // node, nic, pcie, cable, switch or router
   std::string owner;  // of a NIC or PCIe link: its node
   std::string name;
   Place place;
@@ -178,6 +188,7 @@ struct ScenarioSpec : Entry {
   std::vector<NodeSpec> nodes;
   std::vector<CableSpec> cables;
   std::vector<SwitchSpec> switches;
+  std::vector<RouterSpec> routers;
   ManagementSpec management;
   FabricSpec fabric;
   ModelsSpec models;

@@ -72,18 +72,25 @@ class Report {
   std::string head() const {
     std::uint64_t nics = 0;
     for (const auto& one : cluster_.nodes) nics += one.nics.size();
-    return fmt::format("{}: {}, {}, {}, {}; shape: {}\n", scenario_.name, counted(cluster_.nodes.size(), "node"),
+    const std::size_t routers = cluster_.routers.size();
+    return fmt::format("{}: {}, {}, {}, {}{}; shape: {}\n", scenario_.name, counted(cluster_.nodes.size(), "node"),
                        counted(nics, "NIC"), counted(cluster_.cables.size(), "cable"),
                        counted(cluster_.switches.size(), "switch"),
+                       routers > 0 ? ", " + counted(routers, "router") : "",
                        models::describe(models::classify(topology_), cluster_.nodes.size()));
   }
 
   /// "node0-node1", "switch0 VLAN 100"
   std::string medium(const models::Segment& segment) const {
+    if (segment.router >= 0) return cluster_.routers[static_cast<std::size_t>(segment.router)].name;
     const std::string& name = segment.cable >= 0
                                   ? cluster_.cables[static_cast<std::size_t>(segment.cable)].name
                                   : cluster_.switches[static_cast<std::size_t>(segment.switch_index)].name;
     return segment.vlan == 0 ? name : name + " " + vlan_text(segment.vlan);
+  }
+
+  static std::string subnet(const models::Segment& segment) {
+    return segment.router >= 0 ? "routed" : models::subnet_string(segment.subnet);
   }
 
   /// "100 Gb/s"; "25 Gb/s to 100 Gb/s" where the ports of a switch differ.
@@ -106,8 +113,8 @@ class Report {
         if (paths.empty()) table.row({left, right, "no direct path"});
         for (const auto& path : paths) {
           const auto& segment = topology_.segments[static_cast<std::size_t>(path.segment)];
-          table.row({left, right, device(path.from), device(path.to), models::subnet_string(segment.subnet),
-                     rate_text(path.rate_bps), medium(segment)});
+          table.row({left, right, device(path.from), device(path.to), subnet(segment), rate_text(path.rate_bps),
+                     medium(segment)});
           left = right = "";  // further rails of the pair stand below it
         }
       }
@@ -127,7 +134,7 @@ class Report {
                                     ? port_text(segment.ports.front()) + ", " + port_text(segment.ports.back())
                                     : fmt::format("{}: {} ... {}", counted(segment.ports.size(), "NIC"),
                                                   port_text(segment.ports.front()), port_text(segment.ports.back()));
-      table.row({models::subnet_string(segment.subnet), rates(segment), medium(segment), ports});
+      table.row({subnet(segment), rates(segment), medium(segment), ports});
     }
     std::string text = table.text();
     if (topology_.segments.size() > kLinesMax) {

@@ -112,7 +112,8 @@ std::string about(const Scenario& scenario) {
   for (const std::string& argument : scenario.overrides) {
     const std::string section = argument.substr(0, argument.find_first_of(".="));
     if (section == "description") return scenario.description;
-    if (section == "topology" || section == "node" || section == "cable" || section == "switch") {
+    if (section == "topology" || section == "node" || section == "cable" || section == "switch" ||
+        section == "router") {
       changes += " --set " + argument;
     }
   }
@@ -133,6 +134,7 @@ std::string topology_svg(const Scenario& scenario) {
   std::string summary = counted(cluster.nodes.size(), "node");
   if (!cluster.cables.empty()) summary += ", " + counted(cluster.cables.size(), "cable");
   if (!cluster.switches.empty()) summary += ", " + counted(cluster.switches.size(), "switch");
+  if (!cluster.routers.empty()) summary += ", " + counted(cluster.routers.size(), "router");
   summary += ": " + shape;
   const std::string description = about(scenario);
   // The header's text may be wider than a small picture.

@@ -10,6 +10,7 @@
 #include <map>
 #include <numbers>
 #include <optional>
+#include <span>
 
 #include "cli/common/units.h"
 
@@ -136,10 +137,19 @@ class Planner {
       std::string subnet = box.ports.empty() ? "no ports" : subnet_key(nic(box.ports.front()));
       drawn.text = {box.name, subnet,
                     fmt::format("{}, {}", counted(box.ports.size(), "port"), rate_text(box.rate_bps))};
-      drawn.box.width = widest(drawn.text) + 36;
-      drawn.box.height = kLabelLineHeight * static_cast<double>(drawn.text.size()) + 18;
-      layout_.switches.push_back(std::move(drawn));
+      add_box(std::move(drawn));
     }
+    for (const auto& router : cluster_.routers) {
+      add_box({.box = {},
+               .text = {router.name, "router",
+                        fmt::format("{}, {}", counted(router.switches.size(), "port"), rate_text(router.rate_bps))}});
+    }
+  }
+
+  void add_box(DrawnSwitch drawn) {
+    drawn.box.width = widest(drawn.text) + 36;
+    drawn.box.height = kLabelLineHeight * static_cast<double>(drawn.text.size()) + 18;
+    layout_.switches.push_back(std::move(drawn));
   }
 
   /// Everything on a circle of this radius around the origin; false where something overlaps.
@@ -156,12 +166,24 @@ class Planner {
     return true;
   }
 
+  /// One below the other, routers to the right of the switches.
   bool place_switches() {
+    const auto first_router = layout_.switches.begin() + static_cast<std::ptrdiff_t>(cluster_.switches.size());
+    double widest_switch = 0;
+    for (auto box = layout_.switches.begin(); box != first_router; ++box) {
+      widest_switch = std::max(widest_switch, box->box.width);
+    }
+    constexpr double kUplinkLength = 90;
+    return place_column({layout_.switches.begin(), first_router}, 0) &&
+           place_column({first_router, layout_.switches.end()}, widest_switch + kUplinkLength);
+  }
+
+  bool place_column(std::span<DrawnSwitch> column, double centre) {
     double total = 0;
-    for (const auto& box : layout_.switches) total += box.box.height + 2 * kGap;
+    for (const auto& box : column) total += box.box.height + 2 * kGap;
     double y = -total / 2;
-    for (auto& box : layout_.switches) {
-      box.box.x = -box.box.width / 2;
+    for (auto& box : column) {
+      box.box.x = centre - box.box.width / 2;
       box.box.y = y + kGap;
       y += box.box.height + 2 * kGap;
       if (!take(box.box)) return false;
@@ -260,6 +282,16 @@ class Planner {
         const Box& box = layout_.switches[i].box;
         layout_.uplinks.push_back(
             {leave(card, card.centre(), box.centre()), leave(box, box.centre(), card.centre()), colour_of_[port]});
+      }
+    }
+    for (std::size_t i = 0; i < cluster_.routers.size(); ++i) {
+      for (const int index : cluster_.routers[i].switches) {
+        const auto& ports = cluster_.switches[static_cast<std::size_t>(index)].ports;
+        const Box& box = layout_.switches[static_cast<std::size_t>(index)].box;
+        const Box& router = layout_.switches[cluster_.switches.size() + i].box;
+        layout_.uplinks.push_back({leave(box, box.centre(), router.centre()),
+                                   leave(router, router.centre(), box.centre()),
+                                   ports.empty() ? 0 : colour_of_[ports.front()]});
       }
     }
   }

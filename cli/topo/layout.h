@@ -39,12 +39,13 @@ struct DrawnCable {
   std::vector<std::string> text;  // of the label; in a crowded picture only a number that the legend explains
 };
 
+/// Or a router: those stand behind the switches.
 struct DrawnSwitch {
   Box box;
   std::vector<std::string> text;
 };
 
-/// From a card to a switch.
+/// From a card to a switch, from a switch to a router.
 struct DrawnUplink {
   Point from, to;
   int colour = -1;

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <set>
+#include <span>
 
 #include "cli/common/json_text.h"
 #include "cli/scenario/placement.h"
@@ -57,6 +58,20 @@ net::Setting setting(const models::Node& node, net::Variable variable) {
   return net::evaluate(info, given != node.environment.end() ? given->second.c_str() : nullptr);
 }
 
+/// What stands in the node's main table, where the plugin reads it.
+std::vector<net::GatewayRoute> gateway_routes(const models::Node& node) {
+  std::vector<net::GatewayRoute> routes;
+  for (const models::Nic& nic : node.nics) {
+    for (const models::GatewayRoute& route : nic.routes) {
+      if (nic.policy_routed) continue;
+      const models::IpPrefix gateway{.address = route.gateway, .length_bits = 0};
+      routes.push_back(
+          {.netdev = nic.netdev, .destination = to_net(route.destination), .gateway = to_net(gateway).address});
+    }
+  }
+  return routes;
+}
+
 std::uint64_t identity_of(int node) { return static_cast<std::uint64_t>(node) + 1; }
 
 }  // namespace
@@ -69,6 +84,19 @@ struct MeshRules::State {
     std::vector<net::PeerAddress> addresses;
     bool relays = true;
     int hop_limit = 8;
+    std::int64_t allow_routed = net::kUnset;
+    std::vector<net::GatewayRoute> table;  // the main one's routes by way of a router
+
+    net::RouteRequest request(std::span<const net::PeerAddress> peer) const {
+      net::RouteRequest made{.nics = &nics, .peer = peer};
+      if (allow_routed != 0) made.routed = net::RoutedPairs{.all = allow_routed == 1, .table = table};
+      return made;
+    }
+    /// A node that is called over a router from there has a way back.
+    bool answers(const net::IpPrefix& from) const {
+      const std::vector<net::PeerAddress> caller{{.prefix = from, .nic = 0}};
+      return net::choose_route(request(caller)).has_value();
+    }
   };
   const models::Topology& topology;
   std::vector<Node> nodes;
@@ -94,6 +122,8 @@ MeshRules::MeshRules(const models::Cluster& cluster, const models::Topology& top
       node.nics.push_back(all[at]);
       for (const net::IpPrefix& address : all[at].addresses) node.addresses.push_back({address, position});
     }
+    node.allow_routed = setting(modelled, net::Variable::kAllowRouted).number;
+    node.table = gateway_routes(modelled);
     node.relays = setting(modelled, net::Variable::kEnableRelay).number != 0;
     const std::int64_t hops = setting(modelled, net::Variable::kMaxRelayHops).number;
     node.hop_limit = static_cast<int>(hops > 0 ? hops : setting(modelled, net::Variable::kMaxHops).number);
@@ -112,17 +142,19 @@ MeshAim MeshRules::aim(int from, int to, int device, int peer_device) const {
   if (own.nics.empty() || theirs.nics.empty()) return {};
   const int dev = device % static_cast<int>(own.nics.size());
   const int theirs_wanted = peer_device < 0 ? device : peer_device;
-  const auto route = net::choose_route({.nics = &own.nics,
-                                        .peer = theirs.addresses,
-                                        .dev = dev,
-                                        .peer_dev = theirs_wanted % static_cast<int>(theirs.nics.size())});
+  net::RouteRequest request = own.request(theirs.addresses);
+  request.dev = dev;
+  request.peer_dev = theirs_wanted % static_cast<int>(theirs.nics.size());
+  const auto route = net::choose_route(request);
   if (route) {
     const int nic = own.live[static_cast<std::size_t>(route->nic)];
     const auto paths = models::direct_paths(state_->topology, from, to);
     const bool there =
         std::any_of(paths.begin(), paths.end(), [&](const models::DirectPath& path) { return path.from.nic == nic; });
     // Where an address lies and its cable does not, TCP over that cable is refused before any queue pair is made.
-    return {there ? Aim::kReached : Aim::kRefused, nic, 1};
+    if (!route->routed) return {there ? Aim::kReached : Aim::kRefused, nic, 1};
+    // A route that leads nowhere, or not back, leaves relays.
+    if (there && theirs.answers(route->local)) return {Aim::kReached, nic, 1, true};
   }
   if (!own.relays) return {};
   const auto chain = state_->map.chain({.nics = &own.nics,
@@ -229,7 +261,7 @@ class RuleComparison {
   const int nodes;
   const MeshRules mesh;
   bool crosses_rails = false;                  // ranks of one node have devices of their own
-  std::array<Outcomes, kRules> near{}, far{};  // between nodes that a cable or switch joins, and between others
+  std::array<Outcomes, kRules> near{}, far{};  // between nodes that a cable, switch or router joins, and others
   std::string table;
 
   /// What NCCL would open and Mesh does not, as (NIC, why).
@@ -284,7 +316,7 @@ class RuleComparison {
         "{:<16} {:>3}  {:<18} {:<18} {:<22} {:<22} {}\n",
         cluster.nodes[static_cast<std::size_t>(from)].name + " -> " + cluster.nodes[static_cast<std::size_t>(to)].name,
         peer == channel ? std::to_string(channel) : fmt::format("{}-{}", channel, peer), cells[0], cells[1], cells[2],
-        cells[3], cell(from, ours.aim, ours.nic, ours.cables));
+        cells[3], cell(from, ours.aim, ours.nic, ours.cables) + (ours.routed ? ", routed" : ""));
   }
 
   models::NcclRouting stock_;

@@ -18,6 +18,7 @@ struct MeshAim {
   models::Aim aim = models::Aim::kRefused;
   int nic = -1;    // of the sender
   int cables = 0;  // on the way; above 1: through relays
+  bool routed = false;
 };
 
 /// The plugin's rules on one cluster, with the settings that its nodes' environments make.
@@ -44,7 +45,7 @@ class MeshRules {
 /// cabling, and the settings under which stock NCCL works on it.
 std::string rules_report(const Scenario& scenario);
 /// The same as an object: "rules", an object for each rule (rule, channels, reached, lost, refused between nodes that a
-/// cable or switch joins, far_channels and so on between the others), "left_out" and "settings".
+/// cable, switch or router joins, far_channels and so on between the others), "left_out" and "settings".
 std::string rules_json(const Scenario& scenario);
 
 /// How often each outcome came, over all cablings of a number of nodes with two NICs each.

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -24,6 +25,20 @@ net::MeshGraph graph_of(const models::Topology& topology, int nodes) {
   return graph;
 }
 
+/// Two of the job's nodes meet over a router alone: no broadcast crosses it, by which ranks' tuners find each other.
+bool has_router_between(const models::Topology& topology, int nodes) {
+  for (int from = 0; from < nodes; ++from) {
+    for (int to = from + 1; to < nodes; ++to) {
+      const std::vector<models::DirectPath> paths = models::direct_paths(topology, from, to);
+      const bool only_routed = std::all_of(paths.begin(), paths.end(), [&](const models::DirectPath& path) {
+        return topology.segments[static_cast<std::size_t>(path.segment)].router >= 0;
+      });
+      if (!paths.empty() && only_routed) return true;
+    }
+  }
+  return false;
+}
+
 std::string verdict_of(const nccl::TunerPrices& prices, int algorithm) {
   if (prices.drops(algorithm)) return "not taken, while there is a ring";
   return prices.of(algorithm).relays ? "costs more" : "as NCCL prices it";
@@ -34,6 +49,9 @@ std::string verdict_of(const nccl::TunerPrices& prices, int algorithm) {
 std::string tuner_report(const models::Cluster& cluster, const models::Topology& topology, int nodes) {
   if (nodes > net::MeshGraph::kNodesMost)
     return "tuner: more nodes than a mesh of cables has: algorithms are NCCL's choice\n";
+  if (!cluster.routers.empty() && has_router_between(topology, nodes)) {
+    return "tuner: a router lies between ranks, and those behind it are not heard of: algorithms are NCCL's choice\n";
+  }
   const net::MeshGraph graph = graph_of(topology, nodes);
   if (graph.full()) return "tuner: a cable between each two nodes: algorithms are NCCL's choice\n";
   if (!graph.connected())

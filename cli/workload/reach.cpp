@@ -26,6 +26,17 @@ int hop_limit(const models::Node& node) {
 
 }  // namespace
 
+models::Cluster as_plugin_takes_it(const models::Cluster& cluster) {
+  models::Cluster taken = cluster;
+  for (models::Node& node : taken.nodes) {
+    const std::int64_t allowed = number_of(node, net::Variable::kAllowRouted);
+    for (models::Nic& nic : node.nics) {
+      if (allowed == 0 || (nic.policy_routed && allowed != 1)) nic.router = -1;
+    }
+  }
+  return taken;
+}
+
 std::vector<std::string> ports_without_address(const models::Cluster& cluster) {
   std::set<models::PortRef> cabled;
   for (const models::Cable& cable : cluster.cables) cabled.insert({cable.a, cable.b});

@@ -24,6 +24,10 @@ struct BeyondRelays {
 std::optional<BeyondRelays> beyond_relays(const models::Cluster& cluster, const models::Topology& topology, int from,
                                           int to);
 
+/// The cluster as Meshbed's plugin takes it: a NIC whose routes it does not take (NCCL_MESH_ALLOW_ROUTED=0, or a table
+/// of their own without NCCL_MESH_ALLOW_ROUTED=1) has no router.
+models::Cluster as_plugin_takes_it(const models::Cluster& cluster);
+
 struct AllBeyondRelays {
   std::uint64_t count = 0;  // pairs, each once
   std::vector<BeyondRelays> first;

@@ -181,6 +181,10 @@ emu::EmuCluster emulated_cluster(const Scenario& scenario, const EmulateOptions&
                              std::string(emu::kManagementNetdev) + " there, and " + scenario.name + " calls it " +
                              netdev + "; leave out management.netdev");
   }
+  if (!cluster.routers.empty()) {
+    throw std::runtime_error("--world emu: nothing there forwards between subnets, and " + scenario.name +
+                             " has the [[router]] " + cluster.routers.front().name + "; run it with --world sim");
+  }
   emu::EmuCluster result;
   result.wires = static_cast<int>(cluster.cables.size() + cluster.switches.size());
   for (std::size_t index = 0; index < cluster.nodes.size(); ++index) {

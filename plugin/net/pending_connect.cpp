@@ -8,6 +8,7 @@
 #include "plugin/base/counted.h"
 #include "plugin/base/log.h"
 #include "plugin/net/connect/peer_discovery.h"
+#include "plugin/net/connect/routed_ways.h"
 #include "plugin/net/connect/service.h"
 #include "plugin/net/process/discovery.h"
 #include "plugin/net/transport.h"
@@ -48,12 +49,13 @@ Result<std::unique_ptr<PendingConnect>> PendingConnect::begin(Transport& transpo
 }
 
 Result<std::vector<Route>> PendingConnect::routes_there() const {
-  return all_routes({.nics = &nics_,
-                     .peer = peer_.addresses,
-                     .same_node = peer_.node == transport_.node(),
-                     .dev = dev_,
-                     .peer_dev = peer_.dev,
-                     .gids = transport_.gid_preference()});
+  const RouteRequest request{.nics = &nics_,
+                             .peer = peer_.addresses,
+                             .same_node = peer_.node == transport_.node(),
+                             .dev = dev_,
+                             .peer_dev = peer_.dev,
+                             .gids = transport_.gid_preference()};
+  return no_router_ ? all_routes(request) : ways(transport_, request);
 }
 
 bool PendingConnect::can_search() const {
@@ -130,7 +132,11 @@ LocalEnd PendingConnect::local_end(const Route& route) {
 Result<void> PendingConnect::go_straight(std::vector<Route> routes) {
   routes_ = std::move(routes);
   const Route& route = routes_.front();
-  if (route.overridden) {
+  if (route.routed) {
+    MESHBED_INFO("no subnet shared with the peer: through a router, by device %d (%s), %s -> %s", route.nic,
+                 nics_[static_cast<std::size_t>(route.nic)].device_name.c_str(), to_text(route.local.address).c_str(),
+                 to_text(route.remote.prefix.address).c_str());
+  } else if (route.overridden) {
     MESHBED_INFO("device %d (%s) has no path to the peer: using device %d (%s), whose %s reaches %s", dev_,
                  nics_[static_cast<std::size_t>(dev_)].device_name.c_str(), route.nic,
                  nics_[static_cast<std::size_t>(route.nic)].device_name.c_str(), subnet_text(route.local).c_str(),
@@ -146,6 +152,10 @@ Result<void> PendingConnect::go_straight(std::vector<Route> routes) {
                           .keeps_ready = true};
   if (dial_ms_ == 0) dial_ms_ = share_of_dials();
   destination.dial_ms = dial_ms_;
+  // Of routes that lead nowhere (a default route, say) time must be left for relays: a quarter for all of them.
+  if (route.routed && can_search()) {
+    destination.dial_ms = dial_ms_ > 0 ? std::max<std::int64_t>(dial_ms_ / 4, 1) : transport_.chain_dial_ms();
+  }
   whereabouts_.emplace(process_of(peer_), destination.target.address);
   connecting_ = std::make_unique<Connecting>(transport_, std::move(destination), connection_->qp_link());
   through_ = false;
@@ -211,11 +221,24 @@ Result<void> PendingConnect::try_another(Error error) {
     rest();
     return ok();
   }
-  const bool would_help = error.code == ErrorCode::kUnreachable && !connecting_->is_final();
+  const bool was_routed = !through_ && routes_.front().routed;
+  // Who takes no callers from behind a router may take those whom relays bring.
+  const bool is_lost = error.code == ErrorCode::kUnreachable || (was_routed && connecting_->was_refused());
+  const bool would_help = is_lost && !connecting_->is_final();
   std::vector<Route> others = routes_;
   std::erase_if(others, [this](const Route& route) { return are_of_one_cable(route, routes_.front()); });
+  if (was_routed && others.empty() && would_help) {
+    MESHBED_INFO("%s; no router leads to the peer: looking for relays", error.text.c_str());
+    no_router_ = true;
+    abandon();
+    return go_round(std::move(error));
+  }
   if (through_ || others.empty() || !would_help) return error;
-  MESHBED_WARN("%s; another cable leads to the peer, and is tried", error.text.c_str());
+  if (was_routed) {
+    MESHBED_INFO("%s; the next pair of ports is tried", error.text.c_str());
+  } else {
+    MESHBED_WARN("%s; another cable leads to the peer, and is tried", error.text.c_str());
+  }
   abandon();
   return go_straight(std::move(others));
 }

@@ -87,6 +87,7 @@ class PendingConnect {
   std::vector<Nic> nics_;
   std::vector<Route> routes_;  // straight there: the one that is tried, then those that were not yet
   std::int64_t dial_ms_ = 0;   // for each cable; Destination::dial_ms
+  bool no_router_ = false;     // none answered: only shared subnets and relays are left
   std::unique_ptr<SendConnection> connection_;
   std::unique_ptr<Connecting> connecting_;  // its QP link
   std::unique_ptr<TcpConnecting> tcp_;      // instead of both

@@ -92,7 +92,7 @@ Result<void> QueuePair::to_ready_to_receive(const QueuePairPath& path) {
   attr.ah_attr.is_global = 1;
   std::memcpy(attr.ah_attr.grh.dgid.raw, path.remote_gid.data(), path.remote_gid.size());
   attr.ah_attr.grh.sgid_index = static_cast<std::uint8_t>(path.local_gid_index);
-  attr.ah_attr.grh.hop_limit = 255;
+  attr.ah_attr.grh.hop_limit = 255;  // as NCCL (ncclIbRtrQp, src/transport/net_ib); Linux puts in the route's own
   attr.ah_attr.grh.traffic_class = path.traffic_class;
   attr.ah_attr.sl = path.service_level;
   attr.ah_attr.port_num = path.local_port;

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "models/router.h"
 #include "plugin/base/check.h"
 #include "sim/engine/fabric.h"
 #include "sim/engine/link_usage.h"
@@ -61,7 +62,7 @@ class FluidFabric final : public Fabric {
   };
 
   /// One SimGrid host a port. A port belongs to one cable or one switch, so each of those is a zone of its own, and
-  /// memory grows with the ports, not with their pairs.
+  /// memory grows with the ports, not with their pairs, where no router joins switches.
   void build_platform() {
     const auto& cluster = world_.cluster();
     auto* root = s4u::Engine::get_instance()->get_netzone_root();
@@ -80,7 +81,12 @@ class FluidFabric final : public Fabric {
                       links(zone, network_.path(cable.b, cable.a)->links), false);
       zone->seal();
     }
-    for (std::size_t index = 0; index < cluster.switches.size(); ++index) {
+    for (const std::vector<int>& joined : models::joined_switches(cluster)) {
+      if (joined.size() > 1) {
+        build_routed(root, joined);
+        continue;
+      }
+      const auto index = static_cast<std::size_t>(joined.front());
       const auto& ports = cluster.switches[index].ports;
       auto* zone = s4u::create_star_zone("switch" + std::to_string(index))->set_parent(root);
       for (const auto port : ports) {
@@ -91,6 +97,32 @@ class FluidFabric final : public Fabric {
       }
       zone->seal();
     }
+  }
+
+  /// Switches that routers join are one zone, with a route for each pair of ports: which links it has depends on both.
+  void build_routed(s4u::NetZone* root, const std::vector<int>& switches) {
+    const auto& cluster = world_.cluster();
+    auto* zone = s4u::create_full_zone("switch" + std::to_string(switches.front()))->set_parent(root);
+    std::vector<models::PortRef> ports;
+    for (const int index : switches) {
+      for (const auto port : cluster.switches[static_cast<std::size_t>(index)].ports) {
+        add_host(zone, port);
+        ports.push_back(port);
+      }
+    }
+    for (const auto from : ports) {
+      for (const auto to : ports) {
+        const Path* path = network_.path(from, to);
+        if (path == nullptr) continue;
+        zone->add_route(host(from)->get_netpoint(), host(to)->get_netpoint(), nullptr, nullptr,
+                        links(zone, path->links), false);
+      }
+    }
+    zone->seal();
+  }
+
+  s4u::Host* host(models::PortRef port) const {
+    return hosts_[static_cast<std::size_t>(port.node)][static_cast<std::size_t>(port.nic)];
   }
 
   s4u::Host* add_host(s4u::NetZone* zone, models::PortRef port) {
@@ -132,9 +164,6 @@ class FluidFabric final : public Fabric {
   }
 
   void carry(const Job job) {
-    const auto host = [&](models::PortRef port) {
-      return hosts_[static_cast<std::size_t>(port.node)][static_cast<std::size_t>(port.nic)];
-    };
     {
       const SimgridCall call;
       s4u::Comm::sendto(host(job.path->source), host(job.path->destination), job.wire_bytes);

@@ -5,6 +5,7 @@
 
 #include "models/frame.h"
 #include "models/pcie.h"
+#include "models/router.h"
 #include "plugin/base/check.h"
 
 namespace meshbed::sim {
@@ -60,6 +61,35 @@ Network::Network(const models::Cluster& cluster) : cluster_(cluster) {
       state(port).pcie_in = in;
     }
   }
+  add_routers();
+}
+
+void Network::add_routers() {
+  for (const models::Router& router : cluster_.routers) {
+    auto& ports = router_ports_.emplace_back();
+    for (const int index : router.switches) {
+      const std::string& box = cluster_.switches[static_cast<std::size_t>(index)].name;
+      const int to_router = add_link(box + ">" + router.name, router.rate_bps);
+      const int from_router = add_link(router.name + ">" + box, router.rate_bps);
+      ports.push_back({.switch_index = index, .to_router = to_router, .from_router = from_router});
+    }
+  }
+}
+
+const Network::RouterPort& Network::router_port(int router, int switch_index) const {
+  const auto& ports = router_ports_[static_cast<std::size_t>(router)];
+  const auto found = std::find_if(ports.begin(), ports.end(),
+                                  [&](const RouterPort& port) { return port.switch_index == switch_index; });
+  MESHBED_CHECK(found != ports.end());
+  return *found;
+}
+
+int Network::router_between(PortRef from, PortRef to) const {
+  const int router = nic(from).router;
+  const int here = state(from).switch_index, there = state(to).switch_index;
+  if (router < 0 || here < 0 || there < 0 || here == there) return -1;
+  const models::Router& between = cluster_.routers[static_cast<std::size_t>(router)];
+  return models::joins(between, here) && models::joins(between, there) ? router : -1;
 }
 
 std::vector<int> Network::way_out(PortRef port) const {
@@ -93,18 +123,33 @@ const Path* Network::path(PortRef source, PortRef destination) const {
   const PortState& to = state(destination);
   const bool by_cable = from.cable >= 0 && from.peer == destination;
   const bool by_switch = from.switch_index >= 0 && from.switch_index == to.switch_index && source != destination;
+  const int router = by_cable || by_switch ? -1 : router_between(source, destination);
   const Path* result = nullptr;
-  if (by_cable || by_switch) {
+  if (by_cable || by_switch || router >= 0) {
     Path path{.source = source, .destination = destination, .index = static_cast<int>(paths_.size())};
     path.links = way_out(source);
     path.sent = path.links.size();
+    if (router >= 0) {
+      path.links.push_back(router_port(router, from.switch_index).to_router);
+      path.links.push_back(router_port(router, to.switch_index).from_router);
+    }
     for (const int link : way_in(destination)) path.links.push_back(link);
     if (by_cable) {
       path.latency_ps = cluster_.cables[static_cast<std::size_t>(from.cable)].propagation_ps;
-    } else {
+    } else if (by_switch) {
       const auto& sw = cluster_.switches[static_cast<std::size_t>(from.switch_index)];
       path.latency_ps = 2 * sw.propagation_ps + sw.latency_ps;
       path.mtu_bytes = models::forwarded_bytes(sw, nic(source), nic(destination));
+    } else {
+      const auto& box = cluster_.routers[static_cast<std::size_t>(router)];
+      const auto& near = cluster_.switches[static_cast<std::size_t>(from.switch_index)];
+      const auto& far = cluster_.switches[static_cast<std::size_t>(to.switch_index)];
+      path.latency_ps = near.propagation_ps + near.latency_ps + 2 * box.propagation_ps + box.latency_ps +
+                        far.latency_ps + far.propagation_ps;
+      // The router's own ports have their switches' MTU.
+      const std::uint32_t near_bytes = models::forwarded_bytes(near, nic(source), {});
+      const std::uint32_t far_bytes = models::forwarded_bytes(far, {}, nic(destination));
+      path.mtu_bytes = near_bytes == 0 || (far_bytes != 0 && far_bytes < near_bytes) ? far_bytes : near_bytes;
     }
     result = &paths_.emplace_back(std::move(path));
   }
@@ -127,6 +172,18 @@ bool Network::owns(PortRef port, const models::IpAddress& address) const {
 }
 
 bool Network::same_vlan(PortRef left, PortRef right) const { return nic(left).vlan == nic(right).vlan; }
+
+PortRef Network::routed(PortRef from, const models::IpAddress& address) const {
+  const int router = nic(from).router;
+  if (router < 0 || !port_up(from) || models::route_by_router(nic(from), address) == nullptr) return {};
+  for (const int index : cluster_.routers[static_cast<std::size_t>(router)].switches) {
+    if (index == state(from).switch_index) continue;
+    for (const PortRef port : cluster_.switches[static_cast<std::size_t>(index)].ports) {
+      if (owns(port, address)) return port;
+    }
+  }
+  return {};
+}
 
 std::vector<PortRef> Network::neighbours(PortRef from) const {
   const PortState& own = state(from);

@@ -2,10 +2,10 @@
 // Network: which port reaches which, over which directed links; link states; what each link carried.
 //
 // Built from a models::Cluster; owned by the World. A link is one direction of a cable, or one direction between a
-// port and its switch; or one direction of a PCIe link, where that carries less than the ports behind it together (a
-// wider one is nobody's limit, and left out). Two ports have a path only if one cable, or one switch, joins them: a
-// cable is a subnet, and nothing here routes between subnets. Of ports with VLAN interfaces, whose addresses are there,
-// those answer that have the same VLAN.
+// port and its switch, or a switch and a router; or one direction of a PCIe link, where that carries less than the
+// ports behind it together (a wider one is nobody's limit, and left out). Two ports have a path only if one cable, one
+// switch, or the sending port's router (models/router.h) joins them. A cable is a subnet; only routers lead from one to
+// another. Of ports with VLAN interfaces, whose addresses are there, those answer that have the same VLAN.
 
 #include <cstdint>
 #include <deque>
@@ -58,8 +58,8 @@ class Network {
   /// `cluster` must outlive the network.
   explicit Network(const models::Cluster& cluster);
 
-  /// nullptr where no cable or switch joins the two ports (or they are one). Ignores link states. The pointer stays
-  /// valid as long as the network. O(1) after the first call for a pair.
+  /// nullptr where no cable, switch or router joins the two ports (or they are one). Ignores link states. The pointer
+  /// stays valid as long as the network. O(1) after the first call for a pair.
   const Path* path(models::PortRef source, models::PortRef destination) const;
   /// Both ports are up.
   bool usable(const Path& path) const { return state(path.source).up && state(path.destination).up; }
@@ -81,6 +81,9 @@ class Network {
   /// The port that owns `address` on the subnet that `from` is cabled to, if it answers there (ARP, neighbour
   /// discovery); {-1,-1} where nobody does.
   models::PortRef neighbour(models::PortRef from, const models::IpAddress& address) const;
+  /// The port behind the router of `from` that owns `address`, if packets get as far as the router: up or not, for a
+  /// router forwards to whoever is there. {-1,-1} where `from` has no route there, or nobody has the address.
+  models::PortRef routed(models::PortRef from, const models::IpAddress& address) const;
   /// All ports that one cable or switch joins with `from`, `from` itself not included; in order of node and NIC.
   std::vector<models::PortRef> neighbours(models::PortRef from) const;
   /// Both have their addresses in one VLAN, or in none.
@@ -108,13 +111,24 @@ class Network {
     return ports_[static_cast<std::size_t>(port.node)][static_cast<std::size_t>(port.nic)];
   }
   int add_link(std::string name, std::uint64_t rate_bps);
+  void add_routers();
+  /// The router of `from`, where it joins the switches of both ports and these differ; -1: none.
+  int router_between(models::PortRef from, models::PortRef to) const;
   const models::Nic& nic(models::PortRef port) const {
     return cluster_.nodes[static_cast<std::size_t>(port.node)].nics[static_cast<std::size_t>(port.nic)];
   }
   bool owns(models::PortRef port, const models::IpAddress& address) const;
 
+  /// The links between a router and one of its switches.
+  struct RouterPort {
+    int switch_index = -1;
+    int to_router = -1, from_router = -1;
+  };
+  const RouterPort& router_port(int router, int switch_index) const;
+
   const models::Cluster& cluster_;
   std::vector<Link> links_;
+  std::vector<std::vector<RouterPort>> router_ports_;  // [router]
   std::vector<std::vector<PortState>> ports_;
   mutable std::deque<Path> paths_;
   mutable std::unordered_map<std::uint64_t, const Path*> path_cache_;

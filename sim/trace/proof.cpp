@@ -4,17 +4,32 @@
 
 #include <algorithm>
 
+#include "models/router.h"
 #include "plugin/base/counted.h"
 
 namespace meshbed::sim {
 namespace {
 
-/// True where one cable, or one switch, joins the two ports.
+/// True where a router that is `from`'s gateway joins the switches of both.
+bool joined_by_router(const models::Cluster& cluster, const models::PortRef& from, const models::PortRef& to) {
+  const int router = cluster.nodes[static_cast<std::size_t>(from.node)].nics[static_cast<std::size_t>(from.nic)].router;
+  if (router < 0) return false;
+  const auto on_one_of_its_switches = [&](const models::PortRef& port) {
+    const std::vector<int>& switches = cluster.routers[static_cast<std::size_t>(router)].switches;
+    return std::any_of(switches.begin(), switches.end(), [&](int index) {
+      const std::vector<models::PortRef>& ports = cluster.switches[static_cast<std::size_t>(index)].ports;
+      return std::count(ports.begin(), ports.end(), port) > 0;
+    });
+  };
+  return on_one_of_its_switches(from) && on_one_of_its_switches(to);
+}
+
+/// True where one cable, one switch, or a router joins the two ports.
 bool joined(const models::Cluster& cluster, const models::PortRef& left, const models::PortRef& right) {
   const bool by_cable = std::any_of(cluster.cables.begin(), cluster.cables.end(), [&](const models::Cable& cable) {
     return (cable.a == left && cable.b == right) || (cable.a == right && cable.b == left);
   });
-  if (by_cable) return true;
+  if (by_cable || joined_by_router(cluster, left, right)) return true;
   return std::any_of(cluster.switches.begin(), cluster.switches.end(), [&](const models::Switch& one) {
     return std::count(one.ports.begin(), one.ports.end(), left) > 0 &&
            std::count(one.ports.begin(), one.ports.end(), right) > 0;

@@ -5,6 +5,10 @@
 // to be on the link (ip_route_output_key_hash_rcu: "Apparently, routing tables are wrong"), so that an address of a
 // foreign subnet is asked for on this interface's cable like any other; if nobody answers there the call lasts as long
 // as the kernel's resolver and ends in ETIMEDOUT, the field's "error 110". IPv6 has no such rule: ENETUNREACH at once.
+// Where that interface has a route by way of a router, the router's Ethernet address is asked for in the place of the
+// destination's (addr4_resolve: the route's gateway). What a port down behind it gets is lost later. RoCE v1 is no IP:
+// a router drops it, and the request ends in IBV_WC_RETRY_EXC_ERR. An address that nobody behind the router has takes
+// the resolver's time here, which the kernel, with the router's answer, would leave to the retries.
 // A cable that is not plugged in takes no route away (only the interface that is set down loses its routes): nobody
 // answers, ETIMEDOUT.
 
@@ -12,6 +16,7 @@
 #include <cerrno>
 
 #include "models/frame.h"
+#include "models/router.h"
 #include "sim/host/identity.h"
 #include "sim/verbs/system.h"
 
@@ -75,20 +80,24 @@ int resolve_route(System& system, models::PortRef port, const ibv_ah_attr& attr,
   if (has_gid(nic, destination)) {
     route.peer = port;
     route.path = nullptr;
+    route.dropped = false;
     return 0;
   }
-  const bool routed = is_link_local(destination) || in_own_subnet(nic, *source, address_of(destination));
-  if (!routed && !is_ipv4(destination)) return ENETUNREACH;
+  const bool on_link = is_link_local(destination) || in_own_subnet(nic, *source, address_of(destination));
+  const bool routed = !on_link && models::route_by_router(nic, address_of(destination)) != nullptr;
+  if (!on_link && !routed && !is_ipv4(destination)) return ENETUNREACH;
 
   // Nobody answers for a foreign subnet: even the address's owner at the other end would need a route back to reply.
-  const bool answered = routed && system.network.port_up(port);
-  const models::PortRef peer = answered ? ask_wire(system, port, *source, destination) : models::PortRef{};
+  const bool answered = on_link && system.network.port_up(port);
+  models::PortRef peer = answered ? ask_wire(system, port, *source, destination) : models::PortRef{};
+  if (routed) peer = system.network.routed(port, address_of(destination));
   if (peer.node < 0) {
     system.world.sleep(kResolveTimeoutPs);
     return ETIMEDOUT;
   }
   route.peer = peer;
   route.path = system.network.path(port, peer);
+  route.dropped = routed && route.gid_type == models::GidType::kRoceV1;
   return 0;
 }
 

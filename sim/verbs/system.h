@@ -86,7 +86,7 @@ inline bool gids_hold(const System& system, const QueuePair& qp) {
 inline bool path_usable(const System& system, const QueuePair& qp) {
   const bool up =
       qp.route.path != nullptr ? system.network.usable(*qp.route.path) : system.network.port_up(qp.context->port);
-  return up && gids_hold(system, qp);
+  return up && !qp.route.dropped && gids_hold(system, qp);
 }
 /// What left when the ports had gone down so often (Flight::flaps) arrives now.
 inline bool still_arrives(const System& system, const QueuePair& qp, std::uint32_t flaps) {

@@ -10,6 +10,7 @@
 #include "models/topology_generate.h"
 #include "plugin/base/prng.h"
 #include "sim/engine/link_usage.h"
+#include "sim/engine/network.h"
 #include "tests/support/run_world.h"
 
 namespace fabric_test {
@@ -95,6 +96,41 @@ TEST_CASE("every cable of a ring carries its own transfer at full rate") {
     for (const Picoseconds end : run_flows(fabric, cluster, flows)) {
       check_close(end - 1000, 10.0 * kMiB * 8e12 / kRate, 1e-9);
     }
+  }
+}
+
+TEST_CASE("over a router: every link of the way, the latencies of both switches and the router's") {
+  const auto cluster = test::routed_cluster(4);
+  const sim::Network network(cluster);
+  const sim::Path* path = network.path({0, 0}, {3, 0});
+  REQUIRE(path != nullptr);
+  std::string names;
+  for (const int link : path->links) names += network.links()[static_cast<std::size_t>(link)].name + " ";
+  CHECK(names == "node0/rocep1s0f0>switch0 switch0>router0 router0>switch1 switch1>node3/rocep1s0f0 ");
+  CHECK(path->sent == 1);
+  CHECK(path->latency_ps == 4'500'000);  // four cables of 1 us, 500 ns in the router
+  CHECK(network.path({0, 0}, {1, 0})->links.size() == 2);
+  CHECK(network.routed({0, 0}, *models::parse_ip("192.168.101.4")) == PortRef{3, 0});
+  CHECK(network.routed({0, 0}, *models::parse_ip("192.168.101.77")) == PortRef{});
+  CHECK(network.routed({0, 0}, *models::parse_ip("192.168.100.2")) == PortRef{});  // on link
+  CHECK(network.neighbour({0, 0}, *models::parse_ip("192.168.101.4")) == PortRef{});
+  auto without = cluster;
+  without.nodes[0].nics[0].router = -1;
+  CHECK(sim::Network(without).path({0, 0}, {3, 0}) == nullptr);
+}
+
+TEST_CASE("two transfers over a router share its port: both fabrics") {
+  const auto cluster = test::routed_cluster(4);
+  for (const FabricKind fabric : {FabricKind::kFluid, FabricKind::kChunk}) {
+    CAPTURE(static_cast<int>(fabric));
+    const auto alone = run_flows(fabric, cluster, {{{0, 0}, {2, 0}, 8 * kMiB, 0}});
+    check_close(alone[0], 8.0 * kMiB * 8e12 / kRate, 1e-9);
+    // And a third between two ports of one switch, which the router does not see.
+    const auto ends = run_flows(
+        fabric, cluster, {{{0, 0}, {2, 0}, 8 * kMiB, 0}, {{1, 0}, {3, 0}, 8 * kMiB, 0}, {{2, 0}, {3, 0}, kMiB, 0}});
+    check_close(ends[0], 16.0 * kMiB * 8e12 / kRate, 0.05);
+    check_close(ends[1], 16.0 * kMiB * 8e12 / kRate, 0.05);
+    CHECK(ends[2] < ends[0] / 4);
   }
 }
 

@@ -54,6 +54,35 @@ TEST_CASE("bytes go there and back over the cable's subnet") {
 }
 
 TEST_CASE(
+    "a connection over a router takes its way; without a route back it hears nothing, without one there it fails") {
+  const auto try_from = [](const models::Cluster& cluster, int error) {
+    run_probe(cluster, 2, [error](const ProbeTable& probe, int rank) {
+      if (rank == 1) {
+        CHECK(probe.listen_on("0.0.0.0", 4000, 8) >= 0);
+        sim::World::get().sleep(200 * kPicosecondsPerSecond);
+        return;
+      }
+      sim::World::get().sleep(kPicosecondsPerMicrosecond);
+      int socket = -1;
+      const auto outcome = probe.connect_to("192.168.101.2", 4000, &socket);
+      CHECK(outcome.error == error);
+      if (error == 0) CHECK(outcome.elapsed_ns == 19'000);  // 4.5 us of way and 5 us of stacks, there and back
+    });
+  };
+  models::Cluster cluster = routed_cluster(2);
+  try_from(cluster, 0);
+  cluster.nodes[1].nics[0].routes.clear();
+  try_from(cluster, ETIMEDOUT);
+  cluster = routed_cluster(2);
+  cluster.nodes[0].nics[0].routes.clear();
+  try_from(cluster, ENETUNREACH);
+  // A table of its own counts for who is bound to the interface's address.
+  cluster = routed_cluster(2);
+  cluster.nodes[0].nics[0].policy_routed = true;
+  try_from(cluster, ENETUNREACH);
+}
+
+TEST_CASE(
     "a connection over an address that is gone hears nothing; one to the new address works; bytes wait for the old") {
   run_probe(ring_cluster(2), 2, [](const ProbeTable& probe, int rank) {
     const auto set_address = [](const std::string& text) {

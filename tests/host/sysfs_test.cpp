@@ -161,4 +161,31 @@ TEST_CASE("names: numbers, localhost and nodes; there is no DNS") {
   });
 }
 
+// fib_route_seq_show, net/ipv4/fib_trie.c: addresses as numbers of this machine's order, lines of 127 characters.
+TEST_CASE("/proc/net/route shows the main table: subnets, and routes by way of a router") {
+  models::Cluster cluster = routed_cluster(2);
+  const auto second = models::parse_prefix("fd00:1::1/64");
+  cluster.nodes[0].nics[0].addresses.push_back(*second);
+  cluster.nodes[0].nics[0].routes.push_back(
+      {.destination = *models::parse_prefix("fd00:2::/64"), .gateway = *models::parse_ip("fd00:1::ff")});
+  cluster.nodes[1].nics[0].policy_routed = true;
+  run_probe(cluster, 2, [](const ProbeTable& probe, int rank) {
+    const std::string table = text_of(probe.read_file, "/proc/net/route");
+    CHECK(table.find("Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\tMTU\tWindow\tIRTT ") == 0);
+    CHECK(table.find('\n') == 127);
+    const std::string by_router = "enp1s0f0np0\t0065A8C0\tFE64A8C0\t0003\t0\t0\t100\t00FFFFFF\t0\t0\t0";
+    CHECK((table.find(by_router) != std::string::npos) == (rank == 0));  // the other one's rule has it
+    const std::string on_link = "\t00000000\t0001\t0\t0\t100\t00FFFFFF\t0\t0\t0";
+    CHECK(table.find((rank == 0 ? "enp1s0f0np0\t0064A8C0" : "enp1s0f0np0\t0065A8C0") + on_link) != std::string::npos);
+    if (rank != 0) return;
+    const std::string ipv6 = text_of(probe.read_file, "/proc/net/ipv6_route");
+    CHECK(ipv6.find("fd000002000000000000000000000000 40 00000000000000000000000000000000 00 "
+                    "fd0000010000000000000000000000ff 00000064 00000001 00000000 00000003 enp1s0f0np0\n") !=
+          std::string::npos);
+    // Whoever has lost its address in the gateway's subnet has lost the route.
+    sim::World::get().change_nic({0, 0}).addresses = {*models::parse_prefix("10.1.0.1/24")};
+    CHECK(text_of(probe.read_file, "/proc/net/route").find("0003") == std::string::npos);
+  });
+}
+
 }  // namespace sysfs_test

@@ -194,4 +194,27 @@ models::Cluster switch_cluster(int nodes, std::uint64_t rate_bps, Picoseconds pr
   return cluster;
 }
 
+models::Cluster routed_cluster(int nodes, std::uint64_t rate_bps, Picoseconds propagation_ps) {
+  models::Cluster cluster = switch_cluster(nodes, rate_bps, propagation_ps);
+  cluster.switches.push_back(cluster.switches.front());
+  cluster.switches[1].name = "switch1";
+  for (models::Switch& one : cluster.switches) one.ports.clear();
+  const auto subnet = [](int box) { return "192.168." + std::to_string(100 + box); };
+  for (int index = 0; index < nodes; ++index) {
+    const int box = index < (nodes + 1) / 2 ? 0 : 1;
+    auto& nic = cluster.nodes[static_cast<std::size_t>(index)].nics[0];
+    nic = make_nic(nic.device, nic.netdev, subnet(box) + "." + std::to_string(index + 1) + "/24", rate_bps);
+    nic.router = 0;
+    nic.routes = {{.destination = *models::parse_prefix(subnet(1 - box) + ".0/24"),
+                   .gateway = *models::parse_ip(subnet(box) + ".254")}};
+    cluster.switches[static_cast<std::size_t>(box)].ports.push_back({index, 0});
+  }
+  cluster.routers.push_back({.name = "router0",
+                             .switches = {0, 1},
+                             .rate_bps = rate_bps,
+                             .latency_ps = kPicosecondsPerMicrosecond / 2,
+                             .propagation_ps = propagation_ps});
+  return cluster;
+}
+
 }  // namespace meshbed::test

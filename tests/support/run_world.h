@@ -32,4 +32,9 @@ models::Cluster ring_cluster(int nodes, std::uint64_t rate_bps = 100'000'000'000
 models::Cluster switch_cluster(int nodes, std::uint64_t rate_bps = 100'000'000'000,
                                Picoseconds propagation_ps = 1 * kPicosecondsPerMicrosecond);
 
+/// The same with the upper half of the nodes on "switch1", 192.168.101.0/24 (at most 250 nodes), and "router0" between
+/// the two: .254 in each subnet, 500 ns, ports as fast as the switches'. Every NIC has a route to the other subnet.
+models::Cluster routed_cluster(int nodes, std::uint64_t rate_bps = 100'000'000'000,
+                               Picoseconds propagation_ps = 1 * kPicosecondsPerMicrosecond);
+
 }  // namespace meshbed::test

@@ -233,4 +233,54 @@ TEST_CASE("two queue pairs of one port reach one another within the adapter") {
   });
 }
 
+// Linux rdma_resolve_ip: the route's gateway is asked for in the destination's place. ib_resolve_unicast_gid_dmac puts
+// the route's hop limit where ibv_modify_qp() was given one (connect_to gives 0).
+TEST_CASE("a route by way of a router: the queue pair connects, and a write takes the router's way") {
+  PairOptions options = unconnected();
+  options.cluster = routed_cluster(2);
+  run_pair(options, [](Side& side) {
+    Picoseconds took = 0;
+    CHECK(connect_to(side, side.index == 0 ? "192.168.101.77" : "192.168.100.77", took) == ETIMEDOUT);
+    CHECK(connect_to(side, side.index == 0 ? "192.168.101.2" : "192.168.100.1", took) == 0);
+    CHECK(took == 0);
+  });
+  run_pair({.cluster = routed_cluster(2)}, [](Side& side) {
+    if (side.index != 0) return;
+    const Picoseconds start = now();
+    CHECK(side.post_write(1, 0, 64) == 0);
+    CHECK(side.wait().status == IBV_WC_SUCCESS);
+    // Four cables and 500 ns in the router, there and back.
+    CHECK(now() - start >= 2 * 4'500'000);
+    CHECK(now() - start < 2 * 4'500'000 + kPicosecondsPerMicrosecond);
+    CHECK(side.peer().memory[0] == 'A');
+  });
+}
+
+TEST_CASE("without a route of its own a NIC asks for a foreign address on its cable: ETIMEDOUT") {
+  PairOptions options = unconnected();
+  options.cluster = routed_cluster(2);
+  options.cluster.nodes[0].nics[0].routes.clear();
+  run_pair(options, [](Side& side) {
+    if (side.index != 0) return;
+    Picoseconds took = 0;
+    CHECK(connect_to(side, "192.168.101.2", took) == ETIMEDOUT);
+    CHECK(took == kPicosecondsPerSecond);
+  });
+}
+
+// InfiniBand Architecture, annex A16: RoCE v1 is no IP; annex A17: v2 is.
+TEST_CASE("RoCE v1 towards a router connects and never delivers: RETRY_EXC_ERR") {
+  const auto v1 = [](Setup& setup, int) {
+    setup.gid_index = 0;
+    setup.timeout = 10;
+    setup.retry_cnt = 2;
+  };
+  run_pair({.cluster = routed_cluster(2), .configure = v1}, [](Side& side) {
+    if (side.index != 0) return;
+    CHECK(side.post_write(1, 0, 64) == 0);
+    CHECK(side.wait().status == IBV_WC_RETRY_EXC_ERR);
+    CHECK(side.peer().memory[0] == 'B');
+  });
+}
+
 }  // namespace route_test

@@ -127,4 +127,19 @@ TEST_CASE("one small port of a switch is enough, whichever end it is at") {
   }
 }
 
+TEST_CASE("the smaller of two switches' MTUs bounds what crosses the router between them") {
+  for (const std::size_t small : {0U, 1U}) {
+    PairOptions options = through_switch(0);
+    options.cluster = routed_cluster(2);
+    options.cluster.switches[small].mtu_bytes = kSwitchMtu;
+    options.cluster.switches[1 - small].mtu_bytes = 9000;
+    run_pair(options, [](Side& side) {
+      if (side.index != 0) return;
+      Picoseconds took = 0;
+      CHECK(written(side, kSwitchMtu - kHeaders - kReth, took) == IBV_WC_SUCCESS);
+      CHECK(written(side, kSwitchMtu - kHeaders - kReth + 1, took) == IBV_WC_RETRY_EXC_ERR);
+    });
+  }
+}
+
 }  // namespace switch_mtu_test

@@ -1,5 +1,6 @@
 #include "plugin/net/connect/answering.h"
 
+#include "plugin/net/connect/routed_ways.h"
 #include "plugin/net/link/process_links.h"
 #include "plugin/net/wire/ring.h"
 
@@ -35,7 +36,14 @@ Result<LocalEnd> local_end_for(ProcessLinks& process, const IpAddress& own, cons
   for (const Nic& nic : nics) {
     for (const IpPrefix& address : nic.addresses) {
       if (address.address != own) continue;
-      if (!shared_bits(address, peer.address)) {
+      const bool overlap = contains(address, client) || contains(peer.address, own);
+      const bool is_near = shared_bits(address, peer.address).has_value();
+      if (!is_near && !overlap && !is_routed_to(process, nic, client)) {
+        return handshake_error("it is in " + subnet_text(peer.address) + ", " + nic.device_name + " in " +
+                               subnet_text(address) + ": if a router joins them, " + nic.netdev +
+                               " needs a route back by way of it, or this node NCCL_MESH_ALLOW_ROUTED=1");
+      }
+      if (!is_near && overlap) {
         return handshake_error("it is in " + subnet_text(peer.address) + ", but " + nic.device_name + " is in " +
                                subnet_text(address) + ": both prefixes must agree");
       }

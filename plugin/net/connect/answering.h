@@ -19,7 +19,8 @@ class ProcessLinks;
 /// Who passes can be joined (QpLink::join) without a wait: its GID is the address that it came from (gid_may_answer),
 /// that address is in the subnet of a cable of ours, and so it is on that cable that our kernel has just asked for its
 /// Ethernet address, to answer its SYN; an address that nobody answers for gets no such answer, and no TCP connection.
-/// Nobody can claim one that does not resolve, then; as long as he is joined now, and not when that entry is old.
+/// Nobody can claim one that does not resolve, then; as long as he is joined now, and not when that entry is old. Who
+/// comes over a router (routed_ways.h) has the router's Ethernet address, which the same SYN was answered to.
 Result<LocalEnd> local_end_for(ProcessLinks& process, const IpAddress& own, const IpAddress& client,
                                const WireEnd& peer);
 

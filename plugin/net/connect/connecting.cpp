@@ -241,11 +241,16 @@ Result<void> Connecting::check_reply(const WireMessage& reply) {
 }
 
 Error Connecting::unreachable(const std::string& why) const {
-  return {.code = ErrorCode::kUnreachable,
-          .scope = Scope::kPort,
-          .text = "no connection " + ends_text() + ": " + why + "; both are in " +
-                  subnet_text(destination_.route.local) + ": is the cable in these two ports, and is the link up?",
-          .os_errno = 0};
+  const Route& route = destination_.route;
+  std::string text = "no connection " + ends_text() + ": " + why;
+  if (route.routed) {
+    text += "; " + subnet_text(route.local) +
+            " is not its subnet: does a router join them, and does each of the two "
+            "ports have a route to the other by way of it?";
+  } else {
+    text += "; both are in " + subnet_text(route.local) + ": is the cable in these two ports, and is the link up?";
+  }
+  return {.code = ErrorCode::kUnreachable, .scope = Scope::kPort, .text = std::move(text), .os_errno = 0};
 }
 
 std::string Connecting::ends_text() const {

@@ -72,6 +72,52 @@ std::vector<Route> candidates(const RouteRequest& request, NearMisses& misses) {
   return found;
 }
 
+/// Some NIC of ours takes the address to be on its own cable, and so does the kernel, even where that link is down.
+bool is_on_own_cable(const std::vector<Nic>& nics, const IpAddress& address) {
+  return std::any_of(nics.begin(), nics.end(), [&](const Nic& nic) {
+    return std::any_of(nic.addresses.begin(), nic.addresses.end(),
+                       [&](const IpPrefix& local) { return contains(local, address); });
+  });
+}
+
+std::vector<Route> routed_candidates(const RouteRequest& request, NearMisses& misses) {
+  std::vector<Route> found;
+  if (!request.routed) return found;
+  const std::vector<Nic>& nics = *request.nics;
+  for (std::size_t index = 0; index < nics.size(); ++index) {
+    const Nic& nic = nics[index];
+    for (const IpPrefix& local : nic.addresses) {
+      for (const PeerAddress& remote : request.peer) {
+        const IpAddress& there = remote.prefix.address;
+        const bool differs = local.address.family == there.family && !contains(remote.prefix, local.address) &&
+                             !is_on_own_cable(nics, there);
+        if (!nic.link_up || !differs || is_link_local(local.address) || is_link_local(there)) continue;
+        const std::optional<unsigned> bits = routed_bits(request.routed->table, nic.netdev, there);
+        if (!bits && !request.routed->all) continue;
+        const auto gid = find_gid(nic, local.address, request.gids);
+        if (!gid || gid->type != verbs::GidType::kRoceV2) {
+          misses.no_gid = to_text(local.address) + " on " + nic.device_name + " of RoCE v2, which a router needs,";
+          continue;
+        }
+        found.push_back({.nic = static_cast<int>(index),
+                         .local = local,
+                         .gid = *gid,
+                         .remote = remote,
+                         .shared_bits = bits.value_or(0),
+                         .overridden = static_cast<int>(index) != request.dev,
+                         .routed = true});
+      }
+    }
+  }
+  return found;
+}
+
+/// Those on our cables, else those by way of a router.
+std::vector<Route> all_candidates(const RouteRequest& request, NearMisses& misses) {
+  std::vector<Route> found = candidates(request, misses);
+  return found.empty() ? routed_candidates(request, misses) : found;
+}
+
 template <typename Predicate>
 void keep_routes_if_any(std::vector<Route>& routes, Predicate keep) {
   if (std::any_of(routes.begin(), routes.end(), keep)) {
@@ -108,6 +154,11 @@ Error no_path(const RouteRequest& request, const NearMisses& misses) {
             "them, subnets that do not overlap";
   } else {
     text += "no shared subnet: a cable or a relay is needed";
+    if (request.routed && !request.routed->all) {
+      text +=
+          " (or NCCL_MESH_ALLOW_ROUTED=1 on both nodes, where a router joins them and no route in the main table "
+          "says so)";
+    }
   }
   return {.code = ErrorCode::kUnreachable, .scope = Scope::kPort, .text = std::move(text), .os_errno = 0};
 }
@@ -127,14 +178,14 @@ Route best_of(std::vector<Route> routes, const RouteRequest& request) {
 
 Result<Route> choose_route(const RouteRequest& request) {
   NearMisses misses;
-  std::vector<Route> routes = candidates(request, misses);
+  std::vector<Route> routes = all_candidates(request, misses);
   if (routes.empty()) return no_path(request, misses);
   return best_of(std::move(routes), request);
 }
 
 Result<std::vector<Route>> all_routes(const RouteRequest& request) {
   NearMisses misses;
-  std::vector<Route> routes = candidates(request, misses);
+  std::vector<Route> routes = all_candidates(request, misses);
   if (routes.empty()) return no_path(request, misses);
   const Route best = best_of(routes, request);
   std::stable_partition(routes.begin(), routes.end(),

@@ -9,18 +9,30 @@
 //   2. the longest shared prefix;
 //   3. the NIC that the peer listens on;
 //   4. spread: the (dev modulo count)th of what is left, so that channels share parallel cables.
+// Where there is none, a pair in different subnets is one if a router may join them (RouteRequest::routed): our
+// interface has a route to the peer's address by way of a gateway, or the user says so. It needs a RoCE v2 GID, for
+// RoCE v1 is no IP, and an address that none of our NICs takes to be on its own cable. For rule 2 its prefix is the
+// route's. A shared subnet always wins over a router, and a router over relays, which cost other nodes' time.
 // Cost: NICs x addresses x peer addresses, at connect time only.
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "plugin/base/result.h"
 #include "plugin/net/process/nic.h"
+#include "plugin/net/process/route_table.h"
 #include "plugin/net/wire/handle.h"
 
 namespace meshbed::net {
+
+/// Which pairs in different subnets a router joins.
+struct RoutedPairs {
+  bool all = false;                       // all of them (NCCL_MESH_ALLOW_ROUTED=1): the table need not show it
+  std::span<const GatewayRoute> table{};  // those to whose address a route over our NIC's interface leads
+};
 
 struct RouteRequest {
   const std::vector<Nic>* nics = nullptr;
@@ -29,6 +41,7 @@ struct RouteRequest {
   int dev = 0;             // asked for by the caller
   int peer_dev = 0;        // that the peer listens on
   GidPreference gids{};
+  std::optional<RoutedPairs> routed{};  // nullopt: none
 };
 
 struct Route {
@@ -38,6 +51,7 @@ struct Route {
   PeerAddress remote;
   unsigned shared_bits = 0;
   bool overridden = false;  // nic != dev
+  bool routed = false;      // by way of a router
 };
 
 /// An error (kUnreachable) names both sides' subnets and the reason. It never falls back to another network.

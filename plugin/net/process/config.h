@@ -66,6 +66,7 @@ enum class Variable : std::uint8_t {
   kStripeBytes,
   kIbQueuePairs,
   kIbSplitData,
+  kAllowRouted,
   kTunerTimeoutMs,
   kTunerPlugin,
   kRingLoadBalance,
@@ -232,6 +233,9 @@ inline constexpr std::array<VariableInfo, static_cast<std::size_t>(Variable::kCo
      "them"},
     {Variable::kIbSplitData, "NCCL_IB_SPLIT_DATA_ON_QPS", ValueKind::kNumber, 0, 0, 1, false,
      "long messages are always striped, see NCCL_MESH_STRIPE_BYTES"},
+    {Variable::kAllowRouted, "NCCL_MESH_ALLOW_ROUTED", ValueKind::kNumber, kUnset, kUnset, 1, true,
+     "peers in other subnets are dialled through a router, before relays; -1: where the NIC's interface has a route to "
+     "them by a gateway; 1: wherever no subnet is shared; 0: never"},
     {Variable::kTunerTimeoutMs, "NCCL_MESH_TUNER_TIMEOUT_MS", ValueKind::kNumber, 90000, 0, 600000, true,
      "the tuner waits so long for ranks that are coming before it leaves algorithms to NCCL; 0: it always does"},
     {Variable::kTunerPlugin, "NCCL_TUNER_PLUGIN", ValueKind::kText, 0, 0, 0, true,

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "plugin/net/connect/routed_ways.h"
 #include "plugin/net/link/process_links.h"
 
 namespace meshbed::net {
@@ -15,12 +16,12 @@ constexpr std::uint32_t kReturnCallsBetweenClocks = 16;
 }  // namespace
 
 Result<std::vector<Route>> ways_to(const Origin& origin, const std::vector<Nic>& nics) {
-  return all_routes({.nics = &nics,
-                     .peer = origin.peer.addresses,
-                     .same_node = origin.peer.node == origin.process->node(),
-                     .dev = origin.dev,
-                     .peer_dev = origin.peer.dev,
-                     .gids = origin.process->gid_preference()});
+  return ways(*origin.process, {.nics = &nics,
+                                .peer = origin.peer.addresses,
+                                .same_node = origin.peer.node == origin.process->node(),
+                                .dev = origin.dev,
+                                .peer_dev = origin.peer.dev,
+                                .gids = origin.process->gid_preference()});
 }
 
 bool Failback::advance() {

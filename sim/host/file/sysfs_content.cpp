@@ -9,6 +9,7 @@
 #include "plugin/base/prng.h"
 #include "sim/engine/network.h"
 #include "sim/engine/world.h"
+#include "sim/host/file/route_tables.h"
 #include "sim/host/file/sysfs_tree.h"
 #include "sim/host/identity.h"
 
@@ -64,6 +65,8 @@ SysfsTree::SysfsTree(int node) : node_(node) {
   const models::Node& own = World::get().node_at(node);
   for (const char* name : {"infiniband", "infiniband_verbs", "net"}) at("/sys/class/" + std::string(name));
   add_text("/proc/sys/kernel/random/boot_id", boot_id(node));
+  add_file("/proc/net/route", [node] { return ipv4_route_text(node); });
+  add_file("/proc/net/ipv6_route", [node] { return ipv6_route_text(node); });
   if (own.peer_memory) add_text("/sys/module/nvidia_peermem/version", "580.82.07");
   add_netdev(
       "/sys/devices/virtual/net/lo", "lo", "00:00:00:00:00:00", 1, 65'536, [] { return true; }, 0);

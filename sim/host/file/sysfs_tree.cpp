@@ -35,7 +35,8 @@ std::string join(const std::vector<std::string>& parts) {
 bool is_sysfs_path(std::string_view path) {
   for (const std::string_view prefix :
        {"/sys/class/infiniband", "/sys/class/net", "/sys/devices", "/sys/bus/pci", "/sys/module/nvidia_peermem",
-        "/sys/module/nv_peer_mem", "/sys/kernel/mm/memory_peers", "/proc/sys/kernel/random"}) {
+        "/sys/module/nv_peer_mem", "/sys/kernel/mm/memory_peers", "/proc/sys/kernel/random", "/proc/net/route",
+        "/proc/net/ipv6_route"}) {
     // "/sys/class/infiniband" stands for infiniband_verbs, _mad and _cm as well.
     if (path.starts_with(prefix)) return true;
   }

@@ -1,8 +1,8 @@
 #pragma once
 // SysfsTree: what one node's /sys shows of its RDMA devices and network interfaces (Documentation/ABI/stable/
 // sysfs-class-infiniband, testing/sysfs-class-net) and whether nvidia_peermem is loaded, plus
-// /proc/sys/kernel/random/boot_id, by which programs tell hosts apart. Content is made when it is read, so that link
-// states are those of that moment.
+// /proc/sys/kernel/random/boot_id, by which programs tell hosts apart, and its routes in /proc/net. Content is made
+// when it is read, so that link states are those of that moment.
 
 #include <functional>
 #include <map>

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "models/router.h"
 #include "sim/engine/network.h"
 #include "sim/engine/world.h"
 #include "sim/host/socket/endpoint.h"
@@ -27,7 +28,7 @@ class Choice {
 
   void offer(const IpPrefix& prefix, const Route& route) {
     if (!models::contains(prefix, destination_)) return;
-    const bool preferred = prefix.address == preferred_source_;
+    const bool preferred = route.source == preferred_source_;
     const bool better =
         !best_ || prefix.length_bits > length_bits_ || (prefix.length_bits == length_bits_ && preferred && !preferred_);
     if (!better) return;
@@ -80,6 +81,16 @@ std::optional<Route> find_route(int node, const IpAddress& destination, const Ip
                             .source = prefix.address,
                             .destination = destination});
     }
+    for (const models::GatewayRoute& route : own.nics[nic].routes) {
+      const IpPrefix* source = models::source_of(own.nics[nic], route);
+      if (source == nullptr || (own.nics[nic].policy_routed && source->address != preferred_source)) continue;
+      choice.offer(route.destination, {.kind = RouteKind::kPort,
+                                       .node = node,
+                                       .port = {node, static_cast<int>(nic)},
+                                       .source = source->address,
+                                       .destination = destination,
+                                       .by_router = true});
+    }
   }
   if (own.management) {
     choice.offer(own.management->address, {.kind = RouteKind::kManagement,
@@ -106,7 +117,8 @@ std::optional<Neighbour> resolve(const Route& route) {
       break;
   }
   Network& network = world.network();
-  const models::PortRef far = network.neighbour(route.port, route.destination);
+  const models::PortRef far = route.by_router ? network.routed(route.port, route.destination)
+                                              : network.neighbour(route.port, route.destination);
   if (far.node < 0) return std::nullopt;
   const Path* path = network.path(route.port, far);
   if (path == nullptr || !network.usable(*path)) return std::nullopt;

@@ -1,6 +1,7 @@
 #pragma once
-// Route: how a node's ordinary (TCP) traffic leaves towards an address. Subnet truth: only the subnets of the node's
-// own interfaces are reachable, each over its own cable, switch or the management network; nothing is forwarded.
+// Route: how a node's ordinary (TCP) traffic leaves towards an address. Subnet truth: the subnets of the node's own
+// interfaces are reachable, each over its own cable, switch or the management network, and those to which an interface
+// has a route by way of a router; no node forwards anything.
 
 #include <cstddef>
 #include <cstdint>
@@ -24,6 +25,7 @@ struct Route {
   models::PortRef port;      // kPort: the interface that it leaves by
   models::IpAddress source;  // the one that the route prefers, or that its socket is bound to
   models::IpAddress destination;
+  bool by_router = false;  // kPort: not in a subnet of that interface
 };
 
 /// The far end of a route, once somebody answers there.
@@ -35,7 +37,8 @@ struct Neighbour {
 };
 
 /// The node's route to `destination`: its own addresses first, then the longest prefix that holds it; among equals the
-/// interface that owns `preferred_source`, then the first. nullopt: no route (ENETUNREACH).
+/// interface that owns `preferred_source`, then the first. Routes in a table of their own count for their interface's
+/// addresses alone (ip-rule(8), "from"). nullopt: no route (ENETUNREACH).
 std::optional<Route> find_route(int node, const models::IpAddress& destination,
                                 const models::IpAddress& preferred_source);
 

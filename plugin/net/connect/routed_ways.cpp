@@ -1,0 +1,30 @@
+#include "plugin/net/connect/routed_ways.h"
+
+#include <cstdint>
+
+#include "plugin/net/process/route_table.h"
+
+namespace meshbed::net {
+namespace {
+
+// NCCL_MESH_ALLOW_ROUTED; the default is by the routing table.
+constexpr std::int64_t kRoutedNever = 0, kRoutedAlways = 1;
+
+}  // namespace
+
+Result<std::vector<Route>> ways(const Process& process, RouteRequest request) {
+  auto on_link = all_routes(request);
+  const std::int64_t allowed = process.config().number(Variable::kAllowRouted);
+  if (on_link || request.same_node || allowed == kRoutedNever) return on_link;
+  const std::vector<GatewayRoute> table = read_gateway_routes();
+  request.routed = RoutedPairs{.all = allowed == kRoutedAlways, .table = table};
+  return all_routes(request);
+}
+
+bool is_routed_to(const Process& process, const Nic& nic, const IpAddress& peer) {
+  const std::int64_t allowed = process.config().number(Variable::kAllowRouted);
+  if (allowed == kRoutedNever || is_link_local(peer)) return false;
+  return allowed == kRoutedAlways || routed_bits(read_gateway_routes(), nic.netdev, peer).has_value();
+}
+
+}  // namespace meshbed::net
