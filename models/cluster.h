@@ -81,7 +81,7 @@ struct Nic {
   bool link_up = true;              // administrative state at the start
   bool dma_buf = false;             // its driver registers dma-bufs
   int pcie = -1;                    // index in Node::pcie; -1: on none that limits it
-  std::uint16_t vlan = 0;           // its addresses are a VLAN interface's on the netdev (models/vlan.h); 0: its own
+  std::uint16_t vlan = 0;           // its addresses are a VLAN interface's on the netdev (lan/vlan.h); 0: its own
   std::uint32_t switch_mtu_bytes = 0;     // of the switch's port that it is plugged into; 0: as the switch says
   int router = -1;                        // index in Cluster::routers: its gateway; -1: it has none
   std::vector<GatewayRoute> routes = {};  // to the router's other subnets
@@ -137,7 +137,7 @@ struct Switch {
   std::uint64_t rate_bps = 0;      // of each port
   Picoseconds latency_ps = 0;      // forwarding delay
   Picoseconds propagation_ps = 0;  // of each cable, one way
-  std::uint32_t mtu_bytes = 0;     // of each port (models/frame.h); 0: any frame passes
+  std::uint32_t mtu_bytes = 0;     // of each port (lan/frame.h); 0: any frame passes
 };
 
 /// What forwards between the subnets of several switches: a router, or the routing half of a leaf-spine fabric. It has

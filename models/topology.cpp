@@ -9,8 +9,8 @@
 #include <span>
 #include <utility>
 
+#include "models/lan/router.h"
 #include "models/pcie.h"
-#include "models/router.h"
 
 namespace meshbed::models {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "cli/common/closest_name.h"
 #include "cli/scenario/builder.h"
-#include "models/vlan.h"
+#include "models/lan/vlan.h"
 
 namespace meshbed::cli {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "cli/common/closest_name.h"
 #include "cli/scenario/builder.h"
-#include "models/router.h"
+#include "models/lan/router.h"
 #include "models/topology_generate.h"
 
 namespace meshbed::cli {

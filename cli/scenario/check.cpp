@@ -16,8 +16,8 @@
 #include "cli/scenario/placement.h"
 #include "models/gpu.h"
 #include "models/gpu_profile.h"
+#include "models/lan/vlan.h"
 #include "models/topology_generate.h"
-#include "models/vlan.h"
 #include "plugin/coll/plan/tuning.h"
 
 namespace meshbed::cli {

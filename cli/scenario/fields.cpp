@@ -2,8 +2,8 @@
 // keys, defaults and the dictionary in scenarios/README.md; a new field is one line here.
 
 #include "cli/scenario/section.h"
+#include "models/lan/vlan.h"
 #include "models/topology_generate.h"
-#include "models/vlan.h"
 
 namespace meshbed::cli {
 namespace {

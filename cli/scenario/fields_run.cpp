@@ -3,7 +3,7 @@
 #include <limits>
 
 #include "cli/scenario/collective_shape.h"
-#include "cli/scenario/megakernel_names.h"
+#include "cli/scenario/megakernel/names.h"
 #include "cli/scenario/section.h"
 #include "models/algorithm.h"
 #include "models/topology_generate.h"

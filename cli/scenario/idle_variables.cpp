@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "cli/common/closest_name.h"
-#include "models/vlan.h"
+#include "models/lan/vlan.h"
 #include "plugin/net/process/config.h"
 
 namespace meshbed::cli {

@@ -14,7 +14,7 @@
 #include "cli/scenario/placement.h"
 #include "cli/topo/tuner.h"
 #include "models/gid_table.h"
-#include "models/vlan.h"
+#include "models/lan/vlan.h"
 #include "plugin/base/counted.h"
 #include "plugin/net/connect/routing.h"
 #include "plugin/net/process/config.h"

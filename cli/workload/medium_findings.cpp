@@ -6,7 +6,7 @@
 #include <map>
 #include <utility>
 
-#include "models/frame.h"
+#include "models/lan/frame.h"
 #include "plugin/base/counted.h"
 
 namespace meshbed::cli {

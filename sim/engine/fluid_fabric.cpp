@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "models/router.h"
+#include "models/lan/router.h"
 #include "plugin/base/check.h"
 #include "sim/engine/fabric.h"
 #include "sim/engine/link_usage.h"

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "models/frame.h"
+#include "models/lan/frame.h"
+#include "models/lan/router.h"
 #include "models/pcie.h"
-#include "models/router.h"
 #include "plugin/base/check.h"
 
 namespace meshbed::sim {

@@ -4,8 +4,8 @@
 // Built from a models::Cluster; owned by the World. A link is one direction of a cable, or one direction between a
 // port and its switch, or a switch and a router; or one direction of a PCIe link, where that carries less than the
 // ports behind it together (a wider one is nobody's limit, and left out). Two ports have a path only if one cable, one
-// switch, or the sending port's router (models/router.h) joins them. A cable is a subnet; only routers lead from one to
-// another. Of ports with VLAN interfaces, whose addresses are there, those answer that have the same VLAN.
+// switch, or the sending port's router (models/lan/router.h) joins them. A cable is a subnet; only routers lead from
+// one to another. Of ports with VLAN interfaces, whose addresses are there, those answer that have the same VLAN.
 
 #include <cstdint>
 #include <deque>
@@ -50,7 +50,7 @@ struct Path {
   models::PortRef source, destination;
   int index = 0;                // dense, for tables
   std::size_t sent = 1;         // of `links`: those on the sender's side, which carry what its own ports can
-  std::uint32_t mtu_bytes = 0;  // a switch on the way drops frames with more payload (models/frame.h); 0: none does
+  std::uint32_t mtu_bytes = 0;  // a switch on the way drops frames with more payload (models/lan/frame.h); 0: none does
 };
 
 class Network {

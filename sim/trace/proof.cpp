@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "models/router.h"
+#include "models/lan/router.h"
 #include "plugin/base/counted.h"
 
 namespace meshbed::sim {

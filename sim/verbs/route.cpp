@@ -15,8 +15,8 @@
 #include <algorithm>
 #include <cerrno>
 
-#include "models/frame.h"
-#include "models/router.h"
+#include "models/lan/frame.h"
+#include "models/lan/router.h"
 #include "sim/host/identity.h"
 #include "sim/verbs/system.h"
 

@@ -21,7 +21,7 @@
 
 #include <cstdint>
 
-#include "models/frame.h"
+#include "models/lan/frame.h"
 #include "sim/verbs/queue_pair.h"
 
 namespace meshbed::sim::verbs {

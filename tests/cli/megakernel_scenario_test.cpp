@@ -1,7 +1,7 @@
 // [workload.megakernel]: what is read, and what is refused in which words.
 #include <doctest/doctest.h>
 
-#include "cli/scenario/megakernel_names.h"
+#include "cli/scenario/megakernel/names.h"
 #include "cli/scenario/scenario.h"
 #include "tests/support/refusal.h"
 

@@ -1,5 +1,5 @@
 // How large packets are to a switch, and which switches are too small for them.
-#include "models/frame.h"
+#include "models/lan/frame.h"
 
 #include <doctest/doctest.h>
 

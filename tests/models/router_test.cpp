@@ -1,5 +1,5 @@
 // Who reaches whom over a router.
-#include "models/router.h"
+#include "models/lan/router.h"
 
 #include <doctest/doctest.h>
 

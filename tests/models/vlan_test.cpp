@@ -1,5 +1,5 @@
 // VLAN interfaces: their names, their entries in the GID table, and who is reached in which VLAN.
-#include "models/vlan.h"
+#include "models/lan/vlan.h"
 
 #include <doctest/doctest.h>
 

@@ -1,7 +1,7 @@
 // The host of a queue: items that it draws, or that a recording shows, published as they come.
 #include <algorithm>
 
-#include "cli/scenario/megakernel_names.h"
+#include "cli/scenario/megakernel/names.h"
 #include "cli/workload/megakernel/host.h"
 #include "plugin/ring/abi/packed.h"
 #include "plugin/ring/telemetry/recorded_work.h"

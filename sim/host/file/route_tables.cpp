@@ -8,7 +8,7 @@
 #include <cstring>
 #include <vector>
 
-#include "models/router.h"
+#include "models/lan/router.h"
 #include "sim/engine/world.h"
 
 namespace meshbed::sim {

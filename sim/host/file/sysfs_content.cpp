@@ -5,7 +5,7 @@
 #include <bit>
 #include <cerrno>
 
-#include "models/vlan.h"
+#include "models/lan/vlan.h"
 #include "plugin/base/prng.h"
 #include "sim/engine/network.h"
 #include "sim/engine/world.h"

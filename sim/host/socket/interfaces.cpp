@@ -9,7 +9,7 @@
 #include <cstring>
 #include <memory>
 
-#include "models/vlan.h"
+#include "models/lan/vlan.h"
 #include "sim/engine/network.h"
 #include "sim/host/host_state.h"
 #include "sim/host/identity.h"

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "models/router.h"
+#include "models/lan/router.h"
 #include "sim/engine/network.h"
 #include "sim/engine/world.h"
 #include "sim/host/socket/endpoint.h"

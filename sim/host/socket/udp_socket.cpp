@@ -6,7 +6,7 @@
 #include <optional>
 #include <utility>
 
-#include "models/vlan.h"
+#include "models/lan/vlan.h"
 #include "plugin/base/log.h"
 #include "sim/host/host_state.h"
 #include "sim/host/socket/interfaces.h"

@@ -1,5 +1,7 @@
 // What a megakernel's profile gives where the scenario says nothing.
 
+#include "models/profile.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,7 +10,6 @@
 #include <filesystem>
 
 #include "cli/scenario/spec.h"
-#include "models/profile.h"
 #include "models/shipped_profiles.h"
 
 namespace meshbed::cli {

@@ -1,4 +1,4 @@
-#include "models/router.h"
+#include "models/lan/router.h"
 
 #include <algorithm>
 #include <numeric>

@@ -1,4 +1,4 @@
-#include "models/frame.h"
+#include "models/lan/frame.h"
 
 #include <algorithm>
 #include <map>

@@ -1,13 +1,14 @@
 // What a megakernel's fields must make sense of together.
 
+#include "cli/scenario/check.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 
 #include "cli/common/closest_name.h"
-#include "cli/scenario/check.h"
 #include "cli/scenario/collective_shape.h"
-#include "cli/scenario/megakernel_names.h"
+#include "cli/scenario/megakernel/names.h"
 #include "cli/scenario/placement.h"
 #include "plugin/ring/abi/abi.h"
 

@@ -1,4 +1,4 @@
-#include "cli/scenario/megakernel_names.h"
+#include "cli/scenario/megakernel/names.h"
 
 #include <algorithm>
 #include <charconv>

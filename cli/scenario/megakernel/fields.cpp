@@ -1,6 +1,6 @@
 // The field tables: megakernels.
 
-#include "cli/scenario/megakernel_names.h"
+#include "cli/scenario/megakernel/names.h"
 #include "cli/scenario/section.h"
 #include "models/cluster.h"
 #include "models/topology_generate.h"
