@@ -83,8 +83,10 @@ struct Nic {
   int pcie = -1;                    // index in Node::pcie; -1: on none that limits it
   std::uint16_t vlan = 0;           // its addresses are a VLAN interface's on the netdev (lan/vlan.h); 0: its own
   std::uint32_t switch_mtu_bytes = 0;     // of the switch's port that it is plugged into; 0: as the switch says
+  int bond = -1;                          // index in Node::bonds; -1: in none
+  std::string function = {};              // its own RDMA name, where `device` is the name of a bond's; empty: `device`
   int router = -1;                        // index in Cluster::routers: its gateway; -1: it has none
-  std::vector<GatewayRoute> routes = {};  // to the router's other subnets
+  std::vector<GatewayRoute> routes = {};  // to the router's other subnets; of a bond, at the NIC with its addresses
   bool policy_routed = false;             // they stand in a table of their own, which a rule takes by source address
 };
 
@@ -99,6 +101,18 @@ struct PcieLink {
   std::uint64_t rate_bps = 0;  // of each direction, counted as a cable's is; 0: it limits nobody
 };
 
+/// Linux bonding's modes over which RoCE runs (lan/bond.h).
+enum class BondMode : std::uint8_t { kActiveBackup, kBalanceXor, k8023ad };
+
+/// One netdev over several functions of a node. What that means for RDMA: models/lan/bond.h.
+struct Bond {
+  std::string name;  // the netdev: bond0
+  BondMode mode = BondMode::kActiveBackup;
+  bool lag = false;          // RoCE LAG: the functions are one RDMA device, the first one's
+  bool hashes_flows = true;  // false: it hashes the two ends' addresses alone, so that two nodes use one function
+  std::vector<int> functions = {};  // indices in Node::nics; of active-backup the first is active at the start
+};
+
 /// The node's place on the management network: ordinary TCP, never RDMA.
 struct ManagementPort {
   std::string netdev = "mgmt0";
@@ -107,9 +121,12 @@ struct ManagementPort {
 
 struct Node {
   std::string name;
-  std::vector<Nic> nics;  // in the order in which the node enumerates its devices
+  // In the order in which the node enumerates its devices; behind them the functions without a device of their own
+  // (lan/bond.h).
+  std::vector<Nic> nics;
   std::vector<Gpu> gpus;
   std::vector<PcieLink> pcie;
+  std::vector<Bond> bonds = {};
   bool peer_memory = false;  // nvidia_peermem is loaded: adapters register GPU memory by its address
   std::optional<ManagementPort> management;
   std::vector<std::pair<std::string, std::string>> environment;  // for every rank on this node

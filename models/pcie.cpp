@@ -5,6 +5,7 @@
 #include <map>
 #include <utility>
 
+#include "models/lan/bond.h"
 #include "plugin/base/check.h"
 
 namespace meshbed::models {
@@ -109,7 +110,9 @@ std::vector<int> gpu_nics(const Node& node, const std::vector<int>& nics, int gp
 
 std::vector<std::vector<int>> cabled_nics(const Cluster& cluster) {
   std::vector<std::vector<int>> cabled(cluster.nodes.size());
-  const auto add = [&](PortRef port) { cabled[static_cast<std::size_t>(port.node)].push_back(port.nic); };
+  const auto add = [&](PortRef port) {
+    if (!is_standby(cluster, port)) cabled[static_cast<std::size_t>(port.node)].push_back(port.nic);
+  };
   for (const Cable& cable : cluster.cables) {
     add(cable.a);
     add(cable.b);

@@ -46,7 +46,8 @@ std::vector<SharedLink> shared_links(const Cluster& cluster);
 /// order, or of fewer NICs than GPUs number gpu * n / g. g: the node's GPUs, at least `gpus_least`.
 std::vector<int> gpu_nics(const Node& node, const std::vector<int>& nics, int gpu, int gpus_least);
 
-/// [node] the NICs that hang on a cable or switch; ascending. O(ports).
+/// [node] the NICs that hang on a cable or switch and carry something, a bond's standby not (lan/bond.h);
+/// ascending. O(ports).
 std::vector<std::vector<int>> cabled_nics(const Cluster& cluster);
 
 /// What these NICs of the node carry together, each direction: their rates, those behind one link no more than that

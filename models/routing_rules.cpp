@@ -5,6 +5,8 @@
 #include <cstring>
 #include <set>
 
+#include "models/lan/bond.h"
+
 namespace meshbed::models {
 namespace {
 
@@ -125,14 +127,21 @@ std::vector<std::vector<int>> media_of(const Cluster& cluster) {
     return media[static_cast<std::size_t>(port.node)][static_cast<std::size_t>(port.nic)];
   };
   const auto is_up = [&](PortRef port) { return nic_at(cluster, port.node, port.nic).link_up; };
+  // A device of several functions hangs on the first one's; a standby function without one has no GID to be used by.
+  const auto hang = [&](PortRef port, int medium) {
+    int& own = at(device_of(cluster, port));
+    if (own < 0 && !is_standby(cluster, port)) own = medium;
+  };
   int next = 0;
   for (const Cable& cable : cluster.cables) {
-    if (is_up(cable.a) && is_up(cable.b)) at(cable.a) = at(cable.b) = next;
+    if (is_up(cable.a) && is_up(cable.b)) {
+      for (const PortRef end : {cable.a, cable.b}) hang(end, next);
+    }
     ++next;
   }
   for (const Switch& box : cluster.switches) {
     for (const PortRef& port : box.ports) {
-      if (is_up(port)) at(port) = next;
+      if (is_up(port)) hang(port, next);
     }
     ++next;
   }
@@ -343,7 +352,7 @@ std::vector<int> live_nics(const Cluster& cluster, const Topology& topology, int
   std::vector<int> live;
   for (const int segment : topology.segments_of_node[static_cast<std::size_t>(node)]) {
     for (const PortRef& port : topology.segments[static_cast<std::size_t>(segment)].ports) {
-      if (port.node == node) live.push_back(port.nic);
+      if (port.node == node) live.push_back(device_of(cluster, port).nic);
     }
   }
   // A crossed cable has a link and an address too.

@@ -9,6 +9,7 @@
 #include <span>
 #include <utility>
 
+#include "models/lan/bond.h"
 #include "models/lan/router.h"
 #include "models/pcie.h"
 
@@ -20,6 +21,9 @@ const Nic& nic_of(const Cluster& cluster, PortRef port) {
 }
 
 const Node& node_of(const Cluster& cluster, PortRef port) { return cluster.nodes[static_cast<std::size_t>(port.node)]; }
+
+/// The one with the port's addresses.
+const Nic& device_at(const Cluster& cluster, PortRef port) { return nic_of(cluster, device_of(cluster, port)); }
 
 /// The addresses by which two ends of a cable can talk: each lies in the other's prefix.
 const IpPrefix* common_subnet(const Nic& a, const Nic& b) {
@@ -63,12 +67,18 @@ void add_segment(Topology& topology, Segment segment, const RateOf& rate_of) {
 
 void add_cable(Topology& topology, const Cluster& cluster, int index) {
   const Cable& cable = cluster.cables[static_cast<std::size_t>(index)];
+  // A standby's carries nothing while the active one does.
+  if (is_standby(cluster, cable.a) || is_standby(cluster, cable.b)) return;
   const Nic& a = nic_of(cluster, cable.a);
   const Nic& b = nic_of(cluster, cable.b);
-  const IpPrefix* subnet = common_subnet(a, b);
+  const Nic& a_device = device_at(cluster, cable.a);
+  const Nic& b_device = device_at(cluster, cable.b);
+  const IpPrefix* subnet = common_subnet(a_device, b_device);
   if (subnet == nullptr) {
-    topology.crossed.push_back({index, subnets_text(a), subnets_text(b), "", "", a.vlan, b.vlan});
-    if (const auto [left, right] = overlapping(a, b); left != nullptr && a.vlan == b.vlan) {
+    topology.crossed.push_back(
+        {index, subnets_text(a_device), subnets_text(b_device), "", "", a_device.vlan, b_device.vlan});
+    const auto [left, right] = overlapping(a_device, b_device);
+    if (left != nullptr && a_device.vlan == b_device.vlan) {
       topology.crossed.back().a_overlapping = to_string(*left);
       topology.crossed.back().b_overlapping = to_string(*right);
     }
@@ -80,9 +90,30 @@ void add_cable(Topology& topology, const Cluster& cluster, int index) {
          .subnet = *subnet,
          .ports = {cable.a, cable.b},
          .port_rates_bps = {},
-         .vlan = a.vlan},
+         .vlan = a_device.vlan},
         [&](PortRef port) { return behind_pcie_bps(node_of(cluster, port), nic_of(cluster, port), cable.rate_bps); });
   }
+}
+
+/// Carries what its device does: its link is up, and no other function of its bond carries it.
+bool carries(const Cluster& cluster, PortRef port) {
+  return nic_of(cluster, port).link_up && !is_standby(cluster, port);
+}
+
+/// What a device's ports on the switch carry: of a RoCE LAG all that carry, together.
+std::uint64_t device_rate_bps(const Cluster& cluster, const Switch& box, PortRef device) {
+  const auto port_rate = [&](PortRef port) {
+    const std::uint64_t own = nic_of(cluster, port).rate_bps;
+    const std::uint64_t rate_bps = box.rate_bps == 0 ? own : std::min(box.rate_bps, own);
+    return behind_pcie_bps(node_of(cluster, port), nic_of(cluster, port), rate_bps);
+  };
+  const Bond* const bond = bond_of(cluster, device);
+  if (bond == nullptr || !bond->lag) return port_rate(device);
+  std::uint64_t joint_bps = 0;
+  for (const PortRef port : box.ports) {
+    if (device_of(cluster, port) == device && carries(cluster, port)) joint_bps += port_rate(port);
+  }
+  return joint_bps;
 }
 
 void add_switch(Topology& topology, const Cluster& cluster, int index) {
@@ -90,26 +121,26 @@ void add_switch(Topology& topology, const Cluster& cluster, int index) {
   // By VLAN and subnet in order of first appearance, so that the answer follows the file.
   std::map<std::pair<std::uint16_t, std::string>, std::size_t> place;
   std::vector<Segment> found;
-  for (const auto& port : box.ports) {
+  for (const auto& function : box.ports) {
+    if (!carries(cluster, function)) continue;
+    const PortRef port = device_of(cluster, function);
     const Nic& nic = nic_of(cluster, port);
-    if (!nic.link_up) continue;
     for (const auto& prefix : nic.addresses) {
       const auto [entry, is_new] = place.emplace(std::pair(nic.vlan, subnet_string(prefix)), found.size());
       if (is_new) {
         found.push_back({.switch_index = index, .subnet = prefix, .ports = {}, .port_rates_bps = {}, .vlan = nic.vlan});
       }
       auto& ports = found[entry->second].ports;
-      // Two addresses of one NIC in one subnet are one port.
-      if (ports.empty() || ports.back() != port) ports.push_back(port);
+      // Two addresses of one NIC in one subnet are one port, and so are the functions of a RoCE LAG.
+      const bool is_there = bond_of(cluster, port) == nullptr
+                                ? !ports.empty() && ports.back() == port
+                                : std::find(ports.begin(), ports.end(), port) != ports.end();
+      if (!is_there) ports.push_back(port);
     }
   }
-  const auto rate_of = [&](PortRef port) {
-    const std::uint64_t own = nic_of(cluster, port).rate_bps;
-    const std::uint64_t rate_bps = box.rate_bps == 0 ? own : std::min(box.rate_bps, own);
-    return behind_pcie_bps(node_of(cluster, port), nic_of(cluster, port), rate_bps);
-  };
   for (auto& segment : found) {
-    if (segment.ports.size() > 1) add_segment(topology, std::move(segment), rate_of);
+    if (segment.ports.size() < 2) continue;
+    add_segment(topology, std::move(segment), [&](PortRef device) { return device_rate_bps(cluster, box, device); });
   }
 }
 
@@ -132,9 +163,11 @@ void add_router(Topology& topology, const Cluster& cluster, int index, IpFamily 
   std::size_t switches = 0;
   for (const int box : router.switches) {
     const std::size_t before = place.size();
-    for (const PortRef& port : cluster.switches[static_cast<std::size_t>(box)].ports) {
+    for (const PortRef& function : cluster.switches[static_cast<std::size_t>(box)].ports) {
+      if (!carries(cluster, function)) continue;
+      const PortRef port = device_of(cluster, function);
       const Nic& nic = nic_of(cluster, port);
-      if (nic.link_up && nic.router == index && is_routed(nic, family)) place.emplace(port, box);
+      if (nic.router == index && is_routed(nic, family)) place.emplace(port, box);
     }
     if (place.size() > before) ++switches;
   }
@@ -146,9 +179,7 @@ void add_router(Topology& topology, const Cluster& cluster, int index, IpFamily 
   segment.subnet = nic_of(cluster, segment.ports.front()).addresses.front();
   add_segment(topology, std::move(segment), [&](PortRef port) {
     const Switch& box = cluster.switches[static_cast<std::size_t>(place.at(port))];
-    const std::uint64_t own = std::min(nic_of(cluster, port).rate_bps, router.rate_bps);
-    const std::uint64_t rate_bps = box.rate_bps == 0 ? own : std::min(box.rate_bps, own);
-    return behind_pcie_bps(node_of(cluster, port), nic_of(cluster, port), rate_bps);
+    return std::min(router.rate_bps, device_rate_bps(cluster, box, port));
   });
 }
 

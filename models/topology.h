@@ -5,8 +5,10 @@
 // up, and they share a subnet and a VLAN (or have none). A cable whose ends do not carries no segment: that is a
 // crossed cable. Routed segment - the ports that reach one another over one router (lan/router.h), but for those on one
 // switch, which need none. A path over a router is a direct path, for no other node has a part in it.
-// Neighbours - nodes with ports in one segment. Hop - a step from a node to a neighbour. Link-local IPv6
-// is not counted: it is on every cable and says nothing about who is at the other end.
+// Neighbours - nodes with ports in one segment. Hop - a step from a node to a neighbour.
+// A bond's standby functions carry nothing here. Functions of a RoCE LAG (lan/bond.h) are in their device's subnet: a
+// segment of its own for each on a cable, the device's port for all of them on a switch. Link-local IPv6 is not
+// counted: it is on every cable and says nothing about who is at the other end.
 
 #include <string>
 #include <utility>

@@ -20,6 +20,7 @@
 #include "cli/workload/result.h"
 #include "cli/world/metal_devices.h"
 #include "cli/world/run_options.h"
+#include "models/lan/bond.h"
 #include "plugin/net/process/config.h"
 #include "plugin/net/process/nic_filter.h"
 
@@ -108,7 +109,9 @@ std::vector<Row> rows_of_node(const models::Node& node) {
     return found != node.environment.end() ? found->second.c_str() : nullptr;
   };
   std::vector<net::PortName> ports;
-  for (const models::Nic& nic : node.nics) ports.push_back({.device = nic.device, .port = 1});
+  for (std::size_t nic = 0; nic < models::rdma_devices(node); ++nic) {
+    ports.push_back({.device = node.nics[nic].device, .port = 1});
+  }
   std::vector<Row> rows;
   for (const net::VariableInfo& variable : net::kVariables) {
     Row row = row_of(variable, given);

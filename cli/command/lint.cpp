@@ -13,6 +13,7 @@
 #include "cli/command/commands.h"
 #include "cli/common/command_line.h"
 #include "cli/common/units.h"
+#include "cli/report/bonds.h"
 #include "cli/scenario/build.h"
 #include "cli/scenario/idle_variables.h"
 #include "cli/scenario/placement.h"
@@ -20,6 +21,7 @@
 #include "cli/workload/megakernel/blocks.h"
 #include "cli/workload/megakernel/programs.h"
 #include "cli/workload/reach.h"
+#include "models/lan/bond.h"
 #include "models/pcie.h"
 #include "models/topology.h"
 #include "plugin/base/counted.h"
@@ -148,7 +150,9 @@ class Linter {
       add("{} has {} but no cable", name(port), models::to_string(one.addresses.front()));
     }
     if (is_cabled && !one.link_up) add("{} is down from the start", name(port));
-    if (is_cabled) pinned_gid(port);
+    const models::Bond* const bond = models::bond_of(cluster_, port);
+    const bool has_gids = bond == nullptr || bond->functions.front() == port.nic;
+    if (is_cabled && has_gids) pinned_gid(port);
     if (is_cabled) narrow_pcie(port);
     if (is_cabled) hidden_route(port);
     for (const auto& prefix : one.addresses) {
@@ -366,6 +370,7 @@ std::size_t lint_file(const std::string& path, const std::vector<std::string>& o
     const Scenario scenario = read_scenario(path, overrides);
     const auto findings = lint_findings(scenario);
     for (const auto& finding : findings) out << path << ": finding: " << finding << "\n";
+    for (const auto& line : bond_lines(scenario.cluster)) out << path << ": " << line << "\n";
     if (findings.empty()) out << path << ": ok\n";
     return findings.size();
   } catch (const ScenarioError& error) {

@@ -11,6 +11,7 @@
 #include "cli/scenario/placement.h"
 #include "cli/workload/megakernel/outcome.h"
 #include "cli/workload/outcome.h"
+#include "models/lan/bond.h"
 
 namespace meshbed::cli {
 namespace {
@@ -264,7 +265,10 @@ std::optional<double> rail_imbalance(const models::Cluster& cluster,
     bytes[key.destination] += usage.payload_bytes;
   }
   std::map<int, std::vector<std::uint64_t>> rails;  // by node: the bytes of each cabled NIC, idle ones too
-  const auto add = [&](const models::PortRef& port) { rails[port.node].push_back(bytes[port]); };
+  // What went over a RoCE LAG is counted at its first function alone.
+  const auto add = [&](const models::PortRef& port) {
+    if (models::device_of(cluster, port) == port) rails[port.node].push_back(bytes[port]);
+  };
   for (const models::Cable& cable : cluster.cables) {
     add(cable.a);
     add(cable.b);

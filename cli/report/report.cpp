@@ -10,6 +10,7 @@
 
 #include "cli/common/exit_status.h"
 #include "cli/common/units.h"
+#include "cli/report/bonds.h"
 #include "cli/report/congestion.h"
 #include "cli/report/iterations.h"
 #include "cli/report/ring_report.h"
@@ -318,6 +319,7 @@ std::string text_report(const Scenario& scenario, const RunResult& result, const
   Text text;
   const bool simulated = result.world.virtual_time;
   text.line("{}{}", topology_line(scenario), simulated ? fmt::format(", fabric {}", fabric_name(scenario)) : "");
+  for (const std::string& line : bond_lines(scenario.cluster)) text.line("{}", line);
   write_pairs(text, scenario, result);
   if (result.simulation.ended_well()) write_result(text, result);
   if (simulated) write_software(text, scenario, result);
@@ -450,6 +452,7 @@ nlohmann::ordered_json summary(const Scenario& scenario, const RunResult& result
   if (scenario.software.machine != nullptr && result.world.virtual_time) {
     json["software"] = software_json(scenario, modelled_case(scenario, result));
   }
+  if (auto bonds = bonds_json(scenario.cluster); !bonds.empty()) json["bonds"] = std::move(bonds);
   if (!result.matrix.empty()) json["cases"] = matrix_json(result);
   json["errors"] = errors_json(simulation.errors);
   json["waiters"] = simulation.outcome.waiters;

@@ -11,6 +11,7 @@
 #include "cli/common/units.h"
 #include "cli/scenario/builder.h"
 #include "models/gid_table.h"
+#include "models/lan/bond.h"
 
 namespace meshbed::cli {
 
@@ -23,7 +24,8 @@ int find_node(const models::Cluster& cluster, const std::string& name) {
 
 int find_nic(const models::Node& node, const std::string& device) {
   for (std::size_t i = 0; i < node.nics.size(); ++i) {
-    if (node.nics[i].device == device) return static_cast<int>(i);
+    const models::Nic& nic = node.nics[i];
+    if (nic.device == device || (!nic.function.empty() && nic.function == device)) return static_cast<int>(i);
   }
   return -1;
 }
@@ -129,14 +131,17 @@ std::vector<std::string> Builder::names_for(const GeneratedName& wanted) const {
     names = generated_names(cluster.nodes);
     add_listed(names, spec_.nodes, &NodeSpec::name);
   } else {
-    const bool is_pcie = wanted.list == "pcie";
+    const bool is_pcie = wanted.list == "pcie", is_bond = wanted.list == "bond";
     if (const int node = find_node(cluster, wanted.owner); node >= 0) {
       const models::Node& owner = cluster.nodes[static_cast<std::size_t>(node)];
-      names = is_pcie ? generated_names(owner.pcie) : device_names(owner);
+      if (is_pcie) names = generated_names(owner.pcie);
+      if (!is_pcie && !is_bond) names = device_names(owner);
     }
     for (const NodeSpec& spec : spec_.nodes) {
       if (spec.name != wanted.owner) continue;
-      is_pcie ? add_listed(names, spec.pcie, &PcieSpec::name) : add_listed(names, spec.nics, &NicSpec::device);
+      if (is_pcie) add_listed(names, spec.pcie, &PcieSpec::name);
+      if (is_bond) add_listed(names, spec.bonds, &BondSpec::name);
+      if (!is_pcie && !is_bond) add_listed(names, spec.nics, &NicSpec::device);
     }
   }
   return names;
@@ -145,7 +150,7 @@ std::vector<std::string> Builder::names_for(const GeneratedName& wanted) const {
 void Builder::refuse_unknown_names() {
   std::set<std::string> refused_nodes;  // their NICs are not looked up
   for (const GeneratedName& wanted : spec_.generated_names) {
-    const bool is_nic = wanted.list == "nic" || wanted.list == "pcie";  // a part of a node
+    const bool is_nic = wanted.list == "nic" || wanted.list == "pcie" || wanted.list == "bond";  // a part of a node
     if (is_nic && refused_nodes.count(wanted.owner) != 0) continue;
     const std::vector<std::string> names = names_for(wanted);
     if (std::find(names.begin(), names.end(), wanted.name) != names.end()) continue;
@@ -246,6 +251,9 @@ void Builder::permute_nics(int node, const std::vector<int>& order) {
   for (auto& box : built_.cluster.switches) {
     for (auto& port : box.ports) follow(port);
   }
+  for (auto& bond : node_at(node).bonds) {
+    for (int& nic : bond.functions) nic = new_index[static_cast<std::size_t>(nic)];
+  }
 }
 
 void Builder::order_devices() {
@@ -292,9 +300,11 @@ void Builder::derive() {
   for (std::size_t node = 0; node < cluster.nodes.size(); ++node) {
     auto& nics = cluster.nodes[node].nics;
     for (std::size_t nic = 0; nic < nics.size(); ++nic) {
-      if (!nics[nic].gids.empty()) continue;
-      nics[nic].gids =
-          models::linux_gid_table({static_cast<int>(node), static_cast<int>(nic)}, nics[nic].addresses, nics[nic].vlan);
+      // The GIDs of a bond are at the function that carries its addresses; the others have none.
+      const models::PortRef port{static_cast<int>(node), static_cast<int>(nic)};
+      const models::Bond* const bond = models::bond_of(cluster, port);
+      if (!nics[nic].gids.empty() || (bond != nullptr && bond->functions.front() != port.nic)) continue;
+      nics[nic].gids = models::linux_gid_table(port, nics[nic].addresses, nics[nic].vlan);
     }
   }
 }
@@ -314,6 +324,7 @@ Built build_cluster(const ScenarioSpec& spec, Diagnostics& diagnostics) {
   builder.add_environment();
   builder.add_management();
   builder.order_devices();
+  builder.add_bonds();
   builder.add_routers();
   builder.derive();
   return builder.take();

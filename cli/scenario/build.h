@@ -25,7 +25,7 @@ Built build_cluster(const ScenarioSpec& spec, Diagnostics& diagnostics);
 
 /// Node of that name, or -1.
 int find_node(const models::Cluster& cluster, const std::string& name);
-/// NIC of that device name, or -1.
+/// NIC of that device name, or of that function of a bond (models::Nic::function), or -1.
 int find_nic(const models::Node& node, const std::string& device);
 std::vector<std::string> node_names(const models::Cluster& cluster);
 std::vector<std::string> device_names(const models::Node& node);

@@ -12,8 +12,6 @@
 namespace meshbed::cli {
 namespace {
 
-constexpr std::size_t kNetdevNameMax = 15;  // IFNAMSIZ less its NUL
-
 /// rocep1s0f0 -> enp1s0f0np0, as systemd names the two; any other device: ethN.
 std::string default_netdev(const std::string& device, int index) {
   if (device.rfind("roce", 0) == 0 && device.size() > 5) {
@@ -33,6 +31,23 @@ void Builder::name_new_nic(models::Nic& nic, const NicSpec& spec, int index) {
   nic.mtu_bytes = spec_.topology.mtu_bytes;
 }
 
+std::vector<models::IpPrefix> Builder::host_addresses(const std::vector<Located<models::IpPrefix>>& listed) {
+  std::vector<models::IpPrefix> addresses;
+  for (const auto& address : listed) {
+    if (models::is_network_or_broadcast(address.value)) {
+      diagnostics_.add(
+          address.place,
+          fmt::format(
+              "addresses: {} is outside the host addresses of its prefix: it is the {} address of {}",
+              models::to_string(address.value),
+              models::subnet_string(address.value) == models::to_string(address.value) ? "network" : "broadcast",
+              models::subnet_string(address.value)));
+    }
+    addresses.push_back(address.value);
+  }
+  return addresses;
+}
+
 void Builder::overlay_nic(models::Nic& nic, const NicSpec& spec) {
   if (spec.has("netdev")) {
     nic.netdev = spec.netdev;
@@ -42,21 +57,7 @@ void Builder::overlay_nic(models::Nic& nic, const NicSpec& spec) {
                                    kNetdevNameMax));
     }
   }
-  if (spec.has("addresses")) {
-    nic.addresses.clear();
-    for (const auto& address : spec.addresses) {
-      if (models::is_network_or_broadcast(address.value)) {
-        diagnostics_.add(
-            address.place,
-            fmt::format(
-                "addresses: {} is outside the host addresses of its prefix: it is the {} address of {}",
-                models::to_string(address.value),
-                models::subnet_string(address.value) == models::to_string(address.value) ? "network" : "broadcast",
-                models::subnet_string(address.value)));
-      }
-      nic.addresses.push_back(address.value);
-    }
-  }
+  if (spec.has("addresses")) nic.addresses = host_addresses(spec.addresses);
   if (spec.has("rate")) nic.rate_bps = spec.rate_bps;
   if (spec.has("mtu")) nic.mtu_bytes = spec.mtu_bytes;
   if (spec.has("port")) nic.port = static_cast<std::uint8_t>(spec.port);

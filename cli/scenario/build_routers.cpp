@@ -9,6 +9,7 @@
 
 #include "cli/common/closest_name.h"
 #include "cli/scenario/builder.h"
+#include "models/lan/bond.h"
 #include "models/lan/router.h"
 #include "models/topology_generate.h"
 
@@ -34,6 +35,31 @@ std::string switch_names(const models::Cluster& cluster, const models::Router& r
   std::vector<std::string> names;
   for (const int box : router.switches) names.push_back(cluster.switches[static_cast<std::size_t>(box)].name);
   return list_names(names);
+}
+
+/// [node][nic] as models::switches_of_ports(), a bond's first function on the switch that any of its functions is on.
+std::vector<std::vector<int>> switches_of_nics(const models::Cluster& cluster) {
+  std::vector<std::vector<int>> places = models::switches_of_ports(cluster);
+  for (std::size_t node = 0; node < places.size(); ++node) {
+    const auto place = [&](int nic) -> int& { return places[node][static_cast<std::size_t>(nic)]; };
+    for (const models::Bond& bond : cluster.nodes[node].bonds) {
+      int& first = place(bond.functions.front());
+      for (const int nic : bond.functions) first = first >= 0 ? first : place(nic);
+    }
+  }
+  return places;
+}
+
+/// What hangs on the switch, in order of its ports: of a RoCE LAG its device, once.
+std::vector<models::PortRef> devices_on(const models::Cluster& cluster, const models::Switch& box) {
+  std::vector<models::PortRef> devices;
+  for (const models::PortRef port : box.ports) {
+    const models::PortRef device = models::device_of(cluster, port);
+    const bool may_be_there = models::bond_of(cluster, port) != nullptr;
+    if (may_be_there && std::find(devices.begin(), devices.end(), device) != devices.end()) continue;
+    devices.push_back(device);
+  }
+  return devices;
 }
 
 /// A switch's subnet of one family, as its ports' addresses have it, and the router's address there.
@@ -112,10 +138,13 @@ void Builder::add_routers() {
 
 void Builder::choose_gateways() {
   models::Cluster& cluster = built_.cluster;
-  const std::vector<std::vector<int>> places = models::switches_of_ports(cluster);
+  const std::vector<std::vector<int>> places = switches_of_nics(cluster);
   for (std::size_t node = 0; node < cluster.nodes.size(); ++node) {
     for (std::size_t nic = 0; nic < cluster.nodes[node].nics.size(); ++nic) {
       const int box = places[node][nic];
+      const models::PortRef port{static_cast<int>(node), static_cast<int>(nic)};
+      const models::Bond* const bond = models::bond_of(cluster, port);
+      if (bond != nullptr && bond->functions.front() != port.nic) continue;  // as the first
       if (box < 0 || cluster.nodes[node].nics[nic].vlan != 0) continue;
       std::vector<int> joining;
       for (std::size_t router = 0; router < cluster.routers.size(); ++router) {
@@ -139,10 +168,15 @@ void Builder::choose_gateways() {
       models::Nic& one = cluster.nodes[node].nics[nic];
       if (one.router != kSeveral) continue;
       one.router = -1;
-      diagnostics_.add(built_.nic_places[node][nic],
-                       fmt::format("gateway: {}/{} is on a switch that several routers join ({}): say which one is its "
-                                   "gateway, or \"none\"",
-                                   cluster.nodes[node].name, one.device, listed_names(cluster.routers)));
+      diagnostics_.add(
+          built_.nic_places[node][nic],
+          fmt::format("gateway: {}/{} is on a switch that several routers join ({}): say which one is its "
+                      "gateway, or \"none\"",
+                      cluster.nodes[node].name, models::function_name(one), listed_names(cluster.routers)));
+    }
+    for (const models::Bond& bond : cluster.nodes[node].bonds) {
+      const int router = nic_at({static_cast<int>(node), bond.functions.front()}).router;
+      for (const int function : bond.functions) nic_at({static_cast<int>(node), function}).router = router;
     }
   }
 }
@@ -150,7 +184,7 @@ void Builder::choose_gateways() {
 void Builder::set_gateway(models::PortRef port, int box, const NicSpec& said) {
   const models::Cluster& cluster = built_.cluster;
   models::Nic& nic = nic_at(port);
-  const std::string name = node_at(port.node).name + "/" + nic.device;
+  const std::string name = node_at(port.node).name + "/" + models::function_name(nic);
   if (said.has("gateway")) {
     nic.router = -1;
     if (said.gateway != "none") {
@@ -191,12 +225,13 @@ void Builder::give_routes(int index, const RouterSpec& spec) {
   std::vector<RoutedSubnet> subnets;
   for (const int box : router.switches) {
     const models::Switch& one = cluster.switches[static_cast<std::size_t>(box)];
+    const std::vector<models::PortRef> devices = devices_on(cluster, one);
     std::set<models::IpAddress> taken;
-    for (const models::PortRef& port : one.ports) {
+    for (const models::PortRef& port : devices) {
       for (const models::IpPrefix& prefix : nic_at(port).addresses) taken.insert(prefix.address);
     }
     std::map<models::IpFamily, models::IpPrefix> own;
-    for (const models::PortRef& port : one.ports) {
+    for (const models::PortRef& port : devices) {
       if (nic_at(port).vlan != 0) continue;  // the router has no part in it
       for (const models::IpPrefix& prefix : nic_at(port).addresses) {
         const auto [first, is_new] = own.emplace(prefix.address.family, prefix);
@@ -221,7 +256,7 @@ void Builder::give_routes(int index, const RouterSpec& spec) {
     }
   }
   for (const RoutedSubnet& own : subnets) {
-    for (const models::PortRef& port : cluster.switches[static_cast<std::size_t>(own.box)].ports) {
+    for (const models::PortRef& port : devices_on(cluster, cluster.switches[static_cast<std::size_t>(own.box)])) {
       if (nic_at(port).router != index) continue;
       models::Nic& nic = nic_at(port);
       const bool is_in = std::any_of(nic.addresses.begin(), nic.addresses.end(), [&](const models::IpPrefix& prefix) {

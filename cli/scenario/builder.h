@@ -13,6 +13,8 @@
 
 namespace meshbed::cli {
 
+inline constexpr std::size_t kNetdevNameMax = 15;  // IFNAMSIZ less its NUL
+
 class Builder {
  public:
   Builder(const ScenarioSpec& spec, Diagnostics& diagnostics) : spec_(spec), diagnostics_(diagnostics) {}
@@ -28,6 +30,7 @@ class Builder {
   void add_environment();
   void add_management();
   void order_devices();
+  void add_bonds();    // build_bond.cpp
   void add_routers();  // build_routers.cpp
   void derive();
   Built take() { return std::move(built_); }
@@ -59,6 +62,14 @@ class Builder {
   /// `box`: the switch that the port is on, or -1.
   void set_gateway(models::PortRef port, int box, const NicSpec& said);
   void give_routes(int router, const RouterSpec& spec);
+  /// The list, without its places; reports what is no host address of its prefix.
+  std::vector<models::IpPrefix> host_addresses(const std::vector<Located<models::IpPrefix>>& listed);
+  /// The bond that `spec` says, with its functions; reports what is wrong with it.
+  std::optional<models::Bond> bond_of(int node, const NodeSpec& owner, const BondSpec& spec);
+  /// Its functions get one netdev, and where they are a RoCE LAG one RDMA device.
+  void join_functions(int node, models::Bond bond, const BondSpec& spec);
+  /// Where the functions' cables lead, once all bonds are known.
+  void check_bond_cables();
   void permute_nics(int node, const std::vector<int>& order);
 
   const ScenarioSpec& spec_;
@@ -66,6 +77,7 @@ class Builder {
   Built built_;
   std::size_t generated_nodes_ = 0;
   std::map<std::string, int> node_index_;
+  std::map<std::pair<int, std::string>, Place> bond_places_;  // [node, name]
   std::vector<const Place*> cable_rate_places_;  // parallel to the cluster's cables; nullptr: the file gives none
 };
 

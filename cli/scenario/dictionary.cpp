@@ -61,9 +61,9 @@ std::string sections_text() {
 }  // namespace
 
 std::string scenario_dictionary() {
-  return kHead + sections_text<ScenarioSpec, TopologySpec, NodeSpec, NicSpec, GidSpec, PcieSpec, CableSpec, SwitchSpec,
-                               RouterSpec, ManagementSpec, FabricSpec, ModelsSpec, WorkloadSpec, MegakernelSpec,
-                               LimitsSpec, FaultSpec, ExpectSpec>();
+  return kHead + sections_text<ScenarioSpec, TopologySpec, NodeSpec, NicSpec, GidSpec, PcieSpec, BondSpec, CableSpec,
+                               SwitchSpec, RouterSpec, ManagementSpec, FabricSpec, ModelsSpec, WorkloadSpec,
+                               MegakernelSpec, LimitsSpec, FaultSpec, ExpectSpec>();
 }
 
 }  // namespace meshbed::cli

@@ -7,6 +7,7 @@
 
 #include "cli/common/units.h"
 #include "cli/scenario/build.h"
+#include "models/lan/bond.h"
 
 namespace meshbed::cli {
 namespace {
@@ -83,8 +84,17 @@ std::vector<models::PortRef> ports_of(const models::Cluster& cluster, const Faul
   const auto slash = fault.target.find('/');
   const int node = find_node(cluster, fault.target.substr(0, slash));
   const models::Node& owner = cluster.nodes.at(static_cast<std::size_t>(node));
-  if (slash != std::string::npos) return {{node, find_nic(owner, fault.target.substr(slash + 1))}};
   std::vector<models::PortRef> ports;
+  if (slash != std::string::npos) {
+    const std::string name = fault.target.substr(slash + 1);
+    const models::PortRef port{node, find_nic(owner, name)};
+    const models::Bond* const bond = models::bond_of(cluster, port);
+    // By the name of a RoCE LAG's device, all of its functions.
+    if (bond == nullptr || !bond->lag || models::function_name(owner.nics[static_cast<std::size_t>(port.nic)]) == name)
+      return {port};
+    for (const int nic : bond->functions) ports.push_back({node, nic});
+    return ports;
+  }
   for (std::size_t nic = 0; nic < owner.nics.size(); ++nic) ports.push_back({node, static_cast<int>(nic)});
   return ports;
 }
@@ -155,13 +165,22 @@ sim::Shape FaultBoard::shape_of(models::PortRef port) const {
   return shape;
 }
 
+/// A port_down is in force: a function of a bond has two names for it.
+bool FaultBoard::is_down(models::PortRef at) const {
+  for (std::size_t index = 0; index < in_force_.size(); ++index) {
+    if (!in_force_[index] || scenario_.faults[index].kind != "port_down") continue;
+    const std::vector<models::PortRef> targets = ports_of(scenario_.cluster, scenario_.faults[index]);
+    if (std::find(targets.begin(), targets.end(), at) != targets.end()) return true;
+  }
+  return false;
+}
+
 bool FaultBoard::own_end_up(models::PortRef at) {
   const Port& end = port(at);
   if (end.cable < 0 && end.switch_index < 0) return false;
   const models::Node& node = scenario_.cluster.nodes[static_cast<std::size_t>(at.node)];
   const models::Nic& nic = node.nics[static_cast<std::size_t>(at.nic)];
-  return nic.link_up && !killed_[static_cast<std::size_t>(at.node)] &&
-         !holds("port_down", node.name + "/" + nic.device);
+  return nic.link_up && !killed_[static_cast<std::size_t>(at.node)] && !is_down(at);
 }
 
 bool FaultBoard::carrier_of(models::PortRef at) {

@@ -68,7 +68,7 @@ std::string not_taken_lines(const Scenario& scenario, const std::vector<FaultEve
 /// On real machines nobody carries faults out: one line that says so; empty without faults.
 std::string left_to_hands_line(const Scenario& scenario);
 
-/// A cable's ends, a switch's or a node's ports, or the one port.
+/// A cable's ends, a switch's or a node's ports, the one port, or those of a RoCE LAG's device.
 std::vector<models::PortRef> ports_of(const models::Cluster& cluster, const Fault& fault);
 /// It takes its ports' link or address away, and with it the connections over them.
 bool cuts(const Fault& fault);
@@ -100,6 +100,7 @@ class FaultBoard {
   bool holds(const char* kind, const std::string& target) const;
   void end_all(const std::string& kind, const std::string& target);
   sim::Shape shape_of(models::PortRef port) const;
+  bool is_down(models::PortRef port) const;
   bool own_end_up(models::PortRef port);
   bool carrier_of(models::PortRef port);
   void tell_nodes(FaultSite& site);

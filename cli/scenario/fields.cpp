@@ -142,6 +142,29 @@ const Section<PcieSpec> kPcie{
          }},
     }};
 
+const Section<BondSpec> kBond{
+    "[[node.bond]]",
+    "One netdev over several NICs of the [[node]] above, its functions: Linux bonding. Functions of one card, whose\n"
+    "names differ in the function's number alone (rocep1s0f0, rocep1s0f1), become one RDMA device with one port (RoCE\n"
+    "LAG). Functions of several cards keep theirs, and RDMA uses the active one's. Simulated world only.",
+    {
+        {"name", "name", "", "its netdev, as in bond0; required", [](const Value& v, BondSpec& s) { v.name(s.name); }},
+        {"functions", "list of names", "",
+         "NICs of its node, two or more; of active-backup the first is active; required",
+         [](const Value& v, BondSpec& s) { v.texts(s.functions); }},
+        {"mode", "text", "'active-backup'", "active-backup, balance-xor or 802.3ad; over several cards active-backup",
+         [](const Value& v, BondSpec& s) { v.text(s.mode); }},
+        {"xmit_hash_policy", "text", "'layer3+4'",
+         "of the other two modes: by queue pair (layer3+4), or by node (layer2, which is Linux' default, layer2+3)",
+         [](const Value& v, BondSpec& s) {
+           v.choice(s.hash_policy, {"layer2", "layer2+3", "layer3+4"});
+         }},
+        {"addresses", "list of prefixes", "(what the first function would get)", "of its netdev",
+         [](const Value& v, BondSpec& s) { v.addresses(s.addresses); }},
+        {"device", "name", "(mlx5_bond_N)", "the RDMA device that functions of one card become",
+         [](const Value& v, BondSpec& s) { v.name(s.device); }},
+    }};
+
 const Section<NodeSpec> kNode{
     "[[node]]",
     "A node. One with the name of a generated node changes only what it says.",
@@ -165,6 +188,7 @@ const Section<NodeSpec> kNode{
          [](const Value& v, NodeSpec& s) { v.texts(s.gpu_pcie); }},
         {"nic", "[[node.nic]]", "", "its NICs", [](const Value& v, NodeSpec& s) { v.tables(s.nics); }},
         {"pcie", "[[node.pcie]]", "", "its PCIe links", [](const Value& v, NodeSpec& s) { v.tables(s.pcie); }},
+        {"bond", "[[node.bond]]", "", "its bonds", [](const Value& v, NodeSpec& s) { v.tables(s.bonds); }},
     }};
 
 const Section<CableSpec> kCable{
@@ -256,6 +280,10 @@ const Section<PcieSpec>& section_of<PcieSpec>() {
 template <>
 const Section<NodeSpec>& section_of<NodeSpec>() {
   return kNode;
+}
+template <>
+const Section<BondSpec>& section_of<BondSpec>() {
+  return kBond;
 }
 template <>
 const Section<CableSpec>& section_of<CableSpec>() {

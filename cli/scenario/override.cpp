@@ -43,7 +43,9 @@ std::optional<toml::table> parse_value(const std::string& text, const std::strin
 /// What identifies an entry of a list of tables; nullptr where only its index does.
 const char* identity_key(const std::string& list) {
   if (list == "nic") return "device";
-  return list == "node" || list == "pcie" || list == "cable" || list == "switch" || list == "router" ? "name" : nullptr;
+  return list == "node" || list == "pcie" || list == "bond" || list == "cable" || list == "switch" || list == "router"
+             ? "name"
+             : nullptr;
 }
 
 std::string index_hint(const std::string& list, std::size_t entries) {
@@ -88,8 +90,8 @@ std::string name_of(const toml::table& table) {
 
 /// Sections that are lists of tables even where the file has none.
 bool is_list(const std::string& key) {
-  return key == "node" || key == "nic" || key == "pcie" || key == "cable" || key == "switch" || key == "router" ||
-         key == "fault";
+  return key == "node" || key == "nic" || key == "pcie" || key == "bond" || key == "cable" || key == "switch" ||
+         key == "router" || key == "fault";
 }
 
 }  // namespace

@@ -77,6 +77,15 @@ struct PcieSpec : Entry {
   int generation = 0;
 };
 
+struct BondSpec : Entry {
+  std::string name;
+  std::vector<Located<std::string>> functions;
+  std::string mode;
+  std::string hash_policy;
+  std::vector<Located<models::IpPrefix>> addresses;
+  std::string device;
+};
+
 struct NodeSpec : Entry {
   std::string name;
   int gpus = 0;
@@ -88,6 +97,7 @@ struct NodeSpec : Entry {
   std::vector<Located<std::string>> device_order;
   std::vector<NicSpec> nics;
   std::vector<PcieSpec> pcie;
+  std::vector<BondSpec> bonds;
   std::vector<Located<std::string>> gpu_pcie;
 };
 
@@ -174,8 +184,8 @@ struct ExpectSpec : Entry {
 
 /// Something that a --set changes by its name and that the file does not list, so that it must be generated.
 struct GeneratedName {
-  std::string list;   // node, nic, pcie, cable, switch or router
-  std::string owner;  // of a NIC or PCIe link: its node
+  std::string list;   // node, nic, pcie, bond, cable, switch or router
+  std::string owner;  // of a NIC, PCIe link or bond: its node
   std::string name;
   Place place;
 };

@@ -6,10 +6,12 @@
 #include <limits>
 
 #include "cli/common/units.h"
+#include "cli/report/bonds.h"
 #include "cli/scenario/placement.h"
 #include "cli/topo/report.h"
 #include "cli/workload/medium_findings.h"
 #include "cli/workload/reach.h"
+#include "models/lan/bond.h"
 #include "models/pcie.h"
 #include "models/routing_rules.h"
 #include "models/topology.h"
@@ -60,13 +62,17 @@ class Report {
     text += "\n" + missing_pairs(pairs);
     text += beyond_relays(pairs);
     text += "\n" + crossed_cables();
-    return text + switch_findings() + pcie_links() + rank_devices();
+    return text + switch_findings() + bonds() + pcie_links() + rank_devices();
   }
 
  private:
   const models::Node& node(int index) const { return cluster_.nodes[static_cast<std::size_t>(index)]; }
   const std::string& device(models::PortRef port) const {
     return node(port.node).nics[static_cast<std::size_t>(port.nic)].device;
+  }
+  /// As cables have it.
+  const std::string& function(models::PortRef port) const {
+    return models::function_name(node(port.node).nics[static_cast<std::size_t>(port.nic)]);
   }
 
   std::string head() const {
@@ -113,7 +119,7 @@ class Report {
         if (paths.empty()) table.row({left, right, "no direct path"});
         for (const auto& path : paths) {
           const auto& segment = topology_.segments[static_cast<std::size_t>(path.segment)];
-          table.row({left, right, device(path.from), device(path.to), subnet(segment), rate_text(path.rate_bps),
+          table.row({left, right, function(path.from), function(path.to), subnet(segment), rate_text(path.rate_bps),
                      medium(segment)});
           left = right = "";  // further rails of the pair stand below it
         }
@@ -129,7 +135,7 @@ class Report {
     table.row({"subnet", "rate", "over", "NICs"});
     for (std::size_t i = 0; i < std::min(topology_.segments.size(), kLinesMax); ++i) {
       const auto& segment = topology_.segments[i];
-      const auto port_text = [&](models::PortRef port) { return node(port.node).name + "/" + device(port); };
+      const auto port_text = [&](models::PortRef port) { return node(port.node).name + "/" + function(port); };
       const std::string ports = segment.ports.size() == 2
                                     ? port_text(segment.ports.front()) + ", " + port_text(segment.ports.back())
                                     : fmt::format("{}: {} ... {}", counted(segment.ports.size(), "NIC"),
@@ -232,6 +238,13 @@ class Report {
     return text.empty() ? "" : "\nWhat switches do not let pass:\n" + text;
   }
 
+  /// Nothing where there are none.
+  std::string bonds() const {
+    std::string text;
+    for (const std::string& line : bond_lines(cluster_)) text += (text.empty() ? "\nBonds:\n  " : "  ") + line + "\n";
+    return text;
+  }
+
   /// Those that carry less than their ports together; nothing where all ports get what they have.
   std::string pcie_links() const {
     constexpr std::size_t kLinesMax = 64;
@@ -242,7 +255,7 @@ class Report {
          i < (all_ ? topology_.shared_links.size() : std::min(topology_.shared_links.size(), kLinesMax)); ++i) {
       const models::SharedLink& link = topology_.shared_links[i];
       std::string ports;
-      for (const models::PortRef port : link.ports) ports += (ports.empty() ? "" : ", ") + device(port);
+      for (const models::PortRef port : link.ports) ports += (ports.empty() ? "" : ", ") + function(port);
       table.row({"  " + node(link.node).name, node(link.node).pcie[static_cast<std::size_t>(link.pcie)].name,
                  rate_text(link.rate_bps), ports});
     }

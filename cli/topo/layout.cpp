@@ -13,6 +13,7 @@
 #include <span>
 
 #include "cli/common/units.h"
+#include "models/lan/bond.h"
 
 namespace meshbed::cli {
 namespace {
@@ -86,6 +87,8 @@ class Planner {
   const models::Nic& nic(models::PortRef port) const {
     return cluster_.nodes[static_cast<std::size_t>(port.node)].nics[static_cast<std::size_t>(port.nic)];
   }
+  /// The one that has the port's addresses.
+  const models::Nic& device(models::PortRef port) const { return nic(models::device_of(cluster_, port)); }
   bool numbered() const { return cluster_.cables.size() > kLabelsMax; }
 
   void colour_cables() {
@@ -93,18 +96,18 @@ class Planner {
     for (const auto& one : topology_.crossed) crossed[static_cast<std::size_t>(one.cable)] = true;
     for (std::size_t i = 0; i < cluster_.cables.size(); ++i) {
       const auto& cable = cluster_.cables[i];
-      const int colour_a = colours_.of(subnet_key(nic(cable.a)));
-      const int colour_b = colours_.of(subnet_key(nic(cable.b)));
+      const int colour_a = colours_.of(subnet_key(device(cable.a)));
+      const int colour_b = colours_.of(subnet_key(device(cable.b)));
       colour_of_[cable.a] = colour_a;
       colour_of_[cable.b] = colour_b;
       DrawnCable drawn;
       drawn.colour = crossed[i] ? -1 : colour_a;
-      if (crossed[i]) drawn.text = {"crossed!", subnet_key(nic(cable.a)), subnet_key(nic(cable.b))};
-      if (!crossed[i]) drawn.text = {subnet_key(nic(cable.a)), rate_text(cable.rate_bps)};
+      if (crossed[i]) drawn.text = {"crossed!", subnet_key(device(cable.a)), subnet_key(device(cable.b))};
+      if (!crossed[i]) drawn.text = {subnet_key(device(cable.a)), rate_text(cable.rate_bps)};
       layout_.cables.push_back(std::move(drawn));
     }
     for (const auto& box : cluster_.switches) {
-      for (const auto& port : box.ports) colour_of_[port] = colours_.of(subnet_key(nic(port)));
+      for (const auto& port : box.ports) colour_of_[port] = colours_.of(subnet_key(device(port)));
     }
   }
 
@@ -117,7 +120,9 @@ class Planner {
       for (const auto& one : node.nics) device_letters = std::max(device_letters, one.device.size());
       for (std::size_t i = 0; i < node.nics.size(); ++i) {
         const auto& one = node.nics[i];
-        const std::string address = !one.link_up            ? "down"
+        const bool is_function = one.bond >= 0 && one.addresses.empty();
+        const std::string address = !one.link_up  ? "down"
+                                    : is_function ? "in " + node.bonds[static_cast<std::size_t>(one.bond)].name
                                     : one.addresses.empty() ? "no address"
                                                             : models::to_string(one.addresses.front());
         card.rows.push_back(fmt::format("{:<{}}  {}", one.device, device_letters, address));
@@ -134,7 +139,7 @@ class Planner {
   void make_switches() {
     for (const auto& box : cluster_.switches) {
       DrawnSwitch drawn;
-      std::string subnet = box.ports.empty() ? "no ports" : subnet_key(nic(box.ports.front()));
+      std::string subnet = box.ports.empty() ? "no ports" : subnet_key(device(box.ports.front()));
       drawn.text = {box.name, subnet,
                     fmt::format("{}, {}", counted(box.ports.size(), "port"), rate_text(box.rate_bps))};
       add_box(std::move(drawn));

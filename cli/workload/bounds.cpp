@@ -4,17 +4,25 @@
 
 #include "cli/scenario/placement.h"
 #include "cli/workload/outcome.h"
+#include "models/lan/bond.h"
 #include "models/pcie.h"
 #include "models/relay.h"
 
 namespace meshbed::cli {
 namespace {
 
-const sim::Path* path_of(const Simulation& simulation, const sim::PairKey& key) {
+/// One, or those over each function of a RoCE LAG; a standby's where a fault may have made it carry.
+std::vector<const sim::Path*> paths_of(const Scenario& scenario, const Simulation& simulation,
+                                       const sim::PairKey& key) {
+  const models::Cluster& cluster = scenario.cluster;
+  std::vector<const sim::Path*> found;
   for (const sim::Path& path : simulation.paths) {
-    if (path.source == key.source && path.destination == key.destination) return &path;
+    const bool is_its = models::device_of(cluster, path.source) == key.source &&
+                        models::device_of(cluster, path.destination) == key.destination;
+    const bool carries = !scenario.faults.empty() || !models::is_standby(cluster, path.source);
+    if (is_its && carries && !path.links.empty()) found.push_back(&path);
   }
-  return nullptr;
+  return found;
 }
 
 std::uint32_t pmtu_of(const models::Cluster& cluster, const models::PortRef& port) {
@@ -50,18 +58,19 @@ BoundTable::BoundTable(const Scenario& scenario, const Simulation& simulation,
     : ranks_(ranks_of(scenario)), is_ring_(scenario.workload.algorithm == "ring") {
   std::map<std::pair<int, int>, std::vector<models::DirectPath>> paths;
   for (const auto& [key, usage] : pairs) {
-    const sim::Path* path = path_of(simulation, key);
-    if (path == nullptr || path->links.empty()) continue;
-    std::uint64_t rate_bps = ~0ULL;
-    for (const int link : path->links) {
-      rate_bps = std::min(rate_bps, simulation.links[static_cast<std::size_t>(link)].rate_bps);
+    for (const sim::Path* path : paths_of(scenario, simulation, key)) {
+      std::uint64_t rate_bps = ~0ULL;
+      for (const int link : path->links) {
+        rate_bps = std::min(rate_bps, simulation.links[static_cast<std::size_t>(link)].rate_bps);
+      }
+      const auto [entry, is_new] = hops_.try_emplace({key.source_rank, key.destination_rank});
+      models::RingHop& hop = entry->second;
+      paths[entry->first].push_back(
+          {.from = path->source, .to = path->destination, .segment = -1, .rate_bps = rate_bps});
+      hop.latency_ps = is_new ? path->latency_ps : std::min(hop.latency_ps, path->latency_ps);
+      const std::uint32_t pmtu_bytes = pmtu_of(scenario.cluster, key.source);
+      hop.pmtu_bytes = is_new ? pmtu_bytes : std::max(hop.pmtu_bytes, pmtu_bytes);
     }
-    const auto [entry, is_new] = hops_.try_emplace({key.source_rank, key.destination_rank});
-    models::RingHop& hop = entry->second;
-    paths[entry->first].push_back({.from = key.source, .to = key.destination, .segment = -1, .rate_bps = rate_bps});
-    hop.latency_ps = is_new ? path->latency_ps : std::min(hop.latency_ps, path->latency_ps);
-    const std::uint32_t pmtu_bytes = pmtu_of(scenario.cluster, key.source);
-    hop.pmtu_bytes = is_new ? pmtu_bytes : std::max(hop.pmtu_bytes, pmtu_bytes);
   }
   models::Cluster cabled = scenario.cluster;
   for (models::Node& node : cabled.nodes) {
@@ -79,8 +88,8 @@ BoundTable::BoundTable(const Scenario& scenario, const Simulation& simulation,
     if (ranks_there[index] == 0) continue;
     const models::Node& node = scenario.cluster.nodes[index];
     models::NodePort port{.ranks = ranks_there[index]};
-    for (std::size_t nic = 0; nic < node.nics.size(); ++nic) {
-      port.rate_bps += cabled_rate_bps(scenario.cluster, {static_cast<int>(index), static_cast<int>(nic)});
+    for (const int nic : cabled_nics[index]) {
+      port.rate_bps += cabled_rate_bps(scenario.cluster, {static_cast<int>(index), nic});
     }
     port.rate_bps = std::min(port.rate_bps, models::node_rate_bps(node, cabled_nics[index]));
     nodes_.push_back(port);

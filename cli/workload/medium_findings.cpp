@@ -6,6 +6,7 @@
 #include <map>
 #include <utility>
 
+#include "models/lan/bond.h"
 #include "models/lan/frame.h"
 #include "plugin/base/counted.h"
 
@@ -17,7 +18,8 @@ const models::Nic& medium_nic(const models::Cluster& cluster, models::PortRef po
 }
 
 std::string medium_port_text(const models::Cluster& cluster, models::PortRef port) {
-  return cluster.nodes[static_cast<std::size_t>(port.node)].name + "/" + medium_nic(cluster, port).device;
+  return cluster.nodes[static_cast<std::size_t>(port.node)].name + "/" +
+         models::function_name(medium_nic(cluster, port));
 }
 
 /// "node0/rocep1s0f0, node1/rocep1s0f0 and 14 other NICs"

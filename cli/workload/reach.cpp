@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 
+#include "models/lan/bond.h"
 #include "plugin/net/process/config.h"
 
 namespace meshbed::cli {
@@ -45,7 +46,9 @@ std::vector<std::string> ports_without_address(const models::Cluster& cluster) {
   for (const models::PortRef& port : cabled) {
     const models::Node& node = cluster.nodes[static_cast<std::size_t>(port.node)];
     const models::Nic& nic = node.nics[static_cast<std::size_t>(port.nic)];
-    if (!nic.addresses.empty()) continue;
+    // A bond's functions have none but the one that carries the bond's.
+    const models::Bond* const bond = models::bond_of(cluster, port);
+    if (!nic.addresses.empty() || (bond != nullptr && bond->functions.front() != port.nic)) continue;
     found.push_back(fmt::format("{}/{} is cabled but has no address; only link-local is left", node.name, nic.device));
   }
   return found;

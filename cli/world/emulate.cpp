@@ -185,6 +185,13 @@ emu::EmuCluster emulated_cluster(const Scenario& scenario, const EmulateOptions&
     throw std::runtime_error("--world emu: nothing there forwards between subnets, and " + scenario.name +
                              " has the [[router]] " + cluster.routers.front().name + "; run it with --world sim");
   }
+  for (const models::Node& node : cluster.nodes) {
+    if (node.bonds.empty()) continue;
+    throw std::runtime_error(
+        fmt::format("--world emu: {} of {} in {} is a bond, and the virtual machines' soft-RoCE "
+                    "devices stand on single interfaces and know no RoCE LAG; --world sim has bonds",
+                    node.bonds.front().name, node.name, scenario.name));
+  }
   emu::EmuCluster result;
   result.wires = static_cast<int>(cluster.cables.size() + cluster.switches.size());
   for (std::size_t index = 0; index < cluster.nodes.size(); ++index) {

@@ -5,11 +5,22 @@
 #include <tuple>
 #include <utility>
 
+#include "models/lan/bond.h"
+
 namespace meshbed::models {
 namespace {
 
 const Nic& plugged_nic(const Cluster& cluster, PortRef port) {
   return cluster.nodes[static_cast<std::size_t>(port.node)].nics[static_cast<std::size_t>(port.nic)];
+}
+
+/// The ports by which the device hangs on the switch: of a RoCE LAG those of its functions that do.
+std::vector<PortRef> plugged_ports(const Cluster& cluster, const Switch& box, PortRef device) {
+  std::vector<PortRef> ports = functions_of(cluster, device);
+  if (ports.size() == 1) return ports;
+  std::erase_if(ports,
+                [&](PortRef port) { return std::find(box.ports.begin(), box.ports.end(), port) == box.ports.end(); });
+  return ports;
 }
 
 /// The largest frame that RDMA of this path MTU makes: a write of one packet with an immediate value.
@@ -38,7 +49,11 @@ std::vector<SmallSwitchMtu> small_switch_mtus(const Cluster& cluster, const Topo
     const Switch& box = cluster.switches[static_cast<std::size_t>(segment.switch_index)];
     TwoLargest largest;
     for (const PortRef port : segment.ports) largest.add(plugged_nic(cluster, port).mtu_bytes);
-    for (const PortRef port : segment.ports) {
+    std::vector<PortRef> ports;
+    for (const PortRef device : segment.ports) {
+      for (const PortRef port : plugged_ports(cluster, box, device)) ports.push_back(port);
+    }
+    for (const PortRef port : ports) {
       const Nic& nic = plugged_nic(cluster, port);
       const std::uint32_t mtu_bytes = switch_port_mtu_bytes(box, nic);
       const std::uint32_t used_bytes = largest.shared_with(nic.mtu_bytes);

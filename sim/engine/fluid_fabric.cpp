@@ -76,9 +76,9 @@ class FluidFabric final : public Fabric {
       s4u::Host* a = add_host(zone, cable.a);
       s4u::Host* b = add_host(zone, cable.b);
       zone->add_route(a->get_netpoint(), b->get_netpoint(), nullptr, nullptr,
-                      links(zone, network_.path(cable.a, cable.b)->links), false);
+                      links(zone, network_.wire(cable.a, cable.b)->links), false);
       zone->add_route(b->get_netpoint(), a->get_netpoint(), nullptr, nullptr,
-                      links(zone, network_.path(cable.b, cable.a)->links), false);
+                      links(zone, network_.wire(cable.b, cable.a)->links), false);
       zone->seal();
     }
     for (const std::vector<int>& joined : models::joined_switches(cluster)) {
@@ -112,7 +112,7 @@ class FluidFabric final : public Fabric {
     }
     for (const auto from : ports) {
       for (const auto to : ports) {
-        const Path* path = network_.path(from, to);
+        const Path* path = network_.wire(from, to);
         if (path == nullptr) continue;
         zone->add_route(host(from)->get_netpoint(), host(to)->get_netpoint(), nullptr, nullptr,
                         links(zone, path->links), false);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "models/lan/bond.h"
 #include "models/lan/frame.h"
 #include "models/lan/router.h"
 #include "models/pcie.h"
@@ -11,6 +12,16 @@
 namespace meshbed::sim {
 
 using models::PortRef;
+
+namespace {
+
+/// Of the function: two of a RoCE LAG have two links.
+std::string link_end(const models::Cluster& cluster, PortRef port) {
+  const auto& node = cluster.nodes[static_cast<std::size_t>(port.node)];
+  return node.name + "/" + models::function_name(node.nics[static_cast<std::size_t>(port.nic)]);
+}
+
+}  // namespace
 
 std::string port_name(const models::Cluster& cluster, PortRef port) {
   const auto& node = cluster.nodes[static_cast<std::size_t>(port.node)];
@@ -26,8 +37,8 @@ Network::Network(const models::Cluster& cluster) : cluster_(cluster) {
   for (std::size_t index = 0; index < cluster.cables.size(); ++index) {
     const auto& cable = cluster.cables[index];
     MESHBED_CHECK(state(cable.a).link_out < 0 && state(cable.b).link_out < 0);
-    const std::string a = port_name(cluster, cable.a);
-    const std::string b = port_name(cluster, cable.b);
+    const std::string a = link_end(cluster, cable.a);
+    const std::string b = link_end(cluster, cable.b);
     const int forward = add_link(a + ">" + b, cable.rate_bps);
     const int backward = add_link(b + ">" + a, cable.rate_bps);
     auto& state_a = state(cable.a);
@@ -44,7 +55,7 @@ Network::Network(const models::Cluster& cluster) : cluster_(cluster) {
       MESHBED_CHECK(state(port).link_out < 0);
       const auto& nic = cluster.nodes[static_cast<std::size_t>(port.node)].nics[static_cast<std::size_t>(port.nic)];
       const std::uint64_t rate = sw.rate_bps != 0 ? std::min(sw.rate_bps, nic.rate_bps) : nic.rate_bps;
-      const std::string name = port_name(cluster, port);
+      const std::string name = link_end(cluster, port);
       auto& port_state = state(port);
       port_state.switch_index = static_cast<int>(index);
       port_state.link_out = add_link(name + ">" + sw.name, rate);
@@ -62,6 +73,7 @@ Network::Network(const models::Cluster& cluster) : cluster_(cluster) {
     }
   }
   add_routers();
+  bonds_.emplace(cluster, [this](PortRef port) { return link_up(port); });
 }
 
 void Network::add_routers() {
@@ -85,7 +97,7 @@ const Network::RouterPort& Network::router_port(int router, int switch_index) co
 }
 
 int Network::router_between(PortRef from, PortRef to) const {
-  const int router = nic(from).router;
+  const int router = nic(device(from)).router;
   const int here = state(from).switch_index, there = state(to).switch_index;
   if (router < 0 || here < 0 || there < 0 || here == there) return -1;
   const models::Router& between = cluster_.routers[static_cast<std::size_t>(router)];
@@ -112,7 +124,7 @@ int Network::add_link(std::string name, std::uint64_t rate_bps) {
   return static_cast<int>(links_.size()) - 1;
 }
 
-const Path* Network::path(PortRef source, PortRef destination) const {
+const Path* Network::wire(PortRef source, PortRef destination) const {
   const auto key = [](PortRef port) {
     return (static_cast<std::uint64_t>(port.node) << 8U) | static_cast<std::uint64_t>(port.nic);
   };
@@ -157,10 +169,39 @@ const Path* Network::path(PortRef source, PortRef destination) const {
   return result;
 }
 
-bool Network::port_up(PortRef port) const {
+const Path* Network::path(PortRef source, PortRef destination, std::uint64_t flow) const {
+  const PortRef to = device(destination);
+  const PortRef from = bonds_->egress(device(source), to, flow);
+  if (const PortState& own = state(from); own.cable >= 0)
+    return device(own.peer) == to ? wire(from, own.peer) : nullptr;
+  const PortRef arrival = bonds_->egress(to, device(source), flow);
+  if (link_up(arrival)) return wire(from, arrival);
+  // A switch sees at once which of its ports have a link, and spreads what is for one bond over those. Where they take
+  // turns, it only learns the way to another one when that one sends.
+  const models::Bond* const bond = models::bond_of(cluster_, to);
+  const bool spreads = bond != nullptr && bond->mode != models::BondMode::kActiveBackup;
+  for (const PortRef other : models::functions_of(cluster_, to)) {
+    if (spreads && link_up(other)) return wire(from, other);
+  }
+  return wire(from, arrival);
+}
+
+PortRef Network::device(PortRef port) const { return models::device_of(cluster_, port); }
+
+std::optional<Bonds::Change> Network::look_at_bond(PortRef port) {
+  return bonds_->look(port, [this](PortRef function) { return link_up(function); });
+}
+
+bool Network::link_up(PortRef port) const {
   const PortState& own = state(port);
   if (!own.up || own.link_out < 0) return false;
   return own.cable < 0 || state(own.peer).up;
+}
+
+bool Network::port_up(PortRef device) const {
+  if (models::bond_of(cluster_, device) == nullptr) return link_up(device);
+  const std::vector<PortRef> functions = models::functions_of(cluster_, device);
+  return std::any_of(functions.begin(), functions.end(), [this](PortRef port) { return link_up(port); });
 }
 
 void Network::set_port_up(PortRef port, bool up) { state(port).up = up; }
@@ -176,34 +217,58 @@ bool Network::same_vlan(PortRef left, PortRef right) const { return nic(left).vl
 PortRef Network::routed(PortRef from, const models::IpAddress& address) const {
   const int router = nic(from).router;
   if (router < 0 || !port_up(from) || models::route_by_router(nic(from), address) == nullptr) return {};
+  const std::vector<PortRef> own = models::functions_of(cluster_, from);
   for (const int index : cluster_.routers[static_cast<std::size_t>(router)].switches) {
-    if (index == state(from).switch_index) continue;
+    const auto is_there = [&](PortRef port) { return state(port).switch_index == index; };
+    if (std::any_of(own.begin(), own.end(), is_there)) continue;
     for (const PortRef port : cluster_.switches[static_cast<std::size_t>(index)].ports) {
-      if (owns(port, address)) return port;
+      if (owns(device(port), address)) return device(port);
     }
   }
   return {};
 }
 
-std::vector<PortRef> Network::neighbours(PortRef from) const {
-  const PortState& own = state(from);
+std::vector<PortRef> Network::joined(PortRef port) const {
+  const PortState& own = state(port);
   if (own.cable >= 0) return {own.peer};
   if (own.switch_index < 0) return {};
   std::vector<PortRef> ports = cluster_.switches[static_cast<std::size_t>(own.switch_index)].ports;
-  std::erase(ports, from);
+  std::erase(ports, port);
   std::sort(ports.begin(), ports.end());
   return ports;
 }
 
-PortRef Network::neighbour(PortRef from, const models::IpAddress& address) const {
-  if (!port_up(from)) return {};
-  const PortState& own = state(from);
-  const auto answers = [&](PortRef port) { return state(port).up && owns(port, address) && same_vlan(from, port); };
-  if (own.cable >= 0) return answers(own.peer) ? own.peer : PortRef{};
+std::vector<PortRef> Network::neighbours(PortRef from) const {
+  std::vector<PortRef> devices;
+  for (const PortRef port : models::functions_of(cluster_, from)) {
+    for (const PortRef other : joined(port)) {
+      if (device(other) != from) devices.push_back(device(other));
+    }
+  }
+  std::sort(devices.begin(), devices.end());
+  devices.erase(std::unique(devices.begin(), devices.end()), devices.end());
+  return devices;
+}
+
+PortRef Network::answering(PortRef port, const models::IpAddress& address) const {
+  const PortState& own = state(port);
+  const PortRef from = device(port);
+  const auto answers = [&](PortRef other) {
+    return state(other).up && owns(device(other), address) && same_vlan(from, device(other));
+  };
+  if (own.cable >= 0) return answers(own.peer) ? device(own.peer) : PortRef{};
   const auto& ports = cluster_.switches[static_cast<std::size_t>(own.switch_index)].ports;
   const auto found =
-      std::find_if(ports.begin(), ports.end(), [&](PortRef port) { return port != from && answers(port); });
-  return found != ports.end() ? *found : PortRef{};
+      std::find_if(ports.begin(), ports.end(), [&](PortRef other) { return device(other) != from && answers(other); });
+  return found != ports.end() ? device(*found) : PortRef{};
+}
+
+PortRef Network::neighbour(PortRef from, const models::IpAddress& address) const {
+  for (const PortRef port : models::functions_of(cluster_, from)) {
+    const PortRef found = link_up(port) ? answering(port, address) : PortRef{};
+    if (found.node >= 0) return found;
+  }
+  return {};
 }
 
 }  // namespace meshbed::sim

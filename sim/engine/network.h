@@ -6,15 +6,21 @@
 // ports behind it together (a wider one is nobody's limit, and left out). Two ports have a path only if one cable, one
 // switch, or the sending port's router (models/lan/router.h) joins them. A cable is a subnet; only routers lead from
 // one to another. Of ports with VLAN interfaces, whose addresses are there, those answer that have the same VLAN.
+//
+// The functions of a RoCE LAG (models/lan/bond.h) are ports with links of their own, and a device together, whose port
+// is the first one's: wire(), link_up() and joined() are about ports; path(), port_up(), the neighbours and who is
+// routed to about devices.
 
 #include <cstdint>
 #include <deque>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
 #include "models/cluster.h"
 #include "plugin/base/units.h"
+#include "sim/engine/bonds.h"
 
 namespace meshbed::sim {
 
@@ -60,12 +66,17 @@ class Network {
 
   /// nullptr where no cable, switch or router joins the two ports (or they are one). Ignores link states. The pointer
   /// stays valid as long as the network. O(1) after the first call for a pair.
-  const Path* path(models::PortRef source, models::PortRef destination) const;
+  const Path* wire(models::PortRef source, models::PortRef destination) const;
+  /// The same between devices: over the function that a bond sends the flow by now, and the one at which the cable or
+  /// the switch delivers it.
+  const Path* path(models::PortRef source, models::PortRef destination, std::uint64_t flow = 0) const;
   /// Both ports are up.
   bool usable(const Path& path) const { return state(path.source).up && state(path.destination).up; }
 
   /// Physical link of the port: a cable or switch is attached, the port is up, and at a cable the other end is too.
-  bool port_up(models::PortRef port) const;
+  bool link_up(models::PortRef port) const;
+  /// Of the device: any of its functions' links.
+  bool port_up(models::PortRef device) const;
   void set_port_up(models::PortRef port, bool up);
 
   const Shape& shape(models::PortRef port) const { return state(port).shape; }
@@ -78,6 +89,11 @@ class Network {
   std::vector<int> way_out(models::PortRef port) const;
   std::vector<int> way_in(models::PortRef port) const;
 
+  /// The device whose function `port` is.
+  models::PortRef device(models::PortRef port) const;
+  /// See Bonds::look().
+  std::optional<Bonds::Change> look_at_bond(models::PortRef port);
+
   /// The port that owns `address` on the subnet that `from` is cabled to, if it answers there (ARP, neighbour
   /// discovery); {-1,-1} where nobody does.
   models::PortRef neighbour(models::PortRef from, const models::IpAddress& address) const;
@@ -86,7 +102,9 @@ class Network {
   models::PortRef routed(models::PortRef from, const models::IpAddress& address) const;
   /// All ports that one cable or switch joins with `from`, `from` itself not included; in order of node and NIC.
   std::vector<models::PortRef> neighbours(models::PortRef from) const;
-  /// Both have their addresses in one VLAN, or in none.
+  /// The ports that one cable or switch joins with this port, itself not included; in order of node and NIC.
+  std::vector<models::PortRef> joined(models::PortRef port) const;
+  /// The devices have their addresses in one VLAN, or both in none.
   bool same_vlan(models::PortRef left, models::PortRef right) const;
 
   std::vector<Link>& links() { return links_; }
@@ -118,6 +136,8 @@ class Network {
     return cluster_.nodes[static_cast<std::size_t>(port.node)].nics[static_cast<std::size_t>(port.nic)];
   }
   bool owns(models::PortRef port, const models::IpAddress& address) const;
+  /// neighbour(), asked over one port.
+  models::PortRef answering(models::PortRef port, const models::IpAddress& address) const;
 
   /// The links between a router and one of its switches.
   struct RouterPort {
@@ -132,6 +152,7 @@ class Network {
   std::vector<std::vector<PortState>> ports_;
   mutable std::deque<Path> paths_;
   mutable std::unordered_map<std::uint64_t, const Path*> path_cache_;
+  std::optional<Bonds> bonds_;  // once there are links to look at
 };
 
 /// "node0/rocep1s0f0"

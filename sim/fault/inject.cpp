@@ -1,13 +1,46 @@
 #include "sim/fault/inject.h"
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "models/gid_table.h"
+#include "models/lan/bond.h"
 #include "sim/engine/fabric.h"
 #include "sim/verbs/verbs_host.h"
 
 namespace meshbed::sim {
+namespace {
+
+/// What follows from another active function where each has an RDMA device of its own: addresses, GIDs and the routes
+/// of the bond's interface go over to it, as they are, for the bond's MAC address does, too (fail_over_mac=none).
+void hand_over(World& world, models::PortRef from, models::PortRef to) {
+  models::Nic& left = world.change_nic(from);
+  models::Nic& taken = world.change_nic(to);
+  taken.addresses = std::exchange(left.addresses, {});
+  taken.gids = std::exchange(left.gids, {});
+  taken.routes = std::exchange(left.routes, {});
+  taken.policy_routed = std::exchange(left.policy_routed, false);
+  gids_changed(from);
+  gids_changed(to);
+}
+
+constexpr unsigned kNicBits = 16;
+
+void look_due(void* self, std::uint64_t function) {
+  World& world = *static_cast<World*>(self);
+  const models::PortRef port{static_cast<int>(function >> kNicBits),
+                             static_cast<int>(function & ((1U << kNicBits) - 1))};
+  const auto change = world.network().look_at_bond(port);
+  if (!change) return;
+  if (models::bond_of(world.cluster(), port)->lag) {
+    bond_changed(world.network().device(port));
+  } else if (change->from != change->to) {
+    hand_over(world, change->from, change->to);
+  }
+}
+
+}  // namespace
 
 void shape_port(World& world, models::PortRef port, const Shape& shape) {
   Network& network = world.network();
@@ -22,6 +55,9 @@ void shape_port(World& world, models::PortRef port, const Shape& shape) {
 void set_link(World& world, models::PortRef port, bool up) {
   world.network().set_port_up(port, up);
   port_changed(port);
+  if (models::bond_of(world.cluster(), port) == nullptr) return;
+  const auto function = static_cast<std::uint64_t>(port.node) << kNicBits | static_cast<std::uint64_t>(port.nic);
+  world.after(models::kBondLookPs, port.node, look_due, &world, function);
 }
 
 void change_address(World& world, models::PortRef port, const models::IpPrefix& from, const models::IpPrefix& to) {

@@ -13,7 +13,9 @@ namespace meshbed::sim {
 /// loss, delay, rate, reorder: what the port sends from now on is treated so. Answers are packets as well.
 void shape_port(World& world, models::PortRef port, const Shape& shape);
 /// cable_down, cable_up, port_down, port_up: the port's own link. A cable has none while either end has none; what is
-/// on the way over it is lost, and asynchronous events tell.
+/// on the way over it is lost, and asynchronous events tell. The bond that the port is in acts upon it when it looks
+/// next (kBondLookPs): a RoCE LAG moves its queue pairs; an active-backup bond without one hands addresses, GIDs and
+/// routes over to another function's device, and what was connected by the first one's stays without.
 void set_link(World& world, models::PortRef port, bool up);
 /// address_change: the interface loses one address and gets another of the same subnet, and the GID table follows. To
 /// the old address nobody answers any more, and from it nothing can be sent: what stands on it hears nothing, queue

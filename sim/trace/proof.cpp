@@ -4,11 +4,19 @@
 
 #include <algorithm>
 
+#include "models/lan/bond.h"
 #include "models/lan/router.h"
 #include "plugin/base/counted.h"
 
 namespace meshbed::sim {
 namespace {
+
+/// True where one of the device's ports is among `ports`.
+bool has_port_of(const models::Cluster& cluster, const std::vector<models::PortRef>& ports,
+                 const models::PortRef& device) {
+  return std::any_of(ports.begin(), ports.end(),
+                     [&](const models::PortRef& port) { return models::device_of(cluster, port) == device; });
+}
 
 /// True where a router that is `from`'s gateway joins the switches of both.
 bool joined_by_router(const models::Cluster& cluster, const models::PortRef& from, const models::PortRef& to) {
@@ -17,8 +25,7 @@ bool joined_by_router(const models::Cluster& cluster, const models::PortRef& fro
   const auto on_one_of_its_switches = [&](const models::PortRef& port) {
     const std::vector<int>& switches = cluster.routers[static_cast<std::size_t>(router)].switches;
     return std::any_of(switches.begin(), switches.end(), [&](int index) {
-      const std::vector<models::PortRef>& ports = cluster.switches[static_cast<std::size_t>(index)].ports;
-      return std::count(ports.begin(), ports.end(), port) > 0;
+      return has_port_of(cluster, cluster.switches[static_cast<std::size_t>(index)].ports, port);
     });
   };
   return on_one_of_its_switches(from) && on_one_of_its_switches(to);
@@ -27,12 +34,12 @@ bool joined_by_router(const models::Cluster& cluster, const models::PortRef& fro
 /// True where one cable, one switch, or a router joins the two ports.
 bool joined(const models::Cluster& cluster, const models::PortRef& left, const models::PortRef& right) {
   const bool by_cable = std::any_of(cluster.cables.begin(), cluster.cables.end(), [&](const models::Cable& cable) {
-    return (cable.a == left && cable.b == right) || (cable.a == right && cable.b == left);
+    const models::PortRef a = models::device_of(cluster, cable.a), b = models::device_of(cluster, cable.b);
+    return (a == left && b == right) || (a == right && b == left);
   });
   if (by_cable || joined_by_router(cluster, left, right)) return true;
   return std::any_of(cluster.switches.begin(), cluster.switches.end(), [&](const models::Switch& one) {
-    return std::count(one.ports.begin(), one.ports.end(), left) > 0 &&
-           std::count(one.ports.begin(), one.ports.end(), right) > 0;
+    return has_port_of(cluster, one.ports, left) && has_port_of(cluster, one.ports, right);
   });
 }
 

@@ -26,14 +26,22 @@ void tell_all(System& system, models::PortRef port, ibv_event_type type) {
   });
 }
 
-/// Compares a port with what was last told; raises the event for every context on it where it changed.
-void watch(System& system, models::PortRef port) {
+/// Compares a device with what was last told; raises the event for every context on it where it changed.
+void watch_device(System& system, models::PortRef port) {
   PortWatch& last = system.port(port);
   const bool up = system.network.port_up(port);
   if (up == last.up) return;
   last.up = up;
-  if (!up) ++last.flaps;
   tell_all(system, port, up ? IBV_EVENT_PORT_ACTIVE : IBV_EVENT_PORT_ERR);
+}
+
+/// A port, and the device that it is a function of.
+void watch(System& system, models::PortRef port) {
+  PortWatch& last = system.port(port);
+  const bool link = system.network.link_up(port);
+  if (last.link && !link) ++last.flaps;
+  last.link = link;
+  watch_device(system, system.network.device(port));
 }
 
 }  // namespace
@@ -82,7 +90,18 @@ void gids_changed(models::PortRef port) {
 void port_changed(models::PortRef port) {
   verbs::System& system = verbs::system();
   verbs::watch(system, port);
-  for (const models::PortRef other : system.network.neighbours(port)) verbs::watch(system, other);
+  for (const models::PortRef other : system.network.joined(port)) verbs::watch(system, other);
+}
+
+void bond_changed(models::PortRef device) {
+  verbs::System& system = verbs::system();
+  system.queue_pairs.for_each([&](verbs::QueuePair& qp) {
+    if (qp.route.path == nullptr || (qp.context->port != device && qp.route.peer != device)) return;
+    const Path* const path = system.network.path(qp.context->port, qp.route.peer, qp.route.flow);
+    if (path == nullptr || path == qp.route.path) return;
+    qp.route.path = path;
+    ++qp.route.moves;
+  });
 }
 
 }  // namespace meshbed::sim

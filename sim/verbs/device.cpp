@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstdio>
 
+#include "models/lan/bond.h"
 #include "sim/host/file/descriptors.h"
 #include "sim/host/identity.h"
 #include "sim/verbs/system.h"
@@ -125,8 +126,8 @@ int query_gid(const System& system, models::PortRef port, std::uint8_t number, i
 }
 
 int open_device(System& system, Process& process, int device, std::uint32_t& handle) {
-  const auto& nics = system.world.cluster().nodes[static_cast<std::size_t>(process.node)].nics;
-  if (device < 0 || static_cast<std::size_t>(device) >= nics.size()) return ENODEV;
+  const std::size_t devices = models::rdma_devices(system.world.node_at(process.node));
+  if (device < 0 || static_cast<std::size_t>(device) >= devices) return ENODEV;
   handle = system.contexts.next();
   Context& context = system.contexts.add(std::make_unique<Context>());
   context.handle = handle;

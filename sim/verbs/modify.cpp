@@ -109,7 +109,7 @@ int modify_qp(System& system, Process& process, std::uint32_t number, const ibv_
   if (const int error = check_values(nic_of(system, qp->context->port), attr, mask)) return error;
   Route route = qp->route;
   if (to == IBV_QPS_RTR) {
-    if (const int error = resolve_route(system, qp->context->port, attr.ah_attr, route)) return error;
+    if (const int error = resolve_route(system, *qp, attr, route)) return error;
     qp = find_own();  // time has passed: another thread may have destroyed or moved it
     if (qp == nullptr || qp->state != from) return EINVAL;
   }

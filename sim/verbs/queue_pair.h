@@ -68,6 +68,8 @@ struct Flight;
 struct Route {
   models::PortRef peer;
   const Path* path = nullptr;  // nullptr: loopback within the port
+  std::uint64_t flow = 0;      // what a bond hashes
+  std::uint32_t moves = 0;     // times a bond gave it another path
   models::GidType gid_type = models::GidType::kRoceV2;
   models::RawGid source_gid{}, destination_gid{};
   std::uint16_t vlan = 0;           // of the interface that its packets leave by; 0: they have no tag
@@ -139,8 +141,9 @@ void finish_send(System& system, QueuePair& qp, ibv_wc_status status);
 /// Ends the oldest receive request with `wc`, whose wr_id and QP fields are filled in here.
 void finish_recv(System& system, QueuePair& qp, ibv_wc wc, bool solicited);
 
-/// Finds the way to the destination of `address`; errno as ibv_modify_qp returns it. Blocks where nobody answers.
-int resolve_route(System& system, models::PortRef port, const ibv_ah_attr& address, Route& route);
+/// Finds the way to the destination that `qp` is wanted to have; errno as ibv_modify_qp returns it. Blocks where nobody
+/// answers, during which `qp` may go.
+int resolve_route(System& system, const QueuePair& qp, const ibv_qp_attr& wanted, Route& route);
 
 /// "QP 0x101 -> 0x102 (RTS), 2 sends unfinished, 3 receives posted"
 std::string describe(const QueuePair& qp);

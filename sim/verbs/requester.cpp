@@ -43,7 +43,7 @@ void request_sent(void* self, std::uint64_t) {
     ensure_timer(owner, *qp);
   }
   if (unfinished && path_usable(owner, *qp) && flaps_of(owner, *qp) == flight.flaps && !vanishes(flight)) {
-    owner.world.after(one_way_ps(owner, qp->route.path, qp->context->port), qp->route.peer.node, request_arrives,
+    owner.world.after(one_way_ps(owner, qp->route.path, sending_port(*qp)), qp->route.peer.node, request_arrives,
                       &flight, 0);
   } else {
     release(owner, flight);

@@ -169,7 +169,7 @@ void answer(System& system, const QueuePair& source, Flight& flight, Verdict ver
   flight.answer = verdict.answer;
   flight.code = verdict.code;
   flight.psn = psn;
-  const models::PortRef port = source.route.peer;
+  const models::PortRef port = answering_port(source);
   const double loss = source.route.path != nullptr ? system.network.shape(port).loss : 0;
   if (loss > 0 && system.port(port).dice.chance(loss)) return release(system, flight);
   system.world.after(one_way_ps(system, source.route.path, port), source.context->port.node, answer_arrives, &flight,
@@ -265,7 +265,7 @@ void response_sent(void* self, std::uint64_t) {
   if (lost) {
     lose_response(owner, flight);
   } else {
-    owner.world.after(one_way_ps(owner, responder->route.path, responder->context->port), source->context->port.node,
+    owner.world.after(one_way_ps(owner, responder->route.path, sending_port(*responder)), source->context->port.node,
                       response_arrives, &flight, 0);
   }
   if (responder != nullptr) start_response(owner, *responder);

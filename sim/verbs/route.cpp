@@ -44,6 +44,16 @@ models::IpAddress address_of(const models::RawGid& gid) {
   return address;
 }
 
+/// Of RoCE v2's UDP header, by which switches and bonds tell queue pairs apart: both ends of a connection draw the same
+/// (rdma_calc_flow_label and rdma_flow_label_to_udp_sport, include/rdma/ib_verbs.h).
+std::uint64_t udp_source_port(std::uint32_t own_qp, std::uint32_t peer_qp) {
+  std::uint64_t product = std::uint64_t{own_qp} * peer_qp;
+  product ^= product >> 20U;
+  product ^= product >> 40U;
+  const std::uint64_t label = product & 0xfffffU;
+  return ((label & 0x3fffU) ^ (label >> 14U)) | 0xc000U;
+}
+
 /// Of the interface that the source GID belongs to.
 bool in_own_subnet(const models::Nic& nic, const models::GidEntry& source, const models::IpAddress& address) {
   if (source.vlan != nic.vlan) return false;  // the netdev below a VLAN interface has no addresses
@@ -65,7 +75,10 @@ models::PortRef ask_wire(const System& system, models::PortRef port, const model
 
 }  // namespace
 
-int resolve_route(System& system, models::PortRef port, const ibv_ah_attr& attr, Route& route) {
+int resolve_route(System& system, const QueuePair& qp, const ibv_qp_attr& wanted, Route& route) {
+  const models::PortRef port = qp.context->port;
+  const ibv_ah_attr& attr = wanted.ah_attr;
+  route.flow = udp_source_port(qp.number, wanted.dest_qp_num);
   const models::Nic& nic = nic_of(system, port);
   const models::GidEntry* source = gid_at(nic, attr.grh.sgid_index);
   if (source == nullptr) return attr.grh.sgid_index < gid_table_length(nic) ? ENODATA : EINVAL;  // rdma_get_gid_attr
@@ -91,12 +104,13 @@ int resolve_route(System& system, models::PortRef port, const ibv_ah_attr& attr,
   const bool answered = on_link && system.network.port_up(port);
   models::PortRef peer = answered ? ask_wire(system, port, *source, destination) : models::PortRef{};
   if (routed) peer = system.network.routed(port, address_of(destination));
-  if (peer.node < 0) {
+  const Path* const path = peer.node < 0 ? nullptr : system.network.path(port, peer, route.flow);
+  if (path == nullptr) {
     system.world.sleep(kResolveTimeoutPs);
     return ETIMEDOUT;
   }
   route.peer = peer;
-  route.path = system.network.path(port, peer);
+  route.path = path;
   route.dropped = routed && route.gid_type == models::GidType::kRoceV1;
   return 0;
 }

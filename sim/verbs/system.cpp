@@ -20,7 +20,9 @@ System::System(World& owner, MessageSink* messages)
   ports.resize(nodes.size());
   for (std::size_t node = 0; node < nodes.size(); ++node) {
     for (std::size_t nic = 0; nic < nodes[node].nics.size(); ++nic) {
-      ports[node].push_back({.up = network.port_up({static_cast<int>(node), static_cast<int>(nic)}),
+      const models::PortRef port{static_cast<int>(node), static_cast<int>(nic)};
+      ports[node].push_back({.up = network.port_up(port),
+                             .link = network.link_up(port),
                              .dice = Prng(mix64(world.options().seed ^ mix64(node << 8U | nic)))});
     }
   }

@@ -24,8 +24,9 @@ namespace meshbed::sim::verbs {
 
 /// What verbs last told about a port.
 struct PortWatch {
-  bool up = false;
-  std::uint32_t flaps = 0;  // times it went down
+  bool up = false;          // as its device was told
+  bool link = false;        // of the function
+  std::uint32_t flaps = 0;  // times the link went down
   bool gids_changed = false;
   Prng dice = Prng(0);  // which packets its Shape loses
 };
@@ -73,8 +74,17 @@ inline void deliver(System& system, Process& process) {
 }
 
 // --- wire: what every request asks, see transport.h ---
+/// The function of its device that a queue pair's packets leave by, and the one that they reach and are answered from.
+inline models::PortRef sending_port(const QueuePair& qp) {
+  return qp.route.path != nullptr ? qp.route.path->source : qp.context->port;
+}
+inline models::PortRef answering_port(const QueuePair& qp) {
+  return qp.route.path != nullptr ? qp.route.path->destination : qp.route.peer;
+}
+/// What was on the way when a queue pair got another path is lost, too: it differs by more than links ever go down.
 inline std::uint32_t flaps_of(const System& system, const QueuePair& qp) {
-  return system.port(qp.context->port).flaps + system.port(qp.route.peer).flaps;
+  constexpr std::uint32_t kMove = 1U << 20U;
+  return system.port(sending_port(qp)).flaps + system.port(answering_port(qp)).flaps + qp.route.moves * kMove;
 }
 /// Both ends still have the GIDs that the queue pair was connected with. All of its packets, and the answers to them,
 /// have both addresses in them.

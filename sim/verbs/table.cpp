@@ -3,6 +3,7 @@
 
 #include <cerrno>
 
+#include "models/lan/bond.h"
 #include "plugin/base/log.h"
 #include "sim/host/identity.h"
 #include "sim/verbs/system.h"
@@ -35,10 +36,14 @@ const std::vector<models::Nic>& own_nics() {
   return system().world.cluster().nodes[node].nics;
 }
 
+int own_devices() {
+  return static_cast<int>(models::rdma_devices(system().world.node_at(World::current_process()->node)));
+}
+
 /// Calls function(port) where the calling process has that device.
 template <typename Function>
 int with_device(int device, Function function) {
-  if (device < 0 || static_cast<std::size_t>(device) >= own_nics().size()) return ENODEV;
+  if (device < 0 || device >= own_devices()) return ENODEV;
   return function(models::PortRef{World::current_process()->node, device});
 }
 
@@ -61,7 +66,7 @@ VerbsBackend make_backend() {
   table.version = kBackendVersion;
   table.size = sizeof(VerbsBackend);
 
-  table.device_count = [] { return World::current_process() != nullptr ? static_cast<int>(own_nics().size()) : 0; };
+  table.device_count = [] { return World::current_process() != nullptr ? own_devices() : 0; };
   table.device_name = [](int device) { return own_nics()[static_cast<std::size_t>(device)].device.c_str(); };
   table.device_guid = [](int device) {
     return __builtin_bswap64(node_guid_of({World::current_process()->node, device}));

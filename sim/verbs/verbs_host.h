@@ -74,6 +74,10 @@ void set_hop(int rank, Picoseconds hop_ps);
 /// IBV_EVENT_PORT_ACTIVE wherever a link's state changed (both ends of a cable).
 void port_changed(models::PortRef port);
 
+/// To be called after Network::look_at_bond() found that the RoCE LAG of `device` sends otherwise: its queue pairs, and
+/// those that send to it, get the paths that they have now, and lose what was on the way.
+void bond_changed(models::PortRef device);
+
 /// To be called after the port's GID table changed: raises IBV_EVENT_GID_CHANGE, and what is on the way between GIDs
 /// that are gone does not arrive.
 void gids_changed(models::PortRef port);

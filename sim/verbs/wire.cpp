@@ -19,7 +19,7 @@ std::uint32_t packet_overhead(const QueuePair& qp) {
 
 /// Packets of `flight` before the first that a port's Shape loses or lets be overtaken; Flight::left: none is.
 std::uint32_t packets_before_loss(System& system, const QueuePair& sender, std::uint32_t left) {
-  const models::PortRef port = sender.context->port;
+  const models::PortRef port = sending_port(sender);
   const Shape& shape = system.network.shape(port);
   if (shape.loss <= 0 && shape.reorder <= 0) return left;
   const double passes = (1 - shape.loss) * (1 - shape.reorder);

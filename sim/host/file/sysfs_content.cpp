@@ -5,6 +5,7 @@
 #include <bit>
 #include <cerrno>
 
+#include "models/lan/bond.h"
 #include "models/lan/vlan.h"
 #include "plugin/base/prng.h"
 #include "sim/engine/network.h"
@@ -86,12 +87,14 @@ void SysfsTree::add_port(models::PortRef port) {
   const std::string device = pci + "/infiniband/" + nic.device;
   const std::string verbs = fmt::format("{}/infiniband_verbs/uverbs{}", pci, port.nic);
   const std::string netdev = pci + "/net/" + nic.netdev;
-  add_rdma_device(port, device);
-  add_link(device + "/device", pci);
-  add_link("/sys/class/infiniband/" + nic.device, device);
-  add_text(verbs + "/ibdev", nic.device);
-  add_link(verbs + "/device", pci);
-  add_link(fmt::format("/sys/class/infiniband_verbs/uverbs{}", port.nic), verbs);
+  if (!models::is_lag_function(World::get().node_at(port.node), port.nic)) {
+    add_rdma_device(port, device);
+    add_link(device + "/device", pci);
+    add_link("/sys/class/infiniband/" + nic.device, device);
+    add_text(verbs + "/ibdev", nic.device);
+    add_link(verbs + "/device", pci);
+    add_link(fmt::format("/sys/class/infiniband_verbs/uverbs{}", port.nic), verbs);
+  }
   add_netdev(
       netdev, nic.netdev, mac_text(mac_of(port)), interface_index_of(port), nic.mtu_bytes,
       [port] { return port_up(port); }, nic.rate_bps);

@@ -129,7 +129,10 @@ Neighbour neighbour_at(const Path& path) {
   const std::vector<Link>& links = World::get().network().links();
   std::uint64_t rate_bps = links[static_cast<std::size_t>(path.links.front())].rate_bps;
   for (const int link : path.links) rate_bps = std::min(rate_bps, links[static_cast<std::size_t>(link)].rate_bps);
-  return {.node = path.destination.node, .port = path.destination, .latency_ps = path.latency_ps, .rate_bps = rate_bps};
+  return {.node = path.destination.node,
+          .port = World::get().network().device(path.destination),
+          .latency_ps = path.latency_ps,
+          .rate_bps = rate_bps};
 }
 
 bool passes(const Route& route, const Neighbour& neighbour, std::size_t packet_bytes) {
