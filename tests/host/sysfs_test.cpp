@@ -70,6 +70,9 @@ TEST_CASE("a VLAN interface is a device of its own, has the NIC's addresses, and
     // Behind lo, the NIC and the management port.
     CHECK(std::string(text).find(name + " 192.168.100.1/255.255.255.0 running 4\n") != std::string::npos);
     CHECK(std::string(text).find(nic.netdev + " 192") == std::string::npos);
+    const std::string routes = text_of(probe.read_file, "/proc/net/route");
+    CHECK(routes.find("\n" + name + "\t0064A8C0\t00000000\t0001\t") != std::string::npos);
+    CHECK(routes.find("\n" + nic.netdev + "\t") == std::string::npos);
   });
 }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "models/lan/router.h"
+#include "models/lan/vlan.h"
 #include "sim/engine/world.h"
 
 namespace meshbed::sim {
@@ -38,11 +39,12 @@ std::vector<TableEntry> main_table(int node, models::IpFamily family) {
   };
   unsigned metric = kFirstMetric;
   for (const models::Nic& nic : own.nics) {
-    for (const models::IpPrefix& prefix : nic.addresses) connected(nic.netdev, prefix, metric);
+    const std::string netdev = models::address_netdev(nic);
+    for (const models::IpPrefix& prefix : nic.addresses) connected(netdev, prefix, metric);
     for (const models::GatewayRoute& route : nic.routes) {
       // Who loses its address in the gateway's subnet loses the route.
       if (nic.policy_routed || route.gateway.family != family || models::source_of(nic, route) == nullptr) continue;
-      entries.push_back({.netdev = nic.netdev,
+      entries.push_back({.netdev = netdev,
                          .destination = route.destination,
                          .gateway = route.gateway,
                          .flags = kUp | kGateway,
