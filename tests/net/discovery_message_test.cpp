@@ -63,6 +63,21 @@ TEST_CASE("a discovery message says after decoding what it said before encoding"
   }
 }
 
+TEST_CASE("who leaves says who it is, and nothing else") {
+  const DiscoveryMessage departure{.type = DiscoveryMessageType::kLeave,
+                                   .hop_limit = 8,
+                                   .query = 5,
+                                   .node = 6,
+                                   .process = 7,
+                                   .circuit_port = 40'001,
+                                   .addresses = {}};
+  Buffer buffer;
+  const auto decoded = decode_discovery_message(encode(departure, buffer));
+  REQUIRE(decoded);
+  CHECK(*decoded == departure);
+  CHECK(decode_with(5, 5).error().text == "a departure with addresses");
+}
+
 TEST_CASE("what is in flight travels in whole KiB, as much as there is room for; what is not said is nothing") {
   DiscoveryMessage loaded = sample();
   loaded.in_flight_bytes = {(std::uint64_t{3} << 20U) + 1023, UINT64_MAX};
@@ -89,7 +104,7 @@ TEST_CASE("anybody may send to a UDP port: what is not exactly a discovery messa
   CHECK(decode_with(0, 'X').error().text == "this is no discovery message");
   CHECK(decode_with(4, 9).error().text.find("another version") != std::string::npos);
   CHECK(decode_with(5, 0).error().text == "a discovery message of unknown type");
-  CHECK(decode_with(5, 5).error().text == "a discovery message of unknown type");
+  CHECK(decode_with(5, 6).error().text == "a discovery message of unknown type");
   CHECK(decode_with(5, 3).error().text == "a question after a session says more than that");
   CHECK(decode_with(30, 1).error().text == "a discovery message with bytes behind its end");
   CHECK(decode_with(30, 3).error().text.find("cut off") != std::string::npos);

@@ -69,7 +69,7 @@ Result<DiscoveryMessage> decode_discovery_message(std::span<const std::uint8_t> 
     return refuse_discovery_message("a discovery message of another version: install the same plugin on all nodes");
   const std::uint8_t type = reader.u8();
   if (type < static_cast<std::uint8_t>(DiscoveryMessageType::kQuery) ||
-      type > static_cast<std::uint8_t>(DiscoveryMessageType::kFound)) {
+      type > static_cast<std::uint8_t>(DiscoveryMessageType::kLeave)) {
     return refuse_discovery_message("a discovery message of unknown type");
   }
   DiscoveryMessage discovery_message;
@@ -97,6 +97,8 @@ Result<DiscoveryMessage> decode_discovery_message(std::span<const std::uint8_t> 
     discovery_message.session = reader.u64();
     if (!reader.good()) return refuse_discovery_message("the session of a discovery message is cut off");
   }
+  if (discovery_message.type == DiscoveryMessageType::kLeave && count != 0)
+    return refuse_discovery_message("a departure with addresses");
   if (reader.offset() != body.size()) return refuse_discovery_message("a discovery message with bytes behind its end");
   if (discovery_message.type == DiscoveryMessageType::kAnswer && discovery_message.circuit_port == 0)
     return refuse_discovery_message("an answer without a port");

@@ -8,14 +8,16 @@
 // And those by which a receiver asks after its sender (liveness_check.h), when it hears nothing of it:
 //   INQUIRY broadcast and passed on likewise: whose is the sending end of this session?
 //   FOUND   back to the asker, hop by hop: mine
+// And one, where there was any of these, that asks nothing (attendance.h):
+//   LEAVE   broadcast and passed on likewise: my process ends, and connects to nobody any more
 //
 // Layout, big-endian:
 //   0  magic "MSHQ" u32     8  asker's query id u64     24  process u32       32  addresses, as in the handle:
 //   4  version u8           16 node identity u64        28  circuit port u16      nic u8 (| 0x80: IPv6), prefix u8,
-//   5  type u8 (1 to 4)        (QUERY: the asker)       30  addresses u8          4 or 16 bytes
+//   5  type u8 (1 to 5)        (QUERY: the asker)       30  addresses u8          4 or 16 bytes
 //   6  hops travelled u8 (back: left to go)             31  zero u8           end  checksum u32 (FNV-1a)
 //   7  hops allowed u8                                                             in flight u32, in KiB
-// INQUIRY and FOUND have process, port and addresses 0, and at 32 the session's number u64.
+// INQUIRY and FOUND have process, port and addresses 0, and at 32 the session's number u64. LEAVE has no addresses.
 // A datagram that is not exactly this is dropped: anybody may send to a UDP port.
 
 #include <cstdint>
@@ -31,11 +33,16 @@ inline constexpr std::uint8_t kDiscoveryMessageVersion = 2;
 /// Fits every MTU from 1500 on; 62 IPv6 addresses.
 inline constexpr std::size_t kDiscoveryMessageLargestBytes = 1400;
 
-enum class DiscoveryMessageType : std::uint8_t { kQuery = 1, kAnswer = 2, kInquiry = 3, kFound = 4 };
+enum class DiscoveryMessageType : std::uint8_t { kQuery = 1, kAnswer = 2, kInquiry = 3, kFound = 4, kLeave = 5 };
 
 /// INQUIRY, FOUND: it is about a session.
 constexpr bool has_session(DiscoveryMessageType type) {
   return type == DiscoveryMessageType::kInquiry || type == DiscoveryMessageType::kFound;
+}
+
+/// To everybody, each of whom passes it on; the others go back to an asker.
+constexpr bool goes_round(DiscoveryMessageType type) {
+  return type != DiscoveryMessageType::kAnswer && type != DiscoveryMessageType::kFound;
 }
 
 struct DiscoveryMessage {
@@ -44,7 +51,7 @@ struct DiscoveryMessage {
   std::uint8_t hop_limit = 0;
   std::uint64_t query = 0;
   std::uint64_t node = 0;
-  // ANSWER, and `process` in a QUERY too:
+  // ANSWER and LEAVE, and `process` in a QUERY too:
   std::uint32_t process = 0;
   std::uint16_t circuit_port = 0;
   std::vector<PeerAddress> addresses;
