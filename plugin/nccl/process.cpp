@@ -21,6 +21,11 @@ void apply_debug_level() {
   if (g_transport->config().number(net::Variable::kDebug) >= kTraceFrom) set_log_level(LogLevel::kTrace);
 }
 
+net::Context* new_context(const net::ContextSettings& settings) {
+  if (g_contexts++ == 0) g_transport->come_back();
+  return new net::Context(*g_transport, settings);
+}
+
 Result<net::Context*> add_locked(const net::ContextSettings& settings) {
   if (g_transport == nullptr) {
     auto opened = net::Transport::open(net::Config::from_environment());
@@ -31,8 +36,7 @@ Result<net::Context*> add_locked(const net::ContextSettings& settings) {
     g_transport = opened->release();
   }
   apply_debug_level();
-  ++g_contexts;
-  return new net::Context(*g_transport, settings);
+  return new_context(settings);
 }
 
 }  // namespace
@@ -44,9 +48,7 @@ Result<net::Context*> add_context(const net::ContextSettings& settings) {
 
 net::Context* add_context_if_open() {
   const std::lock_guard lock(g_mutex);
-  if (g_transport == nullptr) return nullptr;
-  ++g_contexts;
-  return new net::Context(*g_transport, net::ContextSettings{});
+  return g_transport != nullptr ? new_context({}) : nullptr;
 }
 
 Result<void> remove_context(net::Context* context) {
@@ -61,7 +63,7 @@ Result<void> remove_context(net::Context* context) {
   // Under the lock, so that nobody begins with a transport that is about to end; another thread's init waits as long.
   // NCCL's never does so here: it calls init and finalize one at a time (netPluginMutex in its src/plugin/net.cc).
   if (!g_transport->wait_for_others()) {
-    MESHBED_INFO("finalize: others still send through this process, so its relay stays while the process lives");
+    MESHBED_INFO("finalize: others may still need this process, so its relay stays while the process lives");
     return ok();
   }
   delete std::exchange(g_transport, nullptr);

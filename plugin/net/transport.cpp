@@ -119,6 +119,10 @@ bool Transport::wait_for_others() {
   return !thread_ || thread_->wait_for_others();
 }
 
+void Transport::come_back() {
+  if (thread_) thread_->come_back();
+}
+
 Result<Listener*> Transport::listen(const Context& context, int dev, std::span<std::uint8_t, kHandleBytes> handle) {
   if (auto fine = check_dev(dev); !fine) return fine.error();
   tcp_->sweep();

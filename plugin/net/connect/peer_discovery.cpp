@@ -23,6 +23,8 @@ constexpr std::int64_t kAnswersLatestNs = 250'000'000;
 /// Likewise for what it had in flight, which is out of date much sooner.
 constexpr std::size_t kUnweighedMost = 2;
 constexpr std::int64_t kLoadsLatestNs = 20'000'000;
+/// A question of one cable is about a neighbour's addresses (whereabouts.h): a relay is of use from two on.
+constexpr int kCablesOfRelay = 2;
 
 Error datagram_error(const std::string& what, int error_number) {
   return {.code = ErrorCode::kSystem,
@@ -76,6 +78,12 @@ bool any_address(const std::vector<Nic>& nics, const Condition& condition) {
   return std::any_of(nics.begin(), nics.end(), [&](const Nic& nic) {
     return std::any_of(nic.addresses.begin(), nic.addresses.end(), condition);
   });
+}
+
+/// As a bit; the last one is shared.
+std::uint64_t way_by(std::size_t nic) {
+  constexpr std::size_t kWaysMost = 64;
+  return std::uint64_t{1} << std::min(nic, kWaysMost - 1);
 }
 
 /// A discovery message's bytes, with their room.
@@ -152,6 +160,38 @@ void PeerDiscovery::end_inquiry(std::uint64_t session) {
   std::erase_if(inquiries_, [&](const Inquiry& inquiry) { return inquiry.session == session; });
 }
 
+void PeerDiscovery::leave() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (attendance_.is_empty()) return;
+    left_ = true;
+  }
+  const Encoded departure({.type = DiscoveryMessageType::kLeave,
+                           .hop_limit = static_cast<std::uint8_t>(process_.config().max_relay_hops()),
+                           .query = process_.random() | 1U,
+                           .node = process_.node(),
+                           .process = process_.number(),
+                           .circuit_port = circuit_port_,
+                           .addresses = {}});
+  flood(departure.bytes(), std::nullopt);
+}
+
+void PeerDiscovery::come_back() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!left_) return;
+    left_ = false;
+    attendance_.forget_present();
+  }
+  ask(process_.config().max_relay_hops());
+}
+
+bool PeerDiscovery::is_needed() {
+  const std::uint64_t ways = open_ways();
+  const std::lock_guard lock(mutex_);
+  return attendance_.need_us(ways);
+}
+
 bool PeerDiscovery::advance(CablingAgreement& agreement) {
   bool any = false;
   for (const Socket* socket : {&discovery_message_, &mail_}) {
@@ -177,11 +217,10 @@ void PeerDiscovery::take_in(std::span<const std::uint8_t> datagram, const Socket
   // Only cables count: what comes in from elsewhere, over the management network for one, is none of ours.
   if (!neighbour && !is_link_local(from.address)) return;
   if (const auto discovery_message = decode_discovery_message(datagram)) {
-    if (discovery_message->type == DiscoveryMessageType::kQuery ||
-        discovery_message->type == DiscoveryMessageType::kInquiry) {
+    if (goes_round(discovery_message->type)) {
       take_query(*discovery_message, from);
     } else {
-      take_answer(*discovery_message);
+      take_answer(*discovery_message, from);
     }
   } else if (const auto call = decode_announcement(datagram)) {
     agreement.take_in(*call, from);
@@ -199,8 +238,10 @@ void PeerDiscovery::take_query(const DiscoveryMessage& query, const SocketAddres
   const bool from_our_node =
       any_address(*process_.recent_nics(), [&](const IpPrefix& prefix) { return prefix.address == from.address; });
   if (from_our_node && !of_sibling) return;
+  const std::uint64_t way = way_of(from);
   {
     const std::lock_guard lock(mutex_);
+    note(query, way);
     const bool known =
         std::any_of(heard_.begin(), heard_.end(), [&](const Heard& heard) { return heard.query == query.query; });
     if (known) return;
@@ -212,14 +253,17 @@ void PeerDiscovery::take_query(const DiscoveryMessage& query, const SocketAddres
   if (++onward.hops < onward.hop_limit) flood(Encoded(onward).bytes(), from.address);
 }
 
-void PeerDiscovery::take_answer(const DiscoveryMessage& answer) {
+void PeerDiscovery::take_answer(const DiscoveryMessage& answer, const SocketAddress& from) {
+  const std::uint64_t way = way_of(from);
   std::optional<SocketAddress> onward;
   {
     const std::lock_guard lock(mutex_);
-    if (take_own(answer)) return;
+    const bool is_ours = take_own(answer);
     for (const Heard& heard : heard_) {
       if (heard.query == answer.query) onward = heard.asker;
     }
+    if (is_ours || onward) note(answer, way);
+    if (is_ours) return;
   }
   // As many steps back as the question came, and no more: where two nodes each remember that the other one asked, for
   // more questions came than anybody remembers, it would go between them for ever.
@@ -227,6 +271,32 @@ void PeerDiscovery::take_answer(const DiscoveryMessage& answer) {
   DiscoveryMessage handed_on = answer;
   --handed_on.hops;
   send(Encoded(handed_on).bytes(), *onward);
+}
+
+void PeerDiscovery::note(const DiscoveryMessage& message, std::uint64_t way) {
+  if (message.hop_limit < kCablesOfRelay || message.node == process_.node()) return;
+  const Attendance::Who who{.node = message.node, .process = message.process, .circuit_port = message.circuit_port};
+  if (message.type == DiscoveryMessageType::kQuery) attendance_.asked(who, message.query, way);
+  if (message.type == DiscoveryMessageType::kAnswer) attendance_.answered(who, way, message.addresses);
+  if (message.type == DiscoveryMessageType::kLeave) attendance_.left(who);
+}
+
+std::uint64_t PeerDiscovery::way_of(const SocketAddress& from) {
+  const auto nics = process_.recent_nics();
+  for (std::size_t nic = 0; nic < nics->size(); ++nic) {
+    const std::vector<IpPrefix>& addresses = (*nics)[nic].addresses;
+    const bool is_on_cable = std::any_of(addresses.begin(), addresses.end(),
+                                         [&](const IpPrefix& prefix) { return contains(prefix, from.address); });
+    if (is_on_cable) return way_by(nic);
+  }
+  return 0;
+}
+
+std::uint64_t PeerDiscovery::open_ways() {
+  const auto nics = process_.recent_nics();
+  std::uint64_t ways = 0;
+  for (std::size_t nic = 0; nic < nics->size(); ++nic) ways |= (*nics)[nic].link_up ? way_by(nic) : 0;
+  return ways;
 }
 
 bool PeerDiscovery::take_own(const DiscoveryMessage& answer) {
@@ -254,6 +324,7 @@ bool PeerDiscovery::take_own(const DiscoveryMessage& answer) {
 }
 
 std::optional<DiscoveryMessage> PeerDiscovery::own_answer(const DiscoveryMessage& query) const {
+  if (query.type == DiscoveryMessageType::kLeave) return std::nullopt;
   if (query.type == DiscoveryMessageType::kInquiry) {
     if (!process_.sessions().has_sender(query.session)) return std::nullopt;
     return DiscoveryMessage{.type = DiscoveryMessageType::kFound,

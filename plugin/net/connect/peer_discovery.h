@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "plugin/base/result.h"
+#include "plugin/net/connect/attendance.h"
 #include "plugin/net/wire/discovery_message.h"
 #include "plugin/net/wire/neighbour_map.h"
 #include "plugin/net/wire/socket.h"
@@ -37,6 +38,14 @@ class PeerDiscovery {
   bool is_found(std::uint64_t session) const;
   /// Nobody waits for the answer any more.
   void end_inquiry(std::uint64_t session);
+  /// Tells all around that this process ends, where anybody ever asked for a chain. It goes on answering: others may
+  /// need its relay.
+  void leave();
+  /// After leave(), where its relay stayed: it is there again, and asks who is. Nothing where it has not left.
+  void come_back();
+  /// Two processes that have not left reach each other through this one alone, as far as is known, over cables that are
+  /// up.
+  bool is_needed();
   /// Takes in and deals with everything that has arrived, rank announcements by `cabling agreement`; true where there
   /// was something.
   bool advance(CablingAgreement& agreement);
@@ -72,7 +81,12 @@ class PeerDiscovery {
     bool found = false;
   };
   void take_query(const DiscoveryMessage& query, const SocketAddress& from);
-  void take_answer(const DiscoveryMessage& answer);
+  void take_answer(const DiscoveryMessage& answer, const SocketAddress& from);
+  /// Under the lock: who is there, and who leaves.
+  void note(const DiscoveryMessage& message, std::uint64_t way);
+  /// NICs of ours, as attendance.h has them: on whose cable this neighbour is; whose links are up.
+  std::uint64_t way_of(const SocketAddress& from);
+  std::uint64_t open_ways();
   /// Under the lock: has another node answered that may be reached from this port?
   bool has_neighbour(const PeerAddress& port) const;
   /// Under the lock. False: it answers no question of ours.
@@ -88,6 +102,8 @@ class PeerDiscovery {
   std::mutex flood_mutex_;    // the interface of a multicast is a state of the socket
   mutable std::mutex mutex_;  // guards what follows
   NeighbourMap map_;
+  Attendance attendance_;
+  bool left_ = false;
   std::array<Heard, 256> heard_{};
   std::size_t next_heard_ = 0;
   struct Question {

@@ -27,6 +27,8 @@ constexpr std::int64_t kQuietNs = 8'000'000'000;
 /// what says so may itself be late (a control connection repeats its words 6 s, then 13 s after a cable was cut).
 constexpr std::int64_t kLongestSendingNs = 10'000'000'000;
 constexpr std::chrono::milliseconds kWaitPause{5};
+/// The ranks of a job end within moments. Who takes longer finds our relay as long as the process lives.
+constexpr std::int64_t kDeparturesMs = 2000;
 
 }  // namespace
 
@@ -135,7 +137,26 @@ bool ServiceThread::move_circuits() {
   return moving;
 }
 
-bool ServiceThread::wait_for_others() const {
+bool ServiceThread::wait_for_others() {
+  discovery_.leave();
+  if (!wait_for_circuits()) return false;
+  const bool abandoned = in_use_.load();  // circuits on which nothing moves
+  if (!wait_for_departures()) return false;
+  // Those who have left since may have made some.
+  return abandoned || wait_for_circuits();
+}
+
+bool ServiceThread::wait_for_departures() {
+  const Deadline end = Deadline::in_ms(kDeparturesMs);
+  while (discovery_.is_needed()) {
+    if (end.passed()) return false;
+    std::unique_lock lock(use_mutex_);
+    use_over_.wait_for(lock, kWaitPause, [this] { return !discovery_.is_needed(); });
+  }
+  return true;
+}
+
+bool ServiceThread::wait_for_circuits() const {
   const std::int64_t begun_ns = now_ns();
   std::int64_t quiet_since_ns = begun_ns;
   std::uint64_t moves = moves_.load(std::memory_order_relaxed), ends = ends_.load(std::memory_order_relaxed);
@@ -218,7 +239,12 @@ void ServiceThread::look_at_others() {
     const std::size_t upstream = first_control + 2 * index;
     if (is_ready(upstream) || is_ready(upstream + 1)) circuits_[index]->look_at_controls();
   }
-  if (is_ready(first_socket) || is_ready(first_socket + 1)) discovery_.advance(agreement_);
+  if (is_ready(first_socket) || is_ready(first_socket + 1)) {
+    discovery_.advance(agreement_);
+    // Whom wait_for_departures() waits for may have left.
+    const std::lock_guard lock(use_mutex_);
+    use_over_.notify_all();
+  }
   if (is_ready(first_control - 1) || desk_->busy() || desk_->has_callers()) desk_->advance(circuits_, arrivals_);
   for (Arrival& arrival : arrivals_) resume_server_.take(std::move(arrival));
   arrivals_.clear();

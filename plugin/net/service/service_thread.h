@@ -38,9 +38,13 @@ class ServiceThread final : public Service {
   ~ServiceThread() override;
   void start();
 
-  /// Before the end: until no circuit is left, or nothing has moved or ended for eight seconds. False: others go on
-  /// sending through this process, and go on after ten seconds too; or circuits still end after eighteen.
-  bool wait_for_others() const;
+  /// Before the end: says that this process leaves; then waits until no circuit is left, or nothing has moved or ended
+  /// for eight seconds, and two seconds more for those who may still connect through this process and have not left.
+  /// False: there are some; or others go on sending through this process, and go on after ten seconds too; or circuits
+  /// still end after eighteen.
+  bool wait_for_others();
+  /// After that: it is used again.
+  void come_back() { discovery_.come_back(); }
 
   PeerDiscovery* discovery() override { return discovery_problem_ ? nullptr : &discovery_; }
   const Error& discovery_problem() const override { return *discovery_problem_; }
@@ -70,6 +74,8 @@ class ServiceThread final : public Service {
   void open_state_socket();
   void answer_for_state();
   void note_use();
+  bool wait_for_circuits() const;
+  bool wait_for_departures();
   bool in_use() const { return !circuits_.empty() || desk_->makes_chains() || resume_server_.busy(); }
 
   ProcessLinks& process_;
