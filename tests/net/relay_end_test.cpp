@@ -1,5 +1,6 @@
 // The end of a job on a mesh with relays: whoever closes when, every process goes without a warning, and within a
 // millisecond of the last close. The messages are those of an all-to-all, of an all-reduce over a tree and of a gather.
+// And the hub of a star whose process finalizes while its leaves still have to connect through it.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -9,6 +10,7 @@
 
 #include "plugin/base/prng.h"
 #include "sim/engine/world.h"
+#include "sim/fault/inject.h"
 #include "tests/net/mesh_ranks.h"
 #include "tests/support/walk.h"
 
@@ -171,7 +173,125 @@ void run_jobs(const models::Cluster& cluster) {
   }
 }
 
+constexpr int kStarNodes = 4, kHub = 0;
+
+models::Cluster star_of_four() { return mesh_of(kStarNodes, {{kHub, 1}, {kHub, 2}, {kHub, 3}}); }
+
+/// A message each way, over a connection of its own.
+void exchange_once(MeshRank& rank, int peer, const std::string& place, std::size_t size) {
+  const Comms comms = rank.connect_both(peer, 0, place);
+  Buffer in = rank.buffer(comms.receive, size, 1), out = rank.buffer(comms.send, size, 2);
+  void* incoming = rank.receive(comms.receive, in);
+  void* outgoing = rank.send(comms.send, out, size);
+  CHECK(rank.finish(incoming) == static_cast<int>(size));
+  CHECK(rank.finish(outgoing) == static_cast<int>(size));
+  std::size_t wrong = 0;
+  for (std::size_t at = 0; at < size; ++at) wrong += in.bytes[at] != MeshRank::pattern(at, 2) ? 1 : 0;
+  CHECK(wrong == 0);
+  rank.release(comms.receive, in);
+  rank.release(comms.send, out);
+  rank.close(comms);
+}
+
+/// Ranks 1 and 2 have exchanged something through the hub, so that it knows of its leaves, and nobody goes on.
+void begin_star(MeshRank& rank, std::size_t size) {
+  rank.start();
+  rank.meet("started", kStarNodes);
+  if (rank.rank() == 1 || rank.rank() == 2) exchange_once(rank, 3 - rank.rank(), "early", size);
+  rank.meet("early", kStarNodes);
+}
+
+bool relay_stays(const MeshRank& rank) { return rank.infos().find("so its relay stays") != std::string::npos; }
+
+/// The hub finalizes; so much later ranks 2 and 3 connect through it for the first time. Rank 1 has gone, or not.
+void connect_late(Picoseconds later, std::uint64_t seed) {
+  CAPTURE(later);
+  CAPTURE(seed);
+  Picoseconds last_left = 0;  // began its finalize
+  const auto result = run_mesh(
+      star_of_four(),
+      [&](MeshRank& rank) {
+        Prng shared(seed);
+        const std::size_t size = 1 + shared.below(200'000);
+        const bool first_goes = shared.chance(0.5);
+        begin_star(rank, size);
+        sim::World& world = sim::World::get();
+        const Picoseconds begun = world.now();
+        if (rank.rank() >= 2) {
+          world.sleep(later);
+          exchange_once(rank, 5 - rank.rank(), "late", size);
+        }
+        const bool waits = rank.rank() >= 2 || (rank.rank() == 1 && !first_goes);
+        if (waits) rank.meet("late", first_goes ? 2 : 3);
+        if (rank.rank() != kHub) last_left = world.now();
+        rank.stop();
+        CHECK_MESSAGE(rank.warnings().empty(), rank.warnings());
+        if (rank.rank() != kHub) return;
+        const Picoseconds took = world.now() - begun;
+        if (later < kPicosecondsPerSecond) {
+          CHECK(took > later);
+          CHECK(world.now() - last_left < kPicosecondsPerMillisecond);
+          CHECK_FALSE(relay_stays(rank));
+        } else {
+          CHECK(took >= 2 * kPicosecondsPerSecond);
+          CHECK(took < 2 * kPicosecondsPerSecond + 100 * kPicosecondsPerMillisecond);
+          CHECK(relay_stays(rank));
+        }
+      },
+      /*bare=*/true);
+  CHECK(result.outcome == OutcomeKind::kFinished);
+}
+
+/// Nothing runs there any more; its links stay.
+void freeze(void*, std::uint64_t node) { sim::World::get().kill_node(static_cast<int>(node)); }
+
+void cut_power(void*, std::uint64_t node) { sim::kill_node(sim::World::get(), static_cast<int>(node)); }
+
+/// These ranks die without a word, `how`; the others finalize, and the hub takes so long for it.
+void end_beside_dead(const std::vector<int>& dead, void (*how)(void*, std::uint64_t), Picoseconds least,
+                     Picoseconds most) {
+  const auto result = run_mesh(
+      star_of_four(),
+      [&](MeshRank& rank) {
+        begin_star(rank, 1000);
+        sim::World& world = sim::World::get();
+        if (std::find(dead.begin(), dead.end(), rank.rank()) != dead.end()) {
+          world.sleep(1000 * kPicosecondsPerSecond);
+          return;  // never comes here
+        }
+        if (rank.rank() == kHub) {
+          for (const int node : dead) {
+            world.after(kPicosecondsPerMillisecond, kHub, how, nullptr, static_cast<std::uint64_t>(node));
+          }
+        }
+        world.sleep(2 * kPicosecondsPerMillisecond);
+        const Picoseconds begun = world.now();
+        rank.stop();
+        const Picoseconds took = world.now() - begun;
+        CHECK(took < (rank.rank() == kHub ? most : kPicosecondsPerMillisecond));
+        if (rank.rank() == kHub) CHECK(took >= least);
+        CHECK_MESSAGE(rank.warnings().empty(), rank.warnings());
+      },
+      /*bare=*/true);
+  CHECK(result.outcome == OutcomeKind::kFinished);
+}
+
 }  // namespace
+
+TEST_CASE("the hub of a star finalizes, and leaves that had not begun connect through it: now, or much later") {
+  const std::uint64_t seeds = walks_whole() ? 100 : 4;
+  for (const Picoseconds later_ms : {0, 10, 500, 5000}) {
+    for (std::uint64_t seed = 0; seed < seeds; ++seed) connect_late(later_ms * kPicosecondsPerMillisecond, seed);
+  }
+}
+
+TEST_CASE(
+    "a hub that finalizes waits two seconds for two leaves that died, if their links stay, and for one not at all") {
+  constexpr Picoseconds kLongest = 2 * kPicosecondsPerSecond;
+  end_beside_dead({3}, &freeze, 0, kPicosecondsPerMillisecond);
+  end_beside_dead({2, 3}, &freeze, kLongest, kLongest + 100 * kPicosecondsPerMillisecond);
+  end_beside_dead({2, 3}, &cut_power, 0, kPicosecondsPerMillisecond);
+}
 
 TEST_CASE("the end of jobs on a ring of four is quiet and quick (1000 of them in whole walks)") {
   run_jobs(ring_cluster(4));
