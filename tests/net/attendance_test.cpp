@@ -29,7 +29,7 @@ TEST_CASE("attendance: two that are heard of by different ways need us, until on
   attendance.answered(process(2, 1, 40'002), kOtherWay, at("192.168.102.2/24"));
   CHECK(attendance.need_us(kBothWays));
   CHECK_FALSE(attendance.need_us(kOneWay));
-  attendance.left(process(1, 1, 40'001));
+  attendance.left(process(1));
   CHECK_FALSE(attendance.need_us(kBothWays));
   CHECK_FALSE(attendance.is_empty());
 }
@@ -65,12 +65,18 @@ TEST_CASE("attendance: who has left answers on and is not there again; who asks 
   const auto answers = [&](std::uint16_t port) {
     attendance.answered(process(2, 1, port), kOtherWay, at("192.168.102.2/24"));
   };
-  attendance.left(process(2, 1, 40'002));
+  attendance.left(process(2));
+  answers(40'002);
+  CHECK_FALSE(attendance.need_us(kBothWays));
+  attendance.asked(process(2), 8, kOtherWay);
+  CHECK(attendance.need_us(kBothWays));
+  answers(40'002);
+  attendance.left(process(2));
   answers(40'002);
   CHECK_FALSE(attendance.need_us(kBothWays));
   answers(40'003);
   CHECK(attendance.need_us(kBothWays));
-  attendance.left(process(2, 1, 40'003));
+  attendance.left(process(2));
   attendance.asked(process(2), 9, kOtherWay);
   CHECK(attendance.need_us(kBothWays));
 }
@@ -79,7 +85,7 @@ TEST_CASE("attendance: those who are there are forgotten, and who has left is no
   Attendance attendance;
   attendance.asked(process(1), 7, kOneWay);
   attendance.asked(process(2), 8, kOtherWay);
-  attendance.left(process(3, 1, 40'003));
+  attendance.left(process(3));
   attendance.forget_present();
   CHECK_FALSE(attendance.need_us(kBothWays));
   attendance.asked(process(1), 9, kOneWay);

@@ -4,6 +4,7 @@
 
 #include <array>
 
+#include "plugin/net/wire/wire.h"
 #include "tests/net/addresses.h"
 
 namespace discovery_message_test {
@@ -64,18 +65,17 @@ TEST_CASE("a discovery message says after decoding what it said before encoding"
 }
 
 TEST_CASE("who leaves says who it is, and nothing else") {
-  const DiscoveryMessage departure{.type = DiscoveryMessageType::kLeave,
-                                   .hop_limit = 8,
-                                   .query = 5,
-                                   .node = 6,
-                                   .process = 7,
-                                   .circuit_port = 40'001,
-                                   .addresses = {}};
+  const DiscoveryMessage departure{
+      .type = DiscoveryMessageType::kLeave, .hop_limit = 8, .query = 5, .node = 6, .process = 7, .addresses = {}};
   Buffer buffer;
-  const auto decoded = decode_discovery_message(encode(departure, buffer));
+  const auto bytes = encode(departure, buffer);
+  CHECK(bytes.size() == kWireNumberBytes);
+  const auto decoded = decode_discovery_message(bytes);
   REQUIRE(decoded);
   CHECK(*decoded == departure);
-  CHECK(decode_with(5, 5).error().text == "a departure with addresses");
+  for (std::size_t length = 0; length < bytes.size(); ++length)
+    CHECK_FALSE(decode_discovery_message(bytes.first(length)));
+  CHECK(decode_with(5, 5).error().text == "a departure with bytes behind its end");
 }
 
 TEST_CASE("what is in flight travels in whole KiB, as much as there is room for; what is not said is nothing") {

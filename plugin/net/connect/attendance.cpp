@@ -34,7 +34,7 @@ void Attendance::answered(const Who& who, std::uint64_t way, const std::vector<P
   Member* one = member(who);
   if (one == nullptr) return;
   // With a fixed seed (NCCL_MESH_SEED) a process has the same number after its next init, but hardly the same port.
-  if (one->left && one->who.circuit_port == who.circuit_port) return;
+  if (one->left && (one->who.circuit_port == 0 || one->who.circuit_port == who.circuit_port)) return;
   one->left = false;
   one->who.circuit_port = who.circuit_port;
   one->ways |= way;
@@ -43,7 +43,11 @@ void Attendance::answered(const Who& who, std::uint64_t way, const std::vector<P
 
 void Attendance::left(const Who& who) {
   Member* one = member(who);
-  if (one != nullptr) *one = {.who = who, .left = true, .addresses = {}};
+  if (one == nullptr) return;
+  // The port stays as it answered it.
+  one->left = true;
+  one->ways = 0;
+  one->addresses.clear();
 }
 
 bool Attendance::apart(const Member& one, const Member& other, std::uint64_t open) {

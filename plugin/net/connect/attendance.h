@@ -22,7 +22,7 @@ class Attendance {
   struct Who {
     std::uint64_t node = 0;
     std::uint32_t process = 0;
-    std::uint16_t circuit_port = 0;  // not said in a question
+    std::uint16_t circuit_port = 0;  // said in an answer alone
   };
 
   /// A question of its own came in, `query`, by so many ways with those by which it came before. It is there, even if

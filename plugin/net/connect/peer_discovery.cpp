@@ -171,7 +171,6 @@ void PeerDiscovery::leave() {
                            .query = process_.random() | 1U,
                            .node = process_.node(),
                            .process = process_.number(),
-                           .circuit_port = circuit_port_,
                            .addresses = {}});
   flood(departure.bytes(), std::nullopt);
 }

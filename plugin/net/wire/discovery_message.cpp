@@ -9,7 +9,7 @@ namespace meshbed::net {
 namespace {
 
 constexpr std::uint32_t kDiscoveryMessageMagic = 0x4d534851;  // "MSHQ"
-constexpr std::size_t kDiscoveryMessageAddressesAt = 32;
+constexpr std::size_t kDiscoveryMessageAddressesAt = 32, kLeaveChecksumAt = 28;
 constexpr std::size_t kSessionBytes = 8;
 constexpr std::size_t kDiscoveryMessageChecksumBytes = 4;
 constexpr std::size_t kInFlightBytes = 4;
@@ -24,8 +24,10 @@ Error refuse_discovery_message(std::string text) {
 std::size_t encode_discovery_message(const DiscoveryMessage& discovery_message,
                                      std::span<std::uint8_t, kDiscoveryMessageLargestBytes> target) {
   const bool asks_for_session = has_session(discovery_message.type);
-  std::size_t fitting = 0, bytes = kDiscoveryMessageAddressesAt + kDiscoveryMessageChecksumBytes +
-                                   (asks_for_session ? kSessionBytes : 0);
+  const bool leaves = discovery_message.type == DiscoveryMessageType::kLeave;
+  std::size_t fitting = 0, bytes = (leaves ? kLeaveChecksumAt : kDiscoveryMessageAddressesAt) +
+                                   kDiscoveryMessageChecksumBytes + (asks_for_session ? kSessionBytes : 0);
+  MESHBED_CHECK(!leaves || discovery_message.addresses.empty());
   for (const PeerAddress& address : discovery_message.addresses) {
     if (fitting == 255 || bytes + encoded_bytes(address) + kInFlightBytes > target.size()) break;
     bytes += encoded_bytes(address) + kInFlightBytes;
@@ -40,9 +42,11 @@ std::size_t encode_discovery_message(const DiscoveryMessage& discovery_message,
   writer.u64(discovery_message.query);
   writer.u64(discovery_message.node);
   writer.u32(discovery_message.process);
-  writer.u16(discovery_message.circuit_port);
-  writer.u8(static_cast<std::uint8_t>(fitting));
-  writer.u8(0);
+  if (!leaves) {
+    writer.u16(discovery_message.circuit_port);
+    writer.u8(static_cast<std::uint8_t>(fitting));
+    writer.u8(0);
+  }
   for (std::size_t index = 0; index < fitting; ++index) {
     write_address(writer, discovery_message.addresses[index]);
     const bool known = index < discovery_message.in_flight_bytes.size();
@@ -56,7 +60,7 @@ std::size_t encode_discovery_message(const DiscoveryMessage& discovery_message,
 }
 
 Result<DiscoveryMessage> decode_discovery_message(std::span<const std::uint8_t> source) {
-  if (source.size() < kDiscoveryMessageAddressesAt + kDiscoveryMessageChecksumBytes ||
+  if (source.size() < kLeaveChecksumAt + kDiscoveryMessageChecksumBytes ||
       source.size() > kDiscoveryMessageLargestBytes) {
     return refuse_discovery_message("a discovery message of wrong length");
   }
@@ -79,6 +83,10 @@ Result<DiscoveryMessage> decode_discovery_message(std::span<const std::uint8_t> 
   discovery_message.query = reader.u64();
   discovery_message.node = reader.u64();
   discovery_message.process = reader.u32();
+  if (discovery_message.type == DiscoveryMessageType::kLeave) {
+    if (reader.offset() != body.size()) return refuse_discovery_message("a departure with bytes behind its end");
+    return discovery_message;
+  }
   discovery_message.circuit_port = reader.u16();
   const std::size_t count = reader.u8();
   if (reader.u8() != 0)
@@ -97,8 +105,6 @@ Result<DiscoveryMessage> decode_discovery_message(std::span<const std::uint8_t> 
     discovery_message.session = reader.u64();
     if (!reader.good()) return refuse_discovery_message("the session of a discovery message is cut off");
   }
-  if (discovery_message.type == DiscoveryMessageType::kLeave && count != 0)
-    return refuse_discovery_message("a departure with addresses");
   if (reader.offset() != body.size()) return refuse_discovery_message("a discovery message with bytes behind its end");
   if (discovery_message.type == DiscoveryMessageType::kAnswer && discovery_message.circuit_port == 0)
     return refuse_discovery_message("an answer without a port");

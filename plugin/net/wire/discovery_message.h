@@ -17,8 +17,9 @@
 //   5  type u8 (1 to 5)        (QUERY: the asker)       30  addresses u8          4 or 16 bytes
 //   6  hops travelled u8 (back: left to go)             31  zero u8           end  checksum u32 (FNV-1a)
 //   7  hops allowed u8                                                             in flight u32, in KiB
-// INQUIRY and FOUND have process, port and addresses 0, and at 32 the session's number u64. LEAVE has no addresses.
-// A datagram that is not exactly this is dropped: anybody may send to a UDP port.
+// INQUIRY and FOUND have process, port and addresses 0, and at 32 the session's number u64. LEAVE has its checksum at
+// 28: as long as the END of a circuit (wire.h), it is there as soon, and a relay that waits for both ends no later. A
+// datagram that is not exactly this is dropped: anybody may send to a UDP port.
 
 #include <cstdint>
 #include <span>
@@ -51,7 +52,7 @@ struct DiscoveryMessage {
   std::uint8_t hop_limit = 0;
   std::uint64_t query = 0;
   std::uint64_t node = 0;
-  // ANSWER and LEAVE, and `process` in a QUERY too:
+  // ANSWER, and `process` in a QUERY and a LEAVE too:
   std::uint32_t process = 0;
   std::uint16_t circuit_port = 0;
   std::vector<PeerAddress> addresses;
