@@ -115,6 +115,7 @@ Result<void> Transport::check_dev(int dev) const {
 }
 
 bool Transport::wait_for_others() {
+  if (thread_) thread_->leave();
   tcp_->wait_for_peers();
   return !thread_ || thread_->wait_for_others();
 }

@@ -67,8 +67,8 @@ class Transport final : public ProcessLinks {
   std::vector<InterfaceAddress> tcp_interfaces() const;
   /// What a listener on `dev` offers for TCP: where the device is an interface its addresses come first.
   std::vector<PeerAddress> tcp_addresses(int dev) const;
-  /// Before its end: waits a little for those who send to or through this process, or may connect through it. False:
-  /// they do not stop, so it should stay open.
+  /// Before its end: says that this process leaves, and waits a little for those who send to or through it, or may
+  /// connect through it. False: they do not stop, so it should stay open.
   bool wait_for_others();
   /// It stayed open, and has a user again.
   void come_back();

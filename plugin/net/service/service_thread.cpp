@@ -138,7 +138,6 @@ bool ServiceThread::move_circuits() {
 }
 
 bool ServiceThread::wait_for_others() {
-  discovery_.leave();
   if (!wait_for_circuits()) return false;
   const bool abandoned = in_use_.load();  // circuits on which nothing moves
   if (!wait_for_departures()) return false;

@@ -38,10 +38,11 @@ class ServiceThread final : public Service {
   ~ServiceThread() override;
   void start();
 
-  /// Before the end: says that this process leaves; then waits until no circuit is left, or nothing has moved or ended
-  /// for eight seconds, and two seconds more for those who may still connect through this process and have not left.
-  /// False: there are some; or others go on sending through this process, and go on after ten seconds too; or circuits
-  /// still end after eighteen.
+  /// Before the end: tells others that this process leaves.
+  void leave() { discovery_.leave(); }
+  /// After that: until no circuit is left, or nothing has moved or ended for eight seconds, and two seconds more for
+  /// those who may still connect through this process and have not left. False: there are some; or others go on sending
+  /// through this process, and go on after ten seconds too; or circuits still end after eighteen.
   bool wait_for_others();
   /// After that: it is used again.
   void come_back() { discovery_.come_back(); }
