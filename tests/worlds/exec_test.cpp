@@ -276,7 +276,7 @@ TEST_CASE("exec: Open MPI starts the same ranks, whose output keeps their names"
                             "'echo \"$GREETING $RANK of $WORLD_SIZE\" in $(hostname) | tee $MESHBED_RESULTS/said'",
                             kept)));
   CHECK_MESSAGE(ranks.status == 0, ranks.output);
-  for (const char* line : {"rank 0: good morning 0 of 3 in node0", "rank 1: good morning 1 of 3 in spark1",
+  for (const char* line : {"rank 0: good morning 0 of 3 in node0", "rank 1: good morning 1 of 3 in node1",
                            "rank 2: good morning 2 of 3 in node2"}) {
     CHECK_MESSAGE(has(ranks.output, line), ranks.output);
   }

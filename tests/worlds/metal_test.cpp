@@ -32,6 +32,15 @@ std::string typed(const std::string& results) {
                      results);
 }
 
+cli::Scenario pair_scenario() {
+  return cli::read_scenario(std::string(MESHBED_SOURCE_DIR) + "/scenarios/pair.toml", {});
+}
+
+/// Where a node is reached from the others.
+std::string management_address(std::size_t node) {
+  return models::to_string(pair_scenario().cluster.nodes.at(node).management->address.address);
+}
+
 std::string text_of(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
@@ -51,8 +60,7 @@ const std::string& emulated_run() {
 /// Boots the pair's two machines with a script each, and joins what rank 0 leaves in node0's folder with
 /// emulated_run().
 void runs_alike_on_metal(const std::string& node0, const std::string& node1) {
-  emu::EmuCluster cluster =
-      cli::emulated_cluster(cli::read_scenario(std::string(MESHBED_SOURCE_DIR) + "/scenarios/pair.toml", {}), {});
+  emu::EmuCluster cluster = cli::emulated_cluster(pair_scenario(), {});
   cluster.nodes.at(0).commands = {{"/bin/sh", "-ec", node0}};
   cluster.nodes.at(1).commands = {{"/bin/sh", "-ec", node1}};
   emu::MicroVms machines(cluster, {.image = emu::make_boot_image(emu::cache_folder(), [](const std::string&) {}),
@@ -95,7 +103,7 @@ TEST_CASE("two ranks are started by hand, each on its machine, and it is the emu
     return;
   }
   const auto by_hand = [](int rank) {
-    return fmt::format("RANK={} WORLD_SIZE=2 MASTER_ADDR=10.0.0.1 {}", rank, typed("results"));
+    return fmt::format("RANK={} WORLD_SIZE=2 MASTER_ADDR={} {}", rank, management_address(0), typed("results"));
   };
   runs_alike_on_metal(by_hand(0), by_hand(1));
 }
@@ -122,16 +130,16 @@ TEST_CASE("Open MPI's mpirun starts the two ranks over ssh, and it is the emulat
   const std::string node0 = fmt::format(
       "until {0} node1 true 2>/dev/null; do :; done\n"
       "mpirun --allow-run-as-root -np 2 --host node0,node1 --mca plm_rsh_agent '{0}' --mca oob_tcp_if_include mgmt0 "
-      "-x MASTER_ADDR=10.0.0.1 {1}\n"
+      "-x MASTER_ADDR={2} {1}\n"
       "{0} node1 'echo over >/run/over'\n",
-      ssh, typed("results"));
+      ssh, typed("results"), management_address(0));
   // mpirun starts the ranks where it was started, and that folder is node0's own.
   const std::string node1 = fmt::format(
       "home=~root\nmount -t tmpfs home $home\nmkdir -m 700 $home/.ssh\ncp {0}/user.pub $home/.ssh/authorized_keys\n"
       "chmod 700 $home\nchmod 600 $home/.ssh/authorized_keys\nmkfifo /run/over\n"
-      "dropbear -F -E -s -r {0}/host -p 10.0.0.2:22 &\n"
+      "dropbear -F -E -s -r {0}/host -p {1}:22 &\n"
       "read over </run/over\nkill $!\n",
-      keys);
+      keys, management_address(1));
   runs_alike_on_metal(node0, node1);
 }
 
